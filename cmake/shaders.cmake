@@ -1,0 +1,27 @@
+# weft_shader(TARGET NAME [SUBGROUP])
+#
+# Compiles shaders/NAME.comp to SPIR-V and makes it a C++ array NAME_spv in the header "NAME.spv.h" of TARGET. With SUBGROUP the
+# same source is compiled once more with WEFT_SUBGROUP defined, as NAME_subgroup_spv: the variant for devices with subgroup arithmetic.
+find_program(GLSLANG_VALIDATOR NAMES glslangValidator glslang REQUIRED)
+
+function(weft_compile_shader target source name)
+  set(output ${CMAKE_CURRENT_BINARY_DIR}/spirv/${name}.spv.h)
+  add_custom_command(
+    OUTPUT ${output}
+    COMMAND ${GLSLANG_VALIDATOR} --quiet -V --target-env vulkan1.1 -I${CMAKE_CURRENT_SOURCE_DIR} ${ARGN} --vn ${name}_spv
+            --depfile ${output}.d -o ${output} ${source}
+    DEPENDS ${source}
+    DEPFILE ${output}.d
+    COMMENT "Shader ${name}"
+    VERBATIM)
+  target_sources(${target} PRIVATE ${output})
+endfunction()
+
+function(weft_shader target name)
+  cmake_parse_arguments(PARSE_ARGV 2 SHADER "SUBGROUP" "" "")
+  set(source ${CMAKE_CURRENT_SOURCE_DIR}/${name}.comp)
+  weft_compile_shader(${target} ${source} ${name})
+  if(SHADER_SUBGROUP)
+    weft_compile_shader(${target} ${source} ${name}_subgroup -DWEFT_SUBGROUP=1)
+  endif()
+endfunction()

@@ -1,0 +1,11 @@
+# weft_options(TARGET): the warnings and sanitizers every target of the project is built with.
+function(weft_options target)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wundef)
+  if(WEFT_WERROR)
+    target_compile_options(${target} PRIVATE -Werror)
+  endif()
+  if(WEFT_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${WEFT_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g)
+    target_link_options(${target} PRIVATE -fsanitize=${WEFT_SANITIZE})
+  endif()
+endfunction()

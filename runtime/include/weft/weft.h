@@ -1,0 +1,238 @@
+/* Weft: small language models on any Vulkan GPU. This header is the library's only ABI.
+ *
+ * Errors. Every function that can fail returns a weft_status and takes a `weft_error *` last, which may be NULL. On failure
+ * it is filled in and nothing else is changed; on success it is left alone. No exception and no abort leaves the library.
+ *
+ * Ownership. A pointer got through an out-parameter is the caller's until it is given to the matching free function
+ * (weft_model_free, weft_session_free, weft_string_free; each takes NULL). Arguments are read during the call only.
+ * Free every session of a model before the model.
+ *
+ * Threads. A weft_model is constant after loading: any number of threads may use it at once, and any number of sessions
+ * may run over it at once. A weft_session belongs to one thread at a time; only weft_session_cancel may be called on it
+ * from another thread, or from a signal handler.
+ *
+ * Text is UTF-8; lengths are in bytes. Token ids are the tokenizer's, 0 .. vocab_size - 1.
+ */
+#ifndef WEFT_H
+#define WEFT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(WEFT_BUILDING_LIBRARY)
+#define WEFT_API __attribute__((visibility("default")))
+#else
+#define WEFT_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define WEFT_VERSION_MAJOR 0
+#define WEFT_VERSION_MINOR 1
+#define WEFT_VERSION_PATCH 0
+
+typedef enum weft_status {
+  WEFT_OK = 0,
+  WEFT_INVALID_ARGUMENT, /* an argument is outside its documented range */
+  WEFT_NOT_FOUND,        /* a file, device or tensor is not there */
+  WEFT_IO,               /* the operating system refused a read or a write */
+  WEFT_BAD_FILE,         /* a file contradicts itself or its format */
+  WEFT_UNSUPPORTED,      /* well-formed, but Weft cannot run it */
+  WEFT_NO_DEVICE,        /* no Vulkan loader, driver or usable device */
+  WEFT_OUT_OF_MEMORY,
+  WEFT_DEVICE_LOST,  /* free the device's sessions and models, then load again */
+  WEFT_CONTEXT_FULL, /* the session's context cannot hold what was asked for */
+  WEFT_CANCELLED,    /* a callback or weft_session_cancel ended the call */
+  WEFT_INTERNAL      /* a bug in Weft or in the driver: please report it */
+} weft_status;
+
+typedef struct weft_error {
+  weft_status code;
+  char sentence[512]; /* what is wrong, with the values that disagree */
+  char place[512];    /* the file, tensor, option or function it is about; may be empty */
+  char hint[256];     /* what to do about it; may be empty */
+} weft_error;
+
+WEFT_API const char *weft_version(void);                     /* "0.1.0"; static */
+WEFT_API const char *weft_status_name(weft_status status);   /* "WEFT_BAD_FILE"; static */
+WEFT_API void weft_string_free(char *text);
+
+/* Lists the machine's Vulkan devices as a JSON array of objects: index, name, driver, driver_version, kind
+ * ("discrete", "integrated", "virtual", "cpu", "other"), memory_bytes, caps (object) and plan (object: what Weft will do there),
+ * or usable: false and why. No device at all is an empty array; no Vulkan loader is WEFT_NO_DEVICE. */
+WEFT_API weft_status weft_devices(char **json, weft_error *error);
+
+/* ---- models ------------------------------------------------------------------------------------------------------- */
+
+typedef struct weft_model weft_model;
+
+typedef enum weft_type {
+  WEFT_TYPE_FILE = 0, /* what comes closest to the file: q8 for Q8_0, f16 for F32, F16 and BF16 */
+  WEFT_TYPE_F16,
+  WEFT_TYPE_Q8 /* blocks of 32: 8-bit integers and an f16 scale */
+} weft_type;
+
+typedef struct weft_model_options {
+  const char *device; /* index, or part of a name in any case; NULL: $WEFT_DEVICE, else the best device */
+  weft_type type;     /* how matrices and the vocabulary table are kept on the device */
+  /* Called on the loading thread with 0..1; return non-zero to give up (WEFT_CANCELLED). May be NULL. */
+  int (*progress)(void *user, float done);
+  void *user;
+} weft_model_options;
+
+WEFT_API weft_model_options weft_model_options_default(void);
+
+/* Loads a GGUF file or a Hugging Face folder. path NULL: the model installed in share/weft. options NULL: the defaults. */
+WEFT_API weft_status weft_model_load(const char *path, const weft_model_options *options, weft_model **model,
+                                     weft_error *error);
+WEFT_API void weft_model_free(weft_model *model);
+
+typedef struct weft_model_info {
+  const char *family;      /* "llama"; owned by the model, as are the strings below */
+  const char *type;        /* "f16" or "q8" */
+  const char *device;      /* the device's name */
+  const char *driver;      /* the driver's name and version */
+  uint32_t vocab_size;     /* rows of the vocabulary table */
+  uint32_t layers;         /* count */
+  uint32_t width;          /* of a hidden state, elements */
+  uint32_t max_context;    /* tokens the model was made for */
+  int tied;                /* 1: gather and projection read one table */
+  int has_chat_template;
+  uint64_t parameters;     /* count; a shared table counts once */
+  uint64_t vocab_bytes;    /* device memory of the vocabulary table or tables */
+  uint64_t layer_bytes;    /* device memory of everything else that is weights */
+  uint64_t bytes_per_token; /* weight bytes read to decode one token */
+  double load_seconds;
+} weft_model_info;
+
+WEFT_API weft_model_info weft_model_get_info(const weft_model *model);
+
+/* What the device holds, as a JSON object: the fields above; tensors: an array of {name, shape, file_type, device_type, device_bytes,
+ * buffer}; buffers: an array of {name, bytes, users}. The shared vocabulary table is one buffer with both its users. */
+WEFT_API weft_status weft_model_describe(const weft_model *model, char **json, weft_error *error);
+
+/* ---- text ----------------------------------------------------------------------------------------------------------- */
+
+/* Token ids of a text. Texts such as "<|eot|>" in it are plain characters unless parse_special. add_bos: put the
+ * model's begin-of-text token first if the model wants one. Writes at most capacity ids and sets *count to the number
+ * there are; when that is more than capacity the ids are cut, and the status is still WEFT_OK. ids may be NULL with capacity 0. */
+WEFT_API weft_status weft_tokenize(const weft_model *model, const char *text, size_t length, int parse_special, int add_bos,
+                                   uint32_t *ids, size_t capacity, size_t *count, weft_error *error);
+
+/* The text of some ids; control tokens give none, bytes that are no UTF-8 give U+FFFD. The caller frees *text. */
+WEFT_API weft_status weft_detokenize(const weft_model *model, const uint32_t *ids, size_t count, char **text,
+                                     weft_error *error);
+
+typedef struct weft_message {
+  const char *role; /* "system", "user" or "assistant" */
+  const char *content;
+} weft_message;
+
+/* Token ids of a conversation through the model's chat template, ending where the assistant's answer begins. Special
+ * tokens come from the template only, never from a message's content. WEFT_UNSUPPORTED if the model has no template.
+ * ids, capacity and count as in weft_tokenize. */
+WEFT_API weft_status weft_apply_chat_template(const weft_model *model, const weft_message *messages, size_t message_count,
+                                              uint32_t *ids, size_t capacity, size_t *count, weft_error *error);
+
+/* ---- sessions --------------------------------------------------------------------------------------------------------- */
+
+typedef struct weft_session weft_session;
+
+typedef struct weft_session_options {
+  uint32_t context; /* tokens the session can hold; 0: the model's own maximum, but at most 4096 */
+} weft_session_options;
+
+WEFT_API weft_session_options weft_session_options_default(void);
+WEFT_API weft_status weft_session_create(const weft_model *model, const weft_session_options *options,
+                                         weft_session **session, weft_error *error);
+WEFT_API void weft_session_free(weft_session *session);
+
+/* How the next token is chosen. Applied in this order, as in Hugging Face Transformers: repeat_penalty, temperature,
+ * top_k, top_p, min_p; ties at a threshold are kept. Same seed, same device, same prompt: same text. */
+typedef struct weft_sampling {
+  float temperature;    /* 0: greedy, the lowest id among equals; else > 0 */
+  uint32_t top_k;       /* the k best; 0: all */
+  float top_p;          /* the smallest best set of at least this probability, (0, 1]; 1: all */
+  float min_p;          /* at least this share of the best one's probability, [0, 1]; 0: all */
+  float repeat_penalty; /* > 0; 1: none. Divides positive logits of tokens in the context, multiplies negative ones
+                           (Keskar et al. 2019, CTRL). Applies to greedy too. */
+  uint64_t seed;
+} weft_sampling;
+
+WEFT_API weft_sampling weft_sampling_default(void); /* temperature 0.7, top_k 40, top_p 0.95, min_p 0.05, penalty 1, seed 0 */
+WEFT_API weft_status weft_session_set_sampling(weft_session *session, const weft_sampling *sampling, weft_error *error);
+
+/* Makes the session's context exactly these ids (count >= 1). The longest prefix it already holds is kept; the rest is
+ * computed by the next generate, which starts from it. WEFT_CONTEXT_FULL if they do not fit with one token more. */
+WEFT_API weft_status weft_session_prompt(weft_session *session, const uint32_t *ids, size_t count, weft_error *error);
+
+/* A new token: its id and the text it completes (never part of a UTF-8 character, so maybe none; not zero-terminated).
+ * Return non-zero to stop after it. */
+typedef int (*weft_token_callback)(void *user, uint32_t id, const char *text, size_t length);
+
+typedef enum weft_stop {
+  WEFT_STOP_LENGTH = 0, /* max_tokens came */
+  WEFT_STOP_TOKEN,      /* the model ended its text; the stop token itself was the last id */
+  WEFT_STOP_CONTEXT,    /* the context is full */
+  WEFT_STOP_CALLER      /* the callback or weft_session_cancel */
+} weft_stop;
+
+typedef struct weft_generate_options {
+  uint32_t max_tokens; /* 0: until another reason */
+  int ignore_stop_tokens;
+  weft_token_callback callback; /* may be NULL */
+  void *user;
+} weft_generate_options;
+
+/* Appends tokens to the context, one callback each. A step is max_tokens = 1. *stop (may be NULL) says why it ended. */
+WEFT_API weft_status weft_session_generate(weft_session *session, const weft_generate_options *options, weft_stop *stop,
+                                           weft_error *error);
+
+/* Ends a running generate after the token in work, or the next one at its start. Safe from any thread and from a signal
+ * handler. */
+WEFT_API void weft_session_cancel(weft_session *session);
+
+/* nll[i] = -ln p(ids[i + 1] | ids[0..i]), natural logarithm, for i < count - 1; count >= 2. Replaces the context. */
+WEFT_API weft_status weft_session_score(weft_session *session, const uint32_t *ids, size_t count, float *nll,
+                                        weft_error *error);
+
+/* The logits after the last token of the context, before penalties: vocab_size floats. Reads them from the device. */
+WEFT_API weft_status weft_session_logits(weft_session *session, float *logits, size_t count, weft_error *error);
+
+/* Forgets the context and the statistics; the sampling stays. */
+WEFT_API void weft_session_reset(weft_session *session);
+
+#define WEFT_MAX_STAGES 32
+typedef struct weft_stage {
+  const char *name; /* the operation's: "gather", "matvec", "project", ...; static */
+  double share;     /* of the sampled device time, 0..1 */
+} weft_stage;
+
+typedef struct weft_stats {
+  uint32_t context_used;      /* tokens */
+  uint64_t prompt_tokens;     /* computed since creation or reset; a kept prefix does not count */
+  uint64_t decoded_tokens;    /* generated since then; the first of a generate counts with the prompt's time */
+  double prompt_seconds;      /* up to and with the first token */
+  double decode_seconds;      /* of the tokens after it */
+  double first_token_seconds; /* of the last generate: from its start to its first token */
+  uint64_t readback_bytes;    /* read from the device to get the tokens */
+  uint64_t kv_bytes, scratch_bytes; /* device memory of this session */
+  double read_gigabytes_per_second; /* weight and cache bytes over decode_seconds */
+  double device_read_gigabytes_per_second; /* what a pure read kernel reaches there; 0: not measured yet */
+  size_t stage_count;
+  weft_stage stages[WEFT_MAX_STAGES]; /* largest share first; none where the device has no timestamps */
+} weft_stats;
+
+WEFT_API weft_stats weft_session_get_stats(const weft_session *session);
+
+/* Measures what a pure read kernel reaches on the model's device, GB/s (10^9 bytes); takes about half a second the first time, then it
+ * is remembered with the model. */
+WEFT_API weft_status weft_model_measure_bandwidth(const weft_model *model, double *gigabytes_per_second,
+                                                  weft_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
