@@ -1,0 +1,45 @@
+#include "gpu/caps.h"
+
+#include "base/error.h"
+
+namespace weft {
+
+const char* name(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::discrete: return "discrete";
+    case DeviceKind::integrated: return "integrated";
+    case DeviceKind::virtual_gpu: return "virtual";
+    case DeviceKind::cpu: return "cpu";
+    case DeviceKind::other: break;
+  }
+  return "other";
+}
+
+void disable(Caps& caps, std::string_view features) {
+  struct Feature {
+    std::string_view name;
+    bool Caps::*flag;
+  };
+  static constexpr Feature known[] = {{"subgroup", &Caps::subgroup},
+                                      {"timestamps", &Caps::timestamps},
+                                      {"memory_budget", &Caps::memory_budget},
+                                      {"fp16", &Caps::fp16},
+                                      {"int8_dot", &Caps::int8_dot}};
+  while (!features.empty()) {
+    const size_t comma = features.find(',');
+    const std::string_view wanted = features.substr(0, comma);
+    features = comma == std::string_view::npos ? std::string_view{} : features.substr(comma + 1);
+    if (wanted.empty()) continue;
+    bool found = false;
+    std::string names;
+    for (const Feature& feature : known) {
+      if (feature.name == wanted) caps.*feature.flag = false, found = true;
+      names += (names.empty() ? "" : ", ") + std::string(feature.name);
+    }
+    if (!found)
+      throw Error(Code::invalid_argument, "there is no optional feature '" + std::string(wanted) + "'", "WEFT_DISABLE",
+                  "known: " + names);
+  }
+}
+
+}  // namespace weft

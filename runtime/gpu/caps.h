@@ -1,0 +1,48 @@
+// What a device is and can do, as plain data: read once from Vulkan (read_caps in instance.h), or written down in a test.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace weft {
+
+enum class DeviceKind { discrete, integrated, virtual_gpu, cpu, other };
+const char* name(DeviceKind kind);
+
+struct Caps {
+  std::string name;         // "llvmpipe (LLVM 15.0.6, 256 bits)"
+  std::string driver_name;  // "llvmpipe"
+  std::string driver_info;  // "Mesa 22.3.6 (LLVM 15.0.6)"
+  DeviceKind kind = DeviceKind::other;
+  uint32_t vendor_id = 0, device_id = 0;
+  uint32_t driver_id = 0;  // VkDriverId
+  uint32_t driver_version = 0;
+  uint32_t api_version = 0;       // VK_MAKE_API_VERSION
+  uint8_t cache_uuid[16] = {};    // pipelineCacheUUID
+
+  // Limits, in bytes unless the name says otherwise.
+  uint64_t max_range = 0;       // maxStorageBufferRange: the most one binding reaches
+  uint64_t max_allocation = 0;  // maxMemoryAllocationSize
+  uint32_t offset_alignment = 0;  // minStorageBufferOffsetAlignment
+  uint32_t max_shared = 0;        // maxComputeSharedMemorySize
+  uint32_t max_threads = 0;       // maxComputeWorkGroupInvocations, count
+  uint32_t max_groups = 0;        // maxComputeWorkGroupCount[0], count
+  uint64_t memory = 0;            // the largest device-local heap
+  bool unified_memory = false;    // every device-local heap can be mapped
+
+  // Optional features: each can be switched off by name (disable()), and everything works without it.
+  bool subgroup = false;       // subgroup arithmetic in compute shaders
+  uint32_t subgroup_size = 0;  // threads; also without arithmetic
+  bool timestamps = false;     // on the compute queue
+  float timestamp_period = 0;  // nanoseconds a tick
+  bool memory_budget = false;  // VK_EXT_memory_budget
+  bool fp16 = false;           // shaderFloat16: shown by `weft devices`, no kernel needs it yet
+  bool int8_dot = false;       // shaderIntegerDotProduct, accelerated: likewise
+};
+
+// Clears the features named in a comma-separated list: subgroup, timestamps, memory_budget, fp16, int8_dot.
+// Throws Error(invalid_argument) naming an unknown one and the list of known ones.
+void disable(Caps& caps, std::string_view features);
+
+}  // namespace weft

@@ -1,0 +1,231 @@
+#include "gpu/device.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/file.h"
+#include "gpu/pipeline_cache.h"
+#include "gpu/recorder.h"
+
+namespace weft {
+namespace {
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  std::transform(result.begin(), result.end(), result.begin(), [](unsigned char c) { return std::tolower(c); });
+  return result;
+}
+
+std::string list_names(const std::vector<Instance::Physical>& devices) {
+  std::string names;
+  for (size_t i = 0; i < devices.size(); ++i)
+    names += (i ? ", " : "") + std::to_string(i) + " " + devices[i].caps.name;
+  return names;
+}
+
+int rank(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::discrete: return 0;
+    case DeviceKind::integrated: return 1;
+    case DeviceKind::virtual_gpu: return 2;
+    case DeviceKind::cpu: return 3;
+    case DeviceKind::other: break;
+  }
+  return 4;
+}
+
+const Instance::Physical& choose(const std::vector<Instance::Physical>& devices, std::string_view selector) {
+  if (devices.empty())
+    throw Error(Code::no_device, "the Vulkan loader found no device", "Vulkan",
+                "install your GPU's Vulkan driver; mesa-vulkan-drivers has a software one for any machine");
+  if (selector.empty())
+    if (const char* variable = std::getenv("WEFT_DEVICE")) selector = variable;
+  if (selector.empty())
+    return *std::min_element(devices.begin(), devices.end(),
+                             [](const auto& a, const auto& b) { return rank(a.caps.kind) < rank(b.caps.kind); });
+  size_t index = 0;
+  const auto [end, error] = std::from_chars(selector.data(), selector.data() + selector.size(), index);
+  if (error == std::errc() && end == selector.data() + selector.size()) {
+    if (index < devices.size()) return devices[index];
+  } else {
+    for (const Instance::Physical& device : devices)
+      if (lower(device.caps.name).find(lower(selector)) != std::string::npos) return device;
+  }
+  throw Error(Code::no_device, "no Vulkan device is called '" + std::string(selector) + "'", "device",
+              "there is: " + list_names(devices));
+}
+
+}  // namespace
+
+std::vector<DeviceListing> list_devices() {
+  std::vector<DeviceListing> list;
+  for (const Instance::Physical& device : Instance::get()->devices()) {
+    DeviceListing entry = {device.caps, {}, {}};
+    try {
+      entry.plan = make_plan(device.caps);
+    } catch (const Error& refusal) {
+      entry.refusal = refusal.sentence();
+    }
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+std::shared_ptr<Device> Device::open(std::string_view selector, const std::function<void(Plan&)>& adjust) {
+  std::shared_ptr<Instance> instance = Instance::get();
+  const Instance::Physical& physical = choose(instance->devices(), selector);
+  std::shared_ptr<Device> device(new Device(std::move(instance), physical));
+  device->create(adjust);
+  return device;
+}
+
+Device::Device(std::shared_ptr<Instance> instance, const Instance::Physical& physical)
+    : instance_(std::move(instance)), physical_(physical.handle), caps_(physical.caps) {}
+
+void Device::create(const std::function<void(Plan&)>& adjust) {
+  plan_ = make_plan(caps_);
+  if (adjust) adjust(plan_);
+
+  uint32_t count = 0;
+  vkGetPhysicalDeviceQueueFamilyProperties(physical_, &count, nullptr);
+  std::vector<VkQueueFamilyProperties> families(count);
+  vkGetPhysicalDeviceQueueFamilyProperties(physical_, &count, families.data());
+  for (queue_family_ = 0; queue_family_ < count; ++queue_family_)
+    if (families[queue_family_].queueFlags & VK_QUEUE_COMPUTE_BIT) break;
+  if (queue_family_ == count) throw Error(Code::unsupported, "the device has no compute queue", caps_.name);
+
+  const float priority = 1;
+  const VkDeviceQueueCreateInfo queue = {
+      VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, nullptr, 0, queue_family_, 1, &priority};
+  // No optional feature needs to be switched on here: subgroup arithmetic and timestamps are properties of Vulkan 1.1.
+  std::vector<const char*> extensions;
+  if (caps_.memory_budget) extensions.push_back(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+  uint32_t extension_count = 0;
+  check(vkEnumerateDeviceExtensionProperties(physical_, nullptr, &extension_count, nullptr), "count device extensions");
+  std::vector<VkExtensionProperties> available(extension_count);
+  check(vkEnumerateDeviceExtensionProperties(physical_, nullptr, &extension_count, available.data()),
+        "list device extensions");
+  for (const VkExtensionProperties& extension : available)  // a device that lists it must get it switched on
+    if (std::strcmp(extension.extensionName, "VK_KHR_portability_subset") == 0)
+      extensions.push_back("VK_KHR_portability_subset");
+  const VkDeviceCreateInfo info = {VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+                                   nullptr,
+                                   0,
+                                   1,
+                                   &queue,
+                                   0,
+                                   nullptr,
+                                   static_cast<uint32_t>(extensions.size()),
+                                   extensions.data(),
+                                   nullptr};
+  check(vkCreateDevice(physical_, &info, nullptr, &handle_), "create the device");
+  volkLoadDeviceTable(&table_, handle_);
+  table_.vkGetDeviceQueue(handle_, queue_family_, 0, &queue_);
+  load_pipeline_cache();
+}
+
+Device::~Device() {
+  if (!handle_) return;
+  table_.vkDeviceWaitIdle(handle_);
+  save_pipeline_cache();
+  kernels_.clear();
+  if (pipeline_cache_) table_.vkDestroyPipelineCache(handle_, pipeline_cache_, nullptr);
+  table_.vkDestroyDevice(handle_, nullptr);
+}
+
+void Device::load_pipeline_cache() {
+  std::vector<std::byte> data;
+  if (const auto path = pipeline_cache_path(caps_)) {
+    try {
+      const MappedFile file(*path);
+      if (auto sealed = open_pipeline_cache(file.bytes(), caps_)) data = std::move(*sealed);
+    } catch (const Error&) {  // no cache yet, or not readable: start with an empty one
+    }
+  }
+  loaded_cache_bytes_ = data.size();
+  const VkPipelineCacheCreateInfo info = {VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO, nullptr, 0, data.size(),
+                                          data.data()};
+  check(table_.vkCreatePipelineCache(handle_, &info, nullptr, &pipeline_cache_), "create the pipeline cache");
+}
+
+void Device::save_pipeline_cache() noexcept {
+  const auto path = pipeline_cache_path(caps_);
+  size_t bytes = 0;
+  if (!path || kernels_.empty() || !pipeline_cache_) return;
+  if (table_.vkGetPipelineCacheData(handle_, pipeline_cache_, &bytes, nullptr) != VK_SUCCESS) return;
+  if (bytes == loaded_cache_bytes_) return;  // nothing was added
+  try {
+    std::vector<std::byte> data(bytes);
+    if (table_.vkGetPipelineCacheData(handle_, pipeline_cache_, &bytes, data.data()) != VK_SUCCESS) return;
+    data.resize(bytes);
+    write_file_atomically(*path, seal_pipeline_cache(data));
+  } catch (const std::exception&) {  // a full disk or a read-only home costs start-up time, nothing else
+  }
+}
+
+const Kernel& Device::kernel(const KernelSpec& spec) {
+  std::string key = std::string(spec.name) + (plan_.subgroup ? "+" : "-");
+  for (const uint32_t value : spec.constants) key += "," + std::to_string(value);
+  const std::lock_guard lock(kernels_mutex_);
+  std::unique_ptr<Kernel>& slot = kernels_[key];
+  if (!slot) slot = std::make_unique<Kernel>(*this, spec, pipeline_cache_);
+  return *slot;
+}
+
+void Device::submit(const std::vector<const CommandBuffer*>& commands, Fence& fence) {
+  std::vector<VkCommandBuffer> handles;
+  for (const CommandBuffer* command : commands) handles.push_back(command->handle());
+  const VkSubmitInfo info = {VK_STRUCTURE_TYPE_SUBMIT_INFO,
+                             nullptr,
+                             0,
+                             nullptr,
+                             nullptr,
+                             static_cast<uint32_t>(handles.size()),
+                             handles.data(),
+                             0,
+                             nullptr};
+  const std::lock_guard lock(queue_mutex_);
+  check(table_.vkResetFences(handle_, 1, &fence.handle_), "reset a fence");
+  check(table_.vkQueueSubmit(queue_, 1, &info, fence.handle_), "submit commands");
+  fence.pending_ = true;
+}
+
+uint64_t Device::memory_left() const {
+  if (!caps_.memory_budget) return 0;
+  VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
+  VkPhysicalDeviceMemoryProperties2 memory = {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2, &budget};
+  vkGetPhysicalDeviceMemoryProperties2(physical_, &memory);
+  uint64_t left = 0;
+  for (uint32_t heap = 0; heap < memory.memoryProperties.memoryHeapCount; ++heap)
+    if ((memory.memoryProperties.memoryHeaps[heap].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) &&
+        budget.heapBudget[heap] > budget.heapUsage[heap])
+      left = std::max<uint64_t>(left, budget.heapBudget[heap] - budget.heapUsage[heap]);
+  return left;
+}
+
+void Device::set_name(VkObjectType type, uint64_t handle, const std::string& name) const {
+  if (!debug_utils() || !vkSetDebugUtilsObjectNameEXT) return;
+  const VkDebugUtilsObjectNameInfoEXT info = {VK_STRUCTURE_TYPE_DEBUG_UTILS_OBJECT_NAME_INFO_EXT, nullptr, type, handle,
+                                              name.c_str()};
+  vkSetDebugUtilsObjectNameEXT(handle_, &info);
+}
+
+Fence::Fence(std::shared_ptr<Device> device) : device_(std::move(device)) {
+  const VkFenceCreateInfo info = {VK_STRUCTURE_TYPE_FENCE_CREATE_INFO, nullptr, 0};
+  check(device_->vk().vkCreateFence(device_->handle(), &info, nullptr, &handle_), "create a fence");
+}
+
+Fence::~Fence() {
+  if (pending_) device_->vk().vkWaitForFences(device_->handle(), 1, &handle_, VK_TRUE, UINT64_MAX);
+  device_->vk().vkDestroyFence(device_->handle(), handle_, nullptr);
+}
+
+void Fence::wait() {
+  if (!pending_) return;
+  check(device_->vk().vkWaitForFences(device_->handle(), 1, &handle_, VK_TRUE, UINT64_MAX), "wait for the device");
+  pending_ = false;
+}
+
+}  // namespace weft

@@ -1,0 +1,101 @@
+// A logical device with one compute queue: makes buffers and kernels, and runs recorded commands.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+#include "gpu/buffer.h"
+#include "gpu/caps.h"
+#include "gpu/instance.h"
+#include "gpu/kernel.h"
+#include "gpu/plan.h"
+
+namespace weft {
+
+class CommandBuffer;
+
+// Caps and plan of each of the machine's devices, in Vulkan's order; plan empty and refusal set where Weft cannot run.
+struct DeviceListing {
+  Caps caps;
+  Plan plan;
+  std::string refusal;
+};
+std::vector<DeviceListing> list_devices();
+
+// Threads: everything may be called from any thread at once. Outlives its buffers, kernels and commands: users hold the shared_ptr.
+class Device : public std::enable_shared_from_this<Device> {
+ public:
+  // selector: an index, or a part of a device's name in any case; empty: $WEFT_DEVICE, else the best device (discrete
+  // before integrated before virtual before cpu). adjust, if given, changes the plan; tests force small limits with it.
+  // Throws Error(no_device) listing what there is.
+  static std::shared_ptr<Device> open(std::string_view selector = {}, const std::function<void(Plan&)>& adjust = {});
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  const Caps& caps() const { return caps_; }
+  const Plan& plan() const { return plan_; }
+
+  // The kernel for a specification; the same one for the same name and constants. Compiles at first use.
+  const Kernel& kernel(const KernelSpec& spec);
+
+  // Runs recorded commands in order after everything submitted before, and signals the fence (which must be at rest) at the end.
+  void submit(const std::vector<const CommandBuffer*>& commands, class Fence& fence);
+
+  // Bytes of memory the driver says can still be allocated; 0 if it cannot say.
+  uint64_t memory_left() const;
+
+  // Names an object for debuggers and validation messages.
+  void set_name(VkObjectType type, uint64_t handle, const std::string& name) const;
+
+  VkDevice handle() const { return handle_; }
+  VkPhysicalDevice physical() const { return physical_; }
+  uint32_t queue_family() const { return queue_family_; }
+  const VolkDeviceTable& vk() const { return table_; }
+  bool debug_utils() const { return instance_->debug_utils(); }
+
+ private:
+  Device(std::shared_ptr<Instance> instance, const Instance::Physical& physical);
+  void create(const std::function<void(Plan&)>& adjust);
+  void load_pipeline_cache();
+  void save_pipeline_cache() noexcept;
+
+  std::shared_ptr<Instance> instance_;
+  VkPhysicalDevice physical_;
+  Caps caps_;
+  Plan plan_;
+  VkDevice handle_ = VK_NULL_HANDLE;
+  VolkDeviceTable table_ = {};
+  uint32_t queue_family_ = 0;
+  VkQueue queue_ = VK_NULL_HANDLE;
+  std::mutex queue_mutex_;
+  std::mutex kernels_mutex_;
+  VkPipelineCache pipeline_cache_ = VK_NULL_HANDLE;
+  size_t loaded_cache_bytes_ = 0;
+  std::map<std::string, std::unique_ptr<Kernel>> kernels_;
+};
+
+// Signalled when a submission has finished. One user at a time.
+class Fence {
+ public:
+  explicit Fence(std::shared_ptr<Device> device);
+  ~Fence();  // waits for a pending submission
+  Fence(const Fence&) = delete;
+  Fence& operator=(const Fence&) = delete;
+
+  // Returns once the submission has finished; at once if there is none. Throws Error(device_lost).
+  void wait();
+  bool pending() const { return pending_; }
+
+ private:
+  friend class Device;
+  std::shared_ptr<Device> device_;
+  VkFence handle_ = VK_NULL_HANDLE;
+  bool pending_ = false;
+};
+
+}  // namespace weft

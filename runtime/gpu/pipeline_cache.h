@@ -1,0 +1,23 @@
+// The driver's pipeline cache on disk: one file per device and driver version under $WEFT_CACHE_DIR, else
+// $XDG_CACHE_HOME/weft, else ~/.cache/weft. WEFT_CACHE_DIR="" turns it off.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "gpu/caps.h"
+
+namespace weft {
+
+// Where the cache of a device lives; nothing if there is no place for it.
+std::optional<std::filesystem::path> pipeline_cache_path(const Caps& caps);
+
+// Our envelope around the driver's data: magic, version, size and a checksum, because drivers crash on torn caches.
+std::vector<std::byte> seal_pipeline_cache(std::span<const std::byte> data);
+// The data inside an envelope that was made for this device, else nothing: a torn, foreign or outdated file is no error.
+std::optional<std::vector<std::byte>> open_pipeline_cache(std::span<const std::byte> file, const Caps& caps);
+
+}  // namespace weft

@@ -1,0 +1,73 @@
+#include "gpu/plan.h"
+
+#include <vulkan/vulkan_core.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace weft {
+namespace {
+
+// Driver faults and oddities, each with its reason: the only place for them. Versions are VkPhysicalDeviceProperties'
+// driverVersion, [first, last].
+struct Workaround {
+  uint32_t driver_id;
+  uint32_t first_version, last_version;
+  const char* reason;
+  void (*apply)(Plan& plan);
+};
+
+constexpr uint32_t kAny = 0xffffffff;
+
+constexpr Workaround kWorkarounds[] = {
+    {VK_DRIVER_ID_MESA_LLVMPIPE, 0, kAny,
+     "llvmpipe runs each barrier as a switch of coroutines: small workgroups reduce faster",
+     [](Plan& plan) { plan.reduce_threads = 64; }},
+    {VK_DRIVER_ID_GOOGLE_SWIFTSHADER, 0, kAny,
+     "SwiftShader runs each barrier as a switch of coroutines: small workgroups reduce faster",
+     [](Plan& plan) { plan.reduce_threads = 64; }},
+};
+
+void require(bool enough, const char* what, uint64_t has, uint64_t needs, const Caps& caps) {
+  if (enough) return;
+  throw Error(Code::unsupported,
+              std::string("the device's ") + what + " is " + std::to_string(has) + ", Weft needs " + std::to_string(needs),
+              caps.name);
+}
+
+}  // namespace
+
+Plan make_plan(const Caps& caps) {
+  if (caps.api_version < VK_API_VERSION_1_1)
+    throw Error(Code::unsupported,
+                "the device has Vulkan " + std::to_string(VK_API_VERSION_MAJOR(caps.api_version)) + "." +
+                    std::to_string(VK_API_VERSION_MINOR(caps.api_version)) + ", Weft needs 1.1",
+                caps.name);
+  require(caps.max_threads >= 128, "maxComputeWorkGroupInvocations", caps.max_threads, 128, caps);
+  require(caps.max_shared >= 16384, "maxComputeSharedMemorySize", caps.max_shared, 16384, caps);
+  require(caps.offset_alignment <= 256, "minStorageBufferOffsetAlignment", caps.offset_alignment, 256, caps);
+
+  Plan plan;
+  // Below 4 threads (llvmpipe of one lane, odd drivers) subgroup sums save nothing over shared memory.
+  plan.subgroup = caps.subgroup && caps.subgroup_size >= 4;
+  plan.reduce_threads = std::min(caps.max_threads, 256u);
+  // A CPU has few lanes and pays for the barrier that joins split rows; a GPU needs the threads to hide its memory's latency.
+  const bool cpu = caps.kind == DeviceKind::cpu;
+  plan.split = cpu ? 1 : std::min(caps.max_threads, 256u) / 64;
+  plan.block_tokens = 8;
+  plan.chunk_tokens = 64;
+  plan.slice_bytes = caps.max_range;
+  plan.run_ahead = 3;
+  plan.profile_every = caps.timestamps ? 16 : 0;
+  for (const Workaround& fault : kWorkarounds) {
+    if (fault.driver_id != caps.driver_id || caps.driver_version < fault.first_version ||
+        caps.driver_version > fault.last_version)
+      continue;
+    fault.apply(plan);
+    plan.workarounds.push_back(fault.reason);
+  }
+  return plan;
+}
+
+}  // namespace weft

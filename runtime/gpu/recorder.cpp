@@ -1,0 +1,199 @@
+#include "gpu/recorder.h"
+
+#include "gpu/device.h"
+
+namespace weft {
+namespace {
+
+constexpr VkPipelineStageFlags kStages = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
+constexpr VkAccessFlags kWrites = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
+constexpr VkAccessFlags kAll =
+    kWrites | VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT;
+
+constexpr uint32_t kSetsPerPool = 256, kDescriptorsPerPool = 2048;
+
+}  // namespace
+
+CommandPool::CommandPool(std::shared_ptr<Device> device) : device_(std::move(device)) {
+  const VkCommandPoolCreateInfo info = {VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO, nullptr, 0,
+                                        device_->queue_family()};
+  check(device_->vk().vkCreateCommandPool(device_->handle(), &info, nullptr, &pool_), "create a command pool");
+}
+
+CommandPool::~CommandPool() {
+  for (VkDescriptorPool pool : descriptor_pools_) device_->vk().vkDestroyDescriptorPool(device_->handle(), pool, nullptr);
+  device_->vk().vkDestroyCommandPool(device_->handle(), pool_, nullptr);
+}
+
+VkCommandBuffer CommandPool::new_command_buffer() {
+  const VkCommandBufferAllocateInfo info = {VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO, nullptr, pool_,
+                                            VK_COMMAND_BUFFER_LEVEL_PRIMARY, 1};
+  VkCommandBuffer handle = VK_NULL_HANDLE;
+  check(device_->vk().vkAllocateCommandBuffers(device_->handle(), &info, &handle), "allocate a command buffer");
+  return handle;
+}
+
+VkDescriptorSet CommandPool::new_set(const Kernel& kernel) {
+  const VkDescriptorSetLayout layout = kernel.set_layout();
+  VkDescriptorSetAllocateInfo info = {VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO, nullptr, VK_NULL_HANDLE, 1,
+                                      &layout};
+  VkDescriptorSet set = VK_NULL_HANDLE;
+  if (!descriptor_pools_.empty()) {
+    info.descriptorPool = descriptor_pools_.back();
+    const VkResult result = device_->vk().vkAllocateDescriptorSets(device_->handle(), &info, &set);
+    if (result == VK_SUCCESS) return set;
+    if (result != VK_ERROR_OUT_OF_POOL_MEMORY && result != VK_ERROR_FRAGMENTED_POOL)
+      fail_vulkan(result, "allocate descriptors");
+  }
+  const VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, kDescriptorsPerPool};
+  const VkDescriptorPoolCreateInfo pool_info = {
+      VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO, nullptr, 0, kSetsPerPool, 1, &size};
+  VkDescriptorPool pool = VK_NULL_HANDLE;
+  check(device_->vk().vkCreateDescriptorPool(device_->handle(), &pool_info, nullptr, &pool), "create a descriptor pool");
+  descriptor_pools_.push_back(pool);
+  info.descriptorPool = pool;
+  check(device_->vk().vkAllocateDescriptorSets(device_->handle(), &info, &set), "allocate descriptors");
+  return set;
+}
+
+Recorder::Recorder(CommandPool& pool, const std::string& name, Timestamps* timestamps)
+    : pool_(pool), device_(pool.device()), timestamps_(timestamps) {
+  commands_.handle_ = pool.new_command_buffer();
+  device_.set_name(VK_OBJECT_TYPE_COMMAND_BUFFER, reinterpret_cast<uint64_t>(commands_.handle_), name);
+  // Simultaneous use: the next token is submitted while this one runs.
+  const VkCommandBufferBeginInfo info = {VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO, nullptr,
+                                         VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT, nullptr};
+  check(device_.vk().vkBeginCommandBuffer(commands_.handle_, &info), "begin a command buffer");
+  barrier(kAll, kStages);
+  if (timestamps_) timestamps_->start(commands_.handle_);
+}
+
+void Recorder::dispatch(const Kernel& kernel, std::initializer_list<View> bindings, std::span<const std::byte> push,
+                        Groups groups) {
+  if (bindings.size() != kernel.bindings() || push.size() != kernel.push_bytes())
+    throw Error(Code::internal,
+                "got " + std::to_string(bindings.size()) + " bindings and " + std::to_string(push.size()) +
+                    " bytes of push constants, the kernel takes " + std::to_string(kernel.bindings()) + " and " +
+                    std::to_string(kernel.push_bytes()),
+                kernel.name());
+  const VolkDeviceTable& vk = device_.vk();
+  const VkDescriptorSet set = pool_.new_set(kernel);
+  std::vector<VkDescriptorBufferInfo> infos(bindings.size());
+  std::vector<VkWriteDescriptorSet> writes(bindings.size());
+  std::vector<Access> accesses;
+  uint32_t slot = 0;
+  for (const View& view : bindings) {
+    infos[slot] = {view.buffer->handle(), view.offset, view.bytes};
+    writes[slot] = {VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET, nullptr, set, slot, 0, 1,
+                    VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,      nullptr, &infos[slot], nullptr};
+    accesses.push_back({view.buffer->handle(), view.offset, view.offset + view.bytes, kernel.writes(slot)});
+    ++slot;
+  }
+  vk.vkUpdateDescriptorSets(device_.handle(), slot, writes.data(), 0, nullptr);
+  use(accesses);
+  const VkCommandBuffer commands = commands_.handle_;
+  const bool label = device_.debug_utils() && vkCmdBeginDebugUtilsLabelEXT;
+  if (label) {
+    const VkDebugUtilsLabelEXT info = {VK_STRUCTURE_TYPE_DEBUG_UTILS_LABEL_EXT, nullptr, kernel.name(), {}};
+    vkCmdBeginDebugUtilsLabelEXT(commands, &info);
+  }
+  vk.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, kernel.pipeline());
+  vk.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, kernel.layout(), 0, 1, &set, 0, nullptr);
+  if (!push.empty())
+    vk.vkCmdPushConstants(commands, kernel.layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                          static_cast<uint32_t>(push.size()), push.data());
+  vk.vkCmdDispatch(commands, groups.x, groups.y, groups.z);
+  if (label) vkCmdEndDebugUtilsLabelEXT(commands);
+  if (timestamps_) timestamps_->mark(commands, kernel.name());
+}
+
+void Recorder::copy(const View& from, const View& to) {
+  const Access accesses[] = {{from.buffer->handle(), from.offset, from.offset + from.bytes, false},
+                             {to.buffer->handle(), to.offset, to.offset + from.bytes, true}};
+  use(accesses);
+  const VkBufferCopy region = {from.offset, to.offset, from.bytes};
+  device_.vk().vkCmdCopyBuffer(commands_.handle_, from.buffer->handle(), to.buffer->handle(), 1, &region);
+}
+
+void Recorder::fill(const View& view, uint32_t word) {
+  const Access accesses[] = {{view.buffer->handle(), view.offset, view.offset + view.bytes, true}};
+  use(accesses);
+  device_.vk().vkCmdFillBuffer(commands_.handle_, view.buffer->handle(), view.offset, view.bytes, word);
+}
+
+void Recorder::use(std::span<const Access> accesses) {
+  bool hazard = false;
+  for (const Access& now : accesses)
+    for (const Access& before : since_barrier_)
+      hazard |= now.buffer == before.buffer && now.begin < before.end && before.begin < now.end &&
+                (now.write || before.write);
+  if (hazard) barrier(kAll, kStages);
+  since_barrier_.insert(since_barrier_.end(), accesses.begin(), accesses.end());
+}
+
+void Recorder::barrier(VkAccessFlags to, VkPipelineStageFlags stage) {
+  const VkMemoryBarrier memory = {VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, kWrites, to};
+  device_.vk().vkCmdPipelineBarrier(commands_.handle_, kStages, stage, 0, 1, &memory, 0, nullptr, 0, nullptr);
+  since_barrier_.clear();
+}
+
+CommandBuffer Recorder::finish(bool host_reads) {
+  if (host_reads) barrier(VK_ACCESS_HOST_READ_BIT, VK_PIPELINE_STAGE_HOST_BIT);
+  check(device_.vk().vkEndCommandBuffer(commands_.handle_), "end a command buffer");
+  return commands_;
+}
+
+Timestamps::Timestamps(std::shared_ptr<Device> device, uint32_t capacity)
+    : device_(std::move(device)), capacity_(capacity), seconds_per_tick_(device_->caps().timestamp_period * 1e-9) {
+  const VkQueryPoolCreateInfo info = {
+      VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO, nullptr, 0, VK_QUERY_TYPE_TIMESTAMP, capacity, 0};
+  check(device_->vk().vkCreateQueryPool(device_->handle(), &info, nullptr, &pool_), "create a timestamp pool");
+}
+
+Timestamps::~Timestamps() { device_->vk().vkDestroyQueryPool(device_->handle(), pool_, nullptr); }
+
+void Timestamps::start(VkCommandBuffer commands) { mark(commands, nullptr); }
+
+void Timestamps::mark(VkCommandBuffer commands, const char* name) {
+  if (names_.size() == capacity_)
+    throw Error(Code::internal, "more than " + std::to_string(capacity_) + " marks were recorded", "timestamps");
+  const uint32_t query = static_cast<uint32_t>(names_.size());
+  device_->vk().vkCmdResetQueryPool(commands, pool_, query, 1);
+  device_->vk().vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, pool_, query);
+  names_.push_back(name);
+}
+
+std::vector<Timestamps::Stage> Timestamps::read() const {
+  std::vector<uint64_t> ticks(names_.size());
+  if (ticks.empty()) return {};
+  check(device_->vk().vkGetQueryPoolResults(device_->handle(), pool_, 0, static_cast<uint32_t>(ticks.size()),
+                                            ticks.size() * 8, ticks.data(), 8,
+                                            VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT),
+        "read timestamps");
+  std::vector<Stage> stages;
+  for (size_t i = 1; i < ticks.size(); ++i) {
+    if (!names_[i] || ticks[i] < ticks[i - 1]) continue;  // where a command buffer begins, or the counter wrapped
+    const double seconds = static_cast<double>(ticks[i] - ticks[i - 1]) * seconds_per_tick_;
+    Stage* found = nullptr;
+    for (Stage& stage : stages)
+      if (stage.name == names_[i]) found = &stage;
+    if (found)
+      found->seconds += seconds;
+    else
+      stages.push_back({names_[i], seconds});
+  }
+  return stages;
+}
+
+void run_once(const std::shared_ptr<Device>& device, const std::string& name,
+              const std::function<void(Recorder&)>& record) {
+  CommandPool pool(device);
+  Fence fence(device);
+  Recorder recorder(pool, name);
+  record(recorder);
+  const CommandBuffer commands = recorder.finish(true);
+  device->submit({&commands}, fence);
+  fence.wait();
+}
+
+}  // namespace weft

@@ -1,0 +1,120 @@
+// Recording dispatches into command buffers that can be replayed any number of times.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gpu/buffer.h"
+#include "gpu/kernel.h"
+#include "gpu/vulkan.h"
+
+namespace weft {
+
+class Device;
+class Timestamps;
+
+// Where command buffers and their descriptors live. One thread at a time. Outlives the command buffers made from it, and is
+// destroyed only when none of them is in flight.
+class CommandPool {
+ public:
+  explicit CommandPool(std::shared_ptr<Device> device);
+  ~CommandPool();
+  CommandPool(const CommandPool&) = delete;
+  CommandPool& operator=(const CommandPool&) = delete;
+
+  Device& device() const { return *device_; }
+
+ private:
+  friend class Recorder;
+  VkCommandBuffer new_command_buffer();
+  VkDescriptorSet new_set(const Kernel& kernel);
+
+  std::shared_ptr<Device> device_;
+  VkCommandPool pool_ = VK_NULL_HANDLE;
+  std::vector<VkDescriptorPool> descriptor_pools_;
+};
+
+// Recorded commands, replayable; owned by the pool.
+class CommandBuffer {
+ public:
+  VkCommandBuffer handle() const { return handle_; }
+
+ private:
+  friend class Recorder;
+  VkCommandBuffer handle_ = VK_NULL_HANDLE;
+};
+
+struct Groups {
+  uint32_t x = 1, y = 1, z = 1;
+};
+
+// Records one command buffer. It waits for all work submitted before it, and inserts a barrier wherever a dispatch or copy touches
+// bytes that an earlier one in it wrote, or writes bytes that an earlier one read.
+class Recorder {
+ public:
+  // timestamps, if given, get one mark per dispatch.
+  Recorder(CommandPool& pool, const std::string& name, Timestamps* timestamps = nullptr);
+
+  // Binds views in the kernel's binding order. Throws Error(internal) when their number or the size of the push
+  // constants is not what the kernel takes: a mistake in an operation, caught in release builds too.
+  void dispatch(const Kernel& kernel, std::initializer_list<View> bindings, std::span<const std::byte> push, Groups groups);
+  template <class Push>
+  void dispatch(const Kernel& kernel, std::initializer_list<View> bindings, const Push& push, Groups groups) {
+    dispatch(kernel, bindings, std::as_bytes(std::span<const Push, 1>(&push, 1)), groups);
+  }
+
+  void copy(const View& from, const View& to);  // from.bytes bytes
+  void fill(const View& view, uint32_t word);
+
+  // Ends the recording. host_reads: the CPU will read what was written, once the submission's fence has signalled.
+  CommandBuffer finish(bool host_reads = false);
+
+ private:
+  struct Access {
+    VkBuffer buffer;
+    uint64_t begin, end;
+    bool write;
+  };
+  void use(std::span<const Access> accesses);
+  void barrier(VkAccessFlags to, VkPipelineStageFlags stage);
+
+  CommandPool& pool_;
+  Device& device_;
+  Timestamps* timestamps_;
+  CommandBuffer commands_;
+  std::vector<Access> since_barrier_;
+};
+
+// Device time per operation of replayed command buffers. Records into it, replays, waits for the fence, then reads.
+class Timestamps {
+ public:
+  Timestamps(std::shared_ptr<Device> device, uint32_t capacity);  // marks
+  ~Timestamps();
+  Timestamps(const Timestamps&) = delete;
+  Timestamps& operator=(const Timestamps&) = delete;
+
+  struct Stage {
+    const char* name;
+    double seconds;
+  };
+  // Seconds by operation of the last replay, in order of first appearance.
+  std::vector<Stage> read() const;
+
+ private:
+  friend class Recorder;
+  void start(VkCommandBuffer commands);             // resets and sets the mark a command buffer begins with
+  void mark(VkCommandBuffer commands, const char* name);  // the end of a dispatch
+  std::shared_ptr<Device> device_;
+  VkQueryPool pool_ = VK_NULL_HANDLE;
+  uint32_t capacity_;
+  std::vector<const char*> names_;  // by query; nullptr where a command buffer begins
+  double seconds_per_tick_;
+};
+
+// Records with the given function, runs it and waits: for uploads, tests and measurements.
+void run_once(const std::shared_ptr<Device>& device, const std::string& name, const std::function<void(Recorder&)>& record);
+
+}  // namespace weft
