@@ -1,0 +1,32 @@
+// GGUF: one file with metadata, tokenizer and tensors. Format:
+// https://github.com/ggml-org/ggml/blob/master/docs/gguf.md Version 1 has 32-bit counts, lengths and dimensions,
+// versions 2 and 3 have 64-bit ones; little-endian only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "format/tensor.h"
+
+namespace weft {
+
+struct GgufContents {
+  // All key-values, as one flat object. Strings are the file's bytes and need not be UTF-8: dump() with an
+  // error_handler.
+  nlohmann::json metadata;
+  std::vector<TensorView> tensors;  // in file order, each inside the file, none overlapping; bytes belong to the caller
+};
+
+// Reads a whole GGUF file's bytes; place (its path) begins every error. Throws Error(bad_file), and Error(unsupported)
+// for big-endian files, later versions and tensor types other than F32, F16, BF16 and Q8_0; nothing else but
+// std::bad_alloc.
+GgufContents parse_gguf(std::span<const std::byte> file, const std::string& place);
+
+// The name ggml gives a tensor type: 12 is "Q4_K"; "type 99" where there is none.
+std::string ggml_type_name(uint32_t type);
+
+}  // namespace weft

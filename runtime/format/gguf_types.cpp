@@ -1,0 +1,19 @@
+#include <array>
+
+#include "format/gguf.h"
+
+namespace weft {
+
+// The numbers are ggml's enum ggml_type; 4, 5, 31 to 33 and 36 to 38 were once used and then removed.
+std::string ggml_type_name(uint32_t type) {
+  static constexpr std::array names = {
+      "F32",        "F16",        "Q4_0",       "Q4_1",  "Q4_2",     "Q4_3",     "Q5_0",     "Q5_1",    "Q8_0",
+      "Q8_1",       "Q2_K",       "Q3_K",       "Q4_K",  "Q5_K",     "Q6_K",     "Q8_K",     "IQ2_XXS", "IQ2_XS",
+      "IQ3_XXS",    "IQ1_S",      "IQ4_NL",     "IQ3_S", "IQ2_S",    "IQ4_XS",   "I8",       "I16",     "I32",
+      "I64",        "F64",        "IQ1_M",      "BF16",  "Q4_0_4_4", "Q4_0_4_8", "Q4_0_8_8", "TQ1_0",   "TQ2_0",
+      "IQ4_NL_4_4", "IQ4_NL_4_8", "IQ4_NL_8_8", "MXFP4", "NVFP4",    "Q1_0",
+  };
+  return type < names.size() ? names[type] : "type " + std::to_string(type);
+}
+
+}  // namespace weft

@@ -1,0 +1,126 @@
+#include "format/huggingface.h"
+
+#include <set>
+
+#include "base/error.h"
+#include "format/json.h"
+#include "format/quote.h"
+#include "format/safetensors.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr size_t kMaxTemplateBytes = size_t{1} << 20;
+
+bool there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+json read_object(const fs::path& path) {
+  const MappedFile file(path);
+  json document = parse_json(file.text(), path.string());
+  if (!document.is_object()) throw Error(Code::bad_file, "the document is no JSON object", path.string());
+  return document;
+}
+
+json read_object_if_there(const fs::path& path) { return there(path) ? read_object(path) : json(); }
+
+// Newer models keep the chat template in a file of its own; Transformers prefers it.
+void merge_chat_template(const fs::path& path, json& tokenizer_config) {
+  if (!there(path)) return;
+  const MappedFile file(path);
+  if (file.text().size() > kMaxTemplateBytes) {
+    throw Error(Code::bad_file,
+                "the chat template has " + std::to_string(file.text().size()) + " bytes; Weft reads at most " +
+                    std::to_string(kMaxTemplateBytes),
+                path.string());
+  }
+  if (tokenizer_config.is_null()) tokenizer_config = json::object();
+  tokenizer_config["chat_template"] = std::string(file.text());
+}
+
+void add_file(ModelFile& model, const fs::path& path) {
+  MappedFile file(path);
+  auto tensors = parse_safetensors(file.bytes(), path.string());
+  std::move(tensors.begin(), tensors.end(), std::back_inserter(model.tensors));
+  model.files.push_back(std::move(file));
+}
+
+void add_shards(ModelFile& model, const fs::path& index_path) {
+  const std::string place = index_path.string();
+  const auto shard_of = parse_shard_index(read_object(index_path), place);
+  std::set<std::string> shards;
+  for (const auto& [tensor, shard] : shard_of) shards.insert(shard);
+  for (const std::string& shard : shards) {
+    const size_t first = model.tensors.size();
+    add_file(model, model.path / shard);
+    for (size_t i = first; i < model.tensors.size(); ++i) {
+      const auto listed = shard_of.find(model.tensors[i].name);
+      if (listed != shard_of.end() && listed->second == shard) continue;
+      throw Error(Code::bad_file,
+                  "tensor " + printable(model.tensors[i].name) + " is in " + printable(shard) + ", but the index " +
+                      (listed == shard_of.end() ? "does not list it" : "says it is in " + printable(listed->second)),
+                  place);
+    }
+  }
+  std::set<std::string_view> present;
+  for (const TensorView& tensor : model.tensors) present.insert(tensor.name);
+  for (const auto& [tensor, shard] : shard_of) {
+    if (present.contains(tensor)) continue;
+    throw Error(Code::bad_file,
+                "the index says that tensor " + printable(tensor) + " is in " + printable(shard) + ", but it is not",
+                place);
+  }
+}
+
+}  // namespace
+
+std::unordered_map<std::string, std::string> parse_shard_index(const json& document, const std::string& place) {
+  const auto map = document.is_object() ? document.find("weight_map") : document.end();
+  if (!document.is_object() || map == document.end() || !map->is_object()) {
+    throw Error(Code::bad_file, "the index has no object \"weight_map\"", place);
+  }
+  std::unordered_map<std::string, std::string> result;
+  for (const auto& [tensor, value] : map->items()) {
+    if (!value.is_string())
+      throw Error(Code::bad_file, "the shard of tensor " + printable(tensor) + " is no string", place);
+    const auto& shard = value.get_ref<const std::string&>();
+    const bool plain = !shard.empty() && shard != "." && shard != ".." &&
+                       shard.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos;
+    if (!plain) {
+      throw Error(Code::bad_file,
+                  "the shard of tensor " + printable(tensor) + " is \"" + printable(shard) +
+                      "\", which is not a file name in this folder",
+                  place);
+    }
+    result.emplace(tensor, shard);
+  }
+  return result;
+}
+
+ModelFile open_huggingface(const fs::path& folder) {
+  ModelFile model;
+  model.kind = ModelFile::Kind::huggingface;
+  model.path = folder;
+  model.metadata = read_object(folder / "config.json");
+  model.tokenizer = read_object_if_there(folder / "tokenizer.json");
+  model.tokenizer_config = read_object_if_there(folder / "tokenizer_config.json");
+  model.generation_config = read_object_if_there(folder / "generation_config.json");
+  merge_chat_template(folder / "chat_template.jinja", model.tokenizer_config);
+  const fs::path index = folder / "model.safetensors.index.json";
+  if (there(folder / "model.safetensors")) {
+    add_file(model, folder / "model.safetensors");
+  } else if (there(index)) {
+    add_shards(model, index);
+  } else {
+    throw Error(Code::not_found, "the folder has neither model.safetensors nor model.safetensors.index.json",
+                folder.string(), "convert other weights to safetensors first");
+  }
+  return model;
+}
+
+}  // namespace weft

@@ -1,0 +1,82 @@
+#include "format/model_file.h"
+
+#include <set>
+
+#include "base/error.h"
+#include "format/gguf.h"
+#include "format/huggingface.h"
+#include "format/quote.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_gguf(const MappedFile& file) { return file.text().substr(0, 4) == "GGUF"; }
+
+ModelFile open_gguf(MappedFile file) {
+  ModelFile model;
+  model.kind = ModelFile::Kind::gguf;
+  model.path = file.path();
+  GgufContents contents = parse_gguf(file.bytes(), file.path().string());
+  model.metadata = std::move(contents.metadata);
+  model.tensors = std::move(contents.tensors);
+  model.files.push_back(std::move(file));
+  return model;
+}
+
+// The only .gguf file of a folder without config.json.
+fs::path sole_gguf(const fs::path& folder) {
+  std::set<fs::path> found;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    if (it->path().extension() == ".gguf") found.insert(it->path());
+  }
+  if (error) throw Error(Code::io, "cannot list the folder: " + error.message(), folder.string());
+  if (found.empty()) {
+    throw Error(Code::not_found, "the folder has neither a config.json nor a .gguf file", folder.string(),
+                "pass a GGUF file, or a folder as Hugging Face publishes models");
+  }
+  if (found.size() > 1) {
+    throw Error(Code::invalid_argument,
+                "the folder has " + std::to_string(found.size()) + " .gguf files, " +
+                    printable(found.begin()->filename().string()) + " and " +
+                    printable(std::next(found.begin())->filename().string()) + " among them",
+                folder.string(), "pass one of them");
+  }
+  return *found.begin();
+}
+
+void build_index(ModelFile& model) {
+  for (size_t i = 0; i < model.tensors.size(); ++i) {
+    // Each file's reader has refused repeated names; this finds those in two shards.
+    if (model.index.emplace(model.tensors[i].name, i).second) continue;
+    throw Error(Code::bad_file, "tensor " + printable(model.tensors[i].name) + " is there twice", model.path.string());
+  }
+}
+
+ModelFile open_any(const fs::path& path) {
+  std::error_code ignored;  // what is there and cannot be read shows itself when it is mapped
+  if (fs::is_directory(path, ignored)) {
+    return fs::exists(path / "config.json", ignored) ? open_huggingface(path) : open_gguf(MappedFile(sole_gguf(path)));
+  }
+  MappedFile file(path);
+  if (is_gguf(file)) return open_gguf(std::move(file));
+  throw Error(Code::unsupported, "this is no GGUF file: it begins with \"" + printable(file.text().substr(0, 4)) + "\"",
+              path.string(), "for a Hugging Face model pass its folder");
+}
+
+}  // namespace
+
+const TensorView* ModelFile::find(std::string_view name) const {
+  const auto found = index.find(name);
+  return found == index.end() ? nullptr : &tensors[found->second];
+}
+
+ModelFile open_model(const fs::path& path) {
+  ModelFile model = open_any(path);
+  build_index(model);
+  return model;
+}
+
+}  // namespace weft

@@ -1,0 +1,55 @@
+// A model on disk, whatever its format: named tensors and what the files say about them.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/file.h"
+#include "format/tensor.h"
+
+namespace weft {
+
+// Constant after open_model; any number of threads may read it. Movable; the tensors' bytes are mapped files' and stay
+// valid as long as the object, wherever it was moved.
+struct ModelFile {
+  enum class Kind { gguf, huggingface };
+
+  Kind kind = Kind::gguf;
+  std::filesystem::path path;       // the GGUF file, or the folder
+  std::vector<MappedFile> files;    // those that hold tensors
+  std::vector<TensorView> tensors;  // in file order, shard after shard; names are unique
+
+  // GGUF: one flat object of all key-values. Hugging Face: config.json. Strings from GGUF need not be UTF-8.
+  nlohmann::json metadata;
+
+  // Hugging Face only: the files of these names, each null where there is none. A chat_template.jinja in the folder is
+  // tokenizer_config["chat_template"], before one that tokenizer_config.json has.
+  nlohmann::json tokenizer, tokenizer_config, generation_config;
+
+  // The tensor of this name; nullptr if there is none.
+  const TensorView* find(std::string_view name) const;
+
+  struct Hash {
+    using is_transparent = void;
+    size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
+  };
+  std::unordered_map<std::string, size_t, Hash, std::equal_to<>>
+      index;  // name -> place in tensors; open_model fills it
+};
+
+// Opens a GGUF file, a Hugging Face folder (config.json beside model.safetensors, or beside its index and shards), or a
+// folder with a single .gguf file. The content decides, not the name. Throws Error(not_found), Error(io),
+// Error(bad_file) or Error(unsupported), naming the file.
+ModelFile open_model(const std::filesystem::path& path);
+
+// The shards of a parsed model.safetensors.index.json, tensor name -> file name, each a plain name that cannot leave
+// the folder. Throws Error(bad_file).
+std::unordered_map<std::string, std::string> parse_shard_index(const nlohmann::json& document,
+                                                               const std::string& place);
+
+}  // namespace weft

@@ -1,0 +1,128 @@
+#include "format/safetensors.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "format/byte_reader.h"
+#include "format/json.h"
+#include "format/layout.h"
+#include "format/limits.h"
+#include "format/quote.h"
+
+namespace weft {
+namespace {
+
+using nlohmann::json;
+
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
+constexpr size_t kMaxDimensions = 16;
+
+[[noreturn]] void fail(std::string sentence, const std::string& place, Code code = Code::bad_file) {
+  throw Error(code, std::move(sentence), place);
+}
+
+// Fields of a tensor's entry. what: "tensor NAME".
+const json& field(const json& entry, const char* key, const std::string& what, const std::string& place) {
+  const auto found = entry.find(key);
+  if (found == entry.end()) fail(what + " has no \"" + key + "\"", place);
+  return *found;
+}
+
+std::vector<uint64_t> numbers(const json& value, const char* key, const std::string& what, const std::string& place) {
+  if (!value.is_array()) fail(what + ": \"" + key + "\" is no array", place);
+  std::vector<uint64_t> result;
+  for (const json& element : value) {
+    if (!element.is_number_unsigned())
+      fail(what + ": \"" + key + "\" holds something else than whole numbers from 0", place);
+    result.push_back(element.get<uint64_t>());
+  }
+  return result;
+}
+
+DType dtype_of(const json& value, const std::string& tensor, const std::string& place) {
+  if (!value.is_string()) fail("tensor " + tensor + ": \"dtype\" is no string", place);
+  const auto& text = value.get_ref<const std::string&>();
+  if (text == "F32") return DType::f32;
+  if (text == "F16") return DType::f16;
+  if (text == "BF16") return DType::bf16;
+  throw Error(Code::unsupported, "not supported yet: " + printable(text) + " in tensor " + tensor, place,
+              "Weft reads F32, F16 and BF16");
+}
+
+TensorView read_entry(const std::string& name, const json& entry, std::span<const std::byte> data,
+                      const std::string& place) {
+  const std::string what = "tensor " + printable(name);
+  if (!entry.is_object()) fail(what + ": its entry is no object", place);
+  TensorView tensor;
+  tensor.name = name;
+  tensor.dtype = dtype_of(field(entry, "dtype", what, place), printable(name), place);
+  tensor.shape = numbers(field(entry, "shape", what, place), "shape", what, place);
+  if (tensor.shape.size() > kMaxDimensions) {
+    fail(what + " has " + std::to_string(tensor.shape.size()) + " dimensions; Weft reads at most " +
+             std::to_string(kMaxDimensions),
+         place);
+  }
+  const auto offsets = numbers(field(entry, "data_offsets", what, place), "data_offsets", what, place);
+  if (offsets.size() != 2)
+    fail(what + ": \"data_offsets\" has " + std::to_string(offsets.size()) + " numbers, not 2", place);
+  place_tensor(tensor, offsets[0], data, place);
+  if (offsets[1] != offsets[0] + tensor.bytes.size()) {
+    fail(what + " needs " + std::to_string(tensor.bytes.size()) + " bytes from offset " + std::to_string(offsets[0]) +
+             ", but its data_offsets end at " + std::to_string(offsets[1]),
+         place);
+  }
+  return tensor;
+}
+
+// The format allows no bytes that belong to no tensor: holes have been used to hide other files in a model.
+void check_filled(const std::vector<TensorView>& tensors, std::span<const std::byte> file, uint64_t start,
+                  const std::string& place) {
+  uint64_t end = start;
+  for (const TensorView& tensor : tensors) {  // in the order of their data, disjoint
+    const uint64_t begin = static_cast<uint64_t>(tensor.bytes.data() - file.data());
+    if (begin != end) {
+      fail("tensor " + printable(tensor.name) + " begins at byte " + std::to_string(begin) +
+               ", but the data before it end at byte " + std::to_string(end),
+           place);
+    }
+    end += tensor.bytes.size();
+  }
+  if (end != file.size()) {
+    fail("the last tensor ends at byte " + std::to_string(end) + ", but the file ends at byte " +
+             std::to_string(file.size()),
+         place);
+  }
+}
+
+}  // namespace
+
+std::vector<TensorView> parse_safetensors(std::span<const std::byte> file, const std::string& place) {
+  ByteReader reader(file, place);
+  const auto length = reader.number<uint64_t>("the header's length");
+  if (length > kMaxHeaderBytes) {
+    fail("the header's length is " + std::to_string(length) + " bytes; the format allows " +
+             std::to_string(kMaxHeaderBytes),
+         place);
+  }
+  const auto text = reader.take(length, "the header");
+  const auto data = file.subspan(reader.position());
+  const json header = parse_json({reinterpret_cast<const char*>(text.data()), text.size()}, place + ", header");
+  if (!header.is_object()) fail("the header is no JSON object", place);
+  if (header.size() > kMaxTensors) {
+    fail(
+        "the file has " + std::to_string(header.size()) + " tensors; Weft reads at most " + std::to_string(kMaxTensors),
+        place);
+  }
+  std::vector<TensorView> tensors;
+  for (const auto& [name, entry] : header.items()) {
+    if (name != "__metadata__") tensors.push_back(read_entry(name, entry, data, place));
+  }
+  std::sort(tensors.begin(), tensors.end(), [](const TensorView& a, const TensorView& b) {
+    return std::pair(a.bytes.data(), a.bytes.size()) < std::pair(b.bytes.data(), b.bytes.size());
+  });
+  check_disjoint(tensors, file, place);
+  check_filled(tensors, file, reader.position(), place);
+  return tensors;
+}
+
+}  // namespace weft

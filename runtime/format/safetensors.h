@@ -1,0 +1,18 @@
+// safetensors: a JSON header and the tensors' bytes. Format: https://github.com/huggingface/safetensors#format
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "format/tensor.h"
+
+namespace weft {
+
+// The tensors of a whole safetensors file's bytes, in the order of their data; bytes belong to the caller. As the
+// format asks, they fill the file without holes or overlaps. place (the file's path) begins every error. Throws
+// Error(bad_file), and Error(unsupported) for types other than F32, F16 and BF16; nothing else but std::bad_alloc.
+std::vector<TensorView> parse_safetensors(std::span<const std::byte> file, const std::string& place);
+
+}  // namespace weft

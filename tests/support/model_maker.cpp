@@ -1,0 +1,387 @@
+#include "support/model_maker.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "support/gguf_writer.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+// One tensor of the network, under both formats' names.
+struct Tensor {
+  std::string gguf, huggingface;
+  std::vector<uint64_t> shape;  // (rows, cols), or (width) for a norm
+  uint32_t rotated_heads = 0;   // of attn_q and attn_k: how many heads' rows are reordered
+  bool is_vector() const { return shape.size() == 1; }
+  uint64_t rows() const { return is_vector() ? 1 : shape[0]; }
+  uint64_t columns() const { return shape.back(); }
+};
+
+void check(const LlamaShape& shape) {
+  const auto require = [](bool condition, const char* what) {
+    if (!condition) throw std::invalid_argument(std::string("not a shape: ") + what);
+  };
+  require(shape.width > 0 && shape.layers > 0 && shape.heads > 0 && shape.kv_heads > 0 && shape.ffn > 0, "a zero");
+  require(shape.vocab >= 3, "a vocabulary has at least 3 tokens");
+  require(shape.heads % shape.kv_heads == 0, "heads must be a multiple of KV heads");
+  require(shape.head_width() > 0 && shape.head_width() % 2 == 0, "heads must have an even width");
+}
+
+std::vector<Tensor> tensors_of(const LlamaShape& s) {
+  const uint64_t width = s.width, queries = uint64_t{s.heads} * s.head_width(),
+                 keys = uint64_t{s.kv_heads} * s.head_width();
+  std::vector<Tensor> tensors = {{"token_embd.weight", "model.embed_tokens.weight", {s.vocab, width}}};
+  for (uint32_t i = 0; i < s.layers; ++i) {
+    const std::string blk = "blk." + std::to_string(i) + ".", layer = "model.layers." + std::to_string(i) + ".";
+    tensors.push_back({blk + "attn_norm.weight", layer + "input_layernorm.weight", {width}});
+    tensors.push_back({blk + "attn_q.weight", layer + "self_attn.q_proj.weight", {queries, width}, s.heads});
+    tensors.push_back({blk + "attn_k.weight", layer + "self_attn.k_proj.weight", {keys, width}, s.kv_heads});
+    tensors.push_back({blk + "attn_v.weight", layer + "self_attn.v_proj.weight", {keys, width}});
+    tensors.push_back({blk + "attn_output.weight", layer + "self_attn.o_proj.weight", {width, queries}});
+    tensors.push_back({blk + "ffn_norm.weight", layer + "post_attention_layernorm.weight", {width}});
+    tensors.push_back({blk + "ffn_gate.weight", layer + "mlp.gate_proj.weight", {s.ffn, width}});
+    tensors.push_back({blk + "ffn_up.weight", layer + "mlp.up_proj.weight", {s.ffn, width}});
+    tensors.push_back({blk + "ffn_down.weight", layer + "mlp.down_proj.weight", {width, s.ffn}});
+  }
+  tensors.push_back({"output_norm.weight", "model.norm.weight", {width}});
+  if (!s.tied) tensors.push_back({"output.weight", "lm_head.weight", {s.vocab, width}});
+  return tensors;
+}
+
+DType type_of(const Tensor& tensor, DType wanted) {
+  if (tensor.is_vector()) return DType::f32;
+  return wanted == DType::q8_0 && tensor.columns() % kQ8BlockElements != 0 ? DType::f16 : wanted;
+}
+
+// The finaliser of SplitMix64 (Steele, Lea, Flood 2014): counters in, independent-looking bits out.
+uint64_t mix(uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+void append16(std::string& bytes, uint16_t value) { bytes.append(reinterpret_cast<const char*>(&value), sizeof value); }
+
+// Each block's scale is the largest magnitude / 127, rounded to half; elements are rounded with the rounded scale.
+void append_q8(std::string& bytes, std::span<const float> row) {
+  for (size_t begin = 0; begin < row.size(); begin += kQ8BlockElements) {
+    const auto block = row.subspan(begin, kQ8BlockElements);
+    float largest = 0;
+    for (const float value : block) largest = std::max(largest, std::fabs(value));
+    const uint16_t scale = float_to_half(largest / 127.0f);
+    const float inverse = half_to_float(scale) > 0 ? 1.0f / half_to_float(scale) : 0.0f;
+    append16(bytes, scale);
+    for (const float value : block) {
+      const float rounded = std::nearbyint(value * inverse);
+      bytes += static_cast<char>(static_cast<int8_t>(std::clamp(rounded, -127.0f, 127.0f)));
+    }
+  }
+}
+
+void append_row(std::string& bytes, DType type, std::span<const float> row) {
+  switch (type) {
+    case DType::f32:
+      bytes.append(reinterpret_cast<const char*>(row.data()), row.size_bytes());
+      break;
+    case DType::f16:
+      for (const float value : row) append16(bytes, float_to_half(value));
+      break;
+    case DType::bf16:
+      for (const float value : row) append16(bytes, float_to_bfloat16(value));
+      break;
+    case DType::q8_0:
+      append_q8(bytes, row);
+      break;
+  }
+}
+
+class Output {
+ public:
+  explicit Output(const fs::path& path) : path_(path), file_(std::fopen(path.c_str(), "wb"), &std::fclose) {
+    if (!file_) throw std::runtime_error(path.string() + ": cannot create the file");
+  }
+  void write(std::string_view bytes) {
+    if (std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) != bytes.size()) fail();
+  }
+  void close() {
+    if (std::fclose(file_.release()) != 0) fail();
+  }
+
+ private:
+  [[noreturn]] void fail() const { throw std::runtime_error(path_.string() + ": cannot write the file"); }
+  fs::path path_;
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
+};
+
+// Row of Hugging Face's order that GGUF has at `row`: within each head, element i of the first half and element i of
+// the second become neighbours.
+uint64_t rotated_row(const Tensor& tensor, uint64_t row) {
+  if (tensor.rotated_heads == 0) return row;
+  const uint64_t head_width = tensor.rows() / tensor.rotated_heads, within = row % head_width;
+  return row - within + within / 2 + (within % 2) * (head_width / 2);
+}
+
+void write_tensor(Output& output, const Tensor& tensor, DType type, uint64_t seed, bool gguf_order) {
+  std::vector<float> row(tensor.columns());
+  std::string bytes;
+  for (uint64_t r = 0; r < tensor.rows(); ++r) {
+    made_row(tensor.huggingface, tensor.is_vector(), seed, gguf_order ? rotated_row(tensor, r) : r, row);
+    append_row(bytes, type, row);
+    if (bytes.size() < (size_t{1} << 20) && r + 1 < tensor.rows()) continue;
+    output.write(bytes);
+    bytes.clear();
+  }
+}
+
+constexpr uint32_t kFirstByte = 3, kFirstWord = 3 + 256;
+
+void write_metadata(GgufWriter& writer, const LlamaShape& s, const MakeOptions& options) {
+  writer.key("general.architecture", "llama");
+  writer.key("general.name", "made by weft-make-model");
+  writer.key("general.alignment", uint32_t{32});
+  writer.key("llama.vocab_size", s.vocab);
+  writer.key("llama.context_length", s.context);
+  writer.key("llama.embedding_length", s.width);
+  writer.key("llama.block_count", s.layers);
+  writer.key("llama.feed_forward_length", s.ffn);
+  writer.key("llama.attention.head_count", s.heads);
+  writer.key("llama.attention.head_count_kv", s.kv_heads);
+  writer.key("llama.attention.key_length", s.head_width());
+  writer.key("llama.attention.value_length", s.head_width());
+  writer.key("llama.attention.layer_norm_rms_epsilon", s.rms_epsilon);
+  writer.key("llama.rope.dimension_count", s.head_width());
+  writer.key("llama.rope.freq_base", s.rope_base);
+  std::vector<float> scores(s.vocab, 0.0f);
+  std::vector<int32_t> types(s.vocab, 1);  // normal
+  for (uint32_t id = 0; id < s.vocab; ++id) {
+    if (id < kFirstWord) types[id] = id == 0 ? 2 : id < kFirstByte ? 3 : 6;  // unknown, control, byte
+    if (id >= kFirstWord) scores[id] = -static_cast<float>(id - kFirstWord);
+  }
+  writer.key("tokenizer.ggml.model", "llama");
+  writer.key("tokenizer.ggml.tokens", made_vocabulary(s.vocab));
+  writer.key("tokenizer.ggml.scores", scores);
+  writer.key("tokenizer.ggml.token_type", types);
+  writer.key("tokenizer.ggml.bos_token_id", uint32_t{1});
+  writer.key("tokenizer.ggml.eos_token_id", uint32_t{2});
+  writer.key("tokenizer.ggml.unknown_token_id", uint32_t{0});
+  writer.key("tokenizer.ggml.add_bos_token", true);
+  writer.key("tokenizer.ggml.add_eos_token", false);
+  if (!options.chat_template.empty()) writer.key("tokenizer.chat_template", std::string_view(options.chat_template));
+}
+
+uint32_t ggml_type(DType type) {
+  switch (type) {
+    case DType::f32:
+      return 0;
+    case DType::f16:
+      return 1;
+    case DType::bf16:
+      return 30;
+    case DType::q8_0:
+      return 8;
+  }
+  return 0;
+}
+
+json config_of(const LlamaShape& s, DType type) {
+  return {{"architectures", {"LlamaForCausalLM"}},
+          {"model_type", "llama"},
+          {"attention_bias", false},
+          {"mlp_bias", false},
+          {"bos_token_id", 1},
+          {"eos_token_id", 2},
+          {"hidden_act", "silu"},
+          {"hidden_size", s.width},
+          {"intermediate_size", s.ffn},
+          {"max_position_embeddings", s.context},
+          {"num_attention_heads", s.heads},
+          {"num_key_value_heads", s.kv_heads},
+          {"num_hidden_layers", s.layers},
+          {"head_dim", s.head_width()},
+          {"rms_norm_eps", s.rms_epsilon},
+          {"rope_theta", s.rope_base},
+          {"rope_scaling", nullptr},
+          {"tie_word_embeddings", s.tied},
+          {"torch_dtype", type == DType::f32   ? "float32"
+                          : type == DType::f16 ? "float16"
+                                               : "bfloat16"},
+          {"vocab_size", s.vocab}};
+}
+
+json added_token(uint32_t id, const std::string& content) {
+  return {{"id", id},        {"content", content},  {"single_word", false}, {"lstrip", false},
+          {"rstrip", false}, {"normalized", false}, {"special", true}};
+}
+
+// The vocabulary as Hugging Face converts SentencePiece ones: BPE that merges any two tokens that make a third, the one
+// with the smallest id first.
+json tokenizer_of(uint32_t size) {
+  const std::vector<std::string> tokens = made_vocabulary(size);
+  json vocabulary = json::object(), merges = json::array(), added = json::array();
+  for (uint32_t id = 0; id < size; ++id) vocabulary[tokens[id]] = id;
+  for (uint32_t id = 0; id < 3; ++id) added.push_back(added_token(id, tokens[id]));
+  for (uint32_t id = kFirstWord; id < size; ++id) {
+    const std::string& token = tokens[id];
+    for (size_t cut = 1; cut < token.size(); ++cut) {
+      if ((token[cut] & 0xc0) == 0x80) continue;  // inside the word mark
+      merges.push_back(token.substr(0, cut) + " " + token.substr(cut));
+    }
+  }
+  const json bos = {{"SpecialToken", {{"id", "<s>"}, {"type_id", 0}}}},
+             text = {{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
+  return {{"version", "1.0"},
+          {"truncation", nullptr},
+          {"padding", nullptr},
+          {"added_tokens", added},
+          {"normalizer",
+           {{"type", "Sequence"},
+            {"normalizers",
+             {{{"type", "Prepend"}, {"prepend", "▁"}},
+              {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "▁"}}}}}},
+          {"pre_tokenizer", nullptr},
+          {"post_processor",
+           {{"type", "TemplateProcessing"},
+            {"single", {bos, text}},
+            {"pair", {bos, text, {{"Sequence", {{"id", "B"}, {"type_id", 1}}}}}},
+            {"special_tokens", {{"<s>", {{"id", "<s>"}, {"ids", {1}}, {"tokens", {"<s>"}}}}}}}},
+          {"decoder",
+           {{"type", "Sequence"},
+            {"decoders",
+             {{{"type", "Replace"}, {"pattern", {{"String", "▁"}}}, {"content", " "}},
+              {{"type", "ByteFallback"}},
+              {{"type", "Fuse"}},
+              {{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}}}}}},
+          {"model",
+           {{"type", "BPE"},
+            {"dropout", nullptr},
+            {"unk_token", "<unk>"},
+            {"continuing_subword_prefix", nullptr},
+            {"end_of_word_suffix", nullptr},
+            {"fuse_unk", true},
+            {"byte_fallback", true},
+            {"vocab", vocabulary},
+            {"merges", merges}}}};
+}
+
+void write_json(const fs::path& path, const json& document) {
+  Output output(path);
+  output.write(document.dump(2) + "\n");
+  output.close();
+}
+
+}  // namespace
+
+LlamaShape named_shape(std::string_view name) {
+  LlamaShape s;
+  const auto set = [&](uint32_t width, uint32_t layers, uint32_t heads, uint32_t kv_heads, uint32_t head_dim,
+                       uint32_t ffn, uint32_t vocab) {
+    s.width = width, s.layers = layers, s.heads = heads, s.kv_heads = kv_heads, s.head_dim = head_dim, s.ffn = ffn,
+    s.vocab = vocab;
+  };
+  if (name == "tiny") return s;
+  if (name == "135m") {
+    set(576, 30, 9, 3, 64, 1536, 49152);
+  } else if (name == "gemma270m") {
+    set(640, 18, 4, 1, 256, 2048, 262144);
+  } else if (name == "qwen0.6b") {
+    set(1024, 28, 16, 8, 128, 3072, 151936);
+  } else if (name == "1b") {
+    set(2048, 16, 32, 8, 64, 8192, 128256);
+  } else if (name == "8b") {
+    set(4096, 32, 32, 8, 128, 14336, 128256);
+    s.tied = false;
+  } else {
+    throw std::invalid_argument("no shape of this name: " + std::string(name));
+  }
+  return s;
+}
+
+std::vector<std::string> made_vocabulary(uint32_t size) {
+  std::vector<std::string> alphabet = {"▁"};
+  for (char c = 'a'; c <= 'z'; ++c) alphabet.push_back(std::string(1, c));
+  std::vector<std::string> tokens = {"<unk>", "<s>", "</s>"};
+  for (uint32_t byte = 0; byte < 256; ++byte) {
+    char text[8];
+    std::snprintf(text, sizeof text, "<0x%02X>", byte);
+    tokens.push_back(text);
+  }
+  tokens.insert(tokens.end(), alphabet.begin(), alphabet.end());
+  for (size_t prefix = kFirstWord; tokens.size() < size; ++prefix) {
+    for (const std::string& character : alphabet) tokens.push_back(tokens[prefix] + character);
+  }
+  tokens.resize(size);
+  return tokens;
+}
+
+void made_row(std::string_view huggingface_name, bool vector, uint64_t seed, uint64_t row, std::span<float> out) {
+  uint64_t key = seed;
+  for (const char c : huggingface_name) key = mix(key + static_cast<uint8_t>(c) + 0x9e3779b97f4a7c15u);
+  key = mix(key ^ (row + 1) * 0x9e3779b97f4a7c15u);
+  // Four uniform 16-bit numbers have the variance 4 * (2^32 - 1) / 12.
+  const float deviation = vector ? 0.1f : 1.0f / std::sqrt(static_cast<float>(out.size()));
+  const float scale = deviation / std::sqrt(4294967295.0f / 3.0f);
+  const float mean = vector ? 1.0f : 0.0f;
+  for (size_t i = 0; i < out.size(); ++i) {
+    const uint64_t bits = mix(key + (i + 1) * 0x9e3779b97f4a7c15u);
+    const auto sum =
+        static_cast<int32_t>((bits & 0xffff) + ((bits >> 16) & 0xffff) + ((bits >> 32) & 0xffff) + (bits >> 48));
+    out[i] = mean + static_cast<float>(sum - 2 * 65535) * scale;
+  }
+}
+
+void make_gguf(const fs::path& path, const LlamaShape& shape, const MakeOptions& options) {
+  check(shape);
+  const std::vector<Tensor> tensors = tensors_of(shape);
+  GgufWriter writer;
+  write_metadata(writer, shape, options);
+  for (const Tensor& tensor : tensors) {
+    const DType type = type_of(tensor, options.type);
+    writer.tensor(tensor.gguf, tensor.shape, ggml_type(type), bytes_for(type, tensor.shape));
+  }
+  Output output(path);
+  output.write(writer.header());
+  for (const Tensor& tensor : tensors) {
+    const DType type = type_of(tensor, options.type);
+    write_tensor(output, tensor, type, options.seed, true);
+    output.write(std::string(writer.padding(bytes_for(type, tensor.shape)), '\0'));
+  }
+  output.close();
+}
+
+void make_huggingface(const fs::path& folder, const LlamaShape& shape, const MakeOptions& options) {
+  check(shape);
+  if (options.type == DType::q8_0) throw std::invalid_argument("a Hugging Face folder has no Q8_0");
+  const std::vector<Tensor> tensors = tensors_of(shape);
+  json header = {{"__metadata__", {{"format", "pt"}}}};
+  uint64_t offset = 0;
+  for (const Tensor& tensor : tensors) {
+    const DType type = type_of(tensor, options.type);
+    const uint64_t end = offset + bytes_for(type, tensor.shape);
+    header[tensor.huggingface] = {{"dtype", name(type)}, {"shape", tensor.shape}, {"data_offsets", {offset, end}}};
+    offset = end;
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  fs::create_directories(folder);
+  Output output(folder / "model.safetensors");
+  output.write(le(uint64_t{text.size()}) + text);
+  for (const Tensor& tensor : tensors) write_tensor(output, tensor, type_of(tensor, options.type), options.seed, false);
+  output.close();
+  write_json(folder / "config.json", config_of(shape, options.type));
+  write_json(folder / "generation_config.json", {{"bos_token_id", 1}, {"eos_token_id", 2}});
+  write_json(folder / "tokenizer.json", tokenizer_of(shape.vocab));
+  json tokenizer_config = {{"add_bos_token", true}, {"add_eos_token", false}, {"bos_token", "<s>"},
+                           {"eos_token", "</s>"},   {"unk_token", "<unk>"},   {"tokenizer_class", "LlamaTokenizer"}};
+  if (!options.chat_template.empty()) tokenizer_config["chat_template"] = options.chat_template;
+  write_json(folder / "tokenizer_config.json", tokenizer_config);
+}
+
+}  // namespace weft

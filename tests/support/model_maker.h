@@ -1,0 +1,60 @@
+// Makes Llama-family models with random weights, as GGUF files and as Hugging Face folders.
+//
+// Weights depend on the seed, the tensor's Hugging Face name, row and column only. So the two formats hold the same
+// network if written with the same type: GGUF's attn_q and attn_k have their rows in the order that rotates adjacent
+// pairs, Hugging Face's in the order that rotates halves. Tensors are written row by row: no shape is too large for the
+// memory.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "format/tensor.h"
+
+namespace weft {
+
+struct LlamaShape {
+  uint32_t width = 64;  // of a hidden state
+  uint32_t layers = 2;
+  uint32_t heads = 4;       // of queries
+  uint32_t kv_heads = 2;    // of keys and values; divides heads
+  uint32_t head_dim = 0;    // even; 0: width / heads
+  uint32_t ffn = 160;       // feed-forward width
+  uint32_t vocab = 512;     // rows of the vocabulary table, at least 3: <unk>, <s>, </s>, then 256 bytes, then words
+  bool tied = true;         // no output matrix of its own
+  uint32_t context = 2048;  // tokens
+  float rms_epsilon = 1e-5f;
+  float rope_base = 10000.0f;
+
+  uint32_t head_width() const { return head_dim == 0 ? width / heads : head_dim; }
+};
+
+struct MakeOptions {
+  // Of the matrices; vectors are F32. A matrix whose rows are no multiple of 32 elements becomes F16 instead of Q8_0.
+  // Hugging Face folders have no Q8_0.
+  DType type = DType::q8_0;
+  uint64_t seed = 1;
+  std::string chat_template;  // Jinja; none if empty
+};
+
+// "tiny" (64 wide, 2 layers; the default shape), "135m", "gemma270m", "qwen0.6b", "1b", "8b". Throws
+// std::invalid_argument.
+LlamaShape named_shape(std::string_view name);
+
+// Write a model, replacing what is there. Throw std::invalid_argument for a shape that is none, std::runtime_error if
+// writing fails.
+void make_gguf(const std::filesystem::path& path, const LlamaShape& shape, const MakeOptions& options = {});
+void make_huggingface(const std::filesystem::path& folder, const LlamaShape& shape, const MakeOptions& options = {});
+
+// The tokens of both formats. After the bytes come all strings over the word mark and a to z, by length, then in order;
+// so that each of two characters or more has two shorter tokens that merge to it.
+std::vector<std::string> made_vocabulary(uint32_t size);
+
+// Row `row` of a tensor in Hugging Face's row order, before any rounding: matrices normal with standard deviation
+// 1 / sqrt(columns) (close to normal: sums of four uniform numbers), vectors (norm weights, one row) 1 + 0.1 * normal.
+void made_row(std::string_view huggingface_name, bool vector, uint64_t seed, uint64_t row, std::span<float> out);
+
+}  // namespace weft
