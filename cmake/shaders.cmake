@@ -1,10 +1,10 @@
-# weft_shader(TARGET NAME [SUBGROUP])
+# weft_shader(NAME [SUBGROUP])
 #
-# Compiles shaders/NAME.comp to SPIR-V and makes it a C++ array NAME_spv in the header "NAME.spv.h" of TARGET. With SUBGROUP the
-# same source is compiled once more with WEFT_SUBGROUP defined, as NAME_subgroup_spv: the variant for devices with subgroup arithmetic.
+# Compiles NAME.comp of this folder to SPIR-V, as the C++ array NAME_spv in the header "NAME.spv.h". With SUBGROUP the same source is compiled once
+# more with WEFT_SUBGROUP defined, as NAME_subgroup_spv: the variant for devices with subgroup arithmetic.
 find_program(GLSLANG_VALIDATOR NAMES glslangValidator glslang REQUIRED)
 
-function(weft_compile_shader target source name)
+function(weft_compile_shader source name)
   set(output ${CMAKE_CURRENT_BINARY_DIR}/spirv/${name}.spv.h)
   add_custom_command(
     OUTPUT ${output}
@@ -14,14 +14,14 @@ function(weft_compile_shader target source name)
     DEPFILE ${output}.d
     COMMENT "Shader ${name}"
     VERBATIM)
-  target_sources(${target} PRIVATE ${output})
+  set_property(DIRECTORY APPEND PROPERTY WEFT_SHADER_HEADERS ${output})
 endfunction()
 
-function(weft_shader target name)
-  cmake_parse_arguments(PARSE_ARGV 2 SHADER "SUBGROUP" "" "")
+function(weft_shader name)
+  cmake_parse_arguments(PARSE_ARGV 1 SHADER "SUBGROUP" "" "")
   set(source ${CMAKE_CURRENT_SOURCE_DIR}/${name}.comp)
-  weft_compile_shader(${target} ${source} ${name})
+  weft_compile_shader(${source} ${name})
   if(SHADER_SUBGROUP)
-    weft_compile_shader(${target} ${source} ${name}_subgroup -DWEFT_SUBGROUP=1)
+    weft_compile_shader(${source} ${name}_subgroup -DWEFT_SUBGROUP=1)
   endif()
 endfunction()

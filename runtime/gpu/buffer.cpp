@@ -10,16 +10,19 @@ namespace weft {
 namespace {
 
 constexpr VkMemoryPropertyFlags kLocal = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
-constexpr VkMemoryPropertyFlags kMapped =
-    VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+constexpr VkMemoryPropertyFlags kMapped = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
 
 // Property sets for an intent, best first. The last of each is guaranteed by the specification.
 std::vector<VkMemoryPropertyFlags> wishes(Memory memory) {
   switch (memory) {
-    case Memory::device: return {kLocal, 0};
-    case Memory::shared: return {kMapped | kLocal, kMapped};
-    case Memory::upload: return {kMapped};
-    case Memory::readback: return {kMapped | VK_MEMORY_PROPERTY_HOST_CACHED_BIT, kMapped};
+    case Memory::device:
+      return {kLocal, 0};
+    case Memory::shared:
+      return {kMapped | kLocal, kMapped};
+    case Memory::upload:
+      return {kMapped};
+    case Memory::readback:
+      return {kMapped | VK_MEMORY_PROPERTY_HOST_CACHED_BIT, kMapped};
   }
   return {0};
 }
@@ -39,15 +42,15 @@ Buffer::Buffer(std::shared_ptr<Device> device, std::string name, uint64_t bytes,
 
 void Buffer::allocate(Memory memory) {
   const VolkDeviceTable& vk = device_->vk();
-  const VkBufferCreateInfo info = {VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
-                                   nullptr,
-                                   0,
-                                   bytes_,
-                                   VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
-                                       VK_BUFFER_USAGE_TRANSFER_DST_BIT,
-                                   VK_SHARING_MODE_EXCLUSIVE,
-                                   0,
-                                   nullptr};
+  const VkBufferCreateInfo info = {
+      VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+      nullptr,
+      0,
+      bytes_,
+      VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT,
+      VK_SHARING_MODE_EXCLUSIVE,
+      0,
+      nullptr};
   const auto refuse = [&](VkResult result) {
     if (result == VK_SUCCESS) return;
     if (result != VK_ERROR_OUT_OF_DEVICE_MEMORY && result != VK_ERROR_OUT_OF_HOST_MEMORY)

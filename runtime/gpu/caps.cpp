@@ -6,11 +6,16 @@ namespace weft {
 
 const char* name(DeviceKind kind) {
   switch (kind) {
-    case DeviceKind::discrete: return "discrete";
-    case DeviceKind::integrated: return "integrated";
-    case DeviceKind::virtual_gpu: return "virtual";
-    case DeviceKind::cpu: return "cpu";
-    case DeviceKind::other: break;
+    case DeviceKind::discrete:
+      return "discrete";
+    case DeviceKind::integrated:
+      return "integrated";
+    case DeviceKind::virtual_gpu:
+      return "virtual";
+    case DeviceKind::cpu:
+      return "cpu";
+    case DeviceKind::other:
+      break;
   }
   return "other";
 }

@@ -1,4 +1,5 @@
-// What a device is and can do, as plain data: read once from Vulkan (read_caps in instance.h), or written down in a test.
+// What a device is and can do, as plain data: read once from Vulkan (read_caps in instance.h), or written down in a
+// test.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +19,12 @@ struct Caps {
   uint32_t vendor_id = 0, device_id = 0;
   uint32_t driver_id = 0;  // VkDriverId
   uint32_t driver_version = 0;
-  uint32_t api_version = 0;       // VK_MAKE_API_VERSION
-  uint8_t cache_uuid[16] = {};    // pipelineCacheUUID
+  uint32_t api_version = 0;     // VK_MAKE_API_VERSION
+  uint8_t cache_uuid[16] = {};  // pipelineCacheUUID
 
   // Limits, in bytes unless the name says otherwise.
-  uint64_t max_range = 0;       // maxStorageBufferRange: the most one binding reaches
-  uint64_t max_allocation = 0;  // maxMemoryAllocationSize
+  uint64_t max_range = 0;         // maxStorageBufferRange: the most one binding reaches
+  uint64_t max_allocation = 0;    // maxMemoryAllocationSize
   uint32_t offset_alignment = 0;  // minStorageBufferOffsetAlignment
   uint32_t max_shared = 0;        // maxComputeSharedMemorySize
   uint32_t max_threads = 0;       // maxComputeWorkGroupInvocations, count

@@ -20,18 +20,22 @@ std::string lower(std::string_view text) {
 
 std::string list_names(const std::vector<Instance::Physical>& devices) {
   std::string names;
-  for (size_t i = 0; i < devices.size(); ++i)
-    names += (i ? ", " : "") + std::to_string(i) + " " + devices[i].caps.name;
+  for (size_t i = 0; i < devices.size(); ++i) names += (i ? ", " : "") + std::to_string(i) + " " + devices[i].caps.name;
   return names;
 }
 
 int rank(DeviceKind kind) {
   switch (kind) {
-    case DeviceKind::discrete: return 0;
-    case DeviceKind::integrated: return 1;
-    case DeviceKind::virtual_gpu: return 2;
-    case DeviceKind::cpu: return 3;
-    case DeviceKind::other: break;
+    case DeviceKind::discrete:
+      return 0;
+    case DeviceKind::integrated:
+      return 1;
+    case DeviceKind::virtual_gpu:
+      return 2;
+    case DeviceKind::cpu:
+      return 3;
+    case DeviceKind::other:
+      break;
   }
   return 4;
 }
@@ -110,16 +114,9 @@ void Device::create(const std::function<void(Plan&)>& adjust) {
   for (const VkExtensionProperties& extension : available)  // a device that lists it must get it switched on
     if (std::strcmp(extension.extensionName, "VK_KHR_portability_subset") == 0)
       extensions.push_back("VK_KHR_portability_subset");
-  const VkDeviceCreateInfo info = {VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
-                                   nullptr,
-                                   0,
-                                   1,
-                                   &queue,
-                                   0,
-                                   nullptr,
-                                   static_cast<uint32_t>(extensions.size()),
-                                   extensions.data(),
-                                   nullptr};
+  const VkDeviceCreateInfo info = {
+      VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,     nullptr,           0,      1, &queue, 0, nullptr,
+      static_cast<uint32_t>(extensions.size()), extensions.data(), nullptr};
   check(vkCreateDevice(physical_, &info, nullptr, &handle_), "create the device");
   volkLoadDeviceTable(&table_, handle_);
   table_.vkGetDeviceQueue(handle_, queue_family_, 0, &queue_);
@@ -177,15 +174,8 @@ const Kernel& Device::kernel(const KernelSpec& spec) {
 void Device::submit(const std::vector<const CommandBuffer*>& commands, Fence& fence) {
   std::vector<VkCommandBuffer> handles;
   for (const CommandBuffer* command : commands) handles.push_back(command->handle());
-  const VkSubmitInfo info = {VK_STRUCTURE_TYPE_SUBMIT_INFO,
-                             nullptr,
-                             0,
-                             nullptr,
-                             nullptr,
-                             static_cast<uint32_t>(handles.size()),
-                             handles.data(),
-                             0,
-                             nullptr};
+  const VkSubmitInfo info = {VK_STRUCTURE_TYPE_SUBMIT_INFO,         nullptr,        0, nullptr, nullptr,
+                             static_cast<uint32_t>(handles.size()), handles.data(), 0, nullptr};
   const std::lock_guard lock(queue_mutex_);
   check(table_.vkResetFences(handle_, 1, &fence.handle_), "reset a fence");
   check(table_.vkQueueSubmit(queue_, 1, &info, fence.handle_), "submit commands");

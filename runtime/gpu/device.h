@@ -26,7 +26,8 @@ struct DeviceListing {
 };
 std::vector<DeviceListing> list_devices();
 
-// Threads: everything may be called from any thread at once. Outlives its buffers, kernels and commands: users hold the shared_ptr.
+// Threads: everything may be called from any thread at once. Outlives its buffers, kernels and commands: users hold the
+// shared_ptr.
 class Device : public std::enable_shared_from_this<Device> {
  public:
   // selector: an index, or a part of a device's name in any case; empty: $WEFT_DEVICE, else the best device (discrete
@@ -43,7 +44,8 @@ class Device : public std::enable_shared_from_this<Device> {
   // The kernel for a specification; the same one for the same name and constants. Compiles at first use.
   const Kernel& kernel(const KernelSpec& spec);
 
-  // Runs recorded commands in order after everything submitted before, and signals the fence (which must be at rest) at the end.
+  // Runs recorded commands in order after everything submitted before, and signals the fence (which must be at rest) at
+  // the end.
   void submit(const std::vector<const CommandBuffer*>& commands, class Fence& fence);
 
   // Bytes of memory the driver says can still be allocated; 0 if it cannot say.

@@ -16,8 +16,8 @@ std::mutex g_messages_mutex;
 std::vector<std::string> g_messages;
 
 VKAPI_ATTR VkBool32 VKAPI_CALL on_message(VkDebugUtilsMessageSeverityFlagBitsEXT severity,
-                                          VkDebugUtilsMessageTypeFlagsEXT, const VkDebugUtilsMessengerCallbackDataEXT* data,
-                                          void*) {
+                                          VkDebugUtilsMessageTypeFlagsEXT,
+                                          const VkDebugUtilsMessengerCallbackDataEXT* data, void*) {
   if (severity < VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT) return VK_FALSE;
   // The loader warns through the same channel about manifests of drivers that are not ours.
   if (data->pMessageIdName && std::strcmp(data->pMessageIdName, "Loader Message") == 0) return VK_FALSE;
@@ -57,11 +57,16 @@ bool has_layer(const char* name) {
 
 DeviceKind kind_of(VkPhysicalDeviceType type) {
   switch (type) {
-    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU: return DeviceKind::discrete;
-    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU: return DeviceKind::integrated;
-    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU: return DeviceKind::virtual_gpu;
-    case VK_PHYSICAL_DEVICE_TYPE_CPU: return DeviceKind::cpu;
-    default: return DeviceKind::other;
+    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU:
+      return DeviceKind::discrete;
+    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU:
+      return DeviceKind::integrated;
+    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU:
+      return DeviceKind::virtual_gpu;
+    case VK_PHYSICAL_DEVICE_TYPE_CPU:
+      return DeviceKind::cpu;
+    default:
+      return DeviceKind::other;
   }
 }
 
@@ -174,15 +179,19 @@ void Instance::create() {
     throw Error(Code::not_found, "WEFT_VALIDATION is set, but the Vulkan validation layer is not installed", kLayer,
                 "install vulkan-validationlayers");
 
-  const VkApplicationInfo application = {VK_STRUCTURE_TYPE_APPLICATION_INFO, nullptr, nullptr, 0, "Weft", 1,
-                                         VK_API_VERSION_1_3};
+  const VkApplicationInfo application = {
+      VK_STRUCTURE_TYPE_APPLICATION_INFO, nullptr, nullptr, 0, "Weft", 1, VK_API_VERSION_1_3};
   const VkDebugUtilsMessengerCreateInfoEXT messenger = {
-      VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT, nullptr, 0,
+      VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT,
+      nullptr,
+      0,
       VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT,
       VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_TYPE_PERFORMANCE_BIT_EXT,
-      on_message, nullptr};
+      on_message,
+      nullptr};
   const VkValidationFeatureEnableEXT enable = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT;
-  const VkValidationFeaturesEXT features = {VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT, &messenger, 1, &enable, 0, nullptr};
+  const VkValidationFeaturesEXT features = {
+      VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT, &messenger, 1, &enable, 0, nullptr};
   const std::vector<VkExtensionProperties> available = instance_extensions(nullptr);
   const bool portability = has_extension(available, VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME);
   const bool names = validation || has_extension(available, VK_EXT_DEBUG_UTILS_EXTENSION_NAME);

@@ -13,8 +13,8 @@ namespace weft {
 class Instance {
  public:
   // The instance shared by every Device; made at the first call, destroyed when the last user lets go. Throws
-  // Error(no_device) if there is no Vulkan loader. WEFT_VALIDATION=1 in the environment turns on the validation layer with
-  // synchronization validation, and throws if the layer is not installed.
+  // Error(no_device) if there is no Vulkan loader. WEFT_VALIDATION=1 in the environment turns on the validation layer
+  // with synchronization validation, and throws if the layer is not installed.
   static std::shared_ptr<Instance> get();
   ~Instance();
   Instance(const Instance&) = delete;

@@ -5,7 +5,11 @@
 namespace weft {
 
 Kernel::Kernel(Device& device, const KernelSpec& spec, VkPipelineCache cache)
-    : device_(device), name_(spec.name), bindings_(spec.bindings), written_(spec.written), push_bytes_(spec.push_bytes) {
+    : device_(device),
+      name_(spec.name),
+      bindings_(spec.bindings),
+      written_(spec.written),
+      push_bytes_(spec.push_bytes) {
   try {
     create(spec, cache);
   } catch (...) {
@@ -21,11 +25,12 @@ void Kernel::create(const KernelSpec& spec, VkPipelineCache cache) {
     slots[i] = {i, VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1, VK_SHADER_STAGE_COMPUTE_BIT, nullptr};
   const VkDescriptorSetLayoutCreateInfo set_info = {VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO, nullptr, 0,
                                                     spec.bindings, slots.data()};
-  check(vk.vkCreateDescriptorSetLayout(device_.handle(), &set_info, nullptr, &set_layout_), "create a descriptor layout");
+  check(vk.vkCreateDescriptorSetLayout(device_.handle(), &set_info, nullptr, &set_layout_),
+        "create a descriptor layout");
 
   const VkPushConstantRange push = {VK_SHADER_STAGE_COMPUTE_BIT, 0, spec.push_bytes};
-  const VkPipelineLayoutCreateInfo layout_info = {VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO, nullptr, 0, 1,
-                                                  &set_layout_, spec.push_bytes ? 1u : 0u, &push};
+  const VkPipelineLayoutCreateInfo layout_info = {
+      VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO, nullptr, 0, 1, &set_layout_, spec.push_bytes ? 1u : 0u, &push};
   check(vk.vkCreatePipelineLayout(device_.handle(), &layout_info, nullptr, &layout_), "create a pipeline layout");
 
   const VkShaderModuleCreateInfo module_info = {VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, nullptr, 0,
@@ -36,15 +41,14 @@ void Kernel::create(const KernelSpec& spec, VkPipelineCache cache) {
   for (uint32_t i = 0; i < spec.constants.size(); ++i) entries.push_back({i, i * 4, 4});
   const VkSpecializationInfo constants = {static_cast<uint32_t>(entries.size()), entries.data(),
                                           spec.constants.size() * 4, spec.constants.data()};
-  const VkComputePipelineCreateInfo info = {
-      VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
-      nullptr,
-      0,
-      {VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO, nullptr, 0, VK_SHADER_STAGE_COMPUTE_BIT, module, "main",
-       &constants},
-      layout_,
-      VK_NULL_HANDLE,
-      0};
+  const VkComputePipelineCreateInfo info = {VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
+                                            nullptr,
+                                            0,
+                                            {VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO, nullptr, 0,
+                                             VK_SHADER_STAGE_COMPUTE_BIT, module, "main", &constants},
+                                            layout_,
+                                            VK_NULL_HANDLE,
+                                            0};
   const VkResult result = vk.vkCreateComputePipelines(device_.handle(), cache, 1, &info, nullptr, &pipeline_);
   vk.vkDestroyShaderModule(device_.handle(), module, nullptr);
   if (result != VK_SUCCESS) fail_vulkan(result, std::string("compile the shader ") + spec.name);

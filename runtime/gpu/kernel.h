@@ -14,12 +14,12 @@ namespace weft {
 class Device;
 
 struct KernelSpec {
-  const char* name;                  // the operation's: shader stem and profile row
+  const char* name;  // the operation's: shader stem and profile row
   std::span<const uint32_t> spirv;
-  uint32_t bindings;                 // storage buffers 0 .. bindings - 1, all of them used
-  uint32_t written;                  // bit i: binding i is written
-  uint32_t push_bytes;               // size of the push constants
-  std::vector<uint32_t> constants;   // specialisation constants 0, 1, ...
+  uint32_t bindings;                // storage buffers 0 .. bindings - 1, all of them used
+  uint32_t written;                 // bit i: binding i is written
+  uint32_t push_bytes;              // size of the push constants
+  std::vector<uint32_t> constants;  // specialisation constants 0, 1, ...
 };
 
 // Made by Device::kernel and owned by it.

@@ -17,7 +17,8 @@ std::optional<std::filesystem::path> pipeline_cache_path(const Caps& caps);
 
 // Our envelope around the driver's data: magic, version, size and a checksum, because drivers crash on torn caches.
 std::vector<std::byte> seal_pipeline_cache(std::span<const std::byte> data);
-// The data inside an envelope that was made for this device, else nothing: a torn, foreign or outdated file is no error.
+// The data inside an envelope that was made for this device, else nothing: a torn, foreign or outdated file is no
+// error.
 std::optional<std::vector<std::byte>> open_pipeline_cache(std::span<const std::byte> file, const Caps& caps);
 
 }  // namespace weft

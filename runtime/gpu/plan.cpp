@@ -31,9 +31,10 @@ constexpr Workaround kWorkarounds[] = {
 
 void require(bool enough, const char* what, uint64_t has, uint64_t needs, const Caps& caps) {
   if (enough) return;
-  throw Error(Code::unsupported,
-              std::string("the device's ") + what + " is " + std::to_string(has) + ", Weft needs " + std::to_string(needs),
-              caps.name);
+  throw Error(
+      Code::unsupported,
+      std::string("the device's ") + what + " is " + std::to_string(has) + ", Weft needs " + std::to_string(needs),
+      caps.name);
 }
 
 }  // namespace
@@ -52,7 +53,8 @@ Plan make_plan(const Caps& caps) {
   // Below 4 threads (llvmpipe of one lane, odd drivers) subgroup sums save nothing over shared memory.
   plan.subgroup = caps.subgroup && caps.subgroup_size >= 4;
   plan.reduce_threads = std::min(caps.max_threads, 256u);
-  // A CPU has few lanes and pays for the barrier that joins split rows; a GPU needs the threads to hide its memory's latency.
+  // A CPU has few lanes and pays for the barrier that joins split rows; a GPU needs the threads to hide its memory's
+  // latency.
   const bool cpu = caps.kind == DeviceKind::cpu;
   plan.split = cpu ? 1 : std::min(caps.max_threads, 256u) / 64;
   plan.block_tokens = 8;

@@ -10,14 +10,14 @@
 namespace weft {
 
 struct Plan {
-  bool subgroup = false;          // reductions through subgroup arithmetic rather than shared memory
-  uint32_t reduce_threads = 0;    // threads of a workgroup that reduces a row (norm, attend, sampling)
-  uint32_t split = 0;             // lanes that share one matrix row in decode products: 64 x split threads a workgroup
-  uint32_t block_tokens = 0;      // prompt tokens a lane of a prompt product accumulates at once
-  uint32_t chunk_tokens = 0;      // prompt tokens computed per pass over the layers
-  uint64_t slice_bytes = 0;       // the most of a matrix one binding covers
-  uint32_t run_ahead = 0;         // tokens submitted before the CPU has read the first of them
-  uint32_t profile_every = 0;     // every n-th decoded token is timed per operation; 0: never
+  bool subgroup = false;        // reductions through subgroup arithmetic rather than shared memory
+  uint32_t reduce_threads = 0;  // threads of a workgroup that reduces a row (norm, attend, sampling)
+  uint32_t split = 0;           // lanes that share one matrix row in decode products: 64 x split threads a workgroup
+  uint32_t block_tokens = 0;    // prompt tokens a lane of a prompt product accumulates at once
+  uint32_t chunk_tokens = 0;    // prompt tokens computed per pass over the layers
+  uint64_t slice_bytes = 0;     // the most of a matrix one binding covers
+  uint32_t run_ahead = 0;       // tokens submitted before the CPU has read the first of them
+  uint32_t profile_every = 0;   // every n-th decoded token is timed per operation; 0: never
   std::vector<std::string> workarounds;  // reasons of those applied
 };
 

@@ -7,8 +7,7 @@ namespace {
 
 constexpr VkPipelineStageFlags kStages = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
 constexpr VkAccessFlags kWrites = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
-constexpr VkAccessFlags kAll =
-    kWrites | VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT;
+constexpr VkAccessFlags kAll = kWrites | VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT;
 
 constexpr uint32_t kSetsPerPool = 256, kDescriptorsPerPool = 2048;
 
@@ -21,7 +20,8 @@ CommandPool::CommandPool(std::shared_ptr<Device> device) : device_(std::move(dev
 }
 
 CommandPool::~CommandPool() {
-  for (VkDescriptorPool pool : descriptor_pools_) device_->vk().vkDestroyDescriptorPool(device_->handle(), pool, nullptr);
+  for (VkDescriptorPool pool : descriptor_pools_)
+    device_->vk().vkDestroyDescriptorPool(device_->handle(), pool, nullptr);
   device_->vk().vkDestroyCommandPool(device_->handle(), pool_, nullptr);
 }
 
@@ -49,7 +49,8 @@ VkDescriptorSet CommandPool::new_set(const Kernel& kernel) {
   const VkDescriptorPoolCreateInfo pool_info = {
       VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO, nullptr, 0, kSetsPerPool, 1, &size};
   VkDescriptorPool pool = VK_NULL_HANDLE;
-  check(device_->vk().vkCreateDescriptorPool(device_->handle(), &pool_info, nullptr, &pool), "create a descriptor pool");
+  check(device_->vk().vkCreateDescriptorPool(device_->handle(), &pool_info, nullptr, &pool),
+        "create a descriptor pool");
   descriptor_pools_.push_back(pool);
   info.descriptorPool = pool;
   check(device_->vk().vkAllocateDescriptorSets(device_->handle(), &info, &set), "allocate descriptors");
@@ -68,8 +69,8 @@ Recorder::Recorder(CommandPool& pool, const std::string& name, Timestamps* times
   if (timestamps_) timestamps_->start(commands_.handle_);
 }
 
-void Recorder::dispatch(const Kernel& kernel, std::initializer_list<View> bindings, std::span<const std::byte> push,
-                        Groups groups) {
+void Recorder::dispatch_bytes(const Kernel& kernel, std::initializer_list<View> bindings,
+                              std::span<const std::byte> push, Groups groups) {
   if (bindings.size() != kernel.bindings() || push.size() != kernel.push_bytes())
     throw Error(Code::internal,
                 "got " + std::to_string(bindings.size()) + " bindings and " + std::to_string(push.size()) +
@@ -84,7 +85,7 @@ void Recorder::dispatch(const Kernel& kernel, std::initializer_list<View> bindin
   uint32_t slot = 0;
   for (const View& view : bindings) {
     infos[slot] = {view.buffer->handle(), view.offset, view.bytes};
-    writes[slot] = {VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET, nullptr, set, slot, 0, 1,
+    writes[slot] = {VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET, nullptr, set,          slot,   0, 1,
                     VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,      nullptr, &infos[slot], nullptr};
     accesses.push_back({view.buffer->handle(), view.offset, view.offset + view.bytes, kernel.writes(slot)});
     ++slot;
@@ -100,8 +101,8 @@ void Recorder::dispatch(const Kernel& kernel, std::initializer_list<View> bindin
   vk.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, kernel.pipeline());
   vk.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, kernel.layout(), 0, 1, &set, 0, nullptr);
   if (!push.empty())
-    vk.vkCmdPushConstants(commands, kernel.layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0,
-                          static_cast<uint32_t>(push.size()), push.data());
+    vk.vkCmdPushConstants(commands, kernel.layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0, static_cast<uint32_t>(push.size()),
+                          push.data());
   vk.vkCmdDispatch(commands, groups.x, groups.y, groups.z);
   if (label) vkCmdEndDebugUtilsLabelEXT(commands);
   if (timestamps_) timestamps_->mark(commands, kernel.name());

@@ -16,8 +16,8 @@ namespace weft {
 class Device;
 class Timestamps;
 
-// Where command buffers and their descriptors live. One thread at a time. Outlives the command buffers made from it, and is
-// destroyed only when none of them is in flight.
+// Where command buffers and their descriptors live. One thread at a time. Outlives the command buffers made from it,
+// and is destroyed only when none of them is in flight.
 class CommandPool {
  public:
   explicit CommandPool(std::shared_ptr<Device> device);
@@ -51,19 +51,20 @@ struct Groups {
   uint32_t x = 1, y = 1, z = 1;
 };
 
-// Records one command buffer. It waits for all work submitted before it, and inserts a barrier wherever a dispatch or copy touches
-// bytes that an earlier one in it wrote, or writes bytes that an earlier one read.
+// Records one command buffer. It waits for all work submitted before it, and inserts a barrier wherever a dispatch or
+// copy touches bytes that an earlier one in it wrote, or writes bytes that an earlier one read.
 class Recorder {
  public:
   // timestamps, if given, get one mark per dispatch.
   Recorder(CommandPool& pool, const std::string& name, Timestamps* timestamps = nullptr);
 
+  Device& device() const { return device_; }
+
   // Binds views in the kernel's binding order. Throws Error(internal) when their number or the size of the push
   // constants is not what the kernel takes: a mistake in an operation, caught in release builds too.
-  void dispatch(const Kernel& kernel, std::initializer_list<View> bindings, std::span<const std::byte> push, Groups groups);
   template <class Push>
   void dispatch(const Kernel& kernel, std::initializer_list<View> bindings, const Push& push, Groups groups) {
-    dispatch(kernel, bindings, std::as_bytes(std::span<const Push, 1>(&push, 1)), groups);
+    dispatch_bytes(kernel, bindings, std::as_bytes(std::span<const Push, 1>(&push, 1)), groups);
   }
 
   void copy(const View& from, const View& to);  // from.bytes bytes
@@ -78,6 +79,8 @@ class Recorder {
     uint64_t begin, end;
     bool write;
   };
+  void dispatch_bytes(const Kernel& kernel, std::initializer_list<View> bindings, std::span<const std::byte> push,
+                      Groups groups);
   void use(std::span<const Access> accesses);
   void barrier(VkAccessFlags to, VkPipelineStageFlags stage);
 
@@ -105,7 +108,7 @@ class Timestamps {
 
  private:
   friend class Recorder;
-  void start(VkCommandBuffer commands);             // resets and sets the mark a command buffer begins with
+  void start(VkCommandBuffer commands);                   // resets and sets the mark a command buffer begins with
   void mark(VkCommandBuffer commands, const char* name);  // the end of a dispatch
   std::shared_ptr<Device> device_;
   VkQueryPool pool_ = VK_NULL_HANDLE;
@@ -115,6 +118,7 @@ class Timestamps {
 };
 
 // Records with the given function, runs it and waits: for uploads, tests and measurements.
-void run_once(const std::shared_ptr<Device>& device, const std::string& name, const std::function<void(Recorder&)>& record);
+void run_once(const std::shared_ptr<Device>& device, const std::string& name,
+              const std::function<void(Recorder&)>& record);
 
 }  // namespace weft

@@ -5,7 +5,8 @@ namespace weft {
 const char* result_name(VkResult result) {
   switch (result) {
 #define WEFT_NAME(x) \
-  case x: return #x
+  case x:            \
+    return #x
     WEFT_NAME(VK_SUCCESS);
     WEFT_NAME(VK_NOT_READY);
     WEFT_NAME(VK_TIMEOUT);
@@ -25,7 +26,8 @@ const char* result_name(VkResult result) {
     WEFT_NAME(VK_ERROR_INVALID_SHADER_NV);
     WEFT_NAME(VK_ERROR_UNKNOWN);
 #undef WEFT_NAME
-    default: return "another VkResult";
+    default:
+      return "another VkResult";
   }
 }
 
@@ -35,8 +37,10 @@ void fail_vulkan(VkResult result, const std::string& doing) {
     case VK_ERROR_DEVICE_LOST:
       throw Error(Code::device_lost, sentence, "Vulkan", "free the device's sessions and models and load again");
     case VK_ERROR_OUT_OF_DEVICE_MEMORY:
-    case VK_ERROR_OUT_OF_HOST_MEMORY: throw Error(Code::out_of_memory, sentence, "Vulkan");
-    default: throw Error(Code::internal, sentence, "Vulkan");
+    case VK_ERROR_OUT_OF_HOST_MEMORY:
+      throw Error(Code::out_of_memory, sentence, "Vulkan");
+    default:
+      throw Error(Code::internal, sentence, "Vulkan");
   }
 }
 

@@ -1,7 +1,8 @@
 /* Weft: small language models on any Vulkan GPU. This header is the library's only ABI.
  *
- * Errors. Every function that can fail returns a weft_status and takes a `weft_error *` last, which may be NULL. On failure
- * it is filled in and nothing else is changed; on success it is left alone. No exception and no abort leaves the library.
+ * Errors. Every function that can fail returns a weft_status and takes a `weft_error *` last, which may be NULL. On
+ * failure it is filled in and nothing else is changed; on success it is left alone. No exception and no abort leaves
+ * the library.
  *
  * Ownership. A pointer got through an out-parameter is the caller's until it is given to the matching free function
  * (weft_model_free, weft_session_free, weft_string_free; each takes NULL). Arguments are read during the call only.
@@ -55,16 +56,17 @@ typedef struct weft_error {
   char hint[256];     /* what to do about it; may be empty */
 } weft_error;
 
-WEFT_API const char *weft_version(void);                     /* "0.1.0"; static */
-WEFT_API const char *weft_status_name(weft_status status);   /* "WEFT_BAD_FILE"; static */
-WEFT_API void weft_string_free(char *text);
+WEFT_API const char* weft_version(void);                   /* "0.1.0"; static */
+WEFT_API const char* weft_status_name(weft_status status); /* "WEFT_BAD_FILE"; static */
+WEFT_API void weft_string_free(char* text);
 
 /* Lists the machine's Vulkan devices as a JSON array of objects: index, name, driver, driver_version, kind
- * ("discrete", "integrated", "virtual", "cpu", "other"), memory_bytes, caps (object) and plan (object: what Weft will do there),
- * or usable: false and why. No device at all is an empty array; no Vulkan loader is WEFT_NO_DEVICE. */
-WEFT_API weft_status weft_devices(char **json, weft_error *error);
+ * ("discrete", "integrated", "virtual", "cpu", "other"), memory_bytes, caps (object) and plan (object: what Weft will
+ * do there), or usable: false and why. No device at all is an empty array; no Vulkan loader is WEFT_NO_DEVICE. */
+WEFT_API weft_status weft_devices(char** json, weft_error* error);
 
-/* ---- models ------------------------------------------------------------------------------------------------------- */
+/* ---- models -------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct weft_model weft_model;
 
@@ -75,68 +77,74 @@ typedef enum weft_type {
 } weft_type;
 
 typedef struct weft_model_options {
-  const char *device; /* index, or part of a name in any case; NULL: $WEFT_DEVICE, else the best device */
+  const char* device; /* index, or part of a name in any case; NULL: $WEFT_DEVICE, else the best device */
   weft_type type;     /* how matrices and the vocabulary table are kept on the device */
   /* Called on the loading thread with 0..1; return non-zero to give up (WEFT_CANCELLED). May be NULL. */
-  int (*progress)(void *user, float done);
-  void *user;
+  int (*progress)(void* user, float done);
+  void* user;
 } weft_model_options;
 
 WEFT_API weft_model_options weft_model_options_default(void);
 
-/* Loads a GGUF file or a Hugging Face folder. path NULL: the model installed in share/weft. options NULL: the defaults. */
-WEFT_API weft_status weft_model_load(const char *path, const weft_model_options *options, weft_model **model,
-                                     weft_error *error);
-WEFT_API void weft_model_free(weft_model *model);
+/* Loads a GGUF file or a Hugging Face folder. path NULL: the model installed in share/weft. options NULL: the defaults.
+ */
+WEFT_API weft_status weft_model_load(const char* path, const weft_model_options* options, weft_model** model,
+                                     weft_error* error);
+WEFT_API void weft_model_free(weft_model* model);
 
 typedef struct weft_model_info {
-  const char *family;      /* "llama"; owned by the model, as are the strings below */
-  const char *type;        /* "f16" or "q8" */
-  const char *device;      /* the device's name */
-  const char *driver;      /* the driver's name and version */
-  uint32_t vocab_size;     /* rows of the vocabulary table */
-  uint32_t layers;         /* count */
-  uint32_t width;          /* of a hidden state, elements */
-  uint32_t max_context;    /* tokens the model was made for */
-  int tied;                /* 1: gather and projection read one table */
+  const char* family;   /* "llama"; owned by the model, as are the strings below */
+  const char* type;     /* "f16" or "q8" */
+  const char* device;   /* the device's name */
+  const char* driver;   /* the driver's name and version */
+  uint32_t vocab_size;  /* rows of the vocabulary table */
+  uint32_t layers;      /* count */
+  uint32_t width;       /* of a hidden state, elements */
+  uint32_t max_context; /* tokens the model was made for */
+  int tied;             /* 1: gather and projection read one table */
   int has_chat_template;
-  uint64_t parameters;     /* count; a shared table counts once */
-  uint64_t vocab_bytes;    /* device memory of the vocabulary table or tables */
-  uint64_t layer_bytes;    /* device memory of everything else that is weights */
+  uint64_t parameters;      /* count; a shared table counts once */
+  uint64_t vocab_bytes;     /* device memory of the vocabulary table or tables */
+  uint64_t layer_bytes;     /* device memory of everything else that is weights */
   uint64_t bytes_per_token; /* weight bytes read to decode one token */
   double load_seconds;
 } weft_model_info;
 
-WEFT_API weft_model_info weft_model_get_info(const weft_model *model);
+WEFT_API weft_model_info weft_model_get_info(const weft_model* model);
 
-/* What the device holds, as a JSON object: the fields above; tensors: an array of {name, shape, file_type, device_type, device_bytes,
- * buffer}; buffers: an array of {name, bytes, users}. The shared vocabulary table is one buffer with both its users. */
-WEFT_API weft_status weft_model_describe(const weft_model *model, char **json, weft_error *error);
+/* What the device holds, as a JSON object: the fields above; tensors: an array of {name, shape, file_type, device_type,
+ * device_bytes, buffer}; buffers: an array of {name, bytes, users}. The shared vocabulary table is one buffer with both
+ * its users. */
+WEFT_API weft_status weft_model_describe(const weft_model* model, char** json, weft_error* error);
 
-/* ---- text ----------------------------------------------------------------------------------------------------------- */
+/* ---- text -----------------------------------------------------------------------------------------------------------
+ */
 
 /* Token ids of a text. Texts such as "<|eot|>" in it are plain characters unless parse_special. add_bos: put the
  * model's begin-of-text token first if the model wants one. Writes at most capacity ids and sets *count to the number
- * there are; when that is more than capacity the ids are cut, and the status is still WEFT_OK. ids may be NULL with capacity 0. */
-WEFT_API weft_status weft_tokenize(const weft_model *model, const char *text, size_t length, int parse_special, int add_bos,
-                                   uint32_t *ids, size_t capacity, size_t *count, weft_error *error);
+ * there are; when that is more than capacity the ids are cut, and the status is still WEFT_OK. ids may be NULL with
+ * capacity 0. */
+WEFT_API weft_status weft_tokenize(const weft_model* model, const char* text, size_t length, int parse_special,
+                                   int add_bos, uint32_t* ids, size_t capacity, size_t* count, weft_error* error);
 
 /* The text of some ids; control tokens give none, bytes that are no UTF-8 give U+FFFD. The caller frees *text. */
-WEFT_API weft_status weft_detokenize(const weft_model *model, const uint32_t *ids, size_t count, char **text,
-                                     weft_error *error);
+WEFT_API weft_status weft_detokenize(const weft_model* model, const uint32_t* ids, size_t count, char** text,
+                                     weft_error* error);
 
 typedef struct weft_message {
-  const char *role; /* "system", "user" or "assistant" */
-  const char *content;
+  const char* role; /* "system", "user" or "assistant" */
+  const char* content;
 } weft_message;
 
 /* Token ids of a conversation through the model's chat template, ending where the assistant's answer begins. Special
  * tokens come from the template only, never from a message's content. WEFT_UNSUPPORTED if the model has no template.
  * ids, capacity and count as in weft_tokenize. */
-WEFT_API weft_status weft_apply_chat_template(const weft_model *model, const weft_message *messages, size_t message_count,
-                                              uint32_t *ids, size_t capacity, size_t *count, weft_error *error);
+WEFT_API weft_status weft_apply_chat_template(const weft_model* model, const weft_message* messages,
+                                              size_t message_count, uint32_t* ids, size_t capacity, size_t* count,
+                                              weft_error* error);
 
-/* ---- sessions --------------------------------------------------------------------------------------------------------- */
+/* ---- sessions
+ * --------------------------------------------------------------------------------------------------------- */
 
 typedef struct weft_session weft_session;
 
@@ -145,9 +153,9 @@ typedef struct weft_session_options {
 } weft_session_options;
 
 WEFT_API weft_session_options weft_session_options_default(void);
-WEFT_API weft_status weft_session_create(const weft_model *model, const weft_session_options *options,
-                                         weft_session **session, weft_error *error);
-WEFT_API void weft_session_free(weft_session *session);
+WEFT_API weft_status weft_session_create(const weft_model* model, const weft_session_options* options,
+                                         weft_session** session, weft_error* error);
+WEFT_API void weft_session_free(weft_session* session);
 
 /* How the next token is chosen. Applied in this order, as in Hugging Face Transformers: repeat_penalty, temperature,
  * top_k, top_p, min_p; ties at a threshold are kept. Same seed, same device, same prompt: same text. */
@@ -161,16 +169,17 @@ typedef struct weft_sampling {
   uint64_t seed;
 } weft_sampling;
 
-WEFT_API weft_sampling weft_sampling_default(void); /* temperature 0.7, top_k 40, top_p 0.95, min_p 0.05, penalty 1, seed 0 */
-WEFT_API weft_status weft_session_set_sampling(weft_session *session, const weft_sampling *sampling, weft_error *error);
+WEFT_API weft_sampling
+weft_sampling_default(void); /* temperature 0.7, top_k 40, top_p 0.95, min_p 0.05, penalty 1, seed 0 */
+WEFT_API weft_status weft_session_set_sampling(weft_session* session, const weft_sampling* sampling, weft_error* error);
 
 /* Makes the session's context exactly these ids (count >= 1). The longest prefix it already holds is kept; the rest is
  * computed by the next generate, which starts from it. WEFT_CONTEXT_FULL if they do not fit with one token more. */
-WEFT_API weft_status weft_session_prompt(weft_session *session, const uint32_t *ids, size_t count, weft_error *error);
+WEFT_API weft_status weft_session_prompt(weft_session* session, const uint32_t* ids, size_t count, weft_error* error);
 
 /* A new token: its id and the text it completes (never part of a UTF-8 character, so maybe none; not zero-terminated).
  * Return non-zero to stop after it. */
-typedef int (*weft_token_callback)(void *user, uint32_t id, const char *text, size_t length);
+typedef int (*weft_token_callback)(void* user, uint32_t id, const char* text, size_t length);
 
 typedef enum weft_stop {
   WEFT_STOP_LENGTH = 0, /* max_tokens came */
@@ -183,41 +192,41 @@ typedef struct weft_generate_options {
   uint32_t max_tokens; /* 0: until another reason */
   int ignore_stop_tokens;
   weft_token_callback callback; /* may be NULL */
-  void *user;
+  void* user;
 } weft_generate_options;
 
 /* Appends tokens to the context, one callback each. A step is max_tokens = 1. *stop (may be NULL) says why it ended. */
-WEFT_API weft_status weft_session_generate(weft_session *session, const weft_generate_options *options, weft_stop *stop,
-                                           weft_error *error);
+WEFT_API weft_status weft_session_generate(weft_session* session, const weft_generate_options* options, weft_stop* stop,
+                                           weft_error* error);
 
 /* Ends a running generate after the token in work, or the next one at its start. Safe from any thread and from a signal
  * handler. */
-WEFT_API void weft_session_cancel(weft_session *session);
+WEFT_API void weft_session_cancel(weft_session* session);
 
 /* nll[i] = -ln p(ids[i + 1] | ids[0..i]), natural logarithm, for i < count - 1; count >= 2. Replaces the context. */
-WEFT_API weft_status weft_session_score(weft_session *session, const uint32_t *ids, size_t count, float *nll,
-                                        weft_error *error);
+WEFT_API weft_status weft_session_score(weft_session* session, const uint32_t* ids, size_t count, float* nll,
+                                        weft_error* error);
 
 /* The logits after the last token of the context, before penalties: vocab_size floats. Reads them from the device. */
-WEFT_API weft_status weft_session_logits(weft_session *session, float *logits, size_t count, weft_error *error);
+WEFT_API weft_status weft_session_logits(weft_session* session, float* logits, size_t count, weft_error* error);
 
 /* Forgets the context and the statistics; the sampling stays. */
-WEFT_API void weft_session_reset(weft_session *session);
+WEFT_API void weft_session_reset(weft_session* session);
 
 #define WEFT_MAX_STAGES 32
 typedef struct weft_stage {
-  const char *name; /* the operation's: "gather", "matvec", "project", ...; static */
+  const char* name; /* the operation's: "gather", "matvec", "project", ...; static */
   double share;     /* of the sampled device time, 0..1 */
 } weft_stage;
 
 typedef struct weft_stats {
-  uint32_t context_used;      /* tokens */
-  uint64_t prompt_tokens;     /* computed since creation or reset; a kept prefix does not count */
-  uint64_t decoded_tokens;    /* generated since then; the first of a generate counts with the prompt's time */
-  double prompt_seconds;      /* up to and with the first token */
-  double decode_seconds;      /* of the tokens after it */
-  double first_token_seconds; /* of the last generate: from its start to its first token */
-  uint64_t readback_bytes;    /* read from the device to get the tokens */
+  uint32_t context_used;            /* tokens */
+  uint64_t prompt_tokens;           /* computed since creation or reset; a kept prefix does not count */
+  uint64_t decoded_tokens;          /* generated since then; the first of a generate counts with the prompt's time */
+  double prompt_seconds;            /* up to and with the first token */
+  double decode_seconds;            /* of the tokens after it */
+  double first_token_seconds;       /* of the last generate: from its start to its first token */
+  uint64_t readback_bytes;          /* read from the device to get the tokens */
   uint64_t kv_bytes, scratch_bytes; /* device memory of this session */
   double read_gigabytes_per_second; /* weight and cache bytes over decode_seconds */
   double device_read_gigabytes_per_second; /* what a pure read kernel reaches there; 0: not measured yet */
@@ -225,12 +234,12 @@ typedef struct weft_stats {
   weft_stage stages[WEFT_MAX_STAGES]; /* largest share first; none where the device has no timestamps */
 } weft_stats;
 
-WEFT_API weft_stats weft_session_get_stats(const weft_session *session);
+WEFT_API weft_stats weft_session_get_stats(const weft_session* session);
 
-/* Measures what a pure read kernel reaches on the model's device, GB/s (10^9 bytes); takes about half a second the first time, then it
- * is remembered with the model. */
-WEFT_API weft_status weft_model_measure_bandwidth(const weft_model *model, double *gigabytes_per_second,
-                                                  weft_error *error);
+/* Measures what a pure read kernel reaches on the model's device, GB/s (10^9 bytes); takes about half a second the
+ * first time, then it is remembered with the model. */
+WEFT_API weft_status weft_model_measure_bandwidth(const weft_model* model, double* gigabytes_per_second,
+                                                  weft_error* error);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,31 @@
+#include "gpu/upload.h"
+
+#include <algorithm>
+
+namespace weft {
+namespace {
+constexpr uint64_t kStagingBytes = 8 << 20;
+}
+
+Uploader::Uploader(std::shared_ptr<Device> device) : device_(std::move(device)) {}
+
+void Uploader::upload(const View& to, uint64_t granule,
+                      const std::function<void(uint64_t offset, std::span<std::byte>)>& fill) {
+  const uint64_t piece = std::max(kStagingBytes / granule, uint64_t{1}) * granule;
+  const uint64_t needed = std::min(piece, to.bytes);
+  if (staging_.bytes() < needed) staging_ = Buffer(device_, "staging", needed, Memory::upload);
+  for (uint64_t done = 0; done < to.bytes; done += piece) {
+    const uint64_t bytes = std::min(piece, to.bytes - done);
+    fill(done, {staging_.as<std::byte>(), bytes});
+    run_once(device_, "upload",
+             [&](Recorder& recorder) { recorder.copy(View(staging_, 0, bytes), to.part(done, bytes)); });
+  }
+}
+
+std::vector<std::byte> download(const std::shared_ptr<Device>& device, const View& from) {
+  const Buffer staging(device, "readback", from.bytes, Memory::readback);
+  run_once(device, "download", [&](Recorder& recorder) { recorder.copy(from, staging); });
+  return {staging.as<std::byte>(), staging.as<std::byte>() + from.bytes};
+}
+
+}  // namespace weft

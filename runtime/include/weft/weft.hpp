@@ -1,0 +1,271 @@
+// Weft in C++: a thin, header-only face over weft.h, in the namespace weft::api.
+//
+// Models and sessions free themselves and can be moved, not copied. What weft.h says about units, ranges, ownership and
+// threads holds here too; only the differences are stated. Errors are thrown as Failure. Callbacks may throw: the
+// exception waits until the C call has ended and comes out of the C++ one.
+#ifndef WEFT_HPP
+#define WEFT_HPP
+
+#include <weft/weft.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace weft::api {
+
+// What a weft_error holds. what() is "place: sentence".
+class Failure : public std::runtime_error {
+ public:
+  explicit Failure(const weft_error& error) : Failure(error.code, error.sentence, error.place, error.hint) {}
+  Failure(weft_status status, std::string sentence, std::string place = {}, std::string hint = {})
+      : std::runtime_error(place.empty() ? sentence : place + ": " + sentence),
+        status_(status),
+        sentence_(std::move(sentence)),
+        place_(std::move(place)),
+        hint_(std::move(hint)) {}
+
+  weft_status status() const noexcept { return status_; }
+  const std::string& sentence() const noexcept { return sentence_; }
+  const std::string& place() const noexcept { return place_; }
+  const std::string& hint() const noexcept { return hint_; }
+
+ private:
+  weft_status status_;
+  std::string sentence_, place_, hint_;
+};
+
+namespace detail {
+
+// Runs call(weft_error *) and throws what it reports.
+template <typename Call>
+void check(Call&& call) {
+  weft_error error{};
+  if (call(&error) != WEFT_OK) throw Failure(error);
+}
+
+// As check, for calls that call back: an exception that the callback left in `thrown` goes before the call's own error.
+template <typename Call>
+void check(Call&& call, const std::exception_ptr& thrown) {
+  weft_error error{};
+  const weft_status status = call(&error);
+  if (thrown) std::rethrow_exception(thrown);
+  if (status != WEFT_OK) throw Failure(error);
+}
+
+inline std::string take(char* text) {
+  const std::unique_ptr<char, void (*)(char*)> owner(text, weft_string_free);
+  return text ? std::string(text) : std::string();
+}
+
+// Fills a vector through call(ids, capacity, count, error), which reports how many ids there are: once when `guess` is
+// enough room, else twice.
+template <typename Call>
+std::vector<std::uint32_t> ids(std::size_t guess, Call&& call) {
+  std::vector<std::uint32_t> result(guess);
+  std::size_t count = 0;
+  check([&](weft_error* error) { return call(result.data(), result.size(), &count, error); });
+  const bool fitted = count <= result.size();
+  result.resize(count);
+  if (!fitted) check([&](weft_error* error) { return call(result.data(), result.size(), &count, error); });
+  return result;
+}
+
+}  // namespace detail
+
+inline std::string version() { return weft_version(); }
+
+// The machine's devices as JSON; see weft_devices.
+inline std::string devices() {
+  char* json = nullptr;
+  detail::check([&](weft_error* error) { return weft_devices(&json, error); });
+  return detail::take(json);
+}
+
+struct ModelOptions {
+  std::string device;  // index or part of a name; empty: $WEFT_DEVICE, else the best device
+  weft_type type = WEFT_TYPE_FILE;
+  std::function<bool(float done)> progress;  // 0..1; return false to give up (Failure with WEFT_CANCELLED)
+};
+
+struct Message {
+  std::string role;  // "system", "user" or "assistant"
+  std::string content;
+};
+
+// A loaded model. Constant: any number of threads may use it. It must outlive its sessions.
+class Model {
+ public:
+  // path empty: the model installed in share/weft.
+  explicit Model(const std::string& path = {}, const ModelOptions& options = {}) {
+    struct Progress {
+      const ModelOptions* options;
+      std::exception_ptr thrown;
+    } state{&options, nullptr};
+    weft_model_options c = weft_model_options_default();
+    if (!options.device.empty()) c.device = options.device.c_str();
+    c.type = options.type;
+    c.user = &state;
+    if (options.progress) {
+      c.progress = [](void* user, float done) -> int {
+        auto* progress = static_cast<Progress*>(user);
+        try {
+          return progress->options->progress(done) ? 0 : 1;
+        } catch (...) {
+          progress->thrown = std::current_exception();
+          return 1;
+        }
+      };
+    }
+    weft_model* model = nullptr;
+    detail::check(
+        [&](weft_error* error) {
+          const weft_status status = weft_model_load(path.empty() ? nullptr : path.c_str(), &c, &model, error);
+          handle_.reset(model);
+          return status;
+        },
+        state.thrown);
+  }
+
+  weft_model_info info() const { return weft_model_get_info(get()); }
+
+  // What the device holds, as JSON; see weft_model_describe.
+  std::string describe() const {
+    char* json = nullptr;
+    detail::check([&](weft_error* error) { return weft_model_describe(get(), &json, error); });
+    return detail::take(json);
+  }
+
+  std::vector<std::uint32_t> tokenize(std::string_view text, bool add_bos, bool parse_special = false) const {
+    return detail::ids(
+        text.size() + 16, [&](std::uint32_t* out, std::size_t capacity, std::size_t* count, weft_error* error) {
+          return weft_tokenize(get(), text.data(), text.size(), parse_special, add_bos, out, capacity, count, error);
+        });
+  }
+
+  std::string detokenize(const std::vector<std::uint32_t>& tokens) const {
+    char* text = nullptr;
+    detail::check(
+        [&](weft_error* error) { return weft_detokenize(get(), tokens.data(), tokens.size(), &text, error); });
+    return detail::take(text);
+  }
+
+  // Ids of a conversation through the model's template, ending where the assistant's answer begins.
+  std::vector<std::uint32_t> apply_chat_template(const std::vector<Message>& messages) const {
+    std::vector<weft_message> c;
+    std::size_t guess = 256;
+    for (const Message& message : messages) {
+      c.push_back({message.role.c_str(), message.content.c_str()});
+      guess += message.content.size() + 16;
+    }
+    return detail::ids(guess, [&](std::uint32_t* out, std::size_t capacity, std::size_t* count, weft_error* error) {
+      return weft_apply_chat_template(get(), c.data(), c.size(), out, capacity, count, error);
+    });
+  }
+
+  // GB/s (10^9 bytes) of a pure read kernel on the model's device; half a second the first time, then remembered.
+  double measure_bandwidth() const {
+    double result = 0;
+    detail::check([&](weft_error* error) { return weft_model_measure_bandwidth(get(), &result, error); });
+    return result;
+  }
+
+  const weft_model* get() const noexcept { return handle_.get(); }
+
+ private:
+  struct Free {
+    void operator()(weft_model* model) const noexcept { weft_model_free(model); }
+  };
+  std::unique_ptr<weft_model, Free> handle_;
+};
+
+// A new token and the text it completes (maybe none). Return false to stop after it.
+using TokenCallback = std::function<bool(std::uint32_t id, std::string_view text)>;
+
+// One conversation over a model. Belongs to one thread at a time, but for cancel().
+class Session {
+ public:
+  // context: tokens it can hold; 0: the model's own maximum, but at most 4096.
+  explicit Session(const Model& model, std::uint32_t context = 0) : vocab_size_(model.info().vocab_size) {
+    weft_session_options options = weft_session_options_default();
+    options.context = context;
+    weft_session* session = nullptr;
+    detail::check([&](weft_error* error) { return weft_session_create(model.get(), &options, &session, error); });
+    handle_.reset(session);
+  }
+
+  void set_sampling(const weft_sampling& sampling) {
+    detail::check([&](weft_error* error) { return weft_session_set_sampling(get(), &sampling, error); });
+  }
+
+  // Makes the context exactly these ids; the longest prefix it already holds is kept.
+  void prompt(const std::vector<std::uint32_t>& tokens) {
+    detail::check([&](weft_error* error) { return weft_session_prompt(get(), tokens.data(), tokens.size(), error); });
+  }
+
+  // Appends up to max_tokens tokens (0: until another reason), one callback each, and says why it ended.
+  weft_stop generate(std::uint32_t max_tokens, const TokenCallback& callback = {}, bool ignore_stop_tokens = false) {
+    struct Tokens {
+      const TokenCallback* callback;
+      std::exception_ptr thrown;
+    } state{&callback, nullptr};
+    weft_generate_options options{};
+    options.max_tokens = max_tokens;
+    options.ignore_stop_tokens = ignore_stop_tokens;
+    options.user = &state;
+    if (callback) {
+      options.callback = [](void* user, std::uint32_t id, const char* text, std::size_t length) -> int {
+        auto* tokens = static_cast<Tokens*>(user);
+        try {
+          return (*tokens->callback)(id, std::string_view(text, length)) ? 0 : 1;
+        } catch (...) {
+          tokens->thrown = std::current_exception();
+          return 1;
+        }
+      };
+    }
+    weft_stop stop = WEFT_STOP_LENGTH;
+    detail::check([&](weft_error* error) { return weft_session_generate(get(), &options, &stop, error); },
+                  state.thrown);
+    return stop;
+  }
+
+  // Ends a running generate; from any thread or a signal handler.
+  void cancel() noexcept { weft_session_cancel(get()); }
+
+  // -ln p of each id after the first, given those before it: tokens.size() - 1 values. At least two tokens.
+  std::vector<float> score(const std::vector<std::uint32_t>& tokens) {
+    std::vector<float> nll(tokens.empty() ? 0 : tokens.size() - 1);
+    detail::check(
+        [&](weft_error* error) { return weft_session_score(get(), tokens.data(), tokens.size(), nll.data(), error); });
+    return nll;
+  }
+
+  // The logits after the last token of the context: vocab_size of them.
+  std::vector<float> logits() {
+    std::vector<float> result(vocab_size_);
+    detail::check([&](weft_error* error) { return weft_session_logits(get(), result.data(), result.size(), error); });
+    return result;
+  }
+
+  void reset() noexcept { weft_session_reset(get()); }
+  weft_stats stats() const { return weft_session_get_stats(get()); }
+  weft_session* get() const noexcept { return handle_.get(); }
+
+ private:
+  struct Free {
+    void operator()(weft_session* session) const noexcept { weft_session_free(session); }
+  };
+  std::unique_ptr<weft_session, Free> handle_;
+  std::size_t vocab_size_ = 0;
+};
+
+}  // namespace weft::api
+#endif

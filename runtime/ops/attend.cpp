@@ -1,0 +1,32 @@
+#include "ops/support.h"
+
+#include "attend.spv.h"
+#include "attend_subgroup.spv.h"
+
+namespace weft::ops {
+
+void attend(Recorder& recorder, const HeadShape& shape, float scale, const View& state, const View& q,
+            const CacheView& cache, const View& y, uint32_t tokens) {
+  const uint32_t stride = stride_of(shape.heads * shape.head_dim);
+  require(shape.head_dim % 2 == 0 && shape.head_dim <= 256, "attend",
+          "the head dimension must be even and at most 256");
+  require(shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0, "attend",
+          "heads are no multiple of key/value heads");
+  require_bytes(q, uint64_t{tokens} * stride * 4, "attend", "q");
+  require_bytes(y, uint64_t{tokens} * stride * 4, "attend", "y");
+  require_bytes(cache.keys, key_bytes(shape, cache.capacity), "attend", "keys");
+  require_bytes(cache.values, value_bytes(shape, cache.capacity), "attend", "values");
+  const Plan& plan = recorder.device().plan();
+  const Kernel& kernel =
+      recorder.device().kernel({"attend",
+                                plan.subgroup ? std::span<const uint32_t>(attend_subgroup_spv) : attend_spv,
+                                5,
+                                0b10000,
+                                sizeof(abi::AttendPush),
+                                {plan.reduce_threads}});
+  recorder.dispatch(kernel, {state, q, cache.keys, cache.values, y},
+                    abi::AttendPush{shape.heads, shape.kv_heads, shape.head_dim, stride, stride, cache.capacity, scale},
+                    {shape.heads, tokens});
+}
+
+}  // namespace weft::ops

@@ -1,0 +1,46 @@
+// A weight matrix as the device keeps it: tiles of rows, interleaved by 16-byte words (shaders/abi.h has the layout).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "format/tensor.h"
+#include "gpu/buffer.h"
+#include "shaders/abi.h"
+
+namespace weft {
+
+enum class Format : uint32_t { f16 = FORMAT_F16, q8 = FORMAT_Q8 };
+const char* name(Format format);  // "f16", "q8"; static
+
+// The shape and place of a tiled matrix; the buffer belongs to somebody else.
+struct Matrix {
+  Format format = Format::f16;
+  uint32_t rows = 0, cols = 0;
+  View view;  // tiles() * tile_bytes() bytes
+
+  uint32_t blocks() const { return (cols + BLOCK - 1) / BLOCK; }  // of a row
+  uint32_t tiles() const { return (rows + TILE_ROWS - 1) / TILE_ROWS; }
+  uint64_t tile_bytes() const;  // a multiple of 256, so that any tile can start a view
+  uint64_t bytes() const { return tiles() * tile_bytes(); }
+
+  // Whole tiles that one binding of at most max_bytes reaches. Throws Error(unsupported) if not even one tile fits.
+  struct Slice {
+    View view;
+    uint32_t row_base, rows;  // without the last tile's filling
+  };
+  std::vector<Slice> slices(uint64_t max_bytes) const;
+};
+
+// What a matrix of this shape needs if nothing were padded: for reports.
+uint64_t packed_bytes(Format format, uint64_t rows, uint64_t cols);
+
+// Packs tiles [first_tile, ...) of the matrix whose rows are the parts' rows, one part behind the other, into out
+// (whole tiles). Every part is (rows, cols). Q8_0 to q8 and F16 to f16 are exact; others round to the nearest: q8
+// scales are the block's largest magnitude / 127, as an f16. Throws Error(unsupported) naming the tensor if a value is
+// not finite or too large for f16.
+void pack_tiles(const Matrix& matrix, std::span<const TensorView* const> parts, uint32_t first_tile,
+                std::span<std::byte> out);
+
+}  // namespace weft

@@ -1,0 +1,23 @@
+#include "ops/support.h"
+
+#include "nll.spv.h"
+#include "nll_subgroup.spv.h"
+
+namespace weft::ops {
+
+void nll(Recorder& recorder, const View& state, const View& history, const View& logits, const View& out, uint32_t rows,
+         uint32_t first, uint32_t tokens) {
+  require_bytes(logits, uint64_t{tokens} * rows * 4, "nll", "logits");
+  require(out.bytes >= history.bytes, "nll", "the output is shorter than the context");
+  const Plan& plan = recorder.device().plan();
+  const Kernel& kernel =
+      recorder.device().kernel({"nll",
+                                plan.subgroup ? std::span<const uint32_t>(nll_subgroup_spv) : nll_spv,
+                                4,
+                                0b1000,
+                                sizeof(abi::NllPush),
+                                {plan.reduce_threads}});
+  recorder.dispatch(kernel, {state, history, logits, out}, abi::NllPush{rows, rows, first}, {tokens});
+}
+
+}  // namespace weft::ops

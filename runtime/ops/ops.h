@@ -1,0 +1,98 @@
+// The operations of a network: each checks its shapes, picks its kernel and records one dispatch (one per slice for
+// matrices). A pass computes `tokens` tokens at most: 1 when decoding, plan.chunk_tokens for a prompt; how many there
+// really are, and from which position on, kernels read from the state (abi::StepState). Activations are floats, rows
+// `stride` apart; strides are multiples of BLOCK, and what lies behind a row's columns is zero.
+#pragma once
+
+#include <cstdint>
+
+#include "gpu/recorder.h"
+#include "ops/matrix.h"
+#include "shaders/abi.h"
+
+namespace weft {
+
+inline uint32_t stride_of(uint32_t cols) { return (cols + BLOCK - 1) / BLOCK * BLOCK; }
+
+namespace ops {
+
+// x[t] = table[history[pos + t]].                       table (rows, cols), history (context), x (tokens,
+// stride_of(cols))
+void gather(Recorder& recorder, const Matrix& table, const View& state, const View& history, const View& x,
+            uint32_t tokens);
+
+// y[t] = x[t] / sqrt(mean(x[t]^2) + epsilon) * weight.  x, y (tokens, stride_of(cols)), weight (cols)
+// last_only: of the pass's last token only, to y[0].
+void norm(Recorder& recorder, const View& state, const View& x, const View& weight, const View& y, uint32_t cols,
+          float epsilon, uint32_t tokens, bool last_only);
+
+enum class Output { write, add };
+// y[t] = weights x[t], or y[t] += weights x[t].         weights (rows, cols), x (tokens, stride_of(cols)), y (tokens,
+// stride_of(rows))
+void matmul(Recorder& recorder, const Matrix& weights, const View& state, const View& x, const View& y, uint32_t tokens,
+            Output output);
+
+struct HeadShape {
+  uint32_t heads, kv_heads, head_dim;  // heads a multiple of kv_heads; head_dim even, at most 256
+};
+// A layer's cache: keys and values of `capacity` positions, a multiple of TILE_ROWS.
+struct CacheView {
+  View keys, values;
+  uint32_t capacity;
+};
+uint64_t key_bytes(const HeadShape& shape, uint32_t capacity);
+uint64_t value_bytes(const HeadShape& shape, uint32_t capacity);
+
+enum class Pairs : uint32_t { halves = 0, adjacent = 1 };  // (i, i + d/2) as Hugging Face, (2i, 2i + 1) as GGUF llama
+// Turns queries and keys, writes keys and values to the cache.
+// qkv (tokens, stride_of(q + k + v)), turns (context, rotary_dim / 2) of (cosine, sine), q (tokens, stride_of(heads *
+// head_dim))
+void rope(Recorder& recorder, const HeadShape& shape, Pairs pairs, uint32_t rotary_dim, const View& state,
+          const View& qkv, const View& turns, const View& q, const CacheView& cache, uint32_t tokens);
+
+// y[t] = softmax(q K^T * scale) V per head, causal.     q, y (tokens, stride_of(heads * head_dim))
+void attend(Recorder& recorder, const HeadShape& shape, float scale, const View& state, const View& q,
+            const CacheView& cache, const View& y, uint32_t tokens);
+
+// y[t] = silu(gate[t]) * up[t].                         gate_up (tokens, stride_of(2 cols)), y (tokens,
+// stride_of(cols))
+void swiglu(Recorder& recorder, const View& state, const View& gate_up, const View& y, uint32_t cols, uint32_t tokens);
+
+// logits[t] = table x[t] for t < tokens.                table (rows, cols), x (tokens, stride_of(cols)), logits
+// (tokens, rows) tokens is 1 or plan.block_tokens.
+void project(Recorder& recorder, const Matrix& table, const View& x, const View& logits, uint32_t tokens);
+
+// scores = logits with repetition penalty and temperature. params abi::SampleParams, seen (rows bits), both (rows)
+void adjust(Recorder& recorder, const View& params, const View& seen, const View& logits, const View& scores,
+            uint32_t rows);
+
+// state.threshold = the lowest score that top-k, top-p and min-p let through.      scores (rows)
+void threshold(Recorder& recorder, const View& state, const View& params, const View& scores, uint32_t rows);
+
+// The best score of each group of PICK_ROWS rows.       candidates (candidate_count(rows)) of abi::Candidate
+uint32_t candidate_count(uint32_t rows);
+void pick(Recorder& recorder, const View& state, const View& params, const View& scores, const View& candidates,
+          uint32_t rows);
+
+// What the end of a pass touches.
+struct StepViews {
+  View state;       // abi::StepState
+  View params;      // abi::SampleParams
+  View candidates;  // abi::Candidate
+  View history;     // (context) ids
+  View seen;        // (vocabulary) bits
+  View ring;        // (RING) of abi::RingEntry
+};
+// Moves past the pass's tokens and appends the best of `candidates` to the context; with 0 candidates it only moves.
+void advance(Recorder& recorder, const StepViews& step, uint32_t candidates, uint32_t tokens);
+
+// nll[pos + first + t] = -ln softmax(logits[t])[history[pos + first + t + 1]].     logits (tokens, rows), nll (context)
+void nll(Recorder& recorder, const View& state, const View& history, const View& logits, const View& out, uint32_t rows,
+         uint32_t first, uint32_t tokens);
+
+// Reads a view and writes nothing to speak of: for measuring bandwidth.            sums (anything of 4 bytes a 32 KiB
+// read)
+void read(Recorder& recorder, const View& words, const View& sums);
+
+}  // namespace ops
+}  // namespace weft

@@ -1,0 +1,33 @@
+#include "ops/support.h"
+
+#include "rope.spv.h"
+
+namespace weft::ops {
+
+uint64_t key_bytes(const HeadShape& shape, uint32_t capacity) {
+  return uint64_t{shape.kv_heads} * capacity * ceil_div(shape.head_dim, 8) * 16;
+}
+
+uint64_t value_bytes(const HeadShape& shape, uint32_t capacity) {
+  return uint64_t{shape.kv_heads} * capacity * shape.head_dim * 2;
+}
+
+void rope(Recorder& recorder, const HeadShape& shape, Pairs pairs, uint32_t rotary_dim, const View& state,
+          const View& qkv, const View& turns, const View& q, const CacheView& cache, uint32_t tokens) {
+  const uint32_t query_dim = shape.heads * shape.head_dim, kv_dim = shape.kv_heads * shape.head_dim;
+  const uint32_t in_stride = stride_of(query_dim + 2 * kv_dim), out_stride = stride_of(query_dim);
+  require(shape.head_dim % 2 == 0 && rotary_dim % 2 == 0 && rotary_dim <= shape.head_dim, "rope", "odd head dimension");
+  require(cache.capacity % TILE_ROWS == 0, "rope", "the cache is no whole number of tiles");
+  require_bytes(qkv, uint64_t{tokens} * in_stride * 4, "rope", "qkv");
+  require_bytes(q, uint64_t{tokens} * out_stride * 4, "rope", "q");
+  require_bytes(cache.keys, key_bytes(shape, cache.capacity), "rope", "keys");
+  require_bytes(cache.values, value_bytes(shape, cache.capacity), "rope", "values");
+  const Kernel& kernel = recorder.device().kernel({"rope", rope_spv, 6, 0b111000, sizeof(abi::RopePush), {}});
+  const uint32_t items = query_dim + shape.kv_heads * (ceil_div(shape.head_dim, 8) * 4 + shape.head_dim / 2);
+  recorder.dispatch(kernel, {state, qkv, turns, q, cache.keys, cache.values},
+                    abi::RopePush{shape.heads, shape.kv_heads, shape.head_dim, in_stride, out_stride,
+                                  static_cast<uint32_t>(pairs), cache.capacity, rotary_dim},
+                    {ceil_div(items, 64), tokens});
+}
+
+}  // namespace weft::ops

@@ -1,0 +1,139 @@
+// What C++ and GLSL share: layouts of buffers, push constants, and the meaning of specialisation constants. Included by
+// both, so that nothing is typed twice. Scalars only, each 4 bytes: std430 and C++ agree on those.
+#ifndef WEFT_ABI_H
+#define WEFT_ABI_H
+
+#ifdef __cplusplus
+#include <cstdint>
+namespace weft::abi {
+using uint = uint32_t;
+#endif
+
+// ---- Tiled matrices
+// -------------------------------------------------------------------------------------------------- A matrix (rows,
+// cols) is stored in tiles of TILE_ROWS rows; the last tile is filled up with zero rows. Columns are filled up with
+// zeros to blocks of BLOCK. Within a tile, 16-byte words are interleaved: word k of row r is at uvec4 k * TILE_ROWS +
+// r.
+//   FORMAT_F16: word k holds columns 8k .. 8k+7 as halves.
+//   FORMAT_Q8:  word k holds columns 16k .. 16k+15 as signed bytes. After the words of a tile come its scales, halves,
+//   two
+//               blocks to a 32-bit word: scale word j of row r (blocks 2j, 2j+1) is at uint j * TILE_ROWS + r behind
+//               them. Value = scale * byte.
+#define TILE_ROWS 64
+#define BLOCK 32
+#define FORMAT_F16 0
+#define FORMAT_Q8 1
+
+// ---- A session's state on the device
+// --------------------------------------------------------------------------------- history[0 .. end) are the token ids
+// of the context; the caches hold positions [0, pos). A pass computes min(tokens of the pass, end - pos) tokens from
+// pos on. Sampling appends a token: history[end] = id, end += 1.
+struct StepState {
+  uint pos;
+  uint end;
+  uint finished;    // 0: running; else FINISH_*
+  uint context;     // most tokens the session can hold
+  float threshold;  // scores below it cannot be sampled
+  float padding0, padding1, padding2;
+};
+#define FINISH_STOP 1u        // a stop token was sampled
+#define FINISH_CONTEXT 2u     // the context is full
+#define FINISH_NOT_FINITE 3u  // no logit was a finite number
+
+// What the CPU reads back for a token: its id, and the finish reason after it. Entry of the token at position p: p %
+// RING.
+struct RingEntry {
+  uint id;
+  uint finished;
+};
+#define RING 16
+
+#define MAX_STOP_IDS 16
+struct SampleParams {
+  float inverse_temperature;  // 0: greedy
+  uint top_k;                 // 0: all
+  float top_p;                // 1: all
+  float log_min_p;            // ln(min_p); -infinity as -1e30: all
+  float repeat_penalty;       // 1: none
+  uint seed_low, seed_high;
+  uint stop_count;  // 0: never stop
+  uint stop_ids[MAX_STOP_IDS];
+};
+
+// A candidate of one workgroup of pick.
+struct Candidate {
+  float score;
+  uint id;
+};
+#define PICK_ROWS 1024  // scores one workgroup of pick looks at
+
+// ---- Push constants, by shader
+// ---------------------------------------------------------------------------------------
+struct GatherPush {
+  uint cols;      // of the table
+  uint stride;    // floats between rows of the output
+  uint row_base;  // first row of the bound slice
+  uint rows;      // rows in it
+};
+struct NormPush {
+  uint cols;
+  uint in_stride, out_stride;  // floats between rows
+  uint last_only;              // 1: only the pass's last token, written to row 0
+  float epsilon;
+};
+struct MatmulPush {
+  uint cols;        // of the matrix, before padding
+  uint rows;        // of the bound slice
+  uint row_base;    // first row of the slice: where its results go
+  uint in_stride;   // floats between tokens of the input; a multiple of BLOCK, zeros behind cols
+  uint out_stride;  // floats between tokens of the output
+  uint accumulate;  // 1: add to the output
+};
+struct RopePush {
+  uint heads, kv_heads, head_dim;
+  uint in_stride;   // floats between rows of q|k|v
+  uint out_stride;  // floats between rows of rotated q
+  uint adjacent;    // 1: pairs (2i, 2i+1), GGUF llama; 0: pairs (i, i + d/2), Hugging Face
+  uint capacity;    // positions of the cache, a multiple of TILE_ROWS
+  uint rotary_dim;  // leading dimensions of a head that turn; even
+};
+struct AttendPush {
+  uint heads, kv_heads, head_dim;
+  uint q_stride, out_stride;  // floats between rows
+  uint capacity;              // positions of the cache
+  float scale;                // 1 / sqrt(head_dim)
+};
+struct SwigluPush {
+  uint cols;  // of the result; the input has gate and up, cols each, one behind the other
+  uint in_stride, out_stride;
+};
+struct ProjectPush {
+  uint cols;
+  uint rows;        // of the bound slice
+  uint row_base;    // first row of the slice
+  uint in_stride;   // floats between hidden states
+  uint out_stride;  // floats between rows of logits
+};
+struct AdjustPush {
+  uint rows;
+};
+struct PickPush {
+  uint rows;
+};
+struct AdvancePush {
+  uint candidates;   // entries pick left; 0: only move on past this pass's tokens
+  uint pass_tokens;  // most tokens of the pass
+};
+struct NllPush {
+  uint rows;    // of the vocabulary
+  uint stride;  // floats between rows of logits
+  uint first;   // of the pass's tokens, the one in row 0 of the logits
+};
+struct ReadPush {
+  uint words;  // 16-byte words to read
+};
+
+#ifdef __cplusplus
+}  // namespace weft::abi
+#endif
+#endif  // WEFT_ABI_H

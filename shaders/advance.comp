@@ -1,0 +1,54 @@
+// The end of a pass: moves the position past the tokens it computed and, if one was sampled, appends it to the context where the next pass
+// will gather it, notes it for the repetition penalty, decides whether the text ends, and leaves it for the CPU to read.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "abi.h"
+
+layout(local_size_x = 64) in;
+
+layout(std430, binding = 0) buffer State { StepState state; };
+layout(std430, binding = 1) readonly buffer Params { SampleParams params; };
+layout(std430, binding = 2) readonly buffer Candidates { Candidate candidates[]; };
+layout(std430, binding = 3) writeonly buffer History { uint history[]; };
+layout(std430, binding = 4) buffer Seen { uint seen[]; };
+layout(std430, binding = 5) writeonly buffer Ring { RingEntry ring[]; };  // (RING)
+layout(push_constant) uniform Push { AdvancePush p; };
+
+shared Candidate best_of[64];
+
+bool better(Candidate a, Candidate b) { return a.score > b.score || (a.score == b.score && a.id < b.id); }
+
+void append(uint id) {
+  const uint position = state.end;
+  uint finished = 0;
+  if (id == 0xffffffffu) {
+    finished = FINISH_NOT_FINITE;
+  } else {
+    history[position] = id;
+    seen[id / 32] |= 1u << (id % 32);
+    state.pos = position;
+    state.end = position + 1;
+    if (position + 1 >= state.context) finished = FINISH_CONTEXT;
+    for (uint i = 0; i < params.stop_count; ++i)
+      if (params.stop_ids[i] == id) finished = FINISH_STOP;
+  }
+  state.finished = finished;
+  ring[position % RING] = RingEntry(id, finished);
+}
+
+void main() {
+  const uint lane = gl_LocalInvocationID.x;
+  if (p.candidates == 0) {
+    if (lane == 0) state.pos = min(state.pos + p.pass_tokens, state.end);
+    return;
+  }
+  Candidate best = Candidate(-3.4e38, 0xffffffffu);
+  for (uint i = lane; i < p.candidates; i += 64)
+    if (better(candidates[i], best)) best = candidates[i];
+  best_of[lane] = best;
+  barrier();
+  if (lane > 0 || state.finished != 0) return;
+  for (uint i = 1; i < 64; ++i)
+    if (better(best_of[i], best)) best = best_of[i];
+  append(best.id);
+}

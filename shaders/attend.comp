@@ -1,0 +1,90 @@
+// Causal grouped-query attention of one head and token over the cache, with the running softmax of Milakov and Gimelshein (2018): a
+// block of positions at a time, so that any context fits into shared memory.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "abi.h"
+#include "lib/reduce.glsl"
+
+#define MAX_HEAD_DIM 256
+#define POSITIONS 256  // of a block
+
+layout(std430, binding = 0) readonly buffer State { StepState state; };
+layout(std430, binding = 1) readonly buffer Queries { float q[]; };  // (pass tokens, q_stride)
+layout(std430, binding = 2) readonly buffer Keys { uvec4 keys[]; };  // layout in rope.comp
+layout(std430, binding = 3) readonly buffer Values { uint values[]; };
+layout(std430, binding = 4) writeonly buffer Output { float y[]; };  // (pass tokens, out_stride)
+layout(push_constant) uniform Push { AttendPush p; };
+
+shared vec4 query[MAX_HEAD_DIM / 4];      // scaled, zeros behind head_dim
+shared float weights[POSITIONS];          // scores, then softmax numerators of the block
+shared vec2 sums[THREADS * 2];            // partial outputs, to be joined
+
+void main() {
+  const uint head = gl_WorkGroupID.x, token = gl_WorkGroupID.y, lane = gl_LocalInvocationID.x;
+  if (token > 0 && state.pos + token >= state.end) return;
+  const uint length = min(state.pos + token + 1, state.context);
+  const uint kv_head = head / (p.heads / p.kv_heads);
+  const uint key_words = (p.head_dim + 7) / 8;  // 16-byte words of a key
+  const uint value_words = p.head_dim / 2;      // 32-bit words of a value
+  const uint q_row = token * p.q_stride + head * p.head_dim;
+  for (uint i = lane; i < key_words * 2; i += THREADS)
+    for (uint j = 0; j < 4; ++j) query[i][j] = i * 4 + j < p.head_dim ? q[q_row + i * 4 + j] * p.scale : 0;
+  barrier();
+
+  // Values: a lane owns word `lane % value_words` (and, of heads wider than the workgroup, the next ones at stride THREADS); where
+  // lanes are left over, they share the positions: `groups` groups of value_words lanes.
+  const uint groups = max(THREADS / value_words, 1);
+  const uint group = lane / value_words, word = lane % value_words;
+  const bool owns = group < groups;
+  vec2 acc[2] = {vec2(0), vec2(0)};
+  float peak = -1e30, total = 0;
+
+  for (uint start = 0; start < length; start += POSITIONS) {
+    const uint count = min(length - start, POSITIONS);
+    float block_peak = -1e30;
+    for (uint i = lane; i < count; i += THREADS) {
+      const uint position = start + i;
+      const uint key = (kv_head * p.capacity + position / TILE_ROWS * TILE_ROWS) * key_words + position % TILE_ROWS;
+      float score = 0;
+      for (uint k = 0; k < key_words; ++k) {
+        const uvec4 halves = keys[key + k * TILE_ROWS];
+        score += dot(vec4(unpackHalf2x16(halves.x), unpackHalf2x16(halves.y)), query[k * 2]) +
+                 dot(vec4(unpackHalf2x16(halves.z), unpackHalf2x16(halves.w)), query[k * 2 + 1]);
+      }
+      weights[i] = score;
+      block_peak = max(block_peak, score);
+    }
+    const float new_peak = max(peak, workgroup_max(block_peak));
+    const float shrink = exp(peak - new_peak);
+    peak = new_peak;
+    float block_total = 0;
+    for (uint i = lane; i < count; i += THREADS) {
+      weights[i] = exp(weights[i] - peak);
+      block_total += weights[i];
+    }
+    total = total * shrink + workgroup_sum(block_total);
+    barrier();  // the weights are written
+    acc[0] *= shrink;
+    acc[1] *= shrink;
+    if (owns) {
+      const uint row = (kv_head * p.capacity + start) * value_words;
+      for (uint i = group; i < count; i += groups) {
+        acc[0] += weights[i] * unpackHalf2x16(values[row + i * value_words + word]);
+        if (word + THREADS < value_words)
+          acc[1] += weights[i] * unpackHalf2x16(values[row + i * value_words + word + THREADS]);
+      }
+    }
+    barrier();  // the weights are read
+  }
+
+  sums[lane] = acc[0];
+  sums[lane + THREADS] = acc[1];
+  barrier();
+  const uint y_row = token * p.out_stride + head * p.head_dim;
+  for (uint w = lane; w < value_words; w += THREADS) {
+    vec2 result = sums[w];  // slot THREADS + i holds word THREADS + i of a wide head
+    for (uint g = 1; g < groups; ++g) result += sums[g * value_words + w];
+    y[y_row + w * 2] = result.x / total;
+    y[y_row + w * 2 + 1] = result.y / total;
+  }
+}

@@ -1,0 +1,23 @@
+// Negative log-likelihood of the token that follows: ln(sum(exp(logits))) - logit of the target. One workgroup a row of logits.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "abi.h"
+#include "lib/reduce.glsl"
+
+layout(std430, binding = 0) readonly buffer State { StepState state; };
+layout(std430, binding = 1) readonly buffer History { uint history[]; };
+layout(std430, binding = 2) readonly buffer Logits { float logits[]; };  // (block tokens, stride)
+layout(std430, binding = 3) writeonly buffer Output { float nll[]; };    // (context): of the token at position + 1
+layout(push_constant) uniform Push { NllPush p; };
+
+void main() {
+  const uint position = state.pos + p.first + gl_WorkGroupID.x, row = gl_WorkGroupID.x * p.stride;
+  if (position + 1 >= state.end) return;
+  float peak = -3.4e38;
+  for (uint i = gl_LocalInvocationID.x; i < p.rows; i += THREADS) peak = max(peak, logits[row + i]);
+  peak = workgroup_max(peak);
+  float sum = 0;
+  for (uint i = gl_LocalInvocationID.x; i < p.rows; i += THREADS) sum += exp(logits[row + i] - peak);
+  sum = workgroup_sum(sum);
+  if (gl_LocalInvocationID.x == 0) nll[position] = log(sum) + peak - logits[row + history[position + 1]];
+}
