@@ -12,8 +12,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_gguf(const MappedFile& file) { return file.text().substr(0, 4) == "GGUF"; }
-
 ModelFile open_gguf(MappedFile file) {
   ModelFile model;
   model.kind = ModelFile::Kind::gguf;
@@ -57,13 +55,12 @@ void build_index(ModelFile& model) {
 
 ModelFile open_any(const fs::path& path) {
   std::error_code ignored;  // what is there and cannot be read shows itself when it is mapped
-  if (fs::is_directory(path, ignored)) {
-    return fs::exists(path / "config.json", ignored) ? open_huggingface(path) : open_gguf(MappedFile(sole_gguf(path)));
-  }
-  MappedFile file(path);
-  if (is_gguf(file)) return open_gguf(std::move(file));
+  const bool folder = fs::is_directory(path, ignored);
+  if (folder && fs::exists(path / "config.json", ignored)) return open_huggingface(path);
+  MappedFile file(folder ? sole_gguf(path) : path);
+  if (file.text().starts_with("GGUF")) return open_gguf(std::move(file));
   throw Error(Code::unsupported, "this is no GGUF file: it begins with \"" + printable(file.text().substr(0, 4)) + "\"",
-              path.string(), "for a Hugging Face model pass its folder");
+              file.path().string(), "for a Hugging Face model pass its folder");
 }
 
 }  // namespace

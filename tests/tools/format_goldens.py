@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Writes tests/unit/golden/format with other people's writers: the PyPI packages gguf, safetensors
+and numpy. Needed only to make them anew: format_goldens.py CHECKOUT
+"""
+import json
+import pathlib
+import sys
+
+import gguf
+import numpy as np
+import safetensors
+from gguf.quants import dequantize, quantize
+
+root = pathlib.Path(sys.argv[1])
+golden = root / "tests/unit/golden/format"
+golden.mkdir(parents=True, exist_ok=True)
+rng = np.random.default_rng(20)
+
+
+def bits(values):
+    return np.ascontiguousarray(values, dtype=np.float32).view(np.uint32).reshape(-1).tolist()
+
+
+def awkward(shape):
+    """Normal values of many magnitudes, and first of all the special ones."""
+    values = (rng.standard_normal(shape) * 10.0 ** rng.integers(-6, 4, shape)).astype(np.float32)
+    special = [0.0, -0.0, 1.0, 65504.0, 6e-8, -6.1e-5, 1e-3]
+    values.reshape(-1)[: len(special)] = special
+    return values
+
+
+def make_gguf():
+    path = golden / "gguf-package.gguf"
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_block_count(2)
+    writer.add_custom_alignment(64)
+    writer.add_uint8("t.u8", 255)
+    writer.add_int8("t.i8", -128)
+    writer.add_uint16("t.u16", 65535)
+    writer.add_int16("t.i16", -32768)
+    writer.add_uint32("t.u32", 4294967295)
+    writer.add_int32("t.i32", -2147483648)
+    writer.add_uint64("t.u64", 18446744073709551615)
+    writer.add_int64("t.i64", -9223372036854775808)
+    writer.add_float32("t.f32", 0.1)
+    writer.add_float64("t.f64", 0.1)
+    writer.add_bool("t.bool", True)
+    writer.add_string("t.string", "Kettfäden ▁")
+    writer.add_array("t.strings", ["<unk>", "", "▁warp"])
+    writer.add_array("t.ints", [1, -2, 3])
+    writer.add_array("t.floats", [0.5, -1.5])
+    tensors = {}
+    for name, shape, kind in [("plain", (3, 5), "F32"), ("half", (7, 3), "F16"), ("brain", (2, 2, 9), "BF16"),
+                              ("blocks", (4, 64), "Q8_0"), ("vector", (33,), "F32")]:
+        type_ = gguf.GGMLQuantizationType[kind]
+        values = awkward(shape)
+        if kind in ("F32", "F16"):
+            data = values.astype(np.float32 if kind == "F32" else np.float16)
+            writer.add_tensor(name, data)
+            exact = data.astype(np.float32)
+        else:
+            data = quantize(values, type_)
+            writer.add_tensor(name, data, raw_dtype=type_)
+            exact = dequantize(data, type_)
+        tensors[name] = {"dtype": kind, "shape": list(shape), "bits": bits(exact)}
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    (golden / "gguf-package.json").write_text(json.dumps(tensors))
+
+
+def make_safetensors():
+    tensors, entries, kept = {}, {}, []
+    for name, shape, kind, long in [("a.plain", (3, 5), "F32", "float32"), ("b.half", (7, 3), "F16", "float16"),
+                                    ("c.brain", (2, 9), "BF16", "bfloat16"), ("d.scalar", (), "F32", "float32")]:
+        values = awkward(shape) if shape else np.array(2.5, dtype=np.float32)
+        if kind == "BF16":
+            data = (values.view(np.uint32) >> 16).astype(np.uint16)
+            exact = (data.astype(np.uint32) << 16).view(np.float32)
+        else:
+            data = values.astype(np.float32 if kind == "F32" else np.float16)
+            exact = data.astype(np.float32)
+        kept.append(data)  # a TensorSpec holds an address
+        entries[name] = safetensors.TensorSpec(dtype=long, shape=shape, data_ptr=data.ctypes.data, data_len=data.nbytes)
+        tensors[name] = {"dtype": kind, "shape": list(shape), "bits": bits(exact)}
+    (golden / "safetensors-package.safetensors").write_bytes(safetensors.serialize(entries, {"made": "by a test"}))
+    (golden / "safetensors-package.json").write_text(json.dumps(tensors))
+
+
+make_gguf()
+make_safetensors()

@@ -1,0 +1,57 @@
+// The JSON reader's limits, and its errors.
+#include "format/json.h"
+
+#include "format_support.h"
+
+namespace weft {
+namespace {
+
+void refuse(const std::string& text, std::vector<std::string> fragments) {
+  fragments.push_back("config.json: ");
+  expect_error(Code::bad_file, fragments, [&] { parse_json(text, "config.json"); });
+}
+
+TEST(Json, BuildsWhatTheTextSays) {
+  const std::string text =
+      R"( {"a": [1, -2, 2.5, true, false, null, "x\u00e9", [], {}], "b": {"c": {"d": [[1], [2, 3]]}},
+      "e": 18446744073709551615} )";
+  EXPECT_EQ(parse_json(text, "x"), nlohmann::json::parse(text));
+  EXPECT_EQ(parse_json("7", "x"), 7);
+  EXPECT_EQ(parse_json("\xef\xbb\xbf{}", "x"), nlohmann::json::object());  // a byte order mark
+}
+
+TEST(Json, ErrorsNameLineAndByte) {
+  refuse("{\n  \"a\": 1,\n  \"b\" 2\n}",
+         {"line 3, byte 19", "no valid JSON", "unexpected number literal; expected ':'"});
+  refuse("", {"line 1, byte 1", "unexpected end of input"});
+  refuse("{} {}", {"line 1, byte 4"});
+  refuse("[1, 2", {"line 1, byte 6"});
+  refuse("[\"\xff\"]", {"line 1, byte 3", "UTF-8"});
+  refuse("[1e999]", {"line 1, byte", "1e999"});
+  refuse("\"" + std::string(5000, 'x'), {"..."});
+}
+
+TEST(Json, RefusesRepeatedKeys) {
+  refuse(R"({"x": 1, "width": 2, "width": 3})", {"key \"width\" is in one object twice"});
+  EXPECT_EQ(parse_json(R"([{"x": 1}, {"x": 2}])", "x").size(), 2u);
+}
+
+TEST(Json, BoundsTheDepth) {
+  const auto nested = [](int depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+  parse_json(nested(64), "x");
+  refuse(nested(65), {"nested more than 64 deep"});
+  refuse(std::string(100'000'000, '['), {"nested more than 64 deep"});
+  std::string objects;
+  for (int i = 0; i < 65; ++i) objects += "{\"a\":";
+  refuse(objects, {"nested more than 64 deep"});
+}
+
+TEST(Json, BoundsSizeAndValues) {
+  std::string many = "[0";
+  for (int i = 0; i < (1 << 24); ++i) many += ",0";
+  refuse(many + "]", {"more than 16777216 values"});
+  refuse(std::string((size_t{1} << 28) + 1, ' '), {"268435457 bytes", "at most 268435456"});
+}
+
+}  // namespace
+}  // namespace weft
