@@ -1,0 +1,154 @@
+// weft bench: how fast a prompt is read and how fast tokens follow.
+#include <algorithm>
+#include <iostream>
+#include <random>
+
+#include "common.h"
+
+namespace weft::cli {
+namespace {
+
+struct BenchArgs {
+  ModelArgs model;
+  std::uint32_t prompt = 64, tokens = 32, repeat = 3;
+  std::uint32_t seed = 1;
+  bool json = false;
+};
+
+struct Run {
+  Rates speed;
+  weft_stats stats;
+};
+
+// One more than the tokens to be timed: the first comes out of the prompt.
+Run run_once(api::Session& session, const std::vector<std::uint32_t>& prompt, std::uint32_t tokens) {
+  session.reset();
+  session.prompt(prompt);
+  std::uint64_t count = 0;
+  session.generate(
+      tokens + 1, [&count](std::uint32_t, std::string_view) { return ++count, true; }, true);
+  const weft_stats stats = session.stats();
+  return {rates(weft_stats{}, stats, count), stats};
+}
+
+// Of the runs in the middle, the value that `of` picks.
+template <typename Of>
+double median(const std::vector<Run>& runs, Of of) {
+  std::vector<double> values;
+  for (const Run& run : runs) values.push_back(of(run));
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+struct Medians {
+  double prompt_tokens_per_s, decode_tokens_per_s, first_token_s, gigabytes_per_s;
+};
+
+Medians medians(const std::vector<Run>& runs) {
+  return {median(runs, [](const Run& run) { return run.speed.prompt_tokens_per_s; }),
+          median(runs, [](const Run& run) { return run.speed.decode_tokens_per_s; }),
+          median(runs, [](const Run& run) { return run.stats.first_token_seconds; }),
+          median(runs, [](const Run& run) { return run.stats.read_gigabytes_per_second; })};
+}
+
+Json report_json(const BenchArgs& args, const weft_model_info& info, const std::vector<Run>& runs, double device_gb_s) {
+  const Medians middle = medians(runs);
+  Json each = Json::array();
+  for (const Run& run : runs) {
+    each.push_back({{"prompt_tokens_per_s", run.speed.prompt_tokens_per_s},
+                    {"decode_tokens_per_s", run.speed.decode_tokens_per_s},
+                    {"first_token_s", run.stats.first_token_seconds}});
+  }
+  const Run& last = runs.back();
+  return {{"prompt_tokens", args.prompt},
+          {"decode_tokens", args.tokens},
+          {"device", info.device},
+          {"driver", info.driver},
+          {"type", info.type},
+          {"load_s", info.load_seconds},
+          {"first_token_s", middle.first_token_s},
+          {"prompt_tokens_per_s", middle.prompt_tokens_per_s},
+          {"decode_tokens_per_s", middle.decode_tokens_per_s},
+          {"stages", stages_json(last.stats)},
+          {"readback_bytes_per_token", last.speed.readback_bytes_per_token},
+          {"device_bytes", device_bytes_json(info, last.stats)},
+          {"bytes_per_token", info.bytes_per_token},
+          {"read_gb_per_s", middle.gigabytes_per_s},
+          {"device_read_gb_per_s", device_gb_s},
+          {"runs", each}};
+}
+
+void report_table(const BenchArgs& args, const weft_model_info& info, const std::vector<Run>& runs,
+                  double device_gb_s) {
+  const Medians middle = medians(runs);
+  const weft_stats& stats = runs.back().stats;
+  std::cout << format("device    %s, %s\n", info.device, info.driver)
+            << format("model     %s %s, %.1f M parameters, loaded in %.2f s\n", info.family, info.type,
+                      static_cast<double>(info.parameters) / 1e6, info.load_seconds)
+            << format("prompt    %u tokens  %10.2f tokens/s  first token after %.1f ms\n", args.prompt,
+                      middle.prompt_tokens_per_s, middle.first_token_s * 1e3)
+            << format("decode    %u tokens  %10.2f tokens/s  %.2f ms/token\n", args.tokens, middle.decode_tokens_per_s,
+                      middle.decode_tokens_per_s > 0 ? 1e3 / middle.decode_tokens_per_s : 0.0)
+            << format("reading   %s/token  %.2f GB/s, %.0f%% of the %.2f GB/s a pure read kernel reaches\n",
+                      human_bytes(static_cast<double>(info.bytes_per_token)).c_str(), middle.gigabytes_per_s,
+                      device_gb_s > 0 ? 100 * middle.gigabytes_per_s / device_gb_s : 0.0, device_gb_s)
+            << format("memory    vocab %s, layers %s, kv %s, scratch %s\n",
+                      human_bytes(static_cast<double>(info.vocab_bytes)).c_str(),
+                      human_bytes(static_cast<double>(info.layer_bytes)).c_str(),
+                      human_bytes(static_cast<double>(stats.kv_bytes)).c_str(),
+                      human_bytes(static_cast<double>(stats.scratch_bytes)).c_str());
+  for (std::size_t i = 0; i < stats.stage_count; ++i) {
+    std::cout << format("%s%-14s %5.1f%%\n", i == 0 ? "stages    " : "          ", stats.stages[i].name,
+                        stats.stages[i].share * 100);
+  }
+}
+
+void bench(const BenchArgs& args) {
+  const api::Model model = load_model(args.model);
+  const weft_model_info info = model.info();
+  const std::uint64_t needed = std::uint64_t{args.prompt} + args.tokens + 1;
+  if (needed > info.max_context) {
+    throw UsageError("-p, -n", format("%u + %u tokens and one more are more than the model's context of %u",
+                                      args.prompt, args.tokens, info.max_context));
+  }
+  std::mt19937 random(args.seed);
+  std::vector<std::uint32_t> prompt(args.prompt);
+  for (std::uint32_t& id : prompt) id = static_cast<std::uint32_t>(random() % info.vocab_size);
+
+  api::Session session(model, static_cast<std::uint32_t>(needed));
+  weft_sampling greedy = weft_sampling_default();
+  greedy.temperature = 0;
+  session.set_sampling(greedy);
+  run_once(session, prompt, args.tokens);  // warms up pipelines, caches and clocks
+  std::vector<Run> runs;
+  for (std::uint32_t i = 0; i < args.repeat; ++i) runs.push_back(run_once(session, prompt, args.tokens));
+  const double device_gb_s = model.measure_bandwidth();
+  if (args.json) {
+    print_json(report_json(args, info, runs, device_gb_s));
+  } else {
+    report_table(args, info, runs, device_gb_s);
+  }
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app) {
+  auto args = std::make_shared<BenchArgs>();
+  CLI::App* command = app.add_subcommand(
+      "bench",
+      "Measure prompt and decode speed: random prompt ids, greedy, stop tokens ignored, one warm-up run,\n"
+      "then the median of the repeats");
+  add_model_options(command, args->model);
+  const auto add = [command](const char* name, std::uint32_t& value, const char* text, std::uint32_t least) {
+    command->add_option(name, value, text)->type_name("N")->capture_default_str()->transform(whole(least));
+  };
+  add("-p", args->prompt, "tokens of the prompt", 1);
+  add("-n", args->tokens, "tokens timed after the first one", 1);
+  add("--repeat", args->repeat, "timed runs", 1);
+  add("--seed", args->seed, "of the random prompt", 0);
+  add_json_option(command, args->json);
+  command->callback([args] { bench(*args); });
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,211 @@
+// weft chat: a person types, the model answers.
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <iostream>
+#include <random>
+
+#include "common.h"
+#include "conversation.h"
+#include "line_reader.h"
+
+namespace weft::cli {
+namespace {
+
+struct ChatArgs {
+  ModelArgs model;
+  weft_sampling sampling{};
+  CLI::Option* seed = nullptr;
+  std::string system;
+  std::uint32_t tokens = 512;
+};
+
+// Ctrl-C. While an answer is generated it ends the answer. Else, with input from a pipe, it ends the program as usual;
+// at a terminal's prompt the line editor sees to it, and there is nothing to do in between.
+std::atomic<weft_session*> answering = nullptr;
+std::atomic<bool> leave_on_interrupt = false;
+static_assert(std::atomic<weft_session*>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+
+extern "C" void on_interrupt(int) {
+  if (weft_session* session = answering.load()) {
+    weft_session_cancel(session);
+  } else if (leave_on_interrupt.load()) {
+    _exit(130);
+  }
+}
+
+void handle_interrupts(bool interactive) {
+  leave_on_interrupt = !interactive;
+  struct sigaction action {};
+  action.sa_handler = on_interrupt;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGINT, &action, nullptr);
+}
+
+constexpr const char* kHelp =
+    "/reset   forget the conversation\n"
+    "/stats   where the time of this conversation went\n"
+    "/help    this list\n"
+    "/quit    leave (or Ctrl-D)\n"
+    "Ctrl-C stops an answer; twice at the prompt it leaves.\n";
+
+class Chat {
+ public:
+  explicit Chat(const ChatArgs& args)
+      : args_(args),
+        model_(load_model(args.model)),
+        info_(model_.info()),
+        context_(session_context(args.model, info_)),
+        session_(model_, context_),
+        conversation_(model_, context_, args.system) {
+    weft_sampling sampling = args.sampling;
+    if (args.seed->count() == 0) {
+      std::random_device random;
+      sampling.seed = (std::uint64_t{random()} << 32) | random();
+    }
+    session_.set_sampling(sampling);
+  }
+
+  void run() {
+    handle_interrupts(reader_.interactive());
+    greet();
+    std::string line;
+    for (bool interrupted = false;;) {
+      const LineReader::Event event = reader_.read(line);
+      if (event == LineReader::Event::end) return;
+      if (event == LineReader::Event::interrupt) {
+        if (interrupted) return;
+        interrupted = true;
+        std::cerr << "Ctrl-C again or Ctrl-D leaves.\n";
+        continue;
+      }
+      interrupted = false;
+      if (line.find_first_not_of(" \t") == std::string::npos) continue;
+      if (line == "/quit" || line == "/exit") return;
+      if (line.front() == '/') {
+        command(line);
+      } else {
+        turn(line);
+      }
+    }
+  }
+
+ private:
+  void greet() {
+    if (!conversation_.templated()) {
+      std::cerr << "This model has no chat template: it continues your text.\n";
+      if (!args_.system.empty()) std::cerr << "The system message of -s is not used.\n";
+    }
+    if (reader_.interactive()) {
+      std::cerr << format("%s %s on %s. /help lists the commands.\n", info_.family, info_.type, info_.device);
+    }
+  }
+
+  void command(const std::string& line) {
+    if (line == "/reset") {
+      session_.reset();
+      conversation_.reset();
+      std::cerr << "The conversation is forgotten.\n";
+    } else if (line == "/stats") {
+      print_stats();
+    } else if (line == "/help") {
+      std::cerr << kHelp;
+    } else {
+      std::cerr << "There is no command " << line << "; /help lists them.\n";
+    }
+  }
+
+  // Mistakes in what was typed cost a sentence, not the conversation; what the device did wrong ends the program.
+  void turn(const std::string& line) {
+    std::vector<std::uint32_t> ids;
+    try {
+      require_utf8("input", line);
+      bool dropped = false;
+      ids = conversation_.ask(line, &dropped);
+      if (dropped) std::cerr << "[the context is full: the oldest turns are forgotten]\n";
+    } catch (const UsageError& error) {
+      return print_error(error.option(), error.what());
+    } catch (const api::Failure& error) {
+      if (error.status() != WEFT_CONTEXT_FULL) throw;
+      return print_error(error.place(), error.sentence(), error.hint());
+    }
+    answer(ids);
+  }
+
+  void answer(const std::vector<std::uint32_t>& ids) {
+    const weft_stats before = session_.stats();
+    session_.prompt(ids);
+    std::string text;
+    std::uint64_t tokens = 0;
+    answering = session_.get();
+    const auto done = [](void*) { answering = nullptr; };
+    const std::unique_ptr<void, decltype(done)> guard(this, done);
+    const weft_stop stop = session_.generate(args_.tokens, [&](std::uint32_t, std::string_view piece) {
+      ++tokens;
+      text += piece;
+      std::cout << piece << std::flush;
+      return static_cast<bool>(std::cout);
+    });
+    answering = nullptr;
+    std::cout << std::endl;
+    conversation_.answered(text, stop == WEFT_STOP_TOKEN);
+    if (stop == WEFT_STOP_CALLER) std::cerr << "[stopped]\n";
+    if (stop == WEFT_STOP_CONTEXT) std::cerr << "[the context is full: the answer ends here]\n";
+    if (bandwidth_ == 0) bandwidth_ = model_.measure_bandwidth();  // after the first answer, which it would delay
+    const weft_stats after = session_.stats();
+    std::cerr << stats_line(rates(before, after, tokens), after, bandwidth_) << '\n';
+  }
+
+  void print_stats() {
+    const weft_stats stats = session_.stats();
+    const auto count = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
+    const auto bytes = [](std::uint64_t value) { return human_bytes(static_cast<double>(value)); };
+    std::cerr << format("context   %u of %u tokens\n", stats.context_used, context_)
+              << format("prompt    %llu tokens in %.2f s\n", count(stats.prompt_tokens), stats.prompt_seconds)
+              << format("decode    %llu tokens in %.2f s\n", count(stats.decoded_tokens), stats.decode_seconds)
+              << format("reading   %s/token, %.2f GB/s", bytes(info_.bytes_per_token).c_str(),
+                        stats.read_gigabytes_per_second)
+              << (bandwidth_ > 0 ? format("; a pure read kernel reaches %.2f GB/s\n", bandwidth_) : "\n")
+              << format("memory    vocab %s, layers %s, kv %s, scratch %s\n", bytes(info_.vocab_bytes).c_str(),
+                        bytes(info_.layer_bytes).c_str(), bytes(stats.kv_bytes).c_str(),
+                        bytes(stats.scratch_bytes).c_str());
+    for (std::size_t i = 0; i < stats.stage_count; ++i) {
+      std::cerr << format("%s%-14s %5.1f%%\n", i == 0 ? "stages    " : "          ", stats.stages[i].name,
+                          stats.stages[i].share * 100);
+    }
+  }
+
+  const ChatArgs& args_;
+  api::Model model_;
+  weft_model_info info_;
+  std::uint32_t context_;
+  api::Session session_;
+  Conversation conversation_;
+  LineReader reader_;
+  double bandwidth_ = 0;  // GB/s; 0: not measured yet
+};
+
+}  // namespace
+
+void add_chat(CLI::App& app) {
+  auto args = std::make_shared<ChatArgs>();
+  CLI::App* command = app.add_subcommand("chat", "Talk with a model; each line of piped input is a turn");
+  command->footer(std::string("While chatting:\n") + kHelp);
+  add_model_options(command, args->model);
+  add_ctx_option(command, args->model);
+  command->add_option("-s,--system", args->system, "system message, in front of the conversation")->type_name("TEXT");
+  command->add_option("-n", args->tokens, "tokens of an answer at most; 0: as many as fit")
+      ->type_name("N")
+      ->capture_default_str()
+      ->transform(whole(0));
+  add_sampling_options(command, args->sampling);
+  args->seed = command->get_option("--seed");
+  args->seed->default_str("random");
+  command->callback([args] {
+    require_utf8("-s", args->system);
+    Chat(*args).run();
+  });
+}
+
+}  // namespace weft::cli

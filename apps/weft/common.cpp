@@ -1,0 +1,251 @@
+#include "common.h"
+
+#include <unistd.h>
+#include <utf8proc.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdarg>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+
+namespace weft::cli {
+namespace {
+
+constexpr std::uint32_t kDefaultContext = 4096;  // as weft.h states it
+
+// A bar that is redrawn in place and gone when it ends. Silent unless stderr is a terminal.
+class ProgressBar {
+ public:
+  explicit ProgressBar(std::string label) : label_(std::move(label)), shown_(isatty(STDERR_FILENO) == 1) {}
+  ~ProgressBar() {
+    if (percent_ >= 0) std::fputs("\r\033[K", stderr);
+  }
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+
+  void update(float done) {
+    const int percent = static_cast<int>(std::clamp(done, 0.0f, 1.0f) * 100.0f);
+    if (!shown_ || percent == percent_) return;
+    percent_ = percent;
+    std::string bar(static_cast<std::size_t>(percent) * kWidth / 100, '#');
+    bar.resize(kWidth, '.');
+    std::fprintf(stderr, "\rloading %s [%s] %3d%%", label_.c_str(), bar.c_str(), percent);
+    std::fflush(stderr);
+  }
+
+ private:
+  static constexpr std::size_t kWidth = 30;
+  std::string label_;
+  bool shown_;
+  int percent_ = -1;
+};
+
+template <typename Number>
+std::optional<Number> parse_number(std::string_view text) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+weft_type parse_type(const std::string& type) {
+  if (type == "f16") return WEFT_TYPE_F16;
+  if (type == "q8") return WEFT_TYPE_Q8;
+  return WEFT_TYPE_FILE;
+}
+
+double per_second(double count, double seconds) { return seconds > 0 ? count / seconds : 0; }
+
+}  // namespace
+
+std::string format(const char* pattern, ...) {
+  va_list list, again;
+  va_start(list, pattern);
+  va_copy(again, list);
+  const int length = std::vsnprintf(nullptr, 0, pattern, list);
+  va_end(list);
+  std::string text(static_cast<std::size_t>(std::max(length, 0)), '\0');
+  std::vsnprintf(text.data(), text.size() + 1, pattern, again);
+  va_end(again);
+  return text;
+}
+
+void print_error(std::string_view place, std::string_view sentence, std::string_view hint) {
+  std::cout.flush();  // so that on a terminal the answer so far comes first
+  std::cerr << "weft: ";
+  if (!place.empty()) std::cerr << place << ": ";
+  std::cerr << sentence << '\n';
+  if (!hint.empty()) std::cerr << "hint: " << hint << '\n';
+}
+
+CLI::Validator whole(std::uint64_t least, std::uint64_t most) {
+  const auto validate = [least, most](std::string& text) -> std::string {
+    const auto value = parse_number<std::uint64_t>(text);
+    if (value && *value >= least && *value <= most) {
+      text = std::to_string(*value);  // CLI11 would read 010 as octal
+      return {};
+    }
+    return format("must be a whole number from %llu to %llu, not \"%s\"", static_cast<unsigned long long>(least),
+                  static_cast<unsigned long long>(most), text.c_str());
+  };
+  return CLI::Validator(validate, "", "whole");
+}
+
+CLI::Validator real(double least, double most, bool least_excluded) {
+  const auto validate = [=](std::string& text) -> std::string {
+    const auto value = parse_number<double>(text);
+    const bool enough = value && (least_excluded ? *value > least : *value >= least);
+    if (enough && *value <= most) return {};  // false for NaN
+    return format("must be a number %s %g%s, not \"%s\"", least_excluded ? "above" : "from", least,
+                  most < 1e9       ? format(" to %g", most).c_str()
+                  : least_excluded ? ""
+                                   : " up",
+                  text.c_str());
+  };
+  return CLI::Validator(validate, "", "real");
+}
+
+void add_device_option(CLI::App* command, std::string& device) {
+  command
+      ->add_option("--device", device,
+                   "Vulkan device: its index or part of its name (default: $WEFT_DEVICE, else the best)")
+      ->type_name("INDEX|NAME");
+}
+
+void add_model_options(CLI::App* command, ModelArgs& args) {
+  command->add_option("-m,--model", args.model, "GGUF file or Hugging Face folder (default: the installed model)")
+      ->type_name("PATH");
+  command->add_option("--type", args.type, "numbers on the device: f16 or q8 (default: what comes closest to the file)")
+      ->type_name("f16|q8")
+      ->check([](const std::string& text) -> std::string {
+        return text == "f16" || text == "q8" ? "" : "must be f16 or q8, not \"" + text + "\"";
+      });
+  add_device_option(command, args.device);
+}
+
+void add_ctx_option(CLI::App* command, ModelArgs& args) {
+  command->add_option("--ctx", args.ctx, "tokens the context can hold (default: the model's maximum, at most 4096)")
+      ->type_name("N")
+      ->transform(whole(2));
+}
+
+void add_sampling_options(CLI::App* command, weft_sampling& sampling) {
+  sampling = weft_sampling_default();
+  const std::uint64_t largest_seed = std::numeric_limits<std::uint64_t>::max();
+  const double largest_float = std::numeric_limits<float>::max();
+  const auto add = [command](const char* name, auto& value, const std::string& text, const CLI::Validator& valid) {
+    command->add_option(name, value, text)->type_name("X")->capture_default_str()->transform(valid)->group("Sampling");
+  };
+  add("--temperature", sampling.temperature, "0: always the best token; higher: more varied", real(0, largest_float));
+  add("--top-k", sampling.top_k, "only the K best tokens; 0: all", whole(0));
+  add("--top-p", sampling.top_p, "only the smallest best set of this probability; 1: all", real(0, 1, true));
+  add("--min-p", sampling.min_p, "only tokens of at least this share of the best one's probability; 0: all",
+      real(0, 1));
+  add("--repeat-penalty", sampling.repeat_penalty, "above 1: avoid tokens that are in the context; 1: none",
+      real(0, largest_float, true));
+  add("--seed", sampling.seed, "same seed, device and prompt: same text", whole(0, largest_seed));
+}
+
+void add_json_option(CLI::App* command, bool& json) {
+  command->add_flag("--json", json, "print one JSON object on stdout and nothing else there");
+}
+
+api::Model load_model(const ModelArgs& args) {
+  const std::string name = std::filesystem::path(args.model).filename().string();
+  ProgressBar bar(name.empty() ? "the model" : name);
+  api::ModelOptions options;
+  options.device = args.device;
+  options.type = parse_type(args.type);
+  options.progress = [&bar](float done) {
+    bar.update(done);
+    return true;
+  };
+  return api::Model(args.model, options);
+}
+
+std::uint32_t session_context(const ModelArgs& args, const weft_model_info& info) {
+  if (args.ctx == 0) return std::min(info.max_context, kDefaultContext);
+  if (args.ctx > info.max_context) {
+    throw UsageError("--ctx", format("%u tokens are more than the model's %u", args.ctx, info.max_context));
+  }
+  return args.ctx;
+}
+
+void require_utf8(const std::string& option, std::string_view text) {
+  for (std::size_t at = 0; at < text.size();) {
+    utf8proc_int32_t codepoint = 0;
+    const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data()) + at;
+    const auto length = utf8proc_iterate(bytes, static_cast<utf8proc_ssize_t>(text.size() - at), &codepoint);
+    if (length < 1) throw UsageError(option, format("the text is not UTF-8 at byte %zu", at));
+    if (codepoint == 0) throw UsageError(option, format("the text has a zero byte at byte %zu", at));
+    at += static_cast<std::size_t>(length);
+  }
+}
+
+Rates rates(const weft_stats& before, const weft_stats& after, std::uint64_t tokens) {
+  Rates result;
+  result.prompt_tokens = after.prompt_tokens - before.prompt_tokens;
+  result.tokens = tokens;
+  result.prompt_seconds = after.prompt_seconds - before.prompt_seconds;
+  result.decode_seconds = after.decode_seconds - before.decode_seconds;
+  result.prompt_tokens_per_s = per_second(static_cast<double>(result.prompt_tokens), result.prompt_seconds);
+  if (tokens > 1) result.decode_tokens_per_s = per_second(static_cast<double>(tokens - 1), result.decode_seconds);
+  if (tokens > 0) {
+    result.readback_bytes_per_token =
+        static_cast<double>(after.readback_bytes - before.readback_bytes) / static_cast<double>(tokens);
+  }
+  return result;
+}
+
+Json stages_json(const weft_stats& stats) {
+  Json json = Json::object();
+  for (std::size_t i = 0; i < stats.stage_count; ++i) json[stats.stages[i].name] = stats.stages[i].share;
+  return json;
+}
+
+Json device_bytes_json(const weft_model_info& info, const weft_stats& stats) {
+  return {{"vocab", info.vocab_bytes},
+          {"layers", info.layer_bytes},
+          {"kv", stats.kv_bytes},
+          {"scratch", stats.scratch_bytes}};
+}
+
+void print_json(const Json& json) {
+  // Device names and file names need not be UTF-8; JSON must be.
+  std::cout << json.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
+}
+
+std::string stats_line(const Rates& rates, const weft_stats& stats, double device_gb_s) {
+  std::string line = format("prompt %llu tok", static_cast<unsigned long long>(rates.prompt_tokens));
+  if (rates.prompt_tokens_per_s > 0) line += format(" %.1f tok/s", rates.prompt_tokens_per_s);
+  line += format(" | decode %llu tok", static_cast<unsigned long long>(rates.tokens));
+  if (rates.decode_tokens_per_s > 0) {
+    line += format(" %.1f tok/s %.2f ms/tok", rates.decode_tokens_per_s, 1000.0 / rates.decode_tokens_per_s);
+  }
+  for (std::size_t i = 0; i < stats.stage_count; ++i) {
+    if (stats.stages[i].share < 0.01) break;  // largest first
+    line += format("%s %s %.0f%%", i == 0 ? " |" : "", stats.stages[i].name, stats.stages[i].share * 100.0);
+  }
+  if (stats.read_gigabytes_per_second > 0) {
+    line += format(" | %.2f GB/s", stats.read_gigabytes_per_second);
+    if (device_gb_s > 0) {
+      line += format(" (%.0f%% of %.1f)", 100.0 * stats.read_gigabytes_per_second / device_gb_s, device_gb_s);
+    }
+  }
+  return line;
+}
+
+std::string human_bytes(double bytes) {
+  const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  std::size_t unit = 0;
+  while (bytes >= 1024.0 && unit + 1 < std::size(units)) {
+    bytes /= 1024.0;
+    ++unit;
+  }
+  return format(unit == 0 ? "%.0f %s" : "%.1f %s", bytes, units[unit]);
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,92 @@
+// What the subcommands of `weft` share: options, loading with a progress bar, JSON and the ways to fail.
+// stdout holds results only; progress, statistics and errors go to stderr.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+#include <weft/weft.hpp>
+
+namespace weft::cli {
+
+using Json = nlohmann::ordered_json;
+
+// A wrong option: exit code 2. `option` is its name as typed, with its dashes.
+class UsageError : public std::runtime_error {
+ public:
+  UsageError(std::string option, std::string sentence)
+      : std::runtime_error(std::move(sentence)), option_(std::move(option)) {}
+  const std::string& option() const { return option_; }
+
+ private:
+  std::string option_;
+};
+
+// "weft: place: sentence" and, when there is one, "hint: ..." on stderr.
+void print_error(std::string_view place, std::string_view sentence, std::string_view hint = {});
+
+// CLI11 validators that accept only plain decimal numbers in a range, and say so in one sentence.
+CLI::Validator whole(std::uint64_t least, std::uint64_t most = std::numeric_limits<std::uint32_t>::max());
+CLI::Validator real(double least, double most, bool least_excluded = false);
+
+struct ModelArgs {
+  std::string model;      // empty: the installed one
+  std::string device;     // empty: $WEFT_DEVICE, else the best
+  std::string type;       // "", "f16" or "q8"
+  std::uint32_t ctx = 0;  // tokens; 0: the default
+};
+
+void add_device_option(CLI::App* command, std::string& device);
+void add_model_options(CLI::App* command, ModelArgs& args);
+void add_ctx_option(CLI::App* command, ModelArgs& args);
+void add_sampling_options(CLI::App* command, weft_sampling& sampling);
+void add_json_option(CLI::App* command, bool& json);
+
+// Loads the model, with a progress bar on stderr when that is a terminal.
+api::Model load_model(const ModelArgs& args);
+
+// Tokens a session made with args.ctx holds; weft.h states the default. UsageError when it is more than the model has.
+std::uint32_t session_context(const ModelArgs& args, const weft_model_info& info);
+
+// Throws UsageError unless text is UTF-8 without zero bytes.
+void require_utf8(const std::string& option, std::string_view text);
+
+// What one generate took: the difference of two statistics of one session.
+struct Rates {
+  std::uint64_t prompt_tokens = 0;  // computed, not taken from a kept prefix
+  std::uint64_t tokens = 0;         // generated
+  double prompt_seconds = 0;        // up to and with the first token
+  double decode_seconds = 0;        // of the tokens after the first
+  double prompt_tokens_per_s = 0;
+  double decode_tokens_per_s = 0;  // 0 when there was only one token
+  double readback_bytes_per_token = 0;
+};
+Rates rates(const weft_stats& before, const weft_stats& after, std::uint64_t tokens);
+
+Json stages_json(const weft_stats& stats);
+Json device_bytes_json(const weft_model_info& info, const weft_stats& stats);
+void print_json(const Json& json);  // one object and a line feed on stdout
+
+// "prompt 23 tok 41.2 tok/s | decode 120 tok 31.0 tok/s 32.3 ms/tok | matvec 61% ... | 2.1 GB/s (35% of 6.0)"
+// device_gb_s: what a pure read kernel reaches; 0: not measured, and left out.
+std::string stats_line(const Rates& rates, const weft_stats& stats, double device_gb_s);
+
+std::string human_bytes(double bytes);  // "1.5 MiB"
+std::string format(const char* pattern, ...) __attribute__((format(printf, 1, 2)));
+
+// One function a subcommand: adds it, with its options and what it runs, to the program.
+void add_chat(CLI::App& app);
+void add_generate(CLI::App& app);
+void add_bench(CLI::App& app);
+void add_perplexity(CLI::App& app);
+void add_inspect(CLI::App& app);
+void add_devices(CLI::App& app);
+
+}  // namespace weft::cli

@@ -1,0 +1,140 @@
+// weft perplexity: how well a model predicts a text.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <numbers>
+#include <sstream>
+
+#include "common.h"
+
+namespace weft::cli {
+namespace {
+
+struct PerplexityArgs {
+  ModelArgs model;
+  std::string file, split;
+  bool json = false;
+};
+
+struct Score {
+  std::uint64_t parts = 0, tokens = 0, bytes = 0;
+  double nll = 0;  // sum over the tokens, nats
+};
+
+std::string read_text(const std::string& path) {
+  struct stat status {};
+  const std::string place = "-f " + path;
+  if (stat(path.c_str(), &status) != 0) throw api::Failure(WEFT_NOT_FOUND, std::strerror(errno), place);
+  if (!S_ISREG(status.st_mode)) throw api::Failure(WEFT_IO, "this is not a file", place);
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (status.st_size > 0) text << file.rdbuf();
+  if (!file || !text) throw api::Failure(WEFT_IO, "the file could not be read", place);
+  if (text.view().empty()) throw api::Failure(WEFT_BAD_FILE, "the file is empty", place);
+  return std::move(text).str();
+}
+
+std::vector<std::string_view> split_text(std::string_view text, std::string_view separator) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const std::size_t end = separator.empty() ? std::string_view::npos : text.find(separator);
+    if (const std::string_view part = text.substr(0, end); !part.empty()) parts.push_back(part);
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + separator.size());
+  }
+}
+
+// Windows of `context` tokens, begin-of-text first in each, every one half a window further than the one before. Each
+// token counts once: in the first window that holds it, so that it has half a window before it (but at a part's start).
+void score_part(const api::Model& model, api::Session& session, std::uint32_t context, std::string_view part,
+                Score& score) {
+  const std::vector<std::uint32_t> bos = model.tokenize({}, true);
+  const std::vector<std::uint32_t> body = model.tokenize(part, false);
+  const std::size_t room = context - bos.size();
+  std::size_t counted =
+      bos.empty() ? 1 : 0;  // body tokens counted, or (the first without begin-of-text) never predicted
+  for (std::size_t start = 0; counted < body.size(); start += std::max<std::size_t>(room / 2, 1)) {
+    const std::size_t end = std::min(start + room, body.size());
+    std::vector<std::uint32_t> window = bos;
+    window.insert(window.end(), body.begin() + static_cast<std::ptrdiff_t>(start),
+                  body.begin() + static_cast<std::ptrdiff_t>(end));
+    const std::vector<float> nll = session.score(window);  // nll[i] is of window[i + 1]
+    for (std::size_t i = counted; i < end; ++i) score.nll += nll[bos.size() + (i - start) - 1];
+    score.tokens += end - counted;
+    counted = end;
+  }
+  score.parts += 1;
+  score.bytes += part.size();
+}
+
+void report(const PerplexityArgs& args, const weft_model_info& info, const weft_stats& stats, const Score& score) {
+  const double nll = score.nll / static_cast<double>(score.tokens);
+  const double bits_per_byte = score.nll / std::numbers::ln2 / static_cast<double>(score.bytes);
+  if (args.json) {
+    print_json({{"tokens", score.tokens},
+                {"bytes", score.bytes},
+                {"parts", score.parts},
+                {"nll", nll},
+                {"bits_per_byte", bits_per_byte},
+                {"device", info.device},
+                {"driver", info.driver},
+                {"type", info.type},
+                {"load_s", info.load_seconds},
+                {"device_bytes", device_bytes_json(info, stats)}});
+    return;
+  }
+  std::cout << format("%llu parts, %llu bytes, %llu tokens predicted\n", static_cast<unsigned long long>(score.parts),
+                      static_cast<unsigned long long>(score.bytes), static_cast<unsigned long long>(score.tokens))
+            << format("nll %.4f nats/token, perplexity %.4f, %.4f bits/byte\n", nll, std::exp(nll), bits_per_byte);
+}
+
+void perplexity(const PerplexityArgs& args) {
+  const std::string text = read_text(args.file);
+  const std::vector<std::string_view> parts = split_text(text, args.split);
+  if (parts.empty()) throw UsageError("--split", "nothing but separators is in the text");
+  const api::Model model = load_model(args.model);
+  const weft_model_info info = model.info();
+  const std::uint32_t context = session_context(args.model, info);
+  api::Session session(model, context);
+  Score score;
+  const bool show = isatty(STDERR_FILENO) == 1;
+  for (const std::string_view part : parts) {
+    score_part(model, session, context, part, score);
+    if (show) std::cerr << format("\r%llu of %zu parts", static_cast<unsigned long long>(score.parts), parts.size());
+  }
+  if (show) std::cerr << "\r\033[K";
+  if (score.tokens == 0)
+    throw api::Failure(WEFT_BAD_FILE, "the text is too short to predict a token of it", "-f " + args.file);
+  report(args, info, session.stats(), score);
+}
+
+}  // namespace
+
+void add_perplexity(CLI::App& app) {
+  auto args = std::make_shared<PerplexityArgs>();
+  CLI::App* command = app.add_subcommand("perplexity", "Measure how well the model predicts a text");
+  command->footer(
+      "Method: the text is cut at every SEPARATOR, which belongs to no part; empty parts are left out. Each part is\n"
+      "scored alone, with begin-of-text first if the model has one. A part longer than --ctx tokens is scored in "
+      "windows\n"
+      "of that many, begin-of-text first in each, every window half of one further than the last; each token counts "
+      "once,\n"
+      "in the first window that holds it. nll: mean of -ln p over the predicted tokens. bits_per_byte: the sum of -ln "
+      "p,\n"
+      "over ln 2, over the bytes of all parts.");
+  add_model_options(command, args->model);
+  add_ctx_option(command, args->model);
+  command->add_option("-f", args->file, "the text")->type_name("TEXT")->required();
+  command->add_option("--split", args->split, "cut the text into parts here, for example '<|endoftext|>'")
+      ->type_name("SEPARATOR");
+  add_json_option(command, args->json);
+  command->callback([args] { perplexity(*args); });
+}
+
+}  // namespace weft::cli
