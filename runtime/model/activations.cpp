@@ -1,0 +1,96 @@
+#include "model/activations.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace weft {
+namespace {
+
+void zero(const Buffer& buffer) { std::memset(buffer.data(), 0, buffer.bytes()); }
+
+// Cosine and sine of position * theta^(-2i / d), in double: fp32 on the device would lose the angle at large positions.
+void fill_turns(const Config& config, uint32_t positions, const std::shared_ptr<Device>& device, const Buffer& turns) {
+  const uint32_t pairs = config.rotary_dim / 2;
+  std::vector<float> values(size_t{positions} * pairs * 2);
+  for (uint32_t i = 0; i < pairs; ++i) {
+    const double frequency = std::pow(config.rope_theta, -2.0 * i / config.rotary_dim);
+    for (uint32_t position = 0; position < positions; ++position) {
+      values[(size_t{position} * pairs + i) * 2] = static_cast<float>(std::cos(position * frequency));
+      values[(size_t{position} * pairs + i) * 2 + 1] = static_cast<float>(std::sin(position * frequency));
+    }
+  }
+  Uploader(device).upload(turns, std::span<const float>(values));
+}
+
+}  // namespace
+
+Activations::Activations(const Model& model, uint32_t tokens) {
+  const Config& config = model.config;
+  uint64_t bytes = 0;
+  const auto plan = [&](View& view, uint64_t floats) {
+    view.offset = bytes;
+    view.bytes = floats * 4;
+    bytes = align_up(bytes + view.bytes, kViewAlignment);
+  };
+  const auto rows = [&](uint32_t cols) { return uint64_t{tokens} * stride_of(cols); };
+  plan(x, rows(config.width));
+  plan(normed, rows(config.width));
+  plan(qkv, rows(config.query_dim() + 2 * config.kv_dim()));
+  plan(q, rows(config.query_dim()));
+  plan(attended, rows(config.query_dim()));
+  plan(gate_up, rows(2 * config.ffn));
+  plan(inner, rows(config.ffn));
+  plan(logits, config.vocab);
+  plan(scores, config.vocab);
+  plan(candidates, ops::candidate_count(config.vocab) * sizeof(abi::Candidate) / 4);
+  buffer = Buffer(model.device, "activations", bytes, Memory::device);
+  for (View* view : {&x, &normed, &qkv, &q, &attended, &gate_up, &inner, &logits, &scores, &candidates})
+    view->buffer = &buffer;
+  // What lies behind a row's columns is read by the products and must be zero; nothing ever writes there.
+  run_once(model.device, "clear activations", [&](Recorder& recorder) { recorder.fill(buffer, 0); });
+}
+
+StepBuffers::StepBuffers(const Model& model, uint32_t context, uint32_t table_positions) {
+  const std::shared_ptr<Device>& device = model.device;
+  state = Buffer(device, "state", sizeof(abi::StepState), Memory::shared);
+  params = Buffer(device, "sampling", sizeof(abi::SampleParams), Memory::shared);
+  history = Buffer(device, "history", uint64_t{context} * 4, Memory::shared);
+  seen = Buffer(device, "seen", (uint64_t{model.config.vocab} + 31) / 32 * 4, Memory::shared);
+  ring = Buffer(device, "ring", RING * sizeof(abi::RingEntry), Memory::readback);
+  turns = Buffer(device, "turns", uint64_t{table_positions} * model.config.rotary_dim * 4, Memory::device);
+  for (const Buffer* buffer : {&state, &params, &history, &seen, &ring}) zero(*buffer);
+  fill_turns(model.config, table_positions, device, turns);
+}
+
+uint64_t StepBuffers::bytes() const {
+  uint64_t sum = 0;
+  for (const Buffer* buffer : {&state, &params, &history, &seen, &ring, &turns}) sum += buffer->bytes();
+  return sum;
+}
+
+KvCache::KvCache(const Model& model, uint32_t context) {
+  const ops::HeadShape& heads = model.config.heads;
+  const uint32_t capacity = static_cast<uint32_t>(align_up(context, TILE_ROWS));
+  const uint64_t keys = ops::key_bytes(heads, capacity), values = ops::value_bytes(heads, capacity);
+  const uint64_t limit = model.device->plan().slice_bytes;
+  if (std::max(keys, values) > limit)
+    throw Error(Code::unsupported,
+                "a context of " + std::to_string(context) + " tokens takes " + std::to_string(std::max(keys, values)) +
+                    " bytes of keys a layer, a binding of this device reaches " + std::to_string(limit),
+                "context", "use a smaller context");
+  const uint64_t value_offset = align_up(keys, kViewAlignment);
+  for (uint32_t layer = 0; layer < model.config.layers; ++layer)
+    buffers.emplace_back(model.device, "kv " + std::to_string(layer), value_offset + values, Memory::device);
+  for (const Buffer& buffer : buffers)
+    layers.push_back({View(buffer, 0, keys), View(buffer, value_offset, values), capacity});
+}
+
+uint64_t KvCache::bytes() const {
+  uint64_t sum = 0;
+  for (const Buffer& buffer : buffers) sum += buffer.bytes();
+  return sum;
+}
+
+}  // namespace weft

@@ -1,0 +1,49 @@
+// All scratch of a session: what flows through the network during a pass, and the small state that drives it.
+#pragma once
+
+#include "model/model.h"
+
+namespace weft {
+
+// Activations of a pass of up to `tokens` tokens, as floats. Strides are stride_of(columns).
+struct Activations {
+  Activations(const Model& model, uint32_t tokens);
+  uint64_t bytes() const { return buffer.bytes(); }
+
+  Buffer buffer;    // holds all of them
+  View x;           // (tokens, width) the residual stream
+  View normed;      // (tokens, width)
+  View qkv;         // (tokens, q + k + v)
+  View q;           // (tokens, q) turned
+  View attended;    // (tokens, q)
+  View gate_up;     // (tokens, 2 * ffn)
+  View inner;       // (tokens, ffn)
+  View logits;      // (vocab)
+  View scores;      // (vocab) logits after penalty and temperature
+  View candidates;  // (candidate_count(vocab))
+};
+
+// The state the device and the CPU share. Written by the CPU only while nothing is in flight.
+struct StepBuffers {
+  StepBuffers(const Model& model, uint32_t context, uint32_t table_positions);
+  uint64_t bytes() const;
+  ops::StepViews views(const Activations& a) const { return {state, params, a.candidates, history, seen, ring}; }
+
+  Buffer state;    // abi::StepState
+  Buffer params;   // abi::SampleParams
+  Buffer history;  // (context) ids
+  Buffer seen;     // (vocab) bits
+  Buffer ring;     // (RING) abi::RingEntry: all the CPU reads of a token
+  Buffer turns;    // (table_positions, rotary_dim / 2) cosine and sine
+};
+
+// Keys and values of every layer, as f16.
+struct KvCache {
+  KvCache(const Model& model, uint32_t context);
+  uint64_t bytes() const;
+
+  std::vector<Buffer> buffers;  // by layer
+  std::vector<ops::CacheView> layers;
+};
+
+}  // namespace weft

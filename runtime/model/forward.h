@@ -1,0 +1,32 @@
+// The network, as dispatches.
+#pragma once
+
+#include "model/activations.h"
+
+namespace weft {
+
+// One pass of up to `tokens` tokens over a session's buffers: what each recording below needs.
+struct Pass {
+  const Model& model;
+  const Activations& a;
+  const StepBuffers& step;
+  const KvCache& cache;
+  uint32_t tokens;
+};
+
+// What follows the layers.
+enum class Tail {
+  none,     // a part of the prompt that is not its end: only move on
+  greedy,   // the likeliest token
+  sampled,  // a token drawn with the session's sampling parameters
+  logits,   // the last token's logits, and move on
+};
+
+void record_embed(Recorder& r, const Pass& pass);
+void record_layer(Recorder& r, const Pass& pass, uint32_t layer);
+void record_tail(Recorder& r, const Pass& pass, Tail tail);
+// Negative log-likelihoods of every token of the pass but the last of the text. block_logits (block_tokens, vocab), nll
+// (context).
+void record_score(Recorder& r, const Pass& pass, const View& block_logits, const View& nll);
+
+}  // namespace weft

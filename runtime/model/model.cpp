@@ -1,0 +1,21 @@
+#include "model/model.h"
+
+namespace weft {
+
+uint64_t Model::bytes_per_token() const {
+  const Table& embedding = *weights.embedding;
+  return weights.layer_bytes() + weights.head().buffer().bytes() + embedding.buffer().bytes() / embedding.rows();
+}
+
+uint64_t Model::parameters() const {
+  uint64_t count = 0;
+  for (const TensorReport& tensor : weights.tensors) {
+    if (tensor.device_bytes == 0) continue;  // the second name of a shared table
+    uint64_t elements = 1;
+    for (const uint64_t extent : tensor.shape) elements *= extent;
+    count += elements;
+  }
+  return count;
+}
+
+}  // namespace weft

@@ -1,0 +1,23 @@
+// A loaded model: constant, shared by any number of sessions and threads.
+#pragma once
+
+#include <memory>
+
+#include "model/config.h"
+#include "model/weights.h"
+
+namespace weft {
+
+struct Model {
+  std::shared_ptr<Device> device;
+  Config config;
+  Format format;
+  Weights weights;
+
+  // Weight bytes that decoding one token reads: every layer, the head, and one row of the embedding.
+  uint64_t bytes_per_token() const;
+  // Elements of all tensors; a shared table counts once.
+  uint64_t parameters() const;
+};
+
+}  // namespace weft

@@ -1,0 +1,93 @@
+#include "model/schedule.h"
+
+namespace weft {
+
+Schedule::Schedule(const Model& model, const Activations& activations, const StepBuffers& step, const KvCache& cache)
+    : model_(model),
+      activations_(activations),
+      step_(step),
+      cache_(cache),
+      chunk_tokens_(model.device->plan().chunk_tokens),
+      pool_(model.device) {
+  for (uint32_t i = 0; i <= model.device->plan().run_ahead; ++i) idle_.push_back(std::make_unique<Fence>(model.device));
+  decode_ = record_body(1, nullptr);
+  chunk_ = record_body(chunk_tokens_, nullptr);
+}
+
+Schedule::~Schedule() = default;  // the fences wait before the pool goes: they are declared after it
+
+CommandBuffer Schedule::record(const std::string& name, Timestamps* timestamps,
+                               const std::function<void(Recorder&)>& commands) {
+  Recorder recorder(pool_, name, timestamps);
+  commands(recorder);
+  return recorder.finish(true);
+}
+
+Schedule::Body Schedule::record_body(uint32_t tokens, Timestamps* timestamps) {
+  Body body;
+  body.embed = record("embed", timestamps, [&](Recorder& r) { record_embed(r, pass(tokens)); });
+  for (uint32_t layer = 0; layer < model_.config.layers; ++layer)
+    body.layers.push_back(record("layer " + std::to_string(layer), timestamps,
+                                 [&](Recorder& r) { record_layer(r, pass(tokens), layer); }));
+  return body;
+}
+
+const Schedule::Timed& Schedule::timed(Tail tail) {
+  Timed& timed = timed_[tail];
+  if (!timed.timestamps) {
+    // A layer has nine operations; a sliced matrix has a dispatch a slice.
+    timed.timestamps = std::make_unique<Timestamps>(model_.device, 64 * (model_.config.layers + 4));
+    timed.body = record_body(1, timed.timestamps.get());
+    timed.tail = record("tail", timed.timestamps.get(), [&](Recorder& r) { record_tail(r, pass(1), tail); });
+  }
+  return timed;
+}
+
+void Schedule::submit(uint32_t tokens, Tail tail, bool timestamps) {
+  if (timestamps && tokens == 1) {
+    last_timed_ = &timed(tail);
+    return launch(last_timed_->body, last_timed_->tail);
+  }
+  auto found = tails_.find({tokens, tail});
+  if (found == tails_.end()) {
+    const CommandBuffer recorded = record("tail", nullptr, [&](Recorder& r) { record_tail(r, pass(tokens), tail); });
+    found = tails_.emplace(std::pair(tokens, tail), recorded).first;
+  }
+  launch(tokens == 1 ? decode_ : chunk_, found->second);
+}
+
+void Schedule::submit_score() {
+  if (!nll_) {
+    const uint64_t block = model_.device->plan().block_tokens;
+    block_logits_ = Buffer(model_.device, "block logits", block * model_.config.vocab * 4, Memory::device);
+    nll_ = Buffer(model_.device, "nll", step_.history.bytes(), Memory::readback);
+    score_ = record("score", nullptr, [&](Recorder& r) { record_score(r, pass(chunk_tokens_), block_logits_, nll_); });
+  }
+  launch(chunk_, score_);
+}
+
+void Schedule::launch(const Body& body, const CommandBuffer& tail) {
+  if (idle_.empty()) wait_oldest();
+  std::vector<const CommandBuffer*> commands = {&body.embed};
+  for (const CommandBuffer& layer : body.layers) commands.push_back(&layer);
+  commands.push_back(&tail);
+  model_.device->submit(commands, *idle_.back());
+  flying_.push_back(std::move(idle_.back()));
+  idle_.pop_back();
+}
+
+void Schedule::wait_oldest() {
+  flying_.front()->wait();
+  idle_.push_back(std::move(flying_.front()));
+  flying_.pop_front();
+}
+
+void Schedule::wait_all() {
+  while (!flying_.empty()) wait_oldest();
+}
+
+std::vector<Timestamps::Stage> Schedule::read_times() const {
+  return last_timed_ ? last_timed_->timestamps->read() : std::vector<Timestamps::Stage>{};
+}
+
+}  // namespace weft

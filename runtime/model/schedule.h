@@ -1,0 +1,67 @@
+// The recorded command buffers of a session, and their submission. A layer's commands are recorded once and replayed
+// for every token: what changes from token to token is read from the state on the device.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+
+#include "model/forward.h"
+
+namespace weft {
+
+class Schedule {
+ public:
+  Schedule(const Model& model, const Activations& activations, const StepBuffers& step, const KvCache& cache);
+  ~Schedule();
+
+  uint32_t chunk_tokens() const { return chunk_tokens_; }
+
+  // Submits one pass of up to `tokens` tokens (1 or chunk_tokens()) behind those in flight; waits for the oldest when
+  // run_ahead + 1 are. timed: with timestamps, which read_times() gives once it has finished; one timed pass may be in
+  // flight at a time.
+  void submit(uint32_t tokens, Tail tail, bool timed = false);
+  // As submit with a chunk, but leaves negative log-likelihoods in nll().
+  void submit_score();
+  const Buffer& nll() const { return nll_; }  // (context) floats, mapped; written by submit_score
+
+  uint32_t in_flight() const { return static_cast<uint32_t>(flying_.size()); }
+  void wait_oldest();
+  void wait_all();
+
+  // Device time by operation of the last timed pass. It must have finished.
+  std::vector<Timestamps::Stage> read_times() const;
+
+ private:
+  struct Body {  // a pass without its tail
+    CommandBuffer embed;
+    std::vector<CommandBuffer> layers;
+  };
+  struct Timed {  // a whole pass of one token with timestamps
+    std::unique_ptr<Timestamps> timestamps;
+    Body body;
+    CommandBuffer tail;
+  };
+  Pass pass(uint32_t tokens) const { return {model_, activations_, step_, cache_, tokens}; }
+  Body record_body(uint32_t tokens, Timestamps* timestamps);
+  const Timed& timed(Tail tail);
+  CommandBuffer record(const std::string& name, Timestamps* timestamps, const std::function<void(Recorder&)>& commands);
+  void launch(const Body& body, const CommandBuffer& tail);
+
+  const Model& model_;
+  const Activations& activations_;
+  const StepBuffers& step_;
+  const KvCache& cache_;
+  uint32_t chunk_tokens_;
+  CommandPool pool_;
+  Body decode_, chunk_;
+  std::map<std::pair<uint32_t, Tail>, CommandBuffer> tails_;  // by tokens of the pass
+  std::map<Tail, Timed> timed_;                               // of one token
+  const Timed* last_timed_ = nullptr;
+  CommandBuffer score_;
+  Buffer block_logits_, nll_;  // made by the first submit_score
+  std::vector<std::unique_ptr<Fence>> idle_;
+  std::deque<std::unique_ptr<Fence>> flying_;
+};
+
+}  // namespace weft

@@ -1,0 +1,53 @@
+// A model's weights on the device.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "model/config.h"
+#include "vocab/table.h"
+
+namespace weft {
+
+// One layer in one buffer: its matrices as tiles, its norms as floats.
+struct LayerWeights {
+  Buffer buffer;
+  View attention_norm;  // (width)
+  Matrix qkv;           // (q + k + v rows, width): three matrices, one behind the other
+  Matrix out;           // (width, heads * head_dim)
+  View ffn_norm;        // (width)
+  Matrix gate_up;       // (2 * ffn, width): gate, then up
+  Matrix down;          // (width, ffn)
+};
+
+// Where a tensor of the file went, for `weft inspect`.
+struct TensorReport {
+  std::string name;
+  std::vector<uint64_t> shape;
+  std::string file_type, device_type;
+  uint64_t device_bytes;  // without the filling of tiles
+  std::string buffer;
+};
+
+struct Weights {
+  std::unique_ptr<Table> embedding;        // gathered from
+  std::unique_ptr<Table> separate_output;  // projected on; nullptr when tied: then that is the embedding too
+  Buffer final_norm;                       // (width)
+  std::deque<LayerWeights> layers;         // elements stay where they are: views point into them
+  std::vector<TensorReport> tensors;
+
+  bool tied() const { return !separate_output; }
+  const Table& head() const { return separate_output ? *separate_output : *embedding; }
+  uint64_t vocab_bytes() const;
+  uint64_t layer_bytes() const;  // everything but the tables
+};
+
+// Checks every tensor's shape against the config (sets config.vocab), packs and uploads. progress is told 0..1.
+// Throws Error(bad_file) naming tensor, found and expected shape.
+Weights load_weights(const std::shared_ptr<Device>& device, const ModelFile& file, Config& config, Format format,
+                     const std::function<void(float)>& progress);
+
+}  // namespace weft

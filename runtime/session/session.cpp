@@ -1,0 +1,238 @@
+#include "session/session.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace weft {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+void require(bool holds, const char* option, const std::string& what) {
+  if (!holds) throw Error(Code::invalid_argument, what, option);
+}
+
+}  // namespace
+
+Session::Session(const Model& model, uint32_t context, std::vector<uint32_t> stop_ids)
+    : model_(model),
+      context_(context),
+      stop_ids_(std::move(stop_ids)),
+      activations_(model, model.device->plan().chunk_tokens),
+      step_(model, context, context),
+      cache_(model, context),
+      schedule_(model, activations_, step_, cache_) {
+  if (stop_ids_.size() > MAX_STOP_IDS)
+    throw Error(Code::unsupported,
+                "the model has " + std::to_string(stop_ids_.size()) + " stop tokens, at most " +
+                    std::to_string(MAX_STOP_IDS) + " are supported",
+                "tokenizer");
+}
+
+Session::~Session() = default;
+
+void Session::set_sampling(const Sampling& s) {
+  const auto value = [](float x) { return std::to_string(x); };
+  require(s.temperature >= 0 && std::isfinite(s.temperature), "temperature",
+          "it is " + value(s.temperature) + ", expected 0 or more");
+  require(s.temperature == 0 || s.temperature >= 1e-4f, "temperature",
+          "it is " + value(s.temperature) + ", expected 0 (greedy) or at least 0.0001");
+  require(s.top_p > 0 && s.top_p <= 1, "top_p", "it is " + value(s.top_p) + ", expected above 0 and at most 1");
+  require(s.min_p >= 0 && s.min_p <= 1, "min_p", "it is " + value(s.min_p) + ", expected 0 to 1");
+  require(s.repeat_penalty > 0 && std::isfinite(s.repeat_penalty), "repeat_penalty",
+          "it is " + value(s.repeat_penalty) + ", expected above 0");
+  sampling_ = s;
+}
+
+void Session::check_ids(std::span<const uint32_t> ids, size_t most) const {
+  for (size_t i = 0; i < ids.size(); ++i)
+    if (ids[i] >= model_.config.vocab)
+      throw Error(Code::invalid_argument,
+                  "id " + std::to_string(ids[i]) + " at place " + std::to_string(i) + ", the vocabulary has " +
+                      std::to_string(model_.config.vocab) + " tokens",
+                  "token ids");
+  if (ids.size() > most)
+    throw Error(Code::context_full,
+                std::to_string(ids.size()) + " tokens were given, the session holds " + std::to_string(most), "context",
+                "create the session with a larger context");
+}
+
+void Session::prompt(std::span<const uint32_t> ids) {
+  require(!ids.empty(), "prompt", "it has no token");
+  check_ids(ids, context_ - 1);  // one more token must have room
+  const auto [mine, theirs] = std::mismatch(ids_.begin(), ids_.end(), ids.begin(), ids.end());
+  cached_ = std::min(cached_, static_cast<size_t>(mine - ids_.begin()));
+  ids_.assign(ids.begin(), ids.end());
+}
+
+// Writes the session's state to the device. Nothing may be in flight.
+void Session::begin(bool ignore_stop_tokens) {
+  // The last token is computed again even if it is cached: its hidden state is needed.
+  cached_ = std::min(cached_, ids_.size() - 1);
+  *step_.state.as<abi::StepState>() = {
+      static_cast<uint32_t>(cached_), static_cast<uint32_t>(ids_.size()), 0, context_, 0, 0, 0, 0};
+  std::memcpy(step_.history.data(), ids_.data(), ids_.size() * 4);
+  uint32_t* seen = step_.seen.as<uint32_t>();
+  std::memset(seen, 0, step_.seen.bytes());
+  for (const uint32_t id : ids_) seen[id / 32] |= 1u << (id % 32);
+  abi::SampleParams params = {};
+  params.inverse_temperature = sampling_.temperature > 0 ? 1 / sampling_.temperature : 0;
+  params.top_k = sampling_.top_k;
+  params.top_p = sampling_.top_p;
+  params.log_min_p = sampling_.min_p > 0 ? std::log(sampling_.min_p) : -1e30f;
+  params.repeat_penalty = sampling_.repeat_penalty;
+  params.seed_low = static_cast<uint32_t>(sampling_.seed);
+  params.seed_high = static_cast<uint32_t>(sampling_.seed >> 32);
+  params.stop_count = ignore_stop_tokens ? 0 : static_cast<uint32_t>(stop_ids_.size());
+  std::copy(stop_ids_.begin(), stop_ids_.end(), params.stop_ids);
+  *step_.params.as<abi::SampleParams>() = params;
+}
+
+Tail Session::sampling_tail() const {
+  return sampling_.temperature == 0 && sampling_.repeat_penalty == 1 ? Tail::greedy : Tail::sampled;
+}
+
+// Submits the pending tokens, the last pass with the given tail. False if it was cancelled between passes: then what is
+// done stays in the cache.
+bool Session::run_prompt(Tail tail, bool cancellable) {
+  size_t pending = ids_.size() - cached_;
+  while (pending > schedule_.chunk_tokens()) {
+    if (cancellable && cancelled_.load(std::memory_order_relaxed)) return false;
+    schedule_.submit(schedule_.chunk_tokens(), Tail::none);
+    pending -= schedule_.chunk_tokens();
+    cached_ += schedule_.chunk_tokens();
+  }
+  schedule_.submit(pending == 1 ? 1 : schedule_.chunk_tokens(), tail);
+  return true;
+}
+
+Stop Session::generate(uint32_t max_tokens, bool ignore_stop_tokens, const std::function<bool(uint32_t id)>& on_token) {
+  require(!ids_.empty(), "generate", "the session has no prompt");
+  // A token more must fit: what was appended last may have filled the context.
+  if (ids_.size() >= context_) return Stop::context;
+  if (cancelled_.exchange(false)) return Stop::caller;
+  const Clock::time_point start = Clock::now();
+  begin(ignore_stop_tokens);
+  const Tail tail = sampling_tail();
+  const uint64_t fresh = ids_.size() - cached_;
+  const size_t room = context_ - ids_.size();
+  const size_t wanted = max_tokens == 0 ? room : std::min<size_t>(max_tokens, room);
+  const uint32_t run_ahead = model_.device->plan().run_ahead, every = model_.device->plan().profile_every;
+
+  Stop stop = max_tokens != 0 && wanted == max_tokens ? Stop::length : Stop::context;
+  size_t submitted = 0, received = 0;
+  constexpr size_t kNone = SIZE_MAX;
+  size_t timed = kNone;  // the token of a timed pass in flight
+  Clock::time_point first_token = start;
+  try {
+    if (!run_prompt(tail, true)) {
+      schedule_.wait_all();
+      cancelled_ = false;
+      return Stop::caller;
+    }
+    submitted = 1;
+    while (received < wanted) {
+      while (submitted < wanted && submitted - received <= run_ahead) {
+        // Not the first few: they may compile. One at a time: the timestamps are the schedule's own.
+        const bool time = every && timed == kNone && submitted % every == 2;
+        schedule_.submit(1, tail, time);
+        if (time) timed = submitted;
+        ++submitted;
+      }
+      while (schedule_.in_flight() > submitted - received - 1) schedule_.wait_oldest();
+      const abi::RingEntry entry = step_.ring.as<abi::RingEntry>()[ids_.size() % RING];
+      stats_.readback_bytes += sizeof entry;
+      if (entry.finished == FINISH_NOT_FINITE)
+        throw Error(Code::internal, "no logit is a finite number after token " + std::to_string(ids_.size()), "project",
+                    "the model's weights may be damaged, or too large for f16");
+      cached_ = ids_.size();
+      ids_.push_back(entry.id);
+      if (timed == received) collect_times(), timed = kNone;
+      if (received == 0)
+        first_token = Clock::now();
+      else
+        ++stats_.decoded_tokens, stats_.decode_bytes += decode_bytes_at(ids_.size());
+      ++received;
+      const bool go_on = on_token(entry.id);
+      if (entry.finished == FINISH_STOP) {
+        stop = Stop::token;
+        break;
+      }
+      if (!go_on || cancelled_.exchange(false)) {
+        stop = Stop::caller;
+        break;
+      }
+    }
+    // Counted before the tokens that were submitted in vain are waited for.
+    stats_.prompt_tokens += fresh;
+    stats_.first_token_seconds = std::chrono::duration<double>(first_token - start).count();
+    stats_.prompt_seconds += stats_.first_token_seconds;
+    if (received > 1) stats_.decode_seconds += seconds_since(first_token);
+    schedule_.wait_all();
+  } catch (...) {
+    // Whatever went wrong (the callback too), the device must be at rest before the buffers are written again.
+    try {
+      schedule_.wait_all();
+    } catch (const Error&) {
+      cached_ = 0;
+    }
+    throw;
+  }
+  return stop;
+}
+
+void Session::collect_times() {
+  for (const Timestamps::Stage& stage : schedule_.read_times()) {
+    const auto found = std::find_if(stats_.stages.begin(), stats_.stages.end(),
+                                    [&](const Timestamps::Stage& known) { return known.name == stage.name; });
+    if (found == stats_.stages.end())
+      stats_.stages.push_back(stage);
+    else
+      found->seconds += stage.seconds;
+  }
+}
+
+double Session::decode_bytes_at(size_t position) const {
+  const Config& config = model_.config;
+  const double cache =
+      2.0 * 2.0 * config.kv_dim() * config.layers * static_cast<double>(position);  // keys, values; f16
+  return static_cast<double>(model_.bytes_per_token()) + cache;
+}
+
+std::vector<float> Session::score(std::span<const uint32_t> ids) {
+  require(ids.size() >= 2, "score", "at least two tokens are needed, there are " + std::to_string(ids.size()));
+  check_ids(ids, context_);
+  ids_.assign(ids.begin(), ids.end());
+  cached_ = 0;
+  begin(true);
+  for (size_t done = 0; done < ids.size(); done += schedule_.chunk_tokens()) schedule_.submit_score();
+  schedule_.wait_all();
+  cached_ = ids_.size();
+  const float* nll = schedule_.nll().as<float>();
+  stats_.readback_bytes += (ids.size() - 1) * 4;
+  return {nll, nll + ids.size() - 1};
+}
+
+std::vector<float> Session::logits() {
+  require(!ids_.empty(), "logits", "the session has no prompt");
+  cancelled_ = false;
+  begin(true);
+  run_prompt(Tail::logits, false);
+  schedule_.wait_all();
+  cached_ = ids_.size();
+  return download_as<float>(model_.device, activations_.logits);
+}
+
+void Session::reset() {
+  ids_.clear();
+  cached_ = 0;
+  stats_ = {};
+}
+
+}  // namespace weft

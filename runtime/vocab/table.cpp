@@ -1,0 +1,23 @@
+#include "vocab/table.h"
+
+namespace weft {
+
+Table::Table(const std::shared_ptr<Device>& device, Uploader& uploader, const TensorView& tensor, Format format,
+             std::string name, const std::function<void(uint64_t)>& progress) {
+  matrix_ = {format, static_cast<uint32_t>(tensor.shape[0]), static_cast<uint32_t>(tensor.shape[1]), {}};
+  buffer_ = Buffer(device, std::move(name), matrix_.bytes(), Memory::device);
+  matrix_.view = buffer_;
+  const TensorView* const parts[] = {&tensor};
+  upload_matrix(uploader, matrix_, parts, progress);
+}
+
+void upload_matrix(Uploader& uploader, const Matrix& matrix, std::span<const TensorView* const> parts,
+                   const std::function<void(uint64_t)>& progress) {
+  const uint64_t tile = matrix.tile_bytes();
+  uploader.upload(matrix.view, tile, [&](uint64_t offset, std::span<std::byte> out) {
+    pack_tiles(matrix, parts, static_cast<uint32_t>(offset / tile), out);
+    progress(out.size());
+  });
+}
+
+}  // namespace weft

@@ -1,0 +1,44 @@
+// The vocabulary table: one quantised buffer that the embedding gather reads on the way in and the vocabulary
+// projection on the way out. A model with untied embeddings has two of them.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "gpu/upload.h"
+#include "ops/ops.h"
+
+namespace weft {
+
+class Table {
+ public:
+  // Packs and uploads a (rows, cols) tensor. progress is told the bytes uploaded, piece by piece.
+  Table(const std::shared_ptr<Device>& device, Uploader& uploader, const TensorView& tensor, Format format,
+        std::string name, const std::function<void(uint64_t)>& progress);
+  Table(const Table&) = delete;  // the matrix points into the buffer
+  Table& operator=(const Table&) = delete;
+
+  // x[t] = row of token history[pos + t], for the tokens of a pass.
+  void gather(Recorder& recorder, const View& state, const View& history, const View& x, uint32_t tokens) const {
+    ops::gather(recorder, matrix_, state, history, x, tokens);
+  }
+  // logits[t] = every row's product with x[t]; tokens is 1 or plan.block_tokens.
+  void project(Recorder& recorder, const View& x, const View& logits, uint32_t tokens) const {
+    ops::project(recorder, matrix_, x, logits, tokens);
+  }
+
+  uint32_t rows() const { return matrix_.rows; }
+  const Matrix& matrix() const { return matrix_; }
+  const Buffer& buffer() const { return buffer_; }
+
+ private:
+  Buffer buffer_;
+  Matrix matrix_;
+};
+
+// Packs the parts' rows, one part behind the other, into the matrix's view on the device.
+void upload_matrix(Uploader& uploader, const Matrix& matrix, std::span<const TensorView* const> parts,
+                   const std::function<void(uint64_t)>& progress);
+
+}  // namespace weft
