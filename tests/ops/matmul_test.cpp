@@ -1,0 +1,117 @@
+#include "reference/matmul.h"
+
+#include "support/op_inputs.h"
+
+namespace weft::test {
+namespace {
+
+class MatmulTest : public GpuTest {};
+
+struct Shape {
+  Format format;
+  uint32_t rows, cols, tokens, active;
+  ops::Output output = ops::Output::write;
+};
+
+void check_matmul(const Tuning& tuning, const Shape& shape) {
+  SCOPED_TRACE(tuning.name() + " " + name(shape.format) + " rows " + std::to_string(shape.rows) + " cols " +
+               std::to_string(shape.cols) + " active " + std::to_string(shape.active) + " of " +
+               std::to_string(shape.tokens) + (shape.output == ops::Output::add ? " add" : ""));
+  const auto device = open_device(tuning);
+  Random random(shape.rows + shape.cols);
+  const Tiled weights = make_tiled(device, shape.format, shape.rows, shape.cols, shape.rows * 7 + shape.cols);
+  const Activations x = make_activations(device, shape.tokens, shape.active, shape.cols, random);
+  const Buffer state = make_state(device, 3, 3 + shape.active, 1000);
+  const uint32_t out_stride = stride_of(shape.rows);
+  reference::Rows want = reference::matmul(weights.values, x.values);
+  reference::Rows magnitude = reference::matmul_magnitude(weights.values, x.values);
+  Buffer y = poisoned(device, "y", uint64_t{shape.tokens} * out_stride);
+  if (shape.output == ops::Output::add) {
+    const std::vector<float> before = random.normals(size_t{shape.tokens} * out_stride);
+    y = upload(device, "y", before);
+    for (uint32_t t = 0; t < shape.active; ++t)
+      for (uint32_t r = 0; r < shape.rows; ++r) {
+        want.row(t)[r] += before[size_t{t} * out_stride + r];
+        magnitude.row(t)[r] += std::abs(before[size_t{t} * out_stride + r]);
+      }
+  }
+  run_once(device, "matmul", [&](Recorder& recorder) {
+    ops::matmul(recorder, weights.matrix, state, x.buffer, y, shape.tokens, shape.output);
+  });
+  std::vector<float> got = download_as<float>(device, y);
+  std::vector<double> expected = padded(want, shape.tokens, out_stride);
+  if (shape.output == ops::Output::add)
+    for (size_t i = 0; i < got.size(); ++i)  // what was there before stays there, poison or not
+      if (std::isnan(expected[i])) got[i] = std::bit_cast<float>(kPoison);
+  // Within the last block of tokens, rows behind the end may hold anything.
+  const uint32_t block = shape.tokens == 1 ? 1 : device->plan().block_tokens;
+  const size_t computed = std::min(shape.tokens, (shape.active + block - 1) / block * block) * size_t{out_stride};
+  std::fill(got.begin() + shape.active * size_t{out_stride}, got.begin() + computed, std::bit_cast<float>(kPoison));
+  std::vector<double> allowed = padded(magnitude, shape.tokens, out_stride);
+  for (double& value : allowed) value *= dot_error(shape.cols);
+  EXPECT_TRUE(close_to(got, expected, allowed));
+}
+
+std::vector<Tuning> splits() {
+  std::vector<Tuning> list(3);
+  list[0].split = 1, list[1].split = 2, list[2].split = 4;
+  return list;
+}
+
+TEST_F(MatmulTest, OneToken) {
+  for (const Tuning& tuning : splits())
+    for (const Format format : {Format::f16, Format::q8})
+      for (const uint32_t rows : {1u, 3u, 64u, 65u, 130u})
+        for (const uint32_t cols : {1u, 8u, 31u, 32u, 33u, 65u, 172u, 576u})
+          check_matmul(tuning, {format, rows, cols, 1, 1});
+}
+
+TEST_F(MatmulTest, Chunks) {
+  for (const Tuning& tuning : splits())
+    for (const Format format : {Format::f16, Format::q8})
+      for (const uint32_t active : {1u, 2u, 8u, 9u, 23u, 24u}) {
+        check_matmul(tuning, {format, 65, 33, 24, active});
+        check_matmul(tuning, {format, 100, 172, 24, active});
+      }
+}
+
+TEST_F(MatmulTest, OtherTokenBlocks) {
+  for (const uint32_t block : {2u, 4u, 16u}) {
+    Tuning tuning;
+    tuning.block_tokens = block;
+    for (const Format format : {Format::f16, Format::q8}) check_matmul(tuning, {format, 70, 96, 32, 19});
+  }
+}
+
+TEST_F(MatmulTest, Accumulates) {
+  for (const Tuning& tuning : splits())
+    for (const Format format : {Format::f16, Format::q8}) {
+      check_matmul(tuning, {format, 65, 172, 1, 1, ops::Output::add});
+      check_matmul(tuning, {format, 65, 172, 24, 19, ops::Output::add});
+    }
+}
+
+TEST_F(MatmulTest, ManySlices) {
+  Tuning tuning;
+  tuning.slice_bytes = 1 << 20;
+  for (const Format format : {Format::f16, Format::q8}) {
+    check_matmul(tuning, {format, 70000, 40, 1, 1});
+    check_matmul(tuning, {format, 20000, 64, 8, 5});
+  }
+}
+
+TEST_F(MatmulTest, RefusesWrongShapes) {
+  const auto device = open_device();
+  const Tiled weights = make_tiled(device, Format::f16, 64, 32, 1);
+  const Buffer state = make_state(device, 0, 1, 1), small(device, "small", 64 * 4, Memory::device);
+  const auto run = [&](uint32_t tokens) {
+    run_once(device, "matmul", [&](Recorder& recorder) {
+      ops::matmul(recorder, weights.matrix, state, small, small, tokens, ops::Output::write);
+    });
+  };
+  EXPECT_THROW(run(device->plan().block_tokens), Error);      // too short
+  EXPECT_THROW(run(device->plan().block_tokens + 1), Error);  // no whole number of blocks
+}
+
+}  // namespace
+}  // namespace weft::test

@@ -1,0 +1,69 @@
+#include "reference/project.h"
+
+#include "reference/matmul.h"
+#include "support/op_inputs.h"
+
+namespace weft::test {
+namespace {
+
+class ProjectTest : public GpuTest {};
+
+void check_project(const Tuning& tuning, Format format, uint32_t rows, uint32_t cols, bool block) {
+  const auto device = open_device(tuning);
+  const uint32_t tokens = block ? device->plan().block_tokens : 1;
+  SCOPED_TRACE(tuning.name() + " " + name(format) + " rows " + std::to_string(rows) + " cols " + std::to_string(cols) +
+               " tokens " + std::to_string(tokens));
+  Random random(rows + cols);
+  const Tiled table = make_tiled(device, format, rows, cols, rows * 5 + cols);
+  const Activations x = make_activations(device, tokens, tokens, cols, random);
+  const uint64_t behind = 100;  // floats that must stay untouched
+  const Buffer logits = poisoned(device, "logits", uint64_t{tokens} * rows + behind);
+  run_once(device, "project",
+           [&](Recorder& recorder) { ops::project(recorder, table.matrix, x.buffer, logits, tokens); });
+  std::vector<double> want = reference::project(table.values, x.values).values;
+  std::vector<double> allowed = reference::matmul_magnitude(table.values, x.values).values;
+  for (double& value : allowed) value *= dot_error(cols);
+  want.resize(want.size() + behind, kUntouched);
+  allowed.resize(want.size());
+  EXPECT_TRUE(close_to(download_as<float>(device, logits), want, allowed));
+}
+
+TEST_F(ProjectTest, AwkwardShapes) {
+  for (const uint32_t split : {1u, 2u, 4u})
+    for (const Format format : {Format::f16, Format::q8})
+      for (const uint32_t rows : {1u, 3u, 65u, 200u})
+        for (const uint32_t cols : {1u, 31u, 33u, 172u, 576u}) {
+          Tuning tuning;
+          tuning.split = split;
+          check_project(tuning, format, rows, cols, false);
+          if (cols == 33 || cols == 172) check_project(tuning, format, rows, cols, true);
+        }
+}
+
+TEST_F(ProjectTest, ManySlices) {
+  Tuning tuning;
+  tuning.slice_bytes = 1 << 20;
+  for (const Format format : {Format::f16, Format::q8}) {
+    check_project(tuning, format, 70000, 72, false);
+    check_project(tuning, format, 20000, 40, true);
+  }
+}
+
+TEST_F(ProjectTest, RefusesATileThatDoesNotFit) {
+  Tuning tuning;
+  tuning.slice_bytes = 4096;  // one tile of 33 columns needs 8 KiB
+  const auto device = open_device(tuning);
+  const Tiled table = make_tiled(device, Format::f16, 65, 33, 1);
+  const Buffer x = poisoned(device, "x", 64), logits = poisoned(device, "logits", 65);
+  try {
+    run_once(device, "project", [&](Recorder& recorder) { ops::project(recorder, table.matrix, x, logits, 1); });
+    FAIL() << "a slice of 4096 bytes was accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::unsupported);
+    EXPECT_NE(error.sentence().find("8192"), std::string::npos) << error.what();
+    EXPECT_NE(error.sentence().find("4096"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace weft::test

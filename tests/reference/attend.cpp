@@ -1,0 +1,38 @@
+#include "reference/attend.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace weft::reference {
+
+Attention attend(std::span<const double> q, const Rows& keys, const Rows& values, uint32_t heads, uint32_t kv_heads,
+                 uint32_t positions, double scale) {
+  const size_t head_dim = q.size() / heads;
+  Attention result = {std::vector<double>(q.size()), std::vector<double>(q.size()), 0};
+  std::vector<double> weights(positions);
+  for (uint32_t head = 0; head < heads; ++head) {
+    const size_t from = head / (heads / kv_heads) * head_dim;
+    for (uint32_t p = 0; p < positions; ++p) {
+      double score = 0, magnitude = 0;
+      for (size_t d = 0; d < head_dim; ++d) {
+        const double product = q[head * head_dim + d] * keys.row(p)[from + d] * scale;
+        score += product;
+        magnitude += std::abs(product);
+      }
+      weights[p] = score;
+      result.score_magnitude = std::max(result.score_magnitude, magnitude);
+    }
+    const double peak = *std::ranges::max_element(weights);
+    double total = 0;
+    for (double& weight : weights) total += weight = std::exp(weight - peak);
+    for (uint32_t p = 0; p < positions; ++p)
+      for (size_t d = 0; d < head_dim; ++d) {
+        const double part = weights[p] / total * values.row(p)[from + d];
+        result.y[head * head_dim + d] += part;
+        result.magnitude[head * head_dim + d] += std::abs(part);
+      }
+  }
+  return result;
+}
+
+}  // namespace weft::reference

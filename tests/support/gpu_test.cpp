@@ -1,0 +1,148 @@
+#include "support/gpu_test.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+#include <iostream>
+#include <limits>
+#include <map>
+
+#include "base/error.h"
+#include "gpu/instance.h"
+
+namespace weft::test {
+namespace {
+
+std::map<std::string, std::shared_ptr<Device>> g_devices;
+std::string g_skip_reason;  // why there is no device
+std::filesystem::path g_cache_folder;
+
+// Fails the test during which the validation layer said something.
+class ValidationListener : public testing::EmptyTestEventListener {
+  void OnTestStart(const testing::TestInfo&) override { known_ = Instance::validation_messages().size(); }
+  void OnTestEnd(const testing::TestInfo&) override { report(); }
+  // Devices are destroyed at the end of the program, and the layer then counts what was left behind.
+  void OnEnvironmentsTearDownEnd(const testing::UnitTest&) override { report(); }
+
+  void report() {
+    const std::vector<std::string> messages = Instance::validation_messages();
+    for (; known_ < messages.size(); ++known_) ADD_FAILURE() << "validation: " << messages[known_];
+  }
+  size_t known_ = 0;
+};
+
+class DevicesEnvironment : public testing::Environment {
+  void TearDown() override {
+    g_devices.clear();
+    std::error_code ignored;
+    std::filesystem::remove_all(g_cache_folder, ignored);
+  }
+};
+
+void make_cache_folder() {
+  std::string pattern = (std::filesystem::temp_directory_path() / "weft-test-XXXXXX").string();
+  if (!mkdtemp(pattern.data())) throw Error(Code::io, "cannot make a temporary folder", pattern);
+  g_cache_folder = pattern;
+  setenv("WEFT_CACHE_DIR", pattern.c_str(), 1);
+}
+
+// Finds out what there is: a device, and a validation layer.
+void probe() {
+  setenv("WEFT_VALIDATION", "1", 0);
+  try {
+    Instance::get();
+  } catch (const Error& error) {
+    if (error.code() != Code::not_found) {
+      g_skip_reason = error.what();
+      return;
+    }
+    std::cout << "NOTICE: no validation in this run: " << error.what() << "\n";
+    unsetenv("WEFT_VALIDATION");
+  }
+  try {
+    const std::shared_ptr<Device> device = open_device();
+    std::cout << "Device: " << device->caps().name << ", " << device->caps().driver_info << ", "
+              << (std::getenv("WEFT_VALIDATION") ? "validation on" : "validation off") << std::endl;
+  } catch (const Error& error) {
+    g_skip_reason = error.what();
+  }
+}
+
+}  // namespace
+
+std::string Tuning::name() const {
+  std::string text = plain ? "plain" : "default";
+  if (reduce_threads) text += " reduce_threads=" + std::to_string(reduce_threads);
+  if (split) text += " split=" + std::to_string(split);
+  if (block_tokens) text += " block_tokens=" + std::to_string(block_tokens);
+  if (slice_bytes) text += " slice_bytes=" + std::to_string(slice_bytes);
+  return text;
+}
+
+std::shared_ptr<Device> open_device(const Tuning& tuning) {
+  std::shared_ptr<Device>& device = g_devices[tuning.name()];
+  if (!device)
+    device = Device::open({}, [&](Plan& plan) {
+      if (tuning.plain) {
+        plan.subgroup = false;
+        plan.profile_every = 0;
+      }
+      if (tuning.reduce_threads) plan.reduce_threads = tuning.reduce_threads;
+      if (tuning.split) plan.split = tuning.split;
+      if (tuning.block_tokens) plan.block_tokens = tuning.block_tokens;
+      if (tuning.slice_bytes) plan.slice_bytes = tuning.slice_bytes;
+    });
+  return device;
+}
+
+std::filesystem::path cache_folder() { return g_cache_folder; }
+
+void GpuTest::SetUp() {
+  if (!g_skip_reason.empty()) GTEST_SKIP() << g_skip_reason;
+}
+
+Buffer poisoned(const std::shared_ptr<Device>& device, const std::string& name, uint64_t count) {
+  Buffer buffer(device, name, count * 4, Memory::device);
+  run_once(device, "poison", [&](Recorder& recorder) { recorder.fill(buffer, kPoison); });
+  return buffer;
+}
+
+bool is_poison(float value) { return std::bit_cast<uint32_t>(value) == kPoison; }
+
+testing::AssertionResult close_to(const std::vector<float>& got, const std::vector<double>& want,
+                                  const std::vector<double>& tolerance) {
+  if (got.size() != want.size() || want.size() != tolerance.size())
+    return testing::AssertionFailure() << got.size() << " values, expected " << want.size() << " with "
+                                       << tolerance.size() << " tolerances";
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (std::isnan(want[i])) {
+      if (!is_poison(got[i]))
+        return testing::AssertionFailure() << "[" << i << "] was written (" << got[i] << "), and should not have been";
+    } else if (!(std::abs(got[i] - want[i]) <= tolerance[i])) {
+      return testing::AssertionFailure() << "[" << i << "] of " << got.size() << " is " << got[i] << ", expected "
+                                         << want[i] << ", off by " << std::abs(got[i] - want[i]) << ", allowed "
+                                         << tolerance[i] << (is_poison(got[i]) ? " (never written)" : "");
+    }
+  }
+  return testing::AssertionSuccess();
+}
+
+testing::AssertionResult close_to(const std::vector<float>& got, const std::vector<double>& want, double relative) {
+  std::vector<double> tolerance(want.size());
+  for (size_t i = 0; i < want.size(); ++i) tolerance[i] = relative * std::abs(want[i]);
+  return close_to(got, want, tolerance);
+}
+
+double dot_error(uint32_t terms) { return std::min((terms + 4) * kRounding, 1e-5); }
+
+}  // namespace weft::test
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  weft::test::make_cache_folder();
+  weft::test::probe();
+  testing::AddGlobalTestEnvironment(new weft::test::DevicesEnvironment);
+  testing::UnitTest::GetInstance()->listeners().Append(new weft::test::ValidationListener);
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,82 @@
+#include "support/op_inputs.h"
+
+#include <cmath>
+
+namespace weft::test {
+
+float Random::normal() {  // Box and Muller 1958
+  const double radius = std::sqrt(-2 * std::log((engine_() + 0.5) * 0x1p-32));
+  return static_cast<float>(radius * std::cos(2 * M_PI * (engine_() + 0.5) * 0x1p-32));
+}
+
+std::vector<float> Random::normals(size_t count, float scale) {
+  std::vector<float> values(count);
+  for (float& value : values) value = normal() * scale;
+  return values;
+}
+
+Tiled tile(const std::shared_ptr<Device>& device, Format format, uint32_t rows, uint32_t cols,
+           const TensorView& tensor) {
+  Tiled tiled;
+  tiled.matrix = {format, rows, cols, {}};
+  tiled.buffer = std::make_unique<Buffer>(device, "matrix", tiled.matrix.bytes(), Memory::device);
+  tiled.matrix.view = *tiled.buffer;
+  const TensorView* part = &tensor;
+  const uint64_t tile_bytes = tiled.matrix.tile_bytes();
+  Uploader(device).upload(tiled.matrix.view, tile_bytes, [&](uint64_t offset, std::span<std::byte> out) {
+    pack_tiles(tiled.matrix, {&part, 1}, static_cast<uint32_t>(offset / tile_bytes), out);
+  });
+  return tiled;
+}
+
+Tiled make_tiled(const std::shared_ptr<Device>& device, Format format, uint32_t rows, uint32_t cols, uint32_t seed) {
+  Random random(seed);
+  std::vector<float> values(size_t{rows} * cols);
+  for (size_t row = 0; row < rows; ++row) {
+    float scale = 0;
+    for (uint32_t c = 0; c < cols; ++c) {
+      float& value = values[row * cols + c];
+      if (format == Format::f16) {
+        value = half_to_float(float_to_half(random.normal() * 0.1f));
+      } else {  // each block holds a byte of magnitude 127, so that packing finds exactly this scale again
+        if (c % BLOCK == 0) scale = half_to_float(float_to_half(random.uniform(0.0005f, 0.002f)));
+        value = scale * static_cast<float>(c % BLOCK == 0 ? (random.word() & 1 ? 127 : -127)
+                                                          : static_cast<int>(random.below(255)) - 127);
+      }
+    }
+  }
+  const TensorView tensor = {"random", DType::f32, {rows, cols}, std::as_bytes(std::span(values))};
+  Tiled tiled = tile(device, format, rows, cols, tensor);
+  tiled.values = reference::Rows(rows, cols);
+  tiled.values.values.assign(values.begin(), values.end());
+  return tiled;
+}
+
+Activations make_activations(const std::shared_ptr<Device>& device, uint32_t tokens, const reference::Rows& values) {
+  Activations made = {values, stride_of(values.cols), {}};
+  std::vector<float> floats(size_t{tokens} * made.stride, std::numeric_limits<float>::quiet_NaN());
+  for (uint32_t t = 0; t < values.rows; ++t)
+    for (uint32_t i = 0; i < made.stride; ++i)
+      floats[size_t{t} * made.stride + i] = i < values.cols ? static_cast<float>(values.row(t)[i]) : 0.0f;
+  made.buffer = upload(device, "activations", floats);
+  return made;
+}
+
+Activations make_activations(const std::shared_ptr<Device>& device, uint32_t tokens, uint32_t active, uint32_t cols,
+                             Random& random, float scale) {
+  reference::Rows values(active, cols);
+  for (double& value : values.values) value = random.normal() * scale;
+  return make_activations(device, tokens, values);
+}
+
+std::vector<double> padded(const reference::Rows& rows, uint32_t tokens, uint32_t stride) {
+  std::vector<double> want(size_t{tokens} * stride, kUntouched);
+  for (uint32_t t = 0; t < rows.rows; ++t) std::ranges::copy(rows.row(t), want.begin() + size_t{t} * stride);
+  return want;
+}
+
+Buffer make_state(const std::shared_ptr<Device>& device, uint32_t pos, uint32_t end, uint32_t context) {
+  return share(device, "state", std::vector<abi::StepState>{{pos, end, 0, context, 0, 0, 0, 0}});
+}
+
+}  // namespace weft::test

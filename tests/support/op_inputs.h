@@ -1,0 +1,59 @@
+// What the tests of the operations share: random inputs, tiled matrices, activations with padding, the state.
+#pragma once
+
+#include <limits>
+#include <memory>
+#include <random>
+
+#include "ops/ops.h"
+#include "reference/rows.h"
+#include "support/gpu_test.h"
+
+namespace weft::test {
+
+inline constexpr double kUntouched = std::numeric_limits<double>::quiet_NaN();
+
+// The same numbers on every machine: only the engine is the library's.
+class Random {
+ public:
+  explicit Random(uint32_t seed) : engine_(seed) {}
+  uint32_t word() { return engine_(); }
+  uint32_t below(uint32_t count) { return static_cast<uint32_t>(uint64_t{engine_()} * count >> 32); }
+  float uniform(float low, float high) { return low + (high - low) * static_cast<float>(engine_() >> 8) * 0x1p-24f; }
+  float normal();  // mean 0, variance 1
+  std::vector<float> normals(size_t count, float scale = 1);
+
+ private:
+  std::mt19937 engine_;
+};
+
+// A weight matrix on the device and the values it stands for, exactly.
+struct Tiled {
+  Matrix matrix;
+  std::unique_ptr<Buffer> buffer;
+  reference::Rows values;
+};
+Tiled make_tiled(const std::shared_ptr<Device>& device, Format format, uint32_t rows, uint32_t cols, uint32_t seed);
+// Packs a tensor and uploads it.
+Tiled tile(const std::shared_ptr<Device>& device, Format format, uint32_t rows, uint32_t cols,
+           const TensorView& tensor);
+
+// Activations of `tokens` rows, of which the first `active` hold values: padding behind the columns is zero, and the
+// rows nobody should look at are NaN.
+struct Activations {
+  reference::Rows values;  // (active, cols)
+  uint32_t stride = 0;
+  Buffer buffer;  // (tokens, stride)
+};
+Activations make_activations(const std::shared_ptr<Device>& device, uint32_t tokens, uint32_t active, uint32_t cols,
+                             Random& random, float scale = 1);
+Activations make_activations(const std::shared_ptr<Device>& device, uint32_t tokens, const reference::Rows& values);
+
+// What an output of (tokens, stride) must hold: the rows given, and nothing anywhere else.
+std::vector<double> padded(const reference::Rows& rows, uint32_t tokens, uint32_t stride);
+
+Buffer make_state(const std::shared_ptr<Device>& device, uint32_t pos, uint32_t end, uint32_t context);
+
+inline std::vector<double> doubles(const std::vector<float>& values) { return {values.begin(), values.end()}; }
+
+}  // namespace weft::test
