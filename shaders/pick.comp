@@ -17,8 +17,13 @@ layout(push_constant) uniform Push { PickPush p; };
 
 shared Candidate best_of[64];
 
-// -ln(-ln(u)) for u at the middle of one of 2^23 steps: finite for every word.
-float gumbel(uint word) { return -log(-log((float(word >> 9) + 0.5) * (1.0 / 8388608.0))); }
+// -ln(-ln(1 - v)) for v in the middle of one of 2^32 steps of (0, 1). The greatest noise decides, so it is small v that must be
+// right: there ln(1 - v) is summed as a series, because Vulkan lets log() of a number near 1 be off by 2^-21, or give 0.
+float gumbel(uint word) {
+  const float v = min((float(word) + 0.5) * (1.0 / 4294967296.0), 1 - 1.0 / 16777216.0);
+  const float waiting = v < 1.0 / 32 ? v * (1 + v * (1.0 / 2 + v * (1.0 / 3 + v * (1.0 / 4)))) : -log(1 - v);
+  return -log(waiting);
+}
 
 bool better(Candidate a, Candidate b) { return a.score > b.score || (a.score == b.score && a.id < b.id); }
 
