@@ -32,9 +32,9 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success& help) {  // --help and --version
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
-    const bool unknown =
-        app.get_subcommands().empty() && !app.remaining().empty() && !app.remaining().front().starts_with('-');
-    cli::print_error({}, unknown ? "there is no subcommand " + app.remaining().front() : error.what(), help_hint());
+    const auto left = app.get_subcommands().empty() ? app.remaining() : std::vector<std::string>();
+    const std::string unknown = left.empty() ? "" : left.front();
+    cli::print_error({}, unknown.empty() ? error.what() : "there is no subcommand or option " + unknown, help_hint());
     return 2;
   } catch (const cli::UsageError& error) {
     cli::print_error(error.option(), error.what(), help_hint());

@@ -1,0 +1,28 @@
+# What `cmake --install` puts where. Everything finds its neighbours by relative paths: the prefix can be moved afterwards.
+if(NOT TARGET weft) # until the library is there
+  return()
+endif()
+include(CMakePackageConfigHelpers)
+
+set_target_properties(weft PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Weft)
+install(TARGETS weft EXPORT Weft LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(FILES runtime/include/weft/weft.h runtime/include/weft/weft.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/weft)
+install(DIRECTORY DESTINATION ${CMAKE_INSTALL_DATADIR}/weft) # the models that load with no path given
+foreach(program weft_program weft-microbench)
+  if(TARGET ${program})
+    install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  endif()
+endforeach()
+
+# find_package(Weft) makes Weft::weft.
+install(EXPORT Weft FILE WeftTargets.cmake NAMESPACE Weft:: DESTINATION ${package_dir})
+configure_package_config_file(cmake/WeftConfig.cmake.in ${PROJECT_BINARY_DIR}/WeftConfig.cmake INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/WeftConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/WeftConfig.cmake ${PROJECT_BINARY_DIR}/WeftConfigVersion.cmake DESTINATION ${package_dir})
+
+# pkg-config: ${pcfiledir} is where weft.pc lies.
+cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_LIBDIR BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX} OUTPUT_VARIABLE WEFT_LIBDIR)
+file(RELATIVE_PATH WEFT_PREFIX_FROM_PC ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+configure_file(cmake/weft.pc.in ${PROJECT_BINARY_DIR}/weft.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/weft.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -1,0 +1,435 @@
+"""Drives the built `weft` as a person and as a script would, on tiny models with random weights.
+
+apps_test.py BIN_DIR [unittest arguments]; the tests of Shared need the models of $WEFT_SHARED.
+"""
+import json
+import math
+import os
+import pathlib
+import pty
+import select
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BIN = pathlib.Path(sys.argv.pop(1)).resolve()
+SHARED = pathlib.Path(os.environ.get("WEFT_SHARED") or pathlib.Path(__file__).resolve().parents[3] / "shared")
+WORK = tempfile.TemporaryDirectory()
+FOLDER = pathlib.Path(WORK.name)
+TEMPLATE = ("{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}"
+            "{% if add_generation_prompt %}assistant:{% endif %}")
+ENV = dict(os.environ, XDG_STATE_HOME=str(FOLDER / "state"), WEFT_CACHE_DIR=str(FOLDER / "cache"), TERM="xterm")
+if pathlib.Path("/usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json").exists():
+    # The layer, with synchronization validation, writes what it has to say to stdout.
+    ENV.update(VK_INSTANCE_LAYERS="VK_LAYER_KHRONOS_validation",
+               VK_LAYER_ENABLES="VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT")
+
+GENERATE_KEYS = ["prompt_ids", "ids", "text", "device", "driver", "type", "load_s", "first_token_s", "prompt_tokens_per_s",
+                 "decode_tokens_per_s", "stages", "readback_bytes_per_token", "device_bytes"]
+
+
+def weft(*argv, stdin="", env=None, expect=0, timeout=300):
+    """Runs weft; returns (stdout, stderr). A validation message anywhere fails the test."""
+    done = subprocess.run([BIN / "weft", *map(str, argv)], input=stdin.encode(), env=dict(ENV, **(env or {})),
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout)
+    out, err = done.stdout.decode(), done.stderr.decode(errors="replace")
+    if done.returncode != expect:
+        raise AssertionError(f"weft {argv}: exit {done.returncode}, not {expect}\n{out}\n{err}")
+    if any(word in out + err for word in ("VUID-", "SYNC-HAZARD", "Validation ")):
+        raise AssertionError(f"weft {argv}: the validation layer spoke up\n{out}\n{err}")
+    return out, err
+
+
+def weft_json(*argv, **more):
+    """Runs weft --json; stdout must be one JSON object and nothing else."""
+    out, _ = weft(*argv, "--json", **more)
+    result = json.loads(out)
+    assert isinstance(result, dict)
+    return result
+
+
+def model(name, *options):
+    path = FOLDER / name
+    if not path.exists():
+        subprocess.run([BIN / "weft-make-model", path, "--shape", "tiny", *options], check=True, stdout=subprocess.DEVNULL)
+    return path
+
+
+def plain():
+    return model("plain.gguf", "--type", "q8_0")
+
+
+def chatty():
+    return model("chatty.gguf", "--type", "f16", "--chat-template", TEMPLATE)
+
+
+class Json(unittest.TestCase):
+    def check_numbers(self, result):
+        self.assertEqual(list(result["device_bytes"]), ["vocab", "layers", "kv", "scratch"])
+        self.assertTrue(all(size > 0 for size in result["device_bytes"].values()), result["device_bytes"])
+        if result.get("stages"):  # shares of the device's time
+            self.assertAlmostEqual(sum(result["stages"].values()), 1, delta=0.02)
+        for key in ("load_s", "first_token_s", "prompt_tokens_per_s", "decode_tokens_per_s"):
+            if key in result:
+                self.assertGreater(result[key], 0, key)
+
+    def test_generate(self):
+        result = weft_json("generate", "-m", plain(), "--prompt-ids", "1,5,9", "-n", 6, "--temperature", 0)
+        self.assertEqual(list(result), GENERATE_KEYS)
+        self.assertEqual(result["prompt_ids"], [1, 5, 9])
+        self.assertTrue(1 <= len(result["ids"]) <= 6)
+        self.assertEqual(result["type"], "q8")
+        self.assertLessEqual(result["readback_bytes_per_token"], 16)
+        if len(result["ids"]) > 1:
+            self.check_numbers(result)
+
+    def test_type_is_obeyed(self):
+        for wanted in ("f16", "q8"):
+            result = weft_json("generate", "-m", plain(), "--prompt-ids", "1", "-n", 1, "--type", wanted)
+            self.assertEqual(result["type"], wanted)
+
+    def test_hugging_face_folder(self):
+        result = weft_json("generate", "-m", model("folder", "--type", "f16", "--hf"), "-p", "hello", "-n", 3)
+        self.assertEqual(list(result), GENERATE_KEYS)
+        self.assertGreater(len(result["prompt_ids"]), 0)
+
+    def test_bench(self):
+        result = weft_json("bench", "-m", plain(), "-p", 8, "-n", 4, "--repeat", 2)
+        for key in ("prompt_tokens", "decode_tokens", "device", "driver", "type", "bytes_per_token", "read_gb_per_s"):
+            self.assertIn(key, result)
+        self.assertEqual((result["prompt_tokens"], result["decode_tokens"], len(result["runs"])), (8, 4, 2))
+        self.assertGreater(result["device_read_gb_per_s"], 0)
+        self.check_numbers(result)
+
+    def test_perplexity(self):
+        text = FOLDER / "text"
+        text.write_text("one two three<|cut|><|cut|>four five")
+        result = weft_json("perplexity", "-m", plain(), "-f", text, "--split", "<|cut|>")
+        self.assertEqual(list(result), ["tokens", "bytes", "parts", "nll", "bits_per_byte", "device", "driver", "type",
+                                        "load_s", "device_bytes"])
+        self.assertEqual((result["bytes"], result["parts"]), (len("one two three") + len("four five"), 2))
+        self.assertAlmostEqual(result["bits_per_byte"],
+                               result["nll"] * result["tokens"] / math.log(2) / result["bytes"], places=5)
+
+    def test_perplexity_in_windows(self):
+        """Each token counts exactly once, however long the windows are."""
+        text = FOLDER / "long"
+        text.write_text("the quick brown fox jumps over the lazy dog " * 4)
+        whole = weft_json("perplexity", "-m", plain(), "-f", text)
+        for ctx in (2, 3, 17, 32):
+            windows = weft_json("perplexity", "-m", plain(), "-f", text, "--ctx", ctx)
+            self.assertEqual(windows["tokens"], whole["tokens"])
+            self.assertGreater(windows["nll"], 0)
+
+    def test_inspect(self):
+        result = weft_json("inspect", plain())
+        buffers = {buffer["name"]: buffer for buffer in result["buffers"]}
+        self.assertTrue(result["tensors"])
+        for tensor in result["tensors"]:
+            self.assertIn(tensor["buffer"], buffers)
+        self.assertTrue(any(len(buffer["users"]) == 2 for buffer in buffers.values() if isinstance(buffer["users"], list)),
+                        "the tied table is one buffer with two users")
+        out, _ = weft("inspect", "-m", plain())
+        for tensor in result["tensors"]:
+            self.assertIn(tensor["name"], out)
+
+    def test_devices(self):
+        result = weft_json("devices")
+        self.assertEqual(list(result), ["devices"])
+        out, _ = weft("devices")
+        for device in result["devices"]:
+            self.assertIn(device["name"], out)
+
+
+class Text(unittest.TestCase):
+    def test_same_seed_same_text(self):
+        def run(seed):
+            return weft_json("generate", "-m", plain(), "-p", "a", "-n", 12, "--temperature", 1, "--top-k", 0, "--top-p", 1,
+                             "--min-p", 0, "--seed", seed)["ids"]
+        self.assertEqual(run(7), run(7))
+        self.assertNotEqual(run(7), run(8))
+
+    def test_streams_what_json_holds(self):
+        options = ["generate", "-m", plain(), "-p", "a", "-n", 8, "--temperature", 0]
+        out, err = weft(*options)
+        self.assertEqual(out, weft_json(*options)["text"] + "\n")
+        self.assertIn("tok/s", err)
+
+    def test_help(self):
+        for command in ("chat", "generate", "bench", "perplexity", "inspect", "devices"):
+            out, err = weft(command, "--help")
+            self.assertIn("--device", out)
+            self.assertEqual(err, "")
+
+
+class Errors(unittest.TestCase):
+    def check(self, exit_code, place, *argv, env=None):
+        out, err = weft(*argv, expect=exit_code, env=env)
+        self.assertEqual(out, "")
+        lines = err.splitlines()
+        self.assertTrue(lines[0].startswith("weft: "), err)
+        self.assertIn(place, lines[0])
+        self.assertTrue(all(line.startswith("hint: ") for line in lines[1:]), err)
+        self.assertLessEqual(len(lines), 2, err)
+
+    def test_wrong_options(self):
+        m = ["-m", str(plain())]
+        generate = ["generate", *m, "-p", "a"]
+        for place, argv in [
+            ("subcommand", []),
+            ("nonsense", ["nonsense"]),
+            ("--nonsense", [*generate, "--nonsense"]),
+            ("-n", [*generate, "-n", "0"]),
+            ("-n", [*generate, "-n", "-3"]),
+            ("-n", [*generate, "-n", "many"]),
+            ("-n", [*generate, "-n", "99999999999999999999"]),
+            ("-n", [*generate, "-n"]),
+            ("--temperature", [*generate, "--temperature", "-1"]),
+            ("--temperature", [*generate, "--temperature", "nan"]),
+            ("--top-k", [*generate, "--top-k", "1.5"]),
+            ("--top-p", [*generate, "--top-p", "0"]),
+            ("--min-p", [*generate, "--min-p", "2"]),
+            ("--repeat-penalty", [*generate, "--repeat-penalty", "0"]),
+            ("--seed", [*generate, "--seed", "-1"]),
+            ("--type", [*generate, "--type", "q5"]),
+            ("--ctx", [*generate, "--ctx", "1"]),
+            ("--ctx", [*generate, "--ctx", "1000000"]),
+            ("--prompt-ids", ["generate", *m]),
+            ("--prompt-ids", [*generate, "--prompt-ids", "1"]),
+            ("--prompt-ids", ["generate", *m, "--prompt-ids", ""]),
+            ("--prompt-ids", ["generate", *m, "--prompt-ids", "1,,2"]),
+            ("--prompt-ids", ["generate", *m, "--prompt-ids", "1,x"]),
+            ("--prompt-ids", ["generate", *m, "--prompt-ids", "1,-2"]),
+            ("--prompt-ids", ["generate", *m, "--prompt-ids", "1,4000000000"]),
+            ("--prompt-ids", ["generate", *m, "--prompt-ids", "1," * 9 + "99999999999"]),
+            ("-p", ["generate", *m, "-p", "a " * 100000]),
+            ("-p", ["bench", *m, "-p", "0"]),
+            ("-n", ["bench", *m, "-n", "4000000"]),
+            ("-f", ["perplexity", *m]),
+        ]:
+            with self.subTest(argv=argv if len(str(argv)) < 200 else place):
+                self.check(2, place, *argv)
+
+    def test_bytes_that_are_no_utf8(self):
+        done = subprocess.run([os.fsencode(BIN / "weft"), b"generate", b"-m", os.fsencode(plain()), b"-p", b"a\xff"], env=ENV,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual((done.returncode, done.stdout), (2, b""))
+        self.assertIn(b"weft: -p: the text is not UTF-8 at byte 1", done.stderr)
+
+    def test_failures(self):
+        empty = FOLDER / "empty"
+        empty.mkdir(exist_ok=True)
+        garbage = FOLDER / "garbage.gguf"
+        garbage.write_bytes(b"GGUF\3\0\0\0" + b"\xff" * 64)
+        blank = FOLDER / "blank.txt"
+        blank.write_bytes(b"")
+        for place, argv in [
+            ("no such", ["generate", "-m", FOLDER / "no such", "-p", "a"]),
+            ("empty", ["generate", "-m", empty, "-p", "a"]),
+            ("garbage", ["generate", "-m", garbage, "-p", "a"]),
+            ("garbage", ["inspect", garbage]),
+            ("no such", ["perplexity", "-m", plain(), "-f", FOLDER / "no such"]),
+            ("blank", ["perplexity", "-m", plain(), "-f", blank]),
+            ("empty", ["perplexity", "-m", plain(), "-f", empty]),
+            ("no device of this name", ["generate", "-m", plain(), "-p", "a", "--device", "no device of this name"]),
+            ("no device of this name", ["devices", "--device", "no device of this name"]),
+        ]:
+            with self.subTest(argv=argv):
+                self.check(1, place, *argv)
+
+    def test_no_vulkan_driver(self):
+        none = {"VK_DRIVER_FILES": "/nonexistent", "VK_ICD_FILENAMES": "/nonexistent"}
+        out, err = weft("generate", "-m", plain(), "-p", "a", expect=1, env=none)
+        self.assertEqual(out, "")
+        self.assertTrue(err.startswith("weft: "), err)
+
+    def test_full_disk(self):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([BIN / "weft", "devices"], env=ENV, stdout=full, stderr=subprocess.PIPE)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"weft: stdout: ", done.stderr)
+
+
+class PipedChat(unittest.TestCase):
+    def test_each_line_is_a_turn(self):
+        out, err = weft("chat", "-m", chatty(), "-n", 4, "--seed", 1, stdin="hello\n\n/stats\nagain\n/help\n/nonsense\nlast")
+        self.assertEqual(err.count("| decode "), 3, err)
+        self.assertIn("/reset", err)
+        self.assertIn("/nonsense", err)
+        self.assertNotIn("> ", out)
+        self.assertNotIn("chat template", err)
+
+    def test_the_earlier_turns_count(self):
+        """The second prompt holds the first turn; after /reset it does not."""
+        def second_prompt(between):
+            _, err = weft("chat", "-m", chatty(), "-n", 1, "--seed", 1, stdin=f"hello there\n{between}x\n/stats\n")
+            return int(err.split("context   ")[1].split()[0])
+        self.assertGreater(second_prompt(""), second_prompt("/reset\n"))
+
+    def test_without_template(self):
+        _, err = weft("chat", "-m", plain(), "-n", 3, stdin="once\nmore\n")
+        self.assertEqual(err.count("chat template"), 1, err)
+
+    def test_bad_input_costs_a_sentence(self):
+        done = subprocess.run([BIN / "weft", "chat", "-m", chatty(), "-n", "2"], input=b"a\xff\nfine\n", env=ENV,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300)
+        self.assertEqual(done.returncode, 0)
+        self.assertIn(b"not UTF-8", done.stderr)
+        self.assertEqual(done.stderr.count(b"| decode "), 1)
+
+    def test_full_context_drops_the_oldest(self):
+        lines = "".join(f"turn {i} with some words in it\n" for i in range(12))
+        _, err = weft("chat", "-m", chatty(), "--ctx", 128, "-n", 4, stdin=lines)
+        self.assertIn("oldest turns are forgotten", err)
+        self.assertEqual(err.count("| decode "), 12, err)
+
+    def test_too_long_a_message(self):
+        _, err = weft("chat", "-m", chatty(), "--ctx", 64, "-n", 2, stdin="x y " * 500 + "\nshort\n")
+        self.assertIn("weft: ", err)
+        self.assertEqual(err.count("| decode "), 1, err)
+
+
+class Terminal:
+    """weft chat on a pseudo-terminal."""
+
+    def __init__(self, *argv):
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.execve(BIN / "weft", ["weft", *map(str, argv)], ENV)
+        self.seen = ""
+
+    def expect(self, text, seconds=60):
+        """Waits until text comes; returns and forgets what came up to it."""
+        end = time.monotonic() + seconds
+        while text not in self.seen:
+            ready, _, _ = select.select([self.fd], [], [], max(0, end - time.monotonic()))
+            if not ready:
+                raise AssertionError(f"no {text!r} within {seconds} s, but {self.seen!r}")
+            try:
+                data = os.read(self.fd, 65536)
+            except OSError:
+                data = b""
+            if not data:
+                raise AssertionError(f"the program ended before {text!r}: {self.seen!r}")
+            self.seen += data.decode(errors="replace")
+        before, self.seen = self.seen.split(text, 1)
+        return before
+
+    def type(self, data):
+        os.write(self.fd, data)
+
+    def wait(self, seconds=20):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if select.select([self.fd], [], [], 0.05)[0]:
+                try:
+                    os.read(self.fd, 65536)
+                except OSError:
+                    pass
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.pid = 0
+                return os.waitstatus_to_exitcode(status)
+        raise AssertionError("the program did not end")
+
+    def close(self):
+        if self.pid:
+            os.kill(self.pid, 9)
+            os.waitpid(self.pid, 0)
+        os.close(self.fd)
+
+
+class InteractiveChat(unittest.TestCase):
+    def start(self, *argv):
+        chat = Terminal("chat", "-m", model("big.gguf", "--type", "f16", "--chat-template", TEMPLATE, "--context", "4096",
+                                            "--layers", "12"), *argv)
+        self.addCleanup(chat.close)
+        chat.expect("/help lists the commands")
+        chat.expect("> ")
+        return chat
+
+    def test_interrupt_stops_the_answer_and_not_the_program(self):
+        chat = self.start("-n", 0, "--repeat-penalty", 2)
+        for _ in range(8):  # random weights may end an answer by themselves: some try is long enough
+            chat.type(b"hello\n")
+            chat.expect("hello")
+            time.sleep(0.3)
+            chat.type(b"\x03")
+            before = chat.expect("| decode ")
+            chat.expect("> ")
+            if "[stopped]" in before:
+                break
+        else:
+            self.fail("no answer could be stopped")
+        chat.type(b"/stats\n")
+        chat.expect("context ")
+        chat.type(b"\x04")
+        self.assertEqual(chat.wait(), 0)
+
+    def test_two_interrupts_at_the_prompt_leave(self):
+        chat = self.start()
+        chat.type(b"half a li\x03")
+        chat.expect("again or Ctrl-D leaves")
+        chat.expect("> ")
+        chat.type(b"\x03")
+        self.assertEqual(chat.wait(), 0)
+
+    def test_history_is_kept(self):
+        chat = self.start("-n", 2)
+        chat.type(b"/help\n")
+        chat.expect("/reset")
+        chat.type(b"/quit\n")
+        self.assertEqual(chat.wait(), 0)
+        self.assertIn("/help", (FOLDER / "state/weft/history").read_text())
+        chat = self.start("-n", 2)
+        chat.type(b"\x1b[A\x1b[A\n")  # up, up: /help
+        chat.expect("/reset")
+        chat.type(b"/quit\n")
+        self.assertEqual(chat.wait(), 0)
+
+
+@unittest.skipUnless((SHARED / "models").is_dir(), f"no models in {SHARED}")
+class Shared(unittest.TestCase):
+    MODELS = {"tinystories-656K": ("tinystories-656K", 0.9402, 845, 2.8605),
+              "stories260K": ("stories260K/tinyllamas-stories-260k-f32.gguf", 0.8860, 1802, 1.2641)}
+
+    def ids(self, name, path, type_):
+        known = [int(x) for x in (SHARED / "models" / name / "greedy-from-bos.ids").read_text().split()]
+        got = weft_json("generate", "-m", SHARED / "models" / path, "--prompt-ids", known[0], "-n", 200, "--type", type_,
+                        "--temperature", 0)
+        return known, got["prompt_ids"] + got["ids"]
+
+    def test_greedy_ids(self):
+        for name, (path, *_) in self.MODELS.items():
+            with self.subTest(model=name, type="f16"):
+                known, got = self.ids(name, path, "f16")
+                self.assertEqual(got, known)
+            with self.subTest(model=name, type="q8"):
+                known, got = self.ids(name, path, "q8")
+                self.assertEqual(got[:41], known[:41])
+
+    def test_perplexity(self):
+        for name, (path, bits, tokens, nll) in self.MODELS.items():
+            with self.subTest(model=name):
+                results = {type_: weft_json("perplexity", "-m", SHARED / "models" / path, "--type", type_, "-f",
+                                            SHARED / "text/tinystories-4.txt", "--split", "<|endoftext|>")
+                           for type_ in ("f16", "q8")}
+                f16, q8 = results["f16"], results["q8"]
+                self.assertEqual((f16["bytes"], f16["tokens"], f16["parts"]), (3709, tokens, 5))
+                self.assertAlmostEqual(f16["bits_per_byte"], bits, delta=bits * 0.005)
+                self.assertAlmostEqual(f16["nll"], nll, delta=nll * 0.005)
+                self.assertAlmostEqual(q8["bits_per_byte"], f16["bits_per_byte"], delta=f16["bits_per_byte"] * 0.01)
+
+    def test_one_vocabulary_buffer(self):
+        for name, (path, *_) in self.MODELS.items():
+            with self.subTest(model=name):
+                buffers = weft_json("inspect", SHARED / "models" / path)["buffers"]
+                shared = [b for b in buffers if isinstance(b["users"], list) and len(b["users"]) > 1 and "vocab" in b["name"]]
+                self.assertEqual(len(shared), 1, buffers)
+
+
+if __name__ == "__main__":
+    result = unittest.main(exit=False, verbosity=2).result
+    sys.exit(1 if not result.wasSuccessful() else 77 if result.testsRun == len(result.skipped) else 0)

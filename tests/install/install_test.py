@@ -1,0 +1,78 @@
+"""Installs a build into a fresh prefix, moves the prefix, and builds and runs consumer/ against it.
+
+install_test.py BUILD_DIR find_package|pkg-config MAKE_MODEL
+The README's example is taken out of README.md and compiled too.
+"""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+
+
+def call(*argv, env=None, expect=0):
+    done = subprocess.run([str(a) for a in argv], env=env, text=True, errors="replace", timeout=600,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if done.returncode != expect:
+        sys.exit(f"{' '.join(map(str, argv))}: exit {done.returncode}, not {expect}\n{done.stdout}")
+    return done.stdout
+
+
+def readme_example():
+    blocks = re.findall(r"```cpp\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    programs = [block for block in blocks if "int main" in block]
+    assert len(programs) == 1, "README.md must hold exactly one C++ program"
+    return programs[0]
+
+
+def check_layout(prefix):
+    wanted = ["bin/weft", "lib/libweft.so", "lib/libweft.so.0", "include/weft/weft.h", "include/weft/weft.hpp",
+              "lib/cmake/Weft/WeftConfig.cmake", "lib/pkgconfig/weft.pc", "share/weft"]
+    missing = [path for path in wanted if not (prefix / path).exists()]
+    assert not missing, f"not installed: {missing}"
+    for text in [*prefix.glob("lib/cmake/Weft/*"), prefix / "lib/pkgconfig/weft.pc"]:
+        for place in (str(ROOT), str(prefix)):
+            assert place not in text.read_text(), f"{text} names {place}: the prefix cannot be moved"
+
+
+def check_runs(build, prefix, model):
+    assert call(build / "consumer_c").startswith("weft 0.")
+    assert "WEFT_NOT_FOUND: " in call(build / "consumer_cpp")
+    # A machine without a Vulkan driver: one clear sentence or an empty list, never a crash.
+    bare = dict(os.environ, VK_DRIVER_FILES="/nonexistent", VK_ICD_FILENAMES="/nonexistent")
+    done = subprocess.run([build / "consumer_c"], env=bare, text=True, stdout=subprocess.PIPE, timeout=60)
+    assert done.returncode == 0 and done.stdout.rstrip().endswith("[]") or \
+        done.returncode == 3 and "WEFT_NO_DEVICE" in done.stdout, f"exit {done.returncode}\n{done.stdout}"
+    call(prefix / "bin/weft", "devices")
+    out = call(prefix / "bin/weft", "generate", "-m", model, "--prompt-ids", "1", "-n", "2", "--json", env=bare, expect=1)
+    assert out.startswith("weft: "), out
+    assert "4 tokens, 42 thrown" in call(build / "consumer_cpp", model)
+    call(build / "readme", model)
+
+
+def main():
+    build_dir, way, make_model = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        call("cmake", "--install", build_dir, "--prefix", folder / "first")
+        prefix = folder / "moved here"
+        (folder / "first").rename(prefix)
+        check_layout(prefix)
+        source, build = folder / "consumer", folder / "build"
+        shutil.copytree(HERE / "consumer", source)
+        (source / "readme.cpp").write_text(readme_example())
+        env = dict(os.environ, PKG_CONFIG_PATH=str(prefix / "lib/pkgconfig"))
+        call("cmake", "-S", source, "-B", build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}",
+             f"-DUSE_PKG_CONFIG={'ON' if way == 'pkg-config' else 'OFF'}", env=env)
+        call("cmake", "--build", build, env=env)
+        model = folder / "tiny.gguf"
+        call(make_model, model, "--shape", "tiny", "--type", "q8_0")
+        check_runs(build, prefix, model)
+
+
+main()
