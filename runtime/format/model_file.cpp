@@ -23,26 +23,14 @@ ModelFile open_gguf(MappedFile file) {
   return model;
 }
 
-// The only .gguf file of a folder without config.json.
-fs::path sole_gguf(const fs::path& folder) {
+std::set<fs::path> gguf_files(const fs::path& folder) {
   std::set<fs::path> found;
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
     if (it->path().extension() == ".gguf") found.insert(it->path());
   }
   if (error) throw Error(Code::io, "cannot list the folder: " + error.message(), folder.string());
-  if (found.empty()) {
-    throw Error(Code::not_found, "the folder has neither a config.json nor a .gguf file", folder.string(),
-                "pass a GGUF file, or a folder as Hugging Face publishes models");
-  }
-  if (found.size() > 1) {
-    throw Error(Code::invalid_argument,
-                "the folder has " + std::to_string(found.size()) + " .gguf files, " +
-                    printable(found.begin()->filename().string()) + " and " +
-                    printable(std::next(found.begin())->filename().string()) + " among them",
-                folder.string(), "pass one of them");
-  }
-  return *found.begin();
+  return found;
 }
 
 void build_index(ModelFile& model) {
@@ -53,14 +41,32 @@ void build_index(ModelFile& model) {
   }
 }
 
-ModelFile open_any(const fs::path& path) {
-  std::error_code ignored;  // what is there and cannot be read shows itself when it is mapped
-  const bool folder = fs::is_directory(path, ignored);
-  if (folder && fs::exists(path / "config.json", ignored)) return open_huggingface(path);
-  MappedFile file(folder ? sole_gguf(path) : path);
+ModelFile open_gguf_of_any_name(const fs::path& path) {
+  MappedFile file(path);
   if (file.text().starts_with("GGUF")) return open_gguf(std::move(file));
   throw Error(Code::unsupported, "this is no GGUF file: it begins with \"" + printable(file.text().substr(0, 4)) + "\"",
-              file.path().string(), "for a Hugging Face model pass its folder");
+              path.string(), "for a Hugging Face model pass its folder");
+}
+
+// Safetensors come before a .gguf; and a folder that has a .gguf may have a config.json without being a Hugging Face
+// model.
+ModelFile open_folder(const fs::path& folder) {
+  std::error_code ignored;  // what is there and cannot be read shows itself when it is mapped
+  const bool safetensors =
+      fs::exists(folder / "model.safetensors", ignored) || fs::exists(folder / "model.safetensors.index.json", ignored);
+  if (safetensors) return open_huggingface(folder);
+  const auto found = gguf_files(folder);
+  if (found.size() == 1) return open_gguf_of_any_name(*found.begin());
+  if (found.empty() && fs::exists(folder / "config.json", ignored)) return open_huggingface(folder);
+  if (found.empty()) {
+    throw Error(Code::not_found, "the folder has neither a config.json nor a .gguf file", folder.string(),
+                "pass a GGUF file, or a folder as Hugging Face publishes models");
+  }
+  throw Error(Code::invalid_argument,
+              "the folder has " + std::to_string(found.size()) + " .gguf files, " +
+                  printable(found.begin()->filename().string()) + " and " +
+                  printable(std::next(found.begin())->filename().string()) + " among them",
+              folder.string(), "pass one of them");
 }
 
 }  // namespace
@@ -71,7 +77,8 @@ const TensorView* ModelFile::find(std::string_view name) const {
 }
 
 ModelFile open_model(const fs::path& path) {
-  ModelFile model = open_any(path);
+  std::error_code ignored;
+  ModelFile model = fs::is_directory(path, ignored) ? open_folder(path) : open_gguf_of_any_name(path);
   build_index(model);
   return model;
 }

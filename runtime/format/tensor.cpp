@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "format/quote.h"
 
 namespace weft {
 namespace {
@@ -76,13 +77,13 @@ void to_float(const TensorView& tensor, uint64_t first, std::span<float> out) {
     throw Error(Code::invalid_argument,
                 "elements " + std::to_string(first) + " to " + std::to_string(first + out.size()) +
                     " were asked for, but the tensor has " + std::to_string(count),
-                tensor.name);
+                printable(tensor.name));
   }
   if (tensor.dtype == DType::q8_0 && first % kQ8BlockElements != 0) {
     throw Error(Code::invalid_argument,
                 "decoding was to start at element " + std::to_string(first) + ", which is no multiple of " +
                     std::to_string(kQ8BlockElements),
-                tensor.name);
+                printable(tensor.name));
   }
   if (out.empty()) return;
   const std::byte* bytes = tensor.bytes.data();

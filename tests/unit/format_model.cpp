@@ -83,6 +83,8 @@ TEST(Model, OpensAFoldersOnlyGguf) {
                [&] { open_model(folder.path()); });
   fs::copy_file(golden("gguf-package.gguf"), folder / "one.gguf");
   EXPECT_EQ(open_model(folder.path()).path, folder / "one.gguf");
+  folder.write("config.json", "{}");  // as beside published GGUF files
+  EXPECT_EQ(open_model(folder.path()).path, folder / "one.gguf");
   fs::copy_file(golden("gguf-package.gguf"), folder / "two.gguf");
   expect_error(Code::invalid_argument, {"2 .gguf files", "one.gguf", "two.gguf"}, [&] { open_model(folder.path()); });
 }
@@ -90,6 +92,9 @@ TEST(Model, OpensAFoldersOnlyGguf) {
 TEST(Model, NamesWhatIsNotThere) {
   const TestFolder folder;
   expect_error(Code::not_found, {"absent.gguf"}, [&] { open_model(folder / "absent.gguf"); });
+  folder.write("model.safetensors", one_tensor("x", 3));
+  expect_error(Code::not_found, {"config.json"}, [&] { open_model(folder.path()); });
+  fs::remove(folder / "model.safetensors");
   folder.write("config.json", "{}");
   expect_error(Code::not_found, {"neither model.safetensors nor model.safetensors.index.json"},
                [&] { open_model(folder.path()); });
