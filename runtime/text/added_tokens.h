@@ -1,0 +1,53 @@
+// Tokens that are found in a text as they are spelled, before anything else happens to it: control tokens such as
+// <|im_end|> and tokens a model's maker added.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace weft {
+
+struct AddedToken {
+  uint32_t id = 0;
+  std::string text;          // not empty
+  bool control = false;      // found only in text that may be parsed
+  bool lstrip = false;       // takes the white space before it
+  bool rstrip = false;       // takes the white space after it
+  bool single_word = false;  // no letter, digit or underscore may stand beside it
+};
+
+// Constant after construction; any number of threads.
+class AddedTokens {
+ public:
+  struct Match {
+    size_t begin, end;  // bytes, with the white space taken
+    uint32_t id;
+  };
+
+  AddedTokens() = default;
+  explicit AddedTokens(std::vector<AddedToken> tokens);
+
+  // The leftmost match at or after from, the longest of those that begin there. plain: one byte for each of the text's,
+  // not 0 where a control token must not lie.
+  std::optional<Match> find(std::string_view text, std::string_view plain, size_t from) const;
+
+ private:
+  struct Node {
+    std::vector<std::pair<unsigned char, uint32_t>> children;  // by byte, ascending
+    uint32_t token = UINT32_MAX;                               // index in tokens_ of the token that ends here
+  };
+
+  uint32_t child(uint32_t node, unsigned char byte) const;
+  std::optional<Match> match_at(std::string_view text, std::string_view plain, size_t at) const;
+
+  std::vector<AddedToken> tokens_;
+  std::vector<Node> nodes_;  // a trie; the first is the root
+  std::array<bool, 256> first_{};
+};
+
+}  // namespace weft

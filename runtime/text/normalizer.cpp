@@ -1,0 +1,219 @@
+#include "text/normalizer.h"
+
+#include <utf8proc.h>
+
+#include <cstdlib>
+#include <memory>
+
+#include "base/error.h"
+#include "text/json_reader.h"
+#include "text/utf8.h"
+
+namespace weft {
+
+namespace {
+
+constexpr int kMaxNesting = 16;
+// A hostile chain of replacements may double the text at every step.
+constexpr size_t kMaxGrowth = 64, kMaxGrowthBase = 4096, kMaxInsert = 64;
+const std::string kSpaceMark = "\xE2\x96\x81";  // U+2581, SentencePiece's space
+
+bool is_ascii(std::string_view text) {
+  for (const char c : text) {
+    if (static_cast<unsigned char>(c) >= 0x80) return false;
+  }
+  return true;
+}
+
+// Applies change to each run of well-formed UTF-8 and keeps the bytes between as they are.
+template <typename Change>
+std::string map_valid(std::string_view text, Change change) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t good = valid_utf8_prefix(text);
+    if (good > 0) out += change(text.substr(0, good));
+    text.remove_prefix(good);
+    const size_t bad = first_utf8(text).size;
+    out += text.substr(0, bad);
+    text.remove_prefix(bad);
+  }
+  return out;
+}
+
+std::string unicode_form(std::string_view text, int options) {
+  if (is_ascii(text)) return std::string(text);
+  return map_valid(text, [&](std::string_view run) {
+    utf8proc_uint8_t* mapped = nullptr;
+    const utf8proc_ssize_t size =
+        utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(run.data()), static_cast<utf8proc_ssize_t>(run.size()),
+                     &mapped, static_cast<utf8proc_option_t>(UTF8PROC_STABLE | options));
+    const std::unique_ptr<utf8proc_uint8_t, void (*)(void*)> owner(mapped, std::free);
+    if (size < 0) throw Error(Code::out_of_memory, utf8proc_errmsg(size), "Unicode normalization");
+    return std::string(reinterpret_cast<const char*>(mapped), static_cast<size_t>(size));
+  });
+}
+
+std::string lowercase(std::string_view text) {
+  return map_valid(text, [](std::string_view run) {
+    std::string out;
+    while (!run.empty()) {
+      const Utf8Char c = first_utf8(run);
+      append_utf8(out, static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c.code))));
+      run.remove_prefix(c.size);
+    }
+    return out;
+  });
+}
+
+std::string replace_all(std::string_view text, const std::string& from, const std::string& to) {
+  std::string out;
+  if (from.empty()) return std::string(text);
+  size_t at = 0;
+  for (size_t hit; (hit = text.find(from, at)) != std::string_view::npos; at = hit + from.size()) {
+    out.append(text, at, hit - at);
+    out += to;
+  }
+  return out.append(text, at);
+}
+
+std::string replace_all(std::string_view text, const Regex& from, const std::string& to) {
+  std::string out;
+  size_t at = 0;
+  for (const Span& span : from.find_all(text)) {
+    out.append(text, at, span.begin - at);
+    out += to;
+    at = span.end;
+  }
+  return out.append(text, at);
+}
+
+// A text that a Prepend or Replace puts in.
+std::string inserted(const nlohmann::json& json, const char* key, const std::string& place) {
+  std::string text = json_reader::find_text(json, key, place).value_or("");
+  if (text.size() > kMaxInsert) {
+    throw Error(
+        Code::unsupported,
+        "a normalizer inserts " + std::to_string(text.size()) + " bytes, more than " + std::to_string(kMaxInsert),
+        place);
+  }
+  return text;
+}
+
+std::string_view strip_left(std::string_view text) {
+  while (true) {
+    const Utf8Char c = first_utf8(text);
+    if (!c.valid || !is_unicode_space(c.code)) return text;
+    text.remove_prefix(c.size);
+  }
+}
+
+std::string_view strip_right(std::string_view text) {
+  size_t keep = 0;
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Char c = first_utf8(text.substr(at));
+    at += c.size;
+    if (!c.valid || !is_unicode_space(c.code)) keep = at;
+  }
+  return text.substr(0, keep);
+}
+
+}  // namespace
+
+Normalizer Normalizer::sentencepiece(bool prefix) {
+  Normalizer normalizer;
+  if (prefix) normalizer.steps_.push_back({Kind::prepend, {}, kSpaceMark, {}});
+  normalizer.steps_.push_back({Kind::replace, " ", kSpaceMark, {}});
+  return normalizer;
+}
+
+Normalizer Normalizer::nfc() {
+  Normalizer normalizer;
+  normalizer.steps_.push_back({Kind::nfc, {}, {}, {}});
+  return normalizer;
+}
+
+Normalizer Normalizer::from_json(const nlohmann::json& json, const std::string& place) {
+  Normalizer normalizer;
+  if (!json.is_null()) normalizer.add_json(json, place, 0);
+  return normalizer;
+}
+
+void Normalizer::add_json(const nlohmann::json& json, const std::string& place, int depth) {
+  if (depth > kMaxNesting) throw Error(Code::bad_file, "the normalizers nest too deeply", place);
+  json_reader::object(json, "normalizer", place);
+  const std::string type = json_reader::find_text(json, "type", place).value_or("");
+  if (type == "Sequence") {
+    const auto* list = json_reader::find(json, "normalizers");
+    if (list == nullptr) throw Error(Code::bad_file, "a Sequence normalizer has no 'normalizers'", place);
+    for (const auto& item : json_reader::array(*list, "normalizers", place)) add_json(item, place, depth + 1);
+  } else if (type == "Prepend") {
+    steps_.push_back({Kind::prepend, {}, inserted(json, "prepend", place), {}});
+  } else if (type == "Replace") {
+    add_replace(json, place);
+  } else if (type == "Strip") {
+    if (json_reader::find_boolean(json, "strip_left", true, place)) steps_.push_back({Kind::strip_left, {}, {}, {}});
+    if (json_reader::find_boolean(json, "strip_right", true, place)) steps_.push_back({Kind::strip_right, {}, {}, {}});
+  } else if (type == "Lowercase") {
+    steps_.push_back({Kind::lowercase, {}, {}, {}});
+  } else if (type == "NFC" || type == "NFD" || type == "NFKC" || type == "NFKD") {
+    const Kind kind = type == "NFC" ? Kind::nfc : type == "NFD" ? Kind::nfd : type == "NFKC" ? Kind::nfkc : Kind::nfkd;
+    steps_.push_back({kind, {}, {}, {}});
+  } else {
+    throw Error(Code::unsupported, "not supported yet: the tokenizer's normalizer " + in_quotes(type), place);
+  }
+}
+
+void Normalizer::add_replace(const nlohmann::json& json, const std::string& place) {
+  const auto* pattern = json_reader::find(json, "pattern");
+  if (pattern == nullptr) throw Error(Code::bad_file, "a Replace normalizer has no 'pattern'", place);
+  const std::string to = inserted(json, "content", place);
+  if (const auto from = json_reader::find_text(*pattern, "String", place)) {
+    steps_.push_back({Kind::replace, *from, to, {}});
+  } else if (const auto regex = json_reader::find_text(*pattern, "Regex", place)) {
+    steps_.push_back({Kind::replace, {}, to, Regex(*regex, place)});
+  } else {
+    throw Error(Code::bad_file, "a Replace normalizer's pattern is neither a String nor a Regex", place);
+  }
+}
+
+std::string Normalizer::apply(std::string_view input) const {
+  std::string text(input);
+  for (const Step& step : steps_) {
+    switch (step.kind) {
+      case Kind::prepend:
+        if (!text.empty()) text.insert(0, step.to);
+        break;
+      case Kind::replace:
+        text = step.regex ? replace_all(text, *step.regex, step.to) : replace_all(text, step.from, step.to);
+        break;
+      case Kind::strip_left:
+        text = std::string(strip_left(text));
+        break;
+      case Kind::strip_right:
+        text = std::string(strip_right(text));
+        break;
+      case Kind::lowercase:
+        text = lowercase(text);
+        break;
+      case Kind::nfc:
+        text = unicode_form(text, UTF8PROC_COMPOSE);
+        break;
+      case Kind::nfd:
+        text = unicode_form(text, UTF8PROC_DECOMPOSE);
+        break;
+      case Kind::nfkc:
+        text = unicode_form(text, UTF8PROC_COMPOSE | UTF8PROC_COMPAT);
+        break;
+      case Kind::nfkd:
+        text = unicode_form(text, UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT);
+        break;
+    }
+    if (text.size() > kMaxGrowthBase + kMaxGrowth * input.size()) {
+      throw Error(Code::bad_file, "the tokenizer's normalizer blows a text of " + std::to_string(input.size()) +
+                                      " bytes up to " + std::to_string(text.size()));
+    }
+  }
+  return text;
+}
+
+}  // namespace weft

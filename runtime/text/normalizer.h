@@ -1,0 +1,44 @@
+// What a tokenizer does to a text before splitting it: the "normalizer" of a tokenizer.json.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/regex.h"
+
+namespace weft {
+
+// Constant after construction; any number of threads.
+class Normalizer {
+ public:
+  // Leaves every text as it is.
+  Normalizer() = default;
+  // From the "normalizer" object (null: none). Throws Error(unsupported) naming a type Weft does not know, or
+  // Error(bad_file).
+  static Normalizer from_json(const nlohmann::json& normalizer, const std::string& place);
+  // What SentencePiece does: every space becomes U+2581, and with prefix one more stands before a text that is not
+  // empty.
+  static Normalizer sentencepiece(bool prefix);
+  // Unicode normalization form C.
+  static Normalizer nfc();
+
+  std::string apply(std::string_view text) const;
+
+ private:
+  enum class Kind { prepend, replace, strip_left, strip_right, lowercase, nfc, nfd, nfkc, nfkd };
+  struct Step {
+    Kind kind;
+    std::string from, to;        // replace: what and with what; prepend: to
+    std::optional<Regex> regex;  // replace: instead of from
+  };
+
+  void add_json(const nlohmann::json& normalizer, const std::string& place, int depth);
+  void add_replace(const nlohmann::json& normalizer, const std::string& place);
+
+  std::vector<Step> steps_;
+};
+
+}  // namespace weft

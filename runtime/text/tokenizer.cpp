@@ -1,0 +1,103 @@
+#include "text/tokenizer.h"
+
+#include "base/error.h"
+#include "text/tokenizer_parts.h"
+#include "text/utf8.h"
+
+namespace weft {
+
+namespace {
+
+constexpr size_t kMaxText = size_t{1} << 30;
+const std::string kEmpty;
+
+Bpe make_bpe(TokenizerParts& parts) {
+  if (!parts.scores.empty()) return Bpe(parts.bpe, parts.match, parts.byte_ids, std::move(parts.scores));
+  return Bpe(parts.bpe, parts.match, parts.byte_ids, std::exchange(parts.merges, {}));
+}
+
+}  // namespace
+
+struct Tokenizer::Impl {
+  TokenizerParts parts;
+  Bpe bpe;  // reads parts.match
+  AddedTokens added;
+
+  explicit Impl(TokenizerParts p) : parts(std::move(p)), bpe(make_bpe(parts)), added(std::move(parts.added)) {}
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+};
+
+Tokenizer::Tokenizer(TokenizerParts parts) : impl_(std::make_shared<Impl>(std::move(parts))) {}
+
+uint32_t Tokenizer::size() const { return static_cast<uint32_t>(impl_->parts.spelling.size()); }
+bool Tokenizer::add_bos() const { return impl_->parts.add_bos; }
+std::optional<uint32_t> Tokenizer::bos() const { return impl_->parts.bos; }
+std::optional<uint32_t> Tokenizer::eos() const { return impl_->parts.eos; }
+const std::vector<uint32_t>& Tokenizer::stop_ids() const { return impl_->parts.stop_ids; }
+const std::string& Tokenizer::chat_template() const { return impl_->parts.chat_template; }
+const std::map<std::string, std::string>& Tokenizer::named_tokens() const { return impl_->parts.named; }
+
+bool Tokenizer::is_control(uint32_t id) const {
+  if (id >= size()) return true;
+  const TokenKind kind = impl_->parts.kind[id];
+  return kind == TokenKind::control || kind == TokenKind::unknown || kind == TokenKind::missing;
+}
+
+std::string Tokenizer::bytes(uint32_t id) const { return is_control(id) ? std::string() : impl_->parts.bytes[id]; }
+
+const std::string& Tokenizer::spelling(uint32_t id) const { return id < size() ? impl_->parts.spelling[id] : kEmpty; }
+
+std::vector<uint32_t> Tokenizer::encode(std::string_view text, Special special) const {
+  return encode_masked(text, std::string(text.size(), special == Special::plain ? 1 : 0));
+}
+
+std::vector<uint32_t> Tokenizer::encode(std::span<const Piece> pieces) const {
+  std::string text, plain;
+  for (const Piece& piece : pieces) {
+    text += piece.text;
+    plain.append(piece.text.size(), piece.special == Special::plain ? 1 : 0);
+  }
+  return encode_masked(text, plain);
+}
+
+std::vector<uint32_t> Tokenizer::encode_masked(std::string_view text, std::string_view plain) const {
+  if (text.size() >= kMaxText) {
+    throw Error(
+        Code::invalid_argument,
+        "a text of " + std::to_string(text.size()) + " bytes is longer than the limit of " + std::to_string(kMaxText),
+        "Tokenizer::encode");
+  }
+  std::vector<uint32_t> ids;
+  size_t at = 0;
+  while (const auto match = impl_->added.find(text, plain, at)) {
+    encode_fragment(text.substr(at, match->begin - at), at == 0, ids);
+    ids.push_back(match->id);
+    at = match->end;
+  }
+  encode_fragment(text.substr(at), at == 0, ids);
+  return ids;
+}
+
+void Tokenizer::encode_fragment(std::string_view text, bool first, std::vector<uint32_t>& ids) const {
+  if (text.empty()) return;
+  const PreTokenizer::Pieces pieces = impl_->parts.pre_tokenizer.split(impl_->parts.normalizer.apply(text), first);
+  Bpe::Scratch scratch;
+  size_t begin = 0;
+  for (const size_t end : pieces.ends) {
+    impl_->bpe.encode(std::string_view(pieces.text).substr(begin, end - begin), scratch, ids);
+    begin = end;
+  }
+}
+
+std::string Tokenizer::decode(std::span<const uint32_t> ids) const {
+  std::string text;
+  for (const uint32_t id : ids) {
+    if (!is_control(id)) text += impl_->parts.bytes[id];
+  }
+  size_t drop = 0;
+  while (drop < impl_->parts.leading_spaces && drop < text.size() && text[drop] == ' ') ++drop;
+  return replace_invalid_utf8(std::string_view(text).substr(drop));
+}
+
+}  // namespace weft

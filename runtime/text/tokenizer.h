@@ -1,0 +1,85 @@
+// Text to token ids and back, for the tokenizers language models ship: SentencePiece-style BPE with byte fallback
+// (Llama 2, Gemma) and byte-level BPE (GPT-2, Llama 3, Qwen 2, SmolLM).
+//
+// A text may hold any bytes. Those that are no UTF-8 are encoded byte by byte and come back from bytes() unchanged.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace weft {
+
+struct TokenizerParts;
+
+// Constant after construction: any number of threads may use one. Copies share their contents.
+class Tokenizer {
+ public:
+  // From the key-values of a GGUF file as one flat JSON object ("tokenizer.ggml.model", "tokenizer.ggml.tokens", ...);
+  // arrays are JSON arrays. place: the file's name, for errors. Throws Error(bad_file) for metadata that contradict
+  // themselves and Error(unsupported) naming a tokenizer model or pre-tokenizer Weft does not know.
+  static Tokenizer from_gguf(const nlohmann::json& metadata, const std::string& place);
+
+  // From tokenizer.json, tokenizer_config.json and generation_config.json of a Hugging Face folder; the last two may be
+  // null. Throws as from_gguf does.
+  static Tokenizer from_hf(const nlohmann::json& tokenizer, const nlohmann::json& config,
+                           const nlohmann::json& generation_config, const std::string& place);
+
+  // One more than the highest id. A model's table may have more rows than this.
+  uint32_t size() const;
+
+  // parse: a control token's spelling gives the control token. plain: it is ordinary characters, as in anything a user
+  // typed. Tokens a model's maker added without making them control tokens ("<tool_call>") are found in either.
+  enum class Special { parse, plain };
+
+  // The ids of a text of less than 2^30 bytes, in time O(n log n); adds no BOS or EOS. Throws Error(invalid_argument)
+  // for a longer one, and Error(bad_file) when the tokenizer's own patterns run away.
+  std::vector<uint32_t> encode(std::string_view text, Special special) const;
+
+  struct Piece {
+    std::string text;
+    Special special;
+  };
+  // The ids of the pieces' texts joined, as one text; only control tokens that lie in parsed bytes alone are parsed.
+  std::vector<uint32_t> encode(std::span<const Piece> pieces) const;
+
+  // Whether a text is to begin with bos(); a chat template usually writes it itself.
+  bool add_bos() const;
+  std::optional<uint32_t> bos() const;
+  std::optional<uint32_t> eos() const;
+  // Every id that ends generation, ascending: end of text, end of turn, end of message.
+  const std::vector<uint32_t>& stop_ids() const;
+
+  // The bytes a token stands for; empty for control tokens and for ids from size() on. May be part of a UTF-8
+  // character.
+  std::string bytes(uint32_t id) const;
+  // Control and unknown tokens, and ids that no token has.
+  bool is_control(uint32_t id) const;
+  // As the file spells it; empty for ids that no token has.
+  const std::string& spelling(uint32_t id) const;
+
+  // The whole text: without the space SentencePiece puts before it, and with U+FFFD for what is not UTF-8.
+  std::string decode(std::span<const uint32_t> ids) const;
+
+  // Jinja source, empty if the model has none.
+  const std::string& chat_template() const;
+  // Spellings by the names chat templates use: "bos_token", "eos_token", "unk_token", "pad_token", those the file
+  // states.
+  const std::map<std::string, std::string>& named_tokens() const;
+
+ private:
+  struct Impl;
+  explicit Tokenizer(TokenizerParts parts);
+  std::vector<uint32_t> encode_masked(std::string_view text, std::string_view plain) const;
+  void encode_fragment(std::string_view text, bool first, std::vector<uint32_t>& ids) const;
+
+  std::shared_ptr<const Impl> impl_;
+};
+
+}  // namespace weft
