@@ -1,7 +1,8 @@
-# weft_shader(NAME [SUBGROUP])
+# weft_shader(NAME [SUBGROUP] [UNIFORM])
 #
 # Compiles NAME.comp of this folder to SPIR-V, as the C++ array NAME_spv in the header "NAME.spv.h". With SUBGROUP the same source is compiled once
-# more with WEFT_SUBGROUP defined, as NAME_subgroup_spv: the variant for devices with subgroup arithmetic.
+# more with WEFT_SUBGROUP defined, as NAME_subgroup_spv: the variant for devices with subgroup arithmetic;
+# with UNIFORM likewise as NAME_uniform_spv, with inputs in uniform buffers (lib/rows.glsl).
 find_program(GLSLANG_VALIDATOR NAMES glslangValidator glslang REQUIRED)
 
 function(weft_compile_shader source name)
@@ -18,10 +19,13 @@ function(weft_compile_shader source name)
 endfunction()
 
 function(weft_shader name)
-  cmake_parse_arguments(PARSE_ARGV 1 SHADER "SUBGROUP" "" "")
+  cmake_parse_arguments(PARSE_ARGV 1 SHADER "SUBGROUP;UNIFORM" "" "")
   set(source ${CMAKE_CURRENT_SOURCE_DIR}/${name}.comp)
   weft_compile_shader(${source} ${name})
   if(SHADER_SUBGROUP)
     weft_compile_shader(${source} ${name}_subgroup -DWEFT_SUBGROUP=1)
+  endif()
+  if(SHADER_UNIFORM)
+    weft_compile_shader(${source} ${name}_uniform -DWEFT_UNIFORM=1)
   endif()
 endfunction()

@@ -23,6 +23,7 @@ using uint = uint32_t;
 #define BLOCK 32
 #define FORMAT_F16 0
 #define FORMAT_Q8 1
+#define UNIFORM_BYTES 65536  // of inputs a uniform binding reaches, where inputs are read so (lib/rows.glsl)
 
 // ---- A session's state on the device
 // --------------------------------------------------------------------------------- history[0 .. end) are the token ids
@@ -88,6 +89,7 @@ struct MatmulPush {
   uint in_stride;   // floats between tokens of the input; a multiple of BLOCK, zeros behind cols
   uint out_stride;  // floats between tokens of the output
   uint accumulate;  // 1: add to the output
+  uint first_token; // of the pass, where the grid begins
 };
 struct RopePush {
   uint heads, kv_heads, head_dim;
@@ -113,6 +115,7 @@ struct ProjectPush {
   uint row_base;    // first row of the slice
   uint in_stride;   // floats between hidden states
   uint out_stride;  // floats between rows of logits
+  uint first_token; // row of logits the bound inputs begin with
 };
 struct AdjustPush {
   uint rows;

@@ -7,16 +7,20 @@ layout(std430, binding = 2) readonly buffer State { StepState state; };
 layout(std430, binding = 3) buffer Output { float y[]; };  // (pass tokens, out_stride)
 layout(push_constant) uniform Push { MatmulPush p; };
 
-// Grid: x a tile of the slice, y a group of TOKENS tokens.
+// Grid: x ROW_TILES tiles of the slice, y a group of TOKENS tokens.
 void main() {
-  const uint first = gl_WorkGroupID.y * TOKENS;
+  const uint first = p.first_token + gl_WorkGroupID.y * TOKENS;
   if (first > 0 && state.pos + first >= state.end) return;
-  float acc[TOKENS];
-  rows_dot(acc, p.cols, p.in_stride, first);
-  const uint row = gl_WorkGroupID.x * TILE_ROWS + gl_LocalInvocationID.x;
-  if (gl_LocalInvocationID.y > 0 || row >= p.rows) return;
-  for (uint t = 0; t < TOKENS; ++t) {
-    const uint slot = (first + t) * p.out_stride + p.row_base + row;
-    y[slot] = p.accumulate != 0 ? y[slot] + acc[t] : acc[t];
+  float sums[SUMS];
+  rows_dot(sums, p.cols, p.rows, p.in_stride, gl_WorkGroupID.y * TOKENS);
+  if (gl_LocalInvocationID.y > 0) return;
+  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
+    const uint row = (gl_WorkGroupID.x * ROW_TILES + i) * TILE_ROWS + gl_LocalInvocationID.x;
+    if (row >= p.rows) continue;
+    [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
+      const uint slot = (first + t) * p.out_stride + p.row_base + row;
+      const float sum = sums[t * ROW_TILES + i];
+      y[slot] = p.accumulate != 0 ? y[slot] + sum : sum;
+    }
   }
 }

@@ -20,8 +20,8 @@ shared Candidate best_of[64];
 // -ln(-ln(1 - v)) for v in the middle of one of 2^32 steps of (0, 1). The greatest noise decides, so it is small v that must be
 // right: there ln(1 - v) is summed as a series, because Vulkan lets log() of a number near 1 be off by 2^-21, or give 0.
 float gumbel(uint word) {
-  const float v = min((float(word) + 0.5) * (1.0 / 4294967296.0), 1 - 1.0 / 16777216.0);
-  const float waiting = v < 1.0 / 32 ? v * (1 + v * (1.0 / 2 + v * (1.0 / 3 + v * (1.0 / 4)))) : -log(1 - v);
+  const float v = (float(word) + 0.5) * (1.0 / 4294967296.0), rest = (float(~word) + 0.5) * (1.0 / 4294967296.0);
+  const float waiting = v < 1.0 / 32 ? v * (1 + v * (1.0 / 2 + v * (1.0 / 3 + v * (1.0 / 4)))) : -log(rest);
   return -log(waiting);
 }
 

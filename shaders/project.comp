@@ -3,14 +3,18 @@
 #extension GL_GOOGLE_include_directive : require
 #include "lib/rows.glsl"
 
-layout(std430, binding = 2) writeonly buffer Output { float logits[]; };  // (TOKENS, out_stride)
+layout(std430, binding = 2) writeonly buffer Output { float logits[]; };  // (tokens, out_stride)
 layout(push_constant) uniform Push { ProjectPush p; };
 
-// Grid: x a tile of the slice.
+// Grid: x ROW_TILES tiles of the slice.
 void main() {
-  float acc[TOKENS];
-  rows_dot(acc, p.cols, p.in_stride, 0);
-  const uint row = gl_WorkGroupID.x * TILE_ROWS + gl_LocalInvocationID.x;
-  if (gl_LocalInvocationID.y > 0 || row >= p.rows) return;
-  for (uint t = 0; t < TOKENS; ++t) logits[t * p.out_stride + p.row_base + row] = acc[t];
+  float sums[SUMS];
+  rows_dot(sums, p.cols, p.rows, p.in_stride, 0);
+  if (gl_LocalInvocationID.y > 0) return;
+  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
+    const uint row = (gl_WorkGroupID.x * ROW_TILES + i) * TILE_ROWS + gl_LocalInvocationID.x;
+    if (row >= p.rows) continue;
+    [[unroll]] for (uint t = 0; t < TOKENS; ++t) 
+      logits[(p.first_token + t) * p.out_stride + p.row_base + row] = sums[t * ROW_TILES + i];
+  }
 }

@@ -42,15 +42,15 @@ Buffer::Buffer(std::shared_ptr<Device> device, std::string name, uint64_t bytes,
 
 void Buffer::allocate(Memory memory) {
   const VolkDeviceTable& vk = device_->vk();
-  const VkBufferCreateInfo info = {
-      VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
-      nullptr,
-      0,
-      bytes_,
-      VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT,
-      VK_SHARING_MODE_EXCLUSIVE,
-      0,
-      nullptr};
+  const VkBufferCreateInfo info = {VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+                                   nullptr,
+                                   0,
+                                   bytes_,
+                                   VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT |
+                                       VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT,
+                                   VK_SHARING_MODE_EXCLUSIVE,
+                                   0,
+                                   nullptr};
   const auto refuse = [&](VkResult result) {
     if (result == VK_SUCCESS) return;
     if (result != VK_ERROR_OUT_OF_DEVICE_MEMORY && result != VK_ERROR_OUT_OF_HOST_MEMORY)

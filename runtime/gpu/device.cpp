@@ -163,7 +163,7 @@ void Device::save_pipeline_cache() noexcept {
 }
 
 const Kernel& Device::kernel(const KernelSpec& spec) {
-  std::string key = std::string(spec.name) + (plan_.subgroup ? "+" : "-");
+  std::string key = std::string(spec.name) + (spec.uniform ? " uniform" : "");
   for (const uint32_t value : spec.constants) key += "," + std::to_string(value);
   const std::lock_guard lock(kernels_mutex_);
   std::unique_ptr<Kernel>& slot = kernels_[key];

@@ -7,7 +7,8 @@ namespace {
 
 constexpr VkPipelineStageFlags kStages = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
 constexpr VkAccessFlags kWrites = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
-constexpr VkAccessFlags kAll = kWrites | VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT;
+constexpr VkAccessFlags kAll =
+    kWrites | VK_ACCESS_UNIFORM_READ_BIT | VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT;
 
 constexpr uint32_t kSetsPerPool = 256, kDescriptorsPerPool = 2048;
 
@@ -45,9 +46,10 @@ VkDescriptorSet CommandPool::new_set(const Kernel& kernel) {
     if (result != VK_ERROR_OUT_OF_POOL_MEMORY && result != VK_ERROR_FRAGMENTED_POOL)
       fail_vulkan(result, "allocate descriptors");
   }
-  const VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, kDescriptorsPerPool};
+  const VkDescriptorPoolSize sizes[] = {{VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, kDescriptorsPerPool},
+                                        {VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER, kSetsPerPool}};  // at most one a set
   const VkDescriptorPoolCreateInfo pool_info = {
-      VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO, nullptr, 0, kSetsPerPool, 1, &size};
+      VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO, nullptr, 0, kSetsPerPool, 2, sizes};
   VkDescriptorPool pool = VK_NULL_HANDLE;
   check(device_->vk().vkCreateDescriptorPool(device_->handle(), &pool_info, nullptr, &pool),
         "create a descriptor pool");
@@ -85,8 +87,16 @@ void Recorder::dispatch_bytes(const Kernel& kernel, std::initializer_list<View> 
   uint32_t slot = 0;
   for (const View& view : bindings) {
     infos[slot] = {view.buffer->handle(), view.offset, view.bytes};
-    writes[slot] = {VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET, nullptr, set,          slot,   0, 1,
-                    VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,      nullptr, &infos[slot], nullptr};
+    writes[slot] = {VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
+                    nullptr,
+                    set,
+                    slot,
+                    0,
+                    1,
+                    kernel.uniform(slot) ? VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER : VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+                    nullptr,
+                    &infos[slot],
+                    nullptr};
     accesses.push_back({view.buffer->handle(), view.offset, view.offset + view.bytes, kernel.writes(slot)});
     ++slot;
   }

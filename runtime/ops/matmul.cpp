@@ -1,27 +1,29 @@
-#include "ops/support.h"
+#include "ops/rows.h"
 
 #include "matmul.spv.h"
+#include "matmul_uniform.spv.h"
 
 namespace weft::ops {
 
 void matmul(Recorder& recorder, const Matrix& weights, const View& state, const View& x, const View& y, uint32_t tokens,
             Output output) {
   const Plan& plan = recorder.device().plan();
-  const uint32_t block = tokens == 1 ? 1 : plan.block_tokens;
-  require(tokens % block == 0, "matmul", "a pass is no whole number of token blocks");
-  require_bytes(x, uint64_t{tokens} * stride_of(weights.cols) * 4, "matmul", "x");
-  require_bytes(y, uint64_t{tokens} * stride_of(weights.rows) * 4, "matmul", "y");
-  const Kernel& kernel = recorder.device().kernel({"matmul",
-                                                   matmul_spv,
-                                                   4,
-                                                   0b1000,
-                                                   sizeof(abi::MatmulPush),
-                                                   {static_cast<uint32_t>(weights.format), block, plan.split}});
+  const RowsVariant variant = rows_variant(plan, weights, tokens);
+  const uint32_t in_stride = stride_of(weights.cols), out_stride = stride_of(weights.rows);
+  require(tokens % variant.tokens == 0, "matmul", "a pass is no whole number of token groups");
+  require_bytes(x, uint64_t{tokens} * in_stride * 4, "matmul", "x");
+  require_bytes(y, uint64_t{tokens} * out_stride * 4, "matmul", "y");
+  const Kernel& kernel =
+      recorder.device().kernel({"matmul", variant.uniform ? std::span<const uint32_t>(matmul_uniform_spv) : matmul_spv,
+                                4, 0b1000, sizeof(abi::MatmulPush), variant.constants, variant.uniform ? 0b10u : 0u});
+  const uint32_t window = variant.uniform ? variant.tokens : tokens;  // tokens of a dispatch
   for (const Matrix::Slice& slice : weights.slices(plan.slice_bytes))
-    recorder.dispatch(kernel, {slice.view, x, state, y},
-                      abi::MatmulPush{weights.cols, slice.rows, slice.row_base, stride_of(weights.cols),
-                                      stride_of(weights.rows), output == Output::add},
-                      {ceil_div(slice.rows, TILE_ROWS), tokens / block});
+    for (uint32_t first = 0; first < tokens; first += window)
+      recorder.dispatch(
+          kernel, {slice.view, x.part(uint64_t{first} * in_stride * 4, uint64_t{window} * in_stride * 4), state, y},
+          abi::MatmulPush{weights.cols, slice.rows, slice.row_base, in_stride, out_stride, output == Output::add,
+                          first},
+          {ceil_div(slice.rows, TILE_ROWS * variant.row_tiles), window / variant.tokens});
 }
 
 }  // namespace weft::ops

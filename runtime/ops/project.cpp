@@ -1,24 +1,26 @@
-#include "ops/support.h"
+#include "ops/rows.h"
 
 #include "project.spv.h"
+#include "project_uniform.spv.h"
 
 namespace weft::ops {
 
 void project(Recorder& recorder, const Matrix& table, const View& x, const View& logits, uint32_t tokens) {
   const Plan& plan = recorder.device().plan();
-  require(tokens == 1 || tokens == plan.block_tokens, "project", "takes one token or one block of them");
-  require_bytes(x, uint64_t{tokens} * stride_of(table.cols) * 4, "project", "x");
+  const RowsVariant variant = rows_variant(plan, table, tokens);
+  const uint64_t in_stride = stride_of(table.cols);
+  require(tokens % variant.tokens == 0, "project", "the tokens are no whole number of groups");
+  require_bytes(x, tokens * in_stride * 4, "project", "x");
   require_bytes(logits, uint64_t{tokens} * table.rows * 4, "project", "logits");
-  const Kernel& kernel = recorder.device().kernel({"project",
-                                                   project_spv,
-                                                   3,
-                                                   0b100,
-                                                   sizeof(abi::ProjectPush),
-                                                   {static_cast<uint32_t>(table.format), tokens, plan.split}});
+  const Kernel& kernel = recorder.device().kernel(
+      {"project", variant.uniform ? std::span<const uint32_t>(project_uniform_spv) : project_spv, 3, 0b100,
+       sizeof(abi::ProjectPush), variant.constants, variant.uniform ? 0b10u : 0u});
   for (const Matrix::Slice& slice : table.slices(plan.slice_bytes))
-    recorder.dispatch(kernel, {slice.view, x, logits},
-                      abi::ProjectPush{table.cols, slice.rows, slice.row_base, stride_of(table.cols), table.rows},
-                      {ceil_div(slice.rows, TILE_ROWS)});
+    for (uint32_t first = 0; first < tokens; first += variant.tokens)
+      recorder.dispatch(
+          kernel, {slice.view, x.part(first * in_stride * 4, variant.tokens * in_stride * 4), logits},
+          abi::ProjectPush{table.cols, slice.rows, slice.row_base, static_cast<uint32_t>(in_stride), table.rows, first},
+          {ceil_div(slice.rows, TILE_ROWS * variant.row_tiles)});
 }
 
 }  // namespace weft::ops

@@ -1,0 +1,16 @@
+#include "ops/rows.h"
+
+namespace weft::ops {
+
+RowsVariant rows_variant(const Plan& plan, const Matrix& matrix, uint32_t tokens) {
+  const auto bytes = [&](uint32_t group) { return uint64_t{group} * stride_of(matrix.cols) * 4; };
+  uint32_t group = tokens == 1 ? 1 : plan.block_tokens;
+  bool uniform = plan.uniform_inputs;
+  if (uniform) {
+    while (group > 1 && bytes(group) > UNIFORM_BYTES) group /= 2;
+    if (bytes(group) > UNIFORM_BYTES) uniform = false, group = tokens == 1 ? 1 : plan.block_tokens;
+  }
+  return {uniform, group, plan.row_tiles, {static_cast<uint32_t>(matrix.format), group, plan.split, plan.row_tiles}};
+}
+
+}  // namespace weft::ops
