@@ -7,6 +7,7 @@ import math
 import os
 import pathlib
 import pty
+import re
 import select
 import subprocess
 import sys
@@ -15,7 +16,8 @@ import time
 import unittest
 
 BIN = pathlib.Path(sys.argv.pop(1)).resolve()
-SHARED = pathlib.Path(os.environ.get("WEFT_SHARED") or pathlib.Path(__file__).resolve().parents[3] / "shared")
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SHARED = pathlib.Path(os.environ.get("WEFT_SHARED") or ROOT.parent / "shared")
 WORK = tempfile.TemporaryDirectory()
 FOLDER = pathlib.Path(WORK.name)
 TEMPLATE = ("{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}"
@@ -164,6 +166,30 @@ class Text(unittest.TestCase):
             self.assertEqual(err, "")
 
 
+class Readme(unittest.TestCase):
+    """What README.md names is there."""
+
+    TEXT = (ROOT / "README.md").read_text()
+
+    def test_paths(self):
+        paths = re.findall(r"`((?:runtime|shaders|apps|tests|cmake)/[\w./-]*)`", self.TEXT)
+        self.assertGreater(len(paths), 10)
+        for path in paths:
+            if not re.search(r"\b(X|NAME)\b", path.replace("X_test", "X")):
+                self.assertTrue((ROOT / path).exists(), path)
+
+    def test_operations(self):
+        way = self.TEXT.split("## One token's way")[1].split("| folder |")[0]
+        steps = "".join(line for line in way.splitlines(True) if re.match(r"\d\. |   ", line))
+        for name in re.findall(r"`([a-z]+)`", steps):
+            for file in (f"runtime/ops/{name}.cpp", f"shaders/{name}.comp"):
+                self.assertTrue((ROOT / file).exists(), file)
+
+    def test_commands(self):
+        for command in re.findall(r"^\| `weft (\w+)`", self.TEXT, re.M):
+            weft(command, "--help")
+
+
 class Errors(unittest.TestCase):
     def check(self, exit_code, place, *argv, env=None):
         out, err = weft(*argv, expect=exit_code, env=env)
@@ -204,7 +230,7 @@ class Errors(unittest.TestCase):
             ("--prompt-ids", ["generate", *m, "--prompt-ids", "1,-2"]),
             ("--prompt-ids", ["generate", *m, "--prompt-ids", "1,4000000000"]),
             ("--prompt-ids", ["generate", *m, "--prompt-ids", "1," * 9 + "99999999999"]),
-            ("-p", ["generate", *m, "-p", "a " * 100000]),
+            ("-p", ["generate", *m, "-p", "a " * 50000]),
             ("-p", ["bench", *m, "-p", "0"]),
             ("-n", ["bench", *m, "-n", "4000000"]),
             ("-f", ["perplexity", *m]),
