@@ -1,0 +1,61 @@
+#include "reference/adjust.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "support/op_inputs.h"
+
+namespace weft::test {
+namespace {
+
+class AdjustTest : public GpuTest {};
+
+std::vector<float> run_adjust(const std::vector<float>& logits, const std::vector<bool>& seen, float penalty,
+                              float inverse_temperature) {
+  const auto device = open_device();
+  const uint32_t rows = static_cast<uint32_t>(logits.size()), behind = 70;
+  abi::SampleParams params = {};
+  params.repeat_penalty = penalty;
+  params.inverse_temperature = inverse_temperature;
+  std::vector<uint32_t> bits((rows + 31) / 32);
+  for (uint32_t id = 0; id < rows; ++id) bits[id / 32] |= (seen[id] ? 1u : 0u) << (id % 32);
+  const Buffer sampling = upload(device, "params", std::vector{params}), marks = upload(device, "seen", bits);
+  const Buffer in = upload(device, "logits", logits), scores = poisoned(device, "scores", rows + behind);
+  run_once(device, "adjust", [&](Recorder& recorder) { ops::adjust(recorder, sampling, marks, in, scores, rows); });
+  std::vector<float> got = download_as<float>(device, scores);
+  for (uint32_t i = rows; i < rows + behind; ++i) EXPECT_TRUE(is_poison(got[i])) << "[" << i << "] was written";
+  got.resize(rows);
+  return got;
+}
+
+TEST_F(AdjustTest, PenaltyAndTemperature) {
+  for (const uint32_t rows : {1u, 3u, 31u, 32u, 33u, 64u, 65u, 3000u})
+    for (const float penalty : {1.0f, 1.1f, 1.8f, 0.5f})
+      for (const float inverse_temperature : {0.0f, 1.0f, 1.25f, 10.0f}) {
+        SCOPED_TRACE(std::to_string(rows) + " rows, penalty " + std::to_string(penalty) + ", inverse temperature " +
+                     std::to_string(inverse_temperature));
+        Random random(rows);
+        const std::vector<float> logits = random.normals(rows, 5);
+        std::vector<bool> seen(rows);
+        for (uint32_t id = 0; id < rows; ++id) seen[id] = random.below(3) == 0;
+        // A division (2.5 units in the last place), and two products.
+        EXPECT_TRUE(close_to(run_adjust(logits, seen, penalty, inverse_temperature),
+                             reference::adjust(logits, seen, penalty, inverse_temperature), 4 * kRounding));
+      }
+}
+
+TEST_F(AdjustTest, GreedyWithoutPenaltyCopies) {
+  Random random(5);
+  const std::vector<float> logits = random.normals(500);
+  EXPECT_EQ(run_adjust(logits, std::vector<bool>(500, true), 1, 0), logits);
+}
+
+TEST_F(AdjustTest, WhatIsNotFiniteStaysSo) {
+  const std::vector<float> logits = {NAN, INFINITY, -INFINITY, 1, NAN, INFINITY, -INFINITY, 1};
+  const std::vector<bool> seen = {false, false, false, false, true, true, true, true};
+  const std::vector<float> scores = run_adjust(logits, seen, 1.5f, 2);
+  for (size_t id = 0; id < logits.size(); ++id) EXPECT_EQ(std::isfinite(scores[id]), std::isfinite(logits[id])) << id;
+}
+
+}  // namespace
+}  // namespace weft::test

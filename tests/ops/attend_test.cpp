@@ -1,0 +1,147 @@
+#include "reference/attend.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "support/op_inputs.h"
+
+namespace weft::test {
+namespace {
+
+class AttendTest : public GpuTest {};
+
+struct Case {
+  ops::HeadShape shape;
+  uint32_t pos = 0, active = 1, tokens = 1;
+  float key_scale = 1;
+  float drift = 0;  // added to the scores from one position to the next, about
+};
+
+// A cache on the device, in the layout of rope.comp, with NaN at every position behind `length`.
+struct Cache {
+  reference::Rows keys, values;  // (length, kv_heads * head_dim), as rounded to f16
+  Buffer key_buffer, value_buffer;
+  uint32_t capacity;
+};
+
+Cache make_cache(const std::shared_ptr<Device>& device, const Case& c, uint32_t length, Random& random) {
+  const uint32_t d = c.shape.head_dim, key_dims = (d + 7) / 8 * 8, kv_dim = c.shape.kv_heads * d;
+  Cache cache = {reference::Rows(length, kv_dim), reference::Rows(length, kv_dim), {}, {}, 0};
+  cache.capacity = (length + TILE_ROWS) / TILE_ROWS * TILE_ROWS;
+  constexpr uint16_t kNan = 0x7e00;
+  std::vector<uint16_t> keys(ops::key_bytes(c.shape, cache.capacity) / 2, kNan);
+  std::vector<uint16_t> values(ops::value_bytes(c.shape, cache.capacity) / 2, kNan);
+  for (uint32_t p = 0; p < length; ++p)
+    for (uint32_t head = 0; head < c.shape.kv_heads; ++head) {
+      const size_t tile = (size_t{head} * cache.capacity + p / TILE_ROWS * TILE_ROWS) * key_dims;
+      for (uint32_t i = 0; i < key_dims; ++i) {
+        const float drift = i == 0 ? c.drift * static_cast<float>(p) : 0;
+        const uint16_t half = i < d ? float_to_half(random.normal() * c.key_scale + drift) : 0;
+        keys[tile + (size_t{i / 8} * TILE_ROWS + p % TILE_ROWS) * 8 + i % 8] = half;
+        if (i < d) cache.keys.row(p)[head * d + i] = half_to_float(half);
+      }
+      for (uint32_t i = 0; i < d; ++i) {
+        const uint16_t half = float_to_half(random.normal());
+        values[(size_t{head} * cache.capacity + p) * d + i] = half;
+        cache.values.row(p)[head * d + i] = half_to_float(half);
+      }
+    }
+  cache.key_buffer = upload(device, "keys", keys);
+  cache.value_buffer = upload(device, "values", values);
+  return cache;
+}
+
+void check_attend(const Tuning& tuning, const Case& c) {
+  const ops::HeadShape& s = c.shape;
+  SCOPED_TRACE(tuning.name() + " heads " + std::to_string(s.heads) + "/" + std::to_string(s.kv_heads) + " dim " +
+               std::to_string(s.head_dim) + " pos " + std::to_string(c.pos) + " active " + std::to_string(c.active) +
+               " of " + std::to_string(c.tokens));
+  const auto device = open_device(tuning);
+  Random random(s.head_dim * 1000 + c.pos);
+  const uint32_t q_dim = s.heads * s.head_dim, length = c.pos + c.active;
+  const Activations q = make_activations(device, c.tokens, c.active, q_dim, random);
+  const Cache cache = make_cache(device, c, length, random);
+  const Buffer state = make_state(device, c.pos, length, cache.capacity);
+  const Buffer y = poisoned(device, "y", uint64_t{c.tokens} * q.stride);
+  const float scale = 1 / std::sqrt(static_cast<float>(s.head_dim));
+  run_once(device, "attend", [&](Recorder& recorder) {
+    ops::attend(recorder, s, scale, state, q.buffer, {cache.key_buffer, cache.value_buffer, cache.capacity}, y,
+                c.tokens);
+  });
+
+  reference::Rows want(c.active, q_dim), allowed(c.active, q_dim);
+  for (uint32_t t = 0; t < c.active; ++t) {
+    const reference::Attention attention =
+        reference::attend(q.values.row(t), cache.keys, cache.values, s.heads, s.kv_heads, c.pos + t + 1, scale);
+    std::ranges::copy(attention.y, want.row(t).begin());
+    // An error e of a score changes its weight by the factor exp(e), and all weights' sum by no more; 5e-6 for the
+    // exponentials themselves and for adding up.
+    const double score_error = dot_error(s.head_dim) * attention.score_magnitude;
+    for (uint32_t i = 0; i < q_dim; ++i) allowed.row(t)[i] = 2 * attention.magnitude[i] * (score_error + 5e-6);
+  }
+  EXPECT_TRUE(
+      close_to(download_as<float>(device, y), padded(want, c.tokens, q.stride), padded(allowed, c.tokens, q.stride)));
+}
+
+std::vector<Tuning> tunings() {
+  std::vector<Tuning> list;
+  for (const bool plain : {false, true})
+    for (const uint32_t threads : {64u, 128u, 256u}) {
+      Tuning tuning;
+      tuning.plain = plain;
+      tuning.reduce_threads = threads;
+      list.push_back(tuning);
+    }
+  return list;
+}
+
+TEST_F(AttendTest, HeadDimensionsAndGroups) {
+  for (const Tuning& tuning : tunings())
+    for (const uint32_t dim : {2u, 8u, 12u, 16u, 64u, 80u, 128u, 200u, 256u}) {
+      check_attend(tuning, {{3, 3, dim}, 299});
+      check_attend(tuning, {{9, 3, dim}, 40});
+      check_attend(tuning, {{5, 1, dim}, 0});
+    }
+}
+
+TEST_F(AttendTest, LengthsOverBlocksAndTiles) {
+  for (const bool plain : {false, true})
+    for (const uint32_t length : {1u, 2u, 63u, 64u, 65u, 255u, 256u, 257u, 511u, 512u, 513u, 1025u, 3000u}) {
+      Tuning tuning;
+      tuning.plain = plain;
+      check_attend(tuning, {{4, 2, 16}, length - 1});
+    }
+}
+
+TEST_F(AttendTest, ChunksAreCausal) {
+  for (const uint32_t pos : {0u, 1u, 60u, 250u, 509u})
+    for (const uint32_t active : {1u, 5u, 16u}) check_attend({}, {{6, 2, 12}, pos, active, 16});
+}
+
+TEST_F(AttendTest, RisingAndFallingScores) {
+  for (const float drift : {0.02f, -0.02f}) {
+    Case c = {{2, 1, 64}, 1500};
+    c.drift = drift;  // the running peak moves in every block, by more than exp() reaches in all
+    check_attend({}, c);
+  }
+  Case c = {{2, 1, 64}, 700};
+  c.key_scale = 20;  // nearly one-hot
+  check_attend({}, c);
+}
+
+TEST_F(AttendTest, RefusesWrongShapes) {
+  const auto device = open_device();
+  const Buffer any(device, "any", 1 << 20, Memory::device);
+  const auto run = [&](const ops::HeadShape& shape) {
+    run_once(device, "attend", [&](Recorder& recorder) {
+      ops::attend(recorder, shape, 1, any, any, {any, any, 64}, any, 1);
+    });
+  };
+  EXPECT_THROW(run({4, 3, 16}), Error);   // heads in no whole groups
+  EXPECT_THROW(run({4, 0, 16}), Error);   // none
+  EXPECT_THROW(run({4, 2, 15}), Error);   // odd
+  EXPECT_THROW(run({4, 2, 258}), Error);  // too wide
+}
+
+}  // namespace
+}  // namespace weft::test

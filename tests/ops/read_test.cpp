@@ -1,0 +1,26 @@
+#include "support/op_inputs.h"
+
+namespace weft::test {
+namespace {
+
+class ReadTest : public GpuTest {};
+
+// Its result is not meant to be written: only a sum nobody has is, so that a compiler cannot leave out the reads.
+TEST_F(ReadTest, WritesNothingButTheOneSum) {
+  const auto device = open_device();
+  for (const uint32_t words : {1u, 63u, 2048u, 2049u, 5000u}) {
+    const uint32_t groups = (words + 2047) / 2048;
+    std::vector<uint32_t> data(size_t{words} * 4);
+    const Buffer plain = upload(device, "words", data), sums = poisoned(device, "sums", groups);
+    run_once(device, "read", [&](Recorder& recorder) { ops::read(recorder, plain, sums); });
+    for (const uint32_t sum : download_as<uint32_t>(device, sums)) EXPECT_EQ(sum, kPoison);
+    data.back() = 0x5eed5eed;  // the last word is read, and its lane's sum is the one
+    const Buffer marked = upload(device, "words", data);
+    run_once(device, "read", [&](Recorder& recorder) { ops::read(recorder, marked, sums); });
+    const std::vector<uint32_t> got = download_as<uint32_t>(device, sums);
+    for (uint32_t i = 0; i < groups; ++i) EXPECT_EQ(got[i], i + 1 == groups ? 0x5eed5eed : kPoison) << i;
+  }
+}
+
+}  // namespace
+}  // namespace weft::test

@@ -1,0 +1,173 @@
+#include "reference/rope.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "support/op_inputs.h"
+
+namespace weft::test {
+namespace {
+
+class RopeTest : public GpuTest {};
+
+struct Case {
+  ops::HeadShape shape;
+  uint32_t rotary_dim;
+  ops::Pairs pairs = ops::Pairs::halves;
+  uint32_t pos = 0, active = 1, tokens = 1, context = 192;
+};
+
+constexpr double kBase = 10000;
+
+std::vector<float> make_turns(uint32_t context, uint32_t rotary_dim) {
+  std::vector<float> turns;
+  for (uint32_t p = 0; p < context; ++p)
+    for (uint32_t pair = 0; pair < rotary_dim / 2; ++pair) {
+      const double angle = reference::rope_angle(p, pair, rotary_dim, kBase);
+      turns.push_back(static_cast<float>(std::cos(angle)));
+      turns.push_back(static_cast<float>(std::sin(angle)));
+    }
+  if (turns.empty()) turns.push_back(0);
+  return turns;
+}
+
+// Halves of a cache, unwritten ones NaN. kv (active, kv_heads * head_dim) are the rows of positions pos and up.
+struct Caches {
+  std::vector<double> keys, values;
+};
+Caches expected_caches(const Case& c, const reference::Rows& k, const reference::Rows& v, uint32_t capacity) {
+  const uint32_t d = c.shape.head_dim, key_dims = (d + 7) / 8 * 8;
+  Caches caches;
+  caches.keys.assign(ops::key_bytes(c.shape, capacity) / 2, kUntouched);
+  caches.values.assign(ops::value_bytes(c.shape, capacity) / 2, kUntouched);
+  for (uint32_t t = 0; t < k.rows; ++t)
+    for (uint32_t head = 0; head < c.shape.kv_heads; ++head) {
+      const uint32_t position = c.pos + t;
+      for (uint32_t i = 0; i < key_dims; ++i) {  // tiles of 64 positions, interleaved by words of 8 halves
+        const size_t tile = (size_t{head} * capacity + position / TILE_ROWS * TILE_ROWS) * key_dims;
+        caches.keys[tile + (size_t{i / 8} * TILE_ROWS + position % TILE_ROWS) * 8 + i % 8] =
+            i < d ? k.row(t)[head * d + i] : 0;
+      }
+      for (uint32_t i = 0; i < d; ++i)
+        caches.values[(size_t{head} * capacity + position) * d + i] = v.row(t)[head * d + i];
+    }
+  return caches;
+}
+
+// Vulkan leaves open which way packHalf2x16 rounds: one step of a half, or of its subnormals, off.
+void expect_halves(const std::vector<uint16_t>& got, const std::vector<double>& want, double largest) {
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (std::isnan(want[i])) {
+      ASSERT_EQ(got[i], static_cast<uint16_t>(i % 2 ? kPoison >> 16 : kPoison)) << "[" << i << "] was written";
+    } else {
+      ASSERT_NEAR(half_to_float(got[i]), want[i], 0x1p-10 * std::abs(want[i]) + 0x1p-24 + 4 * kRounding * largest)
+          << "[" << i << "]";
+    }
+  }
+}
+
+void check_rope(const Case& c) {
+  const ops::HeadShape& s = c.shape;
+  SCOPED_TRACE("heads " + std::to_string(s.heads) + "/" + std::to_string(s.kv_heads) + " dim " +
+               std::to_string(s.head_dim) + " rotary " + std::to_string(c.rotary_dim) + " pairs " +
+               std::to_string(static_cast<int>(c.pairs)) + " pos " + std::to_string(c.pos) + " active " +
+               std::to_string(c.active) + " of " + std::to_string(c.tokens));
+  const auto device = open_device();
+  const uint32_t q_dim = s.heads * s.head_dim, kv_dim = s.kv_heads * s.head_dim;
+  const uint32_t capacity = (c.context + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
+  Random random(s.head_dim + c.pos);
+  const Activations qkv = make_activations(device, c.tokens, c.active, q_dim + 2 * kv_dim, random);
+  const Buffer state = make_state(device, c.pos, c.pos + c.active, c.context);
+  const Buffer turns = upload(device, "turns", make_turns(c.context, c.rotary_dim));
+  const Buffer q = poisoned(device, "q", uint64_t{c.tokens} * stride_of(q_dim));
+  const Buffer keys = poisoned(device, "keys", ops::key_bytes(s, capacity) / 4);
+  const Buffer values = poisoned(device, "values", ops::value_bytes(s, capacity) / 4);
+  run_once(device, "rope", [&](Recorder& recorder) {
+    ops::rope(recorder, s, c.pairs, c.rotary_dim, state, qkv.buffer, turns, q, {keys, values, capacity}, c.tokens);
+  });
+
+  reference::Rows want_q(c.active, q_dim), want_k(c.active, kv_dim), want_v(c.active, kv_dim);
+  double largest = 0;
+  for (const double value : qkv.values.values) largest = std::max(largest, std::abs(value));
+  const auto pairs = c.pairs == ops::Pairs::adjacent ? reference::Pairs::adjacent : reference::Pairs::halves;
+  for (uint32_t t = 0; t < c.active; ++t) {
+    const auto row = qkv.values.row(t);
+    std::ranges::copy(row.subspan(0, q_dim), want_q.row(t).begin());
+    std::ranges::copy(row.subspan(q_dim, kv_dim), want_k.row(t).begin());
+    std::ranges::copy(row.subspan(q_dim + kv_dim, kv_dim), want_v.row(t).begin());
+    for (uint32_t head = 0; head < s.heads; ++head)
+      reference::rope(want_q.row(t).subspan(head * s.head_dim, s.head_dim), c.pos + t, c.rotary_dim, kBase, pairs);
+    for (uint32_t head = 0; head < s.kv_heads; ++head)
+      reference::rope(want_k.row(t).subspan(head * s.head_dim, s.head_dim), c.pos + t, c.rotary_dim, kBase, pairs);
+  }
+  // Two products with rounded cosines and sines, and a sum.
+  const std::vector<double> expected = padded(want_q, c.tokens, stride_of(q_dim));
+  EXPECT_TRUE(
+      close_to(download_as<float>(device, q), expected, std::vector<double>(expected.size(), 4 * kRounding * largest)));
+  const Caches caches = expected_caches(c, want_k, want_v, capacity);
+  expect_halves(download_as<uint16_t>(device, keys), caches.keys, largest);
+  expect_halves(download_as<uint16_t>(device, values), caches.values, 0);
+}
+
+TEST_F(RopeTest, HeadDimensionsAndGroups) {
+  for (const ops::Pairs pairs : {ops::Pairs::halves, ops::Pairs::adjacent})
+    for (const uint32_t dim : {2u, 8u, 12u, 16u, 64u, 80u, 128u, 256u}) {
+      check_rope({{3, 3, dim}, dim, pairs, 70});
+      check_rope({{6, 2, dim}, dim, pairs, 7});
+      check_rope({{5, 1, dim}, dim, pairs, 0});
+    }
+}
+
+TEST_F(RopeTest, PartOfAHeadTurns) {
+  for (const ops::Pairs pairs : {ops::Pairs::halves, ops::Pairs::adjacent}) {
+    check_rope({{4, 2, 80}, 32, pairs, 33});
+    check_rope({{4, 2, 12}, 2, pairs, 33});
+    check_rope({{4, 2, 16}, 0, pairs, 33});
+  }
+}
+
+TEST_F(RopeTest, ChunksOverTileBorders) {
+  for (const uint32_t pos : {0u, 1u, 60u, 63u, 64u, 120u})
+    for (const uint32_t active : {1u, 5u, 16u}) check_rope({{9, 3, 64}, 64, ops::Pairs::halves, pos, active, 16});
+}
+
+TEST_F(RopeTest, LastPositionOfTheContext) {
+  check_rope({{4, 2, 16}, 16, ops::Pairs::adjacent, 129, 1, 1, 130});
+  check_rope({{4, 2, 16}, 16, ops::Pairs::adjacent, 127, 3, 16, 130});
+}
+
+TEST_F(RopeTest, BehindTheContextNothingIsWritten) {
+  const auto device = open_device();
+  const ops::HeadShape shape = {2, 1, 8};
+  Random random(1);
+  const Activations qkv = make_activations(device, 1, 1, 32, random);
+  const Buffer state = make_state(device, 64, 65, 64), turns = upload(device, "turns", make_turns(64, 8));
+  const Buffer q = poisoned(device, "q", 32), keys = poisoned(device, "keys", 64 * 4);
+  const Buffer values = poisoned(device, "values", 64 * 4);
+  run_once(device, "rope", [&](Recorder& recorder) {
+    ops::rope(recorder, shape, ops::Pairs::halves, 8, state, qkv.buffer, turns, q, {keys, values, 64}, 1);
+  });
+  for (const Buffer* buffer : {&q, &keys, &values})
+    for (const uint32_t word : download_as<uint32_t>(device, *buffer)) ASSERT_EQ(word, kPoison) << buffer->name();
+}
+
+// Turning queries and keys by the same angle leaves their product: it depends on the distance only.
+TEST(RopeReference, DependsOnTheDistanceOnly) {
+  Random random(3);
+  for (const reference::Pairs pairs : {reference::Pairs::halves, reference::Pairs::adjacent}) {
+    const std::vector<float> a = random.normals(16), b = random.normals(16);
+    double products[2];
+    for (const uint32_t shift : {0u, 1u}) {
+      std::vector<double> q = doubles(a), k = doubles(b);
+      reference::rope(q, 7 + shift * 100, 12, kBase, pairs);
+      reference::rope(k, 3 + shift * 100, 12, kBase, pairs);
+      products[shift] = 0;
+      for (size_t i = 0; i < q.size(); ++i) products[shift] += q[i] * k[i];
+    }
+    EXPECT_NEAR(products[0], products[1], 1e-12);
+  }
+}
+
+}  // namespace
+}  // namespace weft::test

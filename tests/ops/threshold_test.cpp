@@ -1,0 +1,172 @@
+#include "reference/threshold.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "support/op_inputs.h"
+
+namespace weft::test {
+namespace {
+
+class ThresholdTest : public GpuTest {};
+
+std::string describe(const reference::Filters& filters) {
+  return "top_k " + std::to_string(filters.top_k) + " top_p " + std::to_string(filters.top_p) + " min_p " +
+         std::to_string(filters.min_p);
+}
+
+// One vocabulary's scores on the device, and filter after filter over them.
+class Filtering {
+ public:
+  Filtering(const Tuning& tuning, const std::vector<float>& scores)
+      : device_(open_device(tuning)),
+        pool_(device_),
+        fence_(device_),
+        host_(scores),
+        scores_(upload(device_, "scores", scores)),
+        state_(make_state(device_, 0, 1, 10)),
+        params_(device_, "params", sizeof(abi::SampleParams), Memory::shared) {
+    Recorder recorder(pool_, "threshold");
+    ops::threshold(recorder, state_, params_, scores_, static_cast<uint32_t>(scores.size()));
+    commands_ = recorder.finish(true);
+  }
+
+  // The ids that the device's threshold lets through.
+  std::vector<bool> run(const reference::Filters& filters) {
+    auto* params = params_.as<abi::SampleParams>();
+    *params = {};
+    params->inverse_temperature = 1;
+    params->top_k = filters.top_k;
+    params->top_p = static_cast<float>(filters.top_p);
+    params->log_min_p = filters.min_p > 0 ? static_cast<float>(std::log(filters.min_p)) : -1e30f;
+    state_.as<abi::StepState>()->threshold = NAN;
+    device_->submit({&commands_}, fence_);
+    fence_.wait();
+    const float threshold = state_.as<abi::StepState>()->threshold;
+    EXPECT_TRUE(std::isfinite(threshold)) << threshold;
+    std::vector<bool> ids(host_.size());
+    for (size_t id = 0; id < ids.size(); ++id) ids[id] = std::isfinite(host_[id]) && host_[id] >= threshold;
+    return ids;
+  }
+
+  void check(const reference::Filters& filters) {
+    SCOPED_TRACE(std::to_string(host_.size()) + " rows, " + describe(filters));
+    const reference::Allowed want = reference::threshold(host_, filters);
+    ASSERT_GT(want.margin, 2e-6) << "too close to call in fp32: choose another case";
+    const std::vector<bool> got = run(filters);
+    EXPECT_EQ(got, want.ids) << std::ranges::count(got, true) << " ids instead of "
+                             << std::ranges::count(want.ids, true);
+  }
+
+ private:
+  std::shared_ptr<Device> device_;
+  CommandPool pool_;
+  Fence fence_;
+  std::vector<float> host_;
+  Buffer scores_, state_, params_;
+  CommandBuffer commands_;
+};
+
+// A top_p half way between what `count` and what count + 1 best scores hold.
+double top_p_between(std::vector<float> scores, size_t count) {
+  std::ranges::sort(scores, std::greater());
+  double total = 0, share = 0;
+  for (size_t i = 0; i < scores.size(); ++i) {
+    const double weight = std::exp(double{scores[i]} - scores[0]);
+    total += weight;
+    if (i < count) share += weight;
+    if (i == count) share += weight / 2;
+  }
+  return share / total;
+}
+
+std::vector<Tuning> tunings() {
+  std::vector<Tuning> list;
+  for (const bool plain : {false, true})
+    for (const uint32_t threads : {64u, 256u}) {
+      Tuning tuning;
+      tuning.plain = plain;
+      tuning.reduce_threads = threads;
+      list.push_back(tuning);
+    }
+  return list;
+}
+
+TEST_F(ThresholdTest, EachFilterAndAllTogether) {
+  for (const Tuning& tuning : tunings()) {
+    SCOPED_TRACE(tuning.name());
+    for (const uint32_t rows : {1u, 3u, 64u, 65u, 300u, 4000u}) {
+      Random random(rows);
+      const std::vector<float> scores = random.normals(rows, 3);
+      Filtering filtering(tuning, scores);
+      filtering.check({});
+      for (const uint32_t k : {1u, 2u, 40u, rows - 1, rows, rows + 1, 0xffffffffu}) filtering.check({k, 1, 0});
+      for (const uint32_t count : {0u, 1u, 2u, 63u})
+        if (count * 4 < rows) filtering.check({0, top_p_between(scores, count), 0});
+      for (const double p : {1e-30, 0.1, 0.5, 0.9, 0.95, 0.99}) filtering.check({0, p, 0});
+      for (const double p : {1e-20, 0.05, 0.3, 0.9}) filtering.check({0, 1, p});
+      for (const uint32_t k : {2u, 40u})
+        for (const double p : {0.3, 0.8, 0.97})
+          for (const double least : {0.0, 0.02, 0.4}) filtering.check({k, p, least});
+    }
+  }
+}
+
+TEST_F(ThresholdTest, Ties) {
+  for (const Tuning& tuning : tunings()) {
+    SCOPED_TRACE(tuning.name());
+    std::vector<float> scores(500);
+    Random random(8);
+    for (float& score : scores) score = static_cast<float>(static_cast<int>(random.below(11)) - 5);  // -5 .. 5
+    Filtering filtering(tuning, scores);
+    for (const uint32_t k : {1u, 20u, 60u, 100u, 250u, 499u}) filtering.check({k, 1, 0});
+    for (const double p : {0.01, 0.3, 0.6, 0.9, 0.99}) filtering.check({0, p, 0});
+    for (const double p : {0.3, 0.9}) filtering.check({60, p, 0.1});
+    Filtering same(tuning, std::vector<float>(77, -2.5f));
+    same.check({5, 1, 0});
+    same.check({0, 0.5, 0});
+    same.check({0, 1, 0.5});
+    Filtering zeros(tuning, {0.0f, -0.0f, -1, -0.0f, 0.0f});  // equal, though their bits differ
+    zeros.check({1, 1, 0});
+    zeros.check({2, 1, 0});
+    zeros.check({0, 0.1, 0});
+  }
+}
+
+TEST_F(ThresholdTest, FarAndNonFiniteScores) {
+  for (const Tuning& tuning : tunings()) {
+    SCOPED_TRACE(tuning.name());
+    std::vector<float> scores = {NAN, 1, INFINITY, 3, -INFINITY, 2, -1e30f, NAN, 2.5f, -200, 1e-40f, -1e-40f};
+    Filtering filtering(tuning, scores);
+    for (const uint32_t k : {0u, 1u, 2u, 4u, 5u}) filtering.check({k, 1, 0});
+    for (const double p : {0.1, 0.6, 0.9}) filtering.check({0, p, 0});
+    filtering.check({0, 1, 0.5});
+    for (float& score : scores) score = score * 1e25f - 1e30f;  // all negative
+    Filtering far(tuning, scores);
+    far.check({2, 1, 0});
+    far.check({0, 0.7, 0});
+  }
+}
+
+TEST_F(ThresholdTest, NothingFinite) {
+  Filtering filtering({}, {NAN, INFINITY, -INFINITY});
+  for (const reference::Filters& filters : {reference::Filters{}, {2, 1, 0}, {0, 0.5, 0}, {0, 1, 0.5}})
+    EXPECT_EQ(filtering.run(filters), std::vector<bool>(3, false));
+}
+
+TEST_F(ThresholdTest, LeavesTheRestOfTheStateAlone) {
+  const auto device = open_device();
+  const Buffer state = share(device, "state", std::vector<abi::StepState>{{11, 12, 1, 99, 0, 5, 6, 7}});
+  const Buffer scores = upload(device, "scores", std::vector<float>{1, 2, 3});
+  abi::SampleParams params = {};
+  params.top_k = 2, params.top_p = 1, params.log_min_p = -1e30f;
+  const Buffer sampling = upload(device, "params", std::vector{params});
+  run_once(device, "threshold", [&](Recorder& recorder) { ops::threshold(recorder, state, sampling, scores, 3); });
+  const abi::StepState got = *state.as<abi::StepState>();
+  EXPECT_EQ(got.threshold, 2);
+  EXPECT_EQ(std::vector<uint32_t>({got.pos, got.end, got.finished, got.context}),
+            std::vector<uint32_t>({11, 12, 1, 99}));
+}
+
+}  // namespace
+}  // namespace weft::test

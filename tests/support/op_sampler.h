@@ -1,0 +1,44 @@
+// The buffers that choosing a token touches, all mapped, and command buffers over them that tests replay.
+#pragma once
+
+#include "support/op_inputs.h"
+
+namespace weft::test {
+
+class Sampler {
+ public:
+  // What a replay runs, in this order.
+  struct Stages {
+    bool adjust = false, threshold = false;  // pick and advance always run
+    uint32_t repeat = 1;                     // times, one behind the other in one command buffer
+  };
+  Sampler(const Tuning& tuning, uint32_t rows, uint32_t context, const Stages& stages);
+
+  abi::StepState& state() { return *state_.as<abi::StepState>(); }
+  abi::SampleParams& params() { return *params_.as<abi::SampleParams>(); }
+  std::span<float> logits() { return {logits_.as<float>(), rows_}; }
+  // What pick reads: the same as the logits unless the stages adjust them.
+  std::span<float> scores() { return {scores_ ? scores_.as<float>() : logits_.as<float>(), rows_}; }
+  std::span<uint32_t> history() { return {history_.as<uint32_t>(), context_}; }
+  std::span<uint32_t> seen() { return {seen_.as<uint32_t>(), (rows_ + 31) / 32}; }
+  std::span<abi::RingEntry> ring() { return {ring_.as<abi::RingEntry>(), RING}; }
+  std::span<abi::Candidate> candidates() { return {candidates_.as<abi::Candidate>(), ops::candidate_count(rows_)}; }
+
+  void restart(uint32_t pos, uint32_t end);  // forgets what was sampled
+  void run();                                // one replay
+  // Restarts at (0, 1), runs, and returns the id in the ring, checked against the history; kNobody if the draw failed.
+  uint32_t draw(uint32_t end = 1);
+
+ private:
+  uint32_t rows_, context_;
+  std::shared_ptr<Device> device_;
+  CommandPool pool_;
+  Fence fence_;
+  Buffer state_, params_, logits_, scores_, history_, seen_, ring_, candidates_;
+  CommandBuffer commands_;
+};
+
+// Parameters that change nothing: greedy, no filter, no penalty, no stop id.
+abi::SampleParams no_sampling();
+
+}  // namespace weft::test
