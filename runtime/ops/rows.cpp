@@ -8,7 +8,8 @@ RowsVariant rows_variant(const Plan& plan, const Matrix& matrix, uint32_t tokens
   bool uniform = plan.uniform_inputs;
   if (uniform) {
     while (group > 1 && bytes(group) > UNIFORM_BYTES) group /= 2;
-    if (bytes(group) > UNIFORM_BYTES) uniform = false, group = tokens == 1 ? 1 : plan.block_tokens;
+    const bool aligned = group == tokens || bytes(group) % kViewAlignment == 0;  // where the next group's window begins
+    if (bytes(group) > UNIFORM_BYTES || !aligned) uniform = false, group = tokens == 1 ? 1 : plan.block_tokens;
   }
   return {uniform, group, plan.row_tiles, {static_cast<uint32_t>(matrix.format), group, plan.split, plan.row_tiles}};
 }
