@@ -52,22 +52,16 @@ void check_matmul(const Tuning& tuning, const Shape& shape) {
   EXPECT_TRUE(close_to(got, expected, allowed));
 }
 
-std::vector<Tuning> splits() {
-  std::vector<Tuning> list(3);
-  list[0].split = 1, list[1].split = 2, list[2].split = 4;
-  return list;
-}
-
 TEST_F(MatmulTest, OneToken) {
-  for (const Tuning& tuning : splits())
+  for (const Tuning& tuning : product_tunings())
     for (const Format format : {Format::f16, Format::q8})
-      for (const uint32_t rows : {1u, 3u, 64u, 65u, 130u})
+      for (const uint32_t rows : {1u, 3u, 65u, 300u})
         for (const uint32_t cols : {1u, 8u, 31u, 32u, 33u, 65u, 172u, 576u})
           check_matmul(tuning, {format, rows, cols, 1, 1});
 }
 
 TEST_F(MatmulTest, Chunks) {
-  for (const Tuning& tuning : splits())
+  for (const Tuning& tuning : product_tunings())
     for (const Format format : {Format::f16, Format::q8})
       for (const uint32_t active : {1u, 2u, 8u, 9u, 23u, 24u}) {
         check_matmul(tuning, {format, 65, 33, 24, active});
@@ -84,7 +78,7 @@ TEST_F(MatmulTest, OtherTokenBlocks) {
 }
 
 TEST_F(MatmulTest, Accumulates) {
-  for (const Tuning& tuning : splits())
+  for (const Tuning& tuning : product_tunings())
     for (const Format format : {Format::f16, Format::q8}) {
       check_matmul(tuning, {format, 65, 172, 1, 1, ops::Output::add});
       check_matmul(tuning, {format, 65, 172, 24, 19, ops::Output::add});
@@ -98,6 +92,13 @@ TEST_F(MatmulTest, ManySlices) {
     check_matmul(tuning, {format, 70000, 40, 1, 1});
     check_matmul(tuning, {format, 20000, 64, 8, 5});
   }
+}
+
+// Inputs so wide that a uniform binding (64 KiB) holds a few tokens, one, or none.
+TEST_F(MatmulTest, WideInputs) {
+  const Tuning tuning = {.row_tiles = 4, .uniform_inputs = true};
+  for (const uint32_t cols : {4100u, 8192u, 8200u, 16384u, 16385u})
+    for (const uint32_t tokens : {1u, 8u}) check_matmul(tuning, {Format::q8, 70, cols, tokens, tokens});
 }
 
 TEST_F(MatmulTest, RefusesWrongShapes) {

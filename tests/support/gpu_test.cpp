@@ -75,6 +75,8 @@ std::string Tuning::name() const {
   std::string text = plain ? "plain" : "default";
   if (reduce_threads) text += " reduce_threads=" + std::to_string(reduce_threads);
   if (split) text += " split=" + std::to_string(split);
+  if (row_tiles) text += " row_tiles=" + std::to_string(row_tiles);
+  if (uniform_inputs) text += *uniform_inputs ? " uniform" : " storage";
   if (block_tokens) text += " block_tokens=" + std::to_string(block_tokens);
   if (slice_bytes) text += " slice_bytes=" + std::to_string(slice_bytes);
   return text;
@@ -90,6 +92,8 @@ std::shared_ptr<Device> open_device(const Tuning& tuning) {
       }
       if (tuning.reduce_threads) plan.reduce_threads = tuning.reduce_threads;
       if (tuning.split) plan.split = tuning.split;
+      if (tuning.row_tiles) plan.row_tiles = tuning.row_tiles;
+      if (tuning.uniform_inputs) plan.uniform_inputs = *tuning.uniform_inputs;
       if (tuning.block_tokens) plan.block_tokens = tuning.block_tokens;
       if (tuning.slice_bytes) plan.slice_bytes = tuning.slice_bytes;
     });

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,9 @@ namespace weft::test {
 // What a test wants of the plan; 0 leaves what the device's own plan says.
 struct Tuning {
   bool plain = false;  // every optional feature off, as on the weakest device
-  uint32_t reduce_threads = 0, split = 0, block_tokens = 0;
+  uint32_t reduce_threads = 0, split = 0, row_tiles = 0, block_tokens = 0;
   uint64_t slice_bytes = 0;
+  std::optional<bool> uniform_inputs = {};
 
   std::string name() const;  // "plain split=2": for SCOPED_TRACE
 };

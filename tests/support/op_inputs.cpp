@@ -75,6 +75,14 @@ std::vector<double> padded(const reference::Rows& rows, uint32_t tokens, uint32_
   return want;
 }
 
+std::vector<Tuning> product_tunings() {
+  return {{.split = 1, .row_tiles = 1, .uniform_inputs = false},
+          {.split = 4, .row_tiles = 1, .uniform_inputs = false},
+          {.split = 2, .row_tiles = 2, .uniform_inputs = false},
+          {.split = 1, .row_tiles = 4, .uniform_inputs = true},
+          {.split = 2, .row_tiles = 1, .uniform_inputs = true}};
+}
+
 Buffer make_state(const std::shared_ptr<Device>& device, uint32_t pos, uint32_t end, uint32_t context) {
   return share(device, "state", std::vector<abi::StepState>{{pos, end, 0, context, 0, 0, 0, 0}});
 }

@@ -52,6 +52,9 @@ Activations make_activations(const std::shared_ptr<Device>& device, uint32_t tok
 // What an output of (tokens, stride) must hold: the rows given, and nothing anywhere else.
 std::vector<double> padded(const reference::Rows& rows, uint32_t tokens, uint32_t stride);
 
+// Tunings of the products (matmul and project): lanes that share a row, rows of a lane, and how inputs are read.
+std::vector<Tuning> product_tunings();
+
 Buffer make_state(const std::shared_ptr<Device>& device, uint32_t pos, uint32_t end, uint32_t context);
 
 inline std::vector<double> doubles(const std::vector<float>& values) { return {values.begin(), values.end()}; }
