@@ -26,6 +26,7 @@ struct Caps {
   uint64_t max_range = 0;          // maxStorageBufferRange: the most one binding reaches
   uint64_t max_uniform_range = 0;  // maxUniformBufferRange
   uint64_t max_allocation = 0;     // maxMemoryAllocationSize
+  uint32_t max_bindings = 0;       // maxPerStageDescriptorStorageBuffers, count
   uint32_t offset_alignment = 0;   // the larger of minStorage- and minUniformBufferOffsetAlignment
   uint32_t max_shared = 0;         // maxComputeSharedMemorySize
   uint32_t max_threads = 0;        // maxComputeWorkGroupInvocations, count
