@@ -1,0 +1,179 @@
+// The device's layout of matrices: packing from every type, and slices. No device needed.
+#include "ops/matrix.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+#include "support/op_inputs.h"
+
+namespace weft::test {
+namespace {
+
+// Element (row, col) of packed tiles, by the description in shaders/abi.h.
+float element(const Matrix& matrix, const std::vector<std::byte>& packed, uint32_t row, uint32_t col) {
+  const std::byte* tile = packed.data() + row / TILE_ROWS * matrix.tile_bytes();
+  const uint32_t r = row % TILE_ROWS;
+  const auto half_at = [&](size_t byte) {
+    uint16_t half;
+    std::memcpy(&half, tile + byte, 2);
+    return half_to_float(half);
+  };
+  if (matrix.format == Format::f16) return half_at((size_t{col / 8} * TILE_ROWS + r) * 16 + col % 8 * 2);
+  const auto value = static_cast<int8_t>(tile[(size_t{col / 16} * TILE_ROWS + r) * 16 + col % 16]);
+  const uint32_t block = col / BLOCK;
+  const size_t scales = size_t{matrix.blocks()} * 2 * TILE_ROWS * 16;
+  return half_at(scales + (size_t{block / 2} * TILE_ROWS + r) * 4 + block % 2 * 2) * static_cast<float>(value);
+}
+
+std::vector<std::byte> pack(const Matrix& matrix, const std::vector<const TensorView*>& parts) {
+  std::vector<std::byte> packed(matrix.bytes(), std::byte{0xee});
+  // In two pieces, as an upload asks for it.
+  const uint32_t half = matrix.tiles() / 2;
+  pack_tiles(matrix, parts, 0, std::span(packed).first(half * matrix.tile_bytes()));
+  pack_tiles(matrix, parts, half, std::span(packed).subspan(half * matrix.tile_bytes()));
+  return packed;
+}
+
+TEST(MatrixPacking, F32ToF16AndQ8) {
+  for (const uint32_t rows : {1u, 3u, 64u, 65u, 200u})
+    for (const uint32_t cols : {1u, 31u, 32u, 33u, 65u, 172u}) {
+      SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(cols));
+      Random random(rows + cols);
+      const std::vector<float> values = random.normals(size_t{rows} * cols);
+      const TensorView tensor = {"t", DType::f32, {rows, cols}, std::as_bytes(std::span(values))};
+      const Matrix f16 = {Format::f16, rows, cols, {}}, q8 = {Format::q8, rows, cols, {}};
+      const std::vector<std::byte> halves = pack(f16, {&tensor}), bytes = pack(q8, {&tensor});
+      for (uint32_t r = 0; r < f16.tiles() * TILE_ROWS; ++r)
+        for (uint32_t c = 0; c < f16.blocks() * BLOCK; ++c) {
+          if (r >= rows || c >= cols) {
+            ASSERT_EQ(element(f16, halves, r, c), 0) << r << ", " << c;
+            ASSERT_EQ(element(q8, bytes, r, c), 0) << r << ", " << c;
+            continue;
+          }
+          const float want = values[size_t{r} * cols + c];
+          ASSERT_EQ(element(f16, halves, r, c), half_to_float(float_to_half(want))) << r << ", " << c;
+          float largest = 0;
+          for (uint32_t i = c / BLOCK * BLOCK; i < std::min(cols, (c / BLOCK + 1) * BLOCK); ++i)
+            largest = std::max(largest, std::abs(values[size_t{r} * cols + i]));
+          // Half a step, and the rounding of the scale, which counts up to 127 times.
+          ASSERT_NEAR(element(q8, bytes, r, c), want, largest / 127 * (0.5 + 127 * 0x1p-11 + 0.001)) << r << ", " << c;
+        }
+    }
+}
+
+TEST(MatrixPacking, F16AndQ8PassUnchanged) {
+  const uint32_t rows = 70, cols = 96;
+  Random random(1);
+  std::vector<uint16_t> halves(rows * cols);
+  for (uint16_t& half : halves) half = float_to_half(random.normal());
+  const TensorView f16_tensor = {"t", DType::f16, {rows, cols}, std::as_bytes(std::span(halves))};
+  const Matrix f16 = {Format::f16, rows, cols, {}};
+  const std::vector<std::byte> packed = pack(f16, {&f16_tensor});
+  for (uint32_t r = 0; r < rows; ++r)
+    for (uint32_t c = 0; c < cols; ++c) ASSERT_EQ(element(f16, packed, r, c), half_to_float(halves[r * cols + c]));
+
+  std::vector<std::byte> blocks(size_t{rows} * cols / 32 * kQ8BlockBytes);
+  for (size_t i = 0; i < blocks.size(); ++i) blocks[i] = static_cast<std::byte>(random.below(256));
+  for (size_t b = 0; b < blocks.size(); b += kQ8BlockBytes) {
+    const uint16_t scale = float_to_half(random.uniform(-0.1f, 0.1f));
+    std::memcpy(&blocks[b], &scale, 2);
+  }
+  const TensorView q8_tensor = {"t", DType::q8_0, {rows, cols}, blocks};
+  const Matrix q8 = {Format::q8, rows, cols, {}};
+  const std::vector<std::byte> q8_packed = pack(q8, {&q8_tensor});
+  std::vector<float> want(rows * cols);
+  to_float(q8_tensor, 0, want);
+  for (uint32_t r = 0; r < rows; ++r)
+    for (uint32_t c = 0; c < cols; ++c) ASSERT_EQ(element(q8, q8_packed, r, c), want[r * cols + c]);
+}
+
+TEST(MatrixPacking, PartsStandBehindEachOther) {
+  Random random(2);
+  const uint32_t cols = 40, counts[] = {3, 64, 1, 80};
+  std::vector<std::vector<float>> values;
+  std::vector<TensorView> tensors;
+  std::vector<float> all;
+  for (const uint32_t rows : counts) {
+    values.push_back(random.normals(size_t{rows} * cols));
+    all.insert(all.end(), values.back().begin(), values.back().end());
+    tensors.push_back({"part", DType::f32, {rows, cols}, std::as_bytes(std::span(values.back()))});
+  }
+  const TensorView whole = {"whole", DType::f32, {148, cols}, std::as_bytes(std::span(all))};
+  std::vector<const TensorView*> parts;
+  for (const TensorView& tensor : tensors) parts.push_back(&tensor);
+  for (const Format format : {Format::f16, Format::q8}) {
+    const Matrix matrix = {format, 148, cols, {}};
+    EXPECT_EQ(pack(matrix, parts), pack(matrix, {&whole}));
+  }
+}
+
+TEST(MatrixPacking, TinyBlocksStayFinite) {
+  // Scales below f16's least subnormal, and among its subnormals.
+  for (const float magnitude : {1e-12f, 3e-8f, 1e-5f, 1e-3f}) {
+    std::vector<float> values(32);
+    for (int i = 0; i < 32; ++i) values[i] = magnitude * static_cast<float>(i - 16) / 16;
+    const TensorView tensor = {"t", DType::f32, {1, 32}, std::as_bytes(std::span(values))};
+    const Matrix matrix = {Format::q8, 1, 32, {}};
+    const std::vector<std::byte> packed = pack(matrix, {&tensor});
+    for (uint32_t c = 0; c < 32; ++c)
+      EXPECT_NEAR(element(matrix, packed, 0, c), values[c], std::max(magnitude / 100, 127 * 0x1p-25f)) << magnitude;
+  }
+}
+
+TEST(MatrixPacking, RefusesWhatF16CannotHold) {
+  for (const Format format : {Format::f16, Format::q8})
+    for (const float bad : {NAN, INFINITY, -INFINITY, 1e30f}) {
+      std::vector<float> values(3 * 40, 1.0f);
+      values[2 * 40 + 33] = bad;
+      const TensorView tensor = {"blk.0.x", DType::f32, {3, 40}, std::as_bytes(std::span(values))};
+      const Matrix matrix = {format, 3, 40, {}};
+      try {
+        pack(matrix, {&tensor});
+        ADD_FAILURE() << bad << " was packed as " << name(format);
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), Code::unsupported);
+        EXPECT_EQ(error.place(), "tensor blk.0.x");
+        EXPECT_NE(error.sentence().find("(2, 3"), std::string::npos) << error.what();
+      }
+    }
+}
+
+TEST(MatrixSlices, CoverEveryRowOnce) {
+  for (const Format format : {Format::f16, Format::q8})
+    for (const uint32_t rows : {1u, 64u, 65u, 1000u, 70000u})
+      for (const uint32_t cols : {1u, 33u, 576u}) {
+        const Buffer none;
+        Matrix matrix = {format, rows, cols, {}};
+        EXPECT_EQ(matrix.tile_bytes() % kViewAlignment, 0u);
+        EXPECT_GE(matrix.bytes(), packed_bytes(format, rows, cols));
+        matrix.view = View(none, 512, matrix.bytes());
+        for (const uint64_t limit :
+             {matrix.tile_bytes(), matrix.tile_bytes() * 3 - 1, uint64_t{1} << 20, uint64_t{1} << 40}) {
+          if (limit < matrix.tile_bytes()) continue;
+          uint64_t row = 0, offset = 512;
+          for (const Matrix::Slice& slice : matrix.slices(limit)) {
+            EXPECT_EQ(slice.row_base, row);
+            EXPECT_EQ(slice.view.offset, offset);
+            EXPECT_LE(slice.view.bytes, limit);
+            EXPECT_EQ(slice.view.bytes, (slice.rows + TILE_ROWS - 1) / TILE_ROWS * matrix.tile_bytes());
+            row += slice.rows;
+            offset += slice.view.bytes;
+          }
+          EXPECT_EQ(row, rows);
+          EXPECT_EQ(offset, 512 + matrix.bytes());
+        }
+        EXPECT_THROW(matrix.slices(matrix.tile_bytes() - 1), Error);
+      }
+}
+
+TEST(MatrixSlices, PackedBytes) {
+  EXPECT_EQ(packed_bytes(Format::f16, 10, 33), 660u);
+  EXPECT_EQ(packed_bytes(Format::q8, 10, 33), 10u * 2 * 34);
+  EXPECT_EQ(packed_bytes(Format::q8, 49152, 576), uint64_t{49152} * 18 * 34);
+}
+
+}  // namespace
+}  // namespace weft::test

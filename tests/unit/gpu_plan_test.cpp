@@ -1,0 +1,216 @@
+// The plan is a pure function of a device's capabilities: what it decides for devices that this machine does not have.
+#include "gpu/plan.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace weft {
+namespace {
+
+constexpr uint32_t version(uint32_t major, uint32_t minor) { return major << 22 | minor << 12; }
+constexpr uint64_t kMiB = 1 << 20;
+constexpr uint64_t kMost = 0xffffffff;
+
+// VkDriverId.
+enum : uint32_t {
+  kAmd = 1,
+  kRadv = 3,
+  kNvidia = 4,
+  kIntelWindows = 5,
+  kAnv = 6,
+  kPowerVr = 7,
+  kQualcomm = 8,
+  kArm = 9,
+  kSwiftShader = 10,
+  kLlvmpipe = 13,
+  kMoltenVk = 14,
+  kV3dv = 19,
+};
+
+// Limits as these devices report them. Those of llvmpipe and SwiftShader were read on this project's machines; V3D's
+// are in Mesa's source (broadcom/common/v3d_limits.h) and in vulkaninfo listings of Raspberry Pi 5; the others are
+// typical of reports on vulkan.gpuinfo.org, where single drivers differ.
+struct Snapshot {
+  const char* name;
+  uint32_t driver;
+  DeviceKind kind;
+  uint32_t api;
+  uint64_t max_range, max_uniform_range;
+  uint32_t offset_alignment, max_shared, max_threads, subgroup_size;
+  bool subgroup;
+};
+constexpr DeviceKind kPhone = DeviceKind::integrated;
+const Snapshot kDevices[] = {
+    {"V3D 7.1 (Raspberry Pi 5)", kV3dv, kPhone, version(1, 2), 1024 * kMiB, 1024 * kMiB, 32, 16384, 256, 16, false},
+    {"Adreno 630", kQualcomm, kPhone, version(1, 1), 128 * kMiB, 65536, 64, 32768, 1024, 64, true},
+    {"Adreno 610", kQualcomm, kPhone, version(1, 1), 128 * kMiB, 65536, 64, 16384, 1024, 64, true},
+    {"Adreno 740", kQualcomm, kPhone, version(1, 3), 128 * kMiB, 65536, 64, 32768, 1024, 64, true},
+    {"Mali-G71", kArm, kPhone, version(1, 1), 128 * kMiB, 65536, 256, 32768, 384, 4, false},
+    {"Mali-G78", kArm, kPhone, version(1, 1), 4 * 1024 * kMiB - 1, 65536, 16, 32768, 512, 16, false},
+    {"Mali-G710", kArm, kPhone, version(1, 3), 4 * 1024 * kMiB - 1, 65536, 16, 32768, 1024, 16, true},
+    {"PowerVR GE8320", kPowerVr, kPhone, version(1, 1), 128 * kMiB, 128 * kMiB, 64, 16384, 512, 1, false},
+    {"Intel UHD 620", kAnv, kPhone, version(1, 3), 1024 * kMiB, 1024 * kMiB, 64, 65536, 1024, 32, true},
+    {"AMD Radeon RX 6800", kRadv, DeviceKind::discrete, version(1, 3), kMost, kMost, 4, 65536, 1024, 64, true},
+    {"NVIDIA RTX 3060", kNvidia, DeviceKind::discrete, version(1, 3), kMost, 65536, 64, 49152, 1024, 32, true},
+    {"Apple M1 (MoltenVK)", kMoltenVk, kPhone, version(1, 2), kMost, kMost, 16, 32768, 1024, 32, true},
+    {"llvmpipe (LLVM 15.0.6)", kLlvmpipe, DeviceKind::cpu, version(1, 3), 128 * kMiB, 65536, 16, 32768, 1024, 8, true},
+    {"SwiftShader", kSwiftShader, DeviceKind::cpu, version(1, 3), 1024 * kMiB, 65536, 256, 32768, 256, 4, true},
+    // The least that Vulkan 1.1 guarantees, but for the storage buffers of a shader (4: rope and advance bind 6).
+    {"least", 0, DeviceKind::other, version(1, 1), 128 * kMiB, 16384, 256, 16384, 128, 1, false},
+};
+
+Caps caps_of(const Snapshot& snapshot) {
+  Caps caps;
+  caps.name = snapshot.name;
+  caps.driver_id = snapshot.driver;
+  caps.kind = snapshot.kind;
+  caps.api_version = snapshot.api;
+  caps.max_range = snapshot.max_range;
+  caps.max_uniform_range = snapshot.max_uniform_range;
+  caps.max_allocation = 1024 * kMiB;
+  caps.max_bindings = 8;  // as V3D; everyone else has more
+  caps.offset_alignment = snapshot.offset_alignment;
+  caps.max_shared = snapshot.max_shared;
+  caps.max_threads = snapshot.max_threads;
+  caps.max_groups = 65535;
+  caps.memory = 1024 * kMiB;
+  caps.subgroup = snapshot.subgroup;
+  caps.subgroup_size = snapshot.subgroup_size;
+  caps.timestamps = true;
+  caps.timestamp_period = 1;
+  return caps;
+}
+
+std::string refusal_of(const Caps& caps) {
+  try {
+    make_plan(caps);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::unsupported);
+    EXPECT_EQ(error.place(), caps.name);
+    return error.sentence();
+  }
+  return "";
+}
+
+TEST(Plan, KeepsWithinEachDevicesLimits) {
+  for (const Snapshot& snapshot : kDevices) {
+    SCOPED_TRACE(snapshot.name);
+    const Caps caps = caps_of(snapshot);
+    const Plan plan = make_plan(caps);
+    EXPECT_LE(plan.reduce_threads, caps.max_threads);
+    EXPECT_LE(plan.reduce_threads, 256u);
+    EXPECT_GE(plan.reduce_threads, 64u);
+    EXPECT_GE(plan.split, 1u);
+    EXPECT_LE(64 * plan.split, caps.max_threads);
+    EXPECT_GE(plan.row_tiles, 1u);
+    // What the lanes of a split row hand over (shaders/lib/rows.glsl).
+    EXPECT_LE((plan.split - 1) * plan.block_tokens * plan.row_tiles * 64 * 4, caps.max_shared);
+    // What attention keeps (shaders/attend.comp): the query, a block's weights, sums, and the reduction's slots.
+    EXPECT_LE(256 * 4 + 256 * 4 + plan.reduce_threads * 2 * 8 + plan.reduce_threads * 4, caps.max_shared);
+    EXPECT_LE(plan.slice_bytes, caps.max_range);
+    EXPECT_GE(plan.slice_bytes, 128 * kMiB);
+    EXPECT_GE(plan.block_tokens, 1u);
+    EXPECT_GE(plan.chunk_tokens, 1u);
+    EXPECT_EQ(plan.chunk_tokens % plan.block_tokens, 0u);
+    EXPECT_GE(plan.run_ahead, 1u);
+    EXPECT_TRUE(!plan.uniform_inputs || caps.max_uniform_range >= 65536);
+    EXPECT_TRUE(!plan.subgroup || caps.subgroup);
+  }
+}
+
+TEST(Plan, GpusSplitRowsAndSoftwareDoesNot) {
+  for (const Snapshot& snapshot : kDevices) {
+    SCOPED_TRACE(snapshot.name);
+    const Caps caps = caps_of(snapshot);
+    const Plan plan = make_plan(caps);
+    const bool software = snapshot.kind == DeviceKind::cpu;
+    EXPECT_EQ(plan.split > 1, !software);
+    EXPECT_EQ(plan.uniform_inputs, software);
+    EXPECT_EQ(!plan.workarounds.empty(), software);
+    for (const std::string& reason : plan.workarounds) EXPECT_FALSE(reason.empty());
+  }
+}
+
+TEST(Plan, SubgroupsOnlyWhereTheyPay) {
+  Caps caps = caps_of(kDevices[1]);
+  EXPECT_TRUE(make_plan(caps).subgroup);
+  caps.subgroup_size = 2;
+  EXPECT_FALSE(make_plan(caps).subgroup);
+  caps.subgroup_size = 64;
+  caps.subgroup = false;
+  EXPECT_FALSE(make_plan(caps).subgroup);
+}
+
+TEST(Plan, WithoutTimestampsNothingIsTimed) {
+  Caps caps = caps_of(kDevices[1]);
+  EXPECT_GT(make_plan(caps).profile_every, 0u);
+  caps.timestamps = false;
+  EXPECT_EQ(make_plan(caps).profile_every, 0u);
+}
+
+TEST(Plan, SoftwareWithFewUniformBytesReadsStorageBuffers) {
+  Caps caps = caps_of(kDevices[12]);
+  ASSERT_TRUE(make_plan(caps).uniform_inputs);
+  caps.max_uniform_range = 16384;
+  EXPECT_FALSE(make_plan(caps).uniform_inputs);
+}
+
+TEST(Plan, RefusesWhatIsTooOldOrTooSmall) {
+  const Caps good = caps_of(kDevices[0]);
+  EXPECT_EQ(refusal_of(good), "");
+  Caps caps = good;
+  caps.api_version = version(1, 0) | 155;
+  EXPECT_EQ(refusal_of(caps), "the device has Vulkan 1.0, Weft needs 1.1");
+  caps = good;
+  caps.max_threads = 64;
+  EXPECT_EQ(refusal_of(caps), "the device's maxComputeWorkGroupInvocations is 64, Weft needs 128");
+  caps = good;
+  caps.max_shared = 8192;
+  EXPECT_EQ(refusal_of(caps), "the device's maxComputeSharedMemorySize is 8192, Weft needs 16384");
+  caps = good;
+  caps.offset_alignment = 512;
+  EXPECT_EQ(refusal_of(caps), "the device's minStorageBufferOffsetAlignment is 512, Weft needs 256");
+  caps = good;
+  caps.max_bindings = 4;
+  EXPECT_EQ(refusal_of(caps), "the device's maxPerStageDescriptorStorageBuffers is 4, Weft needs 6");
+}
+
+TEST(Disable, ClearsTheFeaturesNamed) {
+  const auto features = [](const Caps& caps) {
+    return std::vector<bool>{caps.subgroup, caps.timestamps, caps.memory_budget, caps.fp16, caps.int8_dot};
+  };
+  Caps all;
+  all.subgroup = all.timestamps = all.memory_budget = all.fp16 = all.int8_dot = true;
+  Caps caps = all;
+  disable(caps, "");
+  EXPECT_EQ(features(caps), std::vector<bool>(5, true));
+  const char* names[] = {"subgroup", "timestamps", "memory_budget", "fp16", "int8_dot"};
+  for (size_t i = 0; i < 5; ++i) {
+    caps = all;
+    disable(caps, names[i]);
+    std::vector<bool> want(5, true);
+    want[i] = false;
+    EXPECT_EQ(features(caps), want) << names[i];
+  }
+  caps = all;
+  disable(caps, "fp16,subgroup,,int8_dot,");
+  EXPECT_EQ(features(caps), (std::vector<bool>{false, true, true, false, false}));
+}
+
+TEST(Disable, RefusesUnknownNames) {
+  for (const char* list : {"warp", "subgroup,fp17", "subgroup ", "Subgroup"}) {
+    Caps caps;
+    try {
+      disable(caps, list);
+      ADD_FAILURE() << list << " was accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::invalid_argument);
+      EXPECT_EQ(error.place(), "WEFT_DISABLE");
+      EXPECT_NE(error.hint().find("subgroup, timestamps, memory_budget, fp16, int8_dot"), std::string::npos);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,157 @@
+// Recording and replaying: barriers, copies, timestamps, and the mistakes a recorder must catch.
+#include "gpu/recorder.h"
+
+#include "ops/ops.h"
+#include "read.spv.h"
+#include "support/op_inputs.h"
+
+namespace weft::test {
+namespace {
+
+class RecorderTest : public GpuTest {};
+
+std::string message_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::internal) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return "";
+}
+
+// Every step needs the one before: reads after writes, writes after reads, writes after writes. Synchronization
+// validation sees a barrier that is missing, and so may the result.
+TEST_F(RecorderTest, OrdersWhatDependsOnEachOther) {
+  const auto device = open_device();
+  const Buffer a = poisoned(device, "a", 1024), b = poisoned(device, "b", 1024), c = poisoned(device, "c", 1024);
+  run_once(device, "chain", [&](Recorder& recorder) {
+    recorder.fill(a, 1);                                   // a 1
+    recorder.copy(a, b);                                   // a 1, b 1
+    recorder.fill(a, 2);                                   // a 2, b 1
+    recorder.copy(a, c);                                   // a 2, b 1, c 2
+    recorder.fill(View(a, 0, 2048), 3);                    // a 3|2
+    recorder.fill(View(a, 1024, 2048), 4);                 // a 3 4 4 2 by quarters
+    recorder.copy(View(a, 0, 2048), View(b, 2048, 2048));  // b 1 1 3 4
+    recorder.copy(b, a);                                   // a 1 1 3 4
+  });
+  const auto quarters = [&](const Buffer& buffer) {
+    const std::vector<uint32_t> words = download_as<uint32_t>(device, buffer);
+    std::vector<uint32_t> list;
+    for (size_t i = 0; i < words.size(); ++i) {
+      if (i % 256 == 0) list.push_back(words[i]);
+      EXPECT_EQ(words[i], list.back()) << buffer.name() << " " << i;
+    }
+    return list;
+  };
+  EXPECT_EQ(quarters(a), (std::vector<uint32_t>{1, 1, 3, 4}));
+  EXPECT_EQ(quarters(b), (std::vector<uint32_t>{1, 1, 3, 4}));
+  EXPECT_EQ(quarters(c), (std::vector<uint32_t>{2, 2, 2, 2}));
+}
+
+// y += x twenty times in one command buffer, which then runs fifty times over, several times in flight at once.
+TEST_F(RecorderTest, ReplaysInOrder) {
+  for (const bool plain : {false, true}) {
+    const auto device = open_device({.plain = plain});
+    const uint32_t size = 100;
+    std::vector<float> unit(size_t{size} * size);
+    for (uint32_t i = 0; i < size; ++i) unit[size_t{i} * size + i] = 1;
+    const TensorView tensor = {"unit", DType::f32, {size, size}, std::as_bytes(std::span(unit))};
+    const Tiled identity = tile(device, Format::f16, size, size, tensor);
+    std::vector<float> ones(stride_of(size));
+    std::fill_n(ones.begin(), size, 1.0f);
+    const Buffer x = upload(device, "x", ones), state = make_state(device, 0, 1, 10);
+    const Buffer y = upload(device, "y", std::vector<float>(stride_of(size)));
+    const Buffer copy(device, "copy", y.bytes(), Memory::readback);
+    CommandPool pool(device);
+    Recorder recorder(pool, "twenty");
+    for (int i = 0; i < 20; ++i) ops::matmul(recorder, identity.matrix, state, x, y, 1, ops::Output::add);
+    recorder.copy(y, copy);
+    const CommandBuffer commands = recorder.finish(true);
+    Fence fences[2] = {Fence(device), Fence(device)};
+    for (int i = 0; i < 25; ++i) {
+      fences[i % 2].wait();
+      device->submit({&commands, &commands}, fences[i % 2]);
+    }
+    fences[0].wait();
+    fences[1].wait();
+    for (uint32_t i = 0; i < size; ++i) ASSERT_EQ(copy.as<float>()[i], 1000) << i;
+  }
+}
+
+TEST_F(RecorderTest, CatchesWrongBindingsAndPushConstants) {
+  const auto device = open_device();
+  const Kernel& kernel = device->kernel({"read", read_spv, 2, 0b10, sizeof(abi::ReadPush), {}});
+  const Buffer buffer = poisoned(device, "any", 64);
+  const auto record = [&](std::initializer_list<View> bindings, auto push) {
+    run_once(device, "wrong", [&](Recorder& recorder) { recorder.dispatch(kernel, bindings, push, {1}); });
+  };
+  EXPECT_EQ(message_of([&] { record({buffer}, abi::ReadPush{1}); }),
+            "read: got 1 bindings and 4 bytes of push constants, the kernel takes 2 and 4");
+  EXPECT_EQ(message_of([&] {
+              record({buffer, buffer, buffer}, abi::ReadPush{1});
+            }),
+            "read: got 3 bindings and 4 bytes of push constants, the kernel takes 2 and 4");
+  EXPECT_EQ(message_of([&] {
+              record({buffer, buffer}, uint64_t{1});
+            }),
+            "read: got 2 bindings and 8 bytes of push constants, the kernel takes 2 and 4");
+}
+
+TEST_F(RecorderTest, ManyDispatchesNeedMoreThanOneDescriptorPool) {
+  const auto device = open_device();
+  const Buffer words(device, "words", 4096, Memory::device), sums(device, "sums", 4, Memory::device);
+  run_once(device, "many", [&](Recorder& recorder) {
+    recorder.fill(words, 0);
+    for (int i = 0; i < 1000; ++i) ops::read(recorder, words, sums);
+  });
+}
+
+TEST_F(RecorderTest, KernelsAreMadeOnce) {
+  const auto device = open_device();
+  const auto kernel = [&] { return &device->kernel({"read", read_spv, 2, 0b10, sizeof(abi::ReadPush), {}}); };
+  EXPECT_EQ(kernel(), kernel());
+}
+
+TEST_F(RecorderTest, TimestampsNameEveryOperation) {
+  const auto device = open_device();
+  if (!device->caps().timestamps) GTEST_SKIP() << "the device has no timestamps";
+  const Buffer words(device, "words", 1 << 20, Memory::device), sums(device, "sums", 4096, Memory::device);
+  const Buffer weight = upload(device, "weight", std::vector<float>(64, 1)), state = make_state(device, 0, 1, 10);
+  CommandPool pool(device);
+  Fence fence(device);
+  Timestamps timestamps(device, 8);
+  Recorder recorder(pool, "timed", &timestamps);
+  recorder.fill(words, 0);
+  ops::read(recorder, words, sums);
+  ops::norm(recorder, state, words, weight, sums, 64, 1e-5f, 1, false);
+  ops::read(recorder, words, sums);
+  const CommandBuffer commands = recorder.finish(true);
+  for (int i = 0; i < 3; ++i) {
+    device->submit({&commands}, fence);
+    fence.wait();
+    const std::vector<Timestamps::Stage> stages = timestamps.read();
+    ASSERT_EQ(stages.size(), 2u);
+    EXPECT_STREQ(stages[0].name, "read");
+    EXPECT_STREQ(stages[1].name, "norm");
+    for (const Timestamps::Stage& stage : stages) {
+      EXPECT_GT(stage.seconds, 0);
+      EXPECT_LT(stage.seconds, 10);
+    }
+  }
+}
+
+TEST_F(RecorderTest, CatchesMoreMarksThanThereIsRoomFor) {
+  const auto device = open_device();
+  if (!device->caps().timestamps) GTEST_SKIP() << "the device has no timestamps";
+  const Buffer words(device, "words", 4096, Memory::device), sums(device, "sums", 4, Memory::device);
+  CommandPool pool(device);
+  Timestamps timestamps(device, 2);
+  Recorder recorder(pool, "timed", &timestamps);
+  ops::read(recorder, words, sums);
+  EXPECT_NE(message_of([&] { ops::read(recorder, words, sums); }).find("more than 2 marks"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace weft::test
