@@ -1,0 +1,185 @@
+// Values of the Jinja interpreter: Python's, as far as chat templates use them. A string knows of every byte whether it
+// came out of a message's content ("taint"), and every operation keeps that knowledge.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace weft::jinja {
+
+struct Text {
+  std::string bytes;
+  std::string taint;  // as long as bytes: 1 where the byte came out of a message's content, else 0
+
+  Text() = default;
+  explicit Text(std::string text, bool tainted = false)
+      : bytes(std::move(text)), taint(bytes.size(), tainted ? 1 : 0) {}
+  size_t size() const { return bytes.size(); }
+  void append(const Text& other) { append(other, 0, other.size()); }
+  void append(const Text& other, size_t begin, size_t length) {
+    bytes.append(other.bytes, begin, length);
+    taint.append(other.taint, begin, length);
+  }
+  void append(std::string_view text, bool tainted = false) {
+    bytes.append(text);
+    taint.append(text.size(), tainted ? 1 : 0);
+  }
+  Text substr(size_t begin, size_t length) const {
+    Text out;
+    out.append(*this, begin, length);
+    return out;
+  }
+};
+
+class Value;
+struct List;
+struct Dict;
+struct Statement;
+struct Scope;
+
+// {% set ns = namespace(...) %}: the one thing a template can change. Owned by the Context.
+struct Namespace {
+  std::vector<std::pair<std::string, Value>> members;
+};
+
+// The variable "loop". Owned by the Context.
+struct Loop;
+
+// A macro with the scope it was defined in, or a function every template has.
+struct Callable {
+  const Statement* macro = nullptr;
+  Scope* scope = nullptr;
+  std::string name;  // if macro is null
+};
+
+struct Undefined {
+  std::string name;
+};
+struct None {};
+
+class Value {
+ public:
+  using Kind =
+      std::variant<Undefined, None, bool, int64_t, double, std::shared_ptr<const Text>, std::shared_ptr<const List>,
+                   std::shared_ptr<const Dict>, Namespace*, Loop*, std::shared_ptr<const Callable>>;
+
+  Value() = default;  // undefined
+  Value(bool value) : kind_(value) {}
+  Value(int64_t value) : kind_(value) {}
+  Value(double value) : kind_(value) {}
+  Value(None value) : kind_(value) {}
+  Value(Undefined value) : kind_(std::move(value)) {}
+  Value(Text text) : kind_(std::make_shared<const Text>(std::move(text))) {}
+  explicit Value(std::string text) : Value(Text(std::move(text))) {}
+  Value(Namespace* value) : kind_(value) {}
+  Value(Loop* value) : kind_(value) {}
+  Value(Callable value) : kind_(std::make_shared<const Callable>(std::move(value))) {}
+  Value(const char*) = delete;  // would be a bool
+  static Value list(std::vector<Value> items, bool tuple = false);
+  static Value dict(std::vector<std::pair<Value, Value>> items);
+
+  template <typename T>
+  bool is() const {
+    return std::holds_alternative<T>(kind_);
+  }
+  bool is_number() const { return is<bool>() || is<int64_t>() || is<double>(); }
+  bool is_integral() const { return is<bool>() || is<int64_t>(); }
+  // The contents, or nullptr if it is something else.
+  const Text* text() const { return pointer<Text>(); }
+  const List* list() const { return pointer<List>(); }
+  const Dict* dict() const { return pointer<Dict>(); }
+  const Callable* callable() const { return pointer<Callable>(); }
+  Namespace* names() const { return is<Namespace*>() ? std::get<Namespace*>(kind_) : nullptr; }
+  Loop* loop() const { return is<Loop*>() ? std::get<Loop*>(kind_) : nullptr; }
+  int64_t integer() const;  // of an integral value
+  double real() const;      // of a number
+  const std::string& undefined_name() const { return std::get<Undefined>(kind_).name; }
+
+  bool truthy() const;
+  // What Python calls the type, for messages.
+  const char* type_name() const;
+  // How deep containers nest in it: 0 for what is none.
+  int depth() const;
+
+ private:
+  template <typename T>
+  const T* pointer() const {
+    const auto* held = std::get_if<std::shared_ptr<const T>>(&kind_);
+    return held == nullptr ? nullptr : held->get();
+  }
+  Kind kind_;
+};
+
+struct List {
+  std::vector<Value> items;
+  bool tuple = false;
+  int depth = 1;
+};
+
+struct Dict {
+  std::vector<std::pair<Value, Value>> items;  // in the order of insertion
+  int depth = 1;
+  const Value* find(std::string_view key) const;
+};
+
+struct Loop {
+  std::shared_ptr<const std::vector<Value>> items;
+  size_t index = 0;
+  Value last_changed;
+};
+
+// What every operation needs: where it stands, for errors, and how much work is left, against templates that never end.
+class Context {
+ public:
+  Context(std::string place, int64_t budget) : place_(std::move(place)), budget_(budget) {}
+
+  uint32_t line = 1;
+  // Owned here, so that what a template builds cannot own itself in a circle.
+  std::deque<Namespace> namespaces;
+  std::deque<Loop> loops;
+
+  // The template cannot go on: throws Error(bad_file) naming the line.
+  [[noreturn]] void fail(const std::string& sentence) const;
+  // Throws Error(unsupported).
+  [[noreturn]] void unsupported(const std::string& what) const;
+  const std::string& place() const { return place_; }
+  // Work about to be done, in steps of an operation or a dozen bytes.
+  void spend(size_t steps);
+  void spend_bytes(size_t bytes) { spend(1 + bytes / 16); }
+
+ private:
+  std::string place_;
+  int64_t budget_;
+};
+
+// Python's ==.
+bool equal(const Value& a, const Value& b, Context& context);
+// Python's < for numbers and strings; fails for others.
+bool less(const Value& a, const Value& b, Context& context);
+// Python's str() and repr().
+Text to_text(const Value& value, Context& context);
+Text to_repr(const Value& value, Context& context);
+
+struct JsonStyle {
+  int indent = -1;  // spaces a level; -1: on one line
+  bool ascii = false;
+  bool sort_keys = false;
+  std::string item_separator = ", ", key_separator = ": ";
+};
+// Python's json.dumps.
+Text to_json(const Value& value, const JsonStyle& style, Context& context);
+
+// What a for loop or a filter goes through: a list's items, a string's characters, a dict's keys, nothing for
+// undefined.
+std::vector<Value> iterate(const Value& value, Context& context);
+// A list or dict no deeper than is safe to walk.
+Value make_list(std::vector<Value> items, Context& context, bool tuple = false);
+Value make_dict(std::vector<std::pair<Value, Value>> items, Context& context);
+
+}  // namespace weft::jinja
