@@ -17,6 +17,7 @@ enum class Code {
   out_of_memory,     // host or device memory
   device_lost,       // the driver gave up; sessions and models on the device are gone
   context_full,      // the session's context holds no further token
+  cancelled,         // a callback gave up
   internal,          // a bug in Weft or in the driver
 };
 

@@ -1,0 +1,393 @@
+// The C API: errors, devices, models and text. Sessions are in capi_session.cpp.
+#include "capi.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <new>
+
+#include "gpu/device.h"
+#include "ops/bandwidth.h"
+
+using namespace weft;
+using nlohmann::json;
+
+namespace weft::capi {
+namespace {
+
+weft_status status_of(Code code) {
+  switch (code) {
+    case Code::invalid_argument:
+      return WEFT_INVALID_ARGUMENT;
+    case Code::not_found:
+      return WEFT_NOT_FOUND;
+    case Code::io:
+      return WEFT_IO;
+    case Code::bad_file:
+      return WEFT_BAD_FILE;
+    case Code::unsupported:
+      return WEFT_UNSUPPORTED;
+    case Code::no_device:
+      return WEFT_NO_DEVICE;
+    case Code::out_of_memory:
+      return WEFT_OUT_OF_MEMORY;
+    case Code::device_lost:
+      return WEFT_DEVICE_LOST;
+    case Code::context_full:
+      return WEFT_CONTEXT_FULL;
+    case Code::cancelled:
+      return WEFT_CANCELLED;
+    case Code::internal:
+      break;
+  }
+  return WEFT_INTERNAL;
+}
+
+template <size_t N>
+void copy_text(char (&to)[N], std::string_view from) {
+  size_t length = std::min(from.size(), N - 1);
+  while (length < from.size() && length > 0 && (from[length] & 0xc0) == 0x80) --length;  // no half UTF-8 character
+  std::memcpy(to, from.data(), length);
+  to[length] = 0;
+}
+
+void fill(weft_error* error, weft_status status, std::string_view sentence, std::string_view place,
+          std::string_view hint) {
+  if (!error) return;
+  error->code = status;
+  copy_text(error->sentence, sentence);
+  copy_text(error->place, place);
+  copy_text(error->hint, hint);
+}
+
+}  // namespace
+
+weft_status report(weft_error* error) noexcept {
+  try {
+    throw;
+  } catch (const Error& e) {
+    fill(error, status_of(e.code()), e.sentence(), e.place(), e.hint());
+    return status_of(e.code());
+  } catch (const std::bad_alloc&) {
+    fill(error, WEFT_OUT_OF_MEMORY, "the host is out of memory", "", "");
+    return WEFT_OUT_OF_MEMORY;
+  } catch (const std::exception& e) {
+    fill(error, WEFT_INTERNAL, e.what(), "", "please report this");
+  } catch (...) {
+    fill(error, WEFT_INTERNAL, "something was thrown that is no exception", "", "please report this");
+  }
+  return WEFT_INTERNAL;
+}
+
+char* copy_string(const std::string& text) {
+  char* copy = static_cast<char*>(std::malloc(text.size() + 1));
+  if (!copy) throw std::bad_alloc();
+  std::memcpy(copy, text.c_str(), text.size() + 1);
+  return copy;
+}
+
+void copy_ids(const std::vector<uint32_t>& from, uint32_t* ids, size_t capacity, size_t* count) {
+  std::copy_n(from.begin(), std::min(from.size(), capacity), ids);
+  *count = from.size();
+}
+
+}  // namespace weft::capi
+
+using namespace weft::capi;
+
+const char* weft_version(void) { return "0.1.0"; }
+
+const char* weft_status_name(weft_status status) {
+  static constexpr const char* names[] = {"WEFT_OK",           "WEFT_INVALID_ARGUMENT", "WEFT_NOT_FOUND",
+                                          "WEFT_IO",           "WEFT_BAD_FILE",         "WEFT_UNSUPPORTED",
+                                          "WEFT_NO_DEVICE",    "WEFT_OUT_OF_MEMORY",    "WEFT_DEVICE_LOST",
+                                          "WEFT_CONTEXT_FULL", "WEFT_CANCELLED",        "WEFT_INTERNAL"};
+  const size_t index = static_cast<size_t>(status);
+  return index < std::size(names) ? names[index] : "unknown weft_status";
+}
+
+void weft_string_free(char* text) { std::free(text); }
+
+// ---- devices ----
+
+static json caps_json(const Caps& caps) {
+  return {
+      {"vulkan", std::to_string(caps.api_version >> 22 & 0x7f) + "." + std::to_string(caps.api_version >> 12 & 0x3ff)},
+      {"vendor_id", caps.vendor_id},
+      {"device_id", caps.device_id},
+      {"max_range_bytes", caps.max_range},
+      {"max_uniform_range_bytes", caps.max_uniform_range},
+      {"max_allocation_bytes", caps.max_allocation},
+      {"max_shared_bytes", caps.max_shared},
+      {"max_threads", caps.max_threads},
+      {"unified_memory", caps.unified_memory},
+      {"subgroup", caps.subgroup},
+      {"subgroup_size", caps.subgroup_size},
+      {"timestamps", caps.timestamps},
+      {"memory_budget", caps.memory_budget},
+      {"fp16", caps.fp16},
+      {"int8_dot", caps.int8_dot}};
+}
+
+static json plan_json(const Plan& plan) {
+  return {{"subgroup", plan.subgroup},
+          {"reduce_threads", plan.reduce_threads},
+          {"split", plan.split},
+          {"row_tiles", plan.row_tiles},
+          {"uniform_inputs", plan.uniform_inputs},
+          {"block_tokens", plan.block_tokens},
+          {"chunk_tokens", plan.chunk_tokens},
+          {"slice_bytes", plan.slice_bytes},
+          {"run_ahead", plan.run_ahead},
+          {"profile_every", plan.profile_every},
+          {"workarounds", plan.workarounds}};
+}
+
+weft_status weft_devices(char** out, weft_error* error) {
+  return guard(error, [&] {
+    require(out, "json", "it is NULL");
+    json list = json::array();
+    for (const DeviceListing& device : list_devices()) {
+      json entry = {{"index", list.size()},
+                    {"name", device.caps.name},
+                    {"driver", device.caps.driver_name},
+                    {"driver_version", device.caps.driver_info},
+                    {"kind", name(device.caps.kind)},
+                    {"memory_bytes", device.caps.memory},
+                    {"usable", device.refusal.empty()},
+                    {"caps", caps_json(device.caps)}};
+      if (device.refusal.empty())
+        entry["plan"] = plan_json(device.plan);
+      else
+        entry["why"] = device.refusal;
+      list.push_back(std::move(entry));
+    }
+    *out = copy_string(list.dump(-1, ' ', false, json::error_handler_t::replace));
+  });
+}
+
+// ---- models ----
+
+weft_model_options weft_model_options_default(void) { return {nullptr, WEFT_TYPE_FILE, nullptr, nullptr}; }
+
+// The model installed beside the library: <prefix>/lib/libweft.so -> <prefix>/share/weft/*.gguf, the first by name.
+static std::filesystem::path installed_model() {
+  Dl_info info = {};
+  std::filesystem::path folder = "share/weft";
+  // The library's folder may be lib or lib/<architecture>.
+  if (dladdr(reinterpret_cast<const void*>(&weft_version), &info) && info.dli_fname) {
+    std::error_code ignored;
+    const std::filesystem::path library = std::filesystem::canonical(info.dli_fname, ignored).parent_path();
+    for (const std::filesystem::path& prefix : {library.parent_path(), library.parent_path().parent_path()}) {
+      folder = prefix / "share" / "weft";
+      std::vector<std::filesystem::path> found;
+      for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
+        if (entry.path().extension() == ".gguf") found.push_back(entry.path());
+      if (!found.empty()) return *std::min_element(found.begin(), found.end());
+    }
+    folder = library.parent_path() / "share" / "weft";
+  }
+  throw Error(Code::not_found, "no model was given and none is installed", folder.string(),
+              "pass a GGUF file or a Hugging Face folder");
+}
+
+static Format format_for(weft_type type, const ModelFile& file) {
+  switch (type) {
+    case WEFT_TYPE_F16:
+      return Format::f16;
+    case WEFT_TYPE_Q8:
+      return Format::q8;
+    case WEFT_TYPE_FILE:
+      break;
+    default:
+      throw Error(Code::invalid_argument, "there is no weft_type " + std::to_string(type), "type");
+  }
+  return std::any_of(file.tensors.begin(), file.tensors.end(),
+                     [](const TensorView& t) { return t.dtype == DType::q8_0; })
+             ? Format::q8
+             : Format::f16;
+}
+
+static Tokenizer make_tokenizer(const ModelFile& file) {
+  const std::string place = file.path.string();
+  if (file.kind == ModelFile::Kind::gguf) return Tokenizer::from_gguf(file.metadata, place);
+  if (file.tokenizer.is_null())
+    throw Error(Code::not_found, "the folder has no tokenizer.json", place, "export the tokenizer as tokenizer.json");
+  return Tokenizer::from_hf(file.tokenizer, file.tokenizer_config, file.generation_config, place);
+}
+
+// A table may have more rows than the tokenizer has ids, never fewer: the tokenizer's ids must have rows.
+static void check_sizes(const ModelFile& file, const Tokenizer& tokenizer, const Config& config) {
+  if (tokenizer.size() > config.vocab)
+    throw Error(Code::bad_file,
+                "the tokenizer has " + std::to_string(tokenizer.size()) + " ids, the vocabulary table " +
+                    std::to_string(config.vocab) + " rows",
+                file.path.string());
+}
+
+static std::unique_ptr<weft_model> load(const char* path, const weft_model_options& options) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::filesystem::path chosen = path ? std::filesystem::path(path) : installed_model();
+  // What can be refused without a device is refused before one is asked for.
+  const ModelFile file = open_model(chosen);
+  Config config = read_config(file);
+  Tokenizer tokenizer = make_tokenizer(file);
+  const Format format = format_for(options.type, file);
+  std::shared_ptr<Device> device = Device::open(options.device ? options.device : "");
+  const auto progress = [&](float done) {
+    if (options.progress && options.progress(options.user, std::clamp(done, 0.0f, 1.0f)) != 0)
+      throw Error(Code::cancelled, "loading was given up", chosen.string());
+  };
+  Weights weights = load_weights(device, file, config, format, progress);
+  check_sizes(file, tokenizer, config);
+  std::optional<ChatTemplate> chat_template;
+  std::string problem;
+  if (!tokenizer.chat_template().empty()) {
+    try {
+      chat_template.emplace(tokenizer.chat_template(), tokenizer, chosen.string());
+    } catch (const Error& e) {  // the model can still continue texts
+      problem = e.what();
+    }
+  }
+  const Caps& caps = device->caps();
+  std::string driver = caps.driver_name + (caps.driver_info.empty() ? "" : " " + caps.driver_info);
+  std::unique_ptr<weft_model> model(new weft_model{{std::move(device), config, format, std::move(weights)},
+                                                   std::move(tokenizer),
+                                                   std::move(chat_template),
+                                                   std::move(problem),
+                                                   std::move(driver),
+                                                   0,
+                                                   {},
+                                                   0});
+  model->load_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return model;
+}
+
+weft_status weft_model_load(const char* path, const weft_model_options* options, weft_model** model,
+                            weft_error* error) {
+  return guard(error, [&] {
+    require(model, "model", "it is NULL");
+    *model = load(path, options ? *options : weft_model_options_default()).release();
+  });
+}
+
+void weft_model_free(weft_model* model) { delete model; }
+
+weft_model_info weft_model_get_info(const weft_model* m) {
+  const Model& model = m->model;
+  weft_model_info info = {};
+  info.family = model.config.family.c_str();
+  info.type = name(model.format);
+  info.device = model.device->caps().name.c_str();
+  info.driver = m->driver.c_str();
+  info.vocab_size = model.config.vocab;
+  info.layers = model.config.layers;
+  info.width = model.config.width;
+  info.max_context = model.config.context;
+  info.tied = model.weights.tied();
+  info.has_chat_template = m->chat_template.has_value();
+  info.parameters = model.parameters();
+  info.vocab_bytes = model.weights.vocab_bytes();
+  info.layer_bytes = model.weights.layer_bytes();
+  info.bytes_per_token = model.bytes_per_token();
+  info.load_seconds = m->load_seconds;
+  return info;
+}
+
+weft_status weft_model_describe(const weft_model* model, char** out, weft_error* error) {
+  return guard(error, [&] {
+    require(model && out, "model or json", "it is NULL");
+    const weft_model_info info = weft_model_get_info(model);
+    const Weights& weights = model->model.weights;
+    json description = {{"family", info.family},
+                        {"type", info.type},
+                        {"device", info.device},
+                        {"driver", info.driver},
+                        {"vocab_size", info.vocab_size},
+                        {"layers", info.layers},
+                        {"width", info.width},
+                        {"max_context", info.max_context},
+                        {"tied", info.tied != 0},
+                        {"has_chat_template", info.has_chat_template != 0},
+                        {"parameters", info.parameters},
+                        {"vocab_bytes", info.vocab_bytes},
+                        {"layer_bytes", info.layer_bytes},
+                        {"bytes_per_token", info.bytes_per_token},
+                        {"load_seconds", info.load_seconds}};
+    if (!model->chat_template_problem.empty()) description["chat_template_problem"] = model->chat_template_problem;
+    json tensors = json::array(), buffers = json::array();
+    for (const TensorReport& tensor : weights.tensors)
+      tensors.push_back({{"name", tensor.name},
+                         {"shape", tensor.shape},
+                         {"file_type", tensor.file_type},
+                         {"device_type", tensor.device_type},
+                         {"device_bytes", tensor.device_bytes},
+                         {"buffer", tensor.buffer}});
+    const auto add_buffer = [&](const Buffer& buffer, std::vector<std::string> users) {
+      buffers.push_back({{"name", buffer.name()}, {"bytes", buffer.bytes()}, {"users", std::move(users)}});
+    };
+    add_buffer(weights.embedding->buffer(),
+               weights.tied() ? std::vector<std::string>{"gather", "project"} : std::vector<std::string>{"gather"});
+    if (!weights.tied()) add_buffer(weights.separate_output->buffer(), {"project"});
+    for (const LayerWeights& layer : weights.layers) add_buffer(layer.buffer, {"norm", "matmul"});
+    add_buffer(weights.final_norm, {"norm"});
+    description["tensors"] = std::move(tensors);
+    description["buffers"] = std::move(buffers);
+    *out = copy_string(description.dump(-1, ' ', false, json::error_handler_t::replace));
+  });
+}
+
+weft_status weft_model_measure_bandwidth(const weft_model* model, double* gigabytes_per_second, weft_error* error) {
+  return guard(error, [&] {
+    require(model && gigabytes_per_second, "model or gigabytes_per_second", "it is NULL");
+    const std::lock_guard lock(model->bandwidth_mutex);
+    if (model->bandwidth == 0) model->bandwidth = measure_read_bandwidth(model->model.device);
+    *gigabytes_per_second = model->bandwidth * 1e-9;
+  });
+}
+
+// ---- text ----
+
+weft_status weft_tokenize(const weft_model* model, const char* text, size_t length, int parse_special, int add_bos,
+                          uint32_t* ids, size_t capacity, size_t* count, weft_error* error) {
+  return guard(error, [&] {
+    require(model && (text || length == 0) && (ids || capacity == 0) && count, "model, text, ids or count",
+            "it is NULL");
+    const Tokenizer& tokenizer = model->tokenizer;
+    std::vector<uint32_t> all;
+    if (add_bos && tokenizer.add_bos() && tokenizer.bos()) all.push_back(*tokenizer.bos());
+    const std::vector<uint32_t> encoded =
+        tokenizer.encode({text, length}, parse_special ? Tokenizer::Special::parse : Tokenizer::Special::plain);
+    all.insert(all.end(), encoded.begin(), encoded.end());
+    copy_ids(all, ids, capacity, count);
+  });
+}
+
+weft_status weft_detokenize(const weft_model* model, const uint32_t* ids, size_t count, char** text,
+                            weft_error* error) {
+  return guard(error, [&] {
+    require(model && (ids || count == 0) && text, "model, ids or text", "it is NULL");
+    *text = copy_string(model->tokenizer.decode({ids, count}));
+  });
+}
+
+weft_status weft_apply_chat_template(const weft_model* model, const weft_message* messages, size_t message_count,
+                                     uint32_t* ids, size_t capacity, size_t* count, weft_error* error) {
+  return guard(error, [&] {
+    require(model && (messages || message_count == 0) && (ids || capacity == 0) && count,
+            "model, messages, ids or count", "it is NULL");
+    if (!model->chat_template)
+      throw Error(
+          Code::unsupported,
+          model->chat_template_problem.empty() ? "the model has no chat template" : model->chat_template_problem,
+          "chat template", "let it continue a text instead");
+    std::vector<Message> list;
+    for (size_t i = 0; i < message_count; ++i) {
+      require(messages[i].role && messages[i].content, "messages", "a role or content is NULL");
+      list.push_back({messages[i].role, messages[i].content});
+    }
+    copy_ids(model->tokenizer.encode(model->chat_template->render(list, true)), ids, capacity, count);
+  });
+}

@@ -1,0 +1,127 @@
+// The C API's sessions.
+#include <algorithm>
+
+#include "capi.h"
+#include "session/session.h"
+#include "text/stream_decoder.h"
+
+using namespace weft;
+using namespace weft::capi;
+
+struct weft_session {
+  const weft_model* model;
+  Session session;
+};
+
+static constexpr uint32_t kDefaultContext = 4096;
+
+weft_session_options weft_session_options_default(void) { return {0}; }
+
+weft_status weft_session_create(const weft_model* model, const weft_session_options* options, weft_session** session,
+                                weft_error* error) {
+  return guard(error, [&] {
+    require(model && session, "model or session", "it is NULL");
+    const uint32_t most = model->model.config.context;
+    const uint32_t asked = options ? options->context : 0;
+    if (asked > most)
+      throw Error(Code::invalid_argument,
+                  "it is " + std::to_string(asked) + " tokens, the model was made for " + std::to_string(most),
+                  "context");
+    const uint32_t context = asked ? asked : std::min(most, kDefaultContext);
+    require(context >= 2, "context", "it must hold at least 2 tokens");
+    *session = new weft_session{model, Session(model->model, context, model->tokenizer.stop_ids())};
+  });
+}
+
+void weft_session_free(weft_session* session) { delete session; }
+
+weft_sampling weft_sampling_default(void) {
+  const Sampling s;
+  return {s.temperature, s.top_k, s.top_p, s.min_p, s.repeat_penalty, s.seed};
+}
+
+weft_status weft_session_set_sampling(weft_session* session, const weft_sampling* s, weft_error* error) {
+  return guard(error, [&] {
+    require(session && s, "session or sampling", "it is NULL");
+    session->session.set_sampling({s->temperature, s->top_k, s->top_p, s->min_p, s->repeat_penalty, s->seed});
+  });
+}
+
+weft_status weft_session_prompt(weft_session* session, const uint32_t* ids, size_t count, weft_error* error) {
+  return guard(error, [&] {
+    require(session && (ids || count == 0), "session or ids", "it is NULL");
+    session->session.prompt({ids, count});
+  });
+}
+
+weft_status weft_session_generate(weft_session* session, const weft_generate_options* options, weft_stop* stop,
+                                  weft_error* error) {
+  return guard(error, [&] {
+    require(session && options, "session or options", "it is NULL");
+    StreamDecoder decoder(session->model->tokenizer);
+    const Stop reason =
+        session->session.generate(options->max_tokens, options->ignore_stop_tokens != 0, [&](uint32_t id) {
+          if (!options->callback) return true;
+          const std::string text = decoder.push(id);
+          return options->callback(options->user, id, text.data(), text.size()) == 0;
+        });
+    if (stop) *stop = static_cast<weft_stop>(reason);  // the same order
+  });
+}
+
+void weft_session_cancel(weft_session* session) {
+  if (session) session->session.cancel();
+}
+
+weft_status weft_session_score(weft_session* session, const uint32_t* ids, size_t count, float* nll,
+                               weft_error* error) {
+  return guard(error, [&] {
+    require(session && ids && nll, "session, ids or nll", "it is NULL");
+    const std::vector<float> values = session->session.score({ids, count});
+    std::copy(values.begin(), values.end(), nll);
+  });
+}
+
+weft_status weft_session_logits(weft_session* session, float* logits, size_t count, weft_error* error) {
+  return guard(error, [&] {
+    require(session && logits, "session or logits", "it is NULL");
+    const uint32_t vocab = session->model->model.config.vocab;
+    if (count != vocab)
+      throw Error(Code::invalid_argument,
+                  "it is " + std::to_string(count) + ", the vocabulary has " + std::to_string(vocab), "count");
+    const std::vector<float> values = session->session.logits();
+    std::copy(values.begin(), values.end(), logits);
+  });
+}
+
+void weft_session_reset(weft_session* session) {
+  if (session) session->session.reset();
+}
+
+weft_stats weft_session_get_stats(const weft_session* s) {
+  const SessionStats& from = s->session.stats();
+  weft_stats stats = {};
+  stats.context_used = static_cast<uint32_t>(s->session.ids().size());
+  stats.prompt_tokens = from.prompt_tokens;
+  stats.decoded_tokens = from.decoded_tokens;
+  stats.prompt_seconds = from.prompt_seconds;
+  stats.decode_seconds = from.decode_seconds;
+  stats.first_token_seconds = from.first_token_seconds;
+  stats.readback_bytes = from.readback_bytes;
+  stats.kv_bytes = s->session.kv_bytes();
+  stats.scratch_bytes = s->session.scratch_bytes();
+  if (from.decode_seconds > 0) stats.read_gigabytes_per_second = from.decode_bytes / from.decode_seconds * 1e-9;
+  {
+    const std::lock_guard lock(s->model->bandwidth_mutex);
+    stats.device_read_gigabytes_per_second = s->model->bandwidth * 1e-9;
+  }
+  std::vector<Timestamps::Stage> stages = from.stages;
+  std::sort(stages.begin(), stages.end(), [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
+  double total = 0;
+  for (const Timestamps::Stage& stage : stages) total += stage.seconds;
+  for (const Timestamps::Stage& stage : stages) {
+    if (stats.stage_count == WEFT_MAX_STAGES || total <= 0) break;
+    stats.stages[stats.stage_count++] = {stage.name, stage.seconds / total};
+  }
+  return stats;
+}

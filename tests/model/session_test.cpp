@@ -1,0 +1,271 @@
+// A session: prompts in chunks, kept prefixes, stopping, sampling, scoring.
+#include <cmath>
+#include <fstream>
+#include <iterator>
+
+#include "base/error.h"
+#include "support/model_test.h"
+
+namespace weft::test {
+namespace {
+
+class SessionTest : public GpuTest {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (IsSkipped()) return;
+    LlamaShape shape;
+    shape.context = 512;
+    make_gguf(folder_.path() / "m.gguf", shape, {DType::q8_0, 5, ""});
+    model_ = load_model(open_device(), folder_.path() / "m.gguf", Format::q8);
+  }
+  std::vector<uint32_t> ids(uint32_t count) const { return some_ids(count, model_->config.vocab); }
+
+  TemporaryFolder folder_;
+  std::unique_ptr<Model> model_;
+};
+
+// Every way to the same context gives the same next tokens.
+TEST_F(SessionTest, ChunksAndSingleTokensAgree) {
+  for (const uint32_t length : {1u, 2u, 63u, 64u, 65u, 129u}) {
+    Session whole(*model_, 256, {}), stepped(*model_, 256, {});
+    whole.set_sampling(greedy());
+    stepped.set_sampling(greedy());
+    const std::vector<uint32_t> prompt = ids(length), expected = generate(whole, prompt, 20);
+    std::vector<uint32_t> got;
+    for (uint32_t i = 1; i <= length; ++i) got = generate(stepped, {prompt.begin(), prompt.begin() + i}, 1);
+    for (uint32_t i = 1; i < 20; ++i) {
+      const std::vector<uint32_t> next = generate(stepped, stepped.ids(), 1);
+      got.insert(got.end(), next.begin(), next.end());
+    }
+    EXPECT_EQ(got, expected) << "prompt of " << length;
+  }
+}
+
+TEST_F(SessionTest, KeepsTheCommonPrefix) {
+  Session session(*model_, 256, {});
+  session.set_sampling(greedy());
+  const std::vector<uint32_t> first = ids(100);
+  generate(session, first, 5);
+  EXPECT_EQ(session.stats().prompt_tokens, 100u);
+  std::vector<uint32_t> second(first.begin(), first.begin() + 90);
+  second.push_back(3);
+  second.push_back(4);
+  const std::vector<uint32_t> with_prefix = generate(session, second, 10);
+  EXPECT_EQ(session.stats().prompt_tokens, 102u);
+  Session fresh(*model_, 256, {});
+  fresh.set_sampling(greedy());
+  EXPECT_EQ(with_prefix, generate(fresh, second, 10));
+}
+
+TEST_F(SessionTest, ReadsEightBytesAToken) {
+  Session session(*model_, 256, {});
+  generate(session, ids(10), 50);
+  EXPECT_EQ(session.stats().readback_bytes, 50u * 8);
+}
+
+TEST_F(SessionTest, StopsAtAStopToken) {
+  Session session(*model_, 256, {});
+  session.set_sampling(greedy());
+  const std::vector<uint32_t> all = generate(session, ids(10), 30);
+  // The first token that did not come before is the one to stop at.
+  size_t at = 1;
+  while (at < all.size() && std::find(all.begin(), all.begin() + at, all[at]) != all.begin() + at) ++at;
+  ASSERT_LT(at, all.size());
+  Session stopping(*model_, 256, {all[at]});
+  stopping.set_sampling(greedy());
+  stopping.prompt(ids(10));
+  std::vector<uint32_t> got;
+  const auto collect = [&](uint32_t id) {
+    got.push_back(id);
+    return true;
+  };
+  EXPECT_EQ(stopping.generate(30, false, collect), Stop::token);
+  EXPECT_EQ(got, std::vector<uint32_t>(all.begin(), all.begin() + at + 1));
+  // Going on behind it gives what would have come.
+  EXPECT_EQ(stopping.generate(1, true, collect), Stop::length);
+  ASSERT_LT(at + 1, all.size());
+  EXPECT_EQ(got.back(), all[at + 1]);
+}
+
+TEST_F(SessionTest, StopsWhenTheCallerSaysSo) {
+  Session session(*model_, 256, {}), other(*model_, 256, {});
+  session.set_sampling(greedy());
+  other.set_sampling(greedy());
+  const std::vector<uint32_t> all = generate(other, ids(10), 30);
+  session.prompt(ids(10));
+  std::vector<uint32_t> got;
+  EXPECT_EQ(session.generate(30, true,
+                             [&](uint32_t id) {
+                               got.push_back(id);
+                               return got.size() < 7;
+                             }),
+            Stop::caller);
+  session.generate(23, true, [&](uint32_t id) {
+    got.push_back(id);
+    return true;
+  });
+  EXPECT_EQ(got, all);  // the tokens that ran ahead left no trace
+}
+
+TEST_F(SessionTest, CancelEndsTheNextGenerateAtItsStart) {
+  Session session(*model_, 256, {});
+  session.prompt(ids(10));
+  session.cancel();
+  int calls = 0;
+  EXPECT_EQ(session.generate(5, true, [&](uint32_t) { return ++calls > 0; }), Stop::caller);
+  EXPECT_EQ(calls, 0);
+  EXPECT_EQ(session.generate(5, true, [&](uint32_t) { return ++calls > 0; }), Stop::length);
+}
+
+TEST_F(SessionTest, AnExceptionOfTheCallbackLeavesTheSessionUsable) {
+  Session session(*model_, 256, {}), other(*model_, 256, {});
+  session.set_sampling(greedy());
+  other.set_sampling(greedy());
+  session.prompt(ids(10));
+  EXPECT_THROW(session.generate(5, true, [](uint32_t) -> bool { throw std::runtime_error("enough"); }),
+               std::runtime_error);
+  EXPECT_EQ(generate(session, ids(10), 10), generate(other, ids(10), 10));
+}
+
+TEST_F(SessionTest, FillsTheContextAndNoMore) {
+  Session session(*model_, 80, {});
+  session.set_sampling(greedy());
+  session.prompt(ids(70));
+  std::vector<uint32_t> got;
+  const auto collect = [&](uint32_t id) {
+    got.push_back(id);
+    return true;
+  };
+  EXPECT_EQ(session.generate(0, true, collect), Stop::context);
+  EXPECT_EQ(got.size(), 10u);
+  EXPECT_EQ(session.generate(1, true, collect), Stop::context);
+  EXPECT_EQ(got.size(), 10u);
+  Session roomy(*model_, 200, {});
+  roomy.set_sampling(greedy());
+  EXPECT_EQ(got, generate(roomy, ids(70), 10));
+  try {
+    session.prompt(ids(80));
+    FAIL() << "a prompt that leaves no room was taken";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), Code::context_full);
+    EXPECT_EQ(e.sentence(), "80 tokens were given, the session holds 79");
+  }
+}
+
+TEST_F(SessionTest, RefusesBadInput) {
+  Session session(*model_, 80, {});
+  const auto refused = [](const auto& call, const std::string& sentence) {
+    try {
+      call();
+      ADD_FAILURE() << "not refused: " << sentence;
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), Code::invalid_argument);
+      EXPECT_EQ(e.sentence(), sentence);
+    }
+  };
+  refused([&] { session.prompt({}); }, "it has no token");
+  const std::vector<uint32_t> outside = {1, 2, 512};
+  refused([&] { session.prompt(outside); }, "id 512 at place 2, the vocabulary has 512 tokens");
+  refused([&] { session.generate(1, true, [](uint32_t) { return true; }); }, "the session has no prompt");
+  Sampling sampling;
+  sampling.top_p = 0;
+  refused([&] { session.set_sampling(sampling); }, "it is 0.000000, expected above 0 and at most 1");
+  sampling = {};
+  sampling.temperature = NAN;
+  refused([&] { session.set_sampling(sampling); }, "it is nan, expected 0 or more");
+}
+
+TEST_F(SessionTest, SeedsDecideAndRepeat) {
+  Sampling sampling;
+  sampling.temperature = 1.5f;
+  sampling.top_k = 0;
+  sampling.top_p = 1;
+  sampling.min_p = 0;
+  std::vector<std::vector<uint32_t>> texts;
+  for (const uint64_t seed : {1ull, 1ull, 2ull, (1ull << 40) + 1}) {
+    Session session(*model_, 256, {});
+    sampling.seed = seed;
+    session.set_sampling(sampling);
+    texts.push_back(generate(session, ids(10), 40));
+  }
+  EXPECT_EQ(texts[0], texts[1]);
+  EXPECT_NE(texts[0], texts[2]);
+  EXPECT_NE(texts[0], texts[3]);
+}
+
+TEST_F(SessionTest, PenaltyAvoidsWhatIsInTheContext) {
+  Session session(*model_, 256, {});
+  Sampling sampling = greedy();
+  sampling.repeat_penalty = 1e6f;  // as good as a ban
+  session.set_sampling(sampling);
+  const std::vector<uint32_t> prompt = ids(30), got = generate(session, prompt, 60);
+  std::vector<uint32_t> all = prompt;
+  for (const uint32_t id : got) {
+    EXPECT_EQ(std::find(all.begin(), all.end(), id), all.end()) << id << " came again";
+    all.push_back(id);
+  }
+}
+
+TEST_F(SessionTest, ScoresEqualTheLogits) {
+  Session scoring(*model_, 256, {}), reading(*model_, 256, {});
+  const std::vector<uint32_t> text = ids(137);
+  const std::vector<float> nll = scoring.score(text);
+  ASSERT_EQ(nll.size(), 136u);
+  for (const size_t length : {1u, 8u, 63u, 64u, 65u, 130u, 136u}) {
+    reading.prompt({text.data(), length});
+    const std::vector<float> logits = reading.logits();
+    double total = 0;
+    for (const float logit : logits) total += std::exp(double{logit});
+    EXPECT_NEAR(nll[length - 1], std::log(total) - logits[text[length]], 1e-4) << "token " << length;
+  }
+}
+
+TEST_F(SessionTest, TimesItsStagesWhereTheDeviceCan) {
+  Session session(*model_, 256, {});
+  generate(session, ids(10), 40);
+  if (model_->device->plan().profile_every == 0) GTEST_SKIP() << "the device has no timestamps";
+  std::vector<std::string> names;
+  for (const Timestamps::Stage& stage : session.stats().stages) names.push_back(stage.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"gather", "norm", "matmul", "rope", "attend", "swiglu", "project",
+                                             "adjust", "threshold", "pick", "advance"}));
+}
+
+// The known greedy continuations in ../shared, made in fp32 by another program.
+void check_real(const std::filesystem::path& folder, const std::filesystem::path& model_path, Format format,
+                size_t least) {
+  std::ifstream file(folder / "greedy-from-bos.ids");
+  const std::vector<uint32_t> expected{std::istream_iterator<uint32_t>(file), {}};
+  ASSERT_GT(expected.size(), 100u);
+  const auto model = load_model(open_device(), model_path, format);
+  Session session(*model, 512, {2});
+  session.set_sampling(greedy());
+  session.prompt({expected.data(), 1});
+  std::vector<uint32_t> got = {expected[0]};
+  session.generate(200, false, [&](uint32_t id) {
+    got.push_back(id);
+    return true;
+  });
+  const size_t same = std::mismatch(got.begin(), got.end(), expected.begin(), expected.end()).first - got.begin();
+  EXPECT_GE(same, std::min(least, expected.size()));
+  if (least > expected.size()) {
+    EXPECT_EQ(got.size(), expected.size());
+  }
+}
+
+TEST_F(SessionTest, RealModelsGoOnAsKnown) {
+  const auto shared = shared_folder();
+  if (!shared) GTEST_SKIP() << "no ../shared with models here";
+  const auto tinystories = *shared / "models" / "tinystories-656K", stories = *shared / "models" / "stories260K";
+  const auto gguf = stories / "tinyllamas-stories-260k-f32.gguf";
+  check_real(tinystories, tinystories, Format::f16, 1000);
+  check_real(stories, gguf, Format::f16, 1000);
+  check_real(tinystories, tinystories, Format::q8, 40);
+  check_real(stories, gguf, Format::q8, 40);
+  // Both files store or name the shared matrix in a way of their own; both share it.
+  EXPECT_TRUE(load_model(open_device(), tinystories, Format::f16)->weights.tied());
+  EXPECT_TRUE(load_model(open_device(), gguf, Format::f16)->weights.tied());
+}
+
+}  // namespace
+}  // namespace weft::test

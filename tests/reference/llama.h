@@ -1,0 +1,19 @@
+// The Llama network in double precision, one token at a time, straight from a model file: the specification of
+// forward.cpp.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "format/model_file.h"
+#include "model/config.h"
+
+namespace weft::reference {
+
+// Logits after every one of the ids: (ids, vocab). Matrices are rounded to the format as the device rounds them
+// (ops/matrix.h), keys and values to f16; activations are not.
+std::vector<std::vector<double>> llama_logits(const ModelFile& file, const Config& config, Format format,
+                                              std::span<const uint32_t> ids);
+
+}  // namespace weft::reference

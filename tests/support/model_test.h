@@ -1,0 +1,42 @@
+// Models for tests: random ones written to a temporary folder, real ones from ../shared.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/model.h"
+#include "session/session.h"
+#include "support/gpu_test.h"
+#include "support/model_maker.h"
+
+namespace weft::test {
+
+// A folder that goes with the object.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// Loads a model file or folder onto a device.
+std::unique_ptr<Model> load_model(const std::shared_ptr<Device>& device, const std::filesystem::path& path,
+                                  Format format);
+
+// ../shared (or $WEFT_SHARED) where it is there.
+std::optional<std::filesystem::path> shared_folder();
+
+Sampling greedy();
+// Generates up to `count` tokens behind a prompt, stop tokens ignored.
+std::vector<uint32_t> generate(Session& session, const std::vector<uint32_t>& prompt, uint32_t count);
+
+// Some ids of a vocabulary, the same at every call.
+std::vector<uint32_t> some_ids(uint32_t count, uint32_t vocab);
+
+}  // namespace weft::test
