@@ -1,4 +1,5 @@
 // weft inspect: what a model is and where each of its tensors went.
+#include <algorithm>
 #include <iostream>
 
 #include "common.h"
@@ -18,10 +19,43 @@ std::string shape_text(const Json& shape) {
 }
 
 std::string users_text(const Json& users) {
-  if (users.is_string()) return users.get<std::string>();
   std::string text;
   for (const Json& user : users) text += (text.empty() ? "" : ", ") + user.get<std::string>();
   return text;
+}
+
+// The longest "name" of a list: how wide its column is.
+int name_width(const Json& list) {
+  std::size_t width = 6;
+  for (const Json& item : list) width = std::max(width, item.at("name").get<std::string>().size());
+  return static_cast<int>(width);
+}
+
+std::string text(const Json& item, const char* key) { return item.at(key).get<std::string>(); }
+
+void print_tensors(const Json& tensors) {
+  const int width = name_width(tensors);
+  std::cout << format("%-*s  %-14s %-6s %-6s %12s  %s\n", width, "tensor", "shape", "file", "device", "bytes",
+                      "buffer");
+  for (const Json& tensor : tensors) {
+    std::cout << format("%-*s  %-14s %-6s %-6s %12llu  %s\n", width, text(tensor, "name").c_str(),
+                        shape_text(tensor.at("shape")).c_str(), text(tensor, "file_type").c_str(),
+                        text(tensor, "device_type").c_str(), tensor.at("device_bytes").get<unsigned long long>(),
+                        text(tensor, "buffer").c_str());
+  }
+}
+
+void print_buffers(const Json& buffers) {
+  const int width = name_width(buffers);
+  std::cout << format("%-*s  %12s  %s\n", width, "buffer", "bytes", "users");
+  unsigned long long total = 0;
+  for (const Json& buffer : buffers) {
+    const auto bytes = buffer.at("bytes").get<unsigned long long>();
+    total += bytes;
+    std::cout << format("%-*s  %12llu  %s\n", width, text(buffer, "name").c_str(), bytes,
+                        users_text(buffer.at("users")).c_str());
+  }
+  std::cout << format("%-*s  %12llu\n", width, "all", total);
 }
 
 void print_tables(const weft_model_info& info, const Json& description) {
@@ -29,26 +63,11 @@ void print_tables(const weft_model_info& info, const Json& description) {
                    "%s, %s on the device: %u layers, %u wide, %u vocabulary rows (%s), context %u, %.2f M parameters\n",
                    info.family, info.type, info.layers, info.width, info.vocab_size, info.tied ? "tied" : "untied",
                    info.max_context, static_cast<double>(info.parameters) / 1e6)
-            << format("%s, %s\n\n", info.device, info.driver)
-            << format("%-40s %-16s %-6s %-6s %12s  %s\n", "tensor", "shape", "file", "device", "bytes", "buffer");
-  for (const Json& tensor : description.at("tensors")) {
-    std::cout << format("%-40s %-16s %-6s %-6s %12llu  %s\n", tensor.at("name").get<std::string>().c_str(),
-                        shape_text(tensor.at("shape")).c_str(), tensor.at("file_type").get<std::string>().c_str(),
-                        tensor.at("device_type").get<std::string>().c_str(),
-                        tensor.at("device_bytes").get<unsigned long long>(),
-                        tensor.at("buffer").get<std::string>().c_str());
-  }
-  std::cout << format("\n%-40s %12s  %s\n", "buffer", "bytes", "users");
-  unsigned long long total = 0;
-  for (const Json& buffer : description.at("buffers")) {
-    const auto bytes = buffer.at("bytes").get<unsigned long long>();
-    total += bytes;
-    std::cout << format("%-40s %12llu  %s\n", buffer.at("name").get<std::string>().c_str(), bytes,
-                        users_text(buffer.at("users")).c_str());
-  }
-  std::cout << format("%-40s %12llu  %s; %s read to decode a token\n", "all", total,
-                      human_bytes(static_cast<double>(total)).c_str(),
-                      human_bytes(static_cast<double>(info.bytes_per_token)).c_str());
+            << format("%s; %s\n", info.device, info.driver)
+            << format("%s read to decode a token\n\n", human_bytes(static_cast<double>(info.bytes_per_token)).c_str());
+  print_tensors(description.at("tensors"));
+  std::cout << '\n';
+  print_buffers(description.at("buffers"));
 }
 
 void inspect(const InspectArgs& args) {
