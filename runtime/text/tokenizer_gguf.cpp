@@ -89,6 +89,10 @@ void read_special_ids(const Json& metadata, TokenizerParts& parts, const std::st
   const size_t tokens = parts.spelling.size();
   parts.bos = find_id(metadata, "tokenizer.ggml.bos_token_id", tokens, place);
   parts.eos = find_id(metadata, "tokenizer.ggml.eos_token_id", tokens, place);
+  // Early files of Llama models do not say.
+  const auto is_token = [&](size_t id, const char* spelling) { return id < tokens && parts.spelling[id] == spelling; };
+  if (!parts.bos && is_token(1, "<s>")) parts.bos = 1;
+  if (!parts.eos && is_token(2, "</s>")) parts.eos = 2;
   for (const char* key : {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
     if (const auto id = find_id(metadata, key, tokens, place)) parts.stop_ids.push_back(*id);
   }
@@ -100,6 +104,8 @@ void read_special_ids(const Json& metadata, TokenizerParts& parts, const std::st
     const auto id = json_reader::find_number(metadata, key, place);
     if (id && *id < tokens) parts.named[name] = parts.spelling[*id];
   }
+  if (parts.bos) parts.named.emplace("bos_token", parts.spelling[*parts.bos]);
+  if (parts.eos) parts.named.emplace("eos_token", parts.spelling[*parts.eos]);
   finish_stop_ids(parts);
 }
 

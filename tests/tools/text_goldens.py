@@ -362,9 +362,18 @@ def render(source, messages, prompt):
         return {"error": str(error)}
 
 
+def dump(value, depth):
+    """JSON with a line for each item down to a depth: differences show, and no file has a line for each number."""
+    if depth == 0 or not isinstance(value, (dict, list)) or not value:
+        return json.dumps(value)
+    if isinstance(value, list):
+        return "[\n" + ",\n".join(dump(v, depth - 1) for v in value) + "\n]"
+    return "{\n" + ",\n".join(json.dumps(k) + ": " + dump(v, depth - 1) for k, v in value.items()) + "\n}"
+
+
 def write(name, value):
     OUT.mkdir(parents=True, exist_ok=True)
-    (OUT / name).write_text(json.dumps(value, ensure_ascii=True, indent=1) + "\n")
+    (OUT / name).write_text(dump(value, 2) + "\n")
 
 
 def main():
