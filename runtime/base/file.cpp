@@ -34,7 +34,7 @@ struct Descriptor {
 }  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.fd < 0) fail(path, "cannot open the file");
   struct stat info = {};
   if (::fstat(file.fd, &info) != 0) fail(path, "cannot read the file's size");

@@ -64,8 +64,9 @@ const Instance::Physical& choose(const std::vector<Instance::Physical>& devices,
 }  // namespace
 
 std::vector<DeviceListing> list_devices() {
+  const std::shared_ptr<Instance> instance = Instance::get();
   std::vector<DeviceListing> list;
-  for (const Instance::Physical& device : Instance::get()->devices()) {
+  for (const Instance::Physical& device : instance->devices()) {
     DeviceListing entry = {device.caps, {}, {}};
     try {
       entry.plan = make_plan(device.caps);

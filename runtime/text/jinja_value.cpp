@@ -166,7 +166,7 @@ bool equal(const Value& a, const Value& b, Context& context) {
     if (a.dict()->items.size() != b.dict()->items.size()) return false;
     for (const auto& [key, value] : a.dict()->items) {
       const auto& other = b.dict()->items;
-      const auto same = [&](const auto& item) { return equal(item.first, key, context); };
+      const auto same = [&, &wanted = key](const auto& item) { return equal(item.first, wanted, context); };
       const auto it = std::find_if(other.begin(), other.end(), same);
       if (it == other.end() || !equal(value, it->second, context)) return false;
     }
