@@ -11,6 +11,7 @@ using namespace weft::capi;
 struct weft_session {
   const weft_model* model;
   Session session;
+  StreamDecoder decoder;  // holds a character begun by one generate until the next completes it
 };
 
 static constexpr uint32_t kDefaultContext = 4096;
@@ -29,7 +30,8 @@ weft_status weft_session_create(const weft_model* model, const weft_session_opti
                   "context");
     const uint32_t context = asked ? asked : std::min(most, kDefaultContext);
     require(context >= 2, "context", "it must hold at least 2 tokens");
-    *session = new weft_session{model, Session(model->model, context, model->tokenizer.stop_ids())};
+    *session = new weft_session{model, Session(model->model, context, model->tokenizer.stop_ids()),
+                                StreamDecoder(model->tokenizer)};
   });
 }
 
@@ -51,6 +53,7 @@ weft_status weft_session_prompt(weft_session* session, const uint32_t* ids, size
   return guard(error, [&] {
     require(session && (ids || count == 0), "session or ids", "it is NULL");
     session->session.prompt({ids, count});
+    session->decoder.finish();
   });
 }
 
@@ -58,12 +61,10 @@ weft_status weft_session_generate(weft_session* session, const weft_generate_opt
                                   weft_error* error) {
   return guard(error, [&] {
     require(session && options, "session or options", "it is NULL");
-    StreamDecoder decoder(session->model->tokenizer);
     const Stop reason =
         session->session.generate(options->max_tokens, options->ignore_stop_tokens != 0, [&](uint32_t id) {
-          if (!options->callback) return true;
-          const std::string text = decoder.push(id);
-          return options->callback(options->user, id, text.data(), text.size()) == 0;
+          const std::string text = session->decoder.push(id);
+          return !options->callback || options->callback(options->user, id, text.data(), text.size()) == 0;
         });
     if (stop) *stop = static_cast<weft_stop>(reason);  // the same order
   });
@@ -95,7 +96,9 @@ weft_status weft_session_logits(weft_session* session, float* logits, size_t cou
 }
 
 void weft_session_reset(weft_session* session) {
-  if (session) session->session.reset();
+  if (!session) return;
+  session->session.reset();
+  session->decoder.finish();
 }
 
 weft_stats weft_session_get_stats(const weft_session* s) {
