@@ -66,6 +66,7 @@ struct Candidate {
   float score;
   uint id;
 };
+#define READ_BYTES 32768  // one workgroup of read reads
 #define PICK_ROWS 1024  // scores one workgroup of pick looks at
 
 // ---- Push constants, by shader
@@ -131,9 +132,6 @@ struct NllPush {
   uint rows;    // of the vocabulary
   uint stride;  // floats between rows of logits
   uint first;   // of the pass's tokens, the one in row 0 of the logits
-};
-struct ReadPush {
-  uint words;  // 16-byte words to read
 };
 
 #ifdef __cplusplus

@@ -67,6 +67,10 @@ class Recorder {
     dispatch_bytes(kernel, bindings, std::as_bytes(std::span<const Push, 1>(&push, 1)), groups);
   }
 
+  void dispatch(const Kernel& kernel, std::initializer_list<View> bindings, Groups groups) {  // no push constants
+    dispatch_bytes(kernel, bindings, {}, groups);
+  }
+
   void copy(const View& from, const View& to);  // from.bytes bytes
   void fill(const View& view, uint32_t word);
 

@@ -90,8 +90,8 @@ void advance(Recorder& recorder, const StepViews& step, uint32_t candidates, uin
 void nll(Recorder& recorder, const View& state, const View& history, const View& logits, const View& out, uint32_t rows,
          uint32_t first, uint32_t tokens);
 
-// Reads a view and writes nothing to speak of: for measuring bandwidth.            sums (anything of 4 bytes a 32 KiB
-// read)
+// Reads a view and writes nothing to speak of: for measuring bandwidth.  words (a multiple of READ_BYTES), sums (4
+// bytes for each) read)
 void read(Recorder& recorder, const View& words, const View& sums);
 
 }  // namespace ops
