@@ -1,6 +1,7 @@
 // Recording and replaying: barriers, copies, timestamps, and the mistakes a recorder must catch.
 #include "gpu/recorder.h"
 
+#include "adjust.spv.h"
 #include "ops/ops.h"
 #include "read.spv.h"
 #include "support/op_inputs.h"
@@ -82,26 +83,26 @@ TEST_F(RecorderTest, ReplaysInOrder) {
 
 TEST_F(RecorderTest, CatchesWrongBindingsAndPushConstants) {
   const auto device = open_device();
-  const Kernel& kernel = device->kernel({"read", read_spv, 2, 0b10, sizeof(abi::ReadPush), {}});
+  const Kernel& kernel = device->kernel({"adjust", adjust_spv, 4, 0b1000, sizeof(abi::AdjustPush), {}});
   const Buffer buffer = poisoned(device, "any", 64);
   const auto record = [&](std::initializer_list<View> bindings, auto push) {
     run_once(device, "wrong", [&](Recorder& recorder) { recorder.dispatch(kernel, bindings, push, {1}); });
   };
-  EXPECT_EQ(message_of([&] { record({buffer}, abi::ReadPush{1}); }),
-            "read: got 1 bindings and 4 bytes of push constants, the kernel takes 2 and 4");
+  EXPECT_EQ(message_of([&] { record({buffer}, abi::AdjustPush{1}); }),
+            "adjust: got 1 bindings and 4 bytes of push constants, the kernel takes 4 and 4");
   EXPECT_EQ(message_of([&] {
-              record({buffer, buffer, buffer}, abi::ReadPush{1});
+              record({buffer, buffer, buffer}, abi::AdjustPush{1});
             }),
-            "read: got 3 bindings and 4 bytes of push constants, the kernel takes 2 and 4");
+            "adjust: got 3 bindings and 4 bytes of push constants, the kernel takes 4 and 4");
   EXPECT_EQ(message_of([&] {
-              record({buffer, buffer}, uint64_t{1});
+              record({buffer, buffer, buffer, buffer}, uint64_t{1});
             }),
-            "read: got 2 bindings and 8 bytes of push constants, the kernel takes 2 and 4");
+            "adjust: got 4 bindings and 8 bytes of push constants, the kernel takes 4 and 4");
 }
 
 TEST_F(RecorderTest, ManyDispatchesNeedMoreThanOneDescriptorPool) {
   const auto device = open_device();
-  const Buffer words(device, "words", 4096, Memory::device), sums(device, "sums", 4, Memory::device);
+  const Buffer words(device, "words", READ_BYTES, Memory::device), sums(device, "sums", 4, Memory::device);
   run_once(device, "many", [&](Recorder& recorder) {
     recorder.fill(words, 0);
     for (int i = 0; i < 1000; ++i) ops::read(recorder, words, sums);
@@ -110,7 +111,7 @@ TEST_F(RecorderTest, ManyDispatchesNeedMoreThanOneDescriptorPool) {
 
 TEST_F(RecorderTest, KernelsAreMadeOnce) {
   const auto device = open_device();
-  const auto kernel = [&] { return &device->kernel({"read", read_spv, 2, 0b10, sizeof(abi::ReadPush), {}}); };
+  const auto kernel = [&] { return &device->kernel({"read", read_spv, 2, 0b10, 0, {}}); };
   EXPECT_EQ(kernel(), kernel());
 }
 
@@ -145,7 +146,7 @@ TEST_F(RecorderTest, TimestampsNameEveryOperation) {
 TEST_F(RecorderTest, CatchesMoreMarksThanThereIsRoomFor) {
   const auto device = open_device();
   if (!device->caps().timestamps) GTEST_SKIP() << "the device has no timestamps";
-  const Buffer words(device, "words", 4096, Memory::device), sums(device, "sums", 4, Memory::device);
+  const Buffer words(device, "words", READ_BYTES, Memory::device), sums(device, "sums", 4, Memory::device);
   CommandPool pool(device);
   Timestamps timestamps(device, 2);
   Recorder recorder(pool, "timed", &timestamps);
