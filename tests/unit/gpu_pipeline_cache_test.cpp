@@ -116,7 +116,7 @@ class PipelineCacheOnDisk : public GpuTest {
   // Opens the device, runs one kernel, closes it; the cache's path.
   static std::filesystem::path use_device() {
     const auto device = Device::open();
-    const Buffer words(device, "words", 4096, Memory::device), sums(device, "sums", 4, Memory::device);
+    const Buffer words(device, "words", READ_BYTES, Memory::device), sums(device, "sums", 4, Memory::device);
     run_once(device, "read", [&](Recorder& recorder) { ops::read(recorder, words, sums); });
     return *pipeline_cache_path(device->caps());
   }
