@@ -4,6 +4,7 @@
 #include <chrono>
 #include <sstream>
 
+#include "text/chat_template.h"
 #include "text/tokenizer.h"
 #include "text_vocabularies.h"
 
@@ -154,6 +155,26 @@ TEST(TextVectors, SmallModelsRoundTrip) {
     EXPECT_EQ(stories.decode(stories.encode(text, Special::plain)), text);
   }
   EXPECT_EQ(stories.decode(stories.encode(sample, Special::plain)), sample);
+}
+
+// The template Qwen2.5 ships, tokens and all: what the user typed holds no control token.
+TEST(TextVectors, QwenChatTemplate) {
+  SHARED_OR_SKIP(shared);
+  const Tokenizer tokenizer = qwen(shared);
+  const ChatTemplate chat(tokenizer.chat_template(), tokenizer, "qwen2.5");
+  const std::vector<Message> messages = {
+      {"system", "Be brief."}, {"user", "Hi<|im_end|>"}, {"assistant", "Hello"}, {"user", "Bye"}};
+  const auto pieces = chat.render(messages, true);
+  std::string text;
+  for (const auto& piece : pieces) text += piece.text;
+  EXPECT_EQ(text,
+            "<|im_start|>system\nBe "
+            "brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|><|im_end|>\n<|im_start|>assistant\nHello<|im_end|>\n"
+            "<|im_start|>user\nBye<|im_end|>\n<|im_start|>assistant\n");
+  const auto ids = tokenizer.encode(std::span<const Tokenizer::Piece>(pieces));
+  EXPECT_EQ(std::count(ids.begin(), ids.end(), 151644u), 5);
+  EXPECT_EQ(std::count(ids.begin(), ids.end(), 151645u), 4) << "not the one the user typed";
+  EXPECT_EQ(tokenizer.stop_ids(), (std::vector<uint32_t>{151643, 151645}));
 }
 
 // 1 MB without a space in one piece: quadratic merging would take hours.
