@@ -9,26 +9,30 @@ namespace weft::abi {
 using uint = uint32_t;
 #endif
 
-// ---- Tiled matrices
-// -------------------------------------------------------------------------------------------------- A matrix (rows,
-// cols) is stored in tiles of TILE_ROWS rows; the last tile is filled up with zero rows. Columns are filled up with
-// zeros to blocks of BLOCK. Within a tile, 16-byte words are interleaved: word k of row r is at uvec4 k * TILE_ROWS +
-// r.
+// ---- Tiled matrices ----
+//
+// A matrix (rows, cols) is stored in tiles of TILE_ROWS rows, a row for each lane of a workgroup; the last tile is
+// filled up with zero rows. Columns are filled up with zeros to blocks of BLOCK. Within a tile, the 16-byte words of
+// GROUP_ROWS rows are interleaved: word k of row r, of `count` words a row, is at IN_TILE(r, k, count). So neighbouring
+// lanes read neighbouring words, eight of them whole cache lines, and what they read next lies right behind: CPUs
+// prefetch that (interleaving all rows of a tile halved llvmpipe's speed), and GPUs read full lines either way.
+//
 //   FORMAT_F16: word k holds columns 8k .. 8k+7 as halves.
-//   FORMAT_Q8:  word k holds columns 16k .. 16k+15 as signed bytes. After the words of a tile come its scales, halves,
-//   two
-//               blocks to a 32-bit word: scale word j of row r (blocks 2j, 2j+1) is at uint j * TILE_ROWS + r behind
-//               them. Value = scale * byte.
+//   FORMAT_Q8:  word k holds columns 16k .. 16k+15 as signed bytes. Behind the words of a tile come its scales: halves,
+//               two blocks to a 32-bit word, word j (blocks 2j, 2j+1) of row r at IN_TILE(r, j, (blocks + 1) / 2).
+//               Value = scale * byte.
 #define TILE_ROWS 64
+#define GROUP_ROWS 8
+#define IN_TILE(row, k, count) ((row) / GROUP_ROWS * GROUP_ROWS * (count) + (k)*GROUP_ROWS + (row) % GROUP_ROWS)
 #define BLOCK 32
 #define FORMAT_F16 0
 #define FORMAT_Q8 1
 #define UNIFORM_BYTES 65536  // of inputs a uniform binding reaches, where inputs are read so (lib/rows.glsl)
 
-// ---- A session's state on the device
-// --------------------------------------------------------------------------------- history[0 .. end) are the token ids
-// of the context; the caches hold positions [0, pos). A pass computes min(tokens of the pass, end - pos) tokens from
-// pos on. Sampling appends a token: history[end] = id, end += 1.
+// ---- A session's state on the device ----
+//
+// history[0 .. end) are the token ids of the context; the caches hold positions [0, pos). A pass computes
+// min(tokens of the pass, end - pos) tokens from pos on. Sampling appends a token: history[end] = id, end += 1.
 struct StepState {
   uint pos;
   uint end;
@@ -67,10 +71,10 @@ struct Candidate {
   uint id;
 };
 #define READ_BYTES 32768  // one workgroup of read reads
-#define PICK_ROWS 1024  // scores one workgroup of pick looks at
+#define PICK_ROWS 1024    // scores one workgroup of pick looks at
 
-// ---- Push constants, by shader
-// ---------------------------------------------------------------------------------------
+// ---- Push constants, by shader ----
+
 struct GatherPush {
   uint cols;      // of the table
   uint stride;    // floats between rows of the output
@@ -84,13 +88,13 @@ struct NormPush {
   float epsilon;
 };
 struct MatmulPush {
-  uint cols;        // of the matrix, before padding
-  uint rows;        // of the bound slice
-  uint row_base;    // first row of the slice: where its results go
-  uint in_stride;   // floats between tokens of the input; a multiple of BLOCK, zeros behind cols
-  uint out_stride;  // floats between tokens of the output
-  uint accumulate;  // 1: add to the output
-  uint first_token; // of the pass, where the grid begins
+  uint cols;         // of the matrix, before padding
+  uint rows;         // of the bound slice
+  uint row_base;     // first row of the slice: where its results go
+  uint in_stride;    // floats between tokens of the input; a multiple of BLOCK, zeros behind cols
+  uint out_stride;   // floats between tokens of the output
+  uint accumulate;   // 1: add to the output
+  uint first_token;  // of the pass, where the grid begins
 };
 struct RopePush {
   uint heads, kv_heads, head_dim;
@@ -112,11 +116,11 @@ struct SwigluPush {
 };
 struct ProjectPush {
   uint cols;
-  uint rows;        // of the bound slice
-  uint row_base;    // first row of the slice
-  uint in_stride;   // floats between hidden states
-  uint out_stride;  // floats between rows of logits
-  uint first_token; // row of logits the bound inputs begin with
+  uint rows;         // of the bound slice
+  uint row_base;     // first row of the slice
+  uint in_stride;    // floats between hidden states
+  uint out_stride;   // floats between rows of logits
+  uint first_token;  // row of logits the bound inputs begin with
 };
 struct AdjustPush {
   uint rows;

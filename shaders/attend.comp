@@ -44,10 +44,11 @@ void main() {
     float block_peak = -1e30;
     for (uint i = lane; i < count; i += THREADS) {
       const uint position = start + i;
-      const uint key = (kv_head * p.capacity + position / TILE_ROWS * TILE_ROWS) * key_words + position % TILE_ROWS;
+      const uint key = (kv_head * p.capacity + position / TILE_ROWS * TILE_ROWS) * key_words +
+                       IN_TILE(position % TILE_ROWS, 0, key_words);
       float score = 0;
       for (uint k = 0; k < key_words; ++k) {
-        const uvec4 halves = keys[key + k * TILE_ROWS];
+        const uvec4 halves = keys[key + k * GROUP_ROWS];
         score += dot(vec4(unpackHalf2x16(halves.x), unpackHalf2x16(halves.y)), query[k * 2]) +
                  dot(vec4(unpackHalf2x16(halves.z), unpackHalf2x16(halves.w)), query[k * 2 + 1]);
       }

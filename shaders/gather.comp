@@ -27,9 +27,9 @@ void main() {
     if (word >= blocks * 2) return;
     const uint pairs = (blocks + 1) / 2;
     const uint tile = tile_index * (blocks * 2 * TILE_ROWS + pairs * (TILE_ROWS / 4));
-    const uvec4 bytes = words[tile + word * TILE_ROWS + row];
+    const uvec4 bytes = words[tile + IN_TILE(row, word, blocks * 2)];
     const uint block = word / 2;
-    const vec2 pair = unpackHalf2x16(scales[(tile + blocks * 2 * TILE_ROWS) * 4 + block / 2 * TILE_ROWS + row]);
+    const vec2 pair = unpackHalf2x16(scales[(tile + blocks * 2 * TILE_ROWS) * 4 + IN_TILE(row, block / 2, pairs)]);
     const float scale = pair[block % 2];
     for (uint i = 0; i < 16; ++i) {
       const int value = int(bytes[i / 4] << (24 - 8 * (i % 4))) >> 24;
@@ -37,7 +37,7 @@ void main() {
     }
   } else {
     if (word >= blocks * 4) return;
-    const uvec4 halves = words[tile_index * blocks * 4 * TILE_ROWS + word * TILE_ROWS + row];
+    const uvec4 halves = words[tile_index * blocks * 4 * TILE_ROWS + IN_TILE(row, word, blocks * 4)];
     for (uint i = 0; i < 8; ++i) {
       const float value = unpackHalf2x16(halves[i / 2])[i % 2];
       if (word * 8 + i < p.cols) x[token * p.stride + word * 8 + i] = value;

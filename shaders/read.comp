@@ -14,9 +14,10 @@ layout(std430, binding = 1) writeonly buffer Output { uint sums[]; };  // (workg
 // Grid: 64 * WORDS_PER_LANE words to a workgroup, all of them there. No branch and no loop around the reads: software drivers are slower
 // inside control flow.
 void main() {
-  const uint first = gl_WorkGroupID.x * 64 * WORDS_PER_LANE + gl_LocalInvocationID.x;
+  // As matrices are read: eight lanes side by side, and on through memory.
+  const uint first = gl_WorkGroupID.x * 64 * WORDS_PER_LANE + IN_TILE(gl_LocalInvocationID.x, 0, WORDS_PER_LANE);
   uvec4 sum = uvec4(0);
-  [[unroll]] for (uint i = 0; i < WORDS_PER_LANE; ++i) sum ^= words[first + i * 64];
+  [[unroll]] for (uint i = 0; i < WORDS_PER_LANE; ++i) sum ^= words[first + i * GROUP_ROWS];
   const uint folded = sum.x ^ sum.y ^ sum.z ^ sum.w;
   // Practically never true: keeps the reads alive without a write each.
   if (folded == 0x5eed5eedu) sums[gl_WorkGroupID.x] = folded;

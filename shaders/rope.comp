@@ -1,6 +1,6 @@
 // Rotary position embedding (Su et al. 2021) of queries and keys, and the write of keys and values to the cache.
 // Keys are kept like a tiled f16 matrix of positions, so that attention reads them as rows_dot reads weights: per key/value
-// head, tiles of TILE_ROWS positions, word k (8 dimensions) of position r at uvec4 k * TILE_ROWS + r. Values are
+// head, tiles of TILE_ROWS positions, word k (8 dimensions) of position r at uvec4 IN_TILE(r, k, words). Values are
 // kept row by row, two dimensions to a 32-bit word.
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -47,7 +47,7 @@ void main() {
     const float low = d < p.head_dim ? turned(start, d, position) : 0;
     const float high = d + 1 < p.head_dim ? turned(start, d + 1, position) : 0;
     const uint tile = (head * p.capacity + position / TILE_ROWS * TILE_ROWS) * key_words;
-    keys[tile + (word / 4 * TILE_ROWS + position % TILE_ROWS) * 4 + word % 4] = packHalf2x16(vec2(low, high));
+    keys[tile + IN_TILE(position % TILE_ROWS, word / 4, key_words / 4) * 4 + word % 4] = packHalf2x16(vec2(low, high));
     return;
   }
   item -= p.kv_heads * key_words;

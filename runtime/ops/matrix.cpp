@@ -23,9 +23,10 @@ constexpr uint32_t kWordBytes = 16;
 struct TileRow {
   std::byte* tile;
   uint32_t row, blocks;
-  std::byte* word(uint32_t k) const { return tile + (size_t{k} * TILE_ROWS + row) * kWordBytes; }
+  uint32_t words;  // 16-byte ones of a row
+  std::byte* word(uint32_t k) const { return tile + size_t{IN_TILE(row, k, words)} * kWordBytes; }
   std::byte* scale(uint32_t block) const {  // q8 only
-    return tile + size_t{blocks} * 2 * TILE_ROWS * kWordBytes + (size_t{block / 2} * TILE_ROWS + row) * 4 +
+    return tile + size_t{words} * TILE_ROWS * kWordBytes + size_t{IN_TILE(row, block / 2, (blocks + 1) / 2)} * 4 +
            block % 2 * 2;
   }
 };
@@ -116,7 +117,7 @@ void pack_tiles(const Matrix& matrix, std::span<const TensorView* const> parts, 
     if (part == parts.size()) return;
     const TensorView& tensor = *parts[part];
     const TileRow to = {out.data() + slot / TILE_ROWS * matrix.tile_bytes(), static_cast<uint32_t>(slot % TILE_ROWS),
-                        matrix.blocks()};
+                        matrix.blocks(), matrix.blocks() * (matrix.format == Format::q8 ? 2 : 4)};
     if (matrix.format == Format::q8 && tensor.dtype == DType::q8_0) {
       copy_q8(to, tensor, row - part_base);
       continue;

@@ -39,8 +39,8 @@ uint tile_words(uint blocks) {
 // A block of a row, and the scale its products are to be multiplied with.
 float load_block(out vec4 weights[8], uint tile, uint row, uint block, uint blocks) {
   if (FORMAT == FORMAT_Q8) {
-    const uint word = tile / 4 + block * 2 * TILE_ROWS + row;
-    const uvec4 low = words[word], high = words[word + TILE_ROWS];
+    const uint word = tile / 4 + IN_TILE(row, block * 2, blocks * 2);
+    const uvec4 low = words[word], high = words[word + GROUP_ROWS];
     weights[0] = signed_bytes(low.x);
     weights[1] = signed_bytes(low.y);
     weights[2] = signed_bytes(low.z);
@@ -49,12 +49,12 @@ float load_block(out vec4 weights[8], uint tile, uint row, uint block, uint bloc
     weights[5] = signed_bytes(high.y);
     weights[6] = signed_bytes(high.z);
     weights[7] = signed_bytes(high.w);
-    const uint pair = scales[tile + (blocks * 8 + block / 2) * TILE_ROWS + row];
+    const uint pair = scales[tile + blocks * 8 * TILE_ROWS + IN_TILE(row, block / 2, (blocks + 1) / 2)];
     return unpackHalf2x16(block % 2 == 0 ? pair : pair >> 16).x;
   }
-  const uint word = tile / 4 + block * 4 * TILE_ROWS + row;
+  const uint word = tile / 4 + IN_TILE(row, block * 4, blocks * 4);
   [[unroll]] for (uint i = 0; i < 4; ++i) {
-    const uvec4 halves = words[word + i * TILE_ROWS];
+    const uvec4 halves = words[word + i * GROUP_ROWS];
     weights[i * 2] = vec4(unpackHalf2x16(halves.x), unpackHalf2x16(halves.y));
     weights[i * 2 + 1] = vec4(unpackHalf2x16(halves.z), unpackHalf2x16(halves.w));
   }

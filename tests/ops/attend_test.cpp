@@ -37,7 +37,7 @@ Cache make_cache(const std::shared_ptr<Device>& device, const Case& c, uint32_t 
       for (uint32_t i = 0; i < key_dims; ++i) {
         const float drift = i == 0 ? c.drift * static_cast<float>(p) : 0;
         const uint16_t half = i < d ? float_to_half(random.normal() * c.key_scale + drift) : 0;
-        keys[tile + (size_t{i / 8} * TILE_ROWS + p % TILE_ROWS) * 8 + i % 8] = half;
+        keys[tile + place_in_tile(p % TILE_ROWS, i / 8, key_dims / 8) * 8 + i % 8] = half;
         if (i < d) cache.keys.row(p)[head * d + i] = half_to_float(half);
       }
       for (uint32_t i = 0; i < d; ++i) {

@@ -21,11 +21,12 @@ float element(const Matrix& matrix, const std::vector<std::byte>& packed, uint32
     std::memcpy(&half, tile + byte, 2);
     return half_to_float(half);
   };
-  if (matrix.format == Format::f16) return half_at((size_t{col / 8} * TILE_ROWS + r) * 16 + col % 8 * 2);
-  const auto value = static_cast<int8_t>(tile[(size_t{col / 16} * TILE_ROWS + r) * 16 + col % 16]);
+  if (matrix.format == Format::f16) return half_at(place_in_tile(r, col / 8, matrix.blocks() * 4) * 16 + col % 8 * 2);
+  const auto value = static_cast<int8_t>(tile[place_in_tile(r, col / 16, matrix.blocks() * 2) * 16 + col % 16]);
   const uint32_t block = col / BLOCK;
   const size_t scales = size_t{matrix.blocks()} * 2 * TILE_ROWS * 16;
-  return half_at(scales + (size_t{block / 2} * TILE_ROWS + r) * 4 + block % 2 * 2) * static_cast<float>(value);
+  return half_at(scales + place_in_tile(r, block / 2, (matrix.blocks() + 1) / 2) * 4 + block % 2 * 2) *
+         static_cast<float>(value);
 }
 
 std::vector<std::byte> pack(const Matrix& matrix, const std::vector<const TensorView*>& parts) {

@@ -45,7 +45,7 @@ Caches expected_caches(const Case& c, const reference::Rows& k, const reference:
       const uint32_t position = c.pos + t;
       for (uint32_t i = 0; i < key_dims; ++i) {  // tiles of 64 positions, interleaved by words of 8 halves
         const size_t tile = (size_t{head} * capacity + position / TILE_ROWS * TILE_ROWS) * key_dims;
-        caches.keys[tile + (size_t{i / 8} * TILE_ROWS + position % TILE_ROWS) * 8 + i % 8] =
+        caches.keys[tile + place_in_tile(position % TILE_ROWS, i / 8, key_dims / 8) * 8 + i % 8] =
             i < d ? k.row(t)[head * d + i] : 0;
       }
       for (uint32_t i = 0; i < d; ++i)

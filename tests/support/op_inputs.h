@@ -57,6 +57,9 @@ std::vector<Tuning> product_tunings();
 
 Buffer make_state(const std::shared_ptr<Device>& device, uint32_t pos, uint32_t end, uint32_t context);
 
+// Where word k of row r of a tile lies, of `words` words a row: eight rows are interleaved (shaders/abi.h).
+inline size_t place_in_tile(size_t row, size_t k, size_t words) { return (row / 8 * words + k) * 8 + row % 8; }
+
 inline std::vector<double> doubles(const std::vector<float>& values) { return {values.begin(), values.end()}; }
 
 }  // namespace weft::test
