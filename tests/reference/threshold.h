@@ -10,8 +10,8 @@ namespace weft::reference {
 struct Filters {
   uint32_t top_k = 0;  // the k best scores and what equals the k-th; 0: all (Fan et al. 2018)
   double top_p = 1;    // of those, the fewest best that hold at least this share of their softmax, and what equals the
-                     // last of them; 1: all (Holtzman et al. 2020)
-  double min_p = 0;  // of those, the ones at least this likely compared with the best; 0: all (Nguyen et al. 2024)
+                       // last of them; 1: all (Holtzman et al. 2020)
+  double min_p = 0;    // of those, the ones at least this likely compared with the best; 0: all (Nguyen et al. 2024)
 };
 
 struct Allowed {
