@@ -12,6 +12,12 @@
 #include "gpu/instance.h"
 
 namespace weft::test {
+
+// With AddressSanitizer, drivers stay loaded to the end: else what they leak could not be told by their names
+// (lsan.supp). Not in the anonymous namespace, where the compiler would see that nobody reads it.
+extern std::shared_ptr<Instance>* g_loaded_forever;
+std::shared_ptr<Instance>* g_loaded_forever = nullptr;
+
 namespace {
 
 std::map<std::string, std::shared_ptr<Device>> g_devices;
@@ -51,7 +57,10 @@ void make_cache_folder() {
 void probe() {
   setenv("WEFT_VALIDATION", "1", 0);
   try {
-    Instance::get();
+    const std::shared_ptr<Instance> instance = Instance::get();
+#ifdef __SANITIZE_ADDRESS__
+    g_loaded_forever = new std::shared_ptr<Instance>(instance);
+#endif
   } catch (const Error& error) {
     if (error.code() != Code::not_found) {
       g_skip_reason = error.what();
