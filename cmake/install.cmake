@@ -1,7 +1,4 @@
 # What `cmake --install` puts where. Everything finds its neighbours by relative paths: the prefix can be moved afterwards.
-if(NOT TARGET weft) # until the library is there
-  return()
-endif()
 include(CMakePackageConfigHelpers)
 
 set_target_properties(weft PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})

@@ -87,6 +87,7 @@ struct LineReader::Editor {
   Event read(std::string& text) {
     interrupted = false;
     int length = 0;
+    el_set(line, EL_PREP_TERM, 1);  // libedit would show the prompt first: Ctrl-C in between would be a signal
     const char* typed = el_gets(line, &length);
     if (interrupted) {
       std::fputs("^C\n", stderr);

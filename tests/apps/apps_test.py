@@ -391,6 +391,7 @@ class InteractiveChat(unittest.TestCase):
             self.fail("no answer could be stopped")
         chat.type(b"/stats\n")
         chat.expect("context ")
+        chat.expect("> ")  # a Ctrl-D before the prompt would be the terminal's, not the line editor's
         chat.type(b"\x04")
         self.assertEqual(chat.wait(), 0)
 
