@@ -78,6 +78,7 @@ weft_status weft_session_score(weft_session* session, const uint32_t* ids, size_
                                weft_error* error) {
   return guard(error, [&] {
     require(session && ids && nll, "session, ids or nll", "it is NULL");
+    session->decoder.finish();
     const std::vector<float> values = session->session.score({ids, count});
     std::copy(values.begin(), values.end(), nll);
   });

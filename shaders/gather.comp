@@ -2,6 +2,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"
+#include "lib/half.glsl"
 
 layout(constant_id = 0) const uint FORMAT = FORMAT_F16;
 layout(local_size_x = 64) in;
@@ -29,8 +30,8 @@ void main() {
     const uint tile = tile_index * (blocks * 2 * TILE_ROWS + pairs * (TILE_ROWS / 4));
     const uvec4 bytes = words[tile + IN_TILE(row, word, blocks * 2)];
     const uint block = word / 2;
-    const vec2 pair = unpackHalf2x16(scales[(tile + blocks * 2 * TILE_ROWS) * 4 + IN_TILE(row, block / 2, pairs)]);
-    const float scale = pair[block % 2];
+    const uint pair = scales[(tile + blocks * 2 * TILE_ROWS) * 4 + IN_TILE(row, block / 2, pairs)];
+    const float scale = scale_of(block % 2 == 0 ? pair : pair >> 16);
     for (uint i = 0; i < 16; ++i) {
       const int value = int(bytes[i / 4] << (24 - 8 * (i % 4))) >> 24;
       if (word * 16 + i < p.cols) x[token * p.stride + word * 16 + i] = scale * float(value);

@@ -10,6 +10,10 @@ namespace weft {
 namespace {
 
 constexpr VkMemoryPropertyFlags kLocal = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
+// Types that need a feature Weft does not switch on.
+constexpr VkMemoryPropertyFlags kForbidden = VK_MEMORY_PROPERTY_DEVICE_COHERENT_BIT_AMD |
+                                             VK_MEMORY_PROPERTY_DEVICE_UNCACHED_BIT_AMD |
+                                             VK_MEMORY_PROPERTY_PROTECTED_BIT;
 constexpr VkMemoryPropertyFlags kMapped = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
 
 // Property sets for an intent, best first. The last of each is guaranteed by the specification.
@@ -53,7 +57,8 @@ void Buffer::allocate(Memory memory) {
                                    nullptr};
   const auto refuse = [&](VkResult result) {
     if (result == VK_SUCCESS) return;
-    if (result != VK_ERROR_OUT_OF_DEVICE_MEMORY && result != VK_ERROR_OUT_OF_HOST_MEMORY)
+    if (result != VK_ERROR_OUT_OF_DEVICE_MEMORY && result != VK_ERROR_OUT_OF_HOST_MEMORY &&
+        result != VK_ERROR_TOO_MANY_OBJECTS)
       fail_vulkan(result, "allocate the buffer " + name_);
     std::string sentence = "the device has no room for " + std::to_string(bytes_) + " bytes";
     if (const uint64_t left = device_->memory_left()) sentence += ", " + std::to_string(left) + " are left";
@@ -74,7 +79,9 @@ void Buffer::allocate(Memory memory) {
   VkResult result = VK_ERROR_OUT_OF_DEVICE_MEMORY;
   for (const VkMemoryPropertyFlags wish : wishes(memory)) {
     for (uint32_t type = 0; type < types.memoryTypeCount && !memory_; ++type) {
-      if (!(needs.memoryTypeBits & (1u << type)) || (types.memoryTypes[type].propertyFlags & wish) != wish) continue;
+      if (!(needs.memoryTypeBits & (1u << type)) || (types.memoryTypes[type].propertyFlags & wish) != wish ||
+          (types.memoryTypes[type].propertyFlags & kForbidden))
+        continue;
       const VkMemoryAllocateInfo allocation = {VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, nullptr, needs.size, type};
       result = vk.vkAllocateMemory(device_->handle(), &allocation, nullptr, &memory_);
     }

@@ -40,23 +40,32 @@ int rank(DeviceKind kind) {
   return 4;
 }
 
+// The best device that Weft can run on; if there is none, the best one, whose plan then says why not.
+const Instance::Physical& best(const std::vector<Instance::Physical>& devices) {
+  const auto order = [](const Instance::Physical& device) {
+    try {
+      make_plan(device.caps);
+      return rank(device.caps.kind);
+    } catch (const Error&) {
+      return 100 + rank(device.caps.kind);
+    }
+  };
+  return *std::min_element(devices.begin(), devices.end(),
+                           [&](const auto& a, const auto& b) { return order(a) < order(b); });
+}
+
 const Instance::Physical& choose(const std::vector<Instance::Physical>& devices, std::string_view selector) {
   if (devices.empty())
     throw Error(Code::no_device, "the Vulkan loader found no device", "Vulkan",
                 "install your GPU's Vulkan driver; mesa-vulkan-drivers has a software one for any machine");
   if (selector.empty())
     if (const char* variable = std::getenv("WEFT_DEVICE")) selector = variable;
-  if (selector.empty())
-    return *std::min_element(devices.begin(), devices.end(),
-                             [](const auto& a, const auto& b) { return rank(a.caps.kind) < rank(b.caps.kind); });
+  if (selector.empty()) return best(devices);
   size_t index = 0;
   const auto [end, error] = std::from_chars(selector.data(), selector.data() + selector.size(), index);
-  if (error == std::errc() && end == selector.data() + selector.size()) {
-    if (index < devices.size()) return devices[index];
-  } else {
-    for (const Instance::Physical& device : devices)
-      if (lower(device.caps.name).find(lower(selector)) != std::string::npos) return device;
-  }
+  if (error == std::errc() && end == selector.data() + selector.size() && index < devices.size()) return devices[index];
+  for (const Instance::Physical& device : devices)  // a number may be a part of a name too: "4090"
+    if (lower(device.caps.name).find(lower(selector)) != std::string::npos) return device;
   throw Error(Code::no_device, "no Vulkan device is called '" + std::string(selector) + "'", "device",
               "there is: " + list_names(devices));
 }

@@ -1,5 +1,7 @@
 #include "gpu/recorder.h"
 
+#include <algorithm>
+
 #include "gpu/device.h"
 
 namespace weft {
@@ -79,6 +81,7 @@ void Recorder::dispatch_bytes(const Kernel& kernel, std::initializer_list<View> 
                     " bytes of push constants, the kernel takes " + std::to_string(kernel.bindings()) + " and " +
                     std::to_string(kernel.push_bytes()),
                 kernel.name());
+  check_limits(kernel, bindings, groups);
   const VolkDeviceTable& vk = device_.vk();
   const VkDescriptorSet set = pool_.new_set(kernel);
   std::vector<VkDescriptorBufferInfo> infos(bindings.size());
@@ -116,6 +119,23 @@ void Recorder::dispatch_bytes(const Kernel& kernel, std::initializer_list<View> 
   vk.vkCmdDispatch(commands, groups.x, groups.y, groups.z);
   if (label) vkCmdEndDebugUtilsLabelEXT(commands);
   if (timestamps_) timestamps_->mark(commands, kernel.name());
+}
+
+// Shapes of a file decide these numbers, so a device's limits are checked here and not taken on trust.
+void Recorder::check_limits(const Kernel& kernel, std::initializer_list<View> bindings, Groups groups) const {
+  const Caps& caps = device_.caps();
+  const auto require = [&](const char* what, uint64_t needed, uint64_t limit) {
+    if (needed > limit)
+      throw Error(Code::unsupported,
+                  std::string(what) + " " + std::to_string(needed) + ", the device's limit is " + std::to_string(limit),
+                  kernel.name(), "use a smaller model or context");
+  };
+  uint32_t slot = 0;
+  for (const View& view : bindings)
+    require("one binding would have to reach bytes:", view.bytes,
+            kernel.uniform(slot++) ? caps.max_uniform_range : caps.max_range);
+  require("workgroups needed:", groups.x, caps.max_groups);
+  require("workgroups needed:", std::max(groups.y, groups.z), 65535);  // what Vulkan guarantees
 }
 
 void Recorder::copy(const View& from, const View& to) {

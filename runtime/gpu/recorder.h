@@ -85,6 +85,7 @@ class Recorder {
   };
   void dispatch_bytes(const Kernel& kernel, std::initializer_list<View> bindings, std::span<const std::byte> push,
                       Groups groups);
+  void check_limits(const Kernel& kernel, std::initializer_list<View> bindings, Groups groups) const;
   void use(std::span<const Access> accesses);
   void barrier(VkAccessFlags to, VkPipelineStageFlags stage);
 

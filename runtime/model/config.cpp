@@ -1,7 +1,6 @@
 #include "model/config.h"
 
 #include <cmath>
-#include <limits>
 
 #include "base/error.h"
 
@@ -64,6 +63,7 @@ class Values {
 };
 
 constexpr uint32_t kMost = 1u << 20;  // of any dimension: far above every model, far below overflow
+constexpr uint32_t kMostContext = 1u << 24;
 constexpr double kTiny = 1e-12;
 
 [[noreturn]] void unsupported(const std::string& what, const std::string& place) {
@@ -78,7 +78,7 @@ Config from_gguf(const Values& values) {
   config.width = values.integer(p + "embedding_length", 1, kMost);
   config.layers = values.integer(p + "block_count", 1, 4096);
   config.ffn = values.integer(p + "feed_forward_length", 1, kMost);
-  config.context = values.integer(p + "context_length", 1, std::numeric_limits<uint32_t>::max());
+  config.context = values.integer(p + "context_length", 1, kMostContext);
   config.heads.heads = values.integer(p + "attention.head_count", 1, 4096);
   config.heads.kv_heads = values.integer(p + "attention.head_count_kv", 1, 4096, config.heads.heads);
   config.heads.head_dim = values.integer(p + "attention.key_length", 1, 4096, config.width / config.heads.heads);
@@ -102,7 +102,7 @@ Config from_huggingface(const Values& values) {
   config.width = values.integer("hidden_size", 1, kMost);
   config.layers = values.integer("num_hidden_layers", 1, 4096);
   config.ffn = values.integer("intermediate_size", 1, kMost);
-  config.context = values.integer("max_position_embeddings", 1, std::numeric_limits<uint32_t>::max(), 2048);
+  config.context = values.integer("max_position_embeddings", 1, kMostContext, 2048);
   config.heads.heads = values.integer("num_attention_heads", 1, 4096);
   config.heads.kv_heads = values.integer("num_key_value_heads", 1, 4096, config.heads.heads);
   config.heads.head_dim = values.integer("head_dim", 1, 4096, config.width / config.heads.heads);

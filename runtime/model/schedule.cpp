@@ -16,31 +16,30 @@ Schedule::Schedule(const Model& model, const Activations& activations, const Ste
 
 Schedule::~Schedule() = default;  // the fences wait before the pool goes: they are declared after it
 
-CommandBuffer Schedule::record(const std::string& name, Timestamps* timestamps,
+CommandBuffer Schedule::record(const std::string& name, Timestamps* timestamps, bool host_reads,
                                const std::function<void(Recorder&)>& commands) {
   Recorder recorder(pool_, name, timestamps);
   commands(recorder);
-  return recorder.finish(true);
+  return recorder.finish(host_reads);
 }
 
 Schedule::Body Schedule::record_body(uint32_t tokens, Timestamps* timestamps) {
   Body body;
-  body.embed = record("embed", timestamps, [&](Recorder& r) { record_embed(r, pass(tokens)); });
+  body.embed = record("embed", timestamps, false, [&](Recorder& r) { record_embed(r, pass(tokens)); });
   for (uint32_t layer = 0; layer < model_.config.layers; ++layer)
-    body.layers.push_back(record("layer " + std::to_string(layer), timestamps,
+    body.layers.push_back(record("layer " + std::to_string(layer), timestamps, false,
                                  [&](Recorder& r) { record_layer(r, pass(tokens), layer); }));
   return body;
 }
 
 const Schedule::Timed& Schedule::timed(Tail tail) {
-  Timed& timed = timed_[tail];
-  if (!timed.timestamps) {
-    // A layer has nine operations; a sliced matrix has a dispatch a slice.
-    timed.timestamps = std::make_unique<Timestamps>(model_.device, 64 * (model_.config.layers + 4));
-    timed.body = record_body(1, timed.timestamps.get());
-    timed.tail = record("tail", timed.timestamps.get(), [&](Recorder& r) { record_tail(r, pass(1), tail); });
-  }
-  return timed;
+  if (const auto found = timed_.find(tail); found != timed_.end()) return found->second;
+  Timed timed;
+  // A layer has nine operations; a sliced matrix has a dispatch a slice.
+  timed.timestamps = std::make_unique<Timestamps>(model_.device, 64 * (model_.config.layers + 4));
+  timed.body = record_body(1, timed.timestamps.get());
+  timed.tail = record("tail", timed.timestamps.get(), true, [&](Recorder& r) { record_tail(r, pass(1), tail); });
+  return timed_.emplace(tail, std::move(timed)).first->second;
 }
 
 void Schedule::submit(uint32_t tokens, Tail tail, bool timestamps) {
@@ -50,18 +49,20 @@ void Schedule::submit(uint32_t tokens, Tail tail, bool timestamps) {
   }
   auto found = tails_.find({tokens, tail});
   if (found == tails_.end()) {
-    const CommandBuffer recorded = record("tail", nullptr, [&](Recorder& r) { record_tail(r, pass(tokens), tail); });
+    const CommandBuffer recorded =
+        record("tail", nullptr, true, [&](Recorder& r) { record_tail(r, pass(tokens), tail); });
     found = tails_.emplace(std::pair(tokens, tail), recorded).first;
   }
   launch(tokens == 1 ? decode_ : chunk_, found->second);
 }
 
 void Schedule::submit_score() {
-  if (!nll_) {
+  if (!score_.handle()) {
     const uint64_t block = model_.device->plan().block_tokens;
     block_logits_ = Buffer(model_.device, "block logits", block * model_.config.vocab * 4, Memory::device);
     nll_ = Buffer(model_.device, "nll", step_.history.bytes(), Memory::readback);
-    score_ = record("score", nullptr, [&](Recorder& r) { record_score(r, pass(chunk_tokens_), block_logits_, nll_); });
+    score_ =
+        record("score", nullptr, true, [&](Recorder& r) { record_score(r, pass(chunk_tokens_), block_logits_, nll_); });
   }
   launch(chunk_, score_);
 }

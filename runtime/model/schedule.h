@@ -45,7 +45,8 @@ class Schedule {
   Pass pass(uint32_t tokens) const { return {model_, activations_, step_, cache_, tokens}; }
   Body record_body(uint32_t tokens, Timestamps* timestamps);
   const Timed& timed(Tail tail);
-  CommandBuffer record(const std::string& name, Timestamps* timestamps, const std::function<void(Recorder&)>& commands);
+  CommandBuffer record(const std::string& name, Timestamps* timestamps, bool host_reads,
+                       const std::function<void(Recorder&)>& commands);
   void launch(const Body& body, const CommandBuffer& tail);
 
   const Model& model_;

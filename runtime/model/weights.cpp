@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <set>
+#include <tuple>
 
 #include "base/error.h"
 
@@ -147,6 +148,13 @@ class Loader {
 
   void load_layer(int index) {
     const uint32_t width = config_.width, q = config_.query_dim(), kv = config_.kv_dim(), ffn = config_.ffn;
+    // The file's own tensors vouch for the sizes before anything is allocated by them.
+    for (const char* norm : {"attn_norm", "ffn_norm"}) need(norm, index, {width});
+    for (const auto& [role, rows, cols] :
+         {std::tuple("attn_q", q, width), std::tuple("attn_k", kv, width), std::tuple("attn_v", kv, width),
+          std::tuple("attn_output", width, q), std::tuple("ffn_gate", ffn, width), std::tuple("ffn_up", ffn, width),
+          std::tuple("ffn_down", width, ffn)})
+      need(role, index, {rows, cols});
     weights_.layers.emplace_back();
     LayerWeights& layer = weights_.layers.back();
     uint64_t bytes = 0;

@@ -14,6 +14,11 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
+struct ClearAtEnd {
+  std::atomic<bool>& flag;
+  ~ClearAtEnd() { flag = false; }
+};
+
 void require(bool holds, const char* option, const std::string& what) {
   if (!holds) throw Error(Code::invalid_argument, what, option);
 }
@@ -25,8 +30,8 @@ Session::Session(const Model& model, uint32_t context, std::vector<uint32_t> sto
       context_(context),
       stop_ids_(std::move(stop_ids)),
       activations_(model, model.device->plan().chunk_tokens),
-      step_(model, context, context),
       cache_(model, context),
+      step_(model, context, context),
       schedule_(model, activations_, step_, cache_) {
   if (stop_ids_.size() > MAX_STOP_IDS)
     throw Error(Code::unsupported,
@@ -78,9 +83,9 @@ void Session::begin(bool ignore_stop_tokens) {
   *step_.state.as<abi::StepState>() = {
       static_cast<uint32_t>(cached_), static_cast<uint32_t>(ids_.size()), 0, context_, 0, 0, 0, 0};
   std::memcpy(step_.history.data(), ids_.data(), ids_.size() * 4);
-  uint32_t* seen = step_.seen.as<uint32_t>();
-  std::memset(seen, 0, step_.seen.bytes());
+  std::vector<uint32_t> seen(step_.seen.bytes() / 4);  // mapped memory may be slow to read: written in one go
   for (const uint32_t id : ids_) seen[id / 32] |= 1u << (id % 32);
+  std::memcpy(step_.seen.data(), seen.data(), step_.seen.bytes());
   abi::SampleParams params = {};
   params.inverse_temperature = sampling_.temperature > 0 ? 1 / sampling_.temperature : 0;
   params.top_k = sampling_.top_k;
@@ -117,6 +122,7 @@ Stop Session::generate(uint32_t max_tokens, bool ignore_stop_tokens, const std::
   // A token more must fit: what was appended last may have filled the context.
   if (ids_.size() >= context_) return Stop::context;
   if (cancelled_.exchange(false)) return Stop::caller;
+  const ClearAtEnd clear_cancel{cancelled_};  // one that came too late is not the next generate's
   const Clock::time_point start = Clock::now();
   begin(ignore_stop_tokens);
   const Tail tail = sampling_tail();
@@ -133,7 +139,6 @@ Stop Session::generate(uint32_t max_tokens, bool ignore_stop_tokens, const std::
   try {
     if (!run_prompt(tail, true)) {
       schedule_.wait_all();
-      cancelled_ = false;
       return Stop::caller;
     }
     submitted = 1;
@@ -164,7 +169,7 @@ Stop Session::generate(uint32_t max_tokens, bool ignore_stop_tokens, const std::
         stop = Stop::token;
         break;
       }
-      if (!go_on || cancelled_.exchange(false)) {
+      if (!go_on || cancelled_.load(std::memory_order_relaxed)) {
         stop = Stop::caller;
         break;
       }
@@ -176,15 +181,19 @@ Stop Session::generate(uint32_t max_tokens, bool ignore_stop_tokens, const std::
     if (received > 1) stats_.decode_seconds += seconds_since(first_token);
     schedule_.wait_all();
   } catch (...) {
-    // Whatever went wrong (the callback too), the device must be at rest before the buffers are written again.
-    try {
-      schedule_.wait_all();
-    } catch (const Error&) {
-      cached_ = 0;
-    }
+    come_to_rest();
     throw;
   }
   return stop;
+}
+
+// After a failure (the callback's too): nothing may be in flight when the buffers are written again.
+void Session::come_to_rest() noexcept {
+  try {
+    schedule_.wait_all();
+  } catch (const Error&) {
+    cached_ = 0;
+  }
 }
 
 void Session::collect_times() {
@@ -211,8 +220,13 @@ std::vector<float> Session::score(std::span<const uint32_t> ids) {
   ids_.assign(ids.begin(), ids.end());
   cached_ = 0;
   begin(true);
-  for (size_t done = 0; done < ids.size(); done += schedule_.chunk_tokens()) schedule_.submit_score();
-  schedule_.wait_all();
+  try {
+    for (size_t done = 0; done < ids.size(); done += schedule_.chunk_tokens()) schedule_.submit_score();
+    schedule_.wait_all();
+  } catch (...) {
+    come_to_rest();
+    throw;
+  }
   cached_ = ids_.size();
   const float* nll = schedule_.nll().as<float>();
   stats_.readback_bytes += (ids.size() - 1) * 4;
@@ -221,10 +235,14 @@ std::vector<float> Session::score(std::span<const uint32_t> ids) {
 
 std::vector<float> Session::logits() {
   require(!ids_.empty(), "logits", "the session has no prompt");
-  cancelled_ = false;
   begin(true);
-  run_prompt(Tail::logits, false);
-  schedule_.wait_all();
+  try {
+    run_prompt(Tail::logits, false);
+    schedule_.wait_all();
+  } catch (...) {
+    come_to_rest();
+    throw;
+  }
   cached_ = ids_.size();
   return download_as<float>(model_.device, activations_.logits);
 }

@@ -66,6 +66,7 @@ class Session {
   void begin(bool ignore_stop_tokens);
   bool run_prompt(Tail tail, bool cancellable);
   Tail sampling_tail() const;
+  void come_to_rest() noexcept;
   void collect_times();
   double decode_bytes_at(size_t position) const;
 
@@ -73,8 +74,8 @@ class Session {
   uint32_t context_;
   std::vector<uint32_t> stop_ids_;
   Activations activations_;
+  KvCache cache_;  // before the rest of what grows with the context: it knows the device's limit
   StepBuffers step_;
-  KvCache cache_;
   Schedule schedule_;
   Sampling sampling_;
   std::vector<uint32_t> ids_;  // the context

@@ -8,6 +8,7 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "abi.h"
+#include "lib/half.glsl"
 
 layout(constant_id = 0) const uint FORMAT = FORMAT_F16;
 layout(constant_id = 1) const uint TOKENS = 1;
@@ -50,7 +51,7 @@ float load_block(out vec4 weights[8], uint tile, uint row, uint block, uint bloc
     weights[6] = signed_bytes(high.z);
     weights[7] = signed_bytes(high.w);
     const uint pair = scales[tile + blocks * 8 * TILE_ROWS + IN_TILE(row, block / 2, (blocks + 1) / 2)];
-    return unpackHalf2x16(block % 2 == 0 ? pair : pair >> 16).x;
+    return scale_of(block % 2 == 0 ? pair : pair >> 16);
   }
   const uint word = tile / 4 + IN_TILE(row, block * 4, blocks * 4);
   [[unroll]] for (uint i = 0; i < 4; ++i) {

@@ -160,7 +160,7 @@ WEFT_API void weft_session_free(weft_session* session);
 /* How the next token is chosen. Applied in this order, as in Hugging Face Transformers: repeat_penalty, temperature,
  * top_k, top_p, min_p; ties at a threshold are kept. Same seed, same device, same prompt: same text. */
 typedef struct weft_sampling {
-  float temperature;    /* 0: greedy, the lowest id among equals; else > 0 */
+  float temperature;    /* 0: greedy, the lowest id among equals; else at least 0.0001 */
   uint32_t top_k;       /* the k best; 0: all */
   float top_p;          /* the smallest best set of at least this probability, (0, 1]; 1: all */
   float min_p;          /* at least this share of the best one's probability, [0, 1]; 0: all */
