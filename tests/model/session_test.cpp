@@ -118,6 +118,20 @@ TEST_F(SessionTest, CancelEndsTheNextGenerateAtItsStart) {
   EXPECT_EQ(session.generate(5, true, [&](uint32_t) { return ++calls > 0; }), Stop::length);
 }
 
+TEST_F(SessionTest, ACancelThatCameTooLateIsForgotten) {
+  Session session(*model_, 256, {});
+  session.prompt(ids(10));
+  EXPECT_EQ(session.generate(5, true,
+                             [&](uint32_t) {
+                               session.cancel();
+                               return false;  // it ends here anyway
+                             }),
+            Stop::caller);
+  int calls = 0;
+  EXPECT_EQ(session.generate(2, true, [&](uint32_t) { return ++calls > 0; }), Stop::length);
+  EXPECT_EQ(calls, 2);
+}
+
 TEST_F(SessionTest, AnExceptionOfTheCallbackLeavesTheSessionUsable) {
   Session session(*model_, 256, {}), other(*model_, 256, {});
   session.set_sampling(greedy());
