@@ -158,11 +158,16 @@ Stop Session::generate(uint32_t max_tokens, bool ignore_stop_tokens, const std::
                     "the model's weights may be damaged, or too large for f16");
       cached_ = ids_.size();
       ids_.push_back(entry.id);
-      if (timed == received) collect_times(), timed = kNone;
-      if (received == 0)
+      if (timed == received) {
+        collect_times();
+        timed = kNone;
+      }
+      if (received == 0) {
         first_token = Clock::now();
-      else
-        ++stats_.decoded_tokens, stats_.decode_bytes += decode_bytes_at(ids_.size());
+      } else {
+        ++stats_.decoded_tokens;
+        stats_.decode_bytes += decode_bytes_at(ids_.size());
+      }
       ++received;
       const bool go_on = on_token(entry.id);
       if (entry.finished == FINISH_STOP) {
