@@ -98,8 +98,22 @@ weft_status weft_session_logits(weft_session* session, float* logits, size_t cou
 
 void weft_session_reset(weft_session* session) {
   if (!session) return;
-  session->session.reset();
-  session->decoder.finish();
+  guard(nullptr, [&] {
+    session->session.reset();
+    session->decoder.finish();
+  });
+}
+
+// The stages, largest share first. Sorted copies need memory: without it there are none.
+static void fill_stages(const SessionStats& from, weft_stats& stats) {
+  std::vector<Timestamps::Stage> stages = from.stages;
+  std::sort(stages.begin(), stages.end(), [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
+  double total = 0;
+  for (const Timestamps::Stage& stage : stages) total += stage.seconds;
+  for (const Timestamps::Stage& stage : stages) {
+    if (stats.stage_count == WEFT_MAX_STAGES || total <= 0) break;
+    stats.stages[stats.stage_count++] = {stage.name, stage.seconds / total};
+  }
 }
 
 weft_stats weft_session_get_stats(const weft_session* s) {
@@ -119,13 +133,6 @@ weft_stats weft_session_get_stats(const weft_session* s) {
     const std::lock_guard lock(s->model->bandwidth_mutex);
     stats.device_read_gigabytes_per_second = s->model->bandwidth * 1e-9;
   }
-  std::vector<Timestamps::Stage> stages = from.stages;
-  std::sort(stages.begin(), stages.end(), [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
-  double total = 0;
-  for (const Timestamps::Stage& stage : stages) total += stage.seconds;
-  for (const Timestamps::Stage& stage : stages) {
-    if (stats.stage_count == WEFT_MAX_STAGES || total <= 0) break;
-    stats.stages[stats.stage_count++] = {stage.name, stage.seconds / total};
-  }
+  guard(nullptr, [&] { fill_stages(from, stats); });
   return stats;
 }
