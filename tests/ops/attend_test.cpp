@@ -83,20 +83,8 @@ void check_attend(const Tuning& tuning, const Case& c) {
       close_to(download_as<float>(device, y), padded(want, c.tokens, q.stride), padded(allowed, c.tokens, q.stride)));
 }
 
-std::vector<Tuning> tunings() {
-  std::vector<Tuning> list;
-  for (const bool plain : {false, true})
-    for (const uint32_t threads : {64u, 128u, 256u}) {
-      Tuning tuning;
-      tuning.plain = plain;
-      tuning.reduce_threads = threads;
-      list.push_back(tuning);
-    }
-  return list;
-}
-
 TEST_F(AttendTest, HeadDimensionsAndGroups) {
-  for (const Tuning& tuning : tunings())
+  for (const Tuning& tuning : reduction_tunings())
     for (const uint32_t dim : {2u, 8u, 12u, 16u, 64u, 80u, 128u, 200u, 256u}) {
       check_attend(tuning, {{3, 3, dim}, 299});
       check_attend(tuning, {{9, 3, dim}, 40});

@@ -33,20 +33,8 @@ void check_norm(const Tuning& tuning, uint32_t cols, uint32_t active, uint32_t t
   EXPECT_TRUE(close_to(download_as<float>(device, y), padded(want, out_rows, x.stride), tolerance(cols)));
 }
 
-std::vector<Tuning> tunings() {
-  std::vector<Tuning> list;
-  for (const bool plain : {false, true})
-    for (const uint32_t threads : {64u, 128u, 256u}) {
-      Tuning tuning;
-      tuning.plain = plain;
-      tuning.reduce_threads = threads;
-      list.push_back(tuning);
-    }
-  return list;
-}
-
 TEST_F(NormTest, AwkwardWidths) {
-  for (const Tuning& tuning : tunings())
+  for (const Tuning& tuning : reduction_tunings())
     for (const uint32_t cols : {1u, 2u, 31u, 33u, 172u, 255u, 257u, 576u, 4096u})
       check_norm(tuning, cols, 1, 1, false, 1, 1e-5f);
 }

@@ -75,6 +75,18 @@ std::vector<double> padded(const reference::Rows& rows, uint32_t tokens, uint32_
   return want;
 }
 
+std::vector<Tuning> reduction_tunings() {
+  std::vector<Tuning> list;
+  for (const bool plain : {false, true})
+    for (const uint32_t threads : {64u, 128u, 256u}) {
+      Tuning tuning;
+      tuning.plain = plain;
+      tuning.reduce_threads = threads;
+      list.push_back(tuning);
+    }
+  return list;
+}
+
 std::vector<Tuning> product_tunings() {
   return {{.split = 1, .row_tiles = 1, .uniform_inputs = false},
           {.split = 4, .row_tiles = 1, .uniform_inputs = false},

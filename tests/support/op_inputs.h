@@ -54,6 +54,8 @@ std::vector<double> padded(const reference::Rows& rows, uint32_t tokens, uint32_
 
 // Tunings of the products (matmul and project): lanes that share a row, rows of a lane, and how inputs are read.
 std::vector<Tuning> product_tunings();
+// Those that change how a row is reduced: subgroups or not, and the threads of a workgroup.
+std::vector<Tuning> reduction_tunings();
 
 Buffer make_state(const std::shared_ptr<Device>& device, uint32_t pos, uint32_t end, uint32_t context);
 
