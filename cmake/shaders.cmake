@@ -2,7 +2,8 @@
 #
 # Compiles NAME.comp of this folder to SPIR-V, as the C++ array NAME_spv in the header "NAME.spv.h". With SUBGROUP the same source is compiled once
 # more with WEFT_SUBGROUP defined, as NAME_subgroup_spv: the variant for devices with subgroup arithmetic;
-# with UNIFORM likewise as NAME_uniform_spv, with inputs in uniform buffers (lib/rows.glsl).
+# with UNIFORM likewise as NAME_uniform_spv, with inputs in uniform buffers, and NAME_texel_spv, with weights as texels too
+# (lib/product.glsl).
 find_program(GLSLANG_VALIDATOR NAMES glslangValidator glslang REQUIRED)
 
 function(weft_compile_shader source name)
@@ -27,5 +28,6 @@ function(weft_shader name)
   endif()
   if(SHADER_UNIFORM)
     weft_compile_shader(${source} ${name}_uniform -DWEFT_UNIFORM=1)
+    weft_compile_shader(${source} ${name}_texel -DWEFT_UNIFORM=1 -DWEFT_TEXEL=1)
   endif()
 endfunction()

@@ -25,6 +25,28 @@ using uint = uint32_t;
 #define GROUP_ROWS 8
 #define IN_TILE(row, k, count) ((row) / GROUP_ROWS * GROUP_ROWS * (count) + (k)*GROUP_ROWS + (row) % GROUP_ROWS)
 #define BLOCK 32
+//
+// A vocabulary table is a matrix whose values are stored as planes of their bits, most significant first, so that what is
+// only estimated needs only the first. The tiles, rows and groups are the same; a tile is plane 0, plane 1, ..., then a
+// few halves for each row:
+//
+//   FORMAT_Q8:  value = scale * (u - 128) with u = 64 a + 16 b + c. Planes of a (2 bits), b (2 bits) and c (4 bits): 8, 8
+//               and 16 bytes a block. In planes 0 and 1 a word holds two blocks, word k at IN_TILE(r, k, blocks / 2); the
+//               half word of an odd last block follows, 8 bytes a row, row behind row. In plane 2 a word is a block.
+//               Element 4j + i of the 16 in a 32-bit word of planes 0 and 1 has the bits from 2j + 8i on; its plane-2
+//               bits are those from 4 (j % 2) + 8i on in 32-bit word j / 2 of the two that hold those 16 elements. So a
+//               shift and a mask give a quad of elements, or (two fields of 16 bits) factors for one multiplication.
+//   FORMAT_F16: planes of the high and the low byte, 32 bytes a block each, words at IN_TILE(r, k, 2 blocks). A 32-bit word
+//               holds elements (2, 0, 3, 1), lowest byte first.
+//
+// A row's halves, two to a 32-bit word, word j at IN_TILE(r, j, HALF_WORDS): for q8 the scales of its blocks, then
+// BOUND_AT and what follows. The bounds limit how far an estimate can be off (vocab/certificate.h).
+#define Q8_HALF_WORDS(blocks) (((blocks) + 2) / 2 + 1)
+#define Q8_NORM_AT(blocks) (blocks)                  // half: |row - plane 0| (L2), rounded up
+#define Q8_GAIN_WORD(blocks) (((blocks) + 2) / 2)    // word: how much less it is once plane 1 of the first half of the
+                                                     // columns is known, and of all of them; rounded down
+#define F16_HALF_WORDS 1                             // word: |row - plane 0|, |row|; rounded up
+#define HALF_BLOCKS(blocks) ((blocks) / 4 * 2)       // blocks in that first half of the columns: whole words of plane 1
 #define FORMAT_F16 0
 #define FORMAT_Q8 1
 #define UNIFORM_BYTES 65536  // of inputs a uniform binding reaches, where inputs are read so (lib/rows.glsl)

@@ -8,40 +8,42 @@ layout(constant_id = 0) const uint FORMAT = FORMAT_F16;
 layout(local_size_x = 64) in;
 
 layout(std430, binding = 0) readonly buffer Words { uvec4 words[]; };  // the slice's tiles
-layout(std430, binding = 0) readonly buffer Scales { uint scales[]; };
+layout(std430, binding = 0) readonly buffer SmallWords { uint small_words[]; };
 layout(std430, binding = 1) readonly buffer State { StepState state; };
 layout(std430, binding = 2) readonly buffer History { uint history[]; };
 layout(std430, binding = 3) writeonly buffer Output { float x[]; };  // (pass tokens, stride)
 layout(push_constant) uniform Push { GatherPush p; };
 
-// Grid: one lane a 16-byte word of the row; one y a token of the pass.
+uvec4 word_at(uint i) { return words[i]; }
+uint small_word_at(uint i) { return small_words[i]; }
+#include "lib/planes.glsl"
+
+// Grid: one lane 16 elements of the row; one y a token of the pass.
 void main() {
   const uint token = gl_WorkGroupID.y;
   if (state.pos + token >= state.end) return;
   const uint id = history[state.pos + token];
   if (id < p.row_base || id - p.row_base >= p.rows) return;  // another slice holds this row
-  const uint tile_index = (id - p.row_base) / TILE_ROWS, row = id % TILE_ROWS;
-  const uint blocks = (p.cols + BLOCK - 1) / BLOCK;
-  const uint word = gl_GlobalInvocationID.x;
+  const uint blocks = (p.cols + BLOCK - 1) / BLOCK, row = id % TILE_ROWS;
+  const uint tile = (id - p.row_base) / TILE_ROWS * table_tile_words(FORMAT, blocks);
+  const uint part = gl_GlobalInvocationID.x, block = part / 2;
+  if (block >= blocks) return;
 
+  vec4 quads[4];
   if (FORMAT == FORMAT_Q8) {
-    if (word >= blocks * 2) return;
-    const uint pairs = (blocks + 1) / 2;
-    const uint tile = tile_index * (blocks * 2 * TILE_ROWS + pairs * (TILE_ROWS / 4));
-    const uvec4 bytes = words[tile + IN_TILE(row, word, blocks * 2)];
-    const uint block = word / 2;
-    const uint pair = scales[(tile + blocks * 2 * TILE_ROWS) * 4 + IN_TILE(row, block / 2, pairs)];
+    const uvec2 high = q8_half_word(tile, row, 0, block, blocks), middle = q8_half_word(tile, row, 1, block, blocks);
+    const uvec4 low = q8_low_word(tile, row, block, blocks);
+    const uint pair = q8_small_word(tile, row, block / 2, blocks);
     const float scale = scale_of(block % 2 == 0 ? pair : pair >> 16);
-    for (uint i = 0; i < 16; ++i) {
-      const int value = int(bytes[i / 4] << (24 - 8 * (i % 4))) >> 24;
-      if (word * 16 + i < p.cols) x[token * p.stride + word * 16 + i] = scale * float(value);
+    for (uint j = 0; j < 4; ++j) {
+      const uint bytes = part % 2 == 0 ? q8_quad(high.x, middle.x, low.xy, j) : q8_quad(high.y, middle.y, low.zw, j);
+      for (uint i = 0; i < 4; ++i) quads[j][i] = scale * float(int(bytes << (24 - 8 * i)) >> 24);
     }
   } else {
-    if (word >= blocks * 4) return;
-    const uvec4 halves = words[tile_index * blocks * 4 * TILE_ROWS + IN_TILE(row, word, blocks * 4)];
-    for (uint i = 0; i < 8; ++i) {
-      const float value = unpackHalf2x16(halves[i / 2])[i % 2];
-      if (word * 8 + i < p.cols) x[token * p.stride + word * 8 + i] = value;
-    }
+    const uint at = tile / 4 + IN_TILE(row, part, blocks * 2);
+    const uvec4 high = word_at(at), low = word_at(at + blocks * 2 * TILE_ROWS);
+    for (uint j = 0; j < 4; ++j) quads[j] = f16_quad(high[j], low[j]);
   }
+  for (uint e = 0; e < 16; ++e)
+    if (part * 16 + e < p.cols) x[token * p.stride + part * 16 + e] = quads[e / 4][e % 4];
 }

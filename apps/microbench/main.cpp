@@ -53,10 +53,10 @@ Buffer make_state(uint32_t pos, uint32_t tokens) {
 
 // Copies of one matrix of number(row * cols + col), enough of them to be past the caches.
 struct Copies {
-  Copies(Format format, uint32_t rows, uint32_t cols) : values(numbers(uint64_t{rows} * cols)) {
+  Copies(Format format, uint32_t rows, uint32_t cols, Layout layout) : values(numbers(uint64_t{rows} * cols)) {
     const TensorView tensor = {"numbers", DType::f32, {rows, cols}, std::as_bytes(std::span<const float>(values))};
     const TensorView* const parts[] = {&tensor};
-    Matrix matrix = {format, rows, cols, {}};
+    Matrix matrix = {format, rows, cols, {}, layout};
     const uint64_t cache = bench().device->caps().kind == DeviceKind::discrete ? 256u << 20 : 64u << 20;
     buffers.resize(std::clamp<uint64_t>(cache / matrix.bytes(), 1, 8));
     Uploader uploader(bench().device);
@@ -161,7 +161,7 @@ std::vector<float> inputs(uint32_t tokens, uint32_t cols) {
 }
 
 void project(benchmark::State& state, Format format, uint32_t rows, uint32_t cols) {
-  const Copies m(format, rows, cols);
+  const Copies m(format, rows, cols, Layout::planes);
   const std::vector<float> x = inputs(1, cols);
   const Buffer in = upload(x), logits(bench().device, "logits", uint64_t{rows} * 4, Memory::device);
   const Record record = [&](Recorder& r, size_t copy) { ops::project(r, m.matrices[copy], in, logits, 1); };
@@ -173,7 +173,7 @@ void project(benchmark::State& state, Format format, uint32_t rows, uint32_t col
 }
 
 void matmul(benchmark::State& state, Format format, uint32_t rows, uint32_t cols, uint32_t tokens) {
-  const Copies m(format, rows, cols);
+  const Copies m(format, rows, cols, Layout::values);
   const std::vector<float> x = inputs(tokens, cols);
   const Buffer in = upload(x), step = make_state(0, tokens);
   const Buffer out(bench().device, "out", uint64_t{tokens} * stride_of(rows) * 4, Memory::device);
@@ -189,7 +189,7 @@ void matmul(benchmark::State& state, Format format, uint32_t rows, uint32_t cols
 }
 
 void gather(benchmark::State& state, Format format, uint32_t rows, uint32_t cols, uint32_t tokens) {
-  const Copies m(format, rows, cols);
+  const Copies m(format, rows, cols, Layout::planes);
   const Buffer step = make_state(0, tokens),
                out(bench().device, "out", uint64_t{tokens} * stride_of(cols) * 4, Memory::device);
   const Buffer history(bench().device, "history", tokens * 4, Memory::shared);

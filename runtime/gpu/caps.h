@@ -25,6 +25,7 @@ struct Caps {
   // Limits, in bytes unless the name says otherwise.
   uint64_t max_range = 0;          // maxStorageBufferRange: the most one binding reaches
   uint64_t max_uniform_range = 0;  // maxUniformBufferRange
+  uint64_t max_texels = 0;         // maxTexelBufferElements, count
   uint64_t max_allocation = 0;     // maxMemoryAllocationSize
   uint32_t max_bindings = 0;       // maxPerStageDescriptorStorageBuffers, count
   uint32_t offset_alignment = 0;   // the larger of minStorage- and minUniformBufferOffsetAlignment

@@ -88,6 +88,7 @@ void read_memory(VkPhysicalDevice device, Caps& caps) {
 void read_limits(const VkPhysicalDeviceLimits& limits, Caps& caps) {
   caps.max_range = limits.maxStorageBufferRange;
   caps.max_uniform_range = limits.maxUniformBufferRange;
+  caps.max_texels = limits.maxTexelBufferElements;
   caps.max_bindings = limits.maxPerStageDescriptorStorageBuffers;
   caps.offset_alignment =
       static_cast<uint32_t>(std::max(limits.minStorageBufferOffsetAlignment, limits.minUniformBufferOffsetAlignment));

@@ -10,6 +10,7 @@ Kernel::Kernel(Device& device, const KernelSpec& spec, VkPipelineCache cache)
       bindings_(spec.bindings),
       written_(spec.written),
       uniform_(spec.uniform),
+      texel_(spec.texel),
       push_bytes_(spec.push_bytes) {
   try {
     create(spec, cache);
@@ -22,9 +23,7 @@ Kernel::Kernel(Device& device, const KernelSpec& spec, VkPipelineCache cache)
 void Kernel::create(const KernelSpec& spec, VkPipelineCache cache) {
   const VolkDeviceTable& vk = device_.vk();
   std::vector<VkDescriptorSetLayoutBinding> slots(spec.bindings);
-  for (uint32_t i = 0; i < spec.bindings; ++i)
-    slots[i] = {i, uniform(i) ? VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER : VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1,
-                VK_SHADER_STAGE_COMPUTE_BIT, nullptr};
+  for (uint32_t i = 0; i < spec.bindings; ++i) slots[i] = {i, type(i), 1, VK_SHADER_STAGE_COMPUTE_BIT, nullptr};
   const VkDescriptorSetLayoutCreateInfo set_info = {VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO, nullptr, 0,
                                                     spec.bindings, slots.data()};
   check(vk.vkCreateDescriptorSetLayout(device_.handle(), &set_info, nullptr, &set_layout_),
@@ -65,5 +64,10 @@ void Kernel::destroy() noexcept {
 }
 
 Kernel::~Kernel() { destroy(); }
+
+VkDescriptorType Kernel::type(uint32_t binding) const {
+  if (texel(binding)) return VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER;
+  return uniform(binding) ? VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER : VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
+}
 
 }  // namespace weft

@@ -21,6 +21,7 @@ struct KernelSpec {
   uint32_t push_bytes;              // size of the push constants
   std::vector<uint32_t> constants;  // specialisation constants 0, 1, ...
   uint32_t uniform = 0;             // bit i: binding i is a uniform buffer, not a storage buffer
+  uint32_t texel = 0;               // bit i: binding i is a buffer of texels of four 32-bit integers
 };
 
 // Made by Device::kernel and owned by it.
@@ -35,6 +36,8 @@ class Kernel {
   uint32_t bindings() const { return bindings_; }
   bool writes(uint32_t binding) const { return written_ >> binding & 1; }
   bool uniform(uint32_t binding) const { return uniform_ >> binding & 1; }
+  bool texel(uint32_t binding) const { return texel_ >> binding & 1; }
+  VkDescriptorType type(uint32_t binding) const;
   uint32_t push_bytes() const { return push_bytes_; }
   VkPipeline pipeline() const { return pipeline_; }
   VkPipelineLayout layout() const { return layout_; }
@@ -45,7 +48,7 @@ class Kernel {
   void destroy() noexcept;
   Device& device_;
   const char* name_;
-  uint32_t bindings_, written_, uniform_, push_bytes_;
+  uint32_t bindings_, written_, uniform_, texel_, push_bytes_;
   VkDescriptorSetLayout set_layout_ = VK_NULL_HANDLE;
   VkPipelineLayout layout_ = VK_NULL_HANDLE;
   VkPipeline pipeline_ = VK_NULL_HANDLE;

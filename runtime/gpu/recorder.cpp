@@ -7,10 +7,11 @@
 namespace weft {
 namespace {
 
-constexpr VkPipelineStageFlags kStages = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
+constexpr VkPipelineStageFlags kStages =
+    VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_DRAW_INDIRECT_BIT;
 constexpr VkAccessFlags kWrites = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
-constexpr VkAccessFlags kAll =
-    kWrites | VK_ACCESS_UNIFORM_READ_BIT | VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT;
+constexpr VkAccessFlags kAll = kWrites | VK_ACCESS_UNIFORM_READ_BIT | VK_ACCESS_SHADER_READ_BIT |
+                               VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_INDIRECT_COMMAND_READ_BIT;
 
 constexpr uint32_t kSetsPerPool = 256, kDescriptorsPerPool = 2048;
 
@@ -23,6 +24,7 @@ CommandPool::CommandPool(std::shared_ptr<Device> device) : device_(std::move(dev
 }
 
 CommandPool::~CommandPool() {
+  for (VkBufferView view : texel_views_) device_->vk().vkDestroyBufferView(device_->handle(), view, nullptr);
   for (VkDescriptorPool pool : descriptor_pools_)
     device_->vk().vkDestroyDescriptorPool(device_->handle(), pool, nullptr);
   device_->vk().vkDestroyCommandPool(device_->handle(), pool_, nullptr);
@@ -49,9 +51,10 @@ VkDescriptorSet CommandPool::new_set(const Kernel& kernel) {
       fail_vulkan(result, "allocate descriptors");
   }
   const VkDescriptorPoolSize sizes[] = {{VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, kDescriptorsPerPool},
-                                        {VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER, kSetsPerPool}};  // at most one a set
+                                        {VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER, kSetsPerPool},  // at most one a set
+                                        {VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER, kSetsPerPool}};
   const VkDescriptorPoolCreateInfo pool_info = {
-      VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO, nullptr, 0, kSetsPerPool, 2, sizes};
+      VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO, nullptr, 0, kSetsPerPool, 3, sizes};
   VkDescriptorPool pool = VK_NULL_HANDLE;
   check(device_->vk().vkCreateDescriptorPool(device_->handle(), &pool_info, nullptr, &pool),
         "create a descriptor pool");
@@ -59,6 +62,20 @@ VkDescriptorSet CommandPool::new_set(const Kernel& kernel) {
   info.descriptorPool = pool;
   check(device_->vk().vkAllocateDescriptorSets(device_->handle(), &info, &set), "allocate descriptors");
   return set;
+}
+
+VkBufferView CommandPool::new_texel_view(const View& view) {
+  const VkBufferViewCreateInfo info = {VK_STRUCTURE_TYPE_BUFFER_VIEW_CREATE_INFO,
+                                       nullptr,
+                                       0,
+                                       view.buffer->handle(),
+                                       VK_FORMAT_R32G32B32A32_UINT,
+                                       view.offset,
+                                       view.bytes};
+  VkBufferView handle = VK_NULL_HANDLE;
+  check(device_->vk().vkCreateBufferView(device_->handle(), &info, nullptr, &handle), "create a texel view");
+  texel_views_.push_back(handle);
+  return handle;
 }
 
 Recorder::Recorder(CommandPool& pool, const std::string& name, Timestamps* timestamps)
@@ -74,7 +91,7 @@ Recorder::Recorder(CommandPool& pool, const std::string& name, Timestamps* times
 }
 
 void Recorder::dispatch_bytes(const Kernel& kernel, std::initializer_list<View> bindings,
-                              std::span<const std::byte> push, Groups groups) {
+                              std::span<const std::byte> push, Groups groups, const View* indirect) {
   if (bindings.size() != kernel.bindings() || push.size() != kernel.push_bytes())
     throw Error(Code::internal,
                 "got " + std::to_string(bindings.size()) + " bindings and " + std::to_string(push.size()) +
@@ -86,6 +103,7 @@ void Recorder::dispatch_bytes(const Kernel& kernel, std::initializer_list<View> 
   const VkDescriptorSet set = pool_.new_set(kernel);
   std::vector<VkDescriptorBufferInfo> infos(bindings.size());
   std::vector<VkWriteDescriptorSet> writes(bindings.size());
+  std::vector<VkBufferView> texels(bindings.size(), VK_NULL_HANDLE);
   std::vector<Access> accesses;
   uint32_t slot = 0;
   for (const View& view : bindings) {
@@ -96,13 +114,15 @@ void Recorder::dispatch_bytes(const Kernel& kernel, std::initializer_list<View> 
                     slot,
                     0,
                     1,
-                    kernel.uniform(slot) ? VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER : VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+                    kernel.type(slot),
                     nullptr,
                     &infos[slot],
-                    nullptr};
+                    &texels[slot]};
+    if (kernel.texel(slot)) texels[slot] = pool_.new_texel_view(view);
     accesses.push_back({view.buffer->handle(), view.offset, view.offset + view.bytes, kernel.writes(slot)});
     ++slot;
   }
+  if (indirect) accesses.push_back({indirect->buffer->handle(), indirect->offset, indirect->offset + 12, false});
   vk.vkUpdateDescriptorSets(device_.handle(), slot, writes.data(), 0, nullptr);
   use(accesses);
   const VkCommandBuffer commands = commands_.handle_;
@@ -116,7 +136,10 @@ void Recorder::dispatch_bytes(const Kernel& kernel, std::initializer_list<View> 
   if (!push.empty())
     vk.vkCmdPushConstants(commands, kernel.layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0, static_cast<uint32_t>(push.size()),
                           push.data());
-  vk.vkCmdDispatch(commands, groups.x, groups.y, groups.z);
+  if (indirect)
+    vk.vkCmdDispatchIndirect(commands, indirect->buffer->handle(), indirect->offset);
+  else
+    vk.vkCmdDispatch(commands, groups.x, groups.y, groups.z);
   if (label) vkCmdEndDebugUtilsLabelEXT(commands);
   if (timestamps_) timestamps_->mark(commands, kernel.name());
 }
@@ -131,9 +154,13 @@ void Recorder::check_limits(const Kernel& kernel, std::initializer_list<View> bi
                   kernel.name(), "use a smaller model or context");
   };
   uint32_t slot = 0;
-  for (const View& view : bindings)
+  for (const View& view : bindings) {
     require("one binding would have to reach bytes:", view.bytes,
-            kernel.uniform(slot++) ? caps.max_uniform_range : caps.max_range);
+            kernel.uniform(slot) ? caps.max_uniform_range
+            : kernel.texel(slot) ? caps.max_texels * 16
+                                 : caps.max_range);
+    ++slot;
+  }
   require("workgroups needed:", groups.x, caps.max_groups);
   require("workgroups needed:", std::max(groups.y, groups.z), 65535);  // what Vulkan guarantees
 }

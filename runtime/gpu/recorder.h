@@ -31,10 +31,12 @@ class CommandPool {
   friend class Recorder;
   VkCommandBuffer new_command_buffer();
   VkDescriptorSet new_set(const Kernel& kernel);
+  VkBufferView new_texel_view(const View& view);
 
   std::shared_ptr<Device> device_;
   VkCommandPool pool_ = VK_NULL_HANDLE;
   std::vector<VkDescriptorPool> descriptor_pools_;
+  std::vector<VkBufferView> texel_views_;
 };
 
 // Recorded commands, replayable; owned by the pool.
@@ -71,6 +73,14 @@ class Recorder {
     dispatch_bytes(kernel, bindings, {}, groups);
   }
 
+  // The same with the number of groups in x read when it runs, from the uint at `count` (y and z, behind it, are 1):
+  // three 32-bit words, at most caps.max_groups in x.
+  template <class Push>
+  void dispatch_indirect(const Kernel& kernel, std::initializer_list<View> bindings, const Push& push,
+                         const View& count) {
+    dispatch_bytes(kernel, bindings, std::as_bytes(std::span<const Push, 1>(&push, 1)), {}, &count);
+  }
+
   void copy(const View& from, const View& to);  // from.bytes bytes
   void fill(const View& view, uint32_t word);
 
@@ -84,7 +94,7 @@ class Recorder {
     bool write;
   };
   void dispatch_bytes(const Kernel& kernel, std::initializer_list<View> bindings, std::span<const std::byte> push,
-                      Groups groups);
+                      Groups groups, const View* indirect = nullptr);
   void check_limits(const Kernel& kernel, std::initializer_list<View> bindings, Groups groups) const;
   void use(std::span<const Access> accesses);
   void barrier(VkAccessFlags to, VkPipelineStageFlags stage);

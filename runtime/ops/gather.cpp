@@ -6,14 +6,15 @@ namespace weft::ops {
 
 void gather(Recorder& recorder, const Matrix& table, const View& state, const View& history, const View& x,
             uint32_t tokens) {
+  require(table.layout == Layout::planes, "gather", "the matrix is no vocabulary table");
   require_bytes(x, uint64_t{tokens} * stride_of(table.cols) * 4, "gather", "x");
   const Kernel& kernel = recorder.device().kernel(
       {"gather", gather_spv, 4, 0b1000, sizeof(abi::GatherPush), {static_cast<uint32_t>(table.format)}});
-  const uint32_t words = table.blocks() * (table.format == Format::q8 ? 2 : 4);
+  const uint32_t parts = table.blocks() * 2;  // of 16 elements
   for (const Matrix::Slice& slice : table.slices(recorder.device().plan().slice_bytes))
     recorder.dispatch(kernel, {slice.view, state, history, x},
                       abi::GatherPush{table.cols, stride_of(table.cols), slice.row_base, slice.rows},
-                      {ceil_div(words, 64), tokens});
+                      {ceil_div(parts, 64), tokens});
 }
 
 }  // namespace weft::ops

@@ -1,6 +1,7 @@
 #include "ops/rows.h"
 
 #include "matmul.spv.h"
+#include "matmul_texel.spv.h"
 #include "matmul_uniform.spv.h"
 
 namespace weft::ops {
@@ -10,12 +11,12 @@ void matmul(Recorder& recorder, const Matrix& weights, const View& state, const 
   const Plan& plan = recorder.device().plan();
   const RowsVariant variant = rows_variant(plan, weights, tokens);
   const uint32_t in_stride = stride_of(weights.cols), out_stride = stride_of(weights.rows);
+  require(weights.layout == Layout::values, "matmul", "the matrix is a vocabulary table");
   require(tokens % variant.tokens == 0, "matmul", "a pass is no whole number of token groups");
   require_bytes(x, uint64_t{tokens} * in_stride * 4, "matmul", "x");
   require_bytes(y, uint64_t{tokens} * out_stride * 4, "matmul", "y");
-  const Kernel& kernel =
-      recorder.device().kernel({"matmul", variant.uniform ? std::span<const uint32_t>(matmul_uniform_spv) : matmul_spv,
-                                4, 0b1000, sizeof(abi::MatmulPush), variant.constants, variant.uniform ? 0b10u : 0u});
+  const Kernel& kernel = recorder.device().kernel(product_spec(
+      "matmul", {matmul_spv, matmul_uniform_spv, matmul_texel_spv}, variant, 4, 0b1000, sizeof(abi::MatmulPush)));
   const uint32_t window = variant.uniform ? variant.tokens : tokens;  // tokens of a dispatch
   for (const Matrix::Slice& slice : weights.slices(plan.slice_bytes))
     for (uint32_t first = 0; first < tokens; first += window)

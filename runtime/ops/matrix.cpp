@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/half.h"
+#include "ops/planes.h"
 
 namespace weft {
 namespace {
@@ -19,60 +20,65 @@ constexpr uint32_t kWordBytes = 16;
               "tensor " + tensor.name);
 }
 
-// Where a row of a tile lies in the packed bytes.
-struct TileRow {
-  std::byte* tile;
-  uint32_t row, blocks;
-  uint32_t words;  // 16-byte ones of a row
-  std::byte* word(uint32_t k) const { return tile + size_t{IN_TILE(row, k, words)} * kWordBytes; }
-  std::byte* scale(uint32_t block) const {  // q8 only
-    return tile + size_t{words} * TILE_ROWS * kWordBytes + size_t{IN_TILE(row, block / 2, (blocks + 1) / 2)} * 4 +
-           block % 2 * 2;
-  }
+// A row as the device's format has it: blocks * BLOCK elements, zeros behind the columns.
+struct PackedRow {
+  std::vector<uint16_t> halves;  // f16: the elements; q8: the blocks' scales
+  std::vector<int8_t> bytes;     // q8
 };
 
-// values has TileRow::blocks * BLOCK elements, zeros behind the columns.
-void pack_f16(const TileRow& to, const TensorView& tensor, uint64_t row, std::span<const float> values) {
-  uint16_t halves[8];
-  for (uint32_t k = 0; k < values.size() / 8; ++k) {
-    for (uint32_t i = 0; i < 8; ++i) {
-      halves[i] = float_to_half(values[k * 8 + i]);
-      if ((halves[i] & 0x7c00) == 0x7c00) refuse(tensor, row, k * 8 + i, values[k * 8 + i]);
-    }
-    std::memcpy(to.word(k), halves, sizeof halves);
+void pack_f16(PackedRow& row, const TensorView& tensor, uint64_t index, std::span<const float> values) {
+  for (uint32_t i = 0; i < values.size(); ++i) {
+    row.halves[i] = float_to_half(values[i]);
+    if ((row.halves[i] & 0x7c00) == 0x7c00) refuse(tensor, index, i, values[i]);
   }
 }
 
-void pack_q8(const TileRow& to, const TensorView& tensor, uint64_t row, std::span<const float> values) {
-  int8_t bytes[BLOCK];
-  for (uint32_t block = 0; block < to.blocks; ++block) {
+void pack_q8(PackedRow& row, const TensorView& tensor, uint64_t index, std::span<const float> values) {
+  for (uint32_t block = 0; block < row.halves.size(); ++block) {
     const float* from = &values[block * BLOCK];
     float largest = 0;
     for (uint32_t i = 0; i < BLOCK; ++i) {
-      if (!std::isfinite(from[i])) refuse(tensor, row, block * BLOCK + i, from[i]);
+      if (!std::isfinite(from[i])) refuse(tensor, index, block * BLOCK + i, from[i]);
       largest = std::max(largest, std::abs(from[i]));
     }
-    const uint16_t scale = float_to_half(largest / 127);
-    if ((scale & 0x7c00) == 0x7c00) refuse(tensor, row, block * BLOCK, largest);
+    const uint16_t scale = row.halves[block] = float_to_half(largest / 127);
+    if ((scale & 0x7c00) == 0x7c00) refuse(tensor, index, block * BLOCK, largest);
     const float unit = half_to_float(scale);
     for (uint32_t i = 0; i < BLOCK; ++i)  // a tiny block's scale may have rounded down or to nothing
-      bytes[i] = unit > 0 ? static_cast<int8_t>(std::clamp(std::nearbyint(from[i] / unit), -127.0f, 127.0f)) : 0;
-    std::memcpy(to.word(block * 2), bytes, kWordBytes);
-    std::memcpy(to.word(block * 2 + 1), bytes + kWordBytes, kWordBytes);
-    std::memcpy(to.scale(block), &scale, sizeof scale);
+      row.bytes[block * BLOCK + i] =
+          unit > 0 ? static_cast<int8_t>(std::clamp(std::nearbyint(from[i] / unit), -127.0f, 127.0f)) : int8_t{0};
   }
 }
 
-void copy_q8(const TileRow& to, const TensorView& tensor, uint64_t row) {
-  const std::byte* from = tensor.bytes.data() + row * to.blocks * kQ8BlockBytes;
-  for (uint32_t block = 0; block < to.blocks; ++block, from += kQ8BlockBytes) {
-    uint16_t scale;
-    std::memcpy(&scale, from, sizeof scale);
-    if ((scale & 0x7c00) == 0x7c00) refuse(tensor, row, block * BLOCK, half_to_float(scale));
-    std::memcpy(to.scale(block), &scale, sizeof scale);
-    std::memcpy(to.word(block * 2), from + 2, kWordBytes);
-    std::memcpy(to.word(block * 2 + 1), from + 2 + kWordBytes, kWordBytes);
+void copy_q8(PackedRow& row, const TensorView& tensor, uint64_t index) {
+  const std::byte* from = tensor.bytes.data() + index * row.halves.size() * kQ8BlockBytes;
+  for (uint32_t block = 0; block < row.halves.size(); ++block, from += kQ8BlockBytes) {
+    std::memcpy(&row.halves[block], from, 2);
+    if ((row.halves[block] & 0x7c00) == 0x7c00) refuse(tensor, index, block * BLOCK, half_to_float(row.halves[block]));
+    std::memcpy(&row.bytes[block * BLOCK], from + 2, BLOCK);
   }
+}
+
+// Word k of a row, of `words` a row.
+std::byte* word_of(std::byte* tile, uint32_t row, uint32_t k, uint32_t words) {
+  return tile + size_t{IN_TILE(row, k, words)} * kWordBytes;
+}
+
+void store(const Matrix& matrix, std::byte* tile, uint32_t row, const PackedRow& from) {
+  const uint32_t blocks = matrix.blocks();
+  if (matrix.layout == Layout::planes) {
+    if (matrix.format == Format::q8) return store_q8_planes(tile, row, from.bytes, from.halves);
+    return store_f16_planes(tile, row, from.halves);
+  }
+  const bool q8 = matrix.format == Format::q8;
+  const uint32_t words = blocks * (q8 ? 2 : 4);
+  const void* const values = q8 ? static_cast<const void*>(from.bytes.data()) : from.halves.data();
+  for (uint32_t k = 0; k < words; ++k)
+    std::memcpy(word_of(tile, row, k, words), static_cast<const std::byte*>(values) + k * kWordBytes, kWordBytes);
+  if (!q8) return;
+  std::byte* const scales = tile + size_t{words} * TILE_ROWS * kWordBytes;
+  for (uint32_t block = 0; block < blocks; ++block)
+    std::memcpy(scales + size_t{IN_TILE(row, block / 2, (blocks + 1) / 2)} * 4 + block % 2 * 2, &from.halves[block], 2);
 }
 
 }  // namespace
@@ -80,7 +86,9 @@ void copy_q8(const TileRow& to, const TensorView& tensor, uint64_t row) {
 const char* name(Format format) { return format == Format::q8 ? "q8" : "f16"; }
 
 uint64_t Matrix::tile_bytes() const {
-  const uint64_t row = format == Format::q8 ? blocks() * 32ull + (blocks() + 1ull) / 2 * 4 : blocks() * 64ull;
+  uint64_t row = format == Format::q8 ? blocks() * 32ull + (blocks() + 1ull) / 2 * 4 : blocks() * 64ull;
+  if (layout == Layout::planes)
+    row = format == Format::q8 ? q8_plane_row_bytes(blocks()) : f16_plane_row_bytes(blocks());
   return row * TILE_ROWS;
 }
 
@@ -109,6 +117,9 @@ void pack_tiles(const Matrix& matrix, std::span<const TensorView* const> parts, 
                 std::span<std::byte> out) {
   std::fill(out.begin(), out.end(), std::byte{0});
   std::vector<float> values(matrix.blocks() * BLOCK, 0.0f);
+  PackedRow packed;
+  packed.halves.resize(matrix.format == Format::q8 ? matrix.blocks() : values.size());
+  packed.bytes.resize(matrix.format == Format::q8 ? values.size() : 0);
   uint64_t part_base = 0;
   size_t part = 0;
   for (uint64_t slot = 0; slot < out.size() / matrix.tile_bytes() * TILE_ROWS; ++slot) {
@@ -116,14 +127,14 @@ void pack_tiles(const Matrix& matrix, std::span<const TensorView* const> parts, 
     while (part < parts.size() && row >= part_base + parts[part]->shape[0]) part_base += parts[part++]->shape[0];
     if (part == parts.size()) return;
     const TensorView& tensor = *parts[part];
-    const TileRow to = {out.data() + slot / TILE_ROWS * matrix.tile_bytes(), static_cast<uint32_t>(slot % TILE_ROWS),
-                        matrix.blocks(), matrix.blocks() * (matrix.format == Format::q8 ? 2 : 4)};
+    std::byte* const tile = out.data() + slot / TILE_ROWS * matrix.tile_bytes();
     if (matrix.format == Format::q8 && tensor.dtype == DType::q8_0) {
-      copy_q8(to, tensor, row - part_base);
-      continue;
+      copy_q8(packed, tensor, row - part_base);
+    } else {
+      to_float(tensor, (row - part_base) * matrix.cols, {values.data(), matrix.cols});
+      (matrix.format == Format::q8 ? pack_q8 : pack_f16)(packed, tensor, row - part_base, values);
     }
-    to_float(tensor, (row - part_base) * matrix.cols, {values.data(), matrix.cols});
-    (matrix.format == Format::q8 ? pack_q8 : pack_f16)(to, tensor, row - part_base, values);
+    store(matrix, tile, static_cast<uint32_t>(slot % TILE_ROWS), packed);
   }
 }
 

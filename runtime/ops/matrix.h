@@ -14,11 +14,15 @@ namespace weft {
 enum class Format : uint32_t { f16 = FORMAT_F16, q8 = FORMAT_Q8 };
 const char* name(Format format);  // "f16", "q8"; static
 
+// How a row's bits lie: whole values one behind the other (layers), or by planes (vocabulary tables).
+enum class Layout : uint32_t { values, planes };
+
 // The shape and place of a tiled matrix; the buffer belongs to somebody else.
 struct Matrix {
   Format format = Format::f16;
   uint32_t rows = 0, cols = 0;
   View view;  // tiles() * tile_bytes() bytes
+  Layout layout = Layout::values;
 
   uint32_t blocks() const { return (cols + BLOCK - 1) / BLOCK; }  // of a row
   uint32_t tiles() const { return (rows + TILE_ROWS - 1) / TILE_ROWS; }
@@ -35,6 +39,16 @@ struct Matrix {
 
 // What a matrix of this shape needs if nothing were padded: for reports.
 uint64_t packed_bytes(Format format, uint64_t rows, uint64_t cols);
+
+// Bytes of a row of a table that each stage of a projection reads (shaders/abi.h).
+struct PlaneBytes {
+  uint32_t sweep;        // plane 0, scales, the norm
+  uint32_t sweep_both;   // planes 0 and 1, scales, norm and gains; q8 only
+  uint32_t refine_half;  // plane 1 of the first half of the columns, its scales, the gains; q8 only
+  uint32_t refine_rest;  // plane 1 of the others and their scales; q8 only
+  uint32_t whole;        // every plane and the scales
+};
+PlaneBytes plane_bytes(Format format, uint32_t cols);
 
 // Packs tiles [first_tile, ...) of the matrix whose rows are the parts' rows, one part behind the other, into out
 // (whole tiles). Every part is (rows, cols). Q8_0 to q8 and F16 to f16 are exact; others round to the nearest: q8

@@ -1,6 +1,7 @@
 #include "ops/rows.h"
 
 #include "project.spv.h"
+#include "project_texel.spv.h"
 #include "project_uniform.spv.h"
 
 namespace weft::ops {
@@ -9,12 +10,12 @@ void project(Recorder& recorder, const Matrix& table, const View& x, const View&
   const Plan& plan = recorder.device().plan();
   const RowsVariant variant = rows_variant(plan, table, tokens);
   const uint64_t in_stride = stride_of(table.cols);
+  require(table.layout == Layout::planes, "project", "the matrix is no vocabulary table");
   require(tokens % variant.tokens == 0, "project", "the tokens are no whole number of groups");
   require_bytes(x, tokens * in_stride * 4, "project", "x");
   require_bytes(logits, uint64_t{tokens} * table.rows * 4, "project", "logits");
-  const Kernel& kernel = recorder.device().kernel(
-      {"project", variant.uniform ? std::span<const uint32_t>(project_uniform_spv) : project_spv, 3, 0b100,
-       sizeof(abi::ProjectPush), variant.constants, variant.uniform ? 0b10u : 0u});
+  const Kernel& kernel = recorder.device().kernel(product_spec(
+      "project", {project_spv, project_uniform_spv, project_texel_spv}, variant, 3, 0b100, sizeof(abi::ProjectPush)));
   for (const Matrix::Slice& slice : table.slices(plan.slice_bytes))
     for (uint32_t first = 0; first < tokens; first += variant.tokens)
       recorder.dispatch(

@@ -11,7 +11,24 @@ RowsVariant rows_variant(const Plan& plan, const Matrix& matrix, uint32_t tokens
     const bool aligned = group == tokens || bytes(group) % kViewAlignment == 0;  // where the next group's window begins
     if (bytes(group) > UNIFORM_BYTES || !aligned) uniform = false, group = tokens == 1 ? 1 : plan.block_tokens;
   }
-  return {uniform, group, plan.row_tiles, {static_cast<uint32_t>(matrix.format), group, plan.split, plan.row_tiles}};
+  return {uniform,
+          uniform && plan.texel_weights,
+          group,
+          plan.row_tiles,
+          {static_cast<uint32_t>(matrix.format), group, plan.split, plan.row_tiles}};
+}
+
+KernelSpec product_spec(const char* name, const ProductCode& code, const RowsVariant& variant, uint32_t bindings,
+                        uint32_t written, uint32_t push_bytes) {
+  const std::span<const uint32_t> spirv = variant.texel ? code.texel : variant.uniform ? code.uniform : code.plain;
+  return {name,
+          spirv,
+          bindings,
+          written,
+          push_bytes,
+          variant.constants,
+          variant.uniform ? 0b10u : 0u,
+          variant.texel ? 0b01u : 0u};
 }
 
 }  // namespace weft::ops

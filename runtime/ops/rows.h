@@ -7,6 +7,7 @@ namespace weft::ops {
 
 struct RowsVariant {
   bool uniform;                     // inputs through a uniform binding, a dispatch per token group
+  bool texel;                       // weights as texels
   uint32_t tokens;                  // of a group
   uint32_t row_tiles;               // tiles of a workgroup
   std::vector<uint32_t> constants;  // of the kernel, in the order of rows.glsl
@@ -14,5 +15,12 @@ struct RowsVariant {
 
 // For products of `matrix` with up to `tokens` inputs: groups of one, or of plan.block_tokens or an even part of it.
 RowsVariant rows_variant(const Plan& plan, const Matrix& matrix, uint32_t tokens);
+
+// A product's kernel: its SPIR-V as it is, with WEFT_UNIFORM and with WEFT_TEXEL too. Weights are binding 0, inputs 1.
+struct ProductCode {
+  std::span<const uint32_t> plain, uniform, texel;
+};
+KernelSpec product_spec(const char* name, const ProductCode& code, const RowsVariant& variant, uint32_t bindings,
+                        uint32_t written, uint32_t push_bytes);
 
 }  // namespace weft::ops

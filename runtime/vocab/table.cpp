@@ -4,7 +4,8 @@ namespace weft {
 
 Table::Table(const std::shared_ptr<Device>& device, Uploader& uploader, const TensorView& tensor, Format format,
              std::string name, const std::function<void(uint64_t)>& progress) {
-  matrix_ = {format, static_cast<uint32_t>(tensor.shape[0]), static_cast<uint32_t>(tensor.shape[1]), {}};
+  matrix_ = {
+      format, static_cast<uint32_t>(tensor.shape[0]), static_cast<uint32_t>(tensor.shape[1]), {}, Layout::planes};
   buffer_ = Buffer(device, std::move(name), matrix_.bytes(), Memory::device);
   matrix_.view = buffer_;
   const TensorView* const parts[] = {&tensor};

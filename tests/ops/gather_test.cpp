@@ -13,7 +13,7 @@ void check_gather(const Tuning& tuning, Format format, uint32_t rows, uint32_t c
   SCOPED_TRACE(tuning.name() + " " + name(format) + " rows " + std::to_string(rows) + " cols " + std::to_string(cols) +
                " pos " + std::to_string(pos) + " tokens " + std::to_string(tokens));
   const auto device = open_device(tuning);
-  const Tiled table = make_tiled(device, format, rows, cols, rows * 31 + cols);
+  const Tiled table = make_tiled(device, format, rows, cols, rows * 31 + cols, Layout::planes);
   const uint32_t end = static_cast<uint32_t>(ids.size());
   const Buffer state = make_state(device, pos, end, end), history = upload(device, "history", ids);
   const Buffer x = poisoned(device, "x", uint64_t{tokens} * stride_of(cols));
@@ -47,7 +47,7 @@ TEST_F(GatherTest, EveryRowOfManySlices) {
   for (const Format format : {Format::f16, Format::q8})
     for (const uint32_t pos : {0u, rows / 2}) check_gather(tuning, format, rows, 40, ids, pos, rows / 2);
   // Rows at the borders of the slices.
-  const Matrix shape = {Format::q8, rows, 40, View()};
+  const Matrix shape = {Format::q8, rows, 40, View(), Layout::planes};
   const Buffer none;
   Matrix matrix = shape;
   matrix.view = View(none, 0, shape.bytes());
@@ -62,7 +62,7 @@ TEST_F(GatherTest, EveryRowOfManySlices) {
 
 TEST_F(GatherTest, IdOutsideTheTableLeavesItsRow) {
   const auto device = open_device();
-  const Tiled table = make_tiled(device, Format::f16, 65, 33, 1);
+  const Tiled table = make_tiled(device, Format::f16, 65, 33, 1, Layout::planes);
   const Buffer state = make_state(device, 0, 3, 3);
   const Buffer history = upload(device, "history", std::vector<uint32_t>{64, 65, 0xffffffff});
   const Buffer x = poisoned(device, "x", 3 * 64);

@@ -14,7 +14,7 @@ void check_project(const Tuning& tuning, Format format, uint32_t rows, uint32_t 
   SCOPED_TRACE(tuning.name() + " " + name(format) + " rows " + std::to_string(rows) + " cols " + std::to_string(cols) +
                " tokens " + std::to_string(tokens));
   Random random(rows + cols);
-  const Tiled table = make_tiled(device, format, rows, cols, rows * 5 + cols);
+  const Tiled table = make_tiled(device, format, rows, cols, rows * 5 + cols, Layout::planes);
   const Activations x = make_activations(device, tokens, tokens, cols, random);
   const uint64_t behind = 100;  // floats that must stay untouched
   const Buffer logits = poisoned(device, "logits", uint64_t{tokens} * rows + behind);
@@ -49,16 +49,16 @@ TEST_F(ProjectTest, ManySlices) {
 
 TEST_F(ProjectTest, RefusesATileThatDoesNotFit) {
   Tuning tuning;
-  tuning.slice_bytes = 4096;  // one tile of 33 columns needs 8 KiB
+  tuning.slice_bytes = 4096;  // one tile of 33 columns needs 8,448 bytes
   const auto device = open_device(tuning);
-  const Tiled table = make_tiled(device, Format::f16, 65, 33, 1);
+  const Tiled table = make_tiled(device, Format::f16, 65, 33, 1, Layout::planes);
   const Buffer x = poisoned(device, "x", 64), logits = poisoned(device, "logits", 65);
   try {
     run_once(device, "project", [&](Recorder& recorder) { ops::project(recorder, table.matrix, x, logits, 1); });
     FAIL() << "a slice of 4096 bytes was accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::unsupported);
-    EXPECT_NE(error.sentence().find("8192"), std::string::npos) << error.what();
+    EXPECT_NE(error.sentence().find("8448"), std::string::npos) << error.what();
     EXPECT_NE(error.sentence().find("4096"), std::string::npos) << error.what();
   }
 }

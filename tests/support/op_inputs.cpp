@@ -15,10 +15,10 @@ std::vector<float> Random::normals(size_t count, float scale) {
   return values;
 }
 
-Tiled tile(const std::shared_ptr<Device>& device, Format format, uint32_t rows, uint32_t cols,
-           const TensorView& tensor) {
+Tiled tile(const std::shared_ptr<Device>& device, Format format, uint32_t rows, uint32_t cols, const TensorView& tensor,
+           Layout layout) {
   Tiled tiled;
-  tiled.matrix = {format, rows, cols, {}};
+  tiled.matrix = {format, rows, cols, {}, layout};
   tiled.buffer = std::make_unique<Buffer>(device, "matrix", tiled.matrix.bytes(), Memory::device);
   tiled.matrix.view = *tiled.buffer;
   const TensorView* part = &tensor;
@@ -29,7 +29,8 @@ Tiled tile(const std::shared_ptr<Device>& device, Format format, uint32_t rows, 
   return tiled;
 }
 
-Tiled make_tiled(const std::shared_ptr<Device>& device, Format format, uint32_t rows, uint32_t cols, uint32_t seed) {
+Tiled make_tiled(const std::shared_ptr<Device>& device, Format format, uint32_t rows, uint32_t cols, uint32_t seed,
+                 Layout layout) {
   Random random(seed);
   std::vector<float> values(size_t{rows} * cols);
   for (size_t row = 0; row < rows; ++row) {
@@ -46,7 +47,7 @@ Tiled make_tiled(const std::shared_ptr<Device>& device, Format format, uint32_t 
     }
   }
   const TensorView tensor = {"random", DType::f32, {rows, cols}, std::as_bytes(std::span(values))};
-  Tiled tiled = tile(device, format, rows, cols, tensor);
+  Tiled tiled = tile(device, format, rows, cols, tensor, layout);
   tiled.values = reference::Rows(rows, cols);
   tiled.values.values.assign(values.begin(), values.end());
   return tiled;
@@ -91,8 +92,10 @@ std::vector<Tuning> product_tunings() {
   return {{.split = 1, .row_tiles = 1, .uniform_inputs = false},
           {.split = 4, .row_tiles = 1, .uniform_inputs = false},
           {.split = 2, .row_tiles = 2, .uniform_inputs = false},
-          {.split = 1, .row_tiles = 4, .uniform_inputs = true},
-          {.split = 2, .row_tiles = 1, .uniform_inputs = true}};
+          {.split = 1, .row_tiles = 4, .uniform_inputs = true, .texel_weights = false},
+          {.split = 2, .row_tiles = 1, .uniform_inputs = true, .texel_weights = false},
+          {.split = 1, .row_tiles = 4, .uniform_inputs = true, .texel_weights = true},
+          {.split = 2, .row_tiles = 1, .uniform_inputs = true, .texel_weights = true}};
 }
 
 Buffer make_state(const std::shared_ptr<Device>& device, uint32_t pos, uint32_t end, uint32_t context) {

@@ -33,10 +33,11 @@ struct Tiled {
   std::unique_ptr<Buffer> buffer;
   reference::Rows values;
 };
-Tiled make_tiled(const std::shared_ptr<Device>& device, Format format, uint32_t rows, uint32_t cols, uint32_t seed);
+Tiled make_tiled(const std::shared_ptr<Device>& device, Format format, uint32_t rows, uint32_t cols, uint32_t seed,
+                 Layout layout = Layout::values);
 // Packs a tensor and uploads it.
-Tiled tile(const std::shared_ptr<Device>& device, Format format, uint32_t rows, uint32_t cols,
-           const TensorView& tensor);
+Tiled tile(const std::shared_ptr<Device>& device, Format format, uint32_t rows, uint32_t cols, const TensorView& tensor,
+           Layout layout = Layout::values);
 
 // Activations of `tokens` rows, of which the first `active` hold values: padding behind the columns is zero, and the
 // rows nobody should look at are NaN.

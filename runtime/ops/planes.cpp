@@ -1,0 +1,118 @@
+#include "ops/planes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/half.h"
+#include "ops/matrix.h"
+
+namespace weft {
+namespace {
+
+constexpr uint32_t kWordBytes = 16;
+constexpr uint16_t kInfinity = 0x7c00;
+
+// The least half that is not below a value of 0 or more, and the greatest that is not above it.
+uint16_t half_above(double value) {
+  if (value > 65504) return kInfinity;
+  uint16_t half = float_to_half(static_cast<float>(value));
+  while (half_to_float(half) < value) ++half;
+  return half;
+}
+uint16_t half_below(double value) {
+  if (!(value > 0)) return 0;
+  uint16_t half = float_to_half(static_cast<float>(std::min(value, 65504.0)));
+  while (half_to_float(half) > value) --half;
+  return half;
+}
+
+void or_into(std::byte* at, uint32_t bits) {
+  uint32_t word;
+  std::memcpy(&word, at, 4);
+  word |= bits;
+  std::memcpy(at, &word, 4);
+}
+
+// A row's halves, `words` 32-bit words of them.
+struct Halves {
+  std::byte* first;
+  uint32_t row, words;
+  void set(uint32_t index, uint16_t half) const {
+    std::memcpy(first + size_t{IN_TILE(row, index / 2, words)} * 4 + index % 2 * 2, &half, 2);
+  }
+};
+
+double square(double value) { return value * value; }
+
+}  // namespace
+
+uint32_t q8_plane_row_bytes(uint32_t blocks) { return blocks * BLOCK + Q8_HALF_WORDS(blocks) * 4; }
+uint32_t f16_plane_row_bytes(uint32_t blocks) { return blocks * BLOCK * 2 + F16_HALF_WORDS * 4; }
+
+void store_q8_planes(std::byte* tile, uint32_t row, std::span<const int8_t> values, std::span<const uint16_t> scales) {
+  const uint32_t blocks = static_cast<uint32_t>(scales.size()), pairs = blocks / 2;
+  std::byte* const planes[3] = {tile, tile + size_t{8} * blocks * TILE_ROWS, tile + size_t{16} * blocks * TILE_ROWS};
+  // Eight bytes of planes 0 and 1 belong to a block.
+  const auto place = [&](uint32_t plane, uint32_t block) {
+    if (block / 2 < pairs) return planes[plane] + size_t{IN_TILE(row, block / 2, pairs)} * kWordBytes + block % 2 * 8;
+    return planes[plane] + size_t{pairs} * TILE_ROWS * kWordBytes + size_t{row} * 8;
+  };
+  double norm[3] = {};  // squared residuals: after plane 0; with plane 1 of the first half of the columns; of all
+  for (uint32_t block = 0; block < blocks; ++block) {
+    const double scale = half_to_float(scales[block]);
+    for (uint32_t e = 0; e < BLOCK; ++e) {
+      const uint32_t u = static_cast<uint32_t>(values[block * BLOCK + e] + 128);
+      const uint32_t word = e / 16, j = e % 16 / 4, i = e % 4;
+      or_into(place(0, block) + word * 4, (u >> 6) << (2 * j + 8 * i));
+      or_into(place(1, block) + word * 4, (u >> 4 & 3) << (2 * j + 8 * i));
+      or_into(planes[2] + size_t{IN_TILE(row, block, blocks)} * kWordBytes + (word * 2 + j / 2) * 4,
+              (u & 15) << (4 * (j % 2) + 8 * i));
+      const double first = square(scale * ((u & 63) - 31.5)), second = square(scale * ((u & 15) - 7.5));
+      norm[0] += first;
+      norm[1] += block < HALF_BLOCKS(blocks) ? second : first;
+      norm[2] += second;
+    }
+  }
+  const Halves halves = {tile + size_t{BLOCK} * blocks * TILE_ROWS, row, Q8_HALF_WORDS(blocks)};
+  for (uint32_t block = 0; block < blocks; ++block) halves.set(block, scales[block]);
+  const uint16_t bound = half_above(std::sqrt(norm[0]));
+  halves.set(Q8_NORM_AT(blocks), bound);
+  // The gains are relative to the bound as it is stored, so that bound - gain is still one.
+  for (uint32_t i : {0u, 1u})
+    halves.set(Q8_GAIN_WORD(blocks) * 2 + i,
+               bound == kInfinity ? uint16_t{0} : half_below(half_to_float(bound) - std::sqrt(norm[1 + i])));
+}
+
+void store_f16_planes(std::byte* tile, uint32_t row, std::span<const uint16_t> values) {
+  const uint32_t blocks = static_cast<uint32_t>(values.size()) / BLOCK;
+  std::byte* const low = tile + size_t{BLOCK} * blocks * TILE_ROWS;
+  static constexpr uint32_t kByteOf[4] = {1, 3, 0, 2};  // of elements 0 .. 3 in a 32-bit word
+  double residual = 0, norm = 0;
+  for (uint32_t e = 0; e < values.size(); ++e) {
+    const size_t at = size_t{IN_TILE(row, e / 16, blocks * 2)} * kWordBytes + e % 16 / 4 * 4 + kByteOf[e % 4];
+    tile[at] = static_cast<std::byte>(values[e] >> 8);
+    low[at] = static_cast<std::byte>(values[e] & 0xff);
+    // The estimate takes the middle of what the high byte leaves open. Devices may read subnormal halves as zero, so
+    // the bound holds for either reading of both.
+    const double value = half_to_float(values[e]);
+    const double middle = half_to_float(static_cast<uint16_t>((values[e] & 0xff00) | 0x80));
+    const bool tiny = (values[e] & 0x7c00) == 0;
+    residual += square(std::max(std::abs(value - middle), tiny ? std::max(std::abs(value), std::abs(middle)) : 0.0));
+    norm += square(value);
+  }
+  const Halves halves = {low + size_t{BLOCK} * blocks * TILE_ROWS, row, F16_HALF_WORDS};
+  halves.set(0, half_above(std::sqrt(residual)));
+  halves.set(1, half_above(std::sqrt(norm)));
+}
+
+PlaneBytes plane_bytes(Format format, uint32_t cols) {
+  const uint32_t blocks = (cols + BLOCK - 1) / BLOCK, half = HALF_BLOCKS(blocks);
+  if (format == Format::f16) return {blocks * 32 + 4, 0, 0, 0, blocks * 64};
+  const auto scales = [](uint32_t count) { return (count + 1) / 2 * 4; };  // read by the word
+  const uint32_t norm = blocks % 2 == 0 ? 4 : 0;                           // else it shares the last scale's word
+  return {blocks * 8 + scales(blocks) + norm, blocks * 16 + scales(blocks) + norm + 4, half * 8 + scales(half) + 4,
+          (blocks - half) * 8 + scales(blocks - half), blocks * 32 + scales(blocks)};
+}
+
+}  // namespace weft

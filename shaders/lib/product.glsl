@@ -1,0 +1,56 @@
+// What all products of matrix rows share: the lanes, the weights' words and the inputs. A lane owns one row of each of ROW_TILES tiles, so
+// no sum crosses lanes and no subgroup size is assumed; with SPLIT > 1 the columns are shared by SPLIT lanes, summed through shared
+// memory in a fixed order. The including shader declares its outputs at bindings 2 and up.
+//
+// All lanes need the same inputs. A GPU reads them once for all; llvmpipe reads storage buffers once per lane, with a branch each, and
+// uniform buffers without: WEFT_UNIFORM is the variant for it. Its binding reaches UNIFORM_BYTES, so the operation binds
+// the window of inputs that a group of TOKENS needs. WEFT_TEXEL, moreover, reads the weights as texels, which llvmpipe gathers
+// without branches (twice the speed).
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#include "abi.h"
+#include "lib/half.glsl"
+
+layout(constant_id = 0) const uint FORMAT = FORMAT_F16;
+layout(constant_id = 1) const uint TOKENS = 1;
+layout(constant_id = 2) const uint SPLIT = 1;
+layout(constant_id = 3) const uint ROW_TILES = 1;
+layout(local_size_x = TILE_ROWS, local_size_y_id = 2) in;
+
+#ifdef WEFT_TEXEL
+layout(binding = 0) uniform usamplerBuffer words;
+uvec4 word_at(uint i) { return texelFetch(words, int(i)); }
+uint small_word_at(uint i) { return texelFetch(words, int(i / 4))[i % 4]; }
+#else
+layout(std430, binding = 0) readonly buffer Words { uvec4 words[]; };
+layout(std430, binding = 0) readonly buffer SmallWords { uint small_words[]; };
+uvec4 word_at(uint i) { return words[i]; }             // 16 bytes
+uint small_word_at(uint i) { return small_words[i]; }  // 4
+#endif
+#ifndef WEFT_OWN_INPUTS  // the including shader's inputs are no floats
+#ifdef WEFT_UNIFORM
+layout(std140, binding = 1) uniform Inputs { vec4 inputs[UNIFORM_BYTES / 16]; };  // (TOKENS, stride / 4)
+#else
+layout(std430, binding = 1) readonly buffer Inputs { vec4 inputs[]; };  // (tokens, stride / 4)
+#endif
+#endif
+
+const uint SUMS = TOKENS * ROW_TILES;  // of a lane: token t with its row of tile i at t * ROW_TILES + i
+shared float partial[SPLIT > 1 ? (SPLIT - 1) * SUMS * TILE_ROWS : 1];
+
+// Adds the sums of the other parts (gl_LocalInvocationID.y) to those of part 0. Every lane of the workgroup calls it.
+void join_parts(inout float sums[SUMS]) {
+  if (SPLIT == 1) return;
+  const uint lane = gl_LocalInvocationID.x, part = gl_LocalInvocationID.y;
+  if (part > 0)
+    [[unroll]] for (uint s = 0; s < SUMS; ++s) partial[((part - 1) * SUMS + s) * TILE_ROWS + lane] = sums[s];
+  barrier();
+  if (part == 0)
+    for (uint p = 0; p + 1 < SPLIT; ++p)
+      [[unroll]] for (uint s = 0; s < SUMS; ++s) sums[s] += partial[(p * SUMS + s) * TILE_ROWS + lane];
+}
+
+vec4 signed_bytes(uint word) {
+  const int w = int(word);
+  return vec4((w << 24) >> 24, (w << 16) >> 24, (w << 8) >> 24, w >> 24);
+}

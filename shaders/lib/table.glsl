@@ -1,0 +1,76 @@
+// Dot products of a vocabulary table's rows with TOKENS inputs, every plane of them. Everything is `precise` and in a fixed order, so that
+// a row's product is the same to the last bit whichever shader, lane or list of rows asks for it: Vulkan's + and * of floats are correctly
+// rounded, and nothing is fused or reordered. The certified projection rests on that.
+#include "lib/product.glsl"
+#include "lib/planes.glsl"
+
+// A block's product with the inputs, added to the sums of row i.
+void add_block(inout float sums[SUMS], uint i, vec4 weights[8], float scale, uint block, uint stride, uint first_token) {
+  [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
+    const uint x = (first_token + t) * stride + block * (BLOCK / 4);
+    precise float product = 0;
+    [[unroll]] for (uint j = 0; j < 8; ++j) {
+      const vec4 v = inputs[x + j];
+      precise const float a = weights[j].x * v.x + weights[j].y * v.y;
+      precise const float b = weights[j].z * v.z + weights[j].w * v.w;
+      product = product + (a + b);
+    }
+    precise const float sum = sums[t * ROW_TILES + i] + scale * product;
+    sums[t * ROW_TILES + i] = sum;
+  }
+}
+
+void q8_weights(out vec4 weights[8], uvec2 high, uvec2 middle, uvec4 low) {
+  [[unroll]] for (uint j = 0; j < 8; ++j)
+    weights[j] = signed_bytes(q8_quad(high[j / 4], middle[j / 4], j < 4 ? low.xy : low.zw, j % 4));
+}
+
+// sums: products of rows of tiles that begin at 32-bit words tiles[i], with the bound inputs first_token + t. Valid in lanes of part 0
+// (gl_LocalInvocationID.y == 0); every lane of the workgroup must call it.
+void table_dot(out float sums[SUMS], uint tiles[ROW_TILES], uint rows[ROW_TILES], uint cols, uint in_stride, uint first_token) {
+  const uint blocks = (cols + BLOCK - 1) / BLOCK, pairs = blocks / 2, stride = in_stride / 4;
+  [[unroll]] for (uint s = 0; s < SUMS; ++s) sums[s] = 0;
+  vec4 weights[8];
+  // Two blocks at a time: a word of planes 0 and 1.
+  for (uint pair = gl_LocalInvocationID.y; pair < pairs; pair += SPLIT)
+    [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
+      const uint tile = tiles[i] / 4;
+      if (FORMAT == FORMAT_Q8) {
+        const uint at = tile + IN_TILE(rows[i], pair, pairs);
+        const uvec4 high = word_at(at), middle = word_at(at + blocks * (TILE_ROWS / 2));
+        const uint scales = q8_small_word(tiles[i], rows[i], pair, blocks);
+        const uint low = tile + blocks * TILE_ROWS + IN_TILE(rows[i], pair * 2, blocks);
+        q8_weights(weights, high.xy, middle.xy, word_at(low));
+        add_block(sums, i, weights, scale_of(scales), pair * 2, stride, first_token);
+        q8_weights(weights, high.zw, middle.zw, word_at(low + GROUP_ROWS));
+        add_block(sums, i, weights, scale_of(scales >> 16), pair * 2 + 1, stride, first_token);
+      } else {
+        [[unroll]] for (uint block = pair * 2; block < pair * 2 + 2; ++block) {
+          [[unroll]] for (uint k = 0; k < 2; ++k) {
+            const uint at = tile + IN_TILE(rows[i], block * 2 + k, blocks * 2);
+            const uvec4 high = word_at(at), low = word_at(at + blocks * 2 * TILE_ROWS);
+            [[unroll]] for (uint j = 0; j < 4; ++j) weights[k * 4 + j] = f16_quad(high[j], low[j]);
+          }
+          add_block(sums, i, weights, 1, block, stride, first_token);
+        }
+      }
+    }
+  if (blocks % 2 == 1 && gl_LocalInvocationID.y == 0)  // an odd last block
+    [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
+      const uint block = blocks - 1;
+      float scale = 1;
+      if (FORMAT == FORMAT_Q8) {
+        q8_weights(weights, q8_half_word(tiles[i], rows[i], 0, block, blocks), q8_half_word(tiles[i], rows[i], 1, block, blocks),
+                   q8_low_word(tiles[i], rows[i], block, blocks));
+        scale = scale_of(q8_small_word(tiles[i], rows[i], block / 2, blocks));
+      } else {
+        [[unroll]] for (uint k = 0; k < 2; ++k) {
+          const uint at = tiles[i] / 4 + IN_TILE(rows[i], block * 2 + k, blocks * 2);
+          const uvec4 high = word_at(at), low = word_at(at + blocks * 2 * TILE_ROWS);
+          [[unroll]] for (uint j = 0; j < 4; ++j) weights[k * 4 + j] = f16_quad(high[j], low[j]);
+        }
+      }
+      add_block(sums, i, weights, scale, block, stride, first_token);
+    }
+  join_parts(sums);
+}
