@@ -16,14 +16,34 @@ Bpe make_bpe(TokenizerParts& parts) {
   return Bpe(parts.bpe, parts.match, parts.byte_ids, std::exchange(parts.merges, {}));
 }
 
+bool is_control_kind(TokenKind kind) {
+  return kind == TokenKind::control || kind == TokenKind::unknown || kind == TokenKind::missing;
+}
+
+// FNV-1a: draft-eastlake-fnv. A length before each spelling keeps "ab", "c" apart from "a", "bc".
+uint64_t hash_vocabulary(const TokenizerParts& parts) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  const auto add = [&hash](uint64_t byte) { hash = (hash ^ byte) * 0x100000001b3u; };
+  for (size_t id = 0; id < parts.spelling.size(); ++id) {
+    const TokenKind kind = parts.kind[id];
+    add(is_control_kind(kind) ? 1 : kind == TokenKind::byte ? 2 : 0);
+    const std::string& spelling = parts.spelling[id];
+    for (int shift = 0; shift < 64; shift += 8) add((uint64_t{spelling.size()} >> shift) & 0xff);
+    for (const char c : spelling) add(static_cast<unsigned char>(c));
+  }
+  return hash;
+}
+
 }  // namespace
 
 struct Tokenizer::Impl {
   TokenizerParts parts;
   Bpe bpe;  // reads parts.match
   AddedTokens added;
+  uint64_t fingerprint;
 
-  explicit Impl(TokenizerParts p) : parts(std::move(p)), bpe(make_bpe(parts)), added(std::move(parts.added)) {}
+  explicit Impl(TokenizerParts p)
+      : parts(std::move(p)), bpe(make_bpe(parts)), added(std::move(parts.added)), fingerprint(hash_vocabulary(parts)) {}
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 };
@@ -35,13 +55,17 @@ bool Tokenizer::add_bos() const { return impl_->parts.add_bos; }
 std::optional<uint32_t> Tokenizer::bos() const { return impl_->parts.bos; }
 std::optional<uint32_t> Tokenizer::eos() const { return impl_->parts.eos; }
 const std::vector<uint32_t>& Tokenizer::stop_ids() const { return impl_->parts.stop_ids; }
+uint64_t Tokenizer::fingerprint() const { return impl_->fingerprint; }
 const std::string& Tokenizer::chat_template() const { return impl_->parts.chat_template; }
 const std::map<std::string, std::string>& Tokenizer::named_tokens() const { return impl_->parts.named; }
 
-bool Tokenizer::is_control(uint32_t id) const {
-  if (id >= size()) return true;
+bool Tokenizer::is_control(uint32_t id) const { return id >= size() || is_control_kind(impl_->parts.kind[id]); }
+
+bool Tokenizer::is_byte_token(uint32_t id) const {
+  if (id >= size()) return false;
   const TokenKind kind = impl_->parts.kind[id];
-  return kind == TokenKind::control || kind == TokenKind::unknown || kind == TokenKind::missing;
+  return kind == TokenKind::byte ||
+         (impl_->parts.bpe.byte_level && kind == TokenKind::normal && impl_->parts.bytes[id].size() == 1);
 }
 
 std::string Tokenizer::bytes(uint32_t id) const { return is_control(id) ? std::string() : impl_->parts.bytes[id]; }

@@ -63,6 +63,14 @@ class Tokenizer {
   bool is_control(uint32_t id) const;
   // As the file spells it; empty for ids that no token has.
   const std::string& spelling(uint32_t id) const;
+  // The tokens that can write any text byte by byte: byte fallback's "<0x0A>", byte-level BPE's tokens of one byte.
+  bool is_byte_token(uint32_t id) const;
+
+  // Tells vocabularies apart: FNV-1a (64 bits) over every id in order, its spelling, and whether it is text, a control
+  // token or a byte token. Nothing else counts: not merges, scores, normalizer or chat template. The same on every
+  // machine, and for a GGUF file and a Hugging Face folder of one tokenizer, unless one of them marks other tokens as
+  // control or pads the vocabulary with tokens of its own ("[PAD151646]").
+  uint64_t fingerprint() const;
 
   // The whole text: without the space SentencePiece puts before it, and with U+FFFD for what is not UTF-8.
   std::string decode(std::span<const uint32_t> ids) const;

@@ -63,6 +63,53 @@ Json byte_level_metadata() {
 
 uint32_t byte_id(unsigned char byte) { return byte + 3u; }
 
+// ---- What a vocabulary is made of ----
+
+TEST(TextTokenizer, ByteTokensWriteAnyText) {
+  for (const Json& metadata : {byte_metadata(), byte_level_metadata()}) {
+    const Tokenizer tokenizer = Tokenizer::from_gguf(metadata, "t");
+    std::string bytes;
+    for (uint32_t id = 0; id < tokenizer.size(); ++id) {
+      if (tokenizer.is_byte_token(id)) bytes += tokenizer.bytes(id);
+    }
+    ASSERT_EQ(bytes.size(), 256u);  // "a" beside "<0x61>" is not one of them
+    for (size_t b = 0; b < 256; ++b) EXPECT_EQ(static_cast<unsigned char>(bytes[b]), b);
+    EXPECT_FALSE(tokenizer.is_byte_token(tokenizer.size()));
+  }
+}
+
+// FNV-1a over the kind, the length in 8 bytes and the spelling of each token, worked out by another program.
+TEST(TextTokenizer, FingerprintIsTheSameOnEveryMachine) {
+  const Json metadata = {{"tokenizer.ggml.model", "llama"},
+                         {"tokenizer.ggml.tokens", {"<unk>", "<s>", "</s>", "<0x0A>", "ab", "\u2581"}},
+                         {"tokenizer.ggml.scores", {0, 0, 0, 0, -1, -2}},
+                         {"tokenizer.ggml.token_type", {2, 3, 3, 6, 1, 1}}};
+  EXPECT_EQ(Tokenizer::from_gguf(metadata, "t").fingerprint(), 0x3074dd01cedc72e9u);
+}
+
+TEST(TextTokenizer, FingerprintTellsVocabulariesApart) {
+  const Json good = byte_metadata();
+  const uint64_t fingerprint = Tokenizer::from_gguf(good, "t").fingerprint();
+  const auto changed = [&](const char* pointer, const Json& value) {
+    Json metadata = good;
+    metadata[Json::json_pointer(pointer)] = value;
+    return Tokenizer::from_gguf(metadata, "another place").fingerprint();
+  };
+  const char* last = "/tokenizer.ggml.tokens/268";
+  EXPECT_EQ(good[Json::json_pointer(last)], "<tool>");
+  EXPECT_EQ(changed(last, "<tool>"), fingerprint);
+  EXPECT_EQ(changed("/tokenizer.ggml.scores/260", -7), fingerprint);
+  EXPECT_EQ(changed("/tokenizer.chat_template", "another"), fingerprint);
+  EXPECT_NE(changed(last, "<tool"), fingerprint);
+  EXPECT_NE(changed("/tokenizer.ggml.token_type/268", 3), fingerprint);  // a control token
+  Json swapped = good["tokenizer.ggml.tokens"];
+  std::swap(swapped[259], swapped[260]);
+  EXPECT_NE(changed("/tokenizer.ggml.tokens", swapped), fingerprint);
+  Json moved = good["tokenizer.ggml.tokens"];  // the same letters, parted elsewhere
+  moved[266] = "<", moved[267] = "/s>";
+  EXPECT_NE(changed("/tokenizer.ggml.tokens", moved), fingerprint);
+}
+
 // ---- Streaming ----
 
 // Whole text, however it is cut: fed byte by byte, each push gives only whole characters.

@@ -113,6 +113,14 @@ TEST(TextVectors, Llama2FromHuggingFace) {
   EXPECT_EQ(tokenizer.bos(), 1u);
   EXPECT_EQ(tokenizer.eos(), 2u);
   EXPECT_EQ(tokenizer.stop_ids(), std::vector<uint32_t>{2});
+  Json gguf = test::gguf_of_llama2c(shared / "tokenizers/llama2/tokenizer.bin");
+  EXPECT_NE(tokenizer.fingerprint(), Tokenizer::from_gguf(gguf, "llama2").fingerprint());
+  for (Json& token : gguf["tokenizer.ggml.tokens"]) {  // this tokenizer.json writes four tokens' U+00A0 as a space
+    std::string text = token;
+    for (size_t at; (at = text.find("\u00a0")) != std::string::npos;) text.replace(at, 2, " ");
+    token = text;
+  }
+  EXPECT_EQ(tokenizer.fingerprint(), Tokenizer::from_gguf(gguf, "llama2").fingerprint());
   // With plain, a control token's spelling is ordinary characters; "</s>" must not come out of merging either.
   for (const char* typed : {"</s>", "<s>", "a</s>b", "<unk>"}) {
     for (const uint32_t id : tokenizer.encode(typed, Special::plain)) EXPECT_FALSE(tokenizer.is_control(id)) << typed;
