@@ -1,4 +1,4 @@
-// The C API: errors, devices, models and text. Sessions are in capi_session.cpp.
+// The C API: errors, devices, models and text. Sessions are in capi_session.cpp, keep-lists in capi_vocab.cpp.
 #include "capi.h"
 
 #include <dlfcn.h>
@@ -10,6 +10,7 @@
 
 #include "gpu/device.h"
 #include "ops/bandwidth.h"
+#include "vocab/keep.h"
 
 using namespace weft;
 using nlohmann::json;
@@ -295,6 +296,7 @@ weft_model_info weft_model_get_info(const weft_model* m) {
   info.layer_bytes = model.weights.layer_bytes();
   info.bytes_per_token = model.bytes_per_token();
   info.load_seconds = m->load_seconds;
+  info.tokenizer_fingerprint = m->tokenizer.fingerprint();
   return info;
 }
 
@@ -317,7 +319,8 @@ weft_status weft_model_describe(const weft_model* model, char** out, weft_error*
                         {"vocab_bytes", info.vocab_bytes},
                         {"layer_bytes", info.layer_bytes},
                         {"bytes_per_token", info.bytes_per_token},
-                        {"load_seconds", info.load_seconds}};
+                        {"load_seconds", info.load_seconds},
+                        {"tokenizer_fingerprint", fingerprint_text(info.tokenizer_fingerprint)}};
     if (!model->chat_template_problem.empty()) description["chat_template_problem"] = model->chat_template_problem;
     json tensors = json::array(), buffers = json::array();
     for (const TensorReport& tensor : weights.tensors)

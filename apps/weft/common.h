@@ -86,6 +86,7 @@ void add_chat(CLI::App& app);
 void add_generate(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_perplexity(CLI::App& app);
+void add_vocab(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_devices(CLI::App& app);
 

@@ -108,6 +108,7 @@ typedef struct weft_model_info {
   uint64_t layer_bytes;     /* device memory of everything else that is weights */
   uint64_t bytes_per_token; /* weight bytes read to decode one token */
   double load_seconds;
+  uint64_t tokenizer_fingerprint; /* of the tokens, in order; keep-lists are bound to it */
 } weft_model_info;
 
 WEFT_API weft_model_info weft_model_get_info(const weft_model* model);
@@ -142,6 +143,31 @@ typedef struct weft_message {
 WEFT_API weft_status weft_apply_chat_template(const weft_model* model, const weft_message* messages,
                                               size_t message_count, uint32_t* ids, size_t capacity, size_t* count,
                                               weft_error* error);
+
+/* ---- keep-lists -----------------------------------------------------------------------------------------------------
+ */
+
+/* The ids that a list keeps, ascending: the part of the vocabulary a session is to choose from. list: terms with commas
+ * between them, worked off from left to right: a preset's name or else a file's path adds tokens, with '!' before it
+ * takes them away (from all tokens if it is the first). "!prompt" tells a session not to add its prompt's tokens; it
+ * has no effect here. Presets, by the characters a token holds:
+ *   ascii         ASCII
+ *   code          printable ASCII, tabs and line ends
+ *   latin         Latin letters, and the digits, punctuation, symbols, emoji and spaces of no script of their own
+ *   greek, cyrillic, arabic, hebrew, devanagari, cjk   letters of these scripts
+ *   digits        the digits 0 to 9
+ *   punctuation   punctuation and symbols
+ * Control tokens, and tokens of one byte where any text can be written with them, are always kept; list NULL: those
+ * alone.
+ * Files hold a token's id or its text as a JSON string on each line, '#' begins a comment; one that weft_vocab_save
+ * wrote for another tokenizer is refused. ids, capacity and count as in weft_tokenize. */
+WEFT_API weft_status weft_vocab_keep(const weft_model* model, const char* list, uint32_t* ids, size_t capacity,
+                                     size_t* count, weft_error* error);
+
+/* Writes these ids, in any order, to a file that weft_vocab_keep reads for models of the same tokenizer. A reader sees
+ * the file that was there before or the whole new one. */
+WEFT_API weft_status weft_vocab_save(const weft_model* model, const uint32_t* ids, size_t count, const char* path,
+                                     weft_error* error);
 
 /* ---- sessions
  * --------------------------------------------------------------------------------------------------------- */

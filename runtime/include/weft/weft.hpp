@@ -170,6 +170,16 @@ class Model {
     });
   }
 
+  // The ids a keep-list keeps; see weft_vocab_keep.
+  std::vector<std::uint32_t> keep(const std::string& list) const { return keep_ids(list.c_str()); }
+  // Those that every list keeps.
+  std::vector<std::uint32_t> always_kept() const { return keep_ids(nullptr); }
+  // Writes a keep-list; see weft_vocab_save.
+  void save_keep_list(const std::vector<std::uint32_t>& tokens, const std::string& path) const {
+    detail::check(
+        [&](weft_error* error) { return weft_vocab_save(get(), tokens.data(), tokens.size(), path.c_str(), error); });
+  }
+
   // GB/s (10^9 bytes) of a pure read kernel on the model's device; half a second the first time, then remembered.
   double measure_bandwidth() const {
     double result = 0;
@@ -180,6 +190,13 @@ class Model {
   const weft_model* get() const noexcept { return handle_.get(); }
 
  private:
+  std::vector<std::uint32_t> keep_ids(const char* list) const {
+    return detail::ids(info().vocab_size,
+                       [&](std::uint32_t* out, std::size_t capacity, std::size_t* count, weft_error* error) {
+                         return weft_vocab_keep(get(), list, out, capacity, count, error);
+                       });
+  }
+
   struct Free {
     void operator()(weft_model* model) const noexcept { weft_model_free(model); }
   };

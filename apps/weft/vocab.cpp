@@ -1,0 +1,199 @@
+// weft vocab: keep-lists, made from a corpus and looked at.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <numeric>
+
+#include "common.h"
+
+namespace weft::cli {
+namespace {
+
+struct VocabArgs {
+  ModelArgs model;
+  std::vector<std::string> corpus;
+  double coverage = 0.9999;  // of the corpus's tokens
+  std::uint32_t rows = 0;    // at most; 0: as many as it takes
+  std::string out;           // of build
+  std::string list;          // of show
+  bool json = false;
+};
+
+constexpr std::size_t kPieceBytes = 1 << 20;
+constexpr std::size_t kShownTexts = 12;
+
+struct Counts {
+  std::vector<std::uint64_t> tokens;  // by id
+  std::uint64_t total = 0;
+};
+
+void count_text(const api::Model& model, std::string_view text, Counts& counts) {
+  const std::vector<std::uint32_t> ids = model.tokenize(text, false, true);
+  for (const std::uint32_t id : ids) counts.tokens.at(id) += 1;
+  counts.total += ids.size();
+}
+
+// Where a piece of a text may end so that few tokens are cut: behind its last line end, else before the character its
+// last bytes begin.
+std::size_t last_border(std::string_view piece) {
+  if (const std::size_t line = piece.rfind('\n'); line != std::string_view::npos) return line + 1;
+  std::size_t at = piece.size() - 1;
+  const std::size_t least = piece.size() - std::min<std::size_t>(piece.size() - 1, 4);
+  while (at > least && (static_cast<unsigned char>(piece[at]) & 0xC0u) == 0x80u) --at;
+  return at;
+}
+
+void count_file(const api::Model& model, const std::string& path, Counts& counts) {
+  const std::string place = "-f " + path;
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw api::Failure(errno == ENOENT ? WEFT_NOT_FOUND : WEFT_IO, std::strerror(errno), place);
+  const bool show = isatty(STDERR_FILENO) == 1;
+  std::string buffer;
+  for (bool more = true; more;) {
+    const std::size_t kept = buffer.size();
+    buffer.resize(kPieceBytes);
+    file.read(buffer.data() + kept, static_cast<std::streamsize>(kPieceBytes - kept));
+    buffer.resize(kept + static_cast<std::size_t>(file.gcount()));
+    more = buffer.size() == kPieceBytes;
+    if (file.bad() || (!more && !file.eof())) throw api::Failure(WEFT_IO, "the file could not be read", place);
+    const std::size_t end = more ? last_border(buffer) : buffer.size();
+    count_text(model, std::string_view(buffer).substr(0, end), counts);
+    buffer.erase(0, end);
+    if (show) std::cerr << format("\r%s: %llu tokens", path.c_str(), static_cast<unsigned long long>(counts.total));
+  }
+  if (show) std::cerr << "\r\033[K";
+}
+
+struct Chosen {
+  std::vector<std::uint32_t> ids;
+  std::uint64_t covered = 0;  // occurrences
+};
+
+// The tokens that are kept anyway, then the most frequent ones (the lowest id among equals) until they cover the share.
+Chosen choose(const Counts& counts, std::vector<std::uint32_t> always, double coverage, std::uint32_t rows) {
+  Chosen chosen;
+  std::vector<std::uint64_t> left = counts.tokens;
+  for (const std::uint32_t id : always) chosen.covered += std::exchange(left[id], 0);
+  chosen.ids = std::move(always);
+  std::vector<std::uint32_t> order(left.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) { return left[a] > left[b]; });
+  const double wanted = coverage * static_cast<double>(counts.total);
+  for (const std::uint32_t id : order) {
+    if (left[id] == 0 || static_cast<double>(chosen.covered) >= wanted) break;
+    if (rows != 0 && chosen.ids.size() >= rows) break;
+    chosen.ids.push_back(id);
+    chosen.covered += left[id];
+  }
+  return chosen;
+}
+
+void build(const VocabArgs& args) {
+  // Counting may take long: what is wrong with the output is better said before.
+  if (std::error_code ignored; std::filesystem::is_directory(args.out, ignored))
+    throw UsageError("-o", "\"" + args.out + "\" is a folder");
+  const api::Model model = load_model(args.model);
+  Counts counts;
+  const weft_model_info info = model.info();
+  counts.tokens.resize(info.vocab_size);
+  for (const std::string& path : args.corpus) count_file(model, path, counts);
+  if (counts.total == 0) throw api::Failure(WEFT_BAD_FILE, "the corpus is empty", "-f " + args.corpus.front());
+  const std::vector<std::uint32_t> always = model.always_kept();
+  if (args.rows != 0 && args.rows <= always.size())
+    throw UsageError("--rows",
+                     format("%u rows leave none beside the %zu that are always kept", args.rows, always.size()));
+  const Chosen chosen = choose(counts, always, args.coverage, args.rows);
+  model.save_keep_list(chosen.ids, args.out);
+
+  const auto seen = static_cast<std::size_t>(
+      std::count_if(counts.tokens.begin(), counts.tokens.end(), [](std::uint64_t n) { return n > 0; }));
+  const double share = static_cast<double>(chosen.ids.size()) / info.vocab_size;
+  const double covered = static_cast<double>(chosen.covered) / static_cast<double>(counts.total);
+  if (args.json) {
+    print_json({{"corpus_tokens", counts.total},
+                {"different_tokens", seen},
+                {"kept", chosen.ids.size()},
+                {"always_kept", always.size()},
+                {"rows", info.vocab_size},
+                {"share", share},
+                {"coverage", covered},
+                {"list", args.out}});
+    return;
+  }
+  std::cout << format("%llu tokens seen, %zu different\n", static_cast<unsigned long long>(counts.total), seen)
+            << format("%zu of %u rows kept (%.2f%%), %zu of them control and byte tokens\n", chosen.ids.size(),
+                      info.vocab_size, 100 * share, always.size())
+            << format("%.4f%% of the corpus covered\n", 100 * covered);
+}
+
+void show(const VocabArgs& args) {
+  const api::Model model = load_model(args.model);
+  const weft_model_info info = model.info();
+  const std::vector<std::uint32_t> ids = model.keep(args.list), always = model.always_kept();
+  std::vector<std::uint32_t> others;
+  std::set_difference(ids.begin(), ids.end(), always.begin(), always.end(), std::back_inserter(others));
+  Json texts = Json::array();
+  for (std::size_t i = 0; i < std::min(others.size(), kShownTexts); ++i) texts.push_back(model.detokenize({others[i]}));
+  const double share = static_cast<double>(ids.size()) / info.vocab_size;
+  if (args.json) {
+    print_json({{"kept", ids.size()},
+                {"always_kept", always.size()},
+                {"rows", info.vocab_size},
+                {"share", share},
+                {"first_texts", texts}});
+    return;
+  }
+  std::cout << format("%zu of %u rows kept (%.2f%%): %zu control and byte tokens, %zu others\n", ids.size(),
+                      info.vocab_size, 100 * share, always.size(), others.size());
+  if (texts.empty()) return;
+  std::cout << "the first others:";
+  for (const Json& text : texts) std::cout << ' ' << text.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::cout << '\n';
+}
+
+}  // namespace
+
+void add_vocab(CLI::App& app) {
+  CLI::App* vocab = app.add_subcommand("vocab", "Make and look at keep-lists, the part of a vocabulary to choose from");
+  vocab->require_subcommand(1);
+
+  auto args = std::make_shared<VocabArgs>();
+  CLI::App* command = vocab->add_subcommand("build", "Keep the tokens a corpus uses most");
+  add_model_options(command, args->model);
+  command->add_option("-f", args->corpus, "a text; may be given several times")
+      ->type_name("CORPUS")
+      ->required()
+      ->allow_extra_args(false);
+  command->add_option("--coverage", args->coverage, "the share of the corpus's tokens that is to be kept")
+      ->type_name("X")
+      ->capture_default_str()
+      ->transform(real(0, 1, true));
+  command->add_option("--rows", args->rows, "at most so many, whatever that covers")
+      ->type_name("N")
+      ->transform(whole(1));
+  command->add_option("-o", args->out, "the list, written when all is counted")->type_name("LIST")->required();
+  add_json_option(command, args->json);
+  command->footer(
+      "The list is the tokens that are always kept (control tokens, and those that any text can be written with byte "
+      "by\n"
+      "byte) and of the others the most frequent, until all of them make up the share of the corpus's tokens.");
+  command->callback([args] { build(*args); });
+
+  auto shown = std::make_shared<VocabArgs>();
+  command = vocab->add_subcommand("show", "Count the tokens a list keeps");
+  add_model_options(command, shown->model);
+  command->add_option("LIST", shown->list, "files and presets with commas between them, '!' before those to take away")
+      ->required();
+  add_json_option(command, shown->json);
+  command->footer(
+      "Presets: ascii, code, latin, greek, cyrillic, arabic, hebrew, devanagari, cjk, digits, punctuation.");
+  command->callback([shown] { show(*shown); });
+}
+
+}  // namespace weft::cli
