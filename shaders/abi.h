@@ -55,6 +55,28 @@ using uint = uint32_t;
 //
 // history[0 .. end) are the token ids of the context; the caches hold positions [0, pos). A pass computes
 // min(tokens of the pass, end - pos) tokens from pos on. Sampling appends a token: history[end] = id, end += 1.
+struct Indirect {  // what vkCmdDispatchIndirect reads: workgroups
+  uint x, y, z;
+};
+// Of a head that reads less than every row (vocab/certified.h).
+struct HeadState {
+  uint positions;     // how many rows may be chosen, before a mask
+  uint mode;          // HEAD_*: how this token's rows are found
+  uint wait;          // tokens until a mode that reads less is tried again
+  uint backoff;       // what wait was last set to
+  float hidden_norm;  // |x| as the estimates have it, rounded up
+  uint leader_count;  // rows scored first
+  float cut;          // a row whose score cannot reach it cannot be chosen
+  float best_cut;     // fast: what the best estimates reach
+  uint refine_count;  // rows whose estimate was refined by plane 1 of half the columns
+  uint rest_count;    // and of the other half
+  uint exact_count;   // rows listed, whose logits are computed
+  uint uncertain;     // 1: fast left out a row that might have been chosen
+  Indirect sweep, sweep_last, both, both_last, leaders, refine, exact;
+};
+#define HEAD_SWEEP 0u  // plane 0 of every row first
+#define HEAD_BOTH 1u   // planes 0 and 1
+#define HEAD_ALL 2u    // no estimates: every row is computed
 struct StepState {
   uint pos;
   uint end;
@@ -62,6 +84,7 @@ struct StepState {
   uint context;     // most tokens the session can hold
   float threshold;  // scores below it cannot be sampled
   float padding0, padding1, padding2;
+  HeadState head;
 };
 #define FINISH_STOP 1u        // a stop token was sampled
 #define FINISH_CONTEXT 2u     // the context is full
@@ -72,6 +95,8 @@ struct StepState {
 struct RingEntry {
   uint id;
   uint finished;
+  uint mode;  // HEAD_*, and 256 if the head was uncertain
+  uint refined, rest, exact;  // rows: HeadState's counts, leaders among the exact
 };
 #define RING 16
 
@@ -83,7 +108,11 @@ struct SampleParams {
   float log_min_p;            // ln(min_p); -infinity as -1e30: all
   float repeat_penalty;       // 1: none
   uint seed_low, seed_high;
-  uint stop_count;  // 0: never stop
+  uint cut_rank;     // the choice needs what reaches the cut_rank-th best score ...
+  float cut_margin;  // ... less this. cut_rank 0: it needs every row
+  uint cut_noise;    // 1: scores with their noise are meant, because nothing else restricts the choice
+  uint fast_rows;    // 0: certified; else so many of the best estimates are enough, at most MAX_LEADERS / 2
+  uint stop_count;   // 0: never stop
   uint stop_ids[MAX_STOP_IDS];
 };
 
@@ -94,6 +123,32 @@ struct Candidate {
 };
 #define READ_BYTES 32768  // one workgroup of read reads
 #define PICK_ROWS 1024    // scores one workgroup of pick looks at
+
+// ---- Heads that read less than every row ----
+//
+// Positions run over the rows that may be chosen: all of them, or CHOICE's ids; at most `rows`, those of the table. CHOICE
+// is ids (rows) | bits (rows): a mask, bit i for id i. LISTS is one buffer of 32-bit words:
+//   bounds (rows, upper bounds of logits as floats, by position) | refine (rows: positions) | ids (rows: to be computed) |
+//   leaders (MAX_LEADERS ids; NO_ROW where a strip has none) | their bounds | their logits (MAX_LEADERS floats each)
+// Once rows are selected, the bounds of those to be refined are relative to what they must reach.
+#define MAX_LEADERS 256
+#define LIST_BOUNDS(rows) 0
+#define LIST_REFINE(rows) (rows)
+#define LIST_IDS(rows) (2 * (rows))
+#define LIST_LEADERS(rows) (3 * (rows))
+#define LIST_LEADER_BOUNDS(rows) (3 * (rows) + MAX_LEADERS)
+#define LIST_LEADER_LOGITS(rows) (3 * (rows) + 2 * MAX_LEADERS)
+#define LIST_WORDS(rows) (3 * (rows) + 3 * MAX_LEADERS)
+#define NO_ROW 0xffffffffu
+// What estimates take from the hidden state x, for each block of q8 columns: 16 factors, then ESTIMATE_*.
+// x = scale * x8 + what that leaves, with x8 of 8 bits. Factor 8w + s (s < 8) holds x8 of the elements that meet fields s
+// and s + 8 of word w when a word is shifted by 2s and masked to two fields of 16 bits, crosswise: in the product of the
+// two 32-bit words the upper 16 bits then sum both elements' products.
+// f16 tables: a bound on relative rounding errors, 3 words of nothing, then x.
+#define ESTIMATE_WORDS 20
+#define ESTIMATE_SCALE 16  // float
+#define ESTIMATE_SUM 17    // int: sum of x8
+#define ESTIMATE_ERROR 18  // float: bound on everything but the planes not read, for a row of scale 1
 
 // ---- Push constants, by shader ----
 
@@ -148,7 +203,40 @@ struct AdjustPush {
   uint rows;
 };
 struct PickPush {
+  uint rows;  // of the table; of a list, HeadState.exact_count are there
+};
+struct ProjectRowsPush {
+  uint cols;
+  uint row_base, slice_rows;  // of the bound slice
+  uint ids_at;                // word of the lists where the ids begin
+  uint leaders;               // 1: they are the leaders, and the logits go behind them
+  uint out_at;                // word of the output where the logits begin
+};
+struct QuantisePush {
+  uint cols;
+  uint full_tiles, last_tiles;  // of a slice and of the last one; 0: positions are listed
+  uint rows_per_group;          // positions that a workgroup of estimate, refine and project_rows covers
+};
+struct EstimatePush {
+  uint cols;
+  uint row_base, slice_rows;  // of the bound slice
+  uint rows;                  // of the table
+  uint masked;                // 1: the mask says which ids may be chosen
+};
+struct LeadersPush {
   uint rows;
+};
+struct RefinePush {
+  uint cols;
+  uint row_base, slice_rows;
+  uint rows;
+  uint rows_per_group;
+};
+struct SelectPush {
+  uint rows;
+  uint masked;
+  uint refines;  // 1: the table has a plane to refine by
+  uint rows_per_group;
 };
 struct AdvancePush {
   uint candidates;   // entries pick left; 0: only move on past this pass's tokens

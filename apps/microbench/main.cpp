@@ -47,7 +47,7 @@ Buffer upload(const std::vector<float>& values) {
 // The state of a pass that computes `tokens` tokens from position `pos` on.
 Buffer make_state(uint32_t pos, uint32_t tokens) {
   Buffer buffer(bench().device, "state", sizeof(abi::StepState), Memory::shared);
-  *buffer.as<abi::StepState>() = {pos, pos + tokens, 0, pos + tokens + 1, 0, 0, 0, 0};
+  *buffer.as<abi::StepState>() = {pos, pos + tokens, 0, pos + tokens + 1, 0, 0, 0, 0, {}};
   return buffer;
 }
 

@@ -35,21 +35,27 @@ void record_layer(Recorder& r, const Pass& pass, uint32_t layer) {
   ops::matmul(r, w.down, state, a.inner, a.x, tokens, Output::add);
 }
 
-void record_tail(Recorder& r, const Pass& pass, Tail tail) {
+void record_tail(Recorder& r, const Pass& pass, Tail tail, const TailHead& head) {
   const Config& c = pass.model.config;
   const Activations& a = pass.a;
   const StepBuffers& step = pass.step;
   uint32_t candidates = 0;
   if (tail != Tail::none) {
     ops::norm(r, step.state, a.x, pass.model.weights.final_norm, a.normed, c.width, c.epsilon, pass.tokens, true);
-    pass.model.weights.head().project(r, a.normed, a.logits, 1);
+    if (head.partial)
+      project_partly(r, pass.model.weights.head(), head.shapes, *head.partial,
+                     {a.normed, step.state, step.params, step.seen}, a.logits);
+    else
+      pass.model.weights.head().project(r, a.normed, a.logits, 1);
   }
+  const View lists = head.partial ? View(head.partial->lists) : View();
+  const ops::Chosen from = {c.vocab, head.partial ? &lists : nullptr};
   if (tail == Tail::sampled) {
-    ops::adjust(r, step.params, step.seen, a.logits, a.scores, c.vocab);
-    ops::threshold(r, step.state, step.params, a.scores, c.vocab);
+    ops::adjust(r, step.state, step.params, step.seen, a.logits, a.scores, from);
+    ops::threshold(r, step.state, step.params, a.scores, from);
   }
   if (tail == Tail::greedy || tail == Tail::sampled) {
-    ops::pick(r, step.state, step.params, tail == Tail::greedy ? a.logits : a.scores, a.candidates, c.vocab);
+    ops::pick(r, step.state, step.params, tail == Tail::greedy ? a.logits : a.scores, a.candidates, from);
     candidates = ops::candidate_count(c.vocab);
   }
   ops::advance(r, step.views(a), candidates, pass.tokens);

@@ -22,9 +22,15 @@ enum class Tail {
   logits,   // the last token's logits, and move on
 };
 
+// How a tail gets its logits.
+struct TailHead {
+  const HeadBuffers* partial = nullptr;  // none: every row of the vocabulary
+  HeadShapes shapes = {};
+};
+
 void record_embed(Recorder& r, const Pass& pass);
 void record_layer(Recorder& r, const Pass& pass, uint32_t layer);
-void record_tail(Recorder& r, const Pass& pass, Tail tail);
+void record_tail(Recorder& r, const Pass& pass, Tail tail, const TailHead& head);
 // Negative log-likelihoods of every token of the pass but the last of the text. block_logits (block_tokens, vocab), nll
 // (context).
 void record_score(Recorder& r, const Pass& pass, const View& block_logits, const View& nll);

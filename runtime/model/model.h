@@ -5,6 +5,7 @@
 
 #include "model/config.h"
 #include "model/weights.h"
+#include "vocab/certified.h"
 
 namespace weft {
 

@@ -32,26 +32,28 @@ Schedule::Body Schedule::record_body(uint32_t tokens, Timestamps* timestamps) {
   return body;
 }
 
-const Schedule::Timed& Schedule::timed(Tail tail) {
-  if (const auto found = timed_.find(tail); found != timed_.end()) return found->second;
+const Schedule::Timed& Schedule::timed(Tail tail, const TailHead& head) {
+  const TailKey key = {1, tail, head.partial != nullptr, head.shapes};
+  if (const auto found = timed_.find(key); found != timed_.end()) return found->second;
   Timed timed;
   // A layer has nine operations; a sliced matrix has a dispatch a slice.
   timed.timestamps = std::make_unique<Timestamps>(model_.device, 64 * (model_.config.layers + 4));
   timed.body = record_body(1, timed.timestamps.get());
-  timed.tail = record("tail", timed.timestamps.get(), true, [&](Recorder& r) { record_tail(r, pass(1), tail); });
-  return timed_.emplace(tail, std::move(timed)).first->second;
+  timed.tail = record("tail", timed.timestamps.get(), true, [&](Recorder& r) { record_tail(r, pass(1), tail, head); });
+  return timed_.emplace(key, std::move(timed)).first->second;
 }
 
-void Schedule::submit(uint32_t tokens, Tail tail, bool timestamps) {
+void Schedule::submit(uint32_t tokens, Tail tail, const TailHead& head, bool timestamps) {
   if (timestamps && tokens == 1) {
-    last_timed_ = &timed(tail);
+    last_timed_ = &timed(tail, head);
     return launch(last_timed_->body, last_timed_->tail);
   }
-  auto found = tails_.find({tokens, tail});
+  const TailKey key = {tokens, tail, head.partial != nullptr, head.shapes};
+  auto found = tails_.find(key);
   if (found == tails_.end()) {
     const CommandBuffer recorded =
-        record("tail", nullptr, true, [&](Recorder& r) { record_tail(r, pass(tokens), tail); });
-    found = tails_.emplace(std::pair(tokens, tail), recorded).first;
+        record("tail", nullptr, true, [&](Recorder& r) { record_tail(r, pass(tokens), tail, head); });
+    found = tails_.emplace(key, recorded).first;
   }
   launch(tokens == 1 ? decode_ : chunk_, found->second);
 }

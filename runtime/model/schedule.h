@@ -20,7 +20,7 @@ class Schedule {
   // Submits one pass of up to `tokens` tokens (1 or chunk_tokens()) behind those in flight; waits for the oldest when
   // run_ahead + 1 are. timed: with timestamps, which read_times() gives once it has finished; one timed pass may be in
   // flight at a time.
-  void submit(uint32_t tokens, Tail tail, bool timed = false);
+  void submit(uint32_t tokens, Tail tail, const TailHead& head = {}, bool timed = false);
   // As submit with a chunk, but leaves negative log-likelihoods in nll().
   void submit_score();
   const Buffer& nll() const { return nll_; }  // (context) floats, mapped; written by submit_score
@@ -44,7 +44,14 @@ class Schedule {
   };
   Pass pass(uint32_t tokens) const { return {model_, activations_, step_, cache_, tokens}; }
   Body record_body(uint32_t tokens, Timestamps* timestamps);
-  const Timed& timed(Tail tail);
+  struct TailKey {
+    uint32_t tokens;  // of the pass
+    Tail tail;
+    bool partial;
+    HeadShapes shapes;
+    auto operator<=>(const TailKey&) const = default;
+  };
+  const Timed& timed(Tail tail, const TailHead& head);
   CommandBuffer record(const std::string& name, Timestamps* timestamps, bool host_reads,
                        const std::function<void(Recorder&)>& commands);
   void launch(const Body& body, const CommandBuffer& tail);
@@ -56,8 +63,8 @@ class Schedule {
   uint32_t chunk_tokens_;
   CommandPool pool_;
   Body decode_, chunk_;
-  std::map<std::pair<uint32_t, Tail>, CommandBuffer> tails_;  // by tokens of the pass
-  std::map<Tail, Timed> timed_;                               // of one token
+  std::map<TailKey, CommandBuffer> tails_;
+  std::map<TailKey, Timed> timed_;  // of one token
   const Timed* last_timed_ = nullptr;
   CommandBuffer score_;
   Buffer block_logits_, nll_;  // made by the first submit_score

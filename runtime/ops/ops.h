@@ -62,17 +62,36 @@ void swiglu(Recorder& recorder, const View& state, const View& gate_up, const Vi
 // (tokens, rows) tokens is 1 or plan.block_tokens.
 void project(Recorder& recorder, const Matrix& table, const View& x, const View& logits, uint32_t tokens);
 
-// scores = logits with repetition penalty and temperature. params abi::SampleParams, seen (rows bits), both (rows)
-void adjust(Recorder& recorder, const View& params, const View& seen, const View& logits, const View& scores,
-            uint32_t rows);
+// Rows to compute: words of a buffer from ids_at on are their ids, the state counts them.
+struct RowList {
+  View ids;
+  uint32_t ids_at;
+  bool leaders;        // the state's leader_count, else its exact_count
+  uint32_t logits_at;  // where in the output their logits begin
+  View groups;         // abi::Indirect for rows_per_group rows a workgroup
+};
+// logits[logits_at + i] = the product of row ids[ids_at + i] with x, the same bits as project gives.
+void project_rows(Recorder& recorder, const Matrix& table, const View& x, const View& state, const RowList& list,
+                  const View& logits);
 
-// state.threshold = the lowest score that top-k, top-p and min-p let through.      scores (rows)
-void threshold(Recorder& recorder, const View& state, const View& params, const View& scores, uint32_t rows);
+// What a token is chosen from: all `rows` of the vocabulary in order, or the rows a head listed (abi.h, LIST_IDS), of
+// which the state counts exact_count.
+struct Chosen {
+  uint32_t rows;                // at most
+  const View* lists = nullptr;  // none: all rows
+};
 
-// The best score of each group of PICK_ROWS rows.       candidates (candidate_count(rows)) of abi::Candidate
+// scores = logits with repetition penalty and temperature. params abi::SampleParams, seen (vocabulary bits)
+void adjust(Recorder& recorder, const View& state, const View& params, const View& seen, const View& logits,
+            const View& scores, const Chosen& from);
+
+// state.threshold = the lowest score that top-k, top-p and min-p let through.      scores (from.rows)
+void threshold(Recorder& recorder, const View& state, const View& params, const View& scores, const Chosen& from);
+
+// The best score of each group of PICK_ROWS places.       candidates (candidate_count(rows)) of abi::Candidate
 uint32_t candidate_count(uint32_t rows);
 void pick(Recorder& recorder, const View& state, const View& params, const View& scores, const View& candidates,
-          uint32_t rows);
+          const Chosen& from);
 
 // What the end of a pass touches.
 struct StepViews {

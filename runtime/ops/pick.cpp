@@ -7,11 +7,14 @@ namespace weft::ops {
 uint32_t candidate_count(uint32_t rows) { return ceil_div(rows, PICK_ROWS); }
 
 void pick(Recorder& recorder, const View& state, const View& params, const View& scores, const View& candidates,
-          uint32_t rows) {
-  require_bytes(scores, uint64_t{rows} * 4, "pick", "scores");
-  require_bytes(candidates, candidate_count(rows) * sizeof(abi::Candidate), "pick", "candidates");
-  const Kernel& kernel = recorder.device().kernel({"pick", pick_spv, 4, 0b1000, sizeof(abi::PickPush), {}});
-  recorder.dispatch(kernel, {state, params, scores, candidates}, abi::PickPush{rows}, {candidate_count(rows)});
+          const Chosen& from) {
+  require_bytes(scores, uint64_t{from.rows} * 4, "pick", "scores");
+  require_bytes(candidates, candidate_count(from.rows) * sizeof(abi::Candidate), "pick", "candidates");
+  const bool listed = from.lists != nullptr;
+  const Kernel& kernel =
+      recorder.device().kernel({"pick", pick_spv, 5, 0b1000, sizeof(abi::PickPush), {listed ? 1u : 0u}});
+  recorder.dispatch(kernel, {state, params, scores, candidates, listed ? *from.lists : scores},
+                    abi::PickPush{from.rows}, {candidate_count(from.rows)});
 }
 
 }  // namespace weft::ops

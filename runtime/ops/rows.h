@@ -16,6 +16,8 @@ struct RowsVariant {
 // For products of `matrix` with up to `tokens` inputs: groups of one, or of plan.block_tokens or an even part of it.
 RowsVariant rows_variant(const Plan& plan, const Matrix& matrix, uint32_t tokens);
 
+uint32_t rows_per_group(const Plan& plan);  // of products without split columns
+
 // A product's kernel: its SPIR-V as it is, with WEFT_UNIFORM and with WEFT_TEXEL too. Weights are binding 0, inputs 1.
 struct ProductCode {
   std::span<const uint32_t> plain, uniform, texel;

@@ -5,8 +5,11 @@
 
 namespace weft::ops {
 
-void threshold(Recorder& recorder, const View& state, const View& params, const View& scores, uint32_t rows) {
-  require_bytes(scores, uint64_t{rows} * 4, "threshold", "scores");
+void threshold(Recorder& recorder, const View& state, const View& params, const View& scores, const Chosen& from) {
+  require_bytes(scores, uint64_t{from.rows} * 4, "threshold", "scores");
+  if (from.rows > 1u << 19)  // what its integer sums hold
+    throw Error(Code::unsupported,
+                "a vocabulary of " + std::to_string(from.rows) + " tokens, at most 524288 can be sampled", "threshold");
   const Plan& plan = recorder.device().plan();
   const Kernel& kernel =
       recorder.device().kernel({"threshold",
@@ -14,8 +17,8 @@ void threshold(Recorder& recorder, const View& state, const View& params, const 
                                 3,
                                 0b001,
                                 sizeof(abi::PickPush),
-                                {plan.reduce_threads}});
-  recorder.dispatch(kernel, {state, params, scores}, abi::PickPush{rows}, {1});
+                                {plan.reduce_threads, from.lists ? 1u : 0u}});
+  recorder.dispatch(kernel, {state, params, scores}, abi::PickPush{from.rows}, {1});
 }
 
 }  // namespace weft::ops

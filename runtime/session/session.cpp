@@ -80,8 +80,11 @@ void Session::prompt(std::span<const uint32_t> ids) {
 void Session::begin(bool ignore_stop_tokens) {
   // The last token is computed again even if it is cached: its hidden state is needed.
   cached_ = std::min(cached_, ids_.size() - 1);
-  *step_.state.as<abi::StepState>() = {
-      static_cast<uint32_t>(cached_), static_cast<uint32_t>(ids_.size()), 0, context_, 0, 0, 0, 0};
+  abi::StepState& state = *step_.state.as<abi::StepState>();
+  state.pos = static_cast<uint32_t>(cached_);
+  state.end = static_cast<uint32_t>(ids_.size());
+  state.finished = 0;
+  state.context = context_;
   std::memcpy(step_.history.data(), ids_.data(), ids_.size() * 4);
   std::vector<uint32_t> seen(step_.seen.bytes() / 4);  // mapped memory may be slow to read: written in one go
   for (const uint32_t id : ids_) seen[id / 32] |= 1u << (id % 32);
@@ -94,9 +97,72 @@ void Session::begin(bool ignore_stop_tokens) {
   params.repeat_penalty = sampling_.repeat_penalty;
   params.seed_low = static_cast<uint32_t>(sampling_.seed);
   params.seed_high = static_cast<uint32_t>(sampling_.seed >> 32);
+  set_cut(params);
   params.stop_count = ignore_stop_tokens ? 0 : static_cast<uint32_t>(stop_ids_.size());
   std::copy(stop_ids_.begin(), stop_ids_.end(), params.stop_ids);
   *step_.params.as<abi::SampleParams>() = params;
+}
+
+// Which rows the choice of a token depends on (abi.h). Under top-p alone the tail's mass counts, so every row does.
+void Session::set_cut(abi::SampleParams& params) const {
+  const Sampling& s = sampling_;
+  if (s.temperature == 0) {
+    params.cut_rank = 1;
+  } else if (s.top_k > 0) {
+    params.cut_rank = s.top_k;
+  } else if (s.top_p < 1) {
+    params.cut_rank = 0;
+  } else if (s.min_p > 0) {
+    params.cut_rank = 1;
+    params.cut_margin = -params.log_min_p;
+  } else {
+    params.cut_rank = 1;
+    params.cut_noise = 1;
+  }
+  params.fast_rows = head_.mode == Head::Mode::fast ? head_.fast_rows : 0;
+}
+
+void Session::set_head(Head head) {
+  if (head.keep) check_ids(*head.keep, SIZE_MAX);
+  if ((head.mode != Head::Mode::full || head.keep) && !head_buffers_) {
+    head_buffers_ = std::make_unique<HeadBuffers>(model_.device, model_.weights.head());
+    step_.state.as<abi::StepState>()->head = {};
+  }
+  head_ = std::move(head);
+}
+
+// Writes what the head needs for the coming tokens. Nothing may be in flight.
+TailHead Session::begin_head() {
+  const uint32_t vocab = model_.config.vocab;
+  positions_ = vocab;
+  if (head_.mode == Head::Mode::full && !head_.keep) return {};
+  TailHead tail = {head_buffers_.get(), {}};
+  tail.shapes.estimates = head_.mode != Head::Mode::full;
+  if (head_.keep) {
+    std::vector<uint32_t> ids = *head_.keep;
+    if (head_.keep_prompt) {
+      ids.insert(ids.end(), ids_.begin(), ids_.end());
+      std::sort(ids.begin(), ids.end());
+      ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+    }
+    std::memcpy(head_buffers_->choice.data(), ids.data(), ids.size() * 4);
+    positions_ = ids.size();
+    tail.shapes.listed = true;
+  }
+  step_.state.as<abi::StepState>()->head.positions = static_cast<uint32_t>(positions_);
+  return tail;
+}
+
+void Session::count_head(const abi::RingEntry& entry) {
+  const Matrix& table = model_.weights.head().matrix();
+  HeadCounts counts = {HEAD_ALL, positions_, 0, 0, table.rows};
+  if (head_.mode != Head::Mode::full || head_.keep)
+    counts = {entry.mode & 0xff, positions_, entry.refined, entry.rest, entry.exact};
+  ++stats_.head_tokens;
+  stats_.head_bytes += counts.bytes(table);
+  stats_.head_rows += static_cast<double>(counts.exact);
+  stats_.head_uncertain += entry.mode >> 8;
+  stats_.decode_bytes += counts.bytes(table);
 }
 
 Tail Session::sampling_tail() const {
@@ -105,7 +171,7 @@ Tail Session::sampling_tail() const {
 
 // Submits the pending tokens, the last pass with the given tail. False if it was cancelled between passes: then what is
 // done stays in the cache.
-bool Session::run_prompt(Tail tail, bool cancellable) {
+bool Session::run_prompt(Tail tail, const TailHead& head, bool cancellable) {
   size_t pending = ids_.size() - cached_;
   while (pending > schedule_.chunk_tokens()) {
     if (cancellable && cancelled_.load(std::memory_order_relaxed)) return false;
@@ -113,7 +179,7 @@ bool Session::run_prompt(Tail tail, bool cancellable) {
     pending -= schedule_.chunk_tokens();
     cached_ += schedule_.chunk_tokens();
   }
-  schedule_.submit(pending == 1 ? 1 : schedule_.chunk_tokens(), tail);
+  schedule_.submit(pending == 1 ? 1 : schedule_.chunk_tokens(), tail, head);
   return true;
 }
 
@@ -126,6 +192,7 @@ Stop Session::generate(uint32_t max_tokens, bool ignore_stop_tokens, const std::
   const Clock::time_point start = Clock::now();
   begin(ignore_stop_tokens);
   const Tail tail = sampling_tail();
+  const TailHead head = begin_head();
   const uint64_t fresh = ids_.size() - cached_;
   const size_t room = context_ - ids_.size();
   const size_t wanted = max_tokens == 0 ? room : std::min<size_t>(max_tokens, room);
@@ -137,7 +204,7 @@ Stop Session::generate(uint32_t max_tokens, bool ignore_stop_tokens, const std::
   size_t timed = kNone;  // the token of a timed pass in flight
   Clock::time_point first_token = start;
   try {
-    if (!run_prompt(tail, true)) {
+    if (!run_prompt(tail, head, true)) {
       schedule_.wait_all();
       return Stop::caller;
     }
@@ -146,7 +213,7 @@ Stop Session::generate(uint32_t max_tokens, bool ignore_stop_tokens, const std::
       while (submitted < wanted && submitted - received <= run_ahead) {
         // Not the first few: they may compile. One at a time: the timestamps are the schedule's own.
         const bool time = every && timed == kNone && submitted % every == 2;
-        schedule_.submit(1, tail, time);
+        schedule_.submit(1, tail, head, time);
         if (time) timed = submitted;
         ++submitted;
       }
@@ -166,7 +233,8 @@ Stop Session::generate(uint32_t max_tokens, bool ignore_stop_tokens, const std::
         first_token = Clock::now();
       } else {
         ++stats_.decoded_tokens;
-        stats_.decode_bytes += decode_bytes_at(ids_.size());
+        stats_.decode_bytes += body_bytes_at(ids_.size());
+        count_head(entry);
       }
       ++received;
       const bool go_on = on_token(entry.id);
@@ -212,11 +280,12 @@ void Session::collect_times() {
   }
 }
 
-double Session::decode_bytes_at(size_t position) const {
+// Read for a token but for its logits.
+double Session::body_bytes_at(size_t position) const {
   const Config& config = model_.config;
   const double cache =
       2.0 * 2.0 * config.kv_dim() * config.layers * static_cast<double>(position);  // keys, values; f16
-  return static_cast<double>(model_.bytes_per_token()) + cache;
+  return static_cast<double>(model_.bytes_per_token() - model_.weights.head().buffer().bytes()) + cache;
 }
 
 std::vector<float> Session::score(std::span<const uint32_t> ids) {
@@ -242,7 +311,7 @@ std::vector<float> Session::logits() {
   require(!ids_.empty(), "logits", "the session has no prompt");
   begin(true);
   try {
-    run_prompt(Tail::logits, false);
+    run_prompt(Tail::logits, {}, false);
     schedule_.wait_all();
   } catch (...) {
     come_to_rest();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/schedule.h"
+#include "vocab/head.h"
 
 namespace weft {
 
@@ -29,6 +30,9 @@ struct SessionStats {
   double prompt_seconds = 0, decode_seconds = 0, first_token_seconds = 0;
   uint64_t readback_bytes = 0;
   double decode_bytes = 0;                // weights and cache read by the decoded tokens
+  uint64_t head_tokens = 0;               // tokens of every kind that were chosen
+  double head_bytes = 0, head_rows = 0;   // read for them: of the vocabulary table; rows whose logits were computed
+  uint64_t head_uncertain = 0;            // of them, those for which fast left out a row that might have been chosen
   std::vector<Timestamps::Stage> stages;  // device time of the sampled tokens, summed
 };
 
@@ -41,6 +45,9 @@ class Session {
 
   void set_sampling(const Sampling& sampling);  // throws Error(invalid_argument)
   const Sampling& sampling() const { return sampling_; }
+  // Which rows tokens are chosen from, and how they are projected; from the next generate on.
+  void set_head(Head head);
+  const Head& head() const { return head_; }
 
   // Makes the context these ids, keeping what is computed of their common prefix. Throws Error(invalid_argument) for
   // an empty list or an id outside the vocabulary, Error(context_full).
@@ -59,16 +66,21 @@ class Session {
   uint32_t context() const { return context_; }
   const SessionStats& stats() const { return stats_; }
   uint64_t kv_bytes() const { return cache_.bytes(); }
-  uint64_t scratch_bytes() const { return activations_.bytes() + step_.bytes(); }
+  uint64_t scratch_bytes() const {
+    return activations_.bytes() + step_.bytes() + (head_buffers_ ? head_buffers_->bytes() : 0);
+  }
 
  private:
   void check_ids(std::span<const uint32_t> ids, size_t most) const;
   void begin(bool ignore_stop_tokens);
-  bool run_prompt(Tail tail, bool cancellable);
+  bool run_prompt(Tail tail, const TailHead& head, bool cancellable);
   Tail sampling_tail() const;
+  void set_cut(abi::SampleParams& params) const;
+  TailHead begin_head();
+  void count_head(const abi::RingEntry& entry);
   void come_to_rest() noexcept;
   void collect_times();
-  double decode_bytes_at(size_t position) const;
+  double body_bytes_at(size_t position) const;
 
   const Model& model_;
   uint32_t context_;
@@ -78,8 +90,11 @@ class Session {
   StepBuffers step_;
   Schedule schedule_;
   Sampling sampling_;
-  std::vector<uint32_t> ids_;  // the context
-  size_t cached_ = 0;          // positions of it in the cache
+  Head head_;
+  std::unique_ptr<HeadBuffers> head_buffers_;  // made by the first head that needs them
+  uint64_t positions_ = 0;                     // rows that can be chosen at present
+  std::vector<uint32_t> ids_;                  // the context
+  size_t cached_ = 0;                          // positions of it in the cache
   std::atomic<bool> cancelled_ = false;
   SessionStats stats_;
 };

@@ -58,10 +58,10 @@ TEST_F(SessionTest, KeepsTheCommonPrefix) {
   EXPECT_EQ(with_prefix, generate(fresh, second, 10));
 }
 
-TEST_F(SessionTest, ReadsEightBytesAToken) {
+TEST_F(SessionTest, ReadsTwentyFourBytesAToken) {
   Session session(*model_, 256, {});
   generate(session, ids(10), 50);
-  EXPECT_EQ(session.stats().readback_bytes, 50u * 8);
+  EXPECT_EQ(session.stats().readback_bytes, 50u * 24);
 }
 
 TEST_F(SessionTest, StopsAtAStopToken) {

@@ -21,7 +21,8 @@ std::vector<float> run_adjust(const std::vector<float>& logits, const std::vecto
   for (uint32_t id = 0; id < rows; ++id) bits[id / 32] |= (seen[id] ? 1u : 0u) << (id % 32);
   const Buffer sampling = upload(device, "params", std::vector{params}), marks = upload(device, "seen", bits);
   const Buffer in = upload(device, "logits", logits), scores = poisoned(device, "scores", rows + behind);
-  run_once(device, "adjust", [&](Recorder& recorder) { ops::adjust(recorder, sampling, marks, in, scores, rows); });
+  run_once(device, "adjust",
+           [&](Recorder& recorder) { ops::adjust(recorder, sampling, sampling, marks, in, scores, {rows}); });
   std::vector<float> got = download_as<float>(device, scores);
   for (uint32_t i = rows; i < rows + behind; ++i) EXPECT_TRUE(is_poison(got[i])) << "[" << i << "] was written";
   got.resize(rows);

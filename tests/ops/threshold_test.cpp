@@ -27,7 +27,7 @@ class Filtering {
         state_(make_state(device_, 0, 1, 10)),
         params_(device_, "params", sizeof(abi::SampleParams), Memory::shared) {
     Recorder recorder(pool_, "threshold");
-    ops::threshold(recorder, state_, params_, scores_, static_cast<uint32_t>(scores.size()));
+    ops::threshold(recorder, state_, params_, scores_, {static_cast<uint32_t>(scores.size())});
     commands_ = recorder.finish(true);
   }
 
@@ -156,12 +156,12 @@ TEST_F(ThresholdTest, NothingFinite) {
 
 TEST_F(ThresholdTest, LeavesTheRestOfTheStateAlone) {
   const auto device = open_device();
-  const Buffer state = share(device, "state", std::vector<abi::StepState>{{11, 12, 1, 99, 0, 5, 6, 7}});
+  const Buffer state = share(device, "state", std::vector<abi::StepState>{{11, 12, 1, 99, 0, 5, 6, 7, {}}});
   const Buffer scores = upload(device, "scores", std::vector<float>{1, 2, 3});
   abi::SampleParams params = {};
   params.top_k = 2, params.top_p = 1, params.log_min_p = -1e30f;
   const Buffer sampling = upload(device, "params", std::vector{params});
-  run_once(device, "threshold", [&](Recorder& recorder) { ops::threshold(recorder, state, sampling, scores, 3); });
+  run_once(device, "threshold", [&](Recorder& recorder) { ops::threshold(recorder, state, sampling, scores, {3}); });
   const abi::StepState got = *state.as<abi::StepState>();
   EXPECT_EQ(got.threshold, 2);
   EXPECT_EQ(std::vector<uint32_t>({got.pos, got.end, got.finished, got.context}),

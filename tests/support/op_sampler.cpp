@@ -31,19 +31,19 @@ Sampler::Sampler(const Tuning& tuning, uint32_t rows, uint32_t context, const St
   const View scores = stages.adjust ? View(scores_) : View(logits_);
   Recorder recorder(pool_, "sample");
   for (uint32_t i = 0; i < stages.repeat; ++i) {
-    if (stages.adjust) ops::adjust(recorder, params_, seen_, logits_, scores, rows);
-    if (stages.threshold) ops::threshold(recorder, state_, params_, scores, rows);
-    ops::pick(recorder, state_, params_, scores, candidates_, rows);
+    if (stages.adjust) ops::adjust(recorder, state_, params_, seen_, logits_, scores, {rows});
+    if (stages.threshold) ops::threshold(recorder, state_, params_, scores, {rows});
+    ops::pick(recorder, state_, params_, scores, candidates_, {rows});
     ops::advance(recorder, {state_, params_, candidates_, history_, seen_, ring_}, ops::candidate_count(rows), 1);
   }
   commands_ = recorder.finish(true);
 }
 
 void Sampler::restart(uint32_t pos, uint32_t end) {
-  state() = {pos, end, 0, context_, -3.4e38f, 0, 0, 0};
+  state() = {pos, end, 0, context_, -3.4e38f, 0, 0, 0, {}};
   std::ranges::fill(history(), kPoison);
   std::ranges::fill(seen(), 0u);
-  std::ranges::fill(ring(), abi::RingEntry{kPoison, kPoison});
+  std::ranges::fill(ring(), abi::RingEntry{kPoison, kPoison, kPoison, kPoison, kPoison, kPoison});
 }
 
 void Sampler::run() {
@@ -52,7 +52,7 @@ void Sampler::run() {
 }
 
 uint32_t Sampler::draw(uint32_t end) {
-  state() = {end - 1, end, 0, context_, -3.4e38f, 0, 0, 0};
+  state() = {end - 1, end, 0, context_, -3.4e38f, 0, 0, 0, {}};
   run();
   const abi::RingEntry entry = ring()[end % RING];
   if (entry.finished == FINISH_NOT_FINITE) return reference::kNobody;

@@ -1,0 +1,157 @@
+#include "vocab/certified.h"
+
+#include <cstddef>
+
+#include "cut.spv.h"
+#include "estimate.spv.h"
+#include "estimate_texel.spv.h"
+#include "estimate_uniform.spv.h"
+#include "leaders.spv.h"
+#include "ops/rows.h"
+#include "quantise.spv.h"
+#include "quantise_subgroup.spv.h"
+#include "refine.spv.h"
+#include "refine_texel.spv.h"
+#include "refine_uniform.spv.h"
+#include "select.spv.h"
+
+namespace weft {
+namespace {
+
+uint64_t factor_bytes(const Matrix& table) {
+  return table.format == Format::q8 ? uint64_t{table.blocks()} * ESTIMATE_WORDS * 4
+                                    : 16 + uint64_t{table.blocks()} * BLOCK * 4;
+}
+
+// One head's recording: what all of its steps need.
+class Recording {
+ public:
+  Recording(Recorder& recorder, const Matrix& table, const HeadShapes& shapes, const HeadBuffers& buffers,
+            const HeadViews& views)
+      : recorder_(recorder),
+        plan_(recorder.device().plan()),
+        table_(table),
+        slices_(table.slices(plan_.slice_bytes)),
+        shapes_(shapes),
+        buffers_(buffers),
+        views_(views),
+        rows_(ops::rows_per_group(plan_)) {}
+
+  void quantise() {
+    const Kernel& kernel = recorder_.device().kernel(
+        {"quantise",
+         plan_.subgroup ? std::span<const uint32_t>(quantise_subgroup_spv) : std::span<const uint32_t>(quantise_spv),
+         4,
+         0b1001,
+         sizeof(abi::QuantisePush),
+         {plan_.reduce_threads, static_cast<uint32_t>(table_.format)}});
+    const auto tiles = [&](const Matrix::Slice& slice) {
+      return shapes_.listed ? 0 : ops::ceil_div(slice.rows, TILE_ROWS);
+    };
+    recorder_.dispatch(kernel, {views_.state, views_.params, views_.x, buffers_.factors},
+                       abi::QuantisePush{table_.cols, tiles(slices_.front()), tiles(slices_.back()), rows_}, {1});
+  }
+
+  void estimate(bool both) {
+    ops::RowsVariant variant = product();
+    variant.constants.push_back(both ? 1 : 0);
+    variant.constants.push_back(shapes_.listed ? 1 : 0);
+    const Kernel& kernel = recorder_.device().kernel(
+        ops::product_spec("estimate", {estimate_spv, estimate_uniform_spv, estimate_texel_spv}, variant, 5, 0b10000,
+                          sizeof(abi::EstimatePush)));
+    for (const Matrix::Slice& slice : slices_) {
+      const bool last = &slice == &slices_.back();
+      const size_t groups = both ? (last ? offsetof(abi::HeadState, both_last) : offsetof(abi::HeadState, both))
+                                 : (last ? offsetof(abi::HeadState, sweep_last) : offsetof(abi::HeadState, sweep));
+      recorder_.dispatch_indirect(
+          kernel, {slice.view, buffers_.factors, views_.state, buffers_.choice, buffers_.lists},
+          abi::EstimatePush{table_.cols, slice.row_base, slice.rows, table_.rows, shapes_.masked ? 1u : 0u},
+          head(groups));
+    }
+  }
+
+  void leaders() {
+    const Kernel& kernel = recorder_.device().kernel(
+        {"leaders", leaders_spv, 3, 0b100, sizeof(abi::LeadersPush), {shapes_.listed ? 1u : 0u}});
+    recorder_.dispatch(kernel, {views_.state, buffers_.choice, buffers_.lists}, abi::LeadersPush{table_.rows},
+                       {MAX_LEADERS});
+    const ops::RowList list = {buffers_.lists, LIST_LEADERS(table_.rows), true, LIST_LEADER_LOGITS(table_.rows),
+                               head(offsetof(abi::HeadState, leaders))};
+    ops::project_rows(recorder_, table_, views_.x, views_.state, list, buffers_.lists);
+  }
+
+  void cut() {
+    const Kernel& kernel = recorder_.device().kernel({"cut", cut_spv, 4, 0b0001, sizeof(abi::LeadersPush), {}});
+    recorder_.dispatch(kernel, {views_.state, views_.params, views_.seen, buffers_.lists},
+                       abi::LeadersPush{table_.rows}, {1});
+  }
+
+  void select() {
+    const Kernel& kernel = recorder_.device().kernel(
+        {"select", select_spv, 5, 0b10001, sizeof(abi::SelectPush), {shapes_.listed ? 1u : 0u}});
+    const bool refines = shapes_.estimates && table_.format == Format::q8;
+    recorder_.dispatch(kernel, {views_.state, views_.params, views_.seen, buffers_.choice, buffers_.lists},
+                       abi::SelectPush{table_.rows, shapes_.masked ? 1u : 0u, refines ? 1u : 0u, rows_},
+                       {ops::ceil_div(table_.rows, 256)});
+  }
+
+  void refine() {
+    ops::RowsVariant variant = product();
+    variant.constants.push_back(shapes_.listed ? 1 : 0);
+    const Kernel& kernel = recorder_.device().kernel(ops::product_spec(
+        "refine", {refine_spv, refine_uniform_spv, refine_texel_spv}, variant, 5, 0b10100, sizeof(abi::RefinePush)));
+    for (const Matrix::Slice& slice : slices_)
+      recorder_.dispatch_indirect(kernel, {slice.view, buffers_.factors, views_.state, buffers_.choice, buffers_.lists},
+                                  abi::RefinePush{table_.cols, slice.row_base, slice.rows, table_.rows, rows_},
+                                  head(offsetof(abi::HeadState, refine)));
+  }
+
+  void compute(const View& logits) {
+    const ops::RowList list = {buffers_.lists, LIST_IDS(table_.rows), false, 0, head(offsetof(abi::HeadState, exact))};
+    ops::project_rows(recorder_, table_, views_.x, views_.state, list, logits);
+  }
+
+ private:
+  View head(size_t member) const { return views_.state.part(offsetof(abi::StepState, head) + member, 12); }
+  // Estimates own a row a lane: splitting columns would need a sum more, and a sweep has lanes enough.
+  ops::RowsVariant product() const {
+    ops::RowsVariant variant = ops::rows_variant(plan_, table_, 1);
+    variant.uniform = plan_.uniform_inputs && factor_bytes(table_) <= UNIFORM_BYTES;
+    variant.texel = variant.uniform && plan_.texel_weights;
+    variant.constants = {static_cast<uint32_t>(table_.format), 1, 1, plan_.row_tiles};
+    return variant;
+  }
+
+  Recorder& recorder_;
+  const Plan& plan_;
+  const Matrix& table_;
+  const std::vector<Matrix::Slice> slices_;
+  const HeadShapes& shapes_;
+  const HeadBuffers& buffers_;
+  const HeadViews& views_;
+  const uint32_t rows_;
+};
+
+}  // namespace
+
+HeadBuffers::HeadBuffers(const std::shared_ptr<Device>& device, const Table& table)
+    : factors(device, "factors", factor_bytes(table.matrix()), Memory::device),
+      lists(device, "lists", uint64_t{LIST_WORDS(table.rows())} * 4, Memory::device),
+      choice(device, "choice", (uint64_t{table.rows()} + (table.rows() + 31) / 32) * 4, Memory::shared) {}
+
+void project_partly(Recorder& recorder, const Table& table, const HeadShapes& shapes, const HeadBuffers& buffers,
+                    const HeadViews& views, const View& logits) {
+  Recording head(recorder, table.matrix(), shapes, buffers, views);
+  head.quantise();
+  if (shapes.estimates) {
+    head.estimate(false);
+    if (table.matrix().format == Format::q8) head.estimate(true);
+    head.leaders();
+    head.cut();
+  }
+  head.select();
+  if (shapes.estimates && table.matrix().format == Format::q8) head.refine();
+  head.compute(logits);
+}
+
+}  // namespace weft

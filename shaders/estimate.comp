@@ -1,0 +1,120 @@
+// Upper bounds of the logits of every row that may be chosen, from the table's first plane or first two (BOTH). Integer arithmetic for q8: two
+// elements a 32-bit multiplication, by the factors that quantise leaves; f16 reads the high bytes as numbers of 2 mantissa bits.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#define WEFT_OWN_INPUTS
+#include "lib/product.glsl"
+#include "lib/planes.glsl"
+
+#ifdef WEFT_UNIFORM
+layout(std140, binding = 1) uniform Inputs { uvec4 inputs[UNIFORM_BYTES / 16]; };
+#else
+layout(std430, binding = 1) readonly buffer Inputs { uvec4 inputs[]; };
+#endif
+layout(std430, binding = 2) readonly buffer State { StepState state; };
+layout(std430, binding = 3) readonly buffer Choice { uint choice[]; };
+layout(std430, binding = 4) writeonly buffer Lists { uint lists[]; };
+layout(constant_id = 4) const uint BOTH = 0;
+layout(constant_id = 5) const uint LISTED = 0;
+layout(push_constant) uniform Push { EstimatePush p; };
+
+// Sum over a word's 16 elements of fields times x8; the upper half of the sum of the products, their lower half's borrow undone.
+int upper_half(int products) {
+  const int low = (products << 16) >> 16;
+  return (products - low) >> 16;
+}
+int plane_sum(uint first, uint second, uvec4 f0, uvec4 f1) {
+  int sum = 0;
+  // Not one loop with a choice in it: SwiftShader's compiler runs out of memory over that.
+#define ALL_FIELDS(F) F(0, f0.x) F(1, f0.y) F(2, f0.z) F(3, f0.w) F(4, f1.x) F(5, f1.y) F(6, f1.z) F(7, f1.w)
+#define FIELDS(s, f) sum += int((first >> (2 * s)) & 0x00030003u) * int(f);
+#define BOTH_FIELDS(s, f) sum += int(((first >> (2 * s)) & 0x00030003u) * 4 + ((second >> (2 * s)) & 0x00030003u)) * int(f);
+  if (BOTH != 0) {
+    ALL_FIELDS(BOTH_FIELDS)
+  } else {
+    ALL_FIELDS(FIELDS)
+  }
+  return upper_half(sum);  // at most 15 * 127 * 16 in magnitude: the halves do not run over
+}
+
+// Of a lane's rows: estimates, and bounds on how far off they are.
+struct Rows {
+  float sums[ROW_TILES], errors[ROW_TILES];
+};
+
+// A block of row i, whose planes' words are given.
+void add_block(inout Rows r, uint i, uvec2 first, uvec2 second, float scale, uint block) {
+  const uint at = block * (ESTIMATE_WORDS / 4);
+  const uvec4 rest = inputs[at + 4];
+  const int dot = plane_sum(first.x, second.x, inputs[at], inputs[at + 1]) + plane_sum(first.y, second.y, inputs[at + 2], inputs[at + 3]);
+  // u's known bits stand for the middle of what is open: 64 a - 96.5 or 16 (4 a + b) - 120.5. Twice that is a whole number, and
+  // below 2^24 in sum.
+  const int twice = BOTH != 0 ? 32 * dot - 241 * int(rest.y) : 128 * dot - 193 * int(rest.y);
+  r.sums[i] += scale * uintBitsToFloat(rest.x) * (0.5 * float(twice));
+  r.errors[i] += abs(scale) * uintBitsToFloat(rest.z);
+}
+
+void estimate_q8(inout Rows r, uint tiles[ROW_TILES], uint rows[ROW_TILES], uint blocks) {
+  const uint pairs = blocks / 2;
+  for (uint pair = 0; pair < pairs; ++pair)
+    [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
+      const uint at = tiles[i] / 4 + IN_TILE(rows[i], pair, pairs);
+      const uvec4 first = word_at(at);
+      uvec4 second = uvec4(0);
+      if (BOTH != 0) second = word_at(at + blocks * (TILE_ROWS / 2));
+      const uint scales = q8_small_word(tiles[i], rows[i], pair, blocks);
+      add_block(r, i, first.xy, second.xy, scale_of(scales), pair * 2);
+      add_block(r, i, first.zw, second.zw, scale_of(scales >> 16), pair * 2 + 1);
+    }
+  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
+    const uint last = q8_small_word(tiles[i], rows[i], blocks / 2, blocks);  // an odd last block's scale and the norm, or the norm
+    if (blocks % 2 == 1) {
+      uvec2 second = uvec2(0);
+      if (BOTH != 0) second = q8_half_word(tiles[i], rows[i], 1, blocks - 1, blocks);
+      add_block(r, i, q8_half_word(tiles[i], rows[i], 0, blocks - 1, blocks), second, scale_of(last), blocks - 1);
+    }
+    float norm = min(scale_of(blocks % 2 == 1 ? last >> 16 : last), 3e38);
+    if (BOTH != 0) norm -= scale_of(q8_small_word(tiles[i], rows[i], Q8_GAIN_WORD(blocks), blocks) >> 16);
+    r.errors[i] += norm * state.head.hidden_norm;
+  }
+}
+
+void estimate_f16(inout Rows r, uint tiles[ROW_TILES], uint rows[ROW_TILES], uint blocks) {
+  for (uint word = 0; word < blocks * 2; ++word)
+    [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
+      const uvec4 high = word_at(tiles[i] / 4 + IN_TILE(rows[i], word, blocks * 2));
+      [[unroll]] for (uint j = 0; j < 4; ++j) r.sums[i] += dot(f16_quad(high[j], 0x80808080u), uintBitsToFloat(inputs[1 + word * 4 + j]));
+    }
+  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
+    const uint word = small_word_at(tiles[i] + blocks * 16 * TILE_ROWS + IN_TILE(rows[i], 0, F16_HALF_WORDS));
+    const float residual = min(scale_of(word), 3e38), norm = min(scale_of(word >> 16), 3e38);
+    // The longest chain of roundings is that of the estimate, a product an element: 32 blocks of them.
+    r.errors[i] = state.head.hidden_norm * (residual + (norm + residual) * (16 * uintBitsToFloat(inputs[0].x)));
+  }
+}
+
+// Grid: x ROW_TILES tiles of positions: of the slice's rows, or of the list.
+void main() {
+  const uint blocks = (p.cols + BLOCK - 1) / BLOCK, tile_words = table_tile_words(FORMAT, blocks);
+  uint tiles[ROW_TILES], rows[ROW_TILES], ids[ROW_TILES];
+  Rows r;
+  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
+    const uint local = (gl_WorkGroupID.x * ROW_TILES + i) * TILE_ROWS + gl_LocalInvocationID.x;
+    ids[i] = LISTED != 0 ? choice[min(local, state.head.positions - 1)] : p.row_base + min(local, p.slice_rows - 1);
+    const uint row = min(ids[i] - p.row_base, p.slice_rows - 1);  // what is not in this slice reads any row of it
+    tiles[i] = row / TILE_ROWS * tile_words;
+    rows[i] = row % TILE_ROWS;
+    r.sums[i] = r.errors[i] = 0;
+  }
+  if (FORMAT == FORMAT_Q8)
+    estimate_q8(r, tiles, rows, blocks);
+  else
+    estimate_f16(r, tiles, rows, blocks);
+  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
+    const uint local = (gl_WorkGroupID.x * ROW_TILES + i) * TILE_ROWS + gl_LocalInvocationID.x;
+    const uint position = LISTED != 0 ? local : p.row_base + local;
+    if (local >= (LISTED != 0 ? state.head.positions : p.slice_rows) || ids[i] - p.row_base >= p.slice_rows) continue;
+    const bool allowed = p.masked == 0 || (choice[p.rows + ids[i] / 32] >> (ids[i] % 32) & 1) != 0;
+    lists[LIST_BOUNDS(p.rows) + position] = floatBitsToUint(allowed ? r.sums[i] + r.errors[i] : -3.4e38);
+  }
+}
