@@ -49,6 +49,13 @@ weft_status weft_session_set_sampling(weft_session* session, const weft_sampling
   });
 }
 
+weft_status weft_session_set_head(weft_session* session, const char* head, weft_error* error) {
+  return guard(error, [&] {
+    require(session && head, "session or head", "it is NULL");
+    session->session.set_head(parse_head(head, session->model->tokenizer));
+  });
+}
+
 weft_status weft_session_prompt(weft_session* session, const uint32_t* ids, size_t count, weft_error* error) {
   return guard(error, [&] {
     require(session && (ids || count == 0), "session or ids", "it is NULL");
@@ -96,6 +103,19 @@ weft_status weft_session_logits(weft_session* session, float* logits, size_t cou
   });
 }
 
+weft_status weft_session_head_logits(weft_session* session, uint32_t* ids, float* logits, size_t capacity,
+                                     size_t* count, weft_error* error) {
+  return guard(error, [&] {
+    require(session && count && ((ids && logits) || capacity == 0), "session, ids, logits or count", "it is NULL");
+    const std::vector<TokenLogit> values = session->session.head_logits();
+    *count = values.size();
+    for (size_t i = 0; i < std::min(capacity, values.size()); ++i) {
+      ids[i] = values[i].id;
+      logits[i] = values[i].logit;
+    }
+  });
+}
+
 void weft_session_reset(weft_session* session) {
   if (!session) return;
   guard(nullptr, [&] {
@@ -128,6 +148,11 @@ weft_stats weft_session_get_stats(const weft_session* s) {
   stats.readback_bytes = from.readback_bytes;
   stats.kv_bytes = s->session.kv_bytes();
   stats.scratch_bytes = s->session.scratch_bytes();
+  stats.head_tokens = from.head_tokens;
+  stats.head_rows = from.head_rows;
+  stats.head_bytes = static_cast<uint64_t>(from.head_bytes);
+  stats.head_refined = from.head_refined;
+  stats.head_uncertain_tokens = from.head_uncertain;
   if (from.decode_seconds > 0) stats.read_gigabytes_per_second = from.decode_bytes / from.decode_seconds * 1e-9;
   {
     const std::lock_guard lock(s->model->bandwidth_mutex);

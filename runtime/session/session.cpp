@@ -153,16 +153,18 @@ TailHead Session::begin_head() {
   return tail;
 }
 
-void Session::count_head(const abi::RingEntry& entry) {
+// Returns the bytes of the table that were read for a token.
+double Session::count_head(const abi::RingEntry& entry) {
   const Matrix& table = model_.weights.head().matrix();
   HeadCounts counts = {HEAD_ALL, positions_, 0, 0, table.rows};
   if (head_.mode != Head::Mode::full || head_.keep)
     counts = {entry.mode & 0xff, positions_, entry.refined, entry.rest, entry.exact};
   ++stats_.head_tokens;
   stats_.head_bytes += counts.bytes(table);
-  stats_.head_rows += static_cast<double>(counts.exact);
+  stats_.head_rows += counts.exact;
+  stats_.head_refined += counts.refined;
   stats_.head_uncertain += entry.mode >> 8;
-  stats_.decode_bytes += counts.bytes(table);
+  return counts.bytes(table);
 }
 
 Tail Session::sampling_tail() const {
@@ -233,8 +235,7 @@ Stop Session::generate(uint32_t max_tokens, bool ignore_stop_tokens, const std::
         first_token = Clock::now();
       } else {
         ++stats_.decoded_tokens;
-        stats_.decode_bytes += body_bytes_at(ids_.size());
-        count_head(entry);
+        stats_.decode_bytes += body_bytes_at(ids_.size()) + count_head(entry);
       }
       ++received;
       const bool go_on = on_token(entry.id);
@@ -319,6 +320,32 @@ std::vector<float> Session::logits() {
   }
   cached_ = ids_.size();
   return download_as<float>(model_.device, activations_.logits);
+}
+
+std::vector<TokenLogit> Session::head_logits() {
+  require(!ids_.empty(), "head_logits", "the session has no prompt");
+  begin(true);
+  const TailHead head = begin_head();
+  try {
+    run_prompt(Tail::logits, head, false);
+    schedule_.wait_all();
+  } catch (...) {
+    come_to_rest();
+    throw;
+  }
+  cached_ = ids_.size();
+  const std::vector<float> values = download_as<float>(model_.device, activations_.logits);
+  std::vector<TokenLogit> result;
+  if (!head.partial) {
+    for (uint32_t id = 0; id < values.size(); ++id) result.push_back({id, values[id]});
+    return result;
+  }
+  const uint32_t vocab = model_.config.vocab, count = step_.state.as<abi::StepState>()->head.exact_count;
+  if (count == 0) return result;
+  const std::vector<uint32_t> ids =
+      download_as<uint32_t>(model_.device, View(head.partial->lists).part(uint64_t{LIST_IDS(vocab)} * 4, count * 4));
+  for (uint32_t i = 0; i < count; ++i) result.push_back({ids[i], values[i]});
+  return result;
 }
 
 void Session::reset() {

@@ -29,11 +29,17 @@ struct SessionStats {
   uint64_t prompt_tokens = 0, decoded_tokens = 0;
   double prompt_seconds = 0, decode_seconds = 0, first_token_seconds = 0;
   uint64_t readback_bytes = 0;
-  double decode_bytes = 0;                // weights and cache read by the decoded tokens
-  uint64_t head_tokens = 0;               // tokens of every kind that were chosen
-  double head_bytes = 0, head_rows = 0;   // read for them: of the vocabulary table; rows whose logits were computed
-  uint64_t head_uncertain = 0;            // of them, those for which fast left out a row that might have been chosen
-  std::vector<Timestamps::Stage> stages;  // device time of the sampled tokens, summed
+  double decode_bytes = 0;                   // weights and cache read by the decoded tokens
+  uint64_t head_tokens = 0;                  // tokens of every kind that were chosen
+  double head_bytes = 0;                     // read for them of the vocabulary table
+  uint64_t head_rows = 0, head_refined = 0;  // rows whose logits were computed; whose estimates were refined
+  uint64_t head_uncertain = 0;               // of them, those for which fast left out a row that might have been chosen
+  std::vector<Timestamps::Stage> stages;     // device time of the sampled tokens, summed
+};
+
+struct TokenLogit {
+  uint32_t id;
+  float logit;
 };
 
 // One thread at a time; cancel() from anywhere.
@@ -59,7 +65,8 @@ class Session {
 
   // Negative log-likelihoods of ids[1 ..]; replaces the context.
   std::vector<float> score(std::span<const uint32_t> ids);
-  std::vector<float> logits();  // after the context's last token
+  std::vector<float> logits();            // after the context's last token
+  std::vector<TokenLogit> head_logits();  // those the head computes, in no order
   void reset();
 
   const std::vector<uint32_t>& ids() const { return ids_; }
@@ -77,7 +84,7 @@ class Session {
   Tail sampling_tail() const;
   void set_cut(abi::SampleParams& params) const;
   TailHead begin_head();
-  void count_head(const abi::RingEntry& entry);
+  double count_head(const abi::RingEntry& entry);
   void come_to_rest() noexcept;
   void collect_times();
   double body_bytes_at(size_t position) const;

@@ -199,6 +199,17 @@ WEFT_API weft_sampling
 weft_sampling_default(void); /* temperature 0.7, top_k 40, top_p 0.95, min_p 0.05, penalty 1, seed 0 */
 WEFT_API weft_status weft_session_set_sampling(weft_session* session, const weft_sampling* sampling, weft_error* error);
 
+/* Which rows of the vocabulary table tokens are chosen from, and how those are projected; from the next generate on.
+ *   "full"       every row (the default)
+ *   "certified"  only rows that can matter, which bounds prove: always the tokens that "full" gives, for less reading.
+ *                Under top_p without top_k, and top_k above 128, every row can matter and is read.
+ *   "fast"       the 64 or so best of the bounds' estimates, unproven; "fast:N" for 1 <= N <= 128
+ *   "keep:LIST"  only tokens of a list: presets and files of tokens with commas between them, as weft_vocab_keep takes;
+ *                control and byte tokens always, and those of the context unless LIST has "!prompt". What may come in
+ * is not restricted. "certified+keep:LIST" and "fast:N+keep:LIST" combine. WEFT_INVALID_ARGUMENT and WEFT_BAD_FILE say
+ * what is wrong with it. */
+WEFT_API weft_status weft_session_set_head(weft_session* session, const char* head, weft_error* error);
+
 /* Makes the session's context exactly these ids (count >= 1). The longest prefix it already holds is kept; the rest is
  * computed by the next generate, which starts from it. WEFT_CONTEXT_FULL if they do not fit with one token more. */
 WEFT_API weft_status weft_session_prompt(weft_session* session, const uint32_t* ids, size_t count, weft_error* error);
@@ -229,14 +240,21 @@ WEFT_API weft_status weft_session_generate(weft_session* session, const weft_gen
  * handler. */
 WEFT_API void weft_session_cancel(weft_session* session);
 
-/* nll[i] = -ln p(ids[i + 1] | ids[0..i]), natural logarithm, for i < count - 1; count >= 2. Replaces the context. */
+/* nll[i] = -ln p(ids[i + 1] | ids[0..i]), natural logarithm, for i < count - 1; count >= 2. Replaces the context. Under
+ * a keep-list, p is over its tokens alone, and infinite for others. */
 WEFT_API weft_status weft_session_score(weft_session* session, const uint32_t* ids, size_t count, float* nll,
                                         weft_error* error);
 
 /* The logits after the last token of the context, before penalties: vocab_size floats. Reads them from the device. */
 WEFT_API weft_status weft_session_logits(weft_session* session, float* logits, size_t count, weft_error* error);
 
-/* Forgets the context and the statistics; the sampling stays. */
+/* What a token would be chosen from after the last token of the context: the ids the session's head computes under its
+ * sampling, in no order, and their logits before penalties. Writes at most capacity of each and sets *count to the
+ * number there are. */
+WEFT_API weft_status weft_session_head_logits(weft_session* session, uint32_t* ids, float* logits, size_t capacity,
+                                              size_t* count, weft_error* error);
+
+/* Forgets the context and the statistics; the sampling and the head stay. */
 WEFT_API void weft_session_reset(weft_session* session);
 
 #define WEFT_MAX_STAGES 32
@@ -256,6 +274,11 @@ typedef struct weft_stats {
   uint64_t kv_bytes, scratch_bytes; /* device memory of this session */
   double read_gigabytes_per_second; /* weight and cache bytes over decode_seconds */
   double device_read_gigabytes_per_second; /* what a pure read kernel reaches there; 0: not measured yet */
+  uint64_t head_tokens;                    /* tokens the following are sums over */
+  uint64_t head_rows;                      /* rows of the vocabulary table whose logits were computed */
+  uint64_t head_bytes;                     /* read of the table for that, estimates included */
+  uint64_t head_refined;                   /* rows whose estimate was refined */
+  uint64_t head_uncertain_tokens;          /* "fast" left out a row that might have been chosen */
   size_t stage_count;
   weft_stage stages[WEFT_MAX_STAGES]; /* largest share first; none where the device has no timestamps */
 } weft_stats;

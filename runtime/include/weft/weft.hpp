@@ -222,6 +222,10 @@ class Session {
     detail::check([&](weft_error* error) { return weft_session_set_sampling(get(), &sampling, error); });
   }
 
+  void set_head(const std::string& head) {
+    detail::check([&](weft_error* error) { return weft_session_set_head(get(), head.c_str(), error); });
+  }
+
   // Makes the context exactly these ids; the longest prefix it already holds is kept.
   void prompt(const std::vector<std::uint32_t>& tokens) {
     detail::check([&](weft_error* error) { return weft_session_prompt(get(), tokens.data(), tokens.size(), error); });
@@ -263,6 +267,19 @@ class Session {
     detail::check(
         [&](weft_error* error) { return weft_session_score(get(), tokens.data(), tokens.size(), nll.data(), error); });
     return nll;
+  }
+
+  // What a token would be chosen from: ids and logits as the head computes them.
+  std::vector<std::pair<std::uint32_t, float>> head_logits() {
+    std::vector<std::uint32_t> ids(vocab_size_);
+    std::vector<float> logits(vocab_size_);
+    std::size_t count = 0;
+    detail::check([&](weft_error* error) {
+      return weft_session_head_logits(get(), ids.data(), logits.data(), ids.size(), &count, error);
+    });
+    std::vector<std::pair<std::uint32_t, float>> result(count);
+    for (std::size_t i = 0; i < count; ++i) result[i] = {ids[i], logits[i]};
+    return result;
   }
 
   // The logits after the last token of the context: vocab_size of them.
