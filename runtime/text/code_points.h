@@ -1,6 +1,7 @@
 // Sets of Unicode code points, and the UTF-8 byte sequences they are made of.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <initializer_list>
 #include <vector>
@@ -9,6 +10,8 @@ namespace weft {
 
 struct CodePointRange {
   char32_t low = 0, high = 0;  // both included
+
+  auto operator<=>(const CodePointRange&) const = default;
 };
 
 // Any code points but surrogates (U+D800 to U+DFFF), which no UTF-8 text holds: they are dropped from whatever is
@@ -28,6 +31,8 @@ class CodePointSet {
   CodePointSet without(const CodePointSet& other) const;
   bool contains(char32_t code) const;
   bool empty() const { return ranges_.empty(); }
+
+  bool operator<(const CodePointSet& other) const { return ranges_ < other.ranges_; }  // some order, for tables
 
   // Ascending; neither overlapping nor touching.
   const std::vector<CodePointRange>& ranges() const { return ranges_; }

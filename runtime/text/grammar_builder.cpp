@@ -33,10 +33,12 @@ GrammarBuilder::Expr GrammarBuilder::literal(std::string_view bytes) {
 }
 
 GrammarBuilder::Expr GrammarBuilder::character(const CodePointSet& set) {
+  const auto [known, is_new] = characters_.try_emplace(set, 0);
+  if (!is_new) return known->second;
   Node node{.kind = Kind::character, .sequences = utf8_sequences(set)};
   for (const Utf8Sequence& sequence : node.sequences) node.weight += sequence.size() == 1 ? 0 : sequence.size();
   node.weight += 1;
-  return add(std::move(node));
+  return known->second = add(std::move(node));
 }
 
 GrammarBuilder::Expr GrammarBuilder::sequence(std::vector<Expr> parts) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -79,8 +80,9 @@ class GrammarBuilder {
   std::string place_;
   std::deque<Node> nodes_;  // they stay where they are
   std::vector<Definition> rules_;
-  std::unordered_map<Expr, Rule> hoisted_;  // bodies of long repetitions that became rules
-  uint64_t states_ = 0;                     // of the rules compiled so far
+  std::map<CodePointSet, Expr> characters_;  // those made before
+  std::unordered_map<Expr, Rule> hoisted_;   // bodies of long repetitions that became rules
+  uint64_t states_ = 0;                      // of the rules compiled so far
   Rule compiling_ = 0;
 };
 
