@@ -24,7 +24,7 @@ class GrammarBuilder {
   using Rule = uint32_t;
   static constexpr uint32_t kUnbounded = UINT32_MAX;
   static constexpr uint32_t kMaxRepeat = 100000;   // counts of a repetition
-  static constexpr uint32_t kMaxStates = 1 << 19;  // of a whole grammar, before determinisation
+  static constexpr uint32_t kMaxStates = 1 << 18;  // of a whole grammar, before determinisation
   static constexpr uint32_t kMaxNesting = 200;  // of brackets in what makers read: expressions are walked recursively
 
   // place: the file's name.

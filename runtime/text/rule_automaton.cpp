@@ -13,7 +13,7 @@ namespace {
 using Edge = Grammar::Edge;
 using Set = std::vector<uint32_t>;  // the sketch's states, ascending
 
-constexpr size_t kMaxWork = size_t{1} << 24;  // states and transitions looked at
+constexpr size_t kMaxWork = size_t{1} << 22;  // states and transitions looked at
 
 class Construction {
  public:

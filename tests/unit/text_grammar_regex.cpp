@@ -94,7 +94,7 @@ TEST(TextGrammarRegex, ErrorsNameWhatIsNotSupported) {
       {"\xFF", "r: pattern '\uFFFD', character 1: this is no UTF-8 text"},
   };
   for (const auto& [pattern, wanted] : cases) {
-    EXPECT_EQ(error_of([&] { Grammar::from_regex(pattern, "r"); }), wanted) << pattern;
+    EXPECT_EQ(error_of([&, &pattern = pattern] { Grammar::from_regex(pattern, "r"); }), wanted) << pattern;
   }
   EXPECT_EQ(error_of([&] { Grammar::from_regex(std::string(65537, 'a'), "r"); }),
             "r: the pattern has 65537 bytes; Weft reads at most 65536");

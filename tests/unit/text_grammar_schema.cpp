@@ -214,7 +214,7 @@ TEST(TextGrammarSchema, RefusesByNameWithLineAndReason) {
       {"{\"items\":[{}]}", "s.json:1: #/items: a schema should be an object, true or false, but is an array"},
   };
   for (const auto& [schema, wanted] : cases) {
-    const std::string error = error_of([&] { Grammar::from_json_schema(schema, "s.json"); });
+    const std::string error = error_of([&, &schema = schema] { Grammar::from_json_schema(schema, "s.json"); });
     EXPECT_EQ(error, std::string(wanted.c_str())) << schema;
   }
 }
