@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "model/model.h"
 #include "text/chat_template.h"
+#include "text/token_trie.h"
 #include "text/tokenizer.h"
 #include "weft/weft.h"
 
@@ -19,6 +20,8 @@ struct weft_model {
   std::string chat_template_problem;  // why there is none although the file has one
   std::string driver;
   double load_seconds = 0;
+  mutable std::once_flag trie_made;
+  mutable std::shared_ptr<const weft::TokenTrie> trie;  // of the tokenizer, once a grammar needs it
   mutable std::mutex bandwidth_mutex;
   mutable double bandwidth = 0;  // bytes a second; 0: not measured yet
 };

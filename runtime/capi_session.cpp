@@ -56,6 +56,31 @@ weft_status weft_session_set_head(weft_session* session, const char* head, weft_
   });
 }
 
+static Grammar make_grammar(weft_grammar_kind kind, const char* text, const std::string& place) {
+  switch (kind) {
+    case WEFT_GRAMMAR_GBNF:
+      return Grammar::from_gbnf(text, place.empty() ? "grammar" : place);
+    case WEFT_GRAMMAR_JSON_SCHEMA:
+      return Grammar::from_json_schema(text, place.empty() ? "schema" : place);
+    case WEFT_GRAMMAR_REGEX:
+      return Grammar::from_regex(text, place.empty() ? "regex" : place);
+    default:
+      throw Error(Code::invalid_argument, "it is " + std::to_string(kind) + ", no kind of grammar", "kind");
+  }
+}
+
+weft_status weft_session_set_grammar(weft_session* session, weft_grammar_kind kind, const char* text, const char* place,
+                                     weft_error* error) {
+  return guard(error, [&] {
+    require(session && (text || kind == WEFT_GRAMMAR_NONE), "session or text", "it is NULL");
+    if (kind == WEFT_GRAMMAR_NONE) return session->session.set_matcher(nullptr);
+    const weft_model& model = *session->model;
+    auto grammar = std::make_shared<const Grammar>(make_grammar(kind, text, place ? place : ""));
+    std::call_once(model.trie_made, [&] { model.trie = std::make_shared<const TokenTrie>(model.tokenizer); });
+    session->session.set_matcher(std::make_unique<Matcher>(std::move(grammar), model.trie, model.tokenizer.stop_ids()));
+  });
+}
+
 weft_status weft_session_prompt(weft_session* session, const uint32_t* ids, size_t count, weft_error* error) {
   return guard(error, [&] {
     require(session && (ids || count == 0), "session or ids", "it is NULL");

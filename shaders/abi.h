@@ -216,6 +216,7 @@ struct QuantisePush {
   uint cols;
   uint full_tiles, last_tiles;  // of a slice and of the last one; 0: positions are listed
   uint rows_per_group;          // positions that a workgroup of estimate, refine and project_rows covers
+  uint estimates;               // 0: nothing follows that would bound rows, so all are computed
 };
 struct EstimatePush {
   uint cols;

@@ -8,16 +8,22 @@ layout(std430, binding = 0) readonly buffer State { StepState state; };
 layout(std430, binding = 1) readonly buffer History { uint history[]; };
 layout(std430, binding = 2) readonly buffer Logits { float logits[]; };  // (block tokens, stride)
 layout(std430, binding = 3) writeonly buffer Output { float nll[]; };    // (context): of the token at position + 1
+layout(std430, binding = 4) readonly buffer Choice { uint choice[]; };
+layout(constant_id = 1) const uint MASKED = 0;
 layout(push_constant) uniform Push { NllPush p; };
+
+bool may_be_chosen(uint id) { return MASKED == 0 || (choice[p.rows + id / 32] >> (id % 32) & 1) != 0; }
 
 void main() {
   const uint position = state.pos + p.first + gl_WorkGroupID.x, row = gl_WorkGroupID.x * p.stride;
   if (position + 1 >= state.end) return;
   float peak = -3.4e38;
-  for (uint i = gl_LocalInvocationID.x; i < p.rows; i += THREADS) peak = max(peak, logits[row + i]);
+  for (uint i = gl_LocalInvocationID.x; i < p.rows; i += THREADS) if (may_be_chosen(i)) peak = max(peak, logits[row + i]);
   peak = workgroup_max(peak);
   float sum = 0;
-  for (uint i = gl_LocalInvocationID.x; i < p.rows; i += THREADS) sum += exp(logits[row + i] - peak);
+  for (uint i = gl_LocalInvocationID.x; i < p.rows; i += THREADS) if (may_be_chosen(i)) sum += exp(logits[row + i] - peak);
   sum = workgroup_sum(sum);
-  if (gl_LocalInvocationID.x == 0) nll[position] = log(sum) + peak - logits[row + history[position + 1]];
+  const uint target = history[position + 1];
+  if (gl_LocalInvocationID.x == 0)
+    nll[position] = may_be_chosen(target) ? log(sum) + peak - logits[row + target] : uintBitsToFloat(0x7f800000u);
 }

@@ -103,7 +103,7 @@ void main() {
   if (FORMAT != FORMAT_Q8) factors[0] = floatBitsToUint(roundings);
   uint mode = HEAD_ALL;
   // A hidden state without a finite norm gives no bounds; the logits themselves decide then.
-  if (params.cut_rank > 0 && params.cut_rank <= MAX_LEADERS / 2 && is_finite(length2) && length2 < 1e30) mode = next_mode();
+  if (p.estimates != 0 && params.cut_rank > 0 && params.cut_rank <= MAX_LEADERS / 2 && is_finite(length2) && length2 < 1e30) mode = next_mode();
   const uint wanted = max(2 * max(params.cut_rank, params.fast_rows), 8u);
   state.head.leader_count = mode == HEAD_ALL ? 0 : min(clamp(state.head.positions / 256, wanted, max(wanted, 128u)), min(uint(MAX_LEADERS), state.head.positions));
   if (mode == HEAD_ALL) state.head.mode = mode;

@@ -61,16 +61,17 @@ void record_tail(Recorder& r, const Pass& pass, Tail tail, const TailHead& head)
   ops::advance(r, step.views(a), candidates, pass.tokens);
 }
 
-void record_score(Recorder& r, const Pass& pass, const View& block_logits, const View& nll) {
+void record_score(Recorder& r, const Pass& pass, const View& block_logits, const View& nll, const HeadBuffers* masked) {
   const Config& c = pass.model.config;
   const Activations& a = pass.a;
   const StepBuffers& step = pass.step;
   const uint32_t block = pass.model.device->plan().block_tokens;
   ops::norm(r, step.state, a.x, pass.model.weights.final_norm, a.normed, c.width, c.epsilon, pass.tokens, false);
+  const View choice = masked ? View(masked->choice) : View();
   const uint64_t block_bytes = uint64_t{block} * stride_of(c.width) * 4;  // a multiple of 256: block is at least 2
   for (uint32_t first = 0; first < pass.tokens; first += block) {
     pass.model.weights.head().project(r, a.normed.part(first / block * block_bytes, block_bytes), block_logits, block);
-    ops::nll(r, step.state, step.history, block_logits, nll, c.vocab, first, block);
+    ops::nll(r, step.state, step.history, block_logits, nll, c.vocab, first, block, masked ? &choice : nullptr);
   }
   ops::advance(r, step.views(a), 0, pass.tokens);
 }

@@ -33,6 +33,7 @@ void record_layer(Recorder& r, const Pass& pass, uint32_t layer);
 void record_tail(Recorder& r, const Pass& pass, Tail tail, const TailHead& head);
 // Negative log-likelihoods of every token of the pass but the last of the text. block_logits (block_tokens, vocab), nll
 // (context).
-void record_score(Recorder& r, const Pass& pass, const View& block_logits, const View& nll);
+// masked: over the rows of its mask alone.
+void record_score(Recorder& r, const Pass& pass, const View& block_logits, const View& nll, const HeadBuffers* masked);
 
 }  // namespace weft

@@ -58,15 +58,17 @@ void Schedule::submit(uint32_t tokens, Tail tail, const TailHead& head, bool tim
   launch(tokens == 1 ? decode_ : chunk_, found->second);
 }
 
-void Schedule::submit_score() {
-  if (!score_.handle()) {
+void Schedule::submit_score(const HeadBuffers* masked) {
+  if (!nll_) {
     const uint64_t block = model_.device->plan().block_tokens;
     block_logits_ = Buffer(model_.device, "block logits", block * model_.config.vocab * 4, Memory::device);
     nll_ = Buffer(model_.device, "nll", step_.history.bytes(), Memory::readback);
-    score_ =
-        record("score", nullptr, true, [&](Recorder& r) { record_score(r, pass(chunk_tokens_), block_logits_, nll_); });
   }
-  launch(chunk_, score_);
+  CommandBuffer& score = masked ? masked_score_ : score_;
+  if (!score.handle())
+    score = record("score", nullptr, true,
+                   [&](Recorder& r) { record_score(r, pass(chunk_tokens_), block_logits_, nll_, masked); });
+  launch(chunk_, score);
 }
 
 void Schedule::launch(const Body& body, const CommandBuffer& tail) {

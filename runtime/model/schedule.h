@@ -22,7 +22,7 @@ class Schedule {
   // flight at a time.
   void submit(uint32_t tokens, Tail tail, const TailHead& head = {}, bool timed = false);
   // As submit with a chunk, but leaves negative log-likelihoods in nll().
-  void submit_score();
+  void submit_score(const HeadBuffers* masked);
   const Buffer& nll() const { return nll_; }  // (context) floats, mapped; written by submit_score
 
   uint32_t in_flight() const { return static_cast<uint32_t>(flying_.size()); }
@@ -66,7 +66,7 @@ class Schedule {
   std::map<TailKey, CommandBuffer> tails_;
   std::map<TailKey, Timed> timed_;  // of one token
   const Timed* last_timed_ = nullptr;
-  CommandBuffer score_;
+  CommandBuffer score_, masked_score_;
   Buffer block_logits_, nll_;  // made by the first submit_score
   std::vector<std::unique_ptr<Fence>> idle_;
   std::deque<std::unique_ptr<Fence>> flying_;

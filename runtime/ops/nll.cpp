@@ -6,18 +6,19 @@
 namespace weft::ops {
 
 void nll(Recorder& recorder, const View& state, const View& history, const View& logits, const View& out, uint32_t rows,
-         uint32_t first, uint32_t tokens) {
+         uint32_t first, uint32_t tokens, const View* choice) {
   require_bytes(logits, uint64_t{tokens} * rows * 4, "nll", "logits");
   require(out.bytes >= history.bytes, "nll", "the output is shorter than the context");
   const Plan& plan = recorder.device().plan();
   const Kernel& kernel =
       recorder.device().kernel({"nll",
                                 plan.subgroup ? std::span<const uint32_t>(nll_subgroup_spv) : nll_spv,
-                                4,
+                                5,
                                 0b1000,
                                 sizeof(abi::NllPush),
-                                {plan.reduce_threads}});
-  recorder.dispatch(kernel, {state, history, logits, out}, abi::NllPush{rows, rows, first}, {tokens});
+                                {plan.reduce_threads, choice ? 1u : 0u}});
+  recorder.dispatch(kernel, {state, history, logits, out, choice ? *choice : logits}, abi::NllPush{rows, rows, first},
+                    {tokens});
 }
 
 }  // namespace weft::ops

@@ -106,8 +106,9 @@ struct StepViews {
 void advance(Recorder& recorder, const StepViews& step, uint32_t candidates, uint32_t tokens);
 
 // nll[pos + first + t] = -ln softmax(logits[t])[history[pos + first + t + 1]].     logits (tokens, rows), nll (context)
+// choice: abi.h, CHOICE; then the softmax is over the rows its mask has, and others' nll is infinite. None: all rows.
 void nll(Recorder& recorder, const View& state, const View& history, const View& logits, const View& out, uint32_t rows,
-         uint32_t first, uint32_t tokens);
+         uint32_t first, uint32_t tokens, const View* choice = nullptr);
 
 // Reads a view and writes nothing to speak of: for measuring bandwidth.  words (a multiple of READ_BYTES), sums (4
 // bytes for each) read)

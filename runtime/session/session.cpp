@@ -74,6 +74,7 @@ void Session::prompt(std::span<const uint32_t> ids) {
   const auto [mine, theirs] = std::mismatch(ids_.begin(), ids_.end(), ids.begin(), ids.end());
   cached_ = std::min(cached_, static_cast<size_t>(mine - ids_.begin()));
   ids_.assign(ids.begin(), ids.end());
+  if (matcher_) matcher_->reset();
 }
 
 // Writes the session's state to the device. Nothing may be in flight.
@@ -122,42 +123,88 @@ void Session::set_cut(abi::SampleParams& params) const {
   params.fast_rows = head_.mode == Head::Mode::fast ? head_.fast_rows : 0;
 }
 
+void Session::need_head_buffers() {
+  if (head_buffers_) return;
+  head_buffers_ = std::make_unique<HeadBuffers>(model_.device, model_.weights.head());
+  step_.state.as<abi::StepState>()->head = {};
+}
+
 void Session::set_head(Head head) {
   if (head.keep) check_ids(*head.keep, SIZE_MAX);
-  if ((head.mode != Head::Mode::full || head.keep) && !head_buffers_) {
-    head_buffers_ = std::make_unique<HeadBuffers>(model_.device, model_.weights.head());
-    step_.state.as<abi::StepState>()->head = {};
-  }
+  if (head.mode != Head::Mode::full || head.keep) need_head_buffers();
   head_ = std::move(head);
+}
+
+void Session::set_matcher(std::unique_ptr<Matcher> matcher) {
+  if (matcher) need_head_buffers();
+  matcher_ = std::move(matcher);
 }
 
 // Writes what the head needs for the coming tokens. Nothing may be in flight.
 TailHead Session::begin_head() {
   const uint32_t vocab = model_.config.vocab;
   positions_ = vocab;
+  kept_.clear();
   if (head_.mode == Head::Mode::full && !head_.keep) return {};
   TailHead tail = {head_buffers_.get(), {}};
   tail.shapes.estimates = head_.mode != Head::Mode::full;
   if (head_.keep) {
-    std::vector<uint32_t> ids = *head_.keep;
+    kept_ids_ = *head_.keep;
     if (head_.keep_prompt) {
-      ids.insert(ids.end(), ids_.begin(), ids_.end());
-      std::sort(ids.begin(), ids.end());
-      ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+      kept_ids_.insert(kept_ids_.end(), ids_.begin(), ids_.end());
+      std::sort(kept_ids_.begin(), kept_ids_.end());
+      kept_ids_.erase(std::unique(kept_ids_.begin(), kept_ids_.end()), kept_ids_.end());
     }
-    std::memcpy(head_buffers_->choice.data(), ids.data(), ids.size() * 4);
-    positions_ = ids.size();
+    write_kept();
+    positions_ = kept_ids_.size();
     tail.shapes.listed = true;
+    kept_.resize((size_t{vocab} + 31) / 32);
+    for (const uint32_t id : kept_ids_) kept_[id / 32] |= 1u << (id % 32);
   }
   step_.state.as<abi::StepState>()->head.positions = static_cast<uint32_t>(positions_);
   return tail;
 }
 
 // Returns the bytes of the table that were read for a token.
+void Session::write_kept() { std::memcpy(head_buffers_->choice.data(), kept_ids_.data(), kept_ids_.size() * 4); }
+
+void Session::write_mask(std::span<const uint32_t> bits) {
+  uint32_t* const mask = head_buffers_->choice.as<uint32_t>() + model_.config.vocab;
+  const size_t words = (size_t{model_.config.vocab} + 31) / 32, given = std::min(words, bits.size());
+  std::copy_n(bits.begin(), given, mask);
+  std::fill(mask + given, mask + words, 0u);  // rows that no token has
+}
+
+// The head for the next token: as it is, or restricted to what the grammar allows. Nothing may be in flight.
+TailHead Session::next_head(const TailHead& head) {
+  if (!matcher_) return head;
+  const TokenSet& allowed = matcher_->allowed();
+  const auto kept = [&](uint32_t id) { return kept_.empty() || (kept_[id / 32] >> (id % 32) & 1) != 0; };
+  TailHead next = {head_buffers_.get(), head.shapes};
+  if (allowed.count > TokenSet::kMaxListed) {
+    write_mask(allowed.bits);
+    next.shapes.masked = true;
+    if (next.shapes.listed) write_kept();  // a short list may have been there since
+    positions_ = next.shapes.listed ? kept_ids_.size() : model_.config.vocab;
+  } else {  // few: only their rows are read
+    uint32_t* const listed = head_buffers_->choice.as<uint32_t>();
+    uint32_t* const end = std::copy_if(allowed.ids.begin(), allowed.ids.end(), listed, kept);
+    if (end == listed)
+      throw Error(Code::invalid_argument,
+                  "after token " + std::to_string(ids_.size()) + " the keep-list has none of the " +
+                      std::to_string(allowed.count) + " tokens that the grammar allows",
+                  "head", "keep more tokens");
+    positions_ = static_cast<uint64_t>(end - listed);
+    next.shapes = {.estimates = false, .listed = true, .masked = false};
+  }
+  step_.state.as<abi::StepState>()->head.positions = static_cast<uint32_t>(positions_);
+  return next;
+}
+
 double Session::count_head(const abi::RingEntry& entry) {
   const Matrix& table = model_.weights.head().matrix();
   HeadCounts counts = {HEAD_ALL, positions_, 0, 0, table.rows};
-  if (head_.mode != Head::Mode::full || head_.keep)
+  if (head_.mode != Head::Mode::full || head_.keep || matcher_)
     counts = {entry.mode & 0xff, positions_, entry.refined, entry.rest, entry.exact};
   ++stats_.head_tokens;
   stats_.head_bytes += counts.bytes(table);
@@ -195,10 +242,13 @@ Stop Session::generate(uint32_t max_tokens, bool ignore_stop_tokens, const std::
   begin(ignore_stop_tokens);
   const Tail tail = sampling_tail();
   const TailHead head = begin_head();
+  if (matcher_ && matcher_->finished()) return Stop::grammar;
   const uint64_t fresh = ids_.size() - cached_;
   const size_t room = context_ - ids_.size();
   const size_t wanted = max_tokens == 0 ? room : std::min<size_t>(max_tokens, room);
-  const uint32_t run_ahead = model_.device->plan().run_ahead, every = model_.device->plan().profile_every;
+  // What a grammar allows is known only when the token before is.
+  const uint32_t run_ahead = matcher_ ? 0 : model_.device->plan().run_ahead,
+                 every = model_.device->plan().profile_every;
 
   Stop stop = max_tokens != 0 && wanted == max_tokens ? Stop::length : Stop::context;
   size_t submitted = 0, received = 0;
@@ -206,7 +256,7 @@ Stop Session::generate(uint32_t max_tokens, bool ignore_stop_tokens, const std::
   size_t timed = kNone;  // the token of a timed pass in flight
   Clock::time_point first_token = start;
   try {
-    if (!run_prompt(tail, head, true)) {
+    if (!run_prompt(tail, next_head(head), true)) {
       schedule_.wait_all();
       return Stop::caller;
     }
@@ -215,7 +265,7 @@ Stop Session::generate(uint32_t max_tokens, bool ignore_stop_tokens, const std::
       while (submitted < wanted && submitted - received <= run_ahead) {
         // Not the first few: they may compile. One at a time: the timestamps are the schedule's own.
         const bool time = every && timed == kNone && submitted % every == 2;
-        schedule_.submit(1, tail, head, time);
+        schedule_.submit(1, tail, next_head(head), time);
         if (time) timed = submitted;
         ++submitted;
       }
@@ -238,9 +288,14 @@ Stop Session::generate(uint32_t max_tokens, bool ignore_stop_tokens, const std::
         stats_.decode_bytes += body_bytes_at(ids_.size()) + count_head(entry);
       }
       ++received;
+      if (matcher_) matcher_->accept(entry.id);
       const bool go_on = on_token(entry.id);
       if (entry.finished == FINISH_STOP) {
         stop = Stop::token;
+        break;
+      }
+      if (matcher_ && matcher_->finished()) {
+        stop = Stop::grammar;
         break;
       }
       if (!go_on || cancelled_.load(std::memory_order_relaxed)) {
@@ -295,8 +350,11 @@ std::vector<float> Session::score(std::span<const uint32_t> ids) {
   ids_.assign(ids.begin(), ids.end());
   cached_ = 0;
   begin(true);
+  begin_head();
+  const HeadBuffers* const masked = kept_.empty() ? nullptr : head_buffers_.get();
+  if (masked) write_mask(kept_);
   try {
-    for (size_t done = 0; done < ids.size(); done += schedule_.chunk_tokens()) schedule_.submit_score();
+    for (size_t done = 0; done < ids.size(); done += schedule_.chunk_tokens()) schedule_.submit_score(masked);
     schedule_.wait_all();
   } catch (...) {
     come_to_rest();
@@ -325,7 +383,7 @@ std::vector<float> Session::logits() {
 std::vector<TokenLogit> Session::head_logits() {
   require(!ids_.empty(), "head_logits", "the session has no prompt");
   begin(true);
-  const TailHead head = begin_head();
+  const TailHead head = next_head(begin_head());
   try {
     run_prompt(Tail::logits, head, false);
     schedule_.wait_all();

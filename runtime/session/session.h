@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/schedule.h"
+#include "text/matcher.h"
 #include "vocab/head.h"
 
 namespace weft {
@@ -23,7 +24,7 @@ struct Sampling {
   uint64_t seed = 0;
 };
 
-enum class Stop { length, token, context, caller };
+enum class Stop { length, token, context, caller, grammar };
 
 struct SessionStats {
   uint64_t prompt_tokens = 0, decoded_tokens = 0;
@@ -55,6 +56,10 @@ class Session {
   void set_head(Head head);
   const Head& head() const { return head_; }
 
+  // Keeps what is generated behind the next prompt, or from now on, to the matcher's grammar; none: anything goes. The
+  // matcher's trie is of the model's tokenizer.
+  void set_matcher(std::unique_ptr<Matcher> matcher);
+
   // Makes the context these ids, keeping what is computed of their common prefix. Throws Error(invalid_argument) for
   // an empty list or an id outside the vocabulary, Error(context_full).
   void prompt(std::span<const uint32_t> ids);
@@ -84,6 +89,10 @@ class Session {
   Tail sampling_tail() const;
   void set_cut(abi::SampleParams& params) const;
   TailHead begin_head();
+  TailHead next_head(const TailHead& head);
+  void need_head_buffers();
+  void write_kept();
+  void write_mask(std::span<const uint32_t> bits);
   double count_head(const abi::RingEntry& entry);
   void come_to_rest() noexcept;
   void collect_times();
@@ -100,8 +109,10 @@ class Session {
   Head head_;
   std::unique_ptr<HeadBuffers> head_buffers_;  // made by the first head that needs them
   uint64_t positions_ = 0;                     // rows that can be chosen at present
-  std::vector<uint32_t> ids_;                  // the context
-  size_t cached_ = 0;                          // positions of it in the cache
+  std::vector<uint32_t> kept_ids_, kept_;      // the keep-list's ids, and bits for them; empty: there is none
+  std::unique_ptr<Matcher> matcher_;
+  std::vector<uint32_t> ids_;  // the context
+  size_t cached_ = 0;          // positions of it in the cache
   std::atomic<bool> cancelled_ = false;
   SessionStats stats_;
 };

@@ -178,8 +178,10 @@ class Writer {
 
 std::optional<Magnitudes> nonnegative(const DecimalRange& range) {
   if (range.most && range.most->value.negative) return std::nullopt;
-  if (range.least && !range.least->value.negative) return Magnitudes{*range.least, range.most};
-  return Magnitudes{{}, range.most};
+  Magnitudes made;
+  if (range.least && !range.least->value.negative) made.least = *range.least;
+  made.most = range.most;
+  return made;
 }
 
 std::optional<Magnitudes> negative(const DecimalRange& range) {

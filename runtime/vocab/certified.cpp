@@ -49,7 +49,9 @@ class Recording {
       return shapes_.listed ? 0 : ops::ceil_div(slice.rows, TILE_ROWS);
     };
     recorder_.dispatch(kernel, {views_.state, views_.params, views_.x, buffers_.factors},
-                       abi::QuantisePush{table_.cols, tiles(slices_.front()), tiles(slices_.back()), rows_}, {1});
+                       abi::QuantisePush{table_.cols, tiles(slices_.front()), tiles(slices_.back()), rows_,
+                                         shapes_.estimates ? 1u : 0u},
+                       {1});
   }
 
   void estimate(bool both) {

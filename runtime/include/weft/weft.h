@@ -210,6 +210,20 @@ WEFT_API weft_status weft_session_set_sampling(weft_session* session, const weft
  * what is wrong with it. */
 WEFT_API weft_status weft_session_set_head(weft_session* session, const char* head, weft_error* error);
 
+typedef enum weft_grammar_kind {
+  WEFT_GRAMMAR_NONE = 0,
+  WEFT_GRAMMAR_GBNF,        /* as llama.cpp describes it; the text matches the rule root */
+  WEFT_GRAMMAR_JSON_SCHEMA, /* draft 2020-12; what is not supported is refused by name */
+  WEFT_GRAMMAR_REGEX        /* the whole text matches it */
+} weft_grammar_kind;
+
+/* Keeps what is generated behind the context, and behind any later weft_session_prompt, to a grammar: only tokens that
+ * go on with a text of it can be chosen, and where few can, only their rows are projected. Under every head, and with
+ * the tokens that masking the full head's logits would give. place: the grammar's name for errors, a file's for
+ * example; may be NULL. WEFT_GRAMMAR_NONE (text NULL) ends that. */
+WEFT_API weft_status weft_session_set_grammar(weft_session* session, weft_grammar_kind kind, const char* text,
+                                              const char* place, weft_error* error);
+
 /* Makes the session's context exactly these ids (count >= 1). The longest prefix it already holds is kept; the rest is
  * computed by the next generate, which starts from it. WEFT_CONTEXT_FULL if they do not fit with one token more. */
 WEFT_API weft_status weft_session_prompt(weft_session* session, const uint32_t* ids, size_t count, weft_error* error);
@@ -222,7 +236,8 @@ typedef enum weft_stop {
   WEFT_STOP_LENGTH = 0, /* max_tokens came */
   WEFT_STOP_TOKEN,      /* the model ended its text; the stop token itself was the last id */
   WEFT_STOP_CONTEXT,    /* the context is full */
-  WEFT_STOP_CALLER      /* the callback or weft_session_cancel */
+  WEFT_STOP_CALLER,     /* the callback or weft_session_cancel */
+  WEFT_STOP_GRAMMAR     /* the session's grammar lets nothing follow */
 } weft_stop;
 
 typedef struct weft_generate_options {

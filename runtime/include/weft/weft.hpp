@@ -226,6 +226,11 @@ class Session {
     detail::check([&](weft_error* error) { return weft_session_set_head(get(), head.c_str(), error); });
   }
 
+  void set_grammar(weft_grammar_kind kind, const std::string& text = {}, const std::string& place = {}) {
+    detail::check(
+        [&](weft_error* error) { return weft_session_set_grammar(get(), kind, text.c_str(), place.c_str(), error); });
+  }
+
   // Makes the context exactly these ids; the longest prefix it already holds is kept.
   void prompt(const std::vector<std::uint32_t>& tokens) {
     detail::check([&](weft_error* error) { return weft_session_prompt(get(), tokens.data(), tokens.size(), error); });

@@ -1,0 +1,285 @@
+// Heads in sessions: whichever head projects, the tokens are the full head's; and what it costs is counted by the
+// device.
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "format/model_file.h"
+#include "support/model_test.h"
+#include "text/tokenizer.h"
+#include "vocab/keep.h"
+
+namespace weft::test {
+namespace {
+
+// Steps of each comparison with real models; the soak (label soak) takes 20,000.
+uint32_t steps() {
+  const char* wanted = std::getenv("WEFT_HEAD_STEPS");
+  return wanted ? static_cast<uint32_t>(std::atoi(wanted)) : 200;
+}
+
+Sampling sampling(float temperature, uint32_t top_k, float top_p, float min_p, float penalty, uint64_t seed) {
+  return {temperature, top_k, top_p, min_p, penalty, seed};
+}
+
+const Sampling kSamplings[] = {greedy(),
+                               sampling(0, 0, 1, 0, 1.3f, 0),
+                               sampling(0.8f, 40, 0.95f, 0.05f, 1, 1),
+                               sampling(1, 5, 1, 0, 1.2f, 2),
+                               sampling(1, 0, 1, 0.1f, 1, 3),
+                               sampling(0.7f, 0, 0.9f, 0, 1, 4),
+                               sampling(0.9f, 0, 1, 0, 1, 5),
+                               sampling(0.9f, 0, 1, 0, 0.9f, 6)};
+
+Head head(Head::Mode mode, std::optional<std::vector<uint32_t>> keep = {}, bool keep_prompt = true) {
+  Head made;
+  made.mode = mode;
+  made.keep = std::move(keep);
+  made.keep_prompt = keep_prompt;
+  return made;
+}
+
+class HeadTest : public GpuTest {
+ protected:
+  void make(const LlamaShape& shape, Format format, const Tuning& tuning = {}) {
+    make_gguf(folder_.path() / "m.gguf", shape, {DType::q8_0, 5, ""});
+    model_ = load_model(open_device(tuning), folder_.path() / "m.gguf", format);
+  }
+  TemporaryFolder folder_;
+  std::unique_ptr<Model> model_;
+};
+
+// Runs of a context's length until `count` tokens were compared.
+void expect_same(const Model& model, const Sampling& sampling, const Head& full, const Head& other, uint32_t count) {
+  const uint32_t context = std::min(model.config.context, 256u);
+  Session a(model, context, {}), b(model, context, {});
+  a.set_head(full);
+  b.set_head(other);
+  for (uint32_t run = 0, done = 0; done < count; ++run) {
+    Sampling seeded = sampling;
+    seeded.seed += run;
+    a.set_sampling(seeded);
+    b.set_sampling(seeded);
+    std::vector<uint32_t> prompt = some_ids(3 + run % 5, model.config.vocab);
+    prompt[0] = run % model.config.vocab;
+    const uint32_t tokens = std::min(count - done, context - static_cast<uint32_t>(prompt.size()));
+    const std::vector<uint32_t> want = generate(a, prompt, tokens), got = generate(b, prompt, tokens);
+    ASSERT_EQ(got, want) << "run " << run;
+    done += tokens;
+  }
+}
+
+TEST_F(HeadTest, CertifiedGivesTheFullHeadsTokens) {
+  LlamaShape shape;
+  shape.vocab = 777;
+  for (const Format format : {Format::q8, Format::f16}) {
+    make(shape, format);
+    for (const Sampling& sampling : kSamplings) expect_same(*model_, sampling, {}, head(Head::Mode::certified), 120);
+  }
+}
+
+TEST_F(HeadTest, EveryTuningAndManySlices) {
+  LlamaShape shape;
+  shape.vocab = 3000;
+  for (const Tuning& tuning : {Tuning{.plain = true}, Tuning{.split = 4, .row_tiles = 1, .uniform_inputs = false},
+                               Tuning{.slice_bytes = 64 << 10}}) {
+    make(shape, Format::q8, tuning);
+    for (const Sampling& sampling : {kSamplings[0], kSamplings[2]})
+      expect_same(*model_, sampling, {}, head(Head::Mode::certified), 60);
+  }
+}
+
+TEST_F(HeadTest, KeepListsGiveOnlyTheirTokens) {
+  LlamaShape shape;
+  shape.vocab = 777;
+  make(shape, Format::q8);
+  std::vector<uint32_t> kept;
+  for (uint32_t id = 5; id < 777; id += 3) kept.push_back(id);
+  for (const Sampling& sampling : kSamplings) {
+    Session session(*model_, 256, {});
+    session.set_head(head(Head::Mode::full, kept, false));
+    session.set_sampling(sampling);
+    const std::vector<uint32_t> got = generate(session, some_ids(6, 777), 60);
+    for (const uint32_t id : got) ASSERT_EQ(id % 3, 2u);
+    EXPECT_EQ(session.stats().head_rows, kept.size() * session.stats().head_tokens);
+    expect_same(*model_, sampling, head(Head::Mode::full, kept), head(Head::Mode::certified, kept), 60);
+  }
+}
+
+TEST_F(HeadTest, PromptTokensAreKeptUnlessRefused) {
+  LlamaShape shape;
+  shape.vocab = 300;
+  make(shape, Format::q8);
+  const std::vector<uint32_t> prompt = {7, 8, 9};
+  for (const bool refused : {false, true}) {
+    Session session(*model_, 256, {});
+    session.set_head(head(Head::Mode::full, std::vector<uint32_t>{100, 200}, !refused));
+    session.prompt(prompt);
+    std::vector<uint32_t> ids;
+    for (const TokenLogit& token : session.head_logits()) ids.push_back(token.id);
+    std::sort(ids.begin(), ids.end());
+    EXPECT_EQ(ids, refused ? (std::vector<uint32_t>{100, 200}) : (std::vector<uint32_t>{7, 8, 9, 100, 200}));
+  }
+}
+
+TEST_F(HeadTest, ScoresUnderAKeepListAreOverItsTokens) {
+  LlamaShape shape;
+  shape.vocab = 300;
+  make(shape, Format::f16);
+  std::vector<uint32_t> kept, ids = some_ids(40, 300);
+  for (uint32_t id = 0; id < 300; id += 2) kept.push_back(id);
+  Session session(*model_, 256, {});
+  session.set_head(head(Head::Mode::full, kept, false));
+  const std::vector<float> scores = session.score(ids);
+  for (size_t i = 0; i + 1 < ids.size(); ++i) {
+    if (ids[i + 1] % 2 == 1) {
+      EXPECT_TRUE(std::isinf(scores[i])) << i;
+      continue;
+    }
+    session.prompt(std::span(ids).first(i + 1));
+    double sum = 0, logit = 0;
+    for (const TokenLogit& token : session.head_logits()) {
+      sum += std::exp(double{token.logit});
+      if (token.id == ids[i + 1]) logit = token.logit;
+    }
+    EXPECT_NEAR(scores[i], std::log(sum) - logit, 1e-3) << i;
+  }
+}
+
+// A tokenizer of single bytes, then pairs of letters.
+Tokenizer byte_tokenizer(uint32_t vocab) {
+  nlohmann::json tokens = nlohmann::json::array(), types = nlohmann::json::array(), scores = nlohmann::json::array();
+  const auto add = [&](const std::string& text, int type) {
+    tokens.push_back(text);
+    types.push_back(type);
+    scores.push_back(-static_cast<double>(tokens.size()));
+  };
+  add("<unk>", 2), add("<s>", 3), add("</s>", 3);
+  for (int byte = 0; byte < 256; ++byte) {
+    char text[8];
+    std::snprintf(text, sizeof text, "<0x%02X>", byte);
+    add(text, 6);
+  }
+  for (char a = 'a'; a <= 'z' && tokens.size() < vocab; ++a)
+    for (char b = 'a'; b <= 'z' && tokens.size() < vocab; ++b) add({a, b}, 1);
+  while (tokens.size() < vocab) add("x" + std::to_string(tokens.size()), 1);
+  return Tokenizer::from_gguf({{"tokenizer.ggml.model", "llama"},
+                               {"tokenizer.ggml.tokens", tokens},
+                               {"tokenizer.ggml.token_type", types},
+                               {"tokenizer.ggml.scores", scores},
+                               {"tokenizer.ggml.bos_token_id", 1},
+                               {"tokenizer.ggml.eos_token_id", 2}},
+                              "test");
+}
+
+std::unique_ptr<Matcher> matcher(const Tokenizer& tokenizer, Grammar grammar) {
+  return std::make_unique<Matcher>(std::make_shared<const Grammar>(std::move(grammar)),
+                                   std::make_shared<const TokenTrie>(tokenizer), tokenizer.stop_ids());
+}
+
+// Generates under a grammar by masking all logits on the CPU, greedily.
+std::vector<uint32_t> mask_after_full(Session& session, Matcher& grammar, std::vector<uint32_t> context,
+                                      uint32_t most) {
+  std::vector<uint32_t> ids;
+  while (ids.size() < most && !grammar.finished()) {
+    session.prompt(context);
+    const std::vector<float> logits = session.logits();
+    const TokenSet& allowed = grammar.allowed();
+    uint32_t best = UINT32_MAX;
+    for (uint32_t id = 0; id < logits.size(); ++id)
+      if (allowed.contains(id) && (best == UINT32_MAX || logits[id] > logits[best])) best = id;
+    grammar.accept(best);
+    ids.push_back(best);
+    context.push_back(best);
+  }
+  return ids;
+}
+
+TEST_F(HeadTest, GrammarsGiveTheTokensThatMaskingGives) {
+  for (const uint32_t vocab : {900u, 6000u}) {  // short lists, and more tokens than a list may have
+    LlamaShape shape;
+    shape.vocab = vocab;
+    make(shape, Format::q8);
+    const Tokenizer tokenizer = byte_tokenizer(vocab);
+    const auto grammar = [] { return Grammar::from_regex("([a-z0-9]{3,8} ){4}[yn]", "test"); };
+    const std::vector<uint32_t> prompt = some_ids(5, vocab);
+    Session plain(*model_, 256, tokenizer.stop_ids());
+    const auto by_hand = matcher(tokenizer, grammar());
+    const std::vector<uint32_t> want = mask_after_full(plain, *by_hand, prompt, 60);
+    ASSERT_GT(want.size(), 8u);
+    for (const Head::Mode mode : {Head::Mode::full, Head::Mode::certified}) {
+      Session session(*model_, 256, tokenizer.stop_ids());
+      session.set_sampling(greedy());
+      session.set_head(head(mode));
+      session.set_matcher(matcher(tokenizer, grammar()));
+      session.prompt(prompt);
+      std::vector<uint32_t> got;
+      const Stop stop = session.generate(60, false, [&](uint32_t id) {
+        got.push_back(id);
+        return true;
+      });
+      EXPECT_EQ(got, want) << vocab;
+      EXPECT_EQ(stop, Stop::grammar);
+    }
+    // Seeded sampling: full and certified draw the same.
+    std::vector<std::vector<uint32_t>> draws;
+    for (const Head::Mode mode : {Head::Mode::full, Head::Mode::certified}) {
+      Session session(*model_, 256, tokenizer.stop_ids());
+      session.set_sampling(sampling(1, 40, 0.95f, 0, 1, 7));
+      session.set_head(head(mode));
+      session.set_matcher(matcher(tokenizer, grammar()));
+      draws.push_back(generate(session, prompt, 60));
+    }
+    EXPECT_EQ(draws[0], draws[1]);
+  }
+}
+
+TEST_F(HeadTest, TwoAllowedTokensReadTwoRows) {
+  LlamaShape shape;
+  shape.vocab = 400;
+  make(shape, Format::q8);
+  const Tokenizer tokenizer = byte_tokenizer(400);
+  Session session(*model_, 256, tokenizer.stop_ids());
+  session.set_matcher(matcher(tokenizer, Grammar::from_regex("[yn]{9}", "test")));  // single bytes: y and n
+  session.prompt(some_ids(5, 400));
+  ASSERT_EQ(session.head_logits().size(), 2u);
+  generate(session, some_ids(5, 400), 9);
+  EXPECT_EQ(session.stats().head_rows, 2 * session.stats().head_tokens);
+  EXPECT_EQ(session.stats().head_tokens, 8u);  // the first counts with the prompt
+}
+
+TEST_F(HeadTest, GrammarAndKeepListWithoutACommonTokenSaySo) {
+  LlamaShape shape;
+  shape.vocab = 400;
+  make(shape, Format::q8);
+  const Tokenizer tokenizer = byte_tokenizer(400);
+  Session session(*model_, 256, tokenizer.stop_ids());
+  session.set_head(head(Head::Mode::full, std::vector<uint32_t>{300, 301}, false));
+  session.set_matcher(matcher(tokenizer, Grammar::from_regex("[yn]{9}", "test")));
+  try {
+    generate(session, some_ids(5, 400), 9);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_NE(error.sentence().find("the keep-list has none of the 2 tokens"), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(HeadTest, RealModels) {
+  const auto shared = shared_folder();
+  if (!shared) GTEST_SKIP() << "../shared is not there";
+  std::vector<std::filesystem::path> paths = {*shared / "models/tinystories-656K",
+                                              *shared / "models/stories260K/tinyllamas-stories-260k-f32.gguf"};
+  const std::filesystem::path pocket = std::filesystem::path(WEFT_SOURCE_DIR) / "apps/pocket/pocket.gguf";
+  if (std::filesystem::exists(pocket)) paths.push_back(pocket);
+  for (const std::filesystem::path& path : paths)
+    for (const Format format : {Format::q8, Format::f16}) {
+      SCOPED_TRACE(path.string() + " " + name(format));
+      const auto model = load_model(open_device(), path, format);
+      expect_same(*model, greedy(), {}, head(Head::Mode::certified), steps());
+      for (const Sampling& sampling : kSamplings)
+        expect_same(*model, sampling, {}, head(Head::Mode::certified), steps() / std::size(kSamplings));
+    }
+}
+
+}  // namespace
+}  // namespace weft::test
