@@ -281,11 +281,12 @@ Stop Session::generate(uint32_t max_tokens, bool ignore_stop_tokens, const std::
         collect_times();
         timed = kNone;
       }
+      const double head_bytes = count_head(entry);
       if (received == 0) {
         first_token = Clock::now();
       } else {
         ++stats_.decoded_tokens;
-        stats_.decode_bytes += body_bytes_at(ids_.size()) + count_head(entry);
+        stats_.decode_bytes += body_bytes_at(ids_.size()) + head_bytes;
       }
       ++received;
       if (matcher_) matcher_->accept(entry.id);
