@@ -12,6 +12,7 @@ struct BenchArgs {
   ModelArgs model;
   std::uint32_t prompt = 64, tokens = 32, repeat = 3;
   std::uint32_t seed = 1;
+  std::string head = "full";
   bool json = false;
 };
 
@@ -70,6 +71,7 @@ Json report_json(const BenchArgs& args, const weft_model_info& info, const std::
           {"first_token_s", middle.first_token_s},
           {"prompt_tokens_per_s", middle.prompt_tokens_per_s},
           {"decode_tokens_per_s", middle.decode_tokens_per_s},
+          {"head", head_json(args.head, last.speed)},
           {"stages", stages_json(last.stats)},
           {"readback_bytes_per_token", last.speed.readback_bytes_per_token},
           {"device_bytes", device_bytes_json(info, last.stats)},
@@ -93,6 +95,7 @@ void report_table(const BenchArgs& args, const weft_model_info& info, const std:
             << format("reading   %s/token  %.2f GB/s, %.0f%% of the %.2f GB/s a pure read kernel reaches\n",
                       human_bytes(static_cast<double>(info.bytes_per_token)).c_str(), middle.gigabytes_per_s,
                       device_gb_s > 0 ? 100 * middle.gigabytes_per_s / device_gb_s : 0.0, device_gb_s)
+            << "head      " << head_text(args.head, runs.back().speed) << '\n'
             << format("memory    vocab %s, layers %s, kv %s, scratch %s\n",
                       human_bytes(static_cast<double>(info.vocab_bytes)).c_str(),
                       human_bytes(static_cast<double>(info.layer_bytes)).c_str(),
@@ -120,6 +123,7 @@ void bench(const BenchArgs& args) {
   weft_sampling greedy = weft_sampling_default();
   greedy.temperature = 0;
   session.set_sampling(greedy);
+  set_head(session, "--head", args.head);
   run_once(session, prompt, args.tokens);  // warms up pipelines, caches and clocks
   std::vector<Run> runs;
   for (std::uint32_t i = 0; i < args.repeat; ++i) runs.push_back(run_once(session, prompt, args.tokens));
@@ -147,6 +151,7 @@ void add_bench(CLI::App& app) {
   add("-n", args->tokens, "tokens timed after the first one", 1);
   add("--repeat", args->repeat, "timed runs", 1);
   add("--seed", args->seed, "of the random prompt", 0);
+  add_head_option(command, args->head);
   add_json_option(command, args->json);
   command->callback([args] { bench(*args); });
 }

@@ -18,6 +18,7 @@ struct ChatArgs {
   weft_sampling sampling{};
   CLI::Option* seed = nullptr;
   std::string system;
+  std::string head = "full";
   std::uint32_t tokens = 512;
 };
 
@@ -46,6 +47,7 @@ void handle_interrupts(bool interactive) {
 constexpr const char* kHelp =
     "/reset   forget the conversation\n"
     "/stats   where the time of this conversation went\n"
+    "/head    which rows of the vocabulary table are read; /head HEAD sets it as --head does\n"
     "/help    this list\n"
     "/quit    leave (or Ctrl-D)\n"
     "Ctrl-C stops an answer; twice at the prompt it leaves.\n";
@@ -65,6 +67,7 @@ class Chat {
       sampling.seed = (std::uint64_t{random()} << 32) | random();
     }
     session_.set_sampling(sampling);
+    choose_head("--head", args.head);
   }
 
   void run() {
@@ -109,11 +112,31 @@ class Chat {
       std::cerr << "The conversation is forgotten.\n";
     } else if (line == "/stats") {
       print_stats();
+    } else if (line == "/head" || line.starts_with("/head ")) {
+      show_head(line.substr(5));
     } else if (line == "/help") {
       std::cerr << kHelp;
     } else {
       std::cerr << "There is no command " << line << "; /help lists them.\n";
     }
+  }
+
+  void choose_head(const char* option, const std::string& head) {
+    set_head(session_, option, head);
+    head_ = head;
+  }
+
+  void show_head(const std::string& argument) {
+    const std::size_t first = argument.find_first_not_of(" \t");
+    if (first != std::string::npos) {
+      const std::size_t last = argument.find_last_not_of(" \t");
+      try {
+        choose_head("/head", argument.substr(first, last - first + 1));
+      } catch (const UsageError& error) {
+        print_error(error.option(), error.what(), error.hint());
+      }
+    }
+    std::cerr << "The head is " << head_ << ".\n";
   }
 
   // Mistakes in what was typed cost a sentence, not the conversation; what the device did wrong ends the program.
@@ -154,7 +177,7 @@ class Chat {
     if (stop == WEFT_STOP_CONTEXT) std::cerr << "[the context is full: the answer ends here]\n";
     if (bandwidth_ == 0) bandwidth_ = model_.measure_bandwidth();  // after the first answer, which it would delay
     const weft_stats after = session_.stats();
-    std::cerr << stats_line(rates(before, after, tokens), after, bandwidth_) << '\n';
+    std::cerr << stats_line(rates(before, after, tokens), head_, after, bandwidth_) << '\n';
   }
 
   void print_stats() {
@@ -170,6 +193,10 @@ class Chat {
               << format("memory    vocab %s, layers %s, kv %s, scratch %s\n", bytes(info_.vocab_bytes).c_str(),
                         bytes(info_.layer_bytes).c_str(), bytes(stats.kv_bytes).c_str(),
                         bytes(stats.scratch_bytes).c_str());
+    const Rates all = rates(weft_stats{}, stats, stats.decoded_tokens);
+    std::cerr << "head      " << head_
+              << format(" now; all in all %s/tok %.0f rows\n",
+                        bytes(static_cast<std::uint64_t>(all.head_bytes_per_token)).c_str(), all.head_rows_per_token);
     for (std::size_t i = 0; i < stats.stage_count; ++i) {
       std::cerr << format("%s%-14s %5.1f%%\n", i == 0 ? "stages    " : "          ", stats.stages[i].name,
                           stats.stages[i].share * 100);
@@ -183,6 +210,7 @@ class Chat {
   api::Session session_;
   Conversation conversation_;
   LineReader reader_;
+  std::string head_;
   double bandwidth_ = 0;  // GB/s; 0: not measured yet
 };
 
@@ -199,6 +227,7 @@ void add_chat(CLI::App& app) {
       ->type_name("N")
       ->capture_default_str()
       ->transform(whole(0));
+  add_head_option(command, args->head);
   add_sampling_options(command, args->sampling);
   args->seed = command->get_option("--seed");
   args->seed->default_str("random");

@@ -149,6 +149,17 @@ void add_sampling_options(CLI::App* command, weft_sampling& sampling) {
   add("--seed", sampling.seed, "same seed, device and prompt: same text", whole(0, largest_seed));
 }
 
+void add_head_option(CLI::App* command, std::string& head) {
+  command
+      ->add_option(
+          "--head", head,
+          "rows of the vocabulary table read for a token: full; certified (those that can matter, proven);\n"
+          "fast or fast:N (the N best estimates, unproven); keep:LIST (tokens of presets and files only, with\n"
+          "commas between them); or one of the first with +keep:LIST behind it")
+      ->type_name("HEAD")
+      ->capture_default_str();
+}
+
 void add_json_option(CLI::App* command, bool& json) {
   command->add_flag("--json", json, "print one JSON object on stdout and nothing else there");
 }
@@ -174,6 +185,17 @@ std::uint32_t session_context(const ModelArgs& args, const weft_model_info& info
   return args.ctx;
 }
 
+void set_head(api::Session& session, const std::string& option, const std::string& head) {
+  try {
+    session.set_head(head);
+  } catch (const api::Failure& error) {
+    const bool typed = error.status() == WEFT_INVALID_ARGUMENT || error.status() == WEFT_BAD_FILE ||
+                       error.status() == WEFT_NOT_FOUND || error.status() == WEFT_IO;
+    if (!typed) throw;
+    throw UsageError(option, error.place() == "head" ? error.sentence() : error.what(), error.hint());
+  }
+}
+
 void require_utf8(const std::string& option, std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
     utf8proc_int32_t codepoint = 0;
@@ -197,6 +219,13 @@ Rates rates(const weft_stats& before, const weft_stats& after, std::uint64_t tok
     result.readback_bytes_per_token =
         static_cast<double>(after.readback_bytes - before.readback_bytes) / static_cast<double>(tokens);
   }
+  if (after.head_tokens > before.head_tokens) {
+    const double count = static_cast<double>(after.head_tokens - before.head_tokens);
+    result.head_bytes_per_token = static_cast<double>(after.head_bytes - before.head_bytes) / count;
+    result.head_rows_per_token = static_cast<double>(after.head_rows - before.head_rows) / count;
+    result.head_uncertain_share =
+        static_cast<double>(after.head_uncertain_tokens - before.head_uncertain_tokens) / count;
+  }
   return result;
 }
 
@@ -204,6 +233,21 @@ Json stages_json(const weft_stats& stats) {
   Json json = Json::object();
   for (std::size_t i = 0; i < stats.stage_count; ++i) json[stats.stages[i].name] = stats.stages[i].share;
   return json;
+}
+
+Json head_json(const std::string& head, const Rates& rates) {
+  Json json = {
+      {"name", head}, {"bytes_per_token", rates.head_bytes_per_token}, {"rows_per_token", rates.head_rows_per_token}};
+  if (head.starts_with("fast")) json["uncertain_share"] = rates.head_uncertain_share;
+  return json;
+}
+
+std::string head_text(const std::string& head, const Rates& rates) {
+  constexpr std::size_t kLongest = 32;
+  std::string text = head.size() > kLongest ? head.substr(0, kLongest - 3) + "..." : head;
+  text += format(" %s/tok %.0f rows", human_bytes(rates.head_bytes_per_token).c_str(), rates.head_rows_per_token);
+  if (head.starts_with("fast")) text += format(" %.0f%% uncertain", 100 * rates.head_uncertain_share);
+  return text;
 }
 
 Json device_bytes_json(const weft_model_info& info, const weft_stats& stats) {
@@ -218,13 +262,14 @@ void print_json(const Json& json) {
   std::cout << json.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
-std::string stats_line(const Rates& rates, const weft_stats& stats, double device_gb_s) {
+std::string stats_line(const Rates& rates, const std::string& head, const weft_stats& stats, double device_gb_s) {
   std::string line = format("prompt %llu tok", static_cast<unsigned long long>(rates.prompt_tokens));
   if (rates.prompt_tokens_per_s > 0) line += format(" %.1f tok/s", rates.prompt_tokens_per_s);
   line += format(" | decode %llu tok", static_cast<unsigned long long>(rates.tokens));
   if (rates.decode_tokens_per_s > 0) {
     line += format(" %.1f tok/s %.2f ms/tok", rates.decode_tokens_per_s, 1000.0 / rates.decode_tokens_per_s);
   }
+  if (rates.head_bytes_per_token > 0) line += " | " + head_text(head, rates);
   for (std::size_t i = 0; i < stats.stage_count; ++i) {
     if (stats.stages[i].share < 0.01) break;  // largest first
     line += format("%s %s %.0f%%", i == 0 ? " |" : "", stats.stages[i].name, stats.stages[i].share * 100.0);

@@ -21,12 +21,14 @@ using Json = nlohmann::ordered_json;
 // A wrong option: exit code 2. `option` is its name as typed, with its dashes.
 class UsageError : public std::runtime_error {
  public:
-  UsageError(std::string option, std::string sentence)
-      : std::runtime_error(std::move(sentence)), option_(std::move(option)) {}
+  // hint: what to do about it; empty: --help.
+  UsageError(std::string option, std::string sentence, std::string hint = {})
+      : std::runtime_error(std::move(sentence)), option_(std::move(option)), hint_(std::move(hint)) {}
   const std::string& option() const { return option_; }
+  const std::string& hint() const { return hint_; }
 
  private:
-  std::string option_;
+  std::string option_, hint_;
 };
 
 // "weft: place: sentence" and, when there is one, "hint: ..." on stderr.
@@ -47,6 +49,7 @@ void add_device_option(CLI::App* command, std::string& device);
 void add_model_options(CLI::App* command, ModelArgs& args);
 void add_ctx_option(CLI::App* command, ModelArgs& args);
 void add_sampling_options(CLI::App* command, weft_sampling& sampling);
+void add_head_option(CLI::App* command, std::string& head);
 void add_json_option(CLI::App* command, bool& json);
 
 // Loads the model, with a progress bar on stderr when that is a terminal.
@@ -54,6 +57,9 @@ api::Model load_model(const ModelArgs& args);
 
 // Tokens a session made with args.ctx holds; weft.h states the default. UsageError when it is more than the model has.
 std::uint32_t session_context(const ModelArgs& args, const weft_model_info& info);
+
+// Sets the session's head. Throws UsageError when it is none, or its keep-list is wrong; the session keeps the old one.
+void set_head(api::Session& session, const std::string& option, const std::string& head);
 
 // Throws UsageError unless text is UTF-8 without zero bytes.
 void require_utf8(const std::string& option, std::string_view text);
@@ -67,16 +73,24 @@ struct Rates {
   double prompt_tokens_per_s = 0;
   double decode_tokens_per_s = 0;  // 0 when there was only one token
   double readback_bytes_per_token = 0;
+  double head_bytes_per_token = 0, head_rows_per_token = 0;  // of the vocabulary table; rows: logits computed
+  double head_uncertain_share = 0;  // of the tokens: "fast" left out a row that might have been chosen
 };
 Rates rates(const weft_stats& before, const weft_stats& after, std::uint64_t tokens);
 
 Json stages_json(const weft_stats& stats);
+// What the head read: {"name", "bytes_per_token", "rows_per_token"}, and of fast heads "uncertain_share".
+Json head_json(const std::string& head, const Rates& rates);
 Json device_bytes_json(const weft_model_info& info, const weft_stats& stats);
 void print_json(const Json& json);  // one object and a line feed on stdout
 
-// "prompt 23 tok 41.2 tok/s | decode 120 tok 31.0 tok/s 32.3 ms/tok | matvec 61% ... | 2.1 GB/s (35% of 6.0)"
+// "certified 83.2 KiB/tok 61 rows"; fast heads add "3% uncertain". A long name is cut.
+std::string head_text(const std::string& head, const Rates& rates);
+
+// "prompt 23 tok 41.2 tok/s | decode 120 tok 31.0 tok/s 32.3 ms/tok | full 264.0 KiB/tok 2048 rows | matvec 61% ...
+// | 2.1 GB/s (35% of 6.0)"
 // device_gb_s: what a pure read kernel reaches; 0: not measured, and left out.
-std::string stats_line(const Rates& rates, const weft_stats& stats, double device_gb_s);
+std::string stats_line(const Rates& rates, const std::string& head, const weft_stats& stats, double device_gb_s);
 
 std::string human_bytes(double bytes);  // "1.5 MiB"
 std::string format(const char* pattern, ...) __attribute__((format(printf, 1, 2)));

@@ -11,6 +11,7 @@ struct GenerateArgs {
   ModelArgs model;
   weft_sampling sampling{};
   std::optional<std::string> text, ids;
+  std::string head = "full";
   std::uint32_t tokens = 128;
   bool json = false;
 };
@@ -67,6 +68,7 @@ void generate(const GenerateArgs& args) {
   check_length(args, prompt, context);
 
   api::Session session(model, context);
+  set_head(session, "--head", args.head);
   session.set_sampling(args.sampling);
   session.prompt(prompt);
   std::vector<std::uint32_t> ids;
@@ -82,7 +84,7 @@ void generate(const GenerateArgs& args) {
   const Rates speed = rates(weft_stats{}, stats, ids.size());
   if (!args.json) {
     std::cout << std::endl;
-    std::cerr << stats_line(speed, stats, 0) << '\n';
+    std::cerr << stats_line(speed, args.head, stats, 0) << '\n';
     return;
   }
   print_json({{"prompt_ids", prompt},
@@ -95,6 +97,7 @@ void generate(const GenerateArgs& args) {
               {"first_token_s", stats.first_token_seconds},
               {"prompt_tokens_per_s", speed.prompt_tokens_per_s},
               {"decode_tokens_per_s", speed.decode_tokens_per_s},
+              {"head", head_json(args.head, speed)},
               {"stages", stages_json(stats)},
               {"readback_bytes_per_token", speed.readback_bytes_per_token},
               {"device_bytes", device_bytes_json(info, stats)}});
@@ -114,6 +117,7 @@ void add_generate(CLI::App& app) {
       ->type_name("N")
       ->capture_default_str()
       ->transform(whole(1));
+  add_head_option(command, args->head);
   add_sampling_options(command, args->sampling);
   add_json_option(command, args->json);
   command->callback([args] { generate(*args); });

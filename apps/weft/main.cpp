@@ -38,7 +38,7 @@ int run(int argc, char** argv) {
     cli::print_error({}, unknown.empty() ? error.what() : "there is no subcommand or option " + unknown, help_hint());
     return 2;
   } catch (const cli::UsageError& error) {
-    cli::print_error(error.option(), error.what(), help_hint());
+    cli::print_error(error.option(), error.what(), error.hint().empty() ? help_hint() : error.hint());
     return 2;
   } catch (const api::Failure& error) {
     cli::print_error(error.place(), error.sentence(), error.hint());

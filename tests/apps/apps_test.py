@@ -29,7 +29,7 @@ if pathlib.Path("/usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.j
                VK_LAYER_ENABLES="VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT")
 
 GENERATE_KEYS = ["prompt_ids", "ids", "text", "device", "driver", "type", "load_s", "first_token_s", "prompt_tokens_per_s",
-                 "decode_tokens_per_s", "stages", "readback_bytes_per_token", "device_bytes"]
+                 "decode_tokens_per_s", "head", "stages", "readback_bytes_per_token", "device_bytes"]
 
 
 def weft(*argv, stdin="", env=None, expect=0, timeout=300):
@@ -166,6 +166,58 @@ class Text(unittest.TestCase):
             self.assertEqual(err, "")
 
 
+class Heads(unittest.TestCase):
+    HEADS = ["full", "certified", "fast", "fast:3", "keep:ascii", "certified+keep:ascii,!digits", "fast:8+keep:ascii"]
+
+    def generate(self, head, *options, path=None):
+        return weft_json("generate", "-m", path or plain(), "-p", "the cat", "-n", 24, "--head", head,
+                         *(options or ("--temperature", 0)))
+
+    def test_every_head_generates(self):
+        for head in self.HEADS:
+            with self.subTest(head=head):
+                result = self.generate(head)
+                self.assertEqual(list(result), GENERATE_KEYS)
+                self.assertEqual(list(result["head"]), ["name", "bytes_per_token", "rows_per_token"] +
+                                 (["uncertain_share"] if head.startswith("fast") else []))
+                self.assertEqual(result["head"]["name"], head)
+                self.assertGreater(result["head"]["bytes_per_token"], 0)
+                self.assertGreater(result["head"]["rows_per_token"], 0)
+
+    def test_certified_gives_what_full_gives(self):
+        for path in (plain(), chatty()):
+            full = self.generate("full", path=path)
+            self.assertEqual(self.generate("certified", path=path)["ids"], full["ids"])
+            seeded = ("--temperature", 1, "--top-k", 5, "--seed", 3)
+            self.assertEqual(self.generate("certified", *seeded, path=path)["ids"],
+                             self.generate("full", *seeded, path=path)["ids"])
+            self.assertEqual(full["head"]["rows_per_token"], weft_json("inspect", path)["vocab_size"])
+
+    def test_a_keep_list_keeps(self):
+        kept = weft_json("vocab", "show", "digits", "-m", plain())["kept"]
+        result = self.generate("keep:digits,!prompt")
+        self.assertEqual(result["head"]["rows_per_token"], kept)
+        self.assertLess(result["head"]["bytes_per_token"], self.generate("full")["head"]["bytes_per_token"])
+
+    def test_bench(self):
+        for head in ("full", "certified", "fast:8"):
+            result = weft_json("bench", "-m", plain(), "-p", 4, "-n", 4, "--repeat", 1, "--head", head)
+            self.assertEqual(result["head"]["name"], head)
+            self.assertGreater(result["head"]["bytes_per_token"], 0)
+        out, _ = weft("bench", "-m", plain(), "-p", 4, "-n", 4, "--repeat", 1, "--head", "fast:8")
+        self.assertRegex(out, r"(?m)^head +fast:8 [\d.]+ [KM]?i?B/tok \d+ rows \d+% uncertain$")
+
+    def test_chat(self):
+        _, err = weft("chat", "-m", chatty(), "-n", 4, "--seed", 1, "--head", "certified",
+                      stdin="hello\n/head\n/head fast:0\n/head\n/head  fast:8 \nhello\n/stats\n")
+        self.assertEqual(err.count("The head is certified.\n"), 3, err)
+        self.assertEqual(err.count("The head is fast:8.\n"), 1, err)
+        self.assertIn('weft: /head: "fast:0" asks for "0" rows, expected 1 to 128\nhint: full, ', err)
+        self.assertRegex(err, r"\| certified [\d.]+ [KM]?i?B/tok \d+ rows")
+        self.assertRegex(err, r"\| fast:8 [\d.]+ [KM]?i?B/tok \d+ rows \d+% uncertain")
+        self.assertIn("head      fast:8 now", err)
+
+
 class Vocab(unittest.TestCase):
     CORPUS = "the cat and the dog and the cow\n" * 50 + "a zebra\n"
 
@@ -284,6 +336,7 @@ class Errors(unittest.TestCase):
         self.assertLessEqual(len(lines), 2, err)
 
     def test_wrong_options(self):
+        (FOLDER / "wrong.keep").write_text("5\n99999\n")
         m = ["-m", str(plain())]
         generate = ["generate", *m, "-p", "a"]
         for place, argv in [
@@ -314,6 +367,14 @@ class Errors(unittest.TestCase):
             ("--prompt-ids", ["generate", *m, "--prompt-ids", "1,4000000000"]),
             ("--prompt-ids", ["generate", *m, "--prompt-ids", "1," * 9 + "99999999999"]),
             ("-p", ["generate", *m, "-p", "a " * 50000]),
+            ('--head: "no" is no head', [*generate, "--head", "no"]),
+            ("--head", [*generate, "--head", ""]),
+            ("--head", [*generate, "--head", "fast:129"]),
+            ("--head: keep:klingon: ", [*generate, "--head", "certified+keep:klingon"]),
+            ("--head: " + str(FOLDER / "wrong.keep") + ":2: the id 99999", [*generate, "--head",
+                                                                             f"keep:{FOLDER / 'wrong.keep'}"]),
+            ("--head", ["bench", *m, "--head", "fast:x"]),
+            ("--head", ["chat", *m, "--head", "certified:3"]),
             ("-p", ["bench", *m, "-p", "0"]),
             ("-n", ["bench", *m, "-n", "4000000"]),
             ("-f", ["perplexity", *m]),
