@@ -19,6 +19,7 @@ struct ChatArgs {
   CLI::Option* seed = nullptr;
   std::string system;
   std::string head = "full";
+  GrammarArgs grammar;
   std::uint32_t tokens = 512;
 };
 
@@ -66,6 +67,7 @@ class Chat {
       std::random_device random;
       sampling.seed = (std::uint64_t{random()} << 32) | random();
     }
+    set_grammar(session_, args.grammar);
     session_.set_sampling(sampling);
     choose_head("--head", args.head);
   }
@@ -229,6 +231,7 @@ void add_chat(CLI::App& app) {
       ->transform(whole(0));
   add_head_option(command, args->head);
   add_sampling_options(command, args->sampling);
+  add_grammar_options(command, args->grammar);
   args->seed = command->get_option("--seed");
   args->seed->default_str("random");
   command->callback([args] {

@@ -50,6 +50,14 @@ void add_model_options(CLI::App* command, ModelArgs& args);
 void add_ctx_option(CLI::App* command, ModelArgs& args);
 void add_sampling_options(CLI::App* command, weft_sampling& sampling);
 void add_head_option(CLI::App* command, std::string& head);
+// At most one of them.
+struct GrammarArgs {
+  std::optional<std::string> gbnf, schema;  // files
+  std::optional<std::string> regex;
+};
+void add_grammar_options(CLI::App* command, GrammarArgs& args);
+// Throws UsageError for a file that cannot be read and for what the library refuses.
+void set_grammar(api::Session& session, const GrammarArgs& args);
 void add_json_option(CLI::App* command, bool& json);
 
 // Loads the model, with a progress bar on stderr when that is a terminal.

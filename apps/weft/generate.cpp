@@ -12,6 +12,7 @@ struct GenerateArgs {
   weft_sampling sampling{};
   std::optional<std::string> text, ids;
   std::string head = "full";
+  GrammarArgs grammar;
   std::uint32_t tokens = 128;
   bool json = false;
 };
@@ -69,6 +70,7 @@ void generate(const GenerateArgs& args) {
 
   api::Session session(model, context);
   set_head(session, "--head", args.head);
+  set_grammar(session, args.grammar);
   session.set_sampling(args.sampling);
   session.prompt(prompt);
   std::vector<std::uint32_t> ids;
@@ -119,6 +121,7 @@ void add_generate(CLI::App& app) {
       ->transform(whole(1));
   add_head_option(command, args->head);
   add_sampling_options(command, args->sampling);
+  add_grammar_options(command, args->grammar);
   add_json_option(command, args->json);
   command->callback([args] { generate(*args); });
 }

@@ -18,7 +18,7 @@ namespace {
 
 struct PerplexityArgs {
   ModelArgs model;
-  std::string file, split;
+  std::string file, split, keep;
   bool json = false;
 };
 
@@ -40,6 +40,55 @@ std::string read_text(const std::string& path) {
   return std::move(text).str();
 }
 
+// The text's tokens, those outside a keep-list spelled with tokens of it: the longest that fit, from the front. So a
+// text's bits are what writing it with the list alone would take.
+class Speller {
+ public:
+  Speller(const api::Model& model, const std::string& keep) : model_(model) {
+    if (keep.empty()) return;
+    kept_.resize(model.info().vocab_size);
+    for (const std::uint32_t id : model.keep(keep)) kept_[id] = true;
+  }
+  std::vector<std::uint32_t> tokens(std::string_view text) {
+    std::vector<std::uint32_t> ids = model_.tokenize(text, false);
+    if (kept_.empty()) return ids;
+    std::vector<std::uint32_t> spelled;
+    for (const std::uint32_t id : ids) {
+      if (kept_[id]) {
+        spelled.push_back(id);
+        continue;
+      }
+      ++respelled_;
+      spell(id, spelled);
+    }
+    return spelled;
+  }
+  std::uint64_t respelled() const { return respelled_; }
+
+ private:
+  void spell(std::uint32_t id, std::vector<std::uint32_t>& spelled) const {
+    const std::string text = model_.detokenize({id});
+    for (std::size_t at = 0; at < text.size();) {
+      std::size_t length = text.size() - at;
+      std::vector<std::uint32_t> piece;
+      for (; length > 0; --length) {
+        piece = model_.tokenize(std::string_view(text).substr(at, length), false);
+        if (std::all_of(piece.begin(), piece.end(), [&](std::uint32_t part) { return kept_[part]; }) &&
+            model_.detokenize(piece) == std::string_view(text).substr(at, length))
+          break;
+      }
+      if (length == 0)
+        throw api::Failure(WEFT_BAD_FILE, "the list has no tokens to spell \"" + text + "\" with", "--head");
+      spelled.insert(spelled.end(), piece.begin(), piece.end());
+      at += length;
+    }
+  }
+
+  const api::Model& model_;
+  std::vector<bool> kept_;  // by id; empty: every token may be used
+  std::uint64_t respelled_ = 0;
+};
+
 std::vector<std::string_view> split_text(std::string_view text, std::string_view separator) {
   std::vector<std::string_view> parts;
   for (;;) {
@@ -52,10 +101,10 @@ std::vector<std::string_view> split_text(std::string_view text, std::string_view
 
 // Windows of `context` tokens, begin-of-text first in each, every one half a window further than the one before. Each
 // token counts once: in the first window that holds it, so that it has half a window before it (but at a part's start).
-void score_part(const api::Model& model, api::Session& session, std::uint32_t context, std::string_view part,
-                Score& score) {
+void score_part(const api::Model& model, Speller& speller, api::Session& session, std::uint32_t context,
+                std::string_view part, Score& score) {
   const std::vector<std::uint32_t> bos = model.tokenize({}, true);
-  const std::vector<std::uint32_t> body = model.tokenize(part, false);
+  const std::vector<std::uint32_t> body = speller.tokens(part);
   const std::size_t room = context - bos.size();
   std::size_t counted =
       bos.empty() ? 1 : 0;  // body tokens counted, or (the first without begin-of-text) never predicted
@@ -102,10 +151,12 @@ void perplexity(const PerplexityArgs& args) {
   const weft_model_info info = model.info();
   const std::uint32_t context = session_context(args.model, info);
   api::Session session(model, context);
+  if (!args.keep.empty()) set_head(session, "--keep", "keep:" + args.keep + ",!prompt");
+  Speller speller(model, args.keep);
   Score score;
   const bool show = isatty(STDERR_FILENO) == 1;
   for (const std::string_view part : parts) {
-    score_part(model, session, context, part, score);
+    score_part(model, speller, session, context, part, score);
     if (show) std::cerr << format("\r%llu of %zu parts", static_cast<unsigned long long>(score.parts), parts.size());
   }
   if (show) std::cerr << "\r\033[K";
@@ -133,6 +184,10 @@ void add_perplexity(CLI::App& app) {
   command->add_option("-f", args->file, "the text")->type_name("TEXT")->required();
   command->add_option("--split", args->split, "cut the text into parts here, for example '<|endoftext|>'")
       ->type_name("SEPARATOR");
+  command
+      ->add_option("--keep", args->keep,
+                   "predict with a keep-list's tokens only; those of the text outside it are spelled with it")
+      ->type_name("LIST");
   add_json_option(command, args->json);
   command->callback([args] { perplexity(*args); });
 }

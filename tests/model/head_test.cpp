@@ -245,7 +245,7 @@ TEST_F(HeadTest, TwoAllowedTokensReadTwoRows) {
   ASSERT_EQ(session.head_logits().size(), 2u);
   generate(session, some_ids(5, 400), 9);
   EXPECT_EQ(session.stats().head_rows, 2 * session.stats().head_tokens);
-  EXPECT_EQ(session.stats().head_tokens, 8u);  // the first counts with the prompt
+  EXPECT_EQ(session.stats().head_tokens, 9u);
 }
 
 TEST_F(HeadTest, GrammarAndKeepListWithoutACommonTokenSaySo) {
