@@ -132,6 +132,7 @@ struct Candidate {
 //   leaders (MAX_LEADERS ids; NO_ROW where a strip has none) | their bounds | their logits (MAX_LEADERS floats each)
 // Once rows are selected, the bounds of those to be refined are relative to what they must reach.
 #define MAX_LEADERS 256
+#define SELECT_ROWS 1024  // positions a workgroup of select looks at
 #define LIST_BOUNDS(rows) 0
 #define LIST_REFINE(rows) (rows)
 #define LIST_IDS(rows) (2 * (rows))

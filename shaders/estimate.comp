@@ -18,12 +18,13 @@ layout(constant_id = 4) const uint BOTH = 0;
 layout(constant_id = 5) const uint LISTED = 0;
 layout(push_constant) uniform Push { EstimatePush p; };
 
-// Sum over a word's 16 elements of fields times x8; the upper half of the sum of the products, their lower half's borrow undone.
+// The upper half of a sum of products of two fields each, its lower half's borrow undone.
 int upper_half(int products) {
   const int low = (products << 16) >> 16;
   return (products - low) >> 16;
 }
-int plane_sum(uint first, uint second, uvec4 f0, uvec4 f1) {
+// Products over a word's 16 elements of fields times x8: at most 15 * 127 * 16 in each half.
+int plane_products(uint first, uint second, uvec4 f0, uvec4 f1) {
   int sum = 0;
   // Not one loop with a choice in it: SwiftShader's compiler runs out of memory over that.
 #define ALL_FIELDS(F) F(0, f0.x) F(1, f0.y) F(2, f0.z) F(3, f0.w) F(4, f1.x) F(5, f1.y) F(6, f1.z) F(7, f1.w)
@@ -34,7 +35,7 @@ int plane_sum(uint first, uint second, uvec4 f0, uvec4 f1) {
   } else {
     ALL_FIELDS(FIELDS)
   }
-  return upper_half(sum);  // at most 15 * 127 * 16 in magnitude: the halves do not run over
+  return sum;
 }
 
 // Of a lane's rows: estimates, and bounds on how far off they are.
@@ -46,7 +47,9 @@ struct Rows {
 void add_block(inout Rows r, uint i, uvec2 first, uvec2 second, float scale, uint block) {
   const uint at = block * (ESTIMATE_WORDS / 4);
   const uvec4 rest = inputs[at + 4];
-  const int dot = plane_sum(first.x, second.x, inputs[at], inputs[at + 1]) + plane_sum(first.y, second.y, inputs[at + 2], inputs[at + 3]);
+  const int low = plane_products(first.x, second.x, inputs[at], inputs[at + 1]);
+  const int high = plane_products(first.y, second.y, inputs[at + 2], inputs[at + 3]);
+  const int dot = BOTH != 0 ? upper_half(low) + upper_half(high) : upper_half(low + high);  // where both fit into a half
   // u's known bits stand for the middle of what is open: 64 a - 96.5 or 16 (4 a + b) - 120.5. Twice that is a whole number, and
   // below 2^24 in sum.
   const int twice = BOTH != 0 ? 32 * dot - 241 * int(rest.y) : 128 * dot - 193 * int(rest.y);

@@ -63,7 +63,7 @@ uint next_mode() {
   uint mode = state.head.mode, wait = state.head.wait, backoff = max(state.head.backoff, 4u);
   if (mode == HEAD_SWEEP && planes && state.head.refine_count > state.head.positions / 2) {
     mode = HEAD_BOTH;
-    wait = 16;
+    wait = 64;
   } else if (mode != HEAD_ALL && state.head.exact_count > state.head.positions / 3) {
     mode = HEAD_ALL;
     wait = backoff;

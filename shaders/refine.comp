@@ -73,8 +73,8 @@ void main() {
       }
     }
     uint place_of_rest, place_of_row;
-    APPEND(rest, state.head.rest_count, place_of_rest)
-    APPEND(alive, state.head.exact_count, place_of_row)
+    APPEND(rest ? 1u : 0u, state.head.rest_count, place_of_rest)
+    APPEND(alive ? 1u : 0u, state.head.exact_count, place_of_row)
     if (alive) lists[LIST_IDS(p.rows) + place_of_row] = id;
     GROUPS_FOR(state.head.exact.x, p.rows_per_group)
   }

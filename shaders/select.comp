@@ -27,38 +27,50 @@ float logit_for(float cut, float noise, bool seen_before) {
   return logit - abs(logit) * SLACK - 1e-30;
 }
 
-// Grid: 256 positions a workgroup, a strip of 64 after the other.
+bool allowed(uint id) { return p.masked == 0 || (choice[p.rows + id / 32] >> (id % 32) & 1) != 0; }
+
+// Whether a row can reach what it must; then what it has to spare goes where its bound was, so that refining need not know the token.
+bool reaches(uint position, uint id, float bound, float cut, float best_cut, bool refines) {
+  const float noise = params.cut_noise != 0 ? noise_of(id, state.end) : 0;
+  const float needed = logit_for(cut, noise, (seen[id / 32] >> (id % 32) & 1) != 0);
+  if (bound < needed) return false;
+  if (params.fast_rows > 0 && bound < best_cut) {
+    state.head.uncertain = 1;
+    return false;
+  }
+  if (refines) lists[LIST_BOUNDS(p.rows) + position] = floatBitsToUint(bound - needed + abs(bound) * SLACK);
+  return true;
+}
+
+// Grid: SELECT_ROWS positions a workgroup, 16 a lane.
 void main() {
-  const uint mode = state.head.mode;
+  const uint mode = state.head.mode, positions = state.head.positions;
   const bool refines = mode == HEAD_SWEEP && p.refines != 0 && params.fast_rows == 0;
-  for (uint strip = 0; strip < 4; ++strip) {
-    const uint position = (gl_WorkGroupID.x * 4 + strip) * 64 + gl_LocalInvocationID.x;
-    const bool inside = position < state.head.positions;
-    uint id = position;
-    if (LISTED != 0 && inside) id = choice[position];
-    bool wanted = inside;
-    if (inside && p.masked != 0) wanted = (choice[p.rows + id / 32] >> (id % 32) & 1) != 0;
-    if (wanted && mode != HEAD_ALL) {
-      const float bound = uintBitsToFloat(lists[LIST_BOUNDS(p.rows) + position]);
-      const float noise = params.cut_noise != 0 ? noise_of(id, state.end) : 0;
-      const float needed = logit_for(state.head.cut, noise, (seen[id / 32] >> (id % 32) & 1) != 0);
-      wanted = bound >= needed;
-      if (wanted && params.fast_rows > 0 && bound < state.head.best_cut) {
-        wanted = false;
-        state.head.uncertain = 1;
-      }
-      // What refining compares must not need to know the token.
-      if (refines) lists[LIST_BOUNDS(p.rows) + position] = floatBitsToUint(bound - needed + abs(bound) * SLACK);
-    }
-    uint place;
-    if (refines) {
-      APPEND(wanted, state.head.refine_count, place)
-      if (wanted) lists[LIST_REFINE(p.rows) + place] = position;
-      GROUPS_FOR(state.head.refine.x, p.rows_per_group)
-    } else {
-      APPEND(wanted, state.head.exact_count, place)
-      if (wanted) lists[LIST_IDS(p.rows) + place] = id;
-      GROUPS_FOR(state.head.exact.x, p.rows_per_group)
-    }
+  const float cut = state.head.cut, best_cut = state.head.best_cut;
+  // Most rows are out by this alone; what noise adds is known for each token only.
+  float least = min(logit_for(cut, 0, false), logit_for(cut, 0, true));
+  if (params.cut_noise != 0 || mode == HEAD_ALL) least = -3.4e38;
+  uint wanted = 0;  // bit i: the lane's i-th position
+  for (uint i = 0; i < SELECT_ROWS / 64; ++i) {
+    const uint position = gl_WorkGroupID.x * SELECT_ROWS + i * 64 + gl_LocalInvocationID.x;
+    if (position >= positions) break;
+    const float bound = mode == HEAD_ALL ? 0 : uintBitsToFloat(lists[LIST_BOUNDS(p.rows) + position]);
+    if (bound < least) continue;
+    const uint id = LISTED != 0 ? choice[position] : position;
+    if (allowed(id) && (mode == HEAD_ALL || reaches(position, id, bound, cut, best_cut, refines))) wanted |= 1u << i;
+  }
+  uint place;
+  if (refines) {
+    APPEND(bitCount(wanted), state.head.refine_count, place)
+    GROUPS_FOR(state.head.refine.x, p.rows_per_group)
+  } else {
+    APPEND(bitCount(wanted), state.head.exact_count, place)
+    GROUPS_FOR(state.head.exact.x, p.rows_per_group)
+  }
+  while (wanted != 0) {
+    const uint i = findLSB(wanted), position = gl_WorkGroupID.x * SELECT_ROWS + i * 64 + gl_LocalInvocationID.x;
+    wanted &= wanted - 1;
+    const uint id = LISTED != 0 ? choice[position] : position;
+    lists[(refines ? LIST_REFINE(p.rows) : LIST_IDS(p.rows)) + place++] = refines ? position : id;
   }
 }

@@ -94,7 +94,7 @@ class Recording {
     const bool refines = shapes_.estimates && table_.format == Format::q8;
     recorder_.dispatch(kernel, {views_.state, views_.params, views_.seen, buffers_.choice, buffers_.lists},
                        abi::SelectPush{table_.rows, shapes_.masked ? 1u : 0u, refines ? 1u : 0u, rows_},
-                       {ops::ceil_div(table_.rows, 256)});
+                       {ops::ceil_div(table_.rows, SELECT_ROWS)});
   }
 
   void refine() {

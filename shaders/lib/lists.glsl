@@ -1,13 +1,13 @@
 // Appending to the lists of a head: one atomic operation a workgroup. Needs `state` and `lists`, and every lane of the workgroup.
 shared uint append_count, append_base;
 
-// Which place a lane's entry gets in a list whose count is `counter`; the count grows by the workgroup's entries.
-#define APPEND(wanted, counter, place)                                            \
+// Where the places begin that a lane's `entries` get in a list whose count is `counter`; the count grows by the workgroup's entries.
+#define APPEND(entries, counter, place)                                           \
   {                                                                               \
     if (gl_LocalInvocationIndex == 0) append_count = 0;                           \
     barrier();                                                                    \
     uint mine = 0;                                                                \
-    if (wanted) mine = atomicAdd(append_count, 1);                                \
+    if ((entries) > 0) mine = atomicAdd(append_count, entries);                   \
     barrier();                                                                    \
     if (gl_LocalInvocationIndex == 0 && append_count > 0) append_base = atomicAdd(counter, append_count); \
     barrier();                                                                    \

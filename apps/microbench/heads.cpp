@@ -1,0 +1,167 @@
+#include "microbench/heads.h"
+
+#include <numeric>
+
+#include "microbench/bench.h"
+#include "vocab/certified.h"
+
+namespace weft::microbench {
+namespace {
+
+// Nearly normal, mean 0 and variance 1, the same at every run; indices next to each other have nothing in common.
+float normal(uint64_t index) {
+  float sum = 0;
+  for (uint64_t part = 0; part < 4; ++part) {
+    uint64_t bits = (index * 4 + part) * 0x9e3779b97f4a7c15u;  // Steele, Lea and Flood 2014, splitmix64
+    bits = (bits ^ bits >> 30) * 0xbf58476d1ce4e5b9u;
+    bits = (bits ^ bits >> 27) * 0x94d049bb133111ebu;
+    sum += static_cast<float>(bits >> 40) * 0x1p-24f - 0.5f;
+  }
+  return sum * 1.7320508f;
+}
+
+// One table of a model's shape and all its heads need. Made once: it is large.
+struct Head {
+  Head(Format format, uint32_t rows, uint32_t cols) : values(uint64_t{rows} * cols), shape{rows, cols} {
+    for (uint64_t i = 0; i < values.size(); ++i) values[i] = 0.05f * normal(i);
+    const TensorView tensor = {"table", DType::f32, {rows, cols}, std::as_bytes(std::span<const float>(values))};
+    Uploader uploader(device);
+    table = std::make_unique<Table>(device, uploader, tensor, format, "table", [](uint64_t) {});
+    buffers = std::make_unique<HeadBuffers>(device, *table);
+    state = Buffer(device, "state", sizeof(abi::StepState), Memory::shared);
+    params = Buffer(device, "params", sizeof(abi::SampleParams), Memory::shared);
+    seen = Buffer(device, "seen", (uint64_t{rows} + 31) / 32 * 4, Memory::shared);
+    logits = Buffer(device, "logits", uint64_t{rows} * 4, Memory::device);
+    std::memset(state.data(), 0, state.bytes());
+    std::memset(params.data(), 0, params.bytes());
+    std::memset(seen.data(), 0, seen.bytes());
+    params.as<abi::SampleParams>()->cut_rank = 1;  // greedy
+    params.as<abi::SampleParams>()->repeat_penalty = 1;
+    state.as<abi::StepState>()->head.positions = rows;
+  }
+
+  // Of norm 1 per element; its cosine with row `target` is as given.
+  std::vector<float> hidden(double cosine, uint32_t target) const {
+    std::vector<float> x(stride_of(shape.cols), 0.0f);
+    const float* row = &values[uint64_t{target} * shape.cols];
+    double along = 0, length = 0, across = 0;
+    for (uint32_t i = 0; i < shape.cols; ++i) {
+      x[i] = normal(0x100000000u + i);
+      along += double{x[i]} * row[i];
+      length += double{row[i]} * row[i];
+    }
+    for (uint32_t i = 0; i < shape.cols; ++i) {
+      x[i] -= static_cast<float>(along / length * row[i]);
+      across += double{x[i]} * x[i];
+    }
+    const double size = std::sqrt(static_cast<double>(shape.cols));
+    for (uint32_t i = 0; i < shape.cols; ++i)
+      x[i] = static_cast<float>(
+          size * (x[i] / std::sqrt(across) * std::sqrt(1 - cosine * cosine) + row[i] / std::sqrt(length) * cosine));
+    return x;
+  }
+
+  std::shared_ptr<Device> device = bench().device;
+  std::vector<float> values;
+  struct {
+    uint32_t rows, cols;
+  } shape;
+  std::unique_ptr<Table> table;
+  std::unique_ptr<HeadBuffers> buffers;
+  Buffer state, params, seen, logits;
+};
+
+Head& head_of(Format format, uint32_t rows, uint32_t cols) {
+  static std::unique_ptr<Head> last;
+  static Format last_format;
+  if (!last || last_format != format || last->shape.rows != rows || last->shape.cols != cols) {
+    last.reset();
+    last = std::make_unique<Head>(format, rows, cols);
+    last_format = format;
+  }
+  return *last;
+}
+
+void full(benchmark::State& state, Format format, uint32_t rows, uint32_t cols) {
+  Head& head = head_of(format, rows, cols);
+  const Buffer x = upload(head.hidden(0.3, rows / 3));
+  time_on_device(
+      state, [&](Recorder& r, size_t) { head.table->project(r, x, head.logits, 1); }, 1,
+      static_cast<double>(head.table->buffer().bytes()), double(rows) * cols);
+}
+
+// The certified head where one row stands out by its cosine with the hidden state, or none does (0).
+void certified(benchmark::State& state, Format format, uint32_t rows, uint32_t cols, double cosine) {
+  Head& head = head_of(format, rows, cols);
+  const uint32_t target = rows / 3;
+  const Buffer x = upload(head.hidden(cosine, target));
+  const HeadViews views = {x, head.state, head.params, head.seen};
+  const auto record = [&](Recorder& r, size_t) {
+    project_partly(r, *head.table, {.estimates = true}, *head.buffers, views, head.logits);
+  };
+  // The best row must be listed, with the full projection's logit.
+  run_once(head.device, "full", [&](Recorder& r) { head.table->project(r, x, head.logits, 1); });
+  const std::vector<float> all = download_as<float>(head.device, head.logits);
+  const uint32_t best = static_cast<uint32_t>(std::max_element(all.begin(), all.end()) - all.begin());
+  head.state.as<abi::StepState>()->head.mode = HEAD_SWEEP;
+  for (int i = 0; i < 4; ++i) run_once(head.device, "settle", [&](Recorder& r) { record(r, 0); });
+  const std::vector<float> listed = download_as<float>(head.device, head.logits);
+  const std::vector<uint32_t> lists = download_as<uint32_t>(head.device, head.buffers->lists);
+  const abi::HeadState& counts = head.state.as<abi::StepState>()->head;
+  bool found = false;
+  for (uint32_t i = 0; i < counts.exact_count; ++i)
+    found |= lists[LIST_IDS(rows) + i] == best && listed[i] == all[best];
+  if (!found) return state.SkipWithError("wrong result: the best row is not listed with its logit");
+  time_on_device(state, record, 1, 0, double(rows) * cols);
+  const PlaneBytes row = plane_bytes(format, cols);
+  state.counters["mode"] = counts.mode;
+  state.counters["rows"] = counts.exact_count;
+  state.counters["refined"] = counts.refine_count;
+  state.counters["of_table"] =
+      (double(counts.mode == HEAD_SWEEP  ? row.sweep
+              : counts.mode == HEAD_BOTH ? row.sweep_both
+                                         : 0) *
+           rows +
+       double(counts.refine_count) * row.refine_half + double(counts.rest_count) * row.refine_rest +
+       double(counts.exact_count + counts.leader_count) * row.whole) /
+      static_cast<double>(head.table->buffer().bytes());
+}
+
+// Every step-th row, as a keep-list would have it.
+void listed(benchmark::State& state, Format format, uint32_t rows, uint32_t cols, uint32_t step) {
+  Head& head = head_of(format, rows, cols);
+  const Buffer x = upload(head.hidden(0.3, rows / 3));
+  const uint32_t count = (rows + step - 1) / step;
+  for (uint32_t i = 0; i < count; ++i) head.buffers->choice.as<uint32_t>()[i] = i * step;
+  head.state.as<abi::StepState>()->head.positions = count;
+  const HeadViews views = {x, head.state, head.params, head.seen};
+  const auto record = [&](Recorder& r, size_t) {
+    project_partly(r, *head.table, {.listed = true}, *head.buffers, views, head.logits);
+  };
+  run_once(head.device, "verify", [&](Recorder& r) { record(r, 0); });
+  const uint32_t got = head.state.as<abi::StepState>()->head.exact_count;
+  if (got != count) return state.SkipWithError("wrong result: other rows than the listed ones were computed");
+  time_on_device(state, record, 1, double(count) * plane_bytes(format, cols).whole, double(count) * cols);
+  head.state.as<abi::StepState>()->head.positions = rows;
+}
+
+}  // namespace
+
+void register_heads() {
+  constexpr uint32_t kRows = 262144, kCols = 640;  // Gemma-3-270M
+  for (const Format format : {Format::q8, Format::f16}) {
+    const std::string prefix = std::string("head/") + name(format) + "/gemma3-270m/";
+    const auto add = [&](const std::string& what, auto function) {
+      benchmark::RegisterBenchmark((prefix + what).c_str(), function)->UseManualTime()->Unit(benchmark::kMillisecond);
+    };
+    add("full", [=](benchmark::State& s) { full(s, format, kRows, kCols); });
+    for (const double cosine : {0.5, 0.3, 0.2, 0.0})
+      add("certified/cosine:" + std::to_string(cosine).substr(0, 3),
+          [=](benchmark::State& s) { certified(s, format, kRows, kCols, cosine); });
+    for (const uint32_t step : {8u, 64u})
+      add("listed/rows:" + std::to_string(kRows / step),
+          [=](benchmark::State& s) { listed(s, format, kRows, kCols, step); });
+  }
+}
+
+}  // namespace weft::microbench
