@@ -1,15 +1,20 @@
 #include "common.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 #include <utf8proc.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
+#include <sstream>
 
 namespace weft::cli {
 namespace {
@@ -194,6 +199,19 @@ void set_head(api::Session& session, const std::string& option, const std::strin
     if (!typed) throw;
     throw UsageError(option, error.place() == "head" ? error.sentence() : error.what(), error.hint());
   }
+}
+
+std::string read_text(const std::string& path) {
+  struct stat status {};
+  const std::string place = "-f " + path;
+  if (stat(path.c_str(), &status) != 0) throw api::Failure(WEFT_NOT_FOUND, std::strerror(errno), place);
+  if (!S_ISREG(status.st_mode)) throw api::Failure(WEFT_IO, "this is not a file", place);
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (status.st_size > 0) text << file.rdbuf();
+  if (!file || !text) throw api::Failure(WEFT_IO, "the file could not be read", place);
+  if (text.view().empty()) throw api::Failure(WEFT_BAD_FILE, "the file is empty", place);
+  return std::move(text).str();
 }
 
 void require_utf8(const std::string& option, std::string_view text) {

@@ -69,6 +69,9 @@ std::uint32_t session_context(const ModelArgs& args, const weft_model_info& info
 // Sets the session's head. Throws UsageError when it is none, or its keep-list is wrong; the session keeps the old one.
 void set_head(api::Session& session, const std::string& option, const std::string& head);
 
+// The file of -f. Throws api::Failure when it cannot be read or is empty.
+std::string read_text(const std::string& path);
+
 // Throws UsageError unless text is UTF-8 without zero bytes.
 void require_utf8(const std::string& option, std::string_view text);
 
@@ -108,6 +111,7 @@ void add_chat(CLI::App& app);
 void add_generate(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_perplexity(CLI::App& app);
+void add_head_report(CLI::App& app);
 void add_vocab(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_devices(CLI::App& app);

@@ -13,6 +13,7 @@ void add_subcommands(CLI::App& app) {
   cli::add_generate(app);
   cli::add_bench(app);
   cli::add_perplexity(app);
+  cli::add_head_report(app);
   cli::add_vocab(app);
   cli::add_inspect(app);
   cli::add_devices(app);

@@ -1,15 +1,10 @@
 // weft perplexity: how well a model predicts a text.
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <fstream>
 #include <iostream>
 #include <numbers>
-#include <sstream>
 
 #include "common.h"
 
@@ -27,6 +22,7 @@ struct Score {
   double nll = 0;  // sum over the tokens, nats
 };
 
+<<<<<<< HEAD
 std::string read_text(const std::string& path) {
   struct stat status {};
   const std::string place = "-f " + path;
@@ -89,6 +85,8 @@ class Speller {
   std::uint64_t respelled_ = 0;
 };
 
+=======
+>>>>>>> ec0aa15 (Compare heads along a text: weft head-report)
 std::vector<std::string_view> split_text(std::string_view text, std::string_view separator) {
   std::vector<std::string_view> parts;
   for (;;) {

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 import unittest
+import zlib
 
 BIN = pathlib.Path(sys.argv.pop(1)).resolve()
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -160,7 +161,7 @@ class Text(unittest.TestCase):
         self.assertIn("tok/s", err)
 
     def test_help(self):
-        for command in ("chat", "generate", "bench", "perplexity", "vocab build", "vocab show", "inspect", "devices"):
+        for command in ("chat", "generate", "bench", "perplexity", "head-report", "vocab build", "vocab show", "inspect", "devices"):
             out, err = weft(*command.split(), "--help")
             self.assertIn("--device", out)
             self.assertEqual(err, "")
@@ -216,6 +217,84 @@ class Heads(unittest.TestCase):
         self.assertRegex(err, r"\| certified [\d.]+ [KM]?i?B/tok \d+ rows")
         self.assertRegex(err, r"\| fast:8 [\d.]+ [KM]?i?B/tok \d+ rows \d+% uncertain")
         self.assertIn("head      fast:8 now", err)
+
+    REPORT_KEYS = ["head", "rows", "bytes", "share_of_full", "refined_rows", "agreement", "recall", "kl", "uncertain_share",
+                   "token_ms", "token_of_full", "head_share", "head_ms"]
+
+    def report(self, *options, path=None, text="the quick brown fox jumps over the lazy dog " * 4):
+        file = FOLDER / "along"
+        file.write_text(text)
+        result = weft_json("head-report", "-m", path or plain(), "-f", file, *options)
+        self.assertEqual(list(result), ["tokens", "context", "ranks", "sampling", "device", "driver", "type", "rows", "heads"])
+        heads = {head["head"]: head for head in result["heads"]}
+        self.assertEqual(len(heads), len(result["heads"]))
+        for name, head in heads.items():
+            self.assertEqual(list(head), self.REPORT_KEYS)
+            for key in ("rows", "bytes"):
+                self.assertTrue(0 < head[key]["p50"] <= head[key]["p99"], head)
+                self.assertTrue(0 < head[key]["mean"], head)
+            for key in ("agreement", "recall"):
+                self.assertTrue(0 <= head[key] <= 1, head)
+            self.assertGreaterEqual(head["kl"], -1e-6)
+            self.assertAlmostEqual(head["share_of_full"], head["bytes"]["mean"] / heads["full"]["bytes"]["mean"])
+            self.assertAlmostEqual(head["token_of_full"], head["token_ms"] / heads["full"]["token_ms"])
+            self.assertEqual(head["uncertain_share"] is None, not name.startswith("fast"))
+            if head["head_share"] is not None:  # None where the device has no timestamps
+                self.assertTrue(0 < head["head_share"] < 1)
+                self.assertAlmostEqual(head["head_ms"], head["head_share"] * head["token_ms"])
+        full = heads["full"]
+        self.assertEqual((full["agreement"], full["recall"], full["share_of_full"]), (1, 1, 1))
+        self.assertEqual(full["rows"], {"mean": result["rows"], "p50": result["rows"], "p99": result["rows"]})
+        for name in heads.keys() & {"certified"}:
+            self.assertEqual((heads[name]["agreement"], heads[name]["recall"]), (1, 1))
+            self.assertAlmostEqual(heads[name]["kl"], 0, places=6)
+        return result, heads
+
+    def test_report(self):
+        for path in (plain(), chatty()):
+            result, heads = self.report("--max-tokens", 30, "--heads", "certified", "fast:3", "keep:digits,!prompt",
+                                        "certified", "--top-k", 10, path=path)
+            self.assertEqual(list(heads), ["full", "certified", "fast:3", "keep:digits,!prompt"])
+            self.assertEqual((result["tokens"], result["ranks"], result["sampling"]["temperature"]), (30, 10, 0))
+            kept = weft_json("vocab", "show", "digits", "-m", path)["kept"]
+            self.assertEqual(heads["keep:digits,!prompt"]["rows"]["p99"], kept)
+            self.assertLess(heads["keep:digits,!prompt"]["recall"], 1)
+            self.assertGreater(heads["keep:digits,!prompt"]["kl"], 0)
+
+    def test_report_of_sampling_and_windows(self):
+        text = "the quick brown fox"
+        whole, _ = self.report("--heads", "certified", "--temperature", 1, "--seed", 5, text=text)
+        windows, _ = self.report("--heads", "certified", "--temperature", 1, "--seed", 5, "--ctx", 5, text=text)
+        self.assertEqual(windows["tokens"], whole["tokens"])
+        self.assertEqual((windows["context"], windows["ranks"]), (5, 40))
+
+    def test_report_table(self):
+        file = FOLDER / "along"
+        file.write_text("one two three")
+        out, _ = weft("head-report", "-m", plain(), "-f", file, "--max-tokens", 5)
+        lines = out.splitlines()
+        self.assertTrue(lines[0].startswith("5 tokens, greedy; "))
+        self.assertEqual([line.split()[0] for line in lines[2:]], ["head", "full", "certified", "fast:16", "fast:64"])
+        self.assertEqual(len({len(line) for line in lines[2:]}), 1, out)
+
+    def test_report_plot(self):
+        png = FOLDER / "heads.png"
+        png.write_text("old")
+        self.report("--max-tokens", 3, "--plot", png, "--heads", "fast:2", "keep:digits")
+        data = png.read_bytes()
+        self.assertEqual(data[:8], b"\x89PNG\r\n\x1a\n")
+        self.assertEqual(data[12:24], b"IHDR" + (960).to_bytes(4, "big") + (640).to_bytes(4, "big"))
+        self.assertEqual(data[-8:-4], b"IEND")
+        pixels = bytearray()
+        at = 8
+        while at < len(data):
+            length, kind = int.from_bytes(data[at:at + 4], "big"), data[at + 4:at + 8]
+            body = data[at + 8:at + 8 + length]
+            self.assertEqual(zlib.crc32(kind + body), int.from_bytes(data[at + 8 + length:at + 12 + length], "big"))
+            pixels += body if kind == b"IDAT" else b""
+            at += 12 + length
+        self.assertEqual(len(zlib.decompress(pixels)), 640 * (1 + 960 * 3))
+        self.assertEqual([p.name for p in FOLDER.glob("heads.png*")], ["heads.png"])
 
 
 class Vocab(unittest.TestCase):
@@ -321,8 +400,8 @@ class Readme(unittest.TestCase):
                 self.assertTrue((ROOT / file).exists(), file)
 
     def test_commands(self):
-        for command in re.findall(r"^\| `weft (\w+)`", self.TEXT, re.M):
-            weft(command, "--help")
+        for command in re.findall(r"^\| `weft ([\w -]+)`", self.TEXT, re.M):
+            weft(*command.split(), "--help")
 
 
 class Errors(unittest.TestCase):
@@ -375,6 +454,13 @@ class Errors(unittest.TestCase):
                                                                              f"keep:{FOLDER / 'wrong.keep'}"]),
             ("--head", ["bench", *m, "--head", "fast:x"]),
             ("--head", ["chat", *m, "--head", "certified:3"]),
+            ("-f", ["head-report", *m]),
+            ("--max-tokens", ["head-report", *m, "-f", __file__, "--max-tokens", "0"]),
+            ('--heads: "full,fast" is no head', ["head-report", *m, "-f", __file__, "--heads", "certified", "full,fast"]),
+            ("--heads: keep:klingon: ", ["head-report", *m, "-f", __file__, "--heads", "keep:klingon"]),
+            ("--plot", ["head-report", *m, "-f", __file__, "--plot", FOLDER]),
+            ("--plot", ["head-report", *m, "-f", __file__, "--plot", "/dev/null"]),
+            ("--plot", ["head-report", *m, "-f", __file__, "--plot", FOLDER / "no such" / "x.png"]),
             ("-p", ["bench", *m, "-p", "0"]),
             ("-n", ["bench", *m, "-n", "4000000"]),
             ("-f", ["perplexity", *m]),
@@ -413,6 +499,8 @@ class Errors(unittest.TestCase):
             ("no such", ["perplexity", "-m", plain(), "-f", FOLDER / "no such"]),
             ("blank", ["perplexity", "-m", plain(), "-f", blank]),
             ("empty", ["perplexity", "-m", plain(), "-f", empty]),
+            ("no such", ["head-report", "-m", plain(), "-f", FOLDER / "no such"]),
+            ("blank", ["head-report", "-m", plain(), "-f", blank]),
             ("no such", ["vocab", "build", "-m", plain(), "-f", FOLDER / "no such", "-o", FOLDER / "x"]),
             ("blank", ["vocab", "build", "-m", plain(), "-f", blank, "-o", FOLDER / "x"]),
             ("empty", ["vocab", "build", "-m", plain(), "-f", empty, "-o", FOLDER / "x"]),

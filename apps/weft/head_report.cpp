@@ -1,0 +1,395 @@
+// weft head-report: what every head reads of the vocabulary table along a text, and how it compares with `full`.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <numeric>
+#include <set>
+
+#include "common.h"
+#include "plot.h"
+
+namespace weft::cli {
+namespace {
+
+struct ReportArgs {
+  ModelArgs model;
+  std::string file, plot;
+  std::vector<std::string> heads = {"full", "certified", "fast:16", "fast:64"};
+  std::uint32_t tokens = 1000;
+  weft_sampling sampling{};
+  bool json = false;
+};
+
+using Logits = std::vector<std::pair<std::uint32_t, float>>;
+
+constexpr std::uint32_t kDefaultRanks = 40;  // of recall and KL where --top-k is 0
+constexpr int kTimed = 32;                   // tokens a head that are timed by operation
+
+// One head: a session that chooses tokens with the sampling asked for, and one that ranks the K best. They are two
+// because what a head reads for a token depends on how it fared with the ones before.
+struct Subject {
+  Subject(const api::Model& model, std::uint32_t context, const ReportArgs& args, std::uint32_t ranks,
+          const std::string& name)
+      : head(name), choosing(model, context), ranking(model, context) {
+    weft_sampling best = weft_sampling_default();
+    best.temperature = best.top_p = best.repeat_penalty = 1;
+    best.min_p = 0;
+    best.top_k = ranks;
+    ranking.set_sampling(best);
+    choosing.set_sampling(args.sampling);
+    for (api::Session* session : {&choosing, &ranking}) set_head(*session, "--heads", name);
+  }
+
+  std::string head;
+  api::Session choosing, ranking;
+  std::vector<double> rows, bytes, seconds;  // a token each
+  std::uint64_t agreed = 0, uncertain = 0, refined = 0;
+  double recall = 0, kl = 0;         // sums over the tokens
+  std::optional<double> head_share;  // of the device's time of a token
+};
+
+// The K best, best first; the lower id among equals.
+Logits best_of(Logits logits, std::size_t k) {
+  const auto better = [](const auto& a, const auto& b) {
+    return a.second != b.second ? a.second > b.second : a.first < b.first;
+  };
+  k = std::min(k, logits.size());
+  std::partial_sort(logits.begin(), logits.begin() + static_cast<std::ptrdiff_t>(k), logits.end(), better);
+  logits.resize(k);
+  return logits;
+}
+
+// ln of the sum of e^logit.
+double log_sum(const Logits& logits) {
+  double most = -INFINITY, sum = 0;
+  for (const auto& [id, logit] : logits) most = std::max<double>(most, logit);
+  for (const auto& [id, logit] : logits) sum += std::exp(logit - most);
+  return most + std::log(sum);
+}
+
+// How full ranks the vocabulary at one place of the text.
+struct Ranking {
+  explicit Ranking(const Logits& all, std::size_t k) : best(best_of(all, k)), log_p(all.size()) {
+    const double total = log_sum(all);
+    for (const auto& [id, logit] : all) log_p[id] = logit - total;
+    for (const auto& [id, logit] : best) ids.insert(id);
+    own = divergence(best);
+  }
+
+  // KL(q || p), nats: q is the softmax of these logits, p full's over the whole vocabulary.
+  double divergence(const Logits& logits) const {
+    const double total = log_sum(logits);
+    double sum = 0;
+    for (const auto& [id, logit] : logits) sum += std::exp(logit - total) * (logit - total - log_p[id]);
+    return sum;
+  }
+
+  Logits best;
+  std::set<std::uint32_t> ids;  // of the best
+  std::vector<double> log_p;    // by id
+  double own = 0;               // what cutting to the best costs by itself
+};
+
+std::uint32_t choose(Subject& subject, const std::vector<std::uint32_t>& prefix) {
+  const weft_stats before = subject.choosing.stats();
+  std::uint32_t chosen = 0;
+  subject.choosing.prompt(prefix);
+  subject.choosing.generate(
+      1, [&chosen](std::uint32_t id, std::string_view) { return chosen = id, true; }, true);
+  const weft_stats after = subject.choosing.stats();
+  subject.rows.push_back(static_cast<double>(after.head_rows - before.head_rows));
+  subject.bytes.push_back(static_cast<double>(after.head_bytes - before.head_bytes));
+  subject.seconds.push_back(after.first_token_seconds);
+  subject.refined += after.head_refined - before.head_refined;
+  subject.uncertain += after.head_uncertain_tokens - before.head_uncertain_tokens;
+  return chosen;
+}
+
+void rank(Subject& subject, const std::vector<std::uint32_t>& prefix, const Ranking& full, std::size_t ranks) {
+  subject.ranking.prompt(prefix);
+  const Logits computed = subject.ranking.head_logits();
+  const auto found = std::count_if(computed.begin(), computed.end(),
+                                   [&full](const auto& token) { return full.ids.contains(token.first); });
+  subject.recall += static_cast<double>(found) / static_cast<double>(full.ids.size());
+  subject.kl += full.divergence(best_of(computed, ranks)) - full.own;
+}
+
+// The subjects; the first is full. At every place of the text all take a turn.
+class Report {
+ public:
+  Report(const ReportArgs& args, const api::Model& model, std::uint32_t context)
+      : args_(args),
+        context_(context),
+        ranks_(std::min(args.sampling.top_k > 0 ? args.sampling.top_k : kDefaultRanks, model.info().vocab_size)) {
+    std::vector<std::string> names = {"full"};
+    for (const std::string& head : args.heads) {
+      if (std::find(names.begin(), names.end(), head) == names.end()) names.push_back(head);
+    }
+    for (const std::string& name : names) subjects_.emplace_back(model, context, args, ranks_, name);
+  }
+
+  // Windows of the context's size, begin-of-text first in each, every one half of one further than the last; each token
+  // counts in the first window that holds it.
+  void run(const std::vector<std::uint32_t>& bos, const std::vector<std::uint32_t>& text) {
+    const bool show = isatty(STDERR_FILENO) == 1;
+    const std::size_t room = context_ - bos.size();
+    std::vector<std::uint32_t> prefix;
+    std::size_t done = bos.empty() ? 1 : 0;  // the first token has nothing before it
+    for (std::size_t start = 0; done < text.size() && tokens_ < args_.tokens;
+         start += std::max<std::size_t>(room / 2, 1)) {
+      prefix = bos;
+      prefix.insert(prefix.end(), text.begin() + static_cast<std::ptrdiff_t>(start),
+                    text.begin() + static_cast<std::ptrdiff_t>(done));
+      for (const std::size_t end = std::min(start + room, text.size()); done < end && tokens_ < args_.tokens; ++done) {
+        step(prefix);
+        prefix.push_back(text[done]);
+        if (show && tokens_ % 16 == 0) std::cerr << format("\r%zu of %u tokens", tokens_, args_.tokens);
+      }
+    }
+    if (show) std::cerr << "\r\033[K";
+    if (tokens_ == 0)
+      throw api::Failure(WEFT_BAD_FILE, "the text is too short to predict a token of it", "-f " + args_.file);
+    prefix.pop_back();
+    for (Subject& subject : subjects_) time_stages(subject, prefix);
+  }
+
+  Json json(const weft_model_info& info) const;
+  void print(const weft_model_info& info) const;
+  Plot plot(const weft_model_info& info) const;
+
+  // Certified heads are proven: when one is wrong, the proof is.
+  void check() const {
+    for (const Subject& subject : subjects_) {
+      if (subject.head == "certified" && subject.agreed != tokens_) {
+        throw api::Failure(WEFT_INTERNAL,
+                           format("certified chose another token than full %zu times, first at token %zu",
+                                  tokens_ - subject.agreed, first_difference_),
+                           "head-report", "this is a bug in Weft or in the driver: please report it");
+      }
+    }
+  }
+
+ private:
+  void step(const std::vector<std::uint32_t>& prefix) {
+    subjects_.front().ranking.prompt(prefix);
+    const Ranking full(subjects_.front().ranking.head_logits(), ranks_);
+    std::uint32_t expected = 0;
+    for (Subject& subject : subjects_) {
+      const bool first = &subject == &subjects_.front();
+      const std::uint32_t chosen = choose(subject, prefix);
+      if (first) expected = chosen;
+      if (chosen == expected)
+        ++subject.agreed;
+      else if (subject.head == "certified" && subject.agreed == tokens_)
+        first_difference_ = tokens_;
+      if (!first) rank(subject, prefix, full, ranks_);
+    }
+    subjects_.front().recall += 1;
+    ++tokens_;
+  }
+
+  // A session times an operation of the third token of a generate: some are run from places along the text, the last
+  // place first, so that what is cached of the text stays.
+  void time_stages(Subject& subject, std::vector<std::uint32_t> prefix) const {
+    const std::set<std::string> ours = {"quantise", "estimate", "leaders", "cut",
+                                        "select",   "refine",   "project", "project_rows"};
+    const std::size_t stride = std::max<std::size_t>(prefix.size() / (kTimed + 1), 1);
+    for (int i = 0; i < kTimed && prefix.size() > stride; ++i, prefix.resize(prefix.size() - stride)) {
+      if (prefix.size() + 3 > context_) continue;
+      subject.choosing.prompt(prefix);
+      subject.choosing.generate(3, {}, true);
+    }
+    const weft_stats stats = subject.choosing.stats();
+    if (stats.stage_count == 0) return;
+    subject.head_share = 0;
+    for (std::size_t i = 0; i < stats.stage_count; ++i) {
+      if (ours.contains(stats.stages[i].name)) *subject.head_share += stats.stages[i].share;
+    }
+  }
+
+  const ReportArgs& args_;
+  const std::uint32_t context_, ranks_;
+  std::vector<Subject> subjects_;
+  std::size_t tokens_ = 0;
+  std::size_t first_difference_ = 0;  // between full and certified
+};
+
+double mean(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+// The nearest rank.
+double percentile(std::vector<double> values, double share) {
+  const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(values.size())));
+  std::sort(values.begin(), values.end());
+  return values[std::max<std::size_t>(rank, 1) - 1];
+}
+
+Json spread_json(const std::vector<double>& values) {
+  return {{"mean", mean(values)}, {"p50", percentile(values, 0.5)}, {"p99", percentile(values, 0.99)}};
+}
+
+Json Report::json(const weft_model_info& info) const {
+  const auto tokens = static_cast<double>(tokens_);
+  const double full_bytes = mean(subjects_.front().bytes), full_seconds = percentile(subjects_.front().seconds, 0.5);
+  Json heads = Json::array();
+  for (const Subject& subject : subjects_) {
+    const double seconds = percentile(subject.seconds, 0.5);
+    Json one = {{"head", subject.head},
+                {"rows", spread_json(subject.rows)},
+                {"bytes", spread_json(subject.bytes)},
+                {"share_of_full", mean(subject.bytes) / full_bytes},
+                {"refined_rows", static_cast<double>(subject.refined) / tokens},
+                {"agreement", static_cast<double>(subject.agreed) / tokens},
+                {"recall", subject.recall / tokens},
+                {"kl", subject.kl / tokens},
+                {"uncertain_share", nullptr},
+                {"token_ms", seconds * 1e3},
+                {"token_of_full", seconds / full_seconds},
+                {"head_share", nullptr},
+                {"head_ms", nullptr}};
+    if (subject.head.starts_with("fast")) one["uncertain_share"] = static_cast<double>(subject.uncertain) / tokens;
+    if (subject.head_share) {
+      one["head_share"] = *subject.head_share;
+      one["head_ms"] = *subject.head_share * seconds * 1e3;
+    }
+    heads.push_back(one);
+  }
+  const weft_sampling& s = args_.sampling;
+  return {{"tokens", tokens_},
+          {"context", context_},
+          {"ranks", ranks_},
+          {"sampling",
+           {{"temperature", s.temperature},
+            {"top_k", s.top_k},
+            {"top_p", s.top_p},
+            {"min_p", s.min_p},
+            {"repeat_penalty", s.repeat_penalty},
+            {"seed", s.seed}}},
+          {"device", info.device},
+          {"driver", info.driver},
+          {"type", info.type},
+          {"rows", info.vocab_size},
+          {"heads", heads}};
+}
+
+// The first column to the left, the others to the right.
+void print_columns(const std::vector<std::vector<std::string>>& lines) {
+  std::vector<std::size_t> widths(lines.front().size());
+  for (const auto& line : lines) {
+    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
+  }
+  for (const auto& line : lines) {
+    for (std::size_t i = 0; i < line.size(); ++i) {
+      const std::string blanks(widths[i] - line[i].size(), ' ');
+      std::cout << (i == 0 ? line[i] + blanks : "  " + blanks + line[i]);
+    }
+    std::cout << '\n';
+  }
+}
+
+void Report::print(const weft_model_info& info) const {
+  const auto number = [](const Json& value, const char* suffix, int digits, double scale) {
+    return value.is_null() ? "-" : format("%.*f%s", digits, value.get<double>() * scale, suffix);
+  };
+  std::cout << format("%zu tokens, %s; %u rows of %s; %s\n\n", tokens_,
+                      args_.sampling.temperature == 0 ? "greedy" : "sampled", info.vocab_size, info.type, info.device);
+  std::vector<std::vector<std::string>> lines = {{"head", "rows", "p50", "p99", "KiB", "p50", "p99", "of full", "same",
+                                                  format("top %u", ranks_), "KL", "unsure", "refined", "ms", "x full",
+                                                  "head ms"}};
+  const Json all = json(info);
+  for (const Json& one : all["heads"]) {
+    std::vector<std::string> line = {one["head"]};
+    for (const char* part : {"mean", "p50", "p99"}) line.push_back(number(one["rows"][part], "", 0, 1));
+    for (const char* part : {"mean", "p50", "p99"}) line.push_back(number(one["bytes"][part], "", 1, 1.0 / 1024));
+    line.push_back(number(one["share_of_full"], "%", 1, 100));
+    line.push_back(number(one["agreement"], "%", 2, 100));
+    line.push_back(number(one["recall"], "%", 2, 100));
+    line.push_back(number(one["kl"], "", 4, 1));
+    line.push_back(number(one["uncertain_share"], "%", 1, 100));
+    line.push_back(number(one["refined_rows"], "", 0, 1));
+    line.push_back(number(one["token_ms"], "", 3, 1));
+    line.push_back(number(one["token_of_full"], "", 2, 1));
+    line.push_back(number(one["head_ms"], "", 3, 1));
+    lines.push_back(line);
+  }
+  print_columns(lines);
+}
+
+Plot Report::plot(const weft_model_info& info) const {
+  Plot plot;
+  plot.title = format("%zu tokens, %s, table of %u rows", tokens_, info.type, info.vocab_size);
+  double most = 100, least = 100;
+  const double full = mean(subjects_.front().bytes);
+  for (const Subject& subject : subjects_) {
+    const double agreement = 100 * static_cast<double>(subject.agreed) / static_cast<double>(tokens_);
+    plot.points.push_back({subject.head, 100 * mean(subject.bytes) / full, agreement});
+    most = std::max(most, plot.points.back().x);
+    least = std::min(least, agreement);
+  }
+  plot.x = {"bytes read, of full's", 0, 20 * std::ceil(most / 20), 20};
+  const double from = least >= 90 ? 90 : least >= 50 ? 50 : 0;
+  plot.y = {"same token as full", from, 100, from == 90 ? 2.0 : from == 50 ? 10.0 : 20.0};
+  return plot;
+}
+
+void head_report(const ReportArgs& args) {
+  if (!args.plot.empty()) require_writable("--plot", args.plot);
+  const std::string text = read_text(args.file);
+  const api::Model model = load_model(args.model);
+  const weft_model_info info = model.info();
+  Report report(args, model, session_context(args.model, info));
+  report.run(model.tokenize({}, true), model.tokenize(text, false, true));
+  if (args.json) {
+    print_json(report.json(info));
+  } else {
+    report.print(info);
+  }
+  if (!args.plot.empty()) write_png(report.plot(info), args.plot);
+  report.check();
+}
+
+}  // namespace
+
+void add_head_report(CLI::App& app) {
+  auto args = std::make_shared<ReportArgs>();
+  CLI::App* command = app.add_subcommand(
+      "head-report", "Compare heads along a text: what they read of the vocabulary table, and what they choose");
+  add_model_options(command, args->model);
+  add_ctx_option(command, args->model);
+  command->add_option("-f", args->file, "the text")->type_name("TEXT")->required();
+  command
+      ->add_option("--heads", args->heads,
+                   "with blanks between them, as --head of generate takes them; full is there anyway")
+      ->type_name("HEAD ...")
+      ->default_str("full certified fast:16 fast:64");
+  command->add_option("--max-tokens", args->tokens, "places of the text at most")
+      ->type_name("N")
+      ->capture_default_str()
+      ->transform(whole(1));
+  command->add_option("--plot", args->plot, "draw bytes against agreement into this PNG file")->type_name("OUT.png");
+  add_sampling_options(command, args->sampling);
+  args->sampling.temperature = 0;
+  command->get_option("--temperature")->default_str("0");
+  add_json_option(command, args->json);
+  command->footer(
+      "Method: the text's tokens come one after the other, whatever the heads choose; at each place every head takes\n"
+      "its turn, with sessions of its own. A text longer than --ctx tokens is read in windows as by perplexity.\n"
+      "rows: whose logits are computed for the token that the sampling options choose; KiB: read of the table for it,\n"
+      "estimates included, and of full: that of what full reads; refined: rows whose estimate is refined. same: the "
+      "token\n"
+      "is the one that full chooses with the same options. top K: the share of full's K best logits (K: --top-k, or "
+      "40\n"
+      "where that is 0) that the head computes for top-k sampling. KL: of the softmax of the head's K best from "
+      "full's\n"
+      "whole distribution, less that of full's own K best, nats: 0 where they agree. unsure: of the tokens, a fast "
+      "head\n"
+      "left out a row that might have been chosen. ms: the median of a whole token, computed alone. head ms: of that, "
+      "by\n"
+      "the projection's share of the device's time in some timed tokens.");
+  command->callback([args] { head_report(*args); });
+}
+
+}  // namespace weft::cli
