@@ -5,6 +5,9 @@
 
 #include "base/error.h"
 #include "format/model_file.h"
+#include "reference/json_schema.h"
+#include "reference/pick.h"
+#include "reference/threshold.h"
 #include "support/model_test.h"
 #include "text/tokenizer.h"
 #include "vocab/keep.h"
@@ -231,6 +234,73 @@ TEST_F(HeadTest, GrammarsGiveTheTokensThatMaskingGives) {
       draws.push_back(generate(session, prompt, 60));
     }
     EXPECT_EQ(draws[0], draws[1]);
+  }
+}
+
+// The same with seeded sampling: the full head's logits masked, then the reference's draw.
+TEST_F(HeadTest, GrammarsDrawWhatMaskingDraws) {
+  LlamaShape shape;
+  shape.vocab = 900;
+  make(shape, Format::f16);
+  const Tokenizer tokenizer = byte_tokenizer(900);
+  const auto grammar = [] { return Grammar::from_regex("([a-z0-9]{3,8} ){4}[yn]", "test"); };
+  uint32_t compared = 0;
+  for (uint64_t seed = 0; seed < 5; ++seed) {
+    Session session(*model_, 256, tokenizer.stop_ids()), plain(*model_, 256, tokenizer.stop_ids());
+    session.set_sampling(sampling(1, 20, 0.9f, 0.02f, 1, seed));
+    session.set_matcher(matcher(tokenizer, grammar()));
+    const std::vector<uint32_t> prompt = some_ids(5, 900), got = generate(session, prompt, 60);
+    const auto by_hand = matcher(tokenizer, grammar());
+    std::vector<uint32_t> context = prompt;
+    for (const uint32_t id : got) {
+      plain.prompt(context);
+      std::vector<float> logits = plain.logits();
+      const TokenSet& allowed = by_hand->allowed();
+      for (uint32_t i = 0; i < logits.size(); ++i)
+        if (!allowed.contains(i)) logits[i] = -INFINITY;
+      const reference::Allowed kept = reference::threshold(logits, {20, 0.9f, 0.02f});
+      const reference::Pick pick =
+          reference::pick_sampled(logits, kept.ids, seed, static_cast<uint32_t>(context.size()));
+      if (kept.margin > 1e-5 && pick.lead > 1e-5) {  // else fp32 may differ from the reference's double
+        ASSERT_EQ(id, pick.id) << "seed " << seed << " token " << context.size();
+        ++compared;
+      }
+      by_hand->accept(id);
+      context.push_back(id);
+    }
+  }
+  EXPECT_GT(compared, 60u);
+}
+
+TEST_F(HeadTest, FiveHundredTextsKeepToASchema) {
+  const nlohmann::json schema = nlohmann::json::parse(R"({"type": "object", "additionalProperties": false,
+    "required": ["kind", "rows", "size"], "properties": {
+      "kind": {"enum": ["lamp", "fan", null, 7]},
+      "name": {"type": "string", "maxLength": 6},
+      "size": {"type": "number", "minimum": -2, "maximum": 99},
+      "rows": {"type": "array", "maxItems": 2, "items": {"type": "array", "maxItems": 2,
+               "items": {"type": "integer", "minimum": 0, "maximum": 300}}}}})");
+  LlamaShape shape;
+  shape.vocab = 900;
+  make(shape, Format::q8);
+  const Tokenizer tokenizer = byte_tokenizer(900);
+  Session session(*model_, 512, tokenizer.stop_ids());
+  session.set_matcher(matcher(tokenizer, Grammar::from_json_schema(schema.dump(), "schema")));
+  for (uint64_t seed = 0; seed < 500; ++seed) {
+    session.set_sampling(sampling(1, seed % 2 ? 40 : 0, 1, 0, 1, seed));
+    session.set_head(head(seed % 3 ? Head::Mode::full : Head::Mode::certified));
+    session.prompt(some_ids(1 + seed % 4, 900));
+    std::vector<uint32_t> ids;
+    const Stop stop = session.generate(400, false, [&](uint32_t id) {
+      ids.push_back(id);
+      return true;
+    });
+    ASSERT_TRUE(stop == Stop::grammar || stop == Stop::token) << "seed " << seed;
+    std::string text;
+    for (const uint32_t id : ids) text += tokenizer.bytes(id);
+    const nlohmann::json value = nlohmann::json::parse(text, nullptr, false);
+    ASSERT_FALSE(value.is_discarded()) << text;
+    ASSERT_EQ(reference::why_invalid(value, schema, schema), "") << text;
   }
 }
 
