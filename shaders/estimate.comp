@@ -27,13 +27,15 @@ int upper_half(int products) {
 int plane_products(uint first, uint second, uvec4 f0, uvec4 f1) {
   int sum = 0;
   // Not one loop with a choice in it: SwiftShader's compiler runs out of memory over that.
-#define ALL_FIELDS(F) F(0, f0.x) F(1, f0.y) F(2, f0.z) F(3, f0.w) F(4, f1.x) F(5, f1.y) F(6, f1.z) F(7, f1.w)
 #define FIELDS(s, f) sum += int((first >> (2 * s)) & 0x00030003u) * int(f);
-#define BOTH_FIELDS(s, f) sum += int(((first >> (2 * s)) & 0x00030003u) * 4 + ((second >> (2 * s)) & 0x00030003u)) * int(f);
+#define BOTH_FIELDS(word, s, f) sum += int((word >> (2 * s)) & 0x000f000fu) * int(f);
   if (BOTH != 0) {
-    ALL_FIELDS(BOTH_FIELDS)
+    // Fields of 4 bits: those of even numbers, and those of odd.
+    const uint even = (first & 0x33333333u) << 2 | (second & 0x33333333u), odd = (first & 0xccccccccu) | (second >> 2 & 0x33333333u);
+    BOTH_FIELDS(even, 0, f0.x) BOTH_FIELDS(odd, 0, f0.y) BOTH_FIELDS(even, 2, f0.z) BOTH_FIELDS(odd, 2, f0.w)
+    BOTH_FIELDS(even, 4, f1.x) BOTH_FIELDS(odd, 4, f1.y) BOTH_FIELDS(even, 6, f1.z) BOTH_FIELDS(odd, 6, f1.w)
   } else {
-    ALL_FIELDS(FIELDS)
+    FIELDS(0, f0.x) FIELDS(1, f0.y) FIELDS(2, f0.z) FIELDS(3, f0.w) FIELDS(4, f1.x) FIELDS(5, f1.y) FIELDS(6, f1.z) FIELDS(7, f1.w)
   }
   return sum;
 }

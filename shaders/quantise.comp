@@ -5,7 +5,7 @@
 //   w.x = r.x' + e.x' + w.d,   |e.x'| <= |e| |x'|   and   |w.d| <= sum over blocks of |w_b| |d_b| <= sum of s_b * 128 sqrt(32) * |d_b|
 // because a q8 row is s_b times integers of at most 128. r.x' is what an estimate sums, exactly within a block. The logit that is compared
 // is itself a sum in fp32: each product passes through at most 3 + 8 + 2 + blocks roundings of 2^-24 (lib/table.glsl), and the
-// estimate's through at most 3 + blocks; magnitudes sum to at most the same s_b * 128 sqrt(32) * |x_b| (Higham 2002, section 3.1). ROUNDINGS
+// estimate's through at most 3 + blocks; magnitudes sum to at most the same s_b * 128 sqrt(32) * |x_b| (Higham 2002, section 3.1). `roundings`
 // counts both together and twice over, which also covers the few operations that make the bounds themselves.
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -83,7 +83,7 @@ uint next_mode() {
 
 void main() {
   const uint blocks = (p.cols + BLOCK - 1) / BLOCK, lane = gl_LocalInvocationID.x;
-  const float roundings = float(2 * blocks + 64) / 8388608.0;  // ROUNDINGS: twice 2 blocks + 16 of 2^-24, and more
+  const float roundings = float(2 * blocks + 64) / 8388608.0;
   float length2 = 0;
   for (uint block = lane; block < blocks; block += THREADS) {
     if (FORMAT == FORMAT_Q8) {

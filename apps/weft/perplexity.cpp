@@ -22,20 +22,6 @@ struct Score {
   double nll = 0;  // sum over the tokens, nats
 };
 
-<<<<<<< HEAD
-std::string read_text(const std::string& path) {
-  struct stat status {};
-  const std::string place = "-f " + path;
-  if (stat(path.c_str(), &status) != 0) throw api::Failure(WEFT_NOT_FOUND, std::strerror(errno), place);
-  if (!S_ISREG(status.st_mode)) throw api::Failure(WEFT_IO, "this is not a file", place);
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (status.st_size > 0) text << file.rdbuf();
-  if (!file || !text) throw api::Failure(WEFT_IO, "the file could not be read", place);
-  if (text.view().empty()) throw api::Failure(WEFT_BAD_FILE, "the file is empty", place);
-  return std::move(text).str();
-}
-
 // The text's tokens, those outside a keep-list spelled with tokens of it: the longest that fit, from the front. So a
 // text's bits are what writing it with the list alone would take.
 class Speller {
@@ -85,8 +71,6 @@ class Speller {
   std::uint64_t respelled_ = 0;
 };
 
-=======
->>>>>>> ec0aa15 (Compare heads along a text: weft head-report)
 std::vector<std::string_view> split_text(std::string_view text, std::string_view separator) {
   std::vector<std::string_view> parts;
   for (;;) {
