@@ -94,10 +94,15 @@ struct StepState {
 // RING.
 struct RingEntry {
   uint id;
-  uint finished;
-  uint mode;  // HEAD_*, and 256 if the head was uncertain
-  uint refined, rest, exact;  // rows: HeadState's counts, leaders among the exact
+  uint flags;    // ENTRY_*
+  uint refined;  // rows: HeadState's refine_count
+  uint exact;    // exact_count and the leaders
 };
+#define ENTRY_FINISHED(flags) ((flags) % 16)  // FINISH_*
+#define ENTRY_MODE(flags) ((flags) / 16 % 4)  // HEAD_*
+#define ENTRY_UNCERTAIN(flags) ((flags) / 64 % 2)
+#define ENTRY_REST(flags) ((flags) / 128)  // rest_count
+#define ENTRY_FLAGS(finished, mode, uncertain, rest) ((finished) + 16 * (mode) + 64 * (uncertain) + 128 * (rest))
 #define RING 16
 
 #define MAX_STOP_IDS 16

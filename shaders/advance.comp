@@ -33,8 +33,8 @@ void append(uint id) {
       if (params.stop_ids[i] == id) finished = FINISH_STOP;
   }
   state.finished = finished;
-  ring[position % RING] = RingEntry(id, finished, state.head.mode | state.head.uncertain << 8, state.head.refine_count,
-                                    state.head.rest_count, state.head.exact_count + state.head.leader_count);
+  ring[position % RING] = RingEntry(id, ENTRY_FLAGS(finished, state.head.mode, state.head.uncertain, state.head.rest_count),
+                                    state.head.refine_count, state.head.exact_count + state.head.leader_count);
 }
 
 void main() {

@@ -61,19 +61,20 @@ Indirect groups(bool wanted, uint count) { return Indirect(wanted ? count : 0, 1
 uint next_mode() {
   const bool planes = FORMAT == FORMAT_Q8;
   uint mode = state.head.mode, wait = state.head.wait, backoff = max(state.head.backoff, 4u);
-  if (mode == HEAD_SWEEP && planes && state.head.refine_count > state.head.positions / 2) {
+  if (mode == HEAD_SWEEP && planes && state.head.refine_count > state.head.positions / 8 * 7) {
     mode = HEAD_BOTH;
-    wait = 64;
+    wait = backoff;
+    backoff = min(backoff * 2, 64u);
   } else if (mode != HEAD_ALL && state.head.exact_count > state.head.positions / 3) {
     mode = HEAD_ALL;
     wait = backoff;
     backoff = min(backoff * 2, 64u);
   } else if (wait > 0) {
-    if (mode == HEAD_BOTH) backoff = 4;
     wait -= 1;
-  } else if (mode != HEAD_SWEEP) {
+  } else if (mode == HEAD_SWEEP) {
+    backoff = 4;
+  } else {
     mode = mode == HEAD_ALL && planes ? HEAD_BOTH : HEAD_SWEEP;
-    wait = mode == HEAD_BOTH ? 1 : 0;
   }
   state.head.wait = wait;
   state.head.backoff = backoff;

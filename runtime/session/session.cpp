@@ -205,12 +205,12 @@ double Session::count_head(const abi::RingEntry& entry) {
   const Matrix& table = model_.weights.head().matrix();
   HeadCounts counts = {HEAD_ALL, positions_, 0, 0, table.rows};
   if (head_.mode != Head::Mode::full || head_.keep || matcher_)
-    counts = {entry.mode & 0xff, positions_, entry.refined, entry.rest, entry.exact};
+    counts = {ENTRY_MODE(entry.flags), positions_, entry.refined, ENTRY_REST(entry.flags), entry.exact};
   ++stats_.head_tokens;
   stats_.head_bytes += counts.bytes(table);
   stats_.head_rows += counts.exact;
   stats_.head_refined += counts.refined;
-  stats_.head_uncertain += entry.mode >> 8;
+  stats_.head_uncertain += ENTRY_UNCERTAIN(entry.flags);
   return counts.bytes(table);
 }
 
@@ -272,7 +272,7 @@ Stop Session::generate(uint32_t max_tokens, bool ignore_stop_tokens, const std::
       while (schedule_.in_flight() > submitted - received - 1) schedule_.wait_oldest();
       const abi::RingEntry entry = step_.ring.as<abi::RingEntry>()[ids_.size() % RING];
       stats_.readback_bytes += sizeof entry;
-      if (entry.finished == FINISH_NOT_FINITE)
+      if (ENTRY_FINISHED(entry.flags) == FINISH_NOT_FINITE)
         throw Error(Code::internal, "no logit is a finite number after token " + std::to_string(ids_.size()), "project",
                     "the model's weights may be damaged, or too large for f16");
       cached_ = ids_.size();
@@ -291,7 +291,7 @@ Stop Session::generate(uint32_t max_tokens, bool ignore_stop_tokens, const std::
       ++received;
       if (matcher_) matcher_->accept(entry.id);
       const bool go_on = on_token(entry.id);
-      if (entry.finished == FINISH_STOP) {
+      if (ENTRY_FINISHED(entry.flags) == FINISH_STOP) {
         stop = Stop::token;
         break;
       }

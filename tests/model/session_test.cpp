@@ -58,10 +58,10 @@ TEST_F(SessionTest, KeepsTheCommonPrefix) {
   EXPECT_EQ(with_prefix, generate(fresh, second, 10));
 }
 
-TEST_F(SessionTest, ReadsTwentyFourBytesAToken) {
+TEST_F(SessionTest, ReadsSixteenBytesAToken) {
   Session session(*model_, 256, {});
   generate(session, ids(10), 50);
-  EXPECT_EQ(session.stats().readback_bytes, 50u * 24);
+  EXPECT_EQ(session.stats().readback_bytes, 50u * 16);
 }
 
 TEST_F(SessionTest, StopsAtAStopToken) {

@@ -51,7 +51,7 @@ class Pair {
       EXPECT_EQ((sampler_.seen()[id / 32] >> (id % 32) & 1) != 0, step_.seen[id]) << "seen " << id;
     for (uint32_t i = 0; i < RING; ++i) {
       EXPECT_EQ(sampler_.ring()[i].id, ring_[i].id) << "ring " << i;
-      EXPECT_EQ(sampler_.ring()[i].finished, ring_[i].finished) << "ring " << i;
+      EXPECT_EQ(sampler_.ring()[i].flags, ring_[i].flags) << "ring " << i;
     }
   }
 

@@ -43,7 +43,7 @@ void Sampler::restart(uint32_t pos, uint32_t end) {
   state() = {pos, end, 0, context_, -3.4e38f, 0, 0, 0, {}};
   std::ranges::fill(history(), kPoison);
   std::ranges::fill(seen(), 0u);
-  std::ranges::fill(ring(), abi::RingEntry{kPoison, kPoison, kPoison, kPoison, kPoison, kPoison});
+  std::ranges::fill(ring(), abi::RingEntry{kPoison, kPoison, kPoison, kPoison});
 }
 
 void Sampler::run() {
@@ -55,7 +55,7 @@ uint32_t Sampler::draw(uint32_t end) {
   state() = {end - 1, end, 0, context_, -3.4e38f, 0, 0, 0, {}};
   run();
   const abi::RingEntry entry = ring()[end % RING];
-  if (entry.finished == FINISH_NOT_FINITE) return reference::kNobody;
+  if (entry.flags == FINISH_NOT_FINITE) return reference::kNobody;
   EXPECT_EQ(entry.id, history()[end]);
   return entry.id;
 }
