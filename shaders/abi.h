@@ -26,39 +26,39 @@ using uint = uint32_t;
 #define IN_TILE(row, k, count) ((row) / GROUP_ROWS * GROUP_ROWS * (count) + (k)*GROUP_ROWS + (row) % GROUP_ROWS)
 #define BLOCK 32
 //
-// A vocabulary table is a matrix whose values are stored as planes of their bits, most significant first, so that what is
-// only estimated needs only the first. The tiles, rows and groups are the same; a tile is plane 0, plane 1, ..., then a
-// few halves for each row:
+// A vocabulary table is a matrix whose values are stored as planes of their bits, most significant first, so that what
+// is only estimated needs only the first. The tiles, rows and groups are the same; a tile is plane 0, plane 1, ...,
+// then a few halves for each row:
 //
-//   FORMAT_Q8:  value = scale * (u - 128) with u = 64 a + 16 b + c. Planes of a (2 bits), b (2 bits) and c (4 bits): 8, 8
-//               and 16 bytes a block. In planes 0 and 1 a word holds two blocks, word k at IN_TILE(r, k, blocks / 2); the
-//               half word of an odd last block follows, 8 bytes a row, row behind row. In plane 2 a word is a block.
-//               Element 4j + i of the 16 in a 32-bit word of planes 0 and 1 has the bits from 2j + 8i on; its plane-2
-//               bits are those from 4 (j % 2) + 8i on in 32-bit word j / 2 of the two that hold those 16 elements. So a
-//               shift and a mask give a quad of elements, or (two fields of 16 bits) factors for one multiplication.
-//   FORMAT_F16: planes of the high and the low byte, 32 bytes a block each, words at IN_TILE(r, k, 2 blocks). A 32-bit word
-//               holds elements (2, 0, 3, 1), lowest byte first.
+//   FORMAT_Q8: value = scale * (u - 128) with u = 64 a + 16 b + c. Planes of a (2 bits), b (2 bits) and c (4 bits): 8,
+//   8 and 16 bytes a block. In planes 0 and 1 a word holds two blocks, word k at IN_TILE(r, k, blocks / 2); the half
+//   word of an odd last block follows, 8 bytes a row, row behind row. In plane 2 a word is a block. Element 4j + i of
+//   the 16 in a 32-bit word of planes 0 and 1 has the bits from 2j + 8i on; its plane-2 bits are those from 4 (j % 2) +
+//   8i on in 32-bit word j / 2 of the two that hold those 16 elements. So a shift and a mask give a quad of elements,
+//   or (two fields of 16 bits) factors for one multiplication.
+//
+//   FORMAT_F16: planes of the high and the low byte, 32
+//   bytes a block each, words at IN_TILE(r, k, 2 blocks). A 32-bit word holds elements (2, 0, 3, 1), lowest byte first.
 //
 // A row's halves, two to a 32-bit word, word j at IN_TILE(r, j, HALF_WORDS): for q8 the scales of its blocks, then
-// BOUND_AT and what follows. The bounds limit how far an estimate can be off (vocab/certificate.h).
+// norms, which limit how far an estimate can be off (shaders/quantise.comp):
 #define Q8_HALF_WORDS(blocks) (((blocks) + 2) / 2 + 1)
-#define Q8_NORM_AT(blocks) (blocks)                  // half: |row - plane 0| (L2), rounded up
-#define Q8_GAIN_WORD(blocks) (((blocks) + 2) / 2)    // word: how much less it is once plane 1 of the first half of the
-                                                     // columns is known, and of all of them; rounded down
-#define F16_HALF_WORDS 1                             // word: |row - plane 0|, |row|; rounded up
-#define HALF_BLOCKS(blocks) ((blocks) / 4 * 2)       // blocks in that first half of the columns: whole words of plane 1
+// Half: |row - plane 0| (L2), rounded up.
+#define Q8_NORM_AT(blocks) (blocks)
+// Word: how much less it is once plane 1 of the first half of the columns is known, and of all; rounded down.
+#define Q8_GAIN_WORD(blocks) (((blocks) + 2) / 2)
+// Word: |row - plane 0|, |row|; rounded up.
+#define F16_HALF_WORDS 1
+#define HALF_BLOCKS(blocks) ((blocks) / 4 * 2)  // blocks in that first half of the columns: whole words of plane 1
 #define FORMAT_F16 0
 #define FORMAT_Q8 1
 #define UNIFORM_BYTES 65536  // of inputs a uniform binding reaches, where inputs are read so (lib/rows.glsl)
 
-// ---- A session's state on the device ----
-//
-// history[0 .. end) are the token ids of the context; the caches hold positions [0, pos). A pass computes
-// min(tokens of the pass, end - pos) tokens from pos on. Sampling appends a token: history[end] = id, end += 1.
+// ---- The part of a state that a head which reads less than every row keeps (vocab/certified.h) ----
+
 struct Indirect {  // what vkCmdDispatchIndirect reads: workgroups
   uint x, y, z;
 };
-// Of a head that reads less than every row (vocab/certified.h).
 struct HeadState {
   uint positions;     // how many rows may be chosen, before a mask
   uint mode;          // HEAD_*: how this token's rows are found
@@ -77,6 +77,11 @@ struct HeadState {
 #define HEAD_SWEEP 0u  // plane 0 of every row first
 #define HEAD_BOTH 1u   // planes 0 and 1
 #define HEAD_ALL 2u    // no estimates: every row is computed
+
+// ---- A session's state on the device ----
+//
+// history[0 .. end) are the token ids of the context; the caches hold positions [0, pos). A pass computes
+// min(tokens of the pass, end - pos) tokens from pos on. Sampling appends a token: history[end] = id, end += 1.
 struct StepState {
   uint pos;
   uint end;
@@ -131,15 +136,17 @@ struct Candidate {
 
 // ---- Heads that read less than every row ----
 //
-// Positions run over the rows that may be chosen: all of them, or CHOICE's ids; at most `rows`, those of the table. CHOICE
-// is ids (rows) | bits (rows): a mask, bit i for id i. LISTS is one buffer of 32-bit words:
-//   bounds (rows, upper bounds of logits as floats, by position) | refine (rows: positions) | ids (rows: to be computed) |
-//   leaders (MAX_LEADERS ids; NO_ROW where a strip has none) | their bounds | their logits (MAX_LEADERS floats each)
+// Positions run over the rows that may be chosen: all of them, or CHOICE's ids; at most `rows`, those of the table.
+// CHOICE is ids (rows) | bits (rows): a mask, bit i for id i. LISTS is one buffer of 32-bit words:
+//   bounds (rows, upper bounds of logits as floats, by position) | refine (rows: positions) | ids (rows: to be
+//   computed) | leaders (MAX_LEADERS ids; NO_ROW where a strip has none) | their bounds | their logits (MAX_LEADERS
+//   floats each)
 // Once rows are selected, the bounds of those to be refined are relative to what they must reach.
 #define MAX_LEADERS 256
 #define SELECT_ROWS 1024  // positions a workgroup of select looks at
 #define LIST_BOUNDS(rows) 0
 #define LIST_REFINE(rows) (rows)
+#define LIST_ESTIMATES(rows) LIST_REFINE(rows)  // floats, by position, until rows are selected
 #define LIST_IDS(rows) (2 * (rows))
 #define LIST_LEADERS(rows) (3 * (rows))
 #define LIST_LEADER_BOUNDS(rows) (3 * (rows) + MAX_LEADERS)
@@ -147,10 +154,10 @@ struct Candidate {
 #define LIST_WORDS(rows) (3 * (rows) + 3 * MAX_LEADERS)
 #define NO_ROW 0xffffffffu
 // What estimates take from the hidden state x, for each block of q8 columns: 16 factors, then ESTIMATE_*.
-// x = scale * x8 + what that leaves, with x8 of 8 bits. Factor 8w + s (s < 8) holds x8 of the elements that meet fields s
-// and s + 8 of word w when a word is shifted by 2s and masked to two fields of 16 bits, crosswise: in the product of the
-// two 32-bit words the upper 16 bits then sum both elements' products.
-// f16 tables: a bound on relative rounding errors, 3 words of nothing, then x.
+// x = scale * x8 + what that leaves, with x8 of 8 bits. Factor 8w + s (s < 8) holds x8 of the elements that meet fields
+// s and s + 8 of word w when a word is shifted by 2s and masked to two fields of 16 bits, crosswise: in the product of
+// the two 32-bit words the upper 16 bits then sum both elements' products. f16 tables: a bound on relative rounding
+// errors, 3 words of nothing, then x.
 #define ESTIMATE_WORDS 20
 #define ESTIMATE_SCALE 16  // float
 #define ESTIMATE_SUM 17    // int: sum of x8

@@ -121,5 +121,6 @@ void main() {
     if (local >= (LISTED != 0 ? state.head.positions : p.slice_rows) || ids[i] - p.row_base >= p.slice_rows) continue;
     const bool allowed = p.masked == 0 || (choice[p.rows + ids[i] / 32] >> (ids[i] % 32) & 1) != 0;
     lists[LIST_BOUNDS(p.rows) + position] = floatBitsToUint(allowed ? r.sums[i] + r.errors[i] : -3.4e38);
+    lists[LIST_ESTIMATES(p.rows) + position] = floatBitsToUint(allowed ? r.sums[i] : -3.4e38);
   }
 }

@@ -1,4 +1,4 @@
-// The first rows to compute: of each of leader_count strips of positions the one with the greatest bound.
+// The first rows to compute: of each of leader_count strips of positions the one with the greatest estimate.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"
@@ -19,8 +19,8 @@ void main() {
   if (strip >= strips) return;
   Candidate best = Candidate(-3.4e38, NO_ROW);
   for (uint i = strip + lane * strips; i < state.head.positions; i += 64 * strips) {
-    const float bound = uintBitsToFloat(lists[LIST_BOUNDS(p.rows) + i]);
-    if (bound > best.score) best = Candidate(bound, i);
+    const float estimate = uintBitsToFloat(lists[LIST_ESTIMATES(p.rows) + i]);
+    if (estimate > best.score) best = Candidate(estimate, i);
   }
   best_of[lane] = best;
   barrier();
@@ -28,5 +28,6 @@ void main() {
   for (uint i = 1; i < 64; ++i)
     if (best_of[i].score > best.score) best = best_of[i];
   lists[LIST_LEADERS(p.rows) + strip] = LISTED != 0 && best.id != NO_ROW ? choice[best.id] : best.id;
-  lists[LIST_LEADER_BOUNDS(p.rows) + strip] = floatBitsToUint(best.score);
+  lists[LIST_LEADER_BOUNDS(p.rows) + strip] =
+      best.id != NO_ROW ? lists[LIST_BOUNDS(p.rows) + best.id] : floatBitsToUint(-3.4e38);
 }

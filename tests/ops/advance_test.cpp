@@ -108,7 +108,8 @@ TEST_F(AdvanceTest, PromptChunksMoveOn) {
   const Buffer state = make_state(device, 0, 19, 64);
   const Buffer params = upload(device, "params", std::vector{no_sampling()});
   const Buffer history = poisoned(device, "history", 64), seen = poisoned(device, "seen", 4);
-  const Buffer ring = poisoned(device, "ring", RING * sizeof(abi::RingEntry) / 4), candidates = poisoned(device, "candidates", 2);
+  const Buffer ring = poisoned(device, "ring", RING * sizeof(abi::RingEntry) / 4),
+               candidates = poisoned(device, "candidates", 2);
   reference::Step step = {0, 19, 64, reference::Finish::running, {}, {}};
   for (int i = 0; i < 4; ++i) {
     run_once(device, "advance", [&](Recorder& recorder) {
