@@ -156,6 +156,18 @@ TEST(Plan, SoftwareWithFewUniformBytesReadsStorageBuffers) {
   EXPECT_FALSE(make_plan(caps).uniform_inputs);
 }
 
+// As lavapipe has it; a driver with few texels a view keeps to storage buffers.
+TEST(Plan, SoftwareWithManyTexelsReadsWeightsAsTexels) {
+  Caps caps = caps_of(kDevices[12]);
+  caps.max_texels = caps.max_range / 16;
+  EXPECT_TRUE(make_plan(caps).texel_weights);
+  caps.max_texels -= 1;
+  EXPECT_FALSE(make_plan(caps).texel_weights);
+  caps = caps_of(kDevices[0]);
+  caps.max_texels = caps.max_range / 16;
+  EXPECT_FALSE(make_plan(caps).texel_weights) << "a GPU";
+}
+
 TEST(Plan, RefusesWhatIsTooOldOrTooSmall) {
   const Caps good = caps_of(kDevices[0]);
   EXPECT_EQ(refusal_of(good), "");
