@@ -165,7 +165,6 @@ TailHead Session::begin_head() {
   return tail;
 }
 
-// Returns the bytes of the table that were read for a token.
 void Session::write_kept() { std::memcpy(head_buffers_->choice.data(), kept_ids_.data(), kept_ids_.size() * 4); }
 
 void Session::write_mask(std::span<const uint32_t> bits) {
@@ -201,6 +200,7 @@ TailHead Session::next_head(const TailHead& head) {
   return next;
 }
 
+// Returns the bytes of the table that were read for a token.
 double Session::count_head(const abi::RingEntry& entry) {
   const Matrix& table = model_.weights.head().matrix();
   HeadCounts counts = {HEAD_ALL, positions_, 0, 0, table.rows};
