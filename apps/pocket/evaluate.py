@@ -1,0 +1,76 @@
+"""Asks a model the 200 prompts of eval/prompts.jsonl through Weft, greedily, and judges the answers by eval/RULES.md."""
+
+import argparse
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import weft
+
+HERE = Path(__file__).parent
+REFUSAL = "don't know"
+
+
+def holds(answer, text):
+    """Whether the answer has the text as whole words, in upper or lower case."""
+    return re.search(r"(?<!\w)" + re.escape(text) + r"(?!\w)", answer, re.I) is not None
+
+
+def action_of(answer):
+    """The JSON object in the answer's last line, or None."""
+    try:
+        action = json.loads(answer.strip().splitlines()[-1])
+    except (ValueError, IndexError):
+        return None
+    return action if isinstance(action, dict) else None
+
+
+def folded(action):
+    return {key: value.lower() if isinstance(value, str) else value for key, value in action.items()}
+
+
+def right(rule, expect, answer):
+    if rule == "action":
+        action = action_of(answer)
+        return action is not None and folded(action) == folded(expect)
+    if rule == "number":
+        numbers = re.findall(r"-?\d+", answer.rpartition("=")[2])
+        return len(numbers) == 1 and int(numbers[0]) == expect
+    if rule == "has":
+        return all(holds(answer, text) for text in expect) and (REFUSAL in expect or REFUSAL not in answer)
+    if rule == "any":
+        return any(holds(answer, text) for text in expect) and REFUSAL not in answer
+    if rule == "all":
+        return all(holds(answer, text) for text in expect) and len(answer.split()) >= 20
+    raise ValueError(f"there is no rule {rule}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model", nargs="?", help="a GGUF file or Hugging Face folder; the installed model if not given")
+    parser.add_argument("--type", default="file", choices=weft.TYPES)
+    parser.add_argument("--prompts", type=Path, default=HERE / "eval/prompts.jsonl")
+    parser.add_argument("--least", type=float, default=0.9, help="share that must be right, else the exit status is 1")
+    args = parser.parse_args()
+    model = weft.Model(args.model, args.type)
+    session = weft.Session(model)
+    asked, good = Counter(), Counter()
+    for line in args.prompts.read_text(encoding="utf-8").splitlines():
+        prompt = json.loads(line)
+        answer = session.generate(model.template(prompt["messages"]))[1]
+        asked[prompt["topic"]] += 1
+        if right(prompt["rule"], prompt["expect"], answer):
+            good[prompt["topic"]] += 1
+        else:
+            said = " / ".join(message["content"] for message in prompt["messages"] if message["role"] == "user")
+            print(f"WRONG {prompt['topic']}: {said!r} -> {answer!r}, expected {prompt['expect']}")
+    for topic, count in asked.items():
+        print(f"{topic:16} {good[topic]:3} of {count}")
+    share = good.total() / asked.total()
+    print(f"{'all':16} {good.total():3} of {asked.total()}: {share:.1%}")
+    raise SystemExit(0 if share >= args.least else 1)
+
+
+if __name__ == "__main__":
+    main()
