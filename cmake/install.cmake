@@ -5,7 +5,11 @@ set_target_properties(weft PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PRO
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Weft)
 install(TARGETS weft EXPORT Weft LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES runtime/include/weft/weft.h runtime/include/weft/weft.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/weft)
-install(DIRECTORY DESTINATION ${CMAKE_INSTALL_DATADIR}/weft) # the models that load with no path given
+# The model that loads with no path given, also from the build tree, and what is to know about it.
+set(pocket ${PROJECT_SOURCE_DIR}/apps/pocket)
+install(FILES ${pocket}/pocket.gguf ${pocket}/pocket.md DESTINATION ${CMAKE_INSTALL_DATADIR}/weft)
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/share/weft)
+file(CREATE_LINK ${pocket}/pocket.gguf ${PROJECT_BINARY_DIR}/share/weft/pocket.gguf COPY_ON_ERROR SYMBOLIC)
 foreach(program weft_program weft-microbench)
   if(TARGET ${program})
     install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

@@ -549,6 +549,13 @@ class PipedChat(unittest.TestCase):
         _, err = weft("chat", "-m", plain(), "-n", 3, stdin="once\nmore\n")
         self.assertEqual(err.count("chat template"), 1, err)
 
+    def test_no_model_named(self):
+        """The model that Weft ships chats, and hears the turns before."""
+        out, _ = weft("chat", "--temperature", 0, stdin="hello\nset a timer for 10 minutes\nturn it off again\n")
+        self.assertTrue(out.startswith("Hello!"), out)
+        self.assertIn('{"action":"set_timer","minutes":10}', out)
+        self.assertIn('{"action":"cancel_timer"}', out)
+
     def test_bad_input_costs_a_sentence(self):
         done = subprocess.run([BIN / "weft", "chat", "-m", chatty(), "-n", "2"], input=b"a\xff\nfine\n", env=ENV,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300)

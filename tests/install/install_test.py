@@ -32,7 +32,8 @@ def readme_example():
 
 def check_layout(prefix):
     wanted = ["bin/weft", "lib/libweft.so", "lib/libweft.so.0", "include/weft/weft.h", "include/weft/weft.hpp",
-              "lib/cmake/Weft/WeftConfig.cmake", "lib/pkgconfig/weft.pc", "share/weft"]
+              "lib/cmake/Weft/WeftConfig.cmake", "lib/pkgconfig/weft.pc", "share/weft/pocket.gguf",
+              "share/weft/pocket.md"]
     missing = [path for path in wanted if not (prefix / path).exists()]
     assert not missing, f"not installed: {missing}"
     for text in [*prefix.glob("lib/cmake/Weft/*"), prefix / "lib/pkgconfig/weft.pc"]:
@@ -53,6 +54,10 @@ def check_runs(build, prefix, model):
     assert out.startswith("weft: "), out
     assert "4 tokens, 42 thrown" in call(build / "consumer_cpp", model)
     call(build / "readme", model)
+    assert "tokens on" in call(build / "readme"), "the installed model is not found"
+    said = subprocess.run([prefix / "bin/weft", "chat", "--temperature", "0"], input="hello\n", text=True, timeout=120,
+                          stdout=subprocess.PIPE, check=True).stdout
+    assert said.startswith("Hello!"), said
 
 
 def main():
