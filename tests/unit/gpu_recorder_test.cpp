@@ -83,21 +83,21 @@ TEST_F(RecorderTest, ReplaysInOrder) {
 
 TEST_F(RecorderTest, CatchesWrongBindingsAndPushConstants) {
   const auto device = open_device();
-  const Kernel& kernel = device->kernel({"adjust", adjust_spv, 4, 0b1000, sizeof(abi::AdjustPush), {}});
+  const Kernel& kernel = device->kernel({"adjust", adjust_spv, 6, 0b1000, sizeof(abi::AdjustPush), {}});
   const Buffer buffer = poisoned(device, "any", 64);
   const auto record = [&](std::initializer_list<View> bindings, auto push) {
     run_once(device, "wrong", [&](Recorder& recorder) { recorder.dispatch(kernel, bindings, push, {1}); });
   };
   EXPECT_EQ(message_of([&] { record({buffer}, abi::AdjustPush{1}); }),
-            "adjust: got 1 bindings and 4 bytes of push constants, the kernel takes 4 and 4");
+            "adjust: got 1 bindings and 4 bytes of push constants, the kernel takes 6 and 4");
   EXPECT_EQ(message_of([&] {
               record({buffer, buffer, buffer}, abi::AdjustPush{1});
             }),
-            "adjust: got 3 bindings and 4 bytes of push constants, the kernel takes 4 and 4");
+            "adjust: got 3 bindings and 4 bytes of push constants, the kernel takes 6 and 4");
   EXPECT_EQ(message_of([&] {
-              record({buffer, buffer, buffer, buffer}, uint64_t{1});
+              record({buffer, buffer, buffer, buffer, buffer, buffer}, uint64_t{1});
             }),
-            "adjust: got 4 bindings and 8 bytes of push constants, the kernel takes 4 and 4");
+            "adjust: got 6 bindings and 8 bytes of push constants, the kernel takes 6 and 4");
 }
 
 TEST_F(RecorderTest, ManyDispatchesNeedMoreThanOneDescriptorPool) {
