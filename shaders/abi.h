@@ -52,7 +52,7 @@ using uint = uint32_t;
 #define HALF_BLOCKS(blocks) ((blocks) / 4 * 2)  // blocks in that first half of the columns: whole words of plane 1
 #define FORMAT_F16 0
 #define FORMAT_Q8 1
-#define UNIFORM_BYTES 65536  // of inputs a uniform binding reaches, where inputs are read so (lib/rows.glsl)
+#define UNIFORM_BYTES 65536  // of inputs a uniform binding reaches, where inputs are read so (lib/product.glsl)
 
 // ---- The part of a state that a head which reads less than every row keeps (vocab/certified.h) ----
 

@@ -18,11 +18,6 @@ layout(constant_id = 4) const uint BOTH = 0;
 layout(constant_id = 5) const uint LISTED = 0;
 layout(push_constant) uniform Push { EstimatePush p; };
 
-// The upper half of a sum of products of two fields each, its lower half's borrow undone.
-int upper_half(int products) {
-  const int low = (products << 16) >> 16;
-  return (products - low) >> 16;
-}
 // Products over a word's 16 elements of fields times x8: at most 15 * 127 * 16 in each half.
 int plane_products(uint first, uint second, uvec4 f0, uvec4 f1) {
   int sum = 0;

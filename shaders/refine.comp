@@ -18,11 +18,6 @@ layout(constant_id = 4) const uint LISTED = 0;
 layout(push_constant) uniform Push { RefinePush p; };
 #include "lib/lists.glsl"
 
-int upper_half(int products) {
-  const int low = (products << 16) >> 16;
-  return (products - low) >> 16;
-}
-
 // What plane 1 of a block adds to the estimate: plane 0 took the middle of 64 values, 16 b - 24 leads to the middle of 16.
 float block_gain(uvec2 plane, float scale, uint block) {
   const uint at = block * (ESTIMATE_WORDS / 4);

@@ -36,3 +36,9 @@ vec4 f16_quad(uint high, uint low) {
   return vec4(unpackHalf2x16((high & 0xff00ff00u) | (low >> 8 & 0x00ff00ffu)),
               unpackHalf2x16((high << 8 & 0xff00ff00u) | (low & 0x00ff00ffu)));
 }
+
+// The upper half of a sum of products of two fields each (abi.h, ESTIMATE_WORDS), its lower half's borrow undone.
+int upper_half(int products) {
+  const int low = (products << 16) >> 16;
+  return (products - low) >> 16;
+}
