@@ -1,9 +1,9 @@
-# weft_shader(NAME [SUBGROUP] [UNIFORM])
+# weft_shader(NAME [SUBGROUP] [UNIFORM | TEXEL])
 #
 # Compiles NAME.comp of this folder to SPIR-V, as the C++ array NAME_spv in the header "NAME.spv.h". With SUBGROUP the same source is compiled once
 # more with WEFT_SUBGROUP defined, as NAME_subgroup_spv: the variant for devices with subgroup arithmetic;
-# with UNIFORM likewise as NAME_uniform_spv, with inputs in uniform buffers, and NAME_texel_spv, with weights as texels too
-# (lib/product.glsl).
+# with UNIFORM likewise as NAME_uniform_spv, with inputs in uniform buffers, and NAME_texel_spv, with weights and inputs as texels
+# (lib/product.glsl); with TEXEL as NAME_texel_spv, which reads as texels what the shader says.
 find_program(GLSLANG_VALIDATOR NAMES glslangValidator glslang REQUIRED)
 
 function(weft_compile_shader source name)
@@ -20,7 +20,7 @@ function(weft_compile_shader source name)
 endfunction()
 
 function(weft_shader name)
-  cmake_parse_arguments(PARSE_ARGV 1 SHADER "SUBGROUP;UNIFORM" "" "")
+  cmake_parse_arguments(PARSE_ARGV 1 SHADER "SUBGROUP;UNIFORM;TEXEL" "" "")
   set(source ${CMAKE_CURRENT_SOURCE_DIR}/${name}.comp)
   weft_compile_shader(${source} ${name})
   if(SHADER_SUBGROUP)
@@ -29,5 +29,8 @@ function(weft_shader name)
   if(SHADER_UNIFORM)
     weft_compile_shader(${source} ${name}_uniform -DWEFT_UNIFORM=1)
     weft_compile_shader(${source} ${name}_texel -DWEFT_UNIFORM=1 -DWEFT_TEXEL=1)
+  endif()
+  if(SHADER_TEXEL)
+    weft_compile_shader(${source} ${name}_texel -DWEFT_TEXEL=1)
   endif()
 endfunction()

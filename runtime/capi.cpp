@@ -139,7 +139,7 @@ static json plan_json(const Plan& plan) {
           {"split", plan.split},
           {"row_tiles", plan.row_tiles},
           {"uniform_inputs", plan.uniform_inputs},
-          {"texel_weights", plan.texel_weights},
+          {"texel_products", plan.texel_products},
           {"block_tokens", plan.block_tokens},
           {"chunk_tokens", plan.chunk_tokens},
           {"slice_bytes", plan.slice_bytes},

@@ -60,23 +60,25 @@ struct Indirect {  // what vkCmdDispatchIndirect reads: workgroups
   uint x, y, z;
 };
 struct HeadState {
-  uint positions;     // how many rows may be chosen, before a mask
-  uint mode;          // HEAD_*: how this token's rows are found
-  uint wait;          // tokens until a mode that reads less is tried again
-  uint backoff;       // what wait was last set to
-  float hidden_norm;  // |x| as the estimates have it, rounded up
-  uint leader_count;  // rows scored first
-  float cut;          // a row whose score cannot reach it cannot be chosen
-  float best_cut;     // fast: what the best estimates reach
-  uint refine_count;  // rows whose estimate was refined by plane 1 of half the columns
-  uint rest_count;    // and of the other half
-  uint exact_count;   // rows listed, whose logits are computed
-  uint uncertain;     // 1: fast left out a row that might have been chosen
-  Indirect sweep, sweep_last, both, both_last, leaders, refine, exact;
+  uint positions;         // how many rows may be chosen, before a mask
+  uint mode;              // HEAD_*: how this token's rows are found
+  uint wait;              // tokens until a mode that reads less is tried again
+  uint backoff;           // what wait was last set to
+  float hidden_norm;      // |x| as the estimates have it, rounded up
+  uint leader_count;      // rows scored first
+  float cut;              // a row whose score cannot reach it cannot be chosen
+  float best_cut;         // fast: what the best estimates reach
+  uint refine_count;      // rows whose estimate was refined by more of plane 1
+  uint rest_count;        // those of them that needed its second half
+  uint exact_count;       // rows listed, whose logits are computed
+  uint uncertain;         // 1: fast left out a row that might have been chosen
+  Indirect estimates[6];  // 2 * mode for every slice but the last, 2 * mode + 1 for the last
+  Indirect leaders, refine, exact;
 };
 #define HEAD_SWEEP 0u  // plane 0 of every row first
-#define HEAD_BOTH 1u   // planes 0 and 1
-#define HEAD_ALL 2u    // no estimates: every row is computed
+#define HEAD_HALF 1u   // and plane 1 of the first half of the columns
+#define HEAD_BOTH 2u   // planes 0 and 1
+#define HEAD_ALL 3u    // no estimates: every row is computed
 
 // ---- A session's state on the device ----
 //

@@ -1,30 +1,24 @@
-// Upper bounds of the logits of every row that may be chosen, from the table's first plane or first two (BOTH). Integer arithmetic for q8: two
+// Upper bounds of the logits of every row that may be chosen, from what MODE reads of the table's first two planes. Integer arithmetic for q8: two
 // elements a 32-bit multiplication, by the factors that quantise leaves; f16 reads the high bytes as numbers of 2 mantissa bits.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#define WEFT_OWN_INPUTS
 #include "lib/product.glsl"
 #include "lib/planes.glsl"
 
-#ifdef WEFT_UNIFORM
-layout(std140, binding = 1) uniform Inputs { uvec4 inputs[UNIFORM_BYTES / 16]; };
-#else
-layout(std430, binding = 1) readonly buffer Inputs { uvec4 inputs[]; };
-#endif
 layout(std430, binding = 2) readonly buffer State { StepState state; };
 layout(std430, binding = 3) readonly buffer Choice { uint choice[]; };
 layout(std430, binding = 4) writeonly buffer Lists { uint lists[]; };
-layout(constant_id = 4) const uint BOTH = 0;
+layout(constant_id = 4) const uint MODE = HEAD_SWEEP;
 layout(constant_id = 5) const uint LISTED = 0;
 layout(push_constant) uniform Push { EstimatePush p; };
 
 // Products over a word's 16 elements of fields times x8: at most 15 * 127 * 16 in each half.
-int plane_products(uint first, uint second, uvec4 f0, uvec4 f1) {
+int plane_products(bool both, uint first, uint second, uvec4 f0, uvec4 f1) {
   int sum = 0;
   // Not one loop with a choice in it: SwiftShader's compiler runs out of memory over that.
 #define FIELDS(s, f) sum += int((first >> (2 * s)) & 0x00030003u) * int(f);
 #define BOTH_FIELDS(word, s, f) sum += int((word >> (2 * s)) & 0x000f000fu) * int(f);
-  if (BOTH != 0) {
+  if (both) {
     // Fields of 4 bits: those of even numbers, and those of odd.
     const uint even = (first & 0x33333333u) << 2 | (second & 0x33333333u), odd = (first & 0xccccccccu) | (second >> 2 & 0x33333333u);
     BOTH_FIELDS(even, 0, f0.x) BOTH_FIELDS(odd, 0, f0.y) BOTH_FIELDS(even, 2, f0.z) BOTH_FIELDS(odd, 2, f0.w)
@@ -40,41 +34,49 @@ struct Rows {
   float sums[ROW_TILES], errors[ROW_TILES];
 };
 
-// A block of row i, whose planes' words are given.
-void add_block(inout Rows r, uint i, uvec2 first, uvec2 second, float scale, uint block) {
+// A block of row i, whose planes' words are given: plane 1's only if `both`, a constant where this is called.
+void add_block(inout Rows r, uint i, bool both, uvec2 first, uvec2 second, float scale, uint block) {
   const uint at = block * (ESTIMATE_WORDS / 4);
-  const uvec4 rest = inputs[at + 4];
-  const int low = plane_products(first.x, second.x, inputs[at], inputs[at + 1]);
-  const int high = plane_products(first.y, second.y, inputs[at + 2], inputs[at + 3]);
-  const int dot = BOTH != 0 ? upper_half(low) + upper_half(high) : upper_half(low + high);  // where both fit into a half
+  const uvec4 rest = input_at(at + 4);
+  const int low = plane_products(both, first.x, second.x, input_at(at), input_at(at + 1));
+  const int high = plane_products(both, first.y, second.y, input_at(at + 2), input_at(at + 3));
+  const int dot = both ? upper_half(low) + upper_half(high) : upper_half(low + high);  // where both fit into a half
   // u's known bits stand for the middle of what is open: 64 a - 96.5 or 16 (4 a + b) - 120.5. Twice that is a whole number, and
   // below 2^24 in sum.
-  const int twice = BOTH != 0 ? 32 * dot - 241 * int(rest.y) : 128 * dot - 193 * int(rest.y);
+  const int twice = both ? 32 * dot - 241 * int(rest.y) : 128 * dot - 193 * int(rest.y);
   r.sums[i] += scale * uintBitsToFloat(rest.x) * (0.5 * float(twice));
   r.errors[i] += abs(scale) * uintBitsToFloat(rest.z);
 }
 
+// Two blocks of each row.
+void add_pair(inout Rows r, bool both, uint tiles[ROW_TILES], uint rows[ROW_TILES], uint pair, uint blocks) {
+  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
+    const uint at = tiles[i] / 4 + IN_TILE(rows[i], pair, blocks / 2);
+    const uvec4 first = word_at(at);
+    uvec4 second = uvec4(0);
+    if (both) second = word_at(at + blocks * (TILE_ROWS / 2));
+    const uint scales = q8_small_word(tiles[i], rows[i], pair, blocks);
+    add_block(r, i, both, first.xy, second.xy, scale_of(scales), pair * 2);
+    add_block(r, i, both, first.zw, second.zw, scale_of(scales >> 16), pair * 2 + 1);
+  }
+}
+
 void estimate_q8(inout Rows r, uint tiles[ROW_TILES], uint rows[ROW_TILES], uint blocks) {
-  const uint pairs = blocks / 2;
-  for (uint pair = 0; pair < pairs; ++pair)
-    [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
-      const uint at = tiles[i] / 4 + IN_TILE(rows[i], pair, pairs);
-      const uvec4 first = word_at(at);
-      uvec4 second = uvec4(0);
-      if (BOTH != 0) second = word_at(at + blocks * (TILE_ROWS / 2));
-      const uint scales = q8_small_word(tiles[i], rows[i], pair, blocks);
-      add_block(r, i, first.xy, second.xy, scale_of(scales), pair * 2);
-      add_block(r, i, first.zw, second.zw, scale_of(scales >> 16), pair * 2 + 1);
-    }
+  const uint pairs = blocks / 2, first_half = HALF_BLOCKS(blocks) / 2;
+  if (MODE == HEAD_HALF) for (uint pair = 0; pair < first_half; ++pair) add_pair(r, true, tiles, rows, pair, blocks);
+  for (uint pair = MODE == HEAD_HALF ? first_half : 0; pair < pairs; ++pair) add_pair(r, MODE == HEAD_BOTH, tiles, rows, pair, blocks);
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
     const uint last = q8_small_word(tiles[i], rows[i], blocks / 2, blocks);  // an odd last block's scale and the norm, or the norm
     if (blocks % 2 == 1) {
       uvec2 second = uvec2(0);
-      if (BOTH != 0) second = q8_half_word(tiles[i], rows[i], 1, blocks - 1, blocks);
-      add_block(r, i, q8_half_word(tiles[i], rows[i], 0, blocks - 1, blocks), second, scale_of(last), blocks - 1);
+      if (MODE == HEAD_BOTH) second = q8_half_word(tiles[i], rows[i], 1, blocks - 1, blocks);
+      add_block(r, i, MODE == HEAD_BOTH, q8_half_word(tiles[i], rows[i], 0, blocks - 1, blocks), second, scale_of(last), blocks - 1);
     }
     float norm = min(scale_of(blocks % 2 == 1 ? last >> 16 : last), 3e38);
-    if (BOTH != 0) norm -= scale_of(q8_small_word(tiles[i], rows[i], Q8_GAIN_WORD(blocks), blocks) >> 16);
+    if (MODE != HEAD_SWEEP) {
+      const uint gains = q8_small_word(tiles[i], rows[i], Q8_GAIN_WORD(blocks), blocks);
+      norm -= scale_of(MODE == HEAD_HALF ? gains : gains >> 16);
+    }
     r.errors[i] += norm * state.head.hidden_norm;
   }
 }
@@ -83,13 +85,13 @@ void estimate_f16(inout Rows r, uint tiles[ROW_TILES], uint rows[ROW_TILES], uin
   for (uint word = 0; word < blocks * 2; ++word)
     [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
       const uvec4 high = word_at(tiles[i] / 4 + IN_TILE(rows[i], word, blocks * 2));
-      [[unroll]] for (uint j = 0; j < 4; ++j) r.sums[i] += dot(f16_quad(high[j], 0x80808080u), uintBitsToFloat(inputs[1 + word * 4 + j]));
+      [[unroll]] for (uint j = 0; j < 4; ++j) r.sums[i] += dot(f16_quad(high[j], 0x80808080u), floats_at(1 + word * 4 + j));
     }
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
     const uint word = small_word_at(tiles[i] + blocks * 16 * TILE_ROWS + IN_TILE(rows[i], 0, F16_HALF_WORDS));
     const float residual = min(scale_of(word), 3e38), norm = min(scale_of(word >> 16), 3e38);
     // The longest chain of roundings is that of the estimate, a product an element: 32 blocks of them.
-    r.errors[i] = state.head.hidden_norm * (residual + (norm + residual) * (16 * uintBitsToFloat(inputs[0].x)));
+    r.errors[i] = state.head.hidden_norm * (residual + (norm + residual) * (16 * floats_at(0).x));
   }
 }
 

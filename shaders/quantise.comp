@@ -60,9 +60,10 @@ Indirect groups(bool wanted, uint count) { return Indirect(wanted ? count : 0, 1
 // while passes before the next attempt, longer each time.
 uint next_mode() {
   const bool planes = FORMAT == FORMAT_Q8;
-  uint mode = state.head.mode, wait = state.head.wait, backoff = max(state.head.backoff, 4u);
-  if (mode == HEAD_SWEEP && planes && state.head.refine_count > state.head.positions / 8 * 7) {
-    mode = HEAD_BOTH;
+  uint mode = state.head.mode, wait = state.head.wait, backoff = max(state.head.backoff, 8u);
+  // Three quarters of the rows: above that, reading half of plane 1 at once is fewer bytes, and less time long before.
+  if (mode < HEAD_BOTH && planes && state.head.refine_count > state.head.positions / 4 * 3) {
+    mode += 1;
     wait = backoff;
     backoff = min(backoff * 2, 64u);
   } else if (mode != HEAD_ALL && state.head.exact_count > state.head.positions / 3) {
@@ -72,9 +73,9 @@ uint next_mode() {
   } else if (wait > 0) {
     wait -= 1;
   } else if (mode == HEAD_SWEEP) {
-    backoff = 4;
+    backoff = 8;
   } else {
-    mode = mode == HEAD_ALL && planes ? HEAD_BOTH : HEAD_SWEEP;
+    mode = planes ? mode - 1 : HEAD_SWEEP;
   }
   state.head.wait = wait;
   state.head.backoff = backoff;
@@ -113,10 +114,10 @@ void main() {
   const uint listed = (state.head.positions + p.rows_per_group - 1) / p.rows_per_group, tiles_per_group = p.rows_per_group / TILE_ROWS;
   const uint full = p.full_tiles > 0 ? (p.full_tiles + tiles_per_group - 1) / tiles_per_group : listed;
   const uint last = p.last_tiles > 0 ? (p.last_tiles + tiles_per_group - 1) / tiles_per_group : listed;
-  state.head.sweep = groups(mode == HEAD_SWEEP, full);
-  state.head.sweep_last = groups(mode == HEAD_SWEEP, last);
-  state.head.both = groups(mode == HEAD_BOTH, full);
-  state.head.both_last = groups(mode == HEAD_BOTH, last);
+  for (uint way = 0; way < HEAD_ALL; ++way) {
+    state.head.estimates[2 * way] = groups(mode == way, full);
+    state.head.estimates[2 * way + 1] = groups(mode == way, last);
+  }
   state.head.leaders = groups(true, (state.head.leader_count + p.rows_per_group - 1) / p.rows_per_group);
   state.head.refine = groups(false, 0);
   state.head.exact = groups(false, 0);

@@ -1,16 +1,10 @@
-// Tightens the bounds of listed rows by plane 1: of the first half of the columns, and, if that does not rule a row out, of the others. Lists
-// for computing what can still be chosen.
+// Tightens the bounds of listed rows by plane 1: of the first half of the columns, unless the estimates had that, and, if it does not rule
+// a row out, of the others. Lists for computing what can still be chosen.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#define WEFT_OWN_INPUTS
 #include "lib/product.glsl"
 #include "lib/planes.glsl"
 
-#ifdef WEFT_UNIFORM
-layout(std140, binding = 1) uniform Inputs { uvec4 inputs[UNIFORM_BYTES / 16]; };
-#else
-layout(std430, binding = 1) readonly buffer Inputs { uvec4 inputs[]; };
-#endif
 layout(std430, binding = 2) buffer State { StepState state; };
 layout(std430, binding = 3) readonly buffer Choice { uint choice[]; };
 layout(std430, binding = 4) buffer Lists { uint lists[]; };
@@ -21,10 +15,10 @@ layout(push_constant) uniform Push { RefinePush p; };
 // What plane 1 of a block adds to the estimate: plane 0 took the middle of 64 values, 16 b - 24 leads to the middle of 16.
 float block_gain(uvec2 plane, float scale, uint block) {
   const uint at = block * (ESTIMATE_WORDS / 4);
-  const uvec4 rest = inputs[at + 4];
+  const uvec4 rest = input_at(at + 4);
   int products = 0;
 #define FIELDS(s, f, g) products += int((plane.x >> (2 * s)) & 0x00030003u) * int(f) + int((plane.y >> (2 * s)) & 0x00030003u) * int(g);
-  const uvec4 f0 = inputs[at], f1 = inputs[at + 1], g0 = inputs[at + 2], g1 = inputs[at + 3];
+  const uvec4 f0 = input_at(at), f1 = input_at(at + 1), g0 = input_at(at + 2), g1 = input_at(at + 3);
   FIELDS(0, f0.x, g0.x) FIELDS(1, f0.y, g0.y) FIELDS(2, f0.z, g0.z) FIELDS(3, f0.w, g0.w)
   FIELDS(4, f1.x, g1.x) FIELDS(5, f1.y, g1.y) FIELDS(6, f1.z, g1.z) FIELDS(7, f1.w, g1.w)
   return scale * uintBitsToFloat(rest.x) * float(16 * upper_half(products) - 24 * int(rest.y));
@@ -58,8 +52,12 @@ void main() {
         const uint row = (id - p.row_base) % TILE_ROWS, tile = (id - p.row_base) / TILE_ROWS * tile_words;
         const uint gains = q8_small_word(tile, row, Q8_GAIN_WORD(blocks), blocks);
         float bound = uintBitsToFloat(lists[LIST_BOUNDS(p.rows) + position]);
-        bound += gain(tile, row, 0, half_blocks, blocks);
-        alive = bound - state.head.hidden_norm * scale_of(gains) >= 0;
+        if (state.head.mode == HEAD_HALF) {
+          bound += state.head.hidden_norm * scale_of(gains);  // from here on both have what the gain will take off
+        } else {
+          bound += gain(tile, row, 0, half_blocks, blocks);
+          alive = bound - state.head.hidden_norm * scale_of(gains) >= 0;
+        }
         if (alive) {
           rest = true;
           bound += gain(tile, row, half_blocks, blocks, blocks);

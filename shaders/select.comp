@@ -11,6 +11,14 @@ layout(std430, binding = 1) readonly buffer Params { SampleParams params; };
 layout(std430, binding = 2) readonly buffer Seen { uint seen[]; };
 layout(std430, binding = 3) readonly buffer Choice { uint choice[]; };
 layout(std430, binding = 4) buffer Lists { uint lists[]; };
+// The bounds once more, four at a time.
+#ifdef WEFT_TEXEL
+layout(binding = 5) uniform usamplerBuffer bounds;
+vec4 bounds_at(uint i) { return uintBitsToFloat(texelFetch(bounds, int(i))); }
+#else
+layout(std430, binding = 5) readonly buffer Bounds { vec4 bounds[]; };
+vec4 bounds_at(uint i) { return bounds[i]; }
+#endif
 layout(constant_id = 0) const uint LISTED = 0;
 layout(push_constant) uniform Push { SelectPush p; };
 #include "lib/gumbel.glsl"
@@ -42,22 +50,28 @@ bool reaches(uint position, uint id, float bound, float cut, float best_cut, boo
   return true;
 }
 
-// Grid: SELECT_ROWS positions a workgroup, 16 a lane.
+// A lane's bit-th position: 16 a lane, four of them side by side.
+uint position_of(uint bit) { return gl_WorkGroupID.x * SELECT_ROWS + bit / 4 * 256 + gl_LocalInvocationID.x * 4 + bit % 4; }
+
+// Grid: SELECT_ROWS positions a workgroup.
 void main() {
   const uint mode = state.head.mode, positions = state.head.positions;
-  const bool refines = mode == HEAD_SWEEP && p.refines != 0 && params.fast_rows == 0;
+  const bool refines = mode < HEAD_BOTH && p.refines != 0 && params.fast_rows == 0;
   const float cut = state.head.cut, best_cut = state.head.best_cut;
   // Most rows are out by this alone; what noise adds is known for each token only.
   float least = min(logit_for(cut, 0, false), logit_for(cut, 0, true));
   if (params.cut_noise != 0 || mode == HEAD_ALL) least = -3.4e38;
   uint wanted = 0;  // bit i: the lane's i-th position
-  for (uint i = 0; i < SELECT_ROWS / 64; ++i) {
-    const uint position = gl_WorkGroupID.x * SELECT_ROWS + i * 64 + gl_LocalInvocationID.x;
-    if (position >= positions) break;
-    const float bound = mode == HEAD_ALL ? 0 : uintBitsToFloat(lists[LIST_BOUNDS(p.rows) + position]);
-    if (bound < least) continue;
-    const uint id = LISTED != 0 ? choice[position] : position;
-    if (allowed(id) && (mode == HEAD_ALL || reaches(position, id, bound, cut, best_cut, refines))) wanted |= 1u << i;
+  for (uint quad = 0; quad < SELECT_ROWS / 64; quad += 4) {
+    if (position_of(quad) >= positions) break;
+    const vec4 bound = mode == HEAD_ALL ? vec4(0) : bounds_at(LIST_BOUNDS(p.rows) / 4 + position_of(quad) / 4);
+    if (all(lessThan(bound, vec4(least)))) continue;
+    for (uint i = quad; i < quad + 4; ++i) {
+      const uint position = position_of(i);
+      if (position >= positions || bound[i - quad] < least) continue;
+      const uint id = LISTED != 0 ? choice[position] : position;
+      if (allowed(id) && (mode == HEAD_ALL || reaches(position, id, bound[i - quad], cut, best_cut, refines))) wanted |= 1u << i;
+    }
   }
   uint place;
   if (refines) {
@@ -68,7 +82,7 @@ void main() {
     GROUPS_FOR(state.head.exact.x, p.rows_per_group)
   }
   while (wanted != 0) {
-    const uint i = findLSB(wanted), position = gl_WorkGroupID.x * SELECT_ROWS + i * 64 + gl_LocalInvocationID.x;
+    const uint position = position_of(findLSB(wanted));
     wanted &= wanted - 1;
     const uint id = LISTED != 0 ? choice[position] : position;
     lists[(refines ? LIST_REFINE(p.rows) : LIST_IDS(p.rows)) + place++] = refines ? position : id;

@@ -4,6 +4,7 @@
 
 #include "microbench/bench.h"
 #include "vocab/certified.h"
+#include "vocab/head.h"
 
 namespace weft::microbench {
 namespace {
@@ -104,7 +105,7 @@ void certified(benchmark::State& state, Format format, uint32_t rows, uint32_t c
   const std::vector<float> all = download_as<float>(head.device, head.logits);
   const uint32_t best = static_cast<uint32_t>(std::max_element(all.begin(), all.end()) - all.begin());
   head.state.as<abi::StepState>()->head.mode = HEAD_SWEEP;
-  for (int i = 0; i < 4; ++i) run_once(head.device, "settle", [&](Recorder& r) { record(r, 0); });
+  for (int i = 0; i < 12; ++i) run_once(head.device, "settle", [&](Recorder& r) { record(r, 0); });
   const std::vector<float> listed = download_as<float>(head.device, head.logits);
   const std::vector<uint32_t> lists = download_as<uint32_t>(head.device, head.buffers->lists);
   const abi::HeadState& counts = head.state.as<abi::StepState>()->head;
@@ -113,17 +114,12 @@ void certified(benchmark::State& state, Format format, uint32_t rows, uint32_t c
     found |= lists[LIST_IDS(rows) + i] == best && listed[i] == all[best];
   if (!found) return state.SkipWithError("wrong result: the best row is not listed with its logit");
   time_on_device(state, record, 1, 0, double(rows) * cols);
-  const PlaneBytes row = plane_bytes(format, cols);
   state.counters["mode"] = counts.mode;
   state.counters["rows"] = counts.exact_count;
   state.counters["refined"] = counts.refine_count;
   state.counters["of_table"] =
-      (double(counts.mode == HEAD_SWEEP  ? row.sweep
-              : counts.mode == HEAD_BOTH ? row.sweep_both
-                                         : 0) *
-           rows +
-       double(counts.refine_count) * row.refine_half + double(counts.rest_count) * row.refine_rest +
-       double(counts.exact_count + counts.leader_count) * row.whole) /
+      HeadCounts{counts.mode, rows, counts.refine_count, counts.rest_count, counts.exact_count + counts.leader_count}
+          .bytes(head.table->matrix()) /
       static_cast<double>(head.table->buffer().bytes());
 }
 

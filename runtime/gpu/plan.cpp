@@ -60,8 +60,8 @@ Plan make_plan(const Caps& caps) {
   const bool software = caps.kind == DeviceKind::cpu;
   plan.uniform_inputs = software && caps.max_uniform_range >= 65536;
   // llvmpipe gathers texels without a branch a lane: twice the speed. A driver of few texels a view would need slices.
-  plan.texel_weights = plan.uniform_inputs && caps.max_texels * 16 >= caps.max_range;
-  plan.row_tiles = software ? 4 : 1;
+  plan.texel_products = plan.uniform_inputs && caps.max_texels * 16 >= caps.max_range;
+  plan.row_tiles = plan.texel_products ? 8 : software ? 4 : 1;
   // A CPU has few lanes and pays for the barrier that joins split rows; a GPU needs the threads to hide its memory's
   // latency.
   plan.split = software ? 1 : std::min(caps.max_threads, 256u) / 64;

@@ -108,11 +108,14 @@ void store_f16_planes(std::byte* tile, uint32_t row, std::span<const uint16_t> v
 
 PlaneBytes plane_bytes(Format format, uint32_t cols) {
   const uint32_t blocks = (cols + BLOCK - 1) / BLOCK, half = HALF_BLOCKS(blocks);
-  if (format == Format::f16) return {blocks * 32 + 4, 0, 0, 0, blocks * 64};
+  if (format == Format::f16) return {{blocks * 32 + 4}, 0, 0, blocks * 64};
   const auto scales = [](uint32_t count) { return (count + 1) / 2 * 4; };  // read by the word
   const uint32_t norm = blocks % 2 == 0 ? 4 : 0;                           // else it shares the last scale's word
-  return {blocks * 8 + scales(blocks) + norm, blocks * 16 + scales(blocks) + norm + 4, half * 8 + scales(half) + 4,
-          (blocks - half) * 8 + scales(blocks - half), blocks * 32 + scales(blocks)};
+  const uint32_t sweep = blocks * 8 + scales(blocks) + norm;
+  return {{sweep, sweep + half * 8 + 4, sweep + blocks * 8 + 4},
+          half * 8 + scales(half) + 4,
+          (blocks - half) * 8 + scales(blocks - half),
+          blocks * 32 + scales(blocks)};
 }
 
 }  // namespace weft

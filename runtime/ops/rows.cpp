@@ -12,7 +12,7 @@ RowsVariant rows_variant(const Plan& plan, const Matrix& matrix, uint32_t tokens
     if (bytes(group) > UNIFORM_BYTES || !aligned) uniform = false, group = tokens == 1 ? 1 : plan.block_tokens;
   }
   return {uniform,
-          uniform && plan.texel_weights,
+          uniform && plan.texel_products,
           group,
           plan.row_tiles,
           {static_cast<uint32_t>(matrix.format), group, plan.split, plan.row_tiles}};
@@ -27,8 +27,8 @@ KernelSpec product_spec(const char* name, const ProductCode& code, const RowsVar
           written,
           push_bytes,
           variant.constants,
-          variant.uniform ? 0b10u : 0u,
-          variant.texel ? 0b01u : 0u};
+          variant.uniform && !variant.texel ? 0b10u : 0u,
+          variant.texel ? 0b11u : 0u};
 }
 
 }  // namespace weft::ops

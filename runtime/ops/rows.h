@@ -7,7 +7,7 @@ namespace weft::ops {
 
 struct RowsVariant {
   bool uniform;                     // inputs through a uniform binding, a dispatch per token group
-  bool texel;                       // weights as texels
+  bool texel;                       // with uniform: weights and inputs as texels instead
   uint32_t tokens;                  // of a group
   uint32_t row_tiles;               // tiles of a workgroup
   std::vector<uint32_t> constants;  // of the kernel, in the order of rows.glsl

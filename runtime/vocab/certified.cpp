@@ -14,6 +14,7 @@
 #include "refine_texel.spv.h"
 #include "refine_uniform.spv.h"
 #include "select.spv.h"
+#include "select_texel.spv.h"
 
 namespace weft {
 namespace {
@@ -54,17 +55,16 @@ class Recording {
                        {1});
   }
 
-  void estimate(bool both) {
+  void estimate(uint32_t mode) {
     ops::RowsVariant variant = product();
-    variant.constants.push_back(both ? 1 : 0);
+    variant.constants.push_back(mode);
     variant.constants.push_back(shapes_.listed ? 1 : 0);
     const Kernel& kernel = recorder_.device().kernel(
         ops::product_spec("estimate", {estimate_spv, estimate_uniform_spv, estimate_texel_spv}, variant, 5, 0b10000,
                           sizeof(abi::EstimatePush)));
     for (const Matrix::Slice& slice : slices_) {
       const bool last = &slice == &slices_.back();
-      const size_t groups = both ? (last ? offsetof(abi::HeadState, both_last) : offsetof(abi::HeadState, both))
-                                 : (last ? offsetof(abi::HeadState, sweep_last) : offsetof(abi::HeadState, sweep));
+      const size_t groups = offsetof(abi::HeadState, estimates) + (2 * mode + (last ? 1 : 0)) * sizeof(abi::Indirect);
       recorder_.dispatch_indirect(
           kernel, {slice.view, buffers_.factors, views_.state, buffers_.choice, buffers_.lists},
           abi::EstimatePush{table_.cols, slice.row_base, slice.rows, table_.rows, shapes_.masked ? 1u : 0u},
@@ -90,9 +90,17 @@ class Recording {
 
   void select() {
     const Kernel& kernel = recorder_.device().kernel(
-        {"select", select_spv, 5, 0b10001, sizeof(abi::SelectPush), {shapes_.listed ? 1u : 0u}});
+        {"select",
+         plan_.texel_products ? std::span<const uint32_t>(select_texel_spv) : std::span<const uint32_t>(select_spv),
+         6,
+         0b010001,
+         sizeof(abi::SelectPush),
+         {shapes_.listed ? 1u : 0u},
+         0,
+         plan_.texel_products ? 0b100000u : 0u});
     const bool refines = shapes_.estimates && table_.format == Format::q8;
-    recorder_.dispatch(kernel, {views_.state, views_.params, views_.seen, buffers_.choice, buffers_.lists},
+    recorder_.dispatch(kernel,
+                       {views_.state, views_.params, views_.seen, buffers_.choice, buffers_.lists, buffers_.lists},
                        abi::SelectPush{table_.rows, shapes_.masked ? 1u : 0u, refines ? 1u : 0u, rows_},
                        {ops::ceil_div(table_.rows, SELECT_ROWS)});
   }
@@ -119,7 +127,7 @@ class Recording {
   ops::RowsVariant product() const {
     ops::RowsVariant variant = ops::rows_variant(plan_, table_, 1);
     variant.uniform = plan_.uniform_inputs && factor_bytes(table_) <= UNIFORM_BYTES;
-    variant.texel = variant.uniform && plan_.texel_weights;
+    variant.texel = variant.uniform && plan_.texel_products;
     variant.constants = {static_cast<uint32_t>(table_.format), 1, 1, plan_.row_tiles};
     return variant;
   }
@@ -138,7 +146,7 @@ class Recording {
 
 HeadBuffers::HeadBuffers(const std::shared_ptr<Device>& device, const Table& table)
     : factors(device, "factors", factor_bytes(table.matrix()), Memory::device),
-      lists(device, "lists", uint64_t{LIST_WORDS(table.rows())} * 4, Memory::device),
+      lists(device, "lists", (uint64_t{LIST_WORDS(table.rows())} * 4 + 15) / 16 * 16, Memory::device),
       choice(device, "choice", (uint64_t{table.rows()} + (table.rows() + 31) / 32) * 4, Memory::shared) {}
 
 void project_partly(Recorder& recorder, const Table& table, const HeadShapes& shapes, const HeadBuffers& buffers,
@@ -146,8 +154,8 @@ void project_partly(Recorder& recorder, const Table& table, const HeadShapes& sh
   Recording head(recorder, table.matrix(), shapes, buffers, views);
   head.quantise();
   if (shapes.estimates) {
-    head.estimate(false);
-    if (table.matrix().format == Format::q8) head.estimate(true);
+    for (const uint32_t mode : {HEAD_SWEEP, HEAD_HALF, HEAD_BOTH})
+      if (mode == HEAD_SWEEP || table.matrix().format == Format::q8) head.estimate(mode);
     head.leaders();
     head.cut();
   }

@@ -56,9 +56,9 @@ double HeadCounts::bytes(const Matrix& table) const {
   const PlaneBytes row = plane_bytes(table.format, table.cols);
   const double all = static_cast<double>(positions);
   double sum = static_cast<double>(exact) * row.whole;
-  if (mode == HEAD_SWEEP) sum += all * row.sweep;
-  if (mode == HEAD_BOTH) sum += all * row.sweep_both;
-  return sum + static_cast<double>(refined) * row.refine_half + static_cast<double>(rest) * row.refine_rest;
+  if (mode < HEAD_ALL) sum += all * row.estimates[mode];
+  if (mode == HEAD_SWEEP) sum += static_cast<double>(refined) * row.refine_half;
+  return sum + static_cast<double>(rest) * row.refine_rest;
 }
 
 }  // namespace weft

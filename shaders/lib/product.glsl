@@ -2,10 +2,10 @@
 // no sum crosses lanes and no subgroup size is assumed; with SPLIT > 1 the columns are shared by SPLIT lanes, summed through shared
 // memory in a fixed order. The including shader declares its outputs at bindings 2 and up.
 //
-// All lanes need the same inputs. A GPU reads them once for all; llvmpipe reads storage buffers once per lane, with a branch each, and
-// uniform buffers without: WEFT_UNIFORM is the variant for it. Its binding reaches UNIFORM_BYTES, so the operation binds
-// the window of inputs that a group of TOKENS needs. WEFT_TEXEL, moreover, reads the weights as texels, which llvmpipe gathers
-// without branches (twice the speed).
+// All lanes need the same inputs. A GPU reads them once for all; a software driver reads storage buffers once per lane, with a branch each,
+// and uniform buffers without: WEFT_UNIFORM is the variant for it. Its binding reaches UNIFORM_BYTES, so the operation binds
+// the window of inputs that a group of TOKENS needs. WEFT_TEXEL, moreover, reads weights and inputs as texels: llvmpipe 22.3 loads the
+// four words of a texel for eight lanes in some 30 instructions, and from a uniform buffer one word in 23, be the index what it may.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "abi.h"
@@ -19,21 +19,23 @@ layout(local_size_x = TILE_ROWS, local_size_y_id = 2) in;
 
 #ifdef WEFT_TEXEL
 layout(binding = 0) uniform usamplerBuffer words;
+layout(binding = 1) uniform usamplerBuffer inputs;
 uvec4 word_at(uint i) { return texelFetch(words, int(i)); }
 uint small_word_at(uint i) { return texelFetch(words, int(i / 4))[i % 4]; }
+uvec4 input_at(uint i) { return texelFetch(inputs, int(i)); }
 #else
 layout(std430, binding = 0) readonly buffer Words { uvec4 words[]; };
 layout(std430, binding = 0) readonly buffer SmallWords { uint small_words[]; };
 uvec4 word_at(uint i) { return words[i]; }             // 16 bytes
 uint small_word_at(uint i) { return small_words[i]; }  // 4
-#endif
-#ifndef WEFT_OWN_INPUTS  // the including shader's inputs are no floats
 #ifdef WEFT_UNIFORM
-layout(std140, binding = 1) uniform Inputs { vec4 inputs[UNIFORM_BYTES / 16]; };  // (TOKENS, stride / 4)
+layout(std140, binding = 1) uniform Inputs { uvec4 inputs[UNIFORM_BYTES / 16]; };  // (TOKENS, stride / 4)
 #else
-layout(std430, binding = 1) readonly buffer Inputs { vec4 inputs[]; };  // (tokens, stride / 4)
+layout(std430, binding = 1) readonly buffer Inputs { uvec4 inputs[]; };  // (tokens, stride / 4)
 #endif
+uvec4 input_at(uint i) { return inputs[i]; }
 #endif
+vec4 floats_at(uint i) { return uintBitsToFloat(input_at(i)); }  // of the inputs
 
 const uint SUMS = TOKENS * ROW_TILES;  // of a lane: token t with its row of tile i at t * ROW_TILES + i
 shared float partial[SPLIT > 1 ? (SPLIT - 1) * SUMS * TILE_ROWS : 1];

@@ -49,7 +49,7 @@ void rows_dot(out float sums[SUMS], uint cols, uint rows, uint in_stride, uint f
       [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) products[i] = 0;
 #define ADD(j)                                                                                              \
   {                                                                                                         \
-    const vec4 v = inputs[x + j];                                                                           \
+    const vec4 v = floats_at(x + j);                                                                          \
     [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) products[i] += dot(weights[i][j], v);                   \
   }
       ADD(0) ADD(1) ADD(2) ADD(3) ADD(4) ADD(5) ADD(6) ADD(7)

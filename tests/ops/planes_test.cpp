@@ -143,8 +143,8 @@ TEST(Planes, BytesOfTheStagesAddUp) {
     const PlaneBytes bytes = plane_bytes(Format::q8, cols);
     const Matrix whole = {Format::q8, TILE_ROWS, cols, {}, Layout::planes};
     // Planes 0 and 1 with their notes, and plane 2: the whole row (an even number of blocks has half a word to spare).
-    EXPECT_EQ(bytes.sweep_both + whole.blocks() * 16, whole.tile_bytes() / TILE_ROWS) << cols;
-    EXPECT_EQ(plane_bytes(Format::f16, cols).sweep, whole.blocks() * 32 + 4) << cols;
+    EXPECT_EQ(bytes.estimates[2] + whole.blocks() * 16, whole.tile_bytes() / TILE_ROWS) << cols;
+    EXPECT_EQ(plane_bytes(Format::f16, cols).estimates[0], whole.blocks() * 32 + 4) << cols;
   }
 }
 

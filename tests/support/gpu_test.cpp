@@ -86,7 +86,7 @@ std::string Tuning::name() const {
   if (split) text += " split=" + std::to_string(split);
   if (row_tiles) text += " row_tiles=" + std::to_string(row_tiles);
   if (uniform_inputs) text += *uniform_inputs ? " uniform" : " storage";
-  if (texel_weights) text += *texel_weights ? " texel" : " buffer";
+  if (texel_products) text += *texel_products ? " texel" : " buffer";
   if (block_tokens) text += " block_tokens=" + std::to_string(block_tokens);
   if (slice_bytes) text += " slice_bytes=" + std::to_string(slice_bytes);
   return text;
@@ -104,7 +104,7 @@ std::shared_ptr<Device> open_device(const Tuning& tuning) {
       if (tuning.split) plan.split = tuning.split;
       if (tuning.row_tiles) plan.row_tiles = tuning.row_tiles;
       if (tuning.uniform_inputs) plan.uniform_inputs = *tuning.uniform_inputs;
-      if (tuning.texel_weights) plan.texel_weights &= *tuning.texel_weights;
+      if (tuning.texel_products) plan.texel_products &= *tuning.texel_products;
       if (tuning.block_tokens) plan.block_tokens = tuning.block_tokens;
       if (tuning.slice_bytes) plan.slice_bytes = tuning.slice_bytes;
     });

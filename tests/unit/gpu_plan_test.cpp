@@ -160,12 +160,12 @@ TEST(Plan, SoftwareWithFewUniformBytesReadsStorageBuffers) {
 TEST(Plan, SoftwareWithManyTexelsReadsWeightsAsTexels) {
   Caps caps = caps_of(kDevices[12]);
   caps.max_texels = caps.max_range / 16;
-  EXPECT_TRUE(make_plan(caps).texel_weights);
+  EXPECT_TRUE(make_plan(caps).texel_products);
   caps.max_texels -= 1;
-  EXPECT_FALSE(make_plan(caps).texel_weights);
+  EXPECT_FALSE(make_plan(caps).texel_products);
   caps = caps_of(kDevices[0]);
   caps.max_texels = caps.max_range / 16;
-  EXPECT_FALSE(make_plan(caps).texel_weights) << "a GPU";
+  EXPECT_FALSE(make_plan(caps).texel_products) << "a GPU";
 }
 
 TEST(Plan, RefusesWhatIsTooOldOrTooSmall) {
