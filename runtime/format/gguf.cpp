@@ -229,19 +229,10 @@ class GgufParser {
   }
 
   DType dtype_of(uint32_t type, const std::string& tensor) const {
-    switch (type) {
-      case 0:
-        return DType::f32;
-      case 1:
-        return DType::f16;
-      case 8:
-        return DType::q8_0;
-      case 30:
-        return DType::bf16;
-      default:
-        fail("not supported yet: " + ggml_type_name(type) + " in tensor " + printable(tensor), Code::unsupported,
-             "Weft reads F32, F16, BF16 and Q8_0");
-    }
+    if (const auto dtype = dtype_of_ggml(type)) return *dtype;
+    std::string list;
+    for (const DType known : kDTypes) list += (list.empty() ? "Weft reads " : ", ") + std::string(name(known));
+    fail("not supported yet: " + ggml_type_name(type) + " in tensor " + printable(tensor), Code::unsupported, list);
   }
 
   void place_tensors(uint64_t alignment) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "format/gguf.h"
 #include "support/gguf_writer.h"
 
 namespace weft {
@@ -100,6 +101,8 @@ void append_row(std::string& bytes, DType type, std::span<const float> row) {
     case DType::q8_0:
       append_q8(bytes, row);
       break;
+    default:
+      throw std::invalid_argument(std::string("cannot write ") + name(type));
   }
 }
 
@@ -175,20 +178,6 @@ void write_metadata(GgufWriter& writer, const LlamaShape& s, const MakeOptions& 
   writer.key("tokenizer.ggml.add_bos_token", true);
   writer.key("tokenizer.ggml.add_eos_token", false);
   if (!options.chat_template.empty()) writer.key("tokenizer.chat_template", std::string_view(options.chat_template));
-}
-
-uint32_t ggml_type(DType type) {
-  switch (type) {
-    case DType::f32:
-      return 0;
-    case DType::f16:
-      return 1;
-    case DType::bf16:
-      return 30;
-    case DType::q8_0:
-      return 8;
-  }
-  return 0;
 }
 
 json config_of(const LlamaShape& s, DType type) {
