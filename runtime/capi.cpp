@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <map>
 #include <new>
 
 #include "gpu/device.h"
@@ -208,7 +209,7 @@ static Format format_for(weft_type type, const ModelFile& file) {
       throw Error(Code::invalid_argument, "there is no weft_type " + std::to_string(type), "type");
   }
   return std::any_of(file.tensors.begin(), file.tensors.end(),
-                     [](const TensorView& t) { return t.dtype == DType::q8_0; })
+                     [](const TensorView& t) { return is_quantised(t.dtype); })
              ? Format::q8
              : Format::f16;
 }
@@ -300,6 +301,30 @@ weft_model_info weft_model_get_info(const weft_model* m) {
   return info;
 }
 
+// For each pair of a file's type and a device's: how many tensors, and the most that rounding did to one.
+static json types_json(const std::vector<TensorReport>& tensors) {
+  struct Most {
+    uint64_t count = 0;
+    double error = 0, relative = 0;
+  };
+  std::map<std::pair<std::string, std::string>, Most> types;
+  for (const TensorReport& tensor : tensors) {
+    Most& most = types[{tensor.file_type, tensor.device_type}];
+    ++most.count;
+    most.error = std::max(most.error, tensor.rounding.largest_error);
+    most.relative = std::max(most.relative, tensor.rounding.relative());
+  }
+  json list = json::array();
+  for (const auto& [key, most] : types)
+    list.push_back({{"file_type", key.first},
+                    {"device_type", key.second},
+                    {"tensors", most.count},
+                    {"exact", most.error == 0},
+                    {"largest_error", most.error},
+                    {"relative_error", most.relative}});
+  return list;
+}
+
 weft_status weft_model_describe(const weft_model* model, char** out, weft_error* error) {
   return guard(error, [&] {
     require(model && out, "model or json", "it is NULL");
@@ -329,7 +354,10 @@ weft_status weft_model_describe(const weft_model* model, char** out, weft_error*
                          {"file_type", tensor.file_type},
                          {"device_type", tensor.device_type},
                          {"device_bytes", tensor.device_bytes},
-                         {"buffer", tensor.buffer}});
+                         {"buffer", tensor.buffer},
+                         {"exact", tensor.rounding.largest_error == 0},
+                         {"largest_error", tensor.rounding.largest_error},
+                         {"relative_error", tensor.rounding.relative()}});
     const auto add_buffer = [&](const Buffer& buffer, std::vector<std::string> users) {
       buffers.push_back({{"name", buffer.name()}, {"bytes", buffer.bytes()}, {"users", std::move(users)}});
     };
@@ -338,6 +366,7 @@ weft_status weft_model_describe(const weft_model* model, char** out, weft_error*
     if (!weights.tied()) add_buffer(weights.separate_output->buffer(), {"project"});
     for (const LayerWeights& layer : weights.layers) add_buffer(layer.buffer, {"norm", "matmul"});
     add_buffer(weights.final_norm, {"norm"});
+    description["types"] = types_json(weights.tensors);
     description["tensors"] = std::move(tensors);
     description["buffers"] = std::move(buffers);
     *out = copy_string(description.dump(-1, ' ', false, json::error_handler_t::replace));

@@ -123,7 +123,9 @@ void add_device_option(CLI::App* command, std::string& device) {
 void add_model_options(CLI::App* command, ModelArgs& args) {
   command->add_option("-m,--model", args.model, "GGUF file or Hugging Face folder (default: the installed model)")
       ->type_name("PATH");
-  command->add_option("--type", args.type, "numbers on the device: f16 or q8 (default: what comes closest to the file)")
+  command
+      ->add_option("--type", args.type,
+                   "numbers on the device: f16 or q8 (default: f16 for a file of floats, q8 for a quantised one)")
       ->type_name("f16|q8")
       ->check([](const std::string& text) -> std::string {
         return text == "f16" || text == "q8" ? "" : "must be f16 or q8, not \"" + text + "\"";

@@ -29,9 +29,10 @@ void decode_q8_0(const std::byte* block, float* out) {
 }
 
 // 18 bytes: d, nibbles[16]. d (q - 8).
+int q4_0_value(const std::byte* block, uint32_t e) { return static_cast<int>(nibble(block + 2, e)) - 8; }
 void decode_q4_0(const std::byte* block, float* out) {
   const float d = half_at(block);
-  for (uint32_t e = 0; e < 32; ++e) out[e] = d * (static_cast<float>(nibble(block + 2, e)) - 8);
+  for (uint32_t e = 0; e < 32; ++e) out[e] = d * static_cast<float>(q4_0_value(block, e));
 }
 
 // 20 bytes: d, m, nibbles[16]. d q + m.
@@ -41,10 +42,12 @@ void decode_q4_1(const std::byte* block, float* out) {
 }
 
 // 22 bytes: d, the fifth bits[4], nibbles[16]. d (q - 16).
+int q5_0_value(const std::byte* block, uint32_t e) {
+  return static_cast<int>(nibble(block + 6, e) | bit(block + 2, e) << 4) - 16;
+}
 void decode_q5_0(const std::byte* block, float* out) {
   const float d = half_at(block);
-  for (uint32_t e = 0; e < 32; ++e)
-    out[e] = d * (static_cast<float>(nibble(block + 6, e) | bit(block + 2, e) << 4) - 16);
+  for (uint32_t e = 0; e < 32; ++e) out[e] = d * static_cast<float>(q5_0_value(block, e));
 }
 
 // 24 bytes: d, m, the fifth bits[4], nibbles[16]. d q + m.
@@ -167,6 +170,20 @@ BlockDecoder block_decoder(DType dtype) {
       return decode_q6_k;
   }
   return nullptr;
+}
+
+bool is_scaled_integers(DType dtype) { return dtype == DType::q8_0 || dtype == DType::q4_0 || dtype == DType::q5_0; }
+
+ScaledBlock scaled_block(DType dtype, const std::byte* block) {
+  ScaledBlock result;
+  std::memcpy(&result.scale, block, sizeof result.scale);
+  for (uint32_t e = 0; e < result.values.size(); ++e) {
+    const int value = dtype == DType::q4_0   ? q4_0_value(block, e)
+                      : dtype == DType::q5_0 ? q5_0_value(block, e)
+                                             : std::to_integer<int8_t>(block[2 + e]);
+    result.values[e] = static_cast<int8_t>(value);
+  }
+  return result;
 }
 
 }  // namespace weft

@@ -4,9 +4,9 @@
 // multiply-adds: bit for bit what ggml and the PyPI package gguf compute.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include "format/tensor.h"
 
@@ -18,5 +18,14 @@ using BlockDecoder = void (*)(const std::byte* block, float* out);
 
 // nullptr for F32, F16 and BF16.
 BlockDecoder block_decoder(DType dtype);
+
+// Q8_0, Q4_0 and Q5_0 are 32 integers times one scale, which q8 holds without rounding.
+struct ScaledBlock {
+  uint16_t scale;  // f16
+  std::array<int8_t, kQ8BlockElements> values;
+};
+bool is_scaled_integers(DType dtype);
+// Of one of these types.
+ScaledBlock scaled_block(DType dtype, const std::byte* block);
 
 }  // namespace weft

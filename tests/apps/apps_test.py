@@ -56,7 +56,7 @@ def weft_json(*argv, **more):
 def model(name, *options):
     path = FOLDER / name
     if not path.exists():
-        subprocess.run([BIN / "weft-make-model", path, "--shape", "tiny", *options], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([BIN / "weft-make-model", path, "--shape", "tiny", *map(str, options)], check=True, stdout=subprocess.DEVNULL)
     return path
 
 
@@ -132,11 +132,36 @@ class Json(unittest.TestCase):
         self.assertTrue(result["tensors"])
         for tensor in result["tensors"]:
             self.assertIn(tensor["buffer"], buffers)
+            self.assertTrue(tensor["exact"], tensor)  # Q8_0 to q8, norms to f32
         self.assertTrue(any(len(buffer["users"]) == 2 for buffer in buffers.values() if isinstance(buffer["users"], list)),
                         "the tied table is one buffer with two users")
+        self.assertEqual(result["types"], [{"device_type": "f32", "exact": True, "file_type": "F32", "largest_error": 0,
+                                            "relative_error": 0, "tensors": 5},
+                                           {"device_type": "q8", "exact": True, "file_type": "Q8_0", "largest_error": 0,
+                                            "relative_error": 0, "tensors": 15}])
         out, _ = weft("inspect", "-m", plain())
         for tensor in result["tensors"]:
             self.assertIn(tensor["name"], out)
+
+    def test_inspect_states_what_is_rounded(self):
+        """Integers times one scale become q8 unchanged; every other type is rounded a little, and says how much."""
+        for kind in ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"):
+            path = model(kind + ".gguf", "--type", kind, "--width", 256, "--ffn", 512)
+            result = weft_json("inspect", path)
+            self.assertEqual(result["type"], "q8")
+            kinds = {(entry["file_type"], entry["device_type"]): entry for entry in result["types"]}
+            self.assertEqual(set(kinds), {("F32", "f32"), (kind, "q8")})
+            entry = kinds[(kind, "q8")]
+            self.assertEqual(entry["tensors"], 15)
+            self.assertEqual(entry["exact"], kind in ("Q4_0", "Q5_0"))
+            tensors = [tensor for tensor in result["tensors"] if tensor["file_type"] == kind]
+            self.assertEqual(entry["largest_error"], max(tensor["largest_error"] for tensor in tensors))
+            self.assertEqual(entry["relative_error"], max(tensor["relative_error"] for tensor in tensors))
+            if entry["exact"]:
+                continue
+            self.assertTrue(0.0005 < entry["relative_error"] < 0.0045, entry)  # half a step of 1/127
+            out, _ = weft("inspect", path)
+            self.assertIn(f"{entry['largest_error']:.2g} ({100 * entry['relative_error']:.2g}%)", out)
 
     def test_devices(self):
         result = weft_json("devices")

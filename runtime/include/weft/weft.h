@@ -71,7 +71,7 @@ WEFT_API weft_status weft_devices(char** json, weft_error* error);
 typedef struct weft_model weft_model;
 
 typedef enum weft_type {
-  WEFT_TYPE_FILE = 0, /* what comes closest to the file: q8 for Q8_0, f16 for F32, F16 and BF16 */
+  WEFT_TYPE_FILE = 0, /* what comes closest to the file: f16 for F32, F16 and BF16, q8 for GGUF's Q types */
   WEFT_TYPE_F16,
   WEFT_TYPE_Q8 /* blocks of 32: 8-bit integers and an f16 scale */
 } weft_type;
@@ -114,8 +114,11 @@ typedef struct weft_model_info {
 WEFT_API weft_model_info weft_model_get_info(const weft_model* model);
 
 /* What the device holds, as a JSON object: the fields above; tensors: an array of {name, shape, file_type, device_type,
- * device_bytes, buffer}; buffers: an array of {name, bytes, users}. The shared vocabulary table is one buffer with both
- * its users. */
+ * device_bytes, buffer, exact, largest_error, relative_error}; types: the same errors for each pair of types, an array
+ * of {file_type, device_type, tensors, exact, largest_error, relative_error}; buffers: an array of {name, bytes,
+ * users}. exact: no number of the file was rounded on its way to the device. largest_error: the most one was changed
+ * by; relative_error: that, relative to its tensor's largest magnitude. The shared vocabulary table is one buffer with
+ * both its users. */
 WEFT_API weft_status weft_model_describe(const weft_model* model, char** json, weft_error* error);
 
 /* ---- text -----------------------------------------------------------------------------------------------------------
