@@ -15,7 +15,16 @@
 
 namespace weft {
 
+// A key as the file has it.
+struct GgufKey {
+  std::string name;
+  uint32_t type = 0;                 // gguf_metadata_value_type
+  std::span<const std::byte> value;  // behind the type; belongs to the caller
+};
+
 struct GgufContents {
+  uint32_t version = 0;
+  std::vector<GgufKey> keys;  // in file order
   // All key-values, as one flat object. Strings are the file's bytes and need not be UTF-8: dump() with an
   // error_handler.
   nlohmann::json metadata;

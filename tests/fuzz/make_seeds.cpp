@@ -4,8 +4,8 @@
 #include <fstream>
 
 #include "format/gguf.h"
+#include "format/gguf_writer.h"
 #include "format/model_file.h"
-#include "support/gguf_writer.h"
 #include "support/model_maker.h"
 
 namespace {

@@ -9,7 +9,7 @@
 #include <stdexcept>
 
 #include "format/gguf.h"
-#include "support/gguf_writer.h"
+#include "format/gguf_writer.h"
 
 namespace weft {
 namespace {

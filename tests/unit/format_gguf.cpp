@@ -2,8 +2,8 @@
 #include <nlohmann/json.hpp>
 
 #include "format/gguf.h"
+#include "format/gguf_writer.h"
 #include "format_support.h"
-#include "support/gguf_writer.h"
 
 namespace weft {
 namespace {
@@ -19,6 +19,10 @@ void refuse(const std::string& file, std::vector<std::string> fragments, Code co
 std::string array(const GgufWriter& writer, uint32_t type, uint64_t count, const std::string& elements) {
   return le(type) + writer.length(count) + elements;
 }
+
+// A header of version 3 with another number where it counts its tensors or keys.
+constexpr size_t kTensorCount = 8, kKeyCount = 16;
+std::string claim(std::string header, size_t at, uint64_t count) { return header.replace(at, sizeof count, le(count)); }
 
 class GgufVersions : public ::testing::TestWithParam<uint32_t> {};
 INSTANTIATE_TEST_SUITE_P(All, GgufVersions, ::testing::Values(1u, 2u, 3u));
@@ -117,16 +121,13 @@ TEST(Gguf, RefusesWhatIsNoGguf) {
 TEST(Gguf, RefusesCountsTheFileCannotHold) {
   GgufWriter w(3, 1);  // alignment 1: nothing after the last key
   w.key("a", uint32_t{1});
-  w.claimed_keys = UINT64_MAX;
-  refuse(w.header(), {"18446744073709551615 keys", "bytes are left"});
-  w.claimed_keys = 2;
-  refuse(w.header() + std::string(64, '\xff'), {"key 1 needs 18446744073709551615 bytes at byte"});
+  refuse(claim(w.header(), kKeyCount, UINT64_MAX), {"18446744073709551615 keys", "bytes are left"});
+  refuse(claim(w.header(), kKeyCount, 2) + std::string(64, '\xff'), {"key 1 needs 18446744073709551615 bytes at byte"});
   GgufWriter t;
   t.tensor("x", {1}, 0, 4);
-  t.claimed_tensors = uint64_t{1} << 60;
-  refuse(t.file_of_zeros(), {"1152921504606846976 tensors", "bytes are left"});
-  t.claimed_tensors = (uint64_t{1} << 20) + 1;
-  refuse(t.header() + std::string(26u << 20, '\0'), {"1048577 tensors", "at most 1048576"});
+  refuse(claim(t.file_of_zeros(), kTensorCount, uint64_t{1} << 60), {"1152921504606846976 tensors", "bytes are left"});
+  refuse(claim(t.header(), kTensorCount, (uint64_t{1} << 20) + 1) + std::string(26u << 20, '\0'),
+         {"1048577 tensors", "at most 1048576"});
 }
 
 TEST(Gguf, RefusesValuesThatAreLongerThanTheFile) {

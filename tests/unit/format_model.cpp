@@ -3,9 +3,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "format/gguf_writer.h"
 #include "format/json.h"
 #include "format_support.h"
-#include "support/gguf_writer.h"
 
 namespace weft {
 namespace {
