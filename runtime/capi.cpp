@@ -83,6 +83,29 @@ weft_status report(weft_error* error) noexcept {
   return WEFT_INTERNAL;
 }
 
+json types_json(const std::vector<Retyped>& tensors, const char* from_key, const char* to_key) {
+  struct Most {
+    uint64_t count = 0;
+    double error = 0, relative = 0;
+  };
+  std::map<std::pair<std::string, std::string>, Most> types;
+  for (const Retyped& tensor : tensors) {
+    Most& most = types[{tensor.from, tensor.to}];
+    ++most.count;
+    most.error = std::max(most.error, tensor.rounding.largest_error);
+    most.relative = std::max(most.relative, tensor.rounding.relative());
+  }
+  json list = json::array();
+  for (const auto& [key, most] : types)
+    list.push_back({{from_key, key.first},
+                    {to_key, key.second},
+                    {"tensors", most.count},
+                    {"exact", most.error == 0},
+                    {"largest_error", most.error},
+                    {"relative_error", most.relative}});
+  return list;
+}
+
 char* copy_string(const std::string& text) {
   char* copy = static_cast<char*>(std::malloc(text.size() + 1));
   if (!copy) throw std::bad_alloc();
@@ -301,30 +324,6 @@ weft_model_info weft_model_get_info(const weft_model* m) {
   return info;
 }
 
-// For each pair of a file's type and a device's: how many tensors, and the most that rounding did to one.
-static json types_json(const std::vector<TensorReport>& tensors) {
-  struct Most {
-    uint64_t count = 0;
-    double error = 0, relative = 0;
-  };
-  std::map<std::pair<std::string, std::string>, Most> types;
-  for (const TensorReport& tensor : tensors) {
-    Most& most = types[{tensor.file_type, tensor.device_type}];
-    ++most.count;
-    most.error = std::max(most.error, tensor.rounding.largest_error);
-    most.relative = std::max(most.relative, tensor.rounding.relative());
-  }
-  json list = json::array();
-  for (const auto& [key, most] : types)
-    list.push_back({{"file_type", key.first},
-                    {"device_type", key.second},
-                    {"tensors", most.count},
-                    {"exact", most.error == 0},
-                    {"largest_error", most.error},
-                    {"relative_error", most.relative}});
-  return list;
-}
-
 weft_status weft_model_describe(const weft_model* model, char** out, weft_error* error) {
   return guard(error, [&] {
     require(model && out, "model or json", "it is NULL");
@@ -348,7 +347,9 @@ weft_status weft_model_describe(const weft_model* model, char** out, weft_error*
                         {"tokenizer_fingerprint", fingerprint_text(info.tokenizer_fingerprint)}};
     if (!model->chat_template_problem.empty()) description["chat_template_problem"] = model->chat_template_problem;
     json tensors = json::array(), buffers = json::array();
-    for (const TensorReport& tensor : weights.tensors)
+    std::vector<Retyped> retyped;
+    for (const TensorReport& tensor : weights.tensors) {
+      retyped.push_back({tensor.file_type, tensor.device_type, tensor.rounding});
       tensors.push_back({{"name", tensor.name},
                          {"shape", tensor.shape},
                          {"file_type", tensor.file_type},
@@ -358,6 +359,7 @@ weft_status weft_model_describe(const weft_model* model, char** out, weft_error*
                          {"exact", tensor.rounding.largest_error == 0},
                          {"largest_error", tensor.rounding.largest_error},
                          {"relative_error", tensor.rounding.relative()}});
+    }
     const auto add_buffer = [&](const Buffer& buffer, std::vector<std::string> users) {
       buffers.push_back({{"name", buffer.name()}, {"bytes", buffer.bytes()}, {"users", std::move(users)}});
     };
@@ -366,7 +368,7 @@ weft_status weft_model_describe(const weft_model* model, char** out, weft_error*
     if (!weights.tied()) add_buffer(weights.separate_output->buffer(), {"project"});
     for (const LayerWeights& layer : weights.layers) add_buffer(layer.buffer, {"norm", "matmul"});
     add_buffer(weights.final_norm, {"norm"});
-    description["types"] = types_json(weights.tensors);
+    description["types"] = types_json(retyped, "file_type", "device_type");
     description["tensors"] = std::move(tensors);
     description["buffers"] = std::move(buffers);
     *out = copy_string(description.dump(-1, ' ', false, json::error_handler_t::replace));

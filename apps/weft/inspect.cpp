@@ -33,21 +33,6 @@ int name_width(const Json& list) {
 
 std::string text(const Json& item, const char* key) { return item.at(key).get<std::string>(); }
 
-// "exact", or the largest error and its share of the tensor's largest element.
-std::string rounding_text(const Json& item) {
-  if (item.at("exact").get<bool>()) return "exact";
-  return format("%.2g (%.2g%%)", item.at("largest_error").get<double>(), 100 * item.at("relative_error").get<double>());
-}
-
-void print_types(const Json& types) {
-  std::cout << format("%-6s %-6s %8s  %s\n", "file", "device", "tensors",
-                      "largest error (of a tensor's largest element)");
-  for (const Json& type : types) {
-    std::cout << format("%-6s %-6s %8llu  %s\n", text(type, "file_type").c_str(), text(type, "device_type").c_str(),
-                        type.at("tensors").get<unsigned long long>(), rounding_text(type).c_str());
-  }
-}
-
 void print_tensors(const Json& tensors) {
   const int width = name_width(tensors);
   std::cout << format("%-*s  %-14s %-6s %-6s %12s  %-18s  %s\n", width, "tensor", "shape", "file", "device", "bytes",
@@ -80,7 +65,7 @@ void print_tables(const weft_model_info& info, const Json& description) {
                    info.max_context, static_cast<double>(info.parameters) / 1e6)
             << format("%s; %s\n", info.device, info.driver)
             << format("%s read to decode a token\n\n", human_bytes(static_cast<double>(info.bytes_per_token)).c_str());
-  print_types(description.at("types"));
+  print_types(description.at("types"), "file_type", "device_type");
   std::cout << '\n';
   print_tensors(description.at("tensors"));
   std::cout << '\n';
@@ -98,6 +83,19 @@ void inspect(const InspectArgs& args) {
 }
 
 }  // namespace
+
+std::string rounding_text(const Json& item) {
+  if (item.at("exact").get<bool>()) return "exact";
+  return format("%.2g (%.2g%%)", item.at("largest_error").get<double>(), 100 * item.at("relative_error").get<double>());
+}
+
+void print_types(const Json& types, const char* from_key, const char* to_key) {
+  std::cout << format("%-6s %-6s %8s  %s\n", "from", "to", "tensors", "largest error (of a tensor's largest element)");
+  for (const Json& type : types) {
+    std::cout << format("%-6s %-6s %8llu  %s\n", text(type, from_key).c_str(), text(type, to_key).c_str(),
+                        type.at("tensors").get<unsigned long long>(), rounding_text(type).c_str());
+  }
+}
 
 void add_inspect(CLI::App& app) {
   auto args = std::make_shared<InspectArgs>();
