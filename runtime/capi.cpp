@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <map>
 #include <new>
 
 #include "gpu/device.h"
@@ -80,6 +81,29 @@ weft_status report(weft_error* error) noexcept {
     fill(error, WEFT_INTERNAL, "something was thrown that is no exception", "", "please report this");
   }
   return WEFT_INTERNAL;
+}
+
+json types_json(const std::vector<Retyped>& tensors, const char* from_key, const char* to_key) {
+  struct Most {
+    uint64_t count = 0;
+    double error = 0, relative = 0;
+  };
+  std::map<std::pair<std::string, std::string>, Most> types;
+  for (const Retyped& tensor : tensors) {
+    Most& most = types[{tensor.from, tensor.to}];
+    ++most.count;
+    most.error = std::max(most.error, tensor.rounding.largest_error);
+    most.relative = std::max(most.relative, tensor.rounding.relative());
+  }
+  json list = json::array();
+  for (const auto& [key, most] : types)
+    list.push_back({{from_key, key.first},
+                    {to_key, key.second},
+                    {"tensors", most.count},
+                    {"exact", most.error == 0},
+                    {"largest_error", most.error},
+                    {"relative_error", most.relative}});
+  return list;
 }
 
 char* copy_string(const std::string& text) {
@@ -208,7 +232,7 @@ static Format format_for(weft_type type, const ModelFile& file) {
       throw Error(Code::invalid_argument, "there is no weft_type " + std::to_string(type), "type");
   }
   return std::any_of(file.tensors.begin(), file.tensors.end(),
-                     [](const TensorView& t) { return t.dtype == DType::q8_0; })
+                     [](const TensorView& t) { return is_quantised(t.dtype); })
              ? Format::q8
              : Format::f16;
 }
@@ -323,13 +347,19 @@ weft_status weft_model_describe(const weft_model* model, char** out, weft_error*
                         {"tokenizer_fingerprint", fingerprint_text(info.tokenizer_fingerprint)}};
     if (!model->chat_template_problem.empty()) description["chat_template_problem"] = model->chat_template_problem;
     json tensors = json::array(), buffers = json::array();
-    for (const TensorReport& tensor : weights.tensors)
+    std::vector<Retyped> retyped;
+    for (const TensorReport& tensor : weights.tensors) {
+      retyped.push_back({tensor.file_type, tensor.device_type, tensor.rounding});
       tensors.push_back({{"name", tensor.name},
                          {"shape", tensor.shape},
                          {"file_type", tensor.file_type},
                          {"device_type", tensor.device_type},
                          {"device_bytes", tensor.device_bytes},
-                         {"buffer", tensor.buffer}});
+                         {"buffer", tensor.buffer},
+                         {"exact", tensor.rounding.largest_error == 0},
+                         {"largest_error", tensor.rounding.largest_error},
+                         {"relative_error", tensor.rounding.relative()}});
+    }
     const auto add_buffer = [&](const Buffer& buffer, std::vector<std::string> users) {
       buffers.push_back({{"name", buffer.name()}, {"bytes", buffer.bytes()}, {"users", std::move(users)}});
     };
@@ -338,6 +368,7 @@ weft_status weft_model_describe(const weft_model* model, char** out, weft_error*
     if (!weights.tied()) add_buffer(weights.separate_output->buffer(), {"project"});
     for (const LayerWeights& layer : weights.layers) add_buffer(layer.buffer, {"norm", "matmul"});
     add_buffer(weights.final_norm, {"norm"});
+    description["types"] = types_json(retyped, "file_type", "device_type");
     description["tensors"] = std::move(tensors);
     description["buffers"] = std::move(buffers);
     *out = copy_string(description.dump(-1, ' ', false, json::error_handler_t::replace));

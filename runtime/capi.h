@@ -46,6 +46,14 @@ weft_status guard(weft_error* error, Body&& body) noexcept {
   }
 }
 
+// A tensor's way from one type to another.
+struct Retyped {
+  std::string from, to;
+  Rounding rounding;
+};
+// For each pair of types, in objects with these keys: how many tensors, and the most that rounding did to one.
+nlohmann::json types_json(const std::vector<Retyped>& tensors, const char* from_key, const char* to_key);
+
 char* copy_string(const std::string& text);  // for weft_string_free
 void copy_ids(const std::vector<uint32_t>& from, uint32_t* ids, size_t capacity, size_t* count);
 

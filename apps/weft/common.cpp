@@ -21,33 +21,6 @@ namespace {
 
 constexpr std::uint32_t kDefaultContext = 4096;  // as weft.h states it
 
-// A bar that is redrawn in place and gone when it ends. Silent unless stderr is a terminal.
-class ProgressBar {
- public:
-  explicit ProgressBar(std::string label) : label_(std::move(label)), shown_(isatty(STDERR_FILENO) == 1) {}
-  ~ProgressBar() {
-    if (percent_ >= 0) std::fputs("\r\033[K", stderr);
-  }
-  ProgressBar(const ProgressBar&) = delete;
-  ProgressBar& operator=(const ProgressBar&) = delete;
-
-  void update(float done) {
-    const int percent = static_cast<int>(std::clamp(done, 0.0f, 1.0f) * 100.0f);
-    if (!shown_ || percent == percent_) return;
-    percent_ = percent;
-    std::string bar(static_cast<std::size_t>(percent) * kWidth / 100, '#');
-    bar.resize(kWidth, '.');
-    std::fprintf(stderr, "\rloading %s [%s] %3d%%", label_.c_str(), bar.c_str(), percent);
-    std::fflush(stderr);
-  }
-
- private:
-  static constexpr std::size_t kWidth = 30;
-  std::string label_;
-  bool shown_;
-  int percent_ = -1;
-};
-
 template <typename Number>
 std::optional<Number> parse_number(std::string_view text) {
   Number value{};
@@ -56,15 +29,39 @@ std::optional<Number> parse_number(std::string_view text) {
   return value;
 }
 
+double per_second(double count, double seconds) { return seconds > 0 ? count / seconds : 0; }
+
+}  // namespace
+
+ProgressBar::ProgressBar(std::string label) : label_(std::move(label)), shown_(isatty(STDERR_FILENO) == 1) {}
+
+ProgressBar::~ProgressBar() {
+  if (percent_ >= 0) std::fputs("\r\033[K", stderr);
+}
+
+void ProgressBar::update(float done) {
+  constexpr std::size_t width = 30;
+  const int percent = static_cast<int>(std::clamp(done, 0.0f, 1.0f) * 100.0f);
+  if (!shown_ || percent == percent_) return;
+  percent_ = percent;
+  std::string bar(static_cast<std::size_t>(percent) * width / 100, '#');
+  bar.resize(width, '.');
+  std::fprintf(stderr, "\r%s [%s] %3d%%", label_.c_str(), bar.c_str(), percent);
+  std::fflush(stderr);
+}
+
 weft_type parse_type(const std::string& type) {
   if (type == "f16") return WEFT_TYPE_F16;
   if (type == "q8") return WEFT_TYPE_Q8;
   return WEFT_TYPE_FILE;
 }
 
-double per_second(double count, double seconds) { return seconds > 0 ? count / seconds : 0; }
-
-}  // namespace
+CLI::Validator type_name() {
+  const auto validate = [](const std::string& text) -> std::string {
+    return text == "f16" || text == "q8" ? "" : "must be f16 or q8, not \"" + text + "\"";
+  };
+  return CLI::Validator(validate, "", "type");
+}
 
 std::string format(const char* pattern, ...) {
   va_list list, again;
@@ -123,11 +120,11 @@ void add_device_option(CLI::App* command, std::string& device) {
 void add_model_options(CLI::App* command, ModelArgs& args) {
   command->add_option("-m,--model", args.model, "GGUF file or Hugging Face folder (default: the installed model)")
       ->type_name("PATH");
-  command->add_option("--type", args.type, "numbers on the device: f16 or q8 (default: what comes closest to the file)")
+  command
+      ->add_option("--type", args.type,
+                   "numbers on the device: f16 or q8 (default: f16 for a file of floats, q8 for a quantised one)")
       ->type_name("f16|q8")
-      ->check([](const std::string& text) -> std::string {
-        return text == "f16" || text == "q8" ? "" : "must be f16 or q8, not \"" + text + "\"";
-      });
+      ->check(type_name());
   add_device_option(command, args.device);
 }
 
@@ -171,7 +168,7 @@ void add_json_option(CLI::App* command, bool& json) {
 
 api::Model load_model(const ModelArgs& args) {
   const std::string name = std::filesystem::path(args.model).filename().string();
-  ProgressBar bar(name.empty() ? "the model" : name);
+  ProgressBar bar("loading " + (name.empty() ? "the model" : name));
   api::ModelOptions options;
   options.device = args.device;
   options.type = parse_type(args.type);

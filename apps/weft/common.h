@@ -38,6 +38,25 @@ void print_error(std::string_view place, std::string_view sentence, std::string_
 CLI::Validator whole(std::uint64_t least, std::uint64_t most = std::numeric_limits<std::uint32_t>::max());
 CLI::Validator real(double least, double most, bool least_excluded = false);
 
+// "f16" or "q8", and what the library calls them; "" is WEFT_TYPE_FILE.
+CLI::Validator type_name();
+weft_type parse_type(const std::string& type);
+
+// A bar that is redrawn in place and gone when it ends. Silent unless stderr is a terminal.
+class ProgressBar {
+ public:
+  explicit ProgressBar(std::string label);  // "loading x.gguf"
+  ~ProgressBar();
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+  void update(float done);  // 0..1
+
+ private:
+  std::string label_;
+  bool shown_;
+  int percent_ = -1;
+};
+
 struct ModelArgs {
   std::string model;      // empty: the installed one
   std::string device;     // empty: $WEFT_DEVICE, else the best
@@ -93,6 +112,10 @@ Json stages_json(const weft_stats& stats);
 // What the head read: {"name", "bytes_per_token", "rows_per_token"}, and of fast heads "uncertain_share".
 Json head_json(const std::string& head, const Rates& rates);
 Json device_bytes_json(const weft_model_info& info, const weft_stats& stats);
+// A table of "types" as weft_model_describe and weft_convert report them, under these two keys.
+void print_types(const Json& types, const char* from_key, const char* to_key);
+// "exact", or the largest error and its share of the tensor's largest element.
+std::string rounding_text(const Json& item);
 void print_json(const Json& json);  // one object and a line feed on stdout
 
 // "certified 83.2 KiB/tok 61 rows"; fast heads add "3% uncertain". A long name is cut.
@@ -114,6 +137,7 @@ void add_perplexity(CLI::App& app);
 void add_head_report(CLI::App& app);
 void add_vocab(CLI::App& app);
 void add_inspect(CLI::App& app);
+void add_convert(CLI::App& app);
 void add_devices(CLI::App& app);
 
 }  // namespace weft::cli

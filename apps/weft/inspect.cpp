@@ -35,13 +35,13 @@ std::string text(const Json& item, const char* key) { return item.at(key).get<st
 
 void print_tensors(const Json& tensors) {
   const int width = name_width(tensors);
-  std::cout << format("%-*s  %-14s %-6s %-6s %12s  %s\n", width, "tensor", "shape", "file", "device", "bytes",
-                      "buffer");
+  std::cout << format("%-*s  %-14s %-6s %-6s %12s  %-18s  %s\n", width, "tensor", "shape", "file", "device", "bytes",
+                      "largest error", "buffer");
   for (const Json& tensor : tensors) {
-    std::cout << format("%-*s  %-14s %-6s %-6s %12llu  %s\n", width, text(tensor, "name").c_str(),
+    std::cout << format("%-*s  %-14s %-6s %-6s %12llu  %-18s  %s\n", width, text(tensor, "name").c_str(),
                         shape_text(tensor.at("shape")).c_str(), text(tensor, "file_type").c_str(),
                         text(tensor, "device_type").c_str(), tensor.at("device_bytes").get<unsigned long long>(),
-                        text(tensor, "buffer").c_str());
+                        rounding_text(tensor).c_str(), text(tensor, "buffer").c_str());
   }
 }
 
@@ -65,6 +65,8 @@ void print_tables(const weft_model_info& info, const Json& description) {
                    info.max_context, static_cast<double>(info.parameters) / 1e6)
             << format("%s; %s\n", info.device, info.driver)
             << format("%s read to decode a token\n\n", human_bytes(static_cast<double>(info.bytes_per_token)).c_str());
+  print_types(description.at("types"), "file_type", "device_type");
+  std::cout << '\n';
   print_tensors(description.at("tensors"));
   std::cout << '\n';
   print_buffers(description.at("buffers"));
@@ -81,6 +83,19 @@ void inspect(const InspectArgs& args) {
 }
 
 }  // namespace
+
+std::string rounding_text(const Json& item) {
+  if (item.at("exact").get<bool>()) return "exact";
+  return format("%.2g (%.2g%%)", item.at("largest_error").get<double>(), 100 * item.at("relative_error").get<double>());
+}
+
+void print_types(const Json& types, const char* from_key, const char* to_key) {
+  std::cout << format("%-6s %-6s %8s  %s\n", "from", "to", "tensors", "largest error (of a tensor's largest element)");
+  for (const Json& type : types) {
+    std::cout << format("%-6s %-6s %8llu  %s\n", text(type, from_key).c_str(), text(type, to_key).c_str(),
+                        type.at("tensors").get<unsigned long long>(), rounding_text(type).c_str());
+  }
+}
 
 void add_inspect(CLI::App& app) {
   auto args = std::make_shared<InspectArgs>();

@@ -16,6 +16,7 @@ void add_subcommands(CLI::App& app) {
   cli::add_head_report(app);
   cli::add_vocab(app);
   cli::add_inspect(app);
+  cli::add_convert(app);
   cli::add_devices(app);
 }
 

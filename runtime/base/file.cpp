@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
+#include <random>
 #include <utility>
 
 #include "base/error.h"
@@ -60,26 +62,48 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   return *this;
 }
 
-void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes) {
-  std::error_code ignored;  // a folder that cannot be made shows itself in mkstemp
-  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), ignored);
-  std::string temporary = path.string() + ".XXXXXX";
-  const Descriptor file(::mkstemp(temporary.data()));
-  if (file.fd < 0) fail(path, "cannot create a file beside it");
-  const auto give_up = [&](const char* doing) {
-    const int reason = errno;
-    ::unlink(temporary.c_str());
-    errno = reason;
-    fail(path, doing);
-  };
-  for (size_t done = 0; done < bytes.size();) {
-    const ssize_t n = ::write(file.fd, bytes.data() + done, bytes.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) give_up("cannot write the file");
-    done += static_cast<size_t>(n);
+AtomicFile::AtomicFile(const std::filesystem::path& path) : path_(path) {
+  // mkstemp would keep the file to its owner; a finished one is to have the rights that files here have.
+  std::random_device random;
+  for (int tries = 0; fd_ < 0 && tries < 100; ++tries) {
+    char name[16];
+    std::snprintf(name, sizeof name, ".partial-%06x", random() & 0xffffffu);
+    temporary_ = path.string() + name;
+    fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd_ < 0 && errno != EEXIST) break;
   }
-  if (::fsync(file.fd) != 0) give_up("cannot sync the file");
-  if (::rename(temporary.c_str(), path.c_str()) != 0) give_up("cannot rename the finished file into place");
+  if (fd_ < 0) fail("cannot create a file beside it");
+}
+
+AtomicFile::~AtomicFile() {
+  if (fd_ < 0) return;
+  ::close(fd_);
+  ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::fail(const char* doing) const { weft::fail(path_, doing); }
+
+void AtomicFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail("cannot write the file");
+    bytes = bytes.subspan(static_cast<size_t>(n));
+  }
+}
+
+void AtomicFile::commit() {
+  if (::fsync(fd_) != 0) fail("cannot sync the file");
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot rename the finished file into place");
+  ::close(std::exchange(fd_, -1));
+}
+
+void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes) {
+  std::error_code ignored;  // a folder that cannot be made shows itself when the file is created
+  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), ignored);
+  AtomicFile file(path);
+  file.write(bytes);
+  file.commit();
 }
 
 }  // namespace weft

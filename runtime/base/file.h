@@ -30,8 +30,28 @@ class MappedFile {
   size_t size_ = 0;
 };
 
-// Writes bytes to a neighbour of path, syncs it and renames it over path, so that a reader sees the old file or the
-// whole new one. Creates missing parent folders. Throws Error(io).
+// A file that is there as a whole or not at all: written under another name beside path, "NAME.partial-XXXXXX", and
+// renamed over path by commit(). A reader sees the old file or the whole new one; nothing is left of one that was given
+// up. All throw Error(io) or Error(not_found), naming path.
+class AtomicFile {
+ public:
+  explicit AtomicFile(const std::filesystem::path& path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(std::span<const std::byte> bytes);
+  // Syncs and renames; nothing may follow.
+  void commit();
+
+ private:
+  [[noreturn]] void fail(const char* doing) const;
+  std::filesystem::path path_;
+  std::string temporary_;
+  int fd_ = -1;  // -1 too when committed
+};
+
+// Writes a whole AtomicFile. Creates missing parent folders. Throws Error(io).
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes);
 
 }  // namespace weft

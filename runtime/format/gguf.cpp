@@ -53,6 +53,7 @@ class GgufParser {
     const uint64_t alignment = read_alignment();
     for (uint64_t i = 0; i < tensor_count; ++i) read_tensor(alignment);
     place_tensors(alignment);
+    contents_.version = version_;
     return std::move(contents_);
   }
 
@@ -108,7 +109,9 @@ class GgufParser {
     const std::string what = "the value of key " + printable(key);
     const uint32_t type = reader_.number<uint32_t>(what);
     if (contents_.metadata.contains(key)) fail("key " + printable(key) + " is there twice");
+    const uint64_t start = reader_.position();
     json value = read_value(type, what, 0);
+    contents_.keys.push_back({key, type, file_.subspan(start, reader_.position() - start)});
     contents_.metadata.emplace(std::move(key), std::move(value));
   }
 
@@ -229,19 +232,10 @@ class GgufParser {
   }
 
   DType dtype_of(uint32_t type, const std::string& tensor) const {
-    switch (type) {
-      case 0:
-        return DType::f32;
-      case 1:
-        return DType::f16;
-      case 8:
-        return DType::q8_0;
-      case 30:
-        return DType::bf16;
-      default:
-        fail("not supported yet: " + ggml_type_name(type) + " in tensor " + printable(tensor), Code::unsupported,
-             "Weft reads F32, F16, BF16 and Q8_0");
-    }
+    if (const auto dtype = dtype_of_ggml(type)) return *dtype;
+    std::string list;
+    for (const DType known : kDTypes) list += (list.empty() ? "Weft reads " : ", ") + std::string(name(known));
+    fail("not supported yet: " + ggml_type_name(type) + " in tensor " + printable(tensor), Code::unsupported, list);
   }
 
   void place_tensors(uint64_t alignment) {
@@ -269,7 +263,7 @@ class GgufParser {
   ByteReader reader_;
   uint32_t version_ = 0;
   uint64_t values_ = 0;
-  GgufContents contents_{json::object(), {}};
+  GgufContents contents_{0, {}, json::object(), {}};
   std::unordered_set<std::string> names_;
   std::vector<uint64_t> offsets_;  // of each tensor, from the start of the data
 };

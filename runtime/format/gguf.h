@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,7 +15,16 @@
 
 namespace weft {
 
+// A key as the file has it.
+struct GgufKey {
+  std::string name;
+  uint32_t type = 0;                 // gguf_metadata_value_type
+  std::span<const std::byte> value;  // behind the type; belongs to the caller
+};
+
 struct GgufContents {
+  uint32_t version = 0;
+  std::vector<GgufKey> keys;  // in file order
   // All key-values, as one flat object. Strings are the file's bytes and need not be UTF-8: dump() with an
   // error_handler.
   nlohmann::json metadata;
@@ -22,11 +32,14 @@ struct GgufContents {
 };
 
 // Reads a whole GGUF file's bytes; place (its path) begins every error. Throws Error(bad_file), and Error(unsupported)
-// for big-endian files, later versions and tensor types other than F32, F16, BF16 and Q8_0; nothing else but
-// std::bad_alloc.
+// for big-endian files, later versions and tensor types that are no DType; nothing else but std::bad_alloc.
 GgufContents parse_gguf(std::span<const std::byte> file, const std::string& place);
 
 // The name ggml gives a tensor type: 12 is "Q4_K"; "type 99" where there is none.
 std::string ggml_type_name(uint32_t type);
+
+// ggml's number of a tensor type, and back: nothing for those Weft does not read.
+uint32_t ggml_type(DType dtype);
+std::optional<DType> dtype_of_ggml(uint32_t type);
 
 }  // namespace weft

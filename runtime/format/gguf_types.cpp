@@ -16,4 +16,42 @@ std::string ggml_type_name(uint32_t type) {
   return type < names.size() ? names[type] : "type " + std::to_string(type);
 }
 
+std::optional<DType> dtype_of_ggml(uint32_t type) {
+  for (const DType dtype : kDTypes)
+    if (ggml_type(dtype) == type) return dtype;
+  return std::nullopt;
+}
+
+uint32_t ggml_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return 0;
+    case DType::f16:
+      return 1;
+    case DType::q4_0:
+      return 2;
+    case DType::q4_1:
+      return 3;
+    case DType::q5_0:
+      return 6;
+    case DType::q5_1:
+      return 7;
+    case DType::q8_0:
+      return 8;
+    case DType::q2_k:
+      return 10;
+    case DType::q3_k:
+      return 11;
+    case DType::q4_k:
+      return 12;
+    case DType::q5_k:
+      return 13;
+    case DType::q6_k:
+      return 14;
+    case DType::bf16:
+      return 30;
+  }
+  return 0;
+}
+
 }  // namespace weft

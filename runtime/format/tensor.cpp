@@ -1,9 +1,11 @@
 #include "format/tensor.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "base/error.h"
+#include "format/quants.h"
 #include "format/quote.h"
 
 namespace weft {
@@ -11,7 +13,42 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "both file formats are read as little-endian memory");
 
-uint64_t element_bytes(DType dtype) { return dtype == DType::f32 ? 4 : 2; }
+struct TypeInfo {
+  const char* name;
+  uint64_t elements, bytes;  // of a block
+};
+
+constexpr TypeInfo info_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return {"F32", 1, 4};
+    case DType::f16:
+      return {"F16", 1, 2};
+    case DType::bf16:
+      return {"BF16", 1, 2};
+    case DType::q8_0:
+      return {"Q8_0", kQ8BlockElements, kQ8BlockBytes};
+    case DType::q4_0:
+      return {"Q4_0", 32, 18};
+    case DType::q4_1:
+      return {"Q4_1", 32, 20};
+    case DType::q5_0:
+      return {"Q5_0", 32, 22};
+    case DType::q5_1:
+      return {"Q5_1", 32, 24};
+    case DType::q2_k:
+      return {"Q2_K", 256, 84};
+    case DType::q3_k:
+      return {"Q3_K", 256, 110};
+    case DType::q4_k:
+      return {"Q4_K", 256, 144};
+    case DType::q5_k:
+      return {"Q5_K", 256, 176};
+    case DType::q6_k:
+      return {"Q6_K", 256, 210};
+  }
+  return {"?", 1, 1};
+}
 
 uint64_t multiply(uint64_t a, uint64_t b, const char* what) {
   uint64_t product = 0;
@@ -28,30 +65,22 @@ uint16_t load16(const std::byte* at) {
   return value;
 }
 
-void decode_q8(const std::byte* block, std::span<float> out) {
-  for (size_t i = 0; i < out.size(); block += kQ8BlockBytes) {
-    const float scale = half_to_float(load16(block));
-    const size_t n = std::min<size_t>(kQ8BlockElements, out.size() - i);
-    for (size_t k = 0; k < n; ++k) out[i + k] = scale * static_cast<float>(static_cast<int8_t>(block[2 + k]));
-    i += n;
-  }
+// The last block may be asked for in part.
+void decode_blocks(DType dtype, const std::byte* block, std::span<float> out) {
+  const BlockDecoder decode = block_decoder(dtype);
+  const size_t elements = block_elements(dtype), bytes = block_bytes(dtype);
+  for (; out.size() >= elements; block += bytes, out = out.subspan(elements)) decode(block, out.data());
+  if (out.empty()) return;
+  std::array<float, 256> whole;
+  decode(block, whole.data());
+  std::copy_n(whole.begin(), out.size(), out.begin());
 }
 
 }  // namespace
 
-const char* name(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return "F32";
-    case DType::f16:
-      return "F16";
-    case DType::bf16:
-      return "BF16";
-    case DType::q8_0:
-      return "Q8_0";
-  }
-  return "?";
-}
+const char* name(DType dtype) { return info_of(dtype).name; }
+uint64_t block_elements(DType dtype) { return info_of(dtype).elements; }
+uint64_t block_bytes(DType dtype) { return info_of(dtype).bytes; }
 
 uint64_t element_count(std::span<const uint64_t> shape) {
   uint64_t count = 1;
@@ -61,14 +90,13 @@ uint64_t element_count(std::span<const uint64_t> shape) {
 
 uint64_t bytes_for(DType dtype, std::span<const uint64_t> shape) {
   const uint64_t count = element_count(shape);
-  if (dtype != DType::q8_0) return multiply(count, element_bytes(dtype), "bytes");
+  const TypeInfo type = info_of(dtype);
   const uint64_t columns = shape.empty() ? 1 : shape.back();
-  if (columns % kQ8BlockElements != 0) {
-    throw Error(Code::bad_file, "rows have " + std::to_string(columns) +
-                                    " elements, which is no multiple of Q8_0's block of " +
-                                    std::to_string(kQ8BlockElements));
+  if (columns % type.elements != 0) {
+    throw Error(Code::bad_file, "rows have " + std::to_string(columns) + " elements, which is no multiple of " +
+                                    type.name + "'s block of " + std::to_string(type.elements));
   }
-  return multiply(count / kQ8BlockElements, kQ8BlockBytes, "bytes");
+  return multiply(count / type.elements, type.bytes, "bytes");
 }
 
 void to_float(const TensorView& tensor, uint64_t first, std::span<float> out) {
@@ -79,10 +107,11 @@ void to_float(const TensorView& tensor, uint64_t first, std::span<float> out) {
                     " were asked for, but the tensor has " + std::to_string(count),
                 printable(tensor.name));
   }
-  if (tensor.dtype == DType::q8_0 && first % kQ8BlockElements != 0) {
+  const uint64_t block = block_elements(tensor.dtype);
+  if (first % block != 0) {
     throw Error(Code::invalid_argument,
                 "decoding was to start at element " + std::to_string(first) + ", which is no multiple of " +
-                    std::to_string(kQ8BlockElements),
+                    std::to_string(block),
                 printable(tensor.name));
   }
   if (out.empty()) return;
@@ -97,8 +126,8 @@ void to_float(const TensorView& tensor, uint64_t first, std::span<float> out) {
     case DType::bf16:
       for (size_t i = 0; i < out.size(); ++i) out[i] = bfloat16_to_float(load16(bytes + (first + i) * 2));
       break;
-    case DType::q8_0:
-      decode_q8(bytes + first / kQ8BlockElements * kQ8BlockBytes, out);
+    default:
+      decode_blocks(tensor.dtype, bytes + first / block * block_bytes(tensor.dtype), out);
       break;
   }
 }

@@ -11,13 +11,19 @@
 
 namespace weft {
 
-// q8_0: GGUF blocks of 32 elements along a row: an f16 scale, then 32 int8; 34 bytes. element = scale * int8.
-enum class DType { f32, f16, bf16, q8_0 };
+// From q8_0 on: GGUF's block formats (format/quants.h). Q8_0 is what the device's q8 is: an f16 scale, then 32 int8.
+enum class DType { f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q2_k, q3_k, q4_k, q5_k, q6_k };
+inline constexpr DType kDTypes[] = {DType::f32,  DType::f16,  DType::bf16, DType::q8_0, DType::q4_0,
+                                    DType::q4_1, DType::q5_0, DType::q5_1, DType::q2_k, DType::q3_k,
+                                    DType::q4_k, DType::q5_k, DType::q6_k};
 
 inline constexpr uint64_t kQ8BlockElements = 32;
 inline constexpr uint64_t kQ8BlockBytes = 34;
 
-const char* name(DType dtype);  // "F32", "F16", "BF16", "Q8_0"; static
+const char* name(DType dtype);         // as ggml has it: "F32", "Q8_0", "Q4_K"; static
+uint64_t block_elements(DType dtype);  // along a row; 1 for F32, F16 and BF16
+uint64_t block_bytes(DType dtype);
+inline bool is_quantised(DType dtype) { return block_elements(dtype) > 1; }
 
 // bytes: exactly bytes_for(dtype, shape), at any alignment; they belong to the ModelFile (or to whom gave them to the
 // parser).
@@ -31,12 +37,12 @@ struct TensorView {
 // The product of a shape. Throws Error(bad_file) if it overflows 64 bits.
 uint64_t element_count(std::span<const uint64_t> shape);
 
-// Bytes of a tensor. Throws Error(bad_file) if the number overflows 64 bits, or if rows of q8_0 are no multiple of 32
-// elements. Neither this nor element_count knows the tensor's name: the error's place is empty.
+// Bytes of a tensor. Throws Error(bad_file) if the number overflows 64 bits, or if rows are no multiple of the type's
+// block. Neither this nor element_count knows the tensor's name: the error's place is empty.
 uint64_t bytes_for(DType dtype, std::span<const uint64_t> shape);
 
-// Decodes elements [first, first + out.size()) in row-major order. For q8_0, first must be a multiple of 32 (the end
-// need not be). Throws Error(invalid_argument) for a range outside the tensor. Any number of threads may decode one
+// Decodes elements [first, first + out.size()) in row-major order. first must be a multiple of the type's block (the
+// end need not be). Throws Error(invalid_argument) for a range outside the tensor. Any number of threads may decode one
 // tensor.
 void to_float(const TensorView& tensor, uint64_t first, std::span<float> out);
 

@@ -70,8 +70,9 @@ class Loader {
     }
   }
 
-  void report(const TensorView& tensor, const char* device_type, uint64_t bytes, const std::string& buffer) {
-    weights_.tensors.push_back({tensor.name, tensor.shape, name(tensor.dtype), device_type, bytes, buffer});
+  void report(const TensorView& tensor, const char* device_type, uint64_t bytes, const std::string& buffer,
+              const Rounding& rounding) {
+    weights_.tensors.push_back({tensor.name, tensor.shape, name(tensor.dtype), device_type, bytes, buffer, rounding});
   }
 
   void advance(uint64_t source_bytes) {
@@ -101,7 +102,8 @@ class Loader {
     weights_.embedding = load_table(*embedding, tied ? "vocabulary table" : "embedding table");
     if (!tied) weights_.separate_output = load_table(*output, "output table");
     if (same) {
-      report(*output, name(format_), 0, "vocabulary table");  // byte for byte the same: no second copy
+      // Byte for byte the same: no second copy.
+      report(*output, name(format_), 0, "vocabulary table", weights_.tensors.back().rounding);
       advance(output->bytes.size());
     }
   }
@@ -110,13 +112,15 @@ class Loader {
     const double scale = static_cast<double>(tensor.bytes.size());
     uint64_t packed = 0, told = 0;
     const uint64_t total = Matrix{format_, config_.vocab, config_.width, {}}.bytes();
-    auto table = std::make_unique<Table>(device_, uploader_, tensor, format_, buffer, [&](uint64_t bytes) {
+    Rounding rounding;
+    const auto progress = [&](uint64_t bytes) {
       packed += bytes;
       const uint64_t now = static_cast<uint64_t>(scale * static_cast<double>(packed) / static_cast<double>(total));
       advance(now - told);
       told = now;
-    });
-    report(tensor, name(format_), packed_bytes(format_, tensor.shape[0], tensor.shape[1]), buffer);
+    };
+    auto table = std::make_unique<Table>(device_, uploader_, tensor, format_, buffer, progress, &rounding);
+    report(tensor, name(format_), packed_bytes(format_, tensor.shape[0], tensor.shape[1]), buffer, rounding);
     return table;
   }
 
@@ -140,10 +144,15 @@ class Loader {
     for (const Part& part : parts) {
       const TensorView& tensor = need(part.role, layer, {part.rows, matrix.cols});
       tensors.push_back(&tensor);
-      report(tensor, name(format_), packed_bytes(format_, part.rows, matrix.cols), buffer.name());
     }
-    upload_matrix(uploader_, matrix, tensors, [](uint64_t) {});
-    for (const TensorView* tensor : tensors) advance(tensor->bytes.size());
+    std::vector<Rounding> roundings(tensors.size());
+    upload_matrix(
+        uploader_, matrix, tensors, [](uint64_t) {}, roundings);
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      report(*tensors[i], name(format_), packed_bytes(format_, tensors[i]->shape[0], matrix.cols), buffer.name(),
+             roundings[i]);
+      advance(tensors[i]->bytes.size());
+    }
   }
 
   void load_layer(int index) {
@@ -180,7 +189,7 @@ class Loader {
     std::vector<float> values(to.bytes / 4);
     to_float(tensor, 0, values);
     uploader_.upload(to, std::span<const float>(values));
-    report(tensor, "f32", to.bytes, buffer);
+    report(tensor, "f32", to.bytes, buffer, {});
     advance(tensor.bytes.size());
   }
 

@@ -30,6 +30,7 @@ struct TensorReport {
   std::string file_type, device_type;
   uint64_t device_bytes;  // without the filling of tiles
   std::string buffer;
+  Rounding rounding;  // on the way to the device's type
 };
 
 struct Weights {

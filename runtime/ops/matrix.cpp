@@ -1,63 +1,15 @@
 #include "ops/matrix.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "base/error.h"
-#include "base/half.h"
 #include "ops/planes.h"
 
 namespace weft {
 namespace {
 
 constexpr uint32_t kWordBytes = 16;
-
-[[noreturn]] void refuse(const TensorView& tensor, uint64_t row, uint64_t column, float value) {
-  throw Error(Code::unsupported,
-              "element (" + std::to_string(row) + ", " + std::to_string(column) + ") is " + std::to_string(value) +
-                  ", f16 holds finite values up to 65504",
-              "tensor " + tensor.name);
-}
-
-// A row as the device's format has it: blocks * BLOCK elements, zeros behind the columns.
-struct PackedRow {
-  std::vector<uint16_t> halves;  // f16: the elements; q8: the blocks' scales
-  std::vector<int8_t> bytes;     // q8
-};
-
-void pack_f16(PackedRow& row, const TensorView& tensor, uint64_t index, std::span<const float> values) {
-  for (uint32_t i = 0; i < values.size(); ++i) {
-    row.halves[i] = float_to_half(values[i]);
-    if ((row.halves[i] & 0x7c00) == 0x7c00) refuse(tensor, index, i, values[i]);
-  }
-}
-
-void pack_q8(PackedRow& row, const TensorView& tensor, uint64_t index, std::span<const float> values) {
-  for (uint32_t block = 0; block < row.halves.size(); ++block) {
-    const float* from = &values[block * BLOCK];
-    float largest = 0;
-    for (uint32_t i = 0; i < BLOCK; ++i) {
-      if (!std::isfinite(from[i])) refuse(tensor, index, block * BLOCK + i, from[i]);
-      largest = std::max(largest, std::abs(from[i]));
-    }
-    const uint16_t scale = row.halves[block] = float_to_half(largest / 127);
-    if ((scale & 0x7c00) == 0x7c00) refuse(tensor, index, block * BLOCK, largest);
-    const float unit = half_to_float(scale);
-    for (uint32_t i = 0; i < BLOCK; ++i)  // a tiny block's scale may have rounded down or to nothing
-      row.bytes[block * BLOCK + i] =
-          unit > 0 ? static_cast<int8_t>(std::clamp(std::nearbyint(from[i] / unit), -127.0f, 127.0f)) : int8_t{0};
-  }
-}
-
-void copy_q8(PackedRow& row, const TensorView& tensor, uint64_t index) {
-  const std::byte* from = tensor.bytes.data() + index * row.halves.size() * kQ8BlockBytes;
-  for (uint32_t block = 0; block < row.halves.size(); ++block, from += kQ8BlockBytes) {
-    std::memcpy(&row.halves[block], from, 2);
-    if ((row.halves[block] & 0x7c00) == 0x7c00) refuse(tensor, index, block * BLOCK, half_to_float(row.halves[block]));
-    std::memcpy(&row.bytes[block * BLOCK], from + 2, BLOCK);
-  }
-}
 
 // Word k of a row, of `words` a row.
 std::byte* word_of(std::byte* tile, uint32_t row, uint32_t k, uint32_t words) {
@@ -114,26 +66,19 @@ std::vector<Matrix::Slice> Matrix::slices(uint64_t max_bytes) const {
 }
 
 void pack_tiles(const Matrix& matrix, std::span<const TensorView* const> parts, uint32_t first_tile,
-                std::span<std::byte> out) {
+                std::span<std::byte> out, std::span<Rounding> roundings) {
   std::fill(out.begin(), out.end(), std::byte{0});
-  std::vector<float> values(matrix.blocks() * BLOCK, 0.0f);
-  PackedRow packed;
-  packed.halves.resize(matrix.format == Format::q8 ? matrix.blocks() : values.size());
-  packed.bytes.resize(matrix.format == Format::q8 ? values.size() : 0);
+  RowPacker packer(matrix.format == Format::q8 ? DType::q8_0 : DType::f16, matrix.cols);
+  Rounding unwanted;
   uint64_t part_base = 0;
   size_t part = 0;
   for (uint64_t slot = 0; slot < out.size() / matrix.tile_bytes() * TILE_ROWS; ++slot) {
     const uint64_t row = uint64_t{first_tile} * TILE_ROWS + slot;
     while (part < parts.size() && row >= part_base + parts[part]->shape[0]) part_base += parts[part++]->shape[0];
     if (part == parts.size()) return;
-    const TensorView& tensor = *parts[part];
     std::byte* const tile = out.data() + slot / TILE_ROWS * matrix.tile_bytes();
-    if (matrix.format == Format::q8 && tensor.dtype == DType::q8_0) {
-      copy_q8(packed, tensor, row - part_base);
-    } else {
-      to_float(tensor, (row - part_base) * matrix.cols, {values.data(), matrix.cols});
-      (matrix.format == Format::q8 ? pack_q8 : pack_f16)(packed, tensor, row - part_base, values);
-    }
+    const PackedRow& packed =
+        packer.pack(*parts[part], row - part_base, roundings.empty() ? unwanted : roundings[part]);
     store(matrix, tile, static_cast<uint32_t>(slot % TILE_ROWS), packed);
   }
 }

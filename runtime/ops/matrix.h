@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "format/packed_row.h"
 #include "format/tensor.h"
 #include "gpu/buffer.h"
 #include "shaders/abi.h"
@@ -51,10 +52,9 @@ struct PlaneBytes {
 PlaneBytes plane_bytes(Format format, uint32_t cols);
 
 // Packs tiles [first_tile, ...) of the matrix whose rows are the parts' rows, one part behind the other, into out
-// (whole tiles). Every part is (rows, cols). Q8_0 to q8 and F16 to f16 are exact; others round to the nearest: q8
-// scales are the block's largest magnitude / 127, as an f16. Throws Error(unsupported) naming the tensor if a value is
-// not finite or too large for f16.
+// (whole tiles). Every part is (rows, cols). roundings: one for each part, added to; or none. Rounds and throws as
+// RowPacker does.
 void pack_tiles(const Matrix& matrix, std::span<const TensorView* const> parts, uint32_t first_tile,
-                std::span<std::byte> out);
+                std::span<std::byte> out, std::span<Rounding> roundings = {});
 
 }  // namespace weft

@@ -1,5 +1,6 @@
 #include "text/pre_tokenizer.h"
 
+#include <algorithm>
 #include <array>
 
 #include "base/error.h"
@@ -90,6 +91,22 @@ PreTokenizer PreTokenizer::from_name(const std::string& name, const std::string&
   }
   throw Error(Code::unsupported, "not supported yet: the pre-tokenizer " + in_quotes(name), place,
               "gpt-2, llama-bpe, qwen2, smollm and their like are");
+}
+
+std::vector<std::string> PreTokenizer::gguf_names() const {
+  std::vector<std::string> patterns;
+  for (const Step& step : steps_) {
+    const bool plain = step.kind == Kind::split && step.regex && step.behavior == Behavior::isolated && !step.invert;
+    if (!plain) return {};
+    patterns.push_back(step.regex->pattern());
+  }
+  std::vector<std::string> names;
+  for (const Named& named : kNamed) {
+    const auto end = std::find(named.patterns.begin(), named.patterns.end(), nullptr);
+    const bool same = byte_level_ && std::equal(patterns.begin(), patterns.end(), named.patterns.begin(), end);
+    if (same) names.emplace_back(named.name);
+  }
+  return names;
 }
 
 PreTokenizer PreTokenizer::from_json(const nlohmann::json& json, const std::string& place) {

@@ -33,7 +33,7 @@ struct Regex::Compiled {
   ~Compiled() { pcre2_code_free(code); }
 };
 
-Regex::Regex(std::string_view pattern, std::string place) : place_(std::move(place)) {
+Regex::Regex(std::string_view pattern, std::string place) : pattern_(pattern), place_(std::move(place)) {
   if (pattern.size() > kMaxPattern) {
     throw Error(
         Code::bad_file,

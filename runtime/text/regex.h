@@ -24,12 +24,14 @@ class Regex {
   // to the text.
   std::vector<Span> find_all(std::string_view text) const;
 
+  const std::string& pattern() const { return pattern_; }
+
  private:
   struct Compiled;
   void find_in_valid(std::string_view text, size_t base, std::vector<Span>& spans) const;
 
   std::shared_ptr<const Compiled> code_;
-  std::string place_;
+  std::string pattern_, place_;
 };
 
 }  // namespace weft

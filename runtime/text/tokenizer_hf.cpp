@@ -328,9 +328,14 @@ void HfReader::read_chat_template() {
 
 }  // namespace
 
+TokenizerParts read_hf_tokenizer(const Json& tokenizer, const Json& config, const Json& generation_config,
+                                 const std::string& place) {
+  return HfReader(tokenizer, config, generation_config, place).read();
+}
+
 Tokenizer Tokenizer::from_hf(const Json& tokenizer, const Json& config, const Json& generation_config,
                              const std::string& place) {
-  return Tokenizer(HfReader(tokenizer, config, generation_config, place).read());
+  return Tokenizer(read_hf_tokenizer(tokenizer, config, generation_config, place));
 }
 
 }  // namespace weft

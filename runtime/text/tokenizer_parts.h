@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -43,6 +44,10 @@ struct TokenizerParts {
 
   TokenizerParts() { byte_ids.fill(Bpe::kNone); }
 };
+
+// What the files of a Hugging Face folder say (tokenizer_hf.cpp). As Tokenizer::from_hf.
+TokenizerParts read_hf_tokenizer(const nlohmann::json& tokenizer, const nlohmann::json& config,
+                                 const nlohmann::json& generation_config, const std::string& place);
 
 // The byte b of a token spelled "<0xB>" with two hexadecimal digits.
 std::optional<unsigned char> byte_token(std::string_view spelling);

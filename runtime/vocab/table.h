@@ -13,9 +13,10 @@ namespace weft {
 
 class Table {
  public:
-  // Packs and uploads a (rows, cols) tensor. progress is told the bytes uploaded, piece by piece.
+  // Packs and uploads a (rows, cols) tensor. progress is told the bytes uploaded, piece by piece; rounding (may be
+  // nullptr) what became of the numbers.
   Table(const std::shared_ptr<Device>& device, Uploader& uploader, const TensorView& tensor, Format format,
-        std::string name, const std::function<void(uint64_t)>& progress);
+        std::string name, const std::function<void(uint64_t)>& progress, Rounding* rounding = nullptr);
   Table(const Table&) = delete;  // the matrix points into the buffer
   Table& operator=(const Table&) = delete;
 
@@ -37,8 +38,8 @@ class Table {
   Matrix matrix_;
 };
 
-// Packs the parts' rows, one part behind the other, into the matrix's view on the device.
+// Packs the parts' rows, one part behind the other, into the matrix's view on the device. roundings: as pack_tiles'.
 void upload_matrix(Uploader& uploader, const Matrix& matrix, std::span<const TensorView* const> parts,
-                   const std::function<void(uint64_t)>& progress);
+                   const std::function<void(uint64_t)>& progress, std::span<Rounding> roundings = {});
 
 }  // namespace weft

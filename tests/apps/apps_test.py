@@ -2,13 +2,16 @@
 
 apps_test.py BIN_DIR [unittest arguments]; the tests of Shared need the models of $WEFT_SHARED.
 """
+import importlib.util
 import json
 import math
 import os
 import pathlib
 import pty
 import re
+import resource
 import select
+import signal
 import subprocess
 import sys
 import tempfile
@@ -56,7 +59,7 @@ def weft_json(*argv, **more):
 def model(name, *options):
     path = FOLDER / name
     if not path.exists():
-        subprocess.run([BIN / "weft-make-model", path, "--shape", "tiny", *options], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([BIN / "weft-make-model", path, "--shape", "tiny", *map(str, options)], check=True, stdout=subprocess.DEVNULL)
     return path
 
 
@@ -132,11 +135,36 @@ class Json(unittest.TestCase):
         self.assertTrue(result["tensors"])
         for tensor in result["tensors"]:
             self.assertIn(tensor["buffer"], buffers)
+            self.assertTrue(tensor["exact"], tensor)  # Q8_0 to q8, norms to f32
         self.assertTrue(any(len(buffer["users"]) == 2 for buffer in buffers.values() if isinstance(buffer["users"], list)),
                         "the tied table is one buffer with two users")
+        self.assertEqual(result["types"], [{"device_type": "f32", "exact": True, "file_type": "F32", "largest_error": 0,
+                                            "relative_error": 0, "tensors": 5},
+                                           {"device_type": "q8", "exact": True, "file_type": "Q8_0", "largest_error": 0,
+                                            "relative_error": 0, "tensors": 15}])
         out, _ = weft("inspect", "-m", plain())
         for tensor in result["tensors"]:
             self.assertIn(tensor["name"], out)
+
+    def test_inspect_states_what_is_rounded(self):
+        """Integers times one scale become q8 unchanged; every other type is rounded a little, and says how much."""
+        for kind in ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"):
+            path = model(kind + ".gguf", "--type", kind, "--width", 256, "--ffn", 512)
+            result = weft_json("inspect", path)
+            self.assertEqual(result["type"], "q8")
+            kinds = {(entry["file_type"], entry["device_type"]): entry for entry in result["types"]}
+            self.assertEqual(set(kinds), {("F32", "f32"), (kind, "q8")})
+            entry = kinds[(kind, "q8")]
+            self.assertEqual(entry["tensors"], 15)
+            self.assertEqual(entry["exact"], kind in ("Q4_0", "Q5_0"))
+            tensors = [tensor for tensor in result["tensors"] if tensor["file_type"] == kind]
+            self.assertEqual(entry["largest_error"], max(tensor["largest_error"] for tensor in tensors))
+            self.assertEqual(entry["relative_error"], max(tensor["relative_error"] for tensor in tensors))
+            if entry["exact"]:
+                continue
+            self.assertTrue(0.0005 < entry["relative_error"] < 0.0045, entry)  # half a step of 1/127
+            out, _ = weft("inspect", path)
+            self.assertIn(f"{entry['largest_error']:.2g} ({100 * entry['relative_error']:.2g}%)", out)
 
     def test_devices(self):
         result = weft_json("devices")
@@ -380,6 +408,113 @@ class Vocab(unittest.TestCase):
         self.assertEqual([p.name for p in FOLDER.glob("list*")], ["list"])
 
 
+class Convert(unittest.TestCase):
+    PROMPT = ["-p", "hello world", "-n", 24, "--temperature", 0]
+
+    def out(self, name):
+        folder = FOLDER / "converted"
+        folder.mkdir(exist_ok=True)
+        return folder / name
+
+    def ids(self, path, *more):
+        result = weft_json("generate", "-m", path, *self.PROMPT, *more)
+        return result["prompt_ids"], result["ids"]
+
+    def check_same_ids(self, source, name):
+        """A model and what it is converted to give the same ids on a device of that type."""
+        for kind in ("q8", "f16"):
+            with self.subTest(model=source, type=kind):
+                out = self.out(f"{name}-{kind}.gguf")
+                weft("convert", source, out, "--type", kind)
+                self.assertEqual(self.ids(out, "--type", kind), self.ids(source, "--type", kind))
+
+    def test_runs_as_before(self):
+        self.check_same_ids(model("folder32", "--type", "f32", "--hf"), "folder")
+        self.check_same_ids(model("plain32.gguf", "--type", "f32"), "plain")
+        for kind in ("Q4_0", "Q4_K", "Q6_K"):
+            self.check_same_ids(model(kind + ".gguf", "--type", kind, "--width", 256, "--ffn", 512), kind)
+
+    def test_report(self):
+        source, out = model("plain32.gguf", "--type", "f32"), self.out("report.gguf")
+        result = weft_json("convert", source, out, "--type", "q8", "--vocab-type", "f16")
+        self.assertEqual(list(result), ["tensor_bytes", "tensors", "types", "out"])
+        kinds = {tensor["name"]: tensor["to_type"] for tensor in result["tensors"]}
+        self.assertEqual((kinds["token_embd.weight"], kinds["blk.0.ffn_up.weight"], kinds["output_norm.weight"]),
+                         ("F16", "Q8_0", "F32"))
+        text, _ = weft("convert", source, out, "--type", "q8", "--vocab-type", "f16", "--force")
+        for entry in result["types"]:
+            self.assertRegex(text, f"{entry['from_type']} +{entry['to_type']} +{entry['tensors']} ")
+        inspected = weft_json("inspect", out)["tensors"]
+        self.assertEqual({tensor["name"]: tensor["file_type"] for tensor in inspected}, kinds)
+
+    def test_what_is_there_stays(self):
+        out = self.out("old.gguf")
+        out.write_text("old")
+        argv = ["convert", plain(), out, "--type", "f16"]
+        _, err = weft(*argv, expect=2)
+        self.assertEqual(err, f'weft: OUT: "{out}" is there already\nhint: --force replaces it\n')
+        self.assertEqual(out.read_text(), "old")
+        weft(*argv, "--force")
+        self.assertEqual(self.ids(out, "--type", "q8"), self.ids(plain(), "--type", "q8"))
+
+    def test_a_full_disk_leaves_nothing(self):
+        """A limit on the file's size stands for the disk; writing past it fails midway."""
+        folder = FOLDER / "full"
+        folder.mkdir(exist_ok=True)
+        for old in (None, "old"):
+            if old:
+                (folder / "out.gguf").write_text(old)
+            before = sorted(path.name for path in folder.iterdir())
+            limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (60000, 60000))
+            done = subprocess.run([BIN / "weft", "convert", plain(), folder / "out.gguf", "--type", "f16", "--force"], env=ENV,
+                                  preexec_fn=limit, restore_signals=False, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            self.assertEqual((done.returncode, done.stdout), (1, b""), done.stderr)
+            self.assertEqual(done.stderr.decode(),
+                             f"weft: {folder / 'out.gguf'}: cannot write the file: File too large\n")
+            self.assertEqual(sorted(path.name for path in folder.iterdir()), before)
+        self.assertEqual((folder / "out.gguf").read_text(), "old")
+
+    def test_an_interrupt_leaves_nothing(self):
+        folder = FOLDER / "interrupted"
+        folder.mkdir(exist_ok=True)
+        source = model("larger.gguf", "--type", "f32", "--width", 512, "--ffn", 2048, "--vocab", 40000)
+        for signal_ in (signal.SIGINT, signal.SIGTERM):
+            running = subprocess.Popen([BIN / "weft", "convert", source, folder / "out.gguf", "--type", "q8"], env=ENV,
+                                       stderr=subprocess.PIPE)
+            while not list(folder.iterdir()):  # the partial file
+                self.assertIsNone(running.poll(), "it ended too soon for this test")
+                time.sleep(0.001)
+            running.send_signal(signal_)
+            _, err = running.communicate(timeout=60)
+            self.assertEqual(running.returncode, 1, err)
+            self.assertIn(b"converting was given up", err)
+            self.assertEqual(list(folder.iterdir()), [])
+
+    @unittest.skipUnless(importlib.util.find_spec("gguf"), "there is no Python package gguf here")
+    def test_the_gguf_package_reads_it(self):
+        import gguf
+        import numpy as np
+        source, out = model("folder32", "--type", "f32", "--hf"), self.out("package.gguf")
+        weft("convert", source, out, "--type", "q8")
+        reader = gguf.GGUFReader(out)
+        self.assertEqual(reader.get_field("general.architecture").contents(), "llama")
+        self.assertEqual(reader.get_field("llama.block_count").contents(), 2)
+        self.assertEqual(len(reader.get_field("tokenizer.ggml.tokens").contents()), 512)
+        self.assertEqual(len(reader.get_field("tokenizer.ggml.scores").contents()), 512)
+        raw = (source / "model.safetensors").read_bytes()
+        size = int.from_bytes(raw[:8], "little")
+        header = json.loads(raw[8:8 + size])
+        tensors = {tensor.name: tensor for tensor in reader.tensors}
+        for name, hf in [("token_embd.weight", "model.embed_tokens.weight"),
+                         ("blk.1.ffn_up.weight", "model.layers.1.mlp.up_proj.weight"),
+                         ("blk.0.attn_norm.weight", "model.layers.0.input_layernorm.weight")]:
+            begin, end = (8 + size + offset for offset in header[hf]["data_offsets"])
+            wanted = np.frombuffer(raw[begin:end], np.float32).reshape(header[hf]["shape"])
+            got = gguf.quants.dequantize(tensors[name].data, tensors[name].tensor_type)
+            self.assertEqual(got.shape, wanted.shape)
+            self.assertLess(abs(got - wanted).max(), abs(wanted).max() / 127 if "norm" not in name else 1e-12, name)
+
+
 class Readme(unittest.TestCase):
     """What README.md names is there."""
 
@@ -472,6 +607,12 @@ class Errors(unittest.TestCase):
             ("--coverage", ["vocab", "build", *m, "-f", __file__, "-o", "x", "--coverage", "1.5"]),
             ("--rows", ["vocab", "build", *m, "-f", __file__, "-o", "x", "--rows", "259"]),
             ("LIST", ["vocab", "show", *m]),
+            ("IN", ["convert"]),
+            ("OUT", ["convert", "x"]),
+            ("--type", ["convert", "x", "y"]),
+            ("--type", ["convert", "x", "y", "--type", "q4"]),
+            ("--vocab-type", ["convert", "x", "y", "--type", "q8", "--vocab-type", "f32"]),
+            ("OUT", ["convert", "x", FOLDER, "--type", "q8"]),
         ]:
             with self.subTest(argv=argv if len(str(argv)) < 200 else place):
                 self.check(2, place, *argv)
@@ -510,6 +651,11 @@ class Errors(unittest.TestCase):
             ("keep:greek", ["vocab", "show", "-m", plain(), "greek"]),
             ("blank.txt:1", ["vocab", "show", "-m", plain(), blank]),
             ("wrong.keep:2: the id 99999 is out of range", ["vocab", "show", "-m", plain(), wrong]),
+            ("no such", ["convert", FOLDER / "no such", FOLDER / "x.gguf", "--type", "q8"]),
+            ("garbage", ["convert", garbage, FOLDER / "x.gguf", "--type", "q8"]),
+            ("empty", ["convert", empty, FOLDER / "x.gguf", "--type", "q8"]),
+            ("this is a folder", ["convert", plain(), FOLDER, "--type", "q8", "--force"]),
+            ("no such/x.gguf", ["convert", plain(), FOLDER / "no such" / "x.gguf", "--type", "q8"]),
             ("no device of this name", ["generate", "-m", plain(), "-p", "a", "--device", "no device of this name"]),
             ("no device of this name", ["devices", "--device", "no device of this name"]),
         ]:
@@ -706,6 +852,14 @@ class Shared(unittest.TestCase):
                 self.assertAlmostEqual(f16["bits_per_byte"], bits, delta=bits * 0.005)
                 self.assertAlmostEqual(f16["nll"], nll, delta=nll * 0.005)
                 self.assertAlmostEqual(q8["bits_per_byte"], f16["bits_per_byte"], delta=f16["bits_per_byte"] * 0.01)
+
+    def test_converted_greedy_ids(self):
+        for name, (path, *_) in self.MODELS.items():
+            out = FOLDER / (name + ".f16.gguf")
+            weft("convert", SHARED / "models" / path, out, "--type", "f16")
+            known, _ = self.ids(name, path, "f16")
+            got = weft_json("generate", "-m", out, "--prompt-ids", known[0], "-n", 200, "--temperature", 0)
+            self.assertEqual(got["prompt_ids"] + got["ids"], known)
 
     def test_one_vocabulary_buffer(self):
         for name, (path, *_) in self.MODELS.items():

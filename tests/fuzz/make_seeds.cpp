@@ -3,8 +3,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "format/gguf.h"
+#include "format/gguf_writer.h"
 #include "format/model_file.h"
-#include "support/gguf_writer.h"
 #include "support/model_maker.h"
 
 namespace {
@@ -30,7 +31,9 @@ std::string small_gguf(uint32_t version) {
   w.tensor("a", {2, 3}, 0, 24);
   w.tensor("b", {3}, 1, 6);
   w.tensor("c", {4}, 30, 8);
-  w.tensor("d", {2, 32}, 8, 68);
+  for (const weft::DType type : weft::kDTypes)
+    if (is_quantised(type))
+      w.tensor(name(type), {2, block_elements(type)}, weft::ggml_type(type), 2 * block_bytes(type));
   return w.file_of_zeros();
 }
 

@@ -91,6 +91,61 @@ TEST(MatrixPacking, F16AndQ8PassUnchanged) {
     for (uint32_t c = 0; c < cols; ++c) ASSERT_EQ(element(q8, q8_packed, r, c), want[r * cols + c]);
 }
 
+// Q4_0 and Q5_0 are integers times a scale, as q8 is: whatever the scale, subnormal or not, nothing is rounded.
+TEST(MatrixPacking, SmallIntegersPassUnchanged) {
+  const uint32_t rows = 70, cols = 96;
+  Random random(3);
+  for (const DType type : {DType::q4_0, DType::q5_0}) {
+    std::vector<std::byte> blocks(bytes_for(type, std::vector<uint64_t>{rows, cols}));
+    for (std::byte& byte : blocks) byte = static_cast<std::byte>(random.below(256));
+    for (size_t b = 0; b < blocks.size(); b += block_bytes(type)) {
+      uint16_t scale = static_cast<uint16_t>(random.below(65536));
+      if ((scale & 0x7c00) == 0x7c00) scale &= 0x83ff;  // infinities and NaNs: subnormals instead
+      std::memcpy(&blocks[b], &scale, 2);
+    }
+    const TensorView tensor = {"t", type, {rows, cols}, blocks};
+    const Matrix q8 = {Format::q8, rows, cols, {}};
+    const std::vector<std::byte> packed = pack(q8, {&tensor});
+    std::vector<float> want(rows * cols);
+    to_float(tensor, 0, want);
+    for (uint32_t r = 0; r < rows; ++r)
+      for (uint32_t c = 0; c < cols; ++c)
+        ASSERT_EQ(element(q8, packed, r, c), want[r * cols + c]) << name(type) << " " << r << ", " << c;
+  }
+}
+
+TEST(MatrixPacking, StatesTheLargestErrorOfEachPart) {
+  Random random(4);
+  const uint32_t cols = 70;
+  std::vector<float> rounded = random.normals(size_t{66} * cols), whole(size_t{5} * cols);
+  rounded[65 * cols + 40] = -9.0f;  // the largest, in the second tile
+  for (float& value : whole) value = static_cast<float>(random.below(9)) - 4.0f;
+  const TensorView a = {"a", DType::f32, {66, cols}, std::as_bytes(std::span(rounded))},
+                   b = {"b", DType::f32, {5, cols}, std::as_bytes(std::span(whole))};
+  const TensorView* const parts[] = {&a, &b};
+  for (const Format format : {Format::f16, Format::q8}) {
+    const Matrix matrix = {format, 71, cols, {}};
+    std::vector<std::byte> packed(matrix.bytes());
+    std::vector<Rounding> roundings(2);
+    pack_tiles(matrix, parts, 0, packed, roundings);
+    double largest[2] = {};
+    for (uint32_t r = 0; r < 71; ++r)
+      for (uint32_t c = 0; c < cols; ++c) {
+        const float want = r < 66 ? rounded[r * cols + c] : whole[(r - 66) * cols + c];
+        double& most = largest[r < 66 ? 0 : 1];
+        most = std::max<double>(most, std::abs(element(matrix, packed, r, c) - want));
+      }
+    EXPECT_EQ(roundings[0].largest_error, largest[0]);
+    EXPECT_EQ(roundings[1].largest_error, largest[1]);
+    EXPECT_EQ(roundings[0].largest_value, 9.0);
+    EXPECT_EQ(roundings[0].relative(), largest[0] / 9.0);
+    EXPECT_GT(largest[0], 0);
+    if (format == Format::f16) {
+      EXPECT_EQ(largest[1], 0);
+    }
+  }
+}
+
 TEST(MatrixPacking, PartsStandBehindEachOther) {
   Random random(2);
   const uint32_t cols = 40, counts[] = {3, 64, 1, 80};

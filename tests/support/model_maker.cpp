@@ -1,13 +1,15 @@
 #include "support/model_maker.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "support/gguf_writer.h"
+#include "format/gguf.h"
+#include "format/gguf_writer.h"
 
 namespace weft {
 namespace {
@@ -58,7 +60,7 @@ std::vector<Tensor> tensors_of(const LlamaShape& s) {
 
 DType type_of(const Tensor& tensor, DType wanted) {
   if (tensor.is_vector()) return DType::f32;
-  return wanted == DType::q8_0 && tensor.columns() % kQ8BlockElements != 0 ? DType::f16 : wanted;
+  return tensor.columns() % block_elements(wanted) != 0 ? DType::f16 : wanted;
 }
 
 // The finaliser of SplitMix64 (Steele, Lea, Flood 2014): counters in, independent-looking bits out.
@@ -86,6 +88,54 @@ void append_q8(std::string& bytes, std::span<const float> row) {
   }
 }
 
+// Where a block's f16 scales are, and what they are for numbers of deviation 1 if all other bits are random: the second
+// is what takes the numbers' mean to zero.
+struct RandomScales {
+  size_t at[2];
+  float value[2];
+};
+
+RandomScales random_scales(DType type) {
+  switch (type) {
+    case DType::q4_0:
+      return {{0, 0}, {1 / 4.6f, 1 / 4.6f}};
+    case DType::q4_1:
+      return {{0, 2}, {1 / 4.6f, -7.5f / 4.6f}};
+    case DType::q5_0:
+      return {{0, 0}, {1 / 9.2f, 1 / 9.2f}};
+    case DType::q5_1:
+      return {{0, 2}, {1 / 9.2f, -15.5f / 9.2f}};
+    case DType::q2_k:
+      return {{80, 82}, {1 / 14.0f, 1.5f / 14.0f}};
+    case DType::q3_k:
+      return {{108, 108}, {1 / 42.0f, 1 / 42.0f}};
+    case DType::q4_k:
+      return {{0, 2}, {1 / 240.0f, 7.5f / 240.0f}};
+    case DType::q5_k:
+      return {{0, 2}, {1 / 480.0f, 15.5f / 480.0f}};
+    case DType::q6_k:
+      return {{208, 208}, {1 / 1370.0f, 1 / 1370.0f}};
+    default:
+      throw std::invalid_argument(std::string("cannot write ") + name(type));
+  }
+}
+
+// Blocks of the other types: not the row rounded, but random bits of its own, with scales that give its deviation.
+void append_random_blocks(std::string& bytes, DType type, std::span<const float> row) {
+  const RandomScales scales = random_scales(type);
+  const float deviation = 1.0f / std::sqrt(static_cast<float>(row.size()));
+  for (size_t begin = 0; begin < row.size(); begin += block_elements(type)) {
+    std::string block(block_bytes(type), '\0');
+    for (size_t i = 0; i < block.size(); ++i)
+      block[i] = static_cast<char>(mix(std::bit_cast<uint32_t>(row[begin + i % block_elements(type)]) + i));
+    for (int i = 0; i < 2; ++i) {
+      const uint16_t half = float_to_half(scales.value[i] * deviation);
+      std::memcpy(&block[scales.at[i]], &half, sizeof half);
+    }
+    bytes += block;
+  }
+}
+
 void append_row(std::string& bytes, DType type, std::span<const float> row) {
   switch (type) {
     case DType::f32:
@@ -99,6 +149,9 @@ void append_row(std::string& bytes, DType type, std::span<const float> row) {
       break;
     case DType::q8_0:
       append_q8(bytes, row);
+      break;
+    default:
+      append_random_blocks(bytes, type, row);
       break;
   }
 }
@@ -175,20 +228,6 @@ void write_metadata(GgufWriter& writer, const LlamaShape& s, const MakeOptions& 
   writer.key("tokenizer.ggml.add_bos_token", true);
   writer.key("tokenizer.ggml.add_eos_token", false);
   if (!options.chat_template.empty()) writer.key("tokenizer.chat_template", std::string_view(options.chat_template));
-}
-
-uint32_t ggml_type(DType type) {
-  switch (type) {
-    case DType::f32:
-      return 0;
-    case DType::f16:
-      return 1;
-    case DType::bf16:
-      return 30;
-    case DType::q8_0:
-      return 8;
-  }
-  return 0;
 }
 
 json config_of(const LlamaShape& s, DType type) {
@@ -358,7 +397,8 @@ void make_gguf(const fs::path& path, const LlamaShape& shape, const MakeOptions&
 
 void make_huggingface(const fs::path& folder, const LlamaShape& shape, const MakeOptions& options) {
   check(shape);
-  if (options.type == DType::q8_0) throw std::invalid_argument("a Hugging Face folder has no Q8_0");
+  if (is_quantised(options.type))
+    throw std::invalid_argument(std::string("a Hugging Face folder has no ") + name(options.type));
   const std::vector<Tensor> tensors = tensors_of(shape);
   json header = {{"__metadata__", {{"format", "pt"}}}};
   uint64_t offset = 0;

@@ -33,8 +33,8 @@ struct LlamaShape {
 };
 
 struct MakeOptions {
-  // Of the matrices; vectors are F32. A matrix whose rows are no multiple of 32 elements becomes F16 instead of Q8_0.
-  // Hugging Face folders have no Q8_0.
+  // Of the matrices; vectors are F32. A matrix whose rows are no multiple of the type's block becomes F16 instead.
+  // Hugging Face folders have F32, F16 and BF16. GGUF's types but Q8_0 hold random blocks, not the rounded weights.
   DType type = DType::q8_0;
   uint64_t seed = 1;
   std::string chat_template;  // Jinja; none if empty

@@ -13,8 +13,8 @@ int main(int argc, char** argv) {
   std::optional<uint32_t> width, layers, heads, kv_heads, head_dim, ffn, vocab, context;
   bool untied = false, huggingface = false;
   weft::MakeOptions options;
-  const std::map<std::string, weft::DType> types = {
-      {"f32", weft::DType::f32}, {"f16", weft::DType::f16}, {"bf16", weft::DType::bf16}, {"q8_0", weft::DType::q8_0}};
+  std::map<std::string, weft::DType> types;
+  for (const weft::DType type : weft::kDTypes) types[name(type)] = type;
   app.add_option("out", out, "The GGUF file, or the folder with --hf")->required();
   app.add_option("--shape", shape_name, "tiny, 135m, gemma270m, qwen0.6b, 1b or 8b")->capture_default_str();
   app.add_option("--width", width, "Hidden state, elements");

@@ -2,8 +2,8 @@
 #include <nlohmann/json.hpp>
 
 #include "format/gguf.h"
+#include "format/gguf_writer.h"
 #include "format_support.h"
-#include "support/gguf_writer.h"
 
 namespace weft {
 namespace {
@@ -19,6 +19,10 @@ void refuse(const std::string& file, std::vector<std::string> fragments, Code co
 std::string array(const GgufWriter& writer, uint32_t type, uint64_t count, const std::string& elements) {
   return le(type) + writer.length(count) + elements;
 }
+
+// A header of version 3 with another number where it counts its tensors or keys.
+constexpr size_t kTensorCount = 8, kKeyCount = 16;
+std::string claim(std::string header, size_t at, uint64_t count) { return header.replace(at, sizeof count, le(count)); }
 
 class GgufVersions : public ::testing::TestWithParam<uint32_t> {};
 INSTANTIATE_TEST_SUITE_P(All, GgufVersions, ::testing::Values(1u, 2u, 3u));
@@ -117,16 +121,13 @@ TEST(Gguf, RefusesWhatIsNoGguf) {
 TEST(Gguf, RefusesCountsTheFileCannotHold) {
   GgufWriter w(3, 1);  // alignment 1: nothing after the last key
   w.key("a", uint32_t{1});
-  w.claimed_keys = UINT64_MAX;
-  refuse(w.header(), {"18446744073709551615 keys", "bytes are left"});
-  w.claimed_keys = 2;
-  refuse(w.header() + std::string(64, '\xff'), {"key 1 needs 18446744073709551615 bytes at byte"});
+  refuse(claim(w.header(), kKeyCount, UINT64_MAX), {"18446744073709551615 keys", "bytes are left"});
+  refuse(claim(w.header(), kKeyCount, 2) + std::string(64, '\xff'), {"key 1 needs 18446744073709551615 bytes at byte"});
   GgufWriter t;
   t.tensor("x", {1}, 0, 4);
-  t.claimed_tensors = uint64_t{1} << 60;
-  refuse(t.file_of_zeros(), {"1152921504606846976 tensors", "bytes are left"});
-  t.claimed_tensors = (uint64_t{1} << 20) + 1;
-  refuse(t.header() + std::string(26u << 20, '\0'), {"1048577 tensors", "at most 1048576"});
+  refuse(claim(t.file_of_zeros(), kTensorCount, uint64_t{1} << 60), {"1152921504606846976 tensors", "bytes are left"});
+  refuse(claim(t.header(), kTensorCount, (uint64_t{1} << 20) + 1) + std::string(26u << 20, '\0'),
+         {"1048577 tensors", "at most 1048576"});
 }
 
 TEST(Gguf, RefusesValuesThatAreLongerThanTheFile) {
@@ -255,23 +256,52 @@ TEST(Gguf, RefusesBytesThatBelongToNoTensor) {
 
 TEST(Gguf, NamesTypesItCannotReadYet) {
   GgufWriter w;
-  w.tensor("blk.0.attn_q.weight", {1, 256}, 12, 144);
-  refuse(w.file_of_zeros(), {"not supported yet: Q4_K in tensor blk.0.attn_q.weight"}, Code::unsupported);
+  w.tensor("blk.0.attn_q.weight", {1, 256}, 23, 136);
+  refuse(w.file_of_zeros(),
+         {"not supported yet: IQ4_XS in tensor blk.0.attn_q.weight",
+          "Weft reads F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K"},
+         Code::unsupported);
   GgufWriter unknown;
   unknown.tensor("x", {1}, 99, 4);
   refuse(unknown.file_of_zeros(), {"not supported yet: type 99 in tensor x"}, Code::unsupported);
   const std::pair<uint32_t, const char*> names[] = {
-      {2, "Q4_0"},    {3, "Q4_1"},   {6, "Q5_0"},    {7, "Q5_1"},     {9, "Q8_1"},    {10, "Q2_K"},    {11, "Q3_K"},
-      {13, "Q5_K"},   {14, "Q6_K"},  {15, "Q8_K"},   {16, "IQ2_XXS"}, {17, "IQ2_XS"}, {18, "IQ3_XXS"}, {19, "IQ1_S"},
-      {20, "IQ4_NL"}, {21, "IQ3_S"}, {22, "IQ2_S"},  {23, "IQ4_XS"},  {24, "I8"},     {25, "I16"},     {26, "I32"},
-      {27, "I64"},    {28, "F64"},   {29, "IQ1_M"},  {30, "BF16"},    {34, "TQ1_0"},  {35, "TQ2_0"},   {39, "MXFP4"},
-      {40, "NVFP4"},  {41, "Q1_0"},  {42, "type 42"}};
+      {2, "Q4_0"},   {3, "Q4_1"},    {6, "Q5_0"},   {7, "Q5_1"},    {9, "Q8_1"},     {10, "Q2_K"},   {11, "Q3_K"},
+      {12, "Q4_K"},  {13, "Q5_K"},   {14, "Q6_K"},  {15, "Q8_K"},   {16, "IQ2_XXS"}, {17, "IQ2_XS"}, {18, "IQ3_XXS"},
+      {19, "IQ1_S"}, {20, "IQ4_NL"}, {21, "IQ3_S"}, {22, "IQ2_S"},  {23, "IQ4_XS"},  {24, "I8"},     {25, "I16"},
+      {26, "I32"},   {27, "I64"},    {28, "F64"},   {29, "IQ1_M"},  {30, "BF16"},    {34, "TQ1_0"},  {35, "TQ2_0"},
+      {39, "MXFP4"}, {40, "NVFP4"},  {41, "Q1_0"},  {42, "type 42"}};
   for (const auto& [type, expected] : names) EXPECT_EQ(ggml_type_name(type), expected);
+  for (const DType dtype : kDTypes) {
+    EXPECT_EQ(ggml_type_name(ggml_type(dtype)), name(dtype));
+    EXPECT_EQ(dtype_of_ggml(ggml_type(dtype)), dtype);
+  }
+  for (const uint32_t removed : {4u, 5u, 9u, 15u, 31u, 99u}) EXPECT_EQ(dtype_of_ggml(removed), std::nullopt);
+}
+
+TEST(Gguf, RefusesSizesThatSplitTheBlocksOfAnyType) {
+  for (const DType dtype : kDTypes) {
+    if (!is_quantised(dtype)) continue;
+    const uint64_t block = block_elements(dtype), bytes = block_bytes(dtype);
+    const std::string named = std::string(name(dtype)) + "'s block of " + std::to_string(block);
+    GgufWriter split;
+    split.tensor("x", {2, block / 2}, ggml_type(dtype), bytes);  // one block's elements, in two rows
+    refuse(split.file_of_zeros(), {"tensor x: ", std::to_string(block / 2) + " elements", named});
+    GgufWriter large;
+    large.tensor("x", {uint64_t{1} << 40, block}, ggml_type(dtype), bytes);
+    refuse(large.file_of_zeros(), {"tensor x needs " + std::to_string((uint64_t{1} << 40) * bytes) + " bytes"});
+    GgufWriter wrapped;
+    wrapped.tensor("x", {uint64_t{1} << 62, block}, ggml_type(dtype), bytes);
+    refuse(wrapped.file_of_zeros(), {"tensor x: ", "does not fit 64 bits"});
+    GgufWriter exact;
+    exact.tensor("x", {3, 2 * block}, ggml_type(dtype), 6 * bytes);
+    const GgufContents contents = parse(exact.file_of_zeros());
+    EXPECT_EQ(contents.tensors[0].bytes.size(), 6 * bytes) << name(dtype);
+  }
 }
 
 TEST(Gguf, WritesNoControlCharactersOfTheFileIntoErrors) {
   GgufWriter w;
-  w.tensor(std::string("\x1b]0;evil\a\xff\xc3\xa9") + std::string(300, 'n'), {1}, 12, 4);
+  w.tensor(std::string("\x1b]0;evil\a\xff\xc3\xa9") + std::string(300, 'n'), {1}, 16, 4);
   try {
     parse(w.file_of_zeros());
     FAIL();

@@ -115,6 +115,23 @@ TEST(ModelMaker, Q8IsCloseToTheWeightsAndWidthsThatDoNotFitBecomeF16) {
   }
 }
 
+TEST(ModelMaker, BlocksOfAnyTypeHaveTheWeightsDeviation) {
+  const TestFolder folder;
+  LlamaShape shape;
+  shape.width = 256;
+  for (const DType type : kDTypes) {
+    make_gguf(folder / "m.gguf", shape, {.type = type, .seed = 7});
+    const ModelFile model = open_model(folder / "m.gguf");
+    const TensorView& table = *model.find("token_embd.weight");
+    ASSERT_EQ(table.dtype, type);
+    double sum = 0, squares = 0;
+    for (const float value : floats_of(table)) sum += value, squares += double{value} * value;
+    const double count = 512.0 * 256;
+    EXPECT_NEAR(std::sqrt(squares / count) * 16, 1, 0.2) << name(type);
+    EXPECT_NEAR(sum / count * 16, 0, 0.15) << name(type);  // 4 bits are -8 .. 7: -0.11
+  }
+}
+
 TEST(ModelMaker, TheMetadataDescribeTheShape) {
   LlamaShape shape = small_shape();
   shape.head_dim = 32;

@@ -3,9 +3,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "format/gguf_writer.h"
 #include "format/json.h"
 #include "format_support.h"
-#include "support/gguf_writer.h"
 
 namespace weft {
 namespace {
@@ -195,9 +195,9 @@ TEST(Model, RefusesShardsOutsideTheFolder) {
 TEST(Model, RefusesAGgufWhoseNameIsQuotedInItsError) {
   const TestFolder folder;
   GgufWriter w;
-  w.tensor("x", {1}, 12, 4);
+  w.tensor("x", {1}, 15, 4);
   folder.write("m.gguf", w.file_of_zeros());
-  expect_error(Code::unsupported, {(folder / "m.gguf").string() + ": not supported yet: Q4_K in tensor x"},
+  expect_error(Code::unsupported, {(folder / "m.gguf").string() + ": not supported yet: Q8_K in tensor x"},
                [&] { open_model(folder / "m.gguf"); });
 }
 

@@ -1,8 +1,8 @@
 // The safetensors reader: what it reads, and each thing it refuses.
 #include "format/safetensors.h"
 
+#include "format/gguf_writer.h"
 #include "format_support.h"
-#include "support/gguf_writer.h"
 
 namespace weft {
 namespace {

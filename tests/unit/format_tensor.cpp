@@ -84,6 +84,7 @@ TEST(Tensor, NamesAndBytes) {
   EXPECT_EQ(bytes_for(DType::f16, std::vector<uint64_t>{3, 5}), 30u);
   EXPECT_EQ(bytes_for(DType::bf16, std::vector<uint64_t>{3, 5}), 30u);
   EXPECT_EQ(bytes_for(DType::q8_0, std::vector<uint64_t>{3, 64}), 3u * 2 * 34);
+  EXPECT_EQ(bytes_for(DType::q4_k, std::vector<uint64_t>{3, 512}), 3u * 2 * 144);
   EXPECT_EQ(bytes_for(DType::f32, std::vector<uint64_t>{3, 0}), 0u);
 }
 

@@ -71,7 +71,7 @@ WEFT_API weft_status weft_devices(char** json, weft_error* error);
 typedef struct weft_model weft_model;
 
 typedef enum weft_type {
-  WEFT_TYPE_FILE = 0, /* what comes closest to the file: q8 for Q8_0, f16 for F32, F16 and BF16 */
+  WEFT_TYPE_FILE = 0, /* what comes closest to the file: f16 for F32, F16 and BF16, q8 for GGUF's Q types */
   WEFT_TYPE_F16,
   WEFT_TYPE_Q8 /* blocks of 32: 8-bit integers and an f16 scale */
 } weft_type;
@@ -114,9 +114,29 @@ typedef struct weft_model_info {
 WEFT_API weft_model_info weft_model_get_info(const weft_model* model);
 
 /* What the device holds, as a JSON object: the fields above; tensors: an array of {name, shape, file_type, device_type,
- * device_bytes, buffer}; buffers: an array of {name, bytes, users}. The shared vocabulary table is one buffer with both
- * its users. */
+ * device_bytes, buffer, exact, largest_error, relative_error}; types: the same errors for each pair of types, an array
+ * of {file_type, device_type, tensors, exact, largest_error, relative_error}; buffers: an array of {name, bytes,
+ * users}. exact: no number of the file was rounded on its way to the device. largest_error: the most one was changed
+ * by; relative_error: that, relative to its tensor's largest magnitude. The shared vocabulary table is one buffer with
+ * both its users. */
 WEFT_API weft_status weft_model_describe(const weft_model* model, char** json, weft_error* error);
+
+typedef struct weft_convert_options {
+  weft_type type;                          /* of the matrices: WEFT_TYPE_Q8 or WEFT_TYPE_F16 */
+  weft_type vocab_type;                    /* of the vocabulary table; WEFT_TYPE_FILE: as type */
+  int replace;                             /* 1: replace a file that is there already, when the new one is whole */
+  int (*progress)(void* user, float done); /* as in weft_model_options */
+  void* user;
+} weft_convert_options;
+
+WEFT_API weft_convert_options weft_convert_options_default(void); /* q8 for everything, nothing is replaced */
+
+/* Writes a GGUF file of Q8_0 or F16 from a GGUF file of any family or a Hugging Face folder of the Llama family, on the
+ * CPU; llama.cpp opens it too. Numbers are rounded as when a model is loaded with that type. Vectors stay F32; matrices
+ * whose rows are no multiple of 32 become F16 instead of Q8_0. out is there as a whole or not at all. report (may be
+ * NULL): a JSON object of tensor_bytes, types and tensors, with errors as in weft_model_describe. */
+WEFT_API weft_status weft_convert(const char* in, const char* out, const weft_convert_options* options, char** report,
+                                  weft_error* error);
 
 /* ---- text -----------------------------------------------------------------------------------------------------------
  */

@@ -78,6 +78,21 @@ std::vector<std::uint32_t> ids(std::size_t guess, Call&& call) {
   return result;
 }
 
+// A progress callback for C, whose exception waits.
+struct Progress {
+  const std::function<bool(float)>* tell;
+  std::exception_ptr thrown;
+  static int call(void* user, float done) {
+    auto* progress = static_cast<Progress*>(user);
+    try {
+      return (*progress->tell)(done) ? 0 : 1;
+    } catch (...) {
+      progress->thrown = std::current_exception();
+      return 1;
+    }
+  }
+};
+
 }  // namespace detail
 
 inline std::string version() { return weft_version(); }
@@ -105,25 +120,12 @@ class Model {
  public:
   // path empty: the model installed in share/weft.
   explicit Model(const std::string& path = {}, const ModelOptions& options = {}) {
-    struct Progress {
-      const ModelOptions* options;
-      std::exception_ptr thrown;
-    } state{&options, nullptr};
+    detail::Progress state{&options.progress, nullptr};
     weft_model_options c = weft_model_options_default();
     if (!options.device.empty()) c.device = options.device.c_str();
     c.type = options.type;
     c.user = &state;
-    if (options.progress) {
-      c.progress = [](void* user, float done) -> int {
-        auto* progress = static_cast<Progress*>(user);
-        try {
-          return progress->options->progress(done) ? 0 : 1;
-        } catch (...) {
-          progress->thrown = std::current_exception();
-          return 1;
-        }
-      };
-    }
+    if (options.progress) c.progress = detail::Progress::call;
     weft_model* model = nullptr;
     detail::check(
         [&](weft_error* error) {
@@ -202,6 +204,27 @@ class Model {
   };
   std::unique_ptr<weft_model, Free> handle_;
 };
+
+struct ConvertOptions {
+  weft_type type = WEFT_TYPE_Q8, vocab_type = WEFT_TYPE_FILE;
+  bool replace = false;
+  std::function<bool(float done)> progress;  // as ModelOptions'
+};
+
+// Writes a GGUF file; returns the report, as JSON; see weft_convert.
+inline std::string convert(const std::string& in, const std::string& out, const ConvertOptions& options = {}) {
+  detail::Progress state{&options.progress, nullptr};
+  weft_convert_options c = weft_convert_options_default();
+  c.type = options.type;
+  c.vocab_type = options.vocab_type;
+  c.replace = options.replace;
+  c.user = &state;
+  if (options.progress) c.progress = detail::Progress::call;
+  char* report = nullptr;
+  detail::check([&](weft_error* error) { return weft_convert(in.c_str(), out.c_str(), &c, &report, error); },
+                state.thrown);
+  return detail::take(report);
+}
 
 // A new token and the text it completes (maybe none). Return false to stop after it.
 using TokenCallback = std::function<bool(std::uint32_t id, std::string_view text)>;

@@ -1,4 +1,4 @@
-// Writes GGUF headers, versions 1 to 3, for test models and for files that are wrong on purpose.
+// Writes GGUF headers, versions 1 to 3. Nothing is checked: what is written is what was asked for.
 // Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 #pragma once
 
@@ -64,9 +64,6 @@ class GgufWriter {
   uint64_t padding(uint64_t bytes) const { return (alignment_ - bytes % alignment_) % alignment_; }
   // Header and zeros for all tensors.
   std::string file_of_zeros() const { return header() + std::string(data_bytes_, '\0'); }
-
-  // Lies for tests; the truth if not set.
-  std::optional<uint64_t> claimed_keys, claimed_tensors;
 
  private:
   uint32_t version_;

@@ -1,4 +1,4 @@
-#include "support/gguf_writer.h"
+#include "format/gguf_writer.h"
 
 namespace weft {
 
@@ -36,9 +36,7 @@ void GgufWriter::tensor(std::string_view name, const std::vector<uint64_t>& shap
 }
 
 std::string GgufWriter::header() const {
-  std::string bytes =
-      "GGUF" + le(version_) + length(claimed_tensors.value_or(tensors_)) + length(claimed_keys.value_or(keys_));
-  bytes += key_bytes_ + tensor_bytes_;
+  std::string bytes = "GGUF" + le(version_) + length(tensors_) + length(keys_) + key_bytes_ + tensor_bytes_;
   return bytes + std::string(padding(bytes.size()), '\0');
 }
 

@@ -1,0 +1,102 @@
+#include "format/packed_row.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "format/quants.h"
+#include "format/quote.h"
+
+namespace weft {
+namespace {
+
+constexpr uint64_t kBlock = kQ8BlockElements;
+
+[[noreturn]] void refuse(const TensorView& tensor, uint64_t row, uint64_t column, float value) {
+  throw Error(Code::unsupported,
+              "element (" + std::to_string(row) + ", " + std::to_string(column) + ") is " + std::to_string(value) +
+                  ", f16 holds finite values up to 65504",
+              "tensor " + printable(tensor.name));
+}
+
+bool is_finite(uint16_t half) { return (half & 0x7c00) != 0x7c00; }
+
+// Integers of a few bits fill int8's upper ones, so that the first planes of a table tell the most (ops/planes.h). The
+// scale is divided by as much, unless it would become subnormal.
+void widen(ScaledBlock& block, uint32_t spare_bits) {
+  const uint32_t exponent = block.scale >> 10 & 31;
+  const uint32_t shift = exponent > 0 ? std::min(spare_bits, exponent - 1) : 0;
+  block.scale = static_cast<uint16_t>(block.scale - (shift << 10));
+  for (int8_t& value : block.values) value = static_cast<int8_t>(value * (1 << shift));
+}
+
+}  // namespace
+
+RowPacker::RowPacker(DType to, uint64_t columns)
+    : to_(to), columns_(columns), values_((columns + kBlock - 1) / kBlock * kBlock) {
+  packed_.halves.resize(to == DType::q8_0 ? values_.size() / kBlock : values_.size());
+  packed_.bytes.resize(to == DType::q8_0 ? values_.size() : 0);
+}
+
+const PackedRow& RowPacker::pack(const TensorView& tensor, uint64_t row, Rounding& rounding) {
+  if (to_ == DType::q8_0 && is_scaled_integers(tensor.dtype)) {
+    copy_q8(tensor, row);
+    return packed_;
+  }
+  to_float(tensor, row * columns_, std::span(values_).first(columns_));
+  if (to_ == DType::q8_0)
+    pack_q8(tensor, row, rounding);
+  else
+    pack_f16(tensor, row, rounding);
+  return packed_;
+}
+
+void RowPacker::pack_f16(const TensorView& tensor, uint64_t row, Rounding& rounding) {
+  float error = 0, most = 0;
+  for (uint64_t i = 0; i < columns_; ++i) {
+    const uint16_t half = packed_.halves[i] = float_to_half(values_[i]);
+    if (!is_finite(half)) refuse(tensor, row, i, values_[i]);
+    error = std::max(error, std::abs(half_to_float(half) - values_[i]));
+    most = std::max(most, std::abs(values_[i]));
+  }
+  rounding.largest_error = std::max<double>(rounding.largest_error, error);
+  rounding.largest_value = std::max<double>(rounding.largest_value, most);
+}
+
+void RowPacker::pack_q8(const TensorView& tensor, uint64_t row, Rounding& rounding) {
+  float error = 0, most = 0;
+  for (uint64_t block = 0; block < packed_.halves.size(); ++block) {
+    const float* from = &values_[block * kBlock];
+    int8_t* to = &packed_.bytes[block * kBlock];
+    float largest = 0;
+    for (uint64_t i = 0; i < kBlock; ++i) {
+      if (!std::isfinite(from[i])) refuse(tensor, row, block * kBlock + i, from[i]);
+      largest = std::max(largest, std::abs(from[i]));
+    }
+    const uint16_t scale = packed_.halves[block] = float_to_half(largest / 127);
+    if (!is_finite(scale)) refuse(tensor, row, block * kBlock, largest);
+    const float unit = half_to_float(scale);
+    for (uint64_t i = 0; i < kBlock; ++i) {  // a tiny block's scale may have rounded down or to nothing
+      to[i] = unit > 0 ? static_cast<int8_t>(std::clamp(std::nearbyint(from[i] / unit), -127.0f, 127.0f)) : int8_t{0};
+      error = std::max(error, std::abs(unit * static_cast<float>(to[i]) - from[i]));
+    }
+    most = std::max(most, largest);
+  }
+  rounding.largest_error = std::max<double>(rounding.largest_error, error);
+  rounding.largest_value = std::max<double>(rounding.largest_value, most);
+}
+
+void RowPacker::copy_q8(const TensorView& tensor, uint64_t row) {
+  const uint64_t bytes = block_bytes(tensor.dtype);
+  const uint32_t spare_bits = tensor.dtype == DType::q4_0 ? 4 : tensor.dtype == DType::q5_0 ? 3 : 0;
+  const std::byte* from = tensor.bytes.data() + row * packed_.halves.size() * bytes;
+  for (uint64_t i = 0; i < packed_.halves.size(); ++i, from += bytes) {
+    ScaledBlock block = scaled_block(tensor.dtype, from);
+    if (!is_finite(block.scale)) refuse(tensor, row, i * kBlock, half_to_float(block.scale));
+    widen(block, spare_bits);
+    packed_.halves[i] = block.scale;
+    std::copy(block.values.begin(), block.values.end(), packed_.bytes.begin() + static_cast<ptrdiff_t>(i * kBlock));
+  }
+}
+
+}  // namespace weft

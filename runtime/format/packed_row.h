@@ -1,0 +1,47 @@
+// Rows of any type as the two kinds of numbers Weft keeps, on the device and in files it writes: f16, and q8, blocks of
+// 32 int8 with an f16 scale.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "format/tensor.h"
+
+namespace weft {
+
+// What rounding did to a tensor's numbers; all zero where nothing was rounded.
+struct Rounding {
+  double largest_error = 0;  // |kept - file's|
+  double largest_value = 0;  // |file's|, of the rows that may have been rounded
+  double relative() const { return largest_value > 0 ? largest_error / largest_value : 0; }
+};
+
+// A row in blocks of 32, zeros behind the columns.
+struct PackedRow {
+  std::vector<uint16_t> halves;  // f16: the elements; q8: the blocks' scales
+  std::vector<int8_t> bytes;     // q8
+};
+
+// Packs rows of one width, to F16 or Q8_0. F16 to f16 and Q8_0, Q4_0 and Q5_0 to q8 are exact; others round to the
+// nearest, q8 with the scales largest magnitude / 127, as an f16. Not for several threads at once.
+class RowPacker {
+ public:
+  RowPacker(DType to, uint64_t columns);
+
+  // The row of a (rows, columns) tensor, or the whole of a (columns) tensor; adds to rounding. The result is valid
+  // until the next call. Throws Error(unsupported) naming the tensor if a value is not finite or too large for f16.
+  const PackedRow& pack(const TensorView& tensor, uint64_t row, Rounding& rounding);
+
+ private:
+  void pack_f16(const TensorView& tensor, uint64_t row, Rounding& rounding);
+  void pack_q8(const TensorView& tensor, uint64_t row, Rounding& rounding);
+  void copy_q8(const TensorView& tensor, uint64_t row);
+
+  DType to_;
+  uint64_t columns_;
+  std::vector<float> values_;
+  PackedRow packed_;
+};
+
+}  // namespace weft

@@ -1,0 +1,189 @@
+// Compiled with -ffp-contract=off: a fused d * q + m would round once where the formats round twice.
+#include "format/quants.h"
+
+#include <cstring>
+
+#include "base/half.h"
+
+namespace weft {
+namespace {
+
+float half_at(const std::byte* at) {
+  uint16_t half;
+  std::memcpy(&half, at, sizeof half);
+  return half_to_float(half);
+}
+
+uint32_t byte_at(const std::byte* at) { return std::to_integer<uint32_t>(*at); }
+float signed_at(const std::byte* at) { return static_cast<float>(static_cast<int8_t>(*at)); }
+
+// Element e of 32 in 16 bytes: the low halves hold the first 16, the high halves the others.
+uint32_t nibble(const std::byte* bytes, uint32_t e) { return byte_at(bytes + e % 16) >> (e < 16 ? 0 : 4) & 15; }
+// Bit e of 32.
+uint32_t bit(const std::byte* bytes, uint32_t e) { return byte_at(bytes + e / 8) >> e % 8 & 1; }
+
+// 34 bytes: d, int8 q[32]. d q.
+void decode_q8_0(const std::byte* block, float* out) {
+  const float d = half_at(block);
+  for (uint32_t e = 0; e < 32; ++e) out[e] = d * signed_at(block + 2 + e);
+}
+
+// 18 bytes: d, nibbles[16]. d (q - 8).
+int q4_0_value(const std::byte* block, uint32_t e) { return static_cast<int>(nibble(block + 2, e)) - 8; }
+void decode_q4_0(const std::byte* block, float* out) {
+  const float d = half_at(block);
+  for (uint32_t e = 0; e < 32; ++e) out[e] = d * static_cast<float>(q4_0_value(block, e));
+}
+
+// 20 bytes: d, m, nibbles[16]. d q + m.
+void decode_q4_1(const std::byte* block, float* out) {
+  const float d = half_at(block), m = half_at(block + 2);
+  for (uint32_t e = 0; e < 32; ++e) out[e] = d * static_cast<float>(nibble(block + 4, e)) + m;
+}
+
+// 22 bytes: d, the fifth bits[4], nibbles[16]. d (q - 16).
+int q5_0_value(const std::byte* block, uint32_t e) {
+  return static_cast<int>(nibble(block + 6, e) | bit(block + 2, e) << 4) - 16;
+}
+void decode_q5_0(const std::byte* block, float* out) {
+  const float d = half_at(block);
+  for (uint32_t e = 0; e < 32; ++e) out[e] = d * static_cast<float>(q5_0_value(block, e));
+}
+
+// 24 bytes: d, m, the fifth bits[4], nibbles[16]. d q + m.
+void decode_q5_1(const std::byte* block, float* out) {
+  const float d = half_at(block), m = half_at(block + 2);
+  for (uint32_t e = 0; e < 32; ++e) out[e] = d * static_cast<float>(nibble(block + 8, e) | bit(block + 4, e) << 4) + m;
+}
+
+// The K types have blocks of 256 elements, in sub-blocks of 16 or 32 with small scales of their own. Their bits lie in
+// runs of 32 bytes: byte l of a run holds elements l, 32 + l, 64 + l, ...
+
+// Two bits of element e: 64 bytes, 32 for each half of the block, lowest bits first.
+uint32_t two_bits(const std::byte* bytes, uint32_t e) {
+  return byte_at(bytes + e / 128 * 32 + e % 32) >> e % 128 / 32 * 2 & 3;
+}
+// Four bits of element e: 128 bytes, 32 for each quarter of the block.
+uint32_t four_bits(const std::byte* bytes, uint32_t e) {
+  return byte_at(bytes + e / 64 * 32 + e % 32) >> e % 64 / 32 * 4 & 15;
+}
+// One bit of element e: 32 bytes.
+uint32_t one_bit(const std::byte* bytes, uint32_t e) { return byte_at(bytes + e % 32) >> e / 32 & 1; }
+
+// 84 bytes: 16 sub-blocks' scale (low half) and minimum (high half), two bits[64], d, dmin. (d sc) q - (dmin m).
+void decode_q2_k(const std::byte* block, float* out) {
+  const float d = half_at(block + 80), dmin = half_at(block + 82);
+  for (uint32_t e = 0; e < 256; ++e) {
+    const uint32_t scales = byte_at(block + e / 16);
+    const float scale = d * static_cast<float>(scales & 15), least = dmin * static_cast<float>(scales >> 4);
+    out[e] = scale * static_cast<float>(two_bits(block + 16, e)) - least;
+  }
+}
+
+// 110 bytes: the third bits[32], two bits[64], 16 scales of 6 bits[12], d. (d (sc - 32)) (q - 4).
+// Scales: the low four bits as nibbles of bytes 0 .. 7, the high two bits in bytes 8 .. 11, four scales apart.
+void decode_q3_k(const std::byte* block, float* out) {
+  const std::byte* const scales = block + 96;
+  const float d = half_at(block + 108);
+  for (uint32_t sub = 0; sub < 16; ++sub) {
+    const uint32_t low = byte_at(scales + sub % 8) >> (sub < 8 ? 0 : 4) & 15;
+    const uint32_t high = byte_at(scales + 8 + sub % 4) >> sub / 4 * 2 & 3;
+    const float scale = d * (static_cast<float>(low | high << 4) - 32);
+    for (uint32_t e = sub * 16; e < sub * 16 + 16; ++e)
+      out[e] = scale * (static_cast<float>(two_bits(block + 32, e) | one_bit(block, e) << 2) - 4);
+  }
+}
+
+// The 6-bit scale and minimum of sub-block 0 .. 7 of Q4_K and Q5_K, in 12 bytes: the first four scales and minima are
+// the low six bits of bytes 0 .. 3 and 4 .. 7; the others have their low four bits in bytes 8 .. 11, scale below
+// minimum, and their high two bits above those of the first four.
+struct ScaleMin {
+  float scale, min;
+};
+ScaleMin scale_min(const std::byte* bytes, uint32_t sub) {
+  const auto at = [&](uint32_t i) { return byte_at(bytes + i); };
+  if (sub < 4) return {static_cast<float>(at(sub) & 63), static_cast<float>(at(sub + 4) & 63)};
+  return {static_cast<float>((at(sub + 4) & 15) | at(sub - 4) >> 6 << 4),
+          static_cast<float>(at(sub + 4) >> 4 | at(sub) >> 6 << 4)};
+}
+
+// 144 bytes: d, dmin, scales[12], four bits[128]. (d sc) q - (dmin m).
+void decode_q4_k(const std::byte* block, float* out) {
+  const float d = half_at(block), dmin = half_at(block + 2);
+  for (uint32_t sub = 0; sub < 8; ++sub) {
+    const ScaleMin small = scale_min(block + 4, sub);
+    const float scale = d * small.scale, least = dmin * small.min;
+    for (uint32_t e = sub * 32; e < sub * 32 + 32; ++e)
+      out[e] = scale * static_cast<float>(four_bits(block + 16, e)) - least;
+  }
+}
+
+// 176 bytes: d, dmin, scales[12], the fifth bits[32], four bits[128]. (d sc) q - (dmin m).
+void decode_q5_k(const std::byte* block, float* out) {
+  const float d = half_at(block), dmin = half_at(block + 2);
+  for (uint32_t sub = 0; sub < 8; ++sub) {
+    const ScaleMin small = scale_min(block + 4, sub);
+    const float scale = d * small.scale, least = dmin * small.min;
+    for (uint32_t e = sub * 32; e < sub * 32 + 32; ++e)
+      out[e] = scale * static_cast<float>(four_bits(block + 48, e) | one_bit(block + 16, e) << 4) - least;
+  }
+}
+
+// 210 bytes: the low four bits[128], the high two bits[64], int8 scales[16], d. (d sc) (q - 32).
+// The four bits lie in runs of 64 bytes, one for each half of the block.
+void decode_q6_k(const std::byte* block, float* out) {
+  const float d = half_at(block + 208);
+  for (uint32_t e = 0; e < 256; ++e) {
+    const uint32_t low = byte_at(block + e / 128 * 64 + e % 64) >> e % 128 / 64 * 4 & 15;
+    const float scale = d * signed_at(block + 192 + e / 16);
+    out[e] = scale * (static_cast<float>(low | two_bits(block + 128, e) << 4) - 32);
+  }
+}
+
+}  // namespace
+
+BlockDecoder block_decoder(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+    case DType::f16:
+    case DType::bf16:
+      return nullptr;
+    case DType::q8_0:
+      return decode_q8_0;
+    case DType::q4_0:
+      return decode_q4_0;
+    case DType::q4_1:
+      return decode_q4_1;
+    case DType::q5_0:
+      return decode_q5_0;
+    case DType::q5_1:
+      return decode_q5_1;
+    case DType::q2_k:
+      return decode_q2_k;
+    case DType::q3_k:
+      return decode_q3_k;
+    case DType::q4_k:
+      return decode_q4_k;
+    case DType::q5_k:
+      return decode_q5_k;
+    case DType::q6_k:
+      return decode_q6_k;
+  }
+  return nullptr;
+}
+
+bool is_scaled_integers(DType dtype) { return dtype == DType::q8_0 || dtype == DType::q4_0 || dtype == DType::q5_0; }
+
+ScaledBlock scaled_block(DType dtype, const std::byte* block) {
+  ScaledBlock result;
+  std::memcpy(&result.scale, block, sizeof result.scale);
+  for (uint32_t e = 0; e < result.values.size(); ++e) {
+    const int value = dtype == DType::q4_0   ? q4_0_value(block, e)
+                      : dtype == DType::q5_0 ? q5_0_value(block, e)
+                                             : std::to_integer<int8_t>(block[2 + e]);
+    result.values[e] = static_cast<int8_t>(value);
+  }
+  return result;
+}
+
+}  // namespace weft

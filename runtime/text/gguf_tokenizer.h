@@ -1,0 +1,19 @@
+// The way from a tokenizer.json to the tokenizer of a GGUF file
+// (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md, "Tokenizer").
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace weft {
+
+// The "tokenizer." keys as one flat object: texts, flags, whole numbers, and arrays of texts, whole numbers or floats.
+// rows: of the vocabulary table; ids that have no token are filled up to there. Byte-level BPE becomes the model "gpt2"
+// with the pre-tokeniser of the same patterns, SentencePiece's BPE the model "llama" with scores that rank as the
+// merges do. What GGUF cannot state is refused: the result is read back and must encode and decode many texts alike.
+// Throws as Tokenizer::from_hf does, and Error(unsupported) for a tokenizer that has no such form.
+nlohmann::json gguf_tokenizer(const nlohmann::json& tokenizer, const nlohmann::json& config,
+                              const nlohmann::json& generation_config, uint32_t rows, const std::string& place);
+
+}  // namespace weft

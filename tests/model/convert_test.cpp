@@ -1,0 +1,294 @@
+// Converting models: what is in the new file, and that it is there whole or not at all. No device needed.
+#include "model/convert.h"
+
+#include "format/gguf.h"
+#include "format/gguf_writer.h"
+#include "format/model_file.h"
+#include "format_support.h"
+#include "support/model_maker.h"
+#include "text/tokenizer.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr auto kSilent = [](float) {};
+
+std::string text_of(const fs::path& path) { return std::string(MappedFile(path).text()); }
+std::string bytes_of(const TensorView& tensor) {
+  return {reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size()};
+}
+std::vector<std::string> files_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+ModelFile converted(const fs::path& in, const fs::path& out, Format type) {
+  convert(in, out, {.type = type, .vocab_type = type, .replace = true}, kSilent);
+  return open_model(out);
+}
+
+LlamaShape untied_shape() {
+  LlamaShape shape;
+  shape.tied = false;
+  shape.ffn = 172;  // no multiple of 32
+  return shape;
+}
+
+TEST(Convert, KeepsTheBytesWhereNothingIsRounded) {
+  for (const auto& [dtype, format] : {std::pair(DType::q8_0, Format::q8), std::pair(DType::f16, Format::f16)}) {
+    const TestFolder folder;
+    make_gguf(folder / "m.gguf", untied_shape(), {.type = dtype, .seed = 7, .chat_template = "{{ messages }}"});
+    const ModelFile before = open_model(folder / "m.gguf"), after = converted(before.path, folder / "out.gguf", format);
+    ASSERT_EQ(after.tensors.size(), before.tensors.size());
+    for (size_t i = 0; i < before.tensors.size(); ++i) {
+      const TensorView &a = before.tensors[i], &b = after.tensors[i];
+      EXPECT_EQ(a.name, b.name);
+      EXPECT_EQ(a.dtype, b.dtype) << a.name;
+      EXPECT_EQ(a.shape, b.shape) << a.name;
+      EXPECT_TRUE(bytes_of(a) == bytes_of(b)) << a.name;
+    }
+    json expected = before.metadata;
+    expected.erase("general.alignment");
+    expected["general.file_type"] = format == Format::q8 ? 7 : 1;
+    if (format == Format::q8) expected["general.quantization_version"] = 2;
+    EXPECT_EQ(after.metadata, expected);
+    // Once more changes nothing at all.
+    converted(after.path, folder / "again.gguf", format);
+    EXPECT_TRUE(text_of(folder / "again.gguf") == text_of(folder / "out.gguf"));
+  }
+}
+
+// The model maker writes both formats by itself: the rows of queries and keys must change places as it has them.
+TEST(Convert, AFolderBecomesTheGgufFileOfTheSameModel) {
+  for (const DType dtype : {DType::f16, DType::f32, DType::bf16})
+    for (const bool tied : {true, false}) {
+      const TestFolder folder;
+      LlamaShape shape = untied_shape();
+      shape.tied = tied;
+      shape.head_dim = 32;
+      make_huggingface(folder / "hf", shape, {.type = dtype, .seed = 7, .chat_template = "{{ messages }}"});
+      make_gguf(folder / "m.gguf", shape, {.type = dtype, .seed = 7, .chat_template = "{{ messages }}"});
+      for (const Format format : {Format::f16, Format::q8}) {
+        const ModelFile from_folder = converted(folder / "hf", folder / "a.gguf", format);
+        const ModelFile from_file = converted(folder / "m.gguf", folder / "b.gguf", format);
+        ASSERT_EQ(from_folder.tensors.size(), from_file.tensors.size());
+        for (const TensorView& tensor : from_file.tensors) {
+          const TensorView* other = from_folder.find(tensor.name);
+          ASSERT_NE(other, nullptr) << tensor.name;
+          EXPECT_EQ(other->dtype, tensor.dtype) << tensor.name;
+          EXPECT_EQ(other->shape, tensor.shape) << tensor.name;
+          EXPECT_TRUE(bytes_of(*other) == bytes_of(tensor)) << tensor.name << " from " << name(dtype);
+        }
+        for (const auto& [key, value] : from_file.metadata.items()) {
+          if (key == "tokenizer.ggml.scores" || key == "general.name" || key == "general.alignment") continue;
+          EXPECT_TRUE(from_folder.metadata[key] == value) << key;
+        }
+        const auto a = Tokenizer::from_gguf(from_folder.metadata, "a"),
+                   b = Tokenizer::from_gguf(from_file.metadata, "b");
+        EXPECT_EQ(a.fingerprint(), b.fingerprint());
+        for (const char* text : {"hello world", "  a  bc\n", "abcabc zzz \xc3\xa9"})
+          EXPECT_EQ(a.encode(text, Tokenizer::Special::plain), b.encode(text, Tokenizer::Special::plain)) << text;
+      }
+    }
+}
+
+TEST(Convert, TypesAreWhatWasAskedForAndWhatFits) {
+  const TestFolder folder;
+  make_gguf(folder / "m.gguf", untied_shape(), {.type = DType::f32});
+  const auto report =
+      convert(folder / "m.gguf", folder / "out.gguf", {.type = Format::f16, .vocab_type = Format::q8}, kSilent);
+  const ModelFile model = open_model(folder / "out.gguf");
+  ASSERT_EQ(report.size(), model.tensors.size());
+  for (const ConvertedTensor& tensor : report) {
+    const bool table = tensor.name == "token_embd.weight" || tensor.name == "output.weight";
+    const bool norm = tensor.name.find("norm") != std::string::npos;
+    EXPECT_EQ(tensor.from, DType::f32);
+    EXPECT_EQ(tensor.to, norm ? DType::f32 : table ? DType::q8_0 : DType::f16) << tensor.name;
+    EXPECT_EQ(model.find(tensor.name)->dtype, tensor.to);
+    EXPECT_EQ(model.find(tensor.name)->bytes.size(), tensor.bytes);
+    EXPECT_EQ(tensor.rounding.largest_error == 0, norm) << tensor.name;
+    if (norm) continue;
+    // What is stated is what the new file differs by.
+    const auto before = floats_of(*open_model(folder / "m.gguf").find(tensor.name)),
+               after = floats_of(*model.find(tensor.name));
+    double largest = 0;
+    for (size_t i = 0; i < before.size(); ++i) largest = std::max<double>(largest, std::abs(after[i] - before[i]));
+    EXPECT_EQ(tensor.rounding.largest_error, largest) << tensor.name;
+  }
+  const ModelFile q8 = converted(folder / "m.gguf", folder / "q8.gguf", Format::q8);
+  EXPECT_EQ(q8.find("blk.0.ffn_up.weight")->dtype, DType::q8_0);
+  EXPECT_EQ(q8.find("blk.0.ffn_down.weight")->dtype, DType::f16) << "its rows have 172 elements";
+}
+
+TEST(Convert, EveryTypeOfGgufIsRead) {
+  for (const DType dtype : kDTypes) {
+    const TestFolder folder;
+    LlamaShape shape;
+    shape.width = 256;
+    make_gguf(folder / "m.gguf", shape, {.type = dtype});
+    const ModelFile before = open_model(folder / "m.gguf"),
+                    after = converted(before.path, folder / "out.gguf", Format::f16);
+    auto expected = floats_of(*before.find("blk.0.attn_q.weight"));
+    for (float& value : expected) value = half_to_float(float_to_half(value));
+    EXPECT_EQ(floats_of(*after.find("blk.0.attn_q.weight")), expected) << name(dtype);
+  }
+}
+
+// A file with every kind of key, of any version; and tensors that llama.cpp wants as floats.
+TEST(Convert, CarriesKeysOfEveryVersionOver) {
+  for (const uint32_t version : {1u, 2u, 3u}) {
+    const TestFolder folder;
+    GgufWriter w(version, 64);
+    w.key("general.alignment", uint32_t{64});
+    w.key("general.architecture", "other");
+    w.key("general.file_type", uint32_t{15});
+    w.key("a.u8", kGgufUint8, le<uint8_t>(255));
+    w.key("a.i16", kGgufInt16, le<int16_t>(-32768));
+    w.key("a.u64", kGgufUint64, le<uint64_t>(UINT64_MAX));
+    w.key("a.f32", 0.1f);
+    w.key("a.f64", kGgufFloat64, le(0.1));
+    w.key("a.bool", true);
+    w.key("a.text", "\xff\"x");
+    w.key("a.texts", std::vector<std::string>{"x", "", "yz"});
+    w.key("a.ints", std::vector<int32_t>{1, -2});
+    const std::string inner = le<uint32_t>(kGgufString) + w.length(1) + w.string("deep");
+    w.key("a.nested", kGgufArray, le<uint32_t>(kGgufArray) + w.length(2) + inner + inner);
+    w.tensor("blk.0.ffn_gate_inp.weight", {2, 32}, ggml_type(DType::f16), 128);
+    w.tensor("blk.0.ffn_up_exps.weight", {3, 2, 64}, ggml_type(DType::f32), 1536);
+    w.tensor("blk.0.bias", {5}, ggml_type(DType::bf16), 10);
+    w.tensor("odd.scale", {2, 32}, ggml_type(DType::f32), 256);
+    folder.write("m.gguf", w.file_of_zeros());
+    json expected = open_model(folder / "m.gguf").metadata;
+    const ModelFile after = converted(folder / "m.gguf", folder / "out.gguf", Format::q8);
+    expected.erase("general.alignment");
+    expected["general.file_type"] = 7;
+    expected["general.quantization_version"] = 2;
+    EXPECT_EQ(after.metadata, expected) << "version " << version;
+    const auto out = parse_gguf(after.files[0].bytes(), "out");
+    EXPECT_EQ(out.version, 3u);
+    const auto in = parse_gguf(MappedFile(folder / "m.gguf").bytes(), "in");
+    for (const GgufKey& key : out.keys) {
+      const auto same =
+          std::find_if(in.keys.begin(), in.keys.end(), [&](const GgufKey& k) { return k.name == key.name; });
+      if (same != in.keys.end()) {
+        EXPECT_EQ(same->type, key.type) << key.name;
+      }
+    }
+    EXPECT_EQ(after.find("blk.0.ffn_gate_inp.weight")->dtype, DType::f32);
+    EXPECT_EQ(after.find("blk.0.ffn_up_exps.weight")->dtype, DType::q8_0);
+    EXPECT_EQ(after.find("blk.0.ffn_up_exps.weight")->shape, (std::vector<uint64_t>{3, 2, 64}));
+    EXPECT_EQ(after.find("blk.0.bias")->dtype, DType::f32);
+    EXPECT_EQ(after.find("odd.scale")->dtype, DType::f32);
+  }
+}
+
+TEST(Convert, LeavesNothingWhenItIsGivenUp) {
+  const TestFolder folder;
+  make_gguf(folder / "m.gguf", LlamaShape{}, {.type = DType::f32});
+  const ConvertOptions replace = {.replace = true};
+  for (const float when : {0.0f, 0.5f, 0.99f, 1.0f}) {
+    float last = -1;
+    const auto stop = [&](float done) {
+      EXPECT_GE(done, last);
+      EXPECT_LE(done, 1.0f);
+      last = done;
+      if (done >= when) throw Error(Code::cancelled, "given up");
+    };
+    expect_error(Code::cancelled, {"given up"}, [&] { convert(folder / "m.gguf", folder / "out.gguf", {}, stop); });
+    EXPECT_EQ(files_in(folder.path()), std::vector<std::string>{"m.gguf"});
+  }
+  folder.write("out.gguf", "old");
+  expect_error(Code::cancelled, {"given up"}, [&] {
+    convert(folder / "m.gguf", folder / "out.gguf", replace, [](float) { throw Error(Code::cancelled, "given up"); });
+  });
+  EXPECT_EQ(files_in(folder.path()), (std::vector<std::string>{"m.gguf", "out.gguf"}));
+  EXPECT_EQ(text_of(folder / "out.gguf"), "old");
+}
+
+TEST(Convert, NamesTheNumberItCannotWrite) {
+  const TestFolder folder;
+  make_gguf(folder / "m.gguf", LlamaShape{}, {.type = DType::f32});
+  std::string file = text_of(folder / "m.gguf");
+  const ModelFile model = open_model(folder / "m.gguf");
+  const TensorView& tensor = *model.find("blk.1.ffn_down.weight");
+  const float infinite = INFINITY;
+  std::memcpy(&file[tensor.bytes.data() - model.files[0].bytes().data() + (3 * 160 + 5) * 4], &infinite, 4);
+  folder.write("bad.gguf", file);
+  for (const Format type : {Format::f16, Format::q8}) {
+    const ConvertOptions options = {.type = type};
+    expect_error(Code::unsupported, {"bad.gguf, tensor blk.1.ffn_down.weight: element (3, 5) is inf"},
+                 [&] { convert(folder / "bad.gguf", folder / "out.gguf", options, kSilent); });
+  }
+  EXPECT_EQ(files_in(folder.path()), (std::vector<std::string>{"bad.gguf", "m.gguf"}));
+}
+
+TEST(Convert, ReplacesOnlyFilesAndOnlyWhenAsked) {
+  const TestFolder folder;
+  make_gguf(folder / "m.gguf", LlamaShape{}, {.type = DType::f32});
+  folder.write("old.gguf", "old");
+  fs::create_directory(folder / "taken");
+  const auto in = folder / "m.gguf";
+  expect_error(Code::invalid_argument, {"old.gguf: the file is there already"},
+               [&] { convert(in, folder / "old.gguf", {}, kSilent); });
+  EXPECT_EQ(text_of(folder / "old.gguf"), "old");
+  for (const bool replace : {false, true}) {
+    const ConvertOptions options = {.replace = replace};
+    expect_error(Code::invalid_argument, {"taken: this is a folder"},
+                 [&] { convert(in, folder / "taken", options, kSilent); });
+    expect_error(Code::invalid_argument, {"/dev/null: this is no regular file"},
+                 [&] { convert(in, "/dev/null", options, kSilent); });
+  }
+  expect_error(Code::not_found, {"absent/out.gguf: cannot create a file beside it"},
+               [&] { convert(in, folder / "absent/out.gguf", {}, kSilent); });
+  converted(in, in, Format::q8);  // onto itself
+  EXPECT_EQ(open_model(in).find("token_embd.weight")->dtype, DType::q8_0);
+}
+
+// A folder with another value in its config.json.
+struct ChangedFolder : TestFolder {
+  ChangedFolder(const char* key, const json& value, bool tied = true) {
+    LlamaShape shape;
+    shape.tied = tied;
+    make_huggingface(path(), shape, {.type = DType::f16});
+    json config = json::parse(text_of(*this / "config.json"));
+    config[key] = value;
+    write("config.json", config.dump());
+  }
+  void refuse(Code code, const std::vector<std::string>& fragments) const {
+    expect_error(code, fragments, [&] { convert(path(), *this / "out.gguf", {}, kSilent); });
+    EXPECT_FALSE(fs::exists(*this / "out.gguf"));
+  }
+};
+
+TEST(Convert, RefusesFoldersItCannotWrite) {
+  ChangedFolder("model_type", "gpt_neox")
+      .refuse(Code::unsupported, {"config.json: not supported yet: writing a folder of the model type \"gpt_neox\"",
+                                  "GGUF files of every family"});
+  ChangedFolder("model_type", 7).refuse(Code::unsupported, {"model type 7"});
+  ChangedFolder("rope_scaling", {{"rope_type", "llama3"}})
+      .refuse(Code::unsupported, {"config.json: ", "rope", "not supported"});
+  ChangedFolder("num_hidden_layers", 3).refuse(Code::bad_file, {"the tensor 'model.layers.2.", "is missing"});
+  ChangedFolder("num_hidden_layers", 1)
+      .refuse(Code::unsupported, {"tensor 'model.layers.1.", "no part of a Llama network"});
+  ChangedFolder("intermediate_size", 96)
+      .refuse(Code::bad_file, {"mlp.gate_proj.weight", "[160,64]", "expected [96,64]"});
+  ChangedFolder("tie_word_embeddings", false).refuse(Code::bad_file, {"the tensor 'lm_head.weight' is missing"});
+  const ChangedFolder bare("torch_dtype", "float16");
+  fs::remove(bare / "tokenizer.json");
+  bare.refuse(Code::not_found, {"no tokenizer.json"});
+}
+
+TEST(Convert, ATiedTableMayBeStoredTwice) {
+  const ChangedFolder folder("tie_word_embeddings", true, false);
+  const ModelFile model = converted(folder.path(), folder / "out.gguf", Format::f16);
+  EXPECT_EQ(model.find("output.weight"), nullptr);
+  EXPECT_NE(model.find("token_embd.weight"), nullptr);
+}
+
+}  // namespace
+}  // namespace weft

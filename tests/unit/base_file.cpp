@@ -1,0 +1,69 @@
+// Files that appear whole or not at all.
+#include "base/file.h"
+
+#include "format_support.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
+std::string text_of(const fs::path& path) { return std::string(MappedFile(path).text()); }
+size_t files_in(const fs::path& folder) {
+  return static_cast<size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+}
+
+TEST(AtomicFile, AppearsWhenItIsCommitted) {
+  const TestFolder folder;
+  const std::string long_text(3 << 20, 'x');
+  AtomicFile file(folder / "a");
+  file.write(bytes_of("one "));
+  file.write({});
+  file.write(bytes_of(long_text));
+  EXPECT_FALSE(fs::exists(folder / "a"));
+  file.commit();
+  EXPECT_EQ(text_of(folder / "a"), "one " + long_text);
+  EXPECT_EQ(files_in(folder.path()), 1u);
+}
+
+TEST(AtomicFile, HasTheRightsOfAnyNewFile) {
+  const TestFolder folder;
+  folder.write("plain", "");
+  write_file_atomically(folder / "a", bytes_of("x"));
+  EXPECT_EQ(fs::status(folder / "a").permissions(), fs::status(folder / "plain").permissions());
+}
+
+TEST(AtomicFile, LeavesNothingAndTheOldFileWhenItIsGivenUp) {
+  const TestFolder folder;
+  folder.write("a", "old");
+  {
+    AtomicFile file(folder / "a"), other(folder / "a");
+    file.write(bytes_of("new"));
+    EXPECT_EQ(files_in(folder.path()), 3u);
+  }
+  EXPECT_EQ(text_of(folder / "a"), "old");
+  EXPECT_EQ(files_in(folder.path()), 1u);
+  {
+    AtomicFile file(folder / "a");
+    file.write(bytes_of("new"));
+    file.commit();
+  }
+  EXPECT_EQ(text_of(folder / "a"), "new");
+}
+
+TEST(AtomicFile, NamesTheFileItCannotWrite) {
+  const TestFolder folder;
+  expect_error(Code::not_found, {(folder / "absent/a").string() + ": cannot create a file beside it"},
+               [&] { AtomicFile file(folder / "absent/a"); });
+  fs::create_directory(folder / "taken");
+  expect_error(Code::io, {(folder / "taken").string() + ": cannot rename the finished file into place"}, [&] {
+    AtomicFile file(folder / "taken");
+    file.write(bytes_of("x"));
+    file.commit();
+  });
+  EXPECT_EQ(files_in(folder.path()), 1u);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,66 @@
+// The block formats against what the gguf package decodes (tests/tools/format_goldens.py), bit for bit.
+#include "format/quants.h"
+
+#include <set>
+
+#include "format/model_file.h"
+#include "format_support.h"
+
+namespace weft {
+namespace {
+
+ModelFile goldens() {
+  return open_model(std::filesystem::path(WEFT_SOURCE_DIR) / "tests/unit/golden/format/quants.gguf");
+}
+
+TEST(Quants, EveryTypeIsWhatTheGgufPackageDecodes) {
+  const ModelFile model = goldens();
+  for (const DType dtype : kDTypes) {
+    if (!is_quantised(dtype)) continue;
+    const TensorView *blocks = model.find(name(dtype)), *floats = model.find(std::string(name(dtype)) + ".floats");
+    ASSERT_TRUE(blocks && floats) << name(dtype);
+    ASSERT_EQ(blocks->dtype, dtype);
+    ASSERT_EQ(blocks->shape, floats->shape) << name(dtype);
+    const auto found = floats_of(*blocks), expected = floats_of(*floats);
+    std::set<uint32_t> different;
+    for (size_t i = 0; i < expected.size(); ++i) {
+      const auto bits = std::bit_cast<uint32_t>(expected[i]);
+      ASSERT_EQ(std::bit_cast<uint32_t>(found[i]), bits) << name(dtype) << ", element " << i;
+      different.insert(bits);
+    }
+    EXPECT_GT(different.size(), 30u) << name(dtype) << ": the sample says too little";
+  }
+}
+
+// A row in parts: from any block on, to anywhere.
+TEST(Quants, PartsAreAsTheWhole) {
+  const ModelFile model = goldens();
+  for (const DType dtype : kDTypes) {
+    if (!is_quantised(dtype)) continue;
+    const TensorView& tensor = *model.find(name(dtype));
+    const auto whole = floats_of(tensor);
+    const uint64_t block = block_elements(dtype);
+    for (const uint64_t first : {uint64_t{0}, block, 4 * block})
+      for (const uint64_t count : {uint64_t{1}, block - 1, block, block + 3, 2 * block + block / 2}) {
+        std::vector<float> part(count), expected(whole.begin() + first, whole.begin() + first + count);
+        to_float(tensor, first, part);
+        EXPECT_EQ(std::memcmp(part.data(), expected.data(), count * sizeof(float)), 0) << name(dtype);
+      }
+    std::vector<float> one(1);
+    expect_error(Code::invalid_argument, {"no multiple of " + std::to_string(block)},
+                 [&] { to_float(tensor, block / 2, one); });
+  }
+}
+
+// AddressSanitizer sees a decoder that reads or writes beside its block.
+TEST(Quants, ADecoderTouchesItsBlockOnly) {
+  for (const DType dtype : kDTypes) {
+    if (!is_quantised(dtype)) continue;
+    const Bytes block(std::string(block_bytes(dtype), '\xff'));
+    const std::unique_ptr<float[]> out(new float[block_elements(dtype)]);
+    block_decoder(dtype)(std::span<const std::byte>(block).data(), out.get());
+  }
+}
+
+}  // namespace
+}  // namespace weft
