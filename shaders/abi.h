@@ -124,6 +124,7 @@ struct SampleParams {
   float cut_margin;  // ... less this. cut_rank 0: it needs every row
   uint cut_noise;    // 1: scores with their noise are meant, because nothing else restricts the choice
   uint fast_rows;    // 0: certified; else so many of the best estimates are enough, at most MAX_LEADERS / 2
+  float soft_cap;    // of the logits (lib/soft_cap.glsl); 0: none
   uint stop_count;   // 0: never stop
   uint stop_ids[MAX_STOP_IDS];
 };
@@ -172,11 +173,24 @@ struct GatherPush {
   uint stride;    // floats between rows of the output
   uint row_base;  // first row of the bound slice
   uint rows;      // rows in it
+  float scale;    // of every element
 };
+struct PositionPush {
+  uint cols;
+  uint stride;     // floats between rows of the output
+  uint positions;  // rows of the table
+};
+#define NORM_RMS 0
+#define NORM_LAYER 1
 struct NormPush {
   uint cols;
   uint in_stride, out_stride;  // floats between rows
   uint last_only;              // 1: only the pass's last token, written to row 0
+  float epsilon;
+};
+struct NormHeadsPush {
+  uint heads, head_dim;
+  uint stride;  // floats between rows of q|k|v
   float epsilon;
 };
 struct MatmulPush {
@@ -200,10 +214,15 @@ struct AttendPush {
   uint heads, kv_heads, head_dim;
   uint q_stride, out_stride;  // floats between rows
   uint capacity;              // positions of the cache
-  float scale;                // 1 / sqrt(head_dim)
+  float scale;                // of the scores
+  uint window;                // positions a token sees, itself the last; 0xffffffff: all
+  float soft_cap;             // of the scores, where the kernel's constant says so
 };
-struct SwigluPush {
-  uint cols;  // of the result; the input has gate and up, cols each, one behind the other
+#define ACTIVATION_SILU 0
+#define ACTIVATION_GELU 1
+#define ACTIVATION_GELU_TANH 2
+struct ActivatePush {
+  uint cols;  // of the result; a gated input has gate and up, cols each, one behind the other
   uint in_stride, out_stride;
 };
 struct ProjectPush {
@@ -259,9 +278,10 @@ struct AdvancePush {
   uint pass_tokens;  // most tokens of the pass
 };
 struct NllPush {
-  uint rows;    // of the vocabulary
-  uint stride;  // floats between rows of logits
-  uint first;   // of the pass's tokens, the one in row 0 of the logits
+  uint rows;       // of the vocabulary
+  uint stride;     // floats between rows of logits
+  uint first;      // of the pass's tokens, the one in row 0 of the logits
+  float soft_cap;  // of the logits, where the kernel's constant says so
 };
 
 #ifdef __cplusplus

@@ -4,6 +4,9 @@
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"
 #include "lib/reduce.glsl"
+#include "lib/soft_cap.glsl"
+
+layout(constant_id = 1) const uint SOFT_CAP = 0;  // 1: scores are capped
 
 #define MAX_HEAD_DIM 256
 #define POSITIONS 256  // of a block
@@ -22,7 +25,7 @@ shared vec2 sums[THREADS * 2];            // partial outputs, to be joined
 void main() {
   const uint head = gl_WorkGroupID.x, token = gl_WorkGroupID.y, lane = gl_LocalInvocationID.x;
   if (token > 0 && state.pos + token >= state.end) return;
-  const uint length = min(state.pos + token + 1, state.context);
+  const uint length = min(state.pos + token + 1, state.context), first = length - min(length, p.window);
   const uint kv_head = head / (p.heads / p.kv_heads);
   const uint key_words = (p.head_dim + 7) / 8;  // 16-byte words of a key
   const uint value_words = p.head_dim / 2;      // 32-bit words of a value
@@ -39,7 +42,7 @@ void main() {
   vec2 acc[2] = {vec2(0), vec2(0)};
   float peak = -1e30, total = 0;
 
-  for (uint start = 0; start < length; start += POSITIONS) {
+  for (uint start = first; start < length; start += POSITIONS) {
     const uint count = min(length - start, POSITIONS);
     float block_peak = -1e30;
     for (uint i = lane; i < count; i += THREADS) {
@@ -52,6 +55,7 @@ void main() {
         score += dot(vec4(unpackHalf2x16(halves.x), unpackHalf2x16(halves.y)), query[k * 2]) +
                  dot(vec4(unpackHalf2x16(halves.z), unpackHalf2x16(halves.w)), query[k * 2 + 1]);
       }
+      if (SOFT_CAP != 0) score = soft_capped(score, p.soft_cap);
       weights[i] = score;
       block_peak = max(block_peak, score);
     }

@@ -45,5 +45,5 @@ void main() {
     for (uint j = 0; j < 4; ++j) quads[j] = f16_quad(high[j], low[j]);
   }
   for (uint e = 0; e < 16; ++e)
-    if (part * 16 + e < p.cols) x[token * p.stride + part * 16 + e] = quads[e / 4][e % 4];
+    if (part * 16 + e < p.cols) x[token * p.stride + part * 16 + e] = quads[e / 4][e % 4] * p.scale;
 }

@@ -3,8 +3,11 @@
 #extension GL_GOOGLE_include_directive : require
 #include "lib/rows.glsl"
 
+layout(constant_id = 4) const uint BIAS = 0;  // 1: there are biases
+
 layout(std430, binding = 2) readonly buffer State { StepState state; };
 layout(std430, binding = 3) buffer Output { float y[]; };  // (pass tokens, out_stride)
+layout(std430, binding = 4) readonly buffer Bias { float bias[]; };  // (rows)
 layout(push_constant) uniform Push { MatmulPush p; };
 
 // Grid: x ROW_TILES tiles of the slice, y a group of TOKENS tokens.
@@ -17,9 +20,10 @@ void main() {
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
     const uint row = (gl_WorkGroupID.x * ROW_TILES + i) * TILE_ROWS + gl_LocalInvocationID.x;
     if (row >= p.rows) continue;
+    const float shift = BIAS != 0 ? bias[p.row_base + row] : 0;
     [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
       const uint slot = (first + t) * p.out_stride + p.row_base + row;
-      const float sum = sums[t * ROW_TILES + i];
+      const float sum = BIAS != 0 ? sums[t * ROW_TILES + i] + shift : sums[t * ROW_TILES + i];
       y[slot] = p.accumulate != 0 ? y[slot] + sum : sum;
     }
   }

@@ -23,6 +23,7 @@ layout(constant_id = 0) const uint LISTED = 0;
 layout(push_constant) uniform Push { SelectPush p; };
 #include "lib/gumbel.glsl"
 #include "lib/lists.glsl"
+#include "lib/soft_cap.glsl"
 
 const float SLACK = 1.0 / 1048576;  // more than the few roundings it stands for
 
@@ -32,6 +33,7 @@ float logit_for(float cut, float noise, bool seen_before) {
   float logit = cut - noise - (abs(cut) + abs(noise)) * SLACK;
   if (params.inverse_temperature > 0) logit /= params.inverse_temperature;
   if (seen_before) logit = logit > 0 ? logit * params.repeat_penalty : logit / params.repeat_penalty;
+  if (params.soft_cap > 0) logit = before_soft_cap(logit, params.soft_cap);
   return logit - abs(logit) * SLACK - 1e-30;
 }
 

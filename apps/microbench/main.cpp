@@ -58,7 +58,7 @@ void norm(benchmark::State& state, uint32_t cols, uint32_t tokens) {
   const std::vector<float> x = inputs(tokens, cols), weight = numbers(cols);
   const Buffer in = upload(x), scale = upload(weight), step = make_state(0, tokens);
   const Buffer out(bench().device, "out", x.size() * 4, Memory::device);
-  const Record record = [&](Recorder& r, size_t) { ops::norm(r, step, in, scale, out, cols, 1e-5f, tokens, false); };
+  const Record record = [&](Recorder& r, size_t) { ops::norm(r, {cols, 1e-5f}, step, in, scale, out, tokens, false); };
   run_once(bench().device, "verify", [&](Recorder& r) { record(r, 0); });
   double squares = 0;
   for (uint32_t i = 0; i < cols; ++i) squares += double{x[i]} * x[i];

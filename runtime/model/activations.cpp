@@ -10,18 +10,18 @@ namespace {
 
 void zero(const Buffer& buffer) { std::memset(buffer.data(), 0, buffer.bytes()); }
 
-// Cosine and sine of position * theta^(-2i / d), in double: fp32 on the device would lose the angle at large positions.
-void fill_turns(const Config& config, uint32_t positions, const std::shared_ptr<Device>& device, const Buffer& turns) {
-  const uint32_t pairs = config.rotary_dim / 2;
-  std::vector<float> values(size_t{positions} * pairs * 2);
-  for (uint32_t i = 0; i < pairs; ++i) {
-    const double frequency = std::pow(config.rope_theta, -2.0 * i / config.rotary_dim);
+// Cosine and sine of position * frequency, in double: fp32 on the device would lose the angle at large positions.
+Buffer make_turns(const Rope& rope, uint32_t positions, const std::shared_ptr<Device>& device) {
+  const size_t pairs = rope.frequencies.size();
+  std::vector<float> values(std::max<size_t>(positions * pairs * 2, 2));  // a binding is never empty
+  for (size_t i = 0; i < pairs; ++i)
     for (uint32_t position = 0; position < positions; ++position) {
-      values[(size_t{position} * pairs + i) * 2] = static_cast<float>(std::cos(position * frequency));
-      values[(size_t{position} * pairs + i) * 2 + 1] = static_cast<float>(std::sin(position * frequency));
+      values[(position * pairs + i) * 2] = static_cast<float>(std::cos(position * rope.frequencies[i]));
+      values[(position * pairs + i) * 2 + 1] = static_cast<float>(std::sin(position * rope.frequencies[i]));
     }
-  }
+  Buffer turns(device, "turns", values.size() * 4, Memory::device);
   Uploader(device).upload(turns, std::span<const float>(values));
+  return turns;
 }
 
 }  // namespace
@@ -40,7 +40,7 @@ Activations::Activations(const Model& model, uint32_t tokens) {
   plan(qkv, rows(config.query_dim() + 2 * config.kv_dim()));
   plan(q, rows(config.query_dim()));
   plan(attended, rows(config.query_dim()));
-  plan(gate_up, rows(2 * config.ffn));
+  plan(gate_up, rows((config.block.gated ? 2 : 1) * config.ffn));
   plan(inner, rows(config.ffn));
   plan(logits, config.vocab);
   plan(scores, config.vocab);
@@ -59,19 +59,24 @@ StepBuffers::StepBuffers(const Model& model, uint32_t context, uint32_t table_po
   history = Buffer(device, "history", uint64_t{context} * 4, Memory::shared);
   seen = Buffer(device, "seen", (uint64_t{model.config.vocab} + 31) / 32 * 4, Memory::shared);
   ring = Buffer(device, "ring", RING * sizeof(abi::RingEntry), Memory::readback);
-  turns = Buffer(device, "turns", uint64_t{table_positions} * model.config.rotary_dim * 4, Memory::device);
   for (const Buffer* buffer : {&state, &params, &history, &seen, &ring}) zero(*buffer);
-  fill_turns(model.config, table_positions, device, turns);
+  for (const Rope& rope : model.config.ropes) turns.push_back(make_turns(rope, table_positions, device));
 }
 
 uint64_t StepBuffers::bytes() const {
   uint64_t sum = 0;
-  for (const Buffer* buffer : {&state, &params, &history, &seen, &ring, &turns}) sum += buffer->bytes();
+  for (const Buffer* buffer : {&state, &params, &history, &seen, &ring}) sum += buffer->bytes();
+  for (const Buffer& buffer : turns) sum += buffer.bytes();
   return sum;
 }
 
 KvCache::KvCache(const Model& model, uint32_t context) {
   const ops::HeadShape& heads = model.config.heads;
+  if (model.config.block.learned_positions && context > model.config.context)
+    throw Error(Code::unsupported,
+                "a context of " + std::to_string(context) + " tokens, the model has learned " +
+                    std::to_string(model.config.context) + " positions",
+                "context", "use a smaller context");
   const uint32_t capacity = static_cast<uint32_t>(align_up(context, TILE_ROWS));
   const uint64_t keys = ops::key_bytes(heads, capacity), values = ops::value_bytes(heads, capacity);
   const uint64_t limit = model.device->plan().slice_bytes;

@@ -16,7 +16,7 @@ struct Activations {
   View qkv;         // (tokens, q + k + v)
   View q;           // (tokens, q) turned
   View attended;    // (tokens, q)
-  View gate_up;     // (tokens, 2 * ffn)
+  View gate_up;     // (tokens, 2 * ffn), or (tokens, ffn) where nothing is gated
   View inner;       // (tokens, ffn)
   View logits;      // (vocab)
   View scores;      // (vocab) logits after penalty and temperature
@@ -29,12 +29,12 @@ struct StepBuffers {
   uint64_t bytes() const;
   ops::StepViews views(const Activations& a) const { return {state, params, a.candidates, history, seen, ring}; }
 
-  Buffer state;    // abi::StepState
-  Buffer params;   // abi::SampleParams
-  Buffer history;  // (context) ids
-  Buffer seen;     // (vocab) bits
-  Buffer ring;     // (RING) abi::RingEntry: all the CPU reads of a token
-  Buffer turns;    // (table_positions, rotary_dim / 2) cosine and sine
+  Buffer state;               // abi::StepState
+  Buffer params;              // abi::SampleParams
+  Buffer history;             // (context) ids
+  Buffer seen;                // (vocab) bits
+  Buffer ring;                // (RING) abi::RingEntry: all the CPU reads of a token
+  std::vector<Buffer> turns;  // by rope: (table_positions, rotary_dim / 2) cosine and sine
 };
 
 // Keys and values of every layer, as f16.

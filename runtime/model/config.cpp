@@ -2,168 +2,290 @@
 
 #include <cmath>
 
-#include "base/error.h"
+#include "model/values.h"
 
 namespace weft {
 namespace {
 
 using nlohmann::json;
-
-// Checked access to one object's values; errors name the file and the key.
-class Values {
- public:
-  Values(const json& object, std::string place) : object_(object), place_(std::move(place)) {
-    if (!object_.is_object()) throw Error(Code::bad_file, "the model's description is no JSON object", place_);
-  }
-
-  bool has(const std::string& key) const { return object_.contains(key) && !object_.at(key).is_null(); }
-  const json& raw(const std::string& key) const { return object_.at(key); }
-  const std::string& place() const { return place_; }
-
-  uint32_t integer(const std::string& key, uint32_t least, uint32_t most) const {
-    const json& value = need(key);
-    const bool whole = value.is_number_integer() && (value.is_number_unsigned() || value.get<int64_t>() >= 0);
-    if (!whole || value.get<uint64_t>() < least || value.get<uint64_t>() > most)
-      refuse(key, value, "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
-    return static_cast<uint32_t>(value.get<uint64_t>());
-  }
-  uint32_t integer(const std::string& key, uint32_t least, uint32_t most, uint32_t fallback) const {
-    return has(key) ? integer(key, least, most) : fallback;
-  }
-  double number(const std::string& key, double least, double most, double fallback) const {
-    if (!has(key)) return fallback;
-    const json& value = object_.at(key);
-    if (!value.is_number() || !(value.get<double>() >= least && value.get<double>() <= most))
-      refuse(key, value, "a number from " + json(least).dump() + " to " + json(most).dump());
-    return value.get<double>();
-  }
-  std::string text(const std::string& key, const std::string& fallback) const {
-    if (!has(key)) return fallback;
-    if (!object_.at(key).is_string()) refuse(key, object_.at(key), "a text");
-    return object_.at(key).get<std::string>();
-  }
-  bool flag(const std::string& key, bool fallback) const {
-    if (!has(key)) return fallback;
-    if (!object_.at(key).is_boolean()) refuse(key, object_.at(key), "true or false");
-    return object_.at(key).get<bool>();
-  }
-
- private:
-  const json& need(const std::string& key) const {
-    if (!has(key)) throw Error(Code::bad_file, "the value '" + key + "' is missing", place_);
-    return object_.at(key);
-  }
-  [[noreturn]] void refuse(const std::string& key, const json& value, const std::string& expected) const {
-    std::string shown = value.dump(-1, ' ', false, json::error_handler_t::replace);
-    if (shown.size() > 60) shown = shown.substr(0, 60) + "...";
-    throw Error(Code::bad_file, "'" + key + "' is " + shown + ", expected " + expected, place_);
-  }
-  const json& object_;
-  std::string place_;
-};
+using ops::Activation;
 
 constexpr uint32_t kMost = 1u << 20;  // of any dimension: far above every model, far below overflow
 constexpr uint32_t kMostContext = 1u << 24;
-constexpr double kTiny = 1e-12;
+constexpr double kTiny = 1e-12, kHuge = 1e12;
 
-[[noreturn]] void unsupported(const std::string& what, const std::string& place) {
-  throw Error(Code::unsupported, what, place, "Weft runs models of the Llama family so far");
+[[noreturn]] void unsupported(const std::string& what, const Values& values) {
+  throw Error(Code::unsupported, what, values.place());
 }
 
-Config from_gguf(const Values& values) {
-  Config config;
-  config.family = values.text("general.architecture", "");
-  if (config.family != "llama") unsupported("not supported yet: architecture '" + config.family + "'", values.place());
-  const std::string p = "llama.";
-  config.width = values.integer(p + "embedding_length", 1, kMost);
-  config.layers = values.integer(p + "block_count", 1, 4096);
-  config.ffn = values.integer(p + "feed_forward_length", 1, kMost);
-  config.context = values.integer(p + "context_length", 1, kMostContext);
-  config.heads.heads = values.integer(p + "attention.head_count", 1, 4096);
-  config.heads.kv_heads = values.integer(p + "attention.head_count_kv", 1, 4096, config.heads.heads);
-  config.heads.head_dim = values.integer(p + "attention.key_length", 1, 4096, config.width / config.heads.heads);
-  if (values.integer(p + "attention.value_length", 1, 4096, config.heads.head_dim) != config.heads.head_dim)
-    unsupported("not supported: keys and values of different lengths", values.place());
-  config.rotary_dim = values.integer(p + "rope.dimension_count", 1, 4096, config.heads.head_dim);
-  config.epsilon = static_cast<float>(values.number(p + "attention.layer_norm_rms_epsilon", 0, 1, 1e-5));
-  config.rope_theta = values.number(p + "rope.freq_base", kTiny, 1e12, 10000);
-  config.pairs = ops::Pairs::adjacent;
-  if (const std::string scaling = values.text(p + "rope.scaling.type", "none"); scaling != "none")
-    unsupported("not supported yet: RoPE scaling '" + scaling + "'", values.place());
-  if (values.integer(p + "expert_count", 0, kMost, 0) > 0)
-    unsupported("not supported yet: mixture of experts", values.place());
-  return config;
+// What both kinds of file leave to the family, or say in the same words.
+Config begin(const ModelFile& file, const Values& values, const std::string& family) {
+  Config c;
+  c.family = family;
+  c.traits = &find_family(file.kind, family, values.place());
+  c.block = c.traits->block;
+  return c;
 }
 
-Config from_huggingface(const Values& values) {
-  Config config;
-  config.family = values.text("model_type", "");
-  if (config.family != "llama") unsupported("not supported yet: model type '" + config.family + "'", values.place());
-  config.width = values.integer("hidden_size", 1, kMost);
-  config.layers = values.integer("num_hidden_layers", 1, 4096);
-  config.ffn = values.integer("intermediate_size", 1, kMost);
-  config.context = values.integer("max_position_embeddings", 1, kMostContext, 2048);
-  config.heads.heads = values.integer("num_attention_heads", 1, 4096);
-  config.heads.kv_heads = values.integer("num_key_value_heads", 1, 4096, config.heads.heads);
-  config.heads.head_dim = values.integer("head_dim", 1, 4096, config.width / config.heads.heads);
-  config.rotary_dim = config.heads.head_dim;
-  config.epsilon = static_cast<float>(values.number("rms_norm_eps", 0, 1, 1e-6));
-  config.rope_theta = values.number("rope_theta", kTiny, 1e12, 10000);
-  if (values.has("rope_scaling")) unsupported("not supported yet: 'rope_scaling'", values.place());
-  if (values.has("rope_parameters")) {  // where newer Transformers keep the base
-    const Values rope(values.raw("rope_parameters"), values.place() + ", rope_parameters");
-    if (const std::string type = rope.text("rope_type", "default"); type != "default")
-      unsupported("not supported yet: RoPE type '" + type + "'", values.place());
-    config.rope_theta = rope.number("rope_theta", kTiny, 1e12, config.rope_theta);
+// A bias is added where the family has it, or the file; then it must be in every layer.
+void find_biases(Config& c, const ModelFile& file) {
+  const auto there = [&](std::initializer_list<const char*> roles) {
+    for (const char* role : roles)
+      if (file.find(tensor_name(file.kind, *c.traits, role, 0, "bias"))) return true;
+    return false;
+  };
+  c.block.qkv_bias |= there({"attn_qkv", "attn_q"});
+  c.block.out_bias |= there({"attn_output"});
+  c.block.ffn_bias |= there({"ffn_up", "ffn_down"});
+}
+
+// local: which layers have the window.
+template <class Local>
+void place_layers(Config& c, uint32_t window, uint32_t rotary_dim, const Local& local) {
+  const uint32_t local_rope = c.ropes.size() > 1 ? 1 : 0;
+  for (uint32_t layer = 0; layer < c.layers; ++layer) {
+    const bool still = c.traits->still_every > 0 && (layer + 1) % c.traits->still_every == 0;
+    const bool windowed = local(layer);
+    c.positions.push_back({windowed ? window : 0, windowed ? local_rope : 0, still ? 0 : rotary_dim});
   }
-  if (const std::string act = values.text("hidden_act", "silu"); act != "silu")
-    unsupported("not supported: hidden_act '" + act + "' in a Llama model", values.place());
-  config.tied = values.flag("tie_word_embeddings", false);
-  for (const char* bias : {"attention_bias", "mlp_bias"})
-    if (values.flag(bias, false)) unsupported("not supported yet: '" + std::string(bias) + "'", values.place());
-  return config;
+}
+
+bool local_by_pattern(uint32_t layer, uint32_t global_every) {
+  return global_every == 0 || (layer + 1) % global_every != 0;
+}
+
+// ---- GGUF ----
+
+// Llama 3's scaling is in no key: a tensor says what each frequency is divided by.
+void divide_by_factors(Config& c, const ModelFile& file) {
+  const TensorView* tensor = file.find("rope_freqs.weight");
+  if (!tensor) return;
+  std::vector<double>& frequencies = c.ropes[0].frequencies;
+  if (tensor->shape != std::vector<uint64_t>{frequencies.size()})
+    throw Error(Code::bad_file,
+                "tensor 'rope_freqs.weight' has " + std::to_string(element_count(tensor->shape)) +
+                    " elements, expected " + std::to_string(frequencies.size()),
+                file.path.string());
+  std::vector<float> factors(frequencies.size());
+  to_float(*tensor, 0, factors);
+  for (size_t i = 0; i < factors.size(); ++i) {
+    if (!(factors[i] > 0) || !std::isfinite(factors[i]))
+      throw Error(Code::bad_file,
+                  "element " + std::to_string(i) + " of tensor 'rope_freqs.weight' is " + std::to_string(factors[i]),
+                  file.path.string());
+    frequencies[i] /= factors[i];
+  }
+}
+
+void read_gguf_positions(Config& c, const ModelFile& file, const Values& values, const std::string& p) {
+  const Family& family = *c.traits;
+  const uint32_t rotary_dim =
+      c.block.learned_positions ? 0 : values.integer(p + "rope.dimension_count", 1, 4096, c.heads.head_dim);
+  c.ropes.push_back(plain_rope(values.number(p + "rope.freq_base", kTiny, kHuge, family.rope_base), rotary_dim));
+  divide_by_factors(c, file);
+  const std::string scaling = values.text(p + "rope.scaling.type", "none");
+  if (scaling == "linear")
+    scale_linearly(c.ropes[0], values.number(p + "rope.scaling.factor", kTiny, kHuge, 1));
+  else if (scaling != "none")
+    unsupported("not supported yet: RoPE scaling '" + scaling + "'", values);
+  if (family.local_rope_base > 0)
+    c.ropes.push_back(
+        plain_rope(values.number(p + "rope.freq_base_swa", kTiny, kHuge, family.local_rope_base), rotary_dim));
+  const uint32_t window = values.integer(p + "attention.sliding_window", 0, kMostContext, 0);
+  uint32_t global_every = family.global_every;
+  if (const std::string key = p + "attention.sliding_window_pattern"; values.has(key) && values.raw(key).is_array()) {
+    const json& local = values.raw(key);  // a flag for each layer
+    if (local.size() != c.layers) values.refuse(key, std::to_string(c.layers) + " flags");
+    return place_layers(c, window, rotary_dim, [&](uint32_t layer) {
+      if (!local[layer].is_boolean()) values.refuse(key, std::to_string(c.layers) + " flags");
+      return local[layer].get<bool>();
+    });
+  } else {
+    global_every = values.integer(key, 0, 4096, global_every);
+  }
+  place_layers(c, window, rotary_dim, [&](uint32_t layer) { return local_by_pattern(layer, global_every); });
+}
+
+Config from_gguf(const ModelFile& file, const Values& values) {
+  Config c = begin(file, values, values.text("general.architecture", ""));
+  const std::string p = c.family + ".";
+  c.width = values.integer(p + "embedding_length", 1, kMost);
+  c.layers = values.integer(p + "block_count", 1, 4096);
+  c.ffn = values.integer(p + "feed_forward_length", 1, kMost);
+  c.context = values.integer(p + "context_length", 1, kMostContext);
+  c.heads.heads = values.integer(p + "attention.head_count", 1, 4096);
+  c.heads.kv_heads = values.integer(p + "attention.head_count_kv", 1, 4096, c.heads.heads);
+  c.heads.head_dim = values.integer(p + "attention.key_length", 1, 4096, c.width / c.heads.heads);
+  if (values.integer(p + "attention.value_length", 1, 4096, c.heads.head_dim) != c.heads.head_dim)
+    unsupported("not supported: keys and values of different lengths", values);
+  const bool layer_norm = c.block.norm == ops::NormKind::layer;
+  c.epsilon = static_cast<float>(values.number(
+      p + (layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon"), 0, 1, 1e-5));
+  c.pairs = c.traits->gguf_pairs;
+  c.block.parallel = values.flag(p + "use_parallel_residual", c.block.parallel);
+  c.attention_cap = static_cast<float>(values.number(p + "attn_logit_softcapping", 0, 1e6, 0));
+  c.logit_cap = static_cast<float>(values.number(p + "final_logit_softcapping", 0, 1e6, 0));
+  // The files do not have Gemma's query_pre_attn_scalar. It is the head dimension but in the 27B models of Gemma 2 and
+  // 3, which their number of layers gives away.
+  const bool gemma_27b = (c.family == "gemma2" && c.layers == 46) || (c.family == "gemma3" && c.layers == 62);
+  const uint32_t per_head = gemma_27b ? c.width / c.heads.heads : c.heads.head_dim;
+  c.attention_scale =
+      static_cast<float>(values.number(p + "attention.scale", 0, 1e6, 1 / std::sqrt(static_cast<double>(per_head))));
+  if (values.integer(p + "expert_count", 0, kMost, 0) > 0) unsupported("not supported yet: mixture of experts", values);
+  read_gguf_positions(c, file, values, p);
+  return c;
+}
+
+// ---- Hugging Face ----
+
+// v: rope_parameters, or one layer type's of them, or the older rope_scaling.
+Rope read_rope(const Values& v, double base, uint32_t rotary_dim) {
+  Rope rope = plain_rope(v.number("rope_theta", kTiny, kHuge, base), rotary_dim);
+  const std::string type = v.text(v.either({"rope_type", "type"}), "default");
+  if (type == "linear") {
+    scale_linearly(rope, v.number("factor", kTiny, kHuge));
+  } else if (type == "llama3") {
+    const Llama3Scaling scaling = {v.number("factor", kTiny, kHuge), v.number("low_freq_factor", kTiny, kHuge),
+                                   v.number("high_freq_factor", kTiny, kHuge),
+                                   v.number("original_max_position_embeddings", 1, kHuge)};
+    if (scaling.high_factor <= scaling.low_factor) v.refuse("high_freq_factor", "more than low_freq_factor");
+    scale_like_llama3(rope, scaling);
+  } else if (type != "default") {
+    throw Error(Code::unsupported, "not supported yet: RoPE type '" + type + "'", v.place());
+  }
+  return rope;
+}
+
+void read_ropes(Config& c, const Values& values, uint32_t rotary_dim) {
+  const Family& family = *c.traits;
+  const double base = values.number(values.either({"rope_theta", "rotary_emb_base"}), kTiny, kHuge, family.rope_base);
+  const double local_base = values.number("rope_local_base_freq", kTiny, kHuge, family.local_rope_base);
+  if (values.has("rope_parameters")) {  // newer Transformers
+    const Values rope = values.object("rope_parameters");
+    if (rope.has("full_attention")) {
+      c.ropes.push_back(read_rope(rope.object("full_attention"), base, rotary_dim));
+      if (rope.has("sliding_attention"))
+        c.ropes.push_back(read_rope(rope.object("sliding_attention"), local_base, rotary_dim));
+      return;
+    }
+    c.ropes.push_back(read_rope(rope, base, rotary_dim));
+  } else if (values.has("rope_scaling")) {
+    c.ropes.push_back(read_rope(values.object("rope_scaling"), base, rotary_dim));
+  } else {
+    c.ropes.push_back(plain_rope(base, rotary_dim));
+  }
+  if (local_base > 0) c.ropes.push_back(plain_rope(local_base, rotary_dim));
+}
+
+uint32_t read_rotary_dim(const Config& c, const Values& values) {
+  if (c.block.learned_positions) return 0;
+  double share = values.number(values.either({"partial_rotary_factor", "rotary_pct"}), 0, 1, 1);
+  if (values.has("rope_parameters"))
+    share = values.object("rope_parameters").number("partial_rotary_factor", 0, 1, share);
+  return static_cast<uint32_t>(c.heads.head_dim * share);
+}
+
+void read_layer_positions(Config& c, const Values& values) {
+  const uint32_t rotary_dim = read_rotary_dim(c, values);
+  read_ropes(c, values, rotary_dim);
+  const bool used = values.flag("use_sliding_window", true);
+  const uint32_t window = used ? values.integer("sliding_window", 0, kMostContext, 0) : 0;
+  const auto array = [&](const std::string& key) {
+    const bool right = values.raw(key).is_array() && values.raw(key).size() == c.layers;
+    if (!right) values.refuse(key, "an array of " + std::to_string(c.layers));
+    return values.raw(key);
+  };
+  if (values.has("layer_types")) {
+    const json types = array("layer_types");
+    for (const json& type : types)
+      if (type != "full_attention" && type != "sliding_attention")
+        unsupported("not supported: layer type " + type.dump(-1, ' ', false, json::error_handler_t::replace), values);
+    place_layers(c, window, rotary_dim, [&](uint32_t layer) { return types[layer] == "sliding_attention"; });
+  } else {
+    const uint32_t global_every = values.integer(values.either({"sliding_window_pattern", "_sliding_window_pattern"}),
+                                                 0, 4096, c.traits->global_every);
+    const uint32_t first_local =
+        values.has("use_sliding_window") ? values.integer("max_window_layers", 0, kMost, 0) : 0;
+    place_layers(c, window, rotary_dim,
+                 [&](uint32_t layer) { return layer >= first_local && local_by_pattern(layer, global_every); });
+  }
+  if (values.has("no_rope_layers")) {  // 1: turns
+    const json turns = array("no_rope_layers");
+    for (uint32_t layer = 0; layer < c.layers; ++layer)
+      c.positions[layer].rotary_dim = turns[layer] == 0 ? 0 : rotary_dim;
+  }
+}
+
+Activation read_activation(const Config& c, const Values& values) {
+  const std::string key = values.either({"hidden_activation", "hidden_act", "activation_function"});
+  if (!values.has(key)) return c.block.activation;
+  const std::string name = values.text(key, "");
+  if (name == "silu" || name == "swish") return Activation::silu;
+  // Gemma's first files say "gelu" where they mean, and Transformers takes, the approximation.
+  if (name == "gelu") return c.traits->gemma ? Activation::gelu_tanh : Activation::gelu;
+  if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") return Activation::gelu_tanh;
+  unsupported("not supported: activation '" + name + "'", values);
+}
+
+Config from_huggingface(const ModelFile& file, const Values& values) {
+  Config c = begin(file, values, values.text("model_type", ""));
+  c.width = values.integer(values.either({"hidden_size", "n_embd"}), 1, kMost);
+  c.layers = values.integer(values.either({"num_hidden_layers", "n_layer"}), 1, 4096);
+  const std::string ffn = values.either({"intermediate_size", "n_inner"});
+  c.ffn = c.block.learned_positions ? values.integer(ffn, 1, kMost, 4 * c.width) : values.integer(ffn, 1, kMost);
+  c.context = values.integer(values.either({"max_position_embeddings", "n_positions"}), 1, kMostContext, 2048);
+  c.heads.heads = values.integer(values.either({"num_attention_heads", "n_head"}), 1, 4096);
+  c.heads.kv_heads = values.integer("num_key_value_heads", 1, 4096, c.heads.heads);
+  c.heads.head_dim = values.integer("head_dim", 1, 4096, c.width / c.heads.heads);
+  c.epsilon = static_cast<float>(values.number(values.either({"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon"}),
+                                               0, 1, c.block.norm == ops::NormKind::layer ? 1e-5 : 1e-6));
+  c.block.activation = read_activation(c, values);
+  c.block.parallel = values.flag("use_parallel_residual", c.block.parallel);
+  const bool attention_bias = values.flag("attention_bias", c.traits->qkv_by_head);  // as GPT-NeoX's default is
+  c.block.qkv_bias |= attention_bias;
+  c.block.out_bias |= attention_bias;
+  c.block.ffn_bias |= values.flag("mlp_bias", false);
+  c.tied = values.flag("tie_word_embeddings", c.traits->tied);
+  if (c.traits->gemma) {
+    c.norm_offset = 1;
+    // query_pre_attn_scalar stands in for the head dimension; Gemma 1 has none.
+    c.attention_cap = static_cast<float>(values.number("attn_logit_softcapping", 0, 1e6, 0));
+    c.logit_cap = static_cast<float>(values.number("final_logit_softcapping", 0, 1e6, 0));
+  }
+  c.attention_scale =
+      static_cast<float>(1 / std::sqrt(values.number("query_pre_attn_scalar", kTiny, 1e6, c.heads.head_dim)));
+  for (const char* odd : {"use_bidirectional_attention", "scale_attn_by_inverse_layer_idx"})
+    if (values.flag(odd, false)) unsupported("not supported: '" + std::string(odd) + "'", values);
+  if (!values.flag("scale_attn_weights", true)) unsupported("not supported: 'scale_attn_weights' false", values);
+  read_layer_positions(c, values);
+  return c;
 }
 
 }  // namespace
 
-std::string tensor_name(ModelFile::Kind kind, std::string_view role, int layer) {
-  if (kind == ModelFile::Kind::gguf)
-    return (layer < 0 ? "" : "blk." + std::to_string(layer) + ".") + std::string(role) + ".weight";
-  static constexpr std::pair<std::string_view, std::string_view> names[] = {{"token_embd", "model.embed_tokens"},
-                                                                            {"output_norm", "model.norm"},
-                                                                            {"output", "lm_head"},
-                                                                            {"attn_norm", "input_layernorm"},
-                                                                            {"attn_q", "self_attn.q_proj"},
-                                                                            {"attn_k", "self_attn.k_proj"},
-                                                                            {"attn_v", "self_attn.v_proj"},
-                                                                            {"attn_output", "self_attn.o_proj"},
-                                                                            {"ffn_norm", "post_attention_layernorm"},
-                                                                            {"ffn_gate", "mlp.gate_proj"},
-                                                                            {"ffn_up", "mlp.up_proj"},
-                                                                            {"ffn_down", "mlp.down_proj"}};
-  for (const auto& [gguf, huggingface] : names)
-    if (gguf == role)
-      return (layer < 0 ? "" : "model.layers." + std::to_string(layer) + ".") + std::string(huggingface) + ".weight";
-  throw Error(Code::internal, "no tensor has the role '" + std::string(role) + "'", "tensor_name");
-}
-
 Config read_config(const ModelFile& file) {
   const bool gguf = file.kind == ModelFile::Kind::gguf;
   const Values values(file.metadata, gguf ? file.path.string() : (file.path / "config.json").string());
-  Config config = gguf ? from_gguf(values) : from_huggingface(values);
-  const ops::HeadShape& heads = config.heads;
+  Config c = gguf ? from_gguf(file, values) : from_huggingface(file, values);
+  find_biases(c, file);
+  if (c.traits->gemma) c.embedding_scale = std::sqrt(static_cast<float>(c.width));
+  const ops::HeadShape& heads = c.heads;
   const auto contradict = [&](const std::string& what) { throw Error(Code::bad_file, what, values.place()); };
   if (heads.kv_heads > heads.heads || heads.heads % heads.kv_heads != 0)
     contradict(std::to_string(heads.heads) + " heads cannot share " + std::to_string(heads.kv_heads) +
                " key/value heads evenly");
+  if (c.traits->qkv_by_head && heads.kv_heads != heads.heads)
+    contradict(std::to_string(heads.kv_heads) +
+               " key/value heads, this family has as many as heads: " + std::to_string(heads.heads));
   if (heads.head_dim == 0 || heads.head_dim % 2 != 0 || heads.head_dim > 256)
     throw Error(Code::unsupported,
                 "the head dimension is " + std::to_string(heads.head_dim) + ", supported are even ones up to 256",
                 values.place());
-  if (config.rotary_dim % 2 != 0 || config.rotary_dim > heads.head_dim)
-    contradict("the rotary dimension is " + std::to_string(config.rotary_dim) + ", the head dimension " +
-               std::to_string(heads.head_dim));
-  return config;
+  for (const LayerPositions& layer : c.positions)
+    if (layer.rotary_dim % 2 != 0 || layer.rotary_dim > heads.head_dim)
+      contradict("the rotary dimension is " + std::to_string(layer.rotary_dim) + ", the head dimension " +
+                 std::to_string(heads.head_dim));
+  return c;
 }
 
 }  // namespace weft

@@ -4,37 +4,53 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "format/model_file.h"
+#include "model/family.h"
+#include "model/rope_scaling.h"
 #include "ops/ops.h"
 
 namespace weft {
 
+// How a layer's attention sees positions.
+struct LayerPositions {
+  uint32_t window = 0;      // positions a token sees, itself the last; 0: all before it
+  uint32_t rope = 0;        // index into Config::ropes
+  uint32_t rotary_dim = 0;  // leading dimensions of a head that turn; 0: none does
+};
+
+// The network's description: forward.cpp reads it, and nothing in it names a family.
 struct Config {
-  std::string family;  // "llama"
-  uint32_t vocab = 0;  // rows of the vocabulary table
-  uint32_t width = 0;  // of a hidden state
+  std::string family;              // as the file names it: "llama"
+  const Family* traits = nullptr;  // static
+  uint32_t vocab = 0;              // rows of the vocabulary table
+  uint32_t width = 0;              // of a hidden state
   uint32_t layers = 0;
   ops::HeadShape heads = {};
-  uint32_t ffn = 0;         // width of the feed-forward's inner state
-  uint32_t context = 0;     // most tokens the model was made for
-  float epsilon = 0;        // of the norms
-  double rope_theta = 0;    // base of the rotary frequencies
-  uint32_t rotary_dim = 0;  // leading dimensions of a head that turn
+  uint32_t ffn = 0;      // width of the feed-forward's inner state
+  uint32_t context = 0;  // most tokens the model was made for
+  Block block;
+  float epsilon = 0;          // of the norms
+  float norm_offset = 0;      // what the file's norm weights lack
+  float embedding_scale = 1;  // of what the table gives on the way in
+  float attention_scale = 0;  // of the scores
+  float attention_cap = 0;    // soft-cap of the scores; 0: none
+  float logit_cap = 0;        // soft-cap of the logits; 0: none
   ops::Pairs pairs = ops::Pairs::halves;
-  std::optional<bool> tied;  // what the file says; GGUF says nothing
+  std::vector<Rope> ropes;
+  std::vector<LayerPositions> positions;  // (layers)
+  std::optional<bool> tied;               // what the file says; GGUF says nothing
 
   uint32_t query_dim() const { return heads.heads * heads.head_dim; }
   uint32_t kv_dim() const { return heads.kv_heads * heads.head_dim; }
+  ops::NormShape norm() const { return {width, epsilon, block.norm}; }
+  ops::Attention attention(uint32_t layer) const { return {attention_scale, positions[layer].window, attention_cap}; }
 };
 
 // Reads GGUF metadata or config.json. Throws Error(unsupported) naming a family or feature Weft cannot run, and
 // Error(bad_file) for values that are missing, of the wrong type, out of range or contradictory. vocab comes from the
 // table's tensor.
 Config read_config(const ModelFile& file);
-
-// The file's name for a tensor. role: "token_embd", "output_norm" or "output"; of a layer "attn_norm", "attn_q",
-// "attn_k", "attn_v", "attn_output", "ffn_norm", "ffn_gate", "ffn_up" or "ffn_down" (GGUF's words).
-std::string tensor_name(ModelFile::Kind kind, std::string_view role, int layer = -1);
 
 }  // namespace weft

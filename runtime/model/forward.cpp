@@ -2,37 +2,55 @@
 // an operation is ops/NAME.cpp, shaders/NAME.comp, tests/ops/NAME_test.cpp and the row NAME of a profile.
 #include "model/forward.h"
 
-#include <cmath>
-
 namespace weft {
 
 using ops::Output;
 
-void record_embed(Recorder& r, const Pass& pass) {
+namespace {
+
+// x += weights input; where a branch has a norm of its own, x += norm(weights input).
+void add_branch(Recorder& r, const Pass& pass, const Matrix& weights, const View& input, const View& norm) {
   const Activations& a = pass.a;
-  pass.model.weights.embedding->gather(r, pass.step.state, pass.step.history, a.x, pass.tokens);
+  const View state = pass.step.state;
+  if (!norm.buffer) return ops::matmul(r, weights, state, input, a.x, pass.tokens, Output::add);
+  ops::matmul(r, weights, state, input, a.normed, pass.tokens, Output::write);
+  ops::norm(r, pass.model.config.norm(), state, a.normed, norm, a.x, pass.tokens, false, Output::add);
 }
 
-// The Llama block (Touvron et al. 2023): x += attention(norm(x)), then x += feed_forward(norm(x)).
+}  // namespace
+
+void record_embed(Recorder& r, const Pass& pass) {
+  const Config& c = pass.model.config;
+  const Weights& w = pass.model.weights;
+  const Activations& a = pass.a;
+  w.embedding->gather(r, pass.step.state, pass.step.history, a.x, pass.tokens, c.embedding_scale);
+  if (c.block.learned_positions) ops::position(r, pass.step.state, w.positions, a.x, c.width, pass.tokens);
+}
+
+// x += attention(norm(x)), then x += feed_forward(norm(x)): Llama's block (Touvron et al. 2023), and what other
+// families add to it. Of a parallel one (Wang and Komatsuzaki 2021, "GPT-J-6B") both branches read the same x.
 void record_layer(Recorder& r, const Pass& pass, uint32_t layer) {
   const Config& c = pass.model.config;
   const LayerWeights& w = pass.model.weights.layers[layer];
   const Activations& a = pass.a;
   const View state = pass.step.state;
   const ops::CacheView& cache = pass.cache.layers[layer];
-  const float scale = 1 / std::sqrt(static_cast<float>(c.heads.head_dim));
+  const LayerPositions& positions = c.positions[layer];
   const uint32_t tokens = pass.tokens;
 
-  ops::norm(r, state, a.x, w.attention_norm, a.normed, c.width, c.epsilon, tokens, false);
+  ops::norm(r, c.norm(), state, a.x, w.attention_norm, a.normed, tokens, false);
   ops::matmul(r, w.qkv, state, a.normed, a.qkv, tokens, Output::write);
-  ops::rope(r, c.heads, c.pairs, c.rotary_dim, state, a.qkv, pass.step.turns, a.q, cache, tokens);
-  ops::attend(r, c.heads, scale, state, a.q, cache, a.attended, tokens);
-  ops::matmul(r, w.out, state, a.attended, a.x, tokens, Output::add);
+  if (c.block.norm_heads) ops::norm_heads(r, c.heads, state, w.head_norms, a.qkv, c.epsilon, tokens);
+  ops::rope(r, c.heads, c.pairs, positions.rotary_dim, state, a.qkv, pass.step.turns[positions.rope], a.q, cache,
+            tokens);
+  ops::attend(r, c.heads, c.attention(layer), state, a.q, cache, a.attended, tokens);
+  if (!c.block.parallel) add_branch(r, pass, w.out, a.attended, w.attention_branch_norm);
 
-  ops::norm(r, state, a.x, w.ffn_norm, a.normed, c.width, c.epsilon, tokens, false);
+  ops::norm(r, c.norm(), state, a.x, w.ffn_norm, a.normed, tokens, false);
   ops::matmul(r, w.gate_up, state, a.normed, a.gate_up, tokens, Output::write);
-  ops::swiglu(r, state, a.gate_up, a.inner, c.ffn, tokens);
-  ops::matmul(r, w.down, state, a.inner, a.x, tokens, Output::add);
+  ops::activate(r, c.block.activation, c.block.gated, state, a.gate_up, a.inner, c.ffn, tokens);
+  if (c.block.parallel) add_branch(r, pass, w.out, a.attended, w.attention_branch_norm);
+  add_branch(r, pass, w.down, a.inner, w.ffn_branch_norm);
 }
 
 void record_tail(Recorder& r, const Pass& pass, Tail tail, const TailHead& head) {
@@ -41,7 +59,7 @@ void record_tail(Recorder& r, const Pass& pass, Tail tail, const TailHead& head)
   const StepBuffers& step = pass.step;
   uint32_t candidates = 0;
   if (tail != Tail::none) {
-    ops::norm(r, step.state, a.x, pass.model.weights.final_norm, a.normed, c.width, c.epsilon, pass.tokens, true);
+    ops::norm(r, c.norm(), step.state, a.x, pass.model.weights.final_norm, a.normed, pass.tokens, true);
     if (head.partial)
       project_partly(r, pass.model.weights.head(), head.shapes, *head.partial,
                      {a.normed, step.state, step.params, step.seen}, a.logits);
@@ -66,12 +84,13 @@ void record_score(Recorder& r, const Pass& pass, const View& block_logits, const
   const Activations& a = pass.a;
   const StepBuffers& step = pass.step;
   const uint32_t block = pass.model.device->plan().block_tokens;
-  ops::norm(r, step.state, a.x, pass.model.weights.final_norm, a.normed, c.width, c.epsilon, pass.tokens, false);
+  ops::norm(r, c.norm(), step.state, a.x, pass.model.weights.final_norm, a.normed, pass.tokens, false);
   const View choice = masked ? View(masked->choice) : View();
   const uint64_t block_bytes = uint64_t{block} * stride_of(c.width) * 4;  // a multiple of 256: block is at least 2
   for (uint32_t first = 0; first < pass.tokens; first += block) {
     pass.model.weights.head().project(r, a.normed.part(first / block * block_bytes, block_bytes), block_logits, block);
-    ops::nll(r, step.state, step.history, block_logits, nll, c.vocab, first, block, masked ? &choice : nullptr);
+    ops::nll(r, step.state, step.history, block_logits, nll, c.vocab, first, block, masked ? &choice : nullptr,
+             c.logit_cap);
   }
   ops::advance(r, step.views(a), 0, pass.tokens);
 }

@@ -1,10 +1,14 @@
 #include "model/model.h"
 
+#include <algorithm>
+
 namespace weft {
 
 uint64_t Model::bytes_per_token() const {
   const Table& embedding = *weights.embedding;
-  return weights.layer_bytes() + weights.head().buffer().bytes() + embedding.buffer().bytes() / embedding.rows();
+  const uint64_t positions = weights.positions.bytes();  // of which a row is read
+  return weights.layer_bytes() - positions + positions / std::max(config.context, 1u) +
+         weights.head().buffer().bytes() + embedding.buffer().bytes() / embedding.rows();
 }
 
 uint64_t Model::parameters() const {

@@ -2,19 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
-#include <tuple>
 
 #include "base/error.h"
+#include "model/tensors.h"
 
 namespace weft {
 namespace {
-
-std::string text_of(std::span<const uint64_t> shape) {
-  std::string text = "(";
-  for (size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
-  return text + ")";
-}
 
 class Loader {
  public:
@@ -25,51 +18,23 @@ class Loader {
         config_(config),
         format_(format),
         progress_(progress),
-        uploader_(device_) {
+        uploader_(device_),
+        tensors_(file, config) {
     for (const TensorView& tensor : file.tensors) total_bytes_ += tensor.bytes.size();
   }
 
   Weights load() {
     load_vocabulary();
     for (uint32_t layer = 0; layer < config_.layers; ++layer) load_layer(static_cast<int>(layer));
-    const TensorView& norm = need("output_norm", -1, {config_.width});
-    weights_.final_norm = Buffer(device_, "final norm", config_.width * 4ull, Memory::device);
+    const std::vector<Floats> norm = norm_parts("output_norm", -1);
+    weights_.final_norm = Buffer(device_, "final norm", ops::weight_floats(config_.norm()) * 4, Memory::device);
     upload_floats(norm, weights_.final_norm, "final norm");
-    refuse_leftovers();
+    tensors_.refuse_leftovers();
     progress_(1);
     return std::move(weights_);
   }
 
  private:
-  const TensorView* find(std::string_view role, int layer) {
-    const TensorView* tensor = file_.find(tensor_name(file_.kind, role, layer));
-    if (tensor) used_.insert(tensor->name);
-    return tensor;
-  }
-
-  const TensorView& need(std::string_view role, int layer, const std::vector<uint64_t>& shape) {
-    const TensorView* tensor = find(role, layer);
-    if (!tensor)
-      throw Error(Code::bad_file, "the tensor '" + tensor_name(file_.kind, role, layer) + "' is missing",
-                  file_.path.string());
-    if (tensor->shape != shape)
-      throw Error(
-          Code::bad_file,
-          "tensor '" + tensor->name + "' has the shape " + text_of(tensor->shape) + ", expected " + text_of(shape),
-          file_.path.string());
-    return *tensor;
-  }
-
-  // A Llama-like network with something more (biases, other norms) would run and talk nonsense: refuse it instead.
-  void refuse_leftovers() const {
-    for (const TensorView& tensor : file_.tensors) {
-      const bool known = used_.contains(tensor.name) || tensor.name.ends_with("rotary_emb.inv_freq");
-      if (!known)
-        throw Error(Code::unsupported, "tensor '" + tensor.name + "' is no part of a Llama network",
-                    file_.path.string());
-    }
-  }
-
   void report(const TensorView& tensor, const char* device_type, uint64_t bytes, const std::string& buffer,
               const Rounding& rounding) {
     weights_.tensors.push_back({tensor.name, tensor.shape, name(tensor.dtype), device_type, bytes, buffer, rounding});
@@ -82,11 +47,11 @@ class Loader {
 
   void load_vocabulary() {
     // Files name the shared matrix by either of its uses, or store it twice.
-    const TensorView* embedding = find("token_embd", -1);
-    const TensorView* output = find("output", -1);
-    if (config_.tied == false && !(embedding && output)) need(embedding ? "output" : "token_embd", -1, {});
+    const TensorView* embedding = tensors_.find("token_embd", -1);
+    const TensorView* output = tensors_.find("output", -1);
+    if (config_.tied == false && !(embedding && output)) tensors_.need(embedding ? "output" : "token_embd", -1, {});
     if (!embedding) std::swap(embedding, output);
-    if (!embedding) need("token_embd", -1, {});
+    if (!embedding) tensors_.need("token_embd", -1, {});
     if (config_.tied == true) output = nullptr;  // Transformers then takes the embedding whatever else is stored
     if (embedding->shape.size() != 2 || embedding->shape[1] != config_.width || embedding->shape[0] == 0 ||
         embedding->shape[0] >= 1u << 30)
@@ -95,7 +60,7 @@ class Loader {
                       std::to_string(config_.width) + ")",
                   file_.path.string());
     config_.vocab = static_cast<uint32_t>(embedding->shape[0]);
-    if (output) need("output", -1, {config_.vocab, config_.width});
+    if (output) tensors_.need("output", -1, {config_.vocab, config_.width});
     const bool same = output && output->dtype == embedding->dtype && output->bytes.size() == embedding->bytes.size() &&
                       std::memcmp(output->bytes.data(), embedding->bytes.data(), output->bytes.size()) == 0;
     const bool tied = !output || same;
@@ -106,6 +71,7 @@ class Loader {
       report(*output, name(format_), 0, "vocabulary table", weights_.tensors.back().rounding);
       advance(output->bytes.size());
     }
+    if (config_.block.learned_positions) load_positions();
   }
 
   std::unique_ptr<Table> load_table(const TensorView& tensor, const std::string& buffer) {
@@ -124,73 +90,150 @@ class Loader {
     return table;
   }
 
+  // Floats of a vector on the device: a tensor of the file, or a part of several behind one another.
+  struct Floats {
+    const TensorView* tensor;
+    float offset = 0;  // added
+  };
+
+  std::vector<Floats> norm_parts(std::string_view role, int layer) {
+    std::vector<Floats> parts = {{&tensors_.need(role, layer, {config_.width}), config_.norm_offset}};
+    if (config_.block.norm == ops::NormKind::layer)
+      parts.push_back({&tensors_.need(role, layer, {config_.width}, "bias")});
+    return parts;
+  }
+
+  void load_positions() {
+    const TensorView& table = tensors_.need("position_embd", -1, {config_.context, config_.width});
+    const uint64_t bytes = uint64_t{config_.context} * config_.width * 4, limit = device_->plan().slice_bytes;
+    if (bytes > limit)
+      throw Error(Code::unsupported,
+                  "the position table has " + std::to_string(bytes) + " bytes, a binding of this device reaches " +
+                      std::to_string(limit),
+                  file_.path.string());
+    weights_.positions = Buffer(device_, "position table", bytes, Memory::device);
+    upload_floats({{&table}}, weights_.positions, "position table");
+  }
+
   struct Part {
     const char* role;
     uint64_t rows;
   };
+  // A matrix of a layer and its bias: what they are made of.
+  struct Linear {
+    Matrix& matrix;
+    uint64_t cols;
+    std::vector<Part> parts;
+    bool biased;
+  };
+  struct Vector {
+    View& view;
+    std::vector<Floats> parts;
+  };
 
-  // Lays the matrix out behind what the buffer holds so far.
-  Matrix plan_matrix(uint32_t rows, uint32_t cols, uint64_t& offset) const {
-    Matrix matrix = {format_, rows, cols, {}};
-    matrix.view.offset = offset;
-    matrix.view.bytes = matrix.bytes();
-    offset = align_up(offset + matrix.bytes(), kViewAlignment);
-    return matrix;
+  std::vector<Linear> linears(LayerWeights& layer, int index) {
+    const Block& block = config_.block;
+    const uint64_t width = config_.width, q = config_.query_dim(), kv = config_.kv_dim(), ffn = config_.ffn;
+    // Some families store q, k and v, or gate and up, as one.
+    std::vector<Part> qkv = {{"attn_q", q}, {"attn_k", kv}, {"attn_v", kv}}, inner = {{"ffn_up", ffn}};
+    if (tensors_.find("attn_qkv", index)) qkv = {{"attn_qkv", q + 2 * kv}};
+    if (block.gated && tensors_.find("ffn_gate", index))
+      inner = {{"ffn_gate", ffn}, {"ffn_up", ffn}};
+    else if (block.gated)
+      inner = {{"ffn_up", 2 * ffn}};
+    return {{layer.qkv, width, qkv, block.qkv_bias},
+            {layer.out, q, {{"attn_output", width}}, block.out_bias},
+            {layer.gate_up, width, inner, block.ffn_bias},
+            {layer.down, ffn, {{"ffn_down", width}}, block.ffn_bias}};
   }
 
-  void load_matrix(Matrix& matrix, const Buffer& buffer, int layer, std::initializer_list<Part> parts) {
-    matrix.view.buffer = &buffer;
-    std::vector<const TensorView*> tensors;
-    for (const Part& part : parts) {
-      const TensorView& tensor = need(part.role, layer, {part.rows, matrix.cols});
-      tensors.push_back(&tensor);
+  std::vector<Vector> vectors(LayerWeights& layer, int index, const std::vector<Linear>& matrices) {
+    std::vector<Vector> all = {{layer.attention_norm, norm_parts("attn_norm", index)},
+                               {layer.ffn_norm, norm_parts("ffn_norm", index)}};
+    if (config_.block.norm_branches) {
+      all.push_back({layer.attention_branch_norm, norm_parts("post_attention_norm", index)});
+      all.push_back({layer.ffn_branch_norm, norm_parts("post_ffw_norm", index)});
     }
-    std::vector<Rounding> roundings(tensors.size());
-    upload_matrix(
-        uploader_, matrix, tensors, [](uint64_t) {}, roundings);
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      report(*tensors[i], name(format_), packed_bytes(format_, tensors[i]->shape[0], matrix.cols), buffer.name(),
-             roundings[i]);
-      advance(tensors[i]->bytes.size());
+    if (config_.block.norm_heads) {
+      const std::vector<uint64_t> shape = {config_.heads.head_dim};
+      all.push_back({layer.head_norms,
+                     {{&tensors_.need("attn_q_norm", index, shape), config_.norm_offset},
+                      {&tensors_.need("attn_k_norm", index, shape), config_.norm_offset}}});
     }
+    for (const Linear& linear : matrices) {
+      if (!linear.biased) continue;
+      Vector bias = {linear.matrix.bias, {}};
+      for (const Part& part : linear.parts) bias.parts.push_back({&tensors_.bias(part.role, index, part.rows)});
+      all.push_back(std::move(bias));
+    }
+    return all;
   }
 
   void load_layer(int index) {
-    const uint32_t width = config_.width, q = config_.query_dim(), kv = config_.kv_dim(), ffn = config_.ffn;
-    // The file's own tensors vouch for the sizes before anything is allocated by them.
-    for (const char* norm : {"attn_norm", "ffn_norm"}) need(norm, index, {width});
-    for (const auto& [role, rows, cols] :
-         {std::tuple("attn_q", q, width), std::tuple("attn_k", kv, width), std::tuple("attn_v", kv, width),
-          std::tuple("attn_output", width, q), std::tuple("ffn_gate", ffn, width), std::tuple("ffn_up", ffn, width),
-          std::tuple("ffn_down", width, ffn)})
-      need(role, index, {rows, cols});
     weights_.layers.emplace_back();
     LayerWeights& layer = weights_.layers.back();
+    const std::vector<Linear> matrices = linears(layer, index);
+    // The file's own tensors vouch for the sizes before anything is allocated by them.
+    const std::vector<Vector> floats = vectors(layer, index, matrices);
+    std::vector<std::vector<const TensorView*>> sources;
+    for (const Linear& linear : matrices) {
+      sources.emplace_back();
+      for (const Part& part : linear.parts)
+        sources.back().push_back(&tensors_.matrix(part.role, index, part.rows, linear.cols));
+    }
     uint64_t bytes = 0;
-    layer.qkv = plan_matrix(q + 2 * kv, width, bytes);
-    layer.out = plan_matrix(width, q, bytes);
-    layer.gate_up = plan_matrix(2 * ffn, width, bytes);
-    layer.down = plan_matrix(width, ffn, bytes);
-    const uint64_t norm_bytes = width * 4ull, attention_norm = bytes;
-    const uint64_t ffn_norm = align_up(attention_norm + norm_bytes, kViewAlignment);
-    layer.buffer = Buffer(device_, "layer " + std::to_string(index), ffn_norm + norm_bytes, Memory::device);
-    layer.attention_norm = View(layer.buffer, attention_norm, norm_bytes);
-    layer.ffn_norm = View(layer.buffer, ffn_norm, norm_bytes);
-
-    upload_floats(need("attn_norm", index, {width}), layer.attention_norm, layer.buffer.name());
-    load_matrix(layer.qkv, layer.buffer, index, {{"attn_q", q}, {"attn_k", kv}, {"attn_v", kv}});
-    load_matrix(layer.out, layer.buffer, index, {{"attn_output", width}});
-    upload_floats(need("ffn_norm", index, {width}), layer.ffn_norm, layer.buffer.name());
-    load_matrix(layer.gate_up, layer.buffer, index, {{"ffn_gate", ffn}, {"ffn_up", ffn}});
-    load_matrix(layer.down, layer.buffer, index, {{"ffn_down", width}});
+    const auto place = [&](View& view, uint64_t size) {
+      view = View();
+      view.offset = bytes;
+      view.bytes = size;
+      bytes = align_up(bytes + size, kViewAlignment);
+    };
+    for (const Linear& linear : matrices) {
+      uint64_t rows = 0;
+      for (const Part& part : linear.parts) rows += part.rows;
+      linear.matrix = {format_, static_cast<uint32_t>(rows), static_cast<uint32_t>(linear.cols), {}};
+      place(linear.matrix.view, linear.matrix.bytes());
+    }
+    for (const Vector& vector : floats) place(vector.view, count_of(vector.parts) * 4);
+    layer.buffer = Buffer(device_, "layer " + std::to_string(index), bytes, Memory::device);
+    for (size_t i = 0; i < matrices.size(); ++i) load_matrix(matrices[i].matrix, layer.buffer, sources[i]);
+    for (const Vector& vector : floats) {
+      vector.view.buffer = &layer.buffer;
+      upload_floats(vector.parts, vector.view, layer.buffer.name());
+    }
+    tensors_.forget();
   }
 
-  void upload_floats(const TensorView& tensor, const View& to, const std::string& buffer) {
+  void load_matrix(Matrix& matrix, const Buffer& buffer, const std::vector<const TensorView*>& parts) {
+    matrix.view.buffer = &buffer;
+    std::vector<Rounding> roundings(parts.size());
+    upload_matrix(
+        uploader_, matrix, parts, [](uint64_t) {}, roundings);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      report(*parts[i], name(format_), packed_bytes(format_, parts[i]->shape[0], matrix.cols), buffer.name(),
+             roundings[i]);
+      advance(parts[i]->bytes.size());
+    }
+  }
+
+  static uint64_t count_of(const std::vector<Floats>& parts) {
+    uint64_t count = 0;
+    for (const Floats& part : parts) count += element_count(part.tensor->shape);
+    return count;
+  }
+
+  void upload_floats(const std::vector<Floats>& parts, const View& to, const std::string& buffer) {
     std::vector<float> values(to.bytes / 4);
-    to_float(tensor, 0, values);
+    std::span<float> rest = values;
+    for (const Floats& part : parts) {
+      const std::span<float> own = rest.first(element_count(part.tensor->shape));
+      to_float(*part.tensor, 0, own);
+      for (float& value : own) value += part.offset;
+      rest = rest.subspan(own.size());
+      report(*part.tensor, "f32", own.size_bytes(), buffer, {});
+      advance(part.tensor->bytes.size());
+    }
     uploader_.upload(to, std::span<const float>(values));
-    report(tensor, "f32", to.bytes, buffer, {});
-    advance(tensor.bytes.size());
   }
 
   std::shared_ptr<Device> device_;
@@ -199,8 +242,8 @@ class Loader {
   Format format_;
   const std::function<void(float)>& progress_;
   Uploader uploader_;
+  Tensors tensors_;
   Weights weights_;
-  std::set<std::string> used_;
   uint64_t total_bytes_ = 0, done_bytes_ = 0;
 };
 
@@ -211,7 +254,7 @@ uint64_t Weights::vocab_bytes() const {
 }
 
 uint64_t Weights::layer_bytes() const {
-  uint64_t bytes = final_norm.bytes();
+  uint64_t bytes = final_norm.bytes() + positions.bytes();
   for (const LayerWeights& layer : layers) bytes += layer.buffer.bytes();
   return bytes;
 }

@@ -12,15 +12,18 @@
 
 namespace weft {
 
-// One layer in one buffer: its matrices as tiles, its norms as floats.
+// One layer in one buffer: its matrices as tiles; its norms and the matrices' biases as floats. Layer norms are (2,
+// width), their biases behind the weights.
 struct LayerWeights {
   Buffer buffer;
-  View attention_norm;  // (width)
-  Matrix qkv;           // (q + k + v rows, width): three matrices, one behind the other
-  Matrix out;           // (width, heads * head_dim)
-  View ffn_norm;        // (width)
-  Matrix gate_up;       // (2 * ffn, width): gate, then up
-  Matrix down;          // (width, ffn)
+  View attention_norm;                          // (width)
+  Matrix qkv;                                   // (q + k + v rows, width): three matrices, one behind the other
+  View head_norms;                              // (2, head_dim): of queries, of keys; none: without a buffer
+  Matrix out;                                   // (width, heads * head_dim)
+  View ffn_norm;                                // (width)
+  Matrix gate_up;                               // (2 * ffn, width): gate, then up; not gated: (ffn, width)
+  Matrix down;                                  // (width, ffn)
+  View attention_branch_norm, ffn_branch_norm;  // (width) of what is added to x; none: without a buffer
 };
 
 // Where a tensor of the file went, for `weft inspect`.
@@ -36,14 +39,15 @@ struct TensorReport {
 struct Weights {
   std::unique_ptr<Table> embedding;        // gathered from
   std::unique_ptr<Table> separate_output;  // projected on; nullptr when tied: then that is the embedding too
-  Buffer final_norm;                       // (width)
+  Buffer final_norm;                       // (width), or (2, width)
+  Buffer positions;                        // (context, width) floats added to the embedding; none: without bytes
   std::deque<LayerWeights> layers;         // elements stay where they are: views point into them
   std::vector<TensorReport> tensors;
 
   bool tied() const { return !separate_output; }
   const Table& head() const { return separate_output ? *separate_output : *embedding; }
   uint64_t vocab_bytes() const;
-  uint64_t layer_bytes() const;  // everything but the tables
+  uint64_t layer_bytes() const;  // everything but the vocabulary's tables
 };
 
 // Checks every tensor's shape against the config (sets config.vocab), packs and uploads. progress is told 0..1.

@@ -5,7 +5,7 @@
 
 namespace weft::ops {
 
-void attend(Recorder& recorder, const HeadShape& shape, float scale, const View& state, const View& q,
+void attend(Recorder& recorder, const HeadShape& shape, const Attention& attention, const View& state, const View& q,
             const CacheView& cache, const View& y, uint32_t tokens) {
   const uint32_t stride = stride_of(shape.heads * shape.head_dim);
   require(shape.head_dim % 2 == 0 && shape.head_dim <= 256, "attend",
@@ -23,10 +23,12 @@ void attend(Recorder& recorder, const HeadShape& shape, float scale, const View&
                                 5,
                                 0b10000,
                                 sizeof(abi::AttendPush),
-                                {plan.reduce_threads}});
-  recorder.dispatch(kernel, {state, q, cache.keys, cache.values, y},
-                    abi::AttendPush{shape.heads, shape.kv_heads, shape.head_dim, stride, stride, cache.capacity, scale},
-                    {shape.heads, tokens});
+                                {plan.reduce_threads, attention.soft_cap > 0 ? 1u : 0u}});
+  recorder.dispatch(
+      kernel, {state, q, cache.keys, cache.values, y},
+      abi::AttendPush{shape.heads, shape.kv_heads, shape.head_dim, stride, stride, cache.capacity, attention.scale,
+                      attention.window ? attention.window : UINT32_MAX, attention.soft_cap},
+      {shape.heads, tokens});
 }
 
 }  // namespace weft::ops

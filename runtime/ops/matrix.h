@@ -24,6 +24,7 @@ struct Matrix {
   uint32_t rows = 0, cols = 0;
   View view;  // tiles() * tile_bytes() bytes
   Layout layout = Layout::values;
+  View bias = {};  // (rows) floats that matmul adds; none: nothing is added
 
   uint32_t blocks() const { return (cols + BLOCK - 1) / BLOCK; }  // of a row
   uint32_t tiles() const { return (rows + TILE_ROWS - 1) / TILE_ROWS; }

@@ -6,7 +6,7 @@
 namespace weft::ops {
 
 void nll(Recorder& recorder, const View& state, const View& history, const View& logits, const View& out, uint32_t rows,
-         uint32_t first, uint32_t tokens, const View* choice) {
+         uint32_t first, uint32_t tokens, const View* choice, float soft_cap) {
   require_bytes(logits, uint64_t{tokens} * rows * 4, "nll", "logits");
   require(out.bytes >= history.bytes, "nll", "the output is shorter than the context");
   const Plan& plan = recorder.device().plan();
@@ -16,9 +16,9 @@ void nll(Recorder& recorder, const View& state, const View& history, const View&
                                 5,
                                 0b1000,
                                 sizeof(abi::NllPush),
-                                {plan.reduce_threads, choice ? 1u : 0u}});
-  recorder.dispatch(kernel, {state, history, logits, out, choice ? *choice : logits}, abi::NllPush{rows, rows, first},
-                    {tokens});
+                                {plan.reduce_threads, choice ? 1u : 0u, soft_cap > 0 ? 1u : 0u}});
+  recorder.dispatch(kernel, {state, history, logits, out, choice ? *choice : logits},
+                    abi::NllPush{rows, rows, first, soft_cap}, {tokens});
 }
 
 }  // namespace weft::ops

@@ -5,12 +5,12 @@
 
 namespace weft::ops {
 
-void norm(Recorder& recorder, const View& state, const View& x, const View& weight, const View& y, uint32_t cols,
-          float epsilon, uint32_t tokens, bool last_only) {
-  const uint32_t stride = stride_of(cols);
+void norm(Recorder& recorder, const NormShape& shape, const View& state, const View& x, const View& weight,
+          const View& y, uint32_t tokens, bool last_only, Output output) {
+  const uint32_t stride = stride_of(shape.cols);
   require_bytes(x, uint64_t{tokens} * stride * 4, "norm", "x");
   require_bytes(y, uint64_t{last_only ? 1 : tokens} * stride * 4, "norm", "y");
-  require_bytes(weight, uint64_t{cols} * 4, "norm", "weight");
+  require_bytes(weight, weight_floats(shape) * 4, "norm", "weight");
   const Plan& plan = recorder.device().plan();
   const Kernel& kernel =
       recorder.device().kernel({"norm",
@@ -18,8 +18,8 @@ void norm(Recorder& recorder, const View& state, const View& x, const View& weig
                                 4,
                                 0b1000,
                                 sizeof(abi::NormPush),
-                                {plan.reduce_threads}});
-  recorder.dispatch(kernel, {state, x, weight, y}, abi::NormPush{cols, stride, stride, last_only, epsilon},
+                                {plan.reduce_threads, static_cast<uint32_t>(shape.kind), output == Output::add}});
+  recorder.dispatch(kernel, {state, x, weight, y}, abi::NormPush{shape.cols, stride, stride, last_only, shape.epsilon},
                     {last_only ? 1 : tokens});
 }
 

@@ -16,25 +16,45 @@ inline uint32_t stride_of(uint32_t cols) { return (cols + BLOCK - 1) / BLOCK * B
 
 namespace ops {
 
-// x[t] = table[history[pos + t]].                       table (rows, cols), history (context), x (tokens,
+// x[t] = table[history[pos + t]] * scale.               table (rows, cols), history (context), x (tokens,
 // stride_of(cols))
 void gather(Recorder& recorder, const Matrix& table, const View& state, const View& history, const View& x,
-            uint32_t tokens);
+            uint32_t tokens, float scale = 1);
 
-// y[t] = x[t] / sqrt(mean(x[t]^2) + epsilon) * weight.  x, y (tokens, stride_of(cols)), weight (cols)
-// last_only: of the pass's last token only, to y[0].
-void norm(Recorder& recorder, const View& state, const View& x, const View& weight, const View& y, uint32_t cols,
-          float epsilon, uint32_t tokens, bool last_only);
+// x[t] += table[pos + t].                               table (positions, cols) floats, x (tokens, stride_of(cols))
+// Positions behind the table add nothing.
+void position(Recorder& recorder, const View& state, const View& table, const View& x, uint32_t cols, uint32_t tokens);
 
 enum class Output { write, add };
-// y[t] = weights x[t], or y[t] += weights x[t].         weights (rows, cols), x (tokens, stride_of(cols)), y (tokens,
-// stride_of(rows))
+enum class NormKind : uint32_t { rms = NORM_RMS, layer = NORM_LAYER };
+struct NormShape {
+  uint32_t cols;
+  float epsilon;
+  NormKind kind = NormKind::rms;
+};
+inline uint64_t weight_floats(const NormShape& shape) {
+  return uint64_t{shape.cols} * (shape.kind == NormKind::layer ? 2 : 1);
+}
+// rms: y[t] = x[t] / sqrt(mean(x[t]^2) + epsilon) * weight.
+// layer: y[t] = (x[t] - mean(x[t])) / sqrt(variance(x[t]) + epsilon) * weight + bias; the biases lie behind the
+// weights. x, y (tokens, stride_of(cols)), weight (cols) or (2, cols). Output::add: y[t] += that. last_only: of the
+// pass's last token only, to y[0].
+void norm(Recorder& recorder, const NormShape& shape, const View& state, const View& x, const View& weight,
+          const View& y, uint32_t tokens, bool last_only, Output output = Output::write);
+
+// y[t] = weights x[t] + bias, or y[t] += that.          weights (rows, cols), x (tokens, stride_of(cols)), y (tokens,
+// stride_of(rows)); the bias is the matrix's, if it has one
 void matmul(Recorder& recorder, const Matrix& weights, const View& state, const View& x, const View& y, uint32_t tokens,
             Output output);
 
 struct HeadShape {
   uint32_t heads, kv_heads, head_dim;  // heads a multiple of kv_heads; head_dim even, at most 256
 };
+// Every head h of q and k becomes h / sqrt(mean(h^2) + epsilon) * weight, in place.
+// qkv (tokens, stride_of(q + k + v)), weight (2, head_dim): of queries, of keys
+void norm_heads(Recorder& recorder, const HeadShape& shape, const View& state, const View& weight, const View& qkv,
+                float epsilon, uint32_t tokens);
+
 // A layer's cache: keys and values of `capacity` positions, a multiple of TILE_ROWS.
 struct CacheView {
   View keys, values;
@@ -50,13 +70,22 @@ enum class Pairs : uint32_t { halves = 0, adjacent = 1 };  // (i, i + d/2) as Hu
 void rope(Recorder& recorder, const HeadShape& shape, Pairs pairs, uint32_t rotary_dim, const View& state,
           const View& qkv, const View& turns, const View& q, const CacheView& cache, uint32_t tokens);
 
+struct Attention {
+  float scale;          // of the scores
+  uint32_t window = 0;  // positions a token sees, itself the last; 0: all up to its own
+  float soft_cap = 0;   // scores s become soft_cap * tanh(s / soft_cap); 0: they stay
+};
 // y[t] = softmax(q K^T * scale) V per head, causal.     q, y (tokens, stride_of(heads * head_dim))
-void attend(Recorder& recorder, const HeadShape& shape, float scale, const View& state, const View& q,
+void attend(Recorder& recorder, const HeadShape& shape, const Attention& attention, const View& state, const View& q,
             const CacheView& cache, const View& y, uint32_t tokens);
 
-// y[t] = silu(gate[t]) * up[t].                         gate_up (tokens, stride_of(2 cols)), y (tokens,
-// stride_of(cols))
-void swiglu(Recorder& recorder, const View& state, const View& gate_up, const View& y, uint32_t cols, uint32_t tokens);
+enum class Activation : uint32_t { silu = ACTIVATION_SILU, gelu = ACTIVATION_GELU, gelu_tanh = ACTIVATION_GELU_TANH };
+// gated: y[t] = f(gate[t]) * up[t].                     x (tokens, stride_of(2 cols)): gate, then up
+// else:  y[t] = f(x[t]).                                x (tokens, stride_of(cols)); y (tokens, stride_of(cols))
+// silu(v) = v / (1 + exp(-v)); gelu(v) = v Phi(v), with Phi the normal distribution's integral; gelu_tanh(v) =
+// v (1 + tanh(sqrt(2 / pi) (v + 0.044715 v^3))) / 2.
+void activate(Recorder& recorder, Activation activation, bool gated, const View& state, const View& x, const View& y,
+              uint32_t cols, uint32_t tokens);
 
 // logits[t] = table x[t] for t < tokens.                table (rows, cols), x (tokens, stride_of(cols)), logits
 // (tokens, rows) tokens is 1 or plan.block_tokens.
@@ -81,7 +110,7 @@ struct Chosen {
   const View* lists = nullptr;  // none: all rows
 };
 
-// scores = logits with repetition penalty and temperature. params abi::SampleParams, seen (vocabulary bits)
+// scores = logits with soft-cap, repetition penalty and temperature. params abi::SampleParams, seen (vocabulary bits)
 void adjust(Recorder& recorder, const View& state, const View& params, const View& seen, const View& logits,
             const View& scores, const Chosen& from);
 
@@ -106,9 +135,10 @@ struct StepViews {
 void advance(Recorder& recorder, const StepViews& step, uint32_t candidates, uint32_t tokens);
 
 // nll[pos + first + t] = -ln softmax(logits[t])[history[pos + first + t + 1]].     logits (tokens, rows), nll (context)
+// soft_cap: of the logits; 0: none.
 // choice: abi.h, CHOICE; then the softmax is over the rows its mask has, and others' nll is infinite. None: all rows.
 void nll(Recorder& recorder, const View& state, const View& history, const View& logits, const View& out, uint32_t rows,
-         uint32_t first, uint32_t tokens, const View* choice = nullptr);
+         uint32_t first, uint32_t tokens, const View* choice = nullptr, float soft_cap = 0);
 
 // Reads a view and writes nothing to speak of: for measuring bandwidth.  words (a multiple of READ_BYTES), sums (4
 // bytes for each) read)

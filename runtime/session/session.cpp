@@ -19,6 +19,9 @@ struct ClearAtEnd {
   ~ClearAtEnd() { flag = false; }
 };
 
+// As shaders/lib/soft_cap.glsl; 0: none.
+float soft_capped(float logit, float cap) { return cap > 0 ? cap * std::tanh(logit / cap) : logit; }
+
 void require(bool holds, const char* option, const std::string& what) {
   if (!holds) throw Error(Code::invalid_argument, what, option);
 }
@@ -98,6 +101,7 @@ void Session::begin(bool ignore_stop_tokens) {
   params.repeat_penalty = sampling_.repeat_penalty;
   params.seed_low = static_cast<uint32_t>(sampling_.seed);
   params.seed_high = static_cast<uint32_t>(sampling_.seed >> 32);
+  params.soft_cap = model_.config.logit_cap;
   set_cut(params);
   params.stop_count = ignore_stop_tokens ? 0 : static_cast<uint32_t>(stop_ids_.size());
   std::copy(stop_ids_.begin(), stop_ids_.end(), params.stop_ids);
@@ -378,7 +382,9 @@ std::vector<float> Session::logits() {
     throw;
   }
   cached_ = ids_.size();
-  return download_as<float>(model_.device, activations_.logits);
+  std::vector<float> values = download_as<float>(model_.device, activations_.logits);
+  for (float& value : values) value = soft_capped(value, model_.config.logit_cap);
+  return values;
 }
 
 std::vector<TokenLogit> Session::head_logits() {
@@ -393,7 +399,8 @@ std::vector<TokenLogit> Session::head_logits() {
     throw;
   }
   cached_ = ids_.size();
-  const std::vector<float> values = download_as<float>(model_.device, activations_.logits);
+  std::vector<float> values = download_as<float>(model_.device, activations_.logits);
+  for (float& value : values) value = soft_capped(value, model_.config.logit_cap);
   std::vector<TokenLogit> result;
   if (!head.partial) {
     for (uint32_t id = 0; id < values.size(); ++id) result.push_back({id, values[id]});

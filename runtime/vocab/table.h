@@ -20,9 +20,10 @@ class Table {
   Table(const Table&) = delete;  // the matrix points into the buffer
   Table& operator=(const Table&) = delete;
 
-  // x[t] = row of token history[pos + t], for the tokens of a pass.
-  void gather(Recorder& recorder, const View& state, const View& history, const View& x, uint32_t tokens) const {
-    ops::gather(recorder, matrix_, state, history, x, tokens);
+  // x[t] = row of token history[pos + t] times scale, for the tokens of a pass.
+  void gather(Recorder& recorder, const View& state, const View& history, const View& x, uint32_t tokens,
+              float scale) const {
+    ops::gather(recorder, matrix_, state, history, x, tokens, scale);
   }
   // logits[t] = every row's product with x[t]; tokens is 1 or plan.block_tokens.
   void project(Recorder& recorder, const View& x, const View& logits, uint32_t tokens) const {

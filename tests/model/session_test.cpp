@@ -241,7 +241,7 @@ TEST_F(SessionTest, TimesItsStagesWhereTheDeviceCan) {
   if (model_->device->plan().profile_every == 0) GTEST_SKIP() << "the device has no timestamps";
   std::vector<std::string> names;
   for (const Timestamps::Stage& stage : session.stats().stages) names.push_back(stage.name);
-  EXPECT_EQ(names, (std::vector<std::string>{"gather", "norm", "matmul", "rope", "attend", "swiglu", "project",
+  EXPECT_EQ(names, (std::vector<std::string>{"gather", "norm", "matmul", "rope", "attend", "activate", "project",
                                              "adjust", "threshold", "pick", "advance"}));
 }
 

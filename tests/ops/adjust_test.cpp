@@ -11,12 +11,13 @@ namespace {
 class AdjustTest : public GpuTest {};
 
 std::vector<float> run_adjust(const std::vector<float>& logits, const std::vector<bool>& seen, float penalty,
-                              float inverse_temperature) {
+                              float inverse_temperature, float soft_cap = 0) {
   const auto device = open_device();
   const uint32_t rows = static_cast<uint32_t>(logits.size()), behind = 70;
   abi::SampleParams params = {};
   params.repeat_penalty = penalty;
   params.inverse_temperature = inverse_temperature;
+  params.soft_cap = soft_cap;
   std::vector<uint32_t> bits((rows + 31) / 32);
   for (uint32_t id = 0; id < rows; ++id) bits[id / 32] |= (seen[id] ? 1u : 0u) << (id % 32);
   const Buffer sampling = upload(device, "params", std::vector{params}), marks = upload(device, "seen", bits);
@@ -45,6 +46,19 @@ TEST_F(AdjustTest, PenaltyAndTemperature) {
       }
 }
 
+TEST_F(AdjustTest, SoftCaps) {
+  Random random(7);
+  std::vector<float> logits = random.normals(3000, 40);
+  for (const float far : {1e-6f, 100.0f, 1e4f, 1e30f}) logits.insert(logits.end(), {far, -far});
+  std::vector<bool> seen(logits.size());
+  for (size_t id = 0; id < seen.size(); ++id) seen[id] = random.below(3) == 0;
+  for (const float cap : {1.0f, 30.0f}) {
+    const std::vector<double> want = reference::adjust(logits, seen, 1.5, 1.25, cap);
+    const std::vector<double> allowed(want.size(), 1.5 * 1.25 * cap * 16 * kRounding);
+    EXPECT_TRUE(close_to(run_adjust(logits, seen, 1.5f, 1.25f, cap), want, allowed)) << cap;
+  }
+}
+
 TEST_F(AdjustTest, GreedyWithoutPenaltyCopies) {
   Random random(5);
   const std::vector<float> logits = random.normals(500);
@@ -54,8 +68,10 @@ TEST_F(AdjustTest, GreedyWithoutPenaltyCopies) {
 TEST_F(AdjustTest, WhatIsNotFiniteStaysSo) {
   const std::vector<float> logits = {NAN, INFINITY, -INFINITY, 1, NAN, INFINITY, -INFINITY, 1};
   const std::vector<bool> seen = {false, false, false, false, true, true, true, true};
-  const std::vector<float> scores = run_adjust(logits, seen, 1.5f, 2);
-  for (size_t id = 0; id < logits.size(); ++id) EXPECT_EQ(std::isfinite(scores[id]), std::isfinite(logits[id])) << id;
+  for (const float soft_cap : {0.0f, 30.0f}) {
+    const std::vector<float> scores = run_adjust(logits, seen, 1.5f, 2, soft_cap);
+    for (size_t id = 0; id < logits.size(); ++id) EXPECT_EQ(std::isfinite(scores[id]), std::isfinite(logits[id])) << id;
+  }
 }
 
 }  // namespace

@@ -15,6 +15,8 @@ struct Case {
   uint32_t pos = 0, active = 1, tokens = 1;
   float key_scale = 1;
   float drift = 0;  // added to the scores from one position to the next, about
+  uint32_t window = 0;
+  float soft_cap = 0;
 };
 
 // A cache on the device, in the layout of rope.comp, with NaN at every position behind `length`.
@@ -55,7 +57,8 @@ void check_attend(const Tuning& tuning, const Case& c) {
   const ops::HeadShape& s = c.shape;
   SCOPED_TRACE(tuning.name() + " heads " + std::to_string(s.heads) + "/" + std::to_string(s.kv_heads) + " dim " +
                std::to_string(s.head_dim) + " pos " + std::to_string(c.pos) + " active " + std::to_string(c.active) +
-               " of " + std::to_string(c.tokens));
+               " of " + std::to_string(c.tokens) + " window " + std::to_string(c.window) + " cap " +
+               std::to_string(c.soft_cap));
   const auto device = open_device(tuning);
   Random random(s.head_dim * 1000 + c.pos);
   const uint32_t q_dim = s.heads * s.head_dim, length = c.pos + c.active;
@@ -65,18 +68,19 @@ void check_attend(const Tuning& tuning, const Case& c) {
   const Buffer y = poisoned(device, "y", uint64_t{c.tokens} * q.stride);
   const float scale = 1 / std::sqrt(static_cast<float>(s.head_dim));
   run_once(device, "attend", [&](Recorder& recorder) {
-    ops::attend(recorder, s, scale, state, q.buffer, {cache.key_buffer, cache.value_buffer, cache.capacity}, y,
-                c.tokens);
+    ops::attend(recorder, s, {scale, c.window, c.soft_cap}, state, q.buffer,
+                {cache.key_buffer, cache.value_buffer, cache.capacity}, y, c.tokens);
   });
 
   reference::Rows want(c.active, q_dim), allowed(c.active, q_dim);
   for (uint32_t t = 0; t < c.active; ++t) {
-    const reference::Attention attention =
-        reference::attend(q.values.row(t), cache.keys, cache.values, s.heads, s.kv_heads, c.pos + t + 1, scale);
+    const reference::Attention attention = reference::attend(q.values.row(t), cache.keys, cache.values, s.heads,
+                                                             s.kv_heads, c.pos + t + 1, scale, c.window, c.soft_cap);
     std::ranges::copy(attention.y, want.row(t).begin());
     // An error e of a score changes its weight by the factor exp(e), and all weights' sum by no more; 5e-6 for the
     // exponentials themselves and for adding up.
-    const double score_error = dot_error(s.head_dim) * attention.score_magnitude;
+    const double score_error =
+        dot_error(s.head_dim) * attention.score_magnitude + 8 * kRounding * static_cast<double>(c.soft_cap);
     for (uint32_t i = 0; i < q_dim; ++i) allowed.row(t)[i] = 2 * attention.magnitude[i] * (score_error + 5e-6);
   }
   EXPECT_TRUE(
@@ -117,12 +121,32 @@ TEST_F(AttendTest, RisingAndFallingScores) {
   check_attend({}, c);
 }
 
+TEST_F(AttendTest, Windows) {
+  for (const bool plain : {false, true})
+    for (const uint32_t window : {1u, 2u, 63u, 64u, 100u, 300u, 5000u})
+      for (const uint32_t pos : {0u, 62u, 99u, 600u}) {
+        Tuning tuning;
+        tuning.plain = plain;
+        check_attend(tuning, {{3, 1, 16}, pos, 5, 16, 1, 0, window});
+      }
+}
+
+TEST_F(AttendTest, SoftCaps) {
+  for (const bool plain : {false, true})
+    for (const float scale : {0.1f, 5.0f, 200.0f}) {  // far above what the cap lets through
+      Tuning tuning;
+      tuning.plain = plain;
+      check_attend(tuning, {{4, 2, 16}, 300, 1, 1, scale, 0, 0, 5});
+      check_attend(tuning, {{4, 2, 16}, 300, 3, 16, scale, 0, 70, 50});
+    }
+}
+
 TEST_F(AttendTest, RefusesWrongShapes) {
   const auto device = open_device();
   const Buffer any(device, "any", 1 << 20, Memory::device);
   const auto run = [&](const ops::HeadShape& shape) {
     run_once(device, "attend", [&](Recorder& recorder) {
-      ops::attend(recorder, shape, 1, any, any, {any, any, 64}, any, 1);
+      ops::attend(recorder, shape, {1}, any, any, {any, any, 64}, any, 1);
     });
   };
   EXPECT_THROW(run({4, 3, 16}), Error);   // heads in no whole groups

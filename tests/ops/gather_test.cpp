@@ -1,5 +1,7 @@
 #include "reference/gather.h"
 
+#include <cmath>
+
 #include "support/op_inputs.h"
 
 namespace weft::test {
@@ -9,7 +11,7 @@ class GatherTest : public GpuTest {};
 
 // Gathers ids[pos .. end) in passes of `tokens`, and compares with the reference.
 void check_gather(const Tuning& tuning, Format format, uint32_t rows, uint32_t cols, const std::vector<uint32_t>& ids,
-                  uint32_t pos, uint32_t tokens) {
+                  uint32_t pos, uint32_t tokens, float scale = 1) {
   SCOPED_TRACE(tuning.name() + " " + name(format) + " rows " + std::to_string(rows) + " cols " + std::to_string(cols) +
                " pos " + std::to_string(pos) + " tokens " + std::to_string(tokens));
   const auto device = open_device(tuning);
@@ -18,11 +20,13 @@ void check_gather(const Tuning& tuning, Format format, uint32_t rows, uint32_t c
   const Buffer state = make_state(device, pos, end, end), history = upload(device, "history", ids);
   const Buffer x = poisoned(device, "x", uint64_t{tokens} * stride_of(cols));
   run_once(device, "gather",
-           [&](Recorder& recorder) { ops::gather(recorder, table.matrix, state, history, x, tokens); });
+           [&](Recorder& recorder) { ops::gather(recorder, table.matrix, state, history, x, tokens, scale); });
   const uint32_t active = std::min(tokens, end - pos);
-  const reference::Rows want = reference::gather(table.values, std::span(ids).subspan(pos, active));
-  // f16 is exact; q8 multiplies once.
-  EXPECT_TRUE(close_to(download_as<float>(device, x), padded(want, tokens, stride_of(cols)), kRounding));
+  reference::Rows want = reference::gather(table.values, std::span(ids).subspan(pos, active));
+  for (double& value : want.values) value *= scale;
+  // f16 is exact; q8 multiplies once, and so does a scale.
+  EXPECT_TRUE(close_to(download_as<float>(device, x), padded(want, tokens, stride_of(cols)),
+                       scale == 1 ? kRounding : 2 * kRounding));
 }
 
 TEST_F(GatherTest, AwkwardShapes) {
@@ -36,6 +40,13 @@ TEST_F(GatherTest, AwkwardShapes) {
         check_gather({}, format, rows, cols, ids, 0, 1);
         check_gather({}, format, rows, cols, ids, 2, 16);  // 7 tokens of 16
       }
+}
+
+TEST_F(GatherTest, Scales) {
+  for (const Format format : {Format::f16, Format::q8}) {
+    check_gather({}, format, 65, 33, {64, 0, 3}, 0, 8, std::sqrt(33.0f));
+    check_gather({}, format, 65, 172, {64, 0, 3}, 2, 1, 0.125f);
+  }
 }
 
 TEST_F(GatherTest, EveryRowOfManySlices) {

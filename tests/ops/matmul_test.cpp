@@ -11,21 +11,33 @@ struct Shape {
   Format format;
   uint32_t rows, cols, tokens, active;
   ops::Output output = ops::Output::write;
+  bool biased = false;
 };
 
 void check_matmul(const Tuning& tuning, const Shape& shape) {
   SCOPED_TRACE(tuning.name() + " " + name(shape.format) + " rows " + std::to_string(shape.rows) + " cols " +
                std::to_string(shape.cols) + " active " + std::to_string(shape.active) + " of " +
-               std::to_string(shape.tokens) + (shape.output == ops::Output::add ? " add" : ""));
+               std::to_string(shape.tokens) + (shape.output == ops::Output::add ? " add" : "") +
+               (shape.biased ? " biased" : ""));
   const auto device = open_device(tuning);
   Random random(shape.rows + shape.cols);
-  const Tiled weights = make_tiled(device, shape.format, shape.rows, shape.cols, shape.rows * 7 + shape.cols);
+  Tiled weights = make_tiled(device, shape.format, shape.rows, shape.cols, shape.rows * 7 + shape.cols);
   const Activations x = make_activations(device, shape.tokens, shape.active, shape.cols, random);
   const Buffer state = make_state(device, 3, 3 + shape.active, 1000);
   const uint32_t out_stride = stride_of(shape.rows);
   reference::Rows want = reference::matmul(weights.values, x.values);
   reference::Rows magnitude = reference::matmul_magnitude(weights.values, x.values);
-  Buffer y = poisoned(device, "y", uint64_t{shape.tokens} * out_stride);
+  Buffer y = poisoned(device, "y", uint64_t{shape.tokens} * out_stride), bias;
+  if (shape.biased) {
+    const std::vector<float> biases = random.normals(shape.rows);
+    bias = upload(device, "bias", biases);
+    weights.matrix.bias = bias;
+    for (uint32_t t = 0; t < shape.active; ++t)
+      for (uint32_t r = 0; r < shape.rows; ++r) {
+        want.row(t)[r] += biases[r];
+        magnitude.row(t)[r] += std::abs(biases[r]);
+      }
+  }
   if (shape.output == ops::Output::add) {
     const std::vector<float> before = random.normals(size_t{shape.tokens} * out_stride);
     y = upload(device, "y", before);
@@ -83,6 +95,19 @@ TEST_F(MatmulTest, Accumulates) {
       check_matmul(tuning, {format, 65, 172, 1, 1, ops::Output::add});
       check_matmul(tuning, {format, 65, 172, 24, 19, ops::Output::add});
     }
+}
+
+TEST_F(MatmulTest, Biases) {
+  Tuning sliced;
+  sliced.slice_bytes = 1 << 20;
+  for (const Format format : {Format::f16, Format::q8}) {
+    for (const Tuning& tuning : product_tunings())
+      for (const ops::Output output : {ops::Output::write, ops::Output::add}) {
+        check_matmul(tuning, {format, 65, 172, 1, 1, output, true});
+        check_matmul(tuning, {format, 130, 33, 24, 19, output, true});
+      }
+    check_matmul(sliced, {format, 70000, 40, 1, 1, ops::Output::write, true});
+  }
 }
 
 TEST_F(MatmulTest, ManySlices) {

@@ -11,7 +11,7 @@ class NllTest : public GpuTest {};
 
 struct Case {
   uint32_t rows, tokens, pos, end, first;
-  float scale = 3;
+  float scale = 3, soft_cap = 0;
 };
 
 void check_nll(const Tuning& tuning, const Case& c) {
@@ -25,12 +25,16 @@ void check_nll(const Tuning& tuning, const Case& c) {
   const std::vector<float> logits = random.normals(size_t{c.tokens} * c.rows, c.scale);
   const Buffer state = make_state(device, c.pos, c.end, context), ids = upload(device, "history", history);
   const Buffer in = upload(device, "logits", logits), out = poisoned(device, "nll", context);
-  run_once(device, "nll",
-           [&](Recorder& recorder) { ops::nll(recorder, state, ids, in, out, c.rows, c.first, c.tokens); });
+  run_once(device, "nll", [&](Recorder& recorder) {
+    ops::nll(recorder, state, ids, in, out, c.rows, c.first, c.tokens, nullptr, c.soft_cap);
+  });
   std::vector<double> want(context, kUntouched), allowed(context, 0);
   for (uint32_t t = 0; t < c.tokens && c.pos + c.first + t + 1 < c.end; ++t) {
     const uint32_t position = c.pos + c.first + t;
-    want[position] = reference::nll(std::span(logits).subspan(size_t{t} * c.rows, c.rows), history[position + 1]);
+    std::vector<float> row(&logits[size_t{t} * c.rows], &logits[size_t{t} * c.rows] + c.rows);
+    if (c.soft_cap > 0)
+      for (float& logit : row) logit = c.soft_cap * std::tanh(logit / c.soft_cap);
+    want[position] = reference::nll(row, history[position + 1]);
     // Relative errors of the sum of exponentials become absolute ones of its logarithm; the logits themselves are
     // about 20.
     allowed[position] = dot_error(c.rows) + 1e-5 + 4 * kRounding * 8 * c.scale;
@@ -53,6 +57,11 @@ TEST_F(NllTest, RowsAndPartialEnds) {
         check_nll(tuning, {rows, 8, 56, 64, 0});  // up to the end of the context
       }
     }
+}
+
+TEST_F(NllTest, SoftCaps) {
+  check_nll({}, {300, 8, 3, 30, 0, 3, 5});
+  check_nll({}, {300, 8, 3, 30, 0, 100, 30});
 }
 
 TEST_F(NllTest, FarLogits) {

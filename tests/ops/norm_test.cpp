@@ -1,5 +1,8 @@
 #include "reference/norm.h"
 
+#include <bit>
+#include <cmath>
+
 #include "support/op_inputs.h"
 
 namespace weft::test {
@@ -11,26 +14,63 @@ class NormTest : public GpuTest {};
 double tolerance(uint32_t cols) { return dot_error(cols) / 2 + 6 * kRounding; }
 
 void check_norm(const Tuning& tuning, uint32_t cols, uint32_t active, uint32_t tokens, bool last_only, float scale,
-                float epsilon) {
+                float epsilon, ops::NormKind kind = ops::NormKind::rms, ops::Output output = ops::Output::write) {
   SCOPED_TRACE(tuning.name() + " cols " + std::to_string(cols) + " active " + std::to_string(active) + " of " +
-               std::to_string(tokens) + (last_only ? " last only" : "") + " scale " + std::to_string(scale));
+               std::to_string(tokens) + (last_only ? " last only" : "") + " scale " + std::to_string(scale) +
+               (kind == ops::NormKind::layer ? " layer" : "") + (output == ops::Output::add ? " add" : ""));
   const auto device = open_device(tuning);
   Random random(cols + active);
   const Activations x = make_activations(device, tokens, active, cols, random, scale);
-  const std::vector<float> weight = random.normals(cols);
+  const bool layer = kind == ops::NormKind::layer;
+  const std::vector<float> weight = random.normals(layer ? 2 * cols : cols);
   const Buffer weights = upload(device, "weight", weight), state = make_state(device, 5, 5 + active, 100);
   const uint32_t out_rows = last_only ? 1 : tokens;
-  const Buffer y = poisoned(device, "y", uint64_t{out_rows} * x.stride);
+  Buffer y = poisoned(device, "y", uint64_t{out_rows} * x.stride);
+  std::vector<float> before(size_t{out_rows} * x.stride, 0.0f);
+  if (output == ops::Output::add) {
+    before = random.normals(before.size());
+    y = upload(device, "y", before);
+  }
   run_once(device, "norm", [&](Recorder& recorder) {
-    ops::norm(recorder, state, x.buffer, weights, y, cols, epsilon, tokens, last_only);
+    ops::norm(recorder, {cols, epsilon, kind}, state, x.buffer, weights, y, tokens, last_only, output);
   });
-  reference::Rows want = reference::norm(x.values, doubles(weight), epsilon);
+  const std::vector<double> w = doubles(weight);
+  const std::span<const double> gains = std::span(w).first(cols), biases = std::span(w).subspan(layer ? cols : 0);
+  reference::Rows want =
+      layer ? reference::layer_norm(x.values, gains, biases, epsilon) : reference::norm(x.values, gains, epsilon);
   if (last_only) {
     reference::Rows last(1, cols);
     std::ranges::copy(want.row(active - 1), last.row(0).begin());
     want = last;
   }
-  EXPECT_TRUE(close_to(download_as<float>(device, y), padded(want, out_rows, x.stride), tolerance(cols)));
+  std::vector<double> expected = padded(want, out_rows, x.stride), allowed(expected.size(), 0);
+  std::vector<float> got = download_as<float>(device, y);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (std::isnan(expected[i])) {  // what was there before stays there
+      if (output == ops::Output::add && got[i] == before[i]) got[i] = std::bit_cast<float>(kPoison);
+      continue;
+    }
+    // A layer norm's mean is rounded too: what it loses is relative to the values, of about 1.
+    const double size = layer ? std::abs(w[i % x.stride]) * 6 + std::abs(biases[i % x.stride]) : std::abs(expected[i]);
+    expected[i] += before[i];
+    allowed[i] = tolerance(cols) * size + (output == ops::Output::add ? kRounding * 8 : 0);
+  }
+  EXPECT_TRUE(close_to(got, expected, allowed));
+}
+
+TEST_F(NormTest, LayerNorm) {
+  for (const Tuning& tuning : reduction_tunings())
+    for (const uint32_t cols : {2u, 31u, 33u, 172u, 257u, 768u})
+      check_norm(tuning, cols, 1, 1, false, 1, 1e-5f, ops::NormKind::layer);
+  for (const bool last_only : {false, true}) check_norm({}, 172, 7, 16, last_only, 1, 1e-5f, ops::NormKind::layer);
+}
+
+TEST_F(NormTest, AddedToWhatIsThere) {
+  for (const ops::NormKind kind : {ops::NormKind::rms, ops::NormKind::layer})
+    for (const uint32_t cols : {31u, 32u, 172u}) {
+      check_norm({}, cols, 1, 1, false, 1, 1e-5f, kind, ops::Output::add);
+      check_norm({}, cols, 5, 16, false, 1, 1e-5f, kind, ops::Output::add);
+    }
 }
 
 TEST_F(NormTest, AwkwardWidths) {

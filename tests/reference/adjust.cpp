@@ -1,11 +1,14 @@
 #include "reference/adjust.h"
 
+#include <cmath>
+
 namespace weft::reference {
 
 std::vector<double> adjust(const std::vector<float>& logits, const std::vector<bool>& seen, double repeat_penalty,
-                           double inverse_temperature) {
+                           double inverse_temperature, double soft_cap) {
   std::vector<double> scores(logits.begin(), logits.end());
   for (size_t id = 0; id < scores.size(); ++id) {
+    if (soft_cap > 0 && std::isfinite(scores[id])) scores[id] = soft_cap * std::tanh(scores[id] / soft_cap);
     if (seen[id]) scores[id] = scores[id] > 0 ? scores[id] / repeat_penalty : scores[id] * repeat_penalty;
     if (inverse_temperature > 0) scores[id] *= inverse_temperature;
   }

@@ -6,7 +6,7 @@
 namespace weft::reference {
 
 Attention attend(std::span<const double> q, const Rows& keys, const Rows& values, uint32_t heads, uint32_t kv_heads,
-                 uint32_t positions, double scale) {
+                 uint32_t positions, double scale, uint32_t window, double soft_cap) {
   const size_t head_dim = q.size() / heads;
   Attention result = {std::vector<double>(q.size()), std::vector<double>(q.size()), 0};
   std::vector<double> weights(positions);
@@ -19,7 +19,8 @@ Attention attend(std::span<const double> q, const Rows& keys, const Rows& values
         score += product;
         magnitude += std::abs(product);
       }
-      weights[p] = score;
+      weights[p] = soft_cap > 0 ? soft_cap * std::tanh(score / soft_cap) : score;
+      if (window > 0 && p + window < positions) weights[p] = -INFINITY;
       result.score_magnitude = std::max(result.score_magnitude, magnitude);
     }
     const double peak = *std::ranges::max_element(weights);

@@ -12,8 +12,10 @@ struct Attention {
 };
 
 // One token's attention. q (heads * head_dim), keys and values (positions, kv_heads * head_dim): the positions it sees,
-// its own last. Head h reads key/value head h / (heads / kv_heads).
+// its own last; with a window,
+// only the last so many. soft_cap: scores become soft_cap * tanh(score / soft_cap) (Gemma Team 2024). Head h reads
+// key/value head h / (heads / kv_heads).
 Attention attend(std::span<const double> q, const Rows& keys, const Rows& values, uint32_t heads, uint32_t kv_heads,
-                 uint32_t positions, double scale);
+                 uint32_t positions, double scale, uint32_t window = 0, double soft_cap = 0);
 
 }  // namespace weft::reference

@@ -34,8 +34,9 @@ void round_to(Format format, DType from, Weights& w) {
 }
 
 Weights read(const ModelFile& file, Format format, std::string_view role, int layer = -1) {
-  const TensorView* tensor = file.find(tensor_name(file.kind, role, layer));
-  if (!tensor) throw std::runtime_error("no tensor " + tensor_name(file.kind, role, layer));
+  const std::string name = tensor_name(file.kind, find_family(file.kind, "llama", ""), role, layer);
+  const TensorView* tensor = file.find(name);
+  if (!tensor) throw std::runtime_error("no tensor " + name);
   Weights weights = {tensor->shape.size() == 2 ? tensor->shape[0] : 1, tensor->shape.back(), {}};
   weights.values.resize(weights.rows * weights.cols);
   to_float(*tensor, 0, weights.values);
@@ -61,9 +62,9 @@ Vector norm(const Weights& weight, const Vector& x, double epsilon) {
 
 // Turns the head that begins at x[first] for a position.
 void turn(Vector& x, size_t first, const Config& c, uint32_t position) {
-  const uint32_t d = c.rotary_dim;
+  const uint32_t d = c.heads.head_dim;
   for (uint32_t i = 0; i < d / 2; ++i) {
-    const double angle = position * std::pow(c.rope_theta, -2.0 * i / d);
+    const double angle = position * c.ropes[0].frequencies[i];
     const size_t a = first + (c.pairs == ops::Pairs::adjacent ? 2 * i : i);
     const size_t b = first + (c.pairs == ops::Pairs::adjacent ? 2 * i + 1 : i + d / 2);
     const double low = x[a], high = x[b];
@@ -124,7 +125,9 @@ void run_layer(Layer& layer, Vector& x, const Config& c, uint32_t position) {
 
 std::vector<std::vector<double>> llama_logits(const ModelFile& file, const Config& c, Format format,
                                               std::span<const uint32_t> ids) {
-  const auto has = [&](std::string_view role) { return file.find(tensor_name(file.kind, role)) != nullptr; };
+  const auto has = [&](std::string_view role) {
+    return file.find(tensor_name(file.kind, find_family(file.kind, "llama", ""), role)) != nullptr;
+  };
   const Weights embedding = read(file, format, has("token_embd") ? "token_embd" : "output");
   const Weights head = read(file, format, has("output") ? "output" : "token_embd"),
                 final_norm = read(file, format, "output_norm");

@@ -126,7 +126,7 @@ TEST_F(RecorderTest, TimestampsNameEveryOperation) {
   Recorder recorder(pool, "timed", &timestamps);
   recorder.fill(words, 0);
   ops::read(recorder, words, sums);
-  ops::norm(recorder, state, words, weight, sums, 64, 1e-5f, 1, false);
+  ops::norm(recorder, {64, 1e-5f}, state, words, weight, sums, 1, false);
   ops::read(recorder, words, sums);
   const CommandBuffer commands = recorder.finish(true);
   for (int i = 0; i < 3; ++i) {

@@ -25,6 +25,7 @@ struct Choice {
   float margin = 0, temperature = 0, penalty = 1;
   bool noise = false;
   uint32_t fast = 0;
+  float soft_cap = 0;
 };
 
 // A table, its full and its partial projection over hidden states.
@@ -64,6 +65,7 @@ class Heads {
     params.cut_margin = choice.margin;
     params.cut_noise = choice.noise ? 1 : 0;
     params.fast_rows = choice.fast;
+    params.soft_cap = choice.soft_cap;
     params.seed_low = 5;
     const Buffer in = upload(device_, "x", padded_x(x));
     run_once(device_, "partial", [&](Recorder& r) {
@@ -111,6 +113,7 @@ class Heads {
 };
 
 float score(const Choice& choice, float logit, bool seen) {
+  if (choice.soft_cap > 0) logit = choice.soft_cap * std::tanh(logit / choice.soft_cap);
   if (seen) logit = logit > 0 ? logit / choice.penalty : logit * choice.penalty;
   return choice.temperature > 0 ? logit * (1 / choice.temperature) : logit;
 }
@@ -203,9 +206,10 @@ TEST_F(CertifiedTest, ListsEveryRowThatCouldBeChosen) {
           for (const char* state : {"random", "towards a row", "outliers", "zero", "tiny", "large"}) {
             SCOPED_TRACE(tuning.name() + " " + name(format) + " " + kind + " " + std::to_string(shape.rows) + " x " +
                          std::to_string(shape.cols) + ", x " + state);
-            for (const Choice& choice : {Choice{}, Choice{.rank = 40, .temperature = 0.7f},
-                                         Choice{.margin = 3, .temperature = 0.5f, .penalty = 1.3f},
-                                         Choice{.rank = 3, .penalty = 0.8f}, Choice{.temperature = 1, .noise = true}}) {
+            for (const Choice& choice :
+                 {Choice{}, Choice{.rank = 40, .temperature = 0.7f},
+                  Choice{.margin = 3, .temperature = 0.5f, .penalty = 1.3f}, Choice{.rank = 3, .penalty = 0.8f},
+                  Choice{.temperature = 1, .noise = true}, Choice{.rank = 2, .penalty = 1.2f, .soft_cap = 5}}) {
               expect_certified(heads, make_x(state, shape, table, random), choice, {.estimates = true});
               if (HasFatalFailure()) return;
             }

@@ -1,0 +1,139 @@
+#include "model/family.h"
+
+#include "base/error.h"
+
+namespace weft {
+namespace {
+
+using ops::Activation;
+using ops::NormKind;
+using Name = std::pair<std::string_view, std::string_view>;
+
+constexpr Name kLlamaNames[] = {{"token_embd", "embed_tokens"},
+                                {"output_norm", "norm"},
+                                {"output", "lm_head"},
+                                {"attn_norm", "input_layernorm"},
+                                {"attn_q", "self_attn.q_proj"},
+                                {"attn_k", "self_attn.k_proj"},
+                                {"attn_v", "self_attn.v_proj"},
+                                {"attn_qkv", "self_attn.qkv_proj"},
+                                {"attn_q_norm", "self_attn.q_norm"},
+                                {"attn_k_norm", "self_attn.k_norm"},
+                                {"attn_output", "self_attn.o_proj"},
+                                {"ffn_norm", "post_attention_layernorm"},
+                                {"ffn_gate", "mlp.gate_proj"},
+                                {"ffn_up", "mlp.up_proj"},
+                                {"ffn_down", "mlp.down_proj"}};
+constexpr Name kGemma2Names[] = {{"post_attention_norm", "post_attention_layernorm"},
+                                 {"ffn_norm", "pre_feedforward_layernorm"},
+                                 {"post_ffw_norm", "post_feedforward_layernorm"}};
+constexpr Name kPhi3Names[] = {{"ffn_up", "mlp.gate_up_proj"}};
+constexpr Name kGpt2Names[] = {{"token_embd", "wte"},          {"position_embd", "wpe"},    {"output_norm", "ln_f"},
+                               {"attn_norm", "ln_1"},          {"attn_qkv", "attn.c_attn"}, {"ffn_norm", "ln_2"},
+                               {"attn_output", "attn.c_proj"}, {"ffn_up", "mlp.c_fc"},      {"ffn_down", "mlp.c_proj"}};
+constexpr Name kNeoxNames[] = {{"token_embd", "embed_in"},
+                               {"output_norm", "final_layer_norm"},
+                               {"output", "embed_out"},
+                               {"attn_qkv", "attention.query_key_value"},
+                               {"attn_output", "attention.dense"},
+                               {"ffn_up", "mlp.dense_h_to_4h"},
+                               {"ffn_down", "mlp.dense_4h_to_h"}};
+
+constexpr Block kQwen2 = {.qkv_bias = true};
+constexpr Block kQwen3 = {.norm_heads = true};
+constexpr Block kGemma = {.activation = Activation::gelu_tanh};
+constexpr Block kGemma2 = {.norm_branches = true, .activation = Activation::gelu_tanh};
+constexpr Block kGemma3 = {.norm_heads = true, .norm_branches = true, .activation = Activation::gelu_tanh};
+constexpr Block kGpt2 = {.norm = NormKind::layer,
+                         .learned_positions = true,
+                         .gated = false,
+                         .activation = Activation::gelu_tanh,
+                         .qkv_bias = true,
+                         .out_bias = true,
+                         .ffn_bias = true};
+constexpr Block kNeox = {
+    .norm = NormKind::layer, .parallel = true, .gated = false, .activation = Activation::gelu, .ffn_bias = true};
+
+constexpr Family kFamilies[] = {
+    {.architecture = "llama", .model_type = "llama", .gguf_pairs = ops::Pairs::adjacent},
+    {.architecture = "llama", .model_type = "mistral", .gguf_pairs = ops::Pairs::adjacent},
+    {.architecture = "qwen2", .model_type = "qwen2", .block = kQwen2},
+    {.architecture = "qwen3", .model_type = "qwen3", .block = kQwen3},
+    {.architecture = "smollm3",
+     .model_type = "smollm3",
+     .tied = true,
+     .gguf_pairs = ops::Pairs::adjacent,
+     .still_every = 4},
+    {.architecture = "gemma", .model_type = "gemma", .block = kGemma, .tied = true, .gemma = true},
+    {.architecture = "gemma2",
+     .model_type = "gemma2",
+     .block = kGemma2,
+     .tied = true,
+     .gemma = true,
+     .global_every = 2,
+     .names = kGemma2Names},
+    {.architecture = "gemma3",
+     .model_type = "gemma3_text",
+     .block = kGemma3,
+     .tied = true,
+     .gemma = true,
+     .global_every = 6,
+     .rope_base = 1e6,
+     .local_rope_base = 10000,
+     .names = kGemma2Names},
+    {.architecture = "phi3", .model_type = "phi3", .names = kPhi3Names},
+    {.architecture = "gpt2",
+     .model_type = "gpt2",
+     .block = kGpt2,
+     .tied = true,
+     .prefix = "transformer.",
+     .layers = "h.",
+     .names = kGpt2Names,
+     .transposed = true},
+    {.architecture = "gptneox",
+     .model_type = "gpt_neox",
+     .block = kNeox,
+     .prefix = "gpt_neox.",
+     .names = kNeoxNames,
+     .qkv_by_head = true},
+};
+
+// Hugging Face's name of a role, without what the family puts before it.
+std::string_view stem(const Family& family, std::string_view role) {
+  for (const TensorNames names : {family.names, TensorNames(kLlamaNames)})
+    for (const auto& [gguf, huggingface] : names)
+      if (gguf == role) return huggingface;
+  return role;  // the family has no such tensor
+}
+
+}  // namespace
+
+const Family& find_family(ModelFile::Kind kind, const std::string& name, const std::string& place) {
+  const bool gguf = kind == ModelFile::Kind::gguf;
+  std::string all;
+  for (const Family& family : kFamilies) {
+    const std::string_view known = gguf ? family.architecture : family.model_type;
+    if (known == name) return family;
+    if (all.find(std::string(known) + ",") == all.npos) all += (all.empty() ? "" : " ") + std::string(known) + ",";
+  }
+  all.pop_back();
+  throw Error(Code::unsupported,
+              std::string("not supported: ") + (gguf ? "architecture '" : "model type '") + name + "'", place,
+              "Weft runs " + all);
+}
+
+std::string tensor_name(ModelFile::Kind kind, const Family& family, std::string_view role, int layer,
+                        std::string_view what) {
+  std::string name;
+  if (kind == ModelFile::Kind::gguf) {
+    if (layer >= 0) name += "blk." + std::to_string(layer) + ".";
+    name += role;
+  } else {
+    if (role != "output") name += family.prefix;  // the head is no part of the body
+    if (layer >= 0) name += std::string(family.layers) + std::to_string(layer) + ".";
+    name += stem(family, role);
+  }
+  return name + "." + std::string(what);
+}
+
+}  // namespace weft

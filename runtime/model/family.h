@@ -1,0 +1,57 @@
+// The model families: what a name implies, and how each names and stores its tensors.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "format/model_file.h"
+#include "ops/ops.h"
+
+namespace weft {
+
+// How a layer's block differs from the next family's. The defaults are Llama's (Touvron et al. 2023).
+struct Block {
+  ops::NormKind norm = ops::NormKind::rms;
+  bool norm_heads = false;         // queries and keys are normed head by head before they turn
+  bool norm_branches = false;      // what attention and feed-forward add to x is normed once more
+  bool parallel = false;           // both read the same x; else the feed-forward reads what attention has added to
+  bool learned_positions = false;  // a row for each position is added to the embedding; else queries and keys turn
+  bool gated = true;               // the feed-forward is down(f(gate) * up); else down(f(up))
+  ops::Activation activation = ops::Activation::silu;
+  bool qkv_bias = false, out_bias = false, ffn_bias = false;
+};
+
+using TensorNames = std::span<const std::pair<std::string_view, std::string_view>>;  // role, Hugging Face's name
+
+struct Family {
+  std::string_view architecture;  // GGUF's general.architecture
+  std::string_view model_type;    // config.json's
+  Block block = {};
+  bool tied = false;  // what a config.json says that does not mention tie_word_embeddings
+  // GGUF files of Llama have the rows of q and k in the order that turns (2i, 2i + 1).
+  ops::Pairs gguf_pairs = ops::Pairs::halves;
+  bool gemma = false;          // embeddings are scaled by sqrt(width); Hugging Face's norm weights lack 1
+  uint32_t global_every = 0;   // of a model with a window, every n-th layer sees all positions; 0: none does
+  uint32_t still_every = 0;    // in every n-th layer nothing turns; 0: it does in all
+  double rope_base = 10000;    // where the file says nothing
+  double local_rope_base = 0;  // of layers with a window, likewise; 0: they have no base of their own
+  std::string_view prefix = "model.", layers = "layers.";  // of Hugging Face's names
+  TensorNames names = {};                                  // where they are not Llama's
+  bool transposed = false;                                 // Hugging Face: the layers' matrices are (columns, rows)
+  bool qkv_by_head = false;  // Hugging Face: rows of attn_qkv are (head, q k v, head_dim), not (q k v, head, head_dim)
+};
+
+// The family of a file. Throws Error(unsupported) naming the unknown one, the place, and all there are.
+const Family& find_family(ModelFile::Kind kind, const std::string& name, const std::string& place);
+
+// The file's name for a tensor. role: "token_embd", "position_embd", "output_norm" or "output"; of a layer "attn_norm",
+// "attn_q", "attn_k", "attn_v" or all three as "attn_qkv", "attn_q_norm", "attn_k_norm", "attn_output",
+// "post_attention_norm", "ffn_norm", "ffn_gate", "ffn_up", "ffn_down" or "post_ffw_norm" (GGUF's words). what: "weight"
+// or "bias".
+std::string tensor_name(ModelFile::Kind kind, const Family& family, std::string_view role, int layer = -1,
+                        std::string_view what = "weight");
+
+}  // namespace weft

@@ -1,0 +1,105 @@
+#include "model/tensors.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace weft {
+
+std::string text_of(std::span<const uint64_t> shape) {
+  std::string text = "(";
+  for (size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + ")";
+}
+
+const TensorView* Tensors::look_up(const std::string& name) {
+  const TensorView* tensor = file_.find(name);
+  // A body saved without its head has no prefix: the first GPT-2 files.
+  const std::string_view prefix = config_.traits->prefix;
+  if (!tensor && file_.kind == ModelFile::Kind::huggingface && name.starts_with(prefix))
+    tensor = file_.find(name.substr(prefix.size()));
+  return tensor;
+}
+
+const TensorView* Tensors::find(std::string_view role, int layer, std::string_view what) {
+  const TensorView* tensor = look_up(tensor_name(file_.kind, *config_.traits, role, layer, what));
+  if (!tensor && role == "output")  // newer Transformers call every family's head so
+    tensor = file_.find("lm_head." + std::string(what));
+  if (tensor) used_.insert(tensor->name);
+  return tensor;
+}
+
+const TensorView& Tensors::need(std::string_view role, int layer, const std::vector<uint64_t>& shape,
+                                std::string_view what) {
+  const TensorView* tensor = find(role, layer, what);
+  if (!tensor)
+    throw Error(Code::bad_file,
+                "the tensor '" + tensor_name(file_.kind, *config_.traits, role, layer, what) + "' is missing",
+                file_.path.string());
+  if (tensor->shape != shape)
+    throw Error(
+        Code::bad_file,
+        "tensor '" + tensor->name + "' has the shape " + text_of(tensor->shape) + ", expected " + text_of(shape),
+        file_.path.string());
+  return *tensor;
+}
+
+const TensorView& Tensors::matrix(std::string_view role, int layer, uint64_t rows, uint64_t cols) {
+  const bool huggingface = file_.kind == ModelFile::Kind::huggingface;
+  if (huggingface && config_.traits->transposed) return transposed(need(role, layer, {cols, rows}));
+  const TensorView& tensor = need(role, layer, {rows, cols});
+  return sorted_by_head(role) ? by_part(tensor) : tensor;
+}
+
+const TensorView& Tensors::bias(std::string_view role, int layer, uint64_t rows) {
+  const TensorView& tensor = need(role, layer, {rows}, "bias");
+  return sorted_by_head(role) ? by_part(tensor) : tensor;
+}
+
+bool Tensors::sorted_by_head(std::string_view role) const {
+  return file_.kind == ModelFile::Kind::huggingface && config_.traits->qkv_by_head && role == "attn_qkv";
+}
+
+const TensorView& Tensors::in_place(const TensorView& tensor, std::vector<uint64_t> shape,
+                                    std::vector<std::byte> bytes) {
+  Made& made = made_.emplace_back();
+  made.bytes = std::move(bytes);
+  made.view = {tensor.name, tensor.dtype, std::move(shape), made.bytes};
+  return made.view;
+}
+
+// Safetensors have no blocks: an element is a whole number of bytes.
+const TensorView& Tensors::transposed(const TensorView& tensor) {
+  const uint64_t cols = tensor.shape[0], rows = tensor.shape[1], size = tensor.bytes.size() / (rows * cols);
+  std::vector<std::byte> bytes(tensor.bytes.size());
+  for (uint64_t row = 0; row < rows; ++row)
+    for (uint64_t col = 0; col < cols; ++col)
+      std::memcpy(&bytes[(row * cols + col) * size], &tensor.bytes[(col * rows + row) * size], size);
+  return in_place(tensor, {rows, cols}, std::move(bytes));
+}
+
+// Rows (head, q k v, head_dim) as (q k v, head, head_dim).
+const TensorView& Tensors::by_part(const TensorView& tensor) {
+  const uint64_t heads = config_.heads.heads, size = tensor.bytes.size() / (heads * 3);  // of a head's part
+  std::vector<std::byte> bytes(tensor.bytes.size());
+  for (uint64_t head = 0; head < heads; ++head)
+    for (uint64_t part = 0; part < 3; ++part)
+      std::memcpy(&bytes[(part * heads + head) * size], &tensor.bytes[(head * 3 + part) * size], size);
+  return in_place(tensor, tensor.shape, std::move(bytes));
+}
+
+void Tensors::refuse_leftovers() const {
+  // Tables that can be computed, and masks, which are none of the weights.
+  static constexpr std::string_view kIdle[] = {"rope_freqs.weight", "rotary_emb.inv_freq", ".attn.bias",
+                                               ".attn.masked_bias", ".attention.bias",     ".attention.masked_bias"};
+  for (const TensorView& tensor : file_.tensors) {
+    const bool idle = std::ranges::any_of(kIdle, [&](std::string_view end) { return tensor.name.ends_with(end); });
+    if (!used_.contains(tensor.name) && !idle)
+      throw Error(Code::unsupported,
+                  "tensor '" + tensor.name + "' is no part of a network of the family '" + config_.family + "'",
+                  file_.path.string());
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,51 @@
+// A model file's tensors by the part they play, in one arrangement for all families. Not for other rooms.
+#pragma once
+
+#include <deque>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/config.h"
+
+namespace weft {
+
+std::string text_of(std::span<const uint64_t> shape);  // "(2, 3)"
+
+class Tensors {
+ public:
+  Tensors(const ModelFile& file, const Config& config) : file_(file), config_(config) {}
+
+  // The tensor of a role (model/family.h); nullptr if there is none.
+  const TensorView* find(std::string_view role, int layer, std::string_view what = "weight");
+  // One that must be there, in this shape. Throws Error(bad_file) naming tensor, found and expected shape.
+  const TensorView& need(std::string_view role, int layer, const std::vector<uint64_t>& shape,
+                         std::string_view what = "weight");
+  // A matrix (rows, cols), turned round or sorted if the family stores it otherwise: then it lives until forget().
+  const TensorView& matrix(std::string_view role, int layer, uint64_t rows, uint64_t cols);
+  const TensorView& bias(std::string_view role, int layer, uint64_t rows);
+  void forget() { made_.clear(); }
+
+  // A network with something more (biases, other norms) would run and talk nonsense: throws Error(unsupported) naming a
+  // tensor nobody has asked for.
+  void refuse_leftovers() const;
+
+ private:
+  struct Made {
+    std::vector<std::byte> bytes;
+    TensorView view;
+  };
+  const TensorView* look_up(const std::string& name);
+  bool sorted_by_head(std::string_view role) const;
+  const TensorView& in_place(const TensorView& tensor, std::vector<uint64_t> shape, std::vector<std::byte> bytes);
+  const TensorView& transposed(const TensorView& tensor);
+  const TensorView& by_part(const TensorView& tensor);
+
+  const ModelFile& file_;
+  const Config& config_;
+  std::set<std::string> used_;
+  std::deque<Made> made_;
+};
+
+}  // namespace weft

@@ -1,0 +1,22 @@
+#include "ops/support.h"
+
+#include "activate.spv.h"
+
+namespace weft::ops {
+
+void activate(Recorder& recorder, Activation activation, bool gated, const View& state, const View& x, const View& y,
+              uint32_t cols, uint32_t tokens) {
+  const uint32_t in_stride = stride_of(gated ? 2 * cols : cols), out_stride = stride_of(cols);
+  require_bytes(x, uint64_t{tokens} * in_stride * 4, "activate", "x");
+  require_bytes(y, uint64_t{tokens} * out_stride * 4, "activate", "y");
+  const Kernel& kernel = recorder.device().kernel({"activate",
+                                                   activate_spv,
+                                                   3,
+                                                   0b100,
+                                                   sizeof(abi::ActivatePush),
+                                                   {static_cast<uint32_t>(activation), gated ? 1u : 0u}});
+  recorder.dispatch(kernel, {state, x, y}, abi::ActivatePush{cols, in_stride, out_stride},
+                    {ceil_div(cols, 64), tokens});
+}
+
+}  // namespace weft::ops

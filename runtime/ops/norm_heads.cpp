@@ -1,0 +1,25 @@
+#include "ops/support.h"
+
+#include "norm_heads.spv.h"
+#include "norm_heads_subgroup.spv.h"
+
+namespace weft::ops {
+
+void norm_heads(Recorder& recorder, const HeadShape& shape, const View& state, const View& weight, const View& qkv,
+                float epsilon, uint32_t tokens) {
+  const uint32_t stride = stride_of((shape.heads + 2 * shape.kv_heads) * shape.head_dim);
+  require_bytes(qkv, uint64_t{tokens} * stride * 4, "norm_heads", "qkv");
+  require_bytes(weight, uint64_t{shape.head_dim} * 8, "norm_heads", "weight");
+  const Plan& plan = recorder.device().plan();
+  const Kernel& kernel =
+      recorder.device().kernel({"norm_heads",
+                                plan.subgroup ? std::span<const uint32_t>(norm_heads_subgroup_spv) : norm_heads_spv,
+                                3,
+                                0b100,
+                                sizeof(abi::NormHeadsPush),
+                                {plan.reduce_threads}});
+  recorder.dispatch(kernel, {state, weight, qkv}, abi::NormHeadsPush{shape.heads, shape.head_dim, stride, epsilon},
+                    {shape.heads + shape.kv_heads, tokens});
+}
+
+}  // namespace weft::ops

@@ -1,0 +1,23 @@
+// RMSNorm of queries and keys, head by head and in place (Dehghani et al. 2023, "Scaling vision transformers to 22 billion
+// parameters", section 2; with RMSNorm as Qwen3 and Gemma 3 have it). One workgroup a head and token.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "abi.h"
+#include "lib/reduce.glsl"
+
+layout(std430, binding = 0) readonly buffer State { StepState state; };
+layout(std430, binding = 1) readonly buffer Weight { float weight[]; };  // (2, head_dim): of queries, of keys
+layout(std430, binding = 2) buffer Heads { float qkv[]; };               // (pass tokens, stride): q heads, k heads, v heads
+layout(push_constant) uniform Push { NormHeadsPush p; };
+
+// Grid: x the heads of q and k, y the tokens.
+void main() {
+  const uint head = gl_WorkGroupID.x, token = gl_WorkGroupID.y;
+  if (token > 0 && state.pos + token >= state.end) return;
+  const uint first = token * p.stride + head * p.head_dim, from = head < p.heads ? 0 : p.head_dim;
+  float sum = 0;
+  for (uint i = gl_LocalInvocationID.x; i < p.head_dim; i += THREADS) sum += qkv[first + i] * qkv[first + i];
+  const float scale = inversesqrt(workgroup_sum(sum) / float(p.head_dim) + p.epsilon);
+  for (uint i = gl_LocalInvocationID.x; i < p.head_dim; i += THREADS)
+    qkv[first + i] = qkv[first + i] * scale * weight[from + i];
+}

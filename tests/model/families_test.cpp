@@ -1,0 +1,162 @@
+// Each family against Hugging Face Transformers: tiny random models of tests/tools/family_goldens.py, as folders and as
+// GGUF.
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "support/model_test.h"
+
+namespace weft::test {
+namespace {
+
+using nlohmann::json;
+
+std::filesystem::path golden_folder() { return std::filesystem::path(WEFT_SOURCE_DIR) / "tests/model/golden"; }
+
+std::vector<std::string> golden_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(golden_folder()))
+    names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+struct Golden {
+  std::vector<uint32_t> prompt, greedy;  // what follows the prompt
+  std::vector<uint32_t> positions;       // of prompt and greedy
+  std::vector<std::vector<double>> logits;
+};
+
+Golden read_golden(const std::filesystem::path& folder) {
+  std::ifstream file(folder / "reference.json");
+  const json document = json::parse(file);
+  return {document["prompt"], document["greedy"], document["positions"], document["logits"]};
+}
+
+double spread(const std::vector<double>& values) {
+  double mean = 0, square = 0;
+  for (const double value : values) mean += value / static_cast<double>(values.size());
+  for (const double value : values) square += (value - mean) * (value - mean) / static_cast<double>(values.size());
+  return std::sqrt(square);
+}
+
+// Kullback and Leibler's divergence of the second softmax from the first, in nats.
+double divergence(const std::vector<double>& want, const std::vector<double>& got) {
+  const auto log_softmax = [](const std::vector<double>& logits) {
+    const double peak = *std::ranges::max_element(logits);
+    double sum = 0;
+    for (const double logit : logits) sum += std::exp(logit - peak);
+    return std::pair(logits, peak + std::log(sum));
+  };
+  const auto [p, p_total] = log_softmax(want);
+  const auto [q, q_total] = log_softmax(got);
+  double sum = 0;
+  for (size_t i = 0; i < p.size(); ++i) sum += std::exp(p[i] - p_total) * (p[i] - p_total - q[i] + q_total);
+  return sum;
+}
+
+// Worst over the kept positions: difference of a logit in units of the spread, and divergence.
+struct Distance {
+  double logits = 0, divergence = 0;
+};
+
+Distance distance(const Model& model, const Golden& golden) {
+  std::vector<uint32_t> ids = golden.prompt;
+  ids.insert(ids.end(), golden.greedy.begin(), golden.greedy.end());
+  Session session(model, 256, {});
+  Distance worst;
+  for (size_t i = 0; i < golden.positions.size(); ++i) {
+    session.prompt(std::span(ids).first(golden.positions[i] + 1));
+    const std::vector<float> logits = session.logits();
+    const std::vector<double> got(logits.begin(), logits.end()), &want = golden.logits[i];
+    for (size_t id = 0; id < want.size(); ++id)
+      worst.logits = std::max(worst.logits, std::abs(got[id] - want[id]) / spread(want));
+    worst.divergence = std::max(worst.divergence, divergence(want, got));
+  }
+  return worst;
+}
+
+std::vector<uint32_t> greedy_ids(const Model& model, const Golden& golden, Head::Mode mode) {
+  Session session(model, 256, {});
+  Head head;
+  head.mode = mode;
+  session.set_head(head);
+  session.set_sampling(greedy());
+  return generate(session, golden.prompt, static_cast<uint32_t>(golden.greedy.size()));
+}
+
+class FamiliesTest : public GpuTest, public testing::WithParamInterface<std::string> {
+ protected:
+  std::filesystem::path folder_ = golden_folder() / GetParam();
+  std::filesystem::path gguf_ = folder_ / "model.gguf";
+  Golden golden_ = read_golden(folder_);
+};
+
+TEST_P(FamiliesTest, EqualsTransformersInF16) {
+  for (const std::filesystem::path& path : {folder_, gguf_}) {
+    SCOPED_TRACE(path.filename().string());
+    const auto model = load_model(open_device(), path, Format::f16);
+    const double worst = distance(*model, golden_).logits;
+    std::printf("%s: %.1e of the spread\n", path.filename().c_str(), worst);
+    EXPECT_LT(worst, 2e-3);
+    EXPECT_EQ(greedy_ids(*model, golden_, Head::Mode::full), golden_.greedy);
+  }
+}
+
+TEST_P(FamiliesTest, StaysCloseInQ8) {
+  std::vector<std::vector<uint32_t>> ids;
+  for (const std::filesystem::path& path : {folder_, gguf_}) {
+    const auto model = load_model(open_device(), path, Format::q8);
+    const double worst = distance(*model, golden_).divergence;
+    std::printf("%s: %.1e nats\n", path.filename().c_str(), worst);
+    EXPECT_LT(worst, 1e-3);
+    for (const Head::Mode mode : {Head::Mode::full, Head::Mode::certified})
+      ids.push_back(greedy_ids(*model, golden_, mode));
+    EXPECT_EQ(ids[ids.size() - 2], ids.back()) << "certified";
+  }
+  EXPECT_EQ(ids.front(), ids.back()) << "GGUF";
+}
+
+class CappedLogitsTest : public FamiliesTest {};
+
+// Heads must agree on draws and penalties too, and a text's likelihood is that of the capped logits.
+TEST_P(CappedLogitsTest, HeadsAndScoresSeeThem) {
+  const auto model = load_model(open_device(), folder_, Format::q8);
+  ASSERT_GT(model->config.logit_cap, 0);
+  for (uint64_t seed = 0; seed < 3; ++seed) {
+    std::vector<std::vector<uint32_t>> ids;
+    for (const Head::Mode mode : {Head::Mode::full, Head::Mode::certified}) {
+      Session session(*model, 256, {});
+      Head head;
+      head.mode = mode;
+      session.set_head(head);
+      session.set_sampling({0.9f, seed == 0 ? 10u : 0u, 1, seed == 1 ? 0.1f : 0, 1.2f, seed});
+      ids.push_back(generate(session, golden_.prompt, 40));
+    }
+    EXPECT_EQ(ids[0], ids[1]) << "seed " << seed;
+  }
+  Session session(*model, 256, {});
+  const std::vector<uint32_t> text(golden_.prompt.begin(), golden_.prompt.begin() + 40);
+  const std::vector<float> scores = session.score(text);
+  for (const size_t last : {0u, 20u, 38u}) {
+    session.prompt(std::span(text).first(last + 1));
+    const std::vector<float> logits = session.logits();
+    double sum = 0;
+    for (const float logit : logits) sum += std::exp(double{logit});
+    EXPECT_NEAR(scores[last], std::log(sum) - logits[text[last + 1]], 1e-3) << last;
+  }
+}
+
+std::string underscored(const testing::TestParamInfo<std::string>& model) {
+  std::string name = model.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, FamiliesTest, testing::ValuesIn(golden_names()), underscored);
+INSTANTIATE_TEST_SUITE_P(Models, CappedLogitsTest, testing::Values("gemma2"), underscored);
+
+}  // namespace
+}  // namespace weft::test

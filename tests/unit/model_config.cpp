@@ -1,0 +1,177 @@
+// What config.json and GGUF metadata say, in the words of older and newer files.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "model/config.h"
+
+namespace weft {
+namespace {
+
+using nlohmann::json;
+
+ModelFile file_of(ModelFile::Kind kind, json metadata) {
+  ModelFile file;
+  file.kind = kind;
+  file.path = "model";
+  file.metadata = std::move(metadata);
+  return file;
+}
+
+Config huggingface(json changes) {
+  json metadata = {{"model_type", "llama"},      {"hidden_size", 64},        {"num_hidden_layers", 7},
+                   {"intermediate_size", 128},   {"num_attention_heads", 4}, {"max_position_embeddings", 512},
+                   {"tie_word_embeddings", true}};
+  metadata.update(changes);
+  return read_config(file_of(ModelFile::Kind::huggingface, metadata));
+}
+
+Config gguf(const std::string& architecture, json changes) {
+  json metadata = {{"general.architecture", architecture}};
+  const json common = {{"embedding_length", 64},
+                       {"block_count", 7},
+                       {"feed_forward_length", 128},
+                       {"attention.head_count", 4},
+                       {"context_length", 512}};
+  for (const auto& [key, value] : common.items()) metadata[architecture + "." + key] = value;
+  for (const auto& [key, value] : changes.items()) metadata[architecture + "." + key] = value;
+  return read_config(file_of(ModelFile::Kind::gguf, metadata));
+}
+
+template <class Read>
+void expect_refusal(Code code, const std::string& words, const Read& read) {
+  try {
+    read();
+    ADD_FAILURE() << "not refused: " << words;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+  }
+}
+
+TEST(ModelConfig, UnknownFamiliesAreRefusedByNameWithTheKnownOnes) {
+  for (const char* words : {"'bert'", "llama", "mistral", "qwen3", "gemma3_text", "gpt_neox"})
+    expect_refusal(Code::unsupported, words, [] { huggingface({{"model_type", "bert"}}); });
+  for (const char* words : {"'mamba'", "llama", "qwen3", "gemma3", "gptneox"})
+    expect_refusal(Code::unsupported, words, [] { gguf("mamba", {}); });
+}
+
+// Frequencies of Transformers 5's _compute_llama3_parameters, for a head of 16.
+TEST(ModelConfig, Llama3Frequencies) {
+  const json scaling = {{"rope_type", "llama3"},  {"rope_theta", 10000.0},   {"factor", 8.0},
+                        {"low_freq_factor", 1.0}, {"high_freq_factor", 4.0}, {"original_max_position_embeddings", 64}};
+  const std::vector<double> want = {1.0,          0.24438459,    0.013042256, 0.0039528473,
+                                    0.0012500000, 0.00039528473, 0.000125,    3.9528473e-05};
+  json older = scaling;
+  older.erase("rope_theta");
+  for (const Config& c :
+       {huggingface({{"rope_parameters", scaling}}), huggingface({{"rope_scaling", older}, {"rope_theta", 10000.0}})}) {
+    ASSERT_EQ(c.ropes.size(), 1u);
+    ASSERT_EQ(c.ropes[0].frequencies.size(), want.size());
+    for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(c.ropes[0].frequencies[i], want[i], 1e-5 * want[i]) << i;
+  }
+  json broken = scaling;
+  broken["high_freq_factor"] = 1.0;
+  expect_refusal(Code::bad_file, "high_freq_factor", [&] { huggingface({{"rope_parameters", broken}}); });
+  broken = scaling;
+  broken.erase("factor");
+  expect_refusal(Code::bad_file, "factor", [&] { huggingface({{"rope_parameters", broken}}); });
+  expect_refusal(Code::unsupported, "yarn", [] {
+    huggingface({{"rope_scaling", {{"type", "yarn"}, {"factor", 4.0}}}});
+  });
+}
+
+TEST(ModelConfig, OlderGemma3) {
+  const Config c = huggingface({{"model_type", "gemma3_text"},
+                                {"head_dim", 16},
+                                {"sliding_window", 24},
+                                {"sliding_window_pattern", 3},
+                                {"rope_theta", 1e6},
+                                {"rope_local_base_freq", 1e4},
+                                {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8.0}}},
+                                {"query_pre_attn_scalar", 64},
+                                {"hidden_activation", "gelu_pytorch_tanh"}});
+  ASSERT_EQ(c.positions.size(), 7u);
+  for (uint32_t layer = 0; layer < 7; ++layer) {
+    const bool global = layer % 3 == 2;
+    EXPECT_EQ(c.positions[layer].window, global ? 0u : 24u) << layer;
+    EXPECT_EQ(c.positions[layer].rope, global ? 0u : 1u) << layer;
+  }
+  EXPECT_DOUBLE_EQ(c.ropes[0].frequencies[0], 1 / 8.0);
+  EXPECT_DOUBLE_EQ(c.ropes[1].frequencies[0], 1);
+  EXPECT_DOUBLE_EQ(c.ropes[1].frequencies[4], 1e-2);
+  EXPECT_FLOAT_EQ(c.attention_scale, 1 / 8.0f);
+  EXPECT_FLOAT_EQ(c.embedding_scale, 8);
+  EXPECT_EQ(c.norm_offset, 1);
+}
+
+TEST(ModelConfig, GgufOfGemma) {
+  Config c = gguf("gemma3", {{"attention.key_length", 16}, {"attention.sliding_window", 24}});
+  EXPECT_EQ(c.norm_offset, 0);  // llama.cpp's converter has added it
+  EXPECT_FLOAT_EQ(c.embedding_scale, 8);
+  EXPECT_FLOAT_EQ(c.attention_scale, 0.25f);
+  for (uint32_t layer = 0; layer < 7; ++layer) EXPECT_EQ(c.positions[layer].window, layer == 5 ? 0u : 24u) << layer;
+  EXPECT_DOUBLE_EQ(c.ropes[1].frequencies[4], 1e-2);
+  const json flags = {true, false, true, true, false, true, true};
+  c = gguf("gemma3", {{"attention.sliding_window", 24}, {"attention.sliding_window_pattern", flags}});
+  for (uint32_t layer = 0; layer < 7; ++layer)
+    EXPECT_EQ(c.positions[layer].window, flags[layer].get<bool>() ? 24u : 0u) << layer;
+  expect_refusal(Code::bad_file, "sliding_window_pattern", [] {
+    gguf("gemma3", {{"attention.sliding_window_pattern", {true, false}}});
+  });
+  // 27B: the scale is that of the width's share of a head.
+  EXPECT_FLOAT_EQ(gguf("gemma2", {{"block_count", 46}, {"attention.key_length", 64}}).attention_scale, 0.25f);
+}
+
+TEST(ModelConfig, WindowsOfQwen2) {
+  const json windows = {{"model_type", "qwen2"}, {"sliding_window", 32}, {"max_window_layers", 5}};
+  json used = windows;
+  used["use_sliding_window"] = true;
+  json unused = windows;
+  unused["use_sliding_window"] = false;
+  for (uint32_t layer = 0; layer < 7; ++layer) {
+    EXPECT_EQ(huggingface(used).positions[layer].window, layer < 5 ? 0u : 32u) << layer;
+    EXPECT_EQ(huggingface(unused).positions[layer].window, 0u) << layer;
+  }
+}
+
+TEST(ModelConfig, LayersThatDoNotTurn) {
+  for (const Config& c :
+       {huggingface({{"model_type", "smollm3"}}),
+        huggingface({{"model_type", "smollm3"}, {"no_rope_layers", {1, 1, 1, 0, 1, 1, 1}}}), gguf("smollm3", {})})
+    for (uint32_t layer = 0; layer < 7; ++layer)
+      EXPECT_EQ(c.positions[layer].rotary_dim, layer == 3 ? 0u : 16u) << layer;
+  expect_refusal(Code::bad_file, "no_rope_layers", [] {
+    huggingface({{"model_type", "smollm3"}, {"no_rope_layers", {1, 1}}});
+  });
+}
+
+TEST(ModelConfig, PartOfAHeadTurns) {
+  for (const Config& c : {huggingface({{"model_type", "gpt_neox"}, {"rotary_pct", 0.25}, {"rotary_emb_base", 100.0}}),
+                          gguf("gptneox", {{"rope.dimension_count", 4}, {"rope.freq_base", 100.0}})}) {
+    EXPECT_EQ(c.positions[0].rotary_dim, 4u);
+    EXPECT_DOUBLE_EQ(c.ropes[0].frequencies.at(1), 0.1);
+    EXPECT_TRUE(c.block.parallel);
+  }
+}
+
+TEST(ModelConfig, WhatIsNotRunIsRefused) {
+  expect_refusal(Code::unsupported, "relu", [] { huggingface({{"hidden_act", "relu"}}); });
+  expect_refusal(Code::unsupported, "chunked_attention", [] {
+    huggingface({{"layer_types", json::array({"chunked_attention", 1, 2, 3, 4, 5, 6})}});
+  });
+  expect_refusal(Code::bad_file, "layer_types", [] { huggingface({{"layer_types", "full_attention"}}); });
+  expect_refusal(Code::unsupported, "use_bidirectional_attention", [] {
+    huggingface({{"model_type", "gemma3_text"}, {"use_bidirectional_attention", true}});
+  });
+  expect_refusal(Code::unsupported, "longrope", [] { gguf("phi3", {{"rope.scaling.type", "longrope"}}); });
+  expect_refusal(Code::bad_file, "key/value heads", [] {
+    huggingface({{"model_type", "gpt_neox"}, {"num_key_value_heads", 2}});
+  });
+  expect_refusal(Code::bad_file, "rotary", [] { gguf("llama", {{"rope.dimension_count", 32}}); });
+}
+
+}  // namespace
+}  // namespace weft
