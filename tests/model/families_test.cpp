@@ -156,7 +156,7 @@ std::string underscored(const testing::TestParamInfo<std::string>& model) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, FamiliesTest, testing::ValuesIn(golden_names()), underscored);
-INSTANTIATE_TEST_SUITE_P(Models, CappedLogitsTest, testing::Values("gemma2"), underscored);
+INSTANTIATE_TEST_SUITE_P(Models, CappedLogitsTest, testing::Values("gemma2", "gemma2-untied"), underscored);
 
 }  // namespace
 }  // namespace weft::test

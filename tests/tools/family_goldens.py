@@ -58,7 +58,7 @@ MODELS = {
     "gemma2": ("gemma2", "Gemma2", tiny(num_hidden_layers=3, head_dim=24, query_pre_attn_scalar=24, sliding_window=24,
                                         attn_logit_softcapping=1.0, final_logit_softcapping=1.0)),
     "gemma2-untied": ("gemma2", "Gemma2", tiny(hidden_size=40, num_attention_heads=5, num_key_value_heads=5, head_dim=8, query_pre_attn_scalar=8,
-                                               sliding_window=70, final_logit_softcapping=2.0, tie_word_embeddings=False)),
+                                               sliding_window=70, final_logit_softcapping=4.0, tie_word_embeddings=False)),
     "gemma3": ("gemma3", "Gemma3Text", tiny(
         hidden_size=40, intermediate_size=48, num_hidden_layers=7, num_attention_heads=5, head_dim=16, query_pre_attn_scalar=16, sliding_window=24,
         rope_parameters={"full_attention": rope(1e6, rope_type="linear", factor=8.0), "sliding_attention": rope(10000.0)})),
@@ -79,6 +79,7 @@ MODELS = {
 def fill(model, gemma, seed):
     """Weights that make every part of the network matter, and not so much that rounding to f16 is blown up by it."""
     generator = torch.Generator().manual_seed(seed)
+    gain = math.sqrt(0.5 / model.config.num_hidden_layers)  # of what a branch adds
     branch_norms = any("pre_feedforward" in name for name, _ in model.named_parameters())
     with torch.no_grad():
         for name, weight in model.named_parameters():
@@ -89,17 +90,17 @@ def fill(model, gemma, seed):
                     values = values.sign() + values * 0.2  # of either sign: a tied head would else answer each token with itself
                     weight.copy_(values - (1 if gemma else 0))
                 elif branch_norms and ("post_attention" in name or "post_feedforward" in name):
-                    weight.copy_(values * 0.2 - 0.6)
+                    weight.copy_((1 + values * 0.2) * gain - 1)
                 else:
                     weight.copy_(values * 0.2 + (0 if gemma or not is_norm else 1))
             elif "lm_head" in name or "embed_out" in name:
-                weight.copy_(values * 0.2)
+                weight.copy_(values * (0.12 if gemma else 0.2))
             elif "embed" in name or "wte" in name or "wpe" in name:
                 weight.copy_(values * (0.08 if gemma else 0.2))
             else:
                 columns = weight.shape[0] if ".c_" in name else weight.shape[1]
                 adds = any(part in name for part in ("o_proj", "down_proj", "c_proj", "attention.dense", "4h_to_h"))
-                weight.copy_(values * (math.sqrt(0.5 / model.config.num_hidden_layers) if adds else 1.0) / math.sqrt(columns))
+                weight.copy_(values * (gain if adds else 1.0) / math.sqrt(columns))
 
 
 def logits_of(model, ids):
@@ -225,7 +226,7 @@ def write_gguf(folder, architecture, config):
 def make(folder, seed, architecture, kind, settings):
     shutil.rmtree(folder, ignore_errors=True)
     config = getattr(transformers, kind + "Config")(**settings)
-    class_ = getattr(transformers, kind + "ForCausalLM") if kind != "GPT2" else transformers.GPT2LMHeadModel
+    class_ = getattr(transformers, kind.removesuffix("Text") + "ForCausalLM") if kind != "GPT2" else transformers.GPT2LMHeadModel
     model = class_._from_config(config, attn_implementation="eager")
     fill(model, architecture.startswith("gemma"), seed)
     model.half().save_pretrained(folder)
