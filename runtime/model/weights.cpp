@@ -137,10 +137,11 @@ class Loader {
     // Some families store q, k and v, or gate and up, as one.
     std::vector<Part> qkv = {{"attn_q", q}, {"attn_k", kv}, {"attn_v", kv}}, inner = {{"ffn_up", ffn}};
     if (tensors_.find("attn_qkv", index)) qkv = {{"attn_qkv", q + 2 * kv}};
-    if (block.gated && tensors_.find("ffn_gate", index))
-      inner = {{"ffn_gate", ffn}, {"ffn_up", ffn}};
-    else if (block.gated)
+    const TensorView* up = tensors_.find("ffn_up", index);
+    if (block.gated && up && up->shape == std::vector<uint64_t>{2 * ffn, width})
       inner = {{"ffn_up", 2 * ffn}};
+    else if (block.gated)
+      inner = {{"ffn_gate", ffn}, {"ffn_up", ffn}};
     return {{layer.qkv, width, qkv, block.qkv_bias},
             {layer.out, q, {{"attn_output", width}}, block.out_bias},
             {layer.gate_up, width, inner, block.ffn_bias},

@@ -119,6 +119,27 @@ TEST_P(FamiliesTest, StaysCloseInQ8) {
   EXPECT_EQ(ids.front(), ids.back()) << "GGUF";
 }
 
+// A network that lacks a part would run and talk nonsense.
+TEST_P(FamiliesTest, RefusesAFileThatLacksATensor) {
+  for (const std::filesystem::path& path : {folder_, gguf_}) {
+    const size_t count = open_model(path).tensors.size();
+    for (size_t i = 0; i < count; ++i) {
+      ModelFile file = open_model(path);
+      const std::string name = file.tensors[i].name;
+      // Without one of these a GGUF file says something else: no scaling, a tied head.
+      if (name == "rope_freqs.weight" || name == "output.weight" || name == "token_embd.weight") continue;
+      file.tensors.erase(file.tensors.begin() + static_cast<ptrdiff_t>(i));
+      file.index.clear();
+      for (size_t place = 0; place < file.tensors.size(); ++place) file.index[file.tensors[place].name] = place;
+      const auto load = [&] {
+        Config config = read_config(file);
+        load_weights(open_device(), file, config, Format::f16, [](float) {});
+      };
+      EXPECT_THROW(load(), Error) << name;
+    }
+  }
+}
+
 class CappedLogitsTest : public FamiliesTest {};
 
 // Heads must agree on draws and penalties too, and a text's likelihood is that of the capped logits.
