@@ -24,8 +24,6 @@ const TensorView* Tensors::look_up(const std::string& name) {
 
 const TensorView* Tensors::find(std::string_view role, int layer, std::string_view what) {
   const TensorView* tensor = look_up(tensor_name(file_.kind, *config_.traits, role, layer, what));
-  if (!tensor && role == "output")  // newer Transformers call every family's head so
-    tensor = file_.find("lm_head." + std::string(what));
   if (tensor) used_.insert(tensor->name);
   return tensor;
 }

@@ -140,6 +140,25 @@ TEST_P(FamiliesTest, RefusesAFileThatLacksATensor) {
   }
 }
 
+// GPT-2's first files have the body's names without a prefix, and causal masks among the tensors.
+TEST_F(GpuTest, FirstFilesOfGpt2) {
+  ModelFile file = open_model(golden_folder() / "gpt2");
+  constexpr std::string_view kPrefix = "transformer.";
+  for (TensorView& tensor : file.tensors) {
+    ASSERT_TRUE(tensor.name.starts_with(kPrefix)) << tensor.name;
+    tensor.name = tensor.name.substr(kPrefix.size());
+  }
+  const std::vector<std::byte> mask(16);
+  file.tensors.push_back({"h.0.attn.bias", DType::f32, {1, 1, 2, 2}, mask});
+  file.index.clear();
+  for (size_t place = 0; place < file.tensors.size(); ++place) file.index[file.tensors[place].name] = place;
+  Config config = read_config(file);
+  Weights weights = load_weights(open_device(), file, config, Format::f16, [](float) {});
+  const Model model = {open_device(), config, Format::f16, std::move(weights)};
+  const Golden golden = read_golden(golden_folder() / "gpt2");
+  EXPECT_EQ(greedy_ids(model, golden, Head::Mode::full), golden.greedy);
+}
+
 class CappedLogitsTest : public FamiliesTest {};
 
 // Heads must agree on draws and penalties too, and a text's likelihood is that of the capped logits.
