@@ -5,14 +5,15 @@ import json
 import random
 from pathlib import Path
 
+from judge import right
 from topics import Teller
 
 HERE = Path(__file__).parent
 # How often a topic begins a part of a dialogue.
 WEIGHTS = {"chat": 11, "weft": 11, "timer": 7, "timer_cancel": 1, "light": 9, "music": 8, "weather": 6, "name": 5,
-           "name_ask": 1, "arithmetic": 18, "fact": 16, "story": 4, "unknown": 12, "repeat": 5, "shopping": 9}
+           "name_ask": 1, "arithmetic": 30, "fact": 16, "story": 4, "unknown": 12, "repeat": 5, "shopping": 9}
 END = "<|endoftext|>\n"  # between dialogues
-LONGEST = 1150  # characters of a dialogue, which then fits into a row of the trainer
+LONGEST = 1150  # characters of a dialogue, which then nearly always fits into a row of the trainer
 # 200 prompts: topic, how many, and how many turns come before (their text is fixed in the file).
 PROMPTS = [("chat", 22), ("weft", 20), ("timer", 14), ("light", 12), ("music", 9), ("weather", 8), ("arithmetic", 26),
            ("country", 14), ("colour", 8), ("sound", 4), ("legs", 4), ("baby", 4), ("unit", 10), ("story", 12),
@@ -97,6 +98,9 @@ def prompts(teller):
                 if render(turns) not in seen:
                     break
             seen.add(render(turns))
+            asked = turns[-1]
+            if not right(asked.rule, asked.expect, asked.answer):
+                raise SystemExit(f"the rule {asked.rule} {asked.expect} finds the template's own answer wrong: {asked.answer!r}")
             messages = []
             for turn in turns:
                 messages += [{"role": "user", "content": turn.user}, {"role": "assistant", "content": turn.answer}]

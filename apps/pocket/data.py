@@ -34,9 +34,10 @@ def split(text):
     return pieces + [text[at:]]
 
 
-def batches(dialogues, tokens, keep_rest=False):
+def batches(dialogues, tokens, context, keep_rest=False):
     """Puts dialogues of about the same length together, so that little is padded and no token sees another dialogue.
-    Yields arrays (dialogues, length) of ids and of what they are; a batch has about `tokens` tokens."""
+    Yields arrays (dialogues, length) of ids and of what they are; a batch has about `tokens` tokens. The rare dialogue of
+    more than `context` tokens is left out."""
     waiting = {}
 
     def batch(rows, length):
@@ -47,6 +48,8 @@ def batches(dialogues, tokens, keep_rest=False):
 
     for dialogue in dialogues:
         length = -(-len(dialogue[0]) // STEP) * STEP
+        if length > context:
+            continue
         rows = waiting.setdefault(length, [])
         rows.append(dialogue)
         if len(rows) * length >= tokens:
@@ -56,7 +59,7 @@ def batches(dialogues, tokens, keep_rest=False):
             yield batch(waiting[length], length)
 
 
-def load(corpus, tokenizer_file, tokens, cache, keep_rest=False):
+def load(corpus, tokenizer_file, tokens, context, cache, keep_rest=False):
     """The corpus as a list of batches, kept in a file beside it."""
     if not cache.exists():
         tokenizer = Tokenizer.from_file(str(tokenizer_file))
@@ -66,7 +69,7 @@ def load(corpus, tokenizer_file, tokens, cache, keep_rest=False):
             for at in range(0, len(texts), 10_000):
                 yield from encode(tokenizer, texts[at: at + 10_000])
 
-        found = list(batches(dialogues(), tokens, keep_rest))
+        found = list(batches(dialogues(), tokens, context, keep_rest))
         part = cache.with_suffix(".part.npz")
         np.savez(part, ids=np.concatenate([ids.ravel() for ids, _ in found]),
                  kinds=np.concatenate([kinds.ravel() for _, kinds in found]), shapes=[ids.shape for ids, _ in found])

@@ -117,8 +117,9 @@ class Teller:
 
     def where(self):
         kind = 1.0 if self.held_out else self.rng.random()
-        return (f"in the {self.word()}" if kind < 0.15 else f"near {a(self.word())}" if kind < 0.25 else
-                f"in {self.invented()}" if kind < 0.35 else self.pick("where"))
+        return (f"in the {self.word()}" if kind < 0.12 else f"near {a(self.word())}" if kind < 0.2 else
+                f"in {self.invented()}" if kind < 0.28 else f"{self.rng.choice(['in', 'on'])} {a(self.word())}" if kind < 0.4 else
+                f"in {a(self.word())} {self.word()}" if kind < 0.5 else self.pick("where"))
 
     def number(self, low, high):
         while True:
@@ -312,6 +313,8 @@ class Teller:
         rng = self.rng
         while True:
             x, y = (rng.randint(0, 10), rng.randint(0, 10)) if kind == "multiply" else (rng.randint(0, 100), rng.randint(0, 100))
+            if kind != "multiply" and not self.held_out and rng.random() < 0.35:
+                y = rng.randint(0, 9)  # what every longer sum ends with
             if kind == "add" and x + y > 100:
                 x, y = 100 - x, 100 - y
             if kind == "subtract" and x < y:
@@ -319,7 +322,7 @@ class Teller:
             if kind == "multiply" or held_out_pair(x, y) == self.held_out:
                 break
         result = x + y if kind == "add" else x - y if kind == "subtract" else x * y
-        words = rng.random() < 0.1
+        words = rng.random() < (0.1 if self.held_out else 0.2)
         user = self.ask(kind, a=in_words(x) if words else x, b=in_words(y) if words else y)
         return Turn(user, self.answer(kind, a=x, b=y, steps=steps(kind, x, y), c=result), "number", result)
 

@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 READ_SHARE = 0.15  # of the user's tokens that are learned from; of the model's own all are
 CHECKPOINT_SECONDS = 200
 MUON_RATE, ADAM_RATE = 0.02, 0.003
-WARM_UP, COOL_DOWN = 60, 0.706  # steps; the share of all steps in which the rate falls to zero
+WARM_UP, COOL_DOWN = 60, 0.9  # steps; the share of all steps in which the rate falls to zero
 
 
 def rate(step, steps):
@@ -30,7 +30,7 @@ def optimizers(model):
     inner = [weight for name, weight in model.named_parameters() if weight.dim() == 2 and "embed" not in name]
     rest = [weight for name, weight in model.named_parameters() if weight.dim() != 2 or "embed" in name]
     return [torch.optim.Muon(inner, lr=MUON_RATE, weight_decay=0.01, momentum=0.95),
-            torch.optim.AdamW(rest, lr=ADAM_RATE, betas=(0.9, 0.95), weight_decay=0.01, fused=True)]
+            torch.optim.AdamW(rest, lr=ADAM_RATE, betas=(0.9, 0.99), eps=1e-5, weight_decay=0.01, fused=True)]
 
 
 def losses_of(model, batch, generator=None):
@@ -71,9 +71,9 @@ def main():
     torch.manual_seed(recipe["seed"])
 
     tokenizer_file = args.folder / "tokenizer.json"
-    batches = data.load(args.folder / "corpus.txt", tokenizer_file, recipe["batch_tokens"], args.folder / "corpus.npz")
-    held_out = data.load(args.folder / "heldout.txt", tokenizer_file, recipe["batch_tokens"], args.folder / "heldout.npz",
-                         keep_rest=True)
+    row = recipe["batch_tokens"], recipe["shape"]["context"]
+    batches = data.load(args.folder / "corpus.txt", tokenizer_file, *row, args.folder / "corpus.npz")
+    held_out = data.load(args.folder / "heldout.txt", tokenizer_file, *row, args.folder / "heldout.npz", keep_rest=True)
     model = Llama(Shape(vocab=recipe["vocab"], **recipe["shape"]))
     model.initialise(torch.Generator().manual_seed(recipe["seed"]))
     both = optimizers(model)

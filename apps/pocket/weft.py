@@ -89,6 +89,17 @@ class Session:
         self.model.call("weft_session_generate", self.session, c.byref(options), c.byref(stop))
         return found, b"".join(pieces).decode()
 
+    def set_head(self, head):
+        self.model.call("weft_session_set_head", self.session, head.encode())
+
+    def head_logits(self, ids, size):
+        """-> {id: logit} of what may follow these ids under the session's head; size: of the vocabulary."""
+        self.model.call("weft_session_prompt", self.session, (c.c_uint32 * len(ids))(*ids), c.c_size_t(len(ids)))
+        count = c.c_size_t()
+        found, logits = (c.c_uint32 * size)(), (c.c_float * size)()
+        self.model.call("weft_session_head_logits", self.session, found, logits, c.c_size_t(size), c.byref(count))
+        return dict(zip(found[: count.value], logits[: count.value]))
+
     def score(self, ids):
         """-> nats of every id after the first."""
         nll = (c.c_float * len(ids))()
