@@ -270,8 +270,8 @@ TEST(Convert, RefusesFoldersItCannotWrite) {
       .refuse(Code::unsupported, {"config.json: not supported yet: writing a folder of the model type \"gpt_neox\"",
                                   "GGUF files of every family"});
   ChangedFolder("model_type", 7).refuse(Code::unsupported, {"model type 7"});
-  ChangedFolder("rope_scaling", {{"rope_type", "llama3"}})
-      .refuse(Code::unsupported, {"config.json: ", "rope", "not supported"});
+  ChangedFolder("rope_scaling", {{"rope_type", "linear"}, {"factor", 2.0}})
+      .refuse(Code::unsupported, {"config.json", "not supported yet: writing the RoPE scaling \"linear\""});
   ChangedFolder("num_hidden_layers", 3).refuse(Code::bad_file, {"the tensor 'model.layers.2.", "is missing"});
   ChangedFolder("num_hidden_layers", 1)
       .refuse(Code::unsupported, {"tensor 'model.layers.1.", "no part of a Llama network"});

@@ -18,7 +18,7 @@ namespace {
 // Steps of each comparison with real models; the soak (label soak) takes 20,000.
 uint32_t steps() {
   const char* wanted = std::getenv("WEFT_HEAD_STEPS");
-  return wanted ? static_cast<uint32_t>(std::atoi(wanted)) : 64;
+  return wanted ? static_cast<uint32_t>(std::atoi(wanted)) : 32;
 }
 
 Sampling sampling(float temperature, uint32_t top_k, float top_p, float min_p, float penalty, uint64_t seed) {
