@@ -61,11 +61,10 @@ Indirect groups(bool wanted, uint count) { return Indirect(wanted ? count : 0, 1
 uint next_mode() {
   const bool planes = FORMAT == FORMAT_Q8;
   uint mode = state.head.mode, wait = state.head.wait, backoff = max(state.head.backoff, 8u);
-  // Three quarters of the rows: above that, reading half of plane 1 at once is fewer bytes, and less time long before. The other half is
-  // read from a tenth on: eight rows share their cache lines, so by then most lines are read anyway. With narrow rows neither time nor lines count, bytes do.
-  const uint blocks = (p.cols + BLOCK - 1) / BLOCK;
-  const bool refines_some = mode == HEAD_SWEEP || blocks < 8;
-  const uint most = refines_some ? state.head.positions / 4 * 3 : state.head.positions / 10;
+  // From three quarters of the rows on, half of plane 1 for all is fewer bytes, and less time long before. Its other half is worth
+  // reading for all from a tenth on, because eight rows share their cache lines; below 256 columns the bytes saved count for more.
+  const bool rarely = mode == HEAD_SWEEP || p.cols < 256;
+  const uint most = rarely ? state.head.positions / 4 * 3 : state.head.positions / 10;
   if (mode < HEAD_BOTH && planes && state.head.refine_count > most) {
     mode += 1;
     wait = backoff;
