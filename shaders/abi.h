@@ -207,13 +207,13 @@ struct RopePush {
   uint in_stride;   // floats between rows of q|k|v
   uint out_stride;  // floats between rows of rotated q
   uint adjacent;    // 1: pairs (2i, 2i+1), GGUF llama; 0: pairs (i, i + d/2), Hugging Face
-  uint capacity;    // positions of the cache, a multiple of TILE_ROWS
+  uint capacity;    // slots of the cache, a multiple of TILE_ROWS
   uint rotary_dim;  // leading dimensions of a head that turn; even
 };
 struct AttendPush {
   uint heads, kv_heads, head_dim;
   uint q_stride, out_stride;  // floats between rows
-  uint capacity;              // positions of the cache
+  uint capacity;              // slots of the cache; at least the window
   float scale;                // of the scores
   uint window;                // positions a token sees, itself the last; 0xffffffff: all
   float soft_cap;             // of the scores, where the kernel's constant says so

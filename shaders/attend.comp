@@ -44,11 +44,12 @@ void main() {
 
   for (uint start = first; start < length; start += POSITIONS) {
     const uint count = min(length - start, POSITIONS);
+    const uint start_slot = start % p.capacity;  // in the ring; the block wraps once at most
     float block_peak = -1e30;
     for (uint i = lane; i < count; i += THREADS) {
-      const uint position = start + i;
-      const uint key = (kv_head * p.capacity + position / TILE_ROWS * TILE_ROWS) * key_words +
-                       IN_TILE(position % TILE_ROWS, 0, key_words);
+      const uint slot = start_slot + i < p.capacity ? start_slot + i : start_slot + i - p.capacity;
+      const uint key = (kv_head * p.capacity + slot / TILE_ROWS * TILE_ROWS) * key_words +
+                       IN_TILE(slot % TILE_ROWS, 0, key_words);
       float score = 0;
       for (uint k = 0; k < key_words; ++k) {
         const uvec4 halves = keys[key + k * GROUP_ROWS];
@@ -72,11 +73,11 @@ void main() {
     acc[0] *= shrink;
     acc[1] *= shrink;
     if (owns) {
-      const uint row = (kv_head * p.capacity + start) * value_words;
       for (uint i = group; i < count; i += groups) {
-        acc[0] += weights[i] * unpackHalf2x16(values[row + i * value_words + word]);
-        if (word + THREADS < value_words)
-          acc[1] += weights[i] * unpackHalf2x16(values[row + i * value_words + word + THREADS]);
+        const uint slot = start_slot + i < p.capacity ? start_slot + i : start_slot + i - p.capacity;
+        const uint row = (kv_head * p.capacity + slot) * value_words;
+        acc[0] += weights[i] * unpackHalf2x16(values[row + word]);
+        if (word + THREADS < value_words) acc[1] += weights[i] * unpackHalf2x16(values[row + word + THREADS]);
       }
     }
     barrier();  // the weights are read

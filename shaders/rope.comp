@@ -1,7 +1,7 @@
 // Rotary position embedding (Su et al. 2021) of queries and keys, and the write of keys and values to the cache.
 // Keys are kept like a tiled f16 matrix of positions, so that attention reads them as rows_dot reads weights: per key/value
 // head, tiles of TILE_ROWS positions, word k (8 dimensions) of position r at uvec4 IN_TILE(r, k, words). Values are
-// kept row by row, two dimensions to a 32-bit word.
+// kept row by row, two dimensions to a 32-bit word. The cache is a ring: a position is kept at slot position % capacity.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"
@@ -31,7 +31,7 @@ float turned(uint head, uint d, uint position) {
 void main() {
   const uint token = gl_WorkGroupID.y, position = state.pos + token;
   if (position >= state.context || (token > 0 && position >= state.end)) return;
-  const uint row = token * p.in_stride;
+  const uint row = token * p.in_stride, slot = position % p.capacity;
   uint item = gl_GlobalInvocationID.x;
 
   const uint query_items = p.heads * p.head_dim;
@@ -46,8 +46,8 @@ void main() {
     const uint start = row + query_items + head * p.head_dim;
     const float low = d < p.head_dim ? turned(start, d, position) : 0;
     const float high = d + 1 < p.head_dim ? turned(start, d + 1, position) : 0;
-    const uint tile = (head * p.capacity + position / TILE_ROWS * TILE_ROWS) * key_words;
-    keys[tile + IN_TILE(position % TILE_ROWS, word / 4, key_words / 4) * 4 + word % 4] = packHalf2x16(vec2(low, high));
+    const uint tile = (head * p.capacity + slot / TILE_ROWS * TILE_ROWS) * key_words;
+    keys[tile + IN_TILE(slot % TILE_ROWS, word / 4, key_words / 4) * 4 + word % 4] = packHalf2x16(vec2(low, high));
     return;
   }
   item -= p.kv_heads * key_words;
@@ -55,6 +55,6 @@ void main() {
   if (item < p.kv_heads * value_words) {
     const uint head = item / value_words, word = item % value_words;
     const uint start = row + query_items + (p.kv_heads + head) * p.head_dim + word * 2;
-    values[(head * p.capacity + position) * value_words + word] = packHalf2x16(vec2(qkv[start], qkv[start + 1]));
+    values[(head * p.capacity + slot) * value_words + word] = packHalf2x16(vec2(qkv[start], qkv[start + 1]));
   }
 }

@@ -70,26 +70,39 @@ uint64_t StepBuffers::bytes() const {
   return sum;
 }
 
-KvCache::KvCache(const Model& model, uint32_t context) {
+KvCache::KvCache(const Model& model, uint32_t context, uint32_t pass_tokens) {
   const ops::HeadShape& heads = model.config.heads;
   if (model.config.block.learned_positions && context > model.config.context)
     throw Error(Code::unsupported,
                 "a context of " + std::to_string(context) + " tokens, the model has learned " +
                     std::to_string(model.config.context) + " positions",
                 "context", "use a smaller context");
-  const uint32_t capacity = static_cast<uint32_t>(align_up(context, TILE_ROWS));
-  const uint64_t keys = ops::key_bytes(heads, capacity), values = ops::value_bytes(heads, capacity);
   const uint64_t limit = model.device->plan().slice_bytes;
-  if (std::max(keys, values) > limit)
-    throw Error(Code::unsupported,
-                "a context of " + std::to_string(context) + " tokens takes " + std::to_string(std::max(keys, values)) +
-                    " bytes of keys a layer, a binding of this device reaches " + std::to_string(limit),
-                "context", "use a smaller context");
-  const uint64_t value_offset = align_up(keys, kViewAlignment);
-  for (uint32_t layer = 0; layer < model.config.layers; ++layer)
+  buffers.reserve(model.config.layers);  // the views point to them
+  for (uint32_t layer = 0; layer < model.config.layers; ++layer) {
+    const uint32_t window = model.config.positions[layer].window;
+    const uint64_t needed = window ? std::min<uint64_t>(context, uint64_t{window} + pass_tokens - 1) : context;
+    const uint32_t capacity = static_cast<uint32_t>(align_up(needed, TILE_ROWS));
+    const uint64_t keys = ops::key_bytes(heads, capacity), values = ops::value_bytes(heads, capacity);
+    if (std::max(keys, values) > limit)
+      throw Error(Code::unsupported,
+                  "a context of " + std::to_string(context) + " tokens takes " +
+                      std::to_string(std::max(keys, values)) +
+                      " bytes of keys a layer, a binding of this device reaches " + std::to_string(limit),
+                  "context", "use a smaller context");
+    const uint64_t value_offset = align_up(keys, kViewAlignment);
     buffers.emplace_back(model.device, "kv " + std::to_string(layer), value_offset + values, Memory::device);
-  for (const Buffer& buffer : buffers)
-    layers.push_back({View(buffer, 0, keys), View(buffer, value_offset, values), capacity});
+    layers.push_back({View(buffers.back(), 0, keys), View(buffers.back(), value_offset, values), capacity});
+  }
+}
+
+bool KvCache::holds(const Config& config, uint64_t position, uint64_t written) const {
+  for (size_t layer = 0; layer < layers.size(); ++layer) {
+    const uint64_t window = config.positions[layer].window, capacity = layers[layer].capacity;
+    const uint64_t first = window ? position + 1 - std::min<uint64_t>(position + 1, window) : 0;  // that it sees
+    if (position > 0 && first + capacity < written) return false;
+  }
+  return true;
 }
 
 uint64_t KvCache::bytes() const {

@@ -55,7 +55,8 @@ struct HeadShape {
 void norm_heads(Recorder& recorder, const HeadShape& shape, const View& state, const View& weight, const View& qkv,
                 float epsilon, uint32_t tokens);
 
-// A layer's cache: keys and values of `capacity` positions, a multiple of TILE_ROWS.
+// A layer's cache: keys and values in `capacity` slots, a multiple of TILE_ROWS. A ring: position p is in slot
+// p % capacity, over what p - capacity left there.
 struct CacheView {
   View keys, values;
   uint32_t capacity;
@@ -76,6 +77,8 @@ struct Attention {
   float soft_cap = 0;   // scores s become soft_cap * tanh(s / soft_cap); 0: they stay
 };
 // y[t] = softmax(q K^T * scale) V per head, causal.     q, y (tokens, stride_of(heads * head_dim))
+// The cache must hold the whole context, or window + tokens - 1 positions: from the first that the pass's first token
+// sees to what its last one wrote.
 void attend(Recorder& recorder, const HeadShape& shape, const Attention& attention, const View& state, const View& q,
             const CacheView& cache, const View& y, uint32_t tokens);
 

@@ -33,7 +33,7 @@ Session::Session(const Model& model, uint32_t context, std::vector<uint32_t> sto
       context_(context),
       stop_ids_(std::move(stop_ids)),
       activations_(model, model.device->plan().chunk_tokens),
-      cache_(model, context),
+      cache_(model, context, model.device->plan().chunk_tokens),
       step_(model, context, context),
       schedule_(model, activations_, step_, cache_) {
   if (stop_ids_.size() > MAX_STOP_IDS)
@@ -75,15 +75,23 @@ void Session::prompt(std::span<const uint32_t> ids) {
   require(!ids.empty(), "prompt", "it has no token");
   check_ids(ids, context_ - 1);  // one more token must have room
   const auto [mine, theirs] = std::mismatch(ids_.begin(), ids_.end(), ids.begin(), ids.end());
-  cached_ = std::min(cached_, static_cast<size_t>(mine - ids_.begin()));
+  keep_cached(std::min(static_cast<size_t>(mine - ids_.begin()), ids.size() - 1));
+  stats_.reused_tokens += cached_;
   ids_.assign(ids.begin(), ids.end());
   if (matcher_) matcher_->reset();
+}
+
+// Goes on behind at most so many cached positions; behind none where a window that ends there is no longer whole.
+void Session::keep_cached(size_t most) {
+  cached_ = std::min(cached_, most);
+  if (!cache_.holds(model_.config, cached_, written_)) cached_ = 0;
+  if (cached_ == 0) written_ = 0;
 }
 
 // Writes the session's state to the device. Nothing may be in flight.
 void Session::begin(bool ignore_stop_tokens) {
   // The last token is computed again even if it is cached: its hidden state is needed.
-  cached_ = std::min(cached_, ids_.size() - 1);
+  keep_cached(ids_.size() - 1);
   abi::StepState& state = *step_.state.as<abi::StepState>();
   state.pos = static_cast<uint32_t>(cached_);
   state.end = static_cast<uint32_t>(ids_.size());
@@ -231,7 +239,9 @@ bool Session::run_prompt(Tail tail, const TailHead& head, bool cancellable) {
     schedule_.submit(schedule_.chunk_tokens(), Tail::none);
     pending -= schedule_.chunk_tokens();
     cached_ += schedule_.chunk_tokens();
+    written_ = std::max(written_, cached_);
   }
+  written_ = std::max(written_, ids_.size());
   schedule_.submit(pending == 1 ? 1 : schedule_.chunk_tokens(), tail, head);
   return true;
 }
@@ -268,6 +278,7 @@ Stop Session::generate(uint32_t max_tokens, bool ignore_stop_tokens, const std::
     while (received < wanted) {
       while (submitted < wanted && submitted - received <= run_ahead) {
         // Not the first few: they may compile. One at a time: the timestamps are the schedule's own.
+        written_ = std::max(written_, ids_.size() - received + submitted);
         const bool time = every && timed == kNone && submitted % every == 2;
         schedule_.submit(1, tail, next_head(head), time);
         if (time) timed = submitted;
@@ -344,8 +355,11 @@ void Session::collect_times() {
 // Read for a token but for its logits.
 double Session::body_bytes_at(size_t position) const {
   const Config& config = model_.config;
-  const double cache =
-      2.0 * 2.0 * config.kv_dim() * config.layers * static_cast<double>(position);  // keys, values; f16
+  double cache = 0;
+  for (const LayerPositions& layer : config.positions) {
+    const size_t seen = layer.window ? std::min<size_t>(position, layer.window) : position;
+    cache += 2.0 * 2.0 * config.kv_dim() * static_cast<double>(seen);  // keys, values; f16
+  }
   return static_cast<double>(model_.bytes_per_token() - model_.weights.head().buffer().bytes()) + cache;
 }
 
@@ -359,6 +373,7 @@ std::vector<float> Session::score(std::span<const uint32_t> ids) {
   const HeadBuffers* const masked = kept_.empty() ? nullptr : head_buffers_.get();
   if (masked) write_mask(kept_);
   try {
+    written_ = ids.size();
     for (size_t done = 0; done < ids.size(); done += schedule_.chunk_tokens()) schedule_.submit_score(masked);
     schedule_.wait_all();
   } catch (...) {

@@ -27,7 +27,7 @@ struct Sampling {
 enum class Stop { length, token, context, caller, grammar };
 
 struct SessionStats {
-  uint64_t prompt_tokens = 0, decoded_tokens = 0;
+  uint64_t prompt_tokens = 0, reused_tokens = 0, decoded_tokens = 0;
   double prompt_seconds = 0, decode_seconds = 0, first_token_seconds = 0;
   uint64_t readback_bytes = 0;
   double decode_bytes = 0;                   // weights and cache read by the decoded tokens
@@ -84,6 +84,7 @@ class Session {
 
  private:
   void check_ids(std::span<const uint32_t> ids, size_t most) const;
+  void keep_cached(size_t most);
   void begin(bool ignore_stop_tokens);
   bool run_prompt(Tail tail, const TailHead& head, bool cancellable);
   Tail sampling_tail() const;
@@ -113,6 +114,7 @@ class Session {
   std::unique_ptr<Matcher> matcher_;
   std::vector<uint32_t> ids_;  // the context
   size_t cached_ = 0;          // positions of it in the cache
+  size_t written_ = 0;         // positions before it may have overwritten older ones in the cache's rings
   std::atomic<bool> cancelled_ = false;
   SessionStats stats_;
 };

@@ -1,6 +1,7 @@
 #include "reference/attend.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "support/op_inputs.h"
@@ -17,9 +18,10 @@ struct Case {
   float drift = 0;  // added to the scores from one position to the next, about
   uint32_t window = 0;
   float soft_cap = 0;
+  uint32_t capacity = 0;  // slots of the cache; 0: one for every position
 };
 
-// A cache on the device, in the layout of rope.comp, with NaN at every position behind `length`.
+// A cache on the device, in the layout of rope.comp, with NaN in every slot that no position before `length` is in.
 struct Cache {
   reference::Rows keys, values;  // (length, kv_heads * head_dim), as rounded to f16
   Buffer key_buffer, value_buffer;
@@ -29,22 +31,23 @@ struct Cache {
 Cache make_cache(const std::shared_ptr<Device>& device, const Case& c, uint32_t length, Random& random) {
   const uint32_t d = c.shape.head_dim, key_dims = (d + 7) / 8 * 8, kv_dim = c.shape.kv_heads * d;
   Cache cache = {reference::Rows(length, kv_dim), reference::Rows(length, kv_dim), {}, {}, 0};
-  cache.capacity = (length + TILE_ROWS) / TILE_ROWS * TILE_ROWS;
+  cache.capacity = c.capacity ? c.capacity : (length + TILE_ROWS) / TILE_ROWS * TILE_ROWS;
   constexpr uint16_t kNan = 0x7e00;
   std::vector<uint16_t> keys(ops::key_bytes(c.shape, cache.capacity) / 2, kNan);
   std::vector<uint16_t> values(ops::value_bytes(c.shape, cache.capacity) / 2, kNan);
   for (uint32_t p = 0; p < length; ++p)
     for (uint32_t head = 0; head < c.shape.kv_heads; ++head) {
-      const size_t tile = (size_t{head} * cache.capacity + p / TILE_ROWS * TILE_ROWS) * key_dims;
+      const uint32_t slot = p % cache.capacity;
+      const size_t tile = (size_t{head} * cache.capacity + slot / TILE_ROWS * TILE_ROWS) * key_dims;
       for (uint32_t i = 0; i < key_dims; ++i) {
         const float drift = i == 0 ? c.drift * static_cast<float>(p) : 0;
         const uint16_t half = i < d ? float_to_half(random.normal() * c.key_scale + drift) : 0;
-        keys[tile + place_in_tile(p % TILE_ROWS, i / 8, key_dims / 8) * 8 + i % 8] = half;
+        keys[tile + place_in_tile(slot % TILE_ROWS, i / 8, key_dims / 8) * 8 + i % 8] = half;
         if (i < d) cache.keys.row(p)[head * d + i] = half_to_float(half);
       }
       for (uint32_t i = 0; i < d; ++i) {
         const uint16_t half = float_to_half(random.normal());
-        values[(size_t{head} * cache.capacity + p) * d + i] = half;
+        values[(size_t{head} * cache.capacity + slot) * d + i] = half;
         cache.values.row(p)[head * d + i] = half_to_float(half);
       }
     }
@@ -58,13 +61,13 @@ void check_attend(const Tuning& tuning, const Case& c) {
   SCOPED_TRACE(tuning.name() + " heads " + std::to_string(s.heads) + "/" + std::to_string(s.kv_heads) + " dim " +
                std::to_string(s.head_dim) + " pos " + std::to_string(c.pos) + " active " + std::to_string(c.active) +
                " of " + std::to_string(c.tokens) + " window " + std::to_string(c.window) + " cap " +
-               std::to_string(c.soft_cap));
+               std::to_string(c.soft_cap) + " of " + std::to_string(c.capacity) + " slots");
   const auto device = open_device(tuning);
   Random random(s.head_dim * 1000 + c.pos);
   const uint32_t q_dim = s.heads * s.head_dim, length = c.pos + c.active;
   const Activations q = make_activations(device, c.tokens, c.active, q_dim, random);
   const Cache cache = make_cache(device, c, length, random);
-  const Buffer state = make_state(device, c.pos, length, cache.capacity);
+  const Buffer state = make_state(device, c.pos, length, length);
   const Buffer y = poisoned(device, "y", uint64_t{c.tokens} * q.stride);
   const float scale = 1 / std::sqrt(static_cast<float>(s.head_dim));
   run_once(device, "attend", [&](Recorder& recorder) {
@@ -129,6 +132,19 @@ TEST_F(AttendTest, Windows) {
         tuning.plain = plain;
         check_attend(tuning, {{3, 1, 16}, pos, 5, 16, 1, 0, window});
       }
+}
+
+// A ring just large enough for the pass: window + tokens - 1, rounded up to tiles.
+TEST_F(AttendTest, Rings) {
+  for (const bool plain : {false, true})
+    for (const auto& [window, active, capacity] :
+         {std::array{64u, 1u, 64u}, {49u, 16u, 64u}, {60u, 5u, 128u}, {300u, 16u, 320u}, {630u, 3u, 640u}})
+      for (const uint32_t pos : {0u, 62u, 127u, 319u, 640u, 1500u}) {
+        Tuning tuning;
+        tuning.plain = plain;
+        check_attend(tuning, {{3, 1, 16}, pos, active, 16, 1, 0, window, 0, capacity});
+      }
+  check_attend({}, {{4, 2, 256}, 700, 16, 16, 1, 0, 300, 0, 320});
 }
 
 TEST_F(AttendTest, SoftCaps) {

@@ -15,6 +15,7 @@ struct Case {
   uint32_t rotary_dim;
   ops::Pairs pairs = ops::Pairs::halves;
   uint32_t pos = 0, active = 1, tokens = 1, context = 192;
+  uint32_t slots = 0;  // of the cache; 0: one for every position
 };
 
 constexpr double kBase = 10000;
@@ -42,14 +43,13 @@ Caches expected_caches(const Case& c, const reference::Rows& k, const reference:
   caches.values.assign(ops::value_bytes(c.shape, capacity) / 2, kUntouched);
   for (uint32_t t = 0; t < k.rows; ++t)
     for (uint32_t head = 0; head < c.shape.kv_heads; ++head) {
-      const uint32_t position = c.pos + t;
+      const uint32_t slot = (c.pos + t) % capacity;
       for (uint32_t i = 0; i < key_dims; ++i) {  // tiles of 64 positions, interleaved by words of 8 halves
-        const size_t tile = (size_t{head} * capacity + position / TILE_ROWS * TILE_ROWS) * key_dims;
-        caches.keys[tile + place_in_tile(position % TILE_ROWS, i / 8, key_dims / 8) * 8 + i % 8] =
+        const size_t tile = (size_t{head} * capacity + slot / TILE_ROWS * TILE_ROWS) * key_dims;
+        caches.keys[tile + place_in_tile(slot % TILE_ROWS, i / 8, key_dims / 8) * 8 + i % 8] =
             i < d ? k.row(t)[head * d + i] : 0;
       }
-      for (uint32_t i = 0; i < d; ++i)
-        caches.values[(size_t{head} * capacity + position) * d + i] = v.row(t)[head * d + i];
+      for (uint32_t i = 0; i < d; ++i) caches.values[(size_t{head} * capacity + slot) * d + i] = v.row(t)[head * d + i];
     }
   return caches;
 }
@@ -75,7 +75,7 @@ void check_rope(const Case& c) {
                std::to_string(c.active) + " of " + std::to_string(c.tokens));
   const auto device = open_device();
   const uint32_t q_dim = s.heads * s.head_dim, kv_dim = s.kv_heads * s.head_dim;
-  const uint32_t capacity = (c.context + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
+  const uint32_t capacity = c.slots ? c.slots : (c.context + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
   Random random(s.head_dim + c.pos);
   const Activations qkv = make_activations(device, c.tokens, c.active, q_dim + 2 * kv_dim, random);
   const Buffer state = make_state(device, c.pos, c.pos + c.active, c.context);
@@ -130,6 +130,12 @@ TEST_F(RopeTest, PartOfAHeadTurns) {
 TEST_F(RopeTest, ChunksOverTileBorders) {
   for (const uint32_t pos : {0u, 1u, 60u, 63u, 64u, 120u})
     for (const uint32_t active : {1u, 5u, 16u}) check_rope({{9, 3, 64}, 64, ops::Pairs::halves, pos, active, 16});
+}
+
+TEST_F(RopeTest, Rings) {
+  for (const uint32_t slots : {64u, 128u})
+    for (const uint32_t pos : {63u, 64u, 120u, 127u, 4090u})
+      check_rope({{4, 2, 12}, 12, ops::Pairs::halves, pos, 16, 16, 4200, slots});
 }
 
 TEST_F(RopeTest, LastPositionOfTheContext) {
