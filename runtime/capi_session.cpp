@@ -141,6 +141,33 @@ weft_status weft_session_head_logits(weft_session* session, uint32_t* ids, float
   });
 }
 
+weft_status weft_session_get_ids(const weft_session* session, uint32_t* ids, size_t capacity, size_t* count,
+                                 weft_error* error) {
+  return guard(error, [&] {
+    require(session && count && (ids || capacity == 0), "session, ids or count", "it is NULL");
+    copy_ids(session->session.ids(), ids, capacity, count);
+  });
+}
+
+weft_status weft_session_save(const weft_session* session, const char* path, const char* note, weft_error* error) {
+  return guard(error, [&] {
+    require(session && path, "session or path", "it is NULL");
+    session->session.save(path, note ? note : "");
+  });
+}
+
+weft_status weft_session_restore(weft_session* session, const char* path, char** note, weft_error* error) {
+  return guard(error, [&] {
+    require(session && path, "session or path", "it is NULL");
+    const std::string text = session->session.restore(path);
+    // The last ids may have begun a character that the next one completes.
+    const std::vector<uint32_t>& ids = session->session.ids();
+    session->decoder.finish();
+    for (size_t i = ids.size() - std::min<size_t>(ids.size(), 8); i < ids.size(); ++i) session->decoder.push(ids[i]);
+    if (note) *note = copy_string(text);
+  });
+}
+
 void weft_session_reset(weft_session* session) {
   if (!session) return;
   guard(nullptr, [&] {
@@ -166,6 +193,7 @@ weft_stats weft_session_get_stats(const weft_session* s) {
   weft_stats stats = {};
   stats.context_used = static_cast<uint32_t>(s->session.ids().size());
   stats.prompt_tokens = from.prompt_tokens;
+  stats.reused_tokens = from.reused_tokens;
   stats.decoded_tokens = from.decoded_tokens;
   stats.prompt_seconds = from.prompt_seconds;
   stats.decode_seconds = from.decode_seconds;

@@ -16,8 +16,8 @@ namespace {
 struct ChatArgs {
   ModelArgs model;
   weft_sampling sampling{};
-  CLI::Option* seed = nullptr;
-  std::string system;
+  const CLI::App* command = nullptr;
+  std::string system, restore;
   std::string head = "full";
   GrammarArgs grammar;
   std::uint32_t tokens = 512;
@@ -48,6 +48,8 @@ void handle_interrupts(bool interactive) {
 constexpr const char* kHelp =
     "/reset   forget the conversation\n"
     "/stats   where the time of this conversation went\n"
+    "/save    /save FILE keeps the conversation and what is computed of it\n"
+    "/load    /load FILE goes on from there\n"
     "/head    which rows of the vocabulary table are read; /head HEAD sets it as --head does\n"
     "/help    this list\n"
     "/quit    leave (or Ctrl-D)\n"
@@ -62,13 +64,9 @@ class Chat {
         context_(session_context(args.model, info_)),
         session_(model_, context_),
         conversation_(model_, context_, args.system) {
-    weft_sampling sampling = args.sampling;
-    if (args.seed->count() == 0) {
-      std::random_device random;
-      sampling.seed = (std::uint64_t{random()} << 32) | random();
-    }
     set_grammar(session_, args.grammar);
-    session_.set_sampling(sampling);
+    if (!args.restore.empty()) restore(args.restore);
+    if (args.restore.empty() || sampling_given(args.command)) set_sampling();
     choose_head("--head", args.head);
   }
 
@@ -97,6 +95,26 @@ class Chat {
   }
 
  private:
+  void set_sampling() {
+    weft_sampling sampling = args_.sampling;
+    if (args_.command->get_option("--seed")->count() == 0) {
+      std::random_device random;
+      sampling.seed = (std::uint64_t{random()} << 32) | random();
+    }
+    session_.set_sampling(sampling);
+  }
+
+  void restore(const std::string& path) {
+    const std::string note = session_.restore(path);
+    try {
+      conversation_.read_note(note);
+    } catch (const api::Failure&) {
+      session_.reset();
+      throw;
+    }
+    std::cerr << format("The conversation of %s goes on: %u tokens.\n", path.c_str(), session_.stats().context_used);
+  }
+
   void greet() {
     if (!conversation_.templated()) {
       std::cerr << "This model has no chat template: it continues your text.\n";
@@ -116,10 +134,22 @@ class Chat {
       print_stats();
     } else if (line == "/head" || line.starts_with("/head ")) {
       show_head(line.substr(5));
+    } else if (line.starts_with("/save ") || line.starts_with("/load ")) {
+      save_or_load(line.substr(0, 5), line.substr(6));
     } else if (line == "/help") {
       std::cerr << kHelp;
     } else {
       std::cerr << "There is no command " << line << "; /help lists them.\n";
+    }
+  }
+
+  void save_or_load(const std::string& command, const std::string& path) {
+    try {
+      if (command == "/load") return restore(path);
+      session_.save(path, conversation_.note());
+      std::cerr << format("The conversation is in %s.\n", path.c_str());
+    } catch (const api::Failure& error) {
+      print_error(error.place(), error.sentence(), error.hint());
     }
   }
 
@@ -188,6 +218,7 @@ class Chat {
     const auto bytes = [](std::uint64_t value) { return human_bytes(static_cast<double>(value)); };
     std::cerr << format("context   %u of %u tokens\n", stats.context_used, context_)
               << format("prompt    %llu tokens in %.2f s\n", count(stats.prompt_tokens), stats.prompt_seconds)
+              << format("reused    %llu tokens of prompts\n", count(stats.reused_tokens))
               << format("decode    %llu tokens in %.2f s\n", count(stats.decoded_tokens), stats.decode_seconds)
               << format("reading   %s/token, %.2f GB/s", bytes(info_.bytes_per_token).c_str(),
                         stats.read_gigabytes_per_second)
@@ -229,11 +260,12 @@ void add_chat(CLI::App& app) {
       ->type_name("N")
       ->capture_default_str()
       ->transform(whole(0));
+  add_restore_option(command, args->restore);
   add_head_option(command, args->head);
   add_sampling_options(command, args->sampling);
   add_grammar_options(command, args->grammar);
-  args->seed = command->get_option("--seed");
-  args->seed->default_str("random");
+  args->command = command;
+  command->get_option("--seed")->default_str("random");
   command->callback([args] {
     require_utf8("-s", args->system);
     Chat(*args).run();

@@ -151,6 +151,20 @@ void add_sampling_options(CLI::App* command, weft_sampling& sampling) {
   add("--seed", sampling.seed, "same seed, device and prompt: same text", whole(0, largest_seed));
 }
 
+bool sampling_given(const CLI::App* command) {
+  const auto options =
+      command->get_options([](const CLI::Option* option) { return option->get_group() == "Sampling"; });
+  return std::any_of(options.begin(), options.end(), [](const CLI::Option* option) { return option->count() > 0; });
+}
+
+void add_restore_option(CLI::App* command, std::string& path) {
+  command
+      ->add_option("--restore", path,
+                   "go on from a session that was saved with the same model, type and context; its sampling\n"
+                   "goes on too, unless a sampling option is given")
+      ->type_name("FILE");
+}
+
 void add_head_option(CLI::App* command, std::string& head) {
   command
       ->add_option(
@@ -225,6 +239,7 @@ void require_utf8(const std::string& option, std::string_view text) {
 Rates rates(const weft_stats& before, const weft_stats& after, std::uint64_t tokens) {
   Rates result;
   result.prompt_tokens = after.prompt_tokens - before.prompt_tokens;
+  result.reused_tokens = after.reused_tokens - before.reused_tokens;
   result.tokens = tokens;
   result.prompt_seconds = after.prompt_seconds - before.prompt_seconds;
   result.decode_seconds = after.decode_seconds - before.decode_seconds;
@@ -280,6 +295,7 @@ void print_json(const Json& json) {
 std::string stats_line(const Rates& rates, const std::string& head, const weft_stats& stats, double device_gb_s) {
   std::string line = format("prompt %llu tok", static_cast<unsigned long long>(rates.prompt_tokens));
   if (rates.prompt_tokens_per_s > 0) line += format(" %.1f tok/s", rates.prompt_tokens_per_s);
+  if (rates.reused_tokens > 0) line += format(" (%llu reused)", static_cast<unsigned long long>(rates.reused_tokens));
   line += format(" | decode %llu tok", static_cast<unsigned long long>(rates.tokens));
   if (rates.decode_tokens_per_s > 0) {
     line += format(" %.1f tok/s %.2f ms/tok", rates.decode_tokens_per_s, 1000.0 / rates.decode_tokens_per_s);

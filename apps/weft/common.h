@@ -68,6 +68,8 @@ void add_device_option(CLI::App* command, std::string& device);
 void add_model_options(CLI::App* command, ModelArgs& args);
 void add_ctx_option(CLI::App* command, ModelArgs& args);
 void add_sampling_options(CLI::App* command, weft_sampling& sampling);
+bool sampling_given(const CLI::App* command);  // any of them
+void add_restore_option(CLI::App* command, std::string& path);
 void add_head_option(CLI::App* command, std::string& head);
 // At most one of them.
 struct GrammarArgs {
@@ -97,6 +99,7 @@ void require_utf8(const std::string& option, std::string_view text);
 // What one generate took: the difference of two statistics of one session.
 struct Rates {
   std::uint64_t prompt_tokens = 0;  // computed, not taken from a kept prefix
+  std::uint64_t reused_tokens = 0;  // of the kept prefix
   std::uint64_t tokens = 0;         // generated
   double prompt_seconds = 0;        // up to and with the first token
   double decode_seconds = 0;        // of the tokens after the first

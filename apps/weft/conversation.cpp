@@ -1,6 +1,7 @@
 #include "conversation.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 namespace weft::cli {
@@ -17,6 +18,26 @@ void Conversation::reset() {
   messages_.clear();
   text_.clear();
   if (!system_.empty()) messages_.push_back({"system", system_});
+}
+
+std::string Conversation::note() const {
+  nlohmann::json messages = nlohmann::json::array();
+  for (const api::Message& message : messages_)
+    messages.push_back({{"role", message.role}, {"content", message.content}});
+  return nlohmann::json{{"messages", messages}, {"text", text_}}.dump();
+}
+
+void Conversation::read_note(const std::string& note) {
+  try {
+    const auto document = nlohmann::json::parse(note);
+    std::vector<api::Message> messages;
+    for (const auto& message : document.at("messages"))
+      messages.push_back({message.at("role").get<std::string>(), message.at("content").get<std::string>()});
+    text_ = document.at("text").get<std::string>();
+    messages_ = std::move(messages);
+  } catch (const nlohmann::json::exception&) {
+    throw api::Failure(WEFT_BAD_FILE, "the saved session has no conversation: it was not saved by a chat");
+  }
 }
 
 std::vector<std::uint32_t> Conversation::ask(const std::string& line, bool* dropped) {

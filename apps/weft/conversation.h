@@ -25,6 +25,9 @@ class Conversation {
   void answered(const std::string& answer, bool ended);
 
   void reset();
+  // All of it, as a note for a saved session, and back from one. Throws Failure(WEFT_BAD_FILE) for another text.
+  std::string note() const;
+  void read_note(const std::string& note);
   bool templated() const { return templated_; }
 
  private:

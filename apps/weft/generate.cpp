@@ -10,7 +10,9 @@ namespace {
 struct GenerateArgs {
   ModelArgs model;
   weft_sampling sampling{};
+  const CLI::App* command = nullptr;
   std::optional<std::string> text, ids;
+  std::string restore, save;
   std::string head = "full";
   GrammarArgs grammar;
   std::uint32_t tokens = 128;
@@ -45,7 +47,7 @@ void check_ids(const std::vector<std::uint32_t>& ids, std::uint32_t vocab_size) 
 }
 
 void check_length(const GenerateArgs& args, const std::vector<std::uint32_t>& prompt, std::uint32_t context) {
-  const char* option = args.text ? "-p" : "--prompt-ids";
+  const char* option = args.text ? "-p" : args.ids ? "--prompt-ids" : "--restore";
   if (prompt.empty()) throw UsageError(option, "the prompt is empty");
   if (prompt.size() >= context) {
     throw UsageError(
@@ -54,9 +56,9 @@ void check_length(const GenerateArgs& args, const std::vector<std::uint32_t>& pr
 }
 
 void generate(const GenerateArgs& args) {
-  if (args.text.has_value() == args.ids.has_value()) {
-    throw UsageError("-p, --prompt-ids", args.text ? "give one of them, not both" : "one of them is needed");
-  }
+  const bool restored = !args.restore.empty();
+  if (args.text && args.ids) throw UsageError("-p, --prompt-ids", "give one of them, not both");
+  if (!args.text && !args.ids && !restored) throw UsageError("-p, --prompt-ids", "one of them is needed");
   std::vector<std::uint32_t> prompt;
   if (args.ids) prompt = parse_ids(*args.ids);
   if (args.text) require_utf8("-p", *args.text);
@@ -64,15 +66,20 @@ void generate(const GenerateArgs& args) {
   const api::Model model = load_model(args.model);
   const weft_model_info info = model.info();
   if (args.ids) check_ids(prompt, info.vocab_size);
-  if (args.text) prompt = model.tokenize(*args.text, true);
+  if (args.text) prompt = model.tokenize(*args.text, !restored);
   const std::uint32_t context = session_context(args.model, info);
-  check_length(args, prompt, context);
 
   api::Session session(model, context);
   set_head(session, "--head", args.head);
   set_grammar(session, args.grammar);
-  session.set_sampling(args.sampling);
-  session.prompt(prompt);
+  if (restored) {
+    session.restore(args.restore);
+    const std::vector<std::uint32_t> before = session.ids();
+    prompt.insert(prompt.begin(), before.begin(), before.end());
+  }
+  check_length(args, prompt, context);
+  if (!restored || sampling_given(args.command)) session.set_sampling(args.sampling);
+  if (args.text || args.ids) session.prompt(prompt);
   std::vector<std::uint32_t> ids;
   std::string text;
   session.generate(args.tokens, [&](std::uint32_t id, std::string_view piece) {
@@ -82,6 +89,7 @@ void generate(const GenerateArgs& args) {
     return static_cast<bool>(std::cout);
   });
 
+  if (!args.save.empty()) session.save(args.save);
   const weft_stats stats = session.stats();
   const Rates speed = rates(weft_stats{}, stats, ids.size());
   if (!args.json) {
@@ -98,6 +106,7 @@ void generate(const GenerateArgs& args) {
               {"load_s", info.load_seconds},
               {"first_token_s", stats.first_token_seconds},
               {"prompt_tokens_per_s", speed.prompt_tokens_per_s},
+              {"reused_tokens", stats.reused_tokens},
               {"decode_tokens_per_s", speed.decode_tokens_per_s},
               {"head", head_json(args.head, speed)},
               {"stages", stages_json(stats)},
@@ -119,10 +128,13 @@ void add_generate(CLI::App& app) {
       ->type_name("N")
       ->capture_default_str()
       ->transform(whole(1));
+  add_restore_option(command, args->restore);
+  command->add_option("--save", args->save, "when done, save the session, for --restore")->type_name("FILE");
   add_head_option(command, args->head);
   add_sampling_options(command, args->sampling);
   add_grammar_options(command, args->grammar);
   add_json_option(command, args->json);
+  args->command = command;
   command->callback([args] { generate(*args); });
 }
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "model/fingerprint.h"
 #include "model/values.h"
 
 namespace weft {
@@ -267,6 +268,7 @@ Config read_config(const ModelFile& file) {
   const bool gguf = file.kind == ModelFile::Kind::gguf;
   const Values values(file.metadata, gguf ? file.path.string() : (file.path / "config.json").string());
   Config c = gguf ? from_gguf(file, values) : from_huggingface(file, values);
+  c.fingerprint = fingerprint(file);
   find_biases(c, file);
   if (c.traits->gemma) c.embedding_scale = std::sqrt(static_cast<float>(c.width));
   const ops::HeadShape& heads = c.heads;

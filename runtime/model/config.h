@@ -41,6 +41,7 @@ struct Config {
   std::vector<Rope> ropes;
   std::vector<LayerPositions> positions;  // (layers)
   std::optional<bool> tied;               // what the file says; GGUF says nothing
+  uint64_t fingerprint = 0;               // of the file (fingerprint.h)
 
   uint32_t query_dim() const { return heads.heads * heads.head_dim; }
   uint32_t kv_dim() const { return heads.kv_heads * heads.head_dim; }

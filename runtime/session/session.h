@@ -2,10 +2,13 @@
 #pragma once
 
 #include <atomic>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/schedule.h"
@@ -74,6 +77,14 @@ class Session {
   std::vector<TokenLogit> head_logits();  // those the head computes, in no order
   void reset();
 
+  // Writes the context, its cache and the sampling to a file (session_file.cpp); note: UTF-8 text that is kept with
+  // them. Throws Error(invalid_argument) without a prompt, Error(io).
+  void save(const std::filesystem::path& path, std::string_view note) const;
+  // Makes the session one that was saved, with its sampling; a grammar begins anew. Returns the note. Throws
+  // Error(bad_file) for what is no saved session, Error(unsupported) for one of another model, type or context; then
+  // nothing is changed.
+  std::string restore(const std::filesystem::path& path);
+
   const std::vector<uint32_t>& ids() const { return ids_; }
   uint32_t context() const { return context_; }
   const SessionStats& stats() const { return stats_; }
@@ -95,6 +106,7 @@ class Session {
   void write_kept();
   void write_mask(std::span<const uint32_t> bits);
   double count_head(const abi::RingEntry& entry);
+  std::vector<View> cache_parts(uint64_t cached, uint64_t written) const;
   void come_to_rest() noexcept;
   void collect_times();
   double body_bytes_at(size_t position) const;

@@ -53,6 +53,7 @@ TEST_F(SessionTest, KeepsTheCommonPrefix) {
   second.push_back(4);
   const std::vector<uint32_t> with_prefix = generate(session, second, 10);
   EXPECT_EQ(session.stats().prompt_tokens, 102u);
+  EXPECT_EQ(session.stats().reused_tokens, 90u);
   Session fresh(*model_, 256, {});
   fresh.set_sampling(greedy());
   EXPECT_EQ(with_prefix, generate(fresh, second, 10));

@@ -289,6 +289,21 @@ WEFT_API weft_status weft_session_logits(weft_session* session, float* logits, s
 WEFT_API weft_status weft_session_head_logits(weft_session* session, uint32_t* ids, float* logits, size_t capacity,
                                               size_t* count, weft_error* error);
 
+/* The ids of the context. ids, capacity and count as in weft_tokenize. */
+WEFT_API weft_status weft_session_get_ids(const weft_session* session, uint32_t* ids, size_t capacity, size_t* count,
+                                          weft_error* error);
+
+/* Writes the session's context, what is computed of it, and its sampling to a file, so that a session restored from it
+ * goes on as this one would. note (may be NULL): UTF-8 text of the caller's that is kept with them. Head and grammar
+ * are not saved. A reader sees the file that was there before or the whole new one. */
+WEFT_API weft_status weft_session_save(const weft_session* session, const char* path, const char* note,
+                                       weft_error* error);
+
+/* Makes the session one that was saved; a grammar begins anew. *note (may be NULL): the note, "" if there was none; the
+ * caller frees it. WEFT_BAD_FILE for a file that is none, or was cut or damaged; WEFT_UNSUPPORTED when it was saved
+ * with another model, type of weights or context; the session is unchanged then. */
+WEFT_API weft_status weft_session_restore(weft_session* session, const char* path, char** note, weft_error* error);
+
 /* Forgets the context and the statistics; the sampling and the head stay. */
 WEFT_API void weft_session_reset(weft_session* session);
 
@@ -301,6 +316,7 @@ typedef struct weft_stage {
 typedef struct weft_stats {
   uint32_t context_used;            /* tokens */
   uint64_t prompt_tokens;           /* computed since creation or reset; a kept prefix does not count */
+  uint64_t reused_tokens;           /* of the prompts since then, found in the cache */
   uint64_t decoded_tokens;          /* generated since then; the first of a generate counts with the prompt's time */
   double prompt_seconds;            /* up to and with the first token */
   double decode_seconds;            /* of the tokens after it */

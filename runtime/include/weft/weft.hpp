@@ -317,6 +317,25 @@ class Session {
     return result;
   }
 
+  // The ids of the context.
+  std::vector<std::uint32_t> ids() const {
+    return detail::ids(stats().context_used,
+                       [&](std::uint32_t* out, std::size_t capacity, std::size_t* count, weft_error* error) {
+                         return weft_session_get_ids(get(), out, capacity, count, error);
+                       });
+  }
+
+  // Writes the session to a file; see weft_session_save.
+  void save(const std::string& path, const std::string& note = {}) const {
+    detail::check([&](weft_error* error) { return weft_session_save(get(), path.c_str(), note.c_str(), error); });
+  }
+  // Makes the session one that was saved, and returns the note; see weft_session_restore.
+  std::string restore(const std::string& path) {
+    char* note = nullptr;
+    detail::check([&](weft_error* error) { return weft_session_restore(get(), path.c_str(), &note, error); });
+    return detail::take(note);
+  }
+
   void reset() noexcept { weft_session_reset(get()); }
   weft_stats stats() const { return weft_session_get_stats(get()); }
   weft_session* get() const noexcept { return handle_.get(); }

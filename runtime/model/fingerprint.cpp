@@ -1,0 +1,45 @@
+#include "model/fingerprint.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+namespace weft {
+
+void Fingerprint::add(std::span<const std::byte> bytes) {
+  const auto mix = [this](uint64_t word) {
+    hash_ = (hash_ ^ word) * 0x100000001b3u;
+    hash_ ^= hash_ >> 32;
+  };
+  for (; bytes.size() >= 8; bytes = bytes.subspan(8)) {
+    uint64_t word;
+    std::memcpy(&word, bytes.data(), 8);
+    mix(word);
+  }
+  for (const std::byte byte : bytes) mix(static_cast<uint64_t>(byte) + 0x100);  // no byte is a word
+}
+
+uint64_t fingerprint(const ModelFile& file) {
+  Fingerprint hash;
+  const auto add_text = [&](const std::string& text) {
+    const uint64_t length = text.size();
+    hash.add(std::as_bytes(std::span(&length, 1)));
+    hash.add(std::as_bytes(std::span(text)));
+  };
+  for (const auto& [key, value] : file.metadata.items()) {
+    if (key.starts_with("tokenizer.")) continue;
+    add_text(key);
+    add_text(value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  }
+  for (const TensorView& tensor : file.tensors) {
+    add_text(tensor.name);
+    const uint64_t type = static_cast<uint64_t>(tensor.dtype);
+    hash.add(std::as_bytes(std::span(&type, 1)));
+    hash.add(std::as_bytes(std::span(tensor.shape)));
+    const size_t piece = std::min<size_t>(tensor.bytes.size(), 4096), rest = tensor.bytes.size() - piece;
+    for (const size_t at : {size_t{0}, rest / 2, rest}) hash.add(tensor.bytes.subspan(at, piece));
+  }
+  return hash.value();
+}
+
+}  // namespace weft

@@ -1,0 +1,209 @@
+// A session in a file: what it was saved with (a JSON header), the context's ids, and of every layer's cache the tiles
+// of positions in use. Numbers are little-endian; every part is filled up to 8 bytes.
+//
+//   "weft-kv1" | header's bytes (u64) | header | ids (u32 each) | by layer and head: keys, by layer and head: values |
+//   checksum (u64: a Fingerprint of everything before)
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "format/json.h"
+#include "model/fingerprint.h"
+#include "session/session.h"
+
+namespace weft {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kMagic = "weft-kv1";
+constexpr uint64_t kPart = 8;  // bytes that parts are multiples of
+
+std::span<const std::byte> bytes_of(const uint64_t& word) { return std::as_bytes(std::span(&word, 1)); }
+
+std::string hex(uint64_t value) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+json to_json(const Sampling& s) {
+  return {
+      {"temperature", s.temperature},      {"top_k", s.top_k}, {"top_p", s.top_p}, {"min_p", s.min_p}, {"seed", s.seed},
+      {"repeat_penalty", s.repeat_penalty}};
+}
+
+// Numbers of a header that need not be what save wrote.
+class Header {
+ public:
+  Header(const json& document, const std::string& place) : document_(document), place_(place) {
+    if (!document.is_object()) fail("the header");
+  }
+
+  uint64_t integer(const char* key, uint64_t most) const {
+    const auto found = document_.find(key);
+    if (found == document_.end() || !found->is_number_unsigned() || found->get<uint64_t>() > most) fail(key);
+    return found->get<uint64_t>();
+  }
+  float real(const char* key) const {
+    const auto found = document_.find(key);
+    if (found == document_.end() || !found->is_number()) fail(key);
+    return found->get<float>();
+  }
+  std::string text(const char* key) const {
+    const auto found = document_.find(key);
+    if (found == document_.end() || !found->is_string()) fail(key);
+    return found->get<std::string>();
+  }
+  Header object(const char* key) const {
+    const auto found = document_.find(key);
+    if (found == document_.end()) fail(key);
+    return Header(*found, place_);
+  }
+
+ private:
+  [[noreturn]] void fail(const char* what) const {
+    throw Error(Code::bad_file, std::string(what) + " is missing or wrong in the saved session", place_);
+  }
+  const json& document_;
+  const std::string& place_;
+};
+
+Sampling sampling_from(const Header& h) {
+  Sampling s;
+  s.temperature = h.real("temperature");
+  s.top_k = static_cast<uint32_t>(h.integer("top_k", UINT32_MAX));
+  s.top_p = h.real("top_p");
+  s.min_p = h.real("min_p");
+  s.repeat_penalty = h.real("repeat_penalty");
+  s.seed = h.integer("seed", UINT64_MAX);
+  return s;
+}
+
+// The parts of a saved session, once its checksum is right.
+struct Parts {
+  std::string_view header;
+  std::span<const std::byte> rest;  // ids and cache
+};
+
+Parts take_apart(std::span<const std::byte> file, const std::string& place) {
+  const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
+  if (!text.starts_with(kMagic)) throw Error(Code::bad_file, "it is no session that this Weft saved", place);
+  const auto word = [&](size_t at) {
+    uint64_t value;
+    std::memcpy(&value, &file[at], 8);
+    return value;
+  };
+  const size_t fixed = kMagic.size() + 8 + 8;
+  bool whole = file.size() >= fixed && file.size() % kPart == 0;
+  if (whole) {
+    Fingerprint sum;
+    sum.add(file.first(file.size() - 8));
+    whole = sum.value() == word(file.size() - 8) && word(kMagic.size()) <= file.size() - fixed;
+  }
+  if (!whole) throw Error(Code::bad_file, "its checksum does not fit: the file was cut or damaged", place);
+  const size_t header = word(kMagic.size());
+  return {text.substr(kMagic.size() + 8, header),
+          file.subspan(kMagic.size() + 8 + header).first(file.size() - fixed - header)};
+}
+
+}  // namespace
+
+// The tiles in use of each layer and head, in the file's order.
+std::vector<View> Session::cache_parts(uint64_t cached, uint64_t written) const {
+  std::vector<View> parts;
+  const uint32_t heads = model_.config.heads.kv_heads;
+  for (size_t layer = 0; layer < cache_.layers.size(); ++layer) {
+    const ops::CacheView& cache = cache_.layers[layer];
+    const uint64_t used = model_.config.positions[layer].window ? written : cached;
+    const uint64_t slots = std::min<uint64_t>(align_up(used, TILE_ROWS), cache.capacity);
+    if (slots == 0) continue;
+    for (const View& view : {cache.keys, cache.values})
+      for (uint32_t head = 0; head < heads; ++head)
+        parts.push_back(view.part(view.bytes / heads * head, view.bytes / heads / cache.capacity * slots));
+  }
+  return parts;
+}
+
+void Session::save(const std::filesystem::path& path, std::string_view note) const {
+  if (ids_.empty()) throw Error(Code::invalid_argument, "the session has no prompt", "save");
+  const json header = {{"model", hex(model_.config.fingerprint)},
+                       {"weights", name(model_.format)},
+                       {"context", context_},
+                       {"cache_bytes", cache_.bytes()},
+                       {"ids", ids_.size()},
+                       {"cached", cached_},
+                       {"written", written_},
+                       {"sampling", to_json(sampling_)},
+                       {"note", note}};
+  std::string text = header.dump(-1, ' ', false, json::error_handler_t::replace);
+  text.resize(align_up(text.size(), kPart), ' ');
+  std::vector<uint32_t> ids = ids_;
+  ids.resize(align_up(ids.size(), kPart / 4));
+  AtomicFile file(path);
+  Fingerprint sum;
+  const auto write = [&](std::span<const std::byte> bytes) {
+    file.write(bytes);
+    sum.add(bytes);
+  };
+  write(std::as_bytes(std::span(kMagic)));
+  write(bytes_of(text.size()));
+  write(std::as_bytes(std::span(text)));
+  write(std::as_bytes(std::span(ids)));
+  for (const View& part : cache_parts(cached_, written_)) write(download(model_.device, part));
+  file.write(bytes_of(sum.value()));
+  file.commit();
+}
+
+std::string Session::restore(const std::filesystem::path& path) {
+  const MappedFile file(path);
+  const std::string place = path.string();
+  const Parts parts = take_apart(file.bytes(), place);
+  const json document = parse_json(parts.header, place);
+  const Header header(document, place);
+  const auto same = [&](const std::string& what, const std::string& saved, const std::string& here, const char* hint) {
+    if (saved != here)
+      throw Error(Code::unsupported, "it was saved with " + what + " " + saved + ", here it is " + here, place, hint);
+  };
+  same("a model of fingerprint", header.text("model"), hex(model_.config.fingerprint),
+       "load the model it was saved with");
+  same("weights of type", header.text("weights"), name(model_.format), "load the model with that type");
+  same("a context of", std::to_string(header.integer("context", UINT32_MAX)), std::to_string(context_),
+       "create the session with that context");
+  same("a cache of size", std::to_string(header.integer("cache_bytes", UINT64_MAX)), std::to_string(cache_.bytes()),
+       "");
+  const uint64_t count = header.integer("ids", context_), cached = header.integer("cached", count),
+                 written = header.integer("written", UINT32_MAX);
+  const Sampling sampling = sampling_from(header.object("sampling"));
+  std::string note = header.text("note");
+
+  const std::vector<View> views = cache_parts(cached, written);
+  const uint64_t id_bytes = align_up(count * 4, kPart);
+  uint64_t needed = id_bytes;
+  for (const View& view : views) needed += view.bytes;
+  if (count == 0 || written < cached || parts.rest.size() != needed)
+    throw Error(Code::bad_file,
+                "it has " + std::to_string(parts.rest.size()) + " bytes of ids and cache, expected are " +
+                    std::to_string(needed),
+                place);
+  std::vector<uint32_t> ids(count);
+  std::memcpy(ids.data(), parts.rest.data(), count * 4);
+  check_ids(ids, context_);
+  set_sampling(sampling);
+
+  cached_ = 0;  // until all of it is there
+  Uploader uploader(model_.device);
+  std::span<const std::byte> bytes = parts.rest.subspan(id_bytes);
+  for (const View& view : views) {
+    uploader.upload(view, bytes.first(view.bytes));
+    bytes = bytes.subspan(view.bytes);
+  }
+  ids_ = std::move(ids);
+  cached_ = cached;
+  written_ = written;
+  if (matcher_) matcher_->reset();
+  return note;
+}
+
+}  // namespace weft
