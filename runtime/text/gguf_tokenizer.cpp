@@ -218,6 +218,7 @@ Json gguf_tokenizer(const Json& tokenizer, const Json& config, const Json& gener
   for (const AddedToken& token : parts.added)
     if (token.lstrip || token.rstrip || token.single_word)
       refuse("the added token " + in_quotes(token.text) + " looks at the characters beside it", place);
+  if (parts.unigram) refuse("its model is a unigram model, not BPE", place);
   const Json common = common_keys(parts, rows, place);
   std::string different;
   for (Json& form : parts.bpe.byte_level ? byte_level_forms(parts, common, place)

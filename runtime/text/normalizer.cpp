@@ -121,14 +121,29 @@ std::string_view strip_right(std::string_view text) {
 
 Normalizer Normalizer::sentencepiece(bool prefix) {
   Normalizer normalizer;
-  if (prefix) normalizer.steps_.push_back({Kind::prepend, {}, kSpaceMark, {}});
-  normalizer.steps_.push_back({Kind::replace, " ", kSpaceMark, {}});
+  if (prefix) normalizer.steps_.push_back({Kind::prepend, {}, kSpaceMark, {}, {}});
+  normalizer.steps_.push_back({Kind::replace, " ", kSpaceMark, {}, {}});
   return normalizer;
 }
 
 Normalizer Normalizer::nfc() {
   Normalizer normalizer;
-  normalizer.steps_.push_back({Kind::nfc, {}, {}, {}});
+  normalizer.steps_.push_back({Kind::nfc, {}, {}, {}, {}});
+  return normalizer;
+}
+
+Normalizer Normalizer::sentencepiece(bool prefix, bool collapse, std::optional<Charsmap> map) {
+  Normalizer normalizer;
+  if (map) {
+    normalizer.steps_.push_back({Kind::charsmap, {}, {}, {}, std::make_shared<const Charsmap>(std::move(*map))});
+  }
+  if (collapse) {
+    normalizer.steps_.push_back({Kind::strip_left, {}, {}, {}, {}});
+    normalizer.steps_.push_back({Kind::strip_right, {}, {}, {}, {}});
+    normalizer.steps_.push_back({Kind::replace, {}, " ", Regex(" {2,}", "SentencePiece"), {}});
+  }
+  const Normalizer marks = sentencepiece(prefix);
+  normalizer.steps_.insert(normalizer.steps_.end(), marks.steps_.begin(), marks.steps_.end());
   return normalizer;
 }
 
@@ -147,20 +162,31 @@ void Normalizer::add_json(const nlohmann::json& json, const std::string& place, 
     if (list == nullptr) throw Error(Code::bad_file, "a Sequence normalizer has no 'normalizers'", place);
     for (const auto& item : json_reader::array(*list, "normalizers", place)) add_json(item, place, depth + 1);
   } else if (type == "Prepend") {
-    steps_.push_back({Kind::prepend, {}, inserted(json, "prepend", place), {}});
+    steps_.push_back({Kind::prepend, {}, inserted(json, "prepend", place), {}, {}});
   } else if (type == "Replace") {
     add_replace(json, place);
   } else if (type == "Strip") {
-    if (json_reader::find_boolean(json, "strip_left", true, place)) steps_.push_back({Kind::strip_left, {}, {}, {}});
-    if (json_reader::find_boolean(json, "strip_right", true, place)) steps_.push_back({Kind::strip_right, {}, {}, {}});
+    if (json_reader::find_boolean(json, "strip_left", true, place))
+      steps_.push_back({Kind::strip_left, {}, {}, {}, {}});
+    if (json_reader::find_boolean(json, "strip_right", true, place))
+      steps_.push_back({Kind::strip_right, {}, {}, {}, {}});
   } else if (type == "Lowercase") {
-    steps_.push_back({Kind::lowercase, {}, {}, {}});
+    steps_.push_back({Kind::lowercase, {}, {}, {}, {}});
   } else if (type == "NFC" || type == "NFD" || type == "NFKC" || type == "NFKD") {
     const Kind kind = type == "NFC" ? Kind::nfc : type == "NFD" ? Kind::nfd : type == "NFKC" ? Kind::nfkc : Kind::nfkd;
-    steps_.push_back({kind, {}, {}, {}});
+    steps_.push_back({kind, {}, {}, {}, {}});
+  } else if (type == "Precompiled") {
+    add_charsmap(json, place);
   } else {
     throw Error(Code::unsupported, "not supported yet: the tokenizer's normalizer " + in_quotes(type), place);
   }
+}
+
+void Normalizer::add_charsmap(const nlohmann::json& json, const std::string& place) {
+  const auto bytes = from_base64(json_reader::find_text(json, "precompiled_charsmap", place).value_or(""));
+  if (!bytes) throw Error(Code::bad_file, "a Precompiled normalizer's map is not base64", place);
+  if (bytes->empty()) return;  // SentencePiece's "identity"
+  steps_.push_back({Kind::charsmap, {}, {}, {}, std::make_shared<const Charsmap>(*bytes, place)});
 }
 
 void Normalizer::add_replace(const nlohmann::json& json, const std::string& place) {
@@ -168,9 +194,9 @@ void Normalizer::add_replace(const nlohmann::json& json, const std::string& plac
   if (pattern == nullptr) throw Error(Code::bad_file, "a Replace normalizer has no 'pattern'", place);
   const std::string to = inserted(json, "content", place);
   if (const auto from = json_reader::find_text(*pattern, "String", place)) {
-    steps_.push_back({Kind::replace, *from, to, {}});
+    steps_.push_back({Kind::replace, *from, to, {}, {}});
   } else if (const auto regex = json_reader::find_text(*pattern, "Regex", place)) {
-    steps_.push_back({Kind::replace, {}, to, Regex(*regex, place)});
+    steps_.push_back({Kind::replace, {}, to, Regex(*regex, place), {}});
   } else {
     throw Error(Code::bad_file, "a Replace normalizer's pattern is neither a String nor a Regex", place);
   }
@@ -206,6 +232,9 @@ std::string Normalizer::apply(std::string_view input) const {
         break;
       case Kind::nfkd:
         text = unicode_form(text, UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT);
+        break;
+      case Kind::charsmap:
+        text = map_valid(text, [&](std::string_view run) { return step.map->apply(run); });
         break;
     }
     if (text.size() > kMaxGrowthBase + kMaxGrowth * input.size()) {

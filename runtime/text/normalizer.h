@@ -1,12 +1,14 @@
 // What a tokenizer does to a text before splitting it: the "normalizer" of a tokenizer.json.
 #pragma once
 
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "text/charsmap.h"
 #include "text/regex.h"
 
 namespace weft {
@@ -24,18 +26,23 @@ class Normalizer {
   static Normalizer sentencepiece(bool prefix);
   // Unicode normalization form C.
   static Normalizer nfc();
+  // SentencePiece as T5 uses it: first the precompiled map, if there is one; then, with collapse, no white space at
+  // either end and no two spaces in a row; then as sentencepiece(prefix).
+  static Normalizer sentencepiece(bool prefix, bool collapse, std::optional<Charsmap> map);
 
   std::string apply(std::string_view text) const;
 
  private:
-  enum class Kind { prepend, replace, strip_left, strip_right, lowercase, nfc, nfd, nfkc, nfkd };
+  enum class Kind { prepend, replace, strip_left, strip_right, lowercase, nfc, nfd, nfkc, nfkd, charsmap };
   struct Step {
     Kind kind;
     std::string from, to;        // replace: what and with what; prepend: to
     std::optional<Regex> regex;  // replace: instead of from
+    std::shared_ptr<const Charsmap> map;
   };
 
   void add_json(const nlohmann::json& normalizer, const std::string& place, int depth);
+  void add_charsmap(const nlohmann::json& normalizer, const std::string& place);
   void add_replace(const nlohmann::json& normalizer, const std::string& place);
 
   std::vector<Step> steps_;

@@ -14,18 +14,46 @@ namespace {
 constexpr int kMaxNesting = 16;
 constexpr size_t kMaxSteps = 64;
 
-// The patterns are published with the models' tokenizers: GPT-2's encoder.py, Llama 3's and Qwen2's tokenizer.json.
+// The patterns are published with the models' tokenizers: GPT-2's encoder.py, and the tokenizer.json of Llama 3, Qwen 2
+// and 3.5, BLOOM, Mistral NeMo, gpt-oss and DeepSeek's models. Which name stands for which is llama.cpp's choice
+// (llama-vocab.cpp), since it gave the names.
 const char* const kGpt2 = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 const char* const kLlama3 =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 const char* const kQwen2 =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+const char* const kQwen35 =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+const char* const kTekken =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+const char* const kGpt4o =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+const char* const kBloom = " ?[^(\\s|[.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c])]+";
+const char* const kDeepSeekCjk = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+";
+const char* const kDeepSeekV3 =
+    R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+// Letters of scripts that have cases: Latin, Greek, Cyrillic, Armenian and so on.
+const char* const kDeepSeekLetters =
+    R"(\s?[A-Za-z\x{B5}\x{C0}-\x{D6}\x{D8}-\x{F6}\x{F8}-\x{1BA}\x{1BC}-\x{1BF}\x{1C4}-\x{293}\x{295}-\x{2AF})"
+    R"(\x{370}-\x{373}\x{376}\x{377}\x{37B}-\x{37D}\x{37F}\x{386}\x{388}-\x{38A}\x{38C}\x{38E}-\x{3A1})"
+    R"(\x{3A3}-\x{3F5}\x{3F7}-\x{481}\x{48A}-\x{52F}\x{531}-\x{556}\x{10A0}-\x{10C5}\x{13A0}-\x{13F5})"
+    R"(\x{13F8}-\x{13FD}\x{1C90}-\x{1CBA}\x{1CBD}-\x{1CBF}\x{1D00}-\x{1D2B}\x{1D6B}-\x{1D77}\x{1D79}-\x{1D9A})"
+    R"(\x{1E00}-\x{1F15}\x{1F18}-\x{1F1D}\x{1F20}-\x{1F45}\x{1F48}-\x{1F4D}\x{1F50}-\x{1F57}\x{1F59}\x{1F5B})"
+    R"(\x{1F5D}\x{1F5F}-\x{1F7D}\x{1F80}-\x{1FB4}\x{1FB6}-\x{1FBC}\x{1FBE}\x{1FC2}-\x{1FC4}\x{1FC6}-\x{1FCC})"
+    R"(\x{1FD0}-\x{1FD3}\x{1FD6}-\x{1FDB}\x{1FE0}-\x{1FEC}\x{1FF2}-\x{1FF4}\x{1FF6}-\x{1FFC}\x{2102}\x{2107})"
+    R"(\x{210A}-\x{2113}\x{2115}\x{2119}-\x{211D}\x{2124}\x{2126}\x{2128}\x{212A}-\x{212D}\x{212F}-\x{2134})"
+    R"(\x{2139}\x{213C}-\x{213F}\x{2145}-\x{2149}\x{214E}\x{2183}\x{2184}\x{2C00}-\x{2C7B}\x{2C7E}-\x{2CE4})"
+    R"(\x{2CEB}-\x{2CEE}\x{2CF2}\x{2CF3}\x{A640}-\x{A66D}\x{A680}-\x{A69B}\x{A722}-\x{A76F}\x{A771}-\x{A787})"
+    R"(\x{A78B}-\x{A78E}\x{AB70}-\x{ABBF}\x{FB00}-\x{FB06}\x{FB13}-\x{FB17}\x{FF21}-\x{FF3A}\x{FF41}-\x{FF5A})"
+    R"(\x{10400}-\x{1044F}\x{104B0}-\x{104D3}\x{104D8}-\x{104FB}\x{10C80}-\x{10CB2}\x{10CC0}-\x{10CF2})"
+    R"(\x{118A0}-\x{118DF}\x{1E900}-\x{1E943}]+)";
+const char* const kDeepSeekPunctuation = "\\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+";
 
 // A name of tokenizer.ggml.pre and the patterns it applies one after the other, each cutting the pieces of the one
 // before.
 struct Named {
   const char* name;
-  std::array<const char*, 4> patterns;
+  std::array<const char*, 6> patterns;
 };
 constexpr const char* kDigit = R"(\p{N})";
 const Named kNamed[] = {
@@ -34,18 +62,37 @@ const Named kNamed[] = {
     {"phi-2", {kGpt2}},
     {"mpt", {kGpt2}},
     {"olmo", {kGpt2}},
+    {"jais", {kGpt2}},
+    {"roberta-bpe", {kGpt2}},
     {"llama-bpe", {kLlama3}},
     {"llama3", {kLlama3}},
     {"llama-v3", {kLlama3}},
+    {"falcon3", {kLlama3}},
+    {"dbrx", {kLlama3}},
+    {"smaug-bpe", {kLlama3}},
+    {"chatglm-bpe", {kLlama3}},
     {"qwen2", {kQwen2}},
     {"deepseek-r1-qwen", {kQwen2}},
     {"stablelm2", {kQwen2}},
+    {"megrez", {kQwen2}},
+    {"qwen35", {kQwen35}},
     {"smollm", {kDigit, kGpt2}},
     {"starcoder", {kDigit, kGpt2}},
     {"refact", {kDigit, kGpt2}},
     {"command-r", {kDigit, kGpt2}},
     {"codeshell", {kDigit, kGpt2}},
     {"exaone", {kDigit, kGpt2}},
+    {"minerva-7b", {kDigit, kGpt2}},
+    {"bloom", {kBloom}},
+    {"gpt3-finnish", {kBloom}},
+    {"poro-chat", {kBloom}},
+    {"viking", {kBloom, kDigit}},
+    {"tekken", {kTekken}},
+    {"gpt-4o", {kGpt4o}},
+    {"llama4", {kGpt4o}},
+    {"deepseek-llm", {"[\r\n]", kDeepSeekLetters, kDeepSeekPunctuation, R"(\s+$)", kDeepSeekCjk, R"(\p{N}+)"}},
+    {"deepseek-coder", {"[\r\n]", R"(\s?\p{L}+)", R"(\s?\p{P}+)", kDeepSeekCjk, kDigit}},
+    {"deepseek-v3", {R"(\p{N}{1,3})", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+", kDeepSeekV3}},
     {"default", {R"([\p{P}\$\+<=>\^~\|]+)", kGpt2, R"(\p{N}+)", "[0-9][0-9][0-9]"}},
     {"falcon", {R"([\p{P}\$\+<=>\^~\|`]+)", kGpt2, "[0-9][0-9][0-9]"}},
 };
@@ -90,7 +137,7 @@ PreTokenizer PreTokenizer::from_name(const std::string& name, const std::string&
     return out;
   }
   throw Error(Code::unsupported, "not supported yet: the pre-tokenizer " + in_quotes(name), place,
-              "gpt-2, llama-bpe, qwen2, smollm and their like are");
+              "gpt-2, llama-bpe, qwen2, smollm, deepseek-coder, bloom and their like are");
 }
 
 std::vector<std::string> PreTokenizer::gguf_names() const {
@@ -148,7 +195,10 @@ void PreTokenizer::add_json(const nlohmann::json& json, const std::string& place
     const std::string behavior = json_reader::find_text(json, "behavior", place).value_or("Isolated");
     add_regex(R"([\p{P}!-/:-@\[-`{-~])", behavior_named(behavior, place), place);
   } else if (type == "Whitespace") {
-    add_regex(R"(\w+|[^\w\s]+)", Behavior::removed, place);
+    // Not Oniguruma's \w: the crate regex has less, by Unicode's annex 18.
+    add_regex(
+        R"([\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200C}\x{200D}]+|[^\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200C}\x{200D}\s]+)",
+        Behavior::removed, place);
     steps_.back().invert = true;
   } else if (type == "WhitespaceSplit") {
     add_regex(R"(\s)", Behavior::removed, place);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "text/oniguruma.h"
 #include "text/utf8.h"
 
 namespace weft {
@@ -43,12 +44,13 @@ Regex::Regex(std::string_view pattern, std::string place) : pattern_(pattern), p
   auto code = std::make_shared<Compiled>();
   int error = 0;
   PCRE2_SIZE offset = 0;
+  const std::string translated = pcre2_pattern(pattern, place_);
   code->code =
-      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
-                    PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | PCRE2_DOLLAR_ENDONLY, &error, &offset, nullptr);
+      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
+                    PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | PCRE2_MULTILINE, &error, &offset, nullptr);
   if (code->code == nullptr) {
     throw Error(Code::bad_file,
-                "the pattern " + in_quotes(pattern) + " is wrong at byte " + std::to_string(offset) + ": " +
+                "the pattern " + in_quotes(translated) + " is wrong at byte " + std::to_string(offset) + ": " +
                     pcre2_message(error),
                 place_);
   }

@@ -1,4 +1,5 @@
-// A regular expression over UTF-8 text (PCRE2 with Unicode properties), safe for any text and for hostile patterns.
+// A regular expression over UTF-8 text, in Oniguruma's dialect and run by PCRE2 with Unicode properties; safe for any
+// text and for hostile patterns.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,7 @@
 #include "text/tokenizer.h"
 
+#include <variant>
+
 #include "base/error.h"
 #include "text/tokenizer_parts.h"
 #include "text/utf8.h"
@@ -11,7 +13,10 @@ namespace {
 constexpr size_t kMaxText = size_t{1} << 30;
 const std::string kEmpty;
 
-Bpe make_bpe(TokenizerParts& parts) {
+using Model = std::variant<Bpe, Unigram>;  // they read parts.match
+
+Model make_model(TokenizerParts& parts) {
+  if (parts.unigram) return Unigram(*parts.unigram, parts.match, parts.log_probabilities, parts.byte_ids);
   if (!parts.scores.empty()) return Bpe(parts.bpe, parts.match, parts.byte_ids, std::move(parts.scores));
   return Bpe(parts.bpe, parts.match, parts.byte_ids, std::exchange(parts.merges, {}));
 }
@@ -38,12 +43,15 @@ uint64_t hash_vocabulary(const TokenizerParts& parts) {
 
 struct Tokenizer::Impl {
   TokenizerParts parts;
-  Bpe bpe;  // reads parts.match
+  Model model;
   AddedTokens added;
   uint64_t fingerprint;
 
   explicit Impl(TokenizerParts p)
-      : parts(std::move(p)), bpe(make_bpe(parts)), added(std::move(parts.added)), fingerprint(hash_vocabulary(parts)) {}
+      : parts(std::move(p)),
+        model(make_model(parts)),
+        added(std::move(parts.added)),
+        fingerprint(hash_vocabulary(parts)) {}
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 };
@@ -109,7 +117,11 @@ void Tokenizer::encode_fragment(std::string_view text, bool first, std::vector<u
   Bpe::Scratch scratch;
   size_t begin = 0;
   for (const size_t end : pieces.ends) {
-    impl_->bpe.encode(std::string_view(pieces.text).substr(begin, end - begin), scratch, ids);
+    const std::string_view piece = std::string_view(pieces.text).substr(begin, end - begin);
+    if (const Bpe* bpe = std::get_if<Bpe>(&impl_->model))
+      bpe->encode(piece, scratch, ids);
+    else
+      std::get<Unigram>(impl_->model).encode(piece, ids);
     begin = end;
   }
 }

@@ -1,5 +1,5 @@
 // Text to token ids and back, for the tokenizers language models ship: SentencePiece-style BPE with byte fallback
-// (Llama 2, Gemma) and byte-level BPE (GPT-2, Llama 3, Qwen 2, SmolLM).
+// (Llama 2, Gemma), byte-level BPE (GPT-2, Llama 3, Qwen 2, SmolLM) and unigram models (T5).
 //
 // A text may hold any bytes. Those that are no UTF-8 are encoded byte by byte and come back from bytes() unchanged.
 #pragma once

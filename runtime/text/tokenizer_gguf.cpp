@@ -1,6 +1,7 @@
 // Tokenizers from the metadata of a GGUF file (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md, "Tokenizer").
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 #include "text/json_reader.h"
@@ -16,6 +17,7 @@ using Json = nlohmann::json;
 
 constexpr const char* kTokens = "tokenizer.ggml.tokens";
 constexpr size_t kMaxTokens = size_t{1} << 24;
+constexpr int kUnused = 5;                      // GGUF's type of a row without a token
 const std::string kSpaceMark = "\xE2\x96\x81";  // U+2581
 
 // GGUF's tokenizer.ggml.token_type.
@@ -23,8 +25,8 @@ TokenKind kind_of(const Json& value, size_t id, const std::string& place) {
   const uint32_t type = json_reader::number(value, "tokenizer.ggml.token_type", place);
   switch (type) {
     case 1:
-    case 5:
-      return TokenKind::normal;  // 5: unused
+    case kUnused:
+      return TokenKind::normal;
     case 2:
       return TokenKind::unknown;
     case 3:
@@ -109,8 +111,38 @@ void read_special_ids(const Json& metadata, TokenizerParts& parts, const std::st
   finish_stop_ids(parts);
 }
 
-// SentencePiece BPE: characters, merged by the score of the result, with bytes for characters that are no token.
-void read_sentencepiece(const Json& metadata, TokenizerParts& parts, const std::string& place) {
+// Rows of the table that have no token: they must not count as the least probable one.
+void drop_unused(const Json& metadata, TokenizerParts& parts) {
+  const Json* types = json_reader::find(metadata, "tokenizer.ggml.token_type");
+  for (size_t id = 0; types != nullptr && id < parts.kind.size(); ++id)
+    if ((*types)[id] == kUnused) parts.kind[id] = TokenKind::missing;
+}
+
+void read_unigram(const Json& metadata, TokenizerParts& parts, bool prefix, const std::string& place) {
+  if (!parts.bpe.unknown) throw Error(Code::bad_file, "a unigram model has no token for what is unknown", place);
+  const auto has_byte = [](uint32_t id) { return id != Bpe::kNone; };
+  parts.unigram = {*parts.bpe.unknown, std::all_of(parts.byte_ids.begin(), parts.byte_ids.end(), has_byte)};
+  for (size_t id = 0; id < parts.scores.size(); ++id)
+    parts.log_probabilities.push_back(parts.kind[id] == TokenKind::normal ? double{parts.scores[id]}
+                                                                          : std::numeric_limits<double>::max());
+  parts.scores.clear();
+  std::optional<Charsmap> map;
+  const char* const key = "tokenizer.ggml.precompiled_charsmap";
+  if (const Json* bytes = json_reader::find(metadata, key); bytes != nullptr && !bytes->empty()) {
+    std::string text;
+    for (const Json& byte : json_reader::array(*bytes, key, place)) {
+      if (!byte.is_number_integer()) json_reader::refuse(key, "an array of bytes", byte, place);
+      text += static_cast<char>(byte.get<int64_t>());
+    }
+    map.emplace(text, place);
+  }
+  const bool collapse = json_reader::find_boolean(metadata, "tokenizer.ggml.remove_extra_whitespaces", false, place);
+  parts.normalizer = Normalizer::sentencepiece(prefix, collapse, std::move(map));
+}
+
+// SentencePiece BPE (characters, merged by the score of the result, with bytes for characters that are no token) or, as
+// llama.cpp calls it, "t5": its unigram model.
+void read_sentencepiece(const Json& metadata, TokenizerParts& parts, bool unigram, const std::string& place) {
   const size_t count = parts.spelling.size();
   const bool typed = json_reader::find(metadata, "tokenizer.ggml.token_type") != nullptr;
   const auto unknown = find_id(metadata, "tokenizer.ggml.unknown_token_id", count, place);
@@ -120,6 +152,7 @@ void read_sentencepiece(const Json& metadata, TokenizerParts& parts, const std::
     if (parts.kind[id] == TokenKind::unknown && !parts.bpe.unknown) parts.bpe.unknown = static_cast<uint32_t>(id);
   }
   if (unknown) parts.bpe.unknown = unknown;
+  if (unigram) drop_unused(metadata, parts);
   read_special_ids(metadata, parts, place);
 
   parts.bytes.resize(count);
@@ -148,11 +181,12 @@ void read_sentencepiece(const Json& metadata, TokenizerParts& parts, const std::
     if (std::isnan(value)) throw Error(Code::bad_file, "a token's score is not a number", place);
     parts.scores.push_back(static_cast<float>(std::clamp(value, -1e30, 1e30)));
   }
-  parts.bpe.byte_fallback = true;
   const bool prefix = json_reader::find_boolean(metadata, "tokenizer.ggml.add_space_prefix", true, place);
-  parts.normalizer = Normalizer::sentencepiece(prefix);
   parts.leading_spaces = prefix ? 1 : 0;
-  parts.add_bos = json_reader::find_boolean(metadata, "tokenizer.ggml.add_bos_token", true, place);
+  parts.add_bos = json_reader::find_boolean(metadata, "tokenizer.ggml.add_bos_token", !unigram, place);
+  if (unigram) return read_unigram(metadata, parts, prefix, place);
+  parts.bpe.byte_fallback = true;
+  parts.normalizer = Normalizer::sentencepiece(prefix);
 }
 
 void read_merges(const Json& metadata, TokenizerParts& parts, const std::string& place) {
@@ -168,11 +202,14 @@ void read_merges(const Json& metadata, TokenizerParts& parts, const std::string&
 void read_byte_level(const Json& metadata, TokenizerParts& parts, const std::string& place) {
   const std::string name = json_reader::find_text(metadata, "tokenizer.ggml.pre", place).value_or("default");
   parts.pre_tokenizer = PreTokenizer::from_name(name, place);
-  const bool llama3 = name == "llama-bpe" || name == "llama3" || name == "llama-v3";
-  // Qwen's tokenizer.json states NFC, which GGUF has no key for.
-  if (name == "qwen2" || name == "deepseek-r1-qwen") parts.normalizer = Normalizer::nfc();
+  const auto is_one_of = [&](std::initializer_list<const char*> names) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  const bool llama3 = is_one_of({"llama-bpe", "llama3", "llama-v3", "falcon3"});
+  // The tokenizer.json of Qwen and of GPT-NeoX (which MPT and OLMo took over) state NFC, which GGUF has no key for.
+  if (is_one_of({"qwen2", "qwen35", "deepseek-r1-qwen", "mpt", "olmo"})) parts.normalizer = Normalizer::nfc();
   parts.bpe.byte_level = true;
-  parts.bpe.ignore_merges = llama3;
+  parts.bpe.ignore_merges = llama3 || is_one_of({"tekken", "gpt-4o", "llama4"});
   parts.bpe.unknown = find_id(metadata, "tokenizer.ggml.unknown_token_id", parts.spelling.size(), place);
   read_special_ids(metadata, parts, place);
 
@@ -193,13 +230,13 @@ Tokenizer Tokenizer::from_gguf(const Json& metadata, const std::string& place) {
   if (!model) throw Error(Code::bad_file, "there is no 'tokenizer.ggml.model'", place);
   TokenizerParts parts;
   read_tokens(metadata, parts, place);
-  if (*model == "llama") {
-    read_sentencepiece(metadata, parts, place);
+  if (*model == "llama" || *model == "t5") {
+    read_sentencepiece(metadata, parts, *model == "t5", place);
   } else if (*model == "gpt2") {
     read_byte_level(metadata, parts, place);
   } else {
     throw Error(Code::unsupported, "not supported yet: the tokenizer model " + in_quotes(*model), place,
-                "llama and gpt2 are");
+                "llama, gpt2 and t5 are");
   }
   for (size_t id = 0; id < parts.spelling.size(); ++id) {
     const TokenKind kind = parts.kind[id];

@@ -1,5 +1,7 @@
 // Tokenizers from the files of a Hugging Face folder (https://huggingface.co/docs/tokenizers).
 #include <charconv>
+#include <cmath>
+#include <limits>
 
 #include "base/error.h"
 #include "text/json_reader.h"
@@ -27,6 +29,8 @@ class HfReader {
  private:
   void read_model();
   void read_vocabulary(const Json& vocab);
+  void read_unigram(const Json& model, const Json& vocab);
+  size_t added_entries() const;
   void read_added(const Json& item, uint32_t id);
   void read_all_added();
   void read_merges(const Json& merges);
@@ -69,9 +73,11 @@ TokenizerParts HfReader::read() {
   read_special_tokens();
   read_stop_ids();
   fill_bytes();
-  const Json* merges = json_reader::find(member("model"), "merges");
-  if (merges == nullptr) refuse("the tokenizer's model has no 'merges'");
-  read_merges(*merges);
+  if (!parts_.unigram) {
+    const Json* merges = json_reader::find(member("model"), "merges");
+    if (merges == nullptr) refuse("the tokenizer's model has no 'merges'");
+    read_merges(*merges);
+  }
   read_chat_template();
   return std::move(parts_);
 }
@@ -99,13 +105,14 @@ void HfReader::read_model() {
   if (model == nullptr) refuse("tokenizer.json has no 'model'");
   json_reader::object(*model, "model", place_);
   const std::string type = json_reader::find_text(*model, "type", place_).value_or("BPE");
-  if (type != "BPE") unsupported("the tokenizer model " + in_quotes(type));
+  if (type != "BPE" && type != "Unigram") unsupported("the tokenizer model " + in_quotes(type));
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     if (!json_reader::find_text(*model, key, place_).value_or("").empty())
       unsupported(std::string("a tokenizer with a ") + key);
   }
   const Json* vocab = json_reader::find(*model, "vocab");
   if (vocab == nullptr) refuse("the tokenizer's model has no 'vocab'");
+  if (type == "Unigram") return read_unigram(*model, *vocab);
   read_vocabulary(json_reader::object(*vocab, "vocab", place_));
   parts_.bpe.ignore_merges = json_reader::find_boolean(*model, "ignore_merges", false, place_);
   parts_.bpe.byte_fallback = json_reader::find_boolean(*model, "byte_fallback", false, place_);
@@ -119,11 +126,36 @@ void HfReader::read_model() {
   }
 }
 
-void HfReader::read_vocabulary(const Json& vocab) {
+size_t HfReader::added_entries() const {
   const Json* added = json_reader::find(tokenizer_, "added_tokens");
   const Json* configured_tokens = json_reader::find(config_, "added_tokens_decoder");
-  entries_ = vocab.size() + (added == nullptr ? 0 : added->size()) +
-             (configured_tokens == nullptr ? 0 : configured_tokens->size());
+  return (added == nullptr ? 0 : added->size()) + (configured_tokens == nullptr ? 0 : configured_tokens->size());
+}
+
+// A list of pieces and their log-probabilities; the places are the ids.
+void HfReader::read_unigram(const Json& model, const Json& vocab) {
+  entries_ = json_reader::array(vocab, "vocab", place_).size() + added_entries();
+  for (const Json& entry : vocab) {
+    if (!entry.is_array() || entry.size() != 2 || !entry[1].is_number())
+      json_reader::refuse("vocab", "a list of pieces with their scores", entry, place_);
+    const double score = entry[1].get<double>();
+    if (!std::isfinite(score)) refuse("a token's score is not a finite number");
+    const std::string& spelling = json_reader::text(entry[0], "vocab", place_);
+    put(static_cast<uint32_t>(parts_.log_probabilities.size()), spelling,
+        byte_token(spelling) ? TokenKind::byte : TokenKind::normal);
+    parts_.log_probabilities.push_back(score);
+  }
+  const auto unknown = json_reader::find_number(model, "unk_id", place_);
+  if (!unknown || *unknown >= parts_.spelling.size()) refuse("the tokenizer's model has no 'unk_id' that is a token");
+  parts_.unigram = {*unknown, json_reader::find_boolean(model, "byte_fallback", false, place_)};
+  parts_.bpe.unknown = *unknown;
+  read_all_added();
+  if (parts_.kind[*unknown] == TokenKind::normal) parts_.kind[*unknown] = TokenKind::unknown;
+  parts_.log_probabilities.resize(parts_.spelling.size(), std::numeric_limits<double>::max());
+}
+
+void HfReader::read_vocabulary(const Json& vocab) {
+  entries_ = vocab.size() + added_entries();
   for (const auto& item : vocab.items()) {
     const uint32_t id = json_reader::number(item.value(), "vocab", place_);
     const bool byte = parts_.bpe.byte_level ? false : byte_token(item.key()).has_value();

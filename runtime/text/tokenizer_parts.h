@@ -15,6 +15,7 @@
 #include "text/bpe.h"
 #include "text/normalizer.h"
 #include "text/pre_tokenizer.h"
+#include "text/unigram.h"
 
 namespace weft {
 
@@ -28,8 +29,10 @@ struct TokenizerParts {
   std::array<uint32_t, 256> byte_ids{};  // set by the constructor to Bpe::kNone: the byte fallback tokens
 
   BpeOptions bpe;
-  std::vector<Bpe::Merge> merges;  // either these
-  std::vector<float> scores;       // or one score for each id
+  std::vector<Bpe::Merge> merges;         // either these
+  std::vector<float> scores;              // or one score for each id
+  std::optional<UnigramOptions> unigram;  // instead of merging
+  std::vector<double> log_probabilities;  // then one for each id
 
   Normalizer normalizer;
   PreTokenizer pre_tokenizer;

@@ -321,12 +321,12 @@ TEST(TextHostile, HuggingFaceErrorsNameWhatDisagrees) {
     changed[Json::json_pointer(pointer)] = value;
     return [changed] { Tokenizer::from_hf(changed, nullptr, nullptr, "t"); };
   };
-  expect_error(at("/model/type", "Unigram"), Code::unsupported, "'Unigram'");
+  expect_error(at("/model/type", "WordLevel"), Code::unsupported, "'WordLevel'");
   expect_error(at("/model/vocab", {{"a", 4000000000u}}), Code::bad_file, "4000000000");
   expect_error(at("/model/vocab", {{"a", 0}, {"b", 0}}), Code::bad_file, "same id 0");
   expect_error(at("/model/vocab", {{"a", "0"}}), Code::bad_file, "whole number");
   expect_error(at("/model/merges", {{{"a", 1}}}), Code::bad_file, "");
-  expect_error(at("/normalizer", {{"type", "Precompiled"}}), Code::unsupported, "'Precompiled'");
+  expect_error(at("/normalizer", {{"type", "Nmt"}}), Code::unsupported, "'Nmt'");
   expect_error(at("/pre_tokenizer", {{"type", "BertPreTokenizer"}}), Code::unsupported, "'BertPreTokenizer'");
   expect_error(at("/pre_tokenizer", {{"type", "Split"}, {"pattern", {{"Regex", "(a"}}}}), Code::bad_file, "'(a'");
   expect_error(at("/decoder", {{"type", "WordPiece"}}), Code::unsupported, "'WordPiece'");

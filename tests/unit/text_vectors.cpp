@@ -85,6 +85,17 @@ TEST(TextVectors, Qwen2) {
   check_vectors(qwen(shared), shared, "qwen2");
 }
 
+// Not in every ../shared: tokenizers/NAME/tokenizer.json as the model's maker published it.
+void check_published(const std::string& name) {
+  SHARED_OR_SKIP(shared);
+  const auto file = shared / "tokenizers" / name / "tokenizer.json";
+  if (!std::filesystem::exists(file)) GTEST_SKIP() << "no vocabulary of " << name << " in ../shared";
+  check_vectors(Tokenizer::from_hf(test::read_json(file), nullptr, nullptr, name), shared, name);
+}
+
+TEST(TextVectors, Mpt) { check_published("mpt"); }
+TEST(TextVectors, DeepSeekCoder) { check_published("deepseek-coder"); }
+
 TEST(TextVectors, Llama3) {
   SHARED_OR_SKIP(shared);
   const auto tokenizer =

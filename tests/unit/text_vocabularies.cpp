@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <unordered_map>
 
+#include "text/charsmap.h"
 #include "text/utf8.h"
 
 namespace weft::test {
@@ -49,24 +50,6 @@ std::string byte_level_spelling(std::string_view bytes) {
 }
 
 namespace {
-
-std::string from_base64(std::string_view text) {
-  static constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  uint32_t bits = 0;
-  int held = 0;
-  for (const char c : text) {
-    const size_t digit = kDigits.find(c);
-    if (digit == std::string_view::npos) break;
-    bits = (bits << 6) | static_cast<uint32_t>(digit);
-    held += 6;
-    if (held >= 8) {
-      held -= 8;
-      out.push_back(static_cast<char>((bits >> held) & 0xFF));
-    }
-  }
-  return out;
-}
 
 // The two tokens a token of this rank is merged from: what is left when only lower ranks merge. A few of Llama 3's
 // tokens no merge makes; they are found as whole words only (ignore_merges).
@@ -162,7 +145,7 @@ Json gguf_of_tiktoken(const fs::path& file, const std::string& pre) {
   std::unordered_map<std::string, int> ranks;
   std::istringstream lines(read_text(file));
   for (std::string token, rank; lines >> token >> rank;) {
-    texts.push_back(from_base64(token));
+    texts.push_back(from_base64(token).value());
     ranks[texts.back()] = std::stoi(rank);
   }
   Json tokens = Json::array(), merges = Json::array();

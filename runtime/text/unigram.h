@@ -1,0 +1,49 @@
+// The most probable segmentation of a piece of text by a unigram language model (Kudo 2018, "Subword Regularization",
+// arXiv:1804.10959), found as Viterbi's shortest path: SentencePiece's second model, which T5 and XLM-R use.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace weft {
+
+struct UnigramOptions {
+  uint32_t unknown = 0;        // stands for a run of characters that no token has
+  bool byte_fallback = false;  // such a run is written as tokens of its bytes instead
+};
+
+// Constant after construction; any number of threads.
+class Unigram {
+ public:
+  static constexpr size_t kLongest = 1024;  // bytes of a token; a longer one is never found in a text
+
+  // texts: what each id stands for, empty for an id that text never gives; scores: the tokens' log-probabilities, none
+  // NaN, one for each text. byte_ids: the fallback tokens, UINT32_MAX where there is none.
+  Unigram(const UnigramOptions& options, const std::vector<std::string>& texts, const std::vector<double>& scores,
+          const std::array<uint32_t, 256>& byte_ids);
+
+  // Appends the ids of a piece, which must be shorter than 2^31 bytes.
+  void encode(std::string_view piece, std::vector<uint32_t>& ids) const;
+
+ private:
+  struct Node {
+    std::vector<std::pair<unsigned char, uint32_t>> children;  // by byte, ascending
+    uint32_t token = UINT32_MAX;                               // the token that ends here
+  };
+
+  uint32_t child(uint32_t node, unsigned char byte) const;
+  void insert(std::string_view text, uint32_t id);
+  void emit_unknown(std::string_view text, std::vector<uint32_t>& ids) const;
+
+  UnigramOptions options_;
+  std::vector<double> scores_;
+  double unknown_score_ = 0;
+  std::array<uint32_t, 256> byte_ids_;
+  std::vector<Node> nodes_;  // a trie; the first is the root
+};
+
+}  // namespace weft
