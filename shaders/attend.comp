@@ -7,6 +7,7 @@
 #include "lib/soft_cap.glsl"
 
 layout(constant_id = 1) const uint SOFT_CAP = 0;  // 1: scores are capped
+layout(constant_id = 2) const uint ALIBI = 0;     // 1: scores fall with the distance (Press et al. 2022)
 
 #define MAX_HEAD_DIM 256
 #define POSITIONS 256  // of a block
@@ -22,11 +23,18 @@ shared vec4 query[MAX_HEAD_DIM / 4];      // scaled, zeros behind head_dim
 shared float weights[POSITIONS];          // scores, then softmax numerators of the block
 shared vec2 sums[THREADS * 2];            // partial outputs, to be joined
 
+// Of a head: ops.h, Attention.
+float alibi_slope(uint head) {
+  const uint whole = 1u << findMSB(p.heads);
+  return head < whole ? exp2(-8.0 * float(head + 1) / float(whole)) : exp2(-4.0 * float(2 * (head - whole) + 1) / float(whole));
+}
+
 void main() {
   const uint head = gl_WorkGroupID.x, token = gl_WorkGroupID.y, lane = gl_LocalInvocationID.x;
   if (token > 0 && state.pos + token >= state.end) return;
   const uint length = min(state.pos + token + 1, state.context), first = length - min(length, p.window);
   const uint kv_head = head / (p.heads / p.kv_heads);
+  const float slope = ALIBI != 0 ? alibi_slope(head) : 0;
   const uint key_words = (p.head_dim + 7) / 8;  // 16-byte words of a key
   const uint value_words = p.head_dim / 2;      // 32-bit words of a value
   const uint q_row = token * p.q_stride + head * p.head_dim;
@@ -57,6 +65,7 @@ void main() {
                  dot(vec4(unpackHalf2x16(halves.z), unpackHalf2x16(halves.w)), query[k * 2 + 1]);
       }
       if (SOFT_CAP != 0) score = soft_capped(score, p.soft_cap);
+      if (ALIBI != 0) score -= slope * float(length - 1 - start - i);
       weights[i] = score;
       block_peak = max(block_peak, score);
     }

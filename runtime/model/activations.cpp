@@ -72,9 +72,9 @@ uint64_t StepBuffers::bytes() const {
 
 KvCache::KvCache(const Model& model, uint32_t context, uint32_t pass_tokens) {
   const ops::HeadShape& heads = model.config.heads;
-  if (model.config.block.learned_positions && context > model.config.context)
+  if (model.config.has_position_table() && context > model.config.context)
     throw Error(Code::unsupported,
-                "a context of " + std::to_string(context) + " tokens, the model has learned " +
+                "a context of " + std::to_string(context) + " tokens, the model has " +
                     std::to_string(model.config.context) + " positions",
                 "context", "use a smaller context");
   const uint64_t limit = model.device->plan().slice_bytes;

@@ -80,8 +80,9 @@ void divide_by_factors(Config& c, const ModelFile& file) {
 
 void read_gguf_positions(Config& c, const ModelFile& file, const Values& values, const std::string& p) {
   const Family& family = *c.traits;
-  const uint32_t rotary_dim =
-      c.block.learned_positions ? 0 : values.integer(p + "rope.dimension_count", 1, 4096, c.heads.head_dim);
+  const uint32_t rotary_dim = c.block.positions != Positions::rotary
+                                  ? 0
+                                  : values.integer(p + "rope.dimension_count", 1, 4096, c.heads.head_dim);
   c.ropes.push_back(plain_rope(values.number(p + "rope.freq_base", kTiny, kHuge, family.rope_base), rotary_dim));
   divide_by_factors(c, file);
   const std::string scaling = values.text(p + "rope.scaling.type", "none");
@@ -126,6 +127,7 @@ Config from_gguf(const ModelFile& file, const Values& values) {
   c.block.parallel = values.flag(p + "use_parallel_residual", c.block.parallel);
   c.attention_cap = static_cast<float>(values.number(p + "attn_logit_softcapping", 0, 1e6, 0));
   c.logit_cap = static_cast<float>(values.number(p + "final_logit_softcapping", 0, 1e6, 0));
+  c.logit_scale = static_cast<float>(values.number(p + "logit_scale", kTiny, 1e6, 1));
   // The files do not have Gemma's query_pre_attn_scalar. It is the head dimension but in the 27B models of Gemma 2 and
   // 3, which their number of layers gives away.
   const bool gemma_27b = (c.family == "gemma2" && c.layers == 46) || (c.family == "gemma3" && c.layers == 62);
@@ -179,7 +181,7 @@ void read_ropes(Config& c, const Values& values, uint32_t rotary_dim) {
 }
 
 uint32_t read_rotary_dim(const Config& c, const Values& values) {
-  if (c.block.learned_positions) return 0;
+  if (c.block.positions != Positions::rotary) return 0;
   double share = values.number(values.either({"partial_rotary_factor", "rotary_pct"}), 0, 1, 1);
   if (values.has("rope_parameters"))
     share = values.object("rope_parameters").number("partial_rotary_factor", 0, 1, share);
@@ -230,12 +232,13 @@ Activation read_activation(const Config& c, const Values& values) {
 
 Config from_huggingface(const ModelFile& file, const Values& values) {
   Config c = begin(file, values, values.text("model_type", ""));
-  c.width = values.integer(values.either({"hidden_size", "n_embd"}), 1, kMost);
-  c.layers = values.integer(values.either({"num_hidden_layers", "n_layer"}), 1, 4096);
-  const std::string ffn = values.either({"intermediate_size", "n_inner"});
-  c.ffn = c.block.learned_positions ? values.integer(ffn, 1, kMost, 4 * c.width) : values.integer(ffn, 1, kMost);
-  c.context = values.integer(values.either({"max_position_embeddings", "n_positions"}), 1, kMostContext, 2048);
-  c.heads.heads = values.integer(values.either({"num_attention_heads", "n_head"}), 1, 4096);
+  c.width = values.integer(values.either({"hidden_size", "n_embd", "n_embed", "d_model"}), 1, kMost);
+  c.layers = values.integer(values.either({"num_hidden_layers", "n_layer", "num_layers"}), 1, 4096);
+  const std::string ffn = values.either({"intermediate_size", "n_inner", "ffn_dim"});
+  c.ffn = c.block.gated ? values.integer(ffn, 1, kMost) : values.integer(ffn, 1, kMost, 4 * c.width);
+  c.context =
+      values.integer(values.either({"max_position_embeddings", "n_positions", "seq_length"}), 1, kMostContext, 2048);
+  c.heads.heads = values.integer(values.either({"num_attention_heads", "n_head", "attention_heads"}), 1, 4096);
   c.heads.kv_heads = values.integer("num_key_value_heads", 1, 4096, c.heads.heads);
   c.heads.head_dim = values.integer("head_dim", 1, 4096, c.width / c.heads.heads);
   c.epsilon = static_cast<float>(values.number(values.either({"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon"}),
@@ -253,9 +256,14 @@ Config from_huggingface(const ModelFile& file, const Values& values) {
     c.attention_cap = static_cast<float>(values.number("attn_logit_softcapping", 0, 1e6, 0));
     c.logit_cap = static_cast<float>(values.number("final_logit_softcapping", 0, 1e6, 0));
   }
+  c.pairs = c.traits->pairs;
+  c.logit_scale = static_cast<float>(values.number("logit_scale", kTiny, 1e6, 1));
+  if (values.flag("scale_embedding", c.block.positions == Positions::sinusoidal))
+    c.embedding_scale = std::sqrt(static_cast<float>(c.width));
   c.attention_scale =
       static_cast<float>(1 / std::sqrt(values.number("query_pre_attn_scalar", kTiny, 1e6, c.heads.head_dim)));
-  for (const char* odd : {"use_bidirectional_attention", "scale_attn_by_inverse_layer_idx"})
+  for (const char* odd : {"use_bidirectional_attention", "scale_attn_by_inverse_layer_idx", "use_qk_norm",
+                          "apply_residual_connection_post_layernorm"})
     if (values.flag(odd, false)) unsupported("not supported: '" + std::string(odd) + "'", values);
   if (!values.flag("scale_attn_weights", true)) unsupported("not supported: 'scale_attn_weights' false", values);
   read_layer_positions(c, values);

@@ -36,6 +36,7 @@ struct Config {
   float embedding_scale = 1;  // of what the table gives on the way in
   float attention_scale = 0;  // of the scores
   float attention_cap = 0;    // soft-cap of the scores; 0: none
+  float logit_scale = 1;      // of the logits, before the cap
   float logit_cap = 0;        // soft-cap of the logits; 0: none
   ops::Pairs pairs = ops::Pairs::halves;
   std::vector<Rope> ropes;
@@ -46,7 +47,13 @@ struct Config {
   uint32_t query_dim() const { return heads.heads * heads.head_dim; }
   uint32_t kv_dim() const { return heads.kv_heads * heads.head_dim; }
   ops::NormShape norm() const { return {width, epsilon, block.norm}; }
-  ops::Attention attention(uint32_t layer) const { return {attention_scale, positions[layer].window, attention_cap}; }
+  ops::Attention attention(uint32_t layer) const {
+    return {attention_scale, positions[layer].window, attention_cap, block.positions == Positions::alibi};
+  }
+  // Rows of numbers are added to the embedding, `context` of them.
+  bool has_position_table() const {
+    return block.positions == Positions::learned || block.positions == Positions::sinusoidal;
+  }
 };
 
 // Reads GGUF metadata or config.json. Throws Error(unsupported) naming a family or feature Weft cannot run, and

@@ -39,13 +39,27 @@ constexpr Name kNeoxNames[] = {{"token_embd", "embed_in"},
                                {"ffn_up", "mlp.dense_h_to_4h"},
                                {"ffn_down", "mlp.dense_4h_to_h"}};
 
+constexpr Name kBloomNames[] = {{"token_embd", "word_embeddings"},
+                                {"token_embd_norm", "word_embeddings_layernorm"},
+                                {"output_norm", "ln_f"},
+                                {"attn_qkv", "self_attention.query_key_value"},
+                                {"attn_output", "self_attention.dense"},
+                                {"ffn_up", "mlp.dense_h_to_4h"},
+                                {"ffn_down", "mlp.dense_4h_to_h"}};
+constexpr Name kXglmNames[] = {{"output_norm", "layer_norm"},
+                               {"attn_norm", "self_attn_layer_norm"},
+                               {"attn_output", "self_attn.out_proj"},
+                               {"ffn_norm", "final_layer_norm"},
+                               {"ffn_up", "fc1"},
+                               {"ffn_down", "fc2"}};
+
 constexpr Block kQwen2 = {.qkv_bias = true};
 constexpr Block kQwen3 = {.norm_heads = true};
 constexpr Block kGemma = {.activation = Activation::gelu_tanh};
 constexpr Block kGemma2 = {.norm_branches = true, .activation = Activation::gelu_tanh};
 constexpr Block kGemma3 = {.norm_heads = true, .norm_branches = true, .activation = Activation::gelu_tanh};
 constexpr Block kGpt2 = {.norm = NormKind::layer,
-                         .learned_positions = true,
+                         .positions = Positions::learned,
                          .gated = false,
                          .activation = Activation::gelu_tanh,
                          .qkv_bias = true,
@@ -53,6 +67,23 @@ constexpr Block kGpt2 = {.norm = NormKind::layer,
                          .ffn_bias = true};
 constexpr Block kNeox = {
     .norm = NormKind::layer, .parallel = true, .gated = false, .activation = Activation::gelu, .ffn_bias = true};
+constexpr Block kBloom = {.norm = NormKind::layer,
+                          .embedding_norm = true,
+                          .positions = Positions::alibi,
+                          .gated = false,
+                          .activation = Activation::gelu_tanh,
+                          .qkv_bias = true,
+                          .out_bias = true,
+                          .ffn_bias = true};
+constexpr Block kXglm = {.norm = NormKind::layer,
+                         .positions = Positions::sinusoidal,
+                         .gated = false,
+                         .activation = Activation::gelu,
+                         .qkv_bias = true,
+                         .out_bias = true,
+                         .ffn_bias = true};
+// PaLM's (Chowdhery et al. 2022): with one key/value head it is that very block.
+constexpr Block kCohere = {.norm = NormKind::layer, .norm_bias = false, .parallel = true, .shared_norm = true};
 
 constexpr Family kFamilies[] = {
     {.architecture = "llama", .model_type = "llama", .gguf_pairs = ops::Pairs::adjacent},
@@ -96,6 +127,21 @@ constexpr Family kFamilies[] = {
      .prefix = "gpt_neox.",
      .names = kNeoxNames,
      .qkv_by_head = true},
+    {.architecture = "bloom",
+     .model_type = "bloom",
+     .block = kBloom,
+     .tied = true,
+     .prefix = "transformer.",
+     .layers = "h.",
+     .names = kBloomNames,
+     .qkv_by_head = true},
+    {.architecture = "command-r",
+     .model_type = "cohere",
+     .block = kCohere,
+     .tied = true,
+     .pairs = ops::Pairs::adjacent,
+     .gguf_pairs = ops::Pairs::adjacent},
+    {.architecture = "", .model_type = "xglm", .block = kXglm, .tied = true, .names = kXglmNames},
 };
 
 // Hugging Face's name of a role, without what the family puts before it.
@@ -113,6 +159,7 @@ const Family& find_family(ModelFile::Kind kind, const std::string& name, const s
   std::string all;
   for (const Family& family : kFamilies) {
     const std::string_view known = gguf ? family.architecture : family.model_type;
+    if (known.empty()) continue;
     if (known == name) return family;
     if (all.find(std::string(known) + ",") == all.npos) all += (all.empty() ? "" : " ") + std::string(known) + ",";
   }

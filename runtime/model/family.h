@@ -12,14 +12,25 @@
 
 namespace weft {
 
+// How the network knows where in the text a token is.
+enum class Positions {
+  rotary,      // queries and keys turn (Su et al. 2021, "RoFormer")
+  learned,     // a row for each position is added to the embedding
+  sinusoidal,  // the same, and the rows are sines and cosines (Vaswani et al. 2017)
+  alibi,       // scores fall with the distance (Press et al. 2022, "Train short, test long")
+};
+
 // How a layer's block differs from the next family's. The defaults are Llama's (Touvron et al. 2023).
 struct Block {
   ops::NormKind norm = ops::NormKind::rms;
-  bool norm_heads = false;         // queries and keys are normed head by head before they turn
-  bool norm_branches = false;      // what attention and feed-forward add to x is normed once more
-  bool parallel = false;           // both read the same x; else the feed-forward reads what attention has added to
-  bool learned_positions = false;  // a row for each position is added to the embedding; else queries and keys turn
-  bool gated = true;               // the feed-forward is down(f(gate) * up); else down(f(up))
+  bool norm_bias = true;        // of layer norms
+  bool embedding_norm = false;  // the embedding is normed before the first layer
+  bool norm_heads = false;      // queries and keys are normed head by head before they turn
+  bool norm_branches = false;   // what attention and feed-forward add to x is normed once more
+  bool parallel = false;        // both read the same x; else the feed-forward reads what attention has added to
+  bool shared_norm = false;     // parallel, and both read the same norm of x
+  Positions positions = Positions::rotary;
+  bool gated = true;  // the feed-forward is down(f(gate) * up); else down(f(up))
   ops::Activation activation = ops::Activation::silu;
   bool qkv_bias = false, out_bias = false, ffn_bias = false;
 };
@@ -27,10 +38,11 @@ struct Block {
 using TensorNames = std::span<const std::pair<std::string_view, std::string_view>>;  // role, Hugging Face's name
 
 struct Family {
-  std::string_view architecture;  // GGUF's general.architecture
+  std::string_view architecture;  // GGUF's general.architecture; empty: GGUF has none for it
   std::string_view model_type;    // config.json's
   Block block = {};
-  bool tied = false;  // what a config.json says that does not mention tie_word_embeddings
+  bool tied = false;                      // what a config.json says that does not mention tie_word_embeddings
+  ops::Pairs pairs = ops::Pairs::halves;  // that turn
   // GGUF files of Llama have the rows of q and k in the order that turns (2i, 2i + 1).
   ops::Pairs gguf_pairs = ops::Pairs::halves;
   bool gemma = false;          // embeddings are scaled by sqrt(width); Hugging Face's norm weights lack 1
@@ -47,10 +59,10 @@ struct Family {
 // The family of a file. Throws Error(unsupported) naming the unknown one, the place, and all there are.
 const Family& find_family(ModelFile::Kind kind, const std::string& name, const std::string& place);
 
-// The file's name for a tensor. role: "token_embd", "position_embd", "output_norm" or "output"; of a layer "attn_norm",
-// "attn_q", "attn_k", "attn_v" or all three as "attn_qkv", "attn_q_norm", "attn_k_norm", "attn_output",
-// "post_attention_norm", "ffn_norm", "ffn_gate", "ffn_up", "ffn_down" or "post_ffw_norm" (GGUF's words). what: "weight"
-// or "bias".
+// The file's name for a tensor. role: "token_embd", "token_embd_norm", "position_embd", "output_norm" or "output"; of a
+// layer "attn_norm", "attn_q", "attn_k", "attn_v" or all three as "attn_qkv", "attn_q_norm", "attn_k_norm",
+// "attn_output", "post_attention_norm", "ffn_norm", "ffn_gate", "ffn_up", "ffn_down" or "post_ffw_norm" (GGUF's words).
+// what: "weight" or "bias".
 std::string tensor_name(ModelFile::Kind kind, const Family& family, std::string_view role, int layer = -1,
                         std::string_view what = "weight");
 

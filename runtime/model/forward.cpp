@@ -23,8 +23,10 @@ void record_embed(Recorder& r, const Pass& pass) {
   const Config& c = pass.model.config;
   const Weights& w = pass.model.weights;
   const Activations& a = pass.a;
-  w.embedding->gather(r, pass.step.state, pass.step.history, a.x, pass.tokens, c.embedding_scale);
-  if (c.block.learned_positions) ops::position(r, pass.step.state, w.positions, a.x, c.width, pass.tokens);
+  const View state = pass.step.state, embedded = c.block.embedding_norm ? a.normed : a.x;
+  w.embedding->gather(r, state, pass.step.history, embedded, pass.tokens, c.embedding_scale);
+  if (c.has_position_table()) ops::position(r, state, w.positions, embedded, c.width, pass.tokens);
+  if (c.block.embedding_norm) ops::norm(r, c.norm(), state, embedded, w.embedding_norm, a.x, pass.tokens, false);
 }
 
 // x += attention(norm(x)), then x += feed_forward(norm(x)): Llama's block (Touvron et al. 2023), and what other
@@ -46,7 +48,7 @@ void record_layer(Recorder& r, const Pass& pass, uint32_t layer) {
   ops::attend(r, c.heads, c.attention(layer), state, a.q, cache, a.attended, tokens);
   if (!c.block.parallel) add_branch(r, pass, w.out, a.attended, w.attention_branch_norm);
 
-  ops::norm(r, c.norm(), state, a.x, w.ffn_norm, a.normed, tokens, false);
+  if (!c.block.shared_norm) ops::norm(r, c.norm(), state, a.x, w.ffn_norm, a.normed, tokens, false);
   ops::matmul(r, w.gate_up, state, a.normed, a.gate_up, tokens, Output::write);
   ops::activate(r, c.block.activation, c.block.gated, state, a.gate_up, a.inner, c.ffn, tokens);
   if (c.block.parallel) add_branch(r, pass, w.out, a.attended, w.attention_branch_norm);

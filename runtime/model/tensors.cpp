@@ -43,10 +43,17 @@ const TensorView& Tensors::need(std::string_view role, int layer, const std::vec
   return *tensor;
 }
 
+bool Tensors::stored_transposed() const {
+  return file_.kind == ModelFile::Kind::huggingface && config_.traits->transposed;
+}
+
+const TensorView& Tensors::need_matrix(std::string_view role, int layer, uint64_t rows, uint64_t cols) {
+  return stored_transposed() ? need(role, layer, {cols, rows}) : need(role, layer, {rows, cols});
+}
+
 const TensorView& Tensors::matrix(std::string_view role, int layer, uint64_t rows, uint64_t cols) {
-  const bool huggingface = file_.kind == ModelFile::Kind::huggingface;
-  if (huggingface && config_.traits->transposed) return transposed(need(role, layer, {cols, rows}));
-  const TensorView& tensor = need(role, layer, {rows, cols});
+  const TensorView& tensor = need_matrix(role, layer, rows, cols);
+  if (stored_transposed()) return transposed(tensor);
   return sorted_by_head(role) ? by_part(tensor) : tensor;
 }
 

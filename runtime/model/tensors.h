@@ -22,7 +22,9 @@ class Tensors {
   // One that must be there, in this shape. Throws Error(bad_file) naming tensor, found and expected shape.
   const TensorView& need(std::string_view role, int layer, const std::vector<uint64_t>& shape,
                          std::string_view what = "weight");
-  // A matrix (rows, cols), turned round or sorted if the family stores it otherwise: then it lives until forget().
+  // A matrix (rows, cols), as the file stores it.
+  const TensorView& need_matrix(std::string_view role, int layer, uint64_t rows, uint64_t cols);
+  // The same, turned round or sorted if the family stores it otherwise: then it lives until forget().
   const TensorView& matrix(std::string_view role, int layer, uint64_t rows, uint64_t cols);
   const TensorView& bias(std::string_view role, int layer, uint64_t rows);
   void forget() { made_.clear(); }
@@ -37,6 +39,7 @@ class Tensors {
     TensorView view;
   };
   const TensorView* look_up(const std::string& name);
+  bool stored_transposed() const;
   bool sorted_by_head(std::string_view role) const;
   const TensorView& in_place(const TensorView& tensor, std::vector<uint64_t> shape, std::vector<std::byte> bytes);
   const TensorView& transposed(const TensorView& tensor);

@@ -1,6 +1,7 @@
 #include "model/weights.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "base/error.h"
@@ -8,6 +9,22 @@
 
 namespace weft {
 namespace {
+
+// (positions, width): sines, then cosines, of a position's angles, as fairseq and tensor2tensor arrange them. fairseq
+// counts positions from 2.
+std::vector<float> sinusoids(uint32_t positions, uint32_t width) {
+  const uint32_t half = width / 2;
+  constexpr double kFirst = 2, kLongest = 10000;
+  std::vector<float> rows(size_t{positions} * width);
+  for (uint32_t position = 0; position < positions; ++position)
+    for (uint32_t i = 0; i < half; ++i) {
+      const double angle =
+          (position + kFirst) * std::pow(kLongest, -static_cast<double>(i) / std::max(half - 1.0, 1.0));
+      rows[size_t{position} * width + i] = static_cast<float>(std::sin(angle));
+      rows[size_t{position} * width + half + i] = static_cast<float>(std::cos(angle));
+    }
+  return rows;
+}
 
 class Loader {
  public:
@@ -24,17 +41,32 @@ class Loader {
   }
 
   Weights load() {
+    check();
     load_vocabulary();
     for (uint32_t layer = 0; layer < config_.layers; ++layer) load_layer(static_cast<int>(layer));
-    const std::vector<Floats> norm = norm_parts("output_norm", -1);
-    weights_.final_norm = Buffer(device_, "final norm", ops::weight_floats(config_.norm()) * 4, Memory::device);
-    upload_floats(norm, weights_.final_norm, "final norm");
-    tensors_.refuse_leftovers();
+    load_norm(weights_.final_norm, "output_norm", "final norm", config_.logit_scale);
     progress_(1);
     return std::move(weights_);
   }
 
  private:
+  // The whole file, before anything is uploaded: every tensor is there in its shape, and none is left over.
+  void check() {
+    find_vocabulary();
+    if (config_.block.positions == Positions::learned) position_table();
+    if (config_.block.embedding_norm) norm_parts("token_embd_norm", -1);
+    for (uint32_t index = 0; index < config_.layers; ++index) {
+      LayerWeights layer;
+      const int number = static_cast<int>(index);
+      const std::vector<Linear> matrices = linears(layer, number);
+      vectors(layer, number, matrices);
+      for (const Linear& linear : matrices)
+        for (const Part& part : linear.parts) tensors_.need_matrix(part.role, number, part.rows, linear.cols);
+    }
+    norm_parts("output_norm", -1);
+    tensors_.refuse_leftovers();
+  }
+
   void report(const TensorView& tensor, const char* device_type, uint64_t bytes, const std::string& buffer,
               const Rounding& rounding) {
     weights_.tensors.push_back({tensor.name, tensor.shape, name(tensor.dtype), device_type, bytes, buffer, rounding});
@@ -45,7 +77,12 @@ class Loader {
     progress_(total_bytes_ ? static_cast<float>(done_bytes_) / static_cast<float>(total_bytes_) : 1.0f);
   }
 
-  void load_vocabulary() {
+  struct Vocabulary {
+    const TensorView *embedding, *output;  // no output: the embedding is that too
+  };
+
+  // Sets config.vocab.
+  Vocabulary find_vocabulary() {
     // Files name the shared matrix by either of its uses, or store it twice.
     const TensorView* embedding = tensors_.find("token_embd", -1);
     const TensorView* output = tensors_.find("output", -1);
@@ -61,6 +98,11 @@ class Loader {
                   file_.path.string());
     config_.vocab = static_cast<uint32_t>(embedding->shape[0]);
     if (output) tensors_.need("output", -1, {config_.vocab, config_.width});
+    return {embedding, output};
+  }
+
+  void load_vocabulary() {
+    const auto [embedding, output] = find_vocabulary();
     const bool same = output && output->dtype == embedding->dtype && output->bytes.size() == embedding->bytes.size() &&
                       std::memcmp(output->bytes.data(), embedding->bytes.data(), output->bytes.size()) == 0;
     const bool tied = !output || same;
@@ -71,7 +113,8 @@ class Loader {
       report(*output, name(format_), 0, "vocabulary table", weights_.tensors.back().rounding);
       advance(output->bytes.size());
     }
-    if (config_.block.learned_positions) load_positions();
+    if (config_.has_position_table()) load_positions();
+    if (config_.block.embedding_norm) load_norm(weights_.embedding_norm, "token_embd_norm", "embedding norm", 1);
   }
 
   std::unique_ptr<Table> load_table(const TensorView& tensor, const std::string& buffer) {
@@ -93,18 +136,32 @@ class Loader {
   // Floats of a vector on the device: a tensor of the file, or a part of several behind one another.
   struct Floats {
     const TensorView* tensor;
-    float offset = 0;  // added
+    float offset = 0;    // added
+    uint64_t zeros = 0;  // without a tensor: so many of them
+
+    uint64_t count() const { return tensor ? element_count(tensor->shape) : zeros; }
   };
 
   std::vector<Floats> norm_parts(std::string_view role, int layer) {
     std::vector<Floats> parts = {{&tensors_.need(role, layer, {config_.width}), config_.norm_offset}};
-    if (config_.block.norm == ops::NormKind::layer)
+    if (config_.block.norm != ops::NormKind::layer) return parts;
+    if (config_.block.norm_bias)
       parts.push_back({&tensors_.need(role, layer, {config_.width}, "bias")});
+    else
+      parts.push_back({nullptr, 0, config_.width});
     return parts;
   }
 
+  // scale: of what the norm gives.
+  void load_norm(Buffer& buffer, std::string_view role, const char* title, float scale) {
+    const std::vector<Floats> parts = norm_parts(role, -1);
+    buffer = Buffer(device_, title, ops::weight_floats(config_.norm()) * 4, Memory::device);
+    upload_floats(parts, buffer, title, scale);
+  }
+
+  const TensorView& position_table() { return tensors_.need("position_embd", -1, {config_.context, config_.width}); }
+
   void load_positions() {
-    const TensorView& table = tensors_.need("position_embd", -1, {config_.context, config_.width});
     const uint64_t bytes = uint64_t{config_.context} * config_.width * 4, limit = device_->plan().slice_bytes;
     if (bytes > limit)
       throw Error(Code::unsupported,
@@ -112,7 +169,10 @@ class Loader {
                       std::to_string(limit),
                   file_.path.string());
     weights_.positions = Buffer(device_, "position table", bytes, Memory::device);
-    upload_floats({{&table}}, weights_.positions, "position table");
+    if (config_.block.positions == Positions::learned)
+      upload_floats({{&position_table()}}, weights_.positions, "position table");
+    else
+      uploader_.upload(weights_.positions, std::span<const float>(sinusoids(config_.context, config_.width)));
   }
 
   struct Part {
@@ -149,8 +209,10 @@ class Loader {
   }
 
   std::vector<Vector> vectors(LayerWeights& layer, int index, const std::vector<Linear>& matrices) {
-    std::vector<Vector> all = {{layer.attention_norm, norm_parts("attn_norm", index)},
-                               {layer.ffn_norm, norm_parts("ffn_norm", index)}};
+    std::vector<Vector> all = {
+        {layer.attention_norm, norm_parts("attn_norm", index)},
+    };
+    if (!config_.block.shared_norm) all.push_back({layer.ffn_norm, norm_parts("ffn_norm", index)});
     if (config_.block.norm_branches) {
       all.push_back({layer.attention_branch_norm, norm_parts("post_attention_norm", index)});
       all.push_back({layer.ffn_branch_norm, norm_parts("post_ffw_norm", index)});
@@ -219,18 +281,19 @@ class Loader {
 
   static uint64_t count_of(const std::vector<Floats>& parts) {
     uint64_t count = 0;
-    for (const Floats& part : parts) count += element_count(part.tensor->shape);
+    for (const Floats& part : parts) count += part.count();
     return count;
   }
 
-  void upload_floats(const std::vector<Floats>& parts, const View& to, const std::string& buffer) {
+  void upload_floats(const std::vector<Floats>& parts, const View& to, const std::string& buffer, float scale = 1) {
     std::vector<float> values(to.bytes / 4);
     std::span<float> rest = values;
     for (const Floats& part : parts) {
-      const std::span<float> own = rest.first(element_count(part.tensor->shape));
-      to_float(*part.tensor, 0, own);
-      for (float& value : own) value += part.offset;
+      const std::span<float> own = rest.first(part.count());
       rest = rest.subspan(own.size());
+      if (!part.tensor) continue;
+      to_float(*part.tensor, 0, own);
+      for (float& value : own) value = (value + part.offset) * scale;
       report(*part.tensor, "f32", own.size_bytes(), buffer, {});
       advance(part.tensor->bytes.size());
     }
@@ -255,7 +318,7 @@ uint64_t Weights::vocab_bytes() const {
 }
 
 uint64_t Weights::layer_bytes() const {
-  uint64_t bytes = final_norm.bytes() + positions.bytes();
+  uint64_t bytes = final_norm.bytes() + embedding_norm.bytes() + positions.bytes();
   for (const LayerWeights& layer : layers) bytes += layer.buffer.bytes();
   return bytes;
 }

@@ -20,7 +20,7 @@ struct LayerWeights {
   Matrix qkv;                                   // (q + k + v rows, width): three matrices, one behind the other
   View head_norms;                              // (2, head_dim): of queries, of keys; none: without a buffer
   Matrix out;                                   // (width, heads * head_dim)
-  View ffn_norm;                                // (width)
+  View ffn_norm;                                // (width); where attention's is for both: without a buffer
   Matrix gate_up;                               // (2 * ffn, width): gate, then up; not gated: (ffn, width)
   Matrix down;                                  // (width, ffn)
   View attention_branch_norm, ffn_branch_norm;  // (width) of what is added to x; none: without a buffer
@@ -40,6 +40,7 @@ struct Weights {
   std::unique_ptr<Table> embedding;        // gathered from
   std::unique_ptr<Table> separate_output;  // projected on; nullptr when tied: then that is the embedding too
   Buffer final_norm;                       // (width), or (2, width)
+  Buffer embedding_norm;                   // likewise; none: without bytes
   Buffer positions;                        // (context, width) floats added to the embedding; none: without bytes
   std::deque<LayerWeights> layers;         // elements stay where they are: views point into them
   std::vector<TensorReport> tensors;

@@ -23,7 +23,7 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
                                 5,
                                 0b10000,
                                 sizeof(abi::AttendPush),
-                                {plan.reduce_threads, attention.soft_cap > 0 ? 1u : 0u}});
+                                {plan.reduce_threads, attention.soft_cap > 0 ? 1u : 0u, attention.alibi ? 1u : 0u}});
   recorder.dispatch(
       kernel, {state, q, cache.keys, cache.values, y},
       abi::AttendPush{shape.heads, shape.kv_heads, shape.head_dim, stride, stride, cache.capacity, attention.scale,

@@ -75,6 +75,10 @@ struct Attention {
   float scale;          // of the scores
   uint32_t window = 0;  // positions a token sees, itself the last; 0: all up to its own
   float soft_cap = 0;   // scores s become soft_cap * tanh(s / soft_cap); 0: they stay
+  // Then each head adds its slope times the (negative) distance: ALiBi. Of n heads, n a power of two, head h has the
+  // slope 2^(-8 (h + 1) / n); of other numbers, those above n fill the gaps of twice as many: 2^(-4 (2 (h - n) + 1) /
+  // n).
+  bool alibi = false;
 };
 // y[t] = softmax(q K^T * scale) V per head, causal.     q, y (tokens, stride_of(heads * head_dim))
 // The cache must hold the whole context, or window + tokens - 1 positions: from the first that the pass's first token

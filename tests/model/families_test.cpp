@@ -25,6 +25,7 @@ std::vector<std::string> golden_names() {
 
 struct Golden {
   std::vector<uint32_t> prompt, greedy;  // what follows the prompt
+  std::vector<double> leads;             // of each greedy id over the second best, in units of the logits' spread
   std::vector<uint32_t> positions;       // of prompt and greedy
   std::vector<std::vector<double>> logits;
 };
@@ -32,7 +33,7 @@ struct Golden {
 Golden read_golden(const std::filesystem::path& folder) {
   std::ifstream file(folder / "reference.json");
   const json document = json::parse(file);
-  return {document["prompt"], document["greedy"], document["positions"], document["logits"]};
+  return {document["prompt"], document["greedy"], document["leads"], document["positions"], document["logits"]};
 }
 
 double spread(const std::vector<double>& values) {
@@ -78,65 +79,114 @@ Distance distance(const Model& model, const Golden& golden) {
   return worst;
 }
 
-std::vector<uint32_t> greedy_ids(const Model& model, const Golden& golden, Head::Mode mode) {
+std::vector<uint32_t> greedy_ids(const Model& model, std::span<const uint32_t> prompt, size_t count, Head::Mode mode) {
   Session session(model, 256, {});
   Head head;
   head.mode = mode;
   session.set_head(head);
   session.set_sampling(greedy());
-  return generate(session, golden.prompt, static_cast<uint32_t>(golden.greedy.size()));
+  return generate(session, {prompt.begin(), prompt.end()}, static_cast<uint32_t>(count));
+}
+
+constexpr double kTolerance = 2e-3;  // of f16's logits, in units of the spread
+
+// All ids are the reference's. Where its two best are so near to each other that the tolerance lets either win, the
+// text goes on with the reference's.
+void expect_greedy_ids(const Model& model, const Golden& golden) {
+  std::vector<uint32_t> text = golden.prompt;
+  for (size_t done = 0; done < golden.greedy.size();) {
+    const std::span<const uint32_t> want = std::span(golden.greedy).subspan(done);
+    const std::vector<uint32_t> got = greedy_ids(model, text, want.size(), Head::Mode::full);
+    ASSERT_EQ(got.size(), want.size());
+    const auto [differs, ignored] = std::ranges::mismatch(want, got);
+    if (differs == want.end()) return;
+    const size_t same = static_cast<size_t>(differs - want.begin());
+    EXPECT_LT(golden.leads[done + same], 2 * kTolerance) << "id " << done + same;
+    text.insert(text.end(), want.begin(), differs + 1);
+    done += same + 1;
+  }
 }
 
 class FamiliesTest : public GpuTest, public testing::WithParamInterface<std::string> {
  protected:
+  // The model's files: the folder, and GGUF if that has the family.
+  std::vector<std::filesystem::path> files() const {
+    if (const auto gguf = folder_ / "model.gguf"; std::filesystem::exists(gguf)) return {folder_, gguf};
+    return {folder_};
+  }
+
   std::filesystem::path folder_ = golden_folder() / GetParam();
-  std::filesystem::path gguf_ = folder_ / "model.gguf";
   Golden golden_ = read_golden(folder_);
 };
 
 TEST_P(FamiliesTest, EqualsTransformersInF16) {
-  for (const std::filesystem::path& path : {folder_, gguf_}) {
+  for (const std::filesystem::path& path : files()) {
     SCOPED_TRACE(path.filename().string());
     const auto model = load_model(open_device(), path, Format::f16);
     const double worst = distance(*model, golden_).logits;
     std::printf("%s: %.1e of the spread\n", path.filename().c_str(), worst);
-    EXPECT_LT(worst, 2e-3);
-    EXPECT_EQ(greedy_ids(*model, golden_, Head::Mode::full), golden_.greedy);
+    EXPECT_LT(worst, kTolerance);
+    expect_greedy_ids(*model, golden_);
   }
 }
 
 TEST_P(FamiliesTest, StaysCloseInQ8) {
   std::vector<std::vector<uint32_t>> ids;
-  for (const std::filesystem::path& path : {folder_, gguf_}) {
+  for (const std::filesystem::path& path : files()) {
     const auto model = load_model(open_device(), path, Format::q8);
     const double worst = distance(*model, golden_).divergence;
     std::printf("%s: %.1e nats\n", path.filename().c_str(), worst);
     EXPECT_LT(worst, 1e-3);
     for (const Head::Mode mode : {Head::Mode::full, Head::Mode::certified})
-      ids.push_back(greedy_ids(*model, golden_, mode));
+      ids.push_back(greedy_ids(*model, golden_.prompt, golden_.greedy.size(), mode));
     EXPECT_EQ(ids[ids.size() - 2], ids.back()) << "certified";
   }
   EXPECT_EQ(ids.front(), ids.back()) << "GGUF";
 }
 
+void put_in_place(ModelFile& file) {
+  file.index.clear();
+  for (size_t place = 0; place < file.tensors.size(); ++place) file.index[file.tensors[place].name] = place;
+}
+
+// The words of the refusal; nothing must have been uploaded by then.
+std::string refusal(const std::shared_ptr<Device>& device, const ModelFile& file) {
+  bool uploaded = false;
+  try {
+    Config config = read_config(file);
+    load_weights(device, file, config, Format::f16, [&](float) { uploaded = true; });
+  } catch (const Error& error) {
+    EXPECT_FALSE(uploaded) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "not refused";
+  return {};
+}
+
 // A network that lacks a part would run and talk nonsense.
 TEST_P(FamiliesTest, RefusesAFileThatLacksATensor) {
-  for (const std::filesystem::path& path : {folder_, gguf_}) {
+  for (const std::filesystem::path& path : files()) {
     const size_t count = open_model(path).tensors.size();
     for (size_t i = 0; i < count; ++i) {
       ModelFile file = open_model(path);
       const std::string name = file.tensors[i].name;
+      SCOPED_TRACE(name);
       // Without one of these a GGUF file says something else: no scaling, a tied head.
       if (name == "rope_freqs.weight" || name == "output.weight" || name == "token_embd.weight") continue;
       file.tensors.erase(file.tensors.begin() + static_cast<ptrdiff_t>(i));
-      file.index.clear();
-      for (size_t place = 0; place < file.tensors.size(); ++place) file.index[file.tensors[place].name] = place;
-      const auto load = [&] {
-        Config config = read_config(file);
-        load_weights(open_device(), file, config, Format::f16, [](float) {});
-      };
-      EXPECT_THROW(load(), Error) << name;
+      put_in_place(file);
+      refusal(open_device(), file);
     }
+  }
+}
+
+TEST_P(FamiliesTest, RefusesAFileWithAnUnknownTensor) {
+  for (const std::filesystem::path& path : files()) {
+    ModelFile file = open_model(path);
+    const std::vector<std::byte> bytes(4);
+    file.tensors.push_back({"blk.0.odd.weight", DType::f32, {1}, bytes});
+    put_in_place(file);
+    EXPECT_NE(refusal(open_device(), file).find("'blk.0.odd.weight'"), std::string::npos);
   }
 }
 
@@ -150,13 +200,12 @@ TEST_F(GpuTest, FirstFilesOfGpt2) {
   }
   const std::vector<std::byte> mask(16);
   file.tensors.push_back({"h.0.attn.bias", DType::f32, {1, 1, 2, 2}, mask});
-  file.index.clear();
-  for (size_t place = 0; place < file.tensors.size(); ++place) file.index[file.tensors[place].name] = place;
+  put_in_place(file);
   Config config = read_config(file);
   Weights weights = load_weights(open_device(), file, config, Format::f16, [](float) {});
   const Model model = {open_device(), config, Format::f16, std::move(weights)};
   const Golden golden = read_golden(golden_folder() / "gpt2");
-  EXPECT_EQ(greedy_ids(model, golden, Head::Mode::full), golden.greedy);
+  expect_greedy_ids(model, golden);
 }
 
 class CappedLogitsTest : public FamiliesTest {};

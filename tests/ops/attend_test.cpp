@@ -19,6 +19,7 @@ struct Case {
   uint32_t window = 0;
   float soft_cap = 0;
   uint32_t capacity = 0;  // slots of the cache; 0: one for every position
+  bool alibi = false;
 };
 
 // A cache on the device, in the layout of rope.comp, with NaN in every slot that no position before `length` is in.
@@ -61,7 +62,7 @@ void check_attend(const Tuning& tuning, const Case& c) {
   SCOPED_TRACE(tuning.name() + " heads " + std::to_string(s.heads) + "/" + std::to_string(s.kv_heads) + " dim " +
                std::to_string(s.head_dim) + " pos " + std::to_string(c.pos) + " active " + std::to_string(c.active) +
                " of " + std::to_string(c.tokens) + " window " + std::to_string(c.window) + " cap " +
-               std::to_string(c.soft_cap) + " of " + std::to_string(c.capacity) + " slots");
+               std::to_string(c.soft_cap) + " of " + std::to_string(c.capacity) + " slots" + (c.alibi ? " alibi" : ""));
   const auto device = open_device(tuning);
   Random random(s.head_dim * 1000 + c.pos);
   const uint32_t q_dim = s.heads * s.head_dim, length = c.pos + c.active;
@@ -71,19 +72,20 @@ void check_attend(const Tuning& tuning, const Case& c) {
   const Buffer y = poisoned(device, "y", uint64_t{c.tokens} * q.stride);
   const float scale = 1 / std::sqrt(static_cast<float>(s.head_dim));
   run_once(device, "attend", [&](Recorder& recorder) {
-    ops::attend(recorder, s, {scale, c.window, c.soft_cap}, state, q.buffer,
+    ops::attend(recorder, s, {scale, c.window, c.soft_cap, c.alibi}, state, q.buffer,
                 {cache.key_buffer, cache.value_buffer, cache.capacity}, y, c.tokens);
   });
 
   reference::Rows want(c.active, q_dim), allowed(c.active, q_dim);
   for (uint32_t t = 0; t < c.active; ++t) {
-    const reference::Attention attention = reference::attend(q.values.row(t), cache.keys, cache.values, s.heads,
-                                                             s.kv_heads, c.pos + t + 1, scale, c.window, c.soft_cap);
+    const reference::Attention attention =
+        reference::attend(q.values.row(t), cache.keys, cache.values, s.heads, s.kv_heads, c.pos + t + 1, scale,
+                          c.window, c.soft_cap, c.alibi);
     std::ranges::copy(attention.y, want.row(t).begin());
     // An error e of a score changes its weight by the factor exp(e), and all weights' sum by no more; 5e-6 for the
     // exponentials themselves and for adding up.
-    const double score_error =
-        dot_error(s.head_dim) * attention.score_magnitude + 8 * kRounding * static_cast<double>(c.soft_cap);
+    const double score_error = dot_error(s.head_dim) * attention.score_magnitude +
+                               8 * kRounding * static_cast<double>(c.soft_cap) + (c.alibi ? 8 * kRounding * length : 0);
     for (uint32_t i = 0; i < q_dim; ++i) allowed.row(t)[i] = 2 * attention.magnitude[i] * (score_error + 5e-6);
   }
   EXPECT_TRUE(
@@ -154,6 +156,19 @@ TEST_F(AttendTest, SoftCaps) {
       tuning.plain = plain;
       check_attend(tuning, {{4, 2, 16}, 300, 1, 1, scale, 0, 0, 5});
       check_attend(tuning, {{4, 2, 16}, 300, 3, 16, scale, 0, 70, 50});
+    }
+}
+
+TEST_F(AttendTest, Alibi) {
+  for (const bool plain : {false, true})
+    for (const uint32_t heads : {1u, 2u, 3u, 4u, 7u, 12u, 16u}) {
+      Tuning tuning;
+      tuning.plain = plain;
+      Case c = {{heads, 1, 16}, 300, 5, 16};
+      c.alibi = true;
+      check_attend(tuning, c);
+      c.window = 70;
+      check_attend(tuning, c);
     }
 }
 

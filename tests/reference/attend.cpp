@@ -5,8 +5,23 @@
 
 namespace weft::reference {
 
+std::vector<double> alibi_slopes(uint32_t heads) {
+  const auto sequence = [](uint32_t n) {
+    std::vector<double> slopes;
+    for (uint32_t i = 1; i <= n; ++i) slopes.push_back(std::pow(std::exp2(-8.0 / n), i));
+    return slopes;
+  };
+  uint32_t lower = 1;
+  while (lower * 2 <= heads) lower *= 2;
+  std::vector<double> slopes = sequence(lower);
+  const std::vector<double> twice = sequence(2 * lower);
+  for (uint32_t i = 0; slopes.size() < heads; i += 2) slopes.push_back(twice[i]);
+  return slopes;
+}
+
 Attention attend(std::span<const double> q, const Rows& keys, const Rows& values, uint32_t heads, uint32_t kv_heads,
-                 uint32_t positions, double scale, uint32_t window, double soft_cap) {
+                 uint32_t positions, double scale, uint32_t window, double soft_cap, bool alibi) {
+  const std::vector<double> slopes = alibi_slopes(heads);
   const size_t head_dim = q.size() / heads;
   Attention result = {std::vector<double>(q.size()), std::vector<double>(q.size()), 0};
   std::vector<double> weights(positions);
@@ -20,6 +35,7 @@ Attention attend(std::span<const double> q, const Rows& keys, const Rows& values
         magnitude += std::abs(product);
       }
       weights[p] = soft_cap > 0 ? soft_cap * std::tanh(score / soft_cap) : score;
+      if (alibi) weights[p] -= slopes[head] * (positions - 1 - p);
       if (window > 0 && p + window < positions) weights[p] = -INFINITY;
       result.score_magnitude = std::max(result.score_magnitude, magnitude);
     }

@@ -14,8 +14,12 @@ struct Attention {
 // One token's attention. q (heads * head_dim), keys and values (positions, kv_heads * head_dim): the positions it sees,
 // its own last; with a window,
 // only the last so many. soft_cap: scores become soft_cap * tanh(score / soft_cap) (Gemma Team 2024). Head h reads
-// key/value head h / (heads / kv_heads).
+// key/value head h / (heads / kv_heads). alibi: then a score falls by the head's slope for each position between.
 Attention attend(std::span<const double> q, const Rows& keys, const Rows& values, uint32_t heads, uint32_t kv_heads,
-                 uint32_t positions, double scale, uint32_t window = 0, double soft_cap = 0);
+                 uint32_t positions, double scale, uint32_t window = 0, double soft_cap = 0, bool alibi = false);
+// Press et al. 2022, "Train short, test long", as their code has the slopes: a geometric sequence from 2^(-8 / n) on
+// for n heads, n a power of two; for other n, those of the next lower power of two, then every other one of twice as
+// many.
+std::vector<double> alibi_slopes(uint32_t heads);
 
 }  // namespace weft::reference

@@ -3,6 +3,8 @@
 ids that Transformers gives in fp32. Needs the PyPI packages transformers, torch, safetensors and gguf, and is needed only to make the
 models anew: family_goldens.py CHECKOUT [NAME ...]
 
+Nothing here is searched for: a model's name is the seed of its weights and of its prompt, by CRC-32.
+
 The GGUF files are what llama.cpp's convert_hf_to_gguf.py makes of such folders: its names, metadata and order of rows.
 """
 import json
@@ -10,6 +12,7 @@ import math
 import pathlib
 import shutil
 import sys
+import zlib
 
 import gguf
 import numpy as np
@@ -18,7 +21,6 @@ import transformers
 from safetensors import safe_open
 
 PROMPT, STEPS = 90, 64
-LEAD = 0.005  # of a greedy id over the next best, in units of the logits' spread; f16 is good to 0.002
 POSITIONS = [0, 1, 23, 24, 63, 64, 89, 153]  # whose logits are kept
 
 TINY = dict(hidden_size=48, intermediate_size=72, num_hidden_layers=2, num_attention_heads=3, num_key_value_heads=1, vocab_size=131,
@@ -38,7 +40,10 @@ def tiny(**more):
 GPT2 = dict(vocab_size=131, n_embd=48, n_layer=2, n_positions=256, bos_token_id=1, eos_token_id=2)
 NEOX = tiny(num_attention_heads=3, intermediate_size=100, rope_parameters=rope(10000.0, partial_rotary_factor=0.25))
 NEOX.pop("num_key_value_heads")
-# By name: architecture of the GGUF file, class, settings.
+BLOOM = dict(vocab_size=131, n_layer=2, seq_length=256, bos_token_id=1, eos_token_id=2)
+XGLM = dict(vocab_size=131, d_model=48, ffn_dim=100, num_layers=2, attention_heads=3, max_position_embeddings=256, bos_token_id=1,
+            eos_token_id=2)
+# By name: architecture of the GGUF file ("": there is none), class, settings.
 MODELS = {
     "llama3": ("llama", "Llama", tiny(rope_parameters=LLAMA3, tie_word_embeddings=True)),
     "llama-linear-biased": ("llama", "Llama", tiny(
@@ -73,34 +78,43 @@ MODELS = {
     "gpt-neox-sequential-tied": ("gptneox", "GPTNeoX", NEOX | dict(
         num_attention_heads=4, use_parallel_residual=False, tie_word_embeddings=True,
         rope_parameters=rope(10000.0, partial_rotary_factor=1.0))),
+    "mini-gpt": ("gpt2", "GPT2", GPT2 | dict(vocab_size=64, n_embd=64, n_head=4, n_layer=1)),  # the 64-row, 64-wide teaching model
+    "bloom": ("bloom", "Bloom", BLOOM | dict(hidden_size=48, n_head=3)),
+    "bloom-untied": ("bloom", "Bloom", BLOOM | dict(hidden_size=40, n_head=5, tie_word_embeddings=False)),
+    "palm": ("command-r", "Cohere", tiny(logit_scale=0.25)),  # with one key/value head, Cohere's block is PaLM's
+    "cohere-untied": ("command-r", "Cohere", tiny(hidden_size=40, num_attention_heads=5, num_key_value_heads=5, logit_scale=1.0,
+                                                  tie_word_embeddings=False)),
+    "xglm": ("", "XGLM", XGLM),
+    "xglm-untied": ("", "XGLM", XGLM | dict(d_model=40, attention_heads=5, scale_embedding=False, tie_word_embeddings=False)),
 }
 
 
 def fill(model, gemma, seed):
-    """Weights that make every part of the network matter, and not so much that rounding to f16 is blown up by it."""
+    """One rule for all: logits spread by about a half, as GPT-2's first ones do, so tables have the deviation 0.5 / sqrt(width); matrices
+    have 1 / sqrt(columns), so that sizes stay; norms are about 1, and biases about 0, by 0.2. What ends a branch is less by sqrt(2
+    layers), as GPT-2 begins, and by what the embedding is less than 1, so that all branches together weigh as much as that. The last
+    norm's weights are of either sign: a tied head would else answer each token with itself."""
     generator = torch.Generator().manual_seed(seed)
-    gain = math.sqrt(0.5 / model.config.num_hidden_layers)  # of what a branch adds
+    config = model.config
+    table = 0.5 / math.sqrt(config.hidden_size)
+    scaled = gemma or getattr(config, "scale_embedding", False)
+    embedding = 1 if config.model_type == "bloom" else table * math.sqrt(config.hidden_size) if scaled else table
+    gain = math.sqrt(0.5 / config.num_hidden_layers) * embedding
     branch_norms = any("pre_feedforward" in name for name, _ in model.named_parameters())
     with torch.no_grad():
         for name, weight in model.named_parameters():
             values = torch.randn(weight.shape, generator=generator)
-            if weight.dim() == 1:
-                is_norm = name.endswith("weight")
-                if is_norm and name.split(".")[1] in ("norm", "ln_f", "final_layer_norm"):
-                    values = values.sign() + values * 0.2  # of either sign: a tied head would else answer each token with itself
-                    weight.copy_(values - (1 if gemma else 0))
-                elif branch_norms and ("post_attention" in name or "post_feedforward" in name):
-                    weight.copy_((1 + values * 0.2) * gain - 1)
-                else:
-                    weight.copy_(values * 0.2 + (0 if gemma or not is_norm else 1))
-            elif "lm_head" in name or "embed_out" in name:
-                weight.copy_(values * (0.12 if gemma else 0.2))
-            elif "embed" in name or "wte" in name or "wpe" in name:
-                weight.copy_(values * (0.08 if gemma else 0.2))
+            adds = any(part in name for part in ("o_proj", "out_proj", "down_proj", "c_proj", "attention.dense", "4h_to_h", "fc2"))
+            if weight.dim() > 1:
+                columns = weight.shape[0] if ".c_" in name else weight.shape[-1]
+                is_table = any(part in name for part in ("embed", "wte", "wpe", "lm_head"))
+                weight.copy_(values * (table if is_table else (gain if adds else 1) / math.sqrt(columns)))
+            elif not name.endswith("weight"):
+                weight.copy_(values * 0.2 * (gain if adds else 1))
             else:
-                columns = weight.shape[0] if ".c_" in name else weight.shape[1]
-                adds = any(part in name for part in ("o_proj", "down_proj", "c_proj", "attention.dense", "4h_to_h"))
-                weight.copy_(values * (gain if adds else 1.0) / math.sqrt(columns))
+                last = name.split(".")[1] in ("norm", "ln_f", "final_layer_norm", "layer_norm")
+                ends = branch_norms and ("post_attention" in name or "post_feedforward" in name)
+                weight.copy_((values * 0.2 + (values.sign() if last else 1)) * (gain if ends else 1) - (1 if gemma else 0))
 
 
 def logits_of(model, ids):
@@ -109,27 +123,14 @@ def logits_of(model, ids):
 
 
 def greedy(model, prompt):
-    """-> the ids, and the least lead of a best token over the second, in units of the logits' spread."""
-    ids, lead = list(prompt), math.inf
+    """-> the ids, and the lead of each over the second best, in units of the logits' spread."""
+    ids, leads = list(prompt), []
     for _ in range(STEPS):
         logits = logits_of(model, ids)[-1]
         best = np.sort(logits)[-2:]
-        lead = min(lead, (best[1] - best[0]) / logits.std())
+        leads.append(float((best[1] - best[0]) / logits.std()))
         ids.append(int(logits.argmax()))
-        if lead < LEAD or len(set(ids[PROMPT:])) < len(ids[PROMPT:]) // 16:
-            break
-    return ids[len(prompt):], lead
-
-
-def choose_prompt(model, vocab):
-    """One that leads to several different ids, and to none by a hair's breadth."""
-    for wanted in (6, 4, 3):
-        for seed in range(200):
-            prompt = np.random.default_rng(seed).integers(3, vocab, PROMPT).tolist()
-            ids, lead = greedy(model, prompt)
-            if lead >= LEAD and len(set(ids)) >= wanted:
-                return prompt, ids, lead
-    raise SystemExit("no prompt leads far enough")
+    return ids[len(prompt):], leads
 
 
 def permuted(weight, heads):
@@ -149,7 +150,7 @@ def convert(architecture, config, name, weight):
         return weight + 1
     if architecture == "gpt2" and weight.ndim == 2 and ".c_" in name:
         return weight.T
-    if architecture == "gptneox" and "query_key_value" in name:
+    if architecture in ("gptneox", "bloom") and "query_key_value" in name:
         return weight.reshape(heads, 3, -1, *weight.shape[1:]).swapaxes(0, 1).reshape(weight.shape)
     return weight
 
@@ -172,10 +173,14 @@ def llama3_factors(config):
 def write_metadata(writer, architecture, config):
     width, heads = config.hidden_size, config.num_attention_heads
     head_dim = getattr(config, "head_dim", None) or width // heads
-    writer.add_context_length(config.max_position_embeddings)
+    writer.add_context_length(getattr(config, "seq_length", None) or config.max_position_embeddings)
     writer.add_embedding_length(width)
     writer.add_block_count(config.num_hidden_layers)
     writer.add_head_count(heads)
+    if architecture == "bloom":
+        writer.add_feed_forward_length(4 * width)
+        writer.add_layer_norm_eps(config.layer_norm_epsilon)
+        return
     if architecture == "gpt2":
         writer.add_feed_forward_length(config.n_inner or 4 * width)
         writer.add_layer_norm_eps(config.layer_norm_epsilon)
@@ -189,7 +194,11 @@ def write_metadata(writer, architecture, config):
         writer.add_parallel_residual(config.use_parallel_residual)
         return
     writer.add_head_count_kv(config.num_key_value_heads)
-    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    if architecture == "command-r":
+        writer.add_layer_norm_eps(config.layer_norm_eps)
+        writer.add_logit_scale(config.logit_scale)
+    else:
+        writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     writer.add_rope_freq_base(rope_["rope_theta"])
     if rope_["rope_type"] == "linear":
         writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
@@ -214,6 +223,8 @@ def write_gguf(folder, architecture, config):
     with safe_open(folder / "model.safetensors", "np") as file:
         for name in file.keys():
             weight = convert(architecture, config, name, file.get_tensor(name).astype(np.float32))
+            if architecture == "bloom":
+                name = name.removeprefix("transformer.")
             # llama.cpp knows no Gemma without a tied head.
             writer.add_tensor(names.get_name(name, try_suffixes=(".weight", ".bias")) or "output.weight",
                               np.ascontiguousarray(weight, np.float16 if weight.ndim == 2 else np.float32))
@@ -223,28 +234,32 @@ def write_gguf(folder, architecture, config):
     writer.close()
 
 
-def make(folder, seed, architecture, kind, settings):
+def make(folder, architecture, kind, settings):
+    seed = zlib.crc32(folder.name.encode())
     shutil.rmtree(folder, ignore_errors=True)
     config = getattr(transformers, kind + "Config")(**settings)
     class_ = getattr(transformers, kind.removesuffix("Text") + "ForCausalLM") if kind != "GPT2" else transformers.GPT2LMHeadModel
     model = class_._from_config(config, attn_implementation="eager")
-    fill(model, architecture.startswith("gemma"), seed)
+    fill(model, kind.startswith("Gemma"), seed)
     model.half().save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
     model = class_.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
-    prompt, ids, lead = choose_prompt(model, config.vocab_size)
+    prompt = np.random.default_rng(seed).integers(3, config.vocab_size, PROMPT).tolist()
+    ids, leads = greedy(model, prompt)
     logits = logits_of(model, prompt + ids)
-    lines = [f'{{"prompt": {json.dumps(prompt)},', f' "greedy": {json.dumps(ids)},', f' "positions": {json.dumps(POSITIONS)},', ' "logits": [']
+    lines = [f'{{"prompt": {json.dumps(prompt)},', f' "greedy": {json.dumps(ids)},', f' "leads": [{", ".join(f"{lead:.2g}" for lead in leads)}],',
+             f' "positions": {json.dumps(POSITIONS)},', ' "logits": [']
     rows = ["  [" + ", ".join(f"{value:.8g}" for value in logits[position]) + "]" for position in POSITIONS]
     (folder / "reference.json").write_text("\n".join(lines) + "\n" + ",\n".join(rows) + "\n ]}\n")
-    write_gguf(folder, architecture, config)
+    if architecture:
+        write_gguf(folder, architecture, config)
     size = sum(file.stat().st_size for file in folder.iterdir())
-    print(f"{folder.name}: {size / 1024:.0f} KiB, {len(set(ids))} different ids, least lead {lead:.4f}, spread {logits.std():.2f}", flush=True)
+    print(f"{folder.name}: {size / 1024:.0f} KiB, {len(set(ids))} different ids, least lead {min(leads):.4f}, spread {logits.std():.2f}", flush=True)
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
     root = pathlib.Path(sys.argv[1]) / "tests/model/golden"
-    for number, (name, model) in enumerate(MODELS.items()):
+    for name, model in MODELS.items():
         if len(sys.argv) == 2 or name in sys.argv[2:]:
-            make(root / name, number, *model)
+            make(root / name, *model)
