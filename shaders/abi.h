@@ -43,10 +43,9 @@ using uint = uint32_t;
 // A row's halves, two to a 32-bit word, word j at IN_TILE(r, j, HALF_WORDS): for q8 the scales of its blocks, then
 // norms, which limit how far an estimate can be off (shaders/quantise.comp):
 #define Q8_HALF_WORDS(blocks) (((blocks) + 2) / 2 + 1)
-// Half: |row - plane 0| (L2), rounded up.
-#define Q8_NORM_AT(blocks) (blocks)
-// Word: how much less it is once plane 1 of the first half of the columns is known, and of all; rounded down.
-#define Q8_GAIN_WORD(blocks) (((blocks) + 2) / 2)
+// Two halves: |row - plane 0| (L2) over the first half of the columns and over the others, rounded up; then two bytes:
+// what is left of either once plane 1 is known, in 255ths, rounded up.
+#define Q8_NORMS_AT(blocks) (blocks)
 // Word: |row - plane 0|, |row|; rounded up.
 #define F16_HALF_WORDS 1
 #define HALF_BLOCKS(blocks) ((blocks) / 4 * 2)  // blocks in that first half of the columns: whole words of plane 1
@@ -64,7 +63,8 @@ struct HeadState {
   uint mode;              // HEAD_*: how this token's rows are found
   uint wait;              // tokens until a mode that reads less is tried again
   uint backoff;           // what wait was last set to
-  float hidden_norm;      // |x| as the estimates have it, rounded up
+  float hidden_norms[2];  // |x| as the estimates have it, rounded up: q8: over either half of the columns; f16: 0, over
+                          // all
   uint leader_count;      // rows scored first
   float cut;              // a row whose score cannot reach it cannot be chosen
   float best_cut;         // fast: what the best estimates reach

@@ -66,18 +66,17 @@ void estimate_q8(inout Rows r, uint tiles[ROW_TILES], uint rows[ROW_TILES], uint
   if (MODE == HEAD_HALF) for (uint pair = 0; pair < first_half; ++pair) add_pair(r, true, tiles, rows, pair, blocks);
   for (uint pair = MODE == HEAD_HALF ? first_half : 0; pair < pairs; ++pair) add_pair(r, MODE == HEAD_BOTH, tiles, rows, pair, blocks);
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
-    const uint last = q8_small_word(tiles[i], rows[i], blocks / 2, blocks);  // an odd last block's scale and the norm, or the norm
     if (blocks % 2 == 1) {
       uvec2 second = uvec2(0);
       if (MODE == HEAD_BOTH) second = q8_half_word(tiles[i], rows[i], 1, blocks - 1, blocks);
-      add_block(r, i, MODE == HEAD_BOTH, q8_half_word(tiles[i], rows[i], 0, blocks - 1, blocks), second, scale_of(last), blocks - 1);
+      add_block(r, i, MODE == HEAD_BOTH, q8_half_word(tiles[i], rows[i], 0, blocks - 1, blocks), second,
+                scale_of(q8_small_word(tiles[i], rows[i], blocks / 2, blocks)), blocks - 1);
     }
-    float norm = min(scale_of(blocks % 2 == 1 ? last >> 16 : last), 3e38);
-    if (MODE != HEAD_SWEEP) {
-      const uint gains = q8_small_word(tiles[i], rows[i], Q8_GAIN_WORD(blocks), blocks);
-      norm -= scale_of(MODE == HEAD_HALF ? gains : gains >> 16);
-    }
-    r.errors[i] += norm * state.head.hidden_norm;
+    const Q8Norms norms = q8_norms(tiles[i], rows[i], blocks);
+    vec2 error = norms.open;
+    if (MODE != HEAD_SWEEP) error.x *= norms.left.x;
+    if (MODE == HEAD_BOTH) error.y *= norms.left.y;
+    r.errors[i] += error.x * state.head.hidden_norms[0] + error.y * state.head.hidden_norms[1];
   }
 }
 
@@ -91,7 +90,7 @@ void estimate_f16(inout Rows r, uint tiles[ROW_TILES], uint rows[ROW_TILES], uin
     const uint word = small_word_at(tiles[i] + blocks * 16 * TILE_ROWS + IN_TILE(rows[i], 0, F16_HALF_WORDS));
     const float residual = min(scale_of(word), 3e38), norm = min(scale_of(word >> 16), 3e38);
     // The longest chain of roundings is that of the estimate, a product an element: 32 blocks of them.
-    r.errors[i] = state.head.hidden_norm * (residual + (norm + residual) * (16 * floats_at(0).x));
+    r.errors[i] = state.head.hidden_norms[1] * (residual + (norm + residual) * (16 * floats_at(0).x));
   }
 }
 

@@ -2,7 +2,8 @@
 // logit, and decides from what the last token's bounds achieved how this one's rows are found. One workgroup.
 //
 // Write x = x' + d with x' = scale * x8 per block, and a row w = r + e with r what the planes read say. Then
-//   w.x = r.x' + e.x' + w.d,   |e.x'| <= |e| |x'|   and   |w.d| <= sum over blocks of |w_b| |d_b| <= sum of s_b * 128 sqrt(32) * |d_b|
+//   w.x = r.x' + e.x' + w.d,   |e.x'| <= sum over both halves of the columns of |e_h| |x'_h|   and
+//   |w.d| <= sum over blocks of |w_b| |d_b| <= sum of s_b * 128 sqrt(32) * |d_b|
 // because a q8 row is s_b times integers of at most 128. r.x' is what an estimate sums, exactly within a block. The logit that is compared
 // is itself a sum in fp32: each product passes through at most 3 + 8 + 2 + blocks roundings of 2^-24 (lib/table.glsl), and the
 // estimate's through at most 3 + blocks; magnitudes sum to at most the same s_b * 128 sqrt(32) * |x_b| (Higham 2002, section 3.1). `roundings`
@@ -89,10 +90,14 @@ uint next_mode() {
 void main() {
   const uint blocks = (p.cols + BLOCK - 1) / BLOCK, lane = gl_LocalInvocationID.x;
   const float roundings = float(2 * blocks + 64) / 8388608.0;
-  float length2 = 0;
+  float first2 = 0, length2 = 0;  // of the first half of the columns (f16 has none), of the others
   for (uint block = lane; block < blocks; block += THREADS) {
     if (FORMAT == FORMAT_Q8) {
-      length2 += quantise(block, roundings);
+      const float block2 = quantise(block, roundings);
+      if (block < HALF_BLOCKS(blocks))
+        first2 += block2;
+      else
+        length2 += block2;
     } else {
       for (uint e = 0; e < BLOCK; ++e) {
         const float value = x[block * BLOCK + e];
@@ -101,14 +106,15 @@ void main() {
       }
     }
   }
+  first2 = workgroup_sum(first2);
   length2 = workgroup_sum(length2);
   if (lane > 0) return;
-  const float norm = sqrt(length2 + FLUSHED * float(blocks)) * MARGIN;
-  state.head.hidden_norm = norm;
+  state.head.hidden_norms[0] = FORMAT == FORMAT_Q8 ? sqrt(first2 + FLUSHED * float(blocks)) * MARGIN : 0;
+  state.head.hidden_norms[1] = sqrt(length2 + FLUSHED * float(blocks)) * MARGIN;
   if (FORMAT != FORMAT_Q8) factors[0] = floatBitsToUint(roundings);
   uint mode = HEAD_ALL;
   // A hidden state without a finite norm gives no bounds; the logits themselves decide then.
-  if (p.estimates != 0 && params.cut_rank > 0 && params.cut_rank <= MAX_LEADERS / 2 && is_finite(length2) && length2 < 1e30) mode = next_mode();
+  if (p.estimates != 0 && params.cut_rank > 0 && params.cut_rank <= MAX_LEADERS / 2 && is_finite(first2 + length2) && first2 + length2 < 1e30) mode = next_mode();
   const uint wanted = max(2 * max(params.cut_rank, params.fast_rows), 8u);
   state.head.leader_count = mode == HEAD_ALL ? 0 : min(clamp(state.head.positions / 256, wanted, max(wanted, 128u)), min(uint(MAX_LEADERS), state.head.positions));
   if (mode == HEAD_ALL) state.head.mode = mode;

@@ -50,18 +50,18 @@ void main() {
       alive = id - p.row_base < p.slice_rows;
       if (alive) {
         const uint row = (id - p.row_base) % TILE_ROWS, tile = (id - p.row_base) / TILE_ROWS * tile_words;
-        const uint gains = q8_small_word(tile, row, Q8_GAIN_WORD(blocks), blocks);
+        const Q8Norms norms = q8_norms(tile, row, blocks);
+        const float first = norms.open.x * (1 - norms.left.x) * state.head.hidden_norms[0];
+        const float second = norms.open.y * (1 - norms.left.y) * state.head.hidden_norms[1];
         float bound = uintBitsToFloat(lists[LIST_BOUNDS(p.rows) + position]);
-        if (state.head.mode == HEAD_HALF) {
-          bound += state.head.hidden_norm * scale_of(gains);  // from here on both have what the gain will take off
-        } else {
-          bound += gain(tile, row, 0, half_blocks, blocks);
-          alive = bound - state.head.hidden_norm * scale_of(gains) >= 0;
+        if (state.head.mode == HEAD_SWEEP) {
+          bound += gain(tile, row, 0, half_blocks, blocks) - first;
+          alive = bound >= 0;
         }
         if (alive) {
           rest = true;
-          bound += gain(tile, row, half_blocks, blocks, blocks);
-          alive = bound - state.head.hidden_norm * scale_of(gains >> 16) >= 0;
+          bound += gain(tile, row, half_blocks, blocks, blocks) - second;
+          alive = bound >= 0;
         }
       }
     }

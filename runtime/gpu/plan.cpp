@@ -61,7 +61,8 @@ Plan make_plan(const Caps& caps) {
   plan.uniform_inputs = software && caps.max_uniform_range >= 65536;
   // llvmpipe gathers texels without a branch a lane: twice the speed. A driver of few texels a view would need slices.
   plan.texel_products = plan.uniform_inputs && caps.max_texels * 16 >= caps.max_range;
-  plan.row_tiles = plan.texel_products ? 8 : software ? 4 : 1;
+  // Four tiles: with eight, the planes and scales of as many tiles are more streams than a CPU's prefetchers follow.
+  plan.row_tiles = software ? 4 : 1;
   // A CPU has few lanes and pays for the barrier that joins split rows; a GPU needs the threads to hide its memory's
   // latency.
   plan.split = software ? 1 : std::min(caps.max_threads, 256u) / 64;

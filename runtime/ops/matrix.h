@@ -44,9 +44,8 @@ uint64_t packed_bytes(Format format, uint64_t rows, uint64_t cols);
 
 // Bytes of a row of a table that each stage of a projection reads (shaders/abi.h).
 struct PlaneBytes {
-  uint32_t estimates[3];  // by mode: plane 0, scales, the norm; for q8 also: plane 1 of half the columns and gains; all
-                          // of it
-  uint32_t refine_half;   // plane 1 of the first half of the columns, its scales, the gains; q8 only
+  uint32_t estimates[3];  // by mode: plane 0, scales, norms; for q8 also: plane 1 of half the columns; all of it
+  uint32_t refine_half;   // plane 1 of the first half of the columns, its scales, the norms; q8 only
   uint32_t refine_rest;   // plane 1 of the others and their scales; q8 only
   uint32_t whole;         // every plane and the scales
 };

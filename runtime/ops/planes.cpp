@@ -13,18 +13,17 @@ namespace {
 constexpr uint32_t kWordBytes = 16;
 constexpr uint16_t kInfinity = 0x7c00;
 
-// The least half that is not below a value of 0 or more, and the greatest that is not above it.
+// The least half that is not below a value of 0 or more.
 uint16_t half_above(double value) {
   if (value > 65504) return kInfinity;
   uint16_t half = float_to_half(static_cast<float>(value));
   while (half_to_float(half) < value) ++half;
   return half;
 }
-uint16_t half_below(double value) {
-  if (!(value > 0)) return 0;
-  uint16_t half = float_to_half(static_cast<float>(std::min(value, 65504.0)));
-  while (half_to_float(half) > value) --half;
-  return half;
+// What is left of a norm as it is stored, in 255ths, never less.
+uint32_t part_above(double left, uint16_t norm) {
+  if (norm == kInfinity) return 255;
+  return norm == 0 ? 0 : static_cast<uint32_t>(std::min(std::floor(left / half_to_float(norm) * 255) + 1, 255.0));
 }
 
 void or_into(std::byte* at, uint32_t bits) {
@@ -58,7 +57,7 @@ void store_q8_planes(std::byte* tile, uint32_t row, std::span<const int8_t> valu
     if (block / 2 < pairs) return planes[plane] + size_t{IN_TILE(row, block / 2, pairs)} * kWordBytes + block % 2 * 8;
     return planes[plane] + size_t{pairs} * TILE_ROWS * kWordBytes + size_t{row} * 8;
   };
-  double norm[3] = {};  // squared residuals: after plane 0; with plane 1 of the first half of the columns; of all
+  double open[2] = {}, left[2] = {};  // squared residuals of the halves of the columns: after plane 0; with plane 1
   for (uint32_t block = 0; block < blocks; ++block) {
     const double scale = half_to_float(scales[block]);
     for (uint32_t e = 0; e < BLOCK; ++e) {
@@ -68,20 +67,20 @@ void store_q8_planes(std::byte* tile, uint32_t row, std::span<const int8_t> valu
       or_into(place(1, block) + word * 4, (u >> 4 & 3) << (2 * j + 8 * i));
       or_into(planes[2] + size_t{IN_TILE(row, block, blocks)} * kWordBytes + (word * 2 + j / 2) * 4,
               (u & 15) << (4 * (j % 2) + 8 * i));
-      const double first = square(scale * ((u & 63) - 31.5)), second = square(scale * ((u & 15) - 7.5));
-      norm[0] += first;
-      norm[1] += block < HALF_BLOCKS(blocks) ? second : first;
-      norm[2] += second;
+      const uint32_t half = block < HALF_BLOCKS(blocks) ? 0 : 1;
+      open[half] += square(scale * ((u & 63) - 31.5));
+      left[half] += square(scale * ((u & 15) - 7.5));
     }
   }
   const Halves halves = {tile + size_t{BLOCK} * blocks * TILE_ROWS, row, Q8_HALF_WORDS(blocks)};
   for (uint32_t block = 0; block < blocks; ++block) halves.set(block, scales[block]);
-  const uint16_t bound = half_above(std::sqrt(norm[0]));
-  halves.set(Q8_NORM_AT(blocks), bound);
-  // The gains are relative to the bound as it is stored, so that bound - gain is still one.
-  for (uint32_t i : {0u, 1u})
-    halves.set(Q8_GAIN_WORD(blocks) * 2 + i,
-               bound == kInfinity ? uint16_t{0} : half_below(half_to_float(bound) - std::sqrt(norm[1 + i])));
+  uint32_t parts = 0;
+  for (uint32_t i : {0u, 1u}) {
+    const uint16_t norm = half_above(std::sqrt(open[i]));
+    halves.set(Q8_NORMS_AT(blocks) + i, norm);
+    parts |= part_above(std::sqrt(left[i]), norm) << (8 * i);
+  }
+  halves.set(Q8_NORMS_AT(blocks) + 2, static_cast<uint16_t>(parts));
 }
 
 void store_f16_planes(std::byte* tile, uint32_t row, std::span<const uint16_t> values) {
@@ -110,10 +109,11 @@ PlaneBytes plane_bytes(Format format, uint32_t cols) {
   const uint32_t blocks = (cols + BLOCK - 1) / BLOCK, half = HALF_BLOCKS(blocks);
   if (format == Format::f16) return {{blocks * 32 + 4}, 0, 0, blocks * 64};
   const auto scales = [](uint32_t count) { return (count + 1) / 2 * 4; };  // read by the word
-  const uint32_t norm = blocks % 2 == 0 ? 4 : 0;                           // else it shares the last scale's word
-  const uint32_t sweep = blocks * 8 + scales(blocks) + norm;
-  return {{sweep, sweep + half * 8 + 4, sweep + blocks * 8 + 4},
-          half * 8 + scales(half) + 4,
+  // Norms are a word and a half: of an odd number of blocks the first shares the last scale's word.
+  const uint32_t norms = blocks % 2 == 0 ? 8 : 4, open = 4;
+  const uint32_t sweep = blocks * 8 + scales(blocks);
+  return {{sweep + open, sweep + half * 8 + norms, sweep + blocks * 8 + norms},
+          half * 8 + scales(half) + 8,
           (blocks - half) * 8 + scales(blocks - half),
           blocks * 32 + scales(blocks)};
 }

@@ -23,6 +23,19 @@ uint q8_small_word(uint tile, uint row, uint j, uint blocks) {
   return small_word_at(tile + 8 * blocks * TILE_ROWS + IN_TILE(row, j, Q8_HALF_WORDS(blocks)));
 }
 
+// |row - plane 0| over the two halves of the columns, and the parts of it that plane 1 leaves. A norm too large for a half stays finite
+// here: its bound is large enough, and none is ever infinity times 0.
+struct Q8Norms {
+  vec2 open, left;
+};
+Q8Norms q8_norms(uint tile, uint row, uint blocks) {
+  const uint word = q8_small_word(tile, row, blocks / 2, blocks), next = q8_small_word(tile, row, blocks / 2 + 1, blocks);
+  const bool odd = blocks % 2 == 1;
+  const vec2 open = min(vec2(scale_of(odd ? word >> 16 : word), scale_of(odd ? next : word >> 16)), vec2(3e38));
+  const uint parts = odd ? next >> 16 : next;
+  return Q8Norms(open, vec2(parts & 255u, parts >> 8 & 255u) * (1.0 / 255));
+}
+
 // Four bytes: q of elements 4j .. 4j + 3 of the 16 whose 2-bit fields are high and middle and whose 4-bit fields are low (two words).
 uint q8_quad(uint high, uint middle, uvec2 low, uint j) {
   const uint a = (high << (6 - 2 * j)) & 0xc0c0c0c0u;

@@ -39,12 +39,15 @@ struct Packed {
     const size_t word = size_t{16} * blocks * TILE_ROWS + place_in_tile(row % TILE_ROWS, col / 32, blocks) * 16;
     return at<uint32_t>(row, word + col % 32 / 16 * 8 + e / 8 * 4) >> (4 * (e / 4 % 2) + 8 * (e % 4)) & 15;
   }
-  double half(uint32_t row, uint32_t index) const {
+  // Of the halves behind the planes.
+  uint8_t byte(uint32_t row, uint32_t index) const {
     const bool q8 = matrix.format == Format::q8;
     const uint32_t words = q8 ? Q8_HALF_WORDS(matrix.blocks()) : F16_HALF_WORDS;
     const size_t first = size_t{q8 ? 32u : 64u} * matrix.blocks() * TILE_ROWS;
-    return half_to_float(
-        at<uint16_t>(row, first + place_in_tile(row % TILE_ROWS, index / 2, words) * 4 + index % 2 * 2));
+    return at<uint8_t>(row, first + place_in_tile(row % TILE_ROWS, index / 4, words) * 4 + index % 4);
+  }
+  double half(uint32_t row, uint32_t index) const {
+    return half_to_float(static_cast<uint16_t>(byte(row, 2 * index) | byte(row, 2 * index + 1) << 8));
   }
   // With only the first `bits` bits of u (columns below `more` two bits more), the middle of what is open else; in
   // units of the scale.
@@ -80,22 +83,20 @@ TEST(Planes, Q8HoldsEveryBitAndItsBounds) {
       std::vector<float> values(size_t{rows} * blocks * 32);
       to_float(tensor, 0, values);
       for (uint32_t r = 0; r < rows; ++r) {
-        double plane0 = 0, half = 0, both = 0;
+        double open[2] = {}, left[2] = {};
         for (uint32_t c = 0; c < blocks * 32; ++c) {
           const double scale = packed.half(r, c / 32), value = values[size_t{r} * blocks * 32 + c];
           ASSERT_EQ(scale * packed.level(r, c, 8), value) << r << ", " << c;
-          const double first = std::pow(value - scale * packed.level(r, c, 2), 2);
-          const double second = std::pow(value - scale * packed.level(r, c, 4), 2);
-          plane0 += first, both += second;
-          half += c / 32 < blocks / 4 * 2 ? second : first;
+          const uint32_t half = c / 32 < blocks / 4 * 2 ? 0 : 1;
+          open[half] += std::pow(value - scale * packed.level(r, c, 2), 2);
+          left[half] += std::pow(value - scale * packed.level(r, c, 4), 2);
         }
-        const double bound = packed.half(r, blocks), gain = (blocks + 2) / 2 * 2;
-        ASSERT_GE(bound, std::sqrt(plane0)) << r;
-        ASSERT_LE(bound, std::sqrt(plane0) * (1 + 0x1p-10) + 1e-7) << r;
-        for (const auto& [index, norm] : {std::pair(0, half), std::pair(1, both)}) {
-          const double left = bound - packed.half(r, static_cast<uint32_t>(gain) + index);
-          ASSERT_GE(left, std::sqrt(norm)) << r;
-          ASSERT_LE(left, std::sqrt(norm) + bound * 0x1p-10 + 1e-7) << r;
+        for (const uint32_t half : {0u, 1u}) {
+          const double norm = packed.half(r, blocks + half), part = packed.byte(r, 2 * (blocks + 2) + half) / 255.0;
+          ASSERT_GE(norm, std::sqrt(open[half])) << r;
+          ASSERT_LE(norm, std::sqrt(open[half]) * (1 + 0x1p-10) + 1e-7) << r;
+          ASSERT_GE(part * norm, std::sqrt(left[half])) << r;
+          ASSERT_LE(part * norm, std::sqrt(left[half]) + norm / 255) << r;
         }
       }
     }

@@ -122,6 +122,13 @@ TEST_F(ThresholdTest, Ties) {
     for (const uint32_t k : {1u, 20u, 60u, 100u, 250u, 499u}) filtering.check({k, 1, 0});
     for (const double p : {0.01, 0.3, 0.6, 0.9, 0.99}) filtering.check({0, p, 0});
     for (const double p : {0.3, 0.9}) filtering.check({60, p, 0.1});
+    // More ties than the shader keeps of what top-k leaves, and a top-k of more than it keeps.
+    Filtering many(tuning, std::vector<float>(1500, 0.75f));
+    many.check({5, 0.5, 0});
+    std::vector<float> steps(1500);
+    for (size_t i = 0; i < steps.size(); ++i) steps[i] = static_cast<float>(i % 700) / 100;
+    Filtering more(tuning, steps);
+    for (const uint32_t k : {512u, 514u, 600u}) more.check({k, 0.4, 0});
     Filtering same(tuning, std::vector<float>(77, -2.5f));
     same.check({5, 1, 0});
     same.check({0, 0.5, 0});
