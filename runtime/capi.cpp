@@ -321,6 +321,7 @@ weft_model_info weft_model_get_info(const weft_model* m) {
   info.bytes_per_token = model.bytes_per_token();
   info.load_seconds = m->load_seconds;
   info.tokenizer_fingerprint = m->tokenizer.fingerprint();
+  info.mask_token = m->tokenizer.mask().value_or(UINT32_MAX);
   return info;
 }
 
@@ -368,6 +369,9 @@ weft_status weft_model_describe(const weft_model* model, char** out, weft_error*
     if (!weights.tied()) add_buffer(weights.separate_output->buffer(), {"project"});
     for (const LayerWeights& layer : weights.layers) add_buffer(layer.buffer, {"norm", "matmul"});
     add_buffer(weights.final_norm, {"norm"});
+    if (weights.embedding_norm) add_buffer(weights.embedding_norm, {"norm"});
+    if (weights.positions) add_buffer(weights.positions, {"position"});
+    if (weights.masked_head) add_buffer(weights.masked_head->buffer, {"matmul", "norm", "add"});
     description["types"] = types_json(retyped, "file_type", "device_type");
     description["tensors"] = std::move(tensors);
     description["buffers"] = std::move(buffers);
@@ -397,6 +401,7 @@ weft_status weft_tokenize(const weft_model* model, const char* text, size_t leng
     const std::vector<uint32_t> encoded =
         tokenizer.encode({text, length}, parse_special ? Tokenizer::Special::parse : Tokenizer::Special::plain);
     all.insert(all.end(), encoded.begin(), encoded.end());
+    if (add_bos && model->model.config.block.sees_all && tokenizer.input_end()) all.push_back(*tokenizer.input_end());
     copy_ids(all, ids, capacity, count);
   });
 }

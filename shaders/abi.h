@@ -90,7 +90,8 @@ struct StepState {
   uint finished;    // 0: running; else FINISH_*
   uint context;     // most tokens the session can hold
   float threshold;  // scores below it cannot be sampled
-  float padding0, padding1, padding2;
+  uint source;      // of an encoder-decoder: positions of the encoder's output
+  float padding0, padding1;
   HeadState head;
 };
 #define FINISH_STOP 1u        // a stop token was sampled
@@ -175,6 +176,9 @@ struct GatherPush {
   uint rows;      // rows in it
   float scale;    // of every element
 };
+struct AddPush {
+  uint count;
+};
 struct PositionPush {
   uint cols;
   uint stride;     // floats between rows of the output
@@ -210,6 +214,9 @@ struct RopePush {
   uint capacity;    // slots of the cache, a multiple of TILE_ROWS
   uint rotary_dim;  // leading dimensions of a head that turn; even
 };
+#define SEES_BEFORE 0  // a token sees all positions up to its own
+#define SEES_ALL 1     // all of the pass's state
+#define SEES_SOURCE 2  // those of the encoder's output
 struct AttendPush {
   uint heads, kv_heads, head_dim;
   uint q_stride, out_stride;  // floats between rows
@@ -217,10 +224,12 @@ struct AttendPush {
   float scale;                // of the scores
   uint window;                // positions a token sees, itself the last; 0xffffffff: all
   float soft_cap;             // of the scores, where the kernel's constant says so
+  uint reach;                 // of biases, likewise: those of a head are (2 * reach + 1)
 };
 #define ACTIVATION_SILU 0
 #define ACTIVATION_GELU 1
 #define ACTIVATION_GELU_TANH 2
+#define ACTIVATION_RELU 3
 struct ActivatePush {
   uint cols;  // of the result; a gated input has gate and up, cols each, one behind the other
   uint in_stride, out_stride;

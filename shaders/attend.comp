@@ -1,4 +1,4 @@
-// Causal grouped-query attention of one head and token over the cache, with the running softmax of Milakov and Gimelshein (2018): a
+// Grouped-query attention of one head and token over the cache, with the running softmax of Milakov and Gimelshein (2018): a
 // block of positions at a time, so that any context fits into shared memory.
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -8,6 +8,8 @@
 
 layout(constant_id = 1) const uint SOFT_CAP = 0;  // 1: scores are capped
 layout(constant_id = 2) const uint ALIBI = 0;     // 1: scores fall with the distance (Press et al. 2022)
+layout(constant_id = 3) const uint SEES = SEES_BEFORE;
+layout(constant_id = 4) const uint BIASED = 0;  // 1: scores have biases, by distance (Raffel et al. 2020, "T5")
 
 #define MAX_HEAD_DIM 256
 #define POSITIONS 256  // of a block
@@ -17,6 +19,7 @@ layout(std430, binding = 1) readonly buffer Queries { float q[]; };  // (pass to
 layout(std430, binding = 2) readonly buffer Keys { uvec4 keys[]; };  // layout in rope.comp
 layout(std430, binding = 3) readonly buffer Values { uint values[]; };
 layout(std430, binding = 4) writeonly buffer Output { float y[]; };  // (pass tokens, out_stride)
+layout(std430, binding = 5) readonly buffer Biases { float biases[]; };  // (heads, 2 * reach + 1): key - query from -reach to reach
 layout(push_constant) uniform Push { AttendPush p; };
 
 shared vec4 query[MAX_HEAD_DIM / 4];      // scaled, zeros behind head_dim
@@ -32,7 +35,9 @@ float alibi_slope(uint head) {
 void main() {
   const uint head = gl_WorkGroupID.x, token = gl_WorkGroupID.y, lane = gl_LocalInvocationID.x;
   if (token > 0 && state.pos + token >= state.end) return;
-  const uint length = min(state.pos + token + 1, state.context), first = length - min(length, p.window);
+  const uint own = state.pos + token;
+  const uint length = SEES == SEES_SOURCE ? state.source : min(SEES == SEES_ALL ? state.end : own + 1, state.context);
+  const uint first = length - min(length, p.window);
   const uint kv_head = head / (p.heads / p.kv_heads);
   const float slope = ALIBI != 0 ? alibi_slope(head) : 0;
   const uint key_words = (p.head_dim + 7) / 8;  // 16-byte words of a key
@@ -66,6 +71,10 @@ void main() {
       }
       if (SOFT_CAP != 0) score = soft_capped(score, p.soft_cap);
       if (ALIBI != 0) score -= slope * float(length - 1 - start - i);
+      if (BIASED != 0) {
+        const int reach = int(p.reach), distance = clamp(int(start + i) - int(own), -reach, reach);
+        score += biases[head * (2 * p.reach + 1) + uint(distance + reach)];
+      }
       weights[i] = score;
       block_peak = max(block_peak, score);
     }

@@ -11,6 +11,8 @@ using namespace weft;
 void add_subcommands(CLI::App& app) {
   cli::add_chat(app);
   cli::add_generate(app);
+  cli::add_embed(app);
+  cli::add_fill(app);
   cli::add_bench(app);
   cli::add_perplexity(app);
   cli::add_head_report(app);

@@ -110,6 +110,7 @@ ModelFile open_huggingface(const fs::path& folder) {
   model.tokenizer = read_object_if_there(folder / "tokenizer.json");
   model.tokenizer_config = read_object_if_there(folder / "tokenizer_config.json");
   model.generation_config = read_object_if_there(folder / "generation_config.json");
+  model.pooling = read_object_if_there(folder / "1_Pooling/config.json");
   merge_chat_template(folder / "chat_template.jinja", model.tokenizer_config);
   const fs::path index = folder / "model.safetensors.index.json";
   if (there(folder / "model.safetensors")) {

@@ -30,6 +30,7 @@ struct ModelFile {
   // Hugging Face only: the files of these names, each null where there is none. A chat_template.jinja in the folder is
   // tokenizer_config["chat_template"], before one that tokenizer_config.json has.
   nlohmann::json tokenizer, tokenizer_config, generation_config;
+  nlohmann::json pooling;  // 1_Pooling/config.json, as sentence-transformers writes it
 
   // The tensor of this name; nullptr if there is none.
   const TensorView* find(std::string_view name) const;

@@ -49,14 +49,20 @@ DType dtype_of(const json& value, const std::string& tensor, const std::string& 
               "Weft reads F32, F16 and BF16");
 }
 
+// BERT's files number the positions, 0, 1, 2 ...: no weights, and the only integers Weft meets.
+bool is_numbering(const std::string& name) { return name.ends_with("position_ids"); }
+
 TensorView read_entry(const std::string& name, const json& entry, std::span<const std::byte> data,
                       const std::string& place) {
   const std::string what = "tensor " + printable(name);
   if (!entry.is_object()) fail(what + ": its entry is no object", place);
   TensorView tensor;
   tensor.name = name;
-  tensor.dtype = dtype_of(field(entry, "dtype", what, place), printable(name), place);
+  const json& dtype = field(entry, "dtype", what, place);
+  const bool wide = is_numbering(name) && dtype == "I64";  // as twice as many F32, until it is left out
+  tensor.dtype = wide ? DType::f32 : dtype_of(dtype, printable(name), place);
   tensor.shape = numbers(field(entry, "shape", what, place), "shape", what, place);
+  if (wide) tensor.shape.push_back(2);
   if (tensor.shape.size() > kMaxDimensions) {
     fail(what + " has " + std::to_string(tensor.shape.size()) + " dimensions; Weft reads at most " +
              std::to_string(kMaxDimensions),
@@ -122,6 +128,7 @@ std::vector<TensorView> parse_safetensors(std::span<const std::byte> file, const
   });
   check_disjoint(tensors, file, place);
   check_filled(tensors, file, reader.position(), place);
+  std::erase_if(tensors, [](const TensorView& tensor) { return is_numbering(tensor.name); });
   return tensors;
 }
 

@@ -108,6 +108,13 @@ void read_gguf_positions(Config& c, const ModelFile& file, const Values& values,
   place_layers(c, window, rotary_dim, [&](uint32_t layer) { return local_by_pattern(layer, global_every); });
 }
 
+// llama.cpp's key.
+Pooling gguf_pooling(const Values& values, const std::string& key) {
+  const uint32_t type = values.integer(key, 0, 4, 1);  // none, mean, first, last, rank
+  if (type > 2) unsupported("not supported: '" + key + "' " + std::to_string(type), values);
+  return type == 2 ? Pooling::first : Pooling::mean;
+}
+
 Config from_gguf(const ModelFile& file, const Values& values) {
   Config c = begin(file, values, values.text("general.architecture", ""));
   const std::string p = c.family + ".";
@@ -135,6 +142,7 @@ Config from_gguf(const ModelFile& file, const Values& values) {
   c.attention_scale =
       static_cast<float>(values.number(p + "attention.scale", 0, 1e6, 1 / std::sqrt(static_cast<double>(per_head))));
   if (values.integer(p + "expert_count", 0, kMost, 0) > 0) unsupported("not supported yet: mixture of experts", values);
+  if (c.block.sees_all) c.pooling = gguf_pooling(values, p + "pooling_type");
   read_gguf_positions(c, file, values, p);
   return c;
 }
@@ -223,11 +231,22 @@ Activation read_activation(const Config& c, const Values& values) {
   const std::string key = values.either({"hidden_activation", "hidden_act", "activation_function"});
   if (!values.has(key)) return c.block.activation;
   const std::string name = values.text(key, "");
+  if (name == "relu") return Activation::relu;
   if (name == "silu" || name == "swish") return Activation::silu;
   // Gemma's first files say "gelu" where they mean, and Transformers takes, the approximation.
   if (name == "gelu") return c.traits->gemma ? Activation::gelu_tanh : Activation::gelu;
   if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") return Activation::gelu_tanh;
   unsupported("not supported: activation '" + name + "'", values);
+}
+
+// sentence-transformers' file.
+Pooling huggingface_pooling(const ModelFile& file) {
+  if (file.pooling.is_null()) return Pooling::mean;
+  const Values values(file.pooling, (file.path / "1_Pooling/config.json").string());
+  for (const char* other : {"max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken"})
+    if (values.flag(std::string("pooling_mode_") + other, false))
+      unsupported("not supported: 'pooling_mode_" + std::string(other) + "'", values);
+  return values.flag("pooling_mode_cls_token", false) ? Pooling::first : Pooling::mean;
 }
 
 Config from_huggingface(const ModelFile& file, const Values& values) {
@@ -262,8 +281,13 @@ Config from_huggingface(const ModelFile& file, const Values& values) {
     c.embedding_scale = std::sqrt(static_cast<float>(c.width));
   c.attention_scale =
       static_cast<float>(1 / std::sqrt(values.number("query_pre_attn_scalar", kTiny, 1e6, c.heads.head_dim)));
+  if (c.block.sees_all) {
+    c.pooling = huggingface_pooling(file);
+    if (const std::string type = values.text("position_embedding_type", "absolute"); type != "absolute")
+      unsupported("not supported: positions '" + type + "'", values);
+  }
   for (const char* odd : {"use_bidirectional_attention", "scale_attn_by_inverse_layer_idx", "use_qk_norm",
-                          "apply_residual_connection_post_layernorm"})
+                          "apply_residual_connection_post_layernorm", "is_decoder"})
     if (values.flag(odd, false)) unsupported("not supported: '" + std::string(odd) + "'", values);
   if (!values.flag("scale_attn_weights", true)) unsupported("not supported: 'scale_attn_weights' false", values);
   read_layer_positions(c, values);

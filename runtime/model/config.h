@@ -20,6 +20,9 @@ struct LayerPositions {
   uint32_t rotary_dim = 0;  // leading dimensions of a head that turn; 0: none does
 };
 
+// How the hidden states of a text become its embedding: their mean, or the first one.
+enum class Pooling { mean, first };
+
 // The network's description: forward.cpp reads it, and nothing in it names a family.
 struct Config {
   std::string family;              // as the file names it: "llama"
@@ -42,13 +45,15 @@ struct Config {
   std::vector<Rope> ropes;
   std::vector<LayerPositions> positions;  // (layers)
   std::optional<bool> tied;               // what the file says; GGUF says nothing
+  Pooling pooling = Pooling::mean;        // likewise, of embeddings
   uint64_t fingerprint = 0;               // of the file (fingerprint.h)
 
   uint32_t query_dim() const { return heads.heads * heads.head_dim; }
   uint32_t kv_dim() const { return heads.kv_heads * heads.head_dim; }
   ops::NormShape norm() const { return {width, epsilon, block.norm}; }
   ops::Attention attention(uint32_t layer) const {
-    return {attention_scale, positions[layer].window, attention_cap, block.positions == Positions::alibi};
+    return {attention_scale, positions[layer].window, attention_cap, block.positions == Positions::alibi,
+            block.sees_all ? ops::Sees::all : ops::Sees::before};
   }
   // Rows of numbers are added to the embedding, `context` of them.
   bool has_position_table() const {

@@ -52,6 +52,22 @@ constexpr Name kXglmNames[] = {{"output_norm", "layer_norm"},
                                {"ffn_norm", "final_layer_norm"},
                                {"ffn_up", "fc1"},
                                {"ffn_down", "fc2"}};
+constexpr Name kBertNames[] = {{"token_embd", "embeddings.word_embeddings"},
+                               {"token_embd_norm", "embeddings.LayerNorm"},
+                               {"token_types", "embeddings.token_type_embeddings"},
+                               {"position_embd", "embeddings.position_embeddings"},
+                               {"output", "cls.predictions.decoder"},
+                               {"mlm_dense", "cls.predictions.transform.dense"},
+                               {"mlm_norm", "cls.predictions.transform.LayerNorm"},
+                               {"mlm", "cls.predictions"},
+                               {"attn_q", "attention.self.query"},
+                               {"attn_k", "attention.self.key"},
+                               {"attn_v", "attention.self.value"},
+                               {"attn_output", "attention.output.dense"},
+                               {"attn_output_norm", "attention.output.LayerNorm"},
+                               {"ffn_up", "intermediate.dense"},
+                               {"ffn_down", "output.dense"},
+                               {"layer_output_norm", "output.LayerNorm"}};
 
 constexpr Block kQwen2 = {.qkv_bias = true};
 constexpr Block kQwen3 = {.norm_heads = true};
@@ -75,6 +91,16 @@ constexpr Block kBloom = {.norm = NormKind::layer,
                           .qkv_bias = true,
                           .out_bias = true,
                           .ffn_bias = true};
+constexpr Block kBert = {.norm = NormKind::layer,
+                         .embedding_norm = true,
+                         .norm_after = true,
+                         .sees_all = true,
+                         .positions = Positions::learned,
+                         .gated = false,
+                         .activation = Activation::gelu,
+                         .qkv_bias = true,
+                         .out_bias = true,
+                         .ffn_bias = true};
 constexpr Block kXglm = {.norm = NormKind::layer,
                          .positions = Positions::sinusoidal,
                          .gated = false,
@@ -142,6 +168,13 @@ constexpr Family kFamilies[] = {
      .pairs = ops::Pairs::adjacent,
      .gguf_pairs = ops::Pairs::adjacent},
     {.architecture = "", .model_type = "xglm", .block = kXglm, .tied = true, .names = kXglmNames},
+    {.architecture = "bert",
+     .model_type = "bert",
+     .block = kBert,
+     .tied = true,
+     .prefix = "bert.",
+     .layers = "encoder.layer.",
+     .names = kBertNames},
 };
 
 // Hugging Face's name of a role, without what the family puts before it.

@@ -25,10 +25,13 @@ struct Block {
   ops::NormKind norm = ops::NormKind::rms;
   bool norm_bias = true;        // of layer norms
   bool embedding_norm = false;  // the embedding is normed before the first layer
-  bool norm_heads = false;      // queries and keys are normed head by head before they turn
-  bool norm_branches = false;   // what attention and feed-forward add to x is normed once more
-  bool parallel = false;        // both read the same x; else the feed-forward reads what attention has added to
-  bool shared_norm = false;     // parallel, and both read the same norm of x
+  // What attention and feed-forward add to is normed then (Vaswani et al. 2017); else what they read is, before.
+  bool norm_after = false;
+  bool norm_heads = false;     // queries and keys are normed head by head before they turn
+  bool norm_branches = false;  // what attention and feed-forward add to x is normed once more
+  bool parallel = false;       // both read the same x; else the feed-forward reads what attention has added to
+  bool shared_norm = false;    // parallel, and both read the same norm of x
+  bool sees_all = false;       // every token sees every other: an encoder
   Positions positions = Positions::rotary;
   bool gated = true;  // the feed-forward is down(f(gate) * up); else down(f(up))
   ops::Activation activation = ops::Activation::silu;
@@ -59,10 +62,11 @@ struct Family {
 // The family of a file. Throws Error(unsupported) naming the unknown one, the place, and all there are.
 const Family& find_family(ModelFile::Kind kind, const std::string& name, const std::string& place);
 
-// The file's name for a tensor. role: "token_embd", "token_embd_norm", "position_embd", "output_norm" or "output"; of a
-// layer "attn_norm", "attn_q", "attn_k", "attn_v" or all three as "attn_qkv", "attn_q_norm", "attn_k_norm",
-// "attn_output", "post_attention_norm", "ffn_norm", "ffn_gate", "ffn_up", "ffn_down" or "post_ffw_norm" (GGUF's words).
-// what: "weight" or "bias".
+// The file's name for a tensor. role: "token_embd", "token_embd_norm", "token_types", "position_embd", "output_norm" or
+// "output"; of a layer "attn_norm", "attn_q", "attn_k", "attn_v" or all three as "attn_qkv", "attn_q_norm",
+// "attn_k_norm", "attn_output", "attn_output_norm", "post_attention_norm", "ffn_norm", "ffn_gate", "ffn_up",
+// "ffn_down", "post_ffw_norm" or "layer_output_norm" (GGUF's words); of a masked-token head, which GGUF does not know,
+// "mlm_dense", "mlm_norm" or "mlm". what: "weight" or "bias".
 std::string tensor_name(ModelFile::Kind kind, const Family& family, std::string_view role, int layer = -1,
                         std::string_view what = "weight");
 

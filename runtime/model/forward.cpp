@@ -8,6 +8,14 @@ using ops::Output;
 
 namespace {
 
+// What a branch reads: norm(x), or x where the norms come after the branches.
+View branch_input(Recorder& r, const Pass& pass, const View& norm) {
+  const Activations& a = pass.a;
+  if (pass.model.config.block.norm_after) return a.x;
+  ops::norm(r, pass.model.config.norm(), pass.step.state, a.x, norm, a.normed, pass.tokens, false);
+  return a.normed;
+}
+
 // x += weights input; where a branch has a norm of its own, x += norm(weights input).
 void add_branch(Recorder& r, const Pass& pass, const Matrix& weights, const View& input, const View& norm) {
   const Activations& a = pass.a;
@@ -15,6 +23,12 @@ void add_branch(Recorder& r, const Pass& pass, const Matrix& weights, const View
   if (!norm.buffer) return ops::matmul(r, weights, state, input, a.x, pass.tokens, Output::add);
   ops::matmul(r, weights, state, input, a.normed, pass.tokens, Output::write);
   ops::norm(r, pass.model.config.norm(), state, a.normed, norm, a.x, pass.tokens, false, Output::add);
+}
+
+// x = norm(x), where the norms come after the branches.
+void close_branch(Recorder& r, const Pass& pass, const View& norm) {
+  if (!pass.model.config.block.norm_after) return;
+  ops::norm(r, pass.model.config.norm(), pass.step.state, pass.a.x, norm, pass.a.x, pass.tokens, false);
 }
 
 }  // namespace
@@ -30,7 +44,9 @@ void record_embed(Recorder& r, const Pass& pass) {
 }
 
 // x += attention(norm(x)), then x += feed_forward(norm(x)): Llama's block (Touvron et al. 2023), and what other
-// families add to it. Of a parallel one (Wang and Komatsuzaki 2021, "GPT-J-6B") both branches read the same x.
+// families add to it. Of a parallel one (Wang and Komatsuzaki 2021, "GPT-J-6B") both branches read the same x. Where
+// the norms come after, x = norm(x + attention(x)), then x = norm(x + feed_forward(x)): the Transformer's first form
+// (Vaswani et al. 2017). Its very last norm is the network's final one, which record_tail and Encoder apply.
 void record_layer(Recorder& r, const Pass& pass, uint32_t layer) {
   const Config& c = pass.model.config;
   const LayerWeights& w = pass.model.weights.layers[layer];
@@ -40,19 +56,23 @@ void record_layer(Recorder& r, const Pass& pass, uint32_t layer) {
   const LayerPositions& positions = c.positions[layer];
   const uint32_t tokens = pass.tokens;
 
-  ops::norm(r, c.norm(), state, a.x, w.attention_norm, a.normed, tokens, false);
-  ops::matmul(r, w.qkv, state, a.normed, a.qkv, tokens, Output::write);
+  const View read = branch_input(r, pass, w.attention_norm);
+  ops::matmul(r, w.qkv, state, read, a.qkv, tokens, Output::write);
   if (c.block.norm_heads) ops::norm_heads(r, c.heads, state, w.head_norms, a.qkv, c.epsilon, tokens);
   ops::rope(r, c.heads, c.pairs, positions.rotary_dim, state, a.qkv, pass.step.turns[positions.rope], a.q, cache,
             tokens);
   ops::attend(r, c.heads, c.attention(layer), state, a.q, cache, a.attended, tokens);
-  if (!c.block.parallel) add_branch(r, pass, w.out, a.attended, w.attention_branch_norm);
+  if (!c.block.parallel) {
+    add_branch(r, pass, w.out, a.attended, w.attention_branch_norm);
+    close_branch(r, pass, w.attention_norm);
+  }
 
-  if (!c.block.shared_norm) ops::norm(r, c.norm(), state, a.x, w.ffn_norm, a.normed, tokens, false);
-  ops::matmul(r, w.gate_up, state, a.normed, a.gate_up, tokens, Output::write);
+  const View inner = c.block.shared_norm ? a.normed : branch_input(r, pass, w.ffn_norm);
+  ops::matmul(r, w.gate_up, state, inner, a.gate_up, tokens, Output::write);
   ops::activate(r, c.block.activation, c.block.gated, state, a.gate_up, a.inner, c.ffn, tokens);
   if (c.block.parallel) add_branch(r, pass, w.out, a.attended, w.attention_branch_norm);
   add_branch(r, pass, w.down, a.inner, w.ffn_branch_norm);
+  if (layer + 1 < c.layers) close_branch(r, pass, w.ffn_norm);
 }
 
 void record_tail(Recorder& r, const Pass& pass, Tail tail, const TailHead& head) {

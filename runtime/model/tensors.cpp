@@ -19,6 +19,9 @@ const TensorView* Tensors::look_up(const std::string& name) {
   const std::string_view prefix = config_.traits->prefix;
   if (!tensor && file_.kind == ModelFile::Kind::huggingface && name.starts_with(prefix))
     tensor = file_.find(name.substr(prefix.size()));
+  // The first files of BERT call a norm's weight and bias by other names.
+  if (!tensor && name.ends_with("LayerNorm.weight")) return look_up(name.substr(0, name.size() - 6) + "gamma");
+  if (!tensor && name.ends_with("LayerNorm.bias")) return look_up(name.substr(0, name.size() - 4) + "beta");
   return tensor;
 }
 
@@ -95,9 +98,13 @@ const TensorView& Tensors::by_part(const TensorView& tensor) {
 }
 
 void Tensors::refuse_leftovers() const {
-  // Tables that can be computed, and masks, which are none of the weights.
+  // Tables that can be computed, and masks, which are none of the weights; heads that Weft does not use.
   static constexpr std::string_view kIdle[] = {"rope_freqs.weight", "rotary_emb.inv_freq", ".attn.bias",
-                                               ".attn.masked_bias", ".attention.bias",     ".attention.masked_bias"};
+                                               ".attn.masked_bias", ".attention.bias", ".attention.masked_bias",
+                                               // BERT: which sentence follows which, and a second name of a bias
+                                               "pooler.dense.weight", "pooler.dense.bias",
+                                               "cls.seq_relationship.weight", "cls.seq_relationship.bias",
+                                               "cls.predictions.bias"};
   for (const TensorView& tensor : file_.tensors) {
     const bool idle = std::ranges::any_of(kIdle, [&](std::string_view end) { return tensor.name.ends_with(end); });
     if (!used_.contains(tensor.name) && !idle)

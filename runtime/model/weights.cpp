@@ -44,7 +44,8 @@ class Loader {
     check();
     load_vocabulary();
     for (uint32_t layer = 0; layer < config_.layers; ++layer) load_layer(static_cast<int>(layer));
-    load_norm(weights_.final_norm, "output_norm", "final norm", config_.logit_scale);
+    load_norm(weights_.final_norm, final_norm_parts(), "final norm", config_.logit_scale);
+    if (has_masked_head()) load_masked_head();
     progress_(1);
     return std::move(weights_);
   }
@@ -53,7 +54,7 @@ class Loader {
   // The whole file, before anything is uploaded: every tensor is there in its shape, and none is left over.
   void check() {
     find_vocabulary();
-    if (config_.block.positions == Positions::learned) position_table();
+    if (config_.block.positions == Positions::learned) position_table(), token_types();
     if (config_.block.embedding_norm) norm_parts("token_embd_norm", -1);
     for (uint32_t index = 0; index < config_.layers; ++index) {
       LayerWeights layer;
@@ -63,7 +64,12 @@ class Loader {
       for (const Linear& linear : matrices)
         for (const Part& part : linear.parts) tensors_.need_matrix(part.role, number, part.rows, linear.cols);
     }
-    norm_parts("output_norm", -1);
+    final_norm_parts();
+    if (has_masked_head()) {
+      MaskedHead head;
+      masked_vectors(head);
+      tensors_.need_matrix("mlm_dense", -1, config_.width, config_.width);
+    }
     tensors_.refuse_leftovers();
   }
 
@@ -114,7 +120,8 @@ class Loader {
       advance(output->bytes.size());
     }
     if (config_.has_position_table()) load_positions();
-    if (config_.block.embedding_norm) load_norm(weights_.embedding_norm, "token_embd_norm", "embedding norm", 1);
+    if (config_.block.embedding_norm)
+      load_norm(weights_.embedding_norm, norm_parts("token_embd_norm", -1), "embedding norm", 1);
   }
 
   std::unique_ptr<Table> load_table(const TensorView& tensor, const std::string& buffer) {
@@ -152,14 +159,45 @@ class Loader {
     return parts;
   }
 
+  // Where norms come after, the last one is the last layer's.
+  std::vector<Floats> final_norm_parts() {
+    if (!config_.block.norm_after) return norm_parts("output_norm", -1);
+    return norm_parts("layer_output_norm", static_cast<int>(config_.layers) - 1);
+  }
+
   // scale: of what the norm gives.
-  void load_norm(Buffer& buffer, std::string_view role, const char* title, float scale) {
-    const std::vector<Floats> parts = norm_parts(role, -1);
+  void load_norm(Buffer& buffer, const std::vector<Floats>& parts, const char* title, float scale) {
     buffer = Buffer(device_, title, ops::weight_floats(config_.norm()) * 4, Memory::device);
     upload_floats(parts, buffer, title, scale);
   }
 
   const TensorView& position_table() { return tensors_.need("position_embd", -1, {config_.context, config_.width}); }
+
+  const TensorView* token_types() {
+    const TensorView* types = tensors_.find("token_types", -1);
+    if (types && (types->shape.size() != 2 || types->shape[0] == 0 || types->shape[1] != config_.width))
+      throw Error(Code::bad_file,
+                  "tensor '" + types->name + "' has the shape " + text_of(types->shape) + ", expected (types, " +
+                      std::to_string(config_.width) + ")",
+                  file_.path.string());
+    return types;
+  }
+
+  // A network that knows types of tokens reads texts of the first type only, so that a position's row is their sum.
+  std::vector<float> learned_positions() {
+    const TensorView& table = position_table();
+    std::vector<float> rows(element_count(table.shape)), type(config_.width);
+    to_float(table, 0, rows);
+    if (const TensorView* types = token_types()) {
+      to_float(*types, 0, type);
+      for (size_t i = 0; i < rows.size(); ++i) rows[i] += type[i % type.size()];
+      report(*types, "f32", 0, "position table", {});
+      advance(types->bytes.size());
+    }
+    report(table, "f32", rows.size() * 4, "position table", {});
+    advance(table.bytes.size());
+    return rows;
+  }
 
   void load_positions() {
     const uint64_t bytes = uint64_t{config_.context} * config_.width * 4, limit = device_->plan().slice_bytes;
@@ -169,10 +207,9 @@ class Loader {
                       std::to_string(limit),
                   file_.path.string());
     weights_.positions = Buffer(device_, "position table", bytes, Memory::device);
-    if (config_.block.positions == Positions::learned)
-      upload_floats({{&position_table()}}, weights_.positions, "position table");
-    else
-      uploader_.upload(weights_.positions, std::span<const float>(sinusoids(config_.context, config_.width)));
+    const std::vector<float> rows =
+        config_.block.positions == Positions::learned ? learned_positions() : sinusoids(config_.context, config_.width);
+    uploader_.upload(weights_.positions, std::span<const float>(rows));
   }
 
   struct Part {
@@ -209,10 +246,13 @@ class Loader {
   }
 
   std::vector<Vector> vectors(LayerWeights& layer, int index, const std::vector<Linear>& matrices) {
+    const bool after = config_.block.norm_after, last = index + 1 == static_cast<int>(config_.layers);
     std::vector<Vector> all = {
-        {layer.attention_norm, norm_parts("attn_norm", index)},
+        {layer.attention_norm, norm_parts(after ? "attn_output_norm" : "attn_norm", index)},
     };
-    if (!config_.block.shared_norm) all.push_back({layer.ffn_norm, norm_parts("ffn_norm", index)});
+    // Where norms come after, the last layer's last one is the network's.
+    const bool own = after ? !last : !config_.block.shared_norm;
+    if (own) all.push_back({layer.ffn_norm, norm_parts(after ? "layer_output_norm" : "ffn_norm", index)});
     if (config_.block.norm_branches) {
       all.push_back({layer.attention_branch_norm, norm_parts("post_attention_norm", index)});
       all.push_back({layer.ffn_branch_norm, norm_parts("post_ffw_norm", index)});
@@ -236,8 +276,32 @@ class Loader {
     weights_.layers.emplace_back();
     LayerWeights& layer = weights_.layers.back();
     const std::vector<Linear> matrices = linears(layer, index);
-    // The file's own tensors vouch for the sizes before anything is allocated by them.
-    const std::vector<Vector> floats = vectors(layer, index, matrices);
+    load_group(layer.buffer, "layer " + std::to_string(index), index, matrices, vectors(layer, index, matrices));
+  }
+
+  bool has_masked_head() { return config_.block.sees_all && tensors_.find("mlm_dense", -1); }
+
+  std::vector<Vector> masked_vectors(MaskedHead& head) {
+    // Files hold the bias under either name, or both; then the projection's own is the one Transformers adds.
+    const bool own = tensors_.find("output", -1, "bias") != nullptr;
+    tensors_.find("mlm", -1, "bias");
+    return {{head.transform.bias, {{&tensors_.bias("mlm_dense", -1, config_.width)}}},
+            {head.norm, norm_parts("mlm_norm", -1)},
+            {head.bias, {{&tensors_.bias(own ? "output" : "mlm", -1, config_.vocab)}}}};
+  }
+
+  void load_masked_head() {
+    weights_.masked_head = std::make_unique<MaskedHead>();
+    MaskedHead& head = *weights_.masked_head;
+    const uint64_t width = config_.width;
+    const std::vector<Linear> matrices = {{head.transform, width, {{"mlm_dense", width}}, true}};
+    load_group(head.buffer, "masked-token head", -1, matrices, masked_vectors(head));
+  }
+
+  // Matrices and vectors of a layer, or of the network (index -1), in one buffer. The file's own tensors have vouched
+  // for the sizes before anything is allocated by them.
+  void load_group(Buffer& buffer, const std::string& name, int index, const std::vector<Linear>& matrices,
+                  const std::vector<Vector>& floats) {
     std::vector<std::vector<const TensorView*>> sources;
     for (const Linear& linear : matrices) {
       sources.emplace_back();
@@ -258,11 +322,11 @@ class Loader {
       place(linear.matrix.view, linear.matrix.bytes());
     }
     for (const Vector& vector : floats) place(vector.view, count_of(vector.parts) * 4);
-    layer.buffer = Buffer(device_, "layer " + std::to_string(index), bytes, Memory::device);
-    for (size_t i = 0; i < matrices.size(); ++i) load_matrix(matrices[i].matrix, layer.buffer, sources[i]);
+    buffer = Buffer(device_, name, bytes, Memory::device);
+    for (size_t i = 0; i < matrices.size(); ++i) load_matrix(matrices[i].matrix, buffer, sources[i]);
     for (const Vector& vector : floats) {
-      vector.view.buffer = &layer.buffer;
-      upload_floats(vector.parts, vector.view, layer.buffer.name());
+      vector.view.buffer = &buffer;
+      upload_floats(vector.parts, vector.view, name);
     }
     tensors_.forget();
   }
@@ -319,6 +383,7 @@ uint64_t Weights::vocab_bytes() const {
 
 uint64_t Weights::layer_bytes() const {
   uint64_t bytes = final_norm.bytes() + embedding_norm.bytes() + positions.bytes();
+  if (masked_head) bytes += masked_head->buffer.bytes();
   for (const LayerWeights& layer : layers) bytes += layer.buffer.bytes();
   return bytes;
 }

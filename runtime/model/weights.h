@@ -26,6 +26,15 @@ struct LayerWeights {
   View attention_branch_norm, ffn_branch_norm;  // (width) of what is added to x; none: without a buffer
 };
 
+// What makes a hidden state a prediction of the token that a mask hides, before the vocabulary table (Devlin et al.
+// 2019): norm(activation(transform x)), and a bias for each token's logit.
+struct MaskedHead {
+  Buffer buffer;
+  Matrix transform;  // (width, width)
+  View norm;         // (2, width)
+  View bias;         // (vocab)
+};
+
 // Where a tensor of the file went, for `weft inspect`.
 struct TensorReport {
   std::string name;
@@ -37,12 +46,13 @@ struct TensorReport {
 };
 
 struct Weights {
-  std::unique_ptr<Table> embedding;        // gathered from
-  std::unique_ptr<Table> separate_output;  // projected on; nullptr when tied: then that is the embedding too
-  Buffer final_norm;                       // (width), or (2, width)
-  Buffer embedding_norm;                   // likewise; none: without bytes
-  Buffer positions;                        // (context, width) floats added to the embedding; none: without bytes
-  std::deque<LayerWeights> layers;         // elements stay where they are: views point into them
+  std::unique_ptr<Table> embedding;         // gathered from
+  std::unique_ptr<Table> separate_output;   // projected on; nullptr when tied: then that is the embedding too
+  Buffer final_norm;                        // (width), or (2, width)
+  Buffer embedding_norm;                    // likewise; none: without bytes
+  Buffer positions;                         // (context, width) floats added to the embedding; none: without bytes
+  std::unique_ptr<MaskedHead> masked_head;  // nullptr: the file has none
+  std::deque<LayerWeights> layers;          // elements stay where they are: views point into them
   std::vector<TensorReport> tensors;
 
   bool tied() const { return !separate_output; }

@@ -16,18 +16,23 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
   require_bytes(y, uint64_t{tokens} * stride * 4, "attend", "y");
   require_bytes(cache.keys, key_bytes(shape, cache.capacity), "attend", "keys");
   require_bytes(cache.values, value_bytes(shape, cache.capacity), "attend", "values");
+  require(attention.window == 0 || attention.sees == Sees::before, "attend", "a window of what is not causal");
+  const auto& [biases, reach] = attention.biases;
+  const bool biased = biases.buffer != nullptr;
+  if (biased) require_bytes(biases, uint64_t{shape.heads} * (2 * uint64_t{reach} + 1) * 4, "attend", "biases");
   const Plan& plan = recorder.device().plan();
   const Kernel& kernel =
       recorder.device().kernel({"attend",
                                 plan.subgroup ? std::span<const uint32_t>(attend_subgroup_spv) : attend_spv,
-                                5,
+                                6,
                                 0b10000,
                                 sizeof(abi::AttendPush),
-                                {plan.reduce_threads, attention.soft_cap > 0 ? 1u : 0u, attention.alibi ? 1u : 0u}});
+                                {plan.reduce_threads, attention.soft_cap > 0 ? 1u : 0u, attention.alibi ? 1u : 0u,
+                                 static_cast<uint32_t>(attention.sees), biased ? 1u : 0u}});
   recorder.dispatch(
-      kernel, {state, q, cache.keys, cache.values, y},
+      kernel, {state, q, cache.keys, cache.values, y, biased ? biases : state},
       abi::AttendPush{shape.heads, shape.kv_heads, shape.head_dim, stride, stride, cache.capacity, attention.scale,
-                      attention.window ? attention.window : UINT32_MAX, attention.soft_cap},
+                      attention.window ? attention.window : UINT32_MAX, attention.soft_cap, reach},
       {shape.heads, tokens});
 }
 

@@ -25,6 +25,9 @@ void gather(Recorder& recorder, const Matrix& table, const View& state, const Vi
 // Positions behind the table add nothing.
 void position(Recorder& recorder, const View& state, const View& table, const View& x, uint32_t cols, uint32_t tokens);
 
+// y[i] += x[i].                                         x, y (count)
+void add(Recorder& recorder, const View& x, const View& y, uint32_t count);
+
 enum class Output { write, add };
 enum class NormKind : uint32_t { rms = NORM_RMS, layer = NORM_LAYER };
 struct NormShape {
@@ -71,26 +74,43 @@ enum class Pairs : uint32_t { halves = 0, adjacent = 1 };  // (i, i + d/2) as Hu
 void rope(Recorder& recorder, const HeadShape& shape, Pairs pairs, uint32_t rotary_dim, const View& state,
           const View& qkv, const View& turns, const View& q, const CacheView& cache, uint32_t tokens);
 
+enum class Sees : uint32_t {
+  before = SEES_BEFORE,  // all positions up to the token's own
+  all = SEES_ALL,        // all of the state's
+  source = SEES_SOURCE,  // the state's `source` positions, those of an encoder
+};
+// Added to the scores by how far a key lies behind its query; farther than `reach` either way counts as reach.
+struct ScoreBiases {
+  View values;  // (heads, 2 * reach + 1) floats, from -reach to reach; none: without a buffer
+  uint32_t reach = 0;
+};
 struct Attention {
   float scale;          // of the scores
-  uint32_t window = 0;  // positions a token sees, itself the last; 0: all up to its own
+  uint32_t window = 0;  // positions a token sees, itself the last; 0: all that `sees` lets it. Only with Sees::before
   float soft_cap = 0;   // scores s become soft_cap * tanh(s / soft_cap); 0: they stay
   // Then each head adds its slope times the (negative) distance: ALiBi. Of n heads, n a power of two, head h has the
   // slope 2^(-8 (h + 1) / n); of other numbers, those above n fill the gaps of twice as many: 2^(-4 (2 (h - n) + 1) /
   // n).
   bool alibi = false;
+  Sees sees = Sees::before;
+  ScoreBiases biases = {};
 };
-// y[t] = softmax(q K^T * scale) V per head, causal.     q, y (tokens, stride_of(heads * head_dim))
+// y[t] = softmax(q K^T * scale + bias) V per head.      q, y (tokens, stride_of(heads * head_dim))
 // The cache must hold the whole context, or window + tokens - 1 positions: from the first that the pass's first token
 // sees to what its last one wrote.
 void attend(Recorder& recorder, const HeadShape& shape, const Attention& attention, const View& state, const View& q,
             const CacheView& cache, const View& y, uint32_t tokens);
 
-enum class Activation : uint32_t { silu = ACTIVATION_SILU, gelu = ACTIVATION_GELU, gelu_tanh = ACTIVATION_GELU_TANH };
+enum class Activation : uint32_t {
+  silu = ACTIVATION_SILU,
+  gelu = ACTIVATION_GELU,
+  gelu_tanh = ACTIVATION_GELU_TANH,
+  relu = ACTIVATION_RELU
+};
 // gated: y[t] = f(gate[t]) * up[t].                     x (tokens, stride_of(2 cols)): gate, then up
 // else:  y[t] = f(x[t]).                                x (tokens, stride_of(cols)); y (tokens, stride_of(cols))
 // silu(v) = v / (1 + exp(-v)); gelu(v) = v Phi(v), with Phi the normal distribution's integral; gelu_tanh(v) =
-// v (1 + tanh(sqrt(2 / pi) (v + 0.044715 v^3))) / 2.
+// v (1 + tanh(sqrt(2 / pi) (v + 0.044715 v^3))) / 2; relu(v) = max(v, 0).
 void activate(Recorder& recorder, Activation activation, bool gated, const View& state, const View& x, const View& y,
               uint32_t cols, uint32_t tokens);
 

@@ -22,6 +22,13 @@ struct ClearAtEnd {
 // As shaders/lib/soft_cap.glsl; 0: none.
 float soft_capped(float logit, float cap) { return cap > 0 ? cap * std::tanh(logit / cap) : logit; }
 
+const Model& checked(const Model& model) {
+  if (model.config.block.sees_all)
+    throw Error(Code::unsupported, "the family '" + model.config.family + "' reads texts and writes none", "model",
+                "weft embed and weft fill use it");
+  return model;
+}
+
 void require(bool holds, const char* option, const std::string& what) {
   if (!holds) throw Error(Code::invalid_argument, what, option);
 }
@@ -29,7 +36,7 @@ void require(bool holds, const char* option, const std::string& what) {
 }  // namespace
 
 Session::Session(const Model& model, uint32_t context, std::vector<uint32_t> stop_ids)
-    : model_(model),
+    : model_(checked(model)),
       context_(context),
       stop_ids_(std::move(stop_ids)),
       activations_(model, model.device->plan().chunk_tokens),

@@ -53,15 +53,66 @@ std::string unicode_form(std::string_view text, int options) {
   });
 }
 
-std::string lowercase(std::string_view text) {
-  return map_valid(text, [](std::string_view run) {
+// Each character c as change(c, out) writes it.
+template <typename Change>
+std::string map_characters(std::string_view text, Change change) {
+  return map_valid(text, [&](std::string_view run) {
     std::string out;
     while (!run.empty()) {
       const Utf8Char c = first_utf8(run);
-      append_utf8(out, static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c.code))));
+      change(c.code, out);
       run.remove_prefix(c.size);
     }
     return out;
+  });
+}
+
+std::string lowercase(std::string_view text) {
+  return map_characters(text, [](char32_t code, std::string& out) {
+    append_utf8(out, static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(code))));
+  });
+}
+
+utf8proc_category_t category(char32_t code) { return utf8proc_category(static_cast<utf8proc_int32_t>(code)); }
+
+// The three things BERT's tokenizer does to a text's characters (google-research/bert, tokenization.py,
+// BasicTokenizer). White space becomes plain spaces; other control characters and U+FFFD go.
+std::string clean(std::string_view text) {
+  return map_characters(text, [](char32_t code, std::string& out) {
+    const utf8proc_category_t kind = category(code);
+    const bool other = kind == UTF8PROC_CATEGORY_CC || kind == UTF8PROC_CATEGORY_CF || kind == UTF8PROC_CATEGORY_CO;
+    if (code == '\t' || code == '\n' || code == '\r')
+      out += ' ';
+    else if (code == 0xFFFD || other)
+      return;
+    else if (is_unicode_space(code))
+      out += ' ';
+    else
+      append_utf8(out, code);
+  });
+}
+
+bool is_ideograph(char32_t code) {
+  static constexpr std::pair<char32_t, char32_t> kRanges[] = {
+      {0x4E00, 0x9FFF},   {0x3400, 0x4DBF},   {0x20000, 0x2A6DF}, {0x2A700, 0x2B73F},
+      {0x2B740, 0x2B81F}, {0x2B920, 0x2CEAF}, {0xF900, 0xFAFF},   {0x2F800, 0x2FA1F}};
+  for (const auto& [low, high] : kRanges)
+    if (code >= low && code <= high) return true;
+  return false;
+}
+
+std::string space_ideographs(std::string_view text) {
+  return map_characters(text, [](char32_t code, std::string& out) {
+    const char* space = is_ideograph(code) ? " " : "";
+    out += space;
+    append_utf8(out, code);
+    out += space;
+  });
+}
+
+std::string strip_accents(std::string_view text) {
+  return map_characters(text, [](char32_t code, std::string& out) {
+    if (category(code) != UTF8PROC_CATEGORY_MN) append_utf8(out, code);
   });
 }
 
@@ -147,6 +198,13 @@ Normalizer Normalizer::sentencepiece(bool prefix, bool collapse, std::optional<C
   return normalizer;
 }
 
+Normalizer Normalizer::bert_uncased() {
+  Normalizer normalizer;
+  for (const Kind kind : {Kind::clean, Kind::space_ideographs, Kind::nfd, Kind::strip_accents, Kind::lowercase})
+    normalizer.steps_.push_back({kind, {}, {}, {}, {}});
+  return normalizer;
+}
+
 Normalizer Normalizer::from_json(const nlohmann::json& json, const std::string& place) {
   Normalizer normalizer;
   if (!json.is_null()) normalizer.add_json(json, place, 0);
@@ -172,6 +230,10 @@ void Normalizer::add_json(const nlohmann::json& json, const std::string& place, 
       steps_.push_back({Kind::strip_right, {}, {}, {}, {}});
   } else if (type == "Lowercase") {
     steps_.push_back({Kind::lowercase, {}, {}, {}, {}});
+  } else if (type == "BertNormalizer") {
+    add_bert(json, place);
+  } else if (type == "StripAccents") {
+    steps_.push_back({Kind::strip_accents, {}, {}, {}, {}});
   } else if (type == "NFC" || type == "NFD" || type == "NFKC" || type == "NFKD") {
     const Kind kind = type == "NFC" ? Kind::nfc : type == "NFD" ? Kind::nfd : type == "NFKC" ? Kind::nfkc : Kind::nfkd;
     steps_.push_back({kind, {}, {}, {}, {}});
@@ -187,6 +249,18 @@ void Normalizer::add_charsmap(const nlohmann::json& json, const std::string& pla
   if (!bytes) throw Error(Code::bad_file, "a Precompiled normalizer's map is not base64", place);
   if (bytes->empty()) return;  // SentencePiece's "identity"
   steps_.push_back({Kind::charsmap, {}, {}, {}, std::make_shared<const Charsmap>(*bytes, place)});
+}
+
+void Normalizer::add_bert(const nlohmann::json& json, const std::string& place) {
+  const auto add = [&](Kind kind) { steps_.push_back({kind, {}, {}, {}, {}}); };
+  const bool lower = json_reader::find_boolean(json, "lowercase", true, place);
+  if (json_reader::find_boolean(json, "clean_text", true, place)) add(Kind::clean);
+  if (json_reader::find_boolean(json, "handle_chinese_chars", true, place)) add(Kind::space_ideographs);
+  if (json_reader::find_boolean(json, "strip_accents", lower, place)) {  // null: as lowercase
+    add(Kind::nfd);
+    add(Kind::strip_accents);
+  }
+  if (lower) add(Kind::lowercase);
 }
 
 void Normalizer::add_replace(const nlohmann::json& json, const std::string& place) {
@@ -220,6 +294,15 @@ std::string Normalizer::apply(std::string_view input) const {
         break;
       case Kind::lowercase:
         text = lowercase(text);
+        break;
+      case Kind::clean:
+        text = clean(text);
+        break;
+      case Kind::space_ideographs:
+        text = space_ideographs(text);
+        break;
+      case Kind::strip_accents:
+        text = strip_accents(text);
         break;
       case Kind::nfc:
         text = unicode_form(text, UTF8PROC_COMPOSE);

@@ -29,11 +29,27 @@ class Normalizer {
   // SentencePiece as T5 uses it: first the precompiled map, if there is one; then, with collapse, no white space at
   // either end and no two spaces in a row; then as sentencepiece(prefix).
   static Normalizer sentencepiece(bool prefix, bool collapse, std::optional<Charsmap> map);
+  // BERT's for lower case: control characters go, ideographs stand alone, accents go.
+  static Normalizer bert_uncased();
 
   std::string apply(std::string_view text) const;
 
  private:
-  enum class Kind { prepend, replace, strip_left, strip_right, lowercase, nfc, nfd, nfkc, nfkd, charsmap };
+  enum class Kind {
+    prepend,
+    replace,
+    strip_left,
+    strip_right,
+    lowercase,
+    nfc,
+    nfd,
+    nfkc,
+    nfkd,
+    clean,
+    space_ideographs,
+    strip_accents,
+    charsmap
+  };
   struct Step {
     Kind kind;
     std::string from, to;        // replace: what and with what; prepend: to
@@ -43,6 +59,7 @@ class Normalizer {
 
   void add_json(const nlohmann::json& normalizer, const std::string& place, int depth);
   void add_charsmap(const nlohmann::json& normalizer, const std::string& place);
+  void add_bert(const nlohmann::json& normalizer, const std::string& place);
   void add_replace(const nlohmann::json& normalizer, const std::string& place);
 
   std::vector<Step> steps_;

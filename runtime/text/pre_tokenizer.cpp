@@ -18,6 +18,8 @@ constexpr size_t kMaxSteps = 64;
 // and 3.5, BLOOM, Mistral NeMo, gpt-oss and DeepSeek's models. Which name stands for which is llama.cpp's choice
 // (llama-vocab.cpp), since it gave the names.
 const char* const kGpt2 = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+// Punctuation, by BERT's lights: Unicode's, and all of ASCII that is no letter, digit or space.
+const char* const kPunctuation = R"([\p{P}!-/:-@\[-`{-~])";
 const char* const kLlama3 =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 const char* const kQwen2 =
@@ -156,6 +158,8 @@ std::vector<std::string> PreTokenizer::gguf_names() const {
   return names;
 }
 
+PreTokenizer PreTokenizer::bert() { return from_json({{"type", "BertPreTokenizer"}}, {}); }
+
 PreTokenizer PreTokenizer::from_json(const nlohmann::json& json, const std::string& place) {
   PreTokenizer out;
   if (!json.is_null()) out.add_json(json, place, 0);
@@ -193,7 +197,10 @@ void PreTokenizer::add_json(const nlohmann::json& json, const std::string& place
     add_regex(kDigit, single ? Behavior::isolated : Behavior::contiguous, place);
   } else if (type == "Punctuation") {
     const std::string behavior = json_reader::find_text(json, "behavior", place).value_or("Isolated");
-    add_regex(R"([\p{P}!-/:-@\[-`{-~])", behavior_named(behavior, place), place);
+    add_regex(kPunctuation, behavior_named(behavior, place), place);
+  } else if (type == "BertPreTokenizer") {
+    add_regex(R"(\s)", Behavior::removed, place);
+    add_regex(kPunctuation, Behavior::isolated, place);
   } else if (type == "Whitespace") {
     // Not Oniguruma's \w: the crate regex has less, by Unicode's annex 18.
     add_regex(

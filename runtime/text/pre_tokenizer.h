@@ -29,6 +29,9 @@ class PreTokenizer {
   // The byte-level pre-tokeniser GGUF calls by this name. Throws Error(unsupported) for a name Weft does not know.
   static PreTokenizer from_name(const std::string& name, const std::string& place);
 
+  // BERT's: words and single punctuation marks.
+  static PreTokenizer bert();
+
   // The names from_name() gives a pre-tokeniser of these very patterns for, in its order; none if there is no such
   // name.
   std::vector<std::string> gguf_names() const;

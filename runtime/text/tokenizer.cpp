@@ -13,9 +13,10 @@ namespace {
 constexpr size_t kMaxText = size_t{1} << 30;
 const std::string kEmpty;
 
-using Model = std::variant<Bpe, Unigram>;  // they read parts.match
+using Model = std::variant<Bpe, Unigram, WordPiece>;  // they read parts.match
 
 Model make_model(TokenizerParts& parts) {
+  if (parts.word_piece) return WordPiece(*parts.word_piece, parts.match);
   if (parts.unigram) return Unigram(*parts.unigram, parts.match, parts.log_probabilities, parts.byte_ids);
   if (!parts.scores.empty()) return Bpe(parts.bpe, parts.match, parts.byte_ids, std::move(parts.scores));
   return Bpe(parts.bpe, parts.match, parts.byte_ids, std::exchange(parts.merges, {}));
@@ -62,6 +63,8 @@ uint32_t Tokenizer::size() const { return static_cast<uint32_t>(impl_->parts.spe
 bool Tokenizer::add_bos() const { return impl_->parts.add_bos; }
 std::optional<uint32_t> Tokenizer::bos() const { return impl_->parts.bos; }
 std::optional<uint32_t> Tokenizer::eos() const { return impl_->parts.eos; }
+std::optional<uint32_t> Tokenizer::input_end() const { return impl_->parts.input_end; }
+std::optional<uint32_t> Tokenizer::mask() const { return impl_->parts.mask; }
 const std::vector<uint32_t>& Tokenizer::stop_ids() const { return impl_->parts.stop_ids; }
 uint64_t Tokenizer::fingerprint() const { return impl_->fingerprint; }
 const std::string& Tokenizer::chat_template() const { return impl_->parts.chat_template; }
@@ -120,6 +123,8 @@ void Tokenizer::encode_fragment(std::string_view text, bool first, std::vector<u
     const std::string_view piece = std::string_view(pieces.text).substr(begin, end - begin);
     if (const Bpe* bpe = std::get_if<Bpe>(&impl_->model))
       bpe->encode(piece, scratch, ids);
+    else if (const WordPiece* words = std::get_if<WordPiece>(&impl_->model))
+      words->encode(piece, ids);
     else
       std::get<Unigram>(impl_->model).encode(piece, ids);
     begin = end;

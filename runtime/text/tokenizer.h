@@ -1,5 +1,5 @@
 // Text to token ids and back, for the tokenizers language models ship: SentencePiece-style BPE with byte fallback
-// (Llama 2, Gemma), byte-level BPE (GPT-2, Llama 3, Qwen 2, SmolLM) and unigram models (T5).
+// (Llama 2, Gemma), byte-level BPE (GPT-2, Llama 3, Qwen 2, SmolLM), unigram models (T5) and WordPiece (BERT).
 //
 // A text may hold any bytes. Those that are no UTF-8 are encoded byte by byte and come back from bytes() unchanged.
 #pragma once
@@ -53,6 +53,10 @@ class Tokenizer {
   bool add_bos() const;
   std::optional<uint32_t> bos() const;
   std::optional<uint32_t> eos() const;
+  // What stands behind the text an encoder reads: BERT's "[SEP]"; none for decoders' tokenizers that add nothing.
+  std::optional<uint32_t> input_end() const;
+  // What stands for a token to be predicted: BERT's "[MASK]".
+  std::optional<uint32_t> mask() const;
   // Every id that ends generation, ascending: end of text, end of turn, end of message.
   const std::vector<uint32_t>& stop_ids() const;
 

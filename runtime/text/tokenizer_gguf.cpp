@@ -223,6 +223,42 @@ void read_byte_level(const Json& metadata, TokenizerParts& parts, const std::str
   parts.add_bos = json_reader::find_boolean(metadata, "tokenizer.ggml.add_bos_token", llama3, place);
 }
 
+// WordPiece: files mark the tokens that begin a word, where BERT's vocabularies mark those that go on with one. That
+// texts are to be in lower case is in no key, and what llama.cpp takes for granted.
+void read_word_piece(const Json& metadata, TokenizerParts& parts, const std::string& place) {
+  const size_t count = parts.spelling.size();
+  WordPieceOptions& options = parts.word_piece.emplace();
+  parts.normalizer = Normalizer::bert_uncased();
+  parts.pre_tokenizer = PreTokenizer::bert();
+  // Early files name no tokens of BERT's own: they are at its vocabulary's places.
+  const auto special = [&](const char* key, const char* older, const char* spelling) -> std::optional<uint32_t> {
+    if (const auto id = find_id(metadata, key, count, place)) return id;
+    if (const auto id = find_id(metadata, older, count, place)) return id;
+    const auto found = std::find(parts.spelling.begin(), parts.spelling.end(), spelling);
+    if (found == parts.spelling.end()) return std::nullopt;
+    return static_cast<uint32_t>(found - parts.spelling.begin());
+  };
+  const auto unknown = special("tokenizer.ggml.unknown_token_id", "tokenizer.ggml.unknown_token_id", "[UNK]");
+  if (!unknown) throw Error(Code::bad_file, "there is no unknown token", place);
+  options.unknown = *unknown;
+  parts.bos = special("tokenizer.ggml.cls_token_id", "tokenizer.ggml.bos_token_id", "[CLS]");
+  parts.input_end = special("tokenizer.ggml.seperator_token_id", "tokenizer.ggml.eos_token_id", "[SEP]");
+  parts.mask = special("tokenizer.ggml.mask_token_id", "tokenizer.ggml.mask_token_id", "[MASK]");
+  parts.add_bos = parts.bos.has_value();
+  for (const auto& id : {unknown, parts.bos, parts.input_end, parts.mask})
+    if (id) parts.kind[*id] = TokenKind::control;
+  parts.leading_spaces = 1;
+  parts.bytes.resize(count);
+  parts.match.resize(count);
+  for (size_t id = 0; id < count; ++id) {
+    const std::string& spelling = parts.spelling[id];
+    if (parts.kind[id] != TokenKind::normal && parts.kind[id] != TokenKind::user_defined) continue;
+    const bool begins = spelling.starts_with(kSpaceMark);
+    parts.match[id] = begins ? spelling.substr(kSpaceMark.size()) : options.continuation + spelling;
+    parts.bytes[id] = word_piece_bytes(options, parts.match[id], true);
+  }
+}
+
 }  // namespace
 
 Tokenizer Tokenizer::from_gguf(const Json& metadata, const std::string& place) {
@@ -234,9 +270,11 @@ Tokenizer Tokenizer::from_gguf(const Json& metadata, const std::string& place) {
     read_sentencepiece(metadata, parts, *model == "t5", place);
   } else if (*model == "gpt2") {
     read_byte_level(metadata, parts, place);
+  } else if (*model == "bert") {
+    read_word_piece(metadata, parts, place);
   } else {
     throw Error(Code::unsupported, "not supported yet: the tokenizer model " + in_quotes(*model), place,
-                "llama, gpt2 and t5 are");
+                "llama, gpt2, t5 and bert are");
   }
   for (size_t id = 0; id < parts.spelling.size(); ++id) {
     const TokenKind kind = parts.kind[id];

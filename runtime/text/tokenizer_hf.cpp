@@ -18,6 +18,7 @@ using Json = nlohmann::json;
 // Ids may leave holes, but the highest says how much is allocated: so many times the entries there are, and some.
 constexpr size_t kHoles = 2, kHolesBase = 65536;
 constexpr int kMaxNesting = 16;
+constexpr size_t kMostCharacters = 1000;  // of a WordPiece word, which takes their square in time
 
 class HfReader {
  public:
@@ -28,6 +29,7 @@ class HfReader {
 
  private:
   void read_model();
+  void read_word_piece(const Json& model);
   void read_vocabulary(const Json& vocab);
   void read_unigram(const Json& model, const Json& vocab);
   size_t added_entries() const;
@@ -39,7 +41,7 @@ class HfReader {
   void read_stop_ids();
   void read_chat_template();
   void fill_bytes();
-  std::optional<std::string> first_of_template(const Json& processor, int depth) const;
+  std::optional<std::string> end_of_template(const Json& processor, bool last, int depth) const;
   std::optional<uint32_t> find_token(const std::string& spelling) const;
   std::optional<std::string> configured(const char* key) const;
   void put(uint32_t id, const std::string& spelling, TokenKind kind);
@@ -56,6 +58,7 @@ class HfReader {
   size_t entries_ = 0;  // tokens the files list
   TokenIds ids_;
   std::vector<std::pair<std::string, std::string>> decoder_replacements_;
+  bool decoder_cleans_ = true;  // of WordPiece
 };
 
 TokenizerParts HfReader::read() {
@@ -73,7 +76,7 @@ TokenizerParts HfReader::read() {
   read_special_tokens();
   read_stop_ids();
   fill_bytes();
-  if (!parts_.unigram) {
+  if (!parts_.unigram && !parts_.word_piece) {
     const Json* merges = json_reader::find(member("model"), "merges");
     if (merges == nullptr) refuse("the tokenizer's model has no 'merges'");
     read_merges(*merges);
@@ -105,9 +108,10 @@ void HfReader::read_model() {
   if (model == nullptr) refuse("tokenizer.json has no 'model'");
   json_reader::object(*model, "model", place_);
   const std::string type = json_reader::find_text(*model, "type", place_).value_or("BPE");
-  if (type != "BPE" && type != "Unigram") unsupported("the tokenizer model " + in_quotes(type));
+  if (type != "BPE" && type != "Unigram" && type != "WordPiece") unsupported("the tokenizer model " + in_quotes(type));
+  if (type == "WordPiece") parts_.word_piece.emplace();
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-    if (!json_reader::find_text(*model, key, place_).value_or("").empty())
+    if (!parts_.word_piece && !json_reader::find_text(*model, key, place_).value_or("").empty())
       unsupported(std::string("a tokenizer with a ") + key);
   }
   const Json* vocab = json_reader::find(*model, "vocab");
@@ -118,12 +122,27 @@ void HfReader::read_model() {
   parts_.bpe.byte_fallback = json_reader::find_boolean(*model, "byte_fallback", false, place_);
   parts_.bpe.fuse_unknown = json_reader::find_boolean(*model, "fuse_unk", false, place_);
   read_all_added();
+  if (parts_.word_piece) return read_word_piece(*model);
   if (const auto unknown = json_reader::find_text(*model, "unk_token", place_)) {
     parts_.bpe.unknown = find_token(*unknown);
     if (parts_.bpe.unknown && parts_.kind[*parts_.bpe.unknown] == TokenKind::normal) {
       parts_.kind[*parts_.bpe.unknown] = TokenKind::unknown;
     }
   }
+}
+
+void HfReader::read_word_piece(const Json& model) {
+  WordPieceOptions& options = *parts_.word_piece;
+  options.continuation = json_reader::find_text(model, "continuing_subword_prefix", place_).value_or("##");
+  options.most_characters = json_reader::find_number(model, "max_input_chars_per_word", place_).value_or(100);
+  if (options.most_characters > kMostCharacters)
+    refuse("'max_input_chars_per_word' is " + std::to_string(options.most_characters) + ", expected at most " +
+           std::to_string(kMostCharacters));
+  const std::string spelling = json_reader::find_text(model, "unk_token", place_).value_or("[UNK]");
+  const auto unknown = find_token(spelling);
+  if (!unknown) refuse("the unknown token " + in_quotes(spelling) + " is no token");
+  options.unknown = *unknown;
+  parts_.leading_spaces = 1;
 }
 
 size_t HfReader::added_entries() const {
@@ -240,6 +259,8 @@ void HfReader::read_decoder(const Json& decoder, int depth) {
     const std::string scheme = json_reader::find_text(decoder, "prepend_scheme", place_).value_or("always");
     const bool prefix = json_reader::find_boolean(decoder, "add_prefix_space", true, place_);
     parts_.leading_spaces = prefix && scheme != "never" ? 1 : 0;
+  } else if (type == "WordPiece") {
+    decoder_cleans_ = json_reader::find_boolean(decoder, "cleanup", true, place_);
   } else if (type != "ByteLevel" && type != "ByteFallback" && type != "Fuse") {
     unsupported("the tokenizer's decoder " + in_quotes(type));
   }
@@ -258,20 +279,25 @@ std::optional<std::string> HfReader::configured(const char* key) const {
   return json_reader::text(*value, key, place_);
 }
 
-// The token a post-processor puts before a text.
-std::optional<std::string> HfReader::first_of_template(const Json& processor, int depth) const {
+// The token a post-processor puts before a text, or behind it.
+std::optional<std::string> HfReader::end_of_template(const Json& processor, bool last, int depth) const {
   if (depth > kMaxNesting) refuse("the tokenizer's post-processors nest too deeply");
   const std::string type = json_reader::find_text(processor, "type", place_).value_or("");
   if (type == "Sequence") {
     const Json* list = json_reader::find(processor, "processors");
     if (list == nullptr) return std::nullopt;
     for (const Json& item : json_reader::array(*list, "processors", place_)) {
-      if (auto first = first_of_template(item, depth + 1)) return first;
+      if (auto found = end_of_template(item, last, depth + 1)) return found;
     }
+  }
+  if (type == "BertProcessing" || type == "RobertaProcessing") {
+    const Json* pair = json_reader::find(processor, last ? "sep" : "cls");  // spelling, id
+    if (pair == nullptr || !pair->is_array() || pair->empty()) refuse("a " + type + " has no 'cls' and 'sep'");
+    return json_reader::text(pair->front(), type.c_str(), place_);
   }
   const Json* single = type == "TemplateProcessing" ? json_reader::find(processor, "single") : nullptr;
   if (single == nullptr || json_reader::array(*single, "single", place_).empty()) return std::nullopt;
-  const Json* token = json_reader::find(single->front(), "SpecialToken");
+  const Json* token = json_reader::find(last ? single->back() : single->front(), "SpecialToken");
   return token == nullptr ? std::nullopt : json_reader::find_text(*token, "id", place_);
 }
 
@@ -287,7 +313,10 @@ void HfReader::read_special_tokens() {
   parts_.bos = by_name("bos_token");
   parts_.eos = by_name("eos_token");
   const Json* processor = json_reader::find(tokenizer_, "post_processor");
-  const auto first = processor == nullptr ? std::nullopt : first_of_template(*processor, 0);
+  const auto first = processor == nullptr ? std::nullopt : end_of_template(*processor, false, 0);
+  const auto last = processor == nullptr ? std::nullopt : end_of_template(*processor, true, 0);
+  if (last) parts_.input_end = find_token(*last);
+  parts_.mask = by_name("mask_token");
   if (!parts_.bos && first) parts_.bos = find_token(*first);
   const bool template_adds = first && parts_.bos && find_token(*first) == parts_.bos;
   parts_.add_bos = json_reader::find_boolean(config_, "add_bos_token", template_adds, place_) && parts_.bos;
@@ -332,6 +361,7 @@ void HfReader::fill_bytes() {
       parts_.bytes[id] = static_cast<char>(byte);
     } else if (kind == TokenKind::normal || kind == TokenKind::user_defined) {
       std::string bytes = spelling;
+      if (parts_.word_piece) bytes = word_piece_bytes(*parts_.word_piece, spelling, decoder_cleans_);
       if (parts_.bpe.byte_level && kind == TokenKind::normal) bytes = byte_level_bytes(spelling).value_or(spelling);
       parts_.match[id] = parts_.bpe.byte_level ? bytes : spelling;
       for (const auto& [from, to] : decoder_replacements_) {

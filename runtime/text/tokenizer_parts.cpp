@@ -69,6 +69,13 @@ std::optional<std::string> byte_level_bytes(std::string_view spelling) {
   return out;
 }
 
+std::string word_piece_bytes(const WordPieceOptions& options, const std::string& spelling, bool cleans) {
+  if (spelling.starts_with(options.continuation)) return spelling.substr(options.continuation.size());
+  static constexpr std::string_view kClose[] = {".", "?", "!", ",", "n't", "'m", "'s", "'ve", "'re"};
+  const bool close = cleans && std::find(std::begin(kClose), std::end(kClose), spelling) != std::end(kClose);
+  return close ? spelling : " " + spelling;
+}
+
 bool looks_like_control(std::string_view spelling) {
   return spelling.size() > 4 && spelling.starts_with("<|") && spelling.ends_with("|>");
 }

@@ -16,6 +16,7 @@
 #include "text/normalizer.h"
 #include "text/pre_tokenizer.h"
 #include "text/unigram.h"
+#include "text/word_piece.h"
 
 namespace weft {
 
@@ -29,10 +30,11 @@ struct TokenizerParts {
   std::array<uint32_t, 256> byte_ids{};  // set by the constructor to Bpe::kNone: the byte fallback tokens
 
   BpeOptions bpe;
-  std::vector<Bpe::Merge> merges;         // either these
-  std::vector<float> scores;              // or one score for each id
-  std::optional<UnigramOptions> unigram;  // instead of merging
-  std::vector<double> log_probabilities;  // then one for each id
+  std::vector<Bpe::Merge> merges;              // either these
+  std::vector<float> scores;                   // or one score for each id
+  std::optional<UnigramOptions> unigram;       // instead of merging
+  std::vector<double> log_probabilities;       // then one for each id
+  std::optional<WordPieceOptions> word_piece;  // likewise
 
   Normalizer normalizer;
   PreTokenizer pre_tokenizer;
@@ -40,6 +42,7 @@ struct TokenizerParts {
 
   bool add_bos = false;
   std::optional<uint32_t> bos, eos;
+  std::optional<uint32_t> input_end, mask;
   std::vector<uint32_t> stop_ids;
   size_t leading_spaces = 0;  // how many spaces decode() drops from the front of a text
   std::string chat_template;
@@ -58,6 +61,10 @@ std::optional<unsigned char> byte_token(std::string_view spelling);
 // The bytes of a token in the printable alphabet of byte-level BPE (GPT-2's bytes_to_unicode), nothing if a character
 // is outside it.
 std::optional<std::string> byte_level_bytes(std::string_view spelling);
+
+// What a WordPiece token adds to a text: a space before it, unless it goes on with a word. cleans: unless it is
+// punctuation that stands close to the word before, as Hugging Face's decoder has it.
+std::string word_piece_bytes(const WordPieceOptions& options, const std::string& spelling, bool cleans);
 
 // "<|...|>": control tokens that some files do not mark as such.
 bool looks_like_control(std::string_view spelling);

@@ -11,6 +11,7 @@ import pty
 import re
 import resource
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -225,6 +226,52 @@ class Sessions(unittest.TestCase):
 
 
 class Text(unittest.TestCase):
+    def bert(self):
+        """The goldens' BERT with a tokenizer of WordPieces beside it; its 131 rows have no more tokens than that."""
+        folder = FOLDER / "bert"
+        if not folder.exists():
+            shutil.copytree(ROOT / "tests/model/golden_encoders/bert", folder)
+            tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "on", "mat", "##s", "."]
+            special = [dict(id=i, content=t, special=True) for i, t in enumerate(tokens[:5])]
+            template = [{"SpecialToken": {"id": "[CLS]"}}, {"Sequence": {"id": "A"}}, {"SpecialToken": {"id": "[SEP]"}}]
+            (folder / "tokenizer.json").write_text(json.dumps(dict(
+                added_tokens=special, normalizer=dict(type="BertNormalizer"), pre_tokenizer=dict(type="BertPreTokenizer"),
+                post_processor=dict(type="TemplateProcessing", single=template), decoder=dict(type="WordPiece"),
+                model=dict(type="WordPiece", unk_token="[UNK]", vocab={t: i for i, t in enumerate(tokens)}))))
+            (folder / "tokenizer_config.json").write_text(json.dumps(dict(mask_token="[MASK]")))
+        return folder
+
+    def test_embed(self):
+        out, _ = weft("embed", "-m", self.bert(), "The cat sat.", "Cats")
+        vectors = [[float(number) for number in line.split()] for line in out.splitlines()]
+        self.assertEqual([len(vector) for vector in vectors], [48, 48])
+        for vector in vectors:
+            self.assertAlmostEqual(sum(x * x for x in vector), 1, places=5)
+        (FOLDER / "lines.txt").write_text("the CAT sat .\r\ncats\n")
+        result = weft_json("embed", "-m", self.bert(), "-f", FOLDER / "lines.txt")
+        for mine, theirs in zip(result["embeddings"], vectors):
+            self.assertTrue(all(abs(a - b) < 1e-5 for a, b in zip(mine, theirs)))
+        first = weft_json("embed", "-m", self.bert(), "--pool", "cls", "cats")["embeddings"][0]
+        self.assertNotEqual(first, result["embeddings"][1])
+        _, err = weft("embed", "-m", self.bert(), "cats", "the " * 160, expect=1)
+        self.assertIn("text 2: 162 tokens were given, the encoder reads 150", err)
+        _, err = weft("embed", "-m", plain(), "a", expect=1)
+        self.assertIn("has no encoder", err)
+
+    def test_fill(self):
+        result = weft_json("fill", "-m", self.bert(), "The [MASK] sat on [MASK]", "-k", 3)
+        self.assertEqual(result["ids"], [2, 5, 4, 7, 8, 4, 3])
+        self.assertEqual([mask["place"] for mask in result["masks"]], [2, 5])
+        for mask in result["masks"]:
+            chances = [guess["probability"] for guess in mask["guesses"]]
+            self.assertEqual(chances, sorted(chances, reverse=True))
+            self.assertTrue(len(chances) == 3 and 0 < sum(chances) < 1)
+        out, _ = weft("fill", "-m", self.bert(), "the [MASK]", "-k", 2)
+        self.assertEqual(len(out.splitlines()), 2)
+        weft("fill", "-m", self.bert(), "no mask", expect=2)
+        _, err = weft("generate", "-m", self.bert(), "-p", "the cat", expect=1)
+        self.assertIn("weft embed and weft fill use it", err)
+
     def test_same_seed_same_text(self):
         def run(seed):
             return weft_json("generate", "-m", plain(), "-p", "a", "-n", 12, "--temperature", 1, "--top-k", 0, "--top-p", 1,

@@ -10,7 +10,7 @@ namespace {
 class ActivateTest : public GpuTest {};
 
 using ops::Activation;
-constexpr Activation kAll[] = {Activation::silu, Activation::gelu, Activation::gelu_tanh};
+constexpr Activation kAll[] = {Activation::silu, Activation::gelu, Activation::gelu_tanh, Activation::relu};
 
 void check_activate(Activation activation, bool gated, const reference::Rows& values, uint32_t tokens) {
   const uint32_t cols = gated ? values.cols / 2 : values.cols, active = values.rows;

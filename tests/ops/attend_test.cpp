@@ -20,6 +20,9 @@ struct Case {
   float soft_cap = 0;
   uint32_t capacity = 0;  // slots of the cache; 0: one for every position
   bool alibi = false;
+  ops::Sees sees = ops::Sees::before;
+  uint32_t reach = 0;   // 0: no biases
+  uint32_t source = 0;  // positions of an encoder's output
 };
 
 // A cache on the device, in the layout of rope.comp, with NaN in every slot that no position before `length` is in.
@@ -65,22 +68,30 @@ void check_attend(const Tuning& tuning, const Case& c) {
                std::to_string(c.soft_cap) + " of " + std::to_string(c.capacity) + " slots" + (c.alibi ? " alibi" : ""));
   const auto device = open_device(tuning);
   Random random(s.head_dim * 1000 + c.pos);
-  const uint32_t q_dim = s.heads * s.head_dim, length = c.pos + c.active;
+  const bool from_source = c.sees == ops::Sees::source;
+  const uint32_t q_dim = s.heads * s.head_dim, length = from_source ? c.source : c.pos + c.active;
   const Activations q = make_activations(device, c.tokens, c.active, q_dim, random);
   const Cache cache = make_cache(device, c, length, random);
-  const Buffer state = make_state(device, c.pos, length, length);
+  // A cache of an encoder's output has a length of its own, whatever the session can hold.
+  const Buffer state = make_state(device, c.pos, c.pos + c.active, c.pos + c.active, c.source);
+  const std::vector<float> biases =
+      c.reach ? random.normals(size_t{s.heads} * (2 * c.reach + 1)) : std::vector<float>();
+  const Buffer bias_buffer = upload(device, "biases", c.reach ? biases : std::vector<float>(1));
   const Buffer y = poisoned(device, "y", uint64_t{c.tokens} * q.stride);
   const float scale = 1 / std::sqrt(static_cast<float>(s.head_dim));
   run_once(device, "attend", [&](Recorder& recorder) {
-    ops::attend(recorder, s, {scale, c.window, c.soft_cap, c.alibi}, state, q.buffer,
-                {cache.key_buffer, cache.value_buffer, cache.capacity}, y, c.tokens);
+    ops::Attention attention = {scale, c.window, c.soft_cap, c.alibi, c.sees, {}};
+    if (c.reach) attention.biases = {bias_buffer, c.reach};
+    ops::attend(recorder, s, attention, state, q.buffer, {cache.key_buffer, cache.value_buffer, cache.capacity}, y,
+                c.tokens);
   });
 
   reference::Rows want(c.active, q_dim), allowed(c.active, q_dim);
   for (uint32_t t = 0; t < c.active; ++t) {
     const reference::Attention attention =
-        reference::attend(q.values.row(t), cache.keys, cache.values, s.heads, s.kv_heads, c.pos + t + 1, scale,
-                          c.window, c.soft_cap, c.alibi);
+        reference::attend(q.values.row(t), cache.keys, cache.values, s.heads, s.kv_heads,
+                          c.sees == ops::Sees::before ? c.pos + t + 1 : length, scale, c.window, c.soft_cap, c.alibi,
+                          biases, static_cast<int>(c.pos + t));
     std::ranges::copy(attention.y, want.row(t).begin());
     // An error e of a score changes its weight by the factor exp(e), and all weights' sum by no more; 5e-6 for the
     // exponentials themselves and for adding up.
@@ -172,6 +183,30 @@ TEST_F(AttendTest, Alibi) {
     }
 }
 
+Case of(ops::Sees sees, const ops::HeadShape& shape, uint32_t pos, uint32_t active, uint32_t reach,
+        uint32_t source = 0) {
+  Case c = {shape, pos, active, 80};
+  c.sees = sees, c.reach = reach, c.source = source;
+  return c;
+}
+
+// As encoders and the decoders behind them attend: to all positions, to another's, with biases by distance.
+TEST_F(AttendTest, BothWaysToASourceAndBiased) {
+  for (const bool plain : {false, true}) {
+    Tuning tuning;
+    tuning.plain = plain;
+    for (const uint32_t active : {1u, 2u, 63u, 77u})
+      for (const uint32_t reach : {0u, 1u, 20u, 128u}) {
+        check_attend(tuning, of(ops::Sees::all, {3, 3, 12}, 0, active, reach));
+        check_attend(tuning, of(ops::Sees::before, {3, 3, 12}, 0, active, reach));
+      }
+    for (const uint32_t source : {1u, 64u, 300u, 513u})
+      check_attend(tuning, of(ops::Sees::source, {4, 2, 16}, 5, 2, 0, source));
+    check_attend(tuning, of(ops::Sees::before, {4, 2, 16}, 290, 1, 40));
+    check_attend(tuning, of(ops::Sees::all, {4, 2, 16}, 290, 3, 40));
+  }
+}
+
 TEST_F(AttendTest, RefusesWrongShapes) {
   const auto device = open_device();
   const Buffer any(device, "any", 1 << 20, Memory::device);
@@ -180,6 +215,12 @@ TEST_F(AttendTest, RefusesWrongShapes) {
       ops::attend(recorder, shape, {1}, any, any, {any, any, 64}, any, 1);
     });
   };
+  const auto windowed = [&](ops::Sees sees) {
+    run_once(device, "attend", [&](Recorder& recorder) {
+      ops::attend(recorder, {4, 2, 16}, {1, 8, 0, false, sees, {}}, any, any, {any, any, 64}, any, 1);
+    });
+  };
+  EXPECT_THROW(windowed(ops::Sees::all), Error);
   EXPECT_THROW(run({4, 3, 16}), Error);   // heads in no whole groups
   EXPECT_THROW(run({4, 0, 16}), Error);   // none
   EXPECT_THROW(run({4, 2, 15}), Error);   // odd

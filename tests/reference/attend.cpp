@@ -20,8 +20,10 @@ std::vector<double> alibi_slopes(uint32_t heads) {
 }
 
 Attention attend(std::span<const double> q, const Rows& keys, const Rows& values, uint32_t heads, uint32_t kv_heads,
-                 uint32_t positions, double scale, uint32_t window, double soft_cap, bool alibi) {
+                 uint32_t positions, double scale, uint32_t window, double soft_cap, bool alibi,
+                 std::span<const float> biases, int own) {
   const std::vector<double> slopes = alibi_slopes(heads);
+  const int reach = (static_cast<int>(biases.size() / heads) - 1) / 2;
   const size_t head_dim = q.size() / heads;
   Attention result = {std::vector<double>(q.size()), std::vector<double>(q.size()), 0};
   std::vector<double> weights(positions);
@@ -36,6 +38,8 @@ Attention attend(std::span<const double> q, const Rows& keys, const Rows& values
       }
       weights[p] = soft_cap > 0 ? soft_cap * std::tanh(score / soft_cap) : score;
       if (alibi) weights[p] -= slopes[head] * (positions - 1 - p);
+      const int distance = std::clamp(static_cast<int>(p) - own, -reach, reach);
+      if (!biases.empty()) weights[p] += biases[head * (biases.size() / heads) + static_cast<size_t>(distance + reach)];
       if (window > 0 && p + window < positions) weights[p] = -INFINITY;
       result.score_magnitude = std::max(result.score_magnitude, magnitude);
     }

@@ -1,4 +1,4 @@
-// Causal grouped-query attention (Vaswani et al. 2017; Ainslie et al. 2023, "GQA").
+// Grouped-query attention (Vaswani et al. 2017; Ainslie et al. 2023, "GQA").
 #pragma once
 
 #include "reference/rows.h"
@@ -15,8 +15,11 @@ struct Attention {
 // its own last; with a window,
 // only the last so many. soft_cap: scores become soft_cap * tanh(score / soft_cap) (Gemma Team 2024). Head h reads
 // key/value head h / (heads / kv_heads). alibi: then a score falls by the head's slope for each position between.
+// biases: (heads, 2 * reach + 1) added to the scores by key's position less `own`, clamped to -reach .. reach (Raffel
+// et al. 2020); none: empty.
 Attention attend(std::span<const double> q, const Rows& keys, const Rows& values, uint32_t heads, uint32_t kv_heads,
-                 uint32_t positions, double scale, uint32_t window = 0, double soft_cap = 0, bool alibi = false);
+                 uint32_t positions, double scale, uint32_t window = 0, double soft_cap = 0, bool alibi = false,
+                 std::span<const float> biases = {}, int own = 0);
 // Press et al. 2022, "Train short, test long", as their code has the slopes: a geometric sequence from 2^(-8 / n) on
 // for n heads, n a power of two; for other n, those of the next lower power of two, then every other one of twice as
 // many.

@@ -98,8 +98,9 @@ std::vector<Tuning> product_tunings() {
           {.split = 2, .row_tiles = 1, .uniform_inputs = true, .texel_products = true}};
 }
 
-Buffer make_state(const std::shared_ptr<Device>& device, uint32_t pos, uint32_t end, uint32_t context) {
-  return share(device, "state", std::vector<abi::StepState>{{pos, end, 0, context, 0, 0, 0, 0, {}}});
+Buffer make_state(const std::shared_ptr<Device>& device, uint32_t pos, uint32_t end, uint32_t context,
+                  uint32_t source) {
+  return share(device, "state", std::vector<abi::StepState>{{pos, end, 0, context, 0, source, 0, 0, {}}});
 }
 
 }  // namespace weft::test

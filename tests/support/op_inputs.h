@@ -58,7 +58,8 @@ std::vector<Tuning> product_tunings();
 // Those that change how a row is reduced: subgroups or not, and the threads of a workgroup.
 std::vector<Tuning> reduction_tunings();
 
-Buffer make_state(const std::shared_ptr<Device>& device, uint32_t pos, uint32_t end, uint32_t context);
+Buffer make_state(const std::shared_ptr<Device>& device, uint32_t pos, uint32_t end, uint32_t context,
+                  uint32_t source = 0);
 
 // Where word k of row r of a tile lies, of `words` words a row: eight rows are interleaved (shaders/abi.h).
 inline size_t place_in_tile(size_t row, size_t k, size_t words) { return (row / 8 * words + k) * 8 + row % 8; }

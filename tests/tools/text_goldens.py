@@ -2,10 +2,11 @@
 """Writes tests/unit/golden/text/*.json: what Hugging Face's libraries make of our templates, snippets and small tokenizers.
 
 Only needed to change the goldens: python3 -m venv V && V/bin/pip install transformers tokenizers jinja2
-V/bin/python tests/tools/text_goldens.py
+V/bin/python tests/tools/text_goldens.py [TOKENIZER ...]
 """
 import json
 import pathlib
+import sys
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers.utils.chat_template_utils import _compile_jinja_template
@@ -335,6 +336,18 @@ def sentencepiece(metaspace):
     return tokenizer
 
 
+def word_piece(lowercase):
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=60))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    trainer = trainers.WordPieceTrainer(vocab_size=400, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], show_progress=False)
+    tokenizer.train_from_iterator(CORPUS.split("\n"), trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+    tokenizer.add_tokens(added())
+    return tokenizer
+
+
 def tokenizers():
     split = lambda pattern: pre_tokenizers.Split(Regex(pattern), "isolated", False)
     gpt2 = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -348,6 +361,8 @@ def tokenizers():
     yield "bytelevel-digits", byte_level(pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), gpt2]))
     yield "sentencepiece", sentencepiece(False)
     yield "metaspace", sentencepiece(True)
+    yield "wordpiece-uncased", word_piece(True)
+    yield "wordpiece-cased", word_piece(False)
 
 
 # ---- Writing ----
@@ -391,6 +406,8 @@ def main():
             print("snippet fails:", snippet)
     write("jinja_snippets.json", snippets)
     for name, tokenizer in tokenizers():
+        if sys.argv[1:] and name not in sys.argv[1:]:
+            continue
         # As the tokenizer stands on disk, so that no option is lost on the way.
         text = tokenizer.to_str()
         tokenizer = Tokenizer.from_str(text)

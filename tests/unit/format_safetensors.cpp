@@ -77,6 +77,18 @@ TEST(Safetensors, NamesTypesItCannotReadYet) {
          Code::unsupported);
 }
 
+// BERT's first files hold the positions' numbers.
+TEST(Safetensors, LeavesOutNumberings) {
+  const std::string header = R"({"e.position_ids":{"dtype":"I64","shape":[1,2],"data_offsets":[0,16]},)"
+                             R"("x":{"dtype":"F32","shape":[1],"data_offsets":[16,20]}})";
+  const Bytes bytes(safetensors_file(header, std::string(20, '\0')));
+  const auto tensors = parse_safetensors(bytes, "m.safetensors");
+  ASSERT_EQ(tensors.size(), 1u);
+  EXPECT_EQ(tensors[0].name, "x");
+  refuse(safetensors_file(R"({"position_ids":{"dtype":"I64","shape":[1,2],"data_offsets":[0,8]}})", "12345678"),
+         {"position_ids needs 16 bytes"});
+}
+
 TEST(Safetensors, RefusesOffsetsThatDisagree) {
   refuse(safetensors_file(entry("F32", "[2]", "[0,12]"), std::string(12, '\0')),
          {"tensor x needs 8 bytes from offset 0", "data_offsets end at 12"});

@@ -52,8 +52,8 @@ void expect_refusal(Code code, const std::string& words, const Read& read) {
 }
 
 TEST(ModelConfig, UnknownFamiliesAreRefusedByNameWithTheKnownOnes) {
-  for (const char* words : {"'bert'", "llama", "mistral", "qwen3", "gemma3_text", "gpt_neox"})
-    expect_refusal(Code::unsupported, words, [] { huggingface({{"model_type", "bert"}}); });
+  for (const char* words : {"'mamba'", "llama", "mistral", "qwen3", "gemma3_text", "gpt_neox"})
+    expect_refusal(Code::unsupported, words, [] { huggingface({{"model_type", "mamba"}}); });
   for (const char* words : {"'mamba'", "llama", "qwen3", "gemma3", "gptneox"})
     expect_refusal(Code::unsupported, words, [] { gguf("mamba", {}); });
 }
@@ -158,7 +158,7 @@ TEST(ModelConfig, PartOfAHeadTurns) {
 }
 
 TEST(ModelConfig, WhatIsNotRunIsRefused) {
-  expect_refusal(Code::unsupported, "relu", [] { huggingface({{"hidden_act", "relu"}}); });
+  expect_refusal(Code::unsupported, "quick_gelu", [] { huggingface({{"hidden_act", "quick_gelu"}}); });
   expect_refusal(Code::unsupported, "chunked_attention", [] {
     huggingface({{"layer_types", json::array({"chunked_attention", 1, 2, 3, 4, 5, 6})}});
   });

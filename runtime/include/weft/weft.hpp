@@ -205,6 +205,46 @@ class Model {
   std::unique_ptr<weft_model, Free> handle_;
 };
 
+// Reads texts with an encoder; see weft_encoder. Belongs to one thread at a time.
+class Encoder {
+ public:
+  explicit Encoder(const Model& model) : width_(model.info().width), vocab_size_(model.info().vocab_size) {
+    weft_encoder* encoder = nullptr;
+    detail::check([&](weft_error* error) { return weft_encoder_create(model.get(), &encoder, error); });
+    handle_.reset(encoder);
+  }
+
+  void run(const std::vector<std::uint32_t>& tokens) {
+    detail::check([&](weft_error* error) { return weft_encoder_run(get(), tokens.data(), tokens.size(), error); });
+  }
+
+  // Of the last input: width floats of length 1.
+  std::vector<float> embedding(weft_pooling pooling = WEFT_POOL_MODEL) {
+    std::vector<float> result(width_);
+    detail::check(
+        [&](weft_error* error) { return weft_encoder_embedding(get(), pooling, result.data(), result.size(), error); });
+    return result;
+  }
+
+  // A logit for each token that could stand at this place of the last input.
+  std::vector<float> masked_logits(std::size_t place) {
+    std::vector<float> result(vocab_size_);
+    detail::check([&](weft_error* error) {
+      return weft_encoder_masked_logits(get(), place, result.data(), result.size(), error);
+    });
+    return result;
+  }
+
+  weft_encoder* get() const noexcept { return handle_.get(); }
+
+ private:
+  struct Free {
+    void operator()(weft_encoder* encoder) const noexcept { weft_encoder_free(encoder); }
+  };
+  std::unique_ptr<weft_encoder, Free> handle_;
+  std::size_t width_, vocab_size_;
+};
+
 struct ConvertOptions {
   weft_type type = WEFT_TYPE_Q8, vocab_type = WEFT_TYPE_FILE;
   bool replace = false;

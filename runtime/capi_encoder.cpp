@@ -1,0 +1,58 @@
+// The C API's encoders.
+#include <algorithm>
+
+#include "capi.h"
+#include "model/encoder.h"
+
+using namespace weft;
+using namespace weft::capi;
+
+struct weft_encoder {
+  const weft_model* model;
+  Encoder encoder;
+};
+
+static void check_count(size_t count, size_t expected, const char* what) {
+  if (count != expected)
+    throw Error(Code::invalid_argument, "it is " + std::to_string(count) + ", " + what + std::to_string(expected),
+                "count");
+}
+
+weft_status weft_encoder_create(const weft_model* model, weft_encoder** encoder, weft_error* error) {
+  return guard(error, [&] {
+    require(model && encoder, "model or encoder", "it is NULL");
+    *encoder = new weft_encoder{model, Encoder(model->model)};
+  });
+}
+
+void weft_encoder_free(weft_encoder* encoder) { delete encoder; }
+
+weft_status weft_encoder_run(weft_encoder* encoder, const uint32_t* ids, size_t count, weft_error* error) {
+  return guard(error, [&] {
+    require(encoder && (ids || count == 0), "encoder or ids", "it is NULL");
+    encoder->encoder.run({ids, count});
+  });
+}
+
+weft_status weft_encoder_embedding(weft_encoder* encoder, weft_pooling pooling, float* embedding, size_t count,
+                                   weft_error* error) {
+  return guard(error, [&] {
+    require(encoder && embedding, "encoder or embedding", "it is NULL");
+    const Config& config = encoder->model->model.config;
+    check_count(count, config.width, "an embedding has ");
+    require(pooling >= WEFT_POOL_MODEL && pooling <= WEFT_POOL_CLS, "pooling", "there is no such weft_pooling");
+    const Pooling chosen = pooling == WEFT_POOL_MEAN  ? Pooling::mean
+                           : pooling == WEFT_POOL_CLS ? Pooling::first
+                                                      : config.pooling;
+    std::ranges::copy(encoder->encoder.embedding(chosen), embedding);
+  });
+}
+
+weft_status weft_encoder_masked_logits(weft_encoder* encoder, size_t place, float* logits, size_t count,
+                                       weft_error* error) {
+  return guard(error, [&] {
+    require(encoder && logits, "encoder or logits", "it is NULL");
+    check_count(count, encoder->model->model.config.vocab, "the vocabulary has ");
+    std::ranges::copy(encoder->encoder.masked_logits(place), logits);
+  });
+}

@@ -1,0 +1,117 @@
+#include "model/encoder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace weft {
+namespace {
+
+const Model& checked(const Model& model) {
+  if (!model.config.block.sees_all)
+    throw Error(Code::unsupported, "the family '" + model.config.family + "' has no encoder", "model",
+                "its tokens do not see what follows them; use a BERT model");
+  return model;
+}
+
+uint32_t most_tokens(const Model& model) {
+  return static_cast<uint32_t>(align_up(model.config.context, model.device->plan().chunk_tokens));
+}
+
+}  // namespace
+
+Encoder::Encoder(const Model& model)
+    : model_(checked(model)),
+      activations_(model, most_tokens(model)),
+      cache_(model, model.config.context, most_tokens(model)),
+      step_(model, model.config.context, 1),
+      pool_(model.device),
+      fence_(model.device) {}
+
+// A pass is as long as the input, to the next whole chunk: a layer's attention reads the keys of all of it.
+void Encoder::record(uint32_t tokens) {
+  const Pass pass = {model_, activations_, step_, cache_, tokens};
+  std::vector<CommandBuffer>& commands = passes_[tokens];
+  const auto add = [&](const std::string& name, const auto& body) {
+    Recorder recorder(pool_, name);
+    body(recorder);
+    commands.push_back(recorder.finish());
+  };
+  add("embed", [&](Recorder& r) { record_embed(r, pass); });
+  for (uint32_t layer = 0; layer < model_.config.layers; ++layer)
+    add("layer " + std::to_string(layer), [&](Recorder& r) { record_layer(r, pass, layer); });
+  add("end", [&](Recorder& r) {
+    ops::norm(r, model_.config.norm(), step_.state, activations_.x, model_.weights.final_norm, activations_.normed,
+              tokens, false);
+  });
+}
+
+void Encoder::run(std::span<const uint32_t> ids) {
+  if (ids.empty()) throw Error(Code::invalid_argument, "it has no token", "input");
+  if (ids.size() > model_.config.context)
+    throw Error(
+        Code::context_full,
+        std::to_string(ids.size()) + " tokens were given, the encoder reads " + std::to_string(model_.config.context),
+        "input", "give a shorter text");
+  for (const uint32_t id : ids)
+    if (id >= model_.config.vocab)
+      throw Error(
+          Code::invalid_argument,
+          "id " + std::to_string(id) + ", the vocabulary has " + std::to_string(model_.config.vocab) + " tokens",
+          "input");
+  length_ = 0;
+  abi::StepState& state = *step_.state.as<abi::StepState>();
+  state.pos = 0;
+  state.end = static_cast<uint32_t>(ids.size());
+  state.context = model_.config.context;
+  std::memcpy(step_.history.data(), ids.data(), ids.size_bytes());
+  const auto tokens = static_cast<uint32_t>(align_up(ids.size(), model_.device->plan().chunk_tokens));
+  if (!passes_.contains(tokens)) record(tokens);
+  std::vector<const CommandBuffer*> commands;
+  for (const CommandBuffer& part : passes_.at(tokens)) commands.push_back(&part);
+  model_.device->submit(commands, fence_);
+  fence_.wait();
+  length_ = ids.size();
+}
+
+std::vector<float> Encoder::embedding(Pooling pooling) const {
+  const size_t width = model_.config.width, stride = stride_of(model_.config.width);
+  const size_t count = pooling == Pooling::first ? 1 : length_;
+  const std::vector<float> states = download_as<float>(model_.device, activations_.normed.part(0, count * stride * 4));
+  std::vector<double> sum(width);
+  for (size_t t = 0; t < count; ++t)
+    for (size_t i = 0; i < width; ++i) sum[i] += states[t * stride + i];
+  double square = 0;
+  for (const double value : sum) square += value * value;
+  const double scale = square > 0 ? 1 / std::sqrt(square) : 0;
+  std::vector<float> result(width);
+  std::ranges::transform(sum, result.begin(), [&](double value) { return static_cast<float>(value * scale); });
+  return result;
+}
+
+std::vector<float> Encoder::masked_logits(size_t place) {
+  const Config& c = model_.config;
+  const MaskedHead* head = model_.weights.masked_head.get();
+  if (!head)
+    throw Error(Code::unsupported, "the model has no head for masked tokens", "model",
+                "its file holds the encoder alone; embeddings can be had");
+  if (place >= length_)
+    throw Error(Code::invalid_argument,
+                "place " + std::to_string(place) + ", the input has " + std::to_string(length_) + " tokens", "place");
+  const uint64_t row = uint64_t{stride_of(c.width)} * 4;
+  // Rows of x, which the layers no longer need; at even ones any binding can begin.
+  const View hidden = activations_.x.part(0, row), one = activations_.x.part(2 * row, row);
+  run_once(model_.device, "masked token", [&](Recorder& r) {
+    r.copy(activations_.normed.part(place * row, row), hidden);
+    ops::matmul(r, head->transform, step_.state, hidden, one, 1, ops::Output::write);
+    ops::activate(r, c.block.activation, false, step_.state, one, one, c.width, 1);
+    ops::norm(r, {c.width, c.epsilon, ops::NormKind::layer}, step_.state, one, head->norm, one, 1, false);
+    model_.weights.head().project(r, one, activations_.logits, 1);
+    ops::add(r, head->bias, activations_.logits, c.vocab);
+  });
+  return download_as<float>(model_.device, activations_.logits);
+}
+
+}  // namespace weft

@@ -1,0 +1,169 @@
+// Encoders against Hugging Face Transformers: tiny random models of tests/tools/encoder_goldens.py.
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "model/encoder.h"
+#include "support/model_test.h"
+
+namespace weft::test {
+namespace {
+
+using nlohmann::json;
+
+std::filesystem::path golden_folder() { return std::filesystem::path(WEFT_SOURCE_DIR) / "tests/model/golden_encoders"; }
+
+struct Golden {
+  std::vector<uint32_t> ids;
+  std::vector<double> mean, first;          // embeddings
+  std::vector<uint32_t> places;             // whose logits are kept
+  std::vector<std::vector<double>> logits;  // of the masked-token head
+};
+
+std::vector<Golden> read_goldens(const std::filesystem::path& folder) {
+  std::ifstream file(folder / "reference.json");
+  std::vector<Golden> goldens;
+  for (const json& item : json::parse(file)) {
+    Golden golden = {item["ids"], item["mean"], item["first"], {}, {}};
+    if (item.contains("places")) golden.places = item["places"].get<std::vector<uint32_t>>();
+    if (item.contains("places")) golden.logits = item["logits"].get<std::vector<std::vector<double>>>();
+    goldens.push_back(std::move(golden));
+  }
+  return goldens;
+}
+
+// The largest difference, in units of the wanted values' spread.
+double distance(const std::vector<double>& want, const std::vector<float>& got) {
+  double mean = 0, square = 0, worst = 0;
+  for (const double value : want) mean += value / static_cast<double>(want.size());
+  for (const double value : want) square += (value - mean) * (value - mean) / static_cast<double>(want.size());
+  for (size_t i = 0; i < want.size(); ++i) worst = std::max(worst, std::abs(got[i] - want[i]));
+  return got.size() == want.size() ? worst / std::sqrt(square) : INFINITY;
+}
+
+double divergence(const std::vector<double>& want, const std::vector<float>& got) {
+  double p_sum = 0, q_sum = 0, sum = 0;
+  for (const double logit : want) p_sum += std::exp(logit);
+  for (const float logit : got) q_sum += std::exp(double{logit});
+  for (size_t i = 0; i < want.size(); ++i)
+    sum += std::exp(want[i]) / p_sum * (want[i] - std::log(p_sum) - double{got[i]} + std::log(q_sum));
+  return sum;
+}
+
+double cosine(const std::vector<double>& want, const std::vector<float>& got) {
+  double sum = 0;
+  for (size_t i = 0; i < want.size(); ++i) sum += want[i] * got[i];
+  return sum;
+}
+
+class EncodersTest : public GpuTest, public testing::WithParamInterface<std::string> {
+ protected:
+  std::filesystem::path folder_ = golden_folder() / GetParam();
+  std::vector<Golden> goldens_ = read_goldens(folder_);
+};
+
+TEST_P(EncodersTest, EqualsTransformersInF16) {
+  double worst = 0;
+  const auto model = load_model(open_device(), folder_, Format::f16);
+  Encoder encoder(*model);
+  // Every input twice and in both orders: what another left behind must not show.
+  for (const bool again : {false, true}) {
+    for (const Golden& golden : goldens_) {
+      SCOPED_TRACE(std::to_string(golden.ids.size()) + " tokens");
+      encoder.run(golden.ids);
+      worst = std::max({worst, distance(golden.mean, encoder.embedding(Pooling::mean)),
+                        distance(golden.first, encoder.embedding(Pooling::first))});
+      for (size_t i = 0; i < golden.places.size(); ++i)
+        worst = std::max(worst, distance(golden.logits[i], encoder.masked_logits(golden.places[i])));
+      ASSERT_LT(worst, 2e-3) << again;
+    }
+    std::ranges::reverse(goldens_);
+  }
+  std::printf("%.1e of the spread\n", worst);
+}
+
+TEST_P(EncodersTest, StaysCloseInQ8) {
+  double worst = 0, least = 1;
+  const auto model = load_model(open_device(), folder_, Format::q8);
+  Encoder encoder(*model);
+  for (const Golden& golden : goldens_) {
+    encoder.run(golden.ids);
+    least = std::min(least, cosine(golden.mean, encoder.embedding(Pooling::mean)));
+    for (size_t i = 0; i < golden.places.size(); ++i)
+      worst = std::max(worst, divergence(golden.logits[i], encoder.masked_logits(golden.places[i])));
+  }
+  std::printf("%.1e nats, cosine %.5f\n", worst, least);
+  EXPECT_LT(worst, 1e-3);
+  EXPECT_GT(least, 0.999);
+}
+
+TEST_P(EncodersTest, RefusesAFileThatLacksATensor) {
+  const size_t count = open_model(folder_).tensors.size();
+  for (size_t i = 0; i < count; ++i) {
+    ModelFile file = open_model(folder_);
+    const std::string name = file.tensors[i].name;
+    // Without these there is no such type or head, which a file may well lack.
+    if (name.find("token_type") != name.npos || name.find("pooler") != name.npos) continue;
+    if (name.find("predictions") != name.npos && name.find("LayerNorm") == name.npos) continue;
+    file.tensors.erase(file.tensors.begin() + static_cast<ptrdiff_t>(i));
+    file.index.clear();
+    for (size_t place = 0; place < file.tensors.size(); ++place) file.index[file.tensors[place].name] = place;
+    const auto load = [&] {
+      Config config = read_config(file);
+      load_weights(open_device(), file, config, Format::f16, [](float) {});
+    };
+    EXPECT_THROW(load(), Error) << name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, EncodersTest, testing::Values("bert", "bert-untied", "bert-body"),
+                         [](const auto& model) {
+                           std::string name = model.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+// llama.cpp's files have no masked-token head.
+TEST_F(GpuTest, BertAsGguf) {
+  const std::filesystem::path folder = golden_folder() / "bert";
+  const auto model = load_model(open_device(), folder / "model.gguf", Format::f16);
+  EXPECT_EQ(model->config.pooling, Pooling::first);
+  Encoder encoder(*model);
+  for (const Golden& golden : read_goldens(folder)) {
+    encoder.run(golden.ids);
+    EXPECT_LT(distance(golden.mean, encoder.embedding(Pooling::mean)), 2e-3);
+  }
+  EXPECT_THROW(encoder.masked_logits(0), Error);
+}
+
+// The first files of BERT call weights and biases of norms gamma and beta.
+TEST_F(GpuTest, FirstFilesOfBert) {
+  ModelFile file = open_model(golden_folder() / "bert");
+  file.index.clear();
+  for (size_t place = 0; place < file.tensors.size(); ++place) {
+    std::string& name = file.tensors[place].name;
+    if (name.ends_with("LayerNorm.weight")) name.replace(name.size() - 6, 6, "gamma");
+    if (name.ends_with("LayerNorm.bias")) name.replace(name.size() - 4, 4, "beta");
+    file.index[name] = place;
+  }
+  Config config = read_config(file);
+  const Weights weights = load_weights(open_device(), file, config, Format::f16, [](float) {});
+  EXPECT_TRUE(weights.masked_head);
+}
+
+TEST_F(GpuTest, EncodersRefuseWhatTheyCannotRead) {
+  const auto model = load_model(open_device(), golden_folder() / "bert", Format::f16);
+  EXPECT_THROW(Session(*model, 64, {}), Error);  // it writes nothing
+  Encoder encoder(*model);
+  EXPECT_THROW(encoder.masked_logits(0), Error);  // nothing was read yet
+  EXPECT_THROW(encoder.run({}), Error);
+  EXPECT_THROW(encoder.run(some_ids(151, 131)), Error);
+  EXPECT_THROW(encoder.run(std::vector<uint32_t>{131}), Error);
+  encoder.run(some_ids(150, 131));
+  EXPECT_THROW(encoder.masked_logits(150), Error);
+}
+
+}  // namespace
+}  // namespace weft::test
