@@ -87,20 +87,19 @@ std::vector<DeviceListing> list_devices() {
   return list;
 }
 
-std::shared_ptr<Device> Device::open(std::string_view selector, const std::function<void(Plan&)>& adjust) {
+std::shared_ptr<Device> Device::open(std::string_view selector, const std::function<Plan(const Caps&)>& planner) {
   std::shared_ptr<Instance> instance = Instance::get();
   const Instance::Physical& physical = choose(instance->devices(), selector);
   std::shared_ptr<Device> device(new Device(std::move(instance), physical));
-  device->create(adjust);
+  device->create(planner);
   return device;
 }
 
 Device::Device(std::shared_ptr<Instance> instance, const Instance::Physical& physical)
     : instance_(std::move(instance)), physical_(physical.handle), caps_(physical.caps) {}
 
-void Device::create(const std::function<void(Plan&)>& adjust) {
-  plan_ = make_plan(caps_);
-  if (adjust) adjust(plan_);
+void Device::create(const std::function<Plan(const Caps&)>& planner) {
+  plan_ = planner(caps_);
 
   uint32_t count = 0;
   vkGetPhysicalDeviceQueueFamilyProperties(physical_, &count, nullptr);
@@ -113,8 +112,11 @@ void Device::create(const std::function<void(Plan&)>& adjust) {
   const float priority = 1;
   const VkDeviceQueueCreateInfo queue = {
       VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, nullptr, 0, queue_family_, 1, &priority};
-  // No optional feature needs to be switched on here: subgroup arithmetic and timestamps are properties of Vulkan 1.1.
+  // No other optional feature needs to be switched on: subgroup arithmetic and timestamps are properties of Vulkan 1.1.
   std::vector<const char*> extensions;
+  VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR statistics = {
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR, nullptr, VK_TRUE};
+  if (plan_.statistics) extensions.push_back(VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME);
   if (caps_.memory_budget) extensions.push_back(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
   uint32_t extension_count = 0;
   check(vkEnumerateDeviceExtensionProperties(physical_, nullptr, &extension_count, nullptr), "count device extensions");
@@ -124,9 +126,16 @@ void Device::create(const std::function<void(Plan&)>& adjust) {
   for (const VkExtensionProperties& extension : available)  // a device that lists it must get it switched on
     if (std::strcmp(extension.extensionName, "VK_KHR_portability_subset") == 0)
       extensions.push_back("VK_KHR_portability_subset");
-  const VkDeviceCreateInfo info = {
-      VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,     nullptr,           0,      1, &queue, 0, nullptr,
-      static_cast<uint32_t>(extensions.size()), extensions.data(), nullptr};
+  const VkDeviceCreateInfo info = {VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+                                   plan_.statistics ? &statistics : nullptr,
+                                   0,
+                                   1,
+                                   &queue,
+                                   0,
+                                   nullptr,
+                                   static_cast<uint32_t>(extensions.size()),
+                                   extensions.data(),
+                                   nullptr};
   check(vkCreateDevice(physical_, &info, nullptr, &handle_), "create the device");
   volkLoadDeviceTable(&table_, handle_);
   table_.vkGetDeviceQueue(handle_, queue_family_, 0, &queue_);
@@ -179,6 +188,13 @@ const Kernel& Device::kernel(const KernelSpec& spec) {
   std::unique_ptr<Kernel>& slot = kernels_[key];
   if (!slot) slot = std::make_unique<Kernel>(*this, spec, pipeline_cache_);
   return *slot;
+}
+
+std::map<std::string, const Kernel*> Device::kernels() {
+  const std::lock_guard lock(kernels_mutex_);
+  std::map<std::string, const Kernel*> list;
+  for (const auto& [key, kernel] : kernels_) list.emplace(key, kernel.get());
+  return list;
 }
 
 void Device::submit(const std::vector<const CommandBuffer*>& commands, Fence& fence) {

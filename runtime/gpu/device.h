@@ -31,9 +31,10 @@ std::vector<DeviceListing> list_devices();
 class Device : public std::enable_shared_from_this<Device> {
  public:
   // selector: an index, or a part of a device's name in any case; empty: $WEFT_DEVICE, else the best device (discrete
-  // before integrated before virtual before cpu). adjust, if given, changes the plan; tests force small limits with it.
+  // before integrated before virtual before cpu). planner: tests force small limits with one of their own.
   // Throws Error(no_device) listing what there is.
-  static std::shared_ptr<Device> open(std::string_view selector = {}, const std::function<void(Plan&)>& adjust = {});
+  static std::shared_ptr<Device> open(std::string_view selector = {},
+                                      const std::function<Plan(const Caps&)>& planner = make_plan);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -43,6 +44,9 @@ class Device : public std::enable_shared_from_this<Device> {
 
   // The kernel for a specification; the same one for the same name and constants. Compiles at first use.
   const Kernel& kernel(const KernelSpec& spec);
+
+  // All that were compiled, by name and constants.
+  std::map<std::string, const Kernel*> kernels();
 
   // Runs recorded commands in order after everything submitted before, and signals the fence (which must be at rest) at
   // the end.
@@ -62,7 +66,7 @@ class Device : public std::enable_shared_from_this<Device> {
 
  private:
   Device(std::shared_ptr<Instance> instance, const Instance::Physical& physical);
-  void create(const std::function<void(Plan&)>& adjust);
+  void create(const std::function<Plan(const Caps&)>& planner);
   void load_pipeline_cache();
   void save_pipeline_cache() noexcept;
 

@@ -4,47 +4,41 @@
 
 namespace weft {
 
-Kernel::Kernel(Device& device, const KernelSpec& spec, VkPipelineCache cache)
-    : device_(device),
-      name_(spec.name),
-      bindings_(spec.bindings),
-      written_(spec.written),
-      uniform_(spec.uniform),
-      texel_(spec.texel),
-      push_bytes_(spec.push_bytes) {
+Kernel::Kernel(Device& device, const KernelSpec& spec, VkPipelineCache cache) : device_(device), spec_(spec) {
   try {
-    create(spec, cache);
+    create(cache);
   } catch (...) {
     destroy();
     throw;
   }
 }
 
-void Kernel::create(const KernelSpec& spec, VkPipelineCache cache) {
+void Kernel::create(VkPipelineCache cache) {
   const VolkDeviceTable& vk = device_.vk();
-  std::vector<VkDescriptorSetLayoutBinding> slots(spec.bindings);
-  for (uint32_t i = 0; i < spec.bindings; ++i) slots[i] = {i, type(i), 1, VK_SHADER_STAGE_COMPUTE_BIT, nullptr};
+  std::vector<VkDescriptorSetLayoutBinding> slots(spec_.bindings);
+  for (uint32_t i = 0; i < spec_.bindings; ++i) slots[i] = {i, type(i), 1, VK_SHADER_STAGE_COMPUTE_BIT, nullptr};
   const VkDescriptorSetLayoutCreateInfo set_info = {VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO, nullptr, 0,
-                                                    spec.bindings, slots.data()};
+                                                    spec_.bindings, slots.data()};
   check(vk.vkCreateDescriptorSetLayout(device_.handle(), &set_info, nullptr, &set_layout_),
         "create a descriptor layout");
 
-  const VkPushConstantRange push = {VK_SHADER_STAGE_COMPUTE_BIT, 0, spec.push_bytes};
+  const VkPushConstantRange push = {VK_SHADER_STAGE_COMPUTE_BIT, 0, spec_.push_bytes};
   const VkPipelineLayoutCreateInfo layout_info = {
-      VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO, nullptr, 0, 1, &set_layout_, spec.push_bytes ? 1u : 0u, &push};
+      VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO, nullptr, 0, 1, &set_layout_, spec_.push_bytes ? 1u : 0u, &push};
   check(vk.vkCreatePipelineLayout(device_.handle(), &layout_info, nullptr, &layout_), "create a pipeline layout");
 
   const VkShaderModuleCreateInfo module_info = {VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, nullptr, 0,
-                                                spec.spirv.size_bytes(), spec.spirv.data()};
+                                                spec_.spirv.size_bytes(), spec_.spirv.data()};
   VkShaderModule module = VK_NULL_HANDLE;
   check(vk.vkCreateShaderModule(device_.handle(), &module_info, nullptr, &module), "create a shader module");
   std::vector<VkSpecializationMapEntry> entries;
-  for (uint32_t i = 0; i < spec.constants.size(); ++i) entries.push_back({i, i * 4, 4});
+  for (uint32_t i = 0; i < spec_.constants.size(); ++i) entries.push_back({i, i * 4, 4});
   const VkSpecializationInfo constants = {static_cast<uint32_t>(entries.size()), entries.data(),
-                                          spec.constants.size() * 4, spec.constants.data()};
+                                          spec_.constants.size() * 4, spec_.constants.data()};
+  const VkPipelineCreateFlags flags = device_.plan().statistics ? VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR : 0;
   const VkComputePipelineCreateInfo info = {VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
                                             nullptr,
-                                            0,
+                                            flags,
                                             {VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO, nullptr, 0,
                                              VK_SHADER_STAGE_COMPUTE_BIT, module, "main", &constants},
                                             layout_,
@@ -52,8 +46,8 @@ void Kernel::create(const KernelSpec& spec, VkPipelineCache cache) {
                                             0};
   const VkResult result = vk.vkCreateComputePipelines(device_.handle(), cache, 1, &info, nullptr, &pipeline_);
   vk.vkDestroyShaderModule(device_.handle(), module, nullptr);
-  if (result != VK_SUCCESS) fail_vulkan(result, std::string("compile the shader ") + spec.name);
-  device_.set_name(VK_OBJECT_TYPE_PIPELINE, reinterpret_cast<uint64_t>(pipeline_), spec.name);
+  if (result != VK_SUCCESS) fail_vulkan(result, std::string("compile the shader ") + spec_.name);
+  device_.set_name(VK_OBJECT_TYPE_PIPELINE, reinterpret_cast<uint64_t>(pipeline_), spec_.name);
 }
 
 void Kernel::destroy() noexcept {
@@ -64,6 +58,20 @@ void Kernel::destroy() noexcept {
 }
 
 Kernel::~Kernel() { destroy(); }
+
+std::map<std::string, uint64_t> Kernel::statistics() const {
+  std::map<std::string, uint64_t> values;
+  if (!device_.plan().statistics) return values;
+  const VkPipelineExecutableInfoKHR first = {VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INFO_KHR, nullptr, pipeline_, 0};
+  const auto get = device_.vk().vkGetPipelineExecutableStatisticsKHR;
+  uint32_t count = 0;
+  check(get(device_.handle(), &first, &count, nullptr), "count a pipeline's statistics");
+  std::vector<VkPipelineExecutableStatisticKHR> list(count, {VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_STATISTIC_KHR});
+  check(get(device_.handle(), &first, &count, list.data()), "read a pipeline's statistics");
+  for (const VkPipelineExecutableStatisticKHR& one : list)
+    if (one.format == VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_UINT64_KHR) values[one.name] = one.value.u64;
+  return values;
+}
 
 VkDescriptorType Kernel::type(uint32_t binding) const {
   if (texel(binding)) return VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER;

@@ -21,6 +21,7 @@ struct Plan {
   uint64_t slice_bytes = 0;     // the most of a matrix one binding covers
   uint32_t run_ahead = 0;       // tokens submitted before the CPU has read the first of them
   uint32_t profile_every = 0;   // every n-th decoded token is timed per operation; 0: never
+  bool statistics = false;      // kernels keep what the driver's compiler says of them; off but for tests
   std::vector<std::string> workarounds;  // reasons of those applied
 };
 

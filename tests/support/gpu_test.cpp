@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "gpu/instance.h"
+#include "support/compile_for.h"
 
 namespace weft::test {
 
@@ -40,7 +41,12 @@ class ValidationListener : public testing::EmptyTestEventListener {
 
 class DevicesEnvironment : public testing::Environment {
   void TearDown() override {
+    std::map<std::string, KernelSpec> kernels;
+    for (const auto& [tuning, device] : g_devices)
+      if (tuning.find("row_tiles") == std::string::npos)  // those with are awkward, or for software drivers
+        for (const auto& [key, kernel] : device->kernels()) kernels.emplace(key, kernel->spec());
     g_devices.clear();
+    if (const char* families = std::getenv("WEFT_TEST_COMPILE_FOR")) compile_for(families, kernels);
     std::error_code ignored;
     std::filesystem::remove_all(g_cache_folder, ignored);
   }
@@ -78,6 +84,15 @@ void probe() {
   }
 }
 
+// WEFT_TEST_PLAN=gpu: what a GPU with this device's limits would do, on a software device.
+Plan plan_of(Caps caps) {
+  if (const char* plan = std::getenv("WEFT_TEST_PLAN"); plan && std::string_view(plan) == "gpu") {
+    caps.kind = DeviceKind::discrete;
+    caps.driver_id = 0;
+  }
+  return make_plan(caps);
+}
+
 }  // namespace
 
 std::string Tuning::name() const {
@@ -95,7 +110,8 @@ std::string Tuning::name() const {
 std::shared_ptr<Device> open_device(const Tuning& tuning) {
   std::shared_ptr<Device>& device = g_devices[tuning.name()];
   if (!device)
-    device = Device::open({}, [&](Plan& plan) {
+    device = Device::open({}, [&](const Caps& caps) {
+      Plan plan = plan_of(caps);
       if (tuning.plain) {
         plan.subgroup = false;
         plan.profile_every = 0;
@@ -107,6 +123,7 @@ std::shared_ptr<Device> open_device(const Tuning& tuning) {
       if (tuning.texel_products) plan.texel_products &= *tuning.texel_products;
       if (tuning.block_tokens) plan.block_tokens = tuning.block_tokens;
       if (tuning.slice_bytes) plan.slice_bytes = tuning.slice_bytes;
+      return plan;
     });
   return device;
 }

@@ -89,12 +89,12 @@ std::vector<Tuning> reduction_tunings() {
 }
 
 std::vector<Tuning> product_tunings() {
-  return {{.split = 1, .row_tiles = 1, .uniform_inputs = false},
+  return {{},  // the device's own: on software drivers four tiles, by texels
+          {.split = 1, .row_tiles = 1, .uniform_inputs = false},
           {.split = 4, .row_tiles = 1, .uniform_inputs = false},
           {.split = 2, .row_tiles = 2, .uniform_inputs = false},
           {.split = 1, .row_tiles = 4, .uniform_inputs = true, .texel_products = false},
           {.split = 2, .row_tiles = 1, .uniform_inputs = true, .texel_products = false},
-          {.split = 1, .row_tiles = 4, .uniform_inputs = true, .texel_products = true},
           {.split = 2, .row_tiles = 1, .uniform_inputs = true, .texel_products = true}};
 }
 
