@@ -11,13 +11,15 @@ namespace {
 void zero(const Buffer& buffer) { std::memset(buffer.data(), 0, buffer.bytes()); }
 
 // Cosine and sine of position * frequency, in double: fp32 on the device would lose the angle at large positions.
-Buffer make_turns(const Rope& rope, uint32_t positions, const std::shared_ptr<Device>& device) {
-  const size_t pairs = rope.frequencies.size();
+Buffer make_turns(const Rope& rope, uint32_t context, uint32_t positions, const std::shared_ptr<Device>& device) {
+  const std::vector<double> frequencies = rope.frequencies_for(context);
+  const size_t pairs = frequencies.size();
   std::vector<float> values(std::max<size_t>(positions * pairs * 2, 2));  // a binding is never empty
   for (size_t i = 0; i < pairs; ++i)
     for (uint32_t position = 0; position < positions; ++position) {
-      values[(position * pairs + i) * 2] = static_cast<float>(std::cos(position * rope.frequencies[i]));
-      values[(position * pairs + i) * 2 + 1] = static_cast<float>(std::sin(position * rope.frequencies[i]));
+      const double angle = position * frequencies[i];
+      values[(position * pairs + i) * 2] = static_cast<float>(rope.magnitude * std::cos(angle));
+      values[(position * pairs + i) * 2 + 1] = static_cast<float>(rope.magnitude * std::sin(angle));
     }
   Buffer turns(device, "turns", values.size() * 4, Memory::device);
   Uploader(device).upload(turns, std::span<const float>(values));
@@ -60,7 +62,7 @@ StepBuffers::StepBuffers(const Model& model, uint32_t context, uint32_t table_po
   seen = Buffer(device, "seen", (uint64_t{model.config.vocab} + 31) / 32 * 4, Memory::shared);
   ring = Buffer(device, "ring", RING * sizeof(abi::RingEntry), Memory::readback);
   for (const Buffer* buffer : {&state, &params, &history, &seen, &ring}) zero(*buffer);
-  for (const Rope& rope : model.config.ropes) turns.push_back(make_turns(rope, table_positions, device));
+  for (const Rope& rope : model.config.ropes) turns.push_back(make_turns(rope, context, table_positions, device));
 }
 
 uint64_t StepBuffers::bytes() const {

@@ -1,5 +1,6 @@
 #include "model/config.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "model/fingerprint.h"
@@ -57,25 +58,54 @@ bool local_by_pattern(uint32_t layer, uint32_t global_every) {
 
 // ---- GGUF ----
 
-// Llama 3's scaling is in no key: a tensor says what each frequency is divided by.
-void divide_by_factors(Config& c, const ModelFile& file) {
-  const TensorView* tensor = file.find("rope_freqs.weight");
-  if (!tensor) return;
-  std::vector<double>& frequencies = c.ropes[0].frequencies;
-  if (tensor->shape != std::vector<uint64_t>{frequencies.size()})
+// A tensor with what each frequency is divided by; none: empty.
+std::vector<double> read_rope_factors(const ModelFile& file, const std::string& name, size_t count) {
+  const TensorView* tensor = file.find(name);
+  if (!tensor) return {};
+  if (tensor->shape != std::vector<uint64_t>{count})
     throw Error(Code::bad_file,
-                "tensor 'rope_freqs.weight' has " + std::to_string(element_count(tensor->shape)) +
-                    " elements, expected " + std::to_string(frequencies.size()),
+                "tensor '" + name + "' has " + std::to_string(element_count(tensor->shape)) + " elements, expected " +
+                    std::to_string(count),
                 file.path.string());
-  std::vector<float> factors(frequencies.size());
+  std::vector<float> factors(count);
   to_float(*tensor, 0, factors);
-  for (size_t i = 0; i < factors.size(); ++i) {
+  for (size_t i = 0; i < factors.size(); ++i)
     if (!(factors[i] > 0) || !std::isfinite(factors[i]))
       throw Error(Code::bad_file,
-                  "element " + std::to_string(i) + " of tensor 'rope_freqs.weight' is " + std::to_string(factors[i]),
+                  "element " + std::to_string(i) + " of tensor '" + name + "' is " + std::to_string(factors[i]),
                   file.path.string());
-    frequencies[i] /= factors[i];
+  return {factors.begin(), factors.end()};
+}
+
+void scale_gguf_rope(Config& c, const ModelFile& file, const Values& values, const std::string& p) {
+  Rope& rope = c.ropes[0];
+  const size_t count = rope.frequencies.size();
+  const std::string scaling = values.text(p + "rope.scaling.type", "none");
+  const uint32_t old_context = values.integer(p + "rope.scaling.original_context_length", 1, kMostContext, c.context);
+  const double factor = values.number(p + "rope.scaling.factor", kTiny, kHuge, 1);
+  // Llama 3's scaling and LongRoPE's are in no key: tensors say what each frequency is divided by.
+  const std::vector<double> factors = read_rope_factors(file, "rope_freqs.weight", count),
+                            few = read_rope_factors(file, "rope_factors_short.weight", count),
+                            many = read_rope_factors(file, "rope_factors_long.weight", count);
+  for (size_t i = 0; i < factors.size(); ++i) rope.frequencies[i] /= factors[i];
+  if (few.empty() != many.empty())
+    throw Error(Code::bad_file, "only one of the tensors 'rope_factors_short.weight' and 'rope_factors_long.weight'",
+                file.path.string());
+  if (!few.empty()) scale_like_longrope(rope, few, many, old_context);
+  if (scaling == "linear") {
+    scale_linearly(rope, factor);
+  } else if (scaling == "yarn") {
+    if (values.number(p + "rope.scaling.yarn_ext_factor", 0, kHuge, 1) != 1)
+      unsupported("not supported: a YaRN extrapolation factor other than 1", values);
+    scale_like_yarn(
+        rope, factor,
+        {static_cast<double>(old_context), values.number(p + "rope.scaling.yarn_beta_fast", kTiny, kHuge, 32),
+         values.number(p + "rope.scaling.yarn_beta_slow", kTiny, kHuge, 1)});
+    rope.magnitude = yarn_magnitude(factor) * values.number(p + "rope.scaling.yarn_attn_factor", kTiny, kHuge, 1);
+  } else if (scaling != "none" && (scaling != "longrope" || few.empty())) {
+    unsupported("not supported: RoPE scaling '" + scaling + "'", values);
   }
+  rope.magnitude *= values.number(p + "rope.scaling.attn_factor", kTiny, kHuge, 1);
 }
 
 void read_gguf_positions(Config& c, const ModelFile& file, const Values& values, const std::string& p) {
@@ -84,12 +114,7 @@ void read_gguf_positions(Config& c, const ModelFile& file, const Values& values,
                                   ? 0
                                   : values.integer(p + "rope.dimension_count", 1, 4096, c.heads.head_dim);
   c.ropes.push_back(plain_rope(values.number(p + "rope.freq_base", kTiny, kHuge, family.rope_base), rotary_dim));
-  divide_by_factors(c, file);
-  const std::string scaling = values.text(p + "rope.scaling.type", "none");
-  if (scaling == "linear")
-    scale_linearly(c.ropes[0], values.number(p + "rope.scaling.factor", kTiny, kHuge, 1));
-  else if (scaling != "none")
-    unsupported("not supported yet: RoPE scaling '" + scaling + "'", values);
+  scale_gguf_rope(c, file, values, p);
   if (family.local_rope_base > 0)
     c.ropes.push_back(
         plain_rope(values.number(p + "rope.freq_base_swa", kTiny, kHuge, family.local_rope_base), rotary_dim));
@@ -149,8 +174,46 @@ Config from_gguf(const ModelFile& file, const Values& values) {
 
 // ---- Hugging Face ----
 
+std::vector<double> read_factors(const Values& v, const std::string& key, size_t count) {
+  const std::string expected = std::to_string(count) + " numbers above 0";
+  if (!v.has(key)) throw Error(Code::bad_file, "the value '" + key + "' is missing", v.place());
+  const json& factors = v.raw(key);
+  const auto right = [](const json& factor) {
+    return factor.is_number() && factor.get<double>() >= kTiny && factor.get<double>() <= kHuge;
+  };
+  if (!factors.is_array() || factors.size() != count || !std::ranges::all_of(factors, right)) v.refuse(key, expected);
+  return factors;
+}
+
+// config: the whole one, which says how long the contexts are.
+void scale_by_context(Rope& rope, const std::string& type, const Values& v, const Values& config) {
+  constexpr const char* kOld = "original_max_position_embeddings";
+  const uint32_t context = config.integer("max_position_embeddings", 1, kMostContext, 2048);
+  const uint32_t old_context = v.integer(kOld, 1, kMostContext, config.integer(kOld, 1, kMostContext, context));
+  const double factor = v.number("factor", kTiny, kHuge, static_cast<double>(context) / old_context);
+  if (type == "dynamic") {
+    if (!v.has("factor")) throw Error(Code::bad_file, "the value 'factor' is missing", v.place());
+    if (factor < 1) v.refuse("factor", "at least 1");
+    scale_dynamically(rope, factor, context);
+  } else if (type == "yarn") {
+    scale_like_yarn(rope, factor,
+                    {static_cast<double>(old_context), v.number("beta_fast", kTiny, kHuge, 32),
+                     v.number("beta_slow", kTiny, kHuge, 1), v.flag("truncate", true)});
+    const double k = v.number("mscale", 0, kHuge, 0), k_all = v.number("mscale_all_dim", 0, kHuge, 0);
+    const bool both = k > 0 && k_all > 0;
+    const double usual = both ? yarn_magnitude(factor, k) / yarn_magnitude(factor, k_all) : yarn_magnitude(factor);
+    rope.magnitude = v.number("attention_factor", kTiny, kHuge, usual);
+  } else {
+    const size_t count = rope.frequencies.size();
+    scale_like_longrope(rope, read_factors(v, "short_factor", count), read_factors(v, "long_factor", count),
+                        old_context);
+    const double usual = factor <= 1 || old_context == 1 ? 1 : std::sqrt(1 + std::log(factor) / std::log(old_context));
+    rope.magnitude = v.number("attention_factor", kTiny, kHuge, usual);
+  }
+}
+
 // v: rope_parameters, or one layer type's of them, or the older rope_scaling.
-Rope read_rope(const Values& v, double base, uint32_t rotary_dim) {
+Rope read_rope(const Values& v, const Values& config, double base, uint32_t rotary_dim) {
   Rope rope = plain_rope(v.number("rope_theta", kTiny, kHuge, base), rotary_dim);
   const std::string type = v.text(v.either({"rope_type", "type"}), "default");
   if (type == "linear") {
@@ -161,8 +224,11 @@ Rope read_rope(const Values& v, double base, uint32_t rotary_dim) {
                                    v.number("original_max_position_embeddings", 1, kHuge)};
     if (scaling.high_factor <= scaling.low_factor) v.refuse("high_freq_factor", "more than low_freq_factor");
     scale_like_llama3(rope, scaling);
+  } else if (type == "dynamic" || type == "yarn" || type == "longrope" || type == "su") {  // su: Phi-3's first files
+    scale_by_context(rope, type, v, config);
   } else if (type != "default") {
-    throw Error(Code::unsupported, "not supported yet: RoPE type '" + type + "'", v.place());
+    throw Error(Code::unsupported, "not supported: RoPE type '" + type + "'", v.place(),
+                "Weft runs default, linear, llama3, dynamic, yarn, longrope");
   }
   return rope;
 }
@@ -174,14 +240,14 @@ void read_ropes(Config& c, const Values& values, uint32_t rotary_dim) {
   if (values.has("rope_parameters")) {  // newer Transformers
     const Values rope = values.object("rope_parameters");
     if (rope.has("full_attention")) {
-      c.ropes.push_back(read_rope(rope.object("full_attention"), base, rotary_dim));
+      c.ropes.push_back(read_rope(rope.object("full_attention"), values, base, rotary_dim));
       if (rope.has("sliding_attention"))
-        c.ropes.push_back(read_rope(rope.object("sliding_attention"), local_base, rotary_dim));
+        c.ropes.push_back(read_rope(rope.object("sliding_attention"), values, local_base, rotary_dim));
       return;
     }
-    c.ropes.push_back(read_rope(rope, base, rotary_dim));
+    c.ropes.push_back(read_rope(rope, values, base, rotary_dim));
   } else if (values.has("rope_scaling")) {
-    c.ropes.push_back(read_rope(values.object("rope_scaling"), base, rotary_dim));
+    c.ropes.push_back(read_rope(values.object("rope_scaling"), values, base, rotary_dim));
   } else {
     c.ropes.push_back(plain_rope(base, rotary_dim));
   }

@@ -6,8 +6,32 @@
 
 namespace weft {
 
+// YaRN (Peng et al. 2023): waves that turn `fast` times in old_context stay, those that turn `slow` times are divided
+// by the factor, and between them a ramp over the dimensions mixes both. whole: the ramp begins and ends at whole
+// dimensions.
+struct YarnScaling {
+  double old_context = 0, fast = 32, slow = 1;
+  bool whole = true;
+};
+
 struct Rope {
+  enum class Scaling { none, linear, llama3, yarn, longrope, dynamic };
+
+  double base = 0;
   std::vector<double> frequencies;  // (rotary_dim / 2) radians a position
+  double magnitude = 1;             // of what has turned; scores are multiplied by its square
+  // Frequencies may depend on the length of the text. Keys in a cache have turned already, so the length that counts is
+  // the session's whole context.
+  uint32_t old_context = 0;              // contexts longer than this have other frequencies
+  std::vector<double> long_frequencies;  // these, if there are any;
+  double growth = 0;                     // or those of a base that grows; 0: it does not
+
+  // How it was scaled, for those who write it down.
+  Scaling scaling = Scaling::none;
+  double factor = 1;  // of linear and yarn
+  YarnScaling yarn;
+
+  std::vector<double> frequencies_for(uint32_t context) const;
 };
 
 // base^(-2i / rotary_dim).
@@ -23,5 +47,19 @@ struct Llama3Scaling {
   double factor, low_factor, high_factor, old_context;
 };
 void scale_like_llama3(Rope& rope, const Llama3Scaling& scaling);
+
+// The magnitude is not set: files say it in several ways.
+void scale_like_yarn(Rope& rope, double factor, const YarnScaling& scaling);
+// 1 + 0.1 k ln(factor), the temperature of YaRN's section 3.4; 1 for factors up to 1.
+double yarn_magnitude(double factor, double k = 1);
+
+// LongRoPE (Ding et al. 2024): each frequency is divided by its own factor, by other ones in long contexts. Both have
+// rotary_dim / 2 elements above 0.
+void scale_like_longrope(Rope& rope, const std::vector<double>& short_factors, const std::vector<double>& long_factors,
+                         uint32_t old_context);
+
+// Dynamic NTK (bloc97 and emozilla 2023): in a context longer than old_context, the base grows by
+// (factor context / old_context - factor + 1)^(d / (d - 2)).
+void scale_dynamically(Rope& rope, double factor, uint32_t old_context);
 
 }  // namespace weft

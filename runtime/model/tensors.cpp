@@ -99,12 +99,12 @@ const TensorView& Tensors::by_part(const TensorView& tensor) {
 
 void Tensors::refuse_leftovers() const {
   // Tables that can be computed, and masks, which are none of the weights; heads that Weft does not use.
-  static constexpr std::string_view kIdle[] = {"rope_freqs.weight", "rotary_emb.inv_freq", ".attn.bias",
-                                               ".attn.masked_bias", ".attention.bias", ".attention.masked_bias",
-                                               // BERT: which sentence follows which, and a second name of a bias
-                                               "pooler.dense.weight", "pooler.dense.bias",
-                                               "cls.seq_relationship.weight", "cls.seq_relationship.bias",
-                                               "cls.predictions.bias"};
+  static constexpr std::string_view kIdle[] = {
+      "rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight", "rotary_emb.inv_freq", ".attn.bias",
+      ".attn.masked_bias", ".attention.bias", ".attention.masked_bias",
+      // BERT: which sentence follows which, and a second name of a bias
+      "pooler.dense.weight", "pooler.dense.bias", "cls.seq_relationship.weight", "cls.seq_relationship.bias",
+      "cls.predictions.bias"};
   for (const TensorView& tensor : file_.tensors) {
     const bool idle = std::ranges::any_of(kIdle, [&](std::string_view end) { return tensor.name.ends_with(end); });
     if (!used_.contains(tensor.name) && !idle)

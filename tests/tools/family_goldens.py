@@ -21,6 +21,7 @@ import transformers
 from safetensors import safe_open
 
 PROMPT, STEPS = 90, 64
+CONTEXT = 256  # of the sessions that are compared
 POSITIONS = [0, 1, 23, 24, 63, 64, 89, 153]  # whose logits are kept
 
 TINY = dict(hidden_size=48, intermediate_size=72, num_hidden_layers=2, num_attention_heads=3, num_key_value_heads=1, vocab_size=131,
@@ -85,6 +86,14 @@ MODELS = {
     "cohere-untied": ("command-r", "Cohere", tiny(hidden_size=40, num_attention_heads=5, num_key_value_heads=5, logit_scale=1.0,
                                                   tie_word_embeddings=False)),
     "xglm": ("", "XGLM", XGLM),
+    # The text is longer than the 64 positions that these were made for.
+    "llama-yarn": ("llama", "Llama", tiny(rope_parameters=rope(10000.0, rope_type="yarn", factor=4.0,
+                                                               original_max_position_embeddings=64))),
+    "phi3-longrope": ("phi3", "Phi3", tiny(original_max_position_embeddings=64, rope_parameters=rope(
+        10000.0, rope_type="longrope", short_factor=[1.0, 1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6],
+        long_factor=[1.0, 1.3, 1.8, 2.5, 3.0, 3.5, 4.0, 4.5]))),
+    "qwen2-dynamic": ("", "Qwen2", tiny(max_position_embeddings=64, tie_word_embeddings=True,
+                                        rope_parameters=rope(10000.0, rope_type="dynamic", factor=2.0))),
     "xglm-untied": ("", "XGLM", XGLM | dict(d_model=40, attention_heads=5, scale_embedding=False, tie_word_embeddings=False)),
 }
 
@@ -118,8 +127,11 @@ def fill(model, gemma, seed):
 
 
 def logits_of(model, ids):
+    # What dynamic RoPE does hangs on how long a text is: all are as long as the context. Nothing sees what comes behind it.
+    dynamic = (getattr(model.config, "rope_parameters", None) or {}).get("rope_type") == "dynamic"
+    whole = ids + [0] * (CONTEXT - len(ids)) if dynamic else ids
     with torch.no_grad():
-        return model(torch.tensor([ids]), use_cache=False).logits[0].float().numpy()
+        return model(torch.tensor([whole]), use_cache=False).logits[0, :len(ids)].float().numpy()
 
 
 def greedy(model, prompt):
@@ -200,6 +212,14 @@ def write_metadata(writer, architecture, config):
     else:
         writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     writer.add_rope_freq_base(rope_["rope_theta"])
+    if rope_["rope_type"] == "yarn":
+        writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+        writer.add_rope_scaling_factor(rope_["factor"])
+        writer.add_rope_scaling_orig_ctx_len(rope_["original_max_position_embeddings"])
+    if rope_["rope_type"] == "longrope":
+        old = rope_["original_max_position_embeddings"]
+        writer.add_rope_scaling_orig_ctx_len(old)
+        writer.add_rope_scaling_attn_factors(math.sqrt(1 + math.log(config.max_position_embeddings / old) / math.log(old)))
     if rope_["rope_type"] == "linear":
         writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
         writer.add_rope_scaling_factor(rope_["factor"])
@@ -220,6 +240,9 @@ def write_gguf(folder, architecture, config):
     names = gguf.get_tensor_name_map(number, config.num_hidden_layers)
     if getattr(config, "rope_parameters", {}).get("rope_type") == "llama3":
         writer.add_tensor("rope_freqs.weight", llama3_factors(config))
+    if getattr(config, "rope_parameters", {}).get("rope_type") == "longrope":
+        for kind in ("long", "short"):
+            writer.add_tensor(f"rope_factors_{kind}.weight", np.array(config.rope_parameters[f"{kind}_factor"], dtype=np.float32))
     with safe_open(folder / "model.safetensors", "np") as file:
         for name in file.keys():
             weight = convert(architecture, config, name, file.get_tensor(name).astype(np.float32))

@@ -78,9 +78,50 @@ TEST(ModelConfig, Llama3Frequencies) {
   broken = scaling;
   broken.erase("factor");
   expect_refusal(Code::bad_file, "factor", [&] { huggingface({{"rope_parameters", broken}}); });
-  expect_refusal(Code::unsupported, "yarn", [] {
-    huggingface({{"rope_scaling", {{"type", "yarn"}, {"factor", 4.0}}}});
+  expect_refusal(Code::unsupported, "dynamic, yarn", [] {
+    huggingface({{"rope_scaling", {{"type", "spiral"}, {"factor", 4.0}}}});
   });
+}
+
+// Frequencies of Transformers 5's _compute_yarn_parameters, for a head of 16.
+TEST(ModelConfig, Yarn) {
+  const json scaling = {{"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 64}};
+  const std::vector<double> want = {
+      1, 0.23717082, 0.049999997, 0.0079056947, 0.0024999999, 0.00079056947, 0.00025000001, 7.9056947e-05};
+  json gguf_scaling = {
+      {"rope.scaling.type", "yarn"}, {"rope.scaling.factor", 4.0}, {"rope.scaling.original_context_length", 64}};
+  for (const Config& c : {huggingface({{"rope_scaling", scaling}}), gguf("llama", gguf_scaling)}) {
+    ASSERT_EQ(c.ropes[0].frequencies.size(), want.size());
+    for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(c.ropes[0].frequencies[i], want[i], 1e-5 * want[i]) << i;
+    EXPECT_NEAR(c.ropes[0].magnitude, 1 + 0.1 * std::log(4.0), 1e-9);
+  }
+  json both = scaling;
+  both["mscale"] = 0.707;
+  both["mscale_all_dim"] = 1.0;
+  EXPECT_NEAR(huggingface({{"rope_scaling", both}}).ropes[0].magnitude,
+              (1 + 0.0707 * std::log(4.0)) / (1 + 0.1 * std::log(4.0)), 1e-9);
+  gguf_scaling["rope.scaling.yarn_ext_factor"] = 0.5;
+  expect_refusal(Code::unsupported, "YaRN", [&] { gguf("llama", gguf_scaling); });
+}
+
+TEST(ModelConfig, FrequenciesOfLongContexts) {
+  const std::vector<double> few = {1, 1, 1, 1, 1, 1, 1, 2}, many = {2, 2, 2, 2, 2, 2, 2, 4};
+  const json scaling = {{"type", "su"}, {"short_factor", few}, {"long_factor", many}};
+  Rope rope = huggingface({{"rope_scaling", scaling}, {"original_max_position_embeddings", 128}}).ropes[0];
+  EXPECT_DOUBLE_EQ(rope.frequencies_for(128)[0], 1);
+  EXPECT_DOUBLE_EQ(rope.frequencies_for(129)[0], 0.5);
+  EXPECT_DOUBLE_EQ(rope.frequencies_for(129)[7], rope.frequencies_for(128)[7] / 2);
+  EXPECT_NEAR(rope.magnitude, std::sqrt(1 + std::log(4.0) / std::log(128.0)), 1e-9);  // 512 is 4 times 128
+  for (const json& wrong : {json(3), json({1, 2}), json({1, 1, 1, 1, 1, 1, 1, 0}), json({1, 1, 1, 1, 1, 1, 1, "x"})}) {
+    json broken = scaling;
+    broken["long_factor"] = wrong;
+    expect_refusal(Code::bad_file, "long_factor", [&] { huggingface({{"rope_scaling", broken}}); });
+  }
+  // Dynamic: at twice the context, with a factor of 2, the base is 3^(16 / 14) times as large.
+  rope = huggingface({{"rope_scaling", {{"rope_type", "dynamic"}, {"factor", 2.0}}}}).ropes[0];
+  EXPECT_EQ(rope.frequencies_for(512), rope.frequencies);
+  EXPECT_NEAR(rope.frequencies_for(1024)[7], rope.frequencies[7] / 3, 1e-9 * rope.frequencies[7]);
+  EXPECT_EQ(rope.frequencies_for(1024)[0], 1);
 }
 
 TEST(ModelConfig, OlderGemma3) {
