@@ -206,6 +206,26 @@ struct MatmulPush {
   uint accumulate;   // 1: add to the output
   uint first_token;  // of the pass, where the grid begins
 };
+struct ExpertChoice {  // of a token: an expert, and what its result is multiplied by
+  uint expert;
+  float weight;
+};
+struct RoutePush {
+  uint experts;
+  uint used;       // of them, by a token
+  uint in_stride;  // floats between rows of logits
+  uint tokens;     // most of the pass
+};
+struct MatmulExpertPush {
+  uint cols;         // of an expert's matrix, before padding
+  uint rows;         // of an expert's matrix
+  uint tiles;        // of an expert's matrix
+  uint slice_first;  // tile of all experts' that the bound slice begins with
+  uint slice_tiles;  // in it
+  uint in_stride, out_stride;
+  uint accumulate;  // 1: add to the output, times the choice's weight
+  uint used, rank;  // of a token's `used` choices, the one meant
+};
 struct RopePush {
   uint heads, kv_heads, head_dim;
   uint in_stride;   // floats between rows of q|k|v

@@ -15,7 +15,7 @@ void main() {
   const uint first = p.first_token + gl_WorkGroupID.y * TOKENS;
   if (first > 0 && state.pos + first >= state.end) return;
   float sums[SUMS];
-  rows_dot(sums, p.cols, p.rows, p.in_stride, gl_WorkGroupID.y * TOKENS);
+  rows_dot(sums, p.cols, p.rows, p.in_stride, gl_WorkGroupID.y * TOKENS, gl_WorkGroupID.x * ROW_TILES);
   if (gl_LocalInvocationID.y > 0) return;
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
     const uint row = (gl_WorkGroupID.x * ROW_TILES + i) * TILE_ROWS + gl_LocalInvocationID.x;

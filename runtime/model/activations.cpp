@@ -44,11 +44,14 @@ Activations::Activations(const Model& model, uint32_t tokens) {
   plan(attended, rows(config.query_dim()));
   plan(gate_up, rows((config.block.gated ? 2 : 1) * config.ffn));
   plan(inner, rows(config.ffn));
+  plan(routing, config.experts.count ? rows(config.experts.count) : 0);
+  plan(chosen, uint64_t{tokens} * config.experts.used * sizeof(abi::ExpertChoice) / 4);
   plan(logits, config.vocab);
   plan(scores, config.vocab);
   plan(candidates, ops::candidate_count(config.vocab) * sizeof(abi::Candidate) / 4);
   buffer = Buffer(model.device, "activations", bytes, Memory::device);
-  for (View* view : {&x, &normed, &qkv, &q, &attended, &gate_up, &inner, &logits, &scores, &candidates})
+  for (View* view :
+       {&x, &normed, &qkv, &q, &attended, &gate_up, &inner, &routing, &chosen, &logits, &scores, &candidates})
     view->buffer = &buffer;
   // What lies behind a row's columns is read by the products and must be zero; nothing ever writes there.
   run_once(model.device, "clear activations", [&](Recorder& recorder) { recorder.fill(buffer, 0); });

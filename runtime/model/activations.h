@@ -18,6 +18,8 @@ struct Activations {
   View attended;    // (tokens, q)
   View gate_up;     // (tokens, 2 * ffn), or (tokens, ffn) where nothing is gated
   View inner;       // (tokens, ffn)
+  View routing;     // (tokens, experts) the router's logits
+  View chosen;      // (tokens, used) abi::ExpertChoice
   View logits;      // (vocab)
   View scores;      // (vocab) logits after penalty and temperature
   View candidates;  // (candidate_count(vocab))

@@ -13,6 +13,7 @@ using nlohmann::json;
 using ops::Activation;
 
 constexpr uint32_t kMost = 1u << 20;  // of any dimension: far above every model, far below overflow
+constexpr uint32_t kMostExperts = 1024;
 constexpr uint32_t kMostContext = 1u << 24;
 constexpr double kTiny = 1e-12, kHuge = 1e12;
 
@@ -166,7 +167,9 @@ Config from_gguf(const ModelFile& file, const Values& values) {
   const uint32_t per_head = gemma_27b ? c.width / c.heads.heads : c.heads.head_dim;
   c.attention_scale =
       static_cast<float>(values.number(p + "attention.scale", 0, 1e6, 1 / std::sqrt(static_cast<double>(per_head))));
-  if (values.integer(p + "expert_count", 0, kMost, 0) > 0) unsupported("not supported yet: mixture of experts", values);
+  c.experts.count = values.integer(p + "expert_count", 0, kMostExperts, 0);
+  if (c.experts.count > 0 && c.family != "llama") unsupported("not supported: experts in this family", values);
+  if (c.experts.count > 0) c.experts.used = values.integer(p + "expert_used_count", 1, c.experts.count);
   if (c.block.sees_all) c.pooling = gguf_pooling(values, p + "pooling_type");
   read_gguf_positions(c, file, values, p);
   return c;
@@ -326,6 +329,10 @@ Config from_huggingface(const ModelFile& file, const Values& values) {
   c.heads.heads = values.integer(values.either({"num_attention_heads", "n_head", "attention_heads"}), 1, 4096);
   c.heads.kv_heads = values.integer("num_key_value_heads", 1, 4096, c.heads.heads);
   c.heads.head_dim = values.integer("head_dim", 1, 4096, c.width / c.heads.heads);
+  if (values.has("num_local_experts")) {
+    c.experts.count = values.integer("num_local_experts", 1, kMostExperts);
+    c.experts.used = values.integer("num_experts_per_tok", 1, c.experts.count);
+  }
   c.epsilon = static_cast<float>(values.number(values.either({"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon"}),
                                                0, 1, c.block.norm == ops::NormKind::layer ? 1e-5 : 1e-6));
   c.block.activation = read_activation(c, values);

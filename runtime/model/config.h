@@ -31,7 +31,8 @@ struct Config {
   uint32_t width = 0;              // of a hidden state
   uint32_t layers = 0;
   ops::HeadShape heads = {};
-  uint32_t ffn = 0;      // width of the feed-forward's inner state
+  uint32_t ffn = 0;  // width of the feed-forward's inner state, or of each expert's
+  ops::Experts experts;
   uint32_t context = 0;  // most tokens the model was made for
   Block block;
   float epsilon = 0;          // of the norms

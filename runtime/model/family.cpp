@@ -27,6 +27,10 @@ constexpr Name kLlamaNames[] = {{"token_embd", "embed_tokens"},
 constexpr Name kGemma2Names[] = {{"post_attention_norm", "post_attention_layernorm"},
                                  {"ffn_norm", "pre_feedforward_layernorm"},
                                  {"post_ffw_norm", "post_feedforward_layernorm"}};
+constexpr Name kMixtralNames[] = {{"ffn_gate_inp", "block_sparse_moe.gate"},
+                                  {"ffn_gate_exps", "block_sparse_moe.experts.#.w1"},
+                                  {"ffn_up_exps", "block_sparse_moe.experts.#.w3"},
+                                  {"ffn_down_exps", "block_sparse_moe.experts.#.w2"}};
 constexpr Name kPhi3Names[] = {{"ffn_up", "mlp.gate_up_proj"}};
 constexpr Name kGpt2Names[] = {{"token_embd", "wte"},          {"position_embd", "wpe"},    {"output_norm", "ln_f"},
                                {"attn_norm", "ln_1"},          {"attn_qkv", "attn.c_attn"}, {"ffn_norm", "ln_2"},
@@ -114,6 +118,7 @@ constexpr Block kCohere = {.norm = NormKind::layer, .norm_bias = false, .paralle
 constexpr Family kFamilies[] = {
     {.architecture = "llama", .model_type = "llama", .gguf_pairs = ops::Pairs::adjacent},
     {.architecture = "llama", .model_type = "mistral", .gguf_pairs = ops::Pairs::adjacent},
+    {.architecture = "llama", .model_type = "mixtral", .gguf_pairs = ops::Pairs::adjacent, .names = kMixtralNames},
     {.architecture = "qwen2", .model_type = "qwen2", .block = kQwen2},
     {.architecture = "qwen3", .model_type = "qwen3", .block = kQwen3},
     {.architecture = "smollm3",

@@ -65,8 +65,9 @@ const Family& find_family(ModelFile::Kind kind, const std::string& name, const s
 // The file's name for a tensor. role: "token_embd", "token_embd_norm", "token_types", "position_embd", "output_norm" or
 // "output"; of a layer "attn_norm", "attn_q", "attn_k", "attn_v" or all three as "attn_qkv", "attn_q_norm",
 // "attn_k_norm", "attn_output", "attn_output_norm", "post_attention_norm", "ffn_norm", "ffn_gate", "ffn_up",
-// "ffn_down", "post_ffw_norm" or "layer_output_norm" (GGUF's words); of a masked-token head, which GGUF does not know,
-// "mlm_dense", "mlm_norm" or "mlm". what: "weight" or "bias".
+// "ffn_down", "post_ffw_norm" or "layer_output_norm"; with experts, "ffn_gate_inp" for the router and "ffn_gate_exps",
+// "ffn_up_exps" and "ffn_down_exps" for all of theirs, where a # in Hugging Face's name stands for one's number (GGUF's
+// words); of a masked-token head, which GGUF does not know, "mlm_dense", "mlm_norm" or "mlm". what: "weight" or "bias".
 std::string tensor_name(ModelFile::Kind kind, const Family& family, std::string_view role, int layer = -1,
                         std::string_view what = "weight");
 

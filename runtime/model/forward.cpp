@@ -31,6 +31,21 @@ void close_branch(Recorder& r, const Pass& pass, const View& norm) {
   ops::norm(r, pass.model.config.norm(), pass.step.state, pass.a.x, norm, pass.a.x, pass.tokens, false);
 }
 
+// x += the weighted sum of the chosen experts' feed-forwards (Jiang et al. 2024, "Mixtral of Experts").
+void add_experts(Recorder& r, const Pass& pass, const LayerWeights& w, const View& input) {
+  const Config& c = pass.model.config;
+  const Activations& a = pass.a;
+  const View state = pass.step.state;
+  const uint32_t tokens = pass.tokens;
+  ops::matmul(r, w.router, state, input, a.routing, tokens, Output::write);
+  ops::route(r, c.experts, state, a.routing, a.chosen, tokens);
+  for (uint32_t rank = 0; rank < c.experts.used; ++rank) {
+    ops::matmul_expert(r, w.gate_up, c.experts, rank, state, a.chosen, input, a.gate_up, tokens, Output::write);
+    ops::activate(r, c.block.activation, c.block.gated, state, a.gate_up, a.inner, c.ffn, tokens);
+    ops::matmul_expert(r, w.down, c.experts, rank, state, a.chosen, a.inner, a.x, tokens, Output::add);
+  }
+}
+
 }  // namespace
 
 void record_embed(Recorder& r, const Pass& pass) {
@@ -68,6 +83,7 @@ void record_layer(Recorder& r, const Pass& pass, uint32_t layer) {
   }
 
   const View inner = c.block.shared_norm ? a.normed : branch_input(r, pass, w.ffn_norm);
+  if (c.experts.count > 0) return add_experts(r, pass, w, inner);
   ops::matmul(r, w.gate_up, state, inner, a.gate_up, tokens, Output::write);
   ops::activate(r, c.block.activation, c.block.gated, state, a.gate_up, a.inner, c.ffn, tokens);
   if (c.block.parallel) add_branch(r, pass, w.out, a.attended, w.attention_branch_norm);

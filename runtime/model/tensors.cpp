@@ -33,11 +33,13 @@ const TensorView* Tensors::find(std::string_view role, int layer, std::string_vi
 
 const TensorView& Tensors::need(std::string_view role, int layer, const std::vector<uint64_t>& shape,
                                 std::string_view what) {
-  const TensorView* tensor = find(role, layer, what);
-  if (!tensor)
-    throw Error(Code::bad_file,
-                "the tensor '" + tensor_name(file_.kind, *config_.traits, role, layer, what) + "' is missing",
-                file_.path.string());
+  return need_named(tensor_name(file_.kind, *config_.traits, role, layer, what), shape);
+}
+
+const TensorView& Tensors::need_named(const std::string& name, const std::vector<uint64_t>& shape) {
+  const TensorView* tensor = look_up(name);
+  if (!tensor) throw Error(Code::bad_file, "the tensor '" + name + "' is missing", file_.path.string());
+  used_.insert(tensor->name);
   if (tensor->shape != shape)
     throw Error(
         Code::bad_file,
@@ -56,8 +58,25 @@ const TensorView& Tensors::need_matrix(std::string_view role, int layer, uint64_
 
 const TensorView& Tensors::matrix(std::string_view role, int layer, uint64_t rows, uint64_t cols) {
   const TensorView& tensor = need_matrix(role, layer, rows, cols);
-  if (stored_transposed()) return transposed(tensor);
+  if (stored_transposed()) return in_place(tensor, {rows, cols}, transposed(tensor));
   return sorted_by_head(role) ? by_part(tensor) : tensor;
+}
+
+const TensorView& Tensors::expert(std::string_view role, int layer, uint32_t number, uint32_t count, uint64_t rows,
+                                  uint64_t cols) {
+  std::string name = tensor_name(file_.kind, *config_.traits, role, layer);
+  // llama.cpp's first files have an expert's matrices by themselves: "ffn_up_exps" is "ffn_up.0", "ffn_up.1", ...
+  if (file_.kind == ModelFile::Kind::gguf && !file_.find(name))
+    if (const size_t at = name.find("_exps."); file_.find(std::string(name).replace(at, 5, ".0")))
+      name.replace(at, 5, ".#");
+  if (const size_t at = name.find('#'); at != name.npos)
+    return need_named(name.replace(at, 1, std::to_string(number)), {rows, cols});
+  const TensorView& all = need_named(name, {count, rows, cols});
+  const size_t bytes = all.bytes.size() / count;
+  Made& made = made_.emplace_back();
+  made.view = {
+      all.name + "[" + std::to_string(number) + "]", all.dtype, {rows, cols}, all.bytes.subspan(number * bytes, bytes)};
+  return made.view;
 }
 
 const TensorView& Tensors::bias(std::string_view role, int layer, uint64_t rows) {
@@ -78,13 +97,13 @@ const TensorView& Tensors::in_place(const TensorView& tensor, std::vector<uint64
 }
 
 // Safetensors have no blocks: an element is a whole number of bytes.
-const TensorView& Tensors::transposed(const TensorView& tensor) {
+std::vector<std::byte> transposed(const TensorView& tensor) {
   const uint64_t cols = tensor.shape[0], rows = tensor.shape[1], size = tensor.bytes.size() / (rows * cols);
   std::vector<std::byte> bytes(tensor.bytes.size());
   for (uint64_t row = 0; row < rows; ++row)
     for (uint64_t col = 0; col < cols; ++col)
       std::memcpy(&bytes[(row * cols + col) * size], &tensor.bytes[(col * rows + row) * size], size);
-  return in_place(tensor, {rows, cols}, std::move(bytes));
+  return bytes;
 }
 
 // Rows (head, q k v, head_dim) as (q k v, head, head_dim).

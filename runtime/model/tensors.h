@@ -11,6 +11,9 @@
 
 namespace weft {
 
+// The bytes of a matrix of a type without blocks, turned round.
+std::vector<std::byte> transposed(const TensorView& tensor);
+
 std::string text_of(std::span<const uint64_t> shape);  // "(2, 3)"
 
 class Tensors {
@@ -26,6 +29,9 @@ class Tensors {
   const TensorView& need_matrix(std::string_view role, int layer, uint64_t rows, uint64_t cols);
   // The same, turned round or sorted if the family stores it otherwise: then it lives until forget().
   const TensorView& matrix(std::string_view role, int layer, uint64_t rows, uint64_t cols);
+  // The matrix (rows, cols) of one of `count` experts, which GGUF stacks in one tensor; likewise until forget().
+  const TensorView& expert(std::string_view role, int layer, uint32_t number, uint32_t count, uint64_t rows,
+                           uint64_t cols);
   const TensorView& bias(std::string_view role, int layer, uint64_t rows);
   void forget() { made_.clear(); }
 
@@ -38,11 +44,11 @@ class Tensors {
     std::vector<std::byte> bytes;
     TensorView view;
   };
+  const TensorView& need_named(const std::string& name, const std::vector<uint64_t>& shape);
   const TensorView* look_up(const std::string& name);
   bool stored_transposed() const;
   bool sorted_by_head(std::string_view role) const;
   const TensorView& in_place(const TensorView& tensor, std::vector<uint64_t> shape, std::vector<std::byte> bytes);
-  const TensorView& transposed(const TensorView& tensor);
   const TensorView& by_part(const TensorView& tensor);
 
   const ModelFile& file_;

@@ -50,7 +50,6 @@ class Loader {
     return std::move(weights_);
   }
 
- private:
   // The whole file, before anything is uploaded: every tensor is there in its shape, and none is left over.
   void check() {
     find_vocabulary();
@@ -62,7 +61,11 @@ class Loader {
       const std::vector<Linear> matrices = linears(layer, number);
       vectors(layer, number, matrices);
       for (const Linear& linear : matrices)
-        for (const Part& part : linear.parts) tensors_.need_matrix(part.role, number, part.rows, linear.cols);
+        for (uint32_t copy = 0; copy < linear.copies(); ++copy)
+          for (const Part& part : linear.parts)
+            linear.experts ? tensors_.expert(part.role, number, copy, linear.experts, part.rows, linear.cols)
+                           : tensors_.need_matrix(part.role, number, part.rows, linear.cols);
+      tensors_.forget();
     }
     final_norm_parts();
     if (has_masked_head()) {
@@ -222,6 +225,10 @@ class Loader {
     uint64_t cols;
     std::vector<Part> parts;
     bool biased;
+    uint32_t experts = 0;               // so many of them, one behind the other; 0: it is no expert's
+    std::optional<Format> format = {};  // if not the layers'
+
+    uint32_t copies() const { return std::max(experts, 1u); }
   };
   struct Vector {
     View& view;
@@ -234,15 +241,23 @@ class Loader {
     // Some families store q, k and v, or gate and up, as one.
     std::vector<Part> qkv = {{"attn_q", q}, {"attn_k", kv}, {"attn_v", kv}}, inner = {{"ffn_up", ffn}};
     if (tensors_.find("attn_qkv", index)) qkv = {{"attn_qkv", q + 2 * kv}};
-    const TensorView* up = tensors_.find("ffn_up", index);
-    if (block.gated && up && up->shape == std::vector<uint64_t>{2 * ffn, width})
-      inner = {{"ffn_up", 2 * ffn}};
-    else if (block.gated)
-      inner = {{"ffn_gate", ffn}, {"ffn_up", ffn}};
-    return {{layer.qkv, width, qkv, block.qkv_bias},
-            {layer.out, q, {{"attn_output", width}}, block.out_bias},
-            {layer.gate_up, width, inner, block.ffn_bias},
-            {layer.down, ffn, {{"ffn_down", width}}, block.ffn_bias}};
+    std::vector<Linear> all = {{layer.qkv, width, qkv, block.qkv_bias},
+                               {layer.out, q, {{"attn_output", width}}, block.out_bias}};
+    if (const uint32_t count = config_.experts.count) {
+      // The router is small, and a choice hangs on it: never rounded to less than f16.
+      all.push_back({layer.router, width, {{"ffn_gate_inp", count}}, false, 0, Format::f16});
+      all.push_back({layer.gate_up, width, {{"ffn_gate_exps", ffn}, {"ffn_up_exps", ffn}}, false, count});
+      all.push_back({layer.down, ffn, {{"ffn_down_exps", width}}, false, count});
+      return all;
+    }
+    if (block.gated) {
+      const TensorView *gate = tensors_.find("ffn_gate", index), *up = tensors_.find("ffn_up", index);
+      const bool one = !gate && up && up->shape != std::vector<uint64_t>{ffn, width};
+      inner = one ? std::vector<Part>{{"ffn_up", 2 * ffn}} : std::vector<Part>{{"ffn_gate", ffn}, {"ffn_up", ffn}};
+    }
+    all.push_back({layer.gate_up, width, inner, block.ffn_bias});
+    all.push_back({layer.down, ffn, {{"ffn_down", width}}, block.ffn_bias});
+    return all;
   }
 
   std::vector<Vector> vectors(LayerWeights& layer, int index, const std::vector<Linear>& matrices) {
@@ -302,12 +317,15 @@ class Loader {
   // for the sizes before anything is allocated by them.
   void load_group(Buffer& buffer, const std::string& name, int index, const std::vector<Linear>& matrices,
                   const std::vector<Vector>& floats) {
-    std::vector<std::vector<const TensorView*>> sources;
-    for (const Linear& linear : matrices) {
-      sources.emplace_back();
-      for (const Part& part : linear.parts)
-        sources.back().push_back(&tensors_.matrix(part.role, index, part.rows, linear.cols));
-    }
+    std::vector<std::vector<const TensorView*>> sources;  // of every linear's copies
+    for (const Linear& linear : matrices)
+      for (uint32_t copy = 0; copy < linear.copies(); ++copy) {
+        sources.emplace_back();
+        for (const Part& part : linear.parts)
+          sources.back().push_back(
+              linear.experts ? &tensors_.expert(part.role, index, copy, linear.experts, part.rows, linear.cols)
+                             : &tensors_.matrix(part.role, index, part.rows, linear.cols));
+      }
     uint64_t bytes = 0;
     const auto place = [&](View& view, uint64_t size) {
       view = View();
@@ -318,12 +336,21 @@ class Loader {
     for (const Linear& linear : matrices) {
       uint64_t rows = 0;
       for (const Part& part : linear.parts) rows += part.rows;
-      linear.matrix = {format_, static_cast<uint32_t>(rows), static_cast<uint32_t>(linear.cols), {}};
-      place(linear.matrix.view, linear.matrix.bytes());
+      linear.matrix = {
+          linear.format.value_or(format_), static_cast<uint32_t>(rows), static_cast<uint32_t>(linear.cols), {}};
+      place(linear.matrix.view, linear.copies() * linear.matrix.bytes());
     }
     for (const Vector& vector : floats) place(vector.view, count_of(vector.parts) * 4);
     buffer = Buffer(device_, name, bytes, Memory::device);
-    for (size_t i = 0; i < matrices.size(); ++i) load_matrix(matrices[i].matrix, buffer, sources[i]);
+    size_t source = 0;
+    for (const Linear& linear : matrices) {
+      linear.matrix.view.buffer = &buffer;
+      for (uint32_t copy = 0; copy < linear.copies(); ++copy) {
+        Matrix one = linear.matrix;
+        one.view = linear.matrix.view.part(copy * one.bytes(), one.bytes());
+        load_matrix(one, sources[source++]);
+      }
+    }
     for (const Vector& vector : floats) {
       vector.view.buffer = &buffer;
       upload_floats(vector.parts, vector.view, name);
@@ -331,14 +358,13 @@ class Loader {
     tensors_.forget();
   }
 
-  void load_matrix(Matrix& matrix, const Buffer& buffer, const std::vector<const TensorView*>& parts) {
-    matrix.view.buffer = &buffer;
+  void load_matrix(const Matrix& matrix, const std::vector<const TensorView*>& parts) {
     std::vector<Rounding> roundings(parts.size());
     upload_matrix(
         uploader_, matrix, parts, [](uint64_t) {}, roundings);
     for (size_t i = 0; i < parts.size(); ++i) {
-      report(*parts[i], name(format_), packed_bytes(format_, parts[i]->shape[0], matrix.cols), buffer.name(),
-             roundings[i]);
+      report(*parts[i], name(matrix.format), packed_bytes(matrix.format, parts[i]->shape[0], matrix.cols),
+             matrix.view.buffer->name(), roundings[i]);
       advance(parts[i]->bytes.size());
     }
   }

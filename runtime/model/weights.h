@@ -16,13 +16,14 @@ namespace weft {
 // width), their biases behind the weights.
 struct LayerWeights {
   Buffer buffer;
-  View attention_norm;                          // (width)
-  Matrix qkv;                                   // (q + k + v rows, width): three matrices, one behind the other
-  View head_norms;                              // (2, head_dim): of queries, of keys; none: without a buffer
-  Matrix out;                                   // (width, heads * head_dim)
-  View ffn_norm;                                // (width); where attention's is for both: without a buffer
-  Matrix gate_up;                               // (2 * ffn, width): gate, then up; not gated: (ffn, width)
-  Matrix down;                                  // (width, ffn)
+  View attention_norm;  // (width)
+  Matrix qkv;           // (q + k + v rows, width): three matrices, one behind the other
+  View head_norms;      // (2, head_dim): of queries, of keys; none: without a buffer
+  Matrix out;           // (width, heads * head_dim)
+  View ffn_norm;        // (width); where attention's is for both: without a buffer
+  Matrix router;        // (experts, width); none: without a buffer
+  Matrix gate_up;       // (2 * ffn, width): gate, then up; not gated: (ffn, width)
+  Matrix down;          // (width, ffn); with experts these two are as ops::matmul_expert has them
   View attention_branch_norm, ffn_branch_norm;  // (width) of what is added to x; none: without a buffer
 };
 

@@ -50,6 +50,22 @@ void norm(Recorder& recorder, const NormShape& shape, const View& state, const V
 void matmul(Recorder& recorder, const Matrix& weights, const View& state, const View& x, const View& y, uint32_t tokens,
             Output output);
 
+// A layer's feed-forwards, of which a token has some.
+struct Experts {
+  uint32_t count = 0;  // 0: there are none but the one
+  uint32_t used = 0;   // by a token; 1 to count
+};
+// The `used` experts of the highest logits, best first, with the softmax over their logits.
+// logits (tokens, stride_of(count)), chosen (tokens, used) of abi::ExpertChoice
+void route(Recorder& recorder, const Experts& experts, const View& state, const View& logits, const View& chosen,
+           uint32_t tokens);
+
+// y[t] = W x[t] with the matrix of the expert that token t has chosen at this rank; Output::add: y[t] += its weight
+// times that. Only the chosen expert's rows are read. weights: an expert's shape, with a view of all experts' tiles,
+// each expert's bytes() behind the last one's; without a bias.
+void matmul_expert(Recorder& recorder, const Matrix& weights, const Experts& experts, uint32_t rank, const View& state,
+                   const View& chosen, const View& x, const View& y, uint32_t tokens, Output output);
+
 struct HeadShape {
   uint32_t heads, kv_heads, head_dim;  // heads a multiple of kv_heads; head_dim even, at most 256
 };

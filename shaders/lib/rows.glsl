@@ -27,9 +27,10 @@ float load_block(out vec4 weights[8], uint tile, uint row, uint block, uint bloc
   return 1;
 }
 
+// first_tile: of the slice, the first of the workgroup's ROW_TILES.
 // sums: products of the lane's rows with the bound inputs first_token + t. Valid in lanes of part 0 (gl_LocalInvocationID.y == 0); every
 // lane of the workgroup must call it. What it gives for rows behind `rows` means nothing.
-void rows_dot(out float sums[SUMS], uint cols, uint rows, uint in_stride, uint first_token) {
+void rows_dot(out float sums[SUMS], uint cols, uint rows, uint in_stride, uint first_token, uint first_tile) {
   const uint last_tile = (rows - 1) / TILE_ROWS;
   const uint row = gl_LocalInvocationID.x;
   const uint blocks = (cols + BLOCK - 1) / BLOCK, words_of_tile = tile_words(blocks);
@@ -40,7 +41,7 @@ void rows_dot(out float sums[SUMS], uint cols, uint rows, uint in_stride, uint f
     float scale[ROW_TILES];
     [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
       // A tile too many reads the last one again: cheaper than a branch around the loads.
-      const uint tile = min(gl_WorkGroupID.x * ROW_TILES + i, last_tile);
+      const uint tile = min(first_tile + i, last_tile);
       scale[i] = load_block(weights[i], tile * words_of_tile, row, block, blocks);
     }
     [[unroll]] for (uint t = 0; t < TOKENS; ++t) {

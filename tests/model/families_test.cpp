@@ -180,6 +180,17 @@ TEST_P(FamiliesTest, RefusesAFileThatLacksATensor) {
   }
 }
 
+TEST_P(FamiliesTest, RefusesATensorOfAWrongShape) {
+  for (const std::filesystem::path& path : files()) {
+    ModelFile file = open_model(path);
+    for (TensorView& tensor : file.tensors) {
+      tensor.shape.back() += 1;
+      EXPECT_NE(refusal(open_device(), file).find("'" + tensor.name + "'"), std::string::npos) << tensor.name;
+      tensor.shape.back() -= 1;
+    }
+  }
+}
+
 TEST_P(FamiliesTest, RefusesAFileWithAnUnknownTensor) {
   for (const std::filesystem::path& path : files()) {
     ModelFile file = open_model(path);
@@ -206,6 +217,36 @@ TEST_F(GpuTest, FirstFilesOfGpt2) {
   const Model model = {open_device(), config, Format::f16, std::move(weights)};
   const Golden golden = read_golden(golden_folder() / "gpt2");
   expect_greedy_ids(model, golden);
+}
+
+// llama.cpp's first files of Mixtral have a tensor for each expert.
+TEST_F(GpuTest, FirstFilesOfMixtral) {
+  ModelFile file = open_model(golden_folder() / "mixtral/model.gguf");
+  for (const TensorView& tensor : std::exchange(file.tensors, {})) {
+    const size_t at = tensor.name.find("_exps");
+    const uint64_t count = at == tensor.name.npos ? 1 : tensor.shape[0], bytes = tensor.bytes.size() / count;
+    for (uint64_t number = 0; number < count; ++number) {
+      file.tensors.push_back(tensor);
+      if (at == tensor.name.npos) continue;
+      TensorView& one = file.tensors.back();
+      one.name.replace(at, 5, "." + std::to_string(number));
+      one.shape = {tensor.shape[1], tensor.shape[2]};
+      one.bytes = tensor.bytes.subspan(number * bytes, bytes);
+    }
+  }
+  put_in_place(file);
+  const auto device = open_device();
+  {
+    Config config = read_config(file);
+    Weights weights = load_weights(device, file, config, Format::f16, [](float) {});
+    const Model model = {device, config, Format::f16, std::move(weights)};
+    expect_greedy_ids(model, read_golden(golden_folder() / "mixtral"));
+  }
+  const auto last = std::ranges::find(file.tensors, "blk.1.ffn_up.4.weight", &TensorView::name);
+  ASSERT_NE(last, file.tensors.end());
+  file.tensors.erase(last);
+  put_in_place(file);
+  EXPECT_NE(refusal(device, file).find("'blk.1.ffn_up.4.weight' is missing"), std::string::npos);
 }
 
 class CappedLogitsTest : public FamiliesTest {};

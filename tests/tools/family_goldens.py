@@ -34,7 +34,9 @@ def rope(base, **more):
     return dict(rope_type="default", rope_theta=base) | more
 
 
-def tiny(**more):
+def tiny(*less, **more):
+    for settings in less:
+        more = settings | more
     return TINY | more
 
 
@@ -42,6 +44,7 @@ GPT2 = dict(vocab_size=131, n_embd=48, n_layer=2, n_positions=256, bos_token_id=
 NEOX = tiny(num_attention_heads=3, intermediate_size=100, rope_parameters=rope(10000.0, partial_rotary_factor=0.25))
 NEOX.pop("num_key_value_heads")
 BLOOM = dict(vocab_size=131, n_layer=2, seq_length=256, bos_token_id=1, eos_token_id=2)
+MOE = dict(intermediate_size=40, num_experts_per_tok=2)
 XGLM = dict(vocab_size=131, d_model=48, ffn_dim=100, num_layers=2, attention_heads=3, max_position_embeddings=256, bos_token_id=1,
             eos_token_id=2)
 # By name: architecture of the GGUF file ("": there is none), class, settings.
@@ -86,6 +89,9 @@ MODELS = {
     "cohere-untied": ("command-r", "Cohere", tiny(hidden_size=40, num_attention_heads=5, num_key_value_heads=5, logit_scale=1.0,
                                                   tie_word_embeddings=False)),
     "xglm": ("", "XGLM", XGLM),
+    "mixtral": ("llama", "Mixtral", tiny(MOE, num_local_experts=5)),
+    "mixtral-tied": ("llama", "Mixtral", tiny(MOE, num_local_experts=3, num_experts_per_tok=1, num_attention_heads=5, hidden_size=40,
+                                              num_key_value_heads=5, sliding_window=24, tie_word_embeddings=True)),
     # The text is longer than the 64 positions that these were made for.
     "llama-yarn": ("llama", "Llama", tiny(rope_parameters=rope(10000.0, rope_type="yarn", factor=4.0,
                                                                original_max_position_embeddings=64))),
@@ -212,6 +218,9 @@ def write_metadata(writer, architecture, config):
     else:
         writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     writer.add_rope_freq_base(rope_["rope_theta"])
+    if getattr(config, "num_local_experts", None):
+        writer.add_expert_count(config.num_local_experts)
+        writer.add_expert_used_count(config.num_experts_per_tok)
     if rope_["rope_type"] == "yarn":
         writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
         writer.add_rope_scaling_factor(rope_["factor"])
@@ -244,13 +253,20 @@ def write_gguf(folder, architecture, config):
         for kind in ("long", "short"):
             writer.add_tensor(f"rope_factors_{kind}.weight", np.array(config.rope_parameters[f"{kind}_factor"], dtype=np.float32))
     with safe_open(folder / "model.safetensors", "np") as file:
+        experts = sorted({name.split(".w")[0].rpartition(".")[0] for name in file.keys() if ".experts." in name})
+        for stem in experts:  # model.layers.0.block_sparse_moe.experts
+            for part in ("w1", "w2", "w3"):
+                stack = np.stack([file.get_tensor(f"{stem}.{number}.{part}.weight") for number in range(config.num_local_experts)])
+                writer.add_tensor(names.get_name(f"{stem}.{part}") + ".weight", stack)
         for name in file.keys():
+            if ".experts." in name:
+                continue
             weight = convert(architecture, config, name, file.get_tensor(name).astype(np.float32))
             if architecture == "bloom":
                 name = name.removeprefix("transformer.")
             # llama.cpp knows no Gemma without a tied head.
             writer.add_tensor(names.get_name(name, try_suffixes=(".weight", ".bias")) or "output.weight",
-                              np.ascontiguousarray(weight, np.float16 if weight.ndim == 2 else np.float32))
+                              np.ascontiguousarray(weight, np.float16 if weight.ndim == 2 and "moe.gate" not in name else np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -124,6 +124,20 @@ TEST(ModelConfig, FrequenciesOfLongContexts) {
   EXPECT_EQ(rope.frequencies_for(1024)[0], 1);
 }
 
+TEST(ModelConfig, Experts) {
+  for (const Config& c :
+       {huggingface({{"model_type", "mixtral"}, {"num_local_experts", 8}, {"num_experts_per_tok", 2}}),
+        gguf("llama", {{"expert_count", 8}, {"expert_used_count", 2}})}) {
+    EXPECT_EQ(c.experts.count, 8u);
+    EXPECT_EQ(c.experts.used, 2u);
+  }
+  expect_refusal(Code::bad_file, "num_experts_per_tok", [] {
+    huggingface({{"model_type", "mixtral"}, {"num_local_experts", 2}, {"num_experts_per_tok", 3}});
+  });
+  expect_refusal(Code::unsupported, "experts", [] { gguf("gpt2", {{"expert_count", 8}}); });
+  expect_refusal(Code::unsupported, "experts", [] { gguf("qwen2", {{"expert_count", 8}}); });
+}
+
 TEST(ModelConfig, OlderGemma3) {
   const Config c = huggingface({{"model_type", "gemma3_text"},
                                 {"head_dim", 16},

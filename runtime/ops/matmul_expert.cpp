@@ -1,0 +1,31 @@
+#include "ops/rows.h"
+
+#include "matmul_expert.spv.h"
+
+namespace weft::ops {
+
+void matmul_expert(Recorder& recorder, const Matrix& weights, const Experts& experts, uint32_t rank, const View& state,
+                   const View& chosen, const View& x, const View& y, uint32_t tokens, Output output) {
+  const Plan& plan = recorder.device().plan();
+  RowsVariant variant = rows_variant(plan, weights, 1);
+  variant.uniform = variant.texel = false;  // a window of inputs would need a dispatch for each token
+  const uint32_t in_stride = stride_of(weights.cols), out_stride = stride_of(weights.rows);
+  require(weights.layout == Layout::values && !weights.bias.buffer, "matmul_expert", "no expert's matrix");
+  require(rank < experts.used && experts.used <= experts.count, "matmul_expert", "no such choice");
+  require_bytes(weights.view, experts.count * weights.bytes(), "matmul_expert", "weights");
+  require_bytes(x, uint64_t{tokens} * in_stride * 4, "matmul_expert", "x");
+  require_bytes(y, uint64_t{tokens} * out_stride * 4, "matmul_expert", "y");
+  require_bytes(chosen, uint64_t{tokens} * experts.used * sizeof(abi::ExpertChoice), "matmul_expert", "chosen");
+  const Kernel& kernel = recorder.device().kernel(
+      product_spec("matmul_expert", {matmul_expert_spv, {}, {}}, variant, 5, 0b1000, sizeof(abi::MatmulExpertPush)));
+  Matrix all = weights;
+  all.rows = experts.count * weights.tiles() * TILE_ROWS;
+  for (const Matrix::Slice& slice : all.slices(plan.slice_bytes))
+    recorder.dispatch(
+        kernel, {slice.view, x, state, y, chosen},
+        abi::MatmulExpertPush{weights.cols, weights.rows, weights.tiles(), slice.row_base / TILE_ROWS,
+                              slice.rows / TILE_ROWS, in_stride, out_stride, output == Output::add, experts.used, rank},
+        {ceil_div(weights.tiles(), variant.row_tiles), tokens});
+}
+
+}  // namespace weft::ops

@@ -1,0 +1,29 @@
+// y = x W^T of the expert that each token has chosen: the workgroups find its rows by the choice on the device, and nobody reads
+// another expert's.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "lib/rows.glsl"
+
+layout(std430, binding = 2) readonly buffer State { StepState state; };
+layout(std430, binding = 3) buffer Output { float y[]; };  // (pass tokens, out_stride)
+layout(std430, binding = 4) readonly buffer Chosen { ExpertChoice chosen[]; };  // (pass tokens, used)
+layout(push_constant) uniform Push { MatmulExpertPush p; };
+
+// Grid: x ROW_TILES tiles of an expert, y the tokens.
+void main() {
+  const uint token = gl_WorkGroupID.y;
+  if (token > 0 && state.pos + token >= state.end) return;
+  const ExpertChoice choice = chosen[token * p.used + p.rank];
+  const uint first = gl_WorkGroupID.x * ROW_TILES;                     // tile of the expert
+  const int in_slice = int(choice.expert * p.tiles + first) - int(p.slice_first);
+  if (in_slice + int(ROW_TILES) <= 0 || in_slice >= int(p.slice_tiles)) return;
+  float sums[SUMS];
+  rows_dot(sums, p.cols, p.slice_tiles * TILE_ROWS, p.in_stride, token, uint(in_slice));
+  if (gl_LocalInvocationID.y > 0) return;
+  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
+    const uint row = (first + i) * TILE_ROWS + gl_LocalInvocationID.x;
+    if (row >= p.rows || in_slice + int(i) < 0 || in_slice + int(i) >= int(p.slice_tiles)) continue;
+    const uint slot = token * p.out_stride + row;
+    y[slot] = p.accumulate != 0 ? y[slot] + choice.weight * sums[i] : sums[i];
+  }
+}

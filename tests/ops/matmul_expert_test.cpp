@@ -1,0 +1,108 @@
+#include "reference/matmul.h"
+
+#include "support/op_inputs.h"
+
+namespace weft::test {
+namespace {
+
+class MatmulExpertTest : public GpuTest {};
+
+struct Shape {
+  Format format;
+  uint32_t rows, cols, tokens, active;
+  ops::Output output = ops::Output::write;
+};
+
+// Every expert but the chosen ones holds NaN: whoever read one would show it.
+void check(const Tuning& tuning, const Shape& shape) {
+  SCOPED_TRACE(tuning.name() + " " + name(shape.format) + " rows " + std::to_string(shape.rows) + " cols " +
+               std::to_string(shape.cols) + " active " + std::to_string(shape.active) + " of " +
+               std::to_string(shape.tokens) + (shape.output == ops::Output::add ? " add" : ""));
+  constexpr ops::Experts kExperts = {7, 2};
+  constexpr uint32_t kRank = 1, kUsed[] = {6, 0, 3};
+  const auto device = open_device(tuning);
+  Random random(shape.rows + shape.cols);
+  const Activations x = make_activations(device, shape.tokens, shape.active, shape.cols, random);
+  const Buffer state = make_state(device, 3, 3 + shape.active, 1000);
+  const uint32_t out_stride = stride_of(shape.rows);
+
+  std::vector<reference::Rows> values(kExperts.count);
+  Matrix one;
+  std::vector<std::byte> bytes;
+  for (const uint32_t expert : kUsed) {
+    const Tiled tiled = make_tiled(device, shape.format, shape.rows, shape.cols, expert + 1);
+    one = tiled.matrix;
+    values[expert] = tiled.values;
+    const std::vector<std::byte> own = download_as<std::byte>(device, *tiled.buffer);
+    bytes.resize(kExperts.count * one.bytes(), std::byte{0x7e});  // as halves and as scales: NaN
+    std::copy_n(own.begin(), one.bytes(), bytes.begin() + static_cast<ptrdiff_t>(expert * one.bytes()));
+  }
+  const Buffer weights = upload(device, "experts", bytes);
+  one.view = weights;
+
+  std::vector<abi::ExpertChoice> chosen(shape.tokens * kExperts.used, {1, 0});  // a poisoned one at the other rank
+  reference::Rows want(shape.active, shape.rows), magnitude(shape.active, shape.rows);
+  std::vector<float> before(size_t{shape.tokens} * out_stride);
+  if (shape.output == ops::Output::add) before = random.normals(before.size());
+  for (uint32_t t = 0; t < shape.active; ++t) {
+    abi::ExpertChoice& choice = chosen[t * kExperts.used + kRank];
+    choice = {kUsed[t % std::size(kUsed)], 0.25f + 0.125f * static_cast<float>(t % 3)};
+    reference::Rows input(1, shape.cols);
+    std::ranges::copy(x.values.row(t), input.row(0).begin());
+    const reference::Rows y = reference::matmul(values[choice.expert], input);
+    const reference::Rows size = reference::matmul_magnitude(values[choice.expert], input);
+    const bool adds = shape.output == ops::Output::add;
+    for (uint32_t r = 0; r < shape.rows; ++r) {
+      const double old = adds ? before[size_t{t} * out_stride + r] : 0, weight = adds ? choice.weight : 1;
+      want.row(t)[r] = old + weight * y.row(0)[r];
+      magnitude.row(t)[r] = (std::abs(old) + weight * size.row(0)[r]) * dot_error(shape.cols);
+    }
+  }
+  const Buffer choices = upload(device, "chosen", chosen);
+  const Buffer y =
+      shape.output == ops::Output::add ? upload(device, "y", before) : poisoned(device, "y", before.size());
+  run_once(device, "matmul_expert", [&](Recorder& recorder) {
+    ops::matmul_expert(recorder, one, kExperts, kRank, state, choices, x.buffer, y, shape.tokens, shape.output);
+  });
+  std::vector<float> got = download_as<float>(device, y);
+  const std::vector<double> expected = padded(want, shape.tokens, out_stride);
+  for (size_t i = 0; i < got.size(); ++i)  // what was there before stays there
+    if (shape.output == ops::Output::add && std::isnan(expected[i]) && got[i] == before[i])
+      got[i] = std::bit_cast<float>(kPoison);
+  EXPECT_TRUE(close_to(got, expected, padded(magnitude, shape.tokens, out_stride)));
+}
+
+TEST_F(MatmulExpertTest, OneTokenAndChunks) {
+  for (const Tuning& tuning : product_tunings())
+    for (const Format format : {Format::f16, Format::q8})
+      for (const ops::Output output : {ops::Output::write, ops::Output::add}) {
+        check(tuning, {format, 3, 33, 1, 1, output});
+        check(tuning, {format, 300, 48, 1, 1, output});
+        check(tuning, {format, 72, 48, 16, 11, output});
+      }
+}
+
+// Slices that begin and end within an expert.
+TEST_F(MatmulExpertTest, SlicesOfABindingsReach) {
+  for (const uint64_t slice : {16384u, 32768u, 49152u}) {
+    Tuning tuning;
+    tuning.slice_bytes = slice;
+    for (const Format format : {Format::f16, Format::q8}) check(tuning, {format, 300, 48, 8, 8});
+  }
+}
+
+TEST_F(MatmulExpertTest, RefusesWrongShapes) {
+  const auto device = open_device();
+  const Tiled tiled = make_tiled(device, Format::f16, 64, 32, 1);
+  const Buffer any(device, "any", 1 << 16, Memory::device);
+  const auto run = [&](const ops::Experts& experts, uint32_t rank) {
+    run_once(device, "matmul_expert", [&](Recorder& r) {
+      ops::matmul_expert(r, tiled.matrix, experts, rank, any, any, any, any, 1, ops::Output::write);
+    });
+  };
+  EXPECT_THROW(run({1, 1}, 1), Error);  // no such rank
+  EXPECT_THROW(run({2, 1}, 0), Error);  // the weights of one expert only
+}
+
+}  // namespace
+}  // namespace weft::test

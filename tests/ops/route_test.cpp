@@ -1,0 +1,72 @@
+#include "reference/route.h"
+
+#include <cmath>
+
+#include "support/op_inputs.h"
+
+namespace weft::test {
+namespace {
+
+class RouteTest : public GpuTest {};
+
+std::vector<abi::ExpertChoice> run(const ops::Experts& experts, const reference::Rows& logits, uint32_t tokens) {
+  const auto device = open_device();
+  const Activations in = make_activations(device, tokens, logits);
+  const Buffer state = make_state(device, 3, 3 + logits.rows, 100);
+  const Buffer chosen = upload(device, "chosen", std::vector<abi::ExpertChoice>(tokens * experts.used, {77, -1}));
+  run_once(device, "route",
+           [&](Recorder& recorder) { ops::route(recorder, experts, state, in.buffer, chosen, tokens); });
+  return download_as<abi::ExpertChoice>(device, chosen);
+}
+
+void check_route(const ops::Experts& experts, const reference::Rows& logits, uint32_t tokens) {
+  SCOPED_TRACE(std::to_string(experts.used) + " of " + std::to_string(experts.count) + ", active " +
+               std::to_string(logits.rows) + " of " + std::to_string(tokens));
+  const std::vector<abi::ExpertChoice> got = run(experts, logits, tokens);
+  for (uint32_t t = 0; t < tokens; ++t)
+    for (uint32_t rank = 0; rank < experts.used; ++rank) {
+      const abi::ExpertChoice& choice = got[t * experts.used + rank];
+      if (t >= logits.rows) {
+        EXPECT_EQ(choice.expert, 77u) << "token " << t << " is none";
+        continue;
+      }
+      const reference::Choice want = reference::route(logits.row(t), experts.used)[rank];
+      EXPECT_EQ(choice.expert, want.expert) << t << " " << rank;
+      EXPECT_NEAR(choice.weight, want.weight, 1e-5 * want.weight + 1e-30) << t << " " << rank;
+    }
+}
+
+TEST_F(RouteTest, ExpertsAndChunks) {
+  for (const ops::Experts experts : {ops::Experts{1, 1}, {2, 1}, {5, 2}, {8, 2}, {8, 8}, {33, 4}, {160, 6}})
+    for (const auto& [tokens, active] : {std::pair(1u, 1u), {16u, 1u}, {16u, 11u}, {80u, 70u}}) {
+      Random random(experts.count + active);
+      reference::Rows logits(active, experts.count);
+      for (double& value : logits.values) value = random.normal() * 3;
+      check_route(experts, logits, tokens);
+    }
+}
+
+TEST_F(RouteTest, EqualsGoToTheFirstAndFarOnesGetNothing) {
+  reference::Rows logits(3, 5);
+  logits.values = {1, 2, 2, 2, 1, 0, 0, 0, 0, 0, -300, 200, 0.5, -1, 300};
+  check_route({5, 4}, logits, 3);
+}
+
+// A network gone wrong must not send the products to an expert that is not there.
+TEST_F(RouteTest, NoNumbersChooseExpertsThatAreThere) {
+  reference::Rows logits(2, 5);
+  for (double& value : logits.values) value = NAN;
+  logits.row(1)[2] = 1;
+  for (const abi::ExpertChoice& choice : run({5, 3}, logits, 2)) EXPECT_LT(choice.expert, 5u);
+}
+
+TEST_F(RouteTest, RefusesWrongShapes) {
+  const auto device = open_device();
+  const Buffer any(device, "any", 1 << 16, Memory::device);
+  for (const ops::Experts experts : {ops::Experts{4, 0}, {4, 5}, {0, 0}})
+    EXPECT_THROW(
+        run_once(device, "route", [&](Recorder& recorder) { ops::route(recorder, experts, any, any, any, 1); }), Error);
+}
+
+}  // namespace
+}  // namespace weft::test
