@@ -60,7 +60,7 @@ void convert(const ConvertArgs& args) {
 void add_convert(CLI::App& app) {
   auto args = std::make_shared<ConvertArgs>();
   CLI::App* command = app.add_subcommand("convert", "Write a model as a GGUF file of another type");
-  command->add_option("IN", args->in, "GGUF file, or Hugging Face folder of the Llama family")->required();
+  command->add_option("IN", args->in, "GGUF file, or Hugging Face folder with a tokenizer.json")->required();
   command->add_option("OUT", args->out, "the GGUF file, there as a whole or not at all")->required();
   command->add_option("--type", args->type, "numbers of the matrices: q8 (GGUF's Q8_0) or f16")
       ->type_name("f16|q8")

@@ -8,7 +8,8 @@
 #include "format/byte_reader.h"
 #include "format/gguf.h"
 #include "format/quote.h"
-#include "model/convert_llama.h"
+#include "model/convert_huggingface.h"
+#include "model/tensors.h"
 
 namespace weft {
 namespace {
@@ -25,7 +26,7 @@ DType type_of(const ConvertTensor& tensor, const ConvertOptions& options) {
   // llama.cpp wants these as floats, whatever the file is.
   const bool floats = tensor.name.find("ffn_gate_inp.") != std::string::npos ||
                       tensor.name.starts_with("position_embd.") || tensor.name.starts_with("token_types.");
-  const std::vector<uint64_t>& shape = tensor.source->shape;
+  const std::vector<uint64_t>& shape = tensor.shape;
   if (shape.size() < 2 || floats || !tensor.name.ends_with(".weight")) return DType::f32;
   const bool table = tensor.name == "token_embd.weight" || tensor.name == "output.weight";
   const DType type = file_type(table ? options.vocab_type : options.type);
@@ -80,17 +81,22 @@ class TensorWriter {
 
   Rounding write(const ConvertTensor& tensor, DType type, uint64_t padding) {
     Rounding rounding;
-    const uint64_t columns = tensor.source->shape.empty() ? 1 : tensor.source->shape.back();
-    const uint64_t rows = columns == 0 ? 0 : element_count(tensor.source->shape) / columns;
+    const uint64_t columns = tensor.columns();
+    const uint64_t rows = columns == 0 ? 0 : element_count(tensor.shape) / columns;
+    const uint64_t own = rows / tensor.sources.size();  // of each source
+    const std::vector<std::byte> turned = tensor.transposed ? transposed(*tensor.sources[0]) : std::vector<std::byte>();
+    const TensorView whole = {tensor.sources[0]->name, tensor.sources[0]->dtype, tensor.shape, turned};
     RowPacker packer(type, type == DType::f32 ? 0 : columns);
     std::vector<float> floats(type == DType::f32 ? columns : 0);
     for (uint64_t row = 0; row < rows; ++row) {
-      const uint64_t from = source_row(tensor, row);
+      const TensorView& source = tensor.transposed ? whole : *tensor.sources[row / own];
+      const uint64_t from = tensor.source_row(row) % own;
       if (type == DType::f32) {
-        to_float(*tensor.source, from * columns, floats);
+        to_float(source, from * columns, floats);
+        for (float& value : floats) value += tensor.offset;
         append(floats.data(), columns * sizeof(float));
       } else {
-        append(packer.pack(*tensor.source, from, rounding), type, columns);
+        append(packer.pack(source, from, rounding), type, columns);
       }
       if (piece_.size() >= kPieceBytes) flush();
     }
@@ -143,13 +149,15 @@ std::vector<ConvertedTensor> convert(const fs::path& in, const fs::path& out, co
   const ModelFile model = open_model(in);
   const bool gguf = model.kind == ModelFile::Kind::gguf;
   std::vector<ConvertTensor> tensors;
+  ConvertSource folder;
   GgufWriter writer;
   if (gguf) {
-    for (const TensorView& tensor : model.tensors) tensors.push_back({&tensor, tensor.name});
+    for (const TensorView& tensor : model.tensors) tensors.push_back({{&tensor}, tensor.name});
     copy_keys(writer, model);
   } else {
-    tensors = llama_tensors(model);
-    add_llama_keys(writer, model);
+    folder = gguf_of_folder(model);
+    tensors = folder.tensors;
+    add_keys(writer, folder.keys);
   }
   const bool q8 = options.type == Format::q8;
   writer.key("general.file_type", q8 ? kMostlyQ8 : kMostlyF16);
@@ -158,9 +166,9 @@ std::vector<ConvertedTensor> convert(const fs::path& in, const fs::path& out, co
   uint64_t total = 0;
   for (const ConvertTensor& tensor : tensors) {
     const DType type = type_of(tensor, options);
-    const uint64_t bytes = bytes_for(type, tensor.source->shape);
-    result.push_back({tensor.name, tensor.source->shape, tensor.source->dtype, type, bytes, {}});
-    writer.tensor(tensor.name, tensor.source->shape, ggml_type(type), bytes);
+    const uint64_t bytes = bytes_for(type, tensor.shape);
+    result.push_back({tensor.name, tensor.shape, tensor.sources[0]->dtype, type, bytes, {}});
+    writer.tensor(tensor.name, tensor.shape, ggml_type(type), bytes);
     total += bytes + writer.padding(bytes);
   }
   AtomicFile file(out);

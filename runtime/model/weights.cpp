@@ -76,6 +76,7 @@ class Loader {
     tensors_.refuse_leftovers();
   }
 
+ private:
   void report(const TensorView& tensor, const char* device_type, uint64_t bytes, const std::string& buffer,
               const Rounding& rounding) {
     weights_.tensors.push_back({tensor.name, tensor.shape, name(tensor.dtype), device_type, bytes, buffer, rounding});
@@ -412,6 +413,11 @@ uint64_t Weights::layer_bytes() const {
   if (masked_head) bytes += masked_head->buffer.bytes();
   for (const LayerWeights& layer : layers) bytes += layer.buffer.bytes();
   return bytes;
+}
+
+void check_weights(const ModelFile& file, Config& config) {
+  const std::function<void(float)> progress;
+  Loader(nullptr, file, config, Format::f16, progress).check();
 }
 
 Weights load_weights(const std::shared_ptr<Device>& device, const ModelFile& file, Config& config, Format format,

@@ -62,6 +62,9 @@ struct Weights {
   uint64_t layer_bytes() const;  // everything but the vocabulary's tables
 };
 
+// Whether the whole file is a network of this config, and nothing else; sets config.vocab. Throws as load_weights does.
+void check_weights(const ModelFile& file, Config& config);
+
 // Checks every tensor's shape against the config (sets config.vocab), packs and uploads. progress is told 0..1.
 // Throws Error(bad_file) naming tensor, found and expected shape.
 Weights load_weights(const std::shared_ptr<Device>& device, const ModelFile& file, Config& config, Format format,

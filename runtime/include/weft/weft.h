@@ -132,8 +132,8 @@ typedef struct weft_convert_options {
 
 WEFT_API weft_convert_options weft_convert_options_default(void); /* q8 for everything, nothing is replaced */
 
-/* Writes a GGUF file of Q8_0 or F16 from a GGUF file of any family or a Hugging Face folder of the Llama family, on the
- * CPU; llama.cpp opens it too. Numbers are rounded as when a model is loaded with that type. Vectors stay F32; matrices
+/* Writes a GGUF file of Q8_0 or F16 from a GGUF file or a Hugging Face folder of any family that GGUF has, on the CPU;
+ * llama.cpp opens it too. Numbers are rounded as when a model is loaded with that type. Vectors stay F32; matrices
  * whose rows are no multiple of 32 become F16 instead of Q8_0. out is there as a whole or not at all. report (may be
  * NULL): a JSON object of tensor_bytes, types and tensors, with errors as in weft_model_describe. */
 WEFT_API weft_status weft_convert(const char* in, const char* out, const weft_convert_options* options, char** report,

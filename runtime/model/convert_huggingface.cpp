@@ -1,0 +1,268 @@
+#include "model/convert_huggingface.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "model/tensors.h"
+#include "model/weights.h"
+#include "text/gguf_tokenizer.h"
+
+namespace weft {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kTableRoles[] = {"token_embd", "token_embd_norm", "position_embd"};
+constexpr std::string_view kLayerRoles[] = {"attn_norm",   "attn_q",        "attn_k",
+                                            "attn_v",      "attn_qkv",      "attn_q_norm",
+                                            "attn_k_norm", "attn_output",   "post_attention_norm",
+                                            "ffn_norm",    "ffn_gate_inp",  "ffn_gate_exps",
+                                            "ffn_up_exps", "ffn_down_exps", "ffn_gate",
+                                            "ffn_up",      "ffn_down",      "post_ffw_norm"};
+constexpr std::string_view kLastRoles[] = {"output_norm", "output"};
+
+class Collector {
+ public:
+  Collector(const ModelFile& model, const Config& config, ConvertSource& to)
+      : model_(model), config_(config), family_(*config.traits), tensors_(model, config), to_(to) {}
+
+  void collect() {
+    for (const std::string_view role : kTableRoles) add_both(role, -1);
+    for (uint32_t layer = 0; layer < config_.layers; ++layer)
+      for (const std::string_view role : kLayerRoles) add_both(role, static_cast<int>(layer));
+    for (const std::string_view role : kLastRoles) add_both(role, -1);
+    add_rope_factors();
+  }
+
+ private:
+  void add_both(std::string_view role, int layer) {
+    if (role.ends_with("_exps")) return add_experts(role, layer);
+    for (const char* what : {"weight", "bias"}) add(role, layer, what);
+  }
+
+  void add(std::string_view role, int layer, const char* what) {
+    if (role == "output" && config_.tied == true) return;  // the embedding counts, whatever else is stored
+    const TensorView* tensor = tensors_.find(role, layer, what);
+    if (!tensor && role == "token_embd") tensor = tensors_.find("output", -1, what);  // a tied one under its other name
+    if (!tensor) return;
+    ConvertTensor to = {{tensor}, tensor_name(ModelFile::Kind::gguf, family_, role, layer, what)};
+    if (config_.pairs != family_.gguf_pairs && role == "attn_q") to.rotated_heads = config_.heads.heads;
+    if (config_.pairs != family_.gguf_pairs && role == "attn_k") to.rotated_heads = config_.heads.kv_heads;
+    if (family_.qkv_by_head && role == "attn_qkv") to.parted_heads = config_.heads.heads;
+    to.transposed = family_.transposed && layer >= 0 && tensor->shape.size() == 2;
+    if (to.transposed) std::ranges::reverse(to.shape);
+    if (role.ends_with("_norm") && std::string_view(what) == "weight") to.offset = config_.norm_offset;
+    to_.tensors.push_back(std::move(to));
+  }
+
+  void add_experts(std::string_view role, int layer) {
+    const uint32_t count = config_.experts.count;
+    if (count == 0) return;
+    const uint64_t rows = role == "ffn_down_exps" ? config_.width : config_.ffn;
+    const uint64_t cols = role == "ffn_down_exps" ? config_.ffn : config_.width;
+    std::vector<const TensorView*> stack;
+    for (uint32_t i = 0; i < count; ++i) stack.push_back(&tensors_.expert(role, layer, i, count, rows, cols));
+    to_.tensors.push_back(
+        {std::move(stack), tensor_name(ModelFile::Kind::gguf, family_, role, layer), {count, rows, cols}});
+  }
+
+  // What a frequency is divided by, in tensors of their own: for scalings that have no key.
+  void add_rope_factors() {
+    if (config_.ropes.empty()) return;
+    const Rope& rope = config_.ropes[0];
+    if (rope.scaling == Rope::Scaling::llama3) add_factors("rope_freqs.weight", rope, rope.frequencies);
+    if (rope.scaling != Rope::Scaling::longrope) return;
+    add_factors("rope_factors_long.weight", rope, rope.long_frequencies);
+    add_factors("rope_factors_short.weight", rope, rope.frequencies);
+  }
+
+  void add_factors(const char* name, const Rope& rope, const std::vector<double>& scaled) {
+    const std::vector<double> plain = plain_rope(rope.base, static_cast<uint32_t>(2 * scaled.size())).frequencies;
+    ConvertSource::Made& made = to_.made.emplace_back();
+    for (size_t i = 0; i < plain.size(); ++i) made.floats.push_back(static_cast<float>(plain[i] / scaled[i]));
+    made.view = {name, DType::f32, {plain.size()}, std::as_bytes(std::span(made.floats))};
+    to_.tensors.push_back({{&made.view}, name});
+  }
+
+  const ModelFile& model_;
+  const Config& config_;
+  const Family& family_;
+  Tensors tensors_;
+  ConvertSource& to_;
+};
+
+// ---- Keys ----
+
+void add_rope_keys(json& keys, const std::string& p, const Config& c) {
+  uint32_t rotary_dim = 0;
+  for (const LayerPositions& layer : c.positions) rotary_dim = std::max(rotary_dim, layer.rotary_dim);
+  const Rope& rope = c.ropes[0];
+  keys[p + "rope.dimension_count"] = rotary_dim;
+  keys[p + "rope.freq_base"] = static_cast<float>(rope.base);
+  if (c.ropes.size() > 1) keys[p + "rope.freq_base_swa"] = static_cast<float>(c.ropes[1].base);
+  const std::string s = p + "rope.scaling.";
+  if (rope.scaling == Rope::Scaling::linear) {
+    keys[s + "type"] = "linear";
+    keys[s + "factor"] = static_cast<float>(rope.factor);
+  } else if (rope.scaling == Rope::Scaling::yarn) {
+    keys[s + "type"] = "yarn";
+    keys[s + "factor"] = static_cast<float>(rope.factor);
+    keys[s + "original_context_length"] = static_cast<uint32_t>(rope.yarn.old_context);
+    keys[s + "yarn_beta_fast"] = static_cast<float>(rope.yarn.fast);
+    keys[s + "yarn_beta_slow"] = static_cast<float>(rope.yarn.slow);
+    keys[s + "yarn_attn_factor"] = static_cast<float>(rope.magnitude / yarn_magnitude(rope.factor));
+  } else if (rope.scaling == Rope::Scaling::longrope) {
+    keys[s + "original_context_length"] = rope.old_context;
+    keys[s + "attn_factor"] = static_cast<float>(rope.magnitude);
+  }
+}
+
+void add_window_keys(json& keys, const std::string& p, const Config& c) {
+  uint32_t window = 0;
+  bool usual = true;  // for the family: then the pattern need not be said
+  json local = json::array();
+  const uint32_t every = c.traits->global_every;
+  for (uint32_t i = 0; i < c.layers; ++i) {
+    const bool windowed = c.positions[i].window > 0;
+    window = std::max(window, c.positions[i].window);
+    usual &= windowed == (every == 0 || (i + 1) % every != 0);
+    local.push_back(windowed);
+  }
+  if (window == 0) return;
+  keys[p + "attention.sliding_window"] = window;
+  if (!usual) keys[p + "attention.sliding_window_pattern"] = local;
+}
+
+json network_keys(const Config& c, uint32_t rows) {
+  const std::string architecture(c.traits->architecture), p = architecture + ".";
+  json keys = {{"general.architecture", architecture},
+               {p + "vocab_size", rows},
+               {p + "context_length", c.context},
+               {p + "embedding_length", c.width},
+               {p + "block_count", c.layers},
+               {p + "feed_forward_length", c.ffn},
+               {p + "attention.head_count", c.heads.heads},
+               {p + "attention.head_count_kv", c.heads.kv_heads},
+               {p + "attention.key_length", c.heads.head_dim},
+               {p + "attention.value_length", c.heads.head_dim}};
+  const bool layer_norm = c.block.norm == ops::NormKind::layer;
+  keys[p + (layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon")] = c.epsilon;
+  if (c.block.parallel != c.traits->block.parallel || architecture == "gptneox")
+    keys[p + "use_parallel_residual"] = c.block.parallel;
+  if (c.attention_cap > 0) keys[p + "attn_logit_softcapping"] = c.attention_cap;
+  if (c.logit_cap > 0) keys[p + "final_logit_softcapping"] = c.logit_cap;
+  if (c.logit_scale != 1 || architecture == "command-r") keys[p + "logit_scale"] = c.logit_scale;
+  if (c.experts.count > 0) {
+    keys[p + "expert_count"] = c.experts.count;
+    keys[p + "expert_used_count"] = c.experts.used;
+  }
+  if (c.block.positions == Positions::rotary) add_rope_keys(keys, p, c);
+  add_window_keys(keys, p, c);
+  return keys;
+}
+
+// ---- The same network, read back ----
+
+bool near(double a, double b) { return std::abs(a - b) <= 1e-6 * std::max(std::abs(a), std::abs(b)); }
+
+bool same(const std::vector<double>& a, const std::vector<double>& b) { return std::ranges::equal(a, b, near); }
+
+bool same_rope(const Rope& a, const Rope& b) {
+  return same(a.frequencies, b.frequencies) && near(a.magnitude, b.magnitude) && near(a.growth, b.growth) &&
+         same(a.long_frequencies, b.long_frequencies) && (a.long_frequencies.empty() || a.old_context == b.old_context);
+}
+
+// The first thing in which two networks differ; empty: nothing.
+std::string difference(const Config& a, const Config& b) {
+  const auto differs = [](double x, double y) { return !near(x, y); };
+  if (a.block.activation != b.block.activation) return "the activation";
+  if (a.block.parallel != b.block.parallel) return "the order of the residual";
+  if (differs(a.attention_scale, b.attention_scale)) return "the scale of the attention's scores";
+  if (differs(a.embedding_scale, b.embedding_scale)) return "the scale of the embedding";
+  if (differs(a.logit_scale, b.logit_scale) || differs(a.logit_cap, b.logit_cap)) return "the logits' scale or cap";
+  if (differs(a.attention_cap, b.attention_cap)) return "the cap of the attention's scores";
+  if (!std::ranges::equal(a.ropes, b.ropes, same_rope)) return "the RoPE scaling";
+  for (uint32_t i = 0; i < a.layers; ++i) {
+    const LayerPositions &x = a.positions[i], &y = b.positions[i];
+    if (x.window != y.window) return "the window of layer " + std::to_string(i);
+    if (x.rotary_dim != y.rotary_dim || x.rope != y.rope) return "the positions of layer " + std::to_string(i);
+  }
+  return {};
+}
+
+void check_read_back(const ModelFile& model, const Config& config, const ConvertSource& source) {
+  ModelFile file;
+  file.kind = ModelFile::Kind::gguf;
+  file.path = model.path;
+  file.metadata = source.keys;
+  for (const ConvertSource::Made& made : source.made) {
+    file.index[made.view.name] = file.tensors.size();
+    file.tensors.push_back(made.view);
+  }
+  const std::string what = difference(config, read_config(file));
+  if (what.empty()) return;
+  throw Error(Code::unsupported, "GGUF's '" + std::string(config.traits->architecture) + "' cannot state " + what,
+              (model.path / "config.json").string());
+}
+
+void add_key(GgufWriter& writer, const std::string& name, const json& value) {
+  if (value.is_string()) return writer.key(name, std::string_view(value.get_ref<const std::string&>()));
+  if (value.is_boolean()) return writer.key(name, value.get<bool>());
+  if (value.is_number_float()) return writer.key(name, value.get<float>());
+  if (value.is_number()) return writer.key(name, value.get<uint32_t>());
+  const bool empty = value.empty();
+  if (empty || value[0].is_string()) return writer.key(name, value.get<std::vector<std::string>>());
+  if (value[0].is_number_float()) return writer.key(name, value.get<std::vector<float>>());
+  if (value[0].is_number()) return writer.key(name, value.get<std::vector<int32_t>>());
+  std::string flags = le<uint32_t>(kGgufBool) + writer.length(value.size());
+  for (const json& flag : value) flags += le(static_cast<uint8_t>(flag.get<bool>()));
+  writer.key(name, kGgufArray, flags);
+}
+
+}  // namespace
+
+uint64_t ConvertTensor::columns() const {
+  const bool sorted = rotated_heads > 0 || parted_heads > 0;
+  return shape.empty() || (sorted && shape.size() == 1) ? 1 : shape.back();
+}
+
+uint64_t ConvertTensor::source_row(uint64_t row) const {
+  if (rotated_heads > 0) {
+    const uint64_t head = shape[0] / rotated_heads, within = row % head;
+    return row - within + within / 2 + within % 2 * (head / 2);
+  }
+  if (parted_heads == 0) return row;
+  const uint64_t head_dim = shape[0] / parted_heads / 3, part = row / head_dim / parted_heads;
+  return ((row / head_dim % parted_heads) * 3 + part) * head_dim + row % head_dim;
+}
+
+ConvertSource gguf_of_folder(const ModelFile& model) {
+  Config config = read_config(model);
+  if (config.traits->architecture.empty())
+    throw Error(Code::unsupported, "GGUF has no architecture for the model type '" + config.family + "'",
+                (model.path / "config.json").string());
+  if (config.block.sees_all)
+    throw Error(Code::unsupported, "not supported yet: writing a folder of the model type '" + config.family + "'",
+                (model.path / "config.json").string(), "folders of networks that continue texts can be written");
+  check_weights(model, config);
+  if (model.tokenizer.is_null())
+    throw Error(Code::not_found, "the folder has no tokenizer.json", model.path.string(),
+                "export the tokenizer as tokenizer.json");
+  ConvertSource source;
+  Collector(model, config, source).collect();
+  source.keys = network_keys(config, config.vocab);
+  check_read_back(model, config, source);
+  std::error_code ignored;
+  source.keys["general.type"] = "model";
+  source.keys["general.name"] = std::filesystem::weakly_canonical(model.path, ignored).filename().string();
+  source.keys.update(gguf_tokenizer(model.tokenizer, model.tokenizer_config, model.generation_config, config.vocab,
+                                    model.path.string()));
+  return source;
+}
+
+void add_keys(GgufWriter& writer, const json& keys) {
+  for (const auto& [name, value] : keys.items()) add_key(writer, name, value);
+}
+
+}  // namespace weft

@@ -1,0 +1,50 @@
+// What a Hugging Face folder is called in a GGUF file: tensors, keys and tokenizer.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "format/gguf_writer.h"
+#include "format/model_file.h"
+
+namespace weft {
+
+// A tensor to write: its name and shape there, and where its rows come from.
+struct ConvertTensor {
+  std::vector<const TensorView*> sources;  // one; or several of a shape, which are stacked
+  std::string name;
+  std::vector<uint64_t> shape = sources.at(0)->shape;
+  // llama.cpp rotates neighbouring elements of these many heads, Transformers element i with i + half: the rows of the
+  // queries and keys change places. 0: they stay.
+  uint32_t rotated_heads = 0;
+  uint32_t parted_heads =
+      0;  // rows (head, q k v, head_dim) of so many heads become (q k v, head, head_dim); 0: they stay
+  bool transposed = false;  // the source is (columns, rows)
+  float offset = 0;         // added
+
+  // The row of the sources, one behind the other, that is row `row` of the new tensor. A vector whose elements change
+  // places has rows of one.
+  uint64_t source_row(uint64_t row) const;
+  uint64_t columns() const;
+};
+
+// A folder in GGUF's words.
+struct ConvertSource {
+  std::vector<ConvertTensor> tensors;  // in the order of the file; they point into the folder's file and into `made`
+  nlohmann::json keys;                 // of the network and its tokenizer
+  struct Made {
+    std::vector<float> floats;
+    TensorView view;
+  };
+  std::deque<Made> made;  // tensors that the folder has in other words
+};
+
+// Checks the whole folder first. What GGUF cannot state is refused: the keys are read back and must give the same
+// network. Throws as read_config, check_weights and gguf_tokenizer do, and Error(unsupported).
+ConvertSource gguf_of_folder(const ModelFile& model);
+
+// Adds keys by what their JSON values are.
+void add_keys(GgufWriter& writer, const nlohmann::json& keys);
+
+}  // namespace weft
