@@ -1,8 +1,10 @@
 // The C API's sessions.
 #include <algorithm>
+#include <tuple>
 
 #include "capi.h"
 #include "session/session.h"
+#include "text/stop_strings.h"
 #include "text/stream_decoder.h"
 
 using namespace weft;
@@ -12,6 +14,7 @@ struct weft_session {
   const weft_model* model;
   Session session;
   StreamDecoder decoder;  // holds a character begun by one generate until the next completes it
+  StopStrings stops = {};
 };
 
 static constexpr uint32_t kDefaultContext = 4096;
@@ -39,13 +42,55 @@ void weft_session_free(weft_session* session) { delete session; }
 
 weft_sampling weft_sampling_default(void) {
   const Sampling s;
-  return {s.temperature, s.top_k, s.top_p, s.min_p, s.repeat_penalty, s.seed};
+  return {s.temperature,       s.top_k,    s.top_p, s.min_p, s.repeat_penalty, s.seed, s.presence_penalty,
+          s.frequency_penalty, s.typical_p};
 }
 
 weft_status weft_session_set_sampling(weft_session* session, const weft_sampling* s, weft_error* error) {
   return guard(error, [&] {
     require(session && s, "session or sampling", "it is NULL");
-    session->session.set_sampling({s->temperature, s->top_k, s->top_p, s->min_p, s->repeat_penalty, s->seed});
+    session->session.set_sampling({s->temperature, s->top_k, s->top_p, s->min_p, s->repeat_penalty, s->seed,
+                                   s->presence_penalty, s->frequency_penalty, s->typical_p});
+  });
+}
+
+weft_status weft_session_set_logit_bias(weft_session* session, const uint32_t* ids, const float* biases, size_t count,
+                                        weft_error* error) {
+  return guard(error, [&] {
+    require(session && ((ids && biases) || count == 0), "session, ids or biases", "it is NULL");
+    session->session.set_bias({ids, count}, {biases, count});
+  });
+}
+
+weft_status weft_session_set_stops(weft_session* session, const char* const* stops, size_t count, weft_error* error) {
+  return guard(error, [&] {
+    require(session && (stops || count == 0), "session or stops", "it is NULL");
+    std::vector<std::string> texts;
+    for (size_t i = 0; i < count; ++i) {
+      require(stops[i], "stops", "one is NULL");
+      texts.emplace_back(stops[i]);
+    }
+    session->stops = StopStrings(std::move(texts));
+  });
+}
+
+weft_status weft_session_set_logprobs(weft_session* session, uint32_t count, weft_error* error) {
+  static_assert(WEFT_MAX_LOGPROBS == MAX_LOGPROBS);
+  return guard(error, [&] {
+    require(session, "session", "it is NULL");
+    session->session.set_logprobs(count);
+  });
+}
+
+weft_status weft_session_get_logprobs(const weft_session* session, float* chosen, uint32_t* ids, float* logprobs,
+                                      size_t capacity, size_t* count, weft_error* error) {
+  return guard(error, [&] {
+    require(session && chosen && count && ((ids && logprobs) || capacity == 0),
+            "session, chosen, ids, logprobs or count", "it is NULL");
+    const Logprobs& known = session->session.logprobs();
+    *chosen = known.chosen;
+    *count = known.likeliest.size();
+    for (size_t i = 0; i < std::min(capacity, *count); ++i) std::tie(ids[i], logprobs[i]) = known.likeliest[i];
   });
 }
 
@@ -93,12 +138,19 @@ weft_status weft_session_generate(weft_session* session, const weft_generate_opt
                                   weft_error* error) {
   return guard(error, [&] {
     require(session && options, "session or options", "it is NULL");
+    StopStrings& stops = session->stops;
+    stops.finish();  // an earlier generate may have failed
+    const auto tell = [&](uint32_t id, const std::string& text) {
+      return !options->callback || options->callback(options->user, id, text.data(), text.size()) == 0;
+    };
     const Stop reason =
         session->session.generate(options->max_tokens, options->ignore_stop_tokens != 0, [&](uint32_t id) {
-          const std::string text = session->decoder.push(id);
-          return !options->callback || options->callback(options->user, id, text.data(), text.size()) == 0;
+          const bool go_on = tell(id, stops.push(session->decoder.push(id)));
+          return go_on && !stops.stopped();
         });
-    if (stop) *stop = static_cast<weft_stop>(reason);  // the same order
+    const bool stopped = stops.stopped();
+    if (const std::string rest = stops.finish(); !rest.empty()) tell(WEFT_NO_TOKEN, rest);
+    if (stop) *stop = stopped ? WEFT_STOP_STRING : static_cast<weft_stop>(reason);  // the same order
   });
 }
 

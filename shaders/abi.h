@@ -90,8 +90,9 @@ struct StepState {
   uint finished;    // 0: running; else FINISH_*
   uint context;     // most tokens the session can hold
   float threshold;  // scores below it cannot be sampled
+  float ceiling;    // nor those above it, which only typical-p lowers
   uint source;      // of an encoder-decoder: positions of the encoder's output
-  float padding0, padding1;
+  float padding0;
   HeadState head;
 };
 #define FINISH_STOP 1u        // a stop token was sampled
@@ -126,8 +127,28 @@ struct SampleParams {
   uint cut_noise;    // 1: scores with their noise are meant, because nothing else restricts the choice
   uint fast_rows;    // 0: certified; else so many of the best estimates are enough, at most MAX_LEADERS / 2
   float soft_cap;    // of the logits (lib/soft_cap.glsl); 0: none
+  float presence_penalty, frequency_penalty;  // of tokens that were generated: once, and for each time; 0: none
+  uint biased;                                // 1: MARKS has biases
+  float most_added;  // what bias and these penalties add to a logit at most, at least 0; above 3e38: no limit
+  float typical_p;   // 1: all
+  uint logprobs;     // how many of the likeliest tokens logprobs names
   uint stop_count;   // 0: never stop
   uint stop_ids[MAX_STOP_IDS];
+};
+
+// What a session knows of each token, in one buffer of 32-bit words, MARKS: bits (bit i: token i is in the context) |
+// counts (rows: how often a token was generated) | biases (rows: floats, added to logits).
+#define MARK_COUNTS(rows) (((rows) + 31) / 32)
+#define MARK_BIASES(rows) (MARK_COUNTS(rows) + (rows))
+#define MARK_WORDS(rows) (MARK_BIASES(rows) + (rows))
+
+// What logprobs leaves of the token at position p, at p % RING.
+#define MAX_LOGPROBS 20
+struct TokenLogprobs {
+  float chosen;  // ln p of the token
+  uint count;
+  uint ids[MAX_LOGPROBS];  // the likeliest first
+  float logprobs[MAX_LOGPROBS];
 };
 
 // A candidate of one workgroup of pick.
@@ -305,6 +326,11 @@ struct SelectPush {
 struct AdvancePush {
   uint candidates;   // entries pick left; 0: only move on past this pass's tokens
   uint pass_tokens;  // most tokens of the pass
+  uint rows;         // of the vocabulary
+};
+struct LogprobsPush {
+  uint rows;
+  uint candidates;
 };
 struct NllPush {
   uint rows;       // of the vocabulary

@@ -7,7 +7,7 @@ layout(constant_id = 0) const uint LISTED = 0;
 layout(local_size_x = 64) in;
 
 layout(std430, binding = 0) readonly buffer Params { SampleParams params; };
-layout(std430, binding = 1) readonly buffer Seen { uint seen[]; };       // bit i: token i is in the context
+layout(std430, binding = 1) readonly buffer Marks { uint marks[]; };     // MARKS
 layout(std430, binding = 2) readonly buffer Logits { float logits[]; };  // (positions)
 layout(std430, binding = 3) writeonly buffer Scores { float scores[]; };  // (positions)
 layout(std430, binding = 4) readonly buffer State { StepState state; };
@@ -19,6 +19,6 @@ void main() {
   const uint count = LISTED != 0 ? state.head.exact_count : p.rows;
   for (uint i = gl_GlobalInvocationID.x; i < count; i += gl_NumWorkGroups.x * 64) {
     const uint id = LISTED != 0 ? lists[LIST_IDS(p.rows) + i] : i;
-    scores[i] = score_of(logits[i], (seen[id / 32] >> (id % 32) & 1) != 0);
+    scores[i] = score_of(logits[i], id, p.rows);
   }
 }

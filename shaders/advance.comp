@@ -1,5 +1,5 @@
 // The end of a pass: moves the position past the tokens it computed and, if one was sampled, appends it to the context where the next pass
-// will gather it, notes it for the repetition penalty, decides whether the text ends, and leaves it for the CPU to read.
+// will gather it, notes it for the penalties, decides whether the text ends, and leaves it for the CPU to read.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"
@@ -10,7 +10,7 @@ layout(std430, binding = 0) buffer State { StepState state; };
 layout(std430, binding = 1) readonly buffer Params { SampleParams params; };
 layout(std430, binding = 2) readonly buffer Candidates { Candidate candidates[]; };
 layout(std430, binding = 3) writeonly buffer History { uint history[]; };
-layout(std430, binding = 4) buffer Seen { uint seen[]; };
+layout(std430, binding = 4) buffer Marks { uint marks[]; };  // MARKS
 layout(std430, binding = 5) writeonly buffer Ring { RingEntry ring[]; };  // (RING)
 layout(push_constant) uniform Push { AdvancePush p; };
 
@@ -25,7 +25,8 @@ void append(uint id) {
     finished = FINISH_NOT_FINITE;
   } else {
     history[position] = id;
-    seen[id / 32] |= 1u << (id % 32);
+    marks[id / 32] |= 1u << (id % 32);
+    marks[MARK_COUNTS(p.rows) + id] += 1;
     state.pos = position;
     state.end = position + 1;
     if (position + 1 >= state.context) finished = FINISH_CONTEXT;

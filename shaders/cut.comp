@@ -8,7 +8,7 @@ layout(local_size_x = 128) in;
 
 layout(std430, binding = 0) buffer State { StepState state; };
 layout(std430, binding = 1) readonly buffer Params { SampleParams params; };
-layout(std430, binding = 2) readonly buffer Seen { uint seen[]; };
+layout(std430, binding = 2) readonly buffer Marks { uint marks[]; };
 layout(std430, binding = 3) readonly buffer Lists { uint lists[]; };
 layout(push_constant) uniform Push { LeadersPush p; };
 #include "lib/gumbel.glsl"
@@ -43,7 +43,7 @@ void main() {
     const uint id = lists[LIST_LEADERS(p.rows) + i];
     float score = -3.4e38;
     if (id != NO_ROW) {
-      score = score_of(uintBitsToFloat(lists[LIST_LEADER_LOGITS(p.rows) + i]), (seen[id / 32] >> (id % 32) & 1) != 0);
+      score = score_of(uintBitsToFloat(lists[LIST_LEADER_LOGITS(p.rows) + i]), id, p.rows);
       if (params.cut_noise != 0) score += noise_of(id, state.end);
     }
     scores[i] = is_finite(score) ? score : -3.4e38;

@@ -1,5 +1,5 @@
 // The best score of each PICK_ROWS rows: the greatest (greedy; the lowest id among equals), or, when sampling, the greatest score plus
-// Gumbel noise among those that reach the threshold, which draws exactly from their softmax (Gumbel 1954; Maddison et al. 2014) and needs
+// Gumbel noise among those between the threshold and the ceiling, which draws exactly from their softmax (Gumbel 1954; Maddison et al. 2014) and needs
 // no sums. Noise is a function of seed, position and id alone, so the draw does not depend on how the rows are spread over lanes.
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -35,7 +35,7 @@ void main() {
       if (first + i >= count) continue;
       const uint id = LISTED != 0 ? lists[LIST_IDS(p.rows) + first + i] : first + i;
       const float score = scores[first + i];
-      if (!is_finite(score) || (!greedy && score < state.threshold)) continue;
+      if (!is_finite(score) || (!greedy && (score < state.threshold || score > state.ceiling))) continue;
       float noise = 0;
       if (!greedy) noise = LISTED != 0 ? noise_of(id, state.end) : gumbel(words[i]);
       const Candidate candidate = Candidate(score + noise, id);

@@ -8,7 +8,7 @@ layout(local_size_x = 64) in;
 
 layout(std430, binding = 0) buffer State { StepState state; };
 layout(std430, binding = 1) readonly buffer Params { SampleParams params; };
-layout(std430, binding = 2) readonly buffer Seen { uint seen[]; };
+layout(std430, binding = 2) readonly buffer Marks { uint marks[]; };
 layout(std430, binding = 3) readonly buffer Choice { uint choice[]; };
 layout(std430, binding = 4) buffer Lists { uint lists[]; };
 // The bounds once more, four at a time.
@@ -23,15 +23,16 @@ layout(constant_id = 0) const uint LISTED = 0;
 layout(push_constant) uniform Push { SelectPush p; };
 #include "lib/gumbel.glsl"
 #include "lib/lists.glsl"
-#include "lib/soft_cap.glsl"
+#include "lib/score.glsl"
 
 const float SLACK = 1.0 / 1048576;  // more than the few roundings it stands for
 
 // The least logit whose score plus noise reaches the cut, or a little less.
-float logit_for(float cut, float noise, bool seen_before) {
+float logit_for(float cut, float noise, bool seen_before, float added) {
   if (cut < -3.3e38) return -3.4e38;
   float logit = cut - noise - (abs(cut) + abs(noise)) * SLACK;
   if (params.inverse_temperature > 0) logit /= params.inverse_temperature;
+  if (added != 0) logit -= added + (abs(logit) + abs(added)) * SLACK;
   if (seen_before) logit = logit > 0 ? logit * params.repeat_penalty : logit / params.repeat_penalty;
   if (params.soft_cap > 0) logit = before_soft_cap(logit, params.soft_cap);
   return logit - abs(logit) * SLACK - 1e-30;
@@ -42,9 +43,10 @@ bool allowed(uint id) { return p.masked == 0 || (choice[p.rows + id / 32] >> (id
 // Whether a row can reach what it must; then what it has to spare goes where its bound was, so that refining need not know the token.
 bool reaches(uint position, uint id, float bound, float cut, float best_cut, bool refines) {
   const float noise = params.cut_noise != 0 ? noise_of(id, state.end) : 0;
-  const float needed = logit_for(cut, noise, (seen[id / 32] >> (id % 32) & 1) != 0);
+  const float added = added_to(id, p.rows);
+  const float needed = logit_for(cut, noise, was_seen(id), added);
   if (bound < needed) return false;
-  if (params.fast_rows > 0 && bound < best_cut) {
+  if (params.fast_rows > 0 && bound + max(added, 0) < best_cut) {
     state.head.uncertain = 1;
     return false;
   }
@@ -61,8 +63,8 @@ void main() {
   const bool refines = mode < HEAD_BOTH && p.refines != 0 && params.fast_rows == 0;
   const float cut = state.head.cut, best_cut = state.head.best_cut;
   // Most rows are out by this alone; what noise adds is known for each token only.
-  float least = min(logit_for(cut, 0, false), logit_for(cut, 0, true));
-  if (params.cut_noise != 0 || mode == HEAD_ALL) least = -3.4e38;
+  float least = min(logit_for(cut, 0, false, params.most_added), logit_for(cut, 0, true, params.most_added));
+  if (params.cut_noise != 0 || mode == HEAD_ALL || params.most_added > 3e38) least = -3.4e38;
   uint wanted = 0;  // bit i: the lane's i-th position
   for (uint quad = 0; quad < SELECT_ROWS / 64; quad += 4) {
     if (position_of(quad) >= positions) break;

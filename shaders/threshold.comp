@@ -1,6 +1,7 @@
-// The lowest score that top-k, top-p and min-p let through, in that order. One workgroup: it finds a score's bits eight at a time, from
-// histograms of what the scores that share the bits above count or weigh. So the answer is exact, ties included, without sorting the
-// vocabulary, after a sweep for the peak and four for each filter; what a small top-k leaves fits in shared memory.
+// The lowest score that top-k, top-p and min-p let through, in that order, and the lowest and highest of those that typical-p does. One
+// workgroup: it finds a score's bits eight at a time, from histograms of what the scores that share the bits above count or weigh. So the
+// answer is exact, ties included, without sorting the vocabulary, after a sweep for the peak and four for each filter, two more for
+// typical-p; what a small top-k leaves fits in shared memory.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"
@@ -34,23 +35,31 @@ float value_of(uint key) { return uintBitsToFloat((key & 0x80000000u) != 0 ? key
 
 float total(uvec2 sum) { return float(sum.x) * 8192.0 + float(sum.y); }
 
-// Where the scores to look at are: all `count`, or the kept ones.
+// Where the scores to look at are: all `count`, or the kept ones. What ranks them: how high they are, or how near to the center.
 struct Source {
   uint count;
   bool kept_only;
+  bool by_nearness;
+  float center;
 };
 float score_at(Source source, uint i) { return source.kept_only ? kept[i] : scores[i]; }
+uint rank_of(Source source, float score) {
+  return source.by_nearness ? 0x7fffffffu - floatBitsToUint(abs(score - source.center)) : key_of(score);
+}
 
-// Fills the bins with the scores that reach `floor_key` and whose bits above shift + 8 are the prefix's.
+// In units of 2^-26, below 2^26.
+uint units_of(float share) { return min(uint(share * 67108864.0), 67108863u); }
+
+// Fills the bins with the scores that reach `floor_key` and whose rank's bits above shift + 8 are the prefix's.
 void fill_bins(Source source, uint floor_key, uint prefix, uint shift, bool weighted, float peak) {
   barrier();  // the bins' last readers are done
   for (uint i = gl_LocalInvocationID.x; i < BINS; i += THREADS) high_sums[i] = low_sums[i] = 0;
   barrier();
   for (uint i = gl_LocalInvocationID.x; i < source.count; i += THREADS) {
     const float score = score_at(source, i);
-    const uint key = key_of(score);
-    if (!is_finite(score) || key < floor_key || (shift < 24 && key >> (shift + 8) != prefix)) continue;
-    const uint weight = weighted ? min(uint(exp(score - peak) * 67108864.0), 67108863u) : 1u, bin = key >> shift & (BINS - 1);
+    const uint rank = rank_of(source, score);
+    if (!is_finite(score) || key_of(score) < floor_key || (shift < 24 && rank >> (shift + 8) != prefix)) continue;
+    const uint weight = weighted ? units_of(exp(score - peak)) : 1u, bin = rank >> shift & (BINS - 1);
     if (weight >> 13 != 0) atomicAdd(high_sums[bin], weight >> 13);
     atomicAdd(low_sums[bin], weight & 0x1fffu);
   }
@@ -98,19 +107,19 @@ uint find_bin(inout uvec2 above, float wanted) {
   return found_bin;
 }
 
-// The highest key, floor_key or above, that still `wanted` reaches: so many scores, or such a part of the weight of those that reach
-// floor_key.
+// The highest rank that still `wanted` reaches: so many scores, or such a part of the weight of those that reach floor_key. 0 if too few
+// are finite.
 uint highest(Source source, uint floor_key, float wanted, bool weighted, float peak) {
-  uint key = 0;
+  uint rank = 0;
   uvec2 above = uvec2(0);
   for (int shift = 24; shift >= 0; shift -= 8) {
-    fill_bins(source, floor_key, key, uint(shift), weighted, peak);
-    if (shift == 24 && weighted) wanted *= total(all_bins());
+    fill_bins(source, floor_key, rank, uint(shift), weighted, peak);
+    if (shift == 24 && weighted) wanted = max(wanted * total(all_bins()), 1);
     const uint bin = find_bin(above, wanted);
-    if (bin == BINS) return floor_key;
-    key = key << 8 | bin;
+    if (bin == BINS) return 0;
+    rank = rank << 8 | bin;
   }
-  return max(key, floor_key);
+  return rank;
 }
 
 // Keeps the scores that reach the key, if they fit.
@@ -125,11 +134,49 @@ Source keep(Source source, uint key) {
   }
   barrier();
   if (kept_count > KEPT) return source;
-  return Source(kept_count, true);
+  return Source(kept_count, true, false, 0);
+}
+
+// The mean of the scores that reach the key, by their softmax.
+float expected_score(Source source, uint floor_key, float peak) {
+  uvec2 weight = uvec2(0), below = uvec2(0);
+  for (uint i = gl_LocalInvocationID.x; i < source.count; i += THREADS) {
+    const float score = score_at(source, i);
+    if (!is_finite(score) || key_of(score) < floor_key) continue;
+    const uint share = units_of(exp(score - peak)), lack = units_of(exp(score - peak) * (peak - score));  // at most 1/e
+    weight += uvec2(share >> 13, share & 0x1fffu);
+    below += uvec2(lack >> 13, lack & 0x1fffu);
+  }
+  barrier();  // the bins' last readers are done
+  if (gl_LocalInvocationID.x < 2) high_sums[gl_LocalInvocationID.x] = low_sums[gl_LocalInvocationID.x] = 0;
+  barrier();
+  atomicAdd(high_sums[0], weight.x);
+  atomicAdd(low_sums[0], weight.y);
+  atomicAdd(high_sums[1], below.x);
+  atomicAdd(low_sums[1], below.y);
+  barrier();
+  return peak - total(uvec2(high_sums[1], low_sums[1])) / max(total(uvec2(high_sums[0], low_sums[0])), 1);
+}
+
+// Locally typical sampling (Meister, Pimentel, Wiher and Cotterell 2022, arXiv:2202.00666): the fewest of the scores that reach the key
+// whose surprise is nearest to the entropy and that hold typical_p of their softmax. With s the scores and p their softmax,
+// |-ln p_i - H| = |s_i - sum p s|: so those that are nearest to the expected score. The lowest and the highest of them.
+vec2 typical(Source source, uint floor_key, float peak) {
+  source.center = expected_score(source, floor_key, peak);
+  source.by_nearness = true;
+  const uint rank = highest(source, floor_key, params.typical_p, true, peak);
+  float least = 3.4e38, most = -3.4e38;
+  for (uint i = gl_LocalInvocationID.x; i < source.count; i += THREADS) {
+    const float score = score_at(source, i);
+    if (!is_finite(score) || key_of(score) < floor_key || rank_of(source, score) < rank) continue;
+    least = min(least, score);
+    most = max(most, score);
+  }
+  return vec2(-workgroup_max(-least), workgroup_max(most));
 }
 
 void main() {
-  Source source = Source(LISTED != 0 ? state.head.exact_count : p.rows, false);
+  Source source = Source(LISTED != 0 ? state.head.exact_count : p.rows, false, false, 0);
   float peak = -3.4e38;
   for (uint id = gl_LocalInvocationID.x; id < source.count; id += THREADS)
     if (is_finite(scores[id])) peak = max(peak, scores[id]);
@@ -138,9 +185,14 @@ void main() {
   uint key = 0;
   if (params.top_k > 0 && params.top_k < source.count) {
     key = highest(source, key, float(params.top_k), false, peak);
-    if (params.top_p < 1 && params.top_k <= KEPT) source = keep(source, key);
+    if (min(params.top_p, params.typical_p) < 1 && params.top_k <= KEPT) source = keep(source, key);
   }
-  if (params.top_p < 1) key = highest(source, key, params.top_p, true, peak);
-  if (gl_LocalInvocationID.x == 0)
-    state.threshold = max(key == 0 ? -3.4e38 : value_of(key), peak + params.log_min_p);
+  if (params.top_p < 1) key = max(key, highest(source, key, params.top_p, true, peak));
+  const float lowest = max(key == 0 ? -3.4e38 : value_of(key), peak + params.log_min_p);
+  vec2 range = vec2(lowest, uintBitsToFloat(0x7f7fffffu));
+  if (params.typical_p < 1) range = typical(source, key_of(lowest), peak);
+  if (gl_LocalInvocationID.x == 0) {
+    state.threshold = range.x;
+    state.ceiling = range.y;
+  }
 }

@@ -31,11 +31,11 @@ struct Head {
     buffers = std::make_unique<HeadBuffers>(device, *table);
     state = Buffer(device, "state", sizeof(abi::StepState), Memory::shared);
     params = Buffer(device, "params", sizeof(abi::SampleParams), Memory::shared);
-    seen = Buffer(device, "seen", (uint64_t{rows} + 31) / 32 * 4, Memory::shared);
+    marks = Buffer(device, "marks", uint64_t{MARK_WORDS(rows)} * 4, Memory::shared);
     logits = Buffer(device, "logits", uint64_t{rows} * 4, Memory::device);
     std::memset(state.data(), 0, state.bytes());
     std::memset(params.data(), 0, params.bytes());
-    std::memset(seen.data(), 0, seen.bytes());
+    std::memset(marks.data(), 0, marks.bytes());
     params.as<abi::SampleParams>()->cut_rank = 1;  // greedy
     params.as<abi::SampleParams>()->repeat_penalty = 1;
     state.as<abi::StepState>()->head.positions = rows;
@@ -69,7 +69,7 @@ struct Head {
   } shape;
   std::unique_ptr<Table> table;
   std::unique_ptr<HeadBuffers> buffers;
-  Buffer state, params, seen, logits;
+  Buffer state, params, marks, logits;
 };
 
 Head& head_of(Format format, uint32_t rows, uint32_t cols) {
@@ -96,7 +96,7 @@ void certified(benchmark::State& state, Format format, uint32_t rows, uint32_t c
   Head& head = head_of(format, rows, cols);
   const uint32_t target = rows / 3;
   const Buffer x = upload(head.hidden(cosine, target));
-  const HeadViews views = {x, head.state, head.params, head.seen};
+  const HeadViews views = {x, head.state, head.params, head.marks};
   const auto record = [&](Recorder& r, size_t) {
     project_partly(r, *head.table, {.estimates = true}, *head.buffers, views, head.logits);
   };
@@ -130,7 +130,7 @@ void listed(benchmark::State& state, Format format, uint32_t rows, uint32_t cols
   const uint32_t count = (rows + step - 1) / step;
   for (uint32_t i = 0; i < count; ++i) head.buffers->choice.as<uint32_t>()[i] = i * step;
   head.state.as<abi::StepState>()->head.positions = count;
-  const HeadViews views = {x, head.state, head.params, head.seen};
+  const HeadViews views = {x, head.state, head.params, head.marks};
   const auto record = [&](Recorder& r, size_t) {
     project_partly(r, *head.table, {.listed = true}, *head.buffers, views, head.logits);
   };

@@ -15,11 +15,12 @@ namespace {
 
 struct ChatArgs {
   ModelArgs model;
-  weft_sampling sampling{};
+  weft_sampling sampling = weft_sampling_default();
   const CLI::App* command = nullptr;
   std::string system, restore;
   std::string head = "full";
   GrammarArgs grammar;
+  SteeringArgs steering;
   std::uint32_t tokens = 512;
 };
 
@@ -51,6 +52,8 @@ constexpr const char* kHelp =
     "/save    /save FILE keeps the conversation and what is computed of it\n"
     "/load    /load FILE goes on from there\n"
     "/head    which rows of the vocabulary table are read; /head HEAD sets it as --head does\n"
+    "/set     /set OPTIONS chooses tokens by these sampling, bias and stop options from now on, and by what the\n"
+    "         chat began with where none is given\n"
     "/help    this list\n"
     "/quit    leave (or Ctrl-D)\n"
     "Ctrl-C stops an answer; twice at the prompt it leaves.\n";
@@ -66,7 +69,8 @@ class Chat {
         conversation_(model_, context_, args.system) {
     set_grammar(session_, args.grammar);
     if (!args.restore.empty()) restore(args.restore);
-    if (args.restore.empty() || sampling_given(args.command)) set_sampling();
+    set_steering(session_, args.steering);
+    if (args.restore.empty() || sampling_given(args.command)) set_sampling(args.sampling, *args.command);
     choose_head("--head", args.head);
   }
 
@@ -95,13 +99,32 @@ class Chat {
   }
 
  private:
-  void set_sampling() {
-    weft_sampling sampling = args_.sampling;
-    if (args_.command->get_option("--seed")->count() == 0) {
+  // command: where --seed may have been given.
+  void set_sampling(weft_sampling sampling, const CLI::App& command) {
+    if (command.get_option("--seed")->count() == 0 && args_.command->get_option("--seed")->count() == 0) {
       std::random_device random;
       sampling.seed = (std::uint64_t{random()} << 32) | random();
     }
     session_.set_sampling(sampling);
+  }
+
+  // As if the chat had begun with these options too.
+  void set(const std::string& options) {
+    weft_sampling sampling = args_.sampling;
+    SteeringArgs steering = args_.steering;
+    CLI::App parser;
+    parser.set_help_flag();
+    add_sampling_options(&parser, sampling);
+    add_steering_options(&parser, steering);
+    try {
+      parser.parse(options);
+      set_steering(session_, steering, true);
+      set_sampling(sampling, parser);
+    } catch (const CLI::ParseError& error) {
+      print_error("/set", error.what());
+    } catch (const UsageError& error) {
+      print_error(error.option(), error.what(), error.hint());
+    }
   }
 
   void restore(const std::string& path) {
@@ -134,6 +157,8 @@ class Chat {
       print_stats();
     } else if (line == "/head" || line.starts_with("/head ")) {
       show_head(line.substr(5));
+    } else if (line == "/set" || line.starts_with("/set ")) {
+      set(line.substr(4));
     } else if (line.starts_with("/save ") || line.starts_with("/load ")) {
       save_or_load(line.substr(0, 5), line.substr(6));
     } else if (line == "/help") {
@@ -196,8 +221,8 @@ class Chat {
     answering = session_.get();
     const auto done = [](void*) { answering = nullptr; };
     const std::unique_ptr<void, decltype(done)> guard(this, done);
-    const weft_stop stop = session_.generate(args_.tokens, [&](std::uint32_t, std::string_view piece) {
-      ++tokens;
+    const weft_stop stop = session_.generate(args_.tokens, [&](std::uint32_t id, std::string_view piece) {
+      if (id != WEFT_NO_TOKEN) ++tokens;
       text += piece;
       std::cout << piece << std::flush;
       return static_cast<bool>(std::cout);
@@ -263,6 +288,7 @@ void add_chat(CLI::App& app) {
   add_restore_option(command, args->restore);
   add_head_option(command, args->head);
   add_sampling_options(command, args->sampling);
+  add_steering_options(command, args->steering);
   add_grammar_options(command, args->grammar);
   args->command = command;
   command->get_option("--seed")->default_str("random");

@@ -135,7 +135,6 @@ void add_ctx_option(CLI::App* command, ModelArgs& args) {
 }
 
 void add_sampling_options(CLI::App* command, weft_sampling& sampling) {
-  sampling = weft_sampling_default();
   const std::uint64_t largest_seed = std::numeric_limits<std::uint64_t>::max();
   const double largest_float = std::numeric_limits<float>::max();
   const auto add = [command](const char* name, auto& value, const std::string& text, const CLI::Validator& valid) {
@@ -148,6 +147,10 @@ void add_sampling_options(CLI::App* command, weft_sampling& sampling) {
       real(0, 1));
   add("--repeat-penalty", sampling.repeat_penalty, "above 1: avoid tokens that are in the context; 1: none",
       real(0, largest_float, true));
+  add("--presence-penalty", sampling.presence_penalty, "above 0: avoid tokens that were generated; 0: none",
+      real(-2, 2));
+  add("--frequency-penalty", sampling.frequency_penalty, "above 0: avoid them more each time; 0: none", real(-2, 2));
+  add("--typical-p", sampling.typical_p, "only the most typical set of this probability; 1: all", real(0, 1, true));
   add("--seed", sampling.seed, "same seed, device and prompt: same text", whole(0, largest_seed));
 }
 
@@ -163,6 +166,38 @@ void add_restore_option(CLI::App* command, std::string& path) {
                    "go on from a session that was saved with the same model, type and context; its sampling\n"
                    "goes on too, unless a sampling option is given")
       ->type_name("FILE");
+}
+
+void add_steering_options(CLI::App* command, SteeringArgs& args) {
+  command
+      ->add_option("--logit-bias", args.biases,
+                   "add BIAS (-100 to 100) to the logit of token ID: 17=-100 forbids it; may be given several times")
+      ->type_name("ID=BIAS")
+      ->allow_extra_args(false);
+  command->add_option("--stop", args.stops, "end before this text; may be given several times")
+      ->type_name("TEXT")
+      ->allow_extra_args(false);
+}
+
+void set_steering(api::Session& session, const SteeringArgs& args, bool all) {
+  std::vector<std::pair<std::uint32_t, float>> biases;
+  for (const std::string& text : args.biases) {
+    const std::size_t equals = std::min(text.find('='), text.size());
+    const auto id = parse_number<std::uint32_t>(std::string_view(text).substr(0, equals));
+    const auto bias = parse_number<float>(std::string_view(text).substr(std::min(equals + 1, text.size())));
+    if (!id || !bias) throw UsageError("--logit-bias", "must be ID=BIAS, two numbers, not \"" + text + "\"");
+    biases.emplace_back(*id, *bias);
+  }
+  const auto refused = [](const char* option, const auto& call) {
+    try {
+      call();
+    } catch (const api::Failure& error) {
+      if (error.status() != WEFT_INVALID_ARGUMENT) throw;
+      throw UsageError(option, error.sentence(), error.hint());
+    }
+  };
+  if (all || !args.stops.empty()) refused("--stop", [&] { session.set_stops(args.stops); });
+  if (all || !biases.empty()) refused("--logit-bias", [&] { session.set_logit_bias(biases); });
 }
 
 void add_head_option(CLI::App* command, std::string& head) {

@@ -67,9 +67,18 @@ struct ModelArgs {
 void add_device_option(CLI::App* command, std::string& device);
 void add_model_options(CLI::App* command, ModelArgs& args);
 void add_ctx_option(CLI::App* command, ModelArgs& args);
-void add_sampling_options(CLI::App* command, weft_sampling& sampling);
-bool sampling_given(const CLI::App* command);  // any of them
+void add_sampling_options(CLI::App* command, weft_sampling& sampling);  // defaults: what it holds
+bool sampling_given(const CLI::App* command);                           // any of them
 void add_restore_option(CLI::App* command, std::string& path);
+// What tokens are favoured and what text ends an answer.
+struct SteeringArgs {
+  std::vector<std::string> biases;  // "ID=BIAS"
+  std::vector<std::string> stops;
+};
+void add_steering_options(CLI::App* command, SteeringArgs& args);
+// Sets what was given; what was not is left, or with `all` taken away. Throws UsageError; stop strings may be set by
+// then.
+void set_steering(api::Session& session, const SteeringArgs& args, bool all = false);
 void add_head_option(CLI::App* command, std::string& head);
 // At most one of them.
 struct GrammarArgs {

@@ -9,12 +9,14 @@ namespace {
 
 struct GenerateArgs {
   ModelArgs model;
-  weft_sampling sampling{};
+  weft_sampling sampling = weft_sampling_default();
   const CLI::App* command = nullptr;
   std::optional<std::string> text, ids;
   std::string restore, save;
   std::string head = "full";
   GrammarArgs grammar;
+  SteeringArgs steering;
+  std::uint32_t logprobs = 0;
   std::uint32_t tokens = 128;
   bool json = false;
 };
@@ -55,10 +57,43 @@ void check_length(const GenerateArgs& args, const std::vector<std::uint32_t>& pr
   }
 }
 
+Json token_json(const api::Model& model, std::uint32_t id, float logprob) {
+  return {{"id", id}, {"text", model.detokenize({id})}, {"logprob", logprob}};
+}
+
+// The last token's log-probability, and the likeliest ones'.
+Json logprobs_json(const api::Model& model, const api::Session& session, std::uint32_t id) {
+  const api::Session::Logprobs known = session.logprobs();
+  Json token = token_json(model, id, known.chosen);
+  token["top"] = Json::array();
+  for (const auto& [other, logprob] : known.likeliest) token["top"].push_back(token_json(model, other, logprob));
+  return token;
+}
+
+// As the keys of --json call it.
+const char* stop_text(weft_stop stop) {
+  switch (stop) {
+    case WEFT_STOP_LENGTH:
+      return "length";
+    case WEFT_STOP_TOKEN:
+      return "token";
+    case WEFT_STOP_CONTEXT:
+      return "context";
+    case WEFT_STOP_CALLER:
+      return "caller";
+    case WEFT_STOP_GRAMMAR:
+      return "grammar";
+    case WEFT_STOP_STRING:
+      return "string";
+  }
+  return "";
+}
+
 void generate(const GenerateArgs& args) {
   const bool restored = !args.restore.empty();
   if (args.text && args.ids) throw UsageError("-p, --prompt-ids", "give one of them, not both");
   if (!args.text && !args.ids && !restored) throw UsageError("-p, --prompt-ids", "one of them is needed");
+  if (args.logprobs > 0 && !args.json) throw UsageError("--logprobs", "it is for --json, which holds them");
   std::vector<std::uint32_t> prompt;
   if (args.ids) prompt = parse_ids(*args.ids);
   if (args.text) require_utf8("-p", *args.text);
@@ -79,11 +114,17 @@ void generate(const GenerateArgs& args) {
   }
   check_length(args, prompt, context);
   if (!restored || sampling_given(args.command)) session.set_sampling(args.sampling);
+  set_steering(session, args.steering);
+  session.set_logprobs(args.logprobs);
   if (args.text || args.ids) session.prompt(prompt);
   std::vector<std::uint32_t> ids;
   std::string text;
-  session.generate(args.tokens, [&](std::uint32_t id, std::string_view piece) {
-    ids.push_back(id);
+  Json logprobs = Json::array();
+  const weft_stop stop = session.generate(args.tokens, [&](std::uint32_t id, std::string_view piece) {
+    if (id != WEFT_NO_TOKEN) {
+      ids.push_back(id);
+      if (args.logprobs > 0) logprobs.push_back(logprobs_json(model, session, id));
+    }
     text += piece;
     if (!args.json) std::cout << piece << std::flush;
     return static_cast<bool>(std::cout);
@@ -97,21 +138,21 @@ void generate(const GenerateArgs& args) {
     std::cerr << stats_line(speed, args.head, stats, 0) << '\n';
     return;
   }
-  print_json({{"prompt_ids", prompt},
-              {"ids", ids},
-              {"text", text},
-              {"device", info.device},
-              {"driver", info.driver},
-              {"type", info.type},
-              {"load_s", info.load_seconds},
-              {"first_token_s", stats.first_token_seconds},
-              {"prompt_tokens_per_s", speed.prompt_tokens_per_s},
-              {"reused_tokens", stats.reused_tokens},
-              {"decode_tokens_per_s", speed.decode_tokens_per_s},
-              {"head", head_json(args.head, speed)},
-              {"stages", stages_json(stats)},
-              {"readback_bytes_per_token", speed.readback_bytes_per_token},
-              {"device_bytes", device_bytes_json(info, stats)}});
+  Json result = {{"prompt_ids", prompt}, {"ids", ids}, {"text", text}, {"stop", stop_text(stop)}};
+  if (args.logprobs > 0) result["logprobs"] = logprobs;
+  result.update({{"device", info.device},
+                 {"driver", info.driver},
+                 {"type", info.type},
+                 {"load_s", info.load_seconds},
+                 {"first_token_s", stats.first_token_seconds},
+                 {"prompt_tokens_per_s", speed.prompt_tokens_per_s},
+                 {"reused_tokens", stats.reused_tokens},
+                 {"decode_tokens_per_s", speed.decode_tokens_per_s},
+                 {"head", head_json(args.head, speed)},
+                 {"stages", stages_json(stats)},
+                 {"readback_bytes_per_token", speed.readback_bytes_per_token},
+                 {"device_bytes", device_bytes_json(info, stats)}});
+  print_json(result);
 }
 
 }  // namespace
@@ -132,6 +173,13 @@ void add_generate(CLI::App& app) {
   command->add_option("--save", args->save, "when done, save the session, for --restore")->type_name("FILE");
   add_head_option(command, args->head);
   add_sampling_options(command, args->sampling);
+  add_steering_options(command, args->steering);
+  command
+      ->add_option("--logprobs", args->logprobs,
+                   "with --json, the log-probability of each token and of the K likeliest, before bias, penalties,\n"
+                   "temperature and filters; every head reads all of its rows for it")
+      ->type_name("K")
+      ->transform(whole(1, WEFT_MAX_LOGPROBS));
   add_grammar_options(command, args->grammar);
   add_json_option(command, args->json);
   args->command = command;

@@ -18,7 +18,7 @@ struct ReportArgs {
   std::string file, plot;
   std::vector<std::string> heads = {"full", "certified", "fast:16", "fast:64"};
   std::uint32_t tokens = 1000;
-  weft_sampling sampling{};
+  weft_sampling sampling = weft_sampling_default();
   bool json = false;
 };
 

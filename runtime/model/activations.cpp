@@ -62,15 +62,17 @@ StepBuffers::StepBuffers(const Model& model, uint32_t context, uint32_t table_po
   state = Buffer(device, "state", sizeof(abi::StepState), Memory::shared);
   params = Buffer(device, "sampling", sizeof(abi::SampleParams), Memory::shared);
   history = Buffer(device, "history", uint64_t{context} * 4, Memory::shared);
-  seen = Buffer(device, "seen", (uint64_t{model.config.vocab} + 31) / 32 * 4, Memory::shared);
+  rows = model.config.vocab;
+  marks = Buffer(device, "marks", uint64_t{MARK_WORDS(rows)} * 4, Memory::shared);
   ring = Buffer(device, "ring", RING * sizeof(abi::RingEntry), Memory::readback);
-  for (const Buffer* buffer : {&state, &params, &history, &seen, &ring}) zero(*buffer);
+  logprobs = Buffer(device, "logprobs", RING * sizeof(abi::TokenLogprobs), Memory::readback);
+  for (const Buffer* buffer : {&state, &params, &history, &marks, &ring, &logprobs}) zero(*buffer);
   for (const Rope& rope : model.config.ropes) turns.push_back(make_turns(rope, context, table_positions, device));
 }
 
 uint64_t StepBuffers::bytes() const {
   uint64_t sum = 0;
-  for (const Buffer* buffer : {&state, &params, &history, &seen, &ring}) sum += buffer->bytes();
+  for (const Buffer* buffer : {&state, &params, &history, &marks, &ring, &logprobs}) sum += buffer->bytes();
   for (const Buffer& buffer : turns) sum += buffer.bytes();
   return sum;
 }

@@ -29,13 +29,15 @@ struct Activations {
 struct StepBuffers {
   StepBuffers(const Model& model, uint32_t context, uint32_t table_positions);
   uint64_t bytes() const;
-  ops::StepViews views(const Activations& a) const { return {state, params, a.candidates, history, seen, ring}; }
+  ops::StepViews views(const Activations& a) const { return {state, params, a.candidates, history, marks, ring, rows}; }
 
   Buffer state;               // abi::StepState
   Buffer params;              // abi::SampleParams
   Buffer history;             // (context) ids
-  Buffer seen;                // (vocab) bits
-  Buffer ring;                // (RING) abi::RingEntry: all the CPU reads of a token
+  Buffer marks;               // abi.h, MARKS
+  Buffer ring;                // (RING) abi::RingEntry: all the CPU reads of a token ...
+  Buffer logprobs;            // (RING) abi::TokenLogprobs: ... unless it asks for these
+  uint32_t rows;              // of the vocabulary
   std::vector<Buffer> turns;  // by rope: (table_positions, rotary_dim / 2) cosine and sine
 };
 

@@ -100,19 +100,20 @@ void record_tail(Recorder& r, const Pass& pass, Tail tail, const TailHead& head)
     ops::norm(r, c.norm(), step.state, a.x, pass.model.weights.final_norm, a.normed, pass.tokens, true);
     if (head.partial)
       project_partly(r, pass.model.weights.head(), head.shapes, *head.partial,
-                     {a.normed, step.state, step.params, step.seen}, a.logits);
+                     {a.normed, step.state, step.params, step.marks}, a.logits);
     else
       pass.model.weights.head().project(r, a.normed, a.logits, 1);
   }
   const View lists = head.partial ? View(head.partial->lists) : View();
   const ops::Chosen from = {c.vocab, head.partial ? &lists : nullptr};
   if (tail == Tail::sampled) {
-    ops::adjust(r, step.state, step.params, step.seen, a.logits, a.scores, from);
+    ops::adjust(r, step.state, step.params, step.marks, a.logits, a.scores, from);
     ops::threshold(r, step.state, step.params, a.scores, from);
   }
   if (tail == Tail::greedy || tail == Tail::sampled) {
     ops::pick(r, step.state, step.params, tail == Tail::greedy ? a.logits : a.scores, a.candidates, from);
     candidates = ops::candidate_count(c.vocab);
+    if (head.logprobs) ops::logprobs(r, step.state, step.params, a.logits, a.candidates, step.logprobs, from);
   }
   ops::advance(r, step.views(a), candidates, pass.tokens);
 }

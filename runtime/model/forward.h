@@ -26,6 +26,7 @@ enum class Tail {
 struct TailHead {
   const HeadBuffers* partial = nullptr;  // none: every row of the vocabulary
   HeadShapes shapes = {};
+  bool logprobs = false;  // leave log-probabilities of each token too
 };
 
 void record_embed(Recorder& r, const Pass& pass);

@@ -33,7 +33,7 @@ Schedule::Body Schedule::record_body(uint32_t tokens, Timestamps* timestamps) {
 }
 
 const Schedule::Timed& Schedule::timed(Tail tail, const TailHead& head) {
-  const TailKey key = {1, tail, head.partial != nullptr, head.shapes};
+  const TailKey key = {1, tail, head.partial != nullptr, head.shapes, head.logprobs};
   if (const auto found = timed_.find(key); found != timed_.end()) return found->second;
   Timed timed;
   // A layer has nine operations; a sliced matrix has a dispatch a slice.
@@ -48,7 +48,7 @@ void Schedule::submit(uint32_t tokens, Tail tail, const TailHead& head, bool tim
     last_timed_ = &timed(tail, head);
     return launch(last_timed_->body, last_timed_->tail);
   }
-  const TailKey key = {tokens, tail, head.partial != nullptr, head.shapes};
+  const TailKey key = {tokens, tail, head.partial != nullptr, head.shapes, head.logprobs};
   auto found = tails_.find(key);
   if (found == tails_.end()) {
     const CommandBuffer recorded =

@@ -49,6 +49,7 @@ class Schedule {
     Tail tail;
     bool partial;
     HeadShapes shapes;
+    bool logprobs;
     auto operator<=>(const TailKey&) const = default;
   };
   const Timed& timed(Tail tail, const TailHead& head);

@@ -6,16 +6,17 @@
 
 namespace weft::ops {
 
-void adjust(Recorder& recorder, const View& state, const View& params, const View& seen, const View& logits,
+void adjust(Recorder& recorder, const View& state, const View& params, const View& marks, const View& logits,
             const View& scores, const Chosen& from) {
   require_bytes(logits, uint64_t{from.rows} * 4, "adjust", "logits");
   require_bytes(scores, uint64_t{from.rows} * 4, "adjust", "scores");
+  require_bytes(marks, uint64_t{MARK_WORDS(from.rows)} * 4, "adjust", "marks");
   const bool listed = from.lists != nullptr;
   const Kernel& kernel =
       recorder.device().kernel({"adjust", adjust_spv, 6, 0b1000, sizeof(abi::AdjustPush), {listed ? 1u : 0u}});
   // A list is usually short: few workgroups, and each goes on for as long as there are rows.
   const uint32_t groups = ceil_div(from.rows, 64);
-  recorder.dispatch(kernel, {params, seen, logits, scores, state, listed ? *from.lists : logits},
+  recorder.dispatch(kernel, {params, marks, logits, scores, state, listed ? *from.lists : logits},
                     abi::AdjustPush{from.rows}, {listed ? std::min(groups, 16u) : groups});
 }
 

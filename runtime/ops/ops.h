@@ -153,11 +153,12 @@ struct Chosen {
   const View* lists = nullptr;  // none: all rows
 };
 
-// scores = logits with soft-cap, repetition penalty and temperature. params abi::SampleParams, seen (vocabulary bits)
-void adjust(Recorder& recorder, const View& state, const View& params, const View& seen, const View& logits,
+// scores = logits with soft-cap, penalties, bias and temperature. params abi::SampleParams, marks abi.h, MARKS
+void adjust(Recorder& recorder, const View& state, const View& params, const View& marks, const View& logits,
             const View& scores, const Chosen& from);
 
-// state.threshold = the lowest score that top-k, top-p and min-p let through.      scores (from.rows)
+// state.threshold, state.ceiling = the lowest and the highest score that top-k, top-p, min-p and typical-p let through.
+// scores (from.rows)
 void threshold(Recorder& recorder, const View& state, const View& params, const View& scores, const Chosen& from);
 
 // The best score of each group of PICK_ROWS places.       candidates (candidate_count(rows)) of abi::Candidate
@@ -165,14 +166,20 @@ uint32_t candidate_count(uint32_t rows);
 void pick(Recorder& recorder, const View& state, const View& params, const View& scores, const View& candidates,
           const Chosen& from);
 
+// out[end % RING] = ln p of the token that advance will append, and of the params.logprobs likeliest, as the model has
+// them: softmax(logits), whatever was sampled by.       logits (from.rows), out (RING) of abi::TokenLogprobs
+void logprobs(Recorder& recorder, const View& state, const View& params, const View& logits, const View& candidates,
+              const View& out, const Chosen& from);
+
 // What the end of a pass touches.
 struct StepViews {
   View state;       // abi::StepState
   View params;      // abi::SampleParams
   View candidates;  // abi::Candidate
   View history;     // (context) ids
-  View seen;        // (vocabulary) bits
+  View marks;       // abi.h, MARKS
   View ring;        // (RING) of abi::RingEntry
+  uint32_t rows;    // of the vocabulary
 };
 // Moves past the pass's tokens and appends the best of `candidates` to the context; with 0 candidates it only moves.
 void advance(Recorder& recorder, const StepViews& step, uint32_t candidates, uint32_t tokens);

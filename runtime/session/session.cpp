@@ -14,6 +14,8 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
+constexpr float kMostBias = 100;
+
 struct ClearAtEnd {
   std::atomic<bool>& flag;
   ~ClearAtEnd() { flag = false; }
@@ -62,7 +64,38 @@ void Session::set_sampling(const Sampling& s) {
   require(s.min_p >= 0 && s.min_p <= 1, "min_p", "it is " + value(s.min_p) + ", expected 0 to 1");
   require(s.repeat_penalty > 0 && std::isfinite(s.repeat_penalty), "repeat_penalty",
           "it is " + value(s.repeat_penalty) + ", expected above 0");
+  require(s.presence_penalty >= -2 && s.presence_penalty <= 2, "presence_penalty",
+          "it is " + value(s.presence_penalty) + ", expected -2 to 2");
+  require(s.frequency_penalty >= -2 && s.frequency_penalty <= 2, "frequency_penalty",
+          "it is " + value(s.frequency_penalty) + ", expected -2 to 2");
+  require(s.typical_p > 0 && s.typical_p <= 1, "typical_p",
+          "it is " + value(s.typical_p) + ", expected above 0 and at most 1");
   sampling_ = s;
+}
+
+void Session::set_bias(std::span<const uint32_t> ids, std::span<const float> biases) {
+  const uint32_t vocab = model_.config.vocab;
+  check_ids(ids, SIZE_MAX);
+  std::vector<float> all(vocab);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    require(biases[i] >= -kMostBias && biases[i] <= kMostBias, "logit_bias",
+            "that of token " + std::to_string(ids[i]) + " is " + std::to_string(biases[i]) + ", expected -100 to 100");
+    all[ids[i]] = biases[i];
+  }
+  biases_.clear();
+  most_bias_ = 0;
+  for (uint32_t id = 0; id < vocab; ++id) {
+    if (all[id] != 0) biases_.emplace_back(id, all[id]);
+    most_bias_ = std::max(most_bias_, all[id]);
+  }
+  std::memcpy(step_.marks.as<float>() + MARK_BIASES(vocab), all.data(), all.size() * 4);
+}
+
+void Session::set_logprobs(uint32_t count) {
+  require(count <= MAX_LOGPROBS, "logprobs",
+          "it is " + std::to_string(count) + ", expected 0 to " + std::to_string(MAX_LOGPROBS));
+  logprob_count_ = count;
+  logprobs_ = {};
 }
 
 void Session::check_ids(std::span<const uint32_t> ids, size_t most) const {
@@ -85,6 +118,7 @@ void Session::prompt(std::span<const uint32_t> ids) {
   keep_cached(std::min(static_cast<size_t>(mine - ids_.begin()), ids.size() - 1));
   stats_.reused_tokens += cached_;
   ids_.assign(ids.begin(), ids.end());
+  prompt_end_ = ids_.size();
   if (matcher_) matcher_->reset();
 }
 
@@ -105,32 +139,56 @@ void Session::begin(bool ignore_stop_tokens) {
   state.finished = 0;
   state.context = context_;
   std::memcpy(step_.history.data(), ids_.data(), ids_.size() * 4);
-  std::vector<uint32_t> seen(step_.seen.bytes() / 4);  // mapped memory may be slow to read: written in one go
-  for (const uint32_t id : ids_) seen[id / 32] |= 1u << (id % 32);
-  std::memcpy(step_.seen.data(), seen.data(), step_.seen.bytes());
-  abi::SampleParams params = {};
-  params.inverse_temperature = sampling_.temperature > 0 ? 1 / sampling_.temperature : 0;
-  params.top_k = sampling_.top_k;
-  params.top_p = sampling_.top_p;
-  params.log_min_p = sampling_.min_p > 0 ? std::log(sampling_.min_p) : -1e30f;
-  params.repeat_penalty = sampling_.repeat_penalty;
-  params.seed_low = static_cast<uint32_t>(sampling_.seed);
-  params.seed_high = static_cast<uint32_t>(sampling_.seed >> 32);
-  params.soft_cap = model_.config.logit_cap;
-  set_cut(params);
+  write_marks();
+  abi::SampleParams params = sample_params();
   params.stop_count = ignore_stop_tokens ? 0 : static_cast<uint32_t>(stop_ids_.size());
   std::copy(stop_ids_.begin(), stop_ids_.end(), params.stop_ids);
   *step_.params.as<abi::SampleParams>() = params;
 }
 
-// Which rows the choice of a token depends on (abi.h). Under top-p alone the tail's mass counts, so every row does.
+// What the penalties need to know of the context. Mapped memory may be slow to read: written in one go.
+void Session::write_marks() {
+  const uint32_t vocab = model_.config.vocab;
+  std::vector<uint32_t> bits(MARK_COUNTS(vocab));
+  for (const uint32_t id : ids_) bits[id / 32] |= 1u << (id % 32);
+  std::memcpy(step_.marks.data(), bits.data(), bits.size() * 4);
+  if (sampling_.presence_penalty == 0 && sampling_.frequency_penalty == 0) return;
+  std::vector<uint32_t> counts(vocab);
+  for (size_t i = prompt_end_; i < ids_.size(); ++i) ++counts[ids_[i]];
+  std::memcpy(step_.marks.as<uint32_t>() + MARK_COUNTS(vocab), counts.data(), counts.size() * 4);
+}
+
+abi::SampleParams Session::sample_params() const {
+  const Sampling& s = sampling_;
+  abi::SampleParams params = {};
+  params.inverse_temperature = s.temperature > 0 ? 1 / s.temperature : 0;
+  params.top_k = s.top_k;
+  params.top_p = s.top_p;
+  params.log_min_p = s.min_p > 0 ? std::log(s.min_p) : -1e30f;
+  params.repeat_penalty = s.repeat_penalty;
+  params.seed_low = static_cast<uint32_t>(s.seed);
+  params.seed_high = static_cast<uint32_t>(s.seed >> 32);
+  params.soft_cap = model_.config.logit_cap;
+  params.presence_penalty = s.presence_penalty;
+  params.frequency_penalty = s.frequency_penalty;
+  params.typical_p = s.typical_p;
+  params.biased = biases_.empty() ? 0 : 1;
+  // A negative penalty rewards. How often a token comes has no limit.
+  params.most_added = s.frequency_penalty < 0 ? 3.4e38f : most_bias_ + std::max(-s.presence_penalty, 0.0f);
+  params.logprobs = logprob_count_;
+  set_cut(params);
+  return params;
+}
+
+// Which rows the choice of a token depends on (abi.h). Under top-p or typical-p alone the tail's mass counts, so every
+// row does.
 void Session::set_cut(abi::SampleParams& params) const {
   const Sampling& s = sampling_;
   if (s.temperature == 0) {
     params.cut_rank = 1;
   } else if (s.top_k > 0) {
     params.cut_rank = s.top_k;
-  } else if (s.top_p < 1) {
+  } else if (s.top_p < 1 || s.typical_p < 1) {
     params.cut_rank = 0;
   } else if (s.min_p > 0) {
     params.cut_rank = 1;
@@ -164,9 +222,12 @@ TailHead Session::begin_head() {
   const uint32_t vocab = model_.config.vocab;
   positions_ = vocab;
   kept_.clear();
-  if (head_.mode == Head::Mode::full && !head_.keep) return {};
-  TailHead tail = {head_buffers_.get(), {}};
-  tail.shapes.estimates = head_.mode != Head::Mode::full;
+  // Log-probabilities take every row that may be chosen.
+  const bool estimates = head_.mode != Head::Mode::full && logprob_count_ == 0;
+  partial_ = estimates || head_.keep || matcher_;
+  if (!estimates && !head_.keep) return {nullptr, {}, logprob_count_ > 0};
+  TailHead tail = {head_buffers_.get(), {}, logprob_count_ > 0};
+  tail.shapes.estimates = estimates;
   if (head_.keep) {
     kept_ids_ = *head_.keep;
     if (head_.keep_prompt) {
@@ -198,7 +259,7 @@ TailHead Session::next_head(const TailHead& head) {
   if (!matcher_) return head;
   const TokenSet& allowed = matcher_->allowed();
   const auto kept = [&](uint32_t id) { return kept_.empty() || (kept_[id / 32] >> (id % 32) & 1) != 0; };
-  TailHead next = {head_buffers_.get(), head.shapes};
+  TailHead next = {head_buffers_.get(), head.shapes, head.logprobs};
   if (allowed.count > TokenSet::kMaxListed) {
     write_mask(allowed.bits);
     next.shapes.masked = true;
@@ -223,8 +284,7 @@ TailHead Session::next_head(const TailHead& head) {
 double Session::count_head(const abi::RingEntry& entry) {
   const Matrix& table = model_.weights.head().matrix();
   HeadCounts counts = {HEAD_ALL, positions_, 0, 0, table.rows};
-  if (head_.mode != Head::Mode::full || head_.keep || matcher_)
-    counts = {ENTRY_MODE(entry.flags), positions_, entry.refined, ENTRY_REST(entry.flags), entry.exact};
+  if (partial_) counts = {ENTRY_MODE(entry.flags), positions_, entry.refined, ENTRY_REST(entry.flags), entry.exact};
   ++stats_.head_tokens;
   stats_.head_bytes += counts.bytes(table);
   stats_.head_rows += counts.exact;
@@ -234,7 +294,9 @@ double Session::count_head(const abi::RingEntry& entry) {
 }
 
 Tail Session::sampling_tail() const {
-  return sampling_.temperature == 0 && sampling_.repeat_penalty == 1 ? Tail::greedy : Tail::sampled;
+  const Sampling& s = sampling_;
+  const bool plain = s.repeat_penalty == 1 && s.presence_penalty == 0 && s.frequency_penalty == 0 && biases_.empty();
+  return s.temperature == 0 && plain ? Tail::greedy : Tail::sampled;
 }
 
 // Submits the pending tokens, the last pass with the given tail. False if it was cancelled between passes: then what is
@@ -298,6 +360,7 @@ Stop Session::generate(uint32_t max_tokens, bool ignore_stop_tokens, const std::
         throw Error(Code::internal, "no logit is a finite number after token " + std::to_string(ids_.size()), "project",
                     "the model's weights may be damaged, or too large for f16");
       cached_ = ids_.size();
+      if (logprob_count_ > 0) read_logprobs();
       ids_.push_back(entry.id);
       if (timed == received) {
         collect_times();
@@ -339,6 +402,16 @@ Stop Session::generate(uint32_t max_tokens, bool ignore_stop_tokens, const std::
   return stop;
 }
 
+// Of the token that comes next in ids_.
+void Session::read_logprobs() {
+  const abi::TokenLogprobs& entry = step_.logprobs.as<abi::TokenLogprobs>()[ids_.size() % RING];
+  stats_.readback_bytes += sizeof entry;
+  logprobs_.chosen = entry.chosen;
+  logprobs_.likeliest.clear();
+  for (uint32_t i = 0; i < std::min<uint32_t>(entry.count, MAX_LOGPROBS); ++i)
+    logprobs_.likeliest.emplace_back(entry.ids[i], entry.logprobs[i]);
+}
+
 // After a failure (the callback's too): nothing may be in flight when the buffers are written again.
 void Session::come_to_rest() noexcept {
   try {
@@ -374,6 +447,7 @@ std::vector<float> Session::score(std::span<const uint32_t> ids) {
   require(ids.size() >= 2, "score", "at least two tokens are needed, there are " + std::to_string(ids.size()));
   check_ids(ids, context_);
   ids_.assign(ids.begin(), ids.end());
+  prompt_end_ = ids_.size();
   cached_ = 0;
   begin(true);
   begin_head();
@@ -438,6 +512,7 @@ std::vector<TokenLogit> Session::head_logits() {
 
 void Session::reset() {
   ids_.clear();
+  prompt_end_ = 0;
   cached_ = 0;
   stats_ = {};
 }

@@ -25,6 +25,8 @@ struct Sampling {
   float min_p = 0.05f;
   float repeat_penalty = 1;
   uint64_t seed = 0;
+  float presence_penalty = 0, frequency_penalty = 0;
+  float typical_p = 1;
 };
 
 enum class Stop { length, token, context, caller, grammar };
@@ -41,6 +43,12 @@ struct SessionStats {
   std::vector<Timestamps::Stage> stages;     // device time of the sampled tokens, summed
 };
 
+// How likely the model itself held a token to be, and what it held for the likeliest: natural logarithms.
+struct Logprobs {
+  float chosen = 0;
+  std::vector<std::pair<uint32_t, float>> likeliest;  // ids, the likeliest first
+};
+
 struct TokenLogit {
   uint32_t id;
   float logit;
@@ -55,6 +63,14 @@ class Session {
 
   void set_sampling(const Sampling& sampling);  // throws Error(invalid_argument)
   const Sampling& sampling() const { return sampling_; }
+  // Added to the tokens' logits wherever a token is chosen; replaces what was set before. Throws
+  // Error(invalid_argument).
+  void set_bias(std::span<const uint32_t> ids, std::span<const float> biases);
+  // How many of the likeliest tokens logprobs() names, at most MAX_LOGPROBS; 0: there are none. Throws
+  // Error(invalid_argument).
+  void set_logprobs(uint32_t count);
+  // Of the token that on_token was told last.
+  const Logprobs& logprobs() const { return logprobs_; }
   // Which rows tokens are chosen from, and how they are projected; from the next generate on.
   void set_head(Head head);
   const Head& head() const { return head_; }
@@ -99,7 +115,10 @@ class Session {
   void begin(bool ignore_stop_tokens);
   bool run_prompt(Tail tail, const TailHead& head, bool cancellable);
   Tail sampling_tail() const;
+  abi::SampleParams sample_params() const;
   void set_cut(abi::SampleParams& params) const;
+  void write_marks();
+  void read_logprobs();
   TailHead begin_head();
   TailHead next_head(const TailHead& head);
   void need_head_buffers();
@@ -125,8 +144,14 @@ class Session {
   std::vector<uint32_t> kept_ids_, kept_;      // the keep-list's ids, and bits for them; empty: there is none
   std::unique_ptr<Matcher> matcher_;
   std::vector<uint32_t> ids_;  // the context
+  size_t prompt_end_ = 0;      // from there on it was generated
   size_t cached_ = 0;          // positions of it in the cache
   size_t written_ = 0;         // positions before it may have overwritten older ones in the cache's rings
+  std::vector<std::pair<uint32_t, float>> biases_;  // as they were set, one a token
+  float most_bias_ = 0;                             // at least 0
+  uint32_t logprob_count_ = 0;
+  Logprobs logprobs_;     // of the last token
+  bool partial_ = false;  // the device counts what the head reads
   std::atomic<bool> cancelled_ = false;
   SessionStats stats_;
 };

@@ -29,9 +29,15 @@ std::string hex(uint64_t value) {
 }
 
 json to_json(const Sampling& s) {
-  return {
-      {"temperature", s.temperature},      {"top_k", s.top_k}, {"top_p", s.top_p}, {"min_p", s.min_p}, {"seed", s.seed},
-      {"repeat_penalty", s.repeat_penalty}};
+  return {{"temperature", s.temperature},
+          {"top_k", s.top_k},
+          {"top_p", s.top_p},
+          {"min_p", s.min_p},
+          {"seed", s.seed},
+          {"repeat_penalty", s.repeat_penalty},
+          {"presence_penalty", s.presence_penalty},
+          {"frequency_penalty", s.frequency_penalty},
+          {"typical_p", s.typical_p}};
 }
 
 // Numbers of a header that need not be what save wrote.
@@ -56,6 +62,19 @@ class Header {
     if (found == document_.end() || !found->is_string()) fail(key);
     return found->get<std::string>();
   }
+  // Tokens and their biases, as an array of [id, bias].
+  std::pair<std::vector<uint32_t>, std::vector<float>> biases(const char* key) const {
+    const auto found = document_.find(key);
+    if (found == document_.end() || !found->is_array()) fail(key);
+    std::pair<std::vector<uint32_t>, std::vector<float>> result;
+    for (const json& item : *found) {
+      const bool good = item.is_array() && item.size() == 2 && item[0].is_number_unsigned() && item[1].is_number();
+      if (!good || item[0].get<uint64_t>() > UINT32_MAX) fail(key);
+      result.first.push_back(item[0].get<uint32_t>());
+      result.second.push_back(item[1].get<float>());
+    }
+    return result;
+  }
   Header object(const char* key) const {
     const auto found = document_.find(key);
     if (found == document_.end()) fail(key);
@@ -78,6 +97,9 @@ Sampling sampling_from(const Header& h) {
   s.min_p = h.real("min_p");
   s.repeat_penalty = h.real("repeat_penalty");
   s.seed = h.integer("seed", UINT64_MAX);
+  s.presence_penalty = h.real("presence_penalty");
+  s.frequency_penalty = h.real("frequency_penalty");
+  s.typical_p = h.real("typical_p");
   return s;
 }
 
@@ -135,7 +157,9 @@ void Session::save(const std::filesystem::path& path, std::string_view note) con
                        {"ids", ids_.size()},
                        {"cached", cached_},
                        {"written", written_},
+                       {"prompt", prompt_end_},
                        {"sampling", to_json(sampling_)},
+                       {"biases", biases_},
                        {"note", note}};
   std::string text = header.dump(-1, ' ', false, json::error_handler_t::replace);
   text.resize(align_up(text.size(), kPart), ' ');
@@ -176,6 +200,8 @@ std::string Session::restore(const std::filesystem::path& path) {
   const uint64_t count = header.integer("ids", context_), cached = header.integer("cached", count),
                  written = header.integer("written", UINT32_MAX);
   const Sampling sampling = sampling_from(header.object("sampling"));
+  const uint64_t prompt = header.integer("prompt", count);
+  const auto [biased, biases] = header.biases("biases");
   std::string note = header.text("note");
 
   const std::vector<View> views = cache_parts(cached, written);
@@ -191,6 +217,7 @@ std::string Session::restore(const std::filesystem::path& path) {
   std::memcpy(ids.data(), parts.rest.data(), count * 4);
   check_ids(ids, context_);
   set_sampling(sampling);
+  set_bias(biased, biases);
 
   cached_ = 0;  // until all of it is there
   Uploader uploader(model_.device);
@@ -200,6 +227,7 @@ std::string Session::restore(const std::filesystem::path& path) {
     bytes = bytes.subspan(view.bytes);
   }
   ids_ = std::move(ids);
+  prompt_end_ = prompt;
   cached_ = cached;
   written_ = written;
   if (matcher_) matcher_->reset();

@@ -84,7 +84,7 @@ class Recording {
 
   void cut() {
     const Kernel& kernel = recorder_.device().kernel({"cut", cut_spv, 4, 0b0001, sizeof(abi::LeadersPush), {}});
-    recorder_.dispatch(kernel, {views_.state, views_.params, views_.seen, buffers_.lists},
+    recorder_.dispatch(kernel, {views_.state, views_.params, views_.marks, buffers_.lists},
                        abi::LeadersPush{table_.rows}, {1});
   }
 
@@ -100,7 +100,7 @@ class Recording {
          plan_.texel_products ? 0b100000u : 0u});
     const bool refines = shapes_.estimates && table_.format == Format::q8;
     recorder_.dispatch(kernel,
-                       {views_.state, views_.params, views_.seen, buffers_.choice, buffers_.lists, buffers_.lists},
+                       {views_.state, views_.params, views_.marks, buffers_.choice, buffers_.lists, buffers_.lists},
                        abi::SelectPush{table_.rows, shapes_.masked ? 1u : 0u, refines ? 1u : 0u, rows_},
                        {ops::ceil_div(table_.rows, SELECT_ROWS)});
   }

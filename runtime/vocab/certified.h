@@ -34,7 +34,7 @@ struct HeadViews {
   const View x;       // (width) the normed hidden state
   const View state;   // abi::StepState: head.positions says how many rows may be chosen
   const View params;  // abi::SampleParams: cut_rank and what follows say which rows matter
-  const View seen;    // (vocabulary) bits
+  const View marks;   // abi.h, MARKS
 };
 
 // Leaves the ids to choose from in buffers.lists (LIST_IDS), how many they are in state.head.exact_count, and their

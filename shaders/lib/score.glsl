@@ -1,10 +1,32 @@
-// What a token's logit counts when one is chosen: the model's soft-cap, the repetition penalty of CTRL (Keskar et al. 2019, section 4.1),
-// then the temperature. Needs `params`. Monotone in the logit, which the certificate relies on.
+// What a token's logit counts when one is chosen: the model's soft-cap; the repetition penalty of CTRL (Keskar et al. 2019, section 4.1);
+// the token's bias, less the presence penalty if it was generated and the frequency penalty for each time (OpenAI's API reference,
+// "create completion"); then the temperature. Needs `params`, and MARKS as `marks`. Monotone in the logit, which the certificate relies
+// on, and precise: every shader gets the same bits.
 #include "lib/soft_cap.glsl"
 
-float score_of(float logit, bool seen) {
+bool was_seen(uint id) { return (marks[id / 32] >> (id % 32) & 1) != 0; }
+
+// What is added to a token's logit.
+float added_to(uint id, uint rows) {
+  precise float added = 0;
+  if (params.biased != 0) added = uintBitsToFloat(marks[MARK_BIASES(rows) + id]);
+  if (params.presence_penalty != 0 || params.frequency_penalty != 0) {
+    const uint count = marks[MARK_COUNTS(rows) + id];
+    if (count > 0) {
+      precise float penalty = params.frequency_penalty * float(count);
+      penalty += params.presence_penalty;
+      added -= penalty;
+    }
+  }
+  return added;
+}
+
+float score_of(float logit, uint id, uint rows) {
   // What is not finite stays so.
   if (params.soft_cap > 0 && abs(logit) < 3.4e38) logit = soft_capped(logit, params.soft_cap);
-  if (seen) logit = logit > 0 ? logit / params.repeat_penalty : logit * params.repeat_penalty;
-  return params.inverse_temperature > 0 ? logit * params.inverse_temperature : logit;
+  precise float score = logit;
+  if (was_seen(id)) score = score > 0 ? score / params.repeat_penalty : score * params.repeat_penalty;
+  score += added_to(id, rows);
+  if (params.inverse_temperature > 0) score *= params.inverse_temperature;
+  return score;
 }

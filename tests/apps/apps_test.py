@@ -33,7 +33,7 @@ if pathlib.Path("/usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.j
     ENV.update(VK_INSTANCE_LAYERS="VK_LAYER_KHRONOS_validation",
                VK_LAYER_ENABLES="VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT")
 
-GENERATE_KEYS = ["prompt_ids", "ids", "text", "device", "driver", "type", "load_s", "first_token_s", "prompt_tokens_per_s",
+GENERATE_KEYS = ["prompt_ids", "ids", "text", "stop", "device", "driver", "type", "load_s", "first_token_s", "prompt_tokens_per_s",
                  "reused_tokens", "decode_tokens_per_s", "head", "stages", "readback_bytes_per_token", "device_bytes"]
 
 
@@ -91,6 +91,26 @@ class Json(unittest.TestCase):
         self.assertLessEqual(result["readback_bytes_per_token"], 16)
         if len(result["ids"]) > 1:
             self.check_numbers(result)
+
+    def test_logprobs(self):
+        wanted = ("generate", "-m", plain(), "--prompt-ids", "1,5,9", "-n", 6, "--temperature", 0)
+        without = weft_json(*wanted)
+        for head in ("full", "certified"):
+            result = weft_json(*wanted, "--logprobs", 3, "--head", head)
+            self.assertEqual(result["ids"], without["ids"])
+            self.assertEqual([token["id"] for token in result["logprobs"]], result["ids"])
+            for token in result["logprobs"]:
+                top = [other["logprob"] for other in token["top"]]
+                self.assertEqual(top, sorted(top, reverse=True))
+                self.assertEqual((len(top), token["top"][0]["id"], top[0]), (3, token["id"], token["logprob"]))
+                self.assertLess(top[0], 0)
+
+    def test_bias_and_penalties(self):
+        wanted = ("generate", "-m", plain(), "--prompt-ids", "1,5,9", "-n", 5, "--temperature", 0)
+        self.assertEqual(weft_json(*wanted, "--logit-bias", "77=100")["ids"], [77] * 5)
+        both = weft_json(*wanted, "--logit-bias", "77=50", "--logit-bias", "78=50", "--frequency-penalty", 2)
+        self.assertEqual(set(both["ids"]), {77, 78})
+        self.assertEqual(len(set(weft_json(*wanted, "--frequency-penalty", "-2")["ids"])), 1)
 
     def test_type_is_obeyed(self):
         for wanted in ("f16", "q8"):
@@ -271,6 +291,19 @@ class Text(unittest.TestCase):
         weft("fill", "-m", self.bert(), "no mask", expect=2)
         _, err = weft("generate", "-m", self.bert(), "-p", "the cat", expect=1)
         self.assertIn("weft embed and weft fill use it", err)
+
+    def test_stops(self):
+        wanted = ("generate", "-m", plain(), "-p", "a", "-n", 24, "--seed", 3, "--temperature", 1)
+        whole = weft_json(*wanted)["text"]
+        self.assertGreater(len(whole), 12, "the model says enough")
+        for begin in range(1, 9):  # wherever tokens end
+            stop = whole[begin:begin + 4]
+            result = weft_json(*wanted, "--stop", "never \u00e9", "--stop", stop)
+            self.assertEqual((result["text"], result["stop"]), (whole[:whole.index(stop)], "string"))
+            self.assertEqual(weft(*wanted, "--stop", stop)[0], whole[:whole.index(stop)] + "\n")
+        # What was held back comes at the end.
+        result = weft_json(*wanted, "--stop", whole[-3:] + "!")
+        self.assertEqual((result["text"], result["stop"] in ("length", "token")), (whole, True))
 
     def test_same_seed_same_text(self):
         def run(seed):
@@ -665,6 +698,18 @@ class Errors(unittest.TestCase):
             ("--top-p", [*generate, "--top-p", "0"]),
             ("--min-p", [*generate, "--min-p", "2"]),
             ("--repeat-penalty", [*generate, "--repeat-penalty", "0"]),
+            ("--presence-penalty", [*generate, "--presence-penalty", "2.5"]),
+            ("--frequency-penalty", [*generate, "--frequency-penalty", "nan"]),
+            ("--typical-p", [*generate, "--typical-p", "0"]),
+            ("--logit-bias", [*generate, "--logit-bias", "5"]),
+            ("--logit-bias", [*generate, "--logit-bias", "x=1"]),
+            ("--logit-bias", [*generate, "--logit-bias", "5=101"]),
+            ("--logit-bias", [*generate, "--logit-bias", "5=nan"]),
+            ("--logit-bias", [*generate, "--logit-bias", "4000000000=1"]),
+            ("--stop", [*generate, "--stop", ""]),
+            ("--stop", [*generate, "--stop", "x" * 300]),
+            ("--logprobs", [*generate, "--json", "--logprobs", "21"]),
+            ("--logprobs", [*generate, "--logprobs", "3"]),
             ("--seed", [*generate, "--seed", "-1"]),
             ("--type", [*generate, "--type", "q5"]),
             ("--ctx", [*generate, "--ctx", "1"]),
@@ -780,6 +825,21 @@ class PipedChat(unittest.TestCase):
         self.assertIn("/nonsense", err)
         self.assertNotIn("> ", out)
         self.assertNotIn("chat template", err)
+
+    def test_set(self):
+        """Each /set starts from what the chat began with."""
+        def answers(*lines, options=()):
+            out, err = weft("chat", "-m", plain(), "-n", 3, "--temperature", 0, *options, stdin="\n".join(lines) + "\n")
+            return out.splitlines(), err
+        forced = weft_json("generate", "-m", plain(), "--prompt-ids", "1", "-n", 3, "--temperature", 0, "--logit-bias", "77=100")["text"]
+        (first, second, third, fourth), err = answers("a", "/set --logit-bias 77=100", "a", "/reset", f"/set --seed 1 --stop {'x' * 300}",
+                                                      "/set --top-p 2", "/set -m x", "a", "/reset", "/set", "a")
+        self.assertEqual((second, third, fourth), (forced, forced, first))
+        self.assertIn("weft: --stop: a stop string has 300 bytes, expected at most 256\n", err)
+        self.assertIn("weft: /set: --top-p: must be a number above 0 to 1, not \"2\"", err)
+        self.assertIn("weft: /set: ", err.split("--top-p")[1])
+        (biased, plain_again), _ = answers("a", "/reset", "/set --logit-bias 77=0", "a", options=("--logit-bias", "77=100"))
+        self.assertEqual((biased, plain_again), (forced, first))
 
     def test_the_earlier_turns_count(self):
         """The second prompt holds the first turn; after /reset it does not."""

@@ -25,6 +25,14 @@ Sampling sampling(float temperature, uint32_t top_k, float top_p, float min_p, f
   return {temperature, top_k, top_p, min_p, penalty, seed};
 }
 
+// With OpenAI's penalties, and what is typical.
+Sampling extra(Sampling sampling, float presence, float frequency, float typical_p) {
+  sampling.presence_penalty = presence;
+  sampling.frequency_penalty = frequency;
+  sampling.typical_p = typical_p;
+  return sampling;
+}
+
 const Sampling kSamplings[] = {greedy(),
                                sampling(0, 0, 1, 0, 1.3f, 0),
                                sampling(0.8f, 40, 0.95f, 0.05f, 1, 1),
@@ -32,7 +40,11 @@ const Sampling kSamplings[] = {greedy(),
                                sampling(1, 0, 1, 0.1f, 1, 3),
                                sampling(0.7f, 0, 0.9f, 0, 1, 4),
                                sampling(0.9f, 0, 1, 0, 1, 5),
-                               sampling(0.9f, 0, 1, 0, 0.9f, 6)};
+                               sampling(0.9f, 0, 1, 0, 0.9f, 6),
+                               extra(greedy(), 0.4f, 0.2f, 1),
+                               extra(sampling(0.9f, 0, 1, 0, 1.1f, 7), -1, -0.3f, 1),
+                               extra(sampling(1, 30, 1, 0, 1, 8), 0.5f, 0, 0.7f),
+                               extra(sampling(1, 0, 1, 0.02f, 1, 9), 0, 0.5f, 0.8f)};
 
 Head head(Head::Mode mode, std::optional<std::vector<uint32_t>> keep = {}, bool keep_prompt = true) {
   Head made;
@@ -53,11 +65,21 @@ class HeadTest : public GpuTest {
 };
 
 // Runs of a context's length until `count` tokens were compared.
-void expect_same(const Model& model, const Sampling& sampling, const Head& full, const Head& other, uint32_t count) {
+void expect_same(const Model& model, const Sampling& sampling, const Head& full, const Head& other, uint32_t count,
+                 bool biased = false) {
   const uint32_t context = std::min(model.config.context, 256u);
   Session a(model, context, {}), b(model, context, {});
   a.set_head(full);
   b.set_head(other);
+  if (biased) {
+    std::vector<uint32_t> ids;
+    std::vector<float> biases;
+    for (uint32_t id = 0; id < model.config.vocab; id += 3) {
+      ids.push_back(id);
+      biases.push_back(static_cast<float>(id % 13) / 4 - 1.5f);
+    }
+    for (Session* session : {&a, &b}) session->set_bias(ids, biases);
+  }
   for (uint32_t run = 0, done = 0; done < count; ++run) {
     Sampling seeded = sampling;
     seeded.seed += run;
@@ -77,7 +99,54 @@ TEST_F(HeadTest, CertifiedGivesTheFullHeadsTokens) {
   shape.vocab = 777;
   for (const Format format : {Format::q8, Format::f16}) {
     make(shape, format);
-    for (const Sampling& sampling : kSamplings) expect_same(*model_, sampling, {}, head(Head::Mode::certified), 120);
+    for (const Sampling& sampling : kSamplings) expect_same(*model_, sampling, {}, head(Head::Mode::certified), 80);
+    for (const size_t i : {0u, 2u, 6u, 8u, 9u})
+      expect_same(*model_, kSamplings[i], {}, head(Head::Mode::certified), 40, true);
+  }
+}
+
+// What the model says of each token is every head's, because all rows are read for it.
+TEST_F(HeadTest, LogprobsAreTheLogits) {
+  LlamaShape shape;
+  shape.vocab = 777;
+  make(shape, Format::q8);
+  std::vector<uint32_t> kept;
+  for (uint32_t id = 5; id < 777; id += 3) kept.push_back(id);
+  for (const Head& head :
+       {head(Head::Mode::full), head(Head::Mode::certified), head(Head::Mode::certified, kept, false)}) {
+    Session session(*model_, 256, {}), plain(*model_, 256, {});
+    session.set_head(head);
+    session.set_sampling(extra(sampling(1, 40, 1, 0, 1.2f, 1), 0.5f, 0, 1));
+    session.set_logprobs(7);
+    std::vector<uint32_t> context = some_ids(6, 777);
+    session.prompt(context);
+    std::vector<std::pair<uint32_t, Logprobs>> got;
+    session.generate(15, true, [&](uint32_t id) {
+      got.emplace_back(id, session.logprobs());
+      return true;
+    });
+    ASSERT_EQ(got.size(), 15u);
+    EXPECT_EQ(session.stats().head_rows, (head.keep ? kept.size() : 777) * 15);
+    for (const auto& [id, logprobs] : got) {
+      plain.prompt(context);
+      const std::vector<float> logits = plain.logits();
+      std::vector<std::pair<float, uint32_t>> ranked;
+      double sum = 0;
+      for (uint32_t i = 0; i < logits.size(); ++i) {
+        if (head.keep && i % 3 != 2) continue;
+        if (head.keep && i < 5) continue;
+        ranked.emplace_back(-logits[i], i);
+        sum += std::exp(double{logits[i]});
+      }
+      std::sort(ranked.begin(), ranked.end());
+      ASSERT_EQ(logprobs.likeliest.size(), 7u);
+      for (size_t i = 0; i < 7; ++i) {
+        EXPECT_EQ(logprobs.likeliest[i].first, ranked[i].second) << i;
+        EXPECT_NEAR(logprobs.likeliest[i].second, -ranked[i].first - std::log(sum), 1e-4) << i;
+      }
+      EXPECT_NEAR(logprobs.chosen, logits[id] - std::log(sum), 1e-4);
+      context.push_back(id);
+    }
   }
 }
 
@@ -102,10 +171,10 @@ TEST_F(HeadTest, KeepListsGiveOnlyTheirTokens) {
     Session session(*model_, 256, {});
     session.set_head(head(Head::Mode::full, kept, false));
     session.set_sampling(sampling);
-    const std::vector<uint32_t> got = generate(session, some_ids(6, 777), 60);
+    const std::vector<uint32_t> got = generate(session, some_ids(6, 777), 40);
     for (const uint32_t id : got) ASSERT_EQ(id % 3, 2u);
     EXPECT_EQ(session.stats().head_rows, kept.size() * session.stats().head_tokens);
-    expect_same(*model_, sampling, head(Head::Mode::full, kept), head(Head::Mode::certified, kept), 60);
+    expect_same(*model_, sampling, head(Head::Mode::full, kept), head(Head::Mode::certified, kept), 40);
   }
 }
 

@@ -82,6 +82,9 @@ void check_goes_on(const Model& model, const Sampling& sampling, uint32_t prompt
   Session whole(model, 700, {}), first(model, 700, {}), second(model, 700, {});
   whole.set_sampling(sampling);
   first.set_sampling(sampling);
+  const std::vector<uint32_t> biased = {3, 9};
+  const std::vector<float> biases = {0.75f, -2.5f};
+  for (Session* session : {&whole, &first}) session->set_bias(biased, biases);
   const std::vector<uint32_t> all = generate(whole, ids, 40);
   std::vector<uint32_t> got = generate(first, ids, 15);
   first.save(path, "a note \"\xc3\xa9\"");
@@ -100,6 +103,13 @@ TEST_F(SessionFileTest, GoesOnAsOneNeverStopped) {
   sampled.top_k = 0;
   sampled.repeat_penalty = 1.3f;
   sampled.seed = (1ull << 40) + 3;
+  Sampling counted = greedy();
+  counted.presence_penalty = 0.5f;
+  counted.frequency_penalty = 1.5f;
+  check_goes_on(*model_, counted, 20, path_);
+  counted.typical_p = 0.8f;
+  counted.temperature = 1;
+  check_goes_on(*model_, counted, 20, path_);
   for (const uint32_t prompt : {1u, 110u, 300u}) {  // the ring of 128 wraps before, at and after the save
     check_goes_on(*model_, greedy(), prompt, path_);
     check_goes_on(*model_, sampled, prompt, path_);

@@ -65,6 +65,84 @@ TEST_F(SessionTest, ReadsSixteenBytesAToken) {
   EXPECT_EQ(session.stats().readback_bytes, 50u * 16);
 }
 
+TEST_F(SessionTest, BiasForcesAndForbids) {
+  Session session(*model_, 256, {});
+  session.set_sampling(greedy());
+  const std::vector<uint32_t> plain = generate(session, ids(10), 20);
+  const std::vector<uint32_t> forced = {17};
+  const float most = 100, least = -100;
+  session.set_bias(forced, {&most, 1});
+  EXPECT_EQ(generate(session, ids(10), 20), std::vector<uint32_t>(20, 17));
+  session.set_bias({plain.data(), 1}, {&least, 1});
+  EXPECT_EQ(std::ranges::count(generate(session, ids(10), 20), plain[0]), 0);
+  session.set_bias({}, {});
+  EXPECT_EQ(generate(session, ids(10), 20), plain);
+}
+
+// A frequency penalty counts what was generated since the prompt, over as many generates as it takes.
+TEST_F(SessionTest, PenaltiesCountGeneratedTokens) {
+  Session session(*model_, 256, {}), stepped(*model_, 256, {});
+  Sampling sampling = greedy();
+  sampling.frequency_penalty = 2;
+  sampling.presence_penalty = 1;
+  session.set_sampling(sampling);
+  stepped.set_sampling(sampling);
+  const std::vector<uint32_t> all = generate(session, ids(10), 30);
+  stepped.prompt(ids(10));
+  std::vector<uint32_t> steps;
+  for (int i = 0; i < 30; ++i)
+    stepped.generate(1, true, [&](uint32_t id) {
+      steps.push_back(id);
+      return true;
+    });
+  EXPECT_EQ(steps, all);
+  // By hand: the logits, less what the counts say.
+  std::vector<uint32_t> context = ids(10), by_hand;
+  std::vector<uint32_t> counts(model_->config.vocab);
+  Session plain(*model_, 256, {});
+  for (int i = 0; i < 30; ++i) {
+    plain.prompt(context);
+    std::vector<float> logits = plain.logits();
+    for (uint32_t id = 0; id < logits.size(); ++id)
+      if (counts[id] > 0) logits[id] -= 1 + 2 * static_cast<float>(counts[id]);
+    const auto best = static_cast<uint32_t>(std::ranges::max_element(logits) - logits.begin());
+    ++counts[best];
+    by_hand.push_back(best);
+    context.push_back(best);
+  }
+  EXPECT_EQ(by_hand, all);
+}
+
+TEST_F(SessionTest, RefusesSettingsOutOfRange) {
+  Session session(*model_, 256, {});
+  const auto refused = [&](float Sampling::*field, std::initializer_list<float> values, const std::string& place) {
+    for (const float value : values) {
+      Sampling sampling = greedy();
+      sampling.*field = value;
+      try {
+        session.set_sampling(sampling);
+        ADD_FAILURE() << place << " " << value;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), Code::invalid_argument);
+        EXPECT_EQ(error.place(), place);
+        EXPECT_NE(error.sentence().find("expected"), std::string::npos) << error.what();
+      }
+    }
+  };
+  refused(&Sampling::temperature, {NAN, INFINITY, -1, 1e-5f}, "temperature");
+  refused(&Sampling::top_p, {NAN, 0, 1.1f}, "top_p");
+  refused(&Sampling::min_p, {NAN, -0.1f, 1.1f}, "min_p");
+  refused(&Sampling::repeat_penalty, {NAN, INFINITY, 0, -1}, "repeat_penalty");
+  refused(&Sampling::presence_penalty, {NAN, -2.1f, 2.1f, INFINITY}, "presence_penalty");
+  refused(&Sampling::frequency_penalty, {NAN, -2.1f, 2.1f, -INFINITY}, "frequency_penalty");
+  refused(&Sampling::typical_p, {NAN, 0, 1.1f}, "typical_p");
+  const uint32_t id = 3, outside = model_->config.vocab;
+  const float good = 1;
+  for (const float bias : {NAN, 101.0f, -INFINITY}) EXPECT_THROW(session.set_bias({&id, 1}, {&bias, 1}), Error);
+  EXPECT_THROW(session.set_bias({&outside, 1}, {&good, 1}), Error);
+  EXPECT_THROW(session.set_logprobs(MAX_LOGPROBS + 1), Error);
+}
+
 TEST_F(SessionTest, StopsAtAStopToken) {
   Session session(*model_, 256, {});
   session.set_sampling(greedy());

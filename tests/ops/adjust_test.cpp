@@ -1,6 +1,7 @@
 #include "reference/adjust.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "support/op_inputs.h"
@@ -11,16 +12,24 @@ namespace {
 class AdjustTest : public GpuTest {};
 
 std::vector<float> run_adjust(const std::vector<float>& logits, const std::vector<bool>& seen, float penalty,
-                              float inverse_temperature, float soft_cap = 0) {
+                              float inverse_temperature, float soft_cap = 0,
+                              const reference::Additions& additions = {}) {
   const auto device = open_device();
   const uint32_t rows = static_cast<uint32_t>(logits.size()), behind = 70;
   abi::SampleParams params = {};
   params.repeat_penalty = penalty;
   params.inverse_temperature = inverse_temperature;
   params.soft_cap = soft_cap;
-  std::vector<uint32_t> bits((rows + 31) / 32);
-  for (uint32_t id = 0; id < rows; ++id) bits[id / 32] |= (seen[id] ? 1u : 0u) << (id % 32);
-  const Buffer sampling = upload(device, "params", std::vector{params}), marks = upload(device, "seen", bits);
+  params.presence_penalty = static_cast<float>(additions.presence);
+  params.frequency_penalty = static_cast<float>(additions.frequency);
+  params.biased = additions.biases.empty() ? 0 : 1;
+  std::vector<uint32_t> words(MARK_WORDS(rows), kPoison);  // what is not asked for must not be read
+  std::fill_n(words.begin(), MARK_COUNTS(rows), 0u);
+  for (uint32_t id = 0; id < rows; ++id) words[id / 32] |= (seen[id] ? 1u : 0u) << (id % 32);
+  std::ranges::copy(additions.counts, words.begin() + MARK_COUNTS(rows));
+  for (size_t id = 0; id < additions.biases.size(); ++id)
+    words[MARK_BIASES(rows) + id] = std::bit_cast<uint32_t>(additions.biases[id]);
+  const Buffer sampling = upload(device, "params", std::vector{params}), marks = upload(device, "marks", words);
   const Buffer in = upload(device, "logits", logits), scores = poisoned(device, "scores", rows + behind);
   run_once(device, "adjust",
            [&](Recorder& recorder) { ops::adjust(recorder, sampling, sampling, marks, in, scores, {rows}); });
@@ -44,6 +53,32 @@ TEST_F(AdjustTest, PenaltyAndTemperature) {
         EXPECT_TRUE(close_to(run_adjust(logits, seen, penalty, inverse_temperature),
                              reference::adjust(logits, seen, penalty, inverse_temperature), 4 * kRounding));
       }
+}
+
+TEST_F(AdjustTest, BiasPresenceAndFrequency) {
+  for (const uint32_t rows : {1u, 33u, 3000u})
+    for (const bool biased : {false, true})
+      for (const float presence : {0.0f, 1.5f, -0.5f})
+        for (const float frequency : {0.0f, 0.25f, -2.0f}) {
+          SCOPED_TRACE(std::to_string(rows) + " rows, presence " + std::to_string(presence) + ", frequency " +
+                       std::to_string(frequency) + (biased ? ", biased" : ""));
+          Random random(rows);
+          const std::vector<float> logits = random.normals(rows, 5);
+          std::vector<bool> seen(rows);
+          reference::Additions additions = {{}, std::vector<uint32_t>(rows), presence, frequency};
+          if (biased) additions.biases = random.normals(rows, 20);
+          for (uint32_t id = 0; id < rows; ++id) {
+            additions.counts[id] = random.below(4) == 0 ? random.below(50) : 0;
+            seen[id] = additions.counts[id] > 0 || random.below(9) == 0;
+          }
+          const std::vector<double> want = reference::adjust(logits, seen, 1.2, 1.25, 0, additions);
+          std::vector<double> allowed(rows);
+          for (uint32_t id = 0; id < rows; ++id)  // sums may cancel: rounding is relative to what goes in
+            allowed[id] = 1.25 * 6 * kRounding *
+                          (std::abs(logits[id]) * 1.2 + (biased ? std::abs(additions.biases[id]) : 0) +
+                           std::abs(presence) + additions.counts[id] * std::abs(frequency));
+          EXPECT_TRUE(close_to(run_adjust(logits, seen, 1.2f, 1.25f, 0, additions), want, allowed));
+        }
 }
 
 TEST_F(AdjustTest, SoftCaps) {

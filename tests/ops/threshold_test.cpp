@@ -12,7 +12,7 @@ class ThresholdTest : public GpuTest {};
 
 std::string describe(const reference::Filters& filters) {
   return "top_k " + std::to_string(filters.top_k) + " top_p " + std::to_string(filters.top_p) + " min_p " +
-         std::to_string(filters.min_p);
+         std::to_string(filters.min_p) + " typical_p " + std::to_string(filters.typical_p);
 }
 
 // One vocabulary's scores on the device, and filter after filter over them.
@@ -39,13 +39,16 @@ class Filtering {
     params->top_k = filters.top_k;
     params->top_p = static_cast<float>(filters.top_p);
     params->log_min_p = filters.min_p > 0 ? static_cast<float>(std::log(filters.min_p)) : -1e30f;
-    state_.as<abi::StepState>()->threshold = NAN;
+    params->typical_p = static_cast<float>(filters.typical_p);
+    state_.as<abi::StepState>()->threshold = state_.as<abi::StepState>()->ceiling = NAN;
     device_->submit({&commands_}, fence_);
     fence_.wait();
     const float threshold = state_.as<abi::StepState>()->threshold;
-    EXPECT_TRUE(std::isfinite(threshold)) << threshold;
+    const float ceiling = state_.as<abi::StepState>()->ceiling;
+    EXPECT_TRUE(std::isfinite(threshold) && std::isfinite(ceiling)) << threshold << " " << ceiling;
     std::vector<bool> ids(host_.size());
-    for (size_t id = 0; id < ids.size(); ++id) ids[id] = std::isfinite(host_[id]) && host_[id] >= threshold;
+    for (size_t id = 0; id < ids.size(); ++id)
+      ids[id] = std::isfinite(host_[id]) && host_[id] >= threshold && host_[id] <= ceiling;
     return ids;
   }
 
@@ -112,6 +115,32 @@ TEST_F(ThresholdTest, EachFilterAndAllTogether) {
   }
 }
 
+TEST_F(ThresholdTest, Typical) {
+  for (const Tuning& tuning : tunings()) {
+    SCOPED_TRACE(tuning.name());
+    for (const uint32_t rows : {1u, 3u, 65u, 300u, 4000u}) {
+      Random random(rows + 1);
+      Filtering filtering(tuning, random.normals(rows, 2));
+      for (const double p : {0.05, 0.3, 0.7, 0.97}) {
+        filtering.check({0, 1, 0, p});
+        filtering.check({40, 0.9, 0.01, p});
+      }
+    }
+    // One score has almost all, so that its surprise is the entropy: it is the only typical one, or a cheap one of
+    // many.
+    Filtering peaked(tuning, {10, 0, 0.5f, -1, -2, 1});
+    peaked.check({0, 1, 0, 0.5});
+    // The likeliest are left out where most of the mass lies in a tail of many.
+    std::vector<float> scores(2000, 0.0f);
+    scores[7] = 3;
+    scores[8] = -4;
+    Filtering flat(tuning, scores);
+    flat.check({0, 1, 0, 0.5});
+    EXPECT_FALSE(flat.run({0, 1, 0, 0.5})[7]);
+    EXPECT_TRUE(flat.run({0, 1, 0, 0.5})[9]);
+  }
+}
+
 TEST_F(ThresholdTest, Ties) {
   for (const Tuning& tuning : tunings()) {
     SCOPED_TRACE(tuning.name());
@@ -157,7 +186,7 @@ TEST_F(ThresholdTest, FarAndNonFiniteScores) {
 
 TEST_F(ThresholdTest, NothingFinite) {
   Filtering filtering({}, {NAN, INFINITY, -INFINITY});
-  for (const reference::Filters& filters : {reference::Filters{}, {2, 1, 0}, {0, 0.5, 0}, {0, 1, 0.5}})
+  for (const reference::Filters& filters : {reference::Filters{}, {2, 1, 0}, {0, 0.5, 0}, {0, 1, 0.5}, {0, 1, 0, 0.5}})
     EXPECT_EQ(filtering.run(filters), std::vector<bool>(3, false));
 }
 
@@ -166,7 +195,7 @@ TEST_F(ThresholdTest, LeavesTheRestOfTheStateAlone) {
   const Buffer state = share(device, "state", std::vector<abi::StepState>{{11, 12, 1, 99, 0, 5, 6, 7, {}}});
   const Buffer scores = upload(device, "scores", std::vector<float>{1, 2, 3});
   abi::SampleParams params = {};
-  params.top_k = 2, params.top_p = 1, params.log_min_p = -1e30f;
+  params.top_k = 2, params.top_p = 1, params.log_min_p = -1e30f, params.typical_p = 1;
   const Buffer sampling = upload(device, "params", std::vector{params});
   run_once(device, "threshold", [&](Recorder& recorder) { ops::threshold(recorder, state, sampling, scores, {3}); });
   const abi::StepState got = *state.as<abi::StepState>();

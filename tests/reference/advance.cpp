@@ -14,6 +14,7 @@ void append(Step& step, uint32_t id, const std::vector<uint32_t>& stop_ids) {
   }
   step.history[step.end] = id;
   step.seen[id] = true;
+  ++step.counts[id];
   step.pos = step.end++;
   if (step.end == step.context) step.finished = Finish::context;
   if (std::ranges::count(stop_ids, id)) step.finished = Finish::stop;

@@ -14,6 +14,7 @@ struct Step {
   Finish finished = Finish::running;
   std::vector<uint32_t> history;  // (context)
   std::vector<bool> seen;         // (vocabulary)
+  std::vector<uint32_t> counts;   // (vocabulary) how often each was sampled
 };
 
 // A pass without sampling: past its tokens, at most to the end.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <utility>
 
 namespace weft::reference {
 namespace {
@@ -21,6 +22,31 @@ size_t nucleus(const std::vector<double>& sorted, double top_p, double& margin) 
     if (share >= top_p) return count;
   }
   return sorted.size();
+}
+
+// The scores of `left` that are typical of it.
+std::vector<double> typical(const std::vector<double>& left, double typical_p, double& margin) {
+  double total = 0, entropy = 0;
+  for (const double score : left) total += std::exp(score - left[0]);
+  const double whole = left[0] + std::log(total);
+  for (const double score : left) entropy -= std::exp(score - whole) * (score - whole);
+  std::vector<std::pair<double, double>> nearest;  // distance of the surprise from the entropy, and the score
+  for (const double score : left) nearest.emplace_back(std::abs(whole - score - entropy), score);
+  std::ranges::sort(nearest);
+  double share = 0;
+  std::vector<double> kept;
+  for (const auto& [distance, score] : nearest) {
+    // Scores that are as far come in together.
+    if (!kept.empty() && share >= typical_p && kept.back() != score) {
+      margin = std::min(margin, distance - std::abs(whole - kept.back() - entropy));
+      break;
+    }
+    if (kept.empty() || kept.back() != score) margin = std::min(margin, std::abs(share - typical_p) / typical_p);
+    share += std::exp(score - whole);
+    kept.push_back(score);
+  }
+  margin = std::min(margin, std::abs(share - typical_p) / typical_p);
+  return kept;
 }
 
 }  // namespace
@@ -45,7 +71,15 @@ Allowed threshold(const std::vector<float>& scores, const Filters& filters) {
     for (const double score : sorted) allowed.margin = std::min(allowed.margin, std::abs(score - line));
     lowest = std::max(lowest, line);
   }
-  for (size_t id = 0; id < scores.size(); ++id) allowed.ids[id] = std::isfinite(scores[id]) && scores[id] >= lowest;
+  double highest = peak;
+  if (filters.typical_p < 1) {
+    std::erase_if(sorted, [&](double score) { return score < lowest; });
+    const std::vector<double> kept = typical(sorted, filters.typical_p, allowed.margin);
+    lowest = std::ranges::min(kept);
+    highest = std::ranges::max(kept);
+  }
+  for (size_t id = 0; id < scores.size(); ++id)
+    allowed.ids[id] = std::isfinite(scores[id]) && scores[id] >= lowest && scores[id] <= highest;
   return allowed;
 }
 

@@ -100,7 +100,7 @@ std::vector<Tuning> product_tunings() {
 
 Buffer make_state(const std::shared_ptr<Device>& device, uint32_t pos, uint32_t end, uint32_t context,
                   uint32_t source) {
-  return share(device, "state", std::vector<abi::StepState>{{pos, end, 0, context, 0, source, 0, 0, {}}});
+  return share(device, "state", std::vector<abi::StepState>{{pos, end, 0, context, 0, 0, source, 0, {}}});
 }
 
 }  // namespace weft::test

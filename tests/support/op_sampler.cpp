@@ -11,6 +11,7 @@ abi::SampleParams no_sampling() {
   params.top_p = 1;
   params.log_min_p = -1e30f;
   params.repeat_penalty = 1;
+  params.typical_p = 1;
   return params;
 }
 
@@ -22,7 +23,7 @@ Sampler::Sampler(const Tuning& tuning, uint32_t rows, uint32_t context, const St
   logits_ = make("logits", uint64_t{rows} * 4);
   if (stages.adjust) scores_ = make("scores", uint64_t{rows} * 4);
   history_ = make("history", uint64_t{context} * 4);
-  seen_ = make("seen", seen().size() * 4);
+  marks_ = make("marks", marks().size() * 4);
   ring_ = make("ring", RING * sizeof(abi::RingEntry));
   candidates_ = make("candidates", candidates().size() * sizeof(abi::Candidate));
   params() = no_sampling();
@@ -31,18 +32,19 @@ Sampler::Sampler(const Tuning& tuning, uint32_t rows, uint32_t context, const St
   const View scores = stages.adjust ? View(scores_) : View(logits_);
   Recorder recorder(pool_, "sample");
   for (uint32_t i = 0; i < stages.repeat; ++i) {
-    if (stages.adjust) ops::adjust(recorder, state_, params_, seen_, logits_, scores, {rows});
+    if (stages.adjust) ops::adjust(recorder, state_, params_, marks_, logits_, scores, {rows});
     if (stages.threshold) ops::threshold(recorder, state_, params_, scores, {rows});
     ops::pick(recorder, state_, params_, scores, candidates_, {rows});
-    ops::advance(recorder, {state_, params_, candidates_, history_, seen_, ring_}, ops::candidate_count(rows), 1);
+    ops::advance(recorder, {state_, params_, candidates_, history_, marks_, ring_, rows}, ops::candidate_count(rows),
+                 1);
   }
   commands_ = recorder.finish(true);
 }
 
 void Sampler::restart(uint32_t pos, uint32_t end) {
-  state() = {pos, end, 0, context_, -3.4e38f, 0, 0, 0, {}};
+  state() = {pos, end, 0, context_, -3.4e38f, 3.4e38f, 0, 0, {}};
   std::ranges::fill(history(), kPoison);
-  std::ranges::fill(seen(), 0u);
+  std::ranges::fill(marks(), 0u);
   std::ranges::fill(ring(), abi::RingEntry{kPoison, kPoison, kPoison, kPoison});
 }
 
@@ -52,7 +54,7 @@ void Sampler::run() {
 }
 
 uint32_t Sampler::draw(uint32_t end) {
-  state() = {end - 1, end, 0, context_, -3.4e38f, 0, 0, 0, {}};
+  state() = {end - 1, end, 0, context_, -3.4e38f, 3.4e38f, 0, 0, {}};
   run();
   const abi::RingEntry entry = ring()[end % RING];
   if (entry.flags == FINISH_NOT_FINITE) return reference::kNobody;

@@ -20,7 +20,7 @@ class Sampler {
   // What pick reads: the same as the logits unless the stages adjust them.
   std::span<float> scores() { return {scores_ ? scores_.as<float>() : logits_.as<float>(), rows_}; }
   std::span<uint32_t> history() { return {history_.as<uint32_t>(), context_}; }
-  std::span<uint32_t> seen() { return {seen_.as<uint32_t>(), (rows_ + 31) / 32}; }
+  std::span<uint32_t> marks() { return {marks_.as<uint32_t>(), MARK_WORDS(rows_)}; }  // abi.h
   std::span<abi::RingEntry> ring() { return {ring_.as<abi::RingEntry>(), RING}; }
   std::span<abi::Candidate> candidates() { return {candidates_.as<abi::Candidate>(), ops::candidate_count(rows_)}; }
 
@@ -34,7 +34,7 @@ class Sampler {
   std::shared_ptr<Device> device_;
   CommandPool pool_;
   Fence fence_;
-  Buffer state_, params_, logits_, scores_, history_, seen_, ring_, candidates_;
+  Buffer state_, params_, logits_, scores_, history_, marks_, ring_, candidates_;
   CommandBuffer commands_;
 };
 

@@ -26,6 +26,8 @@ struct Choice {
   bool noise = false;
   uint32_t fast = 0;
   float soft_cap = 0;
+  float presence = 0, frequency = 0;
+  bool biased = false;
 };
 
 // A table, its full and its partial projection over hidden states.
@@ -39,7 +41,12 @@ class Heads {
     buffers_ = std::make_unique<HeadBuffers>(device_, *table_);
     state_ = share(device_, "state", std::vector<abi::StepState>(1));
     params_ = share(device_, "params", std::vector<abi::SampleParams>(1));
-    seen_ = share(device_, "seen", std::vector<uint32_t>((shape.rows + 31) / 32, 0x10000001u));
+    std::vector<uint32_t> marks(MARK_WORDS(shape.rows), 0x10000001u);
+    for (uint32_t id = 0; id < shape.rows; ++id) {
+      marks[MARK_COUNTS(shape.rows) + id] = id % 5 == 0 ? id % 7 : 0;
+      marks[MARK_BIASES(shape.rows) + id] = std::bit_cast<uint32_t>(id % 3 == 0 ? static_cast<float>(id % 11) - 5 : 0);
+    }
+    marks_ = share(device_, "marks", marks);
     logits_ = Buffer(device_, "logits", uint64_t{shape.rows} * 4, Memory::readback);
     state_.as<abi::StepState>()->end = 7;
     state_.as<abi::StepState>()->head.positions = shape.rows;
@@ -66,10 +73,14 @@ class Heads {
     params.cut_noise = choice.noise ? 1 : 0;
     params.fast_rows = choice.fast;
     params.soft_cap = choice.soft_cap;
+    params.presence_penalty = choice.presence;
+    params.frequency_penalty = choice.frequency;
+    params.biased = choice.biased ? 1 : 0;
+    params.most_added = choice.frequency < 0 ? 3.4e38f : (choice.biased ? 5 : 0) + std::max(-choice.presence, 0.0f);
     params.seed_low = 5;
     const Buffer in = upload(device_, "x", padded_x(x));
     run_once(device_, "partial", [&](Recorder& r) {
-      project_partly(r, *table_, shapes, *buffers_, {in, state_, params_, seen_}, logits_);
+      project_partly(r, *table_, shapes, *buffers_, {in, state_, params_, marks_}, logits_);
     });
     Listed listed;
     listed.head = state_.as<abi::StepState>()->head;
@@ -91,7 +102,16 @@ class Heads {
     for (const uint32_t id : ids) bits[id / 32] |= 1u << (id % 32);
   }
   uint32_t mode() const { return state_.as<abi::StepState>()->head.mode; }  // of the last partial()
-  bool seen(uint32_t id) const { return seen_.as<uint32_t>()[id / 32] >> (id % 32) & 1; }
+  // What the token counts when one is chosen.
+  float score(const Choice& choice, float logit, uint32_t id) const {
+    const uint32_t* const marks = marks_.as<uint32_t>();
+    if (choice.soft_cap > 0) logit = choice.soft_cap * std::tanh(logit / choice.soft_cap);
+    if (marks[id / 32] >> (id % 32) & 1) logit = logit > 0 ? logit / choice.penalty : logit * choice.penalty;
+    const uint32_t count = marks[MARK_COUNTS(shape_.rows) + id];
+    if (choice.biased) logit += std::bit_cast<float>(marks[MARK_BIASES(shape_.rows) + id]);
+    if (count > 0) logit -= choice.presence + choice.frequency * static_cast<float>(count);
+    return choice.temperature > 0 ? logit * (1 / choice.temperature) : logit;
+  }
   double bytes(const Listed& listed) const {
     const abi::HeadState& h = listed.head;
     return HeadCounts{h.mode, shape_.rows, h.refine_count, h.rest_count, h.exact_count + h.leader_count}.bytes(
@@ -109,14 +129,8 @@ class Heads {
   Shape shape_;
   std::unique_ptr<Table> table_;
   std::unique_ptr<HeadBuffers> buffers_;
-  Buffer state_, params_, seen_, logits_;
+  Buffer state_, params_, marks_, logits_;
 };
-
-float score(const Choice& choice, float logit, bool seen) {
-  if (choice.soft_cap > 0) logit = choice.soft_cap * std::tanh(logit / choice.soft_cap);
-  if (seen) logit = logit > 0 ? logit / choice.penalty : logit * choice.penalty;
-  return choice.temperature > 0 ? logit * (1 / choice.temperature) : logit;
-}
 
 // Every row that must be there is, with the same bits, once. allowed: the rows that may be chosen.
 void expect_certified(Heads& heads, const std::vector<float>& x, const Choice& choice, const HeadShapes& shapes,
@@ -134,7 +148,7 @@ void expect_certified(Heads& heads, const std::vector<float>& x, const Choice& c
   std::vector<std::pair<float, uint32_t>> scores;
   for (uint32_t id = 0; id < full.size(); ++id)
     if (std::isfinite(full[id]) && (!allowed || allowed->contains(id)))
-      scores.emplace_back(score(choice, full[id], heads.seen(id)), id);
+      scores.emplace_back(heads.score(choice, full[id], id), id);
   if (scores.empty()) return;
   std::sort(scores.rbegin(), scores.rend());
   const float cut = scores[std::min<size_t>(choice.rank, scores.size()) - 1].first - choice.margin;
@@ -209,7 +223,9 @@ TEST_F(CertifiedTest, ListsEveryRowThatCouldBeChosen) {
             for (const Choice& choice :
                  {Choice{}, Choice{.rank = 40, .temperature = 0.7f},
                   Choice{.margin = 3, .temperature = 0.5f, .penalty = 1.3f}, Choice{.rank = 3, .penalty = 0.8f},
-                  Choice{.temperature = 1, .noise = true}, Choice{.rank = 2, .penalty = 1.2f, .soft_cap = 5}}) {
+                  Choice{.temperature = 1, .noise = true}, Choice{.rank = 2, .penalty = 1.2f, .soft_cap = 5},
+                  Choice{.rank = 3, .presence = 1.5f, .frequency = 0.5f, .biased = true},
+                  Choice{.temperature = 0.8f, .penalty = 1.3f, .soft_cap = 5, .frequency = -1, .biased = true}}) {
               expect_certified(heads, make_x(state, shape, table, random), choice, {.estimates = true});
               if (HasFatalFailure()) return;
             }

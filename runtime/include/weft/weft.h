@@ -234,8 +234,9 @@ WEFT_API weft_status weft_session_create(const weft_model* model, const weft_ses
                                          weft_session** session, weft_error* error);
 WEFT_API void weft_session_free(weft_session* session);
 
-/* How the next token is chosen. Applied in this order, as in Hugging Face Transformers: repeat_penalty, temperature,
- * top_k, top_p, min_p; ties at a threshold are kept. Same seed, same device, same prompt: same text. */
+/* How the next token is chosen. Applied in this order, as in Hugging Face Transformers: repeat_penalty; the logit bias,
+ * presence_penalty and frequency_penalty; temperature, top_k, top_p, min_p, typical_p. Ties at a threshold are kept.
+ * Same seed, same device, same prompt: same text. */
 typedef struct weft_sampling {
   float temperature;    /* 0: greedy, the lowest id among equals; else at least 0.0001 */
   uint32_t top_k;       /* the k best; 0: all */
@@ -244,16 +245,44 @@ typedef struct weft_sampling {
   float repeat_penalty; /* > 0; 1: none. Divides positive logits of tokens in the context, multiplies negative ones
                            (Keskar et al. 2019, CTRL). Applies to greedy too. */
   uint64_t seed;
+  float presence_penalty;  /* -2 to 2; taken off the logit of a token that was generated since the last prompt */
+  float frequency_penalty; /* -2 to 2; taken off for each time it was. Both apply to greedy too. */
+  float typical_p;         /* the fewest tokens whose surprise is nearest to the entropy and that hold this probability,
+                              (0, 1]; 1: all (Meister et al. 2022, locally typical sampling) */
 } weft_sampling;
 
-WEFT_API weft_sampling
-weft_sampling_default(void); /* temperature 0.7, top_k 40, top_p 0.95, min_p 0.05, penalty 1, seed 0 */
+WEFT_API weft_sampling weft_sampling_default(
+    void); /* temperature 0.7, top_k 40, top_p 0.95, min_p 0.05, penalties none, typical_p 1, seed 0 */
 WEFT_API weft_status weft_session_set_sampling(weft_session* session, const weft_sampling* sampling, weft_error* error);
+
+/* Adds biases[i] (-100 to 100) to the logit of token ids[i] wherever a token is chosen, from the next generate on; of
+ * an id that comes twice the last one counts. Replaces all biases that were set before; count 0: none. */
+WEFT_API weft_status weft_session_set_logit_bias(weft_session* session, const uint32_t* ids, const float* biases,
+                                                 size_t count, weft_error* error);
+
+/* Ends a generate when one of these texts (count of them, at most 16, of 1 to 256 bytes of UTF-8) stands in what it
+ * generated, however tokens cut it; the callback gets what stands before it. Text that may yet become one is held back
+ * from the callback until that is decided. Its tokens are in the context all the same. count 0: none. */
+WEFT_API weft_status weft_session_set_stops(weft_session* session, const char* const* stops, size_t count,
+                                            weft_error* error);
+
+#define WEFT_MAX_LOGPROBS 20
+/* Whether each token's log-probability is worked out, and with how many of the likeliest tokens': 0 to
+ * WEFT_MAX_LOGPROBS; 0: none. They are the model's own, before bias, penalties, temperature and filters; over all rows
+ * of the vocabulary, which "certified" and "fast" then read, or over those that a keep-list and a grammar let
+ * through. */
+WEFT_API weft_status weft_session_set_logprobs(weft_session* session, uint32_t count, weft_error* error);
+
+/* Of the token that was last given to the callback: its own log-probability (natural logarithm), and the likeliest
+ * tokens, the likeliest first. Writes at most capacity of each and sets *count to the number there are. For use in the
+ * callback too. */
+WEFT_API weft_status weft_session_get_logprobs(const weft_session* session, float* chosen, uint32_t* ids,
+                                               float* logprobs, size_t capacity, size_t* count, weft_error* error);
 
 /* Which rows of the vocabulary table tokens are chosen from, and how those are projected; from the next generate on.
  *   "full"       every row (the default)
  *   "certified"  only rows that can matter, which bounds prove: always the tokens that "full" gives, for less reading.
- *                Under top_p without top_k, and top_k above 128, every row can matter and is read.
+ *                Under top_p or typical_p without top_k, and top_k above 128, every row can matter and is read.
  *   "fast"       the 64 or so best of the bounds' estimates, unproven; "fast:N" for 1 <= N <= 128
  *   "keep:LIST"  only tokens of a list: presets and files of tokens with commas between them, as weft_vocab_keep takes;
  *                control and byte tokens always, and those of the context unless LIST has "!prompt". What may come in
@@ -279,6 +308,9 @@ WEFT_API weft_status weft_session_set_grammar(weft_session* session, weft_gramma
  * computed by the next generate, which starts from it. WEFT_CONTEXT_FULL if they do not fit with one token more. */
 WEFT_API weft_status weft_session_prompt(weft_session* session, const uint32_t* ids, size_t count, weft_error* error);
 
+/* The id of a callback that brings no token, but the rest of the text that stop strings had held back. */
+#define WEFT_NO_TOKEN 0xffffffffu
+
 /* A new token: its id and the text it completes (never part of a UTF-8 character, so maybe none; not zero-terminated).
  * Return non-zero to stop after it. */
 typedef int (*weft_token_callback)(void* user, uint32_t id, const char* text, size_t length);
@@ -288,7 +320,8 @@ typedef enum weft_stop {
   WEFT_STOP_TOKEN,      /* the model ended its text; the stop token itself was the last id */
   WEFT_STOP_CONTEXT,    /* the context is full */
   WEFT_STOP_CALLER,     /* the callback or weft_session_cancel */
-  WEFT_STOP_GRAMMAR     /* the session's grammar lets nothing follow */
+  WEFT_STOP_GRAMMAR,    /* the session's grammar lets nothing follow */
+  WEFT_STOP_STRING      /* a stop string came */
 } weft_stop;
 
 typedef struct weft_generate_options {

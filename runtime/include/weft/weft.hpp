@@ -266,7 +266,8 @@ inline std::string convert(const std::string& in, const std::string& out, const 
   return detail::take(report);
 }
 
-// A new token and the text it completes (maybe none). Return false to stop after it.
+// A new token and the text it completes (maybe none); WEFT_NO_TOKEN and what stop strings held back. Return false to
+// stop after it.
 using TokenCallback = std::function<bool(std::uint32_t id, std::string_view text)>;
 
 // One conversation over a model. Belongs to one thread at a time, but for cancel().
@@ -287,6 +288,45 @@ class Session {
 
   void set_head(const std::string& head) {
     detail::check([&](weft_error* error) { return weft_session_set_head(get(), head.c_str(), error); });
+  }
+
+  // Biases of tokens' logits; see weft_session_set_logit_bias.
+  void set_logit_bias(const std::vector<std::pair<std::uint32_t, float>>& biases) {
+    std::vector<std::uint32_t> ids;
+    std::vector<float> values;
+    for (const auto& [id, value] : biases) ids.push_back(id), values.push_back(value);
+    detail::check([&](weft_error* error) {
+      return weft_session_set_logit_bias(get(), ids.data(), values.data(), ids.size(), error);
+    });
+  }
+
+  // Texts that end a generate; see weft_session_set_stops.
+  void set_stops(const std::vector<std::string>& stops) {
+    std::vector<const char*> texts;
+    for (const std::string& stop : stops) texts.push_back(stop.c_str());
+    detail::check([&](weft_error* error) { return weft_session_set_stops(get(), texts.data(), texts.size(), error); });
+  }
+
+  // How many of the likeliest tokens logprobs() names; see weft_session_set_logprobs.
+  void set_logprobs(std::uint32_t count) {
+    detail::check([&](weft_error* error) { return weft_session_set_logprobs(get(), count, error); });
+  }
+
+  struct Logprobs {
+    float chosen = 0;
+    std::vector<std::pair<std::uint32_t, float>> likeliest;
+  };
+  // Of the token that the callback was given last.
+  Logprobs logprobs() const {
+    std::uint32_t ids[WEFT_MAX_LOGPROBS];
+    float values[WEFT_MAX_LOGPROBS];
+    std::size_t count = 0;
+    Logprobs result;
+    detail::check([&](weft_error* error) {
+      return weft_session_get_logprobs(get(), &result.chosen, ids, values, WEFT_MAX_LOGPROBS, &count, error);
+    });
+    for (std::size_t i = 0; i < count; ++i) result.likeliest.emplace_back(ids[i], values[i]);
+    return result;
   }
 
   void set_grammar(weft_grammar_kind kind, const std::string& text = {}, const std::string& place = {}) {

@@ -1,0 +1,26 @@
+#include "ops/support.h"
+
+#include "logprobs.spv.h"
+#include "logprobs_subgroup.spv.h"
+
+namespace weft::ops {
+
+void logprobs(Recorder& recorder, const View& state, const View& params, const View& logits, const View& candidates,
+              const View& out, const Chosen& from) {
+  const uint32_t count = candidate_count(from.rows);
+  require_bytes(logits, uint64_t{from.rows} * 4, "logprobs", "logits");
+  require_bytes(candidates, count * sizeof(abi::Candidate), "logprobs", "candidates");
+  require_bytes(out, RING * sizeof(abi::TokenLogprobs), "logprobs", "out");
+  const Plan& plan = recorder.device().plan();
+  const Kernel& kernel =
+      recorder.device().kernel({"logprobs",
+                                plan.subgroup ? std::span<const uint32_t>(logprobs_subgroup_spv) : logprobs_spv,
+                                6,
+                                0b100000,
+                                sizeof(abi::LogprobsPush),
+                                {plan.reduce_threads, from.lists ? 1u : 0u}});
+  recorder.dispatch(kernel, {state, params, logits, candidates, from.lists ? *from.lists : logits, out},
+                    abi::LogprobsPush{from.rows, count}, {1});
+}
+
+}  // namespace weft::ops
