@@ -19,7 +19,7 @@ struct weft_session {
 
 static constexpr uint32_t kDefaultContext = 4096;
 
-weft_session_options weft_session_options_default(void) { return {0}; }
+weft_session_options weft_session_options_default(void) { return {0, WEFT_TYPE_FILE}; }
 
 weft_status weft_session_create(const weft_model* model, const weft_session_options* options, weft_session** session,
                                 weft_error* error) {
@@ -33,7 +33,11 @@ weft_status weft_session_create(const weft_model* model, const weft_session_opti
                   "context");
     const uint32_t context = asked ? asked : std::min(most, kDefaultContext);
     require(context >= 2, "context", "it must hold at least 2 tokens");
-    *session = new weft_session{model, Session(model->model, context, model->tokenizer.stop_ids()),
+    const weft_type kv = options ? options->kv : WEFT_TYPE_FILE;
+    if (kv != WEFT_TYPE_FILE && kv != WEFT_TYPE_F16 && kv != WEFT_TYPE_Q8)
+      throw Error(Code::invalid_argument, "it is " + std::to_string(kv) + ", neither f16 nor q8", "kv");
+    const Format cache = kv == WEFT_TYPE_Q8 ? Format::q8 : Format::f16;
+    *session = new weft_session{model, Session(model->model, context, model->tokenizer.stop_ids(), cache),
                                 StreamDecoder(model->tokenizer)};
   });
 }

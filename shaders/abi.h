@@ -51,6 +51,14 @@ using uint = uint32_t;
 #define HALF_BLOCKS(blocks) ((blocks) / 4 * 2)  // blocks in that first half of the columns: whole words of plane 1
 #define FORMAT_F16 0
 #define FORMAT_Q8 1
+//
+// A layer's cache: keys and values of each key/value head, one head behind the other, by slot (rope.comp). Keys are a
+// matrix of slots like those above, filled up to 16-byte words only. Values are slot behind slot: FORMAT_F16: two
+// dimensions to a 32-bit word; FORMAT_Q8: bytes, filled up likewise, then the blocks' scales, two to a word. So in
+// FORMAT_Q8 a slot has, of keys as of values:
+#define Q8_WORDS(head_dim) (((head_dim) + 15) / 16)        // 16-byte words
+#define Q8_SCALE_WORDS(head_dim) (((head_dim) + 63) / 64)  // 32-bit words
+#define Q8_SLOT_WORDS(head_dim) (4 * Q8_WORDS(head_dim) + Q8_SCALE_WORDS(head_dim))
 #define UNIFORM_BYTES 65536  // of inputs a uniform binding reaches, where inputs are read so (lib/product.glsl)
 
 // ---- The part of a state that a head which reads less than every row keeps (vocab/certified.h) ----

@@ -3,6 +3,8 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"
+#include "lib/bytes.glsl"
+#include "lib/half.glsl"
 #include "lib/reduce.glsl"
 #include "lib/soft_cap.glsl"
 
@@ -10,13 +12,15 @@ layout(constant_id = 1) const uint SOFT_CAP = 0;  // 1: scores are capped
 layout(constant_id = 2) const uint ALIBI = 0;     // 1: scores fall with the distance (Press et al. 2022)
 layout(constant_id = 3) const uint SEES = SEES_BEFORE;
 layout(constant_id = 4) const uint BIASED = 0;  // 1: scores have biases, by distance (Raffel et al. 2020, "T5")
+layout(constant_id = 5) const uint FORMAT = FORMAT_F16;  // of the cache
 
 #define MAX_HEAD_DIM 256
 #define POSITIONS 256  // of a block
 
 layout(std430, binding = 0) readonly buffer State { StepState state; };
 layout(std430, binding = 1) readonly buffer Queries { float q[]; };  // (pass tokens, q_stride)
-layout(std430, binding = 2) readonly buffer Keys { uvec4 keys[]; };  // layout in rope.comp
+layout(std430, binding = 2) readonly buffer Keys { uvec4 keys[]; };  // layout in rope.comp and abi.h
+layout(std430, binding = 2) readonly buffer KeyScales { uint key_scales[]; };
 layout(std430, binding = 3) readonly buffer Values { uint values[]; };
 layout(std430, binding = 4) writeonly buffer Output { float y[]; };  // (pass tokens, out_stride)
 layout(std430, binding = 5) readonly buffer Biases { float biases[]; };  // (heads, 2 * reach + 1): key - query from -reach to reach
@@ -32,6 +36,38 @@ float alibi_slope(uint head) {
   return head < whole ? exp2(-8.0 * float(head + 1) / float(whole)) : exp2(-4.0 * float(2 * (head - whole) + 1) / float(whole));
 }
 
+// The query times the key in a slot. slots: those before the key/value head's first.
+float dot_key(uint slots, uint slot) {
+  const uint tile = slots + slot / TILE_ROWS * TILE_ROWS, r = slot % TILE_ROWS;
+  float sum = 0;
+  if (FORMAT == FORMAT_F16) {
+    const uint words = (p.head_dim + 7) / 8, key = tile * words + IN_TILE(r, 0, words);
+    for (uint k = 0; k < words; ++k) {
+      const uvec4 halves = keys[key + k * GROUP_ROWS];
+      sum += dot(vec4(unpackHalf2x16(halves.x), unpackHalf2x16(halves.y)), query[k * 2]) +
+             dot(vec4(unpackHalf2x16(halves.z), unpackHalf2x16(halves.w)), query[k * 2 + 1]);
+    }
+    return sum;
+  }
+  const uint words = Q8_WORDS(p.head_dim), first = tile * Q8_SLOT_WORDS(p.head_dim);
+  const uint key = first / 4 + IN_TILE(r, 0, words), scales = first + TILE_ROWS * words * 4;
+  for (uint k = 0; k < words; ++k) {  // half a block
+    const uvec4 bytes = keys[key + k * GROUP_ROWS];
+    float part = 0;
+    for (uint j = 0; j < 4; ++j) part += dot(signed_bytes(bytes[j]), query[k * 4 + j]);
+    sum += part * scale_of(key_scales[scales + IN_TILE(r, k / 4, Q8_SCALE_WORDS(p.head_dim))] >> (k / 2 % 2 * 16));
+  }
+  return sum;
+}
+
+// Dimensions 2i and 2i + 1 of the value in a slot, of all heads' slots.
+vec2 value_pair(uint slot, uint i) {
+  if (FORMAT == FORMAT_F16) return unpackHalf2x16(values[slot * (p.head_dim / 2) + i]);
+  const uint row = slot * Q8_SLOT_WORDS(p.head_dim), scales = row + Q8_WORDS(p.head_dim) * 4;
+  const vec4 bytes = signed_bytes(values[row + i / 2]);
+  return (i % 2 == 0 ? bytes.xy : bytes.zw) * scale_of(values[scales + i / 32] >> (i / 16 % 2 * 16));
+}
+
 void main() {
   const uint head = gl_WorkGroupID.x, token = gl_WorkGroupID.y, lane = gl_LocalInvocationID.x;
   if (token > 0 && state.pos + token >= state.end) return;
@@ -40,10 +76,9 @@ void main() {
   const uint first = length - min(length, p.window);
   const uint kv_head = head / (p.heads / p.kv_heads);
   const float slope = ALIBI != 0 ? alibi_slope(head) : 0;
-  const uint key_words = (p.head_dim + 7) / 8;  // 16-byte words of a key
-  const uint value_words = p.head_dim / 2;      // 32-bit words of a value
+  const uint value_words = p.head_dim / 2;  // pairs of dimensions
   const uint q_row = token * p.q_stride + head * p.head_dim;
-  for (uint i = lane; i < key_words * 2; i += THREADS)
+  for (uint i = lane; i < (p.head_dim + BLOCK - 1) / BLOCK * 8; i += THREADS)
     for (uint j = 0; j < 4; ++j) query[i][j] = i * 4 + j < p.head_dim ? q[q_row + i * 4 + j] * p.scale : 0;
   barrier();
 
@@ -61,14 +96,7 @@ void main() {
     float block_peak = -1e30;
     for (uint i = lane; i < count; i += THREADS) {
       const uint slot = start_slot + i < p.capacity ? start_slot + i : start_slot + i - p.capacity;
-      const uint key = (kv_head * p.capacity + slot / TILE_ROWS * TILE_ROWS) * key_words +
-                       IN_TILE(slot % TILE_ROWS, 0, key_words);
-      float score = 0;
-      for (uint k = 0; k < key_words; ++k) {
-        const uvec4 halves = keys[key + k * GROUP_ROWS];
-        score += dot(vec4(unpackHalf2x16(halves.x), unpackHalf2x16(halves.y)), query[k * 2]) +
-                 dot(vec4(unpackHalf2x16(halves.z), unpackHalf2x16(halves.w)), query[k * 2 + 1]);
-      }
+      float score = dot_key(kv_head * p.capacity, slot);
       if (SOFT_CAP != 0) score = soft_capped(score, p.soft_cap);
       if (ALIBI != 0) score -= slope * float(length - 1 - start - i);
       if (BIASED != 0) {
@@ -93,9 +121,8 @@ void main() {
     if (owns) {
       for (uint i = group; i < count; i += groups) {
         const uint slot = start_slot + i < p.capacity ? start_slot + i : start_slot + i - p.capacity;
-        const uint row = (kv_head * p.capacity + slot) * value_words;
-        acc[0] += weights[i] * unpackHalf2x16(values[row + word]);
-        if (word + THREADS < value_words) acc[1] += weights[i] * unpackHalf2x16(values[row + word + THREADS]);
+        acc[0] += weights[i] * value_pair(kv_head * p.capacity + slot, word);
+        if (word + THREADS < value_words) acc[1] += weights[i] * value_pair(kv_head * p.capacity + slot, word + THREADS);
       }
     }
     barrier();  // the weights are read

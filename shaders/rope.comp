@@ -1,11 +1,13 @@
 // Rotary position embedding (Su et al. 2021) of queries and keys, and the write of keys and values to the cache.
-// Keys are kept like a tiled f16 matrix of positions, so that attention reads them as rows_dot reads weights: per key/value
-// head, tiles of TILE_ROWS positions, word k (8 dimensions) of position r at uvec4 IN_TILE(r, k, words). Values are
-// kept row by row, two dimensions to a 32-bit word. The cache is a ring: a position is kept at slot position % capacity.
+// Keys are kept like a tiled matrix of positions, so that attention reads them as rows_dot reads weights: per key/value
+// head, tiles of TILE_ROWS positions, in f16 word k (8 dimensions) of position r at uvec4 IN_TILE(r, k, words). Values are
+// kept row by row. abi.h has the layouts. The cache is a ring: a position is kept at slot position % capacity.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"
+#include "lib/half.glsl"
 
+layout(constant_id = 0) const uint FORMAT = FORMAT_F16;  // of the cache
 layout(local_size_x = 64) in;
 
 layout(std430, binding = 0) readonly buffer State { StepState state; };
@@ -27,7 +29,55 @@ float turned(uint head, uint d, uint position) {
   return qkv[head + d] * turn.x + (first ? -turn.y : turn.y) * qkv[head + partner];
 }
 
-// Grid: x covers the work items of a token (query elements, key words, value words, in that order); y the tokens.
+// A block of 32 dimensions, zeros behind head_dim, as bytes and the bits of their scale's half.
+struct Q8Block {
+  uint words[8];
+  uint scale;
+};
+Q8Block quantised(uint head, uint block, bool key, uint position) {
+  float x[BLOCK];
+  float largest = 0;
+  for (uint i = 0; i < BLOCK; ++i) {
+    const uint d = block * BLOCK + i;
+    x[i] = d >= p.head_dim ? 0 : key ? turned(head, d, position) : qkv[head + d];
+    largest = max(largest, abs(x[i]));
+  }
+  Q8Block result;
+  result.scale = packHalf2x16(vec2(largest / 127, 0)) & 0xffff;
+  const float scale = scale_of(result.scale), inverse = scale > 0 ? 1 / scale : 0;
+  for (uint w = 0; w < 8; ++w) {
+    result.words[w] = 0;
+    for (uint i = 0; i < 4; ++i)
+      result.words[w] |= (uint(int(clamp(round(x[w * 4 + i] * inverse), -127, 127))) & 0xff) << (8 * i);
+  }
+  return result;
+}
+
+// Two blocks of a head of keys or values, and the word of their scales.
+void write_blocks(uint head, uint pair, bool key, uint row, uint position, uint slot) {
+  const uint blocks = (p.head_dim + BLOCK - 1) / BLOCK, words = Q8_WORDS(p.head_dim);
+  const uint start = row + (p.heads + (key ? 0 : p.kv_heads) + head) * p.head_dim;
+  const uint tile = (head * p.capacity + slot / TILE_ROWS * TILE_ROWS) * Q8_SLOT_WORDS(p.head_dim), r = slot % TILE_ROWS;
+  const uint value = (head * p.capacity + slot) * Q8_SLOT_WORDS(p.head_dim);
+  uint scales = 0;
+  for (uint b = pair * 2; b < min(pair * 2 + 2, blocks); ++b) {
+    const Q8Block block = quantised(start, b, key, position);
+    scales |= block.scale << (b % 2 * 16);
+    for (uint w = 0; w < min(words * 4 - b * 8, 8); ++w) {
+      if (key)
+        keys[tile + IN_TILE(r, b * 2 + w / 4, words) * 4 + w % 4] = block.words[w];
+      else
+        values[value + b * 8 + w] = block.words[w];
+    }
+  }
+  if (key)
+    keys[tile + TILE_ROWS * words * 4 + IN_TILE(r, pair, Q8_SCALE_WORDS(p.head_dim))] = scales;
+  else
+    values[value + words * 4 + pair] = scales;
+}
+
+// Grid: x covers the work items of a token (query elements, key words, value words, in that order; in q8, pairs of blocks
+// of keys and of values); y the tokens.
 void main() {
   const uint token = gl_WorkGroupID.y, position = state.pos + token;
   if (position >= state.context || (token > 0 && position >= state.end)) return;
@@ -40,6 +90,12 @@ void main() {
     return;
   }
   item -= query_items;
+  if (FORMAT == FORMAT_Q8) {
+    const uint pairs = (p.head_dim + 2 * BLOCK - 1) / (2 * BLOCK), of_keys = p.kv_heads * pairs;
+    if (item < 2 * of_keys)
+      write_blocks(item % of_keys / pairs, item % pairs, item < of_keys, row, position, slot);
+    return;
+  }
   const uint key_words = (p.head_dim + 7) / 8 * 4;  // 32-bit words, whole 16-byte words
   if (item < p.kv_heads * key_words) {
     const uint head = item / key_words, word = item % key_words, d = word * 2;

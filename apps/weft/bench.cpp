@@ -119,7 +119,7 @@ void bench(const BenchArgs& args) {
   std::vector<std::uint32_t> prompt(args.prompt);
   for (std::uint32_t& id : prompt) id = static_cast<std::uint32_t>(random() % info.vocab_size);
 
-  api::Session session(model, static_cast<std::uint32_t>(needed));
+  api::Session session(model, static_cast<std::uint32_t>(needed), parse_type(args.model.kv));
   weft_sampling greedy = weft_sampling_default();
   greedy.temperature = 0;
   session.set_sampling(greedy);
@@ -144,6 +144,7 @@ void add_bench(CLI::App& app) {
       "Measure prompt and decode speed: random prompt ids, greedy, stop tokens ignored, one warm-up run,\n"
       "then the median of the repeats");
   add_model_options(command, args->model);
+  add_kv_option(command, args->model);
   const auto add = [command](const char* name, std::uint32_t& value, const char* text, std::uint32_t least) {
     command->add_option(name, value, text)->type_name("N")->capture_default_str()->transform(whole(least));
   };

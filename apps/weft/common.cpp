@@ -134,6 +134,12 @@ void add_ctx_option(CLI::App* command, ModelArgs& args) {
       ->transform(whole(2));
 }
 
+void add_kv_option(CLI::App* command, ModelArgs& args) {
+  command->add_option("--kv", args.kv, "cached keys and values: f16, or q8 for about half the memory (default: f16)")
+      ->type_name("f16|q8")
+      ->check(CLI::IsMember({"f16", "q8"}));
+}
+
 void add_sampling_options(CLI::App* command, weft_sampling& sampling) {
   const std::uint64_t largest_seed = std::numeric_limits<std::uint64_t>::max();
   const double largest_float = std::numeric_limits<float>::max();

@@ -62,11 +62,13 @@ struct ModelArgs {
   std::string device;     // empty: $WEFT_DEVICE, else the best
   std::string type;       // "", "f16" or "q8"
   std::uint32_t ctx = 0;  // tokens; 0: the default
+  std::string kv;         // "", "f16" or "q8"
 };
 
 void add_device_option(CLI::App* command, std::string& device);
 void add_model_options(CLI::App* command, ModelArgs& args);
 void add_ctx_option(CLI::App* command, ModelArgs& args);
+void add_kv_option(CLI::App* command, ModelArgs& args);
 void add_sampling_options(CLI::App* command, weft_sampling& sampling);  // defaults: what it holds
 bool sampling_given(const CLI::App* command);                           // any of them
 void add_restore_option(CLI::App* command, std::string& path);

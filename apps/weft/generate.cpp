@@ -104,7 +104,7 @@ void generate(const GenerateArgs& args) {
   if (args.text) prompt = model.tokenize(*args.text, !restored);
   const std::uint32_t context = session_context(args.model, info);
 
-  api::Session session(model, context);
+  api::Session session(model, context, parse_type(args.model.kv));
   set_head(session, "--head", args.head);
   set_grammar(session, args.grammar);
   if (restored) {
@@ -162,6 +162,7 @@ void add_generate(CLI::App& app) {
   CLI::App* command = app.add_subcommand("generate", "Continue one prompt");
   add_model_options(command, args->model);
   add_ctx_option(command, args->model);
+  add_kv_option(command, args->model);
   command->add_option("-p", args->text, "the text to continue; begin-of-text is put first if the model wants it")
       ->type_name("TEXT");
   command->add_option("--prompt-ids", args->ids, "token ids to continue, as they are: 1,147,201")->type_name("IDS");

@@ -77,7 +77,7 @@ uint64_t StepBuffers::bytes() const {
   return sum;
 }
 
-KvCache::KvCache(const Model& model, uint32_t context, uint32_t pass_tokens) {
+KvCache::KvCache(const Model& model, uint32_t context, uint32_t pass_tokens, Format format) {
   const ops::HeadShape& heads = model.config.heads;
   if (model.config.has_position_table() && context > model.config.context)
     throw Error(Code::unsupported,
@@ -90,7 +90,7 @@ KvCache::KvCache(const Model& model, uint32_t context, uint32_t pass_tokens) {
     const uint32_t window = model.config.positions[layer].window;
     const uint64_t needed = window ? std::min<uint64_t>(context, uint64_t{window} + pass_tokens - 1) : context;
     const uint32_t capacity = static_cast<uint32_t>(align_up(needed, TILE_ROWS));
-    const uint64_t keys = ops::key_bytes(heads, capacity), values = ops::value_bytes(heads, capacity);
+    const uint64_t keys = ops::key_bytes(heads, capacity, format), values = ops::value_bytes(heads, capacity, format);
     if (std::max(keys, values) > limit)
       throw Error(Code::unsupported,
                   "a context of " + std::to_string(context) + " tokens takes " +
@@ -99,7 +99,7 @@ KvCache::KvCache(const Model& model, uint32_t context, uint32_t pass_tokens) {
                   "context", "use a smaller context");
     const uint64_t value_offset = align_up(keys, kViewAlignment);
     buffers.emplace_back(model.device, "kv " + std::to_string(layer), value_offset + values, Memory::device);
-    layers.push_back({View(buffers.back(), 0, keys), View(buffers.back(), value_offset, values), capacity});
+    layers.push_back({View(buffers.back(), 0, keys), View(buffers.back(), value_offset, values), capacity, format});
   }
 }
 

@@ -41,9 +41,10 @@ struct StepBuffers {
   std::vector<Buffer> turns;  // by rope: (table_positions, rotary_dim / 2) cosine and sine
 };
 
-// Keys and values of every layer, as f16. Layers that see a window keep what it spans for passes of up to pass_tokens.
+// Keys and values of every layer, as f16 or q8. Layers that see a window keep what it spans for passes of up to
+// pass_tokens.
 struct KvCache {
-  KvCache(const Model& model, uint32_t context, uint32_t pass_tokens);
+  KvCache(const Model& model, uint32_t context, uint32_t pass_tokens, Format format = Format::f16);
   uint64_t bytes() const;
   // Whether what a token at `position` sees before itself is there, when the highest position ever written is
   // `written` - 1.

@@ -14,21 +14,21 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
           "heads are no multiple of key/value heads");
   require_bytes(q, uint64_t{tokens} * stride * 4, "attend", "q");
   require_bytes(y, uint64_t{tokens} * stride * 4, "attend", "y");
-  require_bytes(cache.keys, key_bytes(shape, cache.capacity), "attend", "keys");
-  require_bytes(cache.values, value_bytes(shape, cache.capacity), "attend", "values");
+  require_bytes(cache.keys, key_bytes(shape, cache.capacity, cache.format), "attend", "keys");
+  require_bytes(cache.values, value_bytes(shape, cache.capacity, cache.format), "attend", "values");
   require(attention.window == 0 || attention.sees == Sees::before, "attend", "a window of what is not causal");
   const auto& [biases, reach] = attention.biases;
   const bool biased = biases.buffer != nullptr;
   if (biased) require_bytes(biases, uint64_t{shape.heads} * (2 * uint64_t{reach} + 1) * 4, "attend", "biases");
   const Plan& plan = recorder.device().plan();
-  const Kernel& kernel =
-      recorder.device().kernel({"attend",
-                                plan.subgroup ? std::span<const uint32_t>(attend_subgroup_spv) : attend_spv,
-                                6,
-                                0b10000,
-                                sizeof(abi::AttendPush),
-                                {plan.reduce_threads, attention.soft_cap > 0 ? 1u : 0u, attention.alibi ? 1u : 0u,
-                                 static_cast<uint32_t>(attention.sees), biased ? 1u : 0u}});
+  const Kernel& kernel = recorder.device().kernel(
+      {"attend",
+       plan.subgroup ? std::span<const uint32_t>(attend_subgroup_spv) : attend_spv,
+       6,
+       0b10000,
+       sizeof(abi::AttendPush),
+       {plan.reduce_threads, attention.soft_cap > 0 ? 1u : 0u, attention.alibi ? 1u : 0u,
+        static_cast<uint32_t>(attention.sees), biased ? 1u : 0u, static_cast<uint32_t>(cache.format)}});
   recorder.dispatch(
       kernel, {state, q, cache.keys, cache.values, y, biased ? biases : state},
       abi::AttendPush{shape.heads, shape.kv_heads, shape.head_dim, stride, stride, cache.capacity, attention.scale,

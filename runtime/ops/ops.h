@@ -79,9 +79,10 @@ void norm_heads(Recorder& recorder, const HeadShape& shape, const View& state, c
 struct CacheView {
   View keys, values;
   uint32_t capacity;
+  Format format = Format::f16;  // or q8: integers of 8 bits, 32 dimensions of a head to a scale
 };
-uint64_t key_bytes(const HeadShape& shape, uint32_t capacity);
-uint64_t value_bytes(const HeadShape& shape, uint32_t capacity);
+uint64_t key_bytes(const HeadShape& shape, uint32_t capacity, Format format = Format::f16);
+uint64_t value_bytes(const HeadShape& shape, uint32_t capacity, Format format = Format::f16);
 
 enum class Pairs : uint32_t { halves = 0, adjacent = 1 };  // (i, i + d/2) as Hugging Face, (2i, 2i + 1) as GGUF llama
 // Turns queries and keys, writes keys and values to the cache.

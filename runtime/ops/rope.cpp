@@ -4,11 +4,21 @@
 
 namespace weft::ops {
 
-uint64_t key_bytes(const HeadShape& shape, uint32_t capacity) {
+namespace {
+
+uint64_t q8_bytes(const HeadShape& shape, uint32_t capacity) {  // of keys or values
+  return uint64_t{shape.kv_heads} * capacity * Q8_SLOT_WORDS(shape.head_dim) * 4;
+}
+
+}  // namespace
+
+uint64_t key_bytes(const HeadShape& shape, uint32_t capacity, Format format) {
+  if (format == Format::q8) return q8_bytes(shape, capacity);
   return uint64_t{shape.kv_heads} * capacity * ceil_div(shape.head_dim, 8) * 16;
 }
 
-uint64_t value_bytes(const HeadShape& shape, uint32_t capacity) {
+uint64_t value_bytes(const HeadShape& shape, uint32_t capacity, Format format) {
+  if (format == Format::q8) return q8_bytes(shape, capacity);
   return uint64_t{shape.kv_heads} * capacity * shape.head_dim * 2;
 }
 
@@ -17,13 +27,17 @@ void rope(Recorder& recorder, const HeadShape& shape, Pairs pairs, uint32_t rota
   const uint32_t query_dim = shape.heads * shape.head_dim, kv_dim = shape.kv_heads * shape.head_dim;
   const uint32_t in_stride = stride_of(query_dim + 2 * kv_dim), out_stride = stride_of(query_dim);
   require(shape.head_dim % 2 == 0 && rotary_dim % 2 == 0 && rotary_dim <= shape.head_dim, "rope", "odd head dimension");
+  require(cache.format == Format::f16 || cache.format == Format::q8, "rope", "the cache is neither f16 nor q8");
   require(cache.capacity % TILE_ROWS == 0, "rope", "the cache is no whole number of tiles");
   require_bytes(qkv, uint64_t{tokens} * in_stride * 4, "rope", "qkv");
   require_bytes(q, uint64_t{tokens} * out_stride * 4, "rope", "q");
-  require_bytes(cache.keys, key_bytes(shape, cache.capacity), "rope", "keys");
-  require_bytes(cache.values, value_bytes(shape, cache.capacity), "rope", "values");
-  const Kernel& kernel = recorder.device().kernel({"rope", rope_spv, 6, 0b111000, sizeof(abi::RopePush), {}});
-  const uint32_t items = query_dim + shape.kv_heads * (ceil_div(shape.head_dim, 8) * 4 + shape.head_dim / 2);
+  require_bytes(cache.keys, key_bytes(shape, cache.capacity, cache.format), "rope", "keys");
+  require_bytes(cache.values, value_bytes(shape, cache.capacity, cache.format), "rope", "values");
+  const Kernel& kernel = recorder.device().kernel(
+      {"rope", rope_spv, 6, 0b111000, sizeof(abi::RopePush), {static_cast<uint32_t>(cache.format)}});
+  const uint32_t of_kv = cache.format == Format::q8 ? 2 * Q8_SCALE_WORDS(shape.head_dim)
+                                                    : ceil_div(shape.head_dim, 8) * 4 + shape.head_dim / 2;
+  const uint32_t items = query_dim + shape.kv_heads * of_kv;
   recorder.dispatch(kernel, {state, qkv, turns, q, cache.keys, cache.values},
                     abi::RopePush{shape.heads, shape.kv_heads, shape.head_dim, in_stride, out_stride,
                                   static_cast<uint32_t>(pairs), cache.capacity, rotary_dim},

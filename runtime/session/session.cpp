@@ -37,12 +37,12 @@ void require(bool holds, const char* option, const std::string& what) {
 
 }  // namespace
 
-Session::Session(const Model& model, uint32_t context, std::vector<uint32_t> stop_ids)
+Session::Session(const Model& model, uint32_t context, std::vector<uint32_t> stop_ids, Format cache)
     : model_(checked(model)),
       context_(context),
       stop_ids_(std::move(stop_ids)),
       activations_(model, model.device->plan().chunk_tokens),
-      cache_(model, context, model.device->plan().chunk_tokens),
+      cache_(model, context, model.device->plan().chunk_tokens, cache),
       step_(model, context, context),
       schedule_(model, activations_, step_, cache_) {
   if (stop_ids_.size() > MAX_STOP_IDS)
@@ -434,11 +434,12 @@ void Session::collect_times() {
 
 // Read for a token but for its logits.
 double Session::body_bytes_at(size_t position) const {
-  const Config& config = model_.config;
   double cache = 0;
-  for (const LayerPositions& layer : config.positions) {
-    const size_t seen = layer.window ? std::min<size_t>(position, layer.window) : position;
-    cache += 2.0 * 2.0 * config.kv_dim() * static_cast<double>(seen);  // keys, values; f16
+  for (size_t i = 0; i < cache_.layers.size(); ++i) {
+    const ops::CacheView& layer = cache_.layers[i];
+    const uint32_t window = model_.config.positions[i].window;
+    const uint64_t seen = window ? std::min<uint64_t>(position, window) : position;
+    cache += static_cast<double>((layer.keys.bytes + layer.values.bytes) / layer.capacity * seen);
   }
   return static_cast<double>(model_.bytes_per_token() - model_.weights.head().buffer().bytes()) + cache;
 }

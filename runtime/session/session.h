@@ -58,7 +58,7 @@ struct TokenLogit {
 class Session {
  public:
   // stop_ids: at most MAX_STOP_IDS; the model outlives the session.
-  Session(const Model& model, uint32_t context, std::vector<uint32_t> stop_ids);
+  Session(const Model& model, uint32_t context, std::vector<uint32_t> stop_ids, Format cache = Format::f16);
   ~Session();
 
   void set_sampling(const Sampling& sampling);  // throws Error(invalid_argument)

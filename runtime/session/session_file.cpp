@@ -152,6 +152,7 @@ void Session::save(const std::filesystem::path& path, std::string_view note) con
   if (ids_.empty()) throw Error(Code::invalid_argument, "the session has no prompt", "save");
   const json header = {{"model", hex(model_.config.fingerprint)},
                        {"weights", name(model_.format)},
+                       {"cache", name(cache_.layers.at(0).format)},
                        {"context", context_},
                        {"cache_bytes", cache_.bytes()},
                        {"ids", ids_.size()},
@@ -193,6 +194,7 @@ std::string Session::restore(const std::filesystem::path& path) {
   same("a model of fingerprint", header.text("model"), hex(model_.config.fingerprint),
        "load the model it was saved with");
   same("weights of type", header.text("weights"), name(model_.format), "load the model with that type");
+  same("a cache of type", header.text("cache"), name(cache_.layers.at(0).format), "create the session with that type");
   same("a context of", std::to_string(header.integer("context", UINT32_MAX)), std::to_string(context_),
        "create the session with that context");
   same("a cache of size", std::to_string(header.integer("cache_bytes", UINT64_MAX)), std::to_string(cache_.bytes()),

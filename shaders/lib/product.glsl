@@ -9,6 +9,7 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "abi.h"
+#include "lib/bytes.glsl"
 #include "lib/half.glsl"
 
 layout(constant_id = 0) const uint FORMAT = FORMAT_F16;
@@ -50,9 +51,4 @@ void join_parts(inout float sums[SUMS]) {
   if (part == 0)
     for (uint p = 0; p + 1 < SPLIT; ++p)
       [[unroll]] for (uint s = 0; s < SUMS; ++s) sums[s] += partial[(p * SUMS + s) * TILE_ROWS + lane];
-}
-
-vec4 signed_bytes(uint word) {
-  const int w = int(word);
-  return vec4((w << 24) >> 24, (w << 16) >> 24, (w << 8) >> 24, w >> 24);
 }

@@ -117,6 +117,13 @@ class Json(unittest.TestCase):
             result = weft_json("generate", "-m", plain(), "--prompt-ids", "1", "-n", 1, "--type", wanted)
             self.assertEqual(result["type"], wanted)
 
+    def test_type_of_the_cache(self):
+        kv = {}
+        for wanted in ("f16", "q8"):
+            result = weft_json("generate", "-m", model("wide.gguf", "--head-dim", 64), "--prompt-ids", "1,5,9", "-n", 4, "--kv", wanted)
+            kv[wanted] = result["device_bytes"]["kv"]
+        self.assertEqual(kv["q8"] * 32, kv["f16"] * 17)
+
     def test_hugging_face_folder(self):
         result = weft_json("generate", "-m", model("folder", "--type", "f16", "--hf"), "-p", "hello", "-n", 3)
         self.assertEqual(list(result), GENERATE_KEYS)
@@ -234,6 +241,7 @@ class Sessions(unittest.TestCase):
             self.assertIn(sentence, err)
         refused("it was saved with a model of fingerprint", name=chatty())
         refused("it was saved with weights of type q8, here it is f16", "--type", "f16")
+        refused("it was saved with a cache of type f16, here it is q8", "--kv", "q8")
         refused("it was saved with a context of 2048, here it is 64", "--ctx", 64)
         other.write_bytes(file.read_bytes()[:-100])
         refused("the file was cut or damaged", path=other)

@@ -43,21 +43,6 @@ double spread(const std::vector<double>& values) {
   return std::sqrt(square);
 }
 
-// Kullback and Leibler's divergence of the second softmax from the first, in nats.
-double divergence(const std::vector<double>& want, const std::vector<double>& got) {
-  const auto log_softmax = [](const std::vector<double>& logits) {
-    const double peak = *std::ranges::max_element(logits);
-    double sum = 0;
-    for (const double logit : logits) sum += std::exp(logit - peak);
-    return std::pair(logits, peak + std::log(sum));
-  };
-  const auto [p, p_total] = log_softmax(want);
-  const auto [q, q_total] = log_softmax(got);
-  double sum = 0;
-  for (size_t i = 0; i < p.size(); ++i) sum += std::exp(p[i] - p_total) * (p[i] - p_total - q[i] + q_total);
-  return sum;
-}
-
 // Worst over the kept positions: difference of a logit in units of the spread, and divergence.
 struct Distance {
   double logits = 0, divergence = 0;

@@ -77,9 +77,10 @@ std::vector<uint32_t> go_on(Session& session, uint32_t count) {
 }
 
 // Generates 40 tokens in one session; and the first 15 of them in one, the rest in another.
-void check_goes_on(const Model& model, const Sampling& sampling, uint32_t prompt, const std::filesystem::path& path) {
+void check_goes_on(const Model& model, const Sampling& sampling, uint32_t prompt, const std::filesystem::path& path,
+                   Format cache = Format::f16) {
   const std::vector<uint32_t> ids = some_ids(prompt, model.config.vocab);
-  Session whole(model, 700, {}), first(model, 700, {}), second(model, 700, {});
+  Session whole(model, 700, {}, cache), first(model, 700, {}, cache), second(model, 700, {}, cache);
   whole.set_sampling(sampling);
   first.set_sampling(sampling);
   const std::vector<uint32_t> biased = {3, 9};
@@ -116,6 +117,8 @@ TEST_F(SessionFileTest, GoesOnAsOneNeverStopped) {
   }
 }
 
+TEST_F(SessionFileTest, CachesOfQ8GoOnToo) { check_goes_on(*model_, greedy(), 110, path_, Format::q8); }
+
 TEST_F(SessionFileTest, KeepsWhatIsInUse) {
   Session session(*model_, 512, {});
   generate(session, some_ids(10, model_->config.vocab), 5);
@@ -131,6 +134,8 @@ TEST_F(SessionFileTest, AnotherModelTypeOrContextIsRefused) {
   generate(session, some_ids(10, model_->config.vocab), 5);
   session.save(path_, "");
   refused(shorter, Code::unsupported, "it was saved with a context of 256, here it is 255");
+  Session of_q8(*model_, 256, {}, Format::q8);
+  refused(of_q8, Code::unsupported, "it was saved with a cache of type f16, here it is q8");
   const auto halves = load_model(open_device(), golden("gemma3"), Format::f16);
   Session of_halves(*halves, 256, {});
   refused(of_halves, Code::unsupported, "it was saved with weights of type q8, here it is f16");

@@ -1,4 +1,5 @@
 // A session: prompts in chunks, kept prefixes, stopping, sampling, scoring.
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <iterator>
@@ -57,6 +58,33 @@ TEST_F(SessionTest, KeepsTheCommonPrefix) {
   Session fresh(*model_, 256, {});
   fresh.set_sampling(greedy());
   EXPECT_EQ(with_prefix, generate(fresh, second, 10));
+}
+
+// Rounding keys and values to q8 costs as little as rounding weights to it may: 1e-3 nats. Layers whose ring wraps too.
+TEST_F(SessionTest, CachesOfQ8) {
+  LlamaShape shape;
+  shape.heads = 2, shape.kv_heads = 1, shape.head_dim = 64, shape.context = 512;
+  make_gguf(folder_.path() / "wide.gguf", shape, {DType::f16, 5, ""});
+  const auto rings = std::filesystem::path(WEFT_SOURCE_DIR) / "tests/model/golden-long/gemma3";
+  for (const auto& path : {folder_.path() / "wide.gguf", rings}) {
+    SCOPED_TRACE(path.filename().string());
+    const auto model = load_model(open_device(), path, Format::f16);
+    Session exact(*model, 512, {}), rounded(*model, 512, {}, Format::q8);
+    double worst = 0;
+    for (const uint32_t length : {2u, 64u, 65u, 400u}) {
+      const std::vector<uint32_t> prompt = some_ids(length, model->config.vocab);
+      exact.prompt(prompt);
+      rounded.prompt(prompt);
+      const std::vector<float> p = exact.logits(), q = rounded.logits();
+      worst = std::max(worst, divergence({p.begin(), p.end()}, {q.begin(), q.end()}));
+      EXPECT_NE(p, q) << length << " tokens";
+    }
+    std::printf("%s: %.1e nats\n", path.filename().c_str(), worst);
+    EXPECT_LT(worst, 1e-3);
+    if (path != rings) {
+      EXPECT_EQ(rounded.kv_bytes() * 32, exact.kv_bytes() * 17);  // 34 bytes for 32 numbers, not 64
+    }
+  }
 }
 
 TEST_F(SessionTest, ReadsSixteenBytesAToken) {

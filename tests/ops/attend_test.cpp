@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 
 #include "support/op_inputs.h"
 
@@ -23,16 +24,52 @@ struct Case {
   ops::Sees sees = ops::Sees::before;
   uint32_t reach = 0;   // 0: no biases
   uint32_t source = 0;  // positions of an encoder's output
+  Format format = Format::f16;
 };
 
-// A cache on the device, in the layout of rope.comp, with NaN in every slot that no position before `length` is in.
+// A cache on the device, in the layout of abi.h, with NaN in every slot that no position before `length` is in.
 struct Cache {
-  reference::Rows keys, values;  // (length, kv_heads * head_dim), as rounded to f16
+  reference::Rows keys, values;  // (length, kv_heads * head_dim), as rounded to the cache's format
   Buffer key_buffer, value_buffer;
   uint32_t capacity;
 };
 
+// The same in q8: bytes and scales at random.
+Cache make_q8_cache(const std::shared_ptr<Device>& device, const Case& c, uint32_t length, Random& random) {
+  const uint32_t d = c.shape.head_dim, kv_dim = c.shape.kv_heads * d, blocks = (d + 31) / 32, halves = (blocks + 1) / 2;
+  const uint32_t filled = (d + 15) / 16 * 16, row = filled + halves * 4;  // bytes
+  Cache cache = {reference::Rows(length, kv_dim), reference::Rows(length, kv_dim), {}, {}, 0};
+  cache.capacity = c.capacity ? c.capacity : (length + TILE_ROWS) / TILE_ROWS * TILE_ROWS;
+  // Bytes cannot be NaN, scales can.
+  std::vector<uint8_t> keys(ops::key_bytes(c.shape, cache.capacity, c.format), 0x7e), values = keys;
+  for (uint32_t p = 0; p < length; ++p)
+    for (uint32_t head = 0; head < c.shape.kv_heads; ++head) {
+      const uint32_t slot = p % cache.capacity, r = slot % TILE_ROWS;
+      uint8_t* const tile = &keys[(size_t{head} * cache.capacity + slot - r) * row];
+      uint8_t* const value = &values[(size_t{head} * cache.capacity + slot) * row];
+      for (uint32_t b = 0; b < blocks; ++b) {
+        const uint16_t key_scale = float_to_half(random.uniform(0.005f, 0.02f) * c.key_scale);
+        const uint16_t value_scale = float_to_half(random.uniform(0.005f, 0.02f));
+        std::memcpy(tile + TILE_ROWS * filled + place_in_tile(r, b / 2, halves) * 4 + b % 2 * 2, &key_scale, 2);
+        std::memcpy(value + filled + b * 2, &value_scale, 2);
+        for (uint32_t dim = b * 32; dim < std::min(b * 32 + 32, filled); ++dim) {
+          const int key = dim < d ? static_cast<int>(random.below(255)) - 127 : 0;
+          const int content = dim < d ? static_cast<int>(random.below(255)) - 127 : 0;
+          tile[place_in_tile(r, dim / 16, filled / 16) * 16 + dim % 16] = static_cast<uint8_t>(key);
+          value[dim] = static_cast<uint8_t>(content);
+          if (dim >= d) continue;
+          cache.keys.row(p)[head * d + dim] = double{half_to_float(key_scale)} * key;
+          cache.values.row(p)[head * d + dim] = double{half_to_float(value_scale)} * content;
+        }
+      }
+    }
+  cache.key_buffer = upload(device, "keys", keys);
+  cache.value_buffer = upload(device, "values", values);
+  return cache;
+}
+
 Cache make_cache(const std::shared_ptr<Device>& device, const Case& c, uint32_t length, Random& random) {
+  if (c.format == Format::q8) return make_q8_cache(device, c, length, random);
   const uint32_t d = c.shape.head_dim, key_dims = (d + 7) / 8 * 8, kv_dim = c.shape.kv_heads * d;
   Cache cache = {reference::Rows(length, kv_dim), reference::Rows(length, kv_dim), {}, {}, 0};
   cache.capacity = c.capacity ? c.capacity : (length + TILE_ROWS) / TILE_ROWS * TILE_ROWS;
@@ -65,7 +102,8 @@ void check_attend(const Tuning& tuning, const Case& c) {
   SCOPED_TRACE(tuning.name() + " heads " + std::to_string(s.heads) + "/" + std::to_string(s.kv_heads) + " dim " +
                std::to_string(s.head_dim) + " pos " + std::to_string(c.pos) + " active " + std::to_string(c.active) +
                " of " + std::to_string(c.tokens) + " window " + std::to_string(c.window) + " cap " +
-               std::to_string(c.soft_cap) + " of " + std::to_string(c.capacity) + " slots" + (c.alibi ? " alibi" : ""));
+               std::to_string(c.soft_cap) + " of " + std::to_string(c.capacity) + " slots " + name(c.format) +
+               (c.alibi ? " alibi" : ""));
   const auto device = open_device(tuning);
   Random random(s.head_dim * 1000 + c.pos);
   const bool from_source = c.sees == ops::Sees::source;
@@ -82,8 +120,8 @@ void check_attend(const Tuning& tuning, const Case& c) {
   run_once(device, "attend", [&](Recorder& recorder) {
     ops::Attention attention = {scale, c.window, c.soft_cap, c.alibi, c.sees, {}};
     if (c.reach) attention.biases = {bias_buffer, c.reach};
-    ops::attend(recorder, s, attention, state, q.buffer, {cache.key_buffer, cache.value_buffer, cache.capacity}, y,
-                c.tokens);
+    ops::attend(recorder, s, attention, state, q.buffer,
+                {cache.key_buffer, cache.value_buffer, cache.capacity, c.format}, y, c.tokens);
   });
 
   reference::Rows want(c.active, q_dim), allowed(c.active, q_dim);
@@ -158,6 +196,25 @@ TEST_F(AttendTest, Rings) {
         check_attend(tuning, {{3, 1, 16}, pos, active, 16, 1, 0, window, 0, capacity});
       }
   check_attend({}, {{4, 2, 256}, 700, 16, 16, 1, 0, 300, 0, 320});
+}
+
+TEST_F(AttendTest, CachesOfQ8) {
+  const auto q8 = [](Case c) {
+    c.format = Format::q8;
+    return c;
+  };
+  for (const Tuning& tuning : reduction_tunings())
+    for (const uint32_t dim : {2u, 12u, 32u, 48u, 64u, 80u, 96u, 200u, 256u}) {
+      check_attend(tuning, q8({{3, 3, dim}, 299}));
+      check_attend(tuning, q8({{4, 2, dim}, 63, 5, 16}));
+      check_attend(tuning, q8({{4, 2, dim}, 300, 3, 16, 1, 0, 70}));  // a window
+    }
+  check_attend({}, q8({{4, 2, 80}, 1500, 16, 16, 1, 0, 300, 0, 320}));  // a ring
+  check_attend({}, q8({{4, 2, 64}, 700, 1, 1, 20}));                    // nearly one-hot
+  check_attend({}, q8({{4, 2, 64}, 300, 3, 16, 5, 0, 70, 50}));         // a soft-cap
+  Case alibi = q8({{3, 1, 48}, 300, 5, 16});
+  alibi.alibi = true;
+  check_attend({}, alibi);
 }
 
 TEST_F(AttendTest, SoftCaps) {

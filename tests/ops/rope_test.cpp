@@ -16,6 +16,7 @@ struct Case {
   ops::Pairs pairs = ops::Pairs::halves;
   uint32_t pos = 0, active = 1, tokens = 1, context = 192;
   uint32_t slots = 0;  // of the cache; 0: one for every position
+  Format format = Format::f16;
 };
 
 constexpr double kBase = 10000;
@@ -67,12 +68,53 @@ void expect_halves(const std::vector<uint16_t>& got, const std::vector<double>& 
   }
 }
 
+// A cache of q8 against the rows of positions pos and up: each within half a step of its block, whose largest magnitude
+// is 127 steps; a scale rounded to f16 (either way, Vulkan leaves it open) is 2^-10 off. tiled: keys, else values.
+void expect_q8(const Case& c, const std::vector<uint8_t>& got, const reference::Rows& want, uint32_t capacity,
+               bool tiled, double error) {
+  const uint32_t d = c.shape.head_dim, blocks = (d + 31) / 32, halves = (blocks + 1) / 2;
+  const uint32_t filled = (d + 15) / 16 * 16, row = filled + halves * 4;
+  std::vector<bool> written(got.size());
+  const auto take = [&](size_t at) {
+    written[at] = true;
+    return got[at];
+  };
+  for (uint32_t t = 0; t < want.rows; ++t)
+    for (uint32_t head = 0; head < c.shape.kv_heads; ++head)
+      for (uint32_t b = 0; b < halves * 2; ++b) {
+        const uint32_t slot = (c.pos + t) % capacity, r = slot % TILE_ROWS;
+        const size_t first = (size_t{head} * capacity + (tiled ? slot - r : slot)) * row;
+        const size_t at =
+            first + (tiled ? TILE_ROWS * filled + place_in_tile(r, b / 2, halves) * 4 + b % 2 * 2 : filled + b * 2);
+        const int low = take(at), high = take(at + 1);
+        const double scale = half_to_float(static_cast<uint16_t>(low + 256 * high));
+        if (b == blocks) {  // none: it fills the word
+          ASSERT_EQ(scale, 0);
+          continue;
+        }
+        double largest = 0;
+        for (uint32_t dim = b * 32; dim < std::min(b * 32 + 32, d); ++dim)
+          largest = std::max(largest, std::abs(want.row(t)[head * d + dim]));
+        const double step = (largest + error) / 127 * (1 + 0x1p-10) + 0x1p-24;
+        for (uint32_t dim = b * 32; dim < std::min(b * 32 + 32, filled); ++dim) {
+          const size_t byte = first + (tiled ? place_in_tile(r, dim / 16, filled / 16) * 16 + dim % 16 : dim);
+          const double value = scale * static_cast<int8_t>(take(byte));
+          ASSERT_NEAR(value, dim < d ? want.row(t)[head * d + dim] : 0, dim < d ? step * 0.5001 + error : 0)
+              << "token " << t << " head " << head << " dimension " << dim;
+        }
+      }
+  for (size_t i = 0; i < got.size(); ++i)
+    if (!written[i]) {
+      ASSERT_EQ(got[i], static_cast<uint8_t>(kPoison >> (i % 4 * 8))) << "[" << i << "] was written";
+    }
+}
+
 void check_rope(const Case& c) {
   const ops::HeadShape& s = c.shape;
   SCOPED_TRACE("heads " + std::to_string(s.heads) + "/" + std::to_string(s.kv_heads) + " dim " +
                std::to_string(s.head_dim) + " rotary " + std::to_string(c.rotary_dim) + " pairs " +
                std::to_string(static_cast<int>(c.pairs)) + " pos " + std::to_string(c.pos) + " active " +
-               std::to_string(c.active) + " of " + std::to_string(c.tokens));
+               std::to_string(c.active) + " of " + std::to_string(c.tokens) + " " + name(c.format));
   const auto device = open_device();
   const uint32_t q_dim = s.heads * s.head_dim, kv_dim = s.kv_heads * s.head_dim;
   const uint32_t capacity = c.slots ? c.slots : (c.context + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
@@ -81,10 +123,11 @@ void check_rope(const Case& c) {
   const Buffer state = make_state(device, c.pos, c.pos + c.active, c.context);
   const Buffer turns = upload(device, "turns", make_turns(c.context, c.rotary_dim));
   const Buffer q = poisoned(device, "q", uint64_t{c.tokens} * stride_of(q_dim));
-  const Buffer keys = poisoned(device, "keys", ops::key_bytes(s, capacity) / 4);
-  const Buffer values = poisoned(device, "values", ops::value_bytes(s, capacity) / 4);
+  const Buffer keys = poisoned(device, "keys", ops::key_bytes(s, capacity, c.format) / 4);
+  const Buffer values = poisoned(device, "values", ops::value_bytes(s, capacity, c.format) / 4);
   run_once(device, "rope", [&](Recorder& recorder) {
-    ops::rope(recorder, s, c.pairs, c.rotary_dim, state, qkv.buffer, turns, q, {keys, values, capacity}, c.tokens);
+    ops::rope(recorder, s, c.pairs, c.rotary_dim, state, qkv.buffer, turns, q, {keys, values, capacity, c.format},
+              c.tokens);
   });
 
   reference::Rows want_q(c.active, q_dim), want_k(c.active, kv_dim), want_v(c.active, kv_dim);
@@ -105,6 +148,10 @@ void check_rope(const Case& c) {
   const std::vector<double> expected = padded(want_q, c.tokens, stride_of(q_dim));
   EXPECT_TRUE(
       close_to(download_as<float>(device, q), expected, std::vector<double>(expected.size(), 4 * kRounding * largest)));
+  if (c.format == Format::q8) {
+    expect_q8(c, download_as<uint8_t>(device, keys), want_k, capacity, true, 4 * kRounding * largest);
+    return expect_q8(c, download_as<uint8_t>(device, values), want_v, capacity, false, 0);
+  }
   const Caches caches = expected_caches(c, want_k, want_v, capacity);
   expect_halves(download_as<uint16_t>(device, keys), caches.keys, largest);
   expect_halves(download_as<uint16_t>(device, values), caches.values, 0);
@@ -136,6 +183,13 @@ TEST_F(RopeTest, Rings) {
   for (const uint32_t slots : {64u, 128u})
     for (const uint32_t pos : {63u, 64u, 120u, 127u, 4090u})
       check_rope({{4, 2, 12}, 12, ops::Pairs::halves, pos, 16, 16, 4200, slots});
+}
+
+TEST_F(RopeTest, CachesOfQ8) {
+  for (const uint32_t dim : {2u, 12u, 32u, 48u, 64u, 80u, 96u, 200u, 256u}) {
+    check_rope({{6, 2, dim}, dim, ops::Pairs::halves, 60, 5, 16, 192, 0, Format::q8});
+    check_rope({{3, 3, dim}, dim / 4 * 2, ops::Pairs::adjacent, 120, 1, 1, 192, 64, Format::q8});
+  }
 }
 
 TEST_F(RopeTest, LastPositionOfTheContext) {

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 namespace weft::test {
@@ -53,6 +55,20 @@ std::vector<uint32_t> some_ids(uint32_t count, uint32_t vocab) {
   std::vector<uint32_t> ids(count);
   for (uint32_t i = 0; i < count; ++i) ids[i] = (i * 2654435761u >> 7) % vocab;
   return ids;
+}
+
+double divergence(const std::vector<double>& want, const std::vector<double>& got) {
+  const auto log_softmax = [](const std::vector<double>& logits) {
+    const double peak = *std::ranges::max_element(logits);
+    double sum = 0;
+    for (const double logit : logits) sum += std::exp(logit - peak);
+    return std::pair(logits, peak + std::log(sum));
+  };
+  const auto [p, p_total] = log_softmax(want);
+  const auto [q, q_total] = log_softmax(got);
+  double sum = 0;
+  for (size_t i = 0; i < p.size(); ++i) sum += std::exp(p[i] - p_total) * (p[i] - p_total - q[i] + q_total);
+  return sum;
 }
 
 }  // namespace weft::test

@@ -39,4 +39,7 @@ std::vector<uint32_t> generate(Session& session, const std::vector<uint32_t>& pr
 // Some ids of a vocabulary, the same at every call.
 std::vector<uint32_t> some_ids(uint32_t count, uint32_t vocab);
 
+// Kullback and Leibler's divergence of the second logits' softmax from the first's, in nats.
+double divergence(const std::vector<double>& want, const std::vector<double>& got);
+
 }  // namespace weft::test

@@ -227,6 +227,8 @@ typedef struct weft_session weft_session;
 
 typedef struct weft_session_options {
   uint32_t context; /* tokens the session can hold; 0: the model's own maximum, but at most 4096 */
+  weft_type kv;     /* of the cached keys and values: WEFT_TYPE_F16, or WEFT_TYPE_Q8 for about half the memory;
+                       WEFT_TYPE_FILE: f16 */
 } weft_session_options;
 
 WEFT_API weft_session_options weft_session_options_default(void);
@@ -365,7 +367,7 @@ WEFT_API weft_status weft_session_save(const weft_session* session, const char* 
 
 /* Makes the session one that was saved; a grammar begins anew. *note (may be NULL): the note, "" if there was none; the
  * caller frees it. WEFT_BAD_FILE for a file that is none, or was cut or damaged; WEFT_UNSUPPORTED when it was saved
- * with another model, type of weights or context; the session is unchanged then. */
+ * with another model, type of weights or cache, or context; the session is unchanged then. */
 WEFT_API weft_status weft_session_restore(weft_session* session, const char* path, char** note, weft_error* error);
 
 /* Forgets the context and the statistics; the sampling and the head stay. */

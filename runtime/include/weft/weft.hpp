@@ -273,10 +273,12 @@ using TokenCallback = std::function<bool(std::uint32_t id, std::string_view text
 // One conversation over a model. Belongs to one thread at a time, but for cancel().
 class Session {
  public:
-  // context: tokens it can hold; 0: the model's own maximum, but at most 4096.
-  explicit Session(const Model& model, std::uint32_t context = 0) : vocab_size_(model.info().vocab_size) {
+  // context: tokens it can hold; 0: the model's own maximum, but at most 4096. kv: type of the cache.
+  explicit Session(const Model& model, std::uint32_t context = 0, weft_type kv = WEFT_TYPE_FILE)
+      : vocab_size_(model.info().vocab_size) {
     weft_session_options options = weft_session_options_default();
     options.context = context;
+    options.kv = kv;
     weft_session* session = nullptr;
     detail::check([&](weft_error* error) { return weft_session_create(model.get(), &options, &session, error); });
     handle_.reset(session);

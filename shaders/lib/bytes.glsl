@@ -1,0 +1,5 @@
+// The four signed bytes of a word, lowest first.
+vec4 signed_bytes(uint word) {
+  const int w = int(word);
+  return vec4((w << 24) >> 24, (w << 16) >> 24, (w << 8) >> 24, w >> 24);
+}
