@@ -320,6 +320,12 @@ Pooling huggingface_pooling(const ModelFile& file) {
 
 Config from_huggingface(const ModelFile& file, const Values& values) {
   Config c = begin(file, values, values.text("model_type", ""));
+  if (values.has("quantization_config")) {
+    const Values quantised = values.object("quantization_config");
+    throw Error(Code::unsupported,
+                "not supported: weights quantised by '" + quantised.text("quant_method", "an unnamed method") + "'",
+                values.place(), "take the model's F32, F16 or BF16 weights, or a GGUF file");
+  }
   c.width = values.integer(values.either({"hidden_size", "n_embd", "n_embed", "d_model"}), 1, kMost);
   c.layers = values.integer(values.either({"num_hidden_layers", "n_layer", "num_layers"}), 1, 4096);
   const std::string ffn = values.either({"intermediate_size", "n_inner", "ffn_dim"});

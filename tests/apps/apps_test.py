@@ -572,6 +572,23 @@ class Convert(unittest.TestCase):
         for kind in ("Q4_0", "Q4_K", "Q6_K"):
             self.check_same_ids(model(kind + ".gguf", "--type", kind, "--width", 256, "--ffn", 512), kind)
 
+    def test_folders_of_other_families_run_as_before(self):
+        """Turned and stacked matrices; the families' test models have no tokenizer of their own."""
+        tokenizer = model("folder64", "--type", "f16", "--hf", "--vocab", 64)
+        for family in ("gpt2", "mixtral"):
+            with self.subTest(family=family):
+                folder, out = self.out(family), self.out(family + ".gguf")
+                shutil.copytree(ROOT / "tests/model/golden" / family, folder, ignore=shutil.ignore_patterns("*.gguf"))
+                for name in ("tokenizer.json", "tokenizer_config.json"):
+                    shutil.copy(tokenizer / name, folder)
+                weft("convert", folder, out, "--type", "f16")
+                before, after = (weft_json("generate", "-m", path, "--prompt-ids", "1,40,7,23", "-n", 24, "--temperature", 0)["ids"]
+                                 for path in (folder, out))
+                self.assertEqual(before, after)
+                if importlib.util.find_spec("gguf"):
+                    import gguf
+                    self.assertIn("tokenizer.ggml.tokens", gguf.GGUFReader(out).fields)
+
     def test_report(self):
         source, out = model("plain32.gguf", "--type", "f32"), self.out("report.gguf")
         result = weft_json("convert", source, out, "--type", "q8", "--vocab-type", "f16")

@@ -213,6 +213,9 @@ TEST(ModelConfig, PartOfAHeadTurns) {
 }
 
 TEST(ModelConfig, WhatIsNotRunIsRefused) {
+  expect_refusal(Code::unsupported, "quantised by 'gptq'", [] {
+    huggingface({{"quantization_config", {{"quant_method", "gptq"}, {"bits", 4}}}});
+  });
   expect_refusal(Code::unsupported, "quick_gelu", [] { huggingface({{"hidden_act", "quick_gelu"}}); });
   expect_refusal(Code::unsupported, "chunked_attention", [] {
     huggingface({{"layer_types", json::array({"chunked_attention", 1, 2, 3, 4, 5, 6})}});
