@@ -381,6 +381,8 @@ Config read_config(const ModelFile& file) {
   Config c = gguf ? from_gguf(file, values) : from_huggingface(file, values);
   c.fingerprint = fingerprint(file);
   find_biases(c, file);
+  for (const Rope& rope : c.ropes)
+    c.context = std::max(c.context, static_cast<uint32_t>(std::min<double>(rope.reach(), kMostContext)));
   if (c.traits->gemma) c.embedding_scale = std::sqrt(static_cast<float>(c.width));
   const ops::HeadShape& heads = c.heads;
   const auto contradict = [&](const std::string& what) { throw Error(Code::bad_file, what, values.place()); };

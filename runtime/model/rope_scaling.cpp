@@ -13,6 +13,11 @@ std::vector<double> Rope::frequencies_for(uint32_t context) const {
   return plain_rope(base * std::pow(growth * length - growth + 1, d / (d - 2)), static_cast<uint32_t>(d)).frequencies;
 }
 
+double Rope::reach() const {
+  if (scaling == Scaling::yarn) return factor * yarn.old_context;
+  return scaling == Scaling::dynamic ? growth * old_context : 0;
+}
+
 Rope plain_rope(double base, uint32_t rotary_dim) {
   Rope rope;
   rope.base = base;

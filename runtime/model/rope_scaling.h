@@ -32,6 +32,8 @@ struct Rope {
   YarnScaling yarn;
 
   std::vector<double> frequencies_for(uint32_t context) const;
+  // Positions that YaRN or dynamic NTK stretch a model to, 0 for others. Configs often state the context before that.
+  double reach() const;
 };
 
 // base^(-2i / rotary_dim).

@@ -94,7 +94,13 @@ TEST(ModelConfig, Yarn) {
     ASSERT_EQ(c.ropes[0].frequencies.size(), want.size());
     for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(c.ropes[0].frequencies[i], want[i], 1e-5 * want[i]) << i;
     EXPECT_NEAR(c.ropes[0].magnitude, 1 + 0.1 * std::log(4.0), 1e-9);
+    EXPECT_EQ(c.context, 512u);  // which is more than 4 times 64
   }
+  json longer = scaling;
+  longer["factor"] = 16.0;
+  EXPECT_EQ(huggingface({{"rope_scaling", longer}}).context, 1024u);
+  longer["factor"] = 1e12;
+  EXPECT_EQ(huggingface({{"rope_scaling", longer}}).context, 1u << 24);
   json both = scaling;
   both["mscale"] = 0.707;
   both["mscale_all_dim"] = 1.0;
@@ -118,7 +124,9 @@ TEST(ModelConfig, FrequenciesOfLongContexts) {
     expect_refusal(Code::bad_file, "long_factor", [&] { huggingface({{"rope_scaling", broken}}); });
   }
   // Dynamic: at twice the context, with a factor of 2, the base is 3^(16 / 14) times as large.
-  rope = huggingface({{"rope_scaling", {{"rope_type", "dynamic"}, {"factor", 2.0}}}}).ropes[0];
+  const Config dynamic = huggingface({{"rope_scaling", {{"rope_type", "dynamic"}, {"factor", 2.0}}}});
+  EXPECT_EQ(dynamic.context, 1024u);
+  rope = dynamic.ropes[0];
   EXPECT_EQ(rope.frequencies_for(512), rope.frequencies);
   EXPECT_NEAR(rope.frequencies_for(1024)[7], rope.frequencies[7] / 3, 1e-9 * rope.frequencies[7]);
   EXPECT_EQ(rope.frequencies_for(1024)[0], 1);
