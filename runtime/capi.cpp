@@ -322,6 +322,7 @@ weft_model_info weft_model_get_info(const weft_model* m) {
   info.load_seconds = m->load_seconds;
   info.tokenizer_fingerprint = m->tokenizer.fingerprint();
   info.mask_token = m->tokenizer.mask().value_or(UINT32_MAX);
+  info.reads_prompt_apart = model.config.encoder != nullptr;
   return info;
 }
 
@@ -330,6 +331,7 @@ weft_status weft_model_describe(const weft_model* model, char** out, weft_error*
     require(model && out, "model or json", "it is NULL");
     const weft_model_info info = weft_model_get_info(model);
     const Weights& weights = model->model.weights;
+    const Weights* const encoder = weights.encoder ? &weights.encoder->weights : nullptr;
     json description = {{"family", info.family},
                         {"type", info.type},
                         {"device", info.device},
@@ -367,10 +369,14 @@ weft_status weft_model_describe(const weft_model* model, char** out, weft_error*
     add_buffer(weights.embedding->buffer(),
                weights.tied() ? std::vector<std::string>{"gather", "project"} : std::vector<std::string>{"gather"});
     if (!weights.tied()) add_buffer(weights.separate_output->buffer(), {"project"});
-    for (const LayerWeights& layer : weights.layers) add_buffer(layer.buffer, {"norm", "matmul"});
-    add_buffer(weights.final_norm, {"norm"});
-    if (weights.embedding_norm) add_buffer(weights.embedding_norm, {"norm"});
-    if (weights.positions) add_buffer(weights.positions, {"position"});
+    for (const Weights* half : {encoder, &weights}) {
+      if (!half) continue;
+      for (const LayerWeights& layer : half->layers) add_buffer(layer.buffer, {"norm", "matmul"});
+      add_buffer(half->final_norm, {"norm"});
+      if (half->embedding_norm) add_buffer(half->embedding_norm, {"norm"});
+      if (half->positions) add_buffer(half->positions, {"position"});
+      if (half->score_biases) add_buffer(half->score_biases, {"attend"});
+    }
     if (weights.masked_head) add_buffer(weights.masked_head->buffer, {"matmul", "norm", "add"});
     description["types"] = types_json(retyped, "file_type", "device_type");
     description["tensors"] = std::move(tensors);
@@ -401,7 +407,9 @@ weft_status weft_tokenize(const weft_model* model, const char* text, size_t leng
     const std::vector<uint32_t> encoded =
         tokenizer.encode({text, length}, parse_special ? Tokenizer::Special::parse : Tokenizer::Special::plain);
     all.insert(all.end(), encoded.begin(), encoded.end());
-    if (add_bos && model->model.config.block.sees_all && tokenizer.input_end()) all.push_back(*tokenizer.input_end());
+    const Config& config = model->model.config;
+    const bool encodes = config.block.sees_all || config.encoder;
+    if (add_bos && encodes && tokenizer.input_end()) all.push_back(*tokenizer.input_end());
     copy_ids(all, ids, capacity, count);
   });
 }

@@ -21,7 +21,9 @@ static void check_count(size_t count, size_t expected, const char* what) {
 weft_status weft_encoder_create(const weft_model* model, weft_encoder** encoder, weft_error* error) {
   return guard(error, [&] {
     require(model && encoder, "model or encoder", "it is NULL");
-    *encoder = new weft_encoder{model, Encoder(model->model)};
+    const Model& whole = model->model;
+    const Model& half = whole.weights.encoder ? *whole.weights.encoder : whole;
+    *encoder = new weft_encoder{model, Encoder(half, half.config.context)};
   });
 }
 

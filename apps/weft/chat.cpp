@@ -67,6 +67,8 @@ class Chat {
         context_(session_context(args.model, info_)),
         session_(model_, context_, parse_type(args.model.kv)),
         conversation_(model_, context_, args.system) {
+    if (info_.reads_prompt_apart)
+      throw api::Failure(WEFT_UNSUPPORTED, "it answers every text for itself", "model", "weft generate uses it");
     set_grammar(session_, args.grammar);
     if (!args.restore.empty()) restore(args.restore);
     set_steering(session_, args.steering);

@@ -48,12 +48,14 @@ void check_ids(const std::vector<std::uint32_t>& ids, std::uint32_t vocab_size) 
   }
 }
 
-void check_length(const GenerateArgs& args, const std::vector<std::uint32_t>& prompt, std::uint32_t context) {
+// room: that must be left behind the prompt.
+void check_length(const GenerateArgs& args, const std::vector<std::uint32_t>& prompt, std::uint32_t context,
+                  std::uint32_t room) {
   const char* option = args.text ? "-p" : args.ids ? "--prompt-ids" : "--restore";
   if (prompt.empty()) throw UsageError(option, "the prompt is empty");
-  if (prompt.size() >= context) {
-    throw UsageError(
-        option, format("the prompt's %zu tokens and one more do not fit into a context of %u", prompt.size(), context));
+  if (prompt.size() + room > context) {
+    throw UsageError(option, format("the prompt's %zu tokens%s do not fit into a context of %u", prompt.size(),
+                                    room ? " and one more" : "", context));
   }
 }
 
@@ -101,7 +103,8 @@ void generate(const GenerateArgs& args) {
   const api::Model model = load_model(args.model);
   const weft_model_info info = model.info();
   if (args.ids) check_ids(prompt, info.vocab_size);
-  if (args.text) prompt = model.tokenize(*args.text, !restored);
+  const bool apart = info.reads_prompt_apart != 0;  // then what is generated does not stand behind the prompt
+  if (args.text) prompt = model.tokenize(*args.text, !restored || apart);
   const std::uint32_t context = session_context(args.model, info);
 
   api::Session session(model, context, parse_type(args.model.kv));
@@ -110,9 +113,9 @@ void generate(const GenerateArgs& args) {
   if (restored) {
     session.restore(args.restore);
     const std::vector<std::uint32_t> before = session.ids();
-    prompt.insert(prompt.begin(), before.begin(), before.end());
+    if (!apart || prompt.empty()) prompt.insert(prompt.begin(), before.begin(), before.end());
   }
-  check_length(args, prompt, context);
+  check_length(args, prompt, context, apart ? 0 : 1);
   if (!restored || sampling_given(args.command)) session.set_sampling(args.sampling);
   set_steering(session, args.steering);
   session.set_logprobs(args.logprobs);
@@ -163,7 +166,10 @@ void add_generate(CLI::App& app) {
   add_model_options(command, args->model);
   add_ctx_option(command, args->model);
   add_kv_option(command, args->model);
-  command->add_option("-p", args->text, "the text to continue; begin-of-text is put first if the model wants it")
+  command
+      ->add_option(
+          "-p", args->text,
+          "the text to continue, or for T5 and its like to answer; begin-of-text is put first if the model wants it")
       ->type_name("TEXT");
   command->add_option("--prompt-ids", args->ids, "token ids to continue, as they are: 1,147,201")->type_name("IDS");
   command->add_option("-n", args->tokens, "tokens to generate at most")

@@ -15,6 +15,8 @@ using ops::Activation;
 constexpr uint32_t kMost = 1u << 20;  // of any dimension: far above every model, far below overflow
 constexpr uint32_t kMostExperts = 1024;
 constexpr uint32_t kMostContext = 1u << 24;
+constexpr uint32_t kMostLayers = 4096, kMostBuckets = 4096;
+constexpr uint32_t kT5Farthest = 128;  // whose distance has a bias of its own: every T5's, and in no key of GGUF
 constexpr double kTiny = 1e-12, kHuge = 1e12;
 
 [[noreturn]] void unsupported(const std::string& what, const Values& values) {
@@ -55,6 +57,26 @@ void place_layers(Config& c, uint32_t window, uint32_t rotary_dim, const Local& 
 
 bool local_by_pattern(uint32_t layer, uint32_t global_every) {
   return global_every == 0 || (layer + 1) % global_every != 0;
+}
+
+// The encoder of an encoder-decoder, from the decoder's description.
+void add_encoder(Config& c, uint32_t layers) {
+  auto encoder = std::make_shared<Config>(c);
+  encoder->traits = c.traits->encoder;
+  encoder->block = c.traits->encoder->block;
+  encoder->block.gated = c.block.gated;
+  encoder->block.activation = c.block.activation;
+  encoder->layers = layers;
+  encoder->positions.assign(layers, LayerPositions());
+  encoder->logit_scale = 1;
+  c.encoder = std::move(encoder);
+}
+
+// T5's scores are not scaled; its decoder's last states are, where the head is the table they began in.
+void finish_t5(Config& c, bool scale_states, uint32_t encoder_layers) {
+  c.attention_scale = 1;
+  if (scale_states) c.logit_scale = 1 / std::sqrt(static_cast<float>(c.width));
+  add_encoder(c, encoder_layers);
 }
 
 // ---- GGUF ----
@@ -134,6 +156,17 @@ void read_gguf_positions(Config& c, const ModelFile& file, const Values& values,
   place_layers(c, window, rotary_dim, [&](uint32_t layer) { return local_by_pattern(layer, global_every); });
 }
 
+void read_gguf_t5(Config& c, const ModelFile& file, const Values& values) {
+  const uint32_t layers = c.layers;
+  c.layers = values.integer("t5.decoder_block_count", 1, kMostLayers, layers);
+  c.positions.resize(c.layers);
+  c.buckets = {values.integer("t5.attention.relative_buckets_count", 4, kMostBuckets), kT5Farthest};
+  c.start_token = values.integer("t5.decoder_start_token_id", 0, UINT32_MAX, 0);
+  c.block.gated = file.find(tensor_name(file.kind, *c.traits, "ffn_gate", 0)) != nullptr;
+  if (c.block.gated) c.block.activation = Activation::gelu_tanh;  // as llama.cpp takes for granted
+  finish_t5(c, !file.find("output.weight"), layers);
+}
+
 // llama.cpp's key.
 Pooling gguf_pooling(const Values& values, const std::string& key) {
   const uint32_t type = values.integer(key, 0, 4, 1);  // none, mean, first, last, rank
@@ -172,6 +205,7 @@ Config from_gguf(const ModelFile& file, const Values& values) {
   if (c.experts.count > 0) c.experts.used = values.integer(p + "expert_used_count", 1, c.experts.count);
   if (c.block.sees_all) c.pooling = gguf_pooling(values, p + "pooling_type");
   read_gguf_positions(c, file, values, p);
+  if (c.block.positions == Positions::bucketed) read_gguf_t5(c, file, values);
   return c;
 }
 
@@ -296,16 +330,46 @@ void read_layer_positions(Config& c, const Values& values) {
   }
 }
 
+Activation activation_named(const std::string& name, const Values& values) {
+  if (name == "relu") return Activation::relu;
+  if (name == "silu" || name == "swish") return Activation::silu;
+  if (name == "gelu") return Activation::gelu;
+  if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") return Activation::gelu_tanh;
+  unsupported("not supported: activation '" + name + "'", values);
+}
+
 Activation read_activation(const Config& c, const Values& values) {
   const std::string key = values.either({"hidden_activation", "hidden_act", "activation_function"});
   if (!values.has(key)) return c.block.activation;
-  const std::string name = values.text(key, "");
-  if (name == "relu") return Activation::relu;
-  if (name == "silu" || name == "swish") return Activation::silu;
+  const Activation activation = activation_named(values.text(key, ""), values);
   // Gemma's first files say "gelu" where they mean, and Transformers takes, the approximation.
-  if (name == "gelu") return c.traits->gemma ? Activation::gelu_tanh : Activation::gelu;
-  if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") return Activation::gelu_tanh;
-  unsupported("not supported: activation '" + name + "'", values);
+  return c.traits->gemma && activation == Activation::gelu ? Activation::gelu_tanh : activation;
+}
+
+void read_huggingface_t5(Config& c, const Values& values) {
+  const uint32_t layers = c.layers;
+  c.layers = values.integer("num_decoder_layers", 1, kMostLayers, layers);
+  c.positions.resize(c.layers);
+  c.buckets.count = values.integer("relative_attention_num_buckets", 4, kMostBuckets, 32);
+  c.buckets.farthest = values.integer("relative_attention_max_distance", 4, kMostBuckets, kT5Farthest);
+  const std::string inner = values.text("feed_forward_proj", "relu");
+  c.block.gated = inner.starts_with("gated-");
+  // T5 1.1's "gelu" is the approximation.
+  c.block.activation =
+      inner == "gated-gelu" ? Activation::gelu_tanh : activation_named(inner.substr(c.block.gated ? 6 : 0), values);
+  // Files of Transformers 5 say that the table is tied even where they have another head; then that is meant.
+  const bool tied = values.flag("tie_word_embeddings", true);
+  c.tied = std::nullopt;
+  finish_t5(c, values.flag("scale_decoder_outputs", tied), layers);
+}
+
+// Where the decoder's text begins; files of Transformers 5 have it among what steers generation.
+uint32_t read_start_token(const ModelFile& file, const Values& values) {
+  const uint32_t pad = values.integer("pad_token_id", 0, UINT32_MAX, 0);
+  const std::string key = "decoder_start_token_id";
+  if (values.has(key) || file.generation_config.is_null()) return values.integer(key, 0, UINT32_MAX, pad);
+  return Values(file.generation_config, (file.path / "generation_config.json").string())
+      .integer(key, 0, UINT32_MAX, pad);
 }
 
 // sentence-transformers' file.
@@ -328,13 +392,14 @@ Config from_huggingface(const ModelFile& file, const Values& values) {
   }
   c.width = values.integer(values.either({"hidden_size", "n_embd", "n_embed", "d_model"}), 1, kMost);
   c.layers = values.integer(values.either({"num_hidden_layers", "n_layer", "num_layers"}), 1, 4096);
-  const std::string ffn = values.either({"intermediate_size", "n_inner", "ffn_dim"});
+  const std::string ffn = values.either({"intermediate_size", "n_inner", "ffn_dim", "d_ff"});
   c.ffn = c.block.gated ? values.integer(ffn, 1, kMost) : values.integer(ffn, 1, kMost, 4 * c.width);
   c.context =
       values.integer(values.either({"max_position_embeddings", "n_positions", "seq_length"}), 1, kMostContext, 2048);
-  c.heads.heads = values.integer(values.either({"num_attention_heads", "n_head", "attention_heads"}), 1, 4096);
+  c.heads.heads =
+      values.integer(values.either({"num_attention_heads", "n_head", "attention_heads", "num_heads"}), 1, 4096);
   c.heads.kv_heads = values.integer("num_key_value_heads", 1, 4096, c.heads.heads);
-  c.heads.head_dim = values.integer("head_dim", 1, 4096, c.width / c.heads.heads);
+  c.heads.head_dim = values.integer(values.either({"head_dim", "d_kv"}), 1, 4096, c.width / c.heads.heads);
   if (values.has("num_local_experts")) {
     c.experts.count = values.integer("num_local_experts", 1, kMostExperts);
     c.experts.used = values.integer("num_experts_per_tok", 1, c.experts.count);
@@ -370,6 +435,8 @@ Config from_huggingface(const ModelFile& file, const Values& values) {
     if (values.flag(odd, false)) unsupported("not supported: '" + std::string(odd) + "'", values);
   if (!values.flag("scale_attn_weights", true)) unsupported("not supported: 'scale_attn_weights' false", values);
   read_layer_positions(c, values);
+  if (c.block.positions == Positions::bucketed) read_huggingface_t5(c, values);
+  if (c.encoder) c.start_token = read_start_token(file, values);
   return c;
 }
 

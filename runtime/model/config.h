@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "format/model_file.h"
 #include "model/family.h"
 #include "model/rope_scaling.h"
+#include "model/score_buckets.h"
 #include "ops/ops.h"
 
 namespace weft {
@@ -48,6 +50,11 @@ struct Config {
   std::optional<bool> tied;               // what the file says; GGUF says nothing
   Pooling pooling = Pooling::mean;        // likewise, of embeddings
   uint64_t fingerprint = 0;               // of the file (fingerprint.h)
+  ScoreBuckets buckets;                   // with Positions::bucketed
+  // Of an encoder-decoder: its other half, of the same width and heads (what stands here is the decoder's); and the
+  // token that the decoder starts from.
+  std::shared_ptr<const Config> encoder;
+  uint32_t start_token = 0;
 
   uint32_t query_dim() const { return heads.heads * heads.head_dim; }
   uint32_t kv_dim() const { return heads.kv_heads * heads.head_dim; }

@@ -242,9 +242,9 @@ ConvertSource gguf_of_folder(const ModelFile& model) {
   if (config.traits->architecture.empty())
     throw Error(Code::unsupported, "GGUF has no architecture for the model type '" + config.family + "'",
                 (model.path / "config.json").string());
-  if (config.block.sees_all)
+  if (config.block.sees_all || config.encoder)
     throw Error(Code::unsupported, "not supported yet: writing a folder of the model type '" + config.family + "'",
-                (model.path / "config.json").string(), "folders of networks that continue texts can be written");
+                (model.path / "config.json").string(), "folders of networks of a decoder alone can be written");
   check_weights(model, config);
   if (model.tokenizer.is_null())
     throw Error(Code::not_found, "the folder has no tokenizer.json", model.path.string(),

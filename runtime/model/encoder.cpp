@@ -16,17 +16,18 @@ const Model& checked(const Model& model) {
   return model;
 }
 
-uint32_t most_tokens(const Model& model) {
-  return static_cast<uint32_t>(align_up(model.config.context, model.device->plan().chunk_tokens));
+uint32_t whole_chunks(const Model& model, size_t tokens) {
+  return static_cast<uint32_t>(align_up(tokens, model.device->plan().chunk_tokens));
 }
 
 }  // namespace
 
-Encoder::Encoder(const Model& model)
+Encoder::Encoder(const Model& model, uint32_t context)
     : model_(checked(model)),
-      activations_(model, most_tokens(model)),
-      cache_(model, model.config.context, most_tokens(model)),
-      step_(model, model.config.context, 1),
+      context_(context),
+      activations_(model, whole_chunks(model, context)),
+      cache_(model, context, whole_chunks(model, context)),
+      step_(model, context, 1),
       pool_(model.device),
       fence_(model.device) {}
 
@@ -50,11 +51,10 @@ void Encoder::record(uint32_t tokens) {
 
 void Encoder::run(std::span<const uint32_t> ids) {
   if (ids.empty()) throw Error(Code::invalid_argument, "it has no token", "input");
-  if (ids.size() > model_.config.context)
-    throw Error(
-        Code::context_full,
-        std::to_string(ids.size()) + " tokens were given, the encoder reads " + std::to_string(model_.config.context),
-        "input", "give a shorter text");
+  if (ids.size() > context_)
+    throw Error(Code::context_full,
+                std::to_string(ids.size()) + " tokens were given, the encoder reads " + std::to_string(context_),
+                "input", "give a shorter text");
   for (const uint32_t id : ids)
     if (id >= model_.config.vocab)
       throw Error(
@@ -65,9 +65,9 @@ void Encoder::run(std::span<const uint32_t> ids) {
   abi::StepState& state = *step_.state.as<abi::StepState>();
   state.pos = 0;
   state.end = static_cast<uint32_t>(ids.size());
-  state.context = model_.config.context;
+  state.context = context_;
   std::memcpy(step_.history.data(), ids.data(), ids.size_bytes());
-  const auto tokens = static_cast<uint32_t>(align_up(ids.size(), model_.device->plan().chunk_tokens));
+  const uint32_t tokens = whole_chunks(model_, ids.size());
   if (!passes_.contains(tokens)) record(tokens);
   std::vector<const CommandBuffer*> commands;
   for (const CommandBuffer& part : passes_.at(tokens)) commands.push_back(&part);
@@ -112,6 +112,29 @@ std::vector<float> Encoder::masked_logits(size_t place) {
     ops::add(r, head->bias, activations_.logits, c.vocab);
   });
   return download_as<float>(model_.device, activations_.logits);
+}
+
+Source::Source(const Model& model, uint32_t context, Format format)
+    : model_(model),
+      encoder_(*model.weights.encoder, context),
+      cache_(model, context, whole_chunks(model, context), format) {}
+
+void Source::read(std::span<const uint32_t> ids) {
+  ids_.clear();
+  encoder_.run(ids);
+  const Activations& a = encoder_.activations();
+  const StepBuffers& step = encoder_.step();
+  const Config& c = model_.config;
+  const uint32_t tokens = whole_chunks(model_, ids.size());
+  run_once(model_.device, "source", [&](Recorder& r) {
+    for (uint32_t layer = 0; layer < c.layers; ++layer) {
+      ops::matmul(r, model_.weights.layers[layer].cross_kv, step.state, a.normed, a.qkv, tokens, ops::Output::write);
+      // No query, and nothing turns: what is left is the write to the cache.
+      ops::rope(r, {0, c.heads.kv_heads, c.heads.head_dim}, c.pairs, 0, step.state, a.qkv, step.turns[0], a.q,
+                cache_.layers[layer], tokens);
+    }
+  });
+  ids_.assign(ids.begin(), ids.end());
 }
 
 }  // namespace weft

@@ -1,4 +1,5 @@
-// Inputs through a network that sees all of an input at once: BERT (Devlin et al. 2019).
+// Inputs through a network that sees all of an input at once: BERT (Devlin et al. 2019), and the encoder that a decoder
+// attends to (Vaswani et al. 2017).
 #pragma once
 
 #include <map>
@@ -12,11 +13,11 @@ namespace weft {
 // One thread at a time. The model, whose blocks see all, outlives it.
 class Encoder {
  public:
-  // Throws Error(unsupported) for a model that is no encoder.
-  explicit Encoder(const Model& model);
+  // Of inputs of up to `context` tokens. Throws Error(unsupported) for a model that is no encoder.
+  Encoder(const Model& model, uint32_t context);
 
   // Computes the hidden states of an input. Throws Error(invalid_argument) for no ids or one outside the vocabulary,
-  // Error(context_full) for more than the model has positions.
+  // Error(context_full) for more than the context.
   void run(std::span<const uint32_t> ids);
 
   // Of the last run's input:
@@ -25,10 +26,15 @@ class Encoder {
   // model without such a head, Error(invalid_argument) for a place outside the input.
   std::vector<float> masked_logits(size_t place);
 
+  const Activations& activations() const { return activations_; }  // `normed` has the hidden states
+  const StepBuffers& step() const { return step_; }
+  uint64_t bytes() const { return activations_.bytes() + cache_.bytes() + step_.bytes(); }
+
  private:
   void record(uint32_t tokens);
 
   const Model& model_;
+  uint32_t context_;
   Activations activations_;
   KvCache cache_;
   StepBuffers step_;
@@ -36,6 +42,26 @@ class Encoder {
   std::map<uint32_t, std::vector<CommandBuffer>> passes_;  // by most tokens
   Fence fence_;
   size_t length_ = 0;  // of the input
+};
+
+// What an encoder-decoder's decoder attends to: the keys and values that each of its layers sees of an input.
+class Source {
+ public:
+  // As Encoder's; the model is the decoder's. format: of the keys and values.
+  Source(const Model& model, uint32_t context, Format format);
+
+  // Reads an input. Throws as Encoder::run; then there is none.
+  void read(std::span<const uint32_t> ids);
+  const std::vector<uint32_t>& ids() const { return ids_; }  // of the input; empty: there is none
+
+  const KvCache& cache() const { return cache_; }
+  uint64_t scratch_bytes() const { return encoder_.bytes(); }
+
+ private:
+  const Model& model_;
+  Encoder encoder_;
+  KvCache cache_;  // by decoder layer
+  std::vector<uint32_t> ids_;
 };
 
 }  // namespace weft

@@ -73,6 +73,33 @@ constexpr Name kBertNames[] = {{"token_embd", "embeddings.word_embeddings"},
                                {"ffn_down", "output.dense"},
                                {"layer_output_norm", "output.LayerNorm"}};
 
+constexpr Name kT5EncoderNames[] = {
+    {"output_norm", "encoder.final_layer_norm"}, {"attn_norm", "layer.0.layer_norm"},
+    {"attn_q", "layer.0.SelfAttention.q"},       {"attn_k", "layer.0.SelfAttention.k"},
+    {"attn_v", "layer.0.SelfAttention.v"},       {"attn_rel_b", "layer.0.SelfAttention.relative_attention_bias"},
+    {"attn_output", "layer.0.SelfAttention.o"},  {"ffn_norm", "layer.1.layer_norm"},
+    {"ffn_gate", "layer.1.DenseReluDense.wi_0"}, {"ffn_up", "layer.1.DenseReluDense.wi"},
+    {"ffn_down", "layer.1.DenseReluDense.wo"}};
+constexpr Name kT5DecoderNames[] = {{"token_embd", "shared"},
+                                    {"output_norm", "decoder.final_layer_norm"},
+                                    {"attn_norm", "layer.0.layer_norm"},
+                                    {"attn_q", "layer.0.SelfAttention.q"},
+                                    {"attn_k", "layer.0.SelfAttention.k"},
+                                    {"attn_v", "layer.0.SelfAttention.v"},
+                                    {"attn_rel_b", "layer.0.SelfAttention.relative_attention_bias"},
+                                    {"attn_output", "layer.0.SelfAttention.o"},
+                                    {"cross_attn_norm", "layer.1.layer_norm"},
+                                    {"cross_attn_q", "layer.1.EncDecAttention.q"},
+                                    {"cross_attn_k", "layer.1.EncDecAttention.k"},
+                                    {"cross_attn_v", "layer.1.EncDecAttention.v"},
+                                    {"cross_attn_o", "layer.1.EncDecAttention.o"},
+                                    {"ffn_norm", "layer.2.layer_norm"},
+                                    {"ffn_gate", "layer.2.DenseReluDense.wi_0"},
+                                    {"ffn_up", "layer.2.DenseReluDense.wi"},
+                                    {"ffn_down", "layer.2.DenseReluDense.wo"}};
+constexpr Name kT5EncoderGguf[] = {{"output_norm", "enc.output_norm"}, {"attn_output", "attn_o"}};
+constexpr Name kT5DecoderGguf[] = {{"output_norm", "dec.output_norm"}, {"attn_output", "attn_o"}};
+
 constexpr Block kQwen2 = {.qkv_bias = true};
 constexpr Block kQwen3 = {.norm_heads = true};
 constexpr Block kGemma = {.activation = Activation::gelu_tanh};
@@ -105,6 +132,10 @@ constexpr Block kBert = {.norm = NormKind::layer,
                          .qkv_bias = true,
                          .out_bias = true,
                          .ffn_bias = true};
+constexpr Block kT5Encoder = {
+    .sees_all = true, .positions = Positions::bucketed, .gated = false, .activation = Activation::relu};
+constexpr Block kT5Decoder = {
+    .sees_source = true, .positions = Positions::bucketed, .gated = false, .activation = Activation::relu};
 constexpr Block kXglm = {.norm = NormKind::layer,
                          .positions = Positions::sinusoidal,
                          .gated = false,
@@ -114,6 +145,16 @@ constexpr Block kXglm = {.norm = NormKind::layer,
                          .ffn_bias = true};
 // PaLM's (Chowdhery et al. 2022): with one key/value head it is that very block.
 constexpr Block kCohere = {.norm = NormKind::layer, .norm_bias = false, .parallel = true, .shared_norm = true};
+
+// The encoders of encoder-decoders.
+constexpr Family kT5EncoderFamily = {.architecture = "t5",
+                                     .model_type = "t5",
+                                     .block = kT5Encoder,
+                                     .prefix = "",
+                                     .layers = "encoder.block.",
+                                     .gguf_layers = "enc.blk.",
+                                     .names = kT5EncoderNames,
+                                     .gguf_names = kT5EncoderGguf};
 
 constexpr Family kFamilies[] = {
     {.architecture = "llama", .model_type = "llama", .gguf_pairs = ops::Pairs::adjacent},
@@ -180,14 +221,24 @@ constexpr Family kFamilies[] = {
      .prefix = "bert.",
      .layers = "encoder.layer.",
      .names = kBertNames},
+    {.architecture = "t5",
+     .model_type = "t5",
+     .block = kT5Decoder,
+     .tied = true,
+     .prefix = "",
+     .layers = "decoder.block.",
+     .gguf_layers = "dec.blk.",
+     .names = kT5DecoderNames,
+     .gguf_names = kT5DecoderGguf,
+     .encoder = &kT5EncoderFamily},
 };
 
-// Hugging Face's name of a role, without what the family puts before it.
-std::string_view stem(const Family& family, std::string_view role) {
-  for (const TensorNames names : {family.names, TensorNames(kLlamaNames)})
-    for (const auto& [gguf, huggingface] : names)
-      if (gguf == role) return huggingface;
-  return role;  // the family has no such tensor
+// The name of a role by the first list that has one; else the role's own.
+std::string_view stem(std::initializer_list<TensorNames> lists, std::string_view role) {
+  for (const TensorNames names : lists)
+    for (const auto& [known, name] : names)
+      if (known == role) return name;
+  return role;
 }
 
 }  // namespace
@@ -211,12 +262,12 @@ std::string tensor_name(ModelFile::Kind kind, const Family& family, std::string_
                         std::string_view what) {
   std::string name;
   if (kind == ModelFile::Kind::gguf) {
-    if (layer >= 0) name += "blk." + std::to_string(layer) + ".";
-    name += role;
+    if (layer >= 0) name += std::string(family.gguf_layers) + std::to_string(layer) + ".";
+    name += stem({family.gguf_names}, role);
   } else {
     if (role != "output") name += family.prefix;  // the head is no part of the body
     if (layer >= 0) name += std::string(family.layers) + std::to_string(layer) + ".";
-    name += stem(family, role);
+    name += stem({family.names, kLlamaNames}, role);
   }
   return name + "." + std::string(what);
 }

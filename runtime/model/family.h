@@ -18,6 +18,7 @@ enum class Positions {
   learned,     // a row for each position is added to the embedding
   sinusoidal,  // the same, and the rows are sines and cosines (Vaswani et al. 2017)
   alibi,       // scores fall with the distance (Press et al. 2022, "Train short, test long")
+  bucketed,    // scores have learned biases, one for each range of distances (Raffel et al. 2020, "T5")
 };
 
 // How a layer's block differs from the next family's. The defaults are Llama's (Touvron et al. 2023).
@@ -32,6 +33,7 @@ struct Block {
   bool parallel = false;       // both read the same x; else the feed-forward reads what attention has added to
   bool shared_norm = false;    // parallel, and both read the same norm of x
   bool sees_all = false;       // every token sees every other: an encoder
+  bool sees_source = false;    // behind its own context a layer attends to an encoder's output: its decoder
   Positions positions = Positions::rotary;
   bool gated = true;  // the feed-forward is down(f(gate) * up); else down(f(up))
   ops::Activation activation = ops::Activation::silu;
@@ -54,9 +56,12 @@ struct Family {
   double rope_base = 10000;    // where the file says nothing
   double local_rope_base = 0;  // of layers with a window, likewise; 0: they have no base of their own
   std::string_view prefix = "model.", layers = "layers.";  // of Hugging Face's names
-  TensorNames names = {};                                  // where they are not Llama's
-  bool transposed = false;                                 // Hugging Face: the layers' matrices are (columns, rows)
+  std::string_view gguf_layers = "blk.";
+  TensorNames names = {};       // where they are not Llama's
+  TensorNames gguf_names = {};  // where they are not the roles'
+  bool transposed = false;      // Hugging Face: the layers' matrices are (columns, rows)
   bool qkv_by_head = false;  // Hugging Face: rows of attn_qkv are (head, q k v, head_dim), not (q k v, head, head_dim)
+  const Family* encoder = nullptr;  // of an encoder-decoder, whose decoder this describes: its other half. Static
 };
 
 // The family of a file. Throws Error(unsupported) naming the unknown one, the place, and all there are.
@@ -64,8 +69,9 @@ const Family& find_family(ModelFile::Kind kind, const std::string& name, const s
 
 // The file's name for a tensor. role: "token_embd", "token_embd_norm", "token_types", "position_embd", "output_norm" or
 // "output"; of a layer "attn_norm", "attn_q", "attn_k", "attn_v" or all three as "attn_qkv", "attn_q_norm",
-// "attn_k_norm", "attn_output", "attn_output_norm", "post_attention_norm", "ffn_norm", "ffn_gate", "ffn_up",
-// "ffn_down", "post_ffw_norm" or "layer_output_norm"; with experts, "ffn_gate_inp" for the router and "ffn_gate_exps",
+// "attn_k_norm", "attn_rel_b", "attn_output", "attn_output_norm", "post_attention_norm", "cross_attn_norm",
+// "cross_attn_q", "cross_attn_k", "cross_attn_v", "cross_attn_o", "ffn_norm", "ffn_gate", "ffn_up", "ffn_down",
+// "post_ffw_norm" or "layer_output_norm"; with experts, "ffn_gate_inp" for the router and "ffn_gate_exps",
 // "ffn_up_exps" and "ffn_down_exps" for all of theirs, where a # in Hugging Face's name stands for one's number (GGUF's
 // words); of a masked-token head, which GGUF does not know, "mlm_dense", "mlm_norm" or "mlm". what: "weight" or "bias".
 std::string tensor_name(ModelFile::Kind kind, const Family& family, std::string_view role, int layer = -1,

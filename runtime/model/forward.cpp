@@ -46,6 +46,27 @@ void add_experts(Recorder& r, const Pass& pass, const LayerWeights& w, const Vie
   }
 }
 
+ops::Attention attention(const Pass& pass, uint32_t layer) {
+  ops::Attention attention = pass.model.config.attention(layer);
+  if (const Buffer& biases = pass.model.weights.score_biases)
+    attention.biases = {biases, pass.model.config.buckets.farthest};
+  return attention;
+}
+
+// x += attention(norm(x)) to the output of an encoder: the keys and values are the input's, computed once (encoder.h).
+void add_source(Recorder& r, const Pass& pass, uint32_t layer) {
+  const Config& c = pass.model.config;
+  const LayerWeights& w = pass.model.weights.layers[layer];
+  const Activations& a = pass.a;
+  const View state = pass.step.state;
+  const View read = branch_input(r, pass, w.cross_norm);
+  ops::matmul(r, w.cross_q, state, read, a.q, pass.tokens, Output::write);
+  ops::attend(r, c.heads, {.scale = c.attention_scale, .sees = ops::Sees::source}, state, a.q,
+              pass.source->layers[layer], a.attended, pass.tokens);
+  add_branch(r, pass, w.cross_out, a.attended, View());
+  close_branch(r, pass, w.cross_norm);
+}
+
 }  // namespace
 
 void record_embed(Recorder& r, const Pass& pass) {
@@ -76,11 +97,12 @@ void record_layer(Recorder& r, const Pass& pass, uint32_t layer) {
   if (c.block.norm_heads) ops::norm_heads(r, c.heads, state, w.head_norms, a.qkv, c.epsilon, tokens);
   ops::rope(r, c.heads, c.pairs, positions.rotary_dim, state, a.qkv, pass.step.turns[positions.rope], a.q, cache,
             tokens);
-  ops::attend(r, c.heads, c.attention(layer), state, a.q, cache, a.attended, tokens);
+  ops::attend(r, c.heads, attention(pass, layer), state, a.q, cache, a.attended, tokens);
   if (!c.block.parallel) {
     add_branch(r, pass, w.out, a.attended, w.attention_branch_norm);
     close_branch(r, pass, w.attention_norm);
   }
+  if (c.block.sees_source) add_source(r, pass, layer);
 
   const View inner = c.block.shared_norm ? a.normed : branch_input(r, pass, w.ffn_norm);
   if (c.experts.count > 0) return add_experts(r, pass, w, inner);

@@ -12,6 +12,7 @@ struct Pass {
   const StepBuffers& step;
   const KvCache& cache;
   uint32_t tokens;
+  const KvCache* source = nullptr;  // of an encoder-decoder: keys and values of the input, by decoder layer
 };
 
 // What follows the layers.

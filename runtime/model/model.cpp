@@ -7,7 +7,12 @@ namespace weft {
 uint64_t Model::bytes_per_token() const {
   const Table& embedding = *weights.embedding;
   const uint64_t positions = weights.positions.bytes();  // of which a row is read
-  return weights.layer_bytes() - positions + positions / std::max(config.context, 1u) +
+  uint64_t once = 0;                                     // read for an input, not for a token
+  if (weights.encoder) {
+    once = weights.encoder->weights.layer_bytes();
+    for (const LayerWeights& layer : weights.layers) once += layer.cross_kv.bytes();
+  }
+  return weights.layer_bytes() - once - positions + positions / std::max(config.context, 1u) +
          weights.head().buffer().bytes() + embedding.buffer().bytes() / embedding.rows();
 }
 

@@ -2,11 +2,13 @@
 
 namespace weft {
 
-Schedule::Schedule(const Model& model, const Activations& activations, const StepBuffers& step, const KvCache& cache)
+Schedule::Schedule(const Model& model, const Activations& activations, const StepBuffers& step, const KvCache& cache,
+                   const KvCache* source)
     : model_(model),
       activations_(activations),
       step_(step),
       cache_(cache),
+      source_(source),
       chunk_tokens_(model.device->plan().chunk_tokens),
       pool_(model.device) {
   for (uint32_t i = 0; i <= model.device->plan().run_ahead; ++i) idle_.push_back(std::make_unique<Fence>(model.device));
@@ -36,7 +38,7 @@ const Schedule::Timed& Schedule::timed(Tail tail, const TailHead& head) {
   const TailKey key = {1, tail, head.partial != nullptr, head.shapes, head.logprobs};
   if (const auto found = timed_.find(key); found != timed_.end()) return found->second;
   Timed timed;
-  // A layer has nine operations; a sliced matrix has a dispatch a slice.
+  // A layer has nine operations, or fourteen behind an encoder; a sliced matrix has a dispatch a slice.
   timed.timestamps = std::make_unique<Timestamps>(model_.device, 64 * (model_.config.layers + 4));
   timed.body = record_body(1, timed.timestamps.get());
   timed.tail = record("tail", timed.timestamps.get(), true, [&](Recorder& r) { record_tail(r, pass(1), tail, head); });

@@ -12,7 +12,9 @@ namespace weft {
 
 class Schedule {
  public:
-  Schedule(const Model& model, const Activations& activations, const StepBuffers& step, const KvCache& cache);
+  // source: of an encoder-decoder, as Pass has it.
+  Schedule(const Model& model, const Activations& activations, const StepBuffers& step, const KvCache& cache,
+           const KvCache* source);
   ~Schedule();
 
   uint32_t chunk_tokens() const { return chunk_tokens_; }
@@ -42,7 +44,7 @@ class Schedule {
     Body body;
     CommandBuffer tail;
   };
-  Pass pass(uint32_t tokens) const { return {model_, activations_, step_, cache_, tokens}; }
+  Pass pass(uint32_t tokens) const { return {model_, activations_, step_, cache_, tokens, source_}; }
   Body record_body(uint32_t tokens, Timestamps* timestamps);
   struct TailKey {
     uint32_t tokens;  // of the pass
@@ -61,6 +63,7 @@ class Schedule {
   const Activations& activations_;
   const StepBuffers& step_;
   const KvCache& cache_;
+  const KvCache* source_;
   uint32_t chunk_tokens_;
   CommandPool pool_;
   Body decode_, chunk_;

@@ -22,6 +22,9 @@ const TensorView* Tensors::look_up(const std::string& name) {
   // The first files of BERT call a norm's weight and bias by other names.
   if (!tensor && name.ends_with("LayerNorm.weight")) return look_up(name.substr(0, name.size() - 6) + "gamma");
   if (!tensor && name.ends_with("LayerNorm.bias")) return look_up(name.substr(0, name.size() - 4) + "beta");
+  // A T5 whose feed-forward has a gate has two matrices before the activation.
+  if (!tensor && name.ends_with("DenseReluDense.wi.weight"))
+    return look_up(name.substr(0, name.size() - 7) + "_1.weight");
   return tensor;
 }
 
@@ -123,7 +126,9 @@ void Tensors::refuse_leftovers() const {
       ".attn.masked_bias", ".attention.bias", ".attention.masked_bias",
       // BERT: which sentence follows which, and a second name of a bias
       "pooler.dense.weight", "pooler.dense.bias", "cls.seq_relationship.weight", "cls.seq_relationship.bias",
-      "cls.predictions.bias"};
+      "cls.predictions.bias",
+      // T5: further names of the one table, and biases that nothing adds
+      "coder.embed_tokens.weight", "EncDecAttention.relative_attention_bias.weight", "cross_attn_rel_b.weight"};
   for (const TensorView& tensor : file_.tensors) {
     const bool idle = std::ranges::any_of(kIdle, [&](std::string_view end) { return tensor.name.ends_with(end); });
     if (!used_.contains(tensor.name) && !idle)

@@ -34,6 +34,8 @@ class Tensors {
                            uint64_t cols);
   const TensorView& bias(std::string_view role, int layer, uint64_t rows);
   void forget() { made_.clear(); }
+  // Takes what was asked for of the same file for a network's other half.
+  void add_used(const Tensors& other) { used_.insert(other.used_.begin(), other.used_.end()); }
 
   // A network with something more (biases, other norms) would run and talk nonsense: throws Error(unsupported) naming a
   // tensor nobody has asked for.

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "model/model.h"
 #include "model/tensors.h"
 
 namespace weft {
@@ -38,14 +39,17 @@ class Loader {
         uploader_(device_),
         tensors_(file, config) {
     for (const TensorView& tensor : file.tensors) total_bytes_ += tensor.bytes.size();
+    if (!config.encoder) return;
+    encoder_model_ = std::make_shared<Model>(Model{device_, *config.encoder, format, {}});
+    encoder_.reset(new Loader(*this, encoder_model_->config));
   }
 
   Weights load() {
     check();
     load_vocabulary();
-    for (uint32_t layer = 0; layer < config_.layers; ++layer) load_layer(static_cast<int>(layer));
-    load_norm(weights_.final_norm, final_norm_parts(), "final norm", config_.logit_scale);
+    load_body();
     if (has_masked_head()) load_masked_head();
+    if (encoder_) load_encoder();
     progress_(1);
     return std::move(weights_);
   }
@@ -53,6 +57,37 @@ class Loader {
   // The whole file, before anything is uploaded: every tensor is there in its shape, and none is left over.
   void check() {
     find_vocabulary();
+    check_body();
+    if (encoder_) {
+      encoder_->check_body();
+      tensors_.add_used(encoder_->tensors_);
+    }
+    if (config_.start_token >= config_.vocab)
+      throw Error(Code::bad_file,
+                  "the decoder starts from token " + std::to_string(config_.start_token) + ", the vocabulary has " +
+                      std::to_string(config_.vocab),
+                  file_.path.string());
+    if (has_masked_head()) {
+      MaskedHead head;
+      masked_vectors(head);
+      tensors_.need_matrix("mlm_dense", -1, config_.width, config_.width);
+    }
+    tensors_.refuse_leftovers();
+  }
+
+ private:
+  // Of the encoder in the decoder's file.
+  Loader(Loader& decoder, Config& config)
+      : device_(decoder.device_),
+        file_(decoder.file_),
+        config_(config),
+        format_(decoder.format_),
+        progress_(decoder.progress_),
+        uploader_(device_),
+        tensors_(file_, config),
+        decoder_(&decoder) {}
+
+  void check_body() {
     if (config_.block.positions == Positions::learned) position_table(), token_types();
     if (config_.block.embedding_norm) norm_parts("token_embd_norm", -1);
     for (uint32_t index = 0; index < config_.layers; ++index) {
@@ -68,21 +103,38 @@ class Loader {
       tensors_.forget();
     }
     final_norm_parts();
-    if (has_masked_head()) {
-      MaskedHead head;
-      masked_vectors(head);
-      tensors_.need_matrix("mlm_dense", -1, config_.width, config_.width);
-    }
-    tensors_.refuse_leftovers();
+    if (config_.block.positions == Positions::bucketed) score_table();
   }
 
- private:
+  // All but the vocabulary.
+  void load_body() {
+    if (config_.has_position_table()) load_positions();
+    if (config_.block.positions == Positions::bucketed) load_score_biases();
+    if (config_.block.embedding_norm)
+      load_norm(weights_.embedding_norm, norm_parts("token_embd_norm", -1), "embedding norm", 1);
+    for (uint32_t layer = 0; layer < config_.layers; ++layer) load_layer(static_cast<int>(layer));
+    load_norm(weights_.final_norm, final_norm_parts(), "final norm", config_.logit_scale);
+  }
+
+  void load_encoder() {
+    encoder_model_->config.vocab = config_.vocab;
+    encoder_->load_body();
+    encoder_model_->weights = std::move(encoder_->weights_);
+    encoder_model_->weights.embedding = weights_.embedding;
+    weights_.encoder = encoder_model_;
+  }
+
   void report(const TensorView& tensor, const char* device_type, uint64_t bytes, const std::string& buffer,
               const Rounding& rounding) {
-    weights_.tensors.push_back({tensor.name, tensor.shape, name(tensor.dtype), device_type, bytes, buffer, rounding});
+    std::vector<TensorReport>& tensors = decoder_ ? decoder_->weights_.tensors : weights_.tensors;
+    tensors.push_back({tensor.name, tensor.shape, name(tensor.dtype), device_type, bytes, buffer, rounding});
   }
 
+  // Of a buffer, as `weft inspect` names it.
+  std::string title(const std::string& name) const { return (decoder_ ? "encoder " : "") + name; }
+
   void advance(uint64_t source_bytes) {
+    if (decoder_) return decoder_->advance(source_bytes);
     done_bytes_ += source_bytes;
     progress_(total_bytes_ ? static_cast<float>(done_bytes_) / static_cast<float>(total_bytes_) : 1.0f);
   }
@@ -123,9 +175,6 @@ class Loader {
       report(*output, name(format_), 0, "vocabulary table", weights_.tensors.back().rounding);
       advance(output->bytes.size());
     }
-    if (config_.has_position_table()) load_positions();
-    if (config_.block.embedding_norm)
-      load_norm(weights_.embedding_norm, norm_parts("token_embd_norm", -1), "embedding norm", 1);
   }
 
   std::unique_ptr<Table> load_table(const TensorView& tensor, const std::string& buffer) {
@@ -170,9 +219,9 @@ class Loader {
   }
 
   // scale: of what the norm gives.
-  void load_norm(Buffer& buffer, const std::vector<Floats>& parts, const char* title, float scale) {
-    buffer = Buffer(device_, title, ops::weight_floats(config_.norm()) * 4, Memory::device);
-    upload_floats(parts, buffer, title, scale);
+  void load_norm(Buffer& buffer, const std::vector<Floats>& parts, const char* name, float scale) {
+    buffer = Buffer(device_, title(name), ops::weight_floats(config_.norm()) * 4, Memory::device);
+    upload_floats(parts, buffer, buffer.name(), scale);
   }
 
   const TensorView& position_table() { return tensors_.need("position_embd", -1, {config_.context, config_.width}); }
@@ -214,6 +263,23 @@ class Loader {
     const std::vector<float> rows =
         config_.block.positions == Positions::learned ? learned_positions() : sinusoids(config_.context, config_.width);
     uploader_.upload(weights_.positions, std::span<const float>(rows));
+  }
+
+  // The first layer's, and all layers add it.
+  const TensorView& score_table() {
+    return tensors_.need("attn_rel_b", 0, {config_.buckets.count, config_.heads.heads});
+  }
+
+  void load_score_biases() {
+    const TensorView& table = score_table();
+    std::vector<float> learned(element_count(table.shape));
+    to_float(table, 0, learned);
+    const std::vector<float> biases =
+        biases_by_distance(config_.buckets, learned, config_.heads.heads, config_.block.sees_all);
+    weights_.score_biases = Buffer(device_, title("score biases"), biases.size() * 4, Memory::device);
+    uploader_.upload(weights_.score_biases, std::span<const float>(biases));
+    report(table, "f32", biases.size() * 4, weights_.score_biases.name(), {});
+    advance(table.bytes.size());
   }
 
   struct Part {
@@ -258,6 +324,11 @@ class Loader {
     }
     all.push_back({layer.gate_up, width, inner, block.ffn_bias});
     all.push_back({layer.down, ffn, {{"ffn_down", width}}, block.ffn_bias});
+    if (block.sees_source) {
+      all.push_back({layer.cross_q, width, {{"cross_attn_q", q}}, block.qkv_bias});
+      all.push_back({layer.cross_kv, width, {{"cross_attn_k", kv}, {"cross_attn_v", kv}}, block.qkv_bias});
+      all.push_back({layer.cross_out, q, {{"cross_attn_o", width}}, block.out_bias});
+    }
     return all;
   }
 
@@ -269,6 +340,7 @@ class Loader {
     // Where norms come after, the last layer's last one is the network's.
     const bool own = after ? !last : !config_.block.shared_norm;
     if (own) all.push_back({layer.ffn_norm, norm_parts(after ? "layer_output_norm" : "ffn_norm", index)});
+    if (config_.block.sees_source) all.push_back({layer.cross_norm, norm_parts("cross_attn_norm", index)});
     if (config_.block.norm_branches) {
       all.push_back({layer.attention_branch_norm, norm_parts("post_attention_norm", index)});
       all.push_back({layer.ffn_branch_norm, norm_parts("post_ffw_norm", index)});
@@ -292,7 +364,7 @@ class Loader {
     weights_.layers.emplace_back();
     LayerWeights& layer = weights_.layers.back();
     const std::vector<Linear> matrices = linears(layer, index);
-    load_group(layer.buffer, "layer " + std::to_string(index), index, matrices, vectors(layer, index, matrices));
+    load_group(layer.buffer, title("layer " + std::to_string(index)), index, matrices, vectors(layer, index, matrices));
   }
 
   bool has_masked_head() { return config_.block.sees_all && tensors_.find("mlm_dense", -1); }
@@ -400,6 +472,9 @@ class Loader {
   Tensors tensors_;
   Weights weights_;
   uint64_t total_bytes_ = 0, done_bytes_ = 0;
+  Loader* decoder_ = nullptr;  // of an encoder; then that one's progress and reports count
+  std::unique_ptr<Loader> encoder_;
+  std::shared_ptr<Model> encoder_model_;
 };
 
 }  // namespace
@@ -409,8 +484,9 @@ uint64_t Weights::vocab_bytes() const {
 }
 
 uint64_t Weights::layer_bytes() const {
-  uint64_t bytes = final_norm.bytes() + embedding_norm.bytes() + positions.bytes();
+  uint64_t bytes = final_norm.bytes() + embedding_norm.bytes() + positions.bytes() + score_biases.bytes();
   if (masked_head) bytes += masked_head->buffer.bytes();
+  if (encoder) bytes += encoder->weights.layer_bytes();
   for (const LayerWeights& layer : layers) bytes += layer.buffer.bytes();
   return bytes;
 }

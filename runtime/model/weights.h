@@ -20,10 +20,15 @@ struct LayerWeights {
   Matrix qkv;           // (q + k + v rows, width): three matrices, one behind the other
   View head_norms;      // (2, head_dim): of queries, of keys; none: without a buffer
   Matrix out;           // (width, heads * head_dim)
-  View ffn_norm;        // (width); where attention's is for both: without a buffer
-  Matrix router;        // (experts, width); none: without a buffer
-  Matrix gate_up;       // (2 * ffn, width): gate, then up; not gated: (ffn, width)
-  Matrix down;          // (width, ffn); with experts these two are as ops::matmul_expert has them
+  // Where the layer attends to an encoder's output too; else without buffers.
+  View cross_norm;   // (width)
+  Matrix cross_q;    // (heads * head_dim, width)
+  Matrix cross_kv;   // (k + v rows, width), once for an input
+  Matrix cross_out;  // as out
+  View ffn_norm;     // (width); where attention's is for both: without a buffer
+  Matrix router;     // (experts, width); none: without a buffer
+  Matrix gate_up;    // (2 * ffn, width): gate, then up; not gated: (ffn, width)
+  Matrix down;       // (width, ffn); with experts these two are as ops::matmul_expert has them
   View attention_branch_norm, ffn_branch_norm;  // (width) of what is added to x; none: without a buffer
 };
 
@@ -46,13 +51,17 @@ struct TensorReport {
   Rounding rounding;  // on the way to the device's type
 };
 
+struct Model;
+
 struct Weights {
-  std::unique_ptr<Table> embedding;         // gathered from
+  std::shared_ptr<Table> embedding;         // gathered from; an encoder-decoder's halves share it
   std::unique_ptr<Table> separate_output;   // projected on; nullptr when tied: then that is the embedding too
   Buffer final_norm;                        // (width), or (2, width)
   Buffer embedding_norm;                    // likewise; none: without bytes
   Buffer positions;                         // (context, width) floats added to the embedding; none: without bytes
+  Buffer score_biases;                      // (heads, 2 * buckets.farthest + 1), by distance; none: without bytes
   std::unique_ptr<MaskedHead> masked_head;  // nullptr: the file has none
+  std::shared_ptr<const Model> encoder;     // of an encoder-decoder: its other half
   std::deque<LayerWeights> layers;          // elements stay where they are: views point into them
   std::vector<TensorReport> tensors;
 

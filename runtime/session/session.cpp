@@ -44,7 +44,8 @@ Session::Session(const Model& model, uint32_t context, std::vector<uint32_t> sto
       activations_(model, model.device->plan().chunk_tokens),
       cache_(model, context, model.device->plan().chunk_tokens, cache),
       step_(model, context, context),
-      schedule_(model, activations_, step_, cache_) {
+      source_(model.weights.encoder ? std::make_unique<Source>(model, context, cache) : nullptr),
+      schedule_(model, activations_, step_, cache_, source_ ? &source_->cache() : nullptr) {
   if (stop_ids_.size() > MAX_STOP_IDS)
     throw Error(Code::unsupported,
                 "the model has " + std::to_string(stop_ids_.size()) + " stop tokens, at most " +
@@ -111,8 +112,20 @@ void Session::check_ids(std::span<const uint32_t> ids, size_t most) const {
                 "create the session with a larger context");
 }
 
-void Session::prompt(std::span<const uint32_t> ids) {
+void Session::prompt(std::span<const uint32_t> ids, std::span<const uint32_t> begun) {
   require(!ids.empty(), "prompt", "it has no token");
+  require(source_ || begun.empty(), "begun", "the model has no encoder that reads the prompt");
+  if (!source_) return set_context(ids);
+  check_ids(ids, context_);
+  std::vector<uint32_t> context = {model_.config.start_token};
+  context.insert(context.end(), begun.begin(), begun.end());
+  check_ids(context, context_ - 1);
+  if (!std::ranges::equal(ids, input_)) cached_ = 0;  // computed behind another input
+  input_.assign(ids.begin(), ids.end());
+  set_context(context);
+}
+
+void Session::set_context(std::span<const uint32_t> ids) {
   check_ids(ids, context_ - 1);  // one more token must have room
   const auto [mine, theirs] = std::mismatch(ids_.begin(), ids_.end(), ids.begin(), ids.end());
   keep_cached(std::min(static_cast<size_t>(mine - ids_.begin()), ids.size() - 1));
@@ -133,11 +146,13 @@ void Session::keep_cached(size_t most) {
 void Session::begin(bool ignore_stop_tokens) {
   // The last token is computed again even if it is cached: its hidden state is needed.
   keep_cached(ids_.size() - 1);
+  if (source_ && source_->ids() != input_) read_input();
   abi::StepState& state = *step_.state.as<abi::StepState>();
   state.pos = static_cast<uint32_t>(cached_);
   state.end = static_cast<uint32_t>(ids_.size());
   state.finished = 0;
   state.context = context_;
+  state.source = static_cast<uint32_t>(input_.size());
   std::memcpy(step_.history.data(), ids_.data(), ids_.size() * 4);
   write_marks();
   abi::SampleParams params = sample_params();
@@ -198,6 +213,11 @@ void Session::set_cut(abi::SampleParams& params) const {
     params.cut_noise = 1;
   }
   params.fast_rows = head_.mode == Head::Mode::fast ? head_.fast_rows : 0;
+}
+
+void Session::read_input() {
+  source_->read(input_);
+  stats_.prompt_tokens += input_.size();
 }
 
 void Session::need_head_buffers() {
@@ -439,12 +459,15 @@ double Session::body_bytes_at(size_t position) const {
     const ops::CacheView& layer = cache_.layers[i];
     const uint32_t window = model_.config.positions[i].window;
     const uint64_t seen = window ? std::min<uint64_t>(position, window) : position;
-    cache += static_cast<double>((layer.keys.bytes + layer.values.bytes) / layer.capacity * seen);
+    cache += static_cast<double>((layer.keys.bytes + layer.values.bytes) / layer.capacity * (seen + input_.size()));
   }
   return static_cast<double>(model_.bytes_per_token() - model_.weights.head().buffer().bytes()) + cache;
 }
 
 std::vector<float> Session::score(std::span<const uint32_t> ids) {
+  if (source_)
+    throw Error(Code::unsupported, "the family '" + model_.config.family + "' writes answers to a text", "model",
+                "how likely a text alone is it cannot tell");
   require(ids.size() >= 2, "score", "at least two tokens are needed, there are " + std::to_string(ids.size()));
   check_ids(ids, context_);
   ids_.assign(ids.begin(), ids.end());
@@ -514,6 +537,7 @@ std::vector<TokenLogit> Session::head_logits() {
 void Session::reset() {
   ids_.clear();
   prompt_end_ = 0;
+  input_.clear();
   cached_ = 0;
   stats_ = {};
 }

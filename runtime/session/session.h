@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/encoder.h"
 #include "model/schedule.h"
 #include "text/matcher.h"
 #include "vocab/head.h"
@@ -81,13 +82,14 @@ class Session {
 
   // Makes the context these ids, keeping what is computed of their common prefix. Throws Error(invalid_argument) for
   // an empty list or an id outside the vocabulary, Error(context_full).
-  void prompt(std::span<const uint32_t> ids);
+  // Of an encoder-decoder the ids go to the encoder, and the context is the decoder's: its start token and `begun`.
+  void prompt(std::span<const uint32_t> ids, std::span<const uint32_t> begun = {});
 
   // on_token returns false to stop. Throws Error(invalid_argument) without a prompt.
   Stop generate(uint32_t max_tokens, bool ignore_stop_tokens, const std::function<bool(uint32_t id)>& on_token);
   void cancel() { cancelled_.store(true, std::memory_order_relaxed); }  // lock-free: safe in a signal handler
 
-  // Negative log-likelihoods of ids[1 ..]; replaces the context.
+  // Negative log-likelihoods of ids[1 ..]; replaces the context. Throws Error(unsupported) for an encoder-decoder.
   std::vector<float> score(std::span<const uint32_t> ids);
   std::vector<float> logits();            // after the context's last token
   std::vector<TokenLogit> head_logits();  // those the head computes, in no order
@@ -104,14 +106,17 @@ class Session {
   const std::vector<uint32_t>& ids() const { return ids_; }
   uint32_t context() const { return context_; }
   const SessionStats& stats() const { return stats_; }
-  uint64_t kv_bytes() const { return cache_.bytes(); }
+  uint64_t kv_bytes() const { return cache_.bytes() + (source_ ? source_->cache().bytes() : 0); }
   uint64_t scratch_bytes() const {
-    return activations_.bytes() + step_.bytes() + (head_buffers_ ? head_buffers_->bytes() : 0);
+    return activations_.bytes() + step_.bytes() + (head_buffers_ ? head_buffers_->bytes() : 0) +
+           (source_ ? source_->scratch_bytes() : 0);
   }
 
  private:
   void check_ids(std::span<const uint32_t> ids, size_t most) const;
+  void set_context(std::span<const uint32_t> ids);
   void keep_cached(size_t most);
+  void read_input();
   void begin(bool ignore_stop_tokens);
   bool run_prompt(Tail tail, const TailHead& head, bool cancellable);
   Tail sampling_tail() const;
@@ -136,6 +141,8 @@ class Session {
   Activations activations_;
   KvCache cache_;  // before the rest of what grows with the context: it knows the device's limit
   StepBuffers step_;
+  std::unique_ptr<Source> source_;  // of an encoder-decoder
+  std::vector<uint32_t> input_;     // what it is to have read before the next token
   Schedule schedule_;
   Sampling sampling_;
   Head head_;

@@ -3,6 +3,8 @@
 //
 //   "weft-kv1" | header's bytes (u64) | header | ids (u32 each) | by layer and head: keys, by layer and head: values |
 //   checksum (u64: a Fingerprint of everything before)
+//
+// Behind the ids of an encoder-decoder's context stand those of its input, which is read anew.
 #include <algorithm>
 #include <cstring>
 
@@ -156,6 +158,7 @@ void Session::save(const std::filesystem::path& path, std::string_view note) con
                        {"context", context_},
                        {"cache_bytes", cache_.bytes()},
                        {"ids", ids_.size()},
+                       {"input", input_.size()},
                        {"cached", cached_},
                        {"written", written_},
                        {"prompt", prompt_end_},
@@ -165,6 +168,7 @@ void Session::save(const std::filesystem::path& path, std::string_view note) con
   std::string text = header.dump(-1, ' ', false, json::error_handler_t::replace);
   text.resize(align_up(text.size(), kPart), ' ');
   std::vector<uint32_t> ids = ids_;
+  ids.insert(ids.end(), input_.begin(), input_.end());
   ids.resize(align_up(ids.size(), kPart / 4));
   AtomicFile file(path);
   Fingerprint sum;
@@ -207,17 +211,20 @@ std::string Session::restore(const std::filesystem::path& path) {
   std::string note = header.text("note");
 
   const std::vector<View> views = cache_parts(cached, written);
-  const uint64_t id_bytes = align_up(count * 4, kPart);
+  const uint64_t input_count = header.integer("input", source_ ? context_ : 0);
+  const uint64_t id_bytes = align_up((count + input_count) * 4, kPart);
   uint64_t needed = id_bytes;
   for (const View& view : views) needed += view.bytes;
-  if (count == 0 || written < cached || parts.rest.size() != needed)
+  if (count == 0 || (source_ && input_count == 0) || written < cached || parts.rest.size() != needed)
     throw Error(Code::bad_file,
                 "it has " + std::to_string(parts.rest.size()) + " bytes of ids and cache, expected are " +
                     std::to_string(needed),
                 place);
-  std::vector<uint32_t> ids(count);
+  std::vector<uint32_t> ids(count), input(input_count);
   std::memcpy(ids.data(), parts.rest.data(), count * 4);
+  if (input_count > 0) std::memcpy(input.data(), parts.rest.data() + count * 4, input_count * 4);
   check_ids(ids, context_);
+  check_ids(input, context_);
   set_sampling(sampling);
   set_bias(biased, biases);
 
@@ -230,6 +237,7 @@ std::string Session::restore(const std::filesystem::path& path) {
   }
   ids_ = std::move(ids);
   prompt_end_ = prompt;
+  input_ = std::move(input);
   cached_ = cached;
   written_ = written;
   if (matcher_) matcher_->reset();

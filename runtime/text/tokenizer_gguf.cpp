@@ -276,6 +276,8 @@ Tokenizer Tokenizer::from_gguf(const Json& metadata, const std::string& place) {
     throw Error(Code::unsupported, "not supported yet: the tokenizer model " + in_quotes(*model), place,
                 "llama, gpt2, t5 and bert are");
   }
+  if (json_reader::find_boolean(metadata, "tokenizer.ggml.add_eos_token", *model == "t5", place))
+    parts.input_end = parts.eos;
   for (size_t id = 0; id < parts.spelling.size(); ++id) {
     const TokenKind kind = parts.kind[id];
     const bool control = kind == TokenKind::control || kind == TokenKind::unknown;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "model/encoder.h"
+#include "support/closeness.h"
 #include "support/model_test.h"
 
 namespace weft::test {
@@ -34,24 +35,6 @@ std::vector<Golden> read_goldens(const std::filesystem::path& folder) {
   return goldens;
 }
 
-// The largest difference, in units of the wanted values' spread.
-double distance(const std::vector<double>& want, const std::vector<float>& got) {
-  double mean = 0, square = 0, worst = 0;
-  for (const double value : want) mean += value / static_cast<double>(want.size());
-  for (const double value : want) square += (value - mean) * (value - mean) / static_cast<double>(want.size());
-  for (size_t i = 0; i < want.size(); ++i) worst = std::max(worst, std::abs(got[i] - want[i]));
-  return got.size() == want.size() ? worst / std::sqrt(square) : INFINITY;
-}
-
-double divergence(const std::vector<double>& want, const std::vector<float>& got) {
-  double p_sum = 0, q_sum = 0, sum = 0;
-  for (const double logit : want) p_sum += std::exp(logit);
-  for (const float logit : got) q_sum += std::exp(double{logit});
-  for (size_t i = 0; i < want.size(); ++i)
-    sum += std::exp(want[i]) / p_sum * (want[i] - std::log(p_sum) - double{got[i]} + std::log(q_sum));
-  return sum;
-}
-
 double cosine(const std::vector<double>& want, const std::vector<float>& got) {
   double sum = 0;
   for (size_t i = 0; i < want.size(); ++i) sum += want[i] * got[i];
@@ -67,7 +50,7 @@ class EncodersTest : public GpuTest, public testing::WithParamInterface<std::str
 TEST_P(EncodersTest, EqualsTransformersInF16) {
   double worst = 0;
   const auto model = load_model(open_device(), folder_, Format::f16);
-  Encoder encoder(*model);
+  Encoder encoder(*model, model->config.context);
   // Every input twice and in both orders: what another left behind must not show.
   for (const bool again : {false, true}) {
     for (const Golden& golden : goldens_) {
@@ -87,7 +70,7 @@ TEST_P(EncodersTest, EqualsTransformersInF16) {
 TEST_P(EncodersTest, StaysCloseInQ8) {
   double worst = 0, least = 1;
   const auto model = load_model(open_device(), folder_, Format::q8);
-  Encoder encoder(*model);
+  Encoder encoder(*model, model->config.context);
   for (const Golden& golden : goldens_) {
     encoder.run(golden.ids);
     least = std::min(least, cosine(golden.mean, encoder.embedding(Pooling::mean)));
@@ -130,7 +113,7 @@ TEST_F(GpuTest, BertAsGguf) {
   const std::filesystem::path folder = golden_folder() / "bert";
   const auto model = load_model(open_device(), folder / "model.gguf", Format::f16);
   EXPECT_EQ(model->config.pooling, Pooling::first);
-  Encoder encoder(*model);
+  Encoder encoder(*model, model->config.context);
   for (const Golden& golden : read_goldens(folder)) {
     encoder.run(golden.ids);
     EXPECT_LT(distance(golden.mean, encoder.embedding(Pooling::mean)), 2e-3);
@@ -156,7 +139,7 @@ TEST_F(GpuTest, FirstFilesOfBert) {
 TEST_F(GpuTest, EncodersRefuseWhatTheyCannotRead) {
   const auto model = load_model(open_device(), golden_folder() / "bert", Format::f16);
   EXPECT_THROW(Session(*model, 64, {}), Error);  // it writes nothing
-  Encoder encoder(*model);
+  Encoder encoder(*model, model->config.context);
   EXPECT_THROW(encoder.masked_logits(0), Error);  // nothing was read yet
   EXPECT_THROW(encoder.run({}), Error);
   EXPECT_THROW(encoder.run(some_ids(151, 131)), Error);

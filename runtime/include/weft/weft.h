@@ -110,6 +110,7 @@ typedef struct weft_model_info {
   double load_seconds;
   uint64_t tokenizer_fingerprint; /* of the tokens, in order; keep-lists are bound to it */
   uint32_t mask_token;            /* stands for a token to be predicted, BERT's "[MASK]"; UINT32_MAX: there is none */
+  int reads_prompt_apart;         /* 1: an encoder-decoder as T5; see weft_session_prompt */
 } weft_model_info;
 
 WEFT_API weft_model_info weft_model_get_info(const weft_model* model);
@@ -194,7 +195,7 @@ WEFT_API weft_status weft_vocab_save(const weft_model* model, const uint32_t* id
  */
 
 /* Reads texts with a model whose tokens see what follows them too, as BERT. Belongs to one thread at a time; any number
- * may run over a model. Free it before the model. */
+ * may run over a model; of an encoder-decoder it is the encoder alone. Free it before the model. */
 typedef struct weft_encoder weft_encoder;
 
 /* WEFT_UNSUPPORTED for a model that has no encoder. */
@@ -307,7 +308,10 @@ WEFT_API weft_status weft_session_set_grammar(weft_session* session, weft_gramma
                                               const char* place, weft_error* error);
 
 /* Makes the session's context exactly these ids (count >= 1). The longest prefix it already holds is kept; the rest is
- * computed by the next generate, which starts from it. WEFT_CONTEXT_FULL if they do not fit with one token more. */
+ * computed by the next generate, which starts from it. WEFT_CONTEXT_FULL if they do not fit with one token more.
+ * Of an encoder-decoder the ids (weft_tokenize's with add_bos) go to its encoder, which reads them before the next
+ * token unless it has read the same last, and may be as many as the context holds. The context is the decoder's then:
+ * the token it starts from, and what it generates. */
 WEFT_API weft_status weft_session_prompt(weft_session* session, const uint32_t* ids, size_t count, weft_error* error);
 
 /* The id of a callback that brings no token, but the rest of the text that stop strings had held back. */
@@ -342,7 +346,7 @@ WEFT_API weft_status weft_session_generate(weft_session* session, const weft_gen
 WEFT_API void weft_session_cancel(weft_session* session);
 
 /* nll[i] = -ln p(ids[i + 1] | ids[0..i]), natural logarithm, for i < count - 1; count >= 2. Replaces the context. Under
- * a keep-list, p is over its tokens alone, and infinite for others. */
+ * a keep-list, p is over its tokens alone, and infinite for others. WEFT_UNSUPPORTED for an encoder-decoder. */
 WEFT_API weft_status weft_session_score(weft_session* session, const uint32_t* ids, size_t count, float* nll,
                                         weft_error* error);
 
