@@ -377,6 +377,7 @@ weft_status weft_model_describe(const weft_model* model, char** out, weft_error*
       if (half->positions) add_buffer(half->positions, {"position"});
       if (half->score_biases) add_buffer(half->score_biases, {"attend"});
     }
+    if (weights.logit_bias) add_buffer(weights.logit_bias, {"add"});
     if (weights.masked_head) add_buffer(weights.masked_head->buffer, {"matmul", "norm", "add"});
     description["types"] = types_json(retyped, "file_type", "device_type");
     description["tensors"] = std::move(tensors);

@@ -60,7 +60,7 @@ bool local_by_pattern(uint32_t layer, uint32_t global_every) {
 }
 
 // The encoder of an encoder-decoder, from the decoder's description.
-void add_encoder(Config& c, uint32_t layers) {
+Config& add_encoder(Config& c, uint32_t layers) {
   auto encoder = std::make_shared<Config>(c);
   encoder->traits = c.traits->encoder;
   encoder->block = c.traits->encoder->block;
@@ -69,7 +69,8 @@ void add_encoder(Config& c, uint32_t layers) {
   encoder->layers = layers;
   encoder->positions.assign(layers, LayerPositions());
   encoder->logit_scale = 1;
-  c.encoder = std::move(encoder);
+  c.encoder = encoder;
+  return *encoder;
 }
 
 // T5's scores are not scaled; its decoder's last states are, where the head is the table they began in.
@@ -363,6 +364,14 @@ void read_huggingface_t5(Config& c, const Values& values) {
   finish_t5(c, values.flag("scale_decoder_outputs", tied), layers);
 }
 
+void read_bart(Config& c, const Values& values) {
+  Config& encoder = add_encoder(c, values.integer("encoder_layers", 1, kMostLayers));
+  const uint32_t heads = values.integer("encoder_attention_heads", 1, 4096);
+  encoder.ffn = values.integer("encoder_ffn_dim", 1, kMost);
+  encoder.heads = {heads, heads, c.width / heads};
+  encoder.attention_scale = static_cast<float>(1 / std::sqrt(std::max(encoder.heads.head_dim, 1u)));
+}
+
 // Where the decoder's text begins; files of Transformers 5 have it among what steers generation.
 uint32_t read_start_token(const ModelFile& file, const Values& values) {
   const uint32_t pad = values.integer("pad_token_id", 0, UINT32_MAX, 0);
@@ -391,13 +400,14 @@ Config from_huggingface(const ModelFile& file, const Values& values) {
                 values.place(), "take the model's F32, F16 or BF16 weights, or a GGUF file");
   }
   c.width = values.integer(values.either({"hidden_size", "n_embd", "n_embed", "d_model"}), 1, kMost);
-  c.layers = values.integer(values.either({"num_hidden_layers", "n_layer", "num_layers"}), 1, 4096);
-  const std::string ffn = values.either({"intermediate_size", "n_inner", "ffn_dim", "d_ff"});
+  c.layers = values.integer(values.either({"decoder_layers", "num_hidden_layers", "n_layer", "num_layers"}), 1, 4096);
+  const std::string ffn = values.either({"decoder_ffn_dim", "intermediate_size", "n_inner", "ffn_dim", "d_ff"});
   c.ffn = c.block.gated ? values.integer(ffn, 1, kMost) : values.integer(ffn, 1, kMost, 4 * c.width);
   c.context =
       values.integer(values.either({"max_position_embeddings", "n_positions", "seq_length"}), 1, kMostContext, 2048);
-  c.heads.heads =
-      values.integer(values.either({"num_attention_heads", "n_head", "attention_heads", "num_heads"}), 1, 4096);
+  c.heads.heads = values.integer(
+      values.either({"decoder_attention_heads", "num_attention_heads", "n_head", "attention_heads", "num_heads"}), 1,
+      4096);
   c.heads.kv_heads = values.integer("num_key_value_heads", 1, 4096, c.heads.heads);
   c.heads.head_dim = values.integer(values.either({"head_dim", "d_kv"}), 1, 4096, c.width / c.heads.heads);
   if (values.has("num_local_experts")) {
@@ -435,22 +445,15 @@ Config from_huggingface(const ModelFile& file, const Values& values) {
     if (values.flag(odd, false)) unsupported("not supported: '" + std::string(odd) + "'", values);
   if (!values.flag("scale_attn_weights", true)) unsupported("not supported: 'scale_attn_weights' false", values);
   read_layer_positions(c, values);
-  if (c.block.positions == Positions::bucketed) read_huggingface_t5(c, values);
+  if (c.block.positions == Positions::bucketed)
+    read_huggingface_t5(c, values);
+  else if (c.traits->encoder)
+    read_bart(c, values);
   if (c.encoder) c.start_token = read_start_token(file, values);
   return c;
 }
 
-}  // namespace
-
-Config read_config(const ModelFile& file) {
-  const bool gguf = file.kind == ModelFile::Kind::gguf;
-  const Values values(file.metadata, gguf ? file.path.string() : (file.path / "config.json").string());
-  Config c = gguf ? from_gguf(file, values) : from_huggingface(file, values);
-  c.fingerprint = fingerprint(file);
-  find_biases(c, file);
-  for (const Rope& rope : c.ropes)
-    c.context = std::max(c.context, static_cast<uint32_t>(std::min<double>(rope.reach(), kMostContext)));
-  if (c.traits->gemma) c.embedding_scale = std::sqrt(static_cast<float>(c.width));
+void check_shape(const Config& c, const Values& values) {
   const ops::HeadShape& heads = c.heads;
   const auto contradict = [&](const std::string& what) { throw Error(Code::bad_file, what, values.place()); };
   if (heads.kv_heads > heads.heads || heads.heads % heads.kv_heads != 0)
@@ -467,6 +470,24 @@ Config read_config(const ModelFile& file) {
     if (layer.rotary_dim % 2 != 0 || layer.rotary_dim > heads.head_dim)
       contradict("the rotary dimension is " + std::to_string(layer.rotary_dim) + ", the head dimension " +
                  std::to_string(heads.head_dim));
+  if (c.block.positions == Positions::bucketed && c.buckets.farthest <= c.buckets.count / 2)
+    contradict(std::to_string(c.buckets.count) + " buckets of distances, the farthest is " +
+               std::to_string(c.buckets.farthest));
+}
+
+}  // namespace
+
+Config read_config(const ModelFile& file) {
+  const bool gguf = file.kind == ModelFile::Kind::gguf;
+  const Values values(file.metadata, gguf ? file.path.string() : (file.path / "config.json").string());
+  Config c = gguf ? from_gguf(file, values) : from_huggingface(file, values);
+  c.fingerprint = fingerprint(file);
+  find_biases(c, file);
+  for (const Rope& rope : c.ropes)
+    c.context = std::max(c.context, static_cast<uint32_t>(std::min<double>(rope.reach(), kMostContext)));
+  if (c.traits->gemma) c.embedding_scale = std::sqrt(static_cast<float>(c.width));
+  check_shape(c, values);
+  if (c.encoder) check_shape(*c.encoder, values);
   return c;
 }
 

@@ -97,6 +97,26 @@ constexpr Name kT5DecoderNames[] = {{"token_embd", "shared"},
                                     {"ffn_gate", "layer.2.DenseReluDense.wi_0"},
                                     {"ffn_up", "layer.2.DenseReluDense.wi"},
                                     {"ffn_down", "layer.2.DenseReluDense.wo"}};
+constexpr Name kBartEncoderNames[] = {{"token_embd_norm", "encoder.layernorm_embedding"},
+                                      {"position_embd", "encoder.embed_positions"},
+                                      {"attn_output", "self_attn.out_proj"},
+                                      {"attn_output_norm", "self_attn_layer_norm"},
+                                      {"ffn_up", "fc1"},
+                                      {"ffn_down", "fc2"},
+                                      {"layer_output_norm", "final_layer_norm"}};
+constexpr Name kBartDecoderNames[] = {{"token_embd", "shared"},
+                                      {"token_embd_norm", "decoder.layernorm_embedding"},
+                                      {"position_embd", "decoder.embed_positions"},
+                                      {"attn_output", "self_attn.out_proj"},
+                                      {"attn_output_norm", "self_attn_layer_norm"},
+                                      {"cross_attn_norm", "encoder_attn_layer_norm"},
+                                      {"cross_attn_q", "encoder_attn.q_proj"},
+                                      {"cross_attn_k", "encoder_attn.k_proj"},
+                                      {"cross_attn_v", "encoder_attn.v_proj"},
+                                      {"cross_attn_o", "encoder_attn.out_proj"},
+                                      {"ffn_up", "fc1"},
+                                      {"ffn_down", "fc2"},
+                                      {"layer_output_norm", "final_layer_norm"}};
 constexpr Name kT5EncoderGguf[] = {{"output_norm", "enc.output_norm"}, {"attn_output", "attn_o"}};
 constexpr Name kT5DecoderGguf[] = {{"output_norm", "dec.output_norm"}, {"attn_output", "attn_o"}};
 
@@ -132,6 +152,16 @@ constexpr Block kBert = {.norm = NormKind::layer,
                          .qkv_bias = true,
                          .out_bias = true,
                          .ffn_bias = true};
+constexpr Block kBartDecoder = {.norm = NormKind::layer,
+                                .embedding_norm = true,
+                                .norm_after = true,
+                                .sees_source = true,
+                                .positions = Positions::learned,
+                                .gated = false,
+                                .activation = Activation::gelu,
+                                .qkv_bias = true,
+                                .out_bias = true,
+                                .ffn_bias = true};
 constexpr Block kT5Encoder = {
     .sees_all = true, .positions = Positions::bucketed, .gated = false, .activation = Activation::relu};
 constexpr Block kT5Decoder = {
@@ -155,6 +185,12 @@ constexpr Family kT5EncoderFamily = {.architecture = "t5",
                                      .gguf_layers = "enc.blk.",
                                      .names = kT5EncoderNames,
                                      .gguf_names = kT5EncoderGguf};
+constexpr Family kBartEncoderFamily = {.architecture = "",
+                                       .model_type = "bart",
+                                       .block = kBert,
+                                       .layers = "encoder.layers.",
+                                       .names = kBartEncoderNames,
+                                       .first_position = 2};
 
 constexpr Family kFamilies[] = {
     {.architecture = "llama", .model_type = "llama", .gguf_pairs = ops::Pairs::adjacent},
@@ -231,6 +267,14 @@ constexpr Family kFamilies[] = {
      .names = kT5DecoderNames,
      .gguf_names = kT5DecoderGguf,
      .encoder = &kT5EncoderFamily},
+    {.architecture = "",
+     .model_type = "bart",
+     .block = kBartDecoder,
+     .tied = true,
+     .layers = "decoder.layers.",
+     .names = kBartDecoderNames,
+     .first_position = 2,
+     .encoder = &kBartEncoderFamily},
 };
 
 // The name of a role by the first list that has one; else the role's own.

@@ -61,6 +61,7 @@ struct Family {
   TensorNames gguf_names = {};  // where they are not the roles'
   bool transposed = false;      // Hugging Face: the layers' matrices are (columns, rows)
   bool qkv_by_head = false;  // Hugging Face: rows of attn_qkv are (head, q k v, head_dim), not (q k v, head, head_dim)
+  uint32_t first_position = 0;      // Hugging Face: the row of the position table that the first position has
   const Family* encoder = nullptr;  // of an encoder-decoder, whose decoder this describes: its other half. Static
 };
 

@@ -125,6 +125,7 @@ void record_tail(Recorder& r, const Pass& pass, Tail tail, const TailHead& head)
                      {a.normed, step.state, step.params, step.marks}, a.logits);
     else
       pass.model.weights.head().project(r, a.normed, a.logits, 1);
+    if (const Buffer& bias = pass.model.weights.logit_bias) ops::add(r, bias, a.logits, c.vocab);
   }
   const View lists = head.partial ? View(head.partial->lists) : View();
   const ops::Chosen from = {c.vocab, head.partial ? &lists : nullptr};

@@ -22,6 +22,9 @@ const TensorView* Tensors::look_up(const std::string& name) {
   // The first files of BERT call a norm's weight and bias by other names.
   if (!tensor && name.ends_with("LayerNorm.weight")) return look_up(name.substr(0, name.size() - 6) + "gamma");
   if (!tensor && name.ends_with("LayerNorm.bias")) return look_up(name.substr(0, name.size() - 4) + "beta");
+  // Of the names that an encoder-decoder has for its table, files may hold another one.
+  if (!tensor && name.ends_with("shared.weight"))
+    return look_up(name.substr(0, name.size() - 13) + "encoder.embed_tokens.weight");
   // A T5 whose feed-forward has a gate has two matrices before the activation.
   if (!tensor && name.ends_with("DenseReluDense.wi.weight"))
     return look_up(name.substr(0, name.size() - 7) + "_1.weight");
@@ -30,6 +33,12 @@ const TensorView* Tensors::look_up(const std::string& name) {
 
 const TensorView* Tensors::find(std::string_view role, int layer, std::string_view what) {
   const TensorView* tensor = look_up(tensor_name(file_.kind, *config_.traits, role, layer, what));
+  if (tensor) used_.insert(tensor->name);
+  return tensor;
+}
+
+const TensorView* Tensors::find_named(const std::string& name) {
+  const TensorView* tensor = file_.find(name);
   if (tensor) used_.insert(tensor->name);
   return tensor;
 }

@@ -22,6 +22,8 @@ class Tensors {
 
   // The tensor of a role (model/family.h); nullptr if there is none.
   const TensorView* find(std::string_view role, int layer, std::string_view what = "weight");
+  // The tensor of a name that is no role's; nullptr if there is none.
+  const TensorView* find_named(const std::string& name);
   // One that must be there, in this shape. Throws Error(bad_file) naming tensor, found and expected shape.
   const TensorView& need(std::string_view role, int layer, const std::vector<uint64_t>& shape,
                          std::string_view what = "weight");

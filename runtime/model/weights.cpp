@@ -49,6 +49,7 @@ class Loader {
     load_vocabulary();
     load_body();
     if (has_masked_head()) load_masked_head();
+    if (const TensorView* bias = logit_bias()) load_logit_bias(*bias);
     if (encoder_) load_encoder();
     progress_(1);
     return std::move(weights_);
@@ -56,9 +57,10 @@ class Loader {
 
   // The whole file, before anything is uploaded: every tensor is there in its shape, and none is left over.
   void check() {
-    find_vocabulary();
+    const Vocabulary vocabulary = find_vocabulary();
     check_body();
     if (encoder_) {
+      check_copies(*vocabulary.embedding);
       encoder_->check_body();
       tensors_.add_used(encoder_->tensors_);
     }
@@ -67,6 +69,7 @@ class Loader {
                   "the decoder starts from token " + std::to_string(config_.start_token) + ", the vocabulary has " +
                       std::to_string(config_.vocab),
                   file_.path.string());
+    logit_bias();
     if (has_masked_head()) {
       MaskedHead head;
       masked_vectors(head);
@@ -143,6 +146,19 @@ class Loader {
     const TensorView *embedding, *output;  // no output: the embedding is that too
   };
 
+  static bool same_bytes(const TensorView& a, const TensorView& b) {
+    return a.dtype == b.dtype && a.bytes.size() == b.bytes.size() &&
+           std::memcmp(a.bytes.data(), b.bytes.data(), a.bytes.size()) == 0;
+  }
+
+  // Files may hold the one table of an encoder-decoder under its halves' names too.
+  void check_copies(const TensorView& table) const {
+    for (const TensorView& tensor : file_.tensors)
+      if (tensor.name.ends_with("coder.embed_tokens.weight") && !same_bytes(tensor, table))
+        throw Error(Code::unsupported, "tensor '" + tensor.name + "' is another table than '" + table.name + "'",
+                    file_.path.string(), "Weft's encoder-decoders have one table for both halves");
+  }
+
   // Sets config.vocab.
   Vocabulary find_vocabulary() {
     // Files name the shared matrix by either of its uses, or store it twice.
@@ -165,8 +181,7 @@ class Loader {
 
   void load_vocabulary() {
     const auto [embedding, output] = find_vocabulary();
-    const bool same = output && output->dtype == embedding->dtype && output->bytes.size() == embedding->bytes.size() &&
-                      std::memcmp(output->bytes.data(), embedding->bytes.data(), output->bytes.size()) == 0;
+    const bool same = output && same_bytes(*output, *embedding);
     const bool tied = !output || same;
     weights_.embedding = load_table(*embedding, tied ? "vocabulary table" : "embedding table");
     if (!tied) weights_.separate_output = load_table(*output, "output table");
@@ -224,7 +239,13 @@ class Loader {
     upload_floats(parts, buffer, buffer.name(), scale);
   }
 
-  const TensorView& position_table() { return tensors_.need("position_embd", -1, {config_.context, config_.width}); }
+  const TensorView& position_table() {
+    return tensors_.need("position_embd", -1, {config_.context + first_position(), config_.width});
+  }
+
+  uint64_t first_position() const {
+    return file_.kind == ModelFile::Kind::huggingface ? config_.traits->first_position : 0;
+  }
 
   const TensorView* token_types() {
     const TensorView* types = tensors_.find("token_types", -1);
@@ -241,13 +262,14 @@ class Loader {
     const TensorView& table = position_table();
     std::vector<float> rows(element_count(table.shape)), type(config_.width);
     to_float(table, 0, rows);
+    rows.erase(rows.begin(), rows.begin() + static_cast<ptrdiff_t>(first_position() * config_.width));
     if (const TensorView* types = token_types()) {
       to_float(*types, 0, type);
       for (size_t i = 0; i < rows.size(); ++i) rows[i] += type[i % type.size()];
-      report(*types, "f32", 0, "position table", {});
+      report(*types, "f32", 0, title("position table"), {});
       advance(types->bytes.size());
     }
-    report(table, "f32", rows.size() * 4, "position table", {});
+    report(table, "f32", rows.size() * 4, title("position table"), {});
     advance(table.bytes.size());
     return rows;
   }
@@ -259,7 +281,7 @@ class Loader {
                   "the position table has " + std::to_string(bytes) + " bytes, a binding of this device reaches " +
                       std::to_string(limit),
                   file_.path.string());
-    weights_.positions = Buffer(device_, "position table", bytes, Memory::device);
+    weights_.positions = Buffer(device_, title("position table"), bytes, Memory::device);
     const std::vector<float> rows =
         config_.block.positions == Positions::learned ? learned_positions() : sinusoids(config_.context, config_.width);
     uploader_.upload(weights_.positions, std::span<const float>(rows));
@@ -365,6 +387,29 @@ class Loader {
     LayerWeights& layer = weights_.layers.back();
     const std::vector<Linear> matrices = linears(layer, index);
     load_group(layer.buffer, title("layer " + std::to_string(index)), index, matrices, vectors(layer, index, matrices));
+  }
+
+  // BART's.
+  const TensorView* logit_bias() {
+    const TensorView* bias = config_.encoder ? tensors_.find_named("final_logits_bias") : nullptr;
+    const std::vector<uint64_t> shape = {1, config_.vocab};
+    if (bias && bias->shape != shape)
+      throw Error(Code::bad_file,
+                  "tensor '" + bias->name + "' has the shape " + text_of(bias->shape) + ", expected " + text_of(shape),
+                  file_.path.string());
+    return bias;
+  }
+
+  // Of all known models it is 0: then nothing is added.
+  void load_logit_bias(const TensorView& bias) {
+    std::vector<float> values(config_.vocab);
+    to_float(bias, 0, values);
+    if (std::ranges::any_of(values, [](float value) { return value != 0; })) {
+      weights_.logit_bias = Buffer(device_, "logit bias", values.size() * 4, Memory::device);
+      uploader_.upload(weights_.logit_bias, std::span<const float>(values));
+    }
+    report(bias, "f32", weights_.logit_bias.bytes(), "logit bias", {});
+    advance(bias.bytes.size());
   }
 
   bool has_masked_head() { return config_.block.sees_all && tensors_.find("mlm_dense", -1); }
@@ -484,7 +529,8 @@ uint64_t Weights::vocab_bytes() const {
 }
 
 uint64_t Weights::layer_bytes() const {
-  uint64_t bytes = final_norm.bytes() + embedding_norm.bytes() + positions.bytes() + score_biases.bytes();
+  uint64_t bytes =
+      final_norm.bytes() + embedding_norm.bytes() + positions.bytes() + score_biases.bytes() + logit_bias.bytes();
   if (masked_head) bytes += masked_head->buffer.bytes();
   if (encoder) bytes += encoder->weights.layer_bytes();
   for (const LayerWeights& layer : layers) bytes += layer.buffer.bytes();

@@ -60,6 +60,7 @@ struct Weights {
   Buffer embedding_norm;                    // likewise; none: without bytes
   Buffer positions;                         // (context, width) floats added to the embedding; none: without bytes
   Buffer score_biases;                      // (heads, 2 * buckets.farthest + 1), by distance; none: without bytes
+  Buffer logit_bias;                        // (vocab) added to the logits; none: without bytes
   std::unique_ptr<MaskedHead> masked_head;  // nullptr: the file has none
   std::shared_ptr<const Model> encoder;     // of an encoder-decoder: its other half
   std::deque<LayerWeights> layers;          // elements stay where they are: views point into them

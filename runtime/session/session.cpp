@@ -222,6 +222,8 @@ void Session::read_input() {
 
 void Session::need_head_buffers() {
   if (head_buffers_) return;
+  if (model_.weights.logit_bias)
+    throw Error(Code::unsupported, "the model adds a bias to each logit", "head", "only the head full can");
   head_buffers_ = std::make_unique<HeadBuffers>(model_.device, model_.weights.head());
   step_.state.as<abi::StepState>()->head = {};
 }

@@ -23,6 +23,8 @@ POSITIONS = [0, 1, 23, 63]  # of the decoder, whose logits are kept
 
 T5 = dict(d_model=32, d_kv=16, d_ff=64, num_layers=2, num_decoder_layers=3, num_heads=3, vocab_size=131, n_positions=256,
           decoder_start_token_id=0)
+BART = dict(d_model=48, encoder_layers=2, decoder_layers=2, encoder_ffn_dim=72, decoder_ffn_dim=72, encoder_attention_heads=3,
+            decoder_attention_heads=3, vocab_size=131, max_position_embeddings=200, decoder_start_token_id=2)
 # By name: class, settings.
 MODELS = {
     "t5": ("T5", T5),
@@ -30,14 +32,20 @@ MODELS = {
                                         relative_attention_num_buckets=20, tie_word_embeddings=False, decoder_start_token_id=5)),
     "t5-near": ("T5", T5 | dict(d_kv=8, num_heads=4, num_layers=2, num_decoder_layers=2, feed_forward_proj="gated-silu",
                                 relative_attention_num_buckets=13, relative_attention_max_distance=40)),
+    "bart": ("Bart", BART),
+    "bart-untied": ("Bart", BART | dict(d_model=40, encoder_layers=1, decoder_layers=3, encoder_ffn_dim=56, encoder_attention_heads=2,
+                                        decoder_attention_heads=5, scale_embedding=True, activation_function="relu", tie_word_embeddings=False)),
 }
 
 
 def fill(model, seed):
     """As family_goldens.py: logits spread by about a half, matrices keep sizes, and all branches together weigh as much as the embedding.
-    T5's scores are not divided by sqrt(d_kv), so its queries are. The last norm's weights are of either sign, biases of scores about 1."""
+    T5's scores are not divided by sqrt(d_kv), so its queries are. The last norm's weights are of either sign, biases of scores about 1.
+    BART norms what its branches add to; the bias of an untied one's logits is about 0 by 0.2, a tied one's is 0, as every trained model's."""
     generator = torch.Generator().manual_seed(seed)
     config = model.config
+    if config.model_type == "bart":
+        return fill_bart(model, generator)
     table = 0.5 / math.sqrt(config.d_model)
     scaled = config.model_type == "t5" and config.scale_decoder_outputs
     embedding = 0.5 if scaled else table
@@ -58,6 +66,28 @@ def fill(model, seed):
                 weight.copy_(values * less / math.sqrt(weight.shape[1]))
             else:
                 weight.copy_(values * 0.2 + (values.sign() if name == "decoder.final_layer_norm.weight" else 1))
+
+
+def fill_bart(model, generator):
+    config = model.config
+    table = 0.5 / math.sqrt(config.d_model)
+    last = f"model.decoder.layers.{config.decoder_layers - 1}.final_layer_norm.weight"
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            values = torch.randn(weight.shape, generator=generator)
+            if any(part in name for part in ("shared", "embed_", "lm_head")):
+                scaled = config.scale_embedding and "positions" in name
+                weight.copy_(values * table * (math.sqrt(config.d_model) if scaled else 1))
+            elif weight.dim() > 1:
+                weight.copy_(values / math.sqrt(weight.shape[1]))
+            elif name.endswith("bias"):
+                weight.copy_(values * 0.2)
+            else:
+                weight.copy_(values * 0.2 + (values.sign() if name == last else 1))
+        if model.lm_head.weight is not model.model.shared.weight:  # Transformers then has three tables more, of which Weft wants one
+            for half in (model.model.encoder, model.model.decoder):
+                half.embed_tokens.weight.copy_(model.model.shared.weight)
+            model.final_logits_bias.copy_(torch.randn(model.final_logits_bias.shape, generator=generator) * 0.2)
 
 
 def logits_of(model, source, ids):
@@ -118,7 +148,7 @@ def make(folder, kind, settings):
     class_ = getattr(transformers, kind + "ForConditionalGeneration")
     start = settings["decoder_start_token_id"]
     model = class_._from_config(getattr(transformers, kind + "Config")(**settings), attn_implementation="eager")
-    if settings.get("tie_word_embeddings") is False:
+    if kind == "T5" and settings.get("tie_word_embeddings") is False:
         model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.clone())
     fill(model, seed)
     model.generation_config = transformers.GenerationConfig(decoder_start_token_id=start)
