@@ -51,11 +51,13 @@ float dot_key(uint slots, uint slot) {
   }
   const uint words = Q8_WORDS(p.head_dim), first = tile * Q8_SLOT_WORDS(p.head_dim);
   const uint key = first / 4 + IN_TILE(r, 0, words), scales = first + TILE_ROWS * words * 4;
+  uint two_scales = 0;
   for (uint k = 0; k < words; ++k) {  // half a block
+    if (k % 4 == 0) two_scales = key_scales[scales + IN_TILE(r, k / 4, Q8_SCALE_WORDS(p.head_dim))];
     const uvec4 bytes = keys[key + k * GROUP_ROWS];
-    float part = 0;
-    for (uint j = 0; j < 4; ++j) part += dot(signed_bytes(bytes[j]), query[k * 4 + j]);
-    sum += part * scale_of(key_scales[scales + IN_TILE(r, k / 4, Q8_SCALE_WORDS(p.head_dim))] >> (k / 2 % 2 * 16));
+    const float part = dot(signed_bytes(bytes.x), query[k * 4]) + dot(signed_bytes(bytes.y), query[k * 4 + 1]) +
+                       dot(signed_bytes(bytes.z), query[k * 4 + 2]) + dot(signed_bytes(bytes.w), query[k * 4 + 3]);
+    sum += part * scale_of(two_scales >> (k / 2 % 2 * 16));
   }
   return sum;
 }

@@ -4,6 +4,7 @@
 // kept row by row. abi.h has the layouts. The cache is a ring: a position is kept at slot position % capacity.
 #version 450
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 #include "abi.h"
 #include "lib/half.glsl"
 
@@ -37,7 +38,7 @@ struct Q8Block {
 Q8Block quantised(uint head, uint block, bool key, uint position) {
   float x[BLOCK];
   float largest = 0;
-  for (uint i = 0; i < BLOCK; ++i) {
+  [[unroll]] for (uint i = 0; i < BLOCK; ++i) {
     const uint d = block * BLOCK + i;
     x[i] = d >= p.head_dim ? 0 : key ? turned(head, d, position) : qkv[head + d];
     largest = max(largest, abs(x[i]));
@@ -45,9 +46,9 @@ Q8Block quantised(uint head, uint block, bool key, uint position) {
   Q8Block result;
   result.scale = packHalf2x16(vec2(largest / 127, 0)) & 0xffff;
   const float scale = scale_of(result.scale), inverse = scale > 0 ? 1 / scale : 0;
-  for (uint w = 0; w < 8; ++w) {
+  [[unroll]] for (uint w = 0; w < 8; ++w) {
     result.words[w] = 0;
-    for (uint i = 0; i < 4; ++i)
+    [[unroll]] for (uint i = 0; i < 4; ++i)
       result.words[w] |= (uint(int(clamp(round(x[w * 4 + i] * inverse), -127, 127))) & 0xff) << (8 * i);
   }
   return result;
