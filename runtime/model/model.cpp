@@ -12,7 +12,10 @@ uint64_t Model::bytes_per_token() const {
     once = weights.encoder->weights.layer_bytes();
     for (const LayerWeights& layer : weights.layers) once += layer.cross_kv.bytes();
   }
-  return weights.layer_bytes() - once - positions + positions / std::max(config.context, 1u) +
+  uint64_t idle = 0;  // experts that a token has not chosen
+  for (const LayerWeights& layer : weights.layers)
+    idle += (config.experts.count - config.experts.used) * (layer.gate_up.bytes() + layer.down.bytes());
+  return weights.layer_bytes() - once - idle - positions + positions / std::max(config.context, 1u) +
          weights.head().buffer().bytes() + embedding.buffer().bytes() / embedding.rows();
 }
 

@@ -15,7 +15,8 @@ struct Model {
   Format format;
   Weights weights;
 
-  // Weight bytes that decoding one token reads: every layer, the head, and one row of the embedding.
+  // Weight bytes that decoding one token reads: every layer but the experts not chosen, the head, and one row
+  // of the embedding.
   uint64_t bytes_per_token() const;
   // Elements of all tensors; a shared table counts once.
   uint64_t parameters() const;

@@ -224,8 +224,12 @@ TEST_F(GpuTest, FirstFilesOfMixtral) {
   {
     Config config = read_config(file);
     Weights weights = load_weights(device, file, config, Format::f16, [](float) {});
-    const Model model = {device, config, Format::f16, std::move(weights)};
+    Model model = {device, config, Format::f16, std::move(weights)};
     expect_greedy_ids(model, read_golden(golden_folder() / "mixtral"));
+    const uint64_t with_two = model.bytes_per_token();
+    model.config.experts.used = 1;
+    const LayerWeights& layer = model.weights.layers[0];
+    EXPECT_EQ(with_two - model.bytes_per_token(), 2 * (layer.gate_up.bytes() + layer.down.bytes())) << "two layers";
   }
   const auto last = std::ranges::find(file.tensors, "blk.1.ffn_up.4.weight", &TensorView::name);
   ASSERT_NE(last, file.tensors.end());
