@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <random>
 #include <utility>
 
@@ -60,6 +61,17 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   return *this;
+}
+
+void MappedFile::release(std::span<const std::byte> part) const noexcept {
+  const std::span<const std::byte> all = bytes();
+  const std::less_equal<const std::byte*> before;
+  if (part.empty() || !before(all.data(), part.data()) || !before(part.data() + part.size(), all.data() + all.size()))
+    return;
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const auto offset = static_cast<size_t>(part.data() - all.data());
+  const size_t begin = (offset + page - 1) / page * page, end = (offset + part.size()) / page * page;
+  if (begin < end) ::madvise(static_cast<std::byte*>(data_) + begin, end - begin, MADV_DONTNEED);
 }
 
 AtomicFile::AtomicFile(const std::filesystem::path& path) : path_(path) {

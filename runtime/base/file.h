@@ -23,6 +23,9 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {static_cast<const std::byte*>(data_), size_}; }
   std::string_view text() const { return {static_cast<const char*>(data_), size_}; }
   const std::filesystem::path& path() const { return path_; }
+  // Lets whole pages of a part of the mapping leave the process's memory; who reads them again gets them from the file
+  // again. Of bytes that are not this file's it does nothing.
+  void release(std::span<const std::byte> part) const noexcept;
 
  private:
   std::filesystem::path path_;

@@ -32,6 +32,11 @@ struct ModelFile {
   nlohmann::json tokenizer, tokenizer_config, generation_config;
   nlohmann::json pooling;  // 1_Pooling/config.json, as sentence-transformers writes it
 
+  // MappedFile::release, whichever file the bytes are of.
+  void release(std::span<const std::byte> part) const noexcept {
+    for (const MappedFile& file : files) file.release(part);
+  }
+
   // The tensor of this name; nullptr if there is none.
   const TensorView* find(std::string_view name) const;
 

@@ -195,13 +195,14 @@ class Loader {
   std::unique_ptr<Table> load_table(const TensorView& tensor, const std::string& buffer) {
     const double scale = static_cast<double>(tensor.bytes.size());
     uint64_t packed = 0, told = 0;
-    const uint64_t total = Matrix{format_, config_.vocab, config_.width, {}}.bytes();
+    const uint64_t total = Matrix{format_, config_.vocab, config_.width, {}, Layout::planes}.bytes();
     Rounding rounding;
     const auto progress = [&](uint64_t bytes) {
       packed += bytes;
       const uint64_t now = static_cast<uint64_t>(scale * static_cast<double>(packed) / static_cast<double>(total));
       advance(now - told);
       told = now;
+      file_.release(tensor.bytes.first(now));
     };
     auto table = std::make_unique<Table>(device_, uploader_, tensor, format_, buffer, progress, &rounding);
     report(tensor, name(format_), packed_bytes(format_, tensor.shape[0], tensor.shape[1]), buffer, rounding);
@@ -484,6 +485,7 @@ class Loader {
       report(*parts[i], name(matrix.format), packed_bytes(matrix.format, parts[i]->shape[0], matrix.cols),
              matrix.view.buffer->name(), roundings[i]);
       advance(parts[i]->bytes.size());
+      file_.release(parts[i]->bytes);
     }
   }
 
