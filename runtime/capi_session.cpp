@@ -3,7 +3,7 @@
 #include <tuple>
 
 #include "capi.h"
-#include "session/session.h"
+#include "session/batch.h"
 #include "text/stop_strings.h"
 #include "text/stream_decoder.h"
 
@@ -138,23 +138,48 @@ weft_status weft_session_prompt(weft_session* session, const uint32_t* ids, size
   });
 }
 
+static bool tell(const weft_generate_options& options, uint32_t id, const std::string& text) {
+  return !options.callback || options.callback(options.user, id, text.data(), text.size()) == 0;
+}
+
+// What tells the caller of each token of a generate to come; false: no more are wanted.
+static std::function<bool(uint32_t)> teller(weft_session& session, const weft_generate_options& options) {
+  session.stops.finish();  // an earlier generate may have failed
+  return [&](uint32_t id) {
+    const bool go_on = tell(options, id, session.stops.push(session.decoder.push(id)));
+    return go_on && !session.stops.stopped();
+  };
+}
+
+// Tells what was held back, and returns why the generate ended.
+static weft_stop end(weft_session& session, const weft_generate_options& options, Stop reason) {
+  const bool stopped = session.stops.stopped();
+  if (const std::string rest = session.stops.finish(); !rest.empty()) tell(options, WEFT_NO_TOKEN, rest);
+  return stopped ? WEFT_STOP_STRING : static_cast<weft_stop>(reason);  // the same order
+}
+
 weft_status weft_session_generate(weft_session* session, const weft_generate_options* options, weft_stop* stop,
                                   weft_error* error) {
   return guard(error, [&] {
     require(session && options, "session or options", "it is NULL");
-    StopStrings& stops = session->stops;
-    stops.finish();  // an earlier generate may have failed
-    const auto tell = [&](uint32_t id, const std::string& text) {
-      return !options->callback || options->callback(options->user, id, text.data(), text.size()) == 0;
-    };
     const Stop reason =
-        session->session.generate(options->max_tokens, options->ignore_stop_tokens != 0, [&](uint32_t id) {
-          const bool go_on = tell(id, stops.push(session->decoder.push(id)));
-          return go_on && !stops.stopped();
-        });
-    const bool stopped = stops.stopped();
-    if (const std::string rest = stops.finish(); !rest.empty()) tell(WEFT_NO_TOKEN, rest);
-    if (stop) *stop = stopped ? WEFT_STOP_STRING : static_cast<weft_stop>(reason);  // the same order
+        session->session.generate(options->max_tokens, options->ignore_stop_tokens != 0, teller(*session, *options));
+    const weft_stop ended = end(*session, *options, reason);
+    if (stop) *stop = ended;
+  });
+}
+
+weft_status weft_generate_batch(weft_batch_entry* entries, size_t count, weft_error* error) {
+  return guard(error, [&] {
+    require(entries || count == 0, "entries", "it is NULL");
+    std::vector<BatchEntry> list;
+    for (weft_batch_entry& entry : std::span(entries, count)) {
+      require(entry.session, "session", "it is NULL");
+      list.push_back({entry.session->session, entry.options.max_tokens, entry.options.ignore_stop_tokens != 0,
+                      teller(*entry.session, entry.options)});
+    }
+    const std::vector<Stop> stops = generate_batch(list);
+    for (size_t i = 0; i < count; ++i) entries[i].stop = end(*entries[i].session, entries[i].options, stops[i]);
   });
 }
 

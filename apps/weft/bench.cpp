@@ -1,5 +1,6 @@
 // weft bench: how fast a prompt is read and how fast tokens follow.
 #include <algorithm>
+#include <chrono>
 #include <iostream>
 #include <random>
 
@@ -10,7 +11,7 @@ namespace {
 
 struct BenchArgs {
   ModelArgs model;
-  std::uint32_t prompt = 64, tokens = 32, repeat = 3;
+  std::uint32_t prompt = 64, tokens = 32, repeat = 3, sessions = 1;
   std::uint32_t seed = 1;
   std::string head = "full";
   bool json = false;
@@ -32,14 +33,49 @@ Run run_once(api::Session& session, const std::vector<std::uint32_t>& prompt, st
   return {rates(weft_stats{}, stats, count), stats};
 }
 
-// Of the runs in the middle, the value that `of` picks.
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+// Of the runs, the median of what `of` picks.
 template <typename Of>
 double median(const std::vector<Run>& runs, Of of) {
   std::vector<double> values;
   for (const Run& run : runs) values.push_back(of(run));
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
+  return median(std::move(values));
+}
+
+void prepare(api::Session& session, const BenchArgs& args) {
+  weft_sampling greedy = weft_sampling_default();
+  greedy.temperature = 0;
+  session.set_sampling(greedy);
+  set_head(session, "--head", args.head);
+}
+
+// Tokens per second of all sessions together, which decode as a batch behind the same prompt; the median of the
+// repeats.
+double batched_tokens_per_s(const api::Model& model, const BenchArgs& args, const std::vector<std::uint32_t>& prompt) {
+  std::vector<api::Session> sessions;
+  for (std::uint32_t i = 0; i < args.sessions; ++i) {
+    sessions.emplace_back(model, args.prompt + args.tokens + 1, parse_type(args.model.kv));
+    prepare(sessions.back(), args);
+  }
+  std::vector<double> rates;
+  for (std::uint32_t run = 0; run <= args.repeat; ++run) {
+    std::vector<api::BatchEntry> entries;
+    for (api::Session& session : sessions) {
+      session.prompt(prompt);
+      session.generate(1, {}, true);
+      entries.push_back({session, args.tokens, {}, true});
+    }
+    const auto start = std::chrono::steady_clock::now();
+    api::generate_batch(entries);
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    if (run > 0) rates.push_back(double(args.sessions) * args.tokens / seconds.count());  // the first one warms up
+  }
+  return median(rates);
 }
 
 struct Medians {
@@ -120,18 +156,21 @@ void bench(const BenchArgs& args) {
   for (std::uint32_t& id : prompt) id = static_cast<std::uint32_t>(random() % info.vocab_size);
 
   api::Session session(model, static_cast<std::uint32_t>(needed), parse_type(args.model.kv));
-  weft_sampling greedy = weft_sampling_default();
-  greedy.temperature = 0;
-  session.set_sampling(greedy);
-  set_head(session, "--head", args.head);
+  prepare(session, args);
   run_once(session, prompt, args.tokens);  // warms up pipelines, caches and clocks
   std::vector<Run> runs;
   for (std::uint32_t i = 0; i < args.repeat; ++i) runs.push_back(run_once(session, prompt, args.tokens));
+  const double batched = args.sessions > 1 ? batched_tokens_per_s(model, args, prompt) : 0;
   const double device_gb_s = model.measure_bandwidth();
   if (args.json) {
-    print_json(report_json(args, info, runs, device_gb_s));
-  } else {
-    report_table(args, info, runs, device_gb_s);
+    Json report = report_json(args, info, runs, device_gb_s);
+    if (args.sessions > 1) report["batch"] = {{"sessions", args.sessions}, {"decode_tokens_per_s", batched}};
+    print_json(report);
+    return;
+  }
+  report_table(args, info, runs, device_gb_s);
+  if (args.sessions > 1) {
+    std::cout << format("batch     %u sessions %9.2f tokens/s of all together\n", args.sessions, batched);
   }
 }
 
@@ -151,6 +190,7 @@ void add_bench(CLI::App& app) {
   add("-p", args->prompt, "tokens of the prompt", 1);
   add("-n", args->tokens, "tokens timed after the first one", 1);
   add("--repeat", args->repeat, "timed runs", 1);
+  add("--sessions", args->sessions, "decode so many sessions as a batch too, at most 64", 1);
   add("--seed", args->seed, "of the random prompt", 0);
   add_head_option(command, args->head);
   add_json_option(command, args->json);

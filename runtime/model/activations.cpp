@@ -28,33 +28,39 @@ Buffer make_turns(const Rope& rope, uint32_t context, uint32_t positions, const 
 
 }  // namespace
 
-Activations::Activations(const Model& model, uint32_t tokens) {
+Activations::Activations(const Model& model, uint32_t tokens, uint32_t choices) {
   const Config& config = model.config;
   uint64_t bytes = 0;
-  const auto plan = [&](View& view, uint64_t floats) {
-    view.offset = bytes;
-    view.bytes = floats * 4;
-    bytes = align_up(bytes + view.bytes, kViewAlignment);
+  const auto plan = [&](View Flow::*view, uint32_t rows, uint64_t cols) {
+    const uint64_t row_bytes = uint64_t{stride_of(static_cast<uint32_t>(cols))} * 4;
+    parts_.push_back({view, row_bytes});
+    this->*view = View();
+    (this->*view).offset = bytes;
+    (this->*view).bytes = rows * row_bytes;
+    bytes += rows * row_bytes;
   };
-  const auto rows = [&](uint32_t cols) { return uint64_t{tokens} * stride_of(cols); };
-  plan(x, rows(config.width));
-  plan(normed, rows(config.width));
-  plan(qkv, rows(config.query_dim() + 2 * config.kv_dim()));
-  plan(q, rows(config.query_dim()));
-  plan(attended, rows(config.query_dim()));
-  plan(gate_up, rows((config.block.gated ? 2 : 1) * config.ffn));
-  plan(inner, rows(config.ffn));
-  plan(routing, config.experts.count ? rows(config.experts.count) : 0);
-  plan(chosen, uint64_t{tokens} * config.experts.used * sizeof(abi::ExpertChoice) / 4);
-  plan(logits, config.vocab);
-  plan(scores, config.vocab);
-  plan(candidates, ops::candidate_count(config.vocab) * sizeof(abi::Candidate) / 4);
+  plan(&Flow::x, tokens, config.width);
+  plan(&Flow::normed, tokens, config.width);
+  plan(&Flow::qkv, tokens, config.query_dim() + 2 * config.kv_dim());
+  plan(&Flow::q, tokens, config.query_dim());
+  plan(&Flow::attended, tokens, config.query_dim());
+  plan(&Flow::gate_up, tokens, (config.block.gated ? 2 : 1) * config.ffn);
+  plan(&Flow::inner, tokens, config.ffn);
+  plan(&Flow::routing, tokens, config.experts.count);
+  plan(&Flow::chosen, tokens, config.experts.used * sizeof(abi::ExpertChoice) / 4);
+  plan(&Flow::logits, choices, config.vocab);
+  plan(&Flow::scores, choices, config.vocab);
+  plan(&Flow::candidates, choices, ops::candidate_count(config.vocab) * sizeof(abi::Candidate) / 4);
   buffer = Buffer(model.device, "activations", bytes, Memory::device);
-  for (View* view :
-       {&x, &normed, &qkv, &q, &attended, &gate_up, &inner, &routing, &chosen, &logits, &scores, &candidates})
-    view->buffer = &buffer;
+  for (const Part& part : parts_) (this->*part.view).buffer = &buffer;
   // What lies behind a row's columns is read by the products and must be zero; nothing ever writes there.
   run_once(model.device, "clear activations", [&](Recorder& recorder) { recorder.fill(buffer, 0); });
+}
+
+Flow Activations::row(uint32_t row) const {
+  Flow one;
+  for (const Part& part : parts_) one.*part.view = (this->*part.view).part(row * part.row_bytes, part.row_bytes);
+  return one;
 }
 
 StepBuffers::StepBuffers(const Model& model, uint32_t context, uint32_t table_positions) {

@@ -5,12 +5,8 @@
 
 namespace weft {
 
-// Activations of a pass of up to `tokens` tokens, as floats. Strides are stride_of(columns).
-struct Activations {
-  Activations(const Model& model, uint32_t tokens);
-  uint64_t bytes() const { return buffer.bytes(); }
-
-  Buffer buffer;    // holds all of them
+// What flows through the network during a pass of up to `tokens` tokens, as floats. Strides are stride_of(columns).
+struct Flow {
   View x;           // (tokens, width) the residual stream
   View normed;      // (tokens, width)
   View qkv;         // (tokens, q + k + v)
@@ -19,17 +15,37 @@ struct Activations {
   View gate_up;     // (tokens, 2 * ffn), or (tokens, ffn) where nothing is gated
   View inner;       // (tokens, ffn)
   View routing;     // (tokens, experts) the router's logits
-  View chosen;      // (tokens, used) abi::ExpertChoice
-  View logits;      // (vocab)
-  View scores;      // (vocab) logits after penalty and temperature
-  View candidates;  // (candidate_count(vocab))
+  View chosen;      // (tokens, used) abi::ExpertChoice, one token's behind the other's
+  View logits;      // (choices, vocab)
+  View scores;      // (choices, vocab) logits after penalty and temperature
+  View candidates;  // (choices, candidate_count(vocab)) of abi::Candidate
+};
+
+// The memory behind it.
+struct Activations : Flow {
+  // choices: tokens of a pass that another is chosen behind.
+  Activations(const Model& model, uint32_t tokens, uint32_t choices = 1);
+  Activations(const Activations&) = delete;  // the views point to the buffer
+  Activations& operator=(const Activations&) = delete;
+  uint64_t bytes() const { return buffer.bytes(); }
+  // That of token `row` alone, of as many choices as tokens.
+  Flow row(uint32_t row) const;
+
+  Buffer buffer;  // holds all of it
+
+ private:
+  struct Part {
+    View Flow::*view;
+    uint64_t row_bytes;
+  };
+  std::vector<Part> parts_;
 };
 
 // The state the device and the CPU share. Written by the CPU only while nothing is in flight.
 struct StepBuffers {
   StepBuffers(const Model& model, uint32_t context, uint32_t table_positions);
   uint64_t bytes() const;
-  ops::StepViews views(const Activations& a) const { return {state, params, a.candidates, history, marks, ring, rows}; }
+  ops::StepViews views(const Flow& a) const { return {state, params, a.candidates, history, marks, ring, rows}; }
 
   Buffer state;               // abi::StepState
   Buffer params;              // abi::SampleParams

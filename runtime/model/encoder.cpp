@@ -101,8 +101,8 @@ std::vector<float> Encoder::masked_logits(size_t place) {
     throw Error(Code::invalid_argument,
                 "place " + std::to_string(place) + ", the input has " + std::to_string(length_) + " tokens", "place");
   const uint64_t row = uint64_t{stride_of(c.width)} * 4;
-  // Rows of x, which the layers no longer need; at even ones any binding can begin.
-  const View hidden = activations_.x.part(0, row), one = activations_.x.part(2 * row, row);
+  // Rows of x, which the layers no longer need.
+  const View hidden = activations_.x.part(0, row), one = activations_.x.part(row, row);
   run_once(model_.device, "masked token", [&](Recorder& r) {
     r.copy(activations_.normed.part(place * row, row), hidden);
     ops::matmul(r, head->transform, step_.state, hidden, one, 1, ops::Output::write);
@@ -111,7 +111,7 @@ std::vector<float> Encoder::masked_logits(size_t place) {
     model_.weights.head().project(r, one, activations_.logits, 1);
     ops::add(r, head->bias, activations_.logits, c.vocab);
   });
-  return download_as<float>(model_.device, activations_.logits);
+  return download_as<float>(model_.device, activations_.logits.part(0, uint64_t{c.vocab} * 4));
 }
 
 Source::Source(const Model& model, uint32_t context, Format format)

@@ -2,6 +2,8 @@
 // an operation is ops/NAME.cpp, shaders/NAME.comp, tests/ops/NAME_test.cpp and the row NAME of a profile.
 #include "model/forward.h"
 
+#include <algorithm>
+
 namespace weft {
 
 using ops::Output;
@@ -10,7 +12,7 @@ namespace {
 
 // What a branch reads: norm(x), or x where the norms come after the branches.
 View branch_input(Recorder& r, const Pass& pass, const View& norm) {
-  const Activations& a = pass.a;
+  const Flow& a = pass.a;
   if (pass.model.config.block.norm_after) return a.x;
   ops::norm(r, pass.model.config.norm(), pass.step.state, a.x, norm, a.normed, pass.tokens, false);
   return a.normed;
@@ -18,7 +20,7 @@ View branch_input(Recorder& r, const Pass& pass, const View& norm) {
 
 // x += weights input; where a branch has a norm of its own, x += norm(weights input).
 void add_branch(Recorder& r, const Pass& pass, const Matrix& weights, const View& input, const View& norm) {
-  const Activations& a = pass.a;
+  const Flow& a = pass.a;
   const View state = pass.step.state;
   if (!norm.buffer) return ops::matmul(r, weights, state, input, a.x, pass.tokens, Output::add);
   ops::matmul(r, weights, state, input, a.normed, pass.tokens, Output::write);
@@ -34,7 +36,7 @@ void close_branch(Recorder& r, const Pass& pass, const View& norm) {
 // x += the weighted sum of the chosen experts' feed-forwards (Jiang et al. 2024, "Mixtral of Experts").
 void add_experts(Recorder& r, const Pass& pass, const LayerWeights& w, const View& input) {
   const Config& c = pass.model.config;
-  const Activations& a = pass.a;
+  const Flow& a = pass.a;
   const View state = pass.step.state;
   const uint32_t tokens = pass.tokens;
   ops::matmul(r, w.router, state, input, a.routing, tokens, Output::write);
@@ -57,7 +59,7 @@ ops::Attention attention(const Pass& pass, uint32_t layer) {
 void add_source(Recorder& r, const Pass& pass, uint32_t layer) {
   const Config& c = pass.model.config;
   const LayerWeights& w = pass.model.weights.layers[layer];
-  const Activations& a = pass.a;
+  const Flow& a = pass.a;
   const View state = pass.step.state;
   const View read = branch_input(r, pass, w.cross_norm);
   ops::matmul(r, w.cross_q, state, read, a.q, pass.tokens, Output::write);
@@ -67,12 +69,55 @@ void add_source(Recorder& r, const Pass& pass, uint32_t layer) {
   close_branch(r, pass, w.cross_norm);
 }
 
+// Puts the tokens' keys and values into the cache and lets them see what is there: of a batch, each its session's.
+void attend_tokens(Recorder& r, const Pass& pass, uint32_t layer) {
+  const Config& c = pass.model.config;
+  const Flow& a = pass.a;
+  const View state = pass.step.state;
+  const ops::CacheView& cache = pass.cache.layers[layer];
+  const LayerPositions& positions = c.positions[layer];
+  for (const Pass& lane : pass.lanes) attend_tokens(r, lane, layer);
+  if (!pass.lanes.empty()) return;
+  ops::rope(r, c.heads, c.pairs, positions.rotary_dim, state, a.qkv, pass.step.turns[positions.rope], a.q, cache,
+            pass.tokens);
+  ops::attend(r, c.heads, attention(pass, layer), state, a.q, cache, a.attended, pass.tokens);
+}
+
+// The next token from the logits of the pass's last.
+void choose(Recorder& r, const Pass& pass, Tail tail, const TailHead& head) {
+  const uint32_t vocab = pass.model.config.vocab;
+  const Flow& a = pass.a;
+  const StepBuffers& step = pass.step;
+  uint32_t candidates = 0;
+  const View lists = head.partial ? View(head.partial->lists) : View();
+  const ops::Chosen from = {vocab, head.partial ? &lists : nullptr};
+  if (tail == Tail::sampled) {
+    ops::adjust(r, step.state, step.params, step.marks, a.logits, a.scores, from);
+    ops::threshold(r, step.state, step.params, a.scores, from);
+  }
+  if (tail == Tail::greedy || tail == Tail::sampled) {
+    ops::pick(r, step.state, step.params, tail == Tail::greedy ? a.logits : a.scores, a.candidates, from);
+    candidates = ops::candidate_count(vocab);
+    if (head.logprobs) ops::logprobs(r, step.state, step.params, a.logits, a.candidates, step.logprobs, from);
+  }
+  ops::advance(r, step.views(a), candidates, pass.tokens);
+}
+
+// The logits of those rows that the head lets through.
+void project_some(Recorder& r, const Pass& pass, const TailHead& head) {
+  const StepBuffers& step = pass.step;
+  project_partly(r, pass.model.weights.head(), head.shapes, *head.partial,
+                 {pass.a.normed, step.state, step.params, step.marks}, pass.a.logits);
+}
+
 }  // namespace
 
 void record_embed(Recorder& r, const Pass& pass) {
+  for (const Pass& lane : pass.lanes) record_embed(r, lane);
+  if (!pass.lanes.empty()) return;
   const Config& c = pass.model.config;
   const Weights& w = pass.model.weights;
-  const Activations& a = pass.a;
+  const Flow& a = pass.a;
   const View state = pass.step.state, embedded = c.block.embedding_norm ? a.normed : a.x;
   w.embedding->gather(r, state, pass.step.history, embedded, pass.tokens, c.embedding_scale);
   if (c.has_position_table()) ops::position(r, state, w.positions, embedded, c.width, pass.tokens);
@@ -86,18 +131,14 @@ void record_embed(Recorder& r, const Pass& pass) {
 void record_layer(Recorder& r, const Pass& pass, uint32_t layer) {
   const Config& c = pass.model.config;
   const LayerWeights& w = pass.model.weights.layers[layer];
-  const Activations& a = pass.a;
+  const Flow& a = pass.a;
   const View state = pass.step.state;
-  const ops::CacheView& cache = pass.cache.layers[layer];
-  const LayerPositions& positions = c.positions[layer];
   const uint32_t tokens = pass.tokens;
 
   const View read = branch_input(r, pass, w.attention_norm);
   ops::matmul(r, w.qkv, state, read, a.qkv, tokens, Output::write);
   if (c.block.norm_heads) ops::norm_heads(r, c.heads, state, w.head_norms, a.qkv, c.epsilon, tokens);
-  ops::rope(r, c.heads, c.pairs, positions.rotary_dim, state, a.qkv, pass.step.turns[positions.rope], a.q, cache,
-            tokens);
-  ops::attend(r, c.heads, attention(pass, layer), state, a.q, cache, a.attended, tokens);
+  attend_tokens(r, pass, layer);
   if (!c.block.parallel) {
     add_branch(r, pass, w.out, a.attended, w.attention_branch_norm);
     close_branch(r, pass, w.attention_norm);
@@ -115,40 +156,38 @@ void record_layer(Recorder& r, const Pass& pass, uint32_t layer) {
 
 void record_tail(Recorder& r, const Pass& pass, Tail tail, const TailHead& head) {
   const Config& c = pass.model.config;
-  const Activations& a = pass.a;
-  const StepBuffers& step = pass.step;
-  uint32_t candidates = 0;
+  const Flow& a = pass.a;
   if (tail != Tail::none) {
-    ops::norm(r, c.norm(), step.state, a.x, pass.model.weights.final_norm, a.normed, pass.tokens, true);
+    ops::norm(r, c.norm(), pass.step.state, a.x, pass.model.weights.final_norm, a.normed, pass.tokens, true);
     if (head.partial)
-      project_partly(r, pass.model.weights.head(), head.shapes, *head.partial,
-                     {a.normed, step.state, step.params, step.marks}, a.logits);
+      project_some(r, pass, head);
     else
       pass.model.weights.head().project(r, a.normed, a.logits, 1);
     if (const Buffer& bias = pass.model.weights.logit_bias) ops::add(r, bias, a.logits, c.vocab);
   }
-  const View lists = head.partial ? View(head.partial->lists) : View();
-  const ops::Chosen from = {c.vocab, head.partial ? &lists : nullptr};
-  if (tail == Tail::sampled) {
-    ops::adjust(r, step.state, step.params, step.marks, a.logits, a.scores, from);
-    ops::threshold(r, step.state, step.params, a.scores, from);
+  choose(r, pass, tail, head);
+}
+
+void record_batch_tail(Recorder& r, const Pass& batch, std::span<const LaneTail> tails) {
+  const Model& model = batch.model;
+  const Flow& a = batch.a;
+  ops::norm(r, model.config.norm(), batch.step.state, a.x, model.weights.final_norm, a.normed, batch.tokens, false);
+  if (std::ranges::any_of(tails, [](const LaneTail& lane) { return !lane.head.partial; }))
+    model.weights.head().project(r, a.normed, a.logits, batch.tokens);
+  for (size_t i = 0; i < batch.lanes.size(); ++i) {
+    if (tails[i].head.partial) project_some(r, batch.lanes[i], tails[i].head);
+    choose(r, batch.lanes[i], tails[i].tail, tails[i].head);
   }
-  if (tail == Tail::greedy || tail == Tail::sampled) {
-    ops::pick(r, step.state, step.params, tail == Tail::greedy ? a.logits : a.scores, a.candidates, from);
-    candidates = ops::candidate_count(c.vocab);
-    if (head.logprobs) ops::logprobs(r, step.state, step.params, a.logits, a.candidates, step.logprobs, from);
-  }
-  ops::advance(r, step.views(a), candidates, pass.tokens);
 }
 
 void record_score(Recorder& r, const Pass& pass, const View& block_logits, const View& nll, const HeadBuffers* masked) {
   const Config& c = pass.model.config;
-  const Activations& a = pass.a;
+  const Flow& a = pass.a;
   const StepBuffers& step = pass.step;
   const uint32_t block = pass.model.device->plan().block_tokens;
   ops::norm(r, c.norm(), step.state, a.x, pass.model.weights.final_norm, a.normed, pass.tokens, false);
   const View choice = masked ? View(masked->choice) : View();
-  const uint64_t block_bytes = uint64_t{block} * stride_of(c.width) * 4;  // a multiple of 256: block is at least 2
+  const uint64_t block_bytes = uint64_t{block} * stride_of(c.width) * 4;
   for (uint32_t first = 0; first < pass.tokens; first += block) {
     pass.model.weights.head().project(r, a.normed.part(first / block * block_bytes, block_bytes), block_logits, block);
     ops::nll(r, step.state, step.history, block_logits, nll, c.vocab, first, block, masked ? &choice : nullptr,

@@ -10,8 +10,8 @@ Schedule::Schedule(const Model& model, const Activations& activations, const Ste
       cache_(cache),
       source_(source),
       chunk_tokens_(model.device->plan().chunk_tokens),
-      pool_(model.device) {
-  for (uint32_t i = 0; i <= model.device->plan().run_ahead; ++i) idle_.push_back(std::make_unique<Fence>(model.device));
+      pool_(model.device),
+      flights_(model.device, model.device->plan().run_ahead + 1) {
   decode_ = record_body(1, nullptr);
   chunk_ = record_body(chunk_tokens_, nullptr);
 }
@@ -63,7 +63,7 @@ void Schedule::submit(uint32_t tokens, Tail tail, const TailHead& head, bool tim
 void Schedule::submit_score(const HeadBuffers* masked) {
   if (!nll_) {
     const uint64_t block = model_.device->plan().block_tokens;
-    block_logits_ = Buffer(model_.device, "block logits", block * model_.config.vocab * 4, Memory::device);
+    block_logits_ = Buffer(model_.device, "block logits", block * stride_of(model_.config.vocab) * 4, Memory::device);
     nll_ = Buffer(model_.device, "nll", step_.history.bytes(), Memory::readback);
   }
   CommandBuffer& score = masked ? masked_score_ : score_;
@@ -74,23 +74,10 @@ void Schedule::submit_score(const HeadBuffers* masked) {
 }
 
 void Schedule::launch(const Body& body, const CommandBuffer& tail) {
-  if (idle_.empty()) wait_oldest();
   std::vector<const CommandBuffer*> commands = {&body.embed};
   for (const CommandBuffer& layer : body.layers) commands.push_back(&layer);
   commands.push_back(&tail);
-  model_.device->submit(commands, *idle_.back());
-  flying_.push_back(std::move(idle_.back()));
-  idle_.pop_back();
-}
-
-void Schedule::wait_oldest() {
-  flying_.front()->wait();
-  idle_.push_back(std::move(flying_.front()));
-  flying_.pop_front();
-}
-
-void Schedule::wait_all() {
-  while (!flying_.empty()) wait_oldest();
+  flights_.submit(commands);
 }
 
 std::vector<Timestamps::Stage> Schedule::read_times() const {

@@ -2,10 +2,10 @@
 // for every token: what changes from token to token is read from the state on the device.
 #pragma once
 
-#include <deque>
 #include <map>
 #include <memory>
 
+#include "model/flights.h"
 #include "model/forward.h"
 
 namespace weft {
@@ -27,9 +27,9 @@ class Schedule {
   void submit_score(const HeadBuffers* masked);
   const Buffer& nll() const { return nll_; }  // (context) floats, mapped; written by submit_score
 
-  uint32_t in_flight() const { return static_cast<uint32_t>(flying_.size()); }
-  void wait_oldest();
-  void wait_all();
+  uint32_t in_flight() const { return flights_.count(); }
+  void wait_oldest() { flights_.wait_oldest(); }
+  void wait_all() { flights_.wait_all(); }
 
   // Device time by operation of the last timed pass. It must have finished.
   std::vector<Timestamps::Stage> read_times() const;
@@ -72,8 +72,7 @@ class Schedule {
   const Timed* last_timed_ = nullptr;
   CommandBuffer score_, masked_score_;
   Buffer block_logits_, nll_;  // made by the first submit_score
-  std::vector<std::unique_ptr<Fence>> idle_;
-  std::deque<std::unique_ptr<Fence>> flying_;
+  Flights flights_;
 };
 
 }  // namespace weft

@@ -7,7 +7,7 @@ namespace weft::ops {
 
 void nll(Recorder& recorder, const View& state, const View& history, const View& logits, const View& out, uint32_t rows,
          uint32_t first, uint32_t tokens, const View* choice, float soft_cap) {
-  require_bytes(logits, uint64_t{tokens} * rows * 4, "nll", "logits");
+  require_bytes(logits, uint64_t{tokens} * stride_of(rows) * 4, "nll", "logits");
   require(out.bytes >= history.bytes, "nll", "the output is shorter than the context");
   const Plan& plan = recorder.device().plan();
   const Kernel& kernel =
@@ -18,7 +18,7 @@ void nll(Recorder& recorder, const View& state, const View& history, const View&
                                 sizeof(abi::NllPush),
                                 {plan.reduce_threads, choice ? 1u : 0u, soft_cap > 0 ? 1u : 0u}});
   recorder.dispatch(kernel, {state, history, logits, out, choice ? *choice : logits},
-                    abi::NllPush{rows, rows, first, soft_cap}, {tokens});
+                    abi::NllPush{rows, stride_of(rows), first, soft_cap}, {tokens});
 }
 
 }  // namespace weft::ops

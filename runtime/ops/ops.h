@@ -12,7 +12,8 @@
 
 namespace weft {
 
-inline uint32_t stride_of(uint32_t cols) { return (cols + BLOCK - 1) / BLOCK * BLOCK; }
+// Of activations: a view may begin at any row (kViewAlignment).
+inline uint32_t stride_of(uint32_t cols) { return (cols + 63) / 64 * 64; }
 
 namespace ops {
 
@@ -132,7 +133,7 @@ void activate(Recorder& recorder, Activation activation, bool gated, const View&
               uint32_t cols, uint32_t tokens);
 
 // logits[t] = table x[t] for t < tokens.                table (rows, cols), x (tokens, stride_of(cols)), logits
-// (tokens, rows) tokens is 1 or plan.block_tokens.
+// (tokens, stride_of(rows)); tokens is a power of two or a multiple of plan.block_tokens.
 void project(Recorder& recorder, const Matrix& table, const View& x, const View& logits, uint32_t tokens);
 
 // Rows to compute: words of a buffer from ids_at on are their ids, the state counts them.
@@ -185,7 +186,8 @@ struct StepViews {
 // Moves past the pass's tokens and appends the best of `candidates` to the context; with 0 candidates it only moves.
 void advance(Recorder& recorder, const StepViews& step, uint32_t candidates, uint32_t tokens);
 
-// nll[pos + first + t] = -ln softmax(logits[t])[history[pos + first + t + 1]].     logits (tokens, rows), nll (context)
+// nll[pos + first + t] = -ln softmax(logits[t])[history[pos + first + t + 1]].
+// logits (tokens, stride_of(rows)), nll (context)
 // soft_cap: of the logits; 0: none.
 // choice: abi.h, CHOICE; then the softmax is over the rows its mask has, and others' nll is infinite. None: all rows.
 void nll(Recorder& recorder, const View& state, const View& history, const View& logits, const View& out, uint32_t rows,

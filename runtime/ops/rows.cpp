@@ -1,15 +1,18 @@
 #include "ops/rows.h"
 
+#include <algorithm>
+
 namespace weft::ops {
 
 RowsVariant rows_variant(const Plan& plan, const Matrix& matrix, uint32_t tokens) {
   const auto bytes = [&](uint32_t group) { return uint64_t{group} * stride_of(matrix.cols) * 4; };
-  uint32_t group = tokens == 1 ? 1 : plan.block_tokens;
+  const uint32_t most = std::min(tokens, plan.block_tokens);
+  uint32_t group = most;
   bool uniform = plan.uniform_inputs;
   if (uniform) {
     while (group > 1 && bytes(group) > UNIFORM_BYTES) group /= 2;
     const bool aligned = group == tokens || bytes(group) % kViewAlignment == 0;  // where the next group's window begins
-    if (bytes(group) > UNIFORM_BYTES || !aligned) uniform = false, group = tokens == 1 ? 1 : plan.block_tokens;
+    if (bytes(group) > UNIFORM_BYTES || !aligned) uniform = false, group = most;
   }
   return {uniform,
           uniform && plan.texel_products,

@@ -10,10 +10,6 @@
 namespace weft {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
 constexpr float kMostBias = 100;
 
 struct ClearAtEnd {
@@ -302,17 +298,18 @@ TailHead Session::next_head(const TailHead& head) {
   return next;
 }
 
-// Returns the bytes of the table that were read for a token.
-double Session::count_head(const abi::RingEntry& entry) {
+// Returns the bytes of the table that were read for a token; lanes: sessions a whole table was read for at once.
+double Session::count_head(const abi::RingEntry& entry, uint32_t lanes) {
   const Matrix& table = model_.weights.head().matrix();
   HeadCounts counts = {HEAD_ALL, positions_, 0, 0, table.rows};
   if (partial_) counts = {ENTRY_MODE(entry.flags), positions_, entry.refined, ENTRY_REST(entry.flags), entry.exact};
   ++stats_.head_tokens;
-  stats_.head_bytes += counts.bytes(table);
+  const double bytes = counts.bytes(table) / (counts.mode == HEAD_ALL && counts.exact == table.rows ? lanes : 1);
+  stats_.head_bytes += bytes;
   stats_.head_rows += counts.exact;
   stats_.head_refined += counts.refined;
   stats_.head_uncertain += ENTRY_UNCERTAIN(entry.flags);
-  return counts.bytes(table);
+  return bytes;
 }
 
 Tail Session::sampling_tail() const {
@@ -337,91 +334,99 @@ bool Session::run_prompt(Tail tail, const TailHead& head, bool cancellable) {
   return true;
 }
 
-Stop Session::generate(uint32_t max_tokens, bool ignore_stop_tokens, const std::function<bool(uint32_t id)>& on_token) {
+std::optional<Stop> Session::start(Run& run, uint32_t max_tokens, bool ignore_stop_tokens, bool in_batch) {
   require(!ids_.empty(), "generate", "the session has no prompt");
   // A token more must fit: what was appended last may have filled the context.
   if (ids_.size() >= context_) return Stop::context;
   if (cancelled_.exchange(false)) return Stop::caller;
-  const ClearAtEnd clear_cancel{cancelled_};  // one that came too late is not the next generate's
-  const Clock::time_point start = Clock::now();
+  run.begin = run.first_token = Clock::now();
   begin(ignore_stop_tokens);
-  const Tail tail = sampling_tail();
-  const TailHead head = begin_head();
+  run.tail = sampling_tail();
+  run.head = begin_head();
   if (matcher_ && matcher_->finished()) return Stop::grammar;
-  const uint64_t fresh = ids_.size() - cached_;
+  run.fresh = ids_.size() - cached_;
   const size_t room = context_ - ids_.size();
-  const size_t wanted = max_tokens == 0 ? room : std::min<size_t>(max_tokens, room);
+  run.wanted = max_tokens == 0 ? room : std::min<size_t>(max_tokens, room);
+  run.at_end = max_tokens != 0 && run.wanted == max_tokens ? Stop::length : Stop::context;
+  if (in_batch && run.fresh == 1) return std::nullopt;
+  if (!run_prompt(run.tail, next_head(run.head), true)) {
+    schedule_.wait_all();
+    return Stop::caller;
+  }
+  run.submitted = 1;
+  return std::nullopt;
+}
+
+std::optional<Stop> Session::receive(Run& run, uint32_t lanes, const std::function<bool(uint32_t id)>& on_token) {
+  const abi::RingEntry entry = step_.ring.as<abi::RingEntry>()[ids_.size() % RING];
+  stats_.readback_bytes += sizeof entry;
+  if (ENTRY_FINISHED(entry.flags) == FINISH_NOT_FINITE)
+    throw Error(Code::internal, "no logit is a finite number after token " + std::to_string(ids_.size()), "project",
+                "the model's weights may be damaged, or too large for f16");
+  cached_ = ids_.size();
+  if (logprob_count_ > 0) read_logprobs();
+  ids_.push_back(entry.id);
+  if (run.timed == run.received) {
+    collect_times();
+    run.timed = Run::kNone;
+  }
+  const double head_bytes = count_head(entry, lanes);
+  if (run.received == 0) {
+    run.first_token = Clock::now();
+  } else {
+    ++stats_.decoded_tokens;
+    stats_.decode_bytes += body_bytes_at(ids_.size(), lanes) + head_bytes;
+  }
+  ++run.received;
+  if (matcher_) matcher_->accept(entry.id);
+  const bool go_on = on_token(entry.id);
+  if (ENTRY_FINISHED(entry.flags) == FINISH_STOP) return Stop::token;
+  if (matcher_ && matcher_->finished()) return Stop::grammar;
+  if (!go_on || cancelled_.load(std::memory_order_relaxed)) return Stop::caller;
+  if (run.received == run.wanted) return run.at_end;
+  return std::nullopt;
+}
+
+void Session::finish(const Run& run) {
+  stats_.prompt_tokens += run.fresh;
+  const auto seconds = [](Clock::duration span) { return std::chrono::duration<double>(span).count(); };
+  stats_.first_token_seconds = seconds(run.first_token - run.begin);
+  stats_.prompt_seconds += stats_.first_token_seconds;
+  if (run.received > 1) stats_.decode_seconds += seconds(Clock::now() - run.first_token);
+}
+
+void Session::note_submitted(Run& run) {
+  ++run.submitted;
+  written_ = std::max(written_, ids_.size() - run.received + run.submitted - 1);
+}
+
+Stop Session::generate(uint32_t max_tokens, bool ignore_stop_tokens, const std::function<bool(uint32_t id)>& on_token) {
+  Run run;
+  const ClearAtEnd clear_cancel{cancelled_};  // one that came too late is not the next generate's
   // What a grammar allows is known only when the token before is.
   const uint32_t run_ahead = matcher_ ? 0 : model_.device->plan().run_ahead,
                  every = model_.device->plan().profile_every;
-
-  Stop stop = max_tokens != 0 && wanted == max_tokens ? Stop::length : Stop::context;
-  size_t submitted = 0, received = 0;
-  constexpr size_t kNone = SIZE_MAX;
-  size_t timed = kNone;  // the token of a timed pass in flight
-  Clock::time_point first_token = start;
   try {
-    if (!run_prompt(tail, next_head(head), true)) {
-      schedule_.wait_all();
-      return Stop::caller;
-    }
-    submitted = 1;
-    while (received < wanted) {
-      while (submitted < wanted && submitted - received <= run_ahead) {
+    if (const std::optional<Stop> stop = start(run, max_tokens, ignore_stop_tokens, false)) return *stop;
+    for (;;) {
+      while (run.submitted < run.wanted && run.submitted - run.received <= run_ahead) {
         // Not the first few: they may compile. One at a time: the timestamps are the schedule's own.
-        written_ = std::max(written_, ids_.size() - received + submitted);
-        const bool time = every && timed == kNone && submitted % every == 2;
-        schedule_.submit(1, tail, next_head(head), time);
-        if (time) timed = submitted;
-        ++submitted;
+        const bool time = every && run.timed == Run::kNone && run.submitted % every == 2;
+        if (time) run.timed = run.submitted;
+        schedule_.submit(1, run.tail, next_head(run.head), time);
+        note_submitted(run);
       }
-      while (schedule_.in_flight() > submitted - received - 1) schedule_.wait_oldest();
-      const abi::RingEntry entry = step_.ring.as<abi::RingEntry>()[ids_.size() % RING];
-      stats_.readback_bytes += sizeof entry;
-      if (ENTRY_FINISHED(entry.flags) == FINISH_NOT_FINITE)
-        throw Error(Code::internal, "no logit is a finite number after token " + std::to_string(ids_.size()), "project",
-                    "the model's weights may be damaged, or too large for f16");
-      cached_ = ids_.size();
-      if (logprob_count_ > 0) read_logprobs();
-      ids_.push_back(entry.id);
-      if (timed == received) {
-        collect_times();
-        timed = kNone;
-      }
-      const double head_bytes = count_head(entry);
-      if (received == 0) {
-        first_token = Clock::now();
-      } else {
-        ++stats_.decoded_tokens;
-        stats_.decode_bytes += body_bytes_at(ids_.size()) + head_bytes;
-      }
-      ++received;
-      if (matcher_) matcher_->accept(entry.id);
-      const bool go_on = on_token(entry.id);
-      if (ENTRY_FINISHED(entry.flags) == FINISH_STOP) {
-        stop = Stop::token;
-        break;
-      }
-      if (matcher_ && matcher_->finished()) {
-        stop = Stop::grammar;
-        break;
-      }
-      if (!go_on || cancelled_.load(std::memory_order_relaxed)) {
-        stop = Stop::caller;
-        break;
+      while (schedule_.in_flight() > run.submitted - run.received - 1) schedule_.wait_oldest();
+      if (const std::optional<Stop> stop = receive(run, 1, on_token)) {
+        finish(run);  // tokens that were submitted in vain are waited for behind the clock
+        schedule_.wait_all();
+        return *stop;
       }
     }
-    // Counted before the tokens that were submitted in vain are waited for.
-    stats_.prompt_tokens += fresh;
-    stats_.first_token_seconds = std::chrono::duration<double>(first_token - start).count();
-    stats_.prompt_seconds += stats_.first_token_seconds;
-    if (received > 1) stats_.decode_seconds += seconds_since(first_token);
-    schedule_.wait_all();
   } catch (...) {
     come_to_rest();
     throw;
   }
-  return stop;
 }
 
 // Of the token that comes next in ids_.
@@ -454,8 +459,8 @@ void Session::collect_times() {
   }
 }
 
-// Read for a token but for its logits.
-double Session::body_bytes_at(size_t position) const {
+// Read for a token but for its logits, when the weights are read for so many sessions at once.
+double Session::body_bytes_at(size_t position, uint32_t lanes) const {
   double cache = 0;
   for (size_t i = 0; i < cache_.layers.size(); ++i) {
     const ops::CacheView& layer = cache_.layers[i];
@@ -463,7 +468,7 @@ double Session::body_bytes_at(size_t position) const {
     const uint64_t seen = window ? std::min<uint64_t>(position, window) : position;
     cache += static_cast<double>((layer.keys.bytes + layer.values.bytes) / layer.capacity * (seen + input_.size()));
   }
-  return static_cast<double>(model_.bytes_per_token() - model_.weights.head().buffer().bytes()) + cache;
+  return static_cast<double>(model_.bytes_per_token() - model_.weights.head().buffer().bytes()) / lanes + cache;
 }
 
 std::vector<float> Session::score(std::span<const uint32_t> ids) {
@@ -504,7 +509,8 @@ std::vector<float> Session::logits() {
     throw;
   }
   cached_ = ids_.size();
-  std::vector<float> values = download_as<float>(model_.device, activations_.logits);
+  std::vector<float> values =
+      download_as<float>(model_.device, activations_.logits.part(0, uint64_t{model_.config.vocab} * 4));
   for (float& value : values) value = soft_capped(value, model_.config.logit_cap);
   return values;
 }
@@ -521,7 +527,8 @@ std::vector<TokenLogit> Session::head_logits() {
     throw;
   }
   cached_ = ids_.size();
-  std::vector<float> values = download_as<float>(model_.device, activations_.logits);
+  std::vector<float> values =
+      download_as<float>(model_.device, activations_.logits.part(0, uint64_t{model_.config.vocab} * 4));
   for (float& value : values) value = soft_capped(value, model_.config.logit_cap);
   std::vector<TokenLogit> result;
   if (!head.partial) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -112,7 +113,29 @@ class Session {
            (source_ ? source_->scratch_bytes() : 0);
   }
 
+  friend class BatchRun;  // session/batch.cpp
+
  private:
+  using Clock = std::chrono::steady_clock;
+  // A generate under way.
+  struct Run {
+    static constexpr size_t kNone = SIZE_MAX;
+    Clock::time_point begin, first_token;
+    Tail tail = Tail::none;
+    TailHead head;
+    size_t fresh = 0;            // prompt tokens that were not cached
+    size_t wanted = 0;           // tokens at most
+    Stop at_end = Stop::length;  // when they are there
+    size_t submitted = 0, received = 0;
+    size_t timed = kNone;  // the token of a timed pass in flight
+  };
+  // Submits the prompt, with the first token to come; or says why there is none. in_batch: not where one token is left
+  // to compute, which the batch does.
+  std::optional<Stop> start(Run& run, uint32_t max_tokens, bool ignore_stop_tokens, bool in_batch);
+  void note_submitted(Run& run);
+  // Reads a token, whose pass has finished; returns why it was the last. lanes: sessions in the pass.
+  std::optional<Stop> receive(Run& run, uint32_t lanes, const std::function<bool(uint32_t id)>& on_token);
+  void finish(const Run& run);
   void check_ids(std::span<const uint32_t> ids, size_t most) const;
   void set_context(std::span<const uint32_t> ids);
   void keep_cached(size_t most);
@@ -129,11 +152,11 @@ class Session {
   void need_head_buffers();
   void write_kept();
   void write_mask(std::span<const uint32_t> bits);
-  double count_head(const abi::RingEntry& entry);
+  double count_head(const abi::RingEntry& entry, uint32_t lanes);
   std::vector<View> cache_parts(uint64_t cached, uint64_t written) const;
   void come_to_rest() noexcept;
   void collect_times();
-  double body_bytes_at(size_t position) const;
+  double body_bytes_at(size_t position, uint32_t lanes) const;
 
   const Model& model_;
   uint32_t context_;

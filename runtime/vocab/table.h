@@ -25,7 +25,7 @@ class Table {
               float scale) const {
     ops::gather(recorder, matrix_, state, history, x, tokens, scale);
   }
-  // logits[t] = every row's product with x[t]; tokens is 1 or plan.block_tokens.
+  // logits[t] = every row's product with x[t]; tokens is a power of two or a multiple of plan.block_tokens.
   void project(Recorder& recorder, const View& x, const View& logits, uint32_t tokens) const {
     ops::project(recorder, matrix_, x, logits, tokens);
   }

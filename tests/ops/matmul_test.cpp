@@ -81,6 +81,14 @@ TEST_F(MatmulTest, Chunks) {
       }
 }
 
+TEST_F(MatmulTest, FewTokens) {
+  for (const Tuning& tuning : product_tunings())
+    for (const Format format : {Format::f16, Format::q8}) {
+      check_matmul(tuning, {format, 65, 172, 2, 2});
+      check_matmul(tuning, {format, 65, 172, 4, 3});
+    }
+}
+
 TEST_F(MatmulTest, OtherTokenBlocks) {
   for (const uint32_t block : {2u, 4u, 16u}) {
     Tuning tuning;

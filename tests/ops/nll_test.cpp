@@ -22,7 +22,8 @@ void check_nll(const Tuning& tuning, const Case& c) {
   Random random(c.rows + c.first);
   std::vector<uint32_t> history(context);
   for (uint32_t& id : history) id = random.below(c.rows);
-  const std::vector<float> logits = random.normals(size_t{c.tokens} * c.rows, c.scale);
+  const uint32_t stride = stride_of(c.rows);
+  const std::vector<float> logits = random.normals(size_t{c.tokens} * stride, c.scale);
   const Buffer state = make_state(device, c.pos, c.end, context), ids = upload(device, "history", history);
   const Buffer in = upload(device, "logits", logits), out = poisoned(device, "nll", context);
   run_once(device, "nll", [&](Recorder& recorder) {
@@ -31,7 +32,7 @@ void check_nll(const Tuning& tuning, const Case& c) {
   std::vector<double> want(context, kUntouched), allowed(context, 0);
   for (uint32_t t = 0; t < c.tokens && c.pos + c.first + t + 1 < c.end; ++t) {
     const uint32_t position = c.pos + c.first + t;
-    std::vector<float> row(&logits[size_t{t} * c.rows], &logits[size_t{t} * c.rows] + c.rows);
+    std::vector<float> row(&logits[size_t{t} * stride], &logits[size_t{t} * stride] + c.rows);
     if (c.soft_cap > 0)
       for (float& logit : row) logit = c.soft_cap * std::tanh(logit / c.soft_cap);
     want[position] = reference::nll(row, history[position + 1]);

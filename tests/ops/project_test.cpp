@@ -8,23 +8,25 @@ namespace {
 
 class ProjectTest : public GpuTest {};
 
-void check_project(const Tuning& tuning, Format format, uint32_t rows, uint32_t cols, bool block) {
+void check_project(const Tuning& tuning, Format format, uint32_t rows, uint32_t cols, uint32_t tokens) {
   const auto device = open_device(tuning);
-  const uint32_t tokens = block ? device->plan().block_tokens : 1;
   SCOPED_TRACE(tuning.name() + " " + name(format) + " rows " + std::to_string(rows) + " cols " + std::to_string(cols) +
                " tokens " + std::to_string(tokens));
   Random random(rows + cols);
   const Tiled table = make_tiled(device, format, rows, cols, rows * 5 + cols, Layout::planes);
   const Activations x = make_activations(device, tokens, tokens, cols, random);
-  const uint64_t behind = 100;  // floats that must stay untouched
-  const Buffer logits = poisoned(device, "logits", uint64_t{tokens} * rows + behind);
+  const Buffer logits = poisoned(device, "logits", uint64_t{tokens + 1} * stride_of(rows));
   run_once(device, "project",
            [&](Recorder& recorder) { ops::project(recorder, table.matrix, x.buffer, logits, tokens); });
-  std::vector<double> want = reference::project(table.values, x.values).values;
-  std::vector<double> allowed = reference::matmul_magnitude(table.values, x.values).values;
-  for (double& value : allowed) value *= dot_error(cols);
-  want.resize(want.size() + behind, kUntouched);
-  allowed.resize(want.size());
+  const uint32_t stride = stride_of(rows);  // what lies behind the rows, and a token too many, must stay untouched
+  const reference::Rows logits_of = reference::project(table.values, x.values),
+                        magnitudes = reference::matmul_magnitude(table.values, x.values);
+  std::vector<double> want(size_t{tokens + 1} * stride, kUntouched), allowed(want.size());
+  for (uint32_t t = 0; t < tokens; ++t)
+    for (uint32_t i = 0; i < rows; ++i) {
+      want[size_t{t} * stride + i] = logits_of.row(t)[i];
+      allowed[size_t{t} * stride + i] = magnitudes.row(t)[i] * dot_error(cols);
+    }
   EXPECT_TRUE(close_to(download_as<float>(device, logits), want, allowed));
 }
 
@@ -33,8 +35,9 @@ TEST_F(ProjectTest, AwkwardShapes) {
     for (const Format format : {Format::f16, Format::q8})
       for (const uint32_t rows : {1u, 3u, 65u, 300u})
         for (const uint32_t cols : {1u, 31u, 33u, 172u, 576u}) {
-          check_project(tuning, format, rows, cols, false);
-          if (cols == 33 || cols == 172) check_project(tuning, format, rows, cols, true);
+          check_project(tuning, format, rows, cols, 1);
+          if (cols == 33 || cols == 172)
+            for (const uint32_t tokens : {2u, 4u, 8u, 16u}) check_project(tuning, format, rows, cols, tokens);
         }
 }
 
@@ -42,8 +45,8 @@ TEST_F(ProjectTest, ManySlices) {
   Tuning tuning;
   tuning.slice_bytes = 1 << 20;
   for (const Format format : {Format::f16, Format::q8}) {
-    check_project(tuning, format, 70000, 72, false);
-    check_project(tuning, format, 20000, 40, true);
+    check_project(tuning, format, 70000, 72, 1);
+    check_project(tuning, format, 20000, 40, 8);
   }
 }
 

@@ -203,7 +203,7 @@ TEST_F(RopeTest, BehindTheContextNothingIsWritten) {
   Random random(1);
   const Activations qkv = make_activations(device, 1, 1, 32, random);
   const Buffer state = make_state(device, 64, 65, 64), turns = upload(device, "turns", make_turns(64, 8));
-  const Buffer q = poisoned(device, "q", 32), keys = poisoned(device, "keys", 64 * 4);
+  const Buffer q = poisoned(device, "q", stride_of(16)), keys = poisoned(device, "keys", 64 * 4);
   const Buffer values = poisoned(device, "values", 64 * 4);
   run_once(device, "rope", [&](Recorder& recorder) {
     ops::rope(recorder, shape, ops::Pairs::halves, 8, state, qkv.buffer, turns, q, {keys, values, 64}, 1);

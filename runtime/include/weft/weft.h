@@ -341,6 +341,19 @@ typedef struct weft_generate_options {
 WEFT_API weft_status weft_session_generate(weft_session* session, const weft_generate_options* options, weft_stop* stop,
                                            weft_error* error);
 
+/* A session of a batch. */
+typedef struct weft_batch_entry {
+  weft_session* session;
+  weft_generate_options options;
+  weft_stop stop; /* set: why it ended */
+} weft_batch_entry;
+
+/* Generates with 1 to 64 sessions of one model at once, as weft_session_generate would with each, and returns when the
+ * last has ended: the weights are read once for all of their next tokens. Prompts are computed one after another. The
+ * sessions are distinct, have a prompt and no grammar; callbacks come on the calling thread, those of a token's
+ * sessions in the entries' order. What is generated is what each would generate alone, up to rounding. */
+WEFT_API weft_status weft_generate_batch(weft_batch_entry* entries, size_t count, weft_error* error);
+
 /* Ends a running generate after the token in work, or the next one at its start. Safe from any thread and from a signal
  * handler. */
 WEFT_API void weft_session_cancel(weft_session* session);

@@ -270,6 +270,31 @@ inline std::string convert(const std::string& in, const std::string& out, const 
 // stop after it.
 using TokenCallback = std::function<bool(std::uint32_t id, std::string_view text)>;
 
+namespace detail {
+struct Tokens {
+  const TokenCallback* callback;
+  std::exception_ptr thrown;
+
+  weft_generate_options options(std::uint32_t max_tokens, bool ignore_stop_tokens) {
+    weft_generate_options options{};
+    options.max_tokens = max_tokens;
+    options.ignore_stop_tokens = ignore_stop_tokens;
+    options.user = this;
+    if (*callback) options.callback = call;
+    return options;
+  }
+  static int call(void* user, std::uint32_t id, const char* text, std::size_t length) {
+    auto* tokens = static_cast<Tokens*>(user);
+    try {
+      return (*tokens->callback)(id, std::string_view(text, length)) ? 0 : 1;
+    } catch (...) {
+      tokens->thrown = std::current_exception();
+      return 1;
+    }
+  }
+};
+}  // namespace detail
+
 // One conversation over a model. Belongs to one thread at a time, but for cancel().
 class Session {
  public:
@@ -343,25 +368,8 @@ class Session {
 
   // Appends up to max_tokens tokens (0: until another reason), one callback each, and says why it ended.
   weft_stop generate(std::uint32_t max_tokens, const TokenCallback& callback = {}, bool ignore_stop_tokens = false) {
-    struct Tokens {
-      const TokenCallback* callback;
-      std::exception_ptr thrown;
-    } state{&callback, nullptr};
-    weft_generate_options options{};
-    options.max_tokens = max_tokens;
-    options.ignore_stop_tokens = ignore_stop_tokens;
-    options.user = &state;
-    if (callback) {
-      options.callback = [](void* user, std::uint32_t id, const char* text, std::size_t length) -> int {
-        auto* tokens = static_cast<Tokens*>(user);
-        try {
-          return (*tokens->callback)(id, std::string_view(text, length)) ? 0 : 1;
-        } catch (...) {
-          tokens->thrown = std::current_exception();
-          return 1;
-        }
-      };
-    }
+    detail::Tokens state{&callback, nullptr};
+    const weft_generate_options options = state.options(max_tokens, ignore_stop_tokens);
     weft_stop stop = WEFT_STOP_LENGTH;
     detail::check([&](weft_error* error) { return weft_session_generate(get(), &options, &stop, error); },
                   state.thrown);
@@ -429,6 +437,33 @@ class Session {
   std::unique_ptr<weft_session, Free> handle_;
   std::size_t vocab_size_ = 0;
 };
+
+// A session of a batch.
+struct BatchEntry {
+  Session& session;
+  std::uint32_t max_tokens = 0;  // 0: until another reason
+  TokenCallback callback;
+  bool ignore_stop_tokens = false;
+};
+
+// Generates with several sessions of one model at once; returns why each ended; see weft_generate_batch.
+inline std::vector<weft_stop> generate_batch(const std::vector<BatchEntry>& entries) {
+  std::vector<detail::Tokens> states;
+  states.reserve(entries.size());  // the options point to them
+  std::vector<weft_batch_entry> list;
+  for (const BatchEntry& entry : entries) {
+    states.push_back({&entry.callback, nullptr});
+    list.push_back({entry.session.get(), states.back().options(entry.max_tokens, entry.ignore_stop_tokens), {}});
+  }
+  weft_error error{};
+  const weft_status status = weft_generate_batch(list.data(), list.size(), &error);
+  for (const detail::Tokens& state : states)
+    if (state.thrown) std::rethrow_exception(state.thrown);
+  if (status != WEFT_OK) throw Failure(error);
+  std::vector<weft_stop> stops;
+  for (const weft_batch_entry& entry : list) stops.push_back(entry.stop);
+  return stops;
+}
 
 }  // namespace weft::api
 #endif

@@ -1,0 +1,45 @@
+// One pass that computes the next token of each of several sessions over the same model: their products and projections
+// read the weights once for all of them; each has its own position, cache and way to choose.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "model/flights.h"
+#include "model/forward.h"
+
+namespace weft {
+
+inline constexpr uint32_t kMostLanes = 64;
+
+class Batch {
+ public:
+  // A session's part: its buffers, which outlive the batch, and how it chooses.
+  struct Lane {
+    const StepBuffers& step;
+    const KvCache& cache;
+    LaneTail tail;
+  };
+  // 1 to kMostLanes lanes of a decoder. Records the pass.
+  Batch(const Model& model, std::span<const Lane> lanes);
+  ~Batch();
+
+  // Submits one pass behind those in flight; waits for the oldest when run_ahead + 1 are.
+  void submit() { flights_.submit(commands_); }
+  uint32_t in_flight() const { return flights_.count(); }
+  void wait_oldest() { flights_.wait_oldest(); }
+  void wait_all() { flights_.wait_all(); }
+
+ private:
+  const Model& model_;
+  uint32_t rows_;  // of the activations: as many as lanes, or more
+  Activations activations_;
+  StepBuffers step_;
+  CommandPool pool_;
+  std::vector<CommandBuffer> passes_;
+  std::vector<const CommandBuffer*> commands_;
+  Flights flights_;
+};
+
+}  // namespace weft

@@ -1,0 +1,134 @@
+// Several sessions' tokens in one pass: the same ids as each alone.
+#include "session/batch.h"
+
+#include "support/model_test.h"
+
+namespace weft::test {
+namespace {
+
+class BatchTest : public GpuTest {
+ protected:
+  void make(Format format, const LlamaShape& shape = LlamaShape()) {
+    make_gguf(folder_.path() / "m.gguf", shape, {format == Format::q8 ? DType::q8_0 : DType::f16, 5, ""});
+    model_ = load_model(open_device(), folder_.path() / "m.gguf", format);
+  }
+  std::vector<uint32_t> prompt(uint32_t session) const { return some_ids(3 + 17 * session, model_->config.vocab); }
+
+  TemporaryFolder folder_;
+  std::unique_ptr<Model> model_;
+};
+
+// Different prompts, lengths, samplings and heads, and more sessions than a group of tokens.
+TEST_F(BatchTest, TheSameIdsAsAlone) {
+  for (const Format format : {Format::f16, Format::q8}) {
+    make(format);
+    for (const uint32_t count : format == Format::f16 ? std::vector{3u} : std::vector{1u, 2u, 11u}) {
+      SCOPED_TRACE(std::to_string(count) + " sessions, " + name(format));
+      std::vector<std::unique_ptr<Session>> sessions;
+      std::vector<std::vector<uint32_t>> alone, together(count);
+      std::vector<BatchEntry> entries;
+      for (uint32_t i = 0; i < count; ++i) {
+        const auto session = [&] {
+          auto made = std::make_unique<Session>(*model_, 256, std::vector<uint32_t>());
+          Sampling sampling = greedy();
+          if (i % 2 == 1) sampling = {.temperature = 1.0f, .seed = i};
+          made->set_sampling(sampling);
+          if (i % 3 == 2) made->set_head({.mode = Head::Mode::certified});
+          return made;
+        };
+        alone.push_back(generate(*session(), prompt(i), 5 + i));
+        sessions.push_back(session());
+        sessions.back()->prompt(prompt(i));
+        entries.push_back({*sessions.back(), 5 + i, true, [&together, i](uint32_t id) {
+                             together[i].push_back(id);
+                             return true;
+                           }});
+      }
+      const std::vector<Stop> stops = generate_batch(entries);
+      EXPECT_EQ(together, alone);
+      EXPECT_EQ(stops, std::vector<Stop>(count, Stop::length));
+      for (uint32_t i = 0; i < count; ++i) {  // and they go on alone as if they had always been
+        std::vector<uint32_t> context = prompt(i);
+        context.insert(context.end(), alone[i].begin(), alone[i].end());
+        EXPECT_EQ(sessions[i]->ids(), context);
+      }
+    }
+  }
+}
+
+// Position tables, rings of sliding windows, experts, ALiBi, branches side by side.
+TEST_F(BatchTest, Families) {
+  for (const char* family : {"bloom", "gemma3", "gpt2", "mistral", "mixtral", "palm"}) {
+    SCOPED_TRACE(family);
+    model_ =
+        load_model(open_device(), std::filesystem::path(WEFT_SOURCE_DIR) / "tests/model/golden" / family, Format::q8);
+    std::vector<std::unique_ptr<Session>> sessions;
+    std::vector<std::vector<uint32_t>> alone, together(3);
+    std::vector<BatchEntry> entries;
+    for (uint32_t i = 0; i < 3; ++i) {
+      Session single(*model_, 64, {});
+      single.set_sampling(greedy());
+      alone.push_back(generate(single, prompt(i), 6));
+      sessions.push_back(std::make_unique<Session>(*model_, 64, std::vector<uint32_t>()));
+      sessions.back()->set_sampling(greedy());
+      sessions.back()->prompt(prompt(i));
+      entries.push_back({*sessions.back(), 6, true, [&together, i](uint32_t id) {
+                           together[i].push_back(id);
+                           return true;
+                         }});
+    }
+    generate_batch(entries);
+    EXPECT_EQ(together, alone);
+  }
+}
+
+TEST_F(BatchTest, SessionsEndWhenTheyMust) {
+  make(Format::q8);
+  const std::vector<uint32_t> text = [&] {
+    Session session(*model_, 256, {});
+    session.set_sampling(greedy());
+    return generate(session, prompt(0), 8);
+  }();
+  Session stopped(*model_, 256, {text[4]}), full(*model_, 8, {}), cancelled(*model_, 256, {}), left(*model_, 256, {});
+  std::vector<uint32_t> seen(4);
+  std::vector<BatchEntry> entries;
+  for (Session* session : {&stopped, &full, &cancelled, &left}) {
+    session->set_sampling(greedy());
+    session->prompt(prompt(0));
+    const size_t i = entries.size();
+    entries.push_back({*session, i == 3 ? 8u : 0u, false, [&, i, session](uint32_t) {
+                         if (i == 2 && seen[i] == 1) session->cancel();
+                         return ++seen[i] > 0;
+                       }});
+  }
+  EXPECT_EQ(generate_batch(entries), (std::vector<Stop>{Stop::token, Stop::context, Stop::caller, Stop::length}));
+  const uint32_t until = static_cast<uint32_t>(std::find(text.begin(), text.end(), text[4]) - text.begin()) + 1;
+  EXPECT_EQ(seen, (std::vector<uint32_t>{until, 5, 2, 8}));
+  EXPECT_EQ(std::vector<uint32_t>(left.ids().begin() + 3, left.ids().end()), text);
+}
+
+TEST_F(BatchTest, RefusesWhatItCannotDo) {
+  make(Format::q8);
+  const auto code_of = [](const std::vector<BatchEntry>& entries) -> std::optional<Code> {
+    try {
+      generate_batch(entries);
+    } catch (const Error& error) {
+      return error.code();
+    }
+    return std::nullopt;
+  };
+  const auto any = [](uint32_t) { return true; };
+  Session session(*model_, 64, {}), without(*model_, 64, {});
+  session.prompt(prompt(0));
+  EXPECT_EQ(code_of({}), Code::invalid_argument);
+  EXPECT_EQ(code_of({{session, 4, true, any}, {session, 4, true, any}}), Code::invalid_argument);
+  EXPECT_EQ(code_of({{session, 4, true, any}, {without, 4, true, any}}), Code::invalid_argument);
+  const auto other = load_model(open_device(), folder_.path() / "m.gguf", Format::f16);
+  Session foreign(*other, 64, {});
+  foreign.prompt(prompt(0));
+  EXPECT_EQ(code_of({{session, 4, true, any}, {foreign, 4, true, any}}), Code::invalid_argument);
+  EXPECT_EQ(session.ids(), prompt(0));  // nothing was generated
+}
+
+}  // namespace
+}  // namespace weft::test
