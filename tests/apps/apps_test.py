@@ -194,6 +194,22 @@ class Json(unittest.TestCase):
             out, _ = weft("inspect", path)
             self.assertIn(f"{entry['largest_error']:.2g} ({100 * entry['relative_error']:.2g}%)", out)
 
+    @unittest.skipIf("ASAN_OPTIONS" in os.environ, "AddressSanitizer keeps what is freed")
+    def test_memory_while_loading(self):
+        """A load takes the device's copy, which is the process's own where they share memory, and no second one of the file."""
+        peaks, sizes = [], []
+        for rows in (1000, 1000, 41000):  # the first fills the pipeline cache
+            path = model(f"rows{rows}.gguf", "--width", 1024, "--layers", 1, "--vocab", rows, "--type", "q8_0")
+            process = subprocess.Popen([BIN / "weft", "generate", "-m", path, "-p", "a", "-n", "1", "--ctx", "64"], env=ENV,
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            self.assertEqual(process.returncode, 0)
+            peaks.append(usage.ru_maxrss * 1024)
+            sizes.append(path.stat().st_size)
+        # Some room for the longer tokenizer.
+        self.assertLess(peaks[2] - peaks[1], 1.1 * (sizes[2] - sizes[1]) + (12 << 20), (peaks, sizes))
+
     def test_devices(self):
         result = weft_json("devices")
         self.assertEqual(list(result), ["devices"])

@@ -1,6 +1,9 @@
 // Files that appear whole or not at all.
 #include "base/file.h"
 
+#include <algorithm>
+#include <fstream>
+
 #include "format_support.h"
 
 namespace weft {
@@ -63,6 +66,31 @@ TEST(AtomicFile, NamesTheFileItCannotWrite) {
     file.commit();
   });
   EXPECT_EQ(files_in(folder.path()), 1u);
+}
+
+// Kilobytes of mapped files in the process's memory.
+long mapped_kilobytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("RssFile:")) return std::stol(line.substr(8));
+  return -1;
+}
+
+TEST(MappedFile, ReleasesPagesAndReadsThemAgain) {
+  const TestFolder folder;
+  folder.write("a", std::string(8 << 20, 'x'));
+  const MappedFile file(folder / "a");
+  const auto count = [&] { return std::count(file.text().begin(), file.text().end(), 'x'); };
+  EXPECT_EQ(count(), 8 << 20);
+  const long before = mapped_kilobytes();
+  if (before < 0) GTEST_SKIP() << "the system does not tell how much of files is in memory";
+  file.release(file.bytes().subspan(1, 6 << 20));
+  EXPECT_LT(mapped_kilobytes(), before - 5 * 1024);
+  EXPECT_EQ(count(), 8 << 20);
+  std::string own(1 << 20, 'y');  // not the file's: stays as it is
+  file.release(bytes_of(own));
+  file.release({});
+  EXPECT_EQ(own, std::string(1 << 20, 'y'));
 }
 
 }  // namespace
