@@ -69,38 +69,51 @@ void add_source(Recorder& r, const Pass& pass, uint32_t layer) {
   close_branch(r, pass, w.cross_norm);
 }
 
-// Puts the tokens' keys and values into the cache and lets them see what is there: of a batch, each its session's.
+// The passes of one session each: a batch's lanes, else the pass itself. What each needs is recorded for all of them
+// before the next operation, so that a barrier stands between operations and none between sessions.
+std::span<const Pass> sessions(const Pass& pass) { return pass.lanes.empty() ? std::span(&pass, 1) : pass.lanes; }
+
+// Puts the tokens' keys and values into their cache and lets them see what is there.
 void attend_tokens(Recorder& r, const Pass& pass, uint32_t layer) {
   const Config& c = pass.model.config;
-  const Flow& a = pass.a;
-  const View state = pass.step.state;
-  const ops::CacheView& cache = pass.cache.layers[layer];
   const LayerPositions& positions = c.positions[layer];
-  for (const Pass& lane : pass.lanes) attend_tokens(r, lane, layer);
-  if (!pass.lanes.empty()) return;
-  ops::rope(r, c.heads, c.pairs, positions.rotary_dim, state, a.qkv, pass.step.turns[positions.rope], a.q, cache,
-            pass.tokens);
-  ops::attend(r, c.heads, attention(pass, layer), state, a.q, cache, a.attended, pass.tokens);
+  for (const Pass& one : sessions(pass))
+    ops::rope(r, c.heads, c.pairs, positions.rotary_dim, one.step.state, one.a.qkv, one.step.turns[positions.rope],
+              one.a.q, one.cache.layers[layer], one.tokens);
+  for (const Pass& one : sessions(pass))
+    ops::attend(r, c.heads, attention(one, layer), one.step.state, one.a.q, one.cache.layers[layer], one.a.attended,
+                one.tokens);
 }
 
-// The next token from the logits of the pass's last.
-void choose(Recorder& r, const Pass& pass, Tail tail, const TailHead& head) {
+// The next tokens, from the logits of each session's last.
+void choose(Recorder& r, const Pass& pass, std::span<const LaneTail> tails) {
   const uint32_t vocab = pass.model.config.vocab;
-  const Flow& a = pass.a;
-  const StepBuffers& step = pass.step;
-  uint32_t candidates = 0;
-  const View lists = head.partial ? View(head.partial->lists) : View();
-  const ops::Chosen from = {vocab, head.partial ? &lists : nullptr};
-  if (tail == Tail::sampled) {
-    ops::adjust(r, step.state, step.params, step.marks, a.logits, a.scores, from);
-    ops::threshold(r, step.state, step.params, a.scores, from);
-  }
-  if (tail == Tail::greedy || tail == Tail::sampled) {
-    ops::pick(r, step.state, step.params, tail == Tail::greedy ? a.logits : a.scores, a.candidates, from);
-    candidates = ops::candidate_count(vocab);
-    if (head.logprobs) ops::logprobs(r, step.state, step.params, a.logits, a.candidates, step.logprobs, from);
-  }
-  ops::advance(r, step.views(a), candidates, pass.tokens);
+  const auto each = [&](const auto& record) {
+    for (size_t i = 0; i < tails.size(); ++i) {
+      const HeadBuffers* const partial = tails[i].head.partial;
+      const View lists = partial ? View(partial->lists) : View();
+      record(sessions(pass)[i], tails[i], ops::Chosen{vocab, partial ? &lists : nullptr});
+    }
+  };
+  const auto chooses = [](Tail tail) { return tail == Tail::greedy || tail == Tail::sampled; };
+  each([&](const Pass& one, const LaneTail& tail, const ops::Chosen& from) {
+    if (tail.tail == Tail::sampled)
+      ops::adjust(r, one.step.state, one.step.params, one.step.marks, one.a.logits, one.a.scores, from);
+  });
+  each([&](const Pass& one, const LaneTail& tail, const ops::Chosen& from) {
+    if (tail.tail == Tail::sampled) ops::threshold(r, one.step.state, one.step.params, one.a.scores, from);
+  });
+  each([&](const Pass& one, const LaneTail& tail, const ops::Chosen& from) {
+    const View scores = tail.tail == Tail::sampled ? one.a.scores : one.a.logits;
+    if (chooses(tail.tail)) ops::pick(r, one.step.state, one.step.params, scores, one.a.candidates, from);
+  });
+  each([&](const Pass& one, const LaneTail& tail, const ops::Chosen& from) {
+    if (chooses(tail.tail) && tail.head.logprobs)
+      ops::logprobs(r, one.step.state, one.step.params, one.a.logits, one.a.candidates, one.step.logprobs, from);
+  });
+  each([&](const Pass& one, const LaneTail& tail, const ops::Chosen&) {
+    ops::advance(r, one.step.views(one.a), chooses(tail.tail) ? ops::candidate_count(vocab) : 0, one.tokens);
+  });
 }
 
 // The logits of those rows that the head lets through.
@@ -165,7 +178,8 @@ void record_tail(Recorder& r, const Pass& pass, Tail tail, const TailHead& head)
       pass.model.weights.head().project(r, a.normed, a.logits, 1);
     if (const Buffer& bias = pass.model.weights.logit_bias) ops::add(r, bias, a.logits, c.vocab);
   }
-  choose(r, pass, tail, head);
+  const LaneTail tails[] = {{tail, head}};
+  choose(r, pass, tails);
 }
 
 void record_batch_tail(Recorder& r, const Pass& batch, std::span<const LaneTail> tails) {
@@ -174,10 +188,9 @@ void record_batch_tail(Recorder& r, const Pass& batch, std::span<const LaneTail>
   ops::norm(r, model.config.norm(), batch.step.state, a.x, model.weights.final_norm, a.normed, batch.tokens, false);
   if (std::ranges::any_of(tails, [](const LaneTail& lane) { return !lane.head.partial; }))
     model.weights.head().project(r, a.normed, a.logits, batch.tokens);
-  for (size_t i = 0; i < batch.lanes.size(); ++i) {
+  for (size_t i = 0; i < batch.lanes.size(); ++i)
     if (tails[i].head.partial) project_some(r, batch.lanes[i], tails[i].head);
-    choose(r, batch.lanes[i], tails[i].tail, tails[i].head);
-  }
+  choose(r, batch, tails);
 }
 
 void record_score(Recorder& r, const Pass& pass, const View& block_logits, const View& nll, const HeadBuffers* masked) {
