@@ -200,7 +200,8 @@ class Network {
     constexpr uint32_t kCapacity = TILE_ROWS;
     const Buffer keys(device_, "keys", ops::key_bytes(shape, kCapacity), Memory::device),
         values(device_, "values", ops::value_bytes(shape, kCapacity), Memory::device),
-        q = poisoned(device_, "q", uint64_t{tokens_} * kHeads * kWide), turns(device_, "turns", 8, Memory::device);
+        q = poisoned(device_, "q", uint64_t{tokens_} * stride_of(kHeads * kWide)),
+        turns(device_, "turns", 8, Memory::device);
     const ops::CacheView cache = {keys, values, kCapacity};
     const reference::Rows y = run(kHeads * kWide, [&](Recorder& r, const Buffer& out) {
       ops::rope(r, shape, ops::Pairs::halves, 0, state_, in.buffer, turns, q, cache, tokens_);
