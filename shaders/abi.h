@@ -21,6 +21,9 @@ using uint = uint32_t;
 //   FORMAT_Q8:  word k holds columns 16k .. 16k+15 as signed bytes. Behind the words of a tile come its scales: halves,
 //               two blocks to a 32-bit word, word j (blocks 2j, 2j+1) of row r at IN_TILE(r, j, (blocks + 1) / 2).
 //               Value = scale * byte.
+//   FORMAT_Q4:  word k is block k: columns 8i .. 8i+7 of it in its 32-bit word i, 4 bits each, lowest first. Behind the
+//               words of a tile come the blocks' 32-bit words of two halves, scale below minimum: that of block k of
+//               row r at IN_TILE(r, k, blocks). Value = scale * q + minimum, q of 0 .. 15.
 #define TILE_ROWS 64
 #define GROUP_ROWS 8
 #define IN_TILE(row, k, count) ((row) / GROUP_ROWS * GROUP_ROWS * (count) + (k)*GROUP_ROWS + (row) % GROUP_ROWS)
@@ -37,8 +40,10 @@ using uint = uint32_t;
 //   8i on in 32-bit word j / 2 of the two that hold those 16 elements. So a shift and a mask give a quad of elements,
 //   or (two fields of 16 bits) factors for one multiplication.
 //
-//   FORMAT_F16: planes of the high and the low byte, 32
-//   bytes a block each, words at IN_TILE(r, k, 2 blocks). A 32-bit word holds elements (2, 0, 3, 1), lowest byte first.
+//   FORMAT_Q4: value = scale * q + minimum with q = 4 a + b. Planes of a and b, which lie as q8's planes 0 and 1 do.
+//
+//   FORMAT_F16: planes of the high and the low byte, 32 bytes a block each, words at IN_TILE(r, k, 2 blocks). A 32-bit
+//   word holds elements (2, 0, 3, 1), lowest byte first.
 //
 // A row's halves, two to a 32-bit word, word j at IN_TILE(r, j, HALF_WORDS): for q8 the scales of its blocks, then
 // norms, which limit how far an estimate can be off (shaders/quantise.comp):
@@ -46,11 +51,15 @@ using uint = uint32_t;
 // Two halves: |row - plane 0| (L2) over the first half of the columns and over the others, rounded up; then two bytes:
 // what is left of either once plane 1 is known, in 255ths, rounded up.
 #define Q8_NORMS_AT(blocks) (blocks)
-// Word: |row - plane 0|, |row|; rounded up.
+// For q4 a word of scale (low half) and minimum for each block, then a word: |row - plane 0| over either half of the
+// columns, rounded up.
+#define Q4_HALF_WORDS(blocks) ((blocks) + 1)
+// For f16 a word: |row - plane 0|, |row|; rounded up.
 #define F16_HALF_WORDS 1
 #define HALF_BLOCKS(blocks) ((blocks) / 4 * 2)  // blocks in that first half of the columns: whole words of plane 1
 #define FORMAT_F16 0
 #define FORMAT_Q8 1
+#define FORMAT_Q4 2
 //
 // A layer's cache: keys and values of each key/value head, one head behind the other, by slot (rope.comp). Keys are a
 // matrix of slots like those above, filled up to 16-byte words only. Values are slot behind slot: FORMAT_F16: two
@@ -71,8 +80,7 @@ struct HeadState {
   uint mode;              // HEAD_*: how this token's rows are found
   uint wait;              // tokens until a mode that reads less is tried again
   uint backoff;           // what wait was last set to
-  float hidden_norms[2];  // |x| as the estimates have it, rounded up: q8: over either half of the columns; f16: 0, over
-                          // all
+  float hidden_norms[2];  // |x| as the estimates have it, rounded up: over either half of the columns; f16: 0, over all
   uint leader_count;      // rows scored first
   float cut;              // a row whose score cannot reach it cannot be chosen
   float best_cut;         // fast: what the best estimates reach
@@ -186,7 +194,7 @@ struct Candidate {
 #define LIST_LEADER_LOGITS(rows) (3 * (rows) + 2 * MAX_LEADERS)
 #define LIST_WORDS(rows) (3 * (rows) + 3 * MAX_LEADERS)
 #define NO_ROW 0xffffffffu
-// What estimates take from the hidden state x, for each block of q8 columns: 16 factors, then ESTIMATE_*.
+// What estimates take from the hidden state x, for each block of q8 or q4 columns: 16 factors, then ESTIMATE_*.
 // x = scale * x8 + what that leaves, with x8 of 8 bits. Factor 8w + s (s < 8) holds x8 of the elements that meet fields
 // s and s + 8 of word w when a word is shifted by 2s and masked to two fields of 16 bits, crosswise: in the product of
 // the two 32-bit words the upper 16 bits then sum both elements' products. f16 tables: a bound on relative rounding
@@ -194,7 +202,8 @@ struct Candidate {
 #define ESTIMATE_WORDS 20
 #define ESTIMATE_SCALE 16  // float
 #define ESTIMATE_SUM 17    // int: sum of x8
-#define ESTIMATE_ERROR 18  // float: bound on everything but the planes not read, for a row of scale 1
+// Float: bound on everything but the planes not read, for a q8 row of scale 1 or a q4 row of largest magnitude 1.
+#define ESTIMATE_ERROR 18
 
 // ---- Push constants, by shader ----
 

@@ -1,5 +1,6 @@
-// Upper bounds of the logits of every row that may be chosen, from what MODE reads of the table's first two planes. Integer arithmetic for q8: two
-// elements a 32-bit multiplication, by the factors that quantise leaves; f16 reads the high bytes as numbers of 2 mantissa bits.
+// Upper bounds of the logits of every row that may be chosen, from what MODE reads of the table's first two planes (q4: of plane 0 only).
+// Integer arithmetic for q8 and q4: two elements a 32-bit multiplication, by the factors that quantise leaves; f16 reads the high bytes as
+// numbers of 2 mantissa bits.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "lib/product.glsl"
@@ -68,8 +69,8 @@ void estimate_q8(inout Rows r, uint tiles[ROW_TILES], uint rows[ROW_TILES], uint
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
     if (blocks % 2 == 1) {
       uvec2 second = uvec2(0);
-      if (MODE == HEAD_BOTH) second = q8_half_word(tiles[i], rows[i], 1, blocks - 1, blocks);
-      add_block(r, i, MODE == HEAD_BOTH, q8_half_word(tiles[i], rows[i], 0, blocks - 1, blocks), second,
+      if (MODE == HEAD_BOTH) second = two_bit_word(tiles[i], rows[i], 1, blocks - 1, blocks);
+      add_block(r, i, MODE == HEAD_BOTH, two_bit_word(tiles[i], rows[i], 0, blocks - 1, blocks), second,
                 scale_of(q8_small_word(tiles[i], rows[i], blocks / 2, blocks)), blocks - 1);
     }
     const Q8Norms norms = q8_norms(tiles[i], rows[i], blocks);
@@ -77,6 +78,36 @@ void estimate_q8(inout Rows r, uint tiles[ROW_TILES], uint rows[ROW_TILES], uint
     if (MODE != HEAD_SWEEP) error.x *= norms.left.x;
     if (MODE == HEAD_BOTH) error.y *= norms.left.y;
     r.errors[i] += error.x * state.head.hidden_norms[0] + error.y * state.head.hidden_norms[1];
+  }
+}
+
+// A block of a q4 row, whose word of plane 0 and whose scale and minimum are given.
+void add_q4_block(inout Rows r, uint i, uvec2 first, uint line, uint block) {
+  const uint at = block * (ESTIMATE_WORDS / 4);
+  const uvec4 rest = input_at(at + 4);
+  const int dot = upper_half(plane_products(false, first.x, 0, input_at(at), input_at(at + 1)) +
+                             plane_products(false, first.y, 0, input_at(at + 2), input_at(at + 3)));
+  const float scale = scale_of(line), minimum = scale_of(line >> 16);
+  // 4 a + 1.5 stands for q; twice that is a whole number.
+  const float products = 0.5 * float(8 * dot + 3 * int(rest.y)), sum = float(int(rest.y));
+  r.sums[i] += uintBitsToFloat(rest.x) * (scale * products + minimum * sum);
+  r.errors[i] += max(abs(minimum), abs(minimum + 15 * scale)) * uintBitsToFloat(rest.z);
+}
+
+void estimate_q4(inout Rows r, uint tiles[ROW_TILES], uint rows[ROW_TILES], uint blocks) {
+  const uint pairs = blocks / 2;
+  for (uint pair = 0; pair < pairs; ++pair)
+    [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
+      const uvec4 first = word_at(tiles[i] / 4 + IN_TILE(rows[i], pair, pairs));
+      add_q4_block(r, i, first.xy, q4_small_word(tiles[i], rows[i], pair * 2, blocks), pair * 2);
+      add_q4_block(r, i, first.zw, q4_small_word(tiles[i], rows[i], pair * 2 + 1, blocks), pair * 2 + 1);
+    }
+  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
+    if (blocks % 2 == 1)
+      add_q4_block(r, i, two_bit_word(tiles[i], rows[i], 0, blocks - 1, blocks), q4_small_word(tiles[i], rows[i], blocks - 1, blocks),
+                   blocks - 1);
+    const uint norms = q4_small_word(tiles[i], rows[i], blocks, blocks);
+    r.errors[i] += min(scale_of(norms), 3e38) * state.head.hidden_norms[0] + min(scale_of(norms >> 16), 3e38) * state.head.hidden_norms[1];
   }
 }
 
@@ -109,6 +140,8 @@ void main() {
   }
   if (FORMAT == FORMAT_Q8)
     estimate_q8(r, tiles, rows, blocks);
+  else if (FORMAT == FORMAT_Q4)
+    estimate_q4(r, tiles, rows, blocks);
   else
     estimate_f16(r, tiles, rows, blocks);
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {

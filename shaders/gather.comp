@@ -31,7 +31,7 @@ void main() {
 
   vec4 quads[4];
   if (FORMAT == FORMAT_Q8) {
-    const uvec2 high = q8_half_word(tile, row, 0, block, blocks), middle = q8_half_word(tile, row, 1, block, blocks);
+    const uvec2 high = two_bit_word(tile, row, 0, block, blocks), middle = two_bit_word(tile, row, 1, block, blocks);
     const uvec4 low = q8_low_word(tile, row, block, blocks);
     const uint pair = q8_small_word(tile, row, block / 2, blocks);
     const float scale = scale_of(block % 2 == 0 ? pair : pair >> 16);
@@ -39,6 +39,10 @@ void main() {
       const uint bytes = part % 2 == 0 ? q8_quad(high.x, middle.x, low.xy, j) : q8_quad(high.y, middle.y, low.zw, j);
       for (uint i = 0; i < 4; ++i) quads[j][i] = scale * float(int(bytes << (24 - 8 * i)) >> 24);
     }
+  } else if (FORMAT == FORMAT_Q4) {
+    const uvec2 high = two_bit_word(tile, row, 0, block, blocks), low = two_bit_word(tile, row, 1, block, blocks);
+    const uint line = q4_small_word(tile, row, block, blocks);
+    for (uint j = 0; j < 4; ++j) quads[j] = q4_quad(high[part % 2], low[part % 2], j, scale_of(line), scale_of(line >> 16));
   } else {
     const uint at = tile / 4 + IN_TILE(row, part, blocks * 2);
     const uvec4 high = word_at(at), low = word_at(at + blocks * 2 * TILE_ROWS);

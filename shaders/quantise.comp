@@ -8,6 +8,10 @@
 // is itself a sum in fp32: each product passes through at most 3 + 8 + 2 + blocks roundings of 2^-24 (lib/table.glsl), and the
 // estimate's through at most 3 + blocks; magnitudes sum to at most the same s_b * 128 sqrt(32) * |x_b| (Higham 2002, section 3.1). `roundings`
 // counts both together and twice over, which also covers the few operations that make the bounds themselves.
+//
+// A q4 row is s_b q + m_b with q of 0 .. 15, so in a block |w_b| is at most sqrt(32) times M_b, the greater of |m_b| and |m_b + 15 s_b|. Its
+// estimate sums s_b times one number and m_b times another, whose magnitudes are at most 15 |s_b| + |m_b| <= 3 M_b for each of x: three times
+// what w itself allows. The logit's weights are rounded once more, s_b q + m_b being a sum; `roundings` has room for that.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"
@@ -21,7 +25,9 @@ layout(std430, binding = 3) writeonly buffer Output { uint factors[]; };  // (bl
 layout(constant_id = 1) const uint FORMAT = FORMAT_F16;
 layout(push_constant) uniform Push { QuantisePush p; };
 
-const float LONGEST_BLOCK = 724.1;  // 128 sqrt(32), rounded up
+// |w_b| and the products' magnitudes for |x_b| = 1, of a q8 block of scale 1 and of a q4 block with M_b = 1; rounded up
+const float LONGEST_BLOCK = FORMAT == FORMAT_Q4 ? 5.66 : 724.1;    // sqrt(32); 128 sqrt(32)
+const float LONGEST_PARTS = FORMAT == FORMAT_Q4 ? 16.98 : 724.1;  // 3 sqrt(32); 128 sqrt(32)
 const float MARGIN = 1.0 + 1.0 / 1024;
 const float FLUSHED = 1e-36;  // more than a block's squares lose where subnormal numbers are flushed to zero
 
@@ -47,7 +53,8 @@ float quantise(uint block, float roundings) {
       left2 += left_a * left_a + left_b * left_b;
       rounded2 += scale * float(a) * (scale * float(a)) + scale * float(b) * (scale * float(b));
     }
-  const float error = LONGEST_BLOCK * (sqrt(left2 + FLUSHED) * MARGIN + sqrt(length2 + FLUSHED) * (roundings + 1.0 / 4194304));
+  const float error =
+      LONGEST_BLOCK * (sqrt(left2 + FLUSHED) * MARGIN) + LONGEST_PARTS * sqrt(length2 + FLUSHED) * (roundings + 1.0 / 4194304);
   factors[block * ESTIMATE_WORDS + ESTIMATE_SCALE] = floatBitsToUint(scale);
   factors[block * ESTIMATE_WORDS + ESTIMATE_SUM] = uint(sum);
   factors[block * ESTIMATE_WORDS + ESTIMATE_ERROR] = floatBitsToUint(error);
@@ -92,7 +99,7 @@ void main() {
   const float roundings = float(2 * blocks + 64) / 8388608.0;
   float first2 = 0, length2 = 0;  // of the first half of the columns (f16 has none), of the others
   for (uint block = lane; block < blocks; block += THREADS) {
-    if (FORMAT == FORMAT_Q8) {
+    if (FORMAT != FORMAT_F16) {
       const float block2 = quantise(block, roundings);
       if (block < HALF_BLOCKS(blocks))
         first2 += block2;
@@ -109,9 +116,9 @@ void main() {
   first2 = workgroup_sum(first2);
   length2 = workgroup_sum(length2);
   if (lane > 0) return;
-  state.head.hidden_norms[0] = FORMAT == FORMAT_Q8 ? sqrt(first2 + FLUSHED * float(blocks)) * MARGIN : 0;
+  state.head.hidden_norms[0] = FORMAT == FORMAT_F16 ? 0 : sqrt(first2 + FLUSHED * float(blocks)) * MARGIN;
   state.head.hidden_norms[1] = sqrt(length2 + FLUSHED * float(blocks)) * MARGIN;
-  if (FORMAT != FORMAT_Q8) factors[0] = floatBitsToUint(roundings);
+  if (FORMAT == FORMAT_F16) factors[0] = floatBitsToUint(roundings);
   uint mode = HEAD_ALL;
   // A hidden state without a finite norm gives no bounds; the logits themselves decide then.
   if (p.estimates != 0 && params.cut_rank > 0 && params.cut_rank <= MAX_LEADERS / 2 && is_finite(first2 + length2) && first2 + length2 < 1e30) mode = next_mode();

@@ -33,7 +33,7 @@ float gain(uint tile, uint row, uint first, uint last, uint blocks) {
     sum += block_gain(plane.xy, scale_of(scales), block) + block_gain(plane.zw, scale_of(scales >> 16), block + 1);
   }
   if (last % 2 == 1)
-    sum += block_gain(q8_half_word(tile, row, 1, last - 1, blocks), scale_of(q8_small_word(tile, row, last / 2, blocks)), last - 1);
+    sum += block_gain(two_bit_word(tile, row, 1, last - 1, blocks), scale_of(q8_small_word(tile, row, last / 2, blocks)), last - 1);
   return sum;
 }
 

@@ -147,8 +147,11 @@ inline double dot(const Copies& m, uint32_t row, const std::vector<float>& x, ui
   return sum;
 }
 
-// q8 rounds a weight of at most 1 by at most 1 / 254; errors of a row add like a random walk. Six deviations.
-inline double tolerance(uint32_t cols) { return 6 * std::sqrt(static_cast<double>(cols)) / 254; }
+// q8 rounds a weight of at most 1 by at most 1 / 254, q4 by 1 / 15 or so; errors of a row add like a random walk. Six
+// deviations.
+inline double tolerance(Format format, uint32_t cols) {
+  return 6 * std::sqrt(static_cast<double>(cols)) / (format == Format::q4 ? 15 : 254);
+}
 
 inline void check_rows(const Copies& m, const std::vector<float>& x, uint32_t tokens, uint32_t out_stride,
                        std::vector<std::pair<size_t, double>>& want) {

@@ -145,7 +145,7 @@ void listed(benchmark::State& state, Format format, uint32_t rows, uint32_t cols
 
 void register_heads() {
   constexpr uint32_t kRows = 262144, kCols = 640;  // Gemma-3-270M
-  for (const Format format : {Format::q8, Format::f16}) {
+  for (const Format format : kFormats) {
     const std::string prefix = std::string("head/") + name(format) + "/gemma3-270m/";
     const auto add = [&](const std::string& what, auto function) {
       benchmark::RegisterBenchmark((prefix + what).c_str(), function)->UseManualTime()->Unit(benchmark::kMillisecond);

@@ -17,7 +17,7 @@ void project(benchmark::State& state, Format format, uint32_t rows, uint32_t col
   run_once(bench().device, "verify", [&](Recorder& r) { record(r, 0); });
   std::vector<std::pair<size_t, double>> want;
   check_rows(m, x, 1, rows, want);
-  if (!verify(state, download_as<float>(bench().device, logits), want, tolerance(cols))) return;
+  if (!verify(state, download_as<float>(bench().device, logits), want, tolerance(format, cols))) return;
   time_on_device(state, record, m.matrices.size(), static_cast<double>(m.matrices[0].bytes()), double(rows) * cols);
 }
 
@@ -32,7 +32,7 @@ void matmul(benchmark::State& state, Format format, uint32_t rows, uint32_t cols
   run_once(bench().device, "verify", [&](Recorder& r) { record(r, 0); });
   std::vector<std::pair<size_t, double>> want;
   check_rows(m, x, tokens, stride_of(rows), want);
-  if (!verify(state, download_as<float>(bench().device, out), want, tolerance(cols))) return;
+  if (!verify(state, download_as<float>(bench().device, out), want, tolerance(format, cols))) return;
   time_on_device(state, record, m.matrices.size(), static_cast<double>(m.matrices[0].bytes()),
                  double(rows) * cols * tokens);
 }
@@ -49,7 +49,8 @@ void gather(benchmark::State& state, Format format, uint32_t rows, uint32_t cols
   for (uint32_t t = 0; t < tokens; ++t)
     want.emplace_back(uint64_t{t} * stride_of(cols) + cols - 1,
                       m.values[uint64_t{history.as<uint32_t>()[t]} * cols + cols - 1]);
-  if (!verify(state, download_as<float>(bench().device, out), want, 1.0 / 250)) return;
+  if (!verify(state, download_as<float>(bench().device, out), want, format == Format::q4 ? 1.0 / 12 : 1.0 / 250))
+    return;
   time_on_device(state, record, m.matrices.size(), double(tokens) * static_cast<double>(m.matrices[0].bytes()) / rows,
                  0);
 }
@@ -94,7 +95,7 @@ void register_all() {
       {"smollm-135m", 49152, 576}, {"qwen3-0.6b", 151936, 1024}, {"gemma3-270m", 262144, 640}};
   static constexpr Shape layers[] = {{"smollm-135m", 3072, 576}, {"qwen3-0.6b", 6144, 1024}};
   add("read/64MiB", read);
-  for (const Format format : {Format::q8, Format::f16}) {
+  for (const Format format : kFormats) {
     const std::string type = name(format);
     for (const Shape& s : tables) add("project/" + type + "/" + s.model, project, format, s.rows, s.cols);
     for (const Shape& s : layers)

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "format/q4_block.h"
 #include "format/quants.h"
 #include "format/quote.h"
 
@@ -34,8 +35,10 @@ void widen(ScaledBlock& block, uint32_t spare_bits) {
 
 RowPacker::RowPacker(DType to, uint64_t columns)
     : to_(to), columns_(columns), values_((columns + kBlock - 1) / kBlock * kBlock) {
-  packed_.halves.resize(to == DType::q8_0 ? values_.size() / kBlock : values_.size());
-  packed_.bytes.resize(to == DType::q8_0 ? values_.size() : 0);
+  const bool blocks = to != DType::f16;
+  packed_.halves.resize(blocks ? values_.size() / kBlock : values_.size());
+  packed_.minima.resize(to == DType::q4_1 ? values_.size() / kBlock : 0);
+  packed_.bytes.resize(blocks ? values_.size() : 0);
 }
 
 const PackedRow& RowPacker::pack(const TensorView& tensor, uint64_t row, Rounding& rounding) {
@@ -46,6 +49,8 @@ const PackedRow& RowPacker::pack(const TensorView& tensor, uint64_t row, Roundin
   to_float(tensor, row * columns_, std::span(values_).first(columns_));
   if (to_ == DType::q8_0)
     pack_q8(tensor, row, rounding);
+  else if (to_ == DType::q4_1)
+    pack_q4(tensor, row, rounding);
   else
     pack_f16(tensor, row, rounding);
   return packed_;
@@ -80,6 +85,38 @@ void RowPacker::pack_q8(const TensorView& tensor, uint64_t row, Rounding& roundi
       to[i] = unit > 0 ? static_cast<int8_t>(std::clamp(std::nearbyint(from[i] / unit), -127.0f, 127.0f)) : int8_t{0};
       error = std::max(error, std::abs(unit * static_cast<float>(to[i]) - from[i]));
     }
+    most = std::max(most, largest);
+  }
+  rounding.largest_error = std::max<double>(rounding.largest_error, error);
+  rounding.largest_value = std::max<double>(rounding.largest_value, most);
+}
+
+void RowPacker::pack_q4(const TensorView& tensor, uint64_t row, Rounding& rounding) {
+  const uint64_t blocks = packed_.halves.size();
+  float error = 0, most = 0;
+  for (uint64_t block = 0; block < blocks; ++block) {
+    const auto from = std::span(values_).subspan(block * kBlock, std::min(kBlock, columns_ - block * kBlock));
+    float largest = 0;
+    for (uint64_t i = 0; i < from.size(); ++i) {
+      if (!is_finite(float_to_half(from[i]))) refuse(tensor, row, block * kBlock + i, from[i]);
+      largest = std::max(largest, std::abs(from[i]));
+    }
+    Q4Block fitted;
+    if (is_nibbles(tensor.dtype)) {
+      const NibbleBlock own = nibble_block(tensor.dtype, tensor.bytes.data(), row * blocks + block);
+      fitted = {float_to_half(own.scale), float_to_half(own.minimum), own.values};
+      if (!is_finite(fitted.minimum)) refuse(tensor, row, block * kBlock, own.minimum);
+      if (!is_finite(fitted.scale)) refuse(tensor, row, block * kBlock, own.scale);
+    } else {
+      fitted = fit_q4(from);
+    }
+    packed_.halves[block] = fitted.scale;
+    packed_.minima[block] = fitted.minimum;
+    std::copy(fitted.quants.begin(), fitted.quants.end(),
+              packed_.bytes.begin() + static_cast<ptrdiff_t>(block * kBlock));
+    const float scale = half_to_float(fitted.scale), minimum = half_to_float(fitted.minimum);
+    for (uint64_t i = 0; i < from.size(); ++i)
+      error = std::max(error, std::abs(scale * static_cast<float>(fitted.quants[i]) + minimum - from[i]));
     most = std::max(most, largest);
   }
   rounding.largest_error = std::max<double>(rounding.largest_error, error);

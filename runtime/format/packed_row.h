@@ -1,5 +1,5 @@
-// Rows of any type as the two kinds of numbers Weft keeps, on the device and in files it writes: f16, and q8, blocks of
-// 32 int8 with an f16 scale.
+// Rows of any type as the three kinds of numbers Weft keeps, on the device and in files it writes: f16; q8, blocks of
+// 32 int8 with an f16 scale; and q4, blocks of 32 integers of 0 .. 15 with an f16 scale and an f16 minimum.
 #pragma once
 
 #include <cstdint>
@@ -17,25 +17,29 @@ struct Rounding {
   double relative() const { return largest_value > 0 ? largest_error / largest_value : 0; }
 };
 
-// A row in blocks of 32, zeros behind the columns.
+// A row in blocks of 32. Behind the columns there are zeros; q4's integers there are 0, which need not stand for 0.
 struct PackedRow {
-  std::vector<uint16_t> halves;  // f16: the elements; q8: the blocks' scales
-  std::vector<int8_t> bytes;     // q8
+  std::vector<uint16_t> halves;  // f16: the elements; q8 and q4: the blocks' scales
+  std::vector<uint16_t> minima;  // q4: the blocks'
+  std::vector<int8_t> bytes;     // q8 and q4: the integers
 };
 
-// Packs rows of one width, to F16 or Q8_0. F16 to f16 and Q8_0, Q4_0 and Q5_0 to q8 are exact; others round to the
-// nearest, q8 with the scales largest magnitude / 127, as an f16. Not for several threads at once.
+// Packs rows of one width, to F16, Q8_0 or Q4_1, which is q4. F16 to f16, Q8_0, Q4_0 and Q5_0 to q8, Q4_0 and Q4_1 to
+// q4 are exact; Q4_K to q4 rounds scales and minima only. Others round to the nearest, q8 with the scales largest
+// magnitude / 127, as an f16, q4 as fit_q4 does (format/q4_block.h). Not for several threads at once.
 class RowPacker {
  public:
   RowPacker(DType to, uint64_t columns);
 
   // The row of a (rows, columns) tensor, or the whole of a (columns) tensor; adds to rounding. The result is valid
-  // until the next call. Throws Error(unsupported) naming the tensor if a value is not finite or too large for f16.
+  // until the next call. Throws Error(unsupported) naming the tensor if a value (of q4, or a block's minimum) is not
+  // finite or too large for f16.
   const PackedRow& pack(const TensorView& tensor, uint64_t row, Rounding& rounding);
 
  private:
   void pack_f16(const TensorView& tensor, uint64_t row, Rounding& rounding);
   void pack_q8(const TensorView& tensor, uint64_t row, Rounding& rounding);
+  void pack_q4(const TensorView& tensor, uint64_t row, Rounding& rounding);
   void copy_q8(const TensorView& tensor, uint64_t row);
 
   DType to_;

@@ -186,4 +186,27 @@ ScaledBlock scaled_block(DType dtype, const std::byte* block) {
   return result;
 }
 
+bool is_nibbles(DType dtype) { return dtype == DType::q4_0 || dtype == DType::q4_1 || dtype == DType::q4_k; }
+
+NibbleBlock nibble_block(DType dtype, const std::byte* blocks, uint64_t index) {
+  NibbleBlock result;
+  const uint64_t parts = block_elements(dtype) / kQ8BlockElements;
+  const std::byte* const block = blocks + index / parts * block_bytes(dtype);
+  const float d = half_at(block);
+  if (dtype == DType::q4_k) {
+    const auto sub = static_cast<uint32_t>(index % parts);
+    const ScaleMin small = scale_min(block + 4, sub);
+    result.scale = d * small.scale;
+    result.minimum = -half_at(block + 2) * small.min;
+    for (uint32_t e = 0; e < result.values.size(); ++e)
+      result.values[e] = static_cast<uint8_t>(four_bits(block + 16, sub * 32 + e));
+    return result;
+  }
+  result.scale = d;
+  result.minimum = dtype == DType::q4_0 ? -8 * d : half_at(block + 2);
+  for (uint32_t e = 0; e < result.values.size(); ++e)
+    result.values[e] = static_cast<uint8_t>(nibble(block + (dtype == DType::q4_0 ? 2 : 4), e));
+  return result;
+}
+
 }  // namespace weft

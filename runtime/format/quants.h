@@ -28,4 +28,13 @@ bool is_scaled_integers(DType dtype);
 // Of one of these types.
 ScaledBlock scaled_block(DType dtype, const std::byte* block);
 
+// Q4_0, Q4_1 and each eighth of a Q4_K block are 32 integers of 0 .. 15, times a scale, plus a minimum.
+struct NibbleBlock {
+  float scale, minimum;  // of f16 for Q4_0 (its minimum unless that overflows) and Q4_1
+  std::array<uint8_t, kQ8BlockElements> values;
+};
+bool is_nibbles(DType dtype);
+// Of one of these types: the 32 elements that begin at element 32 * index of the tensor whose blocks these are.
+NibbleBlock nibble_block(DType dtype, const std::byte* blocks, uint64_t index);
+
 }  // namespace weft

@@ -18,9 +18,11 @@ namespace fs = std::filesystem;
 
 constexpr size_t kPieceBytes = size_t{1} << 20;
 // llama.cpp's llama_ftype and ggml's GGML_QNT_VERSION: what the file mostly is, and of which time its blocks are.
-constexpr uint32_t kMostlyF16 = 1, kMostlyQ8 = 7, kQuantizationVersion = 2;
+constexpr uint32_t kMostlyF16 = 1, kMostlyQ4 = 3, kMostlyQ8 = 7, kQuantizationVersion = 2;
 
-DType file_type(Format format) { return format == Format::q8 ? DType::q8_0 : DType::f16; }
+uint32_t mostly(Format format) {
+  return format == Format::q8 ? kMostlyQ8 : format == Format::q4 ? kMostlyQ4 : kMostlyF16;
+}
 
 DType type_of(const ConvertTensor& tensor, const ConvertOptions& options) {
   // llama.cpp wants these as floats, whatever the file is.
@@ -114,8 +116,17 @@ class TensorWriter {
   void append(const PackedRow& row, DType type, uint64_t columns) {
     if (type == DType::f16) return append(row.halves.data(), columns * sizeof(uint16_t));
     for (size_t block = 0; block < row.halves.size(); ++block) {
+      const int8_t* const values = &row.bytes[block * kQ8BlockElements];
       append(&row.halves[block], sizeof(uint16_t));
-      append(&row.bytes[block * kQ8BlockElements], kQ8BlockElements);
+      if (type == DType::q8_0) {
+        append(values, kQ8BlockElements);
+        continue;
+      }
+      append(&row.minima[block], sizeof(uint16_t));
+      uint8_t nibbles[kQ8BlockElements / 2];  // the low halves hold the first 16, the high halves the others
+      for (size_t e = 0; e < std::size(nibbles); ++e)
+        nibbles[e] = static_cast<uint8_t>(values[e] | values[e + std::size(nibbles)] << 4);
+      append(nibbles, sizeof nibbles);
     }
   }
   void flush() {
@@ -159,9 +170,9 @@ std::vector<ConvertedTensor> convert(const fs::path& in, const fs::path& out, co
     tensors = folder.tensors;
     add_keys(writer, folder.keys);
   }
-  const bool q8 = options.type == Format::q8;
-  writer.key("general.file_type", q8 ? kMostlyQ8 : kMostlyF16);
-  if (q8 || options.vocab_type == Format::q8) writer.key("general.quantization_version", kQuantizationVersion);
+  writer.key("general.file_type", mostly(options.type));
+  if (options.type != Format::f16 || options.vocab_type != Format::f16)
+    writer.key("general.quantization_version", kQuantizationVersion);
   std::vector<ConvertedTensor> result;
   uint64_t total = 0;
   for (const ConvertTensor& tensor : tensors) {

@@ -16,36 +16,68 @@ std::byte* word_of(std::byte* tile, uint32_t row, uint32_t k, uint32_t words) {
   return tile + size_t{IN_TILE(row, k, words)} * kWordBytes;
 }
 
-void store(const Matrix& matrix, std::byte* tile, uint32_t row, const PackedRow& from) {
-  const uint32_t blocks = matrix.blocks();
-  if (matrix.layout == Layout::planes) {
-    if (matrix.format == Format::q8) return store_q8_planes(tile, row, from.bytes, from.halves);
-    return store_f16_planes(tile, row, from.halves);
+// Bytes of a row, without the filling of its tile.
+uint64_t row_bytes(Format format, Layout layout, uint32_t blocks) {
+  const bool planes = layout == Layout::planes;
+  switch (format) {
+    case Format::q8:
+      return planes ? q8_plane_row_bytes(blocks) : blocks * 32ull + (blocks + 1ull) / 2 * 4;
+    case Format::q4:
+      return planes ? q4_plane_row_bytes(blocks) : blocks * 20ull;
+    case Format::f16:
+      break;
   }
-  const bool q8 = matrix.format == Format::q8;
-  const uint32_t words = blocks * (q8 ? 2 : 4);
-  const void* const values = q8 ? static_cast<const void*>(from.bytes.data()) : from.halves.data();
+  return planes ? f16_plane_row_bytes(blocks) : blocks * 64ull;
+}
+
+void store_planes(Format format, std::byte* tile, uint32_t row, const PackedRow& from) {
+  if (format == Format::q8) return store_q8_planes(tile, row, from.bytes, from.halves);
+  if (format == Format::q4) return store_q4_planes(tile, row, from.bytes, from.halves, from.minima);
+  store_f16_planes(tile, row, from.halves);
+}
+
+// A row's words one behind the other.
+void store_words(std::byte* tile, uint32_t row, const void* values, uint32_t words) {
   for (uint32_t k = 0; k < words; ++k)
     std::memcpy(word_of(tile, row, k, words), static_cast<const std::byte*>(values) + k * kWordBytes, kWordBytes);
-  if (!q8) return;
-  std::byte* const scales = tile + size_t{words} * TILE_ROWS * kWordBytes;
+}
+
+void store_q4(std::byte* tile, uint32_t row, const PackedRow& from, uint32_t blocks) {
+  std::byte* const notes = tile + size_t{blocks} * TILE_ROWS * kWordBytes;
+  for (uint32_t block = 0; block < blocks; ++block) {
+    uint32_t words[4] = {};
+    for (uint32_t e = 0; e < BLOCK; ++e)
+      words[e / 8] |= static_cast<uint32_t>(from.bytes[block * BLOCK + e]) << (e % 8 * 4);
+    std::memcpy(word_of(tile, row, block, blocks), words, kWordBytes);
+    const uint16_t halves[2] = {from.halves[block], from.minima[block]};
+    std::memcpy(notes + size_t{IN_TILE(row, block, blocks)} * 4, halves, 4);
+  }
+}
+
+void store(const Matrix& matrix, std::byte* tile, uint32_t row, const PackedRow& from) {
+  const uint32_t blocks = matrix.blocks();
+  if (matrix.layout == Layout::planes) return store_planes(matrix.format, tile, row, from);
+  if (matrix.format == Format::q4) return store_q4(tile, row, from, blocks);
+  if (matrix.format == Format::f16) return store_words(tile, row, from.halves.data(), blocks * 4);
+  store_words(tile, row, from.bytes.data(), blocks * 2);
+  std::byte* const scales = tile + size_t{blocks} * 2 * TILE_ROWS * kWordBytes;
   for (uint32_t block = 0; block < blocks; ++block)
     std::memcpy(scales + size_t{IN_TILE(row, block / 2, (blocks + 1) / 2)} * 4 + block % 2 * 2, &from.halves[block], 2);
 }
 
 }  // namespace
 
-const char* name(Format format) { return format == Format::q8 ? "q8" : "f16"; }
+const char* name(Format format) { return format == Format::q8 ? "q8" : format == Format::q4 ? "q4" : "f16"; }
 
-uint64_t Matrix::tile_bytes() const {
-  uint64_t row = format == Format::q8 ? blocks() * 32ull + (blocks() + 1ull) / 2 * 4 : blocks() * 64ull;
-  if (layout == Layout::planes)
-    row = format == Format::q8 ? q8_plane_row_bytes(blocks()) : f16_plane_row_bytes(blocks());
-  return row * TILE_ROWS;
+DType file_type(Format format) {
+  return format == Format::q8 ? DType::q8_0 : format == Format::q4 ? DType::q4_1 : DType::f16;
 }
 
+uint64_t Matrix::tile_bytes() const { return row_bytes(format, layout, blocks()) * TILE_ROWS; }
+
 uint64_t packed_bytes(Format format, uint64_t rows, uint64_t cols) {
-  return format == Format::q8 ? rows * ((cols + BLOCK - 1) / BLOCK) * kQ8BlockBytes : rows * cols * 2;
+  if (format == Format::f16) return rows * cols * 2;
+  return rows * ((cols + BLOCK - 1) / BLOCK) * block_bytes(file_type(format));
 }
 
 std::vector<Matrix::Slice> Matrix::slices(uint64_t max_bytes) const {
@@ -68,7 +100,7 @@ std::vector<Matrix::Slice> Matrix::slices(uint64_t max_bytes) const {
 void pack_tiles(const Matrix& matrix, std::span<const TensorView* const> parts, uint32_t first_tile,
                 std::span<std::byte> out, std::span<Rounding> roundings) {
   std::fill(out.begin(), out.end(), std::byte{0});
-  RowPacker packer(matrix.format == Format::q8 ? DType::q8_0 : DType::f16, matrix.cols);
+  RowPacker packer(file_type(matrix.format), matrix.cols);
   Rounding unwanted;
   uint64_t part_base = 0;
   size_t part = 0;

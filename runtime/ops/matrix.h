@@ -12,8 +12,10 @@
 
 namespace weft {
 
-enum class Format : uint32_t { f16 = FORMAT_F16, q8 = FORMAT_Q8 };
-const char* name(Format format);  // "f16", "q8"; static
+enum class Format : uint32_t { f16 = FORMAT_F16, q8 = FORMAT_Q8, q4 = FORMAT_Q4 };
+inline constexpr Format kFormats[] = {Format::f16, Format::q8, Format::q4};
+const char* name(Format format);  // "f16", "q8", "q4"; static
+DType file_type(Format format);   // what files call it: F16, Q8_0, Q4_1
 
 // How a row's bits lie: whole values one behind the other (layers), or by planes (vocabulary tables).
 enum class Layout : uint32_t { values, planes };
@@ -44,10 +46,10 @@ uint64_t packed_bytes(Format format, uint64_t rows, uint64_t cols);
 
 // Bytes of a row of a table that each stage of a projection reads (shaders/abi.h).
 struct PlaneBytes {
-  uint32_t estimates[3];  // by mode: plane 0, scales, norms; for q8 also: plane 1 of half the columns; all of it
+  uint32_t estimates[3];  // by mode: plane 0, scales, minima, norms; q8 also: plane 1 of half the columns; all of it
   uint32_t refine_half;   // plane 1 of the first half of the columns, its scales, the norms; q8 only
   uint32_t refine_rest;   // plane 1 of the others and their scales; q8 only
-  uint32_t whole;         // every plane and the scales
+  uint32_t whole;         // every plane, the scales and minima
 };
 PlaneBytes plane_bytes(Format format, uint32_t cols);
 

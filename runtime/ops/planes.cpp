@@ -44,28 +44,39 @@ struct Halves {
 
 double square(double value) { return value * value; }
 
+// A row in the two planes of 2 bits that tables of q8 and q4 begin with: eight bytes of each for a block.
+struct TwoBitPlanes {
+  std::byte* tile;
+  uint32_t row, blocks;
+  void store(uint32_t plane, uint32_t block, uint32_t element, uint32_t bits) const {
+    std::byte* const first = tile + size_t{plane} * 8 * blocks * TILE_ROWS;
+    const uint32_t pairs = blocks / 2;
+    std::byte* const eight = block / 2 < pairs
+                                 ? first + size_t{IN_TILE(row, block / 2, pairs)} * kWordBytes + block % 2 * 8
+                                 : first + size_t{pairs} * TILE_ROWS * kWordBytes + size_t{row} * 8;
+    or_into(eight + element / 16 * 4, bits << (2 * (element % 16 / 4) + 8 * (element % 4)));
+  }
+};
+
 }  // namespace
 
 uint32_t q8_plane_row_bytes(uint32_t blocks) { return blocks * BLOCK + Q8_HALF_WORDS(blocks) * 4; }
+uint32_t q4_plane_row_bytes(uint32_t blocks) { return blocks * BLOCK / 2 + Q4_HALF_WORDS(blocks) * 4; }
 uint32_t f16_plane_row_bytes(uint32_t blocks) { return blocks * BLOCK * 2 + F16_HALF_WORDS * 4; }
 
 void store_q8_planes(std::byte* tile, uint32_t row, std::span<const int8_t> values, std::span<const uint16_t> scales) {
-  const uint32_t blocks = static_cast<uint32_t>(scales.size()), pairs = blocks / 2;
-  std::byte* const planes[3] = {tile, tile + size_t{8} * blocks * TILE_ROWS, tile + size_t{16} * blocks * TILE_ROWS};
-  // Eight bytes of planes 0 and 1 belong to a block.
-  const auto place = [&](uint32_t plane, uint32_t block) {
-    if (block / 2 < pairs) return planes[plane] + size_t{IN_TILE(row, block / 2, pairs)} * kWordBytes + block % 2 * 8;
-    return planes[plane] + size_t{pairs} * TILE_ROWS * kWordBytes + size_t{row} * 8;
-  };
+  const uint32_t blocks = static_cast<uint32_t>(scales.size());
+  const TwoBitPlanes planes = {tile, row, blocks};
+  std::byte* const low = tile + size_t{16} * blocks * TILE_ROWS;
   double open[2] = {}, left[2] = {};  // squared residuals of the halves of the columns: after plane 0; with plane 1
   for (uint32_t block = 0; block < blocks; ++block) {
     const double scale = half_to_float(scales[block]);
     for (uint32_t e = 0; e < BLOCK; ++e) {
       const uint32_t u = static_cast<uint32_t>(values[block * BLOCK + e] + 128);
       const uint32_t word = e / 16, j = e % 16 / 4, i = e % 4;
-      or_into(place(0, block) + word * 4, (u >> 6) << (2 * j + 8 * i));
-      or_into(place(1, block) + word * 4, (u >> 4 & 3) << (2 * j + 8 * i));
-      or_into(planes[2] + size_t{IN_TILE(row, block, blocks)} * kWordBytes + (word * 2 + j / 2) * 4,
+      planes.store(0, block, e, u >> 6);
+      planes.store(1, block, e, u >> 4 & 3);
+      or_into(low + size_t{IN_TILE(row, block, blocks)} * kWordBytes + (word * 2 + j / 2) * 4,
               (u & 15) << (4 * (j % 2) + 8 * i));
       const uint32_t half = block < HALF_BLOCKS(blocks) ? 0 : 1;
       open[half] += square(scale * ((u & 63) - 31.5));
@@ -81,6 +92,26 @@ void store_q8_planes(std::byte* tile, uint32_t row, std::span<const int8_t> valu
     parts |= part_above(std::sqrt(left[i]), norm) << (8 * i);
   }
   halves.set(Q8_NORMS_AT(blocks) + 2, static_cast<uint16_t>(parts));
+}
+
+void store_q4_planes(std::byte* tile, uint32_t row, std::span<const int8_t> values, std::span<const uint16_t> scales,
+                     std::span<const uint16_t> minima) {
+  const uint32_t blocks = static_cast<uint32_t>(scales.size()), words = Q4_HALF_WORDS(blocks);
+  const TwoBitPlanes planes = {tile, row, blocks};
+  const Halves halves = {tile + size_t{BLOCK / 2} * blocks * TILE_ROWS, row, words};
+  double open[2] = {};  // squared residuals of the halves of the columns after plane 0
+  for (uint32_t block = 0; block < blocks; ++block) {
+    const double scale = half_to_float(scales[block]);
+    for (uint32_t e = 0; e < BLOCK; ++e) {
+      const auto q = static_cast<uint32_t>(values[block * BLOCK + e]);
+      planes.store(0, block, e, q >> 2);
+      planes.store(1, block, e, q & 3);
+      open[block < HALF_BLOCKS(blocks) ? 0 : 1] += square(scale * ((q & 3) - 1.5));
+    }
+    halves.set(2 * block, scales[block]);
+    halves.set(2 * block + 1, minima[block]);
+  }
+  for (uint32_t i : {0u, 1u}) halves.set(2 * blocks + i, half_above(std::sqrt(open[i])));
 }
 
 void store_f16_planes(std::byte* tile, uint32_t row, std::span<const uint16_t> values) {
@@ -108,6 +139,7 @@ void store_f16_planes(std::byte* tile, uint32_t row, std::span<const uint16_t> v
 PlaneBytes plane_bytes(Format format, uint32_t cols) {
   const uint32_t blocks = (cols + BLOCK - 1) / BLOCK, half = HALF_BLOCKS(blocks);
   if (format == Format::f16) return {{blocks * 32 + 4}, 0, 0, blocks * 64};
+  if (format == Format::q4) return {{blocks * 12 + 4}, 0, 0, blocks * 20};
   const auto scales = [](uint32_t count) { return (count + 1) / 2 * 4; };  // read by the word
   // Norms are a word and a half: of an odd number of blocks the first shares the last scale's word.
   const uint32_t norms = blocks % 2 == 0 ? 8 : 4, open = 4;

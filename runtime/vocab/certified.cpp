@@ -20,8 +20,8 @@ namespace weft {
 namespace {
 
 uint64_t factor_bytes(const Matrix& table) {
-  return table.format == Format::q8 ? uint64_t{table.blocks()} * ESTIMATE_WORDS * 4
-                                    : 16 + uint64_t{table.blocks()} * BLOCK * 4;
+  return table.format == Format::f16 ? 16 + uint64_t{table.blocks()} * BLOCK * 4
+                                     : uint64_t{table.blocks()} * ESTIMATE_WORDS * 4;
 }
 
 // One head's recording: what all of its steps need.

@@ -3,11 +3,12 @@
 
 // 32-bit words of a tile.
 uint table_tile_words(uint format, uint blocks) {
+  if (format == FORMAT_Q4) return TILE_ROWS * (blocks * 4 + Q4_HALF_WORDS(blocks));
   return TILE_ROWS * (format == FORMAT_Q8 ? blocks * 8 + Q8_HALF_WORDS(blocks) : blocks * 16 + F16_HALF_WORDS);
 }
 
-// q8: the 2 bits of a plane (0 or 1) of a block: 16 elements a component. `tile` is the tile's first 32-bit word.
-uvec2 q8_half_word(uint tile, uint row, uint plane, uint block, uint blocks) {
+// q8 and q4: the 2 bits of a plane (0 or 1) of a block: 16 elements a component. `tile` is the tile's first 32-bit word.
+uvec2 two_bit_word(uint tile, uint row, uint plane, uint block, uint blocks) {
   const uint start = tile + plane * 2 * blocks * TILE_ROWS, pairs = blocks / 2;
   if (block / 2 < pairs) {
     const uvec4 word = word_at(start / 4 + IN_TILE(row, block / 2, pairs));
@@ -42,6 +43,17 @@ uint q8_quad(uint high, uint middle, uvec2 low, uint j) {
   const uint b = (j < 3 ? middle << (4 - 2 * min(j, 2u)) : middle >> 2) & 0x30303030u;
   const uint c = (low[j / 2] >> (4 * (j % 2))) & 0x0f0f0f0fu;
   return (a | b | c) ^ 0x80808080u;
+}
+
+// q4: a block's scale and minimum; behind the blocks' (j == blocks), the norms.
+uint q4_small_word(uint tile, uint row, uint j, uint blocks) {
+  return small_word_at(tile + 4 * blocks * TILE_ROWS + IN_TILE(row, j, Q4_HALF_WORDS(blocks)));
+}
+// Four of the 16 elements whose 2-bit fields are high and low.
+vec4 q4_quad(uint high, uint low, uint j, float scale, float minimum) {
+  const uint bytes = ((high >> (2 * j)) & 0x03030303u) << 2 | ((low >> (2 * j)) & 0x03030303u);
+  precise const vec4 values = scale * vec4((uvec4(bytes) >> uvec4(0, 8, 16, 24)) & 15u) + minimum;
+  return values;
 }
 
 // f16: four elements from a word of each plane.

@@ -3,6 +3,7 @@
 
 // 32-bit words of a tile.
 uint tile_words(uint blocks) {
+  if (FORMAT == FORMAT_Q4) return TILE_ROWS * blocks * 5;
   return FORMAT == FORMAT_Q8 ? TILE_ROWS * (blocks * 8 + (blocks + 1) / 2) : TILE_ROWS * blocks * 16;
 }
 
@@ -17,6 +18,16 @@ float load_block(out vec4 weights[8], uint tile, uint row, uint block, uint bloc
     }
     const uint pair = small_word_at(tile + blocks * 8 * TILE_ROWS + IN_TILE(row, block / 2, (blocks + 1) / 2));
     return scale_of(block % 2 == 0 ? pair : pair >> 16);
+  }
+  if (FORMAT == FORMAT_Q4) {
+    const uvec4 nibbles = word_at(tile / 4 + IN_TILE(row, block, blocks));
+    const uint line = small_word_at(tile + blocks * 4 * TILE_ROWS + IN_TILE(row, block, blocks));
+    const float scale = scale_of(line), minimum = scale_of(line >> 16);
+    [[unroll]] for (uint i = 0; i < 4; ++i) {
+      weights[i * 2] = scale * vec4((uvec4(nibbles[i]) >> uvec4(0, 4, 8, 12)) & 15u) + minimum;
+      weights[i * 2 + 1] = scale * vec4((uvec4(nibbles[i]) >> uvec4(16, 20, 24, 28)) & 15u) + minimum;
+    }
+    return 1;
   }
   const uint word = tile / 4 + IN_TILE(row, block * 4, blocks * 4);
   [[unroll]] for (uint i = 0; i < 4; ++i) {

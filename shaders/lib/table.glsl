@@ -25,6 +25,11 @@ void q8_weights(out vec4 weights[8], uvec2 high, uvec2 middle, uvec4 low) {
     weights[j] = signed_bytes(q8_quad(high[j / 4], middle[j / 4], j < 4 ? low.xy : low.zw, j % 4));
 }
 
+void q4_weights(out vec4 weights[8], uvec2 high, uvec2 low, uint line) {
+  const float scale = scale_of(line), minimum = scale_of(line >> 16);
+  [[unroll]] for (uint j = 0; j < 8; ++j) weights[j] = q4_quad(high[j / 4], low[j / 4], j % 4, scale, minimum);
+}
+
 // sums: products of rows of tiles that begin at 32-bit words tiles[i], with the bound inputs first_token + t. Valid in lanes of part 0
 // (gl_LocalInvocationID.y == 0); every lane of the workgroup must call it.
 void table_dot(out float sums[SUMS], uint tiles[ROW_TILES], uint rows[ROW_TILES], uint cols, uint in_stride, uint first_token) {
@@ -44,6 +49,13 @@ void table_dot(out float sums[SUMS], uint tiles[ROW_TILES], uint rows[ROW_TILES]
         add_block(sums, i, weights, scale_of(scales), pair * 2, stride, first_token);
         q8_weights(weights, high.zw, middle.zw, word_at(low + GROUP_ROWS));
         add_block(sums, i, weights, scale_of(scales >> 16), pair * 2 + 1, stride, first_token);
+      } else if (FORMAT == FORMAT_Q4) {
+        const uint at = tile + IN_TILE(rows[i], pair, pairs);
+        const uvec4 high = word_at(at), low = word_at(at + blocks * (TILE_ROWS / 2));
+        q4_weights(weights, high.xy, low.xy, q4_small_word(tiles[i], rows[i], pair * 2, blocks));
+        add_block(sums, i, weights, 1, pair * 2, stride, first_token);
+        q4_weights(weights, high.zw, low.zw, q4_small_word(tiles[i], rows[i], pair * 2 + 1, blocks));
+        add_block(sums, i, weights, 1, pair * 2 + 1, stride, first_token);
       } else {
         [[unroll]] for (uint block = pair * 2; block < pair * 2 + 2; ++block) {
           [[unroll]] for (uint k = 0; k < 2; ++k) {
@@ -60,9 +72,12 @@ void table_dot(out float sums[SUMS], uint tiles[ROW_TILES], uint rows[ROW_TILES]
       const uint block = blocks - 1;
       float scale = 1;
       if (FORMAT == FORMAT_Q8) {
-        q8_weights(weights, q8_half_word(tiles[i], rows[i], 0, block, blocks), q8_half_word(tiles[i], rows[i], 1, block, blocks),
+        q8_weights(weights, two_bit_word(tiles[i], rows[i], 0, block, blocks), two_bit_word(tiles[i], rows[i], 1, block, blocks),
                    q8_low_word(tiles[i], rows[i], block, blocks));
         scale = scale_of(q8_small_word(tiles[i], rows[i], block / 2, blocks));
+      } else if (FORMAT == FORMAT_Q4) {
+        q4_weights(weights, two_bit_word(tiles[i], rows[i], 0, block, blocks), two_bit_word(tiles[i], rows[i], 1, block, blocks),
+                   q4_small_word(tiles[i], rows[i], block, blocks));
       } else {
         [[unroll]] for (uint k = 0; k < 2; ++k) {
           const uint at = tiles[i] / 4 + IN_TILE(rows[i], block * 2 + k, blocks * 2);

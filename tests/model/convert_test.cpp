@@ -40,7 +40,9 @@ LlamaShape untied_shape() {
 }
 
 TEST(Convert, KeepsTheBytesWhereNothingIsRounded) {
-  for (const auto& [dtype, format] : {std::pair(DType::q8_0, Format::q8), std::pair(DType::f16, Format::f16)}) {
+  for (const auto& [dtype, format, type] :
+       {std::tuple(DType::q8_0, Format::q8, 7), std::tuple(DType::f16, Format::f16, 1),
+        std::tuple(DType::q4_1, Format::q4, 3)}) {
     const TestFolder folder;
     make_gguf(folder / "m.gguf", untied_shape(), {.type = dtype, .seed = 7, .chat_template = "{{ messages }}"});
     const ModelFile before = open_model(folder / "m.gguf"), after = converted(before.path, folder / "out.gguf", format);
@@ -54,8 +56,8 @@ TEST(Convert, KeepsTheBytesWhereNothingIsRounded) {
     }
     json expected = before.metadata;
     expected.erase("general.alignment");
-    expected["general.file_type"] = format == Format::q8 ? 7 : 1;
-    if (format == Format::q8) expected["general.quantization_version"] = 2;
+    expected["general.file_type"] = type;
+    if (format != Format::f16) expected["general.quantization_version"] = 2;
     EXPECT_EQ(after.metadata, expected);
     // Once more changes nothing at all.
     converted(after.path, folder / "again.gguf", format);
@@ -73,7 +75,7 @@ TEST(Convert, AFolderBecomesTheGgufFileOfTheSameModel) {
       shape.head_dim = 32;
       make_huggingface(folder / "hf", shape, {.type = dtype, .seed = 7, .chat_template = "{{ messages }}"});
       make_gguf(folder / "m.gguf", shape, {.type = dtype, .seed = 7, .chat_template = "{{ messages }}"});
-      for (const Format format : {Format::f16, Format::q8}) {
+      for (const Format format : kFormats) {
         const ModelFile from_folder = converted(folder / "hf", folder / "a.gguf", format);
         const ModelFile from_file = converted(folder / "m.gguf", folder / "b.gguf", format);
         ASSERT_EQ(from_folder.tensors.size(), from_file.tensors.size());
@@ -134,6 +136,27 @@ TEST(Convert, FoldersOfEveryFamilyBecomeWhatLlamaCppMakesOfThem) {
     ++families;
   }
   EXPECT_GE(families, 20u);
+}
+
+TEST(Convert, FourBitTypesStayWhatTheyAre) {
+  for (const DType dtype : {DType::q4_0, DType::q4_1, DType::q4_k}) {
+    const TestFolder folder;
+    LlamaShape shape;
+    shape.width = 256;
+    shape.ffn = 512;
+    make_gguf(folder / "m.gguf", shape, {.type = dtype});
+    const auto report = convert(folder / "m.gguf", folder / "out.gguf", {Format::q4, Format::q4}, kSilent);
+    const ModelFile before = open_model(folder / "m.gguf"), after = open_model(folder / "out.gguf");
+    for (const ConvertedTensor& tensor : report) {
+      if (tensor.from == DType::f32) continue;
+      EXPECT_EQ(tensor.to, DType::q4_1);
+      const auto want = floats_of(*before.find(tensor.name)), got = floats_of(*after.find(tensor.name));
+      if (dtype != DType::q4_k) {
+        EXPECT_EQ(got, want) << name(dtype) << " " << tensor.name;
+      }
+      EXPECT_LE(tensor.rounding.relative(), dtype == DType::q4_k ? 2e-3 : 0) << name(dtype) << " " << tensor.name;
+    }
+  }
 }
 
 TEST(Convert, TypesAreWhatWasAskedForAndWhatFits) {

@@ -24,13 +24,13 @@ void check_gather(const Tuning& tuning, Format format, uint32_t rows, uint32_t c
   const uint32_t active = std::min(tokens, end - pos);
   reference::Rows want = reference::gather(table.values, std::span(ids).subspan(pos, active));
   for (double& value : want.values) value *= scale;
-  // f16 is exact; q8 multiplies once, and so does a scale.
+  // f16 is exact; q8 multiplies once, q4 adds once, and a scale multiplies once.
   EXPECT_TRUE(close_to(download_as<float>(device, x), padded(want, tokens, stride_of(cols)),
                        scale == 1 ? kRounding : 2 * kRounding));
 }
 
 TEST_F(GatherTest, AwkwardShapes) {
-  for (const Format format : {Format::f16, Format::q8})
+  for (const Format format : kFormats)
     for (const uint32_t rows : {1u, 3u, 64u, 65u, 200u})
       for (const uint32_t cols : {1u, 8u, 31u, 32u, 33u, 172u, 576u}) {
         Random random(rows + cols);
@@ -43,7 +43,7 @@ TEST_F(GatherTest, AwkwardShapes) {
 }
 
 TEST_F(GatherTest, Scales) {
-  for (const Format format : {Format::f16, Format::q8}) {
+  for (const Format format : kFormats) {
     check_gather({}, format, 65, 33, {64, 0, 3}, 0, 8, std::sqrt(33.0f));
     check_gather({}, format, 65, 172, {64, 0, 3}, 2, 1, 0.125f);
   }
@@ -55,7 +55,7 @@ TEST_F(GatherTest, EveryRowOfManySlices) {
   const uint32_t rows = 70000;
   std::vector<uint32_t> ids(rows);
   for (uint32_t i = 0; i < rows; ++i) ids[i] = static_cast<uint32_t>(uint64_t{i} * 48271 % rows);  // every row once
-  for (const Format format : {Format::f16, Format::q8})
+  for (const Format format : kFormats)
     for (const uint32_t pos : {0u, rows / 2}) check_gather(tuning, format, rows, 40, ids, pos, rows / 2);
   // Rows at the borders of the slices.
   const Matrix shape = {Format::q8, rows, 40, View(), Layout::planes};

@@ -66,7 +66,7 @@ void check_matmul(const Tuning& tuning, const Shape& shape) {
 
 TEST_F(MatmulTest, OneToken) {
   for (const Tuning& tuning : product_tunings())
-    for (const Format format : {Format::f16, Format::q8})
+    for (const Format format : kFormats)
       for (const uint32_t rows : {1u, 3u, 65u, 300u})
         for (const uint32_t cols : {1u, 8u, 31u, 32u, 33u, 65u, 172u, 576u})
           check_matmul(tuning, {format, rows, cols, 1, 1});
@@ -74,7 +74,7 @@ TEST_F(MatmulTest, OneToken) {
 
 TEST_F(MatmulTest, Chunks) {
   for (const Tuning& tuning : product_tunings())
-    for (const Format format : {Format::f16, Format::q8})
+    for (const Format format : kFormats)
       for (const uint32_t active : {1u, 2u, 8u, 9u, 23u, 24u}) {
         check_matmul(tuning, {format, 65, 33, 24, active});
         check_matmul(tuning, {format, 100, 172, 24, active});
@@ -93,13 +93,13 @@ TEST_F(MatmulTest, OtherTokenBlocks) {
   for (const uint32_t block : {2u, 4u, 16u}) {
     Tuning tuning;
     tuning.block_tokens = block;
-    for (const Format format : {Format::f16, Format::q8}) check_matmul(tuning, {format, 70, 96, 32, 19});
+    for (const Format format : kFormats) check_matmul(tuning, {format, 70, 96, 32, 19});
   }
 }
 
 TEST_F(MatmulTest, Accumulates) {
   for (const Tuning& tuning : product_tunings())
-    for (const Format format : {Format::f16, Format::q8}) {
+    for (const Format format : kFormats) {
       check_matmul(tuning, {format, 65, 172, 1, 1, ops::Output::add});
       check_matmul(tuning, {format, 65, 172, 24, 19, ops::Output::add});
     }
@@ -108,7 +108,7 @@ TEST_F(MatmulTest, Accumulates) {
 TEST_F(MatmulTest, Biases) {
   Tuning sliced;
   sliced.slice_bytes = 1 << 20;
-  for (const Format format : {Format::f16, Format::q8}) {
+  for (const Format format : kFormats) {
     for (const Tuning& tuning : product_tunings())
       for (const ops::Output output : {ops::Output::write, ops::Output::add}) {
         check_matmul(tuning, {format, 65, 172, 1, 1, output, true});
@@ -121,7 +121,7 @@ TEST_F(MatmulTest, Biases) {
 TEST_F(MatmulTest, ManySlices) {
   Tuning tuning;
   tuning.slice_bytes = 1 << 20;
-  for (const Format format : {Format::f16, Format::q8}) {
+  for (const Format format : kFormats) {
     check_matmul(tuning, {format, 70000, 40, 1, 1});
     check_matmul(tuning, {format, 20000, 64, 8, 5});
   }

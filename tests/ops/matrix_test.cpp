@@ -21,6 +21,12 @@ float element(const Matrix& matrix, const std::vector<std::byte>& packed, uint32
     std::memcpy(&half, tile + byte, 2);
     return half_to_float(half);
   };
+  if (matrix.format == Format::q4) {
+    const uint32_t block = col / BLOCK, e = col % BLOCK;
+    const auto byte = static_cast<uint32_t>(tile[place_in_tile(r, block, matrix.blocks()) * 16 + e / 2]);
+    const size_t line = size_t{matrix.blocks()} * TILE_ROWS * 16 + place_in_tile(r, block, matrix.blocks()) * 4;
+    return half_at(line) * static_cast<float>(byte >> (e % 2 * 4) & 15) + half_at(line + 2);
+  }
   if (matrix.format == Format::f16) return half_at(place_in_tile(r, col / 8, matrix.blocks() * 4) * 16 + col % 8 * 2);
   const auto value = static_cast<int8_t>(tile[place_in_tile(r, col / 16, matrix.blocks() * 2) * 16 + col % 16]);
   const uint32_t block = col / BLOCK;
@@ -114,6 +120,34 @@ TEST(MatrixPacking, SmallIntegersPassUnchanged) {
   }
 }
 
+// Each word of the layout holds what RowPacker says (tests/unit/format_q4_block.cpp judges that); whole tiles are
+// filled with zero rows.
+TEST(MatrixPacking, F32ToQ4) {
+  for (const uint32_t rows : {1u, 65u, 200u})
+    for (const uint32_t cols : {1u, 31u, 32u, 33u, 65u, 172u}) {
+      SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(cols));
+      Random random(rows + cols);
+      const std::vector<float> values = random.normals(size_t{rows} * cols);
+      const TensorView tensor = {"t", DType::f32, {rows, cols}, std::as_bytes(std::span(values))};
+      const Matrix matrix = {Format::q4, rows, cols, {}};
+      const std::vector<std::byte> packed = pack(matrix, {&tensor});
+      RowPacker packer(DType::q4_1, cols);
+      Rounding ignored;
+      for (uint32_t r = 0; r < matrix.tiles() * TILE_ROWS; ++r) {
+        const PackedRow* row = r < rows ? &packer.pack(tensor, r, ignored) : nullptr;
+        for (uint32_t c = 0; c < matrix.blocks() * BLOCK; ++c) {
+          const float want = row ? half_to_float(row->halves[c / BLOCK]) * static_cast<float>(row->bytes[c]) +
+                                       half_to_float(row->minima[c / BLOCK])
+                                 : 0;
+          ASSERT_EQ(element(matrix, packed, r, c), want) << r << ", " << c;
+          if (row && c < cols) {
+            ASSERT_NEAR(want, values[size_t{r} * cols + c], 0.4) << r << ", " << c;
+          }
+        }
+      }
+    }
+}
+
 TEST(MatrixPacking, StatesTheLargestErrorOfEachPart) {
   Random random(4);
   const uint32_t cols = 70;
@@ -123,7 +157,7 @@ TEST(MatrixPacking, StatesTheLargestErrorOfEachPart) {
   const TensorView a = {"a", DType::f32, {66, cols}, std::as_bytes(std::span(rounded))},
                    b = {"b", DType::f32, {5, cols}, std::as_bytes(std::span(whole))};
   const TensorView* const parts[] = {&a, &b};
-  for (const Format format : {Format::f16, Format::q8}) {
+  for (const Format format : kFormats) {
     const Matrix matrix = {format, 71, cols, {}};
     std::vector<std::byte> packed(matrix.bytes());
     std::vector<Rounding> roundings(2);
@@ -160,7 +194,7 @@ TEST(MatrixPacking, PartsStandBehindEachOther) {
   const TensorView whole = {"whole", DType::f32, {148, cols}, std::as_bytes(std::span(all))};
   std::vector<const TensorView*> parts;
   for (const TensorView& tensor : tensors) parts.push_back(&tensor);
-  for (const Format format : {Format::f16, Format::q8}) {
+  for (const Format format : kFormats) {
     const Matrix matrix = {format, 148, cols, {}};
     EXPECT_EQ(pack(matrix, parts), pack(matrix, {&whole}));
   }
@@ -180,7 +214,7 @@ TEST(MatrixPacking, TinyBlocksStayFinite) {
 }
 
 TEST(MatrixPacking, RefusesWhatF16CannotHold) {
-  for (const Format format : {Format::f16, Format::q8})
+  for (const Format format : kFormats)
     for (const float bad : {NAN, INFINITY, -INFINITY, 1e30f}) {
       std::vector<float> values(3 * 40, 1.0f);
       values[2 * 40 + 33] = bad;
@@ -198,7 +232,7 @@ TEST(MatrixPacking, RefusesWhatF16CannotHold) {
 }
 
 TEST(MatrixSlices, CoverEveryRowOnce) {
-  for (const Format format : {Format::f16, Format::q8})
+  for (const Format format : kFormats)
     for (const uint32_t rows : {1u, 64u, 65u, 1000u, 70000u})
       for (const uint32_t cols : {1u, 33u, 576u}) {
         const Buffer none;
@@ -228,6 +262,7 @@ TEST(MatrixSlices, CoverEveryRowOnce) {
 TEST(MatrixSlices, PackedBytes) {
   EXPECT_EQ(packed_bytes(Format::f16, 10, 33), 660u);
   EXPECT_EQ(packed_bytes(Format::q8, 10, 33), 10u * 2 * 34);
+  EXPECT_EQ(packed_bytes(Format::q4, 10, 33), 10u * 2 * 20);
   EXPECT_EQ(packed_bytes(Format::q8, 49152, 576), uint64_t{49152} * 18 * 34);
 }
 

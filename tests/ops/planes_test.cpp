@@ -41,9 +41,10 @@ struct Packed {
   }
   // Of the halves behind the planes.
   uint8_t byte(uint32_t row, uint32_t index) const {
-    const bool q8 = matrix.format == Format::q8;
-    const uint32_t words = q8 ? Q8_HALF_WORDS(matrix.blocks()) : F16_HALF_WORDS;
-    const size_t first = size_t{q8 ? 32u : 64u} * matrix.blocks() * TILE_ROWS;
+    const uint32_t blocks = matrix.blocks();
+    const bool q8 = matrix.format == Format::q8, q4 = matrix.format == Format::q4;
+    const uint32_t words = q8 ? Q8_HALF_WORDS(blocks) : q4 ? Q4_HALF_WORDS(blocks) : F16_HALF_WORDS;
+    const size_t first = size_t{q8 ? 32u : q4 ? 16u : 64u} * blocks * TILE_ROWS;
     return at<uint8_t>(row, first + place_in_tile(row % TILE_ROWS, index / 4, words) * 4 + index % 4);
   }
   double half(uint32_t row, uint32_t index) const {
@@ -102,6 +103,38 @@ TEST(Planes, Q8HoldsEveryBitAndItsBounds) {
     }
 }
 
+TEST(Planes, Q4HoldsEveryBitAndItsBound) {
+  for (const uint32_t rows : {1u, 65u, 130u})
+    for (const uint32_t blocks : {1u, 2u, 3u, 18u}) {
+      SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(blocks));
+      Random random(rows * 7 + blocks);
+      std::vector<std::byte> file(size_t{rows} * blocks * block_bytes(DType::q4_1));
+      for (std::byte& byte : file) byte = static_cast<std::byte>(random.below(256));
+      for (size_t b = 0; b < file.size(); b += block_bytes(DType::q4_1)) {
+        const uint16_t halves[2] = {float_to_half(b % 3 == 0 ? 3e-7f : random.uniform(-0.1f, 0.1f)),
+                                    float_to_half(random.uniform(-1, 1))};
+        std::memcpy(&file[b], halves, 4);
+      }
+      const TensorView tensor = {"t", DType::q4_1, {rows, blocks * 32}, file};
+      const Packed packed(Format::q4, rows, blocks * 32, tensor);
+      std::vector<float> values(size_t{rows} * blocks * 32);
+      to_float(tensor, 0, values);
+      for (uint32_t r = 0; r < rows; ++r) {
+        double open[2] = {};
+        for (uint32_t c = 0; c < blocks * 32; ++c) {
+          const double scale = packed.half(r, c / 32 * 2), minimum = packed.half(r, c / 32 * 2 + 1);
+          const double value = values[size_t{r} * blocks * 32 + c], first = 4.0 * packed.two_bits(0, r, c);
+          ASSERT_EQ(static_cast<float>(scale * (first + packed.two_bits(1, r, c)) + minimum), value) << r << ", " << c;
+          open[c / 32 < blocks / 4 * 2 ? 0 : 1] += std::pow(scale * (packed.two_bits(1, r, c) - 1.5), 2);
+        }
+        for (const uint32_t half : {0u, 1u}) {
+          ASSERT_GE(packed.half(r, 2 * blocks + half), std::sqrt(open[half])) << r;
+          ASSERT_LE(packed.half(r, 2 * blocks + half), std::sqrt(open[half]) * (1 + 0x1p-10) + 1e-7) << r;
+        }
+      }
+    }
+}
+
 TEST(Planes, F16HoldsEveryBitAndItsBounds) {
   const uint32_t rows = 70, cols = 72;
   Random random(3);
@@ -146,6 +179,8 @@ TEST(Planes, BytesOfTheStagesAddUp) {
     // Planes 0 and 1 with their notes, and plane 2: the whole row (an even number of blocks has half a word to spare).
     EXPECT_EQ(bytes.estimates[2] + whole.blocks() * 16, whole.tile_bytes() / TILE_ROWS) << cols;
     EXPECT_EQ(plane_bytes(Format::f16, cols).estimates[0], whole.blocks() * 32 + 4) << cols;
+    const Matrix q4 = {Format::q4, TILE_ROWS, cols, {}, Layout::planes};
+    EXPECT_EQ(plane_bytes(Format::q4, cols).estimates[0] + q4.blocks() * 8, q4.tile_bytes() / TILE_ROWS) << cols;
   }
 }
 

@@ -32,7 +32,7 @@ void check_project(const Tuning& tuning, Format format, uint32_t rows, uint32_t 
 
 TEST_F(ProjectTest, AwkwardShapes) {
   for (const Tuning& tuning : product_tunings())
-    for (const Format format : {Format::f16, Format::q8})
+    for (const Format format : kFormats)
       for (const uint32_t rows : {1u, 3u, 65u, 300u})
         for (const uint32_t cols : {1u, 31u, 33u, 172u, 576u}) {
           check_project(tuning, format, rows, cols, 1);
@@ -44,7 +44,7 @@ TEST_F(ProjectTest, AwkwardShapes) {
 TEST_F(ProjectTest, ManySlices) {
   Tuning tuning;
   tuning.slice_bytes = 1 << 20;
-  for (const Format format : {Format::f16, Format::q8}) {
+  for (const Format format : kFormats) {
     check_project(tuning, format, 70000, 72, 1);
     check_project(tuning, format, 20000, 40, 8);
   }

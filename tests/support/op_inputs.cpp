@@ -39,6 +39,8 @@ Tiled make_tiled(const std::shared_ptr<Device>& device, Format format, uint32_t 
       float& value = values[row * cols + c];
       if (format == Format::f16) {
         value = half_to_float(float_to_half(random.normal() * 0.1f));
+      } else if (format == Format::q4) {
+        value = random.normal() * 0.1f;
       } else {  // each block holds a byte of magnitude 127, so that packing finds exactly this scale again
         if (c % BLOCK == 0) scale = half_to_float(float_to_half(random.uniform(0.0005f, 0.002f)));
         value = scale * static_cast<float>(c % BLOCK == 0 ? (random.word() & 1 ? 127 : -127)
@@ -49,6 +51,16 @@ Tiled make_tiled(const std::shared_ptr<Device>& device, Format format, uint32_t 
   const TensorView tensor = {"random", DType::f32, {rows, cols}, std::as_bytes(std::span(values))};
   Tiled tiled = tile(device, format, rows, cols, tensor, layout);
   tiled.values = reference::Rows(rows, cols);
+  if (format == Format::q4) {  // what packing makes of them: tests/unit/format_q4_block.cpp judges that
+    RowPacker packer(DType::q4_1, cols);
+    Rounding ignored;
+    for (uint32_t row = 0; row < rows; ++row) {
+      const PackedRow& packed = packer.pack(tensor, row, ignored);
+      for (uint32_t c = 0; c < cols; ++c)
+        values[size_t{row} * cols + c] = half_to_float(packed.halves[c / BLOCK]) * static_cast<float>(packed.bytes[c]) +
+                                         half_to_float(packed.minima[c / BLOCK]);
+    }
+  }
   tiled.values.values.assign(values.begin(), values.end());
   return tiled;
 }

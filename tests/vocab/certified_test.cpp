@@ -210,7 +210,7 @@ class CertifiedTest : public GpuTest {};
 TEST_F(CertifiedTest, ListsEveryRowThatCouldBeChosen) {
   uint32_t seed = 1;
   for (const Tuning& tuning : {Tuning{}, Tuning{.split = 2, .row_tiles = 1, .uniform_inputs = false}})
-    for (const Format format : {Format::q8, Format::f16})
+    for (const Format format : {Format::q8, Format::q4, Format::f16})
       for (const char* kind : {"random", "clustered", "duplicates", "zeros", "huge", "weak first plane"})
         for (const Shape& shape : {Shape{700, 96}, Shape{1500, 128}, Shape{65, 33}, Shape{3, 640}, Shape{300, 288}}) {
           Random random(seed++);
@@ -254,7 +254,7 @@ TEST_F(CertifiedTest, ModesFollowWhatBoundsAchieve) {
 TEST_F(CertifiedTest, ListedAndMaskedRowsOnly) {
   const Shape shape = {1000, 160};
   Random random(10);
-  for (const Format format : {Format::q8, Format::f16}) {
+  for (const Format format : {Format::q8, Format::q4, Format::f16}) {
     const std::vector<float> table = make_table("random", shape, random);
     Heads heads({}, format, shape, table);
     for (const uint32_t every : {1u, 3u, 50u, 1000u})
@@ -350,7 +350,7 @@ TEST_F(CertifiedTest, ManySlices) {
   const Shape shape = {20000, 160};
   Random random(15);
   const std::vector<float> table = make_table("random", shape, random);
-  for (const Format format : {Format::q8, Format::f16}) {
+  for (const Format format : {Format::q8, Format::q4, Format::f16}) {
     Heads heads(tuning, format, shape, table);
     for (const char* state : {"random", "towards a row"}) {
       expect_certified(heads, make_x(state, shape, table, random), {}, {.estimates = true});
