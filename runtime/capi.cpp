@@ -106,6 +106,21 @@ json types_json(const std::vector<Retyped>& tensors, const char* from_key, const
   return list;
 }
 
+Format format_of(weft_type type, const char* argument) {
+  switch (type) {
+    case WEFT_TYPE_F16:
+      return Format::f16;
+    case WEFT_TYPE_Q8:
+      return Format::q8;
+    case WEFT_TYPE_Q4:
+      return Format::q4;
+    case WEFT_TYPE_FILE:
+      break;
+  }
+  throw Error(Code::invalid_argument, "it is " + std::to_string(type) + ", no type of numbers", argument,
+              "WEFT_TYPE_F16, WEFT_TYPE_Q8 or WEFT_TYPE_Q4");
+}
+
 char* copy_string(const std::string& text) {
   char* copy = static_cast<char*>(std::malloc(text.size() + 1));
   if (!copy) throw std::bad_alloc();
@@ -220,21 +235,9 @@ static std::filesystem::path installed_model() {
               "pass a GGUF file or a Hugging Face folder");
 }
 
-static Format format_for(weft_type type, const ModelFile& file) {
-  switch (type) {
-    case WEFT_TYPE_F16:
-      return Format::f16;
-    case WEFT_TYPE_Q8:
-      return Format::q8;
-    case WEFT_TYPE_FILE:
-      break;
-    default:
-      throw Error(Code::invalid_argument, "there is no weft_type " + std::to_string(type), "type");
-  }
-  return std::any_of(file.tensors.begin(), file.tensors.end(),
-                     [](const TensorView& t) { return is_quantised(t.dtype); })
-             ? Format::q8
-             : Format::f16;
+static std::optional<Format> format_for(weft_type type) {
+  if (type == WEFT_TYPE_FILE) return std::nullopt;
+  return format_of(type, "type");
 }
 
 static Tokenizer make_tokenizer(const ModelFile& file) {
@@ -261,7 +264,7 @@ static std::unique_ptr<weft_model> load(const char* path, const weft_model_optio
   const ModelFile file = open_model(chosen);
   Config config = read_config(file);
   Tokenizer tokenizer = make_tokenizer(file);
-  const Format format = format_for(options.type, file);
+  const std::optional<Format> format = format_for(options.type);
   std::shared_ptr<Device> device = Device::open(options.device ? options.device : "");
   const auto progress = [&](float done) {
     if (options.progress && options.progress(options.user, std::clamp(done, 0.0f, 1.0f)) != 0)
@@ -280,11 +283,13 @@ static std::unique_ptr<weft_model> load(const char* path, const weft_model_optio
   }
   const Caps& caps = device->caps();
   std::string driver = caps.driver_name + (caps.driver_info.empty() ? "" : " " + caps.driver_info);
-  std::unique_ptr<weft_model> model(new weft_model{{std::move(device), config, format, std::move(weights)},
+  std::string type = weights.type();
+  std::unique_ptr<weft_model> model(new weft_model{{std::move(device), config, std::move(weights)},
                                                    std::move(tokenizer),
                                                    std::move(chat_template),
                                                    std::move(problem),
                                                    std::move(driver),
+                                                   std::move(type),
                                                    0,
                                                    {},
                                                    0});
@@ -306,7 +311,7 @@ weft_model_info weft_model_get_info(const weft_model* m) {
   const Model& model = m->model;
   weft_model_info info = {};
   info.family = model.config.family.c_str();
-  info.type = name(model.format);
+  info.type = m->type.c_str();
   info.device = model.device->caps().name.c_str();
   info.driver = m->driver.c_str();
   info.vocab_size = model.config.vocab;

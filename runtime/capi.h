@@ -18,7 +18,7 @@ struct weft_model {
   weft::Tokenizer tokenizer;
   std::optional<weft::ChatTemplate> chat_template;
   std::string chat_template_problem;  // why there is none although the file has one
-  std::string driver;
+  std::string driver, type;
   double load_seconds = 0;
   mutable std::once_flag trie_made;
   mutable std::shared_ptr<const weft::TokenTrie> trie;  // of the tokenizer, once a grammar needs it
@@ -53,6 +53,9 @@ struct Retyped {
 };
 // For each pair of types, in objects with these keys: how many tensors, and the most that rounding did to one.
 nlohmann::json types_json(const std::vector<Retyped>& tensors, const char* from_key, const char* to_key);
+
+// The format of that name. Throws Error(invalid_argument) naming the argument for what is none, WEFT_TYPE_FILE too.
+Format format_of(weft_type type, const char* argument);
 
 char* copy_string(const std::string& text);  // for weft_string_free
 void copy_ids(const std::vector<uint32_t>& from, uint32_t* ids, size_t capacity, size_t* count);

@@ -8,11 +8,6 @@ using namespace weft;
 using namespace weft::capi;
 using nlohmann::json;
 
-static Format format_of(weft_type type, const char* argument) {
-  require(type == WEFT_TYPE_F16 || type == WEFT_TYPE_Q8, argument, "it is neither WEFT_TYPE_F16 nor WEFT_TYPE_Q8");
-  return type == WEFT_TYPE_Q8 ? Format::q8 : Format::f16;
-}
-
 static json report_json(const std::vector<ConvertedTensor>& tensors) {
   std::vector<Retyped> entries;
   json list = json::array();

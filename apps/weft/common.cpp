@@ -53,12 +53,13 @@ void ProgressBar::update(float done) {
 weft_type parse_type(const std::string& type) {
   if (type == "f16") return WEFT_TYPE_F16;
   if (type == "q8") return WEFT_TYPE_Q8;
+  if (type == "q4") return WEFT_TYPE_Q4;
   return WEFT_TYPE_FILE;
 }
 
 CLI::Validator type_name() {
   const auto validate = [](const std::string& text) -> std::string {
-    return text == "f16" || text == "q8" ? "" : "must be f16 or q8, not \"" + text + "\"";
+    return text == "f16" || text == "q8" || text == "q4" ? "" : "must be f16, q8 or q4, not \"" + text + "\"";
   };
   return CLI::Validator(validate, "", "type");
 }
@@ -122,8 +123,8 @@ void add_model_options(CLI::App* command, ModelArgs& args) {
       ->type_name("PATH");
   command
       ->add_option("--type", args.type,
-                   "numbers on the device: f16 or q8 (default: f16 for a file of floats, q8 for a quantised one)")
-      ->type_name("f16|q8")
+                   "numbers on the device: f16, q8 or q4 (default: for each matrix what comes closest to the file's)")
+      ->type_name("f16|q8|q4")
       ->check(type_name());
   add_device_option(command, args.device);
 }

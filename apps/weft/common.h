@@ -38,7 +38,7 @@ void print_error(std::string_view place, std::string_view sentence, std::string_
 CLI::Validator whole(std::uint64_t least, std::uint64_t most = std::numeric_limits<std::uint32_t>::max());
 CLI::Validator real(double least, double most, bool least_excluded = false);
 
-// "f16" or "q8", and what the library calls them; "" is WEFT_TYPE_FILE.
+// "f16", "q8" or "q4", and what the library calls them; "" is WEFT_TYPE_FILE.
 CLI::Validator type_name();
 weft_type parse_type(const std::string& type);
 
@@ -60,7 +60,7 @@ class ProgressBar {
 struct ModelArgs {
   std::string model;      // empty: the installed one
   std::string device;     // empty: $WEFT_DEVICE, else the best
-  std::string type;       // "", "f16" or "q8"
+  std::string type;       // "", "f16", "q8" or "q4"
   std::uint32_t ctx = 0;  // tokens; 0: the default
   std::string kv;         // "", "f16" or "q8"
 };

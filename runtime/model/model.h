@@ -12,7 +12,6 @@ namespace weft {
 struct Model {
   std::shared_ptr<Device> device;
   Config config;
-  Format format;
   Weights weights;
 
   // Weight bytes that decoding one token reads: every layer but the experts not chosen, the head, and one row

@@ -27,20 +27,44 @@ std::vector<float> sinusoids(uint32_t positions, uint32_t width) {
   return rows;
 }
 
+// The format that comes closest to a type: exactly, but for Q4_K, whose scales are rounded (q8 would round the numbers
+// more), and the types that have no such format (format/packed_row.h).
+Format closest_format(DType type) {
+  switch (type) {
+    case DType::f32:
+    case DType::f16:
+    case DType::bf16:
+      return Format::f16;
+    case DType::q4_0:
+    case DType::q4_1:
+    case DType::q4_k:
+      return Format::q4;
+    case DType::q8_0:
+    case DType::q5_0:
+    case DType::q5_1:
+    case DType::q2_k:
+    case DType::q3_k:
+    case DType::q5_k:
+    case DType::q6_k:
+      break;
+  }
+  return Format::q8;
+}
+
 class Loader {
  public:
-  Loader(std::shared_ptr<Device> device, const ModelFile& file, Config& config, Format format,
+  Loader(std::shared_ptr<Device> device, const ModelFile& file, Config& config, std::optional<Format> format,
          const std::function<void(float)>& progress)
       : device_(std::move(device)),
         file_(file),
         config_(config),
-        format_(format),
+        wanted_(format),
         progress_(progress),
         uploader_(device_),
         tensors_(file, config) {
     for (const TensorView& tensor : file.tensors) total_bytes_ += tensor.bytes.size();
     if (!config.encoder) return;
-    encoder_model_ = std::make_shared<Model>(Model{device_, *config.encoder, format, {}});
+    encoder_model_ = std::make_shared<Model>(Model{device_, *config.encoder, {}});
     encoder_.reset(new Loader(*this, encoder_model_->config));
   }
 
@@ -84,7 +108,7 @@ class Loader {
       : device_(decoder.device_),
         file_(decoder.file_),
         config_(config),
-        format_(decoder.format_),
+        wanted_(decoder.wanted_),
         progress_(decoder.progress_),
         uploader_(device_),
         tensors_(file_, config),
@@ -135,6 +159,17 @@ class Loader {
 
   // Of a buffer, as `weft inspect` names it.
   std::string title(const std::string& name) const { return (decoder_ ? "encoder " : "") + name; }
+
+  // Of a matrix made of these parts: the finest that one of them asks for.
+  Format format_of(std::span<const TensorView* const> parts) const {
+    if (wanted_) return *wanted_;
+    Format finest = Format::q4;
+    for (const TensorView* part : parts) {
+      const Format own = closest_format(part->dtype);
+      if (own == Format::f16 || finest == Format::q4) finest = own;
+    }
+    return finest;
+  }
 
   void advance(uint64_t source_bytes) {
     if (decoder_) return decoder_->advance(source_bytes);
@@ -187,15 +222,18 @@ class Loader {
     if (!tied) weights_.separate_output = load_table(*output, "output table");
     if (same) {
       // Byte for byte the same: no second copy.
-      report(*output, name(format_), 0, "vocabulary table", weights_.tensors.back().rounding);
+      report(*output, name(weights_.embedding->matrix().format), 0, "vocabulary table",
+             weights_.tensors.back().rounding);
       advance(output->bytes.size());
     }
   }
 
   std::unique_ptr<Table> load_table(const TensorView& tensor, const std::string& buffer) {
     const double scale = static_cast<double>(tensor.bytes.size());
+    const TensorView* const part = &tensor;
+    const Format format = format_of({&part, 1});
     uint64_t packed = 0, told = 0;
-    const uint64_t total = Matrix{format_, config_.vocab, config_.width, {}, Layout::planes}.bytes();
+    const uint64_t total = Matrix{format, config_.vocab, config_.width, {}, Layout::planes}.bytes();
     Rounding rounding;
     const auto progress = [&](uint64_t bytes) {
       packed += bytes;
@@ -204,8 +242,8 @@ class Loader {
       told = now;
       file_.release(tensor.bytes.first(now));
     };
-    auto table = std::make_unique<Table>(device_, uploader_, tensor, format_, buffer, progress, &rounding);
-    report(tensor, name(format_), packed_bytes(format_, tensor.shape[0], tensor.shape[1]), buffer, rounding);
+    auto table = std::make_unique<Table>(device_, uploader_, tensor, format, buffer, progress, &rounding);
+    report(tensor, name(format), packed_bytes(format, tensor.shape[0], tensor.shape[1]), buffer, rounding);
     return table;
   }
 
@@ -437,14 +475,18 @@ class Loader {
   void load_group(Buffer& buffer, const std::string& name, int index, const std::vector<Linear>& matrices,
                   const std::vector<Vector>& floats) {
     std::vector<std::vector<const TensorView*>> sources;  // of every linear's copies
-    for (const Linear& linear : matrices)
+    for (const Linear& linear : matrices) {
+      std::vector<const TensorView*> all;
       for (uint32_t copy = 0; copy < linear.copies(); ++copy) {
         sources.emplace_back();
         for (const Part& part : linear.parts)
           sources.back().push_back(
               linear.experts ? &tensors_.expert(part.role, index, copy, linear.experts, part.rows, linear.cols)
                              : &tensors_.matrix(part.role, index, part.rows, linear.cols));
+        all.insert(all.end(), sources.back().begin(), sources.back().end());
       }
+      linear.matrix.format = linear.format ? *linear.format : format_of(all);
+    }
     uint64_t bytes = 0;
     const auto place = [&](View& view, uint64_t size) {
       view = View();
@@ -455,8 +497,7 @@ class Loader {
     for (const Linear& linear : matrices) {
       uint64_t rows = 0;
       for (const Part& part : linear.parts) rows += part.rows;
-      linear.matrix = {
-          linear.format.value_or(format_), static_cast<uint32_t>(rows), static_cast<uint32_t>(linear.cols), {}};
+      linear.matrix = {linear.matrix.format, static_cast<uint32_t>(rows), static_cast<uint32_t>(linear.cols), {}};
       place(linear.matrix.view, linear.copies() * linear.matrix.bytes());
     }
     for (const Vector& vector : floats) place(vector.view, count_of(vector.parts) * 4);
@@ -513,7 +554,7 @@ class Loader {
   std::shared_ptr<Device> device_;
   const ModelFile& file_;
   Config& config_;
-  Format format_;
+  std::optional<Format> wanted_;
   const std::function<void(float)>& progress_;
   Uploader uploader_;
   Tensors tensors_;
@@ -544,8 +585,16 @@ void check_weights(const ModelFile& file, Config& config) {
   Loader(nullptr, file, config, Format::f16, progress).check();
 }
 
-Weights load_weights(const std::shared_ptr<Device>& device, const ModelFile& file, Config& config, Format format,
-                     const std::function<void(float)>& progress) {
+std::string Weights::type() const {
+  std::string text;
+  for (const Format format : kFormats)
+    if (std::ranges::any_of(tensors, [&](const TensorReport& tensor) { return tensor.device_type == name(format); }))
+      text += (text.empty() ? "" : "+") + std::string(name(format));
+  return text;
+}
+
+Weights load_weights(const std::shared_ptr<Device>& device, const ModelFile& file, Config& config,
+                     std::optional<Format> format, const std::function<void(float)>& progress) {
   return Loader(device, file, config, format, progress).load();
 }
 

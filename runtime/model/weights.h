@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -66,6 +67,7 @@ struct Weights {
   std::deque<LayerWeights> layers;          // elements stay where they are: views point into them
   std::vector<TensorReport> tensors;
 
+  std::string type() const;  // the matrices' formats, finest first: "q8", or "q8+q4"
   bool tied() const { return !separate_output; }
   const Table& head() const { return separate_output ? *separate_output : *embedding; }
   uint64_t vocab_bytes() const;
@@ -75,9 +77,10 @@ struct Weights {
 // Whether the whole file is a network of this config, and nothing else; sets config.vocab. Throws as load_weights does.
 void check_weights(const ModelFile& file, Config& config);
 
-// Checks every tensor's shape against the config (sets config.vocab), packs and uploads. progress is told 0..1.
-// Throws Error(bad_file) naming tensor, found and expected shape.
-Weights load_weights(const std::shared_ptr<Device>& device, const ModelFile& file, Config& config, Format format,
-                     const std::function<void(float)>& progress);
+// Checks every tensor's shape against the config (sets config.vocab), packs and uploads. format: of every matrix; none:
+// each gets the one that comes closest to its type in the file (those that are stored as one on the device, the finest
+// of theirs). progress is told 0..1. Throws Error(bad_file) naming tensor, found and expected shape.
+Weights load_weights(const std::shared_ptr<Device>& device, const ModelFile& file, Config& config,
+                     std::optional<Format> format, const std::function<void(float)>& progress);
 
 }  // namespace weft

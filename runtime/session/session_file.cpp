@@ -153,7 +153,7 @@ std::vector<View> Session::cache_parts(uint64_t cached, uint64_t written) const 
 void Session::save(const std::filesystem::path& path, std::string_view note) const {
   if (ids_.empty()) throw Error(Code::invalid_argument, "the session has no prompt", "save");
   const json header = {{"model", hex(model_.config.fingerprint)},
-                       {"weights", name(model_.format)},
+                       {"weights", model_.weights.type()},
                        {"cache", name(cache_.layers.at(0).format)},
                        {"context", context_},
                        {"cache_bytes", cache_.bytes()},
@@ -197,7 +197,7 @@ std::string Session::restore(const std::filesystem::path& path) {
   };
   same("a model of fingerprint", header.text("model"), hex(model_.config.fingerprint),
        "load the model it was saved with");
-  same("weights of type", header.text("weights"), name(model_.format), "load the model with that type");
+  same("weights of type", header.text("weights"), model_.weights.type(), "load the model with that type");
   same("a cache of type", header.text("cache"), name(cache_.layers.at(0).format), "create the session with that type");
   same("a context of", std::to_string(header.integer("context", UINT32_MAX)), std::to_string(context_),
        "create the session with that context");

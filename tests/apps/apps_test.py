@@ -113,7 +113,7 @@ class Json(unittest.TestCase):
         self.assertEqual(len(set(weft_json(*wanted, "--frequency-penalty", "-2")["ids"])), 1)
 
     def test_type_is_obeyed(self):
-        for wanted in ("f16", "q8"):
+        for wanted in ("f16", "q8", "q4"):
             result = weft_json("generate", "-m", plain(), "--prompt-ids", "1", "-n", 1, "--type", wanted)
             self.assertEqual(result["type"], wanted)
 
@@ -175,22 +175,25 @@ class Json(unittest.TestCase):
             self.assertIn(tensor["name"], out)
 
     def test_inspect_states_what_is_rounded(self):
-        """Integers times one scale become q8 unchanged; every other type is rounded a little, and says how much."""
+        """Some types become q8 or q4 unchanged; every other type is rounded a little, and says how much."""
         for kind in ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"):
             path = model(kind + ".gguf", "--type", kind, "--width", 256, "--ffn", 512)
             result = weft_json("inspect", path)
-            self.assertEqual(result["type"], "q8")
+            wanted = "q4" if kind in ("Q4_0", "Q4_1", "Q4_K") else "q8"
+            self.assertEqual(result["type"], wanted)
             kinds = {(entry["file_type"], entry["device_type"]): entry for entry in result["types"]}
-            self.assertEqual(set(kinds), {("F32", "f32"), (kind, "q8")})
-            entry = kinds[(kind, "q8")]
+            self.assertEqual(set(kinds), {("F32", "f32"), (kind, wanted)})
+            entry = kinds[(kind, wanted)]
             self.assertEqual(entry["tensors"], 15)
-            self.assertEqual(entry["exact"], kind in ("Q4_0", "Q5_0"))
+            self.assertEqual(entry["exact"], kind in ("Q4_0", "Q4_1", "Q5_0"))
             tensors = [tensor for tensor in result["tensors"] if tensor["file_type"] == kind]
             self.assertEqual(entry["largest_error"], max(tensor["largest_error"] for tensor in tensors))
             self.assertEqual(entry["relative_error"], max(tensor["relative_error"] for tensor in tensors))
             if entry["exact"]:
                 continue
-            self.assertTrue(0.0005 < entry["relative_error"] < 0.0045, entry)  # half a step of 1/127
+            # Half a step of 1/127; Q4_K: half a unit in the last place of scale and minimum.
+            least, most = (0, 0.001) if wanted == "q4" else (0.0005, 0.0045)
+            self.assertTrue(least < entry["relative_error"] < most, entry)
             out, _ = weft("inspect", path)
             self.assertIn(f"{entry['largest_error']:.2g} ({100 * entry['relative_error']:.2g}%)", out)
 
@@ -610,7 +613,7 @@ class Convert(unittest.TestCase):
 
     def check_same_ids(self, source, name):
         """A model and what it is converted to give the same ids on a device of that type."""
-        for kind in ("q8", "f16"):
+        for kind in ("q8", "f16", "q4"):
             with self.subTest(model=source, type=kind):
                 out = self.out(f"{name}-{kind}.gguf")
                 weft("convert", source, out, "--type", kind)
@@ -700,7 +703,7 @@ class Convert(unittest.TestCase):
         import gguf
         import numpy as np
         source, out = model("folder32", "--type", "f32", "--hf"), self.out("package.gguf")
-        weft("convert", source, out, "--type", "q8")
+        weft("convert", source, out, "--type", "q8", "--vocab-type", "q4")
         reader = gguf.GGUFReader(out)
         self.assertEqual(reader.get_field("general.architecture").contents(), "llama")
         self.assertEqual(reader.get_field("llama.block_count").contents(), 2)
@@ -717,7 +720,8 @@ class Convert(unittest.TestCase):
             wanted = np.frombuffer(raw[begin:end], np.float32).reshape(header[hf]["shape"])
             got = gguf.quants.dequantize(tensors[name].data, tensors[name].tensor_type)
             self.assertEqual(got.shape, wanted.shape)
-            self.assertLess(abs(got - wanted).max(), abs(wanted).max() / 127 if "norm" not in name else 1e-12, name)
+            step = 1e-12 if "norm" in name else (wanted.max() - wanted.min()) / 15 if "embd" in name else abs(wanted).max() / 127
+            self.assertLess(abs(got - wanted).max(), step, name)
 
 
 class Readme(unittest.TestCase):
@@ -827,7 +831,7 @@ class Errors(unittest.TestCase):
             ("IN", ["convert"]),
             ("OUT", ["convert", "x"]),
             ("--type", ["convert", "x", "y"]),
-            ("--type", ["convert", "x", "y", "--type", "q4"]),
+            ("--type", ["convert", "x", "y", "--type", "q5"]),
             ("--vocab-type", ["convert", "x", "y", "--type", "q8", "--vocab-type", "f32"]),
             ("OUT", ["convert", "x", FOLDER, "--type", "q8"]),
         ]:
@@ -1078,12 +1082,13 @@ class Shared(unittest.TestCase):
             with self.subTest(model=name):
                 results = {type_: weft_json("perplexity", "-m", SHARED / "models" / path, "--type", type_, "-f",
                                             SHARED / "text/tinystories-4.txt", "--split", "<|endoftext|>")
-                           for type_ in ("f16", "q8")}
-                f16, q8 = results["f16"], results["q8"]
+                           for type_ in ("f16", "q8", "q4")}
+                f16, q8, q4 = results["f16"], results["q8"], results["q4"]
                 self.assertEqual((f16["bytes"], f16["tokens"], f16["parts"]), (3709, tokens, 5))
                 self.assertAlmostEqual(f16["bits_per_byte"], bits, delta=bits * 0.005)
                 self.assertAlmostEqual(f16["nll"], nll, delta=nll * 0.005)
                 self.assertAlmostEqual(q8["bits_per_byte"], f16["bits_per_byte"], delta=f16["bits_per_byte"] * 0.01)
+                self.assertAlmostEqual(q4["bits_per_byte"], f16["bits_per_byte"], delta=f16["bits_per_byte"] * 0.1)
 
     def test_converted_greedy_ids(self):
         for name, (path, *_) in self.MODELS.items():

@@ -2,6 +2,7 @@
 // GGUF.
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -62,6 +63,19 @@ Distance distance(const Model& model, const Golden& golden) {
     worst.divergence = std::max(worst.divergence, divergence(want, got));
   }
   return worst;
+}
+
+// The same texts with what this model makes of them.
+Golden with_logits_of(const Model& model, Golden golden) {
+  std::vector<uint32_t> ids = golden.prompt;
+  ids.insert(ids.end(), golden.greedy.begin(), golden.greedy.end());
+  Session session(model, 256, {});
+  for (size_t i = 0; i < golden.positions.size(); ++i) {
+    session.prompt(std::span(ids).first(golden.positions[i] + 1));
+    const std::vector<float> logits = session.logits();
+    golden.logits[i].assign(logits.begin(), logits.end());
+  }
+  return golden;
 }
 
 std::vector<uint32_t> greedy_ids(const Model& model, std::span<const uint32_t> prompt, size_t count, Head::Mode mode) {
@@ -127,6 +141,50 @@ TEST_P(FamiliesTest, StaysCloseInQ8) {
     EXPECT_EQ(ids[ids.size() - 2], ids.back()) << "certified";
   }
   EXPECT_EQ(ids.front(), ids.back()) << "GGUF";
+}
+
+// A file's matrices as a model of it in q4 has them, as floats.
+struct RoundedFile {
+  RoundedFile(const std::filesystem::path& path, const Weights& weights) : file(open_model(path)) {
+    for (TensorView& tensor : file.tensors) {
+      const auto is_q4 = [&](const TensorReport& t) { return t.name == tensor.name && t.device_type == "q4"; };
+      if (std::ranges::none_of(weights.tensors, is_q4)) continue;
+      RowPacker packer(file_type(Format::q4), tensor.shape[1]);
+      Rounding ignored;
+      std::vector<float>& rounded = values.emplace_back();
+      for (uint64_t row = 0; row < tensor.shape[0]; ++row) {
+        const PackedRow& packed = packer.pack(tensor, row, ignored);
+        for (uint64_t i = 0; i < tensor.shape[1]; ++i)
+          rounded.push_back(half_to_float(packed.halves[i / BLOCK]) * static_cast<float>(packed.bytes[i]) +
+                            half_to_float(packed.minima[i / BLOCK]));
+      }
+      tensor.dtype = DType::f32;
+      tensor.bytes = std::as_bytes(std::span(rounded));
+    }
+  }
+  ModelFile file;
+  std::deque<std::vector<float>> values;
+};
+
+TEST_P(FamiliesTest, StaysCloseInQ4) {
+  const auto model = load_model(open_device(), files().back(), Format::q4);
+  const double worst = distance(*model, golden_).divergence;
+  std::printf("%.1e nats\n", worst);
+  EXPECT_LT(worst, 2e-2);
+}
+
+// The divergence says little about mistakes: four bits move the logits by a tenth of their spread. A model of the
+// rounded numbers must give the same logits but for their rounding to f16.
+TEST_F(GpuTest, Q4IsItsRoundedNumbers) {
+  for (const char* family : {"gpt2", "qwen3-untied", "cohere-untied"}) {
+    const std::filesystem::path folder = golden_folder() / family, file = folder / "model.gguf";
+    const auto model = load_model(open_device(), file, Format::q4);
+    const RoundedFile rounded(file, model->weights);
+    Config config = read_config(rounded.file);
+    Weights weights = load_weights(open_device(), rounded.file, config, Format::f16, [](float) {});
+    const Model twin = {open_device(), config, std::move(weights)};
+    EXPECT_LT(distance(*model, with_logits_of(twin, read_golden(folder))).logits, 2 * kTolerance) << family;
+  }
 }
 
 void put_in_place(ModelFile& file) {
@@ -199,7 +257,7 @@ TEST_F(GpuTest, FirstFilesOfGpt2) {
   put_in_place(file);
   Config config = read_config(file);
   Weights weights = load_weights(open_device(), file, config, Format::f16, [](float) {});
-  const Model model = {open_device(), config, Format::f16, std::move(weights)};
+  const Model model = {open_device(), config, std::move(weights)};
   const Golden golden = read_golden(golden_folder() / "gpt2");
   expect_greedy_ids(model, golden);
 }
@@ -224,7 +282,7 @@ TEST_F(GpuTest, FirstFilesOfMixtral) {
   {
     Config config = read_config(file);
     Weights weights = load_weights(device, file, config, Format::f16, [](float) {});
-    Model model = {device, config, Format::f16, std::move(weights)};
+    Model model = {device, config, std::move(weights)};
     expect_greedy_ids(model, read_golden(golden_folder() / "mixtral"));
     const uint64_t with_two = model.bytes_per_token();
     model.config.experts.used = 1;

@@ -75,6 +75,11 @@ TEST_F(ForwardTest, EqualsTheReferenceInQ8) {
   }
 }
 
+TEST_F(ForwardTest, EqualsTheReferenceInQ4) {
+  make_gguf(folder_.path() / "m.gguf", cases()[0].shape, {DType::q4_1, 7, ""});
+  check(folder_.path() / "m.gguf", {}, Format::q4);
+}
+
 TEST_F(ForwardTest, EqualsTheReferenceOnTheWeakestDevice) {
   Tuning plain;
   plain.plain = true;

@@ -97,7 +97,7 @@ void expect_same(const Model& model, const Sampling& sampling, const Head& full,
 TEST_F(HeadTest, CertifiedGivesTheFullHeadsTokens) {
   LlamaShape shape;
   shape.vocab = 777;
-  for (const Format format : {Format::q8, Format::f16}) {
+  for (const Format format : kFormats) {
     make(shape, format);
     for (const Sampling& sampling : kSamplings) expect_same(*model_, sampling, {}, head(Head::Mode::certified), 80);
     for (const size_t i : {0u, 2u, 6u, 8u, 9u})
@@ -411,7 +411,7 @@ TEST_F(HeadTest, RealModels) {
   const std::filesystem::path pocket = std::filesystem::path(WEFT_SOURCE_DIR) / "apps/pocket/pocket.gguf";
   if (std::filesystem::exists(pocket)) paths.push_back(pocket);
   for (const std::filesystem::path& path : paths)
-    for (const Format format : {Format::q8, Format::f16}) {
+    for (const Format format : kFormats) {
       SCOPED_TRACE(path.string() + " " + name(format));
       const auto model = load_model(open_device(), path, format);
       expect_same(*model, greedy(), {}, head(Head::Mode::certified), steps());

@@ -97,7 +97,7 @@ TEST_F(NanoSortTest, Sorts60Of60) {
   const ModelFile file = gpt2_file(weights_);
   Config config = read_config(file);
   Weights weights = load_weights(open_device(), file, config, Format::f16, [](float) {});
-  const Model model = {open_device(), config, Format::f16, std::move(weights)};
+  const Model model = {open_device(), config, std::move(weights)};
   Session session(model, kPositions + 1, {});
   session.set_sampling(greedy());
   Random random(1);

@@ -5,6 +5,7 @@
 
 #include "format/model_file.h"
 #include "format/quants.h"
+#include "model/convert.h"
 #include "support/model_test.h"
 
 namespace weft::test {
@@ -38,7 +39,8 @@ void write_twin(const std::filesystem::path& from, DType type, const std::filesy
   ASSERT_TRUE(file.good());
 }
 
-std::vector<uint32_t> decode(const std::shared_ptr<Device>& device, const std::filesystem::path& path, Format format) {
+std::vector<uint32_t> decode(const std::shared_ptr<Device>& device, const std::filesystem::path& path,
+                             std::optional<Format> format) {
   const auto model = load_model(device, path, format);
   Session session(*model, 128, {});
   session.set_sampling(greedy());
@@ -63,6 +65,50 @@ TEST_F(TypesTest, EveryTypeDecodesAsItsFloats) {
     EXPECT_EQ(f16, decode(device, halves, Format::f16));
     if (is_scaled_integers(type)) continue;  // the device then has the file's numbers; rounding floats finds others
     EXPECT_EQ(decode(device, blocks, Format::q8), decode(device, floats, Format::q8));
+  }
+}
+
+std::string device_type(const Weights& weights, const std::string& name) {
+  for (const TensorReport& tensor : weights.tensors)
+    if (tensor.name == name) return tensor.device_type;
+  return "";
+}
+
+TEST_F(TypesTest, EachMatrixGetsTheFormatClosestToItsType) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "m.gguf", other = folder.path() / "q8.gguf";
+  for (const DType type : kDTypes) {
+    make_gguf(path, wide_shape(), {type, 7, ""});
+    const bool four_bits = type == DType::q4_0 || type == DType::q4_1 || type == DType::q4_k;
+    EXPECT_EQ(load_model(open_device(), path, {})->weights.type(), !is_quantised(type) ? "f16"
+                                                                   : four_bits         ? "q4"
+                                                                                       : "q8")
+        << name(type);
+  }
+  // One tensor of another type: the matrices that are stored with it take the finer format, the others keep theirs.
+  make_gguf(path, wide_shape(), {DType::q4_1, 7, ""});
+  make_gguf(other, wide_shape(), {DType::q8_0, 7, ""});
+  ModelFile file = open_model(path);
+  const ModelFile finer = open_model(other);
+  for (TensorView& tensor : file.tensors)
+    if (tensor.name == "blk.0.attn_v.weight") tensor = *finer.find(tensor.name);
+  Config config = read_config(file);
+  const Weights weights = load_weights(open_device(), file, config, {}, [](float) {});
+  EXPECT_EQ(weights.type(), "q8+q4");
+  for (const char* name : {"blk.0.attn_q.weight", "blk.0.attn_k.weight", "blk.0.attn_v.weight"})
+    EXPECT_EQ(device_type(weights, name), "q8") << name;
+  for (const char* name : {"blk.1.attn_q.weight", "blk.0.ffn_up.weight", "token_embd.weight"})
+    EXPECT_EQ(device_type(weights, name), "q4") << name;
+}
+
+// A file of four bits runs the same whether it says Q4_0 or, converted, Q4_1.
+TEST_F(TypesTest, Q4FilesRunAsTheyDoConverted) {
+  const TemporaryFolder folder;
+  const auto blocks = folder.path() / "m.gguf", converted = folder.path() / "q4.gguf";
+  for (const DType type : {DType::q4_0, DType::q4_k}) {
+    make_gguf(blocks, wide_shape(), {type, 7, ""});
+    convert(blocks, converted, {Format::q4, Format::q4, true}, [](float) {});
+    EXPECT_EQ(decode(open_device(), blocks, {}), decode(open_device(), converted, {})) << name(type);
   }
 }
 

@@ -55,7 +55,7 @@ TEST_F(GatherTest, EveryRowOfManySlices) {
   const uint32_t rows = 70000;
   std::vector<uint32_t> ids(rows);
   for (uint32_t i = 0; i < rows; ++i) ids[i] = static_cast<uint32_t>(uint64_t{i} * 48271 % rows);  // every row once
-  for (const Format format : kFormats)
+  for (const Format format : {Format::f16, Format::q8})
     for (const uint32_t pos : {0u, rows / 2}) check_gather(tuning, format, rows, 40, ids, pos, rows / 2);
   // Rows at the borders of the slices.
   const Matrix shape = {Format::q8, rows, 40, View(), Layout::planes};

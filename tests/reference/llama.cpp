@@ -25,9 +25,11 @@ void round_to_q8(float* block, uint64_t count) {
 }
 
 void round_to(Format format, DType from, Weights& w) {
+  if (from == file_type(format)) return;  // it is that already
+  if (format == Format::q4) throw std::runtime_error("the reference does not round to q4");
   if (format == Format::f16)
     for (float& value : w.values) value = half_to_float(float_to_half(value));
-  else if (from != DType::q8_0)  // which is q8 already
+  else
     for (uint64_t row = 0; row < w.rows; ++row)
       for (uint64_t col = 0; col < w.cols; col += 32)
         round_to_q8(&w.values[row * w.cols + col], std::min<uint64_t>(32, w.cols - col));

@@ -12,7 +12,7 @@
 namespace weft::reference {
 
 // Logits after every one of the ids: (ids, vocab). Matrices are rounded to the format as the device rounds them
-// (ops/matrix.h), keys and values to f16; activations are not.
+// (ops/matrix.h), keys and values to f16; activations are not. q4 takes what a file of Q4_1 has.
 std::vector<std::vector<double>> llama_logits(const ModelFile& file, const Config& config, Format format,
                                               std::span<const uint32_t> ids);
 

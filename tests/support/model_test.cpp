@@ -20,11 +20,11 @@ TemporaryFolder::~TemporaryFolder() {
 }
 
 std::unique_ptr<Model> load_model(const std::shared_ptr<Device>& device, const std::filesystem::path& path,
-                                  Format format) {
+                                  std::optional<Format> format) {
   const ModelFile file = open_model(path);
   Config config = read_config(file);
   Weights weights = load_weights(device, file, config, format, [](float) {});
-  return std::unique_ptr<Model>(new Model{device, config, format, std::move(weights)});
+  return std::unique_ptr<Model>(new Model{device, config, std::move(weights)});
 }
 
 std::optional<std::filesystem::path> shared_folder() {

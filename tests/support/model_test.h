@@ -25,9 +25,9 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-// Loads a model file or folder onto a device.
+// Loads a model file or folder onto a device. format: of every matrix; none: what comes closest to the file.
 std::unique_ptr<Model> load_model(const std::shared_ptr<Device>& device, const std::filesystem::path& path,
-                                  Format format);
+                                  std::optional<Format> format);
 
 // ../shared (or $WEFT_SHARED) where it is there.
 std::optional<std::filesystem::path> shared_folder();

