@@ -48,8 +48,8 @@ using uint = uint32_t;
 // A row's halves, two to a 32-bit word, word j at IN_TILE(r, j, HALF_WORDS): for q8 the scales of its blocks, then
 // norms, which limit how far an estimate can be off (shaders/quantise.comp):
 #define Q8_HALF_WORDS(blocks) (((blocks) + 2) / 2 + 1)
-// Two halves: |row - plane 0| (L2) over the first half of the columns and over the others, rounded up; then two bytes:
-// what is left of either once plane 1 is known, in 255ths, rounded up.
+// Two halves: |row - plane 0| (L2) over the first half of the columns and over the others, or |row - planes 0 and 1|
+// where that is more, rounded up; then two bytes: what is left of either once plane 1 is known, in 255ths, rounded up.
 #define Q8_NORMS_AT(blocks) (blocks)
 // For q4 a word of scale (low half) and minimum for each block, then a word: |row - plane 0| over either half of the
 // columns, rounded up.

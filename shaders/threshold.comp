@@ -47,7 +47,7 @@ uint rank_of(Source source, float score) {
   return source.by_nearness ? 0x7fffffffu - floatBitsToUint(abs(score - source.center)) : key_of(score);
 }
 
-// In units of 2^-26, below 2^26.
+// In units of 2^-26, below 2^26: top-p and typical-p add whole units, so that sums have no order.
 uint units_of(float share) { return min(uint(share * 67108864.0), 67108863u); }
 
 // Fills the bins with the scores that reach `floor_key` and whose rank's bits above shift + 8 are the prefix's.

@@ -190,7 +190,10 @@ void add_bench(CLI::App& app) {
   add("-p", args->prompt, "tokens of the prompt", 1);
   add("-n", args->tokens, "tokens timed after the first one", 1);
   add("--repeat", args->repeat, "timed runs", 1);
-  add("--sessions", args->sessions, "decode so many sessions as a batch too, at most 64", 1);
+  command->add_option("--sessions", args->sessions, "decode so many sessions as a batch too")
+      ->type_name("N")
+      ->capture_default_str()
+      ->transform(whole(1, 64));
   add("--seed", args->seed, "of the random prompt", 0);
   add_head_option(command, args->head);
   add_json_option(command, args->json);

@@ -34,7 +34,7 @@ Encoder::Encoder(const Model& model, uint32_t context)
 // A pass is as long as the input, to the next whole chunk: a layer's attention reads the keys of all of it.
 void Encoder::record(uint32_t tokens) {
   const Pass pass = {model_, activations_, step_, cache_, tokens};
-  std::vector<CommandBuffer>& commands = passes_[tokens];
+  std::vector<CommandBuffer> commands;
   const auto add = [&](const std::string& name, const auto& body) {
     Recorder recorder(pool_, name);
     body(recorder);
@@ -47,6 +47,7 @@ void Encoder::record(uint32_t tokens) {
     ops::norm(r, model_.config.norm(), step_.state, activations_.x, model_.weights.final_norm, activations_.normed,
               tokens, false);
   });
+  passes_.emplace(tokens, std::move(commands));
 }
 
 void Encoder::run(std::span<const uint32_t> ids) {

@@ -38,8 +38,10 @@ const Schedule::Timed& Schedule::timed(Tail tail, const TailHead& head) {
   const TailKey key = {1, tail, head.partial != nullptr, head.shapes, head.logprobs};
   if (const auto found = timed_.find(key); found != timed_.end()) return found->second;
   Timed timed;
-  // A layer has nine operations, or fourteen behind an encoder; a sliced matrix has a dispatch a slice.
-  timed.timestamps = std::make_unique<Timestamps>(model_.device, 64 * (model_.config.layers + 4));
+  // A layer has nine operations, fourteen behind an encoder, three more for each expert; a sliced matrix has a dispatch
+  // a slice.
+  const Config& config = model_.config;
+  timed.timestamps = std::make_unique<Timestamps>(model_.device, (64 + 16 * config.experts.used) * (config.layers + 4));
   timed.body = record_body(1, timed.timestamps.get());
   timed.tail = record("tail", timed.timestamps.get(), true, [&](Recorder& r) { record_tail(r, pass(1), tail, head); });
   return timed_.emplace(key, std::move(timed)).first->second;

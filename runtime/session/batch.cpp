@@ -91,6 +91,8 @@ class BatchRun {
       left = std::min(left, lane->run.wanted - lane->run.submitted);
     }
     Batch batch(model, parts);
+    // Products read the weights once for a group of tokens.
+    const uint32_t shared = std::min(static_cast<uint32_t>(lanes.size()), model.device->plan().block_tokens);
     bool ended = false;
     while (!ended || batch.in_flight() > 0) {
       for (; !ended && left > 0 && batch.in_flight() <= model.device->plan().run_ahead; --left) {
@@ -99,7 +101,7 @@ class BatchRun {
       }
       batch.wait_oldest();
       for (Lane* lane : lanes) {
-        if (!lane->stop) receive(*lane, static_cast<uint32_t>(lanes.size()));
+        if (!lane->stop) receive(*lane, shared);
         ended |= lane->stop.has_value();
       }
     }

@@ -19,7 +19,8 @@ struct BatchEntry {
 // one model and are distinct; of what comes out it changes nothing but rounding: products of several tokens may add in
 // another order. A session that has ended leaves the rest their own, smaller passes.
 // Throws Error(invalid_argument) for no entry or more than kMostLanes, a session without a prompt, one given twice or
-// of another model, Error(unsupported) for one with a grammar; then nothing was generated.
+// of another model, Error(unsupported) for one with a grammar or of an encoder-decoder; then
+// nothing was generated.
 std::vector<Stop> generate_batch(const std::vector<BatchEntry>& entries);
 
 }  // namespace weft

@@ -85,7 +85,6 @@ void Session::set_bias(std::span<const uint32_t> ids, std::span<const float> bia
     if (all[id] != 0) biases_.emplace_back(id, all[id]);
     most_bias_ = std::max(most_bias_, all[id]);
   }
-  std::memcpy(step_.marks.as<float>() + MARK_BIASES(vocab), all.data(), all.size() * 4);
 }
 
 void Session::set_logprobs(uint32_t count) {
@@ -157,12 +156,17 @@ void Session::begin(bool ignore_stop_tokens) {
   *step_.params.as<abi::SampleParams>() = params;
 }
 
-// What the penalties need to know of the context. Mapped memory may be slow to read: written in one go.
+// The biases, and what the penalties need to know of the context. Mapped memory may be slow to read: written in one go.
 void Session::write_marks() {
   const uint32_t vocab = model_.config.vocab;
   std::vector<uint32_t> bits(MARK_COUNTS(vocab));
   for (const uint32_t id : ids_) bits[id / 32] |= 1u << (id % 32);
   std::memcpy(step_.marks.data(), bits.data(), bits.size() * 4);
+  if (!biases_.empty()) {
+    std::vector<float> all(vocab);
+    for (const auto& [id, bias] : biases_) all[id] = bias;
+    std::memcpy(step_.marks.as<float>() + MARK_BIASES(vocab), all.data(), all.size() * 4);
+  }
   if (sampling_.presence_penalty == 0 && sampling_.frequency_penalty == 0) return;
   std::vector<uint32_t> counts(vocab);
   for (size_t i = prompt_end_; i < ids_.size(); ++i) ++counts[ids_[i]];
@@ -304,7 +308,7 @@ double Session::count_head(const abi::RingEntry& entry, uint32_t lanes) {
   HeadCounts counts = {HEAD_ALL, positions_, 0, 0, table.rows};
   if (partial_) counts = {ENTRY_MODE(entry.flags), positions_, entry.refined, ENTRY_REST(entry.flags), entry.exact};
   ++stats_.head_tokens;
-  const double bytes = counts.bytes(table) / (counts.mode == HEAD_ALL && counts.exact == table.rows ? lanes : 1);
+  const double bytes = counts.bytes(table) / (partial_ ? 1 : lanes);
   stats_.head_bytes += bytes;
   stats_.head_rows += counts.exact;
   stats_.head_refined += counts.refined;
@@ -364,7 +368,7 @@ std::optional<Stop> Session::receive(Run& run, uint32_t lanes, const std::functi
     throw Error(Code::internal, "no logit is a finite number after token " + std::to_string(ids_.size()), "project",
                 "the model's weights may be damaged, or too large for f16");
   cached_ = ids_.size();
-  if (logprob_count_ > 0) read_logprobs();
+  if (run.head.logprobs) read_logprobs();
   ids_.push_back(entry.id);
   if (run.timed == run.received) {
     collect_times();

@@ -225,8 +225,14 @@ std::string Session::restore(const std::filesystem::path& path) {
   if (input_count > 0) std::memcpy(input.data(), parts.rest.data() + count * 4, input_count * 4);
   check_ids(ids, context_);
   check_ids(input, context_);
-  set_sampling(sampling);
-  set_bias(biased, biases);
+  const Sampling before = sampling_;
+  try {
+    set_sampling(sampling);
+    set_bias(biased, biases);
+  } catch (const Error& error) {
+    set_sampling(before);
+    throw Error(Code::bad_file, error.sentence(), place);
+  }
 
   cached_ = 0;  // until all of it is there
   Uploader uploader(model_.device);

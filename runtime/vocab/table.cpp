@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <system_error>
 #include <thread>
 
 namespace weft {
@@ -24,7 +25,11 @@ void pack_on_all_cores(const Matrix& matrix, std::span<const TensorView* const> 
   };
   {
     std::vector<std::jthread> others;
-    for (uint32_t thread = 1; thread < threads; ++thread) others.emplace_back(pack, thread);
+    for (uint32_t thread = 1; thread < threads; ++thread) try {
+        others.emplace_back(pack, thread);
+      } catch (const std::system_error&) {  // the system has no thread left
+        pack(thread);
+      }
     pack(0);
   }
   for (const std::exception_ptr& error : thrown)

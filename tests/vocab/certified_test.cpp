@@ -207,6 +207,23 @@ std::vector<float> make_x(const std::string& kind, const Shape& shape, const std
 
 class CertifiedTest : public GpuTest {};
 
+// Rows that plane 0 guesses well and plane 1 does not: their best row is the one that a bound by plane 0's norm loses.
+TEST_F(CertifiedTest, PlaneOneMayGuessWorse) {
+  for (const uint32_t cols : {32u, 96u, 128u, 640u})
+    for (const float sign : {1.0f, -1.0f}) {
+      SCOPED_TRACE(std::to_string(cols) + " columns, sign " + std::to_string(sign));
+      Random random(cols);
+      const Shape shape = {300, cols};
+      std::vector<float> table = random.normals(size_t{shape.rows} * cols, 0.002f);
+      for (uint32_t c = 0; c < cols; ++c)
+        table[size_t{7} * cols + c] = sign * (c % BLOCK == 0 ? 0.127f : sign > 0 ? 0.031f : 0.033f);
+      Heads heads({}, Format::q8, shape, table);
+      const std::vector<float> x(cols, sign);
+      for (const Choice& choice : {Choice{}, Choice{.rank = 40, .temperature = 0.7f}})
+        expect_certified(heads, x, choice, {.estimates = true});
+    }
+}
+
 TEST_F(CertifiedTest, ListsEveryRowThatCouldBeChosen) {
   uint32_t seed = 1;
   for (const Tuning& tuning : {Tuning{}, Tuning{.split = 2, .row_tiles = 1, .uniform_inputs = false}})

@@ -321,7 +321,8 @@ WEFT_API weft_status weft_session_prompt(weft_session* session, const uint32_t* 
 #define WEFT_NO_TOKEN 0xffffffffu
 
 /* A new token: its id and the text it completes (never part of a UTF-8 character, so maybe none; not zero-terminated).
- * Return non-zero to stop after it. */
+ * Return non-zero to stop after it; what stop strings hold back still comes, as WEFT_NO_TOKEN. Of sessions that
+ * generate it may call the getters and weft_session_cancel, nothing that changes them. */
 typedef int (*weft_token_callback)(void* user, uint32_t id, const char* text, size_t length);
 
 typedef enum weft_stop {
@@ -352,9 +353,10 @@ typedef struct weft_batch_entry {
 } weft_batch_entry;
 
 /* Generates with 1 to 64 sessions of one model at once, as weft_session_generate would with each, and returns when the
- * last has ended: the weights are read once for all of their next tokens. Prompts are computed one after another. The
- * sessions are distinct, have a prompt and no grammar; callbacks come on the calling thread, those of a token's
- * sessions in the entries' order. What is generated is what each would generate alone, up to rounding. */
+ * last has ended: the weights are read once for up to eight of their next tokens. Prompts are computed one after
+ * another. The sessions are distinct, have a prompt and no grammar, and are not of an encoder-decoder; callbacks come
+ * on the calling thread, those of a token's sessions in the entries' order. What is generated is what each would
+ * generate alone, up to rounding. */
 WEFT_API weft_status weft_generate_batch(weft_batch_entry* entries, size_t count, weft_error* error);
 
 /* Ends a running generate after the token in work, or the next one at its start. Safe from any thread and from a signal

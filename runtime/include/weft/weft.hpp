@@ -285,6 +285,7 @@ struct Tokens {
   }
   static int call(void* user, std::uint32_t id, const char* text, std::size_t length) {
     auto* tokens = static_cast<Tokens*>(user);
+    if (tokens->thrown) return 1;
     try {
       return (*tokens->callback)(id, std::string_view(text, length)) ? 0 : 1;
     } catch (...) {
