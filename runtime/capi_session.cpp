@@ -19,7 +19,7 @@ struct weft_session {
 
 static constexpr uint32_t kDefaultContext = 4096;
 
-weft_session_options weft_session_options_default(void) { return {0, WEFT_TYPE_FILE}; }
+weft_session_options weft_session_options_default(void) { return {0, WEFT_TYPE_FILE, WEFT_POLICY_THROUGHPUT}; }
 
 weft_status weft_session_create(const weft_model* model, const weft_session_options* options, weft_session** session,
                                 weft_error* error) {
@@ -37,7 +37,12 @@ weft_status weft_session_create(const weft_model* model, const weft_session_opti
     if (kv != WEFT_TYPE_FILE && kv != WEFT_TYPE_F16 && kv != WEFT_TYPE_Q8)
       throw Error(Code::invalid_argument, "it is " + std::to_string(kv) + ", neither f16 nor q8", "kv");
     const Format cache = kv == WEFT_TYPE_Q8 ? Format::q8 : Format::f16;
-    *session = new weft_session{model, Session(model->model, context, model->tokenizer.stop_ids(), cache),
+    const weft_policy policy = options ? options->policy : WEFT_POLICY_THROUGHPUT;
+    if (policy != WEFT_POLICY_THROUGHPUT && policy != WEFT_POLICY_POLITE)
+      throw Error(Code::invalid_argument, "it is " + std::to_string(policy) + ", no way to schedule", "policy");
+    *session = new weft_session{model,
+                                Session(model->model, context, model->tokenizer.stop_ids(), cache,
+                                        policy == WEFT_POLICY_POLITE ? Policy::polite : Policy::throughput),
                                 StreamDecoder(model->tokenizer)};
   });
 }
@@ -278,6 +283,7 @@ weft_stats weft_session_get_stats(const weft_session* s) {
   stats.decoded_tokens = from.decoded_tokens;
   stats.prompt_seconds = from.prompt_seconds;
   stats.decode_seconds = from.decode_seconds;
+  stats.decode_cpu_seconds = from.decode_cpu_seconds;
   stats.first_token_seconds = from.first_token_seconds;
   stats.readback_bytes = from.readback_bytes;
   stats.kv_bytes = s->session.kv_bytes();

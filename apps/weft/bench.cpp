@@ -59,7 +59,8 @@ void prepare(api::Session& session, const BenchArgs& args) {
 double batched_tokens_per_s(const api::Model& model, const BenchArgs& args, const std::vector<std::uint32_t>& prompt) {
   std::vector<api::Session> sessions;
   for (std::uint32_t i = 0; i < args.sessions; ++i) {
-    sessions.emplace_back(model, args.prompt + args.tokens + 1, parse_type(args.model.kv));
+    sessions.emplace_back(model, args.prompt + args.tokens + 1, parse_type(args.model.kv),
+                          parse_policy(args.model.policy));
     prepare(sessions.back(), args);
   }
   std::vector<double> rates;
@@ -155,7 +156,8 @@ void bench(const BenchArgs& args) {
   std::vector<std::uint32_t> prompt(args.prompt);
   for (std::uint32_t& id : prompt) id = static_cast<std::uint32_t>(random() % info.vocab_size);
 
-  api::Session session(model, static_cast<std::uint32_t>(needed), parse_type(args.model.kv));
+  api::Session session(model, static_cast<std::uint32_t>(needed), parse_type(args.model.kv),
+                       parse_policy(args.model.policy));
   prepare(session, args);
   run_once(session, prompt, args.tokens);  // warms up pipelines, caches and clocks
   std::vector<Run> runs;
@@ -184,6 +186,7 @@ void add_bench(CLI::App& app) {
       "then the median of the repeats");
   add_model_options(command, args->model);
   add_kv_option(command, args->model);
+  add_policy_option(command, args->model);
   const auto add = [command](const char* name, std::uint32_t& value, const char* text, std::uint32_t least) {
     command->add_option(name, value, text)->type_name("N")->capture_default_str()->transform(whole(least));
   };

@@ -65,7 +65,7 @@ class Chat {
         model_(load_model(args.model)),
         info_(model_.info()),
         context_(session_context(args.model, info_)),
-        session_(model_, context_, parse_type(args.model.kv)),
+        session_(model_, context_, parse_type(args.model.kv), parse_policy(args.model.policy)),
         conversation_(model_, context_, args.system) {
     if (info_.reads_prompt_apart)
       throw api::Failure(WEFT_UNSUPPORTED, "it answers every text for itself", "model", "weft generate uses it");
@@ -283,6 +283,7 @@ void add_chat(CLI::App& app) {
   add_model_options(command, args->model);
   add_ctx_option(command, args->model);
   add_kv_option(command, args->model);
+  add_policy_option(command, args->model);
   command->add_option("-s,--system", args->system, "system message, in front of the conversation")->type_name("TEXT");
   command->add_option("-n", args->tokens, "tokens of an answer at most; 0: as many as fit")
       ->type_name("N")

@@ -57,6 +57,10 @@ weft_type parse_type(const std::string& type) {
   return WEFT_TYPE_FILE;
 }
 
+weft_policy parse_policy(const std::string& policy) {
+  return policy == "polite" ? WEFT_POLICY_POLITE : WEFT_POLICY_THROUGHPUT;
+}
+
 CLI::Validator type_name() {
   const auto validate = [](const std::string& text) -> std::string {
     return text == "f16" || text == "q8" || text == "q4" ? "" : "must be f16, q8 or q4, not \"" + text + "\"";
@@ -139,6 +143,15 @@ void add_kv_option(CLI::App* command, ModelArgs& args) {
   command->add_option("--kv", args.kv, "cached keys and values: f16, or q8 for about half the memory (default: f16)")
       ->type_name("f16|q8")
       ->check(CLI::IsMember({"f16", "q8"}));
+}
+
+void add_policy_option(CLI::App* command, ModelArgs& args) {
+  command
+      ->add_option("--policy", args.policy,
+                   "throughput: as fast as can be; polite: a layer or two at a time, so that others who use the\n"
+                   "device get their turn in between (default: throughput)")
+      ->type_name("throughput|polite")
+      ->check(CLI::IsMember({"throughput", "polite"}));
 }
 
 void add_sampling_options(CLI::App* command, weft_sampling& sampling) {

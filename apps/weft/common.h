@@ -41,6 +41,7 @@ CLI::Validator real(double least, double most, bool least_excluded = false);
 // "f16", "q8" or "q4", and what the library calls them; "" is WEFT_TYPE_FILE.
 CLI::Validator type_name();
 weft_type parse_type(const std::string& type);
+weft_policy parse_policy(const std::string& policy);
 
 // A bar that is redrawn in place and gone when it ends. Silent unless stderr is a terminal.
 class ProgressBar {
@@ -63,12 +64,14 @@ struct ModelArgs {
   std::string type;       // "", "f16", "q8" or "q4"
   std::uint32_t ctx = 0;  // tokens; 0: the default
   std::string kv;         // "", "f16" or "q8"
+  std::string policy;     // "", "throughput" or "polite"
 };
 
 void add_device_option(CLI::App* command, std::string& device);
 void add_model_options(CLI::App* command, ModelArgs& args);
 void add_ctx_option(CLI::App* command, ModelArgs& args);
 void add_kv_option(CLI::App* command, ModelArgs& args);
+void add_policy_option(CLI::App* command, ModelArgs& args);
 void add_sampling_options(CLI::App* command, weft_sampling& sampling);  // defaults: what it holds
 bool sampling_given(const CLI::App* command);                           // any of them
 void add_restore_option(CLI::App* command, std::string& path);

@@ -107,7 +107,7 @@ void generate(const GenerateArgs& args) {
   if (args.text) prompt = model.tokenize(*args.text, !restored || apart);
   const std::uint32_t context = session_context(args.model, info);
 
-  api::Session session(model, context, parse_type(args.model.kv));
+  api::Session session(model, context, parse_type(args.model.kv), parse_policy(args.model.policy));
   set_head(session, "--head", args.head);
   set_grammar(session, args.grammar);
   if (restored) {
@@ -166,6 +166,7 @@ void add_generate(CLI::App& app) {
   add_model_options(command, args->model);
   add_ctx_option(command, args->model);
   add_kv_option(command, args->model);
+  add_policy_option(command, args->model);
   command
       ->add_option(
           "-p", args->text,

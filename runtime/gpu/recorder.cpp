@@ -221,13 +221,27 @@ void Timestamps::mark(VkCommandBuffer commands, const char* name) {
   names_.push_back(name);
 }
 
-std::vector<Timestamps::Stage> Timestamps::read() const {
+std::vector<uint64_t> Timestamps::ticks() const {
   std::vector<uint64_t> ticks(names_.size());
-  if (ticks.empty()) return {};
+  if (ticks.empty()) return ticks;
   check(device_->vk().vkGetQueryPoolResults(device_->handle(), pool_, 0, static_cast<uint32_t>(ticks.size()),
                                             ticks.size() * 8, ticks.data(), 8,
                                             VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT),
         "read timestamps");
+  return ticks;
+}
+
+double Timestamps::gaps() const {
+  const std::vector<uint64_t> ticks = this->ticks();
+  double seconds = 0;
+  for (size_t i = 1; i < ticks.size(); ++i)
+    if (!names_[i] && ticks[i] > ticks[i - 1])
+      seconds += static_cast<double>(ticks[i] - ticks[i - 1]) * seconds_per_tick_;
+  return seconds;
+}
+
+std::vector<Timestamps::Stage> Timestamps::read() const {
+  const std::vector<uint64_t> ticks = this->ticks();
   std::vector<Stage> stages;
   for (size_t i = 1; i < ticks.size(); ++i) {
     if (!names_[i] || ticks[i] < ticks[i - 1]) continue;  // where a command buffer begins, or the counter wrapped

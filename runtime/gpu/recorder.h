@@ -120,11 +120,14 @@ class Timestamps {
   };
   // Seconds by operation of the last replay, in order of first appearance.
   std::vector<Stage> read() const;
+  // Seconds of the last replay between the last dispatch of a command buffer and the begin of the next.
+  double gaps() const;
 
  private:
   friend class Recorder;
   void start(VkCommandBuffer commands);                   // resets and sets the mark a command buffer begins with
   void mark(VkCommandBuffer commands, const char* name);  // the end of a dispatch
+  std::vector<uint64_t> ticks() const;
   std::shared_ptr<Device> device_;
   VkQueryPool pool_ = VK_NULL_HANDLE;
   uint32_t capacity_;

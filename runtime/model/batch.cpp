@@ -14,13 +14,13 @@ uint32_t rows_for(const Model& model, size_t lanes) {
 
 }  // namespace
 
-Batch::Batch(const Model& model, std::span<const Lane> lanes)
+Batch::Batch(const Model& model, std::span<const Lane> lanes, Policy policy)
     : model_(model),
       rows_(rows_for(model, lanes.size())),
       activations_(model, rows_, rows_),
       step_(model, rows_, 1),
       pool_(model.device),
-      flights_(model.device, model.device->plan().run_ahead + 1) {
+      flights_(model.device, policy) {
   abi::StepState& state = *step_.state.as<abi::StepState>();
   state.end = static_cast<uint32_t>(lanes.size());
   state.context = rows_;

@@ -22,11 +22,12 @@ class Batch {
     LaneTail tail;
   };
   // 1 to kMostLanes lanes of a decoder. Records the pass.
-  Batch(const Model& model, std::span<const Lane> lanes);
+  Batch(const Model& model, std::span<const Lane> lanes, Policy policy);
   ~Batch();
 
-  // Submits one pass behind those in flight; waits for the oldest when run_ahead + 1 are.
-  void submit() { flights_.submit(commands_); }
+  // Submits one pass behind those in flight, as the policy says.
+  void submit() { flights_.submit(commands_, 1); }
+  uint32_t run_ahead() const { return flights_.run_ahead(); }
   uint32_t in_flight() const { return flights_.count(); }
   void wait_oldest() { flights_.wait_oldest(); }
   void wait_all() { flights_.wait_all(); }

@@ -1,6 +1,7 @@
-// Submissions in flight: at most so many, in order.
+// How passes over the network are submitted, and how many are in flight.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <vector>
@@ -10,33 +11,43 @@
 
 namespace weft {
 
+enum class Policy {
+  throughput,  // a whole pass a submission, and the plan's run_ahead passes behind it
+  polite,      // a layer or two a submission, at most two in flight, and no pass before the one before it has ended
+};
+
+// A pass is a list of command buffers: the embedding, each layer, what follows them. One thread at a time.
 class Flights {
  public:
-  Flights(std::shared_ptr<Device> device, uint32_t most) : device_(std::move(device)) {
-    for (uint32_t i = 0; i < most; ++i) idle_.push_back(std::make_unique<Fence>(device_));
-  }
+  Flights(std::shared_ptr<Device> device, Policy policy);
 
-  // Behind those in flight; waits for the oldest when there are `most`.
-  void submit(const std::vector<const CommandBuffer*>& commands) {
-    if (idle_.empty()) wait_oldest();
-    device_->submit(commands, *idle_.back());
-    flying_.push_back(std::move(idle_.back()));
-    idle_.pop_back();
-  }
-  uint32_t count() const { return static_cast<uint32_t>(flying_.size()); }
-  void wait_oldest() {
-    flying_.front()->wait();
-    idle_.push_back(std::move(flying_.front()));
-    flying_.pop_front();
-  }
-  void wait_all() {
-    while (!flying_.empty()) wait_oldest();
-  }
+  // Behind those in flight. pieces: of a polite submission, command buffers. Waits while as many submissions are in
+  // flight as the policy lets.
+  void submit(const std::vector<const CommandBuffer*>& pass, size_t pieces);
+  uint32_t run_ahead() const { return run_ahead_; }  // passes behind the one that is waited for
+  uint32_t count() const { return passes_; }         // passes in flight, the last submissions of which are
+  void wait_oldest();                                // pass
+  void wait_all();
+
+  uint64_t submissions() const { return submissions_; }      // since the beginning
+  size_t most_in_flight() const { return most_in_flight_; }  // submissions that ever were at once
 
  private:
+  struct Flight {
+    std::unique_ptr<Fence> fence;
+    bool last;  // of its pass
+  };
+  void launch(const std::vector<const CommandBuffer*>& commands, bool last);
+  void land();
+
   std::shared_ptr<Device> device_;
+  Policy policy_;
+  uint32_t run_ahead_;
   std::vector<std::unique_ptr<Fence>> idle_;
-  std::deque<std::unique_ptr<Fence>> flying_;
+  std::deque<Flight> flying_;
+  uint32_t passes_ = 0;
+  uint64_t submissions_ = 0;
+  size_t most_in_flight_ = 0;
 };
 
 }  // namespace weft

@@ -3,7 +3,7 @@
 namespace weft {
 
 Schedule::Schedule(const Model& model, const Activations& activations, const StepBuffers& step, const KvCache& cache,
-                   const KvCache* source)
+                   const KvCache* source, Policy policy)
     : model_(model),
       activations_(activations),
       step_(step),
@@ -11,7 +11,7 @@ Schedule::Schedule(const Model& model, const Activations& activations, const Ste
       source_(source),
       chunk_tokens_(model.device->plan().chunk_tokens),
       pool_(model.device),
-      flights_(model.device, model.device->plan().run_ahead + 1) {
+      flights_(model.device, policy) {
   decode_ = record_body(1, nullptr);
   chunk_ = record_body(chunk_tokens_, nullptr);
 }
@@ -50,7 +50,7 @@ const Schedule::Timed& Schedule::timed(Tail tail, const TailHead& head) {
 void Schedule::submit(uint32_t tokens, Tail tail, const TailHead& head, bool timestamps) {
   if (timestamps && tokens == 1) {
     last_timed_ = &timed(tail, head);
-    return launch(last_timed_->body, last_timed_->tail);
+    return launch(last_timed_->body, last_timed_->tail, 1);
   }
   const TailKey key = {tokens, tail, head.partial != nullptr, head.shapes, head.logprobs};
   auto found = tails_.find(key);
@@ -59,7 +59,7 @@ void Schedule::submit(uint32_t tokens, Tail tail, const TailHead& head, bool tim
         record("tail", nullptr, true, [&](Recorder& r) { record_tail(r, pass(tokens), tail, head); });
     found = tails_.emplace(key, recorded).first;
   }
-  launch(tokens == 1 ? decode_ : chunk_, found->second);
+  launch(tokens == 1 ? decode_ : chunk_, found->second, tokens);
 }
 
 void Schedule::submit_score(const HeadBuffers* masked) {
@@ -72,18 +72,20 @@ void Schedule::submit_score(const HeadBuffers* masked) {
   if (!score.handle())
     score = record("score", nullptr, true,
                    [&](Recorder& r) { record_score(r, pass(chunk_tokens_), block_logits_, nll_, masked); });
-  launch(chunk_, score);
+  launch(chunk_, score, chunk_tokens_);
 }
 
-void Schedule::launch(const Body& body, const CommandBuffer& tail) {
+void Schedule::launch(const Body& body, const CommandBuffer& tail, uint32_t tokens) {
   std::vector<const CommandBuffer*> commands = {&body.embed};
   for (const CommandBuffer& layer : body.layers) commands.push_back(&layer);
   commands.push_back(&tail);
-  flights_.submit(commands);
+  flights_.submit(commands, tokens == 1 ? 2 : 1);
 }
 
 std::vector<Timestamps::Stage> Schedule::read_times() const {
   return last_timed_ ? last_timed_->timestamps->read() : std::vector<Timestamps::Stage>{};
 }
+
+double Schedule::read_gaps() const { return last_timed_ ? last_timed_->timestamps->gaps() : 0; }
 
 }  // namespace weft

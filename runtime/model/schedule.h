@@ -14,25 +14,26 @@ class Schedule {
  public:
   // source: of an encoder-decoder, as Pass has it.
   Schedule(const Model& model, const Activations& activations, const StepBuffers& step, const KvCache& cache,
-           const KvCache* source);
+           const KvCache* source, Policy policy);
   ~Schedule();
 
   uint32_t chunk_tokens() const { return chunk_tokens_; }
 
-  // Submits one pass of up to `tokens` tokens (1 or chunk_tokens()) behind those in flight; waits for the oldest when
-  // run_ahead + 1 are. timed: with timestamps, which read_times() gives once it has finished; one timed pass may be in
-  // flight at a time.
+  // Submits one pass of up to `tokens` tokens (1 or chunk_tokens()) behind those in flight, as the policy says. timed:
+  // with timestamps, which read_times() gives once it has finished; one timed pass may be in flight at a time.
   void submit(uint32_t tokens, Tail tail, const TailHead& head = {}, bool timed = false);
   // As submit with a chunk, but leaves negative log-likelihoods in nll().
   void submit_score(const HeadBuffers* masked);
   const Buffer& nll() const { return nll_; }  // (context) floats, mapped; written by submit_score
 
-  uint32_t in_flight() const { return flights_.count(); }
+  const Flights& flights() const { return flights_; }
+  uint32_t in_flight() const { return flights_.count(); }  // passes
   void wait_oldest() { flights_.wait_oldest(); }
   void wait_all() { flights_.wait_all(); }
 
   // Device time by operation of the last timed pass. It must have finished.
   std::vector<Timestamps::Stage> read_times() const;
+  double read_gaps() const;  // and where it did none, between its command buffers
 
  private:
   struct Body {  // a pass without its tail
@@ -57,7 +58,7 @@ class Schedule {
   const Timed& timed(Tail tail, const TailHead& head);
   CommandBuffer record(const std::string& name, Timestamps* timestamps, bool host_reads,
                        const std::function<void(Recorder&)>& commands);
-  void launch(const Body& body, const CommandBuffer& tail);
+  void launch(const Body& body, const CommandBuffer& tail, uint32_t tokens);
 
   const Model& model_;
   const Activations& activations_;

@@ -90,12 +90,14 @@ class BatchRun {
       parts.push_back({session.step_, session.cache_, {lane->run.tail, lane->run.head}});
       left = std::min(left, lane->run.wanted - lane->run.submitted);
     }
-    Batch batch(model, parts);
+    const bool polite =
+        std::ranges::any_of(lanes, [](const Lane* lane) { return lane->entry.session.policy() == Policy::polite; });
+    Batch batch(model, parts, polite ? Policy::polite : Policy::throughput);
     // Products read the weights once for a group of tokens.
     const uint32_t shared = std::min(static_cast<uint32_t>(lanes.size()), model.device->plan().block_tokens);
     bool ended = false;
     while (!ended || batch.in_flight() > 0) {
-      for (; !ended && left > 0 && batch.in_flight() <= model.device->plan().run_ahead; --left) {
+      for (; !ended && left > 0 && batch.in_flight() <= batch.run_ahead(); --left) {
         batch.submit();
         for (Lane* lane : lanes) lane->entry.session.note_submitted(lane->run);
       }

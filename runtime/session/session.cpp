@@ -1,5 +1,7 @@
 #include "session/session.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -11,6 +13,12 @@ namespace weft {
 namespace {
 
 constexpr float kMostBias = 100;
+
+double thread_cpu_seconds() {
+  timespec time = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
 
 struct ClearAtEnd {
   std::atomic<bool>& flag;
@@ -33,15 +41,16 @@ void require(bool holds, const char* option, const std::string& what) {
 
 }  // namespace
 
-Session::Session(const Model& model, uint32_t context, std::vector<uint32_t> stop_ids, Format cache)
+Session::Session(const Model& model, uint32_t context, std::vector<uint32_t> stop_ids, Format cache, Policy policy)
     : model_(checked(model)),
       context_(context),
+      policy_(policy),
       stop_ids_(std::move(stop_ids)),
       activations_(model, model.device->plan().chunk_tokens),
       cache_(model, context, model.device->plan().chunk_tokens, cache),
       step_(model, context, context),
       source_(model.weights.encoder ? std::make_unique<Source>(model, context, cache) : nullptr),
-      schedule_(model, activations_, step_, cache_, source_ ? &source_->cache() : nullptr) {
+      schedule_(model, activations_, step_, cache_, source_ ? &source_->cache() : nullptr, policy) {
   if (stop_ids_.size() > MAX_STOP_IDS)
     throw Error(Code::unsupported,
                 "the model has " + std::to_string(stop_ids_.size()) + " stop tokens, at most " +
@@ -377,13 +386,16 @@ std::optional<Stop> Session::receive(Run& run, uint32_t lanes, const std::functi
   const double head_bytes = count_head(entry, lanes);
   if (run.received == 0) {
     run.first_token = Clock::now();
+    run.cpu_begin = thread_cpu_seconds();
   } else {
     ++stats_.decoded_tokens;
     stats_.decode_bytes += body_bytes_at(ids_.size(), lanes) + head_bytes;
   }
   ++run.received;
   if (matcher_) matcher_->accept(entry.id);
+  const double before = thread_cpu_seconds();
   const bool go_on = on_token(entry.id);
+  run.cpu_callbacks += thread_cpu_seconds() - before;
   if (ENTRY_FINISHED(entry.flags) == FINISH_STOP) return Stop::token;
   if (matcher_ && matcher_->finished()) return Stop::grammar;
   if (!go_on || cancelled_.load(std::memory_order_relaxed)) return Stop::caller;
@@ -396,7 +408,9 @@ void Session::finish(const Run& run) {
   const auto seconds = [](Clock::duration span) { return std::chrono::duration<double>(span).count(); };
   stats_.first_token_seconds = seconds(run.first_token - run.begin);
   stats_.prompt_seconds += stats_.first_token_seconds;
-  if (run.received > 1) stats_.decode_seconds += seconds(Clock::now() - run.first_token);
+  if (run.received < 2) return;
+  stats_.decode_seconds += seconds(Clock::now() - run.first_token);
+  stats_.decode_cpu_seconds += thread_cpu_seconds() - run.cpu_begin - run.cpu_callbacks;
 }
 
 void Session::note_submitted(Run& run) {
@@ -408,7 +422,7 @@ Stop Session::generate(uint32_t max_tokens, bool ignore_stop_tokens, const std::
   Run run;
   const ClearAtEnd clear_cancel{cancelled_};  // one that came too late is not the next generate's
   // What a grammar allows is known only when the token before is.
-  const uint32_t run_ahead = matcher_ ? 0 : model_.device->plan().run_ahead,
+  const uint32_t run_ahead = matcher_ ? 0 : schedule_.flights().run_ahead(),
                  every = model_.device->plan().profile_every;
   try {
     if (const std::optional<Stop> stop = start(run, max_tokens, ignore_stop_tokens, false)) return *stop;
@@ -453,6 +467,8 @@ void Session::come_to_rest() noexcept {
 }
 
 void Session::collect_times() {
+  ++stats_.sampled_tokens;
+  stats_.gap_seconds += schedule_.read_gaps();
   for (const Timestamps::Stage& stage : schedule_.read_times()) {
     const auto found = std::find_if(stats_.stages.begin(), stats_.stages.end(),
                                     [&](const Timestamps::Stage& known) { return known.name == stage.name; });

@@ -37,12 +37,15 @@ struct SessionStats {
   uint64_t prompt_tokens = 0, reused_tokens = 0, decoded_tokens = 0;
   double prompt_seconds = 0, decode_seconds = 0, first_token_seconds = 0;
   uint64_t readback_bytes = 0;
+  double decode_cpu_seconds = 0;             // of the thread that generates, without its callbacks
   double decode_bytes = 0;                   // weights and cache read by the decoded tokens
   uint64_t head_tokens = 0;                  // tokens of every kind that were chosen
   double head_bytes = 0;                     // read for them of the vocabulary table
   uint64_t head_rows = 0, head_refined = 0;  // rows whose logits were computed; whose estimates were refined
   uint64_t head_uncertain = 0;               // of them, those for which fast left out a row that might have been chosen
   std::vector<Timestamps::Stage> stages;     // device time of the sampled tokens, summed
+  uint64_t sampled_tokens = 0;               // so many
+  double gap_seconds = 0;                    // of them, between command buffers
 };
 
 // How likely the model itself held a token to be, and what it held for the likeliest: natural logarithms.
@@ -60,7 +63,8 @@ struct TokenLogit {
 class Session {
  public:
   // stop_ids: at most MAX_STOP_IDS; the model outlives the session.
-  Session(const Model& model, uint32_t context, std::vector<uint32_t> stop_ids, Format cache = Format::f16);
+  Session(const Model& model, uint32_t context, std::vector<uint32_t> stop_ids, Format cache = Format::f16,
+          Policy policy = Policy::throughput);
   ~Session();
 
   void set_sampling(const Sampling& sampling);  // throws Error(invalid_argument)
@@ -106,6 +110,8 @@ class Session {
 
   const std::vector<uint32_t>& ids() const { return ids_; }
   uint32_t context() const { return context_; }
+  Policy policy() const { return policy_; }
+  const Flights& flights() const { return schedule_.flights(); }
   const SessionStats& stats() const { return stats_; }
   uint64_t kv_bytes() const { return cache_.bytes() + (source_ ? source_->cache().bytes() : 0); }
   uint64_t scratch_bytes() const {
@@ -121,6 +127,7 @@ class Session {
   struct Run {
     static constexpr size_t kNone = SIZE_MAX;
     Clock::time_point begin, first_token;
+    double cpu_begin = 0, cpu_callbacks = 0;  // the thread's, at the first token; within callbacks since
     Tail tail = Tail::none;
     TailHead head;
     size_t fresh = 0;            // prompt tokens that were not cached
@@ -160,6 +167,7 @@ class Session {
 
   const Model& model_;
   uint32_t context_;
+  Policy policy_;
   std::vector<uint32_t> stop_ids_;
   Activations activations_;
   KvCache cache_;  // before the rest of what grows with the context: it knows the device's limit

@@ -229,10 +229,19 @@ WEFT_API weft_status weft_encoder_masked_logits(weft_encoder* encoder, size_t pl
 
 typedef struct weft_session weft_session;
 
+/* How a session's work is handed to the device; what is generated is the same. */
+typedef enum weft_policy {
+  WEFT_POLICY_THROUGHPUT = 0, /* whole tokens at once, and the next ones behind them: the fastest */
+  /* a layer or two at a time, at most two in flight, so that others who use the device (a screen to be drawn) get their
+   * turn in between, and drivers that give up on long work do not */
+  WEFT_POLICY_POLITE
+} weft_policy;
+
 typedef struct weft_session_options {
   uint32_t context; /* tokens the session can hold; 0: the model's own maximum, but at most 4096 */
   weft_type kv;     /* of the cached keys and values: WEFT_TYPE_F16, or WEFT_TYPE_Q8 for about half the memory;
                        WEFT_TYPE_FILE: f16 */
+  weft_policy policy;
 } weft_session_options;
 
 WEFT_API weft_session_options weft_session_options_default(void);
@@ -356,7 +365,7 @@ typedef struct weft_batch_entry {
  * last has ended: the weights are read once for up to eight of their next tokens. Prompts are computed one after
  * another. The sessions are distinct, have a prompt and no grammar, and are not of an encoder-decoder; callbacks come
  * on the calling thread, those of a token's sessions in the entries' order. What is generated is what each would
- * generate alone, up to rounding. */
+ * generate alone, up to rounding. If one of them is WEFT_POLICY_POLITE, all of the batch is. */
 WEFT_API weft_status weft_generate_batch(weft_batch_entry* entries, size_t count, weft_error* error);
 
 /* Ends a running generate after the token in work, or the next one at its start. Safe from any thread and from a signal
@@ -408,6 +417,7 @@ typedef struct weft_stats {
   uint64_t decoded_tokens;          /* generated since then; the first of a generate counts with the prompt's time */
   double prompt_seconds;            /* up to and with the first token */
   double decode_seconds;            /* of the tokens after it */
+  double decode_cpu_seconds;        /* of the calling thread meanwhile, without the callback's */
   double first_token_seconds;       /* of the last generate: from its start to its first token */
   uint64_t readback_bytes;          /* read from the device to get the tokens */
   uint64_t kv_bytes, scratch_bytes; /* device memory of this session */

@@ -300,11 +300,13 @@ struct Tokens {
 class Session {
  public:
   // context: tokens it can hold; 0: the model's own maximum, but at most 4096. kv: type of the cache.
-  explicit Session(const Model& model, std::uint32_t context = 0, weft_type kv = WEFT_TYPE_FILE)
+  explicit Session(const Model& model, std::uint32_t context = 0, weft_type kv = WEFT_TYPE_FILE,
+                   weft_policy policy = WEFT_POLICY_THROUGHPUT)
       : vocab_size_(model.info().vocab_size) {
     weft_session_options options = weft_session_options_default();
     options.context = context;
     options.kv = kv;
+    options.policy = policy;
     weft_session* session = nullptr;
     detail::check([&](weft_error* error) { return weft_session_create(model.get(), &options, &session, error); });
     handle_.reset(session);

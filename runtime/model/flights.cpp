@@ -1,0 +1,49 @@
+#include "model/flights.h"
+
+#include <algorithm>
+
+namespace weft {
+
+Flights::Flights(std::shared_ptr<Device> device, Policy policy)
+    : device_(std::move(device)),
+      policy_(policy),
+      run_ahead_(policy == Policy::throughput ? device_->plan().run_ahead : 0) {
+  const uint32_t most = policy == Policy::throughput ? run_ahead_ + 1 : 2;
+  for (uint32_t i = 0; i < most; ++i) idle_.push_back(std::make_unique<Fence>(device_));
+}
+
+void Flights::submit(const std::vector<const CommandBuffer*>& pass, size_t pieces) {
+  const size_t most = policy_ == Policy::throughput ? pass.size() : pieces;
+  for (size_t first = 0; first < pass.size(); first += most) {
+    const size_t end = std::min(first + most, pass.size());
+    launch({pass.begin() + static_cast<ptrdiff_t>(first), pass.begin() + static_cast<ptrdiff_t>(end)},
+           end == pass.size());
+  }
+}
+
+void Flights::launch(const std::vector<const CommandBuffer*>& commands, bool last) {
+  if (idle_.empty()) land();
+  device_->submit(commands, *idle_.back());
+  flying_.push_back({std::move(idle_.back()), last});
+  idle_.pop_back();
+  passes_ += last;
+  ++submissions_;
+  most_in_flight_ = std::max(most_in_flight_, flying_.size());
+}
+
+void Flights::land() {
+  flying_.front().fence->wait();
+  passes_ -= flying_.front().last;
+  idle_.push_back(std::move(flying_.front().fence));
+  flying_.pop_front();
+}
+
+void Flights::wait_oldest() {
+  for (const uint32_t before = passes_; passes_ == before;) land();
+}
+
+void Flights::wait_all() {
+  while (!flying_.empty()) land();
+}
+
+}  // namespace weft
