@@ -4,6 +4,7 @@
 
 #include "capi.h"
 #include "session/batch.h"
+#include "session/profile.h"
 #include "text/stop_strings.h"
 #include "text/stream_decoder.h"
 
@@ -259,6 +260,32 @@ void weft_session_reset(weft_session* session) {
   guard(nullptr, [&] {
     session->session.reset();
     session->decoder.finish();
+  });
+}
+
+weft_status weft_session_profile(weft_session* session, uint32_t tokens, uint32_t repeat, char** out,
+                                 weft_error* error) {
+  return guard(error, [&] {
+    require(session && out, "session or json", "it is NULL");
+    require(repeat >= 1, "repeat", "it is 0, expected at least 1");
+    const PassProfile profile = profile_pass(session->session, tokens, repeat);
+    nlohmann::ordered_json json = {{"tokens", profile.tokens}, {"position", profile.position}};
+    double seconds = 0;
+    uint32_t dispatches = 0;
+    for (const PassProfile::Stage& stage : profile.stages) {
+      json["stages"].push_back({{"name", stage.name},
+                                {"seconds", stage.seconds},
+                                {"dispatches", stage.dispatches},
+                                {"bytes", stage.bytes},
+                                {"multiplies", stage.multiplies}});
+      seconds += stage.seconds;
+      dispatches += stage.dispatches;
+    }
+    json["dispatches"] = dispatches;
+    json["device_seconds"] = seconds;
+    json["between_seconds"] = profile.between;
+    json["submitted_seconds"] = profile.submitted;
+    *out = copy_string(json.dump());
   });
 }
 

@@ -4,6 +4,7 @@
 #include <iostream>
 #include <random>
 
+#include "bench_profile.h"
 #include "common.h"
 
 namespace weft::cli {
@@ -14,12 +15,14 @@ struct BenchArgs {
   std::uint32_t prompt = 64, tokens = 32, repeat = 3, sessions = 1;
   std::uint32_t seed = 1;
   std::string head = "full";
+  bool profile = false;
   bool json = false;
 };
 
 struct Run {
   Rates speed;
   weft_stats stats;
+  double process_cpu_seconds;  // of the tokens after the first
 };
 
 // One more than the tokens to be timed: the first comes out of the prompt.
@@ -27,10 +30,15 @@ Run run_once(api::Session& session, const std::vector<std::uint32_t>& prompt, st
   session.reset();
   session.prompt(prompt);
   std::uint64_t count = 0;
-  session.generate(
-      tokens + 1, [&count](std::uint32_t, std::string_view) { return ++count, true; }, true);
+  double before = 0;
+  const auto on_token = [&](std::uint32_t, std::string_view) {
+    if (++count == 1) before = process_cpu_seconds();
+    return true;
+  };
+  session.generate(tokens + 1, on_token, true);
+  const double after = process_cpu_seconds();
   const weft_stats stats = session.stats();
-  return {rates(weft_stats{}, stats, count), stats};
+  return {rates(weft_stats{}, stats, count), stats, after - before};
 }
 
 double median(std::vector<double> values) {
@@ -81,13 +89,19 @@ double batched_tokens_per_s(const api::Model& model, const BenchArgs& args, cons
 
 struct Medians {
   double prompt_tokens_per_s, decode_tokens_per_s, first_token_s, gigabytes_per_s;
+  double process_cpu_s_per_token, thread_cpu_s_per_token;
 };
 
 Medians medians(const std::vector<Run>& runs) {
+  const auto a_token = [](const Run& run) {
+    return static_cast<double>(std::max<std::uint64_t>(run.stats.decoded_tokens, 1));
+  };
   return {median(runs, [](const Run& run) { return run.speed.prompt_tokens_per_s; }),
           median(runs, [](const Run& run) { return run.speed.decode_tokens_per_s; }),
           median(runs, [](const Run& run) { return run.stats.first_token_seconds; }),
-          median(runs, [](const Run& run) { return run.stats.read_gigabytes_per_second; })};
+          median(runs, [](const Run& run) { return run.stats.read_gigabytes_per_second; }),
+          median(runs, [&](const Run& run) { return run.process_cpu_seconds / a_token(run); }),
+          median(runs, [&](const Run& run) { return run.stats.decode_cpu_seconds / a_token(run); })};
 }
 
 Json report_json(const BenchArgs& args, const weft_model_info& info, const std::vector<Run>& runs, double device_gb_s) {
@@ -108,6 +122,8 @@ Json report_json(const BenchArgs& args, const weft_model_info& info, const std::
           {"first_token_s", middle.first_token_s},
           {"prompt_tokens_per_s", middle.prompt_tokens_per_s},
           {"decode_tokens_per_s", middle.decode_tokens_per_s},
+          {"cpu_s_per_token",
+           {{"process", middle.process_cpu_s_per_token}, {"calling_thread", middle.thread_cpu_s_per_token}}},
           {"head", head_json(args.head, last.speed)},
           {"stages", stages_json(last.stats)},
           {"readback_bytes_per_token", last.speed.readback_bytes_per_token},
@@ -129,6 +145,8 @@ void report_table(const BenchArgs& args, const weft_model_info& info, const std:
                       middle.prompt_tokens_per_s, middle.first_token_s * 1e3)
             << format("decode    %u tokens  %10.2f tokens/s  %.2f ms/token\n", args.tokens, middle.decode_tokens_per_s,
                       middle.decode_tokens_per_s > 0 ? 1e3 / middle.decode_tokens_per_s : 0.0)
+            << format("cpu       %.2f ms/token of all threads, a software driver's own among them; %.3f ms of Weft's\n",
+                      middle.process_cpu_s_per_token * 1e3, middle.thread_cpu_s_per_token * 1e3)
             << format("reading   %s/token  %.2f GB/s, %.0f%% of the %.2f GB/s a pure read kernel reaches\n",
                       human_bytes(static_cast<double>(info.bytes_per_token)).c_str(), middle.gigabytes_per_s,
                       device_gb_s > 0 ? 100 * middle.gigabytes_per_s / device_gb_s : 0.0, device_gb_s)
@@ -164,13 +182,22 @@ void bench(const BenchArgs& args) {
   for (std::uint32_t i = 0; i < args.repeat; ++i) runs.push_back(run_once(session, prompt, args.tokens));
   const double batched = args.sessions > 1 ? batched_tokens_per_s(model, args, prompt) : 0;
   const double device_gb_s = model.measure_bandwidth();
+  Profiles profiles;
+  if (args.profile) {
+    std::vector<std::uint32_t> middle = prompt;  // of what is decoded
+    for (std::uint32_t i = 0; i < args.tokens / 2; ++i)
+      middle.push_back(static_cast<std::uint32_t>(random() % info.vocab_size));
+    profiles = profile_passes(session, middle, prompt, args.repeat);
+  }
   if (args.json) {
     Json report = report_json(args, info, runs, device_gb_s);
+    if (args.profile) report["profile"] = profiles_json(profiles);
     if (args.sessions > 1) report["batch"] = {{"sessions", args.sessions}, {"decode_tokens_per_s", batched}};
     print_json(report);
     return;
   }
   report_table(args, info, runs, device_gb_s);
+  if (args.profile) print_profiles(profiles, 1 / medians(runs).decode_tokens_per_s);
   if (args.sessions > 1) {
     std::cout << format("batch     %u sessions %9.2f tokens/s of all together\n", args.sessions, batched);
   }
@@ -199,6 +226,8 @@ void add_bench(CLI::App& app) {
       ->transform(whole(1, 64));
   add("--seed", args->seed, "of the random prompt", 0);
   add_head_option(command, args->head);
+  command->add_flag("--profile", args->profile,
+                    "Where the time of a whole decoded token and of a prompt's last chunk goes, by operation");
   add_json_option(command, args->json);
   command->callback([args] { bench(*args); });
 }

@@ -250,7 +250,7 @@ std::vector<Timestamps::Stage> Timestamps::read() const {
     for (Stage& stage : stages)
       if (stage.name == names_[i]) found = &stage;
     if (found)
-      found->seconds += seconds;
+      found->seconds += seconds, ++found->dispatches;
     else
       stages.push_back({names_[i], seconds});
   }

@@ -117,6 +117,7 @@ class Timestamps {
   struct Stage {
     const char* name;
     double seconds;
+    uint32_t dispatches = 1;  // of one replay
   };
   // Seconds by operation of the last replay, in order of first appearance.
   std::vector<Stage> read() const;

@@ -479,8 +479,8 @@ void Session::collect_times() {
   }
 }
 
-// Read for a token but for its logits, when the weights are read for so many sessions at once.
-double Session::body_bytes_at(size_t position, uint32_t lanes) const {
+// Keys and values that a token there sees.
+double Session::cache_bytes_at(size_t position) const {
   double cache = 0;
   for (size_t i = 0; i < cache_.layers.size(); ++i) {
     const ops::CacheView& layer = cache_.layers[i];
@@ -488,7 +488,13 @@ double Session::body_bytes_at(size_t position, uint32_t lanes) const {
     const uint64_t seen = window ? std::min<uint64_t>(position, window) : position;
     cache += static_cast<double>((layer.keys.bytes + layer.values.bytes) / layer.capacity * (seen + input_.size()));
   }
-  return static_cast<double>(model_.bytes_per_token() - model_.weights.head().buffer().bytes()) / lanes + cache;
+  return cache;
+}
+
+// Read for a token but for its logits, when the weights are read for so many sessions at once.
+double Session::body_bytes_at(size_t position, uint32_t lanes) const {
+  return static_cast<double>(model_.bytes_per_token() - model_.weights.head().buffer().bytes()) / lanes +
+         cache_bytes_at(position);
 }
 
 std::vector<float> Session::score(std::span<const uint32_t> ids) {

@@ -120,6 +120,7 @@ class Session {
   }
 
   friend class BatchRun;  // session/batch.cpp
+  friend class Profiler;  // session/profile.cpp
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -164,6 +165,7 @@ class Session {
   void come_to_rest() noexcept;
   void collect_times();
   double body_bytes_at(size_t position, uint32_t lanes) const;
+  double cache_bytes_at(size_t position) const;
 
   const Model& model_;
   uint32_t context_;

@@ -135,7 +135,23 @@ class Json(unittest.TestCase):
             self.assertIn(key, result)
         self.assertEqual((result["prompt_tokens"], result["decode_tokens"], len(result["runs"])), (8, 4, 2))
         self.assertGreater(result["device_read_gb_per_s"], 0)
+        self.assertGreater(result["cpu_s_per_token"]["process"], result["cpu_s_per_token"]["calling_thread"])
         self.check_numbers(result)
+
+    def test_bench_profile(self):
+        profile = weft_json("bench", "-m", plain(), "-p", 8, "-n", 4, "--repeat", 1, "--profile")["profile"]
+        self.assertEqual([(p["tokens"], p["position"]) for p in profile.values()], [(1, 9), (8, 0)])
+        for name, part in profile.items():
+            stages = {stage["name"]: stage for stage in part["stages"]}
+            self.assertTrue({"matmul", "attend", "project", "advance"} <= set(stages), (name, stages))
+            self.assertEqual(part["dispatches"], sum(stage["dispatches"] for stage in stages.values()))
+            self.assertAlmostEqual(part["device_seconds"], sum(stage["seconds"] for stage in stages.values()))
+            self.assertGreater(part["submitted_seconds"], part["device_seconds"])
+            self.assertTrue(all(stages[stage]["bytes"] > 0 for stage in ("matmul", "attend", "project")))
+        out, _ = weft("bench", "-m", plain(), "-p", 8, "-n", 4, "--repeat", 1, "--profile")
+        self.assertRegex(out, r"(?m)^profile   1 token from position 9 on: [\d.]+ ms in \d+ dispatches, [\d.]+ us each$")
+        self.assertRegex(out, r"(?m)^prompt    8 tokens from position 0 on: ")
+        self.assertRegex(out, r"(?m)^          matmul +[\d.]+ +[\d.]+% +\d+ +[\d.]+ +[\d.]+ +[\d.]+$")
 
     def test_perplexity(self):
         text = FOLDER / "text"

@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "session/profile.h"
 #include "support/model_test.h"
 
 namespace weft::test {
@@ -47,6 +48,20 @@ class LongContextTest : public GpuTest, public testing::WithParamInterface<std::
 TEST_P(LongContextTest, EqualsTransformers) {
   Session session(*model_, 4400, {});
   for (const auto& [position, logits] : logits_) check(session, position);
+}
+
+// Where a ring has lost what the profiled tokens see, that is computed again.
+TEST_P(LongContextTest, ProfilesBehindARing) {
+  if (!model_->device->caps().timestamps) GTEST_SKIP() << "the device has no timestamps";
+  Session session(*model_, 400, {}), untouched(*model_, 400, {});
+  session.set_sampling(greedy());
+  untouched.set_sampling(greedy());
+  const std::vector<uint32_t> prompt(ids_.begin(), ids_.begin() + 200);
+  std::vector<uint32_t> expected = generate(untouched, prompt, 100), got = generate(session, prompt, 60);
+  EXPECT_EQ(profile_pass(session, 64, 1).position, 196u);
+  const std::vector<uint32_t> rest = generate(session, std::vector<uint32_t>(session.ids()), 40);
+  got.insert(got.end(), rest.begin(), rest.end());
+  EXPECT_EQ(got, expected);
 }
 
 // The window of 32 and a chunk of 64 take 128 slots.

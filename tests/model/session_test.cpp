@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "session/profile.h"
 #include "support/model_test.h"
 
 namespace weft::test {
@@ -350,6 +351,44 @@ TEST_F(SessionTest, TimesItsStagesWhereTheDeviceCan) {
   for (const Timestamps::Stage& stage : session.stats().stages) names.push_back(stage.name);
   EXPECT_EQ(names, (std::vector<std::string>{"gather", "norm", "matmul", "rope", "attend", "activate", "project",
                                              "adjust", "threshold", "pick", "advance"}));
+}
+
+TEST_F(SessionTest, ProfilesWholePassesAndGoesOnAsBefore) {
+  if (!model_->device->caps().timestamps) GTEST_SKIP() << "the device has no timestamps";
+  Session session(*model_, 256, {}), untouched(*model_, 256, {});
+  session.set_sampling(greedy());
+  untouched.set_sampling(greedy());
+  const std::vector<uint32_t> prompt = ids(100), expected = generate(untouched, prompt, 30);
+  std::vector<uint32_t> got = generate(session, prompt, 10);
+  const PassProfile token = profile_pass(session, 1, 1), chunk = profile_pass(session, 1000, 2);
+  const std::vector<uint32_t> context = session.ids(), rest = generate(session, context, 20);
+  got.insert(got.end(), rest.begin(), rest.end());
+  EXPECT_EQ(got, expected);
+  EXPECT_EQ(context.size(), 110u);
+  EXPECT_EQ(token.tokens, 1u);
+  EXPECT_EQ(token.position, 109u);
+  EXPECT_EQ(chunk.tokens, model_->device->plan().chunk_tokens);
+  EXPECT_EQ(chunk.position, 110 - chunk.tokens);
+  const Config& config = model_->config;
+  for (const PassProfile& profile : {token, chunk}) {
+    double sum = 0;
+    for (const PassProfile::Stage& stage : profile.stages) {
+      const std::string name = stage.name;
+      sum += stage.seconds;
+      if (name == "rope" || name == "attend") {
+        EXPECT_EQ(stage.dispatches, config.layers) << name;
+      } else if (name == "project") {
+        EXPECT_EQ(stage.bytes, double(model_->weights.head().buffer().bytes()));
+      } else if (name == "matmul") {
+        EXPECT_GT(stage.multiplies, stage.bytes * profile.tokens * 0.8);  // q8: a byte or so a weight
+      }
+    }
+    EXPECT_GT(sum, 0);
+    EXPECT_LE(sum + profile.between, profile.submitted);
+  }
+  Session empty(*model_, 256, {});
+  EXPECT_THROW(profile_pass(empty, 1, 1), Error);
+  EXPECT_THROW(profile_pass(session, 0, 1), Error);
 }
 
 // The known greedy continuations in ../shared, made in fp32 by another program.

@@ -434,6 +434,20 @@ typedef struct weft_stats {
 
 WEFT_API weft_stats weft_session_get_stats(const weft_session* session);
 
+/* Where the device's time goes in a whole pass: that of the context's last `tokens` tokens, 1 as in decoding, more
+ * (but at most what the context has and one pass takes) as a prompt's last chunk, run `repeat` times (at least 1) with
+ * a timestamp behind every dispatch. *json: an object of the run of median length: tokens, position          that it
+ * computes; of the first of them stages                    an array of {name, seconds, dispatches, bytes, multiplies},
+ * in order of first appearance; bytes: weights and cache it must read, multiplies: products of a weight with a number;
+ *                             both 0 where that is not known
+ *   dispatches, device_seconds   sums over the stages
+ *   between_seconds           from a command buffer's last dispatch to the next one's beginning, summed
+ *   submitted_seconds         from before the submission to its end as the CPU sees it
+ * The context stays as it is, and so does what will be generated. The caller frees *json. WEFT_UNSUPPORTED where the
+ * device has no timestamps, WEFT_CONTEXT_FULL without room for a token more. */
+WEFT_API weft_status weft_session_profile(weft_session* session, uint32_t tokens, uint32_t repeat, char** json,
+                                          weft_error* error);
+
 /* Measures what a pure read kernel reaches on the model's device, GB/s (10^9 bytes); takes about half a second the
  * first time, then it is remembered with the model. */
 WEFT_API weft_status weft_model_measure_bandwidth(const weft_model* model, double* gigabytes_per_second,

@@ -429,6 +429,13 @@ class Session {
     return detail::take(note);
   }
 
+  // Where the time of a whole pass goes, as JSON; see weft_session_profile.
+  std::string profile(std::uint32_t tokens, std::uint32_t repeat = 5) {
+    char* json = nullptr;
+    detail::check([&](weft_error* error) { return weft_session_profile(get(), tokens, repeat, &json, error); });
+    return detail::take(json);
+  }
+
   void reset() noexcept { weft_session_reset(get()); }
   weft_stats stats() const { return weft_session_get_stats(get()); }
   weft_session* get() const noexcept { return handle_.get(); }
