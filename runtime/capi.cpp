@@ -212,7 +212,7 @@ weft_status weft_devices(char** out, weft_error* error) {
 
 // ---- models ----
 
-weft_model_options weft_model_options_default(void) { return {nullptr, WEFT_TYPE_FILE, nullptr, nullptr}; }
+weft_model_options weft_model_options_default(void) { return {nullptr, WEFT_TYPE_FILE, nullptr, nullptr, 0}; }
 
 // The model installed beside the library: <prefix>/lib/libweft.so -> <prefix>/share/weft/*.gguf, the first by name.
 static std::filesystem::path installed_model() {
@@ -265,7 +265,11 @@ static std::unique_ptr<weft_model> load(const char* path, const weft_model_optio
   Config config = read_config(file);
   Tokenizer tokenizer = make_tokenizer(file);
   const std::optional<Format> format = format_for(options.type);
-  std::shared_ptr<Device> device = Device::open(options.device ? options.device : "");
+  std::shared_ptr<Device> device = Device::open(options.device ? options.device : "", [&](const Caps& caps) {
+    Plan plan = make_plan(caps);
+    plan.memory_budget = options.memory_budget;
+    return plan;
+  });
   const auto progress = [&](float done) {
     if (options.progress && options.progress(options.user, std::clamp(done, 0.0f, 1.0f)) != 0)
       throw Error(Code::cancelled, "loading was given up", chosen.string());
@@ -322,7 +326,11 @@ weft_model_info weft_model_get_info(const weft_model* m) {
   info.has_chat_template = m->chat_template.has_value();
   info.parameters = model.parameters();
   info.vocab_bytes = model.weights.vocab_bytes();
-  info.layer_bytes = model.weights.layer_bytes();
+  info.layer_bytes = model.weights.device_bytes() - info.vocab_bytes;
+  info.streamed_bytes = model.weights.streamed_bytes();
+  const MemoryUse use = model.device->memory_use();
+  info.device_bytes = use.device;
+  info.most_device_bytes = use.most_device;
   info.bytes_per_token = model.bytes_per_token();
   info.load_seconds = m->load_seconds;
   info.tokenizer_fingerprint = m->tokenizer.fingerprint();
@@ -350,6 +358,8 @@ weft_status weft_model_describe(const weft_model* model, char** out, weft_error*
                         {"parameters", info.parameters},
                         {"vocab_bytes", info.vocab_bytes},
                         {"layer_bytes", info.layer_bytes},
+                        {"streamed_bytes", info.streamed_bytes},
+                        {"device_bytes", info.device_bytes},
                         {"bytes_per_token", info.bytes_per_token},
                         {"load_seconds", info.load_seconds},
                         {"tokenizer_fingerprint", fingerprint_text(info.tokenizer_fingerprint)}};
@@ -369,14 +379,21 @@ weft_status weft_model_describe(const weft_model* model, char** out, weft_error*
                          {"relative_error", tensor.rounding.relative()}});
     }
     const auto add_buffer = [&](const Buffer& buffer, std::vector<std::string> users) {
-      buffers.push_back({{"name", buffer.name()}, {"bytes", buffer.bytes()}, {"users", std::move(users)}});
+      buffers.push_back({{"name", buffer.name()},
+                         {"bytes", buffer.bytes()},
+                         {"users", std::move(users)},
+                         {"memory", buffer.data() ? "host" : "device"}});
     };
     add_buffer(weights.embedding->buffer(),
                weights.tied() ? std::vector<std::string>{"gather", "project"} : std::vector<std::string>{"gather"});
     if (!weights.tied()) add_buffer(weights.separate_output->buffer(), {"project"});
     for (const Weights* half : {encoder, &weights}) {
       if (!half) continue;
-      for (const LayerWeights& layer : half->layers) add_buffer(layer.buffer, {"norm", "matmul"});
+      const std::vector<std::string> users = {"norm", "matmul"};
+      for (const LayerWeights& layer : half->layers)
+        add_buffer(layer.buffer, half->stream ? std::vector<std::string>{"layer slot"} : users);
+      if (half->stream)
+        for (const Buffer& slot : half->stream->slots) add_buffer(slot, users);
       add_buffer(half->final_norm, {"norm"});
       if (half->embedding_norm) add_buffer(half->embedding_norm, {"norm"});
       if (half->positions) add_buffer(half->positions, {"position"});

@@ -115,6 +115,21 @@ CLI::Validator real(double least, double most, bool least_excluded) {
   return CLI::Validator(validate, "", "real");
 }
 
+static CLI::Validator memory_size() {
+  const auto validate = [](std::string& text) -> std::string {
+    static constexpr std::pair<std::string_view, unsigned> kUnits[] = {{"KiB", 10}, {"MiB", 20}, {"GiB", 30}};
+    for (const auto& [unit, shift] : kUnits) {
+      if (!std::string_view(text).ends_with(unit)) continue;
+      const auto value = parse_number<std::uint32_t>(std::string_view(text).substr(0, text.size() - unit.size()));
+      if (!value || *value == 0) break;
+      text = std::to_string(std::uint64_t{*value} << shift);
+      return {};
+    }
+    return "must be a whole number and KiB, MiB or GiB, as 700MiB, not \"" + text + "\"";
+  };
+  return CLI::Validator(validate, "", "size");
+}
+
 void add_device_option(CLI::App* command, std::string& device) {
   command
       ->add_option("--device", device,
@@ -131,6 +146,12 @@ void add_model_options(CLI::App* command, ModelArgs& args) {
       ->type_name("f16|q8|q4")
       ->check(type_name());
   add_device_option(command, args.device);
+  command
+      ->add_option("--memory-budget", args.memory_budget,
+                   "device memory to take at most, as 700MiB or 2GiB; layers of a model for which that is too little\n"
+                   "wait in the host's memory and are copied for every token (default: what there is)")
+      ->type_name("SIZE")
+      ->transform(memory_size());
 }
 
 void add_ctx_option(CLI::App* command, ModelArgs& args) {
@@ -241,6 +262,7 @@ api::Model load_model(const ModelArgs& args) {
   api::ModelOptions options;
   options.device = args.device;
   options.type = parse_type(args.type);
+  options.memory_budget = args.memory_budget;
   options.progress = [&bar](float done) {
     bar.update(done);
     return true;

@@ -48,14 +48,16 @@ void print_tensors(const Json& tensors) {
 void print_buffers(const Json& buffers) {
   const int width = name_width(buffers);
   std::cout << format("%-*s  %12s  %s\n", width, "buffer", "bytes", "users");
-  unsigned long long total = 0;
+  unsigned long long total = 0, waiting = 0;
   for (const Json& buffer : buffers) {
     const auto bytes = buffer.at("bytes").get<unsigned long long>();
-    total += bytes;
-    std::cout << format("%-*s  %12llu  %s\n", width, text(buffer, "name").c_str(), bytes,
+    const bool host = text(buffer, "memory") == "host";
+    (host ? waiting : total) += bytes;
+    std::cout << format("%-*s  %12llu  %s%s\n", width, text(buffer, "name").c_str(), bytes, host ? "(host) " : "",
                         users_text(buffer.at("users")).c_str());
   }
   std::cout << format("%-*s  %12llu\n", width, "all", total);
+  if (waiting > 0) std::cout << format("%-*s  %12llu  wait in the host's memory\n", width, "streamed", waiting);
 }
 
 void print_tables(const weft_model_info& info, const Json& description) {

@@ -75,6 +75,9 @@ void Buffer::allocate(Memory memory) {
 
   VkMemoryRequirements needs = {};
   vk.vkGetBufferMemoryRequirements(device_->handle(), handle_, &needs);
+  intent_ = memory;
+  device_->take_memory(memory, needs.size, name_);
+  taken_ = needs.size;
   VkPhysicalDeviceMemoryProperties types = {};
   vkGetPhysicalDeviceMemoryProperties(device_->physical(), &types);
   VkResult result = VK_ERROR_OUT_OF_DEVICE_MEMORY;
@@ -98,12 +101,15 @@ Buffer::~Buffer() {
   const VolkDeviceTable& vk = device_->vk();
   if (handle_) vk.vkDestroyBuffer(device_->handle(), handle_, nullptr);
   if (memory_) vk.vkFreeMemory(device_->handle(), memory_, nullptr);  // unmaps too
+  if (taken_) device_->return_memory(intent_, taken_);
 }
 
 void Buffer::swap(Buffer& other) noexcept {
   std::swap(device_, other.device_);
   std::swap(name_, other.name_);
   std::swap(bytes_, other.bytes_);
+  std::swap(taken_, other.taken_);
+  std::swap(intent_, other.intent_);
   std::swap(handle_, other.handle_);
   std::swap(memory_, other.memory_);
   std::swap(data_, other.data_);

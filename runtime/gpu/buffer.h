@@ -18,7 +18,15 @@ enum class Memory {
   readback,  // mapped, coherent, cached where possible; the device writes, the CPU reads
 };
 
-// Owns a VkBuffer and its memory. Movable. Throws Error(out_of_memory) with the name and size.
+// Bytes allocated of a device's memory, and of the host's for the device to reach.
+struct MemoryUse {
+  uint64_t device = 0;       // Memory::device and shared
+  uint64_t most_device = 0;  // at any time
+  uint64_t host = 0;         // Memory::upload and readback
+};
+
+// Owns a VkBuffer and its memory. Movable. Throws Error(out_of_memory) with the name and size, also where the plan's
+// memory budget has no room.
 class Buffer {
  public:
   Buffer() = default;
@@ -47,6 +55,8 @@ class Buffer {
   std::shared_ptr<Device> device_;
   std::string name_;
   uint64_t bytes_ = 0;
+  uint64_t taken_ = 0;  // of the device's accounts
+  Memory intent_ = Memory::device;
   VkBuffer handle_ = VK_NULL_HANDLE;
   VkDeviceMemory memory_ = VK_NULL_HANDLE;
   void* data_ = nullptr;

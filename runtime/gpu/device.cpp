@@ -221,6 +221,34 @@ uint64_t Device::memory_left() const {
   return left;
 }
 
+MemoryUse Device::memory_use() const {
+  const std::lock_guard lock(memory_mutex_);
+  return memory_use_;
+}
+
+static bool on_device(Memory memory) { return memory == Memory::device || memory == Memory::shared; }
+
+void Device::take_memory(Memory memory, uint64_t bytes, const std::string& name) {
+  const std::lock_guard lock(memory_mutex_);
+  if (!on_device(memory)) {
+    memory_use_.host += bytes;
+    return;
+  }
+  const uint64_t budget = plan_.memory_budget, left = budget - std::min(budget, memory_use_.device);
+  if (budget && bytes > left)
+    throw Error(Code::out_of_memory,
+                "it needs " + std::to_string(bytes) + " bytes, of the memory budget of " + std::to_string(budget) +
+                    " there are " + std::to_string(left) + " left",
+                "buffer " + name, "give a larger budget, or use a smaller context");
+  memory_use_.device += bytes;
+  memory_use_.most_device = std::max(memory_use_.most_device, memory_use_.device);
+}
+
+void Device::return_memory(Memory memory, uint64_t bytes) noexcept {
+  const std::lock_guard lock(memory_mutex_);
+  (on_device(memory) ? memory_use_.device : memory_use_.host) -= bytes;
+}
+
 void Device::set_name(VkObjectType type, uint64_t handle, const std::string& name) const {
   if (!debug_utils() || !vkSetDebugUtilsObjectNameEXT) return;
   const VkDebugUtilsObjectNameInfoEXT info = {VK_STRUCTURE_TYPE_DEBUG_UTILS_OBJECT_NAME_INFO_EXT, nullptr, type, handle,

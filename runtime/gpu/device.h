@@ -54,6 +54,8 @@ class Device : public std::enable_shared_from_this<Device> {
 
   // Bytes of memory the driver says can still be allocated; 0 if it cannot say.
   uint64_t memory_left() const;
+  // What this device's buffers take.
+  MemoryUse memory_use() const;
 
   // Names an object for debuggers and validation messages.
   void set_name(VkObjectType type, uint64_t handle, const std::string& name) const;
@@ -65,6 +67,10 @@ class Device : public std::enable_shared_from_this<Device> {
   bool debug_utils() const { return instance_->debug_utils(); }
 
  private:
+  friend class Buffer;
+  // Throws Error(out_of_memory) where the plan's budget has no room.
+  void take_memory(Memory memory, uint64_t bytes, const std::string& name);
+  void return_memory(Memory memory, uint64_t bytes) noexcept;
   Device(std::shared_ptr<Instance> instance, const Instance::Physical& physical);
   void create(const std::function<Plan(const Caps&)>& planner);
   void load_pipeline_cache();
@@ -79,6 +85,8 @@ class Device : public std::enable_shared_from_this<Device> {
   uint32_t queue_family_ = 0;
   VkQueue queue_ = VK_NULL_HANDLE;
   std::mutex queue_mutex_;
+  mutable std::mutex memory_mutex_;
+  MemoryUse memory_use_;
   std::mutex kernels_mutex_;
   VkPipelineCache pipeline_cache_ = VK_NULL_HANDLE;
   size_t loaded_cache_bytes_ = 0;

@@ -7,11 +7,11 @@
 namespace weft {
 namespace {
 
-constexpr VkPipelineStageFlags kStages =
-    VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_DRAW_INDIRECT_BIT;
-constexpr VkAccessFlags kWrites = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
-constexpr VkAccessFlags kAll = kWrites | VK_ACCESS_UNIFORM_READ_BIT | VK_ACCESS_SHADER_READ_BIT |
-                               VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_INDIRECT_COMMAND_READ_BIT;
+constexpr VkPipelineStageFlags kDispatch = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_DRAW_INDIRECT_BIT;
+constexpr VkPipelineStageFlags kStages = kDispatch | VK_PIPELINE_STAGE_TRANSFER_BIT;
+constexpr VkAccessFlags kAll = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_UNIFORM_READ_BIT |
+                               VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT |
+                               VK_ACCESS_INDIRECT_COMMAND_READ_BIT;
 
 constexpr uint32_t kSetsPerPool = 256, kDescriptorsPerPool = 2048;
 
@@ -86,7 +86,7 @@ Recorder::Recorder(CommandPool& pool, const std::string& name, Timestamps* times
   const VkCommandBufferBeginInfo info = {VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO, nullptr,
                                          VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT, nullptr};
   check(device_.vk().vkBeginCommandBuffer(commands_.handle_, &info), "begin a command buffer");
-  barrier(kAll, kStages);
+  barrier(kStages, kAll, kStages);
   if (timestamps_) timestamps_->start(commands_.handle_);
 }
 
@@ -166,37 +166,40 @@ void Recorder::check_limits(const Kernel& kernel, std::initializer_list<View> bi
 }
 
 void Recorder::copy(const View& from, const View& to) {
-  const Access accesses[] = {{from.buffer->handle(), from.offset, from.offset + from.bytes, false},
-                             {to.buffer->handle(), to.offset, to.offset + from.bytes, true}};
+  const Access accesses[] = {{from.buffer->handle(), from.offset, from.offset + from.bytes, false, true},
+                             {to.buffer->handle(), to.offset, to.offset + from.bytes, true, true}};
   use(accesses);
   const VkBufferCopy region = {from.offset, to.offset, from.bytes};
   device_.vk().vkCmdCopyBuffer(commands_.handle_, from.buffer->handle(), to.buffer->handle(), 1, &region);
 }
 
 void Recorder::fill(const View& view, uint32_t word) {
-  const Access accesses[] = {{view.buffer->handle(), view.offset, view.offset + view.bytes, true}};
+  const Access accesses[] = {{view.buffer->handle(), view.offset, view.offset + view.bytes, true, true}};
   use(accesses);
   device_.vk().vkCmdFillBuffer(commands_.handle_, view.buffer->handle(), view.offset, view.bytes, word);
 }
 
 void Recorder::use(std::span<const Access> accesses) {
-  bool hazard = false;
+  VkPipelineStageFlags from = 0;
   for (const Access& now : accesses)
     for (const Access& before : since_barrier_)
-      hazard |= now.buffer == before.buffer && now.begin < before.end && before.begin < now.end &&
-                (now.write || before.write);
-  if (hazard) barrier(kAll, kStages);
+      if (now.buffer == before.buffer && now.begin < before.end && before.begin < now.end &&
+          (now.write || before.write))
+        from |= before.transfer ? kStages : kDispatch;
+  if (from) barrier(from, kAll, kStages);
   since_barrier_.insert(since_barrier_.end(), accesses.begin(), accesses.end());
 }
 
-void Recorder::barrier(VkAccessFlags to, VkPipelineStageFlags stage) {
-  const VkMemoryBarrier memory = {VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, kWrites, to};
-  device_.vk().vkCmdPipelineBarrier(commands_.handle_, kStages, stage, 0, 1, &memory, 0, nullptr, 0, nullptr);
-  since_barrier_.clear();
+void Recorder::barrier(VkPipelineStageFlags from, VkAccessFlags to, VkPipelineStageFlags stage) {
+  const bool transfers = (from & VK_PIPELINE_STAGE_TRANSFER_BIT) != 0;
+  const VkAccessFlags writes = VK_ACCESS_SHADER_WRITE_BIT | (transfers ? VK_ACCESS_TRANSFER_WRITE_BIT : 0);
+  const VkMemoryBarrier memory = {VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, writes, to};
+  device_.vk().vkCmdPipelineBarrier(commands_.handle_, from, stage, 0, 1, &memory, 0, nullptr, 0, nullptr);
+  std::erase_if(since_barrier_, [&](const Access& access) { return transfers || !access.transfer; });
 }
 
 CommandBuffer Recorder::finish(bool host_reads) {
-  if (host_reads) barrier(VK_ACCESS_HOST_READ_BIT, VK_PIPELINE_STAGE_HOST_BIT);
+  if (host_reads) barrier(kStages, VK_ACCESS_HOST_READ_BIT, VK_PIPELINE_STAGE_HOST_BIT);
   check(device_.vk().vkEndCommandBuffer(commands_.handle_), "end a command buffer");
   return commands_;
 }

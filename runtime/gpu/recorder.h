@@ -54,7 +54,8 @@ struct Groups {
 };
 
 // Records one command buffer. It waits for all work submitted before it, and inserts a barrier wherever a dispatch or
-// copy touches bytes that an earlier one in it wrote, or writes bytes that an earlier one read.
+// copy touches bytes that an earlier one in it wrote, or writes bytes that an earlier one read. Barriers between
+// dispatches do not wait for copies whose bytes nobody touches: these go on beside the dispatches.
 class Recorder {
  public:
   // timestamps, if given, get one mark per dispatch.
@@ -92,12 +93,13 @@ class Recorder {
     VkBuffer buffer;
     uint64_t begin, end;
     bool write;
+    bool transfer = false;
   };
   void dispatch_bytes(const Kernel& kernel, std::initializer_list<View> bindings, std::span<const std::byte> push,
                       Groups groups, const View* indirect = nullptr);
   void check_limits(const Kernel& kernel, std::initializer_list<View> bindings, Groups groups) const;
   void use(std::span<const Access> accesses);
-  void barrier(VkAccessFlags to, VkPipelineStageFlags stage);
+  void barrier(VkPipelineStageFlags from, VkAccessFlags to, VkPipelineStageFlags stage);
 
   CommandPool& pool_;
   Device& device_;

@@ -13,10 +13,12 @@ void Uploader::upload(const View& to, uint64_t granule,
                       const std::function<void(uint64_t offset, std::span<std::byte>)>& fill) {
   const uint64_t piece = std::max(kStagingBytes / granule, uint64_t{1}) * granule;
   const uint64_t needed = std::min(piece, to.bytes);
-  if (staging_.bytes() < needed) staging_ = Buffer(device_, "staging", needed, Memory::upload);
+  std::byte* const mapped = to.buffer->as<std::byte>();
+  if (!mapped && staging_.bytes() < needed) staging_ = Buffer(device_, "staging", needed, Memory::upload);
   for (uint64_t done = 0; done < to.bytes; done += piece) {
     const uint64_t bytes = std::min(piece, to.bytes - done);
-    fill(done, {staging_.as<std::byte>(), bytes});
+    fill(done, {mapped ? mapped + to.offset + done : staging_.as<std::byte>(), bytes});
+    if (mapped) continue;
     run_once(device_, "upload",
              [&](Recorder& recorder) { recorder.copy(View(staging_, 0, bytes), to.part(done, bytes)); });
   }

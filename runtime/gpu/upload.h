@@ -13,7 +13,7 @@
 
 namespace weft {
 
-// Copies through one staging buffer. One thread at a time.
+// Copies through one staging buffer, unless the destination is mapped. One thread at a time.
 class Uploader {
  public:
   explicit Uploader(std::shared_ptr<Device> device);

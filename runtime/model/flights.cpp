@@ -4,15 +4,17 @@
 
 namespace weft {
 
-Flights::Flights(std::shared_ptr<Device> device, Policy policy)
+Flights::Flights(std::shared_ptr<Device> device, Policy policy, std::mutex* order)
     : device_(std::move(device)),
       policy_(policy),
+      order_(order),
       run_ahead_(policy == Policy::throughput ? device_->plan().run_ahead : 0) {
   const uint32_t most = policy == Policy::throughput ? run_ahead_ + 1 : 2;
   for (uint32_t i = 0; i < most; ++i) idle_.push_back(std::make_unique<Fence>(device_));
 }
 
 void Flights::submit(const std::vector<const CommandBuffer*>& pass, size_t pieces) {
+  const std::unique_lock<std::mutex> lock = order_ ? std::unique_lock(*order_) : std::unique_lock<std::mutex>();
   const size_t most = policy_ == Policy::throughput ? pass.size() : pieces;
   for (size_t first = 0; first < pass.size(); first += most) {
     const size_t end = std::min(first + most, pass.size());

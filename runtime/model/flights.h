@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "gpu/device.h"
@@ -19,7 +20,8 @@ enum class Policy {
 // A pass is a list of command buffers: the embedding, each layer, what follows them. One thread at a time.
 class Flights {
  public:
-  Flights(std::shared_ptr<Device> device, Policy policy);
+  // order: held while the submissions of a pass are made, so that no other's come between; nullptr: they may.
+  Flights(std::shared_ptr<Device> device, Policy policy, std::mutex* order);
 
   // Behind those in flight. pieces: of a polite submission, command buffers. Waits while as many submissions are in
   // flight as the policy lets.
@@ -42,6 +44,7 @@ class Flights {
 
   std::shared_ptr<Device> device_;
   Policy policy_;
+  std::mutex* order_;
   uint32_t run_ahead_;
   std::vector<std::unique_ptr<Fence>> idle_;
   std::deque<Flight> flying_;

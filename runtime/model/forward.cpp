@@ -148,6 +148,7 @@ void record_layer(Recorder& r, const Pass& pass, uint32_t layer) {
   const View state = pass.step.state;
   const uint32_t tokens = pass.tokens;
 
+  if (layer + 1 < c.layers) pass.model.weights.fetch(r, layer + 1);
   const View read = branch_input(r, pass, w.attention_norm);
   ops::matmul(r, w.qkv, state, read, a.qkv, tokens, Output::write);
   if (c.block.norm_heads) ops::norm_heads(r, c.heads, state, w.head_norms, a.qkv, c.epsilon, tokens);
@@ -170,6 +171,7 @@ void record_layer(Recorder& r, const Pass& pass, uint32_t layer) {
 void record_tail(Recorder& r, const Pass& pass, Tail tail, const TailHead& head) {
   const Config& c = pass.model.config;
   const Flow& a = pass.a;
+  pass.model.weights.fetch(r, 0);
   if (tail != Tail::none) {
     ops::norm(r, c.norm(), pass.step.state, a.x, pass.model.weights.final_norm, a.normed, pass.tokens, true);
     if (head.partial)
@@ -185,6 +187,7 @@ void record_tail(Recorder& r, const Pass& pass, Tail tail, const TailHead& head)
 void record_batch_tail(Recorder& r, const Pass& batch, std::span<const LaneTail> tails) {
   const Model& model = batch.model;
   const Flow& a = batch.a;
+  model.weights.fetch(r, 0);
   ops::norm(r, model.config.norm(), batch.step.state, a.x, model.weights.final_norm, a.normed, batch.tokens, false);
   if (std::ranges::any_of(tails, [](const LaneTail& lane) { return !lane.head.partial; }))
     model.weights.head().project(r, a.normed, a.logits, batch.tokens);
@@ -198,6 +201,7 @@ void record_score(Recorder& r, const Pass& pass, const View& block_logits, const
   const Flow& a = pass.a;
   const StepBuffers& step = pass.step;
   const uint32_t block = pass.model.device->plan().block_tokens;
+  pass.model.weights.fetch(r, 0);
   ops::norm(r, c.norm(), step.state, a.x, pass.model.weights.final_norm, a.normed, pass.tokens, false);
   const View choice = masked ? View(masked->choice) : View();
   const uint64_t block_bytes = uint64_t{block} * stride_of(c.width) * 4;

@@ -11,7 +11,7 @@ Schedule::Schedule(const Model& model, const Activations& activations, const Ste
       source_(source),
       chunk_tokens_(model.device->plan().chunk_tokens),
       pool_(model.device),
-      flights_(model.device, policy) {
+      flights_(model.device, policy, model.weights.stream ? &model.weights.stream->order : nullptr) {
   decode_ = record_body(1, nullptr);
   chunk_ = record_body(chunk_tokens_, nullptr);
 }

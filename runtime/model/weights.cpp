@@ -70,6 +70,7 @@ class Loader {
 
   Weights load() {
     check();
+    plan_memory();
     load_vocabulary();
     load_body();
     if (has_masked_head()) load_masked_head();
@@ -140,6 +141,7 @@ class Loader {
     if (config_.block.embedding_norm)
       load_norm(weights_.embedding_norm, norm_parts("token_embd_norm", -1), "embedding norm", 1);
     for (uint32_t layer = 0; layer < config_.layers; ++layer) load_layer(static_cast<int>(layer));
+    if (slot_bytes_) begin_stream();
     load_norm(weights_.final_norm, final_norm_parts(), "final norm", config_.logit_scale);
   }
 
@@ -428,6 +430,53 @@ class Loader {
     load_group(layer.buffer, title("layer " + std::to_string(index)), index, matrices, vectors(layer, index, matrices));
   }
 
+  // What the weights take on the device, and whether the layers have to be streamed for that.
+  void plan_memory() {
+    const uint64_t budget = device_->plan().memory_budget;
+    if (!budget) return;
+    const auto [embedding, output] = find_vocabulary();
+    uint64_t tables = 0, layers = 0, largest = 0;
+    for (const TensorView* const table : {embedding, output})
+      if (table && (table == embedding || !same_bytes(*table, *embedding)))
+        tables += Matrix{format_of({&table, 1}), config_.vocab, config_.width, {}, Layout::planes}.bytes();
+    for (int index = 0; index < static_cast<int>(config_.layers); ++index) {
+      LayerWeights layer;
+      const std::vector<Linear> matrices = linears(layer, index);
+      const uint64_t bytes =
+          place(matrices, vectors(layer, index, matrices), sources_of(matrices, index, AsStored::yes));
+      tensors_.forget();
+      layers += bytes;
+      largest = std::max(largest, bytes);
+    }
+    if (tables + layers <= budget / 4 * 3) return;
+    if (config_.block.sees_all || config_.encoder)
+      throw Error(Code::unsupported,
+                  "the weights of " + std::to_string(tables + layers) +
+                      " bytes take more than three quarters of the memory budget of " + std::to_string(budget),
+                  file_.path.string(), "an encoder's are not streamed: give a larger budget");
+    if (tables + 2 * largest > budget)
+      throw Error(Code::out_of_memory,
+                  "the memory budget is " + std::to_string(budget) + " bytes, the vocabulary takes " +
+                      std::to_string(tables) + " and two layers " + std::to_string(2 * largest),
+                  file_.path.string(), "sessions need some more than that; fewer bits (--type) need less");
+    slot_bytes_ = largest;
+  }
+
+  // The layers have been packed in the host's memory: from now on their views are in the slots.
+  void begin_stream() {
+    weights_.stream = std::make_unique<Stream>();
+    Stream& stream = *weights_.stream;
+    for (Buffer& slot : stream.slots) slot = Buffer(device_, "layer slot", slot_bytes_, Memory::device);
+    for (uint32_t index = 0; index < config_.layers; ++index) {
+      LayerWeights& layer = weights_.layers[index];
+      const std::vector<Linear> matrices = linears(layer, static_cast<int>(index));
+      for (const Linear& linear : matrices) linear.matrix.view.buffer = &stream.slot(index);
+      for (const Vector& vector : vectors(layer, static_cast<int>(index), matrices))
+        vector.view.buffer = &stream.slot(index);
+    }
+    run_once(device_, "first layer", [&](Recorder& recorder) { weights_.fetch(recorder, 0); });
+  }
+
   // BART's.
   const TensorView* logit_bias() {
     const TensorView* bias = config_.encoder ? tensors_.find_named("final_logits_bias") : nullptr;
@@ -470,25 +519,34 @@ class Loader {
     load_group(head.buffer, "masked-token head", -1, matrices, masked_vectors(head));
   }
 
-  // Matrices and vectors of a layer, or of the network (index -1), in one buffer. The file's own tensors have vouched
-  // for the sizes before anything is allocated by them.
-  void load_group(Buffer& buffer, const std::string& name, int index, const std::vector<Linear>& matrices,
-                  const std::vector<Vector>& floats) {
-    std::vector<std::vector<const TensorView*>> sources;  // of every linear's copies
-    for (const Linear& linear : matrices) {
-      std::vector<const TensorView*> all;
+  using Sources = std::vector<std::vector<const TensorView*>>;  // of every linear's copies
+  enum class AsStored { yes, no };  // yes: matrices that are turned or sorted when loaded are not yet
+
+  Sources sources_of(const std::vector<Linear>& matrices, int index, AsStored as_stored) {
+    Sources sources;
+    for (const Linear& linear : matrices)
       for (uint32_t copy = 0; copy < linear.copies(); ++copy) {
         sources.emplace_back();
         for (const Part& part : linear.parts)
           sources.back().push_back(
               linear.experts ? &tensors_.expert(part.role, index, copy, linear.experts, part.rows, linear.cols)
-                             : &tensors_.matrix(part.role, index, part.rows, linear.cols));
-        all.insert(all.end(), sources.back().begin(), sources.back().end());
+              : as_stored == AsStored::yes ? &tensors_.need_matrix(part.role, index, part.rows, linear.cols)
+                                           : &tensors_.matrix(part.role, index, part.rows, linear.cols));
       }
+    return sources;
+  }
+
+  // Gives matrices and vectors their formats and their places in one buffer; returns its bytes.
+  uint64_t place(const std::vector<Linear>& matrices, const std::vector<Vector>& floats, const Sources& sources) {
+    auto source = sources.begin();
+    for (const Linear& linear : matrices) {
+      std::vector<const TensorView*> all;
+      for (uint32_t copy = 0; copy < linear.copies(); ++copy, ++source)
+        all.insert(all.end(), source->begin(), source->end());
       linear.matrix.format = linear.format ? *linear.format : format_of(all);
     }
     uint64_t bytes = 0;
-    const auto place = [&](View& view, uint64_t size) {
+    const auto put = [&](View& view, uint64_t size) {
       view = View();
       view.offset = bytes;
       view.bytes = size;
@@ -498,10 +556,19 @@ class Loader {
       uint64_t rows = 0;
       for (const Part& part : linear.parts) rows += part.rows;
       linear.matrix = {linear.matrix.format, static_cast<uint32_t>(rows), static_cast<uint32_t>(linear.cols), {}};
-      place(linear.matrix.view, linear.copies() * linear.matrix.bytes());
+      put(linear.matrix.view, linear.copies() * linear.matrix.bytes());
     }
-    for (const Vector& vector : floats) place(vector.view, count_of(vector.parts) * 4);
-    buffer = Buffer(device_, name, bytes, Memory::device);
+    for (const Vector& vector : floats) put(vector.view, count_of(vector.parts) * 4);
+    return bytes;
+  }
+
+  // Matrices and vectors of a layer, or of the network (index -1), in one buffer. The file's own tensors have vouched
+  // for the sizes before anything is allocated by them.
+  void load_group(Buffer& buffer, const std::string& name, int index, const std::vector<Linear>& matrices,
+                  const std::vector<Vector>& floats) {
+    const Sources sources = sources_of(matrices, index, AsStored::no);
+    const uint64_t bytes = place(matrices, floats, sources);
+    buffer = Buffer(device_, name, bytes, slot_bytes_ ? Memory::upload : Memory::device);
     size_t source = 0;
     for (const Linear& linear : matrices) {
       linear.matrix.view.buffer = &buffer;
@@ -560,6 +627,7 @@ class Loader {
   Tensors tensors_;
   Weights weights_;
   uint64_t total_bytes_ = 0, done_bytes_ = 0;
+  uint64_t slot_bytes_ = 0;    // of the largest layer, where they are streamed
   Loader* decoder_ = nullptr;  // of an encoder; then that one's progress and reports count
   std::unique_ptr<Loader> encoder_;
   std::shared_ptr<Model> encoder_model_;
@@ -578,6 +646,16 @@ uint64_t Weights::layer_bytes() const {
   if (encoder) bytes += encoder->weights.layer_bytes();
   for (const LayerWeights& layer : layers) bytes += layer.buffer.bytes();
   return bytes;
+}
+
+uint64_t Weights::streamed_bytes() const {
+  uint64_t bytes = 0;
+  for (const LayerWeights& layer : layers) bytes += stream ? layer.buffer.bytes() : 0;
+  return bytes;
+}
+
+uint64_t Weights::device_bytes() const {
+  return vocab_bytes() + layer_bytes() - streamed_bytes() + (stream ? 2 * stream->slots[0].bytes() : 0);
 }
 
 void check_weights(const ModelFile& file, Config& config) {

@@ -4,10 +4,12 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "gpu/recorder.h"
 #include "model/config.h"
 #include "vocab/table.h"
 
@@ -31,6 +33,15 @@ struct LayerWeights {
   Matrix gate_up;    // (2 * ffn, width): gate, then up; not gated: (ffn, width)
   Matrix down;       // (width, ffn); with experts these two are as ops::matmul_expert has them
   View attention_branch_norm, ffn_branch_norm;  // (width) of what is added to x; none: without a buffer
+};
+
+// Layers that do not fit the device's memory budget wait, packed, in the host's memory (their buffers are there). Two
+// slots on the device take turns: a layer reads its weights in one while the next layer's are copied to the other.
+// Between passes slot 0 holds layer 0, so that any pass may follow any other.
+struct Stream {
+  Buffer slots[2];   // of the largest layer's bytes
+  std::mutex order;  // held from a pass's first submission to its last: passes must not mix
+  const Buffer& slot(uint32_t layer) const { return slots[layer % 2]; }
 };
 
 // What makes a hidden state a prediction of the token that a mask hides, before the vocabulary table (Devlin et al.
@@ -65,13 +76,21 @@ struct Weights {
   std::unique_ptr<MaskedHead> masked_head;  // nullptr: the file has none
   std::shared_ptr<const Model> encoder;     // of an encoder-decoder: its other half
   std::deque<LayerWeights> layers;          // elements stay where they are: views point into them
+  std::unique_ptr<Stream> stream;           // nullptr: all layers stay on the device
   std::vector<TensorReport> tensors;
 
+  // Copies a layer that is streamed to its slot, beside what is recorded next. Every pass does so for the layer after
+  // each, and at its end for the first.
+  void fetch(Recorder& recorder, uint32_t layer) const {
+    if (stream) recorder.copy(layers[layer].buffer, stream->slot(layer));
+  }
   std::string type() const;  // the matrices' formats, finest first: "q8", or "q8+q4"
   bool tied() const { return !separate_output; }
   const Table& head() const { return separate_output ? *separate_output : *embedding; }
   uint64_t vocab_bytes() const;
-  uint64_t layer_bytes() const;  // everything but the vocabulary's tables
+  uint64_t layer_bytes() const;     // everything but the vocabulary's tables
+  uint64_t streamed_bytes() const;  // of them, those in the host's memory
+  uint64_t device_bytes() const;    // all that is on the device
 };
 
 // Whether the whole file is a network of this config, and nothing else; sets config.vocab. Throws as load_weights does.
@@ -79,7 +98,10 @@ void check_weights(const ModelFile& file, Config& config);
 
 // Checks every tensor's shape against the config (sets config.vocab), packs and uploads. format: of every matrix; none:
 // each gets the one that comes closest to its type in the file (those that are stored as one on the device, the finest
-// of theirs). progress is told 0..1. Throws Error(bad_file) naming tensor, found and expected shape.
+// of theirs). progress is told 0..1. Throws Error(bad_file) naming tensor, found and expected shape. Where the plan has
+// a memory budget and the weights would take more than three quarters of it, the layers are streamed;
+// Error(out_of_memory) with the figures where that does not fit either, Error(unsupported) where an encoder's would
+// have to be.
 Weights load_weights(const std::shared_ptr<Device>& device, const ModelFile& file, Config& config,
                      std::optional<Format> format, const std::function<void(float)>& progress);
 

@@ -27,7 +27,11 @@ double median_seconds(const std::shared_ptr<Device>& device, const std::vector<c
 
 double measure_read_bandwidth(const std::shared_ptr<Device>& device) {
   // Several times the caches of a card, little beside a phone's memory; bound in parts of one binding's reach.
-  const uint64_t wanted = device->caps().kind == DeviceKind::discrete ? 1u << 30 : 128u << 20;
+  uint64_t wanted = device->caps().kind == DeviceKind::discrete ? 1u << 30 : 128u << 20;
+  if (const uint64_t budget = device->plan().memory_budget) {  // of what is left of it, leave some for the sums
+    const uint64_t left = budget - device->memory_use().device;
+    wanted = std::clamp<uint64_t>(left / 4 * 3 / READ_BYTES * READ_BYTES, READ_BYTES, wanted);
+  }
   const uint64_t part = std::min<uint64_t>({wanted, device->plan().slice_bytes / READ_BYTES * READ_BYTES, 128u << 20});
   const uint32_t parts = static_cast<uint32_t>(wanted / part), repeats = 2;
   const Buffer data(device, "bandwidth", part * parts, Memory::device);

@@ -1,4 +1,10 @@
 // The scheduling policies give the same tokens; how they submit differs.
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+
 #include "base/error.h"
 #include "session/batch.h"
 #include "support/model_test.h"
@@ -76,14 +82,129 @@ TEST_F(PolicyTest, StopsAndGoesOn) {
 
 TEST_F(PolicyTest, CountsItsOwnTimeAndTheDevicesGaps) {
   Session polite = session(Policy::polite);
-  generate(polite, ids(3), 60);
+  generate(polite, ids(3), 40);
   const SessionStats& stats = polite.stats();
   EXPECT_GT(stats.decode_cpu_seconds, 0);
   EXPECT_LT(stats.decode_cpu_seconds, stats.decode_seconds);
   if (!model_->device->caps().timestamps) return;
-  EXPECT_EQ(stats.sampled_tokens, 4u);  // of 60, every sixteenth from the third on
+  EXPECT_EQ(stats.sampled_tokens, 3u);  // of 40, every sixteenth from the third on
   EXPECT_GT(stats.gap_seconds, 0);
   EXPECT_LT(stats.gap_seconds, stats.decode_seconds);
+}
+
+// A model whose layers do not fit the memory budget of its device.
+class StreamTest : public GpuTest {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (IsSkipped()) return;
+    LlamaShape shape;
+    shape.layers = 15;  // odd, so that the last layer and the first are in one slot
+    shape.ffn = 480;
+    make_gguf(path(), shape, {DType::q8_0, 5, ""});
+  }
+  std::filesystem::path path() const { return folder_.path() / "m.gguf"; }
+  // One for each budget, 0: none. With small chunks, whose activations are small too.
+  static std::shared_ptr<Device> device_of(uint64_t budget) {
+    std::shared_ptr<Device>& device = devices_[budget];
+    const auto planner = [&](const Caps&) {
+      Plan plan = open_device()->plan();
+      plan.memory_budget = budget;
+      plan.chunk_tokens = 8;
+      return plan;
+    };
+    if (!device) device = Device::open({}, planner);
+    return device;
+  }
+  static void TearDownTestSuite() { devices_.clear(); }
+
+  TemporaryFolder folder_;
+
+ private:
+  static inline std::map<uint64_t, std::shared_ptr<Device>> devices_;
+};
+
+TEST_F(StreamTest, ALargerModelThanTheBudgetGivesTheSameTokens) {
+  const auto whole = load_model(device_of(0), path(), std::nullopt);
+  const uint64_t weights = whole->weights.device_bytes(), budget = weights / 2;
+  EXPECT_EQ(whole->weights.streamed_bytes(), 0u);
+  const std::shared_ptr<Device> device = device_of(budget);
+  const auto streamed = load_model(device, path(), std::nullopt);
+  ASSERT_TRUE(streamed->weights.stream);
+  EXPECT_GT(streamed->weights.streamed_bytes(), budget);
+  EXPECT_EQ(streamed->bytes_per_token(), whole->bytes_per_token());
+
+  Session expected(*whole, 80, {});
+  expected.set_sampling(greedy());
+  const std::vector<uint32_t> prompt = some_ids(20, 512), want = generate(expected, prompt, 8);
+  for (const Policy policy : {Policy::throughput, Policy::polite}) {
+    Session session(*streamed, 80, {}, Format::f16, policy);
+    session.set_sampling(greedy());
+    EXPECT_EQ(generate(session, prompt, 8), want);
+    EXPECT_EQ(session.score(some_ids(3, 512)), expected.score(some_ids(3, 512)));
+  }
+  const MemoryUse use = device->memory_use();
+  EXPECT_LE(use.most_device, budget);
+  EXPECT_GE(use.device, streamed->weights.device_bytes());
+  EXPECT_GE(use.host, streamed->weights.streamed_bytes());
+}
+
+// Their passes share the slots, polite ones cut in pieces among them, and a batch's.
+TEST_F(StreamTest, SessionsOnManyThreadsAndBatches) {
+  const auto whole = load_model(device_of(0), path(), std::nullopt);
+  const auto streamed = load_model(device_of(whole->weights.device_bytes() / 2), path(), std::nullopt);
+  ASSERT_TRUE(streamed->weights.stream);
+  const auto run = [](const Model& model, uint32_t index) {
+    Session session(model, 64, {}, Format::f16, index % 2 ? Policy::polite : Policy::throughput);
+    session.set_sampling(greedy());
+    return generate(session, some_ids(3 + index, 512), 8);
+  };
+  std::vector<std::vector<uint32_t>> want(2), got(2);
+  for (uint32_t i = 0; i < 2; ++i) want[i] = run(*whole, i);
+  {
+    std::vector<std::jthread> threads;
+    for (uint32_t i = 0; i < 2; ++i) threads.emplace_back([&, i] { got[i] = run(*streamed, i); });
+  }
+  EXPECT_EQ(got, want);
+
+  std::vector<std::vector<uint32_t>> batches[2] = {std::vector<std::vector<uint32_t>>(2),
+                                                   std::vector<std::vector<uint32_t>>(2)};
+  for (size_t m = 0; m < 2; ++m) {
+    const Model& model = m ? *streamed : *whole;
+    std::deque<Session> sessions;
+    std::vector<BatchEntry> entries;
+    for (uint32_t i = 0; i < 2; ++i) {
+      sessions.emplace_back(model, 64, std::vector<uint32_t>{});
+      sessions.back().set_sampling(greedy());
+      sessions.back().prompt(some_ids(4 + i, 512));
+      std::vector<uint32_t>& tokens = batches[m][i];
+      entries.push_back({sessions.back(), 6, true, [&](uint32_t id) { return tokens.push_back(id), true; }});
+    }
+    generate_batch(entries);
+  }
+  EXPECT_EQ(batches[1], batches[0]);
+}
+
+TEST_F(StreamTest, ABudgetThatIsTooSmallIsSaidWithFigures) {
+  const auto whole = load_model(device_of(0), path(), std::nullopt);
+  const uint64_t table = whole->weights.vocab_bytes(), layer = whole->weights.layers[0].buffer.bytes();
+  const auto refusal = [&](uint64_t budget, const std::function<void(const Model&)>& use) -> std::string {
+    try {
+      use(*load_model(device_of(budget), path(), std::nullopt));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::out_of_memory);
+      return error.what();
+    }
+    return "";
+  };
+  const std::string slots = refusal(table + 2 * layer - 1, [](const Model&) {});
+  EXPECT_NE(slots.find(std::to_string(table + 2 * layer - 1)), std::string::npos) << slots;
+  EXPECT_NE(slots.find(std::to_string(2 * layer)), std::string::npos) << slots;
+  // Room for the weights, none for a session.
+  const std::string cache = refusal(table + 2 * layer + 5000, [](const Model& m) { Session(m, 2048, {}); });
+  EXPECT_NE(cache.find("memory budget of " + std::to_string(table + 2 * layer + 5000)), std::string::npos) << cache;
+  // All of it fits.
+  EXPECT_EQ(refusal(whole->weights.device_bytes() * 2, [](const Model& m) { EXPECT_FALSE(m.weights.stream); }), "");
 }
 
 }  // namespace

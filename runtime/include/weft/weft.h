@@ -85,6 +85,11 @@ typedef struct weft_model_options {
   /* Called on the loading thread with 0..1; return non-zero to give up (WEFT_CANCELLED). May be NULL. */
   int (*progress)(void* user, float done);
   void* user;
+  /* Bytes of device memory that the model and its sessions may take together; 0: what there is. Where the weights would
+   * take more than three quarters of it, the layers wait in the host's memory, and each is copied to the device while
+   * the one before it is computed; the vocabulary table stays there. That costs time for every token. WEFT_UNSUPPORTED
+   * for encoders' layers. */
+  uint64_t memory_budget;
 } weft_model_options;
 
 WEFT_API weft_model_options weft_model_options_default(void);
@@ -113,6 +118,9 @@ typedef struct weft_model_info {
   double load_seconds;
   uint64_t tokenizer_fingerprint; /* of the tokens, in order; keep-lists are bound to it */
   uint32_t mask_token;            /* stands for a token to be predicted, BERT's "[MASK]"; UINT32_MAX: there is none */
+  uint64_t streamed_bytes;        /* host memory of layers that wait there; 0: all are on the device */
+  uint64_t device_bytes;          /* device memory that the model and its sessions take now */
+  uint64_t most_device_bytes;     /* and took at any time */
   int reads_prompt_apart;         /* 1: an encoder-decoder as T5; see weft_session_prompt */
 } weft_model_info;
 

@@ -107,6 +107,7 @@ inline std::string devices() {
 struct ModelOptions {
   std::string device;  // index or part of a name; empty: $WEFT_DEVICE, else the best device
   weft_type type = WEFT_TYPE_FILE;
+  std::uint64_t memory_budget = 0;           // bytes of device memory; 0: what there is
   std::function<bool(float done)> progress;  // 0..1; return false to give up (Failure with WEFT_CANCELLED)
 };
 
@@ -124,6 +125,7 @@ class Model {
     weft_model_options c = weft_model_options_default();
     if (!options.device.empty()) c.device = options.device.c_str();
     c.type = options.type;
+    c.memory_budget = options.memory_budget;
     c.user = &state;
     if (options.progress) c.progress = detail::Progress::call;
     weft_model* model = nullptr;
