@@ -14,8 +14,8 @@ using uint = uint32_t;
 // A matrix (rows, cols) is stored in tiles of TILE_ROWS rows, a row for each lane of a workgroup; the last tile is
 // filled up with zero rows. Columns are filled up with zeros to blocks of BLOCK. Within a tile, the 16-byte words of
 // GROUP_ROWS rows are interleaved: word k of row r, of `count` words a row, is at IN_TILE(r, k, count). So neighbouring
-// lanes read neighbouring words, eight of them whole cache lines, and what they read next lies right behind: CPUs
-// prefetch that (interleaving all rows of a tile halved llvmpipe's speed), and GPUs read full lines either way.
+// lanes read neighbouring words. On a CPU eight lanes with four rows each read a group from front to back, one stream,
+// which it prefetches; it does not follow four streams in turn (a line of memory took five times as long).
 //
 //   FORMAT_F16: word k holds columns 8k .. 8k+7 as halves.
 //   FORMAT_Q8:  word k holds columns 16k .. 16k+15 as signed bytes. Behind the words of a tile come its scales: halves,
@@ -25,8 +25,9 @@ using uint = uint32_t;
 //               words of a tile come the blocks' 32-bit words of two halves, scale below minimum: that of block k of
 //               row r at IN_TILE(r, k, blocks). Value = scale * q + minimum, q of 0 .. 15.
 #define TILE_ROWS 64
-#define GROUP_ROWS 8
-#define IN_TILE(row, k, count) ((row) / GROUP_ROWS * GROUP_ROWS * (count) + (k)*GROUP_ROWS + (row) % GROUP_ROWS)
+#define GROUP_ROWS 32
+#define IN_GROUPS(group, row, k, count) ((row) / (group) * (group) * (count) + (k) * (group) + (row) % (group))
+#define IN_TILE(row, k, count) IN_GROUPS(GROUP_ROWS, row, k, count)
 #define BLOCK 32
 //
 // A vocabulary table is a matrix whose values are stored as planes of their bits, most significant first, so that what
@@ -62,9 +63,11 @@ using uint = uint32_t;
 #define FORMAT_Q4 2
 //
 // A layer's cache: keys and values of each key/value head, one head behind the other, by slot (rope.comp). Keys are a
-// matrix of slots like those above, filled up to 16-byte words only. Values are slot behind slot: FORMAT_F16: two
-// dimensions to a 32-bit word; FORMAT_Q8: bytes, filled up likewise, then the blocks' scales, two to a word. So in
-// FORMAT_Q8 a slot has, of keys as of values:
+// matrix of slots like those above, but in groups of KEY_ROWS, and filled up to 16-byte words only. Values are slot
+// behind slot: FORMAT_F16: two dimensions to a 32-bit word; FORMAT_Q8: bytes, filled up likewise, then the blocks'
+// scales, two to a word. So in FORMAT_Q8 a slot has, of keys as of values:
+#define KEY_ROWS 8
+#define IN_KEYS(slot, k, count) IN_GROUPS(KEY_ROWS, slot, k, count)
 #define Q8_WORDS(head_dim) (((head_dim) + 15) / 16)        // 16-byte words
 #define Q8_SCALE_WORDS(head_dim) (((head_dim) + 63) / 64)  // 32-bit words
 #define Q8_SLOT_WORDS(head_dim) (4 * Q8_WORDS(head_dim) + Q8_SCALE_WORDS(head_dim))
@@ -241,7 +244,6 @@ struct MatmulPush {
   uint row_base;     // first row of the slice: where its results go
   uint in_stride;    // floats between tokens of the input; a multiple of BLOCK, zeros behind cols
   uint out_stride;   // floats between tokens of the output
-  uint accumulate;   // 1: add to the output
   uint first_token;  // of the pass, where the grid begins
 };
 struct ExpertChoice {  // of a token: an expert, and what its result is multiplied by

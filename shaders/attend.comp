@@ -3,6 +3,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"
+#include "lib/alibi.glsl"
 #include "lib/bytes.glsl"
 #include "lib/half.glsl"
 #include "lib/reduce.glsl"
@@ -30,31 +31,25 @@ shared vec4 query[MAX_HEAD_DIM / 4];      // scaled, zeros behind head_dim
 shared float weights[POSITIONS];          // scores, then softmax numerators of the block
 shared vec2 sums[THREADS * 2];            // partial outputs, to be joined
 
-// Of a head: ops.h, Attention.
-float alibi_slope(uint head) {
-  const uint whole = 1u << findMSB(p.heads);
-  return head < whole ? exp2(-8.0 * float(head + 1) / float(whole)) : exp2(-4.0 * float(2 * (head - whole) + 1) / float(whole));
-}
-
 // The query times the key in a slot. slots: those before the key/value head's first.
 float dot_key(uint slots, uint slot) {
   const uint tile = slots + slot / TILE_ROWS * TILE_ROWS, r = slot % TILE_ROWS;
   float sum = 0;
   if (FORMAT == FORMAT_F16) {
-    const uint words = (p.head_dim + 7) / 8, key = tile * words + IN_TILE(r, 0, words);
+    const uint words = (p.head_dim + 7) / 8, key = tile * words + IN_KEYS(r, 0, words);
     for (uint k = 0; k < words; ++k) {
-      const uvec4 halves = keys[key + k * GROUP_ROWS];
+      const uvec4 halves = keys[key + k * KEY_ROWS];
       sum += dot(vec4(unpackHalf2x16(halves.x), unpackHalf2x16(halves.y)), query[k * 2]) +
              dot(vec4(unpackHalf2x16(halves.z), unpackHalf2x16(halves.w)), query[k * 2 + 1]);
     }
     return sum;
   }
   const uint words = Q8_WORDS(p.head_dim), first = tile * Q8_SLOT_WORDS(p.head_dim);
-  const uint key = first / 4 + IN_TILE(r, 0, words), scales = first + TILE_ROWS * words * 4;
+  const uint key = first / 4 + IN_KEYS(r, 0, words), scales = first + TILE_ROWS * words * 4;
   uint two_scales = 0;
   for (uint k = 0; k < words; ++k) {  // half a block
-    if (k % 4 == 0) two_scales = key_scales[scales + IN_TILE(r, k / 4, Q8_SCALE_WORDS(p.head_dim))];
-    const uvec4 bytes = keys[key + k * GROUP_ROWS];
+    if (k % 4 == 0) two_scales = key_scales[scales + IN_KEYS(r, k / 4, Q8_SCALE_WORDS(p.head_dim))];
+    const uvec4 bytes = keys[key + k * KEY_ROWS];
     const float part = dot(signed_bytes(bytes.x), query[k * 4]) + dot(signed_bytes(bytes.y), query[k * 4 + 1]) +
                        dot(signed_bytes(bytes.z), query[k * 4 + 2]) + dot(signed_bytes(bytes.w), query[k * 4 + 3]);
     sum += part * scale_of(two_scales >> (k / 2 % 2 * 16));
@@ -77,7 +72,7 @@ void main() {
   const uint length = SEES == SEES_SOURCE ? state.source : min(SEES == SEES_ALL ? state.end : own + 1, state.context);
   const uint first = length - min(length, p.window);
   const uint kv_head = head / (p.heads / p.kv_heads);
-  const float slope = ALIBI != 0 ? alibi_slope(head) : 0;
+  const float slope = ALIBI != 0 ? alibi_slope(head, p.heads) : 0;
   const uint value_words = p.head_dim / 2;  // pairs of dimensions
   const uint q_row = token * p.q_stride + head * p.head_dim;
   for (uint i = lane; i < (p.head_dim + BLOCK - 1) / BLOCK * 8; i += THREADS)

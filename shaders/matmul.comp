@@ -4,6 +4,7 @@
 #include "lib/rows.glsl"
 
 layout(constant_id = 4) const uint BIAS = 0;  // 1: there are biases
+layout(constant_id = 5) const uint ADD = 0;   // 1: y += x W^T
 
 layout(std430, binding = 2) readonly buffer State { StepState state; };
 layout(std430, binding = 3) buffer Output { float y[]; };  // (pass tokens, out_stride)
@@ -18,13 +19,13 @@ void main() {
   rows_dot(sums, p.cols, p.rows, p.in_stride, gl_WorkGroupID.y * TOKENS, gl_WorkGroupID.x * ROW_TILES);
   if (gl_LocalInvocationID.y > 0) return;
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
-    const uint row = (gl_WorkGroupID.x * ROW_TILES + i) * TILE_ROWS + gl_LocalInvocationID.x;
+    const uint row = gl_WorkGroupID.x * ROW_TILES * TILE_ROWS + lane_row(i);
     if (row >= p.rows) continue;
     const float shift = BIAS != 0 ? bias[p.row_base + row] : 0;
     [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
       const uint slot = (first + t) * p.out_stride + p.row_base + row;
       const float sum = BIAS != 0 ? sums[t * ROW_TILES + i] + shift : sums[t * ROW_TILES + i];
-      y[slot] = p.accumulate != 0 ? y[slot] + sum : sum;
+      y[slot] = ADD != 0 ? y[slot] + sum : sum;
     }
   }
 }

@@ -21,8 +21,9 @@ void main() {
   rows_dot(sums, p.cols, p.slice_tiles * TILE_ROWS, p.in_stride, token, uint(in_slice));
   if (gl_LocalInvocationID.y > 0) return;
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
-    const uint row = (first + i) * TILE_ROWS + gl_LocalInvocationID.x;
-    if (row >= p.rows || in_slice + int(i) < 0 || in_slice + int(i) >= int(p.slice_tiles)) continue;
+    const uint row = first * TILE_ROWS + lane_row(i);
+    const int tile = in_slice + int(lane_row(i) / TILE_ROWS);
+    if (row >= p.rows || tile < 0 || tile >= int(p.slice_tiles)) continue;
     const uint slot = token * p.out_stride + row;
     y[slot] = p.accumulate != 0 ? y[slot] + choice.weight * sums[i] : sums[i];
   }

@@ -12,14 +12,14 @@ void main() {
   uint tiles[ROW_TILES], rows[ROW_TILES];
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
     // A tile too many reads the last one again: cheaper than a branch around the loads.
-    tiles[i] = min(gl_WorkGroupID.x * ROW_TILES + i, last_tile) * tile_words;
-    rows[i] = gl_LocalInvocationID.x;
+    tiles[i] = min(gl_WorkGroupID.x * ROW_TILES + lane_row(i) / TILE_ROWS, last_tile) * tile_words;
+    rows[i] = lane_row(i) % TILE_ROWS;
   }
   float sums[SUMS];
   table_dot(sums, tiles, rows, p.cols, p.in_stride, 0);
   if (gl_LocalInvocationID.y > 0) return;
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
-    const uint row = (gl_WorkGroupID.x * ROW_TILES + i) * TILE_ROWS + gl_LocalInvocationID.x;
+    const uint row = gl_WorkGroupID.x * ROW_TILES * TILE_ROWS + lane_row(i);
     if (row >= p.rows) continue;
     [[unroll]] for (uint t = 0; t < TOKENS; ++t)
       logits[(p.first_token + t) * p.out_stride + p.row_base + row] = sums[t * ROW_TILES + i];

@@ -16,7 +16,7 @@ void main() {
   if (first >= count) return;
   uint tiles[ROW_TILES], rows[ROW_TILES];
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
-    const uint place = min(first + i * TILE_ROWS + gl_LocalInvocationID.x, count - 1);
+    const uint place = min(first + lane_row(i), count - 1);
     const uint row = min(ids[p.ids_at + place] - p.row_base, p.slice_rows - 1);  // one of another slice reads any row of this
     tiles[i] = row / TILE_ROWS * tile_words;
     rows[i] = row % TILE_ROWS;
@@ -25,7 +25,7 @@ void main() {
   table_dot(sums, tiles, rows, p.cols, 0, 0);
   if (gl_LocalInvocationID.y > 0) return;
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
-    const uint place = first + i * TILE_ROWS + gl_LocalInvocationID.x;
+    const uint place = first + lane_row(i);
     if (place < count && ids[p.ids_at + place] - p.row_base < p.slice_rows) logits[p.out_at + place] = sums[i];
   }
 }

@@ -1,6 +1,6 @@
 // Rotary position embedding (Su et al. 2021) of queries and keys, and the write of keys and values to the cache.
 // Keys are kept like a tiled matrix of positions, so that attention reads them as rows_dot reads weights: per key/value
-// head, tiles of TILE_ROWS positions, in f16 word k (8 dimensions) of position r at uvec4 IN_TILE(r, k, words). Values are
+// head, tiles of TILE_ROWS positions, in f16 word k (8 dimensions) of position r at uvec4 IN_KEYS(r, k, words). Values are
 // kept row by row. abi.h has the layouts. The cache is a ring: a position is kept at slot position % capacity.
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -66,13 +66,13 @@ void write_blocks(uint head, uint pair, bool key, uint row, uint position, uint 
     scales |= block.scale << (b % 2 * 16);
     for (uint w = 0; w < min(words * 4 - b * 8, 8); ++w) {
       if (key)
-        keys[tile + IN_TILE(r, b * 2 + w / 4, words) * 4 + w % 4] = block.words[w];
+        keys[tile + IN_KEYS(r, b * 2 + w / 4, words) * 4 + w % 4] = block.words[w];
       else
         values[value + b * 8 + w] = block.words[w];
     }
   }
   if (key)
-    keys[tile + TILE_ROWS * words * 4 + IN_TILE(r, pair, Q8_SCALE_WORDS(p.head_dim))] = scales;
+    keys[tile + TILE_ROWS * words * 4 + IN_KEYS(r, pair, Q8_SCALE_WORDS(p.head_dim))] = scales;
   else
     values[value + words * 4 + pair] = scales;
 }
@@ -104,7 +104,7 @@ void main() {
     const float low = d < p.head_dim ? turned(start, d, position) : 0;
     const float high = d + 1 < p.head_dim ? turned(start, d + 1, position) : 0;
     const uint tile = (head * p.capacity + slot / TILE_ROWS * TILE_ROWS) * key_words;
-    keys[tile + IN_TILE(slot % TILE_ROWS, word / 4, key_words / 4) * 4 + word % 4] = packHalf2x16(vec2(low, high));
+    keys[tile + IN_KEYS(slot % TILE_ROWS, word / 4, key_words / 4) * 4 + word % 4] = packHalf2x16(vec2(low, high));
     return;
   }
   item -= p.kv_heads * key_words;

@@ -37,6 +37,7 @@ struct Caps {
 
   // Optional features: each can be switched off by name (disable()), and everything works without it.
   bool subgroup = false;       // subgroup arithmetic in compute shaders
+  bool shuffle = false;        // subgroup shuffles, likewise
   uint32_t subgroup_size = 0;  // threads; also without arithmetic
   bool timestamps = false;     // on the compute queue
   float timestamp_period = 0;  // nanoseconds a tick
@@ -45,7 +46,7 @@ struct Caps {
   bool int8_dot = false;       // shaderIntegerDotProduct, accelerated: likewise
 };
 
-// Clears the features named in a comma-separated list: subgroup, timestamps, memory_budget, fp16, int8_dot.
+// Clears the features named in a comma-separated list: subgroup, shuffle, timestamps, memory_budget, fp16, int8_dot.
 // Throws Error(invalid_argument) naming an unknown one and the list of known ones.
 void disable(Caps& caps, std::string_view features);
 

@@ -135,8 +135,9 @@ Caps read_caps(VkPhysicalDevice device) {
   vkGetPhysicalDeviceProperties2(device, &properties);
   caps.max_allocation = maintenance.maxMemoryAllocationSize;
   caps.subgroup_size = subgroup.subgroupSize;
-  caps.subgroup = (subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) &&
-                  (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT);
+  const bool in_compute = subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT;
+  caps.subgroup = in_compute && (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT);
+  caps.shuffle = in_compute && (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT);
   caps.int8_dot = has_dot && dot.integerDotProduct4x8BitPackedSignedAccelerated;
   if (has_driver) {
     caps.driver_id = driver.driverID;

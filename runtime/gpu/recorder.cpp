@@ -52,7 +52,7 @@ VkDescriptorSet CommandPool::new_set(const Kernel& kernel) {
   }
   const VkDescriptorPoolSize sizes[] = {{VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, kDescriptorsPerPool},
                                         {VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER, kSetsPerPool},  // at most one a set
-                                        {VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER, kSetsPerPool}};
+                                        {VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER, 4 * kSetsPerPool}};
   const VkDescriptorPoolCreateInfo pool_info = {
       VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO, nullptr, 0, kSetsPerPool, 3, sizes};
   VkDescriptorPool pool = VK_NULL_HANDLE;

@@ -18,6 +18,7 @@ void matmul(Recorder& recorder, const Matrix& weights, const View& state, const 
   const bool biased = weights.bias.buffer != nullptr;
   if (biased) require_bytes(weights.bias, uint64_t{weights.rows} * 4, "matmul", "bias");
   variant.constants.push_back(biased ? 1 : 0);
+  variant.constants.push_back(output == Output::add ? 1 : 0);
   const Kernel& kernel = recorder.device().kernel(product_spec(
       "matmul", {matmul_spv, matmul_uniform_spv, matmul_texel_spv}, variant, 5, 0b1000, sizeof(abi::MatmulPush)));
   const uint32_t window = variant.uniform ? variant.tokens : tokens;  // tokens of a dispatch
@@ -26,8 +27,7 @@ void matmul(Recorder& recorder, const Matrix& weights, const View& state, const 
       recorder.dispatch(kernel,
                         {slice.view, x.part(uint64_t{first} * in_stride * 4, uint64_t{window} * in_stride * 4), state,
                          y, biased ? weights.bias : state},
-                        abi::MatmulPush{weights.cols, slice.rows, slice.row_base, in_stride, out_stride,
-                                        output == Output::add, first},
+                        abi::MatmulPush{weights.cols, slice.rows, slice.row_base, in_stride, out_stride, first},
                         {ceil_div(slice.rows, TILE_ROWS * variant.row_tiles), window / variant.tokens});
 }
 

@@ -1,6 +1,7 @@
 #include "ops/rows.h"
 
 #include "matmul_expert.spv.h"
+#include "matmul_expert_texel.spv.h"
 
 namespace weft::ops {
 
@@ -8,7 +9,7 @@ void matmul_expert(Recorder& recorder, const Matrix& weights, const Experts& exp
                    const View& chosen, const View& x, const View& y, uint32_t tokens, Output output) {
   const Plan& plan = recorder.device().plan();
   RowsVariant variant = rows_variant(plan, weights, 1);
-  variant.uniform = variant.texel = false;  // a window of inputs would need a dispatch for each token
+  variant.uniform = false;  // a window of inputs would need a dispatch for each token
   const uint32_t in_stride = stride_of(weights.cols), out_stride = stride_of(weights.rows);
   require(weights.layout == Layout::values && !weights.bias.buffer, "matmul_expert", "no expert's matrix");
   require(rank < experts.used && experts.used <= experts.count, "matmul_expert", "no such choice");
@@ -16,8 +17,9 @@ void matmul_expert(Recorder& recorder, const Matrix& weights, const Experts& exp
   require_bytes(x, uint64_t{tokens} * in_stride * 4, "matmul_expert", "x");
   require_bytes(y, uint64_t{tokens} * out_stride * 4, "matmul_expert", "y");
   require_bytes(chosen, uint64_t{tokens} * experts.used * sizeof(abi::ExpertChoice), "matmul_expert", "chosen");
-  const Kernel& kernel = recorder.device().kernel(
-      product_spec("matmul_expert", {matmul_expert_spv, {}, {}}, variant, 5, 0b1000, sizeof(abi::MatmulExpertPush)));
+  const Kernel& kernel =
+      recorder.device().kernel(product_spec("matmul_expert", {matmul_expert_spv, {}, matmul_expert_texel_spv}, variant,
+                                            5, 0b1000, sizeof(abi::MatmulExpertPush)));
   Matrix all = weights;
   all.rows = experts.count * weights.tiles() * TILE_ROWS;
   for (const Matrix::Slice& slice : all.slices(plan.slice_bytes))

@@ -6,16 +6,18 @@ namespace weft::ops {
 
 RowsVariant rows_variant(const Plan& plan, const Matrix& matrix, uint32_t tokens) {
   const auto bytes = [&](uint32_t group) { return uint64_t{group} * stride_of(matrix.cols) * 4; };
-  const uint32_t most = std::min(tokens, plan.block_tokens);
+  // A table's products are kept in order to the last bit, which leaves a compiler much code: no more than eight at
+  // once.
+  const uint32_t most = std::min({tokens, plan.block_tokens, matrix.layout == Layout::planes ? 8u : plan.block_tokens});
   uint32_t group = most;
-  bool uniform = plan.uniform_inputs;
+  bool uniform = plan.uniform_inputs && !plan.texel_products;
   if (uniform) {
     while (group > 1 && bytes(group) > UNIFORM_BYTES) group /= 2;
     const bool aligned = group == tokens || bytes(group) % kViewAlignment == 0;  // where the next group's window begins
     if (bytes(group) > UNIFORM_BYTES || !aligned) uniform = false, group = most;
   }
   return {uniform,
-          uniform && plan.texel_products,
+          plan.texel_products,
           group,
           plan.row_tiles,
           {static_cast<uint32_t>(matrix.format), group, plan.split, plan.row_tiles}};
@@ -30,7 +32,7 @@ KernelSpec product_spec(const char* name, const ProductCode& code, const RowsVar
           written,
           push_bytes,
           variant.constants,
-          variant.uniform && !variant.texel ? 0b10u : 0u,
+          variant.uniform ? 0b10u : 0u,
           variant.texel ? 0b11u : 0u};
 }
 

@@ -7,13 +7,14 @@ namespace weft::ops {
 
 struct RowsVariant {
   bool uniform;                     // inputs through a uniform binding, a dispatch per token group
-  bool texel;                       // with uniform: weights and inputs as texels instead
+  bool texel;                       // weights and inputs as texels
   uint32_t tokens;                  // of a group
   uint32_t row_tiles;               // tiles of a workgroup
   std::vector<uint32_t> constants;  // of the kernel, in the order of rows.glsl
 };
 
-// For products of `matrix` with up to `tokens` inputs: groups of one, or of plan.block_tokens or an even part of it.
+// For products of `matrix` with up to `tokens` inputs: groups of one, or of plan.block_tokens (of a table at most
+// eight) or an even part of it.
 RowsVariant rows_variant(const Plan& plan, const Matrix& matrix, uint32_t tokens);
 
 uint32_t rows_per_group(const Plan& plan);  // of products without split columns

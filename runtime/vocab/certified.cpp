@@ -20,8 +20,9 @@ namespace weft {
 namespace {
 
 uint64_t factor_bytes(const Matrix& table) {
+  // Where factors are read eight words at a time, three behind the last block's five are read too.
   return table.format == Format::f16 ? 16 + uint64_t{table.blocks()} * BLOCK * 4
-                                     : uint64_t{table.blocks()} * ESTIMATE_WORDS * 4;
+                                     : uint64_t{table.blocks()} * ESTIMATE_WORDS * 4 + 48;
 }
 
 // One head's recording: what all of its steps need.
@@ -126,9 +127,8 @@ class Recording {
   // Estimates own a row a lane: splitting columns would need a sum more, and a sweep has lanes enough.
   ops::RowsVariant product() const {
     ops::RowsVariant variant = ops::rows_variant(plan_, table_, 1);
-    variant.uniform = plan_.uniform_inputs && factor_bytes(table_) <= UNIFORM_BYTES;
-    variant.texel = variant.uniform && plan_.texel_products;
-    variant.constants = {static_cast<uint32_t>(table_.format), 1, 1, plan_.row_tiles};
+    variant.uniform = plan_.uniform_inputs && !variant.texel && factor_bytes(table_) <= UNIFORM_BYTES;
+    variant.constants[2] = 1;
     return variant;
   }
 

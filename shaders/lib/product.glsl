@@ -2,10 +2,11 @@
 // no sum crosses lanes and no subgroup size is assumed; with SPLIT > 1 the columns are shared by SPLIT lanes, summed through shared
 // memory in a fixed order. The including shader declares its outputs at bindings 2 and up.
 //
-// All lanes need the same inputs. A GPU reads them once for all; a software driver reads storage buffers once per lane, with a branch each,
-// and uniform buffers without: WEFT_UNIFORM is the variant for it. Its binding reaches UNIFORM_BYTES, so the operation binds
-// the window of inputs that a group of TOKENS needs. WEFT_TEXEL, moreover, reads weights and inputs as texels: llvmpipe 22.3 loads the
-// four words of a texel for eight lanes in some 30 instructions, and from a uniform buffer one word in 23, be the index what it may.
+// All lanes need the same inputs. A GPU reads them once for all; a software driver reads storage buffers once per lane, with a branch each.
+// WEFT_UNIFORM is for such drivers: uniform buffers are read without branches. Its binding reaches UNIFORM_BYTES, so the operation
+// binds the window of inputs that a group of TOKENS needs. WEFT_TEXEL is for llvmpipe: weights and inputs are texels, of which it loads
+// four words for eight lanes in some 30 instructions (from a uniform buffer: one word in 23), and each of the eight lanes of a subgroup
+// loads an eighth of the inputs, which they then share: llvmpipe makes one instruction of subgroupShuffle.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "abi.h"
@@ -19,8 +20,10 @@ layout(constant_id = 3) const uint ROW_TILES = 1;
 layout(local_size_x = TILE_ROWS, local_size_y_id = 2) in;
 
 #ifdef WEFT_TEXEL
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
 layout(binding = 0) uniform usamplerBuffer words;
-layout(binding = 1) uniform usamplerBuffer inputs;
+layout(binding = 1) uniform usamplerBuffer inputs;  // (tokens, stride / 4)
 uvec4 word_at(uint i) { return texelFetch(words, int(i)); }
 uint small_word_at(uint i) { return texelFetch(words, int(i / 4))[i % 4]; }
 uvec4 input_at(uint i) { return texelFetch(inputs, int(i)); }
@@ -38,7 +41,29 @@ uvec4 input_at(uint i) { return inputs[i]; }
 #endif
 vec4 floats_at(uint i) { return uintBitsToFloat(input_at(i)); }  // of the inputs
 
-const uint SUMS = TOKENS * ROW_TILES;  // of a lane: token t with its row of tile i at t * ROW_TILES + i
+// Eight words of the inputs, the same for every lane. Every lane of the workgroup must be there, as all that shares a subgroup's values.
+#ifdef WEFT_TEXEL
+struct EightInputs {
+  uvec4 share;  // the lane's
+};
+EightInputs eight_inputs(uint first) { return EightInputs(input_at(first + gl_SubgroupInvocationID)); }
+uvec4 input_of(EightInputs x, uint j) { return subgroupShuffle(x.share, j); }  // j: a constant
+#else
+struct EightInputs {
+  uint first;
+};
+EightInputs eight_inputs(uint first) { return EightInputs(first); }
+uvec4 input_of(EightInputs x, uint j) { return input_at(x.first + j); }
+#endif
+vec4 floats_of(EightInputs x, uint j) { return uintBitsToFloat(input_of(x, j)); }
+
+// Row i of the lane's, counted from the workgroup's first: those of eight neighbouring lanes are neighbours, and a lane's are eight apart.
+uint lane_row(uint i) {
+  const uint lane = gl_LocalInvocationID.x;
+  return lane / 8 * 8 * ROW_TILES + i * 8 + lane % 8;
+}
+
+const uint SUMS = TOKENS * ROW_TILES;  // of a lane: token t with its row i at t * ROW_TILES + i
 shared float partial[SPLIT > 1 ? (SPLIT - 1) * SUMS * TILE_ROWS : 1];
 
 // Adds the sums of the other parts (gl_LocalInvocationID.y) to those of part 0. Every lane of the workgroup calls it.

@@ -7,35 +7,50 @@ uint tile_words(uint blocks) {
   return FORMAT == FORMAT_Q8 ? TILE_ROWS * (blocks * 8 + (blocks + 1) / 2) : TILE_ROWS * blocks * 16;
 }
 
-// A block of a row, and the scale its products are to be multiplied with.
-float load_block(out vec4 weights[8], uint tile, uint row, uint block, uint blocks) {
-  if (FORMAT == FORMAT_Q8) {
-    const uint word = tile / 4 + IN_TILE(row, block * 2, blocks * 2);
-    const uvec4 low = word_at(word), high = word_at(word + GROUP_ROWS);
-    [[unroll]] for (uint i = 0; i < 4; ++i) {
-      weights[i] = signed_bytes(low[i]);
-      weights[4 + i] = signed_bytes(high[i]);
-    }
-    const uint pair = small_word_at(tile + blocks * 8 * TILE_ROWS + IN_TILE(row, block / 2, (blocks + 1) / 2));
-    return scale_of(block % 2 == 0 ? pair : pair >> 16);
-  }
+const uint BLOCK_WORDS = FORMAT == FORMAT_Q8 ? 2 : FORMAT == FORMAT_Q4 ? 1 : 4;  // 16-byte words of a block of a row
+
+// Where a lane's row i begins. What a loop does not change is worked out before it here: llvmpipe's compiler leaves it where it stands.
+struct Place {
+  uint words;  // 16-byte word 0
+  uint notes;  // WEFT_TEXEL: the 16-byte words of note 0 of the row's group; else its note 0, a 32-bit word
+};
+const uint RUN = FORMAT == FORMAT_Q4 ? 1 : 2;  // blocks of a note
+
+// Notes: the 32-bit words behind a tile's values, for q8 the scales of two blocks, for q4 a block's scale and minimum. A note of the 32 rows of a
+// group is eight texels, so eight lanes load one each and share them: one load for four rows of each.
+#ifdef WEFT_TEXEL
+#define NOTE_SHARES ((ROW_TILES + 3) / 4)  // groups that a lane has rows in
+#define NOTE_PLACE(tile, start, row, count) (((start) + IN_TILE((row) / GROUP_ROWS * GROUP_ROWS, 0, count)) / 4)
+#define LOAD_NOTES(notes, places, j) \
+  [[unroll]] for (uint g = 0; g < NOTE_SHARES; ++g) notes[g] = word_at(places[g * 4].notes + (j) * (GROUP_ROWS / 4) + gl_SubgroupInvocationID);
+#define NOTE(notes, i, row) subgroupShuffle(notes[(i) / 4], (row) % GROUP_ROWS / 4)[(row) % 4]
+#else
+#define NOTE_SHARES ROW_TILES
+#define NOTE_PLACE(tile, start, row, count) ((start) + IN_TILE(row, 0, count))
+#define LOAD_NOTES(notes, places, j) \
+  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) notes[i].x = small_word_at(places[i].notes + (j) * GROUP_ROWS);
+#define NOTE(notes, i, row) notes[i].x
+#endif
+
+// A block of a row from its 16-byte words; what its products are to be multiplied with is returned.
+float unpack_block(out vec4 weights[8], uvec4 words[BLOCK_WORDS], uint block, uint note) {
   if (FORMAT == FORMAT_Q4) {
-    const uvec4 nibbles = word_at(tile / 4 + IN_TILE(row, block, blocks));
-    const uint line = small_word_at(tile + blocks * 4 * TILE_ROWS + IN_TILE(row, block, blocks));
-    const float scale = scale_of(line), minimum = scale_of(line >> 16);
+    const float scale = scale_of(note), minimum = scale_of(note >> 16);
     [[unroll]] for (uint i = 0; i < 4; ++i) {
-      weights[i * 2] = scale * vec4((uvec4(nibbles[i]) >> uvec4(0, 4, 8, 12)) & 15u) + minimum;
-      weights[i * 2 + 1] = scale * vec4((uvec4(nibbles[i]) >> uvec4(16, 20, 24, 28)) & 15u) + minimum;
+      weights[i * 2] = scale * vec4((uvec4(words[0][i]) >> uvec4(0, 4, 8, 12)) & 15u) + minimum;
+      weights[i * 2 + 1] = scale * vec4((uvec4(words[0][i]) >> uvec4(16, 20, 24, 28)) & 15u) + minimum;
     }
     return 1;
   }
-  const uint word = tile / 4 + IN_TILE(row, block * 4, blocks * 4);
-  [[unroll]] for (uint i = 0; i < 4; ++i) {
-    const uvec4 halves = word_at(word + i * GROUP_ROWS);
-    weights[i * 2] = vec4(unpackHalf2x16(halves.x), unpackHalf2x16(halves.y));
-    weights[i * 2 + 1] = vec4(unpackHalf2x16(halves.z), unpackHalf2x16(halves.w));
+  [[unroll]] for (uint k = 0; k < BLOCK_WORDS; ++k) {
+    if (FORMAT == FORMAT_Q8)
+      [[unroll]] for (uint i = 0; i < 4; ++i) weights[(k * 4 + i) % 8] = signed_bytes(words[k][i]);
+    else {
+      weights[(k * 2) % 8] = vec4(unpackHalf2x16(words[k].x), unpackHalf2x16(words[k].y));
+      weights[(k * 2 + 1) % 8] = vec4(unpackHalf2x16(words[k].z), unpackHalf2x16(words[k].w));
+    }
   }
-  return 1;
+  return FORMAT == FORMAT_Q8 ? scale_of(block % 2 == 0 ? note : note >> 16) : 1;
 }
 
 // first_tile: of the slice, the first of the workgroup's ROW_TILES.
@@ -43,29 +58,38 @@ float load_block(out vec4 weights[8], uint tile, uint row, uint block, uint bloc
 // lane of the workgroup must call it. What it gives for rows behind `rows` means nothing.
 void rows_dot(out float sums[SUMS], uint cols, uint rows, uint in_stride, uint first_token, uint first_tile) {
   const uint last_tile = (rows - 1) / TILE_ROWS;
-  const uint row = gl_LocalInvocationID.x;
-  const uint blocks = (cols + BLOCK - 1) / BLOCK, words_of_tile = tile_words(blocks);
+  const uint blocks = (cols + BLOCK - 1) / BLOCK, words_of_tile = tile_words(blocks), words_of_row = BLOCK_WORDS * blocks;
   const uint stride = in_stride / 4;
-  [[unroll]] for (uint s = 0; s < SUMS; ++s) sums[s] = 0;
-  for (uint block = gl_LocalInvocationID.y; block < blocks; block += SPLIT) {
-    vec4 weights[ROW_TILES][8];
-    float scale[ROW_TILES];
-    [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
-      // A tile too many reads the last one again: cheaper than a branch around the loads.
-      const uint tile = min(first_tile + i, last_tile);
-      scale[i] = load_block(weights[i], tile * words_of_tile, row, block, blocks);
-    }
-    [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
-      const uint x = (first_token + t) * stride + block * (BLOCK / 4);
-      float products[ROW_TILES];
-      [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) products[i] = 0;
-#define ADD(j)                                                                                              \
-  {                                                                                                         \
-    const vec4 v = floats_at(x + j);                                                                          \
-    [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) products[i] += dot(weights[i][j], v);                   \
+  Place places[ROW_TILES];
+  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
+    const uint row = lane_row(i) % TILE_ROWS;
+    // A tile too many reads the last one again: cheaper than a branch around the loads.
+    const uint tile = min(first_tile + lane_row(i) / TILE_ROWS, last_tile) * words_of_tile;
+    places[i] = Place(tile / 4 + IN_TILE(row, 0, words_of_row), NOTE_PLACE(tile, tile + TILE_ROWS * 4 * words_of_row, row, (blocks + RUN - 1) / RUN));
   }
-      ADD(0) ADD(1) ADD(2) ADD(3) ADD(4) ADD(5) ADD(6) ADD(7)
-      [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) sums[t * ROW_TILES + i] += scale[i] * products[i];
+  [[unroll]] for (uint s = 0; s < SUMS; ++s) sums[s] = 0;
+  for (uint first = gl_LocalInvocationID.y * RUN; first < blocks; first += SPLIT * RUN) {
+    uvec4 notes[NOTE_SHARES];
+    if (FORMAT != FORMAT_F16) { LOAD_NOTES(notes, places, first / RUN) }
+    const uint end = min(first + RUN, blocks);
+    for (uint block = first; block < end; ++block) {
+      uvec4 words[ROW_TILES][BLOCK_WORDS];
+      [[unroll]] for (uint k = 0; k < BLOCK_WORDS; ++k)
+        [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) words[i][k] = word_at(places[i].words + (block * BLOCK_WORDS + k) * GROUP_ROWS);
+      vec4 weights[ROW_TILES][8];
+      float scale[ROW_TILES];
+      [[unroll]] for (uint i = 0; i < ROW_TILES; ++i)
+        scale[i] = unpack_block(weights[i], words[i], block, FORMAT == FORMAT_F16 ? 0 : NOTE(notes, i, lane_row(i)));
+      [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
+        const EightInputs x = eight_inputs((first_token + t) * stride + block * (BLOCK / 4));
+        float products[ROW_TILES];
+        [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) products[i] = 0;
+        [[unroll]] for (uint j = 0; j < 8; ++j) {
+          const vec4 v = floats_of(x, j);
+          [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) products[i] += dot(weights[i][j], v);
+        }
+        [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) sums[t * ROW_TILES + i] += scale[i] * products[i];
+      }
     }
   }
   join_parts(sums);

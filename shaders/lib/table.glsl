@@ -7,10 +7,10 @@
 // A block's product with the inputs, added to the sums of row i.
 void add_block(inout float sums[SUMS], uint i, vec4 weights[8], float scale, uint block, uint stride, uint first_token) {
   [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
-    const uint x = (first_token + t) * stride + block * (BLOCK / 4);
+    const EightInputs x = eight_inputs((first_token + t) * stride + block * (BLOCK / 4));
     precise float product = 0;
     [[unroll]] for (uint j = 0; j < 8; ++j) {
-      const vec4 v = floats_at(x + j);
+      const vec4 v = floats_of(x, j);
       precise const float a = weights[j].x * v.x + weights[j].y * v.y;
       precise const float b = weights[j].z * v.z + weights[j].w * v.w;
       product = product + (a + b);

@@ -50,12 +50,12 @@ Cache make_q8_cache(const std::shared_ptr<Device>& device, const Case& c, uint32
       for (uint32_t b = 0; b < blocks; ++b) {
         const uint16_t key_scale = float_to_half(random.uniform(0.005f, 0.02f) * c.key_scale);
         const uint16_t value_scale = float_to_half(random.uniform(0.005f, 0.02f));
-        std::memcpy(tile + TILE_ROWS * filled + place_in_tile(r, b / 2, halves) * 4 + b % 2 * 2, &key_scale, 2);
+        std::memcpy(tile + TILE_ROWS * filled + place_in_keys(r, b / 2, halves) * 4 + b % 2 * 2, &key_scale, 2);
         std::memcpy(value + filled + b * 2, &value_scale, 2);
         for (uint32_t dim = b * 32; dim < std::min(b * 32 + 32, filled); ++dim) {
           const int key = dim < d ? static_cast<int>(random.below(255)) - 127 : 0;
           const int content = dim < d ? static_cast<int>(random.below(255)) - 127 : 0;
-          tile[place_in_tile(r, dim / 16, filled / 16) * 16 + dim % 16] = static_cast<uint8_t>(key);
+          tile[place_in_keys(r, dim / 16, filled / 16) * 16 + dim % 16] = static_cast<uint8_t>(key);
           value[dim] = static_cast<uint8_t>(content);
           if (dim >= d) continue;
           cache.keys.row(p)[head * d + dim] = double{half_to_float(key_scale)} * key;
@@ -83,7 +83,7 @@ Cache make_cache(const std::shared_ptr<Device>& device, const Case& c, uint32_t 
       for (uint32_t i = 0; i < key_dims; ++i) {
         const float drift = i == 0 ? c.drift * static_cast<float>(p) : 0;
         const uint16_t half = i < d ? float_to_half(random.normal() * c.key_scale + drift) : 0;
-        keys[tile + place_in_tile(slot % TILE_ROWS, i / 8, key_dims / 8) * 8 + i % 8] = half;
+        keys[tile + place_in_keys(slot % TILE_ROWS, i / 8, key_dims / 8) * 8 + i % 8] = half;
         if (i < d) cache.keys.row(p)[head * d + i] = half_to_float(half);
       }
       for (uint32_t i = 0; i < d; ++i) {

@@ -72,12 +72,18 @@ TEST_F(MatmulTest, OneToken) {
           check_matmul(tuning, {format, rows, cols, 1, 1});
 }
 
+// Two groups of a tile's rows a lane.
+TEST_F(MatmulTest, EightRowsALane) {
+  for (const Format format : kFormats)
+    for (const uint32_t rows : {65u, 300u, 600u}) check_matmul({.row_tiles = 8}, {format, rows, 172, 1, 1});
+}
+
 TEST_F(MatmulTest, Chunks) {
   for (const Tuning& tuning : product_tunings())
     for (const Format format : kFormats)
-      for (const uint32_t active : {1u, 2u, 8u, 9u, 23u, 24u}) {
-        check_matmul(tuning, {format, 65, 33, 24, active});
-        check_matmul(tuning, {format, 100, 172, 24, active});
+      for (const uint32_t active : {1u, 2u, 8u, 9u, 23u, 32u}) {
+        check_matmul(tuning, {format, 65, 33, 32, active});
+        check_matmul(tuning, {format, 100, 172, 32, active});
       }
 }
 
@@ -101,7 +107,7 @@ TEST_F(MatmulTest, Accumulates) {
   for (const Tuning& tuning : product_tunings())
     for (const Format format : kFormats) {
       check_matmul(tuning, {format, 65, 172, 1, 1, ops::Output::add});
-      check_matmul(tuning, {format, 65, 172, 24, 19, ops::Output::add});
+      check_matmul(tuning, {format, 65, 172, 32, 19, ops::Output::add});
     }
 }
 
@@ -112,7 +118,7 @@ TEST_F(MatmulTest, Biases) {
     for (const Tuning& tuning : product_tunings())
       for (const ops::Output output : {ops::Output::write, ops::Output::add}) {
         check_matmul(tuning, {format, 65, 172, 1, 1, output, true});
-        check_matmul(tuning, {format, 130, 33, 24, 19, output, true});
+        check_matmul(tuning, {format, 130, 33, 32, 19, output, true});
       }
     check_matmul(sliced, {format, 70000, 40, 1, 1, ops::Output::write, true});
   }

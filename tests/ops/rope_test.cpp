@@ -47,7 +47,7 @@ Caches expected_caches(const Case& c, const reference::Rows& k, const reference:
       const uint32_t slot = (c.pos + t) % capacity;
       for (uint32_t i = 0; i < key_dims; ++i) {  // tiles of 64 positions, interleaved by words of 8 halves
         const size_t tile = (size_t{head} * capacity + slot / TILE_ROWS * TILE_ROWS) * key_dims;
-        caches.keys[tile + place_in_tile(slot % TILE_ROWS, i / 8, key_dims / 8) * 8 + i % 8] =
+        caches.keys[tile + place_in_keys(slot % TILE_ROWS, i / 8, key_dims / 8) * 8 + i % 8] =
             i < d ? k.row(t)[head * d + i] : 0;
       }
       for (uint32_t i = 0; i < d; ++i) caches.values[(size_t{head} * capacity + slot) * d + i] = v.row(t)[head * d + i];
@@ -85,7 +85,7 @@ void expect_q8(const Case& c, const std::vector<uint8_t>& got, const reference::
         const uint32_t slot = (c.pos + t) % capacity, r = slot % TILE_ROWS;
         const size_t first = (size_t{head} * capacity + (tiled ? slot - r : slot)) * row;
         const size_t at =
-            first + (tiled ? TILE_ROWS * filled + place_in_tile(r, b / 2, halves) * 4 + b % 2 * 2 : filled + b * 2);
+            first + (tiled ? TILE_ROWS * filled + place_in_keys(r, b / 2, halves) * 4 + b % 2 * 2 : filled + b * 2);
         const int low = take(at), high = take(at + 1);
         const double scale = half_to_float(static_cast<uint16_t>(low + 256 * high));
         if (b == blocks) {  // none: it fills the word
@@ -97,7 +97,7 @@ void expect_q8(const Case& c, const std::vector<uint8_t>& got, const reference::
           largest = std::max(largest, std::abs(want.row(t)[head * d + dim]));
         const double step = (largest + error) / 127 * (1 + 0x1p-10) + 0x1p-24;
         for (uint32_t dim = b * 32; dim < std::min(b * 32 + 32, filled); ++dim) {
-          const size_t byte = first + (tiled ? place_in_tile(r, dim / 16, filled / 16) * 16 + dim % 16 : dim);
+          const size_t byte = first + (tiled ? place_in_keys(r, dim / 16, filled / 16) * 16 + dim % 16 : dim);
           const double value = scale * static_cast<int8_t>(take(byte));
           ASSERT_NEAR(value, dim < d ? want.row(t)[head * d + dim] : 0, dim < d ? step * 0.5001 + error : 0)
               << "token " << t << " head " << head << " dimension " << dim;

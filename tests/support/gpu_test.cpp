@@ -113,13 +113,16 @@ std::shared_ptr<Device> open_device(const Tuning& tuning) {
     device = Device::open({}, [&](const Caps& caps) {
       Plan plan = plan_of(caps);
       if (tuning.plain) {
-        plan.subgroup = false;
+        plan.subgroup = plan.texel_products = false;
         plan.profile_every = 0;
       }
       if (tuning.reduce_threads) plan.reduce_threads = tuning.reduce_threads;
       if (tuning.split) plan.split = tuning.split;
       if (tuning.row_tiles) plan.row_tiles = tuning.row_tiles;
-      if (tuning.uniform_inputs) plan.uniform_inputs = *tuning.uniform_inputs;
+      if (tuning.uniform_inputs) {
+        plan.uniform_inputs = *tuning.uniform_inputs;
+        plan.texel_products &= plan.uniform_inputs;
+      }
       if (tuning.texel_products) plan.texel_products &= *tuning.texel_products;
       if (tuning.block_tokens) plan.block_tokens = tuning.block_tokens;
       if (tuning.slice_bytes) plan.slice_bytes = tuning.slice_bytes;

@@ -61,8 +61,10 @@ std::vector<Tuning> reduction_tunings();
 Buffer make_state(const std::shared_ptr<Device>& device, uint32_t pos, uint32_t end, uint32_t context,
                   uint32_t source = 0);
 
-// Where word k of row r of a tile lies, of `words` words a row: eight rows are interleaved (shaders/abi.h).
-inline size_t place_in_tile(size_t row, size_t k, size_t words) { return (row / 8 * words + k) * 8 + row % 8; }
+// Where word k of row r of a tile lies, of `words` words a row: 32 rows are interleaved (shaders/abi.h), of a cache's
+// keys 8 slots.
+inline size_t place_in_tile(size_t row, size_t k, size_t words) { return (row / 32 * words + k) * 32 + row % 32; }
+inline size_t place_in_keys(size_t slot, size_t k, size_t words) { return (slot / 8 * words + k) * 8 + slot % 8; }
 
 inline std::vector<double> doubles(const std::vector<float>& values) { return {values.begin(), values.end()}; }
 

@@ -156,15 +156,28 @@ TEST(Plan, SoftwareWithFewUniformBytesReadsStorageBuffers) {
   EXPECT_FALSE(make_plan(caps).uniform_inputs);
 }
 
-// As lavapipe has it; a driver with few texels a view keeps to storage buffers.
+// As lavapipe has it; a driver with few texels a view, or without shuffles of eight lanes, keeps to buffers.
 TEST(Plan, SoftwareWithManyTexelsReadsWeightsAsTexels) {
   Caps caps = caps_of(kDevices[12]);
   caps.max_texels = caps.max_range / 16;
+  caps.shuffle = true;
+  caps.subgroup_size = 8;
+  const Caps good = caps;
   EXPECT_TRUE(make_plan(caps).texel_products);
   caps.max_texels -= 1;
   EXPECT_FALSE(make_plan(caps).texel_products);
+  caps = good;
+  caps.shuffle = false;
+  EXPECT_FALSE(make_plan(caps).texel_products);
+  for (const uint32_t lanes : {4u, 16u}) {
+    caps = good;
+    caps.subgroup_size = lanes;
+    EXPECT_FALSE(make_plan(caps).texel_products) << lanes;
+  }
   caps = caps_of(kDevices[0]);
   caps.max_texels = caps.max_range / 16;
+  caps.shuffle = true;
+  caps.subgroup_size = 8;
   EXPECT_FALSE(make_plan(caps).texel_products) << "a GPU";
 }
 
@@ -190,24 +203,25 @@ TEST(Plan, RefusesWhatIsTooOldOrTooSmall) {
 
 TEST(Disable, ClearsTheFeaturesNamed) {
   const auto features = [](const Caps& caps) {
-    return std::vector<bool>{caps.subgroup, caps.timestamps, caps.memory_budget, caps.fp16, caps.int8_dot};
+    return std::vector<bool>{caps.subgroup,      caps.shuffle, caps.timestamps,
+                             caps.memory_budget, caps.fp16,    caps.int8_dot};
   };
   Caps all;
-  all.subgroup = all.timestamps = all.memory_budget = all.fp16 = all.int8_dot = true;
+  all.subgroup = all.shuffle = all.timestamps = all.memory_budget = all.fp16 = all.int8_dot = true;
   Caps caps = all;
   disable(caps, "");
-  EXPECT_EQ(features(caps), std::vector<bool>(5, true));
-  const char* names[] = {"subgroup", "timestamps", "memory_budget", "fp16", "int8_dot"};
-  for (size_t i = 0; i < 5; ++i) {
+  EXPECT_EQ(features(caps), std::vector<bool>(6, true));
+  const char* names[] = {"subgroup", "shuffle", "timestamps", "memory_budget", "fp16", "int8_dot"};
+  for (size_t i = 0; i < 6; ++i) {
     caps = all;
     disable(caps, names[i]);
-    std::vector<bool> want(5, true);
+    std::vector<bool> want(6, true);
     want[i] = false;
     EXPECT_EQ(features(caps), want) << names[i];
   }
   caps = all;
   disable(caps, "fp16,subgroup,,int8_dot,");
-  EXPECT_EQ(features(caps), (std::vector<bool>{false, true, true, false, false}));
+  EXPECT_EQ(features(caps), (std::vector<bool>{false, true, true, true, false, false}));
 }
 
 TEST(Disable, RefusesUnknownNames) {
@@ -219,7 +233,7 @@ TEST(Disable, RefusesUnknownNames) {
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), Code::invalid_argument);
       EXPECT_EQ(error.place(), "WEFT_DISABLE");
-      EXPECT_NE(error.hint().find("subgroup, timestamps, memory_budget, fp16, int8_dot"), std::string::npos);
+      EXPECT_NE(error.hint().find("subgroup, shuffle, timestamps, memory_budget, fp16, int8_dot"), std::string::npos);
     }
   }
 }

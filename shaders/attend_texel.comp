@@ -1,0 +1,136 @@
+// attend.comp for llvmpipe: eight lanes, a subgroup, do the query heads of one key/value head at once. Nothing is shared but by shuffles, which
+// llvmpipe makes one instruction of; barriers it runs as switches of coroutines, and it reads buffers in loops lane by lane. For caches of f16
+// and heads of whole texels (eight dimensions).
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#include "abi.h"
+#include "lib/alibi.glsl"
+#include "lib/soft_cap.glsl"
+
+layout(constant_id = 0) const uint SOFT_CAP = 0;  // as in attend.comp
+layout(constant_id = 1) const uint ALIBI = 0;
+layout(constant_id = 2) const uint SEES = SEES_BEFORE;
+layout(constant_id = 3) const uint BIASED = 0;
+layout(constant_id = 4) const uint HEADS = 1;  // query heads of a workgroup
+layout(constant_id = 5) const uint DIM = 64;   // of a head
+layout(local_size_x = 8) in;
+
+#define LANES 8
+#define STEPS 2  // positions a lane has in a block
+const uint SHARES = (DIM + 31) / 32;  // of a query, in texels a lane
+const uint PARTS = (DIM + 63) / 64;   // of a value, likewise
+
+layout(std430, binding = 0) readonly buffer State { StepState state; };
+layout(binding = 1) uniform usamplerBuffer queries;  // (pass tokens, q_stride) floats
+layout(binding = 2) uniform usamplerBuffer keys;     // layout in rope.comp and abi.h
+layout(binding = 3) uniform usamplerBuffer values;
+layout(std430, binding = 4) writeonly buffer Output { float y[]; };      // (pass tokens, out_stride)
+layout(std430, binding = 5) readonly buffer Biases { float biases[]; };  // as in attend.comp
+layout(push_constant) uniform Push { AttendPush p; };
+
+float lanes_max(float value) {
+  [[unroll]] for (uint i = 1; i < LANES; i *= 2) value = max(value, subgroupShuffle(value, gl_SubgroupInvocationID ^ i));
+  return value;
+}
+float lanes_sum(float value) {
+  [[unroll]] for (uint i = 1; i < LANES; i *= 2) value += subgroupShuffle(value, gl_SubgroupInvocationID ^ i);
+  return value;
+}
+
+uint slot_of(uint position) { return position % p.capacity; }
+
+void main() {
+  const uint token = gl_WorkGroupID.y, lane = gl_SubgroupInvocationID, head = gl_WorkGroupID.x * HEADS;
+  if (token > 0 && state.pos + token >= state.end) return;
+  const uint own = state.pos + token;
+  const uint length = SEES == SEES_SOURCE ? state.source : min(SEES == SEES_ALL ? state.end : own + 1, state.context);
+  const uint first = length - min(length, p.window);
+  const uint slots = head / (p.heads / p.kv_heads) * p.capacity;  // before the key/value head's first
+
+  vec4 query[HEADS][SHARES];
+  vec4 acc[HEADS][PARTS * 2];  // the lane's dimensions: 8 * (part * LANES + lane) and on
+  float peak[HEADS], total[HEADS];
+  [[unroll]] for (uint h = 0; h < HEADS; ++h) {
+    [[unroll]] for (uint s = 0; s < SHARES; ++s)
+      query[h][s] =
+          p.scale * uintBitsToFloat(texelFetch(queries, int((token * p.q_stride + (head + h) * DIM) / 4 + s * LANES + lane)));
+    [[unroll]] for (uint i = 0; i < PARTS * 2; ++i) acc[h][i] = vec4(0);
+    peak[h] = -1e30;
+    total[h] = 0;  // the lane's positions'
+  }
+
+  for (uint start = first; start < length; start += STEPS * LANES) {
+    uint key[STEPS];
+    float score[HEADS][STEPS];
+    [[unroll]] for (uint u = 0; u < STEPS; ++u) {
+      const uint slot = slot_of(min(start + u * LANES + lane, length - 1));
+      key[u] = (slots + slot / TILE_ROWS * TILE_ROWS) * (DIM / 8) + IN_KEYS(slot % TILE_ROWS, 0, DIM / 8);
+      [[unroll]] for (uint h = 0; h < HEADS; ++h) score[h][u] = 0;
+    }
+    // Loops whose ends are not constants are not unrolled: llvmpipe takes long to compile long code.
+    [[unroll]] for (uint s = 0; s < SHARES; ++s)
+      for (uint k = 0; k < min(p.head_dim / 8 - s * 4, 4); ++k) {
+        vec4 low[STEPS], high[STEPS];
+        [[unroll]] for (uint u = 0; u < STEPS; ++u) {
+          const uvec4 halves = texelFetch(keys, int(key[u] + (s * 4 + k) * KEY_ROWS));
+          low[u] = vec4(unpackHalf2x16(halves.x), unpackHalf2x16(halves.y));
+          high[u] = vec4(unpackHalf2x16(halves.z), unpackHalf2x16(halves.w));
+        }
+        [[unroll]] for (uint h = 0; h < HEADS; ++h) {
+          const vec4 q0 = subgroupShuffle(query[h][s], k * 2), q1 = subgroupShuffle(query[h][s], k * 2 + 1);
+          [[unroll]] for (uint u = 0; u < STEPS; ++u) score[h][u] += dot(low[u], q0) + dot(high[u], q1);
+        }
+      }
+    [[unroll]] for (uint h = 0; h < HEADS; ++h) {
+      float block_peak = peak[h];
+      [[unroll]] for (uint u = 0; u < STEPS; ++u) {
+        const uint position = start + u * LANES + lane;
+        float s = score[h][u];
+        if (SOFT_CAP != 0) s = soft_capped(s, p.soft_cap);
+        if (ALIBI != 0) s -= alibi_slope(head + h, p.heads) * (float(length - 1) - float(position));
+        if (BIASED != 0) {
+          const int reach = int(p.reach), distance = clamp(int(min(position, length - 1)) - int(own), -reach, reach);
+          s += biases[(head + h) * (2 * p.reach + 1) + uint(distance + reach)];
+        }
+        score[h][u] = position < length ? s : -1e30;
+        block_peak = max(block_peak, score[h][u]);
+      }
+      const float new_peak = lanes_max(block_peak), shrink = exp(peak[h] - new_peak);
+      peak[h] = new_peak;
+      total[h] *= shrink;
+      [[unroll]] for (uint i = 0; i < PARTS * 2; ++i) acc[h][i] *= shrink;
+      [[unroll]] for (uint u = 0; u < STEPS; ++u) {
+        score[h][u] = exp(score[h][u] - new_peak);
+        total[h] += score[h][u];
+      }
+    }
+    [[unroll]] for (uint u = 0; u < STEPS; ++u) for (uint i = 0; i < min(length - min(start + u * LANES, length), LANES); ++i) {
+      const uint slot = slot_of(start + u * LANES + i);
+      float weight[HEADS];
+      [[unroll]] for (uint h = 0; h < HEADS; ++h) weight[h] = subgroupShuffle(score[h][u], i);
+      [[unroll]] for (uint part = 0; part < PARTS; ++part) {
+        const uvec4 halves = texelFetch(values, int((slots + slot) * (DIM / 8) + min(part * LANES + lane, DIM / 8 - 1)));
+        const vec4 low = vec4(unpackHalf2x16(halves.x), unpackHalf2x16(halves.y));
+        const vec4 high = vec4(unpackHalf2x16(halves.z), unpackHalf2x16(halves.w));
+        [[unroll]] for (uint h = 0; h < HEADS; ++h) {
+          acc[h][part * 2] += weight[h] * low;
+          acc[h][part * 2 + 1] += weight[h] * high;
+        }
+      }
+    }
+  }
+
+  [[unroll]] for (uint h = 0; h < HEADS; ++h) {
+    const float inverse = 1 / lanes_sum(total[h]);
+    const uint row = token * p.out_stride + (head + h) * DIM;
+    [[unroll]] for (uint part = 0; part < PARTS; ++part) {
+      const uint word = part * LANES + lane;
+      if (word >= DIM / 8) continue;
+      [[unroll]] for (uint i = 0; i < 4; ++i) y[row + word * 8 + i] = acc[h][part * 2][i] * inverse;
+      [[unroll]] for (uint i = 0; i < 4; ++i) y[row + word * 8 + 4 + i] = acc[h][part * 2 + 1][i] * inverse;
+    }
+  }
+}
