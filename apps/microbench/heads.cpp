@@ -1,8 +1,10 @@
-#include "microbench/heads.h"
-
+// Projections of a part of the vocabulary table, beside the whole one.
+#include <algorithm>
+#include <cstdio>
 #include <numeric>
 
 #include "microbench/bench.h"
+#include "microbench/shapes.h"
 #include "vocab/certified.h"
 #include "vocab/head.h"
 
@@ -83,6 +85,19 @@ Head& head_of(Format format, uint32_t rows, uint32_t cols) {
   return *last;
 }
 
+// The values behind the table are kept on the CPU as floats.
+bool has_values(benchmark::State& state, uint32_t rows, uint32_t cols) {
+  constexpr double kMost = 0x1p30;
+  const double bytes = 4.0 * rows * cols;
+  if (bytes > kMost) {
+    char text[120];
+    std::snprintf(text, sizeof text, "skipped: its table takes %.1f GiB of the CPU's memory, more than 1",
+                  bytes / 0x1p30);
+    state.SkipWithError(text);
+  }
+  return bytes <= kMost && fits(state, static_cast<uint64_t>(bytes));
+}
+
 void full(benchmark::State& state, Format format, uint32_t rows, uint32_t cols) {
   Head& head = head_of(format, rows, cols);
   const Buffer x = upload(head.hidden(0.3, rows / 3));
@@ -143,20 +158,21 @@ void listed(benchmark::State& state, Format format, uint32_t rows, uint32_t cols
 
 }  // namespace
 
-void register_heads() {
-  constexpr uint32_t kRows = 262144, kCols = 640;  // Gemma-3-270M
+void register_heads(const ModelShape& shape) {
+  const uint32_t rows = shape.vocab, cols = shape.width;
   for (const Format format : kFormats) {
-    const std::string prefix = std::string("head/") + name(format) + "/gemma3-270m/";
-    const auto add = [&](const std::string& what, auto function) {
-      benchmark::RegisterBenchmark((prefix + what).c_str(), function)->UseManualTime()->Unit(benchmark::kMillisecond);
+    const auto add_head = [&](const std::string& what, auto function) {
+      add(std::string("head/") + shape.name + "/" + name(format) + "/" + what, [=](benchmark::State& state) {
+        if (has_values(state, rows, cols)) function(state);
+      });
     };
-    add("full", [=](benchmark::State& s) { full(s, format, kRows, kCols); });
+    add_head("full", [=](benchmark::State& s) { full(s, format, rows, cols); });
     for (const double cosine : {0.5, 0.3, 0.2, 0.0})
-      add("certified/cosine:" + std::to_string(cosine).substr(0, 3),
-          [=](benchmark::State& s) { certified(s, format, kRows, kCols, cosine); });
+      add_head("certified/cosine:" + std::to_string(cosine).substr(0, 3),
+               [=](benchmark::State& s) { certified(s, format, rows, cols, cosine); });
     for (const uint32_t step : {8u, 64u})
-      add("listed/rows:" + std::to_string(kRows / step),
-          [=](benchmark::State& s) { listed(s, format, kRows, kCols, step); });
+      add_head("listed/rows:" + std::to_string(rows / step),
+               [=](benchmark::State& s) { listed(s, format, rows, cols, step); });
   }
 }
 

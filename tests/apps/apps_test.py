@@ -153,6 +153,25 @@ class Json(unittest.TestCase):
         self.assertRegex(out, r"(?m)^prompt    8 tokens from position 0 on: ")
         self.assertRegex(out, r"(?m)^          matmul +[\d.]+ +[\d.]+% +\d+ +[\d.]+ +[\d.]+ +[\d.]+$")
 
+    def test_microbench(self):
+        # Each verifies what the device gives before it is timed.
+        one_token = "norm|norm_heads|rope|activate|attend/.*/context:128|matmul/.*/q8/out"
+        done = subprocess.run([BIN / "weft-microbench", "--weft_model=qwen3-0.6b", "--benchmark_min_time=0.001", "--benchmark_format=json",
+                               f"--benchmark_filter=^({one_token})/.*tokens:1/|^(add|adjust|pick|advance|threshold)/"],
+                              env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        result = json.loads(done.stdout[done.stdout.index(b"{"):])
+        self.assertGreater(float(result["context"]["read GB/s"]), 0)
+        names = [run["name"].split("/")[0] for run in result["benchmarks"]]
+        self.assertEqual(names, ["matmul", "norm_heads", "rope", "attend", "attend", "norm", "activate", "add", "adjust", "threshold",
+                                 "pick", "advance"])
+        for run in result["benchmarks"]:
+            self.assertNotIn("error_message", run)
+            self.assertGreater(run["ms"], 0)
+        wrong = subprocess.run([BIN / "weft-microbench", "--weft_model=gpt-5"], env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual(wrong.returncode, 2)
+        self.assertRegex(wrong.stderr.decode(), 'there is no shape "gpt-5"\nhint: smollm-135m, .*, llama3-8b\n')
+
     def test_perplexity(self):
         text = FOLDER / "text"
         text.write_text("one two three<|cut|><|cut|>four five")
