@@ -263,29 +263,42 @@ void weft_session_reset(weft_session* session) {
   });
 }
 
-weft_status weft_session_profile(weft_session* session, uint32_t tokens, uint32_t repeat, char** out,
+static char* profile_text(const PassProfile& profile) {
+  nlohmann::ordered_json json = {{"tokens", profile.tokens}, {"position", profile.position}};
+  double seconds = 0;
+  uint32_t dispatches = 0;
+  for (const PassProfile::Stage& stage : profile.stages) {
+    json["stages"].push_back({{"name", stage.name},
+                              {"seconds", stage.seconds},
+                              {"dispatches", stage.dispatches},
+                              {"bytes", stage.bytes},
+                              {"multiplies", stage.multiplies}});
+    seconds += stage.seconds;
+    dispatches += stage.dispatches;
+  }
+  json["dispatches"] = dispatches;
+  json["device_seconds"] = seconds;
+  json["between_seconds"] = profile.between;
+  json["submitted_seconds"] = profile.submitted;
+  return copy_string(json.dump());
+}
+
+weft_status weft_session_profile(weft_session* session, uint32_t tokens, uint32_t repeat, char** json,
                                  weft_error* error) {
   return guard(error, [&] {
-    require(session && out, "session or json", "it is NULL");
+    require(session && json, "session or json", "it is NULL");
     require(repeat >= 1, "repeat", "it is 0, expected at least 1");
-    const PassProfile profile = profile_pass(session->session, tokens, repeat);
-    nlohmann::ordered_json json = {{"tokens", profile.tokens}, {"position", profile.position}};
-    double seconds = 0;
-    uint32_t dispatches = 0;
-    for (const PassProfile::Stage& stage : profile.stages) {
-      json["stages"].push_back({{"name", stage.name},
-                                {"seconds", stage.seconds},
-                                {"dispatches", stage.dispatches},
-                                {"bytes", stage.bytes},
-                                {"multiplies", stage.multiplies}});
-      seconds += stage.seconds;
-      dispatches += stage.dispatches;
-    }
-    json["dispatches"] = dispatches;
-    json["device_seconds"] = seconds;
-    json["between_seconds"] = profile.between;
-    json["submitted_seconds"] = profile.submitted;
-    *out = copy_string(json.dump());
+    *json = profile_text(profile_pass(session->session, tokens, repeat));
+  });
+}
+
+weft_status weft_session_profile_behind(weft_session* session, uint32_t position, uint32_t repeat, char** json,
+                                        weft_error* error) {
+  return guard(error, [&] {
+    require(session && json, "session or json", "it is NULL");
+    require(repeat >= 1, "repeat", "it is 0, expected at least 1");
+    session->decoder.finish();
+    *json = profile_text(profile_behind(session->session, position, repeat));
   });
 }
 

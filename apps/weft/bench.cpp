@@ -16,6 +16,7 @@ struct BenchArgs {
   std::uint32_t seed = 1;
   std::string head = "full";
   bool profile = false;
+  std::vector<std::uint32_t> behind;  // positions
   bool json = false;
 };
 
@@ -85,6 +86,24 @@ double batched_tokens_per_s(const api::Model& model, const BenchArgs& args, cons
     if (run > 0) rates.push_back(double(args.sessions) * args.tokens / seconds.count());  // the first one warms up
   }
   return median(rates);
+}
+
+// A token's profile behind each of the lengths asked for.
+Json tokens_behind(const api::Model& model, const BenchArgs& args) {
+  Json list = Json::array();
+  if (args.behind.empty()) return list;
+  const std::uint64_t longest = *std::max_element(args.behind.begin(), args.behind.end());
+  if (longest + 2 > model.info().max_context) {
+    throw UsageError("--at", format("%llu tokens and two more are more than the model's context of %u",
+                                    static_cast<unsigned long long>(longest), model.info().max_context));
+  }
+  api::Session session(model, static_cast<std::uint32_t>(longest) + 2, parse_type(args.model.kv),
+                       parse_policy(args.model.policy));
+  prepare(session, args);
+  for (const std::uint32_t position : args.behind) {
+    list.push_back(Json::parse(session.profile_behind(position, args.repeat)));
+  }
+  return list;
 }
 
 struct Medians {
@@ -189,14 +208,19 @@ void bench(const BenchArgs& args) {
       middle.push_back(static_cast<std::uint32_t>(random() % info.vocab_size));
     profiles = profile_passes(session, middle, prompt, args.repeat);
   }
+  const Json behind = tokens_behind(model, args);
   if (args.json) {
     Json report = report_json(args, info, runs, device_gb_s);
+    if (!behind.empty()) report["at"] = behind;
     if (args.profile) report["profile"] = profiles_json(profiles);
     if (args.sessions > 1) report["batch"] = {{"sessions", args.sessions}, {"decode_tokens_per_s", batched}};
     print_json(report);
     return;
   }
   report_table(args, info, runs, device_gb_s);
+  for (const Json& one : behind)
+    std::cout << format("behind    %u tokens %10.3f ms/token\n", one["position"].get<std::uint32_t>(),
+                        one["submitted_seconds"].get<double>() * 1e3);
   if (args.profile) print_profiles(profiles, 1 / medians(runs).decode_tokens_per_s);
   if (args.sessions > 1) {
     std::cout << format("batch     %u sessions %9.2f tokens/s of all together\n", args.sessions, batched);
@@ -228,6 +252,10 @@ void add_bench(CLI::App& app) {
   add_head_option(command, args->head);
   command->add_flag("--profile", args->profile,
                     "Where the time of a whole decoded token and of a prompt's last chunk goes, by operation");
+  command->add_option("--at", args->behind, "time one token behind so many others too, without computing those")
+      ->type_name("N,N,...")
+      ->delimiter(',')
+      ->transform(whole(0));
   add_json_option(command, args->json);
   command->callback([args] { bench(*args); });
 }

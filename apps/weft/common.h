@@ -159,5 +159,6 @@ void add_vocab(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_convert(CLI::App& app);
 void add_devices(CLI::App& app);
+void add_plot(CLI::App& app);
 
 }  // namespace weft::cli

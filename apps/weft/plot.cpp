@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -71,9 +72,8 @@ class Canvas {
 };
 
 // The font has ASCII only, and reads outside its tables for the rest.
-std::string drawable(std::string text) {
-  constexpr std::size_t kLongest = 40;
-  if (text.size() > kLongest) text = text.substr(0, kLongest - 3) + "...";
+std::string drawable(std::string text, std::size_t longest = 40) {
+  if (text.size() > longest) text = text.substr(0, longest - 3) + "...";
   for (char& c : text) {
     if (c < 32 || c > 126) c = '?';
   }
@@ -94,7 +94,7 @@ void draw_axes(Canvas& canvas, const Plot& plot) {
   const auto ticks = [](const Plot::Axis& axis) { return static_cast<int>((axis.to - axis.from) / axis.tick + 0.5); };
   for (int i = 0; i <= ticks(plot.x); ++i) {
     const double value = plot.x.from + i * plot.x.tick;
-    const std::string label = format("%g%%", value);
+    const std::string label = format("%g%s", value, plot.x.unit);
     const int x = place_x(plot, value);
     canvas.fill({x, kTop, 1, bottom - kTop}, kGrid);
     canvas.fill({x, bottom, 2, 8}, kBlack);
@@ -102,7 +102,7 @@ void draw_axes(Canvas& canvas, const Plot& plot) {
   }
   for (int i = 0; i <= ticks(plot.y); ++i) {
     const double value = plot.y.from + i * plot.y.tick;
-    const std::string label = format("%g%%", value);
+    const std::string label = format("%g%s", value, plot.y.unit);
     const int y = place_y(plot, value);
     canvas.fill({kLeft, y, right - kLeft, 1}, kGrid);
     canvas.fill({kLeft - 8, y, 8, 2}, kBlack);
@@ -110,10 +110,27 @@ void draw_axes(Canvas& canvas, const Plot& plot) {
   }
   canvas.fill({kLeft, kTop, 2, bottom - kTop}, kBlack);
   canvas.fill({kLeft, bottom, right - kLeft, 2}, kBlack);
-  const std::string title = drawable(plot.title), x_label = drawable(plot.x.label);
+  const std::string title = drawable(plot.title, 70), x_label = drawable(plot.x.label);
   canvas.text(kLeft, 8, title, kBlack);
   canvas.text(right - width_of(x_label), Plot::kHeight - 30, x_label, kBlack);
   canvas.text(10, kTop - 26, drawable(plot.y.label), kBlack);
+}
+
+const Colour& colour_of(std::size_t series) { return kPoints[series % kPoints.size()]; }
+
+// Across the plot, where they are in it.
+void draw_lines(Canvas& canvas, const Plot& plot) {
+  for (const Plot::Line& line : plot.lines) {
+    for (int x = kLeft; x < Plot::kWidth - kRight; ++x) {
+      const auto at = [&](int pixel) {
+        const double share = static_cast<double>(pixel - kLeft) / (Plot::kWidth - kRight - kLeft);
+        return line.intercept + line.slope * (plot.x.from + share * (plot.x.to - plot.x.from));
+      };
+      if (at(x) < plot.y.from || at(x) > plot.y.to) continue;
+      const int here = place_y(plot, at(x)), next = place_y(plot, at(x + 1));
+      canvas.fill({x, std::min(here, next), 2, std::abs(next - here) + 2}, colour_of(line.series));
+    }
+  }
 }
 
 // A label stands beside its point, moved down, or up from the bottom, until it covers nothing drawn before.
@@ -124,7 +141,7 @@ void draw_points(Canvas& canvas, const Plot& plot) {
     taken.push_back({x - kMarker, y - kMarker, 2 * kMarker, 2 * kMarker});
   }
   for (std::size_t i = 0; i < plot.points.size(); ++i) {
-    const Colour& colour = kPoints[i % kPoints.size()];
+    const Colour& colour = colour_of(plot.points[i].series == SIZE_MAX ? i : plot.points[i].series);
     const std::string label = drawable(plot.points[i].label);
     const Box marker = taken[i];
     Box box = {marker.left + 4 * kMarker, marker.top - kMarker, width_of(label), kLineHeight};
@@ -154,6 +171,7 @@ void require_writable(const std::string& option, const std::string& path) {
 void write_png(const Plot& plot, const std::string& path) {
   Canvas canvas;
   draw_axes(canvas, plot);
+  draw_lines(canvas, plot);
   draw_points(canvas, plot);
   const std::string beside = path + format(".%ld.tmp", static_cast<long>(getpid()));
   const auto fail = [&](int number) {

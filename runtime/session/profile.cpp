@@ -21,6 +21,24 @@ class Profiler {
       throw Error(Code::unsupported, "the device has no timestamps", model_.device->caps().name);
   }
 
+  // Makes the context one of so many tokens, and one more that is not computed.
+  static void pretend(Session& session, uint32_t position) {
+    if (position > session.context_ - 2)
+      throw Error(Code::context_full,
+                  "the token at position " + std::to_string(position) + " and one more do not fit in a context of " +
+                      std::to_string(session.context_),
+                  "position");
+    if (session.source_) throw Error(Code::unsupported, "an encoder-decoder's token sees its input too", "model");
+    session.reset();
+    session.ids_.assign(size_t{position} + 1, 0);
+    session.prompt_end_ = session.ids_.size();
+    run_once(session.model_.device, "zeros", [&](Recorder& r) {
+      for (const Buffer& buffer : session.cache_.buffers) r.fill(buffer, 0);
+    });
+    session.cached_ = position;
+    session.written_ = position;
+  }
+
   PassProfile run(uint32_t repeat) {
     try {
       compute_what_is_before();
@@ -152,6 +170,13 @@ class Profiler {
 
 PassProfile profile_pass(Session& session, uint32_t tokens, uint32_t repeat) {
   return Profiler(session, tokens).run(std::max(repeat, 1u));
+}
+
+PassProfile profile_behind(Session& session, uint32_t position, uint32_t repeat) {
+  Profiler::pretend(session, position);
+  PassProfile profile = Profiler(session, 1).run(std::max(repeat, 1u));
+  session.reset();
+  return profile;
 }
 
 }  // namespace weft

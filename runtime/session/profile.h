@@ -26,4 +26,9 @@ struct PassProfile {
 // Error(context_full), Error(unsupported) without timestamps.
 PassProfile profile_pass(Session& session, uint32_t tokens, uint32_t repeat);
 
+// The same of one token behind `position` others that are not computed: their keys and values are zeros, which take no
+// less time. Forgets the context, as Session::reset does. Throws Error(context_full) where the session has no room for
+// it and a token more.
+PassProfile profile_behind(Session& session, uint32_t position, uint32_t repeat);
+
 }  // namespace weft

@@ -153,6 +153,28 @@ class Json(unittest.TestCase):
         self.assertRegex(out, r"(?m)^prompt    8 tokens from position 0 on: ")
         self.assertRegex(out, r"(?m)^          matmul +[\d.]+ +[\d.]+% +\d+ +[\d.]+ +[\d.]+ +[\d.]+$")
 
+    def test_bench_behind_a_context(self):
+        result = weft_json("bench", "-m", plain(), "-p", 2, "-n", 2, "--repeat", 1, "--at", "5,40")
+        self.assertEqual([one["position"] for one in result["at"]], [5, 40])
+        self.assertTrue(all(one["submitted_seconds"] > 0 for one in result["at"]))
+
+    def test_growth(self):
+        # apps/bench/growth.py: the fit against a line and a cloud worked out by hand; the plot is a picture.
+        spec = importlib.util.spec_from_file_location("growth", ROOT / "apps/bench/growth.py")
+        growth = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(growth)
+        self.assertEqual(growth.fit([(0, 1), (1, 3), (2, 5)]), (1, 2, 1))
+        self.assertEqual(growth.fit([(1, 1), (2, 3), (3, 2)]), (1, 0.5, 0.25))
+        data, picture = FOLDER / "plot.json", FOLDER / "plot.png"
+        series = [{"label": "a", "points": [[1, 2], [3000, 4.5]], "line": [2, 0.001]}, {"label": "b", "points": [[1, 0]]}]
+        data.write_text(json.dumps({"title": "t", "x": "x", "y": "y", "series": series}))
+        weft("plot", "-f", data, "-o", picture)
+        self.assertEqual(picture.read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
+        for text in ("{}", "no JSON", '{"title": "t", "x": "x", "y": "y", "series": [{"label": "a", "points": [[1]]}]}'):
+            data.write_text(text)
+            _, err = weft("plot", "-f", data, "-o", picture, expect=1)
+            self.assertIn("it is no plot: ", err)
+
     def test_microbench(self):
         # Each verifies what the device gives before it is timed.
         one_token = "norm|norm_heads|rope|activate|attend/.*/context:128|matmul/.*/q8/out"
@@ -854,6 +876,7 @@ class Errors(unittest.TestCase):
             ("--plot", ["head-report", *m, "-f", __file__, "--plot", FOLDER / "no such" / "x.png"]),
             ("-p", ["bench", *m, "-p", "0"]),
             ("-n", ["bench", *m, "-n", "4000000"]),
+            ("--at", ["bench", *m, "-p", "1", "-n", "1", "--at", "5,4000000"]),
             ("-f", ["perplexity", *m]),
             ("subcommand", ["vocab"]),
             ("-f", ["vocab", "build", *m, "-o", "x"]),

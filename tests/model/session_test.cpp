@@ -391,6 +391,27 @@ TEST_F(SessionTest, ProfilesWholePassesAndGoesOnAsBefore) {
   EXPECT_THROW(profile_pass(session, 0, 1), Error);
 }
 
+TEST_F(SessionTest, ProfilesATokenBehindAContextThatIsNotComputed) {
+  if (!model_->device->caps().timestamps) GTEST_SKIP() << "the device has no timestamps";
+  Session session(*model_, 256, {});
+  session.set_sampling(greedy());
+  const std::vector<uint32_t> expected = generate(session, ids(10), 20);
+  double before = 0;
+  for (const uint32_t position : {0u, 100u, 254u}) {
+    const PassProfile profile = profile_behind(session, position, 1);
+    EXPECT_EQ(profile.position, position);
+    EXPECT_EQ(profile.tokens, 1u);
+    for (const PassProfile::Stage& stage : profile.stages)
+      if (stage.name == std::string("attend")) {
+        EXPECT_GT(stage.bytes, before);
+        before = stage.bytes;
+      }
+  }
+  EXPECT_TRUE(session.ids().empty());
+  EXPECT_THROW(profile_behind(session, 255, 1), Error);
+  EXPECT_EQ(generate(session, ids(10), 20), expected);
+}
+
 // The known greedy continuations in ../shared, made in fp32 by another program.
 void check_real(const std::filesystem::path& folder, const std::filesystem::path& model_path, Format format,
                 size_t least) {

@@ -456,6 +456,11 @@ WEFT_API weft_stats weft_session_get_stats(const weft_session* session);
 WEFT_API weft_status weft_session_profile(weft_session* session, uint32_t tokens, uint32_t repeat, char** json,
                                           weft_error* error);
 
+/* The same of one token behind `position` others, which are not computed: their keys and values are zeros, which take
+ * no less time. Forgets the context and the statistics. */
+WEFT_API weft_status weft_session_profile_behind(weft_session* session, uint32_t position, uint32_t repeat, char** json,
+                                                 weft_error* error);
+
 /* Measures what a pure read kernel reaches on the model's device, GB/s (10^9 bytes); takes about half a second the
  * first time, then it is remembered with the model. */
 WEFT_API weft_status weft_model_measure_bandwidth(const weft_model* model, double* gigabytes_per_second,

@@ -438,6 +438,14 @@ class Session {
     return detail::take(json);
   }
 
+  // A token's behind `position` others; see weft_session_profile_behind.
+  std::string profile_behind(std::uint32_t position, std::uint32_t repeat = 5) {
+    char* json = nullptr;
+    detail::check(
+        [&](weft_error* error) { return weft_session_profile_behind(get(), position, repeat, &json, error); });
+    return detail::take(json);
+  }
+
   void reset() noexcept { weft_session_reset(get()); }
   weft_stats stats() const { return weft_session_get_stats(get()); }
   weft_session* get() const noexcept { return handle_.get(); }
