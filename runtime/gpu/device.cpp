@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "base/file.h"
 #include "gpu/pipeline_cache.h"
@@ -96,7 +97,10 @@ std::shared_ptr<Device> Device::open(std::string_view selector, const std::funct
 }
 
 Device::Device(std::shared_ptr<Instance> instance, const Instance::Physical& physical)
-    : instance_(std::move(instance)), physical_(physical.handle), caps_(physical.caps) {}
+    : instance_(std::move(instance)),
+      physical_(physical.handle),
+      caps_(physical.caps),
+      compilers_(std::max(std::thread::hardware_concurrency(), 1u)) {}
 
 void Device::create(const std::function<Plan(const Caps&)>& planner) {
   plan_ = planner(caps_);
@@ -145,6 +149,8 @@ void Device::create(const std::function<Plan(const Caps&)>& planner) {
 Device::~Device() {
   if (!handle_) return;
   table_.vkDeviceWaitIdle(handle_);
+  for (const auto& [key, kernel] : kernels_)
+    if (kernel) kernel->wait();
   save_pipeline_cache();
   kernels_.clear();
   if (pipeline_cache_) table_.vkDestroyPipelineCache(handle_, pipeline_cache_, nullptr);
@@ -179,6 +185,18 @@ void Device::save_pipeline_cache() noexcept {
     write_file_atomically(*path, seal_pipeline_cache(data));
   } catch (const std::exception&) {  // a full disk or a read-only home costs start-up time, nothing else
   }
+}
+
+Device::Compiling::Compiling(Device& device) : device_(device) {
+  std::unique_lock lock(device_.compilers_mutex_);
+  device_.compiler_free_.wait(lock, [&] { return device_.compilers_ > 0; });
+  --device_.compilers_;
+}
+
+Device::Compiling::~Compiling() {
+  const std::lock_guard lock(device_.compilers_mutex_);
+  ++device_.compilers_;
+  device_.compiler_free_.notify_one();
 }
 
 const Kernel& Device::kernel(const KernelSpec& spec) {

@@ -1,6 +1,7 @@
 // A logical device with one compute queue: makes buffers and kernels, and runs recorded commands.
 #pragma once
 
+#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
@@ -42,10 +43,11 @@ class Device : public std::enable_shared_from_this<Device> {
   const Caps& caps() const { return caps_; }
   const Plan& plan() const { return plan_; }
 
-  // The kernel for a specification; the same one for the same name and constants. Compiles at first use.
+  // The kernel for a specification; the same one for the same name and constants. Starts to compile at first use,
+  // beside others: ask for all before the first is waited for (Recorder's survey).
   const Kernel& kernel(const KernelSpec& spec);
 
-  // All that were compiled, by name and constants.
+  // All that there are, by name and constants.
   std::map<std::string, const Kernel*> kernels();
 
   // Runs recorded commands in order after everything submitted before, and signals the fence (which must be at rest) at
@@ -68,6 +70,18 @@ class Device : public std::enable_shared_from_this<Device> {
 
  private:
   friend class Buffer;
+  friend class Kernel;
+  // A compiler's turn: as many at once as there are cores, because each may need much memory.
+  class Compiling {
+   public:
+    explicit Compiling(Device& device);
+    ~Compiling();
+    Compiling(const Compiling&) = delete;
+    Compiling& operator=(const Compiling&) = delete;
+
+   private:
+    Device& device_;
+  };
   // Throws Error(out_of_memory) where the plan's budget has no room.
   void take_memory(Memory memory, uint64_t bytes, const std::string& name);
   void return_memory(Memory memory, uint64_t bytes) noexcept;
@@ -88,6 +102,9 @@ class Device : public std::enable_shared_from_this<Device> {
   mutable std::mutex memory_mutex_;
   MemoryUse memory_use_;
   std::mutex kernels_mutex_;
+  std::mutex compilers_mutex_;  // a count and not std::counting_semaphore, which can sleep forever in gcc 12's library
+  std::condition_variable compiler_free_;
+  uint32_t compilers_;  // free turns
   VkPipelineCache pipeline_cache_ = VK_NULL_HANDLE;
   size_t loaded_cache_bytes_ = 0;
   std::map<std::string, std::unique_ptr<Kernel>> kernels_;

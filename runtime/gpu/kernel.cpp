@@ -1,19 +1,28 @@
 #include "gpu/kernel.h"
 
+#include <system_error>
+
 #include "gpu/device.h"
 
 namespace weft {
 
 Kernel::Kernel(Device& device, const KernelSpec& spec, VkPipelineCache cache) : device_(device), spec_(spec) {
   try {
-    create(cache);
+    create_layouts();
+    const auto task = [this, cache] { return compile(cache); };
+    try {
+      pipeline_ = std::async(std::launch::async, task);
+    } catch (const std::system_error&) {  // the system has no thread left
+      pipeline_ = std::async(std::launch::deferred, task);
+      pipeline_.wait();
+    }
   } catch (...) {
     destroy();
     throw;
   }
 }
 
-void Kernel::create(VkPipelineCache cache) {
+void Kernel::create_layouts() {
   const VolkDeviceTable& vk = device_.vk();
   std::vector<VkDescriptorSetLayoutBinding> slots(spec_.bindings);
   for (uint32_t i = 0; i < spec_.bindings; ++i) slots[i] = {i, type(i), 1, VK_SHADER_STAGE_COMPUTE_BIT, nullptr};
@@ -26,7 +35,11 @@ void Kernel::create(VkPipelineCache cache) {
   const VkPipelineLayoutCreateInfo layout_info = {
       VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO, nullptr, 0, 1, &set_layout_, spec_.push_bytes ? 1u : 0u, &push};
   check(vk.vkCreatePipelineLayout(device_.handle(), &layout_info, nullptr, &layout_), "create a pipeline layout");
+}
 
+VkPipeline Kernel::compile(VkPipelineCache cache) const {
+  const Device::Compiling turn(device_);
+  const VolkDeviceTable& vk = device_.vk();
   const VkShaderModuleCreateInfo module_info = {VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, nullptr, 0,
                                                 spec_.spirv.size_bytes(), spec_.spirv.data()};
   VkShaderModule module = VK_NULL_HANDLE;
@@ -44,25 +57,32 @@ void Kernel::create(VkPipelineCache cache) {
                                             layout_,
                                             VK_NULL_HANDLE,
                                             0};
-  const VkResult result = vk.vkCreateComputePipelines(device_.handle(), cache, 1, &info, nullptr, &pipeline_);
+  VkPipeline pipeline = VK_NULL_HANDLE;
+  const VkResult result = vk.vkCreateComputePipelines(device_.handle(), cache, 1, &info, nullptr, &pipeline);
   vk.vkDestroyShaderModule(device_.handle(), module, nullptr);
   if (result != VK_SUCCESS) fail_vulkan(result, std::string("compile the shader ") + spec_.name);
-  device_.set_name(VK_OBJECT_TYPE_PIPELINE, reinterpret_cast<uint64_t>(pipeline_), spec_.name);
+  device_.set_name(VK_OBJECT_TYPE_PIPELINE, reinterpret_cast<uint64_t>(pipeline), spec_.name);
+  return pipeline;
 }
 
 void Kernel::destroy() noexcept {
   const VolkDeviceTable& vk = device_.vk();
-  if (pipeline_) vk.vkDestroyPipeline(device_.handle(), pipeline_, nullptr);
   if (layout_) vk.vkDestroyPipelineLayout(device_.handle(), layout_, nullptr);
   if (set_layout_) vk.vkDestroyDescriptorSetLayout(device_.handle(), set_layout_, nullptr);
 }
 
-Kernel::~Kernel() { destroy(); }
+Kernel::~Kernel() {
+  try {
+    device_.vk().vkDestroyPipeline(device_.handle(), pipeline_.get(), nullptr);
+  } catch (const std::exception&) {  // it was not compiled
+  }
+  destroy();
+}
 
 std::map<std::string, uint64_t> Kernel::statistics() const {
   std::map<std::string, uint64_t> values;
   if (!device_.plan().statistics) return values;
-  const VkPipelineExecutableInfoKHR first = {VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INFO_KHR, nullptr, pipeline_, 0};
+  const VkPipelineExecutableInfoKHR first = {VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INFO_KHR, nullptr, pipeline(), 0};
   const auto get = device_.vk().vkGetPipelineExecutableStatisticsKHR;
   uint32_t count = 0;
   check(get(device_.handle(), &first, &count, nullptr), "count a pipeline's statistics");

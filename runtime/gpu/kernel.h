@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <future>
 #include <map>
 #include <memory>
 #include <span>
@@ -25,11 +26,11 @@ struct KernelSpec {
   uint32_t texel = 0;               // bit i: binding i is a buffer of texels of four 32-bit integers
 };
 
-// Made by Device::kernel and owned by it.
+// Made by Device::kernel and owned by it. The driver compiles it on a thread of its own while the maker goes on.
 class Kernel {
  public:
   Kernel(Device& device, const KernelSpec& spec, VkPipelineCache cache);
-  ~Kernel();
+  ~Kernel();  // waits for the compiler
   Kernel(const Kernel&) = delete;
   Kernel& operator=(const Kernel&) = delete;
 
@@ -41,7 +42,9 @@ class Kernel {
   bool texel(uint32_t binding) const { return spec_.texel >> binding & 1; }
   VkDescriptorType type(uint32_t binding) const;
   uint32_t push_bytes() const { return spec_.push_bytes; }
-  VkPipeline pipeline() const { return pipeline_; }
+  // Waits for the compiler; throws what it reports.
+  VkPipeline pipeline() const { return pipeline_.get(); }
+  void wait() const { pipeline_.wait(); }
   VkPipelineLayout layout() const { return layout_; }
   VkDescriptorSetLayout set_layout() const { return set_layout_; }
 
@@ -49,13 +52,14 @@ class Kernel {
   std::map<std::string, uint64_t> statistics() const;
 
  private:
-  void create(VkPipelineCache cache);
+  void create_layouts();
+  VkPipeline compile(VkPipelineCache cache) const;
   void destroy() noexcept;
   Device& device_;
   const KernelSpec spec_;
   VkDescriptorSetLayout set_layout_ = VK_NULL_HANDLE;
   VkPipelineLayout layout_ = VK_NULL_HANDLE;
-  VkPipeline pipeline_ = VK_NULL_HANDLE;
+  std::shared_future<VkPipeline> pipeline_;
 };
 
 }  // namespace weft

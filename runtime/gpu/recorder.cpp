@@ -79,7 +79,7 @@ VkBufferView CommandPool::new_texel_view(const View& view) {
 }
 
 Recorder::Recorder(CommandPool& pool, const std::string& name, Timestamps* timestamps)
-    : pool_(pool), device_(pool.device()), timestamps_(timestamps) {
+    : pool_(&pool), device_(pool.device()), timestamps_(timestamps) {
   commands_.handle_ = pool.new_command_buffer();
   device_.set_name(VK_OBJECT_TYPE_COMMAND_BUFFER, reinterpret_cast<uint64_t>(commands_.handle_), name);
   // Simultaneous use: the next token is submitted while this one runs.
@@ -99,8 +99,9 @@ void Recorder::dispatch_bytes(const Kernel& kernel, std::initializer_list<View> 
                     std::to_string(kernel.push_bytes()),
                 kernel.name());
   check_limits(kernel, bindings, groups);
+  if (!pool_) return;
   const VolkDeviceTable& vk = device_.vk();
-  const VkDescriptorSet set = pool_.new_set(kernel);
+  const VkDescriptorSet set = pool_->new_set(kernel);
   std::vector<VkDescriptorBufferInfo> infos(bindings.size());
   std::vector<VkWriteDescriptorSet> writes(bindings.size());
   std::vector<VkBufferView> texels(bindings.size(), VK_NULL_HANDLE);
@@ -118,7 +119,7 @@ void Recorder::dispatch_bytes(const Kernel& kernel, std::initializer_list<View> 
                     nullptr,
                     &infos[slot],
                     &texels[slot]};
-    if (kernel.texel(slot)) texels[slot] = pool_.new_texel_view(view);
+    if (kernel.texel(slot)) texels[slot] = pool_->new_texel_view(view);
     accesses.push_back({view.buffer->handle(), view.offset, view.offset + view.bytes, kernel.writes(slot)});
     ++slot;
   }
@@ -166,6 +167,7 @@ void Recorder::check_limits(const Kernel& kernel, std::initializer_list<View> bi
 }
 
 void Recorder::copy(const View& from, const View& to) {
+  if (!pool_) return;
   const Access accesses[] = {{from.buffer->handle(), from.offset, from.offset + from.bytes, false, true},
                              {to.buffer->handle(), to.offset, to.offset + from.bytes, true, true}};
   use(accesses);
@@ -174,6 +176,7 @@ void Recorder::copy(const View& from, const View& to) {
 }
 
 void Recorder::fill(const View& view, uint32_t word) {
+  if (!pool_) return;
   const Access accesses[] = {{view.buffer->handle(), view.offset, view.offset + view.bytes, true, true}};
   use(accesses);
   device_.vk().vkCmdFillBuffer(commands_.handle_, view.buffer->handle(), view.offset, view.bytes, word);
@@ -199,6 +202,7 @@ void Recorder::barrier(VkPipelineStageFlags from, VkAccessFlags to, VkPipelineSt
 }
 
 CommandBuffer Recorder::finish(bool host_reads) {
+  if (!pool_) throw Error(Code::internal, "a survey has no commands", "recorder");
   if (host_reads) barrier(kStages, VK_ACCESS_HOST_READ_BIT, VK_PIPELINE_STAGE_HOST_BIT);
   check(device_.vk().vkEndCommandBuffer(commands_.handle_), "end a command buffer");
   return commands_;

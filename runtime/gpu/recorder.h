@@ -60,6 +60,9 @@ class Recorder {
  public:
   // timestamps, if given, get one mark per dispatch.
   Recorder(CommandPool& pool, const std::string& name, Timestamps* timestamps = nullptr);
+  // A survey: records nothing, but what is called with it asks for its kernels, which the device then compiles side by
+  // side. It cannot be finished.
+  explicit Recorder(Device& device) : pool_(nullptr), device_(device), timestamps_(nullptr) {}
 
   Device& device() const { return device_; }
 
@@ -101,7 +104,7 @@ class Recorder {
   void use(std::span<const Access> accesses);
   void barrier(VkPipelineStageFlags from, VkAccessFlags to, VkPipelineStageFlags stage);
 
-  CommandPool& pool_;
+  CommandPool* pool_;  // nullptr: a survey
   Device& device_;
   Timestamps* timestamps_;
   CommandBuffer commands_;

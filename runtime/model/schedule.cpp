@@ -12,6 +12,13 @@ Schedule::Schedule(const Model& model, const Activations& activations, const Ste
       chunk_tokens_(model.device->plan().chunk_tokens),
       pool_(model.device),
       flights_(model.device, policy, model.weights.stream ? &model.weights.stream->order : nullptr) {
+  // Every kernel of a greedy session is asked for before the first recording waits for one.
+  Recorder survey(*model.device);
+  for (const uint32_t tokens : {1u, chunk_tokens_}) {
+    record_embed(survey, pass(tokens));
+    for (uint32_t layer = 0; layer < model.config.layers; ++layer) record_layer(survey, pass(tokens), layer);
+    record_tail(survey, pass(tokens), Tail::greedy, {});
+  }
   decode_ = record_body(1, nullptr);
   chunk_ = record_body(chunk_tokens_, nullptr);
 }
@@ -20,6 +27,8 @@ Schedule::~Schedule() = default;  // the fences wait before the pool goes: they 
 
 CommandBuffer Schedule::record(const std::string& name, Timestamps* timestamps, bool host_reads,
                                const std::function<void(Recorder&)>& commands) {
+  Recorder survey(*model_.device);
+  commands(survey);
   Recorder recorder(pool_, name, timestamps);
   commands(recorder);
   return recorder.finish(host_reads);

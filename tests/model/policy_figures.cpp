@@ -113,5 +113,70 @@ TEST(PolicyFigures, FramesBesideAModel) {
   EXPECT_LT(medians[1], medians[0]);
 }
 
+// A model of twice its memory budget beside the same model whole.
+TEST(PolicyFigures, AStreamedToken) {
+  if (!std::getenv("WEFT_FIGURES")) GTEST_SKIP() << "set WEFT_FIGURES=1 to measure";
+  TemporaryFolder folder;
+  const LlamaShape shape = named_shape("135m");
+  make_gguf(folder.path() / "m.gguf", shape, {DType::q8_0, 1, ""});
+  const auto whole = load_model(Device::open(), folder.path() / "m.gguf", std::nullopt);
+  const uint64_t budget = whole->weights.device_bytes() / 2;
+  const auto planner = [&](const Caps& caps) {
+    Plan plan = make_plan(caps);
+    plan.memory_budget = budget;
+    return plan;
+  };
+  const auto streamed = load_model(Device::open({}, planner), folder.path() / "m.gguf", std::nullopt);
+  Session sessions[] = {Session(*whole, 64, {}), Session(*streamed, 64, {})};
+  double best[2] = {1e9, 1e9};
+  std::vector<uint32_t> tokens[2];
+  for (int round = 0; round < 4; ++round)
+    for (int i = 0; i < 2; ++i) {
+      sessions[i].reset();
+      sessions[i].set_sampling(greedy());
+      tokens[i] = generate(sessions[i], {3, 4, 5}, 21);
+      best[i] = std::min(best[i], sessions[i].stats().decode_seconds / 20);
+    }
+  EXPECT_EQ(tokens[1], tokens[0]);
+  const MemoryUse use = streamed->device->memory_use();
+  EXPECT_LE(use.most_device, budget);
+  std::printf(
+      "whole %.1f ms a token, %.1f MB on the device; streamed %.1f ms, %.1f MB of a budget of %.1f MB, %.1f MB "
+      "copied a token (best of 4)\n",
+      best[0] * 1e3, static_cast<double>(whole->device->memory_use().device) * 1e-6, best[1] * 1e3,
+      static_cast<double>(use.most_device) * 1e-6, static_cast<double>(budget) * 1e-6,
+      static_cast<double>(streamed->weights.streamed_bytes()) * 1e-6);
+}
+
+// How long the driver takes for a session's kernels, one after the other and side by side. Where it keeps what it has
+// compiled somewhere of its own, that must be switched off (Mesa: MESA_SHADER_CACHE_DISABLE=1).
+TEST(PolicyFigures, KernelsSideBySide) {
+  if (!std::getenv("WEFT_FIGURES")) GTEST_SKIP() << "set WEFT_FIGURES=1 to measure";
+  setenv("WEFT_CACHE_DIR", "", 1);
+  TemporaryFolder folder;
+  make_gguf(folder.path() / "m.gguf", LlamaShape(), {DType::q8_0, 1, ""});
+  const std::shared_ptr<Device> device = Device::open();
+  const auto model = load_model(device, folder.path() / "m.gguf", std::nullopt);
+  Session session(*model, 64, {});
+  generate(session, {3, 4, 5}, 3);
+  const auto compile = [&](bool together) {
+    const std::shared_ptr<Device> fresh = Device::open();
+    const Clock::time_point begin = Clock::now();
+    for (const auto& [key, kernel] : device->kernels()) {
+      const Kernel& own = fresh->kernel(kernel->spec());
+      if (!together) own.wait();
+    }
+    for (const auto& [key, kernel] : fresh->kernels()) EXPECT_NE(kernel->pipeline(), VkPipeline());
+    return duration<double, std::milli>(Clock::now() - begin).count();
+  };
+  double alone = 1e9, together = 1e9;
+  for (int round = 0; round < 5; ++round) {
+    alone = std::min(alone, compile(false));
+    together = std::min(together, compile(true));
+  }
+  std::printf("%zu kernels: %.0f ms one after the other, %.0f ms side by side on %u cores (best of 5)\n",
+              device->kernels().size(), alone, together, std::thread::hardware_concurrency());
+}
+
 }  // namespace
 }  // namespace weft::test
