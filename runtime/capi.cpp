@@ -1,5 +1,6 @@
 // The C API: errors, devices, models and text. Sessions are in capi_session.cpp, keep-lists in capi_vocab.cpp.
 #include "capi.h"
+#include "gpu/choices.h"
 
 #include <dlfcn.h>
 
@@ -172,7 +173,7 @@ static json caps_json(const Caps& caps) {
       {"int8_dot", caps.int8_dot}};
 }
 
-static json plan_json(const Plan& plan) {
+static json plan_json(const Plan& plan, const std::string& tuning) {
   return {{"subgroup", plan.subgroup},
           {"reduce_threads", plan.reduce_threads},
           {"split", plan.split},
@@ -184,7 +185,8 @@ static json plan_json(const Plan& plan) {
           {"slice_bytes", plan.slice_bytes},
           {"run_ahead", plan.run_ahead},
           {"profile_every", plan.profile_every},
-          {"workarounds", plan.workarounds}};
+          {"workarounds", plan.workarounds},
+          {"tuning", tuning}};
 }
 
 weft_status weft_devices(char** out, weft_error* error) {
@@ -201,7 +203,7 @@ weft_status weft_devices(char** out, weft_error* error) {
                     {"usable", device.refusal.empty()},
                     {"caps", caps_json(device.caps)}};
       if (device.refusal.empty())
-        entry["plan"] = plan_json(device.plan);
+        entry["plan"] = plan_json(device.plan, tuned_plan(device.caps).source);
       else
         entry["why"] = device.refusal;
       list.push_back(std::move(entry));
@@ -266,7 +268,7 @@ static std::unique_ptr<weft_model> load(const char* path, const weft_model_optio
   Tokenizer tokenizer = make_tokenizer(file);
   const std::optional<Format> format = format_for(options.type);
   std::shared_ptr<Device> device = Device::open(options.device ? options.device : "", [&](const Caps& caps) {
-    Plan plan = make_plan(caps);
+    Plan plan = tuned_plan(caps).plan;
     plan.memory_budget = options.memory_budget;
     return plan;
   });

@@ -67,7 +67,7 @@ class Growth:
         for rows in sizes:
             model = self.model(f"vocab-{rows}", "--shape", "135m", "--layers", 2, "--vocab", rows, "--type", "q8_0")
             for head in ("full", "certified", "fast:64", f"keep:{kept}"):
-                result = self.bench("-m", model, "-p", 8, "-n", 8 if self.quick else 32, "--repeat", 1 if self.quick else 3, "--head", head)
+                result = self.bench("-m", model, "-p", 8, "-n", 8 if self.quick else 24, "--repeat", 1 if self.quick else 2, "--head", head)
                 series.setdefault("keep (4,096 rows)" if head.startswith("keep") else head, []).append((rows, 1e3 / result["decode_tokens_per_s"]))
         return {"title": "A token by the vocabulary: 135M shape, 2 layers, q8", "x": "rows of the table", "y": "ms a token",
                 "slope": "us for each 1,000 rows", "factor": 1e6, "series": series}
@@ -81,7 +81,7 @@ class Growth:
             model = self.model(f"135m-{layers}-{kind}", "--shape", "135m", "--layers", layers, "--type", kind)
             points = series[kind] = []
             for count in counts:
-                result = self.bench("-m", model, "-p", 16, "-n", 8 if self.quick else 24, "--repeat", 1 if self.quick else 3, "--sessions", count)
+                result = self.bench("-m", model, "-p", 16, "-n", 8 if self.quick else 16, "--repeat", 1 if self.quick else 2, "--sessions", count)
                 rate = result["batch"]["decode_tokens_per_s"] if count > 1 else result["decode_tokens_per_s"]
                 points.append((count, count * 1e3 / rate))
         return {"title": f"A token of each session: 135M shape, {layers} layers", "x": "sessions", "y": "ms a pass",

@@ -124,6 +124,7 @@ def main():
     parser.add_argument("build_dir", type=pathlib.Path)
     parser.add_argument("--quick", action="store_true", help="little of everything")
     parser.add_argument("--no-tests", action="store_true", help="leave the tests out")
+    parser.add_argument("--note", default="", help="what a reader has to know of this run")
     parser.add_argument("--out", type=pathlib.Path, default=HERE / "results")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
@@ -137,12 +138,12 @@ def main():
         real = device["kind"] != "cpu"
         date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
         begin = date + "-" + re.sub(r"[^a-z0-9]+", "-", used["device"].lower()).strip("-")[:40].strip("-")
-        report = {"date": date, "device": device, "driver": used["driver"], "quick": args.quick,
+        report = {"date": date, "device": device, "driver": used["driver"], "quick": args.quick, "note": args.note,
                   "commit": output_of("git", "-C", HERE, "describe", "--always", "--dirty", check=False).strip()}
         if not args.no_tests:
             report["tests"] = run_tests(args.build_dir)
         least = 0.01 if args.quick else 0.5 if real else 0.05
-        patterns = {shape: "." if real else "^(project|read)/" for shape in SHAPES}
+        patterns = {shape: "." if real else "^project/.*/q8" for shape in SHAPES}
         patterns["smollm-135m"] = "^(project|norm|pick)/" if args.quick else "."
         chosen = SHAPES[:1] if args.quick else SHAPES
         report["microbench"] = {shape: microbench(args.bin_dir, shape, patterns[shape], least) for shape in chosen}
@@ -156,7 +157,7 @@ def main():
         plots = "".join(f"![{plot.stem}]({begin}-{plot.name})\n" for plot in sorted(growth.glob("*.png")))
         text = (f"# {used['device']}, {date}\n\n{used['driver']}, {device['kind']}; commit {report['commit']}"
                 f"{'; --quick: the figures say only that it runs' if args.quick else ''}\n\n"
-                f"Tests: {report.get('tests', {}).get('result', 'left out')} {' '.join(report.get('tests', {}).get('failed', []))}\n\n"
+                f"{args.note}{chr(10) * 2 if args.note else ''}Tests: {report.get('tests', {}).get('result', 'left out')} {' '.join(report.get('tests', {}).get('failed', []))}\n\n"
                 f"## Models of random weights\n\n{models_text(report['models'])}\n## Growth\n\n{(growth / 'growth.md').read_text()}\n{plots}\n"
                 f"## Operations\n{microbench_text(report['microbench'])}")
     (args.out / f"{begin}.json").write_text(json.dumps(report, indent=1) + "\n")

@@ -20,6 +20,7 @@ void add_subcommands(CLI::App& app) {
   cli::add_inspect(app);
   cli::add_convert(app);
   cli::add_devices(app);
+  cli::add_tune(app);
   cli::add_plot(app);
 }
 

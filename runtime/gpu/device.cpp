@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/file.h"
+#include "gpu/choices.h"
 #include "gpu/pipeline_cache.h"
 #include "gpu/recorder.h"
 
@@ -79,7 +80,7 @@ std::vector<DeviceListing> list_devices() {
   for (const Instance::Physical& device : instance->devices()) {
     DeviceListing entry = {device.caps, {}, {}};
     try {
-      entry.plan = make_plan(device.caps);
+      entry.plan = tuned_plan(device.caps).plan;
     } catch (const Error& refusal) {
       entry.refusal = refusal.sentence();
     }

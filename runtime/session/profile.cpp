@@ -1,6 +1,7 @@
 #include "session/profile.h"
 
 #include <algorithm>
+#include <mutex>
 #include <string_view>
 
 #include "base/error.h"
@@ -108,7 +109,11 @@ class Profiler {
     std::vector<const CommandBuffer*> list;
     for (const CommandBuffer& one : commands_) list.push_back(&one);
     const auto start = std::chrono::steady_clock::now();
-    model_.device->submit(list, fence_);
+    {  // as a pass of a streamed model has to be
+      const auto& stream = model_.weights.stream;
+      const auto lock = stream ? std::unique_lock(stream->order) : std::unique_lock<std::mutex>();
+      model_.device->submit(list, fence_);
+    }
     fence_.wait();
     PassProfile profile;
     profile.submitted = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

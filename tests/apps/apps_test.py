@@ -175,6 +175,32 @@ class Json(unittest.TestCase):
             _, err = weft("plot", "-f", data, "-o", picture, expect=1)
             self.assertIn("it is no plot: ", err)
 
+    def test_tune(self):
+        cache = FOLDER / "tune-cache"
+        own = {"WEFT_CACHE_DIR": str(cache)}
+        wanted = ("generate", "-m", plain(), "--prompt-ids", "1,5,9", "-n", 20, "--temperature", 0)
+        plan = lambda **env: weft_json("devices", "--device", 0, env=dict(own, **env))["devices"][0]["plan"]
+        if "SwiftShader" in weft_json("devices", "--device", 0)["devices"][0]["name"]:
+            self.skipTest("its compiler takes minutes for the candidates")
+        usual, before = plan(), weft_json(*wanted, env=own)["ids"]
+        report = weft_json("tune", env=own)
+        path = pathlib.Path(report["file"])
+        self.assertEqual(path.parent, cache)
+        self.assertEqual(set(report["chosen"]), {"split", "row_tiles", "block_tokens", "reduce_threads"})
+        self.assertFalse([trial for trial in report["trials"] if trial["refusal"]])
+        tuned = plan()
+        self.assertEqual({name: tuned[name] for name in report["chosen"]}, report["chosen"])
+        self.assertEqual(tuned["tuning"], f"as measured: {path}")
+        self.assertEqual(weft_json(*wanted, env=own)["ids"], before)
+        self.assertEqual(plan(WEFT_TUNE="0"), dict(usual, tuning="switched off by WEFT_TUNE=0"))
+        path.write_text(path.read_text().replace("split", "spilt"))
+        self.assertIn("is damaged or of another version and was ignored", plan()["tuning"])
+        self.assertEqual(dict(plan(), tuning=""), dict(usual, tuning=""))
+        _, err = weft("tune", env={"WEFT_CACHE_DIR": ""}, expect=1)
+        self.assertIn("there is no place to keep what is chosen", err)
+        (FOLDER / "a-file").write_text("")
+        weft("tune", env={"WEFT_CACHE_DIR": str(FOLDER / "a-file")}, expect=1)
+
     def test_microbench(self):
         # Each verifies what the device gives before it is timed.
         one_token = "norm|norm_heads|rope|activate|attend/.*/context:128|matmul/.*/q8/out"

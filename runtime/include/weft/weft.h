@@ -65,6 +65,14 @@ WEFT_API void weft_string_free(char* text);
  * do there), or usable: false and why. No device at all is an empty array; no Vulkan loader is WEFT_NO_DEVICE. */
 WEFT_API weft_status weft_devices(char** json, weft_error* error);
 
+/* Measures which tile and workgroup shapes suit a device best, and keeps them in a file beside the pipeline cache,
+ * which models loaded on the device from then on use (until the driver changes; WEFT_TUNE=0 in the environment ignores
+ * it). Takes some seconds, more where a driver compiles slowly. Results are as deterministic as before, and equal up to
+ * the rounding of sums. device as in weft_model_options; progress (may be NULL) likewise. *json (may be NULL): {device,
+ * driver, file, chosen: {name: value}, trials: [{name, value, seconds, refusal}]}. */
+WEFT_API weft_status weft_tune(const char* device, int (*progress)(void* user, float done), void* user, char** json,
+                               weft_error* error);
+
 /* ---- models -------------------------------------------------------------------------------------------------------
  */
 

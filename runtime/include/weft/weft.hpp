@@ -247,6 +247,19 @@ class Encoder {
   std::size_t width_, vocab_size_;
 };
 
+// Measures and keeps what suits a device best; returns the report, as JSON; see weft_tune.
+inline std::string tune(const std::string& device = {}, const std::function<bool(float done)>& progress = {}) {
+  detail::Progress state{&progress, nullptr};
+  char* json = nullptr;
+  detail::check(
+      [&](weft_error* error) {
+        return weft_tune(device.empty() ? nullptr : device.c_str(), progress ? detail::Progress::call : nullptr, &state,
+                         &json, error);
+      },
+      state.thrown);
+  return detail::take(json);
+}
+
 struct ConvertOptions {
   weft_type type = WEFT_TYPE_Q8, vocab_type = WEFT_TYPE_FILE;
   bool replace = false;

@@ -1,0 +1,52 @@
+// weft tune: measures which tile and workgroup shapes suit a device, and keeps them.
+#include <iostream>
+
+#include "common.h"
+
+namespace weft::cli {
+namespace {
+
+struct TuneArgs {
+  std::string device;
+  bool json = false;
+};
+
+void tune(const TuneArgs& args) {
+  Json report;
+  {
+    ProgressBar bar("measuring");
+    report = Json::parse(api::tune(args.device, [&bar](float done) {
+      bar.update(done);
+      return true;
+    }));
+  }
+  if (args.json) return print_json(report);
+  std::cout << report["device"].get<std::string>() << ", " << report["driver"].get<std::string>() << '\n';
+  for (const Json& trial : report["trials"]) {
+    const std::string name = trial["name"], refusal = trial["refusal"];
+    const bool chosen = report["chosen"][name] == trial["value"];
+    std::cout << format("%-16s %4u ", name.c_str(), trial["value"].get<std::uint32_t>());
+    if (!refusal.empty())
+      std::cout << "refused: " << refusal << '\n';
+    else if (trial["seconds"] == 0)
+      std::cout << "has no alternative here\n";
+    else
+      std::cout << format("%8.3f ms%s\n", trial["seconds"].get<double>() * 1e3, chosen ? "  chosen" : "");
+  }
+  std::cout << "kept in " << report["file"].get<std::string>() << '\n';
+}
+
+}  // namespace
+
+void add_tune(CLI::App& app) {
+  auto args = std::make_shared<TuneArgs>();
+  CLI::App* command = app.add_subcommand(
+      "tune",
+      "Measure which tile and workgroup shapes suit a device best, and keep them beside the pipeline cache; models\n"
+      "loaded on it use them until its driver changes. WEFT_TUNE=0 in the environment ignores them");
+  add_device_option(command, args->device);
+  add_json_option(command, args->json);
+  command->callback([args] { tune(*args); });
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,43 @@
+// The C API: measuring what suits a device best.
+#include <algorithm>
+
+#include "base/file.h"
+#include "capi.h"
+#include "gpu/choices.h"
+#include "ops/tune.h"
+
+using namespace weft;
+using namespace weft::capi;
+
+static std::string report_text(const TuneResult& result, const std::filesystem::path& path) {
+  nlohmann::ordered_json json = {{"device", result.caps.name},
+                                 {"driver", result.caps.driver_name + " " + result.caps.driver_info},
+                                 {"file", path.string()}};
+  for (const PlanChoice& choice : plan_choices()) json["chosen"][choice.name] = result.plan.*choice.field;
+  for (const TuneTrial& trial : result.trials)
+    json["trials"].push_back(
+        {{"name", trial.choice}, {"value", trial.value}, {"seconds", trial.seconds}, {"refusal", trial.refusal}});
+  return json.dump();
+}
+
+weft_status weft_tune(const char* device, int (*progress)(void* user, float done), void* user, char** json,
+                      weft_error* error) {
+  return guard(error, [&] {
+    const std::string selector = device ? device : "";
+    // Before the search, not after it.
+    const auto path = choices_path(Device::open(selector)->caps());
+    if (!path)
+      throw Error(Code::io, "there is no place to keep what is chosen", "tune",
+                  "set WEFT_CACHE_DIR to a folder, or HOME");
+    std::error_code ignored;
+    std::filesystem::create_directories(path->parent_path(), ignored);
+    { const AtomicFile probe(*path); }  // throws where none can be written
+    const TuneResult result = tune(selector, [&](float done) {
+      if (progress && progress(user, std::clamp(done, 0.0f, 1.0f)) != 0)
+        throw Error(Code::cancelled, "the search was cancelled", "tune");
+    });
+    const std::string text = write_choices(result.caps, result.plan);
+    write_file_atomically(*path, std::as_bytes(std::span<const char>(text)));
+    if (json) *json = copy_string(report_text(result, *path));
+  });
+}

@@ -1,0 +1,135 @@
+#include "gpu/choices.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "gpu/pipeline_cache.h"
+
+namespace weft {
+namespace {
+
+// To be raised when kernels change so much that old choices mislead.
+constexpr int kVersion = 1;
+constexpr size_t kMostBytes = 4096;
+
+// The default's powers of two neighbours within [least, most].
+std::vector<uint32_t> around(uint32_t value, uint32_t least, uint32_t most) {
+  std::vector<uint32_t> list;
+  for (const uint32_t candidate : {value / 2, value, value * 2})
+    if (candidate == value || (candidate >= least && candidate <= most)) list.push_back(candidate);
+  return list;
+}
+
+const PlanChoice kChoices[] = {
+    // A CPU has no use for split rows, and a workgroup has 64 x split threads.
+    {"split", &Plan::split,
+     [](const Caps& caps, const Plan& plan) {
+       if (caps.kind == DeviceKind::cpu) return std::vector<uint32_t>{plan.split};
+       return around(plan.split, 1, std::min(caps.max_threads, 256u) / 64);
+     }},
+    // Lanes that read texels share notes of four rows each.
+    {"row_tiles", &Plan::row_tiles,
+     [](const Caps&, const Plan& plan) { return around(plan.row_tiles, plan.texel_products ? 4 : 1, 4); }},
+    {"block_tokens", &Plan::block_tokens,
+     [](const Caps&, const Plan& plan) { return around(plan.block_tokens, 4, 16); }},
+    {"reduce_threads", &Plan::reduce_threads,
+     [](const Caps& caps, const Plan& plan) {
+       return around(plan.reduce_threads, 64, std::min(caps.max_threads, 256u));
+     }},
+};
+
+// FNV-1a, 64 bits, as pipeline_cache.cpp has it.
+uint64_t checksum(std::string_view text) {
+  uint64_t hash = 14695981039346656037ull;
+  for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 1099511628211ull;
+  return hash;
+}
+
+// What a file begins with: for which kernels, device and driver it is.
+std::string heading(const Caps& caps) {
+  char text[160];
+  std::snprintf(text, sizeof text, "weft tune %d\ndevice %04x-%04x driver %08x-", kVersion, caps.vendor_id,
+                caps.device_id, caps.driver_version);
+  std::string result = text;
+  for (const uint8_t byte : caps.cache_uuid) {
+    std::snprintf(text, sizeof text, "%02x", byte);
+    result += text;
+  }
+  return result + "\n";
+}
+
+std::string closing(std::string_view before) {
+  char text[40];
+  std::snprintf(text, sizeof text, "sum %016llx\n", static_cast<unsigned long long>(checksum(before)));
+  return text;
+}
+
+// Takes what is expected off the front, or is false.
+bool take(std::string_view& text, std::string_view expected) {
+  if (!text.starts_with(expected)) return false;
+  text.remove_prefix(expected.size());
+  return true;
+}
+
+}  // namespace
+
+std::span<const PlanChoice> plan_choices() { return kChoices; }
+
+std::optional<std::filesystem::path> choices_path(const Caps& caps) {
+  auto path = pipeline_cache_path(caps);
+  if (!path) return path;
+  std::string name = path->filename().string();
+  name.replace(0, std::string_view("pipelines").size(), "tune");
+  return path->replace_filename(name).replace_extension(".txt");
+}
+
+std::string write_choices(const Caps& caps, const Plan& plan) {
+  std::string text = heading(caps);
+  for (const PlanChoice& choice : plan_choices())
+    text += std::string(choice.name) + " " + std::to_string(plan.*choice.field) + "\n";
+  return text + closing(text);
+}
+
+std::optional<Plan> read_choices(std::string_view text, const Caps& caps, const Plan& defaults) {
+  if (text.size() > kMostBytes) return std::nullopt;
+  std::string_view left = text;
+  if (!take(left, heading(caps))) return std::nullopt;
+  Plan plan = defaults;
+  for (const PlanChoice& choice : plan_choices()) {
+    if (!take(left, std::string(choice.name) + " ")) return std::nullopt;
+    uint32_t value = 0;
+    const auto [end, error] = std::from_chars(left.data(), left.data() + left.size(), value);
+    const std::vector<uint32_t> candidates = choice.candidates(caps, defaults);
+    if (error != std::errc() || std::ranges::find(candidates, value) == candidates.end()) return std::nullopt;
+    left.remove_prefix(static_cast<size_t>(end - left.data()));
+    if (!take(left, "\n")) return std::nullopt;
+    plan.*choice.field = value;
+  }
+  if (left != closing(text.substr(0, text.size() - left.size()))) return std::nullopt;
+  return plan;
+}
+
+TunedPlan tuned_plan(const Caps& caps) {
+  const Plan defaults = make_plan(caps);
+  const char* const wanted = std::getenv("WEFT_TUNE");
+  if (wanted && std::string_view(wanted) == "0") return {defaults, "switched off by WEFT_TUNE=0"};
+  const auto path = choices_path(caps);
+  std::error_code error;
+  if (!path || !std::filesystem::exists(*path, error)) return {defaults, ""};
+  try {
+    const MappedFile file(*path);
+    const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+    if (const std::optional<Plan> plan = read_choices(text, caps, defaults))
+      return {*plan, "as measured: " + path->string()};
+    return {defaults, path->string() + " is damaged or of another version and was ignored; weft tune writes a new one"};
+  } catch (const Error& unreadable) {
+    return {defaults, path->string() + " was ignored: " + unreadable.sentence()};
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,69 @@
+// Whatever `weft tune` may choose, a model gives the same greedy tokens, and the logits are equal: to the last bit
+// where gpu/choices.h says so, else up to rounding.
+#include <cmath>
+#include <cstring>
+
+#include "gpu/choices.h"
+#include "support/model_test.h"
+
+namespace weft::test {
+namespace {
+
+struct Answer {
+  std::vector<uint32_t> ids;
+  std::vector<float> logits;
+};
+
+class ChoicesTest : public GpuTest {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (IsSkipped()) return;
+    LlamaShape shape;
+    shape.context = 256;
+    make_gguf(folder_.path() / "m.gguf", shape, {DType::q8_0, 7, ""});  // a fixed seed, not searched for
+  }
+  // A prompt of a chunk and more, then greedy tokens.
+  Answer answer(const std::function<void(Plan&)>& change) {
+    const std::shared_ptr<Device> device = Device::open({}, [&](const Caps& caps) {
+      Plan plan = make_plan(caps);
+      change(plan);
+      return plan;
+    });
+    const std::unique_ptr<Model> model = load_model(device, folder_.path() / "m.gguf", Format::q8);
+    Session session(*model, 256, {});
+    session.set_sampling(greedy());
+    Answer result;
+    result.ids = generate(session, some_ids(100, model->config.vocab), 40);
+    result.logits = session.logits();
+    return result;
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(ChoicesTest, GreedyTokensDoNotDependOnThem) {
+  const Caps caps = open_device()->caps();
+  const Plan defaults = make_plan(caps);
+  const Answer usual = answer([](Plan&) {}), again = answer([](Plan&) {});
+  EXPECT_EQ(std::memcmp(usual.logits.data(), again.logits.data(), usual.logits.size() * 4), 0);
+  double square = 0;
+  for (const float logit : usual.logits) square += double{logit} * logit / static_cast<double>(usual.logits.size());
+  for (const PlanChoice& choice : plan_choices())
+    for (const uint32_t value : choice.candidates(caps, defaults)) {
+      if (value == defaults.*choice.field) continue;
+      SCOPED_TRACE(std::string(choice.name) + " " + std::to_string(value));
+      const Answer other = answer([&](Plan& plan) { plan.*choice.field = value; });
+      EXPECT_EQ(other.ids, usual.ids);
+      ASSERT_EQ(other.logits.size(), usual.logits.size());
+      double farthest = 0;
+      for (size_t i = 0; i < usual.logits.size(); ++i)
+        farthest = std::max(farthest, std::abs(double{other.logits[i]} - usual.logits[i]));
+      EXPECT_LE(farthest, 1e-4 * std::sqrt(square));
+      if (choice.field == &Plan::row_tiles) {
+        EXPECT_EQ(farthest, 0);
+      }
+    }
+}
+
+}  // namespace
+}  // namespace weft::test

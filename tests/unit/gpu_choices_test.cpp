@@ -1,0 +1,131 @@
+// The file that `weft tune` leaves: only what was written for this device, driver and kernels, whole, is used.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/file.h"
+#include "gpu/choices.h"
+
+namespace weft::test {
+namespace {
+
+Caps some_caps() {
+  Caps caps;
+  caps.name = "a card";
+  caps.kind = DeviceKind::discrete;
+  caps.vendor_id = 0x10de;
+  caps.device_id = 0x2330;
+  caps.driver_version = 570;
+  caps.api_version = 0x401000;
+  caps.max_range = 1u << 30;
+  caps.max_bindings = 8;
+  caps.offset_alignment = 64;
+  caps.max_shared = 32768;
+  caps.max_threads = 256;
+  caps.max_groups = 65535;
+  for (uint8_t i = 0; i < 16; ++i) caps.cache_uuid[i] = i;
+  return caps;
+}
+
+// The plan with every choice moved off its default, where there is another.
+Plan moved(const Caps& caps) {
+  Plan plan = make_plan(caps);
+  for (const PlanChoice& choice : plan_choices())
+    for (const uint32_t value : choice.candidates(caps, make_plan(caps)))
+      if (value != make_plan(caps).*choice.field) plan.*choice.field = value;
+  return plan;
+}
+
+TEST(Choices, CandidatesHoldTheDefaultAndAreLegal) {
+  for (const DeviceKind kind : {DeviceKind::discrete, DeviceKind::integrated, DeviceKind::cpu})
+    for (const uint32_t threads : {128u, 256u, 1024u}) {
+      Caps caps = some_caps();
+      caps.kind = kind;
+      caps.max_threads = threads;
+      const Plan plan = make_plan(caps);
+      for (const PlanChoice& choice : plan_choices()) {
+        const std::vector<uint32_t> candidates = choice.candidates(caps, plan);
+        EXPECT_EQ(std::count(candidates.begin(), candidates.end(), plan.*choice.field), 1) << choice.name;
+        EXPECT_TRUE(std::is_sorted(candidates.begin(), candidates.end())) << choice.name;
+        for (const uint32_t value : candidates) {
+          EXPECT_GT(value, 0u) << choice.name;
+          EXPECT_LE(value, choice.field == &Plan::split            ? threads / 64
+                           : choice.field == &Plan::reduce_threads ? threads
+                                                                   : 64)
+              << choice.name;
+        }
+      }
+    }
+}
+
+TEST(Choices, RoundTrip) {
+  const Caps caps = some_caps();
+  const Plan plan = moved(caps);
+  EXPECT_NE(plan.split, make_plan(caps).split);
+  const auto read = read_choices(write_choices(caps, plan), caps, make_plan(caps));
+  ASSERT_TRUE(read);
+  for (const PlanChoice& choice : plan_choices()) EXPECT_EQ((*read).*choice.field, plan.*choice.field) << choice.name;
+}
+
+TEST(Choices, TornDamagedOrLonger) {
+  const Caps caps = some_caps();
+  const Plan defaults = make_plan(caps);
+  std::string text = write_choices(caps, moved(caps));
+  for (size_t length = 0; length < text.size(); ++length)
+    EXPECT_FALSE(read_choices(std::string_view(text).substr(0, length), caps, defaults)) << length;
+  EXPECT_FALSE(read_choices(text + "\n", caps, defaults));
+  for (size_t bit = 0; bit < text.size() * 8; ++bit) {
+    text[bit / 8] = static_cast<char>(text[bit / 8] ^ (1 << (bit % 8)));
+    EXPECT_FALSE(read_choices(text, caps, defaults)) << "bit " << bit;
+    text[bit / 8] = static_cast<char>(text[bit / 8] ^ (1 << (bit % 8)));
+  }
+  EXPECT_TRUE(read_choices(text, caps, defaults));
+}
+
+TEST(Choices, OfAnotherDeviceOrDriverOrNoCandidate) {
+  const Caps caps = some_caps();
+  const Plan defaults = make_plan(caps);
+  const std::string text = write_choices(caps, moved(caps));
+  Caps other = caps;
+  other.driver_version = 571;
+  EXPECT_FALSE(read_choices(text, other, defaults));
+  EXPECT_NE(choices_path(caps), choices_path(other));
+  other = caps;
+  other.device_id = 1;
+  EXPECT_FALSE(read_choices(text, other, defaults));
+  other = caps;
+  other.cache_uuid[15] = 99;
+  EXPECT_FALSE(read_choices(text, other, defaults));
+  Plan wild = defaults;
+  wild.block_tokens = 1024;  // well written, but nothing a search would have tried
+  EXPECT_FALSE(read_choices(write_choices(caps, wild), caps, defaults));
+}
+
+TEST(Choices, ATunedPlanSaysWhereItComesFrom) {
+  const std::string folder = testing::TempDir() + "weft-choices";
+  std::filesystem::remove_all(folder);
+  const char* const before = std::getenv("WEFT_CACHE_DIR");
+  const std::string kept = before ? before : "";
+  setenv("WEFT_CACHE_DIR", folder.c_str(), 1);
+  const Caps caps = some_caps();
+  EXPECT_EQ(tuned_plan(caps).source, "");
+  const std::string text = write_choices(caps, moved(caps));
+  write_file_atomically(*choices_path(caps), std::as_bytes(std::span<const char>(text)));
+  EXPECT_EQ(tuned_plan(caps).plan.split, moved(caps).split);
+  EXPECT_NE(tuned_plan(caps).source.find("as measured"), std::string::npos);
+  setenv("WEFT_TUNE", "0", 1);
+  EXPECT_EQ(tuned_plan(caps).plan.split, make_plan(caps).split);
+  unsetenv("WEFT_TUNE");
+  write_file_atomically(*choices_path(caps), std::as_bytes(std::span<const char>(text).first(20)));
+  EXPECT_EQ(tuned_plan(caps).plan.split, make_plan(caps).split);
+  EXPECT_NE(tuned_plan(caps).source.find("ignored"), std::string::npos);
+  std::filesystem::remove(*choices_path(caps));
+  std::filesystem::create_directory(*choices_path(caps));  // a folder in the file's place
+  EXPECT_NE(tuned_plan(caps).source.find("ignored"), std::string::npos);
+  before ? setenv("WEFT_CACHE_DIR", kept.c_str(), 1) : unsetenv("WEFT_CACHE_DIR");
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace weft::test
