@@ -238,6 +238,10 @@ struct NormHeadsPush {
   uint stride;  // floats between rows of q|k|v
   float epsilon;
 };
+// What becomes of a product's inputs x first. NORMED: norm's, RMSNorm; GATED: activate's, of gate and up.
+#define INPUT_PLAIN 0
+#define INPUT_NORMED 1
+#define INPUT_GATED 2
 struct MatmulPush {
   uint cols;         // of the matrix, before padding
   uint rows;         // of the bound slice
@@ -245,6 +249,7 @@ struct MatmulPush {
   uint in_stride;    // floats between tokens of the input; a multiple of BLOCK, zeros behind cols
   uint out_stride;   // floats between tokens of the output
   uint first_token;  // of the pass, where the grid begins
+  float epsilon;     // of INPUT_NORMED
 };
 struct ExpertChoice {  // of a token: an expert, and what its result is multiplied by
   uint expert;

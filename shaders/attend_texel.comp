@@ -3,11 +3,9 @@
 // and heads of whole texels (eight dimensions).
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
-#extension GL_KHR_shader_subgroup_basic : require
-#extension GL_KHR_shader_subgroup_shuffle : require
 #include "abi.h"
 #include "lib/alibi.glsl"
+#include "lib/lanes.glsl"
 #include "lib/soft_cap.glsl"
 
 layout(constant_id = 0) const uint SOFT_CAP = 0;  // as in attend.comp
@@ -18,7 +16,6 @@ layout(constant_id = 4) const uint HEADS = 1;  // query heads of a workgroup
 layout(constant_id = 5) const uint DIM = 64;   // of a head
 layout(local_size_x = 8) in;
 
-#define LANES 8
 #define STEPS 2  // positions a lane has in a block
 const uint SHARES = (DIM + 31) / 32;  // of a query, in texels a lane
 const uint PARTS = (DIM + 63) / 64;   // of a value, likewise
@@ -31,16 +28,8 @@ layout(std430, binding = 4) writeonly buffer Output { float y[]; };      // (pas
 layout(std430, binding = 5) readonly buffer Biases { float biases[]; };  // as in attend.comp
 layout(push_constant) uniform Push { AttendPush p; };
 
-float lanes_max(float value) {
-  [[unroll]] for (uint i = 1; i < LANES; i *= 2) value = max(value, subgroupShuffle(value, gl_SubgroupInvocationID ^ i));
-  return value;
-}
-float lanes_sum(float value) {
-  [[unroll]] for (uint i = 1; i < LANES; i *= 2) value += subgroupShuffle(value, gl_SubgroupInvocationID ^ i);
-  return value;
-}
-
-uint slot_of(uint position) { return position % p.capacity; }
+// Of a position `i` behind one whose slot is `first`; the ring holds more than a block.
+uint slot_behind(uint first, uint i) { return first + i < p.capacity ? first + i : first + i - p.capacity; }
 
 void main() {
   const uint token = gl_WorkGroupID.y, lane = gl_SubgroupInvocationID, head = gl_WorkGroupID.x * HEADS;
@@ -63,10 +52,11 @@ void main() {
   }
 
   for (uint start = first; start < length; start += STEPS * LANES) {
+    const uint start_slot = start % p.capacity, count = min(length - start, STEPS * LANES);
     uint key[STEPS];
     float score[HEADS][STEPS];
     [[unroll]] for (uint u = 0; u < STEPS; ++u) {
-      const uint slot = slot_of(min(start + u * LANES + lane, length - 1));
+      const uint slot = slot_behind(start_slot, min(u * LANES + lane, count - 1));
       key[u] = (slots + slot / TILE_ROWS * TILE_ROWS) * (DIM / 8) + IN_KEYS(slot % TILE_ROWS, 0, DIM / 8);
       [[unroll]] for (uint h = 0; h < HEADS; ++h) score[h][u] = 0;
     }
@@ -107,8 +97,8 @@ void main() {
         total[h] += score[h][u];
       }
     }
-    [[unroll]] for (uint u = 0; u < STEPS; ++u) for (uint i = 0; i < min(length - min(start + u * LANES, length), LANES); ++i) {
-      const uint slot = slot_of(start + u * LANES + i);
+    [[unroll]] for (uint u = 0; u < STEPS; ++u) for (uint i = 0; i < min(count - min(count, u * LANES), LANES); ++i) {
+      const uint slot = slot_behind(start_slot, u * LANES + i);
       float weight[HEADS];
       [[unroll]] for (uint h = 0; h < HEADS; ++h) weight[h] = subgroupShuffle(score[h][u], i);
       [[unroll]] for (uint part = 0; part < PARTS; ++part) {

@@ -18,7 +18,7 @@ void main() {
   const int in_slice = int(choice.expert * p.tiles + first) - int(p.slice_first);
   if (in_slice + int(ROW_TILES) <= 0 || in_slice >= int(p.slice_tiles)) return;
   float sums[SUMS];
-  rows_dot(sums, p.cols, p.slice_tiles * TILE_ROWS, p.in_stride, token, uint(in_slice));
+  rows_dot(sums, p.cols, p.slice_tiles * TILE_ROWS, p.in_stride, token, uint(in_slice) * TILE_ROWS);
   if (gl_LocalInvocationID.y > 0) return;
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
     const uint row = first * TILE_ROWS + lane_row(i);

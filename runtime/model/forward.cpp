@@ -11,15 +11,28 @@ using ops::Output;
 namespace {
 
 // What a branch reads: norm(x), or x where the norms come after the branches.
-View branch_input(Recorder& r, const Pass& pass, const View& norm) {
+ops::Input branch_input(Recorder& r, const Pass& pass, const View& norm) {
+  const Config& c = pass.model.config;
   const Flow& a = pass.a;
-  if (pass.model.config.block.norm_after) return a.x;
-  ops::norm(r, pass.model.config.norm(), pass.step.state, a.x, norm, a.normed, pass.tokens, false);
+  if (c.block.norm_after) return a.x;
+  const ops::Input fused = ops::Input::normed(c.norm(), a.x, norm);
+  if (c.experts.count == 0 && ops::can_fuse(r.device().plan(), fused, c.width, pass.tokens)) return fused;
+  ops::norm(r, c.norm(), pass.step.state, a.x, norm, a.normed, pass.tokens, false);
   return a.normed;
 }
 
+// What the feed-forward's second product reads: the activated result of the first.
+ops::Input activated(Recorder& r, const Pass& pass) {
+  const Config& c = pass.model.config;
+  const Flow& a = pass.a;
+  const ops::Input fused = ops::Input::gated(c.block.activation, a.gate_up);
+  if (c.block.gated && ops::can_fuse(r.device().plan(), fused, c.ffn, pass.tokens)) return fused;
+  ops::activate(r, c.block.activation, c.block.gated, pass.step.state, a.gate_up, a.inner, c.ffn, pass.tokens);
+  return a.inner;
+}
+
 // x += weights input; where a branch has a norm of its own, x += norm(weights input).
-void add_branch(Recorder& r, const Pass& pass, const Matrix& weights, const View& input, const View& norm) {
+void add_branch(Recorder& r, const Pass& pass, const Matrix& weights, const ops::Input& input, const View& norm) {
   const Flow& a = pass.a;
   const View state = pass.step.state;
   if (!norm.buffer) return ops::matmul(r, weights, state, input, a.x, pass.tokens, Output::add);
@@ -61,7 +74,7 @@ void add_source(Recorder& r, const Pass& pass, uint32_t layer) {
   const LayerWeights& w = pass.model.weights.layers[layer];
   const Flow& a = pass.a;
   const View state = pass.step.state;
-  const View read = branch_input(r, pass, w.cross_norm);
+  const ops::Input read = branch_input(r, pass, w.cross_norm);
   ops::matmul(r, w.cross_q, state, read, a.q, pass.tokens, Output::write);
   ops::attend(r, c.heads, {.scale = c.attention_scale, .sees = ops::Sees::source}, state, a.q,
               pass.source->layers[layer], a.attended, pass.tokens);
@@ -149,7 +162,7 @@ void record_layer(Recorder& r, const Pass& pass, uint32_t layer) {
   const uint32_t tokens = pass.tokens;
 
   if (layer + 1 < c.layers) pass.model.weights.fetch(r, layer + 1);
-  const View read = branch_input(r, pass, w.attention_norm);
+  const ops::Input read = branch_input(r, pass, w.attention_norm);
   ops::matmul(r, w.qkv, state, read, a.qkv, tokens, Output::write);
   if (c.block.norm_heads) ops::norm_heads(r, c.heads, state, w.head_norms, a.qkv, c.epsilon, tokens);
   attend_tokens(r, pass, layer);
@@ -159,12 +172,12 @@ void record_layer(Recorder& r, const Pass& pass, uint32_t layer) {
   }
   if (c.block.sees_source) add_source(r, pass, layer);
 
-  const View inner = c.block.shared_norm ? a.normed : branch_input(r, pass, w.ffn_norm);
-  if (c.experts.count > 0) return add_experts(r, pass, w, inner);
+  const ops::Input inner = c.block.shared_norm ? read : branch_input(r, pass, w.ffn_norm);
+  if (c.experts.count > 0) return add_experts(r, pass, w, inner.x);
   ops::matmul(r, w.gate_up, state, inner, a.gate_up, tokens, Output::write);
-  ops::activate(r, c.block.activation, c.block.gated, state, a.gate_up, a.inner, c.ffn, tokens);
+  const ops::Input second = activated(r, pass);
   if (c.block.parallel) add_branch(r, pass, w.out, a.attended, w.attention_branch_norm);
-  add_branch(r, pass, w.down, a.inner, w.ffn_branch_norm);
+  add_branch(r, pass, w.down, second, w.ffn_branch_norm);
   if (layer + 1 < c.layers) close_branch(r, pass, w.ffn_norm);
 }
 

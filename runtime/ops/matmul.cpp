@@ -6,29 +6,65 @@
 
 namespace weft::ops {
 
-void matmul(Recorder& recorder, const Matrix& weights, const View& state, const View& x, const View& y, uint32_t tokens,
-            Output output) {
+Input Input::normed(const NormShape& shape, const View& x, const View& weight) {
+  Input input(x);
+  input.kind = INPUT_NORMED;
+  input.norm = shape;
+  input.weight = weight;
+  return input;
+}
+
+Input Input::gated(Activation activation, const View& gate_up) {
+  Input input(gate_up);
+  input.kind = INPUT_GATED;
+  input.activation = activation;
+  return input;
+}
+
+// Where every lane reads every input, as on a GPU, each would norm or activate all of them; subgroups that share do
+// not.
+bool can_fuse(const Plan& plan, const Input& input, uint32_t cols, uint32_t tokens) {
+  if (input.kind == INPUT_PLAIN) return true;
+  const bool known = input.kind == INPUT_GATED || input.norm.kind == NormKind::rms;
+  return known && plan.texel_products && plan.split == 1 && tokens == 1 && cols % BLOCK == 0;
+}
+
+void matmul(Recorder& recorder, const Matrix& weights, const View& state, const Input& input, const View& y,
+            uint32_t tokens, Output output) {
   const Plan& plan = recorder.device().plan();
-  RowsVariant variant = rows_variant(plan, weights, tokens);
+  const RowsVariant variant = rows_variant(plan, weights, tokens);
+  const View& x = input.x;
   const uint32_t in_stride = stride_of(weights.cols), out_stride = stride_of(weights.rows);
   require(weights.layout == Layout::values, "matmul", "the matrix is a vocabulary table");
   require(tokens % variant.tokens == 0, "matmul", "a pass is no whole number of token groups");
-  require_bytes(x, uint64_t{tokens} * in_stride * 4, "matmul", "x");
+  require(can_fuse(plan, input, weights.cols, tokens), "matmul", "an input that cannot be fused");
+  const uint64_t x_bytes =
+      input.kind == INPUT_GATED ? uint64_t{stride_of(2 * weights.cols)} * 4 : uint64_t{tokens} * in_stride * 4;
+  require_bytes(x, x_bytes, "matmul", "x");
   require_bytes(y, uint64_t{tokens} * out_stride * 4, "matmul", "y");
+  if (input.kind == INPUT_NORMED) require_bytes(input.weight, uint64_t{weights.cols} * 4, "matmul", "norm weight");
   const bool biased = weights.bias.buffer != nullptr;
   if (biased) require_bytes(weights.bias, uint64_t{weights.rows} * 4, "matmul", "bias");
-  variant.constants.push_back(biased ? 1 : 0);
-  variant.constants.push_back(output == Output::add ? 1 : 0);
-  const Kernel& kernel = recorder.device().kernel(product_spec(
-      "matmul", {matmul_spv, matmul_uniform_spv, matmul_texel_spv}, variant, 5, 0b1000, sizeof(abi::MatmulPush)));
+  KernelSpec spec = product_spec("matmul", {matmul_spv, matmul_uniform_spv, matmul_texel_spv}, variant, 5, 0b1000,
+                                 sizeof(abi::MatmulPush));
+  spec.constants.insert(spec.constants.end(), {biased ? 1u : 0u, output == Output::add ? 1u : 0u, input.kind,
+                                               static_cast<uint32_t>(input.activation)});
+  if (variant.texel) spec.bindings = 6, spec.texel |= 0b100000;
+  const Kernel& kernel = recorder.device().kernel(spec);
+  const View& bias = biased ? weights.bias : state;
+  const View& norm_weight = input.kind == INPUT_NORMED ? input.weight : x;
   const uint32_t window = variant.uniform ? variant.tokens : tokens;  // tokens of a dispatch
   for (const Matrix::Slice& slice : weights.slices(plan.slice_bytes))
-    for (uint32_t first = 0; first < tokens; first += window)
-      recorder.dispatch(kernel,
-                        {slice.view, x.part(uint64_t{first} * in_stride * 4, uint64_t{window} * in_stride * 4), state,
-                         y, biased ? weights.bias : state},
-                        abi::MatmulPush{weights.cols, slice.rows, slice.row_base, in_stride, out_stride, first},
-                        {ceil_div(slice.rows, TILE_ROWS * variant.row_tiles), window / variant.tokens});
+    for (uint32_t first = 0; first < tokens; first += window) {
+      const View inputs = x.part(uint64_t{first} * in_stride * 4, x_bytes / tokens * window);
+      const abi::MatmulPush push = {weights.cols, slice.rows, slice.row_base,    in_stride,
+                                    out_stride,   first,      input.norm.epsilon};
+      const Groups groups = {ceil_div(slice.rows, variant.group_rows), window / variant.tokens};
+      if (variant.texel)
+        recorder.dispatch(kernel, {slice.view, inputs, state, y, bias, norm_weight}, push, groups);
+      else
+        recorder.dispatch(kernel, {slice.view, inputs, state, y, bias}, push, groups);
+    }
 }
 
 }  // namespace weft::ops

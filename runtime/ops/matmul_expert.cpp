@@ -27,7 +27,7 @@ void matmul_expert(Recorder& recorder, const Matrix& weights, const Experts& exp
         kernel, {slice.view, x, state, y, chosen},
         abi::MatmulExpertPush{weights.cols, weights.rows, weights.tiles(), slice.row_base / TILE_ROWS,
                               slice.rows / TILE_ROWS, in_stride, out_stride, output == Output::add, experts.used, rank},
-        {ceil_div(weights.tiles(), variant.row_tiles), tokens});
+        {ceil_div(weights.tiles(), plan.row_tiles), tokens});
 }
 
 }  // namespace weft::ops

@@ -15,6 +15,8 @@ namespace weft {
 // Of activations: a view may begin at any row (kViewAlignment).
 inline uint32_t stride_of(uint32_t cols) { return (cols + 63) / 64 * 64; }
 
+struct Plan;
+
 namespace ops {
 
 // x[t] = table[history[pos + t]] * scale.               table (rows, cols), history (context), x (tokens,
@@ -46,10 +48,33 @@ inline uint64_t weight_floats(const NormShape& shape) {
 void norm(Recorder& recorder, const NormShape& shape, const View& state, const View& x, const View& weight,
           const View& y, uint32_t tokens, bool last_only, Output output = Output::write);
 
+enum class Activation : uint32_t {
+  silu = ACTIVATION_SILU,
+  gelu = ACTIVATION_GELU,
+  gelu_tanh = ACTIVATION_GELU_TANH,
+  relu = ACTIVATION_RELU
+};
+
+// What a product reads: x (tokens, stride_of(cols)), or, where can_fuse says so, what norm or activate make of x.
+struct Input {
+  Input(const View& plain) : x(plain) {}    // NOLINT: a view is an input
+  Input(const Buffer& plain) : x(plain) {}  // NOLINT
+  static Input normed(const NormShape& shape, const View& x, const View& weight);
+  static Input gated(Activation activation, const View& gate_up);
+
+  View x;
+  uint32_t kind = INPUT_PLAIN;
+  NormShape norm = {};  // of INPUT_NORMED, with its weights
+  View weight = {};
+  Activation activation = Activation::silu;  // of INPUT_GATED; x is (tokens, stride_of(2 cols))
+};
+// Whether matmul takes the input as it is; if not, norm or activate must be recorded before it.
+bool can_fuse(const Plan& plan, const Input& input, uint32_t cols, uint32_t tokens);
+
 // y[t] = weights x[t] + bias, or y[t] += that.          weights (rows, cols), x (tokens, stride_of(cols)), y (tokens,
 // stride_of(rows)); the bias is the matrix's, if it has one
-void matmul(Recorder& recorder, const Matrix& weights, const View& state, const View& x, const View& y, uint32_t tokens,
-            Output output);
+void matmul(Recorder& recorder, const Matrix& weights, const View& state, const Input& x, const View& y,
+            uint32_t tokens, Output output);
 
 // A layer's feed-forwards, of which a token has some.
 struct Experts {
@@ -119,12 +144,6 @@ struct Attention {
 void attend(Recorder& recorder, const HeadShape& shape, const Attention& attention, const View& state, const View& q,
             const CacheView& cache, const View& y, uint32_t tokens);
 
-enum class Activation : uint32_t {
-  silu = ACTIVATION_SILU,
-  gelu = ACTIVATION_GELU,
-  gelu_tanh = ACTIVATION_GELU_TANH,
-  relu = ACTIVATION_RELU
-};
 // gated: y[t] = f(gate[t]) * up[t].                     x (tokens, stride_of(2 cols)): gate, then up
 // else:  y[t] = f(x[t]).                                x (tokens, stride_of(cols)); y (tokens, stride_of(cols))
 // silu(v) = v / (1 + exp(-v)); gelu(v) = v Phi(v), with Phi the normal distribution's integral; gelu_tanh(v) =

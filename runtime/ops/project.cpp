@@ -22,7 +22,7 @@ void project(Recorder& recorder, const Matrix& table, const View& x, const View&
       recorder.dispatch(kernel, {slice.view, x.part(first * in_stride * 4, variant.tokens * in_stride * 4), logits},
                         abi::ProjectPush{table.cols, slice.rows, slice.row_base, static_cast<uint32_t>(in_stride),
                                          stride_of(table.rows), first},
-                        {ceil_div(slice.rows, TILE_ROWS * variant.row_tiles)});
+                        {ceil_div(slice.rows, variant.group_rows)});
 }
 
 }  // namespace weft::ops

@@ -19,7 +19,7 @@ RowsVariant rows_variant(const Plan& plan, const Matrix& matrix, uint32_t tokens
   return {uniform,
           plan.texel_products,
           group,
-          plan.row_tiles,
+          (plan.texel_products ? 8 : TILE_ROWS) * plan.row_tiles,
           {static_cast<uint32_t>(matrix.format), group, plan.split, plan.row_tiles}};
 }
 

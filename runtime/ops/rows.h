@@ -9,7 +9,7 @@ struct RowsVariant {
   bool uniform;                     // inputs through a uniform binding, a dispatch per token group
   bool texel;                       // weights and inputs as texels
   uint32_t tokens;                  // of a group
-  uint32_t row_tiles;               // tiles of a workgroup
+  uint32_t group_rows;              // of a workgroup of matmul and project
   std::vector<uint32_t> constants;  // of the kernel, in the order of rows.glsl
 };
 

@@ -17,7 +17,12 @@ layout(constant_id = 0) const uint FORMAT = FORMAT_F16;
 layout(constant_id = 1) const uint TOKENS = 1;
 layout(constant_id = 2) const uint SPLIT = 1;
 layout(constant_id = 3) const uint ROW_TILES = 1;
+#if defined(WEFT_TEXEL) && defined(WEFT_SMALL_GROUPS)
+layout(local_size_x = 8, local_size_y_id = 2) in;  // a subgroup: so that few rows are shared evenly by a CPU's cores
+#else
 layout(local_size_x = TILE_ROWS, local_size_y_id = 2) in;
+#endif
+#define WORKGROUP_ROWS (gl_WorkGroupSize.x * ROW_TILES)
 
 #ifdef WEFT_TEXEL
 #extension GL_KHR_shader_subgroup_basic : require
@@ -46,7 +51,12 @@ vec4 floats_at(uint i) { return uintBitsToFloat(input_at(i)); }  // of the input
 struct EightInputs {
   uvec4 share;  // the lane's
 };
-EightInputs eight_inputs(uint first) { return EightInputs(input_at(first + gl_SubgroupInvocationID)); }
+#ifdef WEFT_LANE_INPUT
+uvec4 lane_input(uint i);  // the including shader's
+#else
+uvec4 lane_input(uint i) { return input_at(i); }
+#endif
+EightInputs eight_inputs(uint first) { return EightInputs(lane_input(first + gl_SubgroupInvocationID)); }
 uvec4 input_of(EightInputs x, uint j) { return subgroupShuffle(x.share, j); }  // j: a constant
 #else
 struct EightInputs {
@@ -57,7 +67,7 @@ uvec4 input_of(EightInputs x, uint j) { return input_at(x.first + j); }
 #endif
 vec4 floats_of(EightInputs x, uint j) { return uintBitsToFloat(input_of(x, j)); }
 
-// Row i of the lane's, counted from the workgroup's first: those of eight neighbouring lanes are neighbours, and a lane's are eight apart.
+// Row i of the lane's, counted from the first of the workgroup's WORKGROUP_ROWS: those of eight neighbouring lanes are neighbours, and a lane's are eight apart.
 uint lane_row(uint i) {
   const uint lane = gl_LocalInvocationID.x;
   return lane / 8 * 8 * ROW_TILES + i * 8 + lane % 8;

@@ -53,18 +53,18 @@ float unpack_block(out vec4 weights[8], uvec4 words[BLOCK_WORDS], uint block, ui
   return FORMAT == FORMAT_Q8 ? scale_of(block % 2 == 0 ? note : note >> 16) : 1;
 }
 
-// first_tile: of the slice, the first of the workgroup's ROW_TILES.
+// first_row: of the slice, the workgroup's.
 // sums: products of the lane's rows with the bound inputs first_token + t. Valid in lanes of part 0 (gl_LocalInvocationID.y == 0); every
 // lane of the workgroup must call it. What it gives for rows behind `rows` means nothing.
-void rows_dot(out float sums[SUMS], uint cols, uint rows, uint in_stride, uint first_token, uint first_tile) {
+void rows_dot(out float sums[SUMS], uint cols, uint rows, uint in_stride, uint first_token, uint first_row) {
   const uint last_tile = (rows - 1) / TILE_ROWS;
   const uint blocks = (cols + BLOCK - 1) / BLOCK, words_of_tile = tile_words(blocks), words_of_row = BLOCK_WORDS * blocks;
   const uint stride = in_stride / 4;
   Place places[ROW_TILES];
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
-    const uint row = lane_row(i) % TILE_ROWS;
+    const uint row = (first_row + lane_row(i)) % TILE_ROWS;
     // A tile too many reads the last one again: cheaper than a branch around the loads.
-    const uint tile = min(first_tile + lane_row(i) / TILE_ROWS, last_tile) * words_of_tile;
+    const uint tile = min((first_row + lane_row(i)) / TILE_ROWS, last_tile) * words_of_tile;
     places[i] = Place(tile / 4 + IN_TILE(row, 0, words_of_row), NOTE_PLACE(tile, tile + TILE_ROWS * 4 * words_of_row, row, (blocks + RUN - 1) / RUN));
   }
   [[unroll]] for (uint s = 0; s < SUMS; ++s) sums[s] = 0;
@@ -79,7 +79,7 @@ void rows_dot(out float sums[SUMS], uint cols, uint rows, uint in_stride, uint f
       vec4 weights[ROW_TILES][8];
       float scale[ROW_TILES];
       [[unroll]] for (uint i = 0; i < ROW_TILES; ++i)
-        scale[i] = unpack_block(weights[i], words[i], block, FORMAT == FORMAT_F16 ? 0 : NOTE(notes, i, lane_row(i)));
+        scale[i] = unpack_block(weights[i], words[i], block, FORMAT == FORMAT_F16 ? 0 : NOTE(notes, i, first_row + lane_row(i)));
       [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
         const EightInputs x = eight_inputs((first_token + t) * stride + block * (BLOCK / 4));
         float products[ROW_TILES];

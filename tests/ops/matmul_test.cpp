@@ -1,5 +1,8 @@
 #include "reference/matmul.h"
 
+#include "reference/activate.h"
+#include "reference/norm.h"
+
 #include "support/op_inputs.h"
 
 namespace weft::test {
@@ -70,6 +73,67 @@ TEST_F(MatmulTest, OneToken) {
       for (const uint32_t rows : {1u, 3u, 65u, 300u})
         for (const uint32_t cols : {1u, 8u, 31u, 32u, 33u, 65u, 172u, 576u})
           check_matmul(tuning, {format, rows, cols, 1, 1});
+}
+
+// Inputs that the product norms or activates itself. Only one token's are, and whole blocks of them.
+void check_fused(const Shape& shape, bool gated, ops::Activation activation = ops::Activation::silu) {
+  SCOPED_TRACE(std::string(name(shape.format)) + " rows " + std::to_string(shape.rows) + " cols " +
+               std::to_string(shape.cols) + (gated ? " gated" : " normed"));
+  const auto device = open_device({});
+  Random random(shape.rows * 3 + shape.cols);
+  Tiled weights = make_tiled(device, shape.format, shape.rows, shape.cols, shape.rows * 7 + shape.cols);
+  const Activations x = make_activations(device, 1, 1, gated ? 2 * shape.cols : shape.cols, random);
+  const std::vector<float> norm_weights = random.normals(shape.cols);
+  const Buffer norm_weight = upload(device, "norm weight", norm_weights), state = make_state(device, 3, 4, 1000);
+  const Buffer y = poisoned(device, "y", stride_of(shape.rows));
+  const ops::NormShape norm = {shape.cols, 1e-5f};
+  const ops::Input input =
+      gated ? ops::Input::gated(activation, x.buffer) : ops::Input::normed(norm, x.buffer, norm_weight);
+  if (!ops::can_fuse(device->plan(), input, shape.cols, 1)) GTEST_SKIP() << "this device's plan does not fuse";
+  run_once(device, "matmul",
+           [&](Recorder& recorder) { ops::matmul(recorder, weights.matrix, state, input, y, 1, ops::Output::write); });
+  const reference::Rows read = gated
+                                   ? reference::activate(static_cast<reference::Activation>(activation), true, x.values)
+                                   : reference::norm(x.values, doubles(norm_weights), norm.epsilon);
+  reference::Rows largest = read;  // what an activation's absolute error is of
+  if (gated)
+    for (uint32_t i = 0; i < shape.cols; ++i) largest.row(0)[i] = x.values.row(0)[i] * x.values.row(0)[shape.cols + i];
+  const uint32_t stride = stride_of(shape.rows);
+  std::vector<double> allowed = padded(reference::matmul_magnitude(weights.values, largest), 1, stride);
+  for (double& value : allowed) value *= dot_error(shape.cols) + 16 * kRounding;
+  const reference::Rows want = reference::matmul(weights.values, read);
+  EXPECT_TRUE(close_to(download_as<float>(device, y), padded(want, 1, stride), allowed));
+}
+
+TEST_F(MatmulTest, FusedInputs) {
+  for (const Format format : kFormats)
+    for (const uint32_t rows : {1u, 65u, 300u})
+      for (const uint32_t cols : {32u, 96u, 576u, 1536u}) {
+        check_fused({format, rows, cols, 1, 1}, false);
+        check_fused({format, rows, cols, 1, 1}, true);
+      }
+  for (const ops::Activation activation : {ops::Activation::gelu, ops::Activation::gelu_tanh, ops::Activation::relu})
+    check_fused({Format::f16, 65, 96, 1, 1}, true, activation);
+}
+
+TEST_F(MatmulTest, RefusesWhatItCannotFuse) {
+  const auto device = open_device();
+  const Buffer any(device, "any", 1 << 20, Memory::device);
+  const Plan& plan = device->plan();
+  const ops::Input normed = ops::Input::normed({96, 1e-5f}, any, any);
+  EXPECT_FALSE(ops::can_fuse(plan, normed, 96, 8)) << "several tokens";
+  EXPECT_FALSE(ops::can_fuse(plan, normed, 97, 1)) << "a part of a block";
+  EXPECT_FALSE(ops::can_fuse(plan, ops::Input::normed({96, 1e-5f, ops::NormKind::layer}, any, any), 96, 1));
+  EXPECT_TRUE(ops::can_fuse(plan, any, 97, 8)) << "a plain input";
+  Plan split = plan;
+  split.split = 2;
+  EXPECT_FALSE(ops::can_fuse(split, normed, 96, 1)) << "columns split over lanes";
+  const Tiled weights = make_tiled(device, Format::f16, 64, 96, 1);
+  EXPECT_THROW(run_once(device, "matmul",
+                        [&](Recorder& recorder) {
+                          ops::matmul(recorder, weights.matrix, any, normed, any, 8, ops::Output::write);
+                        }),
+               Error);
 }
 
 // Two groups of a tile's rows a lane.
