@@ -2,6 +2,7 @@
 
 #include "norm.spv.h"
 #include "norm_subgroup.spv.h"
+#include "norm_texel.spv.h"
 
 namespace weft::ops {
 
@@ -12,15 +13,21 @@ void norm(Recorder& recorder, const NormShape& shape, const View& state, const V
   require_bytes(y, uint64_t{last_only ? 1 : tokens} * stride * 4, "norm", "y");
   require_bytes(weight, weight_floats(shape) * 4, "norm", "weight");
   const Plan& plan = recorder.device().plan();
+  const abi::NormPush push = {shape.cols, stride, stride, last_only, shape.epsilon};
+  const uint32_t kind = static_cast<uint32_t>(shape.kind), add = output == Output::add ? 1 : 0;
+  if (plan.texel_products && shape.cols % 4 == 0) {
+    const Kernel& kernel =
+        recorder.device().kernel({"norm", norm_texel_spv, 4, 0b1000, sizeof push, {kind, add}, 0, 0b0110});
+    return recorder.dispatch(kernel, {state, x, weight, y}, push, {last_only ? 1 : tokens});
+  }
   const Kernel& kernel =
       recorder.device().kernel({"norm",
                                 plan.subgroup ? std::span<const uint32_t>(norm_subgroup_spv) : norm_spv,
                                 4,
                                 0b1000,
-                                sizeof(abi::NormPush),
-                                {plan.reduce_threads, static_cast<uint32_t>(shape.kind), output == Output::add}});
-  recorder.dispatch(kernel, {state, x, weight, y}, abi::NormPush{shape.cols, stride, stride, last_only, shape.epsilon},
-                    {last_only ? 1 : tokens});
+                                sizeof push,
+                                {plan.reduce_threads, kind, add}});
+  recorder.dispatch(kernel, {state, x, weight, y}, push, {last_only ? 1 : tokens});
 }
 
 }  // namespace weft::ops
