@@ -14,6 +14,11 @@ layout(constant_id = 2) const uint SEES = SEES_BEFORE;
 layout(constant_id = 3) const uint BIASED = 0;
 layout(constant_id = 4) const uint HEADS = 1;  // query heads of a workgroup
 layout(constant_id = 5) const uint DIM = 64;   // of a head
+// 1: of one token, whose q|k|v are the queries: turned here, and its key and value written here (rope.comp). They reach its own scores in
+// registers, the others' workgroups do not need them.
+layout(constant_id = 6) const uint TURNS = 0;
+layout(constant_id = 7) const uint ADJACENT = 0;
+layout(constant_id = 8) const uint ROTARY_DIM = 0;
 layout(local_size_x = 8) in;
 
 #define STEPS 2  // positions a lane has in a block
@@ -26,7 +31,20 @@ layout(binding = 2) uniform usamplerBuffer keys;     // layout in rope.comp and 
 layout(binding = 3) uniform usamplerBuffer values;
 layout(std430, binding = 4) writeonly buffer Output { float y[]; };      // (pass tokens, out_stride)
 layout(std430, binding = 5) readonly buffer Biases { float biases[]; };  // as in attend.comp
+layout(binding = 6) uniform usamplerBuffer turns;  // as in rope_texel.comp
+layout(std430, binding = 7) writeonly buffer NewKeys { uvec4 new_keys[]; };
+layout(std430, binding = 8) writeonly buffer NewValues { uvec4 new_values[]; };
 layout(push_constant) uniform Push { AttendPush p; };
+
+vec4 input_at(uint i) { return uintBitsToFloat(texelFetch(queries, int(i))); }
+vec4 turns_at(uint i) { return uintBitsToFloat(texelFetch(turns, int(i))); }
+#include "lib/turn.glsl"
+
+uvec4 halves_of(vec4 low, vec4 high) {
+  return uvec4(packHalf2x16(low.xy), packHalf2x16(low.zw), packHalf2x16(high.xy), packHalf2x16(high.zw));
+}
+vec4 low_of(uvec4 halves) { return vec4(unpackHalf2x16(halves.x), unpackHalf2x16(halves.y)); }
+vec4 high_of(uvec4 halves) { return vec4(unpackHalf2x16(halves.z), unpackHalf2x16(halves.w)); }
 
 // Of a position `i` behind one whose slot is `first`; the ring holds more than a block.
 uint slot_behind(uint first, uint i) { return first + i < p.capacity ? first + i : first + i - p.capacity; }
@@ -43,16 +61,55 @@ void main() {
   vec4 acc[HEADS][PARTS * 2];  // the lane's dimensions: 8 * (part * LANES + lane) and on
   float peak[HEADS], total[HEADS];
   [[unroll]] for (uint h = 0; h < HEADS; ++h) {
-    [[unroll]] for (uint s = 0; s < SHARES; ++s)
-      query[h][s] =
-          p.scale * uintBitsToFloat(texelFetch(queries, int((token * p.q_stride + (head + h) * DIM) / 4 + s * LANES + lane)));
+    [[unroll]] for (uint s = 0; s < SHARES; ++s) {
+      const uint texel = (token * p.q_stride + (head + h) * DIM) / 4, quad = s * LANES + lane;
+      query[h][s] = p.scale * (TURNS != 0 ? turned(texel, quad, own) : input_at(texel + quad));
+    }
     [[unroll]] for (uint i = 0; i < PARTS * 2; ++i) acc[h][i] = vec4(0);
     peak[h] = -1e30;
     total[h] = 0;  // the lane's positions'
   }
+  uint last = length;  // of the positions in the cache
+  if (TURNS != 0) {
+    last = own;
+    const uint kv_head = head / (p.heads / p.kv_heads), slot = own % p.capacity;
+    const uint key_texel = (p.heads + kv_head) * (DIM / 4), value_texel = key_texel + p.kv_heads * (DIM / 4);
+    // Of several workgroups with this key/value head the first; and no more than rope would.
+    const bool writes = head % (p.heads / p.kv_heads) == 0 && own < state.context;
+    float partial[HEADS];
+    [[unroll]] for (uint h = 0; h < HEADS; ++h) partial[h] = 0;
+    [[unroll]] for (uint part = 0; part < PARTS; ++part) {
+      const uint word = part * LANES + lane;
+      const bool there = word < DIM / 8;
+      const uint from = there ? word * 2 : 0;
+      const uvec4 key = halves_of(turned(key_texel, from, own), turned(key_texel, from + 1, own));
+      const uvec4 value = halves_of(input_at(value_texel + from), input_at(value_texel + from + 1));
+      if (there && writes) {
+        new_keys[(slots + slot / TILE_ROWS * TILE_ROWS) * (DIM / 8) + IN_KEYS(slot % TILE_ROWS, word, DIM / 8)] = key;
+        new_values[(slots + slot) * (DIM / 8) + word] = value;
+      }
+      // The lane's part of the query lies four dimensions apart from these: a word's two quads are those of lanes 2 word and 2 word + 1.
+      [[unroll]] for (uint h = 0; h < HEADS; ++h) {
+        const uint quad = from % LANES;
+        vec4 q0 = vec4(0), q1 = vec4(0);
+        [[unroll]] for (uint s = part * 2; s < min(part * 2 + 2, SHARES); ++s) {
+          const vec4 a = subgroupShuffle(query[h][s], quad), b = subgroupShuffle(query[h][s], quad + 1);
+          if (from / LANES == s) q0 = a, q1 = b;
+        }
+        partial[h] += there ? dot(low_of(key), q0) + dot(high_of(key), q1) : 0;
+        acc[h][part * 2] = low_of(value);
+        acc[h][part * 2 + 1] = high_of(value);
+      }
+    }
+    [[unroll]] for (uint h = 0; h < HEADS; ++h) {
+      peak[h] = lanes_sum(partial[h]);
+      if (SOFT_CAP != 0) peak[h] = soft_capped(peak[h], p.soft_cap);
+      total[h] = lane == 0 ? 1 : 0;
+    }
+  }
 
-  for (uint start = first; start < length; start += STEPS * LANES) {
-    const uint start_slot = start % p.capacity, count = min(length - start, STEPS * LANES);
+  for (uint start = first; start < last; start += STEPS * LANES) {
+    const uint start_slot = start % p.capacity, count = min(last - start, STEPS * LANES);
     uint key[STEPS];
     float score[HEADS][STEPS];
     [[unroll]] for (uint u = 0; u < STEPS; ++u) {
@@ -66,8 +123,8 @@ void main() {
         vec4 low[STEPS], high[STEPS];
         [[unroll]] for (uint u = 0; u < STEPS; ++u) {
           const uvec4 halves = texelFetch(keys, int(key[u] + (s * 4 + k) * KEY_ROWS));
-          low[u] = vec4(unpackHalf2x16(halves.x), unpackHalf2x16(halves.y));
-          high[u] = vec4(unpackHalf2x16(halves.z), unpackHalf2x16(halves.w));
+          low[u] = low_of(halves);
+          high[u] = high_of(halves);
         }
         [[unroll]] for (uint h = 0; h < HEADS; ++h) {
           const vec4 q0 = subgroupShuffle(query[h][s], k * 2), q1 = subgroupShuffle(query[h][s], k * 2 + 1);
@@ -85,7 +142,7 @@ void main() {
           const int reach = int(p.reach), distance = clamp(int(min(position, length - 1)) - int(own), -reach, reach);
           s += biases[(head + h) * (2 * p.reach + 1) + uint(distance + reach)];
         }
-        score[h][u] = position < length ? s : -1e30;
+        score[h][u] = position < last ? s : -1e30;
         block_peak = max(block_peak, score[h][u]);
       }
       const float new_peak = lanes_max(block_peak), shrink = exp(peak[h] - new_peak);
@@ -103,8 +160,7 @@ void main() {
       [[unroll]] for (uint h = 0; h < HEADS; ++h) weight[h] = subgroupShuffle(score[h][u], i);
       [[unroll]] for (uint part = 0; part < PARTS; ++part) {
         const uvec4 halves = texelFetch(values, int((slots + slot) * (DIM / 8) + min(part * LANES + lane, DIM / 8 - 1)));
-        const vec4 low = vec4(unpackHalf2x16(halves.x), unpackHalf2x16(halves.y));
-        const vec4 high = vec4(unpackHalf2x16(halves.z), unpackHalf2x16(halves.w));
+        const vec4 low = low_of(halves), high = high_of(halves);
         [[unroll]] for (uint h = 0; h < HEADS; ++h) {
           acc[h][part * 2] += weight[h] * low;
           acc[h][part * 2 + 1] += weight[h] * high;

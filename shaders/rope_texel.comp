@@ -20,21 +20,8 @@ layout(push_constant) uniform Push { RopePush p; };
 vec4 input_at(uint i) { return uintBitsToFloat(texelFetch(qkv, int(i))); }
 vec4 turns_at(uint i) { return uintBitsToFloat(texelFetch(turns, int(i))); }
 
-// Dimensions word * 8 + part * 4 and on of the head that starts at texel `head`, turned for a position.
-vec4 turned(uint head, uint word, uint part, uint position) {
-  const uint quads = p.rotary_dim / 8, quad = word * 2 + part;  // quads of a rotary half
-  const vec4 v = input_at(head + quad);
-  if (ADJACENT != 0) {
-    const vec4 turn = turns_at(position * quads * 2 + quad);
-    return vec4(v.x * turn.x - v.y * turn.y, v.y * turn.x + v.x * turn.y, v.z * turn.z - v.w * turn.w, v.w * turn.z + v.z * turn.w);
-  }
-  const bool first = quad < quads;
-  const vec4 partner = input_at(head + (first ? quad + quads : quad - quads));
-  const uint at = (position * quads + (first ? quad : quad - quads)) * 2;
-  const vec4 low = turns_at(at), high = turns_at(at + 1);
-  const vec4 cosines = vec4(low.xz, high.xz), sines = vec4(low.yw, high.yw);
-  return v * cosines + (first ? -sines : sines) * partner;
-}
+#define ROTARY_DIM p.rotary_dim
+#include "lib/turn.glsl"
 
 // Grid: x the words of eight dimensions of a token, those of q, k and v; y the tokens.
 void main() {
@@ -43,11 +30,9 @@ void main() {
   const uint item = gl_GlobalInvocationID.x, head = item / words, word = item % words, slot = position % p.capacity;
   if (head >= p.heads + 2 * p.kv_heads) return;
   const uint texel = (token * p.in_stride + head * DIM) / 4;
-  // No branch where none is needed: llvmpipe takes both sides of each.
-  const bool turns_here = head < p.heads + p.kv_heads && word * 8 < p.rotary_dim;
-  const uint turning = turns_here ? word : 0;
-  const vec4 low = turns_here ? turned(texel, turning, 0, position) : input_at(texel + word * 2);
-  const vec4 high = turns_here ? turned(texel, turning, 1, position) : input_at(texel + word * 2 + 1);
+  const bool turns_here = head < p.heads + p.kv_heads;
+  const vec4 low = turns_here ? turned(texel, word * 2, position) : input_at(texel + word * 2);
+  const vec4 high = turns_here ? turned(texel, word * 2 + 1, position) : input_at(texel + word * 2 + 1);
   if (head < p.heads) {
     const uint at = (token * p.out_stride + head * DIM) / 4 + word * 2;
     q[at] = low;

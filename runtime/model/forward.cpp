@@ -90,6 +90,20 @@ std::span<const Pass> sessions(const Pass& pass) { return pass.lanes.empty() ? s
 void attend_tokens(Recorder& r, const Pass& pass, uint32_t layer) {
   const Config& c = pass.model.config;
   const LayerPositions& positions = c.positions[layer];
+  const auto rotation = [&](const Pass& one) {
+    return ops::Rotation{c.pairs, positions.rotary_dim, one.step.turns[positions.rope]};
+  };
+  const Pass& any = sessions(pass).front();
+  const bool fused = ops::can_turn(r.device().plan(), c.heads, attention(any, layer), rotation(any),
+                                   any.cache.layers[layer].format, any.tokens);
+  if (fused) {
+    for (const Pass& one : sessions(pass)) {
+      const ops::Rotation turns = rotation(one);
+      ops::attend(r, c.heads, attention(one, layer), one.step.state, one.a.qkv, one.cache.layers[layer], one.a.attended,
+                  one.tokens, &turns);
+    }
+    return;
+  }
   for (const Pass& one : sessions(pass))
     ops::rope(r, c.heads, c.pairs, positions.rotary_dim, one.step.state, one.a.qkv, one.step.turns[positions.rope],
               one.a.q, one.cache.layers[layer], one.tokens);

@@ -18,58 +18,67 @@ uint32_t heads_at_once(const HeadShape& shape) {
   return heads;
 }
 
+// Whether attend_texel.comp knows such heads and caches.
+bool by_texels(const Plan& plan, const HeadShape& shape, Format cache) {
+  return plan.texel_products && cache == Format::f16 && shape.head_dim % 8 == 0;
+}
+
 }  // namespace
 
+bool can_turn(const Plan& plan, const HeadShape& shape, const Attention& attention, const Rotation& rotation,
+              Format cache, uint32_t tokens) {
+  return tokens == 1 && by_texels(plan, shape, cache) && attention.sees == Sees::before &&
+         !attention.biases.values.buffer && rotation.rotary_dim > 0 && rotation.rotary_dim % 16 == 0;
+}
+
 void attend(Recorder& recorder, const HeadShape& shape, const Attention& attention, const View& state, const View& q,
-            const CacheView& cache, const View& y, uint32_t tokens) {
-  const uint32_t stride = stride_of(shape.heads * shape.head_dim);
+            const CacheView& cache, const View& y, uint32_t tokens, const Rotation* rotation) {
+  const Plan& plan = recorder.device().plan();
+  const uint32_t q_dim = shape.heads * shape.head_dim, kv_dim = shape.kv_heads * shape.head_dim;
+  const uint32_t stride = stride_of(q_dim), q_stride = rotation ? stride_of(q_dim + 2 * kv_dim) : stride;
   require(shape.head_dim % 2 == 0 && shape.head_dim <= 256, "attend",
           "the head dimension must be even and at most 256");
   require(shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0, "attend",
           "heads are no multiple of key/value heads");
-  require_bytes(q, uint64_t{tokens} * stride * 4, "attend", "q");
+  require_bytes(q, uint64_t{tokens} * q_stride * 4, "attend", "q");
   require_bytes(y, uint64_t{tokens} * stride * 4, "attend", "y");
   require_bytes(cache.keys, key_bytes(shape, cache.capacity, cache.format), "attend", "keys");
   require_bytes(cache.values, value_bytes(shape, cache.capacity, cache.format), "attend", "values");
   require(attention.window == 0 || attention.sees == Sees::before, "attend", "a window of what is not causal");
+  require(!rotation || can_turn(plan, shape, attention, *rotation, cache.format, tokens), "attend",
+          "heads that only rope can turn");
   const auto& [biases, reach] = attention.biases;
-  const bool biased = biases.buffer != nullptr;
-  if (biased) require_bytes(biases, uint64_t{shape.heads} * (2 * uint64_t{reach} + 1) * 4, "attend", "biases");
-  const Plan& plan = recorder.device().plan();
+  if (biases.buffer) require_bytes(biases, uint64_t{shape.heads} * (2 * uint64_t{reach} + 1) * 4, "attend", "biases");
   const abi::AttendPush push = {shape.heads,
                                 shape.kv_heads,
                                 shape.head_dim,
-                                stride,
+                                q_stride,
                                 stride,
                                 cache.capacity,
                                 attention.scale,
                                 attention.window ? attention.window : UINT32_MAX,
                                 attention.soft_cap,
                                 reach};
-  const uint32_t capped = attention.soft_cap > 0 ? 1 : 0, alibi = attention.alibi ? 1 : 0,
-                 sees = static_cast<uint32_t>(attention.sees);
-  if (plan.texel_products && cache.format == Format::f16 && shape.head_dim % 8 == 0) {
+  std::vector<uint32_t> constants = {attention.soft_cap > 0 ? 1u : 0u, attention.alibi ? 1u : 0u,
+                                     static_cast<uint32_t>(attention.sees), biases.buffer ? 1u : 0u};
+  const View& bias = biases.buffer ? biases : state;
+  if (by_texels(plan, shape, cache.format)) {
     const uint32_t heads = heads_at_once(shape);
-    const Kernel& kernel = recorder.device().kernel({"attend",
-                                                     attend_texel_spv,
-                                                     6,
-                                                     0b10000,
-                                                     sizeof push,
-                                                     {capped, alibi, sees, biased ? 1u : 0u, heads, shape.head_dim},
-                                                     0,
-                                                     0b1110});
-    return recorder.dispatch(kernel, {state, q, cache.keys, cache.values, y, biased ? biases : state}, push,
-                             {shape.heads / heads, tokens});
+    constants.insert(constants.end(),
+                     {heads, shape.head_dim, rotation ? 1u : 0u,
+                      rotation && rotation->pairs == Pairs::adjacent ? 1u : 0u, rotation ? rotation->rotary_dim : 0});
+    const Kernel& kernel = recorder.device().kernel(
+        {"attend", attend_texel_spv, 9, rotation ? 0b110010000u : 0b10000u, sizeof push, constants, 0, 0b001001110});
+    return recorder.dispatch(
+        kernel, {state, q, cache.keys, cache.values, y, bias, rotation ? rotation->turns : q, cache.keys, cache.values},
+        push, {shape.heads / heads, tokens});
   }
-  const Kernel& kernel = recorder.device().kernel(
-      {"attend",
-       plan.subgroup ? std::span<const uint32_t>(attend_subgroup_spv) : attend_spv,
-       6,
-       0b10000,
-       sizeof(abi::AttendPush),
-       {plan.reduce_threads, capped, alibi, sees, biased ? 1u : 0u, static_cast<uint32_t>(cache.format)}});
-  recorder.dispatch(kernel, {state, q, cache.keys, cache.values, y, biased ? biases : state}, push,
-                    {shape.heads, tokens});
+  constants.insert(constants.begin(), plan.reduce_threads);
+  constants.push_back(static_cast<uint32_t>(cache.format));
+  const Kernel& kernel =
+      recorder.device().kernel({"attend", plan.subgroup ? std::span<const uint32_t>(attend_subgroup_spv) : attend_spv,
+                                6, 0b10000, sizeof push, constants});
+  recorder.dispatch(kernel, {state, q, cache.keys, cache.values, y, bias}, push, {shape.heads, tokens});
 }
 
 }  // namespace weft::ops

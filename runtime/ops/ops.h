@@ -138,11 +138,20 @@ struct Attention {
   Sees sees = Sees::before;
   ScoreBiases biases = {};
 };
+struct Rotation {
+  Pairs pairs;
+  uint32_t rotary_dim;
+  View turns;  // as rope has it
+};
+// Whether attend can do rope's work too.
+bool can_turn(const Plan& plan, const HeadShape& shape, const Attention& attention, const Rotation& rotation,
+              Format cache, uint32_t tokens);
 // y[t] = softmax(q K^T * scale + bias) V per head.      q, y (tokens, stride_of(heads * head_dim))
+// rotation: rope comes first, of one token; q is then qkv as rope has it.
 // The cache must hold the whole context, or window + tokens - 1 positions: from the first that the pass's first token
 // sees to what its last one wrote.
 void attend(Recorder& recorder, const HeadShape& shape, const Attention& attention, const View& state, const View& q,
-            const CacheView& cache, const View& y, uint32_t tokens);
+            const CacheView& cache, const View& y, uint32_t tokens, const Rotation* rotation = nullptr);
 
 // gated: y[t] = f(gate[t]) * up[t].                     x (tokens, stride_of(2 cols)): gate, then up
 // else:  y[t] = f(x[t]).                                x (tokens, stride_of(cols)); y (tokens, stride_of(cols))

@@ -1,0 +1,116 @@
+// attend with a rotation does what rope and attend do one after the other, which their own tests hold to the reference.
+#include <cmath>
+#include <numbers>
+
+#include "base/half.h"
+#include "support/op_inputs.h"
+
+namespace weft::test {
+namespace {
+
+struct Case {
+  ops::HeadShape shape;
+  uint32_t rotary_dim;
+  ops::Pairs pairs;
+  uint32_t pos;
+  ops::Attention attention = {0.2f};
+  uint32_t capacity = 0;  // slots; 0: one for every position
+};
+
+struct Result {
+  std::vector<float> y;
+  std::vector<uint32_t> keys, values;
+};
+
+class AttendTurnsTest : public GpuTest {};
+
+Result run(const std::shared_ptr<Device>& device, const Case& c, bool fused) {
+  const ops::HeadShape& s = c.shape;
+  const uint32_t q_dim = s.heads * s.head_dim, kv_dim = s.kv_heads * s.head_dim;
+  const uint32_t capacity = c.capacity ? c.capacity : (c.pos + TILE_ROWS) / TILE_ROWS * TILE_ROWS;
+  Random random(s.head_dim + c.pos);
+  const Activations qkv = make_activations(device, 1, 1, q_dim + 2 * kv_dim, random);
+  const Buffer state = make_state(device, c.pos, c.pos + 1, c.pos + 1);
+  std::vector<float> turns;
+  for (uint32_t i = 0; i < (c.pos + 1) * c.rotary_dim / 2; ++i) {
+    const double angle = std::numbers::pi * (random.normal() + 1);
+    turns.insert(turns.end(), {static_cast<float>(std::cos(angle)), static_cast<float>(std::sin(angle))});
+  }
+  const auto halves = [&](uint64_t bytes) {
+    std::vector<float> words(bytes / 4);
+    for (float& word : words) {
+      const uint32_t low = float_to_half(random.normal()), high = float_to_half(random.normal());
+      word = std::bit_cast<float>(low | high << 16);
+    }
+    return words;
+  };
+  const Buffer keys = upload(device, "keys", halves(ops::key_bytes(s, capacity)));
+  const Buffer values = upload(device, "values", halves(ops::value_bytes(s, capacity)));
+  const Buffer turn_buffer = upload(device, "turns", turns), q = poisoned(device, "q", stride_of(q_dim));
+  const Buffer y = poisoned(device, "y", stride_of(q_dim));
+  const ops::Rotation rotation = {c.pairs, c.rotary_dim, turn_buffer};
+  const ops::CacheView cache = {keys, values, capacity};
+  run_once(device, "attend", [&](Recorder& recorder) {
+    if (fused) {
+      EXPECT_TRUE(ops::can_turn(device->plan(), s, c.attention, rotation, Format::f16, 1));
+      return ops::attend(recorder, s, c.attention, state, qkv.buffer, cache, y, 1, &rotation);
+    }
+    ops::rope(recorder, s, c.pairs, c.rotary_dim, state, qkv.buffer, turn_buffer, q, cache, 1);
+    ops::attend(recorder, s, c.attention, state, q, cache, y, 1);
+  });
+  return {download_as<float>(device, y), download_as<uint32_t>(device, keys), download_as<uint32_t>(device, values)};
+}
+
+void check(const Case& c) {
+  SCOPED_TRACE("heads " + std::to_string(c.shape.heads) + "/" + std::to_string(c.shape.kv_heads) + " dim " +
+               std::to_string(c.shape.head_dim) + " rotary " + std::to_string(c.rotary_dim) + " pos " +
+               std::to_string(c.pos));
+  const auto device = open_device();
+  const Result want = run(device, c, false), got = run(device, c, true);
+  EXPECT_EQ(got.keys, want.keys);
+  EXPECT_EQ(got.values, want.values);
+  // Values are of size 1, and scores of a few: a few roundings of either.
+  for (uint32_t i = 0; i < c.shape.heads * c.shape.head_dim; ++i)
+    ASSERT_NEAR(got.y[i], want.y[i], 256 * kRounding) << "dimension " << i;
+}
+
+TEST_F(AttendTurnsTest, EqualsRopeAndAttend) {
+  const auto device = open_device();
+  if (!ops::can_turn(device->plan(), {3, 1, 64}, {0.2f}, {ops::Pairs::halves, 64, {}}, Format::f16, 1))
+    GTEST_SKIP() << "this device's plan has rope apart";
+  for (const ops::Pairs pairs : {ops::Pairs::halves, ops::Pairs::adjacent})
+    for (const uint32_t pos : {0u, 1u, 15u, 16u, 64u, 300u})
+      for (const auto& [shape, rotary] : {std::pair<ops::HeadShape, uint32_t>{{9, 3, 64}, 64},
+                                          {{3, 3, 16}, 16},
+                                          {{4, 2, 80}, 32},
+                                          {{5, 1, 96}, 96},    // a workgroup a query head
+                                          {{6, 1, 128}, 128},  // workgroups of two
+                                          {{2, 1, 256}, 64},
+                                          {{2, 2, 24}, 16}})
+        check({shape, rotary, pairs, pos});
+  check({{9, 3, 64}, 64, ops::Pairs::halves, 300, {0.2f, 100}});           // a window
+  check({{9, 3, 64}, 64, ops::Pairs::halves, 700, {0.2f, 128}, 128});      // in a ring
+  check({{9, 3, 64}, 64, ops::Pairs::halves, 300, {1.5f, 0, 5}});          // a soft-cap
+  check({{7, 1, 16}, 16, ops::Pairs::adjacent, 300, {0.2f, 0, 0, true}});  // ALiBi
+}
+
+// A pass that runs ahead of a full context, whose result nobody reads, must not overwrite the first position.
+TEST_F(AttendTurnsTest, BehindTheContextNothingIsWritten) {
+  const auto device = open_device();
+  const ops::HeadShape shape = {2, 1, 16};
+  const Buffer state = make_state(device, 64, 65, 64), qkv = upload(device, "qkv", std::vector<float>(64, 1.0f));
+  const Buffer turns = upload(device, "turns", std::vector<float>(65 * 16)), y = poisoned(device, "y", stride_of(32));
+  const Buffer keys = poisoned(device, "keys", ops::key_bytes(shape, 64) / 4);
+  const Buffer values = poisoned(device, "values", ops::value_bytes(shape, 64) / 4);
+  const ops::Rotation rotation = {ops::Pairs::halves, 16, turns};
+  if (!ops::can_turn(device->plan(), shape, {0.2f}, rotation, Format::f16, 1))
+    GTEST_SKIP() << "this device's plan has rope apart";
+  run_once(device, "attend", [&](Recorder& recorder) {
+    ops::attend(recorder, shape, {0.2f}, state, qkv, {keys, values, 64}, y, 1, &rotation);
+  });
+  for (const Buffer* buffer : {&keys, &values})
+    for (const uint32_t word : download_as<uint32_t>(device, *buffer)) ASSERT_EQ(word, kPoison) << buffer->name();
+}
+
+}  // namespace
+}  // namespace weft::test
