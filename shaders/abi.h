@@ -290,6 +290,15 @@ struct AttendPush {
   uint window;                // positions a token sees, itself the last; 0xffffffff: all
   float soft_cap;             // of the scores, where the kernel's constant says so
   uint reach;                 // of biases, likewise: those of a head are (2 * reach + 1)
+  uint span;                  // positions a workgroup goes through
+};
+// Where a cache is longer than that, attend leaves parts, and attend_merge joins them: for each part, token and head
+// the sum of values weighted by exp(score - peak), head_dim floats; behind all of those for each the peak and the sum
+// of the weights, which is 0 of a part without positions.
+struct AttendMergePush {
+  uint heads, head_dim;
+  uint out_stride;
+  uint parts;
 };
 #define ACTIVATION_SILU 0
 #define ACTIVATION_GELU 1

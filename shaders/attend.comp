@@ -14,6 +14,7 @@ layout(constant_id = 2) const uint ALIBI = 0;     // 1: scores fall with the dis
 layout(constant_id = 3) const uint SEES = SEES_BEFORE;
 layout(constant_id = 4) const uint BIASED = 0;  // 1: scores have biases, by distance (Raffel et al. 2020, "T5")
 layout(constant_id = 5) const uint FORMAT = FORMAT_F16;  // of the cache
+layout(constant_id = 6) const uint PARTS = 0;  // 1: y is for attend_merge (abi.h)
 
 #define MAX_HEAD_DIM 256
 #define POSITIONS 256  // of a block
@@ -70,7 +71,13 @@ void main() {
   if (token > 0 && state.pos + token >= state.end) return;
   const uint own = state.pos + token;
   const uint length = SEES == SEES_SOURCE ? state.source : min(SEES == SEES_ALL ? state.end : own + 1, state.context);
-  const uint first = length - min(length, p.window);
+  const uint first = length - min(length, p.window) + gl_WorkGroupID.z * p.span, last = min(length, first + p.span);
+  const uint row = (gl_WorkGroupID.z * gl_NumWorkGroups.y + token) * p.heads + head;  // of parts
+  const uint notes = gl_NumWorkGroups.z * gl_NumWorkGroups.y * p.heads * p.head_dim + row * 2;
+  if (PARTS != 0 && first >= last) {
+    if (lane == 0) y[notes + 1] = 0;
+    return;
+  }
   const uint kv_head = head / (p.heads / p.kv_heads);
   const float slope = ALIBI != 0 ? alibi_slope(head, p.heads) : 0;
   const uint value_words = p.head_dim / 2;  // pairs of dimensions
@@ -87,8 +94,8 @@ void main() {
   vec2 acc[2] = {vec2(0), vec2(0)};
   float peak = -1e30, total = 0;
 
-  for (uint start = first; start < length; start += POSITIONS) {
-    const uint count = min(length - start, POSITIONS);
+  for (uint start = first; start < last; start += POSITIONS) {
+    const uint count = min(last - start, POSITIONS);
     const uint start_slot = start % p.capacity;  // in the ring; the block wraps once at most
     float block_peak = -1e30;
     for (uint i = lane; i < count; i += THREADS) {
@@ -128,11 +135,16 @@ void main() {
   sums[lane] = acc[0];
   sums[lane + THREADS] = acc[1];
   barrier();
-  const uint y_row = token * p.out_stride + head * p.head_dim;
+  const uint y_row = PARTS != 0 ? row * p.head_dim : token * p.out_stride + head * p.head_dim;
+  const float divisor = PARTS != 0 ? 1 : total;
+  if (PARTS != 0 && lane == 0) {
+    y[notes] = peak;
+    y[notes + 1] = total;
+  }
   for (uint w = lane; w < value_words; w += THREADS) {
     vec2 result = sums[w];  // slot THREADS + i holds word THREADS + i of a wide head
     for (uint g = 1; g < groups; ++g) result += sums[g * value_words + w];
-    y[y_row + w * 2] = result.x / total;
-    y[y_row + w * 2 + 1] = result.y / total;
+    y[y_row + w * 2] = result.x / divisor;
+    y[y_row + w * 2 + 1] = result.y / divisor;
   }
 }

@@ -19,6 +19,7 @@ layout(constant_id = 5) const uint DIM = 64;   // of a head
 layout(constant_id = 6) const uint TURNS = 0;
 layout(constant_id = 7) const uint ADJACENT = 0;
 layout(constant_id = 8) const uint ROTARY_DIM = 0;
+layout(constant_id = 9) const uint PARTED = 0;  // 1: y is for attend_merge (abi.h)
 layout(local_size_x = 8) in;
 
 #define STEPS 2  // positions a lane has in a block
@@ -54,7 +55,13 @@ void main() {
   if (token > 0 && state.pos + token >= state.end) return;
   const uint own = state.pos + token;
   const uint length = SEES == SEES_SOURCE ? state.source : min(SEES == SEES_ALL ? state.end : own + 1, state.context);
-  const uint first = length - min(length, p.window);
+  const uint first = length - min(length, p.window) + gl_WorkGroupID.z * p.span;
+  const uint row = (gl_WorkGroupID.z * gl_NumWorkGroups.y + token) * p.heads + head;  // of parts
+  const uint notes = gl_NumWorkGroups.z * gl_NumWorkGroups.y * p.heads * DIM + row * 2;
+  if (PARTED != 0 && first >= length) {
+    if (lane < HEADS) y[notes + lane * 2 + 1] = 0;
+    return;
+  }
   const uint slots = head / (p.heads / p.kv_heads) * p.capacity;  // before the key/value head's first
 
   vec4 query[HEADS][SHARES];
@@ -69,8 +76,8 @@ void main() {
     peak[h] = -1e30;
     total[h] = 0;  // the lane's positions'
   }
-  uint last = length;  // of the positions in the cache
-  if (TURNS != 0) {
+  uint last = min(length, first + p.span);
+  if (TURNS != 0 && last == length) {  // the part with the token's own position, which is not in the cache yet
     last = own;
     const uint kv_head = head / (p.heads / p.kv_heads), slot = own % p.capacity;
     const uint key_texel = (p.heads + kv_head) * (DIM / 4), value_texel = key_texel + p.kv_heads * (DIM / 4);
@@ -170,13 +177,17 @@ void main() {
   }
 
   [[unroll]] for (uint h = 0; h < HEADS; ++h) {
-    const float inverse = 1 / lanes_sum(total[h]);
-    const uint row = token * p.out_stride + (head + h) * DIM;
+    const float sum = lanes_sum(total[h]), factor = PARTED != 0 ? 1 : 1 / sum;
+    const uint y_row = PARTED != 0 ? (row + h) * DIM : token * p.out_stride + (head + h) * DIM;
+    if (PARTED != 0 && lane == 0) {
+      y[notes + h * 2] = peak[h];
+      y[notes + h * 2 + 1] = sum;
+    }
     [[unroll]] for (uint part = 0; part < PARTS; ++part) {
       const uint word = part * LANES + lane;
       if (word >= DIM / 8) continue;
-      [[unroll]] for (uint i = 0; i < 4; ++i) y[row + word * 8 + i] = acc[h][part * 2][i] * inverse;
-      [[unroll]] for (uint i = 0; i < 4; ++i) y[row + word * 8 + 4 + i] = acc[h][part * 2 + 1][i] * inverse;
+      [[unroll]] for (uint i = 0; i < 4; ++i) y[y_row + word * 8 + i] = acc[h][part * 2][i] * factor;
+      [[unroll]] for (uint i = 0; i < 4; ++i) y[y_row + word * 8 + 4 + i] = acc[h][part * 2 + 1][i] * factor;
     }
   }
 }

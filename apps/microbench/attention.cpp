@@ -21,9 +21,11 @@ struct Cache {
     const uint32_t capacity = (context + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
     keys = Buffer(bench().device, "keys", ops::key_bytes(heads, capacity, format), Memory::device);
     values = Buffer(bench().device, "values", ops::value_bytes(heads, capacity, format), Memory::device);
-    view = {keys, values, capacity, format};
+    const uint64_t bytes = ops::part_bytes(bench().device->plan(), heads, capacity, kPeriod);
+    parts = Buffer(bench().device, "parts", std::max<uint64_t>(bytes, 4), Memory::device);
+    view = {keys, values, capacity, format, parts};
   }
-  Buffer keys, values;
+  Buffer keys, values, parts;
   ops::CacheView view;
 };
 

@@ -16,6 +16,7 @@ struct Plan {
   uint32_t row_tiles = 0;       // tiles of rows a workgroup of a product computes: as many rows a lane
   bool uniform_inputs = false;  // products read their inputs through uniform bindings
   bool texel_products = false;  // kernels read as texels, and share what all lanes want by shuffles of subgroups of 8
+  uint32_t attend_span = 0;     // positions of the cache a workgroup of attend goes through; more are joined by another
   uint32_t block_tokens = 0;    // prompt tokens a lane of a prompt product accumulates at once
   uint32_t chunk_tokens = 0;    // prompt tokens computed per pass over the layers
   uint64_t slice_bytes = 0;     // the most of a matrix one binding covers

@@ -92,6 +92,7 @@ KvCache::KvCache(const Model& model, uint32_t context, uint32_t pass_tokens, For
                 "context", "use a smaller context");
   const uint64_t limit = model.device->plan().slice_bytes;
   buffers.reserve(model.config.layers);  // the views point to them
+  uint64_t part_bytes = 0;
   for (uint32_t layer = 0; layer < model.config.layers; ++layer) {
     const uint32_t window = model.config.positions[layer].window;
     const uint64_t needed = window ? std::min<uint64_t>(context, uint64_t{window} + pass_tokens - 1) : context;
@@ -105,8 +106,12 @@ KvCache::KvCache(const Model& model, uint32_t context, uint32_t pass_tokens, For
                   "context", "use a smaller context");
     const uint64_t value_offset = align_up(keys, kViewAlignment);
     buffers.emplace_back(model.device, "kv " + std::to_string(layer), value_offset + values, Memory::device);
-    layers.push_back({View(buffers.back(), 0, keys), View(buffers.back(), value_offset, values), capacity, format});
+    layers.push_back({View(buffers.back(), 0, keys), View(buffers.back(), value_offset, values), capacity, format, {}});
+    part_bytes = std::max(part_bytes, ops::part_bytes(model.device->plan(), heads, capacity, pass_tokens));
   }
+  if (part_bytes == 0) return;
+  parts.emplace_back(model.device, "parts", part_bytes, Memory::device);
+  for (ops::CacheView& layer : layers) layer.parts = parts.back();
 }
 
 bool KvCache::holds(const Config& config, uint64_t position, uint64_t written) const {

@@ -61,12 +61,14 @@ struct StepBuffers {
 // pass_tokens.
 struct KvCache {
   KvCache(const Model& model, uint32_t context, uint32_t pass_tokens, Format format = Format::f16);
-  uint64_t bytes() const;
+  uint64_t bytes() const;  // of keys and values
+  uint64_t scratch_bytes() const { return parts.empty() ? 0 : parts[0].bytes(); }
   // Whether what a token at `position` sees before itself is there, when the highest position ever written is
   // `written` - 1.
   bool holds(const Config& config, uint64_t position, uint64_t written) const;
 
   std::vector<Buffer> buffers;  // by layer
+  std::vector<Buffer> parts;    // scratch of attend, one for all layers; none where it needs none
   std::vector<ops::CacheView> layers;
 };
 

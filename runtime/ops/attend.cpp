@@ -3,6 +3,7 @@
 #include "ops/support.h"
 
 #include "attend.spv.h"
+#include "attend_merge.spv.h"
 #include "attend_subgroup.spv.h"
 #include "attend_texel.spv.h"
 
@@ -23,7 +24,22 @@ bool by_texels(const Plan& plan, const HeadShape& shape, Format cache) {
   return plan.texel_products && cache == Format::f16 && shape.head_dim % 8 == 0;
 }
 
+void merge(Recorder& recorder, const HeadShape& shape, const View& state, const View& parts, const View& y,
+           uint32_t count, uint32_t tokens) {
+  const uint32_t dims = shape.heads * shape.head_dim;
+  const Kernel& kernel =
+      recorder.device().kernel({"attend_merge", attend_merge_spv, 3, 0b100, sizeof(abi::AttendMergePush), {}});
+  recorder.dispatch(kernel, {state, parts, y},
+                    abi::AttendMergePush{shape.heads, shape.head_dim, stride_of(dims), count},
+                    {ceil_div(dims, 64), tokens});
+}
+
 }  // namespace
+
+uint64_t part_bytes(const Plan& plan, const HeadShape& shape, uint32_t capacity, uint32_t tokens) {
+  const uint32_t parts = ceil_div(capacity, plan.attend_span);
+  return parts > 1 ? uint64_t{parts} * tokens * shape.heads * (shape.head_dim + 2) * 4 : 0;
+}
 
 bool can_turn(const Plan& plan, const HeadShape& shape, const Attention& attention, const Rotation& rotation,
               Format cache, uint32_t tokens) {
@@ -49,6 +65,9 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
           "heads that only rope can turn");
   const auto& [biases, reach] = attention.biases;
   if (biases.buffer) require_bytes(biases, uint64_t{shape.heads} * (2 * uint64_t{reach} + 1) * 4, "attend", "biases");
+  const uint32_t parts = ceil_div(cache.capacity, plan.attend_span);
+  if (parts > 1) require_bytes(cache.parts, part_bytes(plan, shape, cache.capacity, tokens), "attend", "parts");
+  const View& out = parts > 1 ? cache.parts : y;
   const abi::AttendPush push = {shape.heads,
                                 shape.kv_heads,
                                 shape.head_dim,
@@ -58,27 +77,31 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
                                 attention.scale,
                                 attention.window ? attention.window : UINT32_MAX,
                                 attention.soft_cap,
-                                reach};
+                                reach,
+                                parts > 1 ? plan.attend_span : UINT32_MAX / 2};
   std::vector<uint32_t> constants = {attention.soft_cap > 0 ? 1u : 0u, attention.alibi ? 1u : 0u,
                                      static_cast<uint32_t>(attention.sees), biases.buffer ? 1u : 0u};
   const View& bias = biases.buffer ? biases : state;
   if (by_texels(plan, shape, cache.format)) {
     const uint32_t heads = heads_at_once(shape);
-    constants.insert(constants.end(),
-                     {heads, shape.head_dim, rotation ? 1u : 0u,
-                      rotation && rotation->pairs == Pairs::adjacent ? 1u : 0u, rotation ? rotation->rotary_dim : 0});
+    constants.insert(constants.end(), {heads, shape.head_dim, rotation ? 1u : 0u,
+                                       rotation && rotation->pairs == Pairs::adjacent ? 1u : 0u,
+                                       rotation ? rotation->rotary_dim : 0, parts > 1 ? 1u : 0u});
     const Kernel& kernel = recorder.device().kernel(
         {"attend", attend_texel_spv, 9, rotation ? 0b110010000u : 0b10000u, sizeof push, constants, 0, 0b001001110});
-    return recorder.dispatch(
-        kernel, {state, q, cache.keys, cache.values, y, bias, rotation ? rotation->turns : q, cache.keys, cache.values},
-        push, {shape.heads / heads, tokens});
+    recorder.dispatch(
+        kernel,
+        {state, q, cache.keys, cache.values, out, bias, rotation ? rotation->turns : q, cache.keys, cache.values}, push,
+        {shape.heads / heads, tokens, parts});
+  } else {
+    constants.insert(constants.begin(), plan.reduce_threads);
+    constants.insert(constants.end(), {static_cast<uint32_t>(cache.format), parts > 1 ? 1u : 0u});
+    const Kernel& kernel =
+        recorder.device().kernel({"attend", plan.subgroup ? std::span<const uint32_t>(attend_subgroup_spv) : attend_spv,
+                                  6, 0b10000, sizeof push, constants});
+    recorder.dispatch(kernel, {state, q, cache.keys, cache.values, out, bias}, push, {shape.heads, tokens, parts});
   }
-  constants.insert(constants.begin(), plan.reduce_threads);
-  constants.push_back(static_cast<uint32_t>(cache.format));
-  const Kernel& kernel =
-      recorder.device().kernel({"attend", plan.subgroup ? std::span<const uint32_t>(attend_subgroup_spv) : attend_spv,
-                                6, 0b10000, sizeof push, constants});
-  recorder.dispatch(kernel, {state, q, cache.keys, cache.values, y, bias}, push, {shape.heads, tokens});
+  if (parts > 1) merge(recorder, shape, state, cache.parts, y, parts, tokens);
 }
 
 }  // namespace weft::ops

@@ -106,7 +106,10 @@ struct CacheView {
   View keys, values;
   uint32_t capacity;
   Format format = Format::f16;  // or q8: integers of 8 bits, 32 dimensions of a head to a scale
+  View parts = {};              // scratch of attend, part_bytes() of it
 };
+// What attend needs for passes of up to `tokens`: 0 where a workgroup goes through the whole cache.
+uint64_t part_bytes(const Plan& plan, const HeadShape& shape, uint32_t capacity, uint32_t tokens);
 uint64_t key_bytes(const HeadShape& shape, uint32_t capacity, Format format = Format::f16);
 uint64_t value_bytes(const HeadShape& shape, uint32_t capacity, Format format = Format::f16);
 

@@ -115,8 +115,9 @@ class Session {
   const SessionStats& stats() const { return stats_; }
   uint64_t kv_bytes() const { return cache_.bytes() + (source_ ? source_->cache().bytes() : 0); }
   uint64_t scratch_bytes() const {
-    return activations_.bytes() + step_.bytes() + (head_buffers_ ? head_buffers_->bytes() : 0) +
-           (source_ ? source_->scratch_bytes() : 0);
+    return activations_.bytes() + step_.bytes() + cache_.scratch_bytes() +
+           (head_buffers_ ? head_buffers_->bytes() : 0) +
+           (source_ ? source_->scratch_bytes() + source_->cache().scratch_bytes() : 0);
   }
 
   friend class BatchRun;  // session/batch.cpp

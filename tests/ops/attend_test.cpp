@@ -116,12 +116,14 @@ void check_attend(const Tuning& tuning, const Case& c) {
       c.reach ? random.normals(size_t{s.heads} * (2 * c.reach + 1)) : std::vector<float>();
   const Buffer bias_buffer = upload(device, "biases", c.reach ? biases : std::vector<float>(1));
   const Buffer y = poisoned(device, "y", uint64_t{c.tokens} * q.stride);
+  const uint64_t part_bytes = ops::part_bytes(device->plan(), s, cache.capacity, c.tokens);
+  const Buffer parts = poisoned(device, "parts", std::max<uint64_t>(part_bytes / 4, 1));
   const float scale = 1 / std::sqrt(static_cast<float>(s.head_dim));
   run_once(device, "attend", [&](Recorder& recorder) {
     ops::Attention attention = {scale, c.window, c.soft_cap, c.alibi, c.sees, {}};
     if (c.reach) attention.biases = {bias_buffer, c.reach};
     ops::attend(recorder, s, attention, state, q.buffer,
-                {cache.key_buffer, cache.value_buffer, cache.capacity, c.format}, y, c.tokens);
+                {cache.key_buffer, cache.value_buffer, cache.capacity, c.format, parts}, y, c.tokens);
   });
 
   reference::Rows want(c.active, q_dim), allowed(c.active, q_dim);
@@ -157,6 +159,46 @@ TEST_F(AttendTest, LengthsOverBlocksAndTiles) {
       tuning.plain = plain;
       check_attend(tuning, {{4, 2, 16}, length - 1});
     }
+}
+
+// llvmpipe ends a shader's loops after 65,535 rounds.
+TEST_F(AttendTest, LongContexts) {
+  check_attend({}, {{9, 3, 64}, 32767});
+  check_attend({}, {{2, 1, 128}, 20000, 2, 2});
+}
+
+// A cache longer than what a workgroup goes through, of which some parts hold nothing yet, or nothing that is seen.
+TEST_F(AttendTest, Parts) {
+  for (const bool plain : {false, true})
+    for (const uint32_t span : {64u, 256u}) {
+      const Tuning tuning = {.plain = plain, .attend_span = span};
+      for (const uint32_t pos : {0u, 63u, 64u, 65u, 700u}) {
+        check_attend(tuning, {{9, 3, 64}, pos, 1, 1, 1, 0, 0, 0, 1024});
+        check_attend(tuning, {{4, 2, 80}, pos, 5, 16, 1, 0, 0, 0, 1024});
+        check_attend(tuning, {{3, 3, 12}, pos, 5, 16, 1, 0, 100, 0, 1024});  // a window
+        check_attend(tuning, {{4, 2, 16}, pos, 3, 16, 5, 0, 0, 5, 1024});    // a soft-cap
+      }
+      check_attend(tuning, {{3, 1, 16}, 1500, 16, 16, 1, 0, 300, 0, 320});  // a ring
+      Case steep = {{2, 1, 64}, 700};
+      steep.key_scale = 20;  // nearly one-hot: most parts weigh nothing
+      check_attend(tuning, steep);
+      Case alibi = {{7, 1, 16}, 300, 5, 16};
+      alibi.alibi = true;
+      check_attend(tuning, alibi);
+      Case q8 = {{4, 2, 64}, 700, 3, 16};
+      q8.format = Format::q8;
+      check_attend(tuning, q8);
+    }
+}
+
+TEST_F(AttendTest, RefusesPartsWithoutRoom) {
+  const auto device = open_device({.attend_span = 64});
+  const Buffer any(device, "any", 1 << 20, Memory::device), small(device, "small", 64, Memory::device);
+  EXPECT_THROW(run_once(device, "attend",
+                        [&](Recorder& recorder) {
+                          ops::attend(recorder, {4, 2, 16}, {1}, any, any, {any, any, 128, Format::f16, small}, any, 1);
+                        }),
+               Error);
 }
 
 TEST_F(AttendTest, ChunksAreCausal) {

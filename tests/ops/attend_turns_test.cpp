@@ -49,7 +49,9 @@ Result run(const std::shared_ptr<Device>& device, const Case& c, bool fused) {
   const Buffer turn_buffer = upload(device, "turns", turns), q = poisoned(device, "q", stride_of(q_dim));
   const Buffer y = poisoned(device, "y", stride_of(q_dim));
   const ops::Rotation rotation = {c.pairs, c.rotary_dim, turn_buffer};
-  const ops::CacheView cache = {keys, values, capacity};
+  const Buffer parts(device, "parts", std::max<uint64_t>(ops::part_bytes(device->plan(), s, capacity, 1), 4),
+                     Memory::device);
+  const ops::CacheView cache = {keys, values, capacity, Format::f16, parts};
   run_once(device, "attend", [&](Recorder& recorder) {
     if (fused) {
       EXPECT_TRUE(ops::can_turn(device->plan(), s, c.attention, rotation, Format::f16, 1));
@@ -61,11 +63,11 @@ Result run(const std::shared_ptr<Device>& device, const Case& c, bool fused) {
   return {download_as<float>(device, y), download_as<uint32_t>(device, keys), download_as<uint32_t>(device, values)};
 }
 
-void check(const Case& c) {
+void check(const Case& c, const Tuning& tuning = {}) {
   SCOPED_TRACE("heads " + std::to_string(c.shape.heads) + "/" + std::to_string(c.shape.kv_heads) + " dim " +
                std::to_string(c.shape.head_dim) + " rotary " + std::to_string(c.rotary_dim) + " pos " +
                std::to_string(c.pos));
-  const auto device = open_device();
+  const auto device = open_device(tuning);
   const Result want = run(device, c, false), got = run(device, c, true);
   EXPECT_EQ(got.keys, want.keys);
   EXPECT_EQ(got.values, want.values);
@@ -78,18 +80,21 @@ TEST_F(AttendTurnsTest, EqualsRopeAndAttend) {
   const auto device = open_device();
   if (!ops::can_turn(device->plan(), {3, 1, 64}, {0.2f}, {ops::Pairs::halves, 64, {}}, Format::f16, 1))
     GTEST_SKIP() << "this device's plan has rope apart";
-  for (const ops::Pairs pairs : {ops::Pairs::halves, ops::Pairs::adjacent})
-    for (const uint32_t pos : {0u, 1u, 15u, 16u, 64u, 300u})
-      for (const auto& [shape, rotary] : {std::pair<ops::HeadShape, uint32_t>{{9, 3, 64}, 64},
-                                          {{3, 3, 16}, 16},
-                                          {{4, 2, 80}, 32},
-                                          {{5, 1, 96}, 96},    // a workgroup a query head
-                                          {{6, 1, 128}, 128},  // workgroups of two
-                                          {{2, 1, 256}, 64},
-                                          {{2, 2, 24}, 16}})
-        check({shape, rotary, pairs, pos});
-  check({{9, 3, 64}, 64, ops::Pairs::halves, 300, {0.2f, 100}});           // a window
-  check({{9, 3, 64}, 64, ops::Pairs::halves, 700, {0.2f, 128}, 128});      // in a ring
+  for (const uint32_t pos : {0u, 15u, 16u, 64u, 300u})
+    for (const auto& [shape, rotary] : {std::pair<ops::HeadShape, uint32_t>{{9, 3, 64}, 64},
+                                        {{3, 3, 16}, 16},
+                                        {{4, 2, 80}, 32},
+                                        {{5, 1, 96}, 96},    // a workgroup a query head
+                                        {{6, 1, 128}, 128},  // workgroups of two
+                                        {{2, 1, 256}, 64},
+                                        {{2, 2, 24}, 16}}) {
+      check({shape, rotary, ops::Pairs::halves, pos});
+      if (shape.head_dim < 96) check({shape, rotary, ops::Pairs::adjacent, pos});
+    }
+  check({{9, 3, 64}, 64, ops::Pairs::halves, 300, {0.2f, 100}});       // a window
+  check({{9, 3, 64}, 64, ops::Pairs::halves, 700, {0.2f, 128}, 128});  // in a ring
+  for (const uint32_t pos : {0u, 63u, 64u, 300u})
+    check({{9, 3, 64}, 64, ops::Pairs::halves, pos, {0.2f}, 512}, {.attend_span = 64});
   check({{9, 3, 64}, 64, ops::Pairs::halves, 300, {1.5f, 0, 5}});          // a soft-cap
   check({{7, 1, 16}, 16, ops::Pairs::adjacent, 300, {0.2f, 0, 0, true}});  // ALiBi
 }
