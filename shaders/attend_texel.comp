@@ -50,13 +50,21 @@ vec4 high_of(uvec4 halves) { return vec4(unpackHalf2x16(halves.z), unpackHalf2x1
 // Of a position `i` behind one whose slot is `first`; the ring holds more than a block.
 uint slot_behind(uint first, uint i) { return first + i < p.capacity ? first + i : first + i - p.capacity; }
 
+// llvmpipe gives each core one stretch of the workgroups, and of tokens and parts the later ones have more to do, or nothing yet. So the first
+// half of the grid does the even ones, and the second the odd.
+uint spread(uint i, uint count) {
+  const uint evens = (count + 1) / 2;
+  return i < evens ? 2 * i : 2 * (i - evens) + 1;
+}
+
 void main() {
-  const uint token = gl_WorkGroupID.y, lane = gl_SubgroupInvocationID, head = gl_WorkGroupID.x * HEADS;
+  const uint part_index = spread(gl_WorkGroupID.z, gl_NumWorkGroups.z);
+  const uint token = spread(gl_WorkGroupID.y, gl_NumWorkGroups.y), lane = gl_SubgroupInvocationID, head = gl_WorkGroupID.x * HEADS;
   if (token > 0 && state.pos + token >= state.end) return;
   const uint own = state.pos + token;
   const uint length = SEES == SEES_SOURCE ? state.source : min(SEES == SEES_ALL ? state.end : own + 1, state.context);
-  const uint first = length - min(length, p.window) + gl_WorkGroupID.z * p.span;
-  const uint row = (gl_WorkGroupID.z * gl_NumWorkGroups.y + token) * p.heads + head;  // of parts
+  const uint first = length - min(length, p.window) + part_index * p.span;
+  const uint row = (part_index * gl_NumWorkGroups.y + token) * p.heads + head;  // of parts
   const uint notes = gl_NumWorkGroups.z * gl_NumWorkGroups.y * p.heads * DIM + row * 2;
   if (PARTED != 0 && first >= length) {
     if (lane < HEADS) y[notes + lane * 2 + 1] = 0;
