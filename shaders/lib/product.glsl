@@ -1,5 +1,5 @@
-// What all products of matrix rows share: the lanes, the weights' words and the inputs. A lane owns one row of each of ROW_TILES tiles, so
-// no sum crosses lanes and no subgroup size is assumed; with SPLIT > 1 the columns are shared by SPLIT lanes, summed through shared
+// What all products of matrix rows share: the lanes, the weights' words and the inputs. A lane owns ROW_TILES rows, so no sum
+// crosses lanes, and no subgroup size is assumed but by WEFT_TEXEL; with SPLIT > 1 the columns are shared by SPLIT lanes, summed through shared
 // memory in a fixed order. The including shader declares its outputs at bindings 2 and up.
 //
 // All lanes need the same inputs. A GPU reads them once for all; a software driver reads storage buffers once per lane, with a branch each.
