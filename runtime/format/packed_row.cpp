@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "base/error.h"
 #include "format/q4_block.h"
@@ -46,6 +47,10 @@ const PackedRow& RowPacker::pack(const TensorView& tensor, uint64_t row, Roundin
     copy_q8(tensor, row);
     return packed_;
   }
+  if (to_ == DType::f16 && tensor.dtype == DType::f16) {
+    copy_f16(tensor, row);
+    return packed_;
+  }
   to_float(tensor, row * columns_, std::span(values_).first(columns_));
   if (to_ == DType::q8_0)
     pack_q8(tensor, row, rounding);
@@ -54,6 +59,12 @@ const PackedRow& RowPacker::pack(const TensorView& tensor, uint64_t row, Roundin
   else
     pack_f16(tensor, row, rounding);
   return packed_;
+}
+
+void RowPacker::copy_f16(const TensorView& tensor, uint64_t row) {
+  std::memcpy(packed_.halves.data(), &tensor.bytes[row * columns_ * 2], columns_ * 2);
+  for (uint64_t i = 0; i < columns_; ++i)
+    if (!is_finite(packed_.halves[i])) refuse(tensor, row, i, half_to_float(packed_.halves[i]));
 }
 
 void RowPacker::pack_f16(const TensorView& tensor, uint64_t row, Rounding& rounding) {

@@ -41,6 +41,7 @@ class RowPacker {
   void pack_q8(const TensorView& tensor, uint64_t row, Rounding& rounding);
   void pack_q4(const TensorView& tensor, uint64_t row, Rounding& rounding);
   void copy_q8(const TensorView& tensor, uint64_t row);
+  void copy_f16(const TensorView& tensor, uint64_t row);
 
   DType to_;
   uint64_t columns_;

@@ -27,11 +27,16 @@ Schedule::~Schedule() = default;  // the fences wait before the pool goes: they 
 
 CommandBuffer Schedule::record(const std::string& name, Timestamps* timestamps, bool host_reads,
                                const std::function<void(Recorder&)>& commands) {
-  Recorder survey(*model_.device);
-  commands(survey);
   Recorder recorder(pool_, name, timestamps);
   commands(recorder);
   return recorder.finish(host_reads);
+}
+
+// Commands that the constructor's survey has not seen.
+CommandBuffer Schedule::record_end(Timestamps* timestamps, const std::function<void(Recorder&)>& commands) {
+  Recorder survey(*model_.device);
+  commands(survey);
+  return record("tail", timestamps, true, commands);
 }
 
 Schedule::Body Schedule::record_body(uint32_t tokens, Timestamps* timestamps) {
@@ -52,7 +57,7 @@ const Schedule::Timed& Schedule::timed(Tail tail, const TailHead& head) {
   const Config& config = model_.config;
   timed.timestamps = std::make_unique<Timestamps>(model_.device, (64 + 16 * config.experts.used) * (config.layers + 4));
   timed.body = record_body(1, timed.timestamps.get());
-  timed.tail = record("tail", timed.timestamps.get(), true, [&](Recorder& r) { record_tail(r, pass(1), tail, head); });
+  timed.tail = record_end(timed.timestamps.get(), [&](Recorder& r) { record_tail(r, pass(1), tail, head); });
   return timed_.emplace(key, std::move(timed)).first->second;
 }
 
@@ -64,8 +69,7 @@ void Schedule::submit(uint32_t tokens, Tail tail, const TailHead& head, bool tim
   const TailKey key = {tokens, tail, head.partial != nullptr, head.shapes, head.logprobs};
   auto found = tails_.find(key);
   if (found == tails_.end()) {
-    const CommandBuffer recorded =
-        record("tail", nullptr, true, [&](Recorder& r) { record_tail(r, pass(tokens), tail, head); });
+    const CommandBuffer recorded = record_end(nullptr, [&](Recorder& r) { record_tail(r, pass(tokens), tail, head); });
     found = tails_.emplace(key, recorded).first;
   }
   launch(tokens == 1 ? decode_ : chunk_, found->second, tokens);
@@ -79,8 +83,8 @@ void Schedule::submit_score(const HeadBuffers* masked) {
   }
   CommandBuffer& score = masked ? masked_score_ : score_;
   if (!score.handle())
-    score = record("score", nullptr, true,
-                   [&](Recorder& r) { record_score(r, pass(chunk_tokens_), block_logits_, nll_, masked); });
+    score =
+        record_end(nullptr, [&](Recorder& r) { record_score(r, pass(chunk_tokens_), block_logits_, nll_, masked); });
   launch(chunk_, score, chunk_tokens_);
 }
 

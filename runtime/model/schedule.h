@@ -58,6 +58,7 @@ class Schedule {
   const Timed& timed(Tail tail, const TailHead& head);
   CommandBuffer record(const std::string& name, Timestamps* timestamps, bool host_reads,
                        const std::function<void(Recorder&)>& commands);
+  CommandBuffer record_end(Timestamps* timestamps, const std::function<void(Recorder&)>& commands);
   void launch(const Body& body, const CommandBuffer& tail, uint32_t tokens);
 
   const Model& model_;
