@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "base/half.h"
 #include "ops/matrix.h"
@@ -26,11 +27,11 @@ uint32_t part_above(double left, uint16_t norm) {
   return norm == 0 ? 0 : static_cast<uint32_t>(std::min(std::floor(left / half_to_float(norm) * 255) + 1, 255.0));
 }
 
-void or_into(std::byte* at, uint32_t bits) {
+// Four bytes behind one another, the first lowest.
+uint32_t load(const int8_t* from) {
   uint32_t word;
-  std::memcpy(&word, at, 4);
-  word |= bits;
-  std::memcpy(at, &word, 4);
+  std::memcpy(&word, from, 4);
+  return word;
 }
 
 // A row's halves, `words` 32-bit words of them.
@@ -48,13 +49,14 @@ double square(double value) { return value * value; }
 struct TwoBitPlanes {
   std::byte* tile;
   uint32_t row, blocks;
-  void store(uint32_t plane, uint32_t block, uint32_t element, uint32_t bits) const {
+  // Half a block: 16 elements.
+  void store(uint32_t plane, uint32_t block, uint32_t half, uint32_t bits) const {
     std::byte* const first = tile + size_t{plane} * 8 * blocks * TILE_ROWS;
     const uint32_t pairs = blocks / 2;
     std::byte* const eight = block / 2 < pairs
                                  ? first + size_t{IN_TILE(row, block / 2, pairs)} * kWordBytes + block % 2 * 8
                                  : first + size_t{pairs} * TILE_ROWS * kWordBytes + size_t{row} * 8;
-    or_into(eight + element / 16 * 4, bits << (2 * (element % 16 / 4) + 8 * (element % 4)));
+    std::memcpy(eight + half * 4, &bits, 4);
   }
 };
 
@@ -70,18 +72,29 @@ void store_q8_planes(std::byte* tile, uint32_t row, std::span<const int8_t> valu
   std::byte* const low = tile + size_t{16} * blocks * TILE_ROWS;
   double open[2] = {}, left[2] = {};  // squared residuals of the halves of the columns: after plane 0; with plane 1
   for (uint32_t block = 0; block < blocks; ++block) {
-    const double scale = half_to_float(scales[block]);
-    for (uint32_t e = 0; e < BLOCK; ++e) {
-      const uint32_t u = static_cast<uint32_t>(values[block * BLOCK + e] + 128);
-      const uint32_t word = e / 16, j = e % 16 / 4, i = e % 4;
-      planes.store(0, block, e, u >> 6);
-      planes.store(1, block, e, u >> 4 & 3);
-      or_into(low + size_t{IN_TILE(row, block, blocks)} * kWordBytes + (word * 2 + j / 2) * 4,
-              (u & 15) << (4 * (j % 2) + 8 * i));
-      const uint32_t half = block < HALF_BLOCKS(blocks) ? 0 : 1;
-      open[half] += square(scale * ((u & 63) - 31.5));
-      left[half] += square(scale * ((u & 15) - 7.5));
+    const int8_t* const from = &values[size_t{block} * BLOCK];
+    uint32_t lows[4] = {};
+    for (uint32_t word : {0u, 1u}) {
+      uint32_t a = 0, b = 0;
+      for (uint32_t j = 0; j < 4; ++j) {  // four elements at once, a byte each; 128 is added to each
+        const uint32_t quad = load(from + word * 16 + j * 4) ^ 0x80808080u;
+        a |= (quad >> 6 & 0x03030303u) << (2 * j);
+        b |= (quad >> 4 & 0x03030303u) << (2 * j);
+        lows[word * 2 + j / 2] |= (quad & 0x0f0f0f0fu) << (4 * (j % 2));
+      }
+      planes.store(0, block, word, a);
+      planes.store(1, block, word, b);
     }
+    std::memcpy(low + size_t{IN_TILE(row, block, blocks)} * kWordBytes, lows, sizeof lows);
+    int32_t twice_open = 0, twice_left = 0;  // squares of twice what is left
+    for (uint32_t e = 0; e < BLOCK; ++e) {
+      const int32_t open_here = 2 * (from[e] & 63) - 63, left_here = 2 * (from[e] & 15) - 15;
+      twice_open += open_here * open_here;
+      twice_left += left_here * left_here;
+    }
+    const uint32_t half = block < HALF_BLOCKS(blocks) ? 0 : 1;
+    open[half] += square(half_to_float(scales[block])) * twice_open / 4;
+    left[half] += square(half_to_float(scales[block])) * twice_left / 4;
   }
   const Halves halves = {tile + size_t{BLOCK} * blocks * TILE_ROWS, row, Q8_HALF_WORDS(blocks)};
   for (uint32_t block = 0; block < blocks; ++block) halves.set(block, scales[block]);
@@ -102,13 +115,20 @@ void store_q4_planes(std::byte* tile, uint32_t row, std::span<const int8_t> valu
   const Halves halves = {tile + size_t{BLOCK / 2} * blocks * TILE_ROWS, row, words};
   double open[2] = {};  // squared residuals of the halves of the columns after plane 0
   for (uint32_t block = 0; block < blocks; ++block) {
-    const double scale = half_to_float(scales[block]);
-    for (uint32_t e = 0; e < BLOCK; ++e) {
-      const auto q = static_cast<uint32_t>(values[block * BLOCK + e]);
-      planes.store(0, block, e, q >> 2);
-      planes.store(1, block, e, q & 3);
-      open[block < HALF_BLOCKS(blocks) ? 0 : 1] += square(scale * ((q & 3) - 1.5));
+    const int8_t* const from = &values[size_t{block} * BLOCK];
+    for (uint32_t word : {0u, 1u}) {
+      uint32_t a = 0, b = 0;
+      for (uint32_t j = 0; j < 4; ++j) {
+        const uint32_t quad = load(from + word * 16 + j * 4);
+        a |= (quad >> 2 & 0x03030303u) << (2 * j);
+        b |= (quad & 0x03030303u) << (2 * j);
+      }
+      planes.store(0, block, word, a);
+      planes.store(1, block, word, b);
     }
+    int32_t twice = 0;  // squares of twice what is left
+    for (uint32_t e = 0; e < BLOCK; ++e) twice += (2 * (from[e] & 3) - 3) * (2 * (from[e] & 3) - 3);
+    open[block < HALF_BLOCKS(blocks) ? 0 : 1] += square(half_to_float(scales[block])) * twice / 4;
     halves.set(2 * block, scales[block]);
     halves.set(2 * block + 1, minima[block]);
   }
@@ -118,20 +138,32 @@ void store_q4_planes(std::byte* tile, uint32_t row, std::span<const int8_t> valu
 void store_f16_planes(std::byte* tile, uint32_t row, std::span<const uint16_t> values) {
   const uint32_t blocks = static_cast<uint32_t>(values.size()) / BLOCK;
   std::byte* const low = tile + size_t{BLOCK} * blocks * TILE_ROWS;
-  static constexpr uint32_t kByteOf[4] = {1, 3, 0, 2};  // of elements 0 .. 3 in a 32-bit word
-  double residual = 0, norm = 0;
-  for (uint32_t e = 0; e < values.size(); ++e) {
-    const size_t at = size_t{IN_TILE(row, e / 16, blocks * 2)} * kWordBytes + e % 16 / 4 * 4 + kByteOf[e % 4];
-    tile[at] = static_cast<std::byte>(values[e] >> 8);
-    low[at] = static_cast<std::byte>(values[e] & 0xff);
+  constexpr uint32_t kWord = 16;                    // elements
+  double residuals[kWord] = {}, norms[kWord] = {};  // of every sixteenth element, so that loops vectorise
+  for (uint32_t first = 0; first < values.size(); first += kWord) {
+    const uint16_t* const from = &values[first];
+    uint8_t bytes[2][kWord];
+    for (uint32_t e = 0; e < kWord; e += 4)
+      for (uint32_t i = 0; i < 4; ++i) {
+        static constexpr uint32_t kElement[4] = {2, 0, 3, 1};  // of bytes 0 .. 3 in a 32-bit word
+        bytes[0][e + i] = static_cast<uint8_t>(from[e + kElement[i]] >> 8);
+        bytes[1][e + i] = static_cast<uint8_t>(from[e + kElement[i]] & 0xff);
+      }
+    const size_t at = size_t{IN_TILE(row, first / kWord, blocks * 2)} * kWordBytes;
+    std::memcpy(tile + at, bytes[0], kWord);
+    std::memcpy(low + at, bytes[1], kWord);
     // The estimate takes the middle of what the high byte leaves open. Devices may read subnormal halves as zero, so
     // the bound holds for either reading of both.
-    const double value = half_to_float(values[e]);
-    const double middle = half_to_float(static_cast<uint16_t>((values[e] & 0xff00) | 0x80));
-    const bool tiny = (values[e] & 0x7c00) == 0;
-    residual += square(std::max(std::abs(value - middle), tiny ? std::max(std::abs(value), std::abs(middle)) : 0.0));
-    norm += square(value);
+    for (uint32_t e = 0; e < kWord; ++e) {
+      const float value = half_to_float(from[e]);
+      const float middle = half_to_float(static_cast<uint16_t>((from[e] & 0xff00) | 0x80));
+      const float open = std::abs(value - middle), either = std::max(std::abs(value), std::abs(middle));
+      residuals[e] += square((from[e] & 0x7c00) == 0 ? std::max(open, either) : open);
+      norms[e] += square(value);
+    }
   }
+  const double residual = std::accumulate(residuals, residuals + kWord, 0.0);
+  const double norm = std::accumulate(norms, norms + kWord, 0.0);
   const Halves halves = {low + size_t{BLOCK} * blocks * TILE_ROWS, row, F16_HALF_WORDS};
   halves.set(0, half_above(std::sqrt(residual)));
   halves.set(1, half_above(std::sqrt(norm)));
