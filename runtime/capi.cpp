@@ -181,6 +181,7 @@ static json plan_json(const Plan& plan, const std::string& tuning) {
           {"uniform_inputs", plan.uniform_inputs},
           {"texel_products", plan.texel_products},
           {"block_tokens", plan.block_tokens},
+          {"tile_tokens", plan.tile_tokens},
           {"chunk_tokens", plan.chunk_tokens},
           {"slice_bytes", plan.slice_bytes},
           {"run_ahead", plan.run_ahead},

@@ -250,6 +250,7 @@ struct MatmulPush {
   uint out_stride;   // floats between tokens of the output
   uint first_token;  // of the pass, where the grid begins
   float epsilon;     // of INPUT_NORMED
+  uint tokens;       // of the pass
 };
 struct ExpertChoice {  // of a token: an expert, and what its result is multiplied by
   uint expert;

@@ -14,7 +14,7 @@ namespace weft {
 namespace {
 
 // To be raised when kernels change so much that old choices mislead.
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 constexpr size_t kMostBytes = 4096;
 
 // The default's powers of two neighbours within [least, most].
@@ -36,7 +36,15 @@ const PlanChoice kChoices[] = {
     {"row_tiles", &Plan::row_tiles,
      [](const Caps&, const Plan& plan) { return around(plan.row_tiles, plan.texel_products ? 4 : 1, 4); }},
     {"block_tokens", &Plan::block_tokens,
-     [](const Caps&, const Plan& plan) { return around(plan.block_tokens, 4, 16); }},
+     [](const Caps&, const Plan& plan) {
+       if (plan.tile_tokens > 0) return std::vector<uint32_t>{plan.block_tokens};  // prompts go by tiles
+       return around(plan.block_tokens, 4, 16);
+     }},
+    {"tile_tokens", &Plan::tile_tokens,
+     [](const Caps&, const Plan& plan) {
+       if (plan.tile_tokens == 0) return std::vector<uint32_t>{0};
+       return around(plan.tile_tokens, 16, 64);
+     }},
     {"reduce_threads", &Plan::reduce_threads,
      [](const Caps& caps, const Plan& plan) {
        return around(plan.reduce_threads, 64, std::min(caps.max_threads, 256u));

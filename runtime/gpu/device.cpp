@@ -201,7 +201,7 @@ Device::Compiling::~Compiling() {
 }
 
 const Kernel& Device::kernel(const KernelSpec& spec) {
-  std::string key = std::string(spec.name) + (spec.uniform ? " uniform" : spec.texel ? " texel" : "");
+  std::string key = std::string(spec.name) + (spec.uniform ? " uniform" : spec.texel ? " texel" : "") + spec.variant;
   for (const uint32_t value : spec.constants) key += "," + std::to_string(value);
   const std::lock_guard lock(kernels_mutex_);
   std::unique_ptr<Kernel>& slot = kernels_[key];

@@ -24,6 +24,7 @@ struct KernelSpec {
   std::vector<uint32_t> constants;  // specialisation constants 0, 1, ...
   uint32_t uniform = 0;             // bit i: binding i is a uniform buffer, not a storage buffer
   uint32_t texel = 0;               // bit i: binding i is a buffer of texels of four 32-bit integers
+  const char* variant = "";         // where an operation has several shaders of the same bindings
 };
 
 // Made by Device::kernel and owned by it. The driver compiles it on a thread of its own while the maker goes on.

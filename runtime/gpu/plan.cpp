@@ -69,6 +69,9 @@ Plan make_plan(const Caps& caps) {
   plan.split = software ? 1 : std::min(caps.max_threads, 256u) / 64;
   // Weights are unpacked once for so many tokens; registers spill on llvmpipe either way.
   plan.block_tokens = plan.texel_products ? 16 : 8;
+  // A GPU's threads share what they read through shared memory, in which every weight of a tile is unpacked once; for a
+  // software driver that is memory as any other, and each barrier costs.
+  plan.tile_tokens = software ? 0 : 64;
   // A GPU wants more workgroups than heads; a CPU has few cores, but llvmpipe ends loops after 65,535 rounds in all,
   // and attend takes two or three for a position.
   plan.attend_span = software ? 4096 : 1024;

@@ -18,6 +18,7 @@ struct Plan {
   bool texel_products = false;  // kernels read as texels, and share what all lanes want by shuffles of subgroups of 8
   uint32_t attend_span = 0;     // positions of the cache a workgroup of attend goes through; more are joined by another
   uint32_t block_tokens = 0;    // prompt tokens a lane of a prompt product accumulates at once
+  uint32_t tile_tokens = 0;     // of a tile of more tokens' products, which a workgroup computes; 0: there are no tiles
   uint32_t chunk_tokens = 0;    // prompt tokens computed per pass over the layers
   uint64_t slice_bytes = 0;     // the most of a matrix one binding covers
   uint32_t run_ahead = 0;       // tokens submitted before the CPU has read the first of them

@@ -1,7 +1,11 @@
+#include <algorithm>
+#include <bit>
+
 #include "ops/rows.h"
 
 #include "matmul.spv.h"
 #include "matmul_texel.spv.h"
+#include "matmul_tiled.spv.h"
 #include "matmul_uniform.spv.h"
 
 namespace weft::ops {
@@ -29,6 +33,28 @@ bool can_fuse(const Plan& plan, const Input& input, uint32_t cols, uint32_t toke
   return known && plan.texel_products && plan.split == 1 && tokens == 1 && cols % BLOCK == 0;
 }
 
+namespace {
+
+// More tokens than a lane accumulates, on a GPU. Shapes were checked.
+void multiply_tiles(Recorder& recorder, const Matrix& weights, const View& state, const View& x, const View& y,
+                    uint32_t tokens, Output output) {
+  const Plan& plan = recorder.device().plan();
+  const uint32_t tile = std::min(plan.tile_tokens, std::max(std::bit_ceil(tokens), 16u));
+  const bool biased = weights.bias.buffer != nullptr;
+  KernelSpec spec = {"matmul", matmul_tiled_spv, 5, 0b1000, sizeof(abi::MatmulPush), {}};
+  spec.constants = {static_cast<uint32_t>(weights.format), tile, biased ? 1u : 0u, output == Output::add ? 1u : 0u};
+  spec.variant = " tiled";
+  const Kernel& kernel = recorder.device().kernel(spec);
+  for (const Matrix::Slice& slice : weights.slices(plan.slice_bytes)) {
+    const abi::MatmulPush push = {
+        weights.cols, slice.rows, slice.row_base, stride_of(weights.cols), stride_of(weights.rows), 0, 0, tokens};
+    recorder.dispatch(kernel, {slice.view, x, state, y, biased ? weights.bias : state}, push,
+                      {ceil_div(slice.rows, TILE_ROWS), ceil_div(tokens, tile)});
+  }
+}
+
+}  // namespace
+
 void matmul(Recorder& recorder, const Matrix& weights, const View& state, const Input& input, const View& y,
             uint32_t tokens, Output output) {
   const Plan& plan = recorder.device().plan();
@@ -36,7 +62,8 @@ void matmul(Recorder& recorder, const Matrix& weights, const View& state, const 
   const View& x = input.x;
   const uint32_t in_stride = stride_of(weights.cols), out_stride = stride_of(weights.rows);
   require(weights.layout == Layout::values, "matmul", "the matrix is a vocabulary table");
-  require(tokens % variant.tokens == 0, "matmul", "a pass is no whole number of token groups");
+  const bool tiled = plan.tile_tokens > 0 && tokens > plan.block_tokens;
+  require(tiled || tokens % variant.tokens == 0, "matmul", "a pass is no whole number of token groups");
   require(can_fuse(plan, input, weights.cols, tokens), "matmul", "an input that cannot be fused");
   const uint64_t x_bytes =
       input.kind == INPUT_GATED ? uint64_t{stride_of(2 * weights.cols)} * 4 : uint64_t{tokens} * in_stride * 4;
@@ -45,6 +72,7 @@ void matmul(Recorder& recorder, const Matrix& weights, const View& state, const 
   if (input.kind == INPUT_NORMED) require_bytes(input.weight, uint64_t{weights.cols} * 4, "matmul", "norm weight");
   const bool biased = weights.bias.buffer != nullptr;
   if (biased) require_bytes(weights.bias, uint64_t{weights.rows} * 4, "matmul", "bias");
+  if (tiled) return multiply_tiles(recorder, weights, state, x, y, tokens, output);
   KernelSpec spec = product_spec("matmul", {matmul_spv, matmul_uniform_spv, matmul_texel_spv}, variant, 5, 0b1000,
                                  sizeof(abi::MatmulPush));
   spec.constants.insert(spec.constants.end(), {biased ? 1u : 0u, output == Output::add ? 1u : 0u, input.kind,
@@ -57,8 +85,8 @@ void matmul(Recorder& recorder, const Matrix& weights, const View& state, const 
   for (const Matrix::Slice& slice : weights.slices(plan.slice_bytes))
     for (uint32_t first = 0; first < tokens; first += window) {
       const View inputs = x.part(uint64_t{first} * in_stride * 4, x_bytes / tokens * window);
-      const abi::MatmulPush push = {weights.cols, slice.rows, slice.row_base,    in_stride,
-                                    out_stride,   first,      input.norm.epsilon};
+      const abi::MatmulPush push = {weights.cols, slice.rows, slice.row_base,     in_stride,
+                                    out_stride,   first,      input.norm.epsilon, tokens};
       const Groups groups = {ceil_div(slice.rows, variant.group_rows), window / variant.tokens};
       if (variant.texel)
         recorder.dispatch(kernel, {slice.view, inputs, state, y, bias, norm_weight}, push, groups);

@@ -112,7 +112,7 @@ class Bench {
     if (choice == "reduce_threads") {
       ops::norm(r, {kWidth, 1e-5f}, one_, x_, weight_, normed_, 1, false);
       ops::attend(r, kHeads, {0.125f}, one_, x_, {keys_, values_, kContext}, attended_, 1);
-    } else if (choice == "block_tokens") {
+    } else if (choice == "block_tokens" || choice == "tile_tokens") {
       ops::matmul(r, layer_, prompt_, x_, y_, kPromptTokens, ops::Output::write);
     } else {  // split, row_tiles
       ops::matmul(r, layer_, one_, x_, y_, 1, ops::Output::write);
@@ -121,7 +121,7 @@ class Bench {
   }
   std::vector<const Buffer*> outputs(std::string_view choice) const {
     if (choice == "reduce_threads") return {&normed_, &attended_};
-    if (choice == "block_tokens") return {&y_};
+    if (choice == "block_tokens" || choice == "tile_tokens") return {&y_};
     return {&logits_};
   }
 

@@ -94,7 +94,9 @@ class BatchRun {
         std::ranges::any_of(lanes, [](const Lane* lane) { return lane->entry.session.policy() == Policy::polite; });
     Batch batch(model, parts, polite ? Policy::polite : Policy::throughput);
     // Products read the weights once for a group of tokens.
-    const uint32_t shared = std::min(static_cast<uint32_t>(lanes.size()), model.device->plan().block_tokens);
+    const Plan& plan = model.device->plan();
+    const uint32_t shared =
+        std::min(static_cast<uint32_t>(lanes.size()), std::max(plan.block_tokens, plan.tile_tokens));
     bool ended = false;
     while (!ended || batch.in_flight() > 0) {
       for (; !ended && left > 0 && batch.in_flight() <= batch.run_ahead(); --left) {

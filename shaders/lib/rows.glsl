@@ -1,23 +1,14 @@
 // Dot products of a layer matrix's rows with TOKENS inputs. The layout of tiles is in abi.h.
 #include "lib/product.glsl"
-
-// 32-bit words of a tile.
-uint tile_words(uint blocks) {
-  if (FORMAT == FORMAT_Q4) return TILE_ROWS * blocks * 5;
-  return FORMAT == FORMAT_Q8 ? TILE_ROWS * (blocks * 8 + (blocks + 1) / 2) : TILE_ROWS * blocks * 16;
-}
-
-const uint BLOCK_WORDS = FORMAT == FORMAT_Q8 ? 2 : FORMAT == FORMAT_Q4 ? 1 : 4;  // 16-byte words of a block of a row
+#include "lib/tiles.glsl"
 
 // Where a lane's row i begins. What a loop does not change is worked out before it here: llvmpipe's compiler leaves it where it stands.
 struct Place {
   uint words;  // 16-byte word 0
   uint notes;  // WEFT_TEXEL: the 16-byte words of note 0 of the row's group; else its note 0, a 32-bit word
 };
-const uint RUN = FORMAT == FORMAT_Q4 ? 1 : 2;  // blocks of a note
 
-// Notes: the 32-bit words behind a tile's values, for q8 the scales of two blocks, for q4 a block's scale and minimum. A note of the 32 rows of a
-// group is eight texels, so eight lanes load one each and share them: one load for four rows of each.
+// A note of the 32 rows of a group is eight texels, so eight lanes load one each and share them: one load for four rows of each.
 #ifdef WEFT_TEXEL
 #define NOTE_SHARES ((ROW_TILES + 3) / 4)  // groups that a lane has rows in
 #define NOTE_PLACE(tile, start, row, count) (((start) + IN_TILE((row) / GROUP_ROWS * GROUP_ROWS, 0, count)) / 4)

@@ -41,28 +41,41 @@ class ChoicesTest : public GpuTest {
   TemporaryFolder folder_;
 };
 
+// The largest difference, in standard deviations of the first's.
+double difference(const std::vector<float>& usual, const std::vector<float>& other) {
+  double square = 0, farthest = 0;
+  for (const float logit : usual) square += double{logit} * logit / static_cast<double>(usual.size());
+  for (size_t i = 0; i < usual.size(); ++i) farthest = std::max(farthest, std::abs(double{other.at(i)} - usual[i]));
+  return farthest / std::sqrt(square);
+}
+
 TEST_F(ChoicesTest, GreedyTokensDoNotDependOnThem) {
   const Caps caps = open_device()->caps();
   const Plan defaults = make_plan(caps);
   const Answer usual = answer([](Plan&) {}), again = answer([](Plan&) {});
   EXPECT_EQ(std::memcmp(usual.logits.data(), again.logits.data(), usual.logits.size() * 4), 0);
-  double square = 0;
-  for (const float logit : usual.logits) square += double{logit} * logit / static_cast<double>(usual.logits.size());
   for (const PlanChoice& choice : plan_choices())
     for (const uint32_t value : choice.candidates(caps, defaults)) {
       if (value == defaults.*choice.field) continue;
       SCOPED_TRACE(std::string(choice.name) + " " + std::to_string(value));
       const Answer other = answer([&](Plan& plan) { plan.*choice.field = value; });
       EXPECT_EQ(other.ids, usual.ids);
-      ASSERT_EQ(other.logits.size(), usual.logits.size());
-      double farthest = 0;
-      for (size_t i = 0; i < usual.logits.size(); ++i)
-        farthest = std::max(farthest, std::abs(double{other.logits[i]} - usual.logits[i]));
-      EXPECT_LE(farthest, 1e-4 * std::sqrt(square));
+      EXPECT_LE(difference(usual.logits, other.logits), 1e-4);
       if (choice.field == &Plan::row_tiles) {
-        EXPECT_EQ(farthest, 0);
+        EXPECT_EQ(difference(usual.logits, other.logits), 0);
       }
     }
+}
+
+// Which a software device is never given: a prompt's products by tiles, as on a GPU.
+TEST_F(ChoicesTest, NorOnTiles) {
+  const Answer usual = answer([](Plan& plan) { plan.tile_tokens = 0; });
+  for (const uint32_t tile : {16u, 64u}) {
+    const Answer tiled = answer([&](Plan& plan) { plan.tile_tokens = tile; });
+    EXPECT_EQ(tiled.ids, usual.ids) << tile;
+    EXPECT_GT(difference(usual.logits, tiled.logits), 0) << "nothing was multiplied otherwise";
+    EXPECT_LE(difference(usual.logits, tiled.logits), 1e-4) << tile;
+  }
 }
 
 }  // namespace

@@ -159,6 +159,24 @@ TEST_F(MatmulTest, FewTokens) {
     }
 }
 
+// Prompts on GPUs: tiles of tokens in shared memory, whole ones and the ends of passes, and tiles for smaller passes.
+TEST_F(MatmulTest, Tiles) {
+  for (const Format format : kFormats) {
+    for (const uint32_t tile : {16u, 32u, 64u})
+      for (const uint32_t active : {1u, 15u, 16u, 17u, 63u, 64u})
+        check_matmul({.block_tokens = 8, .tile_tokens = tile}, {format, 100, 172, 64, active});
+    for (const uint32_t tokens : {9u, 16u, 24u, 100u})
+      check_matmul({.block_tokens = 8, .tile_tokens = 64}, {format, 65, 96, tokens, tokens});
+    for (const uint32_t rows : {1u, 64u, 300u})
+      for (const uint32_t cols : {1u, 31u, 32u, 33u, 65u, 576u})
+        check_matmul({.tile_tokens = 64}, {format, rows, cols, 64, 40});
+    for (const ops::Output output : {ops::Output::write, ops::Output::add})
+      for (const bool biased : {false, true})
+        check_matmul({.tile_tokens = 64}, {format, 130, 172, 64, 50, output, biased});
+    check_matmul({.tile_tokens = 64, .slice_bytes = 1 << 20}, {format, 20000, 64, 24, 20, ops::Output::add, true});
+  }
+}
+
 TEST_F(MatmulTest, OtherTokenBlocks) {
   for (const uint32_t block : {2u, 4u, 16u}) {
     Tuning tuning;

@@ -104,6 +104,7 @@ std::string Tuning::name() const {
   if (texel_products) text += *texel_products ? " texel" : " buffer";
   if (attend_span) text += " attend_span=" + std::to_string(attend_span);
   if (block_tokens) text += " block_tokens=" + std::to_string(block_tokens);
+  if (tile_tokens) text += " tile_tokens=" + std::to_string(tile_tokens);
   if (slice_bytes) text += " slice_bytes=" + std::to_string(slice_bytes);
   return text;
 }
@@ -127,6 +128,7 @@ std::shared_ptr<Device> open_device(const Tuning& tuning) {
       if (tuning.texel_products) plan.texel_products &= *tuning.texel_products;
       if (tuning.attend_span) plan.attend_span = tuning.attend_span;
       if (tuning.block_tokens) plan.block_tokens = tuning.block_tokens;
+      if (tuning.tile_tokens) plan.tile_tokens = tuning.tile_tokens;
       if (tuning.slice_bytes) plan.slice_bytes = tuning.slice_bytes;
       return plan;
     });

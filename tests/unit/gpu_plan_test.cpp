@@ -106,6 +106,9 @@ TEST(Plan, KeepsWithinEachDevicesLimits) {
     EXPECT_GE(plan.row_tiles, 1u);
     // What the lanes of a split row hand over (shaders/lib/rows.glsl).
     EXPECT_LE((plan.split - 1) * plan.block_tokens * plan.row_tiles * 64 * 4, caps.max_shared);
+    // A tile's block of weights and inputs (shaders/matmul_tiled.comp), whose workgroups have 128 threads.
+    EXPECT_LE((64 + plan.tile_tokens) * 32 * 4, caps.max_shared);
+    EXPECT_TRUE(plan.tile_tokens == 0 || plan.tile_tokens >= 16);
     // What attention keeps (shaders/attend.comp): the query, a block's weights, sums, and the reduction's slots.
     EXPECT_LE(256 * 4 + 256 * 4 + plan.reduce_threads * 2 * 8 + plan.reduce_threads * 4, caps.max_shared);
     EXPECT_LE(plan.slice_bytes, caps.max_range);
@@ -126,6 +129,7 @@ TEST(Plan, GpusSplitRowsAndSoftwareDoesNot) {
     const Plan plan = make_plan(caps);
     const bool software = snapshot.kind == DeviceKind::cpu;
     EXPECT_EQ(plan.split > 1, !software);
+    EXPECT_EQ(plan.tile_tokens > 0, !software);
     EXPECT_EQ(plan.uniform_inputs, software);
     EXPECT_EQ(!plan.workarounds.empty(), software);
     for (const std::string& reason : plan.workarounds) EXPECT_FALSE(reason.empty());
