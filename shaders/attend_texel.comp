@@ -107,7 +107,8 @@ void main() {
       [[unroll]] for (uint h = 0; h < HEADS; ++h) {
         const uint quad = from % LANES;
         vec4 q0 = vec4(0), q1 = vec4(0);
-        [[unroll]] for (uint s = part * 2; s < min(part * 2 + 2, SHARES); ++s) {
+        [[unroll]] for (uint i = 0; i < 2; ++i) {
+          const uint s = min(part * 2 + i, SHARES - 1);
           const vec4 a = subgroupShuffle(query[h][s], quad), b = subgroupShuffle(query[h][s], quad + 1);
           if (from / LANES == s) q0 = a, q1 = b;
         }
@@ -132,9 +133,9 @@ void main() {
       key[u] = (slots + slot / TILE_ROWS * TILE_ROWS) * (DIM / 8) + IN_KEYS(slot % TILE_ROWS, 0, DIM / 8);
       [[unroll]] for (uint h = 0; h < HEADS; ++h) score[h][u] = 0;
     }
-    // Loops whose ends are not constants are not unrolled: llvmpipe takes long to compile long code.
+    // Unrolled, as only shuffles by a constant are one instruction: by others llvmpipe goes lane by lane.
     [[unroll]] for (uint s = 0; s < SHARES; ++s)
-      for (uint k = 0; k < min(p.head_dim / 8 - s * 4, 4); ++k) {
+      [[unroll]] for (uint k = 0; k < min(DIM / 8 - s * 4, 4); ++k) {
         vec4 low[STEPS], high[STEPS];
         [[unroll]] for (uint u = 0; u < STEPS; ++u) {
           const uvec4 halves = texelFetch(keys, int(key[u] + (s * 4 + k) * KEY_ROWS));
@@ -169,8 +170,8 @@ void main() {
         total[h] += score[h][u];
       }
     }
-    [[unroll]] for (uint u = 0; u < STEPS; ++u) for (uint i = 0; i < min(count - min(count, u * LANES), LANES); ++i) {
-      const uint slot = slot_behind(start_slot, u * LANES + i);
+    [[unroll]] for (uint u = 0; u < STEPS; ++u) [[unroll]] for (uint i = 0; i < LANES; ++i) {
+      const uint slot = slot_behind(start_slot, min(u * LANES + i, count - 1));
       float weight[HEADS];
       [[unroll]] for (uint h = 0; h < HEADS; ++h) weight[h] = subgroupShuffle(score[h][u], i);
       [[unroll]] for (uint part = 0; part < PARTS; ++part) {
@@ -193,9 +194,10 @@ void main() {
     }
     [[unroll]] for (uint part = 0; part < PARTS; ++part) {
       const uint word = part * LANES + lane;
-      if (word >= DIM / 8) continue;
-      [[unroll]] for (uint i = 0; i < 4; ++i) y[y_row + word * 8 + i] = acc[h][part * 2][i] * factor;
-      [[unroll]] for (uint i = 0; i < 4; ++i) y[y_row + word * 8 + 4 + i] = acc[h][part * 2 + 1][i] * factor;
+      if (word < DIM / 8) {
+        [[unroll]] for (uint i = 0; i < 4; ++i) y[y_row + word * 8 + i] = acc[h][part * 2][i] * factor;
+        [[unroll]] for (uint i = 0; i < 4; ++i) y[y_row + word * 8 + 4 + i] = acc[h][part * 2 + 1][i] * factor;
+      }
     }
   }
 }

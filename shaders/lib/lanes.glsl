@@ -6,11 +6,14 @@
 
 #define LANES 8
 
+// Written out: llvmpipe unrolls no loop whose variable is multiplied, nor any around it, and then writes their arrays lane by lane.
 float lanes_max(float value) {
-  [[unroll]] for (uint i = 1; i < LANES; i *= 2) value = max(value, subgroupShuffle(value, gl_SubgroupInvocationID ^ i));
-  return value;
+  value = max(value, subgroupShuffle(value, gl_SubgroupInvocationID ^ 1));
+  value = max(value, subgroupShuffle(value, gl_SubgroupInvocationID ^ 2));
+  return max(value, subgroupShuffle(value, gl_SubgroupInvocationID ^ 4));
 }
 float lanes_sum(float value) {
-  [[unroll]] for (uint i = 1; i < LANES; i *= 2) value += subgroupShuffle(value, gl_SubgroupInvocationID ^ i);
-  return value;
+  value += subgroupShuffle(value, gl_SubgroupInvocationID ^ 1);
+  value += subgroupShuffle(value, gl_SubgroupInvocationID ^ 2);
+  return value + subgroupShuffle(value, gl_SubgroupInvocationID ^ 4);
 }

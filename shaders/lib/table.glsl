@@ -36,37 +36,48 @@ void table_dot(out float sums[SUMS], uint tiles[ROW_TILES], uint rows[ROW_TILES]
   const uint blocks = (cols + BLOCK - 1) / BLOCK, pairs = blocks / 2, stride = in_stride / 4;
   [[unroll]] for (uint s = 0; s < SUMS; ++s) sums[s] = 0;
   vec4 weights[8];
-  // Two blocks at a time: a word of planes 0 and 1.
-  for (uint pair = gl_LocalInvocationID.y; pair < pairs; pair += SPLIT)
-    [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
-      const uint tile = tiles[i] / 4;
-      if (FORMAT == FORMAT_Q8) {
-        const uint at = tile + IN_TILE(rows[i], pair, pairs);
-        const uvec4 high = word_at(at), middle = word_at(at + blocks * (TILE_ROWS / 2));
-        const uint scales = q8_small_word(tiles[i], rows[i], pair, blocks);
-        const uint low = tile + blocks * TILE_ROWS + IN_TILE(rows[i], pair * 2, blocks);
-        q8_weights(weights, high.xy, middle.xy, word_at(low));
-        add_block(sums, i, weights, scale_of(scales), pair * 2, stride, first_token);
-        q8_weights(weights, high.zw, middle.zw, word_at(low + GROUP_ROWS));
-        add_block(sums, i, weights, scale_of(scales >> 16), pair * 2 + 1, stride, first_token);
-      } else if (FORMAT == FORMAT_Q4) {
-        const uint at = tile + IN_TILE(rows[i], pair, pairs);
-        const uvec4 high = word_at(at), low = word_at(at + blocks * (TILE_ROWS / 2));
-        q4_weights(weights, high.xy, low.xy, q4_small_word(tiles[i], rows[i], pair * 2, blocks));
-        add_block(sums, i, weights, 1, pair * 2, stride, first_token);
-        q4_weights(weights, high.zw, low.zw, q4_small_word(tiles[i], rows[i], pair * 2 + 1, blocks));
-        add_block(sums, i, weights, 1, pair * 2 + 1, stride, first_token);
-      } else {
-        [[unroll]] for (uint block = pair * 2; block < pair * 2 + 2; ++block) {
-          [[unroll]] for (uint k = 0; k < 2; ++k) {
-            const uint at = tile + IN_TILE(rows[i], block * 2 + k, blocks * 2);
-            const uvec4 high = word_at(at), low = word_at(at + blocks * 2 * TILE_ROWS);
-            [[unroll]] for (uint j = 0; j < 4; ++j) weights[k * 4 + j] = f16_quad(high[j], low[j]);
-          }
+  // Two blocks at a time: a word of planes 0 and 1. The words of a plane are loaded for all rows in the order they lie in.
+  for (uint pair = gl_LocalInvocationID.y; pair < pairs; pair += SPLIT) {
+    if (FORMAT == FORMAT_F16) {
+      [[unroll]] for (uint b = 0; b < 2; ++b) {
+        const uint block = pair * 2 + b;
+        uvec4 high[ROW_TILES][2], low[ROW_TILES][2];
+        [[unroll]] for (uint k = 0; k < 2; ++k)
+          [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) high[i][k] = word_at(tiles[i] / 4 + IN_TILE(rows[i], block * 2 + k, blocks * 2));
+        [[unroll]] for (uint k = 0; k < 2; ++k)
+          [[unroll]] for (uint i = 0; i < ROW_TILES; ++i)
+            low[i][k] = word_at(tiles[i] / 4 + blocks * 2 * TILE_ROWS + IN_TILE(rows[i], block * 2 + k, blocks * 2));
+        [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
+          [[unroll]] for (uint j = 0; j < 8; ++j) weights[j] = f16_quad(high[i][j / 4][j % 4], low[i][j / 4][j % 4]);
           add_block(sums, i, weights, 1, block, stride, first_token);
         }
       }
+      continue;
     }
+    uvec4 high[ROW_TILES], second[ROW_TILES];
+    [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) high[i] = word_at(tiles[i] / 4 + IN_TILE(rows[i], pair, pairs));
+    [[unroll]] for (uint i = 0; i < ROW_TILES; ++i)
+      second[i] = word_at(tiles[i] / 4 + IN_TILE(rows[i], pair, pairs) + blocks * (TILE_ROWS / 2));
+    if (FORMAT == FORMAT_Q8) {
+      uvec4 low[ROW_TILES][2];
+      [[unroll]] for (uint b = 0; b < 2; ++b)
+        [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) low[i][b] = word_at(tiles[i] / 4 + blocks * TILE_ROWS + IN_TILE(rows[i], pair * 2 + b, blocks));
+      [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
+        const uint scales = q8_small_word(tiles[i], rows[i], pair, blocks);
+        q8_weights(weights, high[i].xy, second[i].xy, low[i][0]);
+        add_block(sums, i, weights, scale_of(scales), pair * 2, stride, first_token);
+        q8_weights(weights, high[i].zw, second[i].zw, low[i][1]);
+        add_block(sums, i, weights, scale_of(scales >> 16), pair * 2 + 1, stride, first_token);
+      }
+    } else {
+      [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
+        q4_weights(weights, high[i].xy, second[i].xy, q4_small_word(tiles[i], rows[i], pair * 2, blocks));
+        add_block(sums, i, weights, 1, pair * 2, stride, first_token);
+        q4_weights(weights, high[i].zw, second[i].zw, q4_small_word(tiles[i], rows[i], pair * 2 + 1, blocks));
+        add_block(sums, i, weights, 1, pair * 2 + 1, stride, first_token);
+      }
+    }
+  }
   if (blocks % 2 == 1 && gl_LocalInvocationID.y == 0)  // an odd last block
     [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
       const uint block = blocks - 1;
