@@ -170,7 +170,7 @@ struct TokenLogprobs {
   float logprobs[MAX_LOGPROBS];
 };
 
-// A candidate of one workgroup of pick.
+// A candidate of one workgroup of pick, or of project.
 struct Candidate {
   float score;
   uint id;
@@ -314,8 +314,9 @@ struct ProjectPush {
   uint rows;         // of the bound slice
   uint row_base;     // first row of the slice
   uint in_stride;    // floats between hidden states
-  uint out_stride;   // floats between rows of logits
+  uint out_stride;   // floats between rows of logits, or candidates between those of two tokens
   uint first_token;  // row of logits the bound inputs begin with
+  uint first_group;  // workgroups of the slices before
 };
 struct AdjustPush {
   uint rows;
@@ -358,7 +359,7 @@ struct SelectPush {
   uint rows_per_group;
 };
 struct AdvancePush {
-  uint candidates;   // entries pick left; 0: only move on past this pass's tokens
+  uint candidates;   // entries pick or project left; 0: only move on past this pass's tokens
   uint pass_tokens;  // most tokens of the pass
   uint rows;         // of the vocabulary
 };

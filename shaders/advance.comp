@@ -3,6 +3,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"
+#include "lib/better.glsl"
 
 layout(local_size_x = 64) in;
 
@@ -15,8 +16,6 @@ layout(std430, binding = 5) writeonly buffer Ring { RingEntry ring[]; };  // (RI
 layout(push_constant) uniform Push { AdvancePush p; };
 
 shared Candidate best_of[64];
-
-bool better(Candidate a, Candidate b) { return a.score > b.score || (a.score == b.score && a.id < b.id); }
 
 void append(uint id) {
   const uint position = state.end;
@@ -44,7 +43,7 @@ void main() {
     if (lane == 0) state.pos = min(state.pos + p.pass_tokens, state.end);
     return;
   }
-  Candidate best = Candidate(-3.4e38, 0xffffffffu);
+  Candidate best = NO_CANDIDATE;
   for (uint i = lane; i < p.candidates; i += 64)
     if (better(candidates[i], best)) best = candidates[i];
   best_of[lane] = best;

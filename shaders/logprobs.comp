@@ -3,6 +3,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"
+#include "lib/better.glsl"
 #include "lib/reduce.glsl"
 #include "lib/finite.glsl"
 #include "lib/soft_cap.glsl"
@@ -17,8 +18,6 @@ layout(std430, binding = 5) writeonly buffer Ring { TokenLogprobs ring[]; };  //
 layout(push_constant) uniform Push { LogprobsPush p; };
 
 shared uint best_id;
-
-bool better(Candidate a, Candidate b) { return a.score > b.score || (a.score == b.score && a.id < b.id); }
 
 uint id_at(uint place) { return LISTED != 0 ? lists[LIST_IDS(p.rows) + place] : place; }
 

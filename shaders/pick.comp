@@ -4,6 +4,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"
+#include "lib/better.glsl"
 #include "lib/finite.glsl"
 
 layout(constant_id = 0) const uint LISTED = 0;
@@ -19,13 +20,11 @@ layout(push_constant) uniform Push { PickPush p; };
 
 shared Candidate best_of[64];
 
-bool better(Candidate a, Candidate b) { return a.score > b.score || (a.score == b.score && a.id < b.id); }
-
 void main() {
   const bool greedy = params.inverse_temperature == 0;
   const uint lane = gl_LocalInvocationID.x;
   const uint count = LISTED != 0 ? state.head.exact_count : p.rows;
-  Candidate best = Candidate(-3.4e38, 0xffffffffu);
+  Candidate best = NO_CANDIDATE;
   for (uint start = 0; start < PICK_ROWS; start += 256) {
     const uint first = gl_WorkGroupID.x * PICK_ROWS + start + lane * 4;
     if (first >= count) break;

@@ -1,11 +1,46 @@
-// Vocabulary projection: logits of every row of a slice of the table for TOKENS hidden states.
+// Vocabulary projection: logits of every row of a slice of the table for TOKENS hidden states, or of each workgroup's rows only the best.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define WEFT_SMALL_GROUPS
 #include "lib/table.glsl"
+#include "lib/better.glsl"
+#include "lib/finite.glsl"
 
-layout(std430, binding = 2) writeonly buffer Output { float logits[]; };  // (tokens, out_stride)
+layout(constant_id = 4) const uint BEST = 0;  // 1: candidates, as pick would leave them of a greedy choice, rather than logits
+
+layout(std430, binding = 2) writeonly buffer Output { float logits[]; };              // (tokens, out_stride)
+layout(std430, binding = 3) writeonly buffer Candidates { Candidate candidates[]; };  // (tokens, out_stride)
 layout(push_constant) uniform Push { ProjectPush p; };
+
+#ifdef WEFT_TEXEL
+Candidate best_of_workgroup(Candidate best) {
+  [[unroll]] for (uint i = 0; i < 3; ++i) {
+    const uint other = gl_SubgroupInvocationID ^ (1 << i);
+    const Candidate theirs = Candidate(subgroupShuffle(best.score, other), subgroupShuffle(best.id, other));
+    if (better(theirs, best)) best = theirs;
+  }
+  return best;
+}
+#else
+shared Candidate best_of[TILE_ROWS];
+void join_best(inout Candidate best, uint lanes) {  // each of `lanes` with seven more, `lanes` apart
+  barrier();
+  if (gl_LocalInvocationIndex >= lanes) return;
+  for (uint i = 1; i < 8; ++i) {
+    const Candidate other = best_of[gl_LocalInvocationIndex + i * lanes];
+    if (better(other, best)) best = other;
+  }
+  best_of[gl_LocalInvocationIndex] = best;
+}
+// In the workgroup's first lane. Every lane calls it.
+Candidate best_of_workgroup(Candidate best) {
+  barrier();                                                                        // the last token's have been read
+  if (gl_LocalInvocationID.y == 0) best_of[gl_LocalInvocationID.x] = best;  // the other parts have no sums
+  join_best(best, 8);
+  join_best(best, 1);
+  return best;
+}
+#endif
 
 // Grid: x WORKGROUP_ROWS rows of the slice.
 void main() {
@@ -19,6 +54,19 @@ void main() {
   }
   float sums[SUMS];
   table_dot(sums, tiles, rows, p.cols, p.in_stride, 0);
+  if (BEST != 0) {
+    [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
+      Candidate best = NO_CANDIDATE;
+      [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
+        const uint row = gl_WorkGroupID.x * WORKGROUP_ROWS + lane_row(i);
+        const Candidate candidate = Candidate(sums[t * ROW_TILES + i], p.row_base + row);
+        if (row < p.rows && is_finite(candidate.score) && better(candidate, best)) best = candidate;
+      }
+      best = best_of_workgroup(best);
+      if (gl_LocalInvocationIndex == 0) candidates[(p.first_token + t) * p.out_stride + p.first_group + gl_WorkGroupID.x] = best;
+    }
+    return;
+  }
   if (gl_LocalInvocationID.y > 0) return;
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
     const uint row = gl_WorkGroupID.x * WORKGROUP_ROWS + lane_row(i);

@@ -1,5 +1,6 @@
 #include "model/activations.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -28,6 +29,13 @@ Buffer make_turns(const Rope& rope, uint32_t context, uint32_t positions, const 
 
 }  // namespace
 
+uint32_t candidate_stride(const Model& model) {
+  const uint32_t most = std::max(ops::candidate_count(model.config.vocab),
+                                 ops::best_count(model.device->plan(), model.weights.head().matrix()));
+  constexpr uint32_t kWords = sizeof(abi::Candidate) / 4;
+  return stride_of(most * kWords) / kWords;
+}
+
 Activations::Activations(const Model& model, uint32_t tokens, uint32_t choices) {
   const Config& config = model.config;
   uint64_t bytes = 0;
@@ -50,7 +58,7 @@ Activations::Activations(const Model& model, uint32_t tokens, uint32_t choices) 
   plan(&Flow::chosen, tokens, config.experts.used * sizeof(abi::ExpertChoice) / 4);
   plan(&Flow::logits, choices, config.vocab);
   plan(&Flow::scores, choices, config.vocab);
-  plan(&Flow::candidates, choices, ops::candidate_count(config.vocab) * sizeof(abi::Candidate) / 4);
+  plan(&Flow::candidates, choices, candidate_stride(model) * sizeof(abi::Candidate) / 4);
   buffer = Buffer(model.device, "activations", bytes, Memory::device);
   for (const Part& part : parts_) (this->*part.view).buffer = &buffer;
   // What lies behind a row's columns is read by the products and must be zero; nothing ever writes there.

@@ -18,8 +18,11 @@ struct Flow {
   View chosen;      // (tokens, used) abi::ExpertChoice, one token's behind the other's
   View logits;      // (choices, vocab)
   View scores;      // (choices, vocab) logits after penalty and temperature
-  View candidates;  // (choices, candidate_count(vocab)) of abi::Candidate
+  View candidates;  // (choices, candidate_stride()) of abi::Candidate
 };
+
+// From the candidates of one choice to those of the next: as many as pick or project can leave.
+uint32_t candidate_stride(const Model& model);
 
 // The memory behind it.
 struct Activations : Flow {

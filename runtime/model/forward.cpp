@@ -112,8 +112,23 @@ void attend_tokens(Recorder& r, const Pass& pass, uint32_t layer) {
                 one.tokens);
 }
 
-// The next tokens, from the logits of each session's last.
-void choose(Recorder& r, const Pass& pass, std::span<const LaneTail> tails) {
+// Whether the projection itself can find the next tokens: the likeliest, of whose logits nothing else is wanted.
+bool picks_best(const Pass& pass, std::span<const LaneTail> tails) {
+  return !pass.model.weights.logit_bias && std::ranges::all_of(tails, [](const LaneTail& tail) {
+    return tail.tail == Tail::greedy && !tail.head.partial && !tail.head.logprobs;
+  });
+}
+
+// Leaves candidates of each session; gives how many.
+uint32_t project_best(Recorder& r, const Pass& pass, uint32_t tokens) {
+  const Table& head = pass.model.weights.head();
+  const uint32_t count = ops::best_count(r.device().plan(), head.matrix());
+  head.project_best(r, pass.a.normed, pass.a.candidates, candidate_stride(pass.model), tokens);
+  return count;
+}
+
+// The next tokens, from the logits of each session's last, or from `candidates` that the projection has left.
+void choose(Recorder& r, const Pass& pass, std::span<const LaneTail> tails, uint32_t candidates = 0) {
   const uint32_t vocab = pass.model.config.vocab;
   const auto each = [&](const auto& record) {
     for (size_t i = 0; i < tails.size(); ++i) {
@@ -132,14 +147,16 @@ void choose(Recorder& r, const Pass& pass, std::span<const LaneTail> tails) {
   });
   each([&](const Pass& one, const LaneTail& tail, const ops::Chosen& from) {
     const View scores = tail.tail == Tail::sampled ? one.a.scores : one.a.logits;
-    if (chooses(tail.tail)) ops::pick(r, one.step.state, one.step.params, scores, one.a.candidates, from);
+    if (chooses(tail.tail) && candidates == 0)
+      ops::pick(r, one.step.state, one.step.params, scores, one.a.candidates, from);
   });
   each([&](const Pass& one, const LaneTail& tail, const ops::Chosen& from) {
     if (chooses(tail.tail) && tail.head.logprobs)
       ops::logprobs(r, one.step.state, one.step.params, one.a.logits, one.a.candidates, one.step.logprobs, from);
   });
   each([&](const Pass& one, const LaneTail& tail, const ops::Chosen&) {
-    ops::advance(r, one.step.views(one.a), chooses(tail.tail) ? ops::candidate_count(vocab) : 0, one.tokens);
+    const uint32_t picked = candidates ? candidates : ops::candidate_count(vocab);
+    ops::advance(r, one.step.views(one.a), chooses(tail.tail) ? picked : 0, one.tokens);
   });
 }
 
@@ -198,16 +215,16 @@ void record_layer(Recorder& r, const Pass& pass, uint32_t layer) {
 void record_tail(Recorder& r, const Pass& pass, Tail tail, const TailHead& head) {
   const Config& c = pass.model.config;
   const Flow& a = pass.a;
-  pass.model.weights.fetch(r, 0);
-  if (tail != Tail::none) {
-    ops::norm(r, c.norm(), pass.step.state, a.x, pass.model.weights.final_norm, a.normed, pass.tokens, true);
-    if (head.partial)
-      project_some(r, pass, head);
-    else
-      pass.model.weights.head().project(r, a.normed, a.logits, 1);
-    if (const Buffer& bias = pass.model.weights.logit_bias) ops::add(r, bias, a.logits, c.vocab);
-  }
   const LaneTail tails[] = {{tail, head}};
+  pass.model.weights.fetch(r, 0);
+  if (tail == Tail::none) return choose(r, pass, tails);
+  ops::norm(r, c.norm(), pass.step.state, a.x, pass.model.weights.final_norm, a.normed, pass.tokens, true);
+  if (picks_best(pass, tails)) return choose(r, pass, tails, project_best(r, pass, 1));
+  if (head.partial)
+    project_some(r, pass, head);
+  else
+    pass.model.weights.head().project(r, a.normed, a.logits, 1);
+  if (const Buffer& bias = pass.model.weights.logit_bias) ops::add(r, bias, a.logits, c.vocab);
   choose(r, pass, tails);
 }
 
@@ -216,6 +233,7 @@ void record_batch_tail(Recorder& r, const Pass& batch, std::span<const LaneTail>
   const Flow& a = batch.a;
   model.weights.fetch(r, 0);
   ops::norm(r, model.config.norm(), batch.step.state, a.x, model.weights.final_norm, a.normed, batch.tokens, false);
+  if (picks_best(batch, tails)) return choose(r, batch, tails, project_best(r, batch, batch.tokens));
   if (std::ranges::any_of(tails, [](const LaneTail& lane) { return !lane.head.partial; }))
     model.weights.head().project(r, a.normed, a.logits, batch.tokens);
   for (size_t i = 0; i < batch.lanes.size(); ++i)

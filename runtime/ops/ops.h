@@ -166,6 +166,11 @@ void activate(Recorder& recorder, Activation activation, bool gated, const View&
 // logits[t] = table x[t] for t < tokens.                table (rows, cols), x (tokens, stride_of(cols)), logits
 // (tokens, stride_of(rows)); tokens is a power of two or a multiple of plan.block_tokens.
 void project(Recorder& recorder, const Matrix& table, const View& x, const View& logits, uint32_t tokens);
+// For a greedy choice, which needs no logits: only the best of the rows that a workgroup has, as pick would leave it.
+// candidates (tokens, stride) of abi::Candidate, best_count() of a token's written; tokens as project has them.
+uint32_t best_count(const Plan& plan, const Matrix& table);
+void project_best(Recorder& recorder, const Matrix& table, const View& x, const View& candidates, uint32_t stride,
+                  uint32_t tokens);
 
 // Rows to compute: words of a buffer from ids_at on are their ids, the state counts them.
 struct RowList {

@@ -6,23 +6,54 @@
 
 namespace weft::ops {
 
-void project(Recorder& recorder, const Matrix& table, const View& x, const View& logits, uint32_t tokens) {
+namespace {
+
+// best: leaves candidates in `out`, else logits.
+void record(Recorder& recorder, const Matrix& table, const View& x, const View& out, uint32_t out_stride,
+            uint32_t tokens, bool best) {
   const Plan& plan = recorder.device().plan();
   const RowsVariant variant = rows_variant(plan, table, tokens);
   const uint64_t in_stride = stride_of(table.cols);
   require(table.layout == Layout::planes, "project", "the matrix is no vocabulary table");
   require(tokens % variant.tokens == 0, "project", "the tokens are no whole number of groups");
   require_bytes(x, tokens * in_stride * 4, "project", "x");
+  KernelSpec spec = product_spec("project", {project_spv, project_uniform_spv, project_texel_spv}, variant, 4,
+                                 best ? 0b1000 : 0b100, sizeof(abi::ProjectPush));
+  spec.constants.push_back(best ? 1 : 0);
+  const Kernel& kernel = recorder.device().kernel(spec);
+  uint32_t first_group = 0;
+  for (const Matrix::Slice& slice : table.slices(plan.slice_bytes)) {
+    const uint32_t groups = ceil_div(slice.rows, variant.group_rows);
+    for (uint32_t first = 0; first < tokens; first += variant.tokens)
+      recorder.dispatch(kernel, {slice.view, x.part(first * in_stride * 4, variant.tokens * in_stride * 4), out, out},
+                        abi::ProjectPush{table.cols, slice.rows, slice.row_base, static_cast<uint32_t>(in_stride),
+                                         out_stride, first, first_group},
+                        {groups});
+    first_group += groups;
+  }
+}
+
+}  // namespace
+
+void project(Recorder& recorder, const Matrix& table, const View& x, const View& logits, uint32_t tokens) {
   const uint64_t last = uint64_t{tokens - 1} * stride_of(table.rows) + table.rows;
   require_bytes(logits, last * 4, "project", "logits");
-  const Kernel& kernel = recorder.device().kernel(product_spec(
-      "project", {project_spv, project_uniform_spv, project_texel_spv}, variant, 3, 0b100, sizeof(abi::ProjectPush)));
-  for (const Matrix::Slice& slice : table.slices(plan.slice_bytes))
-    for (uint32_t first = 0; first < tokens; first += variant.tokens)
-      recorder.dispatch(kernel, {slice.view, x.part(first * in_stride * 4, variant.tokens * in_stride * 4), logits},
-                        abi::ProjectPush{table.cols, slice.rows, slice.row_base, static_cast<uint32_t>(in_stride),
-                                         stride_of(table.rows), first},
-                        {ceil_div(slice.rows, variant.group_rows)});
+  record(recorder, table, x, logits, stride_of(table.rows), tokens, false);
+}
+
+uint32_t best_count(const Plan& plan, const Matrix& table) {
+  const uint32_t group_rows = rows_variant(plan, table, 1).group_rows;
+  uint32_t count = 0;
+  for (const Matrix::Slice& slice : table.slices(plan.slice_bytes)) count += ceil_div(slice.rows, group_rows);
+  return count;
+}
+
+void project_best(Recorder& recorder, const Matrix& table, const View& x, const View& candidates, uint32_t stride,
+                  uint32_t tokens) {
+  const uint32_t count = best_count(recorder.device().plan(), table);
+  require(stride >= count, "project", "the candidates of two tokens overlap");
+  require_bytes(candidates, (uint64_t{tokens - 1} * stride + count) * sizeof(abi::Candidate), "project", "candidates");
+  record(recorder, table, x, candidates, stride, tokens, true);
 }
 
 }  // namespace weft::ops

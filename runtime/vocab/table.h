@@ -30,6 +30,11 @@ class Table {
     ops::project(recorder, matrix_, x, logits, tokens);
   }
 
+  // The best rows for each x[t] alone (ops.h).
+  void project_best(Recorder& recorder, const View& x, const View& candidates, uint32_t stride, uint32_t tokens) const {
+    ops::project_best(recorder, matrix_, x, candidates, stride, tokens);
+  }
+
   uint32_t rows() const { return matrix_.rows; }
   const Matrix& matrix() const { return matrix_; }
   const Buffer& buffer() const { return buffer_; }

@@ -1,5 +1,10 @@
 #include "reference/project.h"
 
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
 #include "reference/matmul.h"
 #include "support/op_inputs.h"
 
@@ -48,6 +53,69 @@ TEST_F(ProjectTest, ManySlices) {
     check_project(tuning, format, 70000, 72, 1);
     check_project(tuning, format, 20000, 40, 8);
   }
+}
+
+// The best of each workgroup's rows, from the logits that the same device computes: all bits are theirs.
+void check_best(const Tuning& tuning, Format format, uint32_t rows, uint32_t cols, uint32_t tokens, bool spoilt) {
+  const auto device = open_device(tuning);
+  SCOPED_TRACE(tuning.name() + " " + name(format) + " rows " + std::to_string(rows) + " cols " + std::to_string(cols) +
+               " tokens " + std::to_string(tokens) + (spoilt ? " spoilt" : ""));
+  Random random(rows + cols + tokens);
+  std::vector<float> values(size_t{rows} * cols);
+  for (float& value : values) value = random.normal();
+  // Equal rows, of which the lowest id must win, and rows whose logits are no numbers, which never do.
+  for (uint32_t row = 0; row < rows; ++row) {
+    float* const from = values.data() + size_t{row} * cols;
+    if (row % 3 == 1) std::copy_n(from - cols, cols, from);
+    if (spoilt) from[0] = row % 5 == 2 ? 6e4f : 0;
+  }
+  const Tiled table =
+      tile(device, format, rows, cols,
+           {"table", DType::f32, {rows, cols}, std::as_bytes(std::span<const float>(values))}, Layout::planes);
+  const Activations x = make_activations(device, tokens, tokens, cols, random);
+  const float huge[] = {1e35f};  // times 6e4 it is infinite
+  if (spoilt) Uploader(device).upload(View(x.buffer, 0, 4), std::span<const float>(huge));
+  const uint32_t count = ops::best_count(device->plan(), table.matrix), stride = count + 3;
+  const Buffer logits = poisoned(device, "logits", uint64_t{tokens + 1} * stride_of(rows)),
+               candidates = poisoned(device, "candidates", uint64_t{tokens} * stride * 2);
+  run_once(device, "project", [&](Recorder& recorder) {
+    ops::project(recorder, table.matrix, x.buffer, logits, tokens);
+    ops::project_best(recorder, table.matrix, x.buffer, candidates, stride, tokens);
+  });
+  const std::vector<float> of_rows = download_as<float>(device, logits);
+  const std::vector<float> left = download_as<float>(device, candidates);
+  std::vector<abi::Candidate> found(left.size() / 2);
+  std::memcpy(found.data(), left.data(), left.size() * 4);
+  for (uint32_t t = 0; t < tokens; ++t) {
+    uint32_t id = NO_ROW, best = NO_ROW;
+    for (uint32_t row = 0; row < rows; ++row) {
+      const float logit = of_rows[size_t{t} * stride_of(rows) + row];
+      if (std::isfinite(logit) && (id == NO_ROW || logit > of_rows[size_t{t} * stride_of(rows) + id])) id = row;
+    }
+    float score = -3.4e38f;
+    for (uint32_t i = 0; i < count; ++i) {
+      const abi::Candidate& candidate = found[size_t{t} * stride + i];
+      if (candidate.score > score || (candidate.score == score && candidate.id < best))
+        score = candidate.score, best = candidate.id;
+      if (candidate.id == NO_ROW) continue;
+      ASSERT_LT(candidate.id, rows) << "token " << t << " group " << i;
+      EXPECT_EQ(candidate.score, of_rows[size_t{t} * stride_of(rows) + candidate.id])
+          << "token " << t << " group " << i;
+    }
+    EXPECT_EQ(best, id) << "token " << t;
+    for (uint32_t i = count * 2; i < stride * 2; ++i) EXPECT_TRUE(std::isnan(left[size_t{t} * stride * 2 + i]));
+  }
+}
+
+TEST_F(ProjectTest, LeavesTheBest) {
+  size_t any = 0;
+  for (const Tuning& tuning : product_tunings())
+    for (const uint32_t rows : {1u, 300u}) check_best(tuning, kFormats[any++ % 3], rows, 33, 1, false);
+  for (const Format format : kFormats) check_best({}, format, 65, 33, 8, false);
+  check_best({}, Format::f16, 300, 33, 16, true);
+  Tuning sliced;
+  sliced.slice_bytes = 1 << 18;
+  check_best(sliced, Format::q8, 20000, 40, 2, false);
 }
 
 TEST_F(ProjectTest, RefusesATileThatDoesNotFit) {
