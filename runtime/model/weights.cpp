@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "model/model.h"
-#include "model/tensors.h"
+#include "model/parts.h"
 
 namespace weft {
 namespace {
@@ -61,7 +61,7 @@ class Loader {
         wanted_(format),
         progress_(progress),
         uploader_(device_),
-        tensors_(file, config) {
+        parts_(file, config) {
     for (const TensorView& tensor : file.tensors) total_bytes_ += tensor.bytes.size();
     if (!config.encoder) return;
     encoder_model_ = std::make_shared<Model>(Model{device_, *config.encoder, {}});
@@ -69,38 +69,15 @@ class Loader {
   }
 
   Weights load() {
-    check();
+    parts_.check(encoder_ ? &encoder_->parts_ : nullptr);
     plan_memory();
     load_vocabulary();
     load_body();
-    if (has_masked_head()) load_masked_head();
-    if (const TensorView* bias = logit_bias()) load_logit_bias(*bias);
+    if (parts_.has_masked_head()) load_masked_head();
+    if (const TensorView* bias = parts_.logit_bias()) load_logit_bias(*bias);
     if (encoder_) load_encoder();
     progress_(1);
     return std::move(weights_);
-  }
-
-  // The whole file, before anything is uploaded: every tensor is there in its shape, and none is left over.
-  void check() {
-    const Vocabulary vocabulary = find_vocabulary();
-    check_body();
-    if (encoder_) {
-      check_copies(*vocabulary.embedding);
-      encoder_->check_body();
-      tensors_.add_used(encoder_->tensors_);
-    }
-    if (config_.start_token >= config_.vocab)
-      throw Error(Code::bad_file,
-                  "the decoder starts from token " + std::to_string(config_.start_token) + ", the vocabulary has " +
-                      std::to_string(config_.vocab),
-                  file_.path.string());
-    logit_bias();
-    if (has_masked_head()) {
-      MaskedHead head;
-      masked_vectors(head);
-      tensors_.need_matrix("mlm_dense", -1, config_.width, config_.width);
-    }
-    tensors_.refuse_leftovers();
   }
 
  private:
@@ -112,37 +89,18 @@ class Loader {
         wanted_(decoder.wanted_),
         progress_(decoder.progress_),
         uploader_(device_),
-        tensors_(file_, config),
+        parts_(file_, config),
         decoder_(&decoder) {}
-
-  void check_body() {
-    if (config_.block.positions == Positions::learned) position_table(), token_types();
-    if (config_.block.embedding_norm) norm_parts("token_embd_norm", -1);
-    for (uint32_t index = 0; index < config_.layers; ++index) {
-      LayerWeights layer;
-      const int number = static_cast<int>(index);
-      const std::vector<Linear> matrices = linears(layer, number);
-      vectors(layer, number, matrices);
-      for (const Linear& linear : matrices)
-        for (uint32_t copy = 0; copy < linear.copies(); ++copy)
-          for (const Part& part : linear.parts)
-            linear.experts ? tensors_.expert(part.role, number, copy, linear.experts, part.rows, linear.cols)
-                           : tensors_.need_matrix(part.role, number, part.rows, linear.cols);
-      tensors_.forget();
-    }
-    final_norm_parts();
-    if (config_.block.positions == Positions::bucketed) score_table();
-  }
 
   // All but the vocabulary.
   void load_body() {
     if (config_.has_position_table()) load_positions();
     if (config_.block.positions == Positions::bucketed) load_score_biases();
     if (config_.block.embedding_norm)
-      load_norm(weights_.embedding_norm, norm_parts("token_embd_norm", -1), "embedding norm", 1);
+      load_norm(weights_.embedding_norm, parts_.norm_parts("token_embd_norm", -1), "embedding norm", 1);
     for (uint32_t layer = 0; layer < config_.layers; ++layer) load_layer(static_cast<int>(layer));
     if (slot_bytes_) begin_stream();
-    load_norm(weights_.final_norm, final_norm_parts(), "final norm", config_.logit_scale);
+    load_norm(weights_.final_norm, parts_.final_norm_parts(), "final norm", config_.logit_scale);
   }
 
   void load_encoder() {
@@ -179,46 +137,9 @@ class Loader {
     progress_(total_bytes_ ? static_cast<float>(done_bytes_) / static_cast<float>(total_bytes_) : 1.0f);
   }
 
-  struct Vocabulary {
-    const TensorView *embedding, *output;  // no output: the embedding is that too
-  };
-
-  static bool same_bytes(const TensorView& a, const TensorView& b) {
-    return a.dtype == b.dtype && a.bytes.size() == b.bytes.size() &&
-           std::memcmp(a.bytes.data(), b.bytes.data(), a.bytes.size()) == 0;
-  }
-
-  // Files may hold the one table of an encoder-decoder under its halves' names too.
-  void check_copies(const TensorView& table) const {
-    for (const TensorView& tensor : file_.tensors)
-      if (tensor.name.ends_with("coder.embed_tokens.weight") && !same_bytes(tensor, table))
-        throw Error(Code::unsupported, "tensor '" + tensor.name + "' is another table than '" + table.name + "'",
-                    file_.path.string(), "Weft's encoder-decoders have one table for both halves");
-  }
-
-  // Sets config.vocab.
-  Vocabulary find_vocabulary() {
-    // Files name the shared matrix by either of its uses, or store it twice.
-    const TensorView* embedding = tensors_.find("token_embd", -1);
-    const TensorView* output = tensors_.find("output", -1);
-    if (config_.tied == false && !(embedding && output)) tensors_.need(embedding ? "output" : "token_embd", -1, {});
-    if (!embedding) std::swap(embedding, output);
-    if (!embedding) tensors_.need("token_embd", -1, {});
-    if (config_.tied == true) output = nullptr;  // Transformers then takes the embedding whatever else is stored
-    if (embedding->shape.size() != 2 || embedding->shape[1] != config_.width || embedding->shape[0] == 0 ||
-        embedding->shape[0] >= 1u << 30)
-      throw Error(Code::bad_file,
-                  "tensor '" + embedding->name + "' has the shape " + text_of(embedding->shape) + ", expected (rows, " +
-                      std::to_string(config_.width) + ")",
-                  file_.path.string());
-    config_.vocab = static_cast<uint32_t>(embedding->shape[0]);
-    if (output) tensors_.need("output", -1, {config_.vocab, config_.width});
-    return {embedding, output};
-  }
-
   void load_vocabulary() {
-    const auto [embedding, output] = find_vocabulary();
-    const bool same = output && same_bytes(*output, *embedding);
+    const auto [embedding, output] = parts_.find_vocabulary();
+    const bool same = output && parts_.same_bytes(*output, *embedding);
     const bool tied = !output || same;
     weights_.embedding = load_table(*embedding, tied ? "vocabulary table" : "embedding table");
     if (!tied) weights_.separate_output = load_table(*output, "output table");
@@ -249,62 +170,19 @@ class Loader {
     return table;
   }
 
-  // Floats of a vector on the device: a tensor of the file, or a part of several behind one another.
-  struct Floats {
-    const TensorView* tensor;
-    float offset = 0;    // added
-    uint64_t zeros = 0;  // without a tensor: so many of them
-
-    uint64_t count() const { return tensor ? element_count(tensor->shape) : zeros; }
-  };
-
-  std::vector<Floats> norm_parts(std::string_view role, int layer) {
-    std::vector<Floats> parts = {{&tensors_.need(role, layer, {config_.width}), config_.norm_offset}};
-    if (config_.block.norm != ops::NormKind::layer) return parts;
-    if (config_.block.norm_bias)
-      parts.push_back({&tensors_.need(role, layer, {config_.width}, "bias")});
-    else
-      parts.push_back({nullptr, 0, config_.width});
-    return parts;
-  }
-
-  // Where norms come after, the last one is the last layer's.
-  std::vector<Floats> final_norm_parts() {
-    if (!config_.block.norm_after) return norm_parts("output_norm", -1);
-    return norm_parts("layer_output_norm", static_cast<int>(config_.layers) - 1);
-  }
-
   // scale: of what the norm gives.
   void load_norm(Buffer& buffer, const std::vector<Floats>& parts, const char* name, float scale) {
     buffer = Buffer(device_, title(name), ops::weight_floats(config_.norm()) * 4, Memory::device);
     upload_floats(parts, buffer, buffer.name(), scale);
   }
 
-  const TensorView& position_table() {
-    return tensors_.need("position_embd", -1, {config_.context + first_position(), config_.width});
-  }
-
-  uint64_t first_position() const {
-    return file_.kind == ModelFile::Kind::huggingface ? config_.traits->first_position : 0;
-  }
-
-  const TensorView* token_types() {
-    const TensorView* types = tensors_.find("token_types", -1);
-    if (types && (types->shape.size() != 2 || types->shape[0] == 0 || types->shape[1] != config_.width))
-      throw Error(Code::bad_file,
-                  "tensor '" + types->name + "' has the shape " + text_of(types->shape) + ", expected (types, " +
-                      std::to_string(config_.width) + ")",
-                  file_.path.string());
-    return types;
-  }
-
   // A network that knows types of tokens reads texts of the first type only, so that a position's row is their sum.
   std::vector<float> learned_positions() {
-    const TensorView& table = position_table();
+    const TensorView& table = parts_.position_table();
     std::vector<float> rows(element_count(table.shape)), type(config_.width);
     to_float(table, 0, rows);
-    rows.erase(rows.begin(), rows.begin() + static_cast<ptrdiff_t>(first_position() * config_.width));
-    if (const TensorView* types = token_types()) {
+    rows.erase(rows.begin(), rows.begin() + static_cast<ptrdiff_t>(parts_.first_position() * config_.width));
+    if (const TensorView* types = parts_.token_types()) {
       to_float(*types, 0, type);
       for (size_t i = 0; i < rows.size(); ++i) rows[i] += type[i % type.size()];
       report(*types, "f32", 0, title("position table"), {});
@@ -328,13 +206,8 @@ class Loader {
     uploader_.upload(weights_.positions, std::span<const float>(rows));
   }
 
-  // The first layer's, and all layers add it.
-  const TensorView& score_table() {
-    return tensors_.need("attn_rel_b", 0, {config_.buckets.count, config_.heads.heads});
-  }
-
   void load_score_biases() {
-    const TensorView& table = score_table();
+    const TensorView& table = parts_.score_table();
     std::vector<float> learned(element_count(table.shape));
     to_float(table, 0, learned);
     const std::vector<float> biases =
@@ -345,106 +218,29 @@ class Loader {
     advance(table.bytes.size());
   }
 
-  struct Part {
-    const char* role;
-    uint64_t rows;
-  };
-  // A matrix of a layer and its bias: what they are made of.
-  struct Linear {
-    Matrix& matrix;
-    uint64_t cols;
-    std::vector<Part> parts;
-    bool biased;
-    uint32_t experts = 0;               // so many of them, one behind the other; 0: it is no expert's
-    std::optional<Format> format = {};  // if not the layers'
-
-    uint32_t copies() const { return std::max(experts, 1u); }
-  };
-  struct Vector {
-    View& view;
-    std::vector<Floats> parts;
-  };
-
-  std::vector<Linear> linears(LayerWeights& layer, int index) {
-    const Block& block = config_.block;
-    const uint64_t width = config_.width, q = config_.query_dim(), kv = config_.kv_dim(), ffn = config_.ffn;
-    // Some families store q, k and v, or gate and up, as one.
-    std::vector<Part> qkv = {{"attn_q", q}, {"attn_k", kv}, {"attn_v", kv}}, inner = {{"ffn_up", ffn}};
-    if (tensors_.find("attn_qkv", index)) qkv = {{"attn_qkv", q + 2 * kv}};
-    std::vector<Linear> all = {{layer.qkv, width, qkv, block.qkv_bias},
-                               {layer.out, q, {{"attn_output", width}}, block.out_bias}};
-    if (const uint32_t count = config_.experts.count) {
-      // The router is small, and a choice hangs on it: never rounded to less than f16.
-      all.push_back({layer.router, width, {{"ffn_gate_inp", count}}, false, 0, Format::f16});
-      all.push_back({layer.gate_up, width, {{"ffn_gate_exps", ffn}, {"ffn_up_exps", ffn}}, false, count});
-      all.push_back({layer.down, ffn, {{"ffn_down_exps", width}}, false, count});
-      return all;
-    }
-    if (block.gated) {
-      const TensorView *gate = tensors_.find("ffn_gate", index), *up = tensors_.find("ffn_up", index);
-      const bool one = !gate && up && up->shape != std::vector<uint64_t>{ffn, width};
-      inner = one ? std::vector<Part>{{"ffn_up", 2 * ffn}} : std::vector<Part>{{"ffn_gate", ffn}, {"ffn_up", ffn}};
-    }
-    all.push_back({layer.gate_up, width, inner, block.ffn_bias});
-    all.push_back({layer.down, ffn, {{"ffn_down", width}}, block.ffn_bias});
-    if (block.sees_source) {
-      all.push_back({layer.cross_q, width, {{"cross_attn_q", q}}, block.qkv_bias});
-      all.push_back({layer.cross_kv, width, {{"cross_attn_k", kv}, {"cross_attn_v", kv}}, block.qkv_bias});
-      all.push_back({layer.cross_out, q, {{"cross_attn_o", width}}, block.out_bias});
-    }
-    return all;
-  }
-
-  std::vector<Vector> vectors(LayerWeights& layer, int index, const std::vector<Linear>& matrices) {
-    const bool after = config_.block.norm_after, last = index + 1 == static_cast<int>(config_.layers);
-    std::vector<Vector> all = {
-        {layer.attention_norm, norm_parts(after ? "attn_output_norm" : "attn_norm", index)},
-    };
-    // Where norms come after, the last layer's last one is the network's.
-    const bool own = after ? !last : !config_.block.shared_norm;
-    if (own) all.push_back({layer.ffn_norm, norm_parts(after ? "layer_output_norm" : "ffn_norm", index)});
-    if (config_.block.sees_source) all.push_back({layer.cross_norm, norm_parts("cross_attn_norm", index)});
-    if (config_.block.norm_branches) {
-      all.push_back({layer.attention_branch_norm, norm_parts("post_attention_norm", index)});
-      all.push_back({layer.ffn_branch_norm, norm_parts("post_ffw_norm", index)});
-    }
-    if (config_.block.norm_heads) {
-      const std::vector<uint64_t> shape = {config_.heads.head_dim};
-      all.push_back({layer.head_norms,
-                     {{&tensors_.need("attn_q_norm", index, shape), config_.norm_offset},
-                      {&tensors_.need("attn_k_norm", index, shape), config_.norm_offset}}});
-    }
-    for (const Linear& linear : matrices) {
-      if (!linear.biased) continue;
-      Vector bias = {linear.matrix.bias, {}};
-      for (const Part& part : linear.parts) bias.parts.push_back({&tensors_.bias(part.role, index, part.rows)});
-      all.push_back(std::move(bias));
-    }
-    return all;
-  }
-
   void load_layer(int index) {
     weights_.layers.emplace_back();
     LayerWeights& layer = weights_.layers.back();
-    const std::vector<Linear> matrices = linears(layer, index);
-    load_group(layer.buffer, title("layer " + std::to_string(index)), index, matrices, vectors(layer, index, matrices));
+    const std::vector<Linear> matrices = parts_.linears(layer, index);
+    load_group(layer.buffer, title("layer " + std::to_string(index)), index, matrices,
+               parts_.vectors(layer, index, matrices));
   }
 
   // What the weights take on the device, and whether the layers have to be streamed for that.
   void plan_memory() {
     const uint64_t budget = device_->plan().memory_budget;
     if (!budget) return;
-    const auto [embedding, output] = find_vocabulary();
+    const auto [embedding, output] = parts_.find_vocabulary();
     uint64_t tables = 0, layers = 0, largest = 0;
     for (const TensorView* const table : {embedding, output})
-      if (table && (table == embedding || !same_bytes(*table, *embedding)))
+      if (table && (table == embedding || !parts_.same_bytes(*table, *embedding)))
         tables += Matrix{format_of({&table, 1}), config_.vocab, config_.width, {}, Layout::planes}.bytes();
     for (int index = 0; index < static_cast<int>(config_.layers); ++index) {
       LayerWeights layer;
-      const std::vector<Linear> matrices = linears(layer, index);
-      const uint64_t bytes =
-          place(matrices, vectors(layer, index, matrices), sources_of(matrices, index, AsStored::yes));
-      tensors_.forget();
+      const std::vector<Linear> matrices = parts_.linears(layer, index);
+      const uint64_t bytes = place(matrices, parts_.vectors(layer, index, matrices),
+                                   parts_.sources_of(matrices, index, Parts::AsStored::yes));
+      parts_.forget();
       layers += bytes;
       largest = std::max(largest, bytes);
     }
@@ -469,23 +265,12 @@ class Loader {
     for (Buffer& slot : stream.slots) slot = Buffer(device_, "layer slot", slot_bytes_, Memory::device);
     for (uint32_t index = 0; index < config_.layers; ++index) {
       LayerWeights& layer = weights_.layers[index];
-      const std::vector<Linear> matrices = linears(layer, static_cast<int>(index));
+      const std::vector<Linear> matrices = parts_.linears(layer, static_cast<int>(index));
       for (const Linear& linear : matrices) linear.matrix.view.buffer = &stream.slot(index);
-      for (const Vector& vector : vectors(layer, static_cast<int>(index), matrices))
+      for (const Vector& vector : parts_.vectors(layer, static_cast<int>(index), matrices))
         vector.view.buffer = &stream.slot(index);
     }
     run_once(device_, "first layer", [&](Recorder& recorder) { weights_.fetch(recorder, 0); });
-  }
-
-  // BART's.
-  const TensorView* logit_bias() {
-    const TensorView* bias = config_.encoder ? tensors_.find_named("final_logits_bias") : nullptr;
-    const std::vector<uint64_t> shape = {1, config_.vocab};
-    if (bias && bias->shape != shape)
-      throw Error(Code::bad_file,
-                  "tensor '" + bias->name + "' has the shape " + text_of(bias->shape) + ", expected " + text_of(shape),
-                  file_.path.string());
-    return bias;
   }
 
   // Of all known models it is 0: then nothing is added.
@@ -500,44 +285,15 @@ class Loader {
     advance(bias.bytes.size());
   }
 
-  bool has_masked_head() { return config_.block.sees_all && tensors_.find("mlm_dense", -1); }
-
-  std::vector<Vector> masked_vectors(MaskedHead& head) {
-    // Files hold the bias under either name, or both; then the projection's own is the one Transformers adds.
-    const bool own = tensors_.find("output", -1, "bias") != nullptr;
-    tensors_.find("mlm", -1, "bias");
-    return {{head.transform.bias, {{&tensors_.bias("mlm_dense", -1, config_.width)}}},
-            {head.norm, norm_parts("mlm_norm", -1)},
-            {head.bias, {{&tensors_.bias(own ? "output" : "mlm", -1, config_.vocab)}}}};
-  }
-
   void load_masked_head() {
     weights_.masked_head = std::make_unique<MaskedHead>();
     MaskedHead& head = *weights_.masked_head;
-    const uint64_t width = config_.width;
-    const std::vector<Linear> matrices = {{head.transform, width, {{"mlm_dense", width}}, true}};
-    load_group(head.buffer, "masked-token head", -1, matrices, masked_vectors(head));
-  }
-
-  using Sources = std::vector<std::vector<const TensorView*>>;  // of every linear's copies
-  enum class AsStored { yes, no };  // yes: matrices that are turned or sorted when loaded are not yet
-
-  Sources sources_of(const std::vector<Linear>& matrices, int index, AsStored as_stored) {
-    Sources sources;
-    for (const Linear& linear : matrices)
-      for (uint32_t copy = 0; copy < linear.copies(); ++copy) {
-        sources.emplace_back();
-        for (const Part& part : linear.parts)
-          sources.back().push_back(
-              linear.experts ? &tensors_.expert(part.role, index, copy, linear.experts, part.rows, linear.cols)
-              : as_stored == AsStored::yes ? &tensors_.need_matrix(part.role, index, part.rows, linear.cols)
-                                           : &tensors_.matrix(part.role, index, part.rows, linear.cols));
-      }
-    return sources;
+    load_group(head.buffer, "masked-token head", -1, parts_.masked_matrices(head), parts_.masked_vectors(head));
   }
 
   // Gives matrices and vectors their formats and their places in one buffer; returns its bytes.
-  uint64_t place(const std::vector<Linear>& matrices, const std::vector<Vector>& floats, const Sources& sources) {
+  uint64_t place(const std::vector<Linear>& matrices, const std::vector<Vector>& floats,
+                 const Parts::Sources& sources) {
     auto source = sources.begin();
     for (const Linear& linear : matrices) {
       std::vector<const TensorView*> all;
@@ -566,7 +322,7 @@ class Loader {
   // for the sizes before anything is allocated by them.
   void load_group(Buffer& buffer, const std::string& name, int index, const std::vector<Linear>& matrices,
                   const std::vector<Vector>& floats) {
-    const Sources sources = sources_of(matrices, index, AsStored::no);
+    const Parts::Sources sources = parts_.sources_of(matrices, index, Parts::AsStored::no);
     const uint64_t bytes = place(matrices, floats, sources);
     buffer = Buffer(device_, name, bytes, slot_bytes_ ? Memory::upload : Memory::device);
     size_t source = 0;
@@ -582,7 +338,7 @@ class Loader {
       vector.view.buffer = &buffer;
       upload_floats(vector.parts, vector.view, name);
     }
-    tensors_.forget();
+    parts_.forget();
   }
 
   void load_matrix(const Matrix& matrix, const std::vector<const TensorView*>& parts) {
@@ -624,7 +380,7 @@ class Loader {
   std::optional<Format> wanted_;
   const std::function<void(float)>& progress_;
   Uploader uploader_;
-  Tensors tensors_;
+  Parts parts_;
   Weights weights_;
   uint64_t total_bytes_ = 0, done_bytes_ = 0;
   uint64_t slot_bytes_ = 0;    // of the largest layer, where they are streamed
@@ -659,8 +415,10 @@ uint64_t Weights::device_bytes() const {
 }
 
 void check_weights(const ModelFile& file, Config& config) {
-  const std::function<void(float)> progress;
-  Loader(nullptr, file, config, Format::f16, progress).check();
+  Parts parts(file, config);
+  Config half = config.encoder ? *config.encoder : Config();
+  Parts encoder(file, half);
+  parts.check(config.encoder ? &encoder : nullptr);
 }
 
 std::string Weights::type() const {

@@ -1,0 +1,216 @@
+#include "model/parts.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace weft {
+
+void Parts::check(Parts* encoder) {
+  const Vocabulary vocabulary = find_vocabulary();
+  check_body();
+  if (encoder) {
+    check_copies(*vocabulary.embedding);
+    encoder->check_body();
+    tensors_.add_used(encoder->tensors_);
+  }
+  if (config_.start_token >= config_.vocab)
+    throw Error(Code::bad_file,
+                "the decoder starts from token " + std::to_string(config_.start_token) + ", the vocabulary has " +
+                    std::to_string(config_.vocab),
+                file_.path.string());
+  logit_bias();
+  if (has_masked_head()) {
+    MaskedHead head;
+    sources_of(masked_matrices(head), -1, AsStored::yes);
+    masked_vectors(head);
+  }
+  tensors_.refuse_leftovers();
+}
+
+void Parts::check_body() {
+  if (config_.block.positions == Positions::learned) position_table(), token_types();
+  if (config_.block.embedding_norm) norm_parts("token_embd_norm", -1);
+  for (uint32_t index = 0; index < config_.layers; ++index) {
+    LayerWeights layer;
+    const int number = static_cast<int>(index);
+    const std::vector<Linear> matrices = linears(layer, number);
+    vectors(layer, number, matrices);
+    sources_of(matrices, number, AsStored::yes);
+    tensors_.forget();
+  }
+  final_norm_parts();
+  if (config_.block.positions == Positions::bucketed) score_table();
+}
+
+bool Parts::same_bytes(const TensorView& a, const TensorView& b) {
+  return a.dtype == b.dtype && a.bytes.size() == b.bytes.size() &&
+         std::memcmp(a.bytes.data(), b.bytes.data(), a.bytes.size()) == 0;
+}
+
+// Files may hold the one table of an encoder-decoder under its halves' names too.
+void Parts::check_copies(const TensorView& table) const {
+  for (const TensorView& tensor : file_.tensors)
+    if (tensor.name.ends_with("coder.embed_tokens.weight") && !same_bytes(tensor, table))
+      throw Error(Code::unsupported, "tensor '" + tensor.name + "' is another table than '" + table.name + "'",
+                  file_.path.string(), "Weft's encoder-decoders have one table for both halves");
+}
+
+Parts::Vocabulary Parts::find_vocabulary() {
+  // Files name the shared matrix by either of its uses, or store it twice.
+  const TensorView* embedding = tensors_.find("token_embd", -1);
+  const TensorView* output = tensors_.find("output", -1);
+  if (config_.tied == false && !(embedding && output)) tensors_.need(embedding ? "output" : "token_embd", -1, {});
+  if (!embedding) std::swap(embedding, output);
+  if (!embedding) tensors_.need("token_embd", -1, {});
+  if (config_.tied == true) output = nullptr;  // Transformers then takes the embedding whatever else is stored
+  if (embedding->shape.size() != 2 || embedding->shape[1] != config_.width || embedding->shape[0] == 0 ||
+      embedding->shape[0] >= 1u << 30)
+    throw Error(Code::bad_file,
+                "tensor '" + embedding->name + "' has the shape " + text_of(embedding->shape) + ", expected (rows, " +
+                    std::to_string(config_.width) + ")",
+                file_.path.string());
+  config_.vocab = static_cast<uint32_t>(embedding->shape[0]);
+  if (output) tensors_.need("output", -1, {config_.vocab, config_.width});
+  return {embedding, output};
+}
+
+std::vector<Floats> Parts::norm_parts(std::string_view role, int index) {
+  std::vector<Floats> parts = {{&tensors_.need(role, index, {config_.width}), config_.norm_offset}};
+  if (config_.block.norm != ops::NormKind::layer) return parts;
+  if (config_.block.norm_bias)
+    parts.push_back({&tensors_.need(role, index, {config_.width}, "bias")});
+  else
+    parts.push_back({nullptr, 0, config_.width});
+  return parts;
+}
+
+// Where norms come after, the last one is the last layer's.
+std::vector<Floats> Parts::final_norm_parts() {
+  if (!config_.block.norm_after) return norm_parts("output_norm", -1);
+  return norm_parts("layer_output_norm", static_cast<int>(config_.layers) - 1);
+}
+
+const TensorView& Parts::position_table() {
+  return tensors_.need("position_embd", -1, {config_.context + first_position(), config_.width});
+}
+
+uint64_t Parts::first_position() const {
+  return file_.kind == ModelFile::Kind::huggingface ? config_.traits->first_position : 0;
+}
+
+const TensorView* Parts::token_types() {
+  const TensorView* types = tensors_.find("token_types", -1);
+  if (types && (types->shape.size() != 2 || types->shape[0] == 0 || types->shape[1] != config_.width))
+    throw Error(Code::bad_file,
+                "tensor '" + types->name + "' has the shape " + text_of(types->shape) + ", expected (types, " +
+                    std::to_string(config_.width) + ")",
+                file_.path.string());
+  return types;
+}
+
+// The first layer's, and all layers add it.
+const TensorView& Parts::score_table() {
+  return tensors_.need("attn_rel_b", 0, {config_.buckets.count, config_.heads.heads});
+}
+
+std::vector<Linear> Parts::linears(LayerWeights& layer, int index) {
+  const Block& block = config_.block;
+  const uint64_t width = config_.width, q = config_.query_dim(), kv = config_.kv_dim(), ffn = config_.ffn;
+  // Some families store q, k and v, or gate and up, as one.
+  std::vector<Part> qkv = {{"attn_q", q}, {"attn_k", kv}, {"attn_v", kv}}, inner = {{"ffn_up", ffn}};
+  if (tensors_.find("attn_qkv", index)) qkv = {{"attn_qkv", q + 2 * kv}};
+  std::vector<Linear> all = {{layer.qkv, width, qkv, block.qkv_bias},
+                             {layer.out, q, {{"attn_output", width}}, block.out_bias}};
+  if (const uint32_t count = config_.experts.count) {
+    // The router is small, and a choice hangs on it: never rounded to less than f16.
+    all.push_back({layer.router, width, {{"ffn_gate_inp", count}}, false, 0, Format::f16});
+    all.push_back({layer.gate_up, width, {{"ffn_gate_exps", ffn}, {"ffn_up_exps", ffn}}, false, count});
+    all.push_back({layer.down, ffn, {{"ffn_down_exps", width}}, false, count});
+    return all;
+  }
+  if (block.gated) {
+    const TensorView *gate = tensors_.find("ffn_gate", index), *up = tensors_.find("ffn_up", index);
+    const bool one = !gate && up && up->shape != std::vector<uint64_t>{ffn, width};
+    inner = one ? std::vector<Part>{{"ffn_up", 2 * ffn}} : std::vector<Part>{{"ffn_gate", ffn}, {"ffn_up", ffn}};
+  }
+  all.push_back({layer.gate_up, width, inner, block.ffn_bias});
+  all.push_back({layer.down, ffn, {{"ffn_down", width}}, block.ffn_bias});
+  if (block.sees_source) {
+    all.push_back({layer.cross_q, width, {{"cross_attn_q", q}}, block.qkv_bias});
+    all.push_back({layer.cross_kv, width, {{"cross_attn_k", kv}, {"cross_attn_v", kv}}, block.qkv_bias});
+    all.push_back({layer.cross_out, q, {{"cross_attn_o", width}}, block.out_bias});
+  }
+  return all;
+}
+
+std::vector<Vector> Parts::vectors(LayerWeights& layer, int index, const std::vector<Linear>& matrices) {
+  const bool after = config_.block.norm_after, last = index + 1 == static_cast<int>(config_.layers);
+  std::vector<Vector> all = {
+      {layer.attention_norm, norm_parts(after ? "attn_output_norm" : "attn_norm", index)},
+  };
+  // Where norms come after, the last layer's last one is the network's.
+  const bool own = after ? !last : !config_.block.shared_norm;
+  if (own) all.push_back({layer.ffn_norm, norm_parts(after ? "layer_output_norm" : "ffn_norm", index)});
+  if (config_.block.sees_source) all.push_back({layer.cross_norm, norm_parts("cross_attn_norm", index)});
+  if (config_.block.norm_branches) {
+    all.push_back({layer.attention_branch_norm, norm_parts("post_attention_norm", index)});
+    all.push_back({layer.ffn_branch_norm, norm_parts("post_ffw_norm", index)});
+  }
+  if (config_.block.norm_heads) {
+    const std::vector<uint64_t> shape = {config_.heads.head_dim};
+    all.push_back({layer.head_norms,
+                   {{&tensors_.need("attn_q_norm", index, shape), config_.norm_offset},
+                    {&tensors_.need("attn_k_norm", index, shape), config_.norm_offset}}});
+  }
+  for (const Linear& linear : matrices) {
+    if (!linear.biased) continue;
+    Vector bias = {linear.matrix.bias, {}};
+    for (const Part& part : linear.parts) bias.parts.push_back({&tensors_.bias(part.role, index, part.rows)});
+    all.push_back(std::move(bias));
+  }
+  return all;
+}
+
+// BART's.
+const TensorView* Parts::logit_bias() {
+  const TensorView* bias = config_.encoder ? tensors_.find_named("final_logits_bias") : nullptr;
+  const std::vector<uint64_t> shape = {1, config_.vocab};
+  if (bias && bias->shape != shape)
+    throw Error(Code::bad_file,
+                "tensor '" + bias->name + "' has the shape " + text_of(bias->shape) + ", expected " + text_of(shape),
+                file_.path.string());
+  return bias;
+}
+
+bool Parts::has_masked_head() { return config_.block.sees_all && tensors_.find("mlm_dense", -1); }
+
+std::vector<Linear> Parts::masked_matrices(MaskedHead& head) {
+  return {{head.transform, config_.width, {{"mlm_dense", config_.width}}, true}};
+}
+
+std::vector<Vector> Parts::masked_vectors(MaskedHead& head) {
+  // Files hold the bias under either name, or both; then the projection's own is the one Transformers adds.
+  const bool own = tensors_.find("output", -1, "bias") != nullptr;
+  tensors_.find("mlm", -1, "bias");
+  return {{head.transform.bias, {{&tensors_.bias("mlm_dense", -1, config_.width)}}},
+          {head.norm, norm_parts("mlm_norm", -1)},
+          {head.bias, {{&tensors_.bias(own ? "output" : "mlm", -1, config_.vocab)}}}};
+}
+
+Parts::Sources Parts::sources_of(const std::vector<Linear>& matrices, int index, AsStored as_stored) {
+  Sources sources;
+  for (const Linear& linear : matrices)
+    for (uint32_t copy = 0; copy < linear.copies(); ++copy) {
+      sources.emplace_back();
+      for (const Part& part : linear.parts)
+        sources.back().push_back(
+            linear.experts ? &tensors_.expert(part.role, index, copy, linear.experts, part.rows, linear.cols)
+            : as_stored == AsStored::yes ? &tensors_.need_matrix(part.role, index, part.rows, linear.cols)
+                                         : &tensors_.matrix(part.role, index, part.rows, linear.cols));
+    }
+  return sources;
+}
+
+}  // namespace weft
