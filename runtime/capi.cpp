@@ -264,9 +264,9 @@ static std::unique_ptr<weft_model> load(const char* path, const weft_model_optio
   const auto start = std::chrono::steady_clock::now();
   const std::filesystem::path chosen = path ? std::filesystem::path(path) : installed_model();
   // What can be refused without a device is refused before one is asked for.
-  const ModelFile file = open_model(chosen);
-  Config config = read_config(file);
-  Tokenizer tokenizer = make_tokenizer(file);
+  const auto file = std::make_shared<const ModelFile>(open_model(chosen));
+  Config config = read_config(*file);
+  Tokenizer tokenizer = make_tokenizer(*file);
   const std::optional<Format> format = format_for(options.type);
   std::shared_ptr<Device> device = Device::open(options.device ? options.device : "", [&](const Caps& caps) {
     Plan plan = tuned_plan(caps).plan;
@@ -277,8 +277,10 @@ static std::unique_ptr<weft_model> load(const char* path, const weft_model_optio
     if (options.progress && options.progress(options.user, std::clamp(done, 0.0f, 1.0f)) != 0)
       throw Error(Code::cancelled, "loading was given up", chosen.string());
   };
-  Weights weights = load_weights(device, file, config, format, progress);
-  check_sizes(file, tokenizer, config);
+  // Who wants to be told of the progress wants all of it.
+  Weights weights = options.progress ? load_weights(device, *file, config, format, progress)
+                                     : begin_weights(device, file, config, format, {});
+  check_sizes(*file, tokenizer, config);
   std::optional<ChatTemplate> chat_template;
   std::string problem;
   if (!tokenizer.chat_template().empty()) {
@@ -345,6 +347,7 @@ weft_model_info weft_model_get_info(const weft_model* m) {
 weft_status weft_model_describe(const weft_model* model, char** out, weft_error* error) {
   return guard(error, [&] {
     require(model && out, "model or json", "it is NULL");
+    model->model.weights.wait();
     const weft_model_info info = weft_model_get_info(model);
     const Weights& weights = model->model.weights;
     const Weights* const encoder = weights.encoder ? &weights.encoder->weights : nullptr;
@@ -414,6 +417,7 @@ weft_status weft_model_describe(const weft_model* model, char** out, weft_error*
 weft_status weft_model_measure_bandwidth(const weft_model* model, double* gigabytes_per_second, weft_error* error) {
   return guard(error, [&] {
     require(model && gigabytes_per_second, "model or gigabytes_per_second", "it is NULL");
+    model->model.weights.wait();
     const std::lock_guard lock(model->bandwidth_mutex);
     if (model->bandwidth == 0) model->bandwidth = measure_read_bandwidth(model->model.device);
     *gigabytes_per_second = model->bandwidth * 1e-9;

@@ -62,7 +62,7 @@ class Chat {
  public:
   explicit Chat(const ChatArgs& args)
       : args_(args),
-        model_(load_model(args.model)),
+        model_(load_model(args.model, Load::begin)),
         info_(model_.info()),
         context_(session_context(args.model, info_)),
         session_(model_, context_, parse_type(args.model.kv), parse_policy(args.model.policy)),

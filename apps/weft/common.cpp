@@ -256,17 +256,18 @@ void add_json_option(CLI::App* command, bool& json) {
   command->add_flag("--json", json, "print one JSON object on stdout and nothing else there");
 }
 
-api::Model load_model(const ModelArgs& args) {
+api::Model load_model(const ModelArgs& args, Load load) {
   const std::string name = std::filesystem::path(args.model).filename().string();
   ProgressBar bar("loading " + (name.empty() ? "the model" : name));
   api::ModelOptions options;
   options.device = args.device;
   options.type = parse_type(args.type);
   options.memory_budget = args.memory_budget;
-  options.progress = [&bar](float done) {
+  const auto progress = [&bar](float done) {
     bar.update(done);
     return true;
   };
+  if (load == Load::whole) options.progress = progress;
   return api::Model(args.model, options);
 }
 

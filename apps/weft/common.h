@@ -96,8 +96,10 @@ void add_grammar_options(CLI::App* command, GrammarArgs& args);
 void set_grammar(api::Session& session, const GrammarArgs& args);
 void add_json_option(CLI::App* command, bool& json);
 
-// Loads the model, with a progress bar on stderr when that is a terminal.
-api::Model load_model(const ModelArgs& args);
+// whole: loads all of the model, with a progress bar on stderr when that is a terminal. Else its layers may follow
+// while it is used.
+enum class Load { whole, begin };
+api::Model load_model(const ModelArgs& args, Load load = Load::whole);
 
 // Tokens a session made with args.ctx holds; weft.h states the default. UsageError when it is more than the model has.
 std::uint32_t session_context(const ModelArgs& args, const weft_model_info& info);

@@ -100,7 +100,7 @@ void generate(const GenerateArgs& args) {
   if (args.ids) prompt = parse_ids(*args.ids);
   if (args.text) require_utf8("-p", *args.text);
 
-  const api::Model model = load_model(args.model);
+  const api::Model model = load_model(args.model, Load::begin);
   const weft_model_info info = model.info();
   if (args.ids) check_ids(prompt, info.vocab_size);
   const bool apart = info.reads_prompt_apart != 0;  // then what is generated does not stand behind the prompt

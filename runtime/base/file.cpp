@@ -37,7 +37,7 @@ struct Descriptor {
 }  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.fd < 0) fail(path, "cannot open the file");
   struct stat info = {};
   if (::fstat(file.fd, &info) != 0) fail(path, "cannot read the file's size");
@@ -47,17 +47,25 @@ MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   void* data = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.fd, 0);
   if (data == MAP_FAILED) fail(path, "cannot map the file");
   data_ = data;
+  fd_ = std::exchange(file.fd, -1);
 }
 
-MappedFile::~MappedFile() {
+MappedFile::~MappedFile() { close(); }
+
+void MappedFile::close() noexcept {
   if (data_) ::munmap(data_, size_);
+  if (fd_ >= 0) ::close(fd_);
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : path_(std::move(other.path_)), data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+    : path_(std::move(other.path_)),
+      fd_(std::exchange(other.fd_, -1)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(path_, other.path_);
+  std::swap(fd_, other.fd_);
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   return *this;
@@ -72,6 +80,17 @@ void MappedFile::release(std::span<const std::byte> part) const noexcept {
   const auto offset = static_cast<size_t>(part.data() - all.data());
   const size_t begin = (offset + page - 1) / page * page, end = (offset + part.size()) / page * page;
   if (begin < end) ::madvise(static_cast<std::byte*>(data_) + begin, end - begin, MADV_DONTNEED);
+}
+
+void MappedFile::check_length() const {
+  if (fd_ < 0) return;
+  struct stat info = {};
+  if (::fstat(fd_, &info) != 0) fail(path_, "cannot read the file's size");
+  if (static_cast<size_t>(info.st_size) < size_)
+    throw Error(Code::io,
+                "the file was cut while it was in use: it has " + std::to_string(info.st_size) + " bytes, it had " +
+                    std::to_string(size_),
+                path_.string(), "load the model anew once the file is whole");
 }
 
 AtomicFile::AtomicFile(const std::filesystem::path& path) : path_(path) {

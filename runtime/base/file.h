@@ -26,9 +26,14 @@ class MappedFile {
   // Lets whole pages of a part of the mapping leave the process's memory; who reads them again gets them from the file
   // again. Of bytes that are not this file's it does nothing.
   void release(std::span<const std::byte> part) const noexcept;
+  // Throws Error(io) where the file has become shorter since it was mapped: who then reads what is gone is ended by the
+  // system (SIGBUS). For those who read much later.
+  void check_length() const;
 
  private:
+  void close() noexcept;
   std::filesystem::path path_;
+  int fd_ = -1;  // -1: of an empty object
   void* data_ = nullptr;
   size_t size_ = 0;
 };

@@ -37,6 +37,11 @@ struct ModelFile {
     for (const MappedFile& file : files) file.release(part);
   }
 
+  // MappedFile::check_length, of all files.
+  void check_length() const {
+    for (const MappedFile& file : files) file.check_length();
+  }
+
   // The tensor of this name; nullptr if there is none.
   const TensorView* find(std::string_view name) const;
 

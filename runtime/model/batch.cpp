@@ -20,7 +20,7 @@ Batch::Batch(const Model& model, std::span<const Lane> lanes, Policy policy)
       activations_(model, rows_, rows_),
       step_(model, rows_, 1),
       pool_(model.device),
-      flights_(model.device, policy, model.weights.stream ? &model.weights.stream->order : nullptr) {
+      flights_(model, policy) {
   abi::StepState& state = *step_.state.as<abi::StepState>();
   state.end = static_cast<uint32_t>(lanes.size());
   state.context = rows_;

@@ -4,10 +4,11 @@
 
 namespace weft {
 
-Flights::Flights(std::shared_ptr<Device> device, Policy policy, std::mutex* order)
-    : device_(std::move(device)),
+Flights::Flights(const Model& model, Policy policy)
+    : device_(model.device),
       policy_(policy),
-      order_(order),
+      order_(model.weights.stream ? &model.weights.stream->order : nullptr),
+      arrival_(model.weights.arrival.get()),
       run_ahead_(policy == Policy::throughput ? device_->plan().run_ahead : 0) {
   const uint32_t most = policy == Policy::throughput ? run_ahead_ + 1 : 2;
   for (uint32_t i = 0; i < most; ++i) idle_.push_back(std::make_unique<Fence>(device_));
@@ -16,8 +17,10 @@ Flights::Flights(std::shared_ptr<Device> device, Policy policy, std::mutex* orde
 void Flights::submit(const std::vector<const CommandBuffer*>& pass, size_t pieces) {
   const std::unique_lock<std::mutex> lock = order_ ? std::unique_lock(*order_) : std::unique_lock<std::mutex>();
   const size_t most = policy_ == Policy::throughput ? pass.size() : pieces;
-  for (size_t first = 0; first < pass.size(); first += most) {
-    const size_t end = std::min(first + most, pass.size());
+  for (size_t first = 0, end = 0; first < pass.size(); first = end) {
+    end = std::min(first + most, pass.size());
+    // Of a pass's command buffers the first is the embedding: number i needs i layers, as far as there are so many.
+    if (arrival_) end = std::min(end - 1, arrival_->wait(first)) + 1;
     launch({pass.begin() + static_cast<ptrdiff_t>(first), pass.begin() + static_cast<ptrdiff_t>(end)},
            end == pass.size());
   }

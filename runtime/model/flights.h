@@ -9,6 +9,7 @@
 
 #include "gpu/device.h"
 #include "gpu/recorder.h"
+#include "model/model.h"
 
 namespace weft {
 
@@ -20,11 +21,11 @@ enum class Policy {
 // A pass is a list of command buffers: the embedding, each layer, what follows them. One thread at a time.
 class Flights {
  public:
-  // order: held while the submissions of a pass are made, so that no other's come between; nullptr: they may.
-  Flights(std::shared_ptr<Device> device, Policy policy, std::mutex* order);
+  Flights(const Model& model, Policy policy);  // the model outlives it
 
   // Behind those in flight. pieces: of a polite submission, command buffers. Waits while as many submissions are in
-  // flight as the policy lets.
+  // flight as the policy lets. While the model's layers are still arriving, a pass is submitted as far as they have,
+  // and waits for the next one; throws what kept that away.
   void submit(const std::vector<const CommandBuffer*>& pass, size_t pieces);
   uint32_t run_ahead() const { return run_ahead_; }  // passes behind the one that is waited for
   uint32_t count() const { return passes_; }         // passes in flight, the last submissions of which are
@@ -44,7 +45,9 @@ class Flights {
 
   std::shared_ptr<Device> device_;
   Policy policy_;
-  std::mutex* order_;
+  std::mutex*
+      order_;  // held while the submissions of a pass are made, so that no other's come between; nullptr: they may
+  const Arrival* arrival_;  // nullptr: all layers are there
   uint32_t run_ahead_;
   std::vector<std::unique_ptr<Fence>> idle_;
   std::deque<Flight> flying_;

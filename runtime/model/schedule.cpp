@@ -11,7 +11,7 @@ Schedule::Schedule(const Model& model, const Activations& activations, const Ste
       source_(source),
       chunk_tokens_(model.device->plan().chunk_tokens),
       pool_(model.device),
-      flights_(model.device, policy, model.weights.stream ? &model.weights.stream->order : nullptr) {
+      flights_(model, policy) {
   // Every kernel of a greedy session is asked for before the first recording waits for one.
   Recorder survey(*model.device);
   for (const uint32_t tokens : {1u, chunk_tokens_}) {

@@ -53,43 +53,56 @@ Format closest_format(DType type) {
 
 class Loader {
  public:
-  Loader(std::shared_ptr<Device> device, const ModelFile& file, Config& config, std::optional<Format> format,
-         const std::function<void(float)>& progress)
+  Loader(std::shared_ptr<Device> device, std::shared_ptr<const ModelFile> file, const Config& config,
+         std::optional<Format> format, const std::function<void(float)>& progress)
       : device_(std::move(device)),
-        file_(file),
+        file_(std::move(file)),
         config_(config),
         wanted_(format),
         progress_(progress),
         uploader_(device_),
-        parts_(file, config) {
-    for (const TensorView& tensor : file.tensors) total_bytes_ += tensor.bytes.size();
+        parts_(*file_, config_) {
+    for (const TensorView& tensor : file_->tensors) total_bytes_ += tensor.bytes.size();
     if (!config.encoder) return;
     encoder_model_ = std::make_shared<Model>(Model{device_, *config.encoder, {}});
-    encoder_.reset(new Loader(*this, encoder_model_->config));
+    encoder_.reset(new Loader(*this, *config.encoder));
   }
+  Loader(const Loader&) = delete;  // the parts refer to the config
+  Loader& operator=(const Loader&) = delete;
 
-  Weights load() {
+  // later: bring_layer() is called for each layer then, in order, unless left() says that there is none.
+  Weights load(bool later) {
     parts_.check(encoder_ ? &encoder_->parts_ : nullptr);
     plan_memory();
+    later_ = later && !slot_bytes_ && !encoder_ && !config_.block.sees_all;
     load_vocabulary();
     load_body();
     if (parts_.has_masked_head()) load_masked_head();
     if (const TensorView* bias = parts_.logit_bias()) load_logit_bias(*bias);
     if (encoder_) load_encoder();
-    progress_(1);
+    if (!later_ && progress_) progress_(1);
     return std::move(weights_);
+  }
+
+  bool left() const { return later_; }
+  uint32_t vocab() const { return config_.vocab; }
+
+  void bring_layer(uint32_t index) {
+    const Due& due = due_[index];
+    const int number = static_cast<int>(index);
+    const std::vector<Linear> matrices = parts_.linears(*due.layer, number);
+    bring(number, matrices, parts_.vectors(*due.layer, number, matrices), due.roundings);
   }
 
  private:
   // Of the encoder in the decoder's file.
-  Loader(Loader& decoder, Config& config)
+  Loader(Loader& decoder, const Config& config)
       : device_(decoder.device_),
         file_(decoder.file_),
         config_(config),
         wanted_(decoder.wanted_),
-        progress_(decoder.progress_),
         uploader_(device_),
-        parts_(file_, config),
+        parts_(*file_, config_),
         decoder_(&decoder) {}
 
   // All but the vocabulary.
@@ -98,7 +111,8 @@ class Loader {
     if (config_.block.positions == Positions::bucketed) load_score_biases();
     if (config_.block.embedding_norm)
       load_norm(weights_.embedding_norm, parts_.norm_parts("token_embd_norm", -1), "embedding norm", 1);
-    for (uint32_t layer = 0; layer < config_.layers; ++layer) load_layer(static_cast<int>(layer));
+    for (uint32_t layer = 0; layer < config_.layers; ++layer) allocate_layer(static_cast<int>(layer));
+    for (uint32_t layer = 0; layer < config_.layers && !later_; ++layer) bring_layer(layer);
     if (slot_bytes_) begin_stream();
     load_norm(weights_.final_norm, parts_.final_norm_parts(), "final norm", config_.logit_scale);
   }
@@ -111,10 +125,11 @@ class Loader {
     weights_.encoder = encoder_model_;
   }
 
-  void report(const TensorView& tensor, const char* device_type, uint64_t bytes, const std::string& buffer,
-              const Rounding& rounding) {
-    std::vector<TensorReport>& tensors = decoder_ ? decoder_->weights_.tensors : weights_.tensors;
-    tensors.push_back({tensor.name, tensor.shape, name(tensor.dtype), device_type, bytes, buffer, rounding});
+  TensorReport& report(const TensorView& tensor, const char* device_type, uint64_t bytes, const std::string& buffer,
+                       const Rounding& rounding = {}) {
+    std::deque<TensorReport>& tensors = decoder_ ? decoder_->weights_.tensors : weights_.tensors;
+    return tensors.emplace_back(
+        TensorReport{tensor.name, tensor.shape, name(tensor.dtype), device_type, bytes, buffer, rounding});
   }
 
   // Of a buffer, as `weft inspect` names it.
@@ -134,7 +149,7 @@ class Loader {
   void advance(uint64_t source_bytes) {
     if (decoder_) return decoder_->advance(source_bytes);
     done_bytes_ += source_bytes;
-    progress_(total_bytes_ ? static_cast<float>(done_bytes_) / static_cast<float>(total_bytes_) : 1.0f);
+    if (progress_) progress_(total_bytes_ ? static_cast<float>(done_bytes_) / static_cast<float>(total_bytes_) : 1.0f);
   }
 
   void load_vocabulary() {
@@ -152,6 +167,7 @@ class Loader {
   }
 
   std::unique_ptr<Table> load_table(const TensorView& tensor, const std::string& buffer) {
+    file_->check_length();
     const double scale = static_cast<double>(tensor.bytes.size());
     const TensorView* const part = &tensor;
     const Format format = format_of({&part, 1});
@@ -163,7 +179,7 @@ class Loader {
       const uint64_t now = static_cast<uint64_t>(scale * static_cast<double>(packed) / static_cast<double>(total));
       advance(now - told);
       told = now;
-      file_.release(tensor.bytes.first(now));
+      file_->release(tensor.bytes.first(now));
     };
     auto table = std::make_unique<Table>(device_, uploader_, tensor, format, buffer, progress, &rounding);
     report(tensor, name(format), packed_bytes(format, tensor.shape[0], tensor.shape[1]), buffer, rounding);
@@ -173,7 +189,8 @@ class Loader {
   // scale: of what the norm gives.
   void load_norm(Buffer& buffer, const std::vector<Floats>& parts, const char* name, float scale) {
     buffer = Buffer(device_, title(name), ops::weight_floats(config_.norm()) * 4, Memory::device);
-    upload_floats(parts, buffer, buffer.name(), scale);
+    report_floats(parts, buffer.name());
+    upload_floats(parts, buffer, scale);
   }
 
   // A network that knows types of tokens reads texts of the first type only, so that a position's row is their sum.
@@ -185,10 +202,10 @@ class Loader {
     if (const TensorView* types = parts_.token_types()) {
       to_float(*types, 0, type);
       for (size_t i = 0; i < rows.size(); ++i) rows[i] += type[i % type.size()];
-      report(*types, "f32", 0, title("position table"), {});
+      report(*types, "f32", 0, title("position table"));
       advance(types->bytes.size());
     }
-    report(table, "f32", rows.size() * 4, title("position table"), {});
+    report(table, "f32", rows.size() * 4, title("position table"));
     advance(table.bytes.size());
     return rows;
   }
@@ -199,7 +216,7 @@ class Loader {
       throw Error(Code::unsupported,
                   "the position table has " + std::to_string(bytes) + " bytes, a binding of this device reaches " +
                       std::to_string(limit),
-                  file_.path.string());
+                  file_->path.string());
     weights_.positions = Buffer(device_, title("position table"), bytes, Memory::device);
     const std::vector<float> rows =
         config_.block.positions == Positions::learned ? learned_positions() : sinusoids(config_.context, config_.width);
@@ -214,16 +231,15 @@ class Loader {
         biases_by_distance(config_.buckets, learned, config_.heads.heads, config_.block.sees_all);
     weights_.score_biases = Buffer(device_, title("score biases"), biases.size() * 4, Memory::device);
     uploader_.upload(weights_.score_biases, std::span<const float>(biases));
-    report(table, "f32", biases.size() * 4, weights_.score_biases.name(), {});
+    report(table, "f32", biases.size() * 4, weights_.score_biases.name());
     advance(table.bytes.size());
   }
 
-  void load_layer(int index) {
-    weights_.layers.emplace_back();
-    LayerWeights& layer = weights_.layers.back();
+  void allocate_layer(int index) {
+    LayerWeights& layer = weights_.layers.emplace_back();
     const std::vector<Linear> matrices = parts_.linears(layer, index);
-    load_group(layer.buffer, title("layer " + std::to_string(index)), index, matrices,
-               parts_.vectors(layer, index, matrices));
+    due_.push_back({&layer, allocate(layer.buffer, title("layer " + std::to_string(index)), index, matrices,
+                                     parts_.vectors(layer, index, matrices))});
   }
 
   // What the weights take on the device, and whether the layers have to be streamed for that.
@@ -249,12 +265,12 @@ class Loader {
       throw Error(Code::unsupported,
                   "the weights of " + std::to_string(tables + layers) +
                       " bytes take more than three quarters of the memory budget of " + std::to_string(budget),
-                  file_.path.string(), "an encoder's are not streamed: give a larger budget");
+                  file_->path.string(), "an encoder's are not streamed: give a larger budget");
     if (tables + 2 * largest > budget)
       throw Error(Code::out_of_memory,
                   "the memory budget is " + std::to_string(budget) + " bytes, the vocabulary takes " +
                       std::to_string(tables) + " and two layers " + std::to_string(2 * largest),
-                  file_.path.string(), "sessions need some more than that; fewer bits (--type) need less");
+                  file_->path.string(), "sessions need some more than that; fewer bits (--type) need less");
     slot_bytes_ = largest;
   }
 
@@ -281,14 +297,17 @@ class Loader {
       weights_.logit_bias = Buffer(device_, "logit bias", values.size() * 4, Memory::device);
       uploader_.upload(weights_.logit_bias, std::span<const float>(values));
     }
-    report(bias, "f32", weights_.logit_bias.bytes(), "logit bias", {});
+    report(bias, "f32", weights_.logit_bias.bytes(), "logit bias");
     advance(bias.bytes.size());
   }
 
   void load_masked_head() {
     weights_.masked_head = std::make_unique<MaskedHead>();
     MaskedHead& head = *weights_.masked_head;
-    load_group(head.buffer, "masked-token head", -1, parts_.masked_matrices(head), parts_.masked_vectors(head));
+    const std::vector<Linear> matrices = parts_.masked_matrices(head);
+    const std::vector<Rounding*> roundings =
+        allocate(head.buffer, "masked-token head", -1, matrices, parts_.masked_vectors(head));
+    bring(-1, matrices, parts_.masked_vectors(head), roundings);
   }
 
   // Gives matrices and vectors their formats and their places in one buffer; returns its bytes.
@@ -318,38 +337,62 @@ class Loader {
     return bytes;
   }
 
-  // Matrices and vectors of a layer, or of the network (index -1), in one buffer. The file's own tensors have vouched
-  // for the sizes before anything is allocated by them.
-  void load_group(Buffer& buffer, const std::string& name, int index, const std::vector<Linear>& matrices,
-                  const std::vector<Vector>& floats) {
-    const Parts::Sources sources = parts_.sources_of(matrices, index, Parts::AsStored::no);
+  // Gives matrices and vectors of a layer, or of the network (index -1), one buffer. The file's own tensors have
+  // vouched for the sizes before anything is allocated by them. Returns where to note what becomes of the matrices'
+  // sources.
+  std::vector<Rounding*> allocate(Buffer& buffer, const std::string& title, int index,
+                                  const std::vector<Linear>& matrices, const std::vector<Vector>& floats) {
+    const Parts::Sources sources = parts_.sources_of(matrices, index, Parts::AsStored::yes);
     const uint64_t bytes = place(matrices, floats, sources);
-    buffer = Buffer(device_, name, bytes, slot_bytes_ ? Memory::upload : Memory::device);
-    size_t source = 0;
+    buffer = Buffer(device_, title, bytes, slot_bytes_ ? Memory::upload : Memory::device);
+    std::vector<Rounding*> roundings;
+    auto source = sources.begin();
     for (const Linear& linear : matrices) {
       linear.matrix.view.buffer = &buffer;
-      for (uint32_t copy = 0; copy < linear.copies(); ++copy) {
-        Matrix one = linear.matrix;
-        one.view = linear.matrix.view.part(copy * one.bytes(), one.bytes());
-        load_matrix(one, sources[source++]);
-      }
+      for (uint32_t copy = 0; copy < linear.copies(); ++copy, ++source)
+        for (size_t i = 0; i < linear.parts.size(); ++i) {
+          const Format format = linear.matrix.format;
+          const uint64_t rows = linear.parts[i].rows;
+          TensorReport& entry =
+              report(*(*source)[i], name(format), packed_bytes(format, rows, linear.cols), buffer.name());
+          entry.shape = {rows, linear.cols};  // however it is stored
+          roundings.push_back(&entry.rounding);
+        }
     }
     for (const Vector& vector : floats) {
       vector.view.buffer = &buffer;
-      upload_floats(vector.parts, vector.view, name);
+      report_floats(vector.parts, buffer.name());
     }
+    parts_.forget();
+    return roundings;
+  }
+
+  // Packs and uploads what has been allocated.
+  void bring(int index, const std::vector<Linear>& matrices, const std::vector<Vector>& floats,
+             std::span<Rounding* const> roundings) {
+    const Parts::Sources sources = parts_.sources_of(matrices, index, Parts::AsStored::no);
+    auto source = sources.begin();
+    for (const Linear& linear : matrices)
+      for (uint32_t copy = 0; copy < linear.copies(); ++copy, ++source) {
+        Matrix one = linear.matrix;
+        one.view = linear.matrix.view.part(copy * one.bytes(), one.bytes());
+        bring_matrix(one, *source, roundings.first(source->size()));
+        roundings = roundings.subspan(source->size());
+      }
+    for (const Vector& vector : floats) upload_floats(vector.parts, vector.view);
     parts_.forget();
   }
 
-  void load_matrix(const Matrix& matrix, const std::vector<const TensorView*>& parts) {
+  void bring_matrix(const Matrix& matrix, const std::vector<const TensorView*>& parts,
+                    std::span<Rounding* const> to_note) {
+    file_->check_length();
     std::vector<Rounding> roundings(parts.size());
-    upload_matrix(
-        uploader_, matrix, parts, [](uint64_t) {}, roundings);
+    const auto packed = [&](uint64_t) { file_->check_length(); };
+    upload_matrix(uploader_, matrix, parts, packed, roundings);
     for (size_t i = 0; i < parts.size(); ++i) {
-      report(*parts[i], name(matrix.format), packed_bytes(matrix.format, parts[i]->shape[0], matrix.cols),
-             matrix.view.buffer->name(), roundings[i]);
+      *to_note[i] = roundings[i];
       advance(parts[i]->bytes.size());
-      file_.release(parts[i]->bytes);
+      file_->release(parts[i]->bytes);
     }
   }
 
@@ -359,7 +402,13 @@ class Loader {
     return count;
   }
 
-  void upload_floats(const std::vector<Floats>& parts, const View& to, const std::string& buffer, float scale = 1) {
+  void report_floats(const std::vector<Floats>& parts, const std::string& buffer) {
+    for (const Floats& part : parts)
+      if (part.tensor) report(*part.tensor, "f32", part.count() * 4, buffer);
+  }
+
+  void upload_floats(const std::vector<Floats>& parts, const View& to, float scale = 1) {
+    file_->check_length();
     std::vector<float> values(to.bytes / 4);
     std::span<float> rest = values;
     for (const Floats& part : parts) {
@@ -368,22 +417,27 @@ class Loader {
       if (!part.tensor) continue;
       to_float(*part.tensor, 0, own);
       for (float& value : own) value = (value + part.offset) * scale;
-      report(*part.tensor, "f32", own.size_bytes(), buffer, {});
       advance(part.tensor->bytes.size());
     }
     uploader_.upload(to, std::span<const float>(values));
   }
 
   std::shared_ptr<Device> device_;
-  const ModelFile& file_;
-  Config& config_;
+  std::shared_ptr<const ModelFile> file_;
+  Config config_;
   std::optional<Format> wanted_;
-  const std::function<void(float)>& progress_;
+  std::function<void(float)> progress_;  // may be none
   Uploader uploader_;
   Parts parts_;
   Weights weights_;
   uint64_t total_bytes_ = 0, done_bytes_ = 0;
-  uint64_t slot_bytes_ = 0;    // of the largest layer, where they are streamed
+  uint64_t slot_bytes_ = 0;  // of the largest layer, where they are streamed
+  struct Due {               // a layer that is allocated; weights_ may have been moved away since
+    LayerWeights* layer;
+    std::vector<Rounding*> roundings;
+  };
+  std::vector<Due> due_;
+  bool later_ = false;         // the layers are brought when load() has returned
   Loader* decoder_ = nullptr;  // of an encoder; then that one's progress and reports count
   std::unique_ptr<Loader> encoder_;
   std::shared_ptr<Model> encoder_model_;
@@ -431,7 +485,21 @@ std::string Weights::type() const {
 
 Weights load_weights(const std::shared_ptr<Device>& device, const ModelFile& file, Config& config,
                      std::optional<Format> format, const std::function<void(float)>& progress) {
-  return Loader(device, file, config, format, progress).load();
+  Loader loader(device, {std::shared_ptr<void>(), &file}, config, format, progress);
+  Weights weights = loader.load(false);
+  config.vocab = loader.vocab();
+  return weights;
+}
+
+Weights begin_weights(const std::shared_ptr<Device>& device, std::shared_ptr<const ModelFile> file, Config& config,
+                      std::optional<Format> format, const std::function<void(float)>& progress) {
+  const auto loader = std::make_shared<Loader>(device, std::move(file), config, format, progress);
+  Weights weights = loader->load(true);
+  config.vocab = loader->vocab();
+  if (loader->left())
+    weights.arrival =
+        std::make_unique<Arrival>(config.layers, [loader](uint32_t layer) { loader->bring_layer(layer); });
+  return weights;
 }
 
 }  // namespace weft

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gpu/recorder.h"
+#include "model/arrival.h"
 #include "model/config.h"
 #include "vocab/table.h"
 
@@ -77,7 +78,13 @@ struct Weights {
   std::shared_ptr<const Model> encoder;     // of an encoder-decoder: its other half
   std::deque<LayerWeights> layers;          // elements stay where they are: views point into them
   std::unique_ptr<Stream> stream;           // nullptr: all layers stay on the device
-  std::vector<TensorReport> tensors;
+  std::deque<TensorReport> tensors;         // elements stay where they are
+  std::unique_ptr<Arrival> arrival;         // nullptr: all layers are there. Goes first: it writes to the others
+
+  // Returns once everything is on the device. Throws what kept it from getting there.
+  void wait() const {
+    if (arrival) arrival->wait(layers.size());
+  }
 
   // Copies a layer that is streamed to its slot, beside what is recorded next. Every pass does so for the layer after
   // each, and at its end for the first.
@@ -104,5 +111,11 @@ void check_weights(const ModelFile& file, Config& config);
 // have to be.
 Weights load_weights(const std::shared_ptr<Device>& device, const ModelFile& file, Config& config,
                      std::optional<Format> format, const std::function<void(float)>& progress);
+
+// As load_weights, but what the layers of a decoder hold may follow when it has returned (weights.arrival); not where
+// they are streamed. Everything is checked then but the tensors' numbers, and all memory is allocated. progress is told
+// on the thread that brings them.
+Weights begin_weights(const std::shared_ptr<Device>& device, std::shared_ptr<const ModelFile> file, Config& config,
+                      std::optional<Format> format, const std::function<void(float)>& progress);
 
 }  // namespace weft

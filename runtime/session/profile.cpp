@@ -20,6 +20,7 @@ class Profiler {
                   "create the session with a larger context");
     if (!model_.device->caps().timestamps)
       throw Error(Code::unsupported, "the device has no timestamps", model_.device->caps().name);
+    model_.weights.wait();
   }
 
   // Makes the context one of so many tokens, and one more that is not computed.

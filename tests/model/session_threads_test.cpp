@@ -32,6 +32,35 @@ TEST_F(SessionThreadsTest, ManySessionsOverOneModel) {
   EXPECT_EQ(together, alone);
 }
 
+// A thread of the model's own brings its layers meanwhile.
+TEST_F(SessionThreadsTest, SessionsBeginWhileLayersArrive) {
+  TemporaryFolder folder;
+  LlamaShape shape;
+  shape.layers = 5;
+  make_gguf(folder.path() / "m.gguf", shape, {DType::q8_0, 5, ""});
+  const auto file = std::make_shared<const ModelFile>(open_model(folder.path() / "m.gguf"));
+  Config config = read_config(*file);
+  std::atomic<uint32_t> ready = 0;
+  constexpr uint32_t kThreads = 4;
+  const std::thread::id mine = std::this_thread::get_id();
+  Weights weights = begin_weights(open_device(), file, config, Format::q8, [&](float) {
+    while (std::this_thread::get_id() != mine && ready < kThreads) std::this_thread::yield();
+  });
+  const Model model{open_device(), config, std::move(weights)};
+  std::vector<std::vector<uint32_t>> together(kThreads), alone(kThreads);
+  const auto run = [&](uint32_t index) {
+    Session session(model, 160, {});
+    session.set_sampling(greedy());
+    ++ready;
+    return generate(session, some_ids(3 + 29 * index, config.vocab), 12);
+  };
+  std::vector<std::thread> threads;
+  for (uint32_t i = 0; i < kThreads; ++i) threads.emplace_back([&, i] { together[i] = run(i); });
+  for (std::thread& thread : threads) thread.join();
+  for (uint32_t i = 0; i < kThreads; ++i) alone[i] = run(i);
+  EXPECT_EQ(together, alone);
+}
+
 TEST_F(SessionThreadsTest, CancelFromAnotherThread) {
   TemporaryFolder folder;
   make_gguf(folder.path() / "m.gguf", LlamaShape(), {DType::q8_0, 5, ""});

@@ -90,7 +90,8 @@ typedef enum weft_type {
 typedef struct weft_model_options {
   const char* device; /* index, or part of a name in any case; NULL: $WEFT_DEVICE, else the best device */
   weft_type type;     /* how matrices and the vocabulary table are kept on the device */
-  /* Called on the loading thread with 0..1; return non-zero to give up (WEFT_CANCELLED). May be NULL. */
+  /* Called on the loading thread with 0..1; return non-zero to give up (WEFT_CANCELLED). May be NULL: then the load
+   * may return before the layers are there (see weft_model_load). */
   int (*progress)(void* user, float done);
   void* user;
   /* Bytes of device memory that the model and its sessions may take together; 0: what there is. Where the weights would
@@ -103,7 +104,12 @@ typedef struct weft_model_options {
 WEFT_API weft_model_options weft_model_options_default(void);
 
 /* Loads a GGUF file or a Hugging Face folder. path NULL: the model installed in share/weft. options NULL: the defaults.
- */
+ *
+ * Without options->progress the load of a decoder returns as soon as everything has been checked but the layers'
+ * numbers, all device memory is allocated, and everything but the layers is on the device (not where they are streamed,
+ * see memory_budget). A thread of the model brings these in order, and the first passes over the network wait for each.
+ * What keeps one away (a number that no type holds, a file that was cut meanwhile) is the error of every call that
+ * needs it. The file must not be written to until then; weft_model_describe waits for all of it. */
 WEFT_API weft_status weft_model_load(const char* path, const weft_model_options* options, weft_model** model,
                                      weft_error* error);
 WEFT_API void weft_model_free(weft_model* model);

@@ -107,8 +107,10 @@ inline std::string devices() {
 struct ModelOptions {
   std::string device;  // index or part of a name; empty: $WEFT_DEVICE, else the best device
   weft_type type = WEFT_TYPE_FILE;
-  std::uint64_t memory_budget = 0;           // bytes of device memory; 0: what there is
-  std::function<bool(float done)> progress;  // 0..1; return false to give up (Failure with WEFT_CANCELLED)
+  std::uint64_t memory_budget = 0;  // bytes of device memory; 0: what there is
+  // 0..1; return false to give up (Failure with WEFT_CANCELLED). None: layers may follow when the model is there; see
+  // weft_model_load.
+  std::function<bool(float done)> progress;
 };
 
 struct Message {

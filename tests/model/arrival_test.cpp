@@ -1,0 +1,217 @@
+// Models that are used before their last layers are there.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <thread>
+
+#include "base/error.h"
+#include "model/schedule.h"
+#include "session/batch.h"
+#include "support/model_test.h"
+
+namespace weft::test {
+namespace {
+
+constexpr uint32_t kLayers = 5;
+
+class ArrivalTest : public GpuTest {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (IsSkipped()) return;
+    LlamaShape shape;
+    shape.layers = kLayers;
+    make_gguf(path(), shape, {DType::f16, 5, ""});
+  }
+  std::filesystem::path path() const { return folder_.path() / "m.gguf"; }
+
+  // progress: on the thread that brings the layers.
+  std::unique_ptr<Model> begin(const std::function<void(float)>& progress = {}) const {
+    const auto file = std::make_shared<const ModelFile>(open_model(path()));
+    Config config = read_config(*file);
+    const std::thread::id mine = std::this_thread::get_id();
+    Weights weights = begin_weights(open_device(), file, config, Format::f16, [=](float done) {
+      if (progress && std::this_thread::get_id() != mine) progress(done);
+    });
+    return std::unique_ptr<Model>(new Model{open_device(), config, std::move(weights)});
+  }
+
+  static std::string refusal(const std::function<void()>& call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  TemporaryFolder folder_;
+};
+
+bool all_zero(const View& view) {
+  return std::ranges::all_of(download(open_device(), view), [](std::byte byte) { return byte == std::byte{0}; });
+}
+
+// The last layer is held back until the device has computed the one before it, which is read from the cache.
+TEST_F(ArrivalTest, AFirstPassGoesThroughTheLayersThatAreThere) {
+  const ModelFile file = open_model(path());
+  uint64_t total = 0, last = 0;
+  for (const TensorView& tensor : file.tensors) {
+    total += tensor.bytes.size();
+    last += tensor.name.starts_with("blk." + std::to_string(kLayers - 1) + ".") ? tensor.bytes.size() : 0;
+  }
+  ASSERT_GT(last, 0u);
+  std::atomic<const KvCache*> watched = nullptr;
+  std::atomic<bool> held = false, before = false, behind = true;
+  const auto model = begin([&](float done) {
+    if (held || done * static_cast<double>(total) <= static_cast<double>(total - last) + 1) return;
+    held = true;
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!before && std::chrono::steady_clock::now() < deadline)
+      if (const KvCache* const cache = watched) before = !all_zero(cache->layers[kLayers - 2].keys);
+    if (watched) behind = !all_zero(watched.load()->layers[kLayers - 1].keys);
+  });
+
+  const std::vector<uint32_t> ids = some_ids(5, model->config.vocab);
+  const uint32_t chunk = model->device->plan().chunk_tokens;
+  Activations activations(*model, chunk);
+  KvCache cache(*model, 64, chunk, Format::f16);
+  StepBuffers step(*model, 64, 64);
+  run_once(model->device, "zeros", [&](Recorder& r) {
+    for (const Buffer& buffer : cache.buffers) r.fill(buffer, 0);
+  });
+  abi::StepState& state = *step.state.as<abi::StepState>();
+  state.end = static_cast<uint32_t>(ids.size());
+  state.context = 64;
+  std::memcpy(step.history.data(), ids.data(), ids.size() * 4);
+  Schedule schedule(*model, activations, step, cache, nullptr, Policy::throughput);
+  watched = &cache;
+  schedule.submit(chunk, Tail::greedy);
+  schedule.wait_all();
+  EXPECT_TRUE(held);
+  EXPECT_TRUE(before);   // the layer before the last had been computed while the last was not there
+  EXPECT_FALSE(behind);  // which had not
+  EXPECT_GT(schedule.flights().submissions(), 1u);
+
+  const auto whole = load_model(open_device(), path(), Format::f16);
+  Session session(*whole, 64, {});
+  session.set_sampling(greedy());
+  const std::vector<uint32_t> want = generate(session, ids, 1);
+  EXPECT_EQ(step.ring.as<abi::RingEntry>()[ids.size() % RING].id, want[0]);
+  // With all layers there, a pass is one submission.
+  const uint64_t submissions = schedule.flights().submissions();
+  schedule.submit(1, Tail::greedy);
+  schedule.wait_all();
+  EXPECT_EQ(schedule.flights().submissions(), submissions + 1);
+}
+
+// The thread that brings the layers begins when the sessions do.
+TEST_F(ArrivalTest, EveryUseGivesTheSame) {
+  const auto whole = load_model(open_device(), path(), Format::f16);
+  const std::vector<uint32_t> ids = some_ids(70, whole->config.vocab);
+  const auto use = [&](const Model& model, std::atomic<bool>* go, Policy policy, int way) {
+    Session session(model, 128, {}, Format::f16, policy);
+    session.set_sampling(greedy());
+    if (go) *go = true;
+    std::vector<float> results;
+    if (way == 0) {
+      for (const uint32_t id : generate(session, ids, 10)) results.push_back(static_cast<float>(id));
+    } else if (way == 1) {
+      results = session.score(ids);
+    } else {
+      session.prompt(std::span(ids).first(1));
+      generate_batch(
+          {{session, 8, true, [&](uint32_t id) { return results.push_back(static_cast<float>(id)), true; }}});
+    }
+    return results;
+  };
+  for (const Policy policy : {Policy::throughput, Policy::polite})
+    for (const int way : {0, 1, 2}) {
+      std::atomic<bool> go = false;
+      const auto model = begin([&](float) { go.wait(false); });
+      const auto run = [&] {
+        std::vector<float> results;
+        std::thread release([&] {  // wait() of an atomic needs to be told
+          while (!go) std::this_thread::yield();
+          go.notify_all();
+        });
+        results = use(*model, &go, policy, way);
+        release.join();
+        return results;
+      };
+      EXPECT_EQ(run(), use(*whole, nullptr, policy, way)) << "way " << way;
+      EXPECT_EQ(refusal([&] { model->weights.wait(); }), "");
+    }
+}
+
+TEST_F(ArrivalTest, TakesItsMemoryAndNamesItsTensorsAtOnce) {
+  const auto whole = load_model(open_device(), path(), Format::f16);
+  const uint64_t before = open_device()->memory_use().device;
+  std::atomic<bool> go = false;
+  const auto model = begin([&](float) {
+    while (!go) std::this_thread::yield();
+  });
+  const uint64_t begun = open_device()->memory_use().device;
+  EXPECT_EQ(model->weights.device_bytes(), whole->weights.device_bytes());
+  EXPECT_EQ(model->bytes_per_token(), whole->bytes_per_token());
+  EXPECT_EQ(model->parameters(), whole->parameters());
+  EXPECT_EQ(model->weights.type(), whole->weights.type());
+  go = true;
+  model->weights.wait();
+  EXPECT_EQ(open_device()->memory_use().device, begun);
+  EXPECT_GE(begun - before, whole->weights.device_bytes());
+  ASSERT_EQ(model->weights.tensors.size(), whole->weights.tensors.size());
+  for (size_t i = 0; i < whole->weights.tensors.size(); ++i) {
+    const TensorReport &got = model->weights.tensors[i], &want = whole->weights.tensors[i];
+    EXPECT_EQ(got.name, want.name);
+    EXPECT_EQ(got.shape, want.shape);
+    EXPECT_EQ(got.device_bytes, want.device_bytes);
+    EXPECT_EQ(got.rounding.largest_error, want.rounding.largest_error) << want.name;
+  }
+}
+
+// Model and thread end in the midst of it.
+TEST_F(ArrivalTest, IsGivenUpWithTheModel) {
+  const uint64_t before = open_device()->memory_use().device;
+  for (int i = 0; i < 5; ++i) begin();
+  EXPECT_EQ(open_device()->memory_use().device, before);
+  EXPECT_EQ(open_device()->memory_use().host, 0u);
+}
+
+TEST_F(ArrivalTest, ANumberThatCannotBeHeldIsEveryCallsError) {
+  {
+    const ModelFile file = open_model(path());
+    const TensorView& tensor = *file.find("blk.3.ffn_down.weight");
+    const auto at = tensor.bytes.data() - file.files[0].bytes().data();
+    std::fstream(path(), std::ios::in | std::ios::out | std::ios::binary).seekp(at).write("\x00\x7c", 2);  // infinity
+  }
+  EXPECT_NE(refusal([&] { load_model(open_device(), path(), Format::f16); }).find("blk.3.ffn_down.weight"),
+            std::string::npos);
+  const auto model = begin();
+  Session session(*model, 64, {});
+  for (int i = 0; i < 2; ++i)
+    EXPECT_NE(refusal([&] { generate(session, some_ids(5, 512), 3); }).find("blk.3.ffn_down.weight"),
+              std::string::npos);
+  EXPECT_NE(refusal([&] { session.score(some_ids(5, 512)); }).find("inf"), std::string::npos);
+  EXPECT_NE(refusal([&] { model->weights.wait(); }), "");
+}
+
+TEST_F(ArrivalTest, AFileThatIsCutMeanwhileIsAnErrorAndNoCrash) {
+  std::atomic<bool> cut = false;
+  const auto model = begin([&](float) {
+    while (!cut) std::this_thread::yield();
+  });
+  const uint64_t bytes = std::filesystem::file_size(path());
+  std::filesystem::resize_file(path(), bytes / 2);
+  cut = true;
+  Session session(*model, 64, {});
+  const std::string problem = refusal([&] { generate(session, some_ids(5, 512), 3); });
+  EXPECT_NE(problem.find("cut while it was in use"), std::string::npos) << problem;
+  EXPECT_NE(problem.find(std::to_string(bytes)), std::string::npos) << problem;
+  EXPECT_NE(problem.find(path().string()), std::string::npos) << problem;
+}
+
+}  // namespace
+}  // namespace weft::test
