@@ -170,7 +170,8 @@ static json caps_json(const Caps& caps) {
       {"timestamps", caps.timestamps},
       {"memory_budget", caps.memory_budget},
       {"fp16", caps.fp16},
-      {"int8_dot", caps.int8_dot}};
+      {"int8_dot", caps.int8_dot},
+      {"int8_dot_fast", caps.int8_dot_fast}};
 }
 
 static json plan_json(const Plan& plan, const std::string& tuning) {
@@ -182,6 +183,8 @@ static json plan_json(const Plan& plan, const std::string& tuning) {
           {"texel_products", plan.texel_products},
           {"block_tokens", plan.block_tokens},
           {"tile_tokens", plan.tile_tokens},
+          {"half_tiles", plan.half_tiles},
+          {"int8_inputs", plan.int8_inputs},
           {"chunk_tokens", plan.chunk_tokens},
           {"slice_bytes", plan.slice_bytes},
           {"run_ahead", plan.run_ahead},
@@ -215,7 +218,7 @@ weft_status weft_devices(char** out, weft_error* error) {
 
 // ---- models ----
 
-weft_model_options weft_model_options_default(void) { return {nullptr, WEFT_TYPE_FILE, nullptr, nullptr, 0}; }
+weft_model_options weft_model_options_default(void) { return {nullptr, WEFT_TYPE_FILE, nullptr, nullptr, 0, 0}; }
 
 // The model installed beside the library: <prefix>/lib/libweft.so -> <prefix>/share/weft/*.gguf, the first by name.
 static std::filesystem::path installed_model() {
@@ -271,6 +274,7 @@ static std::unique_ptr<weft_model> load(const char* path, const weft_model_optio
   std::shared_ptr<Device> device = Device::open(options.device ? options.device : "", [&](const Caps& caps) {
     Plan plan = tuned_plan(caps).plan;
     plan.memory_budget = options.memory_budget;
+    if (options.int8_inputs) round_inputs(plan, caps);
     return plan;
   });
   const auto progress = [&](float done) {

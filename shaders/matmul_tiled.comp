@@ -1,8 +1,25 @@
 // y = x W^T for many tokens on a GPU: a workgroup computes the tile of 64 rows and TOKENS tokens. Block of columns by block, its threads bring
 // the weights, unpacked once, and the inputs to shared memory; then each multiplies four rows with TOKENS / 8 tokens, out of registers.
+//
+// WEFT_FP16 keeps and multiplies halves. A block of a row, and one of a token, is divided by a power of two that leaves its largest magnitude
+// in [1, 2) (q8: by its scale, which leaves integers), and sums of halves go no further than 8 products before they are added up as floats:
+// so nothing overflows, whatever the inputs, and what is rounded is each value to 11 bits.
+//
+// WEFT_INT8 (q8 and q4 only) rounds the inputs to 8 bits instead, 127 for the largest magnitude of a block, and adds up four products of integers
+// by an instruction. Those sums are exact.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
+#ifdef WEFT_FP16
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#endif
+#ifdef WEFT_INT8
+#extension GL_EXT_spirv_intrinsics : require
+// OpSDot of SPV_KHR_integer_dot_product, with its capabilities DotProduct and DotProductInput4x8BitPacked: the sum of the products of four signed
+// bytes. The format is PackedVectorFormat4x8Bit, 0.
+spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6019, 6018], id = 4450)
+int dot_of_bytes(uint a, uint b, spirv_literal int format);
+#endif
 #include "abi.h"
 #include "lib/bytes.glsl"
 #include "lib/half.glsl"
@@ -25,65 +42,183 @@ layout(std430, binding = 3) buffer Output { float y[]; };  // (pass tokens, out_
 layout(std430, binding = 4) readonly buffer Bias { float bias[]; };  // (rows)
 layout(push_constant) uniform Push { MatmulPush p; };
 
-// A block of each row and token: eight fours of columns.
-const uint FOURS = BLOCK / 4;
-shared vec4 weight_tile[TILE_ROWS * FOURS];
-shared vec4 input_tile[TOKENS * FOURS];
-// Neighbouring threads read the same four of neighbouring rows (or tokens): so turned, no two of eight are in the same banks.
-uint slot(uint row, uint four) { return row * FOURS + (four ^ row % FOURS); }
+// A block of each row and token, in words of 16 bytes.
+#ifdef WEFT_FP16
+const uint WORDS = BLOCK / 8, STEP = 2;
+#elif defined(WEFT_INT8)
+const uint WORDS = BLOCK / 16, STEP = 2;
+#else
+const uint WORDS = BLOCK / 4, STEP = 1;
+#endif
+shared uvec4 weight_tile[TILE_ROWS * WORDS];
+shared uvec4 input_tile[TOKENS * WORDS];
+// Neighbouring threads read the same word of neighbouring rows (or tokens): so turned, no two of eight are in the same banks.
+uint slot(uint row, uint word) { return row * WORDS + (word ^ row * WORDS / 8 % WORDS); }
 
 // What a thread has loaded of the next block: eight columns of two rows, as they lie, and four of some tokens.
-const uint WEIGHTS = TILE_ROWS * FOURS / 2 / THREADS, INPUTS = TOKENS * FOURS / THREADS;
+const uint EIGHTS = BLOCK / 8, FOURS = BLOCK / 4;
+const uint WEIGHTS = TILE_ROWS * EIGHTS / THREADS, INPUTS = TOKENS * FOURS / THREADS;
 uvec4 loaded_weights[WEIGHTS];
 uint loaded_notes[WEIGHTS];
 vec4 loaded_inputs[INPUTS];
-uint weight_row(uint i) { return (gl_LocalInvocationIndex + i * THREADS) / 4; }
-uint weight_eight() { return gl_LocalInvocationIndex % 4; }
-uint input_token(uint i) { return (gl_LocalInvocationIndex + i * THREADS) / FOURS; }
+// They are so far apart; what follows from i alone is kept out of the threads' registers.
+const uint WEIGHTS_APART = THREADS / EIGHTS, INPUTS_APART = THREADS / FOURS;
+uint weight_row() { return gl_LocalInvocationIndex / EIGHTS; }
+uint weight_eight() { return gl_LocalInvocationIndex % EIGHTS; }
+uint input_token() { return gl_LocalInvocationIndex / FOURS; }
 uint input_four() { return gl_LocalInvocationIndex % FOURS; }
 
 void load(uint block, uint blocks, uint tile, uint first_token, uint tokens) {
-  const uint count = BLOCK_WORDS * blocks, eight = weight_eight();
+  const uint count = BLOCK_WORDS * blocks, eight = weight_eight(), note_count = (blocks + RUN - 1) / RUN;
+  const uint word = tile / 4 + IN_TILE(weight_row(), block * BLOCK_WORDS + eight * BLOCK_WORDS / 4, count);
+  const uint note = tile + TILE_ROWS * 4 * count + IN_TILE(weight_row(), block / RUN, note_count);
   [[unroll]] for (uint i = 0; i < WEIGHTS; ++i) {
-    const uint row = weight_row(i);
-    const uint word = tile / 4 + IN_TILE(row, block * BLOCK_WORDS + eight * BLOCK_WORDS / 4, count);
-    if (FORMAT == FORMAT_F16) loaded_weights[i] = words[word];
-    if (FORMAT == FORMAT_Q8) loaded_weights[i].xy = word_pairs[word * 2 + eight % 2];
-    if (FORMAT == FORMAT_Q4) loaded_weights[i].x = small_words[word * 4 + eight];
-    if (FORMAT != FORMAT_F16) loaded_notes[i] = small_words[tile + TILE_ROWS * 4 * count + IN_TILE(row, block / RUN, (blocks + RUN - 1) / RUN)];
+    const uint at = word + i * WEIGHTS_APART * count;  // WEIGHTS_APART is GROUP_ROWS
+    if (FORMAT == FORMAT_F16) loaded_weights[i] = words[at];
+    if (FORMAT == FORMAT_Q8) loaded_weights[i].xy = word_pairs[at * 2 + eight % 2];
+    if (FORMAT == FORMAT_Q4) loaded_weights[i].x = small_words[at * 4 + eight];
+    if (FORMAT != FORMAT_F16) loaded_notes[i] = small_words[note + i * WEIGHTS_APART * note_count];
   }
   [[unroll]] for (uint i = 0; i < INPUTS; ++i) {
-    const uint token = first_token + min(input_token(i), tokens - 1);
+    const uint token = first_token + min(input_token() + i * INPUTS_APART, tokens - 1);
     loaded_inputs[i] = inputs[token * (p.in_stride / 4) + block * FOURS + input_four()];
   }
 }
 
-void unpack(out vec4 low, out vec4 high, uvec4 eight, uint note, uint block) {
+// Eight weights, and what they are still to be multiplied with.
+float unpack(out vec4 low, out vec4 high, uint i, uint block) {
+  const uvec4 eight = loaded_weights[i];
+  const uint note = loaded_notes[i];
   if (FORMAT == FORMAT_F16) {
     low = vec4(unpackHalf2x16(eight.x), unpackHalf2x16(eight.y));
     high = vec4(unpackHalf2x16(eight.z), unpackHalf2x16(eight.w));
-  } else if (FORMAT == FORMAT_Q8) {
-    const float scale = scale_of(block % 2 == 0 ? note : note >> 16);
-    low = scale * signed_bytes(eight.x);
-    high = scale * signed_bytes(eight.y);
-  } else {
-    const float scale = scale_of(note), minimum = scale_of(note >> 16);
-    low = scale * vec4((eight.xxxx >> uvec4(0, 4, 8, 12)) & 15u) + minimum;
-    high = scale * vec4((eight.xxxx >> uvec4(16, 20, 24, 28)) & 15u) + minimum;
+    return 1;
+  }
+  if (FORMAT == FORMAT_Q8) {
+    low = signed_bytes(eight.x);
+    high = signed_bytes(eight.y);
+    return scale_of(block % 2 == 0 ? note : note >> 16);
+  }
+  const float scale = scale_of(note), minimum = scale_of(note >> 16);
+  low = scale * vec4((eight.xxxx >> uvec4(0, 4, 8, 12)) & 15u) + minimum;
+  high = scale * vec4((eight.xxxx >> uvec4(16, 20, 24, 28)) & 15u) + minimum;
+  return 1;
+}
+
+#if defined(WEFT_FP16) || defined(WEFT_INT8)
+// The largest magnitudes of what each thread has loaded, and for all of a block what its sums are to be multiplied with.
+shared vec4 weight_peaks[FORMAT == FORMAT_F16 ? TILE_ROWS : 1], input_peaks[TOKENS * 2];
+shared float weight_scales[TILE_ROWS], input_scales[TOKENS];
+
+float peak_of(vec4 v) { return max(max(abs(v.x), abs(v.y)), max(abs(v.z), abs(v.w))); }
+void note_peaks() {
+  if (FORMAT == FORMAT_F16)
+    [[unroll]] for (uint i = 0; i < WEIGHTS; ++i) {
+      vec4 low, high;
+      unpack(low, high, i, 0);
+      weight_peaks[weight_row() + i * WEIGHTS_APART][weight_eight()] = max(peak_of(low), peak_of(high));
+    }
+  [[unroll]] for (uint i = 0; i < INPUTS; ++i) input_peaks[input_token() * 2 + input_four() / 4 + i * INPUTS_APART * 2][input_four() % 4] = peak_of(loaded_inputs[i]);
+}
+float input_peak(uint token) { return max(peak_of(input_peaks[token * 2]), peak_of(input_peaks[token * 2 + 1])); }
+
+float weight_scale(uint row) { return weight_scales[row]; }
+float input_scale(uint token) { return input_scales[token]; }
+#endif
+
+#if defined(WEFT_FP16)
+// The power of two at or below a peak, such that its inverse is a number too.
+float power_below(float peak) { return uintBitsToFloat(clamp(floatBitsToUint(peak) & 0x7f800000u, 0x00800000u, 0x7e800000u)); }
+float inverse_power(float power) { return uintBitsToFloat(0x7f000000u - floatBitsToUint(power)); }
+// packHalf2x16 may cut off, as AMD's does; this rounds.
+uvec2 halves_of(vec4 v) { return uvec2(packFloat2x16(f16vec2(v.xy)), packFloat2x16(f16vec2(v.zw))); }
+
+void store(uint block) {
+  [[unroll]] for (uint i = 0; i < WEIGHTS; ++i) {
+    const uint row = weight_row() + i * WEIGHTS_APART, note = loaded_notes[i];
+    vec4 low, high;
+    float scale = unpack(low, high, i, block);
+    if (FORMAT != FORMAT_Q8) {
+      const float minimum = scale_of(note >> 16), maximum = 15 * scale_of(note) + minimum;
+      scale = power_below(FORMAT == FORMAT_F16 ? peak_of(weight_peaks[row]) : max(abs(minimum), abs(maximum)));
+      low *= inverse_power(scale);
+      high *= inverse_power(scale);
+    }
+    weight_tile[slot(weight_row(), weight_eight()) + i * WEIGHTS_APART * WORDS] = uvec4(halves_of(low), halves_of(high));
+    if (weight_eight() == 0) weight_scales[row] = scale;
+  }
+  [[unroll]] for (uint i = 0; i < INPUTS; ++i) {
+    const uint token = input_token() + i * INPUTS_APART;
+    const uint at = slot(input_token(), input_four() / 2) + i * INPUTS_APART * WORDS, half_at = input_four() % 2 * 2;
+    const float scale = power_below(input_peak(token));
+    const uvec2 x = halves_of(loaded_inputs[i] * inverse_power(scale));
+    input_tile[at][half_at] = x.x;  // one by one: a thread must not touch the other half
+    input_tile[at][half_at + 1] = x.y;
+    if (input_four() == 0) input_scales[token] = scale;
   }
 }
+
+float product(uvec4 w[STEP], uvec4 x[STEP]) {
+  f16vec2 sum = f16vec2(0);
+  [[unroll]] for (uint s = 0; s < STEP; ++s)
+    [[unroll]] for (uint c = 0; c < 4; ++c) sum = fma(unpackFloat2x16(w[s][c]), unpackFloat2x16(x[s][c]), sum);
+  return float(sum.x) + float(sum.y);
+}
+#elif defined(WEFT_INT8)
+shared float weight_minima[FORMAT == FORMAT_Q4 ? TILE_ROWS : 1];
+
+// The lowest four 4-bit numbers of a word, as bytes.
+uint four_bytes(uint word) {
+  const uint pairs = (word | word << 8) & 0x00ff00ffu;
+  return (pairs | pairs << 4) & 0x0f0f0f0fu;
+}
+
+void store(uint block) {
+  const uint eight = weight_eight();
+  [[unroll]] for (uint i = 0; i < WEIGHTS; ++i) {
+    const uint row = weight_row() + i * WEIGHTS_APART, note = loaded_notes[i];
+    const uint at = slot(weight_row(), eight / 2) + i * WEIGHTS_APART * WORDS;
+    const uvec4 loaded = loaded_weights[i];
+    weight_tile[at][eight % 2 * 2] = FORMAT == FORMAT_Q4 ? four_bytes(loaded.x & 0xffffu) : loaded.x;
+    weight_tile[at][eight % 2 * 2 + 1] = FORMAT == FORMAT_Q4 ? four_bytes(loaded.x >> 16) : loaded.y;
+    if (eight > 0) continue;
+    weight_scales[row] = scale_of(FORMAT == FORMAT_Q4 || block % 2 == 0 ? note : note >> 16);
+    if (FORMAT == FORMAT_Q4) weight_minima[row] = scale_of(note >> 16);
+  }
+  [[unroll]] for (uint i = 0; i < INPUTS; ++i) {
+    const uint token = input_token() + i * INPUTS_APART;
+    const float peak = input_peak(token);
+    const ivec4 x = ivec4(roundEven(loaded_inputs[i] * (peak > 1e-30 ? 127 / peak : 0)));
+    input_tile[slot(input_token(), input_four() / 4) + i * INPUTS_APART * WORDS][input_four() % 4] = uint(x.x & 255 | (x.y & 255) << 8 | (x.z & 255) << 16 | x.w << 24);
+    if (input_four() == 0) input_scales[token] = peak / 127;
+  }
+}
+
+float product(uvec4 w[STEP], uvec4 x[STEP]) {
+  int sum = 0;
+  [[unroll]] for (uint s = 0; s < STEP; ++s)
+    [[unroll]] for (uint c = 0; c < 4; ++c) sum += dot_of_bytes(w[s][c], x[s][c], 0);
+  return float(sum);
+}
+#else
+void note_peaks() {}
 
 void store(uint block) {
   [[unroll]] for (uint i = 0; i < WEIGHTS; ++i) {
     vec4 low, high;
-    unpack(low, high, loaded_weights[i], loaded_notes[i], block);
-    weight_tile[slot(weight_row(i), weight_eight() * 2)] = low;
-    weight_tile[slot(weight_row(i), weight_eight() * 2 + 1)] = high;
+    const float scale = unpack(low, high, i, block);
+    weight_tile[slot(weight_row(), weight_eight() * 2) + i * WEIGHTS_APART * WORDS] = floatBitsToUint(scale * low);
+    weight_tile[slot(weight_row(), weight_eight() * 2 + 1) + i * WEIGHTS_APART * WORDS] = floatBitsToUint(scale * high);
   }
-  [[unroll]] for (uint i = 0; i < INPUTS; ++i) input_tile[slot(input_token(i), input_four())] = loaded_inputs[i];
+  [[unroll]] for (uint i = 0; i < INPUTS; ++i) input_tile[slot(input_token(), input_four()) + i * INPUTS_APART * WORDS] = floatBitsToUint(loaded_inputs[i]);
 }
 
-// A thread's rows are 16 apart, and so are its tokens by 8.
+float product(uvec4 w[STEP], uvec4 x[STEP]) { return dot(uintBitsToFloat(w[0]), uintBitsToFloat(x[0])); }
+float weight_scale(uint row) { return 1; }
+float input_scale(uint token) { return 1; }
+#endif
+
+// A thread's rows are 16 apart, and its tokens 8.
 const uint ROWS_APART = 16, TOKENS_APART = THREADS / ROWS_APART;
 const uint THREAD_ROWS = TILE_ROWS / ROWS_APART, THREAD_TOKENS = TOKENS / TOKENS_APART;
 uint thread_row() { return gl_LocalInvocationIndex % ROWS_APART; }
@@ -91,12 +226,23 @@ uint thread_token() { return gl_LocalInvocationIndex / ROWS_APART; }
 float sums[THREAD_TOKENS][THREAD_ROWS];
 
 void multiply() {
-  for (uint four = 0; four < FOURS; ++four) {
-    vec4 w[THREAD_ROWS];
-    [[unroll]] for (uint i = 0; i < THREAD_ROWS; ++i) w[i] = weight_tile[slot(thread_row(), four) + i * ROWS_APART * FOURS];
+  float row_scales[THREAD_ROWS];
+  [[unroll]] for (uint i = 0; i < THREAD_ROWS; ++i) row_scales[i] = weight_scale(thread_row() + i * ROWS_APART);
+  [[dont_unroll]] for (uint word = 0; word < WORDS; word += STEP) {  // all at once would take more registers than there are
+    uvec4 w[THREAD_ROWS][STEP];
+    [[unroll]] for (uint i = 0; i < THREAD_ROWS; ++i)
+      [[unroll]] for (uint s = 0; s < STEP; ++s) w[i][s] = weight_tile[slot(thread_row(), word + s) + i * ROWS_APART * WORDS];
     [[unroll]] for (uint t = 0; t < THREAD_TOKENS; ++t) {
-      const vec4 x = input_tile[slot(thread_token(), four) + t * TOKENS_APART * FOURS];
-      [[unroll]] for (uint i = 0; i < THREAD_ROWS; ++i) sums[t][i] += dot(w[i], x);
+      const float scale = input_scale(thread_token() + t * TOKENS_APART);
+      uvec4 x[STEP];
+      [[unroll]] for (uint s = 0; s < STEP; ++s) x[s] = input_tile[slot(thread_token(), word + s) + t * TOKENS_APART * WORDS];
+      [[unroll]] for (uint i = 0; i < THREAD_ROWS; ++i) sums[t][i] += row_scales[i] * scale * product(w[i], x);
+#ifdef WEFT_INT8
+      if (FORMAT == FORMAT_Q4) {
+        const float sum = scale * product(uvec4[STEP](uvec4(0x01010101u), uvec4(0x01010101u)), x);
+        [[unroll]] for (uint i = 0; i < THREAD_ROWS; ++i) sums[t][i] += weight_minima[thread_row() + i * ROWS_APART] * sum;
+      }
+#endif
     }
   }
 }
@@ -111,11 +257,14 @@ void main() {
   [[unroll]] for (uint t = 0; t < THREAD_TOKENS; ++t)
     [[unroll]] for (uint i = 0; i < THREAD_ROWS; ++i) sums[t][i] = 0;
   load(0, blocks, tile, first_token, tokens);
+  note_peaks();
+  barrier();
   for (uint block = 0; block < blocks; ++block) {
     store(block);
     barrier();
     if (block + 1 < blocks) load(block + 1, blocks, tile, first_token, tokens);  // on its way while this one is multiplied
     multiply();
+    note_peaks();
     barrier();
   }
   [[unroll]] for (uint i = 0; i < THREAD_ROWS; ++i) {

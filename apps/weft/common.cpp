@@ -152,6 +152,9 @@ void add_model_options(CLI::App* command, ModelArgs& args) {
                    "wait in the host's memory and are copied for every token (default: what there is)")
       ->type_name("SIZE")
       ->transform(memory_size());
+  command->add_flag("--int8-inputs", args.int8_inputs,
+                    "round what a prompt's products read to 8 bits, for devices whose int8_dot_fast is true; changes\n"
+                    "logits a little");
 }
 
 void add_ctx_option(CLI::App* command, ModelArgs& args) {
@@ -263,6 +266,7 @@ api::Model load_model(const ModelArgs& args, Load load) {
   options.device = args.device;
   options.type = parse_type(args.type);
   options.memory_budget = args.memory_budget;
+  options.int8_inputs = args.int8_inputs;
   const auto progress = [&bar](float done) {
     bar.update(done);
     return true;

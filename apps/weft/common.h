@@ -66,6 +66,7 @@ struct ModelArgs {
   std::string kv;                   // "", "f16" or "q8"
   std::string policy;               // "", "throughput" or "polite"
   std::uint64_t memory_budget = 0;  // bytes; 0: what there is
+  bool int8_inputs = false;
 };
 
 void add_device_option(CLI::App* command, std::string& device);

@@ -42,8 +42,9 @@ struct Caps {
   bool timestamps = false;     // on the compute queue
   float timestamp_period = 0;  // nanoseconds a tick
   bool memory_budget = false;  // VK_EXT_memory_budget
-  bool fp16 = false;           // shaderFloat16: shown by `weft devices`, no kernel needs it yet
-  bool int8_dot = false;       // shaderIntegerDotProduct, accelerated: likewise
+  bool fp16 = false;           // shaderFloat16
+  bool int8_dot = false;       // shaderIntegerDotProduct
+  bool int8_dot_fast = false;  // accelerated, of four signed bytes
 };
 
 // Clears the features named in a comma-separated list: subgroup, shuffle, timestamps, memory_budget, fp16, int8_dot.

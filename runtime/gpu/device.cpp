@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "base/file.h"
 #include "gpu/choices.h"
@@ -117,11 +118,27 @@ void Device::create(const std::function<Plan(const Caps&)>& planner) {
   const float priority = 1;
   const VkDeviceQueueCreateInfo queue = {
       VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, nullptr, 0, queue_family_, 1, &priority};
-  // No other optional feature needs to be switched on: subgroup arithmetic and timestamps are properties of Vulkan 1.1.
+  // Subgroup arithmetic and timestamps are properties of Vulkan 1.1, which need not be switched on.
   std::vector<const char*> extensions;
   VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR statistics = {
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR, nullptr, VK_TRUE};
-  if (plan_.statistics) extensions.push_back(VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME);
+  VkPhysicalDeviceShaderFloat16Int8Features fp16 = {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES,
+                                                    nullptr, VK_TRUE, VK_FALSE};
+  VkPhysicalDeviceShaderIntegerDotProductFeatures dots = {
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES, nullptr, VK_TRUE};
+  void* features = nullptr;
+  if (plan_.statistics) {
+    extensions.push_back(VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME);
+    statistics.pNext = std::exchange(features, &statistics);
+  }
+  if (caps_.fp16) {
+    if (caps_.api_version < VK_API_VERSION_1_2) extensions.push_back(VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME);
+    fp16.pNext = std::exchange(features, &fp16);
+  }
+  if (caps_.int8_dot) {
+    if (caps_.api_version < VK_API_VERSION_1_3) extensions.push_back(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
+    dots.pNext = std::exchange(features, &dots);
+  }
   if (caps_.memory_budget) extensions.push_back(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
   uint32_t extension_count = 0;
   check(vkEnumerateDeviceExtensionProperties(physical_, nullptr, &extension_count, nullptr), "count device extensions");
@@ -131,16 +148,9 @@ void Device::create(const std::function<Plan(const Caps&)>& planner) {
   for (const VkExtensionProperties& extension : available)  // a device that lists it must get it switched on
     if (std::strcmp(extension.extensionName, "VK_KHR_portability_subset") == 0)
       extensions.push_back("VK_KHR_portability_subset");
-  const VkDeviceCreateInfo info = {VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
-                                   plan_.statistics ? &statistics : nullptr,
-                                   0,
-                                   1,
-                                   &queue,
-                                   0,
-                                   nullptr,
-                                   static_cast<uint32_t>(extensions.size()),
-                                   extensions.data(),
-                                   nullptr};
+  const VkDeviceCreateInfo info = {
+      VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,     features,          0,      1, &queue, 0, nullptr,
+      static_cast<uint32_t>(extensions.size()), extensions.data(), nullptr};
   check(vkCreateDevice(physical_, &info, nullptr, &handle_), "create the device");
   volkLoadDeviceTable(&table_, handle_);
   table_.vkGetDeviceQueue(handle_, queue_family_, 0, &queue_);

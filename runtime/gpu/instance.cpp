@@ -138,7 +138,7 @@ Caps read_caps(VkPhysicalDevice device) {
   const bool in_compute = subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT;
   caps.subgroup = in_compute && (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT);
   caps.shuffle = in_compute && (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT);
-  caps.int8_dot = has_dot && dot.integerDotProduct4x8BitPackedSignedAccelerated;
+  caps.int8_dot_fast = has_dot && dot.integerDotProduct4x8BitPackedSignedAccelerated;
   if (has_driver) {
     caps.driver_id = driver.driverID;
     caps.driver_name = driver.driverName;
@@ -147,9 +147,14 @@ Caps read_caps(VkPhysicalDevice device) {
   caps.memory_budget = has_extension(extensions, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
 
   VkPhysicalDeviceShaderFloat16Int8Features fp16 = {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES};
-  VkPhysicalDeviceFeatures2 features = {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, has_fp16 ? &fp16 : nullptr};
+  VkPhysicalDeviceShaderIntegerDotProductFeatures dots = {
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES};
+  VkPhysicalDeviceFeatures2 features = {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
+  if (has_fp16) fp16.pNext = features.pNext, features.pNext = &fp16;
+  if (has_dot) dots.pNext = features.pNext, features.pNext = &dots;
   vkGetPhysicalDeviceFeatures2(device, &features);
   caps.fp16 = has_fp16 && fp16.shaderFloat16;
+  caps.int8_dot = has_dot && dots.shaderIntegerDotProduct;
   return caps;
 }
 

@@ -29,6 +29,8 @@ constexpr Workaround kWorkarounds[] = {
      [](Plan& plan) { plan.reduce_threads = 64; }},
 };
 
+constexpr uint32_t kTileTokens = 64;
+
 void require(bool enough, const char* what, uint64_t has, uint64_t needs, const Caps& caps) {
   if (enough) return;
   throw Error(
@@ -71,7 +73,8 @@ Plan make_plan(const Caps& caps) {
   plan.block_tokens = plan.texel_products ? 16 : 8;
   // A GPU's threads share what they read through shared memory, in which every weight of a tile is unpacked once; for a
   // software driver that is memory as any other, and each barrier costs.
-  plan.tile_tokens = software ? 0 : 64;
+  plan.tile_tokens = software ? 0 : kTileTokens;
+  plan.half_tiles = plan.tile_tokens > 0 && caps.fp16;
   // A GPU wants more workgroups than heads; a CPU has few cores, but llvmpipe ends loops after 65,535 rounds in all,
   // and attend takes two or three for a position.
   plan.attend_span = software ? 4096 : 1024;
@@ -87,6 +90,13 @@ Plan make_plan(const Caps& caps) {
     plan.workarounds.push_back(fault.reason);
   }
   return plan;
+}
+
+void round_inputs(Plan& plan, const Caps& caps) {
+  if (!caps.int8_dot)
+    throw Error(Code::unsupported, "the device has no integer dot products, which inputs of 8 bits need", caps.name);
+  plan.int8_inputs = true;
+  if (plan.tile_tokens == 0) plan.tile_tokens = kTileTokens;
 }
 
 }  // namespace weft

@@ -19,6 +19,8 @@ struct Plan {
   uint32_t attend_span = 0;     // positions of the cache a workgroup of attend goes through; more are joined by another
   uint32_t block_tokens = 0;    // prompt tokens a lane of a prompt product accumulates at once
   uint32_t tile_tokens = 0;     // of a tile of more tokens' products, which a workgroup computes; 0: there are no tiles
+  bool half_tiles = false;      // those tiles are kept and multiplied as halves
+  bool int8_inputs = false;     // those tiles' inputs are rounded to 8 bits, but for f16 matrices; off but on demand
   uint32_t chunk_tokens = 0;    // prompt tokens computed per pass over the layers
   uint64_t slice_bytes = 0;     // the most of a matrix one binding covers
   uint32_t run_ahead = 0;       // tokens submitted before the CPU has read the first of them
@@ -30,5 +32,9 @@ struct Plan {
 
 // Throws Error(unsupported) naming the limit, if the device has less than Vulkan 1.1 or than the kernels need.
 Plan make_plan(const Caps& caps);
+
+// Sets int8_inputs, and tile_tokens where there were no tiles. Throws Error(unsupported) if the device has no integer
+// dot products.
+void round_inputs(Plan& plan, const Caps& caps);
 
 }  // namespace weft

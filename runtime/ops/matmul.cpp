@@ -6,6 +6,8 @@
 #include "matmul.spv.h"
 #include "matmul_texel.spv.h"
 #include "matmul_tiled.spv.h"
+#include "matmul_tiled_fp16.spv.h"
+#include "matmul_tiled_int8.spv.h"
 #include "matmul_uniform.spv.h"
 
 namespace weft::ops {
@@ -44,6 +46,10 @@ void multiply_tiles(Recorder& recorder, const Matrix& weights, const View& state
   KernelSpec spec = {"matmul", matmul_tiled_spv, 5, 0b1000, sizeof(abi::MatmulPush), {}};
   spec.constants = {static_cast<uint32_t>(weights.format), tile, biased ? 1u : 0u, output == Output::add ? 1u : 0u};
   spec.variant = " tiled";
+  if (plan.int8_inputs && weights.format != Format::f16)
+    spec.spirv = matmul_tiled_int8_spv, spec.variant = " tiled int8";
+  else if (plan.half_tiles)
+    spec.spirv = matmul_tiled_fp16_spv, spec.variant = " tiled fp16";
   const Kernel& kernel = recorder.device().kernel(spec);
   for (const Matrix::Slice& slice : weights.slices(plan.slice_bytes)) {
     const abi::MatmulPush push = {

@@ -175,6 +175,12 @@ class Json(unittest.TestCase):
             _, err = weft("plot", "-f", data, "-o", picture, expect=1)
             self.assertIn("it is no plot: ", err)
 
+    def test_int8_inputs(self):
+        wanted = ("generate", "-m", plain(), "--prompt-ids", ",".join(str(3 + i) for i in range(40)), "-n", 4, "--int8-inputs")
+        self.assertTrue(weft_json(*wanted)["ids"])
+        _, err = weft(*wanted, env={"WEFT_DISABLE": "int8_dot"}, expect=1)
+        self.assertIn("the device has no integer dot products", err)
+
     def test_tune(self):
         cache = FOLDER / "tune-cache"
         own = {"WEFT_CACHE_DIR": str(cache)}

@@ -70,11 +70,17 @@ TEST_F(ChoicesTest, GreedyTokensDoNotDependOnThem) {
 // Which a software device is never given: a prompt's products by tiles, as on a GPU.
 TEST_F(ChoicesTest, NorOnTiles) {
   const Answer usual = answer([](Plan& plan) { plan.tile_tokens = 0; });
+  const bool fp16 = open_device()->caps().fp16;
   for (const uint32_t tile : {16u, 64u}) {
-    const Answer tiled = answer([&](Plan& plan) { plan.tile_tokens = tile; });
+    const Answer tiled = answer([&](Plan& plan) { plan.tile_tokens = tile, plan.half_tiles = false; });
     EXPECT_EQ(tiled.ids, usual.ids) << tile;
     EXPECT_GT(difference(usual.logits, tiled.logits), 0) << "nothing was multiplied otherwise";
     EXPECT_LE(difference(usual.logits, tiled.logits), 1e-4) << tile;
+    if (!fp16) continue;
+    const Answer halves = answer([&](Plan& plan) { plan.tile_tokens = tile, plan.half_tiles = true; });
+    EXPECT_EQ(halves.ids, usual.ids) << tile;
+    EXPECT_GT(difference(tiled.logits, halves.logits), 0) << "nothing was multiplied otherwise";
+    EXPECT_LE(difference(usual.logits, halves.logits), 1e-2) << tile;
   }
 }
 

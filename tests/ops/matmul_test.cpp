@@ -15,7 +15,16 @@ struct Shape {
   uint32_t rows, cols, tokens, active;
   ops::Output output = ops::Output::write;
   bool biased = false;
+  float scale = 1;  // of the inputs
 };
+
+// Of a product of tiles of halves, to be multiplied by the sum of the products' magnitudes: a value and an input are
+// rounded to 11 bits each, and so are sums of eight products, whose errors largely cancel.
+constexpr double kHalfError = 3 * 0x1p-11;
+double allowed_error(const Plan& plan, const Shape& shape) {
+  const bool halves = plan.half_tiles && plan.tile_tokens > 0 && shape.tokens > plan.block_tokens;
+  return halves ? kHalfError : dot_error(shape.cols);
+}
 
 void check_matmul(const Tuning& tuning, const Shape& shape) {
   SCOPED_TRACE(tuning.name() + " " + name(shape.format) + " rows " + std::to_string(shape.rows) + " cols " +
@@ -25,7 +34,7 @@ void check_matmul(const Tuning& tuning, const Shape& shape) {
   const auto device = open_device(tuning);
   Random random(shape.rows + shape.cols);
   Tiled weights = make_tiled(device, shape.format, shape.rows, shape.cols, shape.rows * 7 + shape.cols);
-  const Activations x = make_activations(device, shape.tokens, shape.active, shape.cols, random);
+  const Activations x = make_activations(device, shape.tokens, shape.active, shape.cols, random, shape.scale);
   const Buffer state = make_state(device, 3, 3 + shape.active, 1000);
   const uint32_t out_stride = stride_of(shape.rows);
   reference::Rows want = reference::matmul(weights.values, x.values);
@@ -63,7 +72,7 @@ void check_matmul(const Tuning& tuning, const Shape& shape) {
   const size_t computed = std::min(shape.tokens, (shape.active + block - 1) / block * block) * size_t{out_stride};
   std::fill(got.begin() + shape.active * size_t{out_stride}, got.begin() + computed, std::bit_cast<float>(kPoison));
   std::vector<double> allowed = padded(magnitude, shape.tokens, out_stride);
-  for (double& value : allowed) value *= dot_error(shape.cols);
+  for (double& value : allowed) value *= allowed_error(device->plan(), shape);
   EXPECT_TRUE(close_to(got, expected, allowed));
 }
 
@@ -164,17 +173,125 @@ TEST_F(MatmulTest, Tiles) {
   for (const Format format : kFormats) {
     for (const uint32_t tile : {16u, 32u, 64u})
       for (const uint32_t active : {1u, 15u, 16u, 17u, 63u, 64u})
-        check_matmul({.block_tokens = 8, .tile_tokens = tile}, {format, 100, 172, 64, active});
+        check_matmul({.block_tokens = 8, .tile_tokens = tile, .half_tiles = false}, {format, 100, 172, 64, active});
     for (const uint32_t tokens : {9u, 16u, 24u, 100u})
-      check_matmul({.block_tokens = 8, .tile_tokens = 64}, {format, 65, 96, tokens, tokens});
+      check_matmul({.block_tokens = 8, .tile_tokens = 64, .half_tiles = false}, {format, 65, 96, tokens, tokens});
     for (const uint32_t rows : {1u, 64u, 300u})
       for (const uint32_t cols : {1u, 31u, 32u, 33u, 65u, 576u})
-        check_matmul({.tile_tokens = 64}, {format, rows, cols, 64, 40});
+        check_matmul({.tile_tokens = 64, .half_tiles = false}, {format, rows, cols, 64, 40});
     for (const ops::Output output : {ops::Output::write, ops::Output::add})
       for (const bool biased : {false, true})
-        check_matmul({.tile_tokens = 64}, {format, 130, 172, 64, 50, output, biased});
-    check_matmul({.tile_tokens = 64, .slice_bytes = 1 << 20}, {format, 20000, 64, 24, 20, ops::Output::add, true});
+        check_matmul({.tile_tokens = 64, .half_tiles = false}, {format, 130, 172, 64, 50, output, biased});
+    check_matmul({.tile_tokens = 64, .half_tiles = false, .slice_bytes = 1 << 20},
+                 {format, 20000, 64, 24, 20, ops::Output::add, true});
   }
+}
+
+TEST_F(MatmulTest, HalfTiles) {
+  if (!open_device()->caps().fp16) GTEST_SKIP() << "the device does not compute with halves";
+  for (const Format format : kFormats) {
+    for (const uint32_t tile : {16u, 64u})
+      check_matmul({.block_tokens = 8, .tile_tokens = tile, .half_tiles = true}, {format, 100, 172, 64, 50});
+    const Tuning tuning = {.tile_tokens = 64, .half_tiles = true};
+    for (const uint32_t cols : {1u, 31u, 33u, 65u, 576u}) check_matmul(tuning, {format, 65, cols, 64, 40});
+    check_matmul(tuning, {format, 130, 172, 64, 50, ops::Output::add, true});
+    // Inputs far beyond what a half holds, either way.
+    for (const float scale : {1e-30f, 1e-6f, 1e6f, 1e30f})
+      check_matmul(tuning, {format, 65, 96, 32, 32, ops::Output::write, false, scale});
+  }
+}
+
+// What halves cost: the error of all outputs together, as a part of all outputs together.
+TEST_F(MatmulTest, HalfTilesAreOffByLittle) {
+  const auto device = open_device({.tile_tokens = 64, .half_tiles = true});
+  if (!device->plan().half_tiles) GTEST_SKIP() << "the device does not compute with halves";
+  for (const Format format : kFormats) {
+    Random random(11);
+    const Tiled weights = make_tiled(device, format, 256, 576, 3);
+    const Activations x = make_activations(device, 64, 64, 576, random);
+    const Buffer state = make_state(device, 0, 64, 1000), y = poisoned(device, "y", 64 * 256);
+    run_once(device, "matmul", [&](Recorder& recorder) {
+      ops::matmul(recorder, weights.matrix, state, x.buffer, y, 64, ops::Output::write);
+    });
+    const std::vector<float> got = download_as<float>(device, y);
+    const reference::Rows want = reference::matmul(weights.values, x.values);
+    double error = 0, total = 0;
+    for (size_t i = 0; i < got.size(); ++i) {
+      error += (got[i] - want.values[i]) * (got[i] - want.values[i]);
+      total += want.values[i] * want.values[i];
+    }
+    RecordProperty(name(format), std::to_string(std::sqrt(error / total)));
+    EXPECT_LE(std::sqrt(error / total), 7e-4) << name(format);
+    EXPECT_GT(std::sqrt(error / total), 1e-5) << name(format) << ": were they halves?";
+  }
+}
+
+// Weights at the edge of what a half holds, times inputs of which one stands far out of its block.
+TEST_F(MatmulTest, HalfTilesDoNotOverflow) {
+  const auto device = open_device({.tile_tokens = 64, .half_tiles = true});
+  if (!device->plan().half_tiles) GTEST_SKIP() << "the device does not compute with halves";
+  constexpr uint32_t kRows = 64, kCols = 64, kTokens = 32;
+  Random random(5);
+  std::vector<float> values(kRows * kCols);
+  for (float& value : values) value = half_to_float(float_to_half(random.uniform(-65504, 65504)));
+  const TensorView tensor = {"large", DType::f32, {kRows, kCols}, std::as_bytes(std::span<const float>(values))};
+  const Tiled weights = tile(device, Format::f16, kRows, kCols, tensor);
+  reference::Rows matrix(kRows, kCols), inputs(kTokens, kCols);
+  matrix.values.assign(values.begin(), values.end());
+  for (double& value : inputs.values) value = random.normal();
+  for (uint32_t t = 0; t < kTokens; ++t) inputs.row(t)[t] = 40000;
+  const Activations x = make_activations(device, kTokens, inputs);
+  const Buffer state = make_state(device, 0, kTokens, 1000), y = poisoned(device, "y", kTokens * stride_of(kRows));
+  run_once(device, "matmul", [&](Recorder& recorder) {
+    ops::matmul(recorder, weights.matrix, state, x.buffer, y, kTokens, ops::Output::write);
+  });
+  std::vector<double> allowed = padded(reference::matmul_magnitude(matrix, inputs), kTokens, stride_of(kRows));
+  for (double& value : allowed) value *= kHalfError;
+  EXPECT_TRUE(close_to(download_as<float>(device, y),
+                       padded(reference::matmul(matrix, inputs), kTokens, stride_of(kRows)), allowed));
+}
+
+// Inputs of 8 bits. whole: they are such numbers, so that nothing is rounded; else each is off by half a step at most.
+void check_int8(const Shape& shape, uint32_t tile, bool whole) {
+  SCOPED_TRACE(std::string(name(shape.format)) + " rows " + std::to_string(shape.rows) + " cols " +
+               std::to_string(shape.cols) + " active " + std::to_string(shape.active) + (whole ? " whole" : ""));
+  const auto device = open_device({.block_tokens = 8, .tile_tokens = tile, .int8_inputs = true});
+  if (!device->plan().int8_inputs) GTEST_SKIP() << "the device has no integer dot products";
+  Random random(shape.rows + shape.cols);
+  const Tiled weights = make_tiled(device, shape.format, shape.rows, shape.cols, shape.rows * 7 + shape.cols);
+  reference::Rows inputs(shape.active, shape.cols), half_steps(shape.active, shape.cols);
+  for (uint32_t t = 0; t < shape.active; ++t)
+    for (uint32_t begin = 0; begin < shape.cols; begin += BLOCK) {
+      const auto block = inputs.row(t).subspan(begin, std::min(shape.cols - begin, uint32_t{BLOCK}));
+      double peak = whole ? std::ldexp(127, static_cast<int>(random.below(9)) - 4) : 0;
+      for (double& value : block) value = whole ? peak / 127 * (random.below(255) - 127.0) : random.normal();
+      if (whole) block[0] = random.word() & 1 ? peak : -peak;
+      for (const double value : block) peak = std::max(peak, std::abs(value));
+      for (double& step : half_steps.row(t).subspan(begin, block.size())) step = whole ? 0 : peak / 254;
+    }
+  const Activations x = make_activations(device, shape.tokens, inputs);
+  const uint32_t stride = stride_of(shape.rows);
+  const Buffer state = make_state(device, 3, 3 + shape.active, 1000);
+  const Buffer y = poisoned(device, "y", uint64_t{shape.tokens} * stride);
+  run_once(device, "matmul", [&](Recorder& recorder) {
+    ops::matmul(recorder, weights.matrix, state, x.buffer, y, shape.tokens, ops::Output::write);
+  });
+  const std::vector<double> want = padded(reference::matmul(weights.values, inputs), shape.tokens, stride),
+                            rounded =
+                                padded(reference::matmul_magnitude(weights.values, half_steps), shape.tokens, stride);
+  std::vector<double> allowed = padded(reference::matmul_magnitude(weights.values, inputs), shape.tokens, stride);
+  // q4 multiplies integers of 0 to 15 and adds the minima apart: terms of up to eight times what is left of both.
+  const double exact = dot_error(shape.cols) * (shape.format == Format::q4 ? 8 : 1);
+  for (size_t i = 0; i < allowed.size(); ++i) allowed[i] = allowed[i] * exact + rounded[i];
+  EXPECT_TRUE(close_to(download_as<float>(device, y), want, allowed));
+}
+
+TEST_F(MatmulTest, Int8Tiles) {
+  for (const Format format : {Format::q8, Format::q4})
+    for (const bool whole : {true, false}) {
+      for (const uint32_t tile : {16u, 32u, 64u}) check_int8({format, 100, 172, 64, 50}, tile, whole);
+      for (const uint32_t cols : {1u, 31u, 33u, 65u, 576u}) check_int8({format, 65, cols, 64, 40}, 64, whole);
+    }
 }
 
 TEST_F(MatmulTest, OtherTokenBlocks) {

@@ -105,6 +105,8 @@ std::string Tuning::name() const {
   if (attend_span) text += " attend_span=" + std::to_string(attend_span);
   if (block_tokens) text += " block_tokens=" + std::to_string(block_tokens);
   if (tile_tokens) text += " tile_tokens=" + std::to_string(tile_tokens);
+  if (half_tiles) text += *half_tiles ? " halves" : " floats";
+  if (int8_inputs) text += " int8";
   if (slice_bytes) text += " slice_bytes=" + std::to_string(slice_bytes);
   return text;
 }
@@ -115,7 +117,7 @@ std::shared_ptr<Device> open_device(const Tuning& tuning) {
     device = Device::open({}, [&](const Caps& caps) {
       Plan plan = plan_of(caps);
       if (tuning.plain) {
-        plan.subgroup = plan.texel_products = false;
+        plan.subgroup = plan.texel_products = plan.half_tiles = false;
         plan.profile_every = 0;
       }
       if (tuning.reduce_threads) plan.reduce_threads = tuning.reduce_threads;
@@ -129,6 +131,8 @@ std::shared_ptr<Device> open_device(const Tuning& tuning) {
       if (tuning.attend_span) plan.attend_span = tuning.attend_span;
       if (tuning.block_tokens) plan.block_tokens = tuning.block_tokens;
       if (tuning.tile_tokens) plan.tile_tokens = tuning.tile_tokens;
+      if (tuning.half_tiles) plan.half_tiles = *tuning.half_tiles && caps.fp16;
+      if (tuning.int8_inputs && caps.int8_dot) round_inputs(plan, caps);
       if (tuning.slice_bytes) plan.slice_bytes = tuning.slice_bytes;
       return plan;
     });

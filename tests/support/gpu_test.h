@@ -25,6 +25,8 @@ namespace weft::test {
 struct Tuning {
   bool plain = false;  // every optional feature off, as on the weakest device
   uint32_t reduce_threads = 0, split = 0, row_tiles = 0, block_tokens = 0, attend_span = 0, tile_tokens = 0;
+  std::optional<bool> half_tiles = {};  // where the device can
+  bool int8_inputs = false;             // likewise
   uint64_t slice_bytes = 0;
   std::optional<bool> uniform_inputs = {}, texel_products = {};  // the latter where the device can
 

@@ -119,6 +119,8 @@ TEST(Plan, KeepsWithinEachDevicesLimits) {
     EXPECT_GE(plan.run_ahead, 1u);
     EXPECT_TRUE(!plan.uniform_inputs || caps.max_uniform_range >= 65536);
     EXPECT_TRUE(!plan.subgroup || caps.subgroup);
+    EXPECT_FALSE(plan.half_tiles);
+    EXPECT_FALSE(plan.int8_inputs);
   }
 }
 
@@ -144,6 +146,31 @@ TEST(Plan, SubgroupsOnlyWhereTheyPay) {
   caps.subgroup_size = 64;
   caps.subgroup = false;
   EXPECT_FALSE(make_plan(caps).subgroup);
+}
+
+TEST(Plan, HalvesWhereADeviceComputesWithThem) {
+  Caps caps = caps_of(kDevices[1]);
+  caps.fp16 = true;
+  EXPECT_TRUE(make_plan(caps).half_tiles);
+  disable(caps, "fp16");
+  EXPECT_FALSE(make_plan(caps).half_tiles);
+  caps = caps_of(kDevices[12]);
+  caps.fp16 = true;
+  EXPECT_FALSE(make_plan(caps).half_tiles) << "a software driver, which has no tiles";
+}
+
+TEST(Plan, InputsAreRoundedOnDemandWhereADeviceHasDotProducts) {
+  for (const Snapshot& snapshot : {kDevices[1], kDevices[12]}) {
+    Caps caps = caps_of(snapshot);
+    caps.int8_dot = true;
+    Plan plan = make_plan(caps);
+    EXPECT_FALSE(plan.int8_inputs);
+    round_inputs(plan, caps);
+    EXPECT_TRUE(plan.int8_inputs);
+    EXPECT_EQ(plan.tile_tokens, 64u);
+    disable(caps, "int8_dot");
+    EXPECT_THROW(round_inputs(plan, caps), Error);
+  }
 }
 
 TEST(Plan, WithoutTimestampsNothingIsTimed) {

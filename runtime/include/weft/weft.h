@@ -99,6 +99,10 @@ typedef struct weft_model_options {
    * the one before it is computed; the vocabulary table stays there. That costs time for every token. WEFT_UNSUPPORTED
    * for encoders' layers. */
   uint64_t memory_budget;
+  /* Not 0: prompts, and batches of more sessions than the plan's block_tokens, round what a q8 or q4 matrix is
+   * multiplied with to 8 bits, 32 values to a scale, and multiply by integer dot products. That is meant for devices
+   * whose caps have int8_dot_fast, and changes logits a little (README). WEFT_UNSUPPORTED without int8_dot. */
+  int int8_inputs;
 } weft_model_options;
 
 WEFT_API weft_model_options weft_model_options_default(void);

@@ -108,6 +108,7 @@ struct ModelOptions {
   std::string device;  // index or part of a name; empty: $WEFT_DEVICE, else the best device
   weft_type type = WEFT_TYPE_FILE;
   std::uint64_t memory_budget = 0;  // bytes of device memory; 0: what there is
+  bool int8_inputs = false;         // prompts' products round their inputs to 8 bits; see weft.h
   // 0..1; return false to give up (Failure with WEFT_CANCELLED). None: layers may follow when the model is there; see
   // weft_model_load.
   std::function<bool(float done)> progress;
@@ -128,6 +129,7 @@ class Model {
     if (!options.device.empty()) c.device = options.device.c_str();
     c.type = options.type;
     c.memory_budget = options.memory_budget;
+    c.int8_inputs = options.int8_inputs;
     c.user = &state;
     if (options.progress) c.progress = detail::Progress::call;
     weft_model* model = nullptr;
