@@ -14,8 +14,9 @@ layout(push_constant) uniform Push { ActivatePush p; };
 
 #include "lib/activation.glsl"
 
+// Grid: x the tokens, y their columns, so that llvmpipe's cores have as many of a short prompt's tokens each.
 void main() {
-  const uint token = gl_WorkGroupID.y, i = gl_GlobalInvocationID.x;
+  const uint token = gl_WorkGroupID.x, i = gl_WorkGroupID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
   if (i >= p.cols || (token > 0 && state.pos + token >= state.end)) return;
   const float first = activated(x[token * p.in_stride + i]);
   y[token * p.out_stride + i] = GATED != 0 ? first * x[token * p.in_stride + p.cols + i] : first;

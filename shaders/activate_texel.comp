@@ -14,8 +14,9 @@ layout(binding = 1) uniform usamplerBuffer inputs;  // as in activate.comp, four
 layout(std430, binding = 2) writeonly buffer Output { vec4 y[]; };
 layout(push_constant) uniform Push { ActivatePush p; };
 
+// Grid: x the tokens, y their columns, so that llvmpipe's cores have as many of a short prompt's tokens each.
 void main() {
-  const uint token = gl_WorkGroupID.y, i = gl_GlobalInvocationID.x;
+  const uint token = gl_WorkGroupID.x, i = gl_WorkGroupID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
   if (i >= p.cols / 4 || (token > 0 && state.pos + token >= state.end)) return;
   vec4 value = uintBitsToFloat(texelFetch(inputs, int(token * p.in_stride / 4 + i)));
   [[unroll]] for (uint j = 0; j < 4; ++j) value[j] = activated(value[j]);

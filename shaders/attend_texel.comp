@@ -7,6 +7,7 @@
 #include "lib/alibi.glsl"
 #include "lib/lanes.glsl"
 #include "lib/soft_cap.glsl"
+#include "lib/spread.glsl"
 
 layout(constant_id = 0) const uint SOFT_CAP = 0;  // as in attend.comp
 layout(constant_id = 1) const uint ALIBI = 0;
@@ -49,13 +50,6 @@ vec4 high_of(uvec4 halves) { return vec4(unpackHalf2x16(halves.z), unpackHalf2x1
 
 // Of a position `i` behind one whose slot is `first`; the ring holds more than a block.
 uint slot_behind(uint first, uint i) { return first + i < p.capacity ? first + i : first + i - p.capacity; }
-
-// llvmpipe gives each core one stretch of the workgroups, and of tokens and parts the later ones have more to do, or nothing yet. So the first
-// half of the grid does the even ones, and the second the odd.
-uint spread(uint i, uint count) {
-  const uint evens = (count + 1) / 2;
-  return i < evens ? 2 * i : 2 * (i - evens) + 1;
-}
 
 void main() {
   const uint part_index = spread(gl_WorkGroupID.z, gl_NumWorkGroups.z);

@@ -41,16 +41,18 @@ float of_norm() { return INPUT == INPUT_NORMED ? inversesqrt(lanes_sum(squares) 
 float of_norm() { return 1; }
 #endif
 
-// Grid: x WORKGROUP_ROWS rows of the slice, y a group of TOKENS tokens.
+// Grid: x a group of TOKENS tokens, y WORKGROUP_ROWS rows of the slice: so that neighbours read the same weights, and that llvmpipe, which
+// gives each core one stretch of the grid, gives each as many of a short prompt's tokens.
 void main() {
-  const uint first = p.first_token + gl_WorkGroupID.y * TOKENS;
+  const uint group = gl_WorkGroupID.x, first_row = gl_WorkGroupID.y * WORKGROUP_ROWS;
+  const uint first = p.first_token + group * TOKENS;
   if (first > 0 && state.pos + first >= state.end) return;
   float sums[SUMS];
-  rows_dot(sums, p.cols, p.rows, p.in_stride, gl_WorkGroupID.y * TOKENS, gl_WorkGroupID.x * WORKGROUP_ROWS);
+  rows_dot(sums, p.cols, p.rows, p.in_stride, group * TOKENS, first_row);
   const float scale = of_norm();
   if (gl_LocalInvocationID.y > 0) return;
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
-    const uint row = gl_WorkGroupID.x * WORKGROUP_ROWS + lane_row(i);
+    const uint row = first_row + lane_row(i);
     if (row >= p.rows) continue;
     const float shift = BIAS != 0 ? bias[p.row_base + row] : 0;
     [[unroll]] for (uint t = 0; t < TOKENS; ++t) {

@@ -3,6 +3,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"
 #include "lib/lanes.glsl"
+#include "lib/spread.glsl"
 
 layout(constant_id = 0) const uint KIND = NORM_RMS;  // as in norm.comp
 layout(constant_id = 1) const uint ADD = 0;
@@ -15,7 +16,7 @@ layout(std430, binding = 3) buffer Output { vec4 y[]; };
 layout(push_constant) uniform Push { NormPush p; };
 
 void main() {
-  uint token = gl_WorkGroupID.x, out_row = token;
+  uint token = spread(gl_WorkGroupID.x, gl_NumWorkGroups.x), out_row = token;
   if (p.last_only != 0) {
     token = max(state.end - state.pos, 1) - 1;
     out_row = 0;

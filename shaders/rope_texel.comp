@@ -23,11 +23,11 @@ vec4 turns_at(uint i) { return uintBitsToFloat(texelFetch(turns, int(i))); }
 #define ROTARY_DIM p.rotary_dim
 #include "lib/turn.glsl"
 
-// Grid: x the words of eight dimensions of a token, those of q, k and v; y the tokens.
+// Grid: x the tokens, y their words of eight dimensions, those of q, k and v: llvmpipe's cores have as many of a short prompt's tokens each.
 void main() {
-  const uint token = gl_WorkGroupID.y, position = state.pos + token, words = DIM / 8;
+  const uint token = gl_WorkGroupID.x, position = state.pos + token, words = DIM / 8;
   if (position >= state.context || (token > 0 && position >= state.end)) return;
-  const uint item = gl_GlobalInvocationID.x, head = item / words, word = item % words, slot = position % p.capacity;
+  const uint item = gl_WorkGroupID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x, head = item / words, word = item % words, slot = position % p.capacity;
   if (head >= p.heads + 2 * p.kv_heads) return;
   const uint texel = (token * p.in_stride + head * DIM) / 4;
   const bool turns_here = head < p.heads + p.kv_heads;

@@ -20,7 +20,7 @@ void activate(Recorder& recorder, Activation activation, bool gated, const View&
                                                    0,
                                                    texel ? 0b010u : 0u});
   recorder.dispatch(kernel, {state, x, y}, abi::ActivatePush{cols, in_stride, out_stride},
-                    {ceil_div(cols, texel ? 4 * 64 : 64), tokens});
+                    {tokens, ceil_div(cols, texel ? 4 * 64 : 64)});
 }
 
 }  // namespace weft::ops

@@ -93,7 +93,7 @@ void matmul(Recorder& recorder, const Matrix& weights, const View& state, const 
       const View inputs = x.part(uint64_t{first} * in_stride * 4, x_bytes / tokens * window);
       const abi::MatmulPush push = {weights.cols, slice.rows, slice.row_base,     in_stride,
                                     out_stride,   first,      input.norm.epsilon, tokens};
-      const Groups groups = {ceil_div(slice.rows, variant.group_rows), window / variant.tokens};
+      const Groups groups = {window / variant.tokens, ceil_div(slice.rows, variant.group_rows)};
       if (variant.texel)
         recorder.dispatch(kernel, {slice.view, inputs, state, y, bias, norm_weight}, push, groups);
       else

@@ -48,7 +48,7 @@ void rope(Recorder& recorder, const HeadShape& shape, Pairs pairs, uint32_t rota
                                                      0,
                                                      0b000110});
     return recorder.dispatch(kernel, {state, qkv, turns, q, cache.keys, cache.values}, push,
-                             {ceil_div((query_dim + 2 * kv_dim) / 8, 8), tokens});
+                             {tokens, ceil_div((query_dim + 2 * kv_dim) / 8, 8)});
   }
   const Kernel& kernel = recorder.device().kernel(
       {"rope", rope_spv, 6, 0b111000, sizeof(abi::RopePush), {static_cast<uint32_t>(cache.format)}});
