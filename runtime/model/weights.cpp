@@ -175,6 +175,7 @@ class Loader {
     const uint64_t total = Matrix{format, config_.vocab, config_.width, {}, Layout::planes}.bytes();
     Rounding rounding;
     const auto progress = [&](uint64_t bytes) {
+      file_->check_length();
       packed += bytes;
       const uint64_t now = static_cast<uint64_t>(scale * static_cast<double>(packed) / static_cast<double>(total));
       advance(now - told);
