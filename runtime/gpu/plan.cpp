@@ -74,7 +74,6 @@ Plan make_plan(const Caps& caps) {
   // A GPU's threads share what they read through shared memory, in which every weight of a tile is unpacked once; for a
   // software driver that is memory as any other, and each barrier costs.
   plan.tile_tokens = software ? 0 : kTileTokens;
-  plan.half_tiles = plan.tile_tokens > 0 && caps.fp16;
   // A GPU wants more workgroups than heads; a CPU has few cores, but llvmpipe ends loops after 65,535 rounds in all,
   // and attend takes two or three for a position.
   plan.attend_span = software ? 4096 : 1024;
@@ -96,6 +95,8 @@ void round_inputs(Plan& plan, const Caps& caps) {
   if (!caps.int8_dot)
     throw Error(Code::unsupported, "the device has no integer dot products, which inputs of 8 bits need", caps.name);
   plan.int8_inputs = true;
+  plan.half_tiles =
+      caps.fp16;  // for f16 matrices: not by default, it costs several times what f16 weights and caches do
   if (plan.tile_tokens == 0) plan.tile_tokens = kTileTokens;
 }
 

@@ -148,17 +148,6 @@ TEST(Plan, SubgroupsOnlyWhereTheyPay) {
   EXPECT_FALSE(make_plan(caps).subgroup);
 }
 
-TEST(Plan, HalvesWhereADeviceComputesWithThem) {
-  Caps caps = caps_of(kDevices[1]);
-  caps.fp16 = true;
-  EXPECT_TRUE(make_plan(caps).half_tiles);
-  disable(caps, "fp16");
-  EXPECT_FALSE(make_plan(caps).half_tiles);
-  caps = caps_of(kDevices[12]);
-  caps.fp16 = true;
-  EXPECT_FALSE(make_plan(caps).half_tiles) << "a software driver, which has no tiles";
-}
-
 TEST(Plan, InputsAreRoundedOnDemandWhereADeviceHasDotProducts) {
   for (const Snapshot& snapshot : {kDevices[1], kDevices[12]}) {
     Caps caps = caps_of(snapshot);
@@ -167,6 +156,12 @@ TEST(Plan, InputsAreRoundedOnDemandWhereADeviceHasDotProducts) {
     EXPECT_FALSE(plan.int8_inputs);
     round_inputs(plan, caps);
     EXPECT_TRUE(plan.int8_inputs);
+    EXPECT_FALSE(plan.half_tiles);
+    caps.fp16 = true;
+    plan = make_plan(caps);
+    EXPECT_FALSE(plan.half_tiles) << "not unless asked for";
+    round_inputs(plan, caps);
+    EXPECT_TRUE(plan.half_tiles);
     EXPECT_EQ(plan.tile_tokens, 64u);
     disable(caps, "int8_dot");
     EXPECT_THROW(round_inputs(plan, caps), Error);
