@@ -95,8 +95,8 @@ void round_inputs(Plan& plan, const Caps& caps) {
   if (!caps.int8_dot)
     throw Error(Code::unsupported, "the device has no integer dot products, which inputs of 8 bits need", caps.name);
   plan.int8_inputs = true;
-  plan.half_tiles =
-      caps.fp16;  // for f16 matrices: not by default, it costs several times what f16 weights and caches do
+  // Of f16 matrices. Not by default: it costs several times what f16 weights and caches do.
+  plan.half_tiles = caps.fp16;
   if (plan.tile_tokens == 0) plan.tile_tokens = kTileTokens;
 }
 

@@ -101,7 +101,8 @@ typedef struct weft_model_options {
   uint64_t memory_budget;
   /* Not 0: prompts, and batches of more sessions than the plan's block_tokens, round what a q8 or q4 matrix is
    * multiplied with to 8 bits, 32 values to a scale, and multiply by integer dot products. That is meant for devices
-   * whose caps have int8_dot_fast, and changes logits a little (README). WEFT_UNSUPPORTED without int8_dot. */
+   * whose caps have int8_dot_fast, and changes logits a little (README). Where caps have fp16, f16 matrices are then
+   * multiplied with inputs rounded to halves. WEFT_UNSUPPORTED without int8_dot. */
   int int8_inputs;
 } weft_model_options;
 
