@@ -267,9 +267,11 @@ static std::unique_ptr<weft_model> load(const char* path, const weft_model_optio
   const auto start = std::chrono::steady_clock::now();
   const std::filesystem::path chosen = path ? std::filesystem::path(path) : installed_model();
   // What can be refused without a device is refused before one is asked for.
-  const auto file = std::make_shared<const ModelFile>(open_model(chosen));
-  Config config = read_config(*file);
-  Tokenizer tokenizer = make_tokenizer(*file);
+  ModelFile opened = open_model(chosen);
+  Config config = read_config(opened);
+  Tokenizer tokenizer = make_tokenizer(opened);
+  opened.forget_tokenizer();
+  const auto file = std::make_shared<const ModelFile>(std::move(opened));
   const std::optional<Format> format = format_for(options.type);
   std::shared_ptr<Device> device = Device::open(options.device ? options.device : "", [&](const Caps& caps) {
     Plan plan = tuned_plan(caps).plan;

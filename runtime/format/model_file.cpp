@@ -1,5 +1,9 @@
 #include "format/model_file.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include <set>
 
 #include "base/error.h"
@@ -70,6 +74,15 @@ ModelFile open_folder(const fs::path& folder) {
 }
 
 }  // namespace
+
+void ModelFile::forget_tokenizer() {
+  std::erase_if(metadata.get_ref<nlohmann::json::object_t&>(),
+                [](const auto& entry) { return entry.first.starts_with("tokenizer."); });
+  tokenizer = tokenizer_config = nullptr;
+#ifdef __GLIBC__
+  malloc_trim(0);  // else hundreds of thousands of small texts stay with the process while the weights come
+#endif
+}
 
 const TensorView* ModelFile::find(std::string_view name) const {
   const auto found = index.find(name);

@@ -14,7 +14,7 @@
 
 namespace weft {
 
-// Constant after open_model; any number of threads may read it. Movable; the tensors' bytes are mapped files' and stay
+// Constant after open_model but for forget_tokenizer(); any number of threads may read it. Movable; the tensors' bytes are mapped files' and stay
 // valid as long as the object, wherever it was moved.
 struct ModelFile {
   enum class Kind { gguf, huggingface };
@@ -41,6 +41,9 @@ struct ModelFile {
   void check_length() const {
     for (const MappedFile& file : files) file.check_length();
   }
+
+  // Frees what only a tokenizer is made of, which is much where a vocabulary is large.
+  void forget_tokenizer();
 
   // The tensor of this name; nullptr if there is none.
   const TensorView* find(std::string_view name) const;

@@ -66,6 +66,19 @@ TEST(Model, FindsTensorsByNameAfterAMove) {
   EXPECT_EQ(floats_of(*model.find("brain")).size(), 36u);
 }
 
+TEST(Model, ForgetsItsTokenizerAndNothingElse) {
+  ModelFile model = open_model(golden("gguf-package.gguf"));
+  const json others = model.metadata;
+  model.metadata["tokenizer.ggml.tokens"] = {"a", "b"};
+  model.metadata["tokenizer.chat_template"] = "{{ messages }}";
+  model.tokenizer = model.tokenizer_config = {{"model", 1}};
+  model.forget_tokenizer();
+  EXPECT_EQ(model.metadata, others);
+  EXPECT_TRUE(model.tokenizer.is_null());
+  EXPECT_TRUE(model.tokenizer_config.is_null());
+  EXPECT_EQ(model.tensors.size(), 5u);
+}
+
 TEST(Model, TheContentDecidesNotTheName) {
   const TestFolder folder;
   fs::copy_file(golden("gguf-package.gguf"), folder / "model.bin");
