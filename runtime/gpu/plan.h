@@ -33,8 +33,8 @@ struct Plan {
 // Throws Error(unsupported) naming the limit, if the device has less than Vulkan 1.1 or than the kernels need.
 Plan make_plan(const Caps& caps);
 
-// Sets int8_inputs, and tile_tokens where there were no tiles. Throws Error(unsupported) if the device has no integer
-// dot products.
+// Sets int8_inputs, half_tiles (for f16 matrices) if the device computes with halves, and tile_tokens where there were
+// no tiles. Throws Error(unsupported) if the device has no integer dot products.
 void round_inputs(Plan& plan, const Caps& caps);
 
 }  // namespace weft
