@@ -1,18 +1,25 @@
-/* Weft: small language models on any Vulkan GPU. This header is the library's only ABI.
+/* Weft: small language models on any Vulkan GPU. This header is the library's only ABI. docs/embedding.md shows its
+ * use.
  *
- * Errors. Every function that can fail returns a weft_status and takes a `weft_error *` last, which may be NULL. On
- * failure it is filled in and nothing else is changed; on success it is left alone. No exception and no abort leaves
- * the library.
+ * Errors. A function that can fail returns a weft_status and takes a `weft_error *` as its last argument, which may be
+ * NULL. If the function fails, it fills in *error and leaves its out-parameters unchanged; if it succeeds, it leaves
+ * *error unchanged. A NULL argument is WEFT_INVALID_ARGUMENT unless its comment allows NULL. Every function may also
+ * return WEFT_OUT_OF_MEMORY, WEFT_DEVICE_LOST and WEFT_INTERNAL. No exception and no abort leaves the library.
+ * Functions that return no status (the getters) require non-NULL handles; the free functions accept NULL.
  *
- * Ownership. A pointer got through an out-parameter is the caller's until it is given to the matching free function
- * (weft_model_free, weft_session_free, weft_string_free; each takes NULL). Arguments are read during the call only.
- * Free every session of a model before the model.
+ * Ownership. The caller owns what a function returns through an out-parameter, and passes it to the matching free
+ * function: weft_model_free, weft_session_free, weft_encoder_free or weft_string_free. Arguments are read only during
+ * the call, except callbacks as documented. Free all sessions and encoders of a model before the model.
  *
- * Threads. A weft_model is constant after loading: any number of threads may use it at once, and any number of sessions
- * may run over it at once. A weft_session belongs to one thread at a time; only weft_session_cancel may be called on it
- * from another thread, or from a signal handler.
+ * Threads. A weft_model does not change after loading: any number of threads may use it at the same time, and any
+ * number of sessions and encoders may use it at the same time. A weft_session or weft_encoder may be used by one thread
+ * at a time; only weft_session_cancel may be called from another thread or from a signal handler. Callbacks run on the
+ * calling thread.
  *
- * Text is UTF-8; lengths are in bytes. Token ids are the tokenizer's, 0 .. vocab_size - 1.
+ * Units. Text is UTF-8; lengths are in bytes. Times are in seconds. Token ids are the tokenizer's: 0 to vocab_size - 1.
+ * Functions that return ids take ids, capacity and count: they write at most capacity ids and set *count to the number
+ * there are. If that is more than capacity, the ids are cut and the status is still WEFT_OK. ids may be NULL if
+ * capacity is 0.
  */
 #ifndef WEFT_H
 #define WEFT_H
@@ -37,150 +44,205 @@ extern "C" {
 typedef enum weft_status {
   WEFT_OK = 0,
   WEFT_INVALID_ARGUMENT, /* an argument is outside its documented range */
-  WEFT_NOT_FOUND,        /* a file, device or tensor is not there */
-  WEFT_IO,               /* the operating system refused a read or a write */
+  WEFT_NOT_FOUND,        /* a file, folder or tensor does not exist */
+  WEFT_IO,               /* the operating system could not read or write a file */
   WEFT_BAD_FILE,         /* a file contradicts itself or its format */
-  WEFT_UNSUPPORTED,      /* well-formed, but Weft cannot run it */
-  WEFT_NO_DEVICE,        /* no Vulkan loader, driver or usable device */
-  WEFT_OUT_OF_MEMORY,
-  WEFT_DEVICE_LOST,  /* free the device's sessions and models, then load again */
-  WEFT_CONTEXT_FULL, /* the session's context cannot hold what was asked for */
-  WEFT_CANCELLED,    /* a callback or weft_session_cancel ended the call */
-  WEFT_INTERNAL      /* a bug in Weft or in the driver: please report it */
+  WEFT_UNSUPPORTED,      /* the input is well-formed, but Weft cannot run it */
+  WEFT_NO_DEVICE,        /* there is no Vulkan loader, no driver or no such device */
+  WEFT_OUT_OF_MEMORY,    /* of the host or of the device */
+  WEFT_DEVICE_LOST,      /* free the device's sessions and models, then load again */
+  WEFT_CONTEXT_FULL,     /* the tokens do not fit in the context */
+  WEFT_CANCELLED,        /* a progress callback ended the call */
+  WEFT_INTERNAL          /* a bug in Weft or in the driver: please report it */
 } weft_status;
 
 typedef struct weft_error {
   weft_status code;
   char sentence[512]; /* what is wrong, with the values that disagree */
-  char place[512];    /* the file, tensor, option or function it is about; may be empty */
-  char hint[256];     /* what to do about it; may be empty */
+  char place[512];    /* the file, tensor, option or function that it concerns; may be empty */
+  char hint[256];     /* what to do; may be empty */
 } weft_error;
 
-WEFT_API const char* weft_version(void);                   /* "0.1.0"; static */
-WEFT_API const char* weft_status_name(weft_status status); /* "WEFT_BAD_FILE"; static */
+/* "0.1.0". Static. */
+WEFT_API const char* weft_version(void);
+/* The name of a status, "WEFT_BAD_FILE" for example. Static; "unknown weft_status" for a value that is not one. */
+WEFT_API const char* weft_status_name(weft_status status);
+/* Frees a string that a function of this header returned through a char** argument. NULL is allowed. */
 WEFT_API void weft_string_free(char* text);
 
-/* Lists the machine's Vulkan devices as a JSON array of objects: index, name, driver, driver_version, kind
- * ("discrete", "integrated", "virtual", "cpu", "other"), memory_bytes, caps (object) and plan (object: what Weft will
- * do there), or usable: false and why. No device at all is an empty array; no Vulkan loader is WEFT_NO_DEVICE. */
+/* ---- devices ---- */
+
+/* Lists the machine's Vulkan devices. *json: an array with an object for each device:
+ *
+ *   index           number, as weft_model_options.device takes it
+ *   name            text
+ *   driver          text; driver_version: text
+ *   kind            "discrete", "integrated", "virtual", "cpu" or "other"
+ *   memory_bytes    number
+ *   usable          true if Weft can run there
+ *   caps            object: what the device can do
+ *   plan            object: what Weft will do there; only if usable
+ *   why             text: why Weft cannot run there; only if not usable
+ *
+ * If there is no device, the array is empty. WEFT_NO_DEVICE if there is no Vulkan loader. */
 WEFT_API weft_status weft_devices(char** json, weft_error* error);
 
-/* Measures which tile and workgroup shapes suit a device best, and keeps them in a file beside the pipeline cache,
- * which models loaded on the device from then on use (until the driver changes; WEFT_TUNE=0 in the environment ignores
- * it). Takes some seconds, more where a driver compiles slowly. Results are as deterministic as before, and equal up to
- * the rounding of sums. device as in weft_model_options; progress (may be NULL) likewise. *json (may be NULL): {device,
- * driver, file, chosen: {name: value}, trials: [{name, value, seconds, refusal}]}. */
+/* Measures which tile and workgroup shapes are fastest on a device, and writes them to a file next to the pipeline
+ * cache. Models that are loaded on the device later use them, until the driver's version changes; WEFT_TUNE=0 in the
+ * environment ignores the file. The measurement takes some seconds, or minutes if the driver compiles slowly. Results
+ * stay deterministic, and differ from those of the defaults only by the rounding of sums.
+ *
+ * device: as in weft_model_options. progress (may be NULL) and user: as in weft_model_options. json may be NULL; else
+ * *json is an object:
+ *
+ *   device, driver  text
+ *   file            path of the file
+ *   chosen          object: a value for each name
+ *   trials          array of {name, value, seconds, refusal}; refusal: why the value could not be used, "" if it could
+ *
+ * WEFT_NO_DEVICE; WEFT_IO if the file cannot be written; WEFT_CANCELLED. */
 WEFT_API weft_status weft_tune(const char* device, int (*progress)(void* user, float done), void* user, char** json,
                                weft_error* error);
 
-/* ---- models -------------------------------------------------------------------------------------------------------
- */
+/* ---- models ---- */
 
 typedef struct weft_model weft_model;
 
+/* Types of numbers. */
 typedef enum weft_type {
-  /* for each matrix what comes closest to its type in the file: f16 for F32, F16 and BF16, q4 for Q4_0, Q4_1 and Q4_K,
-   * q8 for GGUF's other Q types; the finest where several matrices are kept as one */
+  /* The default of the option. For matrices: the type closest to the file's, which is f16 for F32, F16 and BF16, q4 for
+   * Q4_0, Q4_1 and Q4_K, and q8 for GGUF's other Q types. If several matrices of the file become one matrix on the
+   * device (queries, keys and values), the finest of their types. */
   WEFT_TYPE_FILE = 0,
   WEFT_TYPE_F16,
-  WEFT_TYPE_Q8, /* blocks of 32: 8-bit integers and an f16 scale */
-  WEFT_TYPE_Q4  /* blocks of 32: integers of 0 to 15, an f16 scale and an f16 minimum */
+  WEFT_TYPE_Q8, /* blocks of 32 values: 8-bit integers and an f16 scale */
+  WEFT_TYPE_Q4  /* blocks of 32 values: integers 0 to 15, an f16 scale and an f16 minimum */
 } weft_type;
 
 typedef struct weft_model_options {
-  const char* device; /* index, or part of a name in any case; NULL: $WEFT_DEVICE, else the best device */
-  weft_type type;     /* how matrices and the vocabulary table are kept on the device */
-  /* Called on the loading thread with 0..1; return non-zero to give up (WEFT_CANCELLED). May be NULL: then the load
-   * may return before the layers are there (see weft_model_load). */
+  /* A device's index, or a part of its name (case is ignored). NULL or "": the environment variable WEFT_DEVICE, else
+   * the best device (discrete, then integrated, then virtual GPUs, then CPUs). */
+  const char* device;
+  weft_type type; /* of the matrices and the vocabulary table on the device */
+  /* Called with 0 to 1 while the model loads. Return 0 to continue, non-zero to give up (WEFT_CANCELLED). NULL: no
+   * reports, and the load may return before all layers are on the device (see weft_model_load). */
   int (*progress)(void* user, float done);
-  void* user;
-  /* Bytes of device memory that the model and its sessions may take together; 0: what there is. Where the weights would
-   * take more than three quarters of it, the layers wait in the host's memory, and each is copied to the device while
-   * the one before it is computed; the vocabulary table stays there. That costs time for every token. WEFT_UNSUPPORTED
-   * for encoders' layers. */
+  void* user; /* passed to progress */
+  /* Bytes of device memory that the model and its sessions may use together; 0: no limit. If the weights would use more
+   * than three quarters of it, the layers are streamed: they stay in host memory, and each is copied to the device for
+   * every pass while the layer before it is computed. The vocabulary table stays on the device. A streamed model is
+   * slower. WEFT_UNSUPPORTED if the layers of an encoder would have to be streamed. */
   uint64_t memory_budget;
-  /* Not 0: prompts, and batches of more sessions than the plan's block_tokens, round what a q8 or q4 matrix is
-   * multiplied with to 8 bits, 32 values to a scale, and multiply by integer dot products. That is meant for devices
-   * whose caps have int8_dot_fast, and changes logits a little (README). Where caps have fp16, f16 matrices are then
-   * multiplied with inputs rounded to halves. WEFT_UNSUPPORTED without int8_dot. */
+  /* Not 0: matrix products of prompts, and of batches of more sessions than the plan's block_tokens, round their
+   * inputs. Inputs of q8 and q4 matrices are rounded to 8-bit integers (a scale for each 32 values) and multiplied by
+   * integer dot products; inputs of f16 matrices are rounded to f16 if caps has fp16. Logits change a little
+   * (docs/formats.md says how much). It is meant for devices whose caps have int8_dot_fast. WEFT_UNSUPPORTED if caps
+   * has no int8_dot. */
   int int8_inputs;
 } weft_model_options;
 
+/* device NULL, type WEFT_TYPE_FILE, progress NULL, memory_budget 0, int8_inputs 0. */
 WEFT_API weft_model_options weft_model_options_default(void);
 
-/* Loads a GGUF file or a Hugging Face folder. path NULL: the model installed in share/weft. options NULL: the defaults.
+/* Loads a model from a GGUF file or a Hugging Face folder. path NULL: the model installed in share/weft. options NULL:
+ * the defaults.
  *
- * Without options->progress the load of a decoder returns as soon as everything has been checked but the layers'
- * numbers, all device memory is allocated, and everything but the layers is on the device (not where they are streamed,
- * see memory_budget). A thread of the model brings these in order, and the first passes over the network wait for each.
- * What keeps one away (a number that no type holds, a file that was cut meanwhile) is the error of every call that
- * needs it. The file must not be written to until then; weft_model_describe waits for all of it. */
+ * Without options->progress, loading a decoder whose layers are not streamed returns early: the file is checked except
+ * for the numbers in the layers, all device memory is allocated, and everything except the layers is on the device. A
+ * thread of the model then uploads the layers in order, and passes over the network wait for the layers they need.
+ * Until the last layer is uploaded the file must not change; weft_model_describe waits for that. If a layer cannot be
+ * loaded (a number that has no value in its type, a file that was cut in the meantime), every call that needs the layer
+ * returns that error.
+ *
+ * WEFT_NOT_FOUND, WEFT_IO, WEFT_BAD_FILE, WEFT_UNSUPPORTED, WEFT_NO_DEVICE, WEFT_CANCELLED; WEFT_OUT_OF_MEMORY also if
+ * the memory budget is too small. */
 WEFT_API weft_status weft_model_load(const char* path, const weft_model_options* options, weft_model** model,
                                      weft_error* error);
+/* Frees a model. NULL is allowed. Free its sessions and encoders first. */
 WEFT_API void weft_model_free(weft_model* model);
 
 typedef struct weft_model_info {
-  const char* family;   /* "llama"; owned by the model, as are the strings below */
-  const char* type;     /* "f16", "q8" or "q4"; "q8+q4" where matrices are kept as several, finest first */
+  const char* family;   /* "llama"; the model owns this string and the next three */
+  const char* type;     /* "f16", "q8" or "q4"; "q8+q4" if matrices have different types, finest first */
   const char* device;   /* the device's name */
   const char* driver;   /* the driver's name and version */
   uint32_t vocab_size;  /* rows of the vocabulary table */
-  uint32_t layers;      /* count */
-  uint32_t width;       /* of a hidden state, elements */
-  uint32_t max_context; /* tokens the model was made for */
+  uint32_t layers;      /* count; of the decoder if there are two halves */
+  uint32_t width;       /* elements of a hidden state */
+  uint32_t max_context; /* tokens that the model was made for */
   int tied;             /* 1: gather and projection read one table */
   int has_chat_template;
-  uint64_t parameters;      /* count; a shared table counts once */
-  uint64_t vocab_bytes;     /* device memory of the vocabulary table or tables */
-  uint64_t layer_bytes;     /* device memory of everything else that is weights */
-  uint64_t bytes_per_token; /* weight bytes read to decode one token */
-  double load_seconds;
-  uint64_t tokenizer_fingerprint; /* of the tokens, in order; keep-lists are bound to it */
-  uint32_t mask_token;            /* stands for a token to be predicted, BERT's "[MASK]"; UINT32_MAX: there is none */
-  uint64_t streamed_bytes;        /* host memory of layers that wait there; 0: all are on the device */
-  uint64_t device_bytes;          /* device memory that the model and its sessions take now */
-  uint64_t most_device_bytes;     /* and took at any time */
-  int reads_prompt_apart;         /* 1: an encoder-decoder as T5; see weft_session_prompt */
+  uint64_t parameters;            /* count; a shared table counts once */
+  uint64_t vocab_bytes;           /* device memory of the vocabulary table or tables */
+  uint64_t layer_bytes;           /* device memory of all other weights */
+  uint64_t bytes_per_token;       /* bytes of weights that are read to decode one token */
+  double load_seconds;            /* duration of weft_model_load */
+  uint64_t tokenizer_fingerprint; /* hash of the tokens in order; keep-lists are bound to it */
+  uint32_t mask_token;            /* the id of the token to be predicted, BERT's "[MASK]"; UINT32_MAX: there is none */
+  uint64_t streamed_bytes;        /* host memory of streamed layers; 0: all layers are on the device */
+  uint64_t device_bytes;          /* device memory that the model and its sessions use now */
+  uint64_t most_device_bytes;     /* the most they used at any time */
+  int reads_prompt_apart;         /* 1: an encoder-decoder such as T5, see weft_session_prompt */
 } weft_model_info;
 
 WEFT_API weft_model_info weft_model_get_info(const weft_model* model);
 
-/* What the device holds, as a JSON object: the fields above; tensors: an array of {name, shape, file_type, device_type,
- * device_bytes, buffer, exact, largest_error, relative_error}; types: the same errors for each pair of types, an array
- * of {file_type, device_type, tensors, exact, largest_error, relative_error}; buffers: an array of {name, bytes,
- * users}. exact: no number of the file was rounded on its way to the device. largest_error: the most one was changed
- * by; relative_error: that, relative to its tensor's largest magnitude. The shared vocabulary table is one buffer with
- * both its users. */
+/* Describes what the device holds. Waits until all layers are loaded. *json: an object with most fields of
+ * weft_model_info (the fingerprint as 16 hexadecimal digits) and:
+ *
+ *   chat_template_problem  text: why the model's chat template cannot be used; only if so
+ *   types      array of {file_type, device_type, tensors, exact, largest_error, relative_error}: a summary of tensors
+ *              for each pair of types
+ *   tensors    array of {name, shape, file_type, device_type, device_bytes, buffer, exact, largest_error,
+ *              relative_error}
+ *   buffers    array of {name, bytes, users, memory}; users: operations that read it; memory: "device", or "host" for a
+ *              streamed layer
+ *
+ *   exact           true if no number was rounded between file and device
+ *   largest_error   the largest change of a number
+ *   relative_error  the same, relative to the largest magnitude in the tensor
+ *
+ * A shared vocabulary table is one buffer with both its users. */
 WEFT_API weft_status weft_model_describe(const weft_model* model, char** json, weft_error* error);
 
+/* Measures the read bandwidth of the model's device with a kernel that only reads: GB/s (10^9 bytes). The first call
+ * takes about half a second; later calls return the same number. */
+WEFT_API weft_status weft_model_measure_bandwidth(const weft_model* model, double* gigabytes_per_second,
+                                                  weft_error* error);
+
 typedef struct weft_convert_options {
-  weft_type type;                          /* of the matrices: WEFT_TYPE_Q8, WEFT_TYPE_Q4 or WEFT_TYPE_F16 */
-  weft_type vocab_type;                    /* of the vocabulary table; WEFT_TYPE_FILE: as type */
-  int replace;                             /* 1: replace a file that is there already, when the new one is whole */
-  int (*progress)(void* user, float done); /* as in weft_model_options */
-  void* user;
+  weft_type type;                          /* of the matrices: WEFT_TYPE_F16, WEFT_TYPE_Q8 or WEFT_TYPE_Q4 */
+  weft_type vocab_type;                    /* of the vocabulary table; WEFT_TYPE_FILE: the same as type */
+  int replace;                             /* 1: replace an existing file, once the new one is complete */
+  int (*progress)(void* user, float done); /* as in weft_model_options; may be NULL */
+  void* user;                              /* passed to progress */
 } weft_convert_options;
 
-WEFT_API weft_convert_options weft_convert_options_default(void); /* q8 for everything, nothing is replaced */
+/* type WEFT_TYPE_Q8, vocab_type WEFT_TYPE_FILE, replace 0, progress NULL. */
+WEFT_API weft_convert_options weft_convert_options_default(void);
 
-/* Writes a GGUF file of Q8_0, Q4_1 or F16 from a GGUF file or a Hugging Face folder of any family that GGUF has, on the
- * CPU; llama.cpp opens it too. Numbers are rounded as when a model is loaded with that type. Vectors stay F32; matrices
- * whose rows are no multiple of 32 become F16 instead. out is there as a whole or not at all. report (may be
- * NULL): a JSON object of tensor_bytes, types and tensors, with errors as in weft_model_describe. */
+/* Writes a GGUF file of Q8_0, Q4_1 or F16, which llama.cpp opens too, from a GGUF file or a Hugging Face folder. Runs
+ * on the CPU and needs no device. Numbers are rounded as when a model is loaded with that type. Vectors become F32;
+ * matrices whose rows are no multiple of 32 become F16. Either the complete file appears at `out` or nothing changes
+ * there. options NULL: the defaults. report may be NULL; else *report is an object: tensor_bytes (of the new file), and
+ * types and tensors as in weft_model_describe, with from_type, to_type and bytes instead of the file's and device's.
+ *
+ * WEFT_INVALID_ARGUMENT for a type that is not allowed, a folder as out, or a file at out unless replace is 1;
+ * WEFT_UNSUPPORTED for a family or feature that GGUF cannot represent; WEFT_NOT_FOUND, WEFT_IO, WEFT_BAD_FILE,
+ * WEFT_CANCELLED. */
 WEFT_API weft_status weft_convert(const char* in, const char* out, const weft_convert_options* options, char** report,
                                   weft_error* error);
 
-/* ---- text -----------------------------------------------------------------------------------------------------------
- */
+/* ---- text ---- */
 
-/* Token ids of a text. Texts such as "<|eot|>" in it are plain characters unless parse_special. add_bos: put the
- * model's begin-of-text token first if the model wants one, and behind the text what ends an encoder's input. Writes at
- * most capacity ids and sets *count to the number there are; when that is more than capacity the ids are cut, and the
- * status is still WEFT_OK. ids may be NULL with capacity 0. */
+/* Splits a text of `length` bytes into token ids. parse_special 0: texts such as "<|eot|>" are plain characters; else
+ * they become control tokens. add_bos not 0: the model's begin-of-text token comes first if the model uses one, and the
+ * input of an encoder also gets its end token. text may be NULL if length is 0. */
 WEFT_API weft_status weft_tokenize(const weft_model* model, const char* text, size_t length, int parse_special,
                                    int add_bos, uint32_t* ids, size_t capacity, size_t* count, weft_error* error);
 
-/* The text of some ids; control tokens give none, bytes that are no UTF-8 give U+FFFD. The caller frees *text. */
+/* Joins the texts of `count` ids. Control tokens have no text; bytes that are not UTF-8 become U+FFFD. The caller frees
+ * *text with weft_string_free. ids may be NULL if count is 0. */
 WEFT_API weft_status weft_detokenize(const weft_model* model, const uint32_t* ids, size_t count, char** text,
                                      weft_error* error);
 
@@ -189,195 +251,236 @@ typedef struct weft_message {
   const char* content;
 } weft_message;
 
-/* Token ids of a conversation through the model's chat template, ending where the assistant's answer begins. Special
- * tokens come from the template only, never from a message's content. WEFT_UNSUPPORTED if the model has no template.
- * ids, capacity and count as in weft_tokenize. */
+/* Turns a conversation into token ids with the model's chat template. They end where the assistant's answer begins.
+ * Only the template produces control tokens: a message's content is always plain text. WEFT_UNSUPPORTED if the model
+ * has no chat template, or has one that Weft does not support. */
 WEFT_API weft_status weft_apply_chat_template(const weft_model* model, const weft_message* messages,
                                               size_t message_count, uint32_t* ids, size_t capacity, size_t* count,
                                               weft_error* error);
 
-/* ---- keep-lists -----------------------------------------------------------------------------------------------------
- */
+/* ---- keep-lists ---- */
 
-/* The ids that a list keeps, ascending: the part of the vocabulary a session is to choose from. list: terms with commas
- * between them, worked off from left to right: a preset's name or else a file's path adds tokens, with '!' before it
- * takes them away (from all tokens if it is the first). "!prompt" tells a session not to add its prompt's tokens; it
- * has no effect here. Presets, by the characters a token holds:
+/* Returns the ids of a keep-list in ascending order. A keep-list is the part of the vocabulary that a session may
+ * choose from (weft_session_set_head).
+ *
+ * list: terms with commas between them, applied from left to right. A term is the name of a preset, or the path of a
+ * file. It adds its tokens; with '!' before it, it removes them. If the first term removes, it removes from all tokens.
+ * The term "!prompt" tells a session not to add the tokens of its context; it has no effect here. Presets, by the
+ * characters of a token:
+ *
  *   ascii         ASCII
  *   code          printable ASCII, tabs and line ends
- *   latin         Latin letters, and the digits, punctuation, symbols, emoji and spaces of no script of their own
- *   greek, cyrillic, arabic, hebrew, devanagari, cjk   letters of these scripts
+ *   latin         Latin letters; digits, punctuation, symbols, emoji and spaces that belong to no script
+ *   greek, cyrillic, arabic, hebrew, devanagari, cjk
+ *                 letters of that script
  *   digits        the digits 0 to 9
  *   punctuation   punctuation and symbols
- * Control tokens, and tokens of one byte where any text can be written with them, are always kept; list NULL: those
- * alone.
- * Files hold a token's id or its text as a JSON string on each line, '#' begins a comment; one that weft_vocab_save
- * wrote for another tokenizer is refused. ids, capacity and count as in weft_tokenize. */
+ *
+ * Every list also keeps control tokens, and single-byte tokens if any text can be written with them. list NULL: only
+ * those.
+ *
+ * A file has one entry a line: a token's id, or its text as a JSON string. '#' begins a comment.
+ *
+ * WEFT_INVALID_ARGUMENT for a wrong list; WEFT_BAD_FILE for a wrong file, and for one that weft_vocab_save wrote for
+ * another tokenizer; WEFT_IO. */
 WEFT_API weft_status weft_vocab_keep(const weft_model* model, const char* list, uint32_t* ids, size_t capacity,
                                      size_t* count, weft_error* error);
 
-/* Writes these ids, in any order, to a file that weft_vocab_keep reads for models of the same tokenizer. A reader sees
- * the file that was there before or the whole new one. */
+/* Writes `count` ids, in any order, to a file that weft_vocab_keep reads for models of the same tokenizer. The file is
+ * replaced as a whole: a reader sees the old file or the new one. WEFT_INVALID_ARGUMENT for an id that is not a
+ * token's; WEFT_IO. */
 WEFT_API weft_status weft_vocab_save(const weft_model* model, const uint32_t* ids, size_t count, const char* path,
                                      weft_error* error);
 
-/* ---- encoders -------------------------------------------------------------------------------------------------------
- */
+/* ---- encoders ---- */
 
-/* Reads texts with a model whose tokens see what follows them too, as BERT. Belongs to one thread at a time; any number
- * may run over a model; of an encoder-decoder it is the encoder alone. Free it before the model. */
+/* Computes hidden states of texts with a model whose tokens see all others, such as BERT, or with the encoder of an
+ * encoder-decoder such as T5. */
 typedef struct weft_encoder weft_encoder;
 
-/* WEFT_UNSUPPORTED for a model that has no encoder. */
+/* WEFT_UNSUPPORTED if the model has no encoder. The model must outlive the encoder. */
 WEFT_API weft_status weft_encoder_create(const weft_model* model, weft_encoder** encoder, weft_error* error);
+/* Frees an encoder. NULL is allowed. */
 WEFT_API void weft_encoder_free(weft_encoder* encoder);
 
-/* Reads an input: a text's ids as weft_tokenize gives them with add_bos, 1 to max_context (else WEFT_CONTEXT_FULL). */
+/* Computes the hidden states of an input: `count` ids of a text, as weft_tokenize returns them with add_bos.
+ * WEFT_INVALID_ARGUMENT if count is 0 or an id is not below vocab_size; WEFT_CONTEXT_FULL if count is more than the
+ * encoder's maximum. */
 WEFT_API weft_status weft_encoder_run(weft_encoder* encoder, const uint32_t* ids, size_t count, weft_error* error);
 
+/* How an embedding is made from the hidden states of all tokens. */
 typedef enum weft_pooling {
-  WEFT_POOL_MODEL = 0, /* as the model's files say, the mean where they say nothing */
-  WEFT_POOL_MEAN,      /* the mean of all tokens' hidden states */
+  WEFT_POOL_MODEL = 0, /* as the model's files say; the mean if they do not */
+  WEFT_POOL_MEAN,      /* the mean */
   WEFT_POOL_CLS        /* the first token's */
 } weft_pooling;
 
-/* The embedding of the last input: width floats (count must be that), of Euclidean length 1, so that the scalar product
- * of two texts' is the cosine of the angle between them. */
+/* Returns the embedding of the last input; call weft_encoder_run first. `count` floats, which must be the model's
+ * width. It has Euclidean length 1, so that the scalar product of two embeddings is the cosine of their angle. */
 WEFT_API weft_status weft_encoder_embedding(weft_encoder* encoder, weft_pooling pooling, float* embedding, size_t count,
                                             weft_error* error);
 
-/* What the token at a place of the last input is, going by its hidden state: vocab_size logits (count must be that).
- * Usually that token is the info's mask_token. WEFT_UNSUPPORTED for a model without a masked-token head. */
+/* Returns a logit of each token of the vocabulary for the token at index `place` (from 0) of the last input, usually
+ * the model's mask_token: `count` floats, which must be vocab_size. WEFT_UNSUPPORTED if the model has no head for
+ * masked tokens; WEFT_INVALID_ARGUMENT if place is not below the count of the last input. */
 WEFT_API weft_status weft_encoder_masked_logits(weft_encoder* encoder, size_t place, float* logits, size_t count,
                                                 weft_error* error);
 
-/* ---- sessions
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- sessions ---- */
 
+/* One conversation with a model: its context (tokens) and what is computed of it (cached keys and values). */
 typedef struct weft_session weft_session;
 
-/* How a session's work is handed to the device; what is generated is the same. */
+/* How a session's work is submitted to the device. It does not change what is generated. */
 typedef enum weft_policy {
-  WEFT_POLICY_THROUGHPUT = 0, /* whole tokens at once, and the next ones behind them: the fastest */
-  /* a layer or two at a time, at most two in flight, so that others who use the device (a screen to be drawn) get their
-   * turn in between, and drivers that give up on long work do not */
+  WEFT_POLICY_THROUGHPUT = 0, /* a whole token in one submission, several tokens in flight: the fastest */
+  /* one or two layers in one submission, at most two submissions in flight: other users of the device (a screen) get it
+   * in between, and drivers that fail on long work do not fail */
   WEFT_POLICY_POLITE
 } weft_policy;
 
 typedef struct weft_session_options {
-  uint32_t context; /* tokens the session can hold; 0: the model's own maximum, but at most 4096 */
-  weft_type kv;     /* of the cached keys and values: WEFT_TYPE_F16, or WEFT_TYPE_Q8 for about half the memory;
-                       WEFT_TYPE_FILE: f16 */
-  weft_policy policy;
+  uint32_t context;   /* tokens that the session can hold, 2 to max_context; 0: max_context, but at most 4096 */
+  weft_type kv;       /* of cached keys and values: WEFT_TYPE_F16 or WEFT_TYPE_Q8 (about half the memory);
+                         WEFT_TYPE_FILE: f16 */
+  weft_policy policy; /* see above */
 } weft_session_options;
 
+/* context 0, kv WEFT_TYPE_FILE, policy WEFT_POLICY_THROUGHPUT. */
 WEFT_API weft_session_options weft_session_options_default(void);
+/* Creates a session with an empty context, the default sampling and the head "full". options NULL: the defaults. The
+ * model must outlive the session. WEFT_INVALID_ARGUMENT for an option outside its range; WEFT_UNSUPPORTED for a model
+ * that cannot generate (an encoder such as BERT). */
 WEFT_API weft_status weft_session_create(const weft_model* model, const weft_session_options* options,
                                          weft_session** session, weft_error* error);
+/* Frees a session. NULL is allowed. */
 WEFT_API void weft_session_free(weft_session* session);
 
-/* How the next token is chosen. Applied in this order, as in Hugging Face Transformers: repeat_penalty; the logit bias,
- * presence_penalty and frequency_penalty; temperature, top_k, top_p, min_p, typical_p. Ties at a threshold are kept.
- * Same seed, same device, same prompt: same text. */
+/* How the next token is chosen. The steps are those of Hugging Face Transformers, in this order: repeat_penalty; logit
+ * bias, presence_penalty and frequency_penalty; temperature, top_k, top_p, min_p, typical_p. Tokens that tie at a limit
+ * are kept. The penalties also apply to greedy decoding. The same seed, device and prompt give the same text. */
 typedef struct weft_sampling {
-  float temperature;    /* 0: greedy, the lowest id among equals; else at least 0.0001 */
-  uint32_t top_k;       /* the k best; 0: all */
-  float top_p;          /* the smallest best set of at least this probability, (0, 1]; 1: all */
-  float min_p;          /* at least this share of the best one's probability, [0, 1]; 0: all */
-  float repeat_penalty; /* > 0; 1: none. Divides positive logits of tokens in the context, multiplies negative ones
-                           (Keskar et al. 2019, CTRL). Applies to greedy too. */
+  float temperature;    /* 0: greedy (the lowest id if several are best); else at least 0.0001; divides the logits */
+  uint32_t top_k;       /* only the k best tokens; 0: all */
+  float top_p;          /* only the smallest set of best tokens with at least this probability, (0, 1]; 1: all */
+  float min_p;          /* only tokens with at least this share of the best token's probability, [0, 1]; 0: all */
+  float repeat_penalty; /* > 0; divides positive logits of tokens in the context and multiplies negative ones (Keskar et
+                           al. 2019, "CTRL"); 1: none */
   uint64_t seed;
-  float presence_penalty;  /* -2 to 2; taken off the logit of a token that was generated since the last prompt */
-  float frequency_penalty; /* -2 to 2; taken off for each time it was. Both apply to greedy too. */
-  float typical_p;         /* the fewest tokens whose surprise is nearest to the entropy and that hold this probability,
-                              (0, 1]; 1: all (Meister et al. 2022, locally typical sampling) */
+  float presence_penalty;  /* -2 to 2; subtracted from the logit of a token generated since the last prompt; 0: none */
+  float frequency_penalty; /* -2 to 2; subtracted once for each time it was generated since then; 0: none */
+  float typical_p;         /* only the fewest tokens whose surprise is closest to the entropy and that have this
+                              probability together, (0, 1]; 1: all (Meister et al. 2022, "Locally Typical Sampling") */
 } weft_sampling;
 
-WEFT_API weft_sampling weft_sampling_default(
-    void); /* temperature 0.7, top_k 40, top_p 0.95, min_p 0.05, penalties none, typical_p 1, seed 0 */
+/* temperature 0.7, top_k 40, top_p 0.95, min_p 0.05, no penalties, typical_p 1, seed 0 */
+WEFT_API weft_sampling weft_sampling_default(void);
+/* Sets the sampling for later calls. WEFT_INVALID_ARGUMENT for a value outside its range. */
 WEFT_API weft_status weft_session_set_sampling(weft_session* session, const weft_sampling* sampling, weft_error* error);
 
-/* Adds biases[i] (-100 to 100) to the logit of token ids[i] wherever a token is chosen, from the next generate on; of
- * an id that comes twice the last one counts. Replaces all biases that were set before; count 0: none. */
+/* Adds biases[i] (-100 to 100) to the logit of token ids[i] in later calls. If an id is given twice, its last bias
+ * counts. Replaces all biases that were set before; count 0: none. */
 WEFT_API weft_status weft_session_set_logit_bias(weft_session* session, const uint32_t* ids, const float* biases,
                                                  size_t count, weft_error* error);
 
-/* Ends a generate when one of these texts (count of them, at most 16, of 1 to 256 bytes of UTF-8) stands in what it
- * generated, however tokens cut it; the callback gets what stands before it. Text that may yet become one is held back
- * from the callback until that is decided. Its tokens are in the context all the same. count 0: none. */
+/* Sets the stop strings: `count` texts (at most 16, each 1 to 256 bytes of UTF-8); 0: none. weft_session_generate ends
+ * when one appears in the generated text, also across token borders. The callback gets only the text before it; text
+ * that may be the beginning of a stop string is held back until that is known. The tokens of a stop string stay in the
+ * context. */
 WEFT_API weft_status weft_session_set_stops(weft_session* session, const char* const* stops, size_t count,
                                             weft_error* error);
 
 #define WEFT_MAX_LOGPROBS 20
-/* Whether each token's log-probability is worked out, and with how many of the likeliest tokens': 0 to
- * WEFT_MAX_LOGPROBS; 0: none. They are the model's own, before bias, penalties, temperature and filters; over all rows
- * of the vocabulary, which "certified" and "fast" then read, or over those that a keep-list and a grammar let
- * through. */
+/* Makes later calls compute the log-probability of each generated token, and those of the `count` likeliest tokens: 0
+ * to WEFT_MAX_LOGPROBS; 0: none. They are the model's own, before bias, penalties, temperature and filters. They are
+ * over all rows of the vocabulary, which the heads "certified" and "fast" then also read; with a keep-list or a
+ * grammar, over the tokens that it allows. */
 WEFT_API weft_status weft_session_set_logprobs(weft_session* session, uint32_t count, weft_error* error);
 
-/* Of the token that was last given to the callback: its own log-probability (natural logarithm), and the likeliest
- * tokens, the likeliest first. Writes at most capacity of each and sets *count to the number there are. For use in the
- * callback too. */
+/* Returns the log-probabilities (natural logarithms) of the token that the callback got last: its own in *chosen, and
+ * those of the likeliest tokens, likeliest first. Writes at most capacity ids and logprobs and sets *count to the
+ * number there are. May be called in the callback. */
 WEFT_API weft_status weft_session_get_logprobs(const weft_session* session, float* chosen, uint32_t* ids,
                                                float* logprobs, size_t capacity, size_t* count, weft_error* error);
 
-/* Which rows of the vocabulary table tokens are chosen from, and how those are projected; from the next generate on.
+/* Sets the head for later calls: which rows of the vocabulary table tokens are chosen from, and how their logits are
+ * computed. docs/heads.md explains the heads.
+ *
  *   "full"       every row (the default)
- *   "certified"  only rows that can matter, which bounds prove: always the tokens that "full" gives, for less reading.
- *                Under top_p or typical_p without top_k, and top_k above 128, every row can matter and is read.
- *   "fast"       the 64 or so best of the bounds' estimates, unproven; "fast:N" for 1 <= N <= 128
- *   "keep:LIST"  only tokens of a list: presets and files of tokens with commas between them, as weft_vocab_keep takes;
- *                control and byte tokens always, and those of the context unless LIST has "!prompt". What may come in
- * is not restricted. "certified+keep:LIST" and "fast:N+keep:LIST" combine. WEFT_INVALID_ARGUMENT and WEFT_BAD_FILE say
- * what is wrong with it. */
+ *   "certified"  only rows that can matter, which bounds prove: the same tokens as "full", for less reading. Every row
+ *                can matter if top_p or typical_p is used without top_k, and if top_k is more than 128; then every
+ *                row is read.
+ *   "fast:N"     the N rows with the best estimates, unproven; 1 <= N <= 128. "fast" is "fast:64".
+ *   "keep:LIST"  only the tokens of a list, as weft_vocab_keep reads it, and those of the context, unless LIST has
+ *                "!prompt". Prompts may hold any token.
+ *   "certified+keep:LIST", "fast:N+keep:LIST"
+ *                both
+ *
+ * WEFT_INVALID_ARGUMENT for a wrong head or list; WEFT_BAD_FILE and WEFT_IO for a list's file; WEFT_UNSUPPORTED for any
+ * head but "full" if the model adds a bias to its logits. */
 WEFT_API weft_status weft_session_set_head(weft_session* session, const char* head, weft_error* error);
 
 typedef enum weft_grammar_kind {
   WEFT_GRAMMAR_NONE = 0,
-  WEFT_GRAMMAR_GBNF,        /* as llama.cpp describes it; the text matches the rule root */
-  WEFT_GRAMMAR_JSON_SCHEMA, /* draft 2020-12; what is not supported is refused by name */
-  WEFT_GRAMMAR_REGEX        /* the whole text matches it */
+  WEFT_GRAMMAR_GBNF,        /* llama.cpp's notation; the text must match the rule root */
+  WEFT_GRAMMAR_JSON_SCHEMA, /* draft 2020-12; the error names a keyword that is not supported */
+  WEFT_GRAMMAR_REGEX        /* the whole text must match it */
 } weft_grammar_kind;
 
-/* Keeps what is generated behind the context, and behind any later weft_session_prompt, to a grammar: only tokens that
- * go on with a text of it can be chosen, and where few can, only their rows are projected. Under every head, and with
- * the tokens that masking the full head's logits would give. place: the grammar's name for errors, a file's for
- * example; may be NULL. WEFT_GRAMMAR_NONE (text NULL) ends that. */
+/* Restricts generated text to a grammar: what is generated after the present context, and after the prompt of each
+ * later weft_session_prompt. Only tokens that continue a text of the grammar can be chosen; if they are few, only their
+ * rows are computed. It works with every head and gives the tokens that masking the logits of "full" would give. place
+ * (may be NULL): a name for errors, for example the grammar's file. WEFT_GRAMMAR_NONE (text may be NULL): no grammar.
+ *
+ * WEFT_BAD_FILE if the grammar is wrong; WEFT_UNSUPPORTED if it has something that Weft does not support, or if the
+ * model adds a bias to its logits; WEFT_INVALID_ARGUMENT for a wrong kind. The session then keeps what was set before.
+ */
 WEFT_API weft_status weft_session_set_grammar(weft_session* session, weft_grammar_kind kind, const char* text,
                                               const char* place, weft_error* error);
 
-/* Makes the session's context exactly these ids (count >= 1). The longest prefix it already holds is kept; the rest is
- * computed by the next generate, which starts from it. WEFT_CONTEXT_FULL if they do not fit with one token more.
- * Of an encoder-decoder the ids (weft_tokenize's with add_bos) go to its encoder, which reads them before the next
- * token unless it has read the same last, and may be as many as the context holds. The context is the decoder's then:
- * the token it starts from, and what it generates. */
+/* Makes the session's context exactly these ids (count >= 1). It computes nothing yet: the next call that needs it
+ * does. What the session has computed of the longest common prefix is reused.
+ *
+ * With an encoder-decoder the ids (of weft_tokenize with add_bos) are the encoder's input, at most as many as the
+ * context holds. The encoder reads them before the next token, unless they were its last input. The context is then the
+ * decoder's: its start token, and what it generates.
+ *
+ * WEFT_INVALID_ARGUMENT if count is 0 or an id is not below vocab_size; WEFT_CONTEXT_FULL if the ids and one more token
+ * do not fit. The session is then unchanged. */
 WEFT_API weft_status weft_session_prompt(weft_session* session, const uint32_t* ids, size_t count, weft_error* error);
 
-/* The id of a callback that brings no token, but the rest of the text that stop strings had held back. */
+/* The id of a callback that has no token: it has the rest of the text that was held back for stop strings. */
 #define WEFT_NO_TOKEN 0xffffffffu
 
-/* A new token: its id and the text it completes (never part of a UTF-8 character, so maybe none; not zero-terminated).
- * Return non-zero to stop after it; what stop strings hold back still comes, as WEFT_NO_TOKEN. Of sessions that
- * generate it may call the getters and weft_session_cancel, nothing that changes them. */
+/* Receives a generated token: its id, and `length` bytes of the text that it completes. The text is not
+ * zero-terminated, has only whole UTF-8 characters and may be empty. Return 0 to continue, non-zero to stop after this
+ * token; text that was held back for stop strings still comes, with the id WEFT_NO_TOKEN. The callback may call getters
+ * and weft_session_cancel; it must not call functions that change a generating session. */
 typedef int (*weft_token_callback)(void* user, uint32_t id, const char* text, size_t length);
 
+/* Why a generate ended. */
 typedef enum weft_stop {
-  WEFT_STOP_LENGTH = 0, /* max_tokens came */
-  WEFT_STOP_TOKEN,      /* the model ended its text; the stop token itself was the last id */
+  WEFT_STOP_LENGTH = 0, /* max_tokens were generated */
+  WEFT_STOP_TOKEN,      /* the model ended its text; the stop token is the last id */
   WEFT_STOP_CONTEXT,    /* the context is full */
   WEFT_STOP_CALLER,     /* the callback or weft_session_cancel */
-  WEFT_STOP_GRAMMAR,    /* the session's grammar lets nothing follow */
-  WEFT_STOP_STRING      /* a stop string came */
+  WEFT_STOP_GRAMMAR,    /* the grammar allows no further text */
+  WEFT_STOP_STRING      /* a stop string appeared */
 } weft_stop;
 
 typedef struct weft_generate_options {
-  uint32_t max_tokens; /* 0: until another reason */
-  int ignore_stop_tokens;
+  uint32_t max_tokens;          /* 0: until another reason to stop */
+  int ignore_stop_tokens;       /* not 0: continue after the model's stop tokens */
   weft_token_callback callback; /* may be NULL */
-  void* user;
+  void* user;                   /* passed to callback */
 } weft_generate_options;
 
-/* Appends tokens to the context, one callback each. A step is max_tokens = 1. *stop (may be NULL) says why it ended. */
+/* Computes what is pending of the context, then appends tokens to it, with one callback for each. *stop (stop may be
+ * NULL) is why it ended. If the context is full already, it ends at once with WEFT_STOP_CONTEXT. If the call fails, the
+ * tokens that the callback got stay in the context.
+ *
+ * WEFT_INVALID_ARGUMENT if the context is empty, or if the keep-list has none of the tokens that the grammar allows;
+ * WEFT_INTERNAL if no logit is a finite number. */
 WEFT_API weft_status weft_session_generate(weft_session* session, const weft_generate_options* options, weft_stop* stop,
                                            weft_error* error);
 
@@ -385,105 +488,120 @@ WEFT_API weft_status weft_session_generate(weft_session* session, const weft_gen
 typedef struct weft_batch_entry {
   weft_session* session;
   weft_generate_options options;
-  weft_stop stop; /* set: why it ended */
+  weft_stop stop; /* set when the call succeeds: why the session ended */
 } weft_batch_entry;
 
-/* Generates with 1 to 64 sessions of one model at once, as weft_session_generate would with each, and returns when the
- * last has ended: the weights are read once for up to eight of their next tokens. Prompts are computed one after
- * another. The sessions are distinct, have a prompt and no grammar, and are not of an encoder-decoder; callbacks come
- * on the calling thread, those of a token's sessions in the entries' order. What is generated is what each would
- * generate alone, up to rounding. If one of them is WEFT_POLICY_POLITE, all of the batch is. */
+/* Generates with 1 to 64 sessions of one model together, as weft_session_generate would with each, and returns when the
+ * last has ended. One pass computes a token of each session. Matrix products then read the weights once for many
+ * sessions: the plan's tile_tokens, or block_tokens (8 or 16) if it has no tiles. Prompts are computed one after
+ * another. The generated tokens are those that each session would generate alone, up to rounding. If one session has
+ * WEFT_POLICY_POLITE, the whole batch has. Callbacks for one pass come in the order of the entries.
+ *
+ * WEFT_INVALID_ARGUMENT for a wrong count, a session that is given twice, of another model, or with an empty context;
+ * WEFT_UNSUPPORTED for a session with a grammar or of an encoder-decoder. Nothing is generated then. */
 WEFT_API weft_status weft_generate_batch(weft_batch_entry* entries, size_t count, weft_error* error);
 
-/* Ends a running generate after the token in work, or the next one at its start. Safe from any thread and from a signal
- * handler. */
+/* Ends a running generate after its present token. If none is running, the next one ends at its start. May be called
+ * from any thread and from a signal handler. */
 WEFT_API void weft_session_cancel(weft_session* session);
 
-/* nll[i] = -ln p(ids[i + 1] | ids[0..i]), natural logarithm, for i < count - 1; count >= 2. Replaces the context. Under
- * a keep-list, p is over its tokens alone, and infinite for others. WEFT_UNSUPPORTED for an encoder-decoder. */
+/* Makes the context these ids (count >= 2) and computes how well the model predicts each:
+ * nll[i] = -ln p(ids[i + 1] | ids[0 .. i]) for i < count - 1, natural logarithm. nll has count - 1 floats. With a
+ * keep-list, p is over its tokens only, and nll is infinite for others. WEFT_INVALID_ARGUMENT for a wrong count or id;
+ * WEFT_CONTEXT_FULL; WEFT_UNSUPPORTED for an encoder-decoder. */
 WEFT_API weft_status weft_session_score(weft_session* session, const uint32_t* ids, size_t count, float* nll,
                                         weft_error* error);
 
-/* The logits after the last token of the context, before penalties: vocab_size floats. Reads them from the device. */
+/* Computes the logits after the last token of the context, before bias and penalties, and copies them to the host:
+ * `count` floats, which must be vocab_size. WEFT_INVALID_ARGUMENT for another count or an empty context. */
 WEFT_API weft_status weft_session_logits(weft_session* session, float* logits, size_t count, weft_error* error);
 
-/* What a token would be chosen from after the last token of the context: the ids the session's head computes under its
- * sampling, in no order, and their logits before penalties. Writes at most capacity of each and sets *count to the
- * number there are. */
+/* Computes what the next token would be chosen from: the ids that the session's head projects for its sampling, in no
+ * order, and their logits before bias and penalties. Writes at most capacity of each and sets *count to the number
+ * there are (at most vocab_size). WEFT_INVALID_ARGUMENT if the context is empty. */
 WEFT_API weft_status weft_session_head_logits(weft_session* session, uint32_t* ids, float* logits, size_t capacity,
                                               size_t* count, weft_error* error);
 
-/* The ids of the context. ids, capacity and count as in weft_tokenize. */
+/* Returns the ids of the context. */
 WEFT_API weft_status weft_session_get_ids(const weft_session* session, uint32_t* ids, size_t capacity, size_t* count,
                                           weft_error* error);
 
-/* Writes the session's context, what is computed of it, and its sampling to a file, so that a session restored from it
- * goes on as this one would. note (may be NULL): UTF-8 text of the caller's that is kept with them. Head and grammar
- * are not saved. A reader sees the file that was there before or the whole new one. */
+/* Writes the session to a file: context, cached keys and values, sampling and logit bias. A session restored from it
+ * continues as this one would. Head, grammar and stop strings are not saved. note (may be NULL): UTF-8 text of the
+ * caller, stored in the file. The file is replaced as a whole: a reader sees the old file or the new one.
+ * WEFT_INVALID_ARGUMENT if the context is empty; WEFT_IO. */
 WEFT_API weft_status weft_session_save(const weft_session* session, const char* path, const char* note,
                                        weft_error* error);
 
-/* Makes the session one that was saved; a grammar begins anew. *note (may be NULL): the note, "" if there was none; the
- * caller frees it. WEFT_BAD_FILE for a file that is none, or was cut or damaged; WEFT_UNSUPPORTED when it was saved
- * with another model, type of weights or cache, or context; the session is unchanged then. */
+/* Replaces the session's context, sampling and logit bias by those of a saved session; a grammar starts from its
+ * beginning. note may be NULL; else *note is the saved note ("" if there was none), which the caller frees.
+ * WEFT_BAD_FILE for a file that is not a saved session, or is cut or damaged; WEFT_UNSUPPORTED if the model, its types,
+ * the type of the cache or the context's size differ; WEFT_NOT_FOUND and WEFT_IO. The session is then unchanged. */
 WEFT_API weft_status weft_session_restore(weft_session* session, const char* path, char** note, weft_error* error);
 
-/* Forgets the context and the statistics; the sampling and the head stay. */
+/* Empties the context and the statistics. Sampling, logit bias, stop strings, head and grammar stay. NULL is allowed.
+ */
 WEFT_API void weft_session_reset(weft_session* session);
+
+/* ---- statistics ---- */
 
 #define WEFT_MAX_STAGES 32
 typedef struct weft_stage {
-  const char* name; /* the operation's: "gather", "matvec", "project", ...; static */
-  double share;     /* of the sampled device time, 0..1 */
+  const char* name; /* of an operation: "gather", "matmul", "project", ...; static */
+  double share;     /* of the sampled device time, 0 to 1 */
 } weft_stage;
 
+/* Sums since the session was created or reset. */
 typedef struct weft_stats {
-  uint32_t context_used;            /* tokens */
-  uint64_t prompt_tokens;           /* computed since creation or reset; a kept prefix does not count */
-  uint64_t reused_tokens;           /* of the prompts since then, found in the cache */
-  uint64_t decoded_tokens;          /* generated since then; the first of a generate counts with the prompt's time */
-  double prompt_seconds;            /* up to and with the first token */
-  double decode_seconds;            /* of the tokens after it */
-  double decode_cpu_seconds;        /* of the calling thread meanwhile, without the callback's */
-  double first_token_seconds;       /* of the last generate: from its start to its first token */
-  uint64_t readback_bytes;          /* read from the device to get the tokens */
-  uint64_t kv_bytes, scratch_bytes; /* device memory of this session */
-  double read_gigabytes_per_second; /* weight and cache bytes over decode_seconds */
-  double device_read_gigabytes_per_second; /* what a pure read kernel reaches there; 0: not measured yet */
-  uint64_t head_tokens;                    /* tokens the following are sums over */
+  uint32_t context_used;                   /* tokens in the context now */
+  uint64_t prompt_tokens;                  /* prompt tokens that were computed; a reused prefix does not count */
+  uint64_t reused_tokens;                  /* prompt tokens that were already computed */
+  uint64_t decoded_tokens;                 /* generated tokens, except the first of each generate */
+  double prompt_seconds;                   /* until the first token of each generate, that token included */
+  double decode_seconds;                   /* for the decoded tokens */
+  double decode_cpu_seconds;               /* CPU time of the calling thread in decode_seconds, callbacks excluded */
+  double first_token_seconds;              /* of the last generate only: from its start to its first token */
+  uint64_t readback_bytes;                 /* copied from the device to get the tokens */
+  uint64_t kv_bytes, scratch_bytes;        /* device memory of this session now */
+  double read_gigabytes_per_second;        /* bytes of weights and cache over decode_seconds, 10^9 bytes */
+  double device_read_gigabytes_per_second; /* as weft_model_measure_bandwidth returned; 0: not measured yet */
+  uint64_t head_tokens;                    /* chosen tokens; the next four are sums over them */
   uint64_t head_rows;                      /* rows of the vocabulary table whose logits were computed */
-  uint64_t head_bytes;                     /* read of the table for that, estimates included */
+  uint64_t head_bytes;                     /* bytes of the table that were read, estimates included */
   uint64_t head_refined;                   /* rows whose estimate was refined */
-  uint64_t head_uncertain_tokens;          /* "fast" left out a row that might have been chosen */
-  size_t stage_count;
-  weft_stage stages[WEFT_MAX_STAGES]; /* largest share first; none where the device has no timestamps */
+  uint64_t head_uncertain_tokens;          /* tokens for which "fast" left out a row that could have been chosen */
+  size_t stage_count;                      /* entries of stages; 0 if the device has no timestamps */
+  weft_stage stages[WEFT_MAX_STAGES];      /* largest share first */
 } weft_stats;
 
 WEFT_API weft_stats weft_session_get_stats(const weft_session* session);
 
-/* Where the device's time goes in a whole pass: that of the context's last `tokens` tokens, 1 as in decoding, more
- * (but at most what the context has and one pass takes) as a prompt's last chunk, run `repeat` times (at least 1) with
- * a timestamp behind every dispatch. *json: an object of the run of median length: tokens, position          that it
- * computes; of the first of them stages                    an array of {name, seconds, dispatches, bytes, multiplies},
- * in order of first appearance; bytes: weights and cache it must read, multiplies: products of a weight with a number;
- *                             both 0 where that is not known
- *   dispatches, device_seconds   sums over the stages
- *   between_seconds           from a command buffer's last dispatch to the next one's beginning, summed
- *   submitted_seconds         from before the submission to its end as the CPU sees it
- * The context stays as it is, and so does what will be generated. The caller frees *json. WEFT_UNSUPPORTED where the
- * device has no timestamps, WEFT_CONTEXT_FULL without room for a token more. */
+/* Measures where the device's time goes in one pass over the network. The pass computes the last `tokens` tokens of the
+ * context: 1 as in decoding, more as in a prompt's last chunk (at most what the context has and one pass takes). It
+ * runs `repeat` times (>= 1) with a timestamp after every dispatch; the run of median length is reported. *json: an
+ * object, which the caller frees:
+ *
+ *   tokens             tokens in the pass
+ *   position           position of the first of them
+ *   stages             array of {name, seconds, dispatches, bytes, multiplies}, in the order of the pass
+ *     bytes            bytes of weights and cache that the stage must read; 0: not known
+ *     multiplies       multiplications of a weight with an activation; 0: not known
+ *   dispatches         sum over the stages
+ *   device_seconds     sum over the stages
+ *   between_seconds    sum of the times from the last dispatch of a command buffer to the first of the next
+ *   submitted_seconds  from before the submission until the CPU sees its end
+ *
+ * The context does not change, nor does what will be generated. WEFT_UNSUPPORTED if the device has no timestamps;
+ * WEFT_CONTEXT_FULL if the context has no room for one more token; WEFT_INVALID_ARGUMENT if tokens or repeat is 0 or
+ * the context is empty. */
 WEFT_API weft_status weft_session_profile(weft_session* session, uint32_t tokens, uint32_t repeat, char** json,
                                           weft_error* error);
 
-/* The same of one token behind `position` others, which are not computed: their keys and values are zeros, which take
- * no less time. Forgets the context and the statistics. */
+/* The same for one token at `position`, without computing the tokens before it: their keys and values are zeros, which
+ * take as much time. Empties the context and the statistics first. WEFT_CONTEXT_FULL if position + 2 is more than the
+ * context holds; WEFT_UNSUPPORTED for an encoder-decoder or without timestamps. */
 WEFT_API weft_status weft_session_profile_behind(weft_session* session, uint32_t position, uint32_t repeat, char** json,
                                                  weft_error* error);
-
-/* Measures what a pure read kernel reaches on the model's device, GB/s (10^9 bytes); takes about half a second the
- * first time, then it is remembered with the model. */
-WEFT_API weft_status weft_model_measure_bandwidth(const weft_model* model, double* gigabytes_per_second,
-                                                  weft_error* error);
 
 #ifdef __cplusplus
 }

@@ -1,8 +1,11 @@
-// Weft in C++: a thin, header-only face over weft.h, in the namespace weft::api.
+// Weft in C++: a thin header-only wrapper of weft.h, in the namespace weft::api.
 //
-// Models and sessions free themselves and can be moved, not copied. What weft.h says about units, ranges, ownership and
-// threads holds here too; only the differences are stated. Errors are thrown as Failure. Callbacks may throw: the
-// exception waits until the C call has ended and comes out of the C++ one.
+// Each function calls the function of weft.h with a similar name. Preconditions, units, ranges, errors, ownership and
+// threads are as documented there; the comments here state only the differences:
+//   - A weft_status other than WEFT_OK is thrown as Failure.
+//   - Model, Encoder and Session free themselves. They can be moved, not copied.
+//   - A callback may throw. The C call then ends, and the C++ call rethrows the exception.
+//   - Lists are returned as vectors of the full length, texts and JSON as std::string.
 #ifndef WEFT_HPP
 #define WEFT_HPP
 
@@ -21,7 +24,7 @@
 
 namespace weft::api {
 
-// What a weft_error holds. what() is "place: sentence".
+// A weft_error as an exception. what() is "place: sentence", or only the sentence if there is no place.
 class Failure : public std::runtime_error {
  public:
   explicit Failure(const weft_error& error) : Failure(error.code, error.sentence, error.place, error.hint) {}
@@ -44,14 +47,15 @@ class Failure : public std::runtime_error {
 
 namespace detail {
 
-// Runs call(weft_error *) and throws what it reports.
+// Runs call(weft_error *) and throws its error as Failure.
 template <typename Call>
 void check(Call&& call) {
   weft_error error{};
   if (call(&error) != WEFT_OK) throw Failure(error);
 }
 
-// As check, for calls that call back: an exception that the callback left in `thrown` goes before the call's own error.
+// As check, for functions with callbacks: an exception that the callback stored in `thrown` takes precedence over the
+// call's own error.
 template <typename Call>
 void check(Call&& call, const std::exception_ptr& thrown) {
   weft_error error{};
@@ -60,13 +64,13 @@ void check(Call&& call, const std::exception_ptr& thrown) {
   if (status != WEFT_OK) throw Failure(error);
 }
 
+// Copies a C string and frees it with weft_string_free.
 inline std::string take(char* text) {
   const std::unique_ptr<char, void (*)(char*)> owner(text, weft_string_free);
   return text ? std::string(text) : std::string();
 }
 
-// Fills a vector through call(ids, capacity, count, error), which reports how many ids there are: once when `guess` is
-// enough room, else twice.
+// Returns the ids of call(ids, capacity, count, error). Calls it once if there are at most `guess` ids, else twice.
 template <typename Call>
 std::vector<std::uint32_t> ids(std::size_t guess, Call&& call) {
   std::vector<std::uint32_t> result(guess);
@@ -78,7 +82,7 @@ std::vector<std::uint32_t> ids(std::size_t guess, Call&& call) {
   return result;
 }
 
-// A progress callback for C, whose exception waits.
+// Passes a C progress callback on to a std::function and stores the exception that it throws.
 struct Progress {
   const std::function<bool(float)>* tell;
   std::exception_ptr thrown;
@@ -95,22 +99,24 @@ struct Progress {
 
 }  // namespace detail
 
+// The library's version, "0.1.0"; see weft_version.
 inline std::string version() { return weft_version(); }
 
-// The machine's devices as JSON; see weft_devices.
+// The machine's Vulkan devices as JSON; see weft_devices.
 inline std::string devices() {
   char* json = nullptr;
   detail::check([&](weft_error* error) { return weft_devices(&json, error); });
   return detail::take(json);
 }
 
+// See weft_model_options.
 struct ModelOptions {
-  std::string device;  // index or part of a name; empty: $WEFT_DEVICE, else the best device
+  std::string device;  // an index or a part of a name; empty: $WEFT_DEVICE, else the best device
   weft_type type = WEFT_TYPE_FILE;
-  std::uint64_t memory_budget = 0;  // bytes of device memory; 0: what there is
-  bool int8_inputs = false;         // prompts' products round their inputs to 8 bits; see weft.h
-  // 0..1; return false to give up (Failure with WEFT_CANCELLED). None: layers may follow when the model is there; see
-  // weft_model_load.
+  std::uint64_t memory_budget = 0;  // bytes of device memory; 0: no limit
+  bool int8_inputs = false;         // round the inputs of a prompt's matrix products
+  // Called with 0 to 1; return false to give up (Failure with WEFT_CANCELLED). Empty: the constructor may return before
+  // all layers are on the device; see weft_model_load.
   std::function<bool(float done)> progress;
 };
 
@@ -119,7 +125,8 @@ struct Message {
   std::string content;
 };
 
-// A loaded model. Constant: any number of threads may use it. It must outlive its sessions.
+// A loaded model; see weft_model_load. Any number of threads may use it at the same time. It must outlive its sessions
+// and encoders.
 class Model {
  public:
   // path empty: the model installed in share/weft.
@@ -142,15 +149,17 @@ class Model {
         state.thrown);
   }
 
+  // See weft_model_get_info. The strings belong to the model.
   weft_model_info info() const { return weft_model_get_info(get()); }
 
-  // What the device holds, as JSON; see weft_model_describe.
+  // What the device holds, as JSON; see weft_model_describe. Waits until all layers are loaded.
   std::string describe() const {
     char* json = nullptr;
     detail::check([&](weft_error* error) { return weft_model_describe(get(), &json, error); });
     return detail::take(json);
   }
 
+  // Token ids of a text; see weft_tokenize.
   std::vector<std::uint32_t> tokenize(std::string_view text, bool add_bos, bool parse_special = false) const {
     return detail::ids(
         text.size() + 16, [&](std::uint32_t* out, std::size_t capacity, std::size_t* count, weft_error* error) {
@@ -158,6 +167,7 @@ class Model {
         });
   }
 
+  // The text of token ids; see weft_detokenize.
   std::string detokenize(const std::vector<std::uint32_t>& tokens) const {
     char* text = nullptr;
     detail::check(
@@ -165,7 +175,7 @@ class Model {
     return detail::take(text);
   }
 
-  // Ids of a conversation through the model's template, ending where the assistant's answer begins.
+  // Token ids of a conversation; see weft_apply_chat_template. They end where the assistant's answer begins.
   std::vector<std::uint32_t> apply_chat_template(const std::vector<Message>& messages) const {
     std::vector<weft_message> c;
     std::size_t guess = 256;
@@ -178,23 +188,24 @@ class Model {
     });
   }
 
-  // The ids a keep-list keeps; see weft_vocab_keep.
+  // The ids of a keep-list; see weft_vocab_keep.
   std::vector<std::uint32_t> keep(const std::string& list) const { return keep_ids(list.c_str()); }
-  // Those that every list keeps.
+  // The ids that are in every keep-list.
   std::vector<std::uint32_t> always_kept() const { return keep_ids(nullptr); }
-  // Writes a keep-list; see weft_vocab_save.
+  // Writes a keep-list to a file; see weft_vocab_save.
   void save_keep_list(const std::vector<std::uint32_t>& tokens, const std::string& path) const {
     detail::check(
         [&](weft_error* error) { return weft_vocab_save(get(), tokens.data(), tokens.size(), path.c_str(), error); });
   }
 
-  // GB/s (10^9 bytes) of a pure read kernel on the model's device; half a second the first time, then remembered.
+  // The read bandwidth of the model's device, GB/s (10^9 bytes); see weft_model_measure_bandwidth.
   double measure_bandwidth() const {
     double result = 0;
     detail::check([&](weft_error* error) { return weft_model_measure_bandwidth(get(), &result, error); });
     return result;
   }
 
+  // The C handle, which this object owns.
   const weft_model* get() const noexcept { return handle_.get(); }
 
  private:
@@ -211,7 +222,7 @@ class Model {
   std::unique_ptr<weft_model, Free> handle_;
 };
 
-// Reads texts with an encoder; see weft_encoder. Belongs to one thread at a time.
+// An encoder; see weft_encoder. May be used by one thread at a time. The model must outlive it.
 class Encoder {
  public:
   explicit Encoder(const Model& model) : width_(model.info().width), vocab_size_(model.info().vocab_size) {
@@ -220,11 +231,12 @@ class Encoder {
     handle_.reset(encoder);
   }
 
+  // Computes the hidden states of an input: ids of Model::tokenize with add_bos; see weft_encoder_run.
   void run(const std::vector<std::uint32_t>& tokens) {
     detail::check([&](weft_error* error) { return weft_encoder_run(get(), tokens.data(), tokens.size(), error); });
   }
 
-  // Of the last input: width floats of length 1.
+  // The embedding of the last input: width floats, of Euclidean length 1; see weft_encoder_embedding.
   std::vector<float> embedding(weft_pooling pooling = WEFT_POOL_MODEL) {
     std::vector<float> result(width_);
     detail::check(
@@ -232,7 +244,7 @@ class Encoder {
     return result;
   }
 
-  // A logit for each token that could stand at this place of the last input.
+  // vocab_size logits for the token at index `place` of the last input; see weft_encoder_masked_logits.
   std::vector<float> masked_logits(std::size_t place) {
     std::vector<float> result(vocab_size_);
     detail::check([&](weft_error* error) {
@@ -241,6 +253,7 @@ class Encoder {
     return result;
   }
 
+  // The C handle, which this object owns.
   weft_encoder* get() const noexcept { return handle_.get(); }
 
  private:
@@ -251,7 +264,8 @@ class Encoder {
   std::size_t width_, vocab_size_;
 };
 
-// Measures and keeps what suits a device best; returns the report, as JSON; see weft_tune.
+// Measures which shapes are fastest on a device and writes them to a file. Returns the report as JSON; see weft_tune.
+// progress: as in ModelOptions.
 inline std::string tune(const std::string& device = {}, const std::function<bool(float done)>& progress = {}) {
   detail::Progress state{&progress, nullptr};
   char* json = nullptr;
@@ -264,13 +278,14 @@ inline std::string tune(const std::string& device = {}, const std::function<bool
   return detail::take(json);
 }
 
+// See weft_convert_options.
 struct ConvertOptions {
   weft_type type = WEFT_TYPE_Q8, vocab_type = WEFT_TYPE_FILE;
   bool replace = false;
-  std::function<bool(float done)> progress;  // as ModelOptions'
+  std::function<bool(float done)> progress;  // as in ModelOptions
 };
 
-// Writes a GGUF file; returns the report, as JSON; see weft_convert.
+// Writes a model as a GGUF file. Returns the report as JSON; see weft_convert.
 inline std::string convert(const std::string& in, const std::string& out, const ConvertOptions& options = {}) {
   detail::Progress state{&options.progress, nullptr};
   weft_convert_options c = weft_convert_options_default();
@@ -285,11 +300,12 @@ inline std::string convert(const std::string& in, const std::string& out, const 
   return detail::take(report);
 }
 
-// A new token and the text it completes (maybe none); WEFT_NO_TOKEN and what stop strings held back. Return false to
-// stop after it.
+// Receives a generated token and the text that it completes (may be empty; valid during the call), or WEFT_NO_TOKEN and
+// the text that was held back for stop strings. Return false to stop; see weft_token_callback.
 using TokenCallback = std::function<bool(std::uint32_t id, std::string_view text)>;
 
 namespace detail {
+// Passes a C token callback on to a TokenCallback and stores the exception that it throws.
 struct Tokens {
   const TokenCallback* callback;
   std::exception_ptr thrown;
@@ -315,10 +331,11 @@ struct Tokens {
 };
 }  // namespace detail
 
-// One conversation over a model. Belongs to one thread at a time, but for cancel().
+// One conversation with a model; see weft_session. May be used by one thread at a time, except cancel(). The model must
+// outlive it.
 class Session {
  public:
-  // context: tokens it can hold; 0: the model's own maximum, but at most 4096. kv: type of the cache.
+  // context: tokens it can hold; 0: the model's maximum, but at most 4096. kv: type of the cached keys and values.
   explicit Session(const Model& model, std::uint32_t context = 0, weft_type kv = WEFT_TYPE_FILE,
                    weft_policy policy = WEFT_POLICY_THROUGHPUT)
       : vocab_size_(model.info().vocab_size) {
@@ -331,15 +348,17 @@ class Session {
     handle_.reset(session);
   }
 
+  // See weft_session_set_sampling.
   void set_sampling(const weft_sampling& sampling) {
     detail::check([&](weft_error* error) { return weft_session_set_sampling(get(), &sampling, error); });
   }
 
+  // Which rows of the vocabulary table are read: "full", "certified", ...; see weft_session_set_head.
   void set_head(const std::string& head) {
     detail::check([&](weft_error* error) { return weft_session_set_head(get(), head.c_str(), error); });
   }
 
-  // Biases of tokens' logits; see weft_session_set_logit_bias.
+  // Pairs of a token's id and its bias; see weft_session_set_logit_bias. Replaces all biases that were set before.
   void set_logit_bias(const std::vector<std::pair<std::uint32_t, float>>& biases) {
     std::vector<std::uint32_t> ids;
     std::vector<float> values;
@@ -349,23 +368,23 @@ class Session {
     });
   }
 
-  // Texts that end a generate; see weft_session_set_stops.
+  // Texts that end generate(); see weft_session_set_stops.
   void set_stops(const std::vector<std::string>& stops) {
     std::vector<const char*> texts;
     for (const std::string& stop : stops) texts.push_back(stop.c_str());
     detail::check([&](weft_error* error) { return weft_session_set_stops(get(), texts.data(), texts.size(), error); });
   }
 
-  // How many of the likeliest tokens logprobs() names; see weft_session_set_logprobs.
+  // How many of the likeliest tokens logprobs() returns; 0: no log-probabilities; see weft_session_set_logprobs.
   void set_logprobs(std::uint32_t count) {
     detail::check([&](weft_error* error) { return weft_session_set_logprobs(get(), count, error); });
   }
 
   struct Logprobs {
     float chosen = 0;
-    std::vector<std::pair<std::uint32_t, float>> likeliest;
+    std::vector<std::pair<std::uint32_t, float>> likeliest;  // ids and log-probabilities, likeliest first
   };
-  // Of the token that the callback was given last.
+  // Of the token that the callback got last; see weft_session_get_logprobs. May be called in the callback.
   Logprobs logprobs() const {
     std::uint32_t ids[WEFT_MAX_LOGPROBS];
     float values[WEFT_MAX_LOGPROBS];
@@ -378,17 +397,19 @@ class Session {
     return result;
   }
 
+  // Restricts generated text; see weft_session_set_grammar. place: a name for errors.
   void set_grammar(weft_grammar_kind kind, const std::string& text = {}, const std::string& place = {}) {
     detail::check(
         [&](weft_error* error) { return weft_session_set_grammar(get(), kind, text.c_str(), place.c_str(), error); });
   }
 
-  // Makes the context exactly these ids; the longest prefix it already holds is kept.
+  // Makes the context exactly these ids; what is computed of a common prefix is reused; see weft_session_prompt.
   void prompt(const std::vector<std::uint32_t>& tokens) {
     detail::check([&](weft_error* error) { return weft_session_prompt(get(), tokens.data(), tokens.size(), error); });
   }
 
-  // Appends up to max_tokens tokens (0: until another reason), one callback each, and says why it ended.
+  // Appends up to max_tokens tokens (0: until another reason to stop), with one callback for each. Returns why it
+  // ended; see weft_session_generate.
   weft_stop generate(std::uint32_t max_tokens, const TokenCallback& callback = {}, bool ignore_stop_tokens = false) {
     detail::Tokens state{&callback, nullptr};
     const weft_generate_options options = state.options(max_tokens, ignore_stop_tokens);
@@ -398,10 +419,12 @@ class Session {
     return stop;
   }
 
-  // Ends a running generate; from any thread or a signal handler.
+  // Ends a running generate(), or the next one if none is running. May be called from any thread and from a signal
+  // handler.
   void cancel() noexcept { weft_session_cancel(get()); }
 
-  // -ln p of each id after the first, given those before it: tokens.size() - 1 values. At least two tokens.
+  // -ln p of each id after the first, given those before it: tokens.size() - 1 values; see weft_session_score. Requires
+  // at least two tokens.
   std::vector<float> score(const std::vector<std::uint32_t>& tokens) {
     std::vector<float> nll(tokens.empty() ? 0 : tokens.size() - 1);
     detail::check(
@@ -409,7 +432,7 @@ class Session {
     return nll;
   }
 
-  // What a token would be chosen from: ids and logits as the head computes them.
+  // What the next token would be chosen from: ids and logits, in no order; see weft_session_head_logits.
   std::vector<std::pair<std::uint32_t, float>> head_logits() {
     std::vector<std::uint32_t> ids(vocab_size_);
     std::vector<float> logits(vocab_size_);
@@ -422,14 +445,14 @@ class Session {
     return result;
   }
 
-  // The logits after the last token of the context: vocab_size of them.
+  // The logits after the last token of the context: vocab_size values; see weft_session_logits.
   std::vector<float> logits() {
     std::vector<float> result(vocab_size_);
     detail::check([&](weft_error* error) { return weft_session_logits(get(), result.data(), result.size(), error); });
     return result;
   }
 
-  // The ids of the context.
+  // The ids of the context; see weft_session_get_ids.
   std::vector<std::uint32_t> ids() const {
     return detail::ids(stats().context_used,
                        [&](std::uint32_t* out, std::size_t capacity, std::size_t* count, weft_error* error) {
@@ -441,21 +464,21 @@ class Session {
   void save(const std::string& path, const std::string& note = {}) const {
     detail::check([&](weft_error* error) { return weft_session_save(get(), path.c_str(), note.c_str(), error); });
   }
-  // Makes the session one that was saved, and returns the note; see weft_session_restore.
+  // Replaces the context and the sampling by those of a file, and returns its note; see weft_session_restore.
   std::string restore(const std::string& path) {
     char* note = nullptr;
     detail::check([&](weft_error* error) { return weft_session_restore(get(), path.c_str(), &note, error); });
     return detail::take(note);
   }
 
-  // Where the time of a whole pass goes, as JSON; see weft_session_profile.
+  // Where the device's time goes in one pass, as JSON; see weft_session_profile.
   std::string profile(std::uint32_t tokens, std::uint32_t repeat = 5) {
     char* json = nullptr;
     detail::check([&](weft_error* error) { return weft_session_profile(get(), tokens, repeat, &json, error); });
     return detail::take(json);
   }
 
-  // A token's behind `position` others; see weft_session_profile_behind.
+  // The same for one token at `position`; see weft_session_profile_behind. Empties the context.
   std::string profile_behind(std::uint32_t position, std::uint32_t repeat = 5) {
     char* json = nullptr;
     detail::check(
@@ -463,8 +486,11 @@ class Session {
     return detail::take(json);
   }
 
+  // Empties the context and the statistics; see weft_session_reset.
   void reset() noexcept { weft_session_reset(get()); }
+  // See weft_stats.
   weft_stats stats() const { return weft_session_get_stats(get()); }
+  // The C handle, which this object owns.
   weft_session* get() const noexcept { return handle_.get(); }
 
  private:
@@ -475,15 +501,16 @@ class Session {
   std::size_t vocab_size_ = 0;
 };
 
-// A session of a batch.
+// A session of a batch; see weft_batch_entry.
 struct BatchEntry {
   Session& session;
-  std::uint32_t max_tokens = 0;  // 0: until another reason
+  std::uint32_t max_tokens = 0;  // 0: until another reason to stop
   TokenCallback callback;
   bool ignore_stop_tokens = false;
 };
 
-// Generates with several sessions of one model at once; returns why each ended; see weft_generate_batch.
+// Generates with 1 to 64 sessions of one model together. Returns why each ended, in the order of the entries; see
+// weft_generate_batch. If callbacks throw, the exception of the first such entry is rethrown.
 inline std::vector<weft_stop> generate_batch(const std::vector<BatchEntry>& entries) {
   std::vector<detail::Tokens> states;
   states.reserve(entries.size());  // the options point to them
