@@ -1,0 +1,58 @@
+"""What the tests of the programs share: the folder of the programs, a work folder, tiny models and ways to run `weft`."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+BIN = pathlib.Path(sys.argv[1]).resolve()
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SHARED = pathlib.Path(os.environ.get("WEFT_SHARED") or ROOT.parent / "shared")
+WORK = tempfile.TemporaryDirectory()
+FOLDER = pathlib.Path(WORK.name)
+TEMPLATE = ("{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}"
+            "{% if add_generation_prompt %}assistant:{% endif %}")
+ENV = dict(os.environ, XDG_STATE_HOME=str(FOLDER / "state"), WEFT_CACHE_DIR=str(FOLDER / "cache"), TERM="xterm")
+if pathlib.Path("/usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json").exists():
+    # The layer writes its messages to stdout.
+    ENV.update(VK_INSTANCE_LAYERS="VK_LAYER_KHRONOS_validation",
+               VK_LAYER_ENABLES="VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT")
+
+GENERATE_KEYS = ["prompt_ids", "ids", "text", "stop", "device", "driver", "type", "load_s", "first_token_s", "prompt_tokens_per_s",
+                 "reused_tokens", "decode_tokens_per_s", "head", "stages", "readback_bytes_per_token", "device_bytes"]
+
+
+def weft(*argv, stdin="", env=None, expect=0, timeout=300):
+    """Runs weft; returns (stdout, stderr). A validation message anywhere fails the test."""
+    done = subprocess.run([BIN / "weft", *map(str, argv)], input=stdin.encode(), env=dict(ENV, **(env or {})),
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout)
+    out, err = done.stdout.decode(), done.stderr.decode(errors="replace")
+    if done.returncode != expect:
+        raise AssertionError(f"weft {argv}: exit {done.returncode}, not {expect}\n{out}\n{err}")
+    if any(word in out + err for word in ("VUID-", "SYNC-HAZARD", "Validation ")):
+        raise AssertionError(f"weft {argv}: the validation layer spoke up\n{out}\n{err}")
+    return out, err
+
+
+def weft_json(*argv, **more):
+    """Runs weft --json; stdout must be one JSON object and nothing else."""
+    out, _ = weft(*argv, "--json", **more)
+    result = json.loads(out)
+    assert isinstance(result, dict)
+    return result
+
+
+def model(name, *options):
+    path = FOLDER / name
+    if not path.exists():
+        subprocess.run([BIN / "weft-make-model", path, "--shape", "tiny", *map(str, options)], check=True, stdout=subprocess.DEVNULL)
+    return path
+
+
+def plain():
+    return model("plain.gguf", "--type", "q8_0")
+
+
+def chatty():
+    return model("chatty.gguf", "--type", "f16", "--chat-template", TEMPLATE)

@@ -1,0 +1,136 @@
+"""`convert`."""
+import importlib.util
+import json
+import resource
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+from support import BIN, ENV, FOLDER, ROOT, model, plain, weft, weft_json
+
+
+class Convert(unittest.TestCase):
+    PROMPT = ["-p", "hello world", "-n", 24, "--temperature", 0]
+
+    def out(self, name):
+        folder = FOLDER / "converted"
+        folder.mkdir(exist_ok=True)
+        return folder / name
+
+    def ids(self, path, *more):
+        result = weft_json("generate", "-m", path, *self.PROMPT, *more)
+        return result["prompt_ids"], result["ids"]
+
+    def check_same_ids(self, source, name):
+        """A model and what it is converted to give the same ids on a device of that type."""
+        for kind in ("q8", "f16", "q4"):
+            with self.subTest(model=source, type=kind):
+                out = self.out(f"{name}-{kind}.gguf")
+                weft("convert", source, out, "--type", kind)
+                self.assertEqual(self.ids(out, "--type", kind), self.ids(source, "--type", kind))
+
+    def test_runs_as_before(self):
+        self.check_same_ids(model("folder32", "--type", "f32", "--hf"), "folder")
+        self.check_same_ids(model("plain32.gguf", "--type", "f32"), "plain")
+        for kind in ("Q4_0", "Q4_K", "Q6_K"):
+            self.check_same_ids(model(kind + ".gguf", "--type", kind, "--width", 256, "--ffn", 512), kind)
+
+    def test_folders_of_other_families_run_as_before(self):
+        """Turned and stacked matrices; the families' test models have no tokenizer of their own."""
+        tokenizer = model("folder64", "--type", "f16", "--hf", "--vocab", 64)
+        for family in ("gpt2", "mixtral"):
+            with self.subTest(family=family):
+                folder, out = self.out(family), self.out(family + ".gguf")
+                shutil.copytree(ROOT / "tests/model/golden" / family, folder, ignore=shutil.ignore_patterns("*.gguf"))
+                for name in ("tokenizer.json", "tokenizer_config.json"):
+                    shutil.copy(tokenizer / name, folder)
+                weft("convert", folder, out, "--type", "f16")
+                before, after = (weft_json("generate", "-m", path, "--prompt-ids", "1,40,7,23", "-n", 24, "--temperature", 0)["ids"]
+                                 for path in (folder, out))
+                self.assertEqual(before, after)
+                if importlib.util.find_spec("gguf"):
+                    import gguf
+                    self.assertIn("tokenizer.ggml.tokens", gguf.GGUFReader(out).fields)
+
+    def test_report(self):
+        source, out = model("plain32.gguf", "--type", "f32"), self.out("report.gguf")
+        result = weft_json("convert", source, out, "--type", "q8", "--vocab-type", "f16")
+        self.assertEqual(list(result), ["tensor_bytes", "tensors", "types", "out"])
+        kinds = {tensor["name"]: tensor["to_type"] for tensor in result["tensors"]}
+        self.assertEqual((kinds["token_embd.weight"], kinds["blk.0.ffn_up.weight"], kinds["output_norm.weight"]),
+                         ("F16", "Q8_0", "F32"))
+        text, _ = weft("convert", source, out, "--type", "q8", "--vocab-type", "f16", "--force")
+        for entry in result["types"]:
+            self.assertRegex(text, f"{entry['from_type']} +{entry['to_type']} +{entry['tensors']} ")
+        inspected = weft_json("inspect", out)["tensors"]
+        self.assertEqual({tensor["name"]: tensor["file_type"] for tensor in inspected}, kinds)
+
+    def test_what_is_there_stays(self):
+        out = self.out("old.gguf")
+        out.write_text("old")
+        argv = ["convert", plain(), out, "--type", "f16"]
+        _, err = weft(*argv, expect=2)
+        self.assertEqual(err, f'weft: OUT: "{out}" is there already\nhint: --force replaces it\n')
+        self.assertEqual(out.read_text(), "old")
+        weft(*argv, "--force")
+        self.assertEqual(self.ids(out, "--type", "q8"), self.ids(plain(), "--type", "q8"))
+
+    def test_a_full_disk_leaves_nothing(self):
+        """A limit on the file's size stands for the disk; writing past it fails midway."""
+        folder = FOLDER / "full"
+        folder.mkdir(exist_ok=True)
+        for old in (None, "old"):
+            if old:
+                (folder / "out.gguf").write_text(old)
+            before = sorted(path.name for path in folder.iterdir())
+            limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (60000, 60000))
+            done = subprocess.run([BIN / "weft", "convert", plain(), folder / "out.gguf", "--type", "f16", "--force"], env=ENV,
+                                  preexec_fn=limit, restore_signals=False, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            self.assertEqual((done.returncode, done.stdout), (1, b""), done.stderr)
+            self.assertEqual(done.stderr.decode(),
+                             f"weft: {folder / 'out.gguf'}: cannot write the file: File too large\n")
+            self.assertEqual(sorted(path.name for path in folder.iterdir()), before)
+        self.assertEqual((folder / "out.gguf").read_text(), "old")
+
+    def test_an_interrupt_leaves_nothing(self):
+        folder = FOLDER / "interrupted"
+        folder.mkdir(exist_ok=True)
+        source = model("larger.gguf", "--type", "f32", "--width", 512, "--ffn", 2048, "--vocab", 40000)
+        for signal_ in (signal.SIGINT, signal.SIGTERM):
+            running = subprocess.Popen([BIN / "weft", "convert", source, folder / "out.gguf", "--type", "q8"], env=ENV,
+                                       stderr=subprocess.PIPE)
+            while not list(folder.iterdir()):  # the partial file
+                self.assertIsNone(running.poll(), "it ended too soon for this test")
+                time.sleep(0.001)
+            running.send_signal(signal_)
+            _, err = running.communicate(timeout=60)
+            self.assertEqual(running.returncode, 1, err)
+            self.assertIn(b"converting was given up", err)
+            self.assertEqual(list(folder.iterdir()), [])
+
+    @unittest.skipUnless(importlib.util.find_spec("gguf"), "there is no Python package gguf here")
+    def test_the_gguf_package_reads_it(self):
+        import gguf
+        import numpy as np
+        source, out = model("folder32", "--type", "f32", "--hf"), self.out("package.gguf")
+        weft("convert", source, out, "--type", "q8", "--vocab-type", "q4")
+        reader = gguf.GGUFReader(out)
+        self.assertEqual(reader.get_field("general.architecture").contents(), "llama")
+        self.assertEqual(reader.get_field("llama.block_count").contents(), 2)
+        self.assertEqual(len(reader.get_field("tokenizer.ggml.tokens").contents()), 512)
+        self.assertEqual(len(reader.get_field("tokenizer.ggml.scores").contents()), 512)
+        raw = (source / "model.safetensors").read_bytes()
+        size = int.from_bytes(raw[:8], "little")
+        header = json.loads(raw[8:8 + size])
+        tensors = {tensor.name: tensor for tensor in reader.tensors}
+        for name, hf in [("token_embd.weight", "model.embed_tokens.weight"),
+                         ("blk.1.ffn_up.weight", "model.layers.1.mlp.up_proj.weight"),
+                         ("blk.0.attn_norm.weight", "model.layers.0.input_layernorm.weight")]:
+            begin, end = (8 + size + offset for offset in header[hf]["data_offsets"])
+            wanted = np.frombuffer(raw[begin:end], np.float32).reshape(header[hf]["shape"])
+            got = gguf.quants.dequantize(tensors[name].data, tensors[name].tensor_type)
+            self.assertEqual(got.shape, wanted.shape)
+            step = 1e-12 if "norm" in name else (wanted.max() - wanted.min()) / 15 if "embd" in name else abs(wanted).max() / 127
+            self.assertLess(abs(got - wanted).max(), step, name)

@@ -1,0 +1,155 @@
+"""Wrong options and failures: exit codes, places and hints."""
+import os
+import subprocess
+import unittest
+
+from support import BIN, ENV, FOLDER, plain, weft
+
+
+class Errors(unittest.TestCase):
+    def check(self, exit_code, place, *argv, env=None):
+        out, err = weft(*argv, expect=exit_code, env=env)
+        self.assertEqual(out, "")
+        lines = err.splitlines()
+        self.assertTrue(lines[0].startswith("weft: "), err)
+        self.assertIn(place, lines[0])
+        self.assertTrue(all(line.startswith("hint: ") for line in lines[1:]), err)
+        self.assertLessEqual(len(lines), 2, err)
+
+    def test_wrong_options(self):
+        (FOLDER / "wrong.keep").write_text("5\n99999\n")
+        m = ["-m", str(plain())]
+        generate = ["generate", *m, "-p", "a"]
+        for place, argv in [
+            ("subcommand", []),
+            ("nonsense", ["nonsense"]),
+            ("--nonsense", [*generate, "--nonsense"]),
+            ("-n", [*generate, "-n", "0"]),
+            ("-n", [*generate, "-n", "-3"]),
+            ("-n", [*generate, "-n", "many"]),
+            ("-n", [*generate, "-n", "99999999999999999999"]),
+            ("-n", [*generate, "-n"]),
+            ("--temperature", [*generate, "--temperature", "-1"]),
+            ("--temperature", [*generate, "--temperature", "nan"]),
+            ("--top-k", [*generate, "--top-k", "1.5"]),
+            ("--top-p", [*generate, "--top-p", "0"]),
+            ("--min-p", [*generate, "--min-p", "2"]),
+            ("--repeat-penalty", [*generate, "--repeat-penalty", "0"]),
+            ("--presence-penalty", [*generate, "--presence-penalty", "2.5"]),
+            ("--frequency-penalty", [*generate, "--frequency-penalty", "nan"]),
+            ("--typical-p", [*generate, "--typical-p", "0"]),
+            ("--logit-bias", [*generate, "--logit-bias", "5"]),
+            ("--logit-bias", [*generate, "--logit-bias", "x=1"]),
+            ("--logit-bias", [*generate, "--logit-bias", "5=101"]),
+            ("--logit-bias", [*generate, "--logit-bias", "5=nan"]),
+            ("--logit-bias", [*generate, "--logit-bias", "4000000000=1"]),
+            ("--stop", [*generate, "--stop", ""]),
+            ("--stop", [*generate, "--stop", "x" * 300]),
+            ("--logprobs", [*generate, "--json", "--logprobs", "21"]),
+            ("--logprobs", [*generate, "--logprobs", "3"]),
+            ("--seed", [*generate, "--seed", "-1"]),
+            ("--type", [*generate, "--type", "q5"]),
+            ("--ctx", [*generate, "--ctx", "1"]),
+            ("--ctx", [*generate, "--ctx", "1000000"]),
+            ("--prompt-ids", ["generate", *m]),
+            ("--prompt-ids", [*generate, "--prompt-ids", "1"]),
+            ("--prompt-ids", ["generate", *m, "--prompt-ids", ""]),
+            ("--prompt-ids", ["generate", *m, "--prompt-ids", "1,,2"]),
+            ("--prompt-ids", ["generate", *m, "--prompt-ids", "1,x"]),
+            ("--prompt-ids", ["generate", *m, "--prompt-ids", "1,-2"]),
+            ("--prompt-ids", ["generate", *m, "--prompt-ids", "1,4000000000"]),
+            ("--prompt-ids", ["generate", *m, "--prompt-ids", "1," * 9 + "99999999999"]),
+            ("-p", ["generate", *m, "-p", "a " * 50000]),
+            ('--head: "no" is no head', [*generate, "--head", "no"]),
+            ("--head", [*generate, "--head", ""]),
+            ("--head", [*generate, "--head", "fast:129"]),
+            ("--head: keep:klingon: ", [*generate, "--head", "certified+keep:klingon"]),
+            ("--head: " + str(FOLDER / "wrong.keep") + ":2: the id 99999", [*generate, "--head",
+                                                                             f"keep:{FOLDER / 'wrong.keep'}"]),
+            ("--head", ["bench", *m, "--head", "fast:x"]),
+            ("--head", ["chat", *m, "--head", "certified:3"]),
+            ("-f", ["head-report", *m]),
+            ("--max-tokens", ["head-report", *m, "-f", __file__, "--max-tokens", "0"]),
+            ('--heads: "full,fast" is no head', ["head-report", *m, "-f", __file__, "--heads", "certified", "full,fast"]),
+            ("--heads: keep:klingon: ", ["head-report", *m, "-f", __file__, "--heads", "keep:klingon"]),
+            ("--plot", ["head-report", *m, "-f", __file__, "--plot", FOLDER]),
+            ("--plot", ["head-report", *m, "-f", __file__, "--plot", "/dev/null"]),
+            ("--plot", ["head-report", *m, "-f", __file__, "--plot", FOLDER / "no such" / "x.png"]),
+            ("-p", ["bench", *m, "-p", "0"]),
+            ("-n", ["bench", *m, "-n", "4000000"]),
+            ("--at", ["bench", *m, "-p", "1", "-n", "1", "--at", "5,4000000"]),
+            ("-f", ["perplexity", *m]),
+            ("subcommand", ["vocab"]),
+            ("-f", ["vocab", "build", *m, "-o", "x"]),
+            ("-o", ["vocab", "build", *m, "-f", __file__]),
+            ("-o", ["vocab", "build", *m, "-f", __file__, "-o", FOLDER]),
+            ("--coverage", ["vocab", "build", *m, "-f", __file__, "-o", "x", "--coverage", "0"]),
+            ("--coverage", ["vocab", "build", *m, "-f", __file__, "-o", "x", "--coverage", "1.5"]),
+            ("--rows", ["vocab", "build", *m, "-f", __file__, "-o", "x", "--rows", "259"]),
+            ("LIST", ["vocab", "show", *m]),
+            ("IN", ["convert"]),
+            ("OUT", ["convert", "x"]),
+            ("--type", ["convert", "x", "y"]),
+            ("--type", ["convert", "x", "y", "--type", "q5"]),
+            ("--vocab-type", ["convert", "x", "y", "--type", "q8", "--vocab-type", "f32"]),
+            ("OUT", ["convert", "x", FOLDER, "--type", "q8"]),
+        ]:
+            with self.subTest(argv=argv if len(str(argv)) < 200 else place):
+                self.check(2, place, *argv)
+
+    def test_bytes_that_are_no_utf8(self):
+        done = subprocess.run([os.fsencode(BIN / "weft"), b"generate", b"-m", os.fsencode(plain()), b"-p", b"a\xff"], env=ENV,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual((done.returncode, done.stdout), (2, b""))
+        self.assertIn(b"weft: -p: the text is not UTF-8 at byte 1", done.stderr)
+
+    def test_failures(self):
+        empty = FOLDER / "empty"
+        empty.mkdir(exist_ok=True)
+        garbage = FOLDER / "garbage.gguf"
+        garbage.write_bytes(b"GGUF\3\0\0\0" + b"\xff" * 64)
+        blank = FOLDER / "blank.txt"
+        blank.write_bytes(b"")
+        wrong = FOLDER / "wrong.keep"
+        wrong.write_text("5\n99999\n")
+        for place, argv in [
+            ("no such", ["generate", "-m", FOLDER / "no such", "-p", "a"]),
+            ("empty", ["generate", "-m", empty, "-p", "a"]),
+            ("garbage", ["generate", "-m", garbage, "-p", "a"]),
+            ("garbage", ["inspect", garbage]),
+            ("no such", ["perplexity", "-m", plain(), "-f", FOLDER / "no such"]),
+            ("blank", ["perplexity", "-m", plain(), "-f", blank]),
+            ("empty", ["perplexity", "-m", plain(), "-f", empty]),
+            ("no such", ["head-report", "-m", plain(), "-f", FOLDER / "no such"]),
+            ("blank", ["head-report", "-m", plain(), "-f", blank]),
+            ("no such", ["vocab", "build", "-m", plain(), "-f", FOLDER / "no such", "-o", FOLDER / "x"]),
+            ("blank", ["vocab", "build", "-m", plain(), "-f", blank, "-o", FOLDER / "x"]),
+            ("empty", ["vocab", "build", "-m", plain(), "-f", empty, "-o", FOLDER / "x"]),
+            ("blank.txt/x", ["vocab", "build", "-m", plain(), "-f", __file__, "-o", blank / "x"]),
+            ("/dev/null", ["vocab", "build", "-m", plain(), "-f", __file__, "-o", "/dev/null"]),
+            ("keep:klingon", ["vocab", "show", "-m", plain(), "klingon"]),
+            ("keep:greek", ["vocab", "show", "-m", plain(), "greek"]),
+            ("blank.txt:1", ["vocab", "show", "-m", plain(), blank]),
+            ("wrong.keep:2: the id 99999 is out of range", ["vocab", "show", "-m", plain(), wrong]),
+            ("no such", ["convert", FOLDER / "no such", FOLDER / "x.gguf", "--type", "q8"]),
+            ("garbage", ["convert", garbage, FOLDER / "x.gguf", "--type", "q8"]),
+            ("empty", ["convert", empty, FOLDER / "x.gguf", "--type", "q8"]),
+            ("this is a folder", ["convert", plain(), FOLDER, "--type", "q8", "--force"]),
+            ("no such/x.gguf", ["convert", plain(), FOLDER / "no such" / "x.gguf", "--type", "q8"]),
+            ("no device of this name", ["generate", "-m", plain(), "-p", "a", "--device", "no device of this name"]),
+            ("no device of this name", ["devices", "--device", "no device of this name"]),
+        ]:
+            with self.subTest(argv=argv):
+                self.check(1, place, *argv)
+
+    def test_no_vulkan_driver(self):
+        none = {"VK_DRIVER_FILES": "/nonexistent", "VK_ICD_FILENAMES": "/nonexistent"}
+        out, err = weft("generate", "-m", plain(), "-p", "a", expect=1, env=none)
+        self.assertEqual(out, "")
+        self.assertTrue(err.startswith("weft: "), err)
+
+    def test_full_disk(self):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([BIN / "weft", "devices"], env=ENV, stdout=full, stderr=subprocess.PIPE)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"weft: stdout: ", done.stderr)

@@ -1,0 +1,248 @@
+"""What `weft --json` and the tables of each subcommand say, tuning and the microbenchmarks."""
+import importlib.util
+import json
+import math
+import os
+import pathlib
+import subprocess
+import unittest
+
+from support import BIN, ENV, FOLDER, GENERATE_KEYS, ROOT, model, plain, weft, weft_json
+
+
+class Json(unittest.TestCase):
+    def check_numbers(self, result):
+        self.assertEqual(list(result["device_bytes"]), ["vocab", "layers", "kv", "scratch"])
+        self.assertTrue(all(size > 0 for size in result["device_bytes"].values()), result["device_bytes"])
+        if result.get("stages"):  # shares of the device's time
+            self.assertAlmostEqual(sum(result["stages"].values()), 1, delta=0.02)
+        for key in ("load_s", "first_token_s", "prompt_tokens_per_s", "decode_tokens_per_s"):
+            if key in result:
+                self.assertGreater(result[key], 0, key)
+
+    def test_generate(self):
+        result = weft_json("generate", "-m", plain(), "--prompt-ids", "1,5,9", "-n", 6, "--temperature", 0)
+        self.assertEqual(list(result), GENERATE_KEYS)
+        self.assertEqual(result["prompt_ids"], [1, 5, 9])
+        self.assertTrue(1 <= len(result["ids"]) <= 6)
+        self.assertEqual(result["type"], "q8")
+        self.assertLessEqual(result["readback_bytes_per_token"], 16)
+        if len(result["ids"]) > 1:
+            self.check_numbers(result)
+
+    def test_logprobs(self):
+        wanted = ("generate", "-m", plain(), "--prompt-ids", "1,5,9", "-n", 6, "--temperature", 0)
+        without = weft_json(*wanted)
+        for head in ("full", "certified"):
+            result = weft_json(*wanted, "--logprobs", 3, "--head", head)
+            self.assertEqual(result["ids"], without["ids"])
+            self.assertEqual([token["id"] for token in result["logprobs"]], result["ids"])
+            for token in result["logprobs"]:
+                top = [other["logprob"] for other in token["top"]]
+                self.assertEqual(top, sorted(top, reverse=True))
+                self.assertEqual((len(top), token["top"][0]["id"], top[0]), (3, token["id"], token["logprob"]))
+                self.assertLess(top[0], 0)
+
+    def test_bias_and_penalties(self):
+        wanted = ("generate", "-m", plain(), "--prompt-ids", "1,5,9", "-n", 5, "--temperature", 0)
+        self.assertEqual(weft_json(*wanted, "--logit-bias", "77=100")["ids"], [77] * 5)
+        both = weft_json(*wanted, "--logit-bias", "77=50", "--logit-bias", "78=50", "--frequency-penalty", 2)
+        self.assertEqual(set(both["ids"]), {77, 78})
+        self.assertEqual(len(set(weft_json(*wanted, "--frequency-penalty", "-2")["ids"])), 1)
+
+    def test_type_is_obeyed(self):
+        for wanted in ("f16", "q8", "q4"):
+            result = weft_json("generate", "-m", plain(), "--prompt-ids", "1", "-n", 1, "--type", wanted)
+            self.assertEqual(result["type"], wanted)
+
+    def test_type_of_the_cache(self):
+        kv = {}
+        for wanted in ("f16", "q8"):
+            result = weft_json("generate", "-m", model("wide.gguf", "--head-dim", 64), "--prompt-ids", "1,5,9", "-n", 4, "--kv", wanted)
+            kv[wanted] = result["device_bytes"]["kv"]
+        self.assertEqual(kv["q8"] * 32, kv["f16"] * 17)
+
+    def test_hugging_face_folder(self):
+        result = weft_json("generate", "-m", model("folder", "--type", "f16", "--hf"), "-p", "hello", "-n", 3)
+        self.assertEqual(list(result), GENERATE_KEYS)
+        self.assertGreater(len(result["prompt_ids"]), 0)
+
+    def test_bench(self):
+        result = weft_json("bench", "-m", plain(), "-p", 8, "-n", 4, "--repeat", 2)
+        for key in ("prompt_tokens", "decode_tokens", "device", "driver", "type", "bytes_per_token", "read_gb_per_s"):
+            self.assertIn(key, result)
+        self.assertEqual((result["prompt_tokens"], result["decode_tokens"], len(result["runs"])), (8, 4, 2))
+        self.assertGreater(result["device_read_gb_per_s"], 0)
+        self.assertGreater(result["cpu_s_per_token"]["process"], result["cpu_s_per_token"]["calling_thread"])
+        self.check_numbers(result)
+
+    def test_bench_profile(self):
+        profile = weft_json("bench", "-m", plain(), "-p", 8, "-n", 4, "--repeat", 1, "--profile")["profile"]
+        self.assertEqual([(p["tokens"], p["position"]) for p in profile.values()], [(1, 9), (8, 0)])
+        for name, part in profile.items():
+            stages = {stage["name"]: stage for stage in part["stages"]}
+            self.assertTrue({"matmul", "attend", "project", "advance"} <= set(stages), (name, stages))
+            self.assertEqual(part["dispatches"], sum(stage["dispatches"] for stage in stages.values()))
+            self.assertAlmostEqual(part["device_seconds"], sum(stage["seconds"] for stage in stages.values()))
+            self.assertGreater(part["submitted_seconds"], part["device_seconds"])
+            self.assertTrue(all(stages[stage]["bytes"] > 0 for stage in ("matmul", "attend", "project")))
+        out, _ = weft("bench", "-m", plain(), "-p", 8, "-n", 4, "--repeat", 1, "--profile")
+        self.assertRegex(out, r"(?m)^profile   1 token from position 9 on: [\d.]+ ms in \d+ dispatches, [\d.]+ us each$")
+        self.assertRegex(out, r"(?m)^prompt    8 tokens from position 0 on: ")
+        self.assertRegex(out, r"(?m)^          matmul +[\d.]+ +[\d.]+% +\d+ +[\d.]+ +[\d.]+ +[\d.]+$")
+
+    def test_bench_behind_a_context(self):
+        result = weft_json("bench", "-m", plain(), "-p", 2, "-n", 2, "--repeat", 1, "--at", "5,40")
+        self.assertEqual([one["position"] for one in result["at"]], [5, 40])
+        self.assertTrue(all(one["submitted_seconds"] > 0 for one in result["at"]))
+
+    def test_growth(self):
+        # apps/bench/growth.py: the fit against a line and a cloud worked out by hand; the plot is a picture.
+        spec = importlib.util.spec_from_file_location("growth", ROOT / "apps/bench/growth.py")
+        growth = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(growth)
+        self.assertEqual(growth.fit([(0, 1), (1, 3), (2, 5)]), (1, 2, 1))
+        self.assertEqual(growth.fit([(1, 1), (2, 3), (3, 2)]), (1, 0.5, 0.25))
+        data, picture = FOLDER / "plot.json", FOLDER / "plot.png"
+        series = [{"label": "a", "points": [[1, 2], [3000, 4.5]], "line": [2, 0.001]}, {"label": "b", "points": [[1, 0]]}]
+        data.write_text(json.dumps({"title": "t", "x": "x", "y": "y", "series": series}))
+        weft("plot", "-f", data, "-o", picture)
+        self.assertEqual(picture.read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
+        for text in ("{}", "no JSON", '{"title": "t", "x": "x", "y": "y", "series": [{"label": "a", "points": [[1]]}]}'):
+            data.write_text(text)
+            _, err = weft("plot", "-f", data, "-o", picture, expect=1)
+            self.assertIn("it is no plot: ", err)
+
+    def test_int8_inputs(self):
+        wanted = ("generate", "-m", plain(), "--prompt-ids", ",".join(str(3 + i) for i in range(40)), "-n", 4, "--int8-inputs")
+        self.assertTrue(weft_json(*wanted)["ids"])
+        _, err = weft(*wanted, env={"WEFT_DISABLE": "int8_dot"}, expect=1)
+        self.assertIn("the device has no integer dot products", err)
+
+    def test_tune(self):
+        cache = FOLDER / "tune-cache"
+        own = {"WEFT_CACHE_DIR": str(cache)}
+        wanted = ("generate", "-m", plain(), "--prompt-ids", "1,5,9", "-n", 20, "--temperature", 0)
+        plan = lambda **env: weft_json("devices", "--device", 0, env=dict(own, **env))["devices"][0]["plan"]
+        if "SwiftShader" in weft_json("devices", "--device", 0)["devices"][0]["name"]:
+            self.skipTest("its compiler takes minutes for the candidates")
+        usual, before = plan(), weft_json(*wanted, env=own)["ids"]
+        report = weft_json("tune", env=own)
+        path = pathlib.Path(report["file"])
+        self.assertEqual(path.parent, cache)
+        self.assertEqual(set(report["chosen"]), {"split", "row_tiles", "block_tokens", "tile_tokens", "reduce_threads"})
+        self.assertFalse([trial for trial in report["trials"] if trial["refusal"]])
+        tuned = plan()
+        self.assertEqual({name: tuned[name] for name in report["chosen"]}, report["chosen"])
+        self.assertEqual(tuned["tuning"], f"as measured: {path}")
+        self.assertEqual(weft_json(*wanted, env=own)["ids"], before)
+        self.assertEqual(plan(WEFT_TUNE="0"), dict(usual, tuning="switched off by WEFT_TUNE=0"))
+        path.write_text(path.read_text().replace("split", "spilt"))
+        self.assertIn("is damaged or of another version and was ignored", plan()["tuning"])
+        self.assertEqual(dict(plan(), tuning=""), dict(usual, tuning=""))
+        _, err = weft("tune", env={"WEFT_CACHE_DIR": ""}, expect=1)
+        self.assertIn("there is no place to keep what is chosen", err)
+        (FOLDER / "a-file").write_text("")
+        weft("tune", env={"WEFT_CACHE_DIR": str(FOLDER / "a-file")}, expect=1)
+
+    def test_microbench(self):
+        # Each verifies what the device gives before it is timed.
+        one_token = "norm|norm_heads|rope|activate|attend/.*/context:128|matmul/.*/q8/out"
+        done = subprocess.run([BIN / "weft-microbench", "--weft_model=qwen3-0.6b", "--benchmark_min_time=0.001", "--benchmark_format=json",
+                               f"--benchmark_filter=^({one_token})/.*tokens:1/|^(add|adjust|pick|advance|threshold)/"],
+                              env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        result = json.loads(done.stdout[done.stdout.index(b"{"):])
+        self.assertGreater(float(result["context"]["read GB/s"]), 0)
+        names = [run["name"].split("/")[0] for run in result["benchmarks"]]
+        self.assertEqual(names, ["matmul", "norm_heads", "rope", "attend", "attend", "norm", "activate", "add", "adjust", "threshold",
+                                 "pick", "advance"])
+        for run in result["benchmarks"]:
+            self.assertNotIn("error_message", run)
+            self.assertGreater(run["ms"], 0)
+        wrong = subprocess.run([BIN / "weft-microbench", "--weft_model=gpt-5"], env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual(wrong.returncode, 2)
+        self.assertRegex(wrong.stderr.decode(), 'there is no shape "gpt-5"\nhint: smollm-135m, .*, llama3-8b\n')
+
+    def test_perplexity(self):
+        text = FOLDER / "text"
+        text.write_text("one two three<|cut|><|cut|>four five")
+        result = weft_json("perplexity", "-m", plain(), "-f", text, "--split", "<|cut|>")
+        self.assertEqual(list(result), ["tokens", "bytes", "parts", "nll", "bits_per_byte", "device", "driver", "type",
+                                        "load_s", "device_bytes"])
+        self.assertEqual((result["bytes"], result["parts"]), (len("one two three") + len("four five"), 2))
+        self.assertAlmostEqual(result["bits_per_byte"],
+                               result["nll"] * result["tokens"] / math.log(2) / result["bytes"], places=5)
+
+    def test_perplexity_in_windows(self):
+        """Each token counts exactly once, however long the windows are."""
+        text = FOLDER / "long"
+        text.write_text("the quick brown fox jumps over the lazy dog " * 4)
+        whole = weft_json("perplexity", "-m", plain(), "-f", text)
+        for ctx in (2, 3, 17, 32):
+            windows = weft_json("perplexity", "-m", plain(), "-f", text, "--ctx", ctx)
+            self.assertEqual(windows["tokens"], whole["tokens"])
+            self.assertGreater(windows["nll"], 0)
+
+    def test_inspect(self):
+        result = weft_json("inspect", plain())
+        buffers = {buffer["name"]: buffer for buffer in result["buffers"]}
+        self.assertTrue(result["tensors"])
+        for tensor in result["tensors"]:
+            self.assertIn(tensor["buffer"], buffers)
+            self.assertTrue(tensor["exact"], tensor)  # Q8_0 to q8, norms to f32
+        self.assertTrue(any(len(buffer["users"]) == 2 for buffer in buffers.values() if isinstance(buffer["users"], list)),
+                        "the tied table is one buffer with two users")
+        self.assertEqual(result["types"], [{"device_type": "f32", "exact": True, "file_type": "F32", "largest_error": 0,
+                                            "relative_error": 0, "tensors": 5},
+                                           {"device_type": "q8", "exact": True, "file_type": "Q8_0", "largest_error": 0,
+                                            "relative_error": 0, "tensors": 15}])
+        out, _ = weft("inspect", "-m", plain())
+        for tensor in result["tensors"]:
+            self.assertIn(tensor["name"], out)
+
+    def test_inspect_states_what_is_rounded(self):
+        """Some types become q8 or q4 unchanged; every other type is rounded a little, and says how much."""
+        for kind in ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"):
+            path = model(kind + ".gguf", "--type", kind, "--width", 256, "--ffn", 512)
+            result = weft_json("inspect", path)
+            wanted = "q4" if kind in ("Q4_0", "Q4_1", "Q4_K") else "q8"
+            self.assertEqual(result["type"], wanted)
+            kinds = {(entry["file_type"], entry["device_type"]): entry for entry in result["types"]}
+            self.assertEqual(set(kinds), {("F32", "f32"), (kind, wanted)})
+            entry = kinds[(kind, wanted)]
+            self.assertEqual(entry["tensors"], 15)
+            self.assertEqual(entry["exact"], kind in ("Q4_0", "Q4_1", "Q5_0"))
+            tensors = [tensor for tensor in result["tensors"] if tensor["file_type"] == kind]
+            self.assertEqual(entry["largest_error"], max(tensor["largest_error"] for tensor in tensors))
+            self.assertEqual(entry["relative_error"], max(tensor["relative_error"] for tensor in tensors))
+            if entry["exact"]:
+                continue
+            # Half a step of 1/127; Q4_K: half a unit in the last place of scale and minimum.
+            least, most = (0, 0.001) if wanted == "q4" else (0.0005, 0.0045)
+            self.assertTrue(least < entry["relative_error"] < most, entry)
+            out, _ = weft("inspect", path)
+            self.assertIn(f"{entry['largest_error']:.2g} ({100 * entry['relative_error']:.2g}%)", out)
+
+    @unittest.skipIf("ASAN_OPTIONS" in os.environ, "AddressSanitizer keeps what is freed")
+    def test_memory_while_loading(self):
+        """A load takes the device's copy, which is the process's own where they share memory, and no second one of the file."""
+        peaks, sizes = [], []
+        for rows in (1000, 1000, 41000):  # the first fills the pipeline cache
+            path = model(f"rows{rows}.gguf", "--width", 1024, "--layers", 1, "--vocab", rows, "--type", "q8_0")
+            process = subprocess.Popen([BIN / "weft", "generate", "-m", path, "-p", "a", "-n", "1", "--ctx", "64"], env=ENV,
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            self.assertEqual(process.returncode, 0)
+            peaks.append(usage.ru_maxrss * 1024)
+            sizes.append(path.stat().st_size)
+        # Some room for the longer tokenizer.
+        self.assertLess(peaks[2] - peaks[1], 1.1 * (sizes[2] - sizes[1]) + (12 << 20), (peaks, sizes))
+
+    def test_devices(self):
+        result = weft_json("devices")
+        self.assertEqual(list(result), ["devices"])
+        out, _ = weft("devices")
+        for device in result["devices"]:
+            self.assertIn(device["name"], out)

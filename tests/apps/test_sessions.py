@@ -1,0 +1,55 @@
+"""Sessions saved in one process and restored in another."""
+import unittest
+
+from support import FOLDER, chatty, plain, weft, weft_json
+
+
+class Sessions(unittest.TestCase):
+    """Saved in one process, restored in another."""
+
+    def test_goes_on_as_if_never_stopped(self):
+        for sampling in (["--temperature", 0], ["--temperature", 1.5, "--top-k", 0, "--seed", 7, "--repeat-penalty", 1.3]):
+            whole = weft_json("generate", "-m", plain(), "--prompt-ids", "1,5,9", "-n", 24, *sampling)["ids"]
+            self.assertEqual(len(whole), 24)
+            file = FOLDER / "half.session"
+            half = weft_json("generate", "-m", plain(), "--prompt-ids", "1,5,9", "-n", 9, "--save", file, *sampling)["ids"]
+            rest = weft_json("generate", "-m", plain(), "-n", 15, "--restore", file)
+            self.assertEqual(half + rest["ids"], whole)
+            self.assertEqual(rest["prompt_ids"], [1, 5, 9] + half)
+            # More text behind it: only that is computed, and gives what the same context gives from the start.
+            more = weft_json("generate", "-m", plain(), "-n", 6, "--restore", file, "--prompt-ids", "4,8", *sampling)
+            self.assertEqual(more["reused_tokens"], 3 + 9 - 1)
+            fresh = weft_json("generate", "-m", plain(), "-n", 6, "--prompt-ids", ",".join(map(str, more["prompt_ids"])), *sampling)
+            self.assertEqual(more["ids"], fresh["ids"])
+
+    def test_a_chat_goes_on(self):
+        file = FOLDER / "chat.session"
+        options = ("chat", "-m", chatty(), "-n", 8, "--temperature", 0)
+        whole, _ = weft(*options, stdin="one\ntwo\nthree\n")
+        first, err = weft(*options, stdin=f"one\ntwo\n/save {file}\n")
+        self.assertIn(f"The conversation is in {file}.", err)
+        rest, err = weft(*options, "--restore", file, stdin="three\n")
+        self.assertRegex(err, r"goes on: \d+ tokens")
+        self.assertRegex(err, r"prompt \d+ tok .*\(\d+ reused\)")
+        self.assertEqual(first + rest, whole)
+        loaded, _ = weft(*options, stdin=f"other\n/load {file}\nthree\n")
+        self.assertTrue(loaded.endswith(rest))
+
+    def test_refusals(self):
+        file, other = FOLDER / "saved.session", FOLDER / "cut.session"
+        weft("generate", "-m", plain(), "--prompt-ids", "1,5,9", "-n", 4, "--save", file)
+        def refused(sentence, *options, path=file, name=plain()):
+            _, err = weft("generate", "-m", name, "--restore", path, "-n", 2, *options, expect=1)
+            self.assertIn(sentence, err)
+        refused("it was saved with a model of fingerprint", name=chatty())
+        refused("it was saved with weights of type q8, here it is f16", "--type", "f16")
+        refused("it was saved with a cache of type f16, here it is q8", "--kv", "q8")
+        refused("it was saved with a context of 2048, here it is 64", "--ctx", 64)
+        other.write_bytes(file.read_bytes()[:-100])
+        refused("the file was cut or damaged", path=other)
+        refused("No such file", path=FOLDER / "none.session")
+        refused("it is no session", path=plain())
+        _, err = weft("chat", "-m", plain(), "--restore", file, expect=1)
+        self.assertIn("has no conversation", err)
+        _, err = weft("generate", "-m", plain(), "--prompt-ids", "1", "-n", 2, "--save", FOLDER / "none" / "x", expect=1)
+        self.assertIn("none/x", err)
