@@ -291,7 +291,7 @@ static std::unique_ptr<weft_model> load(const char* path, const weft_model_optio
   std::string problem;
   if (!tokenizer.chat_template().empty()) {
     try {
-      chat_template.emplace(tokenizer.chat_template(), tokenizer, chosen.string());
+      chat_template.emplace(tokenizer.chat_template(), tokenizer.named_tokens(), chosen.string());
     } catch (const Error& e) {  // the model can still continue texts
       problem = e.what();
     }

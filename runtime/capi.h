@@ -7,10 +7,10 @@
 #include <string>
 
 #include "base/error.h"
+#include "grammar/matcher.h"
 #include "model/model.h"
-#include "text/chat_template.h"
-#include "text/token_trie.h"
-#include "text/tokenizer.h"
+#include "template/chat_template.h"
+#include "tokenizer/tokenizer.h"
 #include "weft/weft.h"
 
 struct weft_model {

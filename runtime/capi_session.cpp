@@ -5,8 +5,6 @@
 #include "capi.h"
 #include "session/batch.h"
 #include "session/profile.h"
-#include "text/stop_strings.h"
-#include "text/stream_decoder.h"
 
 using namespace weft;
 using namespace weft::capi;
@@ -131,7 +129,8 @@ weft_status weft_session_set_grammar(weft_session* session, weft_grammar_kind ki
     if (kind == WEFT_GRAMMAR_NONE) return session->session.set_matcher(nullptr);
     const weft_model& model = *session->model;
     auto grammar = std::make_shared<const Grammar>(make_grammar(kind, text, place ? place : ""));
-    std::call_once(model.trie_made, [&] { model.trie = std::make_shared<const TokenTrie>(model.tokenizer); });
+    std::call_once(model.trie_made,
+                   [&] { model.trie = std::make_shared<const TokenTrie>(model.tokenizer.token_bytes()); });
     session->session.set_matcher(std::make_unique<Matcher>(std::move(grammar), model.trie, model.tokenizer.stop_ids()));
   });
 }

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "model/tensors.h"
 #include "model/weights.h"
-#include "text/gguf_tokenizer.h"
+#include "tokenizer/gguf_tokenizer.h"
 
 namespace weft {
 namespace {

@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
+#include "grammar/matcher.h"
 #include "model/encoder.h"
 #include "model/schedule.h"
-#include "text/matcher.h"
 #include "vocab/head.h"
 
 namespace weft {

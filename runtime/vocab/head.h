@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ops/matrix.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace weft {
 

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace weft {
 

@@ -3,8 +3,8 @@
 #include <string>
 #include <unordered_set>
 
-#include "text/regex.h"
-#include "text/utf8.h"
+#include "base/regex.h"
+#include "base/utf8.h"
 
 namespace weft {
 

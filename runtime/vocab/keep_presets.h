@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace weft {
 

@@ -1,7 +1,7 @@
 // Grammars of all three kinds. Input: 'g' (GBNF), 's' (JSON Schema) or 'r' (a regular expression), its text, a zero
 // byte, and bytes that choose tokens.
 #include "fuzz_support.h"
-#include "text/matcher.h"
+#include "grammar/matcher.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 // Tokenizers of both formats. Input: JSON (a tokenizer.json if it has "model", else GGUF key-values), a zero byte, the
 // text to encode.
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 #include "format/json.h"
 #include "fuzz_support.h"

@@ -6,7 +6,7 @@
 #include "format/model_file.h"
 #include "format_support.h"
 #include "support/model_maker.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace weft {
 namespace {

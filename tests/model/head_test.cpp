@@ -9,7 +9,7 @@
 #include "reference/pick.h"
 #include "reference/threshold.h"
 #include "support/model_test.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 #include "vocab/keep.h"
 
 namespace weft::test {
@@ -246,7 +246,7 @@ Tokenizer byte_tokenizer(uint32_t vocab) {
 
 std::unique_ptr<Matcher> matcher(const Tokenizer& tokenizer, Grammar grammar) {
   return std::make_unique<Matcher>(std::make_shared<const Grammar>(std::move(grammar)),
-                                   std::make_shared<const TokenTrie>(tokenizer), tokenizer.stop_ids());
+                                   std::make_shared<const TokenTrie>(tokenizer.token_bytes()), tokenizer.stop_ids());
 }
 
 // Generates under a grammar by masking all logits on the CPU, greedily.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/unit/golden/text/*.json: what Hugging Face's libraries make of our templates, snippets and small tokenizers.
+"""Writes tests/unit/golden/template/*.json and tests/unit/golden/tokenizer/tokenizer-*.json: what Hugging Face's libraries make of our templates, snippets and small tokenizers.
 
 Only needed to change the goldens: python3 -m venv V && V/bin/pip install transformers tokenizers jinja2
 V/bin/python tests/tools/text_goldens.py [TOKENIZER ...]
@@ -11,7 +11,7 @@ import sys
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers.utils.chat_template_utils import _compile_jinja_template
 
-OUT = pathlib.Path(__file__).resolve().parent.parent / "unit" / "golden" / "text"
+OUT = pathlib.Path(__file__).resolve().parent.parent / "unit" / "golden"
 
 # ---- Chat templates, each in the manner of a family of models ----
 
@@ -387,7 +387,6 @@ def dump(value, depth):
 
 
 def write(name, value):
-    OUT.mkdir(parents=True, exist_ok=True)
     (OUT / name).write_text(dump(value, 2) + "\n")
 
 
@@ -399,12 +398,12 @@ def main():
         for c, messages in conversations.items()
         for p in (False, True)
     ]
-    write("chat_templates.json", {"templates": TEMPLATES, "conversations": conversations, "cases": cases})
+    write("template/chat_templates.json", {"templates": TEMPLATES, "conversations": conversations, "cases": cases})
     snippets = [{"source": s, **render(s, conversations["turns"], True)} for s in SNIPPETS]
     for snippet in snippets:
         if "error" in snippet:
             print("snippet fails:", snippet)
-    write("jinja_snippets.json", snippets)
+    write("template/jinja_snippets.json", snippets)
     for name, tokenizer in tokenizers():
         if sys.argv[1:] and name not in sys.argv[1:]:
             continue
@@ -415,7 +414,7 @@ def main():
         for line in LINES:
             ids = tokenizer.encode(line, add_special_tokens=False).ids
             lines.append({"text": line, "ids": ids, "decoded": tokenizer.decode(ids, skip_special_tokens=True)})
-        write(f"tokenizer-{name}.json", {"tokenizer": json.loads(text), "lines": lines})
+        write(f"tokenizer/tokenizer-{name}.json", {"tokenizer": json.loads(text), "lines": lines})
 
 
 main()

@@ -10,8 +10,8 @@
 #include <random>
 
 #include "base/error.h"
-#include "text/utf8.h"
-#include "text_vocabularies.h"
+#include "base/utf8.h"
+#include "tokenizer_vocabularies.h"
 #include "vocab/keep_presets.h"
 
 namespace weft {

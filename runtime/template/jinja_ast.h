@@ -1,0 +1,80 @@
+// What a parsed template is made of. Constant after parsing; no tree is deeper than the parser's limits.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "template/jinja_value.h"
+
+namespace weft::jinja {
+
+struct Expr;
+using ExprPtr = std::unique_ptr<Expr>;
+
+struct Expr {
+  enum class Kind {
+    literal,    // value
+    name,       // name
+    list,       // children
+    tuple,      // children
+    dict,       // children: key, value, key, value ...
+    attribute,  // children[0] . name
+    subscript,  // children[0] [ children[1] ]
+    slice,      // children[0] [ children[1] : children[2] : children[3] ], each of these may be null
+    call,       // children[0] ( children[1...], named )
+    filter,     // children[0] | name ( children[1...], named )
+    test,       // children[0] is name ( children[1...], named )
+    binary,     // children[0] name children[1]: + - * / // % ** ~
+    compare,    // children[0] named[0] children[1] named[1] children[2] ...: == != < <= > >= in not-in, the names alone
+    logic_and,  // children[0], children[1]
+    logic_or,   // children[0], children[1]
+    logic_not,  // children[0]
+    negative,   // - children[0]
+    conditional,  // children[0] if children[1] else children[2], which may be null
+  };
+  Kind kind = Kind::literal;
+  uint32_t line = 1;
+  int depth = 1;  // of the tree below
+  std::string name;
+  Value value;
+  std::vector<ExprPtr> children;
+  std::vector<std::pair<std::string, ExprPtr>> named;
+};
+
+struct Statement;
+using Body = std::vector<Statement>;
+
+struct Branch {
+  ExprPtr condition;  // null: else
+  Body body;
+};
+
+struct Statement {
+  enum class Kind {
+    text,          // value
+    output,        // expr
+    if_,           // branches
+    for_,          // targets in expr if condition: body, else orelse
+    set,           // targets = expr, or name.targets[0] = expr
+    set_block,     // targets[0] = body through the filters in expr (null: none), which see it as the name ""
+    macro,         // name(targets with defaults): body
+    filter_block,  // body through the filters in expr
+    with,          // targets = defaults: body
+    scope,         // body, in a scope of its own ({% generation %})
+    break_,
+    continue_,
+  };
+  Kind kind = Kind::text;
+  uint32_t line = 1;
+  std::string name;
+  Value value;
+  ExprPtr expr, condition;
+  std::vector<std::string> targets;
+  std::vector<ExprPtr> defaults;  // as many as targets for macro and with; null where there is none
+  std::vector<Branch> branches;
+  Body body, orelse;
+};
+
+}  // namespace weft::jinja

@@ -1,0 +1,40 @@
+// Python's string operations on texts that keep the origin of every byte. Positions and counts are of characters; a
+// byte that is no UTF-8 is a character of its own.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "template/jinja_value.h"
+
+namespace weft::jinja {
+
+// Byte offsets where the characters begin, and the size at the end.
+std::vector<size_t> character_offsets(const Text& text, Context& context);
+
+Text upper(const Text& text, Context& context);
+Text lower(const Text& text, Context& context);
+Text capitalize(const Text& text, Context& context);
+// str.title(): every run of letters. With word_starts: Jinja's filter, words begin after a space or one of "-({[<".
+Text title(const Text& text, bool word_starts, Context& context);
+
+enum class Side { left, right, both };
+// chars: the characters to strip; nullptr: white space.
+Text strip(const Text& text, const Text* chars, Side side, Context& context);
+// limit: the most replacements or cuts, -1 for all.
+Text replace(const Text& text, const Text& from, const Text& to, int64_t limit, Context& context);
+// separator: nullptr splits at runs of white space.
+std::vector<Text> split(const Text& text, const Text* separator, int64_t limit, Context& context);
+std::vector<Text> split_right(const Text& text, const Text& separator, int64_t limit, Context& context);
+std::vector<Text> split_lines(const Text& text, bool keep_ends, Context& context);
+Text repeat(const Text& text, int64_t count, Context& context);
+Text indent(const Text& text, const Text& indention, bool first, bool blank, Context& context);
+Text escape_html(const Text& text, Context& context);
+
+std::string python_float(double value);
+Text python_repr(const Text& text, Context& context);
+Text json_string(const Text& text, bool ascii, Context& context);
+
+}  // namespace weft::jinja

@@ -1,0 +1,113 @@
+#include "tokenizer/added_tokens.h"
+
+#include <utf8proc.h>
+
+#include <algorithm>
+
+#include "base/utf8.h"
+
+namespace weft {
+
+namespace {
+
+constexpr uint32_t kNone = UINT32_MAX;
+
+size_t space_after(std::string_view text, size_t at) {
+  while (at < text.size()) {
+    const Utf8Char c = first_utf8(text.substr(at));
+    if (!c.valid || !is_unicode_space(c.code)) break;
+    at += c.size;
+  }
+  return at;
+}
+
+// The beginning of the character that ends at end, not before from.
+size_t character_before(std::string_view text, size_t from, size_t end) {
+  size_t at = end - 1;
+  while (at > from && end - at < 4 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
+  return first_utf8(text.substr(at, end - at)).size == end - at ? at : end - 1;
+}
+
+size_t space_before(std::string_view text, size_t from, size_t at) {
+  while (at > from) {
+    const size_t begin = character_before(text, from, at);
+    const Utf8Char c = first_utf8(text.substr(begin, at - begin));
+    if (!c.valid || !is_unicode_space(c.code)) break;
+    at = begin;
+  }
+  return at;
+}
+
+bool is_word(std::string_view text) {
+  const Utf8Char c = first_utf8(text);
+  if (!c.valid) return false;
+  const auto category = utf8proc_category(static_cast<utf8proc_int32_t>(c.code));
+  return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NO) || category == UTF8PROC_CATEGORY_PC;
+}
+
+}  // namespace
+
+AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)), nodes_(1) {
+  for (size_t i = 0; i < tokens_.size(); ++i) {
+    if (tokens_[i].text.empty()) continue;
+    first_[static_cast<unsigned char>(tokens_[i].text.front())] = true;
+    uint32_t node = 0;
+    for (const char c : tokens_[i].text) {
+      const auto byte = static_cast<unsigned char>(c);
+      uint32_t next = child(node, byte);
+      if (next == kNone) {
+        next = static_cast<uint32_t>(nodes_.size());
+        nodes_.emplace_back();
+        auto& children = nodes_[node].children;
+        children.insert(std::lower_bound(children.begin(), children.end(), std::pair(byte, 0u)), {byte, next});
+      }
+      node = next;
+    }
+    if (nodes_[node].token == kNone) nodes_[node].token = static_cast<uint32_t>(i);
+  }
+}
+
+uint32_t AddedTokens::child(uint32_t node, unsigned char byte) const {
+  const auto& children = nodes_[node].children;
+  const auto it = std::lower_bound(children.begin(), children.end(), std::pair(byte, 0u));
+  return it != children.end() && it->first == byte ? it->second : kNone;
+}
+
+std::optional<AddedTokens::Match> AddedTokens::match_at(std::string_view text, std::string_view plain,
+                                                        size_t at) const {
+  std::optional<Match> best;
+  bool parsable = true;
+  uint32_t node = 0;
+  for (size_t i = at; i < text.size(); ++i) {
+    node = child(node, static_cast<unsigned char>(text[i]));
+    if (node == kNone) break;
+    if (plain[i] != 0) parsable = false;
+    if (nodes_[node].token == kNone) continue;
+    const AddedToken& token = tokens_[nodes_[node].token];
+    if (token.control && !parsable) continue;
+    const size_t end = i + 1;
+    if (token.single_word &&
+        ((at > 0 && is_word(text.substr(character_before(text, 0, at)))) || is_word(text.substr(end)))) {
+      continue;
+    }
+    best = Match{at, end, nodes_[node].token};
+  }
+  return best;
+}
+
+std::optional<AddedTokens::Match> AddedTokens::find(std::string_view text, std::string_view plain, size_t from) const {
+  if (tokens_.empty()) return std::nullopt;
+  for (size_t at = from; at < text.size(); ++at) {
+    if (!first_[static_cast<unsigned char>(text[at])]) continue;
+    auto match = match_at(text, plain, at);
+    if (!match) continue;
+    const AddedToken& token = tokens_[match->id];
+    if (token.lstrip) match->begin = space_before(text, from, match->begin);
+    if (token.rstrip) match->end = space_after(text, match->end);
+    match->id = token.id;
+    return match;
+  }
+  return std::nullopt;
+}
+
+}  // namespace weft

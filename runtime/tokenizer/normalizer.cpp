@@ -1,0 +1,331 @@
+#include "tokenizer/normalizer.h"
+
+#include <utf8proc.h>
+
+#include <cstdlib>
+#include <memory>
+
+#include "base/error.h"
+#include "base/utf8.h"
+#include "tokenizer/json_reader.h"
+
+namespace weft {
+
+namespace {
+
+constexpr int kMaxNesting = 16;
+// A hostile chain of replacements may double the text at every step.
+constexpr size_t kMaxGrowth = 64, kMaxGrowthBase = 4096, kMaxInsert = 64;
+const std::string kSpaceMark = "\xE2\x96\x81";  // U+2581, SentencePiece's space
+
+bool is_ascii(std::string_view text) {
+  for (const char c : text) {
+    if (static_cast<unsigned char>(c) >= 0x80) return false;
+  }
+  return true;
+}
+
+// Applies change to each run of well-formed UTF-8 and keeps the bytes between as they are.
+template <typename Change>
+std::string map_valid(std::string_view text, Change change) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t good = valid_utf8_prefix(text);
+    if (good > 0) out += change(text.substr(0, good));
+    text.remove_prefix(good);
+    const size_t bad = first_utf8(text).size;
+    out += text.substr(0, bad);
+    text.remove_prefix(bad);
+  }
+  return out;
+}
+
+std::string unicode_form(std::string_view text, int options) {
+  if (is_ascii(text)) return std::string(text);
+  return map_valid(text, [&](std::string_view run) {
+    utf8proc_uint8_t* mapped = nullptr;
+    const utf8proc_ssize_t size =
+        utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(run.data()), static_cast<utf8proc_ssize_t>(run.size()),
+                     &mapped, static_cast<utf8proc_option_t>(UTF8PROC_STABLE | options));
+    const std::unique_ptr<utf8proc_uint8_t, void (*)(void*)> owner(mapped, std::free);
+    if (size < 0) throw Error(Code::out_of_memory, utf8proc_errmsg(size), "Unicode normalization");
+    return std::string(reinterpret_cast<const char*>(mapped), static_cast<size_t>(size));
+  });
+}
+
+// Each character c as change(c, out) writes it.
+template <typename Change>
+std::string map_characters(std::string_view text, Change change) {
+  return map_valid(text, [&](std::string_view run) {
+    std::string out;
+    while (!run.empty()) {
+      const Utf8Char c = first_utf8(run);
+      change(c.code, out);
+      run.remove_prefix(c.size);
+    }
+    return out;
+  });
+}
+
+std::string lowercase(std::string_view text) {
+  return map_characters(text, [](char32_t code, std::string& out) {
+    append_utf8(out, static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(code))));
+  });
+}
+
+utf8proc_category_t category(char32_t code) { return utf8proc_category(static_cast<utf8proc_int32_t>(code)); }
+
+// The three things BERT's tokenizer does to a text's characters (google-research/bert, tokenization.py,
+// BasicTokenizer). White space becomes plain spaces; other control characters and U+FFFD go.
+std::string clean(std::string_view text) {
+  return map_characters(text, [](char32_t code, std::string& out) {
+    const utf8proc_category_t kind = category(code);
+    const bool other = kind == UTF8PROC_CATEGORY_CC || kind == UTF8PROC_CATEGORY_CF || kind == UTF8PROC_CATEGORY_CO;
+    if (code == '\t' || code == '\n' || code == '\r')
+      out += ' ';
+    else if (code == 0xFFFD || other)
+      return;
+    else if (is_unicode_space(code))
+      out += ' ';
+    else
+      append_utf8(out, code);
+  });
+}
+
+bool is_ideograph(char32_t code) {
+  static constexpr std::pair<char32_t, char32_t> kRanges[] = {
+      {0x4E00, 0x9FFF},   {0x3400, 0x4DBF},   {0x20000, 0x2A6DF}, {0x2A700, 0x2B73F},
+      {0x2B740, 0x2B81F}, {0x2B920, 0x2CEAF}, {0xF900, 0xFAFF},   {0x2F800, 0x2FA1F}};
+  for (const auto& [low, high] : kRanges)
+    if (code >= low && code <= high) return true;
+  return false;
+}
+
+std::string space_ideographs(std::string_view text) {
+  return map_characters(text, [](char32_t code, std::string& out) {
+    const char* space = is_ideograph(code) ? " " : "";
+    out += space;
+    append_utf8(out, code);
+    out += space;
+  });
+}
+
+std::string strip_accents(std::string_view text) {
+  return map_characters(text, [](char32_t code, std::string& out) {
+    if (category(code) != UTF8PROC_CATEGORY_MN) append_utf8(out, code);
+  });
+}
+
+std::string replace_all(std::string_view text, const std::string& from, const std::string& to) {
+  std::string out;
+  if (from.empty()) return std::string(text);
+  size_t at = 0;
+  for (size_t hit; (hit = text.find(from, at)) != std::string_view::npos; at = hit + from.size()) {
+    out.append(text, at, hit - at);
+    out += to;
+  }
+  return out.append(text, at);
+}
+
+std::string replace_all(std::string_view text, const Regex& from, const std::string& to) {
+  std::string out;
+  size_t at = 0;
+  for (const Span& span : from.find_all(text)) {
+    out.append(text, at, span.begin - at);
+    out += to;
+    at = span.end;
+  }
+  return out.append(text, at);
+}
+
+// A text that a Prepend or Replace puts in.
+std::string inserted(const nlohmann::json& json, const char* key, const std::string& place) {
+  std::string text = json_reader::find_text(json, key, place).value_or("");
+  if (text.size() > kMaxInsert) {
+    throw Error(
+        Code::unsupported,
+        "a normalizer inserts " + std::to_string(text.size()) + " bytes, more than " + std::to_string(kMaxInsert),
+        place);
+  }
+  return text;
+}
+
+std::string_view strip_left(std::string_view text) {
+  while (true) {
+    const Utf8Char c = first_utf8(text);
+    if (!c.valid || !is_unicode_space(c.code)) return text;
+    text.remove_prefix(c.size);
+  }
+}
+
+std::string_view strip_right(std::string_view text) {
+  size_t keep = 0;
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Char c = first_utf8(text.substr(at));
+    at += c.size;
+    if (!c.valid || !is_unicode_space(c.code)) keep = at;
+  }
+  return text.substr(0, keep);
+}
+
+}  // namespace
+
+Normalizer Normalizer::sentencepiece(bool prefix) {
+  Normalizer normalizer;
+  if (prefix) normalizer.steps_.push_back({Kind::prepend, {}, kSpaceMark, {}, {}});
+  normalizer.steps_.push_back({Kind::replace, " ", kSpaceMark, {}, {}});
+  return normalizer;
+}
+
+Normalizer Normalizer::nfc() {
+  Normalizer normalizer;
+  normalizer.steps_.push_back({Kind::nfc, {}, {}, {}, {}});
+  return normalizer;
+}
+
+Normalizer Normalizer::sentencepiece(bool prefix, bool collapse, std::optional<Charsmap> map) {
+  Normalizer normalizer;
+  if (map) {
+    normalizer.steps_.push_back({Kind::charsmap, {}, {}, {}, std::make_shared<const Charsmap>(std::move(*map))});
+  }
+  if (collapse) {
+    normalizer.steps_.push_back({Kind::strip_left, {}, {}, {}, {}});
+    normalizer.steps_.push_back({Kind::strip_right, {}, {}, {}, {}});
+    normalizer.steps_.push_back({Kind::replace, {}, " ", Regex(" {2,}", "SentencePiece"), {}});
+  }
+  const Normalizer marks = sentencepiece(prefix);
+  normalizer.steps_.insert(normalizer.steps_.end(), marks.steps_.begin(), marks.steps_.end());
+  return normalizer;
+}
+
+Normalizer Normalizer::bert_uncased() {
+  Normalizer normalizer;
+  for (const Kind kind : {Kind::clean, Kind::space_ideographs, Kind::nfd, Kind::strip_accents, Kind::lowercase})
+    normalizer.steps_.push_back({kind, {}, {}, {}, {}});
+  return normalizer;
+}
+
+Normalizer Normalizer::from_json(const nlohmann::json& json, const std::string& place) {
+  Normalizer normalizer;
+  if (!json.is_null()) normalizer.add_json(json, place, 0);
+  return normalizer;
+}
+
+void Normalizer::add_json(const nlohmann::json& json, const std::string& place, int depth) {
+  if (depth > kMaxNesting) throw Error(Code::bad_file, "the normalizers nest too deeply", place);
+  json_reader::object(json, "normalizer", place);
+  const std::string type = json_reader::find_text(json, "type", place).value_or("");
+  if (type == "Sequence") {
+    const auto* list = json_reader::find(json, "normalizers");
+    if (list == nullptr) throw Error(Code::bad_file, "a Sequence normalizer has no 'normalizers'", place);
+    for (const auto& item : json_reader::array(*list, "normalizers", place)) add_json(item, place, depth + 1);
+  } else if (type == "Prepend") {
+    steps_.push_back({Kind::prepend, {}, inserted(json, "prepend", place), {}, {}});
+  } else if (type == "Replace") {
+    add_replace(json, place);
+  } else if (type == "Strip") {
+    if (json_reader::find_boolean(json, "strip_left", true, place))
+      steps_.push_back({Kind::strip_left, {}, {}, {}, {}});
+    if (json_reader::find_boolean(json, "strip_right", true, place))
+      steps_.push_back({Kind::strip_right, {}, {}, {}, {}});
+  } else if (type == "Lowercase") {
+    steps_.push_back({Kind::lowercase, {}, {}, {}, {}});
+  } else if (type == "BertNormalizer") {
+    add_bert(json, place);
+  } else if (type == "StripAccents") {
+    steps_.push_back({Kind::strip_accents, {}, {}, {}, {}});
+  } else if (type == "NFC" || type == "NFD" || type == "NFKC" || type == "NFKD") {
+    const Kind kind = type == "NFC" ? Kind::nfc : type == "NFD" ? Kind::nfd : type == "NFKC" ? Kind::nfkc : Kind::nfkd;
+    steps_.push_back({kind, {}, {}, {}, {}});
+  } else if (type == "Precompiled") {
+    add_charsmap(json, place);
+  } else {
+    throw Error(Code::unsupported, "not supported yet: the tokenizer's normalizer " + in_quotes(type), place);
+  }
+}
+
+void Normalizer::add_charsmap(const nlohmann::json& json, const std::string& place) {
+  const auto bytes = from_base64(json_reader::find_text(json, "precompiled_charsmap", place).value_or(""));
+  if (!bytes) throw Error(Code::bad_file, "a Precompiled normalizer's map is not base64", place);
+  if (bytes->empty()) return;  // SentencePiece's "identity"
+  steps_.push_back({Kind::charsmap, {}, {}, {}, std::make_shared<const Charsmap>(*bytes, place)});
+}
+
+void Normalizer::add_bert(const nlohmann::json& json, const std::string& place) {
+  const auto add = [&](Kind kind) { steps_.push_back({kind, {}, {}, {}, {}}); };
+  const bool lower = json_reader::find_boolean(json, "lowercase", true, place);
+  if (json_reader::find_boolean(json, "clean_text", true, place)) add(Kind::clean);
+  if (json_reader::find_boolean(json, "handle_chinese_chars", true, place)) add(Kind::space_ideographs);
+  if (json_reader::find_boolean(json, "strip_accents", lower, place)) {  // null: as lowercase
+    add(Kind::nfd);
+    add(Kind::strip_accents);
+  }
+  if (lower) add(Kind::lowercase);
+}
+
+void Normalizer::add_replace(const nlohmann::json& json, const std::string& place) {
+  const auto* pattern = json_reader::find(json, "pattern");
+  if (pattern == nullptr) throw Error(Code::bad_file, "a Replace normalizer has no 'pattern'", place);
+  const std::string to = inserted(json, "content", place);
+  if (const auto from = json_reader::find_text(*pattern, "String", place)) {
+    steps_.push_back({Kind::replace, *from, to, {}, {}});
+  } else if (const auto regex = json_reader::find_text(*pattern, "Regex", place)) {
+    steps_.push_back({Kind::replace, {}, to, Regex(*regex, place), {}});
+  } else {
+    throw Error(Code::bad_file, "a Replace normalizer's pattern is neither a String nor a Regex", place);
+  }
+}
+
+std::string Normalizer::apply(std::string_view input) const {
+  std::string text(input);
+  for (const Step& step : steps_) {
+    switch (step.kind) {
+      case Kind::prepend:
+        if (!text.empty()) text.insert(0, step.to);
+        break;
+      case Kind::replace:
+        text = step.regex ? replace_all(text, *step.regex, step.to) : replace_all(text, step.from, step.to);
+        break;
+      case Kind::strip_left:
+        text = std::string(strip_left(text));
+        break;
+      case Kind::strip_right:
+        text = std::string(strip_right(text));
+        break;
+      case Kind::lowercase:
+        text = lowercase(text);
+        break;
+      case Kind::clean:
+        text = clean(text);
+        break;
+      case Kind::space_ideographs:
+        text = space_ideographs(text);
+        break;
+      case Kind::strip_accents:
+        text = strip_accents(text);
+        break;
+      case Kind::nfc:
+        text = unicode_form(text, UTF8PROC_COMPOSE);
+        break;
+      case Kind::nfd:
+        text = unicode_form(text, UTF8PROC_DECOMPOSE);
+        break;
+      case Kind::nfkc:
+        text = unicode_form(text, UTF8PROC_COMPOSE | UTF8PROC_COMPAT);
+        break;
+      case Kind::nfkd:
+        text = unicode_form(text, UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT);
+        break;
+      case Kind::charsmap:
+        text = map_valid(text, [&](std::string_view run) { return step.map->apply(run); });
+        break;
+    }
+    if (text.size() > kMaxGrowthBase + kMaxGrowth * input.size()) {
+      throw Error(Code::bad_file, "the tokenizer's normalizer blows a text of " + std::to_string(input.size()) +
+                                      " bytes up to " + std::to_string(text.size()));
+    }
+  }
+  return text;
+}
+
+}  // namespace weft

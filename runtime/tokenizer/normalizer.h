@@ -1,0 +1,68 @@
+// What a tokenizer does to a text before splitting it: the "normalizer" of a tokenizer.json.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/regex.h"
+#include "tokenizer/charsmap.h"
+
+namespace weft {
+
+// Constant after construction; any number of threads.
+class Normalizer {
+ public:
+  // Leaves every text as it is.
+  Normalizer() = default;
+  // From the "normalizer" object (null: none). Throws Error(unsupported) naming a type Weft does not know, or
+  // Error(bad_file).
+  static Normalizer from_json(const nlohmann::json& normalizer, const std::string& place);
+  // What SentencePiece does: every space becomes U+2581, and with prefix one more stands before a text that is not
+  // empty.
+  static Normalizer sentencepiece(bool prefix);
+  // Unicode normalization form C.
+  static Normalizer nfc();
+  // SentencePiece as T5 uses it: first the precompiled map, if there is one; then, with collapse, no white space at
+  // either end and no two spaces in a row; then as sentencepiece(prefix).
+  static Normalizer sentencepiece(bool prefix, bool collapse, std::optional<Charsmap> map);
+  // BERT's for lower case: control characters go, ideographs stand alone, accents go.
+  static Normalizer bert_uncased();
+
+  std::string apply(std::string_view text) const;
+
+ private:
+  enum class Kind {
+    prepend,
+    replace,
+    strip_left,
+    strip_right,
+    lowercase,
+    nfc,
+    nfd,
+    nfkc,
+    nfkd,
+    clean,
+    space_ideographs,
+    strip_accents,
+    charsmap
+  };
+  struct Step {
+    Kind kind;
+    std::string from, to;        // replace: what and with what; prepend: to
+    std::optional<Regex> regex;  // replace: instead of from
+    std::shared_ptr<const Charsmap> map;
+  };
+
+  void add_json(const nlohmann::json& normalizer, const std::string& place, int depth);
+  void add_charsmap(const nlohmann::json& normalizer, const std::string& place);
+  void add_bert(const nlohmann::json& normalizer, const std::string& place);
+  void add_replace(const nlohmann::json& normalizer, const std::string& place);
+
+  std::vector<Step> steps_;
+};
+
+}  // namespace weft

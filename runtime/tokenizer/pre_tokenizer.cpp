@@ -1,0 +1,345 @@
+#include "tokenizer/pre_tokenizer.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "base/utf8.h"
+#include "tokenizer/json_reader.h"
+
+namespace weft {
+
+namespace {
+
+constexpr int kMaxNesting = 16;
+constexpr size_t kMaxSteps = 64;
+
+// The patterns are published with the models' tokenizers: GPT-2's encoder.py, and the tokenizer.json of Llama 3, Qwen 2
+// and 3.5, BLOOM, Mistral NeMo, gpt-oss and DeepSeek's models. Which name stands for which is llama.cpp's choice
+// (llama-vocab.cpp), since it gave the names.
+const char* const kGpt2 = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+// Punctuation, by BERT's lights: Unicode's, and all of ASCII that is no letter, digit or space.
+const char* const kPunctuation = R"([\p{P}!-/:-@\[-`{-~])";
+const char* const kLlama3 =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+const char* const kQwen2 =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+const char* const kQwen35 =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+const char* const kTekken =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+const char* const kGpt4o =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+const char* const kBloom = " ?[^(\\s|[.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c])]+";
+const char* const kDeepSeekCjk = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+";
+const char* const kDeepSeekV3 =
+    R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+// Letters of scripts that have cases: Latin, Greek, Cyrillic, Armenian and so on.
+const char* const kDeepSeekLetters =
+    R"(\s?[A-Za-z\x{B5}\x{C0}-\x{D6}\x{D8}-\x{F6}\x{F8}-\x{1BA}\x{1BC}-\x{1BF}\x{1C4}-\x{293}\x{295}-\x{2AF})"
+    R"(\x{370}-\x{373}\x{376}\x{377}\x{37B}-\x{37D}\x{37F}\x{386}\x{388}-\x{38A}\x{38C}\x{38E}-\x{3A1})"
+    R"(\x{3A3}-\x{3F5}\x{3F7}-\x{481}\x{48A}-\x{52F}\x{531}-\x{556}\x{10A0}-\x{10C5}\x{13A0}-\x{13F5})"
+    R"(\x{13F8}-\x{13FD}\x{1C90}-\x{1CBA}\x{1CBD}-\x{1CBF}\x{1D00}-\x{1D2B}\x{1D6B}-\x{1D77}\x{1D79}-\x{1D9A})"
+    R"(\x{1E00}-\x{1F15}\x{1F18}-\x{1F1D}\x{1F20}-\x{1F45}\x{1F48}-\x{1F4D}\x{1F50}-\x{1F57}\x{1F59}\x{1F5B})"
+    R"(\x{1F5D}\x{1F5F}-\x{1F7D}\x{1F80}-\x{1FB4}\x{1FB6}-\x{1FBC}\x{1FBE}\x{1FC2}-\x{1FC4}\x{1FC6}-\x{1FCC})"
+    R"(\x{1FD0}-\x{1FD3}\x{1FD6}-\x{1FDB}\x{1FE0}-\x{1FEC}\x{1FF2}-\x{1FF4}\x{1FF6}-\x{1FFC}\x{2102}\x{2107})"
+    R"(\x{210A}-\x{2113}\x{2115}\x{2119}-\x{211D}\x{2124}\x{2126}\x{2128}\x{212A}-\x{212D}\x{212F}-\x{2134})"
+    R"(\x{2139}\x{213C}-\x{213F}\x{2145}-\x{2149}\x{214E}\x{2183}\x{2184}\x{2C00}-\x{2C7B}\x{2C7E}-\x{2CE4})"
+    R"(\x{2CEB}-\x{2CEE}\x{2CF2}\x{2CF3}\x{A640}-\x{A66D}\x{A680}-\x{A69B}\x{A722}-\x{A76F}\x{A771}-\x{A787})"
+    R"(\x{A78B}-\x{A78E}\x{AB70}-\x{ABBF}\x{FB00}-\x{FB06}\x{FB13}-\x{FB17}\x{FF21}-\x{FF3A}\x{FF41}-\x{FF5A})"
+    R"(\x{10400}-\x{1044F}\x{104B0}-\x{104D3}\x{104D8}-\x{104FB}\x{10C80}-\x{10CB2}\x{10CC0}-\x{10CF2})"
+    R"(\x{118A0}-\x{118DF}\x{1E900}-\x{1E943}]+)";
+const char* const kDeepSeekPunctuation = "\\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+";
+
+// A name of tokenizer.ggml.pre and the patterns it applies one after the other, each cutting the pieces of the one
+// before.
+struct Named {
+  const char* name;
+  std::array<const char*, 6> patterns;
+};
+constexpr const char* kDigit = R"(\p{N})";
+const Named kNamed[] = {
+    {"gpt-2", {kGpt2}},
+    {"gpt2", {kGpt2}},
+    {"phi-2", {kGpt2}},
+    {"mpt", {kGpt2}},
+    {"olmo", {kGpt2}},
+    {"jais", {kGpt2}},
+    {"roberta-bpe", {kGpt2}},
+    {"llama-bpe", {kLlama3}},
+    {"llama3", {kLlama3}},
+    {"llama-v3", {kLlama3}},
+    {"falcon3", {kLlama3}},
+    {"dbrx", {kLlama3}},
+    {"smaug-bpe", {kLlama3}},
+    {"chatglm-bpe", {kLlama3}},
+    {"qwen2", {kQwen2}},
+    {"deepseek-r1-qwen", {kQwen2}},
+    {"stablelm2", {kQwen2}},
+    {"megrez", {kQwen2}},
+    {"qwen35", {kQwen35}},
+    {"smollm", {kDigit, kGpt2}},
+    {"starcoder", {kDigit, kGpt2}},
+    {"refact", {kDigit, kGpt2}},
+    {"command-r", {kDigit, kGpt2}},
+    {"codeshell", {kDigit, kGpt2}},
+    {"exaone", {kDigit, kGpt2}},
+    {"minerva-7b", {kDigit, kGpt2}},
+    {"bloom", {kBloom}},
+    {"gpt3-finnish", {kBloom}},
+    {"poro-chat", {kBloom}},
+    {"viking", {kBloom, kDigit}},
+    {"tekken", {kTekken}},
+    {"gpt-4o", {kGpt4o}},
+    {"llama4", {kGpt4o}},
+    {"deepseek-llm", {"[\r\n]", kDeepSeekLetters, kDeepSeekPunctuation, R"(\s+$)", kDeepSeekCjk, R"(\p{N}+)"}},
+    {"deepseek-coder", {"[\r\n]", R"(\s?\p{L}+)", R"(\s?\p{P}+)", kDeepSeekCjk, kDigit}},
+    {"deepseek-v3", {R"(\p{N}{1,3})", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+", kDeepSeekV3}},
+    {"default", {R"([\p{P}\$\+<=>\^~\|]+)", kGpt2, R"(\p{N}+)", "[0-9][0-9][0-9]"}},
+    {"falcon", {R"([\p{P}\$\+<=>\^~\|`]+)", kGpt2, "[0-9][0-9][0-9]"}},
+};
+
+struct Segment {
+  size_t begin, end;
+  bool match;
+};
+
+// The piece as segments that a pattern matches and segments between.
+std::vector<Segment> segments(const std::vector<Span>& matches, size_t size, bool invert) {
+  std::vector<Segment> out;
+  size_t at = 0;
+  for (const Span& span : matches) {
+    if (span.begin > at) out.push_back({at, span.begin, invert});
+    out.push_back({span.begin, span.end, !invert});
+    at = span.end;
+  }
+  if (at < size) out.push_back({at, size, invert});
+  return out;
+}
+
+std::vector<Span> find_literal(std::string_view text, const std::string& literal) {
+  std::vector<Span> out;
+  if (literal.empty()) return out;
+  for (size_t at = 0; (at = text.find(literal, at)) != std::string_view::npos; at += literal.size()) {
+    out.push_back({at, at + literal.size()});
+  }
+  return out;
+}
+
+}  // namespace
+
+PreTokenizer PreTokenizer::from_name(const std::string& name, const std::string& place) {
+  PreTokenizer out;
+  out.byte_level_ = true;
+  for (const Named& named : kNamed) {
+    if (name != named.name) continue;
+    for (const char* pattern : named.patterns) {
+      if (pattern != nullptr) out.add_regex(pattern, Behavior::isolated, place);
+    }
+    return out;
+  }
+  throw Error(Code::unsupported, "not supported yet: the pre-tokenizer " + in_quotes(name), place,
+              "gpt-2, llama-bpe, qwen2, smollm, deepseek-coder, bloom and their like are");
+}
+
+std::vector<std::string> PreTokenizer::gguf_names() const {
+  std::vector<std::string> patterns;
+  for (const Step& step : steps_) {
+    const bool plain = step.kind == Kind::split && step.regex && step.behavior == Behavior::isolated && !step.invert;
+    if (!plain) return {};
+    patterns.push_back(step.regex->pattern());
+  }
+  std::vector<std::string> names;
+  for (const Named& named : kNamed) {
+    const auto end = std::find(named.patterns.begin(), named.patterns.end(), nullptr);
+    const bool same = byte_level_ && std::equal(patterns.begin(), patterns.end(), named.patterns.begin(), end);
+    if (same) names.emplace_back(named.name);
+  }
+  return names;
+}
+
+PreTokenizer PreTokenizer::bert() { return from_json({{"type", "BertPreTokenizer"}}, {}); }
+
+PreTokenizer PreTokenizer::from_json(const nlohmann::json& json, const std::string& place) {
+  PreTokenizer out;
+  if (!json.is_null()) out.add_json(json, place, 0);
+  return out;
+}
+
+void PreTokenizer::add_regex(const std::string& pattern, Behavior behavior, const std::string& place) {
+  Step step;
+  step.regex.emplace(pattern, place);
+  step.behavior = behavior;
+  steps_.push_back(std::move(step));
+}
+
+void PreTokenizer::add_json(const nlohmann::json& json, const std::string& place, int depth) {
+  json_reader::object(json, "pre_tokenizer", place);
+  const std::string type = json_reader::find_text(json, "type", place).value_or("");
+  if (depth > kMaxNesting || steps_.size() > kMaxSteps) {
+    throw Error(Code::bad_file, "the tokenizer has too many pre-tokenizers in a row", place);
+  }
+  if (byte_level_) {
+    throw Error(Code::unsupported, "not supported: the pre-tokenizer " + in_quotes(type) + " after ByteLevel", place);
+  }
+  if (type == "Sequence") {
+    const auto* list = json_reader::find(json, "pretokenizers");
+    if (list == nullptr) throw Error(Code::bad_file, "a Sequence pre-tokenizer has no 'pretokenizers'", place);
+    for (const auto& item : json_reader::array(*list, "pretokenizers", place)) add_json(item, place, depth + 1);
+  } else if (type == "Split") {
+    add_split(json, place);
+  } else if (type == "ByteLevel") {
+    add_byte_level(json, place);
+  } else if (type == "Metaspace") {
+    add_metaspace(json, place);
+  } else if (type == "Digits") {
+    const bool single = json_reader::find_boolean(json, "individual_digits", false, place);
+    add_regex(kDigit, single ? Behavior::isolated : Behavior::contiguous, place);
+  } else if (type == "Punctuation") {
+    const std::string behavior = json_reader::find_text(json, "behavior", place).value_or("Isolated");
+    add_regex(kPunctuation, behavior_named(behavior, place), place);
+  } else if (type == "BertPreTokenizer") {
+    add_regex(R"(\s)", Behavior::removed, place);
+    add_regex(kPunctuation, Behavior::isolated, place);
+  } else if (type == "Whitespace") {
+    // Not Oniguruma's \w: the crate regex has less, by Unicode's annex 18.
+    add_regex(
+        R"([\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200C}\x{200D}]+|[^\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200C}\x{200D}\s]+)",
+        Behavior::removed, place);
+    steps_.back().invert = true;
+  } else if (type == "WhitespaceSplit") {
+    add_regex(R"(\s)", Behavior::removed, place);
+  } else {
+    throw Error(Code::unsupported, "not supported yet: the pre-tokenizer " + in_quotes(type), place);
+  }
+}
+
+PreTokenizer::Behavior PreTokenizer::behavior_named(const std::string& name, const std::string& place) {
+  if (name == "Removed") return Behavior::removed;
+  if (name == "Isolated") return Behavior::isolated;
+  if (name == "MergedWithPrevious") return Behavior::merged_with_previous;
+  if (name == "MergedWithNext") return Behavior::merged_with_next;
+  if (name == "Contiguous") return Behavior::contiguous;
+  throw Error(Code::bad_file, "no pre-tokenizer splits with the behavior " + in_quotes(name), place);
+}
+
+void PreTokenizer::add_split(const nlohmann::json& json, const std::string& place) {
+  Step step;
+  const auto* pattern = json_reader::find(json, "pattern");
+  if (pattern == nullptr) throw Error(Code::bad_file, "a Split pre-tokenizer has no 'pattern'", place);
+  if (const auto literal = json_reader::find_text(*pattern, "String", place)) {
+    step.literal = *literal;
+  } else if (const auto regex = json_reader::find_text(*pattern, "Regex", place)) {
+    step.regex.emplace(*regex, place);
+  } else {
+    throw Error(Code::bad_file, "a Split pre-tokenizer's pattern is neither a String nor a Regex", place);
+  }
+  step.behavior = behavior_named(json_reader::find_text(json, "behavior", place).value_or("Isolated"), place);
+  step.invert = json_reader::find_boolean(json, "invert", false, place);
+  steps_.push_back(std::move(step));
+}
+
+void PreTokenizer::add_byte_level(const nlohmann::json& json, const std::string& place) {
+  if (json_reader::find_boolean(json, "add_prefix_space", true, place)) {
+    Step step;
+    step.kind = Kind::prefix_space;
+    steps_.push_back(std::move(step));
+  }
+  if (json_reader::find_boolean(json, "use_regex", true, place)) add_regex(kGpt2, Behavior::isolated, place);
+  byte_level_ = true;
+}
+
+void PreTokenizer::add_metaspace(const nlohmann::json& json, const std::string& place) {
+  Step step;
+  step.kind = Kind::metaspace;
+  step.literal = json_reader::find_text(json, "replacement", place).value_or("\xE2\x96\x81");
+  if (first_utf8(step.literal).size != step.literal.size()) {
+    throw Error(Code::bad_file, "a Metaspace pre-tokenizer's replacement is not one character", place);
+  }
+  const std::string scheme = json_reader::find_text(json, "prepend_scheme", place).value_or("always");
+  if (scheme != "always" && scheme != "first" && scheme != "never") {
+    throw Error(Code::bad_file, "a Metaspace pre-tokenizer has the prepend_scheme " + in_quotes(scheme), place);
+  }
+  step.prefix = scheme == "always" ? Prefix::always : scheme == "first" ? Prefix::first : Prefix::never;
+  if (!json_reader::find_boolean(json, "add_prefix_space", true, place)) step.prefix = Prefix::never;
+  const std::string mark = step.literal;
+  steps_.push_back(std::move(step));
+  if (json_reader::find_boolean(json, "split", true, place)) {
+    Step split;
+    split.literal = mark;
+    split.behavior = Behavior::merged_with_next;
+    steps_.push_back(std::move(split));
+  }
+}
+
+PreTokenizer::Pieces PreTokenizer::split(std::string text, bool first) const {
+  Pieces pieces;
+  if (text.empty()) return pieces;
+  pieces.ends.push_back(text.size());
+  pieces.text = std::move(text);
+  for (const Step& step : steps_) {
+    pieces = step.kind == Kind::split ? split_step(step, std::move(pieces)) : prefix_step(step, pieces, first);
+  }
+  return pieces;
+}
+
+PreTokenizer::Pieces PreTokenizer::split_step(const Step& step, Pieces pieces) {
+  Pieces out;
+  const bool removes = step.behavior == Behavior::removed;
+  size_t begin = 0;
+  for (const size_t end : pieces.ends) {
+    const std::string_view piece = std::string_view(pieces.text).substr(begin, end - begin);
+    const auto matches = step.regex ? step.regex->find_all(piece) : find_literal(piece, step.literal);
+    const auto parts = segments(matches, piece.size(), step.invert);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const Segment& part = parts[i];
+      if (removes) {
+        if (part.match) continue;
+        out.text.append(piece, part.begin, part.end - part.begin);
+        out.ends.push_back(out.text.size());
+        continue;
+      }
+      const bool last = i + 1 == parts.size();
+      const bool next = !last && parts[i + 1].match;
+      // Whether the segment and the next one stay in one piece.
+      bool joined = false;
+      if (!last) {
+        if (step.behavior == Behavior::contiguous) joined = part.match == next;
+        if (step.behavior == Behavior::merged_with_previous) joined = !part.match && next;
+        if (step.behavior == Behavior::merged_with_next) joined = part.match && !next;
+      }
+      if (!joined) out.ends.push_back(begin + part.end);
+    }
+    begin = end;
+  }
+  if (!removes) out.text = std::move(pieces.text);
+  return out;
+}
+
+PreTokenizer::Pieces PreTokenizer::prefix_step(const Step& step, const Pieces& pieces, bool first) {
+  Pieces out;
+  size_t begin = 0;
+  for (const size_t end : pieces.ends) {
+    std::string_view piece = std::string_view(pieces.text).substr(begin, end - begin);
+    const bool spaced = piece.starts_with(' ');
+    if (step.kind == Kind::prefix_space) {
+      if (!spaced) out.text += ' ';
+      out.text += piece;
+    } else {
+      const bool prefix = step.prefix == Prefix::always || (step.prefix == Prefix::first && first && begin == 0);
+      if (prefix && !spaced && !piece.starts_with(step.literal)) out.text += step.literal;
+      for (const char c : piece) {
+        if (c == ' ') {
+          out.text += step.literal;
+        } else {
+          out.text += c;
+        }
+      }
+    }
+    out.ends.push_back(out.text.size());
+    begin = end;
+  }
+  return out;
+}
+
+}  // namespace weft

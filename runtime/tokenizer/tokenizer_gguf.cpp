@@ -1,0 +1,292 @@
+// Tokenizers from the metadata of a GGUF file (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md, "Tokenizer").
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "base/utf8.h"
+#include "tokenizer/json_reader.h"
+#include "tokenizer/tokenizer.h"
+#include "tokenizer/tokenizer_parts.h"
+
+namespace weft {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kTokens = "tokenizer.ggml.tokens";
+constexpr size_t kMaxTokens = size_t{1} << 24;
+constexpr int kUnused = 5;                      // GGUF's type of a row without a token
+const std::string kSpaceMark = "\xE2\x96\x81";  // U+2581
+
+// GGUF's tokenizer.ggml.token_type.
+TokenKind kind_of(const Json& value, size_t id, const std::string& place) {
+  const uint32_t type = json_reader::number(value, "tokenizer.ggml.token_type", place);
+  switch (type) {
+    case 1:
+    case kUnused:
+      return TokenKind::normal;
+    case 2:
+      return TokenKind::unknown;
+    case 3:
+      return TokenKind::control;
+    case 4:
+      return TokenKind::user_defined;
+    case 6:
+      return TokenKind::byte;
+    default:
+      throw Error(Code::bad_file,
+                  "token " + std::to_string(id) + " has the type " + std::to_string(type) + ", which is none of 1 to 6",
+                  place);
+  }
+}
+
+void check_length(const Json& list, const char* key, size_t tokens, const std::string& place) {
+  json_reader::array(list, key, place);
+  if (list.size() != tokens) {
+    throw Error(Code::bad_file,
+                std::string("'") + key + "' has " + std::to_string(list.size()) + " entries but there are " +
+                    std::to_string(tokens) + " tokens",
+                place);
+  }
+}
+
+void read_tokens(const Json& metadata, TokenizerParts& parts, const std::string& place) {
+  const Json* tokens = json_reader::find(metadata, kTokens);
+  if (tokens == nullptr) throw Error(Code::bad_file, std::string("there is no '") + kTokens + "'", place);
+  json_reader::array(*tokens, kTokens, place);
+  if (tokens->empty() || tokens->size() > kMaxTokens) {
+    throw Error(
+        Code::bad_file,
+        "a vocabulary of " + std::to_string(tokens->size()) + " tokens is outside 1 to " + std::to_string(kMaxTokens),
+        place);
+  }
+  for (const Json& token : *tokens) parts.spelling.push_back(json_reader::text(token, kTokens, place));
+  const size_t count = parts.spelling.size();
+  parts.kind.assign(count, TokenKind::normal);
+  if (const Json* types = json_reader::find(metadata, "tokenizer.ggml.token_type")) {
+    check_length(*types, "tokenizer.ggml.token_type", count, place);
+    for (size_t id = 0; id < count; ++id) parts.kind[id] = kind_of((*types)[id], id, place);
+  }
+  for (size_t id = 0; id < count; ++id) {
+    if (parts.kind[id] == TokenKind::user_defined && looks_like_control(parts.spelling[id])) {
+      parts.kind[id] = TokenKind::control;
+    }
+  }
+}
+
+std::optional<uint32_t> find_id(const Json& metadata, const char* key, size_t tokens, const std::string& place) {
+  const auto id = json_reader::find_number(metadata, key, place);
+  if (id && *id >= tokens) {
+    throw Error(
+        Code::bad_file,
+        std::string("'") + key + "' is " + std::to_string(*id) + " but there are " + std::to_string(tokens) + " tokens",
+        place);
+  }
+  return id;
+}
+
+void read_special_ids(const Json& metadata, TokenizerParts& parts, const std::string& place) {
+  const size_t tokens = parts.spelling.size();
+  parts.bos = find_id(metadata, "tokenizer.ggml.bos_token_id", tokens, place);
+  parts.eos = find_id(metadata, "tokenizer.ggml.eos_token_id", tokens, place);
+  // Early files of Llama models do not say.
+  const auto is_token = [&](size_t id, const char* spelling) { return id < tokens && parts.spelling[id] == spelling; };
+  if (!parts.bos && is_token(1, "<s>")) parts.bos = 1;
+  if (!parts.eos && is_token(2, "</s>")) parts.eos = 2;
+  for (const char* key : {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
+    if (const auto id = find_id(metadata, key, tokens, place)) parts.stop_ids.push_back(*id);
+  }
+  const std::pair<const char*, const char*> names[] = {{"bos_token", "tokenizer.ggml.bos_token_id"},
+                                                       {"eos_token", "tokenizer.ggml.eos_token_id"},
+                                                       {"unk_token", "tokenizer.ggml.unknown_token_id"},
+                                                       {"pad_token", "tokenizer.ggml.padding_token_id"}};
+  for (const auto& [name, key] : names) {
+    const auto id = json_reader::find_number(metadata, key, place);
+    if (id && *id < tokens) parts.named[name] = parts.spelling[*id];
+  }
+  if (parts.bos) parts.named.emplace("bos_token", parts.spelling[*parts.bos]);
+  if (parts.eos) parts.named.emplace("eos_token", parts.spelling[*parts.eos]);
+  finish_stop_ids(parts);
+}
+
+// Rows of the table that have no token: they must not count as the least probable one.
+void drop_unused(const Json& metadata, TokenizerParts& parts) {
+  const Json* types = json_reader::find(metadata, "tokenizer.ggml.token_type");
+  for (size_t id = 0; types != nullptr && id < parts.kind.size(); ++id)
+    if ((*types)[id] == kUnused) parts.kind[id] = TokenKind::missing;
+}
+
+void read_unigram(const Json& metadata, TokenizerParts& parts, bool prefix, const std::string& place) {
+  if (!parts.bpe.unknown) throw Error(Code::bad_file, "a unigram model has no token for what is unknown", place);
+  const auto has_byte = [](uint32_t id) { return id != Bpe::kNone; };
+  parts.unigram = {*parts.bpe.unknown, std::all_of(parts.byte_ids.begin(), parts.byte_ids.end(), has_byte)};
+  for (size_t id = 0; id < parts.scores.size(); ++id)
+    parts.log_probabilities.push_back(parts.kind[id] == TokenKind::normal ? double{parts.scores[id]}
+                                                                          : std::numeric_limits<double>::max());
+  parts.scores.clear();
+  std::optional<Charsmap> map;
+  const char* const key = "tokenizer.ggml.precompiled_charsmap";
+  if (const Json* bytes = json_reader::find(metadata, key); bytes != nullptr && !bytes->empty()) {
+    std::string text;
+    for (const Json& byte : json_reader::array(*bytes, key, place)) {
+      if (!byte.is_number_integer()) json_reader::refuse(key, "an array of bytes", byte, place);
+      text += static_cast<char>(byte.get<int64_t>());
+    }
+    map.emplace(text, place);
+  }
+  const bool collapse = json_reader::find_boolean(metadata, "tokenizer.ggml.remove_extra_whitespaces", false, place);
+  parts.normalizer = Normalizer::sentencepiece(prefix, collapse, std::move(map));
+}
+
+// SentencePiece BPE (characters, merged by the score of the result, with bytes for characters that are no token) or, as
+// llama.cpp calls it, "t5": its unigram model.
+void read_sentencepiece(const Json& metadata, TokenizerParts& parts, bool unigram, const std::string& place) {
+  const size_t count = parts.spelling.size();
+  const bool typed = json_reader::find(metadata, "tokenizer.ggml.token_type") != nullptr;
+  const auto unknown = find_id(metadata, "tokenizer.ggml.unknown_token_id", count, place);
+  for (size_t id = 0; id < count; ++id) {
+    if (!typed && byte_token(parts.spelling[id])) parts.kind[id] = TokenKind::byte;
+    if (!typed && parts.spelling[id] == "<unk>") parts.kind[id] = TokenKind::unknown;
+    if (parts.kind[id] == TokenKind::unknown && !parts.bpe.unknown) parts.bpe.unknown = static_cast<uint32_t>(id);
+  }
+  if (unknown) parts.bpe.unknown = unknown;
+  if (unigram) drop_unused(metadata, parts);
+  read_special_ids(metadata, parts, place);
+
+  parts.bytes.resize(count);
+  parts.match.resize(count);
+  for (size_t id = 0; id < count; ++id) {
+    const std::string& spelling = parts.spelling[id];
+    if (parts.kind[id] == TokenKind::byte) {
+      const auto byte = byte_token(spelling);
+      if (!byte)
+        throw Error(Code::bad_file, "the byte token " + std::to_string(id) + " is not spelled like <0x0A>", place);
+      parts.byte_ids[*byte] = static_cast<uint32_t>(id);
+      parts.bytes[id] = static_cast<char>(*byte);
+    } else if (parts.kind[id] == TokenKind::normal || parts.kind[id] == TokenKind::user_defined) {
+      parts.match[id] = spelling;
+      std::string& bytes = parts.bytes[id] = spelling;
+      for (size_t at = 0; (at = bytes.find(kSpaceMark, at)) != std::string::npos; ++at)
+        bytes.replace(at, kSpaceMark.size(), " ");
+    }
+  }
+  const Json* scores = json_reader::find(metadata, "tokenizer.ggml.scores");
+  if (scores == nullptr) throw Error(Code::bad_file, "there is no 'tokenizer.ggml.scores'", place);
+  check_length(*scores, "tokenizer.ggml.scores", count, place);
+  for (const Json& score : *scores) {
+    if (!score.is_number()) json_reader::refuse("tokenizer.ggml.scores", "an array of numbers", score, place);
+    const double value = score.get<double>();
+    if (std::isnan(value)) throw Error(Code::bad_file, "a token's score is not a number", place);
+    parts.scores.push_back(static_cast<float>(std::clamp(value, -1e30, 1e30)));
+  }
+  const bool prefix = json_reader::find_boolean(metadata, "tokenizer.ggml.add_space_prefix", true, place);
+  parts.leading_spaces = prefix ? 1 : 0;
+  parts.add_bos = json_reader::find_boolean(metadata, "tokenizer.ggml.add_bos_token", !unigram, place);
+  if (unigram) return read_unigram(metadata, parts, prefix, place);
+  parts.bpe.byte_fallback = true;
+  parts.normalizer = Normalizer::sentencepiece(prefix);
+}
+
+void read_merges(const Json& metadata, TokenizerParts& parts, const std::string& place) {
+  const Json* merges = json_reader::find(metadata, "tokenizer.ggml.merges");
+  if (merges == nullptr) throw Error(Code::bad_file, "there is no 'tokenizer.ggml.merges'", place);
+  TokenIds ids;
+  for (size_t id = 0; id < parts.spelling.size(); ++id) ids.emplace(parts.spelling[id], static_cast<uint32_t>(id));
+  for (const Json& merge : json_reader::array(*merges, "tokenizer.ggml.merges", place)) {
+    add_merge(parts, ids, json_reader::text(merge, "tokenizer.ggml.merges", place), place);
+  }
+}
+
+void read_byte_level(const Json& metadata, TokenizerParts& parts, const std::string& place) {
+  const std::string name = json_reader::find_text(metadata, "tokenizer.ggml.pre", place).value_or("default");
+  parts.pre_tokenizer = PreTokenizer::from_name(name, place);
+  const auto is_one_of = [&](std::initializer_list<const char*> names) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  const bool llama3 = is_one_of({"llama-bpe", "llama3", "llama-v3", "falcon3"});
+  // The tokenizer.json of Qwen and of GPT-NeoX (which MPT and OLMo took over) state NFC, which GGUF has no key for.
+  if (is_one_of({"qwen2", "qwen35", "deepseek-r1-qwen", "mpt", "olmo"})) parts.normalizer = Normalizer::nfc();
+  parts.bpe.byte_level = true;
+  parts.bpe.ignore_merges = llama3 || is_one_of({"tekken", "gpt-4o", "llama4"});
+  parts.bpe.unknown = find_id(metadata, "tokenizer.ggml.unknown_token_id", parts.spelling.size(), place);
+  read_special_ids(metadata, parts, place);
+
+  for (size_t id = 0; id < parts.spelling.size(); ++id) {
+    const bool normal = parts.kind[id] == TokenKind::normal;
+    const auto bytes = normal ? byte_level_bytes(parts.spelling[id]) : std::nullopt;
+    parts.bytes.push_back(bytes.value_or(parts.spelling[id]));
+    parts.match.push_back(normal ? parts.bytes.back() : std::string());
+  }
+  read_merges(metadata, parts, place);
+  parts.add_bos = json_reader::find_boolean(metadata, "tokenizer.ggml.add_bos_token", llama3, place);
+}
+
+// WordPiece: files mark the tokens that begin a word, where BERT's vocabularies mark those that go on with one. That
+// texts are to be in lower case is in no key, and what llama.cpp takes for granted.
+void read_word_piece(const Json& metadata, TokenizerParts& parts, const std::string& place) {
+  const size_t count = parts.spelling.size();
+  WordPieceOptions& options = parts.word_piece.emplace();
+  parts.normalizer = Normalizer::bert_uncased();
+  parts.pre_tokenizer = PreTokenizer::bert();
+  // Early files name no tokens of BERT's own: they are at its vocabulary's places.
+  const auto special = [&](const char* key, const char* older, const char* spelling) -> std::optional<uint32_t> {
+    if (const auto id = find_id(metadata, key, count, place)) return id;
+    if (const auto id = find_id(metadata, older, count, place)) return id;
+    const auto found = std::find(parts.spelling.begin(), parts.spelling.end(), spelling);
+    if (found == parts.spelling.end()) return std::nullopt;
+    return static_cast<uint32_t>(found - parts.spelling.begin());
+  };
+  const auto unknown = special("tokenizer.ggml.unknown_token_id", "tokenizer.ggml.unknown_token_id", "[UNK]");
+  if (!unknown) throw Error(Code::bad_file, "there is no unknown token", place);
+  options.unknown = *unknown;
+  parts.bos = special("tokenizer.ggml.cls_token_id", "tokenizer.ggml.bos_token_id", "[CLS]");
+  parts.input_end = special("tokenizer.ggml.seperator_token_id", "tokenizer.ggml.eos_token_id", "[SEP]");
+  parts.mask = special("tokenizer.ggml.mask_token_id", "tokenizer.ggml.mask_token_id", "[MASK]");
+  parts.add_bos = parts.bos.has_value();
+  for (const auto& id : {unknown, parts.bos, parts.input_end, parts.mask})
+    if (id) parts.kind[*id] = TokenKind::control;
+  parts.leading_spaces = 1;
+  parts.bytes.resize(count);
+  parts.match.resize(count);
+  for (size_t id = 0; id < count; ++id) {
+    const std::string& spelling = parts.spelling[id];
+    if (parts.kind[id] != TokenKind::normal && parts.kind[id] != TokenKind::user_defined) continue;
+    const bool begins = spelling.starts_with(kSpaceMark);
+    parts.match[id] = begins ? spelling.substr(kSpaceMark.size()) : options.continuation + spelling;
+    parts.bytes[id] = word_piece_bytes(options, parts.match[id], true);
+  }
+}
+
+}  // namespace
+
+Tokenizer Tokenizer::from_gguf(const Json& metadata, const std::string& place) {
+  const auto model = json_reader::find_text(metadata, "tokenizer.ggml.model", place);
+  if (!model) throw Error(Code::bad_file, "there is no 'tokenizer.ggml.model'", place);
+  TokenizerParts parts;
+  read_tokens(metadata, parts, place);
+  if (*model == "llama" || *model == "t5") {
+    read_sentencepiece(metadata, parts, *model == "t5", place);
+  } else if (*model == "gpt2") {
+    read_byte_level(metadata, parts, place);
+  } else if (*model == "bert") {
+    read_word_piece(metadata, parts, place);
+  } else {
+    throw Error(Code::unsupported, "not supported yet: the tokenizer model " + in_quotes(*model), place,
+                "llama, gpt2, t5 and bert are");
+  }
+  if (json_reader::find_boolean(metadata, "tokenizer.ggml.add_eos_token", *model == "t5", place))
+    parts.input_end = parts.eos;
+  for (size_t id = 0; id < parts.spelling.size(); ++id) {
+    const TokenKind kind = parts.kind[id];
+    const bool control = kind == TokenKind::control || kind == TokenKind::unknown;
+    if ((control || kind == TokenKind::user_defined) && !parts.spelling[id].empty()) {
+      parts.added.push_back({static_cast<uint32_t>(id), parts.spelling[id], control});
+    }
+  }
+  parts.chat_template = json_reader::find_text(metadata, "tokenizer.chat_template", place).value_or("");
+  return Tokenizer(std::move(parts));
+}
+
+}  // namespace weft

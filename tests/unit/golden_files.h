@@ -1,0 +1,21 @@
+// Committed goldens, and the folder of shared test inputs.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+namespace weft::test {
+
+using Json = nlohmann::json;
+
+// The folder of shared test inputs, nothing on a machine without it.
+std::optional<std::filesystem::path> shared_folder();
+// The committed goldens of a library: "tokenizer" or "template".
+std::filesystem::path golden_folder(const std::string& library);
+
+std::string read_text(const std::filesystem::path& path);
+Json read_json(const std::filesystem::path& path);
+
+}  // namespace weft::test

@@ -1,0 +1,61 @@
+// Against what transformers and jinja2 make of the same input (tests/tools/text_goldens.py).
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "golden_files.h"
+#include "template/chat_template.h"
+
+namespace weft {
+namespace {
+
+using test::Json;
+
+const std::map<std::string, std::string> kNames = {{"bos_token", "<s>"}, {"eos_token", "</s>"}};
+
+std::string joined(const std::vector<TextPiece>& pieces) {
+  std::string text;
+  for (const auto& piece : pieces) text += piece.text;
+  return text;
+}
+
+std::vector<Message> messages_of(const Json& list) {
+  std::vector<Message> out;
+  for (const Json& item : list) out.push_back({item["role"], item["content"]});
+  return out;
+}
+
+TEST(TemplateGoldens, ChatTemplatesAgreeWithTransformers) {
+  const Json golden = test::read_json(test::golden_folder("template") / "chat_templates.json");
+  int refused = 0;
+  for (const Json& item : golden["cases"]) {
+    const std::string name = item["template"], conversation = item["conversation"];
+    const ChatTemplate chat(golden["templates"][name], kNames, name);
+    const auto messages = messages_of(golden["conversations"][conversation]);
+    if (item.contains("error")) {
+      EXPECT_THROW(chat.render(messages, item["prompt"]), Error) << name << " " << conversation;
+      ++refused;
+      continue;
+    }
+    EXPECT_EQ(joined(chat.render(messages, item["prompt"])), item["text"].get<std::string>())
+        << name << " " << conversation;
+  }
+  EXPECT_GT(refused, 0);
+}
+
+TEST(TemplateGoldens, JinjaSnippetsAgreeWithJinja2) {
+  const Json golden = test::read_json(test::golden_folder("template") / "jinja_snippets.json");
+  const std::vector<Message> messages = {
+      {"user", "Hello there"}, {"assistant", "Hi! How can I help?"}, {"user", "Tell me a story."}};
+  for (const Json& item : golden) {
+    const std::string source = item["source"];
+    try {
+      EXPECT_EQ(joined(ChatTemplate(source, kNames, "snippet").render(messages, true)), item["text"].get<std::string>())
+          << source;
+    } catch (const Error& error) {
+      ADD_FAILURE() << source << "\n" << error.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft
