@@ -15,8 +15,7 @@ uint32_t rows_for(const Model& model, size_t lanes) {
 }  // namespace
 
 Batch::Batch(const Model& model, std::span<const Lane> lanes, Policy policy)
-    : model_(model),
-      rows_(rows_for(model, lanes.size())),
+    : rows_(rows_for(model, lanes.size())),
       activations_(model, rows_, rows_),
       step_(model, rows_, 1),
       pool_(model.device),
@@ -26,22 +25,14 @@ Batch::Batch(const Model& model, std::span<const Lane> lanes, Policy policy)
   state.context = rows_;
   std::vector<Flow> flows;
   for (uint32_t i = 0; i < lanes.size(); ++i) flows.push_back(activations_.row(i));
-  Pass pass = {model_, activations_, step_, lanes.front().cache, rows_};
-  std::vector<LaneTail> tails;
+  Pass pass = {model, activations_, step_, lanes.front().cache, rows_};
+  std::vector<Tail> tails;
   for (size_t i = 0; i < lanes.size(); ++i) {
-    pass.lanes.push_back({model_, flows[i], lanes[i].step, lanes[i].cache, 1});
+    pass.lanes.push_back({model, flows[i], lanes[i].step, lanes[i].cache, 1});
     tails.push_back(lanes[i].tail);
   }
-  const auto record = [&](const std::string& name, bool host_reads, const auto& commands) {
-    Recorder recorder(pool_, name);
-    commands(recorder);
-    passes_.push_back(recorder.finish(host_reads));
-  };
-  record("embed", false, [&](Recorder& r) { record_embed(r, pass); });
-  for (uint32_t layer = 0; layer < model_.config.layers; ++layer)
-    record("layer " + std::to_string(layer), false, [&](Recorder& r) { record_layer(r, pass, layer); });
-  record("tail", true, [&](Recorder& r) { record_batch_tail(r, pass, tails); });
-  for (const CommandBuffer& part : passes_) commands_.push_back(&part);
+  body_ = record_body(pool_, pass);
+  end_ = record_end(pool_, pass, [&](Recorder& r) { record_tail(r, pass, tails); });
 }
 
 Batch::~Batch() = default;  // the fences wait before the pool goes: they are declared after it

@@ -2,12 +2,10 @@
 // read the weights once for all of them; each has its own position, cache and way to choose.
 #pragma once
 
-#include <memory>
 #include <span>
 #include <vector>
 
-#include "model/flights.h"
-#include "model/forward.h"
+#include "model/schedule.h"
 
 namespace weft {
 
@@ -19,27 +17,25 @@ class Batch {
   struct Lane {
     const StepBuffers& step;
     const KvCache& cache;
-    LaneTail tail;
+    Tail tail;
   };
   // 1 to kMostLanes lanes of a decoder. Records the pass.
   Batch(const Model& model, std::span<const Lane> lanes, Policy policy);
   ~Batch();
 
-  // Submits one pass behind those in flight, as the policy says.
-  void submit() { flights_.submit(commands_, 1); }
+  // Submits one pass after those in flight, as the policy says.
+  void submit() { flights_.submit(body_, end_); }
   uint32_t run_ahead() const { return flights_.run_ahead(); }
   uint32_t in_flight() const { return flights_.count(); }
   void wait_oldest() { flights_.wait_oldest(); }
-  void wait_all() { flights_.wait_all(); }
 
  private:
-  const Model& model_;
   uint32_t rows_;  // of the activations: as many as lanes, or more
   Activations activations_;
   StepBuffers step_;
   CommandPool pool_;
-  std::vector<CommandBuffer> passes_;
-  std::vector<const CommandBuffer*> commands_;
+  std::vector<CommandBuffer> body_;
+  CommandBuffer end_;
   Flights flights_;
 };
 

@@ -29,25 +29,17 @@ Encoder::Encoder(const Model& model, uint32_t context)
       cache_(model, context, whole_chunks(model, context)),
       step_(model, context, 1),
       pool_(model.device),
-      fence_(model.device) {}
+      flights_(model, Policy::throughput) {}
 
 // A pass is as long as the input, to the next whole chunk: a layer's attention reads the keys of all of it.
-void Encoder::record(uint32_t tokens) {
+const Encoder::Recorded& Encoder::recorded(uint32_t tokens) {
+  if (const auto found = passes_.find(tokens); found != passes_.end()) return found->second;
   const Pass pass = {model_, activations_, step_, cache_, tokens};
-  std::vector<CommandBuffer> commands;
-  const auto add = [&](const std::string& name, const auto& body) {
-    Recorder recorder(pool_, name);
-    body(recorder);
-    commands.push_back(recorder.finish());
-  };
-  add("embed", [&](Recorder& r) { record_embed(r, pass); });
-  for (uint32_t layer = 0; layer < model_.config.layers; ++layer)
-    add("layer " + std::to_string(layer), [&](Recorder& r) { record_layer(r, pass, layer); });
-  add("end", [&](Recorder& r) {
+  const auto norm = [&](Recorder& r) {
     ops::norm(r, model_.config.norm(), step_.state, activations_.x, model_.weights.final_norm, activations_.normed,
               tokens, false);
-  });
-  passes_.emplace(tokens, std::move(commands));
+  };
+  return passes_.emplace(tokens, Recorded{record_body(pool_, pass), record_end(pool_, pass, norm)}).first->second;
 }
 
 void Encoder::run(std::span<const uint32_t> ids) {
@@ -68,12 +60,9 @@ void Encoder::run(std::span<const uint32_t> ids) {
   state.end = static_cast<uint32_t>(ids.size());
   state.context = context_;
   std::memcpy(step_.history.data(), ids.data(), ids.size_bytes());
-  const uint32_t tokens = whole_chunks(model_, ids.size());
-  if (!passes_.contains(tokens)) record(tokens);
-  std::vector<const CommandBuffer*> commands;
-  for (const CommandBuffer& part : passes_.at(tokens)) commands.push_back(&part);
-  model_.device->submit(commands, fence_);
-  fence_.wait();
+  const Recorded& pass = recorded(whole_chunks(model_, ids.size()));
+  flights_.submit(pass.body, pass.end);
+  flights_.wait_all();
   length_ = ids.size();
 }
 

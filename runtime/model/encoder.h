@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "model/forward.h"
+#include "model/schedule.h"
 
 namespace weft {
 
@@ -31,7 +31,11 @@ class Encoder {
   uint64_t bytes() const { return activations_.bytes() + cache_.bytes() + step_.bytes(); }
 
  private:
-  void record(uint32_t tokens);
+  struct Recorded {
+    std::vector<CommandBuffer> body;
+    CommandBuffer end;
+  };
+  const Recorded& recorded(uint32_t tokens);
 
   const Model& model_;
   uint32_t context_;
@@ -39,8 +43,8 @@ class Encoder {
   KvCache cache_;
   StepBuffers step_;
   CommandPool pool_;
-  std::map<uint32_t, std::vector<CommandBuffer>> passes_;  // by most tokens
-  Fence fence_;
+  std::map<uint32_t, Recorded> passes_;  // by most tokens
+  Flights flights_;
   size_t length_ = 0;  // of the input
 };
 

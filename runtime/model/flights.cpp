@@ -14,15 +14,18 @@ Flights::Flights(const Model& model, Policy policy)
   for (uint32_t i = 0; i < most; ++i) idle_.push_back(std::make_unique<Fence>(device_));
 }
 
-void Flights::submit(const std::vector<const CommandBuffer*>& pass, size_t pieces) {
+void Flights::submit(std::span<const CommandBuffer> body, const CommandBuffer& end, size_t pieces) {
   const std::unique_lock<std::mutex> lock = order_ ? std::unique_lock(*order_) : std::unique_lock<std::mutex>();
+  std::vector<const CommandBuffer*> pass;
+  for (const CommandBuffer& commands : body) pass.push_back(&commands);
+  pass.push_back(&end);
   const size_t most = policy_ == Policy::throughput ? pass.size() : pieces;
-  for (size_t first = 0, end = 0; first < pass.size(); first = end) {
-    end = std::min(first + most, pass.size());
-    // Of a pass's command buffers the first is the embedding: number i needs i layers, as far as there are so many.
-    if (arrival_) end = std::min(end - 1, arrival_->wait(first)) + 1;
-    launch({pass.begin() + static_cast<ptrdiff_t>(first), pass.begin() + static_cast<ptrdiff_t>(end)},
-           end == pass.size());
+  for (size_t first = 0, last = 0; first < pass.size(); first = last) {
+    last = std::min(first + most, pass.size());
+    // The first command buffer of a pass is the embedding: number i needs i layers, at most all.
+    if (arrival_) last = std::min(last - 1, arrival_->wait(first)) + 1;
+    launch({pass.begin() + static_cast<ptrdiff_t>(first), pass.begin() + static_cast<ptrdiff_t>(last)},
+           last == pass.size());
   }
 }
 

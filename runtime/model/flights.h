@@ -5,6 +5,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "gpu/device.h"
@@ -14,26 +15,26 @@
 namespace weft {
 
 enum class Policy {
-  throughput,  // a whole pass a submission, and the plan's run_ahead passes behind it
-  polite,      // a layer or two a submission, at most two in flight, and no pass before the one before it has ended
+  throughput,  // a whole pass in a submission, and the plan's run_ahead passes after it
+  polite,      // a layer or two in a submission, at most two in flight, and no pass before the one before it has ended
 };
 
-// A pass is a list of command buffers: the embedding, each layer, what follows them. One thread at a time.
+// A pass is a list of command buffers: the embedding, each layer, and an end. One thread at a time.
 class Flights {
  public:
   Flights(const Model& model, Policy policy);  // the model outlives it
 
-  // Behind those in flight. pieces: of a polite submission, command buffers. Waits while as many submissions are in
-  // flight as the policy lets. While the model's layers are still arriving, a pass is submitted as far as they have,
-  // and waits for the next one; throws what kept that away.
-  void submit(const std::vector<const CommandBuffer*>& pass, size_t pieces);
-  uint32_t run_ahead() const { return run_ahead_; }  // passes behind the one that is waited for
-  uint32_t count() const { return passes_; }         // passes in flight, the last submissions of which are
+  // Submits a pass after those in flight. body: the embedding and the layers. pieces: command buffers in one polite
+  // submission. Waits while the policy allows no more submissions in flight. While the model's layers are still being
+  // loaded, submits the part whose layers are there, then waits for the next layer; throws if that cannot be loaded.
+  void submit(std::span<const CommandBuffer> body, const CommandBuffer& end, size_t pieces = 1);
+  uint32_t run_ahead() const { return run_ahead_; }  // passes that may follow the one that is waited for
+  uint32_t count() const { return passes_; }         // passes whose last submission is in flight
   void wait_oldest();                                // pass
   void wait_all();
 
   uint64_t submissions() const { return submissions_; }      // since the beginning
-  size_t most_in_flight() const { return most_in_flight_; }  // submissions that ever were at once
+  size_t most_in_flight() const { return most_in_flight_; }  // submissions in flight at once, so far
 
  private:
   struct Flight {
@@ -45,8 +46,7 @@ class Flights {
 
   std::shared_ptr<Device> device_;
   Policy policy_;
-  std::mutex*
-      order_;  // held while the submissions of a pass are made, so that no other's come between; nullptr: they may
+  std::mutex* order_;       // held during the submissions of a pass: no other pass comes between; nullptr: one may
   const Arrival* arrival_;  // nullptr: all layers are there
   uint32_t run_ahead_;
   std::vector<std::unique_ptr<Fence>> idle_;

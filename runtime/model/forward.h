@@ -13,37 +13,38 @@ struct Pass {
   const KvCache& cache;
   uint32_t tokens;
   const KvCache* source = nullptr;  // of an encoder-decoder: keys and values of the input, by decoder layer
-  // Of a batch, whose tokens belong to a session each: their passes of one token, over its row of `a`. `step` is then
-  // the batch's, and says how many there are.
+  // In a batch each token belongs to another session: their passes of one token, over that token's row of `a`. `step`
+  // is then the batch's own, and says how many tokens there are.
   std::vector<Pass> lanes = {};
+
+  // One pass per session: a session is a batch of one. What each session needs is recorded for all of them before the
+  // next operation, so that a barrier stands between operations and none between sessions.
+  std::span<const Pass> sessions() const { return lanes.empty() ? std::span(this, 1) : lanes; }
 };
 
-// What follows the layers.
-enum class Tail {
-  none,     // a part of the prompt that is not its end: only move on
-  greedy,   // the likeliest token
-  sampled,  // a token drawn with the session's sampling parameters
-  logits,   // the last token's logits, and move on
-};
-
-// How a tail gets its logits.
-struct TailHead {
+// What follows the layers of a pass, for one session.
+struct Tail {
+  enum class Kind {
+    none,     // a part of the prompt that is not its end: only move on
+    greedy,   // the likeliest token
+    sampled,  // a token drawn with the session's sampling parameters
+    logits,   // the last token's logits, and move on
+  };
+  Kind kind = Kind::none;
   const HeadBuffers* partial = nullptr;  // none: every row of the vocabulary
-  HeadShapes shapes = {};
-  bool logprobs = false;  // leave log-probabilities of each token too
+  HeadShapes shapes = {};                // of a partial head
+  bool logprobs = false;                 // leave log-probabilities of each token too
+
+  bool chooses() const { return kind == Kind::greedy || kind == Kind::sampled; }
+  auto operator<=>(const Tail&) const = default;
 };
 
 void record_embed(Recorder& r, const Pass& pass);
 void record_layer(Recorder& r, const Pass& pass, uint32_t layer);
-void record_tail(Recorder& r, const Pass& pass, Tail tail, const TailHead& head);
-struct LaneTail {
-  Tail tail;
-  TailHead head;
-};
-void record_batch_tail(Recorder& r, const Pass& batch, std::span<const LaneTail> tails);
-// Negative log-likelihoods of every token of the pass but the last of the text. block_logits (block_tokens, vocab), nll
-// (context).
-// masked: over the rows of its mask alone.
+// tails: by session, in the order of the batch. Tail::Kind::none and logits: of one session's pass only.
+void record_tail(Recorder& r, const Pass& pass, std::span<const Tail> tails);
+// Leaves negative log-likelihoods of every token of the pass but the last of the text in nll (context); block_logits
+// (block_tokens, vocab) is scratch. masked: over the rows of its mask alone.
 void record_score(Recorder& r, const Pass& pass, const View& block_logits, const View& nll, const HeadBuffers* masked);
 
 }  // namespace weft

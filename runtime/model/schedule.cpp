@@ -2,97 +2,103 @@
 
 namespace weft {
 
-Schedule::Schedule(const Model& model, const Activations& activations, const StepBuffers& step, const KvCache& cache,
-                   const KvCache* source, Policy policy)
-    : model_(model),
-      activations_(activations),
-      step_(step),
-      cache_(cache),
-      source_(source),
-      chunk_tokens_(model.device->plan().chunk_tokens),
-      pool_(model.device),
-      flights_(model, policy) {
+std::vector<CommandBuffer> record_body(CommandPool& pool, const Pass& pass, Timestamps* timestamps) {
+  const Model& model = pass.model;
+  std::vector<CommandBuffer> body;
+  Recorder embed(pool, "embed", timestamps);
+  record_embed(embed, pass);
+  body.push_back(embed.finish());
+  for (uint32_t layer = 0; layer < model.config.layers; ++layer) {
+    Recorder recorder(pool, "layer " + std::to_string(layer), timestamps);
+    if (layer + 1 < model.config.layers) model.weights.fetch(recorder, layer + 1);
+    record_layer(recorder, pass, layer);
+    body.push_back(recorder.finish());
+  }
+  return body;
+}
+
+CommandBuffer record_end(CommandPool& pool, const Pass& pass, const std::function<void(Recorder&)>& commands,
+                         Timestamps* timestamps) {
+  Recorder survey(pool.device());  // asks for every kernel before the recording waits for one
+  commands(survey);
+  Recorder recorder(pool, "end", timestamps);
+  pass.model.weights.fetch(recorder, 0);
+  commands(recorder);
+  return recorder.finish(true);
+}
+
+Schedule::Schedule(const Pass& session, Policy policy)
+    : session_(session),
+      chunk_tokens_(session.model.device->plan().chunk_tokens),
+      pool_(session.model.device),
+      flights_(session.model, policy) {
   // Every kernel of a greedy session is asked for before the first recording waits for one.
-  Recorder survey(*model.device);
+  Recorder survey(*session.model.device);
+  const Tail greedy[] = {{Tail::Kind::greedy}};
   for (const uint32_t tokens : {1u, chunk_tokens_}) {
     record_embed(survey, pass(tokens));
-    for (uint32_t layer = 0; layer < model.config.layers; ++layer) record_layer(survey, pass(tokens), layer);
-    record_tail(survey, pass(tokens), Tail::greedy, {});
+    for (uint32_t layer = 0; layer < session.model.config.layers; ++layer) record_layer(survey, pass(tokens), layer);
+    record_tail(survey, pass(tokens), greedy);
   }
-  decode_ = record_body(1, nullptr);
-  chunk_ = record_body(chunk_tokens_, nullptr);
+  decode_ = record_body(pool_, pass(1));
+  chunk_ = record_body(pool_, pass(chunk_tokens_));
 }
 
 Schedule::~Schedule() = default;  // the fences wait before the pool goes: they are declared after it
 
-CommandBuffer Schedule::record(const std::string& name, Timestamps* timestamps, bool host_reads,
-                               const std::function<void(Recorder&)>& commands) {
-  Recorder recorder(pool_, name, timestamps);
-  commands(recorder);
-  return recorder.finish(host_reads);
+Pass Schedule::pass(uint32_t tokens) const {
+  Pass pass = session_;
+  pass.tokens = tokens;
+  return pass;
 }
 
-// Commands that the constructor's survey has not seen.
-CommandBuffer Schedule::record_end(Timestamps* timestamps, const std::function<void(Recorder&)>& commands) {
-  Recorder survey(*model_.device);
-  commands(survey);
-  return record("tail", timestamps, true, commands);
+CommandBuffer Schedule::record_tail_of(const Key& key, Timestamps* timestamps) {
+  const Pass whole = pass(key.first);
+  return record_end(
+      pool_, whole,
+      [&](Recorder& r) {
+        record_tail(r, whole, {&key.second, 1});
+      },
+      timestamps);
 }
 
-Schedule::Body Schedule::record_body(uint32_t tokens, Timestamps* timestamps) {
-  Body body;
-  body.embed = record("embed", timestamps, false, [&](Recorder& r) { record_embed(r, pass(tokens)); });
-  for (uint32_t layer = 0; layer < model_.config.layers; ++layer)
-    body.layers.push_back(record("layer " + std::to_string(layer), timestamps, false,
-                                 [&](Recorder& r) { record_layer(r, pass(tokens), layer); }));
-  return body;
-}
-
-const Schedule::Timed& Schedule::timed(Tail tail, const TailHead& head) {
-  const TailKey key = {1, tail, head.partial != nullptr, head.shapes, head.logprobs};
+const Schedule::Timed& Schedule::timed(const Key& key) {
   if (const auto found = timed_.find(key); found != timed_.end()) return found->second;
+  // A layer has nine operations, fourteen with an encoder, three more for each expert; a sliced matrix has a dispatch
+  // for each slice, and a product of a chunk may have one for each token.
+  const Config& config = session_.model.config;
+  const uint32_t marks = 64 + 16 * config.experts.used + 16 * (key.first - 1);
   Timed timed;
-  // A layer has nine operations, fourteen behind an encoder, three more for each expert; a sliced matrix has a dispatch
-  // a slice.
-  const Config& config = model_.config;
-  timed.timestamps = std::make_unique<Timestamps>(model_.device, (64 + 16 * config.experts.used) * (config.layers + 4));
-  timed.body = record_body(1, timed.timestamps.get());
-  timed.tail = record_end(timed.timestamps.get(), [&](Recorder& r) { record_tail(r, pass(1), tail, head); });
+  timed.timestamps = std::make_unique<Timestamps>(session_.model.device, marks * (config.layers + 4));
+  timed.body = record_body(pool_, pass(key.first), timed.timestamps.get());
+  timed.end = record_tail_of(key, timed.timestamps.get());
   return timed_.emplace(key, std::move(timed)).first->second;
 }
 
-void Schedule::submit(uint32_t tokens, Tail tail, const TailHead& head, bool timestamps) {
-  if (timestamps && tokens == 1) {
-    last_timed_ = &timed(tail, head);
-    return launch(last_timed_->body, last_timed_->tail, 1);
+void Schedule::submit(uint32_t tokens, const Tail& tail, bool with_times) {
+  const Key key = {tokens, tail};
+  const size_t pieces = tokens == 1 ? 2 : 1;
+  if (with_times) {
+    last_timed_ = &timed(key);
+    return flights_.submit(last_timed_->body, last_timed_->end, pieces);
   }
-  const TailKey key = {tokens, tail, head.partial != nullptr, head.shapes, head.logprobs};
   auto found = tails_.find(key);
-  if (found == tails_.end()) {
-    const CommandBuffer recorded = record_end(nullptr, [&](Recorder& r) { record_tail(r, pass(tokens), tail, head); });
-    found = tails_.emplace(key, recorded).first;
-  }
-  launch(tokens == 1 ? decode_ : chunk_, found->second, tokens);
+  if (found == tails_.end()) found = tails_.emplace(key, record_tail_of(key, nullptr)).first;
+  flights_.submit(tokens == 1 ? decode_ : chunk_, found->second, pieces);
 }
 
 void Schedule::submit_score(const HeadBuffers* masked) {
+  const Model& model = session_.model;
   if (!nll_) {
-    const uint64_t block = model_.device->plan().block_tokens;
-    block_logits_ = Buffer(model_.device, "block logits", block * stride_of(model_.config.vocab) * 4, Memory::device);
-    nll_ = Buffer(model_.device, "nll", step_.history.bytes(), Memory::readback);
+    const uint64_t block = model.device->plan().block_tokens;
+    block_logits_ = Buffer(model.device, "block logits", block * stride_of(model.config.vocab) * 4, Memory::device);
+    nll_ = Buffer(model.device, "nll", session_.step.history.bytes(), Memory::readback);
   }
   CommandBuffer& score = masked ? masked_score_ : score_;
+  const Pass whole = pass(chunk_tokens_);
   if (!score.handle())
-    score =
-        record_end(nullptr, [&](Recorder& r) { record_score(r, pass(chunk_tokens_), block_logits_, nll_, masked); });
-  launch(chunk_, score, chunk_tokens_);
-}
-
-void Schedule::launch(const Body& body, const CommandBuffer& tail, uint32_t tokens) {
-  std::vector<const CommandBuffer*> commands = {&body.embed};
-  for (const CommandBuffer& layer : body.layers) commands.push_back(&layer);
-  commands.push_back(&tail);
-  flights_.submit(commands, tokens == 1 ? 2 : 1);
+    score = record_end(pool_, whole, [&](Recorder& r) { record_score(r, whole, block_logits_, nll_, masked); });
+  flights_.submit(chunk_, score);
 }
 
 std::vector<Timestamps::Stage> Schedule::read_times() const {

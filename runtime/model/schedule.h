@@ -2,6 +2,7 @@
 // for every token: what changes from token to token is read from the state on the device.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 
@@ -10,18 +11,23 @@
 
 namespace weft {
 
+// A pass's command buffers but the last: the embedding, then each layer. If layers are streamed, each copies the next
+// layer's weights to the device beside its own work.
+std::vector<CommandBuffer> record_body(CommandPool& pool, const Pass& pass, Timestamps* timestamps = nullptr);
+// The last one, which the CPU may read results of. If layers are streamed, it copies those of the first.
+CommandBuffer record_end(CommandPool& pool, const Pass& pass, const std::function<void(Recorder&)>& commands,
+                         Timestamps* timestamps = nullptr);
+
 class Schedule {
  public:
-  // source: of an encoder-decoder, as Pass has it.
-  Schedule(const Model& model, const Activations& activations, const StepBuffers& step, const KvCache& cache,
-           const KvCache* source, Policy policy);
+  Schedule(const Pass& session, Policy policy);  // session: of any number of tokens
   ~Schedule();
 
   uint32_t chunk_tokens() const { return chunk_tokens_; }
 
-  // Submits one pass of up to `tokens` tokens (1 or chunk_tokens()) behind those in flight, as the policy says. timed:
+  // Submits one pass of up to `tokens` tokens (1 or chunk_tokens()) after those in flight, as the policy says. timed:
   // with timestamps, which read_times() gives once it has finished; one timed pass may be in flight at a time.
-  void submit(uint32_t tokens, Tail tail, const TailHead& head = {}, bool timed = false);
+  void submit(uint32_t tokens, const Tail& tail, bool timed = false);
   // As submit with a chunk, but leaves negative log-likelihoods in nll().
   void submit_score(const HeadBuffers* masked);
   const Buffer& nll() const { return nll_; }  // (context) floats, mapped; written by submit_score
@@ -33,44 +39,25 @@ class Schedule {
 
   // Device time by operation of the last timed pass. It must have finished.
   std::vector<Timestamps::Stage> read_times() const;
-  double read_gaps() const;  // and where it did none, between its command buffers
+  double read_gaps() const;  // seconds of it between command buffers
 
  private:
-  struct Body {  // a pass without its tail
-    CommandBuffer embed;
-    std::vector<CommandBuffer> layers;
-  };
-  struct Timed {  // a whole pass of one token with timestamps
+  struct Timed {  // a whole pass with timestamps
     std::unique_ptr<Timestamps> timestamps;
-    Body body;
-    CommandBuffer tail;
+    std::vector<CommandBuffer> body;
+    CommandBuffer end;
   };
-  Pass pass(uint32_t tokens) const { return {model_, activations_, step_, cache_, tokens, source_}; }
-  Body record_body(uint32_t tokens, Timestamps* timestamps);
-  struct TailKey {
-    uint32_t tokens;  // of the pass
-    Tail tail;
-    bool partial;
-    HeadShapes shapes;
-    bool logprobs;
-    auto operator<=>(const TailKey&) const = default;
-  };
-  const Timed& timed(Tail tail, const TailHead& head);
-  CommandBuffer record(const std::string& name, Timestamps* timestamps, bool host_reads,
-                       const std::function<void(Recorder&)>& commands);
-  CommandBuffer record_end(Timestamps* timestamps, const std::function<void(Recorder&)>& commands);
-  void launch(const Body& body, const CommandBuffer& tail, uint32_t tokens);
+  using Key = std::pair<uint32_t, Tail>;  // tokens of the pass, and what follows its layers
+  Pass pass(uint32_t tokens) const;
+  const Timed& timed(const Key& key);
+  CommandBuffer record_tail_of(const Key& key, Timestamps* timestamps);
 
-  const Model& model_;
-  const Activations& activations_;
-  const StepBuffers& step_;
-  const KvCache& cache_;
-  const KvCache* source_;
+  const Pass session_;
   uint32_t chunk_tokens_;
   CommandPool pool_;
-  Body decode_, chunk_;
-  std::map<TailKey, CommandBuffer> tails_;
-  std::map<TailKey, Timed> timed_;  // of one token
+  std::vector<CommandBuffer> decode_, chunk_;
+  std::map<Key, CommandBuffer> tails_;
+  std::map<Key, Timed> timed_;
   const Timed* last_timed_ = nullptr;
   CommandBuffer score_, masked_score_;
   Buffer block_logits_, nll_;  // made by the first submit_score

@@ -1,7 +1,6 @@
 // Generation of several sessions at once: their tokens go through the network together (model/batch.h).
 #pragma once
 
-#include <functional>
 #include <vector>
 
 #include "session/session.h"
@@ -12,7 +11,7 @@ struct BatchEntry {
   Session& session;
   uint32_t max_tokens;  // 0: until another reason
   bool ignore_stop_tokens;
-  std::function<bool(uint32_t id)> on_token;  // returns false to stop this session
+  Session::OnToken on_token;
 };
 
 // Session::generate for each entry, all at once; returns when the last has ended, with why each has. The sessions have

@@ -162,8 +162,8 @@ void Session::save(const std::filesystem::path& path, std::string_view note) con
                        {"cached", cached_},
                        {"written", written_},
                        {"prompt", prompt_end_},
-                       {"sampling", to_json(sampling_)},
-                       {"biases", biases_},
+                       {"sampling", to_json(sampling())},
+                       {"biases", sampling_.biases()},
                        {"note", note}};
   std::string text = header.dump(-1, ' ', false, json::error_handler_t::replace);
   text.resize(align_up(text.size(), kPart), ' ');
@@ -223,16 +223,16 @@ std::string Session::restore(const std::filesystem::path& path) {
   std::vector<uint32_t> ids(count), input(input_count);
   std::memcpy(ids.data(), parts.rest.data(), count * 4);
   if (input_count > 0) std::memcpy(input.data(), parts.rest.data() + count * 4, input_count * 4);
-  check_ids(ids, context_);
-  check_ids(input, context_);
-  const Sampling before = sampling_;
+  check_ids(ids, model_.config.vocab, context_);
+  check_ids(input, model_.config.vocab, context_);
+  SamplingSetup settings = sampling_;
   try {
-    set_sampling(sampling);
-    set_bias(biased, biases);
+    settings.set(sampling);
+    settings.set_biases(biased, biases);
   } catch (const Error& error) {
-    set_sampling(before);
     throw Error(Code::bad_file, error.sentence(), place);
   }
+  sampling_ = std::move(settings);
 
   cached_ = 0;  // until all of it is there
   Uploader uploader(model_.device);

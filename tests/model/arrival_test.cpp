@@ -86,9 +86,9 @@ TEST_F(ArrivalTest, AFirstPassGoesThroughTheLayersThatAreThere) {
   state.end = static_cast<uint32_t>(ids.size());
   state.context = 64;
   std::memcpy(step.history.data(), ids.data(), ids.size() * 4);
-  Schedule schedule(*model, activations, step, cache, nullptr, Policy::throughput);
+  Schedule schedule({*model, activations, step, cache, 1}, Policy::throughput);
   watched = &cache;
-  schedule.submit(chunk, Tail::greedy);
+  schedule.submit(chunk, {Tail::Kind::greedy});
   schedule.wait_all();
   EXPECT_TRUE(held);
   EXPECT_TRUE(before);   // the layer before the last had been computed while the last was not there
@@ -102,7 +102,7 @@ TEST_F(ArrivalTest, AFirstPassGoesThroughTheLayersThatAreThere) {
   EXPECT_EQ(step.ring.as<abi::RingEntry>()[ids.size() % RING].id, want[0]);
   // With all layers there, a pass is one submission.
   const uint64_t submissions = schedule.flights().submissions();
-  schedule.submit(1, Tail::greedy);
+  schedule.submit(1, {Tail::Kind::greedy});
   schedule.wait_all();
   EXPECT_EQ(schedule.flights().submissions(), submissions + 1);
 }

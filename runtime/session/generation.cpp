@@ -1,0 +1,156 @@
+#include "session/generation.h"
+
+#include <time.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace weft {
+namespace {
+
+double thread_cpu_seconds() {
+  timespec time = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+}  // namespace
+
+Session::Generation::~Generation() {
+  s_.drain();
+  s_.cancelled_ = false;
+}
+
+Stop Session::Generation::run() {
+  // What a grammar allows is known only when the token before is.
+  const uint32_t run_ahead = s_.matcher_ ? 0 : s_.flights().run_ahead(), every = s_.model_.device->plan().profile_every;
+  for (start(false); !stop_; receive(1)) {
+    for (; submitted_ < wanted_ && submitted_ - received_ <= run_ahead; note_submitted()) {
+      // Not the first few: they may compile. One at a time: the timestamps are the schedule's own.
+      const bool time = every && timed_ == kNone && submitted_ % every == 2;
+      if (time) timed_ = submitted_;
+      s_.schedule_.submit(1, s_.next_tail(tail_), time);
+    }
+    while (s_.schedule_.in_flight() > submitted_ - received_ - 1) s_.schedule_.wait_oldest();
+  }
+  s_.schedule_.wait_all();  // tokens that were submitted in vain do not count in the figures
+  return *stop_;
+}
+
+void Session::Generation::start(bool in_batch) {
+  require(!s_.ids_.empty(), "generate", "the session has no prompt");
+  // A token more must fit: what was appended last may have filled the context.
+  if (s_.ids_.size() >= s_.context_) return void(stop_ = Stop::context);
+  if (s_.cancelled_.exchange(false)) return void(stop_ = Stop::caller);
+  begin_ = first_token_ = Clock::now();
+  tail_ = s_.begin(ignore_stop_tokens_);
+  if (s_.matcher_ && s_.matcher_->finished()) return void(stop_ = Stop::grammar);
+  fresh_ = s_.ids_.size() - s_.cached_;
+  wanted_ = s_.context_ - s_.ids_.size();
+  if (max_tokens_ != 0) wanted_ = std::min<size_t>(wanted_, max_tokens_);
+  if (in_batch && fresh_ == 1) return;
+  if (s_.run_prompt(s_.next_tail(tail_), true)) {
+    submitted_ = 1;
+  } else {
+    s_.schedule_.wait_all();
+    stop_ = Stop::caller;
+  }
+}
+
+void Session::Generation::receive_first() {
+  if (submitted_ == 0 || stop_) return;
+  s_.schedule_.wait_all();
+  receive(1);
+}
+
+void Session::Generation::note_submitted() {
+  ++submitted_;
+  s_.written_ = std::max(s_.written_, s_.ids_.size() - received_ + submitted_ - 1);
+}
+
+void Session::Generation::receive(uint32_t sessions) {
+  const abi::RingEntry entry = s_.step_.ring.as<abi::RingEntry>()[s_.ids_.size() % RING];
+  s_.stats_.readback_bytes += sizeof entry;
+  if (ENTRY_FINISHED(entry.flags) == FINISH_NOT_FINITE)
+    throw Error(Code::internal, "no logit is a finite number after token " + std::to_string(s_.ids_.size()), "project",
+                "the model's weights may be damaged, or too large for f16");
+  s_.cached_ = s_.ids_.size();
+  if (tail_.logprobs) read_logprobs();
+  s_.ids_.push_back(entry.id);
+  if (timed_ == received_) collect_times();
+  count_bytes(entry, sessions);
+  if (received_++ == 0) {
+    first_token_ = Clock::now();
+    cpu_begin_ = thread_cpu_seconds();
+  }
+  if (s_.matcher_) s_.matcher_->accept(entry.id);
+  const double before = thread_cpu_seconds();
+  const bool go_on = on_token_(entry.id);
+  cpu_callbacks_ += thread_cpu_seconds() - before;
+  if (const std::optional<Stop> stop = reason_to_stop(entry, go_on)) finish(*stop);
+}
+
+std::optional<Stop> Session::Generation::reason_to_stop(const abi::RingEntry& entry, bool go_on) {
+  if (ENTRY_FINISHED(entry.flags) == FINISH_STOP) return Stop::token;
+  if (s_.matcher_ && s_.matcher_->finished()) return Stop::grammar;
+  if (!go_on || s_.cancelled_.load(std::memory_order_relaxed)) return Stop::caller;
+  if (received_ == wanted_) return wanted_ == max_tokens_ ? Stop::length : Stop::context;
+  return std::nullopt;
+}
+
+void Session::Generation::finish(Stop stop) {
+  stop_ = stop;
+  SessionStats& stats = s_.stats_;
+  const auto seconds = [](Clock::duration span) { return std::chrono::duration<double>(span).count(); };
+  stats.prompt_tokens += fresh_;
+  stats.first_token_seconds = seconds(first_token_ - begin_);
+  stats.prompt_seconds += stats.first_token_seconds;
+  if (received_ < 2) return;
+  stats.decode_seconds += seconds(Clock::now() - first_token_);
+  stats.decode_cpu_seconds += thread_cpu_seconds() - cpu_begin_ - cpu_callbacks_;
+}
+
+// Of the token that comes next in the context.
+void Session::Generation::read_logprobs() {
+  const abi::TokenLogprobs& entry = s_.step_.logprobs.as<abi::TokenLogprobs>()[s_.ids_.size() % RING];
+  s_.stats_.readback_bytes += sizeof entry;
+  s_.logprobs_.chosen = entry.chosen;
+  s_.logprobs_.likeliest.clear();
+  for (uint32_t i = 0; i < std::min<uint32_t>(entry.count, MAX_LOGPROBS); ++i)
+    s_.logprobs_.likeliest.emplace_back(entry.ids[i], entry.logprobs[i]);
+}
+
+void Session::Generation::collect_times() {
+  timed_ = kNone;
+  SessionStats& stats = s_.stats_;
+  ++stats.sampled_tokens;
+  stats.gap_seconds += s_.schedule_.read_gaps();
+  for (const Timestamps::Stage& stage : s_.schedule_.read_times()) {
+    const auto found = std::find_if(stats.stages.begin(), stats.stages.end(),
+                                    [&](const Timestamps::Stage& known) { return known.name == stage.name; });
+    if (found == stats.stages.end())
+      stats.stages.push_back(stage);
+    else
+      found->seconds += stage.seconds;
+  }
+}
+
+// What was read for the token at the end of the context. A batch reads weights once for all of its sessions.
+void Session::Generation::count_bytes(const abi::RingEntry& entry, uint32_t sessions) {
+  SessionStats& stats = s_.stats_;
+  const Matrix& table = s_.model_.weights.head().matrix();
+  const HeadCounts counts = s_.head_.counts(entry);
+  const double head_bytes = counts.bytes(table) / (s_.head_.partial() ? 1 : sessions);
+  ++stats.head_tokens;
+  stats.head_bytes += head_bytes;
+  stats.head_rows += counts.exact;
+  stats.head_refined += counts.refined;
+  stats.head_uncertain += ENTRY_UNCERTAIN(entry.flags);
+  if (received_ == 0) return;  // computed with the prompt
+  ++stats.decoded_tokens;
+  const uint64_t body_bytes = s_.model_.bytes_per_token() - s_.model_.weights.head().buffer().bytes();
+  stats.decode_bytes += static_cast<double>(body_bytes) / sessions + s_.cache_bytes_at(s_.ids_.size()) + head_bytes;
+}
+
+}  // namespace weft

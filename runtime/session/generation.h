@@ -1,0 +1,61 @@
+// One generate() of a session, step by step.
+#pragma once
+
+#include <chrono>
+
+#include "model/batch.h"
+#include "session/session.h"
+
+namespace weft {
+
+// Submits passes and reads their tokens until there is a reason to stop. generate() runs it as a whole; batch.cpp runs
+// those of several sessions side by side, over passes of its own.
+class Session::Generation {
+ public:
+  Generation(Session& session, uint32_t max_tokens, bool ignore_stop_tokens, const OnToken& on_token)
+      : s_(session), max_tokens_(max_tokens), ignore_stop_tokens_(ignore_stop_tokens), on_token_(on_token) {}
+  ~Generation();  // Nothing is in flight then. A cancel that comes too late does not stop the next one.
+  Generation(const Generation&) = delete;
+  Generation& operator=(const Generation&) = delete;
+
+  Stop run();
+
+  // Submits the prompt, with the first token to come, unless there is a reason to stop. in_batch: not if only one token
+  // is left to compute, which the batch does.
+  void start(bool in_batch);
+  // Waits for the token that start() has submitted, if any, and reads it.
+  void receive_first();
+  // What the batch needs of this session.
+  Batch::Lane lane() const { return {s_.step_, s_.cache_, tail_}; }
+  // The batch has submitted a pass.
+  void note_submitted();
+  // Reads the next token. Its pass, of so many sessions, has finished.
+  void receive(uint32_t sessions);
+
+  size_t left() const { return wanted_ - submitted_; }          // tokens to submit, at most
+  const std::optional<Stop>& stopped() const { return stop_; }  // and why
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr size_t kNone = SIZE_MAX;
+  void read_logprobs();
+  void collect_times();
+  void count_bytes(const abi::RingEntry& entry, uint32_t sessions);
+  std::optional<Stop> reason_to_stop(const abi::RingEntry& entry, bool go_on);
+  void finish(Stop stop);
+
+  Session& s_;
+  const uint32_t max_tokens_;
+  const bool ignore_stop_tokens_;
+  const OnToken& on_token_;
+  Clock::time_point begin_, first_token_;
+  double cpu_begin_ = 0, cpu_callbacks_ = 0;  // the thread's, at the first token; within callbacks since
+  Tail tail_;
+  size_t fresh_ = 0;                     // prompt tokens that were not cached
+  size_t wanted_ = 0;                    // tokens at most
+  size_t submitted_ = 0, received_ = 0;  // tokens
+  size_t timed_ = kNone;                 // the token of a timed pass in flight
+  std::optional<Stop> stop_;
+};
+
+}  // namespace weft

@@ -1,0 +1,54 @@
+// From which rows of the vocabulary table the next tokens of a session may come, and how these rows are projected: what
+// its user and its grammar set, and the form in which the device reads it.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "model/forward.h"
+#include "grammar/matcher.h"
+#include "vocab/head.h"
+
+namespace weft {
+
+class HeadSetup {
+ public:
+  HeadSetup(const Model& model, const StepBuffers& step) : model_(model), step_(step) {}
+
+  // Throws Error(invalid_argument) for an id outside the vocabulary, and as need_buffers().
+  void set(Head head);
+  const Head& head() const { return head_; }
+  // Makes the buffers of a partial head; a session with a grammar needs them too. Throws Error(unsupported) for a model
+  // that only the full head can serve.
+  void need_buffers();
+  uint64_t bytes() const { return buffers_ ? buffers_->bytes() : 0; }
+
+  // begin() and allow() write to the device: nothing may be in flight.
+  // Prepares the head for tokens after the context `ids` and sets the tail's part of it.
+  void begin(Tail& tail, std::span<const uint32_t> ids);
+  // The same tail, for a next token that is one of those allowed. Throws Error(invalid_argument) if none of them is
+  // kept.
+  Tail allow(Tail tail, const TokenSet& allowed, size_t place);
+  // After begin(): the buffers, with the keep-list as a mask; nullptr: every token is kept.
+  const HeadBuffers* mask_kept();
+
+  // What the projection read for a token.
+  HeadCounts counts(const abi::RingEntry& entry) const;
+  bool partial() const { return partial_; }  // that was not the whole table
+
+ private:
+  void write_kept();
+  void write_mask(std::span<const uint32_t> bits);
+  void set_positions(uint64_t positions);
+
+  const Model& model_;
+  const StepBuffers& step_;
+  Head head_;
+  std::unique_ptr<HeadBuffers> buffers_;   // made when first needed
+  std::vector<uint32_t> kept_ids_, kept_;  // the keep-list's ids, and bits for them; empty: there is none
+  uint64_t positions_ = 0;                 // rows that can be chosen at present
+  bool partial_ = false;
+};
+
+}  // namespace weft
