@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "model/forward.h"
 #include "grammar/matcher.h"
+#include "model/forward.h"
 #include "vocab/head.h"
 
 namespace weft {
