@@ -157,24 +157,26 @@ void report_table(const BenchArgs& args, const weft_model_info& info, const std:
                   double device_gb_s) {
   const Medians middle = medians(runs);
   const weft_stats& stats = runs.back().stats;
-  std::cout << format("device    %s, %s\n", info.device, info.driver)
-            << format("model     %s %s, %.1f M parameters, loaded in %.2f s\n", info.family, info.type,
-                      static_cast<double>(info.parameters) / 1e6, info.load_seconds)
-            << format("prompt    %u tokens  %10.2f tokens/s  first token after %.1f ms\n", args.prompt,
-                      middle.prompt_tokens_per_s, middle.first_token_s * 1e3)
-            << format("decode    %u tokens  %10.2f tokens/s  %.2f ms/token\n", args.tokens, middle.decode_tokens_per_s,
-                      middle.decode_tokens_per_s > 0 ? 1e3 / middle.decode_tokens_per_s : 0.0)
-            << format("cpu       %.2f ms/token of all threads, a software driver's own among them; %.3f ms of Weft's\n",
-                      middle.process_cpu_s_per_token * 1e3, middle.thread_cpu_s_per_token * 1e3)
-            << format("reading   %s/token  %.2f GB/s, %.0f%% of the %.2f GB/s a pure read kernel reaches\n",
-                      human_bytes(static_cast<double>(info.bytes_per_token)).c_str(), middle.gigabytes_per_s,
-                      device_gb_s > 0 ? 100 * middle.gigabytes_per_s / device_gb_s : 0.0, device_gb_s)
-            << "head      " << head_text(args.head, runs.back().speed) << '\n'
-            << format("memory    vocab %s, layers %s, kv %s, scratch %s\n",
-                      human_bytes(static_cast<double>(info.vocab_bytes)).c_str(),
-                      human_bytes(static_cast<double>(info.layer_bytes)).c_str(),
-                      human_bytes(static_cast<double>(stats.kv_bytes)).c_str(),
-                      human_bytes(static_cast<double>(stats.scratch_bytes)).c_str());
+  std::cout
+      << format("device    %s, %s\n", info.device, info.driver)
+      << format("model     %s %s, %.1f M parameters, loaded in %.2f s\n", info.family, info.type,
+                static_cast<double>(info.parameters) / 1e6, info.load_seconds)
+      << format("prompt    %u tokens  %10.2f tokens/s  first token after %.1f ms\n", args.prompt,
+                middle.prompt_tokens_per_s, middle.first_token_s * 1e3)
+      << format("decode    %u tokens  %10.2f tokens/s  %.2f ms/token\n", args.tokens, middle.decode_tokens_per_s,
+                middle.decode_tokens_per_s > 0 ? 1e3 / middle.decode_tokens_per_s : 0.0)
+      << format(
+             "cpu       %.2f ms/token of all threads, including a software driver's; %.3f ms of the calling thread\n",
+             middle.process_cpu_s_per_token * 1e3, middle.thread_cpu_s_per_token * 1e3)
+      << format("reading   %s/token  %.2f GB/s, %.0f%% of the %.2f GB/s of a kernel that only reads\n",
+                human_bytes(static_cast<double>(info.bytes_per_token)).c_str(), middle.gigabytes_per_s,
+                device_gb_s > 0 ? 100 * middle.gigabytes_per_s / device_gb_s : 0.0, device_gb_s)
+      << "head      " << head_text(args.head, runs.back().speed) << '\n'
+      << format("memory    vocab %s, layers %s, kv %s, scratch %s\n",
+                human_bytes(static_cast<double>(info.vocab_bytes)).c_str(),
+                human_bytes(static_cast<double>(info.layer_bytes)).c_str(),
+                human_bytes(static_cast<double>(stats.kv_bytes)).c_str(),
+                human_bytes(static_cast<double>(stats.scratch_bytes)).c_str());
   for (std::size_t i = 0; i < stats.stage_count; ++i) {
     std::cout << format("%s%-14s %5.1f%%\n", i == 0 ? "stages    " : "          ", stats.stages[i].name,
                         stats.stages[i].share * 100);
@@ -219,11 +221,11 @@ void bench(const BenchArgs& args) {
   }
   report_table(args, info, runs, device_gb_s);
   for (const Json& one : behind)
-    std::cout << format("behind    %u tokens %10.3f ms/token\n", one["position"].get<std::uint32_t>(),
+    std::cout << format("after     %u tokens %10.3f ms/token\n", one["position"].get<std::uint32_t>(),
                         one["submitted_seconds"].get<double>() * 1e3);
   if (args.profile) print_profiles(profiles, 1 / medians(runs).decode_tokens_per_s);
   if (args.sessions > 1) {
-    std::cout << format("batch     %u sessions %9.2f tokens/s of all together\n", args.sessions, batched);
+    std::cout << format("batch     %u sessions %9.2f tokens/s in total\n", args.sessions, batched);
   }
 }
 
@@ -233,8 +235,8 @@ void add_bench(CLI::App& app) {
   auto args = std::make_shared<BenchArgs>();
   CLI::App* command = app.add_subcommand(
       "bench",
-      "Measure prompt and decode speed: random prompt ids, greedy, stop tokens ignored, one warm-up run,\n"
-      "then the median of the repeats");
+      "Measure prompt and decode speed with random prompt ids, greedy decoding and stop tokens ignored: one warm-up\n"
+      "run, then the median of the timed runs");
   add_model_options(command, args->model);
   add_kv_option(command, args->model);
   add_policy_option(command, args->model);
@@ -242,17 +244,19 @@ void add_bench(CLI::App& app) {
     command->add_option(name, value, text)->type_name("N")->capture_default_str()->transform(whole(least));
   };
   add("-p", args->prompt, "tokens of the prompt", 1);
-  add("-n", args->tokens, "tokens timed after the first one", 1);
+  add("-n", args->tokens, "tokens to time after the first one", 1);
   add("--repeat", args->repeat, "timed runs", 1);
-  command->add_option("--sessions", args->sessions, "decode so many sessions as a batch too")
+  command->add_option("--sessions", args->sessions, "also decode this many sessions as a batch")
       ->type_name("N")
       ->capture_default_str()
       ->transform(whole(1, 64));
-  add("--seed", args->seed, "of the random prompt", 0);
+  add("--seed", args->seed, "seed of the random prompt", 0);
   add_head_option(command, args->head);
   command->add_flag("--profile", args->profile,
-                    "Where the time of a whole decoded token and of a prompt's last chunk goes, by operation");
-  command->add_option("--at", args->behind, "time one token behind so many others too, without computing those")
+                    "show where the time of a decoded token and of a prompt's last chunk goes, by operation");
+  command
+      ->add_option("--at", args->behind,
+                   "also time one token after contexts of these lengths, without computing the contexts")
       ->type_name("N,N,...")
       ->delimiter(',')
       ->transform(whole(0));

@@ -48,15 +48,15 @@ void handle_interrupts(bool interactive) {
 
 constexpr const char* kHelp =
     "/reset   forget the conversation\n"
-    "/stats   where the time of this conversation went\n"
-    "/save    /save FILE keeps the conversation and what is computed of it\n"
-    "/load    /load FILE goes on from there\n"
-    "/head    which rows of the vocabulary table are read; /head HEAD sets it as --head does\n"
-    "/set     /set OPTIONS chooses tokens by these sampling, bias and stop options from now on, and by what the\n"
-    "         chat began with where none is given\n"
-    "/help    this list\n"
-    "/quit    leave (or Ctrl-D)\n"
-    "Ctrl-C stops an answer; twice at the prompt it leaves.\n";
+    "/stats   show how long this conversation took, and where\n"
+    "/save    /save FILE writes the conversation, and all that is computed of it, to a file\n"
+    "/load    /load FILE continues a saved conversation\n"
+    "/head    show which rows of the vocabulary table are read; /head HEAD changes it, as --head does\n"
+    "/set     /set OPTIONS changes sampling, bias and stop options for later answers; an option that is not given\n"
+    "         gets the value that the chat started with\n"
+    "/help    show this list\n"
+    "/quit    leave; Ctrl-D does the same\n"
+    "Ctrl-C stops an answer. Ctrl-C twice at the prompt leaves.\n";
 
 class Chat {
  public:
@@ -68,7 +68,8 @@ class Chat {
         session_(model_, context_, parse_type(args.model.kv), parse_policy(args.model.policy)),
         conversation_(model_, context_, args.system) {
     if (info_.reads_prompt_apart)
-      throw api::Failure(WEFT_UNSUPPORTED, "it answers every text for itself", "model", "weft generate uses it");
+      throw api::Failure(WEFT_UNSUPPORTED, "an encoder-decoder cannot chat: it answers each text alone", "model",
+                         "weft generate uses it");
     set_grammar(session_, args.grammar);
     if (!args.restore.empty()) restore(args.restore);
     set_steering(session_, args.steering);
@@ -249,13 +250,13 @@ class Chat {
               << format("decode    %llu tokens in %.2f s\n", count(stats.decoded_tokens), stats.decode_seconds)
               << format("reading   %s/token, %.2f GB/s", bytes(info_.bytes_per_token).c_str(),
                         stats.read_gigabytes_per_second)
-              << (bandwidth_ > 0 ? format("; a pure read kernel reaches %.2f GB/s\n", bandwidth_) : "\n")
+              << (bandwidth_ > 0 ? format("; a kernel that only reads reaches %.2f GB/s\n", bandwidth_) : "\n")
               << format("memory    vocab %s, layers %s, kv %s, scratch %s\n", bytes(info_.vocab_bytes).c_str(),
                         bytes(info_.layer_bytes).c_str(), bytes(stats.kv_bytes).c_str(),
                         bytes(stats.scratch_bytes).c_str());
     const Rates all = rates(weft_stats{}, stats, stats.decoded_tokens);
     std::cerr << "head      " << head_
-              << format(" now; all in all %s/tok %.0f rows\n",
+              << format(" now; in total %s/tok %.0f rows\n",
                         bytes(static_cast<std::uint64_t>(all.head_bytes_per_token)).c_str(), all.head_rows_per_token);
     for (std::size_t i = 0; i < stats.stage_count; ++i) {
       std::cerr << format("%s%-14s %5.1f%%\n", i == 0 ? "stages    " : "          ", stats.stages[i].name,
@@ -284,8 +285,9 @@ void add_chat(CLI::App& app) {
   add_ctx_option(command, args->model);
   add_kv_option(command, args->model);
   add_policy_option(command, args->model);
-  command->add_option("-s,--system", args->system, "system message, in front of the conversation")->type_name("TEXT");
-  command->add_option("-n", args->tokens, "tokens of an answer at most; 0: as many as fit")
+  command->add_option("-s,--system", args->system, "system message at the start of the conversation")
+      ->type_name("TEXT");
+  command->add_option("-n", args->tokens, "most tokens of an answer; 0: as many as fit")
       ->type_name("N")
       ->capture_default_str()
       ->transform(whole(0));

@@ -125,7 +125,7 @@ static CLI::Validator memory_size() {
       text = std::to_string(std::uint64_t{*value} << shift);
       return {};
     }
-    return "must be a whole number and KiB, MiB or GiB, as 700MiB, not \"" + text + "\"";
+    return "must be a whole number with KiB, MiB or GiB, such as 700MiB, not \"" + text + "\"";
   };
   return CLI::Validator(validate, "", "size");
 }
@@ -142,19 +142,21 @@ void add_model_options(CLI::App* command, ModelArgs& args) {
       ->type_name("PATH");
   command
       ->add_option("--type", args.type,
-                   "numbers on the device: f16, q8 or q4 (default: for each matrix what comes closest to the file's)")
+                   "type of the matrices on the device (default: for each matrix the type closest to the file's)")
       ->type_name("f16|q8|q4")
       ->check(type_name());
   add_device_option(command, args.device);
   command
-      ->add_option("--memory-budget", args.memory_budget,
-                   "device memory to take at most, as 700MiB or 2GiB; layers of a model for which that is too little\n"
-                   "wait in the host's memory and are copied for every token (default: what there is)")
+      ->add_option(
+          "--memory-budget", args.memory_budget,
+          "most device memory to use, for example 700MiB or 2GiB; if the weights do not fit, the layers stay in\n"
+          "host memory and are copied for every token (default: no limit)")
       ->type_name("SIZE")
       ->transform(memory_size());
-  command->add_flag("--int8-inputs", args.int8_inputs,
-                    "round what a prompt's products read to 8 bits, for devices whose int8_dot_fast is true; changes\n"
-                    "logits a little");
+  command->add_flag(
+      "--int8-inputs", args.int8_inputs,
+      "round the inputs of a prompt's matrix products to 8 bits, for devices whose int8_dot_fast is true;\n"
+      "changes logits a little");
 }
 
 void add_ctx_option(CLI::App* command, ModelArgs& args) {
@@ -164,18 +166,18 @@ void add_ctx_option(CLI::App* command, ModelArgs& args) {
 }
 
 void add_kv_option(CLI::App* command, ModelArgs& args) {
-  command->add_option("--kv", args.kv, "cached keys and values: f16, or q8 for about half the memory (default: f16)")
+  command->add_option("--kv", args.kv, "type of cached keys and values; q8 uses about half the memory (default: f16)")
       ->type_name("f16|q8")
-      ->check(CLI::IsMember({"f16", "q8"}));
+      ->check(CLI::IsMember({"f16", "q8"}).description(""));
 }
 
 void add_policy_option(CLI::App* command, ModelArgs& args) {
   command
       ->add_option("--policy", args.policy,
-                   "throughput: as fast as can be; polite: a layer or two at a time, so that others who use the\n"
-                   "device get their turn in between (default: throughput)")
+                   "throughput: the fastest; polite: one or two layers at a time, so that other users of the device\n"
+                   "get it in between (default: throughput)")
       ->type_name("throughput|polite")
-      ->check(CLI::IsMember({"throughput", "polite"}));
+      ->check(CLI::IsMember({"throughput", "polite"}).description(""));
 }
 
 void add_sampling_options(CLI::App* command, weft_sampling& sampling) {
@@ -186,16 +188,19 @@ void add_sampling_options(CLI::App* command, weft_sampling& sampling) {
   };
   add("--temperature", sampling.temperature, "0: always the best token; higher: more varied", real(0, largest_float));
   add("--top-k", sampling.top_k, "only the K best tokens; 0: all", whole(0));
-  add("--top-p", sampling.top_p, "only the smallest best set of this probability; 1: all", real(0, 1, true));
-  add("--min-p", sampling.min_p, "only tokens of at least this share of the best one's probability; 0: all",
+  add("--top-p", sampling.top_p, "only the smallest set of best tokens with this probability; 1: all",
+      real(0, 1, true));
+  add("--min-p", sampling.min_p, "only tokens with at least this share of the best token's probability; 0: all",
       real(0, 1));
   add("--repeat-penalty", sampling.repeat_penalty, "above 1: avoid tokens that are in the context; 1: none",
       real(0, largest_float, true));
   add("--presence-penalty", sampling.presence_penalty, "above 0: avoid tokens that were generated; 0: none",
       real(-2, 2));
-  add("--frequency-penalty", sampling.frequency_penalty, "above 0: avoid them more each time; 0: none", real(-2, 2));
-  add("--typical-p", sampling.typical_p, "only the most typical set of this probability; 1: all", real(0, 1, true));
-  add("--seed", sampling.seed, "same seed, device and prompt: same text", whole(0, largest_seed));
+  add("--frequency-penalty", sampling.frequency_penalty,
+      "above 0: avoid tokens more each time they were generated; 0: none", real(-2, 2));
+  add("--typical-p", sampling.typical_p, "only the most typical tokens with this probability together; 1: all",
+      real(0, 1, true));
+  add("--seed", sampling.seed, "the same seed, device and prompt give the same text", whole(0, largest_seed));
 }
 
 bool sampling_given(const CLI::App* command) {
@@ -207,8 +212,8 @@ bool sampling_given(const CLI::App* command) {
 void add_restore_option(CLI::App* command, std::string& path) {
   command
       ->add_option("--restore", path,
-                   "go on from a session that was saved with the same model, type and context; its sampling\n"
-                   "goes on too, unless a sampling option is given")
+                   "continue a session that was saved with the same model, types and context; its saved sampling is\n"
+                   "used unless a sampling option is given")
       ->type_name("FILE");
 }
 
@@ -248,9 +253,9 @@ void add_head_option(CLI::App* command, std::string& head) {
   command
       ->add_option(
           "--head", head,
-          "rows of the vocabulary table read for a token: full; certified (those that can matter, proven);\n"
-          "fast or fast:N (the N best estimates, unproven); keep:LIST (tokens of presets and files only, with\n"
-          "commas between them); or one of the first with +keep:LIST behind it")
+          "rows of the vocabulary table to read for a token: full; certified (only rows that can matter, proven);\n"
+          "fast or fast:N (the N best estimates, unproven); keep:LIST (only tokens of presets and files, with\n"
+          "commas between them); certified+keep:LIST or fast:N+keep:LIST")
       ->type_name("HEAD")
       ->capture_default_str();
 }
@@ -278,7 +283,7 @@ api::Model load_model(const ModelArgs& args, Load load) {
 std::uint32_t session_context(const ModelArgs& args, const weft_model_info& info) {
   if (args.ctx == 0) return std::min(info.max_context, kDefaultContext);
   if (args.ctx > info.max_context) {
-    throw UsageError("--ctx", format("%u tokens are more than the model's %u", args.ctx, info.max_context));
+    throw UsageError("--ctx", format("%u tokens are more than the model's maximum of %u", args.ctx, info.max_context));
   }
   return args.ctx;
 }

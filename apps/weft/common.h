@@ -142,7 +142,7 @@ void print_json(const Json& json);  // one object and a line feed on stdout
 // "certified 83.2 KiB/tok 61 rows"; fast heads add "3% uncertain". A long name is cut.
 std::string head_text(const std::string& head, const Rates& rates);
 
-// "prompt 23 tok 41.2 tok/s | decode 120 tok 31.0 tok/s 32.3 ms/tok | full 264.0 KiB/tok 2048 rows | matvec 61% ...
+// "prompt 23 tok 41.2 tok/s | decode 120 tok 31.0 tok/s 32.3 ms/tok | full 264.0 KiB/tok 2048 rows | matmul 61% ...
 // | 2.1 GB/s (35% of 6.0)"
 // device_gb_s: what a pure read kernel reaches; 0: not measured, and left out.
 std::string stats_line(const Rates& rates, const std::string& head, const weft_stats& stats, double device_gb_s);

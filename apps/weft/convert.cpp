@@ -61,19 +61,20 @@ void add_convert(CLI::App& app) {
   auto args = std::make_shared<ConvertArgs>();
   CLI::App* command = app.add_subcommand("convert", "Write a model as a GGUF file of another type");
   command->add_option("IN", args->in, "GGUF file, or Hugging Face folder with a tokenizer.json")->required();
-  command->add_option("OUT", args->out, "the GGUF file, there as a whole or not at all")->required();
-  command->add_option("--type", args->type, "numbers of the matrices: q8 (GGUF's Q8_0), q4 (Q4_1) or f16")
+  command->add_option("OUT", args->out, "the GGUF file; it appears only when it is complete")->required();
+  command->add_option("--type", args->type, "type of the matrices: q8 (GGUF's Q8_0), q4 (Q4_1) or f16")
       ->type_name("f16|q8|q4")
       ->required()
       ->check(type_name());
-  command->add_option("--vocab-type", args->vocab_type, "of the vocabulary table (default: as --type)")
+  command->add_option("--vocab-type", args->vocab_type, "type of the vocabulary table (default: as --type)")
       ->type_name("f16|q8|q4")
       ->check(type_name());
-  command->add_flag("--force", args->force, "replace OUT if it is there");
+  command->add_flag("--force", args->force, "replace OUT if it exists");
   add_json_option(command, args->json);
   command->footer(
-      "Rounds as loading with that type does, so the file gives the same tokens. Norms and other vectors stay F32;\n"
-      "matrices whose rows are no multiple of 32 become F16 instead. llama.cpp opens the file too.");
+      "Numbers are rounded as when a model is loaded with that type, so the file gives the same tokens. Norms and "
+      "other\n"
+      "vectors become F32; matrices whose rows are no multiple of 32 become F16. llama.cpp opens the file too.");
   command->callback([args] { convert(*args); });
 }
 

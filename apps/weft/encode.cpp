@@ -128,14 +128,16 @@ void add_embed(CLI::App& app) {
   auto args = std::make_shared<EmbedArgs>();
   CLI::App* command = app.add_subcommand("embed", "Turn texts into vectors, with an encoder such as BERT");
   command->footer(
-      "Prints one line of numbers a text, of length 1: the scalar product of two texts' is how alike they are, -1 to "
-      "1.");
+      "Prints a line of numbers for each text: a vector of length 1. The scalar product of two vectors, -1 to 1, says "
+      "how\n"
+      "similar their texts are.");
   add_model_options(command, args->model);
-  command->add_option("-f", args->file, "texts, one a line")->type_name("FILE");
+  command->add_option("-f", args->file, "file of texts, one on each line")->type_name("FILE");
   command->add_option("TEXT", args->texts, "texts");
   command
-      ->add_option("--pool", args->pool,
-                   "the mean of all tokens' states, or the first one's (default: what the model says, else mean)")
+      ->add_option(
+          "--pool", args->pool,
+          "mean: the mean of all tokens' hidden states; cls: the first token's (default: as the model says, else mean)")
       ->type_name("mean|cls")
       ->check(pool_name());
   add_json_option(command, args->json);
@@ -144,7 +146,7 @@ void add_embed(CLI::App& app) {
 
 void add_fill(CLI::App& app) {
   auto args = std::make_shared<FillArgs>();
-  CLI::App* command = app.add_subcommand("fill", "Guess the tokens that a text's [MASK]s hide, with a BERT model");
+  CLI::App* command = app.add_subcommand("fill", "Guess the tokens behind the [MASK]s of a text, with a BERT model");
   add_model_options(command, args->model);
   command->add_option("TEXT", args->text, "the text, with [MASK] in it")->required();
   command->add_option("-k", args->top, "guesses for each mask")

@@ -43,7 +43,7 @@ void check_ids(const std::vector<std::uint32_t>& ids, std::uint32_t vocab_size) 
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] >= vocab_size) {
       throw UsageError("--prompt-ids",
-                       format("item %zu, %u, is not below the vocabulary's %u", i + 1, ids[i], vocab_size));
+                       format("item %zu is %u, the ids of the vocabulary are below %u", i + 1, ids[i], vocab_size));
     }
   }
 }
@@ -95,7 +95,7 @@ void generate(const GenerateArgs& args) {
   const bool restored = !args.restore.empty();
   if (args.text && args.ids) throw UsageError("-p, --prompt-ids", "give one of them, not both");
   if (!args.text && !args.ids && !restored) throw UsageError("-p, --prompt-ids", "one of them is needed");
-  if (args.logprobs > 0 && !args.json) throw UsageError("--logprobs", "it is for --json, which holds them");
+  if (args.logprobs > 0 && !args.json) throw UsageError("--logprobs", "it requires --json");
   std::vector<std::uint32_t> prompt;
   if (args.ids) prompt = parse_ids(*args.ids);
   if (args.text) require_utf8("-p", *args.text);
@@ -170,22 +170,25 @@ void add_generate(CLI::App& app) {
   command
       ->add_option(
           "-p", args->text,
-          "the text to continue, or for T5 and its like to answer; begin-of-text is put first if the model wants it")
+          "text to continue, or to answer with an encoder-decoder such as T5; the begin-of-text token is added if the\n"
+          "model uses one")
       ->type_name("TEXT");
-  command->add_option("--prompt-ids", args->ids, "token ids to continue, as they are: 1,147,201")->type_name("IDS");
-  command->add_option("-n", args->tokens, "tokens to generate at most")
+  command->add_option("--prompt-ids", args->ids, "token ids to continue, for example 1,147,201; nothing is added")
+      ->type_name("IDS");
+  command->add_option("-n", args->tokens, "most tokens to generate")
       ->type_name("N")
       ->capture_default_str()
       ->transform(whole(1));
   add_restore_option(command, args->restore);
-  command->add_option("--save", args->save, "when done, save the session, for --restore")->type_name("FILE");
+  command->add_option("--save", args->save, "save the session to a file at the end; --restore continues it")
+      ->type_name("FILE");
   add_head_option(command, args->head);
   add_sampling_options(command, args->sampling);
   add_steering_options(command, args->steering);
   command
       ->add_option("--logprobs", args->logprobs,
-                   "with --json, the log-probability of each token and of the K likeliest, before bias, penalties,\n"
-                   "temperature and filters; every head reads all of its rows for it")
+                   "with --json: add the log-probability of each token and of the K likeliest tokens, before bias,\n"
+                   "penalties, temperature and filters; every head then reads all of its rows")
       ->type_name("K")
       ->transform(whole(1, WEFT_MAX_LOGPROBS));
   add_grammar_options(command, args->grammar);

@@ -24,9 +24,11 @@ std::string read_file(const std::string& option, const std::string& path) {
 }  // namespace
 
 void add_grammar_options(CLI::App* command, GrammarArgs& args) {
-  CLI::Option* gbnf = command->add_option("--grammar", args.gbnf, "keep to a grammar of a file in GBNF");
-  CLI::Option* schema = command->add_option("--json-schema", args.schema, "keep to JSON of the schema in a file");
-  CLI::Option* regex = command->add_option("--regex", args.regex, "keep to texts that match as a whole");
+  CLI::Option* gbnf =
+      command->add_option("--grammar", args.gbnf, "restrict the answer to the grammar of a file in GBNF");
+  CLI::Option* schema =
+      command->add_option("--json-schema", args.schema, "restrict the answer to JSON that a schema, a file, allows");
+  CLI::Option* regex = command->add_option("--regex", args.regex, "restrict the answer to texts that match as a whole");
   gbnf->type_name("FILE")->excludes(schema, regex)->group("Structured output");
   schema->type_name("FILE")->excludes(regex)->group("Structured output");
   regex->type_name("PATTERN")->group("Structured output");

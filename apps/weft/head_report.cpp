@@ -362,33 +362,35 @@ void add_head_report(CLI::App& app) {
   command->add_option("-f", args->file, "the text")->type_name("TEXT")->required();
   command
       ->add_option("--heads", args->heads,
-                   "with blanks between them, as --head of generate takes them; full is there anyway")
+                   "heads to compare with full, with blanks between them; generate --help explains them")
       ->type_name("HEAD ...")
       ->default_str("full certified fast:16 fast:64");
-  command->add_option("--max-tokens", args->tokens, "places of the text at most")
+  command->add_option("--max-tokens", args->tokens, "most places of the text to compare")
       ->type_name("N")
       ->capture_default_str()
       ->transform(whole(1));
-  command->add_option("--plot", args->plot, "draw bytes against agreement into this PNG file")->type_name("OUT.png");
+  command->add_option("--plot", args->plot, "draw agreement over bytes as a PNG file")->type_name("OUT.png");
   add_sampling_options(command, args->sampling);
   args->sampling.temperature = 0;
   command->get_option("--temperature")->default_str("0");
   add_json_option(command, args->json);
   command->footer(
-      "Method: the text's tokens come one after the other, whatever the heads choose; at each place every head takes\n"
-      "its turn, with sessions of its own. A text longer than --ctx tokens is read in windows as by perplexity.\n"
-      "rows: whose logits are computed for the token that the sampling options choose; KiB: read of the table for it,\n"
-      "estimates included, and of full: that of what full reads; refined: rows whose estimate is refined. same: the "
-      "token\n"
-      "is the one that full chooses with the same options. top K: the share of full's K best logits (K: --top-k, or "
-      "40\n"
-      "where that is 0) that the head computes for top-k sampling. KL: of the softmax of the head's K best from "
-      "full's\n"
-      "whole distribution, less that of full's own K best, nats: 0 where they agree. unsure: of the tokens, a fast "
-      "head\n"
-      "left out a row that might have been chosen. ms: the median of a whole token, computed alone. head ms: of that, "
-      "by\n"
-      "the projection's share of the device's time in some timed tokens.");
+      "Method: the tokens of the text are given one after the other, whatever the heads choose. At each place\n"
+      "every head chooses a token, in sessions of its own. A text of more than --ctx tokens is read in windows,\n"
+      "as by perplexity. Rows, KiB and ms are for one token.\n"
+      "rows:     rows whose logits are computed for the sampling options; p50 and p99: percentiles\n"
+      "KiB:      read of the vocabulary table, estimates included\n"
+      "of full:  KiB as a share of what full reads\n"
+      "same:     share of the tokens that full also chooses with the same options\n"
+      "top K:    share of full's K best logits that the head computes for top-k sampling; K: --top-k, or 40 if\n"
+      "          that is 0\n"
+      "KL:       divergence, in nats, of the softmax over the head's K best tokens from full's whole\n"
+      "          distribution, less that of full's own K best tokens; 0 if they agree\n"
+      "unsure:   share of the tokens for which fast left out a row that could have been chosen\n"
+      "refined:  rows whose estimate is refined\n"
+      "ms:       median time of a token that is computed alone\n"
+      "x full:   ms as a multiple of full's\n"
+      "head ms:  ms times the projection's share of the device's time in some timed tokens");
   command->callback([args] { head_report(*args); });
 }
 

@@ -128,7 +128,7 @@ void report(const PerplexityArgs& args, const weft_model_info& info, const weft_
 void perplexity(const PerplexityArgs& args) {
   const std::string text = read_text(args.file);
   const std::vector<std::string_view> parts = split_text(text, args.split);
-  if (parts.empty()) throw UsageError("--split", "nothing but separators is in the text");
+  if (parts.empty()) throw UsageError("--split", "the text has only separators");
   const api::Model model = load_model(args.model);
   const weft_model_info info = model.info();
   const std::uint32_t context = session_context(args.model, info);
@@ -153,24 +153,22 @@ void add_perplexity(CLI::App& app) {
   auto args = std::make_shared<PerplexityArgs>();
   CLI::App* command = app.add_subcommand("perplexity", "Measure how well the model predicts a text");
   command->footer(
-      "Method: the text is cut at every SEPARATOR, which belongs to no part; empty parts are left out. Each part is\n"
-      "scored alone, with begin-of-text first if the model has one. A part longer than --ctx tokens is scored in "
-      "windows\n"
-      "of that many, begin-of-text first in each, every window half of one further than the last; each token counts "
-      "once,\n"
-      "in the first window that holds it. nll: mean of -ln p over the predicted tokens. bits_per_byte: the sum of -ln "
-      "p,\n"
-      "over ln 2, over the bytes of all parts.");
+      "Method: the text is cut at every SEPARATOR, which belongs to no part; empty parts are left out. Each part\n"
+      "is scored alone, after the begin-of-text token if the model uses one. A part of more than --ctx tokens is\n"
+      "scored in windows of --ctx tokens, each after the begin-of-text token. A window starts half a window after\n"
+      "the last one; each token counts once, in the first window that has it.\n"
+      "nll:             mean of -ln p over the predicted tokens\n"
+      "bits_per_byte:   sum of -ln p, divided by ln 2 and by the bytes of all parts");
   add_model_options(command, args->model);
   add_ctx_option(command, args->model);
   add_kv_option(command, args->model);
   add_policy_option(command, args->model);
   command->add_option("-f", args->file, "the text")->type_name("TEXT")->required();
-  command->add_option("--split", args->split, "cut the text into parts here, for example '<|endoftext|>'")
+  command->add_option("--split", args->split, "cut the text into parts at this separator, for example '<|endoftext|>'")
       ->type_name("SEPARATOR");
   command
       ->add_option("--keep", args->keep,
-                   "predict with a keep-list's tokens only; those of the text outside it are spelled with it")
+                   "predict only the tokens of a keep-list; other tokens of the text are spelled with them")
       ->type_name("LIST");
   add_json_option(command, args->json);
   command->callback([args] { perplexity(*args); });

@@ -63,13 +63,13 @@ void run(const PlotArgs& args) {
 
 void add_plot(CLI::App& app) {
   auto args = std::make_shared<PlotArgs>();
-  CLI::App* command = app.add_subcommand("plot", "Draw points and the lines through them, from a JSON file, as a PNG");
+  CLI::App* command = app.add_subcommand("plot", "Draw the points and lines of a JSON file as a PNG");
   command
       ->add_option("-f", args->data,
-                   "{title, x, y, series: [{label, points: [[x, y], ...], line: [intercept, slope]}]}")
+                   "JSON: {title, x, y, series: [{label, points: [[x, y], ...], line: [intercept, slope]}]}")
       ->type_name("FILE")
       ->required();
-  command->add_option("-o", args->out, "the picture")->type_name("PNG")->required();
+  command->add_option("-o", args->out, "the PNG file")->type_name("PNG")->required();
   command->callback([args] { run(*args); });
 }
 

@@ -29,7 +29,7 @@ void tune(const TuneArgs& args) {
     if (!refusal.empty())
       std::cout << "refused: " << refusal << '\n';
     else if (trial["seconds"] == 0)
-      std::cout << "has no alternative here\n";
+      std::cout << "is the only value here\n";
     else
       std::cout << format("%8.3f ms%s\n", trial["seconds"].get<double>() * 1e3, chosen ? "  chosen" : "");
   }
@@ -42,8 +42,8 @@ void add_tune(CLI::App& app) {
   auto args = std::make_shared<TuneArgs>();
   CLI::App* command = app.add_subcommand(
       "tune",
-      "Measure which tile and workgroup shapes suit a device best, and keep them beside the pipeline cache; models\n"
-      "loaded on it use them until its driver changes. WEFT_TUNE=0 in the environment ignores them");
+      "Measure which tile and workgroup shapes are fastest on a device, and keep them next to the pipeline cache.\n"
+      "Models that are loaded on the device use them until its driver changes; WEFT_TUNE=0 ignores them");
   add_device_option(command, args->device);
   add_json_option(command, args->json);
   command->callback([args] { tune(*args); });

@@ -106,8 +106,8 @@ void build(const VocabArgs& args) {
   if (counts.total == 0) throw api::Failure(WEFT_BAD_FILE, "the corpus is empty", "-f " + args.corpus.front());
   const std::vector<std::uint32_t> always = model.always_kept();
   if (args.rows != 0 && args.rows <= always.size())
-    throw UsageError("--rows",
-                     format("%u rows leave none beside the %zu that are always kept", args.rows, always.size()));
+    throw UsageError(
+        "--rows", format("%u rows are not more than the %zu tokens that every list keeps", args.rows, always.size()));
   const Chosen chosen = choose(counts, always, args.coverage, args.rows);
   model.save_keep_list(chosen.ids, args.out);
 
@@ -152,7 +152,7 @@ void show(const VocabArgs& args) {
   std::cout << format("%zu of %u rows kept (%.2f%%): %zu control and byte tokens, %zu others\n", ids.size(),
                       info.vocab_size, 100 * share, always.size(), others.size());
   if (texts.empty()) return;
-  std::cout << "the first others:";
+  std::cout << "the first other tokens:";
   for (const Json& text : texts) std::cout << ' ' << text.dump(-1, ' ', false, Json::error_handler_t::replace);
   std::cout << '\n';
 }
@@ -160,35 +160,37 @@ void show(const VocabArgs& args) {
 }  // namespace
 
 void add_vocab(CLI::App& app) {
-  CLI::App* vocab = app.add_subcommand("vocab", "Make and look at keep-lists, the part of a vocabulary to choose from");
+  CLI::App* vocab =
+      app.add_subcommand("vocab", "Make and show keep-lists: the part of a vocabulary that tokens are chosen from");
   vocab->require_subcommand(1);
 
   auto args = std::make_shared<VocabArgs>();
-  CLI::App* command = vocab->add_subcommand("build", "Keep the tokens a corpus uses most");
+  CLI::App* command = vocab->add_subcommand("build", "Make a keep-list of the most frequent tokens of a corpus");
   add_model_options(command, args->model);
-  command->add_option("-f", args->corpus, "a text; may be given several times")
+  command->add_option("-f", args->corpus, "text file of the corpus; may be given several times")
       ->type_name("CORPUS")
       ->required()
       ->allow_extra_args(false);
-  command->add_option("--coverage", args->coverage, "the share of the corpus's tokens that is to be kept")
+  command->add_option("--coverage", args->coverage, "share of the corpus's tokens to cover")
       ->type_name("X")
       ->capture_default_str()
       ->transform(real(0, 1, true));
-  command->add_option("--rows", args->rows, "at most so many, whatever that covers")
+  command->add_option("--rows", args->rows, "most tokens to keep, whatever they cover")
       ->type_name("N")
       ->transform(whole(1));
-  command->add_option("-o", args->out, "the list, written when all is counted")->type_name("LIST")->required();
+  command->add_option("-o", args->out, "file of the list, written at the end")->type_name("LIST")->required();
   add_json_option(command, args->json);
   command->footer(
-      "The list is the tokens that are always kept (control tokens, and those that any text can be written with byte "
-      "by\n"
-      "byte) and of the others the most frequent, until all of them make up the share of the corpus's tokens.");
+      "The list has the tokens that every list keeps (control tokens, and single-byte tokens if any text can be "
+      "written\n"
+      "with them), and the most frequent other tokens until all of them cover the share of the corpus.");
   command->callback([args] { build(*args); });
 
   auto shown = std::make_shared<VocabArgs>();
-  command = vocab->add_subcommand("show", "Count the tokens a list keeps");
+  command = vocab->add_subcommand("show", "Count the tokens of a keep-list");
   add_model_options(command, shown->model);
-  command->add_option("LIST", shown->list, "files and presets with commas between them, '!' before those to take away")
+  command
+      ->add_option("LIST", shown->list, "presets and files with commas between them; '!' before one removes its tokens")
       ->required();
   add_json_option(command, shown->json);
   command->footer(

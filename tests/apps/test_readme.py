@@ -1,29 +1,121 @@
-"""README.md and docs/: paths, links and commands."""
+"""README.md, docs/ and the tables of weft.h: what they name exists, and their commands do what they say.
+
+The commands of docs/embedding.md run in tests/install/install_test.py, which installs the library.
+"""
+import os
 import re
 import unittest
 
-from support import ROOT, weft
+import pages
+from support import BIN, ENV, FOLDER, ROOT, plain, weft, weft_json
+
+README = ROOT / "README.md"
+# Paths that pages name before the change that makes them. A path that exists must not be here.
+COMING = {"runtime/tokenizer/", "runtime/template/", "runtime/grammar/", "runtime/convert/", "cmake/module.cmake"}
+
+
+def section(page, heading):
+    text = pages.prose(page)
+    return text[text.index(heading):].split("\n#")[0]
 
 
 class Readme(unittest.TestCase):
-    """What README.md names is there."""
+    def work_folder(self, page):
+        """A folder in which commands find what they find in a checkout, but write elsewhere."""
+        folder = FOLDER / "pages" / page.stem
+        (folder / "build/release").mkdir(parents=True)
+        (folder / "build/release/bin").symlink_to(BIN)
+        for entry in ROOT.iterdir():
+            if entry.name not in ("run", "build") and not entry.name.startswith("."):
+                (folder / entry.name).symlink_to(entry)
+        # What ./run does once everything is installed and built.
+        (folder / "run").write_text('#!/bin/sh\nexec build/release/bin/weft "$@"\n')
+        (folder / "run").chmod(0o755)
+        return folder
 
-    TEXT = (ROOT / "README.md").read_text()
+    def test_commands_run(self):
+        env = dict(ENV, PATH=f"{BIN}:{os.environ['PATH']}")
+        for page in pages.PAGES:
+            if page.name == "embedding.md":
+                continue
+            with self.subTest(page=page.name):
+                count = pages.run(page, self.work_folder(page), env)
+                self.assertGreater(count, 0 if page.name != "extending.md" else -1)
+
+    def test_links(self):
+        for page in pages.PAGES:
+            for link in pages.links(page):
+                with self.subTest(page=page.name, link=link):
+                    path, _, anchor = link.partition("#")
+                    target = (page.parent / path).resolve() if path else page
+                    self.assertTrue(target.exists())
+                    if anchor:
+                        self.assertIn(anchor, pages.anchors(target))
+        linked = {(README.parent / link.partition("#")[0]).resolve() for link in pages.links(README)}
+        self.assertLessEqual(set(pages.PAGES[1:]), linked)
 
     def test_paths(self):
-        paths = re.findall(r"`((?:runtime|shaders|apps|tests|cmake)/[\w./-]*)`", self.TEXT)
-        self.assertGreater(len(paths), 10)
-        for path in paths:
-            if not re.search(r"\b(X|NAME)\b", path.replace("X_test", "X")):
-                self.assertTrue((ROOT / path).exists(), path)
+        paths = {path for page in pages.PAGES
+                 for path in re.findall(r"`((?:runtime|shaders|apps|tests|cmake|docs)/[\w./-]*)`", pages.prose(page))}
+        self.assertGreater(len(paths), 30)
+        for path in sorted(paths):
+            if "NAME" not in path:
+                self.assertNotEqual((ROOT / path).exists(), path in COMING, path)
 
     def test_operations(self):
-        way = self.TEXT.split("## One token's way")[1].split("| folder |")[0]
-        steps = "".join(line for line in way.splitlines(True) if re.match(r"\d\. |   ", line))
-        for name in re.findall(r"`([a-z]+)`", steps):
-            for file in (f"runtime/ops/{name}.cpp", f"shaders/{name}.comp"):
+        """Each operation has the files that the README gives it, and the exceptions are those that the pages name."""
+        steps = re.findall(r"^\d\. .*(?:\n   .*)*", section(README, "## One token's way"), re.M)
+        names = set(re.findall(r"`([a-z_]+)`", "".join(steps)))
+        self.assertGreater(len(names), 12)
+        for name in sorted(names):
+            for file in (f"runtime/ops/{name}.cpp", f"shaders/{name}.comp", f"tests/ops/{name}_test.cpp"):
                 self.assertTrue((ROOT / file).exists(), file)
+        heads = set(re.findall(r"^\| `(\w+)` \|", section(ROOT / "docs/heads.md", "## The kernels"), re.M))
+        others = re.search(r"Shaders without an operation of their own: (.*?)\n\n", pages.prose(ROOT / "docs/extending.md"), re.S)[1]
+        others = heads | {name for name in re.findall(r"`(\w+)`", others) if not (ROOT / f"runtime/ops/{name}.cpp").exists()}
+        shaders = {path.stem for path in (ROOT / "shaders").glob("*.comp") if not path.stem.endswith("_texel")}
+        self.assertEqual({name for name in shaders if not (ROOT / f"runtime/ops/{name}.cpp").exists()}, others)
+        self.assertEqual(len(heads), 6)
+        recorded = (ROOT / "runtime/vocab/certified.cpp").read_text()
+        for name in heads:
+            self.assertIn(f'"{name}"', recorded)
 
-    def test_commands(self):
-        for command in re.findall(r"^\| `weft ([\w -]+)`", self.TEXT, re.M):
+    def test_subcommands(self):
+        def subcommands(*words):
+            names = re.findall(r"^  (\S+)", weft(*words, "--help")[0].partition("Subcommands:\n")[2], re.M)
+            return [" ".join([*words, name]) for name in names]
+        there = [name for name in subcommands() if name != "vocab"] + subcommands("vocab")
+        named = re.findall(r"^\| `weft ([\w -]+)` \|", pages.prose(README), re.M)
+        self.assertEqual(sorted(named), sorted(there))
+        for command in named:
             weft(*command.split(), "--help")
+
+    def test_environment_variables(self):
+        sources = "".join(path.read_text() for path in (ROOT / "runtime").rglob("*.cpp"))
+        read = {name for name in re.findall(r'(?:getenv|flag)\("(WEFT_\w+)"\)', sources)}
+        named = set(re.findall(r"^\| `(WEFT_\w+)` \|", pages.prose(ROOT / "docs/devices.md"), re.M))
+        self.assertEqual(named, read)
+
+    def test_length_and_one_statement(self):
+        self.assertLessEqual(len(README.read_text().splitlines()), 150)
+        everything = " ".join(" ".join(page.read_text().split()) for page in pages.PAGES)
+        self.assertEqual(len(re.findall(r"GPU (?:has|was|have) (?:not |never )?been measured", everything)), 1)
+
+    def test_tables_of_the_header(self):
+        """The names in the tables of weft.h are the keys of the JSON."""
+        header = (ROOT / "runtime/include/weft/weft.h").read_text()
+
+        def names(function):
+            comment = header[:header.index(f"WEFT_API weft_status {function}(")].rpartition("/*")[2]
+            rows = re.findall(r"^ \*   (\w+(?:, \w+)*)  +\S", comment, re.M)
+            return [name for row in rows for name in row.split(", ")]
+        device = weft_json("devices", "--device", 0)["devices"][0]
+        self.assertEqual(set(names("weft_devices")) - {"why"}, set(device))
+        described = weft_json("inspect", plain())
+        rounding = ["exact", "largest_error", "relative_error"]
+        self.assertEqual(names("weft_model_describe"), ["chat_template_problem", "types", "tensors", "buffers", *rounding])
+        self.assertLessEqual({"types", "tensors", "buffers"}, set(described))
+        self.assertLessEqual(set(rounding), set(described["tensors"][0]) & set(described["types"][0]))
+        if device["caps"]["timestamps"]:
+            profile = weft_json("bench", "-m", plain(), "-p", 2, "-n", 1, "--repeat", 1, "--profile")["profile"]["decode"]
+            self.assertEqual(names("weft_session_profile"), list(profile))

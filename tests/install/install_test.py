@@ -1,11 +1,10 @@
 """Installs a build into a fresh prefix, moves the prefix, and builds and runs consumer/ against it.
 
 install_test.py BUILD_DIR find_package|pkg-config MAKE_MODEL
-The README's example is taken out of README.md and compiled too.
+The programs and commands of docs/embedding.md are taken from the page and run too.
 """
 import os
 import pathlib
-import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +12,8 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+sys.path.insert(0, str(HERE.parent / "apps"))
+import pages
 
 
 def call(*argv, env=None, expect=0):
@@ -21,13 +22,6 @@ def call(*argv, env=None, expect=0):
     if done.returncode != expect:
         sys.exit(f"{' '.join(map(str, argv))}: exit {done.returncode}, not {expect}\n{done.stdout}")
     return done.stdout
-
-
-def readme_example():
-    blocks = re.findall(r"```cpp\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
-    programs = [block for block in blocks if "int main" in block]
-    assert len(programs) == 1, "README.md must hold exactly one C++ program"
-    return programs[0]
 
 
 def check_layout(prefix):
@@ -53,11 +47,23 @@ def check_runs(build, prefix, model):
     out = call(prefix / "bin/weft", "generate", "-m", model, "--prompt-ids", "1", "-n", "2", "--json", env=bare, expect=1)
     assert out.startswith("weft: "), out
     assert "4 tokens, 42 thrown" in call(build / "consumer_cpp", model)
-    call(build / "readme", model)
-    assert "tokens on" in call(build / "readme"), "the installed model is not found"
     said = subprocess.run([prefix / "bin/weft", "chat", "--temperature", "0"], input="hello\n", text=True, timeout=120,
                           stdout=subprocess.PIPE, check=True).stdout
     assert said.startswith("Hello!"), said
+
+
+def check_page(prefix, folder, model):
+    """docs/embedding.md: its files and commands, with PREFIX set as the page says."""
+    folder.mkdir()
+    (folder / "prefix").symlink_to(prefix)  # a shell's $(pkg-config ...) splits a path at blanks
+    prefix = folder / "prefix"
+    page = ROOT / "docs/embedding.md"
+    assert pages.run(page, folder, dict(os.environ, PREFIX=str(prefix))) >= 3
+    programs = [block for block in pages.blocks(page) if "main(" in block.text]
+    assert len(programs) >= 4 and all(block.file for block in programs), "a program of the page has no file name"
+    assert "tokens on" in call(folder / "out/story"), "the installed model is not found"
+    call(folder / "out/story", model)
+    assert "Timer set" in call(folder / "ask", "set a timer for 10 minutes", env=dict(os.environ, LD_LIBRARY_PATH=str(prefix / "lib")))
 
 
 def main():
@@ -70,7 +76,6 @@ def main():
         check_layout(prefix)
         source, build = folder / "consumer", folder / "build"
         shutil.copytree(HERE / "consumer", source)
-        (source / "readme.cpp").write_text(readme_example())
         env = dict(os.environ, PKG_CONFIG_PATH=str(prefix / "lib/pkgconfig"))
         call("cmake", "-S", source, "-B", build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}",
              f"-DUSE_PKG_CONFIG={'ON' if way == 'pkg-config' else 'OFF'}", env=env)
@@ -78,6 +83,8 @@ def main():
         model = folder / "tiny.gguf"
         call(make_model, model, "--shape", "tiny", "--type", "q8_0")
         check_runs(build, prefix, model)
+        if way == "find_package":
+            check_page(prefix, folder / "page", model)
 
 
 main()

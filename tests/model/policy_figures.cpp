@@ -1,7 +1,7 @@
-// Figures of the policies, for the README: run by hand or as a soak with WEFT_FIGURES=1. A model decodes (or reads
-// prompts) on one thread while another submits small work every 16 ms, as a screen that is drawn would, and measures
-// how long each takes to be done. That work goes to the model's own queue, which is how a GPU with one queue treats it,
-// or to a second VkDevice.
+// Figures of the policies, for docs/measurements.md: run by hand or as a soak with WEFT_FIGURES=1. A model decodes (or
+// reads prompts) on one thread while another submits small work every 16 ms, as a screen that is drawn would, and
+// measures how long each takes to be done. That work goes to the model's own queue, which is how a GPU with one queue
+// treats it, or to a second VkDevice.
 #include <time.h>
 
 #include <algorithm>

@@ -76,7 +76,8 @@ WEFT_API void weft_string_free(char* text);
  *
  *   index           number, as weft_model_options.device takes it
  *   name            text
- *   driver          text; driver_version: text
+ *   driver          text
+ *   driver_version  text
  *   kind            "discrete", "integrated", "virtual", "cpu" or "other"
  *   memory_bytes    number
  *   usable          true if Weft can run there
