@@ -2,11 +2,13 @@
 
 #include <utf8proc.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 
 #include "base/error.h"
 #include "base/utf8.h"
+#include "tokenizer/byte_level.h"
 #include "tokenizer/json_reader.h"
 
 namespace weft {
@@ -70,6 +72,7 @@ std::string map_characters(std::string_view text, Change change) {
 std::string lowercase(std::string_view text) {
   return map_characters(text, [](char32_t code, std::string& out) {
     append_utf8(out, static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(code))));
+    if (code == 0x130) append_utf8(out, 0x307);  // the one character whose lower case is two (SpecialCasing.txt)
   });
 }
 
@@ -110,32 +113,32 @@ std::string space_ideographs(std::string_view text) {
   });
 }
 
-std::string strip_accents(std::string_view text) {
-  return map_characters(text, [](char32_t code, std::string& out) {
-    if (category(code) != UTF8PROC_CATEGORY_MN) append_utf8(out, code);
+// Without combining marks: all of them, or only those that take no space.
+std::string strip_marks(std::string_view text, bool all) {
+  return map_characters(text, [&](char32_t code, std::string& out) {
+    const utf8proc_category_t kind = category(code);
+    const bool other = kind == UTF8PROC_CATEGORY_MC || kind == UTF8PROC_CATEGORY_ME;
+    if (kind != UTF8PROC_CATEGORY_MN && !(all && other)) append_utf8(out, code);
   });
 }
 
-std::string replace_all(std::string_view text, const std::string& from, const std::string& to) {
-  std::string out;
-  if (from.empty()) return std::string(text);
-  size_t at = 0;
-  for (size_t hit; (hit = text.find(from, at)) != std::string_view::npos; at = hit + from.size()) {
-    out.append(text, at, hit - at);
-    out += to;
-  }
-  return out.append(text, at);
+// SentencePiece's rules for machine translation ("nmt"): control characters go, some others become spaces.
+std::string nmt(std::string_view text) {
+  return map_characters(text, [](char32_t c, std::string& out) {
+    if ((c >= 0x01 && c <= 0x08) || c == 0x0B || (c >= 0x0E && c <= 0x1F) || c == 0x7F || c == 0x8F || c == 0x9F)
+      return;
+    const bool space = c == 0x09 || c == 0x0A || c == 0x0C || c == 0x0D || c == 0x1680 ||
+                       (c >= 0x200B && c <= 0x200F) || c == 0x2028 || c == 0x2029 || c == 0x2581 || c == 0xFEFF ||
+                       c == 0xFFFD;
+    append_utf8(out, space ? U' ' : c);
+  });
 }
 
-std::string replace_all(std::string_view text, const Regex& from, const std::string& to) {
-  std::string out;
-  size_t at = 0;
-  for (const Span& span : from.find_all(text)) {
-    out.append(text, at, span.begin - at);
-    out += to;
-    at = span.end;
-  }
-  return out.append(text, at);
+std::vector<Span> find_all(std::string_view text, const std::string& literal) {
+  std::vector<Span> spans;
+  for (size_t at = 0; !literal.empty() && (at = text.find(literal, at)) != std::string_view::npos; at += literal.size())
+    spans.push_back({at, at + literal.size()});
+  return spans;
 }
 
 // A text that a Prepend or Replace puts in.
@@ -148,6 +151,12 @@ std::string inserted(const nlohmann::json& json, const char* key, const std::str
         place);
   }
   return text;
+}
+
+size_t characters(std::string_view text) {
+  size_t count = 0;
+  for (; !text.empty(); ++count) text.remove_prefix(first_utf8(text).size);
+  return count;
 }
 
 std::string_view strip_left(std::string_view text) {
@@ -200,7 +209,7 @@ Normalizer Normalizer::sentencepiece(bool prefix, bool collapse, std::optional<C
 
 Normalizer Normalizer::bert_uncased() {
   Normalizer normalizer;
-  for (const Kind kind : {Kind::clean, Kind::space_ideographs, Kind::nfd, Kind::strip_accents, Kind::lowercase})
+  for (const Kind kind : {Kind::clean, Kind::space_ideographs, Kind::nfd, Kind::strip_nonspacing, Kind::lowercase})
     normalizer.steps_.push_back({kind, {}, {}, {}, {}});
   return normalizer;
 }
@@ -232,6 +241,10 @@ void Normalizer::add_json(const nlohmann::json& json, const std::string& place, 
     steps_.push_back({Kind::lowercase, {}, {}, {}, {}});
   } else if (type == "BertNormalizer") {
     add_bert(json, place);
+  } else if (type == "Nmt") {
+    steps_.push_back({Kind::nmt, {}, {}, {}, {}});
+  } else if (type == "ByteLevel") {
+    steps_.push_back({Kind::byte_level, {}, {}, {}, {}});
   } else if (type == "StripAccents") {
     steps_.push_back({Kind::strip_accents, {}, {}, {}, {}});
   } else if (type == "NFC" || type == "NFD" || type == "NFKC" || type == "NFKD") {
@@ -258,7 +271,7 @@ void Normalizer::add_bert(const nlohmann::json& json, const std::string& place) 
   if (json_reader::find_boolean(json, "handle_chinese_chars", true, place)) add(Kind::space_ideographs);
   if (json_reader::find_boolean(json, "strip_accents", lower, place)) {  // null: as lowercase
     add(Kind::nfd);
-    add(Kind::strip_accents);
+    add(Kind::strip_nonspacing);
   }
   if (lower) add(Kind::lowercase);
 }
@@ -276,56 +289,87 @@ void Normalizer::add_replace(const nlohmann::json& json, const std::string& plac
   }
 }
 
-std::string Normalizer::apply(std::string_view input) const {
-  std::string text(input);
+bool Normalizer::has_byte_level() const {
+  return std::any_of(steps_.begin(), steps_.end(), [](const Step& step) { return step.kind == Kind::byte_level; });
+}
+
+// What a step that maps characters or Unicode forms makes of a text.
+std::string Normalizer::change(const Step& step, std::string_view text) {
+  switch (step.kind) {
+    case Kind::lowercase:
+      return lowercase(text);
+    case Kind::clean:
+      return clean(text);
+    case Kind::space_ideographs:
+      return space_ideographs(text);
+    case Kind::strip_nonspacing:
+      return strip_marks(text, false);
+    case Kind::strip_accents:
+      return strip_marks(text, true);
+    case Kind::nmt:
+      return nmt(text);
+    case Kind::byte_level:
+      return byte_level_spelling(text);
+    case Kind::nfc:
+      return unicode_form(text, UTF8PROC_COMPOSE);
+    case Kind::nfd:
+      return unicode_form(text, UTF8PROC_DECOMPOSE);
+    case Kind::nfkc:
+      return unicode_form(text, UTF8PROC_COMPOSE | UTF8PROC_COMPAT);
+    case Kind::nfkd:
+      return unicode_form(text, UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT);
+    case Kind::charsmap:
+      return map_valid(text, [&](std::string_view run) { return step.map->apply(run); });
+    default:
+      return std::string(text);
+  }
+}
+
+// Replaces every match. What replaces a match stands for the characters that the match's last byte stands for.
+Normalizer::Text Normalizer::replace(const Step& step, const Text& in) {
+  Text out;
+  size_t at = 0;
+  const auto copy_to = [&](size_t end) {
+    if (at < in.origin) out.origin = out.text.size() + std::min(in.origin, end) - at;
+    out.text.append(in.text, at, end - at);
+  };
+  for (const Span& span : step.regex ? step.regex->find_all(in.text) : find_all(in.text, step.from)) {
+    copy_to(span.begin);
+    out.text += step.to;
+    at = span.end;
+    if (at <= in.origin) out.origin = out.text.size();
+  }
+  copy_to(in.text.size());
+  return out;
+}
+
+Normalizer::Text Normalizer::apply(std::string_view input) const {
+  Text now = {std::string(input), first_utf8(input).size};
   for (const Step& step : steps_) {
-    switch (step.kind) {
-      case Kind::prepend:
-        if (!text.empty()) text.insert(0, step.to);
-        break;
-      case Kind::replace:
-        text = step.regex ? replace_all(text, *step.regex, step.to) : replace_all(text, step.from, step.to);
-        break;
-      case Kind::strip_left:
-        text = std::string(strip_left(text));
-        break;
-      case Kind::strip_right:
-        text = std::string(strip_right(text));
-        break;
-      case Kind::lowercase:
-        text = lowercase(text);
-        break;
-      case Kind::clean:
-        text = clean(text);
-        break;
-      case Kind::space_ideographs:
-        text = space_ideographs(text);
-        break;
-      case Kind::strip_accents:
-        text = strip_accents(text);
-        break;
-      case Kind::nfc:
-        text = unicode_form(text, UTF8PROC_COMPOSE);
-        break;
-      case Kind::nfd:
-        text = unicode_form(text, UTF8PROC_DECOMPOSE);
-        break;
-      case Kind::nfkc:
-        text = unicode_form(text, UTF8PROC_COMPOSE | UTF8PROC_COMPAT);
-        break;
-      case Kind::nfkd:
-        text = unicode_form(text, UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT);
-        break;
-      case Kind::charsmap:
-        text = map_valid(text, [&](std::string_view run) { return step.map->apply(run); });
-        break;
+    if (step.kind == Kind::prepend) {
+      if (!now.text.empty()) now.text.insert(0, step.to);
+      if (now.origin > 0) now.origin += step.to.size();
+    } else if (step.kind == Kind::replace) {
+      now = replace(step, now);
+    } else if (step.kind == Kind::strip_left) {
+      const size_t removed = now.text.size() - strip_left(now.text).size();
+      now.text.erase(0, removed);
+      now.origin -= std::min(now.origin, removed);
+    } else if (step.kind == Kind::strip_right) {
+      now.text.resize(strip_right(now.text).size());
+      now.origin = std::min(now.origin, now.text.size());
+    } else {
+      size_t front = characters(change(step, std::string_view(now.text).substr(0, now.origin)));
+      now = {change(step, now.text), 0};
+      for (; front > 0 && now.origin < now.text.size(); --front)
+        now.origin += first_utf8(std::string_view(now.text).substr(now.origin)).size;
     }
-    if (text.size() > kMaxGrowthBase + kMaxGrowth * input.size()) {
+    if (now.text.size() > kMaxGrowthBase + kMaxGrowth * input.size()) {
       throw Error(Code::bad_file, "the tokenizer's normalizer blows a text of " + std::to_string(input.size()) +
-                                      " bytes up to " + std::to_string(text.size()));
+                                      " bytes up to " + std::to_string(now.text.size()));
     }
   }
-  return text;
+  return now;
 }
 
 }  // namespace weft

@@ -32,7 +32,15 @@ class Normalizer {
   // BERT's for lower case: control characters go, ideographs stand alone, accents go.
   static Normalizer bert_uncased();
 
-  std::string apply(std::string_view text) const;
+  struct Text {
+    std::string text;
+    size_t origin = 0;  // how many bytes at its front stand for the first character of the text before
+  };
+  // Throws Error(bad_file) if the steps make the text too long.
+  Text apply(std::string_view text) const;
+
+  // True if a step spells bytes in the alphabet of byte_level.h.
+  bool has_byte_level() const;
 
  private:
   enum class Kind {
@@ -47,7 +55,10 @@ class Normalizer {
     nfkd,
     clean,
     space_ideographs,
+    strip_nonspacing,
     strip_accents,
+    nmt,
+    byte_level,
     charsmap
   };
   struct Step {
@@ -61,6 +72,9 @@ class Normalizer {
   void add_charsmap(const nlohmann::json& normalizer, const std::string& place);
   void add_bert(const nlohmann::json& normalizer, const std::string& place);
   void add_replace(const nlohmann::json& normalizer, const std::string& place);
+
+  static std::string change(const Step& step, std::string_view text);
+  static Text replace(const Step& step, const Text& in);
 
   std::vector<Step> steps_;
 };

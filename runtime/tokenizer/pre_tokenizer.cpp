@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
+#include "tokenizer/byte_level.h"
 #include "tokenizer/json_reader.h"
 
 namespace weft {
@@ -13,6 +14,8 @@ namespace {
 
 constexpr int kMaxNesting = 16;
 constexpr size_t kMaxSteps = 64;
+// ByteLevel doubles a text that is not ASCII, and a Sequence may hold many.
+constexpr size_t kMaxGrowth = 64, kMaxGrowthBase = 4096;
 
 // The patterns are published with the models' tokenizers: GPT-2's encoder.py, and the tokenizer.json of Llama 3, Qwen 2
 // and 3.5, BLOOM, Mistral NeMo, gpt-oss and DeepSeek's models. Which name stands for which is llama.cpp's choice
@@ -99,24 +102,6 @@ const Named kNamed[] = {
     {"falcon", {R"([\p{P}\$\+<=>\^~\|`]+)", kGpt2, "[0-9][0-9][0-9]"}},
 };
 
-struct Segment {
-  size_t begin, end;
-  bool match;
-};
-
-// The piece as segments that a pattern matches and segments between.
-std::vector<Segment> segments(const std::vector<Span>& matches, size_t size, bool invert) {
-  std::vector<Segment> out;
-  size_t at = 0;
-  for (const Span& span : matches) {
-    if (span.begin > at) out.push_back({at, span.begin, invert});
-    out.push_back({span.begin, span.end, !invert});
-    at = span.end;
-  }
-  if (at < size) out.push_back({at, size, invert});
-  return out;
-}
-
 std::vector<Span> find_literal(std::string_view text, const std::string& literal) {
   std::vector<Span> out;
   if (literal.empty()) return out;
@@ -126,11 +111,31 @@ std::vector<Span> find_literal(std::string_view text, const std::string& literal
   return out;
 }
 
+std::string replace_spaces(std::string_view text, const std::string& mark) {
+  std::string out;
+  for (const char c : text) {
+    if (c == ' ')
+      out += mark;
+    else
+      out += c;
+  }
+  return out;
+}
+
+std::string one_character(const nlohmann::json& json, const char* key, const char* fallback, const std::string& place) {
+  const std::string text = json_reader::find_text(json, key, place).value_or(fallback);
+  if (text.empty() || first_utf8(text).size != text.size())
+    throw Error(Code::bad_file,
+                std::string("a pre-tokenizer's '") + key + "' is " + in_quotes(text) + ", expected one character",
+                place);
+  return text;
+}
+
 }  // namespace
 
 PreTokenizer PreTokenizer::from_name(const std::string& name, const std::string& place) {
   PreTokenizer out;
-  out.byte_level_ = true;
+  out.bytes_left_ = true;
   for (const Named& named : kNamed) {
     if (name != named.name) continue;
     for (const char* pattern : named.patterns) {
@@ -152,7 +157,7 @@ std::vector<std::string> PreTokenizer::gguf_names() const {
   std::vector<std::string> names;
   for (const Named& named : kNamed) {
     const auto end = std::find(named.patterns.begin(), named.patterns.end(), nullptr);
-    const bool same = byte_level_ && std::equal(patterns.begin(), patterns.end(), named.patterns.begin(), end);
+    const bool same = bytes_left_ && std::equal(patterns.begin(), patterns.end(), named.patterns.begin(), end);
     if (same) names.emplace_back(named.name);
   }
   return names;
@@ -178,9 +183,6 @@ void PreTokenizer::add_json(const nlohmann::json& json, const std::string& place
   const std::string type = json_reader::find_text(json, "type", place).value_or("");
   if (depth > kMaxNesting || steps_.size() > kMaxSteps) {
     throw Error(Code::bad_file, "the tokenizer has too many pre-tokenizers in a row", place);
-  }
-  if (byte_level_) {
-    throw Error(Code::unsupported, "not supported: the pre-tokenizer " + in_quotes(type) + " after ByteLevel", place);
   }
   if (type == "Sequence") {
     const auto* list = json_reader::find(json, "pretokenizers");
@@ -209,6 +211,17 @@ void PreTokenizer::add_json(const nlohmann::json& json, const std::string& place
     steps_.back().invert = true;
   } else if (type == "WhitespaceSplit") {
     add_regex(R"(\s)", Behavior::removed, place);
+  } else if (type == "CharDelimiterSplit") {
+    Step step;
+    step.literal = one_character(json, "delimiter", "", place);
+    step.behavior = Behavior::removed;
+    steps_.push_back(std::move(step));
+  } else if (type == "FixedLength") {
+    Step step;
+    step.kind = Kind::fixed_length;
+    step.length = json_reader::find_number(json, "length", place).value_or(5);
+    if (step.length == 0) throw Error(Code::bad_file, "a FixedLength pre-tokenizer has the length 0", place);
+    steps_.push_back(std::move(step));
   } else {
     throw Error(Code::unsupported, "not supported yet: the pre-tokenizer " + in_quotes(type), place);
   }
@@ -246,16 +259,15 @@ void PreTokenizer::add_byte_level(const nlohmann::json& json, const std::string&
     steps_.push_back(std::move(step));
   }
   if (json_reader::find_boolean(json, "use_regex", true, place)) add_regex(kGpt2, Behavior::isolated, place);
-  byte_level_ = true;
+  Step step;
+  step.kind = Kind::byte_level;
+  steps_.push_back(std::move(step));
 }
 
 void PreTokenizer::add_metaspace(const nlohmann::json& json, const std::string& place) {
   Step step;
   step.kind = Kind::metaspace;
-  step.literal = json_reader::find_text(json, "replacement", place).value_or("\xE2\x96\x81");
-  if (first_utf8(step.literal).size != step.literal.size()) {
-    throw Error(Code::bad_file, "a Metaspace pre-tokenizer's replacement is not one character", place);
-  }
+  step.literal = one_character(json, "replacement", "\xE2\x96\x81", place);
   const std::string scheme = json_reader::find_text(json, "prepend_scheme", place).value_or("always");
   if (scheme != "always" && scheme != "first" && scheme != "never") {
     throw Error(Code::bad_file, "a Metaspace pre-tokenizer has the prepend_scheme " + in_quotes(scheme), place);
@@ -272,72 +284,110 @@ void PreTokenizer::add_metaspace(const nlohmann::json& json, const std::string& 
   }
 }
 
-PreTokenizer::Pieces PreTokenizer::split(std::string text, bool first) const {
+bool PreTokenizer::has_byte_level() const {
+  return bytes_left_ ||
+         std::any_of(steps_.begin(), steps_.end(), [](const Step& s) { return s.kind == Kind::byte_level; });
+}
+
+bool PreTokenizer::leave_bytes() {
+  bytes_left_ = !steps_.empty() && steps_.back().kind == Kind::byte_level;
+  if (bytes_left_) steps_.pop_back();
+  return bytes_left_;
+}
+
+PreTokenizer::Pieces PreTokenizer::split(std::string text, size_t origin) const {
   Pieces pieces;
   if (text.empty()) return pieces;
+  const size_t most = kMaxGrowthBase + kMaxGrowth * text.size();
+  if (origin > 0) pieces.origins.push_back(origin);
   pieces.ends.push_back(text.size());
   pieces.text = std::move(text);
   for (const Step& step : steps_) {
-    pieces = step.kind == Kind::split ? split_step(step, std::move(pieces)) : prefix_step(step, pieces, first);
+    const bool splits = step.kind == Kind::split || step.kind == Kind::fixed_length;
+    pieces = splits ? split_step(step, std::move(pieces)) : rewrite_step(step, pieces);
+    if (pieces.text.size() > most)
+      throw Error(Code::bad_file,
+                  "the tokenizer's pre-tokenizers make a text longer than " + std::to_string(most) + " bytes");
   }
   return pieces;
+}
+
+// What a splitting step makes of one piece.
+std::vector<Span> PreTokenizer::parts_of(const Step& step, std::string_view piece) {
+  std::vector<Span> parts;
+  if (step.kind == Kind::fixed_length) {
+    for (size_t at = 0, begin = 0; at < piece.size(); begin = at) {
+      for (size_t i = 0; i < step.length && at < piece.size(); ++i) at += first_utf8(piece.substr(at)).size;
+      parts.push_back({begin, at});
+    }
+    return parts;
+  }
+  // Adds a segment, which is a delimiter or what is between two; before: whether the segment before was a delimiter.
+  std::optional<bool> before;
+  const auto add = [&](Span span, bool delimiter) {
+    bool joined = false;
+    if (step.behavior == Behavior::contiguous) joined = before == delimiter;
+    if (step.behavior == Behavior::merged_with_previous) joined = before == false && delimiter;
+    if (step.behavior == Behavior::merged_with_next) joined = before == true && !delimiter;
+    before = delimiter;
+    if (step.behavior == Behavior::removed && delimiter) return;
+    if (joined)
+      parts.back().end = span.end;
+    else
+      parts.push_back(span);
+  };
+  size_t at = 0;
+  for (const Span& span : step.regex ? step.regex->find_all(piece) : find_literal(piece, step.literal)) {
+    if (span.begin > at) add({at, span.begin}, step.invert);
+    add(span, !step.invert);
+    at = span.end;
+  }
+  if (at < piece.size()) add({at, piece.size()}, step.invert);
+  return parts;
 }
 
 PreTokenizer::Pieces PreTokenizer::split_step(const Step& step, Pieces pieces) {
   Pieces out;
   const bool removes = step.behavior == Behavior::removed;
   size_t begin = 0;
-  for (const size_t end : pieces.ends) {
-    const std::string_view piece = std::string_view(pieces.text).substr(begin, end - begin);
-    const auto matches = step.regex ? step.regex->find_all(piece) : find_literal(piece, step.literal);
-    const auto parts = segments(matches, piece.size(), step.invert);
-    for (size_t i = 0; i < parts.size(); ++i) {
-      const Segment& part = parts[i];
-      if (removes) {
-        if (part.match) continue;
-        out.text.append(piece, part.begin, part.end - part.begin);
-        out.ends.push_back(out.text.size());
-        continue;
-      }
-      const bool last = i + 1 == parts.size();
-      const bool next = !last && parts[i + 1].match;
-      // Whether the segment and the next one stay in one piece.
-      bool joined = false;
-      if (!last) {
-        if (step.behavior == Behavior::contiguous) joined = part.match == next;
-        if (step.behavior == Behavior::merged_with_previous) joined = !part.match && next;
-        if (step.behavior == Behavior::merged_with_next) joined = part.match && !next;
-      }
-      if (!joined) out.ends.push_back(begin + part.end);
+  for (size_t i = 0; i < pieces.ends.size(); ++i) {
+    const std::string_view piece = std::string_view(pieces.text).substr(begin, pieces.ends[i] - begin);
+    const size_t origin = i < pieces.origins.size() ? pieces.origins[i] : 0;
+    for (const Span& part : parts_of(step, piece)) {
+      if (removes) out.text.append(piece, part.begin, part.end - part.begin);
+      out.ends.push_back(removes ? out.text.size() : begin + part.end);
+      if (part.begin < origin) out.origins.push_back(std::min(origin, part.end) - part.begin);
     }
-    begin = end;
+    begin = pieces.ends[i];
   }
   if (!removes) out.text = std::move(pieces.text);
   return out;
 }
 
-PreTokenizer::Pieces PreTokenizer::prefix_step(const Step& step, const Pieces& pieces, bool first) {
+// A step that changes each piece's text.
+PreTokenizer::Pieces PreTokenizer::rewrite_step(const Step& step, const Pieces& pieces) {
   Pieces out;
   size_t begin = 0;
-  for (const size_t end : pieces.ends) {
-    std::string_view piece = std::string_view(pieces.text).substr(begin, end - begin);
-    const bool spaced = piece.starts_with(' ');
-    if (step.kind == Kind::prefix_space) {
-      if (!spaced) out.text += ' ';
-      out.text += piece;
-    } else {
-      const bool prefix = step.prefix == Prefix::always || (step.prefix == Prefix::first && first && begin == 0);
-      if (prefix && !spaced && !piece.starts_with(step.literal)) out.text += step.literal;
-      for (const char c : piece) {
-        if (c == ' ') {
-          out.text += step.literal;
-        } else {
-          out.text += c;
-        }
-      }
+  for (size_t i = 0; i < pieces.ends.size(); ++i) {
+    const std::string_view piece = std::string_view(pieces.text).substr(begin, pieces.ends[i] - begin);
+    const bool first = i < pieces.origins.size();
+    const auto rewritten = [&](std::string_view text) {
+      if (step.kind == Kind::byte_level) return byte_level_spelling(text);
+      return step.kind == Kind::metaspace ? replace_spaces(text, step.literal) : std::string(text);
+    };
+    const std::string changed = rewritten(piece);
+    std::string mark;
+    if (step.kind == Kind::prefix_space) mark = " ";
+    if (step.kind == Kind::metaspace && (step.prefix == Prefix::always || (step.prefix == Prefix::first && first)))
+      mark = step.literal;
+    if (changed.starts_with(mark)) mark.clear();
+    if (first) {
+      const size_t origin = pieces.origins[i];
+      out.origins.push_back(origin > 0 ? mark.size() + rewritten(piece.substr(0, origin)).size() : 0);
     }
+    out.text.append(mark).append(changed);
     out.ends.push_back(out.text.size());
-    begin = end;
+    begin = pieces.ends[i];
   }
   return out;
 }

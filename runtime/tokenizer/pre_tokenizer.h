@@ -19,6 +19,9 @@ class PreTokenizer {
   struct Pieces {
     std::string text;
     std::vector<size_t> ends;  // ascending, the last is text.size(); empty for an empty text
+    // One entry for each piece that begins where all that is encoded begins; such pieces come first. The entry counts
+    // the bytes at the piece's front that stand for the first character.
+    std::vector<size_t> origins;
   };
 
   // Leaves the text in one piece.
@@ -36,15 +39,19 @@ class PreTokenizer {
   // name.
   std::vector<std::string> gguf_names() const;
 
-  // True where pieces are to be merged byte by byte, false where character by character.
-  bool byte_level() const { return byte_level_; }
+  // True if a step spells bytes in the alphabet of byte_level.h.
+  bool has_byte_level() const;
+  // If the last step does so: drops it, as a model can work on the bytes themselves, and returns true.
+  bool leave_bytes();
 
-  // first: the text is the beginning of all that is encoded (some put a space mark only there).
-  Pieces split(std::string text, bool first) const;
+  // origin: how many bytes at the front of the text stand for the first character of all that is encoded; 0 if
+  // something was encoded before (Metaspace may put a mark only before the first character). Throws Error(bad_file) if
+  // the steps make the text too long.
+  Pieces split(std::string text, size_t origin) const;
 
  private:
   enum class Behavior { removed, isolated, merged_with_previous, merged_with_next, contiguous };
-  enum class Kind { split, prefix_space, metaspace };
+  enum class Kind { split, fixed_length, prefix_space, metaspace, byte_level };
   enum class Prefix { never, first, always };
   struct Step {
     Kind kind = Kind::split;
@@ -53,6 +60,7 @@ class PreTokenizer {
     Behavior behavior = Behavior::isolated;
     bool invert = false;             // split: what the pattern does not match is the delimiter
     Prefix prefix = Prefix::always;  // metaspace
+    size_t length = 0;               // fixed_length: characters
   };
 
   void add_json(const nlohmann::json& json, const std::string& place, int depth);
@@ -62,10 +70,11 @@ class PreTokenizer {
   void add_regex(const std::string& pattern, Behavior behavior, const std::string& place);
   static Behavior behavior_named(const std::string& name, const std::string& place);
   static Pieces split_step(const Step& step, Pieces pieces);
-  static Pieces prefix_step(const Step& step, const Pieces& pieces, bool first);
+  static std::vector<Span> parts_of(const Step& step, std::string_view piece);
+  static Pieces rewrite_step(const Step& step, const Pieces& pieces);
 
   std::vector<Step> steps_;
-  bool byte_level_ = false;
+  bool bytes_left_ = false;  // see leave_bytes()
 };
 
 }  // namespace weft

@@ -83,7 +83,7 @@ bool Tokenizer::is_byte_token(uint32_t id) const {
   if (id >= size()) return false;
   const TokenKind kind = impl_->parts.kind[id];
   return kind == TokenKind::byte ||
-         (impl_->parts.bpe.byte_level && kind == TokenKind::normal && impl_->parts.bytes[id].size() == 1);
+         (impl_->parts.byte_alphabet && kind == TokenKind::normal && impl_->parts.bytes[id].size() == 1);
 }
 
 std::string Tokenizer::bytes(uint32_t id) const { return is_control(id) ? std::string() : impl_->parts.bytes[id]; }
@@ -123,7 +123,9 @@ std::vector<uint32_t> Tokenizer::encode_masked(std::string_view text, std::strin
 
 void Tokenizer::encode_fragment(std::string_view text, bool first, std::vector<uint32_t>& ids) const {
   if (text.empty()) return;
-  const PreTokenizer::Pieces pieces = impl_->parts.pre_tokenizer.split(impl_->parts.normalizer.apply(text), first);
+  Normalizer::Text normal = impl_->parts.normalizer.apply(text);
+  const PreTokenizer::Pieces pieces =
+      impl_->parts.pre_tokenizer.split(std::move(normal.text), first ? normal.origin : 0);
   Bpe::Scratch scratch;
   size_t begin = 0;
   for (const size_t end : pieces.ends) {

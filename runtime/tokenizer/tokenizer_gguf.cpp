@@ -208,7 +208,7 @@ void read_byte_level(const Json& metadata, TokenizerParts& parts, const std::str
   const bool llama3 = is_one_of({"llama-bpe", "llama3", "llama-v3", "falcon3"});
   // The tokenizer.json of Qwen and of GPT-NeoX (which MPT and OLMo took over) state NFC, which GGUF has no key for.
   if (is_one_of({"qwen2", "qwen35", "deepseek-r1-qwen", "mpt", "olmo"})) parts.normalizer = Normalizer::nfc();
-  parts.bpe.byte_level = true;
+  parts.bpe.byte_level = parts.byte_alphabet = true;
   parts.bpe.ignore_merges = llama3 || is_one_of({"tekken", "gpt-4o", "llama4"});
   parts.bpe.unknown = find_id(metadata, "tokenizer.ggml.unknown_token_id", parts.spelling.size(), place);
   read_special_ids(metadata, parts, place);

@@ -70,7 +70,7 @@ TokenizerParts HfReader::read() {
   };
   parts_.normalizer = Normalizer::from_json(member("normalizer"), place_);
   parts_.pre_tokenizer = PreTokenizer::from_json(member("pre_tokenizer"), place_);
-  parts_.bpe.byte_level = parts_.pre_tokenizer.byte_level();
+  parts_.byte_alphabet = parts_.normalizer.has_byte_level() || parts_.pre_tokenizer.has_byte_level();
   if (!member("decoder").is_null()) read_decoder(member("decoder"), 0);
   read_model();
   read_special_tokens();
@@ -110,6 +110,7 @@ void HfReader::read_model() {
   const std::string type = json_reader::find_text(*model, "type", place_).value_or("BPE");
   if (type != "BPE" && type != "Unigram" && type != "WordPiece") unsupported("the tokenizer model " + in_quotes(type));
   if (type == "WordPiece") parts_.word_piece.emplace();
+  if (type == "BPE") parts_.bpe.byte_level = parts_.pre_tokenizer.leave_bytes();
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     if (!parts_.word_piece && !json_reader::find_text(*model, key, place_).value_or("").empty())
       unsupported(std::string("a tokenizer with a ") + key);
@@ -177,7 +178,7 @@ void HfReader::read_vocabulary(const Json& vocab) {
   entries_ = vocab.size() + added_entries();
   for (const auto& item : vocab.items()) {
     const uint32_t id = json_reader::number(item.value(), "vocab", place_);
-    const bool byte = parts_.bpe.byte_level ? false : byte_token(item.key()).has_value();
+    const bool byte = parts_.byte_alphabet ? false : byte_token(item.key()).has_value();
     put(id, item.key(), byte ? TokenKind::byte : TokenKind::normal);
   }
   if (parts_.spelling.empty()) refuse("the tokenizer's vocabulary is empty");
@@ -362,8 +363,12 @@ void HfReader::fill_bytes() {
     } else if (kind == TokenKind::normal || kind == TokenKind::user_defined) {
       std::string bytes = spelling;
       if (parts_.word_piece) bytes = word_piece_bytes(*parts_.word_piece, spelling, decoder_cleans_);
-      if (parts_.bpe.byte_level && kind == TokenKind::normal) bytes = byte_level_bytes(spelling).value_or(spelling);
-      parts_.match[id] = parts_.bpe.byte_level ? bytes : spelling;
+      const auto spelled =
+          parts_.byte_alphabet && kind == TokenKind::normal ? byte_level_bytes(spelling) : std::nullopt;
+      if (spelled) bytes = *spelled;
+      // Where a model works on bytes, no merge gives a token outside their alphabet.
+      const bool merged_from_bytes = parts_.bpe.byte_level && kind == TokenKind::normal;
+      parts_.match[id] = merged_from_bytes ? spelled.value_or("") : spelling;
       for (const auto& [from, to] : decoder_replacements_) {
         for (size_t at = 0; (at = bytes.find(from, at)) != std::string::npos; at += to.size())
           bytes.replace(at, from.size(), to);

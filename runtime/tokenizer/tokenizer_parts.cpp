@@ -35,19 +35,6 @@ int hex_digit(char c) {
   return -1;
 }
 
-// By code point: the byte it stands for, or -1. The printable bytes of Latin-1 stand for themselves, the others in
-// order for the code points from 256 on.
-std::array<int, 324> make_alphabet() {
-  std::array<int, 324> bytes{};
-  bytes.fill(-1);
-  size_t next = 256;
-  for (int b = 0; b < 256; ++b) {
-    const bool printable = (b >= 0x21 && b <= 0x7E) || (b >= 0xA1 && b <= 0xAC) || b >= 0xAE;
-    bytes[printable ? static_cast<size_t>(b) : next++] = b;
-  }
-  return bytes;
-}
-
 }  // namespace
 
 std::optional<unsigned char> byte_token(std::string_view spelling) {
@@ -55,18 +42,6 @@ std::optional<unsigned char> byte_token(std::string_view spelling) {
   const int high = hex_digit(spelling[3]), low = hex_digit(spelling[4]);
   if (high < 0 || low < 0) return std::nullopt;
   return static_cast<unsigned char>(high * 16 + low);
-}
-
-std::optional<std::string> byte_level_bytes(std::string_view spelling) {
-  static const std::array<int, 324> alphabet = make_alphabet();
-  std::string out;
-  while (!spelling.empty()) {
-    const Utf8Char c = first_utf8(spelling);
-    if (!c.valid || c.code >= alphabet.size() || alphabet[c.code] < 0) return std::nullopt;
-    out.push_back(static_cast<char>(alphabet[c.code]));
-    spelling.remove_prefix(c.size);
-  }
-  return out;
 }
 
 std::string word_piece_bytes(const WordPieceOptions& options, const std::string& spelling, bool cleans) {

@@ -13,6 +13,7 @@
 
 #include "tokenizer/added_tokens.h"
 #include "tokenizer/bpe.h"
+#include "tokenizer/byte_level.h"
 #include "tokenizer/normalizer.h"
 #include "tokenizer/pre_tokenizer.h"
 #include "tokenizer/unigram.h"
@@ -36,6 +37,7 @@ struct TokenizerParts {
   std::vector<double> log_probabilities;       // then one for each id
   std::optional<WordPieceOptions> word_piece;  // likewise
 
+  bool byte_alphabet = false;  // tokens are spelled in the alphabet of byte_level.h
   Normalizer normalizer;
   PreTokenizer pre_tokenizer;
   std::vector<AddedToken> added;
@@ -57,10 +59,6 @@ TokenizerParts read_hf_tokenizer(const nlohmann::json& tokenizer, const nlohmann
 
 // The byte b of a token spelled "<0xB>" with two hexadecimal digits.
 std::optional<unsigned char> byte_token(std::string_view spelling);
-
-// The bytes of a token in the printable alphabet of byte-level BPE (GPT-2's bytes_to_unicode), nothing if a character
-// is outside it.
-std::optional<std::string> byte_level_bytes(std::string_view spelling);
 
 // What a WordPiece token adds to a text: a space before it, unless it goes on with a word. cleans: unless it is
 // punctuation that stands close to the word before, as Hugging Face's decoder has it.

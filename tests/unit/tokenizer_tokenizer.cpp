@@ -324,7 +324,7 @@ TEST(TextHostile, HuggingFaceErrorsNameWhatDisagrees) {
   expect_error(at("/model/vocab", {{"a", 0}, {"b", 0}}), Code::bad_file, "same id 0");
   expect_error(at("/model/vocab", {{"a", "0"}}), Code::bad_file, "whole number");
   expect_error(at("/model/merges", {{{"a", 1}}}), Code::bad_file, "");
-  expect_error(at("/normalizer", {{"type", "Nmt"}}), Code::unsupported, "'Nmt'");
+  expect_error(at("/normalizer", {{"type", "Unheard"}}), Code::unsupported, "'Unheard'");
   expect_error(at("/pre_tokenizer", {{"type", "UnicodeScripts"}}), Code::unsupported, "'UnicodeScripts'");
   expect_error(at("/pre_tokenizer", {{"type", "Split"}, {"pattern", {{"Regex", "(a"}}}}), Code::bad_file, "'(a'");
   expect_error(at("/decoder", {{"type", "CTC"}}), Code::unsupported, "'CTC'");
@@ -338,6 +338,14 @@ TEST(TextHostile, HuggingFaceErrorsNameWhatDisagrees) {
   Json nested = {{"type", "NFC"}};
   for (int i = 0; i < 1000; ++i) nested = {{"type", "Sequence"}, {"normalizers", Json::array({nested})}};
   expect_error(at("/normalizer", nested), Code::bad_file, "nest too deeply");
+  expect_error(at("/pre_tokenizer", {{"type", "FixedLength"}, {"length", 0}}), Code::bad_file, "length 0");
+  expect_error(at("/pre_tokenizer", {{"type", "CharDelimiterSplit"}, {"delimiter", "ab"}}), Code::bad_file, "'ab'");
+  // Each step but the last doubles what is not ASCII.
+  Json doubling = good;
+  doubling["pre_tokenizer"] = {{"type", "Sequence"},
+                               {"pretokenizers", Json(std::vector<Json>(40, {{"type", "ByteLevel"}}))}};
+  const Tokenizer doubles = Tokenizer::from_hf(doubling, nullptr, nullptr, "t");
+  expect_error([&] { doubles.encode("\xC3\xA9", Special::plain); }, Code::bad_file, "longer than");
 }
 
 // Every value of good files replaced by one of the wrong type: an Error or a tokenizer that works, nothing else.
