@@ -102,7 +102,7 @@ void full(benchmark::State& state, Format format, uint32_t rows, uint32_t cols) 
   Head& head = head_of(format, rows, cols);
   const Buffer x = upload(head.hidden(0.3, rows / 3));
   time_on_device(
-      state, [&](Recorder& r, size_t) { head.table->project(r, x, head.logits, 1); }, 1,
+      state, [&](Recorder& r, size_t) { ops::project(r, head.table->matrix(), x, head.logits, 1); }, 1,
       static_cast<double>(head.table->buffer().bytes()), double(rows) * cols);
 }
 
@@ -116,7 +116,7 @@ void certified(benchmark::State& state, Format format, uint32_t rows, uint32_t c
     project_partly(r, *head.table, {.estimates = true}, *head.buffers, views, head.logits);
   };
   // The best row must be listed, with the full projection's logit.
-  run_once(head.device, "full", [&](Recorder& r) { head.table->project(r, x, head.logits, 1); });
+  run_once(head.device, "full", [&](Recorder& r) { ops::project(r, head.table->matrix(), x, head.logits, 1); });
   const std::vector<float> all = download_as<float>(head.device, head.logits);
   const uint32_t best = static_cast<uint32_t>(std::max_element(all.begin(), all.end()) - all.begin());
   head.state.as<abi::StepState>()->head.mode = HEAD_SWEEP;

@@ -188,19 +188,18 @@ Config from_gguf(const ModelFile& file, const Values& values) {
   if (values.integer(p + "attention.value_length", 1, 4096, c.heads.head_dim) != c.heads.head_dim)
     unsupported("not supported: keys and values of different lengths", values);
   const bool layer_norm = c.block.norm == ops::NormKind::layer;
-  c.epsilon = static_cast<float>(values.number(
-      p + (layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon"), 0, 1, 1e-5));
+  c.epsilon =
+      values.real(p + (layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon"), 0, 1, 1e-5);
   c.pairs = c.traits->gguf_pairs;
   c.block.parallel = values.flag(p + "use_parallel_residual", c.block.parallel);
-  c.attention_cap = static_cast<float>(values.number(p + "attn_logit_softcapping", 0, 1e6, 0));
-  c.logit_cap = static_cast<float>(values.number(p + "final_logit_softcapping", 0, 1e6, 0));
-  c.logit_scale = static_cast<float>(values.number(p + "logit_scale", kTiny, 1e6, 1));
+  c.attention_cap = values.real(p + "attn_logit_softcapping", 0, 1e6, 0);
+  c.logit_cap = values.real(p + "final_logit_softcapping", 0, 1e6, 0);
+  c.logit_scale = values.real(p + "logit_scale", kTiny, 1e6, 1);
   // The files do not have Gemma's query_pre_attn_scalar. It is the head dimension but in the 27B models of Gemma 2 and
   // 3, which their number of layers gives away.
   const bool gemma_27b = (c.family == "gemma2" && c.layers == 46) || (c.family == "gemma3" && c.layers == 62);
   const uint32_t per_head = gemma_27b ? c.width / c.heads.heads : c.heads.head_dim;
-  c.attention_scale =
-      static_cast<float>(values.number(p + "attention.scale", 0, 1e6, 1 / std::sqrt(static_cast<double>(per_head))));
+  c.attention_scale = values.real(p + "attention.scale", 0, 1e6, 1 / std::sqrt(static_cast<double>(per_head)));
   c.experts.count = values.integer(p + "expert_count", 0, kMostExperts, 0);
   if (c.experts.count > 0 && c.family != "llama") unsupported("not supported: experts in this family", values);
   if (c.experts.count > 0) c.experts.used = values.integer(p + "expert_used_count", 1, c.experts.count);
@@ -414,8 +413,8 @@ Config from_huggingface(const ModelFile& file, const Values& values) {
     c.experts.count = values.integer("num_local_experts", 1, kMostExperts);
     c.experts.used = values.integer("num_experts_per_tok", 1, c.experts.count);
   }
-  c.epsilon = static_cast<float>(values.number(values.either({"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon"}),
-                                               0, 1, c.block.norm == ops::NormKind::layer ? 1e-5 : 1e-6));
+  c.epsilon = values.real(values.either({"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon"}), 0, 1,
+                          c.block.norm == ops::NormKind::layer ? 1e-5 : 1e-6);
   c.block.activation = read_activation(c, values);
   c.block.parallel = values.flag("use_parallel_residual", c.block.parallel);
   const bool attention_bias = values.flag("attention_bias", c.traits->qkv_by_head);  // as GPT-NeoX's default is
@@ -426,11 +425,11 @@ Config from_huggingface(const ModelFile& file, const Values& values) {
   if (c.traits->gemma) {
     c.norm_offset = 1;
     // query_pre_attn_scalar stands in for the head dimension; Gemma 1 has none.
-    c.attention_cap = static_cast<float>(values.number("attn_logit_softcapping", 0, 1e6, 0));
-    c.logit_cap = static_cast<float>(values.number("final_logit_softcapping", 0, 1e6, 0));
+    c.attention_cap = values.real("attn_logit_softcapping", 0, 1e6, 0);
+    c.logit_cap = values.real("final_logit_softcapping", 0, 1e6, 0);
   }
   c.pairs = c.traits->pairs;
-  c.logit_scale = static_cast<float>(values.number("logit_scale", kTiny, 1e6, 1));
+  c.logit_scale = values.real("logit_scale", kTiny, 1e6, 1);
   if (values.flag("scale_embedding", c.block.positions == Positions::sinusoidal))
     c.embedding_scale = std::sqrt(static_cast<float>(c.width));
   c.attention_scale =

@@ -125,54 +125,36 @@ constexpr Block kQwen3 = {.norm_heads = true};
 constexpr Block kGemma = {.activation = Activation::gelu_tanh};
 constexpr Block kGemma2 = {.norm_branches = true, .activation = Activation::gelu_tanh};
 constexpr Block kGemma3 = {.norm_heads = true, .norm_branches = true, .activation = Activation::gelu_tanh};
-constexpr Block kGpt2 = {.norm = NormKind::layer,
-                         .positions = Positions::learned,
-                         .gated = false,
-                         .activation = Activation::gelu_tanh,
-                         .qkv_bias = true,
-                         .out_bias = true,
-                         .ffn_bias = true};
+constexpr Block with_biases(Block block) {
+  block.qkv_bias = block.out_bias = block.ffn_bias = true;
+  return block;
+}
+constexpr Block kGpt2 = with_biases(
+    {.norm = NormKind::layer, .positions = Positions::learned, .gated = false, .activation = Activation::gelu_tanh});
 constexpr Block kNeox = {
     .norm = NormKind::layer, .parallel = true, .gated = false, .activation = Activation::gelu, .ffn_bias = true};
-constexpr Block kBloom = {.norm = NormKind::layer,
-                          .embedding_norm = true,
-                          .positions = Positions::alibi,
-                          .gated = false,
-                          .activation = Activation::gelu_tanh,
-                          .qkv_bias = true,
-                          .out_bias = true,
-                          .ffn_bias = true};
-constexpr Block kBert = {.norm = NormKind::layer,
-                         .embedding_norm = true,
-                         .norm_after = true,
-                         .sees_all = true,
-                         .positions = Positions::learned,
-                         .gated = false,
-                         .activation = Activation::gelu,
-                         .qkv_bias = true,
-                         .out_bias = true,
-                         .ffn_bias = true};
-constexpr Block kBartDecoder = {.norm = NormKind::layer,
-                                .embedding_norm = true,
-                                .norm_after = true,
-                                .sees_source = true,
-                                .positions = Positions::learned,
-                                .gated = false,
-                                .activation = Activation::gelu,
-                                .qkv_bias = true,
-                                .out_bias = true,
-                                .ffn_bias = true};
+constexpr Block kBloom = with_biases({.norm = NormKind::layer,
+                                      .embedding_norm = true,
+                                      .positions = Positions::alibi,
+                                      .gated = false,
+                                      .activation = Activation::gelu_tanh});
+constexpr Block bert(bool decoder) {
+  return with_biases({.norm = NormKind::layer,
+                      .embedding_norm = true,
+                      .norm_after = true,
+                      .sees_all = !decoder,
+                      .sees_source = decoder,
+                      .positions = Positions::learned,
+                      .gated = false,
+                      .activation = Activation::gelu});
+}
+constexpr Block kBert = bert(false), kBartDecoder = bert(true);
 constexpr Block kT5Encoder = {
     .sees_all = true, .positions = Positions::bucketed, .gated = false, .activation = Activation::relu};
 constexpr Block kT5Decoder = {
     .sees_source = true, .positions = Positions::bucketed, .gated = false, .activation = Activation::relu};
-constexpr Block kXglm = {.norm = NormKind::layer,
-                         .positions = Positions::sinusoidal,
-                         .gated = false,
-                         .activation = Activation::gelu,
-                         .qkv_bias = true,
-                         .out_bias = true,
-                         .ffn_bias = true};
+constexpr Block kXglm = with_biases(
+    {.norm = NormKind::layer, .positions = Positions::sinusoidal, .gated = false, .activation = Activation::gelu});
 // PaLM's (Chowdhery et al. 2022): with one key/value head it is that very block.
 constexpr Block kCohere = {.norm = NormKind::layer, .norm_bias = false, .parallel = true, .shared_norm = true};
 

@@ -21,10 +21,11 @@ struct Network {
   const Flow& a = pass.a;
   const View state = pass.step.state;
   const uint32_t tokens = pass.tokens;
+  const Matrix& table = w.head().matrix();
 
   void embed() const {
     const View embedded = c.block.embedding_norm ? a.normed : a.x;
-    w.embedding->gather(r, state, pass.step.history, embedded, tokens, c.embedding_scale);
+    ops::gather(r, w.embedding->matrix(), state, pass.step.history, embedded, tokens, c.embedding_scale);
     if (c.has_position_table()) ops::position(r, state, w.positions, embedded, c.width, tokens);
     if (c.block.embedding_norm) norm(embedded, w.embedding_norm, a.x);
   }
@@ -61,11 +62,11 @@ struct Network {
     const uint32_t rows = batch ? tokens : 1;
     ops::norm(r, c.norm(), state, a.x, w.final_norm, a.normed, tokens, !batch);
     if (projection_picks(tails)) {
-      w.head().project_best(r, a.normed, a.candidates, candidate_stride(pass.model), rows);
-      return choose(tails, ops::best_count(r.device().plan(), w.head().matrix()));
+      ops::project_best(r, table, a.normed, a.candidates, candidate_stride(pass.model), rows);
+      return choose(tails, ops::best_count(r.device().plan(), table));
     }
     if (!std::ranges::all_of(tails, [](const Tail& tail) { return tail.partial; }))
-      w.head().project(r, a.normed, a.logits, rows);
+      ops::project(r, table, a.normed, a.logits, rows);
     for (size_t i = 0; i < tails.size(); ++i) {
       const Pass& one = pass.sessions()[i];
       if (tails[i].partial)
@@ -82,7 +83,7 @@ struct Network {
     const View choice = masked ? View(masked->choice) : View();
     norm(a.x, w.final_norm, a.normed);
     for (uint32_t first = 0; first < tokens; first += block) {
-      w.head().project(r, a.normed.part(first / block * block_bytes, block_bytes), block_logits, block);
+      ops::project(r, table, a.normed.part(first / block * block_bytes, block_bytes), block_logits, block);
       ops::nll(r, state, pass.step.history, block_logits, nll, c.vocab, first, block, masked ? &choice : nullptr,
                c.logit_cap);
     }

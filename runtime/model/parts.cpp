@@ -23,8 +23,7 @@ void Parts::check(Parts* encoder) {
   logit_bias();
   if (has_masked_head()) {
     MaskedHead head;
-    sources_of(masked_matrices(head), -1, AsStored::yes);
-    masked_vectors(head);
+    sources_of(masked_head(head).matrices, -1, AsStored::yes);
   }
   tensors_.refuse_leftovers();
 }
@@ -35,9 +34,7 @@ void Parts::check_body() {
   for (uint32_t index = 0; index < config_.layers; ++index) {
     LayerWeights layer;
     const int number = static_cast<int>(index);
-    const std::vector<Linear> matrices = linears(layer, number);
-    vectors(layer, number, matrices);
-    sources_of(matrices, number, AsStored::yes);
+    sources_of(this->layer(layer, number).matrices, number, AsStored::yes);
     tensors_.forget();
   }
   final_norm_parts();
@@ -115,7 +112,13 @@ const TensorView& Parts::score_table() {
   return tensors_.need("attn_rel_b", 0, {config_.buckets.count, config_.heads.heads});
 }
 
-std::vector<Linear> Parts::linears(LayerWeights& layer, int index) {
+Pieces Parts::layer(LayerWeights& layer, int index) {
+  Pieces pieces = {matrices(layer, index), {}};
+  pieces.vectors = vectors(layer, index, pieces.matrices);
+  return pieces;
+}
+
+std::vector<Linear> Parts::matrices(LayerWeights& layer, int index) {
   const Block& block = config_.block;
   const uint64_t width = config_.width, q = config_.query_dim(), kv = config_.kv_dim(), ffn = config_.ffn;
   // Some families store q, k and v, or gate and up, as one.
@@ -186,17 +189,14 @@ const TensorView* Parts::logit_bias() {
 
 bool Parts::has_masked_head() { return config_.block.sees_all && tensors_.find("mlm_dense", -1); }
 
-std::vector<Linear> Parts::masked_matrices(MaskedHead& head) {
-  return {{head.transform, config_.width, {{"mlm_dense", config_.width}}, true}};
-}
-
-std::vector<Vector> Parts::masked_vectors(MaskedHead& head) {
+Pieces Parts::masked_head(MaskedHead& head) {
   // Files hold the bias under either name, or both; then the projection's own is the one Transformers adds.
   const bool own = tensors_.find("output", -1, "bias") != nullptr;
   tensors_.find("mlm", -1, "bias");
-  return {{head.transform.bias, {{&tensors_.bias("mlm_dense", -1, config_.width)}}},
-          {head.norm, norm_parts("mlm_norm", -1)},
-          {head.bias, {{&tensors_.bias(own ? "output" : "mlm", -1, config_.vocab)}}}};
+  return {{{head.transform, config_.width, {{"mlm_dense", config_.width}}, true}},
+          {{head.transform.bias, {{&tensors_.bias("mlm_dense", -1, config_.width)}}},
+           {head.norm, norm_parts("mlm_norm", -1)},
+           {head.bias, {{&tensors_.bias(own ? "output" : "mlm", -1, config_.vocab)}}}}};
 }
 
 Parts::Sources Parts::sources_of(const std::vector<Linear>& matrices, int index, AsStored as_stored) {

@@ -42,6 +42,12 @@ struct Vector {
   std::vector<Floats> parts;
 };
 
+// What a buffer of its own is made of: a layer's, or the masked-token head's.
+struct Pieces {
+  std::vector<Linear> matrices;
+  std::vector<Vector> vectors;  // norms, and the matrices' biases
+};
+
 // Index: of a layer; -1: the network's own. All throw as Tensors' functions do.
 class Parts {
  public:
@@ -58,8 +64,7 @@ class Parts {
   Vocabulary find_vocabulary();  // sets config.vocab
   static bool same_bytes(const TensorView& a, const TensorView& b);
 
-  std::vector<Linear> linears(LayerWeights& layer, int index);
-  std::vector<Vector> vectors(LayerWeights& layer, int index, const std::vector<Linear>& matrices);
+  Pieces layer(LayerWeights& layer, int index);
   std::vector<Floats> norm_parts(std::string_view role, int index);
   std::vector<Floats> final_norm_parts();
 
@@ -69,8 +74,7 @@ class Parts {
   const TensorView& score_table();
   const TensorView* logit_bias();
   bool has_masked_head();
-  std::vector<Linear> masked_matrices(MaskedHead& head);
-  std::vector<Vector> masked_vectors(MaskedHead& head);
+  Pieces masked_head(MaskedHead& head);
 
   using Sources = std::vector<std::vector<const TensorView*>>;  // of every linear's copies
   enum class AsStored { yes, no };  // yes: matrices that are turned or sorted when loaded are not yet
@@ -79,6 +83,8 @@ class Parts {
   void forget() { tensors_.forget(); }
 
  private:
+  std::vector<Linear> matrices(LayerWeights& layer, int index);
+  std::vector<Vector> vectors(LayerWeights& layer, int index, const std::vector<Linear>& matrices);
   void check_body();
   void check_copies(const TensorView& table) const;
 

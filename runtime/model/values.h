@@ -44,6 +44,9 @@ class Values {
   double number(const std::string& key, double least, double most, double fallback) const {
     return has(key) ? number(key, least, most) : fallback;
   }
+  float real(const std::string& key, double least, double most, double fallback) const {
+    return static_cast<float>(number(key, least, most, fallback));
+  }
   std::string text(const std::string& key, const std::string& fallback) const {
     if (!has(key)) return fallback;
     if (!object_.at(key).is_string()) refuse(key, "a text");

@@ -50,26 +50,16 @@ class Header {
   }
 
   uint64_t integer(const char* key, uint64_t most) const {
-    const auto found = document_.find(key);
-    if (found == document_.end() || !found->is_number_unsigned() || found->get<uint64_t>() > most) fail(key);
-    return found->get<uint64_t>();
+    const json& value = need(key, &json::is_number_unsigned);
+    if (value.get<uint64_t>() > most) fail(key);
+    return value.get<uint64_t>();
   }
-  float real(const char* key) const {
-    const auto found = document_.find(key);
-    if (found == document_.end() || !found->is_number()) fail(key);
-    return found->get<float>();
-  }
-  std::string text(const char* key) const {
-    const auto found = document_.find(key);
-    if (found == document_.end() || !found->is_string()) fail(key);
-    return found->get<std::string>();
-  }
+  float real(const char* key) const { return need(key, &json::is_number).get<float>(); }
+  std::string text(const char* key) const { return need(key, &json::is_string).get<std::string>(); }
   // Tokens and their biases, as an array of [id, bias].
   std::pair<std::vector<uint32_t>, std::vector<float>> biases(const char* key) const {
-    const auto found = document_.find(key);
-    if (found == document_.end() || !found->is_array()) fail(key);
     std::pair<std::vector<uint32_t>, std::vector<float>> result;
-    for (const json& item : *found) {
+    for (const json& item : need(key, &json::is_array)) {
       const bool good = item.is_array() && item.size() == 2 && item[0].is_number_unsigned() && item[1].is_number();
       if (!good || item[0].get<uint64_t>() > UINT32_MAX) fail(key);
       result.first.push_back(item[0].get<uint32_t>());
@@ -77,15 +67,16 @@ class Header {
     }
     return result;
   }
-  Header object(const char* key) const {
-    const auto found = document_.find(key);
-    if (found == document_.end()) fail(key);
-    return Header(*found, place_);
-  }
+  Header object(const char* key) const { return Header(need(key, &json::is_object), place_); }
 
  private:
   [[noreturn]] void fail(const char* what) const {
     throw Error(Code::bad_file, std::string(what) + " is missing or wrong in the saved session", place_);
+  }
+  const json& need(const char* key, bool (json::*is_right)() const noexcept) const {
+    const auto found = document_.find(key);
+    if (found == document_.end() || !((*found).*is_right)()) fail(key);
+    return *found;
   }
   const json& document_;
   const std::string& place_;

@@ -54,7 +54,7 @@ class Heads {
 
   std::vector<float> full(const std::vector<float>& x) {
     const Buffer in = upload(device_, "x", padded_x(x));
-    run_once(device_, "full", [&](Recorder& r) { table_->project(r, in, logits_, 1); });
+    run_once(device_, "full", [&](Recorder& r) { ops::project(r, table_->matrix(), in, logits_, 1); });
     return {logits_.as<float>(), logits_.as<float>() + shape_.rows};
   }
 

@@ -1,0 +1,104 @@
+#include "model/weights_layout.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace weft {
+namespace {
+
+// The format that comes closest to a type: exactly, but for Q4_K, whose scales are rounded (q8 would round the numbers
+// more), and the types that have no such format (format/packed_row.h).
+Format closest_format(DType type) {
+  switch (type) {
+    case DType::f32:
+    case DType::f16:
+    case DType::bf16:
+      return Format::f16;
+    case DType::q4_0:
+    case DType::q4_1:
+    case DType::q4_k:
+      return Format::q4;
+    case DType::q8_0:
+    case DType::q5_0:
+    case DType::q5_1:
+    case DType::q2_k:
+    case DType::q3_k:
+    case DType::q5_k:
+    case DType::q6_k:
+      break;
+  }
+  return Format::q8;
+}
+
+}  // namespace
+
+Format format_of(std::optional<Format> wanted, std::span<const TensorView* const> sources) {
+  if (wanted) return *wanted;
+  Format finest = Format::q4;
+  for (const TensorView* source : sources) {
+    const Format own = closest_format(source->dtype);
+    if (own == Format::f16 || finest == Format::q4) finest = own;
+  }
+  return finest;
+}
+
+uint64_t place(const Pieces& pieces, const Parts::Sources& sources, std::optional<Format> wanted) {
+  uint64_t bytes = 0;
+  const auto put = [&](View& view, uint64_t size) {
+    view = View();
+    view.offset = bytes;
+    view.bytes = size;
+    bytes = align_up(bytes + size, kViewAlignment);
+  };
+  auto source = sources.begin();
+  for (const Linear& linear : pieces.matrices) {
+    std::vector<const TensorView*> all;
+    for (uint32_t copy = 0; copy < linear.copies(); ++copy, ++source)
+      all.insert(all.end(), source->begin(), source->end());
+    const Format format = linear.format ? *linear.format : format_of(wanted, all);
+    uint64_t rows = 0;
+    for (const Part& part : linear.parts) rows += part.rows;
+    linear.matrix = {format, static_cast<uint32_t>(rows), static_cast<uint32_t>(linear.cols), {}};
+    put(linear.matrix.view, linear.copies() * linear.matrix.bytes());
+  }
+  for (const Vector& vector : pieces.vectors) {
+    uint64_t count = 0;
+    for (const Floats& part : vector.parts) count += part.count();
+    put(vector.view, count * 4);
+  }
+  return bytes;
+}
+
+uint64_t slot_bytes(const Plan& plan, const Config& config, Parts& parts, std::optional<Format> wanted,
+                    const std::string& file) {
+  const uint64_t budget = plan.memory_budget;
+  if (!budget) return 0;
+  const auto [embedding, output] = parts.find_vocabulary();
+  uint64_t tables = 0, layers = 0, largest = 0;
+  for (const TensorView* const table : {embedding, output})
+    if (table && (table == embedding || !parts.same_bytes(*table, *embedding)))
+      tables += Matrix{format_of(wanted, {&table, 1}), config.vocab, config.width, {}, Layout::planes}.bytes();
+  for (int index = 0; index < static_cast<int>(config.layers); ++index) {
+    LayerWeights layer;
+    const Pieces pieces = parts.layer(layer, index);
+    const uint64_t bytes = place(pieces, parts.sources_of(pieces.matrices, index, Parts::AsStored::yes), wanted);
+    parts.forget();
+    layers += bytes;
+    largest = std::max(largest, bytes);
+  }
+  if (tables + layers <= budget / 4 * 3) return 0;
+  if (config.block.sees_all || config.encoder)
+    throw Error(Code::unsupported,
+                "the weights of " + std::to_string(tables + layers) +
+                    " bytes take more than three quarters of the memory budget of " + std::to_string(budget),
+                file, "an encoder's are not streamed: give a larger budget");
+  if (tables + 2 * largest > budget)
+    throw Error(Code::out_of_memory,
+                "the memory budget is " + std::to_string(budget) + " bytes, the vocabulary takes " +
+                    std::to_string(tables) + " and two layers " + std::to_string(2 * largest),
+                file, "sessions need some more than that; fewer bits (--type) need less");
+  return largest;
+}
+
+}  // namespace weft

@@ -1,0 +1,22 @@
+// Where weights go on the device: in which formats, at which places of a buffer, and whether layers are streamed. Not
+// for other rooms.
+#pragma once
+
+#include "gpu/plan.h"
+#include "model/parts.h"
+
+namespace weft {
+
+// The format of a matrix made of these sources: the wanted one, or else the finest that one of them asks for.
+Format format_of(std::optional<Format> wanted, std::span<const TensorView* const> sources);
+
+// Gives each of the pieces its format, and its place in one buffer; returns the buffer's bytes.
+uint64_t place(const Pieces& pieces, const Parts::Sources& sources, std::optional<Format> wanted);
+
+// Bytes of a slot for a streamed layer: the largest layer's; 0 if all weights fit in three quarters of the plan's
+// memory budget. Throws Error(out_of_memory) if the vocabulary and two slots do not fit in the budget, and
+// Error(unsupported) if the model's layers cannot be streamed.
+uint64_t slot_bytes(const Plan& plan, const Config& config, Parts& parts, std::optional<Format> wanted,
+                    const std::string& file);
+
+}  // namespace weft

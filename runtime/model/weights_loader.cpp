@@ -1,0 +1,254 @@
+#include "model/weights_loader.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "model/weights_layout.h"
+
+namespace weft {
+namespace {
+
+// (positions, width): sines, then cosines, of a position's angles, as fairseq and tensor2tensor arrange them. fairseq
+// counts positions from 2.
+std::vector<float> sinusoids(uint32_t positions, uint32_t width) {
+  const uint32_t half = width / 2;
+  constexpr double kFirst = 2, kLongest = 10000;
+  std::vector<float> rows(size_t{positions} * width);
+  for (uint32_t position = 0; position < positions; ++position)
+    for (uint32_t i = 0; i < half; ++i) {
+      const double angle =
+          (position + kFirst) * std::pow(kLongest, -static_cast<double>(i) / std::max(half - 1.0, 1.0));
+      rows[size_t{position} * width + i] = static_cast<float>(std::sin(angle));
+      rows[size_t{position} * width + half + i] = static_cast<float>(std::cos(angle));
+    }
+  return rows;
+}
+
+}  // namespace
+
+WeightsLoader::WeightsLoader(std::shared_ptr<Device> device, std::shared_ptr<const ModelFile> file,
+                             const Config& config, std::optional<Format> format, std::shared_ptr<WeightsReport> report,
+                             std::string prefix)
+    : device_(std::move(device)),
+      file_(std::move(file)),
+      config_(config),
+      wanted_(format),
+      report_(std::move(report)),
+      prefix_(std::move(prefix)),
+      uploader_(device_),
+      parts_(*file_, config_) {}
+
+bool WeightsLoader::check(WeightsLoader* encoder) {
+  parts_.check(encoder ? &encoder->parts_ : nullptr);
+  slot_bytes_ = slot_bytes(device_->plan(), config_, parts_, wanted_, file_->path.string());
+  return !slot_bytes_ && !encoder && !config_.block.sees_all;
+}
+
+void WeightsLoader::load_vocabulary() {
+  const auto [embedding, output] = parts_.find_vocabulary();
+  const bool same = output && parts_.same_bytes(*output, *embedding);
+  const bool tied = !output || same;
+  weights_.embedding = load_table(*embedding, tied ? "vocabulary table" : "embedding table");
+  if (!tied) weights_.separate_output = load_table(*output, "output table");
+  if (!same) return;
+  // Byte for byte the same: no second copy.
+  report_->add(*output, name(weights_.embedding->matrix().format), 0, "vocabulary table",
+               report_->tensors.back().rounding);
+  report_->advance(output->bytes.size());
+}
+
+std::unique_ptr<Table> WeightsLoader::load_table(const TensorView& tensor, const std::string& buffer) {
+  file_->check_length();
+  const TensorView* const source = &tensor;
+  const Format format = format_of(wanted_, {&source, 1});
+  const uint64_t total = Matrix{format, config_.vocab, config_.width, {}, Layout::planes}.bytes();
+  const double scale = static_cast<double>(tensor.bytes.size()) / static_cast<double>(total);
+  uint64_t packed = 0, told = 0;
+  Rounding rounding;
+  const auto progress = [&](uint64_t bytes) {
+    file_->check_length();
+    packed += bytes;
+    const uint64_t now =
+        packed == total ? tensor.bytes.size() : static_cast<uint64_t>(scale * static_cast<double>(packed));
+    report_->advance(now - told);
+    told = now;
+    file_->release(tensor.bytes.first(now));
+  };
+  auto table = std::make_unique<Table>(device_, uploader_, tensor, format, buffer, progress, &rounding);
+  report_->add(tensor, name(format), packed_bytes(format, tensor.shape[0], tensor.shape[1]), buffer, rounding);
+  return table;
+}
+
+void WeightsLoader::load_body(bool later) {
+  if (config_.has_position_table()) load_positions();
+  if (config_.block.positions == Positions::bucketed) load_score_biases();
+  if (config_.block.embedding_norm)
+    load_norm(weights_.embedding_norm, parts_.norm_parts("token_embd_norm", -1), "embedding norm", 1);
+  for (uint32_t index = 0; index < config_.layers; ++index) {
+    LayerWeights& layer = weights_.layers.emplace_back();
+    const int number = static_cast<int>(index);
+    due_.push_back(
+        {&layer, allocate(layer.buffer, "layer " + std::to_string(index), number, parts_.layer(layer, number))});
+  }
+  for (uint32_t layer = 0; layer < config_.layers && !later; ++layer) load_layer(layer);
+  if (slot_bytes_) begin_stream();
+  load_norm(weights_.final_norm, parts_.final_norm_parts(), "final norm", config_.logit_scale);
+}
+
+void WeightsLoader::load_layer(uint32_t index) {
+  const Due& due = due_[index];
+  upload(static_cast<int>(index), parts_.layer(*due.layer, static_cast<int>(index)), due.roundings);
+}
+
+void WeightsLoader::load_ends() {
+  if (parts_.has_masked_head()) {
+    weights_.masked_head = std::make_unique<MaskedHead>();
+    MaskedHead& head = *weights_.masked_head;
+    const std::vector<Rounding*> roundings = allocate(head.buffer, "masked-token head", -1, parts_.masked_head(head));
+    upload(-1, parts_.masked_head(head), roundings);
+  }
+  const TensorView* const bias = parts_.logit_bias();
+  if (!bias) return;
+  // In all known models it is 0: then nothing is added.
+  const std::vector<float> values = floats_of({{bias}}, 1);
+  const bool any = std::ranges::any_of(values, [](float value) { return value != 0; });
+  if (any) upload_floats(weights_.logit_bias, "logit bias", values);
+  report_->add_floats(*bias, any ? values.size() : 0, "logit bias");
+}
+
+// scale: of what the norm gives.
+void WeightsLoader::load_norm(Buffer& buffer, const std::vector<Floats>& parts, const char* name, float scale) {
+  upload_floats(buffer, name, floats_of(parts, scale));
+  for (const Floats& part : parts)
+    if (part.tensor) report_->add_floats(*part.tensor, part.count(), buffer.name());
+}
+
+void WeightsLoader::load_positions() {
+  const uint64_t bytes = uint64_t{config_.context} * config_.width * 4, limit = device_->plan().slice_bytes;
+  if (bytes > limit)
+    throw Error(Code::unsupported,
+                "the position table has " + std::to_string(bytes) + " bytes, a binding of this device reaches " +
+                    std::to_string(limit),
+                file_->path.string());
+  const char* const name = "position table";
+  if (config_.block.positions != Positions::learned)
+    return upload_floats(weights_.positions, name, sinusoids(config_.context, config_.width));
+  const TensorView& table = parts_.position_table();
+  std::vector<float> rows = floats_of({{&table}}, 1);
+  rows.erase(rows.begin(), rows.begin() + static_cast<ptrdiff_t>(parts_.first_position() * config_.width));
+  if (const TensorView* types = parts_.token_types()) {
+    // Weft reads only texts of the first type: that type's row is added to each position's row.
+    const std::vector<float> type = floats_of({{types}}, 1);
+    for (size_t i = 0; i < rows.size(); ++i) rows[i] += type[i % config_.width];
+    report_->add_floats(*types, 0, prefix_ + name);
+  }
+  upload_floats(weights_.positions, name, rows);
+  report_->add_floats(table, rows.size(), weights_.positions.name());
+}
+
+void WeightsLoader::load_score_biases() {
+  const TensorView& table = parts_.score_table();
+  const std::vector<float> biases =
+      biases_by_distance(config_.buckets, floats_of({{&table}}, 1), config_.heads.heads, config_.block.sees_all);
+  upload_floats(weights_.score_biases, "score biases", biases);
+  report_->add_floats(table, biases.size(), weights_.score_biases.name());
+}
+
+// Gives the pieces of a layer, or of the network (index -1), one buffer. The file's own tensors have vouched for the
+// sizes before anything is allocated by them. Returns where to note the rounding of each of the matrices' sources.
+std::vector<Rounding*> WeightsLoader::allocate(Buffer& buffer, const std::string& name, int index,
+                                               const Pieces& pieces) {
+  const Parts::Sources sources = parts_.sources_of(pieces.matrices, index, Parts::AsStored::yes);
+  const uint64_t bytes = place(pieces, sources, wanted_);
+  buffer = Buffer(device_, prefix_ + name, bytes, slot_bytes_ ? Memory::upload : Memory::device);
+  std::vector<Rounding*> roundings;
+  auto source = sources.begin();
+  for (const Linear& linear : pieces.matrices) {
+    const Format format = linear.matrix.format;
+    for (uint32_t copy = 0; copy < linear.copies(); ++copy, ++source)
+      for (size_t i = 0; i < linear.parts.size(); ++i) {
+        const uint64_t rows = linear.parts[i].rows;
+        TensorReport& entry =
+            report_->add(*(*source)[i], weft::name(format), packed_bytes(format, rows, linear.cols), buffer.name());
+        entry.shape = {rows, linear.cols};  // however it is stored
+        roundings.push_back(&entry.rounding);
+      }
+  }
+  for (const Vector& vector : pieces.vectors)
+    for (const Floats& part : vector.parts)
+      if (part.tensor) report_->add(*part.tensor, "f32", part.count() * 4, buffer.name());
+  set_buffer(pieces, buffer);
+  parts_.forget();
+  return roundings;
+}
+
+void WeightsLoader::set_buffer(const Pieces& pieces, const Buffer& buffer) {
+  for (const Linear& linear : pieces.matrices) linear.matrix.view.buffer = &buffer;
+  for (const Vector& vector : pieces.vectors) vector.view.buffer = &buffer;
+}
+
+// Packs and uploads pieces that have been allocated.
+void WeightsLoader::upload(int index, const Pieces& pieces, std::span<Rounding* const> roundings) {
+  const Parts::Sources sources = parts_.sources_of(pieces.matrices, index, Parts::AsStored::no);
+  auto source = sources.begin();
+  for (const Linear& linear : pieces.matrices)
+    for (uint32_t copy = 0; copy < linear.copies(); ++copy, ++source) {
+      Matrix one = linear.matrix;
+      one.view = linear.matrix.view.part(copy * one.bytes(), one.bytes());
+      upload_one(one, *source, roundings.first(source->size()));
+      roundings = roundings.subspan(source->size());
+    }
+  for (const Vector& vector : pieces.vectors) {
+    file_->check_length();
+    const std::vector<float> values = floats_of(vector.parts, 1);
+    uploader_.upload(vector.view, std::span<const float>(values));
+    for (const Floats& part : vector.parts)
+      if (part.tensor) report_->advance(part.tensor->bytes.size());
+  }
+  parts_.forget();
+}
+
+void WeightsLoader::upload_one(const Matrix& matrix, const std::vector<const TensorView*>& sources,
+                               std::span<Rounding* const> to_note) {
+  file_->check_length();
+  std::vector<Rounding> roundings(sources.size());
+  upload_matrix(
+      uploader_, matrix, sources, [&](uint64_t) { file_->check_length(); }, roundings);
+  for (size_t i = 0; i < sources.size(); ++i) {
+    *to_note[i] = roundings[i];
+    report_->advance(sources[i]->bytes.size());
+    file_->release(sources[i]->bytes);
+  }
+}
+
+void WeightsLoader::upload_floats(Buffer& buffer, const char* name, std::span<const float> values) {
+  file_->check_length();
+  buffer = Buffer(device_, prefix_ + name, values.size_bytes(), Memory::device);
+  uploader_.upload(buffer, values);
+}
+
+// The parts' numbers, one part after the other, times scale.
+std::vector<float> WeightsLoader::floats_of(const std::vector<Floats>& parts, float scale) {
+  std::vector<float> values;
+  for (const Floats& part : parts) {
+    const size_t first = values.size();
+    values.resize(first + part.count());
+    if (!part.tensor) continue;
+    const std::span<float> own = std::span(values).subspan(first);
+    to_float(*part.tensor, 0, own);
+    for (float& value : own) value = (value + part.offset) * scale;
+  }
+  return values;
+}
+
+// The layers have been packed in the host's memory: from now on their views are in the slots.
+void WeightsLoader::begin_stream() {
+  weights_.stream = std::make_unique<Stream>();
+  for (Buffer& slot : weights_.stream->slots) slot = Buffer(device_, "layer slot", slot_bytes_, Memory::device);
+  for (uint32_t index = 0; index < config_.layers; ++index)
+    set_buffer(parts_.layer(weights_.layers[index], static_cast<int>(index)), weights_.stream->slot(index));
+  run_once(device_, "first layer", [&](Recorder& recorder) { weights_.fetch(recorder, 0); });
+}
+
+}  // namespace weft

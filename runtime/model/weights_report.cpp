@@ -1,0 +1,25 @@
+#include "model/weights_report.h"
+
+namespace weft {
+
+WeightsReport::WeightsReport(const ModelFile& file, std::function<void(float)> told) : progress(std::move(told)) {
+  for (const TensorView& tensor : file.tensors) total_bytes_ += tensor.bytes.size();
+}
+
+TensorReport& WeightsReport::add(const TensorView& tensor, const char* device_type, uint64_t bytes,
+                                 const std::string& buffer, const Rounding& rounding) {
+  return tensors.emplace_back(
+      TensorReport{tensor.name, tensor.shape, name(tensor.dtype), device_type, bytes, buffer, rounding});
+}
+
+void WeightsReport::advance(uint64_t bytes) {
+  done_bytes_ += bytes;
+  if (progress) progress(total_bytes_ ? static_cast<float>(done_bytes_) / static_cast<float>(total_bytes_) : 1.0f);
+}
+
+void WeightsReport::add_floats(const TensorView& tensor, uint64_t count, const std::string& buffer) {
+  add(tensor, "f32", count * 4, buffer);
+  advance(tensor.bytes.size());
+}
+
+}  // namespace weft

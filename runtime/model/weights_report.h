@@ -1,0 +1,28 @@
+// What is told of a model while it is loaded: its tensors, and how far the loading has come. Not for other rooms.
+#pragma once
+
+#include <functional>
+
+#include "format/model_file.h"
+#include "model/weights.h"
+
+namespace weft {
+
+struct WeightsReport {
+  WeightsReport(const ModelFile& file, std::function<void(float)> told);
+
+  // Adds where a tensor of the file goes. The entry stays where it is, though `tensors` is moved elsewhere.
+  TensorReport& add(const TensorView& tensor, const char* device_type, uint64_t bytes, const std::string& buffer,
+                    const Rounding& rounding = {});
+  // So many bytes more of the file's tensors are done.
+  void advance(uint64_t bytes);
+  void add_floats(const TensorView& tensor, uint64_t count, const std::string& buffer);  // and advances
+
+  std::deque<TensorReport> tensors;
+  std::function<void(float)> progress;  // is told 0..1; may be none
+
+ private:
+  uint64_t total_bytes_ = 0, done_bytes_ = 0;
+};
+
+}  // namespace weft
