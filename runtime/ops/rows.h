@@ -23,5 +23,4 @@ RowsVariant rows_variant(const Plan& plan, const Matrix& matrix, uint32_t tokens
 
 uint32_t rows_per_group(const Plan& plan);  // of products without split columns
 
-
 }  // namespace weft::ops
