@@ -1,44 +1,71 @@
-# weft_shader(NAME [SUBGROUP] [UNIFORM | TEXEL] [FP16] [INT8])
+# weft_shaders()
 #
-# Compiles NAME.comp of this folder to SPIR-V, as the C++ array NAME_spv in the header "NAME.spv.h". With SUBGROUP the same source is compiled once
-# more with WEFT_SUBGROUP defined, as NAME_subgroup_spv: the variant for devices with subgroup arithmetic;
-# with UNIFORM likewise as NAME_uniform_spv, with inputs in uniform buffers, and NAME_texel_spv, with weights and inputs as texels
-# (lib/product.glsl); with TEXEL as NAME_texel_spv, which reads as texels what the shader says;
-# with FP16 as NAME_fp16_spv, with WEFT_FP16 defined: for devices that compute with halves;
-# with INT8 as NAME_int8_spv, with WEFT_INT8 defined: for those with integer dot products.
+# Compiles every NAME.comp of this folder to SPIR-V and writes the C++ header "NAME.spv.h" from it: `weft::shaders::NAME`, a Shader
+# (gpu/shader.h) with the bindings, the buffers written and the push constants that the SPIR-V itself declares. "all.spv.h" lists all.
+#
+# Two comment lines of a .comp say more:
+#   // Variants: subgroup texel      The source is compiled once more for each, with WEFT_SUBGROUP or WEFT_TEXEL defined: NAME_subgroup, NAME_texel.
+#   // Variant of: attend            NAME is attend_VARIANT: a source of its own for a variant of the operation `attend`.
 find_program(GLSLANG_VALIDATOR NAMES glslangValidator glslang REQUIRED)
+find_program(SPIRV_CROSS NAMES spirv-cross REQUIRED)
 
-function(weft_compile_shader source name)
-  set(output ${CMAKE_CURRENT_BINARY_DIR}/spirv/${name}.spv.h)
-  add_custom_command(
-    OUTPUT ${output}
-    COMMAND ${GLSLANG_VALIDATOR} --quiet -V --target-env vulkan1.1 -I${CMAKE_CURRENT_SOURCE_DIR} ${ARGN} --vn ${name}_spv
-            --depfile ${output}.d -o ${output} ${source}
-    DEPENDS ${source}
-    DEPFILE ${output}.d
-    COMMENT "Shader ${name}"
-    VERBATIM)
-  set_property(DIRECTORY APPEND PROPERTY WEFT_SHADER_HEADERS ${output})
+# What follows `// KEY: ` in a source, as a list.
+function(weft_shader_line source key result)
+  file(STRINGS ${source} line LIMIT_COUNT 1 REGEX "^// ${key}: ")
+  string(REGEX REPLACE "^// ${key}: " "" words "${line}")
+  string(REPLACE " " ";" words "${words}")
+  set(${result} ${words} PARENT_SCOPE)
 endfunction()
 
-function(weft_shader name)
-  cmake_parse_arguments(PARSE_ARGV 1 SHADER "SUBGROUP;UNIFORM;TEXEL;FP16;INT8" "" "")
-  set(source ${CMAKE_CURRENT_SOURCE_DIR}/${name}.comp)
-  weft_compile_shader(${source} ${name})
-  if(SHADER_SUBGROUP)
-    weft_compile_shader(${source} ${name}_subgroup -DWEFT_SUBGROUP=1)
-  endif()
-  if(SHADER_UNIFORM)
-    weft_compile_shader(${source} ${name}_uniform -DWEFT_UNIFORM=1)
-    weft_compile_shader(${source} ${name}_texel -DWEFT_UNIFORM=1 -DWEFT_TEXEL=1)
-  endif()
-  if(SHADER_TEXEL)
-    weft_compile_shader(${source} ${name}_texel -DWEFT_TEXEL=1)
-  endif()
-  if(SHADER_FP16)
-    weft_compile_shader(${source} ${name}_fp16 -DWEFT_FP16=1)
-  endif()
-  if(SHADER_INT8)
-    weft_compile_shader(${source} ${name}_int8 -DWEFT_INT8=1)
-  endif()
+function(weft_shaders)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.comp)
+  set(folder ${CMAKE_CURRENT_BINARY_DIR}/spirv)
+  set(script ${PROJECT_SOURCE_DIR}/cmake/shader_header.cmake)
+  set(headers)
+  set(includes)
+  set(addresses)
+  foreach(source ${sources})
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source}) # for the two lines
+    cmake_path(GET source STEM name)
+    weft_shader_line(${source} "Variants" variants)
+    weft_shader_line(${source} "Variant of" operation)
+    set(modules)
+    list(TRANSFORM variants PREPEND ${name}_ OUTPUT_VARIABLE names)
+    foreach(shader ${name} ${names})
+      string(REPLACE "${name}" "" define ${shader})
+      if(define)
+        string(TOUPPER "-DWEFT${define}=1" define)
+      endif()
+      add_custom_command(
+        OUTPUT ${folder}/${shader}.spv
+        COMMAND ${GLSLANG_VALIDATOR} --quiet -V -g0 --target-env vulkan1.1 -I${CMAKE_CURRENT_SOURCE_DIR} ${define}
+                --depfile ${folder}/${shader}.d -o ${folder}/${shader}.spv ${source}
+        DEPENDS ${source}
+        DEPFILE ${folder}/${shader}.d
+        COMMENT "Shader ${shader}"
+        VERBATIM)
+      list(APPEND modules ${folder}/${shader}.spv)
+      string(APPEND addresses "  &${shader},\n")
+    endforeach()
+    add_custom_command(
+      OUTPUT ${folder}/${name}.spv.h
+      COMMAND ${CMAKE_COMMAND} -DSPIRV_CROSS=${SPIRV_CROSS} -DFOLDER=${folder} -DNAME=${name} "-DVARIANTS=${variants}" -DOPERATION=${operation}
+              -P ${script}
+      DEPENDS ${modules} ${script}
+      COMMENT "Shader header ${name}"
+      VERBATIM)
+    list(APPEND headers ${folder}/${name}.spv.h)
+    string(APPEND includes "#include \"${name}.spv.h\"\n")
+  endforeach()
+  file(CONFIGURE OUTPUT ${folder}/all.spv.h CONTENT
+"// By cmake/shaders.cmake.
+#pragma once
+
+${includes}
+namespace weft::shaders {
+inline constexpr const Shader* all[] = {
+${addresses}};
+}
+" @ONLY)
+  add_custom_target(weft_spirv DEPENDS ${headers})
 endfunction()

@@ -1,4 +1,5 @@
 // activate.comp for llvmpipe: four elements a lane, which it reads and writes at once. For whole texels of columns.
+// Variant of: activate
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require

@@ -1,5 +1,6 @@
 // Grouped-query attention of one head and token over the cache, with the running softmax of Milakov and Gimelshein (2018): a
 // block of positions at a time, so that any context fits into shared memory.
+// Variants: subgroup
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"

@@ -1,6 +1,7 @@
 // attend.comp for llvmpipe: eight lanes, a subgroup, do the query heads of one key/value head at once. Nothing is shared but by shuffles, which
 // llvmpipe makes one instruction of; barriers it runs as switches of coroutines, and it reads buffers in loops lane by lane. For caches of f16
 // and heads of whole texels (eight dimensions).
+// Variant of: attend
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"

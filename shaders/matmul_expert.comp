@@ -1,5 +1,6 @@
 // y = x W^T of the expert that each token has chosen: the workgroups find its rows by the choice on the device, and nobody reads
 // another expert's.
+// Variants: texel
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "lib/rows.glsl"

@@ -7,6 +7,8 @@
 //
 // WEFT_INT8 (q8 and q4 only) rounds the inputs to 8 bits instead, 127 for the largest magnitude of a block, and adds up four products of integers
 // by an instruction. Those sums are exact.
+// Variant of: matmul
+// Variants: fp16 int8
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require

@@ -1,4 +1,5 @@
 // Negative log-likelihood of the token that follows: ln(sum(exp(logits))) - logit of the target. One workgroup a row of logits.
+// Variants: subgroup
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"

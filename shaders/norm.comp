@@ -1,5 +1,6 @@
 // RMSNorm (Zhang and Sennrich 2019): y = x / sqrt(mean(x^2) + epsilon) * weight; or LayerNorm (Ba, Kiros and Hinton 2016):
 // y = (x - mean(x)) / sqrt(variance(x) + epsilon) * weight + bias. One workgroup a token.
+// Variants: subgroup
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"

@@ -1,5 +1,6 @@
 // RMSNorm of queries and keys, head by head and in place (Dehghani et al. 2023, "Scaling vision transformers to 22 billion
 // parameters", section 2; with RMSNorm as Qwen3 and Gemma 3 have it). One workgroup a head and token.
+// Variants: subgroup
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"

@@ -1,4 +1,5 @@
 // norm.comp for llvmpipe: eight lanes a token, which share by shuffles (lib/lanes.glsl) and read four floats a load. For whole texels of columns.
+// Variant of: norm
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"

@@ -1,4 +1,5 @@
 // Vocabulary projection of listed rows only: the same sums as project gives, to the last bit.
+// Variants: uniform texel
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "lib/table.glsl"

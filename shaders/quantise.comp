@@ -12,6 +12,7 @@
 // A q4 row is s_b q + m_b with q of 0 .. 15, so in a block |w_b| is at most sqrt(32) times M_b, the greater of |m_b| and |m_b + 15 s_b|. Its
 // estimate sums s_b times one number and m_b times another, whose magnitudes are at most 15 |s_b| + |m_b| <= 3 M_b for each of x: three times
 // what w itself allows. The logit's weights are rounded once more, s_b q + m_b being a sum; `roundings` has room for that.
+// Variants: subgroup
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"

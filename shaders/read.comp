@@ -1,4 +1,5 @@
 // Reads a buffer and does next to nothing with it: what the device's memory gives at best. The measure other kernels are held to.
+// Variants: texel
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require

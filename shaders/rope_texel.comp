@@ -1,5 +1,6 @@
 // rope.comp for llvmpipe: eight dimensions a lane, which it reads as texels and writes as words of 16 bytes. For caches of f16 and heads whose
 // rotary halves are whole words.
+// Variant of: rope
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require

@@ -1,5 +1,6 @@
 // Lists the rows whose bounds reach the cut: for refining, or, where there is nothing to refine by, for computing. With HEAD_ALL, all that may
 // be chosen.
+// Variants: texel
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"

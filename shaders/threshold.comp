@@ -2,6 +2,7 @@
 // workgroup: it finds a score's bits eight at a time, from histograms of what the scores that share the bits above count or weigh. So the
 // answer is exact, ties included, without sorting the vocabulary, after a sweep for the peak and four for each filter, two more for
 // typical-p; what a small top-k leaves fits in shared memory.
+// Variants: subgroup
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"

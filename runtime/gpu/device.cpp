@@ -211,18 +211,16 @@ Device::Compiling::~Compiling() {
 }
 
 const Kernel& Device::kernel(const KernelSpec& spec) {
-  std::string key = std::string(spec.name) + (spec.uniform ? " uniform" : spec.texel ? " texel" : "") + spec.variant;
-  for (const uint32_t value : spec.constants) key += "," + std::to_string(value);
   const std::lock_guard lock(kernels_mutex_);
-  std::unique_ptr<Kernel>& slot = kernels_[key];
+  std::unique_ptr<Kernel>& slot = kernels_[{spec.shader.code.data(), spec.constants}];
   if (!slot) slot = std::make_unique<Kernel>(*this, spec, pipeline_cache_);
   return *slot;
 }
 
-std::map<std::string, const Kernel*> Device::kernels() {
+std::vector<const Kernel*> Device::kernels() {
   const std::lock_guard lock(kernels_mutex_);
-  std::map<std::string, const Kernel*> list;
-  for (const auto& [key, kernel] : kernels_) list.emplace(key, kernel.get());
+  std::vector<const Kernel*> list;
+  for (const auto& [key, kernel] : kernels_) list.push_back(kernel.get());
   return list;
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "gpu/buffer.h"
@@ -43,12 +44,11 @@ class Device : public std::enable_shared_from_this<Device> {
   const Caps& caps() const { return caps_; }
   const Plan& plan() const { return plan_; }
 
-  // The kernel for a specification; the same one for the same name and constants. Starts to compile at first use,
+  // The kernel for a specification; the same one for the same shader and constants. Starts to compile at first use,
   // beside others: ask for all before the first is waited for (Recorder's survey).
   const Kernel& kernel(const KernelSpec& spec);
 
-  // All that there are, by name and constants.
-  std::map<std::string, const Kernel*> kernels();
+  std::vector<const Kernel*> kernels();  // all that there are
 
   // Runs recorded commands in order after everything submitted before, and signals the fence (which must be at rest) at
   // the end.
@@ -107,7 +107,8 @@ class Device : public std::enable_shared_from_this<Device> {
   uint32_t compilers_;  // free turns
   VkPipelineCache pipeline_cache_ = VK_NULL_HANDLE;
   size_t loaded_cache_bytes_ = 0;
-  std::map<std::string, std::unique_ptr<Kernel>> kernels_;
+  // By where the shader's code lies, and constants.
+  std::map<std::pair<const uint8_t*, std::vector<uint32_t>>, std::unique_ptr<Kernel>> kernels_;
 };
 
 // Signalled when a submission has finished. One user at a time.

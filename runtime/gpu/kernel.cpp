@@ -24,24 +24,26 @@ Kernel::Kernel(Device& device, const KernelSpec& spec, VkPipelineCache cache) : 
 
 void Kernel::create_layouts() {
   const VolkDeviceTable& vk = device_.vk();
-  std::vector<VkDescriptorSetLayoutBinding> slots(spec_.bindings);
-  for (uint32_t i = 0; i < spec_.bindings; ++i) slots[i] = {i, type(i), 1, VK_SHADER_STAGE_COMPUTE_BIT, nullptr};
+  const uint32_t bindings = shader().bindings, push_bytes = shader().push_bytes;
+  std::vector<VkDescriptorSetLayoutBinding> slots(bindings);
+  for (uint32_t i = 0; i < bindings; ++i) slots[i] = {i, type(i), 1, VK_SHADER_STAGE_COMPUTE_BIT, nullptr};
   const VkDescriptorSetLayoutCreateInfo set_info = {VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO, nullptr, 0,
-                                                    spec_.bindings, slots.data()};
+                                                    bindings, slots.data()};
   check(vk.vkCreateDescriptorSetLayout(device_.handle(), &set_info, nullptr, &set_layout_),
         "create a descriptor layout");
 
-  const VkPushConstantRange push = {VK_SHADER_STAGE_COMPUTE_BIT, 0, spec_.push_bytes};
+  const VkPushConstantRange push = {VK_SHADER_STAGE_COMPUTE_BIT, 0, push_bytes};
   const VkPipelineLayoutCreateInfo layout_info = {
-      VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO, nullptr, 0, 1, &set_layout_, spec_.push_bytes ? 1u : 0u, &push};
+      VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO, nullptr, 0, 1, &set_layout_, push_bytes ? 1u : 0u, &push};
   check(vk.vkCreatePipelineLayout(device_.handle(), &layout_info, nullptr, &layout_), "create a pipeline layout");
 }
 
 VkPipeline Kernel::compile(VkPipelineCache cache) const {
   const Device::Compiling turn(device_);
   const VolkDeviceTable& vk = device_.vk();
+  const std::vector<uint32_t> spirv = unpack_spirv(shader().code);
   const VkShaderModuleCreateInfo module_info = {VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, nullptr, 0,
-                                                spec_.spirv.size_bytes(), spec_.spirv.data()};
+                                                spirv.size() * 4, spirv.data()};
   VkShaderModule module = VK_NULL_HANDLE;
   check(vk.vkCreateShaderModule(device_.handle(), &module_info, nullptr, &module), "create a shader module");
   std::vector<VkSpecializationMapEntry> entries;
@@ -60,8 +62,8 @@ VkPipeline Kernel::compile(VkPipelineCache cache) const {
   VkPipeline pipeline = VK_NULL_HANDLE;
   const VkResult result = vk.vkCreateComputePipelines(device_.handle(), cache, 1, &info, nullptr, &pipeline);
   vk.vkDestroyShaderModule(device_.handle(), module, nullptr);
-  if (result != VK_SUCCESS) fail_vulkan(result, std::string("compile the shader ") + spec_.name);
-  device_.set_name(VK_OBJECT_TYPE_PIPELINE, reinterpret_cast<uint64_t>(pipeline), spec_.name);
+  if (result != VK_SUCCESS) fail_vulkan(result, "compile the shader " + label());
+  device_.set_name(VK_OBJECT_TYPE_PIPELINE, reinterpret_cast<uint64_t>(pipeline), label());
   return pipeline;
 }
 
@@ -93,9 +95,16 @@ std::map<std::string, uint64_t> Kernel::statistics() const {
   return values;
 }
 
+std::string Kernel::label() const {
+  std::string text = name();
+  if (*shader().variant) text += std::string(" ") + shader().variant;
+  for (const uint32_t value : spec_.constants) text += " " + std::to_string(value);
+  return text;
+}
+
 VkDescriptorType Kernel::type(uint32_t binding) const {
-  if (texel(binding)) return VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER;
-  return uniform(binding) ? VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER : VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
+  if (shader().texel >> binding & 1) return VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER;
+  return shader().uniform >> binding & 1 ? VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER : VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
 }
 
 }  // namespace weft

@@ -90,14 +90,16 @@ Recorder::Recorder(CommandPool& pool, const std::string& name, Timestamps* times
   if (timestamps_) timestamps_->start(commands_.handle_);
 }
 
-void Recorder::dispatch_bytes(const Kernel& kernel, std::initializer_list<View> bindings,
+void Recorder::dispatch_bytes(const KernelSpec& spec, std::initializer_list<View> bindings,
                               std::span<const std::byte> push, Groups groups, const View* indirect) {
-  if (bindings.size() != kernel.bindings() || push.size() != kernel.push_bytes())
+  const Shader& shader = spec.shader;
+  if (bindings.size() != shader.bindings || push.size() != shader.push_bytes)
     throw Error(Code::internal,
                 "got " + std::to_string(bindings.size()) + " bindings and " + std::to_string(push.size()) +
-                    " bytes of push constants, the kernel takes " + std::to_string(kernel.bindings()) + " and " +
-                    std::to_string(kernel.push_bytes()),
-                kernel.name());
+                    " bytes of push constants, the shader takes " + std::to_string(shader.bindings) + " and " +
+                    std::to_string(shader.push_bytes),
+                shader.name);
+  const Kernel& kernel = device_.kernel(spec);
   check_limits(kernel, bindings, groups);
   if (!pool_) return;
   const VolkDeviceTable& vk = device_.vk();
@@ -119,7 +121,7 @@ void Recorder::dispatch_bytes(const Kernel& kernel, std::initializer_list<View> 
                     nullptr,
                     &infos[slot],
                     &texels[slot]};
-    if (kernel.texel(slot)) texels[slot] = pool_->new_texel_view(view);
+    if (kernel.type(slot) == VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER) texels[slot] = pool_->new_texel_view(view);
     accesses.push_back({view.buffer->handle(), view.offset, view.offset + view.bytes, kernel.writes(slot)});
     ++slot;
   }
@@ -157,9 +159,9 @@ void Recorder::check_limits(const Kernel& kernel, std::initializer_list<View> bi
   uint32_t slot = 0;
   for (const View& view : bindings) {
     require("one binding would have to reach bytes:", view.bytes,
-            kernel.uniform(slot) ? caps.max_uniform_range
-            : kernel.texel(slot) ? caps.max_texels * 16
-                                 : caps.max_range);
+            kernel.type(slot) == VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER         ? caps.max_uniform_range
+            : kernel.type(slot) == VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER ? caps.max_texels * 16
+                                                                           : caps.max_range);
     ++slot;
   }
   require("workgroups needed:", groups.x, caps.max_groups);

@@ -66,23 +66,23 @@ class Recorder {
 
   Device& device() const { return device_; }
 
-  // Binds views in the kernel's binding order. Throws Error(internal) when their number or the size of the push
-  // constants is not what the kernel takes: a mistake in an operation, caught in release builds too.
+  // Runs a kernel on views in the order of its bindings. Throws Error(internal) when their number or the size of the
+  // push constants is not what the shader declares: a mistake in an operation, caught in release builds too.
   template <class Push>
-  void dispatch(const Kernel& kernel, std::initializer_list<View> bindings, const Push& push, Groups groups) {
-    dispatch_bytes(kernel, bindings, std::as_bytes(std::span<const Push, 1>(&push, 1)), groups);
+  void dispatch(const KernelSpec& spec, std::initializer_list<View> bindings, const Push& push, Groups groups) {
+    dispatch_bytes(spec, bindings, std::as_bytes(std::span<const Push, 1>(&push, 1)), groups);
   }
 
-  void dispatch(const Kernel& kernel, std::initializer_list<View> bindings, Groups groups) {  // no push constants
-    dispatch_bytes(kernel, bindings, {}, groups);
+  void dispatch(const KernelSpec& spec, std::initializer_list<View> bindings, Groups groups) {  // no push constants
+    dispatch_bytes(spec, bindings, {}, groups);
   }
 
   // The same with the number of groups in x read when it runs, from the uint at `count` (y and z, behind it, are 1):
   // three 32-bit words, at most caps.max_groups in x.
   template <class Push>
-  void dispatch_indirect(const Kernel& kernel, std::initializer_list<View> bindings, const Push& push,
+  void dispatch_indirect(const KernelSpec& spec, std::initializer_list<View> bindings, const Push& push,
                          const View& count) {
-    dispatch_bytes(kernel, bindings, std::as_bytes(std::span<const Push, 1>(&push, 1)), {}, &count);
+    dispatch_bytes(spec, bindings, std::as_bytes(std::span<const Push, 1>(&push, 1)), {}, &count);
   }
 
   void copy(const View& from, const View& to);  // from.bytes bytes
@@ -98,7 +98,7 @@ class Recorder {
     bool write;
     bool transfer = false;
   };
-  void dispatch_bytes(const Kernel& kernel, std::initializer_list<View> bindings, std::span<const std::byte> push,
+  void dispatch_bytes(const KernelSpec& spec, std::initializer_list<View> bindings, std::span<const std::byte> push,
                       Groups groups, const View* indirect = nullptr);
   void check_limits(const Kernel& kernel, std::initializer_list<View> bindings, Groups groups) const;
   void use(std::span<const Access> accesses);

@@ -11,16 +11,9 @@ void activate(Recorder& recorder, Activation activation, bool gated, const View&
   require_bytes(x, uint64_t{tokens} * in_stride * 4, "activate", "x");
   require_bytes(y, uint64_t{tokens} * out_stride * 4, "activate", "y");
   const bool texel = recorder.device().plan().texel_products && cols % 4 == 0;
-  const Kernel& kernel = recorder.device().kernel({"activate",
-                                                   texel ? std::span<const uint32_t>(activate_texel_spv) : activate_spv,
-                                                   3,
-                                                   0b100,
-                                                   sizeof(abi::ActivatePush),
-                                                   {static_cast<uint32_t>(activation), gated ? 1u : 0u},
-                                                   0,
-                                                   texel ? 0b010u : 0u});
-  recorder.dispatch(kernel, {state, x, y}, abi::ActivatePush{cols, in_stride, out_stride},
-                    {tokens, ceil_div(cols, texel ? 4 * 64 : 64)});
+  const Shader& shader = texel ? shaders::activate_texel : shaders::activate;
+  recorder.dispatch({shader, {static_cast<uint32_t>(activation), gated}}, {state, x, y},
+                    abi::ActivatePush{cols, in_stride, out_stride}, {tokens, ceil_div(cols, texel ? 4 * 64 : 64)});
 }
 
 }  // namespace weft::ops

@@ -12,11 +12,9 @@ void adjust(Recorder& recorder, const View& state, const View& params, const Vie
   require_bytes(scores, uint64_t{from.rows} * 4, "adjust", "scores");
   require_bytes(marks, uint64_t{MARK_WORDS(from.rows)} * 4, "adjust", "marks");
   const bool listed = from.lists != nullptr;
-  const Kernel& kernel =
-      recorder.device().kernel({"adjust", adjust_spv, 6, 0b1000, sizeof(abi::AdjustPush), {listed ? 1u : 0u}});
   // A list is usually short: few workgroups, and each goes on for as long as there are rows.
   const uint32_t groups = ceil_div(from.rows, 64);
-  recorder.dispatch(kernel, {params, marks, logits, scores, state, listed ? *from.lists : logits},
+  recorder.dispatch({shaders::adjust, {listed}}, {params, marks, logits, scores, state, listed ? *from.lists : logits},
                     abi::AdjustPush{from.rows}, {listed ? std::min(groups, 16u) : groups});
 }
 

@@ -4,7 +4,6 @@
 
 #include "attend.spv.h"
 #include "attend_merge.spv.h"
-#include "attend_subgroup.spv.h"
 #include "attend_texel.spv.h"
 
 namespace weft::ops {
@@ -27,9 +26,7 @@ bool by_texels(const Plan& plan, const HeadShape& shape, Format cache) {
 void merge(Recorder& recorder, const HeadShape& shape, const View& state, const View& parts, const View& y,
            uint32_t count, uint32_t tokens) {
   const uint32_t dims = shape.heads * shape.head_dim;
-  const Kernel& kernel =
-      recorder.device().kernel({"attend_merge", attend_merge_spv, 3, 0b100, sizeof(abi::AttendMergePush), {}});
-  recorder.dispatch(kernel, {state, parts, y},
+  recorder.dispatch({shaders::attend_merge}, {state, parts, y},
                     abi::AttendMergePush{shape.heads, shape.head_dim, stride_of(dims), count},
                     {ceil_div(dims, 64), tokens});
 }
@@ -79,27 +76,24 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
                                 attention.soft_cap,
                                 reach,
                                 parts > 1 ? plan.attend_span : UINT32_MAX / 2};
-  std::vector<uint32_t> constants = {attention.soft_cap > 0 ? 1u : 0u, attention.alibi ? 1u : 0u,
-                                     static_cast<uint32_t>(attention.sees), biases.buffer ? 1u : 0u};
+  std::vector<uint32_t> constants = {attention.soft_cap > 0, attention.alibi, static_cast<uint32_t>(attention.sees),
+                                     biases.buffer != nullptr};
   const View& bias = biases.buffer ? biases : state;
   if (by_texels(plan, shape, cache.format)) {
     const uint32_t heads = heads_at_once(shape);
-    constants.insert(constants.end(), {heads, shape.head_dim, rotation ? 1u : 0u,
-                                       rotation && rotation->pairs == Pairs::adjacent ? 1u : 0u,
-                                       rotation ? rotation->rotary_dim : 0, parts > 1 ? 1u : 0u});
-    const Kernel& kernel = recorder.device().kernel(
-        {"attend", attend_texel_spv, 9, rotation ? 0b110010000u : 0b10000u, sizeof push, constants, 0, 0b001001110});
-    recorder.dispatch(
-        kernel,
-        {state, q, cache.keys, cache.values, out, bias, rotation ? rotation->turns : q, cache.keys, cache.values}, push,
-        {shape.heads / heads, tokens, parts});
+    constants.insert(constants.end(),
+                     {heads, shape.head_dim, rotation != nullptr, rotation && rotation->pairs == Pairs::adjacent,
+                      rotation ? rotation->rotary_dim : 0, parts > 1});
+    // Without a rotation the cache is not written, and must not seem to be.
+    recorder.dispatch({shaders::attend_texel, constants},
+                      {state, q, cache.keys, cache.values, out, bias, rotation ? rotation->turns : q,
+                       rotation ? cache.keys : out, rotation ? cache.values : out},
+                      push, {shape.heads / heads, tokens, parts});
   } else {
     constants.insert(constants.begin(), plan.reduce_threads);
-    constants.insert(constants.end(), {static_cast<uint32_t>(cache.format), parts > 1 ? 1u : 0u});
-    const Kernel& kernel =
-        recorder.device().kernel({"attend", plan.subgroup ? std::span<const uint32_t>(attend_subgroup_spv) : attend_spv,
-                                  6, 0b10000, sizeof push, constants});
-    recorder.dispatch(kernel, {state, q, cache.keys, cache.values, out, bias}, push, {shape.heads, tokens, parts});
+    constants.insert(constants.end(), {static_cast<uint32_t>(cache.format), parts > 1});
+    recorder.dispatch({plan.subgroup ? shaders::attend_subgroup : shaders::attend, constants},
+                      {state, q, cache.keys, cache.values, out, bias}, push, {shape.heads, tokens, parts});
   }
   if (parts > 1) merge(recorder, shape, state, cache.parts, y, parts, tokens);
 }

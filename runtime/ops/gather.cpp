@@ -8,11 +8,9 @@ void gather(Recorder& recorder, const Matrix& table, const View& state, const Vi
             uint32_t tokens, float scale) {
   require(table.layout == Layout::planes, "gather", "the matrix is no vocabulary table");
   require_bytes(x, uint64_t{tokens} * stride_of(table.cols) * 4, "gather", "x");
-  const Kernel& kernel = recorder.device().kernel(
-      {"gather", gather_spv, 4, 0b1000, sizeof(abi::GatherPush), {static_cast<uint32_t>(table.format)}});
   const uint32_t parts = table.blocks() * 2;  // of 16 elements
   for (const Matrix::Slice& slice : table.slices(recorder.device().plan().slice_bytes))
-    recorder.dispatch(kernel, {slice.view, state, history, x},
+    recorder.dispatch({shaders::gather, {static_cast<uint32_t>(table.format)}}, {slice.view, state, history, x},
                       abi::GatherPush{table.cols, stride_of(table.cols), slice.row_base, slice.rows, scale},
                       {ceil_div(parts, 64), tokens});
 }

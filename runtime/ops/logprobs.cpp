@@ -1,7 +1,6 @@
 #include "ops/support.h"
 
 #include "logprobs.spv.h"
-#include "logprobs_subgroup.spv.h"
 
 namespace weft::ops {
 
@@ -12,15 +11,10 @@ void logprobs(Recorder& recorder, const View& state, const View& params, const V
   require_bytes(candidates, count * sizeof(abi::Candidate), "logprobs", "candidates");
   require_bytes(out, RING * sizeof(abi::TokenLogprobs), "logprobs", "out");
   const Plan& plan = recorder.device().plan();
-  const Kernel& kernel =
-      recorder.device().kernel({"logprobs",
-                                plan.subgroup ? std::span<const uint32_t>(logprobs_subgroup_spv) : logprobs_spv,
-                                6,
-                                0b100000,
-                                sizeof(abi::LogprobsPush),
-                                {plan.reduce_threads, from.lists ? 1u : 0u}});
-  recorder.dispatch(kernel, {state, params, logits, candidates, from.lists ? *from.lists : logits, out},
-                    abi::LogprobsPush{from.rows, count}, {1});
+  recorder.dispatch(
+      {plan.subgroup ? shaders::logprobs_subgroup : shaders::logprobs, {plan.reduce_threads, from.lists != nullptr}},
+      {state, params, logits, candidates, from.lists ? *from.lists : logits, out}, abi::LogprobsPush{from.rows, count},
+      {1});
 }
 
 }  // namespace weft::ops

@@ -4,11 +4,7 @@
 #include "ops/rows.h"
 
 #include "matmul.spv.h"
-#include "matmul_texel.spv.h"
 #include "matmul_tiled.spv.h"
-#include "matmul_tiled_fp16.spv.h"
-#include "matmul_tiled_int8.spv.h"
-#include "matmul_uniform.spv.h"
 
 namespace weft::ops {
 
@@ -43,18 +39,15 @@ void multiply_tiles(Recorder& recorder, const Matrix& weights, const View& state
   const Plan& plan = recorder.device().plan();
   const uint32_t tile = std::min(plan.tile_tokens, std::max(std::bit_ceil(tokens), 16u));
   const bool biased = weights.bias.buffer != nullptr;
-  KernelSpec spec = {"matmul", matmul_tiled_spv, 5, 0b1000, sizeof(abi::MatmulPush), {}};
-  spec.constants = {static_cast<uint32_t>(weights.format), tile, biased ? 1u : 0u, output == Output::add ? 1u : 0u};
-  spec.variant = " tiled";
-  if (plan.int8_inputs && weights.format != Format::f16)
-    spec.spirv = matmul_tiled_int8_spv, spec.variant = " tiled int8";
-  else if (plan.half_tiles)
-    spec.spirv = matmul_tiled_fp16_spv, spec.variant = " tiled fp16";
-  const Kernel& kernel = recorder.device().kernel(spec);
+  const bool int8 = plan.int8_inputs && weights.format != Format::f16;
+  const KernelSpec spec = {int8              ? shaders::matmul_tiled_int8
+                           : plan.half_tiles ? shaders::matmul_tiled_fp16
+                                             : shaders::matmul_tiled,
+                           {static_cast<uint32_t>(weights.format), tile, biased, output == Output::add}};
   for (const Matrix::Slice& slice : weights.slices(plan.slice_bytes)) {
     const abi::MatmulPush push = {
         weights.cols, slice.rows, slice.row_base, stride_of(weights.cols), stride_of(weights.rows), 0, 0, tokens};
-    recorder.dispatch(kernel, {slice.view, x, state, y, biased ? weights.bias : state}, push,
+    recorder.dispatch(spec, {slice.view, x, state, y, biased ? weights.bias : state}, push,
                       {ceil_div(slice.rows, TILE_ROWS), ceil_div(tokens, tile)});
   }
 }
@@ -79,12 +72,9 @@ void matmul(Recorder& recorder, const Matrix& weights, const View& state, const 
   const bool biased = weights.bias.buffer != nullptr;
   if (biased) require_bytes(weights.bias, uint64_t{weights.rows} * 4, "matmul", "bias");
   if (tiled) return multiply_tiles(recorder, weights, state, x, y, tokens, output);
-  KernelSpec spec = product_spec("matmul", {matmul_spv, matmul_uniform_spv, matmul_texel_spv}, variant, 5, 0b1000,
-                                 sizeof(abi::MatmulPush));
-  spec.constants.insert(spec.constants.end(), {biased ? 1u : 0u, output == Output::add ? 1u : 0u, input.kind,
-                                               static_cast<uint32_t>(input.activation)});
-  if (variant.texel) spec.bindings = 6, spec.texel |= 0b100000;
-  const Kernel& kernel = recorder.device().kernel(spec);
+  KernelSpec spec = {variant.of(shaders::matmul, shaders::matmul_uniform, shaders::matmul_texel), variant.constants};
+  spec.constants.insert(spec.constants.end(),
+                        {biased, output == Output::add, input.kind, static_cast<uint32_t>(input.activation)});
   const View& bias = biased ? weights.bias : state;
   const View& norm_weight = input.kind == INPUT_NORMED ? input.weight : x;
   const uint32_t window = variant.uniform ? variant.tokens : tokens;  // tokens of a dispatch
@@ -95,9 +85,9 @@ void matmul(Recorder& recorder, const Matrix& weights, const View& state, const 
                                     out_stride,   first,      input.norm.epsilon, tokens};
       const Groups groups = {window / variant.tokens, ceil_div(slice.rows, variant.group_rows)};
       if (variant.texel)
-        recorder.dispatch(kernel, {slice.view, inputs, state, y, bias, norm_weight}, push, groups);
+        recorder.dispatch(spec, {slice.view, inputs, state, y, bias, norm_weight}, push, groups);
       else
-        recorder.dispatch(kernel, {slice.view, inputs, state, y, bias}, push, groups);
+        recorder.dispatch(spec, {slice.view, inputs, state, y, bias}, push, groups);
     }
 }
 

@@ -1,7 +1,6 @@
 #include "ops/rows.h"
 
 #include "matmul_expert.spv.h"
-#include "matmul_expert_texel.spv.h"
 
 namespace weft::ops {
 
@@ -17,14 +16,12 @@ void matmul_expert(Recorder& recorder, const Matrix& weights, const Experts& exp
   require_bytes(x, uint64_t{tokens} * in_stride * 4, "matmul_expert", "x");
   require_bytes(y, uint64_t{tokens} * out_stride * 4, "matmul_expert", "y");
   require_bytes(chosen, uint64_t{tokens} * experts.used * sizeof(abi::ExpertChoice), "matmul_expert", "chosen");
-  const Kernel& kernel =
-      recorder.device().kernel(product_spec("matmul_expert", {matmul_expert_spv, {}, matmul_expert_texel_spv}, variant,
-                                            5, 0b1000, sizeof(abi::MatmulExpertPush)));
+  const KernelSpec spec = {variant.texel ? shaders::matmul_expert_texel : shaders::matmul_expert, variant.constants};
   Matrix all = weights;
   all.rows = experts.count * weights.tiles() * TILE_ROWS;
   for (const Matrix::Slice& slice : all.slices(plan.slice_bytes))
     recorder.dispatch(
-        kernel, {slice.view, x, state, y, chosen},
+        spec, {slice.view, x, state, y, chosen},
         abi::MatmulExpertPush{weights.cols, weights.rows, weights.tiles(), slice.row_base / TILE_ROWS,
                               slice.rows / TILE_ROWS, in_stride, out_stride, output == Output::add, experts.used, rank},
         {ceil_div(weights.tiles(), plan.row_tiles), tokens});

@@ -1,7 +1,6 @@
 #include "ops/support.h"
 
 #include "norm_heads.spv.h"
-#include "norm_heads_subgroup.spv.h"
 
 namespace weft::ops {
 
@@ -11,14 +10,8 @@ void norm_heads(Recorder& recorder, const HeadShape& shape, const View& state, c
   require_bytes(qkv, uint64_t{tokens} * stride * 4, "norm_heads", "qkv");
   require_bytes(weight, uint64_t{shape.head_dim} * 8, "norm_heads", "weight");
   const Plan& plan = recorder.device().plan();
-  const Kernel& kernel =
-      recorder.device().kernel({"norm_heads",
-                                plan.subgroup ? std::span<const uint32_t>(norm_heads_subgroup_spv) : norm_heads_spv,
-                                3,
-                                0b100,
-                                sizeof(abi::NormHeadsPush),
-                                {plan.reduce_threads}});
-  recorder.dispatch(kernel, {state, weight, qkv}, abi::NormHeadsPush{shape.heads, shape.head_dim, stride, epsilon},
+  recorder.dispatch({plan.subgroup ? shaders::norm_heads_subgroup : shaders::norm_heads, {plan.reduce_threads}},
+                    {state, weight, qkv}, abi::NormHeadsPush{shape.heads, shape.head_dim, stride, epsilon},
                     {shape.heads + shape.kv_heads, tokens});
 }
 

@@ -11,9 +11,7 @@ void pick(Recorder& recorder, const View& state, const View& params, const View&
   require_bytes(scores, uint64_t{from.rows} * 4, "pick", "scores");
   require_bytes(candidates, candidate_count(from.rows) * sizeof(abi::Candidate), "pick", "candidates");
   const bool listed = from.lists != nullptr;
-  const Kernel& kernel =
-      recorder.device().kernel({"pick", pick_spv, 5, 0b1000, sizeof(abi::PickPush), {listed ? 1u : 0u}});
-  recorder.dispatch(kernel, {state, params, scores, candidates, listed ? *from.lists : scores},
+  recorder.dispatch({shaders::pick, {listed}}, {state, params, scores, candidates, listed ? *from.lists : scores},
                     abi::PickPush{from.rows}, {candidate_count(from.rows)});
 }
 

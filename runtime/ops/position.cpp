@@ -8,9 +8,8 @@ void position(Recorder& recorder, const View& state, const View& table, const Vi
   const uint32_t stride = stride_of(cols);
   require_bytes(x, uint64_t{tokens} * stride * 4, "position", "x");
   require(table.bytes % (uint64_t{cols} * 4) == 0, "position", "the table is no whole number of rows");
-  const Kernel& kernel = recorder.device().kernel({"position", position_spv, 3, 0b100, sizeof(abi::PositionPush), {}});
   const uint32_t positions = static_cast<uint32_t>(table.bytes / (uint64_t{cols} * 4));
-  recorder.dispatch(kernel, {state, table, x}, abi::PositionPush{cols, stride, positions},
+  recorder.dispatch({shaders::position}, {state, table, x}, abi::PositionPush{cols, stride, positions},
                     {ceil_div(cols, 64), tokens});
 }
 

@@ -1,8 +1,6 @@
 #include "ops/rows.h"
 
 #include "project.spv.h"
-#include "project_texel.spv.h"
-#include "project_uniform.spv.h"
 
 namespace weft::ops {
 
@@ -17,15 +15,13 @@ void record(Recorder& recorder, const Matrix& table, const View& x, const View& 
   require(table.layout == Layout::planes, "project", "the matrix is no vocabulary table");
   require(tokens % variant.tokens == 0, "project", "the tokens are no whole number of groups");
   require_bytes(x, tokens * in_stride * 4, "project", "x");
-  KernelSpec spec = product_spec("project", {project_spv, project_uniform_spv, project_texel_spv}, variant, 4,
-                                 best ? 0b1000 : 0b100, sizeof(abi::ProjectPush));
-  spec.constants.push_back(best ? 1 : 0);
-  const Kernel& kernel = recorder.device().kernel(spec);
+  KernelSpec spec = {variant.of(shaders::project, shaders::project_uniform, shaders::project_texel), variant.constants};
+  spec.constants.push_back(best);
   uint32_t first_group = 0;
   for (const Matrix::Slice& slice : table.slices(plan.slice_bytes)) {
     const uint32_t groups = ceil_div(slice.rows, variant.group_rows);
     for (uint32_t first = 0; first < tokens; first += variant.tokens)
-      recorder.dispatch(kernel, {slice.view, x.part(first * in_stride * 4, variant.tokens * in_stride * 4), out, out},
+      recorder.dispatch(spec, {slice.view, x.part(first * in_stride * 4, variant.tokens * in_stride * 4), out, out},
                         abi::ProjectPush{table.cols, slice.rows, slice.row_base, static_cast<uint32_t>(in_stride),
                                          out_stride, first, first_group},
                         {groups});

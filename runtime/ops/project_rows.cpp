@@ -1,8 +1,6 @@
 #include "ops/rows.h"
 
 #include "project_rows.spv.h"
-#include "project_rows_texel.spv.h"
-#include "project_rows_uniform.spv.h"
 
 namespace weft::ops {
 
@@ -14,11 +12,10 @@ void project_rows(Recorder& recorder, const Matrix& table, const View& x, const 
   const RowsVariant variant = rows_variant(plan, table, 1);
   require(table.layout == Layout::planes, "project_rows", "the matrix is no vocabulary table");
   require_bytes(x, uint64_t{stride_of(table.cols)} * 4, "project_rows", "x");
-  const Kernel& kernel = recorder.device().kernel(
-      product_spec("project_rows", {project_rows_spv, project_rows_uniform_spv, project_rows_texel_spv}, variant, 5,
-                   0b10000, sizeof(abi::ProjectRowsPush)));
+  const KernelSpec spec = {
+      variant.of(shaders::project_rows, shaders::project_rows_uniform, shaders::project_rows_texel), variant.constants};
   for (const Matrix::Slice& slice : table.slices(plan.slice_bytes))
-    recorder.dispatch_indirect(kernel,
+    recorder.dispatch_indirect(spec,
                                {slice.view, x.part(0, uint64_t{stride_of(table.cols)} * 4), state, list.ids, logits},
                                abi::ProjectRowsPush{table.cols, slice.row_base, slice.rows, list.ids_at,
                                                     list.leaders ? 1u : 0u, list.logits_at},

@@ -1,7 +1,6 @@
 #include "ops/support.h"
 
 #include "read.spv.h"
-#include "read_texel.spv.h"
 
 namespace weft::ops {
 
@@ -10,10 +9,7 @@ void read(Recorder& recorder, const View& words, const View& sums) {
   const uint32_t groups = static_cast<uint32_t>(words.bytes / READ_BYTES);
   require_bytes(sums, uint64_t{groups} * 4, "read", "sums");
   const bool texel = recorder.device().plan().texel_products;
-  std::span<const uint32_t> spirv = read_spv;
-  if (texel) spirv = read_texel_spv;
-  const Kernel& kernel = recorder.device().kernel({"read", spirv, 2, 0b10, 0, {}, 0, texel ? 0b1u : 0u});
-  recorder.dispatch(kernel, {words, sums}, {groups});
+  recorder.dispatch({texel ? shaders::read_texel : shaders::read}, {words, sums}, {groups});
 }
 
 }  // namespace weft::ops

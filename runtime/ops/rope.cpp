@@ -39,23 +39,15 @@ void rope(Recorder& recorder, const HeadShape& shape, Pairs pairs, uint32_t rota
                               cache.capacity, rotary_dim};
   if (recorder.device().plan().texel_products && cache.format == Format::f16 && shape.head_dim % 8 == 0 &&
       rotary_dim > 0 && rotary_dim % 16 == 0) {
-    const Kernel& kernel = recorder.device().kernel({"rope",
-                                                     rope_texel_spv,
-                                                     6,
-                                                     0b111000,
-                                                     sizeof push,
-                                                     {shape.head_dim, pairs == Pairs::adjacent ? 1u : 0u},
-                                                     0,
-                                                     0b000110});
-    return recorder.dispatch(kernel, {state, qkv, turns, q, cache.keys, cache.values}, push,
+    return recorder.dispatch({shaders::rope_texel, {shape.head_dim, pairs == Pairs::adjacent}},
+                             {state, qkv, turns, q, cache.keys, cache.values}, push,
                              {tokens, ceil_div((query_dim + 2 * kv_dim) / 8, 8)});
   }
-  const Kernel& kernel = recorder.device().kernel(
-      {"rope", rope_spv, 6, 0b111000, sizeof(abi::RopePush), {static_cast<uint32_t>(cache.format)}});
   const uint32_t of_kv = cache.format == Format::q8 ? 2 * Q8_SCALE_WORDS(shape.head_dim)
                                                     : ceil_div(shape.head_dim, 8) * 4 + shape.head_dim / 2;
   const uint32_t items = query_dim + shape.kv_heads * of_kv;
-  recorder.dispatch(kernel, {state, qkv, turns, q, cache.keys, cache.values}, push, {ceil_div(items, 64), tokens});
+  recorder.dispatch({shaders::rope, {static_cast<uint32_t>(cache.format)}},
+                    {state, qkv, turns, q, cache.keys, cache.values}, push, {ceil_div(items, 64), tokens});
 }
 
 }  // namespace weft::ops

@@ -11,9 +11,8 @@ void route(Recorder& recorder, const Experts& experts, const View& state, const 
           "a token uses no experts, or more than there are");
   require_bytes(logits, uint64_t{tokens} * stride * 4, "route", "logits");
   require_bytes(chosen, uint64_t{tokens} * experts.used * sizeof(abi::ExpertChoice), "route", "chosen");
-  const Kernel& kernel = recorder.device().kernel({"route", route_spv, 3, 0b100, sizeof(abi::RoutePush), {}});
-  recorder.dispatch(kernel, {state, logits, chosen}, abi::RoutePush{experts.count, experts.used, stride, tokens},
-                    {ceil_div(tokens, 64)});
+  recorder.dispatch({shaders::route}, {state, logits, chosen},
+                    abi::RoutePush{experts.count, experts.used, stride, tokens}, {ceil_div(tokens, 64)});
 }
 
 }  // namespace weft::ops

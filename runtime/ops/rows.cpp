@@ -23,17 +23,4 @@ RowsVariant rows_variant(const Plan& plan, const Matrix& matrix, uint32_t tokens
           {static_cast<uint32_t>(matrix.format), group, plan.split, plan.row_tiles}};
 }
 
-KernelSpec product_spec(const char* name, const ProductCode& code, const RowsVariant& variant, uint32_t bindings,
-                        uint32_t written, uint32_t push_bytes) {
-  const std::span<const uint32_t> spirv = variant.texel ? code.texel : variant.uniform ? code.uniform : code.plain;
-  return {name,
-          spirv,
-          bindings,
-          written,
-          push_bytes,
-          variant.constants,
-          variant.uniform ? 0b10u : 0u,
-          variant.texel ? 0b11u : 0u};
-}
-
 }  // namespace weft::ops

@@ -11,6 +11,10 @@ struct RowsVariant {
   uint32_t tokens;                  // of a group
   uint32_t group_rows;              // of a workgroup of matmul and project
   std::vector<uint32_t> constants;  // of the kernel, in the order of rows.glsl
+
+  const Shader& of(const Shader& plain, const Shader& with_uniform, const Shader& with_texel) const {
+    return texel ? with_texel : uniform ? with_uniform : plain;
+  }
 };
 
 // For products of `matrix` with up to `tokens` inputs: groups of one, or of plan.block_tokens (of a table at most
@@ -18,12 +22,5 @@ struct RowsVariant {
 RowsVariant rows_variant(const Plan& plan, const Matrix& matrix, uint32_t tokens);
 
 uint32_t rows_per_group(const Plan& plan);  // of products without split columns
-
-// A product's kernel: its SPIR-V as it is, with WEFT_UNIFORM and with WEFT_TEXEL too. Weights are binding 0, inputs 1.
-struct ProductCode {
-  std::span<const uint32_t> plain, uniform, texel;
-};
-KernelSpec product_spec(const char* name, const ProductCode& code, const RowsVariant& variant, uint32_t bindings,
-                        uint32_t written, uint32_t push_bytes);
 
 }  // namespace weft::ops

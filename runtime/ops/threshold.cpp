@@ -1,7 +1,6 @@
 #include "ops/support.h"
 
 #include "threshold.spv.h"
-#include "threshold_subgroup.spv.h"
 
 namespace weft::ops {
 
@@ -11,14 +10,9 @@ void threshold(Recorder& recorder, const View& state, const View& params, const 
     throw Error(Code::unsupported,
                 "a vocabulary of " + std::to_string(from.rows) + " tokens, at most 524288 can be sampled", "threshold");
   const Plan& plan = recorder.device().plan();
-  const Kernel& kernel =
-      recorder.device().kernel({"threshold",
-                                plan.subgroup ? std::span<const uint32_t>(threshold_subgroup_spv) : threshold_spv,
-                                3,
-                                0b001,
-                                sizeof(abi::PickPush),
-                                {plan.reduce_threads, from.lists ? 1u : 0u}});
-  recorder.dispatch(kernel, {state, params, scores}, abi::PickPush{from.rows}, {1});
+  recorder.dispatch(
+      {plan.subgroup ? shaders::threshold_subgroup : shaders::threshold, {plan.reduce_threads, from.lists != nullptr}},
+      {state, params, scores}, abi::PickPush{from.rows}, {1});
 }
 
 }  // namespace weft::ops

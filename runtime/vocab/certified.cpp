@@ -4,17 +4,11 @@
 
 #include "cut.spv.h"
 #include "estimate.spv.h"
-#include "estimate_texel.spv.h"
-#include "estimate_uniform.spv.h"
 #include "leaders.spv.h"
 #include "ops/rows.h"
 #include "quantise.spv.h"
-#include "quantise_subgroup.spv.h"
 #include "refine.spv.h"
-#include "refine_texel.spv.h"
-#include "refine_uniform.spv.h"
 #include "select.spv.h"
-#include "select_texel.spv.h"
 
 namespace weft {
 namespace {
@@ -40,17 +34,12 @@ class Recording {
         rows_(ops::rows_per_group(plan_)) {}
 
   void quantise() {
-    const Kernel& kernel = recorder_.device().kernel(
-        {"quantise",
-         plan_.subgroup ? std::span<const uint32_t>(quantise_subgroup_spv) : std::span<const uint32_t>(quantise_spv),
-         4,
-         0b1001,
-         sizeof(abi::QuantisePush),
-         {plan_.reduce_threads, static_cast<uint32_t>(table_.format)}});
     const auto tiles = [&](const Matrix::Slice& slice) {
       return shapes_.listed ? 0 : ops::ceil_div(slice.rows, TILE_ROWS);
     };
-    recorder_.dispatch(kernel, {views_.state, views_.params, views_.x, buffers_.factors},
+    const Shader& shader = plan_.subgroup ? shaders::quantise_subgroup : shaders::quantise;
+    recorder_.dispatch({shader, {plan_.reduce_threads, static_cast<uint32_t>(table_.format)}},
+                       {views_.state, views_.params, views_.x, buffers_.factors},
                        abi::QuantisePush{table_.cols, tiles(slices_.front()), tiles(slices_.back()), rows_,
                                          shapes_.estimates ? 1u : 0u},
                        {1});
@@ -59,48 +48,35 @@ class Recording {
   void estimate(uint32_t mode) {
     ops::RowsVariant variant = product();
     variant.constants.push_back(mode);
-    variant.constants.push_back(shapes_.listed ? 1 : 0);
-    const Kernel& kernel = recorder_.device().kernel(
-        ops::product_spec("estimate", {estimate_spv, estimate_uniform_spv, estimate_texel_spv}, variant, 5, 0b10000,
-                          sizeof(abi::EstimatePush)));
+    variant.constants.push_back(shapes_.listed);
+    const KernelSpec spec = {variant.of(shaders::estimate, shaders::estimate_uniform, shaders::estimate_texel),
+                             variant.constants};
     for (const Matrix::Slice& slice : slices_) {
       const bool last = &slice == &slices_.back();
       const size_t groups = offsetof(abi::HeadState, estimates) + (2 * mode + (last ? 1 : 0)) * sizeof(abi::Indirect);
       recorder_.dispatch_indirect(
-          kernel, {slice.view, buffers_.factors, views_.state, buffers_.choice, buffers_.lists},
+          spec, {slice.view, buffers_.factors, views_.state, buffers_.choice, buffers_.lists},
           abi::EstimatePush{table_.cols, slice.row_base, slice.rows, table_.rows, shapes_.masked ? 1u : 0u},
           head(groups));
     }
   }
 
   void leaders() {
-    const Kernel& kernel = recorder_.device().kernel(
-        {"leaders", leaders_spv, 3, 0b100, sizeof(abi::LeadersPush), {shapes_.listed ? 1u : 0u}});
-    recorder_.dispatch(kernel, {views_.state, buffers_.choice, buffers_.lists}, abi::LeadersPush{table_.rows},
-                       {MAX_LEADERS});
+    recorder_.dispatch({shaders::leaders, {shapes_.listed}}, {views_.state, buffers_.choice, buffers_.lists},
+                       abi::LeadersPush{table_.rows}, {MAX_LEADERS});
     const ops::RowList list = {buffers_.lists, LIST_LEADERS(table_.rows), true, LIST_LEADER_LOGITS(table_.rows),
                                head(offsetof(abi::HeadState, leaders))};
     ops::project_rows(recorder_, table_, views_.x, views_.state, list, buffers_.lists);
   }
 
   void cut() {
-    const Kernel& kernel = recorder_.device().kernel({"cut", cut_spv, 4, 0b0001, sizeof(abi::LeadersPush), {}});
-    recorder_.dispatch(kernel, {views_.state, views_.params, views_.marks, buffers_.lists},
+    recorder_.dispatch({shaders::cut}, {views_.state, views_.params, views_.marks, buffers_.lists},
                        abi::LeadersPush{table_.rows}, {1});
   }
 
   void select() {
-    const Kernel& kernel = recorder_.device().kernel(
-        {"select",
-         plan_.texel_products ? std::span<const uint32_t>(select_texel_spv) : std::span<const uint32_t>(select_spv),
-         6,
-         0b010001,
-         sizeof(abi::SelectPush),
-         {shapes_.listed ? 1u : 0u},
-         0,
-         plan_.texel_products ? 0b100000u : 0u});
     const bool refines = shapes_.estimates && table_.format == Format::q8;
-    recorder_.dispatch(kernel,
+    recorder_.dispatch({plan_.texel_products ? shaders::select_texel : shaders::select, {shapes_.listed}},
                        {views_.state, views_.params, views_.marks, buffers_.choice, buffers_.lists, buffers_.lists},
                        abi::SelectPush{table_.rows, shapes_.masked ? 1u : 0u, refines ? 1u : 0u, rows_},
                        {ops::ceil_div(table_.rows, SELECT_ROWS)});
@@ -108,11 +84,11 @@ class Recording {
 
   void refine() {
     ops::RowsVariant variant = product();
-    variant.constants.push_back(shapes_.listed ? 1 : 0);
-    const Kernel& kernel = recorder_.device().kernel(ops::product_spec(
-        "refine", {refine_spv, refine_uniform_spv, refine_texel_spv}, variant, 5, 0b10100, sizeof(abi::RefinePush)));
+    variant.constants.push_back(shapes_.listed);
+    const KernelSpec spec = {variant.of(shaders::refine, shaders::refine_uniform, shaders::refine_texel),
+                             variant.constants};
     for (const Matrix::Slice& slice : slices_)
-      recorder_.dispatch_indirect(kernel, {slice.view, buffers_.factors, views_.state, buffers_.choice, buffers_.lists},
+      recorder_.dispatch_indirect(spec, {slice.view, buffers_.factors, views_.state, buffers_.choice, buffers_.lists},
                                   abi::RefinePush{table_.cols, slice.row_base, slice.rows, table_.rows, rows_},
                                   head(offsetof(abi::HeadState, refine)));
   }

@@ -33,7 +33,7 @@ bool compile_all(const std::string& family, const std::map<std::string, KernelSp
   uint64_t most = 0, spilled = 0;
   std::string largest;
   for (const auto& [name, spec] : kernels) {
-    const std::string_view variant = spec.variant;
+    const std::string_view variant = spec.shader.variant;
     if (variant.ends_with("fp16") && !device.caps().fp16) continue;
     if (variant.ends_with("int8") && !device.caps().int8_dot_fast) continue;  // it is not meant for others
     const auto statistics = device.kernel(spec).statistics();

@@ -44,7 +44,7 @@ class DevicesEnvironment : public testing::Environment {
     std::map<std::string, KernelSpec> kernels;
     for (const auto& [tuning, device] : g_devices)
       if (tuning.find("row_tiles") == std::string::npos)  // those with are awkward, or for software drivers
-        for (const auto& [key, kernel] : device->kernels()) kernels.emplace(key, kernel->spec());
+        for (const Kernel* kernel : device->kernels()) kernels.emplace(kernel->label(), kernel->spec());
     g_devices.clear();
     if (const char* families = std::getenv("WEFT_TEST_COMPILE_FOR")) compile_for(families, kernels);
     std::error_code ignored;

@@ -83,21 +83,20 @@ TEST_F(RecorderTest, ReplaysInOrder) {
 
 TEST_F(RecorderTest, CatchesWrongBindingsAndPushConstants) {
   const auto device = open_device();
-  const Kernel& kernel = device->kernel({"adjust", adjust_spv, 6, 0b1000, sizeof(abi::AdjustPush), {}});
   const Buffer buffer = poisoned(device, "any", 64);
   const auto record = [&](std::initializer_list<View> bindings, auto push) {
-    run_once(device, "wrong", [&](Recorder& recorder) { recorder.dispatch(kernel, bindings, push, {1}); });
+    run_once(device, "wrong", [&](Recorder& recorder) { recorder.dispatch({shaders::adjust}, bindings, push, {1}); });
   };
   EXPECT_EQ(message_of([&] { record({buffer}, abi::AdjustPush{1}); }),
-            "adjust: got 1 bindings and 4 bytes of push constants, the kernel takes 6 and 4");
+            "adjust: got 1 bindings and 4 bytes of push constants, the shader takes 6 and 4");
   EXPECT_EQ(message_of([&] {
               record({buffer, buffer, buffer}, abi::AdjustPush{1});
             }),
-            "adjust: got 3 bindings and 4 bytes of push constants, the kernel takes 6 and 4");
+            "adjust: got 3 bindings and 4 bytes of push constants, the shader takes 6 and 4");
   EXPECT_EQ(message_of([&] {
               record({buffer, buffer, buffer, buffer, buffer, buffer}, uint64_t{1});
             }),
-            "adjust: got 6 bindings and 8 bytes of push constants, the kernel takes 6 and 4");
+            "adjust: got 6 bindings and 8 bytes of push constants, the shader takes 6 and 4");
 }
 
 TEST_F(RecorderTest, ManyDispatchesNeedMoreThanOneDescriptorPool) {
@@ -111,8 +110,14 @@ TEST_F(RecorderTest, ManyDispatchesNeedMoreThanOneDescriptorPool) {
 
 TEST_F(RecorderTest, KernelsAreMadeOnce) {
   const auto device = open_device();
-  const auto kernel = [&] { return &device->kernel({"read", read_spv, 2, 0b10, 0, {}}); };
-  EXPECT_EQ(kernel(), kernel());
+  const auto kernel = [&](const Shader& shader, uint32_t listed) { return &device->kernel({shader, {listed}}); };
+  EXPECT_EQ(kernel(shaders::adjust, 0), kernel(shaders::adjust, 0));
+  EXPECT_NE(kernel(shaders::adjust, 0), kernel(shaders::adjust, 1));
+  // Of two shaders that differ in their code alone, each has a kernel of its own.
+  static const std::vector<uint8_t> copy(shaders::adjust.code.begin(), shaders::adjust.code.end());
+  Shader other = shaders::adjust;
+  other.code = copy;
+  EXPECT_NE(kernel(shaders::adjust, 0), kernel(other, 0));
 }
 
 TEST_F(RecorderTest, TimestampsNameEveryOperation) {
