@@ -1,4 +1,4 @@
-// Which of a file's tensors a network's matrices and vectors are made of, checked. Not for other rooms.
+// Which of a file's tensors a network's matrices and vectors are made of, checked. Not for other modules.
 #pragma once
 
 #include <algorithm>

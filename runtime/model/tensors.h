@@ -1,4 +1,4 @@
-// A model file's tensors by the part they play, in one arrangement for all families. Not for other rooms.
+// A model file's tensors by the part they play, in one arrangement for all families. Not for other modules.
 #pragma once
 
 #include <deque>

@@ -1,5 +1,5 @@
 // Packs and uploads the weights of one network: a model's, or those of either half of an encoder-decoder. Not for other
-// rooms.
+// modules.
 #pragma once
 
 #include "gpu/upload.h"

@@ -1,4 +1,4 @@
-// What the operations' files share. Not for other rooms.
+// What the operations' files share. Not for other modules.
 #pragma once
 
 #include <cstdint>
