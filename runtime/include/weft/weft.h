@@ -238,12 +238,13 @@ WEFT_API weft_status weft_convert(const char* in, const char* out, const weft_co
 
 /* Splits a text of `length` bytes into token ids. parse_special 0: texts such as "<|eot|>" are plain characters; else
  * they become control tokens. add_bos not 0: the model's begin-of-text token comes first if the model uses one, and the
- * input of an encoder also gets its end token. text may be NULL if length is 0. */
+ * input of an encoder also gets its end token. Bytes that are not UTF-8 are tokenized byte by byte. text may be NULL if
+ * length is 0. WEFT_INVALID_ARGUMENT if length is 2^30 or more. */
 WEFT_API weft_status weft_tokenize(const weft_model* model, const char* text, size_t length, int parse_special,
                                    int add_bos, uint32_t* ids, size_t capacity, size_t* count, weft_error* error);
 
-/* Joins the texts of `count` ids. Control tokens have no text; bytes that are not UTF-8 become U+FFFD. The caller frees
- * *text with weft_string_free. ids may be NULL if count is 0. */
+/* Joins the texts of `count` ids. Control tokens, and ids that are not a token's, have no text; bytes that are not
+ * UTF-8 become U+FFFD. The caller frees *text with weft_string_free. ids may be NULL if count is 0. */
 WEFT_API weft_status weft_detokenize(const weft_model* model, const uint32_t* ids, size_t count, char** text,
                                      weft_error* error);
 
@@ -380,14 +381,15 @@ WEFT_API weft_sampling weft_sampling_default(void);
 WEFT_API weft_status weft_session_set_sampling(weft_session* session, const weft_sampling* sampling, weft_error* error);
 
 /* Adds biases[i] (-100 to 100) to the logit of token ids[i] in later calls. If an id is given twice, its last bias
- * counts. Replaces all biases that were set before; count 0: none. */
+ * counts. Replaces all biases that were set before; count 0: none. WEFT_INVALID_ARGUMENT for a bias outside its range
+ * and for an id that is not below vocab_size. */
 WEFT_API weft_status weft_session_set_logit_bias(weft_session* session, const uint32_t* ids, const float* biases,
                                                  size_t count, weft_error* error);
 
 /* Sets the stop strings: `count` texts (at most 16, each 1 to 256 bytes of UTF-8); 0: none. weft_session_generate ends
  * when one appears in the generated text, also across token borders. The callback gets only the text before it; text
  * that may be the beginning of a stop string is held back until that is known. The tokens of a stop string stay in the
- * context. */
+ * context. WEFT_INVALID_ARGUMENT for other counts and texts. */
 WEFT_API weft_status weft_session_set_stops(weft_session* session, const char* const* stops, size_t count,
                                             weft_error* error);
 
@@ -395,7 +397,7 @@ WEFT_API weft_status weft_session_set_stops(weft_session* session, const char* c
 /* Makes later calls compute the log-probability of each generated token, and those of the `count` likeliest tokens: 0
  * to WEFT_MAX_LOGPROBS; 0: none. They are the model's own, before bias, penalties, temperature and filters. They are
  * over all rows of the vocabulary, which the heads "certified" and "fast" then also read; with a keep-list or a
- * grammar, over the tokens that it allows. */
+ * grammar, over the tokens that it allows. WEFT_INVALID_ARGUMENT for a larger count. */
 WEFT_API weft_status weft_session_set_logprobs(weft_session* session, uint32_t count, weft_error* error);
 
 /* Returns the log-probabilities (natural logarithms) of the token that the callback got last: its own in *chosen, and
@@ -503,7 +505,7 @@ typedef struct weft_batch_entry {
 WEFT_API weft_status weft_generate_batch(weft_batch_entry* entries, size_t count, weft_error* error);
 
 /* Ends a running generate after its present token. If none is running, the next one ends at its start. May be called
- * from any thread and from a signal handler. */
+ * from any thread and from a signal handler. NULL is allowed. */
 WEFT_API void weft_session_cancel(weft_session* session);
 
 /* Makes the context these ids (count >= 2) and computes how well the model predicts each:
