@@ -1,6 +1,7 @@
 #include "format/json.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "base/error.h"

@@ -1,6 +1,7 @@
 #include "format/safetensors.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "format/byte_reader.h"

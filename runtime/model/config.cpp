@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "model/fingerprint.h"
-#include "model/values.h"
+#include "base/json_object.h"
 
 namespace weft {
 namespace {
@@ -19,12 +19,12 @@ constexpr uint32_t kMostLayers = 4096, kMostBuckets = 4096;
 constexpr uint32_t kT5Farthest = 128;  // whose distance has a bias of its own: every T5's, and in no key of GGUF
 constexpr double kTiny = 1e-12, kHuge = 1e12;
 
-[[noreturn]] void unsupported(const std::string& what, const Values& values) {
+[[noreturn]] void unsupported(const std::string& what, const JsonObject& values) {
   throw Error(Code::unsupported, what, values.place());
 }
 
 // What both kinds of file leave to the family, or say in the same words.
-Config begin(const ModelFile& file, const Values& values, const std::string& family) {
+Config begin(const ModelFile& file, const JsonObject& values, const std::string& family) {
   Config c;
   c.family = family;
   c.traits = &find_family(file.kind, family, values.place());
@@ -101,7 +101,7 @@ std::vector<double> read_rope_factors(const ModelFile& file, const std::string& 
   return {factors.begin(), factors.end()};
 }
 
-void scale_gguf_rope(Config& c, const ModelFile& file, const Values& values, const std::string& p) {
+void scale_gguf_rope(Config& c, const ModelFile& file, const JsonObject& values, const std::string& p) {
   Rope& rope = c.ropes[0];
   const size_t count = rope.frequencies.size();
   const std::string scaling = values.text(p + "rope.scaling.type", "none");
@@ -132,7 +132,7 @@ void scale_gguf_rope(Config& c, const ModelFile& file, const Values& values, con
   rope.magnitude *= values.number(p + "rope.scaling.attn_factor", kTiny, kHuge, 1);
 }
 
-void read_gguf_positions(Config& c, const ModelFile& file, const Values& values, const std::string& p) {
+void read_gguf_positions(Config& c, const ModelFile& file, const JsonObject& values, const std::string& p) {
   const Family& family = *c.traits;
   const uint32_t rotary_dim = c.block.positions != Positions::rotary
                                   ? 0
@@ -144,8 +144,8 @@ void read_gguf_positions(Config& c, const ModelFile& file, const Values& values,
         plain_rope(values.number(p + "rope.freq_base_swa", kTiny, kHuge, family.local_rope_base), rotary_dim));
   const uint32_t window = values.integer(p + "attention.sliding_window", 0, kMostContext, 0);
   uint32_t global_every = family.global_every;
-  if (const std::string key = p + "attention.sliding_window_pattern"; values.has(key) && values.raw(key).is_array()) {
-    const json& local = values.raw(key);  // a flag for each layer
+  if (const std::string key = p + "attention.sliding_window_pattern"; values.has(key) && values.at(key).is_array()) {
+    const json& local = values.at(key);  // a flag for each layer
     if (local.size() != c.layers) values.refuse(key, std::to_string(c.layers) + " flags");
     return place_layers(c, window, rotary_dim, [&](uint32_t layer) {
       if (!local[layer].is_boolean()) values.refuse(key, std::to_string(c.layers) + " flags");
@@ -157,7 +157,7 @@ void read_gguf_positions(Config& c, const ModelFile& file, const Values& values,
   place_layers(c, window, rotary_dim, [&](uint32_t layer) { return local_by_pattern(layer, global_every); });
 }
 
-void read_gguf_t5(Config& c, const ModelFile& file, const Values& values) {
+void read_gguf_t5(Config& c, const ModelFile& file, const JsonObject& values) {
   const uint32_t layers = c.layers;
   c.layers = values.integer("t5.decoder_block_count", 1, kMostLayers, layers);
   c.positions.resize(c.layers);
@@ -169,13 +169,13 @@ void read_gguf_t5(Config& c, const ModelFile& file, const Values& values) {
 }
 
 // llama.cpp's key.
-Pooling gguf_pooling(const Values& values, const std::string& key) {
+Pooling gguf_pooling(const JsonObject& values, const std::string& key) {
   const uint32_t type = values.integer(key, 0, 4, 1);  // none, mean, first, last, rank
   if (type > 2) unsupported("not supported: '" + key + "' " + std::to_string(type), values);
   return type == 2 ? Pooling::first : Pooling::mean;
 }
 
-Config from_gguf(const ModelFile& file, const Values& values) {
+Config from_gguf(const ModelFile& file, const JsonObject& values) {
   Config c = begin(file, values, values.text("general.architecture", ""));
   const std::string p = c.family + ".";
   c.width = values.integer(p + "embedding_length", 1, kMost);
@@ -211,10 +211,10 @@ Config from_gguf(const ModelFile& file, const Values& values) {
 
 // ---- Hugging Face ----
 
-std::vector<double> read_factors(const Values& v, const std::string& key, size_t count) {
+std::vector<double> read_factors(const JsonObject& v, const std::string& key, size_t count) {
   const std::string expected = std::to_string(count) + " numbers above 0";
   if (!v.has(key)) throw Error(Code::bad_file, "the value '" + key + "' is missing", v.place());
-  const json& factors = v.raw(key);
+  const json& factors = v.at(key);
   const auto right = [](const json& factor) {
     return factor.is_number() && factor.get<double>() >= kTiny && factor.get<double>() <= kHuge;
   };
@@ -223,7 +223,7 @@ std::vector<double> read_factors(const Values& v, const std::string& key, size_t
 }
 
 // config: the whole one, which says how long the contexts are.
-void scale_by_context(Rope& rope, const std::string& type, const Values& v, const Values& config) {
+void scale_by_context(Rope& rope, const std::string& type, const JsonObject& v, const JsonObject& config) {
   constexpr const char* kOld = "original_max_position_embeddings";
   const uint32_t context = config.integer("max_position_embeddings", 1, kMostContext, 2048);
   const uint32_t old_context = v.integer(kOld, 1, kMostContext, config.integer(kOld, 1, kMostContext, context));
@@ -250,7 +250,7 @@ void scale_by_context(Rope& rope, const std::string& type, const Values& v, cons
 }
 
 // v: rope_parameters, or one layer type's of them, or the older rope_scaling.
-Rope read_rope(const Values& v, const Values& config, double base, uint32_t rotary_dim) {
+Rope read_rope(const JsonObject& v, const JsonObject& config, double base, uint32_t rotary_dim) {
   Rope rope = plain_rope(v.number("rope_theta", kTiny, kHuge, base), rotary_dim);
   const std::string type = v.text(v.either({"rope_type", "type"}), "default");
   if (type == "linear") {
@@ -270,12 +270,12 @@ Rope read_rope(const Values& v, const Values& config, double base, uint32_t rota
   return rope;
 }
 
-void read_ropes(Config& c, const Values& values, uint32_t rotary_dim) {
+void read_ropes(Config& c, const JsonObject& values, uint32_t rotary_dim) {
   const Family& family = *c.traits;
   const double base = values.number(values.either({"rope_theta", "rotary_emb_base"}), kTiny, kHuge, family.rope_base);
   const double local_base = values.number("rope_local_base_freq", kTiny, kHuge, family.local_rope_base);
   if (values.has("rope_parameters")) {  // newer Transformers
-    const Values rope = values.object("rope_parameters");
+    const JsonObject rope = values.object("rope_parameters");
     if (rope.has("full_attention")) {
       c.ropes.push_back(read_rope(rope.object("full_attention"), values, base, rotary_dim));
       if (rope.has("sliding_attention"))
@@ -291,7 +291,7 @@ void read_ropes(Config& c, const Values& values, uint32_t rotary_dim) {
   if (local_base > 0) c.ropes.push_back(plain_rope(local_base, rotary_dim));
 }
 
-uint32_t read_rotary_dim(const Config& c, const Values& values) {
+uint32_t read_rotary_dim(const Config& c, const JsonObject& values) {
   if (c.block.positions != Positions::rotary) return 0;
   double share = values.number(values.either({"partial_rotary_factor", "rotary_pct"}), 0, 1, 1);
   if (values.has("rope_parameters"))
@@ -299,15 +299,15 @@ uint32_t read_rotary_dim(const Config& c, const Values& values) {
   return static_cast<uint32_t>(c.heads.head_dim * share);
 }
 
-void read_layer_positions(Config& c, const Values& values) {
+void read_layer_positions(Config& c, const JsonObject& values) {
   const uint32_t rotary_dim = read_rotary_dim(c, values);
   read_ropes(c, values, rotary_dim);
   const bool used = values.flag("use_sliding_window", true);
   const uint32_t window = used ? values.integer("sliding_window", 0, kMostContext, 0) : 0;
   const auto array = [&](const std::string& key) {
-    const bool right = values.raw(key).is_array() && values.raw(key).size() == c.layers;
+    const bool right = values.at(key).is_array() && values.at(key).size() == c.layers;
     if (!right) values.refuse(key, "an array of " + std::to_string(c.layers));
-    return values.raw(key);
+    return values.at(key);
   };
   if (values.has("layer_types")) {
     const json types = array("layer_types");
@@ -330,7 +330,7 @@ void read_layer_positions(Config& c, const Values& values) {
   }
 }
 
-Activation activation_named(const std::string& name, const Values& values) {
+Activation activation_named(const std::string& name, const JsonObject& values) {
   if (name == "relu") return Activation::relu;
   if (name == "silu" || name == "swish") return Activation::silu;
   if (name == "gelu") return Activation::gelu;
@@ -338,7 +338,7 @@ Activation activation_named(const std::string& name, const Values& values) {
   unsupported("not supported: activation '" + name + "'", values);
 }
 
-Activation read_activation(const Config& c, const Values& values) {
+Activation read_activation(const Config& c, const JsonObject& values) {
   const std::string key = values.either({"hidden_activation", "hidden_act", "activation_function"});
   if (!values.has(key)) return c.block.activation;
   const Activation activation = activation_named(values.text(key, ""), values);
@@ -346,7 +346,7 @@ Activation read_activation(const Config& c, const Values& values) {
   return c.traits->gemma && activation == Activation::gelu ? Activation::gelu_tanh : activation;
 }
 
-void read_huggingface_t5(Config& c, const Values& values) {
+void read_huggingface_t5(Config& c, const JsonObject& values) {
   const uint32_t layers = c.layers;
   c.layers = values.integer("num_decoder_layers", 1, kMostLayers, layers);
   c.positions.resize(c.layers);
@@ -363,7 +363,7 @@ void read_huggingface_t5(Config& c, const Values& values) {
   finish_t5(c, values.flag("scale_decoder_outputs", tied), layers);
 }
 
-void read_bart(Config& c, const Values& values) {
+void read_bart(Config& c, const JsonObject& values) {
   Config& encoder = add_encoder(c, values.integer("encoder_layers", 1, kMostLayers));
   const uint32_t heads = values.integer("encoder_attention_heads", 1, 4096);
   encoder.ffn = values.integer("encoder_ffn_dim", 1, kMost);
@@ -372,28 +372,28 @@ void read_bart(Config& c, const Values& values) {
 }
 
 // Where the decoder's text begins; files of Transformers 5 have it among what steers generation.
-uint32_t read_start_token(const ModelFile& file, const Values& values) {
+uint32_t read_start_token(const ModelFile& file, const JsonObject& values) {
   const uint32_t pad = values.integer("pad_token_id", 0, UINT32_MAX, 0);
   const std::string key = "decoder_start_token_id";
   if (values.has(key) || file.generation_config.is_null()) return values.integer(key, 0, UINT32_MAX, pad);
-  return Values(file.generation_config, (file.path / "generation_config.json").string())
+  return JsonObject(file.generation_config, (file.path / "generation_config.json").string())
       .integer(key, 0, UINT32_MAX, pad);
 }
 
 // sentence-transformers' file.
 Pooling huggingface_pooling(const ModelFile& file) {
   if (file.pooling.is_null()) return Pooling::mean;
-  const Values values(file.pooling, (file.path / "1_Pooling/config.json").string());
+  const JsonObject values(file.pooling, (file.path / "1_Pooling/config.json").string());
   for (const char* other : {"max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken"})
     if (values.flag(std::string("pooling_mode_") + other, false))
       unsupported("not supported: 'pooling_mode_" + std::string(other) + "'", values);
   return values.flag("pooling_mode_cls_token", false) ? Pooling::first : Pooling::mean;
 }
 
-Config from_huggingface(const ModelFile& file, const Values& values) {
+Config from_huggingface(const ModelFile& file, const JsonObject& values) {
   Config c = begin(file, values, values.text("model_type", ""));
   if (values.has("quantization_config")) {
-    const Values quantised = values.object("quantization_config");
+    const JsonObject quantised = values.object("quantization_config");
     throw Error(Code::unsupported,
                 "not supported: weights quantised by '" + quantised.text("quant_method", "an unnamed method") + "'",
                 values.place(), "take the model's F32, F16 or BF16 weights, or a GGUF file");
@@ -452,7 +452,7 @@ Config from_huggingface(const ModelFile& file, const Values& values) {
   return c;
 }
 
-void check_shape(const Config& c, const Values& values) {
+void check_shape(const Config& c, const JsonObject& values) {
   const ops::HeadShape& heads = c.heads;
   const auto contradict = [&](const std::string& what) { throw Error(Code::bad_file, what, values.place()); };
   if (heads.kv_heads > heads.heads || heads.heads % heads.kv_heads != 0)
@@ -478,7 +478,7 @@ void check_shape(const Config& c, const Values& values) {
 
 Config read_config(const ModelFile& file) {
   const bool gguf = file.kind == ModelFile::Kind::gguf;
-  const Values values(file.metadata, gguf ? file.path.string() : (file.path / "config.json").string());
+  const JsonObject values(file.metadata, gguf ? file.path.string() : (file.path / "config.json").string());
   Config c = gguf ? from_gguf(file, values) : from_huggingface(file, values);
   c.fingerprint = fingerprint(file);
   find_biases(c, file);

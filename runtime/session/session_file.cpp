@@ -7,6 +7,7 @@
 // Behind the ids of an encoder-decoder's context stand those of its input, which is read anew.
 #include <algorithm>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/file.h"

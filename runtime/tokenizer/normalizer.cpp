@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/utf8.h"
 #include "tokenizer/byte_level.h"
-#include "tokenizer/json_reader.h"
 
 namespace weft {
 
@@ -142,13 +142,13 @@ std::vector<Span> find_all(std::string_view text, const std::string& literal) {
 }
 
 // A text that a Prepend or Replace puts in.
-std::string inserted(const nlohmann::json& json, const char* key, const std::string& place) {
-  std::string text = json_reader::find_text(json, key, place).value_or("");
+std::string inserted(const JsonObject& json, const char* key) {
+  std::string text = json.text(key, "");
   if (text.size() > kMaxInsert) {
     throw Error(
         Code::unsupported,
         "a normalizer inserts " + std::to_string(text.size()) + " bytes, more than " + std::to_string(kMaxInsert),
-        place);
+        json.place());
   }
   return text;
 }
@@ -214,33 +214,28 @@ Normalizer Normalizer::bert_uncased() {
   return normalizer;
 }
 
-Normalizer Normalizer::from_json(const nlohmann::json& json, const std::string& place) {
+Normalizer Normalizer::from_json(const JsonObject& json) {
   Normalizer normalizer;
-  if (!json.is_null()) normalizer.add_json(json, place, 0);
+  normalizer.add_json(json, 0);
   return normalizer;
 }
 
-void Normalizer::add_json(const nlohmann::json& json, const std::string& place, int depth) {
-  if (depth > kMaxNesting) throw Error(Code::bad_file, "the normalizers nest too deeply", place);
-  json_reader::object(json, "normalizer", place);
-  const std::string type = json_reader::find_text(json, "type", place).value_or("");
+void Normalizer::add_json(const JsonObject& json, int depth) {
+  if (depth > kMaxNesting) throw Error(Code::bad_file, "the normalizers nest too deeply", json.place());
+  const std::string type = json.text("type", "");
   if (type == "Sequence") {
-    const auto* list = json_reader::find(json, "normalizers");
-    if (list == nullptr) throw Error(Code::bad_file, "a Sequence normalizer has no 'normalizers'", place);
-    for (const auto& item : json_reader::array(*list, "normalizers", place)) add_json(item, place, depth + 1);
+    for (const auto& item : json.array("normalizers")) add_json(JsonObject(item, json.place()), depth + 1);
   } else if (type == "Prepend") {
-    steps_.push_back({Kind::prepend, {}, inserted(json, "prepend", place), {}, {}});
+    steps_.push_back({Kind::prepend, {}, inserted(json, "prepend"), {}, {}});
   } else if (type == "Replace") {
-    add_replace(json, place);
+    add_replace(json);
   } else if (type == "Strip") {
-    if (json_reader::find_boolean(json, "strip_left", true, place))
-      steps_.push_back({Kind::strip_left, {}, {}, {}, {}});
-    if (json_reader::find_boolean(json, "strip_right", true, place))
-      steps_.push_back({Kind::strip_right, {}, {}, {}, {}});
+    if (json.flag("strip_left", true)) steps_.push_back({Kind::strip_left, {}, {}, {}, {}});
+    if (json.flag("strip_right", true)) steps_.push_back({Kind::strip_right, {}, {}, {}, {}});
   } else if (type == "Lowercase") {
     steps_.push_back({Kind::lowercase, {}, {}, {}, {}});
   } else if (type == "BertNormalizer") {
-    add_bert(json, place);
+    add_bert(json);
   } else if (type == "Nmt") {
     steps_.push_back({Kind::nmt, {}, {}, {}, {}});
   } else if (type == "ByteLevel") {
@@ -251,41 +246,40 @@ void Normalizer::add_json(const nlohmann::json& json, const std::string& place, 
     const Kind kind = type == "NFC" ? Kind::nfc : type == "NFD" ? Kind::nfd : type == "NFKC" ? Kind::nfkc : Kind::nfkd;
     steps_.push_back({kind, {}, {}, {}, {}});
   } else if (type == "Precompiled") {
-    add_charsmap(json, place);
+    add_charsmap(json);
   } else {
-    throw Error(Code::unsupported, "not supported yet: the tokenizer's normalizer " + in_quotes(type), place);
+    throw Error(Code::unsupported, "not supported yet: the tokenizer's normalizer " + in_quotes(type), json.place());
   }
 }
 
-void Normalizer::add_charsmap(const nlohmann::json& json, const std::string& place) {
-  const auto bytes = from_base64(json_reader::find_text(json, "precompiled_charsmap", place).value_or(""));
-  if (!bytes) throw Error(Code::bad_file, "a Precompiled normalizer's map is not base64", place);
+void Normalizer::add_charsmap(const JsonObject& json) {
+  const auto bytes = from_base64(json.text("precompiled_charsmap", ""));
+  if (!bytes) throw Error(Code::bad_file, "a Precompiled normalizer's map is not base64", json.place());
   if (bytes->empty()) return;  // SentencePiece's "identity"
-  steps_.push_back({Kind::charsmap, {}, {}, {}, std::make_shared<const Charsmap>(*bytes, place)});
+  steps_.push_back({Kind::charsmap, {}, {}, {}, std::make_shared<const Charsmap>(*bytes, json.place())});
 }
 
-void Normalizer::add_bert(const nlohmann::json& json, const std::string& place) {
+void Normalizer::add_bert(const JsonObject& json) {
   const auto add = [&](Kind kind) { steps_.push_back({kind, {}, {}, {}, {}}); };
-  const bool lower = json_reader::find_boolean(json, "lowercase", true, place);
-  if (json_reader::find_boolean(json, "clean_text", true, place)) add(Kind::clean);
-  if (json_reader::find_boolean(json, "handle_chinese_chars", true, place)) add(Kind::space_ideographs);
-  if (json_reader::find_boolean(json, "strip_accents", lower, place)) {  // null: as lowercase
+  const bool lower = json.flag("lowercase", true);
+  if (json.flag("clean_text", true)) add(Kind::clean);
+  if (json.flag("handle_chinese_chars", true)) add(Kind::space_ideographs);
+  if (json.flag("strip_accents", lower)) {  // null: as lowercase
     add(Kind::nfd);
     add(Kind::strip_nonspacing);
   }
   if (lower) add(Kind::lowercase);
 }
 
-void Normalizer::add_replace(const nlohmann::json& json, const std::string& place) {
-  const auto* pattern = json_reader::find(json, "pattern");
-  if (pattern == nullptr) throw Error(Code::bad_file, "a Replace normalizer has no 'pattern'", place);
-  const std::string to = inserted(json, "content", place);
-  if (const auto from = json_reader::find_text(*pattern, "String", place)) {
+void Normalizer::add_replace(const JsonObject& json) {
+  const JsonObject pattern = json.object("pattern");
+  const std::string to = inserted(json, "content");
+  if (const auto from = pattern.find_text("String")) {
     steps_.push_back({Kind::replace, *from, to, {}, {}});
-  } else if (const auto regex = json_reader::find_text(*pattern, "Regex", place)) {
-    steps_.push_back({Kind::replace, {}, to, Regex(*regex, place), {}});
+  } else if (const auto regex = pattern.find_text("Regex")) {
+    steps_.push_back({Kind::replace, {}, to, Regex(*regex, json.place()), {}});
   } else {
-    throw Error(Code::bad_file, "a Replace normalizer's pattern is neither a String nor a Regex", place);
+    throw Error(Code::bad_file, "a Replace normalizer's pattern is neither a String nor a Regex", json.place());
   }
 }
 

@@ -2,12 +2,12 @@
 #pragma once
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/json_object.h"
 #include "base/regex.h"
 #include "tokenizer/charsmap.h"
 
@@ -18,9 +18,9 @@ class Normalizer {
  public:
   // Leaves every text as it is.
   Normalizer() = default;
-  // From the "normalizer" object (null: none). Throws Error(unsupported) naming a type Weft does not know, or
+  // From the "normalizer" object. Throws Error(unsupported) naming a type Weft does not know, or
   // Error(bad_file).
-  static Normalizer from_json(const nlohmann::json& normalizer, const std::string& place);
+  static Normalizer from_json(const JsonObject& normalizer);
   // What SentencePiece does: every space becomes U+2581, and with prefix one more stands before a text that is not
   // empty.
   static Normalizer sentencepiece(bool prefix);
@@ -68,10 +68,10 @@ class Normalizer {
     std::shared_ptr<const Charsmap> map;
   };
 
-  void add_json(const nlohmann::json& normalizer, const std::string& place, int depth);
-  void add_charsmap(const nlohmann::json& normalizer, const std::string& place);
-  void add_bert(const nlohmann::json& normalizer, const std::string& place);
-  void add_replace(const nlohmann::json& normalizer, const std::string& place);
+  void add_json(const JsonObject& normalizer, int depth);
+  void add_charsmap(const JsonObject& normalizer);
+  void add_bert(const JsonObject& normalizer);
+  void add_replace(const JsonObject& normalizer);
 
   static std::string change(const Step& step, std::string_view text);
   static Text replace(const Step& step, const Text& in);

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/utf8.h"
 #include "tokenizer/byte_level.h"
-#include "tokenizer/json_reader.h"
 
 namespace weft {
 
@@ -122,12 +122,9 @@ std::string replace_spaces(std::string_view text, const std::string& mark) {
   return out;
 }
 
-std::string one_character(const nlohmann::json& json, const char* key, const char* fallback, const std::string& place) {
-  const std::string text = json_reader::find_text(json, key, place).value_or(fallback);
-  if (text.empty() || first_utf8(text).size != text.size())
-    throw Error(Code::bad_file,
-                std::string("a pre-tokenizer's '") + key + "' is " + in_quotes(text) + ", expected one character",
-                place);
+std::string one_character(const JsonObject& json, const char* key, const char* fallback) {
+  const std::string text = json.text(key, fallback);
+  if (text.empty() || first_utf8(text).size != text.size()) json.refuse(key, "one character");
   return text;
 }
 
@@ -163,11 +160,20 @@ std::vector<std::string> PreTokenizer::gguf_names() const {
   return names;
 }
 
-PreTokenizer PreTokenizer::bert() { return from_json({{"type", "BertPreTokenizer"}}, {}); }
-
-PreTokenizer PreTokenizer::from_json(const nlohmann::json& json, const std::string& place) {
+PreTokenizer PreTokenizer::bert() {
   PreTokenizer out;
-  if (!json.is_null()) out.add_json(json, place, 0);
+  out.add_bert({});
+  return out;
+}
+
+void PreTokenizer::add_bert(const std::string& place) {
+  add_regex(R"(\s)", Behavior::removed, place);
+  add_regex(kPunctuation, Behavior::isolated, place);
+}
+
+PreTokenizer PreTokenizer::from_json(const JsonObject& json) {
+  PreTokenizer out;
+  out.add_json(json, 0);
   return out;
 }
 
@@ -178,31 +184,28 @@ void PreTokenizer::add_regex(const std::string& pattern, Behavior behavior, cons
   steps_.push_back(std::move(step));
 }
 
-void PreTokenizer::add_json(const nlohmann::json& json, const std::string& place, int depth) {
-  json_reader::object(json, "pre_tokenizer", place);
-  const std::string type = json_reader::find_text(json, "type", place).value_or("");
+void PreTokenizer::add_json(const JsonObject& json, int depth) {
+  const std::string& place = json.place();
+  const std::string type = json.text("type", "");
   if (depth > kMaxNesting || steps_.size() > kMaxSteps) {
     throw Error(Code::bad_file, "the tokenizer has too many pre-tokenizers in a row", place);
   }
   if (type == "Sequence") {
-    const auto* list = json_reader::find(json, "pretokenizers");
-    if (list == nullptr) throw Error(Code::bad_file, "a Sequence pre-tokenizer has no 'pretokenizers'", place);
-    for (const auto& item : json_reader::array(*list, "pretokenizers", place)) add_json(item, place, depth + 1);
+    for (const auto& item : json.array("pretokenizers")) add_json(JsonObject(item, place), depth + 1);
   } else if (type == "Split") {
-    add_split(json, place);
+    add_split(json);
   } else if (type == "ByteLevel") {
-    add_byte_level(json, place);
+    add_byte_level(json);
   } else if (type == "Metaspace") {
-    add_metaspace(json, place);
+    add_metaspace(json);
   } else if (type == "Digits") {
-    const bool single = json_reader::find_boolean(json, "individual_digits", false, place);
+    const bool single = json.flag("individual_digits", false);
     add_regex(kDigit, single ? Behavior::isolated : Behavior::contiguous, place);
   } else if (type == "Punctuation") {
-    const std::string behavior = json_reader::find_text(json, "behavior", place).value_or("Isolated");
+    const std::string behavior = json.text("behavior", "Isolated");
     add_regex(kPunctuation, behavior_named(behavior, place), place);
   } else if (type == "BertPreTokenizer") {
-    add_regex(R"(\s)", Behavior::removed, place);
-    add_regex(kPunctuation, Behavior::isolated, place);
+    add_bert(place);
   } else if (type == "Whitespace") {
     // Not Oniguruma's \w: the crate regex has less, by Unicode's annex 18.
     add_regex(
@@ -213,14 +216,13 @@ void PreTokenizer::add_json(const nlohmann::json& json, const std::string& place
     add_regex(R"(\s)", Behavior::removed, place);
   } else if (type == "CharDelimiterSplit") {
     Step step;
-    step.literal = one_character(json, "delimiter", "", place);
+    step.literal = one_character(json, "delimiter", "");
     step.behavior = Behavior::removed;
     steps_.push_back(std::move(step));
   } else if (type == "FixedLength") {
     Step step;
     step.kind = Kind::fixed_length;
-    step.length = json_reader::find_number(json, "length", place).value_or(5);
-    if (step.length == 0) throw Error(Code::bad_file, "a FixedLength pre-tokenizer has the length 0", place);
+    step.length = json.integer("length", 1, UINT32_MAX, 5);
     steps_.push_back(std::move(step));
   } else {
     throw Error(Code::unsupported, "not supported yet: the pre-tokenizer " + in_quotes(type), place);
@@ -236,47 +238,46 @@ PreTokenizer::Behavior PreTokenizer::behavior_named(const std::string& name, con
   throw Error(Code::bad_file, "no pre-tokenizer splits with the behavior " + in_quotes(name), place);
 }
 
-void PreTokenizer::add_split(const nlohmann::json& json, const std::string& place) {
+void PreTokenizer::add_split(const JsonObject& json) {
   Step step;
-  const auto* pattern = json_reader::find(json, "pattern");
-  if (pattern == nullptr) throw Error(Code::bad_file, "a Split pre-tokenizer has no 'pattern'", place);
-  if (const auto literal = json_reader::find_text(*pattern, "String", place)) {
+  const JsonObject pattern = json.object("pattern");
+  if (const auto literal = pattern.find_text("String")) {
     step.literal = *literal;
-  } else if (const auto regex = json_reader::find_text(*pattern, "Regex", place)) {
-    step.regex.emplace(*regex, place);
+  } else if (const auto regex = pattern.find_text("Regex")) {
+    step.regex.emplace(*regex, json.place());
   } else {
-    throw Error(Code::bad_file, "a Split pre-tokenizer's pattern is neither a String nor a Regex", place);
+    throw Error(Code::bad_file, "a Split pre-tokenizer's pattern is neither a String nor a Regex", json.place());
   }
-  step.behavior = behavior_named(json_reader::find_text(json, "behavior", place).value_or("Isolated"), place);
-  step.invert = json_reader::find_boolean(json, "invert", false, place);
+  step.behavior = behavior_named(json.text("behavior", "Isolated"), json.place());
+  step.invert = json.flag("invert", false);
   steps_.push_back(std::move(step));
 }
 
-void PreTokenizer::add_byte_level(const nlohmann::json& json, const std::string& place) {
-  if (json_reader::find_boolean(json, "add_prefix_space", true, place)) {
+void PreTokenizer::add_byte_level(const JsonObject& json) {
+  if (json.flag("add_prefix_space", true)) {
     Step step;
     step.kind = Kind::prefix_space;
     steps_.push_back(std::move(step));
   }
-  if (json_reader::find_boolean(json, "use_regex", true, place)) add_regex(kGpt2, Behavior::isolated, place);
+  if (json.flag("use_regex", true)) add_regex(kGpt2, Behavior::isolated, json.place());
   Step step;
   step.kind = Kind::byte_level;
   steps_.push_back(std::move(step));
 }
 
-void PreTokenizer::add_metaspace(const nlohmann::json& json, const std::string& place) {
+void PreTokenizer::add_metaspace(const JsonObject& json) {
   Step step;
   step.kind = Kind::metaspace;
-  step.literal = one_character(json, "replacement", "\xE2\x96\x81", place);
-  const std::string scheme = json_reader::find_text(json, "prepend_scheme", place).value_or("always");
+  step.literal = one_character(json, "replacement", "\xE2\x96\x81");
+  const std::string scheme = json.text("prepend_scheme", "always");
   if (scheme != "always" && scheme != "first" && scheme != "never") {
-    throw Error(Code::bad_file, "a Metaspace pre-tokenizer has the prepend_scheme " + in_quotes(scheme), place);
+    throw Error(Code::bad_file, "a Metaspace pre-tokenizer has the prepend_scheme " + in_quotes(scheme), json.place());
   }
   step.prefix = scheme == "always" ? Prefix::always : scheme == "first" ? Prefix::first : Prefix::never;
-  if (!json_reader::find_boolean(json, "add_prefix_space", true, place)) step.prefix = Prefix::never;
+  if (!json.flag("add_prefix_space", true)) step.prefix = Prefix::never;
   const std::string mark = step.literal;
   steps_.push_back(std::move(step));
-  if (json_reader::find_boolean(json, "split", true, place)) {
+  if (json.flag("split", true)) {
     Step split;
     split.literal = mark;
     split.behavior = Behavior::merged_with_next;

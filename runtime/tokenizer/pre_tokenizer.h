@@ -2,12 +2,12 @@
 // named pre-tokenisers of GGUF ("tokenizer.ggml.pre").
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/json_object.h"
 #include "base/regex.h"
 
 namespace weft {
@@ -26,9 +26,9 @@ class PreTokenizer {
 
   // Leaves the text in one piece.
   PreTokenizer() = default;
-  // From the "pre_tokenizer" object (null: one piece). Throws Error(unsupported) naming a type Weft does not know, or
+  // From the "pre_tokenizer" object. Throws Error(unsupported) naming a type Weft does not know, or
   // Error(bad_file).
-  static PreTokenizer from_json(const nlohmann::json& pre_tokenizer, const std::string& place);
+  static PreTokenizer from_json(const JsonObject& pre_tokenizer);
   // The byte-level pre-tokeniser GGUF calls by this name. Throws Error(unsupported) for a name Weft does not know.
   static PreTokenizer from_name(const std::string& name, const std::string& place);
 
@@ -63,10 +63,11 @@ class PreTokenizer {
     size_t length = 0;               // fixed_length: characters
   };
 
-  void add_json(const nlohmann::json& json, const std::string& place, int depth);
-  void add_split(const nlohmann::json& json, const std::string& place);
-  void add_byte_level(const nlohmann::json& json, const std::string& place);
-  void add_metaspace(const nlohmann::json& json, const std::string& place);
+  void add_json(const JsonObject& json, int depth);
+  void add_split(const JsonObject& json);
+  void add_byte_level(const JsonObject& json);
+  void add_metaspace(const JsonObject& json);
+  void add_bert(const std::string& place);
   void add_regex(const std::string& pattern, Behavior behavior, const std::string& place);
   static Behavior behavior_named(const std::string& name, const std::string& place);
   static Pieces split_step(const Step& step, Pieces pieces);

@@ -2,10 +2,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_object.h"
 #include "base/utf8.h"
-#include "tokenizer/json_reader.h"
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/tokenizer_parts.h"
 
@@ -16,13 +17,15 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* kTokens = "tokenizer.ggml.tokens";
+constexpr const char* kTypes = "tokenizer.ggml.token_type";
+constexpr const char* kScores = "tokenizer.ggml.scores";
 constexpr size_t kMaxTokens = size_t{1} << 24;
 constexpr int kUnused = 5;                      // GGUF's type of a row without a token
 const std::string kSpaceMark = "\xE2\x96\x81";  // U+2581
 
 // GGUF's tokenizer.ggml.token_type.
-TokenKind kind_of(const Json& value, size_t id, const std::string& place) {
-  const uint32_t type = json_reader::number(value, "tokenizer.ggml.token_type", place);
+TokenKind kind_of(const JsonObject& metadata, const Json& value) {
+  const uint32_t type = metadata.integer_of(value, kTypes, 1, 6);
   switch (type) {
     case 1:
     case kUnused:
@@ -33,41 +36,37 @@ TokenKind kind_of(const Json& value, size_t id, const std::string& place) {
       return TokenKind::control;
     case 4:
       return TokenKind::user_defined;
-    case 6:
-      return TokenKind::byte;
     default:
-      throw Error(Code::bad_file,
-                  "token " + std::to_string(id) + " has the type " + std::to_string(type) + ", which is none of 1 to 6",
-                  place);
+      return TokenKind::byte;
   }
 }
 
-void check_length(const Json& list, const char* key, size_t tokens, const std::string& place) {
-  json_reader::array(list, key, place);
+// An array with an entry for each token.
+const Json& array_of(const JsonObject& metadata, const char* key, size_t tokens) {
+  const Json& list = metadata.array(key);
   if (list.size() != tokens) {
     throw Error(Code::bad_file,
                 std::string("'") + key + "' has " + std::to_string(list.size()) + " entries but there are " +
                     std::to_string(tokens) + " tokens",
-                place);
+                metadata.place());
   }
+  return list;
 }
 
-void read_tokens(const Json& metadata, TokenizerParts& parts, const std::string& place) {
-  const Json* tokens = json_reader::find(metadata, kTokens);
-  if (tokens == nullptr) throw Error(Code::bad_file, std::string("there is no '") + kTokens + "'", place);
-  json_reader::array(*tokens, kTokens, place);
-  if (tokens->empty() || tokens->size() > kMaxTokens) {
+void read_tokens(const JsonObject& metadata, TokenizerParts& parts) {
+  const Json& tokens = metadata.array(kTokens);
+  if (tokens.empty() || tokens.size() > kMaxTokens) {
     throw Error(
         Code::bad_file,
-        "a vocabulary of " + std::to_string(tokens->size()) + " tokens is outside 1 to " + std::to_string(kMaxTokens),
-        place);
+        "a vocabulary of " + std::to_string(tokens.size()) + " tokens is outside 1 to " + std::to_string(kMaxTokens),
+        metadata.place());
   }
-  for (const Json& token : *tokens) parts.spelling.push_back(json_reader::text(token, kTokens, place));
+  for (const Json& token : tokens) parts.spelling.push_back(metadata.text_of(token, kTokens));
   const size_t count = parts.spelling.size();
   parts.kind.assign(count, TokenKind::normal);
-  if (const Json* types = json_reader::find(metadata, "tokenizer.ggml.token_type")) {
-    check_length(*types, "tokenizer.ggml.token_type", count, place);
-    for (size_t id = 0; id < count; ++id) parts.kind[id] = kind_of((*types)[id], id, place);
+  if (metadata.has(kTypes)) {
+    const Json& types = array_of(metadata, kTypes, count);
+    for (size_t id = 0; id < count; ++id) parts.kind[id] = kind_of(metadata, types[id]);
   }
   for (size_t id = 0; id < count; ++id) {
     if (parts.kind[id] == TokenKind::user_defined && looks_like_control(parts.spelling[id])) {
@@ -76,34 +75,34 @@ void read_tokens(const Json& metadata, TokenizerParts& parts, const std::string&
   }
 }
 
-std::optional<uint32_t> find_id(const Json& metadata, const char* key, size_t tokens, const std::string& place) {
-  const auto id = json_reader::find_number(metadata, key, place);
+std::optional<uint32_t> find_id(const JsonObject& metadata, const char* key, size_t tokens) {
+  const auto id = metadata.find_integer(key);
   if (id && *id >= tokens) {
     throw Error(
         Code::bad_file,
         std::string("'") + key + "' is " + std::to_string(*id) + " but there are " + std::to_string(tokens) + " tokens",
-        place);
+        metadata.place());
   }
   return id;
 }
 
-void read_special_ids(const Json& metadata, TokenizerParts& parts, const std::string& place) {
+void read_special_ids(const JsonObject& metadata, TokenizerParts& parts) {
   const size_t tokens = parts.spelling.size();
-  parts.bos = find_id(metadata, "tokenizer.ggml.bos_token_id", tokens, place);
-  parts.eos = find_id(metadata, "tokenizer.ggml.eos_token_id", tokens, place);
+  parts.bos = find_id(metadata, "tokenizer.ggml.bos_token_id", tokens);
+  parts.eos = find_id(metadata, "tokenizer.ggml.eos_token_id", tokens);
   // Early files of Llama models do not say.
   const auto is_token = [&](size_t id, const char* spelling) { return id < tokens && parts.spelling[id] == spelling; };
   if (!parts.bos && is_token(1, "<s>")) parts.bos = 1;
   if (!parts.eos && is_token(2, "</s>")) parts.eos = 2;
   for (const char* key : {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
-    if (const auto id = find_id(metadata, key, tokens, place)) parts.stop_ids.push_back(*id);
+    if (const auto id = find_id(metadata, key, tokens)) parts.stop_ids.push_back(*id);
   }
   const std::pair<const char*, const char*> names[] = {{"bos_token", "tokenizer.ggml.bos_token_id"},
                                                        {"eos_token", "tokenizer.ggml.eos_token_id"},
                                                        {"unk_token", "tokenizer.ggml.unknown_token_id"},
                                                        {"pad_token", "tokenizer.ggml.padding_token_id"}};
   for (const auto& [name, key] : names) {
-    const auto id = json_reader::find_number(metadata, key, place);
+    const auto id = metadata.find_integer(key);
     if (id && *id < tokens) parts.named[name] = parts.spelling[*id];
   }
   if (parts.bos) parts.named.emplace("bos_token", parts.spelling[*parts.bos]);
@@ -112,14 +111,15 @@ void read_special_ids(const Json& metadata, TokenizerParts& parts, const std::st
 }
 
 // Rows of the table that have no token: they must not count as the least probable one.
-void drop_unused(const Json& metadata, TokenizerParts& parts) {
-  const Json* types = json_reader::find(metadata, "tokenizer.ggml.token_type");
+void drop_unused(const JsonObject& metadata, TokenizerParts& parts) {
+  const Json* types = metadata.find(kTypes);
   for (size_t id = 0; types != nullptr && id < parts.kind.size(); ++id)
     if ((*types)[id] == kUnused) parts.kind[id] = TokenKind::missing;
 }
 
-void read_unigram(const Json& metadata, TokenizerParts& parts, bool prefix, const std::string& place) {
-  if (!parts.bpe.unknown) throw Error(Code::bad_file, "a unigram model has no token for what is unknown", place);
+void read_unigram(const JsonObject& metadata, TokenizerParts& parts, bool prefix) {
+  if (!parts.bpe.unknown)
+    throw Error(Code::bad_file, "a unigram model has no token for what is unknown", metadata.place());
   const auto has_byte = [](uint32_t id) { return id != Bpe::kNone; };
   parts.unigram = {*parts.bpe.unknown, std::all_of(parts.byte_ids.begin(), parts.byte_ids.end(), has_byte)};
   for (size_t id = 0; id < parts.scores.size(); ++id)
@@ -128,24 +128,24 @@ void read_unigram(const Json& metadata, TokenizerParts& parts, bool prefix, cons
   parts.scores.clear();
   std::optional<Charsmap> map;
   const char* const key = "tokenizer.ggml.precompiled_charsmap";
-  if (const Json* bytes = json_reader::find(metadata, key); bytes != nullptr && !bytes->empty()) {
+  if (metadata.has(key) && !metadata.array(key).empty()) {
     std::string text;
-    for (const Json& byte : json_reader::array(*bytes, key, place)) {
-      if (!byte.is_number_integer()) json_reader::refuse(key, "an array of bytes", byte, place);
+    for (const Json& byte : metadata.array(key)) {
+      if (!byte.is_number_integer()) metadata.refuse(key, "an array of bytes", byte);
       text += static_cast<char>(byte.get<int64_t>());
     }
-    map.emplace(text, place);
+    map.emplace(text, metadata.place());
   }
-  const bool collapse = json_reader::find_boolean(metadata, "tokenizer.ggml.remove_extra_whitespaces", false, place);
+  const bool collapse = metadata.flag("tokenizer.ggml.remove_extra_whitespaces", false);
   parts.normalizer = Normalizer::sentencepiece(prefix, collapse, std::move(map));
 }
 
 // SentencePiece BPE (characters, merged by the score of the result, with bytes for characters that are no token) or, as
 // llama.cpp calls it, "t5": its unigram model.
-void read_sentencepiece(const Json& metadata, TokenizerParts& parts, bool unigram, const std::string& place) {
+void read_sentencepiece(const JsonObject& metadata, TokenizerParts& parts, bool unigram) {
   const size_t count = parts.spelling.size();
-  const bool typed = json_reader::find(metadata, "tokenizer.ggml.token_type") != nullptr;
-  const auto unknown = find_id(metadata, "tokenizer.ggml.unknown_token_id", count, place);
+  const bool typed = metadata.has(kTypes);
+  const auto unknown = find_id(metadata, "tokenizer.ggml.unknown_token_id", count);
   for (size_t id = 0; id < count; ++id) {
     if (!typed && byte_token(parts.spelling[id])) parts.kind[id] = TokenKind::byte;
     if (!typed && parts.spelling[id] == "<unk>") parts.kind[id] = TokenKind::unknown;
@@ -153,7 +153,7 @@ void read_sentencepiece(const Json& metadata, TokenizerParts& parts, bool unigra
   }
   if (unknown) parts.bpe.unknown = unknown;
   if (unigram) drop_unused(metadata, parts);
-  read_special_ids(metadata, parts, place);
+  read_special_ids(metadata, parts);
 
   parts.bytes.resize(count);
   parts.match.resize(count);
@@ -162,7 +162,8 @@ void read_sentencepiece(const Json& metadata, TokenizerParts& parts, bool unigra
     if (parts.kind[id] == TokenKind::byte) {
       const auto byte = byte_token(spelling);
       if (!byte)
-        throw Error(Code::bad_file, "the byte token " + std::to_string(id) + " is not spelled like <0x0A>", place);
+        throw Error(Code::bad_file, "the byte token " + std::to_string(id) + " is not spelled like <0x0A>",
+                    metadata.place());
       parts.byte_ids[*byte] = static_cast<uint32_t>(id);
       parts.bytes[id] = static_cast<char>(*byte);
     } else if (parts.kind[id] == TokenKind::normal || parts.kind[id] == TokenKind::user_defined) {
@@ -172,36 +173,30 @@ void read_sentencepiece(const Json& metadata, TokenizerParts& parts, bool unigra
         bytes.replace(at, kSpaceMark.size(), " ");
     }
   }
-  const Json* scores = json_reader::find(metadata, "tokenizer.ggml.scores");
-  if (scores == nullptr) throw Error(Code::bad_file, "there is no 'tokenizer.ggml.scores'", place);
-  check_length(*scores, "tokenizer.ggml.scores", count, place);
-  for (const Json& score : *scores) {
-    if (!score.is_number()) json_reader::refuse("tokenizer.ggml.scores", "an array of numbers", score, place);
+  for (const Json& score : array_of(metadata, kScores, count)) {
+    if (!score.is_number()) metadata.refuse(kScores, "an array of numbers", score);
     const double value = score.get<double>();
-    if (std::isnan(value)) throw Error(Code::bad_file, "a token's score is not a number", place);
+    if (std::isnan(value)) throw Error(Code::bad_file, "a token's score is not a number", metadata.place());
     parts.scores.push_back(static_cast<float>(std::clamp(value, -1e30, 1e30)));
   }
-  const bool prefix = json_reader::find_boolean(metadata, "tokenizer.ggml.add_space_prefix", true, place);
+  const bool prefix = metadata.flag("tokenizer.ggml.add_space_prefix", true);
   parts.leading_spaces = prefix ? 1 : 0;
-  parts.add_bos = json_reader::find_boolean(metadata, "tokenizer.ggml.add_bos_token", !unigram, place);
-  if (unigram) return read_unigram(metadata, parts, prefix, place);
+  parts.add_bos = metadata.flag("tokenizer.ggml.add_bos_token", !unigram);
+  if (unigram) return read_unigram(metadata, parts, prefix);
   parts.bpe.byte_fallback = true;
   parts.normalizer = Normalizer::sentencepiece(prefix);
 }
 
-void read_merges(const Json& metadata, TokenizerParts& parts, const std::string& place) {
-  const Json* merges = json_reader::find(metadata, "tokenizer.ggml.merges");
-  if (merges == nullptr) throw Error(Code::bad_file, "there is no 'tokenizer.ggml.merges'", place);
+void read_merges(const JsonObject& metadata, TokenizerParts& parts) {
   TokenIds ids;
   for (size_t id = 0; id < parts.spelling.size(); ++id) ids.emplace(parts.spelling[id], static_cast<uint32_t>(id));
-  for (const Json& merge : json_reader::array(*merges, "tokenizer.ggml.merges", place)) {
-    add_merge(parts, ids, json_reader::text(merge, "tokenizer.ggml.merges", place), place);
-  }
+  const char* const key = "tokenizer.ggml.merges";
+  for (const Json& merge : metadata.array(key)) add_merge(parts, ids, metadata.text_of(merge, key), metadata.place());
 }
 
-void read_byte_level(const Json& metadata, TokenizerParts& parts, const std::string& place) {
-  const std::string name = json_reader::find_text(metadata, "tokenizer.ggml.pre", place).value_or("default");
-  parts.pre_tokenizer = PreTokenizer::from_name(name, place);
+void read_byte_level(const JsonObject& metadata, TokenizerParts& parts) {
+  const std::string name = metadata.text("tokenizer.ggml.pre", "default");
+  parts.pre_tokenizer = PreTokenizer::from_name(name, metadata.place());
   const auto is_one_of = [&](std::initializer_list<const char*> names) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
@@ -210,8 +205,8 @@ void read_byte_level(const Json& metadata, TokenizerParts& parts, const std::str
   if (is_one_of({"qwen2", "qwen35", "deepseek-r1-qwen", "mpt", "olmo"})) parts.normalizer = Normalizer::nfc();
   parts.bpe.byte_level = parts.byte_alphabet = true;
   parts.bpe.ignore_merges = llama3 || is_one_of({"tekken", "gpt-4o", "llama4"});
-  parts.bpe.unknown = find_id(metadata, "tokenizer.ggml.unknown_token_id", parts.spelling.size(), place);
-  read_special_ids(metadata, parts, place);
+  parts.bpe.unknown = find_id(metadata, "tokenizer.ggml.unknown_token_id", parts.spelling.size());
+  read_special_ids(metadata, parts);
 
   for (size_t id = 0; id < parts.spelling.size(); ++id) {
     const bool normal = parts.kind[id] == TokenKind::normal;
@@ -219,27 +214,27 @@ void read_byte_level(const Json& metadata, TokenizerParts& parts, const std::str
     parts.bytes.push_back(bytes.value_or(parts.spelling[id]));
     parts.match.push_back(normal ? parts.bytes.back() : std::string());
   }
-  read_merges(metadata, parts, place);
-  parts.add_bos = json_reader::find_boolean(metadata, "tokenizer.ggml.add_bos_token", llama3, place);
+  read_merges(metadata, parts);
+  parts.add_bos = metadata.flag("tokenizer.ggml.add_bos_token", llama3);
 }
 
 // WordPiece: files mark the tokens that begin a word, where BERT's vocabularies mark those that go on with one. That
 // texts are to be in lower case is in no key, and what llama.cpp takes for granted.
-void read_word_piece(const Json& metadata, TokenizerParts& parts, const std::string& place) {
+void read_word_piece(const JsonObject& metadata, TokenizerParts& parts) {
   const size_t count = parts.spelling.size();
   WordPieceOptions& options = parts.word_piece.emplace();
   parts.normalizer = Normalizer::bert_uncased();
   parts.pre_tokenizer = PreTokenizer::bert();
   // Early files name no tokens of BERT's own: they are at its vocabulary's places.
   const auto special = [&](const char* key, const char* older, const char* spelling) -> std::optional<uint32_t> {
-    if (const auto id = find_id(metadata, key, count, place)) return id;
-    if (const auto id = find_id(metadata, older, count, place)) return id;
+    if (const auto id = find_id(metadata, key, count)) return id;
+    if (const auto id = find_id(metadata, older, count)) return id;
     const auto found = std::find(parts.spelling.begin(), parts.spelling.end(), spelling);
     if (found == parts.spelling.end()) return std::nullopt;
     return static_cast<uint32_t>(found - parts.spelling.begin());
   };
   const auto unknown = special("tokenizer.ggml.unknown_token_id", "tokenizer.ggml.unknown_token_id", "[UNK]");
-  if (!unknown) throw Error(Code::bad_file, "there is no unknown token", place);
+  if (!unknown) throw Error(Code::bad_file, "there is no unknown token", metadata.place());
   options.unknown = *unknown;
   parts.bos = special("tokenizer.ggml.cls_token_id", "tokenizer.ggml.bos_token_id", "[CLS]");
   parts.input_end = special("tokenizer.ggml.seperator_token_id", "tokenizer.ggml.eos_token_id", "[SEP]");
@@ -261,23 +256,23 @@ void read_word_piece(const Json& metadata, TokenizerParts& parts, const std::str
 
 }  // namespace
 
-Tokenizer Tokenizer::from_gguf(const Json& metadata, const std::string& place) {
-  const auto model = json_reader::find_text(metadata, "tokenizer.ggml.model", place);
+Tokenizer Tokenizer::from_gguf(const Json& document, const std::string& place) {
+  const JsonObject metadata(document, place);
+  const auto model = metadata.find_text("tokenizer.ggml.model");
   if (!model) throw Error(Code::bad_file, "there is no 'tokenizer.ggml.model'", place);
   TokenizerParts parts;
-  read_tokens(metadata, parts, place);
+  read_tokens(metadata, parts);
   if (*model == "llama" || *model == "t5") {
-    read_sentencepiece(metadata, parts, *model == "t5", place);
+    read_sentencepiece(metadata, parts, *model == "t5");
   } else if (*model == "gpt2") {
-    read_byte_level(metadata, parts, place);
+    read_byte_level(metadata, parts);
   } else if (*model == "bert") {
-    read_word_piece(metadata, parts, place);
+    read_word_piece(metadata, parts);
   } else {
     throw Error(Code::unsupported, "not supported yet: the tokenizer model " + in_quotes(*model), place,
                 "llama, gpt2, t5 and bert are");
   }
-  if (json_reader::find_boolean(metadata, "tokenizer.ggml.add_eos_token", *model == "t5", place))
-    parts.input_end = parts.eos;
+  if (metadata.flag("tokenizer.ggml.add_eos_token", *model == "t5")) parts.input_end = parts.eos;
   for (size_t id = 0; id < parts.spelling.size(); ++id) {
     const TokenKind kind = parts.kind[id];
     const bool control = kind == TokenKind::control || kind == TokenKind::unknown;
@@ -285,7 +280,7 @@ Tokenizer Tokenizer::from_gguf(const Json& metadata, const std::string& place) {
       parts.added.push_back({static_cast<uint32_t>(id), parts.spelling[id], control});
     }
   }
-  parts.chat_template = json_reader::find_text(metadata, "tokenizer.chat_template", place).value_or("");
+  parts.chat_template = metadata.text("tokenizer.chat_template", "");
   return Tokenizer(std::move(parts));
 }
 

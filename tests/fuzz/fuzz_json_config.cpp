@@ -1,5 +1,7 @@
 // The JSON reader, and the index of shards on what it reads.
 #include "format/json.h"
+
+#include <nlohmann/json.hpp>
 #include "format/model_file.h"
 #include "fuzz_support.h"
 

@@ -2,6 +2,8 @@
 // text to encode.
 #include "tokenizer/tokenizer.h"
 
+#include <nlohmann/json.hpp>
+
 #include "format/json.h"
 #include "fuzz_support.h"
 

@@ -1,6 +1,8 @@
 // The JSON reader's limits, and its errors.
 #include "format/json.h"
 
+#include <nlohmann/json.hpp>
+
 #include "format_support.h"
 
 namespace weft {

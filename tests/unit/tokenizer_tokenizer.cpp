@@ -338,12 +338,13 @@ TEST(TextHostile, HuggingFaceErrorsNameWhatDisagrees) {
   Json nested = {{"type", "NFC"}};
   for (int i = 0; i < 1000; ++i) nested = {{"type", "Sequence"}, {"normalizers", Json::array({nested})}};
   expect_error(at("/normalizer", nested), Code::bad_file, "nest too deeply");
-  expect_error(at("/pre_tokenizer", {{"type", "FixedLength"}, {"length", 0}}), Code::bad_file, "length 0");
-  expect_error(at("/pre_tokenizer", {{"type", "CharDelimiterSplit"}, {"delimiter", "ab"}}), Code::bad_file, "'ab'");
+  expect_error(at("/pre_tokenizer", {{"type", "FixedLength"}, {"length", 0}}), Code::bad_file, "'length' is 0");
+  expect_error(at("/pre_tokenizer", {{"type", "CharDelimiterSplit"}, {"delimiter", "ab"}}), Code::bad_file,
+               "one character");
   // Each step but the last doubles what is not ASCII.
+  const Json step = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}};
   Json doubling = good;
-  doubling["pre_tokenizer"] = {{"type", "Sequence"},
-                               {"pretokenizers", Json(std::vector<Json>(40, {{"type", "ByteLevel"}}))}};
+  doubling["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", std::vector<Json>(40, step)}};
   const Tokenizer doubles = Tokenizer::from_hf(doubling, nullptr, nullptr, "t");
   expect_error([&] { doubles.encode("\xC3\xA9", Special::plain); }, Code::bad_file, "longer than");
 }

@@ -1,0 +1,54 @@
+// Checked reading of a JSON object that nobody vouches for. Errors are Error(bad_file) and name the place (the file),
+// the key, what was expected and what was found.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+namespace weft {
+
+// Refers to the object, which must outlive it. A value that is null counts as missing.
+class JsonObject {
+ public:
+  // object: an object, or null, which has no values. Throws for anything else.
+  JsonObject(const nlohmann::json& object, std::string place);
+
+  const std::string& place() const { return place_; }
+  bool has(const std::string& key) const { return find(key) != nullptr; }
+  // nullptr if the value is missing.
+  const nlohmann::json* find(const std::string& key) const;
+  // Throws if the value is missing.
+  const nlohmann::json& at(const std::string& key) const;
+  // The first of the keys that has a value; the first of all if none has.
+  std::string either(std::initializer_list<const char*> keys) const;
+
+  // Each throws for a value of another type or outside the range, and without a fallback for a missing one.
+  uint32_t integer(const std::string& key, uint32_t least, uint32_t most) const;
+  uint32_t integer(const std::string& key, uint32_t least, uint32_t most, uint32_t fallback) const;
+  std::optional<uint32_t> find_integer(const std::string& key) const;
+  double number(const std::string& key, double least, double most) const;
+  double number(const std::string& key, double least, double most, double fallback) const;
+  std::string text(const std::string& key, const std::string& fallback) const;
+  std::optional<std::string> find_text(const std::string& key) const;
+  bool flag(const std::string& key, bool fallback) const;
+  const nlohmann::json& array(const std::string& key) const;
+  // The place of what it returns also names the key.
+  JsonObject object(const std::string& key) const;
+
+  // The same checks for a part of the value of a key: an item of an array.
+  const std::string& text_of(const nlohmann::json& part, const std::string& key) const;
+  uint32_t integer_of(const nlohmann::json& part, const std::string& key, uint32_t least, uint32_t most) const;
+
+  // found: the value of the key, or the part of it, that is not as expected.
+  [[noreturn]] void refuse(const std::string& key, const std::string& expected, const nlohmann::json& found) const;
+  [[noreturn]] void refuse(const std::string& key, const std::string& expected) const;
+
+ private:
+  const nlohmann::json* object_;
+  std::string place_;
+};
+
+}  // namespace weft
