@@ -1,4 +1,4 @@
-// Checked access to one JSON object's values; errors name the file and the key. Not for other rooms.
+// Checked access to one JSON object's values; errors name the file and the key. Not for other modules.
 #pragma once
 
 #include <nlohmann/json.hpp>

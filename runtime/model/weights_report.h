@@ -1,4 +1,4 @@
-// What is told of a model while it is loaded: its tensors, and how far the loading has come. Not for other rooms.
+// What is told of a model while it is loaded: its tensors, and how far the loading has come. Not for other modules.
 #pragma once
 
 #include <functional>

@@ -20,21 +20,21 @@ namespace weft {
 namespace {
 
 uint64_t factor_bytes(const Matrix& table) {
-  // Where factors are read eight words at a time, three behind the last block's five are read too.
+  // Factors may be read eight words at a time: then three words after the last block's five are read too.
   return table.format == Format::f16 ? 16 + uint64_t{table.blocks()} * BLOCK * 4
                                      : uint64_t{table.blocks()} * ESTIMATE_WORDS * 4 + 48;
 }
 
-// One head's recording: what all of its steps need.
+// What all steps of a partial head need.
 class Recording {
  public:
-  Recording(Recorder& recorder, const Matrix& table, const HeadShapes& shapes, const HeadBuffers& buffers,
-            const HeadViews& views)
+  Recording(Recorder& recorder, const Matrix& table, const PartialHeadSteps& steps, const PartialHeadBuffers& buffers,
+            const PartialHeadViews& views)
       : recorder_(recorder),
         plan_(recorder.device().plan()),
         table_(table),
         slices_(table.slices(plan_.slice_bytes)),
-        shapes_(shapes),
+        steps_(steps),
         buffers_(buffers),
         views_(views),
         rows_(ops::rows_per_group(plan_)) {}
@@ -48,18 +48,18 @@ class Recording {
          sizeof(abi::QuantisePush),
          {plan_.reduce_threads, static_cast<uint32_t>(table_.format)}});
     const auto tiles = [&](const Matrix::Slice& slice) {
-      return shapes_.listed ? 0 : ops::ceil_div(slice.rows, TILE_ROWS);
+      return steps_.listed ? 0 : ops::ceil_div(slice.rows, TILE_ROWS);
     };
     recorder_.dispatch(kernel, {views_.state, views_.params, views_.x, buffers_.factors},
                        abi::QuantisePush{table_.cols, tiles(slices_.front()), tiles(slices_.back()), rows_,
-                                         shapes_.estimates ? 1u : 0u},
+                                         steps_.estimates ? 1u : 0u},
                        {1});
   }
 
   void estimate(uint32_t mode) {
     ops::RowsVariant variant = product();
     variant.constants.push_back(mode);
-    variant.constants.push_back(shapes_.listed ? 1 : 0);
+    variant.constants.push_back(steps_.listed ? 1 : 0);
     const Kernel& kernel = recorder_.device().kernel(
         ops::product_spec("estimate", {estimate_spv, estimate_uniform_spv, estimate_texel_spv}, variant, 5, 0b10000,
                           sizeof(abi::EstimatePush)));
@@ -67,16 +67,16 @@ class Recording {
       const bool last = &slice == &slices_.back();
       const size_t groups = offsetof(abi::HeadState, estimates) + (2 * mode + (last ? 1 : 0)) * sizeof(abi::Indirect);
       recorder_.dispatch_indirect(
-          kernel, {slice.view, buffers_.factors, views_.state, buffers_.choice, buffers_.lists},
-          abi::EstimatePush{table_.cols, slice.row_base, slice.rows, table_.rows, shapes_.masked ? 1u : 0u},
+          kernel, {slice.view, buffers_.factors, views_.state, buffers_.allowed_rows, buffers_.lists},
+          abi::EstimatePush{table_.cols, slice.row_base, slice.rows, table_.rows, steps_.masked ? 1u : 0u},
           head(groups));
     }
   }
 
   void leaders() {
     const Kernel& kernel = recorder_.device().kernel(
-        {"leaders", leaders_spv, 3, 0b100, sizeof(abi::LeadersPush), {shapes_.listed ? 1u : 0u}});
-    recorder_.dispatch(kernel, {views_.state, buffers_.choice, buffers_.lists}, abi::LeadersPush{table_.rows},
+        {"leaders", leaders_spv, 3, 0b100, sizeof(abi::LeadersPush), {steps_.listed ? 1u : 0u}});
+    recorder_.dispatch(kernel, {views_.state, buffers_.allowed_rows, buffers_.lists}, abi::LeadersPush{table_.rows},
                        {MAX_LEADERS});
     const ops::RowList list = {buffers_.lists, LIST_LEADERS(table_.rows), true, LIST_LEADER_LOGITS(table_.rows),
                                head(offsetof(abi::HeadState, leaders))};
@@ -85,7 +85,7 @@ class Recording {
 
   void cut() {
     const Kernel& kernel = recorder_.device().kernel({"cut", cut_spv, 4, 0b0001, sizeof(abi::LeadersPush), {}});
-    recorder_.dispatch(kernel, {views_.state, views_.params, views_.marks, buffers_.lists},
+    recorder_.dispatch(kernel, {views_.state, views_.params, views_.token_flags, buffers_.lists},
                        abi::LeadersPush{table_.rows}, {1});
   }
 
@@ -96,23 +96,25 @@ class Recording {
          6,
          0b010001,
          sizeof(abi::SelectPush),
-         {shapes_.listed ? 1u : 0u},
+         {steps_.listed ? 1u : 0u},
          0,
          plan_.texel_products ? 0b100000u : 0u});
-    const bool refines = shapes_.estimates && table_.format == Format::q8;
-    recorder_.dispatch(kernel,
-                       {views_.state, views_.params, views_.marks, buffers_.choice, buffers_.lists, buffers_.lists},
-                       abi::SelectPush{table_.rows, shapes_.masked ? 1u : 0u, refines ? 1u : 0u, rows_},
-                       {ops::ceil_div(table_.rows, SELECT_ROWS)});
+    const bool refines = steps_.estimates && table_.format == Format::q8;
+    recorder_.dispatch(
+        kernel,
+        {views_.state, views_.params, views_.token_flags, buffers_.allowed_rows, buffers_.lists, buffers_.lists},
+        abi::SelectPush{table_.rows, steps_.masked ? 1u : 0u, refines ? 1u : 0u, rows_},
+        {ops::ceil_div(table_.rows, SELECT_ROWS)});
   }
 
   void refine() {
     ops::RowsVariant variant = product();
-    variant.constants.push_back(shapes_.listed ? 1 : 0);
+    variant.constants.push_back(steps_.listed ? 1 : 0);
     const Kernel& kernel = recorder_.device().kernel(ops::product_spec(
         "refine", {refine_spv, refine_uniform_spv, refine_texel_spv}, variant, 5, 0b10100, sizeof(abi::RefinePush)));
     for (const Matrix::Slice& slice : slices_)
-      recorder_.dispatch_indirect(kernel, {slice.view, buffers_.factors, views_.state, buffers_.choice, buffers_.lists},
+      recorder_.dispatch_indirect(kernel,
+                                  {slice.view, buffers_.factors, views_.state, buffers_.allowed_rows, buffers_.lists},
                                   abi::RefinePush{table_.cols, slice.row_base, slice.rows, table_.rows, rows_},
                                   head(offsetof(abi::HeadState, refine)));
   }
@@ -124,7 +126,8 @@ class Recording {
 
  private:
   View head(size_t member) const { return views_.state.part(offsetof(abi::StepState, head) + member, 12); }
-  // Estimates own a row a lane: splitting columns would need a sum more, and a sweep has lanes enough.
+  // An estimate has one lane per row. Splitting columns would need one more sum, and there are rows enough for all
+  // lanes.
   ops::RowsVariant product() const {
     ops::RowsVariant variant = ops::rows_variant(plan_, table_, 1);
     variant.uniform = plan_.uniform_inputs && !variant.texel && factor_bytes(table_) <= UNIFORM_BYTES;
@@ -136,31 +139,31 @@ class Recording {
   const Plan& plan_;
   const Matrix& table_;
   const std::vector<Matrix::Slice> slices_;
-  const HeadShapes& shapes_;
-  const HeadBuffers& buffers_;
-  const HeadViews& views_;
+  const PartialHeadSteps& steps_;
+  const PartialHeadBuffers& buffers_;
+  const PartialHeadViews& views_;
   const uint32_t rows_;
 };
 
 }  // namespace
 
-HeadBuffers::HeadBuffers(const std::shared_ptr<Device>& device, const Table& table)
+PartialHeadBuffers::PartialHeadBuffers(const std::shared_ptr<Device>& device, const Table& table)
     : factors(device, "factors", factor_bytes(table.matrix()), Memory::device),
       lists(device, "lists", (uint64_t{LIST_WORDS(table.rows())} * 4 + 15) / 16 * 16, Memory::device),
-      choice(device, "choice", (uint64_t{table.rows()} + (table.rows() + 31) / 32) * 4, Memory::shared) {}
+      allowed_rows(device, "allowed rows", (uint64_t{table.rows()} + (table.rows() + 31) / 32) * 4, Memory::shared) {}
 
-void project_partly(Recorder& recorder, const Table& table, const HeadShapes& shapes, const HeadBuffers& buffers,
-                    const HeadViews& views, const View& logits) {
-  Recording head(recorder, table.matrix(), shapes, buffers, views);
+void project_partly(Recorder& recorder, const Table& table, const PartialHeadSteps& steps,
+                    const PartialHeadBuffers& buffers, const PartialHeadViews& views, const View& logits) {
+  Recording head(recorder, table.matrix(), steps, buffers, views);
   head.quantise();
-  if (shapes.estimates) {
+  if (steps.estimates) {
     for (const uint32_t mode : {HEAD_SWEEP, HEAD_HALF, HEAD_BOTH})
       if (mode == HEAD_SWEEP || table.matrix().format == Format::q8) head.estimate(mode);
     head.leaders();
     head.cut();
   }
   head.select();
-  if (shapes.estimates && table.matrix().format == Format::q8) head.refine();
+  if (steps.estimates && table.matrix().format == Format::q8) head.refine();
   head.compute(logits);
 }
 
