@@ -105,7 +105,7 @@ weft_status weft_session_get_logprobs(const weft_session* session, float* chosen
 weft_status weft_session_set_head(weft_session* session, const char* head, weft_error* error) {
   return guard(error, [&] {
     require(session && head, "session or head", "it is NULL");
-    session->session.set_head(parse_head(head, session->model->tokenizer));
+    session->session.set_head(parse_vocab_head(head, session->model->tokenizer));
   });
 }
 

@@ -6,7 +6,7 @@
 #include "microbench/bench.h"
 #include "microbench/shapes.h"
 #include "vocab/certified.h"
-#include "vocab/head.h"
+#include "vocab/vocab_head.h"
 
 namespace weft::microbench {
 namespace {
@@ -30,7 +30,7 @@ struct Head {
     const TensorView tensor = {"table", DType::f32, {rows, cols}, std::as_bytes(std::span<const float>(values))};
     Uploader uploader(device);
     table = std::make_unique<Table>(device, uploader, tensor, format, "table", [](uint64_t) {});
-    buffers = std::make_unique<HeadBuffers>(device, *table);
+    buffers = std::make_unique<PartialHeadBuffers>(device, *table);
     state = Buffer(device, "state", sizeof(abi::StepState), Memory::shared);
     params = Buffer(device, "params", sizeof(abi::SampleParams), Memory::shared);
     marks = Buffer(device, "marks", uint64_t{MARK_WORDS(rows)} * 4, Memory::shared);
@@ -70,7 +70,7 @@ struct Head {
     uint32_t rows, cols;
   } shape;
   std::unique_ptr<Table> table;
-  std::unique_ptr<HeadBuffers> buffers;
+  std::unique_ptr<PartialHeadBuffers> buffers;
   Buffer state, params, marks, logits;
 };
 
@@ -111,7 +111,7 @@ void certified(benchmark::State& state, Format format, uint32_t rows, uint32_t c
   Head& head = head_of(format, rows, cols);
   const uint32_t target = rows / 3;
   const Buffer x = upload(head.hidden(cosine, target));
-  const HeadViews views = {x, head.state, head.params, head.marks};
+  const PartialHeadViews views = {x, head.state, head.params, head.marks};
   const auto record = [&](Recorder& r, size_t) {
     project_partly(r, *head.table, {.estimates = true}, *head.buffers, views, head.logits);
   };
@@ -133,7 +133,7 @@ void certified(benchmark::State& state, Format format, uint32_t rows, uint32_t c
   state.counters["rows"] = counts.exact_count;
   state.counters["refined"] = counts.refine_count;
   state.counters["of_table"] =
-      HeadCounts{counts.mode, rows, counts.refine_count, counts.rest_count, counts.exact_count + counts.leader_count}
+      RowsRead{counts.mode, rows, counts.refine_count, counts.rest_count, counts.exact_count + counts.leader_count}
           .bytes(head.table->matrix()) /
       static_cast<double>(head.table->buffer().bytes());
 }
@@ -143,9 +143,9 @@ void listed(benchmark::State& state, Format format, uint32_t rows, uint32_t cols
   Head& head = head_of(format, rows, cols);
   const Buffer x = upload(head.hidden(0.3, rows / 3));
   const uint32_t count = (rows + step - 1) / step;
-  for (uint32_t i = 0; i < count; ++i) head.buffers->choice.as<uint32_t>()[i] = i * step;
+  for (uint32_t i = 0; i < count; ++i) head.buffers->allowed_rows.as<uint32_t>()[i] = i * step;
   head.state.as<abi::StepState>()->head.positions = count;
-  const HeadViews views = {x, head.state, head.params, head.marks};
+  const PartialHeadViews views = {x, head.state, head.params, head.marks};
   const auto record = [&](Recorder& r, size_t) {
     project_partly(r, *head.table, {.listed = true}, *head.buffers, views, head.logits);
   };

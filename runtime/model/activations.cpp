@@ -12,7 +12,7 @@ namespace {
 void zero(const Buffer& buffer) { std::memset(buffer.data(), 0, buffer.bytes()); }
 
 // Cosine and sine of position * frequency, in double: fp32 on the device would lose the angle at large positions.
-Buffer make_turns(const Rope& rope, uint32_t context, uint32_t positions, const std::shared_ptr<Device>& device) {
+Buffer make_rope_table(const Rope& rope, uint32_t context, uint32_t positions, const std::shared_ptr<Device>& device) {
   const std::vector<double> frequencies = rope.frequencies_for(context);
   const size_t pairs = frequencies.size();
   std::vector<float> values(std::max<size_t>(positions * pairs * 2, 2));  // a binding is never empty
@@ -22,24 +22,24 @@ Buffer make_turns(const Rope& rope, uint32_t context, uint32_t positions, const 
       values[(position * pairs + i) * 2] = static_cast<float>(rope.magnitude * std::cos(angle));
       values[(position * pairs + i) * 2 + 1] = static_cast<float>(rope.magnitude * std::sin(angle));
     }
-  Buffer turns(device, "turns", values.size() * 4, Memory::device);
-  Uploader(device).upload(turns, std::span<const float>(values));
-  return turns;
+  Buffer table(device, "rope table", values.size() * 4, Memory::device);
+  Uploader(device).upload(table, std::span<const float>(values));
+  return table;
 }
 
 }  // namespace
 
 uint32_t candidate_stride(const Model& model) {
   const uint32_t most = std::max(ops::candidate_count(model.config.vocab),
-                                 ops::best_count(model.device->plan(), model.weights.head().matrix()));
+                                 ops::best_count(model.device->plan(), model.weights.output_table().matrix()));
   constexpr uint32_t kWords = sizeof(abi::Candidate) / 4;
   return stride_of(most * kWords) / kWords;
 }
 
-Activations::Activations(const Model& model, uint32_t tokens, uint32_t choices) {
+ActivationBuffers::ActivationBuffers(const Model& model, uint32_t tokens, uint32_t sampled) {
   const Config& config = model.config;
   uint64_t bytes = 0;
-  const auto plan = [&](View Flow::*view, uint32_t rows, uint64_t cols) {
+  const auto plan = [&](View Activations::*view, uint32_t rows, uint64_t cols) {
     const uint64_t row_bytes = uint64_t{stride_of(static_cast<uint32_t>(cols))} * 4;
     parts_.push_back({view, row_bytes});
     this->*view = View();
@@ -47,26 +47,26 @@ Activations::Activations(const Model& model, uint32_t tokens, uint32_t choices) 
     (this->*view).bytes = rows * row_bytes;
     bytes += rows * row_bytes;
   };
-  plan(&Flow::x, tokens, config.width);
-  plan(&Flow::normed, tokens, config.width);
-  plan(&Flow::qkv, tokens, config.query_dim() + 2 * config.kv_dim());
-  plan(&Flow::q, tokens, config.query_dim());
-  plan(&Flow::attended, tokens, config.query_dim());
-  plan(&Flow::gate_up, tokens, (config.block.gated ? 2 : 1) * config.ffn);
-  plan(&Flow::inner, tokens, config.ffn);
-  plan(&Flow::routing, tokens, config.experts.count);
-  plan(&Flow::chosen, tokens, config.experts.used * sizeof(abi::ExpertChoice) / 4);
-  plan(&Flow::logits, choices, config.vocab);
-  plan(&Flow::scores, choices, config.vocab);
-  plan(&Flow::candidates, choices, candidate_stride(model) * sizeof(abi::Candidate) / 4);
+  plan(&Activations::x, tokens, config.width);
+  plan(&Activations::normed, tokens, config.width);
+  plan(&Activations::qkv, tokens, config.query_dim() + 2 * config.kv_dim());
+  plan(&Activations::q, tokens, config.query_dim());
+  plan(&Activations::attended, tokens, config.query_dim());
+  plan(&Activations::gate_up, tokens, (config.block.gated ? 2 : 1) * config.ffn);
+  plan(&Activations::inner, tokens, config.ffn);
+  plan(&Activations::routing, tokens, config.experts.count);
+  plan(&Activations::chosen, tokens, config.experts.used * sizeof(abi::ExpertChoice) / 4);
+  plan(&Activations::logits, sampled, config.vocab);
+  plan(&Activations::scores, sampled, config.vocab);
+  plan(&Activations::candidates, sampled, candidate_stride(model) * sizeof(abi::Candidate) / 4);
   buffer = Buffer(model.device, "activations", bytes, Memory::device);
   for (const Part& part : parts_) (this->*part.view).buffer = &buffer;
-  // What lies behind a row's columns is read by the products and must be zero; nothing ever writes there.
+  // The products read the padding after a row's columns. It must be zero, and nothing ever writes to it.
   run_once(model.device, "clear activations", [&](Recorder& recorder) { recorder.fill(buffer, 0); });
 }
 
-Flow Activations::row(uint32_t row) const {
-  Flow one;
+Activations ActivationBuffers::row(uint32_t row) const {
+  Activations one;
   for (const Part& part : parts_) one.*part.view = (this->*part.view).part(row * part.row_bytes, part.row_bytes);
   return one;
 }
@@ -77,17 +77,18 @@ StepBuffers::StepBuffers(const Model& model, uint32_t context, uint32_t table_po
   params = Buffer(device, "sampling", sizeof(abi::SampleParams), Memory::shared);
   history = Buffer(device, "history", uint64_t{context} * 4, Memory::shared);
   rows = model.config.vocab;
-  marks = Buffer(device, "marks", uint64_t{MARK_WORDS(rows)} * 4, Memory::shared);
+  token_flags = Buffer(device, "token flags", uint64_t{MARK_WORDS(rows)} * 4, Memory::shared);
   ring = Buffer(device, "ring", RING * sizeof(abi::RingEntry), Memory::readback);
   logprobs = Buffer(device, "logprobs", RING * sizeof(abi::TokenLogprobs), Memory::readback);
-  for (const Buffer* buffer : {&state, &params, &history, &marks, &ring, &logprobs}) zero(*buffer);
-  for (const Rope& rope : model.config.ropes) turns.push_back(make_turns(rope, context, table_positions, device));
+  for (const Buffer* buffer : {&state, &params, &history, &token_flags, &ring, &logprobs}) zero(*buffer);
+  for (const Rope& rope : model.config.ropes)
+    rope_tables.push_back(make_rope_table(rope, context, table_positions, device));
 }
 
 uint64_t StepBuffers::bytes() const {
   uint64_t sum = 0;
-  for (const Buffer* buffer : {&state, &params, &history, &marks, &ring, &logprobs}) sum += buffer->bytes();
-  for (const Buffer& buffer : turns) sum += buffer.bytes();
+  for (const Buffer* buffer : {&state, &params, &history, &token_flags, &ring, &logprobs}) sum += buffer->bytes();
+  for (const Buffer& buffer : rope_tables) sum += buffer.bytes();
   return sum;
 }
 

@@ -1,77 +1,79 @@
-// All scratch of a session: what flows through the network during a pass, and the small state that drives it.
+// All scratch of a session: the activations of a pass, the small state that drives it, and the KV cache.
 #pragma once
 
 #include "model/model.h"
 
 namespace weft {
 
-// What flows through the network during a pass of up to `tokens` tokens, as floats. Strides are stride_of(columns).
-struct Flow {
+// The activations of a pass of up to `tokens` tokens, as floats. Rows are stride_of(columns) apart. `sampled`: tokens
+// of the pass that a next token is sampled for.
+struct Activations {
   View x;           // (tokens, width) the residual stream
   View normed;      // (tokens, width)
   View qkv;         // (tokens, q + k + v)
-  View q;           // (tokens, q) turned
+  View q;           // (tokens, q) after RoPE
   View attended;    // (tokens, q)
-  View gate_up;     // (tokens, 2 * ffn), or (tokens, ffn) where nothing is gated
+  View gate_up;     // (tokens, 2 * ffn); not gated: (tokens, ffn)
   View inner;       // (tokens, ffn)
   View routing;     // (tokens, experts) the router's logits
-  View chosen;      // (tokens, used) abi::ExpertChoice, one token's behind the other's
-  View logits;      // (choices, vocab)
-  View scores;      // (choices, vocab) logits after penalty and temperature
-  View candidates;  // (choices, candidate_stride()) of abi::Candidate
+  View chosen;      // (tokens, used) of abi::ExpertChoice
+  View logits;      // (sampled, vocab)
+  View scores;      // (sampled, vocab) logits after penalty and temperature
+  View candidates;  // (sampled, candidate_stride()) of abi::Candidate
 };
 
-// From the candidates of one choice to those of the next: as many as pick or project can leave.
+// Distance between the candidates of two sampled tokens: the most that pick or project can leave for one.
 uint32_t candidate_stride(const Model& model);
 
-// The memory behind it.
-struct Activations : Flow {
-  // choices: tokens of a pass that another is chosen behind.
-  Activations(const Model& model, uint32_t tokens, uint32_t choices = 1);
-  Activations(const Activations&) = delete;  // the views point to the buffer
-  Activations& operator=(const Activations&) = delete;
+// The buffer that holds them.
+struct ActivationBuffers : Activations {
+  ActivationBuffers(const Model& model, uint32_t tokens, uint32_t sampled = 1);
+  ActivationBuffers(const ActivationBuffers&) = delete;  // the views point to the buffer
+  ActivationBuffers& operator=(const ActivationBuffers&) = delete;
   uint64_t bytes() const { return buffer.bytes(); }
-  // That of token `row` alone, of as many choices as tokens.
-  Flow row(uint32_t row) const;
+  // Views of token `row` only; requires sampled == tokens.
+  Activations row(uint32_t row) const;
 
   Buffer buffer;  // holds all of it
 
  private:
   struct Part {
-    View Flow::*view;
+    View Activations::*view;
     uint64_t row_bytes;
   };
   std::vector<Part> parts_;
 };
 
-// The state the device and the CPU share. Written by the CPU only while nothing is in flight.
+// The state that the device and the CPU share. The CPU writes it only while nothing is in flight.
 struct StepBuffers {
   StepBuffers(const Model& model, uint32_t context, uint32_t table_positions);
   uint64_t bytes() const;
-  ops::StepViews views(const Flow& a) const { return {state, params, a.candidates, history, marks, ring, rows}; }
+  ops::StepViews views(const Activations& a) const {
+    return {state, params, a.candidates, history, token_flags, ring, rows};
+  }
 
-  Buffer state;               // abi::StepState
-  Buffer params;              // abi::SampleParams
-  Buffer history;             // (context) ids
-  Buffer marks;               // abi.h, MARKS
-  Buffer ring;                // (RING) abi::RingEntry: all the CPU reads of a token ...
-  Buffer logprobs;            // (RING) abi::TokenLogprobs: ... unless it asks for these
-  uint32_t rows;              // of the vocabulary
-  std::vector<Buffer> turns;  // by rope: (table_positions, rotary_dim / 2) cosine and sine
+  Buffer state;                     // abi::StepState
+  Buffer params;                    // abi::SampleParams
+  Buffer history;                   // (context) ids
+  Buffer token_flags;               // abi.h, MARKS
+  Buffer ring;                      // (RING) abi::RingEntry: all that the CPU reads for a token,
+  Buffer logprobs;                  // (RING) abi::TokenLogprobs: unless it asks for these
+  uint32_t rows;                    // of the vocabulary
+  std::vector<Buffer> rope_tables;  // by rope: (table_positions, rotary_dim / 2) of (cosine, sine)
 };
 
-// Keys and values of every layer, as f16 or q8. Layers that see a window keep what it spans for passes of up to
-// pass_tokens.
+// Keys and values of every layer, as f16 or q8. A layer with a window keeps only the positions that the window spans in
+// a pass of up to pass_tokens tokens.
 struct KvCache {
   KvCache(const Model& model, uint32_t context, uint32_t pass_tokens, Format format = Format::f16);
   uint64_t bytes() const;  // of keys and values
   uint64_t scratch_bytes() const { return parts.empty() ? 0 : parts[0].bytes(); }
-  // Whether what a token at `position` sees before itself is there, when the highest position ever written is
-  // `written` - 1.
+  // True if the cache still has all that a token at `position` sees before itself, when `written` - 1 is the highest
+  // position ever written.
   bool holds(const Config& config, uint64_t position, uint64_t written) const;
 
   std::vector<Buffer> buffers;  // by layer
-  std::vector<Buffer> parts;    // scratch of attend, one for all layers; none where it needs none
+  std::vector<Buffer> parts;    // scratch of attend, shared by all layers; empty if it needs none
   std::vector<ops::CacheView> layers;
 };
 

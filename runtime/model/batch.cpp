@@ -7,29 +7,29 @@ namespace weft {
 namespace {
 
 // Products take a power of two of tokens, or whole groups.
-uint32_t rows_for(const Model& model, size_t lanes) {
-  const uint32_t count = static_cast<uint32_t>(lanes), group = model.device->plan().block_tokens;
+uint32_t rows_for(const Model& model, size_t slots) {
+  const uint32_t count = static_cast<uint32_t>(slots), group = model.device->plan().block_tokens;
   return count <= group ? std::min(std::bit_ceil(count), group) : static_cast<uint32_t>(align_up(count, group));
 }
 
 }  // namespace
 
-Batch::Batch(const Model& model, std::span<const Lane> lanes, Policy policy)
-    : rows_(rows_for(model, lanes.size())),
+Batch::Batch(const Model& model, std::span<const Slot> slots, Policy policy)
+    : rows_(rows_for(model, slots.size())),
       activations_(model, rows_, rows_),
       step_(model, rows_, 1),
       pool_(model.device),
-      flights_(model, policy) {
+      queue_(model, policy) {
   abi::StepState& state = *step_.state.as<abi::StepState>();
-  state.end = static_cast<uint32_t>(lanes.size());
+  state.end = static_cast<uint32_t>(slots.size());
   state.context = rows_;
-  std::vector<Flow> flows;
-  for (uint32_t i = 0; i < lanes.size(); ++i) flows.push_back(activations_.row(i));
-  Pass pass = {model, activations_, step_, lanes.front().cache, rows_};
+  std::vector<Activations> rows;
+  for (uint32_t i = 0; i < slots.size(); ++i) rows.push_back(activations_.row(i));
+  Pass pass = {model, activations_, step_, slots.front().cache, rows_};
   std::vector<Tail> tails;
-  for (size_t i = 0; i < lanes.size(); ++i) {
-    pass.lanes.push_back({model, flows[i], lanes[i].step, lanes[i].cache, 1});
-    tails.push_back(lanes[i].tail);
+  for (size_t i = 0; i < slots.size(); ++i) {
+    pass.slots.push_back({model, rows[i], slots[i].step, slots[i].cache, 1});
+    tails.push_back(slots[i].tail);
   }
   body_ = record_body(pool_, pass);
   end_ = record_end(pool_, pass, [&](Recorder& r) { record_tail(r, pass, tails); });

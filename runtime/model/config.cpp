@@ -23,7 +23,7 @@ constexpr double kTiny = 1e-12, kHuge = 1e12;
   throw Error(Code::unsupported, what, values.place());
 }
 
-// What both kinds of file leave to the family, or say in the same words.
+// What the family says, whichever kind of file it is.
 Config begin(const ModelFile& file, const JsonObject& values, const std::string& family) {
   Config c;
   c.family = family;
@@ -32,7 +32,7 @@ Config begin(const ModelFile& file, const JsonObject& values, const std::string&
   return c;
 }
 
-// A bias is added where the family has it, or the file; then it must be in every layer.
+// A bias is added if the family has one, or the file has one in its first layer. Then every layer must have it.
 void find_biases(Config& c, const ModelFile& file) {
   const auto there = [&](std::initializer_list<const char*> roles) {
     for (const char* role : roles)
@@ -49,9 +49,9 @@ template <class Local>
 void place_layers(Config& c, uint32_t window, uint32_t rotary_dim, const Local& local) {
   const uint32_t local_rope = c.ropes.size() > 1 ? 1 : 0;
   for (uint32_t layer = 0; layer < c.layers; ++layer) {
-    const bool still = c.traits->still_every > 0 && (layer + 1) % c.traits->still_every == 0;
+    const bool no_rope = c.traits->no_rope_every > 0 && (layer + 1) % c.traits->no_rope_every == 0;
     const bool windowed = local(layer);
-    c.positions.push_back({windowed ? window : 0, windowed ? local_rope : 0, still ? 0 : rotary_dim});
+    c.positions.push_back({windowed ? window : 0, windowed ? local_rope : 0, no_rope ? 0 : rotary_dim});
   }
 }
 
@@ -73,7 +73,7 @@ Config& add_encoder(Config& c, uint32_t layers) {
   return *encoder;
 }
 
-// T5's scores are not scaled; its decoder's last states are, where the head is the table they began in.
+// T5 does not scale its scores. It scales the decoder's last states if the output table is the embedding.
 void finish_t5(Config& c, bool scale_states, uint32_t encoder_layers) {
   c.attention_scale = 1;
   if (scale_states) c.logit_scale = 1 / std::sqrt(static_cast<float>(c.width));
@@ -82,7 +82,7 @@ void finish_t5(Config& c, bool scale_states, uint32_t encoder_layers) {
 
 // ---- GGUF ----
 
-// A tensor with what each frequency is divided by; none: empty.
+// The divisors of the frequencies; empty if the file has no such tensor.
 std::vector<double> read_rope_factors(const ModelFile& file, const std::string& name, size_t count) {
   const TensorView* tensor = file.find(name);
   if (!tensor) return {};
@@ -107,7 +107,7 @@ void scale_gguf_rope(Config& c, const ModelFile& file, const JsonObject& values,
   const std::string scaling = values.text(p + "rope.scaling.type", "none");
   const uint32_t old_context = values.integer(p + "rope.scaling.original_context_length", 1, kMostContext, c.context);
   const double factor = values.number(p + "rope.scaling.factor", kTiny, kHuge, 1);
-  // Llama 3's scaling and LongRoPE's are in no key: tensors say what each frequency is divided by.
+  // No key has the scaling of Llama 3 and of LongRoPE: tensors hold the divisors of the frequencies.
   const std::vector<double> factors = read_rope_factors(file, "rope_freqs.weight", count),
                             few = read_rope_factors(file, "rope_factors_short.weight", count),
                             many = read_rope_factors(file, "rope_factors_long.weight", count);
@@ -143,17 +143,16 @@ void read_gguf_positions(Config& c, const ModelFile& file, const JsonObject& val
     c.ropes.push_back(
         plain_rope(values.number(p + "rope.freq_base_swa", kTiny, kHuge, family.local_rope_base), rotary_dim));
   const uint32_t window = values.integer(p + "attention.sliding_window", 0, kMostContext, 0);
-  uint32_t global_every = family.global_every;
-  if (const std::string key = p + "attention.sliding_window_pattern"; values.has(key) && values.at(key).is_array()) {
+  const std::string key = p + "attention.sliding_window_pattern";
+  if (values.has(key) && values.at(key).is_array()) {
     const json& local = values.at(key);  // a flag for each layer
     if (local.size() != c.layers) values.refuse(key, std::to_string(c.layers) + " flags");
     return place_layers(c, window, rotary_dim, [&](uint32_t layer) {
       if (!local[layer].is_boolean()) values.refuse(key, std::to_string(c.layers) + " flags");
       return local[layer].get<bool>();
     });
-  } else {
-    global_every = values.integer(key, 0, 4096, global_every);
   }
+  const uint32_t global_every = values.integer(key, 0, 4096, family.global_every);
   place_layers(c, window, rotary_dim, [&](uint32_t layer) { return local_by_pattern(layer, global_every); });
 }
 
@@ -168,7 +167,7 @@ void read_gguf_t5(Config& c, const ModelFile& file, const JsonObject& values) {
   finish_t5(c, !file.find("output.weight"), layers);
 }
 
-// llama.cpp's key.
+// As llama.cpp writes it.
 Pooling gguf_pooling(const JsonObject& values, const std::string& key) {
   const uint32_t type = values.integer(key, 0, 4, 1);  // none, mean, first, last, rank
   if (type > 2) unsupported("not supported: '" + key + "' " + std::to_string(type), values);
@@ -195,8 +194,8 @@ Config from_gguf(const ModelFile& file, const JsonObject& values) {
   c.attention_cap = values.real(p + "attn_logit_softcapping", 0, 1e6, 0);
   c.logit_cap = values.real(p + "final_logit_softcapping", 0, 1e6, 0);
   c.logit_scale = values.real(p + "logit_scale", kTiny, 1e6, 1);
-  // The files do not have Gemma's query_pre_attn_scalar. It is the head dimension but in the 27B models of Gemma 2 and
-  // 3, which their number of layers gives away.
+  // The files lack Gemma's query_pre_attn_scalar. It is the head dimension, except in the 27B models of Gemma 2 and 3;
+  // these are known by their number of layers.
   const bool gemma_27b = (c.family == "gemma2" && c.layers == 46) || (c.family == "gemma3" && c.layers == 62);
   const uint32_t per_head = gemma_27b ? c.width / c.heads.heads : c.heads.head_dim;
   c.attention_scale = values.real(p + "attention.scale", 0, 1e6, 1 / std::sqrt(static_cast<double>(per_head)));
@@ -222,7 +221,7 @@ std::vector<double> read_factors(const JsonObject& v, const std::string& key, si
   return factors;
 }
 
-// config: the whole one, which says how long the contexts are.
+// config: the whole config.json, for the lengths of contexts. v: the part of it that describes the scaling.
 void scale_by_context(Rope& rope, const std::string& type, const JsonObject& v, const JsonObject& config) {
   constexpr const char* kOld = "original_max_position_embeddings";
   const uint32_t context = config.integer("max_position_embeddings", 1, kMostContext, 2048);
@@ -249,7 +248,7 @@ void scale_by_context(Rope& rope, const std::string& type, const JsonObject& v, 
   }
 }
 
-// v: rope_parameters, or one layer type's of them, or the older rope_scaling.
+// v: rope_parameters, or those of one layer type, or the older rope_scaling.
 Rope read_rope(const JsonObject& v, const JsonObject& config, double base, uint32_t rotary_dim) {
   Rope rope = plain_rope(v.number("rope_theta", kTiny, kHuge, base), rotary_dim);
   const std::string type = v.text(v.either({"rope_type", "type"}), "default");
@@ -323,10 +322,10 @@ void read_layer_positions(Config& c, const JsonObject& values) {
     place_layers(c, window, rotary_dim,
                  [&](uint32_t layer) { return layer >= first_local && local_by_pattern(layer, global_every); });
   }
-  if (values.has("no_rope_layers")) {  // 1: turns
-    const json turns = array("no_rope_layers");
+  if (values.has("no_rope_layers")) {  // 0: none in this layer
+    const json rotated = array("no_rope_layers");
     for (uint32_t layer = 0; layer < c.layers; ++layer)
-      c.positions[layer].rotary_dim = turns[layer] == 0 ? 0 : rotary_dim;
+      c.positions[layer].rotary_dim = rotated[layer] == 0 ? 0 : rotary_dim;
   }
 }
 
@@ -342,7 +341,7 @@ Activation read_activation(const Config& c, const JsonObject& values) {
   const std::string key = values.either({"hidden_activation", "hidden_act", "activation_function"});
   if (!values.has(key)) return c.block.activation;
   const Activation activation = activation_named(values.text(key, ""), values);
-  // Gemma's first files say "gelu" where they mean, and Transformers takes, the approximation.
+  // Gemma's first files say "gelu", but mean the approximation, which Transformers takes.
   return c.traits->gemma && activation == Activation::gelu ? Activation::gelu_tanh : activation;
 }
 
@@ -357,7 +356,7 @@ void read_huggingface_t5(Config& c, const JsonObject& values) {
   // T5 1.1's "gelu" is the approximation.
   c.block.activation =
       inner == "gated-gelu" ? Activation::gelu_tanh : activation_named(inner.substr(c.block.gated ? 6 : 0), values);
-  // Files of Transformers 5 say that the table is tied even where they have another head; then that is meant.
+  // Files of Transformers 5 say that the table is tied even if they have another output table; then that one is used.
   const bool tied = values.flag("tie_word_embeddings", true);
   c.tied = std::nullopt;
   finish_t5(c, values.flag("scale_decoder_outputs", tied), layers);
@@ -371,7 +370,7 @@ void read_bart(Config& c, const JsonObject& values) {
   encoder.attention_scale = static_cast<float>(1 / std::sqrt(std::max(encoder.heads.head_dim, 1u)));
 }
 
-// Where the decoder's text begins; files of Transformers 5 have it among what steers generation.
+// The token that the decoder starts from. Files of Transformers 5 have it in generation_config.json.
 uint32_t read_start_token(const ModelFile& file, const JsonObject& values) {
   const uint32_t pad = values.integer("pad_token_id", 0, UINT32_MAX, 0);
   const std::string key = "decoder_start_token_id";
@@ -380,7 +379,7 @@ uint32_t read_start_token(const ModelFile& file, const JsonObject& values) {
       .integer(key, 0, UINT32_MAX, pad);
 }
 
-// sentence-transformers' file.
+// From the file of sentence-transformers.
 Pooling huggingface_pooling(const ModelFile& file) {
   if (file.pooling.is_null()) return Pooling::mean;
   const JsonObject values(file.pooling, (file.path / "1_Pooling/config.json").string());

@@ -17,15 +17,15 @@ namespace weft {
 
 // How a layer's attention sees positions.
 struct LayerPositions {
-  uint32_t window = 0;      // positions a token sees, itself the last; 0: all before it
+  uint32_t window = 0;      // positions a token sees, its own last; 0: all up to its own
   uint32_t rope = 0;        // index into Config::ropes
-  uint32_t rotary_dim = 0;  // leading dimensions of a head that turn; 0: none does
+  uint32_t rotary_dim = 0;  // leading dimensions of a head that RoPE rotates; 0: none
 };
 
 // How the hidden states of a text become its embedding: their mean, or the first one.
 enum class Pooling { mean, first };
 
-// The network's description: forward.cpp reads it, and nothing in it names a family.
+// The description of a network. forward.cpp reads it and never asks for the family.
 struct Config {
   std::string family;              // as the file names it: "llama"
   const Family* traits = nullptr;  // static
@@ -38,8 +38,8 @@ struct Config {
   uint32_t context = 0;  // most tokens the model was made for
   Block block;
   float epsilon = 0;          // of the norms
-  float norm_offset = 0;      // what the file's norm weights lack
-  float embedding_scale = 1;  // of what the table gives on the way in
+  float norm_offset = 0;      // added to the file's norm weights
+  float embedding_scale = 1;  // of the embedding
   float attention_scale = 0;  // of the scores
   float attention_cap = 0;    // soft-cap of the scores; 0: none
   float logit_scale = 1;      // of the logits, before the cap
@@ -47,12 +47,12 @@ struct Config {
   ops::Pairs pairs = ops::Pairs::halves;
   std::vector<Rope> ropes;
   std::vector<LayerPositions> positions;  // (layers)
-  std::optional<bool> tied;               // what the file says; GGUF says nothing
-  Pooling pooling = Pooling::mean;        // likewise, of embeddings
+  std::optional<bool> tied;               // as the file says; GGUF says nothing
+  Pooling pooling = Pooling::mean;        // of embeddings, as the file says
   uint64_t fingerprint = 0;               // of the file (fingerprint.h)
   ScoreBuckets buckets;                   // with Positions::bucketed
-  // Of an encoder-decoder: its other half, of the same width and heads (what stands here is the decoder's); and the
-  // token that the decoder starts from.
+  // Of an encoder-decoder: the encoder, of the same width (this config is the decoder's), and the token that the
+  // decoder starts from.
   std::shared_ptr<const Config> encoder;
   uint32_t start_token = 0;
 
@@ -63,7 +63,7 @@ struct Config {
     return {attention_scale, positions[layer].window, attention_cap, block.positions == Positions::alibi,
             block.sees_all ? ops::Sees::all : ops::Sees::before};
   }
-  // Rows of numbers are added to the embedding, `context` of them.
+  // True if a row of numbers for each of `context` positions is added to the embedding.
   bool has_position_table() const {
     return block.positions == Positions::learned || block.positions == Positions::sinusoidal;
   }

@@ -29,9 +29,9 @@ Encoder::Encoder(const Model& model, uint32_t context)
       cache_(model, context, whole_chunks(model, context)),
       step_(model, context, 1),
       pool_(model.device),
-      flights_(model, Policy::throughput) {}
+      queue_(model, Policy::throughput) {}
 
-// A pass is as long as the input, to the next whole chunk: a layer's attention reads the keys of all of it.
+// A pass takes the whole input, rounded up to whole chunks: each token attends to the keys of all of it.
 const Encoder::Recorded& Encoder::recorded(uint32_t tokens) {
   if (const auto found = passes_.find(tokens); found != passes_.end()) return found->second;
   const Pass pass = {model_, activations_, step_, cache_, tokens};
@@ -61,8 +61,8 @@ void Encoder::run(std::span<const uint32_t> ids) {
   state.context = context_;
   std::memcpy(step_.history.data(), ids.data(), ids.size_bytes());
   const Recorded& pass = recorded(whole_chunks(model_, ids.size()));
-  flights_.submit(pass.body, pass.end);
-  flights_.wait_all();
+  queue_.submit(pass.body, pass.end);
+  queue_.drain();
   length_ = ids.size();
 }
 
@@ -98,7 +98,7 @@ std::vector<float> Encoder::masked_logits(size_t place) {
     ops::matmul(r, head->transform, step_.state, hidden, one, 1, ops::Output::write);
     ops::activate(r, c.block.activation, false, step_.state, one, one, c.width, 1);
     ops::norm(r, {c.width, c.epsilon, ops::NormKind::layer}, step_.state, one, head->norm, one, 1, false);
-    ops::project(r, model_.weights.head().matrix(), one, activations_.logits, 1);
+    ops::project(r, model_.weights.output_table().matrix(), one, activations_.logits, 1);
     ops::add(r, head->bias, activations_.logits, c.vocab);
   });
   return download_as<float>(model_.device, activations_.logits.part(0, uint64_t{c.vocab} * 4));
@@ -112,15 +112,15 @@ Source::Source(const Model& model, uint32_t context, Format format)
 void Source::read(std::span<const uint32_t> ids) {
   ids_.clear();
   encoder_.run(ids);
-  const Activations& a = encoder_.activations();
+  const ActivationBuffers& a = encoder_.activations();
   const StepBuffers& step = encoder_.step();
   const Config& c = model_.config;
   const uint32_t tokens = whole_chunks(model_, ids.size());
   run_once(model_.device, "source", [&](Recorder& r) {
     for (uint32_t layer = 0; layer < c.layers; ++layer) {
       ops::matmul(r, model_.weights.layers[layer].cross_kv, step.state, a.normed, a.qkv, tokens, ops::Output::write);
-      // No query, and nothing turns: what is left is the write to the cache.
-      ops::rope(r, {0, c.heads.kv_heads, c.heads.head_dim}, c.pairs, 0, step.state, a.qkv, step.turns[0], a.q,
+      // Without queries and rotation, rope only writes keys and values to the cache.
+      ops::rope(r, {0, c.heads.kv_heads, c.heads.head_dim}, c.pairs, 0, step.state, a.qkv, step.rope_tables[0], a.q,
                 cache_.layers[layer], tokens);
     }
   });

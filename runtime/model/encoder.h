@@ -1,5 +1,5 @@
-// Inputs through a network that sees all of an input at once: BERT (Devlin et al. 2019), and the encoder that a decoder
-// attends to (Vaswani et al. 2017).
+// Runs inputs through a network whose tokens all see each other: BERT (Devlin et al. 2019), and the encoder that a
+// decoder attends to (Vaswani et al. 2017).
 #pragma once
 
 #include <map>
@@ -26,7 +26,7 @@ class Encoder {
   // model without such a head, Error(invalid_argument) for a place outside the input.
   std::vector<float> masked_logits(size_t place);
 
-  const Activations& activations() const { return activations_; }  // `normed` has the hidden states
+  const ActivationBuffers& activations() const { return activations_; }  // `normed` has the hidden states
   const StepBuffers& step() const { return step_; }
   uint64_t bytes() const { return activations_.bytes() + cache_.bytes() + step_.bytes(); }
 
@@ -39,22 +39,22 @@ class Encoder {
 
   const Model& model_;
   uint32_t context_;
-  Activations activations_;
+  ActivationBuffers activations_;
   KvCache cache_;
   StepBuffers step_;
   CommandPool pool_;
   std::map<uint32_t, Recorded> passes_;  // by most tokens
-  Flights flights_;
+  SubmissionQueue queue_;
   size_t length_ = 0;  // of the input
 };
 
-// What an encoder-decoder's decoder attends to: the keys and values that each of its layers sees of an input.
+// What the decoder of an encoder-decoder attends to: the keys and values of an input, for each of its layers.
 class Source {
  public:
   // As Encoder's; the model is the decoder's. format: of the keys and values.
   Source(const Model& model, uint32_t context, Format format);
 
-  // Reads an input. Throws as Encoder::run; then there is none.
+  // Reads an input. Throws as Encoder::run; then there is no input.
   void read(std::span<const uint32_t> ids);
   const std::vector<uint32_t>& ids() const { return ids_; }  // of the input; empty: there is none
 

@@ -184,7 +184,7 @@ constexpr Family kFamilies[] = {
      .model_type = "smollm3",
      .tied = true,
      .gguf_pairs = ops::Pairs::adjacent,
-     .still_every = 4},
+     .no_rope_every = 4},
     {.architecture = "gemma", .model_type = "gemma", .block = kGemma, .tied = true, .gemma = true},
     {.architecture = "gemma2",
      .model_type = "gemma2",

@@ -12,28 +12,28 @@
 
 namespace weft {
 
-// How the network knows where in the text a token is.
+// How the network encodes the position of a token.
 enum class Positions {
-  rotary,      // queries and keys turn (Su et al. 2021, "RoFormer")
+  rotary,      // RoPE rotates queries and keys (Su et al. 2021, "RoFormer")
   learned,     // a row for each position is added to the embedding
   sinusoidal,  // the same, and the rows are sines and cosines (Vaswani et al. 2017)
   alibi,       // scores fall with the distance (Press et al. 2022, "Train short, test long")
   bucketed,    // scores have learned biases, one for each range of distances (Raffel et al. 2020, "T5")
 };
 
-// How a layer's block differs from the next family's. The defaults are Llama's (Touvron et al. 2023).
+// What a layer computes. The defaults are Llama's (Touvron et al. 2023).
 struct Block {
   ops::NormKind norm = ops::NormKind::rms;
   bool norm_bias = true;        // of layer norms
   bool embedding_norm = false;  // the embedding is normed before the first layer
-  // What attention and feed-forward add to is normed then (Vaswani et al. 2017); else what they read is, before.
+  // The norm follows each branch and takes x with the branch added (Vaswani et al. 2017); else it precedes the branch.
   bool norm_after = false;
-  bool norm_heads = false;     // queries and keys are normed head by head before they turn
+  bool norm_heads = false;     // queries and keys are normed head by head, before RoPE
   bool norm_branches = false;  // what attention and feed-forward add to x is normed once more
-  bool parallel = false;       // both read the same x; else the feed-forward reads what attention has added to
+  bool parallel = false;       // both branches read the same x; else the feed-forward reads x after attention
   bool shared_norm = false;    // parallel, and both read the same norm of x
   bool sees_all = false;       // every token sees every other: an encoder
-  bool sees_source = false;    // behind its own context a layer attends to an encoder's output: its decoder
+  bool sees_source = false;    // after self-attention a layer attends to an encoder's output: a decoder
   Positions positions = Positions::rotary;
   bool gated = true;  // the feed-forward is down(f(gate) * up); else down(f(up))
   ops::Activation activation = ops::Activation::silu;
@@ -47,18 +47,18 @@ struct Family {
   std::string_view model_type;    // config.json's
   Block block = {};
   bool tied = false;                      // what a config.json says that does not mention tie_word_embeddings
-  ops::Pairs pairs = ops::Pairs::halves;  // that turn
-  // GGUF files of Llama have the rows of q and k in the order that turns (2i, 2i + 1).
+  ops::Pairs pairs = ops::Pairs::halves;  // of dimensions that RoPE rotates
+  // The same for GGUF files: those of Llama have the rows of q and k in an order that pairs (2i, 2i + 1).
   ops::Pairs gguf_pairs = ops::Pairs::halves;
   bool gemma = false;          // embeddings are scaled by sqrt(width); Hugging Face's norm weights lack 1
-  uint32_t global_every = 0;   // of a model with a window, every n-th layer sees all positions; 0: none does
-  uint32_t still_every = 0;    // in every n-th layer nothing turns; 0: it does in all
-  double rope_base = 10000;    // where the file says nothing
-  double local_rope_base = 0;  // of layers with a window, likewise; 0: they have no base of their own
+  uint32_t global_every = 0;   // every n-th layer of a model with a window has none; 0: all have it
+  uint32_t no_rope_every = 0;  // every n-th layer has no RoPE; 0: all have it
+  double rope_base = 10000;    // if the file says nothing
+  double local_rope_base = 0;  // of layers with a window, if the file says nothing; 0: the same
   std::string_view prefix = "model.", layers = "layers.";  // of Hugging Face's names
   std::string_view gguf_layers = "blk.";
-  TensorNames names = {};       // where they are not Llama's
-  TensorNames gguf_names = {};  // where they are not the roles'
+  TensorNames names = {};       // that differ from Llama's
+  TensorNames gguf_names = {};  // that differ from the roles'
   bool transposed = false;      // Hugging Face: the layers' matrices are (columns, rows)
   bool qkv_by_head = false;  // Hugging Face: rows of attn_qkv are (head, q k v, head_dim), not (q k v, head, head_dim)
   uint32_t first_position = 0;      // Hugging Face: the row of the position table that the first position has

@@ -8,8 +8,8 @@
 
 namespace weft {
 
-// FNV-1a (draft-eastlake-fnv) over 64-bit words, and the bytes that are left, with the high half folded back: for
-// telling files apart, not against an adversary.
+// FNV-1a (draft-eastlake-fnv) over 64-bit words and the bytes that are left, with the high half folded back. It tells
+// files apart; it is no protection against an adversary.
 class Fingerprint {
  public:
   void add(std::span<const std::byte> bytes);

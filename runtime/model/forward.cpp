@@ -18,10 +18,10 @@ struct Network {
   const Pass& pass;
   const Config& c = pass.model.config;
   const Weights& w = pass.model.weights;
-  const Flow& a = pass.a;
+  const Activations& a = pass.a;
   const View state = pass.step.state;
   const uint32_t tokens = pass.tokens;
-  const Matrix& table = w.head().matrix();
+  const Matrix& table = w.output_table().matrix();
 
   void embed() const {
     const View embedded = c.block.embedding_norm ? a.normed : a.x;
@@ -58,7 +58,7 @@ struct Network {
   // The next token of each session.
   void tail(std::span<const Tail> tails) const {
     if (tails.front().kind == Tail::Kind::none) return choose(tails);
-    const bool batch = !pass.lanes.empty();  // then every token is a session's last; else the pass's last one is
+    const bool batch = !pass.slots.empty();  // then every token is a session's last; else the pass's last one is
     const uint32_t rows = batch ? tokens : 1;
     ops::norm(r, c.norm(), state, a.x, w.final_norm, a.normed, tokens, !batch);
     if (projection_picks(tails)) {
@@ -70,21 +70,21 @@ struct Network {
     for (size_t i = 0; i < tails.size(); ++i) {
       const Pass& one = pass.sessions()[i];
       if (tails[i].partial)
-        project_partly(r, w.head(), tails[i].shapes, *tails[i].partial,
-                       {one.a.normed, one.step.state, one.step.params, one.step.marks}, one.a.logits);
+        project_partly(r, w.output_table(), tails[i].steps, *tails[i].partial,
+                       {one.a.normed, one.step.state, one.step.params, one.step.token_flags}, one.a.logits);
       if (w.logit_bias) ops::add(r, w.logit_bias, one.a.logits, c.vocab);
     }
     choose(tails);
   }
 
-  void score(const View& block_logits, const View& nll, const HeadBuffers* masked) const {
+  void score(const View& block_logits, const View& nll, const PartialHeadBuffers* masked) const {
     const uint32_t block = pass.model.device->plan().block_tokens;
     const uint64_t block_bytes = uint64_t{block} * stride_of(c.width) * 4;
-    const View choice = masked ? View(masked->choice) : View();
+    const View allowed = masked ? View(masked->allowed_rows) : View();
     norm(a.x, w.final_norm, a.normed);
     for (uint32_t first = 0; first < tokens; first += block) {
       ops::project(r, table, a.normed.part(first / block * block_bytes, block_bytes), block_logits, block);
-      ops::nll(r, state, pass.step.history, block_logits, nll, c.vocab, first, block, masked ? &choice : nullptr,
+      ops::nll(r, state, pass.step.history, block_logits, nll, c.vocab, first, block, masked ? &allowed : nullptr,
                c.logit_cap);
     }
     ops::advance(r, pass.step.views(a), 0, tokens);
@@ -161,19 +161,19 @@ struct Network {
     if (w.score_biases) attention.biases = {w.score_biases, c.buckets.farthest};
     const LayerPositions& positions = c.positions[index];
     const auto rotation = [&](const Pass& one) {
-      return ops::Rotation{c.pairs, positions.rotary_dim, one.step.turns[positions.rope]};
+      return ops::Rotation{c.pairs, positions.rotary_dim, one.step.rope_tables[positions.rope]};
     };
     const Pass& any = pass.sessions().front();
     const bool fused =
         ops::can_turn(r.device().plan(), c.heads, attention, rotation(any), any.cache.layers[index].format, any.tokens);
     if (!fused)
       for (const Pass& one : pass.sessions())
-        ops::rope(r, c.heads, c.pairs, positions.rotary_dim, one.step.state, one.a.qkv, one.step.turns[positions.rope],
-                  one.a.q, one.cache.layers[index], one.tokens);
+        ops::rope(r, c.heads, c.pairs, positions.rotary_dim, one.step.state, one.a.qkv,
+                  one.step.rope_tables[positions.rope], one.a.q, one.cache.layers[index], one.tokens);
     for (const Pass& one : pass.sessions()) {
-      const ops::Rotation turns = rotation(one);
+      const ops::Rotation rope = rotation(one);
       ops::attend(r, c.heads, attention, one.step.state, fused ? one.a.qkv : one.a.q, one.cache.layers[index],
-                  one.a.attended, one.tokens, fused ? &turns : nullptr);
+                  one.a.attended, one.tokens, fused ? &rope : nullptr);
     }
   }
 
@@ -194,7 +194,7 @@ struct Network {
     };
     each([&](const Pass& one, const Tail& tail, const ops::Chosen& from) {
       if (tail.kind == Tail::Kind::sampled)
-        ops::adjust(r, one.step.state, one.step.params, one.step.marks, one.a.logits, one.a.scores, from);
+        ops::adjust(r, one.step.state, one.step.params, one.step.token_flags, one.a.logits, one.a.scores, from);
     });
     each([&](const Pass& one, const Tail& tail, const ops::Chosen& from) {
       if (tail.kind == Tail::Kind::sampled) ops::threshold(r, one.step.state, one.step.params, one.a.scores, from);
@@ -225,7 +225,8 @@ void record_layer(Recorder& r, const Pass& pass, uint32_t layer) { Network(r, pa
 
 void record_tail(Recorder& r, const Pass& pass, std::span<const Tail> tails) { Network(r, pass).tail(tails); }
 
-void record_score(Recorder& r, const Pass& pass, const View& block_logits, const View& nll, const HeadBuffers* masked) {
+void record_score(Recorder& r, const Pass& pass, const View& block_logits, const View& nll,
+                  const PartialHeadBuffers* masked) {
   Network(r, pass).score(block_logits, nll, masked);
 }
 

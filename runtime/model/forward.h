@@ -8,18 +8,18 @@ namespace weft {
 // One pass of up to `tokens` tokens over a session's buffers: what each recording below needs.
 struct Pass {
   const Model& model;
-  const Flow& a;
+  const Activations& a;
   const StepBuffers& step;
   const KvCache& cache;
   uint32_t tokens;
   const KvCache* source = nullptr;  // of an encoder-decoder: keys and values of the input, by decoder layer
   // In a batch each token belongs to another session: their passes of one token, over that token's row of `a`. `step`
   // is then the batch's own, and says how many tokens there are.
-  std::vector<Pass> lanes = {};
+  std::vector<Pass> slots = {};
 
   // One pass per session: a session is a batch of one. What each session needs is recorded for all of them before the
   // next operation, so that a barrier stands between operations and none between sessions.
-  std::span<const Pass> sessions() const { return lanes.empty() ? std::span(this, 1) : lanes; }
+  std::span<const Pass> sessions() const { return slots.empty() ? std::span(this, 1) : slots; }
 };
 
 // What follows the layers of a pass, for one session.
@@ -31,9 +31,9 @@ struct Tail {
     logits,   // the last token's logits, and move on
   };
   Kind kind = Kind::none;
-  const HeadBuffers* partial = nullptr;  // none: every row of the vocabulary
-  HeadShapes shapes = {};                // of a partial head
-  bool logprobs = false;                 // leave log-probabilities of each token too
+  const PartialHeadBuffers* partial = nullptr;  // none: every row of the vocabulary
+  PartialHeadSteps steps = {};                  // of a partial head
+  bool logprobs = false;                        // leave log-probabilities of each token too
 
   bool chooses() const { return kind == Kind::greedy || kind == Kind::sampled; }
   auto operator<=>(const Tail&) const = default;
@@ -45,6 +45,7 @@ void record_layer(Recorder& r, const Pass& pass, uint32_t layer);
 void record_tail(Recorder& r, const Pass& pass, std::span<const Tail> tails);
 // Leaves negative log-likelihoods of every token of the pass but the last of the text in nll (context); block_logits
 // (block_tokens, vocab) is scratch. masked: over the rows of its mask alone.
-void record_score(Recorder& r, const Pass& pass, const View& block_logits, const View& nll, const HeadBuffers* masked);
+void record_score(Recorder& r, const Pass& pass, const View& block_logits, const View& nll,
+                  const PartialHeadBuffers* masked);
 
 }  // namespace weft

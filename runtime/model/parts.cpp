@@ -46,7 +46,7 @@ bool Parts::same_bytes(const TensorView& a, const TensorView& b) {
          std::memcmp(a.bytes.data(), b.bytes.data(), a.bytes.size()) == 0;
 }
 
-// Files may hold the one table of an encoder-decoder under its halves' names too.
+// Files may store the shared table of an encoder-decoder again under the names of both halves.
 void Parts::check_copies(const TensorView& table) const {
   for (const TensorView& tensor : file_.tensors)
     if (tensor.name.ends_with("coder.embed_tokens.weight") && !same_bytes(tensor, table))
@@ -55,7 +55,7 @@ void Parts::check_copies(const TensorView& table) const {
 }
 
 Parts::Vocabulary Parts::find_vocabulary() {
-  // Files name the shared matrix by either of its uses, or store it twice.
+  // Files name a shared table by either of its uses, or store it twice.
   const TensorView* embedding = tensors_.find("token_embd", -1);
   const TensorView* output = tensors_.find("output", -1);
   if (config_.tied == false && !(embedding && output)) tensors_.need(embedding ? "output" : "token_embd", -1, {});
@@ -83,7 +83,7 @@ std::vector<Floats> Parts::norm_parts(std::string_view role, int index) {
   return parts;
 }
 
-// Where norms come after, the last one is the last layer's.
+// If norms come after the branches, the final norm is the last norm of the last layer.
 std::vector<Floats> Parts::final_norm_parts() {
   if (!config_.block.norm_after) return norm_parts("output_norm", -1);
   return norm_parts("layer_output_norm", static_cast<int>(config_.layers) - 1);
@@ -107,7 +107,7 @@ const TensorView* Parts::token_types() {
   return types;
 }
 
-// The first layer's, and all layers add it.
+// It is stored in the first layer, and all layers add it.
 const TensorView& Parts::score_table() {
   return tensors_.need("attn_rel_b", 0, {config_.buckets.count, config_.heads.heads});
 }
@@ -127,7 +127,7 @@ std::vector<Linear> Parts::matrices(LayerWeights& layer, int index) {
   std::vector<Linear> all = {{layer.qkv, width, qkv, block.qkv_bias},
                              {layer.out, q, {{"attn_output", width}}, block.out_bias}};
   if (const uint32_t count = config_.experts.count) {
-    // The router is small, and a choice hangs on it: never rounded to less than f16.
+    // The router is small and decides between experts: never rounded to less than f16.
     all.push_back({layer.router, width, {{"ffn_gate_inp", count}}, false, 0, Format::f16});
     all.push_back({layer.gate_up, width, {{"ffn_gate_exps", ffn}, {"ffn_up_exps", ffn}}, false, count});
     all.push_back({layer.down, ffn, {{"ffn_down_exps", width}}, false, count});
@@ -153,7 +153,7 @@ std::vector<Vector> Parts::vectors(LayerWeights& layer, int index, const std::ve
   std::vector<Vector> all = {
       {layer.attention_norm, norm_parts(after ? "attn_output_norm" : "attn_norm", index)},
   };
-  // Where norms come after, the last layer's last one is the network's.
+  // If norms come after the branches, the last norm of the last layer is the network's final one.
   const bool own = after ? !last : !config_.block.shared_norm;
   if (own) all.push_back({layer.ffn_norm, norm_parts(after ? "layer_output_norm" : "ffn_norm", index)});
   if (config_.block.sees_source) all.push_back({layer.cross_norm, norm_parts("cross_attn_norm", index)});
@@ -176,7 +176,7 @@ std::vector<Vector> Parts::vectors(LayerWeights& layer, int index, const std::ve
   return all;
 }
 
-// BART's.
+// BART has one.
 const TensorView* Parts::logit_bias() {
   const TensorView* bias = config_.encoder ? tensors_.find_named("final_logits_bias") : nullptr;
   const std::vector<uint64_t> shape = {1, config_.vocab};
@@ -190,7 +190,7 @@ const TensorView* Parts::logit_bias() {
 bool Parts::has_masked_head() { return config_.block.sees_all && tensors_.find("mlm_dense", -1); }
 
 Pieces Parts::masked_head(MaskedHead& head) {
-  // Files hold the bias under either name, or both; then the projection's own is the one Transformers adds.
+  // Files hold the bias under either name, or both; then Transformers adds the projection's own.
   const bool own = tensors_.find("output", -1, "bias") != nullptr;
   tensors_.find("mlm", -1, "bias");
   return {{{head.transform, config_.width, {{"mlm_dense", config_.width}}, true}},

@@ -1,4 +1,5 @@
-// Which of a file's tensors a network's matrices and vectors are made of, checked. Not for other modules.
+// Which tensors of a file the matrices and vectors of a network are made of. All shapes are checked. Not for other
+// modules.
 #pragma once
 
 #include <algorithm>
@@ -11,11 +12,11 @@
 
 namespace weft {
 
-// Floats of a vector on the device: a tensor of the file, or a part of several behind one another.
+// A part of a vector on the device: a tensor of the file, or zeros.
 struct Floats {
   const TensorView* tensor;
   float offset = 0;    // added
-  uint64_t zeros = 0;  // without a tensor: so many of them
+  uint64_t zeros = 0;  // without a tensor: so many
 
   uint64_t count() const { return tensor ? element_count(tensor->shape) : zeros; }
 };
@@ -31,8 +32,8 @@ struct Linear {
   uint64_t cols;
   std::vector<Part> parts;
   bool biased;
-  uint32_t experts = 0;               // so many of them, one behind the other; 0: it is no expert's
-  std::optional<Format> format = {};  // if not the layers'
+  uint32_t experts = 0;               // matrices, one after the other, if it is the experts'; else 0
+  std::optional<Format> format = {};  // if not that of the other matrices
 
   uint32_t copies() const { return std::max(experts, 1u); }
 };
@@ -42,24 +43,24 @@ struct Vector {
   std::vector<Floats> parts;
 };
 
-// What a buffer of its own is made of: a layer's, or the masked-token head's.
+// All that one buffer holds: of a layer, or of the masked-token head.
 struct Pieces {
   std::vector<Linear> matrices;
   std::vector<Vector> vectors;  // norms, and the matrices' biases
 };
 
-// Index: of a layer; -1: the network's own. All throw as Tensors' functions do.
+// index: of a layer; -1: of the network. All functions throw as Tensors' do.
 class Parts {
  public:
-  // Both outlive it. An encoder-decoder's halves have one each.
+  // Both arguments outlive it. Each half of an encoder-decoder has one.
   Parts(const ModelFile& file, Config& config) : file_(file), config_(config), tensors_(file, config) {}
 
-  // The whole file, before anything is uploaded: every tensor is there in its shape, and none is left over. encoder: of
-  // an encoder-decoder's other half. Sets config.vocab.
+  // Checks the whole file: every tensor is there in its shape, and none is left over. Sets config.vocab. encoder: the
+  // encoder's parts, if there is one.
   void check(Parts* encoder);
 
   struct Vocabulary {
-    const TensorView *embedding, *output;  // no output: the embedding is that too
+    const TensorView *embedding, *output;  // output is nullptr: the embedding is used for both
   };
   Vocabulary find_vocabulary();  // sets config.vocab
   static bool same_bytes(const TensorView& a, const TensorView& b);
@@ -69,17 +70,17 @@ class Parts {
   std::vector<Floats> final_norm_parts();
 
   const TensorView& position_table();
-  uint64_t first_position() const;  // the row of it that is position 0
+  uint64_t first_position() const;  // its row for position 0
   const TensorView* token_types();
   const TensorView& score_table();
   const TensorView* logit_bias();
   bool has_masked_head();
   Pieces masked_head(MaskedHead& head);
 
-  using Sources = std::vector<std::vector<const TensorView*>>;  // of every linear's copies
-  enum class AsStored { yes, no };  // yes: matrices that are turned or sorted when loaded are not yet
+  using Sources = std::vector<std::vector<const TensorView*>>;  // of each matrix, or of each expert's
+  enum class AsStored { yes, no };  // yes: without transposing or sorting, which loading may need
   Sources sources_of(const std::vector<Linear>& matrices, int index, AsStored as_stored);
-  // What was turned or sorted goes: sources, and vectors' parts.
+  // Frees what was transposed or sorted: sources, and vectors' parts.
   void forget() { tensors_.forget(); }
 
  private:

@@ -46,9 +46,9 @@ void scale_like_yarn(Rope& rope, double factor, const YarnScaling& s) {
   rope.factor = factor;
   rope.yarn = s;
   const double d = 2.0 * static_cast<double>(rope.frequencies.size());
-  // The dimension whose wave turns so many times in the old context.
-  const auto dimension = [&](double turns) {
-    return d * std::log(s.old_context / (turns * 2 * M_PI)) / (2 * std::log(rope.base));
+  // The dimension with so many rotations in the old context.
+  const auto dimension = [&](double rotations) {
+    return d * std::log(s.old_context / (rotations * 2 * M_PI)) / (2 * std::log(rope.base));
   };
   double first = dimension(s.fast), last = dimension(s.slow);
   if (s.whole) first = std::floor(first), last = std::ceil(last);

@@ -1,4 +1,4 @@
-// The frequencies of rotary positions (Su et al. 2021), and what stretches them for contexts longer than trained on.
+// The frequencies of rotary positions (Su et al. 2021), and their scaling for contexts longer than trained on.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +6,9 @@
 
 namespace weft {
 
-// YaRN (Peng et al. 2023): waves that turn `fast` times in old_context stay, those that turn `slow` times are divided
-// by the factor, and between them a ramp over the dimensions mixes both. whole: the ramp begins and ends at whole
-// dimensions.
+// YaRN (Peng et al. 2023): frequencies with at least `fast` rotations in old_context stay, those with at most `slow`
+// are divided by the factor. Between them a ramp over the dimensions mixes both; whole: it begins and ends at whole
+// ones.
 struct YarnScaling {
   double old_context = 0, fast = 32, slow = 1;
   bool whole = true;
@@ -19,9 +19,9 @@ struct Rope {
 
   double base = 0;
   std::vector<double> frequencies;  // (rotary_dim / 2) radians a position
-  double magnitude = 1;             // of what has turned; scores are multiplied by its square
-  // Frequencies may depend on the length of the text. Keys in a cache have turned already, so the length that counts is
-  // the session's whole context.
+  double magnitude = 1;             // of rotated vectors; scores are multiplied by its square
+  // Frequencies may depend on the length of the text. Keys in a cache are rotated already, so that length is the whole
+  // context of the session.
   uint32_t old_context = 0;              // contexts longer than this have other frequencies
   std::vector<double> long_frequencies;  // these, if there are any;
   double growth = 0;                     // or those of a base that grows; 0: it does not

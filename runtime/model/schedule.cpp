@@ -31,7 +31,7 @@ Schedule::Schedule(const Pass& session, Policy policy)
     : session_(session),
       chunk_tokens_(session.model.device->plan().chunk_tokens),
       pool_(session.model.device),
-      flights_(session.model, policy) {
+      queue_(session.model, policy) {
   // Every kernel of a greedy session is asked for before the first recording waits for one.
   Recorder survey(*session.model.device);
   const Tail greedy[] = {{Tail::Kind::greedy}};
@@ -80,14 +80,14 @@ void Schedule::submit(uint32_t tokens, const Tail& tail, bool with_times) {
   const size_t pieces = tokens == 1 ? 2 : 1;
   if (with_times) {
     last_timed_ = &timed(key);
-    return flights_.submit(last_timed_->body, last_timed_->end, pieces);
+    return queue_.submit(last_timed_->body, last_timed_->end, pieces);
   }
   auto found = tails_.find(key);
   if (found == tails_.end()) found = tails_.emplace(key, record_tail_of(key, nullptr)).first;
-  flights_.submit(tokens == 1 ? decode_ : chunk_, found->second, pieces);
+  queue_.submit(tokens == 1 ? decode_ : chunk_, found->second, pieces);
 }
 
-void Schedule::submit_score(const HeadBuffers* masked) {
+void Schedule::submit_score(const PartialHeadBuffers* masked) {
   const Model& model = session_.model;
   if (!nll_) {
     const uint64_t block = model.device->plan().block_tokens;
@@ -98,7 +98,7 @@ void Schedule::submit_score(const HeadBuffers* masked) {
   const Pass whole = pass(chunk_tokens_);
   if (!score.handle())
     score = record_end(pool_, whole, [&](Recorder& r) { record_score(r, whole, block_logits_, nll_, masked); });
-  flights_.submit(chunk_, score);
+  queue_.submit(chunk_, score);
 }
 
 std::vector<Timestamps::Stage> Schedule::read_times() const {

@@ -6,8 +6,8 @@
 #include <map>
 #include <memory>
 
-#include "model/flights.h"
 #include "model/forward.h"
+#include "model/submission_queue.h"
 
 namespace weft {
 
@@ -29,13 +29,13 @@ class Schedule {
   // with timestamps, which read_times() gives once it has finished; one timed pass may be in flight at a time.
   void submit(uint32_t tokens, const Tail& tail, bool timed = false);
   // As submit with a chunk, but leaves negative log-likelihoods in nll().
-  void submit_score(const HeadBuffers* masked);
+  void submit_score(const PartialHeadBuffers* masked);
   const Buffer& nll() const { return nll_; }  // (context) floats, mapped; written by submit_score
 
-  const Flights& flights() const { return flights_; }
-  uint32_t in_flight() const { return flights_.count(); }  // passes
-  void wait_oldest() { flights_.wait_oldest(); }
-  void wait_all() { flights_.wait_all(); }
+  const SubmissionQueue& queue() const { return queue_; }
+  uint32_t in_flight() const { return queue_.count(); }  // passes
+  void wait_oldest() { queue_.wait_oldest(); }
+  void wait_all() { queue_.drain(); }
 
   // Device time by operation of the last timed pass. It must have finished.
   std::vector<Timestamps::Stage> read_times() const;
@@ -61,7 +61,7 @@ class Schedule {
   const Timed* last_timed_ = nullptr;
   CommandBuffer score_, masked_score_;
   Buffer block_logits_, nll_;  // made by the first submit_score
-  Flights flights_;
+  SubmissionQueue queue_;
 };
 
 }  // namespace weft

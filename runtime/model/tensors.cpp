@@ -15,14 +15,14 @@ std::string text_of(std::span<const uint64_t> shape) {
 
 const TensorView* Tensors::look_up(const std::string& name) {
   const TensorView* tensor = file_.find(name);
-  // A body saved without its head has no prefix: the first GPT-2 files.
+  // A body that was saved without its output table has no prefix: the first GPT-2 files.
   const std::string_view prefix = config_.traits->prefix;
   if (!tensor && file_.kind == ModelFile::Kind::huggingface && name.starts_with(prefix))
     tensor = file_.find(name.substr(prefix.size()));
   // The first files of BERT call a norm's weight and bias by other names.
   if (!tensor && name.ends_with("LayerNorm.weight")) return look_up(name.substr(0, name.size() - 6) + "gamma");
   if (!tensor && name.ends_with("LayerNorm.bias")) return look_up(name.substr(0, name.size() - 4) + "beta");
-  // Of the names that an encoder-decoder has for its table, files may hold another one.
+  // An encoder-decoder's files may name the table otherwise.
   if (!tensor && name.ends_with("shared.weight"))
     return look_up(name.substr(0, name.size() - 13) + "encoder.embed_tokens.weight");
   // A T5 whose feed-forward has a gate has two matrices before the activation.
@@ -77,7 +77,7 @@ const TensorView& Tensors::matrix(std::string_view role, int layer, uint64_t row
 const TensorView& Tensors::expert(std::string_view role, int layer, uint32_t number, uint32_t count, uint64_t rows,
                                   uint64_t cols) {
   std::string name = tensor_name(file_.kind, *config_.traits, role, layer);
-  // llama.cpp's first files have an expert's matrices by themselves: "ffn_up_exps" is "ffn_up.0", "ffn_up.1", ...
+  // llama.cpp's first files have each expert's matrices apart: "ffn_up_exps" is "ffn_up.0", "ffn_up.1", ...
   if (file_.kind == ModelFile::Kind::gguf && !file_.find(name))
     if (const size_t at = name.find("_exps."); file_.find(std::string(name).replace(at, 5, ".0")))
       name.replace(at, 5, ".#");
@@ -129,7 +129,7 @@ const TensorView& Tensors::by_part(const TensorView& tensor) {
 }
 
 void Tensors::refuse_leftovers() const {
-  // Tables that can be computed, and masks, which are none of the weights; heads that Weft does not use.
+  // No weights: tables that can be computed, and masks. Not used by Weft: some heads.
   static constexpr std::string_view kIdle[] = {
       "rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight", "rotary_emb.inv_freq", ".attn.bias",
       ".attn.masked_bias", ".attention.bias", ".attention.masked_bias",

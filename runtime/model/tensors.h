@@ -1,4 +1,4 @@
-// A model file's tensors by the part they play, in one arrangement for all families. Not for other modules.
+// The tensors of a model file by role, with the same layout for all families. Not for other modules.
 #pragma once
 
 #include <deque>
@@ -11,7 +11,7 @@
 
 namespace weft {
 
-// The bytes of a matrix of a type without blocks, turned round.
+// The transposed bytes of a matrix of a type without blocks.
 std::vector<std::byte> transposed(const TensorView& tensor);
 
 std::string text_of(std::span<const uint64_t> shape);  // "(2, 3)"
@@ -24,23 +24,23 @@ class Tensors {
   const TensorView* find(std::string_view role, int layer, std::string_view what = "weight");
   // The tensor of a name that is no role's; nullptr if there is none.
   const TensorView* find_named(const std::string& name);
-  // One that must be there, in this shape. Throws Error(bad_file) naming tensor, found and expected shape.
+  // A tensor that must be there, in this shape. Throws Error(bad_file) naming tensor, found and expected shape.
   const TensorView& need(std::string_view role, int layer, const std::vector<uint64_t>& shape,
                          std::string_view what = "weight");
   // A matrix (rows, cols), as the file stores it.
   const TensorView& need_matrix(std::string_view role, int layer, uint64_t rows, uint64_t cols);
-  // The same, turned round or sorted if the family stores it otherwise: then it lives until forget().
+  // The same, transposed or sorted if the family stores it otherwise. The result is valid until forget().
   const TensorView& matrix(std::string_view role, int layer, uint64_t rows, uint64_t cols);
-  // The matrix (rows, cols) of one of `count` experts, which GGUF stacks in one tensor; likewise until forget().
+  // The matrix (rows, cols) of one of `count` experts, which GGUF stacks in one tensor. Valid until forget().
   const TensorView& expert(std::string_view role, int layer, uint32_t number, uint32_t count, uint64_t rows,
                            uint64_t cols);
   const TensorView& bias(std::string_view role, int layer, uint64_t rows);
   void forget() { made_.clear(); }
-  // Takes what was asked for of the same file for a network's other half.
+  // Adds the tensors that the other half of an encoder-decoder has asked for.
   void add_used(const Tensors& other) { used_.insert(other.used_.begin(), other.used_.end()); }
 
-  // A network with something more (biases, other norms) would run and talk nonsense: throws Error(unsupported) naming a
-  // tensor nobody has asked for.
+  // Throws Error(unsupported) naming a tensor that nobody has asked for: without it (a bias, a norm) the network would
+  // run and give wrong results.
   void refuse_leftovers() const;
 
  private:

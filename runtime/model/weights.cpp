@@ -30,8 +30,8 @@ Weights load(const std::shared_ptr<Device>& device, const std::shared_ptr<const 
   }
   weights.tensors = std::move(report->tensors);
   if (later)
-    weights.arrival =
-        std::make_unique<Arrival>(config.layers, [decoder](uint32_t layer) { decoder->load_layer(layer); });
+    weights.layer_loader =
+        std::make_unique<LayerLoader>(config.layers, [decoder](uint32_t layer) { decoder->load_layer(layer); });
   else if (progress)
     progress(1);
   return weights;

@@ -10,43 +10,43 @@
 #include <vector>
 
 #include "gpu/recorder.h"
-#include "model/arrival.h"
 #include "model/config.h"
+#include "model/layer_loader.h"
 #include "vocab/table.h"
 
 namespace weft {
 
-// One layer in one buffer: its matrices as tiles; its norms and the matrices' biases as floats. Layer norms are (2,
-// width), their biases behind the weights.
+// One layer in one buffer: its matrices as tiles; its norms and the matrices' biases as floats. Norms of kind layer are
+// (2, width): weights, then biases. A part that the layer does not have is without a buffer.
 struct LayerWeights {
   Buffer buffer;
   View attention_norm;  // (width)
-  Matrix qkv;           // (q + k + v rows, width): three matrices, one behind the other
-  View head_norms;      // (2, head_dim): of queries, of keys; none: without a buffer
+  Matrix qkv;           // (q + k + v rows, width): three matrices, one after the other
+  View head_norms;      // (2, head_dim): of queries, of keys
   Matrix out;           // (width, heads * head_dim)
-  // Where the layer attends to an encoder's output too; else without buffers.
+  // If the layer attends to an encoder's output too:
   View cross_norm;   // (width)
   Matrix cross_q;    // (heads * head_dim, width)
   Matrix cross_kv;   // (k + v rows, width), once for an input
   Matrix cross_out;  // as out
-  View ffn_norm;     // (width); where attention's is for both: without a buffer
-  Matrix router;     // (experts, width); none: without a buffer
+  View ffn_norm;     // (width); without a buffer if attention_norm is for both
+  Matrix router;     // (experts, width)
   Matrix gate_up;    // (2 * ffn, width): gate, then up; not gated: (ffn, width)
   Matrix down;       // (width, ffn); with experts these two are as ops::matmul_expert has them
-  View attention_branch_norm, ffn_branch_norm;  // (width) of what is added to x; none: without a buffer
+  View attention_branch_norm, ffn_branch_norm;  // (width) of what is added to x
 };
 
-// Layers that do not fit the device's memory budget wait, packed, in the host's memory (their buffers are there). Two
-// slots on the device take turns: a layer reads its weights in one while the next layer's are copied to the other.
+// Layers that do not fit in the device's memory budget stay, packed, in the host's memory (their buffers are there).
+// The device has two slots: a layer reads its weights in one while the next layer's weights are copied to the other.
 // Between passes slot 0 holds layer 0, so that any pass may follow any other.
 struct Stream {
   Buffer slots[2];   // of the largest layer's bytes
-  std::mutex order;  // held from a pass's first submission to its last: passes must not mix
+  std::mutex order;  // held from a pass's first submission to its last: passes must not interleave
   const Buffer& slot(uint32_t layer) const { return slots[layer % 2]; }
 };
 
-// What makes a hidden state a prediction of the token that a mask hides, before the vocabulary table (Devlin et al.
-// 2019): norm(activation(transform x)), and a bias for each token's logit.
+// Predicts the token under a mask (Devlin et al. 2019): y = norm(activation(transform x)) goes to the vocabulary table,
+// and `bias` is added to the logits.
 struct MaskedHead {
   Buffer buffer;
   Matrix transform;  // (width, width)
@@ -59,18 +59,18 @@ struct TensorReport {
   std::string name;
   std::vector<uint64_t> shape;
   std::string file_type, device_type;
-  uint64_t device_bytes;  // without the filling of tiles
+  uint64_t device_bytes;  // without the padding of tiles
   std::string buffer;
-  Rounding rounding;  // on the way to the device's type
+  Rounding rounding;  // from the file's type to the device's
 };
 
 struct Model;
 
 struct Weights {
-  std::shared_ptr<Table> embedding;         // gathered from; an encoder-decoder's halves share it
-  std::unique_ptr<Table> separate_output;   // projected on; nullptr when tied: then that is the embedding too
+  std::shared_ptr<Table> embedding;         // the halves of an encoder-decoder share it
+  std::unique_ptr<Table> separate_output;   // nullptr: tied, the embedding is used
   Buffer final_norm;                        // (width), or (2, width)
-  Buffer embedding_norm;                    // likewise; none: without bytes
+  Buffer embedding_norm;                    // the same; none: without bytes
   Buffer positions;                         // (context, width) floats added to the embedding; none: without bytes
   Buffer score_biases;                      // (heads, 2 * buckets.farthest + 1), by distance; none: without bytes
   Buffer logit_bias;                        // (vocab) added to the logits; none: without bytes
@@ -79,42 +79,40 @@ struct Weights {
   std::deque<LayerWeights> layers;          // elements stay where they are: views point into them
   std::unique_ptr<Stream> stream;           // nullptr: all layers stay on the device
   std::deque<TensorReport> tensors;         // elements stay where they are
-  std::unique_ptr<Arrival> arrival;         // nullptr: all layers are there. Goes first: it writes to the others
+  std::unique_ptr<LayerLoader>
+      layer_loader;  // nullptr: all layers are loaded. Destroyed first: it writes to the others
 
-  // Returns once everything is on the device. Throws what kept it from getting there.
+  // Returns once everything is on the device. Throws if a layer cannot be loaded.
   void wait() const {
-    if (arrival) arrival->wait(layers.size());
+    if (layer_loader) layer_loader->wait(layers.size());
   }
 
-  // Copies a layer that is streamed to its slot, beside what is recorded next. Every pass does so for the layer after
-  // each, and at its end for the first.
+  // If layers are streamed, copies one to its slot, beside what is recorded next (schedule.h).
   void fetch(Recorder& recorder, uint32_t layer) const {
     if (stream) recorder.copy(layers[layer].buffer, stream->slot(layer));
   }
   std::string type() const;  // the matrices' formats, finest first: "q8", or "q8+q4"
   bool tied() const { return !separate_output; }
-  const Table& head() const { return separate_output ? *separate_output : *embedding; }
+  const Table& output_table() const { return separate_output ? *separate_output : *embedding; }
   uint64_t vocab_bytes() const;
   uint64_t layer_bytes() const;     // everything but the vocabulary's tables
   uint64_t streamed_bytes() const;  // of them, those in the host's memory
   uint64_t device_bytes() const;    // all that is on the device
 };
 
-// Whether the whole file is a network of this config, and nothing else; sets config.vocab. Throws as load_weights does.
+// Checks that the whole file is a network of this config, and nothing else. Sets config.vocab. Throws as load_weights.
 void check_weights(const ModelFile& file, Config& config);
 
 // Checks every tensor's shape against the config (sets config.vocab), packs and uploads. format: of every matrix; none:
-// each gets the one that comes closest to its type in the file (those that are stored as one on the device, the finest
-// of theirs). progress is told 0..1. Throws Error(bad_file) naming tensor, found and expected shape. Where the plan has
-// a memory budget and the weights would take more than three quarters of it, the layers are streamed;
-// Error(out_of_memory) with the figures where that does not fit either, Error(unsupported) where an encoder's would
-// have to be.
+// each matrix gets the format that is closest to its type in the file (matrices that are stored as one get the finest
+// of theirs). progress is told 0..1. Throws Error(bad_file) naming tensor, found and expected shape. If the plan has a
+// memory budget and the weights would take more than three quarters of it, the layers are streamed. Throws
+// Error(out_of_memory) with the figures if that does not fit either, Error(unsupported) for an encoder's layers.
 Weights load_weights(const std::shared_ptr<Device>& device, const ModelFile& file, Config& config,
                      std::optional<Format> format, const std::function<void(float)>& progress);
 
-// As load_weights, but what the layers of a decoder hold may follow when it has returned (weights.arrival); not where
-// they are streamed. Everything is checked then but the tensors' numbers, and all memory is allocated. progress is told
-// on the thread that brings them.
+// As load_weights, but may return before the layers of a decoder are uploaded: weights.layer_loader then does that, and
+// tells progress on its thread. All memory is allocated then, and everything but the tensors' numbers is checked.
 Weights begin_weights(const std::shared_ptr<Device>& device, std::shared_ptr<const ModelFile> file, Config& config,
                       std::optional<Format> format, const std::function<void(float)>& progress);
 

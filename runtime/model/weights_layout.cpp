@@ -7,8 +7,8 @@
 namespace weft {
 namespace {
 
-// The format that comes closest to a type: exactly, but for Q4_K, whose scales are rounded (q8 would round the numbers
-// more), and the types that have no such format (format/packed_row.h).
+// The format closest to a type. It holds the same numbers, except for Q4_K, whose scales are rounded (q8 would round
+// the numbers more), and for types without such a format (format/packed_row.h).
 Format closest_format(DType type) {
   switch (type) {
     case DType::f32:

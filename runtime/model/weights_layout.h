@@ -1,5 +1,5 @@
-// Where weights go on the device: in which formats, at which places of a buffer, and whether layers are streamed. Not
-// for other modules.
+// The layout of weights on the device: formats, places in a buffer, and whether layers are streamed. Not for other
+// modules.
 #pragma once
 
 #include "gpu/plan.h"

@@ -110,14 +110,14 @@ void WeightsLoader::load_ends() {
   }
   const TensorView* const bias = parts_.logit_bias();
   if (!bias) return;
-  // In all known models it is 0: then nothing is added.
+  // It is 0 in all known models: then nothing is added.
   const std::vector<float> values = floats_of({{bias}}, 1);
   const bool any = std::ranges::any_of(values, [](float value) { return value != 0; });
   if (any) upload_floats(weights_.logit_bias, "logit bias", values);
   report_->add_floats(*bias, any ? values.size() : 0, "logit bias");
 }
 
-// scale: of what the norm gives.
+// scale: multiplies the norm's output.
 void WeightsLoader::load_norm(Buffer& buffer, const std::vector<Floats>& parts, const char* name, float scale) {
   upload_floats(buffer, name, floats_of(parts, scale));
   for (const Floats& part : parts)
@@ -155,8 +155,8 @@ void WeightsLoader::load_score_biases() {
   report_->add_floats(table, biases.size(), weights_.score_biases.name());
 }
 
-// Gives the pieces of a layer, or of the network (index -1), one buffer. The file's own tensors have vouched for the
-// sizes before anything is allocated by them. Returns where to note the rounding of each of the matrices' sources.
+// Gives the pieces of a layer, or of the network (index -1), one buffer. The sizes come from
+// tensors that the file really holds. Returns where to note the rounding of each of the matrices' sources.
 std::vector<Rounding*> WeightsLoader::allocate(Buffer& buffer, const std::string& name, int index,
                                                const Pieces& pieces) {
   const Parts::Sources sources = parts_.sources_of(pieces.matrices, index, Parts::AsStored::yes);

@@ -20,9 +20,10 @@ class WeightsLoader {
   // loaded later. Comes first.
   bool check(WeightsLoader* encoder);
   void load_vocabulary();
-  // All between the vocabulary's uses. later: but for what the layers hold; load_layer() follows for each, in order.
+  // Everything from the embedding to the final norm. later: allocates the layers but does not upload them; the caller
+  // calls load_layer() for each, in order.
   void load_body(bool later);
-  void load_ends();  // what the masked-token head and the logits add
+  void load_ends();  // the masked-token head and the logit bias
   Weights take() { return std::move(weights_); }
   void load_layer(uint32_t index);
 

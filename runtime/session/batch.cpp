@@ -15,10 +15,11 @@ void check(const std::vector<BatchEntry>& entries) {
   const auto refuse = [](Code code, size_t index, const std::string& what) {
     throw Error(code, "session " + std::to_string(index) + " " + what, "batch");
   };
-  if (entries.empty() || entries.size() > kMostLanes)
-    throw Error(Code::invalid_argument,
-                "it has " + std::to_string(entries.size()) + " sessions, expected 1 to " + std::to_string(kMostLanes),
-                "batch");
+  if (entries.empty() || entries.size() > kMostBatchSlots)
+    throw Error(
+        Code::invalid_argument,
+        "it has " + std::to_string(entries.size()) + " sessions, expected 1 to " + std::to_string(kMostBatchSlots),
+        "batch");
   for (size_t i = 0; i < entries.size(); ++i) {
     const Session& session = entries[i].session;
     if (session.ids().empty()) refuse(Code::invalid_argument, i, "has no prompt");
@@ -32,16 +33,16 @@ void check(const std::vector<BatchEntry>& entries) {
 
 // Decodes until one of them stops.
 void decode(const Model& model, Policy policy, const std::vector<Generation*>& running) {
-  std::vector<Batch::Lane> lanes;
+  std::vector<Batch::Slot> slots;
   size_t left = SIZE_MAX;
   for (const Generation* one : running) {
-    lanes.push_back(one->lane());
+    slots.push_back(one->slot());
     left = std::min(left, one->left());
   }
-  Batch batch(model, lanes, policy);
+  Batch batch(model, slots, policy);
   // Products read the weights once for a group of tokens.
   const Plan& plan = model.device->plan();
-  const uint32_t shared = std::min(static_cast<uint32_t>(lanes.size()), std::max(plan.block_tokens, plan.tile_tokens));
+  const uint32_t shared = std::min(static_cast<uint32_t>(slots.size()), std::max(plan.block_tokens, plan.tile_tokens));
   bool ended = false;
   while (!ended || batch.in_flight() > 0) {
     for (; !ended && left > 0 && batch.in_flight() <= batch.run_ahead(); --left) {

@@ -14,12 +14,12 @@ struct BatchEntry {
   Session::OnToken on_token;
 };
 
-// Session::generate for each entry, all at once; returns when the last has ended, with why each has. The sessions have
-// one model and are distinct; of what comes out it changes nothing but rounding: products of several tokens may add in
-// another order. A session that has ended leaves the rest their own, smaller passes. Polite if one of them is.
-// Throws Error(invalid_argument) for no entry or more than kMostLanes, a session without a prompt, one given twice or
-// of another model, Error(unsupported) for one with a grammar or of an encoder-decoder; then
-// nothing was generated.
+// Session::generate for each entry, side by side. Returns when the last has ended, with the reason of each. The
+// sessions are distinct and have the same model. Results differ from those of generate only by rounding: products of
+// several tokens may add in another order. When a session has ended, the others go on in smaller passes. Polite if one
+// of them is. Throws Error(invalid_argument) for no entry or more than kMostBatchSlots, a session without a prompt, one
+// given twice or of another model; Error(unsupported) for one with a grammar or of an encoder-decoder. Then nothing was
+// generated.
 std::vector<Stop> generate_batch(const std::vector<BatchEntry>& entries);
 
 }  // namespace weft

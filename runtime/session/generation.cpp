@@ -24,7 +24,7 @@ Session::Generation::~Generation() {
 
 Stop Session::Generation::run() {
   // What a grammar allows is known only when the token before is.
-  const uint32_t run_ahead = s_.matcher_ ? 0 : s_.flights().run_ahead(), every = s_.model_.device->plan().profile_every;
+  const uint32_t run_ahead = s_.matcher_ ? 0 : s_.queue().run_ahead(), every = s_.model_.device->plan().profile_every;
   for (start(false); !stop_; receive(1)) {
     for (; submitted_ < wanted_ && submitted_ - received_ <= run_ahead; note_submitted()) {
       // Not the first few: they may compile. One at a time: the timestamps are the schedule's own.
@@ -139,8 +139,8 @@ void Session::Generation::collect_times() {
 // What was read for the token at the end of the context. A batch reads weights once for all of its sessions.
 void Session::Generation::count_bytes(const abi::RingEntry& entry, uint32_t sessions) {
   SessionStats& stats = s_.stats_;
-  const Matrix& table = s_.model_.weights.head().matrix();
-  const HeadCounts counts = s_.head_.counts(entry);
+  const Matrix& table = s_.model_.weights.output_table().matrix();
+  const RowsRead counts = s_.head_.counts(entry);
   const double head_bytes = counts.bytes(table) / (s_.head_.partial() ? 1 : sessions);
   ++stats.head_tokens;
   stats.head_bytes += head_bytes;
@@ -149,7 +149,7 @@ void Session::Generation::count_bytes(const abi::RingEntry& entry, uint32_t sess
   stats.head_uncertain += ENTRY_UNCERTAIN(entry.flags);
   if (received_ == 0) return;  // computed with the prompt
   ++stats.decoded_tokens;
-  const uint64_t body_bytes = s_.model_.bytes_per_token() - s_.model_.weights.head().buffer().bytes();
+  const uint64_t body_bytes = s_.model_.bytes_per_token() - s_.model_.weights.output_table().buffer().bytes();
   stats.decode_bytes += static_cast<double>(body_bytes) / sessions + s_.cache_bytes_at(s_.ids_.size()) + head_bytes;
 }
 

@@ -33,7 +33,7 @@ Cost cost_of(std::string_view stage, const Session& session, uint32_t tokens) {
       if (stage == "matmul_expert" && experts) add(*matrix, used, used);
     }
   }
-  if (stage == "project" && !session.has_partial_head()) add(model.weights.head().matrix(), 1, 1);
+  if (stage == "project" && !session.has_partial_head()) add(model.weights.output_table().matrix(), 1, 1);
   if (stage == "attend") cost.bytes = session.cache_bytes_at(session.ids().size());
   return cost;
 }

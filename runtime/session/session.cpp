@@ -166,7 +166,7 @@ std::vector<float> Session::score(std::span<const uint32_t> ids) {
   prompt_end_ = ids_.size();
   cached_ = 0;
   begin(true);
-  const HeadBuffers* const masked = head_.mask_kept();
+  const PartialHeadBuffers* const masked = head_.mask_kept();
   run([&] {
     written_ = ids.size();
     for (size_t done = 0; done < ids.size(); done += schedule_.chunk_tokens()) schedule_.submit_score(masked);

@@ -13,8 +13,8 @@
 
 #include "model/encoder.h"
 #include "model/schedule.h"
-#include "session/head_setup.h"
 #include "session/sampling.h"
+#include "session/vocab_head_setup.h"
 
 namespace weft {
 
@@ -26,16 +26,16 @@ struct SessionStats {
   uint64_t readback_bytes = 0;
   double decode_cpu_seconds = 0;             // of the thread that generates, without its callbacks
   double decode_bytes = 0;                   // weights and cache read by the decoded tokens
-  uint64_t head_tokens = 0;                  // tokens of every kind that were chosen
-  double head_bytes = 0;                     // read for them of the vocabulary table
+  uint64_t head_tokens = 0;                  // sampled tokens, with the first after a prompt
+  double head_bytes = 0;                     // of the vocabulary table, read for them
   uint64_t head_rows = 0, head_refined = 0;  // rows whose logits were computed; whose estimates were refined
-  uint64_t head_uncertain = 0;               // of them, those for which fast left out a row that might have been chosen
+  uint64_t head_uncertain = 0;               // tokens for which fast left out a row that might have been sampled
   std::vector<Timestamps::Stage> stages;     // device time of the sampled tokens, summed
-  uint64_t sampled_tokens = 0;               // so many
-  double gap_seconds = 0;                    // of them, between command buffers
+  uint64_t sampled_tokens = 0;               // tokens in these times
+  double gap_seconds = 0;                    // of these tokens, between command buffers
 };
 
-// How likely the model itself held a token to be, and what it held for the likeliest: natural logarithms.
+// Log-probabilities (natural) of the chosen token and of the likeliest ones, as the model gives them.
 struct Logprobs {
   float chosen = 0;
   std::vector<std::pair<uint32_t, float>> likeliest;  // ids, the likeliest first
@@ -73,8 +73,8 @@ class Session {
   void set_logprobs(uint32_t count);
   const Logprobs& logprobs() const { return logprobs_; }  // of the token that on_token was told last
   // Which rows tokens are chosen from, and how they are projected.
-  void set_head(Head head) { head_.set(std::move(head)); }
-  const Head& head() const { return head_.head(); }
+  void set_head(VocabHead head) { head_.set(std::move(head)); }
+  const VocabHead& head() const { return head_.head(); }
   // Keeps what is generated after the next prompt, or from now on, to the matcher's grammar; none: anything goes. The
   // matcher's trie is of the model's tokenizer.
   void set_matcher(std::unique_ptr<Matcher> matcher);
@@ -91,7 +91,7 @@ class Session {
   // Negative log-likelihoods of ids[1 ..]; replaces the context. Throws Error(unsupported) for an encoder-decoder.
   std::vector<float> score(std::span<const uint32_t> ids);
   std::vector<float> logits();            // after the context's last token
-  std::vector<TokenLogit> head_logits();  // those the head computes, in no order
+  std::vector<TokenLogit> head_logits();  // of the rows that the head computes, in no order
   void reset();
 
   // Writes the context, its cache and the sampling to a file (session_file.cpp); note: UTF-8 text that is kept with
@@ -114,7 +114,7 @@ class Session {
   Policy policy() const { return policy_; }
   bool has_grammar() const { return matcher_ != nullptr; }
   bool has_partial_head() const { return head_.partial(); }  // for the last token
-  const Flights& flights() const { return schedule_.flights(); }
+  const SubmissionQueue& queue() const { return schedule_.queue(); }
   const SessionStats& stats() const { return stats_; }
   uint64_t kv_bytes() const { return cache_.bytes() + (source_ ? source_->cache().bytes() : 0); }
   uint64_t scratch_bytes() const {
@@ -138,19 +138,19 @@ class Session {
   const Model& model_;
   uint32_t context_;
   Policy policy_;
-  Activations activations_;
-  KvCache cache_;  // before the rest of what grows with the context: it knows the device's limit
+  ActivationBuffers activations_;
+  KvCache cache_;  // before what else grows with the context: it checks the device's limit
   StepBuffers step_;
   std::unique_ptr<Source> source_;  // of an encoder-decoder
-  std::vector<uint32_t> input_;     // what it is to have read before the next token
+  std::vector<uint32_t> input_;     // what source_ must have read before the next token
   Schedule schedule_;
   SamplingSetup sampling_;
-  HeadSetup head_;
+  VocabHeadSetup head_;
   std::unique_ptr<Matcher> matcher_;
   std::vector<uint32_t> ids_;  // the context
-  size_t prompt_end_ = 0;      // from there on it was generated
-  size_t cached_ = 0;          // positions of it in the cache
-  size_t written_ = 0;         // positions before it may have overwritten older ones in the cache's rings
+  size_t prompt_end_ = 0;      // ids from here on were generated
+  size_t cached_ = 0;          // positions of the context in the cache
+  size_t written_ = 0;         // highest position ever written to the cache, plus 1: rings may have lost older ones
   Logprobs logprobs_;          // of the last token
   std::atomic<bool> cancelled_ = false;
   SessionStats stats_;

@@ -1,10 +1,10 @@
-// A session in a file: what it was saved with (a JSON header), the context's ids, and of every layer's cache the tiles
-// of positions in use. Numbers are little-endian; every part is filled up to 8 bytes.
+// A session in a file: a JSON header with the settings, the ids of the context, and for each layer the tiles of the
+// cache that are in use. Numbers are little-endian; every part is padded to a multiple of 8 bytes.
 //
 //   "weft-kv1" | header's bytes (u64) | header | ids (u32 each) | by layer and head: keys, by layer and head: values |
 //   checksum (u64: a Fingerprint of everything before)
 //
-// Behind the ids of an encoder-decoder's context stand those of its input, which is read anew.
+// For an encoder-decoder, the ids of the input follow those of the context. restore() reads the input again.
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -43,7 +43,7 @@ json to_json(const Sampling& s) {
           {"typical_p", s.typical_p}};
 }
 
-// Numbers of a header that need not be what save wrote.
+// A header that need not be what save wrote.
 class Header {
  public:
   Header(const json& document, const std::string& place) : document_(document), place_(place) {

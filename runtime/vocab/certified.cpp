@@ -14,55 +14,55 @@ namespace weft {
 namespace {
 
 uint64_t factor_bytes(const Matrix& table) {
-  // Where factors are read eight words at a time, three behind the last block's five are read too.
+  // Factors may be read eight words at a time: then three words after the last block's five are read too.
   return table.format == Format::f16 ? 16 + uint64_t{table.blocks()} * BLOCK * 4
                                      : uint64_t{table.blocks()} * ESTIMATE_WORDS * 4 + 48;
 }
 
-// One head's recording: what all of its steps need.
+// What all steps of a partial head need.
 class Recording {
  public:
-  Recording(Recorder& recorder, const Matrix& table, const HeadShapes& shapes, const HeadBuffers& buffers,
-            const HeadViews& views)
+  Recording(Recorder& recorder, const Matrix& table, const PartialHeadSteps& steps, const PartialHeadBuffers& buffers,
+            const PartialHeadViews& views)
       : recorder_(recorder),
         plan_(recorder.device().plan()),
         table_(table),
         slices_(table.slices(plan_.slice_bytes)),
-        shapes_(shapes),
+        steps_(steps),
         buffers_(buffers),
         views_(views),
         rows_(ops::rows_per_group(plan_)) {}
 
   void quantise() {
     const auto tiles = [&](const Matrix::Slice& slice) {
-      return shapes_.listed ? 0 : ops::ceil_div(slice.rows, TILE_ROWS);
+      return steps_.listed ? 0 : ops::ceil_div(slice.rows, TILE_ROWS);
     };
     const Shader& shader = plan_.subgroup ? shaders::quantise_subgroup : shaders::quantise;
     recorder_.dispatch({shader, {plan_.reduce_threads, static_cast<uint32_t>(table_.format)}},
                        {views_.state, views_.params, views_.x, buffers_.factors},
                        abi::QuantisePush{table_.cols, tiles(slices_.front()), tiles(slices_.back()), rows_,
-                                         shapes_.estimates ? 1u : 0u},
+                                         steps_.estimates ? 1u : 0u},
                        {1});
   }
 
   void estimate(uint32_t mode) {
     ops::RowsVariant variant = product();
     variant.constants.push_back(mode);
-    variant.constants.push_back(shapes_.listed);
+    variant.constants.push_back(steps_.listed);
     const KernelSpec spec = {variant.of(shaders::estimate, shaders::estimate_uniform, shaders::estimate_texel),
                              variant.constants};
     for (const Matrix::Slice& slice : slices_) {
       const bool last = &slice == &slices_.back();
       const size_t groups = offsetof(abi::HeadState, estimates) + (2 * mode + (last ? 1 : 0)) * sizeof(abi::Indirect);
       recorder_.dispatch_indirect(
-          spec, {slice.view, buffers_.factors, views_.state, buffers_.choice, buffers_.lists},
-          abi::EstimatePush{table_.cols, slice.row_base, slice.rows, table_.rows, shapes_.masked ? 1u : 0u},
+          spec, {slice.view, buffers_.factors, views_.state, buffers_.allowed_rows, buffers_.lists},
+          abi::EstimatePush{table_.cols, slice.row_base, slice.rows, table_.rows, steps_.masked ? 1u : 0u},
           head(groups));
     }
   }
 
   void leaders() {
-    recorder_.dispatch({shaders::leaders, {shapes_.listed}}, {views_.state, buffers_.choice, buffers_.lists},
+    recorder_.dispatch({shaders::leaders, {steps_.listed}}, {views_.state, buffers_.allowed_rows, buffers_.lists},
                        abi::LeadersPush{table_.rows}, {MAX_LEADERS});
     const ops::RowList list = {buffers_.lists, LIST_LEADERS(table_.rows), true, LIST_LEADER_LOGITS(table_.rows),
                                head(offsetof(abi::HeadState, leaders))};
@@ -70,25 +70,25 @@ class Recording {
   }
 
   void cut() {
-    recorder_.dispatch({shaders::cut}, {views_.state, views_.params, views_.marks, buffers_.lists},
+    recorder_.dispatch({shaders::cut}, {views_.state, views_.params, views_.token_flags, buffers_.lists},
                        abi::LeadersPush{table_.rows}, {1});
   }
 
   void select() {
-    const bool refines = shapes_.estimates && table_.format == Format::q8;
-    recorder_.dispatch({plan_.texel_products ? shaders::select_texel : shaders::select, {shapes_.listed}},
-                       {views_.state, views_.params, views_.marks, buffers_.choice, buffers_.lists, buffers_.lists},
-                       abi::SelectPush{table_.rows, shapes_.masked ? 1u : 0u, refines ? 1u : 0u, rows_},
+    const bool refines = steps_.estimates && table_.format == Format::q8;
+    recorder_.dispatch({plan_.texel_products ? shaders::select_texel : shaders::select, {steps_.listed}},
+                       {views_.state, views_.params, views_.token_flags, buffers_.allowed_rows, buffers_.lists, buffers_.lists},
+                       abi::SelectPush{table_.rows, steps_.masked ? 1u : 0u, refines ? 1u : 0u, rows_},
                        {ops::ceil_div(table_.rows, SELECT_ROWS)});
   }
 
   void refine() {
     ops::RowsVariant variant = product();
-    variant.constants.push_back(shapes_.listed);
+    variant.constants.push_back(steps_.listed);
     const KernelSpec spec = {variant.of(shaders::refine, shaders::refine_uniform, shaders::refine_texel),
                              variant.constants};
     for (const Matrix::Slice& slice : slices_)
-      recorder_.dispatch_indirect(spec, {slice.view, buffers_.factors, views_.state, buffers_.choice, buffers_.lists},
+      recorder_.dispatch_indirect(spec, {slice.view, buffers_.factors, views_.state, buffers_.allowed_rows, buffers_.lists},
                                   abi::RefinePush{table_.cols, slice.row_base, slice.rows, table_.rows, rows_},
                                   head(offsetof(abi::HeadState, refine)));
   }
@@ -100,7 +100,8 @@ class Recording {
 
  private:
   View head(size_t member) const { return views_.state.part(offsetof(abi::StepState, head) + member, 12); }
-  // Estimates own a row a lane: splitting columns would need a sum more, and a sweep has lanes enough.
+  // An estimate has one lane per row. Splitting columns would need one more sum, and there are rows enough for all
+  // lanes.
   ops::RowsVariant product() const {
     ops::RowsVariant variant = ops::rows_variant(plan_, table_, 1);
     variant.uniform = plan_.uniform_inputs && !variant.texel && factor_bytes(table_) <= UNIFORM_BYTES;
@@ -112,31 +113,31 @@ class Recording {
   const Plan& plan_;
   const Matrix& table_;
   const std::vector<Matrix::Slice> slices_;
-  const HeadShapes& shapes_;
-  const HeadBuffers& buffers_;
-  const HeadViews& views_;
+  const PartialHeadSteps& steps_;
+  const PartialHeadBuffers& buffers_;
+  const PartialHeadViews& views_;
   const uint32_t rows_;
 };
 
 }  // namespace
 
-HeadBuffers::HeadBuffers(const std::shared_ptr<Device>& device, const Table& table)
+PartialHeadBuffers::PartialHeadBuffers(const std::shared_ptr<Device>& device, const Table& table)
     : factors(device, "factors", factor_bytes(table.matrix()), Memory::device),
       lists(device, "lists", (uint64_t{LIST_WORDS(table.rows())} * 4 + 15) / 16 * 16, Memory::device),
-      choice(device, "choice", (uint64_t{table.rows()} + (table.rows() + 31) / 32) * 4, Memory::shared) {}
+      allowed_rows(device, "allowed rows", (uint64_t{table.rows()} + (table.rows() + 31) / 32) * 4, Memory::shared) {}
 
-void project_partly(Recorder& recorder, const Table& table, const HeadShapes& shapes, const HeadBuffers& buffers,
-                    const HeadViews& views, const View& logits) {
-  Recording head(recorder, table.matrix(), shapes, buffers, views);
+void project_partly(Recorder& recorder, const Table& table, const PartialHeadSteps& steps,
+                    const PartialHeadBuffers& buffers, const PartialHeadViews& views, const View& logits) {
+  Recording head(recorder, table.matrix(), steps, buffers, views);
   head.quantise();
-  if (shapes.estimates) {
+  if (steps.estimates) {
     for (const uint32_t mode : {HEAD_SWEEP, HEAD_HALF, HEAD_BOTH})
       if (mode == HEAD_SWEEP || table.matrix().format == Format::q8) head.estimate(mode);
     head.leaders();
     head.cut();
   }
   head.select();
-  if (shapes.estimates && table.matrix().format == Format::q8) head.refine();
+  if (steps.estimates && table.matrix().format == Format::q8) head.refine();
   head.compute(logits);
 }
 

@@ -1,45 +1,46 @@
-// The projection that reads only what can matter. The table's first planes bound every logit from above; the rows with
-// the greatest bounds are computed; every row whose bound reaches what those achieved is refined by the next plane; and
-// what still reaches it is computed too. So what a token is chosen from holds every row that could be chosen, with the
-// very logits the full projection gives, and the choice is the full projection's. The bound is derived in
-// shaders/quantise.comp.
+// The projection that reads only the rows that can matter. The table's first planes bound every logit from above. The
+// rows with the greatest bounds are computed exactly. Every row whose bound reaches the logits of those is refined by
+// the next plane, and computed exactly if its new bound still reaches them. So every row that could be sampled is in
+// the list, with the logits of the full projection, and the sampled token is the same. shaders/quantise.comp derives
+// the bound.
 //
-// How many rows go where is decided on the device (abi::HeadState) and drives indirect dispatches; the CPU waits for
-// nothing. Where bounds fail to rule rows out, the device reads more planes at once or drops the estimates for a while.
+// The device decides how many rows each step takes (abi::HeadState) and dispatches indirectly; the CPU waits for
+// nothing. If the bounds rule out too few rows, the device reads more planes at once or does without estimates for a
+// while.
 #pragma once
 
 #include "vocab/table.h"
 
 namespace weft {
 
-// What a session's partial head works in. The CPU writes `choice` while nothing is in flight.
-struct HeadBuffers {
-  HeadBuffers(const std::shared_ptr<Device>& device, const Table& table);
-  uint64_t bytes() const { return factors.bytes() + lists.bytes() + choice.bytes(); }
+// The buffers of a session's partial head. The CPU writes allowed_rows while nothing is in flight.
+struct PartialHeadBuffers {
+  PartialHeadBuffers(const std::shared_ptr<Device>& device, const Table& table);
+  uint64_t bytes() const { return factors.bytes() + lists.bytes() + allowed_rows.bytes(); }
 
-  Buffer factors;  // what estimates take from the hidden state (abi.h, ESTIMATE_WORDS)
-  Buffer lists;    // abi.h, LISTS
-  Buffer choice;   // abi.h, CHOICE; mapped
+  Buffer factors;       // the hidden state as estimates read it (abi.h, ESTIMATE_WORDS)
+  Buffer lists;         // abi.h, LISTS
+  Buffer allowed_rows;  // abi.h, CHOICE; mapped
 };
 
-// Which commands a partial head needs.
-struct HeadShapes {
+// Which steps a partial head records.
+struct PartialHeadSteps {
   bool estimates = false;  // bound rows before computing them: certified and fast
-  bool listed = false;     // rows are chosen from choice's ids
-  bool masked = false;     // and from those whose bit is set
-  auto operator<=>(const HeadShapes&) const = default;
+  bool listed = false;     // only rows that allowed_rows lists
+  bool masked = false;     // only rows whose bit in allowed_rows is set
+  auto operator<=>(const PartialHeadSteps&) const = default;
 };
 
-struct HeadViews {
-  const View x;       // (width) the normed hidden state
-  const View state;   // abi::StepState: head.positions says how many rows may be chosen
-  const View params;  // abi::SampleParams: cut_rank and what follows say which rows matter
-  const View marks;   // abi.h, MARKS
+struct PartialHeadViews {
+  const View x;            // (width) the normed hidden state
+  const View state;        // abi::StepState: head.positions says how many rows may be chosen
+  const View params;       // abi::SampleParams: cut_rank and what follows say which rows matter
+  const View token_flags;  // abi.h, MARKS
 };
 
-// Leaves the ids to choose from in buffers.lists (LIST_IDS), how many they are in state.head.exact_count, and their
-// logits in `logits`, in the order of the list.
-void project_partly(Recorder& recorder, const Table& table, const HeadShapes& shapes, const HeadBuffers& buffers,
-                    const HeadViews& views, const View& logits);
+// Writes the ids to sample from to buffers.lists (LIST_IDS), their number to state.head.exact_count, and their logits
+// to `logits`, in the order of the list.
+void project_partly(Recorder& recorder, const Table& table, const PartialHeadSteps& steps,
+                    const PartialHeadBuffers& buffers, const PartialHeadViews& views, const View& logits);
 
 }  // namespace weft

@@ -49,7 +49,7 @@ std::optional<uint64_t> number(std::string_view text, int base) {
 class TokenTexts {
  public:
   explicit TokenTexts(const Tokenizer& tokenizer) {
-    // A byte token gives way to another token of the same text: it is kept anyway.
+    // If another token has the text of a byte token, the text means that one: byte tokens are always kept.
     for (const bool byte_tokens : {false, true}) {
       for (uint32_t id = 0; id < tokenizer.size(); ++id) {
         if (tokenizer.is_byte_token(id) != byte_tokens) continue;

@@ -10,8 +10,8 @@ namespace weft {
 
 namespace {
 
-// Scripts as Unicode has them (UAX #24), with script extensions from PCRE2 10.40 on. Common and Inherited are what many
-// scripts share, but for what the scripts below share among few: U+3002 is Common, and of no use to Latin.
+// Scripts as in Unicode (UAX #24), with script extensions from PCRE2 10.40 on. Many scripts share the characters of
+// Common and Inherited, but some of these belong to a few scripts only: U+3002 is Common, and of no use to Latin.
 constexpr KeepPreset kPresets[] = {
     {"ascii", "[\\x00-\\x7F]", true, "ASCII"},
     {"code", "[\\t\\n\\r\\x20-\\x7E]", true, "printable ASCII, tabs and line ends"},
@@ -104,7 +104,7 @@ std::vector<bool> preset_tokens(const KeepPreset& preset, const Tokenizer& token
   std::vector<bool> tokens(tokenizer.size());
   for (uint32_t id = 0; id < tokenizer.size(); ++id) {
     const std::string bytes = tokenizer.bytes(id);
-    // A byte that is no character alone may belong to any; such tokens are kept without being named.
+    // A byte token that is no whole character may belong to any set; always_kept() has these tokens anyway.
     const bool lone = tokenizer.is_byte_token(id) && valid_utf8_prefix(bytes) == 0;
     tokens[id] = !lone && set.has(bytes);
   }

@@ -1,4 +1,4 @@
-// The sets of tokens a keep-list can name, found from what the tokens' own bytes say.
+// The sets of tokens that a keep-list can name. The bytes of a token decide whether it belongs to a set.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,15 @@
 
 namespace weft {
 
-// A set of characters. A token belongs to it when each of its characters does. A token may begin or end inside a UTF-8
-// character: what it holds of that one counts as in the set when the rest can make it a character of the set, because a
-// model that was trained to write "\u2019" as two such tokens writes it no other way. Bytes no text has belong to none.
+// A set of characters. A token belongs to it if all of its characters do. A token may begin or end inside a UTF-8
+// character: that part counts as in the set if other bytes can complete it to a character of the set, because a model
+// that was trained to write "\u2019" as two such tokens writes it no other way. Bytes that are no UTF-8 belong to no
+// set.
 struct KeepPreset {
   std::string_view name;
   std::string_view characters;  // PCRE2, one character
-  // White space is one of the characters where they say so. Else any may stand beside them, as in " 12", but a token of
-  // nothing else does not belong: "!digits" leaves the spaces alone.
+  // True if `characters` says which white space belongs. Else any white space may stand beside the characters, as in
+  // " 12", but a token of white space alone does not belong: "!digits" does not remove spaces.
   bool spaces;
   std::string_view description;  // one line
 };

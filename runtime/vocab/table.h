@@ -29,7 +29,8 @@ class Table {
   Matrix matrix_;
 };
 
-// Packs the parts' rows, one part behind the other, into the matrix's view on the device. roundings: as pack_tiles'.
+// Packs the rows of the parts, one part after the other, and uploads them to the matrix's view. roundings: as
+// pack_tiles'.
 void upload_matrix(Uploader& uploader, const Matrix& matrix, std::span<const TensorView* const> parts,
                    const std::function<void(uint64_t)>& progress, std::span<Rounding> roundings = {});
 

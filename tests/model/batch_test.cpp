@@ -33,7 +33,7 @@ TEST_F(BatchTest, TheSameIdsAsAlone) {
           Sampling sampling = greedy();
           if (i % 2 == 1) sampling = {.temperature = 1.0f, .seed = i};
           made->set_sampling(sampling);
-          if (i % 3 == 2) made->set_head({.mode = Head::Mode::certified});
+          if (i % 3 == 2) made->set_head({.mode = VocabHead::Mode::certified});
           return made;
         };
         alone.push_back(generate(*session(), prompt(i), 5 + i));

@@ -78,9 +78,10 @@ Golden with_logits_of(const Model& model, Golden golden) {
   return golden;
 }
 
-std::vector<uint32_t> greedy_ids(const Model& model, std::span<const uint32_t> prompt, size_t count, Head::Mode mode) {
+std::vector<uint32_t> greedy_ids(const Model& model, std::span<const uint32_t> prompt, size_t count,
+                                 VocabHead::Mode mode) {
   Session session(model, 256, {});
-  Head head;
+  VocabHead head;
   head.mode = mode;
   session.set_head(head);
   session.set_sampling(greedy());
@@ -95,7 +96,7 @@ void expect_greedy_ids(const Model& model, const Golden& golden) {
   std::vector<uint32_t> text = golden.prompt;
   for (size_t done = 0; done < golden.greedy.size();) {
     const std::span<const uint32_t> want = std::span(golden.greedy).subspan(done);
-    const std::vector<uint32_t> got = greedy_ids(model, text, want.size(), Head::Mode::full);
+    const std::vector<uint32_t> got = greedy_ids(model, text, want.size(), VocabHead::Mode::full);
     ASSERT_EQ(got.size(), want.size());
     const auto [differs, ignored] = std::ranges::mismatch(want, got);
     if (differs == want.end()) return;
@@ -136,7 +137,7 @@ TEST_P(FamiliesTest, StaysCloseInQ8) {
     const double worst = distance(*model, golden_).divergence;
     std::printf("%s: %.1e nats\n", path.filename().c_str(), worst);
     EXPECT_LT(worst, 1e-3);
-    for (const Head::Mode mode : {Head::Mode::full, Head::Mode::certified})
+    for (const VocabHead::Mode mode : {VocabHead::Mode::full, VocabHead::Mode::certified})
       ids.push_back(greedy_ids(*model, golden_.prompt, golden_.greedy.size(), mode));
     EXPECT_EQ(ids[ids.size() - 2], ids.back()) << "certified";
   }
@@ -304,9 +305,9 @@ TEST_P(CappedLogitsTest, HeadsAndScoresSeeThem) {
   ASSERT_GT(model->config.logit_cap, 0);
   for (uint64_t seed = 0; seed < 3; ++seed) {
     std::vector<std::vector<uint32_t>> ids;
-    for (const Head::Mode mode : {Head::Mode::full, Head::Mode::certified}) {
+    for (const VocabHead::Mode mode : {VocabHead::Mode::full, VocabHead::Mode::certified}) {
       Session session(*model, 256, {});
-      Head head;
+      VocabHead head;
       head.mode = mode;
       session.set_head(head);
       session.set_sampling({0.9f, seed == 0 ? 10u : 0u, 1, seed == 1 ? 0.1f : 0, 1.2f, seed});

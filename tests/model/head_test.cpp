@@ -46,8 +46,8 @@ const Sampling kSamplings[] = {greedy(),
                                extra(sampling(1, 30, 1, 0, 1, 8), 0.5f, 0, 0.7f),
                                extra(sampling(1, 0, 1, 0.02f, 1, 9), 0, 0.5f, 0.8f)};
 
-Head head(Head::Mode mode, std::optional<std::vector<uint32_t>> keep = {}, bool keep_prompt = true) {
-  Head made;
+VocabHead head(VocabHead::Mode mode, std::optional<std::vector<uint32_t>> keep = {}, bool keep_prompt = true) {
+  VocabHead made;
   made.mode = mode;
   made.keep = std::move(keep);
   made.keep_prompt = keep_prompt;
@@ -65,8 +65,8 @@ class HeadTest : public GpuTest {
 };
 
 // Runs of a context's length until `count` tokens were compared.
-void expect_same(const Model& model, const Sampling& sampling, const Head& full, const Head& other, uint32_t count,
-                 bool biased = false) {
+void expect_same(const Model& model, const Sampling& sampling, const VocabHead& full, const VocabHead& other,
+                 uint32_t count, bool biased = false) {
   const uint32_t context = std::min(model.config.context, 256u);
   Session a(model, context, {}), b(model, context, {});
   a.set_head(full);
@@ -99,9 +99,10 @@ TEST_F(HeadTest, CertifiedGivesTheFullHeadsTokens) {
   shape.vocab = 777;
   for (const Format format : kFormats) {
     make(shape, format);
-    for (const Sampling& sampling : kSamplings) expect_same(*model_, sampling, {}, head(Head::Mode::certified), 80);
+    for (const Sampling& sampling : kSamplings)
+      expect_same(*model_, sampling, {}, head(VocabHead::Mode::certified), 80);
     for (const size_t i : {0u, 2u, 6u, 8u, 9u})
-      expect_same(*model_, kSamplings[i], {}, head(Head::Mode::certified), 40, true);
+      expect_same(*model_, kSamplings[i], {}, head(VocabHead::Mode::certified), 40, true);
   }
 }
 
@@ -112,8 +113,8 @@ TEST_F(HeadTest, LogprobsAreTheLogits) {
   make(shape, Format::q8);
   std::vector<uint32_t> kept;
   for (uint32_t id = 5; id < 777; id += 3) kept.push_back(id);
-  for (const Head& head :
-       {head(Head::Mode::full), head(Head::Mode::certified), head(Head::Mode::certified, kept, false)}) {
+  for (const VocabHead& head :
+       {head(VocabHead::Mode::full), head(VocabHead::Mode::certified), head(VocabHead::Mode::certified, kept, false)}) {
     Session session(*model_, 256, {}), plain(*model_, 256, {});
     session.set_head(head);
     session.set_sampling(extra(sampling(1, 40, 1, 0, 1.2f, 1), 0.5f, 0, 1));
@@ -157,7 +158,7 @@ TEST_F(HeadTest, EveryTuningAndManySlices) {
                                Tuning{.slice_bytes = 64 << 10}}) {
     make(shape, Format::q8, tuning);
     for (const Sampling& sampling : {kSamplings[0], kSamplings[2]})
-      expect_same(*model_, sampling, {}, head(Head::Mode::certified), 60);
+      expect_same(*model_, sampling, {}, head(VocabHead::Mode::certified), 60);
   }
 }
 
@@ -169,12 +170,12 @@ TEST_F(HeadTest, KeepListsGiveOnlyTheirTokens) {
   for (uint32_t id = 5; id < 777; id += 3) kept.push_back(id);
   for (const Sampling& sampling : kSamplings) {
     Session session(*model_, 256, {});
-    session.set_head(head(Head::Mode::full, kept, false));
+    session.set_head(head(VocabHead::Mode::full, kept, false));
     session.set_sampling(sampling);
     const std::vector<uint32_t> got = generate(session, some_ids(6, 777), 40);
     for (const uint32_t id : got) ASSERT_EQ(id % 3, 2u);
     EXPECT_EQ(session.stats().head_rows, kept.size() * session.stats().head_tokens);
-    expect_same(*model_, sampling, head(Head::Mode::full, kept), head(Head::Mode::certified, kept), 40);
+    expect_same(*model_, sampling, head(VocabHead::Mode::full, kept), head(VocabHead::Mode::certified, kept), 40);
   }
 }
 
@@ -185,7 +186,7 @@ TEST_F(HeadTest, PromptTokensAreKeptUnlessRefused) {
   const std::vector<uint32_t> prompt = {7, 8, 9};
   for (const bool refused : {false, true}) {
     Session session(*model_, 256, {});
-    session.set_head(head(Head::Mode::full, std::vector<uint32_t>{100, 200}, !refused));
+    session.set_head(head(VocabHead::Mode::full, std::vector<uint32_t>{100, 200}, !refused));
     session.prompt(prompt);
     std::vector<uint32_t> ids;
     for (const TokenLogit& token : session.head_logits()) ids.push_back(token.id);
@@ -201,7 +202,7 @@ TEST_F(HeadTest, ScoresUnderAKeepListAreOverItsTokens) {
   std::vector<uint32_t> kept, ids = some_ids(40, 300);
   for (uint32_t id = 0; id < 300; id += 2) kept.push_back(id);
   Session session(*model_, 256, {});
-  session.set_head(head(Head::Mode::full, kept, false));
+  session.set_head(head(VocabHead::Mode::full, kept, false));
   const std::vector<float> scores = session.score(ids);
   for (size_t i = 0; i + 1 < ids.size(); ++i) {
     if (ids[i + 1] % 2 == 1) {
@@ -279,7 +280,7 @@ TEST_F(HeadTest, GrammarsGiveTheTokensThatMaskingGives) {
     const auto by_hand = matcher(tokenizer, grammar());
     const std::vector<uint32_t> want = mask_after_full(plain, *by_hand, prompt, 60);
     ASSERT_GT(want.size(), 8u);
-    for (const Head::Mode mode : {Head::Mode::full, Head::Mode::certified}) {
+    for (const VocabHead::Mode mode : {VocabHead::Mode::full, VocabHead::Mode::certified}) {
       Session session(*model_, 256, tokenizer.stop_ids());
       session.set_sampling(greedy());
       session.set_head(head(mode));
@@ -295,7 +296,7 @@ TEST_F(HeadTest, GrammarsGiveTheTokensThatMaskingGives) {
     }
     // Seeded sampling: full and certified draw the same.
     std::vector<std::vector<uint32_t>> draws;
-    for (const Head::Mode mode : {Head::Mode::full, Head::Mode::certified}) {
+    for (const VocabHead::Mode mode : {VocabHead::Mode::full, VocabHead::Mode::certified}) {
       Session session(*model_, 256, tokenizer.stop_ids());
       session.set_sampling(sampling(1, 40, 0.95f, 0, 1, 7));
       session.set_head(head(mode));
@@ -357,7 +358,7 @@ TEST_F(HeadTest, FiveHundredTextsKeepToASchema) {
   session.set_matcher(matcher(tokenizer, Grammar::from_json_schema(schema.dump(), "schema")));
   for (uint64_t seed = 0; seed < 500; ++seed) {
     session.set_sampling(sampling(1, seed % 2 ? 40 : 0, 1, 0, 1, seed));
-    session.set_head(head(seed % 3 ? Head::Mode::full : Head::Mode::certified));
+    session.set_head(head(seed % 3 ? VocabHead::Mode::full : VocabHead::Mode::certified));
     session.prompt(some_ids(1 + seed % 4, 900));
     std::vector<uint32_t> ids;
     const Stop stop = session.generate(400, false, [&](uint32_t id) {
@@ -393,7 +394,7 @@ TEST_F(HeadTest, GrammarAndKeepListWithoutACommonTokenSaySo) {
   make(shape, Format::q8);
   const Tokenizer tokenizer = byte_tokenizer(400);
   Session session(*model_, 256, tokenizer.stop_ids());
-  session.set_head(head(Head::Mode::full, std::vector<uint32_t>{300, 301}, false));
+  session.set_head(head(VocabHead::Mode::full, std::vector<uint32_t>{300, 301}, false));
   session.set_matcher(matcher(tokenizer, Grammar::from_regex("[yn]{9}", "test")));
   try {
     generate(session, some_ids(5, 400), 9);
@@ -414,9 +415,9 @@ TEST_F(HeadTest, RealModels) {
     for (const Format format : kFormats) {
       SCOPED_TRACE(path.string() + " " + name(format));
       const auto model = load_model(open_device(), path, format);
-      expect_same(*model, greedy(), {}, head(Head::Mode::certified), steps());
+      expect_same(*model, greedy(), {}, head(VocabHead::Mode::certified), steps());
       for (const Sampling& sampling : kSamplings)
-        expect_same(*model, sampling, {}, head(Head::Mode::certified), steps() / std::size(kSamplings));
+        expect_same(*model, sampling, {}, head(VocabHead::Mode::certified), steps() / std::size(kSamplings));
     }
 }
 

@@ -37,13 +37,13 @@ TEST_F(PolicyTest, PoliteGivesTheSameTokensInSmallPieces) {
   for (Session* one : {&fast, &polite}) one->set_sampling(sampling);
   EXPECT_EQ(generate(polite, ids(70), kTokens), generate(fast, ids(70), kTokens));
   // A pass has the embedding, five layers and what follows: seven pieces of a prompt's chunk, four of a token.
-  EXPECT_EQ(fast.flights().submissions(), 2 + kTokens - 1);
-  EXPECT_EQ(polite.flights().submissions(), 2 * 7 + (kTokens - 1) * 4);
-  EXPECT_EQ(fast.flights().most_in_flight(), model_->device->plan().run_ahead + 1);
-  EXPECT_EQ(polite.flights().most_in_flight(), 2u);
+  EXPECT_EQ(fast.queue().submissions(), 2 + kTokens - 1);
+  EXPECT_EQ(polite.queue().submissions(), 2 * 7 + (kTokens - 1) * 4);
+  EXPECT_EQ(fast.queue().most_in_flight(), model_->device->plan().run_ahead + 1);
+  EXPECT_EQ(polite.queue().most_in_flight(), 2u);
   EXPECT_EQ(polite.score(ids(100)), fast.score(ids(100)));
   EXPECT_EQ(polite.logits(), fast.logits());
-  EXPECT_EQ(polite.flights().most_in_flight(), 2u);
+  EXPECT_EQ(polite.queue().most_in_flight(), 2u);
 }
 
 TEST_F(PolicyTest, ABatchIsPoliteIfOneIs) {

@@ -109,8 +109,8 @@ TEST_P(Seq2SeqTest, StaysCloseInQ8) {
     std::printf("%s: %.1e nats\n", path.filename().c_str(), worst);
     EXPECT_LT(worst, 1e-3);
     session.set_sampling(greedy());
-    for (const Head::Mode mode : {Head::Mode::full, Head::Mode::certified}) {
-      if (mode == Head::Mode::certified && model->weights.logit_bias) continue;  // BiasesOfLogits below
+    for (const VocabHead::Mode mode : {VocabHead::Mode::full, VocabHead::Mode::certified}) {
+      if (mode == VocabHead::Mode::certified && model->weights.logit_bias) continue;  // BiasesOfLogits below
       session.set_head({.mode = mode});
       ids.push_back(generate_behind(session, golden.source, {}, 24));
     }
@@ -179,7 +179,7 @@ TEST_F(Seq2SeqSessionTest, ReadsOneInputAfterAnother) {
 
 TEST_F(Seq2SeqSessionTest, HeadsAgreeOnDraws) {
   std::vector<Ids> drawn;
-  for (const Head::Mode mode : {Head::Mode::full, Head::Mode::certified}) {
+  for (const VocabHead::Mode mode : {VocabHead::Mode::full, VocabHead::Mode::certified}) {
     Session session(*model_, kContext, {});
     session.set_head({.mode = mode});
     session.set_sampling(
@@ -188,7 +188,7 @@ TEST_F(Seq2SeqSessionTest, HeadsAgreeOnDraws) {
   }
   EXPECT_EQ(drawn[0], drawn[1]);
   Session session(*model_, kContext, {});
-  Head head;
+  VocabHead head;
   head.keep = Ids{3, 17, 60, 99};
   head.keep_prompt = false;
   session.set_head(head);
@@ -239,7 +239,7 @@ TEST_F(Seq2SeqSessionTest, BiasesOfLogitsNeedTheFullHead) {
   const auto model = load_model(open_device(), golden_folder() / "bart-untied", Format::q8);
   ASSERT_TRUE(model->weights.logit_bias);
   Session session(*model, kContext, {});
-  EXPECT_THROW(session.set_head({.mode = Head::Mode::certified}), Error);
+  EXPECT_THROW(session.set_head({.mode = VocabHead::Mode::certified}), Error);
   EXPECT_THROW(session.set_head({.keep = Ids{3}}), Error);
   EXPECT_THROW(Session(*model, 201, {}), Error);  // more than it has positions
 }

@@ -10,7 +10,7 @@
 #include <set>
 
 #include "support/op_inputs.h"
-#include "vocab/head.h"
+#include "vocab/vocab_head.h"
 
 namespace weft::test {
 namespace {
@@ -38,7 +38,7 @@ class Heads {
     const TensorView tensor = {"table", DType::f32, {shape.rows, shape.cols}, std::as_bytes(std::span(values))};
     Uploader uploader(device_);
     table_ = std::make_unique<Table>(device_, uploader, tensor, format, "table", [](uint64_t) {});
-    buffers_ = std::make_unique<HeadBuffers>(device_, *table_);
+    buffers_ = std::make_unique<PartialHeadBuffers>(device_, *table_);
     state_ = share(device_, "state", std::vector<abi::StepState>(1));
     params_ = share(device_, "params", std::vector<abi::SampleParams>(1));
     std::vector<uint32_t> marks(MARK_WORDS(shape.rows), 0x10000001u);
@@ -63,7 +63,7 @@ class Heads {
     std::vector<float> logits;
     abi::HeadState head;
   };
-  Listed partial(const std::vector<float>& x, const Choice& choice, const HeadShapes& shapes) {
+  Listed partial(const std::vector<float>& x, const Choice& choice, const PartialHeadSteps& shapes) {
     abi::SampleParams& params = *params_.as<abi::SampleParams>();
     params = {};
     params.inverse_temperature = choice.temperature > 0 ? 1 / choice.temperature : 0;
@@ -93,11 +93,11 @@ class Heads {
   }
 
   void choose_from(const std::vector<uint32_t>& ids) {
-    std::copy(ids.begin(), ids.end(), buffers_->choice.as<uint32_t>());
+    std::copy(ids.begin(), ids.end(), buffers_->allowed_rows.as<uint32_t>());
     state_.as<abi::StepState>()->head.positions = static_cast<uint32_t>(ids.size());
   }
   void mask(const std::set<uint32_t>& ids) {
-    uint32_t* bits = buffers_->choice.as<uint32_t>() + shape_.rows;
+    uint32_t* bits = buffers_->allowed_rows.as<uint32_t>() + shape_.rows;
     std::fill(bits, bits + (shape_.rows + 31) / 32, 0u);
     for (const uint32_t id : ids) bits[id / 32] |= 1u << (id % 32);
   }
@@ -114,7 +114,7 @@ class Heads {
   }
   double bytes(const Listed& listed) const {
     const abi::HeadState& h = listed.head;
-    return HeadCounts{h.mode, shape_.rows, h.refine_count, h.rest_count, h.exact_count + h.leader_count}.bytes(
+    return RowsRead{h.mode, shape_.rows, h.refine_count, h.rest_count, h.exact_count + h.leader_count}.bytes(
         table_->matrix());
   }
 
@@ -128,12 +128,12 @@ class Heads {
   std::shared_ptr<Device> device_;
   Shape shape_;
   std::unique_ptr<Table> table_;
-  std::unique_ptr<HeadBuffers> buffers_;
+  std::unique_ptr<PartialHeadBuffers> buffers_;
   Buffer state_, params_, marks_, logits_;
 };
 
 // Every row that must be there is, with the same bits, once. allowed: the rows that may be chosen.
-void expect_certified(Heads& heads, const std::vector<float>& x, const Choice& choice, const HeadShapes& shapes,
+void expect_certified(Heads& heads, const std::vector<float>& x, const Choice& choice, const PartialHeadSteps& shapes,
                       const std::set<uint32_t>* allowed = nullptr) {
   const std::vector<float> full = heads.full(x);
   const Heads::Listed listed = heads.partial(x, choice, shapes);
@@ -287,7 +287,7 @@ TEST_F(CertifiedTest, ListedAndMaskedRowsOnly) {
           if (std::string(way) == "masked") allowed = masked;
           if (std::string(way) == "both")
             std::ranges::set_intersection(listed, masked, std::inserter(allowed, allowed.end()));
-          HeadShapes shapes = {
+          PartialHeadSteps shapes = {
               .estimates = estimates, .listed = std::string(way) != "masked", .masked = std::string(way) != "listed"};
           heads.choose_from({listed.begin(), listed.end()});
           if (!shapes.listed) heads.choose_from(std::vector<uint32_t>(shape.rows));

@@ -1,4 +1,4 @@
-// Models that are used before their last layers are there.
+// Models that are used before their last layers are loaded.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint32_t kLayers = 5;
 
-class ArrivalTest : public GpuTest {
+class LayerLoaderTest : public GpuTest {
  protected:
   void SetUp() override {
     GpuTest::SetUp();
@@ -27,7 +27,7 @@ class ArrivalTest : public GpuTest {
   }
   std::filesystem::path path() const { return folder_.path() / "m.gguf"; }
 
-  // progress: on the thread that brings the layers.
+  // progress: on the thread that loads the layers.
   std::unique_ptr<Model> begin(const std::function<void(float)>& progress = {}) const {
     const auto file = std::make_shared<const ModelFile>(open_model(path()));
     Config config = read_config(*file);
@@ -55,7 +55,7 @@ bool all_zero(const View& view) {
 }
 
 // The last layer is held back until the device has computed the one before it, which is read from the cache.
-TEST_F(ArrivalTest, AFirstPassGoesThroughTheLayersThatAreThere) {
+TEST_F(LayerLoaderTest, AFirstPassGoesThroughTheLayersThatAreThere) {
   const ModelFile file = open_model(path());
   uint64_t total = 0, last = 0;
   for (const TensorView& tensor : file.tensors) {
@@ -76,7 +76,7 @@ TEST_F(ArrivalTest, AFirstPassGoesThroughTheLayersThatAreThere) {
 
   const std::vector<uint32_t> ids = some_ids(5, model->config.vocab);
   const uint32_t chunk = model->device->plan().chunk_tokens;
-  Activations activations(*model, chunk);
+  ActivationBuffers activations(*model, chunk);
   KvCache cache(*model, 64, chunk, Format::f16);
   StepBuffers step(*model, 64, 64);
   run_once(model->device, "zeros", [&](Recorder& r) {
@@ -93,7 +93,7 @@ TEST_F(ArrivalTest, AFirstPassGoesThroughTheLayersThatAreThere) {
   EXPECT_TRUE(held);
   EXPECT_TRUE(before);   // the layer before the last had been computed while the last was not there
   EXPECT_FALSE(behind);  // which had not
-  EXPECT_GT(schedule.flights().submissions(), 1u);
+  EXPECT_GT(schedule.queue().submissions(), 1u);
 
   const auto whole = load_model(open_device(), path(), Format::f16);
   Session session(*whole, 64, {});
@@ -101,14 +101,14 @@ TEST_F(ArrivalTest, AFirstPassGoesThroughTheLayersThatAreThere) {
   const std::vector<uint32_t> want = generate(session, ids, 1);
   EXPECT_EQ(step.ring.as<abi::RingEntry>()[ids.size() % RING].id, want[0]);
   // With all layers there, a pass is one submission.
-  const uint64_t submissions = schedule.flights().submissions();
+  const uint64_t submissions = schedule.queue().submissions();
   schedule.submit(1, {Tail::Kind::greedy});
   schedule.wait_all();
-  EXPECT_EQ(schedule.flights().submissions(), submissions + 1);
+  EXPECT_EQ(schedule.queue().submissions(), submissions + 1);
 }
 
-// The thread that brings the layers begins when the sessions do.
-TEST_F(ArrivalTest, EveryUseGivesTheSame) {
+// The thread that loads the layers begins when the sessions do.
+TEST_F(LayerLoaderTest, EveryUseGivesTheSame) {
   const auto whole = load_model(open_device(), path(), Format::f16);
   const std::vector<uint32_t> ids = some_ids(70, whole->config.vocab);
   const auto use = [&](const Model& model, std::atomic<bool>* go, Policy policy, int way) {
@@ -146,7 +146,7 @@ TEST_F(ArrivalTest, EveryUseGivesTheSame) {
     }
 }
 
-TEST_F(ArrivalTest, TakesItsMemoryAndNamesItsTensorsAtOnce) {
+TEST_F(LayerLoaderTest, TakesItsMemoryAndNamesItsTensorsAtOnce) {
   const auto whole = load_model(open_device(), path(), Format::f16);
   const uint64_t before = open_device()->memory_use().device;
   std::atomic<bool> go = false;
@@ -173,14 +173,14 @@ TEST_F(ArrivalTest, TakesItsMemoryAndNamesItsTensorsAtOnce) {
 }
 
 // Model and thread end in the midst of it.
-TEST_F(ArrivalTest, IsGivenUpWithTheModel) {
+TEST_F(LayerLoaderTest, StopsWithTheModel) {
   const uint64_t before = open_device()->memory_use().device;
   for (int i = 0; i < 5; ++i) begin();
   EXPECT_EQ(open_device()->memory_use().device, before);
   EXPECT_EQ(open_device()->memory_use().host, 0u);
 }
 
-TEST_F(ArrivalTest, ANumberThatCannotBeHeldIsEveryCallsError) {
+TEST_F(LayerLoaderTest, ANumberThatCannotBeHeldIsEveryCallsError) {
   {
     const ModelFile file = open_model(path());
     const TensorView& tensor = *file.find("blk.3.ffn_down.weight");
@@ -198,7 +198,7 @@ TEST_F(ArrivalTest, ANumberThatCannotBeHeldIsEveryCallsError) {
   EXPECT_NE(refusal([&] { model->weights.wait(); }), "");
 }
 
-TEST_F(ArrivalTest, AFileThatIsCutMeanwhileIsAnErrorAndNoCrash) {
+TEST_F(LayerLoaderTest, AFileThatIsCutMeanwhileIsAnErrorAndNoCrash) {
   std::atomic<bool> cut = false;
   const auto model = begin([&](float) {
     while (!cut) std::this_thread::yield();

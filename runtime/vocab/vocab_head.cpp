@@ -1,4 +1,4 @@
-#include "vocab/head.h"
+#include "vocab/vocab_head.h"
 
 #include <charconv>
 
@@ -10,14 +10,14 @@ namespace {
 
 [[noreturn]] void refuse(std::string_view text, const std::string& why) {
   throw Error(Code::invalid_argument, "\"" + std::string(text) + "\" " + why, "head",
-              "full, certified, fast, fast:N, keep:LIST, or one of the first with +keep:LIST behind it");
+              "full, certified, fast, fast:N, keep:LIST, or one of the first followed by +keep:LIST");
 }
 
 }  // namespace
 
-Head parse_head(std::string_view text, const Tokenizer& tokenizer) {
+VocabHead parse_vocab_head(std::string_view text, const Tokenizer& tokenizer) {
   constexpr std::string_view kKeep = "keep:", kFast = "fast:";
-  Head head;
+  VocabHead head;
   head.name = text;
   std::string_view mode = text, list;
   const size_t plus = text.find("+keep:");
@@ -30,16 +30,16 @@ Head parse_head(std::string_view text, const Tokenizer& tokenizer) {
     mode = text.substr(0, plus);
   }
   if (mode == "certified") {
-    head.mode = Head::Mode::certified;
+    head.mode = VocabHead::Mode::certified;
   } else if (mode == "fast" || mode.starts_with(kFast)) {
-    head.mode = Head::Mode::fast;
+    head.mode = VocabHead::Mode::fast;
     if (mode != "fast") {
       const std::string_view digits = mode.substr(kFast.size());
       const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), head.fast_rows);
       if (error != std::errc() || end != digits.data() + digits.size() || head.fast_rows < 1 ||
-          head.fast_rows > Head::kMostFastRows)
-        refuse(text,
-               "asks for \"" + std::string(digits) + "\" rows, expected 1 to " + std::to_string(Head::kMostFastRows));
+          head.fast_rows > VocabHead::kMostFastRows)
+        refuse(text, "asks for \"" + std::string(digits) + "\" rows, expected 1 to " +
+                         std::to_string(VocabHead::kMostFastRows));
     }
   } else if (mode != "full") {
     refuse(text, "is no head");
@@ -52,7 +52,7 @@ Head parse_head(std::string_view text, const Tokenizer& tokenizer) {
   return head;
 }
 
-double HeadCounts::bytes(const Matrix& table) const {
+double RowsRead::bytes(const Matrix& table) const {
   const PlaneBytes row = plane_bytes(table.format, table.cols);
   const double all = static_cast<double>(positions);
   double sum = static_cast<double>(exact) * row.whole;

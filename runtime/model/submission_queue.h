@@ -20,9 +20,9 @@ enum class Policy {
 };
 
 // A pass is a list of command buffers: the embedding, each layer, and an end. One thread at a time.
-class Flights {
+class SubmissionQueue {
  public:
-  Flights(const Model& model, Policy policy);  // the model outlives it
+  SubmissionQueue(const Model& model, Policy policy);  // the model outlives it
 
   // Submits a pass after those in flight. body: the embedding and the layers. pieces: command buffers in one polite
   // submission. Waits while the policy allows no more submissions in flight. While the model's layers are still being
@@ -31,26 +31,26 @@ class Flights {
   uint32_t run_ahead() const { return run_ahead_; }  // passes that may follow the one that is waited for
   uint32_t count() const { return passes_; }         // passes whose last submission is in flight
   void wait_oldest();                                // pass
-  void wait_all();
+  void drain();
 
   uint64_t submissions() const { return submissions_; }      // since the beginning
   size_t most_in_flight() const { return most_in_flight_; }  // submissions in flight at once, so far
 
  private:
-  struct Flight {
+  struct Submission {
     std::unique_ptr<Fence> fence;
     bool last;  // of its pass
   };
   void launch(const std::vector<const CommandBuffer*>& commands, bool last);
-  void land();
+  void retire();
 
   std::shared_ptr<Device> device_;
   Policy policy_;
-  std::mutex* order_;       // held during the submissions of a pass: no other pass comes between; nullptr: one may
-  const Arrival* arrival_;  // nullptr: all layers are there
+  std::mutex* order_;  // held during the submissions of a pass: no other pass comes between; nullptr: one may
+  const LayerLoader* layer_loader_;  // nullptr: all layers are there
   uint32_t run_ahead_;
-  std::vector<std::unique_ptr<Fence>> idle_;
-  std::deque<Flight> flying_;
+  std::vector<std::unique_ptr<Fence>> idle_fences_;
+  std::deque<Submission> in_flight_;
   uint32_t passes_ = 0;
   uint64_t submissions_ = 0;
   size_t most_in_flight_ = 0;

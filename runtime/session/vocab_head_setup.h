@@ -8,17 +8,17 @@
 
 #include "grammar/matcher.h"
 #include "model/forward.h"
-#include "vocab/head.h"
+#include "vocab/vocab_head.h"
 
 namespace weft {
 
-class HeadSetup {
+class VocabHeadSetup {
  public:
-  HeadSetup(const Model& model, const StepBuffers& step) : model_(model), step_(step) {}
+  VocabHeadSetup(const Model& model, const StepBuffers& step) : model_(model), step_(step) {}
 
   // Throws Error(invalid_argument) for an id outside the vocabulary, and as need_buffers().
-  void set(Head head);
-  const Head& head() const { return head_; }
+  void set(VocabHead head);
+  const VocabHead& head() const { return head_; }
   // Makes the buffers of a partial head; a session with a grammar needs them too. Throws Error(unsupported) for a model
   // that only the full head can serve.
   void need_buffers();
@@ -31,10 +31,10 @@ class HeadSetup {
   // kept.
   Tail allow(Tail tail, const TokenSet& allowed, size_t place);
   // After begin(): the buffers, with the keep-list as a mask; nullptr: every token is kept.
-  const HeadBuffers* mask_kept();
+  const PartialHeadBuffers* mask_kept();
 
   // What the projection read for a token.
-  HeadCounts counts(const abi::RingEntry& entry) const;
+  RowsRead counts(const abi::RingEntry& entry) const;
   bool partial() const { return partial_; }  // that was not the whole table
 
  private:
@@ -44,10 +44,10 @@ class HeadSetup {
 
   const Model& model_;
   const StepBuffers& step_;
-  Head head_;
-  std::unique_ptr<HeadBuffers> buffers_;   // made when first needed
-  std::vector<uint32_t> kept_ids_, kept_;  // the keep-list's ids, and bits for them; empty: there is none
-  uint64_t positions_ = 0;                 // rows that can be chosen at present
+  VocabHead head_;
+  std::unique_ptr<PartialHeadBuffers> buffers_;  // made when first needed
+  std::vector<uint32_t> kept_ids_, kept_;        // the keep-list's ids, and bits for them; empty: there is none
+  uint64_t positions_ = 0;                       // rows that can be sampled at present
   bool partial_ = false;
 };
 

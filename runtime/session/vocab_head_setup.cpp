@@ -1,4 +1,4 @@
-#include "session/head_setup.h"
+#include "session/vocab_head_setup.h"
 
 #include <algorithm>
 #include <cstring>
@@ -8,30 +8,30 @@
 
 namespace weft {
 
-void HeadSetup::need_buffers() {
+void VocabHeadSetup::need_buffers() {
   if (buffers_) return;
   if (model_.weights.logit_bias)
     throw Error(Code::unsupported, "the model adds a bias to each logit", "head", "only the head full can");
-  buffers_ = std::make_unique<HeadBuffers>(model_.device, model_.weights.head());
+  buffers_ = std::make_unique<PartialHeadBuffers>(model_.device, model_.weights.output_table());
   step_.state.as<abi::StepState>()->head = {};
 }
 
-void HeadSetup::set(Head head) {
+void VocabHeadSetup::set(VocabHead head) {
   if (head.keep) check_ids(*head.keep, model_.config.vocab);
-  if (head.mode != Head::Mode::full || head.keep) need_buffers();
+  if (head.mode != VocabHead::Mode::full || head.keep) need_buffers();
   head_ = std::move(head);
 }
 
-void HeadSetup::begin(Tail& tail, std::span<const uint32_t> ids) {
+void VocabHeadSetup::begin(Tail& tail, std::span<const uint32_t> ids) {
   const uint32_t vocab = model_.config.vocab;
   kept_.clear();
   kept_ids_.clear();
   // Log-probabilities take every row that may be chosen.
-  tail.shapes.estimates = head_.mode != Head::Mode::full && !tail.logprobs;
-  tail.shapes.listed = head_.keep.has_value();
-  partial_ = tail.shapes.estimates || tail.shapes.listed;
+  tail.steps.estimates = head_.mode != VocabHead::Mode::full && !tail.logprobs;
+  tail.steps.listed = head_.keep.has_value();
+  partial_ = tail.steps.estimates || tail.steps.listed;
   if (partial_) tail.partial = buffers_.get();
-  step_.params.as<abi::SampleParams>()->fast_rows = head_.mode == Head::Mode::fast ? head_.fast_rows : 0;
+  step_.params.as<abi::SampleParams>()->fast_rows = head_.mode == VocabHead::Mode::fast ? head_.fast_rows : 0;
   if (head_.keep) {
     kept_ids_ = *head_.keep;
     if (head_.keep_prompt) {
@@ -46,50 +46,52 @@ void HeadSetup::begin(Tail& tail, std::span<const uint32_t> ids) {
   set_positions(head_.keep ? kept_ids_.size() : vocab);
 }
 
-Tail HeadSetup::allow(Tail tail, const TokenSet& allowed, size_t place) {
+Tail VocabHeadSetup::allow(Tail tail, const TokenSet& allowed, size_t place) {
   partial_ = true;
   tail.partial = buffers_.get();
   if (allowed.count > TokenSet::kMaxListed) {
     write_mask(allowed.bits);
-    tail.shapes.masked = true;
-    if (tail.shapes.listed) write_kept();  // a short list may have been there since
-    set_positions(tail.shapes.listed ? kept_ids_.size() : model_.config.vocab);
+    tail.steps.masked = true;
+    if (tail.steps.listed) write_kept();  // a short list may have been there since
+    set_positions(tail.steps.listed ? kept_ids_.size() : model_.config.vocab);
     return tail;
   }
   // Few tokens: only their rows are read.
   const auto kept = [&](uint32_t id) { return kept_.empty() || (kept_[id / 32] >> (id % 32) & 1) != 0; };
-  uint32_t* const listed = buffers_->choice.as<uint32_t>();
+  uint32_t* const listed = buffers_->allowed_rows.as<uint32_t>();
   uint32_t* const end = std::copy_if(allowed.ids.begin(), allowed.ids.end(), listed, kept);
   if (end == listed)
     throw Error(Code::invalid_argument,
                 "after token " + std::to_string(place) + " the keep-list has none of the " +
                     std::to_string(allowed.count) + " tokens that the grammar allows",
                 "head", "keep more tokens");
-  tail.shapes = {.estimates = false, .listed = true, .masked = false};
+  tail.steps = {.estimates = false, .listed = true, .masked = false};
   set_positions(static_cast<uint64_t>(end - listed));
   return tail;
 }
 
-const HeadBuffers* HeadSetup::mask_kept() {
+const PartialHeadBuffers* VocabHeadSetup::mask_kept() {
   if (kept_.empty()) return nullptr;
   write_mask(kept_);
   return buffers_.get();
 }
 
-HeadCounts HeadSetup::counts(const abi::RingEntry& entry) const {
+RowsRead VocabHeadSetup::counts(const abi::RingEntry& entry) const {
   if (!partial_) return {HEAD_ALL, positions_, 0, 0, model_.config.vocab};
   return {ENTRY_MODE(entry.flags), positions_, entry.refined, ENTRY_REST(entry.flags), entry.exact};
 }
 
-void HeadSetup::set_positions(uint64_t positions) {
+void VocabHeadSetup::set_positions(uint64_t positions) {
   positions_ = positions;
   step_.state.as<abi::StepState>()->head.positions = static_cast<uint32_t>(positions);
 }
 
-void HeadSetup::write_kept() { std::memcpy(buffers_->choice.data(), kept_ids_.data(), kept_ids_.size() * 4); }
+void VocabHeadSetup::write_kept() {
+  std::memcpy(buffers_->allowed_rows.data(), kept_ids_.data(), kept_ids_.size() * 4);
+}
 
-void HeadSetup::write_mask(std::span<const uint32_t> bits) {
-  uint32_t* const mask = buffers_->choice.as<uint32_t>() + model_.config.vocab;
+void VocabHeadSetup::write_mask(std::span<const uint32_t> bits) {
+  uint32_t* const mask = buffers_->allowed_rows.as<uint32_t>() + model_.config.vocab;
   const size_t words = (size_t{model_.config.vocab} + 31) / 32, given = std::min(words, bits.size());
   std::copy_n(bits.begin(), given, mask);
   std::fill(mask + given, mask + words, 0u);  // rows that no token has

@@ -1,0 +1,57 @@
+#include "model/submission_queue.h"
+
+#include <algorithm>
+
+namespace weft {
+
+SubmissionQueue::SubmissionQueue(const Model& model, Policy policy)
+    : device_(model.device),
+      policy_(policy),
+      order_(model.weights.stream ? &model.weights.stream->order : nullptr),
+      layer_loader_(model.weights.layer_loader.get()),
+      run_ahead_(policy == Policy::throughput ? device_->plan().run_ahead : 0) {
+  const uint32_t most = policy == Policy::throughput ? run_ahead_ + 1 : 2;
+  for (uint32_t i = 0; i < most; ++i) idle_fences_.push_back(std::make_unique<Fence>(device_));
+}
+
+void SubmissionQueue::submit(std::span<const CommandBuffer> body, const CommandBuffer& end, size_t pieces) {
+  const std::unique_lock<std::mutex> lock = order_ ? std::unique_lock(*order_) : std::unique_lock<std::mutex>();
+  std::vector<const CommandBuffer*> pass;
+  for (const CommandBuffer& commands : body) pass.push_back(&commands);
+  pass.push_back(&end);
+  const size_t most = policy_ == Policy::throughput ? pass.size() : pieces;
+  for (size_t first = 0, last = 0; first < pass.size(); first = last) {
+    last = std::min(first + most, pass.size());
+    // The first command buffer of a pass is the embedding: number i needs i layers, at most all.
+    if (layer_loader_) last = std::min(last - 1, layer_loader_->wait(first)) + 1;
+    launch({pass.begin() + static_cast<ptrdiff_t>(first), pass.begin() + static_cast<ptrdiff_t>(last)},
+           last == pass.size());
+  }
+}
+
+void SubmissionQueue::launch(const std::vector<const CommandBuffer*>& commands, bool last) {
+  if (idle_fences_.empty()) retire();
+  device_->submit(commands, *idle_fences_.back());
+  in_flight_.push_back({std::move(idle_fences_.back()), last});
+  idle_fences_.pop_back();
+  passes_ += last;
+  ++submissions_;
+  most_in_flight_ = std::max(most_in_flight_, in_flight_.size());
+}
+
+void SubmissionQueue::retire() {
+  in_flight_.front().fence->wait();
+  passes_ -= in_flight_.front().last;
+  idle_fences_.push_back(std::move(in_flight_.front().fence));
+  in_flight_.pop_front();
+}
+
+void SubmissionQueue::wait_oldest() {
+  for (const uint32_t before = passes_; passes_ == before;) retire();
+}
+
+void SubmissionQueue::drain() {
+  while (!in_flight_.empty()) retire();
+}
+
+}  // namespace weft
