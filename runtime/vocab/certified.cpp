@@ -49,8 +49,7 @@ class Recording {
     ops::RowsVariant variant = product();
     variant.constants.push_back(mode);
     variant.constants.push_back(shapes_.listed);
-    const KernelSpec spec = {variant.of(shaders::estimate, shaders::estimate_uniform, shaders::estimate_texel),
-                             variant.constants};
+    const KernelSpec spec = {variant.of(shaders::estimate, shaders::estimate_texel), variant.constants};
     for (const Matrix::Slice& slice : slices_) {
       const bool last = &slice == &slices_.back();
       const size_t groups = offsetof(abi::HeadState, estimates) + (2 * mode + (last ? 1 : 0)) * sizeof(abi::Indirect);
@@ -85,8 +84,7 @@ class Recording {
   void refine() {
     ops::RowsVariant variant = product();
     variant.constants.push_back(shapes_.listed);
-    const KernelSpec spec = {variant.of(shaders::refine, shaders::refine_uniform, shaders::refine_texel),
-                             variant.constants};
+    const KernelSpec spec = {variant.of(shaders::refine, shaders::refine_texel), variant.constants};
     for (const Matrix::Slice& slice : slices_)
       recorder_.dispatch_indirect(spec, {slice.view, buffers_.factors, views_.state, buffers_.choice, buffers_.lists},
                                   abi::RefinePush{table_.cols, slice.row_base, slice.rows, table_.rows, rows_},
@@ -103,7 +101,6 @@ class Recording {
   // Estimates own a row a lane: splitting columns would need a sum more, and a sweep has lanes enough.
   ops::RowsVariant product() const {
     ops::RowsVariant variant = ops::rows_variant(plan_, table_, 1);
-    variant.uniform = plan_.uniform_inputs && !variant.texel && factor_bytes(table_) <= UNIFORM_BYTES;
     variant.constants[2] = 1;
     return variant;
   }
