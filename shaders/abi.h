@@ -71,7 +71,6 @@ using uint = uint32_t;
 #define Q8_WORDS(head_dim) (((head_dim) + 15) / 16)        // 16-byte words
 #define Q8_SCALE_WORDS(head_dim) (((head_dim) + 63) / 64)  // 32-bit words
 #define Q8_SLOT_WORDS(head_dim) (4 * Q8_WORDS(head_dim) + Q8_SCALE_WORDS(head_dim))
-#define UNIFORM_BYTES 65536  // of inputs a uniform binding reaches, where inputs are read so (lib/product.glsl)
 
 // ---- The part of a state that a head which reads less than every row keeps (vocab/certified.h) ----
 

@@ -1,23 +1,43 @@
-// The feed-forward's activation: y = f(gate) * up (Shazeer 2020, "GLU variants improve transformer"), or y = f(up).
+// The feed-forward's activation: y = f(gate) * up (Shazeer 2020, "GLU variants improve transformer"), or y = f(up). WEFT_TEXEL is for llvmpipe:
+// four columns a lane, for whole texels of columns.
+// Variants: texel
 #version 450
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 #include "abi.h"
 
 layout(constant_id = 0) const uint ACTIVATION = ACTIVATION_SILU;
 layout(constant_id = 1) const uint GATED = 1;
 layout(local_size_x = 64) in;
+#include "lib/activation.glsl"
 
 layout(std430, binding = 0) readonly buffer State { StepState state; };
-layout(std430, binding = 1) readonly buffer Input { float x[]; };    // (pass tokens, in_stride): gate and up, or up
-layout(std430, binding = 2) writeonly buffer Output { float y[]; };  // (pass tokens, out_stride)
+// Inputs (pass tokens, in_stride): gate and up, or up. Outputs (pass tokens, out_stride).
+#ifdef WEFT_TEXEL
+#define WIDTH 4
+#define VALUE vec4
+layout(binding = 1) uniform usamplerBuffer inputs;
+layout(std430, binding = 2) writeonly buffer Output { vec4 y[]; };
+vec4 input_at(uint i) { return uintBitsToFloat(texelFetch(inputs, int(i))); }
+vec4 activated(vec4 value) {
+  [[unroll]] for (uint j = 0; j < 4; ++j) value[j] = activated(value[j]);
+  return value;
+}
+#else
+#define WIDTH 1
+#define VALUE float
+layout(std430, binding = 1) readonly buffer Input { float x[]; };
+layout(std430, binding = 2) writeonly buffer Output { float y[]; };
+float input_at(uint i) { return x[i]; }
+#endif
 layout(push_constant) uniform Push { ActivatePush p; };
-
-#include "lib/activation.glsl"
 
 // Grid: x the tokens, y their columns, so that llvmpipe's cores have as many of a short prompt's tokens each.
 void main() {
   const uint token = gl_WorkGroupID.x, i = gl_WorkGroupID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
-  if (i >= p.cols || (token > 0 && state.pos + token >= state.end)) return;
-  const float first = activated(x[token * p.in_stride + i]);
-  y[token * p.out_stride + i] = GATED != 0 ? first * x[token * p.in_stride + p.cols + i] : first;
+  if (i >= p.cols / WIDTH || (token > 0 && state.pos + token >= state.end)) return;
+  const uint first = token * p.in_stride / WIDTH;
+  VALUE value = activated(input_at(first + i));
+  if (GATED != 0) value *= input_at(first + p.cols / WIDTH + i);
+  y[token * p.out_stride / WIDTH + i] = value;
 }

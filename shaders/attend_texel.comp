@@ -34,7 +34,7 @@ layout(binding = 2) uniform usamplerBuffer keys;     // layout in rope.comp and 
 layout(binding = 3) uniform usamplerBuffer values;
 layout(std430, binding = 4) writeonly buffer Output { float y[]; };      // (pass tokens, out_stride)
 layout(std430, binding = 5) readonly buffer Biases { float biases[]; };  // as in attend.comp
-layout(binding = 6) uniform usamplerBuffer turns;  // as in rope_texel.comp
+layout(binding = 6) uniform usamplerBuffer turns;  // as in rope.comp
 layout(std430, binding = 7) writeonly buffer NewKeys { uvec4 new_keys[]; };
 layout(std430, binding = 8) writeonly buffer NewValues { uvec4 new_values[]; };
 layout(push_constant) uniform Push { AttendPush p; };

@@ -1,7 +1,7 @@
 // Upper bounds of the logits of every row that may be chosen, from what MODE reads of the table's first two planes (q4: of plane 0 only).
 // Integer arithmetic for q8 and q4: two elements a 32-bit multiplication, by the factors that quantise leaves; f16 reads the high bytes as
 // numbers of 2 mantissa bits.
-// Variants: uniform texel
+// Variants: texel
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "lib/product.glsl"

@@ -1,5 +1,5 @@
 // y = x W^T for the tokens of a pass: TOKENS at once per lane, one when decoding.
-// Variants: uniform texel
+// Variants: texel
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define WEFT_SMALL_GROUPS

@@ -1,46 +1,73 @@
 // RMSNorm (Zhang and Sennrich 2019): y = x / sqrt(mean(x^2) + epsilon) * weight; or LayerNorm (Ba, Kiros and Hinton 2016):
 // y = (x - mean(x)) / sqrt(variance(x) + epsilon) * weight + bias. One workgroup a token.
-// Variants: subgroup
+//
+// WEFT_TEXEL is for llvmpipe: eight lanes a token, which share by shuffles and read four floats a load. For whole texels of columns.
+// Variants: subgroup texel
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"
+
+// Inputs (pass tokens, in_stride). Weights (cols); NORM_LAYER: (2, cols), the biases after the weights. Outputs (pass tokens, out_stride).
+#ifdef WEFT_TEXEL
+#include "lib/lanes.glsl"
+#include "lib/spread.glsl"
+layout(local_size_x = LANES) in;
+#define THREADS LANES
+#define WIDTH 4
+#define VALUE vec4
+layout(binding = 1) uniform usamplerBuffer inputs;
+layout(binding = 2) uniform usamplerBuffer weights;
+layout(std430, binding = 3) buffer Output { vec4 y[]; };
+vec4 input_at(uint i) { return uintBitsToFloat(texelFetch(inputs, int(i))); }
+vec4 weight_at(uint i) { return uintBitsToFloat(texelFetch(weights, int(i))); }
+#define SUM lanes_sum
+float sum_of(vec4 value) { return lanes_sum(value.x + value.y + value.z + value.w); }
+uint token_of(uint group) { return spread(group, gl_NumWorkGroups.x); }
+#else
 #include "lib/reduce.glsl"
+#define WIDTH 1
+#define VALUE float
+layout(std430, binding = 1) readonly buffer Input { float x[]; };
+layout(std430, binding = 2) readonly buffer Weight { float weight[]; };
+layout(std430, binding = 3) buffer Output { float y[]; };
+float input_at(uint i) { return x[i]; }
+float weight_at(uint i) { return weight[i]; }
+#define SUM workgroup_sum
+float sum_of(float value) { return workgroup_sum(value); }
+uint token_of(uint group) { return group; }
+#endif
 
 layout(constant_id = 1) const uint KIND = NORM_RMS;
 layout(constant_id = 2) const uint ADD = 0;  // 1: y += the norm
 
 layout(std430, binding = 0) readonly buffer State { StepState state; };
-layout(std430, binding = 1) readonly buffer Input { float x[]; };        // (pass tokens, in_stride)
-layout(std430, binding = 2) readonly buffer Weight { float weight[]; };  // (cols); NORM_LAYER: (2, cols), the biases behind
-layout(std430, binding = 3) buffer Output { float y[]; };                // (pass tokens, out_stride)
 layout(push_constant) uniform Push { NormPush p; };
 
 void main() {
-  uint token = gl_WorkGroupID.x, out_row = token;
+  uint token = token_of(gl_WorkGroupID.x), out_row = token;
   if (p.last_only != 0) {
     token = max(state.end - state.pos, 1) - 1;
     out_row = 0;
   } else if (token > 0 && state.pos + token >= state.end) {
     return;
   }
+  const uint words = p.cols / WIDTH, first = token * p.in_stride / WIDTH, first_out = out_row * p.out_stride / WIDTH;
   float mean = 0;
   if (KIND == NORM_LAYER) {
-    for (uint i = gl_LocalInvocationID.x; i < p.cols; i += THREADS) mean += x[token * p.in_stride + i];
-    mean = workgroup_sum(mean) / float(p.cols);
+    VALUE sum = VALUE(0);
+    for (uint i = gl_LocalInvocationID.x; i < words; i += THREADS) sum += input_at(first + i);
+    mean = sum_of(sum) / float(p.cols);
   }
-  float sum = 0;
-  for (uint i = gl_LocalInvocationID.x; i < p.cols; i += THREADS) {
-    float value = x[token * p.in_stride + i];
-    if (KIND == NORM_LAYER) value -= mean;
-    sum += value * value;
+  float squares = 0;
+  for (uint i = gl_LocalInvocationID.x; i < words; i += THREADS) {
+    const VALUE value = input_at(first + i) - mean;
+    squares += dot(value, value);
   }
-  const float scale = inversesqrt(workgroup_sum(sum) / float(p.cols) + p.epsilon);
-  for (uint i = gl_LocalInvocationID.x; i < p.cols; i += THREADS) {
-    float value = x[token * p.in_stride + i];
-    if (KIND == NORM_LAYER) value -= mean;
-    value = value * scale * weight[i];
-    if (KIND == NORM_LAYER) value += weight[p.cols + i];
-    if (ADD != 0) value += y[out_row * p.out_stride + i];
-    y[out_row * p.out_stride + i] = value;
+  const float scale = inversesqrt(SUM(squares) / float(p.cols) + p.epsilon);
+  for (uint i = gl_LocalInvocationID.x; i < words; i += THREADS) {
+    VALUE value = (input_at(first + i) - mean) * scale * weight_at(i);
+    if (KIND == NORM_LAYER) value += weight_at(words + i);
+    if (ADD != 0) value += y[first_out + i];
+    y[first_out + i] = value;
   }
 }

@@ -1,5 +1,5 @@
 // Vocabulary projection: logits of every row of a slice of the table for TOKENS hidden states, or of each workgroup's rows only the best.
-// Variants: uniform texel
+// Variants: texel
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define WEFT_SMALL_GROUPS

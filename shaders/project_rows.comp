@@ -1,5 +1,5 @@
 // Vocabulary projection of listed rows only: the same sums as project gives, to the last bit.
-// Variants: uniform texel
+// Variants: texel
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "lib/table.glsl"

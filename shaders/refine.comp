@@ -1,6 +1,6 @@
 // Tightens the bounds of listed rows by plane 1: of the first half of the columns, unless the estimates had that, and, if it does not rule
 // a row out, of the others. Lists for computing what can still be chosen.
-// Variants: uniform texel
+// Variants: texel
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "lib/product.glsl"

@@ -2,6 +2,10 @@
 // Keys are kept like a tiled matrix of positions, so that attention reads them as rows_dot reads weights: per key/value
 // head, tiles of TILE_ROWS positions, in f16 word k (8 dimensions) of position r at uvec4 IN_KEYS(r, k, words). Values are
 // kept row by row. abi.h has the layouts. The cache is a ring: a position is kept at slot position % capacity.
+//
+// WEFT_TEXEL is for llvmpipe: eight dimensions a lane, which it reads as texels and writes as words of 16 bytes. For caches of f16 and heads
+// whose rotary halves are whole words.
+// Variants: texel
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -9,15 +13,58 @@
 #include "lib/half.glsl"
 
 layout(constant_id = 0) const uint FORMAT = FORMAT_F16;  // of the cache
+layout(std430, binding = 0) readonly buffer State { StepState state; };
+layout(push_constant) uniform Push { RopePush p; };
+// qkv (pass tokens, in_stride): q heads, k heads, v heads; turns (positions, rotary_dim / 2): cosine, sine; q (pass tokens, out_stride).
+
+#ifdef WEFT_TEXEL
+layout(constant_id = 1) const uint DIM = 64;  // of a head
+layout(constant_id = 2) const uint ADJACENT = 0;
+layout(local_size_x = 8) in;
+
+layout(binding = 1) uniform usamplerBuffer qkv;  
+layout(binding = 2) uniform usamplerBuffer turns;
+layout(std430, binding = 3) writeonly buffer Queries { vec4 q[]; };
+layout(std430, binding = 4) writeonly buffer Keys { uvec4 keys[]; };
+layout(std430, binding = 5) writeonly buffer Values { uvec4 values[]; };
+
+vec4 input_at(uint i) { return uintBitsToFloat(texelFetch(qkv, int(i))); }
+vec4 turns_at(uint i) { return uintBitsToFloat(texelFetch(turns, int(i))); }
+
+#define ROTARY_DIM p.rotary_dim
+#include "lib/turn.glsl"
+
+// Grid: x the tokens, y their words of eight dimensions, those of q, k and v: llvmpipe's cores have as many of a short prompt's tokens each.
+void main() {
+  const uint token = gl_WorkGroupID.x, position = state.pos + token, words = DIM / 8;
+  if (position >= state.context || (token > 0 && position >= state.end)) return;
+  const uint item = gl_WorkGroupID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x, head = item / words, word = item % words, slot = position % p.capacity;
+  if (head >= p.heads + 2 * p.kv_heads) return;
+  const uint texel = (token * p.in_stride + head * DIM) / 4;
+  const bool turns_here = head < p.heads + p.kv_heads;
+  const vec4 low = turns_here ? turned(texel, word * 2, position) : input_at(texel + word * 2);
+  const vec4 high = turns_here ? turned(texel, word * 2 + 1, position) : input_at(texel + word * 2 + 1);
+  if (head < p.heads) {
+    const uint at = (token * p.out_stride + head * DIM) / 4 + word * 2;
+    q[at] = low;
+    q[at + 1] = high;
+    return;
+  }
+  const uvec4 halves = uvec4(packHalf2x16(low.xy), packHalf2x16(low.zw), packHalf2x16(high.xy), packHalf2x16(high.zw));
+  if (head < p.heads + p.kv_heads)
+    keys[((head - p.heads) * p.capacity + slot / TILE_ROWS * TILE_ROWS) * words + IN_KEYS(slot % TILE_ROWS, word, words)] = halves;
+  else
+    values[((head - p.heads - p.kv_heads) * p.capacity + slot) * words + word] = halves;
+}
+
+#else
 layout(local_size_x = 64) in;
 
-layout(std430, binding = 0) readonly buffer State { StepState state; };
-layout(std430, binding = 1) readonly buffer Input { float qkv[]; };  // (pass tokens, in_stride): q heads, k heads, v heads
-layout(std430, binding = 2) readonly buffer Turns { vec2 turns[]; };  // (positions, rotary_dim / 2): cosine, sine
-layout(std430, binding = 3) writeonly buffer Queries { float q[]; };  // (pass tokens, out_stride)
+layout(std430, binding = 1) readonly buffer Input { float qkv[]; };
+layout(std430, binding = 2) readonly buffer Turns { vec2 turns[]; };
+layout(std430, binding = 3) writeonly buffer Queries { float q[]; };
 layout(std430, binding = 4) writeonly buffer Keys { uint keys[]; };
 layout(std430, binding = 5) writeonly buffer Values { uint values[]; };
-layout(push_constant) uniform Push { RopePush p; };
 
 // Dimension d of the head that starts at qkv[head], turned for a position.
 float turned(uint head, uint d, uint position) {
@@ -115,3 +162,4 @@ void main() {
     values[(head * p.capacity + slot) * value_words + word] = packHalf2x16(vec2(qkv[start], qkv[start + 1]));
   }
 }
+#endif

@@ -23,17 +23,16 @@ struct Caps {
   uint8_t cache_uuid[16] = {};  // pipelineCacheUUID
 
   // Limits, in bytes unless the name says otherwise.
-  uint64_t max_range = 0;          // maxStorageBufferRange: the most one binding reaches
-  uint64_t max_uniform_range = 0;  // maxUniformBufferRange
-  uint64_t max_texels = 0;         // maxTexelBufferElements, count
-  uint64_t max_allocation = 0;     // maxMemoryAllocationSize
-  uint32_t max_bindings = 0;       // maxPerStageDescriptorStorageBuffers, count
-  uint32_t offset_alignment = 0;   // the larger of minStorage- and minUniformBufferOffsetAlignment
-  uint32_t max_shared = 0;         // maxComputeSharedMemorySize
-  uint32_t max_threads = 0;        // maxComputeWorkGroupInvocations, count
-  uint32_t max_groups = 0;         // maxComputeWorkGroupCount[0], count
-  uint64_t memory = 0;             // the largest device-local heap
-  bool unified_memory = false;     // every device-local heap can be mapped
+  uint64_t max_range = 0;         // maxStorageBufferRange: the most one binding reaches
+  uint64_t max_texels = 0;        // maxTexelBufferElements, count
+  uint64_t max_allocation = 0;    // maxMemoryAllocationSize
+  uint32_t max_bindings = 0;      // maxPerStageDescriptorStorageBuffers, count
+  uint32_t offset_alignment = 0;  // the larger of minStorage- and minTexelBufferOffsetAlignment
+  uint32_t max_shared = 0;        // maxComputeSharedMemorySize
+  uint32_t max_threads = 0;       // maxComputeWorkGroupInvocations, count
+  uint32_t max_groups = 0;        // maxComputeWorkGroupCount[0], count
+  uint64_t memory = 0;            // the largest device-local heap
+  bool unified_memory = false;    // every device-local heap can be mapped
 
   // Optional features: each can be switched off by name (disable()), and everything works without it.
   bool subgroup = false;       // subgroup arithmetic in compute shaders

@@ -87,11 +87,10 @@ void read_memory(VkPhysicalDevice device, Caps& caps) {
 
 void read_limits(const VkPhysicalDeviceLimits& limits, Caps& caps) {
   caps.max_range = limits.maxStorageBufferRange;
-  caps.max_uniform_range = limits.maxUniformBufferRange;
   caps.max_texels = limits.maxTexelBufferElements;
   caps.max_bindings = limits.maxPerStageDescriptorStorageBuffers;
   caps.offset_alignment =
-      static_cast<uint32_t>(std::max(limits.minStorageBufferOffsetAlignment, limits.minUniformBufferOffsetAlignment));
+      static_cast<uint32_t>(std::max(limits.minStorageBufferOffsetAlignment, limits.minTexelBufferOffsetAlignment));
   caps.max_shared = limits.maxComputeSharedMemorySize;
   caps.max_threads = std::min(limits.maxComputeWorkGroupInvocations, limits.maxComputeWorkGroupSize[0]);
   caps.max_groups = limits.maxComputeWorkGroupCount[0];

@@ -103,8 +103,8 @@ std::string Kernel::label() const {
 }
 
 VkDescriptorType Kernel::type(uint32_t binding) const {
-  if (shader().texel >> binding & 1) return VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER;
-  return shader().uniform >> binding & 1 ? VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER : VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
+  const bool texel = shader().texel >> binding & 1;
+  return texel ? VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER : VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
 }
 
 }  // namespace weft

@@ -56,13 +56,10 @@ Plan make_plan(const Caps& caps) {
   // Below 4 threads (llvmpipe of one lane, odd drivers) subgroup sums save nothing over shared memory.
   plan.subgroup = caps.subgroup && caps.subgroup_size >= 4;
   plan.reduce_threads = std::min(caps.max_threads, 256u);
-  // Software drivers read a storage buffer lane by lane even if all lanes want the same value, so inputs are better
-  // read through uniform buffers and used for several rows (measured on llvmpipe: five times the speed). A GPU wants
-  // its rows spread over all its threads.
   const bool software = caps.kind == DeviceKind::cpu;
-  plan.uniform_inputs = software && caps.max_uniform_range >= 65536;
-  // llvmpipe gathers texels without a branch a lane, and shuffles a subgroup by one instruction: together three times
-  // the speed of uniform buffers. A driver of few texels a view would need slices.
+  // Software drivers read a storage buffer lane by lane, even if all lanes want the same value. llvmpipe gathers texels
+  // without a branch a lane, and shuffles a subgroup by one instruction: together fifteen times the speed. A driver of
+  // few texels a view would need slices.
   plan.texel_products = software && caps.shuffle && caps.subgroup_size == 8 && caps.max_texels * 16 >= caps.max_range;
   // Four rows a lane: eight lanes read whole groups of a tile (abi.h).
   plan.row_tiles = software ? 4 : 1;

@@ -14,7 +14,6 @@ struct Plan {
   uint32_t reduce_threads = 0;  // threads of a workgroup that reduces a row (norm, attend, sampling)
   uint32_t split = 0;           // lanes that share one matrix row in decode products: 64 x split threads a workgroup
   uint32_t row_tiles = 0;       // tiles of rows a workgroup of a product computes: as many rows a lane
-  bool uniform_inputs = false;  // products read their inputs through uniform bindings
   bool texel_products = false;  // kernels read as texels, and share what all lanes want by shuffles of subgroups of 8
   uint32_t attend_span = 0;     // positions of the cache a workgroup of attend goes through; more are joined by another
   uint32_t block_tokens = 0;    // prompt tokens a lane of a prompt product accumulates at once

@@ -9,9 +9,8 @@ namespace {
 
 constexpr VkPipelineStageFlags kDispatch = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_DRAW_INDIRECT_BIT;
 constexpr VkPipelineStageFlags kStages = kDispatch | VK_PIPELINE_STAGE_TRANSFER_BIT;
-constexpr VkAccessFlags kAll = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_UNIFORM_READ_BIT |
-                               VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT |
-                               VK_ACCESS_INDIRECT_COMMAND_READ_BIT;
+constexpr VkAccessFlags kAll = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_SHADER_READ_BIT |
+                               VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_INDIRECT_COMMAND_READ_BIT;
 
 constexpr uint32_t kSetsPerPool = 256, kDescriptorsPerPool = 2048;
 
@@ -51,10 +50,9 @@ VkDescriptorSet CommandPool::new_set(const Kernel& kernel) {
       fail_vulkan(result, "allocate descriptors");
   }
   const VkDescriptorPoolSize sizes[] = {{VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, kDescriptorsPerPool},
-                                        {VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER, kSetsPerPool},  // at most one a set
                                         {VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER, 4 * kSetsPerPool}};
   const VkDescriptorPoolCreateInfo pool_info = {
-      VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO, nullptr, 0, kSetsPerPool, 3, sizes};
+      VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO, nullptr, 0, kSetsPerPool, 2, sizes};
   VkDescriptorPool pool = VK_NULL_HANDLE;
   check(device_->vk().vkCreateDescriptorPool(device_->handle(), &pool_info, nullptr, &pool),
         "create a descriptor pool");
@@ -159,9 +157,7 @@ void Recorder::check_limits(const Kernel& kernel, std::initializer_list<View> bi
   uint32_t slot = 0;
   for (const View& view : bindings) {
     require("one binding would have to reach bytes:", view.bytes,
-            kernel.type(slot) == VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER         ? caps.max_uniform_range
-            : kernel.type(slot) == VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER ? caps.max_texels * 16
-                                                                           : caps.max_range);
+            kernel.type(slot) == VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER ? caps.max_texels * 16 : caps.max_range);
     ++slot;
   }
   require("workgroups needed:", groups.x, caps.max_groups);

@@ -14,7 +14,6 @@ struct Shader {
   std::span<const uint8_t> code;  // packed SPIR-V; lives as long as the program
   uint32_t bindings;              // buffers 0 .. bindings - 1
   uint32_t written;               // bit i: binding i may be written
-  uint32_t uniform;               // bit i: binding i is a uniform buffer
   uint32_t texel;       // bit i: binding i is a buffer of texels of four 32-bit integers; else a storage buffer
   uint32_t push_bytes;  // size of the push constants
 };

@@ -1,7 +1,6 @@
 #include "ops/support.h"
 
 #include "activate.spv.h"
-#include "activate_texel.spv.h"
 
 namespace weft::ops {
 

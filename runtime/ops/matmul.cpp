@@ -72,23 +72,21 @@ void matmul(Recorder& recorder, const Matrix& weights, const View& state, const 
   const bool biased = weights.bias.buffer != nullptr;
   if (biased) require_bytes(weights.bias, uint64_t{weights.rows} * 4, "matmul", "bias");
   if (tiled) return multiply_tiles(recorder, weights, state, x, y, tokens, output);
-  KernelSpec spec = {variant.of(shaders::matmul, shaders::matmul_uniform, shaders::matmul_texel), variant.constants};
+  KernelSpec spec = {variant.of(shaders::matmul, shaders::matmul_texel), variant.constants};
   spec.constants.insert(spec.constants.end(),
                         {biased, output == Output::add, input.kind, static_cast<uint32_t>(input.activation)});
   const View& bias = biased ? weights.bias : state;
   const View& norm_weight = input.kind == INPUT_NORMED ? input.weight : x;
-  const uint32_t window = variant.uniform ? variant.tokens : tokens;  // tokens of a dispatch
-  for (const Matrix::Slice& slice : weights.slices(plan.slice_bytes))
-    for (uint32_t first = 0; first < tokens; first += window) {
-      const View inputs = x.part(uint64_t{first} * in_stride * 4, x_bytes / tokens * window);
-      const abi::MatmulPush push = {weights.cols, slice.rows, slice.row_base,     in_stride,
-                                    out_stride,   first,      input.norm.epsilon, tokens};
-      const Groups groups = {window / variant.tokens, ceil_div(slice.rows, variant.group_rows)};
-      if (variant.texel)
-        recorder.dispatch(spec, {slice.view, inputs, state, y, bias, norm_weight}, push, groups);
-      else
-        recorder.dispatch(spec, {slice.view, inputs, state, y, bias}, push, groups);
-    }
+  for (const Matrix::Slice& slice : weights.slices(plan.slice_bytes)) {
+    const abi::MatmulPush push = {weights.cols, slice.rows, slice.row_base,     in_stride,
+                                  out_stride,   0,          input.norm.epsilon, tokens};
+    const Groups groups = {tokens / variant.tokens, ceil_div(slice.rows, variant.group_rows)};
+    const View inputs = x.part(0, x_bytes);
+    if (variant.texel)
+      recorder.dispatch(spec, {slice.view, inputs, state, y, bias, norm_weight}, push, groups);
+    else
+      recorder.dispatch(spec, {slice.view, inputs, state, y, bias}, push, groups);
+  }
 }
 
 }  // namespace weft::ops

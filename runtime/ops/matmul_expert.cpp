@@ -7,8 +7,7 @@ namespace weft::ops {
 void matmul_expert(Recorder& recorder, const Matrix& weights, const Experts& experts, uint32_t rank, const View& state,
                    const View& chosen, const View& x, const View& y, uint32_t tokens, Output output) {
   const Plan& plan = recorder.device().plan();
-  RowsVariant variant = rows_variant(plan, weights, 1);
-  variant.uniform = false;  // a window of inputs would need a dispatch for each token
+  const RowsVariant variant = rows_variant(plan, weights, 1);
   const uint32_t in_stride = stride_of(weights.cols), out_stride = stride_of(weights.rows);
   require(weights.layout == Layout::values && !weights.bias.buffer, "matmul_expert", "no expert's matrix");
   require(rank < experts.used && experts.used <= experts.count, "matmul_expert", "no such choice");
@@ -16,7 +15,7 @@ void matmul_expert(Recorder& recorder, const Matrix& weights, const Experts& exp
   require_bytes(x, uint64_t{tokens} * in_stride * 4, "matmul_expert", "x");
   require_bytes(y, uint64_t{tokens} * out_stride * 4, "matmul_expert", "y");
   require_bytes(chosen, uint64_t{tokens} * experts.used * sizeof(abi::ExpertChoice), "matmul_expert", "chosen");
-  const KernelSpec spec = {variant.texel ? shaders::matmul_expert_texel : shaders::matmul_expert, variant.constants};
+  const KernelSpec spec = {variant.of(shaders::matmul_expert, shaders::matmul_expert_texel), variant.constants};
   Matrix all = weights;
   all.rows = experts.count * weights.tiles() * TILE_ROWS;
   for (const Matrix::Slice& slice : all.slices(plan.slice_bytes))

@@ -1,9 +1,17 @@
 #include "ops/support.h"
 
 #include "norm.spv.h"
-#include "norm_texel.spv.h"
 
 namespace weft::ops {
+
+namespace {
+
+const Shader& norm_variant(const Plan& plan, const NormShape& shape) {
+  if (plan.texel_products && shape.cols % 4 == 0) return shaders::norm_texel;
+  return plan.subgroup ? shaders::norm_subgroup : shaders::norm;
+}
+
+}  // namespace
 
 void norm(Recorder& recorder, const NormShape& shape, const View& state, const View& x, const View& weight,
           const View& y, uint32_t tokens, bool last_only, Output output) {
@@ -13,11 +21,9 @@ void norm(Recorder& recorder, const NormShape& shape, const View& state, const V
   require_bytes(weight, weight_floats(shape) * 4, "norm", "weight");
   const Plan& plan = recorder.device().plan();
   const abi::NormPush push = {shape.cols, stride, stride, last_only, shape.epsilon};
-  std::vector<uint32_t> constants = {static_cast<uint32_t>(shape.kind), output == Output::add};
-  const bool texel = plan.texel_products && shape.cols % 4 == 0;
-  if (!texel) constants.insert(constants.begin(), plan.reduce_threads);
-  const Shader& shader = texel ? shaders::norm_texel : plan.subgroup ? shaders::norm_subgroup : shaders::norm;
-  recorder.dispatch({shader, constants}, {state, x, weight, y}, push, {last_only ? 1 : tokens});
+  recorder.dispatch(
+      {norm_variant(plan, shape), {plan.reduce_threads, static_cast<uint32_t>(shape.kind), output == Output::add}},
+      {state, x, weight, y}, push, {last_only ? 1 : tokens});
 }
 
 }  // namespace weft::ops

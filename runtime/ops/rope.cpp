@@ -1,7 +1,6 @@
 #include "ops/support.h"
 
 #include "rope.spv.h"
-#include "rope_texel.spv.h"
 
 namespace weft::ops {
 
@@ -39,9 +38,9 @@ void rope(Recorder& recorder, const HeadShape& shape, Pairs pairs, uint32_t rota
                               cache.capacity, rotary_dim};
   if (recorder.device().plan().texel_products && cache.format == Format::f16 && shape.head_dim % 8 == 0 &&
       rotary_dim > 0 && rotary_dim % 16 == 0) {
-    return recorder.dispatch({shaders::rope_texel, {shape.head_dim, pairs == Pairs::adjacent}},
-                             {state, qkv, turns, q, cache.keys, cache.values}, push,
-                             {tokens, ceil_div((query_dim + 2 * kv_dim) / 8, 8)});
+    return recorder.dispatch(
+        {shaders::rope_texel, {static_cast<uint32_t>(cache.format), shape.head_dim, pairs == Pairs::adjacent}},
+        {state, qkv, turns, q, cache.keys, cache.values}, push, {tokens, ceil_div((query_dim + 2 * kv_dim) / 8, 8)});
   }
   const uint32_t of_kv = cache.format == Format::q8 ? 2 * Q8_SCALE_WORDS(shape.head_dim)
                                                     : ceil_div(shape.head_dim, 8) * 4 + shape.head_dim / 2;

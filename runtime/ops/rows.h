@@ -6,15 +6,12 @@
 namespace weft::ops {
 
 struct RowsVariant {
-  bool uniform;                     // inputs through a uniform binding, a dispatch per token group
   bool texel;                       // weights and inputs as texels
   uint32_t tokens;                  // of a group
   uint32_t group_rows;              // of a workgroup of matmul and project
   std::vector<uint32_t> constants;  // of the kernel, in the order of rows.glsl
 
-  const Shader& of(const Shader& plain, const Shader& with_uniform, const Shader& with_texel) const {
-    return texel ? with_texel : uniform ? with_uniform : plain;
-  }
+  const Shader& of(const Shader& plain, const Shader& with_texel) const { return texel ? with_texel : plain; }
 };
 
 // For products of `matrix` with up to `tokens` inputs: groups of one, or of plan.block_tokens (of a table at most

@@ -49,8 +49,7 @@ class Recording {
     ops::RowsVariant variant = product();
     variant.constants.push_back(mode);
     variant.constants.push_back(steps_.listed);
-    const KernelSpec spec = {variant.of(shaders::estimate, shaders::estimate_uniform, shaders::estimate_texel),
-                             variant.constants};
+    const KernelSpec spec = {variant.of(shaders::estimate, shaders::estimate_texel), variant.constants};
     for (const Matrix::Slice& slice : slices_) {
       const bool last = &slice == &slices_.back();
       const size_t groups = offsetof(abi::HeadState, estimates) + (2 * mode + (last ? 1 : 0)) * sizeof(abi::Indirect);
@@ -76,19 +75,20 @@ class Recording {
 
   void select() {
     const bool refines = steps_.estimates && table_.format == Format::q8;
-    recorder_.dispatch({plan_.texel_products ? shaders::select_texel : shaders::select, {steps_.listed}},
-                       {views_.state, views_.params, views_.token_flags, buffers_.allowed_rows, buffers_.lists, buffers_.lists},
-                       abi::SelectPush{table_.rows, steps_.masked ? 1u : 0u, refines ? 1u : 0u, rows_},
-                       {ops::ceil_div(table_.rows, SELECT_ROWS)});
+    recorder_.dispatch(
+        {plan_.texel_products ? shaders::select_texel : shaders::select, {steps_.listed}},
+        {views_.state, views_.params, views_.token_flags, buffers_.allowed_rows, buffers_.lists, buffers_.lists},
+        abi::SelectPush{table_.rows, steps_.masked ? 1u : 0u, refines ? 1u : 0u, rows_},
+        {ops::ceil_div(table_.rows, SELECT_ROWS)});
   }
 
   void refine() {
     ops::RowsVariant variant = product();
     variant.constants.push_back(steps_.listed);
-    const KernelSpec spec = {variant.of(shaders::refine, shaders::refine_uniform, shaders::refine_texel),
-                             variant.constants};
+    const KernelSpec spec = {variant.of(shaders::refine, shaders::refine_texel), variant.constants};
     for (const Matrix::Slice& slice : slices_)
-      recorder_.dispatch_indirect(spec, {slice.view, buffers_.factors, views_.state, buffers_.allowed_rows, buffers_.lists},
+      recorder_.dispatch_indirect(spec,
+                                  {slice.view, buffers_.factors, views_.state, buffers_.allowed_rows, buffers_.lists},
                                   abi::RefinePush{table_.cols, slice.row_base, slice.rows, table_.rows, rows_},
                                   head(offsetof(abi::HeadState, refine)));
   }
@@ -104,7 +104,6 @@ class Recording {
   // lanes.
   ops::RowsVariant product() const {
     ops::RowsVariant variant = ops::rows_variant(plan_, table_, 1);
-    variant.uniform = plan_.uniform_inputs && !variant.texel && factor_bytes(table_) <= UNIFORM_BYTES;
     variant.constants[2] = 1;
     return variant;
   }

@@ -3,10 +3,8 @@
 // memory in a fixed order. The including shader declares its outputs at bindings 2 and up.
 //
 // All lanes need the same inputs. A GPU reads them once for all; a software driver reads storage buffers once per lane, with a branch each.
-// WEFT_UNIFORM is for such drivers: uniform buffers are read without branches. Its binding reaches UNIFORM_BYTES, so the operation
-// binds the window of inputs that a group of TOKENS needs. WEFT_TEXEL is for llvmpipe: weights and inputs are texels, of which it loads
-// four words for eight lanes in some 30 instructions (from a uniform buffer: one word in 23), and each of the eight lanes of a subgroup
-// loads an eighth of the inputs, which they then share: llvmpipe makes one instruction of subgroupShuffle.
+// WEFT_TEXEL is for llvmpipe: weights and inputs are texels. It loads four words for eight lanes in some 30 instructions, and each of the eight
+// lanes of a subgroup loads an eighth of the inputs, which they then share: llvmpipe makes one instruction of subgroupShuffle.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "abi.h"
@@ -37,11 +35,7 @@ layout(std430, binding = 0) readonly buffer Words { uvec4 words[]; };
 layout(std430, binding = 0) readonly buffer SmallWords { uint small_words[]; };
 uvec4 word_at(uint i) { return words[i]; }             // 16 bytes
 uint small_word_at(uint i) { return small_words[i]; }  // 4
-#ifdef WEFT_UNIFORM
-layout(std140, binding = 1) uniform Inputs { uvec4 inputs[UNIFORM_BYTES / 16]; };  // (TOKENS, stride / 4)
-#else
 layout(std430, binding = 1) readonly buffer Inputs { uvec4 inputs[]; };  // (tokens, stride / 4)
-#endif
 uvec4 input_at(uint i) { return inputs[i]; }
 #endif
 vec4 floats_at(uint i) { return uintBitsToFloat(input_at(i)); }  // of the inputs

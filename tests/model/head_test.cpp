@@ -154,7 +154,7 @@ TEST_F(HeadTest, LogprobsAreTheLogits) {
 TEST_F(HeadTest, EveryTuningAndManySlices) {
   LlamaShape shape;
   shape.vocab = 3000;
-  for (const Tuning& tuning : {Tuning{.plain = true}, Tuning{.split = 4, .row_tiles = 1, .uniform_inputs = false},
+  for (const Tuning& tuning : {Tuning{.plain = true}, Tuning{.split = 4, .row_tiles = 1, .texel_products = false},
                                Tuning{.slice_bytes = 64 << 10}}) {
     make(shape, Format::q8, tuning);
     for (const Sampling& sampling : {kSamplings[0], kSamplings[2]})

@@ -332,9 +332,8 @@ TEST_F(MatmulTest, ManySlices) {
   }
 }
 
-// Inputs so wide that a uniform binding (64 KiB) holds a few tokens, one, or none.
 TEST_F(MatmulTest, WideInputs) {
-  const Tuning tuning = {.row_tiles = 4, .uniform_inputs = true};
+  const Tuning tuning = {.row_tiles = 4};
   for (const uint32_t cols : {4100u, 8192u, 8200u, 16384u, 16385u})
     for (const uint32_t tokens : {1u, 8u}) check_matmul(tuning, {Format::q8, 70, cols, tokens, tokens});
 }

@@ -100,7 +100,6 @@ std::string Tuning::name() const {
   if (reduce_threads) text += " reduce_threads=" + std::to_string(reduce_threads);
   if (split) text += " split=" + std::to_string(split);
   if (row_tiles) text += " row_tiles=" + std::to_string(row_tiles);
-  if (uniform_inputs) text += *uniform_inputs ? " uniform" : " storage";
   if (texel_products) text += *texel_products ? " texel" : " buffer";
   if (attend_span) text += " attend_span=" + std::to_string(attend_span);
   if (block_tokens) text += " block_tokens=" + std::to_string(block_tokens);
@@ -123,10 +122,6 @@ std::shared_ptr<Device> open_device(const Tuning& tuning) {
       if (tuning.reduce_threads) plan.reduce_threads = tuning.reduce_threads;
       if (tuning.split) plan.split = tuning.split;
       if (tuning.row_tiles) plan.row_tiles = tuning.row_tiles;
-      if (tuning.uniform_inputs) {
-        plan.uniform_inputs = *tuning.uniform_inputs;
-        plan.texel_products &= plan.uniform_inputs;
-      }
       if (tuning.texel_products) plan.texel_products &= *tuning.texel_products;
       if (tuning.attend_span) plan.attend_span = tuning.attend_span;
       if (tuning.block_tokens) plan.block_tokens = tuning.block_tokens;

@@ -28,7 +28,7 @@ struct Tuning {
   std::optional<bool> half_tiles = {};  // where the device can
   bool int8_inputs = false;             // likewise
   uint64_t slice_bytes = 0;
-  std::optional<bool> uniform_inputs = {}, texel_products = {};  // the latter where the device can
+  std::optional<bool> texel_products = {};  // where the device can
 
   std::string name() const;  // "plain split=2": for SCOPED_TRACE
 };

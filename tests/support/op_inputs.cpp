@@ -96,12 +96,11 @@ std::vector<Tuning> reduction_tunings() {
 
 std::vector<Tuning> product_tunings() {
   return {{},  // the device's own: on software drivers four tiles, by texels
-          {.split = 1, .row_tiles = 1, .uniform_inputs = false},
-          {.split = 4, .row_tiles = 1, .uniform_inputs = false},
-          {.split = 2, .row_tiles = 2, .uniform_inputs = false},
-          {.split = 1, .row_tiles = 4, .uniform_inputs = true, .texel_products = false},
-          {.split = 2, .row_tiles = 1, .uniform_inputs = true, .texel_products = false},
-          {.split = 2, .row_tiles = 1, .uniform_inputs = true, .texel_products = true}};
+          {.split = 1, .row_tiles = 1, .texel_products = false},
+          {.split = 4, .row_tiles = 1, .texel_products = false},
+          {.split = 2, .row_tiles = 2, .texel_products = false},
+          {.split = 1, .row_tiles = 4, .texel_products = false},
+          {.split = 2, .row_tiles = 1, .texel_products = true}};
 }
 
 Buffer make_state(const std::shared_ptr<Device>& device, uint32_t pos, uint32_t end, uint32_t context,

@@ -36,28 +36,28 @@ struct Snapshot {
   uint32_t driver;
   DeviceKind kind;
   uint32_t api;
-  uint64_t max_range, max_uniform_range;
+  uint64_t max_range;
   uint32_t offset_alignment, max_shared, max_threads, subgroup_size;
   bool subgroup;
 };
 constexpr DeviceKind kPhone = DeviceKind::integrated;
 const Snapshot kDevices[] = {
-    {"V3D 7.1 (Raspberry Pi 5)", kV3dv, kPhone, version(1, 2), 1024 * kMiB, 1024 * kMiB, 32, 16384, 256, 16, false},
-    {"Adreno 630", kQualcomm, kPhone, version(1, 1), 128 * kMiB, 65536, 64, 32768, 1024, 64, true},
-    {"Adreno 610", kQualcomm, kPhone, version(1, 1), 128 * kMiB, 65536, 64, 16384, 1024, 64, true},
-    {"Adreno 740", kQualcomm, kPhone, version(1, 3), 128 * kMiB, 65536, 64, 32768, 1024, 64, true},
-    {"Mali-G71", kArm, kPhone, version(1, 1), 128 * kMiB, 65536, 256, 32768, 384, 4, false},
-    {"Mali-G78", kArm, kPhone, version(1, 1), 4 * 1024 * kMiB - 1, 65536, 16, 32768, 512, 16, false},
-    {"Mali-G710", kArm, kPhone, version(1, 3), 4 * 1024 * kMiB - 1, 65536, 16, 32768, 1024, 16, true},
-    {"PowerVR GE8320", kPowerVr, kPhone, version(1, 1), 128 * kMiB, 128 * kMiB, 64, 16384, 512, 1, false},
-    {"Intel UHD 620", kAnv, kPhone, version(1, 3), 1024 * kMiB, 1024 * kMiB, 64, 65536, 1024, 32, true},
-    {"AMD Radeon RX 6800", kRadv, DeviceKind::discrete, version(1, 3), kMost, kMost, 4, 65536, 1024, 64, true},
-    {"NVIDIA RTX 3060", kNvidia, DeviceKind::discrete, version(1, 3), kMost, 65536, 64, 49152, 1024, 32, true},
-    {"Apple M1 (MoltenVK)", kMoltenVk, kPhone, version(1, 2), kMost, kMost, 16, 32768, 1024, 32, true},
-    {"llvmpipe (LLVM 15.0.6)", kLlvmpipe, DeviceKind::cpu, version(1, 3), 128 * kMiB, 65536, 16, 32768, 1024, 8, true},
-    {"SwiftShader", kSwiftShader, DeviceKind::cpu, version(1, 3), 1024 * kMiB, 65536, 256, 32768, 256, 4, true},
+    {"V3D 7.1 (Raspberry Pi 5)", kV3dv, kPhone, version(1, 2), 1024 * kMiB, 32, 16384, 256, 16, false},
+    {"Adreno 630", kQualcomm, kPhone, version(1, 1), 128 * kMiB, 64, 32768, 1024, 64, true},
+    {"Adreno 610", kQualcomm, kPhone, version(1, 1), 128 * kMiB, 64, 16384, 1024, 64, true},
+    {"Adreno 740", kQualcomm, kPhone, version(1, 3), 128 * kMiB, 64, 32768, 1024, 64, true},
+    {"Mali-G71", kArm, kPhone, version(1, 1), 128 * kMiB, 256, 32768, 384, 4, false},
+    {"Mali-G78", kArm, kPhone, version(1, 1), 4 * 1024 * kMiB - 1, 16, 32768, 512, 16, false},
+    {"Mali-G710", kArm, kPhone, version(1, 3), 4 * 1024 * kMiB - 1, 16, 32768, 1024, 16, true},
+    {"PowerVR GE8320", kPowerVr, kPhone, version(1, 1), 128 * kMiB, 64, 16384, 512, 1, false},
+    {"Intel UHD 620", kAnv, kPhone, version(1, 3), 1024 * kMiB, 64, 65536, 1024, 32, true},
+    {"AMD Radeon RX 6800", kRadv, DeviceKind::discrete, version(1, 3), kMost, 4, 65536, 1024, 64, true},
+    {"NVIDIA RTX 3060", kNvidia, DeviceKind::discrete, version(1, 3), kMost, 64, 49152, 1024, 32, true},
+    {"Apple M1 (MoltenVK)", kMoltenVk, kPhone, version(1, 2), kMost, 16, 32768, 1024, 32, true},
+    {"llvmpipe (LLVM 15.0.6)", kLlvmpipe, DeviceKind::cpu, version(1, 3), 128 * kMiB, 16, 32768, 1024, 8, true},
+    {"SwiftShader", kSwiftShader, DeviceKind::cpu, version(1, 3), 1024 * kMiB, 256, 32768, 256, 4, true},
     // The least that Vulkan 1.1 guarantees, but for the storage buffers of a shader (4: rope and advance bind 6).
-    {"least", 0, DeviceKind::other, version(1, 1), 128 * kMiB, 16384, 256, 16384, 128, 1, false},
+    {"least", 0, DeviceKind::other, version(1, 1), 128 * kMiB, 256, 16384, 128, 1, false},
 };
 
 Caps caps_of(const Snapshot& snapshot) {
@@ -67,7 +67,6 @@ Caps caps_of(const Snapshot& snapshot) {
   caps.kind = snapshot.kind;
   caps.api_version = snapshot.api;
   caps.max_range = snapshot.max_range;
-  caps.max_uniform_range = snapshot.max_uniform_range;
   caps.max_allocation = 1024 * kMiB;
   caps.max_bindings = 8;  // as V3D; everyone else has more
   caps.offset_alignment = snapshot.offset_alignment;
@@ -117,7 +116,6 @@ TEST(Plan, KeepsWithinEachDevicesLimits) {
     EXPECT_GE(plan.chunk_tokens, 1u);
     EXPECT_EQ(plan.chunk_tokens % plan.block_tokens, 0u);
     EXPECT_GE(plan.run_ahead, 1u);
-    EXPECT_TRUE(!plan.uniform_inputs || caps.max_uniform_range >= 65536);
     EXPECT_TRUE(!plan.subgroup || caps.subgroup);
     EXPECT_FALSE(plan.half_tiles);
     EXPECT_FALSE(plan.int8_inputs);
@@ -132,7 +130,6 @@ TEST(Plan, GpusSplitRowsAndSoftwareDoesNot) {
     const bool software = snapshot.kind == DeviceKind::cpu;
     EXPECT_EQ(plan.split > 1, !software);
     EXPECT_EQ(plan.tile_tokens > 0, !software);
-    EXPECT_EQ(plan.uniform_inputs, software);
     EXPECT_EQ(!plan.workarounds.empty(), software);
     for (const std::string& reason : plan.workarounds) EXPECT_FALSE(reason.empty());
   }
@@ -173,13 +170,6 @@ TEST(Plan, WithoutTimestampsNothingIsTimed) {
   EXPECT_GT(make_plan(caps).profile_every, 0u);
   caps.timestamps = false;
   EXPECT_EQ(make_plan(caps).profile_every, 0u);
-}
-
-TEST(Plan, SoftwareWithFewUniformBytesReadsStorageBuffers) {
-  Caps caps = caps_of(kDevices[12]);
-  ASSERT_TRUE(make_plan(caps).uniform_inputs);
-  caps.max_uniform_range = 16384;
-  EXPECT_FALSE(make_plan(caps).uniform_inputs);
 }
 
 // As lavapipe has it; a driver with few texels a view, or without shuffles of eight lanes, keeps to buffers.

@@ -226,7 +226,7 @@ TEST_F(CertifiedTest, PlaneOneMayGuessWorse) {
 
 TEST_F(CertifiedTest, ListsEveryRowThatCouldBeChosen) {
   uint32_t seed = 1;
-  for (const Tuning& tuning : {Tuning{}, Tuning{.split = 2, .row_tiles = 1, .uniform_inputs = false}})
+  for (const Tuning& tuning : {Tuning{}, Tuning{.split = 2, .row_tiles = 1, .texel_products = false}})
     for (const Format format : {Format::q8, Format::q4, Format::f16})
       for (const char* kind : {"random", "clustered", "duplicates", "zeros", "huge", "weak first plane"})
         for (const Shape& shape : {Shape{700, 96}, Shape{1500, 128}, Shape{65, 33}, Shape{3, 640}, Shape{300, 288}}) {
