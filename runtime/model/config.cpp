@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "model/fingerprint.h"
 #include "base/json_object.h"
+#include "model/fingerprint.h"
 
 namespace weft {
 namespace {
