@@ -32,6 +32,9 @@ std::string replace_invalid_utf8(std::string_view text);
 // A text from a file in quotes, to stand in an error's sentence: valid UTF-8 and cut to a readable length.
 std::string in_quotes(std::string_view text);
 
+// The value of a hexadecimal digit; -1 for other characters.
+int hex_value(char c);
+
 // The White_Space property, which is what Python's str.strip() and \s of the common regex dialects mean (but for U+001C
 // to U+001F, which only Python counts).
 bool is_unicode_space(char32_t code);

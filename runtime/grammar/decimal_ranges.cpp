@@ -26,7 +26,7 @@ std::string plus_one(std::string digits) {
   return "1" + digits;
 }
 
-// Of a number above zero.
+// One less than a number above zero.
 std::string minus_one(std::string digits) {
   for (size_t i = digits.size(); i-- > 0;) {
     if (digits[i] != '0') {
@@ -117,7 +117,7 @@ class Writer {
     return builder_.choice(std::move(options));
   }
 
-  // "" or "." and digits, for what is behind the whole part of a bound. Null bounds do not matter.
+  // "" or "." and digits, for what follows the whole part of a bound. A null bound is no bound.
   std::optional<Expr> fraction(const DecimalBound* least, const DecimalBound* most) {
     std::vector<Expr> options;
     if (may_stop(0, least, most)) options.push_back(builder_.empty());
@@ -244,7 +244,7 @@ std::optional<Decimal> parse_decimal(std::string_view number) {
   for (const char c : number) {
     if (c != '.') digits += c;
   }
-  // Zeros before and behind, to have the point where the exponent moves it.
+  // Zeros on both sides make room for the exponent to move the point.
   const std::string zeros(kMaxExponent, '0');
   digits = zeros + digits + zeros;
   point += static_cast<size_t>(kMaxExponent + exponent);

@@ -33,11 +33,11 @@ struct DecimalRange {
 };
 
 // Whole numbers in a range, as -?(0|[1-9][0-9]*) without "-0"; at most 15 digits where there is no bound. Nothing if
-// there is none.
+// no number is in the range.
 std::optional<GrammarBuilder::Expr> whole_numbers(GrammarBuilder& builder, const DecimalRange& range);
 
 // Numbers in a range, without exponents and without "-0"; at most 15 digits before the point where there is no bound,
-// and no more behind it. Nothing if there is none.
+// and as many after it. Nothing if no number is in the range.
 std::optional<GrammarBuilder::Expr> decimal_numbers(GrammarBuilder& builder, const DecimalRange& range);
 
 }  // namespace weft

@@ -337,11 +337,7 @@ char32_t Parser::escape() {
   }
   uint64_t code = 0;
   for (size_t i = 0; i < digits; ++i, ++position_) {
-    const char c = peek();
-    const int value = c >= '0' && c <= '9'   ? c - '0'
-                      : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                      : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                             : -1;
+    const int value = hex_value(peek());
     if (value < 0) {
       fail(std::string("\\") + kind + " should be followed by " + std::to_string(digits) +
                " hexadecimal digits, but there is " + found(),

@@ -1,8 +1,8 @@
-// Grammars that a generated text has to keep to: context-free, over bytes.
+// Context-free grammars over bytes, which generated text has to match.
 //
 // A grammar is a recursive transition network (Woods, "Transition network grammars for natural language analysis", CACM
-// 1970): one small automaton a rule, whose transitions either read a byte or call a rule and go on behind it.
-// Characters are UTF-8 sequences in it, so that a text that keeps to a grammar is valid UTF-8 wherever it may end.
+// 1970): one small automaton a rule, whose transitions either read a byte or call a rule and continue after it.
+// Characters are UTF-8 sequences in it, so every text of a grammar is valid UTF-8.
 #pragma once
 
 #include <array>
@@ -16,9 +16,9 @@ namespace weft {
 
 // Constant after construction: any number of threads may use one.
 //
-// The three makers refuse, as an Error with the place of what is wrong, all that could spoil a generation later: a rule
-// that is not there or can never end, left recursion, and whatever would take unreasonable memory. From every state the
-// end of the text can be reached.
+// The three makers throw an Error that names the place for everything that could make a generation fail later: a
+// missing rule, a rule that can never end, left recursion, too much memory. From every state the end of the text can be
+// reached.
 class Grammar {
  public:
   // GBNF, as llama.cpp describes it (https://github.com/ggml-org/llama.cpp/blob/master/grammars/README.md), at most 1
@@ -26,7 +26,7 @@ class Grammar {
   // Error(bad_file), and Error(unsupported) for the tokens ("<think>") of newer descriptions.
   static Grammar from_gbnf(std::string_view text, const std::string& place);
 
-  // A JSON Schema (draft 2020-12); see grammar/json_schema.h for what is supported and how JSON is then written. place:
+  // A JSON Schema (draft 2020-12); json_schema.cpp says what is supported and how JSON is then written. place:
   // the file's name; errors add ":LINE". Throws Error(bad_file), and Error(unsupported) naming a keyword.
   static Grammar from_json_schema(std::string_view text, const std::string& place);
 
@@ -40,7 +40,7 @@ class Grammar {
   };
   struct Call {
     uint32_t start = 0;  // the called rule's first state
-    uint32_t next = 0;   // the state behind the call
+    uint32_t next = 0;   // the state after the call
   };
 
   uint32_t state_count() const { return static_cast<uint32_t>(states_.size() - 1); }

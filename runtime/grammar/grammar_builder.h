@@ -42,7 +42,7 @@ class GrammarBuilder {
   Expr repeat(Expr expr, uint32_t least, uint32_t most);
   Expr call(Rule rule);
 
-  // A rule that define() is still to be called for. name: what its author calls it.
+  // A rule; define() has to follow. name: the name its author gave it.
   Rule declare(std::string name);
   // place: where it is written.
   void define(Rule rule, std::string place, Expr expr);

@@ -47,7 +47,7 @@ GrammarStates::State GrammarStates::close() {
     const auto [state, below] = stacks_[number];
     if (!grammar_->edges(state).empty()) set.push_back(number);
     for (const Grammar::Call& call : grammar_->calls(state)) {
-      // Where the rule ends behind the call, its caller is who to return to.
+      // If the rule ends right after the call, the callee returns to the rule's own caller (a tail call).
       visit(stack(call.start, grammar_->is_end(call.next) ? below : stack(call.next, below)));
     }
     if (grammar_->is_final(state)) {

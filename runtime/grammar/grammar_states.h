@@ -1,8 +1,8 @@
-// The states a text can be in under a grammar, made as they are met: a pushdown automaton whose moves are remembered.
+// The states of a text under a grammar: a pushdown automaton that makes its states when they are needed and remembers
+// its moves.
 //
-// Where a grammar leaves several ways open, a state is the set of their stacks. Stacks are linked lists that share what
-// they have in common; a list and a set are stored once each, so equal states have equal numbers and a move made once
-// is a table look-up for ever.
+// If several derivations are open, a state is the set of their stacks. Stacks are linked lists with shared tails; every
+// list and every set is stored once, so equal states have equal numbers and a move is computed once.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class GrammarStates {
   GrammarStates(const GrammarStates&) = delete;
   GrammarStates& operator=(const GrammarStates&) = delete;
 
-  // Of the empty text. May throw as next() does.
+  // The state of the empty text. May throw as next() does.
   State start();
   // Throws Error(unsupported), naming a rule, where a text could be derived in more ways than kMaxStacks.
   State next(State state, uint8_t byte) {

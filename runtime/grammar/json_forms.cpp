@@ -149,7 +149,7 @@ Expr JsonForms::character(const CodePointSet& set) {
 }
 
 Expr JsonForms::other_string(const std::vector<std::string>& excluded) {
-  // A trie of the excluded texts: wherever a text leaves it, or ends within it but at none of them, it is another.
+  // A trie of the excluded texts: a text that leaves the trie, or ends at a node of no excluded text, is another text.
   struct Node {
     std::map<char32_t, size_t> next;
     bool excluded = false;

@@ -22,7 +22,7 @@ class JsonForms {
   Expr object();
   Expr array();
   Expr string();
-  // Any number: at most 15 digits before and behind the point, and two of an exponent, so that a double holds it.
+  // Any number: at most 15 digits before and after the point, and two of an exponent, so that a double holds it.
   Expr number();
   Expr boolean();
   Expr null() { return builder_.literal("null"); }

@@ -87,17 +87,12 @@ std::string pointer_part(std::string_view name) {
 
 // %XX as the character it stands for (RFC 3986); what is no such escape stays.
 std::string percent_decoded(std::string_view text) {
-  constexpr std::string_view kDigits = "0123456789abcdef0123456789ABCDEF";
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
-    const size_t high = text[i] == '%' && i + 2 < text.size() ? kDigits.find(text[i + 1]) : std::string_view::npos;
-    const size_t low = high != std::string_view::npos ? kDigits.find(text[i + 2]) : std::string_view::npos;
-    if (low == std::string_view::npos) {
-      out += text[i];
-      continue;
-    }
-    out += static_cast<char>((high % 16) * 16 + low % 16);
-    i += 2;
+    const bool escape =
+        text[i] == '%' && i + 2 < text.size() && hex_value(text[i + 1]) >= 0 && hex_value(text[i + 2]) >= 0;
+    out += escape ? static_cast<char>(hex_value(text[i + 1]) * 16 + hex_value(text[i + 2])) : text[i];
+    if (escape) i += 2;
   }
   return out;
 }
@@ -269,7 +264,7 @@ uint32_t JsonSchemaDocument::value_types(const JsonSchemaPart& given, bool stric
   return strict && part.tree->find("type") == nullptr ? kJsonAny : this->types(part);
 }
 
-// Of `enum` and `const`, where equal values have equal texts.
+// The values of `enum` and `const` as texts; nothing if equal values could have different texts.
 std::optional<std::set<std::string>> JsonSchemaDocument::values(const JsonSchemaPart& given) const {
   const JsonSchemaPart part = follow(given);
   std::set<std::string> texts;

@@ -1,4 +1,4 @@
-// Which tokens may come next, so that the text keeps to a grammar.
+// Which tokens may come next, so that the text matches a grammar.
 #pragma once
 
 #include <cstdint>
@@ -44,19 +44,19 @@ class Matcher {
   Matcher(Matcher&&) noexcept;
   ~Matcher();
 
-  // The tokens that may come next: those whose bytes go on with the text, and the stop tokens where it may end. Valid
-  // until the next call of anything but a const function. Empty only behind a stop token, or at the end of a text if
+  // The tokens that may come next: those whose bytes continue the text, and the stop tokens if it may end. Valid
+  // until the next call of anything but a const function. Empty only after a stop token, or at the end of a text if
   // there are no stop tokens. Throws Error(unsupported), with the text so far, if the vocabulary has no token to go on
   // with, or if the grammar is too ambiguous (GrammarStates::kMaxStacks).
   const TokenSet& allowed();
 
-  // Goes on by one token. Throws Error(invalid_argument) for one that is not allowed, and Error(unsupported) as
+  // Adds one token to the text. Throws Error(invalid_argument) for one that is not allowed, and Error(unsupported) as
   // allowed() does; then nothing has changed.
   void accept(uint32_t id);
 
   // The text so far matches the grammar.
   bool may_end() const;
-  // Nothing but the end may come: a stop token was accepted, or stop tokens are all that is allowed. Throws as
+  // True if only the end may follow: a stop token was accepted, or only stop tokens are allowed. Throws as
   // allowed() does.
   bool finished();
 
@@ -76,7 +76,7 @@ class Matcher {
   std::unique_ptr<GrammarStates> states_;
   std::unordered_map<State, TokenSet> sets_;
   size_t memory_, sets_memory_ = 0;
-  TokenSet nothing_;  // what is allowed behind a stop token
+  TokenSet nothing_;  // what is allowed after a stop token
   State state_ = 0;
   bool stopped_ = false;
   std::string tail_;     // the end of the text so far, for errors

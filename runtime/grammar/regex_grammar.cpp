@@ -121,8 +121,8 @@ Parser::Expr Parser::sequence() {
   while (!at_end() && !at("|") && !at(")")) {
     if (at("^")) refuse("'^' but at the beginning of the pattern is", position_);
     if (at("$")) {
-      const std::string_view behind = pattern_.substr(position_ + 1);
-      if (depth_ > 0 || !(behind.empty() || behind.starts_with('|')))
+      const std::string_view rest = pattern_.substr(position_ + 1);
+      if (depth_ > 0 || !(rest.empty() || rest.starts_with('|')))
         refuse("'$' but at the end of the pattern is", position_);
       break;
     }
@@ -179,7 +179,7 @@ Parser::Expr Parser::group() {
   return inside;
 }
 
-// With * + ? {m} {m,} {m,n} behind it, if there is one.
+// Applies the quantifier that follows, if there is one: * + ? {m} {m,} {m,n}.
 Parser::Expr Parser::quantified(Expr expr) {
   constexpr uint32_t kUnbounded = GrammarBuilder::kUnbounded;
   const size_t begin = position_;
@@ -315,11 +315,7 @@ char32_t Parser::hex(size_t begin, size_t least, size_t most) {
   char32_t code = 0;
   size_t read = 0;
   for (; read < most && !at_end(); ++read, ++position_) {
-    const char c = pattern_[position_];
-    const int value = c >= '0' && c <= '9'   ? c - '0'
-                      : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                      : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                             : -1;
+    const int value = hex_value(pattern_[position_]);
     if (value < 0) break;
     code = code * 16 + static_cast<char32_t>(value);
   }
@@ -327,7 +323,7 @@ char32_t Parser::hex(size_t begin, size_t least, size_t most) {
   return code;
 }
 
-// \uNNNN, two of them that are a pair of surrogates, or \u{N...}; behind the u.
+// \uNNNN, two of them that are a pair of surrogates, or \u{N...}; position_ is after the u.
 char32_t Parser::unicode_escape(size_t begin) {
   char32_t code = 0;
   if (skip("{")) {

@@ -163,7 +163,7 @@ class Reach {
       }
       if (state.final && !ends[rule]) {
         ends[rule] = true;
-        for (const RuleState& behind : waiting_[rule]) reach(behind.rule, behind.state);
+        for (const RuleState& after : waiting_[rule]) reach(after.rule, after.state);
       }
     }
   }
@@ -179,7 +179,7 @@ class Reach {
   }
 
   const std::vector<RuleAutomaton>& automata_;
-  std::vector<std::vector<RuleState>> waiting_;  // by rule: the states behind calls to it
+  std::vector<std::vector<RuleState>> waiting_;  // by rule: the states after calls to it
   std::vector<RuleState> work_;
 };
 
@@ -212,7 +212,7 @@ std::vector<uint32_t> find_cycle(const std::vector<std::vector<uint32_t>>& graph
   return {};
 }
 
-// A rule that cannot end calls another such rule wherever it could. Following these leads to one that needs itself.
+// A rule that cannot end needs a call to another such rule. Following these calls leads to a rule that needs itself.
 uint32_t find_cause(uint32_t rule, const std::vector<RuleAutomaton>& automata, const std::vector<bool>& ends) {
   std::vector<bool> seen(automata.size(), false);
   while (!seen[rule]) {

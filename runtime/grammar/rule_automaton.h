@@ -11,7 +11,7 @@
 namespace weft {
 
 struct RuleCall {
-  uint32_t rule = 0, next = 0;  // called, and the state behind it
+  uint32_t rule = 0, next = 0;  // called, and the state after the call
 };
 
 // With transitions that read nothing. State 0 is the first, state 1 the only final one.

@@ -1,4 +1,4 @@
-// The tokens of a vocabulary by their bytes: what is walked to find the tokens a grammar allows.
+// A vocabulary's tokens as a trie of their bytes, which a Matcher walks to find the tokens that a grammar allows.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class TokenTrie {
 
   // Nodes in preorder: a node's children follow it. The root, whose text is empty, is left out.
   struct Node {
-    uint32_t end = 0;     // the first node behind those below this one
+    uint32_t end = 0;     // the first node after this one's descendants
     uint32_t tokens = 0;  // where tokens(node) begins
     uint32_t depth = 0;   // bytes of its text; 1 for children of the root
     uint8_t byte = 0;     // the last of its text

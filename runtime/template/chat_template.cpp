@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "template/jinja_interpreter.h"
-#include "template/jinja_parser.h"
+#include "template/jinja_ast.h"
 
 namespace weft {
 

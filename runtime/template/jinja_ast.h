@@ -1,8 +1,9 @@
-// What a parsed template is made of. Constant after parsing; no tree is deeper than the parser's limits.
+// A parsed template, and what makes and runs it. Constant after parsing; no tree is deeper than the parser's limits.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -76,5 +77,14 @@ struct Statement {
   std::vector<Branch> branches;
   Body body, orelse;
 };
+
+// Parses a template. place: for errors. Throws Error(bad_file) naming the line where the template contradicts Jinja's
+// grammar, Error(unsupported) naming a tag that Weft does not know.
+Body parse(std::string_view source, const std::string& place);
+
+// Runs a parsed template with these variables. budget: how many steps it may take. Throws Error: bad_file or
+// unsupported naming the line, invalid_argument where the template itself raises an exception.
+Text interpret(const Body& body, std::vector<std::pair<std::string, Value>> variables, const std::string& place,
+               int64_t budget);
 
 }  // namespace weft::jinja

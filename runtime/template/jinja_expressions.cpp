@@ -1,7 +1,7 @@
 // Expressions of the parser, loosest operators first.
 #include <array>
 
-#include "template/jinja_parser_class.h"
+#include "template/jinja_parser.h"
 
 namespace weft::jinja {
 

@@ -298,7 +298,6 @@ bool apply_test(const std::string& name, const Value& input, const Arguments& ar
   if (name == "integer") return input.is<int64_t>();
   if (name == "float") return input.is<double>();
   if (name == "number") return input.is_number();
-  if (name == "callable") return input.callable() != nullptr;
   if (name == "in") return contains(in.value(0, "seq"), input, context);
   if (name == "eq" || name == "equalto" || name == "==") return equal(input, in.value(0, "other"), context);
   if (name == "ne" || name == "!=") return !equal(input, in.value(0, "other"), context);
@@ -315,8 +314,6 @@ bool apply_test(const std::string& name, const Value& input, const Arguments& ar
     const Value by = name == "divisibleby" ? in.value(0, "num") : Value(int64_t{2});
     return arithmetic("%", input, by, context).truthy() == (name == "odd");
   }
-  if (name == "upper" || name == "lower")
-    return call_method(input.text() != nullptr ? input : Value(Text()), "is" + name, {}, context).truthy();
   context.unsupported("the test '" + name + "'");
 }
 

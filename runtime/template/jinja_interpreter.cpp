@@ -1,8 +1,8 @@
-#include "template/jinja_interpreter.h"
-
+// Runs a parsed template: statements, then expressions.
 #include <algorithm>
 #include <deque>
 
+#include "template/jinja_ast.h"
 #include "template/jinja_builtins.h"
 
 namespace weft::jinja {
@@ -28,7 +28,8 @@ namespace {
 
 constexpr int kMaxDepth = 256;  // of statements and macros within each other while running
 
-enum class Flow { next, broken, continued };
+// How a body ended: at its end, or by a break or continue that the loop around it has to carry out.
+enum class Exit { at_end, at_break, at_continue };
 
 class Interpreter {
  public:
@@ -36,10 +37,10 @@ class Interpreter {
   Text run(const Body& body, std::vector<std::pair<std::string, Value>> variables);
 
  private:
-  Flow run_body(const Body& body);
-  Flow run_statement(const Statement& statement);
-  Flow run_if(const Statement& statement);
-  Flow run_for(const Statement& statement);
+  Exit run_body(const Body& body);
+  Exit run_statement(const Statement& statement);
+  Exit run_if(const Statement& statement);
+  Exit run_for(const Statement& statement);
   void run_set(const Statement& statement);
   void run_with(const Statement& statement);
   void bind(const std::vector<std::string>& names, const Value& value);
@@ -92,12 +93,12 @@ Text Interpreter::run(const Body& body, std::vector<std::pair<std::string, Value
 
 // ---- Statements ----
 
-Flow Interpreter::run_body(const Body& body) {
+Exit Interpreter::run_body(const Body& body) {
   for (const Statement& statement : body) {
-    const Flow flow = run_statement(statement);
-    if (flow != Flow::next) return flow;
+    const Exit exit = run_statement(statement);
+    if (exit != Exit::at_end) return exit;
   }
-  return Flow::next;
+  return Exit::at_end;
 }
 
 Text Interpreter::capture(const Body& body) {
@@ -118,7 +119,7 @@ Value Interpreter::filtered(Text text, const Expr* filters) {
   return value;
 }
 
-Flow Interpreter::run_statement(const Statement& statement) {
+Exit Interpreter::run_statement(const Statement& statement) {
   const Deeper deeper(*this);
   context_.line = statement.line;
   context_.spend(1);
@@ -165,23 +166,23 @@ Flow Interpreter::run_statement(const Statement& statement) {
       break;
     case Statement::Kind::scope: {
       Scope* const outer = std::exchange(scope_, open_scope(scope_));
-      const Flow flow = run_body(statement.body);
+      const Exit exit = run_body(statement.body);
       scope_ = outer;
-      return flow;
+      return exit;
     }
     case Statement::Kind::break_:
-      return Flow::broken;
+      return Exit::at_break;
     case Statement::Kind::continue_:
-      return Flow::continued;
+      return Exit::at_continue;
   }
-  return Flow::next;
+  return Exit::at_end;
 }
 
-Flow Interpreter::run_if(const Statement& statement) {
+Exit Interpreter::run_if(const Statement& statement) {
   for (const Branch& branch : statement.branches) {
     if (branch.condition == nullptr || evaluate(*branch.condition).truthy()) return run_body(branch.body);
   }
-  return Flow::next;
+  return Exit::at_end;
 }
 
 void Interpreter::bind(const std::vector<std::string>& names, const Value& value) {
@@ -194,7 +195,7 @@ void Interpreter::bind(const std::vector<std::string>& names, const Value& value
   for (size_t i = 0; i < names.size(); ++i) scope_->set(names[i], items[i]);
 }
 
-Flow Interpreter::run_for(const Statement& statement) {
+Exit Interpreter::run_for(const Statement& statement) {
   std::vector<Value> items = iterate(evaluate(*statement.expr), context_);
   Scope* const outer = scope_;
   if (statement.condition != nullptr) {
@@ -209,9 +210,9 @@ Flow Interpreter::run_for(const Statement& statement) {
   }
   if (items.empty()) {
     scope_ = open_scope(outer);
-    const Flow flow = run_body(statement.orelse);
+    const Exit exit = run_body(statement.orelse);
     scope_ = outer;
-    return flow;
+    return exit;
   }
   context_.loops.emplace_back();
   Loop& loop = context_.loops.back();
@@ -220,11 +221,11 @@ Flow Interpreter::run_for(const Statement& statement) {
     scope_ = open_scope(outer);
     scope_->set("loop", &loop);
     bind(statement.targets, item);
-    if (run_body(statement.body) == Flow::broken) break;
+    if (run_body(statement.body) == Exit::at_break) break;
     ++loop.index;
   }
   scope_ = outer;
-  return Flow::next;
+  return Exit::at_end;
 }
 
 void Interpreter::run_set(const Statement& statement) {

@@ -13,11 +13,10 @@ namespace weft::jinja {
 namespace {
 
 constexpr int64_t kMaxRange = 100000;  // as Jinja's sandbox has it
-constexpr std::string_view kStringMethods[] = {"strip",      "lstrip",       "rstrip",       "split",   "rsplit",
-                                               "splitlines", "startswith",   "endswith",     "upper",   "lower",
-                                               "title",      "capitalize",   "replace",      "find",    "count",
-                                               "join",       "removeprefix", "removesuffix", "isdigit", "isspace",
-                                               "isalpha",    "isupper",      "islower",      "rfind",   "index"};
+constexpr std::string_view kStringMethods[] = {
+    "strip",        "lstrip",       "rstrip",  "split",      "rsplit",  "splitlines", "startswith", "endswith",
+    "upper",        "lower",        "title",   "capitalize", "replace", "find",       "count",      "join",
+    "removeprefix", "removesuffix", "isdigit", "isspace",    "isalpha", "rfind",      "index"};
 constexpr std::string_view kDictMethods[] = {"items", "keys", "values", "get"};
 constexpr std::string_view kLoopMethods[] = {"cycle", "changed"};
 constexpr std::string_view kListMethods[] = {"index", "count"};
@@ -69,8 +68,6 @@ bool all_ascii(const Text& text, std::string_view name) {
     if (name == "isdigit" && !(c >= '0' && c <= '9')) return false;
     if (name == "isspace" && !is_unicode_space(static_cast<unsigned char>(c))) return false;
     if (name == "isalpha" && !letter) return false;
-    if (name == "isupper" && lower_case) return false;
-    if (name == "islower" && upper_case) return false;
     any = any || letter || name == "isdigit" || name == "isspace";
   }
   return any;
@@ -111,7 +108,7 @@ Value string_method(const Text& text, const std::string& name, const ArgumentRea
         separator == nullptr ? split(text, nullptr, -1, context) : split_right(text, *separator, limit, context),
         context);
   }
-  if (name == "splitlines") return list_of(split_lines(text, in.boolean(0, "keepends", false), context), context);
+  if (name == "splitlines") return list_of(split_lines(text, context), context);
   if (name == "find" || name == "rfind") return find_text(text, in.text(0, "sub"), name == "rfind", context);
   if (name == "index") {
     const Value found = find_text(text, in.text(0, "sub"), false, context);

@@ -1,7 +1,6 @@
+// Statements of the parser.
 #include "template/jinja_parser.h"
-
 #include "base/utf8.h"
-#include "template/jinja_parser_class.h"
 
 namespace weft::jinja {
 

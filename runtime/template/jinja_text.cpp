@@ -23,8 +23,6 @@ void each_character(const Text& text, Context& context, Visit visit) {
   }
 }
 
-enum class Case { upper, lower };
-
 void append_cased(Text& out, const Text& from, const Utf8Char& c, size_t begin, Case wanted) {
   if (!c.valid) return out.append(from, begin, c.size);
   const auto code = static_cast<utf8proc_int32_t>(c.code);
@@ -72,23 +70,10 @@ std::vector<size_t> character_offsets(const Text& text, Context& context) {
   return offsets;
 }
 
-Text upper(const Text& text, Context& context) {
+Text with_case(const Text& text, Case first, Case rest, Context& context) {
   Text out;
-  each_character(text, context, [&](const Utf8Char& c, size_t at) { append_cased(out, text, c, at, Case::upper); });
-  return out;
-}
-
-Text lower(const Text& text, Context& context) {
-  Text out;
-  each_character(text, context, [&](const Utf8Char& c, size_t at) { append_cased(out, text, c, at, Case::lower); });
-  return out;
-}
-
-Text capitalize(const Text& text, Context& context) {
-  Text out;
-  each_character(text, context, [&](const Utf8Char& c, size_t at) {
-    append_cased(out, text, c, at, at == 0 ? Case::upper : Case::lower);
-  });
+  each_character(text, context,
+                 [&](const Utf8Char& c, size_t at) { append_cased(out, text, c, at, at == 0 ? first : rest); });
   return out;
 }
 
@@ -184,14 +169,13 @@ std::vector<Text> split_right(const Text& text, const Text& separator, int64_t l
   return out;
 }
 
-std::vector<Text> split_lines(const Text& text, bool keep_ends, Context& context) {
+std::vector<Text> split_lines(const Text& text, Context& context) {
   std::vector<Text> out;
   size_t line = 0;
   bool after_return = false;
   each_character(text, context, [&](const Utf8Char& c, size_t at) {
     if (after_return && c.code == '\n') {  // the second half of \r\n
       line = at + 1;
-      if (keep_ends) out.back().append(text, at, 1);
       after_return = false;
       return;
     }
@@ -200,7 +184,7 @@ std::vector<Text> split_lines(const Text& text, bool keep_ends, Context& context
                                   c.code == 0x85 || c.code == 0x2028 || c.code == 0x2029);
     if (!ends) return;
     context.spend(1);
-    out.push_back(text.substr(line, at - line + (keep_ends ? c.size : 0)));
+    out.push_back(text.substr(line, at - line));
     line = at + c.size;
   });
   if (line < text.size()) out.push_back(text.substr(line, text.size() - line));
@@ -220,7 +204,7 @@ Text repeat(const Text& text, int64_t count, Context& context) {
 Text indent(const Text& text, const Text& indention, bool first, bool blank, Context& context) {
   Text ended = text;
   ended.append("\n");  // so that a newline at the end is kept
-  const std::vector<Text> lines = split_lines(ended, false, context);
+  const std::vector<Text> lines = split_lines(ended, context);
   Text out;
   for (size_t i = 0; i < lines.size(); ++i) {
     context.spend_bytes(indention.size());
@@ -233,28 +217,14 @@ Text indent(const Text& text, const Text& indention, bool first, bool blank, Con
 
 Text escape_html(const Text& text, Context& context) {
   context.spend_bytes(4 * text.size());
+  constexpr std::pair<char, std::string_view> kEscapes[] = {
+      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'\'', "&#39;"}, {'"', "&#34;"}};
   Text out;
   for (size_t i = 0; i < text.size(); ++i) {
-    const bool taint = text.taint[i] != 0;
-    switch (text.bytes[i]) {
-      case '&':
-        out.append("&amp;", taint);
-        break;
-      case '<':
-        out.append("&lt;", taint);
-        break;
-      case '>':
-        out.append("&gt;", taint);
-        break;
-      case '\'':
-        out.append("&#39;", taint);
-        break;
-      case '"':
-        out.append("&#34;", taint);
-        break;
-      default:
-        out.append(text, i, 1);
-    }
+    std::string_view written = std::string_view(text.bytes).substr(i, 1);
+    for (const auto& [c, escape] : kEscapes)
+      if (c == text.bytes[i]) written = escape;
+    out.append(written, text.taint[i] != 0);
   }
   return out;
 }

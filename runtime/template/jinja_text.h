@@ -14,9 +14,14 @@ namespace weft::jinja {
 // Byte offsets where the characters begin, and the size at the end.
 std::vector<size_t> character_offsets(const Text& text, Context& context);
 
-Text upper(const Text& text, Context& context);
-Text lower(const Text& text, Context& context);
-Text capitalize(const Text& text, Context& context);
+enum class Case { upper, lower };
+// The first character in one case, all others in another.
+Text with_case(const Text& text, Case first, Case rest, Context& context);
+inline Text upper(const Text& text, Context& context) { return with_case(text, Case::upper, Case::upper, context); }
+inline Text lower(const Text& text, Context& context) { return with_case(text, Case::lower, Case::lower, context); }
+inline Text capitalize(const Text& text, Context& context) {
+  return with_case(text, Case::upper, Case::lower, context);
+}
 // str.title(): every run of letters. With word_starts: Jinja's filter, words begin after a space or one of "-({[<".
 Text title(const Text& text, bool word_starts, Context& context);
 
@@ -28,7 +33,7 @@ Text replace(const Text& text, const Text& from, const Text& to, int64_t limit, 
 // separator: nullptr splits at runs of white space.
 std::vector<Text> split(const Text& text, const Text* separator, int64_t limit, Context& context);
 std::vector<Text> split_right(const Text& text, const Text& separator, int64_t limit, Context& context);
-std::vector<Text> split_lines(const Text& text, bool keep_ends, Context& context);
+std::vector<Text> split_lines(const Text& text, Context& context);
 Text repeat(const Text& text, int64_t count, Context& context);
 Text indent(const Text& text, const Text& indention, bool first, bool blank, Context& context);
 Text escape_html(const Text& text, Context& context);

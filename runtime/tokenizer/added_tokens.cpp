@@ -2,15 +2,11 @@
 
 #include <utf8proc.h>
 
-#include <algorithm>
-
 #include "base/utf8.h"
 
 namespace weft {
 
 namespace {
-
-constexpr uint32_t kNone = UINT32_MAX;
 
 size_t space_after(std::string_view text, size_t at) {
   while (at < text.size()) {
@@ -47,50 +43,33 @@ bool is_word(std::string_view text) {
 
 }  // namespace
 
-AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)), nodes_(1) {
+AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
   for (size_t i = 0; i < tokens_.size(); ++i) {
     if (tokens_[i].text.empty()) continue;
     first_[static_cast<unsigned char>(tokens_[i].text.front())] = true;
-    uint32_t node = 0;
-    for (const char c : tokens_[i].text) {
-      const auto byte = static_cast<unsigned char>(c);
-      uint32_t next = child(node, byte);
-      if (next == kNone) {
-        next = static_cast<uint32_t>(nodes_.size());
-        nodes_.emplace_back();
-        auto& children = nodes_[node].children;
-        children.insert(std::lower_bound(children.begin(), children.end(), std::pair(byte, 0u)), {byte, next});
-      }
-      node = next;
-    }
-    if (nodes_[node].token == kNone) nodes_[node].token = static_cast<uint32_t>(i);
+    trie_.insert(tokens_[i].text, static_cast<uint32_t>(i));
   }
-}
-
-uint32_t AddedTokens::child(uint32_t node, unsigned char byte) const {
-  const auto& children = nodes_[node].children;
-  const auto it = std::lower_bound(children.begin(), children.end(), std::pair(byte, 0u));
-  return it != children.end() && it->first == byte ? it->second : kNone;
 }
 
 std::optional<AddedTokens::Match> AddedTokens::match_at(std::string_view text, std::string_view plain,
                                                         size_t at) const {
   std::optional<Match> best;
   bool parsable = true;
-  uint32_t node = 0;
+  uint32_t node = ByteTrie::kRoot;
   for (size_t i = at; i < text.size(); ++i) {
-    node = child(node, static_cast<unsigned char>(text[i]));
-    if (node == kNone) break;
+    node = trie_.child(node, static_cast<unsigned char>(text[i]));
+    if (node == ByteTrie::kNone) break;
     if (plain[i] != 0) parsable = false;
-    if (nodes_[node].token == kNone) continue;
-    const AddedToken& token = tokens_[nodes_[node].token];
+    const uint32_t index = trie_.value(node);
+    if (index == ByteTrie::kNone) continue;
+    const AddedToken& token = tokens_[index];
     if (token.control && !parsable) continue;
     const size_t end = i + 1;
     if (token.single_word &&
         ((at > 0 && is_word(text.substr(character_before(text, 0, at)))) || is_word(text.substr(end)))) {
       continue;
     }
-    best = Match{at, end, nodes_[node].token};
+    best = Match{at, end, index};
   }
   return best;
 }

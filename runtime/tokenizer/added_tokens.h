@@ -7,8 +7,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
+
+#include "tokenizer/byte_trie.h"
 
 namespace weft {
 
@@ -37,16 +38,10 @@ class AddedTokens {
   std::optional<Match> find(std::string_view text, std::string_view plain, size_t from) const;
 
  private:
-  struct Node {
-    std::vector<std::pair<unsigned char, uint32_t>> children;  // by byte, ascending
-    uint32_t token = UINT32_MAX;                               // index in tokens_ of the token that ends here
-  };
-
-  uint32_t child(uint32_t node, unsigned char byte) const;
   std::optional<Match> match_at(std::string_view text, std::string_view plain, size_t at) const;
 
   std::vector<AddedToken> tokens_;
-  std::vector<Node> nodes_;  // a trie; the first is the root
+  ByteTrie trie_;  // indexes in tokens_
   std::array<bool, 256> first_{};
 };
 

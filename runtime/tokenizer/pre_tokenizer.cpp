@@ -21,7 +21,7 @@ constexpr size_t kMaxGrowth = 64, kMaxGrowthBase = 4096;
 // and 3.5, BLOOM, Mistral NeMo, gpt-oss and DeepSeek's models. Which name stands for which is llama.cpp's choice
 // (llama-vocab.cpp), since it gave the names.
 const char* const kGpt2 = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-// Punctuation, by BERT's lights: Unicode's, and all of ASCII that is no letter, digit or space.
+// Punctuation as BERT defines it: Unicode's, and every ASCII character that is no letter, digit or space.
 const char* const kPunctuation = R"([\p{P}!-/:-@\[-`{-~])";
 const char* const kLlama3 =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
@@ -207,7 +207,7 @@ void PreTokenizer::add_json(const JsonObject& json, int depth) {
   } else if (type == "BertPreTokenizer") {
     add_bert(place);
   } else if (type == "Whitespace") {
-    // Not Oniguruma's \w: the crate regex has less, by Unicode's annex 18.
+    // Not Oniguruma's \w: Hugging Face uses the crate regex here, whose \w follows Unicode's annex 18.
     add_regex(
         R"([\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200C}\x{200D}]+|[^\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200C}\x{200D}\s]+)",
         Behavior::removed, place);

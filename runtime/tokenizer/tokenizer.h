@@ -47,13 +47,13 @@ class Tokenizer {
   // The ids of the pieces' texts joined, as one text; only control tokens that lie in parsed bytes alone are parsed.
   std::vector<uint32_t> encode(std::span<const Piece> pieces) const;
 
-  // Whether a text is to begin with bos(); a chat template usually writes it itself.
+  // True if a text begins with bos(). A chat template usually writes it itself.
   bool add_bos() const;
   std::optional<uint32_t> bos() const;
   std::optional<uint32_t> eos() const;
-  // What stands behind the text an encoder reads: BERT's "[SEP]"; none for decoders' tokenizers that add nothing.
+  // The token after the text of an encoder: BERT's "[SEP]"; nothing if the tokenizer adds none.
   std::optional<uint32_t> input_end() const;
-  // What stands for a token to be predicted: BERT's "[MASK]".
+  // The token in place of one to be predicted: BERT's "[MASK]".
   std::optional<uint32_t> mask() const;
   // Every id that ends generation, ascending: end of text, end of turn, end of message.
   const std::vector<uint32_t>& stop_ids() const;
@@ -94,17 +94,15 @@ class Tokenizer {
   std::shared_ptr<const Impl> impl_;
 };
 
-// Tokens to text while they come, never half a UTF-8 character.
-//
-// Continues a text: unlike Tokenizer::decode it drops no leading space. One thread at a time; keeps the tokenizer's
-// contents alive.
+// Turns tokens into text as they arrive; never returns half a UTF-8 character. It continues a text: unlike
+// Tokenizer::decode it drops no leading space. One thread at a time; keeps the tokenizer's contents alive.
 class StreamDecoder {
  public:
   explicit StreamDecoder(const Tokenizer& tokenizer);
 
-  // The text this token completes, maybe empty. Bytes that can never become UTF-8 give U+FFFD at once.
+  // The text that this token completes; may be empty. Bytes that can never become UTF-8 give U+FFFD at once.
   std::string push(uint32_t id);
-  // What is left when the text ends: a character never completed, as U+FFFD. The decoder is then as new.
+  // Ends the text: returns U+FFFD if a character is incomplete, and resets the decoder.
   std::string finish();
 
  private:
@@ -112,10 +110,8 @@ class StreamDecoder {
   std::string pending_;  // at most three bytes between calls: the beginning of a character
 };
 
-// Texts that end what is generated, wherever tokens cut them.
-//
-// Passes a text on piece by piece, but holds back what could still become the beginning of a stop string. One thread at
-// a time.
+// Finds the strings that end generation, even where tokens cut them. It passes a text on piece by piece and holds back
+// the end that could be the beginning of a stop string. One thread at a time.
 class StopStrings {
  public:
   static constexpr size_t kMost = 16, kLongest = 256;  // stop strings; bytes of each
@@ -124,11 +120,11 @@ class StopStrings {
   // Throws Error(invalid_argument) for one that is empty, too long or not UTF-8, and for too many.
   explicit StopStrings(std::vector<std::string> stops);
 
-  // What may be passed on now: the held-back text and this piece as far as they are decided. Once a stop string is
-  // there, only what stands before the first one to end; the rest is dropped, and stopped() is true.
+  // Returns the text that no stop string can begin in: of what was held back, then of this piece. If a stop string is
+  // complete, returns the text before the first one to end, drops the rest, and stopped() is true.
   std::string push(std::string_view piece);
   bool stopped() const { return stopped_; }
-  // What is held back, because no more text follows. Everything is then as at the beginning.
+  // Ends the text: returns what is held back and resets the object.
   std::string finish();
 
  private:

@@ -218,8 +218,8 @@ void read_byte_level(const JsonObject& metadata, TokenizerParts& parts) {
   parts.add_bos = metadata.flag("tokenizer.ggml.add_bos_token", llama3);
 }
 
-// WordPiece: files mark the tokens that begin a word, where BERT's vocabularies mark those that go on with one. That
-// texts are to be in lower case is in no key, and what llama.cpp takes for granted.
+// WordPiece: files mark the tokens that begin a word, where BERT's vocabularies mark those that continue one. No key
+// says that texts become lower case; llama.cpp always does it.
 void read_word_piece(const JsonObject& metadata, TokenizerParts& parts) {
   const size_t count = parts.spelling.size();
   WordPieceOptions& options = parts.word_piece.emplace();

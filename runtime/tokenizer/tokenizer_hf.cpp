@@ -263,7 +263,7 @@ std::optional<std::string> HfReader::configured(const char* key) const {
   return value != nullptr && value->is_object() ? config_.object(key).find_text("content") : config_.find_text(key);
 }
 
-// The token a post-processor puts before a text, or behind it.
+// The token that a post-processor puts before a text or, with last, after it.
 std::optional<std::string> HfReader::end_of_template(const JsonObject& processor, bool last, int depth) const {
   if (depth > kMaxNesting) refuse("the tokenizer's post-processors nest too deeply");
   const std::string type = processor.text("type", "");

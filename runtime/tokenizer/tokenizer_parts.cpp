@@ -28,18 +28,11 @@ constexpr std::string_view kEndings[] = {"<|eot_id|>",
 
 constexpr int kMaxSpaces = 16;  // in one merge
 
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return -1;
-}
-
 }  // namespace
 
 std::optional<unsigned char> byte_token(std::string_view spelling) {
   if (spelling.size() != 6 || !spelling.starts_with("<0x") || spelling.back() != '>') return std::nullopt;
-  const int high = hex_digit(spelling[3]), low = hex_digit(spelling[4]);
+  const int high = hex_value(spelling[3]), low = hex_value(spelling[4]);
   if (high < 0 || low < 0) return std::nullopt;
   return static_cast<unsigned char>(high * 16 + low);
 }

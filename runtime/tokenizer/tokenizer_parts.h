@@ -35,7 +35,7 @@ struct TokenizerParts {
   std::vector<float> scores;                   // or one score for each id
   std::optional<UnigramOptions> unigram;       // instead of merging
   std::vector<double> log_probabilities;       // then one for each id
-  std::optional<WordPieceOptions> word_piece;  // likewise
+  std::optional<WordPieceOptions> word_piece;  // instead of merging
 
   bool byte_alphabet = false;  // tokens are spelled in the alphabet of byte_level.h
   Normalizer normalizer;

@@ -8,7 +8,7 @@ namespace weft {
 
 namespace {
 
-constexpr uint32_t kNone = UINT32_MAX;
+constexpr uint32_t kNone = ByteTrie::kNone;
 // An unknown character costs so much more than the least probable token: SentencePiece's constant.
 constexpr double kUnknownPenalty = 10;
 
@@ -22,33 +22,10 @@ struct Place {
 
 Unigram::Unigram(const UnigramOptions& options, const std::vector<std::string>& texts,
                  const std::vector<double>& scores, const std::array<uint32_t, 256>& byte_ids)
-    : options_(options), scores_(scores), byte_ids_(byte_ids), nodes_(1) {
+    : options_(options), scores_(scores), byte_ids_(byte_ids) {
   if (!scores.empty()) unknown_score_ = *std::min_element(scores.begin(), scores.end()) - kUnknownPenalty;
   for (size_t id = 0; id < texts.size(); ++id)
-    if (!texts[id].empty() && texts[id].size() <= kLongest) insert(texts[id], static_cast<uint32_t>(id));
-}
-
-uint32_t Unigram::child(uint32_t node, unsigned char byte) const {
-  const auto& children = nodes_[node].children;
-  const auto it = std::lower_bound(children.begin(), children.end(), byte,
-                                   [](const auto& entry, unsigned char value) { return entry.first < value; });
-  return it == children.end() || it->first != byte ? kNone : it->second;
-}
-
-void Unigram::insert(std::string_view text, uint32_t id) {
-  uint32_t node = 0;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    uint32_t next = child(node, byte);
-    if (next == kNone) {
-      next = static_cast<uint32_t>(nodes_.size());
-      nodes_.emplace_back();
-      auto& children = nodes_[node].children;
-      children.insert(std::upper_bound(children.begin(), children.end(), std::pair(byte, uint32_t{0})), {byte, next});
-    }
-    node = next;
-  }
-  if (nodes_[node].token == kNone) nodes_[node].token = id;
+    if (!texts[id].empty() && texts[id].size() <= kLongest) trie_.insert(texts[id], static_cast<uint32_t>(id));
 }
 
 void Unigram::encode(std::string_view piece, std::vector<uint32_t>& ids) const {
@@ -61,11 +38,11 @@ void Unigram::encode(std::string_view piece, std::vector<uint32_t>& ids) const {
   for (size_t at = 0; at < piece.size();) {
     const size_t size = first_utf8(piece.substr(at)).size;
     bool known = false;  // a token is this very character
-    uint32_t node = 0;
+    uint32_t node = ByteTrie::kRoot;
     for (size_t end = at; end < piece.size();) {
-      node = child(node, static_cast<unsigned char>(piece[end++]));
+      node = trie_.child(node, static_cast<unsigned char>(piece[end++]));
       if (node == kNone) break;
-      const uint32_t token = nodes_[node].token;
+      const uint32_t token = trie_.value(node);
       if (token == kNone) continue;
       reach(at, end, token, scores_[token]);
       known = known || end == at + size;

@@ -6,8 +6,9 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
+
+#include "tokenizer/byte_trie.h"
 
 namespace weft {
 
@@ -30,20 +31,13 @@ class Unigram {
   void encode(std::string_view piece, std::vector<uint32_t>& ids) const;
 
  private:
-  struct Node {
-    std::vector<std::pair<unsigned char, uint32_t>> children;  // by byte, ascending
-    uint32_t token = UINT32_MAX;                               // the token that ends here
-  };
-
-  uint32_t child(uint32_t node, unsigned char byte) const;
-  void insert(std::string_view text, uint32_t id);
   void emit_unknown(std::string_view text, std::vector<uint32_t>& ids) const;
 
   UnigramOptions options_;
   std::vector<double> scores_;
   double unknown_score_ = 0;
   std::array<uint32_t, 256> byte_ids_;
-  std::vector<Node> nodes_;  // a trie; the first is the root
+  ByteTrie trie_;  // ids
 };
 
 }  // namespace weft
