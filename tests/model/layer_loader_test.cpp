@@ -172,6 +172,19 @@ TEST_F(LayerLoaderTest, TakesItsMemoryAndNamesItsTensorsAtOnce) {
   }
 }
 
+TEST(LayerLoader, StopsAfterTheCurrentLayer) {
+  constexpr uint32_t kMany = 100;
+  std::atomic<uint32_t> loaded = 0;
+  {
+    LayerLoader loader(kMany, [&](uint32_t) {
+      ++loaded;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    });
+    EXPECT_GE(loader.wait(1), 1u);
+  }
+  EXPECT_LT(loaded, kMany);
+}
+
 // Model and thread end in the midst of it.
 TEST_F(LayerLoaderTest, StopsWithTheModel) {
   const uint64_t before = open_device()->memory_use().device;

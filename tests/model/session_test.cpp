@@ -247,6 +247,7 @@ TEST_F(SessionTest, AnExceptionOfTheCallbackLeavesTheSessionUsable) {
   session.prompt(ids(10));
   EXPECT_THROW(session.generate(5, true, [](uint32_t) -> bool { throw std::runtime_error("enough"); }),
                std::runtime_error);
+  EXPECT_EQ(session.queue().count(), 0u);  // nothing is in flight when the buffers are written again
   EXPECT_EQ(generate(session, ids(10), 10), generate(other, ids(10), 10));
 }
 
