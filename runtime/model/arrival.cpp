@@ -8,16 +8,19 @@ namespace weft {
 
 Arrival::Arrival(uint32_t layers, std::function<void(uint32_t layer)> bring) : layers_(layers) {
   try {
-    thread_ = std::jthread([this, bring](const std::stop_token& stop) mutable { run(stop, std::move(bring)); });
+    thread_ = std::thread([this, bring]() mutable { run(std::move(bring)); });
   } catch (const std::system_error&) {  // the system has no thread left
-    run({}, std::move(bring));
+    run(std::move(bring));
   }
 }
 
-Arrival::~Arrival() = default;
+Arrival::~Arrival() {
+  stop_ = true;
+  if (thread_.joinable()) thread_.join();
+}
 
-void Arrival::run(const std::stop_token& stop, std::function<void(uint32_t layer)> bring) noexcept {
-  for (uint32_t layer = 0; layer < layers_ && !stop.stop_requested(); ++layer) {
+void Arrival::run(std::function<void(uint32_t layer)> bring) noexcept {
+  for (uint32_t layer = 0; layer < layers_ && !stop_; ++layer) {
     std::exception_ptr error;
     try {
       bring(layer);

@@ -1,6 +1,7 @@
 // Layers of a model that is used before the last of them is there.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -27,14 +28,15 @@ class Arrival {
   size_t wait(size_t layers) const;
 
  private:
-  void run(const std::stop_token& stop, std::function<void(uint32_t layer)> bring) noexcept;
+  void run(std::function<void(uint32_t layer)> bring) noexcept;
 
   const uint32_t layers_;
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   uint32_t there_ = 0;
   std::exception_ptr error_;
-  std::jthread thread_;  // goes first: it uses the others
+  std::atomic<bool> stop_ = false;
+  std::thread thread_;  // uses the others. No std::jthread: libc++ 19 has none
 };
 
 }  // namespace weft

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <system_error>
 #include <thread>
 
 namespace weft {
@@ -23,15 +22,15 @@ void pack_on_all_cores(const Matrix& matrix, std::span<const TensorView* const> 
       thrown[thread] = std::current_exception();
     }
   };
-  {
-    std::vector<std::jthread> others;
-    for (uint32_t thread = 1; thread < threads; ++thread) try {
-        others.emplace_back(pack, thread);
-      } catch (const std::system_error&) {  // the system has no thread left
-        pack(thread);
-      }
-    pack(0);
-  }
+  std::vector<std::thread> others;
+  others.reserve(threads);
+  for (uint32_t thread = 1; thread < threads; ++thread) try {
+      others.emplace_back(pack, thread);
+    } catch (const std::exception&) {  // the system has no thread or memory left
+      pack(thread);
+    }
+  pack(0);
+  for (std::thread& other : others) other.join();
   for (const std::exception_ptr& error : thrown)
     if (error) std::rethrow_exception(error);
   for (const std::vector<Rounding>& one : own)
