@@ -54,11 +54,11 @@ Format closest_format(DType type) {
 class Loader {
  public:
   Loader(std::shared_ptr<Device> device, std::shared_ptr<const ModelFile> file, const Config& config,
-         std::optional<Format> format, const std::function<void(float)>& progress)
+         const DeviceFormats& formats, const std::function<void(float)>& progress)
       : device_(std::move(device)),
         file_(std::move(file)),
         config_(config),
-        wanted_(format),
+        wanted_(formats),
         progress_(progress),
         uploader_(device_),
         parts_(*file_, config_) {
@@ -135,9 +135,9 @@ class Loader {
   // Of a buffer, as `weft inspect` names it.
   std::string title(const std::string& name) const { return (decoder_ ? "encoder " : "") + name; }
 
-  // Of a matrix made of these parts: the finest that one of them asks for.
-  Format format_of(std::span<const TensorView* const> parts) const {
-    if (wanted_) return *wanted_;
+  // Of a matrix made of these parts, unless one is wanted: the finest that one of them asks for.
+  static Format format_of(std::span<const TensorView* const> parts, std::optional<Format> wanted) {
+    if (wanted) return *wanted;
     Format finest = Format::q4;
     for (const TensorView* part : parts) {
       const Format own = closest_format(part->dtype);
@@ -170,7 +170,7 @@ class Loader {
     file_->check_length();
     const double scale = static_cast<double>(tensor.bytes.size());
     const TensorView* const part = &tensor;
-    const Format format = format_of({&part, 1});
+    const Format format = format_of({&part, 1}, wanted_.tables);
     uint64_t packed = 0, told = 0;
     const uint64_t total = Matrix{format, config_.vocab, config_.width, {}, Layout::planes}.bytes();
     Rounding rounding;
@@ -251,7 +251,8 @@ class Loader {
     uint64_t tables = 0, layers = 0, largest = 0;
     for (const TensorView* const table : {embedding, output})
       if (table && (table == embedding || !parts_.same_bytes(*table, *embedding)))
-        tables += Matrix{format_of({&table, 1}), config_.vocab, config_.width, {}, Layout::planes}.bytes();
+        tables +=
+            Matrix{format_of({&table, 1}, wanted_.tables), config_.vocab, config_.width, {}, Layout::planes}.bytes();
     for (int index = 0; index < static_cast<int>(config_.layers); ++index) {
       LayerWeights layer;
       const std::vector<Linear> matrices = parts_.linears(layer, index);
@@ -319,7 +320,7 @@ class Loader {
       std::vector<const TensorView*> all;
       for (uint32_t copy = 0; copy < linear.copies(); ++copy, ++source)
         all.insert(all.end(), source->begin(), source->end());
-      linear.matrix.format = linear.format ? *linear.format : format_of(all);
+      linear.matrix.format = linear.format ? *linear.format : format_of(all, wanted_.matrices);
     }
     uint64_t bytes = 0;
     const auto put = [&](View& view, uint64_t size) {
@@ -426,7 +427,7 @@ class Loader {
   std::shared_ptr<Device> device_;
   std::shared_ptr<const ModelFile> file_;
   Config config_;
-  std::optional<Format> wanted_;
+  DeviceFormats wanted_;
   std::function<void(float)> progress_;  // may be none
   Uploader uploader_;
   Parts parts_;
@@ -485,16 +486,16 @@ std::string Weights::type() const {
 }
 
 Weights load_weights(const std::shared_ptr<Device>& device, const ModelFile& file, Config& config,
-                     std::optional<Format> format, const std::function<void(float)>& progress) {
-  Loader loader(device, {std::shared_ptr<void>(), &file}, config, format, progress);
+                     const DeviceFormats& formats, const std::function<void(float)>& progress) {
+  Loader loader(device, {std::shared_ptr<void>(), &file}, config, formats, progress);
   Weights weights = loader.load(false);
   config.vocab = loader.vocab();
   return weights;
 }
 
 Weights begin_weights(const std::shared_ptr<Device>& device, std::shared_ptr<const ModelFile> file, Config& config,
-                      std::optional<Format> format, const std::function<void(float)>& progress) {
-  const auto loader = std::make_shared<Loader>(device, std::move(file), config, format, progress);
+                      const DeviceFormats& formats, const std::function<void(float)>& progress) {
+  const auto loader = std::make_shared<Loader>(device, std::move(file), config, formats, progress);
   Weights weights = loader->load(true);
   config.vocab = loader->vocab();
   if (loader->left())

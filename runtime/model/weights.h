@@ -64,6 +64,16 @@ struct TensorReport {
   Rounding rounding;  // on the way to the device's type
 };
 
+// The formats that matrices and the vocabulary's tables get on the device. None: for each matrix the one that comes
+// closest to its type in the file; for those that the device keeps as one, the finest of theirs.
+struct DeviceFormats {
+  DeviceFormats() = default;
+  DeviceFormats(Format all) : matrices(all), tables(all) {}
+  DeviceFormats(std::optional<Format> all) : matrices(all), tables(all) {}
+
+  std::optional<Format> matrices, tables;
+};
+
 struct Model;
 
 struct Weights {
@@ -103,19 +113,17 @@ struct Weights {
 // Whether the whole file is a network of this config, and nothing else; sets config.vocab. Throws as load_weights does.
 void check_weights(const ModelFile& file, Config& config);
 
-// Checks every tensor's shape against the config (sets config.vocab), packs and uploads. format: of every matrix; none:
-// each gets the one that comes closest to its type in the file (those that are stored as one on the device, the finest
-// of theirs). progress is told 0..1. Throws Error(bad_file) naming tensor, found and expected shape. Where the plan has
-// a memory budget and the weights would take more than three quarters of it, the layers are streamed;
-// Error(out_of_memory) with the figures where that does not fit either, Error(unsupported) where an encoder's would
-// have to be.
+// Checks every tensor's shape against the config (sets config.vocab), packs and uploads. progress is told 0..1. Throws
+// Error(bad_file) naming tensor, found and expected shape. Where the plan has a memory budget and the weights would
+// take more than three quarters of it, the layers are streamed; Error(out_of_memory) with the figures where that does
+// not fit either, Error(unsupported) where an encoder's would have to be.
 Weights load_weights(const std::shared_ptr<Device>& device, const ModelFile& file, Config& config,
-                     std::optional<Format> format, const std::function<void(float)>& progress);
+                     const DeviceFormats& formats, const std::function<void(float)>& progress);
 
 // As load_weights, but what the layers of a decoder hold may follow when it has returned (weights.arrival); not where
 // they are streamed. Everything is checked then but the tensors' numbers, and all memory is allocated. progress is told
 // on the thread that brings them.
 Weights begin_weights(const std::shared_ptr<Device>& device, std::shared_ptr<const ModelFile> file, Config& config,
-                      std::optional<Format> format, const std::function<void(float)>& progress);
+                      const DeviceFormats& formats, const std::function<void(float)>& progress);
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-/* Weft: small language models on any Vulkan GPU. This header is the library's only ABI.
+/* Weft: small language models on any Vulkan GPU. This header is the only ABI of libweft.
  *
  * Errors. Every function that can fail returns a weft_status and takes a `weft_error *` last, which may be NULL. On
  * failure it is filled in and nothing else is changed; on success it is left alone. No exception and no abort leaves
@@ -104,6 +104,9 @@ typedef struct weft_model_options {
    * whose caps have int8_dot_fast, and changes logits a little (README). Where caps have fp16, f16 matrices are then
    * multiplied with inputs rounded to halves. WEFT_UNSUPPORTED without int8_dot. */
   int int8_inputs;
+  /* How the vocabulary table (or both tables, where they are separate) is kept on the device; WEFT_TYPE_FILE: as
+   * `type` says. A q4 model decodes well with a q8 table, of which the certified and fast heads read less. */
+  weft_type vocab_type;
 } weft_model_options;
 
 WEFT_API weft_model_options weft_model_options_default(void);
@@ -152,23 +155,6 @@ WEFT_API weft_model_info weft_model_get_info(const weft_model* model);
  * by; relative_error: that, relative to its tensor's largest magnitude. The shared vocabulary table is one buffer with
  * both its users. */
 WEFT_API weft_status weft_model_describe(const weft_model* model, char** json, weft_error* error);
-
-typedef struct weft_convert_options {
-  weft_type type;                          /* of the matrices: WEFT_TYPE_Q8, WEFT_TYPE_Q4 or WEFT_TYPE_F16 */
-  weft_type vocab_type;                    /* of the vocabulary table; WEFT_TYPE_FILE: as type */
-  int replace;                             /* 1: replace a file that is there already, when the new one is whole */
-  int (*progress)(void* user, float done); /* as in weft_model_options */
-  void* user;
-} weft_convert_options;
-
-WEFT_API weft_convert_options weft_convert_options_default(void); /* q8 for everything, nothing is replaced */
-
-/* Writes a GGUF file of Q8_0, Q4_1 or F16 from a GGUF file or a Hugging Face folder of any family that GGUF has, on the
- * CPU; llama.cpp opens it too. Numbers are rounded as when a model is loaded with that type. Vectors stay F32; matrices
- * whose rows are no multiple of 32 become F16 instead. out is there as a whole or not at all. report (may be
- * NULL): a JSON object of tensor_bytes, types and tensors, with errors as in weft_model_describe. */
-WEFT_API weft_status weft_convert(const char* in, const char* out, const weft_convert_options* options, char** report,
-                                  weft_error* error);
 
 /* ---- text -----------------------------------------------------------------------------------------------------------
  */

@@ -107,8 +107,9 @@ inline std::string devices() {
 struct ModelOptions {
   std::string device;  // index or part of a name; empty: $WEFT_DEVICE, else the best device
   weft_type type = WEFT_TYPE_FILE;
-  std::uint64_t memory_budget = 0;  // bytes of device memory; 0: what there is
-  bool int8_inputs = false;         // prompts' products round their inputs to 8 bits; see weft.h
+  std::uint64_t memory_budget = 0;        // bytes of device memory; 0: what there is
+  weft_type vocab_type = WEFT_TYPE_FILE;  // of the vocabulary table; WEFT_TYPE_FILE: as type
+  bool int8_inputs = false;               // prompts' products round their inputs to 8 bits; see weft.h
   // 0..1; return false to give up (Failure with WEFT_CANCELLED). None: layers may follow when the model is there; see
   // weft_model_load.
   std::function<bool(float done)> progress;
@@ -128,6 +129,7 @@ class Model {
     weft_model_options c = weft_model_options_default();
     if (!options.device.empty()) c.device = options.device.c_str();
     c.type = options.type;
+    c.vocab_type = options.vocab_type;
     c.memory_budget = options.memory_budget;
     c.int8_inputs = options.int8_inputs;
     c.user = &state;
@@ -262,27 +264,6 @@ inline std::string tune(const std::string& device = {}, const std::function<bool
       },
       state.thrown);
   return detail::take(json);
-}
-
-struct ConvertOptions {
-  weft_type type = WEFT_TYPE_Q8, vocab_type = WEFT_TYPE_FILE;
-  bool replace = false;
-  std::function<bool(float done)> progress;  // as ModelOptions'
-};
-
-// Writes a GGUF file; returns the report, as JSON; see weft_convert.
-inline std::string convert(const std::string& in, const std::string& out, const ConvertOptions& options = {}) {
-  detail::Progress state{&options.progress, nullptr};
-  weft_convert_options c = weft_convert_options_default();
-  c.type = options.type;
-  c.vocab_type = options.vocab_type;
-  c.replace = options.replace;
-  c.user = &state;
-  if (options.progress) c.progress = detail::Progress::call;
-  char* report = nullptr;
-  detail::check([&](weft_error* error) { return weft_convert(in.c_str(), out.c_str(), &c, &report, error); },
-                state.thrown);
-  return detail::take(report);
 }
 
 // A new token and the text it completes (maybe none); WEFT_NO_TOKEN and what stop strings held back. Return false to
