@@ -1,17 +1,36 @@
-# weft_room(NAME [SOURCES ...] [DEPENDS room ...] [LINKS library ...])
+# weft_room(NAME [SOURCES ...] [HOT ...] [DEPENDS room ...] [LINKS library ...])
 #
 # One folder of runtime/ as a static library weft_NAME. Its headers are reachable as "NAME/x.h" only for the rooms that
 # list it in DEPENDS: each room has an include folder of its own that holds nothing but a link to it, so an include against
-# the direction of dependencies does not compile.
+# the direction of dependencies does not compile. SOURCES are compiled to be small, HOT ones to be fast.
 function(weft_room name)
-  cmake_parse_arguments(PARSE_ARGV 1 ROOM "" "" "SOURCES;DEPENDS;LINKS")
+  cmake_parse_arguments(PARSE_ARGV 1 ROOM "" "" "SOURCES;HOT;DEPENDS;LINKS")
   set(includes ${PROJECT_BINARY_DIR}/rooms/${name})
   file(MAKE_DIRECTORY ${includes})
   file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR}/${name} ${includes}/${name} SYMBOLIC)
   list(TRANSFORM ROOM_SOURCES PREPEND ${name}/)
+  list(TRANSFORM ROOM_HOT PREPEND ${name}/)
   list(TRANSFORM ROOM_DEPENDS PREPEND weft_)
-  add_library(weft_${name} STATIC ${ROOM_SOURCES})
+  add_library(weft_${name} STATIC ${ROOM_SOURCES} ${ROOM_HOT})
   target_include_directories(weft_${name} PUBLIC ${includes})
   target_link_libraries(weft_${name} PUBLIC ${ROOM_DEPENDS} ${ROOM_LINKS})
   weft_options(weft_${name})
+  weft_small(weft_${name})
+  set_property(SOURCE ${ROOM_HOT} APPEND PROPERTY COMPILE_OPTIONS ${WEFT_FAST})
+  # A precompiled header fits only what is compiled with the same options.
+  set_property(SOURCE ${ROOM_HOT} PROPERTY SKIP_PRECOMPILE_HEADERS ON)
+  weft_precompiled(weft_${name})
+endfunction()
+
+# weft_precompiled(TARGET): the headers that most of the runtime includes are precompiled once; weft_base, the first target, owns them.
+# CMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without, and finds files that do not include what they use.
+function(weft_precompiled target)
+  if(NOT target STREQUAL weft_base)
+    target_precompile_headers(${target} REUSE_FROM weft_base)
+    return()
+  endif()
+  set(headers algorithm array cmath cstdint cstring deque filesystem functional map memory mutex optional span string string_view
+      unordered_map utility vector)
+  list(TRANSFORM headers REPLACE "(.+)" "$<$<COMPILE_LANGUAGE:CXX>:<\\1$<ANGLE-R>>")
+  target_precompile_headers(weft_base PRIVATE ${headers})
 endfunction()
