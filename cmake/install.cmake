@@ -1,10 +1,10 @@
 # What `cmake --install` puts where. Everything finds its neighbours by relative paths: the prefix can be moved afterwards.
 include(CMakePackageConfigHelpers)
 
-set_target_properties(weft PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+set_target_properties(weft weft_convert_library PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Weft)
-install(TARGETS weft EXPORT Weft LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(FILES runtime/include/weft/weft.h runtime/include/weft/weft.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/weft)
+install(TARGETS weft weft_convert_library EXPORT Weft LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY runtime/include/weft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 # The model that loads with no path given, also from the build tree, and what is to know about it.
 set(pocket ${PROJECT_SOURCE_DIR}/apps/pocket)
 install(FILES ${pocket}/pocket.gguf ${pocket}/pocket.md DESTINATION ${CMAKE_INSTALL_DATADIR}/weft)
@@ -16,7 +16,7 @@ foreach(program weft_program weft-microbench)
   endif()
 endforeach()
 
-# find_package(Weft) makes Weft::weft.
+# find_package(Weft) makes Weft::weft and Weft::convert.
 install(EXPORT Weft FILE WeftTargets.cmake NAMESPACE Weft:: DESTINATION ${package_dir})
 configure_package_config_file(cmake/WeftConfig.cmake.in ${PROJECT_BINARY_DIR}/WeftConfig.cmake INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/WeftConfigVersion.cmake COMPATIBILITY SameMinorVersion)

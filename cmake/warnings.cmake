@@ -14,3 +14,13 @@ function(weft_options target)
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   endif()
 endfunction()
+
+# weft_small(TARGET): for what ships: small rather than fast, and the linker drops what nobody calls. HOT sources of a module are fast
+# (module.cmake). Builds with sanitizers keep the optimisation they ask for.
+if(NOT WEFT_SANITIZE)
+  set(WEFT_SMALL $<$<CONFIG:Release>:-Os>)
+  set(WEFT_FAST $<$<CONFIG:Release>:-O3>)
+endif()
+function(weft_small target)
+  target_compile_options(${target} PRIVATE -ffunction-sections -fdata-sections ${WEFT_SMALL})
+endfunction()

@@ -1,8 +1,10 @@
-// The C API: converting models.
+// The C API of libweft_convert.
+#include "weft/convert.h"
+
 #include <algorithm>
 
-#include "capi.h"
-#include "model/convert.h"
+#include "capi_support.h"
+#include "convert/convert.h"
 
 using namespace weft;
 using namespace weft::capi;

@@ -145,6 +145,9 @@ void add_model_options(CLI::App* command, ModelArgs& args) {
                    "type of the matrices on the device (default: for each matrix the type closest to the file's)")
       ->type_name("f16|q8|q4")
       ->check(type_name());
+  command->add_option("--vocab-type", args.vocab_type, "of the vocabulary table (default: as --type)")
+      ->type_name("f16|q8|q4")
+      ->check(type_name());
   add_device_option(command, args.device);
   command
       ->add_option(
@@ -270,6 +273,7 @@ api::Model load_model(const ModelArgs& args, Load load) {
   api::ModelOptions options;
   options.device = args.device;
   options.type = parse_type(args.type);
+  options.vocab_type = parse_type(args.vocab_type);
   options.memory_budget = args.memory_budget;
   options.int8_inputs = args.int8_inputs;
   const auto progress = [&bar](float done) {

@@ -61,7 +61,7 @@ class ProgressBar {
 struct ModelArgs {
   std::string model;                // empty: the installed one
   std::string device;               // empty: $WEFT_DEVICE, else the best
-  std::string type;                 // "", "f16", "q8" or "q4"
+  std::string type, vocab_type;     // "", "f16", "q8" or "q4"
   std::uint32_t ctx = 0;            // tokens; 0: the default
   std::string kv;                   // "", "f16" or "q8"
   std::string policy;               // "", "throughput" or "polite"

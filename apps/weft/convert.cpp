@@ -3,6 +3,7 @@
 #include <csignal>
 #include <filesystem>
 #include <iostream>
+#include <weft/convert.hpp>
 
 #include "common.h"
 

@@ -10,11 +10,11 @@ namespace {
 
 // later: the layers may follow, where that is possible.
 Weights load(const std::shared_ptr<Device>& device, const std::shared_ptr<const ModelFile>& file, Config& config,
-             std::optional<Format> format, const std::function<void(float)>& progress, bool later) {
+             const DeviceFormats& formats, const std::function<void(float)>& progress, bool later) {
   const auto report = std::make_shared<WeightsReport>(*file, progress);
-  const auto decoder = std::make_shared<WeightsLoader>(device, file, config, format, report, "");
+  const auto decoder = std::make_shared<WeightsLoader>(device, file, config, formats, report, "");
   std::optional<WeightsLoader> encoder;
-  if (config.encoder) encoder.emplace(device, file, *config.encoder, format, report, "encoder ");
+  if (config.encoder) encoder.emplace(device, file, *config.encoder, formats, report, "encoder ");
   later = decoder->check(encoder ? &*encoder : nullptr) && later;
   decoder->load_vocabulary();
   decoder->load_body(later);
@@ -78,13 +78,13 @@ std::string Weights::type() const {
 }
 
 Weights load_weights(const std::shared_ptr<Device>& device, const ModelFile& file, Config& config,
-                     std::optional<Format> format, const std::function<void(float)>& progress) {
-  return load(device, {std::shared_ptr<void>(), &file}, config, format, progress, false);
+                     const DeviceFormats& formats, const std::function<void(float)>& progress) {
+  return load(device, {std::shared_ptr<void>(), &file}, config, formats, progress, false);
 }
 
 Weights begin_weights(const std::shared_ptr<Device>& device, std::shared_ptr<const ModelFile> file, Config& config,
-                      std::optional<Format> format, const std::function<void(float)>& progress) {
-  return load(device, std::move(file), config, format, progress, true);
+                      const DeviceFormats& formats, const std::function<void(float)>& progress) {
+  return load(device, std::move(file), config, formats, progress, true);
 }
 
 }  // namespace weft

@@ -64,6 +64,16 @@ struct TensorReport {
   Rounding rounding;  // from the file's type to the device's
 };
 
+// The formats of the matrices and of the vocabulary tables on the device. None: each matrix gets the one that is closest to
+// its type in the file; matrices that the device keeps as one get the finest of theirs.
+struct DeviceFormats {
+  DeviceFormats() = default;
+  DeviceFormats(Format all) : matrices(all), tables(all) {}
+  DeviceFormats(std::optional<Format> all) : matrices(all), tables(all) {}
+
+  std::optional<Format> matrices, tables;
+};
+
 struct Model;
 
 struct Weights {
@@ -103,17 +113,15 @@ struct Weights {
 // Checks that the whole file is a network of this config, and nothing else. Sets config.vocab. Throws as load_weights.
 void check_weights(const ModelFile& file, Config& config);
 
-// Checks every tensor's shape against the config (sets config.vocab), packs and uploads. format: of every matrix; none:
-// each matrix gets the format that is closest to its type in the file (matrices that are stored as one get the finest
-// of theirs). progress is told 0..1. Throws Error(bad_file) naming tensor, found and expected shape. If the plan has a
+// Checks every tensor's shape against the config (sets config.vocab), packs and uploads. progress is told 0..1. Throws Error(bad_file) naming tensor, found and expected shape. If the plan has a
 // memory budget and the weights would take more than three quarters of it, the layers are streamed. Throws
 // Error(out_of_memory) with the figures if that does not fit either, Error(unsupported) for an encoder's layers.
 Weights load_weights(const std::shared_ptr<Device>& device, const ModelFile& file, Config& config,
-                     std::optional<Format> format, const std::function<void(float)>& progress);
+                     const DeviceFormats& formats, const std::function<void(float)>& progress);
 
 // As load_weights, but may return before the layers of a decoder are uploaded: weights.layer_loader then does that, and
 // tells progress on its thread. All memory is allocated then, and everything but the tensors' numbers is checked.
 Weights begin_weights(const std::shared_ptr<Device>& device, std::shared_ptr<const ModelFile> file, Config& config,
-                      std::optional<Format> format, const std::function<void(float)>& progress);
+                      const DeviceFormats& formats, const std::function<void(float)>& progress);
 
 }  // namespace weft

@@ -70,7 +70,7 @@ uint64_t place(const Pieces& pieces, const Parts::Sources& sources, std::optiona
   return bytes;
 }
 
-uint64_t slot_bytes(const Plan& plan, const Config& config, Parts& parts, std::optional<Format> wanted,
+uint64_t slot_bytes(const Plan& plan, const Config& config, Parts& parts, const DeviceFormats& wanted,
                     const std::string& file) {
   const uint64_t budget = plan.memory_budget;
   if (!budget) return 0;
@@ -78,11 +78,11 @@ uint64_t slot_bytes(const Plan& plan, const Config& config, Parts& parts, std::o
   uint64_t tables = 0, layers = 0, largest = 0;
   for (const TensorView* const table : {embedding, output})
     if (table && (table == embedding || !parts.same_bytes(*table, *embedding)))
-      tables += Matrix{format_of(wanted, {&table, 1}), config.vocab, config.width, {}, Layout::planes}.bytes();
+      tables += Matrix{format_of(wanted.tables, {&table, 1}), config.vocab, config.width, {}, Layout::planes}.bytes();
   for (int index = 0; index < static_cast<int>(config.layers); ++index) {
     LayerWeights layer;
     const Pieces pieces = parts.layer(layer, index);
-    const uint64_t bytes = place(pieces, parts.sources_of(pieces.matrices, index, Parts::AsStored::yes), wanted);
+    const uint64_t bytes = place(pieces, parts.sources_of(pieces.matrices, index, Parts::AsStored::yes), wanted.matrices);
     parts.forget();
     layers += bytes;
     largest = std::max(largest, bytes);

@@ -28,12 +28,12 @@ std::vector<float> sinusoids(uint32_t positions, uint32_t width) {
 }  // namespace
 
 WeightsLoader::WeightsLoader(std::shared_ptr<Device> device, std::shared_ptr<const ModelFile> file,
-                             const Config& config, std::optional<Format> format, std::shared_ptr<WeightsReport> report,
+                             const Config& config, const DeviceFormats& formats, std::shared_ptr<WeightsReport> report,
                              std::string prefix)
     : device_(std::move(device)),
       file_(std::move(file)),
       config_(config),
-      wanted_(format),
+      wanted_(formats),
       report_(std::move(report)),
       prefix_(std::move(prefix)),
       uploader_(device_),
@@ -61,7 +61,7 @@ void WeightsLoader::load_vocabulary() {
 std::unique_ptr<Table> WeightsLoader::load_table(const TensorView& tensor, const std::string& buffer) {
   file_->check_length();
   const TensorView* const source = &tensor;
-  const Format format = format_of(wanted_, {&source, 1});
+  const Format format = format_of(wanted_.tables, {&source, 1});
   const uint64_t total = Matrix{format, config_.vocab, config_.width, {}, Layout::planes}.bytes();
   const double scale = static_cast<double>(tensor.bytes.size()) / static_cast<double>(total);
   uint64_t packed = 0, told = 0;
@@ -160,7 +160,7 @@ void WeightsLoader::load_score_biases() {
 std::vector<Rounding*> WeightsLoader::allocate(Buffer& buffer, const std::string& name, int index,
                                                const Pieces& pieces) {
   const Parts::Sources sources = parts_.sources_of(pieces.matrices, index, Parts::AsStored::yes);
-  const uint64_t bytes = place(pieces, sources, wanted_);
+  const uint64_t bytes = place(pieces, sources, wanted_.matrices);
   buffer = Buffer(device_, prefix_ + name, bytes, slot_bytes_ ? Memory::upload : Memory::device);
   std::vector<Rounding*> roundings;
   auto source = sources.begin();

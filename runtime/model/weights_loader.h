@@ -12,7 +12,7 @@ class WeightsLoader {
  public:
   // report: an encoder-decoder's halves share it. prefix: of the buffers' names.
   WeightsLoader(std::shared_ptr<Device> device, std::shared_ptr<const ModelFile> file, const Config& config,
-                std::optional<Format> format, std::shared_ptr<WeightsReport> report, std::string prefix);
+                const DeviceFormats& formats, std::shared_ptr<WeightsReport> report, std::string prefix);
   WeightsLoader(const WeightsLoader&) = delete;  // the parts refer to the config
   WeightsLoader& operator=(const WeightsLoader&) = delete;
 
@@ -50,7 +50,7 @@ class WeightsLoader {
   std::shared_ptr<Device> device_;
   std::shared_ptr<const ModelFile> file_;
   Config config_;
-  std::optional<Format> wanted_;
+  DeviceFormats wanted_;
   std::shared_ptr<WeightsReport> report_;
   std::string prefix_;
   Uploader uploader_;

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/number.h"
 #include "base/utf8.h"
 #include "template/jinja_builtins.h"
 #include "template/jinja_text.h"
@@ -132,8 +133,9 @@ Value to_integer(const Value& input, int64_t fallback, Context& context) {
     const char *begin = text.data() + (text.starts_with('+') ? 1 : 0), *end = text.data() + text.size();
     if (const auto parsed = std::from_chars(begin, end, integer); parsed.ec == std::errc() && parsed.ptr == end)
       return integer;
-    const auto parsed = std::from_chars(begin, end, real);
-    if (parsed.ec != std::errc() || parsed.ptr != end) return fallback;
+    const std::optional<double> parsed = parse_double({begin, end});
+    if (!parsed) return fallback;
+    real = *parsed;
   } else {
     return fallback;
   }
@@ -144,10 +146,7 @@ Value to_real(const Value& input, const Value* fallback, Context& context) {
   if (input.is_number()) return input.real();
   if (input.text() != nullptr) {
     const std::string text = strip(*input.text(), nullptr, Side::both, context).bytes;
-    double real = 0;
-    const char *begin = text.data() + (text.starts_with('+') ? 1 : 0), *end = text.data() + text.size();
-    if (const auto parsed = std::from_chars(begin, end, real); parsed.ec == std::errc() && parsed.ptr == end)
-      return real;
+    if (const auto real = parse_double(text.substr(text.starts_with('+') ? 1 : 0))) return *real;
   }
   return fallback == nullptr ? Value(0.0) : *fallback;
 }

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "base/utf8.h"
 
 namespace weft::jinja {
@@ -256,9 +257,16 @@ void Lexer::lex_number() {
   push(real ? TokenType::real : TokenType::integer);
   Token& token = tokens_.back();
   const char* end = digits.data() + digits.size();
-  const auto result =
-      real ? std::from_chars(digits.data(), end, token.real) : std::from_chars(digits.data(), end, token.integer);
-  if (result.ec != std::errc() || result.ptr != end) fail("the number " + in_quotes(digits) + " is out of range");
+  bool fits = false;
+  if (real) {
+    const std::optional<double> value = parse_double(digits);
+    fits = value.has_value();
+    token.real = value.value_or(0);
+  } else {
+    const auto result = std::from_chars(digits.data(), end, token.integer);
+    fits = result.ec == std::errc() && result.ptr == end;
+  }
+  if (!fits) fail("the number " + in_quotes(digits) + " is out of range");
   if (is_name_start(peek(size))) fail("a name begins right after a number");
   skip(size);
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <system_error>
 #include <thread>
 
 namespace weft {
@@ -27,7 +26,7 @@ void pack_on_all_cores(const Matrix& matrix, std::span<const TensorView* const> 
   others.reserve(threads);
   for (uint32_t thread = 1; thread < threads; ++thread) try {
       others.emplace_back(pack, thread);
-    } catch (const std::system_error&) {  // the system has no more threads
+    } catch (const std::exception&) {  // the system has no more threads or memory
       pack(thread);
     }
   pack(0);

@@ -49,6 +49,7 @@ class Errors(unittest.TestCase):
             ("--logprobs", [*generate, "--logprobs", "3"]),
             ("--seed", [*generate, "--seed", "-1"]),
             ("--type", [*generate, "--type", "q5"]),
+            ("--vocab-type", [*generate, "--vocab-type", "q5"]),
             ("--ctx", [*generate, "--ctx", "1"]),
             ("--ctx", [*generate, "--ctx", "1000000"]),
             ("--prompt-ids", ["generate", *m]),

@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "convert/gguf_writer.h"
 #include "format/gguf.h"
-#include "format/gguf_writer.h"
 #include "format/model_file.h"
 #include "support/model_maker.h"
 

@@ -26,6 +26,7 @@ def call(*argv, env=None, expect=0):
 
 def check_layout(prefix):
     wanted = ["bin/weft", "lib/libweft.so", "lib/libweft.so.0", "include/weft/weft.h", "include/weft/weft.hpp",
+              "lib/libweft_convert.so", "include/weft/convert.h", "include/weft/convert.hpp",
               "lib/cmake/Weft/WeftConfig.cmake", "lib/pkgconfig/weft.pc", "share/weft/pocket.gguf",
               "share/weft/pocket.md"]
     missing = [path for path in wanted if not (prefix / path).exists()]
@@ -47,6 +48,9 @@ def check_runs(build, prefix, model):
     out = call(prefix / "bin/weft", "generate", "-m", model, "--prompt-ids", "1", "-n", "2", "--json", env=bare, expect=1)
     assert out.startswith("weft: "), out
     assert "4 tokens, 42 thrown" in call(build / "consumer_cpp", model)
+    converted = model.with_name("converted.gguf")
+    call(build / "consumer_convert", model, converted)
+    assert "4 tokens, 42 thrown" in call(build / "consumer_cpp", converted)
     said = subprocess.run([prefix / "bin/weft", "chat", "--temperature", "0"], input="hello\n", text=True, timeout=120,
                           stdout=subprocess.PIPE, check=True).stdout
     assert said.startswith("Hello!"), said

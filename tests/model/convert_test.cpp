@@ -1,8 +1,8 @@
 // Converting models: what is in the new file, and that it is there whole or not at all. No device needed.
-#include "model/convert.h"
+#include "convert/convert.h"
 
+#include "convert/gguf_writer.h"
 #include "format/gguf.h"
-#include "format/gguf_writer.h"
 #include "format/model_file.h"
 #include "format_support.h"
 #include "support/model_maker.h"

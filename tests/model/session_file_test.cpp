@@ -139,6 +139,17 @@ TEST_F(SessionFileTest, AnotherModelTypeOrContextIsRefused) {
   const auto halves = load_model(open_device(), golden("gemma3"), Format::f16);
   Session of_halves(*halves, 256, {});
   refused(of_halves, Code::unsupported, "it was saved with weights of type q8, here it is f16");
+  DeviceFormats formats(Format::q4);
+  formats.tables = Format::q8;
+  const auto fine_table = load_model(open_device(), golden("gemma3"), formats);
+  std::swap(formats.matrices, formats.tables);
+  const auto coarse_table = load_model(open_device(), golden("gemma3"), formats);
+  EXPECT_EQ(fine_table->weights.type(), coarse_table->weights.type());
+  Session fine(*fine_table, 256, {}), coarse(*coarse_table, 256, {});
+  generate(fine, some_ids(10, model_->config.vocab), 5);
+  fine.save(path_, "");
+  refused(coarse, Code::unsupported, "it was saved with a vocabulary table of type q8, here it is q4");
+  session.save(path_, "");
   const auto other = load_model(open_device(), golden("mistral"), Format::q8);
   Session of_other(*other, 256, {});
   refused(of_other, Code::unsupported, "it was saved with a model of fingerprint");

@@ -3,9 +3,9 @@
 
 #include <fstream>
 
+#include "convert/convert.h"
 #include "format/model_file.h"
 #include "format/quants.h"
-#include "model/convert.h"
 #include "support/model_test.h"
 
 namespace weft::test {

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "convert/gguf_writer.h"
 #include "format/gguf.h"
-#include "format/gguf_writer.h"
 
 namespace weft {
 namespace {

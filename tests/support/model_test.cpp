@@ -20,10 +20,10 @@ TemporaryFolder::~TemporaryFolder() {
 }
 
 std::unique_ptr<Model> load_model(const std::shared_ptr<Device>& device, const std::filesystem::path& path,
-                                  std::optional<Format> format) {
+                                  const DeviceFormats& formats) {
   const ModelFile file = open_model(path);
   Config config = read_config(file);
-  Weights weights = load_weights(device, file, config, format, [](float) {});
+  Weights weights = load_weights(device, file, config, formats, [](float) {});
   return std::unique_ptr<Model>(new Model{device, config, std::move(weights)});
 }
 

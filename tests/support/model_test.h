@@ -27,7 +27,7 @@ class TemporaryFolder {
 
 // Loads a model file or folder onto a device. format: of every matrix; none: what comes closest to the file.
 std::unique_ptr<Model> load_model(const std::shared_ptr<Device>& device, const std::filesystem::path& path,
-                                  std::optional<Format> format);
+                                  const DeviceFormats& formats);
 
 // ../shared (or $WEFT_SHARED) where it is there.
 std::optional<std::filesystem::path> shared_folder();

@@ -1,8 +1,8 @@
 // The GGUF reader: what it reads, and each thing it refuses.
 #include <nlohmann/json.hpp>
 
+#include "convert/gguf_writer.h"
 #include "format/gguf.h"
-#include "format/gguf_writer.h"
 #include "format_support.h"
 
 namespace weft {

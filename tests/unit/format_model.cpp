@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "format/gguf_writer.h"
+#include "convert/gguf_writer.h"
 #include "format/json.h"
 #include "format_support.h"
 

@@ -1,7 +1,7 @@
 // The safetensors reader: what it reads, and each thing it refuses.
 #include "format/safetensors.h"
 
-#include "format/gguf_writer.h"
+#include "convert/gguf_writer.h"
 #include "format_support.h"
 
 namespace weft {

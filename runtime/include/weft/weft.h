@@ -1,4 +1,4 @@
-/* Weft: small language models on any Vulkan GPU. This header is the library's only ABI. docs/embedding.md shows its
+/* Weft: small language models on any Vulkan GPU. This header is the only ABI of libweft. docs/embedding.md shows its
  * use.
  *
  * Errors. A function that can fail returns a weft_status and takes a `weft_error *` as its last argument, which may be
@@ -140,6 +140,9 @@ typedef struct weft_model_options {
    * (docs/formats.md says how much). It is meant for devices whose caps have int8_dot_fast. WEFT_UNSUPPORTED if caps
    * has no int8_dot. */
   int int8_inputs;
+  /* How the vocabulary table (or both tables, where they are separate) is kept on the device; WEFT_TYPE_FILE: as
+   * `type` says. A q4 model decodes well with a q8 table, of which the certified and fast heads read less. */
+  weft_type vocab_type;
 } weft_model_options;
 
 /* device NULL, type WEFT_TYPE_FILE, progress NULL, memory_budget 0, int8_inputs 0. */
@@ -210,29 +213,6 @@ WEFT_API weft_status weft_model_describe(const weft_model* model, char** json, w
  * takes about half a second; later calls return the same number. */
 WEFT_API weft_status weft_model_measure_bandwidth(const weft_model* model, double* gigabytes_per_second,
                                                   weft_error* error);
-
-typedef struct weft_convert_options {
-  weft_type type;                          /* of the matrices: WEFT_TYPE_F16, WEFT_TYPE_Q8 or WEFT_TYPE_Q4 */
-  weft_type vocab_type;                    /* of the vocabulary table; WEFT_TYPE_FILE: the same as type */
-  int replace;                             /* 1: replace an existing file, once the new one is complete */
-  int (*progress)(void* user, float done); /* as in weft_model_options; may be NULL */
-  void* user;                              /* passed to progress */
-} weft_convert_options;
-
-/* type WEFT_TYPE_Q8, vocab_type WEFT_TYPE_FILE, replace 0, progress NULL. */
-WEFT_API weft_convert_options weft_convert_options_default(void);
-
-/* Writes a GGUF file of Q8_0, Q4_1 or F16, which llama.cpp opens too, from a GGUF file or a Hugging Face folder. Runs
- * on the CPU and needs no device. Numbers are rounded as when a model is loaded with that type. Vectors become F32;
- * matrices whose rows are no multiple of 32 become F16. Either the complete file appears at `out` or nothing changes
- * there. options NULL: the defaults. report may be NULL; else *report is an object: tensor_bytes (of the new file), and
- * types and tensors as in weft_model_describe, with from_type, to_type and bytes instead of the file's and device's.
- *
- * WEFT_INVALID_ARGUMENT for a type that is not allowed, a folder as out, or a file at out unless replace is 1;
- * WEFT_UNSUPPORTED for a family or feature that GGUF cannot represent; WEFT_NOT_FOUND, WEFT_IO, WEFT_BAD_FILE,
- * WEFT_CANCELLED. */
-WEFT_API weft_status weft_convert(const char* in, const char* out, const weft_convert_options* options, char** report,
-                                  weft_error* error);
 
 /* ---- text ---- */
 

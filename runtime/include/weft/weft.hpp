@@ -113,8 +113,9 @@ inline std::string devices() {
 struct ModelOptions {
   std::string device;  // an index or a part of a name; empty: $WEFT_DEVICE, else the best device
   weft_type type = WEFT_TYPE_FILE;
-  std::uint64_t memory_budget = 0;  // bytes of device memory; 0: no limit
-  bool int8_inputs = false;         // round the inputs of a prompt's matrix products
+  weft_type vocab_type = WEFT_TYPE_FILE;  // of the vocabulary table; WEFT_TYPE_FILE: the same as type
+  std::uint64_t memory_budget = 0;        // bytes of device memory; 0: no limit
+  bool int8_inputs = false;               // round the inputs of a prompt's matrix products
   // Called with 0 to 1; return false to give up (Failure with WEFT_CANCELLED). Empty: the constructor may return before
   // all layers are on the device; see weft_model_load.
   std::function<bool(float done)> progress;
@@ -135,6 +136,7 @@ class Model {
     weft_model_options c = weft_model_options_default();
     if (!options.device.empty()) c.device = options.device.c_str();
     c.type = options.type;
+    c.vocab_type = options.vocab_type;
     c.memory_budget = options.memory_budget;
     c.int8_inputs = options.int8_inputs;
     c.user = &state;
@@ -276,28 +278,6 @@ inline std::string tune(const std::string& device = {}, const std::function<bool
       },
       state.thrown);
   return detail::take(json);
-}
-
-// See weft_convert_options.
-struct ConvertOptions {
-  weft_type type = WEFT_TYPE_Q8, vocab_type = WEFT_TYPE_FILE;
-  bool replace = false;
-  std::function<bool(float done)> progress;  // as in ModelOptions
-};
-
-// Writes a model as a GGUF file. Returns the report as JSON; see weft_convert.
-inline std::string convert(const std::string& in, const std::string& out, const ConvertOptions& options = {}) {
-  detail::Progress state{&options.progress, nullptr};
-  weft_convert_options c = weft_convert_options_default();
-  c.type = options.type;
-  c.vocab_type = options.vocab_type;
-  c.replace = options.replace;
-  c.user = &state;
-  if (options.progress) c.progress = detail::Progress::call;
-  char* report = nullptr;
-  detail::check([&](weft_error* error) { return weft_convert(in.c_str(), out.c_str(), &c, &report, error); },
-                state.thrown);
-  return detail::take(report);
 }
 
 // Receives a generated token and the text that it completes (may be empty; valid during the call), or WEFT_NO_TOKEN and

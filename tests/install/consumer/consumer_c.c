@@ -16,6 +16,14 @@ int main(void) {
     return 1;
   }
   printf("%s: %s: %s\n", weft_status_name(error.code), error.place, error.sentence);
+  weft_model_options options = weft_model_options_default();
+  options.vocab_type = (weft_type)9;
+  memset(&error, 0, sizeof error);
+  if (weft_model_load("/no/such/model", &options, &model, &error) != WEFT_INVALID_ARGUMENT || model != NULL ||
+      strcmp(error.place, "vocab_type") != 0) {
+    fprintf(stderr, "a type that is none was not refused: %s: %s\n", error.place, error.sentence);
+    return 1;
+  }
   memset(&error, 0, sizeof error);
   if (weft_devices(&json, &error) != WEFT_OK) {
     printf("%s: %s: %s\nhint: %s\n", weft_status_name(error.code), error.place, error.sentence, error.hint);

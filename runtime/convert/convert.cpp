@@ -1,14 +1,14 @@
-#include "model/convert.h"
+#include "convert/convert.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "convert/huggingface.h"
 #include "format/byte_reader.h"
 #include "format/gguf.h"
 #include "format/quote.h"
-#include "model/convert_huggingface.h"
 #include "model/tensors.h"
 
 namespace weft {

@@ -1,4 +1,4 @@
-#include "tokenizer/gguf_tokenizer.h"
+#include "convert/gguf_tokenizer.h"
 
 #include <algorithm>
 #include <unordered_set>

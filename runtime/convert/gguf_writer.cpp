@@ -1,4 +1,4 @@
-#include "format/gguf_writer.h"
+#include "convert/gguf_writer.h"
 
 namespace weft {
 

@@ -1,12 +1,12 @@
-#include "model/convert_huggingface.h"
+#include "convert/huggingface.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
+#include "convert/gguf_tokenizer.h"
 #include "model/tensors.h"
 #include "model/weights.h"
-#include "tokenizer/gguf_tokenizer.h"
 
 namespace weft {
 namespace {

@@ -1,6 +1,6 @@
 // A tokenizer.json as GGUF's keys: the same ids and texts, as Weft reads the original, which tokenizer_goldens.cpp
 // compares with Hugging Face.
-#include "tokenizer/gguf_tokenizer.h"
+#include "convert/gguf_tokenizer.h"
 
 #include <gtest/gtest.h>
 
