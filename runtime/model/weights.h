@@ -64,8 +64,8 @@ struct TensorReport {
   Rounding rounding;  // from the file's type to the device's
 };
 
-// The formats of the matrices and of the vocabulary tables on the device. None: each matrix gets the one that is closest to
-// its type in the file; matrices that the device keeps as one get the finest of theirs.
+// The formats of the matrices and of the vocabulary tables on the device. None: each matrix gets the one that is
+// closest to its type in the file; matrices that the device keeps as one get the finest of theirs.
 struct DeviceFormats {
   DeviceFormats() = default;
   DeviceFormats(Format all) : matrices(all), tables(all) {}
@@ -113,9 +113,10 @@ struct Weights {
 // Checks that the whole file is a network of this config, and nothing else. Sets config.vocab. Throws as load_weights.
 void check_weights(const ModelFile& file, Config& config);
 
-// Checks every tensor's shape against the config (sets config.vocab), packs and uploads. progress is told 0..1. Throws Error(bad_file) naming tensor, found and expected shape. If the plan has a
-// memory budget and the weights would take more than three quarters of it, the layers are streamed. Throws
-// Error(out_of_memory) with the figures if that does not fit either, Error(unsupported) for an encoder's layers.
+// Checks every tensor's shape against the config (sets config.vocab), packs and uploads. progress is told 0..1. Throws
+// Error(bad_file) naming tensor, found and expected shape. If the plan has a memory budget and the weights would take
+// more than three quarters of it, the layers are streamed. Throws Error(out_of_memory) with the figures if that does
+// not fit either, Error(unsupported) for an encoder's layers.
 Weights load_weights(const std::shared_ptr<Device>& device, const ModelFile& file, Config& config,
                      const DeviceFormats& formats, const std::function<void(float)>& progress);
 

@@ -82,7 +82,8 @@ uint64_t slot_bytes(const Plan& plan, const Config& config, Parts& parts, const 
   for (int index = 0; index < static_cast<int>(config.layers); ++index) {
     LayerWeights layer;
     const Pieces pieces = parts.layer(layer, index);
-    const uint64_t bytes = place(pieces, parts.sources_of(pieces.matrices, index, Parts::AsStored::yes), wanted.matrices);
+    const uint64_t bytes =
+        place(pieces, parts.sources_of(pieces.matrices, index, Parts::AsStored::yes), wanted.matrices);
     parts.forget();
     layers += bytes;
     largest = std::max(largest, bytes);
