@@ -250,9 +250,9 @@ std::unique_ptr<Matcher> matcher(const Tokenizer& tokenizer, Grammar grammar) {
                                    std::make_shared<const TokenTrie>(tokenizer.token_bytes()), tokenizer.stop_ids());
 }
 
-// Generates under a grammar by masking all logits on the CPU, greedily.
-std::vector<uint32_t> mask_after_full(Session& session, Matcher& grammar, std::vector<uint32_t> context,
-                                      uint32_t most) {
+// Generates under a grammar by masking all logits on the CPU, greedily. kept: the only tokens; none: all.
+std::vector<uint32_t> mask_after_full(Session& session, Matcher& grammar, std::vector<uint32_t> context, uint32_t most,
+                                      const std::vector<uint32_t>& kept = {}) {
   std::vector<uint32_t> ids;
   while (ids.size() < most && !grammar.finished()) {
     session.prompt(context);
@@ -260,7 +260,9 @@ std::vector<uint32_t> mask_after_full(Session& session, Matcher& grammar, std::v
     const TokenSet& allowed = grammar.allowed();
     uint32_t best = UINT32_MAX;
     for (uint32_t id = 0; id < logits.size(); ++id)
-      if (allowed.contains(id) && (best == UINT32_MAX || logits[id] > logits[best])) best = id;
+      if (allowed.contains(id) && (kept.empty() || std::ranges::binary_search(kept, id)) &&
+          (best == UINT32_MAX || logits[id] > logits[best]))
+        best = id;
     grammar.accept(best);
     ids.push_back(best);
     context.push_back(best);
@@ -372,6 +374,33 @@ TEST_F(HeadTest, FiveHundredTextsKeepToASchema) {
     ASSERT_FALSE(value.is_discarded()) << text;
     ASSERT_EQ(reference::why_invalid(value, schema, schema), "") << text;
   }
+}
+
+// The first token has few possibilities, which are listed; the next ones have many, which are a mask over the
+// keep-list.
+TEST_F(HeadTest, AKeepListIsWholeAgainAfterAShortList) {
+  LlamaShape shape;
+  shape.vocab = 6000;
+  make(shape, Format::q8);
+  const Tokenizer tokenizer = byte_tokenizer(shape.vocab);
+  const auto grammar = [] { return Grammar::from_regex("y[a-z0-9]{40}", "test"); };
+  const auto pair = [](char a, char b) { return static_cast<uint32_t>(259 + 26 * (a - 'a') + (b - 'a')); };
+  std::vector<uint32_t> kept;  // as many that begin with a, which the short list overwrites, as with y
+  for (const char first : {'a', 'y'})
+    for (char second = 'a'; second <= 'z'; ++second) kept.push_back(pair(first, second));
+  Session plain(*model_, 256, tokenizer.stop_ids()), session(*model_, 256, tokenizer.stop_ids());
+  session.set_sampling(greedy());
+  session.set_head(head(VocabHead::Mode::full, kept, false));
+  session.set_matcher(matcher(tokenizer, grammar()));
+  bool overwritten = false;
+  for (uint32_t length = 2; length < 10; ++length) {
+    const std::vector<uint32_t> prompt = some_ids(length, shape.vocab);
+    const auto by_hand = matcher(tokenizer, grammar());
+    const std::vector<uint32_t> want = mask_after_full(plain, *by_hand, prompt, 4, kept);
+    overwritten |= std::ranges::any_of(want, [&](uint32_t id) { return id <= pair('a', 'z'); });
+    EXPECT_EQ(generate(session, prompt, 4), want);
+  }
+  EXPECT_TRUE(overwritten);
 }
 
 TEST_F(HeadTest, TwoAllowedTokensReadTwoRows) {
