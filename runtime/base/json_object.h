@@ -31,6 +31,9 @@ class JsonObject {
   std::optional<uint32_t> find_integer(const std::string& key) const;
   double number(const std::string& key, double least, double most) const;
   double number(const std::string& key, double least, double most, double fallback) const;
+  float real(const std::string& key, double least, double most, double fallback) const {
+    return static_cast<float>(number(key, least, most, fallback));
+  }
   std::string text(const std::string& key, const std::string& fallback) const;
   std::optional<std::string> find_text(const std::string& key) const;
   bool flag(const std::string& key, bool fallback) const;
