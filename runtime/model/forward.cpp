@@ -1,5 +1,5 @@
-// One token (or a chunk of prompt tokens) through the network, top to bottom. Read this first: a line is an operation,
-// an operation is ops/NAME.cpp, shaders/NAME.comp, tests/ops/NAME_test.cpp and the row NAME of a profile.
+// One token (or a chunk of prompt tokens) through the network, top to bottom. Read this first: almost every line is an
+// operation, and an operation is ops/NAME.cpp, shaders/NAME.comp, tests/ops/NAME_test.cpp and the row NAME of a profile.
 #include "model/forward.h"
 
 #include <algorithm>
