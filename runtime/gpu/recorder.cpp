@@ -99,6 +99,7 @@ void Recorder::dispatch_bytes(const KernelSpec& spec, std::initializer_list<View
                 shader.name);
   const Kernel& kernel = device_.kernel(spec);
   check_limits(kernel, bindings, groups);
+  dispatched_.push_back(&kernel);
   if (!pool_) return;
   const VolkDeviceTable& vk = device_.vk();
   const VkDescriptorSet set = pool_->new_set(kernel);

@@ -88,6 +88,8 @@ class Recorder {
   void copy(const View& from, const View& to);  // from.bytes bytes
   void fill(const View& view, uint32_t word);
 
+  const std::vector<const Kernel*>& dispatched() const { return dispatched_; }  // the kernels so far, in order
+
   // Ends the recording. host_reads: the CPU will read what was written, once the submission's fence has signalled.
   CommandBuffer finish(bool host_reads = false);
 
@@ -109,6 +111,7 @@ class Recorder {
   Timestamps* timestamps_;
   CommandBuffer commands_;
   std::vector<Access> since_barrier_;
+  std::vector<const Kernel*> dispatched_;
 };
 
 // Device time per operation of replayed command buffers. Records into it, replays, waits for the fence, then reads.

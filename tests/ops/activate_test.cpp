@@ -19,8 +19,8 @@ void check_activate(Activation activation, bool gated, const reference::Rows& va
   const auto device = open_device();
   const Activations in = make_activations(device, tokens, values);
   const Buffer state = make_state(device, 9, 9 + active, 100), y = poisoned(device, "y", tokens * stride_of(cols));
-  run_once(device, "activate",
-           [&](Recorder& recorder) { ops::activate(recorder, activation, gated, state, in.buffer, y, cols, tokens); });
+  run_op(device, device->plan().texel_products && cols % 4 == 0 ? "activate texel" : "activate",
+         [&](Recorder& recorder) { ops::activate(recorder, activation, gated, state, in.buffer, y, cols, tokens); });
   const reference::Rows want = reference::activate(static_cast<reference::Activation>(activation), gated, values);
   // exp() may be off by 3 + 2 |its argument| units in the last place, the rest by 5; results below fp32's normals may
   // be zero. gelu's erf() is good to 1.5e-7, absolutely; gelu_tanh's argument grows as the cube.

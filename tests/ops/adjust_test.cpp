@@ -31,8 +31,8 @@ std::vector<float> run_adjust(const std::vector<float>& logits, const std::vecto
     words[MARK_BIASES(rows) + id] = std::bit_cast<uint32_t>(additions.biases[id]);
   const Buffer sampling = upload(device, "params", std::vector{params}), marks = upload(device, "marks", words);
   const Buffer in = upload(device, "logits", logits), scores = poisoned(device, "scores", rows + behind);
-  run_once(device, "adjust",
-           [&](Recorder& recorder) { ops::adjust(recorder, sampling, sampling, marks, in, scores, {rows}); });
+  run_op(device, "adjust",
+         [&](Recorder& recorder) { ops::adjust(recorder, sampling, sampling, marks, in, scores, {rows}); });
   std::vector<float> got = download_as<float>(device, scores);
   for (uint32_t i = rows; i < rows + behind; ++i) EXPECT_TRUE(is_poison(got[i])) << "[" << i << "] was written";
   got.resize(rows);

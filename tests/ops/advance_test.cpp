@@ -115,7 +115,7 @@ TEST_F(AdvanceTest, PromptChunksMoveOn) {
                candidates = poisoned(device, "candidates", 2);
   reference::Step step = {0, 19, 64, reference::Finish::running, {}, {}, {}};
   for (int i = 0; i < 4; ++i) {
-    run_once(device, "advance", [&](Recorder& recorder) {
+    run_op(device, "advance", [&](Recorder& recorder) {
       ops::advance(recorder, {state, params, candidates, history, marks, ring, 1}, 0, 8);
     });
     reference::advance(step, 8);

@@ -119,7 +119,10 @@ void check_attend(const Tuning& tuning, const Case& c) {
   const uint64_t part_bytes = ops::part_bytes(device->plan(), s, cache.capacity, c.tokens);
   const Buffer parts = poisoned(device, "parts", std::max<uint64_t>(part_bytes / 4, 1));
   const float scale = 1 / std::sqrt(static_cast<float>(s.head_dim));
-  run_once(device, "attend", [&](Recorder& recorder) {
+  const bool texel = device->plan().texel_products && c.format == Format::f16 && s.head_dim % 8 == 0;
+  std::string expected = texel ? "attend texel" : reduction("attend", device->plan());
+  if (cache.capacity > device->plan().attend_span) expected += ", attend_merge";
+  run_op(device, expected, [&](Recorder& recorder) {
     ops::Attention attention = {scale, c.window, c.soft_cap, c.alibi, c.sees, {}};
     if (c.reach) attention.biases = {bias_buffer, c.reach};
     ops::attend(recorder, s, attention, state, q.buffer,
@@ -194,10 +197,10 @@ TEST_F(AttendTest, Parts) {
 TEST_F(AttendTest, RefusesPartsWithoutRoom) {
   const auto device = open_device({.attend_span = 64});
   const Buffer any(device, "any", 1 << 20, Memory::device), small(device, "small", 64, Memory::device);
-  EXPECT_THROW(run_once(device, "attend",
-                        [&](Recorder& recorder) {
-                          ops::attend(recorder, {4, 2, 16}, {1}, any, any, {any, any, 128, Format::f16, small}, any, 1);
-                        }),
+  EXPECT_THROW(run_op(device, "attend",
+                      [&](Recorder& recorder) {
+                        ops::attend(recorder, {4, 2, 16}, {1}, any, any, {any, any, 128, Format::f16, small}, any, 1);
+                      }),
                Error);
 }
 
@@ -310,12 +313,12 @@ TEST_F(AttendTest, RefusesWrongShapes) {
   const auto device = open_device();
   const Buffer any(device, "any", 1 << 20, Memory::device);
   const auto run = [&](const ops::HeadShape& shape) {
-    run_once(device, "attend", [&](Recorder& recorder) {
+    run_op(device, "attend", [&](Recorder& recorder) {
       ops::attend(recorder, shape, {1}, any, any, {any, any, 64}, any, 1);
     });
   };
   const auto windowed = [&](ops::Sees sees) {
-    run_once(device, "attend", [&](Recorder& recorder) {
+    run_op(device, "attend", [&](Recorder& recorder) {
       ops::attend(recorder, {4, 2, 16}, {1, 8, 0, false, sees, {}}, any, any, {any, any, 64}, any, 1);
     });
   };

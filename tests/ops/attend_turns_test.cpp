@@ -52,7 +52,9 @@ Result run(const std::shared_ptr<Device>& device, const Case& c, bool fused) {
   const Buffer parts(device, "parts", std::max<uint64_t>(ops::part_bytes(device->plan(), s, capacity, 1), 4),
                      Memory::device);
   const ops::CacheView cache = {keys, values, capacity, Format::f16, parts};
-  run_once(device, "attend", [&](Recorder& recorder) {
+  std::string expected = fused ? "attend texel" : "rope texel, attend texel";
+  if (capacity > device->plan().attend_span) expected += ", attend_merge";
+  run_op(device, expected, [&](Recorder& recorder) {
     if (fused) {
       EXPECT_TRUE(ops::can_turn(device->plan(), s, c.attention, rotation, Format::f16, 1));
       return ops::attend(recorder, s, c.attention, state, qkv.buffer, cache, y, 1, &rotation);
@@ -78,8 +80,9 @@ void check(const Case& c, const Tuning& tuning = {}) {
 
 TEST_F(AttendTurnsTest, EqualsRopeAndAttend) {
   const auto device = open_device();
-  if (!ops::can_turn(device->plan(), {3, 1, 64}, {0.2f}, {ops::Pairs::halves, 64, {}}, Format::f16, 1))
-    GTEST_SKIP() << "this device's plan has rope apart";
+  const bool can = ops::can_turn(device->plan(), {3, 1, 64}, {0.2f}, {ops::Pairs::halves, 64, {}}, Format::f16, 1);
+  ASSERT_EQ(can, device->plan().texel_products);
+  if (!can) GTEST_SKIP() << "this device's plan has rope apart";
   for (const uint32_t pos : {0u, 15u, 16u, 64u, 300u})
     for (const auto& [shape, rotary] : {std::pair<ops::HeadShape, uint32_t>{{9, 3, 64}, 64},
                                         {{3, 3, 16}, 16},
@@ -108,9 +111,10 @@ TEST_F(AttendTurnsTest, BehindTheContextNothingIsWritten) {
   const Buffer keys = poisoned(device, "keys", ops::key_bytes(shape, 64) / 4);
   const Buffer values = poisoned(device, "values", ops::value_bytes(shape, 64) / 4);
   const ops::Rotation rotation = {ops::Pairs::halves, 16, turns};
-  if (!ops::can_turn(device->plan(), shape, {0.2f}, rotation, Format::f16, 1))
-    GTEST_SKIP() << "this device's plan has rope apart";
-  run_once(device, "attend", [&](Recorder& recorder) {
+  const bool can = ops::can_turn(device->plan(), shape, {0.2f}, rotation, Format::f16, 1);
+  ASSERT_EQ(can, device->plan().texel_products);
+  if (!can) GTEST_SKIP() << "this device's plan has rope apart";
+  run_op(device, "attend texel", [&](Recorder& recorder) {
     ops::attend(recorder, shape, {0.2f}, state, qkv, {keys, values, 64}, y, 1, &rotation);
   });
   for (const Buffer* buffer : {&keys, &values})

@@ -19,8 +19,8 @@ void check_gather(const Tuning& tuning, Format format, uint32_t rows, uint32_t c
   const uint32_t end = static_cast<uint32_t>(ids.size());
   const Buffer state = make_state(device, pos, end, end), history = upload(device, "history", ids);
   const Buffer x = poisoned(device, "x", uint64_t{tokens} * stride_of(cols));
-  run_once(device, "gather",
-           [&](Recorder& recorder) { ops::gather(recorder, table.matrix, state, history, x, tokens, scale); });
+  run_op(device, "gather",
+         [&](Recorder& recorder) { ops::gather(recorder, table.matrix, state, history, x, tokens, scale); });
   const uint32_t active = std::min(tokens, end - pos);
   reference::Rows want = reference::gather(table.values, std::span(ids).subspan(pos, active));
   for (double& value : want.values) value *= scale;
@@ -77,7 +77,7 @@ TEST_F(GatherTest, IdOutsideTheTableLeavesItsRow) {
   const Buffer state = make_state(device, 0, 3, 3);
   const Buffer history = upload(device, "history", std::vector<uint32_t>{64, 65, 0xffffffff});
   const Buffer x = poisoned(device, "x", 3 * 64);
-  run_once(device, "gather", [&](Recorder& recorder) { ops::gather(recorder, table.matrix, state, history, x, 3); });
+  run_op(device, "gather", [&](Recorder& recorder) { ops::gather(recorder, table.matrix, state, history, x, 3); });
   const std::vector<uint32_t> first = {64};
   EXPECT_TRUE(close_to(download_as<float>(device, x), padded(reference::gather(table.values, first), 3, 64), 0.0));
 }

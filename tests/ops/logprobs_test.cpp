@@ -48,7 +48,7 @@ void check_logprobs(const std::vector<float>& logits, const Case& c) {
   const Buffer out = poisoned(device, "out", RING * sizeof(abi::TokenLogprobs) / 4);
   const View lists_view = list;
   const ops::Chosen from = {rows, c.listed ? &lists_view : nullptr};
-  run_once(device, "logprobs", [&](Recorder& recorder) {
+  run_op(device, "pick, " + reduction("logprobs", device->plan()), [&](Recorder& recorder) {
     ops::pick(recorder, state, sampling, values, candidates, from);
     ops::logprobs(recorder, state, sampling, values, candidates, out, from);
   });
@@ -104,8 +104,8 @@ TEST_F(LogprobsTest, FinishedTextsStay) {
   const Buffer values = upload(device, "logits", std::vector<float>{1, 2, 3});
   const Buffer candidates = upload(device, "candidates", std::vector<abi::Candidate>{{3, 2}});
   const Buffer out = poisoned(device, "out", RING * sizeof(abi::TokenLogprobs) / 4);
-  run_once(device, "logprobs",
-           [&](Recorder& recorder) { ops::logprobs(recorder, state, sampling, values, candidates, out, {3}); });
+  run_op(device, reduction("logprobs", device->plan()),
+         [&](Recorder& recorder) { ops::logprobs(recorder, state, sampling, values, candidates, out, {3}); });
   for (const uint32_t word : download_as<uint32_t>(device, out)) ASSERT_EQ(word, kPoison);
 }
 

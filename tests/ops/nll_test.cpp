@@ -26,7 +26,7 @@ void check_nll(const Tuning& tuning, const Case& c) {
   const std::vector<float> logits = random.normals(size_t{c.tokens} * stride, c.scale);
   const Buffer state = make_state(device, c.pos, c.end, context), ids = upload(device, "history", history);
   const Buffer in = upload(device, "logits", logits), out = poisoned(device, "nll", context);
-  run_once(device, "nll", [&](Recorder& recorder) {
+  run_op(device, reduction("nll", device->plan()), [&](Recorder& recorder) {
     ops::nll(recorder, state, ids, in, out, c.rows, c.first, c.tokens, nullptr, c.soft_cap);
   });
   std::vector<double> want(context, kUntouched), allowed(context, 0);

@@ -16,8 +16,8 @@ void check_norm_heads(const Tuning& tuning, const ops::HeadShape& s, uint32_t ac
   const std::vector<double> weight = doubles(random.normals(2 * s.head_dim));
   const Buffer weights = upload(device, "weight", std::vector<float>(weight.begin(), weight.end()));
   const Buffer state = make_state(device, 5, 5 + active, 100);
-  run_once(device, "norm_heads",
-           [&](Recorder& recorder) { ops::norm_heads(recorder, s, state, weights, qkv.buffer, 1e-6f, tokens); });
+  run_op(device, reduction("norm_heads", device->plan()),
+         [&](Recorder& recorder) { ops::norm_heads(recorder, s, state, weights, qkv.buffer, 1e-6f, tokens); });
   reference::Rows want = qkv.values;
   for (uint32_t t = 0; t < active; ++t)
     for (uint32_t head = 0; head < s.heads + s.kv_heads; ++head) {

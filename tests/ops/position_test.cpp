@@ -17,8 +17,8 @@ TEST_F(PositionTest, AddsTheRowOfEachPosition) {
         const Activations x = make_activations(device, 8, active, cols, random);
         const std::vector<float> rows = random.normals(64 * size_t{cols});
         const Buffer table = upload(device, "table", rows), state = make_state(device, pos, pos + active, 100);
-        run_once(device, "position",
-                 [&](Recorder& recorder) { ops::position(recorder, state, table, x.buffer, cols, 8); });
+        run_op(device, "position",
+               [&](Recorder& recorder) { ops::position(recorder, state, table, x.buffer, cols, 8); });
         std::vector<float> got = download_as<float>(device, x.buffer);
         for (uint32_t t = 0; t < active; ++t)
           for (uint32_t i = 0; i < x.stride; ++i) {

@@ -11,11 +11,11 @@ TEST_F(ReadTest, WritesNothingButTheOneSum) {
   for (const uint32_t groups : {1u, 2u, 7u}) {
     std::vector<uint32_t> data(size_t{groups} * READ_BYTES / 4);
     const Buffer plain = upload(device, "words", data), sums = poisoned(device, "sums", groups);
-    run_once(device, "read", [&](Recorder& recorder) { ops::read(recorder, plain, sums); });
+    run_op(device, product("read", device->plan()), [&](Recorder& recorder) { ops::read(recorder, plain, sums); });
     for (const uint32_t sum : download_as<uint32_t>(device, sums)) EXPECT_EQ(sum, kPoison);
     data.back() = 0x5eed5eed;  // the last word is read, and its lane's sum is the one
     const Buffer marked = upload(device, "words", data);
-    run_once(device, "read", [&](Recorder& recorder) { ops::read(recorder, marked, sums); });
+    run_op(device, product("read", device->plan()), [&](Recorder& recorder) { ops::read(recorder, marked, sums); });
     const std::vector<uint32_t> got = download_as<uint32_t>(device, sums);
     for (uint32_t i = 0; i < groups; ++i) EXPECT_EQ(got[i], i + 1 == groups ? 0x5eed5eed : kPoison) << i;
   }

@@ -125,7 +125,9 @@ void check_rope(const Case& c) {
   const Buffer q = poisoned(device, "q", uint64_t{c.tokens} * stride_of(q_dim));
   const Buffer keys = poisoned(device, "keys", ops::key_bytes(s, capacity, c.format) / 4);
   const Buffer values = poisoned(device, "values", ops::value_bytes(s, capacity, c.format) / 4);
-  run_once(device, "rope", [&](Recorder& recorder) {
+  const bool texel = device->plan().texel_products && c.format == Format::f16 && s.head_dim % 8 == 0 &&
+                     c.rotary_dim % 16 == 0 && c.rotary_dim > 0;
+  run_op(device, texel ? "rope texel" : "rope", [&](Recorder& recorder) {
     ops::rope(recorder, s, c.pairs, c.rotary_dim, state, qkv.buffer, turns, q, {keys, values, capacity, c.format},
               c.tokens);
   });
@@ -205,7 +207,7 @@ TEST_F(RopeTest, BehindTheContextNothingIsWritten) {
   const Buffer state = make_state(device, 64, 65, 64), turns = upload(device, "turns", make_turns(64, 8));
   const Buffer q = poisoned(device, "q", stride_of(16)), keys = poisoned(device, "keys", 64 * 4);
   const Buffer values = poisoned(device, "values", 64 * 4);
-  run_once(device, "rope", [&](Recorder& recorder) {
+  run_op(device, "rope", [&](Recorder& recorder) {
     ops::rope(recorder, shape, ops::Pairs::halves, 8, state, qkv.buffer, turns, q, {keys, values, 64}, 1);
   });
   for (const Buffer* buffer : {&q, &keys, &values})

@@ -14,8 +14,7 @@ std::vector<abi::ExpertChoice> run(const ops::Experts& experts, const reference:
   const Activations in = make_activations(device, tokens, logits);
   const Buffer state = make_state(device, 3, 3 + logits.rows, 100);
   const Buffer chosen = upload(device, "chosen", std::vector<abi::ExpertChoice>(tokens * experts.used, {77, -1}));
-  run_once(device, "route",
-           [&](Recorder& recorder) { ops::route(recorder, experts, state, in.buffer, chosen, tokens); });
+  run_op(device, "route", [&](Recorder& recorder) { ops::route(recorder, experts, state, in.buffer, chosen, tokens); });
   return download_as<abi::ExpertChoice>(device, chosen);
 }
 
@@ -64,8 +63,8 @@ TEST_F(RouteTest, RefusesWrongShapes) {
   const auto device = open_device();
   const Buffer any(device, "any", 1 << 16, Memory::device);
   for (const ops::Experts experts : {ops::Experts{4, 0}, {4, 5}, {0, 0}})
-    EXPECT_THROW(
-        run_once(device, "route", [&](Recorder& recorder) { ops::route(recorder, experts, any, any, any, 1); }), Error);
+    EXPECT_THROW(run_op(device, "route", [&](Recorder& recorder) { ops::route(recorder, experts, any, any, any, 1); }),
+                 Error);
 }
 
 }  // namespace

@@ -197,7 +197,8 @@ TEST_F(ThresholdTest, LeavesTheRestOfTheStateAlone) {
   abi::SampleParams params = {};
   params.top_k = 2, params.top_p = 1, params.log_min_p = -1e30f, params.typical_p = 1;
   const Buffer sampling = upload(device, "params", std::vector{params});
-  run_once(device, "threshold", [&](Recorder& recorder) { ops::threshold(recorder, state, sampling, scores, {3}); });
+  run_op(device, reduction("threshold", device->plan()),
+         [&](Recorder& recorder) { ops::threshold(recorder, state, sampling, scores, {3}); });
   const abi::StepState got = *state.as<abi::StepState>();
   EXPECT_EQ(got.threshold, 2);
   EXPECT_EQ(std::vector<uint32_t>({got.pos, got.end, got.finished, got.context}),

@@ -1,5 +1,7 @@
 #include "support/op_inputs.h"
 
+#include <algorithm>
+
 #include <cmath>
 
 namespace weft::test {
@@ -101,6 +103,33 @@ std::vector<Tuning> product_tunings() {
           {.split = 2, .row_tiles = 2, .texel_products = false},
           {.split = 1, .row_tiles = 4, .texel_products = false},
           {.split = 2, .row_tiles = 1, .texel_products = true}};
+}
+
+void run_op(const std::shared_ptr<Device>& device, const std::string& expected,
+            const std::function<void(Recorder&)>& record) {
+  run_once(device, expected, [&](Recorder& recorder) {
+    record(recorder);
+    EXPECT_EQ(kernels_of(recorder), expected) << "another variant ran";
+  });
+}
+
+std::string kernels_of(const Recorder& recorder) {
+  std::vector<std::string> names;
+  for (const Kernel* kernel : recorder.dispatched()) {
+    const Shader& shader = kernel->shader();
+    const std::string name = std::string(shader.name) + (*shader.variant ? " " : "") + shader.variant;
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+std::string reduction(const std::string& operation, const Plan& plan) {
+  return operation + (plan.subgroup ? " subgroup" : "");
+}
+std::string product(const std::string& operation, const Plan& plan) {
+  return operation + (plan.texel_products ? " texel" : "");
 }
 
 Buffer make_state(const std::shared_ptr<Device>& device, uint32_t pos, uint32_t end, uint32_t context,

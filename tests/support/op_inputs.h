@@ -1,6 +1,7 @@
 // What the tests of the operations share: random inputs, tiled matrices, activations with padding, the state.
 #pragma once
 
+#include <functional>
 #include <limits>
 #include <memory>
 #include <random>
@@ -57,6 +58,15 @@ std::vector<double> padded(const reference::Rows& rows, uint32_t tokens, uint32_
 std::vector<Tuning> product_tunings();
 // Those that change how a row is reduced: subgroups or not, and the threads of a workgroup.
 std::vector<Tuning> reduction_tunings();
+
+// Records, runs and waits. Fails unless exactly the kernels of `expected` were dispatched: operation and variant, in
+// order of first appearance ("attend texel, attend_merge").
+void run_op(const std::shared_ptr<Device>& device, const std::string& expected,
+            const std::function<void(Recorder&)>& record);
+std::string kernels_of(const Recorder& recorder);  // in the form of `expected`
+// What a plan should get of an operation that reduces rows ("nll subgroup"), and of one that multiplies with them.
+std::string reduction(const std::string& operation, const Plan& plan);
+std::string product(const std::string& operation, const Plan& plan);
 
 Buffer make_state(const std::shared_ptr<Device>& device, uint32_t pos, uint32_t end, uint32_t context,
                   uint32_t source = 0);

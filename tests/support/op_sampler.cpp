@@ -38,6 +38,9 @@ Sampler::Sampler(const Tuning& tuning, uint32_t rows, uint32_t context, const St
     ops::advance(recorder, {state_, params_, candidates_, history_, marks_, ring_, rows}, ops::candidate_count(rows),
                  1);
   }
+  EXPECT_EQ(kernels_of(recorder), std::string(stages.adjust ? "adjust, " : "") +
+                                      (stages.threshold ? reduction("threshold", device_->plan()) + ", " : "") +
+                                      "pick, advance");
   commands_ = recorder.finish(true);
 }
 

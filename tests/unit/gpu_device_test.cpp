@@ -115,5 +115,18 @@ TEST_F(DeviceTest, FencesAtRestReturnAtOnce) {
   EXPECT_FALSE(fence.pending());
 }
 
+// The tests of the operations expect the variants that the plan asks for; here the plan is what the driver at hand
+// should get.
+TEST_F(DeviceTest, PlanSuitsTheDriver) {
+  const auto device = open_device();
+  const Caps& caps = device->caps();
+  if (caps.kind != DeviceKind::cpu) GTEST_SKIP() << "no software driver";
+  const bool eight_lanes = caps.driver_id == VK_DRIVER_ID_MESA_LLVMPIPE && caps.subgroup_size == 8;
+  EXPECT_EQ(device->plan().texel_products, eight_lanes);
+  EXPECT_TRUE(device->plan().subgroup);
+  EXPECT_EQ(device->plan().split, 1u);
+  EXPECT_EQ(device->plan().tile_tokens, 0u);
+}
+
 }  // namespace
 }  // namespace weft::test

@@ -54,7 +54,7 @@ class Heads {
 
   std::vector<float> full(const std::vector<float>& x) {
     const Buffer in = upload(device_, "x", padded_x(x));
-    run_once(device_, "full", [&](Recorder& r) { ops::project(r, table_->matrix(), in, logits_, 1); });
+    run_op(device_, product("project", device_->plan()), [&](Recorder& r) { ops::project(r, table_->matrix(), in, logits_, 1); });
     return {logits_.as<float>(), logits_.as<float>() + shape_.rows};
   }
 
@@ -79,7 +79,14 @@ class Heads {
     params.most_added = choice.frequency < 0 ? 3.4e38f : (choice.biased ? 5 : 0) + std::max(-choice.presence, 0.0f);
     params.seed_low = 5;
     const Buffer in = upload(device_, "x", padded_x(x));
-    run_once(device_, "partial", [&](Recorder& r) {
+    const Plan& plan = device_->plan();
+    std::string expected = reduction("quantise", plan) + ", ";
+    if (shapes.estimates)
+      expected += product("estimate", plan) + ", leaders, " + product("project_rows", plan) + ", cut, ";
+    expected += product("select", plan);
+    if (shapes.estimates && table_->matrix().format == Format::q8) expected += ", " + product("refine", plan);
+    if (!shapes.estimates) expected += ", " + product("project_rows", plan);
+    run_op(device_, expected, [&](Recorder& r) {
       project_partly(r, *table_, shapes, *buffers_, {in, state_, params_, marks_}, logits_);
     });
     Listed listed;
