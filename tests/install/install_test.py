@@ -26,12 +26,12 @@ def call(*argv, env=None, expect=0):
 
 def check_layout(prefix):
     wanted = ["bin/weft", "lib/libweft.so", "lib/libweft.so.0", "include/weft/weft.h", "include/weft/weft.hpp",
-              "lib/libweft_convert.so", "include/weft/convert.h", "include/weft/convert.hpp",
+              "lib/libweft_convert.so", "lib/pkgconfig/weft-convert.pc", "include/weft/convert.h", "include/weft/convert.hpp",
               "lib/cmake/Weft/WeftConfig.cmake", "lib/pkgconfig/weft.pc", "share/weft/pocket.gguf",
               "share/weft/pocket.md"]
     missing = [path for path in wanted if not (prefix / path).exists()]
     assert not missing, f"not installed: {missing}"
-    for text in [*prefix.glob("lib/cmake/Weft/*"), prefix / "lib/pkgconfig/weft.pc"]:
+    for text in [*prefix.glob("lib/cmake/Weft/*"), *prefix.glob("lib/pkgconfig/*")]:
         for place in (str(ROOT), str(prefix)):
             assert place not in text.read_text(), f"{text} names {place}: the prefix cannot be moved"
 

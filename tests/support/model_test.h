@@ -25,7 +25,7 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-// Loads a model file or folder onto a device. format: of every matrix; none: what comes closest to the file.
+// Loads a model file or folder onto a device.
 std::unique_ptr<Model> load_model(const std::shared_ptr<Device>& device, const std::filesystem::path& path,
                                   const DeviceFormats& formats);
 
