@@ -1,5 +1,6 @@
 // One token (or a chunk of prompt tokens) through the network, top to bottom. Read this first: almost every line is an
-// operation, and an operation is ops/NAME.cpp, shaders/NAME.comp, tests/ops/NAME_test.cpp and the row NAME of a profile.
+// operation, and an operation is ops/NAME.cpp, shaders/NAME.comp, tests/ops/NAME_test.cpp and the row NAME of a
+// profile.
 #include "model/forward.h"
 
 #include <algorithm>

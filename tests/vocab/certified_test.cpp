@@ -54,7 +54,8 @@ class Heads {
 
   std::vector<float> full(const std::vector<float>& x) {
     const Buffer in = upload(device_, "x", padded_x(x));
-    run_op(device_, product("project", device_->plan()), [&](Recorder& r) { ops::project(r, table_->matrix(), in, logits_, 1); });
+    run_op(device_, product("project", device_->plan()),
+           [&](Recorder& r) { ops::project(r, table_->matrix(), in, logits_, 1); });
     return {logits_.as<float>(), logits_.as<float>() + shape_.rows};
   }
 
