@@ -25,7 +25,7 @@ constexpr std::string_view kLastRoles[] = {"output_norm", "output"};
 class Collector {
  public:
   Collector(const ModelFile& model, const Config& config, ConvertSource& to)
-      : model_(model), config_(config), family_(*config.traits), tensors_(model, config), to_(to) {}
+      : config_(config), family_(*config.traits), tensors_(model, config), to_(to) {}
 
   void collect() {
     for (const std::string_view role : kTableRoles) add_both(role, -1);
@@ -85,7 +85,6 @@ class Collector {
     to_.tensors.push_back({{&made.view}, name});
   }
 
-  const ModelFile& model_;
   const Config& config_;
   const Family& family_;
   Tensors tensors_;

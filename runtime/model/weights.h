@@ -67,7 +67,7 @@ struct TensorReport {
 // The formats of the matrices and of the vocabulary tables on the device. None: each matrix gets the one that is
 // closest to its type in the file; matrices that the device keeps as one get the finest of theirs.
 struct DeviceFormats {
-  DeviceFormats() = default;
+  DeviceFormats(std::nullopt_t = std::nullopt) {}
   DeviceFormats(Format all) : matrices(all), tables(all) {}
   DeviceFormats(std::optional<Format> all) : matrices(all), tables(all) {}
 

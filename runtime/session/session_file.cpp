@@ -146,7 +146,7 @@ void Session::save(const std::filesystem::path& path, std::string_view note) con
   if (ids_.empty()) throw Error(Code::invalid_argument, "the session has no prompt", "save");
   const json header = {{"model", hex(model_.config.fingerprint)},
                        {"weights", model_.weights.type()},
-                       {"table", name(model_.weights.head().matrix().format)},
+                       {"table", name(model_.weights.output_table().matrix().format)},
                        {"cache", name(cache_.layers.at(0).format)},
                        {"context", context_},
                        {"cache_bytes", cache_.bytes()},
@@ -192,7 +192,7 @@ std::string Session::restore(const std::filesystem::path& path) {
        "load the model it was saved with");
   same("weights of type", header.text("weights"), model_.weights.type(), "load the model with that type");
   if (document.contains("table"))  // files of older versions do not say
-    same("a vocabulary table of type", header.text("table"), name(model_.weights.head().matrix().format),
+    same("a vocabulary table of type", header.text("table"), name(model_.weights.output_table().matrix().format),
          "load the model with that type of table");
   same("a cache of type", header.text("cache"), name(cache_.layers.at(0).format), "create the session with that type");
   same("a context of", std::to_string(header.integer("context", UINT32_MAX)), std::to_string(context_),
