@@ -71,12 +71,12 @@ class Readme(unittest.TestCase):
         heads = set(re.findall(r"^\| `(\w+)` \|", section(ROOT / "docs/heads.md", "## The kernels"), re.M))
         others = re.search(r"Shaders without an operation of their own: (.*?)\n\n", pages.prose(ROOT / "docs/extending.md"), re.S)[1]
         others = heads | {name for name in re.findall(r"`(\w+)`", others) if not (ROOT / f"runtime/ops/{name}.cpp").exists()}
-        shaders = {path.stem for path in (ROOT / "shaders").glob("*.comp") if not path.stem.endswith("_texel")}
+        shaders = {path.stem for path in (ROOT / "shaders").glob("*.comp")}
         self.assertEqual({name for name in shaders if not (ROOT / f"runtime/ops/{name}.cpp").exists()}, others)
         self.assertEqual(len(heads), 6)
         recorded = (ROOT / "runtime/vocab/certified.cpp").read_text()
         for name in heads:
-            self.assertIn(f'"{name}"', recorded)
+            self.assertIn(f"shaders::{name}", recorded)
 
     def test_subcommands(self):
         def subcommands(*words):
