@@ -1,7 +1,7 @@
 # weft_module(NAME [HOT source ...] [DEPENDS module ...] [LINKS library ...])
 #
 # One folder of runtime/, every .cpp and .c file of it, as a static library weft_NAME. Its headers are reachable as "NAME/x.h"
-# only for the modules that list it in DEPENDS: each module has an include folder of its own that holds nothing but a link to it,
+# only for the modules that list it in DEPENDS, and those that depend on them: each module has an include folder of its own that holds nothing but a link to it,
 # so an include against the direction of dependencies does not compile. HOT sources are compiled to be fast, the others to be small.
 function(weft_module name)
   cmake_parse_arguments(PARSE_ARGV 1 MODULE "" "" "HOT;DEPENDS;LINKS")

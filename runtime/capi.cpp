@@ -119,8 +119,8 @@ static std::filesystem::path installed_model() {
     for (const std::filesystem::path& prefix : {library.parent_path(), library.parent_path().parent_path()}) {
       folder = prefix / "share" / "weft";
       std::vector<std::filesystem::path> found;
-      for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
-        if (entry.path().extension() == ".gguf") found.push_back(entry.path());
+      for (std::filesystem::directory_iterator entry(folder, ignored), end; entry != end; entry.increment(ignored))
+        if (entry->path().extension() == ".gguf") found.push_back(entry->path());
       if (!found.empty()) return *std::min_element(found.begin(), found.end());
     }
     folder = library.parent_path() / "share" / "weft";
@@ -173,7 +173,7 @@ static std::unique_ptr<weft_model> load(const char* path, const weft_model_optio
     if (options.progress && options.progress(options.user, std::clamp(done, 0.0f, 1.0f)) != 0)
       throw Error(Code::cancelled, "loading was given up", chosen.string());
   };
-  // Who wants to be told of the progress wants all of it.
+  // A progress callback makes the load blocking.
   Weights weights = options.progress ? load_weights(device, *file, config, formats, progress)
                                      : begin_weights(device, file, config, formats, {});
   check_sizes(*file, tokenizer, config);
@@ -194,10 +194,7 @@ static std::unique_ptr<weft_model> load(const char* path, const weft_model_optio
                                                    std::move(chat_template),
                                                    std::move(problem),
                                                    std::move(driver),
-                                                   std::move(type),
-                                                   0,
-                                                   {},
-                                                   0});
+                                                   std::move(type)});
   model->load_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return model;
 }
@@ -298,7 +295,7 @@ weft_status weft_model_describe(const weft_model* model, char** out, weft_error*
         for (const Buffer& slot : half->stream->slots) add_buffer(slot, users);
       add_buffer(half->final_norm, {"norm"});
       if (half->embedding_norm) add_buffer(half->embedding_norm, {"norm"});
-      if (half->positions) add_buffer(half->positions, {"position"});
+      if (half->positions) add_buffer(half->positions, {"add_positions"});
       if (half->score_biases) add_buffer(half->score_biases, {"attend"});
     }
     if (weights.logit_bias) add_buffer(weights.logit_bias, {"add"});

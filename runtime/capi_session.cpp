@@ -196,8 +196,8 @@ weft_status weft_session_score(weft_session* session, const uint32_t* ids, size_
                                weft_error* error) {
   return guard(error, [&] {
     require(session && ids && nll, "session, ids or nll", "it is NULL");
-    session->decoder.finish();
     const std::vector<float> values = session->session.score({ids, count});
+    session->decoder.finish();
     std::copy(values.begin(), values.end(), nll);
   });
 }
@@ -296,8 +296,9 @@ weft_status weft_session_profile_behind(weft_session* session, uint32_t position
   return guard(error, [&] {
     require(session && json, "session or json", "it is NULL");
     require(repeat >= 1, "repeat", "it is 0, expected at least 1");
+    const PassProfile profile = profile_behind(session->session, position, repeat);
     session->decoder.finish();
-    *json = profile_text(profile_behind(session->session, position, repeat));
+    *json = profile_text(profile);
   });
 }
 

@@ -17,7 +17,7 @@ static std::string report_text(const TuneResult& result, const std::filesystem::
   for (const TuneTrial& trial : result.trials)
     json["trials"].push_back(
         {{"name", trial.choice}, {"value", trial.value}, {"seconds", trial.seconds}, {"refusal", trial.refusal}});
-  return json.dump();
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 weft_status weft_tune(const char* device, int (*progress)(void* user, float done), void* user, char** json,

@@ -146,7 +146,7 @@ struct SampleParams {
   uint fast_rows;    // 0: certified; else so many of the best estimates are enough, at most MAX_LEADERS / 2
   float soft_cap;    // of the logits (lib/soft_cap.glsl); 0: none
   float presence_penalty, frequency_penalty;  // of tokens that were generated: once, and for each time; 0: none
-  uint biased;                                // 1: MARKS has biases
+  uint biased;                                // 1: TOKEN_FLAGS has biases
   float most_added;  // what bias and these penalties add to a logit at most, at least 0; above 3e38: no limit
   float typical_p;   // 1: all
   uint logprobs;     // how many of the likeliest tokens logprobs names
@@ -154,11 +154,11 @@ struct SampleParams {
   uint stop_ids[MAX_STOP_IDS];
 };
 
-// What a session knows of each token, in one buffer of 32-bit words, MARKS: bits (bit i: token i is in the context) |
-// counts (rows: how often a token was generated) | biases (rows: floats, added to logits).
-#define MARK_COUNTS(rows) (((rows) + 31) / 32)
-#define MARK_BIASES(rows) (MARK_COUNTS(rows) + (rows))
-#define MARK_WORDS(rows) (MARK_BIASES(rows) + (rows))
+// What a session knows of each token, in one buffer of 32-bit words, TOKEN_FLAGS: bits (bit i: token i is in the
+// context) | counts (rows: how often a token was generated) | biases (rows: floats, added to logits).
+#define TOKEN_FLAG_COUNTS(rows) (((rows) + 31) / 32)
+#define TOKEN_FLAG_BIASES(rows) (TOKEN_FLAG_COUNTS(rows) + (rows))
+#define TOKEN_FLAG_WORDS(rows) (TOKEN_FLAG_BIASES(rows) + (rows))
 
 // What logprobs leaves of the token at position p, at p % RING.
 #define MAX_LOGPROBS 20
@@ -169,13 +169,13 @@ struct TokenLogprobs {
   float logprobs[MAX_LOGPROBS];
 };
 
-// A candidate of one workgroup of pick, or of project.
+// A candidate of one workgroup of sample, or of project.
 struct Candidate {
   float score;
   uint id;
 };
-#define READ_BYTES 32768  // one workgroup of read reads
-#define PICK_ROWS 1024    // scores one workgroup of pick looks at
+#define READ_BYTES 32768  // one workgroup of read_bandwidth reads
+#define SAMPLE_ROWS 1024  // scores one workgroup of sample looks at
 
 // ---- Heads that read less than every row ----
 //
@@ -219,7 +219,7 @@ struct GatherPush {
 struct AddPush {
   uint count;
 };
-struct PositionPush {
+struct AddPositionsPush {
   uint cols;
   uint stride;     // floats between rows of the output
   uint positions;  // rows of the table
@@ -279,9 +279,9 @@ struct RopePush {
   uint capacity;    // slots of the cache, a multiple of TILE_ROWS
   uint rotary_dim;  // leading dimensions of a head that turn; even
 };
-#define SEES_BEFORE 0  // a token sees all positions up to its own
-#define SEES_ALL 1     // all of the pass's state
-#define SEES_SOURCE 2  // those of the encoder's output
+#define MASK_CAUSAL 0  // a token sees all positions up to its own
+#define MASK_NONE 1    // all of the pass's state
+#define MASK_SOURCE 2  // those of the encoder's output
 struct AttendPush {
   uint heads, kv_heads, head_dim;
   uint q_stride, out_stride;  // floats between rows
@@ -317,10 +317,10 @@ struct ProjectPush {
   uint first_token;  // row of logits the bound inputs begin with
   uint first_group;  // workgroups of the slices before
 };
-struct AdjustPush {
+struct PenalizePush {
   uint rows;
 };
-struct PickPush {
+struct SamplePush {
   uint rows;  // of the table; of a list, HeadState.exact_count are there
 };
 struct ProjectRowsPush {
@@ -358,7 +358,7 @@ struct SelectPush {
   uint rows_per_group;
 };
 struct AdvancePush {
-  uint candidates;   // entries pick or project left; 0: only move on past this pass's tokens
+  uint candidates;   // entries sample or project left; 0: only move on past this pass's tokens
   uint pass_tokens;  // most tokens of the pass
   uint rows;         // of the vocabulary
 };

@@ -11,7 +11,7 @@ layout(std430, binding = 0) buffer State { StepState state; };
 layout(std430, binding = 1) readonly buffer Params { SampleParams params; };
 layout(std430, binding = 2) readonly buffer Candidates { Candidate candidates[]; };
 layout(std430, binding = 3) writeonly buffer History { uint history[]; };
-layout(std430, binding = 4) buffer Marks { uint marks[]; };  // MARKS
+layout(std430, binding = 4) buffer TokenFlags { uint token_flags[]; };  // TOKEN_FLAGS
 layout(std430, binding = 5) writeonly buffer Ring { RingEntry ring[]; };  // (RING)
 layout(push_constant) uniform Push { AdvancePush p; };
 
@@ -24,8 +24,8 @@ void append(uint id) {
     finished = FINISH_NOT_FINITE;
   } else {
     history[position] = id;
-    marks[id / 32] |= 1u << (id % 32);
-    marks[MARK_COUNTS(p.rows) + id] += 1;
+    token_flags[id / 32] |= 1u << (id % 32);
+    token_flags[TOKEN_FLAG_COUNTS(p.rows) + id] += 1;
     state.pos = position;
     state.end = position + 1;
     if (position + 1 >= state.context) finished = FINISH_CONTEXT;

@@ -12,7 +12,7 @@
 
 layout(constant_id = 1) const uint SOFT_CAP = 0;  // 1: scores are capped
 layout(constant_id = 2) const uint ALIBI = 0;     // 1: scores fall with the distance (Press et al. 2022)
-layout(constant_id = 3) const uint SEES = SEES_BEFORE;
+layout(constant_id = 3) const uint MASK = MASK_CAUSAL;
 layout(constant_id = 4) const uint BIASED = 0;  // 1: scores have biases, by distance (Raffel et al. 2020, "T5")
 layout(constant_id = 5) const uint FORMAT = FORMAT_F16;  // of the cache
 layout(constant_id = 6) const uint PARTS = 0;  // 1: y is for attend_merge (abi.h)
@@ -71,7 +71,7 @@ void main() {
   const uint head = gl_WorkGroupID.x, token = gl_WorkGroupID.y, lane = gl_LocalInvocationID.x;
   if (token > 0 && state.pos + token >= state.end) return;
   const uint own = state.pos + token;
-  const uint length = SEES == SEES_SOURCE ? state.source : min(SEES == SEES_ALL ? state.end : own + 1, state.context);
+  const uint length = MASK == MASK_SOURCE ? state.source : min(MASK == MASK_NONE ? state.end : own + 1, state.context);
   const uint first = length - min(length, p.window) + gl_WorkGroupID.z * p.span, last = min(length, first + p.span);
   const uint row = (gl_WorkGroupID.z * gl_NumWorkGroups.y + token) * p.heads + head;  // of parts
   const uint notes = gl_NumWorkGroups.z * gl_NumWorkGroups.y * p.heads * p.head_dim + row * 2;

@@ -12,13 +12,13 @@
 
 layout(constant_id = 0) const uint SOFT_CAP = 0;  // as in attend.comp
 layout(constant_id = 1) const uint ALIBI = 0;
-layout(constant_id = 2) const uint SEES = SEES_BEFORE;
+layout(constant_id = 2) const uint MASK = MASK_CAUSAL;
 layout(constant_id = 3) const uint BIASED = 0;
 layout(constant_id = 4) const uint HEADS = 1;  // query heads of a workgroup
 layout(constant_id = 5) const uint DIM = 64;   // of a head
-// 1: of one token, whose q|k|v are the queries: turned here, and its key and value written here (rope.comp). They reach its own scores in
+// 1: of one token, whose q|k|v are the queries: rotated here, and its key and value written here (rope.comp). They reach its own scores in
 // registers, the others' workgroups do not need them.
-layout(constant_id = 6) const uint TURNS = 0;
+layout(constant_id = 6) const uint ROTATES = 0;
 layout(constant_id = 7) const uint ADJACENT = 0;
 layout(constant_id = 8) const uint ROTARY_DIM = 0;
 layout(constant_id = 9) const uint PARTED = 0;  // 1: y is for attend_merge (abi.h)
@@ -34,14 +34,14 @@ layout(binding = 2) uniform usamplerBuffer keys;     // layout in rope.comp and 
 layout(binding = 3) uniform usamplerBuffer values;
 layout(std430, binding = 4) writeonly buffer Output { float y[]; };      // (pass tokens, out_stride)
 layout(std430, binding = 5) readonly buffer Biases { float biases[]; };  // as in attend.comp
-layout(binding = 6) uniform usamplerBuffer turns;  // as in rope.comp
+layout(binding = 6) uniform usamplerBuffer rope_table;  // as in rope.comp
 layout(std430, binding = 7) writeonly buffer NewKeys { uvec4 new_keys[]; };
 layout(std430, binding = 8) writeonly buffer NewValues { uvec4 new_values[]; };
 layout(push_constant) uniform Push { AttendPush p; };
 
 vec4 input_at(uint i) { return uintBitsToFloat(texelFetch(queries, int(i))); }
-vec4 turns_at(uint i) { return uintBitsToFloat(texelFetch(turns, int(i))); }
-#include "lib/turn.glsl"
+vec4 rope_table_at(uint i) { return uintBitsToFloat(texelFetch(rope_table, int(i))); }
+#include "lib/rotate.glsl"
 
 uvec4 halves_of(vec4 low, vec4 high) {
   return uvec4(packHalf2x16(low.xy), packHalf2x16(low.zw), packHalf2x16(high.xy), packHalf2x16(high.zw));
@@ -57,7 +57,7 @@ void main() {
   const uint token = spread(gl_WorkGroupID.y, gl_NumWorkGroups.y), lane = gl_SubgroupInvocationID, head = gl_WorkGroupID.x * HEADS;
   if (token > 0 && state.pos + token >= state.end) return;
   const uint own = state.pos + token;
-  const uint length = SEES == SEES_SOURCE ? state.source : min(SEES == SEES_ALL ? state.end : own + 1, state.context);
+  const uint length = MASK == MASK_SOURCE ? state.source : min(MASK == MASK_NONE ? state.end : own + 1, state.context);
   const uint first = length - min(length, p.window) + part_index * p.span;
   const uint row = (part_index * gl_NumWorkGroups.y + token) * p.heads + head;  // of parts
   const uint notes = gl_NumWorkGroups.z * gl_NumWorkGroups.y * p.heads * DIM + row * 2;
@@ -73,14 +73,14 @@ void main() {
   [[unroll]] for (uint h = 0; h < HEADS; ++h) {
     [[unroll]] for (uint s = 0; s < SHARES; ++s) {
       const uint texel = (token * p.q_stride + (head + h) * DIM) / 4, quad = s * LANES + lane;
-      query[h][s] = p.scale * (TURNS != 0 ? turned(texel, quad, own) : input_at(texel + quad));
+      query[h][s] = p.scale * (ROTATES != 0 ? rotated(texel, quad, own) : input_at(texel + quad));
     }
     [[unroll]] for (uint i = 0; i < PARTS * 2; ++i) acc[h][i] = vec4(0);
     peak[h] = -1e30;
     total[h] = 0;  // the lane's positions'
   }
   uint last = min(length, first + p.span);
-  if (TURNS != 0 && last == length) {  // the part with the token's own position, which is not in the cache yet
+  if (ROTATES != 0 && last == length) {  // the part with the token's own position, which is not in the cache yet
     last = own;
     const uint kv_head = head / (p.heads / p.kv_heads), slot = own % p.capacity;
     const uint key_texel = (p.heads + kv_head) * (DIM / 4), value_texel = key_texel + p.kv_heads * (DIM / 4);
@@ -92,7 +92,7 @@ void main() {
       const uint word = part * LANES + lane;
       const bool there = word < DIM / 8;
       const uint from = there ? word * 2 : 0;
-      const uvec4 key = halves_of(turned(key_texel, from, own), turned(key_texel, from + 1, own));
+      const uvec4 key = halves_of(rotated(key_texel, from, own), rotated(key_texel, from + 1, own));
       const uvec4 value = halves_of(input_at(value_texel + from), input_at(value_texel + from + 1));
       if (there && writes) {
         new_keys[(slots + slot / TILE_ROWS * TILE_ROWS) * (DIM / 8) + IN_KEYS(slot % TILE_ROWS, word, DIM / 8)] = key;

@@ -8,7 +8,7 @@ layout(local_size_x = 128) in;
 
 layout(std430, binding = 0) buffer State { StepState state; };
 layout(std430, binding = 1) readonly buffer Params { SampleParams params; };
-layout(std430, binding = 2) readonly buffer Marks { uint marks[]; };
+layout(std430, binding = 2) readonly buffer TokenFlags { uint token_flags[]; };
 layout(std430, binding = 3) readonly buffer Lists { uint lists[]; };
 layout(push_constant) uniform Push { LeadersPush p; };
 #include "lib/gumbel.glsl"

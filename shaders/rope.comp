@@ -15,7 +15,7 @@
 layout(constant_id = 0) const uint FORMAT = FORMAT_F16;  // of the cache
 layout(std430, binding = 0) readonly buffer State { StepState state; };
 layout(push_constant) uniform Push { RopePush p; };
-// qkv (pass tokens, in_stride): q heads, k heads, v heads; turns (positions, rotary_dim / 2): cosine, sine; q (pass tokens, out_stride).
+// qkv (pass tokens, in_stride): q heads, k heads, v heads; rope_table (positions, rotary_dim / 2): cosine, sine; q (pass tokens, out_stride).
 
 #ifdef WEFT_TEXEL
 layout(constant_id = 1) const uint DIM = 64;  // of a head
@@ -23,16 +23,16 @@ layout(constant_id = 2) const uint ADJACENT = 0;
 layout(local_size_x = 8) in;
 
 layout(binding = 1) uniform usamplerBuffer qkv;  
-layout(binding = 2) uniform usamplerBuffer turns;
+layout(binding = 2) uniform usamplerBuffer rope_table;
 layout(std430, binding = 3) writeonly buffer Queries { vec4 q[]; };
 layout(std430, binding = 4) writeonly buffer Keys { uvec4 keys[]; };
 layout(std430, binding = 5) writeonly buffer Values { uvec4 values[]; };
 
 vec4 input_at(uint i) { return uintBitsToFloat(texelFetch(qkv, int(i))); }
-vec4 turns_at(uint i) { return uintBitsToFloat(texelFetch(turns, int(i))); }
+vec4 rope_table_at(uint i) { return uintBitsToFloat(texelFetch(rope_table, int(i))); }
 
 #define ROTARY_DIM p.rotary_dim
-#include "lib/turn.glsl"
+#include "lib/rotate.glsl"
 
 // Grid: x the tokens, y their words of eight dimensions, those of q, k and v: llvmpipe's cores have as many of a short prompt's tokens each.
 void main() {
@@ -41,9 +41,9 @@ void main() {
   const uint item = gl_WorkGroupID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x, head = item / words, word = item % words, slot = position % p.capacity;
   if (head >= p.heads + 2 * p.kv_heads) return;
   const uint texel = (token * p.in_stride + head * DIM) / 4;
-  const bool turns_here = head < p.heads + p.kv_heads;
-  const vec4 low = turns_here ? turned(texel, word * 2, position) : input_at(texel + word * 2);
-  const vec4 high = turns_here ? turned(texel, word * 2 + 1, position) : input_at(texel + word * 2 + 1);
+  const bool rotates_here = head < p.heads + p.kv_heads;
+  const vec4 low = rotates_here ? rotated(texel, word * 2, position) : input_at(texel + word * 2);
+  const vec4 high = rotates_here ? rotated(texel, word * 2 + 1, position) : input_at(texel + word * 2 + 1);
   if (head < p.heads) {
     const uint at = (token * p.out_stride + head * DIM) / 4 + word * 2;
     q[at] = low;
@@ -61,20 +61,20 @@ void main() {
 layout(local_size_x = 64) in;
 
 layout(std430, binding = 1) readonly buffer Input { float qkv[]; };
-layout(std430, binding = 2) readonly buffer Turns { vec2 turns[]; };
+layout(std430, binding = 2) readonly buffer RopeTable { vec2 rope_table[]; };
 layout(std430, binding = 3) writeonly buffer Queries { float q[]; };
 layout(std430, binding = 4) writeonly buffer Keys { uint keys[]; };
 layout(std430, binding = 5) writeonly buffer Values { uint values[]; };
 
-// Dimension d of the head that starts at qkv[head], turned for a position.
-float turned(uint head, uint d, uint position) {
+// Dimension d of the head that starts at qkv[head], rotated for a position.
+float rotated(uint head, uint d, uint position) {
   if (d >= p.rotary_dim) return qkv[head + d];
   const uint half_dim = p.rotary_dim / 2;
   const bool first = p.adjacent != 0 ? d % 2 == 0 : d < half_dim;
   const uint pair = p.adjacent != 0 ? d / 2 : d % half_dim;
   const uint partner = p.adjacent != 0 ? d ^ 1 : (first ? d + half_dim : d - half_dim);
-  const vec2 turn = turns[position * half_dim + pair];
-  return qkv[head + d] * turn.x + (first ? -turn.y : turn.y) * qkv[head + partner];
+  const vec2 angle = rope_table[position * half_dim + pair];
+  return qkv[head + d] * angle.x + (first ? -angle.y : angle.y) * qkv[head + partner];
 }
 
 // A block of 32 dimensions, zeros behind head_dim, as bytes and the bits of their scale's half.
@@ -87,7 +87,7 @@ Q8Block quantised(uint head, uint block, bool key, uint position) {
   float largest = 0;
   [[unroll]] for (uint i = 0; i < BLOCK; ++i) {
     const uint d = block * BLOCK + i;
-    x[i] = d >= p.head_dim ? 0 : key ? turned(head, d, position) : qkv[head + d];
+    x[i] = d >= p.head_dim ? 0 : key ? rotated(head, d, position) : qkv[head + d];
     largest = max(largest, abs(x[i]));
   }
   Q8Block result;
@@ -134,7 +134,7 @@ void main() {
 
   const uint query_items = p.heads * p.head_dim;
   if (item < query_items) {
-    q[token * p.out_stride + item] = turned(row + item / p.head_dim * p.head_dim, item % p.head_dim, position);
+    q[token * p.out_stride + item] = rotated(row + item / p.head_dim * p.head_dim, item % p.head_dim, position);
     return;
   }
   item -= query_items;
@@ -148,8 +148,8 @@ void main() {
   if (item < p.kv_heads * key_words) {
     const uint head = item / key_words, word = item % key_words, d = word * 2;
     const uint start = row + query_items + head * p.head_dim;
-    const float low = d < p.head_dim ? turned(start, d, position) : 0;
-    const float high = d + 1 < p.head_dim ? turned(start, d + 1, position) : 0;
+    const float low = d < p.head_dim ? rotated(start, d, position) : 0;
+    const float high = d + 1 < p.head_dim ? rotated(start, d + 1, position) : 0;
     const uint tile = (head * p.capacity + slot / TILE_ROWS * TILE_ROWS) * key_words;
     keys[tile + IN_KEYS(slot % TILE_ROWS, word / 4, key_words / 4) * 4 + word % 4] = packHalf2x16(vec2(low, high));
     return;

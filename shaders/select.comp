@@ -9,7 +9,7 @@ layout(local_size_x = 64) in;
 
 layout(std430, binding = 0) buffer State { StepState state; };
 layout(std430, binding = 1) readonly buffer Params { SampleParams params; };
-layout(std430, binding = 2) readonly buffer Marks { uint marks[]; };
+layout(std430, binding = 2) readonly buffer TokenFlags { uint token_flags[]; };
 layout(std430, binding = 3) readonly buffer Choice { uint choice[]; };
 layout(std430, binding = 4) buffer Lists { uint lists[]; };
 // The bounds once more, four at a time.

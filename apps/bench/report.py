@@ -144,7 +144,7 @@ def main():
             report["tests"] = run_tests(args.build_dir)
         least = 0.01 if args.quick else 0.5 if real else 0.05
         patterns = {shape: "." if real else "^project/.*/q8" for shape in SHAPES}
-        patterns["smollm-135m"] = "^(project|norm|pick)/" if args.quick else "."
+        patterns["smollm-135m"] = "^(project|norm|sample)/" if args.quick else "."
         chosen = SHAPES[:1] if args.quick else SHAPES
         report["microbench"] = {shape: microbench(args.bin_dir, shape, patterns[shape], least) for shape in chosen}
         report["models"] = model_runs(args.bin_dir, folder, device, args.quick)

@@ -29,20 +29,20 @@ struct Choice {
     p.top_k = kTopK;
     p.top_p = p.repeat_penalty = p.typical_p = 1;
     p.log_min_p = -1e30f;
-    marks = make("marks", uint64_t{MARK_WORDS(vocab)} * 4);
+    token_flags = make("token flags", uint64_t{TOKEN_FLAG_WORDS(vocab)} * 4);
     candidates = make("candidates", ops::candidate_count(vocab) * sizeof(abi::Candidate));
     history = make("history", 4 * 4);
     ring = make("ring", RING * sizeof(abi::RingEntry));
   }
   uint32_t rows;
   std::vector<float> values;
-  Buffer logits, scores, step, params, marks, candidates, history, ring;
+  Buffer logits, scores, step, params, token_flags, candidates, history, ring;
 };
 
-void adjust(benchmark::State& state, uint32_t vocab) {
+void penalize(benchmark::State& state, uint32_t vocab) {
   const Choice c(vocab);
   const Record record = [&](Recorder& r, size_t) {
-    ops::adjust(r, c.step, c.params, c.marks, c.logits, c.scores, {vocab});
+    ops::penalize(r, c.step, c.params, c.token_flags, c.logits, c.scores, {vocab});
   };
   run_once(bench().device, "verify", [&](Recorder& r) { record(r, 0); });
   Expected want;
@@ -52,9 +52,9 @@ void adjust(benchmark::State& state, uint32_t vocab) {
   time_on_device(state, record, 1, 8.0 * vocab, 0);
 }
 
-void threshold(benchmark::State& state, uint32_t vocab) {
+void filter(benchmark::State& state, uint32_t vocab) {
   const Choice c(vocab);
-  const Record record = [&](Recorder& r, size_t) { ops::threshold(r, c.step, c.params, c.scores, {vocab}); };
+  const Record record = [&](Recorder& r, size_t) { ops::filter(r, c.step, c.params, c.scores, {vocab}); };
   run_once(bench().device, "verify", [&](Recorder& r) { record(r, 0); });
   std::vector<float> sorted = c.values;
   std::sort(sorted.begin(), sorted.end(), std::greater<float>());
@@ -63,10 +63,10 @@ void threshold(benchmark::State& state, uint32_t vocab) {
   time_on_device(state, record, 1, 4.0 * vocab, 0);
 }
 
-void pick(benchmark::State& state, uint32_t vocab) {
+void sample(benchmark::State& state, uint32_t vocab) {
   const Choice c(vocab);
   c.params.as<abi::SampleParams>()->inverse_temperature = 0;  // greedy
-  const Record record = [&](Recorder& r, size_t) { ops::pick(r, c.step, c.params, c.scores, c.candidates, {vocab}); };
+  const Record record = [&](Recorder& r, size_t) { ops::sample(r, c.step, c.params, c.scores, c.candidates, {vocab}); };
   run_once(bench().device, "verify", [&](Recorder& r) { record(r, 0); });
   const std::span<const abi::Candidate> found(c.candidates.as<abi::Candidate>(), ops::candidate_count(vocab));
   const auto best = std::max_element(found.begin(), found.end(), [](auto& a, auto& b) { return a.score < b.score; });
@@ -81,7 +81,7 @@ void advance(benchmark::State& state, uint32_t vocab) {
   const Choice c(vocab);
   const uint32_t count = ops::candidate_count(vocab);
   for (uint32_t i = 0; i < count; ++i) c.candidates.as<abi::Candidate>()[i] = {number(i), i};
-  const ops::StepViews views = {c.step, c.params, c.candidates, c.history, c.marks, c.ring, vocab};
+  const ops::StepViews views = {c.step, c.params, c.candidates, c.history, c.token_flags, c.ring, vocab};
   const Record record = [&](Recorder& r, size_t) { ops::advance(r, views, count, 1); };
   run_once(bench().device, "verify", [&](Recorder& r) { record(r, 0); });
   uint32_t best = 0;
@@ -96,9 +96,9 @@ void advance(benchmark::State& state, uint32_t vocab) {
 void register_choice(const ModelShape& shape) {
   const std::string model = std::string("/") + shape.name;
   const uint32_t vocab = shape.vocab;
-  add("adjust" + model, [=](benchmark::State& state) { adjust(state, vocab); });
-  add("threshold" + model, [=](benchmark::State& state) { threshold(state, vocab); });
-  add("pick" + model, [=](benchmark::State& state) { pick(state, vocab); });
+  add("penalize" + model, [=](benchmark::State& state) { penalize(state, vocab); });
+  add("filter" + model, [=](benchmark::State& state) { filter(state, vocab); });
+  add("sample" + model, [=](benchmark::State& state) { sample(state, vocab); });
   add("advance" + model, [=](benchmark::State& state) { advance(state, vocab); });
 }
 

@@ -33,11 +33,11 @@ struct Head {
     buffers = std::make_unique<PartialHeadBuffers>(device, *table);
     state = Buffer(device, "state", sizeof(abi::StepState), Memory::shared);
     params = Buffer(device, "params", sizeof(abi::SampleParams), Memory::shared);
-    marks = Buffer(device, "marks", uint64_t{MARK_WORDS(rows)} * 4, Memory::shared);
+    token_flags = Buffer(device, "token flags", uint64_t{TOKEN_FLAG_WORDS(rows)} * 4, Memory::shared);
     logits = Buffer(device, "logits", uint64_t{rows} * 4, Memory::device);
     std::memset(state.data(), 0, state.bytes());
     std::memset(params.data(), 0, params.bytes());
-    std::memset(marks.data(), 0, marks.bytes());
+    std::memset(token_flags.data(), 0, token_flags.bytes());
     params.as<abi::SampleParams>()->cut_rank = 1;  // greedy
     params.as<abi::SampleParams>()->repeat_penalty = 1;
     state.as<abi::StepState>()->head.positions = rows;
@@ -71,7 +71,7 @@ struct Head {
   } shape;
   std::unique_ptr<Table> table;
   std::unique_ptr<PartialHeadBuffers> buffers;
-  Buffer state, params, marks, logits;
+  Buffer state, params, token_flags, logits;
 };
 
 Head& head_of(Format format, uint32_t rows, uint32_t cols) {
@@ -111,7 +111,7 @@ void certified(benchmark::State& state, Format format, uint32_t rows, uint32_t c
   Head& head = head_of(format, rows, cols);
   const uint32_t target = rows / 3;
   const Buffer x = upload(head.hidden(cosine, target));
-  const PartialHeadViews views = {x, head.state, head.params, head.marks};
+  const PartialHeadViews views = {x, head.state, head.params, head.token_flags};
   const auto record = [&](Recorder& r, size_t) {
     project_partly(r, *head.table, {.estimates = true}, *head.buffers, views, head.logits);
   };
@@ -145,7 +145,7 @@ void listed(benchmark::State& state, Format format, uint32_t rows, uint32_t cols
   const uint32_t count = (rows + step - 1) / step;
   for (uint32_t i = 0; i < count; ++i) head.buffers->allowed_rows.as<uint32_t>()[i] = i * step;
   head.state.as<abi::StepState>()->head.positions = count;
-  const PartialHeadViews views = {x, head.state, head.params, head.marks};
+  const PartialHeadViews views = {x, head.state, head.params, head.token_flags};
   const auto record = [&](Recorder& r, size_t) {
     project_partly(r, *head.table, {.listed = true}, *head.buffers, views, head.logits);
   };

@@ -25,8 +25,8 @@ void read(benchmark::State& state) {
     for (const Buffer& one : data) r.fill(one, 1);
   });
   time_on_device(
-      state, [&](Recorder& r, size_t copy) { ops::read(r, data[copy], sums); }, data.size(), static_cast<double>(bytes),
-      0);
+      state, [&](Recorder& r, size_t copy) { ops::read_bandwidth(r, data[copy], sums); }, data.size(),
+      static_cast<double>(bytes), 0);
 }
 
 // Takes the argument out of argv, if it is there.

@@ -43,7 +43,6 @@ class Grammar {
     uint32_t next = 0;   // the state after the call
   };
 
-  uint32_t state_count() const { return static_cast<uint32_t>(states_.size() - 1); }
   // The first state of the root rule.
   uint32_t start() const { return start_; }
   // Ascending by low; several may read the same byte.

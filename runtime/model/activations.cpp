@@ -77,7 +77,7 @@ StepBuffers::StepBuffers(const Model& model, uint32_t context, uint32_t table_po
   params = Buffer(device, "sampling", sizeof(abi::SampleParams), Memory::shared);
   history = Buffer(device, "history", uint64_t{context} * 4, Memory::shared);
   rows = model.config.vocab;
-  token_flags = Buffer(device, "token flags", uint64_t{MARK_WORDS(rows)} * 4, Memory::shared);
+  token_flags = Buffer(device, "token flags", uint64_t{TOKEN_FLAG_WORDS(rows)} * 4, Memory::shared);
   ring = Buffer(device, "ring", RING * sizeof(abi::RingEntry), Memory::readback);
   logprobs = Buffer(device, "logprobs", RING * sizeof(abi::TokenLogprobs), Memory::readback);
   for (const Buffer* buffer : {&state, &params, &history, &token_flags, &ring, &logprobs}) zero(*buffer);

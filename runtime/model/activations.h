@@ -22,7 +22,7 @@ struct Activations {
   View candidates;  // (sampled, candidate_stride()) of abi::Candidate
 };
 
-// Distance between the candidates of two sampled tokens: the most that pick or project can leave for one.
+// Distance between the candidates of two sampled tokens: the most that sample or project can leave for one.
 uint32_t candidate_stride(const Model& model);
 
 // The buffer that holds them.
@@ -55,7 +55,7 @@ struct StepBuffers {
   Buffer state;                     // abi::StepState
   Buffer params;                    // abi::SampleParams
   Buffer history;                   // (context) ids
-  Buffer token_flags;               // abi.h, MARKS
+  Buffer token_flags;               // abi.h, TOKEN_FLAGS
   Buffer ring;                      // (RING) abi::RingEntry: all that the CPU reads for a token,
   Buffer logprobs;                  // (RING) abi::TokenLogprobs: unless it asks for these
   uint32_t rows;                    // of the vocabulary

@@ -61,7 +61,7 @@ struct Config {
   ops::NormShape norm() const { return {width, epsilon, block.norm}; }
   ops::Attention attention(uint32_t layer) const {
     return {attention_scale, positions[layer].window, attention_cap, block.positions == Positions::alibi,
-            block.sees_all ? ops::Sees::all : ops::Sees::before};
+            block.sees_all ? ops::AttentionMask::none : ops::AttentionMask::causal};
   }
   // True if a row of numbers for each of `context` positions is added to the embedding.
   bool has_position_table() const {

@@ -27,7 +27,7 @@ struct Network {
   void embed() const {
     const View embedded = c.block.embedding_norm ? a.normed : a.x;
     ops::gather(r, w.embedding->matrix(), state, pass.step.history, embedded, tokens, c.embedding_scale);
-    if (c.has_position_table()) ops::position(r, state, w.positions, embedded, c.width, tokens);
+    if (c.has_position_table()) ops::add_positions(r, state, w.positions, embedded, c.width, tokens);
     if (c.block.embedding_norm) norm(embedded, w.embedding_norm, a.x);
   }
 
@@ -150,7 +150,7 @@ struct Network {
   void add_source(uint32_t index) const {
     const LayerWeights& l = w.layers[index];
     matmul(l.cross_q, branch_input(l.cross_norm), a.q);
-    ops::attend(r, c.heads, {.scale = c.attention_scale, .sees = ops::Sees::source}, state, a.q,
+    ops::attend(r, c.heads, {.scale = c.attention_scale, .mask = ops::AttentionMask::source}, state, a.q,
                 pass.source->layers[index], a.attended, tokens);
     add_branch(l.cross_out, a.attended, View());
     close_branch(l.cross_norm);
@@ -165,8 +165,8 @@ struct Network {
       return ops::Rotation{c.pairs, positions.rotary_dim, one.step.rope_tables[positions.rope]};
     };
     const Pass& any = pass.sessions().front();
-    const bool fused =
-        ops::can_turn(r.device().plan(), c.heads, attention, rotation(any), any.cache.layers[index].format, any.tokens);
+    const bool fused = ops::can_rotate(r.device().plan(), c.heads, attention, rotation(any),
+                                       any.cache.layers[index].format, any.tokens);
     if (!fused)
       for (const Pass& one : pass.sessions())
         ops::rope(r, c.heads, c.pairs, positions.rotary_dim, one.step.state, one.a.qkv,
@@ -195,15 +195,15 @@ struct Network {
     };
     each([&](const Pass& one, const Tail& tail, const ops::Chosen& from) {
       if (tail.kind == Tail::Kind::sampled)
-        ops::adjust(r, one.step.state, one.step.params, one.step.token_flags, one.a.logits, one.a.scores, from);
+        ops::penalize(r, one.step.state, one.step.params, one.step.token_flags, one.a.logits, one.a.scores, from);
     });
     each([&](const Pass& one, const Tail& tail, const ops::Chosen& from) {
-      if (tail.kind == Tail::Kind::sampled) ops::threshold(r, one.step.state, one.step.params, one.a.scores, from);
+      if (tail.kind == Tail::Kind::sampled) ops::filter(r, one.step.state, one.step.params, one.a.scores, from);
     });
     each([&](const Pass& one, const Tail& tail, const ops::Chosen& from) {
       const View scores = tail.kind == Tail::Kind::sampled ? one.a.scores : one.a.logits;
       if (tail.chooses() && candidates == 0)
-        ops::pick(r, one.step.state, one.step.params, scores, one.a.candidates, from);
+        ops::sample(r, one.step.state, one.step.params, scores, one.a.candidates, from);
     });
     each([&](const Pass& one, const Tail& tail, const ops::Chosen& from) {
       if (tail.chooses() && tail.logprobs)

@@ -16,7 +16,7 @@ namespace weft {
 
 enum class Policy {
   throughput,  // a whole pass in a submission, and the plan's run_ahead passes after it
-  polite,      // a layer or two in a submission, at most two in flight, and no pass before the one before it has ended
+  polite,      // a layer or two in a submission, at most two in flight
 };
 
 // A pass is a list of command buffers: the embedding, each layer, and an end. One thread at a time.

@@ -38,9 +38,9 @@ uint64_t part_bytes(const Plan& plan, const HeadShape& shape, uint32_t capacity,
   return parts > 1 ? uint64_t{parts} * tokens * shape.heads * (shape.head_dim + 2) * 4 : 0;
 }
 
-bool can_turn(const Plan& plan, const HeadShape& shape, const Attention& attention, const Rotation& rotation,
-              Format cache, uint32_t tokens) {
-  return tokens == 1 && by_texels(plan, shape, cache) && attention.sees == Sees::before &&
+bool can_rotate(const Plan& plan, const HeadShape& shape, const Attention& attention, const Rotation& rotation,
+                Format cache, uint32_t tokens) {
+  return tokens == 1 && by_texels(plan, shape, cache) && attention.mask == AttentionMask::causal &&
          !attention.biases.values.buffer && rotation.rotary_dim > 0 && rotation.rotary_dim % 16 == 0;
 }
 
@@ -57,9 +57,9 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
   require_bytes(y, uint64_t{tokens} * stride * 4, "attend", "y");
   require_bytes(cache.keys, key_bytes(shape, cache.capacity, cache.format), "attend", "keys");
   require_bytes(cache.values, value_bytes(shape, cache.capacity, cache.format), "attend", "values");
-  require(attention.window == 0 || attention.sees == Sees::before, "attend", "a window of what is not causal");
-  require(!rotation || can_turn(plan, shape, attention, *rotation, cache.format, tokens), "attend",
-          "heads that only rope can turn");
+  require(attention.window == 0 || attention.mask == AttentionMask::causal, "attend", "a window of what is not causal");
+  require(!rotation || can_rotate(plan, shape, attention, *rotation, cache.format, tokens), "attend",
+          "heads that only rope can rotate");
   const auto& [biases, reach] = attention.biases;
   if (biases.buffer) require_bytes(biases, uint64_t{shape.heads} * (2 * uint64_t{reach} + 1) * 4, "attend", "biases");
   const uint32_t parts = ceil_div(cache.capacity, plan.attend_span);
@@ -76,7 +76,7 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
                                 attention.soft_cap,
                                 reach,
                                 parts > 1 ? plan.attend_span : UINT32_MAX / 2};
-  std::vector<uint32_t> constants = {attention.soft_cap > 0, attention.alibi, static_cast<uint32_t>(attention.sees),
+  std::vector<uint32_t> constants = {attention.soft_cap > 0, attention.alibi, static_cast<uint32_t>(attention.mask),
                                      biases.buffer != nullptr};
   const View& bias = biases.buffer ? biases : state;
   if (by_texels(plan, shape, cache.format)) {
@@ -86,7 +86,7 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
                       rotation ? rotation->rotary_dim : 0, parts > 1});
     // Without a rotation the cache is not written, and must not seem to be.
     recorder.dispatch({shaders::attend_texel, constants},
-                      {state, q, cache.keys, cache.values, out, bias, rotation ? rotation->turns : q,
+                      {state, q, cache.keys, cache.values, out, bias, rotation ? rotation->rope_table : q,
                        rotation ? cache.keys : out, rotation ? cache.values : out},
                       push, {shape.heads / heads, tokens, parts});
   } else {

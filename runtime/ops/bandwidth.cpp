@@ -44,7 +44,7 @@ double measure_read_bandwidth(const std::shared_ptr<Device>& device) {
   const CommandBuffer nothing = empty.finish(true);
   Recorder recorder(pool, "bandwidth");
   for (uint32_t i = 0; i < parts * repeats; ++i)
-    ops::read(recorder, View(data, i % parts * part, part), View(sums, i * place, place));
+    ops::read_bandwidth(recorder, View(data, i % parts * part, part), View(sums, i * place, place));
   const CommandBuffer reading = recorder.finish(true);
   const double overhead = median_seconds(device, {&nothing});
   const double seconds = std::max(median_seconds(device, {&reading}) - overhead, 1e-9);

@@ -26,7 +26,8 @@ void gather(Recorder& recorder, const Matrix& table, const View& state, const Vi
 
 // x[t] += table[pos + t].                               table (positions, cols) floats, x (tokens, stride_of(cols))
 // Positions behind the table add nothing.
-void position(Recorder& recorder, const View& state, const View& table, const View& x, uint32_t cols, uint32_t tokens);
+void add_positions(Recorder& recorder, const View& state, const View& table, const View& x, uint32_t cols,
+                   uint32_t tokens);
 
 // y[i] += x[i].                                         x, y (count)
 void add(Recorder& recorder, const View& x, const View& y, uint32_t count);
@@ -114,16 +115,16 @@ uint64_t key_bytes(const HeadShape& shape, uint32_t capacity, Format format = Fo
 uint64_t value_bytes(const HeadShape& shape, uint32_t capacity, Format format = Format::f16);
 
 enum class Pairs : uint32_t { halves = 0, adjacent = 1 };  // (i, i + d/2) as Hugging Face, (2i, 2i + 1) as GGUF llama
-// Turns queries and keys, writes keys and values to the cache.
-// qkv (tokens, stride_of(q + k + v)), turns (context, rotary_dim / 2) of (cosine, sine), q (tokens, stride_of(heads *
-// head_dim))
+// Rotates queries and keys, and writes keys and values to the cache.
+// qkv (tokens, stride_of(q + k + v)), rope_table (context, rotary_dim / 2) of (cosine, sine), q (tokens,
+// stride_of(heads * head_dim))
 void rope(Recorder& recorder, const HeadShape& shape, Pairs pairs, uint32_t rotary_dim, const View& state,
-          const View& qkv, const View& turns, const View& q, const CacheView& cache, uint32_t tokens);
+          const View& qkv, const View& rope_table, const View& q, const CacheView& cache, uint32_t tokens);
 
-enum class Sees : uint32_t {
-  before = SEES_BEFORE,  // all positions up to the token's own
-  all = SEES_ALL,        // all of the state's
-  source = SEES_SOURCE,  // the state's `source` positions, those of an encoder
+enum class AttentionMask : uint32_t {
+  causal = MASK_CAUSAL,  // all positions up to the token's own
+  none = MASK_NONE,      // all of the state's
+  source = MASK_SOURCE,  // the state's `source` positions, those of an encoder
 };
 // Added to the scores by how far a key lies behind its query; farther than `reach` either way counts as reach.
 struct ScoreBiases {
@@ -131,24 +132,25 @@ struct ScoreBiases {
   uint32_t reach = 0;
 };
 struct Attention {
-  float scale;          // of the scores
-  uint32_t window = 0;  // positions a token sees, itself the last; 0: all that `sees` lets it. Only with Sees::before
-  float soft_cap = 0;   // scores s become soft_cap * tanh(s / soft_cap); 0: they stay
+  float scale;  // of the scores
+  uint32_t window =
+      0;  // positions a token sees, itself the last; 0: all that `mask` lets it. Only with AttentionMask::causal
+  float soft_cap = 0;  // scores s become soft_cap * tanh(s / soft_cap); 0: they stay
   // Then each head adds its slope times the (negative) distance: ALiBi. Of n heads, n a power of two, head h has the
   // slope 2^(-8 (h + 1) / n); of other numbers, those above n fill the gaps of twice as many: 2^(-4 (2 (h - n) + 1) /
   // n).
   bool alibi = false;
-  Sees sees = Sees::before;
+  AttentionMask mask = AttentionMask::causal;
   ScoreBiases biases = {};
 };
 struct Rotation {
   Pairs pairs;
   uint32_t rotary_dim;
-  View turns;  // as rope has it
+  View rope_table;  // as rope has it
 };
 // Whether attend can do rope's work too.
-bool can_turn(const Plan& plan, const HeadShape& shape, const Attention& attention, const Rotation& rotation,
-              Format cache, uint32_t tokens);
+bool can_rotate(const Plan& plan, const HeadShape& shape, const Attention& attention, const Rotation& rotation,
+                Format cache, uint32_t tokens);
 // y[t] = softmax(q K^T * scale + bias) V per head.      q, y (tokens, stride_of(heads * head_dim))
 // rotation: rope comes first, of one token; q is then qkv as rope has it.
 // The cache must hold the whole context, or window + tokens - 1 positions: from the first that the pass's first token
@@ -166,7 +168,7 @@ void activate(Recorder& recorder, Activation activation, bool gated, const View&
 // logits[t] = table x[t] for t < tokens.                table (rows, cols), x (tokens, stride_of(cols)), logits
 // (tokens, stride_of(rows)); tokens is a power of two or a multiple of plan.block_tokens.
 void project(Recorder& recorder, const Matrix& table, const View& x, const View& logits, uint32_t tokens);
-// For a greedy choice, which needs no logits: only the best of the rows that a workgroup has, as pick would leave it.
+// For a greedy choice, which needs no logits: only the best of the rows that a workgroup has, as sample would leave it.
 // candidates (tokens, stride) of abi::Candidate, best_count() of a token's written; tokens as project has them.
 uint32_t best_count(const Plan& plan, const Matrix& table);
 void project_best(Recorder& recorder, const Matrix& table, const View& x, const View& candidates, uint32_t stride,
@@ -191,18 +193,19 @@ struct Chosen {
   const View* lists = nullptr;  // none: all rows
 };
 
-// scores = logits with soft-cap, penalties, bias and temperature. params abi::SampleParams, marks abi.h, MARKS
-void adjust(Recorder& recorder, const View& state, const View& params, const View& marks, const View& logits,
-            const View& scores, const Chosen& from);
+// scores = logits with soft-cap, penalties, bias and temperature. params abi::SampleParams, token_flags abi.h,
+// TOKEN_FLAGS
+void penalize(Recorder& recorder, const View& state, const View& params, const View& token_flags, const View& logits,
+              const View& scores, const Chosen& from);
 
 // state.threshold, state.ceiling = the lowest and the highest score that top-k, top-p, min-p and typical-p let through.
 // scores (from.rows)
-void threshold(Recorder& recorder, const View& state, const View& params, const View& scores, const Chosen& from);
+void filter(Recorder& recorder, const View& state, const View& params, const View& scores, const Chosen& from);
 
-// The best score of each group of PICK_ROWS places.       candidates (candidate_count(rows)) of abi::Candidate
+// The best score of each group of SAMPLE_ROWS places.       candidates (candidate_count(rows)) of abi::Candidate
 uint32_t candidate_count(uint32_t rows);
-void pick(Recorder& recorder, const View& state, const View& params, const View& scores, const View& candidates,
-          const Chosen& from);
+void sample(Recorder& recorder, const View& state, const View& params, const View& scores, const View& candidates,
+            const Chosen& from);
 
 // out[end % RING] = ln p of the token that advance will append, and of the params.logprobs likeliest, as the model has
 // them: softmax(logits), whatever was sampled by.       logits (from.rows), out (RING) of abi::TokenLogprobs
@@ -211,13 +214,13 @@ void logprobs(Recorder& recorder, const View& state, const View& params, const V
 
 // What the end of a pass touches.
 struct StepViews {
-  View state;       // abi::StepState
-  View params;      // abi::SampleParams
-  View candidates;  // abi::Candidate
-  View history;     // (context) ids
-  View marks;       // abi.h, MARKS
-  View ring;        // (RING) of abi::RingEntry
-  uint32_t rows;    // of the vocabulary
+  View state;        // abi::StepState
+  View params;       // abi::SampleParams
+  View candidates;   // abi::Candidate
+  View history;      // (context) ids
+  View token_flags;  // abi.h, TOKEN_FLAGS
+  View ring;         // (RING) of abi::RingEntry
+  uint32_t rows;     // of the vocabulary
 };
 // Moves past the pass's tokens and appends the best of `candidates` to the context; with 0 candidates it only moves.
 void advance(Recorder& recorder, const StepViews& step, uint32_t candidates, uint32_t tokens);
@@ -231,7 +234,7 @@ void nll(Recorder& recorder, const View& state, const View& history, const View&
 
 // Reads a view and writes nothing to speak of: for measuring bandwidth.  words (a multiple of READ_BYTES), sums (4
 // bytes for each) read)
-void read(Recorder& recorder, const View& words, const View& sums);
+void read_bandwidth(Recorder& recorder, const View& words, const View& sums);
 
 }  // namespace ops
 }  // namespace weft

@@ -23,7 +23,7 @@ uint64_t value_bytes(const HeadShape& shape, uint32_t capacity, Format format) {
 }
 
 void rope(Recorder& recorder, const HeadShape& shape, Pairs pairs, uint32_t rotary_dim, const View& state,
-          const View& qkv, const View& turns, const View& q, const CacheView& cache, uint32_t tokens) {
+          const View& qkv, const View& rope_table, const View& q, const CacheView& cache, uint32_t tokens) {
   const uint32_t query_dim = shape.heads * shape.head_dim, kv_dim = shape.kv_heads * shape.head_dim;
   const uint32_t in_stride = stride_of(query_dim + 2 * kv_dim), out_stride = stride_of(query_dim);
   require(shape.head_dim % 2 == 0 && rotary_dim % 2 == 0 && rotary_dim <= shape.head_dim, "rope", "odd head dimension");
@@ -40,13 +40,14 @@ void rope(Recorder& recorder, const HeadShape& shape, Pairs pairs, uint32_t rota
       rotary_dim > 0 && rotary_dim % 16 == 0) {
     return recorder.dispatch(
         {shaders::rope_texel, {static_cast<uint32_t>(cache.format), shape.head_dim, pairs == Pairs::adjacent}},
-        {state, qkv, turns, q, cache.keys, cache.values}, push, {tokens, ceil_div((query_dim + 2 * kv_dim) / 8, 8)});
+        {state, qkv, rope_table, q, cache.keys, cache.values}, push,
+        {tokens, ceil_div((query_dim + 2 * kv_dim) / 8, 8)});
   }
   const uint32_t of_kv = cache.format == Format::q8 ? 2 * Q8_SCALE_WORDS(shape.head_dim)
                                                     : ceil_div(shape.head_dim, 8) * 4 + shape.head_dim / 2;
   const uint32_t items = query_dim + shape.kv_heads * of_kv;
   recorder.dispatch({shaders::rope, {static_cast<uint32_t>(cache.format)}},
-                    {state, qkv, turns, q, cache.keys, cache.values}, push, {ceil_div(items, 64), tokens});
+                    {state, qkv, rope_table, q, cache.keys, cache.values}, push, {ceil_div(items, 64), tokens});
 }
 
 }  // namespace weft::ops

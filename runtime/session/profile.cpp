@@ -40,6 +40,17 @@ Cost cost_of(std::string_view stage, const Session& session, uint32_t tokens) {
 
 }  // namespace
 
+namespace {
+
+// Throws if the passes of a model cannot be timed; returns when all of its layers are loaded.
+void need_timestamps(const Model& model) {
+  if (!model.device->caps().timestamps)
+    throw Error(Code::unsupported, "the device has no timestamps", model.device->caps().name);
+  model.weights.wait();
+}
+
+}  // namespace
+
 PassProfile profile_pass(Session& session, uint32_t tokens, uint32_t repeat) {
   const Model& model = session.model();
   if (session.ids().empty()) throw Error(Code::invalid_argument, "the session has no prompt", "profile");
@@ -47,9 +58,7 @@ PassProfile profile_pass(Session& session, uint32_t tokens, uint32_t repeat) {
   if (session.ids().size() >= session.context())
     throw Error(Code::context_full, "the session's context is full, and the token after it must have room", "context",
                 "create the session with a larger context");
-  if (!model.device->caps().timestamps)
-    throw Error(Code::unsupported, "the device has no timestamps", model.device->caps().name);
-  model.weights.wait();
+  need_timestamps(model);
   tokens = static_cast<uint32_t>(std::min<size_t>({tokens, model.device->plan().chunk_tokens, session.ids().size()}));
   std::vector<PassTimes> runs = session.time_passes(tokens, std::max(repeat, 1u) + 1);
   runs.erase(runs.begin());  // it warms up
@@ -72,10 +81,16 @@ PassProfile profile_behind(Session& session, uint32_t position, uint32_t repeat)
                 "position");
   if (session.model().config.block.sees_source)
     throw Error(Code::unsupported, "an encoder-decoder's token sees its input too", "model");
+  need_timestamps(session.model());
   session.pretend(position);
-  PassProfile profile = profile_pass(session, 1, repeat);
-  session.reset();
-  return profile;
+  try {
+    PassProfile profile = profile_pass(session, 1, repeat);
+    session.reset();
+    return profile;
+  } catch (...) {  // nothing of the zeros may pass for a computed context
+    session.reset();
+    throw;
+  }
 }
 
 }  // namespace weft

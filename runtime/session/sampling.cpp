@@ -94,18 +94,18 @@ void SamplingSetup::write(const StepBuffers& step, std::span<const uint32_t> ids
   std::copy(stop_ids_.begin(), stop_ids_.end(), all.stop_ids);
   *step.params.as<abi::SampleParams>() = all;
 
-  std::vector<uint32_t> bits(MARK_COUNTS(vocab_));
+  std::vector<uint32_t> bits(TOKEN_FLAG_COUNTS(vocab_));
   for (const uint32_t id : ids) bits[id / 32] |= 1u << (id % 32);
   std::memcpy(step.token_flags.data(), bits.data(), bits.size() * 4);
   if (!biases_.empty()) {
     std::vector<float> biases(vocab_);
     for (const auto& [id, bias] : biases_) biases[id] = bias;
-    std::memcpy(step.token_flags.as<float>() + MARK_BIASES(vocab_), biases.data(), biases.size() * 4);
+    std::memcpy(step.token_flags.as<float>() + TOKEN_FLAG_BIASES(vocab_), biases.data(), biases.size() * 4);
   }
   if (sampling_.presence_penalty == 0 && sampling_.frequency_penalty == 0) return;
   std::vector<uint32_t> counts(vocab_);
   for (size_t i = prompt_end; i < ids.size(); ++i) ++counts[ids[i]];
-  std::memcpy(step.token_flags.as<uint32_t>() + MARK_COUNTS(vocab_), counts.data(), counts.size() * 4);
+  std::memcpy(step.token_flags.as<uint32_t>() + TOKEN_FLAG_COUNTS(vocab_), counts.data(), counts.size() * 4);
 }
 
 abi::SampleParams SamplingSetup::params() const {

@@ -31,9 +31,9 @@ Session::Session(const Model& model, uint32_t context, std::vector<uint32_t> sto
       cache_(model, context, model.device->plan().chunk_tokens, cache),
       step_(model, context, context),
       source_(model.weights.encoder ? std::make_unique<Source>(model, context, cache) : nullptr),
+      head_(model, step_),
       schedule_({model, activations_, step_, cache_, 1, source_ ? &source_->cache() : nullptr}, policy),
-      sampling_(model.config, std::move(stop_ids)),
-      head_(model, step_) {}
+      sampling_(model.config, std::move(stop_ids)) {}
 
 Session::~Session() = default;
 
@@ -109,9 +109,9 @@ bool Session::run_prompt(const Tail& tail, bool cancellable) {
   const uint32_t chunk = schedule_.chunk_tokens();
   while (ids_.size() - cached_ > chunk) {
     if (cancellable && cancelled_.load(std::memory_order_relaxed)) return false;
+    written_ = std::max(written_, cached_ + chunk);  // before it may fail: a part of the pass may have run then
     schedule_.submit(chunk, {Tail::Kind::none});
     cached_ += chunk;
-    written_ = std::max(written_, cached_);
   }
   written_ = std::max(written_, ids_.size());
   schedule_.submit(ids_.size() - cached_ == 1 ? 1 : chunk, tail);
@@ -135,7 +135,7 @@ void Session::run(const Work& work) {
 void Session::drain() noexcept {
   try {
     schedule_.wait_all();
-  } catch (const Error&) {
+  } catch (...) {
     cached_ = 0;
   }
 }
@@ -165,6 +165,7 @@ std::vector<float> Session::score(std::span<const uint32_t> ids) {
   ids_.assign(ids.begin(), ids.end());
   prompt_end_ = ids_.size();
   cached_ = 0;
+  if (matcher_) matcher_->reset();
   begin(true);
   const PartialHeadBuffers* const masked = head_.mask_kept();
   run([&] {

@@ -143,9 +143,9 @@ class Session {
   StepBuffers step_;
   std::unique_ptr<Source> source_;  // of an encoder-decoder
   std::vector<uint32_t> input_;     // what source_ must have read before the next token
+  VocabHeadSetup head_;             // before the schedule, which waits when it is destroyed: passes read its buffers
   Schedule schedule_;
   SamplingSetup sampling_;
-  VocabHeadSetup head_;
   std::unique_ptr<Matcher> matcher_;
   std::vector<uint32_t> ids_;  // the context
   size_t prompt_end_ = 0;      // ids from here on were generated

@@ -228,7 +228,6 @@ std::string Session::restore(const std::filesystem::path& path) {
   } catch (const Error& error) {
     throw Error(Code::bad_file, error.sentence(), place);
   }
-  sampling_ = std::move(settings);
 
   cached_ = 0;  // until all of it is there
   Uploader uploader(model_.device);
@@ -237,6 +236,7 @@ std::string Session::restore(const std::filesystem::path& path) {
     uploader.upload(view, bytes.first(view.bytes));
     bytes = bytes.subspan(view.bytes);
   }
+  sampling_ = std::move(settings);
   ids_ = std::move(ids);
   prompt_end_ = prompt;
   input_ = std::move(input);

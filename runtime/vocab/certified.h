@@ -35,7 +35,7 @@ struct PartialHeadViews {
   const View x;            // (width) the normed hidden state
   const View state;        // abi::StepState: head.positions says how many rows may be chosen
   const View params;       // abi::SampleParams: cut_rank and what follows say which rows matter
-  const View token_flags;  // abi.h, MARKS
+  const View token_flags;  // abi.h, TOKEN_FLAGS
 };
 
 // Writes the ids to sample from to buffers.lists (LIST_IDS), their number to state.head.exact_count, and their logits

@@ -1,17 +1,17 @@
 // What a token's logit counts when one is chosen: the model's soft-cap; the repetition penalty of CTRL (Keskar et al. 2019, section 4.1);
 // the token's bias, less the presence penalty if it was generated and the frequency penalty for each time (OpenAI's API reference,
-// "create completion"); then the temperature. Needs `params`, and MARKS as `marks`. Monotone in the logit, which the certificate relies
+// "create completion"); then the temperature. Needs `params`, and TOKEN_FLAGS as `token_flags`. Monotone in the logit, which the certificate relies
 // on, and precise: every shader gets the same bits.
 #include "lib/soft_cap.glsl"
 
-bool was_seen(uint id) { return (marks[id / 32] >> (id % 32) & 1) != 0; }
+bool was_seen(uint id) { return (token_flags[id / 32] >> (id % 32) & 1) != 0; }
 
 // What is added to a token's logit.
 float added_to(uint id, uint rows) {
   precise float added = 0;
-  if (params.biased != 0) added = uintBitsToFloat(marks[MARK_BIASES(rows) + id]);
+  if (params.biased != 0) added = uintBitsToFloat(token_flags[TOKEN_FLAG_BIASES(rows) + id]);
   if (params.presence_penalty != 0 || params.frequency_penalty != 0) {
-    const uint count = marks[MARK_COUNTS(rows) + id];
+    const uint count = token_flags[TOKEN_FLAG_COUNTS(rows) + id];
     if (count > 0) {
       precise float penalty = params.frequency_penalty * float(count);
       penalty += params.presence_penalty;

@@ -149,14 +149,14 @@ class Json(unittest.TestCase):
         # Each verifies what the device gives before it is timed.
         one_token = "norm|norm_heads|rope|activate|attend/.*/context:128|matmul/.*/q8/out"
         done = subprocess.run([BIN / "weft-microbench", "--weft_model=qwen3-0.6b", "--benchmark_min_time=0.001", "--benchmark_format=json",
-                               f"--benchmark_filter=^({one_token})/.*tokens:1/|^(add|adjust|pick|advance|threshold)/"],
+                               f"--benchmark_filter=^({one_token})/.*tokens:1/|^(add|penalize|sample|advance|filter)/"],
                               env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300)
         self.assertEqual(done.returncode, 0, done.stderr)
         result = json.loads(done.stdout[done.stdout.index(b"{"):])
         self.assertGreater(float(result["context"]["read GB/s"]), 0)
         names = [run["name"].split("/")[0] for run in result["benchmarks"]]
-        self.assertEqual(names, ["matmul", "norm_heads", "rope", "attend", "attend", "norm", "activate", "add", "adjust", "threshold",
-                                 "pick", "advance"])
+        self.assertEqual(names, ["matmul", "norm_heads", "rope", "attend", "attend", "norm", "activate", "add", "penalize", "filter",
+                                 "sample", "advance"])
         for run in result["benchmarks"]:
             self.assertNotIn("error_message", run)
             self.assertGreater(run["ms"], 0)

@@ -5,9 +5,9 @@
 
 #include "base/error.h"
 #include "format/model_file.h"
+#include "reference/filter.h"
 #include "reference/json_schema.h"
-#include "reference/pick.h"
-#include "reference/threshold.h"
+#include "reference/sample.h"
 #include "support/model_test.h"
 #include "tokenizer/tokenizer.h"
 #include "vocab/keep.h"
@@ -330,11 +330,11 @@ TEST_F(HeadTest, GrammarsDrawWhatMaskingDraws) {
       const TokenSet& allowed = by_hand->allowed();
       for (uint32_t i = 0; i < logits.size(); ++i)
         if (!allowed.contains(i)) logits[i] = -INFINITY;
-      const reference::Allowed kept = reference::threshold(logits, {20, 0.9f, 0.02f});
-      const reference::Pick pick =
-          reference::pick_sampled(logits, kept.ids, seed, static_cast<uint32_t>(context.size()));
-      if (kept.margin > 1e-5 && pick.lead > 1e-5) {  // else fp32 may differ from the reference's double
-        ASSERT_EQ(id, pick.id) << "seed " << seed << " token " << context.size();
+      const reference::Allowed kept = reference::filter(logits, {20, 0.9f, 0.02f});
+      const reference::Sample sample =
+          reference::sample_seeded(logits, kept.ids, seed, static_cast<uint32_t>(context.size()));
+      if (kept.margin > 1e-5 && sample.lead > 1e-5) {  // else fp32 may differ from the reference's double
+        ASSERT_EQ(id, sample.id) << "seed " << seed << " token " << context.size();
         ++compared;
       }
       by_hand->accept(id);

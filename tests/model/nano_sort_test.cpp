@@ -145,7 +145,8 @@ class Network {
   reference::Rows position(const reference::Rows& x) {
     const Buffer table = upload(device_, "positions", weights_.at("transformer.wpe.weight").values);
     const Activations in = make_activations(device_, tokens_, x);
-    return read(in.buffer, kWidth, [&](Recorder& r) { ops::position(r, state_, table, in.buffer, kWidth, tokens_); });
+    return read(in.buffer, kWidth,
+                [&](Recorder& r) { ops::add_positions(r, state_, table, in.buffer, kWidth, tokens_); });
   }
 
   reference::Rows norm(const std::string& name, const reference::Rows& x) {
@@ -201,10 +202,10 @@ class Network {
     const Buffer keys(device_, "keys", ops::key_bytes(shape, kCapacity), Memory::device),
         values(device_, "values", ops::value_bytes(shape, kCapacity), Memory::device),
         q = poisoned(device_, "q", uint64_t{tokens_} * stride_of(kHeads * kWide)),
-        turns(device_, "turns", 8, Memory::device);
+        rope_table(device_, "rope_table", 8, Memory::device);
     const ops::CacheView cache = {keys, values, kCapacity};
     const reference::Rows y = run(kHeads * kWide, [&](Recorder& r, const Buffer& out) {
-      ops::rope(r, shape, ops::Pairs::halves, 0, state_, in.buffer, turns, q, cache, tokens_);
+      ops::rope(r, shape, ops::Pairs::halves, 0, state_, in.buffer, rope_table, q, cache, tokens_);
       ops::attend(r, shape, {1 / std::sqrt(float{kHeadDim})}, state_, q, cache, out, tokens_);
     });
     reference::Rows sum(kPositions, kWidth);

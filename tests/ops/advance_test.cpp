@@ -49,8 +49,8 @@ class Pair {
     EXPECT_EQ(state.finished, static_cast<uint32_t>(step_.finished));
     EXPECT_TRUE(std::ranges::equal(sampler_.history(), step_.history));
     for (size_t id = 0; id < step_.seen.size(); ++id)
-      EXPECT_EQ((sampler_.marks()[id / 32] >> (id % 32) & 1) != 0, step_.seen[id]) << "seen " << id;
-    const uint32_t* const counts = &sampler_.marks()[MARK_COUNTS(static_cast<uint32_t>(step_.seen.size()))];
+      EXPECT_EQ((sampler_.token_flags()[id / 32] >> (id % 32) & 1) != 0, step_.seen[id]) << "seen " << id;
+    const uint32_t* const counts = &sampler_.token_flags()[TOKEN_FLAG_COUNTS(static_cast<uint32_t>(step_.seen.size()))];
     EXPECT_TRUE(std::equal(step_.counts.begin(), step_.counts.end(), counts));
     for (uint32_t i = 0; i < RING; ++i) {
       EXPECT_EQ(sampler_.ring()[i].id, ring_[i].id) << "ring " << i;
@@ -110,19 +110,19 @@ TEST_F(AdvanceTest, PromptChunksMoveOn) {
   const auto device = open_device();
   const Buffer state = make_state(device, 0, 19, 64);
   const Buffer params = upload(device, "params", std::vector{no_sampling()});
-  const Buffer history = poisoned(device, "history", 64), marks = poisoned(device, "marks", 4);
+  const Buffer history = poisoned(device, "history", 64), token_flags = poisoned(device, "token flags", 4);
   const Buffer ring = poisoned(device, "ring", RING * sizeof(abi::RingEntry) / 4),
                candidates = poisoned(device, "candidates", 2);
   reference::Step step = {0, 19, 64, reference::Finish::running, {}, {}, {}};
   for (int i = 0; i < 4; ++i) {
     run_op(device, "advance", [&](Recorder& recorder) {
-      ops::advance(recorder, {state, params, candidates, history, marks, ring, 1}, 0, 8);
+      ops::advance(recorder, {state, params, candidates, history, token_flags, ring, 1}, 0, 8);
     });
     reference::advance(step, 8);
     EXPECT_EQ(state.as<abi::StepState>()->pos, step.pos);
   }
   EXPECT_EQ(step.pos, 19u);
-  for (const Buffer* buffer : {&history, &marks, &ring})
+  for (const Buffer* buffer : {&history, &token_flags, &ring})
     for (const uint32_t word : download_as<uint32_t>(device, *buffer)) ASSERT_EQ(word, kPoison) << buffer->name();
 }
 

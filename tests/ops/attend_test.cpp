@@ -21,7 +21,7 @@ struct Case {
   float soft_cap = 0;
   uint32_t capacity = 0;  // slots of the cache; 0: one for every position
   bool alibi = false;
-  ops::Sees sees = ops::Sees::before;
+  ops::AttentionMask mask = ops::AttentionMask::causal;
   uint32_t reach = 0;   // 0: no biases
   uint32_t source = 0;  // positions of an encoder's output
   Format format = Format::f16;
@@ -106,7 +106,7 @@ void check_attend(const Tuning& tuning, const Case& c) {
                (c.alibi ? " alibi" : ""));
   const auto device = open_device(tuning);
   Random random(s.head_dim * 1000 + c.pos);
-  const bool from_source = c.sees == ops::Sees::source;
+  const bool from_source = c.mask == ops::AttentionMask::source;
   const uint32_t q_dim = s.heads * s.head_dim, length = from_source ? c.source : c.pos + c.active;
   const Activations q = make_activations(device, c.tokens, c.active, q_dim, random);
   const Cache cache = make_cache(device, c, length, random);
@@ -123,7 +123,7 @@ void check_attend(const Tuning& tuning, const Case& c) {
   std::string expected = texel ? "attend texel" : reduction("attend", device->plan());
   if (cache.capacity > device->plan().attend_span) expected += ", attend_merge";
   run_op(device, expected, [&](Recorder& recorder) {
-    ops::Attention attention = {scale, c.window, c.soft_cap, c.alibi, c.sees, {}};
+    ops::Attention attention = {scale, c.window, c.soft_cap, c.alibi, c.mask, {}};
     if (c.reach) attention.biases = {bias_buffer, c.reach};
     ops::attend(recorder, s, attention, state, q.buffer,
                 {cache.key_buffer, cache.value_buffer, cache.capacity, c.format, parts}, y, c.tokens);
@@ -133,8 +133,8 @@ void check_attend(const Tuning& tuning, const Case& c) {
   for (uint32_t t = 0; t < c.active; ++t) {
     const reference::Attention attention =
         reference::attend(q.values.row(t), cache.keys, cache.values, s.heads, s.kv_heads,
-                          c.sees == ops::Sees::before ? c.pos + t + 1 : length, scale, c.window, c.soft_cap, c.alibi,
-                          biases, static_cast<int>(c.pos + t));
+                          c.mask == ops::AttentionMask::causal ? c.pos + t + 1 : length, scale, c.window, c.soft_cap,
+                          c.alibi, biases, static_cast<int>(c.pos + t));
     std::ranges::copy(attention.y, want.row(t).begin());
     // An error e of a score changes its weight by the factor exp(e), and all weights' sum by no more; 5e-6 for the
     // exponentials themselves and for adding up.
@@ -285,10 +285,10 @@ TEST_F(AttendTest, Alibi) {
     }
 }
 
-Case of(ops::Sees sees, const ops::HeadShape& shape, uint32_t pos, uint32_t active, uint32_t reach,
+Case of(ops::AttentionMask mask, const ops::HeadShape& shape, uint32_t pos, uint32_t active, uint32_t reach,
         uint32_t source = 0) {
   Case c = {shape, pos, active, 80};
-  c.sees = sees, c.reach = reach, c.source = source;
+  c.mask = mask, c.reach = reach, c.source = source;
   return c;
 }
 
@@ -299,13 +299,13 @@ TEST_F(AttendTest, BothWaysToASourceAndBiased) {
     tuning.plain = plain;
     for (const uint32_t active : {1u, 2u, 63u, 77u})
       for (const uint32_t reach : {0u, 1u, 20u, 128u}) {
-        check_attend(tuning, of(ops::Sees::all, {3, 3, 12}, 0, active, reach));
-        check_attend(tuning, of(ops::Sees::before, {3, 3, 12}, 0, active, reach));
+        check_attend(tuning, of(ops::AttentionMask::none, {3, 3, 12}, 0, active, reach));
+        check_attend(tuning, of(ops::AttentionMask::causal, {3, 3, 12}, 0, active, reach));
       }
     for (const uint32_t source : {1u, 64u, 300u, 513u})
-      check_attend(tuning, of(ops::Sees::source, {4, 2, 16}, 5, 2, 0, source));
-    check_attend(tuning, of(ops::Sees::before, {4, 2, 16}, 290, 1, 40));
-    check_attend(tuning, of(ops::Sees::all, {4, 2, 16}, 290, 3, 40));
+      check_attend(tuning, of(ops::AttentionMask::source, {4, 2, 16}, 5, 2, 0, source));
+    check_attend(tuning, of(ops::AttentionMask::causal, {4, 2, 16}, 290, 1, 40));
+    check_attend(tuning, of(ops::AttentionMask::none, {4, 2, 16}, 290, 3, 40));
   }
 }
 
@@ -317,12 +317,12 @@ TEST_F(AttendTest, RefusesWrongShapes) {
       ops::attend(recorder, shape, {1}, any, any, {any, any, 64}, any, 1);
     });
   };
-  const auto windowed = [&](ops::Sees sees) {
+  const auto windowed = [&](ops::AttentionMask mask) {
     run_op(device, "attend", [&](Recorder& recorder) {
-      ops::attend(recorder, {4, 2, 16}, {1, 8, 0, false, sees, {}}, any, any, {any, any, 64}, any, 1);
+      ops::attend(recorder, {4, 2, 16}, {1, 8, 0, false, mask, {}}, any, any, {any, any, 64}, any, 1);
     });
   };
-  EXPECT_THROW(windowed(ops::Sees::all), Error);
+  EXPECT_THROW(windowed(ops::AttentionMask::none), Error);
   EXPECT_THROW(run({4, 3, 16}), Error);   // heads in no whole groups
   EXPECT_THROW(run({4, 0, 16}), Error);   // none
   EXPECT_THROW(run({4, 2, 15}), Error);   // odd

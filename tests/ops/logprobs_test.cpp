@@ -18,7 +18,7 @@ struct Case {
   bool listed = false;  // every third id, in a mixed order
 };
 
-// pick's candidates for a greedy choice, then log-probabilities; chosen: the greatest logit.
+// sample's candidates for a greedy choice, then log-probabilities; chosen: the greatest logit.
 void check_logprobs(const std::vector<float>& logits, const Case& c) {
   SCOPED_TRACE(c.tuning.name() + " " + std::to_string(logits.size()) + " rows, " + std::to_string(c.wanted) +
                " wanted, soft-cap " + std::to_string(c.soft_cap) + (c.listed ? " listed" : ""));
@@ -48,8 +48,8 @@ void check_logprobs(const std::vector<float>& logits, const Case& c) {
   const Buffer out = poisoned(device, "out", RING * sizeof(abi::TokenLogprobs) / 4);
   const View lists_view = list;
   const ops::Chosen from = {rows, c.listed ? &lists_view : nullptr};
-  run_op(device, "pick, " + reduction("logprobs", device->plan()), [&](Recorder& recorder) {
-    ops::pick(recorder, state, sampling, values, candidates, from);
+  run_op(device, "sample, " + reduction("logprobs", device->plan()), [&](Recorder& recorder) {
+    ops::sample(recorder, state, sampling, values, candidates, from);
     ops::logprobs(recorder, state, sampling, values, candidates, out, from);
   });
   const std::vector<uint32_t> words = download_as<uint32_t>(device, out);

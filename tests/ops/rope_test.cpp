@@ -21,16 +21,16 @@ struct Case {
 
 constexpr double kBase = 10000;
 
-std::vector<float> make_turns(uint32_t context, uint32_t rotary_dim) {
-  std::vector<float> turns;
+std::vector<float> make_rope_table(uint32_t context, uint32_t rotary_dim) {
+  std::vector<float> rope_table;
   for (uint32_t p = 0; p < context; ++p)
     for (uint32_t pair = 0; pair < rotary_dim / 2; ++pair) {
       const double angle = reference::rope_angle(p, pair, rotary_dim, kBase);
-      turns.push_back(static_cast<float>(std::cos(angle)));
-      turns.push_back(static_cast<float>(std::sin(angle)));
+      rope_table.push_back(static_cast<float>(std::cos(angle)));
+      rope_table.push_back(static_cast<float>(std::sin(angle)));
     }
-  if (turns.empty()) turns.push_back(0);
-  return turns;
+  if (rope_table.empty()) rope_table.push_back(0);
+  return rope_table;
 }
 
 // Halves of a cache, unwritten ones NaN. kv (active, kv_heads * head_dim) are the rows of positions pos and up.
@@ -121,14 +121,14 @@ void check_rope(const Case& c) {
   Random random(s.head_dim + c.pos);
   const Activations qkv = make_activations(device, c.tokens, c.active, q_dim + 2 * kv_dim, random);
   const Buffer state = make_state(device, c.pos, c.pos + c.active, c.context);
-  const Buffer turns = upload(device, "turns", make_turns(c.context, c.rotary_dim));
+  const Buffer rope_table = upload(device, "rope_table", make_rope_table(c.context, c.rotary_dim));
   const Buffer q = poisoned(device, "q", uint64_t{c.tokens} * stride_of(q_dim));
   const Buffer keys = poisoned(device, "keys", ops::key_bytes(s, capacity, c.format) / 4);
   const Buffer values = poisoned(device, "values", ops::value_bytes(s, capacity, c.format) / 4);
   const bool texel = device->plan().texel_products && c.format == Format::f16 && s.head_dim % 8 == 0 &&
                      c.rotary_dim % 16 == 0 && c.rotary_dim > 0;
   run_op(device, texel ? "rope texel" : "rope", [&](Recorder& recorder) {
-    ops::rope(recorder, s, c.pairs, c.rotary_dim, state, qkv.buffer, turns, q, {keys, values, capacity, c.format},
+    ops::rope(recorder, s, c.pairs, c.rotary_dim, state, qkv.buffer, rope_table, q, {keys, values, capacity, c.format},
               c.tokens);
   });
 
@@ -204,11 +204,12 @@ TEST_F(RopeTest, BehindTheContextNothingIsWritten) {
   const ops::HeadShape shape = {2, 1, 8};
   Random random(1);
   const Activations qkv = make_activations(device, 1, 1, 32, random);
-  const Buffer state = make_state(device, 64, 65, 64), turns = upload(device, "turns", make_turns(64, 8));
+  const Buffer state = make_state(device, 64, 65, 64),
+               rope_table = upload(device, "rope_table", make_rope_table(64, 8));
   const Buffer q = poisoned(device, "q", stride_of(16)), keys = poisoned(device, "keys", 64 * 4);
   const Buffer values = poisoned(device, "values", 64 * 4);
   run_op(device, "rope", [&](Recorder& recorder) {
-    ops::rope(recorder, shape, ops::Pairs::halves, 8, state, qkv.buffer, turns, q, {keys, values, 64}, 1);
+    ops::rope(recorder, shape, ops::Pairs::halves, 8, state, qkv.buffer, rope_table, q, {keys, values, 64}, 1);
   });
   for (const Buffer* buffer : {&q, &keys, &values})
     for (const uint32_t word : download_as<uint32_t>(device, *buffer)) ASSERT_EQ(word, kPoison) << buffer->name();

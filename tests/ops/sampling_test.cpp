@@ -1,10 +1,10 @@
-// The sampling operations together, as a decoding pass runs them: adjust, threshold, pick, advance.
+// The sampling operations together, as a decoding pass runs them: penalize, filter, sample, advance.
 #include <algorithm>
 #include <cmath>
 
-#include "reference/adjust.h"
-#include "reference/pick.h"
-#include "reference/threshold.h"
+#include "reference/filter.h"
+#include "reference/penalize.h"
+#include "reference/sample.h"
 #include "support/op_sampler.h"
 
 namespace weft::test {
@@ -35,7 +35,7 @@ void check_text(const Tuning& tuning, const Settings& settings, uint64_t seed) {
                std::to_string(settings.filters.top_k) + " top_p " + std::to_string(settings.filters.top_p) + " min_p " +
                std::to_string(settings.filters.min_p) + " penalty " + std::to_string(settings.penalty));
   const uint32_t rows = 1500;
-  Sampler sampler(tuning, rows, 64, {.adjust = true, .threshold = true});
+  Sampler sampler(tuning, rows, 64, {.penalize = true, .filter = true});
   apply(settings, seed, sampler.params());
   Random random(static_cast<uint32_t>(seed));
   std::vector<bool> seen(rows);
@@ -45,9 +45,9 @@ void check_text(const Tuning& tuning, const Settings& settings, uint64_t seed) {
     sampler.run();
     const std::vector<float> scores(sampler.scores().begin(), sampler.scores().end());
     ASSERT_TRUE(
-        close_to(scores, reference::adjust(logits, seen, settings.penalty, 1 / settings.temperature), 4 * kRounding));
-    const reference::Allowed allowed = reference::threshold(scores, settings.filters);
-    const reference::Pick want = reference::pick_sampled(scores, allowed.ids, seed, end);
+        close_to(scores, reference::penalize(logits, seen, settings.penalty, 1 / settings.temperature), 4 * kRounding));
+    const reference::Allowed allowed = reference::filter(scores, settings.filters);
+    const reference::Sample want = reference::sample_seeded(scores, allowed.ids, seed, end);
     const uint32_t got = sampler.ring()[end % RING].id;
     ASSERT_LT(got, rows);
     if (allowed.margin > 2e-6 && want.lead > 1e-4) {
@@ -76,7 +76,7 @@ TEST_F(SamplingTest, SameSeedSameText) {
   for (int i = 0; i < 3; ++i) {
     Tuning tuning;
     tuning.plain = i == 1;
-    Sampler sampler(tuning, 700, 64, {.adjust = true, .threshold = true, .repeat = 20});
+    Sampler sampler(tuning, 700, 64, {.penalize = true, .filter = true, .repeat = 20});
     apply({1, {50, 0.9, 0}, 1.1f}, i == 2 ? 8 : 7, sampler.params());
     Random random(1);
     for (float& logit : sampler.logits()) logit = random.normal() * 2;
@@ -91,7 +91,7 @@ TEST_F(SamplingTest, SameSeedSameText) {
 // always or never. 27.9 is exceeded by chance once in 1,000 times with 9 degrees of freedom (ten ids are left).
 TEST_F(SamplingTest, DrawsFollowTheSoftmax) {
   const uint32_t rows = 12, repeat = 250, draws = 20000;
-  Sampler sampler({}, rows, draws + 2, {.adjust = true, .threshold = true, .repeat = repeat});
+  Sampler sampler({}, rows, draws + 2, {.penalize = true, .filter = true, .repeat = repeat});
   apply({0.7f, {10, 1, 0}, 1}, 1234, sampler.params());
   const float logits[rows] = {0.1f, 1.2f, -0.4f, 0.7f, 2.0f, -5, 0, 0.9f, -1, 1.5f, -6, 0.3f};
   std::ranges::copy(logits, sampler.logits().begin());

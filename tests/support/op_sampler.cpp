@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "reference/pick.h"
+#include "reference/sample.h"
 
 namespace weft::test {
 
@@ -21,33 +21,33 @@ Sampler::Sampler(const Tuning& tuning, uint32_t rows, uint32_t context, const St
   state_ = make("state", sizeof(abi::StepState));
   params_ = make("params", sizeof(abi::SampleParams));
   logits_ = make("logits", uint64_t{rows} * 4);
-  if (stages.adjust) scores_ = make("scores", uint64_t{rows} * 4);
+  if (stages.penalize) scores_ = make("scores", uint64_t{rows} * 4);
   history_ = make("history", uint64_t{context} * 4);
-  marks_ = make("marks", marks().size() * 4);
+  token_flags_ = make("token flags", token_flags().size() * 4);
   ring_ = make("ring", RING * sizeof(abi::RingEntry));
   candidates_ = make("candidates", candidates().size() * sizeof(abi::Candidate));
   params() = no_sampling();
   restart(0, 1);
 
-  const View scores = stages.adjust ? View(scores_) : View(logits_);
+  const View scores = stages.penalize ? View(scores_) : View(logits_);
   Recorder recorder(pool_, "sample");
   for (uint32_t i = 0; i < stages.repeat; ++i) {
-    if (stages.adjust) ops::adjust(recorder, state_, params_, marks_, logits_, scores, {rows});
-    if (stages.threshold) ops::threshold(recorder, state_, params_, scores, {rows});
-    ops::pick(recorder, state_, params_, scores, candidates_, {rows});
-    ops::advance(recorder, {state_, params_, candidates_, history_, marks_, ring_, rows}, ops::candidate_count(rows),
-                 1);
+    if (stages.penalize) ops::penalize(recorder, state_, params_, token_flags_, logits_, scores, {rows});
+    if (stages.filter) ops::filter(recorder, state_, params_, scores, {rows});
+    ops::sample(recorder, state_, params_, scores, candidates_, {rows});
+    ops::advance(recorder, {state_, params_, candidates_, history_, token_flags_, ring_, rows},
+                 ops::candidate_count(rows), 1);
   }
-  EXPECT_EQ(kernels_of(recorder), std::string(stages.adjust ? "adjust, " : "") +
-                                      (stages.threshold ? reduction("threshold", device_->plan()) + ", " : "") +
-                                      "pick, advance");
+  EXPECT_EQ(kernels_of(recorder), std::string(stages.penalize ? "penalize, " : "") +
+                                      (stages.filter ? reduction("filter", device_->plan()) + ", " : "") +
+                                      "sample, advance");
   commands_ = recorder.finish(true);
 }
 
 void Sampler::restart(uint32_t pos, uint32_t end) {
   state() = {pos, end, 0, context_, -3.4e38f, 3.4e38f, 0, 0, {}};
   std::ranges::fill(history(), kPoison);
-  std::ranges::fill(marks(), 0u);
+  std::ranges::fill(token_flags(), 0u);
   std::ranges::fill(ring(), abi::RingEntry{kPoison, kPoison, kPoison, kPoison});
 }
 

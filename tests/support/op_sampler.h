@@ -9,18 +9,18 @@ class Sampler {
  public:
   // What a replay runs, in this order.
   struct Stages {
-    bool adjust = false, threshold = false;  // pick and advance always run
-    uint32_t repeat = 1;                     // times, one behind the other in one command buffer
+    bool penalize = false, filter = false;  // sample and advance always run
+    uint32_t repeat = 1;                    // times, one behind the other in one command buffer
   };
   Sampler(const Tuning& tuning, uint32_t rows, uint32_t context, const Stages& stages);
 
   abi::StepState& state() { return *state_.as<abi::StepState>(); }
   abi::SampleParams& params() { return *params_.as<abi::SampleParams>(); }
   std::span<float> logits() { return {logits_.as<float>(), rows_}; }
-  // What pick reads: the same as the logits unless the stages adjust them.
+  // What sample reads: the same as the logits unless the stages penalize them.
   std::span<float> scores() { return {scores_ ? scores_.as<float>() : logits_.as<float>(), rows_}; }
   std::span<uint32_t> history() { return {history_.as<uint32_t>(), context_}; }
-  std::span<uint32_t> marks() { return {marks_.as<uint32_t>(), MARK_WORDS(rows_)}; }  // abi.h
+  std::span<uint32_t> token_flags() { return {token_flags_.as<uint32_t>(), TOKEN_FLAG_WORDS(rows_)}; }  // abi.h
   std::span<abi::RingEntry> ring() { return {ring_.as<abi::RingEntry>(), RING}; }
   std::span<abi::Candidate> candidates() { return {candidates_.as<abi::Candidate>(), ops::candidate_count(rows_)}; }
 
@@ -34,7 +34,7 @@ class Sampler {
   std::shared_ptr<Device> device_;
   CommandPool pool_;
   Fence fence_;
-  Buffer state_, params_, logits_, scores_, history_, marks_, ring_, candidates_;
+  Buffer state_, params_, logits_, scores_, history_, token_flags_, ring_, candidates_;
   CommandBuffer commands_;
 };
 

@@ -117,7 +117,7 @@ class PipelineCacheOnDisk : public GpuTest {
   static std::filesystem::path use_device() {
     const auto device = Device::open();
     const Buffer words(device, "words", READ_BYTES, Memory::device), sums(device, "sums", 4, Memory::device);
-    run_once(device, "read", [&](Recorder& recorder) { ops::read(recorder, words, sums); });
+    run_once(device, "read_bandwidth", [&](Recorder& recorder) { ops::read_bandwidth(recorder, words, sums); });
     return *pipeline_cache_path(device->caps());
   }
 };

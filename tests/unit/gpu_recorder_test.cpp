@@ -1,9 +1,9 @@
 // Recording and replaying: barriers, copies, timestamps, and the mistakes a recorder must catch.
 #include "gpu/recorder.h"
 
-#include "adjust.spv.h"
 #include "ops/ops.h"
-#include "read.spv.h"
+#include "penalize.spv.h"
+#include "read_bandwidth.spv.h"
 #include "support/op_inputs.h"
 
 namespace weft::test {
@@ -85,18 +85,18 @@ TEST_F(RecorderTest, CatchesWrongBindingsAndPushConstants) {
   const auto device = open_device();
   const Buffer buffer = poisoned(device, "any", 64);
   const auto record = [&](std::initializer_list<View> bindings, auto push) {
-    run_once(device, "wrong", [&](Recorder& recorder) { recorder.dispatch({shaders::adjust}, bindings, push, {1}); });
+    run_once(device, "wrong", [&](Recorder& recorder) { recorder.dispatch({shaders::penalize}, bindings, push, {1}); });
   };
-  EXPECT_EQ(message_of([&] { record({buffer}, abi::AdjustPush{1}); }),
-            "adjust: got 1 bindings and 4 bytes of push constants, the shader takes 6 and 4");
+  EXPECT_EQ(message_of([&] { record({buffer}, abi::PenalizePush{1}); }),
+            "penalize: got 1 bindings and 4 bytes of push constants, the shader takes 6 and 4");
   EXPECT_EQ(message_of([&] {
-              record({buffer, buffer, buffer}, abi::AdjustPush{1});
+              record({buffer, buffer, buffer}, abi::PenalizePush{1});
             }),
-            "adjust: got 3 bindings and 4 bytes of push constants, the shader takes 6 and 4");
+            "penalize: got 3 bindings and 4 bytes of push constants, the shader takes 6 and 4");
   EXPECT_EQ(message_of([&] {
               record({buffer, buffer, buffer, buffer, buffer, buffer}, uint64_t{1});
             }),
-            "adjust: got 6 bindings and 8 bytes of push constants, the shader takes 6 and 4");
+            "penalize: got 6 bindings and 8 bytes of push constants, the shader takes 6 and 4");
 }
 
 TEST_F(RecorderTest, ManyDispatchesNeedMoreThanOneDescriptorPool) {
@@ -104,20 +104,20 @@ TEST_F(RecorderTest, ManyDispatchesNeedMoreThanOneDescriptorPool) {
   const Buffer words(device, "words", READ_BYTES, Memory::device), sums(device, "sums", 4, Memory::device);
   run_once(device, "many", [&](Recorder& recorder) {
     recorder.fill(words, 0);
-    for (int i = 0; i < 1000; ++i) ops::read(recorder, words, sums);
+    for (int i = 0; i < 1000; ++i) ops::read_bandwidth(recorder, words, sums);
   });
 }
 
 TEST_F(RecorderTest, KernelsAreMadeOnce) {
   const auto device = open_device();
   const auto kernel = [&](const Shader& shader, uint32_t listed) { return &device->kernel({shader, {listed}}); };
-  EXPECT_EQ(kernel(shaders::adjust, 0), kernel(shaders::adjust, 0));
-  EXPECT_NE(kernel(shaders::adjust, 0), kernel(shaders::adjust, 1));
+  EXPECT_EQ(kernel(shaders::penalize, 0), kernel(shaders::penalize, 0));
+  EXPECT_NE(kernel(shaders::penalize, 0), kernel(shaders::penalize, 1));
   // Of two shaders that differ in their code alone, each has a kernel of its own.
-  static const std::vector<uint8_t> copy(shaders::adjust.code.begin(), shaders::adjust.code.end());
-  Shader other = shaders::adjust;
+  static const std::vector<uint8_t> copy(shaders::penalize.code.begin(), shaders::penalize.code.end());
+  Shader other = shaders::penalize;
   other.code = copy;
-  EXPECT_NE(kernel(shaders::adjust, 0), kernel(other, 0));
+  EXPECT_NE(kernel(shaders::penalize, 0), kernel(other, 0));
 }
 
 TEST_F(RecorderTest, TimestampsNameEveryOperation) {
@@ -130,16 +130,16 @@ TEST_F(RecorderTest, TimestampsNameEveryOperation) {
   Timestamps timestamps(device, 8);
   Recorder recorder(pool, "timed", &timestamps);
   recorder.fill(words, 0);
-  ops::read(recorder, words, sums);
+  ops::read_bandwidth(recorder, words, sums);
   ops::norm(recorder, {64, 1e-5f}, state, words, weight, sums, 1, false);
-  ops::read(recorder, words, sums);
+  ops::read_bandwidth(recorder, words, sums);
   const CommandBuffer commands = recorder.finish(true);
   for (int i = 0; i < 3; ++i) {
     device->submit({&commands}, fence);
     fence.wait();
     const std::vector<Timestamps::Stage> stages = timestamps.read();
     ASSERT_EQ(stages.size(), 2u);
-    EXPECT_STREQ(stages[0].name, "read");
+    EXPECT_STREQ(stages[0].name, "read_bandwidth");
     EXPECT_STREQ(stages[1].name, "norm");
     for (const Timestamps::Stage& stage : stages) {
       EXPECT_GT(stage.seconds, 0);
@@ -155,8 +155,9 @@ TEST_F(RecorderTest, CatchesMoreMarksThanThereIsRoomFor) {
   CommandPool pool(device);
   Timestamps timestamps(device, 2);
   Recorder recorder(pool, "timed", &timestamps);
-  ops::read(recorder, words, sums);
-  EXPECT_NE(message_of([&] { ops::read(recorder, words, sums); }).find("more than 2 marks"), std::string::npos);
+  ops::read_bandwidth(recorder, words, sums);
+  EXPECT_NE(message_of([&] { ops::read_bandwidth(recorder, words, sums); }).find("more than 2 marks"),
+            std::string::npos);
 }
 
 }  // namespace

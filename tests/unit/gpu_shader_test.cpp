@@ -85,8 +85,8 @@ TEST(ShaderTest, DescriptionsAreThoseOfTheSources) {
     EXPECT_EQ(shader.push_bytes, push_bytes) << label(shader);
   };
   expect(shaders::add, "add", "", 2, 0b10, 0, sizeof(abi::AddPush));
-  expect(shaders::read, "read", "", 2, 0b10, 0, 0);
-  expect(shaders::read_texel, "read", "texel", 2, 0b10, 0b01, 0);
+  expect(shaders::read_bandwidth, "read_bandwidth", "", 2, 0b10, 0, 0);
+  expect(shaders::read_bandwidth_texel, "read_bandwidth", "texel", 2, 0b10, 0b01, 0);
   expect(shaders::advance, "advance", "", 6, 0b111001, 0, sizeof(abi::AdvancePush));
   expect(shaders::rope, "rope", "", 6, 0b111000, 0, sizeof(abi::RopePush));
   expect(shaders::select_texel, "select", "texel", 6, 0b010001, 0b100000, sizeof(abi::SelectPush));

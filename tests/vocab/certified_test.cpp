@@ -41,12 +41,13 @@ class Heads {
     buffers_ = std::make_unique<PartialHeadBuffers>(device_, *table_);
     state_ = share(device_, "state", std::vector<abi::StepState>(1));
     params_ = share(device_, "params", std::vector<abi::SampleParams>(1));
-    std::vector<uint32_t> marks(MARK_WORDS(shape.rows), 0x10000001u);
+    std::vector<uint32_t> token_flags(TOKEN_FLAG_WORDS(shape.rows), 0x10000001u);
     for (uint32_t id = 0; id < shape.rows; ++id) {
-      marks[MARK_COUNTS(shape.rows) + id] = id % 5 == 0 ? id % 7 : 0;
-      marks[MARK_BIASES(shape.rows) + id] = std::bit_cast<uint32_t>(id % 3 == 0 ? static_cast<float>(id % 11) - 5 : 0);
+      token_flags[TOKEN_FLAG_COUNTS(shape.rows) + id] = id % 5 == 0 ? id % 7 : 0;
+      token_flags[TOKEN_FLAG_BIASES(shape.rows) + id] =
+          std::bit_cast<uint32_t>(id % 3 == 0 ? static_cast<float>(id % 11) - 5 : 0);
     }
-    marks_ = share(device_, "marks", marks);
+    token_flags_ = share(device_, "token flags", token_flags);
     logits_ = Buffer(device_, "logits", uint64_t{shape.rows} * 4, Memory::readback);
     state_.as<abi::StepState>()->end = 7;
     state_.as<abi::StepState>()->head.positions = shape.rows;
@@ -88,7 +89,7 @@ class Heads {
     if (shapes.estimates && table_->matrix().format == Format::q8) expected += ", " + product("refine", plan);
     if (!shapes.estimates) expected += ", " + product("project_rows", plan);
     run_op(device_, expected, [&](Recorder& r) {
-      project_partly(r, *table_, shapes, *buffers_, {in, state_, params_, marks_}, logits_);
+      project_partly(r, *table_, shapes, *buffers_, {in, state_, params_, token_flags_}, logits_);
     });
     Listed listed;
     listed.head = state_.as<abi::StepState>()->head;
@@ -112,11 +113,11 @@ class Heads {
   uint32_t mode() const { return state_.as<abi::StepState>()->head.mode; }  // of the last partial()
   // What the token counts when one is chosen.
   float score(const Choice& choice, float logit, uint32_t id) const {
-    const uint32_t* const marks = marks_.as<uint32_t>();
+    const uint32_t* const token_flags = token_flags_.as<uint32_t>();
     if (choice.soft_cap > 0) logit = choice.soft_cap * std::tanh(logit / choice.soft_cap);
-    if (marks[id / 32] >> (id % 32) & 1) logit = logit > 0 ? logit / choice.penalty : logit * choice.penalty;
-    const uint32_t count = marks[MARK_COUNTS(shape_.rows) + id];
-    if (choice.biased) logit += std::bit_cast<float>(marks[MARK_BIASES(shape_.rows) + id]);
+    if (token_flags[id / 32] >> (id % 32) & 1) logit = logit > 0 ? logit / choice.penalty : logit * choice.penalty;
+    const uint32_t count = token_flags[TOKEN_FLAG_COUNTS(shape_.rows) + id];
+    if (choice.biased) logit += std::bit_cast<float>(token_flags[TOKEN_FLAG_BIASES(shape_.rows) + id]);
     if (count > 0) logit -= choice.presence + choice.frequency * static_cast<float>(count);
     return choice.temperature > 0 ? logit * (1 / choice.temperature) : logit;
   }
@@ -137,7 +138,7 @@ class Heads {
   Shape shape_;
   std::unique_ptr<Table> table_;
   std::unique_ptr<PartialHeadBuffers> buffers_;
-  Buffer state_, params_, marks_, logits_;
+  Buffer state_, params_, token_flags_, logits_;
 };
 
 // Every row that must be there is, with the same bits, once. allowed: the rows that may be chosen.

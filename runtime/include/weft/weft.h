@@ -145,7 +145,7 @@ typedef struct weft_model_options {
   weft_type vocab_type;
 } weft_model_options;
 
-/* device NULL, type WEFT_TYPE_FILE, progress NULL, memory_budget 0, int8_inputs 0. */
+/* device NULL, type and vocab_type WEFT_TYPE_FILE, progress NULL, memory_budget 0, int8_inputs 0. */
 WEFT_API weft_model_options weft_model_options_default(void);
 
 /* Loads a model from a GGUF file or a Hugging Face folder. path NULL: the model installed in share/weft. options NULL:

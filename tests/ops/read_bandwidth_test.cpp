@@ -3,19 +3,21 @@
 namespace weft::test {
 namespace {
 
-class ReadTest : public GpuTest {};
+class ReadBandwidthTest : public GpuTest {};
 
 // Its result is not meant to be written: only a sum nobody has is, so that a compiler cannot leave out the reads.
-TEST_F(ReadTest, WritesNothingButTheOneSum) {
+TEST_F(ReadBandwidthTest, WritesNothingButTheOneSum) {
   const auto device = open_device();
   for (const uint32_t groups : {1u, 2u, 7u}) {
     std::vector<uint32_t> data(size_t{groups} * READ_BYTES / 4);
     const Buffer plain = upload(device, "words", data), sums = poisoned(device, "sums", groups);
-    run_op(device, product("read", device->plan()), [&](Recorder& recorder) { ops::read(recorder, plain, sums); });
+    run_op(device, product("read_bandwidth", device->plan()),
+           [&](Recorder& recorder) { ops::read_bandwidth(recorder, plain, sums); });
     for (const uint32_t sum : download_as<uint32_t>(device, sums)) EXPECT_EQ(sum, kPoison);
     data.back() = 0x5eed5eed;  // the last word is read, and its lane's sum is the one
     const Buffer marked = upload(device, "words", data);
-    run_op(device, product("read", device->plan()), [&](Recorder& recorder) { ops::read(recorder, marked, sums); });
+    run_op(device, product("read_bandwidth", device->plan()),
+           [&](Recorder& recorder) { ops::read_bandwidth(recorder, marked, sums); });
     const std::vector<uint32_t> got = download_as<uint32_t>(device, sums);
     for (uint32_t i = 0; i < groups; ++i) EXPECT_EQ(got[i], i + 1 == groups ? 0x5eed5eed : kPoison) << i;
   }

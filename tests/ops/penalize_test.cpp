@@ -1,4 +1,4 @@
-#include "reference/adjust.h"
+#include "reference/penalize.h"
 
 #include <algorithm>
 #include <bit>
@@ -9,7 +9,7 @@
 namespace weft::test {
 namespace {
 
-class AdjustTest : public GpuTest {};
+class PenalizeTest : public GpuTest {};
 
 std::vector<float> run_adjust(const std::vector<float>& logits, const std::vector<bool>& seen, float penalty,
                               float inverse_temperature, float soft_cap = 0,
@@ -23,23 +23,24 @@ std::vector<float> run_adjust(const std::vector<float>& logits, const std::vecto
   params.presence_penalty = static_cast<float>(additions.presence);
   params.frequency_penalty = static_cast<float>(additions.frequency);
   params.biased = additions.biases.empty() ? 0 : 1;
-  std::vector<uint32_t> words(MARK_WORDS(rows), kPoison);  // what is not asked for must not be read
-  std::fill_n(words.begin(), MARK_COUNTS(rows), 0u);
+  std::vector<uint32_t> words(TOKEN_FLAG_WORDS(rows), kPoison);  // what is not asked for must not be read
+  std::fill_n(words.begin(), TOKEN_FLAG_COUNTS(rows), 0u);
   for (uint32_t id = 0; id < rows; ++id) words[id / 32] |= (seen[id] ? 1u : 0u) << (id % 32);
-  std::ranges::copy(additions.counts, words.begin() + MARK_COUNTS(rows));
+  std::ranges::copy(additions.counts, words.begin() + TOKEN_FLAG_COUNTS(rows));
   for (size_t id = 0; id < additions.biases.size(); ++id)
-    words[MARK_BIASES(rows) + id] = std::bit_cast<uint32_t>(additions.biases[id]);
-  const Buffer sampling = upload(device, "params", std::vector{params}), marks = upload(device, "marks", words);
+    words[TOKEN_FLAG_BIASES(rows) + id] = std::bit_cast<uint32_t>(additions.biases[id]);
+  const Buffer sampling = upload(device, "params", std::vector{params}),
+               token_flags = upload(device, "token flags", words);
   const Buffer in = upload(device, "logits", logits), scores = poisoned(device, "scores", rows + behind);
-  run_op(device, "adjust",
-         [&](Recorder& recorder) { ops::adjust(recorder, sampling, sampling, marks, in, scores, {rows}); });
+  run_op(device, "penalize",
+         [&](Recorder& recorder) { ops::penalize(recorder, sampling, sampling, token_flags, in, scores, {rows}); });
   std::vector<float> got = download_as<float>(device, scores);
   for (uint32_t i = rows; i < rows + behind; ++i) EXPECT_TRUE(is_poison(got[i])) << "[" << i << "] was written";
   got.resize(rows);
   return got;
 }
 
-TEST_F(AdjustTest, PenaltyAndTemperature) {
+TEST_F(PenalizeTest, PenaltyAndTemperature) {
   for (const uint32_t rows : {1u, 3u, 31u, 32u, 33u, 64u, 65u, 3000u})
     for (const float penalty : {1.0f, 1.1f, 1.8f, 0.5f})
       for (const float inverse_temperature : {0.0f, 1.0f, 1.25f, 10.0f}) {
@@ -51,11 +52,11 @@ TEST_F(AdjustTest, PenaltyAndTemperature) {
         for (uint32_t id = 0; id < rows; ++id) seen[id] = random.below(3) == 0;
         // A division (2.5 units in the last place), and two products.
         EXPECT_TRUE(close_to(run_adjust(logits, seen, penalty, inverse_temperature),
-                             reference::adjust(logits, seen, penalty, inverse_temperature), 4 * kRounding));
+                             reference::penalize(logits, seen, penalty, inverse_temperature), 4 * kRounding));
       }
 }
 
-TEST_F(AdjustTest, BiasPresenceAndFrequency) {
+TEST_F(PenalizeTest, BiasPresenceAndFrequency) {
   for (const uint32_t rows : {1u, 33u, 3000u})
     for (const bool biased : {false, true})
       for (const float presence : {0.0f, 1.5f, -0.5f})
@@ -71,7 +72,7 @@ TEST_F(AdjustTest, BiasPresenceAndFrequency) {
             additions.counts[id] = random.below(4) == 0 ? random.below(50) : 0;
             seen[id] = additions.counts[id] > 0 || random.below(9) == 0;
           }
-          const std::vector<double> want = reference::adjust(logits, seen, 1.2, 1.25, 0, additions);
+          const std::vector<double> want = reference::penalize(logits, seen, 1.2, 1.25, 0, additions);
           std::vector<double> allowed(rows);
           for (uint32_t id = 0; id < rows; ++id)  // sums may cancel: rounding is relative to what goes in
             allowed[id] = 1.25 * 6 * kRounding *
@@ -81,26 +82,26 @@ TEST_F(AdjustTest, BiasPresenceAndFrequency) {
         }
 }
 
-TEST_F(AdjustTest, SoftCaps) {
+TEST_F(PenalizeTest, SoftCaps) {
   Random random(7);
   std::vector<float> logits = random.normals(3000, 40);
   for (const float far : {1e-6f, 100.0f, 1e4f, 1e30f}) logits.insert(logits.end(), {far, -far});
   std::vector<bool> seen(logits.size());
   for (size_t id = 0; id < seen.size(); ++id) seen[id] = random.below(3) == 0;
   for (const float cap : {1.0f, 30.0f}) {
-    const std::vector<double> want = reference::adjust(logits, seen, 1.5, 1.25, cap);
+    const std::vector<double> want = reference::penalize(logits, seen, 1.5, 1.25, cap);
     const std::vector<double> allowed(want.size(), 1.5 * 1.25 * cap * 16 * kRounding);
     EXPECT_TRUE(close_to(run_adjust(logits, seen, 1.5f, 1.25f, cap), want, allowed)) << cap;
   }
 }
 
-TEST_F(AdjustTest, GreedyWithoutPenaltyCopies) {
+TEST_F(PenalizeTest, GreedyWithoutPenaltyCopies) {
   Random random(5);
   const std::vector<float> logits = random.normals(500);
   EXPECT_EQ(run_adjust(logits, std::vector<bool>(500, true), 1, 0), logits);
 }
 
-TEST_F(AdjustTest, WhatIsNotFiniteStaysSo) {
+TEST_F(PenalizeTest, WhatIsNotFiniteStaysSo) {
   const std::vector<float> logits = {NAN, INFINITY, -INFINITY, 1, NAN, INFINITY, -INFINITY, 1};
   const std::vector<bool> seen = {false, false, false, false, true, true, true, true};
   for (const float soft_cap : {0.0f, 30.0f}) {

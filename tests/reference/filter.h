@@ -25,6 +25,6 @@ struct Allowed {
 };
 
 // Scores that are not finite are never allowed.
-Allowed threshold(const std::vector<float>& scores, const Filters& filters);
+Allowed filter(const std::vector<float>& scores, const Filters& filters);
 
 }  // namespace weft::reference

@@ -7,12 +7,12 @@ layout(constant_id = 0) const uint LISTED = 0;
 layout(local_size_x = 64) in;
 
 layout(std430, binding = 0) readonly buffer Params { SampleParams params; };
-layout(std430, binding = 1) readonly buffer Marks { uint marks[]; };     // MARKS
+layout(std430, binding = 1) readonly buffer TokenFlags { uint token_flags[]; };     // TOKEN_FLAGS
 layout(std430, binding = 2) readonly buffer Logits { float logits[]; };  // (positions)
 layout(std430, binding = 3) writeonly buffer Scores { float scores[]; };  // (positions)
 layout(std430, binding = 4) readonly buffer State { StepState state; };
 layout(std430, binding = 5) readonly buffer Lists { uint lists[]; };
-layout(push_constant) uniform Push { AdjustPush p; };
+layout(push_constant) uniform Push { PenalizePush p; };
 #include "lib/score.glsl"
 
 void main() {

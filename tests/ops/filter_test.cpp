@@ -1,4 +1,4 @@
-#include "reference/threshold.h"
+#include "reference/filter.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 namespace weft::test {
 namespace {
 
-class ThresholdTest : public GpuTest {};
+class FilterTest : public GpuTest {};
 
 std::string describe(const reference::Filters& filters) {
   return "top_k " + std::to_string(filters.top_k) + " top_p " + std::to_string(filters.top_p) + " min_p " +
@@ -26,8 +26,8 @@ class Filtering {
         scores_(upload(device_, "scores", scores)),
         state_(make_state(device_, 0, 1, 10)),
         params_(device_, "params", sizeof(abi::SampleParams), Memory::shared) {
-    Recorder recorder(pool_, "threshold");
-    ops::threshold(recorder, state_, params_, scores_, {static_cast<uint32_t>(scores.size())});
+    Recorder recorder(pool_, "filter");
+    ops::filter(recorder, state_, params_, scores_, {static_cast<uint32_t>(scores.size())});
     commands_ = recorder.finish(true);
   }
 
@@ -54,7 +54,7 @@ class Filtering {
 
   void check(const reference::Filters& filters) {
     SCOPED_TRACE(std::to_string(host_.size()) + " rows, " + describe(filters));
-    const reference::Allowed want = reference::threshold(host_, filters);
+    const reference::Allowed want = reference::filter(host_, filters);
     ASSERT_GT(want.margin, 2e-6) << "too close to call in fp32: choose another case";
     const std::vector<bool> got = run(filters);
     EXPECT_EQ(got, want.ids) << std::ranges::count(got, true) << " ids instead of "
@@ -95,7 +95,7 @@ std::vector<Tuning> tunings() {
   return list;
 }
 
-TEST_F(ThresholdTest, EachFilterAndAllTogether) {
+TEST_F(FilterTest, EachFilterAndAllTogether) {
   for (const Tuning& tuning : tunings()) {
     SCOPED_TRACE(tuning.name());
     for (const uint32_t rows : {1u, 3u, 64u, 65u, 300u, 4000u}) {
@@ -115,7 +115,7 @@ TEST_F(ThresholdTest, EachFilterAndAllTogether) {
   }
 }
 
-TEST_F(ThresholdTest, Typical) {
+TEST_F(FilterTest, Typical) {
   for (const Tuning& tuning : tunings()) {
     SCOPED_TRACE(tuning.name());
     for (const uint32_t rows : {1u, 3u, 65u, 300u, 4000u}) {
@@ -141,7 +141,7 @@ TEST_F(ThresholdTest, Typical) {
   }
 }
 
-TEST_F(ThresholdTest, Ties) {
+TEST_F(FilterTest, Ties) {
   for (const Tuning& tuning : tunings()) {
     SCOPED_TRACE(tuning.name());
     std::vector<float> scores(500);
@@ -169,7 +169,7 @@ TEST_F(ThresholdTest, Ties) {
   }
 }
 
-TEST_F(ThresholdTest, FarAndNonFiniteScores) {
+TEST_F(FilterTest, FarAndNonFiniteScores) {
   for (const Tuning& tuning : tunings()) {
     SCOPED_TRACE(tuning.name());
     std::vector<float> scores = {NAN, 1, INFINITY, 3, -INFINITY, 2, -1e30f, NAN, 2.5f, -200, 1e-40f, -1e-40f};
@@ -184,21 +184,21 @@ TEST_F(ThresholdTest, FarAndNonFiniteScores) {
   }
 }
 
-TEST_F(ThresholdTest, NothingFinite) {
+TEST_F(FilterTest, NothingFinite) {
   Filtering filtering({}, {NAN, INFINITY, -INFINITY});
   for (const reference::Filters& filters : {reference::Filters{}, {2, 1, 0}, {0, 0.5, 0}, {0, 1, 0.5}, {0, 1, 0, 0.5}})
     EXPECT_EQ(filtering.run(filters), std::vector<bool>(3, false));
 }
 
-TEST_F(ThresholdTest, LeavesTheRestOfTheStateAlone) {
+TEST_F(FilterTest, LeavesTheRestOfTheStateAlone) {
   const auto device = open_device();
   const Buffer state = share(device, "state", std::vector<abi::StepState>{{11, 12, 1, 99, 0, 5, 6, 7, {}}});
   const Buffer scores = upload(device, "scores", std::vector<float>{1, 2, 3});
   abi::SampleParams params = {};
   params.top_k = 2, params.top_p = 1, params.log_min_p = -1e30f, params.typical_p = 1;
   const Buffer sampling = upload(device, "params", std::vector{params});
-  run_op(device, reduction("threshold", device->plan()),
-         [&](Recorder& recorder) { ops::threshold(recorder, state, sampling, scores, {3}); });
+  run_op(device, reduction("filter", device->plan()),
+         [&](Recorder& recorder) { ops::filter(recorder, state, sampling, scores, {3}); });
   const abi::StepState got = *state.as<abi::StepState>();
   EXPECT_EQ(got.threshold, 2);
   EXPECT_EQ(std::vector<uint32_t>({got.pos, got.end, got.finished, got.context}),

@@ -31,10 +31,10 @@ Result run(const std::shared_ptr<Device>& device, const Case& c, bool fused) {
   Random random(s.head_dim + c.pos);
   const Activations qkv = make_activations(device, 1, 1, q_dim + 2 * kv_dim, random);
   const Buffer state = make_state(device, c.pos, c.pos + 1, c.pos + 1);
-  std::vector<float> turns;
+  std::vector<float> rope_table;
   for (uint32_t i = 0; i < (c.pos + 1) * c.rotary_dim / 2; ++i) {
     const double angle = std::numbers::pi * (random.normal() + 1);
-    turns.insert(turns.end(), {static_cast<float>(std::cos(angle)), static_cast<float>(std::sin(angle))});
+    rope_table.insert(rope_table.end(), {static_cast<float>(std::cos(angle)), static_cast<float>(std::sin(angle))});
   }
   const auto halves = [&](uint64_t bytes) {
     std::vector<float> words(bytes / 4);
@@ -46,9 +46,9 @@ Result run(const std::shared_ptr<Device>& device, const Case& c, bool fused) {
   };
   const Buffer keys = upload(device, "keys", halves(ops::key_bytes(s, capacity)));
   const Buffer values = upload(device, "values", halves(ops::value_bytes(s, capacity)));
-  const Buffer turn_buffer = upload(device, "turns", turns), q = poisoned(device, "q", stride_of(q_dim));
+  const Buffer table_buffer = upload(device, "rope_table", rope_table), q = poisoned(device, "q", stride_of(q_dim));
   const Buffer y = poisoned(device, "y", stride_of(q_dim));
-  const ops::Rotation rotation = {c.pairs, c.rotary_dim, turn_buffer};
+  const ops::Rotation rotation = {c.pairs, c.rotary_dim, table_buffer};
   const Buffer parts(device, "parts", std::max<uint64_t>(ops::part_bytes(device->plan(), s, capacity, 1), 4),
                      Memory::device);
   const ops::CacheView cache = {keys, values, capacity, Format::f16, parts};
@@ -56,10 +56,10 @@ Result run(const std::shared_ptr<Device>& device, const Case& c, bool fused) {
   if (capacity > device->plan().attend_span) expected += ", attend_merge";
   run_op(device, expected, [&](Recorder& recorder) {
     if (fused) {
-      EXPECT_TRUE(ops::can_turn(device->plan(), s, c.attention, rotation, Format::f16, 1));
+      EXPECT_TRUE(ops::can_rotate(device->plan(), s, c.attention, rotation, Format::f16, 1));
       return ops::attend(recorder, s, c.attention, state, qkv.buffer, cache, y, 1, &rotation);
     }
-    ops::rope(recorder, s, c.pairs, c.rotary_dim, state, qkv.buffer, turn_buffer, q, cache, 1);
+    ops::rope(recorder, s, c.pairs, c.rotary_dim, state, qkv.buffer, table_buffer, q, cache, 1);
     ops::attend(recorder, s, c.attention, state, q, cache, y, 1);
   });
   return {download_as<float>(device, y), download_as<uint32_t>(device, keys), download_as<uint32_t>(device, values)};
@@ -80,7 +80,7 @@ void check(const Case& c, const Tuning& tuning = {}) {
 
 TEST_F(AttendTurnsTest, EqualsRopeAndAttend) {
   const auto device = open_device();
-  const bool can = ops::can_turn(device->plan(), {3, 1, 64}, {0.2f}, {ops::Pairs::halves, 64, {}}, Format::f16, 1);
+  const bool can = ops::can_rotate(device->plan(), {3, 1, 64}, {0.2f}, {ops::Pairs::halves, 64, {}}, Format::f16, 1);
   ASSERT_EQ(can, device->plan().texel_products);
   if (!can) GTEST_SKIP() << "this device's plan has rope apart";
   for (const uint32_t pos : {0u, 15u, 16u, 64u, 300u})
@@ -107,11 +107,12 @@ TEST_F(AttendTurnsTest, BehindTheContextNothingIsWritten) {
   const auto device = open_device();
   const ops::HeadShape shape = {2, 1, 16};
   const Buffer state = make_state(device, 64, 65, 64), qkv = upload(device, "qkv", std::vector<float>(64, 1.0f));
-  const Buffer turns = upload(device, "turns", std::vector<float>(65 * 16)), y = poisoned(device, "y", stride_of(32));
+  const Buffer rope_table = upload(device, "rope_table", std::vector<float>(65 * 16)),
+               y = poisoned(device, "y", stride_of(32));
   const Buffer keys = poisoned(device, "keys", ops::key_bytes(shape, 64) / 4);
   const Buffer values = poisoned(device, "values", ops::value_bytes(shape, 64) / 4);
-  const ops::Rotation rotation = {ops::Pairs::halves, 16, turns};
-  const bool can = ops::can_turn(device->plan(), shape, {0.2f}, rotation, Format::f16, 1);
+  const ops::Rotation rotation = {ops::Pairs::halves, 16, rope_table};
+  const bool can = ops::can_rotate(device->plan(), shape, {0.2f}, rotation, Format::f16, 1);
   ASSERT_EQ(can, device->plan().texel_products);
   if (!can) GTEST_SKIP() << "this device's plan has rope apart";
   run_op(device, "attend texel", [&](Recorder& recorder) {

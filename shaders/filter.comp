@@ -13,7 +13,7 @@ layout(std430, binding = 0) buffer State { StepState state; };
 layout(std430, binding = 1) readonly buffer Params { SampleParams params; };
 layout(std430, binding = 2) readonly buffer Scores { float scores[]; };  // (rows)
 layout(constant_id = 1) const uint LISTED = 0;
-layout(push_constant) uniform Push { PickPush p; };
+layout(push_constant) uniform Push { SamplePush p; };
 
 const uint BINS = 256, GROUP = 16;
 const uint KEPT = 512;  // scores

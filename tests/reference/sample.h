@@ -20,15 +20,15 @@ double noise(uint64_t seed, uint32_t end, uint32_t id);
 inline constexpr uint32_t kNobody = 0xffffffff;
 
 // The lowest id among the greatest scores; scores that are not finite do not count. kNobody if none is left.
-uint32_t pick_greedy(const std::vector<float>& scores);
+uint32_t sample_greedy(const std::vector<float>& scores);
 
-struct Pick {
+struct Sample {
   uint32_t id = kNobody;
   uint32_t runner_up = kNobody;
   double lead = 0;  // of the best over the second
 };
 // The greatest score + noise among the allowed ones, which is a draw from their softmax (Gumbel 1954; Maddison et al.
 // 2014, "A* sampling").
-Pick pick_sampled(const std::vector<float>& scores, const std::vector<bool>& allowed, uint64_t seed, uint32_t end);
+Sample sample_seeded(const std::vector<float>& scores, const std::vector<bool>& allowed, uint64_t seed, uint32_t end);
 
 }  // namespace weft::reference

@@ -1,4 +1,4 @@
-// The best score of each PICK_ROWS rows: the greatest (greedy; the lowest id among equals), or, when sampling, the greatest score plus
+// The best score of each SAMPLE_ROWS rows: the greatest (greedy; the lowest id among equals), or, when sampling, the greatest score plus
 // Gumbel noise among those between the threshold and the ceiling, which draws exactly from their softmax (Gumbel 1954; Maddison et al. 2014) and needs
 // no sums. Noise is a function of seed, position and id alone, so the draw does not depend on how the rows are spread over lanes.
 #version 450
@@ -15,7 +15,7 @@ layout(std430, binding = 1) readonly buffer Params { SampleParams params; };
 layout(std430, binding = 2) readonly buffer Scores { float scores[]; };  // (rows)
 layout(std430, binding = 3) writeonly buffer Candidates { Candidate candidates[]; };
 layout(std430, binding = 4) readonly buffer Lists { uint lists[]; };
-layout(push_constant) uniform Push { PickPush p; };
+layout(push_constant) uniform Push { SamplePush p; };
 #include "lib/gumbel.glsl"
 
 shared Candidate best_of[64];
@@ -25,8 +25,8 @@ void main() {
   const uint lane = gl_LocalInvocationID.x;
   const uint count = LISTED != 0 ? state.head.exact_count : p.rows;
   Candidate best = NO_CANDIDATE;
-  for (uint start = 0; start < PICK_ROWS; start += 256) {
-    const uint first = gl_WorkGroupID.x * PICK_ROWS + start + lane * 4;
+  for (uint start = 0; start < SAMPLE_ROWS; start += 256) {
+    const uint first = gl_WorkGroupID.x * SAMPLE_ROWS + start + lane * 4;
     if (first >= count) break;
     uvec4 words = uvec4(0);
     if (!greedy && LISTED == 0) words = noise_words(first / 4, state.end);

@@ -1,11 +1,11 @@
-#include "reference/adjust.h"
+#include "reference/penalize.h"
 
 #include <cmath>
 
 namespace weft::reference {
 
-std::vector<double> adjust(const std::vector<float>& logits, const std::vector<bool>& seen, double repeat_penalty,
-                           double inverse_temperature, double soft_cap, const Additions& additions) {
+std::vector<double> penalize(const std::vector<float>& logits, const std::vector<bool>& seen, double repeat_penalty,
+                             double inverse_temperature, double soft_cap, const Additions& additions) {
   std::vector<double> scores(logits.begin(), logits.end());
   for (size_t id = 0; id < scores.size(); ++id) {
     if (soft_cap > 0 && std::isfinite(scores[id])) scores[id] = soft_cap * std::tanh(scores[id] / soft_cap);
@@ -18,9 +18,9 @@ std::vector<double> adjust(const std::vector<float>& logits, const std::vector<b
   return scores;
 }
 
-std::vector<double> adjust(const std::vector<float>& logits, const std::vector<bool>& seen, double repeat_penalty,
-                           double inverse_temperature, double soft_cap) {
-  return adjust(logits, seen, repeat_penalty, inverse_temperature, soft_cap, {});
+std::vector<double> penalize(const std::vector<float>& logits, const std::vector<bool>& seen, double repeat_penalty,
+                             double inverse_temperature, double soft_cap) {
+  return penalize(logits, seen, repeat_penalty, inverse_temperature, soft_cap, {});
 }
 
 }  // namespace weft::reference

@@ -1,4 +1,4 @@
-#include "reference/pick.h"
+#include "reference/sample.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@ namespace {
 
 using reference::kNobody;
 
-class PickTest : public GpuTest {};
+class SampleTest : public GpuTest {};
 
 // Random123's known answers (its file kat_vectors).
 TEST(PhiloxReference, KnownAnswers) {
@@ -22,7 +22,7 @@ TEST(PhiloxReference, KnownAnswers) {
             (Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
-TEST_F(PickTest, GreedyFindsTheMaximumAtEveryPosition) {
+TEST_F(SampleTest, GreedyFindsTheMaximumAtEveryPosition) {
   const uint32_t rows = 3000;
   Sampler sampler({}, rows, 4, {});
   Random random(1);
@@ -34,7 +34,7 @@ TEST_F(PickTest, GreedyFindsTheMaximumAtEveryPosition) {
   }
 }
 
-TEST_F(PickTest, GreedyTakesTheLowestOfEquals) {
+TEST_F(SampleTest, GreedyTakesTheLowestOfEquals) {
   const uint32_t rows = 3000;
   Sampler sampler({}, rows, 4, {});
   std::ranges::fill(sampler.logits(), -1.0f);
@@ -52,14 +52,14 @@ TEST_F(PickTest, GreedyTakesTheLowestOfEquals) {
   EXPECT_EQ(sampler.draw(), 0u);
 }
 
-TEST_F(PickTest, GreedyAroundTheWorkgroupsBorders) {
-  for (const uint32_t rows : {1u, 2u, 3u, 5u, 255u, 257u, PICK_ROWS - 1u, PICK_ROWS + 0u, PICK_ROWS + 1u,
-                              2u * PICK_ROWS, 64u * PICK_ROWS + 1, 70000u}) {
+TEST_F(SampleTest, GreedyAroundTheWorkgroupsBorders) {
+  for (const uint32_t rows : {1u, 2u, 3u, 5u, 255u, 257u, SAMPLE_ROWS - 1u, SAMPLE_ROWS + 0u, SAMPLE_ROWS + 1u,
+                              2u * SAMPLE_ROWS, 64u * SAMPLE_ROWS + 1, 70000u}) {
     SCOPED_TRACE(rows);
     Sampler sampler({}, rows, 4, {});
     std::ranges::fill(sampler.logits(), -7.0f);
     std::vector<uint32_t> places = {0, rows - 1, rows / 2};
-    for (uint32_t border = PICK_ROWS; border < rows; border += PICK_ROWS * 13)
+    for (uint32_t border = SAMPLE_ROWS; border < rows; border += SAMPLE_ROWS * 13)
       places.insert(places.end(), {border - 1, border});
     for (const uint32_t id : places) {
       sampler.logits()[id] = -6.5f;
@@ -69,7 +69,7 @@ TEST_F(PickTest, GreedyAroundTheWorkgroupsBorders) {
   }
 }
 
-TEST_F(PickTest, LogitsThatAreNotFinite) {
+TEST_F(SampleTest, LogitsThatAreNotFinite) {
   const uint32_t rows = 1100;
   Sampler sampler({}, rows, 4, {});
   for (const float inverse_temperature : {0.0f, 1.0f}) {
@@ -90,12 +90,12 @@ TEST_F(PickTest, LogitsThatAreNotFinite) {
   }
   for (uint32_t id = 0; id < rows; ++id) sampler.logits()[id] = id % 3 == 0 ? NAN : static_cast<float>(id % 100);
   sampler.params().inverse_temperature = 0;
-  EXPECT_EQ(sampler.draw(), reference::pick_greedy({sampler.logits().begin(), sampler.logits().end()}));
+  EXPECT_EQ(sampler.draw(), reference::sample_greedy({sampler.logits().begin(), sampler.logits().end()}));
 }
 
 // Sampling adds noise that the reference computes in double precision; where two scores then differ by less than fp32's
 // logarithms may, either may win.
-TEST_F(PickTest, SamplesWhatTheReferenceSamples) {
+TEST_F(SampleTest, SamplesWhatTheReferenceSamples) {
   for (const uint32_t rows : {1u, 3u, 65u, 1025u, 5000u}) {
     Sampler sampler({}, rows, 70000, {});
     sampler.params().inverse_temperature = 1;
@@ -108,7 +108,7 @@ TEST_F(PickTest, SamplesWhatTheReferenceSamples) {
       const uint32_t end = i % 3 ? 1 + random.below(69999) : 1 + i;
       sampler.params().seed_low = static_cast<uint32_t>(seed);
       sampler.params().seed_high = static_cast<uint32_t>(seed >> 32);
-      const reference::Pick want = reference::pick_sampled(scores, std::vector<bool>(rows, true), seed, end);
+      const reference::Sample want = reference::sample_seeded(scores, std::vector<bool>(rows, true), seed, end);
       const uint32_t got = sampler.draw(end);
       if (want.lead < 1e-4) {
         ++close;
@@ -116,7 +116,7 @@ TEST_F(PickTest, SamplesWhatTheReferenceSamples) {
       } else {
         EXPECT_EQ(got, want.id) << "seed " << seed << " end " << end << " lead " << want.lead;
       }
-      others += want.id != reference::pick_greedy(scores);
+      others += want.id != reference::sample_greedy(scores);
     }
     EXPECT_LE(close, 2u);
     EXPECT_GE(others, rows > 1 ? 20u : 0u);  // it is no greedy choice
@@ -131,7 +131,7 @@ TEST(GumbelReference, EndsOfTheRange) {
 }
 
 // The noise itself, read off the candidates: one row a workgroup counts, the others are NaN.
-TEST_F(PickTest, NoiseIsExactAtBothEnds) {
+TEST_F(SampleTest, NoiseIsExactAtBothEnds) {
   const uint32_t rows = 1024;
   Sampler sampler({}, rows, 20, {});
   sampler.params().inverse_temperature = 1;

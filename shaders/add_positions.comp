@@ -8,7 +8,7 @@ layout(local_size_x = 64) in;
 layout(std430, binding = 0) readonly buffer State { StepState state; };
 layout(std430, binding = 1) readonly buffer Table { float table[]; };  // (positions, cols)
 layout(std430, binding = 2) buffer Output { float x[]; };              // (pass tokens, stride)
-layout(push_constant) uniform Push { PositionPush p; };
+layout(push_constant) uniform Push { AddPositionsPush p; };
 
 void main() {
   const uint token = gl_WorkGroupID.y, i = gl_GlobalInvocationID.x, position = state.pos + token;

@@ -3,10 +3,10 @@
 namespace weft::test {
 namespace {
 
-class PositionTest : public GpuTest {};
+class AddPositionsTest : public GpuTest {};
 
 // x[t] += table[pos + t]; a sum of two floats is the nearest float.
-TEST_F(PositionTest, AddsTheRowOfEachPosition) {
+TEST_F(AddPositionsTest, AddsTheRowOfEachPosition) {
   const auto device = open_device();
   for (const uint32_t cols : {1u, 31u, 32u, 33u, 172u, 768u})
     for (const uint32_t pos : {0u, 7u, 60u})
@@ -17,8 +17,8 @@ TEST_F(PositionTest, AddsTheRowOfEachPosition) {
         const Activations x = make_activations(device, 8, active, cols, random);
         const std::vector<float> rows = random.normals(64 * size_t{cols});
         const Buffer table = upload(device, "table", rows), state = make_state(device, pos, pos + active, 100);
-        run_op(device, "position",
-               [&](Recorder& recorder) { ops::position(recorder, state, table, x.buffer, cols, 8); });
+        run_op(device, "add_positions",
+               [&](Recorder& recorder) { ops::add_positions(recorder, state, table, x.buffer, cols, 8); });
         std::vector<float> got = download_as<float>(device, x.buffer);
         for (uint32_t t = 0; t < active; ++t)
           for (uint32_t i = 0; i < x.stride; ++i) {

@@ -1,4 +1,4 @@
-#include "reference/threshold.h"
+#include "reference/filter.h"
 
 #include <algorithm>
 #include <cmath>
@@ -51,7 +51,7 @@ std::vector<double> typical(const std::vector<double>& left, double typical_p, d
 
 }  // namespace
 
-Allowed threshold(const std::vector<float>& scores, const Filters& filters) {
+Allowed filter(const std::vector<float>& scores, const Filters& filters) {
   std::vector<double> sorted;
   for (const float score : scores)
     if (std::isfinite(score)) sorted.push_back(score);

@@ -1,4 +1,4 @@
-#include "reference/pick.h"
+#include "reference/sample.h"
 
 #include <cmath>
 
@@ -20,28 +20,28 @@ double noise(uint64_t seed, uint32_t end, uint32_t id) {
   return gumbel(philox({id / 4, end, 0, 0}, {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)})[id % 4]);
 }
 
-uint32_t pick_greedy(const std::vector<float>& scores) {
+uint32_t sample_greedy(const std::vector<float>& scores) {
   uint32_t best = kNobody;
   for (uint32_t id = 0; id < scores.size(); ++id)
     if (std::isfinite(scores[id]) && (best == kNobody || scores[id] > scores[best])) best = id;
   return best;
 }
 
-Pick pick_sampled(const std::vector<float>& scores, const std::vector<bool>& allowed, uint64_t seed, uint32_t end) {
-  Pick pick;
+Sample sample_seeded(const std::vector<float>& scores, const std::vector<bool>& allowed, uint64_t seed, uint32_t end) {
+  Sample sample;
   double best = -INFINITY, second = -INFINITY;
   for (uint32_t id = 0; id < scores.size(); ++id) {
     if (!allowed[id]) continue;
     const double score = scores[id] + noise(seed, end, id);
     if (score > best) {
-      second = best, pick.runner_up = pick.id;
-      best = score, pick.id = id;
+      second = best, sample.runner_up = sample.id;
+      best = score, sample.id = id;
     } else if (score > second) {
-      second = score, pick.runner_up = id;
+      second = score, sample.runner_up = id;
     }
   }
-  pick.lead = best - second;
-  return pick;
+  sample.lead = best - second;
+  return sample;
 }
 
 }  // namespace weft::reference
