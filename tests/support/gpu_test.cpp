@@ -64,7 +64,7 @@ void probe() {
   setenv("WEFT_VALIDATION", "1", 0);
   try {
     const std::shared_ptr<Instance> instance = Instance::get();
-#ifdef __SANITIZE_ADDRESS__
+#ifdef WEFT_KEEP_DRIVERS
     g_loaded_forever = new std::shared_ptr<Instance>(instance);
 #endif
   } catch (const Error& error) {
