@@ -138,8 +138,11 @@ void add_device_option(CLI::App* command, std::string& device) {
 }
 
 void add_model_options(CLI::App* command, ModelArgs& args) {
-  command->add_option("-m,--model", args.model, "GGUF file or Hugging Face folder (default: the installed model)")
-      ->type_name("PATH");
+  command
+      ->add_option("-m,--model", args.model,
+                   "GGUF file, Hugging Face folder, or name of a model that ./run model NAME has downloaded\n"
+                   "(default: the installed model)")
+      ->type_name("PATH|NAME");
   command
       ->add_option("--type", args.type,
                    "type of the matrices on the device (default: for each matrix the type closest to the file's)")
@@ -268,7 +271,7 @@ void add_json_option(CLI::App* command, bool& json) {
 }
 
 api::Model load_model(const ModelArgs& args, Load load) {
-  const std::string name = std::filesystem::path(args.model).filename().string();
+  const std::string path = model_path(args.model), name = std::filesystem::path(path).filename().string();
   ProgressBar bar("loading " + (name.empty() ? "the model" : name));
   api::ModelOptions options;
   options.device = args.device;
@@ -281,7 +284,7 @@ api::Model load_model(const ModelArgs& args, Load load) {
     return true;
   };
   if (load == Load::whole) options.progress = progress;
-  return api::Model(args.model, options);
+  return api::Model(path, options);
 }
 
 std::uint32_t session_context(const ModelArgs& args, const weft_model_info& info) {

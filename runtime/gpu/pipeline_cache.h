@@ -12,6 +12,8 @@
 
 namespace weft {
 
+// Nothing if there is no place for files, or WEFT_CACHE_DIR is "".
+std::optional<std::filesystem::path> user_cache_folder();
 // Where the cache of a device lives; nothing if there is no place for it.
 std::optional<std::filesystem::path> pipeline_cache_path(const Caps& caps);
 
