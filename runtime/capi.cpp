@@ -133,6 +133,8 @@ static DeviceFormats formats_of(const weft_model_options& options) {
   DeviceFormats formats;
   if (options.type != WEFT_TYPE_FILE) formats = format_of(options.type, "type");
   if (options.vocab_type != WEFT_TYPE_FILE) formats.tables = format_of(options.vocab_type, "vocab_type");
+  require(options.tie == WEFT_TIE_AUTO || options.tie == WEFT_TIE_NEVER, "tie", "it is no weft_tie");
+  formats.tie = options.tie == WEFT_TIE_AUTO;
   return formats;
 }
 
@@ -263,6 +265,8 @@ weft_status weft_model_describe(const weft_model* model, char** out, weft_error*
                         {"load_seconds", info.load_seconds},
                         {"tokenizer_fingerprint", fingerprint_text(info.tokenizer_fingerprint)}};
     if (!model->chat_template_problem.empty()) description["chat_template_problem"] = model->chat_template_problem;
+    if (const auto& tie = weights.tie)
+      description["tie"] = {{"kept", tie->kept}, {"left_out", tie->left_out}, {"difference", tie->difference}};
     json tensors = json::array(), buffers = json::array();
     std::vector<Retyped> retyped;
     for (const TensorReport& tensor : weights.tensors) {

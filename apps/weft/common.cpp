@@ -151,6 +151,12 @@ void add_model_options(CLI::App* command, ModelArgs& args) {
   command->add_option("--vocab-type", args.vocab_type, "of the vocabulary table (default: as --type)")
       ->type_name("f16|q8|q4")
       ->check(type_name());
+  command
+      ->add_option("--tie", args.tie,
+                   "auto: two vocabulary tables of a file that differ only by the rounding of their types become one;\n"
+                   "never: only two tables of the same bytes (default: auto)")
+      ->type_name("auto|never")
+      ->check(CLI::IsMember({"auto", "never"}).description(""));
   add_device_option(command, args.device);
   command
       ->add_option(
@@ -279,6 +285,7 @@ api::Model load_model(const ModelArgs& args, Load load) {
   options.vocab_type = parse_type(args.vocab_type);
   options.memory_budget = args.memory_budget;
   options.int8_inputs = args.int8_inputs;
+  if (args.tie == "never") options.tie = WEFT_TIE_NEVER;
   const auto progress = [&bar](float done) {
     bar.update(done);
     return true;

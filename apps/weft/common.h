@@ -67,6 +67,7 @@ struct ModelArgs {
   std::string policy;               // "", "throughput" or "polite"
   std::uint64_t memory_budget = 0;  // bytes; 0: what there is
   bool int8_inputs = false;
+  std::string tie;  // "", "auto" or "never"
 };
 
 void add_device_option(CLI::App* command, std::string& device);

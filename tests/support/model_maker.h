@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +39,7 @@ struct MakeOptions {
   DType type = DType::q8_0;
   uint64_t seed = 1;
   std::string chat_template;  // Jinja; none if empty
+  std::optional<DType> second_table = {};  // GGUF: the vocabulary table again, as an output matrix of this type
 };
 
 // "tiny" (64 wide, 2 layers; the default shape), "135m", "gemma270m", "qwen0.6b", "1b", "8b". Throws
