@@ -17,8 +17,8 @@ constexpr float kHalfUlp = 0x1p-11f, kSubnormal = 0x1p-25f;  // of f16: relative
 // The bounds of values between the first and the last level of a scale.
 class Levels {
  public:
-  // count: levels. magnitudes: the largest of scale * q, plus the minimum's. clipped: steps that a
-  // number may have been away at the ends; beyond: what is added to that.
+  // count: levels. magnitudes: the largest of scale * q, plus the minimum's. clipped: steps that a number may have been
+  // away from an end; beyond: what is added to that.
   Levels(float first, float last, float count, float magnitudes, float clipped, float beyond)
       : first_(first), last_(last) {
     const float step = std::abs(last - first) / (count - 1);

@@ -48,7 +48,7 @@ double pocket_nll(const Model& model) {
     Session session(model, model.config.context, {});
     const std::vector<float> own = session.score(dialogue.at("ids").get<std::vector<uint32_t>>());
     all.insert(all.end(), own.begin(), own.end());
-    if (all.size() > 500) break;
+    if (all.size() > 300) break;
   }
   return std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size());
 }

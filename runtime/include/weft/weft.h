@@ -123,7 +123,8 @@ typedef enum weft_type {
 /* Whether two vocabulary tables become one. */
 typedef enum weft_tie {
   /* A file may hold one table twice, rounded to two types: for the embedding and for the output. If no two elements
-   * differ by more than rounding to both types explains, the table with more bits is used for both. */
+   * differ by more than rounding to both types explains, the table with more bits is used for both, unless the file
+   * says that the model is not tied (GGUF files do not say). */
   WEFT_TIE_AUTO = 0,
   WEFT_TIE_NEVER /* only if the bytes of both tables are the same */
 } weft_tie;
