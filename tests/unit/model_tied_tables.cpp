@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include <cmath>
 #include <limits>
 #include <random>
@@ -123,7 +125,7 @@ TEST(TiedTables, OtherTablesAreNot) {
   EXPECT_FALSE(difference(table.view, other.view));
   // Rows in another order; one row that is zero in one of them; fewer rows.
   std::vector<float> rotated = values, zeroed = values;
-  std::ranges::rotate(rotated, rotated.begin() + kColumns);
+  std::rotate(rotated.begin(), rotated.begin() + kColumns, rotated.end());
   std::fill_n(zeroed.begin() + 9 * kColumns, kColumns, 0.0f);
   const std::vector<float> fewer(values.begin(), values.end() - kColumns);
   for (const std::vector<float>& wrong : {rotated, zeroed, fewer}) {
