@@ -105,6 +105,17 @@ TEST(TiedTables, OneNumberThatDiffersIsFound) {
       }
 }
 
+// A step of this block is 0.01: half of it, and what rounding the scale adds, is rounding; a fifth more is not.
+TEST(TiedTables, TheBoundIsHalfAStep) {
+  std::vector<float> values(32, 0.0f), moved = values;
+  values[0] = moved[0] = -0.16f;
+  const Stored coarser(values, DType::q5_0, 32);
+  for (const float off : {0.005f, -0.005f, 0.006f, -0.006f}) {
+    moved[7] = off;
+    EXPECT_EQ(difference(Stored(moved, DType::f32, 32).view, coarser.view).has_value(), std::abs(off) < 0.0055f) << off;
+  }
+}
+
 TEST(TiedTables, TrainingFurtherIsFound) {
   const std::vector<float> values = table_numbers();
   std::mt19937 random(2);
