@@ -23,6 +23,12 @@ constexpr size_t kMaxTransitions = size_t{1} << 23;
 
 GrammarBuilder::Expr GrammarBuilder::add(Node node) {
   node.weight = std::min(node.weight, kHeaviest);
+  for (const Expr part : node.parts) node.depth = std::max(node.depth, nodes_[part].depth + 1);
+  if (node.depth > kMaxDepth) {
+    throw Error(Code::bad_file,
+                "groups, alternatives and repetitions are nested more than " + std::to_string(kMaxDepth) + " deep",
+                place_);
+  }
   nodes_.push_back(std::move(node));
   return static_cast<Expr>(nodes_.size() - 1);
 }

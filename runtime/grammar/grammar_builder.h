@@ -25,7 +25,8 @@ class GrammarBuilder {
   static constexpr uint32_t kUnbounded = UINT32_MAX;
   static constexpr uint32_t kMaxRepeat = 100000;   // counts of a repetition
   static constexpr uint32_t kMaxStates = 1 << 18;  // of a whole grammar, before determinisation
-  static constexpr uint32_t kMaxNesting = 200;  // of brackets in what makers read: expressions are walked recursively
+  static constexpr uint32_t kMaxNesting = 200;     // of brackets in what makers read
+  static constexpr uint32_t kMaxDepth = 450;       // of expressions within one another: they are walked recursively
 
   // place: the file's name.
   explicit GrammarBuilder(std::string place) : place_(std::move(place)) {}
@@ -62,6 +63,7 @@ class GrammarBuilder {
     uint32_t least = 0, most = 0;         // repeat
     Rule rule = 0;                        // call
     uint64_t weight = 0;                  // about how many states it takes
+    uint32_t depth = 0;                   // of the expressions within it
   };
   struct Definition {
     std::string name, place;

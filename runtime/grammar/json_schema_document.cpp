@@ -97,7 +97,16 @@ std::string percent_decoded(std::string_view text) {
   return out;
 }
 
-constexpr int kMaxChain = 64;  // of references
+constexpr int kMaxChain = 64;             // of references
+constexpr size_t kMaxAlternatives = 256;  // whose types are told from one another
+
+// The keyword of a schema that is a list of alternatives.
+std::optional<std::string_view> alternatives_of(const JsonSchemaPart& part) {
+  for (const std::string_view key : {"anyOf", "oneOf", "allOf"}) {
+    if (part.tree->find(key) != nullptr) return key;
+  }
+  return std::nullopt;
+}
 
 }  // namespace
 
@@ -244,24 +253,28 @@ JsonSchemaPart JsonSchemaDocument::follow(JsonSchemaPart part) const {
   return part;
 }
 
-uint32_t JsonSchemaDocument::value_types(const JsonSchemaPart& given, bool strict,
-                                         std::set<const JsonTree*>& seen) const {
-  const JsonSchemaPart part = follow(given);
-  if (!part.tree->is(Type::object) || part.tree->find("$ref") != nullptr) return kJsonAny;
-  if (!seen.insert(part.tree).second) return 0;
-  if (const JsonTree* one = part.tree->find("const")) return json_type(*one);
+uint32_t JsonSchemaDocument::value_types(const JsonSchemaPart& given, bool strict) const {
+  std::set<const JsonTree*> seen;
+  std::vector<JsonSchemaPart> waiting = {given};  // references may lead through any number of alternatives
   uint32_t types = 0;
-  if (part.tree->find("enum") != nullptr) {
-    for (const JsonTree& value : list(part, "enum").items) types |= json_type(value);
-    return types;
+  while (!waiting.empty()) {
+    const JsonSchemaPart part = follow(std::move(waiting.back()));
+    waiting.pop_back();
+    if (!part.tree->is(Type::object) || part.tree->find("$ref") != nullptr) return kJsonAny;
+    if (!seen.insert(part.tree).second) continue;
+    if (seen.size() > kMaxAlternatives) return kJsonAny;
+    if (const JsonTree* one = part.tree->find("const")) {
+      types |= json_type(*one);
+    } else if (part.tree->find("enum") != nullptr) {
+      for (const JsonTree& value : list(part, "enum").items) types |= json_type(value);
+    } else if (const auto key = alternatives_of(part)) {
+      const size_t count = list(part, *key).items.size();
+      for (size_t i = 0; i < count; ++i) waiting.push_back(part.at(*key, i));
+    } else {
+      types |= strict && part.tree->find("type") == nullptr ? kJsonAny : this->types(part);
+    }
   }
-  for (const char* key : {"anyOf", "oneOf", "allOf"}) {
-    if (part.tree->find(key) == nullptr) continue;
-    const size_t count = list(part, key).items.size();
-    for (size_t i = 0; i < count; ++i) types |= value_types(part.at(key, i), strict, seen);
-    return types;
-  }
-  return strict && part.tree->find("type") == nullptr ? kJsonAny : this->types(part);
+  return types;
 }
 
 // The values of `enum` and `const` as texts; nothing if equal values could have different texts.
@@ -289,11 +302,8 @@ bool JsonSchemaDocument::exclusive(const JsonSchemaPart& given_a, const JsonSche
     return std::none_of(values_one->begin(), values_one->end(),
                         [&](const auto& v) { return values_other->contains(v); });
   };
-  const auto types_of = [&](const JsonSchemaPart& part, bool strict) {
-    std::set<const JsonTree*> seen;
-    return value_types(part, strict, seen);
-  };
-  const uint32_t common = (types_of(a, false) & types_of(b, true)) | (types_of(a, true) & types_of(b, false));
+  const uint32_t common =
+      (value_types(a, false) & value_types(b, true)) | (value_types(a, true) & value_types(b, false));
   if (common == 0 || differ(a, b)) return true;
   if (common != kJsonObject) return false;
   // Objects that both need one property, with different values.

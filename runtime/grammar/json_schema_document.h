@@ -78,9 +78,9 @@ class JsonSchemaDocument {
 
  private:
   JsonSchemaPart follow(JsonSchemaPart part) const;
-  // strict: of the values that the schema accepts; else only of those that its grammar makes. seen: the schemas it was
-  // already asked about.
-  uint32_t value_types(const JsonSchemaPart& part, bool strict, std::set<const JsonTree*>& seen) const;
+  // strict: of the values that the schema accepts; else only of those that its grammar makes. Any, if that cannot be
+  // told.
+  uint32_t value_types(const JsonSchemaPart& part, bool strict) const;
   std::optional<std::set<std::string>> values(const JsonSchemaPart& part) const;
 
   std::string place_;

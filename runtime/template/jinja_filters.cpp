@@ -247,7 +247,8 @@ Value fallback_filter(const Value& input, const ArgumentReader& in) {
 }  // namespace
 
 Value apply_filter(const std::string& name, const Value& input, const Arguments& arguments, Context& context) {
-  context.spend(1);
+  const Context::Level level(context);
+  context.spend(1 + arguments.positional.size());
   const ArgumentReader in(arguments, "the filter '" + name + "'", context);
   static constexpr std::string_view kText[] = {"trim",   "upper",  "lower", "title",  "capitalize", "replace",
                                                "indent", "escape", "e",     "string", "safe"};

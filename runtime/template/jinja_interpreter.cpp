@@ -26,8 +26,6 @@ struct Scope {
 
 namespace {
 
-constexpr int kMaxDepth = 256;  // of statements and macros within each other while running
-
 // How a body ended: at its end, or by a break or continue that the loop around it has to carry out.
 enum class Exit { at_end, at_break, at_continue };
 
@@ -58,22 +56,11 @@ class Interpreter {
   Value look_up(const std::string& name);
   Scope* open_scope(Scope* parent);
 
-  struct Deeper {
-    explicit Deeper(Interpreter& i) : interpreter(i) {
-      if (++interpreter.depth_ > kMaxDepth) interpreter.context_.fail("the chat template calls itself too deeply");
-    }
-    ~Deeper() { --interpreter.depth_; }
-    Deeper(const Deeper&) = delete;
-    Deeper& operator=(const Deeper&) = delete;
-    Interpreter& interpreter;
-  };
-
   Context context_;
   // All scopes live to the end: a macro may outlive the one it was defined in.
   std::deque<Scope> scopes_;
   Scope* scope_ = nullptr;
   Text* out_ = nullptr;
-  int depth_ = 0;
 };
 
 Scope* Interpreter::open_scope(Scope* parent) {
@@ -120,7 +107,7 @@ Value Interpreter::filtered(Text text, const Expr* filters) {
 }
 
 Exit Interpreter::run_statement(const Statement& statement) {
-  const Deeper deeper(*this);
+  const Context::Level level(context_);
   context_.line = statement.line;
   context_.spend(1);
   const auto write = [&](const Value& value) {
@@ -306,6 +293,7 @@ Arguments Interpreter::evaluate_arguments(const Expr& expr) {
 }
 
 Value Interpreter::evaluate(const Expr& expr) {
+  const Context::Level level(context_);
   context_.line = expr.line;
   context_.spend(1);
   const auto child = [&](size_t i) { return evaluate(*expr.children[i]); };
@@ -394,7 +382,7 @@ Value Interpreter::call(const Value& callee, const Arguments& arguments) {
 }
 
 Value Interpreter::call_macro(const Callable& callable, const Arguments& arguments) {
-  const Deeper deeper(*this);
+  const Context::Level level(context_);
   const Statement& macro = *callable.macro;
   if (arguments.positional.size() > macro.targets.size()) {
     context_.fail("the macro '" + macro.name + "' takes " + std::to_string(macro.targets.size()) +

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/depth.h"
 #include "base/error.h"
 #include "template/jinja_ast.h"
 #include "template/jinja_lexer.h"
@@ -93,23 +94,17 @@ class Parser {
     throw Error(Code::unsupported, "not supported yet: " + what, template_place(place_, peek().line));
   }
 
-  // Counts how deep the parser has called itself.
-  struct Nested {
-    explicit Nested(Parser& p) : parser(p) {
-      if (++parser.nesting_ > kMaxNesting)
-        parser.fail("the template nests more than " + std::to_string(kMaxNesting) + " deep");
-    }
-    ~Nested() { --parser.nesting_; }
-    Nested(const Nested&) = delete;
-    Nested& operator=(const Nested&) = delete;
-    Parser& parser;
+  struct Nested : Depth::Level {
+    explicit Nested(Parser& parser)
+        : Depth::Level(parser.nesting_,
+                       [&] { parser.fail("the template nests more than " + std::to_string(kMaxNesting) + " deep"); }) {}
   };
 
   std::vector<Token> tokens_;
   const std::string& place_;
   size_t at_ = 0;
-  int nesting_ = 0;
-  int loops_ = 0;  // for bodies open, for break and continue
+  Depth nesting_{kMaxNesting};  // how deep the parser has called itself
+  int loops_ = 0;               // for bodies open, for break and continue
 };
 
 }  // namespace weft::jinja

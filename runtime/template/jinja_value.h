@@ -11,6 +11,8 @@
 #include <variant>
 #include <vector>
 
+#include "base/depth.h"
+
 namespace weft::jinja {
 
 struct Text {
@@ -144,6 +146,13 @@ class Context {
   std::deque<Namespace> namespaces;
   std::deque<Loop> loops;
 
+  // One level of statements, expressions, macros and filters within one another; throws Error(bad_file) where there are
+  // too many.
+  struct Level : Depth::Level {
+    explicit Level(Context& context)
+        : Depth::Level(context.depth_, [&] { context.fail("the chat template calls itself too deeply"); }) {}
+  };
+
   // The template cannot go on: throws Error(bad_file) naming the line.
   [[noreturn]] void fail(const std::string& sentence) const;
   // Throws Error(unsupported).
@@ -154,8 +163,10 @@ class Context {
   void spend_bytes(size_t bytes) { spend(1 + bytes / 16); }
 
  private:
+  static constexpr int kMaxDepth = 256;
   std::string place_;
   int64_t budget_;
+  Depth depth_{kMaxDepth};
 };
 
 // Python's ==.
