@@ -17,6 +17,9 @@ using nlohmann::json;
 class Builder : public JsonEvents {
  public:
   Builder(std::string_view text, const std::string& place) : text_(text), place_(place) {}
+  ~Builder() override { release_json(root_); }
+  Builder(const Builder&) = delete;
+  Builder& operator=(const Builder&) = delete;
 
   json build() {
     parse(text_, kMaxJsonDepth);
@@ -57,6 +60,13 @@ class Builder : public JsonEvents {
 };
 
 }  // namespace
+
+// As deep as the value, so at most kMaxJsonDepth where parse_json made it.
+void release_json(nlohmann::json& value) noexcept {
+  if (!value.is_structured()) return;
+  for (json& part : value) release_json(part);
+  value.clear();
+}
 
 nlohmann::json parse_json(std::string_view text, const std::string& place) {
   if (text.size() > kMaxJsonBytes) {

@@ -13,4 +13,8 @@ namespace weft {
 // where the text itself is wrong the sentence names line and byte.
 nlohmann::json parse_json(std::string_view text, const std::string& place);
 
+// Empties a value without allocating. nlohmann's destructor of an array or object that is not empty allocates, and ends
+// the process where that fails.
+void release_json(nlohmann::json& value) noexcept;
+
 }  // namespace weft

@@ -12,6 +12,7 @@ SubmissionQueue::SubmissionQueue(const Model& model, Policy policy)
       run_ahead_(policy == Policy::throughput ? device_->plan().run_ahead : 0) {
   const uint32_t most = policy == Policy::throughput ? run_ahead_ + 1 : 2;
   for (uint32_t i = 0; i < most; ++i) idle_fences_.push_back(std::make_unique<Fence>(device_));
+  in_flight_.reserve(most);
 }
 
 void SubmissionQueue::submit(std::span<const CommandBuffer> body, const CommandBuffer& end, size_t pieces) {
@@ -43,7 +44,7 @@ void SubmissionQueue::retire() {
   in_flight_.front().fence->wait();
   passes_ -= in_flight_.front().last;
   idle_fences_.push_back(std::move(in_flight_.front().fence));
-  in_flight_.pop_front();
+  in_flight_.erase(in_flight_.begin());
 }
 
 void SubmissionQueue::wait_oldest() {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -50,7 +49,7 @@ class SubmissionQueue {
   const LayerLoader* layer_loader_;  // nullptr: all layers are there
   uint32_t run_ahead_;
   std::vector<std::unique_ptr<Fence>> idle_fences_;
-  std::deque<Submission> in_flight_;
+  std::vector<Submission> in_flight_;  // oldest first; room for all fences, so that none is lost on its way
   uint32_t passes_ = 0;
   uint64_t submissions_ = 0;
   size_t most_in_flight_ = 0;

@@ -31,17 +31,32 @@ std::string hex(uint64_t value) {
   return text;
 }
 
-json to_json(const Sampling& s) {
-  return {{"temperature", s.temperature},
-          {"top_k", s.top_k},
-          {"top_p", s.top_p},
-          {"min_p", s.min_p},
-          {"seed", s.seed},
-          {"repeat_penalty", s.repeat_penalty},
-          {"presence_penalty", s.presence_penalty},
-          {"frequency_penalty", s.frequency_penalty},
-          {"typical_p", s.typical_p}};
+// Adds a member to a JSON object's text. Not a json of all members: its destructor allocates, and may not throw.
+template <class T>
+void add(std::string& object, const char* key, const T& value) {
+  object += object.empty() ? "{" : ",";
+  object += '"' + std::string(key) + "\":" + json(value).dump(-1, ' ', false, json::error_handler_t::replace);
 }
+
+std::string to_json(const Sampling& s) {
+  std::string object;
+  add(object, "temperature", s.temperature);
+  add(object, "top_k", s.top_k);
+  add(object, "top_p", s.top_p);
+  add(object, "min_p", s.min_p);
+  add(object, "seed", s.seed);
+  add(object, "repeat_penalty", s.repeat_penalty);
+  add(object, "presence_penalty", s.presence_penalty);
+  add(object, "frequency_penalty", s.frequency_penalty);
+  add(object, "typical_p", s.typical_p);
+  return object + "}";
+}
+
+// A document that needs no memory to be freed.
+struct Document {
+  json value;
+  ~Document() { release_json(value); }
+};
 
 // A header that need not be what save wrote.
 class Header {
@@ -97,6 +112,13 @@ Sampling sampling_from(const Header& h) {
   return s;
 }
 
+std::string to_json(const std::vector<std::pair<uint32_t, float>>& biases) {
+  std::string list;
+  for (const auto& [id, bias] : biases)
+    list += (list.empty() ? "[" : ",[") + json(id).dump() + "," + json(bias).dump() + "]";
+  return "[" + list + "]";
+}
+
 // The parts of a saved session, once its checksum is right.
 struct Parts {
   std::string_view header;
@@ -146,22 +168,21 @@ static std::string tied_text(const Weights& weights) { return weights.tied() ? "
 
 void Session::save(const std::filesystem::path& path, std::string_view note) const {
   if (ids_.empty()) throw Error(Code::invalid_argument, "the session has no prompt", "save");
-  const json header = {{"model", hex(model_.config.fingerprint)},
-                       {"weights", model_.weights.type()},
-                       {"table", name(model_.weights.output_table().matrix().format)},
-                       {"tied", tied_text(model_.weights)},
-                       {"cache", name(cache_.layers.at(0).format)},
-                       {"context", context_},
-                       {"cache_bytes", cache_.bytes()},
-                       {"ids", ids_.size()},
-                       {"input", input_.size()},
-                       {"cached", cached_},
-                       {"written", written_},
-                       {"prompt", prompt_end_},
-                       {"sampling", to_json(sampling())},
-                       {"biases", sampling_.biases()},
-                       {"note", note}};
-  std::string text = header.dump(-1, ' ', false, json::error_handler_t::replace);
+  std::string text;
+  add(text, "model", hex(model_.config.fingerprint));
+  add(text, "weights", model_.weights.type());
+  add(text, "table", name(model_.weights.output_table().matrix().format));
+  add(text, "tied", tied_text(model_.weights));
+  add(text, "cache", name(cache_.layers.at(0).format));
+  add(text, "context", context_);
+  add(text, "cache_bytes", cache_.bytes());
+  add(text, "ids", ids_.size());
+  add(text, "input", input_.size());
+  add(text, "cached", cached_);
+  add(text, "written", written_);
+  add(text, "prompt", prompt_end_);
+  add(text, "note", note);
+  text += ",\"sampling\":" + to_json(sampling()) + ",\"biases\":" + to_json(sampling_.biases()) + "}";
   text.resize(align_up(text.size(), kPart), ' ');
   std::vector<uint32_t> ids = ids_;
   ids.insert(ids.end(), input_.begin(), input_.end());
@@ -185,8 +206,8 @@ std::string Session::restore(const std::filesystem::path& path) {
   const MappedFile file(path);
   const std::string place = path.string();
   const Parts parts = take_apart(file.bytes(), place);
-  const json document = parse_json(parts.header, place);
-  const Header header(document, place);
+  const Document document{parse_json(parts.header, place)};
+  const Header header(document.value, place);
   const auto same = [&](const std::string& what, const std::string& saved, const std::string& here, const char* hint) {
     if (saved != here)
       throw Error(Code::unsupported, "it was saved with " + what + " " + saved + ", here it is " + here, place, hint);
@@ -194,10 +215,10 @@ std::string Session::restore(const std::filesystem::path& path) {
   same("a model of fingerprint", header.text("model"), hex(model_.config.fingerprint),
        "load the model it was saved with");
   same("weights of type", header.text("weights"), model_.weights.type(), "load the model with that type");
-  if (document.contains("table"))  // files of older versions do not say
+  if (document.value.contains("table"))  // files of older versions do not say
     same("a vocabulary table of type", header.text("table"), name(model_.weights.output_table().matrix().format),
          "load the model with that type of table");
-  if (document.contains("tied"))
+  if (document.value.contains("tied"))
     same("a vocabulary that is", header.text("tied"), tied_text(model_.weights),
          "load the model with the same tie option");
   same("a cache of type", header.text("cache"), name(cache_.layers.at(0).format), "create the session with that type");

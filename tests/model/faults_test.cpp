@@ -1,0 +1,90 @@
+// What fails outside of Weft: host memory and Vulkan calls. It is an error, and the session goes on afterwards.
+#include <fstream>
+
+#include "base/error.h"
+#include "support/failing_new.h"
+#include "support/model_test.h"
+
+namespace weft::test {
+namespace {
+
+class FaultsTest : public GpuTest {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (IsSkipped()) return;
+    make_gguf(path(), LlamaShape(), {DType::q8_0, 5, ""});
+    model_ = load_model(open_device(), path(), Format::q8);
+  }
+  std::filesystem::path path() const { return folder_.path() / "m.gguf"; }
+  std::vector<uint32_t> ids(uint32_t count) const { return some_ids(count, model_->config.vocab); }
+
+  TemporaryFolder folder_;
+  std::unique_ptr<Model> model_;
+};
+
+// Calls work with its first allocation failing, its second, and so on until all succeed, and checks after each time.
+// How many there were.
+size_t fail_each_allocation(const std::function<void()>& work, const std::function<void(size_t n)>& check) {
+  for (size_t n = 1;; ++n) {
+    bool failed = false;
+    {
+      const FailAllocation failing(n);
+      try {
+        work();
+      } catch (const std::bad_alloc&) {
+      } catch (const Error&) {
+      }
+      failed = failing.failed();
+    }
+    check(n);
+    if (!failed || testing::Test::HasFailure()) return n - 1;
+  }
+}
+
+TEST_F(FaultsTest, HostMemoryRunsOutWhileGenerating) {
+  for (const Policy policy : {Policy::throughput, Policy::polite}) {
+    const uint32_t tokens = policy == Policy::polite ? 20 : 4;  // 20: some 40 submissions
+    std::optional<Session> session;
+    const auto begin = [&] {
+      session.emplace(*model_, 200, std::vector<uint32_t>{}, Format::f16, policy);
+      session->set_sampling(greedy());
+    };
+    begin();
+    const std::vector<uint32_t> want = generate(*session, ids(40), tokens);
+    begin();  // a new one each time: every allocation is met
+    const size_t count = fail_each_allocation([&] { generate(*session, ids(40), tokens); },
+                                              [&](size_t n) {
+                                                ASSERT_EQ(generate(*session, ids(40), tokens), want)
+                                                    << "allocation " << n;
+                                                begin();
+                                              });
+    EXPECT_GT(count, 20u);
+  }
+}
+
+TEST_F(FaultsTest, HostMemoryRunsOutWhileSavingAndRestoring) {
+  Session session(*model_, 100, {});
+  session.set_sampling(greedy());
+  const std::vector<uint32_t> want = generate(session, ids(20), 5);
+  const std::filesystem::path saved = folder_.path() / "saved";
+  session.save(saved, "a note");
+  const auto bytes_of = [](const std::filesystem::path& path) {
+    std::ifstream in(path, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  const std::string whole = bytes_of(saved);
+  EXPECT_GT(fail_each_allocation([&] { session.save(saved, "a note"); },
+                                 [&](size_t n) { ASSERT_TRUE(bytes_of(saved) == whole) << "allocation " << n; }),
+            20u);
+  EXPECT_GT(
+      fail_each_allocation([&] { session.restore(saved); },
+                           [&](size_t n) { ASSERT_EQ(generate(session, ids(20), 5), want) << "allocation " << n; }),
+      20u);
+  size_t files = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder_.path())) ++files;
+  EXPECT_EQ(files, 2u) << "a partial file is left";
+}
+
+}  // namespace
+}  // namespace weft::test
