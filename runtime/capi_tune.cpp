@@ -28,16 +28,15 @@ weft_status weft_tune(const char* device, int (*progress)(void* user, float done
     const auto path = choices_path(Device::open(selector)->caps());
     if (!path)
       throw Error(Code::io, "there is no place to keep what is chosen", "tune",
-                  "set WEFT_CACHE_DIR to a folder, or HOME");
-    std::error_code ignored;
-    std::filesystem::create_directories(path->parent_path(), ignored);
+                  "set WEFT_CACHE_DIR to a folder that only its user may write, or HOME");
+    make_folder(path->parent_path(), Rights::owner);
     { const AtomicFile probe(*path); }  // throws where none can be written
     const TuneResult result = tune(selector, [&](float done) {
       if (progress && progress(user, std::clamp(done, 0.0f, 1.0f)) != 0)
         throw Error(Code::cancelled, "the search was cancelled", "tune");
     });
     const std::string text = write_choices(result.caps, result.plan);
-    write_file_atomically(*path, std::as_bytes(std::span<const char>(text)));
+    write_file_atomically(*path, std::as_bytes(std::span<const char>(text)), Rights::owner);
     if (json) *json = copy_string(report_text(result, *path));
   });
 }

@@ -34,6 +34,18 @@ struct Descriptor {
               path.string());
 }
 
+// Where symbolic links lead, which need not be there.
+std::filesystem::path follow_links(std::filesystem::path path) {
+  constexpr int kMostLinks = 40;  // as Linux has it
+  std::error_code error;
+  for (int i = 0; i < kMostLinks; ++i) {
+    const std::filesystem::path link = std::filesystem::read_symlink(path, error);
+    if (error) break;
+    path = link.is_absolute() ? link : path.parent_path() / link;
+  }
+  return path;
+}
+
 }  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
@@ -93,14 +105,32 @@ void MappedFile::check_length() const {
                 path_.string(), "load the model anew once the file is whole");
 }
 
-AtomicFile::AtomicFile(const std::filesystem::path& path) : path_(path) {
-  // mkstemp would keep the file to its owner; a finished one is to have the rights that files here have.
+bool MappedFile::is_private() const noexcept {
+  struct stat info = {};
+  return fd_ >= 0 && ::fstat(fd_, &info) == 0 && (info.st_uid == ::geteuid() || info.st_uid == 0) &&
+         (info.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+AtomicFile::AtomicFile(const std::filesystem::path& path, Rights rights) : path_(path), target_(follow_links(path)) {
+  struct stat info = {};
+  if (::stat(path.c_str(), &info) == 0) {
+    if (S_ISCHR(info.st_mode)) {
+      fd_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
+      if (fd_ < 0) fail("cannot open the device");
+      return;
+    }
+    if (!S_ISREG(info.st_mode)) throw Error(Code::io, "this is not a regular file", path.string());
+  } else if (errno != ENOENT && errno != ENOTDIR) {
+    fail("cannot look at the file");
+  }
+  // mkstemp would keep every file to its owner.
+  const mode_t mode = rights == Rights::owner ? 0600 : 0666;
   std::random_device random;
   for (int tries = 0; fd_ < 0 && tries < 100; ++tries) {
     char name[16];
     std::snprintf(name, sizeof name, ".partial-%06x", random() & 0xffffffu);
-    temporary_ = path.string() + name;
-    fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    temporary_ = target_.string() + name;
+    fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (fd_ < 0 && errno != EEXIST) break;
   }
   if (fd_ < 0) fail("cannot create a file beside it");
@@ -109,7 +139,7 @@ AtomicFile::AtomicFile(const std::filesystem::path& path) : path_(path) {
 AtomicFile::~AtomicFile() {
   if (fd_ < 0) return;
   ::close(fd_);
-  ::unlink(temporary_.c_str());
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
 void AtomicFile::fail(const char* doing) const { weft::fail(path_, doing); }
@@ -124,15 +154,25 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
 }
 
 void AtomicFile::commit() {
-  if (::fsync(fd_) != 0) fail("cannot sync the file");
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot rename the finished file into place");
+  if (!temporary_.empty()) {
+    if (::fsync(fd_) != 0) fail("cannot sync the file");
+    if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail("cannot rename the finished file into place");
+  }
   ::close(std::exchange(fd_, -1));
 }
 
-void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes) {
-  std::error_code ignored;  // a folder that cannot be made shows itself when the file is created
-  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), ignored);
-  AtomicFile file(path);
+void make_folder(const std::filesystem::path& folder, Rights rights) noexcept {
+  try {
+    std::error_code ignored;
+    if (std::filesystem::create_directories(folder, ignored) && rights == Rights::owner)
+      std::filesystem::permissions(folder, std::filesystem::perms::owner_all, ignored);
+  } catch (const std::exception&) {  // no memory
+  }
+}
+
+void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes, Rights rights) {
+  if (path.has_parent_path()) make_folder(path.parent_path(), rights);
+  AtomicFile file(path, rights);
   file.write(bytes);
   file.commit();
 }

@@ -26,6 +26,8 @@ class MappedFile {
   // Lets whole pages of a part of the mapping leave the process's memory; who reads them again gets them from the file
   // again. Of bytes that are not this file's it does nothing.
   void release(std::span<const std::byte> part) const noexcept;
+  // Whether nobody but this process's user and the system's administrator could have written the file.
+  bool is_private() const noexcept;
   // Throws Error(io) where the file has become shorter since it was mapped: who then reads what is gone is ended by the
   // system (SIGBUS). For those who read much later.
   void check_length() const;
@@ -38,12 +40,16 @@ class MappedFile {
   size_t size_ = 0;
 };
 
+// Who may read and write a new file: whoever the process's umask lets, or its owner alone (0600).
+enum class Rights { usual, owner };
+
 // A file that is there as a whole or not at all: written under another name beside path, "NAME.partial-XXXXXX", and
 // renamed over path by commit(). A reader sees the old file or the whole new one; nothing is left of one that was given
-// up. All throw Error(io) or Error(not_found), naming path.
+// up. A symbolic link is followed: what it leads to is replaced. A character device is written to as it is; whatever
+// else is no regular file is refused. All throw Error(io) or Error(not_found), naming path.
 class AtomicFile {
  public:
-  explicit AtomicFile(const std::filesystem::path& path);
+  explicit AtomicFile(const std::filesystem::path& path, Rights rights = Rights::usual);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -54,12 +60,17 @@ class AtomicFile {
 
  private:
   [[noreturn]] void fail(const char* doing) const;
-  std::filesystem::path path_;
-  std::string temporary_;
-  int fd_ = -1;  // -1 too when committed
+  std::filesystem::path path_, target_;  // as given, and where links lead
+  std::string temporary_;                // empty: a device, which is written to itself
+  int fd_ = -1;                          // -1 too when committed
 };
 
-// Writes a whole AtomicFile. Creates missing parent folders. Throws Error(io).
-void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes);
+// Creates a folder and its missing parents; with Rights::owner a new folder is its owner's alone (0700). Does nothing
+// where that fails: it shows itself when a file is created there.
+void make_folder(const std::filesystem::path& folder, Rights rights) noexcept;
+
+// Writes a whole AtomicFile. Creates missing parent folders, with rights as the file's. Throws Error(io).
+void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes,
+                           Rights rights = Rights::usual);
 
 }  // namespace weft

@@ -131,6 +131,7 @@ TunedPlan tuned_plan(const Caps& caps) {
   if (!path || !std::filesystem::exists(*path, error)) return {defaults, ""};
   try {
     const MappedFile file(*path);
+    if (!file.is_private()) return {defaults, path->string() + " was ignored: others than its user may write it"};
     const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
     if (const std::optional<Plan> plan = read_choices(text, caps, defaults))
       return {*plan, "as measured: " + path->string()};

@@ -173,7 +173,9 @@ void Device::load_pipeline_cache() {
   if (const auto path = pipeline_cache_path(caps_)) {
     try {
       const MappedFile file(*path);
-      if (auto sealed = open_pipeline_cache(file.bytes(), caps_)) data = std::move(*sealed);
+      // From here the data go to the driver, which believes them.
+      if (file.is_private())
+        if (auto sealed = open_pipeline_cache(file.bytes(), caps_)) data = std::move(*sealed);
     } catch (const Error&) {  // no cache yet, or not readable: start with an empty one
     }
   }
@@ -184,16 +186,16 @@ void Device::load_pipeline_cache() {
 }
 
 void Device::save_pipeline_cache() noexcept {
-  const auto path = pipeline_cache_path(caps_);
-  size_t bytes = 0;
-  if (!path || kernels_.empty() || !pipeline_cache_) return;
-  if (table_.vkGetPipelineCacheData(handle_, pipeline_cache_, &bytes, nullptr) != VK_SUCCESS) return;
-  if (bytes == loaded_cache_bytes_) return;  // nothing was added
   try {
+    const auto path = pipeline_cache_path(caps_);
+    size_t bytes = 0;
+    if (!path || kernels_.empty() || !pipeline_cache_) return;
+    if (table_.vkGetPipelineCacheData(handle_, pipeline_cache_, &bytes, nullptr) != VK_SUCCESS) return;
+    if (bytes == loaded_cache_bytes_) return;  // nothing was added
     std::vector<std::byte> data(bytes);
     if (table_.vkGetPipelineCacheData(handle_, pipeline_cache_, &bytes, data.data()) != VK_SUCCESS) return;
     data.resize(bytes);
-    write_file_atomically(*path, seal_pipeline_cache(data));
+    write_file_atomically(*path, seal_pipeline_cache(data), Rights::owner);
   } catch (const std::exception&) {  // a full disk or a read-only home costs start-up time, nothing else
   }
 }

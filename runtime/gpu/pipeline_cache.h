@@ -14,7 +14,10 @@ namespace weft {
 
 // Nothing if there is no place for files, or WEFT_CACHE_DIR is "".
 std::optional<std::filesystem::path> user_cache_folder();
-// Where the cache of a device lives; nothing if there is no place for it.
+// Whether nobody but this process's user and the system's administrator could have put files into the folder, or it is
+// not there: drivers read what is in it, and do not expect harm.
+bool is_private_folder(const std::filesystem::path& folder);
+// Where the cache of a device lives; nothing if there is no place for it, or others may write there.
 std::optional<std::filesystem::path> pipeline_cache_path(const Caps& caps);
 
 // Our envelope around the driver's data: magic, version, size and a checksum, because drivers crash on torn caches.

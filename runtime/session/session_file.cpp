@@ -187,7 +187,7 @@ void Session::save(const std::filesystem::path& path, std::string_view note) con
   std::vector<uint32_t> ids = ids_;
   ids.insert(ids.end(), input_.begin(), input_.end());
   ids.resize(align_up(ids.size(), kPart / 4));
-  AtomicFile file(path);
+  AtomicFile file(path, Rights::owner);
   Fingerprint sum;
   const auto write = [&](std::span<const std::byte> bytes) {
     file.write(bytes);

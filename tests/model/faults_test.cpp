@@ -69,6 +69,8 @@ TEST_F(FaultsTest, HostMemoryRunsOutWhileSavingAndRestoring) {
   const std::vector<uint32_t> want = generate(session, ids(20), 5);
   const std::filesystem::path saved = folder_.path() / "saved";
   session.save(saved, "a note");
+  EXPECT_EQ(std::filesystem::status(saved).permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
   const auto bytes_of = [](const std::filesystem::path& path) {
     std::ifstream in(path, std::ios::binary);
     return std::string(std::istreambuf_iterator<char>(in), {});

@@ -1,6 +1,11 @@
 // Files that appear whole or not at all.
 #include "base/file.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <fstream>
 
@@ -60,12 +65,66 @@ TEST(AtomicFile, NamesTheFileItCannotWrite) {
   expect_error(Code::not_found, {(folder / "absent/a").string() + ": cannot create a file beside it"},
                [&] { AtomicFile file(folder / "absent/a"); });
   fs::create_directory(folder / "taken");
-  expect_error(Code::io, {(folder / "taken").string() + ": cannot rename the finished file into place"}, [&] {
-    AtomicFile file(folder / "taken");
-    file.write(bytes_of("x"));
-    file.commit();
-  });
+  expect_error(Code::io, {(folder / "taken").string() + ": this is not a regular file"},
+               [&] { AtomicFile file(folder / "taken"); });
   EXPECT_EQ(files_in(folder.path()), 1u);
+}
+
+TEST(AtomicFile, OfItsOwnerAlone) {
+  const TestFolder folder;
+  folder.write("a", "old");
+  for (const char* name : {"a", "b"}) {
+    write_file_atomically(folder / name, bytes_of("x"), Rights::owner);
+    EXPECT_EQ(fs::status(folder / name).permissions(), fs::perms::owner_read | fs::perms::owner_write) << name;
+  }
+}
+
+// The file that a link leads to is replaced, and the link stays; also where there is no such file yet.
+TEST(AtomicFile, FollowsLinks) {
+  const TestFolder folder;
+  fs::create_directory(folder / "far");
+  folder.write("far/there", "old");
+  fs::create_symlink("far/there", folder / "link");
+  fs::create_symlink(folder / "link", folder / "twice");
+  fs::create_symlink("far/new", folder / "dangling");
+  fs::create_symlink("circle", folder / "circle");
+  write_file_atomically(folder / "twice", bytes_of("new"));
+  EXPECT_TRUE(fs::is_symlink(folder / "link"));
+  EXPECT_TRUE(fs::is_symlink(folder / "twice"));
+  EXPECT_EQ(text_of(folder / "far/there"), "new");
+  write_file_atomically(folder / "dangling", bytes_of("first"));
+  EXPECT_TRUE(fs::is_symlink(folder / "dangling"));
+  EXPECT_EQ(text_of(folder / "far/new"), "first");
+  expect_error(Code::io, {(folder / "circle").string()}, [&] { AtomicFile file(folder / "circle"); });
+  EXPECT_EQ(files_in(folder.path()), 5u);
+  EXPECT_EQ(files_in(folder / "far"), 2u);
+}
+
+// A character device is written to; whatever else is no regular file stays as it is.
+TEST(AtomicFile, ReplacesOnlyRegularFiles) {
+  const TestFolder folder;
+  ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
+  fs::create_directory(folder / "folder");
+  for (const char* name : {"fifo", "folder"}) {
+    const fs::file_type before = fs::status(folder / name).type();
+    expect_error(Code::io, {(folder / name).string() + ": this is not a regular file"},
+                 [&] { write_file_atomically(folder / name, bytes_of("x")); });
+    EXPECT_EQ(fs::status(folder / name).type(), before);
+  }
+  fs::create_symlink("/dev/null", folder / "null");
+  write_file_atomically(folder / "null", bytes_of("x"));
+  EXPECT_TRUE(fs::is_character_file(folder / "null"));
+  if (::mknod((folder / "device").c_str(), S_IFCHR | 0600, ::makedev(1, 3)) == 0) {  // as root: another /dev/null
+    write_file_atomically(folder / "device", bytes_of("x"));
+    EXPECT_TRUE(fs::is_character_file(folder / "device"));
+    EXPECT_EQ(files_in(folder.path()), 4u);
+  }
+  const int full = ::open("/dev/full", O_WRONLY);
+  if (full >= 0) {
+    ::close(full);
+    expect_error(Code::io, {"/dev/full: cannot write the file"},
+                 [&] { write_file_atomically("/dev/full", bytes_of("x")); });
+  }
 }
 
 // Kilobytes of mapped files in the process's memory.

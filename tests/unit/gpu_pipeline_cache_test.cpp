@@ -1,5 +1,7 @@
 #include "gpu/pipeline_cache.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -143,6 +145,27 @@ TEST_F(PipelineCacheOnDisk, RubbishIsReplaced) {
     const MappedFile file(path);
     EXPECT_TRUE(open_pipeline_cache(file.bytes(), caps)) << rubbish.size() << " bytes of rubbish";
   }
+}
+
+TEST_F(PipelineCacheOnDisk, IsItsUsersAlone) {
+  namespace fs = std::filesystem;
+  constexpr fs::perms kOwner = fs::perms::owner_read | fs::perms::owner_write;
+  const Variable folder("WEFT_CACHE_DIR", (cache_folder() / "own").c_str());
+  const fs::path path = use_device();
+  EXPECT_EQ(fs::status(path).permissions(), kOwner);
+  EXPECT_EQ(fs::status(path.parent_path()).permissions(), fs::perms::owner_all);
+  // What others may have written is not read: the file is written anew.
+  fs::permissions(path, kOwner | fs::perms::group_write);
+  use_device();
+  EXPECT_EQ(fs::status(path).permissions(), kOwner);
+  const auto caps = open_device()->caps();
+  fs::permissions(path.parent_path(), fs::perms::all);
+  EXPECT_FALSE(pipeline_cache_path(caps));
+  fs::permissions(path.parent_path(), fs::perms::owner_all);
+  EXPECT_TRUE(pipeline_cache_path(caps));
+  if (::geteuid() != 0) return;
+  ASSERT_EQ(::chown(path.parent_path().c_str(), 12345, 12345), 0);
+  EXPECT_FALSE(pipeline_cache_path(caps));
 }
 
 TEST_F(PipelineCacheOnDisk, AFolderThatCannotBeMadeIsNoFailure) {
