@@ -160,8 +160,7 @@ void Device::create(const std::function<Plan(const Caps&)>& planner) {
 Device::~Device() {
   if (!handle_) return;
   table_.vkDeviceWaitIdle(handle_);
-  for (const auto& [key, kernel] : kernels_)
-    if (kernel) kernel->wait();
+  for (const auto& [key, kernel] : kernels_) kernel->wait();
   save_pipeline_cache();
   kernels_.clear();
   if (pipeline_cache_) table_.vkDestroyPipelineCache(handle_, pipeline_cache_, nullptr);
@@ -214,9 +213,13 @@ Device::Compiling::~Compiling() {
 
 const Kernel& Device::kernel(const KernelSpec& spec) {
   const std::lock_guard lock(kernels_mutex_);
-  std::unique_ptr<Kernel>& slot = kernels_[{spec.shader.code.data(), spec.constants}];
-  if (!slot) slot = std::make_unique<Kernel>(*this, spec, pipeline_cache_);
-  return *slot;
+  std::pair key = {spec.shader.code.data(), spec.constants};
+  if (const auto found = kernels_.find(key); found != kernels_.end()) {
+    found->second->retry(pipeline_cache_);
+    return *found->second;
+  }
+  auto made = std::make_unique<Kernel>(*this, spec, pipeline_cache_);
+  return *kernels_.emplace(std::move(key), std::move(made)).first->second;
 }
 
 std::vector<const Kernel*> Device::kernels() {

@@ -9,15 +9,39 @@ namespace weft {
 Kernel::Kernel(Device& device, const KernelSpec& spec, VkPipelineCache cache) : device_(device), spec_(spec) {
   try {
     create_layouts();
-    const auto task = [this, cache] { return compile(cache); };
-    try {
-      pipeline_ = std::async(std::launch::async, task);
-    } catch (const std::system_error&) {  // the system has no thread left
-      pipeline_ = std::async(std::launch::deferred, task);
-      pipeline_.wait();
-    }
+    start(cache);
   } catch (...) {
     destroy();
+    throw;
+  }
+}
+
+void Kernel::start(VkPipelineCache cache) {
+  const auto task = [this, cache] {
+    try {
+      return compile(cache);
+    } catch (...) {
+      failed_ = true;
+      throw;
+    }
+  };
+  std::shared_future<VkPipeline> pipeline;
+  try {
+    pipeline = std::async(std::launch::async, task);
+  } catch (const std::system_error&) {  // the system has no thread left
+    pipeline = std::async(std::launch::deferred, task);
+    pipeline.wait();
+  }
+  const std::lock_guard lock(mutex_);
+  pipeline_ = std::move(pipeline);
+}
+
+void Kernel::retry(VkPipelineCache cache) {
+  if (!failed_.exchange(false)) return;
+  try {
+    start(cache);
+  } catch (...) {
+    failed_ = true;
     throw;
   }
 }

@@ -1,10 +1,12 @@
 // A compute pipeline: a shader with its specialisation constants.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <future>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -35,8 +37,10 @@ class Kernel {
   bool writes(uint32_t binding) const { return shader().written >> binding & 1; }
   VkDescriptorType type(uint32_t binding) const;
   // Waits for the compiler; throws what it reports.
-  VkPipeline pipeline() const { return pipeline_.get(); }
-  void wait() const { pipeline_.wait(); }
+  VkPipeline pipeline() const { return compiled().get(); }
+  void wait() const { compiled().wait(); }
+  // Compiles it again if the compiler has failed: it may have been short of memory.
+  void retry(VkPipelineCache cache);
   VkPipelineLayout layout() const { return layout_; }
   VkDescriptorSetLayout set_layout() const { return set_layout_; }
 
@@ -45,13 +49,20 @@ class Kernel {
 
  private:
   void create_layouts();
+  void start(VkPipelineCache cache);
   VkPipeline compile(VkPipelineCache cache) const;
+  std::shared_future<VkPipeline> compiled() const {
+    const std::lock_guard lock(mutex_);
+    return pipeline_;
+  }
   void destroy() noexcept;
   Device& device_;
   const KernelSpec spec_;
   VkDescriptorSetLayout set_layout_ = VK_NULL_HANDLE;
   VkPipelineLayout layout_ = VK_NULL_HANDLE;
-  std::shared_future<VkPipeline> pipeline_;
+  mutable std::mutex mutex_;                 // of the next
+  std::shared_future<VkPipeline> pipeline_;  // of the last try
+  std::atomic<bool> failed_ = false;         // that try
 };
 
 }  // namespace weft

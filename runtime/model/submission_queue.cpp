@@ -1,13 +1,14 @@
 #include "model/submission_queue.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace weft {
 
 SubmissionQueue::SubmissionQueue(const Model& model, Policy policy)
     : device_(model.device),
       policy_(policy),
-      order_(model.weights.stream ? &model.weights.stream->order : nullptr),
+      weights_(model.weights),
       layer_loader_(model.weights.layer_loader.get()),
       run_ahead_(policy == Policy::throughput ? device_->plan().run_ahead : 0) {
   const uint32_t most = policy == Policy::throughput ? run_ahead_ + 1 : 2;
@@ -16,7 +17,10 @@ SubmissionQueue::SubmissionQueue(const Model& model, Policy policy)
 }
 
 void SubmissionQueue::submit(std::span<const CommandBuffer> body, const CommandBuffer& end, size_t pieces) {
-  const std::unique_lock<std::mutex> lock = order_ ? std::unique_lock(*order_) : std::unique_lock<std::mutex>();
+  Stream* const stream = weights_.stream.get();
+  const std::unique_lock<std::mutex> lock = stream ? std::unique_lock(stream->order) : std::unique_lock<std::mutex>();
+  if (stream && !std::exchange(stream->whole, false))
+    run_once(device_, "first layer", [&](Recorder& recorder) { weights_.fetch(recorder, 0); });
   std::vector<const CommandBuffer*> pass;
   for (const CommandBuffer& commands : body) pass.push_back(&commands);
   pass.push_back(&end);
@@ -28,6 +32,7 @@ void SubmissionQueue::submit(std::span<const CommandBuffer> body, const CommandB
     launch({pass.begin() + static_cast<ptrdiff_t>(first), pass.begin() + static_cast<ptrdiff_t>(last)},
            last == pass.size());
   }
+  if (stream) stream->whole = true;
 }
 
 void SubmissionQueue::launch(const std::vector<const CommandBuffer*>& commands, bool last) {

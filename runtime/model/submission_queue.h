@@ -45,8 +45,8 @@ class SubmissionQueue {
 
   std::shared_ptr<Device> device_;
   Policy policy_;
-  std::mutex* order_;  // held during the submissions of a pass: no other pass comes between; nullptr: one may
-  const LayerLoader* layer_loader_;  // nullptr: all layers are there
+  const Weights& weights_;
+  LayerLoader* layer_loader_;  // nullptr: all layers are there
   uint32_t run_ahead_;
   std::vector<std::unique_ptr<Fence>> idle_fences_;
   std::vector<Submission> in_flight_;  // oldest first; room for all fences, so that none is lost on its way

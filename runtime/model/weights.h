@@ -38,10 +38,12 @@ struct LayerWeights {
 
 // Layers that do not fit in the device's memory budget stay, packed, in the host's memory (their buffers are there).
 // The device has two slots: a layer reads its weights in one while the next layer's weights are copied to the other.
-// Between passes slot 0 holds layer 0, so that any pass may follow any other.
+// Between passes slot 0 holds layer 0, so that any pass may follow any other; after a pass of which a part failed it
+// may not, and the next pass copies layer 0 first.
 struct Stream {
-  Buffer slots[2];   // of the largest layer's bytes
-  std::mutex order;  // held from a pass's first submission to its last: passes must not interleave
+  Buffer slots[2];     // of the largest layer's bytes
+  std::mutex order;    // held from a pass's first submission to its last: passes must not interleave
+  bool whole = false;  // every pass so far was submitted to its end, with layer 0 copied before the first; by order
   const Buffer& slot(uint32_t layer) const { return slots[layer % 2]; }
 };
 

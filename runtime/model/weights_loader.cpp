@@ -266,7 +266,6 @@ void WeightsLoader::begin_stream() {
   for (Buffer& slot : weights_.stream->slots) slot = Buffer(device_, "layer slot", slot_bytes_, Memory::device);
   for (uint32_t index = 0; index < config_.layers; ++index)
     set_buffer(parts_.layer(weights_.layers[index], static_cast<int>(index)), weights_.stream->slot(index));
-  run_once(device_, "first layer", [&](Recorder& recorder) { weights_.fetch(recorder, 0); });
 }
 
 }  // namespace weft

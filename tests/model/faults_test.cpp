@@ -2,6 +2,8 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "ops/ops.h"
+#include "support/failing_call.h"
 #include "support/failing_new.h"
 #include "support/model_test.h"
 
@@ -86,6 +88,72 @@ TEST_F(FaultsTest, HostMemoryRunsOutWhileSavingAndRestoring) {
   size_t files = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder_.path())) ++files;
   EXPECT_EQ(files, 2u) << "a partial file is left";
+}
+
+// ---- Vulkan ----
+
+std::string refusal(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// One call of a function fails; the next use of the kernel compiles it again.
+template <auto function>
+void fail_to_compile() {
+  const auto device = Device::open();
+  const Buffer words(device, "words", READ_BYTES, Memory::device), sums(device, "sums", 4, Memory::device);
+  const auto use = [&] {
+    run_once(device, "read", [&](Recorder& recorder) { ops::read_bandwidth(recorder, words, sums); });
+  };
+  {
+    const FailCall<function> failing(*device, 1, VK_ERROR_OUT_OF_HOST_MEMORY);
+    EXPECT_NE(refusal(use).find("VK_ERROR_OUT_OF_HOST_MEMORY"), std::string::npos);
+    for (const Kernel* kernel : device->kernels()) EXPECT_NE(kernel, nullptr);
+  }
+  EXPECT_EQ(refusal(use), "");
+}
+
+TEST_F(FaultsTest, AKernelThatFailedIsCompiledAgain) {
+  fail_to_compile<&VolkDeviceTable::vkCreateShaderModule>();
+  fail_to_compile<&VolkDeviceTable::vkCreateComputePipelines>();
+  fail_to_compile<&VolkDeviceTable::vkCreateDescriptorSetLayout>();
+  fail_to_compile<&VolkDeviceTable::vkCreatePipelineLayout>();
+}
+
+// Of a pass in pieces a later one fails: slot 0 then holds another layer than the first.
+TEST_F(FaultsTest, AStreamedPassThatFailedInTheMidst) {
+  LlamaShape shape;
+  shape.layers = 15;
+  shape.ffn = 480;
+  make_gguf(path(), shape, {DType::q8_0, 5, ""});
+  const auto whole = load_model(open_device(), path(), std::nullopt);
+  const auto device = Device::open({}, [&](const Caps&) {
+    Plan plan = open_device()->plan();
+    plan.memory_budget = whole->weights.device_bytes() / 2;
+    plan.chunk_tokens = 8;
+    return plan;
+  });
+  const auto streamed = load_model(device, path(), std::nullopt);
+  ASSERT_TRUE(streamed->weights.stream);
+  for (const Policy policy : {Policy::polite, Policy::throughput}) {
+    Session expected(*whole, 40, {}), session(*streamed, 40, {}, Format::f16, policy);
+    for (Session* one : {&expected, &session}) one->set_sampling(greedy());
+    const std::vector<uint32_t> want = generate(expected, ids(5), 4);
+    EXPECT_EQ(generate(session, ids(5), 4), want);
+    const size_t calls = policy == Policy::polite ? 20 : 3;
+    for (size_t n = 1; n <= calls; ++n) {
+      {
+        const FailCall<&VolkDeviceTable::vkQueueSubmit> failing(*device, n, VK_ERROR_OUT_OF_HOST_MEMORY);
+        session.reset();
+        EXPECT_NE(refusal([&] { generate(session, ids(5), 4); }), "");
+      }
+      ASSERT_EQ(generate(session, ids(5), 4), want) << "submission " << n;
+    }
+  }
 }
 
 }  // namespace
