@@ -6,11 +6,12 @@
 
 namespace weft {
 
-LayerLoader::LayerLoader(uint32_t layers, std::function<void(uint32_t layer)> load_layer) : layers_(layers) {
+LayerLoader::LayerLoader(uint32_t layers, std::function<void(uint32_t layer)> load_layer)
+    : layers_(layers), load_layer_(std::move(load_layer)) {
   try {
-    thread_ = std::thread([this, load_layer]() mutable { run(std::move(load_layer)); });
+    start();
   } catch (const std::system_error&) {  // the system has no more threads
-    run(std::move(load_layer));
+    run();
   }
 }
 
@@ -19,15 +20,36 @@ LayerLoader::~LayerLoader() {
   if (thread_.joinable()) thread_.join();
 }
 
-void LayerLoader::run(std::function<void(uint32_t layer)> load_layer) noexcept {
-  for (uint32_t layer = 0; layer < layers_ && !stop_; ++layer) {
+void LayerLoader::start() {
+  if (thread_.joinable()) thread_.join();
+  thread_ = std::thread([this] { run(); });
+}
+
+// Begins again after an error that was thrown. The thread has ended, or is about to.
+void LayerLoader::restart(std::unique_lock<std::mutex>& lock) {
+  bool on_thread = true;
+  try {
+    start();
+  } catch (const std::system_error&) {
+    on_thread = false;
+  }
+  error_ = nullptr;
+  thrown_ = false;
+  if (on_thread) return;
+  lock.unlock();
+  run();
+  lock.lock();
+}
+
+void LayerLoader::run() noexcept {
+  for (uint32_t layer = loaded_; layer < layers_ && !stop_; ++layer) {
     std::exception_ptr error;
     try {
-      load_layer(layer);
+      load_layer_(layer);
     } catch (...) {
       error = std::current_exception();
     }
-    if (layer + 1 == layers_) load_layer = nullptr;  // before any wait() returns: what it holds is free then
+    if (!error && layer + 1 == layers_) load_layer_ = nullptr;  // before any wait() returns: what it holds is free then
     const std::lock_guard lock(mutex_);
     error_ = error;
     if (!error) ++loaded_;
@@ -36,11 +58,15 @@ void LayerLoader::run(std::function<void(uint32_t layer)> load_layer) noexcept {
   }
 }
 
-size_t LayerLoader::wait(size_t layers) const {
+size_t LayerLoader::wait(size_t layers) {
   std::unique_lock lock(mutex_);
   const size_t wanted = std::min<size_t>(layers, layers_);
+  if (loaded_ < wanted && error_ && thrown_) restart(lock);
   changed_.wait(lock, [&] { return loaded_ >= wanted || error_; });
-  if (loaded_ < wanted) std::rethrow_exception(error_);
+  if (loaded_ < wanted) {
+    thrown_ = true;
+    std::rethrow_exception(error_);
+  }
   return loaded_ == layers_ ? SIZE_MAX : loaded_;
 }
 

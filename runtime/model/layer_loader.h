@@ -16,24 +16,29 @@ namespace weft {
 // be called from any thread.
 class LayerLoader {
  public:
-  // load_layer(layer) returns when the layer is on the device. If it throws, loading stops, and wait() calls for layers
-  // that are not loaded rethrow it. The function is destroyed as soon as the last layer is loaded.
+  // load_layer(layer) returns when the layer is on the device. If it throws, loading stops; wait() calls for layers
+  // that are not loaded throw that once, and the next one begins again at that layer. The function is destroyed as soon
+  // as the last layer is loaded.
   LayerLoader(uint32_t layers, std::function<void(uint32_t layer)> load_layer);
   ~LayerLoader();  // stops after the current layer
   LayerLoader(const LayerLoader&) = delete;
   LayerLoader& operator=(const LayerLoader&) = delete;
 
   // Returns once so many layers (at most all) are loaded: the number of loaded layers, or SIZE_MAX for all.
-  size_t wait(size_t layers) const;
+  size_t wait(size_t layers);
 
  private:
-  void run(std::function<void(uint32_t layer)> load_layer) noexcept;
+  void start();
+  void restart(std::unique_lock<std::mutex>& lock);
+  void run() noexcept;
 
   const uint32_t layers_;
-  mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;
+  std::function<void(uint32_t layer)> load_layer_;  // of the thread, while it runs
+  std::mutex mutex_;
+  std::condition_variable changed_;
   uint32_t loaded_ = 0;
-  std::exception_ptr error_;
+  std::exception_ptr error_;  // why the thread has ended
+  bool thrown_ = false;       // error_, by a wait()
   std::atomic<bool> stop_ = false;
   std::thread thread_;
 };

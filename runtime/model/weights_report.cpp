@@ -1,5 +1,7 @@
 #include "model/weights_report.h"
 
+#include <algorithm>
+
 namespace weft {
 
 WeightsReport::WeightsReport(const ModelFile& file, std::function<void(float)> told) : progress(std::move(told)) {
@@ -13,7 +15,7 @@ TensorReport& WeightsReport::add(const TensorView& tensor, const char* device_ty
 }
 
 void WeightsReport::advance(uint64_t bytes) {
-  done_bytes_ += bytes;
+  done_bytes_ = std::min(done_bytes_ + bytes, total_bytes_);  // a layer that is loaded a second time counts twice
   if (progress) progress(total_bytes_ ? static_cast<float>(done_bytes_) / static_cast<float>(total_bytes_) : 1.0f);
 }
 

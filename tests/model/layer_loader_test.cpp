@@ -185,6 +185,19 @@ TEST(LayerLoader, StopsAfterTheCurrentLayer) {
   EXPECT_LT(loaded, kMany);
 }
 
+TEST(LayerLoader, TriesAgainWhatFailed) {
+  std::atomic<int> failures = 2;
+  std::vector<uint32_t> loaded;
+  LayerLoader loader(4, [&](uint32_t layer) {
+    if (layer == 2 && failures-- > 0) throw Error(Code::out_of_memory, "no room for it", "layer 2");
+    loaded.push_back(layer);
+  });
+  EXPECT_GE(loader.wait(2), 2u);
+  for (int i = 0; i < 2; ++i) EXPECT_THROW(loader.wait(3), Error);
+  EXPECT_EQ(loader.wait(4), SIZE_MAX);
+  EXPECT_EQ(loaded, (std::vector<uint32_t>{0, 1, 2, 3}));
+}
+
 // Model and thread end in the midst of it.
 TEST_F(LayerLoaderTest, StopsWithTheModel) {
   const uint64_t before = open_device()->memory_use().device;
