@@ -2,6 +2,7 @@
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
+#include <time.h>
 
 #include <algorithm>
 
@@ -23,6 +24,23 @@ std::string pcre2_message(int code) {
 }
 
 }  // namespace
+
+// PCRE2 limits each match, and its compiled code does not count what it only looks through: many matches that each look
+// through the whole text pass every limit. So there is a limit on the thread's time, far above what good patterns take.
+class Regex::Deadline {
+ public:
+  explicit Deadline(size_t bytes) : end_(now() + 2 + 4e-6 * static_cast<double>(bytes)) {}
+  bool passed() { return ++calls_ % 32 == 0 && now() > end_; }
+
+ private:
+  static double now() {
+    timespec time = {};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+  }
+  double end_;
+  uint32_t calls_ = 0;
+};
 
 struct Regex::Compiled {
   pcre2_code* code = nullptr;
@@ -60,17 +78,18 @@ Regex::Regex(std::string_view pattern, std::string place) : pattern_(pattern), p
 
 std::vector<Span> Regex::find_all(std::string_view text) const {
   std::vector<Span> spans;
+  Deadline deadline(text.size());
   size_t at = 0;
   while (at < text.size()) {
     const size_t good = valid_utf8_prefix(text.substr(at));
-    if (good > 0) find_in_valid(text.substr(at, good), at, spans);
+    if (good > 0) find_in_valid(text.substr(at, good), at, deadline, spans);
     at += good;
     while (at < text.size() && !first_utf8(text.substr(at)).valid) at += first_utf8(text.substr(at)).size;
   }
   return spans;
 }
 
-void Regex::find_in_valid(std::string_view text, size_t base, std::vector<Span>& spans) const {
+void Regex::find_in_valid(std::string_view text, size_t base, Deadline& deadline, std::vector<Span>& spans) const {
   std::unique_ptr<pcre2_match_data, void (*)(pcre2_match_data*)> data(
       pcre2_match_data_create_from_pattern(code_->code, nullptr), pcre2_match_data_free);
   std::unique_ptr<pcre2_match_context, void (*)(pcre2_match_context*)> context(pcre2_match_context_create(nullptr),
@@ -91,6 +110,10 @@ void Regex::find_in_valid(std::string_view text, size_t base, std::vector<Span>&
     if (found < 0) {
       throw Error(Code::bad_file,
                   "a pattern failed on a text of " + std::to_string(text.size()) + " bytes: " + pcre2_message(found),
+                  place_);
+    }
+    if (deadline.passed()) {
+      throw Error(Code::bad_file, "a pattern takes too long on a text of " + std::to_string(text.size()) + " bytes",
                   place_);
     }
     const PCRE2_SIZE* ends = pcre2_get_ovector_pointer(data.get());

@@ -21,15 +21,16 @@ class Regex {
   Regex(std::string_view pattern, std::string place);
 
   // All matches that are not empty, left to right, not overlapping. Bytes that are no UTF-8 match nothing and end the
-  // text for what stands before them. Throws Error(bad_file) when a pattern's backtracking passes a limit in proportion
-  // to the text.
+  // text for what stands before them. Throws Error(bad_file) when a pattern's backtracking, or the time it takes,
+  // passes a limit in proportion to the text.
   std::vector<Span> find_all(std::string_view text) const;
 
   const std::string& pattern() const { return pattern_; }
 
  private:
   struct Compiled;
-  void find_in_valid(std::string_view text, size_t base, std::vector<Span>& spans) const;
+  class Deadline;
+  void find_in_valid(std::string_view text, size_t base, Deadline& deadline, std::vector<Span>& spans) const;
 
   std::shared_ptr<const Compiled> code_;
   std::string pattern_, place_;

@@ -13,7 +13,8 @@ struct Scope {
   Scope* parent = nullptr;
   std::vector<std::pair<std::string, Value>> variables;
 
-  void set(const std::string& name, Value value) {
+  void set(const std::string& name, Value value, Context& context) {
+    context.spend(1 + variables.size() / 8);
     for (auto& [own, held] : variables) {
       if (own == name) {
         held = std::move(value);
@@ -100,7 +101,7 @@ Text Interpreter::capture(const Body& body) {
 Value Interpreter::filtered(Text text, const Expr* filters) {
   if (filters == nullptr) return text;
   Scope* const outer = std::exchange(scope_, open_scope(scope_));
-  scope_->set("", std::move(text));
+  scope_->set("", std::move(text), context_);
   Value value = evaluate(*filters);
   scope_ = outer;
   return value;
@@ -132,7 +133,7 @@ Exit Interpreter::run_statement(const Statement& statement) {
     case Statement::Kind::set_block: {
       const Value value = filtered(capture(statement.body), statement.expr.get());
       if (statement.name.empty()) {
-        scope_->set(statement.targets[0], value);
+        scope_->set(statement.targets[0], value, context_);
       } else {
         context_.unsupported("a block set of a namespace's member");
       }
@@ -142,7 +143,7 @@ Exit Interpreter::run_statement(const Statement& statement) {
       Callable macro;
       macro.macro = &statement;
       macro.scope = scope_;
-      scope_->set(statement.name, macro);
+      scope_->set(statement.name, macro, context_);
       break;
     }
     case Statement::Kind::filter_block:
@@ -173,13 +174,13 @@ Exit Interpreter::run_if(const Statement& statement) {
 }
 
 void Interpreter::bind(const std::vector<std::string>& names, const Value& value) {
-  if (names.size() == 1) return scope_->set(names[0], value);
+  if (names.size() == 1) return scope_->set(names[0], value, context_);
   const std::vector<Value> items = iterate(value, context_);
   if (items.size() != names.size()) {
     context_.fail(std::to_string(items.size()) + " values are unpacked into " + std::to_string(names.size()) +
                   " names");
   }
-  for (size_t i = 0; i < names.size(); ++i) scope_->set(names[i], items[i]);
+  for (size_t i = 0; i < names.size(); ++i) scope_->set(names[i], items[i], context_);
 }
 
 Exit Interpreter::run_for(const Statement& statement) {
@@ -206,7 +207,7 @@ Exit Interpreter::run_for(const Statement& statement) {
   loop.items = std::make_shared<const std::vector<Value>>(std::move(items));
   for (const Value& item : *loop.items) {
     scope_ = open_scope(outer);
-    scope_->set("loop", &loop);
+    scope_->set("loop", &loop, context_);
     bind(statement.targets, item);
     if (run_body(statement.body) == Exit::at_break) break;
     ++loop.index;
@@ -234,7 +235,7 @@ void Interpreter::run_with(const Statement& statement) {
   std::vector<Value> values;
   for (const ExprPtr& expr : statement.defaults) values.push_back(evaluate(*expr));
   Scope* const outer = std::exchange(scope_, open_scope(scope_));
-  for (size_t i = 0; i < values.size(); ++i) scope_->set(statement.targets[i], std::move(values[i]));
+  for (size_t i = 0; i < values.size(); ++i) scope_->set(statement.targets[i], std::move(values[i]), context_);
   run_body(statement.body);
   scope_ = outer;
 }
@@ -243,7 +244,7 @@ void Interpreter::run_with(const Statement& statement) {
 
 Value Interpreter::look_up(const std::string& name) {
   for (const Scope* scope = scope_; scope != nullptr; scope = scope->parent) {
-    context_.spend(1);
+    context_.spend(1 + scope->variables.size() / 8);
     for (const auto& [own, value] : scope->variables) {
       if (own == name) return value;
     }
@@ -402,7 +403,7 @@ Value Interpreter::call_macro(const Callable& callable, const Arguments& argumen
     } else if (macro.defaults[i] != nullptr) {
       value = evaluate(*macro.defaults[i]);
     }
-    scope_->set(macro.targets[i], std::move(value));
+    scope_->set(macro.targets[i], std::move(value), context_);
   }
   Text text = capture(macro.body);
   scope_ = outer;

@@ -47,7 +47,7 @@ bool has_affix(const Text& text, const Value& affix, bool at_start, Context& con
 // Positions are of characters.
 Value find_text(const Text& text, const Text& wanted, bool last, Context& context) {
   context.spend_bytes(text.size());
-  const size_t hit = last ? text.bytes.rfind(wanted.bytes) : text.bytes.find(wanted.bytes);
+  const size_t hit = last ? rfind_bytes(text.bytes, wanted.bytes) : find_bytes(text.bytes, wanted.bytes);
   if (hit == std::string::npos) return int64_t{-1};
   return static_cast<int64_t>(length(Value(text.substr(0, hit)), context));
 }
@@ -56,7 +56,8 @@ int64_t count_text(const Text& text, const Text& wanted, Context& context) {
   if (wanted.size() == 0) return static_cast<int64_t>(length(Value(text), context)) + 1;
   context.spend_bytes(text.size());
   int64_t count = 0;
-  for (size_t at = 0; (at = text.bytes.find(wanted.bytes, at)) != std::string::npos; at += wanted.size()) ++count;
+  for (size_t at = 0; (at = find_bytes(text.bytes, wanted.bytes, at)) != std::string::npos; at += wanted.size())
+    ++count;
   return count;
 }
 

@@ -230,7 +230,7 @@ bool contains(const Value& container, const Value& value, Context& context) {
   if (const Text* text = container.text()) {
     if (value.text() == nullptr) context.fail(std::string("a ") + value.type_name() + " cannot be in a string");
     context.spend_bytes(text->size());
-    return text->bytes.find(value.text()->bytes) != std::string::npos;
+    return find_bytes(text->bytes, value.text()->bytes) != std::string::npos;
   }
   for (const Value& item : iterate(container, context)) {
     if (equal(item, value, context)) return true;

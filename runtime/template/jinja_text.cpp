@@ -2,6 +2,8 @@
 
 #include <utf8proc.h>
 
+#include <string.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -63,6 +65,20 @@ std::string hex(char32_t code, int digits) {
 
 }  // namespace
 
+// memmem is linear (Crochemore and Perrin, "Two-way string-matching", JACM 1991), std::string::find is not.
+size_t find_bytes(std::string_view text, std::string_view wanted, size_t from) {
+  if (from > text.size()) return std::string::npos;
+  if (wanted.empty()) return from;
+  const void* const hit = ::memmem(text.data() + from, text.size() - from, wanted.data(), wanted.size());
+  return hit == nullptr ? std::string::npos : static_cast<size_t>(static_cast<const char*>(hit) - text.data());
+}
+
+size_t rfind_bytes(std::string_view text, std::string_view wanted) {
+  const std::string mirrored(text.rbegin(), text.rend()), other(wanted.rbegin(), wanted.rend());
+  const size_t hit = find_bytes(mirrored, other);
+  return hit == std::string::npos ? hit : text.size() - hit - wanted.size();
+}
+
 std::vector<size_t> character_offsets(const Text& text, Context& context) {
   std::vector<size_t> offsets;
   each_character(text, context, [&](const Utf8Char&, size_t begin) { offsets.push_back(begin); });
@@ -111,7 +127,7 @@ Text replace(const Text& text, const Text& from, const Text& to, int64_t limit, 
   context.spend_bytes(text.size());
   Text out;
   size_t at = 0;
-  for (size_t hit; limit != 0 && (hit = text.bytes.find(from.bytes, at)) != std::string::npos;
+  for (size_t hit; limit != 0 && (hit = find_bytes(text.bytes, from.bytes, at)) != std::string::npos;
        at = hit + from.size(), --limit) {
     context.spend_bytes(to.size());
     out.append(text, at, hit - at);
@@ -127,7 +143,7 @@ std::vector<Text> split(const Text& text, const Text* separator, int64_t limit, 
     if (separator->size() == 0) context.fail("split() at an empty string");
     context.spend_bytes(text.size());
     size_t at = 0;
-    for (size_t hit; limit != 0 && (hit = text.bytes.find(separator->bytes, at)) != std::string::npos; --limit) {
+    for (size_t hit; limit != 0 && (hit = find_bytes(text.bytes, separator->bytes, at)) != std::string::npos; --limit) {
       context.spend(1);
       out.push_back(text.substr(at, hit - at));
       at = hit + separator->size();
@@ -155,10 +171,13 @@ std::vector<Text> split_right(const Text& text, const Text& separator, int64_t l
   if (separator.size() == 0) context.fail("rsplit() at an empty string");
   context.spend_bytes(text.size());
   std::vector<Text> out;
+  const std::string mirrored(text.bytes.rbegin(), text.bytes.rend()),
+      wanted(separator.bytes.rbegin(), separator.bytes.rend());
   size_t end = text.size();
   while (limit != 0 && end >= separator.size()) {
-    const size_t hit = text.bytes.rfind(separator.bytes, end - separator.size());
-    if (hit == std::string::npos) break;
+    const size_t found = find_bytes(mirrored, wanted, text.size() - end);
+    if (found == std::string::npos) break;
+    const size_t hit = text.size() - found - separator.size();
     context.spend(1);
     out.push_back(text.substr(hit + separator.size(), end - hit - separator.size()));
     end = hit;

@@ -11,6 +11,11 @@
 
 namespace weft::jinja {
 
+// Where a text is in another from a position on, as std::string::find, but in proportion to their sizes whatever they
+// are.
+size_t find_bytes(std::string_view text, std::string_view wanted, size_t from = 0);
+size_t rfind_bytes(std::string_view text, std::string_view wanted);  // likewise
+
 // Byte offsets where the characters begin, and the size at the end.
 std::vector<size_t> character_offsets(const Text& text, Context& context);
 

@@ -1,6 +1,7 @@
 // What a user typed stays what a user typed, and templates that mean harm end.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <functional>
 
 #include "base/error.h"
@@ -111,6 +112,29 @@ TEST(ChatTemplateOrigin, RolesAreTrustedIfTheyAreWords) {
   const auto pieces = render(source, {{"x|><|end", ""}});
   ASSERT_EQ(pieces.size(), 3u);
   EXPECT_EQ(pieces[1].special, Special::plain);
+}
+
+// What takes long takes of the budget too.
+TEST(ChatTemplateLimits, EndsSoon) {
+  const auto seconds = [](const std::string& source) {
+    const auto begin = std::chrono::steady_clock::now();
+    try {
+      render(source, {{"user", "a"}});
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::bad_file) << error.what();
+    }
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  std::string sets, reads;
+  for (int i = 0; i < 36000; ++i) sets += "{% set n" + std::to_string(i) + "=1 %}";
+  EXPECT_LT(seconds(sets), 4);
+  for (int i = 0; i < 2000; ++i) reads += "{% set n" + std::to_string(i) + "=1 %}";
+  EXPECT_LT(seconds(reads + "{% for i in range(40000) %}{{ n1999 }}{% endfor %}"), 4);
+  const std::string texts =
+      "{% set a = 'a' * 500000 %}{% set b = 'a' * 250000 ~ 'b' %}{% set c = 'b' ~ 'a' * 250000 %}";
+  for (const char* use : {"b in a", "a.find(b)", "a.rfind(c)", "a.replace(b, 'x')", "a.count(b)", "a.split(b) | length",
+                          "a.rsplit(c) | length"})
+    EXPECT_LT(seconds(texts + "{% for i in range(10) %}{% set d = " + use + " %}{% endfor %}"), 4) << use;
 }
 
 TEST(ChatTemplateOrigin, ContentMayBeAnyBytes) {

@@ -2,6 +2,8 @@
 // tokenizers make of them (tests/tools/tokenizer_lines.py).
 #include <gtest/gtest.h>
 
+#include <ctime>
+
 #include <algorithm>
 #include <cstdio>
 
@@ -197,6 +199,16 @@ TEST(TokenizerLines, PatternsMeanWhatOnigurumaMakesOfThem) {
   EXPECT_EQ(matches(R"([[:alpha:]]+)", "ab1"), Texts{"ab"});
   EXPECT_EQ(matches(R"([]a]+)", "x]a"), Texts{"]a"});
   for (const char* pattern : {"[a&&b]", "[a[^b]]"}) EXPECT_THROW(Regex(pattern, "test"), Error) << pattern;
+}
+
+// Every match looks through the whole text: each of them is within the bounds of one, but not all together.
+TEST(TokenizerLines, PatternsHaveSoMuchTimeForAText) {
+  const std::string text(200000, 'a');
+  const std::clock_t begin = std::clock();
+  EXPECT_THROW(matches("a.*b|a", text), Error);
+  EXPECT_LT(std::clock() - begin, 6 * CLOCKS_PER_SEC);
+  EXPECT_EQ(matches(R"(\s+(?!\S)|\s+|\S+)", std::string(1000000, ' ') + "a").size(), 3u);
+  EXPECT_EQ(matches("a|b", text).size(), text.size());
 }
 
 TEST(TokenizerLines, HostileCharsmapsAreRefused) {
