@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/utf8.h"
 
 namespace weft {
 
@@ -15,7 +16,7 @@ constexpr size_t kShown = 60;  // bytes of a value in an error
 std::string shown(const json& value) {
   if (value.is_structured()) return value.is_array() ? "an array" : "an object";
   std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
-  return text.size() > kShown ? text.substr(0, kShown) + "..." : text;
+  return text.size() > kShown ? text.substr(0, valid_utf8_prefix(text.substr(0, kShown))) + "..." : text;
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_object.h"
+#include "base/utf8.h"
 #include "format_support.h"
 
 namespace weft {
@@ -20,6 +22,21 @@ TEST(Json, BuildsWhatTheTextSays) {
   EXPECT_EQ(parse_json(text, "x"), nlohmann::json::parse(text));
   EXPECT_EQ(parse_json("7", "x"), 7);
   EXPECT_EQ(parse_json("\xef\xbb\xbf{}", "x"), nlohmann::json::object());  // a byte order mark
+}
+
+// A long value is cut in an error, between characters.
+TEST(Json, ErrorsOfValuesAreUtf8) {
+  std::string text;
+  for (int i = 0; i < 50; ++i) text += "\xc3\xa9";
+  for (const std::string& front : {std::string(), std::string("x")}) {
+    const nlohmann::json document = {{"a", front + text}};
+    try {
+      JsonObject(document, "m").integer("a", 0, 1);
+      ADD_FAILURE();
+    } catch (const Error& error) {
+      EXPECT_EQ(valid_utf8_prefix(error.what()), std::string_view(error.what()).size()) << error.what();
+    }
+  }
 }
 
 TEST(Json, ErrorsNameLineAndByte) {
