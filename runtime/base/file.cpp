@@ -83,13 +83,32 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   return *this;
 }
 
-void MappedFile::release(std::span<const std::byte> part) const noexcept {
+bool MappedFile::holds(std::span<const std::byte> part) const noexcept {
   const std::span<const std::byte> all = bytes();
   const std::less_equal<const std::byte*> before;
-  if (part.empty() || !before(all.data(), part.data()) || !before(part.data() + part.size(), all.data() + all.size()))
-    return;
+  return !part.empty() && before(all.data(), part.data()) && before(part.data() + part.size(), all.data() + all.size());
+}
+
+void MappedFile::read(std::span<const std::byte> part, std::span<std::byte> to) const {
+  if (part.empty()) return;
+  auto offset = static_cast<off_t>(part.data() - bytes().data());
+  for (to = to.first(part.size()); !to.empty();) {
+    const ssize_t n = ::pread(fd_, to.data(), to.size(), offset);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail(path_, "cannot read the file");
+    if (n == 0) {
+      check_length();
+      throw Error(Code::io, "the file was cut while it was in use", path_.string());
+    }
+    to = to.subspan(static_cast<size_t>(n));
+    offset += n;
+  }
+}
+
+void MappedFile::release(std::span<const std::byte> part) const noexcept {
+  if (!holds(part)) return;
   const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-  const auto offset = static_cast<size_t>(part.data() - all.data());
+  const auto offset = static_cast<size_t>(part.data() - bytes().data());
   const size_t begin = (offset + page - 1) / page * page, end = (offset + part.size()) / page * page;
   if (begin < end) ::madvise(static_cast<std::byte*>(data_) + begin, end - begin, MADV_DONTNEED);
 }
@@ -103,6 +122,13 @@ void MappedFile::check_length() const {
                 "the file was cut while it was in use: it has " + std::to_string(info.st_size) + " bytes, it had " +
                     std::to_string(size_),
                 path_.string(), "load the model anew once the file is whole");
+}
+
+std::vector<std::byte> read_file(const std::filesystem::path& path) {
+  const MappedFile file(path);
+  std::vector<std::byte> bytes(file.bytes().size());
+  file.read(file.bytes(), bytes);
+  return bytes;
 }
 
 bool MappedFile::is_private() const noexcept {

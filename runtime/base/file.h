@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace weft {
 
@@ -26,6 +27,11 @@ class MappedFile {
   // Lets whole pages of a part of the mapping leave the process's memory; who reads them again gets them from the file
   // again. Of bytes that are not this file's it does nothing.
   void release(std::span<const std::byte> part) const noexcept;
+  // Whether a part is of this mapping.
+  bool holds(std::span<const std::byte> part) const noexcept;
+  // Copies a part of the mapping from the file itself. Where the file was cut or its disk fails that is Error(io); who
+  // reads the mapping then is ended by the system (SIGBUS).
+  void read(std::span<const std::byte> part, std::span<std::byte> to) const;
   // Whether nobody but this process's user and the system's administrator could have written the file.
   bool is_private() const noexcept;
   // Throws Error(io) where the file has become shorter since it was mapped: who then reads what is gone is ended by the
@@ -39,6 +45,9 @@ class MappedFile {
   void* data_ = nullptr;
   size_t size_ = 0;
 };
+
+// The whole of a file, copied. Throws as MappedFile does.
+std::vector<std::byte> read_file(const std::filesystem::path& path);
 
 // Who may read and write a new file: whoever the process's umask lets, or its owner alone (0600).
 enum class Rights { usual, owner };

@@ -75,6 +75,18 @@ ModelFile open_folder(const fs::path& folder) {
 
 }  // namespace
 
+TensorView ModelFile::read(const TensorView& tensor, std::vector<std::byte>& bytes) const {
+  TensorView copy = tensor;
+  for (const MappedFile& file : files) {
+    if (!file.holds(tensor.bytes)) continue;
+    bytes.resize(tensor.bytes.size());
+    file.read(tensor.bytes, bytes);
+    copy.bytes = bytes;
+    break;
+  }
+  return copy;
+}
+
 void ModelFile::forget_tokenizer() {
   std::erase_if(metadata.get_ref<nlohmann::json::object_t&>(),
                 [](const auto& entry) { return entry.first.starts_with("tokenizer."); });

@@ -37,6 +37,9 @@ struct ModelFile {
     for (const MappedFile& file : files) file.release(part);
   }
 
+  // A tensor with a copy of its bytes that MappedFile::read puts into `bytes`; one that is of no file stays as it is.
+  TensorView read(const TensorView& tensor, std::vector<std::byte>& bytes) const;
+
   // MappedFile::check_length, of all files.
   void check_length() const {
     for (const MappedFile& file : files) file.check_length();

@@ -70,7 +70,10 @@ const TensorView& Tensors::need_matrix(std::string_view role, int layer, uint64_
 
 const TensorView& Tensors::matrix(std::string_view role, int layer, uint64_t rows, uint64_t cols) {
   const TensorView& tensor = need_matrix(role, layer, rows, cols);
-  if (stored_transposed()) return in_place(tensor, {rows, cols}, transposed(tensor));
+  if (stored_transposed()) {
+    std::vector<std::byte> bytes;
+    return in_place(tensor, {rows, cols}, transposed(file_.read(tensor, bytes)));
+  }
   return sorted_by_head(role) ? by_part(tensor) : tensor;
 }
 
@@ -121,10 +124,11 @@ std::vector<std::byte> transposed(const TensorView& tensor) {
 // Rows (head, q k v, head_dim) as (q k v, head, head_dim).
 const TensorView& Tensors::by_part(const TensorView& tensor) {
   const uint64_t heads = config_.heads.heads, size = tensor.bytes.size() / (heads * 3);  // of a head's part
-  std::vector<std::byte> bytes(tensor.bytes.size());
+  std::vector<std::byte> bytes(tensor.bytes.size()), read;
+  const std::span<const std::byte> stored = file_.read(tensor, read).bytes;
   for (uint64_t head = 0; head < heads; ++head)
     for (uint64_t part = 0; part < 3; ++part)
-      std::memcpy(&bytes[(part * heads + head) * size], &tensor.bytes[(head * 3 + part) * size], size);
+      std::memcpy(&bytes[(part * heads + head) * size], &stored[(head * 3 + part) * size], size);
   return in_place(tensor, tensor.shape, std::move(bytes));
 }
 

@@ -229,14 +229,17 @@ void WeightsLoader::upload(int index, const Pieces& pieces, std::span<Rounding* 
 
 void WeightsLoader::upload_one(const Matrix& matrix, const std::vector<const TensorView*>& sources,
                                std::span<Rounding* const> to_note) {
-  file_->check_length();
   std::vector<Rounding> roundings(sources.size());
+  std::vector<std::vector<std::byte>> bytes(sources.size());
+  std::vector<TensorView> copies;
+  std::vector<const TensorView*> parts;
+  for (size_t i = 0; i < sources.size(); ++i) copies.push_back(file_->read(*sources[i], bytes[i]));
+  for (const TensorView& copy : copies) parts.push_back(&copy);
   upload_matrix(
-      uploader_, matrix, sources, [&](uint64_t) { file_->check_length(); }, roundings);
+      uploader_, matrix, parts, [](uint64_t) {}, roundings);
   for (size_t i = 0; i < sources.size(); ++i) {
     *to_note[i] = roundings[i];
     report_->advance(sources[i]->bytes.size());
-    file_->release(sources[i]->bytes);
   }
 }
 
@@ -247,14 +250,15 @@ void WeightsLoader::upload_floats(Buffer& buffer, const char* name, std::span<co
 }
 
 // The parts' numbers, one part after the other, times scale.
-std::vector<float> WeightsLoader::floats_of(const std::vector<Floats>& parts, float scale) {
+std::vector<float> WeightsLoader::floats_of(const std::vector<Floats>& parts, float scale) const {
   std::vector<float> values;
   for (const Floats& part : parts) {
     const size_t first = values.size();
     values.resize(first + part.count());
     if (!part.tensor) continue;
     const std::span<float> own = std::span(values).subspan(first);
-    to_float(*part.tensor, 0, own);
+    std::vector<std::byte> bytes;
+    to_float(file_->read(*part.tensor, bytes), 0, own);
     for (float& value : own) value = (value + part.offset) * scale;
   }
   return values;

@@ -42,7 +42,7 @@ class WeightsLoader {
   void upload_one(const Matrix& matrix, const std::vector<const TensorView*>& sources,
                   std::span<Rounding* const> to_note);
   void upload_floats(Buffer& buffer, const char* name, std::span<const float> values);
-  static std::vector<float> floats_of(const std::vector<Floats>& parts, float scale);
+  std::vector<float> floats_of(const std::vector<Floats>& parts, float scale) const;
   void begin_stream();
 
   struct Due {  // a layer that is allocated; it stays where it is, though weights_ is moved away

@@ -203,9 +203,9 @@ void Session::save(const std::filesystem::path& path, std::string_view note) con
 }
 
 std::string Session::restore(const std::filesystem::path& path) {
-  const MappedFile file(path);
   const std::string place = path.string();
-  const Parts parts = take_apart(file.bytes(), place);
+  const std::vector<std::byte> file = read_file(path);
+  const Parts parts = take_apart(file, place);
   const Document document{parse_json(parts.header, place)};
   const Header header(document.value, place);
   const auto same = [&](const std::string& what, const std::string& saved, const std::string& here, const char* hint) {

@@ -224,6 +224,24 @@ TEST_F(LayerLoaderTest, ANumberThatCannotBeHeldIsEveryCallsError) {
   EXPECT_NE(refusal([&] { model->weights.wait(); }), "");
 }
 
+// At any moment.
+TEST_F(LayerLoaderTest, AFileThatIsCutWhileItIsRead) {
+  LlamaShape shape;
+  shape.layers = kLayers;
+  shape.width = 512;
+  shape.ffn = 2048;
+  const std::string copy = folder_.path() / "copy.gguf";
+  make_gguf(copy, shape, {DType::f16, 5, ""});
+  for (int i = 0; i < 24; ++i) {
+    std::filesystem::copy_file(copy, path(), std::filesystem::copy_options::overwrite_existing);
+    const auto model = begin();
+    std::this_thread::sleep_for(std::chrono::microseconds(1500 * i));
+    std::filesystem::resize_file(path(), 5000);
+    const std::string problem = refusal([&] { model->weights.wait(); });
+    EXPECT_TRUE(problem.empty() || problem.find("cut") != std::string::npos) << problem;
+  }
+}
+
 TEST_F(LayerLoaderTest, AFileThatIsCutMeanwhileIsAnErrorAndNoCrash) {
   std::atomic<bool> cut = false;
   const auto model = begin([&](float) {
