@@ -26,6 +26,7 @@ struct Caps {
   uint64_t max_range = 0;         // maxStorageBufferRange: the most one binding reaches
   uint64_t max_texels = 0;        // maxTexelBufferElements, count
   uint64_t max_allocation = 0;    // maxMemoryAllocationSize
+  uint32_t max_allocations = 0;   // maxMemoryAllocationCount, count
   uint32_t max_bindings = 0;      // maxPerStageDescriptorStorageBuffers, count
   uint32_t offset_alignment = 0;  // the larger of minStorage- and minTexelBufferOffsetAlignment
   uint32_t max_shared = 0;        // maxComputeSharedMemorySize

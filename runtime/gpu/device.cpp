@@ -140,12 +140,8 @@ void Device::create(const std::function<Plan(const Caps&)>& planner) {
     dots.pNext = std::exchange(features, &dots);
   }
   if (caps_.memory_budget) extensions.push_back(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
-  uint32_t extension_count = 0;
-  check(vkEnumerateDeviceExtensionProperties(physical_, nullptr, &extension_count, nullptr), "count device extensions");
-  std::vector<VkExtensionProperties> available(extension_count);
-  check(vkEnumerateDeviceExtensionProperties(physical_, nullptr, &extension_count, available.data()),
-        "list device extensions");
-  for (const VkExtensionProperties& extension : available)  // a device that lists it must get it switched on
+  for (const VkExtensionProperties& extension :
+       device_extensions(physical_))  // a device that lists it must get it switched on
     if (std::strcmp(extension.extensionName, "VK_KHR_portability_subset") == 0)
       extensions.push_back("VK_KHR_portability_subset");
   const VkDeviceCreateInfo info = {
@@ -262,7 +258,13 @@ static bool on_device(Memory memory) { return memory == Memory::device || memory
 
 void Device::take_memory(Memory memory, uint64_t bytes, const std::string& name) {
   const std::lock_guard lock(memory_mutex_);
+  if (caps_.max_allocations && allocations_ >= caps_.max_allocations)
+    throw Error(Code::out_of_memory,
+                "the device has no more than " + std::to_string(caps_.max_allocations) +
+                    " allocations (maxMemoryAllocationCount), and all are taken",
+                "buffer " + name, "free sessions that are not in use");
   if (!on_device(memory)) {
+    ++allocations_;
     memory_use_.host += bytes;
     return;
   }
@@ -272,17 +274,19 @@ void Device::take_memory(Memory memory, uint64_t bytes, const std::string& name)
                 "it needs " + std::to_string(bytes) + " bytes, of the memory budget of " + std::to_string(budget) +
                     " there are " + std::to_string(left) + " left",
                 "buffer " + name, "give a larger budget, or use a smaller context");
+  ++allocations_;
   memory_use_.device += bytes;
   memory_use_.most_device = std::max(memory_use_.most_device, memory_use_.device);
 }
 
 void Device::return_memory(Memory memory, uint64_t bytes) noexcept {
   const std::lock_guard lock(memory_mutex_);
+  --allocations_;
   (on_device(memory) ? memory_use_.device : memory_use_.host) -= bytes;
 }
 
 void Device::set_name(VkObjectType type, uint64_t handle, const std::string& name) const {
-  if (!debug_utils() || !vkSetDebugUtilsObjectNameEXT) return;
+  if (!instance_->debug_utils() || !vkSetDebugUtilsObjectNameEXT) return;
   const VkDebugUtilsObjectNameInfoEXT info = {VK_STRUCTURE_TYPE_DEBUG_UTILS_OBJECT_NAME_INFO_EXT, nullptr, type, handle,
                                               name.c_str()};
   vkSetDebugUtilsObjectNameEXT(handle_, &info);

@@ -66,7 +66,7 @@ class Device : public std::enable_shared_from_this<Device> {
   VkPhysicalDevice physical() const { return physical_; }
   uint32_t queue_family() const { return queue_family_; }
   const VolkDeviceTable& vk() const { return table_; }
-  bool debug_utils() const { return instance_->debug_utils(); }
+  bool debug_labels() const { return instance_->debug_labels(); }
 
  private:
   friend class Buffer;
@@ -101,6 +101,7 @@ class Device : public std::enable_shared_from_this<Device> {
   std::mutex queue_mutex_;
   mutable std::mutex memory_mutex_;
   MemoryUse memory_use_;
+  uint32_t allocations_ = 0;
   std::mutex kernels_mutex_;
   std::mutex compilers_mutex_;  // a count and not std::counting_semaphore, which can sleep forever in gcc 12's library
   std::condition_variable compiler_free_;

@@ -12,6 +12,7 @@ std::mutex g_mutex;  // guards the two below
 std::weak_ptr<Instance> g_instance;
 bool g_loader_ready = false;
 
+constexpr size_t kMostMessages = 4096;
 std::mutex g_messages_mutex;
 std::vector<std::string> g_messages;
 
@@ -22,7 +23,7 @@ VKAPI_ATTR VkBool32 VKAPI_CALL on_message(VkDebugUtilsMessageSeverityFlagBitsEXT
   // The loader warns through the same channel about manifests of drivers that are not ours.
   if (data->pMessageIdName && std::strcmp(data->pMessageIdName, "Loader Message") == 0) return VK_FALSE;
   const std::lock_guard lock(g_messages_mutex);
-  g_messages.push_back(data->pMessage);
+  if (g_messages.size() < kMostMessages) g_messages.push_back(data->pMessage);
   return VK_FALSE;
 }
 
@@ -37,20 +38,9 @@ bool has_extension(const std::vector<VkExtensionProperties>& list, const char* n
   return false;
 }
 
-std::vector<VkExtensionProperties> instance_extensions(const char* layer) {
-  uint32_t count = 0;
-  check(vkEnumerateInstanceExtensionProperties(layer, &count, nullptr), "count instance extensions");
-  std::vector<VkExtensionProperties> list(count);
-  check(vkEnumerateInstanceExtensionProperties(layer, &count, list.data()), "list instance extensions");
-  return list;
-}
-
 bool has_layer(const char* name) {
-  uint32_t count = 0;
-  check(vkEnumerateInstanceLayerProperties(&count, nullptr), "count instance layers");
-  std::vector<VkLayerProperties> list(count);
-  check(vkEnumerateInstanceLayerProperties(&count, list.data()), "list instance layers");
-  for (const VkLayerProperties& layer : list)
+  for (const VkLayerProperties& layer :
+       enumerate<VkLayerProperties>("list instance layers", vkEnumerateInstanceLayerProperties))
     if (std::strcmp(layer.layerName, name) == 0) return true;
   return false;
 }
@@ -93,6 +83,7 @@ void read_limits(const VkPhysicalDeviceLimits& limits, Caps& caps) {
       static_cast<uint32_t>(std::max(limits.minStorageBufferOffsetAlignment, limits.minTexelBufferOffsetAlignment));
   caps.max_shared = limits.maxComputeSharedMemorySize;
   caps.max_threads = std::min(limits.maxComputeWorkGroupInvocations, limits.maxComputeWorkGroupSize[0]);
+  caps.max_allocations = limits.maxMemoryAllocationCount;
   caps.max_groups = limits.maxComputeWorkGroupCount[0];
   caps.timestamps = limits.timestampComputeAndGraphics && limits.timestampPeriod > 0;
   caps.timestamp_period = limits.timestampPeriod;
@@ -114,10 +105,7 @@ Caps read_caps(VkPhysicalDevice device) {
   read_memory(device, caps);
   if (basic.apiVersion < VK_API_VERSION_1_1) return caps;
 
-  uint32_t count = 0;
-  check(vkEnumerateDeviceExtensionProperties(device, nullptr, &count, nullptr), "count device extensions");
-  std::vector<VkExtensionProperties> extensions(count);
-  check(vkEnumerateDeviceExtensionProperties(device, nullptr, &count, extensions.data()), "list device extensions");
+  const std::vector<VkExtensionProperties> extensions = device_extensions(device);
   const bool v12 = basic.apiVersion >= VK_API_VERSION_1_2, v13 = basic.apiVersion >= VK_API_VERSION_1_3;
   const bool has_driver = v12 || has_extension(extensions, VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME);
   const bool has_fp16 = v12 || has_extension(extensions, VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME);
@@ -159,13 +147,24 @@ Caps read_caps(VkPhysicalDevice device) {
 
 }  // namespace
 
+std::vector<VkExtensionProperties> device_extensions(VkPhysicalDevice device) {
+  return enumerate<VkExtensionProperties>("list device extensions", [&](uint32_t* count, VkExtensionProperties* list) {
+    return vkEnumerateDeviceExtensionProperties(device, nullptr, count, list);
+  });
+}
+
 std::shared_ptr<Instance> Instance::get() {
   const std::lock_guard lock(g_mutex);
   if (auto existing = g_instance.lock()) return existing;
-  std::shared_ptr<Instance> made(new Instance());
+  std::unique_ptr<Instance> made(new Instance());
   made->create();
-  g_instance = made;
-  return made;
+  // The last user's release is no time for another thread to make a new one: the loader's functions are the process's.
+  std::shared_ptr<Instance> shared(made.release(), [](Instance* instance) {
+    const std::lock_guard destroying(g_mutex);
+    delete instance;
+  });
+  g_instance = shared;
+  return shared;
 }
 
 std::vector<std::string> Instance::validation_messages() {
@@ -201,9 +200,12 @@ void Instance::create() {
   const VkValidationFeatureEnableEXT enable = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT;
   const VkValidationFeaturesEXT features = {
       VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT, &messenger, 1, &enable, 0, nullptr};
-  const std::vector<VkExtensionProperties> available = instance_extensions(nullptr);
+  const auto available = enumerate<VkExtensionProperties>("list instance extensions", [](auto* count, auto* list) {
+    return vkEnumerateInstanceExtensionProperties(nullptr, count, list);
+  });
   const bool portability = has_extension(available, VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME);
-  const bool names = validation || has_extension(available, VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
+  debug_labels_ = flag("WEFT_LABELS") && has_extension(available, VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
+  const bool names = validation || debug_labels_;
   std::vector<const char*> extensions;
   if (names) extensions.push_back(VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
   if (validation) extensions.push_back(VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME);
@@ -230,14 +232,14 @@ void Instance::create() {
 }
 
 void Instance::list_devices() {
-  uint32_t count = 0;
-  const VkResult result = vkEnumeratePhysicalDevices(handle_, &count, nullptr);
-  if (result == VK_ERROR_INITIALIZATION_FAILED) return;  // no driver
-  check(result, "count the devices");
-  std::vector<VkPhysicalDevice> handles(count);
-  check(vkEnumeratePhysicalDevices(handle_, &count, handles.data()), "list the devices");
+  const auto get = [&](uint32_t* count, VkPhysicalDevice* list) {
+    const VkResult result = vkEnumeratePhysicalDevices(handle_, count, list);
+    if (result != VK_ERROR_INITIALIZATION_FAILED) return result;
+    *count = 0;  // no driver
+    return VK_SUCCESS;
+  };
   const char* disabled = std::getenv("WEFT_DISABLE");
-  for (VkPhysicalDevice handle : handles) {
+  for (VkPhysicalDevice handle : enumerate<VkPhysicalDevice>("list the devices", get)) {
     Physical device = {handle, read_caps(handle)};
     if (disabled) disable(device.caps, disabled);
     devices_.push_back(std::move(device));

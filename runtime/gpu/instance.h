@@ -26,10 +26,15 @@ class Instance {
   };
   const std::vector<Physical>& devices() const { return devices_; }
   VkInstance handle() const { return handle_; }
-  // Whether objects and commands can be named for debuggers and validation messages.
+  // Whether objects are named, for debuggers and validation messages: with WEFT_VALIDATION=1 or WEFT_LABELS=1.
   bool debug_utils() const { return debug_utils_; }
+  // Whether dispatches have labels, for debuggers: with WEFT_LABELS=1. The validation layer of Vulkan 1.3.239 does not
+  // guard its list of labels against threads that destroy their command pools (KhronosGroup/Vulkan-ValidationLayers
+  // issue 5172), so they are not set wherever they can be.
+  bool debug_labels() const { return debug_labels_; }
 
-  // Warnings and errors of the validation layer since the process started, oldest first. Tests want none.
+  // Warnings and errors of the validation layer since the process started, the first few thousand, oldest first. Tests
+  // want none.
   static std::vector<std::string> validation_messages();
 
  private:
@@ -38,8 +43,10 @@ class Instance {
   void list_devices();
   VkInstance handle_ = VK_NULL_HANDLE;
   VkDebugUtilsMessengerEXT messenger_ = VK_NULL_HANDLE;
-  bool debug_utils_ = false;
+  bool debug_utils_ = false, debug_labels_ = false;
   std::vector<Physical> devices_;
 };
+
+std::vector<VkExtensionProperties> device_extensions(VkPhysicalDevice device);
 
 }  // namespace weft

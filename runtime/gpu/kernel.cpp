@@ -65,13 +65,15 @@ void Kernel::create_layouts() {
 VkPipeline Kernel::compile(VkPipelineCache cache) const {
   const Device::Compiling turn(device_);
   const VolkDeviceTable& vk = device_.vk();
+  // All that takes memory comes first: nothing is lost where there is none.
+  const std::string name = label();
+  std::vector<VkSpecializationMapEntry> entries;
+  for (uint32_t i = 0; i < spec_.constants.size(); ++i) entries.push_back({i, i * 4, 4});
   const std::vector<uint32_t> spirv = unpack_spirv(shader().code);
   const VkShaderModuleCreateInfo module_info = {VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, nullptr, 0,
                                                 spirv.size() * 4, spirv.data()};
   VkShaderModule module = VK_NULL_HANDLE;
   check(vk.vkCreateShaderModule(device_.handle(), &module_info, nullptr, &module), "create a shader module");
-  std::vector<VkSpecializationMapEntry> entries;
-  for (uint32_t i = 0; i < spec_.constants.size(); ++i) entries.push_back({i, i * 4, 4});
   const VkSpecializationInfo constants = {static_cast<uint32_t>(entries.size()), entries.data(),
                                           spec_.constants.size() * 4, spec_.constants.data()};
   const VkPipelineCreateFlags flags = device_.plan().statistics ? VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR : 0;
@@ -86,8 +88,8 @@ VkPipeline Kernel::compile(VkPipelineCache cache) const {
   VkPipeline pipeline = VK_NULL_HANDLE;
   const VkResult result = vk.vkCreateComputePipelines(device_.handle(), cache, 1, &info, nullptr, &pipeline);
   vk.vkDestroyShaderModule(device_.handle(), module, nullptr);
-  if (result != VK_SUCCESS) fail_vulkan(result, "compile the shader " + label());
-  device_.set_name(VK_OBJECT_TYPE_PIPELINE, reinterpret_cast<uint64_t>(pipeline), label());
+  if (result != VK_SUCCESS) fail_vulkan(result, "compile the shader " + name);
+  device_.set_name(VK_OBJECT_TYPE_PIPELINE, reinterpret_cast<uint64_t>(pipeline), name);
   return pipeline;
 }
 

@@ -53,11 +53,14 @@ VkDescriptorSet CommandPool::new_set(const Kernel& kernel) {
                                         {VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER, 4 * kSetsPerPool}};
   const VkDescriptorPoolCreateInfo pool_info = {
       VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO, nullptr, 0, kSetsPerPool, 2, sizes};
-  VkDescriptorPool pool = VK_NULL_HANDLE;
-  check(device_->vk().vkCreateDescriptorPool(device_->handle(), &pool_info, nullptr, &pool),
-        "create a descriptor pool");
-  descriptor_pools_.push_back(pool);
-  info.descriptorPool = pool;
+  descriptor_pools_.push_back(VK_NULL_HANDLE);  // before there is something to lose
+  const VkResult made =
+      device_->vk().vkCreateDescriptorPool(device_->handle(), &pool_info, nullptr, &descriptor_pools_.back());
+  if (made != VK_SUCCESS) {
+    descriptor_pools_.pop_back();
+    fail_vulkan(made, "create a descriptor pool");
+  }
+  info.descriptorPool = descriptor_pools_.back();
   check(device_->vk().vkAllocateDescriptorSets(device_->handle(), &info, &set), "allocate descriptors");
   return set;
 }
@@ -70,10 +73,10 @@ VkBufferView CommandPool::new_texel_view(const View& view) {
                                        VK_FORMAT_R32G32B32A32_UINT,
                                        view.offset,
                                        view.bytes};
-  VkBufferView handle = VK_NULL_HANDLE;
-  check(device_->vk().vkCreateBufferView(device_->handle(), &info, nullptr, &handle), "create a texel view");
-  texel_views_.push_back(handle);
-  return handle;
+  texel_views_.push_back(VK_NULL_HANDLE);
+  check(device_->vk().vkCreateBufferView(device_->handle(), &info, nullptr, &texel_views_.back()),
+        "create a texel view");
+  return texel_views_.back();
 }
 
 Recorder::Recorder(CommandPool& pool, const std::string& name, Timestamps* timestamps)
@@ -128,7 +131,7 @@ void Recorder::dispatch_bytes(const KernelSpec& spec, std::initializer_list<View
   vk.vkUpdateDescriptorSets(device_.handle(), slot, writes.data(), 0, nullptr);
   use(accesses);
   const VkCommandBuffer commands = commands_.handle_;
-  const bool label = device_.debug_utils() && vkCmdBeginDebugUtilsLabelEXT;
+  const bool label = device_.debug_labels() && vkCmdBeginDebugUtilsLabelEXT;
   if (label) {
     const VkDebugUtilsLabelEXT info = {VK_STRUCTURE_TYPE_DEBUG_UTILS_LABEL_EXT, nullptr, kernel.name(), {}};
     vkCmdBeginDebugUtilsLabelEXT(commands, &info);

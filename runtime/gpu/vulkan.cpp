@@ -38,6 +38,10 @@ void fail_vulkan(VkResult result, const std::string& doing) {
       throw Error(Code::device_lost, sentence, "Vulkan", "free the device's sessions and models and load again");
     case VK_ERROR_OUT_OF_DEVICE_MEMORY:
     case VK_ERROR_OUT_OF_HOST_MEMORY:
+    case VK_ERROR_MEMORY_MAP_FAILED:
+    case VK_ERROR_TOO_MANY_OBJECTS:
+    case VK_ERROR_FRAGMENTED_POOL:
+    case VK_ERROR_OUT_OF_POOL_MEMORY:
       throw Error(Code::out_of_memory, sentence, "Vulkan");
     default:
       throw Error(Code::internal, sentence, "Vulkan");

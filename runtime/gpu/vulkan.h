@@ -5,6 +5,7 @@
 #include <volk.h>
 
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 
@@ -17,6 +18,21 @@ const char* result_name(VkResult result);
 
 inline void check(VkResult result, const char* doing) {
   if (result != VK_SUCCESS) fail_vulkan(result, doing);
+}
+
+// The whole of a list that Vulkan gives in two calls, which may have grown between them.
+template <class T, class Get>
+std::vector<T> enumerate(const char* doing, Get get) {
+  for (;;) {
+    uint32_t count = 0;
+    check(get(&count, static_cast<T*>(nullptr)), doing);
+    std::vector<T> list(count);
+    const VkResult result = get(&count, list.data());
+    if (result == VK_INCOMPLETE) continue;
+    check(result, doing);
+    list.resize(count);
+    return list;
+  }
 }
 
 }  // namespace weft

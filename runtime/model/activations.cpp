@@ -100,7 +100,6 @@ KvCache::KvCache(const Model& model, uint32_t context, uint32_t pass_tokens, For
                     std::to_string(model.config.context) + " positions",
                 "context", "use a smaller context");
   const uint64_t limit = model.device->plan().slice_bytes;
-  buffers.reserve(model.config.layers);  // the views point to them
   uint64_t part_bytes = 0;
   for (uint32_t layer = 0; layer < model.config.layers; ++layer) {
     const uint32_t window = model.config.positions[layer].window;
@@ -114,13 +113,37 @@ KvCache::KvCache(const Model& model, uint32_t context, uint32_t pass_tokens, For
                       " bytes of keys a layer, a binding of this device reaches " + std::to_string(limit),
                   "context", "use a smaller context");
     const uint64_t value_offset = align_up(keys, kViewAlignment);
-    buffers.emplace_back(model.device, "kv " + std::to_string(layer), value_offset + values, Memory::device);
-    layers.push_back({View(buffers.back(), 0, keys), View(buffers.back(), value_offset, values), capacity, format, {}});
+    ops::CacheView& cache = layers.emplace_back(ops::CacheView{{}, {}, capacity, format, {}});
+    cache.keys.bytes = keys;
+    cache.values.offset = value_offset;
+    cache.values.bytes = values;
+    bytes_ += value_offset + values;
     part_bytes = std::max(part_bytes, ops::part_bytes(model.device->plan(), heads, capacity, pass_tokens));
   }
+  allocate(model);
   if (part_bytes == 0) return;
   parts.emplace_back(model.device, "parts", part_bytes, Memory::device);
   for (ops::CacheView& layer : layers) layer.parts = parts.back();
+}
+
+// As few buffers as there is sense in: a device has a limit on their number, and its sessions share it.
+void KvCache::allocate(const Model& model) {
+  constexpr uint64_t kLargest = uint64_t{256} << 20;  // of a buffer with several layers
+  const auto end = [](const ops::CacheView& layer) {
+    return align_up(layer.values.offset + layer.values.bytes, kViewAlignment);
+  };
+  buffers.reserve(layers.size());  // the views point to them
+  for (size_t first = 0, last = 0; first < layers.size(); first = last) {
+    uint64_t bytes = 0;
+    for (; last < layers.size() && (last == first || bytes + end(layers[last]) <= kLargest); ++last) {
+      const uint64_t own = end(layers[last]);
+      layers[last].keys.offset += bytes;
+      layers[last].values.offset += bytes;
+      bytes += own;
+    }
+    buffers.emplace_back(model.device, "kv " + std::to_string(first), bytes, Memory::device);
+    for (size_t i = first; i < last; ++i) layers[i].keys.buffer = layers[i].values.buffer = &buffers.back();
+  }
 }
 
 bool KvCache::holds(const Config& config, uint64_t position, uint64_t written) const {
@@ -130,12 +153,6 @@ bool KvCache::holds(const Config& config, uint64_t position, uint64_t written) c
     if (position > 0 && first + capacity < written) return false;
   }
   return true;
-}
-
-uint64_t KvCache::bytes() const {
-  uint64_t sum = 0;
-  for (const Buffer& buffer : buffers) sum += buffer.bytes();
-  return sum;
 }
 
 }  // namespace weft

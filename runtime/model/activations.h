@@ -66,15 +66,19 @@ struct StepBuffers {
 // a pass of up to pass_tokens tokens.
 struct KvCache {
   KvCache(const Model& model, uint32_t context, uint32_t pass_tokens, Format format = Format::f16);
-  uint64_t bytes() const;  // of keys and values
+  uint64_t bytes() const { return bytes_; }  // of keys and values
   uint64_t scratch_bytes() const { return parts.empty() ? 0 : parts[0].bytes(); }
   // True if the cache still has all that a token at `position` sees before itself, when `written` - 1 is the highest
   // position ever written.
   bool holds(const Config& config, uint64_t position, uint64_t written) const;
 
-  std::vector<Buffer> buffers;  // by layer
+  std::vector<Buffer> buffers;  // each of one layer or of several
   std::vector<Buffer> parts;    // scratch of attend, shared by all layers; empty if it needs none
   std::vector<ops::CacheView> layers;
+
+ private:
+  void allocate(const Model& model);
+  uint64_t bytes_ = 0;
 };
 
 }  // namespace weft

@@ -124,6 +124,76 @@ TEST_F(FaultsTest, AKernelThatFailedIsCompiledAgain) {
   fail_to_compile<&VolkDeviceTable::vkCreatePipelineLayout>();
 }
 
+TEST_F(FaultsTest, AMapThatFailsIsWantOfMemory) {
+  const auto device = Device::open();
+  const FailCall<&VolkDeviceTable::vkMapMemory> failing(*device, 1, VK_ERROR_MEMORY_MAP_FAILED);
+  try {
+    const Buffer buffer(device, "mapped", 64, Memory::upload);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::out_of_memory) << error.what();
+  }
+}
+
+// Vulkan guarantees 4096 allocations on a device.
+TEST_F(FaultsTest, ASessionTakesFewAllocations) {
+  LlamaShape shape;
+  shape.layers = 32;
+  make_gguf(path(), shape, {DType::q8_0, 5, ""});
+  const auto device = Device::open();
+  const auto model = load_model(device, path(), Format::q8);
+  {
+    const FailCall<&VolkDeviceTable::vkAllocateMemory> counting(*device, SIZE_MAX, VK_SUCCESS);
+    Session session(*model, 100, {});
+    EXPECT_LE(counting.calls(), 16u);
+  }
+  EXPECT_GE(device->caps().max_allocations, 4096u);
+  const_cast<Caps&>(device->caps()).max_allocations = 70;  // the model has some 36
+  std::vector<std::unique_ptr<Session>> sessions;
+  const std::string problem = refusal([&] {
+    while (sessions.size() < 20) sessions.push_back(std::make_unique<Session>(*model, 100, std::vector<uint32_t>{}));
+  });
+  EXPECT_NE(problem.find("no more than 70 allocations"), std::string::npos) << problem;
+  sessions.clear();
+  EXPECT_EQ(refusal([&] { Session(*model, 100, {}); }), "");
+}
+
+// The validation layer tells what is left when the device goes.
+TEST_F(FaultsTest, HostMemoryRunsOutWhileASessionIsMade) {
+  for (size_t n = 1, step = 1;; n += step, step = 1 + n / 8) {
+    const auto device = Device::open();
+    const auto model = load_model(device, path(), Format::q8);
+    const FailAllocation failing(n);
+    try {
+      const Session session(*model, 100, {});
+    } catch (const std::bad_alloc&) {
+    } catch (const Error&) {
+    }
+    if (!failing.failed() || HasFailure()) break;
+  }
+}
+
+// A driver's list that grows between the two calls that ask for it.
+TEST_F(FaultsTest, AListThatGrows) {
+  static PFN_vkEnumerateDeviceExtensionProperties real;
+  static int cuts;
+  real = vkEnumerateDeviceExtensionProperties;
+  cuts = 2;
+  const auto device = open_device();
+  const size_t count = device_extensions(device->physical()).size();
+  vkEnumerateDeviceExtensionProperties = [](VkPhysicalDevice physical, const char* layer, uint32_t* wanted,
+                                            VkExtensionProperties* list) {
+    if (list != nullptr && cuts-- > 0) {
+      *wanted = 1;
+      return VK_INCOMPLETE;
+    }
+    return real(physical, layer, wanted, list);
+  };
+  EXPECT_EQ(device_extensions(device->physical()).size(), count);
+  EXPECT_LT(cuts, 0);
+  vkEnumerateDeviceExtensionProperties = real;
+}
+
 // Of a pass in pieces a later one fails: slot 0 then holds another layer than the first.
 TEST_F(FaultsTest, AStreamedPassThatFailedInTheMidst) {
   LlamaShape shape;
