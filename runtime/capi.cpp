@@ -17,6 +17,10 @@ using nlohmann::json;
 
 namespace weft::capi {
 
+void release(const weft_model* model) noexcept {
+  if (--model->users == 0) delete model;
+}
+
 void copy_ids(const std::vector<uint32_t>& from, uint32_t* ids, size_t capacity, size_t* count) {
   std::copy_n(from.begin(), std::min(from.size(), capacity), ids);
   *count = from.size();
@@ -209,11 +213,15 @@ weft_status weft_model_load(const char* path, const weft_model_options* options,
   });
 }
 
-void weft_model_free(weft_model* model) { delete model; }
+void weft_model_free(weft_model* model) {
+  if (model) release(model);
+}
 
 weft_model_info weft_model_get_info(const weft_model* m) {
-  const Model& model = m->model;
   weft_model_info info = {};
+  info.family = info.type = info.device = info.driver = "";
+  if (!m) return info;
+  const Model& model = m->model;
   info.family = model.config.family.c_str();
   info.type = m->type.c_str();
   info.device = model.device->caps().name.c_str();

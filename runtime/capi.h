@@ -1,6 +1,7 @@
 // The objects behind the C API's handles.
 #pragma once
 
+#include <atomic>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -20,11 +21,27 @@ struct weft_model {
   double load_seconds = 0;
   mutable std::once_flag trie_made;
   mutable std::shared_ptr<const weft::TokenTrie> trie;  // of the tokenizer, once a grammar needs it
-  mutable std::mutex bandwidth_mutex;
-  mutable double bandwidth = 0;  // bytes a second; 0: not measured yet
+  mutable std::mutex bandwidth_mutex;                   // held while it is measured
+  mutable std::atomic<double> bandwidth = 0;            // bytes a second; 0: not measured yet
+  mutable std::atomic<uint32_t> users = 1;              // who has loaded it, its sessions and its encoders
 };
 
 namespace weft::capi {
+
+// Who loaded a model may free it before its sessions: the last one frees it.
+void release(const weft_model* model) noexcept;
+class ModelUse {
+ public:
+  explicit ModelUse(const weft_model* model) : model_(model) { ++model->users; }
+  ~ModelUse() { release(model_); }
+  ModelUse(const ModelUse&) = delete;
+  ModelUse& operator=(const ModelUse&) = delete;
+  const weft_model* operator->() const { return model_; }
+  const weft_model& operator*() const { return *model_; }
+
+ private:
+  const weft_model* model_;
+};
 
 void copy_ids(const std::vector<uint32_t>& from, uint32_t* ids, size_t capacity, size_t* count);
 

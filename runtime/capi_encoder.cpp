@@ -8,7 +8,7 @@ using namespace weft;
 using namespace weft::capi;
 
 struct weft_encoder {
-  const weft_model* model;
+  ModelUse model;
   Encoder encoder;
 };
 
@@ -23,7 +23,7 @@ weft_status weft_encoder_create(const weft_model* model, weft_encoder** encoder,
     require(model && encoder, "model or encoder", "it is NULL");
     const Model& whole = model->model;
     const Model& half = whole.weights.encoder ? *whole.weights.encoder : whole;
-    *encoder = new weft_encoder{model, Encoder(half, half.config.context)};
+    *encoder = new weft_encoder{ModelUse(model), Encoder(half, half.config.context)};
   });
 }
 

@@ -1,5 +1,7 @@
 // The C API's sessions.
 #include <algorithm>
+#include <atomic>
+#include <map>
 #include <tuple>
 
 #include "capi.h"
@@ -10,10 +12,27 @@ using namespace weft;
 using namespace weft::capi;
 
 struct weft_session {
-  const weft_model* model;
+  ModelUse model;
   Session session;
   StreamDecoder decoder;  // holds a character begun by one generate until the next completes it
   StopStrings stops = {};
+  std::atomic<bool> in_use = false;
+};
+
+// Held by a call that changes a session, so that one from a callback or another thread is an error.
+class InUse {
+ public:
+  explicit InUse(weft_session* session) : session_(session) {
+    if (session->in_use.exchange(true))
+      throw Error(Code::invalid_argument, "it is in use", "session",
+                  "call this after the call whose callback this is, and from one thread at a time");
+  }
+  ~InUse() { session_->in_use = false; }
+  InUse(const InUse&) = delete;
+  InUse& operator=(const InUse&) = delete;
+
+ private:
+  weft_session* session_;
 };
 
 static constexpr uint32_t kDefaultContext = 4096;
@@ -39,14 +58,16 @@ weft_status weft_session_create(const weft_model* model, const weft_session_opti
     const weft_policy policy = options ? options->policy : WEFT_POLICY_THROUGHPUT;
     if (policy != WEFT_POLICY_THROUGHPUT && policy != WEFT_POLICY_POLITE)
       throw Error(Code::invalid_argument, "it is " + std::to_string(policy) + ", no way to schedule", "policy");
-    *session = new weft_session{model,
+    *session = new weft_session{ModelUse(model),
                                 Session(model->model, context, model->tokenizer.stop_ids(), cache,
                                         policy == WEFT_POLICY_POLITE ? Policy::polite : Policy::throughput),
                                 StreamDecoder(model->tokenizer)};
   });
 }
 
-void weft_session_free(weft_session* session) { delete session; }
+void weft_session_free(weft_session* session) {
+  if (session && !session->in_use) delete session;  // a call that goes on needs it: better a leak than a crash
+}
 
 weft_sampling weft_sampling_default(void) {
   const Sampling s;
@@ -57,6 +78,7 @@ weft_sampling weft_sampling_default(void) {
 weft_status weft_session_set_sampling(weft_session* session, const weft_sampling* s, weft_error* error) {
   return guard(error, [&] {
     require(session && s, "session or sampling", "it is NULL");
+    const InUse use(session);
     session->session.set_sampling({s->temperature, s->top_k, s->top_p, s->min_p, s->repeat_penalty, s->seed,
                                    s->presence_penalty, s->frequency_penalty, s->typical_p});
   });
@@ -66,6 +88,7 @@ weft_status weft_session_set_logit_bias(weft_session* session, const uint32_t* i
                                         weft_error* error) {
   return guard(error, [&] {
     require(session && ((ids && biases) || count == 0), "session, ids or biases", "it is NULL");
+    const InUse use(session);
     session->session.set_bias({ids, count}, {biases, count});
   });
 }
@@ -73,6 +96,7 @@ weft_status weft_session_set_logit_bias(weft_session* session, const uint32_t* i
 weft_status weft_session_set_stops(weft_session* session, const char* const* stops, size_t count, weft_error* error) {
   return guard(error, [&] {
     require(session && (stops || count == 0), "session or stops", "it is NULL");
+    const InUse use(session);
     std::vector<std::string> texts;
     for (size_t i = 0; i < count; ++i) {
       require(stops[i], "stops", "one is NULL");
@@ -86,6 +110,7 @@ weft_status weft_session_set_logprobs(weft_session* session, uint32_t count, wef
   static_assert(WEFT_MAX_LOGPROBS == MAX_LOGPROBS);
   return guard(error, [&] {
     require(session, "session", "it is NULL");
+    const InUse use(session);
     session->session.set_logprobs(count);
   });
 }
@@ -105,6 +130,7 @@ weft_status weft_session_get_logprobs(const weft_session* session, float* chosen
 weft_status weft_session_set_head(weft_session* session, const char* head, weft_error* error) {
   return guard(error, [&] {
     require(session && head, "session or head", "it is NULL");
+    const InUse use(session);
     session->session.set_head(parse_vocab_head(head, session->model->tokenizer));
   });
 }
@@ -126,6 +152,7 @@ weft_status weft_session_set_grammar(weft_session* session, weft_grammar_kind ki
                                      weft_error* error) {
   return guard(error, [&] {
     require(session && (text || kind == WEFT_GRAMMAR_NONE), "session or text", "it is NULL");
+    const InUse use(session);
     if (kind == WEFT_GRAMMAR_NONE) return session->session.set_matcher(nullptr);
     const weft_model& model = *session->model;
     auto grammar = std::make_shared<const Grammar>(make_grammar(kind, text, place ? place : ""));
@@ -138,6 +165,7 @@ weft_status weft_session_set_grammar(weft_session* session, weft_grammar_kind ki
 weft_status weft_session_prompt(weft_session* session, const uint32_t* ids, size_t count, weft_error* error) {
   return guard(error, [&] {
     require(session && (ids || count == 0), "session or ids", "it is NULL");
+    const InUse use(session);
     session->session.prompt({ids, count});
     session->decoder.finish();
   });
@@ -167,6 +195,7 @@ weft_status weft_session_generate(weft_session* session, const weft_generate_opt
                                   weft_error* error) {
   return guard(error, [&] {
     require(session && options, "session or options", "it is NULL");
+    const InUse use(session);
     const Stop reason =
         session->session.generate(options->max_tokens, options->ignore_stop_tokens != 0, teller(*session, *options));
     const weft_stop ended = end(*session, *options, reason);
@@ -178,8 +207,10 @@ weft_status weft_generate_batch(weft_batch_entry* entries, size_t count, weft_er
   return guard(error, [&] {
     require(entries || count == 0, "entries", "it is NULL");
     std::vector<BatchEntry> list;
+    std::map<weft_session*, InUse> uses;  // one that is given twice is refused by generate_batch
     for (weft_batch_entry& entry : std::span(entries, count)) {
       require(entry.session, "session", "it is NULL");
+      if (!uses.contains(entry.session)) uses.try_emplace(entry.session, entry.session);
       list.push_back({entry.session->session, entry.options.max_tokens, entry.options.ignore_stop_tokens != 0,
                       teller(*entry.session, entry.options)});
     }
@@ -196,6 +227,7 @@ weft_status weft_session_score(weft_session* session, const uint32_t* ids, size_
                                weft_error* error) {
   return guard(error, [&] {
     require(session && ids && nll, "session, ids or nll", "it is NULL");
+    const InUse use(session);
     const std::vector<float> values = session->session.score({ids, count});
     session->decoder.finish();
     std::copy(values.begin(), values.end(), nll);
@@ -205,6 +237,7 @@ weft_status weft_session_score(weft_session* session, const uint32_t* ids, size_
 weft_status weft_session_logits(weft_session* session, float* logits, size_t count, weft_error* error) {
   return guard(error, [&] {
     require(session && logits, "session or logits", "it is NULL");
+    const InUse use(session);
     const uint32_t vocab = session->model->model.config.vocab;
     if (count != vocab)
       throw Error(Code::invalid_argument,
@@ -218,6 +251,7 @@ weft_status weft_session_head_logits(weft_session* session, uint32_t* ids, float
                                      size_t* count, weft_error* error) {
   return guard(error, [&] {
     require(session && count && ((ids && logits) || capacity == 0), "session, ids, logits or count", "it is NULL");
+    const InUse use(session);
     const std::vector<TokenLogit> values = session->session.head_logits();
     *count = values.size();
     for (size_t i = 0; i < std::min(capacity, values.size()); ++i) {
@@ -238,6 +272,7 @@ weft_status weft_session_get_ids(const weft_session* session, uint32_t* ids, siz
 weft_status weft_session_save(const weft_session* session, const char* path, const char* note, weft_error* error) {
   return guard(error, [&] {
     require(session && path, "session or path", "it is NULL");
+    const InUse use(const_cast<weft_session*>(session));  // it reads what a generate writes
     session->session.save(path, note ? note : "");
   });
 }
@@ -245,6 +280,7 @@ weft_status weft_session_save(const weft_session* session, const char* path, con
 weft_status weft_session_restore(weft_session* session, const char* path, char** note, weft_error* error) {
   return guard(error, [&] {
     require(session && path, "session or path", "it is NULL");
+    const InUse use(session);
     const std::string text = session->session.restore(path);
     // The last ids may have begun a character that the next one completes.
     const std::vector<uint32_t>& ids = session->session.ids();
@@ -257,6 +293,7 @@ weft_status weft_session_restore(weft_session* session, const char* path, char**
 void weft_session_reset(weft_session* session) {
   if (!session) return;
   guard(nullptr, [&] {
+    const InUse use(session);
     session->session.reset();
     session->decoder.finish();
   });
@@ -286,6 +323,7 @@ weft_status weft_session_profile(weft_session* session, uint32_t tokens, uint32_
                                  weft_error* error) {
   return guard(error, [&] {
     require(session && json, "session or json", "it is NULL");
+    const InUse use(session);
     require(repeat >= 1, "repeat", "it is 0, expected at least 1");
     *json = profile_text(profile_pass(session->session, tokens, repeat));
   });
@@ -295,6 +333,7 @@ weft_status weft_session_profile_behind(weft_session* session, uint32_t position
                                         weft_error* error) {
   return guard(error, [&] {
     require(session && json, "session or json", "it is NULL");
+    const InUse use(session);
     require(repeat >= 1, "repeat", "it is 0, expected at least 1");
     const PassProfile profile = profile_behind(session->session, position, repeat);
     session->decoder.finish();
@@ -315,8 +354,9 @@ static void fill_stages(const SessionStats& from, weft_stats& stats) {
 }
 
 weft_stats weft_session_get_stats(const weft_session* s) {
-  const SessionStats& from = s->session.stats();
   weft_stats stats = {};
+  if (!s) return stats;
+  const SessionStats& from = s->session.stats();
   stats.context_used = static_cast<uint32_t>(s->session.ids().size());
   stats.prompt_tokens = from.prompt_tokens;
   stats.reused_tokens = from.reused_tokens;
@@ -334,10 +374,7 @@ weft_stats weft_session_get_stats(const weft_session* s) {
   stats.head_refined = from.head_refined;
   stats.head_uncertain_tokens = from.head_uncertain;
   if (from.decode_seconds > 0) stats.read_gigabytes_per_second = from.decode_bytes / from.decode_seconds * 1e-9;
-  {
-    const std::lock_guard lock(s->model->bandwidth_mutex);
-    stats.device_read_gigabytes_per_second = s->model->bandwidth * 1e-9;
-  }
+  stats.device_read_gigabytes_per_second = s->model->bandwidth * 1e-9;
   guard(nullptr, [&] { fill_stages(from, stats); });
   return stats;
 }

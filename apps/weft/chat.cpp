@@ -24,14 +24,16 @@ struct ChatArgs {
   std::uint32_t tokens = 512;
 };
 
-// Ctrl-C. While an answer is generated it ends the answer. Else, with input from a pipe, it ends the program as usual;
-// at a terminal's prompt the line editor sees to it, and there is nothing to do in between.
+// Ctrl-C. While an answer is generated it ends the answer, and a second one the program: a device that hangs would keep
+// it. Else, with input from a pipe, it ends the program as usual; at a terminal's prompt the line editor sees to it,
+// and there is nothing to do in between.
 std::atomic<weft_session*> answering = nullptr;
-std::atomic<bool> leave_on_interrupt = false;
+std::atomic<bool> leave_on_interrupt = false, interrupted_answer = false;
 static_assert(std::atomic<weft_session*>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
 extern "C" void on_interrupt(int) {
   if (weft_session* session = answering.load()) {
+    if (interrupted_answer.exchange(true)) _exit(130);
     weft_session_cancel(session);
   } else if (leave_on_interrupt.load()) {
     _exit(130);
@@ -56,7 +58,7 @@ constexpr const char* kHelp =
     "         gets the value that the chat started with\n"
     "/help    show this list\n"
     "/quit    leave; Ctrl-D does the same\n"
-    "Ctrl-C stops an answer. Ctrl-C twice at the prompt leaves.\n";
+    "Ctrl-C stops an answer. Ctrl-C twice leaves.\n";
 
 class Chat {
  public:
@@ -221,6 +223,7 @@ class Chat {
     session_.prompt(ids);
     std::string text;
     std::uint64_t tokens = 0;
+    interrupted_answer = false;
     answering = session_.get();
     const auto done = [](void*) { answering = nullptr; };
     const std::unique_ptr<void, decltype(done)> guard(this, done);

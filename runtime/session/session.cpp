@@ -100,7 +100,9 @@ Tail Session::begin(bool ignore_stop_tokens) {
 
 // The tail for the next token: as it is, or restricted to what the grammar allows. Nothing may be in flight.
 Tail Session::next_tail(const Tail& tail) {
-  return matcher_ ? head_.allow(tail, matcher_->allowed(), ids_.size()) : tail;
+  if (!matcher_) return tail;
+  require(!matcher_->finished(), "grammar", "the text is complete: no token may follow");
+  return head_.allow(tail, matcher_->allowed(), ids_.size());
 }
 
 // Submits the pending tokens, the last pass with the given tail. False if it was cancelled between passes: then what is

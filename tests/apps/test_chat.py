@@ -2,6 +2,7 @@
 import os
 import pty
 import select
+import signal
 import subprocess
 import time
 import unittest
@@ -147,6 +148,20 @@ class InteractiveChat(unittest.TestCase):
         chat.expect("> ")  # a Ctrl-D before the prompt would be the terminal's, not the line editor's
         chat.type(b"\x04")
         self.assertEqual(chat.wait(), 0)
+
+    def test_a_second_interrupt_within_an_answer_leaves(self):
+        for _ in range(8):  # the answer may end between the two
+            chat = self.start("-n", 0, "--repeat-penalty", 2)
+            chat.type(b"hello\n")
+            chat.expect("hello")
+            time.sleep(0.3)
+            for _ in range(2):
+                os.kill(chat.pid, signal.SIGINT)
+                time.sleep(0.001)  # so that the two do not become one
+            chat.type(b"\x04")
+            if chat.wait() == 130:
+                return
+        self.fail("no second interrupt left")
 
     def test_two_interrupts_at_the_prompt_leave(self):
         chat = self.start()

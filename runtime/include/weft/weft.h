@@ -5,16 +5,16 @@
  * NULL. If the function fails, it fills in *error and leaves its out-parameters unchanged; if it succeeds, it leaves
  * *error unchanged. A NULL argument is WEFT_INVALID_ARGUMENT unless its comment allows NULL. Every function may also
  * return WEFT_OUT_OF_MEMORY, WEFT_DEVICE_LOST and WEFT_INTERNAL. No exception and no abort leaves the library.
- * Functions that return no status (the getters) require non-NULL handles; the free functions accept NULL.
+ * Functions that return no status (the getters) give zeros for a NULL handle; the free functions accept NULL.
  *
  * Ownership. The caller owns what a function returns through an out-parameter, and passes it to the matching free
  * function: weft_model_free, weft_session_free, weft_encoder_free or weft_string_free. Arguments are read only during
- * the call, except callbacks as documented. Free all sessions and encoders of a model before the model.
+ * the call, except callbacks as documented. A freed model lives on until its sessions and encoders are freed.
  *
  * Threads. A weft_model does not change after loading: any number of threads may use it at the same time, and any
  * number of sessions and encoders may use it at the same time. A weft_session or weft_encoder may be used by one thread
  * at a time; only weft_session_cancel may be called from another thread or from a signal handler. Callbacks run on the
- * calling thread.
+ * calling thread. Changing a session in use is WEFT_INVALID_ARGUMENT. After fork() the child may call nothing here.
  *
  * Units. Text is UTF-8; lengths are in bytes. Times are in seconds. Token ids are the tokenizer's: 0 to vocab_size - 1.
  * Functions that return ids take ids, capacity and count: they write at most capacity ids and set *count to the number
@@ -168,7 +168,7 @@ WEFT_API weft_model_options weft_model_options_default(void);
  * the memory budget is too small. */
 WEFT_API weft_status weft_model_load(const char* path, const weft_model_options* options, weft_model** model,
                                      weft_error* error);
-/* Frees a model. NULL is allowed. Free its sessions and encoders first. */
+/* Frees a model, once its sessions and encoders are freed too. NULL is allowed. */
 WEFT_API void weft_model_free(weft_model* model);
 
 typedef struct weft_model_info {
@@ -338,17 +338,17 @@ typedef struct weft_session_options {
 
 /* context 0, kv WEFT_TYPE_FILE, policy WEFT_POLICY_THROUGHPUT. */
 WEFT_API weft_session_options weft_session_options_default(void);
-/* Creates a session with an empty context, the default sampling and the head "full". options NULL: the defaults. The
- * model must outlive the session. WEFT_INVALID_ARGUMENT for an option outside its range; WEFT_UNSUPPORTED for a model
- * that cannot generate (an encoder such as BERT). */
+/* Creates a session with an empty context, the default sampling and the head "full". options NULL: the defaults.
+ * WEFT_INVALID_ARGUMENT for an option outside its range; WEFT_UNSUPPORTED for a model that cannot generate (BERT). */
 WEFT_API weft_status weft_session_create(const weft_model* model, const weft_session_options* options,
                                          weft_session** session, weft_error* error);
-/* Frees a session. NULL is allowed. */
+/* Frees a session. NULL is allowed. In the session's own callback it does nothing. */
 WEFT_API void weft_session_free(weft_session* session);
 
 /* How the next token is chosen. The steps are those of Hugging Face Transformers, in this order: repeat_penalty; logit
  * bias, presence_penalty and frequency_penalty; temperature, top_k, top_p, min_p, typical_p. Tokens that tie at a limit
- * are kept. The penalties also apply to greedy decoding. The same seed, device and prompt give the same text. */
+ * are kept. The penalties also apply to greedy decoding. The same seed and prompt give the same text on the same device
+ * and driver if the same calls computed the context: rounding depends on how many tokens a pass computes. */
 typedef struct weft_sampling {
   float temperature;    /* 0: greedy (the lowest id if several are best); else at least 0.0001; divides the logits */
   uint32_t top_k;       /* only the k best tokens; 0: all */
@@ -446,7 +446,7 @@ WEFT_API weft_status weft_session_prompt(weft_session* session, const uint32_t* 
 /* Receives a generated token: its id, and `length` bytes of the text that it completes. The text is not
  * zero-terminated, has only whole UTF-8 characters and may be empty. Return 0 to continue, non-zero to stop after this
  * token; text that was held back for stop strings still comes, with the id WEFT_NO_TOKEN. The callback may call getters
- * and weft_session_cancel; it must not call functions that change a generating session. */
+ * and weft_session_cancel; functions that change a generating session are WEFT_INVALID_ARGUMENT. */
 typedef int (*weft_token_callback)(void* user, uint32_t id, const char* text, size_t length);
 
 /* Why a generate ended. */

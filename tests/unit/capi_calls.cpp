@@ -1,0 +1,118 @@
+// Calls of the C API that are no use: a status or a calm answer, and no crash.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "support/model_maker.h"
+#include "weft/weft.h"
+
+namespace weft {
+namespace {
+
+class CapiTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (std::filesystem::temp_directory_path() / "weft-test-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
+    setenv("WEFT_CACHE_DIR", "", 1);
+    make_gguf(folder_ / "m.gguf", LlamaShape(), {DType::q8_0, 5, ""});
+    weft_error error = {};
+    const weft_status status = weft_model_load((folder_ / "m.gguf").c_str(), nullptr, &model_, &error);
+    if (status == WEFT_NO_DEVICE) GTEST_SKIP() << error.sentence;
+    ASSERT_EQ(status, WEFT_OK) << error.sentence;
+    ASSERT_EQ(weft_session_create(model_, nullptr, &session_, &error), WEFT_OK) << error.sentence;
+  }
+  void TearDown() override {
+    weft_session_free(session_);
+    weft_model_free(model_);
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+
+  std::filesystem::path folder_;
+  weft_model* model_ = nullptr;
+  weft_session* session_ = nullptr;
+};
+
+TEST_F(CapiTest, GettersOfNothing) {
+  EXPECT_EQ(weft_model_get_info(nullptr).layers, 0u);
+  EXPECT_STREQ(weft_model_get_info(nullptr).family, "");
+  EXPECT_EQ(weft_session_get_stats(nullptr).context_used, 0u);
+  weft_session_cancel(nullptr);
+  weft_session_reset(nullptr);
+}
+
+TEST_F(CapiTest, AModelThatIsFreedBeforeItsSessions) {
+  weft_model_free(model_);
+  model_ = nullptr;
+  const std::vector<uint32_t> ids = {1, 2, 3};
+  ASSERT_EQ(weft_session_prompt(session_, ids.data(), ids.size(), nullptr), WEFT_OK);
+  weft_generate_options options = {3, 1, nullptr, nullptr};
+  EXPECT_EQ(weft_session_generate(session_, &options, nullptr, nullptr), WEFT_OK);
+}
+
+// What a callback may not do to the session that calls it, it is told.
+TEST_F(CapiTest, CallsFromACallback) {
+  const std::vector<uint32_t> ids = {1, 2, 3};
+  ASSERT_EQ(weft_session_prompt(session_, ids.data(), ids.size(), nullptr), WEFT_OK);
+  struct Seen {
+    weft_session* session;
+    std::string path;
+    std::vector<weft_status> refused;
+    uint32_t calls = 0;
+  } seen = {session_, (folder_ / "saved").string(), {}};
+  const auto callback = [](void* user, uint32_t, const char*, size_t) {
+    Seen& s = *static_cast<Seen*>(user);
+    const uint32_t id = 1;
+    float values[4];
+    size_t count = 0;
+    weft_generate_options inner = {2, 1, nullptr, nullptr};
+    weft_batch_entry entry = {s.session, inner, WEFT_STOP_LENGTH};
+    weft_sampling sampling = weft_sampling_default();
+    if (s.calls++ == 0) {
+      s.refused = {weft_session_prompt(s.session, &id, 1, nullptr),
+                   weft_session_generate(s.session, &inner, nullptr, nullptr),
+                   weft_generate_batch(&entry, 1, nullptr),
+                   weft_session_set_sampling(s.session, &sampling, nullptr),
+                   weft_session_set_grammar(s.session, WEFT_GRAMMAR_NONE, nullptr, nullptr, nullptr),
+                   weft_session_set_head(s.session, "full", nullptr),
+                   weft_session_head_logits(s.session, nullptr, nullptr, 0, &count, nullptr),
+                   weft_session_save(s.session, s.path.c_str(), nullptr, nullptr),
+                   weft_session_restore(s.session, s.path.c_str(), nullptr, nullptr),
+                   weft_session_score(s.session, &id, 1, values, nullptr)};
+      weft_session_reset(s.session);
+      weft_session_free(s.session);
+    }
+    size_t ids_now = 0;
+    EXPECT_EQ(weft_session_get_ids(s.session, nullptr, 0, &ids_now, nullptr), WEFT_OK);
+    EXPECT_EQ(ids_now, 3u + s.calls);
+    return 0;
+  };
+  weft_generate_options options = {4, 1, callback, &seen};
+  ASSERT_EQ(weft_session_generate(session_, &options, nullptr, nullptr), WEFT_OK);
+  EXPECT_EQ(seen.calls, 4u);
+  for (size_t i = 0; i < seen.refused.size(); ++i) EXPECT_EQ(seen.refused[i], WEFT_INVALID_ARGUMENT) << "call " << i;
+  EXPECT_EQ(weft_session_generate(session_, &options, nullptr, nullptr), WEFT_OK);
+}
+
+// After the last text that a grammar allows there are no logits, and it is the grammar that is blamed.
+TEST_F(CapiTest, HeadLogitsAfterAGrammarsEnd) {
+  ASSERT_EQ(weft_session_set_grammar(session_, WEFT_GRAMMAR_REGEX, "a", nullptr, nullptr), WEFT_OK);
+  const std::vector<uint32_t> ids = {1, 2, 3};
+  ASSERT_EQ(weft_session_prompt(session_, ids.data(), ids.size(), nullptr), WEFT_OK);
+  weft_generate_options options = {20, 0, nullptr, nullptr};
+  weft_stop stop = WEFT_STOP_LENGTH;
+  ASSERT_EQ(weft_session_generate(session_, &options, &stop, nullptr), WEFT_OK);
+  ASSERT_TRUE(stop == WEFT_STOP_GRAMMAR || stop == WEFT_STOP_TOKEN) << stop;
+  weft_error error = {};
+  size_t count = 0;
+  EXPECT_EQ(weft_session_head_logits(session_, nullptr, nullptr, 0, &count, &error), WEFT_INVALID_ARGUMENT);
+  EXPECT_STREQ(error.place, "grammar");
+}
+
+}  // namespace
+}  // namespace weft
