@@ -50,8 +50,9 @@ class Text(unittest.TestCase):
         out, _ = weft("fill", "-m", self.bert(), "the [MASK]", "-k", 2)
         self.assertEqual(len(out.splitlines()), 2)
         weft("fill", "-m", self.bert(), "no mask", expect=2)
-        _, err = weft("generate", "-m", self.bert(), "-p", "the cat", expect=1)
-        self.assertIn("weft embed and weft fill use it", err)
+        for command in (["generate", "-p", "the cat"], ["serve", "--port", 0]):
+            _, err = weft(*command, "-m", self.bert(), expect=1)
+            self.assertIn("weft embed and weft fill use it", err)
 
     def test_stops(self):
         wanted = ("generate", "-m", plain(), "-p", "a", "-n", 24, "--seed", 3, "--temperature", 1)
