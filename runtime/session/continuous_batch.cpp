@@ -30,6 +30,7 @@ static void attempt(std::exception_ptr& failure, const Work& work) {
 }
 
 std::vector<ContinuousBatch::Ended> ContinuousBatch::step() {
+  compute_prompts();  // first: who is new shares the next pass
   try {
     compute_shared();
   } catch (...) {
@@ -38,7 +39,6 @@ std::vector<ContinuousBatch::Ended> ContinuousBatch::step() {
     throw;
   }
   compute_alone();
-  compute_prompt();
   std::vector<Ended> ended;
   for (auto slot = entries_.begin(); slot != entries_.end();) {
     if (!slot->ended()) {
@@ -88,10 +88,16 @@ void ContinuousBatch::compute_alone() {
       attempt(slot.failure, [&] { slot.generation.compute_token(); });
 }
 
-void ContinuousBatch::compute_prompt() {
-  const auto slot = std::ranges::find_if(entries_, [](const Slot& s) { return !s.prompted; });
-  if (slot == entries_.end()) return;
-  attempt(slot->failure, [&] { slot->prompted = slot->generation.compute_prompt_pass(); });
+// In order of arrival, as many passes as one may have tokens.
+void ContinuousBatch::compute_prompts() {
+  size_t left = model_.device->plan().chunk_tokens;
+  for (Slot& slot : entries_) {
+    if (slot.prompted) continue;
+    const size_t tokens = slot.generation.prompt_pass_tokens();
+    if (tokens > left) return;
+    left -= tokens;
+    attempt(slot.failure, [&] { slot.prompted = slot.generation.compute_prompt_pass(); });
+  }
 }
 
 }  // namespace weft

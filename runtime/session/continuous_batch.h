@@ -27,9 +27,10 @@ class ContinuousBatch {
     std::optional<Stop> stop;    // none: it failed
     std::exception_ptr failure;  // why
   };
-  // Computes one pass of the oldest prompt that is not complete, and a token of each session whose prompt is. A session
-  // with a grammar has passes of its own. A few tokens come at once when a session joins or leaves, because passes run
-  // ahead. What fails for one session ends that session; if a shared pass fails, it throws, and the batch is empty.
+  // Computes passes of the prompts that are not complete, oldest first, as long as they have no more tokens together
+  // than one pass may have. Then computes a token of each session whose prompt is complete; a session with a grammar
+  // has passes of its own. A few tokens come at once when a session joins or leaves, because passes run ahead. What
+  // fails for one session ends that session; if a shared pass fails, it throws, and the batch is empty.
   std::vector<Ended> step();
 
  private:
@@ -45,7 +46,7 @@ class ContinuousBatch {
   std::vector<Session::Generation*> sharing();
   void compute_shared();
   void compute_alone();
-  void compute_prompt();
+  void compute_prompts();
 
   const Model& model_;
   std::list<Slot> entries_;             // in order of arrival; their addresses stay

@@ -64,6 +64,10 @@ void Session::Generation::start(bool in_batch) {
   }
 }
 
+size_t Session::Generation::prompt_pass_tokens() const {
+  return std::min<size_t>(s_.ids_.size() - std::min(s_.cached_, s_.ids_.size() - 1), s_.schedule_.chunk_tokens());
+}
+
 bool Session::Generation::compute_prompt_pass() {
   if (!begun_ && !begin()) return true;
   if (s_.more_than_a_pass()) {

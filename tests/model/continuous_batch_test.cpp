@@ -68,6 +68,23 @@ TEST_F(ContinuousBatchTest, TheSameIdsAsAlone) {
   EXPECT_EQ(tokens_[sessions[0].get()], alone(prompts[0], 10));
 }
 
+// Short prompts are computed in one step, as many as a pass may have tokens; nobody overtakes.
+TEST_F(ContinuousBatchTest, ShortPromptsJoinTogether) {
+  std::vector<std::unique_ptr<Session>> sessions;
+  ContinuousBatch batch(*model_);
+  for (const size_t prompt : {chunk_ / 2, chunk_ / 4, chunk_ / 2, size_t{1}}) {
+    sessions.push_back(session(prompt));
+    batch.add(entry(*sessions.back(), 5));
+  }
+  const auto begun = [&] {
+    return std::ranges::count_if(sessions, [&](const auto& s) { return !tokens_[s.get()].empty(); });
+  };
+  batch.step();
+  EXPECT_EQ(begun(), 2);
+  batch.step();
+  EXPECT_EQ(begun(), 4);
+}
+
 // Between the passes of a long prompt the other session gets a token.
 TEST_F(ContinuousBatchTest, ALongPromptDelaysNobodyByMoreThanAPass) {
   const auto quick = session(3), late = session(4 * chunk_ + 5);

@@ -36,9 +36,9 @@ typedef struct weft_batch_end {
   weft_error error; /* what failed for this session alone; the others go on */
 } weft_batch_end;
 
-/* Computes one pass of the oldest prompt that is not complete, and the next token of each session whose prompt is, with
- * a callback for each token. A pass of a prompt takes at most the plan's chunk_tokens, so that a long prompt delays the
- * others' tokens by no more than that. One pass computes the tokens of all sessions without a grammar, as
+/* Computes a part of the prompts that are not complete, oldest first: at most the plan's chunk_tokens tokens, so that
+ * long prompts delay the others' tokens by no more than that. Then computes the next token of each session whose prompt
+ * is complete, with a callback for each token. One pass computes the tokens of all sessions without a grammar, as
  * weft_generate_batch says; each session with a grammar has a pass of its own. When a session joins or leaves, a step
  * may bring several tokens of a session.
  *
