@@ -60,7 +60,9 @@ class StopSignals {
 // Accepts connections on a thread of its own until it is destroyed.
 class Accepting {
  public:
-  explicit Accepting(serve::HttpServer& server) : server_(server), thread_([&server] { server.serve(); }) {}
+  explicit Accepting(serve::HttpServer& server) : server_(server), thread_([&server] { server.serve(); }) {
+    while (!server.is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // else it cannot be ended
+  }
   ~Accepting() {
     server_.shut_down();
     thread_.join();
@@ -85,6 +87,14 @@ void check_model(const api::Model& model) {
     throw api::Failure(WEFT_UNSUPPORTED, "an encoder-decoder cannot be served", "model", "weft generate uses it");
 }
 
+// A file's name without ".gguf", or a folder's.
+std::string model_name(const std::string& model) {
+  if (model.empty()) return "pocket";
+  std::filesystem::path path = model_path(model);
+  if (!path.has_filename()) path = path.parent_path();
+  return path.extension() == ".gguf" ? path.stem().string() : path.filename().string();
+}
+
 void serve(const ServeArgs& args) {
   using namespace weft::serve;
   check_access(args);
@@ -101,9 +111,8 @@ void serve(const ServeArgs& args) {
   model.emplace(load_model(args.model));
   check_model(*model);
   const std::uint32_t context = session_context(args.model, model->info());
-  const std::string path = std::filesystem::path(model_path(args.model.model)).stem().string();
   engine.emplace(*model, args.sessions, args.queue, context);
-  loaded.emplace(Loaded{*model, {path.empty() ? "pocket" : path, model->info().vocab_size, context}, *engine});
+  loaded.emplace(Loaded{*model, {model_name(args.model.model), model->info().vocab_size, context}, *engine});
   service.set(&*loaded);
   signals.arm();
   std::cerr << format("weft serve: %s at http://%s:%d/ with %u sessions of %u tokens. Ctrl-C ends it.\n",
