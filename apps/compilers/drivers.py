@@ -55,6 +55,9 @@ DRIVERS = {
                   ("Static cycle count",), "warps an SM; static cycle count"),
     "Honeykrisp": Driver(("Instructions",), ("GPRs",), ("Threads",), ("Spills", "Fills"), ("Scratch",), ("ALU|FSCIB|IC",),
                          "threads a core; the busiest unit"),
+    "panvk": Driver(("Instructions",), ("Registers used",), ("Threads",), ("Spills", "Fills"), (), ("Cycles",),
+                    "threads a core, 1 or 2 times the least; cycles of the busiest unit"),
+    "Imagination": Driver(("Inst group count",), ("Temp count",), (), ("Spill count",), ("Scratch size",), (), "none is given"),
 }
 
 

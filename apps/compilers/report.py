@@ -22,6 +22,7 @@ import tempfile
 import threading
 
 sys.dont_write_bytecode = True
+import cross
 import drivers
 import models
 import root as roots
@@ -49,32 +50,31 @@ def say(text):
 
 def run_once(command, environment, limit, result):
     """Runs weft-compilers, and adds what it prints to the result; returns the pipeline that it did not come back from, if any."""
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace")
-    errors = []
-    listener = threading.Thread(target=lambda: errors.append(process.stderr.read()))
-    listener.start()
-    current, watch = None, None
-    for line in process.stdout:
+    errors, current, watch = [], None, None
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace") as process:
+        listener = threading.Thread(target=lambda: errors.append(process.stderr.read()))
+        listener.start()
+        for line in process.stdout:
+            if watch:
+                watch.cancel()
+            try:
+                said = json.loads(line)
+            except ValueError:
+                continue  # a driver's own words
+            if "compiling" in said:
+                current = said["compiling"]
+                watch = threading.Timer(limit, process.kill)
+                watch.start()
+            elif "compiled" in said:
+                result["pipelines"][said["compiled"]], current = said, None
+            elif "model" in said:
+                result["models"][said["model"], said["format"]] = said
+            else:
+                result.update(said if "device" in said else {"count": said["pipelines"]})
+        status = process.wait()
+        listener.join()
         if watch:
             watch.cancel()
-        try:
-            said = json.loads(line)
-        except ValueError:
-            continue  # a driver's own words
-        if "compiling" in said:
-            current = said["compiling"]
-            watch = threading.Timer(limit, process.kill)
-            watch.start()
-        elif "compiled" in said:
-            result["pipelines"][said["compiled"]], current = said, None
-        elif "model" in said:
-            result["models"][said["model"], said["format"]] = said
-        else:
-            result.update(said if "device" in said else {"count": said["pipelines"]})
-    status = process.wait()
-    listener.join()
-    if watch:
-        watch.cancel()
     if status != 0 and not current:
         raise SystemExit(f"compilers: {' '.join(map(str, command[-8:]))}: {errors[0].strip()[-600:]}")
     return current
@@ -200,13 +200,11 @@ def main():
     cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "weft/compilers"
     try:
         root = roots.make(cache, architecture)
+        program = cross.build(SOURCE, root) if args.arm64 else args.bin_dir / "weft-compilers"
     except roots.Unavailable as why:
         say(f"the drivers cannot be had: {why}")
         sys.exit(UNAVAILABLE)
-    program, budget = args.bin_dir / "weft-compilers", BUDGETS[architecture]
-    if args.arm64:
-        import cross
-        program = cross.build(SOURCE, root)
+    budget = BUDGETS[architecture]
     with tempfile.TemporaryDirectory() as work, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         folders = models.write(pathlib.Path(work))
 
