@@ -3,9 +3,9 @@
 //
 //   weft-compilers [--set CHOICE=VALUE]... [--list] [--skip LABEL]... FOLDER...
 //
-// Each folder is a model (models.py), loaded with matrices of every format; where the device can round inputs to 8 bits,
-// with that too. Prints JSON, an object a line: the device with its plan; the dispatches of each model; then for each
-// pipeline its label before it is compiled, and what came of it.
+// Each folder is a model (models.py), loaded with matrices of every format; where the device can round inputs to 8
+// bits, with that too. Prints JSON, an object a line: the device with its plan; the dispatches of each model; then for
+// each pipeline its label before it is compiled, and what came of it.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>

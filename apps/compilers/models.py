@@ -1,12 +1,12 @@
 """Five published models as `weft-compilers` needs them: real widths, heads and features, in Hugging Face's format.
 
 What pipelines a model takes depends on its family, its features and its types, not on its numbers, its count of layers or
-the rows of its vocabulary. So a file has two layers, a table of ROWS rows, and a hole where the numbers would be.
+the rows of its vocabulary. So a file has one layer of each kind, a table of ROWS rows, and a hole where the numbers would be.
 """
 import json
 import struct
 
-LAYERS, ROWS = 2, 2048
+ROWS = 2048
 LLAMA = {"model_type": "llama", "rms_norm_eps": 1e-5, "hidden_act": "silu", "tie_word_embeddings": True}
 # name: (layers as published, config.json)
 MODELS = {
@@ -28,6 +28,10 @@ MODELS = {
 }
 
 
+def layers_of(config):
+    return 2 if "sliding_window" in config else 1  # with a window, without
+
+
 def llama_tensors(c):
     width, ffn = c["hidden_size"], c["intermediate_size"]
     head = c.get("head_dim", width // c["num_attention_heads"])
@@ -37,7 +41,7 @@ def llama_tensors(c):
     norms = ["input_layernorm", "post_attention_layernorm"]
     if c["model_type"] == "gemma3_text":
         norms += ["pre_feedforward_layernorm", "post_feedforward_layernorm"]
-    for layer in range(LAYERS):
+    for layer in range(layers_of(c)):
         at = f"model.layers.{layer}."
         for name in norms:
             yield f"{at}{name}.weight", [width]
@@ -54,10 +58,10 @@ def gpt2_tensors(c):
     width = c["n_embd"]
     yield "transformer.wte.weight", [ROWS, width]
     yield "transformer.wpe.weight", [c["n_positions"], width]
-    for name in ("ln_f", *(f"h.{layer}.ln_{i}" for layer in range(LAYERS) for i in (1, 2))):
+    for name in ("ln_f", *(f"h.{layer}.ln_{i}" for layer in range(layers_of(c)) for i in (1, 2))):
         yield f"transformer.{name}.weight", [width]
         yield f"transformer.{name}.bias", [width]
-    for layer in range(LAYERS):
+    for layer in range(layers_of(c)):
         for name, rows, cols in (("attn.c_attn", width, 3 * width), ("attn.c_proj", width, width),
                                  ("mlp.c_fc", width, 4 * width), ("mlp.c_proj", 4 * width, width)):
             yield f"transformer.h.{layer}.{name}.weight", [rows, cols]
@@ -71,7 +75,7 @@ def write(folder):
         path = folder / name
         path.mkdir(parents=True, exist_ok=True)
         gpt2 = config["model_type"] == "gpt2"
-        config = {**config, "n_layer" if gpt2 else "num_hidden_layers": LAYERS, "vocab_size": ROWS, "weft_layers": layers}
+        config = {**config, "n_layer" if gpt2 else "num_hidden_layers": layers_of(config), "vocab_size": ROWS, "weft_layers": layers}
         (path / "config.json").write_text(json.dumps(config))
         header, end = {}, 0
         for tensor, shape in (gpt2_tensors if gpt2 else llama_tensors)(config):

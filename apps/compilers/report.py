@@ -88,7 +88,7 @@ def compile_for(chip, program, root, folders, limit):
     result = {"models": {}, "pipelines": {}}
     while True:
         skip = [f"--skip={label}" for label in result["pipelines"]]
-        lost = run_once(["nice", *root.command(program, chip.shim), *skip, *folders], environment, limit, result)
+        lost = run_once([*root.command(program, chip.shim), *skip, *folders], environment, limit, result)
         if not lost:
             assert len(result["pipelines"]) == result["count"] > 0, f"{chip.name}: {len(result['pipelines'])} of {result['count']}"
             return result

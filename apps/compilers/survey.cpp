@@ -20,7 +20,7 @@ std::unique_ptr<Model> load(const std::shared_ptr<Device>& device, const std::fi
   return std::make_unique<Model>(Model{device, std::move(config), std::move(weights)});
 }
 
-// The file has fewer layers, which are alike.
+// The file has one of each kind.
 uint32_t published_layers(const std::filesystem::path& folder) {
   return nlohmann::json::parse(std::ifstream(folder / "config.json")).at("weft_layers").get<uint32_t>();
 }
