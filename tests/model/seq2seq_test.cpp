@@ -167,7 +167,8 @@ TEST_F(Seq2SeqSessionTest, ReadsOneInputAfterAnother) {
     const uint64_t before = session.stats().prompt_tokens;
     const Ids begun = {7, 8, 9}, &source = goldens_[i].source;
     for (Session* each : {&session, &fresh}) each->prompt(source, begun);
-    // With the same input only the last token is computed again, alone, and a GPU's plan rounds that otherwise than tiles.
+    // With the same input only the last token is computed again, alone, and a GPU's plan rounds that otherwise than
+    // tiles.
     if (previous == i) fresh.logits();
     previous = i;
     EXPECT_EQ(session.logits(), fresh.logits());
