@@ -53,6 +53,8 @@ std::vector<api::Message> messages_of(Fields& fields) {
 void check_head(const std::string& head) {
   static constexpr std::string_view kTerms[] = {"ascii",  "code",       "latin", "greek",  "cyrillic",    "arabic",
                                                 "hebrew", "devanagari", "cjk",   "digits", "punctuation", "prompt"};
+  constexpr std::size_t kLongest = 256;  // each term of a list goes through the whole vocabulary
+  if (head.size() > kLongest) throw bad_field("head", cli::format("head is longer than %zu bytes.", kLongest));
   const std::size_t keep = head.find("keep:");
   if (keep == head.npos) return;
   for (std::size_t at = keep + 5; at <= head.size();) {
