@@ -151,6 +151,8 @@ TEST_F(ContinuousBatchTest, RefusesWhatItCannotDo) {
   foreign.prompt(some_ids(3, other->config.vocab));
   EXPECT_EQ(code_of(foreign), Code::invalid_argument);
   EXPECT_EQ(batch.size(), 1u);
+  while (batch.size() > 0) batch.step();  // before its session goes
+  EXPECT_EQ(tokens_[good.get()].size(), 1u);
 }
 
 }  // namespace

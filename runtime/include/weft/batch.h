@@ -22,7 +22,7 @@ WEFT_API void weft_batch_free(weft_batch* batch);
 
 /* Adds a session, which from the next step on generates as weft_session_generate would with these options. It belongs
  * to the batch until weft_batch_step says that it has ended, or fails. Until then only getters, in the thread of the
- * batch, and weft_session_cancel may be called with it.
+ * batch, and weft_session_cancel may be called with it; it is freed after that, or after the batch.
  *
  * WEFT_INVALID_ARGUMENT for a session of another model, with an empty context or already in the batch, and if the batch
  * has WEFT_MAX_BATCH sessions; WEFT_UNSUPPORTED for a session of an encoder-decoder. */
