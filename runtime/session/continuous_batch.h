@@ -17,9 +17,8 @@ class ContinuousBatch {
   ContinuousBatch& operator=(const ContinuousBatch&) = delete;
 
   // From the next step on the session is a part of the batch, until step() says that it has ended; it must not go
-  // before that, nor before the batch. Throws
-  // Error(invalid_argument) for a session without a prompt, of another model, one that is there already, or if the
-  // batch is full; Error(unsupported) for one of an encoder-decoder.
+  // before that, nor before the batch. Throws Error(invalid_argument) for a session without a prompt, of another model,
+  // one that is there already, or if the batch is full; Error(unsupported) for one of an encoder-decoder.
   void add(const BatchEntry& entry);
   size_t size() const { return entries_.size(); }
 
