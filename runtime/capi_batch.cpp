@@ -60,11 +60,10 @@ weft_status weft_batch_step(weft_batch* batch, weft_batch_end* ended, size_t* co
           batch->members, [&](const auto& candidate) { return &candidate.session->session == one.session; });
       weft_batch_end& entry = ended[(*count)++];
       entry = {member->session, WEFT_STOP_CALLER, {}};
-      if (one.stop) {
+      guard(&entry.error, [&] {  // what fails here is this session's failure, too
+        if (!one.stop) std::rethrow_exception(one.failure);
         entry.stop = end(*member->session, member->options, *one.stop);
-      } else {
-        guard(&entry.error, [&] { std::rethrow_exception(one.failure); });
-      }
+      });
       batch->members.erase(member);
     }
   });
