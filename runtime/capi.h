@@ -27,16 +27,8 @@ struct weft_model {
   mutable std::atomic<uint32_t> users = 1;              // who has loaded it, its sessions and its encoders
 };
 
-struct weft_session {
-  const weft_model* model;
-  weft::Session session;
-  weft::StreamDecoder decoder;  // holds a character begun by one generate until the next completes it
-  weft::StopStrings stops = {};
-};
-
 namespace weft::capi {
 
-<<<<<<< HEAD
 // Who loaded a model may free it before its sessions: the last one frees it.
 void release(const weft_model* model) noexcept;
 class ModelUse {
@@ -51,12 +43,36 @@ class ModelUse {
  private:
   const weft_model* model_;
 };
-=======
+
+// Held by a call that changes an object, so that one from a callback or another thread is an error.
+class InUse {
+ public:
+  InUse(std::atomic<bool>& in_use, const char* what);
+  explicit InUse(weft_session* session);
+  ~InUse() { in_use_ = false; }
+  InUse(const InUse&) = delete;
+  InUse& operator=(const InUse&) = delete;
+
+ private:
+  std::atomic<bool>& in_use_;
+};
+
+}  // namespace weft::capi
+
+struct weft_session {
+  weft::capi::ModelUse model;
+  weft::Session session;
+  weft::StreamDecoder decoder;  // holds a character begun by one generate until the next completes it
+  weft::StopStrings stops = {};
+  std::atomic<bool> in_use = false;
+};
+
+namespace weft::capi {
+
 // What tells the caller of each token of a generate to come; false: no more are wanted. Both arguments must outlive it.
 std::function<bool(uint32_t)> teller(weft_session& session, const weft_generate_options& options);
 // Tells what was held back, and returns why the generate ended.
 weft_stop end(weft_session& session, const weft_generate_options& options, Stop reason);
->>>>>>> main
 
 void copy_ids(const std::vector<uint32_t>& from, uint32_t* ids, size_t capacity, size_t* count);
 

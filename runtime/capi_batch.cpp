@@ -11,29 +11,35 @@ using namespace weft::capi;
 
 struct weft_batch {
   struct Member {
+    Member(weft_session* added, const weft_generate_options& given) : session(added), use(added), options(given) {}
     weft_session* session;
+    InUse use;
     weft_generate_options options;
   };
-  const weft_model* model;
+  ModelUse model;
   std::list<Member> members;  // before the batch, whose callbacks refer to them
   ContinuousBatch batch;
+  std::atomic<bool> in_use = false;
 };
 
 weft_status weft_batch_create(const weft_model* model, weft_batch** batch, weft_error* error) {
   return guard(error, [&] {
     require(model && batch, "model or batch", "it is NULL");
-    *batch = new weft_batch{model, {}, ContinuousBatch(model->model)};
+    *batch = new weft_batch{ModelUse(model), {}, ContinuousBatch(model->model)};
   });
 }
 
-void weft_batch_free(weft_batch* batch) { delete batch; }
+void weft_batch_free(weft_batch* batch) {
+  if (batch && !batch->in_use) delete batch;  // better a leak than a crash
+}
 
 weft_status weft_batch_add(weft_batch* batch, weft_session* session, const weft_generate_options* options,
                            weft_error* error) {
   static_assert(WEFT_MAX_BATCH == kMostBatchSlots);
   return guard(error, [&] {
     require(batch && session && options, "batch, session or options", "it is NULL");
-    batch->members.push_back({session, *options});
+    const InUse use(batch->in_use, "batch");
+    batch->members.emplace_back(session, *options);
     const weft_generate_options& kept = batch->members.back().options;
     try {
       batch->batch.add({session->session, kept.max_tokens, kept.ignore_stop_tokens != 0, teller(*session, kept)});
@@ -47,6 +53,7 @@ weft_status weft_batch_add(weft_batch* batch, weft_session* session, const weft_
 weft_status weft_batch_step(weft_batch* batch, weft_batch_end* ended, size_t* count, weft_error* error) {
   return guard(error, [&] {
     require(batch && ended && count, "batch, ended or count", "it is NULL");
+    const InUse use(batch->in_use, "batch");
     std::vector<ContinuousBatch::Ended> list;
     try {
       list = batch->batch.step();

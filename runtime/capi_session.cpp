@@ -1,6 +1,5 @@
 // The C API's sessions.
 #include <algorithm>
-#include <atomic>
 #include <map>
 #include <tuple>
 
@@ -11,33 +10,14 @@
 using namespace weft;
 using namespace weft::capi;
 
-<<<<<<< HEAD
-struct weft_session {
-  ModelUse model;
-  Session session;
-  StreamDecoder decoder;  // holds a character begun by one generate until the next completes it
-  StopStrings stops = {};
-  std::atomic<bool> in_use = false;
-};
+capi::InUse::InUse(std::atomic<bool>& in_use, const char* what) : in_use_(in_use) {
+  if (in_use.exchange(true))
+    throw Error(Code::invalid_argument, "it is in use", what,
+                "call this after the call whose callback this is, and from one thread at a time");
+}
 
-// Held by a call that changes a session, so that one from a callback or another thread is an error.
-class InUse {
- public:
-  explicit InUse(weft_session* session) : session_(session) {
-    if (session->in_use.exchange(true))
-      throw Error(Code::invalid_argument, "it is in use", "session",
-                  "call this after the call whose callback this is, and from one thread at a time");
-  }
-  ~InUse() { session_->in_use = false; }
-  InUse(const InUse&) = delete;
-  InUse& operator=(const InUse&) = delete;
+capi::InUse::InUse(weft_session* session) : InUse(session->in_use, "session") {}
 
- private:
-  weft_session* session_;
-};
-
-=======
->>>>>>> main
 static constexpr uint32_t kDefaultContext = 4096;
 
 weft_session_options weft_session_options_default(void) { return {0, WEFT_TYPE_FILE, WEFT_POLICY_THROUGHPUT}; }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "support/model_maker.h"
+#include "weft/batch.h"
 #include "weft/weft.h"
 
 namespace weft {
@@ -97,6 +98,52 @@ TEST_F(CapiTest, CallsFromACallback) {
   EXPECT_EQ(seen.calls, 4u);
   for (size_t i = 0; i < seen.refused.size(); ++i) EXPECT_EQ(seen.refused[i], WEFT_INVALID_ARGUMENT) << "call " << i;
   EXPECT_EQ(weft_session_generate(session_, &options, nullptr, nullptr), WEFT_OK);
+}
+
+// A session of a batch is in use until it has ended, and the batch while it computes.
+TEST_F(CapiTest, CallsIntoABatchAndItsSessions) {
+  const std::vector<uint32_t> ids = {1, 2, 3};
+  ASSERT_EQ(weft_session_prompt(session_, ids.data(), ids.size(), nullptr), WEFT_OK);
+  weft_batch* batch = nullptr;
+  ASSERT_EQ(weft_batch_create(model_, &batch, nullptr), WEFT_OK);
+  weft_model_free(model_);  // the batch and the session keep it
+  model_ = nullptr;
+  std::vector<weft_batch_end> ended(WEFT_MAX_BATCH);
+  struct Seen {
+    weft_batch* batch;
+    weft_session* session;
+    std::vector<weft_batch_end>* ended;
+    uint32_t calls = 0;
+  } seen = {batch, session_, &ended};
+  const auto callback = [](void* user, uint32_t, const char*, size_t) {
+    Seen& s = *static_cast<Seen*>(user);
+    const weft_generate_options inner = {2, 1, nullptr, nullptr};
+    size_t count = 0;
+    ++s.calls;
+    EXPECT_EQ(weft_batch_step(s.batch, s.ended->data(), &count, nullptr), WEFT_INVALID_ARGUMENT);
+    EXPECT_EQ(weft_batch_add(s.batch, s.session, &inner, nullptr), WEFT_INVALID_ARGUMENT);
+    weft_batch_free(s.batch);
+    return 0;
+  };
+  weft_generate_options options = {4, 1, callback, &seen};
+  ASSERT_EQ(weft_batch_add(batch, session_, &options, nullptr), WEFT_OK);
+  EXPECT_EQ(weft_batch_add(batch, session_, &options, nullptr), WEFT_INVALID_ARGUMENT);
+  size_t count = 0;
+  for (int steps = 0; count == 0; ++steps) {
+    ASSERT_LT(steps, 20);
+    EXPECT_EQ(weft_session_prompt(session_, ids.data(), ids.size(), nullptr), WEFT_INVALID_ARGUMENT);
+    weft_session_reset(session_);
+    weft_session_free(session_);
+    ASSERT_EQ(weft_batch_step(batch, ended.data(), &count, nullptr), WEFT_OK);
+  }
+  EXPECT_EQ(ended[0].session, session_);
+  EXPECT_EQ(ended[0].stop, WEFT_STOP_LENGTH);
+  EXPECT_EQ(seen.calls, 4u);
+  EXPECT_EQ(weft_session_prompt(session_, ids.data(), ids.size(), nullptr), WEFT_OK);
+  // One that is still there is let go with the batch.
+  ASSERT_EQ(weft_batch_add(batch, session_, &options, nullptr), WEFT_OK);
+  weft_batch_free(batch);
+  EXPECT_EQ(weft_session_prompt(session_, ids.data(), ids.size(), nullptr), WEFT_OK);
 }
 
 // After the last text that a grammar allows there are no logits, and it is the grammar that is blamed.

@@ -15,17 +15,19 @@ typedef struct weft_batch weft_batch;
 /* The most sessions of a batch. */
 #define WEFT_MAX_BATCH 64
 
-/* Creates a batch without sessions. The model must outlive it. */
+/* Creates a batch without sessions. */
 WEFT_API weft_status weft_batch_create(const weft_model* model, weft_batch** batch, weft_error* error);
-/* Frees a batch. NULL is allowed. Its sessions leave it; they keep the tokens that they have generated. */
+/* Frees a batch. NULL is allowed. Its sessions leave it; they keep the tokens that they have generated. In a
+ * callback of one of its sessions it does nothing. */
 WEFT_API void weft_batch_free(weft_batch* batch);
 
 /* Adds a session, which from the next step on generates as weft_session_generate would with these options. It belongs
  * to the batch until weft_batch_step says that it has ended, or fails. Until then only getters, in the thread of the
- * batch, and weft_session_cancel may be called with it; it is freed after that, or after the batch.
+ * batch, and weft_session_cancel may be called with it: functions that change it are WEFT_INVALID_ARGUMENT, and
+ * weft_session_free does nothing. It is freed after that, or after the batch.
  *
- * WEFT_INVALID_ARGUMENT for a session of another model, with an empty context or already in the batch, and if the batch
- * has WEFT_MAX_BATCH sessions; WEFT_UNSUPPORTED for a session of an encoder-decoder. */
+ * WEFT_INVALID_ARGUMENT for a session of another model, with an empty context or in use, in a callback of this batch,
+ * and if the batch has WEFT_MAX_BATCH sessions; WEFT_UNSUPPORTED for a session of an encoder-decoder. */
 WEFT_API weft_status weft_batch_add(weft_batch* batch, weft_session* session, const weft_generate_options* options,
                                     weft_error* error);
 
