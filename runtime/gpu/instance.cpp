@@ -8,7 +8,7 @@
 namespace weft {
 namespace {
 
-std::mutex g_mutex;  // guards the two below
+std::recursive_mutex g_mutex;  // guards the two below; held by get() where a shared_ptr that finds no memory deletes
 std::weak_ptr<Instance> g_instance;
 bool g_loader_ready = false;
 
