@@ -332,7 +332,6 @@ weft_stats weft_session_get_stats(const weft_session* s) {
   stats.head_rows = from.head_rows;
   stats.head_bytes = static_cast<uint64_t>(from.head_bytes);
   stats.head_refined = from.head_refined;
-  stats.head_uncertain_tokens = from.head_uncertain;
   if (from.decode_seconds > 0) stats.read_gigabytes_per_second = from.decode_bytes / from.decode_seconds * 1e-9;
   {
     const std::lock_guard lock(s->model->bandwidth_mutex);

@@ -33,8 +33,8 @@ void append(uint id) {
       if (params.stop_ids[i] == id) finished = FINISH_STOP;
   }
   state.finished = finished;
-  ring[position % RING] = RingEntry(id, ENTRY_FLAGS(finished, state.head.mode, state.head.uncertain, state.head.rest_count),
-                                    state.head.refine_count, state.head.exact_count + state.head.leader_count);
+  ring[position % RING] = RingEntry(id, ENTRY_FLAGS(finished, state.head.mode), state.head.refine_counts,
+                                    state.head.exact_count + state.head.leader_count, uint[2](0, 0));
 }
 
 void main() {

@@ -28,6 +28,4 @@ void main() {
   for (uint i = 1; i < 64; ++i)
     if (best_of[i].score > best.score) best = best_of[i];
   lists[LIST_LEADERS(p.rows) + strip] = LISTED != 0 && best.id != NO_ROW ? choice[best.id] : best.id;
-  lists[LIST_LEADER_BOUNDS(p.rows) + strip] =
-      best.id != NO_ROW ? lists[LIST_BOUNDS(p.rows) + best.id] : floatBitsToUint(-3.4e38);
 }

@@ -257,8 +257,10 @@ void add_head_option(CLI::App* command, std::string& head) {
       ->add_option(
           "--head", head,
           "rows of the vocabulary table to read for a token: full; certified (only rows that can matter, proven);\n"
-          "fast or fast:N (the N best estimates, unproven); keep:LIST (only tokens of presets and files, with\n"
-          "commas between them); certified+keep:LIST or fast:N+keep:LIST")
+          "sure or sure:P (the same, but that a token differs with the probability P at most, 1e-9 by default);\n"
+          "fast or fast:SIGMA (estimates trusted to so many standard deviations, 7 by default; unproven); keep:LIST\n"
+          "(only tokens of presets and files, with commas between them); or one of them and keep, such as\n"
+          "sure+keep:LIST")
       ->type_name("HEAD")
       ->capture_default_str();
 }
@@ -344,8 +346,6 @@ Rates rates(const weft_stats& before, const weft_stats& after, std::uint64_t tok
     const double count = static_cast<double>(after.head_tokens - before.head_tokens);
     result.head_bytes_per_token = static_cast<double>(after.head_bytes - before.head_bytes) / count;
     result.head_rows_per_token = static_cast<double>(after.head_rows - before.head_rows) / count;
-    result.head_uncertain_share =
-        static_cast<double>(after.head_uncertain_tokens - before.head_uncertain_tokens) / count;
   }
   return result;
 }
@@ -357,17 +357,14 @@ Json stages_json(const weft_stats& stats) {
 }
 
 Json head_json(const std::string& head, const Rates& rates) {
-  Json json = {
+  return {
       {"name", head}, {"bytes_per_token", rates.head_bytes_per_token}, {"rows_per_token", rates.head_rows_per_token}};
-  if (head.starts_with("fast")) json["uncertain_share"] = rates.head_uncertain_share;
-  return json;
 }
 
 std::string head_text(const std::string& head, const Rates& rates) {
   constexpr std::size_t kLongest = 32;
   std::string text = head.size() > kLongest ? head.substr(0, kLongest - 3) + "..." : head;
   text += format(" %s/tok %.0f rows", human_bytes(rates.head_bytes_per_token).c_str(), rates.head_rows_per_token);
-  if (head.starts_with("fast")) text += format(" %.0f%% uncertain", 100 * rates.head_uncertain_share);
   return text;
 }
 

@@ -29,22 +29,21 @@ uint64_t checksum(std::span<const std::byte> data) {
 
 }  // namespace
 
+std::optional<std::filesystem::path> cache_folder() {
+  if (const char* chosen = std::getenv("WEFT_CACHE_DIR"))
+    return *chosen ? std::optional<std::filesystem::path>(chosen) : std::nullopt;
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) return std::filesystem::path(cache) / "weft";
+  if (const char* home = std::getenv("HOME"); home && *home) return std::filesystem::path(home) / ".cache" / "weft";
+  return std::nullopt;
+}
+
 std::optional<std::filesystem::path> pipeline_cache_path(const Caps& caps) {
-  std::filesystem::path folder;
-  if (const char* chosen = std::getenv("WEFT_CACHE_DIR")) {
-    if (!*chosen) return std::nullopt;
-    folder = chosen;
-  } else if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) {
-    folder = std::filesystem::path(cache) / "weft";
-  } else if (const char* home = std::getenv("HOME"); home && *home) {
-    folder = std::filesystem::path(home) / ".cache" / "weft";
-  } else {
-    return std::nullopt;
-  }
+  const auto folder = cache_folder();
+  if (!folder) return std::nullopt;
   char file[80];
   std::snprintf(file, sizeof file, "pipelines-%04x-%04x-%08x-%02x%02x%02x%02x.bin", caps.vendor_id, caps.device_id,
                 caps.driver_version, caps.cache_uuid[0], caps.cache_uuid[1], caps.cache_uuid[2], caps.cache_uuid[3]);
-  return folder / file;
+  return *folder / file;
 }
 
 std::vector<std::byte> seal_pipeline_cache(std::span<const std::byte> data) {

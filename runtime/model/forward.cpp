@@ -26,7 +26,7 @@ struct Network {
 
   void embed() const {
     const View embedded = c.block.embedding_norm ? a.normed : a.x;
-    ops::gather(r, w.embedding->matrix(), state, pass.step.history, embedded, tokens, c.embedding_scale);
+    gather(embedded);
     if (c.has_position_table()) ops::add_positions(r, state, w.positions, embedded, c.width, tokens);
     if (c.block.embedding_norm) norm(embedded, w.embedding_norm, a.x);
   }
@@ -62,17 +62,18 @@ struct Network {
     const bool batch = !pass.slots.empty();  // then every token is a session's last; else the pass's last one is
     const uint32_t rows = batch ? tokens : 1;
     ops::norm(r, c.norm(), state, a.x, w.final_norm, a.normed, tokens, !batch);
+    ops::rotate(r, table, a.normed, a.rotated, rows);
     if (projection_picks(tails)) {
-      ops::project_best(r, table, a.normed, a.candidates, candidate_stride(pass.model), rows);
+      ops::project_best(r, table, a.rotated, a.candidates, candidate_stride(pass.model), rows);
       return choose(tails, ops::best_count(r.device().plan(), table));
     }
     if (!std::ranges::all_of(tails, [](const Tail& tail) { return tail.partial; }))
-      ops::project(r, table, a.normed, a.logits, rows);
+      ops::project(r, table, a.rotated, a.logits, rows);
     for (size_t i = 0; i < tails.size(); ++i) {
       const Pass& one = pass.sessions()[i];
       if (tails[i].partial)
         project_partly(r, w.output_table(), tails[i].steps, *tails[i].partial,
-                       {one.a.normed, one.step.state, one.step.params, one.step.token_flags}, one.a.logits);
+                       {one.a.rotated, one.step.state, one.step.params, one.step.token_flags}, one.a.logits);
       if (w.logit_bias) ops::add(r, w.logit_bias, one.a.logits, c.vocab);
     }
     choose(tails);
@@ -83,8 +84,9 @@ struct Network {
     const uint64_t block_bytes = uint64_t{block} * stride_of(c.width) * 4;
     const View allowed = masked ? View(masked->allowed_rows) : View();
     norm(a.x, w.final_norm, a.normed);
+    ops::rotate(r, table, a.normed, a.rotated, tokens);
     for (uint32_t first = 0; first < tokens; first += block) {
-      ops::project(r, table, a.normed.part(first / block * block_bytes, block_bytes), block_logits, block);
+      ops::project(r, table, a.rotated.part(first / block * block_bytes, block_bytes), block_logits, block);
       ops::nll(r, state, pass.step.history, block_logits, nll, c.vocab, first, block, masked ? &allowed : nullptr,
                c.logit_cap);
     }
@@ -92,6 +94,13 @@ struct Network {
   }
 
  private:
+  // The tokens' rows of the vocabulary table.
+  void gather(const View& x) const {
+    const Matrix& embedding = w.embedding->matrix();
+    const bool turned = embedding.layout == Layout::planes;
+    ops::gather(r, embedding, state, pass.step.history, turned ? a.rotated : x, tokens, c.embedding_scale);
+    if (turned) ops::rotate_back(r, embedding, a.rotated, x, tokens);
+  }
   void matmul(const Matrix& weights, const ops::Input& x, const View& y, Output output = Output::write) const {
     ops::matmul(r, weights, state, x, y, tokens, output);
   }

@@ -72,6 +72,7 @@ struct DeviceFormats {
   DeviceFormats(std::optional<Format> all) : matrices(all), tables(all) {}
 
   std::optional<Format> matrices, tables;
+  std::shared_ptr<const Basis> basis;  // of the table that is projected on; nullptr: with columns in their own order
 };
 
 struct Model;
@@ -119,6 +120,10 @@ void check_weights(const ModelFile& file, Config& config);
 // not fit either, Error(unsupported) for an encoder's layers.
 Weights load_weights(const std::shared_ptr<Device>& device, const ModelFile& file, Config& config,
                      const DeviceFormats& formats, const std::function<void(float)>& progress);
+
+// Packs the vocabulary's tables again, with formats.basis: nothing may use them.
+void reload_vocabulary(const std::shared_ptr<Device>& device, const ModelFile& file, Config& config,
+                       const DeviceFormats& formats, Weights& weights);
 
 // As load_weights, but may return before the layers of a decoder are uploaded: weights.layer_loader then does that, and
 // tells progress on its thread. All memory is allocated then, and everything but the tensors' numbers is checked.

@@ -78,7 +78,9 @@ uint64_t slot_bytes(const Plan& plan, const Config& config, Parts& parts, const 
   uint64_t tables = 0, layers = 0, largest = 0;
   for (const TensorView* const table : {embedding, output})
     if (table && (table == embedding || !parts.same_bytes(*table, *embedding)))
-      tables += Matrix{format_of(wanted.tables, {&table, 1}), config.vocab, config.width, {}, Layout::planes}.bytes();
+      tables += Matrix{format_of(wanted.tables, {&table, 1}), config.vocab, config.width, {},
+                       table == (output ? output : embedding) ? Layout::planes : Layout::values}
+                    .bytes();
   for (int index = 0; index < static_cast<int>(config.layers); ++index) {
     LayerWeights layer;
     const Pieces pieces = parts.layer(layer, index);

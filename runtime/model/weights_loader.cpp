@@ -49,8 +49,8 @@ void WeightsLoader::load_vocabulary() {
   const auto [embedding, output] = parts_.find_vocabulary();
   const bool same = output && parts_.same_bytes(*output, *embedding);
   const bool tied = !output || same;
-  weights_.embedding = load_table(*embedding, tied ? "vocabulary table" : "embedding table");
-  if (!tied) weights_.separate_output = load_table(*output, "output table");
+  weights_.embedding = load_table(*embedding, tied ? "vocabulary table" : "embedding table", tied);
+  if (!tied) weights_.separate_output = load_table(*output, "output table", true);
   if (!same) return;
   // Byte for byte the same: no second copy.
   report_->add(*output, name(weights_.embedding->matrix().format), 0, "vocabulary table",
@@ -58,11 +58,17 @@ void WeightsLoader::load_vocabulary() {
   report_->advance(output->bytes.size());
 }
 
-std::unique_ptr<Table> WeightsLoader::load_table(const TensorView& tensor, const std::string& buffer) {
+std::shared_ptr<const Basis> WeightsLoader::basis() const {
+  return wanted_.basis ? wanted_.basis : std::make_shared<const Basis>(config_.width);
+}
+
+// projected: hidden states are projected on it; else it is only gathered from.
+std::unique_ptr<Table> WeightsLoader::load_table(const TensorView& tensor, const std::string& buffer, bool projected) {
   file_->check_length();
   const TensorView* const source = &tensor;
   const Format format = format_of(wanted_.tables, {&source, 1});
-  const uint64_t total = Matrix{format, config_.vocab, config_.width, {}, Layout::planes}.bytes();
+  const uint64_t total =
+      Matrix{format, config_.vocab, config_.width, {}, projected ? Layout::planes : Layout::values}.bytes();
   const double scale = static_cast<double>(tensor.bytes.size()) / static_cast<double>(total);
   uint64_t packed = 0, told = 0;
   Rounding rounding;
@@ -75,7 +81,8 @@ std::unique_ptr<Table> WeightsLoader::load_table(const TensorView& tensor, const
     told = now;
     file_->release(tensor.bytes.first(now));
   };
-  auto table = std::make_unique<Table>(device_, uploader_, tensor, format, buffer, progress, &rounding);
+  auto table = std::make_unique<Table>(device_, uploader_, tensor, format,
+                                       projected ? basis() : nullptr, buffer, progress, &rounding);
   report_->add(tensor, name(format), packed_bytes(format, tensor.shape[0], tensor.shape[1]), buffer, rounding);
   return table;
 }

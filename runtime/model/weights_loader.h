@@ -30,7 +30,8 @@ class WeightsLoader {
   const Config& config() const { return config_; }
 
  private:
-  std::unique_ptr<Table> load_table(const TensorView& tensor, const std::string& buffer);
+  std::shared_ptr<const Basis> basis() const;
+  std::unique_ptr<Table> load_table(const TensorView& tensor, const std::string& buffer, bool projected);
   void load_norm(Buffer& buffer, const std::vector<Floats>& parts, const char* name, float scale);
   void load_positions();
   void load_score_biases();

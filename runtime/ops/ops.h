@@ -20,9 +20,14 @@ struct Plan;
 namespace ops {
 
 // x[t] = table[history[pos + t]] * scale.               table (rows, cols), history (context), x (tokens,
-// stride_of(cols))
+// stride_of(cols)). Of a table in a basis of its own (ops/basis.h), x is in that basis.
 void gather(Recorder& recorder, const Matrix& table, const View& state, const View& history, const View& x,
             uint32_t tokens, float scale = 1);
+
+// y[t] = x[t] in the table's basis, and back; the latter overwrites y.
+// x, y (tokens, stride_of(table.cols))
+void rotate(Recorder& recorder, const Matrix& table, const View& x, const View& y, uint32_t tokens);
+void rotate_back(Recorder& recorder, const Matrix& table, const View& y, const View& x, uint32_t tokens);
 
 // x[t] += table[pos + t].                               table (positions, cols) floats, x (tokens, stride_of(cols))
 // Positions behind the table add nothing.

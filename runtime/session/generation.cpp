@@ -145,11 +145,11 @@ void Session::Generation::count_bytes(const abi::RingEntry& entry, uint32_t sess
   ++stats.head_tokens;
   stats.head_bytes += head_bytes;
   stats.head_rows += counts.exact;
-  stats.head_refined += counts.refined;
-  stats.head_uncertain += ENTRY_UNCERTAIN(entry.flags);
+  // A row that refine reads more than one plane of counts once.
+  stats.head_refined += std::max(counts.refined[0], std::max(counts.refined[1], counts.refined[2]));
   if (received_ == 0) return;  // computed with the prompt
   ++stats.decoded_tokens;
-  const uint64_t body_bytes = s_.model_.bytes_per_token() - s_.model_.weights.output_table().buffer().bytes();
+  const uint64_t body_bytes = s_.model_.bytes_per_token() - s_.model_.weights.output_table().bytes();
   stats.decode_bytes += static_cast<double>(body_bytes) / sessions + s_.cache_bytes_at(s_.ids_.size()) + head_bytes;
 }
 

@@ -29,7 +29,6 @@ struct SessionStats {
   uint64_t head_tokens = 0;                  // sampled tokens, with the first after a prompt
   double head_bytes = 0;                     // of the vocabulary table, read for them
   uint64_t head_rows = 0, head_refined = 0;  // rows whose logits were computed; whose estimates were refined
-  uint64_t head_uncertain = 0;               // tokens for which fast left out a row that might have been sampled
   std::vector<Timestamps::Stage> stages;     // device time of the sampled tokens, summed
   uint64_t sampled_tokens = 0;               // tokens in these times
   double gap_seconds = 0;                    // of these tokens, between command buffers

@@ -1,0 +1,149 @@
+#include "model/hidden_states.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "gpu/pipeline_cache.h"
+#include "model/fingerprint.h"
+#include "model/schedule.h"
+
+namespace weft {
+namespace {
+
+constexpr char kMagic[8] = {'W', 'E', 'F', 'T', 'S', 'O', '0', '1'};
+constexpr size_t kFirstTokens = 8;  // whose states are not like others
+
+struct Header {
+  char magic[8];
+  uint64_t width;
+  uint64_t checksum;  // of what follows: columns, means
+};
+
+uint64_t checksum(std::span<const std::byte> bytes) {
+  Fingerprint hash;
+  hash.add(bytes);
+  return hash.value();
+}
+
+}  // namespace
+
+std::vector<float> hidden_states(const Model& model, std::span<const uint32_t> ids) {
+  const uint32_t chunk = model.device->plan().chunk_tokens, width = model.config.width, stride = stride_of(width);
+  const uint32_t context = static_cast<uint32_t>(ids.size()) + 1;
+  const ActivationBuffers activations(model, chunk);
+  const KvCache cache(model, context, chunk);
+  const StepBuffers step(model, context, context);
+  CommandPool pool(model.device);
+  SubmissionQueue queue(model, Policy::throughput);
+  const Pass pass = {model, activations, step, cache, chunk};
+  const std::vector<CommandBuffer> body = record_body(pool, pass);
+  const CommandBuffer end = record_end(pool, pass, [&](Recorder& r) {
+    ops::norm(r, model.config.norm(), step.state, activations.x, model.weights.final_norm, activations.normed, chunk,
+              false);
+    ops::advance(r, step.views(activations), 0, chunk);
+  });
+  abi::StepState& state = *step.state.as<abi::StepState>();
+  state.end = static_cast<uint32_t>(ids.size());
+  state.context = context;
+  std::memcpy(step.history.data(), ids.data(), ids.size_bytes());
+  std::vector<float> states;
+  for (size_t done = 0; done < ids.size(); done += chunk) {
+    queue.submit(body, end);
+    queue.drain();
+    const size_t count = std::min<size_t>(chunk, ids.size() - done);
+    const std::vector<float> rows =
+        download_as<float>(model.device, activations.normed.part(0, count * stride * sizeof(float)));
+    for (size_t t = 0; t < count; ++t)
+      states.insert(states.end(), rows.begin() + static_cast<ptrdiff_t>(t * stride),
+                    rows.begin() + static_cast<ptrdiff_t>(t * stride + width));
+  }
+  return states;
+}
+
+StateOrder order_of(std::span<const float> states, uint32_t width) {
+  const size_t all = states.size() / width, first = all > 2 * kFirstTokens ? kFirstTokens : 0;
+  std::vector<double> mean(width), variance(width);
+  for (size_t t = first; t < all; ++t)
+    for (uint32_t i = 0; i < width; ++i) mean[i] += states[t * width + i] / static_cast<double>(all - first);
+  for (size_t t = first; t < all; ++t)
+    for (uint32_t i = 0; i < width; ++i) variance[i] += std::pow(states[t * width + i] - mean[i], 2);
+  StateOrder order;
+  order.mean.assign(mean.begin(), mean.end());
+  order.columns.resize(width);
+  std::iota(order.columns.begin(), order.columns.end(), 0u);
+  std::ranges::stable_sort(order.columns, [&](uint32_t a, uint32_t b) { return variance[a] > variance[b]; });
+  return order;
+}
+
+std::optional<std::filesystem::path> state_order_path(uint64_t fingerprint) {
+  const auto folder = cache_folder();
+  if (!folder) return std::nullopt;
+  char file[48];
+  std::snprintf(file, sizeof file, "states-%016llx.bin", static_cast<unsigned long long>(fingerprint));
+  return *folder / file;
+}
+
+std::optional<StateOrder> read_state_order(const std::filesystem::path& path, uint32_t width) {
+  std::error_code error;
+  const size_t expected = sizeof(Header) + size_t{width} * 8;
+  if (std::filesystem::file_size(path, error) != expected || error) return std::nullopt;
+  try {
+    const MappedFile file(path);
+    if (file.bytes().size() != expected) return std::nullopt;
+    Header header;
+    std::memcpy(&header, file.bytes().data(), sizeof header);
+    const std::span<const std::byte> data = file.bytes().subspan(sizeof header);
+    if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 || header.width != width ||
+        header.checksum != checksum(data))
+      return std::nullopt;
+    StateOrder order = {std::vector<uint32_t>(width), std::vector<float>(width)};
+    std::memcpy(order.columns.data(), data.data(), size_t{width} * 4);
+    std::memcpy(order.mean.data(), data.data() + size_t{width} * 4, size_t{width} * 4);
+    std::vector<uint32_t> sorted = order.columns;
+    std::ranges::sort(sorted);
+    for (uint32_t i = 0; i < width; ++i)
+      if (sorted[i] != i || !std::isfinite(order.mean[i])) return std::nullopt;
+    return order;
+  } catch (const Error&) {  // it went away or cannot be read
+    return std::nullopt;
+  }
+}
+
+void write_state_order(const std::filesystem::path& path, const StateOrder& order) {
+  std::vector<std::byte> file(sizeof(Header) + order.columns.size() * 8);
+  const std::span<std::byte> data = std::span(file).subspan(sizeof(Header));
+  std::memcpy(data.data(), order.columns.data(), order.columns.size() * 4);
+  std::memcpy(data.data() + order.columns.size() * 4, order.mean.data(), order.mean.size() * 4);
+  Header header = {{}, order.columns.size(), checksum(data)};
+  std::memcpy(header.magic, kMagic, sizeof kMagic);
+  std::memcpy(file.data(), &header, sizeof header);
+  write_file_atomically(path, file);
+}
+
+const char kStateText[] =
+    "The ferry left the harbour before dawn. A grey light lay on the water, and the engines made the cups on the table "
+    "tremble. Most of the passengers were asleep; two boys counted the gulls behind the ship. By noon the island came "
+    "into sight: first the lighthouse, then white houses, and at last the pier, where a man in a yellow coat waited "
+    "with a rope in his hands.\n\n"
+    "\"Did you bring the letters?\" he asked.\n\"I did, but three of them are wet.\"\n\"Then we shall dry them by the "
+    "stove. Come in, you must be cold.\"\n\n"
+    "In 1969, 38 percent of the region's farms were smaller than five hectares; by 2004 it was 12 percent. The "
+    "government had supported the change because larger farms could buy machines, but many villages lost their "
+    "schools, shops and doctors.\n\n"
+    "How do I make tea?\n1. Boil some fresh water.\n2. Warm the pot, and put in a spoon of leaves for each cup.\n3. "
+    "Pour the water over them and wait for four minutes.\n\n"
+    "def mean(values):\n    total = 0.0\n    for value in values:\n        total += value\n    return total / "
+    "len(values) if values else None\n\n"
+    "#include <stdio.h>\n\nint main(void) {\n  for (int i = 0; i < 10; i++) {\n    printf(\"%d\\n\", i * i);\n  }\n  "
+    "return 0;\n}\n\n"
+    "{\"name\": \"Anna\", \"age\": 31, \"city\": \"Lisbon\", \"tags\": [\"music\", \"travel\"]}\n\n"
+    "Der Zug nach Basel hat zehn Minuten Versp\xc3\xa4tung. Le chat dort sur la chaise. \xc2\xbf""D\xc3\xb3nde est\xc3"
+    "\xa1 la estaci\xc3\xb3n?\n\n"
+    "Could you explain why the sky is blue? Sure! Sunlight is a mix of all colours. Air scatters blue light more "
+    "than red light, so blue reaches our eyes from every direction.";
+
+}  // namespace weft

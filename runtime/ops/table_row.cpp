@@ -1,0 +1,179 @@
+#include "ops/table_row.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/half.h"
+#include "format/quote.h"
+#include "ops/matrix.h"
+
+namespace weft {
+namespace {
+
+constexpr uint32_t kWordBytes = 16;
+constexpr float kLargestHalf = 65504;
+
+// The least half that is not below a value of 0 or more; infinity if there is none.
+uint16_t half_above(double value) {
+  if (value > kLargestHalf) return 0x7c00;
+  uint16_t half = float_to_half(static_cast<float>(value));
+  while (half_to_float(half) < value) ++half;
+  return half;
+}
+
+// Word `k` of a part of a tile: `before` words of a row come before it, it has `count`.
+std::byte* word_of(std::byte* tile, uint32_t before, uint32_t row, uint32_t k, uint32_t count) {
+  return tile + (size_t{before} * TILE_ROWS + IN_TILE(row, k, count)) * kWordBytes;
+}
+
+uint32_t levels(Format format) { return format == Format::q4 ? 4 : format == Format::q8 ? 8 : 16; }
+
+float largest_of(std::span<const float> values) {
+  float largest = 0;
+  for (const float value : values) largest = std::max(largest, std::abs(value));
+  return largest;
+}
+
+double dot(std::span<const float> a, std::span<const float> b) {
+  double sum = 0;
+  for (size_t first = 0; first < a.size(); first += BLOCK) {
+    float part = 0;
+    for (size_t i = first; i < first + BLOCK; ++i) part += a[i] * b[i];
+    sum += part;
+  }
+  return sum;
+}
+
+}  // namespace
+
+uint32_t table_row_bytes(Format format, uint32_t rest) {
+  return TABLE_NOTES(static_cast<uint32_t>(format), rest) * kWordBytes + NOTE_WORDS(rest) * 4;
+}
+
+TableRowPacker::TableRowPacker(Format format, const Basis& basis)
+    : format_(format),
+      basis_(basis),
+      values_(basis.width()),
+      wanted_(basis.cols()),
+      stored_(basis.cols()),
+      scales_(basis.rest()),
+      bits_(basis.rest() * BLOCK),
+      guess_(basis.rest() * BLOCK) {}
+
+void TableRowPacker::pack(const TensorView& tensor, uint64_t row, std::byte* tile, uint32_t r, Rounding& rounding) {
+  to_float(tensor, row * basis_.width(), values_);
+  for (uint32_t i = 0; i < basis_.width(); ++i)
+    if (!(std::abs(values_[i]) <= kLargestHalf))
+      throw Error(Code::unsupported,
+                  "element (" + std::to_string(row) + ", " + std::to_string(i) + ") is " + std::to_string(values_[i]) +
+                      ", f16 holds finite values up to 65504",
+                  "tensor " + printable(tensor.name));
+  basis_.rotate(values_, wanted_);
+  store_leading(tile, r);
+  for (uint32_t block = 0; block < basis_.rest(); ++block) store_block(tile, r, block);
+  for (uint32_t i = 0; i < basis_.cols(); ++i)
+    rounding.largest_error = std::max<double>(rounding.largest_error, std::abs(stored_[i] - wanted_[i]));
+  rounding.largest_value = std::max<double>(rounding.largest_value, largest_of(wanted_));
+  const double product = dot(stored_, basis_.mean());
+  note(tile, r, 1, float_to_half(static_cast<float>(std::clamp<double>(product, -kLargestHalf, kLargestHalf))));
+  for (uint32_t number = 0; number < ESTIMATE_STAGES(static_cast<uint32_t>(format_)); ++number) {
+    Stage made = stage(number);
+    // A mean product that no half holds: nothing is estimated.
+    if (std::abs(product) > kLargestHalf) made.error = 1e9;
+    note(tile, r, 2 + 2 * number, float_to_half(static_cast<float>(made.factor)));
+    note(tile, r, 3 + 2 * number, half_above(made.error));
+  }
+}
+
+void TableRowPacker::store_leading(std::byte* tile, uint32_t row) {
+  const uint32_t low_at = TABLE_LOW(static_cast<uint32_t>(format_), basis_.rest());
+  const uint16_t half = half_above(largest_of(std::span(wanted_).first(LEADING)) / 127.5f);
+  const float unit = half_to_float(half) / 256;
+  note(tile, row, 0, half);
+  for (uint32_t i = 0; i < LEADING; ++i) {
+    const float exact = unit > 0 ? std::nearbyint(wanted_[i] / unit) : 0;
+    const auto value = static_cast<int32_t>(std::clamp(exact, -32768.0f, 32767.0f));
+    stored_[i] = unit * static_cast<float>(value);
+    word_of(tile, 0, row, i / 16, 2)[i % 16] = static_cast<std::byte>(value >> 8 & 255);
+    word_of(tile, low_at, row, i / 16, 2)[i % 16] = static_cast<std::byte>(value & 255);
+  }
+}
+
+void TableRowPacker::store_block(std::byte* tile, uint32_t row, uint32_t block) {
+  const std::span<const float> from = std::span(wanted_).subspan(LEADING + block * BLOCK, BLOCK);
+  const uint32_t bits = levels(format_), rest = basis_.rest();
+  // The largest positive value is half a step less than 1 << (bits - 1); with 4 bits that matters.
+  const float most = static_cast<float>(1u << (bits - 1)) - (bits == 4 ? 0.5f : 1.0f);
+  const float one = bits == 16 ? 256 : 1;  // steps of a unit of the scale
+  const uint16_t half = half_above(largest_of(from) / (most / one));
+  const float scale = half_to_float(half), step = scale / one, least = -static_cast<float>(1u << (bits - 1));
+  scales_[block] = scale;
+  note(tile, row, 2 * NOTE_SCALES + block, half);
+  uint16_t* const u = &bits_[size_t{block} * BLOCK];
+  for (uint32_t e = 0; e < BLOCK; ++e) {
+    const float value = step > 0 ? std::clamp(std::nearbyint(from[e] / step), least, -least - 1) : 0.0f;
+    stored_[LEADING + block * BLOCK + e] = step * value;
+    u[e] = static_cast<uint16_t>(static_cast<uint32_t>(value - least) << (16 - bits));
+  }
+  uint32_t planes[2] = {}, two[2] = {}, four[4] = {};
+  for (uint32_t j = 0; j < 8; ++j)
+    for (uint32_t i = 0; i < 4; ++i) {
+      const uint32_t value = u[4 * j + i];
+      planes[0] |= (value >> 15 & 1) << (8 * i + 7 - j);
+      planes[1] |= (value >> 14 & 1) << (8 * i + 7 - j);
+      two[j / 4] |= (value >> 12 & 3) << (8 * i + 6 - 2 * (j % 4));
+      four[j / 2] |= (value >> 8 & 15) << (8 * i + 4 * (j % 2));
+    }
+  std::memcpy(word_of(tile, TABLE_PLANE_0, row, block / 4, TABLE_QUADS(rest)) + block % 4 * 4, &planes[0], 4);
+  std::memcpy(word_of(tile, TABLE_PLANE_1(rest), row, block / 4, TABLE_QUADS(rest)) + block % 4 * 4, &planes[1], 4);
+  std::memcpy(word_of(tile, TABLE_PLANE_2(rest), row, block / 2, TABLE_PAIRS(rest)) + block % 2 * 8, two, 8);
+  if (format_ == Format::q4) return;
+  std::memcpy(word_of(tile, TABLE_PLANE_3(rest), row, block, rest), four, 16);
+  if (format_ == Format::q8) return;
+  for (uint32_t e = 0; e < BLOCK; ++e)
+    word_of(tile, TABLE_PLANE_4(rest), row, 2 * block + e / 16, 2 * rest)[e % 16] = static_cast<std::byte>(u[e] & 255);
+}
+
+TableRowPacker::Stage TableRowPacker::stage(uint32_t number) {
+  const std::span<const float> wanted = std::span(wanted_).subspan(LEADING), stored = std::span(stored_).subspan(LEADING);
+  const uint32_t shift = number == 0 ? 15 : number == 1 ? 14 : 12;
+  const float middle = number == 0 ? 0.5f : number == 1 ? 1.5f : 7.5f;
+  for (size_t i = 0; i < guess_.size(); ++i) {
+    const float scale = number == 2 ? scales_[i / BLOCK] : 2;
+    guess_[i] = scale * (static_cast<float>(bits_[i] >> shift) - middle);
+  }
+  const double along = dot(guess_, wanted);
+  double factor = along > 0 ? dot(stored, wanted) / along : 0;
+  if (!(factor > 0) || factor > kLargestHalf) factor = 0;
+  const float t = half_to_float(float_to_half(static_cast<float>(factor)));
+  double error = 0;
+  for (size_t i = 0; i < guess_.size(); ++i) guess_[i] = stored[i] - t * guess_[i];
+  error = dot(guess_, guess_);
+  return {t, std::sqrt(error) * (1 + 1e-5)};
+}
+
+void TableRowPacker::note(std::byte* tile, uint32_t row, uint32_t index, uint16_t half) const {
+  const uint32_t rest = basis_.rest();
+  std::byte* const notes = tile + size_t{TABLE_NOTES(static_cast<uint32_t>(format_), rest)} * TILE_ROWS * kWordBytes;
+  std::memcpy(notes + size_t{IN_TILE(row, index / 2, NOTE_WORDS(rest))} * 4 + index % 2 * 2, &half, 2);
+}
+
+PlaneBytes plane_bytes(Format format, uint32_t cols) {
+  const uint32_t rest = std::max((cols + 31) / 32, 1u) - 1;
+  const uint32_t bits = TABLE_QUADS(rest) * kWordBytes, two_bits = TABLE_PAIRS(rest) * kWordBytes;
+  const uint32_t scales = TABLE_PAIRS(rest) * 4;
+  PlaneBytes bytes = {};
+  bytes.estimates[HEAD_LEADING] = 2 * kWordBytes + 8;
+  bytes.estimates[HEAD_SIGNS] = bytes.estimates[HEAD_LEADING] + bits;
+  bytes.estimates[HEAD_TWO_BITS] = bytes.estimates[HEAD_SIGNS] + bits + 4;
+  bytes.estimates[HEAD_FOUR_BITS] = bytes.estimates[HEAD_TWO_BITS] + two_bits + scales + 4;
+  bytes.refine[0] = 2 * kWordBytes + 8 + bits;  // refine knows no more of a row than its estimate
+  bytes.refine[1] = bits + 12;
+  bytes.refine[2] = 2 * bits + two_bits + scales + 4;
+  bytes.whole = TABLE_NOTES(static_cast<uint32_t>(format), rest) * kWordBytes + scales + 4;
+  return bytes;
+}
+
+}  // namespace weft
