@@ -134,6 +134,8 @@ static DeviceFormats formats_of(const weft_model_options& options) {
   DeviceFormats formats;
   if (options.type != WEFT_TYPE_FILE) formats = format_of(options.type, "type");
   if (options.vocab_type != WEFT_TYPE_FILE) formats.tables = format_of(options.vocab_type, "vocab_type");
+  require(options.tie == WEFT_TIE_AUTO || options.tie == WEFT_TIE_NEVER, "tie", "it is no weft_tie");
+  formats.tie = options.tie == WEFT_TIE_AUTO;
   return formats;
 }
 
@@ -154,8 +156,8 @@ static void check_sizes(const ModelFile& file, const Tokenizer& tokenizer, const
                 file.path.string());
 }
 
-// At the first load of a model: measures the states of a text and packs the vocabulary table in their order. Later loads
-// find it in the file.
+// At the first load of a model: measures the states of a text and packs the vocabulary table in their order. Later
+// loads find it in the file.
 static void order_table(Model& model, const Tokenizer& tokenizer, const ModelFile& file, DeviceFormats formats,
                         const std::filesystem::path& path) {
   std::vector<uint32_t> ids = tokenizer.encode(kStateText, Tokenizer::Special::plain);
@@ -288,6 +290,8 @@ weft_status weft_model_describe(const weft_model* model, char** out, weft_error*
                         {"load_seconds", info.load_seconds},
                         {"tokenizer_fingerprint", fingerprint_text(info.tokenizer_fingerprint)}};
     if (!model->chat_template_problem.empty()) description["chat_template_problem"] = model->chat_template_problem;
+    if (const auto& tie = weights.tie)
+      description["tie"] = {{"kept", tie->kept}, {"left_out", tie->left_out}, {"difference", tie->difference}};
     json tensors = json::array(), buffers = json::array();
     std::vector<Retyped> retyped;
     for (const TensorReport& tensor : weights.tensors) {

@@ -31,9 +31,10 @@ using uint = uint32_t;
 #define BLOCK 32
 //
 // A vocabulary table is stored in another basis of the columns (ops/basis.h): the LEADING columns of the largest energy
-// in hidden states first, of 16 bits; the rest, whole blocks, rotated and stored as planes of its bits, most significant
-// first. What is only estimated needs only the first. The tiles, rows and groups are the same. A tile is these words
-// of 16 bytes, those of a part at IN_TILE(r, k, words of the part), `rest` being the number of the rest's blocks:
+// in hidden states first, of 16 bits; the rest, whole blocks, rotated and stored as planes of its bits, most
+// significant first. What is only estimated needs only the first. The tiles, rows and groups are the same. A tile is
+// these words of 16 bytes, those of a part at IN_TILE(r, k, words of the part), `rest` being the number of the rest's
+// blocks:
 //
 //   leading columns: value = scale * (h + l / 256), h a signed byte, l an unsigned one. Two words of h; l comes last.
 //   planes 0 and 1: a bit of each value; a 32-bit word is a block, word k blocks 4k .. 4k + 3.
@@ -54,9 +55,9 @@ using uint = uint32_t;
 #define TABLE_PLANE_2(rest) (2 + 2 * TABLE_QUADS(rest))
 #define TABLE_PLANE_3(rest) (TABLE_PLANE_2(rest) + TABLE_PAIRS(rest))
 #define TABLE_PLANE_4(rest) (TABLE_PLANE_3(rest) + (rest))
-#define TABLE_LOW(format, rest)                                   \
-  ((format) == FORMAT_Q4   ? TABLE_PLANE_3(rest)                  \
-   : (format) == FORMAT_Q8 ? TABLE_PLANE_4(rest)                  \
+#define TABLE_LOW(format, rest)                  \
+  ((format) == FORMAT_Q4   ? TABLE_PLANE_3(rest) \
+   : (format) == FORMAT_Q8 ? TABLE_PLANE_4(rest) \
                            : TABLE_PLANE_4(rest) + 2 * (rest))
 #define TABLE_NOTES(format, rest) (TABLE_LOW(format, rest) + 2)
 // Behind these come a row's notes, halves, two to a 32-bit word, word j at IN_TILE(r, j, NOTE_WORDS): the leading
@@ -89,25 +90,19 @@ using uint = uint32_t;
 #define HEAD_FOUR_BITS 3  // plane 2; not FORMAT_Q4
 #define HEAD_ALL 4        // no estimates: every row is computed
 #define ESTIMATES 3       // planes that estimates read, or refine
-struct Indirect {  // what vkCmdDispatchIndirect reads: workgroups
+struct Indirect {         // what vkCmdDispatchIndirect reads: workgroups
   uint x, y, z;
 };
 struct HeadState {
-  uint positions;  // how many rows may be chosen, before a mask
-  uint mode;       // HEAD_*: how this token's rows are found
-  uint wait;       // tokens until a mode that reads less is tried again
-  uint backoff;    // what wait was last set to
-  // Of the hidden state less the mean state, each rounded up (shaders/quantise.comp):
-  float lead_norm;   // |its leading columns|
-  float rest_norm;   // |the rest|
-  float round_norm;  // |what 8 bits leave of the rest|
-  float bit_scale;   // of the 8 bits
-  float fp_error;    // |all of it| * what fp32 sums can lose of a product of two norms
-  uint leader_count;  // rows scored first
-  float cut;          // a row whose score cannot reach it cannot be chosen
-  uint refine_counts[ESTIMATES];  // by stage: rows of which refine read that stage's plane
-  uint refine_count;              // rows that select has listed for refine
-  uint exact_count;               // rows listed, whose logits are computed
+  uint positions;                    // how many rows may be chosen, before a mask
+  uint mode;                         // HEAD_*: how this token's rows are found
+  uint wait;                         // tokens until a mode that reads less is tried again
+  uint backoff;                      // what wait was last set to
+  uint leader_count;                 // rows scored first
+  float cut;                         // a row whose score cannot reach it cannot be chosen
+  uint refine_counts[ESTIMATES];     // by stage: rows of which refine read that stage's plane
+  uint refine_count;                 // rows that select has listed for refine
+  uint exact_count;                  // rows listed, whose logits are computed
   Indirect estimates[2 * HEAD_ALL];  // 2 * mode for every slice but the last, 2 * mode + 1 for the last
   Indirect leaders, refine, exact;
 };
@@ -135,13 +130,13 @@ struct StepState {
 // RING.
 struct RingEntry {
   uint id;
-  uint flags;    // ENTRY_*
+  uint flags;               // ENTRY_*
   uint refined[ESTIMATES];  // HeadState's refine_counts
   uint exact;               // exact_count and the leaders
   uint padding[2];
 };
 #define ENTRY_FINISHED(flags) ((flags) % 16)  // FINISH_*
-#define ENTRY_MODE(flags) ((flags) / 16)  // HEAD_*
+#define ENTRY_MODE(flags) ((flags) / 16)      // HEAD_*
 #define ENTRY_FLAGS(finished, mode) ((finished) + 16 * (mode))
 #define RING 16
 
@@ -160,7 +155,7 @@ struct SampleParams {
   // How far a row's logit can be above an estimate, as a share of what Cauchy and Schwarz allow: 1 is proven
   // (vocab/certified.h).
   float leading_spread, rest_spread;
-  float soft_cap;    // of the logits (lib/soft_cap.glsl); 0: none
+  float soft_cap;                             // of the logits (lib/soft_cap.glsl); 0: none
   float presence_penalty, frequency_penalty;  // of tokens that were generated: once, and for each time; 0: none
   uint biased;                                // 1: TOKEN_FLAGS has biases
   float most_added;  // what bias and these penalties add to a logit at most, at least 0; above 3e38: no limit
@@ -198,8 +193,8 @@ struct Candidate {
 // Positions run over the rows that may be chosen: all of them, or CHOICE's ids; at most `rows`, those of the table.
 // CHOICE is ids (rows) | bits (rows): a mask, bit i for id i. LISTS is one buffer of 32-bit words:
 //   bounds (rows: upper bounds of logits as floats, by position) | estimates (rows: floats) | those of the leading
-//   columns (rows: floats) | counts of plane 0 (rows: integers) | refine (rows: positions) | ids (rows: to be computed) | leaders (MAX_LEADERS ids; NO_ROW
-//   where a strip has none) | their logits (MAX_LEADERS floats)
+//   columns (rows: floats) | counts of plane 0 (rows: integers) | refine (rows: positions) | ids (rows: to be computed)
+//   | leaders (MAX_LEADERS ids; NO_ROW where a strip has none) | their logits (MAX_LEADERS floats)
 // Once rows are selected, the bounds of those to be refined are the logits that they must reach.
 #define MAX_LEADERS 256
 #define SELECT_ROWS 1024  // positions a workgroup of select looks at
@@ -215,11 +210,11 @@ struct Candidate {
 #define NO_ROW 0xffffffffu
 // What estimates take from the hidden state less the mean state, words of 16 bytes: its floats, blocks of 8 words, the
 // leading one first; behind all of them, for each four of the rest's blocks, eight words: word k has bit k of the
-// blocks' elements, as signed bytes of scale bit_scale, in the places of plane 0. Then the sum of the leading floats, and
-// that of the signed bytes as a float.
+// blocks' elements, as signed bytes of scale bit_scale, in the places of plane 0. Then 12 floats: the sums of the
+// leading columns and of the signed bytes, and what bounds errors (lib/estimate.glsl, Known).
 #define FACTOR_BITS(rest) (8 * ((rest) + 1))
-#define FACTOR_SUM(rest) (FACTOR_BITS(rest) + 8 * TABLE_QUADS(rest))
-#define FACTOR_WORDS(rest) (FACTOR_SUM(rest) + 1)
+#define FACTOR_KNOWN(rest) (FACTOR_BITS(rest) + 8 * TABLE_QUADS(rest))
+#define FACTOR_WORDS(rest) (FACTOR_KNOWN(rest) + 8)
 // A basis (ops/basis.h), 32-bit words: for each stored column the one that it is of, NO_COLUMN: a zero (cols) | signs
 // of the first and of the second round (cols / 32 words each, a bit a column, 1: minus) | the mean state in this basis
 // (cols floats). cols: those stored.
@@ -228,7 +223,7 @@ struct Candidate {
 #define BASIS_MEAN(cols) ((cols) + (cols) / 16)
 #define BASIS_WORDS(cols) (2 * (cols) + (cols) / 16)
 // Element j of block c of a round of rotations, of `rest` blocks: the first takes neighbours, the second strides.
-#define ROTATED(round, rest, c, j) ((round) == 0 ? (c) * 32 + (j) : ((c) * 32 + (j)) % (rest) * 32 + ((c) * 32 + (j)) / (rest))
+#define ROTATED(round, rest, c, j) ((round) == 0 ? (c)*32 + (j) : ((c)*32 + (j)) % (rest)*32 + ((c)*32 + (j)) / (rest))
 
 // ---- Push constants, by shader ----
 
@@ -242,10 +237,10 @@ struct GatherPush {
   float scale;    // of every element
 };
 struct RotatePush {
-  uint cols;                 // stored: of the rotated side
-  uint width;                // of the other side
+  uint cols;   // stored: of the rotated side
+  uint width;  // of the other side
   uint in_stride, out_stride;
-  uint inverse;              // 1: from the table's basis
+  uint inverse;  // 1: from the table's basis
 };
 struct AddPush {
   uint count;

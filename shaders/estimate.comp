@@ -7,24 +7,23 @@
 #include "lib/planes.glsl"
 
 layout(std430, binding = 2) readonly buffer State { StepState state; };
-layout(std430, binding = 3) readonly buffer Params { SampleParams params; };
-layout(std430, binding = 4) readonly buffer AllowedRows { uint allowed_rows[]; };
-layout(std430, binding = 5) writeonly buffer Lists { uint lists[]; };
+layout(std430, binding = 3) readonly buffer AllowedRows { uint allowed_rows[]; };
+layout(std430, binding = 4) writeonly buffer Lists { uint lists[]; };
 layout(constant_id = 4) const uint MODE = HEAD_LEADING;
 layout(constant_id = 5) const uint LISTED = 0;
 layout(push_constant) uniform Push { EstimatePush p; };
 #include "lib/estimate.glsl"
 
 // The product of the leading columns' upper bytes, and of their lower bytes' middle.
-void add_leading(inout float sums[ROW_TILES], Row rows[ROW_TILES], uint rest) {
+void add_leading(inout float sums[ROW_TILES], Row rows[ROW_TILES], Known k, uint rest) {
   const EightInputs x = eight_inputs(0);
-  const float middle = floats_at(FACTOR_SUM(rest)).x * (127.5 / 256);
+  const float middle = k.leading_sum * (127.5 / 256);
   float products[ROW_TILES];
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) products[i] = middle;
-  [[unroll]] for (uint k = 0; k < 2; ++k)
+  [[unroll]] for (uint half_ = 0; half_ < 2; ++half_)
     [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
-      const uvec4 high = part_word(rows[i].at, 0, k, 2);
-      [[unroll]] for (uint j = 0; j < 4; ++j) products[i] += dot(signed_bytes(high[j]), floats_of(x, k * 4 + j));
+      const uvec4 high = part_word(rows[i].at, 0, half_, 2);
+      [[unroll]] for (uint j = 0; j < 4; ++j) products[i] += dot(signed_bytes(high[j]), floats_of(x, half_ * 4 + j));
     }
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) sums[i] = rows[i].product + rows[i].scale * products[i];
 }
@@ -97,23 +96,21 @@ void main() {
   }
   float leading[ROW_TILES], four[ROW_TILES];
   ivec2 counts[ROW_TILES];
-  add_leading(leading, rows, rest);
+  const Known known = known_of(rest);
+  add_leading(leading, rows, known, rest);
   if (MODE == HEAD_SIGNS || MODE == HEAD_TWO_BITS) count_planes(counts, rows, MODE == HEAD_TWO_BITS, rest);
   if (MODE == HEAD_FOUR_BITS) add_four_bits(four, rows, rest);
-  const float total = floats_at(FACTOR_SUM(rest)).y;
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
     const uint local = gl_WorkGroupID.x * ROW_TILES * TILE_ROWS + lane_row(i);
     const uint position = LISTED != 0 ? local : p.row_base + local;
     if (local >= (LISTED != 0 ? state.head.positions : p.slice_rows) || ids[i] - p.row_base >= p.slice_rows) continue;
     Estimate e = Estimate(leading[i], 0);
-    if (MODE == HEAD_LEADING) e.error = leading_only_error(rows[i], rest);
-    if (MODE == HEAD_SIGNS) e = with_signs(rows[i], leading[i], float(counts[i].x), total, rest);
-    if (MODE == HEAD_TWO_BITS) e = with_two_bits(rows[i], leading[i], float(counts[i].x), float(counts[i].y), total, rest);
-    if (MODE == HEAD_FOUR_BITS) e = with_four_bits(rows[i], leading[i], four[i], rest);
+    if (MODE == HEAD_LEADING) e.error = leading_only_error(rows[i], known);
+    if (MODE == HEAD_SIGNS) e = with_signs(rows[i], leading[i], float(counts[i].x), known);
+    if (MODE == HEAD_TWO_BITS) e = with_two_bits(rows[i], leading[i], float(counts[i].x), float(counts[i].y), known, rest);
+    if (MODE == HEAD_FOUR_BITS) e = with_four_bits(rows[i], leading[i], four[i], known, rest);
     const bool allowed = p.masked == 0 || (allowed_rows[p.rows + ids[i] / 32] >> (ids[i] % 32) & 1) != 0;
-    lists[LIST_BOUNDS(p.rows) + position] = floatBitsToUint(allowed ? e.value + e.error + leading_error(rows[i], rest) : -3.4e38);
+    lists[LIST_BOUNDS(p.rows) + position] = floatBitsToUint(allowed ? e.value + e.error + leading_error(rows[i], known) : -3.4e38);
     lists[LIST_ESTIMATES(p.rows) + position] = floatBitsToUint(allowed ? e.value : -3.4e38);
-    lists[LIST_LEADING(p.rows) + position] = floatBitsToUint(leading[i]);
-    if (MODE == HEAD_SIGNS) lists[LIST_COUNTS(p.rows) + position] = uint(counts[i].x);
   }
 }

@@ -113,13 +113,10 @@ bool prepare() {
   total = workgroup_sum(total);
   if (lane > 0) return false;
   const float flushed = FLUSHED * float(p.cols);
-  factors[FACTOR_SUM(rest) * 4] = floatBitsToUint(leading);
-  factors[FACTOR_SUM(rest) * 4 + 1] = floatBitsToUint(total);
-  state.head.lead_norm = sqrt(leading2 + flushed) * MARGIN;
-  state.head.rest_norm = sqrt(rest2 + flushed) * MARGIN;
-  state.head.round_norm = sqrt(left2 + flushed) * MARGIN;
-  state.head.bit_scale = scale;
-  state.head.fp_error = sqrt(all2 + flushed) * MARGIN * float(2 * (p.cols / 32) + 64) / 8388608.0;
+  const float known[12] = float[12](leading, total, scale, sqrt(all2 + flushed) * MARGIN * float(2 * (p.cols / 32) + 64) / 8388608.0,
+                                    sqrt(leading2 + flushed) * MARGIN, sqrt(rest2 + flushed) * MARGIN, sqrt(left2 + flushed) * MARGIN,
+                                    params.rest_spread, params.leading_spread, sqrt(float(rest * BLOCK)), 0, 0);
+  for (uint i = 0; i < 12; ++i) factors[FACTOR_KNOWN(rest) * 4 + i] = floatBitsToUint(known[i]);
   const float sum = all2 + leading2 + rest2;  // not finite if one of them is not; max() and int() may have hidden a NaN
   return is_finite(sum) && sum < 1e30;
 }

@@ -7,9 +7,8 @@
 #include "lib/planes.glsl"
 
 layout(std430, binding = 2) buffer State { StepState state; };
-layout(std430, binding = 3) readonly buffer Params { SampleParams params; };
-layout(std430, binding = 4) readonly buffer AllowedRows { uint allowed_rows[]; };
-layout(std430, binding = 5) buffer Lists { uint lists[]; };
+layout(std430, binding = 3) readonly buffer AllowedRows { uint allowed_rows[]; };
+layout(std430, binding = 4) buffer Lists { uint lists[]; };
 layout(constant_id = 4) const uint LISTED = 0;
 layout(push_constant) uniform Push { RefinePush p; };
 #include "lib/estimate.glsl"
@@ -27,6 +26,12 @@ float ones(TableRow r, uint plane, uint rest) {
     }
   }
   return float(sum);
+}
+
+float leading_product(Row row, Known k, uint rest) {
+  float product = k.leading_sum * (127.5 / 256);
+  for (uint j = 0; j < 8; ++j) product += dot(signed_bytes(part_word(row.at, 0, j / 4, 2)[j % 4]), floats_at(j));
+  return row.product + row.scale * product;
 }
 
 float four_bit_product(TableRow r, uint rest) {
@@ -50,25 +55,25 @@ struct Refined {
 };
 Refined refine(uint position, TableRow at, uint rest) {
   Refined result = Refined(bool[ESTIMATES](false, false, false), true);
+  const Known known = known_of(rest);
   const Row row = row_at(at, rest);
-  const float needed = uintBitsToFloat(lists[LIST_BOUNDS(p.rows) + position]), total = floats_at(FACTOR_SUM(rest)).y;
-  const float leading = uintBitsToFloat(lists[LIST_LEADING(p.rows) + position]), error = leading_error(row, rest);
+  const float needed = uintBitsToFloat(lists[LIST_BOUNDS(p.rows) + position]);
+  const float leading = leading_product(row, known, rest), error = leading_error(row, known);
   const uint mode = state.head.mode;
-  float first = float(int(lists[LIST_COUNTS(p.rows) + position]));
+  const float first = mode < HEAD_TWO_BITS ? ones(at, TABLE_PLANE_0, rest) : 0;
   if (mode < HEAD_SIGNS) {
     result.planes[0] = true;
-    first = ones(at, TABLE_PLANE_0, rest);
-    const Estimate e = with_signs(row, leading, first, total, rest);
+    const Estimate e = with_signs(row, leading, first, known);
     result.alive = e.value + e.error + error >= needed;
   }
   if (result.alive && mode < HEAD_TWO_BITS) {
     result.planes[1] = true;
-    const Estimate e = with_two_bits(row, leading, first, ones(at, TABLE_PLANE_1(rest), rest), total, rest);
+    const Estimate e = with_two_bits(row, leading, first, ones(at, TABLE_PLANE_1(rest), rest), known, rest);
     result.alive = e.value + e.error + error >= needed;
   }
   if (result.alive && ESTIMATE_STAGES(FORMAT) > 2) {
     result.planes[2] = true;
-    const Estimate e = with_four_bits(row, leading, four_bit_product(at, rest), rest);
+    const Estimate e = with_four_bits(row, leading, four_bit_product(at, rest), known, rest);
     result.alive = e.value + e.error + error >= needed;
   }
   return result;

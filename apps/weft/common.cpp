@@ -138,8 +138,11 @@ void add_device_option(CLI::App* command, std::string& device) {
 }
 
 void add_model_options(CLI::App* command, ModelArgs& args) {
-  command->add_option("-m,--model", args.model, "GGUF file or Hugging Face folder (default: the installed model)")
-      ->type_name("PATH");
+  command
+      ->add_option("-m,--model", args.model,
+                   "GGUF file, Hugging Face folder, or name of a model that ./run model NAME has downloaded\n"
+                   "(default: the installed model)")
+      ->type_name("PATH|NAME");
   command
       ->add_option("--type", args.type,
                    "type of the matrices on the device (default: for each matrix the type closest to the file's)")
@@ -148,6 +151,12 @@ void add_model_options(CLI::App* command, ModelArgs& args) {
   command->add_option("--vocab-type", args.vocab_type, "of the vocabulary table (default: as --type)")
       ->type_name("f16|q8|q4")
       ->check(type_name());
+  command
+      ->add_option("--tie", args.tie,
+                   "auto: two vocabulary tables of a file that differ only by the rounding of their types become one;\n"
+                   "never: only two tables of the same bytes (default: auto)")
+      ->type_name("auto|never")
+      ->check(CLI::IsMember({"auto", "never"}).description(""));
   add_device_option(command, args.device);
   command
       ->add_option(
@@ -270,7 +279,7 @@ void add_json_option(CLI::App* command, bool& json) {
 }
 
 api::Model load_model(const ModelArgs& args, Load load) {
-  const std::string name = std::filesystem::path(args.model).filename().string();
+  const std::string path = model_path(args.model), name = std::filesystem::path(path).filename().string();
   ProgressBar bar("loading " + (name.empty() ? "the model" : name));
   api::ModelOptions options;
   options.device = args.device;
@@ -278,12 +287,13 @@ api::Model load_model(const ModelArgs& args, Load load) {
   options.vocab_type = parse_type(args.vocab_type);
   options.memory_budget = args.memory_budget;
   options.int8_inputs = args.int8_inputs;
+  if (args.tie == "never") options.tie = WEFT_TIE_NEVER;
   const auto progress = [&bar](float done) {
     bar.update(done);
     return true;
   };
   if (load == Load::whole) options.progress = progress;
-  return api::Model(args.model, options);
+  return api::Model(path, options);
 }
 
 std::uint32_t session_context(const ModelArgs& args, const weft_model_info& info) {

@@ -67,6 +67,7 @@ struct ModelArgs {
   std::string policy;               // "", "throughput" or "polite"
   std::uint64_t memory_budget = 0;  // bytes; 0: what there is
   bool int8_inputs = false;
+  std::string tie;  // "", "auto" or "never"
 };
 
 void add_device_option(CLI::App* command, std::string& device);
@@ -96,6 +97,10 @@ void add_grammar_options(CLI::App* command, GrammarArgs& args);
 // Throws UsageError for a file that cannot be read and for what the library refuses.
 void set_grammar(api::Session& session, const GrammarArgs& args);
 void add_json_option(CLI::App* command, bool& json);
+
+// Options of a path take the names of `./run model NAME` too. Returns the model's path: `model` itself if it exists or
+// is no such name, else its place in the cache. Throws api::Failure if it is not there.
+std::string model_path(const std::string& model);
 
 // whole: loads all of the model, with a progress bar on stderr when that is a terminal. Else its layers may follow
 // while it is used.

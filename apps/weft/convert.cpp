@@ -32,10 +32,11 @@ void convert(const ConvertArgs& args) {
   std::error_code ignored;
   if (!args.force && std::filesystem::exists(std::filesystem::symlink_status(args.out, ignored)))
     throw UsageError("OUT", "\"" + args.out + "\" is there already", "--force replaces it");
+  const std::string in = model_path(args.in);
   handle_interrupts();
   Json report;
   {
-    ProgressBar bar("converting " + std::filesystem::path(args.in).filename().string());
+    ProgressBar bar("converting " + std::filesystem::path(in).filename().string());
     api::ConvertOptions options;
     options.type = parse_type(args.type);
     options.vocab_type = parse_type(args.vocab_type);
@@ -44,7 +45,7 @@ void convert(const ConvertArgs& args) {
       bar.update(done);
       return !interrupted.load();
     };
-    report = Json::parse(api::convert(args.in, args.out, options));
+    report = Json::parse(api::convert(in, args.out, options));
   }
   if (args.json) {
     report["out"] = args.out;
@@ -61,7 +62,8 @@ void convert(const ConvertArgs& args) {
 void add_convert(CLI::App& app) {
   auto args = std::make_shared<ConvertArgs>();
   CLI::App* command = app.add_subcommand("convert", "Write a model as a GGUF file of another type");
-  command->add_option("IN", args->in, "GGUF file, or Hugging Face folder with a tokenizer.json")->required();
+  command->add_option("IN", args->in, "GGUF file, name as -m takes it, or Hugging Face folder with a tokenizer.json")
+      ->required();
   command->add_option("OUT", args->out, "the GGUF file; it appears only when it is complete")->required();
   command->add_option("--type", args->type, "type of the matrices: q8 (GGUF's Q8_0), q4 (Q4_1) or f16")
       ->type_name("f16|q8|q4")

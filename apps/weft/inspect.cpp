@@ -60,13 +60,21 @@ void print_buffers(const Json& buffers) {
   if (waiting > 0) std::cout << format("%-*s  %12llu  wait in the host's memory\n", width, "streamed", waiting);
 }
 
+void print_tie(const Json& tie) {
+  std::cout << format("%s is used for embedding and output: %s differs from it by rounding only, %.2g%% of its norm\n",
+                      text(tie, "kept").c_str(), text(tie, "left_out").c_str(),
+                      100 * tie.at("difference").get<double>());
+}
+
 void print_tables(const weft_model_info& info, const Json& description) {
   std::cout << format(
                    "%s, %s on the device: %u layers, %u wide, %u vocabulary rows (%s), context %u, %.2f M parameters\n",
                    info.family, info.type, info.layers, info.width, info.vocab_size, info.tied ? "tied" : "untied",
                    info.max_context, static_cast<double>(info.parameters) / 1e6)
             << format("%s; %s\n", info.device, info.driver)
-            << format("%s read to decode a token\n\n", human_bytes(static_cast<double>(info.bytes_per_token)).c_str());
+            << format("%s read to decode a token\n", human_bytes(static_cast<double>(info.bytes_per_token)).c_str());
+  if (description.contains("tie")) print_tie(description.at("tie"));
+  std::cout << '\n';
   print_types(description.at("types"), "file_type", "device_type");
   std::cout << '\n';
   print_tensors(description.at("tensors"));

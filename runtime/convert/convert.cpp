@@ -10,6 +10,7 @@
 #include "format/gguf.h"
 #include "format/quote.h"
 #include "model/tensors.h"
+#include "model/tied_tables.h"
 
 namespace weft {
 namespace {
@@ -74,6 +75,21 @@ void copy_keys(GgufWriter& writer, const ModelFile& model) {
     else
       writer.key(key.name, key.type, {reinterpret_cast<const char*>(key.value.data()), key.value.size()});
   }
+}
+
+// A GGUF file's tensors as they are. If its two vocabulary tables are one (model/tied_tables.h), that one, under the
+// name that a shared table has: two that were rounded to one type would no longer be recognised.
+std::vector<ConvertTensor> tensors_of(const ModelFile& model) {
+  const TensorView *const embedding = model.find("token_embd.weight"), *const output = model.find("output.weight");
+  const bool two = embedding && output && embedding->shape.size() == 2 && embedding->shape == output->shape;
+  const VocabularyTables tables = two ? choose_tables({embedding, output}, true, [](uint64_t) {}) : VocabularyTables();
+  std::vector<ConvertTensor> tensors;
+  for (const TensorView& tensor : model.tensors) {
+    if (tables.left_out && &tensor == output) continue;
+    const bool shared = tables.left_out && &tensor == embedding;
+    tensors.push_back({{shared ? tables.embedding : &tensor}, tensor.name});
+  }
+  return tensors;
 }
 
 // Writes tensors row by row, and tells how far it is.
@@ -164,7 +180,7 @@ std::vector<ConvertedTensor> convert(const fs::path& in, const fs::path& out, co
   ConvertSource folder;
   GgufWriter writer;
   if (gguf) {
-    for (const TensorView& tensor : model.tensors) tensors.push_back({{&tensor}, tensor.name});
+    tensors = tensors_of(model);
     copy_keys(writer, model);
   } else {
     folder = gguf_of_folder(model);

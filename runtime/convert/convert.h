@@ -27,7 +27,8 @@ struct ConvertedTensor {
 };
 
 // Converts the GGUF file or Hugging Face folder at `in` to the GGUF file `out`. A GGUF file may be of any family: its
-// keys are carried over as they are, general.file_type and general.quantization_version but. A folder may be
+// keys are carried over as they are, general.file_type and general.quantization_version but, and two vocabulary tables
+// that are one (model/tied_tables.h) are written as one. A folder may be
 // of any family that GGUF has, and must have a tokenizer that GGUF can state (convert/gguf_tokenizer.h). Vectors and
 // what llama.cpp wants so become F32; matrices whose rows are no multiple of 32 become F16 instead. Rounding is the
 // device's (format/packed_row.h): the new file runs as the old one does on a device of this type.

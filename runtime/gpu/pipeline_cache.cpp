@@ -29,16 +29,18 @@ uint64_t checksum(std::span<const std::byte> data) {
 
 }  // namespace
 
-std::optional<std::filesystem::path> cache_folder() {
-  if (const char* chosen = std::getenv("WEFT_CACHE_DIR"))
-    return *chosen ? std::optional<std::filesystem::path>(chosen) : std::nullopt;
+std::optional<std::filesystem::path> user_cache_folder() {
+  if (const char* chosen = std::getenv("WEFT_CACHE_DIR")) {
+    if (!*chosen) return std::nullopt;
+    return chosen;
+  }
   if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) return std::filesystem::path(cache) / "weft";
   if (const char* home = std::getenv("HOME"); home && *home) return std::filesystem::path(home) / ".cache" / "weft";
   return std::nullopt;
 }
 
 std::optional<std::filesystem::path> pipeline_cache_path(const Caps& caps) {
-  const auto folder = cache_folder();
+  const std::optional<std::filesystem::path> folder = user_cache_folder();
   if (!folder) return std::nullopt;
   char file[80];
   std::snprintf(file, sizeof file, "pipelines-%04x-%04x-%08x-%02x%02x%02x%02x.bin", caps.vendor_id, caps.device_id,

@@ -12,9 +12,8 @@
 
 namespace weft {
 
-// Where Weft keeps files that it can make again; nothing if there is no place for them.
-std::optional<std::filesystem::path> cache_folder();
-
+// Nothing if there is no place for files, or WEFT_CACHE_DIR is "".
+std::optional<std::filesystem::path> user_cache_folder();
 // Where the cache of a device lives; nothing if there is no place for it.
 std::optional<std::filesystem::path> pipeline_cache_path(const Caps& caps);
 

@@ -80,7 +80,7 @@ StateOrder order_of(std::span<const float> states, uint32_t width) {
 }
 
 std::optional<std::filesystem::path> state_order_path(uint64_t fingerprint) {
-  const auto folder = cache_folder();
+  const auto folder = user_cache_folder();
   if (!folder) return std::nullopt;
   char file[48];
   std::snprintf(file, sizeof file, "states-%016llx.bin", static_cast<unsigned long long>(fingerprint));
@@ -141,7 +141,8 @@ const char kStateText[] =
     "#include <stdio.h>\n\nint main(void) {\n  for (int i = 0; i < 10; i++) {\n    printf(\"%d\\n\", i * i);\n  }\n  "
     "return 0;\n}\n\n"
     "{\"name\": \"Anna\", \"age\": 31, \"city\": \"Lisbon\", \"tags\": [\"music\", \"travel\"]}\n\n"
-    "Der Zug nach Basel hat zehn Minuten Versp\xc3\xa4tung. Le chat dort sur la chaise. \xc2\xbf""D\xc3\xb3nde est\xc3"
+    "Der Zug nach Basel hat zehn Minuten Versp\xc3\xa4tung. Le chat dort sur la chaise. \xc2\xbf"
+    "D\xc3\xb3nde est\xc3"
     "\xa1 la estaci\xc3\xb3n?\n\n"
     "Could you explain why the sky is blue? Sure! Sunlight is a mix of all colours. Air scatters blue light more "
     "than red light, so blue reaches our eyes from every direction.";

@@ -39,9 +39,7 @@ Weights load(const std::shared_ptr<Device>& device, const std::shared_ptr<const 
 
 }  // namespace
 
-uint64_t Weights::vocab_bytes() const {
-  return embedding->bytes() + (separate_output ? separate_output->bytes() : 0);
-}
+uint64_t Weights::vocab_bytes() const { return embedding->bytes() + (separate_output ? separate_output->bytes() : 0); }
 
 uint64_t Weights::layer_bytes() const {
   uint64_t bytes =

@@ -65,14 +65,22 @@ struct TensorReport {
 };
 
 // The formats of the matrices and of the vocabulary tables on the device. None: each matrix gets the one that is
-// closest to its type in the file; matrices that the device keeps as one get the finest of theirs.
+// closest to its type in the file; matrices that the device keeps as one get the finest of theirs. tie: two tables that
+// rounding explains become one (tied_tables.h); false: only two tables of the same bytes.
 struct DeviceFormats {
   DeviceFormats(std::nullopt_t = std::nullopt) {}
   DeviceFormats(Format all) : matrices(all), tables(all) {}
   DeviceFormats(std::optional<Format> all) : matrices(all), tables(all) {}
 
   std::optional<Format> matrices, tables;
+  bool tie = true;
   std::shared_ptr<const Basis> basis;  // of the table that is projected on; nullptr: with columns in their own order
+};
+
+// A file's two vocabulary tables that have become one.
+struct Tie {
+  std::string kept, left_out;  // tensors
+  double difference;           // Euclidean norm, relative to that of the kept one
 };
 
 struct Model;
@@ -80,6 +88,7 @@ struct Model;
 struct Weights {
   std::shared_ptr<Table> embedding;         // the halves of an encoder-decoder share it
   std::unique_ptr<Table> separate_output;   // nullptr: tied, the embedding is used
+  std::optional<Tie> tie;                   // nothing: the file has one table, two of the same bytes, or two in use
   Buffer final_norm;                        // (width), or (2, width)
   Buffer embedding_norm;                    // the same; none: without bytes
   Buffer positions;                         // (context, width) floats added to the embedding; none: without bytes

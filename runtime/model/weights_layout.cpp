@@ -70,16 +70,18 @@ uint64_t place(const Pieces& pieces, const Parts::Sources& sources, std::optiona
   return bytes;
 }
 
-uint64_t slot_bytes(const Plan& plan, const Config& config, Parts& parts, const DeviceFormats& wanted,
-                    const std::string& file) {
+uint64_t slot_bytes(const Plan& plan, const Config& config, Parts& parts, const VocabularyTables& vocabulary,
+                    const DeviceFormats& wanted, const std::string& file) {
   const uint64_t budget = plan.memory_budget;
   if (!budget) return 0;
-  const auto [embedding, output] = parts.find_vocabulary();
   uint64_t tables = 0, layers = 0, largest = 0;
-  for (const TensorView* const table : {embedding, output})
-    if (table && (table == embedding || !parts.same_bytes(*table, *embedding)))
-      tables += Matrix{format_of(wanted.tables, {&table, 1}), config.vocab, config.width, {},
-                       table == (output ? output : embedding) ? Layout::planes : Layout::values}
+  for (const TensorView* const table : {vocabulary.embedding, vocabulary.output})
+    if (table)
+      tables += Matrix{format_of(wanted.tables, {&table, 1}),
+                       config.vocab,
+                       config.width,
+                       {},
+                       table == vocabulary.projected() ? Layout::planes : Layout::values}
                     .bytes();
   for (int index = 0; index < static_cast<int>(config.layers); ++index) {
     LayerWeights layer;

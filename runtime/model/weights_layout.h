@@ -3,7 +3,7 @@
 #pragma once
 
 #include "gpu/plan.h"
-#include "model/parts.h"
+#include "model/tied_tables.h"
 
 namespace weft {
 
@@ -16,7 +16,7 @@ uint64_t place(const Pieces& pieces, const Parts::Sources& sources, std::optiona
 // Bytes of a slot for a streamed layer: the largest layer's; 0 if all weights fit in three quarters of the plan's
 // memory budget. Throws Error(out_of_memory) if the vocabulary and two slots do not fit in the budget, and
 // Error(unsupported) if the model's layers cannot be streamed.
-uint64_t slot_bytes(const Plan& plan, const Config& config, Parts& parts, const DeviceFormats& wanted,
-                    const std::string& file);
+uint64_t slot_bytes(const Plan& plan, const Config& config, Parts& parts, const VocabularyTables& vocabulary,
+                    const DeviceFormats& wanted, const std::string& file);
 
 }  // namespace weft

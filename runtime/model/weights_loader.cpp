@@ -41,21 +41,39 @@ WeightsLoader::WeightsLoader(std::shared_ptr<Device> device, std::shared_ptr<con
 
 bool WeightsLoader::check(WeightsLoader* encoder) {
   parts_.check(encoder ? &encoder->parts_ : nullptr);
-  slot_bytes_ = slot_bytes(device_->plan(), config_, parts_, wanted_, file_->path.string());
+  choose_vocabulary();
+  slot_bytes_ = slot_bytes(device_->plan(), config_, parts_, vocabulary_, wanted_, file_->path.string());
   return !slot_bytes_ && !encoder && !config_.block.sees_all;
 }
 
+// A Hugging Face folder may say that its tables are not tied, a GGUF file does not.
+void WeightsLoader::choose_vocabulary() {
+  const Parts::Vocabulary stored = parts_.find_vocabulary();
+  const auto release_rows = [&](uint64_t rows) {
+    file_->check_length();
+    for (const TensorView* table : {stored.embedding, stored.output})
+      file_->release(table->bytes.first(table->bytes.size() / config_.vocab * rows));
+  };
+  vocabulary_ = choose_tables(stored, wanted_.tie && config_.tied != false, release_rows);
+}
+
 void WeightsLoader::load_vocabulary() {
-  const auto [embedding, output] = parts_.find_vocabulary();
-  const bool same = output && parts_.same_bytes(*output, *embedding);
-  const bool tied = !output || same;
-  weights_.embedding = load_table(*embedding, tied ? "vocabulary table" : "embedding table", tied);
-  if (!tied) weights_.separate_output = load_table(*output, "output table", true);
-  if (!same) return;
-  // Byte for byte the same: no second copy.
-  report_->add(*output, name(weights_.embedding->matrix().format), 0, "vocabulary table",
-               report_->tensors.back().rounding);
-  report_->advance(output->bytes.size());
+  const auto& [embedding, output, left_out, difference] = vocabulary_;
+  weights_.embedding = load_table(*embedding, output ? "embedding table" : "vocabulary table", !output);
+  if (output) weights_.separate_output = load_table(*output, "output table", true);
+  if (left_out) report_left_out();
+}
+
+// The second copy of a tied table.
+void WeightsLoader::report_left_out() {
+  const auto& [embedding, output, left_out, difference] = vocabulary_;
+  Rounding rounding = report_->tensors.back().rounding;  // of the first
+  if (vocabulary_.tied_by_rounding()) {
+    weights_.tie = {embedding->name, left_out->name, difference.relative};
+    rounding = {rounding.largest_error + difference.largest, difference.largest_value};
+  }
+  report_->add(*left_out, name(weights_.embedding->matrix().format), 0, "vocabulary table", rounding);
+  report_->advance(left_out->bytes.size());
 }
 
 std::shared_ptr<const Basis> WeightsLoader::basis() const {
@@ -81,8 +99,8 @@ std::unique_ptr<Table> WeightsLoader::load_table(const TensorView& tensor, const
     told = now;
     file_->release(tensor.bytes.first(now));
   };
-  auto table = std::make_unique<Table>(device_, uploader_, tensor, format,
-                                       projected ? basis() : nullptr, buffer, progress, &rounding);
+  auto table = std::make_unique<Table>(device_, uploader_, tensor, format, projected ? basis() : nullptr, buffer,
+                                       progress, &rounding);
   report_->add(tensor, name(format), packed_bytes(format, tensor.shape[0], tensor.shape[1]), buffer, rounding);
   return table;
 }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "gpu/upload.h"
-#include "model/parts.h"
+#include "model/tied_tables.h"
 #include "model/weights_report.h"
 
 namespace weft {
@@ -31,6 +31,8 @@ class WeightsLoader {
 
  private:
   std::shared_ptr<const Basis> basis() const;
+  void choose_vocabulary();
+  void report_left_out();
   std::unique_ptr<Table> load_table(const TensorView& tensor, const std::string& buffer, bool projected);
   void load_norm(Buffer& buffer, const std::vector<Floats>& parts, const char* name, float scale);
   void load_positions();
@@ -56,6 +58,7 @@ class WeightsLoader {
   std::string prefix_;
   Uploader uploader_;
   Parts parts_;
+  VocabularyTables vocabulary_;
   Weights weights_;
   uint64_t slot_bytes_ = 0;  // of the largest layer, if layers are streamed
   std::vector<Due> due_;     // by layer

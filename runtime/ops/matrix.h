@@ -29,7 +29,7 @@ struct Matrix {
   uint32_t rows = 0, cols = 0;
   View view;  // tiles() * tile_bytes() bytes
   Layout layout = Layout::values;
-  View bias = {};  // (rows) floats that matmul adds; none: nothing is added
+  View bias = {};                           // (rows) floats that matmul adds; none: nothing is added
   std::shared_ptr<const Basis> basis = {};  // of planes
   View basis_words = {};                    // the same on the device
 

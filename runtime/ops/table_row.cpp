@@ -137,7 +137,8 @@ void TableRowPacker::store_block(std::byte* tile, uint32_t row, uint32_t block) 
 }
 
 TableRowPacker::Stage TableRowPacker::stage(uint32_t number) {
-  const std::span<const float> wanted = std::span(wanted_).subspan(LEADING), stored = std::span(stored_).subspan(LEADING);
+  const std::span<const float> wanted = std::span(wanted_).subspan(LEADING),
+                               stored = std::span(stored_).subspan(LEADING);
   const uint32_t shift = number == 0 ? 15 : number == 1 ? 14 : 12;
   const float middle = number == 0 ? 0.5f : number == 1 ? 1.5f : 7.5f;
   for (size_t i = 0; i < guess_.size(); ++i) {

@@ -142,11 +142,14 @@ std::vector<View> Session::cache_parts(uint64_t cached, uint64_t written) const 
   return parts;
 }
 
+static std::string tied_text(const Weights& weights) { return weights.tied() ? "tied" : "untied"; }
+
 void Session::save(const std::filesystem::path& path, std::string_view note) const {
   if (ids_.empty()) throw Error(Code::invalid_argument, "the session has no prompt", "save");
   const json header = {{"model", hex(model_.config.fingerprint)},
                        {"weights", model_.weights.type()},
                        {"table", name(model_.weights.output_table().matrix().format)},
+                       {"tied", tied_text(model_.weights)},
                        {"cache", name(cache_.layers.at(0).format)},
                        {"context", context_},
                        {"cache_bytes", cache_.bytes()},
@@ -194,6 +197,9 @@ std::string Session::restore(const std::filesystem::path& path) {
   if (document.contains("table"))  // files of older versions do not say
     same("a vocabulary table of type", header.text("table"), name(model_.weights.output_table().matrix().format),
          "load the model with that type of table");
+  if (document.contains("tied"))
+    same("a vocabulary that is", header.text("tied"), tied_text(model_.weights),
+         "load the model with the same tie option");
   same("a cache of type", header.text("cache"), name(cache_.layers.at(0).format), "create the session with that type");
   same("a context of", std::to_string(header.integer("context", UINT32_MAX)), std::to_string(context_),
        "create the session with that context");

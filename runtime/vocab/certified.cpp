@@ -34,12 +34,11 @@ class Recording {
       return steps_.listed ? 0 : ops::ceil_div(slice.rows, TILE_ROWS);
     };
     const Shader& shader = plan_.subgroup ? shaders::quantise_subgroup : shaders::quantise;
-    recorder_.dispatch({shader, {plan_.reduce_threads}},
-                       {views_.state, views_.params, views_.x, table_.basis_words, buffers_.factors},
-                       abi::QuantisePush{table_.basis->cols(), static_cast<uint32_t>(table_.format),
-                                         tiles(slices_.front()), tiles(slices_.back()), rows_,
-                                         steps_.estimates ? 1u : 0u},
-                       {1});
+    recorder_.dispatch(
+        {shader, {plan_.reduce_threads}}, {views_.state, views_.params, views_.x, table_.basis_words, buffers_.factors},
+        abi::QuantisePush{table_.basis->cols(), static_cast<uint32_t>(table_.format), tiles(slices_.front()),
+                          tiles(slices_.back()), rows_, steps_.estimates ? 1u : 0u},
+        {1});
   }
 
   void estimate(uint32_t mode) {
@@ -51,7 +50,7 @@ class Recording {
       const bool last = &slice == &slices_.back();
       const size_t groups = offsetof(abi::HeadState, estimates) + (2 * mode + (last ? 1 : 0)) * sizeof(abi::Indirect);
       recorder_.dispatch_indirect(
-          spec, {slice.view, buffers_.factors, views_.state, views_.params, buffers_.allowed_rows, buffers_.lists},
+          spec, {slice.view, buffers_.factors, views_.state, buffers_.allowed_rows, buffers_.lists},
           abi::EstimatePush{table_.cols, slice.row_base, slice.rows, table_.rows, steps_.masked ? 1u : 0u},
           head(groups));
     }
@@ -84,8 +83,7 @@ class Recording {
     const KernelSpec spec = {variant.of(shaders::refine, shaders::refine_texel), variant.constants};
     for (const Matrix::Slice& slice : slices_)
       recorder_.dispatch_indirect(spec,
-                                  {slice.view, buffers_.factors, views_.state, views_.params, buffers_.allowed_rows,
-                                   buffers_.lists},
+                                  {slice.view, buffers_.factors, views_.state, buffers_.allowed_rows, buffers_.lists},
                                   abi::RefinePush{table_.cols, slice.row_base, slice.rows, table_.rows, rows_},
                                   head(offsetof(abi::HeadState, refine)));
   }

@@ -1,7 +1,7 @@
 // The projection that reads only the rows that can matter. The leading columns and the first planes of the table bound
 // every logit from above. The rows with the greatest estimates are computed exactly. Every row whose bound reaches the
-// logits of those is refined by the next planes, and computed exactly if its last bound still reaches them. So every row
-// that could be sampled is in the list, with the logits of the full projection, and the sampled token is the same.
+// logits of those is refined by the next planes, and computed exactly if its last bound still reaches them. So every
+// row that could be sampled is in the list, with the logits of the full projection, and the sampled token is the same.
 // shaders/quantise.comp derives the bound, and says how far it is proven.
 //
 // The device decides how many rows each step takes (abi::HeadState) and dispatches indirectly; the CPU waits for
@@ -38,8 +38,8 @@ struct PartialHeadViews {
   const View token_flags;  // abi.h, TOKEN_FLAGS
 };
 
-// A share of its greatest possible value that the product of two vectors of so many dimensions, at random angles, exceeds
-// with at most this probability.
+// A share of its greatest possible value that the product of two vectors of so many dimensions, at random angles,
+// exceeds with at most this probability.
 double sure_spread(double probability, uint32_t dimensions);
 
 // Writes the ids to sample from to buffers.lists (LIST_IDS), their number to state.head.exact_count, and their logits

@@ -1,43 +1,27 @@
 #include "vocab/table.h"
 
 #include <algorithm>
-#include <exception>
-#include <thread>
+#include <mutex>
+#include <vector>
+
+#include "base/all_cores.h"
 
 namespace weft {
 namespace {
 
 void pack_on_all_cores(const Matrix& matrix, std::span<const TensorView* const> parts, uint32_t first_tile,
                        std::span<std::byte> out, std::span<Rounding> roundings) {
-  const uint64_t tiles = out.size() / matrix.tile_bytes();
-  const auto threads = static_cast<uint32_t>(std::clamp<uint64_t>(std::thread::hardware_concurrency(), 1, tiles));
-  std::vector<std::vector<Rounding>> own(threads, std::vector<Rounding>(roundings.size()));
-  std::vector<std::exception_ptr> thrown(threads);
-  const auto pack = [&](uint32_t thread) noexcept {
-    const uint64_t begin = tiles * thread / threads, end = tiles * (thread + 1) / threads;
-    try {
-      pack_tiles(matrix, parts, static_cast<uint32_t>(first_tile + begin),
-                 out.subspan(begin * matrix.tile_bytes(), (end - begin) * matrix.tile_bytes()), own[thread]);
-    } catch (...) {
-      thrown[thread] = std::current_exception();
-    }
-  };
-  std::vector<std::thread> others;
-  others.reserve(threads);
-  for (uint32_t thread = 1; thread < threads; ++thread) try {
-      others.emplace_back(pack, thread);
-    } catch (const std::exception&) {  // the system has no more threads or memory
-      pack(thread);
-    }
-  pack(0);
-  for (std::thread& other : others) other.join();
-  for (const std::exception_ptr& error : thrown)
-    if (error) std::rethrow_exception(error);
-  for (const std::vector<Rounding>& one : own)
+  std::mutex adding;
+  on_all_cores(out.size() / matrix.tile_bytes(), [&](uint64_t begin, uint64_t end) {
+    std::vector<Rounding> own(roundings.size());
+    pack_tiles(matrix, parts, static_cast<uint32_t>(first_tile + begin),
+               out.subspan(begin * matrix.tile_bytes(), (end - begin) * matrix.tile_bytes()), own);
+    const std::lock_guard lock(adding);
     for (size_t i = 0; i < roundings.size(); ++i) {
-      roundings[i].largest_error = std::max(roundings[i].largest_error, one[i].largest_error);
-      roundings[i].largest_value = std::max(roundings[i].largest_value, one[i].largest_value);
+      roundings[i].largest_error = std::max(roundings[i].largest_error, own[i].largest_error);
+      roundings[i].largest_value = std::max(roundings[i].largest_value, own[i].largest_value);
     }
+  });
 }
 
 }  // namespace

@@ -17,7 +17,8 @@ class Table {
   // from. progress is told the bytes uploaded, piece by piece; rounding (may be
   // nullptr) what became of the numbers.
   Table(const std::shared_ptr<Device>& device, Uploader& uploader, const TensorView& tensor, Format format,
-        std::shared_ptr<const Basis> basis, std::string name, const std::function<void(uint64_t)>& progress, Rounding* rounding = nullptr);
+        std::shared_ptr<const Basis> basis, std::string name, const std::function<void(uint64_t)>& progress,
+        Rounding* rounding = nullptr);
   Table(const Table&) = delete;  // the matrix points into the buffer
   Table& operator=(const Table&) = delete;
 

@@ -29,14 +29,14 @@ struct VocabHead {
   std::string name = "full";  // as it was set
 };
 
-// "full", "certified", "sure", "sure:P", "fast", "fast:SIGMA", "keep:LIST" or "MODE+keep:LIST" (LIST: vocab/keep.h). Throws
-// Error(invalid_argument) naming what is wrong and what there is, and what make_keep_list throws.
+// "full", "certified", "sure", "sure:P", "fast", "fast:SIGMA", "keep:LIST" or "MODE+keep:LIST" (LIST: vocab/keep.h).
+// Throws Error(invalid_argument) naming what is wrong and what there is, and what make_keep_list throws.
 VocabHead parse_vocab_head(std::string_view text, const Tokenizer& tokenizer);
 
 // The rows that were read to compute the logits of one token.
 struct RowsRead {
   uint32_t mode = HEAD_ALL;
-  uint64_t positions = 0;  // rows that could be sampled
+  uint64_t positions = 0;                        // rows that could be sampled
   std::array<uint64_t, ESTIMATES> refined = {};  // by the stage that refine read of them
   uint64_t exact = 0;
   double bytes(const Matrix& table) const;

@@ -1,7 +1,22 @@
-// Estimates of a row's logit and how far above it the logit can be (quantise.comp), by how much of the row is read. Needs planes.glsl, `state`,
-// `params`, and the factors (abi.h) as inputs.
+// Estimates of a row's logit and how far above it the logit can be (quantise.comp), by how much of the row is read. Needs planes.glsl and the
+// factors (abi.h) as inputs.
 
-// What a row notes of its leading columns and of the signs, and what all stages share.
+// What quantise leaves beside the factors; norms are rounded up.
+struct Known {
+  float leading_sum, bit_sum;  // of the leading columns; of the rest's signed bytes
+  float bit_scale;             // of the signed bytes
+  float fp_error;              // |the hidden state| * what fp32 sums can lose of a product of two norms
+  // Of the hidden state less the mean state: |its leading columns|, |the rest|, |what 8 bits leave of the rest|.
+  float leading_norm, rest_norm, round_norm;
+  float rest_spread, leading_spread;  // SampleParams
+  float sqrt_cols;                    // of the rest
+};
+Known known_of(uint rest) {
+  const vec4 a = floats_at(FACTOR_KNOWN(rest)), b = floats_at(FACTOR_KNOWN(rest) + 1), c = floats_at(FACTOR_KNOWN(rest) + 2);
+  return Known(a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w, c.x, c.y);
+}
+
+// What a row notes of its leading columns and of the signs.
 struct Row {
   TableRow at;
   float scale, product;  // of the leading columns; with the mean state
@@ -12,47 +27,43 @@ Row row_at(TableRow at, uint rest) {
   return Row(at, scale_of(first), scale_of(first >> 16), scale_of(signs), note_of(signs >> 16));
 }
 
-// At most |t g|, with g of integers up to `largest`.
-float longest(float factor, float largest, uint rest) { return factor * largest * sqrt(float(rest * BLOCK)); }
-
 // What every stage's bound has: the leading columns' lower bytes, the mean product's rounding, and that of sums.
-float leading_error(Row r, uint rest) {
-  const float lower = r.scale * (127.5 / 256 * 5.657), whole = r.scale * (128 * 5.657) + longest(r.factor, 1, rest) + r.error;
-  return lower * state.head.lead_norm + abs(r.product) * (1.0 / 2048) + 1e-7 + whole * state.head.fp_error;
-}
-
-// A stage of factor t and error |d|; rounded: what its use of 8 bits can cost. It has what the estimate's own sums can lose, too.
-float stage_error(Row r, float factor, float error, float largest, bool rounded, uint rest) {
-  const float guess = longest(factor, largest, rest), lost = guess * (1.0 / 2048) + longest(1.0 / 16777216, largest, rest);
-  return state.head.rest_norm * (error * params.rest_spread + lost) + (rounded ? guess * state.head.round_norm : 0) + guess * state.head.fp_error;
+float leading_error(Row r, Known k) {
+  const float lower = r.scale * (127.5 / 256 * 5.657), whole = r.scale * (128 * 5.657) + r.factor * k.sqrt_cols + r.error;
+  return lower * k.leading_norm + abs(r.product) * (1.0 / 2048) + 1e-7 + whole * k.fp_error;
 }
 
 // Without the rest: the rest's own norm is what is left.
-float leading_only_error(Row r, uint rest) {
-  const float guess = longest(r.factor, 1, rest);
-  return state.head.rest_norm * sqrt(guess * guess + r.error * r.error) * params.leading_spread;
+float leading_only_error(Row r, Known k) {
+  const float guess = r.factor * k.sqrt_cols;
+  return k.rest_norm * sqrt(guess * guess + r.error * r.error) * k.leading_spread;
+}
+
+// A stage of factor t and error |d| whose g are integers up to `largest`: |t g| is at most t * largest * sqrt(cols).
+float stage_error(float factor, float error, float largest, Known k) {
+  const float longest = largest * k.sqrt_cols, guess = factor * longest;
+  return k.rest_norm * (error * k.rest_spread + guess * (1.0 / 2048) + longest * (1.0 / 16777216)) + guess * (k.round_norm + k.fp_error);
 }
 
 struct Estimate {
   float value, error;  // without leading_error()
 };
-// ones: sums of the 8-bit values over the columns whose bit of plane 0, or of plane 1, is set; total: over all columns. Their g is 1 or -1, and
-// 3, 1, -1 or -3; whole numbers below 2^24.
-Estimate with_signs(Row r, float leading, float ones, float total, uint rest) {
-  return Estimate(leading + r.factor * (state.head.bit_scale * (2 * ones - total)), stage_error(r, r.factor, r.error, 1, true, rest));
+// ones: sums of the signed bytes over the columns whose bit of plane 0, or of plane 1, is set. g is 1 or -1, and 3, 1, -1 or -3; whole
+// numbers below 2^24.
+Estimate with_signs(Row r, float leading, float ones, Known k) {
+  return Estimate(leading + r.factor * (k.bit_scale * (2 * ones - k.bit_sum)), stage_error(r.factor, r.error, 1, k));
 }
-Estimate with_two_bits(Row r, float leading, float ones, float second, float total, uint rest) {
+Estimate with_two_bits(Row r, float leading, float ones, float second, Known k, uint rest) {
   const uint note = note_word(r.at, 2, FORMAT, rest);
   const float factor = scale_of(note);
-  return Estimate(leading + factor * (state.head.bit_scale * (4 * ones + 2 * second - 3 * total)),
-                  stage_error(r, factor, note_of(note >> 16), 3, true, rest));
+  return Estimate(leading + factor * (k.bit_scale * (4 * ones + 2 * second - 3 * k.bit_sum)), stage_error(factor, note_of(note >> 16), 3, k));
 }
 // product: of the first four bits less 7.5, times their blocks' scales, with the rest. |t g| is at most what signs know of a row, with all errors.
-Estimate with_four_bits(Row r, float leading, float product, uint rest) {
+Estimate with_four_bits(Row r, float leading, float product, Known k, uint rest) {
   const uint note = note_word(r.at, 3, FORMAT, rest);
-  const float factor = scale_of(note), error = note_of(note >> 16), guess = longest(r.factor, 1, rest) + r.error + error;
+  const float factor = scale_of(note), error = note_of(note >> 16), guess = r.factor * k.sqrt_cols + r.error + error;
   const float lost = factor > 0 ? guess * (1.0 / 2048 + 1.0 / 16777216 / factor) : 0;
-  return Estimate(leading + factor * product, state.head.rest_norm * (error * params.rest_spread + lost) + guess * state.head.fp_error);
+  return Estimate(leading + factor * product, k.rest_norm * (error * k.rest_spread + lost) + guess * k.fp_error);
 }
 
 // The first four bits of elements 4j .. 4j + 3 of a block, around 0.

@@ -4,6 +4,7 @@ Code blocks are fenced. `sh` is a script; `console` holds commands after "$ " an
 stands for any text, and for any number of lines if it is alone on a line. Other languages are not run. Comments before a block:
 
     <!-- not run: REASON -->    the block is not run
+    <!-- real model: NAME -->   the block is run if `./run model NAME` has downloaded the model
     <!-- file: NAME -->         the block is the file NAME of the page's folder
 """
 import dataclasses
@@ -22,6 +23,7 @@ class Block:
     text: str
     not_run: str  # the reason; empty: it runs
     file: str  # its name; empty: it is none
+    real_model: str  # that it needs; empty: none
 
 
 def blocks(page):
@@ -38,8 +40,9 @@ def blocks(page):
                 text.append(line)
         elif line.startswith("```"):
             key, _, value = comment.partition(": ")
-            assert not comment or key in ("not run", "file") and value, f"{place}: the comment is no reason and no file name"
-            fence = Block(place, line[3:].strip(), "", value if key == "not run" else "", value if key == "file" else "")
+            assert not comment or key in ("not run", "file", "real model") and value, f"{place}: the comment is no reason and no name"
+            values = [value if key == one else "" for one in ("not run", "file", "real model")]
+            fence = Block(place, line[3:].strip(), "", *values)
             text = []
         else:
             assert not (line.startswith("    ") and lines[number - 2] == ""), f"{place}: the code block has no fence"
@@ -81,13 +84,16 @@ def check_output(expected, output, place):
     assert re.fullmatch(pattern, got), f"{place}: expected\n" + "\n".join(expected) + f"\ngot\n{output}"
 
 
-def run(page, folder, env):
-    """Writes the page's files to the folder and runs its scripts and commands there. Returns how many blocks ran."""
+def run(page, folder, env, real_model=lambda name: None):
+    """Writes the page's files to the folder and runs its scripts and commands there. Returns how many blocks ran.
+
+    real_model(name): None if the model is not there.
+    """
     count = 0
     for block in blocks(page):
         if block.file:
             (folder / block.file).write_text(block.text)
-        if block.not_run or block.language not in ("sh", "console"):
+        if block.not_run or block.language not in ("sh", "console") or block.real_model and not real_model(block.real_model):
             continue
         count += 1
         if block.language == "sh":

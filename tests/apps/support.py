@@ -6,6 +6,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "apps/weft"))
+import fetch_model
+
 BIN = pathlib.Path(sys.argv[1]).resolve()
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHARED = pathlib.Path(os.environ.get("WEFT_SHARED") or ROOT.parent / "shared")
@@ -22,11 +25,25 @@ if pathlib.Path("/usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.j
 GENERATE_KEYS = ["prompt_ids", "ids", "text", "stop", "device", "driver", "type", "load_s", "first_token_s", "prompt_tokens_per_s",
                  "reused_tokens", "decode_tokens_per_s", "head", "stages", "readback_bytes_per_token", "device_bytes"]
 
+# Real models keep their names: the tests' cache folder has a link to the user's.
+try:
+    REAL_MODELS = fetch_model.models_folder(os.environ)
+    (FOLDER / "cache").mkdir()
+    (FOLDER / "cache/models").symlink_to(REAL_MODELS)
+except fetch_model.Problem:
+    REAL_MODELS = FOLDER / "none"
 
-def weft(*argv, stdin="", env=None, expect=0, timeout=300):
+
+def real_model(name):
+    """The path of a model that `./run model NAME` has fetched; None: it has not."""
+    path = REAL_MODELS / (name + ".gguf")
+    return path if path.exists() else None
+
+
+def weft(*argv, stdin="", env=None, expect=0, timeout=300, cwd=None):
     """Runs weft; returns (stdout, stderr). A validation message anywhere fails the test."""
     done = subprocess.run([BIN / "weft", *map(str, argv)], input=stdin.encode(), env=dict(ENV, **(env or {})),
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout)
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout, cwd=cwd)
     out, err = done.stdout.decode(), done.stderr.decode(errors="replace")
     if done.returncode != expect:
         raise AssertionError(f"weft {argv}: exit {done.returncode}, not {expect}\n{out}\n{err}")

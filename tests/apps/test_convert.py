@@ -34,6 +34,7 @@ class Convert(unittest.TestCase):
     def test_runs_as_before(self):
         self.check_same_ids(model("folder32", "--type", "f32", "--hf"), "folder")
         self.check_same_ids(model("plain32.gguf", "--type", "f32"), "plain")
+        self.check_same_ids(model("twice.gguf", "--type", "q8_0", "--second-table", "f16"), "twice")
         for kind in ("Q4_0", "Q4_K", "Q6_K"):
             self.check_same_ids(model(kind + ".gguf", "--type", kind, "--width", 256, "--ffn", 512), kind)
 

@@ -50,6 +50,7 @@ class Errors(unittest.TestCase):
             ("--seed", [*generate, "--seed", "-1"]),
             ("--type", [*generate, "--type", "q5"]),
             ("--vocab-type", [*generate, "--vocab-type", "q5"]),
+            ("--tie", [*generate, "--tie", "always"]),
             ("--ctx", [*generate, "--ctx", "1"]),
             ("--ctx", [*generate, "--ctx", "1000000"]),
             ("--prompt-ids", ["generate", *m]),

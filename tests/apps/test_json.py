@@ -201,6 +201,26 @@ class Json(unittest.TestCase):
         for tensor in result["tensors"]:
             self.assertIn(tensor["name"], out)
 
+    def test_inspect_states_what_is_tied(self):
+        """The table twice, as Q8_0 and as F16, is one; two tables are two."""
+        twice, untied = model("twice.gguf", "--type", "q8_0", "--second-table", "f16"), model("untied.gguf", "--type", "q8_0", "--untied")
+        tables = lambda result: [buffer["users"] for buffer in result["buffers"] if "table" in buffer["name"]]
+        result = weft_json("inspect", twice)
+        self.assertEqual((result["tied"], tables(result)), (True, [["gather", "project"]]))
+        self.assertEqual((result["tie"]["kept"], result["tie"]["left_out"]), ("output.weight", "token_embd.weight"))
+        self.assertTrue(0.001 < result["tie"]["difference"] < 0.01, result["tie"])
+        tensors = {tensor["name"]: tensor for tensor in result["tensors"]}
+        self.assertTrue(tensors["output.weight"]["exact"])
+        self.assertFalse(tensors["token_embd.weight"]["exact"])
+        self.assertEqual(tensors["token_embd.weight"]["device_bytes"], 0)
+        out, _ = weft("inspect", twice)
+        self.assertRegex(out, r"output.weight is used for embedding and output: token_embd.weight differs from it by rounding only, 0.\d+% of its norm")
+        for path, options in ((twice, ["--tie", "never"]), (untied, []), (untied, ["--tie", "auto"])):
+            result = weft_json("inspect", path, *options)
+            self.assertEqual((result["tied"], tables(result)), (False, [["gather"], ["project"]]))
+            self.assertNotIn("tie", result)
+            self.assertNotIn("differs from it by rounding", weft("inspect", path, *options)[0])
+
     def test_inspect_states_what_is_rounded(self):
         """Some types become q8 or q4 unchanged; every other type is rounded a little, and says how much."""
         for kind in ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"):

@@ -7,7 +7,7 @@ import re
 import unittest
 
 import pages
-from support import BIN, ENV, FOLDER, ROOT, plain, weft, weft_json
+from support import BIN, ENV, FOLDER, ROOT, plain, real_model, weft, weft_json
 
 README = ROOT / "README.md"
 
@@ -37,7 +37,7 @@ class Readme(unittest.TestCase):
             if page.name == "embedding.md":
                 continue
             with self.subTest(page=page.name):
-                count = pages.run(page, self.work_folder(page), env)
+                count = pages.run(page, self.work_folder(page), env, real_model)
                 self.assertGreater(count, 0 if page.name != "extending.md" else -1)
 
     def test_links(self):
@@ -111,7 +111,7 @@ class Readme(unittest.TestCase):
         self.assertEqual(set(names("weft_devices")) - {"why"}, set(device))
         described = weft_json("inspect", plain())
         rounding = ["exact", "largest_error", "relative_error"]
-        self.assertEqual(names("weft_model_describe"), ["chat_template_problem", "types", "tensors", "buffers", *rounding])
+        self.assertEqual(names("weft_model_describe"), ["chat_template_problem", "tie", "types", "tensors", "buffers", *rounding])
         self.assertLessEqual({"types", "tensors", "buffers"}, set(described))
         self.assertLessEqual(set(rounding), set(described["tensors"][0]) & set(described["types"][0]))
         if device["caps"]["timestamps"]:

@@ -39,6 +39,17 @@ LlamaShape untied_shape() {
   return shape;
 }
 
+TEST(Convert, WritesATableThatIsStoredTwiceOnce) {
+  const TestFolder folder;
+  make_gguf(folder / "m.gguf", {}, {.type = DType::q8_0, .second_table = DType::f16});
+  const ModelFile before = open_model(folder / "m.gguf"),
+                  after = converted(before.path, folder / "out.gguf", Format::f16);
+  EXPECT_EQ(after.tensors.size() + 1, before.tensors.size());
+  EXPECT_EQ(after.find("output.weight"), nullptr);
+  ASSERT_TRUE(after.find("token_embd.weight"));
+  EXPECT_TRUE(bytes_of(*after.find("token_embd.weight")) == bytes_of(*before.find("output.weight")));  // the finer one
+}
+
 TEST(Convert, KeepsTheBytesWhereNothingIsRounded) {
   for (const auto& [dtype, format, type] :
        {std::tuple(DType::q8_0, Format::q8, 7), std::tuple(DType::f16, Format::f16, 1),

@@ -149,6 +149,16 @@ TEST_F(SessionFileTest, AnotherModelTypeOrContextIsRefused) {
   generate(fine, some_ids(10, model_->config.vocab), 5);
   fine.save(path_, "");
   refused(coarse, Code::unsupported, "it was saved with a vocabulary table of type q8, here it is q4");
+  const TemporaryFolder folder;
+  make_gguf(folder.path() / "twice.gguf", {}, {.second_table = DType::f16});
+  DeviceFormats apart;
+  apart.tie = false;
+  const auto tied = load_model(open_device(), folder.path() / "twice.gguf", {}),
+             untied = load_model(open_device(), folder.path() / "twice.gguf", apart);
+  Session of_tied(*tied, 256, {}), of_untied(*untied, 256, {});
+  generate(of_tied, some_ids(10, tied->config.vocab), 5);
+  of_tied.save(path_, "");
+  refused(of_untied, Code::unsupported, "it was saved with a vocabulary that is tied, here it is untied");
   session.save(path_, "");
   const auto other = load_model(open_device(), golden("mistral"), Format::q8);
   Session of_other(*other, 256, {});

@@ -20,8 +20,9 @@ using nlohmann::json;
 // One tensor of the network, under both formats' names.
 struct Tensor {
   std::string gguf, huggingface;
-  std::vector<uint64_t> shape;  // (rows, cols), or (width) for a norm
-  uint32_t rotated_heads = 0;   // of attn_q and attn_k: how many heads' rows are reordered
+  std::vector<uint64_t> shape;     // (rows, cols), or (width) for a norm
+  uint32_t rotated_heads = 0;      // of attn_q and attn_k: how many heads' rows are reordered
+  std::optional<DType> type = {};  // if not that of the other matrices
   bool is_vector() const { return shape.size() == 1; }
   uint64_t rows() const { return is_vector() ? 1 : shape[0]; }
   uint64_t columns() const { return shape.back(); }
@@ -60,6 +61,7 @@ std::vector<Tensor> tensors_of(const LlamaShape& s) {
 
 DType type_of(const Tensor& tensor, DType wanted) {
   if (tensor.is_vector()) return DType::f32;
+  if (tensor.type) return *tensor.type;
   return tensor.columns() % block_elements(wanted) != 0 ? DType::f16 : wanted;
 }
 
@@ -378,7 +380,12 @@ void made_row(std::string_view huggingface_name, bool vector, uint64_t seed, uin
 
 void make_gguf(const fs::path& path, const LlamaShape& shape, const MakeOptions& options) {
   check(shape);
-  const std::vector<Tensor> tensors = tensors_of(shape);
+  std::vector<Tensor> tensors = tensors_of(shape);
+  if (options.second_table) {
+    tensors.push_back(tensors[0]);
+    tensors.back().gguf = "output.weight";
+    tensors.back().type = options.second_table;
+  }
   GgufWriter writer;
   write_metadata(writer, shape, options);
   for (const Tensor& tensor : tensors) {

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,7 +38,8 @@ struct MakeOptions {
   // Hugging Face folders have F32, F16 and BF16. GGUF's types but Q8_0 hold random blocks, not the rounded weights.
   DType type = DType::q8_0;
   uint64_t seed = 1;
-  std::string chat_template;  // Jinja; none if empty
+  std::string chat_template;               // Jinja; none if empty
+  std::optional<DType> second_table = {};  // GGUF: the vocabulary table again, as an output matrix of this type
 };
 
 // "tiny" (64 wide, 2 layers; the default shape), "135m", "gemma270m", "qwen0.6b", "1b", "8b". Throws

@@ -6,7 +6,15 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "gpu/pipeline_cache.h"
+
 namespace weft::test {
+namespace {
+
+// Initialized before main(), which gives the tests another WEFT_CACHE_DIR.
+const std::optional<std::filesystem::path> g_user_cache = user_cache_folder();
+
+}  // namespace
 
 TemporaryFolder::TemporaryFolder() {
   std::string name = (std::filesystem::temp_directory_path() / "weft-test-XXXXXX").string();
@@ -33,6 +41,12 @@ std::optional<std::filesystem::path> shared_folder() {
       chosen ? std::filesystem::path(chosen) : std::filesystem::path(WEFT_SOURCE_DIR).parent_path() / "shared";
   if (!std::filesystem::is_directory(folder / "models")) return std::nullopt;
   return folder;
+}
+
+std::optional<std::filesystem::path> real_model(const std::string& name) {
+  if (!g_user_cache) return std::nullopt;
+  const std::filesystem::path path = *g_user_cache / "models" / (name + ".gguf");
+  return std::filesystem::exists(path) ? std::optional(path) : std::nullopt;
 }
 
 Sampling greedy() {

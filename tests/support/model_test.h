@@ -1,4 +1,4 @@
-// Models for tests: random ones written to a temporary folder, real ones from ../shared.
+// Models for tests: random ones written to a temporary folder, real ones from ../shared and from the user's cache.
 #pragma once
 
 #include <filesystem>
@@ -31,6 +31,9 @@ std::unique_ptr<Model> load_model(const std::shared_ptr<Device>& device, const s
 
 // ../shared (or $WEFT_SHARED) where it is there.
 std::optional<std::filesystem::path> shared_folder();
+
+// A real model that `./run model NAME` has put into the user's cache; nothing where it is not there.
+std::optional<std::filesystem::path> real_model(const std::string& name);
 
 Sampling greedy();
 // Generates up to `count` tokens behind a prompt, stop tokens ignored.

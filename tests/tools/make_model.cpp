@@ -27,6 +27,8 @@ int main(int argc, char** argv) {
   app.add_option("--context", context, "Tokens");
   app.add_option("--type", options.type, "Of the matrices")
       ->transform(CLI::CheckedTransformer(types, CLI::ignore_case));
+  app.add_option("--second-table", options.second_table, "Type of a second copy of the vocabulary table")
+      ->transform(CLI::CheckedTransformer(types, CLI::ignore_case));
   app.add_option("--seed", options.seed);
   app.add_option("--chat-template", options.chat_template, "Jinja");
   app.add_flag("--untied", untied, "An output matrix of its own");

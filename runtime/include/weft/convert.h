@@ -21,8 +21,9 @@ WEFT_API weft_convert_options weft_convert_options_default(void); /* q8 for ever
 
 /* Writes a GGUF file of Q8_0, Q4_1 or F16 from a GGUF file or a Hugging Face folder of any family that GGUF has, on the
  * CPU; llama.cpp opens it too. Numbers are rounded as when a model is loaded with that type. Vectors stay F32; matrices
- * whose rows are no multiple of 32 become F16 instead. out is there as a whole or not at all. report (may be
- * NULL): a JSON object of tensor_bytes, types and tensors, with errors as in weft_model_describe. */
+ * whose rows are no multiple of 32 become F16 instead. Two vocabulary tables that WEFT_TIE_AUTO makes one are written
+ * as one. out is there as a whole or not at all. report (may be NULL): a JSON object of tensor_bytes, types and
+ * tensors, with errors as in weft_model_describe. */
 WEFT_API weft_status weft_convert(const char* in, const char* out, const weft_convert_options* options, char** report,
                                   weft_error* error);
 

@@ -120,6 +120,15 @@ typedef enum weft_type {
   WEFT_TYPE_Q4  /* blocks of 32 values: integers 0 to 15, an f16 scale and an f16 minimum */
 } weft_type;
 
+/* Whether two vocabulary tables become one. */
+typedef enum weft_tie {
+  /* A file may hold one table twice, rounded to two types: for the embedding and for the output. If no two elements
+   * differ by more than rounding to both types explains, the table with more bits is used for both, unless the file
+   * says that the model is not tied (GGUF files do not say). */
+  WEFT_TIE_AUTO = 0,
+  WEFT_TIE_NEVER /* only if the bytes of both tables are the same */
+} weft_tie;
+
 typedef struct weft_model_options {
   /* A device's index, or a part of its name (case is ignored). NULL or "": the environment variable WEFT_DEVICE, else
    * the best device (discrete, then integrated, then virtual GPUs, then CPUs). */
@@ -143,9 +152,11 @@ typedef struct weft_model_options {
   /* How the vocabulary table (or both tables, where they are separate) is kept on the device; WEFT_TYPE_FILE: as
    * `type` says. A q4 model decodes well with a q8 table, of which the certified and fast heads read less. */
   weft_type vocab_type;
+  weft_tie tie; /* if the file has two vocabulary tables */
 } weft_model_options;
 
-/* device NULL, type and vocab_type WEFT_TYPE_FILE, progress NULL, memory_budget 0, int8_inputs 0. */
+/* device NULL, type and vocab_type WEFT_TYPE_FILE, progress NULL, memory_budget 0, int8_inputs 0, tie
+ * WEFT_TIE_AUTO. */
 WEFT_API weft_model_options weft_model_options_default(void);
 
 /* Loads a model from a GGUF file or a Hugging Face folder. path NULL: the model installed in share/weft. options NULL:
@@ -195,6 +206,8 @@ WEFT_API weft_model_info weft_model_get_info(const weft_model* model);
  * weft_model_info (the fingerprint as 16 hexadecimal digits) and:
  *
  *   chat_template_problem  text: why the model's chat template cannot be used; only if so
+ *   tie        object {kept, left_out, difference}: the tensors of two vocabulary tables that WEFT_TIE_AUTO made one,
+ *              and the Euclidean norm of their difference, relative to the kept one's; only if so
  *   types      array of {file_type, device_type, tensors, exact, largest_error, relative_error}: a summary of tensors
  *              for each pair of types
  *   tensors    array of {name, shape, file_type, device_type, device_bytes, buffer, exact, largest_error,

@@ -116,6 +116,7 @@ struct ModelOptions {
   weft_type vocab_type = WEFT_TYPE_FILE;  // of the vocabulary table; WEFT_TYPE_FILE: the same as type
   std::uint64_t memory_budget = 0;        // bytes of device memory; 0: no limit
   bool int8_inputs = false;               // round the inputs of a prompt's matrix products
+  weft_tie tie = WEFT_TIE_AUTO;           // make two vocabulary tables one that differ by rounding only
   // Called with 0 to 1; return false to give up (Failure with WEFT_CANCELLED). Empty: the constructor may return before
   // all layers are on the device; see weft_model_load.
   std::function<bool(float done)> progress;
@@ -139,6 +140,7 @@ class Model {
     c.vocab_type = options.vocab_type;
     c.memory_budget = options.memory_budget;
     c.int8_inputs = options.int8_inputs;
+    c.tie = options.tie;
     c.user = &state;
     if (options.progress) c.progress = detail::Progress::call;
     weft_model* model = nullptr;

@@ -1,0 +1,131 @@
+// Models whose file holds the vocabulary table twice, rounded to two types.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "support/model_test.h"
+#include "support/quantise.h"
+
+namespace weft::test {
+namespace {
+
+// A model file with its table as two tensors.
+struct TwoTables {
+  std::vector<float> numbers;
+  std::vector<std::byte> embedding_bytes, output_bytes;
+  ModelFile file;
+
+  TwoTables(const std::filesystem::path& path, DType embedding, DType output) : file(open_model(path)) {
+    const TensorView table = *file.find("token_embd.weight");
+    numbers.resize(element_count(table.shape));
+    to_float(table, 0, numbers);
+    embedding_bytes = quantise(numbers, embedding);
+    output_bytes = quantise(numbers, output);
+    file.tensors[file.index.at("token_embd.weight")] = {"token_embd.weight", embedding, table.shape, embedding_bytes};
+    file.index["output.weight"] = file.tensors.size();
+    file.tensors.push_back({"output.weight", output, table.shape, output_bytes});
+  }
+
+  std::unique_ptr<Model> load(const std::shared_ptr<Device>& device, bool tie) const {
+    Config config = read_config(file);
+    DeviceFormats formats;
+    formats.tie = tie;
+    Weights weights = load_weights(device, file, config, formats, [](float) {});
+    return std::unique_ptr<Model>(new Model{device, config, std::move(weights)});
+  }
+};
+
+const std::filesystem::path kPocket = WEFT_SOURCE_DIR "/apps/pocket/pocket.gguf";
+
+// Mean negative log-likelihood of held-out dialogues, in nats a token.
+double pocket_nll(const Model& model) {
+  std::ifstream golden(WEFT_SOURCE_DIR "/tests/model/pocket_golden.json");
+  std::vector<float> all;
+  for (const nlohmann::json& dialogue : nlohmann::json::parse(golden)) {
+    Session session(model, model.config.context, {});
+    const std::vector<float> own = session.score(dialogue.at("ids").get<std::vector<uint32_t>>());
+    all.insert(all.end(), own.begin(), own.end());
+    if (all.size() > 300) break;
+  }
+  return std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size());
+}
+
+class TiedTest : public GpuTest {};
+
+// Pocket's table is Q8_0: with it for both uses the model is the one that was rounded to make the other.
+TEST_F(TiedTest, TheFinerTableServesBothUses) {
+  const auto original = load_model(open_device(), kPocket, {});
+  const double nll = pocket_nll(*original);
+  for (const bool output_finer : {true, false}) {
+    const TwoTables two(kPocket, output_finer ? DType::q5_0 : DType::q8_0, output_finer ? DType::q8_0 : DType::q5_0);
+    const auto tied = two.load(open_device(), true);
+    ASSERT_TRUE(tied->weights.tie);
+    EXPECT_EQ(tied->weights.tie->kept, output_finer ? "output.weight" : "token_embd.weight");
+    EXPECT_EQ(tied->weights.tie->left_out, output_finer ? "token_embd.weight" : "output.weight");
+    EXPECT_GT(tied->weights.tie->difference, 0.02);
+    EXPECT_LT(tied->weights.tie->difference, 0.08);
+    EXPECT_TRUE(tied->weights.tied());
+    EXPECT_EQ(tied->weights.vocab_bytes(), original->weights.vocab_bytes());
+    EXPECT_EQ(tied->parameters(), original->parameters());
+    EXPECT_EQ(pocket_nll(*tied), nll);
+
+    const auto apart = two.load(open_device(), false);
+    EXPECT_FALSE(apart->weights.tie);
+    EXPECT_FALSE(apart->weights.tied());
+    EXPECT_EQ(apart->weights.vocab_bytes(), 2 * original->weights.vocab_bytes());
+    const double apart_nll = pocket_nll(*apart);
+    RecordProperty(output_finer ? "embedding_rounded" : "output_rounded", std::to_string(apart_nll - nll));
+    std::cout << "nll " << nll << ", " << (output_finer ? "embedding" : "output") << " rounded to Q5_0: " << apart_nll
+              << "\n";
+    EXPECT_NE(apart_nll, nll);
+  }
+}
+
+TEST_F(TiedTest, AMemoryBudgetCountsOneTable) {
+  const TwoTables two(kPocket, DType::q5_0, DType::q8_0);
+  const uint64_t bytes = two.load(open_device(), true)->weights.device_bytes();
+  const auto device = Device::open({}, [&](const Caps&) {
+    Plan plan = open_device()->plan();
+    plan.memory_budget = bytes / 3 * 4 + (64 << 10);  // weights may take three quarters
+    return plan;
+  });
+  EXPECT_EQ(two.load(device, true)->weights.streamed_bytes(), 0u);
+  EXPECT_GT(two.load(device, false)->weights.streamed_bytes(), 0u);
+}
+
+TEST_F(TiedTest, UntiedTablesStayApart) {
+  const TemporaryFolder folder;
+  LlamaShape shape;
+  shape.tied = false;
+  for (const DType type : kDTypes) {
+    shape.width = is_quantised(type) ? 256 : 64;
+    make_gguf(folder.path() / "m.gguf", shape, {type, 7, ""});
+    const auto model = load_model(open_device(), folder.path() / "m.gguf", {});
+    EXPECT_FALSE(model->weights.tied()) << name(type);
+    EXPECT_FALSE(model->weights.tie) << name(type);
+  }
+}
+
+TEST_F(TiedTest, ARealTable) {
+  const auto path = real_model("smollm2");
+  if (!path) GTEST_SKIP() << "./run model smollm2 was not run";
+  for (const DType coarser : {DType::q5_0, DType::q4_1}) {
+    TwoTables two(*path, coarser, DType::q8_0);
+    const auto model = two.load(open_device(), true);
+    ASSERT_TRUE(model->weights.tie) << name(coarser);
+    EXPECT_EQ(model->weights.tie->kept, "output.weight");
+    // One number of the last row is moved by a quarter of its block's range.
+    two.numbers[two.numbers.size() - 16] +=
+        0.5f *
+        std::abs(*std::ranges::max_element(std::span(two.numbers).last(32), {}, [](float x) { return std::abs(x); }));
+    const std::vector<std::byte> moved = quantise(std::span(two.numbers).last(576), coarser);
+    std::ranges::copy(moved, two.embedding_bytes.end() - static_cast<ptrdiff_t>(moved.size()));
+    EXPECT_FALSE(two.load(open_device(), true)->weights.tied()) << name(coarser);
+  }
+}
+
+}  // namespace
+}  // namespace weft::test
