@@ -36,35 +36,35 @@ using uint = uint32_t;
 // these words of 16 bytes, those of a part at IN_TILE(r, k, words of the part), `rest` being the number of the rest's
 // blocks:
 //
+//   notes: eight halves: the leading columns' scale | the product with the mean state; then what estimates from planes
+//   0, 0 and 1, 0 to 2 are made of (ops/table_row.h): factor | error of each.
 //   leading columns: value = scale * (h + l / 256), h a signed byte, l an unsigned one. Two words of h; l comes last.
 //   planes 0 and 1: a bit of each value; a 32-bit word is a block, word k blocks 4k .. 4k + 3.
 //   plane 2: two bits of each; word k is blocks 2k and 2k + 1, two 32-bit words each.
 //   plane 3 (not FORMAT_Q4): four bits; a word is a block.
 //   plane 4 (FORMAT_F16): eight bits, a byte each in the order of the columns; two words are a block.
 //
-// Together the planes are u, of 4, 8 or 16 bits. Value = scale * (u - 8), scale * (u - 128), scale * (u / 256 - 128).
-// Element 4j + i of a block (i < 4) has in planes 0 and 1 bit 8i + 7 - j; in plane 2 bits 8i + 6 - 2 (j % 4) and the
-// next of 32-bit word j / 4; in plane 3 bits 8i + 4 (j % 2) and the next three of 32-bit word j / 2. So a shift and a
-// mask give a quad of elements.
+// Together the planes are an integer i of 4, 8 or 16 bits in two's complement. Value = scale * i, of 16 bits scale * i
+// / 256. Element 4j + k of a block (k < 4) has in planes 0 and 1 bit 8k + 7 - j; in plane 2 bits 8k + 6 - 2 (j % 4) and
+// the next of 32-bit word j / 4; in plane 3 bits 8k + 4 (j % 2) and the next three of 32-bit word j / 2. So a shift and
+// a mask give a quad of elements. Behind these words come the blocks' scales: halves, two to a 32-bit word, word j of
+// row r at IN_TILE(r, j, TABLE_PAIRS).
 #define LEADING 32
 #define TABLE_QUADS(rest) (((rest) + 3) / 4)
 #define TABLE_PAIRS(rest) (((rest) + 1) / 2)
 // Words of a row before a part:
-#define TABLE_PLANE_0 2
-#define TABLE_PLANE_1(rest) (2 + TABLE_QUADS(rest))
-#define TABLE_PLANE_2(rest) (2 + 2 * TABLE_QUADS(rest))
+#define TABLE_NOTES 0
+#define TABLE_LEADING 1
+#define TABLE_PLANE_0 3
+#define TABLE_PLANE_1(rest) (3 + TABLE_QUADS(rest))
+#define TABLE_PLANE_2(rest) (3 + 2 * TABLE_QUADS(rest))
 #define TABLE_PLANE_3(rest) (TABLE_PLANE_2(rest) + TABLE_PAIRS(rest))
 #define TABLE_PLANE_4(rest) (TABLE_PLANE_3(rest) + (rest))
 #define TABLE_LOW(format, rest)                  \
   ((format) == FORMAT_Q4   ? TABLE_PLANE_3(rest) \
    : (format) == FORMAT_Q8 ? TABLE_PLANE_4(rest) \
                            : TABLE_PLANE_4(rest) + 2 * (rest))
-#define TABLE_NOTES(format, rest) (TABLE_LOW(format, rest) + 2)
-// Behind these come a row's notes, halves, two to a 32-bit word, word j at IN_TILE(r, j, NOTE_WORDS): the leading
-// columns' scale | the product with the mean state; then what estimates from planes 0, 0 and 1, 0 to 2 are made of
-// (ops/table_row.h): factor | error of each; then the scales of the rest's blocks.
-#define NOTE_WORDS(rest) (4 + TABLE_PAIRS(rest))
-#define NOTE_SCALES 4
+#define TABLE_SCALES(format, rest) (TABLE_LOW(format, rest) + 2)
 // Bits of the rest that a stage of estimates has: 1, 2 or 4. So many stages are worth having:
 #define ESTIMATE_STAGES(format) ((format) == FORMAT_Q4 ? 2 : 3)
 #define FORMAT_F16 0
@@ -192,21 +192,17 @@ struct Candidate {
 //
 // Positions run over the rows that may be chosen: all of them, or CHOICE's ids; at most `rows`, those of the table.
 // CHOICE is ids (rows) | bits (rows): a mask, bit i for id i. LISTS is one buffer of 32-bit words:
-//   bounds (rows: upper bounds of logits as floats, by position) | estimates (rows: floats) | those of the leading
-//   columns (rows: floats) | counts of plane 0 (rows: integers) | refine (rows: positions) | ids (rows: to be computed)
-//   | leaders (MAX_LEADERS ids; NO_ROW where a strip has none) | their logits (MAX_LEADERS floats)
+//   bounds (rows: upper bounds of logits as floats, by position) | refine (rows: positions) | ids (rows: to be
+//   computed) | leaders (MAX_LEADERS ids; NO_ROW where a strip has none) | their logits (MAX_LEADERS floats)
 // Once rows are selected, the bounds of those to be refined are the logits that they must reach.
 #define MAX_LEADERS 256
 #define SELECT_ROWS 1024  // positions a workgroup of select looks at
 #define LIST_BOUNDS(rows) 0
-#define LIST_ESTIMATES(rows) (rows)
-#define LIST_LEADING(rows) (2 * (rows))
-#define LIST_COUNTS(rows) (3 * (rows))
-#define LIST_REFINE(rows) (4 * (rows))
-#define LIST_IDS(rows) (5 * (rows))
-#define LIST_LEADERS(rows) (6 * (rows))
-#define LIST_LEADER_LOGITS(rows) (6 * (rows) + MAX_LEADERS)
-#define LIST_WORDS(rows) (6 * (rows) + 2 * MAX_LEADERS)
+#define LIST_REFINE(rows) (rows)
+#define LIST_IDS(rows) (2 * (rows))
+#define LIST_LEADERS(rows) (3 * (rows))
+#define LIST_LEADER_LOGITS(rows) (3 * (rows) + MAX_LEADERS)
+#define LIST_WORDS(rows) (3 * (rows) + 2 * MAX_LEADERS)
 #define NO_ROW 0xffffffffu
 // What estimates take from the hidden state less the mean state, words of 16 bytes: its floats, blocks of 8 words, the
 // leading one first; behind all of them, for each four of the rest's blocks, eight words: word k has bit k of the

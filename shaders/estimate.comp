@@ -22,7 +22,7 @@ void add_leading(inout float sums[ROW_TILES], Row rows[ROW_TILES], Known k, uint
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) products[i] = middle;
   [[unroll]] for (uint half_ = 0; half_ < 2; ++half_)
     [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
-      const uvec4 high = part_word(rows[i].at, 0, half_, 2);
+      const uvec4 high = part_word(rows[i].at, TABLE_LEADING, half_, 2);
       [[unroll]] for (uint j = 0; j < 4; ++j) products[i] += dot(signed_bytes(high[j]), floats_of(x, half_ * 4 + j));
     }
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) sums[i] = rows[i].product + rows[i].scale * products[i];
@@ -66,7 +66,7 @@ void add_four_bits(out float sums[ROW_TILES], Row rows[ROW_TILES], uint rest) {
       const uvec4 a = part_word(rows[i].at, TABLE_PLANE_0, pair / 2, quads), b = part_word(rows[i].at, TABLE_PLANE_1(rest), pair / 2, quads);
       first[i] = pair % 2 == 0 ? a.xy : a.zw;
       second[i] = pair % 2 == 0 ? b.xy : b.zw;
-      scales[i] = note_word(rows[i].at, NOTE_SCALES + pair, FORMAT, rest);
+      scales[i] = scales_word(rows[i].at, pair, FORMAT, rest);
     }
     [[unroll]] for (uint b = 0; b < 2; ++b) {
       const uint block = pair * 2 + b;
@@ -92,7 +92,7 @@ void main() {
     const uint local = gl_WorkGroupID.x * ROW_TILES * TILE_ROWS + lane_row(i);
     ids[i] = LISTED != 0 ? allowed_rows[min(local, state.head.positions - 1)] : p.row_base + min(local, p.slice_rows - 1);
     const uint row = min(ids[i] - p.row_base, p.slice_rows - 1);  // what is not in this slice reads any row of it
-    rows[i] = row_at(TableRow(row / TILE_ROWS * tile_words, row % TILE_ROWS), rest);
+    rows[i] = row_at(TableRow(row / TILE_ROWS * tile_words, row % TILE_ROWS));
   }
   float leading[ROW_TILES], four[ROW_TILES];
   ivec2 counts[ROW_TILES];
@@ -107,10 +107,9 @@ void main() {
     Estimate e = Estimate(leading[i], 0);
     if (MODE == HEAD_LEADING) e.error = leading_only_error(rows[i], known);
     if (MODE == HEAD_SIGNS) e = with_signs(rows[i], leading[i], float(counts[i].x), known);
-    if (MODE == HEAD_TWO_BITS) e = with_two_bits(rows[i], leading[i], float(counts[i].x), float(counts[i].y), known, rest);
-    if (MODE == HEAD_FOUR_BITS) e = with_four_bits(rows[i], leading[i], four[i], known, rest);
+    if (MODE == HEAD_TWO_BITS) e = with_two_bits(rows[i], leading[i], float(counts[i].x), float(counts[i].y), known);
+    if (MODE == HEAD_FOUR_BITS) e = with_four_bits(rows[i], leading[i], four[i], known);
     const bool allowed = p.masked == 0 || (allowed_rows[p.rows + ids[i] / 32] >> (ids[i] % 32) & 1) != 0;
     lists[LIST_BOUNDS(p.rows) + position] = floatBitsToUint(allowed ? e.value + e.error + leading_error(rows[i], known) : -3.4e38);
-    lists[LIST_ESTIMATES(p.rows) + position] = floatBitsToUint(allowed ? e.value : -3.4e38);
   }
 }

@@ -43,15 +43,15 @@ vec4 quad_of_planes(uint tile, uint row, uint block, uint j, uint blocks) {
   const uint rest = blocks - 1, b = block - 1;
   const TableRow r = TableRow(tile * table_tile_words(FORMAT, rest), row);
   if (block == 0)
-    return scale_of(note_word(r, 0, FORMAT, rest)) *
-           (signed_bytes(part_word(r, 0, j / 4, 2)[j % 4]) + unsigned_bytes(part_word(r, TABLE_LOW(FORMAT, rest), j / 4, 2)[j % 4]) * (1.0 / 256));
+    return scale_of(notes_of(r).x) *
+           (signed_bytes(part_word(r, TABLE_LEADING, j / 4, 2)[j % 4]) + unsigned_bytes(part_word(r, TABLE_LOW(FORMAT, rest), j / 4, 2)[j % 4]) * (1.0 / 256));
   const uint first = part_word(r, TABLE_PLANE_0, b / 4, TABLE_QUADS(rest))[b % 4];
   const uint second = part_word(r, TABLE_PLANE_1(rest), b / 4, TABLE_QUADS(rest))[b % 4];
   const uint two = part_word(r, TABLE_PLANE_2(rest), b / 2, TABLE_PAIRS(rest))[b % 2 * 2 + j / 4];
-  const uint scales = note_word(r, NOTE_SCALES + b / 2, FORMAT, rest);
+  const uint scales = scales_word(r, b / 2, FORMAT, rest);
   vec4 quad;
   if (FORMAT == FORMAT_Q4)
-    quad = unsigned_bytes(quad_of_four(first, second, two, j) >> 4) - 8;
+    quad = signed_bytes(quad_of_four(first, second, two, j)) * (1.0 / 16);
   else
     quad = signed_bytes(quad_of_eight(first, second, two, part_word(r, TABLE_PLANE_3(rest), b, rest)[j / 2], j));
   if (FORMAT == FORMAT_F16) quad += unsigned_bytes(part_word(r, TABLE_PLANE_4(rest), b * 2 + j / 4, rest * 2)[j % 4]) * (1.0 / 256);

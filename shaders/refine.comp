@@ -30,7 +30,7 @@ float ones(TableRow r, uint plane, uint rest) {
 
 float leading_product(Row row, Known k, uint rest) {
   float product = k.leading_sum * (127.5 / 256);
-  for (uint j = 0; j < 8; ++j) product += dot(signed_bytes(part_word(row.at, 0, j / 4, 2)[j % 4]), floats_at(j));
+  for (uint j = 0; j < 8; ++j) product += dot(signed_bytes(part_word(row.at, TABLE_LEADING, j / 4, 2)[j % 4]), floats_at(j));
   return row.product + row.scale * product;
 }
 
@@ -40,7 +40,7 @@ float four_bit_product(TableRow r, uint rest) {
   for (uint block = 0; block < rest; ++block) {
     const uint first = part_word(r, TABLE_PLANE_0, block / 4, quads)[block % 4], second = part_word(r, TABLE_PLANE_1(rest), block / 4, quads)[block % 4];
     const uvec4 two = part_word(r, TABLE_PLANE_2(rest), block / 2, pairs);
-    const uint scales = note_word(r, NOTE_SCALES + block / 2, FORMAT, rest);
+    const uint scales = scales_word(r, block / 2, FORMAT, rest);
     float product = 0;
     for (uint j = 0; j < 8; ++j) product += dot(four_bits(first, second, two[block % 2 * 2 + j / 4], j), floats_at((block + 1) * 8 + j));
     sum += scale_of(block % 2 == 0 ? scales : scales >> 16) * product;
@@ -56,7 +56,7 @@ struct Refined {
 Refined refine(uint position, TableRow at, uint rest) {
   Refined result = Refined(bool[ESTIMATES](false, false, false), true);
   const Known known = known_of(rest);
-  const Row row = row_at(at, rest);
+  const Row row = row_at(at);
   const float needed = uintBitsToFloat(lists[LIST_BOUNDS(p.rows) + position]);
   const float leading = leading_product(row, known, rest), error = leading_error(row, known);
   const uint mode = state.head.mode;
@@ -68,12 +68,12 @@ Refined refine(uint position, TableRow at, uint rest) {
   }
   if (result.alive && mode < HEAD_TWO_BITS) {
     result.planes[1] = true;
-    const Estimate e = with_two_bits(row, leading, first, ones(at, TABLE_PLANE_1(rest), rest), known, rest);
+    const Estimate e = with_two_bits(row, leading, first, ones(at, TABLE_PLANE_1(rest), rest), known);
     result.alive = e.value + e.error + error >= needed;
   }
   if (result.alive && ESTIMATE_STAGES(FORMAT) > 2) {
     result.planes[2] = true;
-    const Estimate e = with_four_bits(row, leading, four_bit_product(at, rest), known, rest);
+    const Estimate e = with_four_bits(row, leading, four_bit_product(at, rest), known);
     result.alive = e.value + e.error + error >= needed;
   }
   return result;

@@ -49,7 +49,7 @@ double dot(std::span<const float> a, std::span<const float> b) {
 }  // namespace
 
 uint32_t table_row_bytes(Format format, uint32_t rest) {
-  return TABLE_NOTES(static_cast<uint32_t>(format), rest) * kWordBytes + NOTE_WORDS(rest) * 4;
+  return TABLE_SCALES(static_cast<uint32_t>(format), rest) * kWordBytes + TABLE_PAIRS(rest) * 4;
 }
 
 TableRowPacker::TableRowPacker(Format format, const Basis& basis)
@@ -96,7 +96,7 @@ void TableRowPacker::store_leading(std::byte* tile, uint32_t row) {
     const float exact = unit > 0 ? std::nearbyint(wanted_[i] / unit) : 0;
     const auto value = static_cast<int32_t>(std::clamp(exact, -32768.0f, 32767.0f));
     stored_[i] = unit * static_cast<float>(value);
-    word_of(tile, 0, row, i / 16, 2)[i % 16] = static_cast<std::byte>(value >> 8 & 255);
+    word_of(tile, TABLE_LEADING, row, i / 16, 2)[i % 16] = static_cast<std::byte>(value >> 8 & 255);
     word_of(tile, low_at, row, i / 16, 2)[i % 16] = static_cast<std::byte>(value & 255);
   }
 }
@@ -110,12 +110,13 @@ void TableRowPacker::store_block(std::byte* tile, uint32_t row, uint32_t block) 
   const uint16_t half = half_above(largest_of(from) / (most / one));
   const float scale = half_to_float(half), step = scale / one, least = -static_cast<float>(1u << (bits - 1));
   scales_[block] = scale;
-  note(tile, row, 2 * NOTE_SCALES + block, half);
+  std::byte* const scales = tile + size_t{TABLE_SCALES(static_cast<uint32_t>(format_), rest)} * TILE_ROWS * kWordBytes;
+  std::memcpy(scales + size_t{IN_TILE(row, block / 2, TABLE_PAIRS(rest))} * 4 + block % 2 * 2, &half, 2);
   uint16_t* const u = &bits_[size_t{block} * BLOCK];
   for (uint32_t e = 0; e < BLOCK; ++e) {
     const float value = step > 0 ? std::clamp(std::nearbyint(from[e] / step), least, -least - 1) : 0.0f;
     stored_[LEADING + block * BLOCK + e] = step * value;
-    u[e] = static_cast<uint16_t>(static_cast<uint32_t>(value - least) << (16 - bits));
+    u[e] = static_cast<uint16_t>(static_cast<uint32_t>(static_cast<int32_t>(value)) << (16 - bits));
   }
   uint32_t planes[2] = {}, two[2] = {}, four[4] = {};
   for (uint32_t j = 0; j < 8; ++j)
@@ -140,10 +141,9 @@ TableRowPacker::Stage TableRowPacker::stage(uint32_t number) {
   const std::span<const float> wanted = std::span(wanted_).subspan(LEADING),
                                stored = std::span(stored_).subspan(LEADING);
   const uint32_t shift = number == 0 ? 15 : number == 1 ? 14 : 12;
-  const float middle = number == 0 ? 0.5f : number == 1 ? 1.5f : 7.5f;
   for (size_t i = 0; i < guess_.size(); ++i) {
     const float scale = number == 2 ? scales_[i / BLOCK] : 2;
-    guess_[i] = scale * (static_cast<float>(bits_[i] >> shift) - middle);
+    guess_[i] = scale * (static_cast<float>(static_cast<int16_t>(bits_[i]) >> shift) + 0.5f);
   }
   const double along = dot(guess_, wanted);
   double factor = along > 0 ? dot(stored, wanted) / along : 0;
@@ -155,10 +155,8 @@ TableRowPacker::Stage TableRowPacker::stage(uint32_t number) {
   return {t, std::sqrt(error) * (1 + 1e-5)};
 }
 
-void TableRowPacker::note(std::byte* tile, uint32_t row, uint32_t index, uint16_t half) const {
-  const uint32_t rest = basis_.rest();
-  std::byte* const notes = tile + size_t{TABLE_NOTES(static_cast<uint32_t>(format_), rest)} * TILE_ROWS * kWordBytes;
-  std::memcpy(notes + size_t{IN_TILE(row, index / 2, NOTE_WORDS(rest))} * 4 + index % 2 * 2, &half, 2);
+void TableRowPacker::note(std::byte* tile, uint32_t row, uint32_t index, uint16_t half) {
+  std::memcpy(word_of(tile, TABLE_NOTES, row, 0, 1) + index * 2, &half, 2);
 }
 
 PlaneBytes plane_bytes(Format format, uint32_t cols) {
@@ -166,14 +164,16 @@ PlaneBytes plane_bytes(Format format, uint32_t cols) {
   const uint32_t bits = TABLE_QUADS(rest) * kWordBytes, two_bits = TABLE_PAIRS(rest) * kWordBytes;
   const uint32_t scales = TABLE_PAIRS(rest) * 4;
   PlaneBytes bytes = {};
-  bytes.estimates[HEAD_LEADING] = 2 * kWordBytes + 8;
-  bytes.estimates[HEAD_SIGNS] = bytes.estimates[HEAD_LEADING] + bits;
-  bytes.estimates[HEAD_TWO_BITS] = bytes.estimates[HEAD_SIGNS] + bits + 4;
-  bytes.estimates[HEAD_FOUR_BITS] = bytes.estimates[HEAD_TWO_BITS] + two_bits + scales + 4;
-  bytes.refine[0] = 2 * kWordBytes + 8 + bits;  // refine knows no more of a row than its estimate
-  bytes.refine[1] = bits + 12;
-  bytes.refine[2] = 2 * bits + two_bits + scales + 4;
-  bytes.whole = TABLE_NOTES(static_cast<uint32_t>(format), rest) * kWordBytes + scales + 4;
+  const uint32_t leading = 3 * kWordBytes;  // with the notes
+  bytes.estimates[HEAD_LEADING] = leading;
+  bytes.estimates[HEAD_SIGNS] = leading + bits;
+  bytes.estimates[HEAD_TWO_BITS] = leading + 2 * bits;
+  bytes.estimates[HEAD_FOUR_BITS] = leading + 2 * bits + two_bits + scales;
+  // refine knows no more of a row than its bound.
+  bytes.refine[0] = leading + bits;
+  bytes.refine[1] = leading + 2 * bits;
+  bytes.refine[2] = leading + 2 * bits + two_bits + scales;
+  bytes.whole = TABLE_SCALES(static_cast<uint32_t>(format), rest) * kWordBytes + scales;
   return bytes;
 }
 

@@ -37,7 +37,7 @@ class TableRowPacker {
   void store_leading(std::byte* tile, uint32_t row);
   void store_block(std::byte* tile, uint32_t row, uint32_t block);
   Stage stage(uint32_t number);
-  void note(std::byte* tile, uint32_t row, uint32_t index, uint16_t half) const;
+  static void note(std::byte* tile, uint32_t row, uint32_t index, uint16_t half);
 
   Format format_;
   const Basis& basis_;

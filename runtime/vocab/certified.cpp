@@ -57,7 +57,8 @@ class Recording {
   }
 
   void leaders() {
-    recorder_.dispatch({shaders::leaders, {steps_.listed}}, {views_.state, buffers_.allowed_rows, buffers_.lists},
+    recorder_.dispatch({plan_.texel_products ? shaders::leaders_texel : shaders::leaders, {steps_.listed}},
+                       {views_.state, buffers_.allowed_rows, buffers_.lists, buffers_.lists},
                        abi::LeadersPush{table_.rows}, {MAX_LEADERS});
     const ops::RowList list = {buffers_.lists, LIST_LEADERS(table_.rows), true, LIST_LEADER_LOGITS(table_.rows),
                                head(offsetof(abi::HeadState, leaders))};

@@ -16,15 +16,16 @@ Known known_of(uint rest) {
   return Known(a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w, c.x, c.y);
 }
 
-// What a row notes of its leading columns and of the signs.
+// What a row notes.
 struct Row {
   TableRow at;
   float scale, product;  // of the leading columns; with the mean state
   float factor, error;   // of the signs
+  uvec2 more;            // factor | error of two and of four bits
 };
-Row row_at(TableRow at, uint rest) {
-  const uint first = note_word(at, 0, FORMAT, rest), signs = note_word(at, 1, FORMAT, rest);
-  return Row(at, scale_of(first), scale_of(first >> 16), scale_of(signs), note_of(signs >> 16));
+Row row_at(TableRow at) {
+  const uvec4 notes = notes_of(at);
+  return Row(at, scale_of(notes.x), scale_of(notes.x >> 16), scale_of(notes.y), norm_of(notes.y >> 16), notes.zw);
 }
 
 // What every stage's bound has: the leading columns' lower bytes, the mean product's rounding, and that of sums.
@@ -51,20 +52,18 @@ struct Estimate {
 // ones: sums of the signed bytes over the columns whose bit of plane 0, or of plane 1, is set. g is 1 or -1, and 3, 1, -1 or -3; whole
 // numbers below 2^24.
 Estimate with_signs(Row r, float leading, float ones, Known k) {
-  return Estimate(leading + r.factor * (k.bit_scale * (2 * ones - k.bit_sum)), stage_error(r.factor, r.error, 1, k));
+  return Estimate(leading + r.factor * (k.bit_scale * (k.bit_sum - 2 * ones)), stage_error(r.factor, r.error, 1, k));
 }
-Estimate with_two_bits(Row r, float leading, float ones, float second, Known k, uint rest) {
-  const uint note = note_word(r.at, 2, FORMAT, rest);
-  const float factor = scale_of(note);
-  return Estimate(leading + factor * (k.bit_scale * (4 * ones + 2 * second - 3 * k.bit_sum)), stage_error(factor, note_of(note >> 16), 3, k));
+Estimate with_two_bits(Row r, float leading, float ones, float second, Known k) {
+  const float factor = scale_of(r.more.x);
+  return Estimate(leading + factor * (k.bit_scale * (k.bit_sum + 2 * second - 4 * ones)), stage_error(factor, norm_of(r.more.x >> 16), 3, k));
 }
-// product: of the first four bits less 7.5, times their blocks' scales, with the rest. |t g| is at most what signs know of a row, with all errors.
-Estimate with_four_bits(Row r, float leading, float product, Known k, uint rest) {
-  const uint note = note_word(r.at, 3, FORMAT, rest);
-  const float factor = scale_of(note), error = note_of(note >> 16), guess = r.factor * k.sqrt_cols + r.error + error;
+// product: of the first four bits and a half, times their blocks' scales, with the rest. |t g| is at most what signs know of a row, with all errors.
+Estimate with_four_bits(Row r, float leading, float product, Known k) {
+  const float factor = scale_of(r.more.y), error = norm_of(r.more.y >> 16), guess = r.factor * k.sqrt_cols + r.error + error;
   const float lost = factor > 0 ? guess * (1.0 / 2048 + 1.0 / 16777216 / factor) : 0;
   return Estimate(leading + factor * product, k.rest_norm * (error * k.rest_spread + lost) + guess * k.fp_error);
 }
 
 // The first four bits of elements 4j .. 4j + 3 of a block, around 0.
-vec4 four_bits(uint first, uint second, uint two, uint j) { return unsigned_bytes(quad_of_four(first, second, two, j) >> 4) - 7.5; }
+vec4 four_bits(uint first, uint second, uint two, uint j) { return signed_bytes(quad_of_four(first, second, two, j)) * (1.0 / 16) + 0.5; }
