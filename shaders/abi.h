@@ -192,17 +192,21 @@ struct Candidate {
 //
 // Positions run over the rows that may be chosen: all of them, or CHOICE's ids; at most `rows`, those of the table.
 // CHOICE is ids (rows) | bits (rows): a mask, bit i for id i. LISTS is one buffer of 32-bit words:
-//   bounds (rows: upper bounds of logits as floats, by position) | refine (rows: positions) | ids (rows: to be
-//   computed) | leaders (MAX_LEADERS ids; NO_ROW where a strip has none) | their logits (MAX_LEADERS floats)
-// Once rows are selected, the bounds of those to be refined are the logits that they must reach.
+//   bounds (rows: upper bounds of logits as floats, by position) | estimates (rows: floats, by
+//   position) | refine (rows: positions) | needed (rows: the logits that those
+//   must reach, as floats) | ids (rows: to be computed) | leaders (MAX_LEADERS ids; NO_ROW where a strip has none) |
+//   their logits (MAX_LEADERS floats)
 #define MAX_LEADERS 256
 #define SELECT_ROWS 1024  // positions a workgroup of select looks at
+#define LIST_STRIDE(rows) (((rows) + 3) / 4 * 4)  // each list begins at a word of 16 bytes
 #define LIST_BOUNDS(rows) 0
-#define LIST_REFINE(rows) (rows)
-#define LIST_IDS(rows) (2 * (rows))
-#define LIST_LEADERS(rows) (3 * (rows))
-#define LIST_LEADER_LOGITS(rows) (3 * (rows) + MAX_LEADERS)
-#define LIST_WORDS(rows) (3 * (rows) + 2 * MAX_LEADERS)
+#define LIST_ESTIMATES(rows) LIST_STRIDE(rows)
+#define LIST_REFINE(rows) (2 * LIST_STRIDE(rows))
+#define LIST_NEEDED(rows) (3 * LIST_STRIDE(rows))
+#define LIST_IDS(rows) (4 * LIST_STRIDE(rows))
+#define LIST_LEADERS(rows) (5 * LIST_STRIDE(rows))
+#define LIST_LEADER_LOGITS(rows) (5 * LIST_STRIDE(rows) + MAX_LEADERS)
+#define LIST_WORDS(rows) (5 * LIST_STRIDE(rows) + 2 * MAX_LEADERS)
 #define NO_ROW 0xffffffffu
 // What estimates take from the hidden state less the mean state, words of 16 bytes: its floats, blocks of 8 words, the
 // leading one first; behind all of them, for each four of the rest's blocks, eight words: word k has bit k of the

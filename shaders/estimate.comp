@@ -106,10 +106,12 @@ void main() {
     if (local >= (LISTED != 0 ? state.head.positions : p.slice_rows) || ids[i] - p.row_base >= p.slice_rows) continue;
     Estimate e = Estimate(leading[i], 0);
     if (MODE == HEAD_LEADING) e.error = leading_only_error(rows[i], known);
-    if (MODE == HEAD_SIGNS) e = with_signs(rows[i], leading[i], float(counts[i].x), known);
-    if (MODE == HEAD_TWO_BITS) e = with_two_bits(rows[i], leading[i], float(counts[i].x), float(counts[i].y), known);
+    const float signs = known.bit_scale * (known.bit_sum - 2 * float(counts[i].x));
+    if (MODE == HEAD_SIGNS) e = with_signs(rows[i], leading[i], signs, known);
+    if (MODE == HEAD_TWO_BITS) e = with_two_bits(rows[i], leading[i], signs, float(counts[i].y), known);
     if (MODE == HEAD_FOUR_BITS) e = with_four_bits(rows[i], leading[i], four[i], known);
     const bool allowed = p.masked == 0 || (allowed_rows[p.rows + ids[i] / 32] >> (ids[i] % 32) & 1) != 0;
+    lists[LIST_ESTIMATES(p.rows) + position] = floatBitsToUint(allowed ? e.value : -3.4e38);
     lists[LIST_BOUNDS(p.rows) + position] = floatBitsToUint(allowed ? e.value + e.error + leading_error(rows[i], known) : -3.4e38);
   }
 }

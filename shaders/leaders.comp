@@ -1,4 +1,4 @@
-// The first rows to compute: of each of leader_count strips of positions the one with the greatest bound.
+// The first rows to compute: of each of leader_count strips of positions the one with the greatest estimate.
 // Variants: texel
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -9,13 +9,13 @@ layout(local_size_x = 64) in;
 layout(std430, binding = 0) readonly buffer State { StepState state; };
 layout(std430, binding = 1) readonly buffer AllowedRows { uint allowed_rows[]; };
 layout(std430, binding = 2) writeonly buffer Lists { uint lists[]; };
-// The bounds, four at a time.
+// The estimates, four at a time.
 #ifdef WEFT_TEXEL
-layout(binding = 3) uniform usamplerBuffer bounds;
-vec4 bounds_at(uint i) { return uintBitsToFloat(texelFetch(bounds, int(i))); }
+layout(binding = 3) uniform usamplerBuffer estimates;
+vec4 estimates_at(uint i) { return uintBitsToFloat(texelFetch(estimates, int(i))); }
 #else
-layout(std430, binding = 3) readonly buffer Bounds { vec4 bounds[]; };
-vec4 bounds_at(uint i) { return bounds[i]; }
+layout(std430, binding = 3) readonly buffer Estimates { vec4 estimates[]; };
+vec4 estimates_at(uint i) { return estimates[i]; }
 #endif
 layout(constant_id = 0) const uint LISTED = 0;
 layout(push_constant) uniform Push { LeadersPush p; };
@@ -28,9 +28,9 @@ void main() {
   if (strip >= strips) return;
   Candidate best = Candidate(-3.4e38, NO_ROW);
   for (uint i = (strip + lane * strips) * 4; i < positions; i += 64 * strips * 4) {
-    const vec4 bound = bounds_at(LIST_BOUNDS(p.rows) / 4 + i / 4);
+    const vec4 four = estimates_at(LIST_ESTIMATES(p.rows) / 4 + i / 4);
     for (uint k = 0; k < 4; ++k)
-      if (bound[k] > best.score && i + k < positions) best = Candidate(bound[k], i + k);
+      if (four[k] > best.score && i + k < positions) best = Candidate(four[k], i + k);
   }
   best_of[lane] = best;
   barrier();

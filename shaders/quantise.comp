@@ -55,22 +55,21 @@ float store_bits(uint block, float scale, float inverse, inout float total) {
 Indirect groups(bool wanted, uint count) { return Indirect(wanted ? count : 0, 1, 1); }
 
 // What the last token's bounds achieved decides; answers do not depend on it. Reading less and failing costs time, so after a failure a
-// while passes before the next attempt, longer each time.
+// while passes before the next attempt, twice as long each time. One failure alone means little: tokens differ.
 uint next_mode() {
   const uint stages = ESTIMATE_STAGES(p.format);
-  uint mode = max(state.head.mode, params.least_mode), wait = state.head.wait, backoff = max(state.head.backoff, 8u);
-  if (mode < stages && state.head.refine_count > state.head.positions / (mode == HEAD_TWO_BITS ? 10 : 2)) {
-    mode += 1;
-    wait = backoff;
-    backoff = min(backoff * 2, 64u);
-  } else if (mode != HEAD_ALL && state.head.exact_count > state.head.positions / 3) {
-    mode = HEAD_ALL;
+  uint mode = max(state.head.mode, params.least_mode), wait = state.head.wait, backoff = max(state.head.backoff, 1u);
+  // From where on reading more of all rows is less than refining so many: after two bits, whose planes are read again, sooner.
+  const uint most = mode == HEAD_TWO_BITS ? state.head.positions / 3 : state.head.positions / 4 * 3;
+  const bool refined_most = mode < stages && state.head.refine_count > most, computed_most = state.head.exact_count > state.head.positions / 3;
+  if (mode < HEAD_ALL && (refined_most || computed_most)) {
+    mode = computed_most ? HEAD_ALL : mode + 1;
     wait = backoff;
     backoff = min(backoff * 2, 64u);
   } else if (wait > 0) {
     wait -= 1;
   } else if (mode == params.least_mode) {
-    backoff = 8;
+    backoff = 1;
   } else {
     mode = min(mode - 1, stages);
   }

@@ -14,6 +14,8 @@ layout(push_constant) uniform Push { RefinePush p; };
 #include "lib/estimate.glsl"
 #include "lib/lists.glsl"
 
+const float SLACK = 1.0 / 524288;
+
 // The sum of the 8-bit values over the columns whose bit of a plane is set.
 float ones(TableRow r, uint plane, uint rest) {
   const uint quads = TABLE_QUADS(rest);
@@ -28,7 +30,7 @@ float ones(TableRow r, uint plane, uint rest) {
   return float(sum);
 }
 
-float leading_product(Row row, Known k, uint rest) {
+float leading_product(Row row, Known k) {
   float product = k.leading_sum * (127.5 / 256);
   for (uint j = 0; j < 8; ++j) product += dot(signed_bytes(part_word(row.at, TABLE_LEADING, j / 4, 2)[j % 4]), floats_at(j));
   return row.product + row.scale * product;
@@ -53,28 +55,36 @@ struct Refined {
   bool planes[ESTIMATES];
   bool alive;
 };
-Refined refine(uint position, TableRow at, uint rest) {
+Refined refine(uint place, uint position, TableRow at, uint rest) {
   Refined result = Refined(bool[ESTIMATES](false, false, false), true);
   const Known known = known_of(rest);
   const Row row = row_at(at);
-  const float needed = uintBitsToFloat(lists[LIST_BOUNDS(p.rows) + position]);
-  const float leading = leading_product(row, known, rest), error = leading_error(row, known);
   const uint mode = state.head.mode;
-  const float first = mode < HEAD_TWO_BITS ? ones(at, TABLE_PLANE_0, rest) : 0;
+  const float estimate = uintBitsToFloat(lists[LIST_ESTIMATES(p.rows) + position]), error = leading_error(row, known);
+  const float leading = mode < HEAD_SIGNS ? estimate : leading_product(row, known);
+  // The signs come out of the estimate again; SLACK is more than that loses.
+  const float slack = (abs(estimate) + abs(leading)) * SLACK;
+  const float needed = uintBitsToFloat(lists[LIST_NEEDED(p.rows) + place]) - error - slack;
+  float signs = 0;  // the product of the rest with its signs
   if (mode < HEAD_SIGNS) {
     result.planes[0] = true;
-    const Estimate e = with_signs(row, leading, first, known);
-    result.alive = e.value + e.error + error >= needed;
+    signs = known.bit_scale * (known.bit_sum - 2 * ones(at, TABLE_PLANE_0, rest));
+    const Estimate e = with_signs(row, leading, signs, known);
+    result.alive = e.value + e.error >= needed;
+  } else if (mode == HEAD_SIGNS && row.factor > 0) {
+    signs = (estimate - leading) / row.factor;
   }
   if (result.alive && mode < HEAD_TWO_BITS) {
     result.planes[1] = true;
-    const Estimate e = with_two_bits(row, leading, first, ones(at, TABLE_PLANE_1(rest), rest), known);
-    result.alive = e.value + e.error + error >= needed;
+    const Estimate e = with_two_bits(row, leading, signs, ones(at, TABLE_PLANE_1(rest), rest), known);
+    // Slack for the signs, times what two bits make of it.
+    const float more = row.factor > 0 ? 2 * scale_of(row.more.x) / row.factor * slack : 0;
+    result.alive = e.value + e.error + more >= needed;
   }
   if (result.alive && ESTIMATE_STAGES(FORMAT) > 2) {
     result.planes[2] = true;
     const Estimate e = with_four_bits(row, leading, four_bit_product(at, rest), known);
-    result.alive = e.value + e.error + error >= needed;
+    result.alive = e.value + e.error >= needed;
   }
   return result;
 }
@@ -90,7 +100,7 @@ void main() {
       const uint position = lists[LIST_REFINE(p.rows) + place];
       id = LISTED != 0 ? allowed_rows[position] : position;
       const uint row = id - p.row_base;
-      if (row < p.slice_rows) refined = refine(position, TableRow(row / TILE_ROWS * tile_words, row % TILE_ROWS), rest);
+      if (row < p.slice_rows) refined = refine(place, position, TableRow(row / TILE_ROWS * tile_words, row % TILE_ROWS), rest);
     }
     uint unused, place_of_row;
     for (uint i = 0; i < ESTIMATES; ++i) APPEND(refined.planes[i] ? 1u : 0u, state.head.refine_counts[i], unused)

@@ -41,13 +41,9 @@ float logit_for(float cut, float noise, bool seen_before, float added) {
 
 bool allowed(uint id) { return p.masked == 0 || (choice[p.rows + id / 32] >> (id % 32) & 1) != 0; }
 
-// Whether a row can reach what it must; then that goes where its bound was, so that refining need not know the token.
-bool reaches(uint position, uint id, float bound, float cut, bool refines) {
-  const float noise = params.cut_noise != 0 ? noise_of(id, state.end) : 0;
-  const float needed = logit_for(cut, noise, was_seen(id), added_to(id, p.rows));
-  if (bound < needed) return false;
-  if (refines) lists[LIST_BOUNDS(p.rows) + position] = floatBitsToUint(needed);
-  return true;
+// What a row's logit must be for the row to matter.
+float needed_by(uint id, float cut) {
+  return logit_for(cut, params.cut_noise != 0 ? noise_of(id, state.end) : 0, was_seen(id), added_to(id, p.rows));
 }
 
 // A lane's bit-th position: 16 a lane, four of them side by side.
@@ -70,7 +66,7 @@ void main() {
       const uint position = position_of(i);
       if (position >= positions || bound[i - quad] < least) continue;
       const uint id = LISTED != 0 ? choice[position] : position;
-      if (allowed(id) && (mode == HEAD_ALL || reaches(position, id, bound[i - quad], cut, refines))) wanted |= 1u << i;
+      if (allowed(id) && (mode == HEAD_ALL || bound[i - quad] >= needed_by(id, cut))) wanted |= 1u << i;
     }
   }
   uint place;
@@ -85,6 +81,7 @@ void main() {
     const uint position = position_of(findLSB(wanted));
     wanted &= wanted - 1;
     const uint id = LISTED != 0 ? choice[position] : position;
+    if (refines) lists[LIST_NEEDED(p.rows) + place] = floatBitsToUint(needed_by(id, cut));
     lists[(refines ? LIST_REFINE(p.rows) : LIST_IDS(p.rows)) + place++] = refines ? position : id;
   }
 }

@@ -18,17 +18,34 @@ uint64_t random_bits(uint64_t seed, uint64_t place) {
   return z ^ (z >> 31);
 }
 
-// The Hadamard matrix of 32 rows, times 1 / sqrt(32): its own inverse.
-void hadamard(float* v) {
+void butterflies(float* low, float* high, uint32_t count) {
+  for (uint32_t i = 0; i < count; ++i) {
+    const float a = low[i], b = high[i];
+    low[i] = a + b;
+    high[i] = a - b;
+  }
+}
+
+// Hadamard matrices of 32 rows over v[0], v[count], v[2 count], ..., for `count` neighbours at once.
+void hadamard_across(float* v, uint32_t count) {
   for (uint32_t step = 1; step < 32; step *= 2)
     for (uint32_t first = 0; first < 32; first += 2 * step)
-      for (uint32_t i = first; i < first + step; ++i) {
-        const float a = v[i], b = v[i + step];
-        v[i] = a + b;
-        v[i + step] = a - b;
-      }
-  for (uint32_t i = 0; i < 32; ++i) v[i] *= 0.17677669529663689f;
+      butterflies(v + size_t{first} * count, v + size_t{first + step} * count, step * count);
 }
+
+// The same over 32 neighbours.
+void hadamard(float* v) {
+  for (uint32_t i = 0; i < 32; i += 4) {
+    const float a = v[i] + v[i + 1], b = v[i] - v[i + 1], c = v[i + 2] + v[i + 3], d = v[i + 2] - v[i + 3];
+    v[i] = a + c;
+    v[i + 1] = b + d;
+    v[i + 2] = a - c;
+    v[i + 3] = b - d;
+  }
+  for (uint32_t step = 4; step < 32; step *= 2)
+    for (uint32_t first = 0; first < 32; first += 2 * step) butterflies(v + first, v + first + step, step);
+}
+constexpr float kScale = 0.17677669529663689f;  // 1 / sqrt(32) makes the matrix its own inverse
 
 }  // namespace
 
@@ -47,22 +64,30 @@ Basis::Basis(uint32_t width, std::span<const uint32_t> order, std::span<const fl
     for (uint32_t i = 0; i < cols_; ++i)
       signs_[round][i] = (random_bits(seed, round * uint64_t{1} << 32 | i) & 1) != 0 ? -1.0f : 1.0f;
   }
+  const uint32_t blocks = rest();
+  turns_.resize(size_t{blocks} * 32);
+  for (uint32_t b = 0; b < blocks; ++b)
+    for (uint32_t k = 0; k < 32; ++k) {
+      const uint32_t place = LEADING + b * 32 + k;
+      turns_[k * blocks + b] = {columns_[place], {signs_[0][place], signs_[1][place] * kScale * kScale}};
+    }
   if (!mean.empty()) rotate(mean, mean_);
 }
 
 void Basis::rotate(std::span<const float> from, std::span<float> to) const {
-  for (uint32_t i = 0; i < cols_; ++i) to[i] = columns_[i] == NO_COLUMN ? 0 : from[columns_[i]];
-  float* const rest = to.data() + LEADING;
-  const uint32_t blocks = this->rest();
-  for (uint32_t i = 0; i < blocks * 32; ++i) rest[i] *= signs_[0][LEADING + i];
-  for (uint32_t c = 0; c < blocks; ++c) hadamard(rest + c * 32);
-  for (uint32_t i = 0; i < blocks * 32; ++i) rest[i] *= signs_[1][LEADING + i];
-  float block[32];
-  for (uint32_t c = 0; c < blocks; ++c) {
-    for (uint32_t j = 0; j < 32; ++j) block[j] = rest[ROTATED(1, blocks, c, j)];
-    hadamard(block);
-    for (uint32_t j = 0; j < 32; ++j) rest[ROTATED(1, blocks, c, j)] = block[j];
-  }
+  for (uint32_t i = 0; i < LEADING; ++i) to[i] = columns_[i] == NO_COLUMN ? 0 : from[columns_[i]];
+  // Element k of block b of the first round is at k * blocks + b here, so that it takes the blocks side by side, and
+  // the second round neighbours.
+  const uint32_t blocks = rest();
+  thread_local std::vector<float> rows;
+  rows.resize(size_t{blocks} * 32);
+  for (uint32_t i = 0; i < blocks * 32; ++i)
+    rows[i] = turns_[i].column == NO_COLUMN ? 0 : from[turns_[i].column] * turns_[i].signs[0];
+  hadamard_across(rows.data(), blocks);
+  for (uint32_t i = 0; i < blocks * 32; ++i) rows[i] *= turns_[i].signs[1];
+  for (uint32_t c = 0; c < blocks; ++c) hadamard(&rows[size_t{c} * 32]);
+  for (uint32_t b = 0; b < blocks; ++b)
+    for (uint32_t k = 0; k < 32; ++k) to[LEADING + b * 32 + k] = rows[k * blocks + b];
 }
 
 std::vector<uint32_t> Basis::words() const {

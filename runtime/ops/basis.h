@@ -33,6 +33,12 @@ class Basis {
   uint32_t width_, cols_;
   std::vector<uint32_t> columns_;  // (cols) NO_COLUMN: zero
   std::vector<float> signs_[2];    // by round: (cols) 1 or -1 by place, those of the leading columns unused
+  // What rotate does to each of the rest's columns before the two rounds, in the order in which it computes.
+  struct Turn {
+    uint32_t column;
+    float signs[2];  // the second with the matrices' scale
+  };
+  std::vector<Turn> turns_;
   std::vector<float> mean_;
 };
 

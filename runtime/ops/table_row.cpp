@@ -30,20 +30,34 @@ std::byte* word_of(std::byte* tile, uint32_t before, uint32_t row, uint32_t k, u
 
 uint32_t levels(Format format) { return format == Format::q4 ? 4 : format == Format::q8 ? 8 : 16; }
 
-float largest_of(std::span<const float> values) {
-  float largest = 0;
-  for (const float value : values) largest = std::max(largest, std::abs(value));
-  return largest;
+// The nearest whole number to a value of less than 2^22.
+float nearest(float value) { return (value + 12582912.0f) - 12582912.0f; }
+
+constexpr size_t kLanes = 8;  // sums side by side, so that loops vectorise
+
+float largest_of(std::span<const float> values) {  // of whole blocks
+  float largest[kLanes] = {};
+  for (size_t first = 0; first < values.size(); first += kLanes)
+    for (size_t i = 0; i < kLanes; ++i) largest[i] = std::max(largest[i], std::abs(values[first + i]));
+  return *std::max_element(largest, largest + kLanes);
 }
 
 double dot(std::span<const float> a, std::span<const float> b) {
   double sum = 0;
-  for (size_t first = 0; first < a.size(); first += BLOCK) {
-    float part = 0;
-    for (size_t i = first; i < first + BLOCK; ++i) part += a[i] * b[i];
-    sum += part;
+  for (size_t block = 0; block < a.size(); block += BLOCK) {
+    float parts[kLanes] = {};
+    for (size_t first = block; first < block + BLOCK; first += kLanes)
+      for (size_t i = 0; i < kLanes; ++i) parts[i] += a[first + i] * b[first + i];
+    for (const float part : parts) sum += part;
   }
   return sum;
+}
+
+// Four bytes behind one another, the first lowest.
+uint32_t load(const int8_t* from) {
+  uint32_t word;
+  std::memcpy(&word, from, 4);
+  return word;
 }
 
 }  // namespace
@@ -59,7 +73,7 @@ TableRowPacker::TableRowPacker(Format format, const Basis& basis)
       wanted_(basis.cols()),
       stored_(basis.cols()),
       scales_(basis.rest()),
-      bits_(basis.rest() * BLOCK),
+      high_(basis.rest() * BLOCK),
       guess_(basis.rest() * BLOCK) {}
 
 void TableRowPacker::pack(const TensorView& tensor, uint64_t row, std::byte* tile, uint32_t r, Rounding& rounding) {
@@ -73,13 +87,15 @@ void TableRowPacker::pack(const TensorView& tensor, uint64_t row, std::byte* til
   basis_.rotate(values_, wanted_);
   store_leading(tile, r);
   for (uint32_t block = 0; block < basis_.rest(); ++block) store_block(tile, r, block);
-  for (uint32_t i = 0; i < basis_.cols(); ++i)
-    rounding.largest_error = std::max<double>(rounding.largest_error, std::abs(stored_[i] - wanted_[i]));
+  float error = 0;
+  for (uint32_t i = 0; i < basis_.cols(); ++i) error = std::max(error, std::abs(stored_[i] - wanted_[i]));
+  rounding.largest_error = std::max<double>(rounding.largest_error, error);
   rounding.largest_value = std::max<double>(rounding.largest_value, largest_of(wanted_));
   const double product = dot(stored_, basis_.mean());
   note(tile, r, 1, float_to_half(static_cast<float>(std::clamp<double>(product, -kLargestHalf, kLargestHalf))));
+  const double length = dot(std::span(stored_).subspan(LEADING), std::span(wanted_).subspan(LEADING));
   for (uint32_t number = 0; number < ESTIMATE_STAGES(static_cast<uint32_t>(format_)); ++number) {
-    Stage made = stage(number);
+    Stage made = stage(number, length);
     // A mean product that no half holds: nothing is estimated.
     if (std::abs(product) > kLargestHalf) made.error = 1e9;
     note(tile, r, 2 + 2 * number, float_to_half(static_cast<float>(made.factor)));
@@ -93,7 +109,7 @@ void TableRowPacker::store_leading(std::byte* tile, uint32_t row) {
   const float unit = half_to_float(half) / 256;
   note(tile, row, 0, half);
   for (uint32_t i = 0; i < LEADING; ++i) {
-    const float exact = unit > 0 ? std::nearbyint(wanted_[i] / unit) : 0;
+    const float exact = unit > 0 ? nearest(wanted_[i] / unit) : 0;
     const auto value = static_cast<int32_t>(std::clamp(exact, -32768.0f, 32767.0f));
     stored_[i] = unit * static_cast<float>(value);
     word_of(tile, TABLE_LEADING, row, i / 16, 2)[i % 16] = static_cast<std::byte>(value >> 8 & 255);
@@ -112,47 +128,49 @@ void TableRowPacker::store_block(std::byte* tile, uint32_t row, uint32_t block) 
   scales_[block] = scale;
   std::byte* const scales = tile + size_t{TABLE_SCALES(static_cast<uint32_t>(format_), rest)} * TILE_ROWS * kWordBytes;
   std::memcpy(scales + size_t{IN_TILE(row, block / 2, TABLE_PAIRS(rest))} * 4 + block % 2 * 2, &half, 2);
-  uint16_t* const u = &bits_[size_t{block} * BLOCK];
+  const float inverse = step > 0 ? 1 / step : 0;
+  int8_t* const high = &high_[size_t{block} * BLOCK];
+  uint8_t low[BLOCK];
   for (uint32_t e = 0; e < BLOCK; ++e) {
-    const float value = step > 0 ? std::clamp(std::nearbyint(from[e] / step), least, -least - 1) : 0.0f;
+    const float value = std::clamp(nearest(from[e] * inverse), least, -least - 1);
     stored_[LEADING + block * BLOCK + e] = step * value;
-    u[e] = static_cast<uint16_t>(static_cast<uint32_t>(static_cast<int32_t>(value)) << (16 - bits));
+    const int32_t integer = static_cast<int32_t>(value) * (1 << (16 - bits));
+    high[e] = static_cast<int8_t>(integer >> 8);
+    low[e] = static_cast<uint8_t>(integer & 255);
   }
   uint32_t planes[2] = {}, two[2] = {}, four[4] = {};
-  for (uint32_t j = 0; j < 8; ++j)
-    for (uint32_t i = 0; i < 4; ++i) {
-      const uint32_t value = u[4 * j + i];
-      planes[0] |= (value >> 15 & 1) << (8 * i + 7 - j);
-      planes[1] |= (value >> 14 & 1) << (8 * i + 7 - j);
-      two[j / 4] |= (value >> 12 & 3) << (8 * i + 6 - 2 * (j % 4));
-      four[j / 2] |= (value >> 8 & 15) << (8 * i + 4 * (j % 2));
-    }
+  for (uint32_t j = 0; j < 8; ++j) {  // four elements at once, a byte each
+    const uint32_t quad = load(high + 4 * j);
+    planes[0] |= (quad & 0x80808080u) >> j;
+    planes[1] |= (quad << 1 & 0x80808080u) >> j;
+    two[j / 4] |= (quad >> 4 & 0x03030303u) << (6 - 2 * (j % 4));
+    four[j / 2] |= (quad & 0x0f0f0f0fu) << (4 * (j % 2));
+  }
   std::memcpy(word_of(tile, TABLE_PLANE_0, row, block / 4, TABLE_QUADS(rest)) + block % 4 * 4, &planes[0], 4);
   std::memcpy(word_of(tile, TABLE_PLANE_1(rest), row, block / 4, TABLE_QUADS(rest)) + block % 4 * 4, &planes[1], 4);
   std::memcpy(word_of(tile, TABLE_PLANE_2(rest), row, block / 2, TABLE_PAIRS(rest)) + block % 2 * 8, two, 8);
   if (format_ == Format::q4) return;
   std::memcpy(word_of(tile, TABLE_PLANE_3(rest), row, block, rest), four, 16);
   if (format_ == Format::q8) return;
-  for (uint32_t e = 0; e < BLOCK; ++e)
-    word_of(tile, TABLE_PLANE_4(rest), row, 2 * block + e / 16, 2 * rest)[e % 16] = static_cast<std::byte>(u[e] & 255);
+  for (uint32_t k : {0u, 1u})
+    std::memcpy(word_of(tile, TABLE_PLANE_4(rest), row, 2 * block + k, 2 * rest), low + 16 * k, 16);
 }
 
-TableRowPacker::Stage TableRowPacker::stage(uint32_t number) {
+TableRowPacker::Stage TableRowPacker::stage(uint32_t number, double length) {
   const std::span<const float> wanted = std::span(wanted_).subspan(LEADING),
                                stored = std::span(stored_).subspan(LEADING);
-  const uint32_t shift = number == 0 ? 15 : number == 1 ? 14 : 12;
-  for (size_t i = 0; i < guess_.size(); ++i) {
-    const float scale = number == 2 ? scales_[i / BLOCK] : 2;
-    guess_[i] = scale * (static_cast<float>(static_cast<int16_t>(bits_[i]) >> shift) + 0.5f);
+  const int shift = number == 0 ? 7 : number == 1 ? 6 : 4;
+  for (uint32_t block = 0; block < basis_.rest(); ++block) {
+    const float scale = number == 2 ? scales_[block] : 2;
+    for (size_t i = size_t{block} * BLOCK; i < (size_t{block} + 1) * BLOCK; ++i)
+      guess_[i] = scale * (static_cast<float>(high_[i] >> shift) + 0.5f);
   }
   const double along = dot(guess_, wanted);
-  double factor = along > 0 ? dot(stored, wanted) / along : 0;
+  double factor = along > 0 ? length / along : 0;
   if (!(factor > 0) || factor > kLargestHalf) factor = 0;
   const float t = half_to_float(float_to_half(static_cast<float>(factor)));
-  double error = 0;
   for (size_t i = 0; i < guess_.size(); ++i) guess_[i] = stored[i] - t * guess_[i];
-  error = dot(guess_, guess_);
-  return {t, std::sqrt(error) * (1 + 1e-5)};
+  return {t, std::sqrt(dot(guess_, guess_)) * (1 + 1e-5)};
 }
 
 void TableRowPacker::note(std::byte* tile, uint32_t row, uint32_t index, uint16_t half) {
@@ -169,10 +187,10 @@ PlaneBytes plane_bytes(Format format, uint32_t cols) {
   bytes.estimates[HEAD_SIGNS] = leading + bits;
   bytes.estimates[HEAD_TWO_BITS] = leading + 2 * bits;
   bytes.estimates[HEAD_FOUR_BITS] = leading + 2 * bits + two_bits + scales;
-  // refine knows no more of a row than its bound.
-  bytes.refine[0] = leading + bits;
-  bytes.refine[1] = leading + 2 * bits;
-  bytes.refine[2] = leading + 2 * bits + two_bits + scales;
+  bytes.notes = leading;
+  bytes.refine[0] = bits;
+  bytes.refine[1] = bits;
+  bytes.refine[2] = 2 * bits + two_bits + scales;
   bytes.whole = TABLE_SCALES(static_cast<uint32_t>(format), rest) * kWordBytes + scales;
   return bytes;
 }

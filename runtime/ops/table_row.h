@@ -36,17 +36,17 @@ class TableRowPacker {
   };
   void store_leading(std::byte* tile, uint32_t row);
   void store_block(std::byte* tile, uint32_t row, uint32_t block);
-  Stage stage(uint32_t number);
+  Stage stage(uint32_t number, double length);  // length: of s.e
   static void note(std::byte* tile, uint32_t row, uint32_t index, uint16_t half);
 
   Format format_;
   const Basis& basis_;
-  std::vector<float> values_;   // (width) as the file has them
-  std::vector<float> wanted_;   // (cols) in the basis
-  std::vector<float> stored_;   // (cols) as they are stored
-  std::vector<float> scales_;   // of the rest's blocks
-  std::vector<uint16_t> bits_;  // (rest * 32) u, of 16 bits: those of fewer are the upper ones
-  std::vector<float> guess_;    // (rest * 32) what a stage knows
+  std::vector<float> values_;  // (width) as the file has them
+  std::vector<float> wanted_;  // (cols) in the basis
+  std::vector<float> stored_;  // (cols) as they are stored
+  std::vector<float> scales_;  // of the rest's blocks
+  std::vector<int8_t> high_;   // (rest * 32) the integers' upper eight bits; of four bits, 16 times them
+  std::vector<float> guess_;   // (rest * 32) what a stage knows
 };
 
 }  // namespace weft

@@ -1,5 +1,6 @@
 #include "vocab/vocab_head.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 
@@ -65,6 +66,7 @@ double RowsRead::bytes(const Matrix& table) const {
   const PlaneBytes row = plane_bytes(table.format, table.cols);
   double sum = static_cast<double>(exact) * row.whole;
   if (mode < HEAD_ALL) sum += static_cast<double>(positions) * row.estimates[mode];
+  sum += static_cast<double>(*std::ranges::max_element(refined)) * row.notes;
   for (size_t stage = 0; stage < refined.size(); ++stage)
     sum += static_cast<double>(refined[stage]) * row.refine[stage];
   return sum;

@@ -49,14 +49,14 @@ float stage_error(float factor, float error, float largest, Known k) {
 struct Estimate {
   float value, error;  // without leading_error()
 };
-// ones: sums of the signed bytes over the columns whose bit of plane 0, or of plane 1, is set. g is 1 or -1, and 3, 1, -1 or -3; whole
-// numbers below 2^24.
-Estimate with_signs(Row r, float leading, float ones, Known k) {
-  return Estimate(leading + r.factor * (k.bit_scale * (k.bit_sum - 2 * ones)), stage_error(r.factor, r.error, 1, k));
+// signs: the product of the rest's signed bytes with g, which is 1 or -1, times their scale; all whole numbers are below 2^24.
+Estimate with_signs(Row r, float leading, float signs, Known k) {
+  return Estimate(leading + r.factor * signs, stage_error(r.factor, r.error, 1, k));
 }
-Estimate with_two_bits(Row r, float leading, float ones, float second, Known k) {
+// second: the sum of the signed bytes over the columns whose bit of plane 1 is set. g is 3, 1, -1 or -3.
+Estimate with_two_bits(Row r, float leading, float signs, float second, Known k) {
   const float factor = scale_of(r.more.x);
-  return Estimate(leading + factor * (k.bit_scale * (k.bit_sum + 2 * second - 4 * ones)), stage_error(factor, norm_of(r.more.x >> 16), 3, k));
+  return Estimate(leading + factor * (2 * signs + k.bit_scale * (2 * second - k.bit_sum)), stage_error(factor, norm_of(r.more.x >> 16), 3, k));
 }
 // product: of the first four bits and a half, times their blocks' scales, with the rest. |t g| is at most what signs know of a row, with all errors.
 Estimate with_four_bits(Row r, float leading, float product, Known k) {
