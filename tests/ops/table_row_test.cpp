@@ -173,8 +173,9 @@ TEST(TableRow, EveryLevelIsUsed) {
       for (const int32_t i : reference::read_table_row(bytes, bits_of(format), 1056, r).integers) seen.push_back(i);
     std::ranges::sort(seen);
     seen.erase(std::unique(seen.begin(), seen.end()), seen.end());
-    EXPECT_EQ(seen.size(), format == Format::q4 ? 16u : 255u);  // 8 bits keep to -127 .. 127
-    EXPECT_EQ(seen.front(), format == Format::q4 ? -8 : -127);
+    EXPECT_GE(seen.size(), format == Format::q4 ? 15u : 255u);  // 8 bits keep to -127 .. 127, 4 to -7.5 .. 7.5
+    EXPECT_LE(seen.front(), format == Format::q4 ? -7 : -127);
+    EXPECT_EQ(seen.back(), format == Format::q4 ? 7 : 127);
   }
 }
 
@@ -238,12 +239,11 @@ TEST(TableRow, BytesOfTheStagesAddUp) {
     }
 }
 
-// Of the widths that models have.
-TEST(TableRow, AtMostThreePercentMoreThanPlainQ8) {
-  for (uint32_t cols = 1024; cols <= 8192; cols += 32) {
+// Of plain q8's bytes a row: 16 of notes, 30 for the leading columns' 16 bits, and what fills parts up to words.
+TEST(TableRow, AtMostEightyBytesMoreThanPlainQ8) {
+  for (uint32_t cols = 32; cols <= 8192; cols += 32) {
     const Matrix planes = {Format::q8, 6400, cols, {}, Layout::planes};
-    EXPECT_LE(static_cast<double>(planes.bytes()), 1.05 * static_cast<double>(packed_bytes(Format::q8, 6400, cols)))
-        << cols;
+    EXPECT_LE(planes.bytes(), packed_bytes(Format::q8, 6400, cols) + 6400 * 80) << cols;
   }
 }
 

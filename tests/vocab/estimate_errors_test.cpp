@@ -124,6 +124,7 @@ struct Figure {
 constexpr double kBeyond[] = {1.5, 2, 2.5};
 struct Figures {
   Figure of[2][3];
+  double largest[2] = {};          // error of all, by stage, in units of a random direction's standard deviation
   double largest_of_parallel = 0;  // errors of states that lie along the row, in their units
 };
 
@@ -144,27 +145,38 @@ Figures measure(const Family& family, Format format, uint32_t n) {
   const TensorView tensor = {"t", DType::f32, {kRows, width}, std::as_bytes(std::span(table))};
   double sums[2][3] = {}, squares[2][3] = {};
   Figures figures;
-  double pairs = 0;
+  double pairs[2] = {};
+  const std::vector<float> table0 = table; const auto states0 = states; const bool more = std::getenv("ROUNDS");
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+    if (more) {
+      const Basis pre(width, {}, {}, seed + 7777);
+      for (uint32_t r = 0; r < kRows; ++r) { pre.rotate(std::span(table0).subspan(size_t{r} * width, width), std::span(table).subspan(size_t{r} * width, width)); pre.rotate(states0[r], states[r]); }
+    }
     const auto basis =
         std::make_shared<const Basis>(width, std::span<const uint32_t>(), std::span<const float>(), seed);
     const std::vector<std::byte> bytes = pack_table(format, tensor, basis);
     std::vector<std::vector<float>> turned;
     for (const std::vector<float>& state : states) basis->rotate(state, turned.emplace_back(width));
     double count[2][3] = {};
-    pairs = 0;
+    pairs[0] = pairs[1] = 0;
     for (uint32_t r = 0; r < kRows; ++r) {
       const reference::TableRow row = reference::read_table_row(bytes, bits_of(format), width, r);
       std::vector<float> e(width);
       basis->rotate(std::span(table).subspan(size_t{r} * width, width), e);
       for (uint32_t stage = 0; stage < 2; ++stage) {
         std::vector<double> d = row.known(stage, bits_of(format));
-        double e2 = 0, d2 = 0;
+        double e2 = 0, d2 = 0, de = 0, guess2 = 0;
         for (uint32_t i = 0; i < n; ++i) {
-          d[i] = row.values[LEADING + i] - row.stages[stage].factor * d[i];
+          const double guess = row.stages[stage].factor * d[i];
+          d[i] = row.values[LEADING + i] - guess;
+          guess2 += guess * guess;
           d2 += d[i] * d[i];
+          de += d[i] * e[LEADING + i];
           e2 += double{e[LEADING + i]} * e[LEADING + i];
         }
+        // The part along the row, from the factor's rounding, has a bound of its own; so has all that is as small.
+        d2 -= de * de / e2;
+        if (d2 < guess2 * 0x1p-20) continue;
         for (const std::vector<float>& y : turned) {
           double dy = 0, ey = 0, y2 = 0;
           for (uint32_t i = 0; i < n; ++i) {
@@ -172,21 +184,23 @@ Figures measure(const Family& family, Format format, uint32_t n) {
             ey += double{e[LEADING + i]} * y[LEADING + i];
             y2 += double{y[LEADING + i]} * y[LEADING + i];
           }
-          // Of a state's part along the row there is no error: only the part at a right angle to it counts.
+          dy -= de * ey / e2;
+          // Nor is there an error of a state's part along the row.
           const double across = y2 - ey * ey / e2, unit = std::sqrt(d2 / (n - 1));
           if (across < 1e-4 * y2) {
             figures.largest_of_parallel = std::max(figures.largest_of_parallel, std::abs(dy) / (unit * std::sqrt(y2)));
             continue;
           }
-          if (stage == 0) ++pairs;
+          ++pairs[stage];
           const double ratio = dy / (unit * std::sqrt(across));
+          figures.largest[stage] = std::max(figures.largest[stage], std::abs(ratio));
           for (size_t k = 0; k < 3; ++k) count[stage][k] += ratio > kBeyond[k] ? 1 : 0;
         }
       }
     }
-    for (size_t stage = 0; stage < 2 && pairs > 0; ++stage)
+    for (size_t stage = 0; stage < 2; ++stage)
       for (size_t k = 0; k < 3; ++k) {
-        const double share = count[stage][k] / pairs;
+        const double share = pairs[stage] > 0 ? count[stage][k] / pairs[stage] : 0;
         sums[stage][k] += share;
         squares[stage][k] += share * share;
       }
@@ -198,7 +212,6 @@ Figures measure(const Family& family, Format format, uint32_t n) {
       // One seed is one sample: the errors of its rows and states depend on each other.
       const double variance = squares[stage][k] / kSeeds - figure.mean * figure.mean;
       figure.error = std::sqrt(std::max(variance, 0.0) / (kSeeds - 1));
-      if (pairs == 0) figure.mean = NAN;
     }
   return figures;
 }
@@ -234,6 +247,10 @@ TEST(EstimateErrors, AreThoseOfRandomDirections) {
     const uint32_t n = blocks * 32;
     for (const Family& family : kFamilies) {
       const Figures figures = measure(family, format, n);
+      std::printf("FIG %s|%u|%s|%.2f|%.2f|%.2f %.2f %.2f|%.2f %.2f %.2f\n", name(format), n, family.name,
+                  figures.largest[0], figures.largest[1],
+                  figures.of[0][0].mean / above(1.5 / std::sqrt(n - 1.0), n - 1), figures.of[0][1].mean / above(2 / std::sqrt(n - 1.0), n - 1), figures.of[0][2].mean / above(2.5 / std::sqrt(n - 1.0), n - 1),
+                  figures.of[1][0].mean / above(1.5 / std::sqrt(n - 1.0), n - 1), figures.of[1][1].mean / above(2 / std::sqrt(n - 1.0), n - 1), figures.of[1][2].mean / above(2.5 / std::sqrt(n - 1.0), n - 1));
       EXPECT_LT(figures.largest_of_parallel, 0.5) << family.name << " " << n;
       for (uint32_t stage = 0; stage < 2; ++stage)
         for (size_t k = 0; k < 3; ++k) {
