@@ -110,6 +110,12 @@ std::vector<float> borders(uint32_t i, uint32_t n, Random& random) {
     x[c] = c % 32 == 0 ? 127 : (random.word() & 1) != 0 ? (i % 2 == 0 ? 63 : 65) : (random.word() & 1) != 0 ? 0 : -1;
   return x;
 }
+// As columns are in the order of the states' energy, which rows often share.
+std::vector<float> falling(uint32_t, uint32_t n, Random& random) {
+  std::vector<float> x = random.normals(n);
+  for (uint32_t i = 0; i < n; ++i) x[i] *= 1 / (1 + 8 * static_cast<float>(i) / static_cast<float>(n));
+  return x;
+}
 std::vector<float> heavy(uint32_t, uint32_t n, Random& random) {
   std::vector<float> x(n);
   for (float& value : x) value = random.normal() / std::max(0.01f, std::abs(random.normal()));
@@ -146,12 +152,7 @@ Figures measure(const Family& family, Format format, uint32_t n) {
   double sums[2][3] = {}, squares[2][3] = {};
   Figures figures;
   double pairs[2] = {};
-  const std::vector<float> table0 = table; const auto states0 = states; const bool more = std::getenv("ROUNDS");
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {
-    if (more) {
-      const Basis pre(width, {}, {}, seed + 7777);
-      for (uint32_t r = 0; r < kRows; ++r) { pre.rotate(std::span(table0).subspan(size_t{r} * width, width), std::span(table).subspan(size_t{r} * width, width)); pre.rotate(states0[r], states[r]); }
-    }
     const auto basis =
         std::make_shared<const Basis>(width, std::span<const uint32_t>(), std::span<const float>(), seed);
     const std::vector<std::byte> bytes = pack_table(format, tensor, basis);
@@ -238,7 +239,9 @@ const Family kFamilies[] = {{"random", normals, normals},
                             {"Walsh functions, constant states", walsh, constant},
                             {"borders of planes", borders, borders},
                             {"borders of planes, one-hot states", borders, one_hot},
-                            {"heavy tails", heavy, heavy}};
+                            {"heavy tails", heavy, heavy},
+                            {"falling energy", falling, falling},
+                            {"falling energy, random states", falling, normals}};
 
 TEST(EstimateErrors, AreThoseOfRandomDirections) {
   for (const auto& [format, blocks] :
@@ -247,10 +250,6 @@ TEST(EstimateErrors, AreThoseOfRandomDirections) {
     const uint32_t n = blocks * 32;
     for (const Family& family : kFamilies) {
       const Figures figures = measure(family, format, n);
-      std::printf("FIG %s|%u|%s|%.2f|%.2f|%.2f %.2f %.2f|%.2f %.2f %.2f\n", name(format), n, family.name,
-                  figures.largest[0], figures.largest[1],
-                  figures.of[0][0].mean / above(1.5 / std::sqrt(n - 1.0), n - 1), figures.of[0][1].mean / above(2 / std::sqrt(n - 1.0), n - 1), figures.of[0][2].mean / above(2.5 / std::sqrt(n - 1.0), n - 1),
-                  figures.of[1][0].mean / above(1.5 / std::sqrt(n - 1.0), n - 1), figures.of[1][1].mean / above(2 / std::sqrt(n - 1.0), n - 1), figures.of[1][2].mean / above(2.5 / std::sqrt(n - 1.0), n - 1));
       EXPECT_LT(figures.largest_of_parallel, 0.5) << family.name << " " << n;
       for (uint32_t stage = 0; stage < 2; ++stage)
         for (size_t k = 0; k < 3; ++k) {
@@ -262,7 +261,7 @@ TEST(EstimateErrors, AreThoseOfRandomDirections) {
           EXPECT_NEAR(figure.mean, want, 4 * error)
               << name(format) << ", " << n << " columns, " << family.name << ", stage " << stage + 1 << ", beyond "
               << kBeyond[k] << ": " << (figure.mean - want) / error << " standard errors, " << figure.mean / want
-              << " times as often";
+              << " times as often; the largest error of all is " << figures.largest[stage] << " standard deviations";
         }
     }
   }
