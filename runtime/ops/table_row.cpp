@@ -123,7 +123,8 @@ void TableRowPacker::store_block(std::byte* tile, uint32_t row, uint32_t block) 
   // The largest positive value is half a step less than 1 << (bits - 1); with 4 bits that matters.
   const float most = static_cast<float>(1u << (bits - 1)) - (bits == 4 ? 0.5f : 1.0f);
   const float one = bits == 16 ? 256 : 1;  // steps of a unit of the scale
-  const uint16_t half = half_above(largest_of(from) / (most / one));
+  // The rotation can make one number larger than the largest half from many that are not: it is clamped.
+  const uint16_t half = half_above(std::min(largest_of(from) / (most / one), kLargestHalf));
   const float scale = half_to_float(half), step = scale / one, least = -static_cast<float>(1u << (bits - 1));
   scales_[block] = scale;
   std::byte* const scales = tile + size_t{TABLE_SCALES(static_cast<uint32_t>(format_), rest)} * TILE_ROWS * kWordBytes;
