@@ -197,7 +197,7 @@ struct Candidate {
 //   must reach, as floats) | ids (rows: to be computed) | leaders (MAX_LEADERS ids; NO_ROW where a strip has none) |
 //   their logits (MAX_LEADERS floats)
 #define MAX_LEADERS 256
-#define SELECT_ROWS 1024  // positions a workgroup of select looks at
+#define SELECT_ROWS 1024                          // positions a workgroup of select looks at
 #define LIST_STRIDE(rows) (((rows) + 3) / 4 * 4)  // each list begins at a word of 16 bytes
 #define LIST_BOUNDS(rows) 0
 #define LIST_ESTIMATES(rows) LIST_STRIDE(rows)
@@ -216,14 +216,17 @@ struct Candidate {
 #define FACTOR_KNOWN(rest) (FACTOR_BITS(rest) + 8 * TABLE_QUADS(rest))
 #define FACTOR_WORDS(rest) (FACTOR_KNOWN(rest) + 8)
 // A basis (ops/basis.h), 32-bit words: for each stored column the one that it is of, NO_COLUMN: a zero (cols) | signs
-// of the first and of the second round (cols / 32 words each, a bit a column, 1: minus) | the mean state in this basis
-// (cols floats). cols: those stored.
+// of each round of the rotation (cols / 32 words, a bit a column, 1: minus) | the mean state in this basis (cols
+// floats). cols: those stored.
 #define NO_COLUMN 0xffffffffu
+#define ROTATIONS 4  // rounds
 #define BASIS_SIGNS(cols, round) ((cols) + (round) * ((cols) / 32))
-#define BASIS_MEAN(cols) ((cols) + (cols) / 16)
-#define BASIS_WORDS(cols) (2 * (cols) + (cols) / 16)
-// Element j of block c of a round of rotations, of `rest` blocks: the first takes neighbours, the second strides.
-#define ROTATED(round, rest, c, j) ((round) == 0 ? (c)*32 + (j) : ((c)*32 + (j)) % (rest)*32 + ((c)*32 + (j)) / (rest))
+#define BASIS_MEAN(cols) BASIS_SIGNS(cols, ROTATIONS)
+#define BASIS_WORDS(cols) (BASIS_MEAN(cols) + (cols))
+// Element j of block c of a round, of `rest` blocks: columns far apart and neighbours by turns; the first neighbours
+// begin in the middle of a block, because columns far apart alone keep blocks apart where `rest` is a multiple of 64.
+#define ROTATED(round, rest, c, j) \
+  ((round) % 2 == 0 ? (c) + (j) * (rest) : ((c)*32 + (j) + ((round) == 1 ? 16 : 0)) % ((rest)*32))
 
 // ---- Push constants, by shader ----
 

@@ -1,4 +1,4 @@
-// Rows of activations into the basis of a vocabulary table, or back (ops/basis.h): columns in another order, all but the leading ones turned by two
+// Rows of activations into the basis of a vocabulary table, or back (ops/basis.h): columns in another order, all but the leading ones turned by
 // rounds of signs and Hadamard matrices.
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -60,8 +60,7 @@ void turn(uint row, uint round) {
 void main() {
   const uint in_row = gl_WorkGroupID.x * p.in_stride, out_row = gl_WorkGroupID.x * p.out_stride;
   if (p.inverse != 0) {
-    turn(in_row, 1);
-    turn(in_row, 0);
+    for (uint round = ROTATIONS; round-- > 0;) turn(in_row, round);
     for (uint i = gl_LocalInvocationID.x; i < p.cols; i += 64)
       if (basis[i] < p.width) to[out_row + basis[i]] = from[in_row + i];
     return;
@@ -69,6 +68,5 @@ void main() {
   for (uint i = gl_LocalInvocationID.x; i < p.cols; i += 64) to[out_row + i] = basis[i] < p.width ? from[in_row + basis[i]] : 0;
   memoryBarrierBuffer();
   barrier();
-  turn(out_row, 0);
-  turn(out_row, 1);
+  for (uint round = 0; round < ROTATIONS; ++round) turn(out_row, round);
 }

@@ -59,41 +59,41 @@ Basis::Basis(uint32_t width, std::span<const uint32_t> order, std::span<const fl
     seen[column] = true;
     columns_[i] = column;
   }
-  for (uint32_t round : {0u, 1u}) {
+  for (uint32_t round = 0; round < ROTATIONS; ++round) {
     signs_[round].resize(cols_);
     for (uint32_t i = 0; i < cols_; ++i)
       signs_[round][i] = (random_bits(seed, round * uint64_t{1} << 32 | i) & 1) != 0 ? -1.0f : 1.0f;
   }
-  const uint32_t blocks = rest();
-  turns_.resize(size_t{blocks} * 32);
-  for (uint32_t b = 0; b < blocks; ++b)
-    for (uint32_t k = 0; k < 32; ++k) {
-      const uint32_t place = LEADING + b * 32 + k;
-      turns_[k * blocks + b] = {columns_[place], {signs_[0][place], signs_[1][place] * kScale * kScale}};
-    }
   if (!mean.empty()) rotate(mean, mean_);
 }
 
 void Basis::rotate(std::span<const float> from, std::span<float> to) const {
-  for (uint32_t i = 0; i < LEADING; ++i) to[i] = columns_[i] == NO_COLUMN ? 0 : from[columns_[i]];
-  // Element k of block b of the first round is at k * blocks + b here, so that it takes the blocks side by side, and
-  // the second round neighbours.
-  const uint32_t blocks = rest();
-  thread_local std::vector<float> rows;
-  rows.resize(size_t{blocks} * 32);
-  for (uint32_t i = 0; i < blocks * 32; ++i)
-    rows[i] = turns_[i].column == NO_COLUMN ? 0 : from[turns_[i].column] * turns_[i].signs[0];
-  hadamard_across(rows.data(), blocks);
-  for (uint32_t i = 0; i < blocks * 32; ++i) rows[i] *= turns_[i].signs[1];
-  for (uint32_t c = 0; c < blocks; ++c) hadamard(&rows[size_t{c} * 32]);
-  for (uint32_t b = 0; b < blocks; ++b)
-    for (uint32_t k = 0; k < 32; ++k) to[LEADING + b * 32 + k] = rows[k * blocks + b];
+  for (uint32_t i = 0; i < cols_; ++i) to[i] = columns_[i] == NO_COLUMN ? 0 : from[columns_[i]];
+  const uint32_t blocks = rest(), count = blocks * 32;
+  float* const rest = to.data() + LEADING;
+  for (uint32_t round = 0; round < ROTATIONS; ++round) {
+    const float* const signs = signs_[round].data() + LEADING;
+    for (uint32_t i = 0; i < count; ++i) rest[i] *= signs[i] * kScale;
+    if (round % 2 == 0) {
+      hadamard_across(rest, blocks);
+      continue;
+    }
+    const uint32_t first = round == 1 ? 16 : 0;
+    for (uint32_t c = 0; c + (first > 0 ? 1 : 0) < blocks; ++c) hadamard(rest + first + size_t{c} * 32);
+    if (first == 0 || blocks == 0) continue;
+    float around[32];  // the end and the beginning
+    std::copy_n(rest + count - 16, 16, around);
+    std::copy_n(rest, 16, around + 16);
+    hadamard(around);
+    std::copy_n(around, 16, rest + count - 16);
+    std::copy_n(around + 16, 16, rest);
+  }
 }
 
 std::vector<uint32_t> Basis::words() const {
   std::vector<uint32_t> words(BASIS_WORDS(cols_));
   std::copy(columns_.begin(), columns_.end(), words.begin());
-  for (uint32_t round : {0u, 1u})
+  for (uint32_t round = 0; round < ROTATIONS; ++round)
     for (uint32_t i = 0; i < cols_; ++i)
       if (signs_[round][i] < 0) words[BASIS_SIGNS(cols_, round) + i / 32] |= 1u << (i % 32);
   for (uint32_t i = 0; i < cols_; ++i) words[BASIS_MEAN(cols_) + i] = std::bit_cast<uint32_t>(mean_[i]);

@@ -1,7 +1,7 @@
 // The basis that a vocabulary table's columns are stored in.
 //
 // The energy of a model's hidden states is in few columns. Those come first, and an estimate of a logit reads them
-// whole. What follows is rotated: two rounds of random signs and of Hadamard matrices over 32 columns each, so that a
+// whole. What follows is rotated: rounds of random signs and of Hadamard matrices over 32 columns each, so that a
 // few bits of a row tell about all of it, and what they leave behaves like chance (Gao and Long 2024, "RaBitQ"; Ailon
 // and Chazelle 2009 for the rotation). A rotation changes no product: a hidden state is rotated before the projection
 // (ops::rotate), and a gathered row back.
@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <span>
 #include <vector>
+
+#include "shaders/abi.h"
 
 namespace weft {
 
@@ -31,14 +33,8 @@ class Basis {
 
  private:
   uint32_t width_, cols_;
-  std::vector<uint32_t> columns_;  // (cols) NO_COLUMN: zero
-  std::vector<float> signs_[2];    // by round: (cols) 1 or -1 by place, those of the leading columns unused
-  // What rotate does to each of the rest's columns before the two rounds, in the order in which it computes.
-  struct Turn {
-    uint32_t column;
-    float signs[2];  // the second with the matrices' scale
-  };
-  std::vector<Turn> turns_;
+  std::vector<uint32_t> columns_;        // (cols) NO_COLUMN: zero
+  std::vector<float> signs_[ROTATIONS];  // by round: (cols) 1 or -1 by place, those of the leading columns unused
   std::vector<float> mean_;
 };
 

@@ -57,22 +57,22 @@ struct TileParts {
 }  // namespace
 
 TableBasis::TableBasis(std::span<const uint32_t> words) {
-  const size_t cols = words.size() * 16 / 33;  // cols + 2 cols / 32 + cols words
+  const size_t cols = words.size() * 8 / 17;  // cols + 4 cols / 32 + cols words
   columns.assign(words.begin(), words.begin() + static_cast<ptrdiff_t>(cols));
-  for (size_t round = 0; round < 2; ++round)
+  for (size_t round = 0; round < 4; ++round)
     for (size_t i = 0; i < cols; ++i)
       signs[round].push_back((words[cols + round * (cols / 32) + i / 32] >> i % 32 & 1) != 0 ? -1 : 1);
-  for (size_t i = 0; i < cols; ++i) mean.push_back(std::bit_cast<float>(words[cols + cols / 16 + i]));
+  for (size_t i = 0; i < cols; ++i) mean.push_back(std::bit_cast<float>(words[cols + cols / 8 + i]));
 }
 
 void TableBasis::turn(std::vector<double>& x, uint32_t round, bool back) const {
   const size_t rest = x.size() / kBlock - 1;
   std::vector<size_t> order;  // the columns, 32 to a matrix
-  if (round == 0)
-    for (size_t i = 0; i < rest * kBlock; ++i) order.push_back(kBlock + i);
-  else
+  for (size_t matrix = 0; matrix < rest; ++matrix)
     for (size_t element = 0; element < kBlock; ++element)
-      for (size_t block = 0; block < rest; ++block) order.push_back(kBlock + block * kBlock + element);
+      order.push_back(kBlock + (round % 2 == 0
+                                    ? element * rest + matrix
+                                    : (matrix * kBlock + element + (round == 1 ? 16 : 0)) % (rest * kBlock)));
   for (size_t first = 0; first < order.size(); first += kBlock) {
     std::vector<double> block(kBlock);
     for (size_t i = 0; i < kBlock; ++i) block[i] = (back ? 1 : signs[round][order[first + i]]) * x[order[first + i]];
@@ -84,15 +84,13 @@ void TableBasis::turn(std::vector<double>& x, uint32_t round, bool back) const {
 std::vector<double> TableBasis::rotate(std::span<const double> x) const {
   std::vector<double> turned;
   for (const uint32_t column : columns) turned.push_back(column == kNone ? 0 : x[column]);
-  turn(turned, 0, false);
-  turn(turned, 1, false);
+  for (uint32_t round = 0; round < 4; ++round) turn(turned, round, false);
   return turned;
 }
 
 std::vector<double> TableBasis::rotate_back(std::span<const double> turned) const {
   std::vector<double> plain(turned.begin(), turned.end()), x(turned.size());
-  turn(plain, 1, true);
-  turn(plain, 0, true);
+  for (uint32_t round = 4; round-- > 0;) turn(plain, round, true);
   size_t width = 0;
   for (size_t i = 0; i < columns.size(); ++i) {
     if (columns[i] == kNone) continue;

@@ -17,7 +17,7 @@ struct TableBasis {
   explicit TableBasis(std::span<const uint32_t> words);
 
   std::vector<uint32_t> columns;  // of each stored column the one that it is of; kNone: a zero
-  std::vector<double> signs[2];   // by round: of each stored column
+  std::vector<double> signs[4];   // by round: of each stored column
   std::vector<double> mean;       // (columns.size()) in this basis
 
   // x of the model's columns in this basis: columns in their order, then all but the first 32 turned by two rounds of
