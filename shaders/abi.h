@@ -219,7 +219,7 @@ struct Candidate {
 // of each round of the rotation (cols / 32 words, a bit a column, 1: minus) | the mean state in this basis (cols
 // floats). cols: those stored.
 #define NO_COLUMN 0xffffffffu
-#define ROTATIONS 4  // rounds
+#define ROTATIONS 6  // rounds
 #define BASIS_SIGNS(cols, round) ((cols) + (round) * ((cols) / 32))
 #define BASIS_MEAN(cols) BASIS_SIGNS(cols, ROTATIONS)
 #define BASIS_WORDS(cols) (BASIS_MEAN(cols) + (cols))

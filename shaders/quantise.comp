@@ -10,8 +10,9 @@
 //   rotation been drawn uniformly, then, the rotated row given, it would still be uniform among those that lead there, and d, seen from before
 //   the rotation, a uniformly random direction among those at a right angle to e, while y2 there depends on no rotation. So d.y2 is at most
 //   |d| |y2| u with u the first coordinate of a random point on the unit sphere of one dimension less than the rest has (Gao and Long 2024,
-//   "RaBitQ", theorem 3.2), and rest_spread is a u that is exceeded with the probability asked for (vocab/certified.cpp). The rotation here is four
-//   rounds of signs and Hadamard matrices, not a uniform one; tests/vocab/estimate_errors_test.cpp measures what that changes.
+//   "RaBitQ", theorem 3.2), and rest_spread is a u that is exceeded with the probability asked for (vocab/certified.cpp). The rotation here is six
+//   rounds of signs and Hadamard matrices, not a uniform one; tests/vocab/estimate_errors_test.cpp measures that this shows nowhere. With two
+//   rounds it did, by far.
 // Stages 1 and 2 take y2 rounded to 8 bits, y2' : t g.(y2 - y2') is at most |t g| |y2 - y2'|, and |t g| at most t sqrt(cols) times the largest of g's
 // integers. That t is a half leaves a part of d along e, at most |t g| (2^-11 + what a subnormal half loses).
 //

@@ -59,7 +59,7 @@ TEST(Basis, WordsDescribeIt) {
       const std::vector<float> mean = random.normals(width, 5), x = random.normals(width);
       const Basis basis = known ? Basis(width, order, mean) : Basis(width);
       const std::vector<uint32_t> words = basis.words();
-      ASSERT_EQ(words.size(), basis.cols() * 2 + basis.cols() / 8);
+      ASSERT_EQ(words.size(), basis.cols() * 2 + basis.cols() / 32 * 6);
       const reference::TableBasis read(words);
       ASSERT_EQ(read.columns.size(), basis.cols());
       for (uint32_t i = 0; i < basis.cols(); ++i) {

@@ -57,12 +57,12 @@ struct TileParts {
 }  // namespace
 
 TableBasis::TableBasis(std::span<const uint32_t> words) {
-  const size_t cols = words.size() * 8 / 17;  // cols + 4 cols / 32 + cols words
+  const size_t cols = words.size() * 16 / 35;  // cols + 6 cols / 32 + cols words
   columns.assign(words.begin(), words.begin() + static_cast<ptrdiff_t>(cols));
-  for (size_t round = 0; round < 4; ++round)
+  for (size_t round = 0; round < 6; ++round)
     for (size_t i = 0; i < cols; ++i)
       signs[round].push_back((words[cols + round * (cols / 32) + i / 32] >> i % 32 & 1) != 0 ? -1 : 1);
-  for (size_t i = 0; i < cols; ++i) mean.push_back(std::bit_cast<float>(words[cols + cols / 8 + i]));
+  for (size_t i = 0; i < cols; ++i) mean.push_back(std::bit_cast<float>(words[cols + cols / 32 * 6 + i]));
 }
 
 void TableBasis::turn(std::vector<double>& x, uint32_t round, bool back) const {
@@ -84,13 +84,13 @@ void TableBasis::turn(std::vector<double>& x, uint32_t round, bool back) const {
 std::vector<double> TableBasis::rotate(std::span<const double> x) const {
   std::vector<double> turned;
   for (const uint32_t column : columns) turned.push_back(column == kNone ? 0 : x[column]);
-  for (uint32_t round = 0; round < 4; ++round) turn(turned, round, false);
+  for (uint32_t round = 0; round < 6; ++round) turn(turned, round, false);
   return turned;
 }
 
 std::vector<double> TableBasis::rotate_back(std::span<const double> turned) const {
   std::vector<double> plain(turned.begin(), turned.end()), x(turned.size());
-  for (uint32_t round = 4; round-- > 0;) turn(plain, round, true);
+  for (uint32_t round = 6; round-- > 0;) turn(plain, round, true);
   size_t width = 0;
   for (size_t i = 0; i < columns.size(); ++i) {
     if (columns[i] == kNone) continue;

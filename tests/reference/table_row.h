@@ -17,13 +17,12 @@ struct TableBasis {
   explicit TableBasis(std::span<const uint32_t> words);
 
   std::vector<uint32_t> columns;  // of each stored column the one that it is of; kNone: a zero
-  std::vector<double> signs[4];   // by round: of each stored column
+  std::vector<double> signs[6];   // by round: of each stored column
   std::vector<double> mean;       // (columns.size()) in this basis
 
-  // x of the model's columns in this basis: columns in their order, then all but the first 32 turned by two rounds of
-  // signs and of H / sqrt(32) with H(i, j) = (-1)^popcount(i & j): the first over each 32 neighbours; the second over
-  // each 32 that follow each other when the blocks of 32 are the rows of a matrix and its columns are read one after
-  // the other.
+  // x of the model's columns in this basis: columns in their order, then all but the first 32 turned by six rounds of
+  // signs and of H / sqrt(32) with H(i, j) = (-1)^popcount(i & j): by turns over 32 columns as far apart as there are
+  // blocks, and over 32 neighbours, of which the first ones begin in the middle of a block.
   std::vector<double> rotate(std::span<const double> x) const;
   // What rotate() makes `turned` of, as long as that has zeros where the model has no columns.
   std::vector<double> rotate_back(std::span<const double> turned) const;
