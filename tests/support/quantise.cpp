@@ -23,13 +23,16 @@ void append_nibbles(std::vector<std::byte>& bytes, const uint8_t* quants) {
     bytes.push_back(static_cast<std::byte>((quants[i] & 15) | (quants[i + kBlock / 2] & 15) << 4));
 }
 
+// Of a number that is none, or of one beyond all levels: 0. Only the block's scale tells of it then.
+int whole(float value) { return std::abs(value) < 1e6f ? static_cast<int>(value) : 0; }
+
 void append_q8_0(std::vector<std::byte>& bytes, std::span<const float> block) {
   float largest = 0;
   for (const float value : block) largest = std::max(largest, std::abs(value));
   const float d = largest / 127, inverse = d > 0 ? 1 / d : 0;
   append(bytes, float_to_half(d));
   for (const float value : block)
-    bytes.push_back(static_cast<std::byte>(static_cast<int8_t>(std::round(value * inverse))));
+    bytes.push_back(static_cast<std::byte>(static_cast<int8_t>(whole(std::round(value * inverse)))));
 }
 
 // half: 8 for Q4_0, 16 for Q5_0. Levels -half to half - 1; the value of largest magnitude becomes -half.
@@ -40,7 +43,7 @@ void append_centred(std::vector<std::byte>& bytes, std::span<const float> block,
   uint8_t quants[kBlock];
   uint32_t fifth_bits = 0;
   for (size_t i = 0; i < kBlock; ++i) {
-    const int level = static_cast<int>(block[i] * inverse + static_cast<float>(half) + 0.5f);
+    const int level = whole(block[i] * inverse + static_cast<float>(half) + 0.5f);
     quants[i] = static_cast<uint8_t>(std::min(2 * half - 1, level));
     fifth_bits |= static_cast<uint32_t>(quants[i] >> 4) << i;
   }

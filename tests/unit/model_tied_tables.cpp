@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -104,6 +105,17 @@ TEST(TiedTables, OneNumberThatDiffersIsFound) {
       }
 }
 
+// A step of this block is 0.01: half of it, and what rounding the scale adds, is rounding; a fifth more is not.
+TEST(TiedTables, TheBoundIsHalfAStep) {
+  std::vector<float> values(32, 0.0f), moved = values;
+  values[0] = moved[0] = -0.16f;
+  const Stored coarser(values, DType::q5_0, 32);
+  for (const float off : {0.005f, -0.005f, 0.006f, -0.006f}) {
+    moved[7] = off;
+    EXPECT_EQ(difference(Stored(moved, DType::f32, 32).view, coarser.view).has_value(), std::abs(off) < 0.0055f) << off;
+  }
+}
+
 TEST(TiedTables, TrainingFurtherIsFound) {
   const std::vector<float> values = table_numbers();
   std::mt19937 random(2);
@@ -123,7 +135,7 @@ TEST(TiedTables, OtherTablesAreNot) {
   EXPECT_FALSE(difference(table.view, other.view));
   // Rows in another order; one row that is zero in one of them; fewer rows.
   std::vector<float> rotated = values, zeroed = values;
-  std::ranges::rotate(rotated, rotated.begin() + kColumns);
+  std::rotate(rotated.begin(), rotated.begin() + kColumns, rotated.end());
   std::fill_n(zeroed.begin() + 9 * kColumns, kColumns, 0.0f);
   const std::vector<float> fewer(values.begin(), values.end() - kColumns);
   for (const std::vector<float>& wrong : {rotated, zeroed, fewer}) {

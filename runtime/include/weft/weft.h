@@ -120,14 +120,10 @@ typedef enum weft_type {
   WEFT_TYPE_Q4  /* blocks of 32 values: integers 0 to 15, an f16 scale and an f16 minimum */
 } weft_type;
 
-/* Whether two vocabulary tables become one. */
-typedef enum weft_tie {
-  /* A file may hold one table twice, rounded to two types: for the embedding and for the output. If no two elements
-   * differ by more than rounding to both types explains, the table with more bits is used for both, unless the file
-   * says that the model is not tied (GGUF files do not say). */
-  WEFT_TIE_AUTO = 0,
-  WEFT_TIE_NEVER /* only if the bytes of both tables are the same */
-} weft_tie;
+/* Whether a file's two vocabulary tables become one. WEFT_TIE_AUTO: if no two elements differ by more than rounding to
+ * the tables' two types explains, the one with more bits is used for embedding and output, unless the file says that
+ * the model is not tied (GGUF files do not say). WEFT_TIE_NEVER: only if the bytes of both are the same. */
+typedef enum weft_tie { WEFT_TIE_AUTO = 0, WEFT_TIE_NEVER } weft_tie;
 
 typedef struct weft_model_options {
   /* A device's index, or a part of its name (case is ignored). NULL or "": the environment variable WEFT_DEVICE, else
@@ -155,8 +151,7 @@ typedef struct weft_model_options {
   weft_tie tie; /* if the file has two vocabulary tables */
 } weft_model_options;
 
-/* device NULL, type and vocab_type WEFT_TYPE_FILE, progress NULL, memory_budget 0, int8_inputs 0, tie
- * WEFT_TIE_AUTO. */
+/* device and progress NULL, type and vocab_type WEFT_TYPE_FILE, tie WEFT_TIE_AUTO, the others 0. */
 WEFT_API weft_model_options weft_model_options_default(void);
 
 /* Loads a model from a GGUF file or a Hugging Face folder. path NULL: the model installed in share/weft. options NULL:
