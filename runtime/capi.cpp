@@ -156,23 +156,23 @@ static void check_sizes(const ModelFile& file, const Tokenizer& tokenizer, const
                 file.path.string());
 }
 
-// At the first load of a model: measures the states of a text and packs the vocabulary table in their order. Later
-// loads find it in the file.
-static void order_table(Model& model, const Tokenizer& tokenizer, const ModelFile& file, DeviceFormats formats,
-                        const std::filesystem::path& path) {
+// At the first load of a model: measures the states of a text and packs the vocabulary table in a basis for them. Later
+// loads find what was measured in the file.
+static void measure_states(Model& model, const Tokenizer& tokenizer, const ModelFile& file, DeviceFormats formats,
+                           const std::filesystem::path& path) {
   std::vector<uint32_t> ids = tokenizer.encode(kStateText, Tokenizer::Special::plain);
   if (tokenizer.add_bos() && tokenizer.bos()) ids.insert(ids.begin(), *tokenizer.bos());
   ids.resize(std::min<size_t>(ids.size(), model.config.context - 1));
   if (ids.empty()) return;
   model.weights.wait();
-  const StateOrder order = order_of(hidden_states(model, ids), model.config.width);
-  if (!std::ranges::all_of(order.mean, [](float value) { return std::isfinite(value); })) return;
+  const auto states = statistics_of(hidden_states(model, ids), model.config.width);
+  if (!states) return;
   try {
-    write_state_order(path, order);
+    write_statistics(path, *states);
   } catch (const Error&) {
-    return;  // the next load would find another order, and its tokens might differ
+    return;  // the next load would find another basis, and its tokens might differ
   }
-  formats.basis = std::make_shared<Basis>(model.config.width, order.columns, order.mean);
+  formats.states = std::make_shared<const StateStatistics>(*states);
   reload_vocabulary(model.device, file, model.config, formats, model.weights);
 }
 
@@ -196,9 +196,9 @@ static std::unique_ptr<weft_model> load(const char* path, const weft_model_optio
     if (options.progress && options.progress(options.user, std::clamp(done, 0.0f, 1.0f)) != 0)
       throw Error(Code::cancelled, "loading was given up", chosen.string());
   };
-  const auto order_path = config.can_measure_states() ? state_order_path(config.fingerprint) : std::nullopt;
-  const auto order = order_path ? read_state_order(*order_path, config.width) : std::nullopt;
-  if (order) formats.basis = std::make_shared<Basis>(config.width, order->columns, order->mean);
+  const auto states_path = config.can_measure_states() ? statistics_path(config.fingerprint) : std::nullopt;
+  const auto states = states_path ? read_statistics(*states_path, config.width) : std::nullopt;
+  if (states) formats.states = std::make_shared<const StateStatistics>(*states);
   // A progress callback makes the load blocking.
   Weights weights = options.progress ? load_weights(device, *file, config, formats, progress)
                                      : begin_weights(device, file, config, formats, {});
@@ -221,7 +221,7 @@ static std::unique_ptr<weft_model> load(const char* path, const weft_model_optio
                                                    std::move(problem),
                                                    std::move(driver),
                                                    std::move(type)});
-  if (order_path && !order) order_table(model->model, model->tokenizer, *file, formats, *order_path);
+  if (states_path && !states) measure_states(model->model, model->tokenizer, *file, formats, *states_path);
   model->load_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return model;
 }

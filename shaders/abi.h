@@ -30,8 +30,8 @@ using uint = uint32_t;
 #define IN_TILE(row, k, count) IN_GROUPS(GROUP_ROWS, row, k, count)
 #define BLOCK 32
 //
-// A vocabulary table is stored in another basis of the columns (ops/basis.h): the LEADING columns of the largest energy
-// in hidden states first, of 16 bits; the rest, whole blocks, rotated and stored as planes of its bits, most
+// A vocabulary table is stored in another basis of the columns (ops/basis.h): the LEADING columns that decide most of a
+// logit first, of 16 bits; the rest, whole blocks, rotated and stored as planes of its bits, most
 // significant first. What is only estimated needs only the first. The tiles, rows and groups are the same. A tile is
 // these words of 16 bytes, those of a part at IN_TILE(r, k, words of the part), `rest` being the number of the rest's
 // blocks:
@@ -133,7 +133,6 @@ struct RingEntry {
   uint flags;               // ENTRY_*
   uint refined[ESTIMATES];  // HeadState's refine_counts
   uint exact;               // exact_count and the leaders
-  uint padding[2];
 };
 #define ENTRY_FINISHED(flags) ((flags) % 16)  // FINISH_*
 #define ENTRY_MODE(flags) ((flags) / 16)      // HEAD_*
@@ -216,13 +215,15 @@ struct Candidate {
 #define FACTOR_KNOWN(rest) (FACTOR_BITS(rest) + 8 * TABLE_QUADS(rest))
 #define FACTOR_WORDS(rest) (FACTOR_KNOWN(rest) + 8)
 // A basis (ops/basis.h), 32-bit words: for each stored column the one that it is of, NO_COLUMN: a zero (cols) | signs
-// of each round of the rotation (cols / 32 words, a bit a column, 1: minus) | the mean state in this basis (cols
-// floats). cols: those stored.
+// of each round of the rotation (cols / 32 words, a bit a column, 1: minus) | the mean state in this basis (cols floats)
+// | what a column of a state is multiplied by on its way into the basis, and one of a row on its way out (cols floats).
+// cols: those stored.
 #define NO_COLUMN 0xffffffffu
 #define ROTATIONS 6  // rounds
 #define BASIS_SIGNS(cols, round) ((cols) + (round) * ((cols) / 32))
 #define BASIS_MEAN(cols) BASIS_SIGNS(cols, ROTATIONS)
-#define BASIS_WORDS(cols) (BASIS_MEAN(cols) + (cols))
+#define BASIS_SCALES(cols) (BASIS_MEAN(cols) + (cols))
+#define BASIS_WORDS(cols) (BASIS_SCALES(cols) + (cols))
 // Element j of block c of a round, of `rest` blocks: columns far apart and neighbours by turns; the first neighbours
 // begin in the middle of a block, because columns far apart alone keep blocks apart where `rest` is a multiple of 64.
 #define ROTATED(round, rest, c, j) \

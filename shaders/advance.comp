@@ -34,7 +34,7 @@ void append(uint id) {
   }
   state.finished = finished;
   ring[position % RING] = RingEntry(id, ENTRY_FLAGS(finished, state.head.mode), state.head.refine_counts,
-                                    state.head.exact_count + state.head.leader_count, uint[2](0, 0));
+                                    state.head.exact_count + state.head.leader_count);
 }
 
 void main() {

@@ -1,5 +1,5 @@
-// Rows of activations into the basis of a vocabulary table, or back (ops/basis.h): columns in another order, all but the leading ones turned by
-// rounds of signs and Hadamard matrices.
+// Hidden states into the basis of a vocabulary table, or rows of it back (ops/basis.h): columns scaled and in another order, all but the leading
+// ones turned by rounds of signs and Hadamard matrices.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -56,16 +56,18 @@ void turn(uint row, uint round) {
   barrier();
 }
 
+float scale_of(uint column) { return uintBitsToFloat(basis[BASIS_SCALES(p.cols) + column]); }
+
 // Grid: a workgroup a row.
 void main() {
   const uint in_row = gl_WorkGroupID.x * p.in_stride, out_row = gl_WorkGroupID.x * p.out_stride;
   if (p.inverse != 0) {
     for (uint round = ROTATIONS; round-- > 0;) turn(in_row, round);
     for (uint i = gl_LocalInvocationID.x; i < p.cols; i += 64)
-      if (basis[i] < p.width) to[out_row + basis[i]] = from[in_row + i];
+      if (basis[i] < p.width) to[out_row + basis[i]] = from[in_row + i] * scale_of(i);
     return;
   }
-  for (uint i = gl_LocalInvocationID.x; i < p.cols; i += 64) to[out_row + i] = basis[i] < p.width ? from[in_row + basis[i]] : 0;
+  for (uint i = gl_LocalInvocationID.x; i < p.cols; i += 64) to[out_row + i] = basis[i] < p.width ? from[in_row + basis[i]] * scale_of(i) : 0;
   memoryBarrierBuffer();
   barrier();
   for (uint round = 0; round < ROTATIONS; ++round) turn(out_row, round);

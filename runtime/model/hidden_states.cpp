@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <numeric>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -14,19 +13,25 @@
 namespace weft {
 namespace {
 
-constexpr char kMagic[8] = {'W', 'E', 'F', 'T', 'S', 'O', '0', '1'};
+constexpr char kMagic[8] = {'W', 'E', 'F', 'T', 'S', 'T', '0', '1'};
 constexpr size_t kFirstTokens = 8;  // whose states are not like others
 
 struct Header {
   char magic[8];
   uint64_t width;
-  uint64_t checksum;  // of what follows: columns, means
+  uint64_t checksum;  // of what follows: means, variances
 };
 
 uint64_t checksum(std::span<const std::byte> bytes) {
   Fingerprint hash;
   hash.add(bytes);
   return hash.value();
+}
+
+bool usable(const StateStatistics& states) {
+  const auto is_finite = [](float value) { return std::isfinite(value); };
+  return std::ranges::all_of(states.mean, is_finite) && std::ranges::all_of(states.variance, is_finite) &&
+         std::ranges::all_of(states.variance, [](float value) { return value >= 0; });
 }
 
 }  // namespace
@@ -64,22 +69,20 @@ std::vector<float> hidden_states(const Model& model, std::span<const uint32_t> i
   return states;
 }
 
-StateOrder order_of(std::span<const float> states, uint32_t width) {
+std::optional<StateStatistics> statistics_of(std::span<const float> states, uint32_t width) {
   const size_t all = states.size() / width, first = all > 2 * kFirstTokens ? kFirstTokens : 0;
+  const double count = static_cast<double>(all - first);
   std::vector<double> mean(width), variance(width);
   for (size_t t = first; t < all; ++t)
-    for (uint32_t i = 0; i < width; ++i) mean[i] += states[t * width + i] / static_cast<double>(all - first);
+    for (uint32_t i = 0; i < width; ++i) mean[i] += states[t * width + i] / count;
   for (size_t t = first; t < all; ++t)
-    for (uint32_t i = 0; i < width; ++i) variance[i] += std::pow(states[t * width + i] - mean[i], 2);
-  StateOrder order;
-  order.mean.assign(mean.begin(), mean.end());
-  order.columns.resize(width);
-  std::iota(order.columns.begin(), order.columns.end(), 0u);
-  std::ranges::stable_sort(order.columns, [&](uint32_t a, uint32_t b) { return variance[a] > variance[b]; });
-  return order;
+    for (uint32_t i = 0; i < width; ++i) variance[i] += std::pow(states[t * width + i] - mean[i], 2) / count;
+  StateStatistics statistics = {{mean.begin(), mean.end()}, {variance.begin(), variance.end()}};
+  if (!usable(statistics)) return std::nullopt;
+  return statistics;
 }
 
-std::optional<std::filesystem::path> state_order_path(uint64_t fingerprint) {
+std::optional<std::filesystem::path> statistics_path(uint64_t fingerprint) {
   const auto folder = user_cache_folder();
   if (!folder) return std::nullopt;
   char file[48];
@@ -87,9 +90,9 @@ std::optional<std::filesystem::path> state_order_path(uint64_t fingerprint) {
   return *folder / file;
 }
 
-std::optional<StateOrder> read_state_order(const std::filesystem::path& path, uint32_t width) {
+std::optional<StateStatistics> read_statistics(const std::filesystem::path& path, uint32_t width) {
+  const size_t bytes = size_t{width} * sizeof(float), expected = sizeof(Header) + 2 * bytes;
   std::error_code error;
-  const size_t expected = sizeof(Header) + size_t{width} * 8;
   if (std::filesystem::file_size(path, error) != expected || error) return std::nullopt;
   try {
     const MappedFile file(path);
@@ -100,25 +103,23 @@ std::optional<StateOrder> read_state_order(const std::filesystem::path& path, ui
     if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 || header.width != width ||
         header.checksum != checksum(data))
       return std::nullopt;
-    StateOrder order = {std::vector<uint32_t>(width), std::vector<float>(width)};
-    std::memcpy(order.columns.data(), data.data(), size_t{width} * 4);
-    std::memcpy(order.mean.data(), data.data() + size_t{width} * 4, size_t{width} * 4);
-    std::vector<uint32_t> sorted = order.columns;
-    std::ranges::sort(sorted);
-    for (uint32_t i = 0; i < width; ++i)
-      if (sorted[i] != i || !std::isfinite(order.mean[i])) return std::nullopt;
-    return order;
+    StateStatistics statistics = {std::vector<float>(width), std::vector<float>(width)};
+    std::memcpy(statistics.mean.data(), data.data(), bytes);
+    std::memcpy(statistics.variance.data(), data.data() + bytes, bytes);
+    if (!usable(statistics)) return std::nullopt;
+    return statistics;
   } catch (const Error&) {  // it went away or cannot be read
     return std::nullopt;
   }
 }
 
-void write_state_order(const std::filesystem::path& path, const StateOrder& order) {
-  std::vector<std::byte> file(sizeof(Header) + order.columns.size() * 8);
+void write_statistics(const std::filesystem::path& path, const StateStatistics& states) {
+  const size_t bytes = states.mean.size() * sizeof(float);
+  std::vector<std::byte> file(sizeof(Header) + 2 * bytes);
   const std::span<std::byte> data = std::span(file).subspan(sizeof(Header));
-  std::memcpy(data.data(), order.columns.data(), order.columns.size() * 4);
-  std::memcpy(data.data() + order.columns.size() * 4, order.mean.data(), order.mean.size() * 4);
-  Header header = {{}, order.columns.size(), checksum(data)};
+  std::memcpy(data.data(), states.mean.data(), bytes);
+  std::memcpy(data.data() + bytes, states.variance.data(), bytes);
+  Header header = {{}, states.mean.size(), checksum(data)};
   std::memcpy(header.magic, kMagic, sizeof kMagic);
   std::memcpy(file.data(), &header, sizeof header);
   write_file_atomically(path, file);

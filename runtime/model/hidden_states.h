@@ -1,5 +1,5 @@
-// The hidden states that the vocabulary projection reads, for every token of a text; and what they tell about the order
-// in which a vocabulary table's columns are worth storing (ops/basis.h).
+// The hidden states that the vocabulary projection reads, for every token of a text; and what they tell about how a
+// vocabulary table is best stored (model/table_basis.h).
 #pragma once
 
 #include <filesystem>
@@ -15,20 +15,16 @@ namespace weft {
 // encoder-decoder.
 std::vector<float> hidden_states(const Model& model, std::span<const uint32_t> ids);
 
-// Of hidden states: their mean, and the columns in the order of their variance.
-struct StateOrder {
-  std::vector<uint32_t> columns;  // (width) the one of the largest variance first
-  std::vector<float> mean;        // (width)
-};
-// The first few states are left out: models give the first tokens of a text states like no others.
-StateOrder order_of(std::span<const float> states, uint32_t width);
+// The first few states are left out: models give the first tokens of a text states like no others. Nothing if a state
+// is not finite.
+std::optional<StateStatistics> statistics_of(std::span<const float> states, uint32_t width);
 
-// Where the order of a model of this fingerprint is kept: beside the pipeline caches; nothing if there is no place.
-std::optional<std::filesystem::path> state_order_path(uint64_t fingerprint);
+// Where those of a model of this fingerprint are kept: beside the pipeline caches; nothing if there is no place.
+std::optional<std::filesystem::path> statistics_path(uint64_t fingerprint);
 // Nothing if there is no such file, or one that is torn or of another width.
-std::optional<StateOrder> read_state_order(const std::filesystem::path& path, uint32_t width);
+std::optional<StateStatistics> read_statistics(const std::filesystem::path& path, uint32_t width);
 // Throws Error(io).
-void write_state_order(const std::filesystem::path& path, const StateOrder& order);
+void write_statistics(const std::filesystem::path& path, const StateStatistics& states);
 
 // A few hundred tokens of what models are used for: prose, talk, lists, code. Written for Weft.
 extern const char kStateText[];

@@ -12,6 +12,7 @@
 #include "gpu/recorder.h"
 #include "model/config.h"
 #include "model/layer_loader.h"
+#include "model/table_basis.h"
 #include "vocab/table.h"
 
 namespace weft {
@@ -74,7 +75,7 @@ struct DeviceFormats {
 
   std::optional<Format> matrices, tables;
   bool tie = true;
-  std::shared_ptr<const Basis> basis;  // of the table that is projected on; nullptr: with columns in their own order
+  std::shared_ptr<const StateStatistics> states;  // for the table that is projected on; nullptr: unknown
 };
 
 // A file's two vocabulary tables that have become one.
@@ -130,7 +131,7 @@ void check_weights(const ModelFile& file, Config& config);
 Weights load_weights(const std::shared_ptr<Device>& device, const ModelFile& file, Config& config,
                      const DeviceFormats& formats, const std::function<void(float)>& progress);
 
-// Packs the vocabulary's tables again, with formats.basis: nothing may use them.
+// Packs the vocabulary's tables again, with formats.states: nothing may use them.
 void reload_vocabulary(const std::shared_ptr<Device>& device, const ModelFile& file, Config& config,
                        const DeviceFormats& formats, Weights& weights);
 

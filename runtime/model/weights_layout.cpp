@@ -75,14 +75,16 @@ uint64_t slot_bytes(const Plan& plan, const Config& config, Parts& parts, const 
   const uint64_t budget = plan.memory_budget;
   if (!budget) return 0;
   uint64_t tables = 0, layers = 0, largest = 0;
-  for (const TensorView* const table : {vocabulary.embedding, vocabulary.output})
-    if (table)
-      tables += Matrix{format_of(wanted.tables, {&table, 1}),
-                       config.vocab,
-                       config.width,
-                       {},
-                       table == vocabulary.projected() ? Layout::planes : Layout::values}
-                    .bytes();
+  for (const TensorView* const table : {vocabulary.embedding, vocabulary.output}) {
+    if (!table) continue;
+    const bool projected = table == vocabulary.projected();
+    const Matrix matrix = {format_of(wanted.tables, {&table, 1}),
+                           config.vocab,
+                           config.width,
+                           {},
+                           projected ? Layout::planes : Layout::values};
+    tables += matrix.bytes() + (projected ? uint64_t{BASIS_WORDS(matrix.blocks() * BLOCK)} * 4 : 0);
+  }
   for (int index = 0; index < static_cast<int>(config.layers); ++index) {
     LayerWeights layer;
     const Pieces pieces = parts.layer(layer, index);

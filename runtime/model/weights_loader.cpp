@@ -76,8 +76,8 @@ void WeightsLoader::report_left_out() {
   report_->advance(left_out->bytes.size());
 }
 
-std::shared_ptr<const Basis> WeightsLoader::basis() const {
-  return wanted_.basis ? wanted_.basis : std::make_shared<const Basis>(config_.width);
+std::shared_ptr<const Basis> WeightsLoader::basis(const TensorView& table) const {
+  return std::make_shared<const Basis>(wanted_.states ? basis_for(*wanted_.states, table) : Basis(config_.width));
 }
 
 // projected: hidden states are projected on it; else it is only gathered from.
@@ -99,7 +99,7 @@ std::unique_ptr<Table> WeightsLoader::load_table(const TensorView& tensor, const
     told = now;
     file_->release(tensor.bytes.first(now));
   };
-  auto table = std::make_unique<Table>(device_, uploader_, tensor, format, projected ? basis() : nullptr, buffer,
+  auto table = std::make_unique<Table>(device_, uploader_, tensor, format, projected ? basis(tensor) : nullptr, buffer,
                                        progress, &rounding);
   report_->add(tensor, name(format), packed_bytes(format, tensor.shape[0], tensor.shape[1]), buffer, rounding);
   return table;

@@ -30,7 +30,7 @@ class WeightsLoader {
   const Config& config() const { return config_; }
 
  private:
-  std::shared_ptr<const Basis> basis() const;
+  std::shared_ptr<const Basis> basis(const TensorView& table) const;
   void choose_vocabulary();
   void report_left_out();
   std::unique_ptr<Table> load_table(const TensorView& tensor, const std::string& buffer, bool projected);

@@ -49,8 +49,14 @@ constexpr float kScale = 0.17677669529663689f;  // 1 / sqrt(32) makes the matrix
 
 }  // namespace
 
-Basis::Basis(uint32_t width, std::span<const uint32_t> order, std::span<const float> mean, uint64_t seed)
-    : width_(width), cols_(std::max((width + 31) / 32, 1u) * 32), columns_(cols_, NO_COLUMN), mean_(cols_) {
+Basis::Basis(uint32_t width, std::span<const uint32_t> order, std::span<const float> mean,
+             std::span<const float> scales, uint64_t seed)
+    : width_(width),
+      cols_(std::max((width + 31) / 32, 1u) * 32),
+      columns_(cols_, NO_COLUMN),
+      scales_(cols_, 1),
+      inverse_(cols_, 1),
+      mean_(cols_) {
   std::vector<bool> seen(width);
   for (uint32_t i = 0; i < width; ++i) {
     const uint32_t column = order.empty() ? i : order[i];
@@ -58,17 +64,26 @@ Basis::Basis(uint32_t width, std::span<const uint32_t> order, std::span<const fl
       throw Error(Code::internal, "the order of the columns is no permutation", "basis");
     seen[column] = true;
     columns_[i] = column;
+    if (scales.empty()) continue;
+    if (scales.size() != width || !(scales[column] > 0) || !std::isfinite(scales[column]))
+      throw Error(Code::internal, "a column's scale is not above 0", "basis");
+    scales_[i] = scales[column];
+    inverse_[i] = 1 / scales[column];
   }
   for (uint32_t round = 0; round < ROTATIONS; ++round) {
     signs_[round].resize(cols_);
     for (uint32_t i = 0; i < cols_; ++i)
       signs_[round][i] = (random_bits(seed, round * uint64_t{1} << 32 | i) & 1) != 0 ? -1.0f : 1.0f;
   }
-  if (!mean.empty()) rotate(mean, mean_);
+  if (!mean.empty()) rotate_state(mean, mean_);
 }
 
-void Basis::rotate(std::span<const float> from, std::span<float> to) const {
-  for (uint32_t i = 0; i < cols_; ++i) to[i] = columns_[i] == NO_COLUMN ? 0 : from[columns_[i]];
+void Basis::rotate_row(std::span<const float> from, std::span<float> to) const { rotate(from, scales_, to); }
+
+void Basis::rotate_state(std::span<const float> from, std::span<float> to) const { rotate(from, inverse_, to); }
+
+void Basis::rotate(std::span<const float> from, std::span<const float> factors, std::span<float> to) const {
+  for (uint32_t i = 0; i < cols_; ++i) to[i] = columns_[i] == NO_COLUMN ? 0 : from[columns_[i]] * factors[i];
   const uint32_t blocks = rest(), count = blocks * 32;
   float* const rest = to.data() + LEADING;
   for (uint32_t round = 0; round < ROTATIONS; ++round) {
@@ -96,7 +111,10 @@ std::vector<uint32_t> Basis::words() const {
   for (uint32_t round = 0; round < ROTATIONS; ++round)
     for (uint32_t i = 0; i < cols_; ++i)
       if (signs_[round][i] < 0) words[BASIS_SIGNS(cols_, round) + i / 32] |= 1u << (i % 32);
-  for (uint32_t i = 0; i < cols_; ++i) words[BASIS_MEAN(cols_) + i] = std::bit_cast<uint32_t>(mean_[i]);
+  for (uint32_t i = 0; i < cols_; ++i) {
+    words[BASIS_MEAN(cols_) + i] = std::bit_cast<uint32_t>(mean_[i]);
+    words[BASIS_SCALES(cols_) + i] = std::bit_cast<uint32_t>(inverse_[i]);
+  }
   return words;
 }
 

@@ -84,7 +84,7 @@ void TableRowPacker::pack(const TensorView& tensor, uint64_t row, std::byte* til
                   "element (" + std::to_string(row) + ", " + std::to_string(i) + ") is " + std::to_string(values_[i]) +
                       ", f16 holds finite values up to 65504",
                   "tensor " + printable(tensor.name));
-  basis_.rotate(values_, wanted_);
+  basis_.rotate_row(values_, wanted_);
   store_leading(tile, r);
   for (uint32_t block = 0; block < basis_.rest(); ++block) store_block(tile, r, block);
   float error = 0;

@@ -88,10 +88,10 @@ TEST_F(SessionTest, CachesOfQ8) {
   }
 }
 
-TEST_F(SessionTest, ReadsSixteenBytesAToken) {
+TEST_F(SessionTest, ReadsARingEntryAToken) {
   Session session(*model_, 256, {});
   generate(session, ids(10), 50);
-  EXPECT_EQ(session.stats().readback_bytes, 50u * 16);
+  EXPECT_EQ(session.stats().readback_bytes, 50u * 24);
 }
 
 TEST_F(SessionTest, BiasForcesAndForbids) {

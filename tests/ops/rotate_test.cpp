@@ -13,15 +13,18 @@ class RotateTest : public GpuTest {};
 
 double norm(std::span<const double> x) { return std::sqrt(std::inner_product(x.begin(), x.end(), x.begin(), 0.0)); }
 
-// What lies behind the columns is left alone. A round adds and multiplies 6 times (lib/basis.h), and no element is
-// larger than the norm.
+// What lies behind the columns is left alone. Each of six rounds adds and multiplies 6 times, the scale comes once, and
+// no element is larger than the norm.
 void check_rotate(const Tuning& tuning, uint32_t width, uint32_t tokens) {
   SCOPED_TRACE(tuning.name() + " width " + std::to_string(width) + " tokens " + std::to_string(tokens));
   const auto device = open_device(tuning);
   Random random(width + tokens);
   std::vector<uint32_t> order(width);
   for (uint32_t i = 0; i < width; ++i) order[i] = (i + 7) % width;
-  const auto basis = std::make_shared<const Basis>(width, order, random.normals(width, 100));
+  const std::vector<float> mean = random.normals(width, 100);
+  std::vector<float> scales(width);
+  for (float& scale : scales) scale = std::exp(random.uniform(-1, 1));
+  const auto basis = std::make_shared<const Basis>(width, order, mean, scales);
   Tiled table;
   table.matrix = {Format::q8, 1, width, {}, Layout::planes};
   table.matrix.basis = basis;
@@ -37,16 +40,17 @@ void check_rotate(const Tuning& tuning, uint32_t width, uint32_t tokens) {
       original(want.size(), kUntouched);
   const reference::TableBasis read(basis->words());
   for (uint32_t t = 0; t < tokens; ++t) {
-    std::ranges::copy(read.rotate(x.values.row(t)), want.begin() + size_t{t} * stride);
-    std::ranges::copy(x.values.row(t), original.begin() + size_t{t} * stride);
-    std::fill_n(allowed.begin() + size_t{t} * stride, stride, 12 * kRounding * norm(x.values.row(t)));
+    const std::vector<double> state = read.state(x.values.row(t)), row = read.row_back(state);
+    std::ranges::copy(state, want.begin() + size_t{t} * stride);
+    std::ranges::copy(row, original.begin() + size_t{t} * stride);
+    std::fill_n(allowed.begin() + size_t{t} * stride, stride, 37 * kRounding * norm(state));
     std::vector<float> plain(x.values.row(t).begin(), x.values.row(t).end()), on_cpu(cols);
-    basis->rotate(plain, on_cpu);
+    basis->rotate_state(plain, on_cpu);
     for (uint32_t i = 0; i < cols; ++i)
       ASSERT_NEAR(on_cpu[i], turned[size_t{t} * stride + i], 2 * allowed[size_t{t} * stride]) << t << ", " << i;
   }
   EXPECT_TRUE(close_to(turned, want, allowed));
-  for (double& one : allowed) one *= 2;
+  for (double& one : allowed) one *= 2 * std::exp(1.0);  // the largest scale
   run_op(device, "rotate", [&](Recorder& r) { ops::rotate_back(r, table.matrix, y, back, tokens); });
   EXPECT_TRUE(close_to(download_as<float>(device, back), original, allowed)) << "back";
   const std::vector<float> after = download_as<float>(device, y);  // overwritten, but not behind the columns

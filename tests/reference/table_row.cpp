@@ -57,12 +57,13 @@ struct TileParts {
 }  // namespace
 
 TableBasis::TableBasis(std::span<const uint32_t> words) {
-  const size_t cols = words.size() * 16 / 35;  // cols + 6 cols / 32 + cols words
+  const size_t cols = words.size() * 16 / 51;  // cols + 6 cols / 32 + 2 cols words
   columns.assign(words.begin(), words.begin() + static_cast<ptrdiff_t>(cols));
   for (size_t round = 0; round < 6; ++round)
     for (size_t i = 0; i < cols; ++i)
       signs[round].push_back((words[cols + round * (cols / 32) + i / 32] >> i % 32 & 1) != 0 ? -1 : 1);
   for (size_t i = 0; i < cols; ++i) mean.push_back(std::bit_cast<float>(words[cols + cols / 32 * 6 + i]));
+  for (size_t i = 0; i < cols; ++i) scales.push_back(std::bit_cast<float>(words[2 * cols + cols / 32 * 6 + i]));
 }
 
 void TableBasis::turn(std::vector<double>& x, uint32_t round, bool back) const {
@@ -81,20 +82,21 @@ void TableBasis::turn(std::vector<double>& x, uint32_t round, bool back) const {
   }
 }
 
-std::vector<double> TableBasis::rotate(std::span<const double> x) const {
+std::vector<double> TableBasis::rotate(std::span<const double> x, bool is_row) const {
   std::vector<double> turned;
-  for (const uint32_t column : columns) turned.push_back(column == kNone ? 0 : x[column]);
+  for (size_t i = 0; i < columns.size(); ++i)
+    turned.push_back(columns[i] == kNone ? 0 : is_row ? x[columns[i]] / scales[i] : x[columns[i]] * scales[i]);
   for (uint32_t round = 0; round < 6; ++round) turn(turned, round, false);
   return turned;
 }
 
-std::vector<double> TableBasis::rotate_back(std::span<const double> turned) const {
+std::vector<double> TableBasis::rotate_back(std::span<const double> turned, bool is_row) const {
   std::vector<double> plain(turned.begin(), turned.end()), x(turned.size());
   for (uint32_t round = 6; round-- > 0;) turn(plain, round, true);
   size_t width = 0;
   for (size_t i = 0; i < columns.size(); ++i) {
     if (columns[i] == kNone) continue;
-    x[columns[i]] = plain[i];
+    x[columns[i]] = is_row ? plain[i] * scales[i] : plain[i] / scales[i];
     ++width;
   }
   x.resize(width);

@@ -19,15 +19,20 @@ struct TableBasis {
   std::vector<uint32_t> columns;  // of each stored column the one that it is of; kNone: a zero
   std::vector<double> signs[6];   // by round: of each stored column
   std::vector<double> mean;       // (columns.size()) in this basis
+  std::vector<double> scales;     // of each stored column: what one of a state is multiplied by, and of a row divided
 
-  // x of the model's columns in this basis: columns in their order, then all but the first 32 turned by six rounds of
-  // signs and of H / sqrt(32) with H(i, j) = (-1)^popcount(i & j): by turns over 32 columns as far apart as there are
-  // blocks, and over 32 neighbours, of which the first ones begin in the middle of a block.
-  std::vector<double> rotate(std::span<const double> x) const;
-  // What rotate() makes `turned` of, as long as that has zeros where the model has no columns.
-  std::vector<double> rotate_back(std::span<const double> turned) const;
+  // A hidden state of the model's columns in this basis: columns scaled and in their order, then all but the first 32
+  // turned by six rounds of signs and of H / sqrt(32) with H(i, j) = (-1)^popcount(i & j): by turns over 32 columns as
+  // far apart as there are blocks, and over 32 neighbours, of which the first ones begin in the middle of a block.
+  std::vector<double> state(std::span<const double> x) const { return rotate(x, false); }
+  std::vector<double> row(std::span<const double> x) const { return rotate(x, true); }
+  // What state() or row() makes `turned` of, as long as that has zeros where the model has no columns.
+  std::vector<double> state_back(std::span<const double> turned) const { return rotate_back(turned, false); }
+  std::vector<double> row_back(std::span<const double> turned) const { return rotate_back(turned, true); }
 
  private:
+  std::vector<double> rotate(std::span<const double> x, bool is_row) const;
+  std::vector<double> rotate_back(std::span<const double> turned, bool is_row) const;
   void turn(std::vector<double>& x, uint32_t round, bool back) const;
 };
 

@@ -150,7 +150,7 @@ class Heads {
   // In the table's basis.
   std::vector<float> padded_x(const std::vector<float>& x) const {
     std::vector<float> all(stride_of(shape_.cols), 0.0f);
-    basis_->rotate(x, all);
+    basis_->rotate_state(x, all);
     return all;
   }
 
@@ -192,22 +192,27 @@ void expect_certified(Heads& heads, const std::vector<float>& x, const Choice& c
   }
 }
 
-// One that nothing is known for, or one of columns in another order and hidden states far from 0.
+// One that nothing is known for, or one of scaled columns in another order and hidden states far from 0.
 std::shared_ptr<const Basis> make_basis(uint32_t cols, bool known, Random& random) {
   if (!known) return std::make_shared<const Basis>(cols);
   std::vector<uint32_t> order(cols);
   for (uint32_t i = 0; i < cols; ++i) order[i] = (i * 5 + 3) % cols;
   if (cols % 5 == 0) std::iota(order.rbegin(), order.rend(), 0u);
-  return std::make_shared<const Basis>(cols, order, random.normals(cols, 4));
+  const std::vector<float> mean = random.normals(cols, 4);
+  std::vector<float> scales(cols);
+  for (float& scale : scales) scale = std::exp(random.uniform(-1, 1));
+  return std::make_shared<const Basis>(cols, order, mean, scales);
 }
 
-// The rows that the basis turns into these.
-void turn_back(std::span<float> values, const Basis& basis) {
+// The rows, or states, that the basis turns into these.
+enum class Kind { rows, states };
+void turn_back(std::span<float> values, const Basis& basis, Kind kind) {
   const reference::TableBasis turn(basis.words());
   for (size_t at = 0; at < values.size(); at += basis.width()) {
     std::vector<double> row(basis.cols());
     std::copy_n(values.begin() + static_cast<ptrdiff_t>(at), basis.width(), row.begin());
-    std::ranges::transform(turn.rotate_back(row), values.begin() + static_cast<ptrdiff_t>(at),
+    std::ranges::transform(kind == Kind::rows ? turn.row_back(row) : turn.state_back(row),
+                           values.begin() + static_cast<ptrdiff_t>(at),
                            [](double value) { return static_cast<float>(value); });
   }
 }
@@ -235,7 +240,7 @@ std::vector<float> make_table(const std::string& kind, const Shape& shape, Rando
                      : (random.word() & 1) ? 0.0f
                                            : -1.0f) *
                     0.001f;
-    turn_back(values, basis);
+    turn_back(values, basis, Kind::rows);
   }
   return values;
 }
@@ -243,7 +248,7 @@ std::vector<float> make_table(const std::string& kind, const Shape& shape, Rando
 std::vector<float> make_x(const std::string& kind, const Shape& shape, const std::vector<float>& table, Random& random,
                           const Basis& basis) {
   const std::vector<double> mean =
-      reference::TableBasis(basis.words()).rotate_back(doubles({basis.mean().begin(), basis.mean().end()}));
+      reference::TableBasis(basis.words()).state_back(doubles({basis.mean().begin(), basis.mean().end()}));
   std::vector<float> x = random.normals(shape.cols);
   const uint32_t target = random.below(shape.rows);
   if (kind == "towards a row")
@@ -337,8 +342,8 @@ TEST_F(CertifiedTest, PlaneOneMayGuessWorse) {
         std::vector<float> table = random.normals(size_t{shape.rows} * cols, 0.002f), x(cols, sign);
         for (uint32_t c = 0; c < cols; ++c)
           table[size_t{7} * cols + c] = sign * (c % BLOCK == 0 ? 0.127f : sign > 0 ? 0.031f : 0.033f);
-        turn_back(table, *basis);
-        turn_back(x, *basis);
+        turn_back(table, *basis, Kind::rows);
+        turn_back(x, *basis, Kind::states);
         Heads heads({}, format, shape, table, basis);
         for (const uint32_t mode : proven_modes(format))
           for (const Choice& choice : {Choice{.least_mode = mode, .from_least = true},

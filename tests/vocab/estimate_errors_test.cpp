@@ -153,17 +153,17 @@ Figures measure(const Family& family, Format format, uint32_t n) {
   Figures figures;
   double pairs[2] = {};
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {
-    const auto basis =
-        std::make_shared<const Basis>(width, std::span<const uint32_t>(), std::span<const float>(), seed);
+    const std::span<const float> none;
+    const auto basis = std::make_shared<const Basis>(width, std::span<const uint32_t>(), none, none, seed);
     const std::vector<std::byte> bytes = pack_table(format, tensor, basis);
     std::vector<std::vector<float>> turned;
-    for (const std::vector<float>& state : states) basis->rotate(state, turned.emplace_back(width));
+    for (const std::vector<float>& state : states) basis->rotate_state(state, turned.emplace_back(width));
     double count[2][3] = {};
     pairs[0] = pairs[1] = 0;
     for (uint32_t r = 0; r < kRows; ++r) {
       const reference::TableRow row = reference::read_table_row(bytes, bits_of(format), width, r);
       std::vector<float> e(width);
-      basis->rotate(std::span(table).subspan(size_t{r} * width, width), e);
+      basis->rotate_row(std::span(table).subspan(size_t{r} * width, width), e);
       for (uint32_t stage = 0; stage < 2; ++stage) {
         std::vector<double> d = row.known(stage, bits_of(format));
         double e2 = 0, d2 = 0, de = 0, guess2 = 0;
