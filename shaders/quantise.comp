@@ -60,10 +60,9 @@ Indirect groups(bool wanted, uint count) { return Indirect(wanted ? count : 0, 1
 uint next_mode() {
   const uint stages = ESTIMATE_STAGES(p.format);
   uint mode = max(state.head.mode, params.least_mode), wait = state.head.wait, backoff = max(state.head.backoff, 1u);
-  // From where on reading more of all rows is less than refining so many: after two bits, whose planes are read again, sooner.
-  const uint most = mode == HEAD_TWO_BITS ? state.head.positions / 3 : state.head.positions / 4 * 3;
-  const bool refined_most = mode < stages && state.head.refine_count > most, computed_most = state.head.exact_count > state.head.positions / 3;
-  if (mode < HEAD_ALL && (refined_most || computed_most)) {
+  // Rows that are picked out cost some times what they cost where all are read, in time if not in bytes.
+  const bool refined_many = mode < stages && state.head.refine_count > state.head.positions / 4, computed_most = state.head.exact_count > state.head.positions / 3;
+  if (mode < HEAD_ALL && (refined_many || computed_most)) {
     mode = computed_most ? HEAD_ALL : mode + 1;
     wait = backoff;
     backoff = min(backoff * 2, 64u);

@@ -183,12 +183,13 @@ PlaneBytes plane_bytes(Format format, uint32_t cols) {
   const uint32_t bits = TABLE_QUADS(rest) * kWordBytes, two_bits = TABLE_PAIRS(rest) * kWordBytes;
   const uint32_t scales = TABLE_PAIRS(rest) * 4;
   PlaneBytes bytes = {};
-  const uint32_t leading = 3 * kWordBytes;  // with the notes
+  bytes.notes = kWordBytes;
+  bytes.leading = 2 * kWordBytes;
+  const uint32_t leading = bytes.notes + bytes.leading;
   bytes.estimates[HEAD_LEADING] = leading;
   bytes.estimates[HEAD_SIGNS] = leading + bits;
   bytes.estimates[HEAD_TWO_BITS] = leading + 2 * bits;
   bytes.estimates[HEAD_FOUR_BITS] = leading + 2 * bits + two_bits + scales;
-  bytes.notes = leading;
   bytes.refine[0] = bits;
   bytes.refine[1] = bits;
   bytes.refine[2] = 2 * bits + two_bits + scales;

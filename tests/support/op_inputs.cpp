@@ -27,6 +27,18 @@ std::vector<std::byte> pack_table(Format format, const TensorView& tensor, std::
   return bytes;
 }
 
+std::vector<float> stored_table(Format format, const TensorView& tensor) {
+  const uint32_t width = static_cast<uint32_t>(tensor.shape[1]);
+  const auto basis = std::make_shared<const Basis>(width);
+  const std::vector<std::byte> tiles = pack_table(format, tensor, basis);
+  const reference::TableBasis turn(basis->words());
+  std::vector<float> values;
+  for (uint32_t row = 0; row < tensor.shape[0]; ++row)
+    for (const double value : turn.row_back(reference::read_table_row(tiles, bits_of(format), width, row).values))
+      values.push_back(static_cast<float>(value));
+  return values;
+}
+
 Tiled tile(const std::shared_ptr<Device>& device, Format format, uint32_t rows, uint32_t cols, const TensorView& tensor,
            Layout layout, std::shared_ptr<const Basis> basis) {
   Tiled tiled;
