@@ -43,6 +43,12 @@ Format format_of(std::optional<Format> wanted, std::span<const TensorView* const
   return finest;
 }
 
+Format table_format(std::optional<Format> wanted, const TensorView& table, bool projected) {
+  if (wanted) return *wanted;
+  const Format own = closest_format(table.dtype);
+  return projected && own == Format::q4 ? Format::q8 : own;
+}
+
 uint64_t place(const Pieces& pieces, const Parts::Sources& sources, std::optional<Format> wanted) {
   uint64_t bytes = 0;
   const auto put = [&](View& view, uint64_t size) {
@@ -78,7 +84,7 @@ uint64_t slot_bytes(const Plan& plan, const Config& config, Parts& parts, const 
   for (const TensorView* const table : {vocabulary.embedding, vocabulary.output}) {
     if (!table) continue;
     const bool projected = table == vocabulary.projected();
-    const Matrix matrix = {format_of(wanted.tables, {&table, 1}),
+    const Matrix matrix = {table_format(wanted.tables, *table, projected),
                            config.vocab,
                            config.width,
                            {},

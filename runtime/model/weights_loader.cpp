@@ -83,8 +83,7 @@ std::shared_ptr<const Basis> WeightsLoader::basis(const TensorView& table) const
 // projected: hidden states are projected on it; else it is only gathered from.
 std::unique_ptr<Table> WeightsLoader::load_table(const TensorView& tensor, const std::string& buffer, bool projected) {
   file_->check_length();
-  const TensorView* const source = &tensor;
-  const Format format = format_of(wanted_.tables, {&source, 1});
+  const Format format = table_format(wanted_.tables, tensor, projected);
   const uint64_t total =
       Matrix{format, config_.vocab, config_.width, {}, projected ? Layout::planes : Layout::values}.bytes();
   const double scale = static_cast<double>(tensor.bytes.size()) / static_cast<double>(total);
