@@ -126,26 +126,13 @@ void write_statistics(const std::filesystem::path& path, const StateStatistics& 
 }
 
 const char kStateText[] =
-    "The ferry left the harbour before dawn. A grey light lay on the water, and the engines made the cups on the table "
-    "tremble. Most of the passengers were asleep; two boys counted the gulls behind the ship. By noon the island came "
-    "into sight: first the lighthouse, then white houses, and at last the pier, where a man in a yellow coat waited "
-    "with a rope in his hands.\n\n"
-    "\"Did you bring the letters?\" he asked.\n\"I did, but three of them are wet.\"\n\"Then we shall dry them by the "
-    "stove. Come in, you must be cold.\"\n\n"
-    "In 1969, 38 percent of the region's farms were smaller than five hectares; by 2004 it was 12 percent. The "
-    "government had supported the change because larger farms could buy machines, but many villages lost their "
-    "schools, shops and doctors.\n\n"
-    "How do I make tea?\n1. Boil some fresh water.\n2. Warm the pot, and put in a spoon of leaves for each cup.\n3. "
-    "Pour the water over them and wait for four minutes.\n\n"
-    "def mean(values):\n    total = 0.0\n    for value in values:\n        total += value\n    return total / "
-    "len(values) if values else None\n\n"
-    "#include <stdio.h>\n\nint main(void) {\n  for (int i = 0; i < 10; i++) {\n    printf(\"%d\\n\", i * i);\n  }\n  "
-    "return 0;\n}\n\n"
-    "{\"name\": \"Anna\", \"age\": 31, \"city\": \"Lisbon\", \"tags\": [\"music\", \"travel\"]}\n\n"
-    "Der Zug nach Basel hat zehn Minuten Versp\xc3\xa4tung. Le chat dort sur la chaise. \xc2\xbf"
-    "D\xc3\xb3nde est\xc3"
-    "\xa1 la estaci\xc3\xb3n?\n\n"
-    "Could you explain why the sky is blue? Sure! Sunlight is a mix of all colours. Air scatters blue light more "
-    "than red light, so blue reaches our eyes from every direction.";
+    "The ferry left the harbour before dawn, and two boys counted the gulls behind the ship.\n\n"
+    "\"Did you bring the letters?\" he asked.\n\"I did, but three of them are wet.\"\n\n"
+    "In 1969, 38 percent of the region's farms were smaller than five hectares; by 2004 it was 12 percent.\n\n"
+    "How do I make tea?\n1. Boil some fresh water.\n2. Put in a spoon of leaves for each cup.\n\n"
+    "def mean(values):\n    total = 0.0\n    for value in values:\n        total += value\n\n"
+    "int main(void) {\n  printf(\"%d\\n\", i * i);\n  return 0;\n}\n\n"
+    "{\"name\": \"Anna\", \"age\": 31}\n\n"
+    "Le chat dort sur la chaise. Could you explain why the sky is blue? Sure! Air scatters blue light more.";
 
 }  // namespace weft

@@ -26,7 +26,7 @@ std::optional<StateStatistics> read_statistics(const std::filesystem::path& path
 // Throws Error(io).
 void write_statistics(const std::filesystem::path& path, const StateStatistics& states);
 
-// A few hundred tokens of what models are used for: prose, talk, lists, code. Written for Weft.
+// Some of each of what models are used for: prose, talk, lists, code; less than 200 tokens. Written for Weft.
 extern const char kStateText[];
 
 }  // namespace weft
