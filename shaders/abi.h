@@ -215,9 +215,9 @@ struct Candidate {
 #define FACTOR_KNOWN(rest) (FACTOR_BITS(rest) + 8 * TABLE_QUADS(rest))
 #define FACTOR_WORDS(rest) (FACTOR_KNOWN(rest) + 8)
 // A basis (ops/basis.h), 32-bit words: for each stored column the one that it is of, NO_COLUMN: a zero (cols) | signs
-// of each round of the rotation (cols / 32 words, a bit a column, 1: minus) | the mean state in this basis (cols floats)
-// | what a column of a state is multiplied by on its way into the basis, and one of a row on its way out (cols floats).
-// cols: those stored.
+// of each round of the rotation (cols / 32 words, a bit a column, 1: minus) | the mean state in this basis (cols
+// floats) | what a column of a state is multiplied by on its way into the basis, and one of a row on its way out (cols
+// floats). cols: those stored.
 #define NO_COLUMN 0xffffffffu
 #define ROTATIONS 6  // rounds
 #define BASIS_SIGNS(cols, round) ((cols) + (round) * ((cols) / 32))

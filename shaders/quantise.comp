@@ -61,7 +61,8 @@ uint next_mode() {
   const uint stages = ESTIMATE_STAGES(p.format);
   uint mode = max(state.head.mode, params.least_mode), wait = state.head.wait, backoff = max(state.head.backoff, 1u);
   // Rows that are picked out cost some times what they cost where all are read, in time if not in bytes.
-  const bool refined_many = mode < stages && state.head.refine_count > state.head.positions / 4, computed_most = state.head.exact_count > state.head.positions / 3;
+  const uint many = state.head.positions / (mode == HEAD_LEADING ? 4 : 2);
+  const bool refined_many = mode < stages && state.head.refine_count > many, computed_most = state.head.exact_count > state.head.positions / 3;
   if (mode < HEAD_ALL && (refined_many || computed_most)) {
     mode = computed_most ? HEAD_ALL : mode + 1;
     wait = backoff;

@@ -2,7 +2,6 @@
 // ones turned by rounds of signs and Hadamard matrices.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
 #include "abi.h"
 
 layout(local_size_x = 64) in;
@@ -27,33 +26,34 @@ float with_sign(float value, uint column, uint round) {
   return uintBitsToFloat(floatBitsToUint(value) ^ (bit << 31));
 }
 
-// Written out, for llvmpipe keeps an array in registers only where every index is a constant.
-#define BUTTERFLIES(step)                                       \
-  [[unroll]] for (uint i = 0; i < 16; ++i) {                    \
-    const uint a = i / step * step * 2 + i % step, b = a + step; \
-    const float sum = v[a] + v[b];                              \
-    v[b] = v[a] - v[b];                                         \
-    v[a] = sum;                                                 \
-  }
-
-// Signs and a Hadamard matrix on every block of a round, or back.
+// Signs and a Hadamard matrix on every block of a round, or back. The five steps of the matrix add and subtract elements 1, 2, 4, 8 and 16
+// apart; a lane takes some of the pairs.
 void turn(uint row, uint round) {
   const uint rest = p.cols / 32 - 1;
-  for (uint c = gl_LocalInvocationID.x; c < rest; c += 64) {
-    float v[32];
-    [[unroll]] for (uint j = 0; j < 32; ++j) {
-      const uint column = LEADING + ROTATED(round, rest, c, j);
-      v[j] = p.inverse != 0 ? value_at(row + column) : with_sign(value_at(row + column), column, round);
+  for (uint bit = 0; bit < 5; ++bit) {
+    for (uint pair = gl_LocalInvocationID.x; pair < rest * 16; pair += 64) {
+      const uint block = pair % rest, k = pair / rest, first = (k >> bit << (bit + 1)) | (k & ((1u << bit) - 1));
+      const uint a = LEADING + ROTATED(round, rest, block, first), b = LEADING + ROTATED(round, rest, block, first + (1u << bit));
+      float x = value_at(row + a), y = value_at(row + b);
+      if (bit == 0 && p.inverse == 0) {
+        x = with_sign(x, a, round);
+        y = with_sign(y, b, round);
+      }
+      float sum = x + y, difference = x - y;
+      if (bit == 4) {
+        sum *= 0.17677669529663689;  // 1 / sqrt(32)
+        difference *= 0.17677669529663689;
+        if (p.inverse != 0) {
+          sum = with_sign(sum, a, round);
+          difference = with_sign(difference, b, round);
+        }
+      }
+      set(row + a, sum);
+      set(row + b, difference);
     }
-    BUTTERFLIES(1) BUTTERFLIES(2) BUTTERFLIES(4) BUTTERFLIES(8) BUTTERFLIES(16)
-    [[unroll]] for (uint j = 0; j < 32; ++j) {
-      const uint column = LEADING + ROTATED(round, rest, c, j);
-      const float value = v[j] * 0.17677669529663689;
-      set(row + column, p.inverse != 0 ? with_sign(value, column, round) : value);
-    }
+    memoryBarrierBuffer();
+    barrier();
   }
-  memoryBarrierBuffer();
-  barrier();
 }
 
 float scale_of(uint column) { return uintBitsToFloat(basis[BASIS_SCALES(p.cols) + column]); }

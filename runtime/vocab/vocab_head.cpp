@@ -1,10 +1,10 @@
 #include "vocab/vocab_head.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "vocab/keep.h"
 
 namespace weft {
@@ -17,9 +17,8 @@ namespace {
 
 // The number behind "sure:" or "fast:", above 0 and at most `most`.
 double parse_number(std::string_view text, std::string_view number, const char* what, double most) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
-  if (error != std::errc() || end != number.data() + number.size() || !(value > 0 && value <= most)) {
+  const double value = parse_double(std::string(number)).value_or(0);
+  if (!(value > 0 && value <= most)) {
     char limit[32];
     std::snprintf(limit, sizeof limit, "%g", most);
     refuse(text, "has \"" + std::string(number) + "\" for " + what + ", expected a number above 0, at most " + limit);

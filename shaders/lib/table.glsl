@@ -39,9 +39,10 @@ void rest_weights(out vec4 weights[8], uint first, uint second, uvec2 two, uvec4
   }
 }
 
-// Blocks 2 pair and, unless `single`, 2 pair + 1 of the rest, added to the sums.
-void add_pair(inout float sums[SUMS], TableRow rows[ROW_TILES], uint pair, bool single, uint rest, uint stride, uint first_token) {
+// Blocks 2 pair and 2 pair + 1 of the rest, added to the sums; the last one of an odd number is alone.
+void add_pair(inout float sums[SUMS], TableRow rows[ROW_TILES], uint pair, uint rest, uint stride, uint first_token) {
   const uint quads = TABLE_QUADS(rest), pairs = TABLE_PAIRS(rest);
+  const bool single = pair * 2 + 1 == rest;
   uvec2 first[ROW_TILES], second[ROW_TILES];
   uvec4 two[ROW_TILES], low[ROW_TILES][2], bytes[ROW_TILES][2][2];
   uint scales[ROW_TILES];
@@ -84,7 +85,6 @@ void table_dot(out float sums[SUMS], TableRow rows[ROW_TILES], uint cols, uint i
       leading_weights(weights, rows[i], rest);
       add_block(sums, i, weights, scale_of(notes_of(rows[i]).x), 0, stride, first_token);
     }
-  for (uint pair = gl_LocalInvocationID.y; pair < rest / 2; pair += SPLIT) add_pair(sums, rows, pair, false, rest, stride, first_token);
-  if (rest % 2 == 1 && gl_LocalInvocationID.y == 0) add_pair(sums, rows, rest / 2, true, rest, stride, first_token);
+  for (uint pair = gl_LocalInvocationID.y; pair < TABLE_PAIRS(rest); pair += SPLIT) add_pair(sums, rows, pair, rest, stride, first_token);
   join_parts(sums);
 }

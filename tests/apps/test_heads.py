@@ -33,6 +33,18 @@ class Heads(unittest.TestCase):
                 self.assertEqual(self.generate(head, *seeded, path=path)["ids"], full_seeded["ids"])
             self.assertEqual(full["head"]["rows_per_token"], weft_json("inspect", path)["vocab_size"])
 
+    def test_the_first_load_measures_states(self):
+        """It keeps them in a file and chooses the same tokens as later loads; a damaged file is written anew."""
+        cache = FOLDER / "cache-of-states"
+        env = {"WEFT_CACHE_DIR": str(cache)}
+        generate = lambda: weft_json("generate", "-m", chatty(), "-p", "the cat", "-n", 24, "--head", "sure", env=env)["ids"]
+        first = generate()
+        (states,) = cache.glob("states-*.bin")
+        whole = states.read_bytes()
+        self.assertEqual((generate(), states.read_bytes()), (first, whole))
+        states.write_bytes(whole[:-1])
+        self.assertEqual((generate(), states.read_bytes()), (first, whole))
+
     def test_a_keep_list_keeps(self):
         kept = weft_json("vocab", "show", "digits", "-m", plain())["kept"]
         result = self.generate("keep:digits,!prompt")

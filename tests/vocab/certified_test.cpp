@@ -512,7 +512,8 @@ TEST_F(CertifiedTest, SpreadsReadLessAndKeepTheirPromise) {
         const Heads::Listed listed = heads.partial(x, choice, {.estimates = true});
         bytes[place++] += heads.bytes(listed);
         // A guess by the leading columns alone promises nothing.
-        EXPECT_TRUE(place == 3 || std::ranges::find(listed.ids, best) != listed.ids.end()) << name(format) << " " << place;
+        EXPECT_TRUE(place == 3 || std::ranges::find(listed.ids, best) != listed.ids.end())
+            << name(format) << " " << place;
         for (size_t k = 0; k < listed.ids.size(); ++k) EXPECT_EQ(listed.logits[k], full[listed.ids[k]]);
       }
       const Heads::Listed listed = heads.partial(x, careless, {.estimates = true});

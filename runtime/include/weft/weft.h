@@ -384,8 +384,8 @@ WEFT_API weft_status weft_session_set_stops(weft_session* session, const char* c
 #define WEFT_MAX_LOGPROBS 20
 /* Makes later calls compute the log-probability of each generated token, and those of the `count` likeliest tokens: 0
  * to WEFT_MAX_LOGPROBS; 0: none. They are the model's own, before bias, penalties, temperature and filters. They are
- * over all rows of the vocabulary, which every head then reads; with a keep-list or a
- * grammar, over the tokens that it allows. WEFT_INVALID_ARGUMENT for a larger count. */
+ * over all rows of the vocabulary, which every head then reads; with a keep-list or a grammar, over the tokens that it
+ * allows. WEFT_INVALID_ARGUMENT for a larger count. */
 WEFT_API weft_status weft_session_set_logprobs(weft_session* session, uint32_t count, weft_error* error);
 
 /* Returns the log-probabilities (natural logarithms) of the token that the callback got last: its own in *chosen, and
@@ -395,16 +395,14 @@ WEFT_API weft_status weft_session_get_logprobs(const weft_session* session, floa
                                                float* logprobs, size_t capacity, size_t* count, weft_error* error);
 
 /* Sets the head for later calls: which rows of the vocabulary table tokens are chosen from, and how their logits are
- * computed. docs/heads.md explains the heads.
- *
+ * computed (docs/heads.md).
  *   "full"       every row (the default)
  *   "certified"  only rows that can matter, which bounds prove: the same tokens as "full", for less reading. Every row
  *                can matter if top_p or typical_p is used without top_k, and if top_k is more than 128; then every
  *                row is read.
- *   "sure:P"     the same but for chance: a token differs from the one of "full" with a probability of at most P, over
- *                the rotation of the table's columns; 0 < P <= 0.5. "sure" is "sure:1e-9". Reads far less.
- *   "fast:S"     trusts estimates from the table's leading columns to S standard deviations; 0 < S <= 40. Proves
- *                nothing. "fast" is "fast:7". Reads least.
+ *   "sure:P"     the same but for chance: a token differs with a probability of at most P, over the rotation of the
+ *                table's columns; 0 < P <= 0.5. "sure" is "sure:1e-9". Reads far less.
+ *   "fast:S"     trusts estimates from the leading columns to S deviations, unproven; 0 < S <= 40. "fast" is "fast:7".
  *   "keep:LIST"  only the tokens of a list, as weft_vocab_keep reads it, and those of the context, unless LIST has
  *                "!prompt". Prompts may hold any token.
  *   "certified+keep:LIST", "sure+keep:LIST", ...
