@@ -8,6 +8,7 @@
 #include "capi_support.h"
 #include "grammar/matcher.h"
 #include "model/model.h"
+#include "session/session.h"
 #include "template/chat_template.h"
 #include "tokenizer/tokenizer.h"
 
@@ -24,7 +25,19 @@ struct weft_model {
   mutable double bandwidth = 0;  // bytes a second; 0: not measured yet
 };
 
+struct weft_session {
+  const weft_model* model;
+  weft::Session session;
+  weft::StreamDecoder decoder;  // holds a character begun by one generate until the next completes it
+  weft::StopStrings stops = {};
+};
+
 namespace weft::capi {
+
+// What tells the caller of each token of a generate to come; false: no more are wanted. Both arguments must outlive it.
+std::function<bool(uint32_t)> teller(weft_session& session, const weft_generate_options& options);
+// Tells what was held back, and returns why the generate ended.
+weft_stop end(weft_session& session, const weft_generate_options& options, Stop reason);
 
 void copy_ids(const std::vector<uint32_t>& from, uint32_t* ids, size_t capacity, size_t* count);
 

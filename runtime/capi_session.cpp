@@ -9,13 +9,6 @@
 using namespace weft;
 using namespace weft::capi;
 
-struct weft_session {
-  const weft_model* model;
-  Session session;
-  StreamDecoder decoder;  // holds a character begun by one generate until the next completes it
-  StopStrings stops = {};
-};
-
 static constexpr uint32_t kDefaultContext = 4096;
 
 weft_session_options weft_session_options_default(void) { return {0, WEFT_TYPE_FILE, WEFT_POLICY_THROUGHPUT}; }
@@ -147,8 +140,7 @@ static bool tell(const weft_generate_options& options, uint32_t id, const std::s
   return !options.callback || options.callback(options.user, id, text.data(), text.size()) == 0;
 }
 
-// What tells the caller of each token of a generate to come; false: no more are wanted.
-static std::function<bool(uint32_t)> teller(weft_session& session, const weft_generate_options& options) {
+std::function<bool(uint32_t)> capi::teller(weft_session& session, const weft_generate_options& options) {
   session.stops.finish();  // an earlier generate may have failed
   return [&](uint32_t id) {
     const bool go_on = tell(options, id, session.stops.push(session.decoder.push(id)));
@@ -156,8 +148,7 @@ static std::function<bool(uint32_t)> teller(weft_session& session, const weft_ge
   };
 }
 
-// Tells what was held back, and returns why the generate ended.
-static weft_stop end(weft_session& session, const weft_generate_options& options, Stop reason) {
+weft_stop capi::end(weft_session& session, const weft_generate_options& options, Stop reason) {
   const bool stopped = session.stops.stopped();
   if (const std::string rest = session.stops.finish(); !rest.empty()) tell(options, WEFT_NO_TOKEN, rest);
   return stopped ? WEFT_STOP_STRING : static_cast<weft_stop>(reason);  // the same order

@@ -167,6 +167,7 @@ void add_inspect(CLI::App& app);
 void add_convert(CLI::App& app);
 void add_devices(CLI::App& app);
 void add_plot(CLI::App& app);
+void add_serve(CLI::App& app);
 void add_tune(CLI::App& app);
 
 }  // namespace weft::cli

@@ -10,6 +10,7 @@ using namespace weft;
 
 void add_subcommands(CLI::App& app) {
   cli::add_chat(app);
+  cli::add_serve(app);
   cli::add_generate(app);
   cli::add_embed(app);
   cli::add_fill(app);

@@ -81,24 +81,43 @@ Kernel::~Kernel() {
   destroy();
 }
 
-std::map<std::string, uint64_t> Kernel::statistics() const {
-  std::map<std::string, uint64_t> values;
+static double number(const VkPipelineExecutableStatisticKHR& one) {
+  switch (one.format) {
+    case VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_BOOL32_KHR:
+      return one.value.b32;
+    case VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_INT64_KHR:
+      return static_cast<double>(one.value.i64);
+    case VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_FLOAT64_KHR:
+      return one.value.f64;
+    default:
+      return static_cast<double>(one.value.u64);
+  }
+}
+
+std::map<std::string, double> Kernel::statistics() const {
+  std::map<std::string, double> values;
   if (!device_.plan().statistics) return values;
-  const VkPipelineExecutableInfoKHR first = {VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INFO_KHR, nullptr, pipeline(), 0};
+  const VkPipelineInfoKHR info = {VK_STRUCTURE_TYPE_PIPELINE_INFO_KHR, nullptr, pipeline()};
+  uint32_t programs = 0;
+  check(device_.vk().vkGetPipelineExecutablePropertiesKHR(device_.handle(), &info, &programs, nullptr),
+        "count a pipeline's programs");
   const auto get = device_.vk().vkGetPipelineExecutableStatisticsKHR;
-  uint32_t count = 0;
-  check(get(device_.handle(), &first, &count, nullptr), "count a pipeline's statistics");
-  std::vector<VkPipelineExecutableStatisticKHR> list(count, {VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_STATISTIC_KHR});
-  check(get(device_.handle(), &first, &count, list.data()), "read a pipeline's statistics");
-  for (const VkPipelineExecutableStatisticKHR& one : list)
-    if (one.format == VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_UINT64_KHR) values[one.name] = one.value.u64;
+  for (uint32_t program = 0; program < programs; ++program) {
+    const VkPipelineExecutableInfoKHR which = {VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INFO_KHR, nullptr, pipeline(),
+                                               program};
+    uint32_t count = 0;
+    check(get(device_.handle(), &which, &count, nullptr), "count a pipeline's statistics");
+    std::vector<VkPipelineExecutableStatisticKHR> list(count, {VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_STATISTIC_KHR});
+    check(get(device_.handle(), &which, &count, list.data()), "read a pipeline's statistics");
+    for (const VkPipelineExecutableStatisticKHR& one : list) values[one.name] += number(one);
+  }
   return values;
 }
 
-std::string Kernel::label() const {
-  std::string text = name();
-  if (*shader().variant) text += std::string(" ") + shader().variant;
-  for (const uint32_t value : spec_.constants) text += " " + std::to_string(value);
+std::string label(const KernelSpec& spec) {
+  std::string text = spec.shader.name;
+  if (*spec.shader.variant) text += std::string(" ") + spec.shader.variant;
+  for (const uint32_t value : spec.constants) text += " " + std::to_string(value);
   return text;
 }
 

@@ -20,6 +20,8 @@ struct KernelSpec {
   std::vector<uint32_t> constants = {};  // specialisation constants 0, 1, ...
 };
 
+std::string label(const KernelSpec& spec);  // name, variant and constants: "norm texel 0 1"
+
 // Made by Device::kernel and owned by it. The driver compiles it on a thread of its own while the maker goes on.
 class Kernel {
  public:
@@ -31,7 +33,7 @@ class Kernel {
   const KernelSpec& spec() const { return spec_; }
   const Shader& shader() const { return spec_.shader; }
   const char* name() const { return spec_.shader.name; }
-  std::string label() const;  // name, variant and constants: "norm texel 0 1"
+  std::string label() const { return weft::label(spec_); }
   bool writes(uint32_t binding) const { return shader().written >> binding & 1; }
   VkDescriptorType type(uint32_t binding) const;
   // Waits for the compiler; throws what it reports.
@@ -41,7 +43,8 @@ class Kernel {
   VkDescriptorSetLayout set_layout() const { return set_layout_; }
 
   // What the driver's compiler says of the pipeline, in its words ("VGPRs", "Spilled VGPRs"); only where the plan asks.
-  std::map<std::string, uint64_t> statistics() const;
+  // A pipeline may be several programs: the sums.
+  std::map<std::string, double> statistics() const;
 
  private:
   void create_layouts();

@@ -16,9 +16,16 @@ struct Workaround {
   uint32_t first_version, last_version;
   const char* reason;
   void (*apply)(Plan& plan);
+  bool (*concerns)(const Caps& caps) = nullptr;  // of the driver's devices; none: all
 };
 
 constexpr uint32_t kAny = 0xffffffff;
+
+constexpr const char* kMaliReason = "Mali has 64 registers a thread: smaller tiles and groups of tokens";
+void fit_mali(Plan& plan) {
+  plan.tile_tokens = 16;
+  plan.block_tokens = 4;
+}
 
 constexpr Workaround kWorkarounds[] = {
     {VK_DRIVER_ID_MESA_LLVMPIPE, 0, kAny,
@@ -27,6 +34,11 @@ constexpr Workaround kWorkarounds[] = {
     {VK_DRIVER_ID_GOOGLE_SWIFTSHADER, 0, kAny,
      "SwiftShader runs each barrier as a switch of coroutines: small workgroups reduce faster",
      [](Plan& plan) { plan.reduce_threads = 64; }},
+    // What compilers cannot keep in registers they spill to memory. docs/devices.md has what they said.
+    {VK_DRIVER_ID_MESA_TURNIP, 0, kAny, "Adreno 610 to 630 have few registers: products of several tokens go by tiles",
+     [](Plan& plan) { plan.block_tokens = 1; }, [](const Caps& caps) { return caps.device_id >> 16 <= 0x0603; }},
+    {VK_DRIVER_ID_MESA_PANVK, 0, kAny, kMaliReason, fit_mali},
+    {VK_DRIVER_ID_ARM_PROPRIETARY, 0, kAny, kMaliReason, fit_mali},
 };
 
 constexpr uint32_t kTileTokens = 64;
@@ -80,7 +92,7 @@ Plan make_plan(const Caps& caps) {
   plan.profile_every = caps.timestamps ? 16 : 0;
   for (const Workaround& fault : kWorkarounds) {
     if (fault.driver_id != caps.driver_id || caps.driver_version < fault.first_version ||
-        caps.driver_version > fault.last_version)
+        caps.driver_version > fault.last_version || (fault.concerns && !fault.concerns(caps)))
       continue;
     fault.apply(plan);
     plan.workarounds.push_back(fault.reason);
@@ -89,8 +101,9 @@ Plan make_plan(const Caps& caps) {
 }
 
 void round_inputs(Plan& plan, const Caps& caps) {
-  if (!caps.int8_dot)
-    throw Error(Code::unsupported, "the device has no integer dot products, which inputs of 8 bits need", caps.name);
+  if (!caps.int8_dot || !caps.int8_dot_fast)
+    throw Error(Code::unsupported, "the device has no fast integer dot products, which inputs of 8 bits need",
+                caps.name, "weft devices shows int8_dot_fast: only such devices gain by them");
   plan.int8_inputs = true;
   // Of f16 matrices. Not by default: it costs several times what f16 weights and caches do.
   plan.half_tiles = caps.fp16;

@@ -33,7 +33,8 @@ struct Plan {
 Plan make_plan(const Caps& caps);
 
 // Sets int8_inputs, half_tiles (for f16 matrices) if the device computes with halves, and tile_tokens where there were
-// no tiles. Throws Error(unsupported) if the device has no integer dot products.
+// no tiles. Throws Error(unsupported) if the device has no fast integer dot products: a driver that makes them of other
+// instructions gains nothing by them.
 void round_inputs(Plan& plan, const Caps& caps);
 
 }  // namespace weft

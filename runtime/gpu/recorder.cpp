@@ -97,8 +97,9 @@ void Recorder::dispatch_bytes(const KernelSpec& spec, std::initializer_list<View
                     " bytes of push constants, the shader takes " + std::to_string(shader.bindings) + " and " +
                     std::to_string(shader.push_bytes),
                 shader.name);
+  check_limits(shader, bindings, groups);
+  if (list_) return list_->push_back(spec);
   const Kernel& kernel = device_.kernel(spec);
-  check_limits(kernel, bindings, groups);
   dispatched_.push_back(&kernel);
   if (!pool_) return;
   const VolkDeviceTable& vk = device_.vk();
@@ -147,18 +148,18 @@ void Recorder::dispatch_bytes(const KernelSpec& spec, std::initializer_list<View
 }
 
 // Shapes of a file decide these numbers, so a device's limits are checked here and not taken on trust.
-void Recorder::check_limits(const Kernel& kernel, std::initializer_list<View> bindings, Groups groups) const {
+void Recorder::check_limits(const Shader& shader, std::initializer_list<View> bindings, Groups groups) const {
   const Caps& caps = device_.caps();
   const auto require = [&](const char* what, uint64_t needed, uint64_t limit) {
     if (needed > limit)
       throw Error(Code::unsupported,
                   std::string(what) + " " + std::to_string(needed) + ", the device's limit is " + std::to_string(limit),
-                  kernel.name(), "use a smaller model or context");
+                  shader.name, "use a smaller model or context");
   };
   uint32_t slot = 0;
   for (const View& view : bindings) {
     require("one binding would have to reach bytes:", view.bytes,
-            kernel.type(slot) == VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER ? caps.max_texels * 16 : caps.max_range);
+            shader.texel >> slot & 1 ? caps.max_texels * 16 : caps.max_range);
     ++slot;
   }
   require("workgroups needed:", groups.x, caps.max_groups);

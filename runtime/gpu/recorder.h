@@ -63,6 +63,8 @@ class Recorder {
   // A survey: records nothing, but what is called with it asks for its kernels, which the device then compiles side by
   // side. It cannot be finished.
   explicit Recorder(Device& device) : pool_(nullptr), device_(device), timestamps_(nullptr) {}
+  // A survey that compiles nothing: it appends the kernel of each dispatch to the list.
+  Recorder(Device& device, std::vector<KernelSpec>& list) : Recorder(device) { list_ = &list; }
 
   Device& device() const { return device_; }
 
@@ -102,13 +104,14 @@ class Recorder {
   };
   void dispatch_bytes(const KernelSpec& spec, std::initializer_list<View> bindings, std::span<const std::byte> push,
                       Groups groups, const View* indirect = nullptr);
-  void check_limits(const Kernel& kernel, std::initializer_list<View> bindings, Groups groups) const;
+  void check_limits(const Shader& shader, std::initializer_list<View> bindings, Groups groups) const;
   void use(std::span<const Access> accesses);
   void barrier(VkPipelineStageFlags from, VkAccessFlags to, VkPipelineStageFlags stage);
 
   CommandPool* pool_;  // nullptr: a survey
   Device& device_;
   Timestamps* timestamps_;
+  std::vector<KernelSpec>* list_ = nullptr;  // of a survey that compiles nothing
   CommandBuffer commands_;
   std::vector<Access> since_barrier_;
   std::vector<const Kernel*> dispatched_;

@@ -4,7 +4,6 @@
 #include <deque>
 
 #include "base/error.h"
-#include "session/generation.h"
 
 namespace weft {
 namespace {
@@ -31,33 +30,36 @@ void check(const std::vector<BatchEntry>& entries) {
   }
 }
 
-// Decodes until one of them stops.
-void decode(const Model& model, Policy policy, const std::vector<Generation*>& running) {
+std::vector<Batch::Slot> slots_of(const std::vector<Generation*>& running) {
   std::vector<Batch::Slot> slots;
-  size_t left = SIZE_MAX;
-  for (const Generation* one : running) {
-    slots.push_back(one->slot());
-    left = std::min(left, one->left());
-  }
-  Batch batch(model, slots, policy);
-  // Products read the weights once for a group of tokens.
-  const Plan& plan = model.device->plan();
-  const uint32_t shared = std::min(static_cast<uint32_t>(slots.size()), std::max(plan.block_tokens, plan.tile_tokens));
-  bool ended = false;
-  while (!ended || batch.in_flight() > 0) {
-    for (; !ended && left > 0 && batch.in_flight() <= batch.run_ahead(); --left) {
-      batch.submit();
-      for (Generation* one : running) one->note_submitted();
-    }
-    batch.wait_oldest();
-    for (Generation* one : running) {
-      if (!one->stopped()) one->receive(shared);
-      ended |= one->stopped().has_value();
-    }
-  }
+  for (const Generation* one : running) slots.push_back(one->slot());
+  return slots;
+}
+
+Policy policy_of(const std::vector<Generation*>& running) {
+  const bool polite =
+      std::ranges::any_of(running, [](const auto* one) { return one->session().policy() == Policy::polite; });
+  return polite ? Policy::polite : Policy::throughput;
 }
 
 }  // namespace
+
+SharedPasses::SharedPasses(std::vector<Generation*> running)
+    : running_(std::move(running)),
+      batch_(running_.front()->session().model(), slots_of(running_), policy_of(running_)),
+      left_(SIZE_MAX) {
+  // Products read the weights once for a group of tokens.
+  const Plan& plan = running_.front()->session().model().device->plan();
+  shared_ = std::min(static_cast<uint32_t>(running_.size()), std::max(plan.block_tokens, plan.tile_tokens));
+  for (const Generation* one : running_) left_ = std::min(left_, one->left());
+}
+
+void SharedPasses::submit() {
+  for (; !closed_ && left_ > 0 && batch_.in_flight() <= batch_.run_ahead(); --left_) {
+    batch_.submit();
+    for (Generation* one : running_) one->note_submitted();
+  }
+}
 
 std::vector<Stop> generate_batch(const std::vector<BatchEntry>& entries) {
   check(entries);
@@ -69,14 +71,11 @@ std::vector<Stop> generate_batch(const std::vector<BatchEntry>& entries) {
   for (Generation& one : all) one.receive_first();
   for (;;) {
     std::vector<Generation*> running;
-    bool polite = false;
-    for (size_t i = 0; i < all.size(); ++i)
-      if (!all[i].stopped()) {
-        running.push_back(&all[i]);
-        polite |= entries[i].session.policy() == Policy::polite;
-      }
+    for (Generation& one : all)
+      if (!one.stopped()) running.push_back(&one);
     if (running.empty()) break;
-    decode(entries[0].session.model(), polite ? Policy::polite : Policy::throughput, running);
+    SharedPasses passes(running);
+    while (!passes.finished()) passes.step([](Generation& one, uint32_t sessions) { one.receive(sessions); });
   }
   std::vector<Stop> stops;
   for (const Generation& one : all) stops.push_back(*one.stopped());

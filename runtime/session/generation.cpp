@@ -38,18 +38,24 @@ Stop Session::Generation::run() {
   return *stop_;
 }
 
-void Session::Generation::start(bool in_batch) {
+// False if there is a reason to stop.
+bool Session::Generation::begin() {
   require(!s_.ids_.empty(), "generate", "the session has no prompt");
+  begun_ = true;
   // A token more must fit: what was appended last may have filled the context.
-  if (s_.ids_.size() >= s_.context_) return void(stop_ = Stop::context);
-  if (s_.cancelled_.exchange(false)) return void(stop_ = Stop::caller);
+  if (s_.ids_.size() >= s_.context_) return stop_ = Stop::context, false;
+  if (s_.cancelled_.exchange(false)) return stop_ = Stop::caller, false;
   begin_ = first_token_ = Clock::now();
   tail_ = s_.begin(ignore_stop_tokens_);
-  if (s_.matcher_ && s_.matcher_->finished()) return void(stop_ = Stop::grammar);
+  if (s_.matcher_ && s_.matcher_->finished()) return stop_ = Stop::grammar, false;
   fresh_ = s_.ids_.size() - s_.cached_;
   wanted_ = s_.context_ - s_.ids_.size();
   if (max_tokens_ != 0) wanted_ = std::min<size_t>(wanted_, max_tokens_);
-  if (in_batch && fresh_ == 1) return;
+  return true;
+}
+
+void Session::Generation::start(bool in_batch) {
+  if (!begin() || (in_batch && fresh_ == 1)) return;
   if (s_.run_prompt(s_.next_tail(tail_), true)) {
     submitted_ = 1;
   } else {
@@ -58,8 +64,34 @@ void Session::Generation::start(bool in_batch) {
   }
 }
 
+size_t Session::Generation::prompt_pass_tokens() const {
+  return std::min<size_t>(s_.ids_.size() - std::min(s_.cached_, s_.ids_.size() - 1), s_.schedule_.chunk_tokens());
+}
+
+bool Session::Generation::compute_prompt_pass() {
+  if (!begun_ && !begin()) return true;
+  if (s_.more_than_a_pass()) {
+    if (s_.cancelled_.load(std::memory_order_relaxed)) return stop_ = Stop::caller, true;
+    s_.run_chunk();
+    s_.schedule_.wait_all();
+    return false;
+  }
+  if (!s_.matcher_ && s_.ids_.size() - s_.cached_ == 1) return true;  // the batch computes it
+  s_.run_prompt(s_.next_tail(tail_), false);
+  submitted_ = 1;
+  receive_first();
+  return true;
+}
+
 void Session::Generation::receive_first() {
   if (submitted_ == 0 || stop_) return;
+  s_.schedule_.wait_all();
+  receive(1);
+}
+
+void Session::Generation::compute_token() {
+  s_.schedule_.submit(1, s_.next_tail(tail_));
+  note_submitted();
   s_.schedule_.wait_all();
   receive(1);
 }

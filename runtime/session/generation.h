@@ -8,8 +8,8 @@
 
 namespace weft {
 
-// Submits passes and reads their tokens until there is a reason to stop. generate() runs it as a whole; batch.cpp runs
-// those of several sessions side by side, over passes of its own.
+// Submits passes and reads their tokens until there is a reason to stop. generate() runs it as a whole; batch.cpp and
+// continuous_batch.cpp run those of several sessions side by side, over passes of their own.
 class Session::Generation {
  public:
   Generation(Session& session, uint32_t max_tokens, bool ignore_stop_tokens, const OnToken& on_token)
@@ -23,6 +23,10 @@ class Session::Generation {
   // Submits the prompt, with the first token to come, unless there is a reason to stop. in_batch: not if only one token
   // is left to compute, which the batch does.
   void start(bool in_batch);
+  // The same in steps, in a batch: computes one pass of the prompt. True when nothing of it is left, which is so if
+  // there is a reason to stop.
+  bool compute_prompt_pass();
+  size_t prompt_pass_tokens() const;  // of the next one
   // Waits for the token that start() has submitted, if any, and reads it.
   void receive_first();
   // What the batch needs of this session.
@@ -31,13 +35,17 @@ class Session::Generation {
   void note_submitted();
   // Reads the next token. Its pass, of so many sessions, has finished.
   void receive(uint32_t sessions);
+  // Computes and reads the next token in a pass of this session alone.
+  void compute_token();
 
   size_t left() const { return wanted_ - submitted_; }          // tokens to submit, at most
   const std::optional<Stop>& stopped() const { return stop_; }  // and why
+  Session& session() const { return s_; }
 
  private:
   using Clock = std::chrono::steady_clock;
   static constexpr size_t kNone = SIZE_MAX;
+  bool begin();
   void read_logprobs();
   void collect_times();
   void count_bytes(const abi::RingEntry& entry, uint32_t sessions);
@@ -48,6 +56,7 @@ class Session::Generation {
   const uint32_t max_tokens_;
   const bool ignore_stop_tokens_;
   const OnToken& on_token_;
+  bool begun_ = false;
   Clock::time_point begin_, first_token_;
   double cpu_begin_ = 0, cpu_callbacks_ = 0;  // the thread's, at the first token; within callbacks since
   Tail tail_;

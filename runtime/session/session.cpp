@@ -103,18 +103,23 @@ Tail Session::next_tail(const Tail& tail) {
   return matcher_ ? head_.allow(tail, matcher_->allowed(), ids_.size()) : tail;
 }
 
+// Submits a pass of the first pending tokens, of which there are more.
+void Session::run_chunk() {
+  const uint32_t chunk = schedule_.chunk_tokens();
+  written_ = std::max(written_, cached_ + chunk);  // before it may fail: a part of the pass may have run then
+  schedule_.submit(chunk, {Tail::Kind::none});
+  cached_ += chunk;
+}
+
 // Submits the pending tokens, the last pass with the given tail. False if it was cancelled between passes: then what is
 // done stays in the cache.
 bool Session::run_prompt(const Tail& tail, bool cancellable) {
-  const uint32_t chunk = schedule_.chunk_tokens();
-  while (ids_.size() - cached_ > chunk) {
+  while (more_than_a_pass()) {
     if (cancellable && cancelled_.load(std::memory_order_relaxed)) return false;
-    written_ = std::max(written_, cached_ + chunk);  // before it may fail: a part of the pass may have run then
-    schedule_.submit(chunk, {Tail::Kind::none});
-    cached_ += chunk;
+    run_chunk();
   }
   written_ = std::max(written_, ids_.size());
-  schedule_.submit(ids_.size() - cached_ == 1 ? 1 : chunk, tail);
+  schedule_.submit(ids_.size() - cached_ == 1 ? 1 : schedule_.chunk_tokens(), tail);
   return true;
 }
 

@@ -127,6 +127,8 @@ class Session {
   void keep_cached(size_t most);
   Tail begin(bool ignore_stop_tokens);
   Tail next_tail(const Tail& tail);
+  bool more_than_a_pass() const { return ids_.size() - cached_ > schedule_.chunk_tokens(); }  // pending tokens
+  void run_chunk();
   bool run_prompt(const Tail& tail, bool cancellable);
   template <class Work>
   void run(const Work& work);

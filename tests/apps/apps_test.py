@@ -13,6 +13,7 @@ from test_heads import Heads
 from test_json import Json
 from test_models import Models, RealModels
 from test_readme import Readme
+from test_serve import Serve, ServeLimits
 from test_sessions import Sessions
 from test_shared import Shared
 from test_text import Text

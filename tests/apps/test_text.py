@@ -50,8 +50,9 @@ class Text(unittest.TestCase):
         out, _ = weft("fill", "-m", self.bert(), "the [MASK]", "-k", 2)
         self.assertEqual(len(out.splitlines()), 2)
         weft("fill", "-m", self.bert(), "no mask", expect=2)
-        _, err = weft("generate", "-m", self.bert(), "-p", "the cat", expect=1)
-        self.assertIn("weft embed and weft fill use it", err)
+        for command in (["generate", "-p", "the cat"], ["serve", "--port", 0]):
+            _, err = weft(*command, "-m", self.bert(), expect=1)
+            self.assertIn("weft embed and weft fill use it", err)
 
     def test_stops(self):
         wanted = ("generate", "-m", plain(), "-p", "a", "-n", 24, "--seed", 3, "--temperature", 1)
@@ -93,9 +94,9 @@ class Text(unittest.TestCase):
         self.assertEqual(run("--restore", FOLDER / "t5.session", "-p", "sat")["prompt_ids"], [5, 1])
         run("--prompt-ids", ",".join(["3"] * 32), "--ctx", 32)
         weft("generate", "-m", self.t5(), "--prompt-ids", ",".join(["3"] * 33), "--ctx", 32, expect=2)
-        for words in (["chat"], ["perplexity", "-f", ROOT / "LICENSE"]):
+        for words in (["chat"], ["serve", "--port", 0], ["perplexity", "-f", ROOT / "LICENSE"]):
             _, err = weft(*words, "-m", self.t5(), expect=1)
-            self.assertIn("t5" if words[0] != "chat" else "weft generate uses it", err)
+            self.assertIn("t5" if words[0] == "perplexity" else "weft generate uses it", err)
         self.assertEqual(len(weft_json("embed", "-m", self.t5(), "the cat")["embeddings"][0]), 32)
         inspected = weft_json("inspect", "-m", self.t5())
         self.assertIn("encoder layer 1", [buffer["name"] for buffer in inspected["buffers"]])

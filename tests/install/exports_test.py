@@ -21,9 +21,11 @@ def exported(library, nm):
 
 def main():
     libweft, libweft_convert, nm = sys.argv[1:]
-    for library, header in ((libweft, "weft.h"), (libweft_convert, "convert.h")):
-        want, got = declared(header), exported(library, nm)
-        assert want, f"no function is found in {header}"
+    for library, headers in ((libweft, ("weft.h", "batch.h")), (libweft_convert, ("convert.h",))):
+        want, got = set(), exported(library, nm)
+        for header in headers:
+            assert declared(header), f"no function is found in {header}"
+            want |= declared(header)
         assert got == want, f"{library}: missing {sorted(want - got)}, too many {sorted(got - want)}"
 
 

@@ -160,12 +160,17 @@ class Seq2SeqSessionTest : public GpuTest {
 TEST_F(Seq2SeqSessionTest, ReadsOneInputAfterAnother) {
   Session session(*model_, kContext, {});
   session.set_sampling(greedy());
+  std::optional<size_t> previous;
   for (const size_t i : {2u, 0u, 0u, 1u, 2u}) {
     Session fresh(*model_, kContext, {});
     fresh.set_sampling(greedy());
     const uint64_t before = session.stats().prompt_tokens;
     const Ids begun = {7, 8, 9}, &source = goldens_[i].source;
     for (Session* each : {&session, &fresh}) each->prompt(source, begun);
+    // With the same input only the last token is computed again, alone, and a GPU's plan rounds that otherwise than
+    // tiles.
+    if (previous == i) fresh.logits();
+    previous = i;
     EXPECT_EQ(session.logits(), fresh.logits());
     EXPECT_EQ(generate_behind(session, source, begun, 12), generate_behind(fresh, source, begun, 12));
     EXPECT_EQ(session.ids().front(), model_->config.start_token);

@@ -308,7 +308,7 @@ TEST_F(MatmulTest, Int8Tiles) {
 }
 
 TEST_F(MatmulTest, OtherTokenBlocks) {
-  for (const uint32_t block : {2u, 4u, 16u}) {
+  for (const uint32_t block : {1u, 2u, 4u, 16u}) {
     Tuning tuning;
     tuning.block_tokens = block;
     for (const Format format : kFormats) check_matmul(tuning, {format, 70, 96, 32, 19});

@@ -37,8 +37,8 @@ bool compile_all(const std::string& family, const std::map<std::string, KernelSp
     if (variant.ends_with("fp16") && !device.caps().fp16) continue;
     if (variant.ends_with("int8") && !device.caps().int8_dot_fast) continue;  // it is not meant for others
     const auto statistics = device.kernel(spec).statistics();
-    const uint64_t lost = statistics.at("Spilled SGPRs") + statistics.at("Spilled VGPRs"),
-                   used = statistics.at("VGPRs");
+    const auto lost = static_cast<uint64_t>(statistics.at("Spilled SGPRs") + statistics.at("Spilled VGPRs")),
+               used = static_cast<uint64_t>(statistics.at("VGPRs"));
     if (lost > 0)
       std::cout << family << ": " << name << " spills " << statistics.at("Spilled SGPRs") << " SGPRs and "
                 << statistics.at("Spilled VGPRs") << " VGPRs" << std::endl;

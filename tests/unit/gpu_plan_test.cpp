@@ -25,6 +25,7 @@ enum : uint32_t {
   kSwiftShader = 10,
   kLlvmpipe = 13,
   kMoltenVk = 14,
+  kTurnip = 18,
   kV3dv = 19,
 };
 
@@ -130,8 +131,23 @@ TEST(Plan, GpusSplitRowsAndSoftwareDoesNot) {
     const bool software = snapshot.kind == DeviceKind::cpu;
     EXPECT_EQ(plan.split > 1, !software);
     EXPECT_EQ(plan.tile_tokens > 0, !software);
-    EXPECT_EQ(!plan.workarounds.empty(), software);
+    EXPECT_EQ(!plan.workarounds.empty(), software || snapshot.driver == kArm);
     for (const std::string& reason : plan.workarounds) EXPECT_FALSE(reason.empty());
+  }
+}
+
+// What the compilers of these devices can keep in registers (apps/compilers/results).
+TEST(Plan, TilesAreSmallWhereRegistersAreFew) {
+  for (const Snapshot& snapshot : {kDevices[4], kDevices[5], kDevices[6]}) {
+    const Plan plan = make_plan(caps_of(snapshot));
+    EXPECT_EQ(plan.tile_tokens, 16u) << snapshot.name;
+    EXPECT_EQ(plan.block_tokens, 4u) << snapshot.name;
+  }
+  Caps turnip = caps_of(kDevices[1]);
+  turnip.driver_id = kTurnip;
+  for (const auto& [chip, block_tokens] : {std::pair(0x060108ffu, 1u), {0x060300ffu, 1u}, {0x060600ffu, 8u}}) {
+    turnip.device_id = chip;
+    EXPECT_EQ(make_plan(turnip).block_tokens, block_tokens) << chip;
   }
 }
 
@@ -149,6 +165,10 @@ TEST(Plan, InputsAreRoundedOnDemandWhereADeviceHasDotProducts) {
   for (const Snapshot& snapshot : {kDevices[1], kDevices[12]}) {
     Caps caps = caps_of(snapshot);
     caps.int8_dot = true;
+    Plan slow = make_plan(caps);
+    EXPECT_THROW(round_inputs(slow, caps), Error);
+    EXPECT_FALSE(slow.int8_inputs);
+    caps.int8_dot_fast = true;
     Plan plan = make_plan(caps);
     EXPECT_FALSE(plan.int8_inputs);
     round_inputs(plan, caps);

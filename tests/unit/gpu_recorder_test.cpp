@@ -120,6 +120,25 @@ TEST_F(RecorderTest, KernelsAreMadeOnce) {
   EXPECT_NE(kernel(shaders::penalize, 0), kernel(other, 0));
 }
 
+// In the order of the dispatches, each as often as it is dispatched; what is wrong is still caught.
+TEST_F(RecorderTest, ASurveyCanListKernelsWithoutCompilingThem) {
+  const auto device = open_device({.attend_span = 4096 + 1});  // nobody else's, so that its kernels are this test's
+  const Buffer words = poisoned(device, "words", READ_BYTES / 4), sums = poisoned(device, "sums", 64);
+  const Buffer scores = poisoned(device, "scores", 64);
+  std::vector<KernelSpec> list;
+  Recorder survey(*device, list);
+  for (int i = 0; i < 2; ++i) ops::read_bandwidth(survey, words, sums);
+  ops::add(survey, sums, scores, 64);
+  ASSERT_EQ(list.size(), 3u);
+  EXPECT_EQ(label(list[0]), label(list[1]));
+  EXPECT_STREQ(list[0].shader.name, "read_bandwidth");
+  EXPECT_STREQ(list[2].shader.name, "add");
+  EXPECT_TRUE(device->kernels().empty());
+  EXPECT_TRUE(survey.dispatched().empty());
+  EXPECT_NE(message_of([&] { survey.finish(); }), "");
+  EXPECT_NE(message_of([&] { survey.dispatch(list[2], {words}, Groups{}); }), "");
+}
+
 TEST_F(RecorderTest, TimestampsNameEveryOperation) {
   const auto device = open_device();
   if (!device->caps().timestamps) GTEST_SKIP() << "the device has no timestamps";

@@ -1,5 +1,5 @@
-/* Weft: small language models on any Vulkan GPU. This header is the only ABI of libweft. docs/embedding.md shows its
- * use.
+/* Weft: small language models on any Vulkan GPU. This header and batch.h are the only ABI of libweft. docs/embedding.md
+ * shows their use.
  *
  * Errors. A function that can fail returns a weft_status and takes a `weft_error *` as its last argument, which may be
  * NULL. If the function fails, it fills in *error and leaves its out-parameters unchanged; if it succeeds, it leaves
@@ -142,8 +142,7 @@ typedef struct weft_model_options {
   /* Not 0: matrix products of prompts, and of batches of more sessions than the plan's block_tokens, round their
    * inputs. Inputs of q8 and q4 matrices are rounded to 8-bit integers (a scale for each 32 values) and multiplied by
    * integer dot products; inputs of f16 matrices are rounded to f16 if caps has fp16. Logits change a little
-   * (docs/formats.md says how much). It is meant for devices whose caps have int8_dot_fast. WEFT_UNSUPPORTED if caps
-   * has no int8_dot. */
+   * (docs/formats.md says how much). WEFT_UNSUPPORTED if caps has no int8_dot_fast. */
   int int8_inputs;
   /* How the vocabulary table (or both tables, where they are separate) is kept on the device; WEFT_TYPE_FILE: as
    * `type` says. A q4 model decodes well with a q8 table, of which the certified and fast heads read less. */

@@ -1,0 +1,131 @@
+// weft-compilers: what a device's driver makes of every pipeline that Weft's plan for the device selects. Nothing is
+// run, so the device may be a pretended one (drivers.py).
+//
+//   weft-compilers [--set CHOICE=VALUE]... [--list] [--skip LABEL]... FOLDER...
+//
+// Each folder is a model (models.py), loaded with matrices of every format; where the device can round inputs to 8
+// bits, with that too. Prints JSON, an object a line: the device with its plan; the dispatches of each model; then for
+// each pipeline its label before it is compiled, and what came of it.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/error.h"
+#include "gpu/choices.h"
+#include "gpu/device.h"
+#include "survey.h"
+
+namespace {
+
+using weft::compilers::Survey;
+using Json = nlohmann::ordered_json;
+
+void print(const Json& line) { std::cout << line.dump() << std::endl; }
+
+Json describe(const weft::Device& device) {
+  const weft::Caps& caps = device.caps();
+  const weft::Plan& plan = device.plan();
+  return {{"name", caps.name},
+          {"driver", caps.driver_name},
+          {"driver_info", caps.driver_info},
+          {"kind", name(caps.kind)},
+          {"device_id", caps.device_id},
+          {"caps",
+           {{"fp16", caps.fp16},
+            {"int8_dot", caps.int8_dot},
+            {"int8_dot_fast", caps.int8_dot_fast},
+            {"subgroup_size", caps.subgroup ? caps.subgroup_size : 0},
+            {"max_shared", caps.max_shared},
+            {"max_threads", caps.max_threads},
+            {"max_range", caps.max_range}}},
+          {"plan",
+           {{"subgroup", plan.subgroup},
+            {"reduce_threads", plan.reduce_threads},
+            {"split", plan.split},
+            {"row_tiles", plan.row_tiles},
+            {"block_tokens", plan.block_tokens},
+            {"tile_tokens", plan.tile_tokens},
+            {"half_tiles", plan.half_tiles},
+            {"int8_inputs", plan.int8_inputs}}}};
+}
+
+// Compiles one pipeline after the other, so that the processor's time of each is known.
+void compile_all(weft::Device& device, const Survey& survey, const std::set<std::string>& skipped) {
+  for (const auto& [label, spec] : survey.pipelines()) {
+    if (skipped.contains(label)) continue;
+    print({{"compiling", label}});
+    const std::clock_t start = std::clock();
+    Json line = {{"compiled", label}};
+    try {
+      const weft::Kernel& kernel = device.kernel(spec);
+      kernel.wait();
+      line["statistics"] = kernel.statistics();
+    } catch (const weft::Error& error) {
+      line["refused"] = error.what();
+    }
+    line["cpu_seconds"] = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+    print(line);
+  }
+}
+
+std::shared_ptr<weft::Device> open(const std::vector<std::string>& settings, bool int8_inputs, bool statistics) {
+  return weft::Device::open({}, [&](const weft::Caps& caps) {
+    weft::Plan plan = make_plan(caps);
+    if (int8_inputs) round_inputs(plan, caps);
+    for (const std::string& setting : settings) {
+      const size_t equals = std::min(setting.find('='), setting.size());
+      const auto choice = std::ranges::find(weft::plan_choices(), setting.substr(0, equals), &weft::PlanChoice::name);
+      if (choice == weft::plan_choices().end()) throw std::invalid_argument("the plan has no choice '" + setting + "'");
+      plan.*choice->field = static_cast<uint32_t>(std::stoul(setting.substr(equals + 1)));
+    }
+    plan.statistics = statistics;
+    return plan;
+  });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Compiles every pipeline that the device's plan selects, and prints what the driver says of it");
+  std::vector<std::filesystem::path> folders;
+  std::vector<std::string> skip, settings;
+  bool list = false;
+  app.add_option("folders", folders, "Models")->required();
+  app.add_option("--skip", skip, "A pipeline that is not compiled")->allow_extra_args(false);
+  app.add_option("--set", settings, "Another choice than the plan's, as `weft tune` names it: tile_tokens=16")
+      ->allow_extra_args(false);
+  app.add_flag("--list", list, "Compile nothing");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    // Never destroyed: without hardware, a driver may not come to an end.
+    weft::Device& device = **new std::shared_ptr<weft::Device>(open(settings, false, !list));
+    print({{"device", describe(device)}});
+    Survey survey;
+    const auto add = [&](weft::Device& with, bool print_counts) {
+      for (const std::filesystem::path& folder : folders)
+        for (const weft::Format format : weft::kFormats) {
+          const auto counts = survey.add(with.shared_from_this(), folder, format);
+          if (!print_counts) continue;
+          print({{"model", folder.filename().string()},
+                 {"format", name(format)},
+                 {"layers", counts.layers},
+                 {"dispatches", {{"layer", counts.layer}, {"rest", counts.rest}}},
+                 {"prompt_dispatches", {{"layer", counts.prompt_layer}, {"rest", counts.prompt_rest}}}});
+        }
+    };
+    add(device, true);
+    if (device.caps().int8_dot_fast) add(**new std::shared_ptr<weft::Device>(open(settings, true, false)), false);
+    print({{"pipelines", survey.pipelines().size()}});
+    if (!list) compile_all(device, survey, {skip.begin(), skip.end()});
+    std::_Exit(0);  // what is left of the driver is not asked to end
+  } catch (const std::exception& error) {
+    std::cerr << "weft-compilers: " << error.what() << '\n';
+    std::_Exit(1);
+  }
+}

@@ -1,0 +1,93 @@
+"""Five published models as `weft-compilers` needs them: real widths, heads and features, in Hugging Face's format.
+
+What pipelines a model takes depends on its family, its features and its types, not on its numbers, its count of layers or
+the rows of its vocabulary. So a file has one layer of each kind, a table of ROWS rows, and a hole where the numbers would be.
+"""
+import json
+import struct
+
+ROWS = 2048
+LLAMA = {"model_type": "llama", "rms_norm_eps": 1e-5, "hidden_act": "silu", "tie_word_embeddings": True}
+# name: (layers as published, config.json)
+MODELS = {
+    "smollm2-135m": (30, {**LLAMA, "hidden_size": 576, "intermediate_size": 1536, "num_attention_heads": 9, "num_key_value_heads": 3,
+                          "rope_theta": 100000.0, "max_position_embeddings": 8192}),
+    "gemma3-270m": (18, {"model_type": "gemma3_text", "hidden_size": 640, "intermediate_size": 2048, "num_attention_heads": 4,
+                         "num_key_value_heads": 1, "head_dim": 256, "rms_norm_eps": 1e-6, "hidden_activation": "gelu_pytorch_tanh",
+                         "query_pre_attn_scalar": 256, "sliding_window": 512, "sliding_window_pattern": 2, "rope_theta": 1000000.0,
+                         "rope_local_base_freq": 10000.0, "max_position_embeddings": 32768, "tie_word_embeddings": True}),
+    "qwen3-0.6b": (28, {**LLAMA, "model_type": "qwen3", "hidden_size": 1024, "intermediate_size": 3072, "num_attention_heads": 16,
+                        "num_key_value_heads": 8, "head_dim": 128, "rms_norm_eps": 1e-6, "rope_theta": 1000000.0,
+                        "max_position_embeddings": 40960}),
+    "llama3.2-1b": (16, {**LLAMA, "hidden_size": 2048, "intermediate_size": 8192, "num_attention_heads": 32, "num_key_value_heads": 8,
+                         "head_dim": 64, "rope_theta": 500000.0, "max_position_embeddings": 131072,
+                         "rope_scaling": {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                                          "original_max_position_embeddings": 8192}}),
+    "gpt2-124m": (12, {"model_type": "gpt2", "n_embd": 768, "n_head": 12, "n_ctx": 1024, "n_positions": 1024, "layer_norm_epsilon": 1e-5,
+                       "activation_function": "gelu_new"}),
+}
+
+
+def layers_of(config):
+    return 2 if "sliding_window" in config else 1  # with a window, without
+
+
+def llama_tensors(c):
+    width, ffn = c["hidden_size"], c["intermediate_size"]
+    head = c.get("head_dim", width // c["num_attention_heads"])
+    q, kv = head * c["num_attention_heads"], head * c["num_key_value_heads"]
+    yield "model.embed_tokens.weight", [ROWS, width]
+    yield "model.norm.weight", [width]
+    norms = ["input_layernorm", "post_attention_layernorm"]
+    if c["model_type"] == "gemma3_text":
+        norms += ["pre_feedforward_layernorm", "post_feedforward_layernorm"]
+    for layer in range(layers_of(c)):
+        at = f"model.layers.{layer}."
+        for name in norms:
+            yield f"{at}{name}.weight", [width]
+        for name, shape in (("q", [q, width]), ("k", [kv, width]), ("v", [kv, width]), ("o", [width, q])):
+            yield f"{at}self_attn.{name}_proj.weight", shape
+        if c["model_type"] in ("gemma3_text", "qwen3"):
+            yield f"{at}self_attn.q_norm.weight", [head]
+            yield f"{at}self_attn.k_norm.weight", [head]
+        for name, shape in (("gate", [ffn, width]), ("up", [ffn, width]), ("down", [width, ffn])):
+            yield f"{at}mlp.{name}_proj.weight", shape
+
+
+def gpt2_tensors(c):
+    width = c["n_embd"]
+    yield "transformer.wte.weight", [ROWS, width]
+    yield "transformer.wpe.weight", [c["n_positions"], width]
+    for name in ("ln_f", *(f"h.{layer}.ln_{i}" for layer in range(layers_of(c)) for i in (1, 2))):
+        yield f"transformer.{name}.weight", [width]
+        yield f"transformer.{name}.bias", [width]
+    for layer in range(layers_of(c)):
+        for name, rows, cols in (("attn.c_attn", width, 3 * width), ("attn.c_proj", width, width),
+                                 ("mlp.c_fc", width, 4 * width), ("mlp.c_proj", 4 * width, width)):
+            yield f"transformer.h.{layer}.{name}.weight", [rows, cols]
+            yield f"transformer.h.{layer}.{name}.bias", [cols]
+
+
+def write(folder):
+    """Writes all models below the folder; returns their folders."""
+    made = []
+    for name, (layers, config) in MODELS.items():
+        path = folder / name
+        path.mkdir(parents=True, exist_ok=True)
+        gpt2 = config["model_type"] == "gpt2"
+        config = {**config, "n_layer" if gpt2 else "num_hidden_layers": layers_of(config), "vocab_size": ROWS, "weft_layers": layers}
+        (path / "config.json").write_text(json.dumps(config))
+        header, end = {}, 0
+        for tensor, shape in (gpt2_tensors if gpt2 else llama_tensors)(config):
+            size = 2
+            for extent in shape:
+                size *= extent
+            header[tensor] = {"dtype": "F16", "shape": shape, "data_offsets": [end, end + size]}
+            end += size
+        text = json.dumps(header).encode()
+        text += b" " * (-len(text) % 8)
+        with open(path / "model.safetensors", "wb") as file:
+            file.write(struct.pack("<Q", len(text)) + text)
+            file.truncate(8 + len(text) + end)
+        made.append(path)
+    return made

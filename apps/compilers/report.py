@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+"""Asks real compilers of GPUs about every pipeline that Weft's plan selects for each: `./run compilers` builds Weft and starts this.
+
+report.py BIN_DIR [--arm64] [--check] [CHIP ...]
+
+Mesa's drivers compile for chips that are not there (root.py, drivers.py); nothing is run. Writes results/YYYY-MM-DD-ARCHITECTURE.md
+with a table for each chip and what has changed since the last such file. Exits with 1 if a pipeline is over a budget. --check only
+prints what is; CI does so for a few chips. --arm64: the chips whose drivers exist for arm64 only, on an emulator: hours.
+Exits with 77 if the drivers cannot be had. Standard library only.
+"""
+import argparse
+import concurrent.futures
+import dataclasses
+import datetime
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+
+sys.dont_write_bytecode = True
+import cross
+import drivers
+import models
+import root as roots
+
+HERE = pathlib.Path(__file__).resolve().parent
+SOURCE = HERE.parents[1]
+UNAVAILABLE = 77
+
+
+@dataclasses.dataclass(frozen=True)
+class Budget:
+    spills: int = 0
+    scratch: int = 0
+    seconds: float = 10  # of a processor's time, for one pipeline
+    limit: int = 60      # seconds of the clock after which a pipeline is given up
+
+
+# The emulator takes some ten times as long.
+BUDGETS = {"amd64": Budget(), "arm64": Budget(seconds=100, limit=300)}
+
+
+def say(text):
+    print(f"compilers: {text}", file=sys.stderr, flush=True)
+
+
+def run_once(command, environment, limit, result):
+    """Runs weft-compilers, and adds what it prints to the result; returns the pipeline that it did not come back from, if any."""
+    errors, current, watch = [], None, None
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace") as process:
+        listener = threading.Thread(target=lambda: errors.append(process.stderr.read()))
+        listener.start()
+        for line in process.stdout:
+            if watch:
+                watch.cancel()
+            try:
+                said = json.loads(line)
+            except ValueError:
+                continue  # a driver's own words
+            if "compiling" in said:
+                current = said["compiling"]
+                watch = threading.Timer(limit, process.kill)
+                watch.start()
+            elif "compiled" in said:
+                result["pipelines"][said["compiled"]], current = said, None
+            elif "model" in said:
+                result["models"][said["model"], said["format"]] = said
+            else:
+                result.update(said if "device" in said else {"count": said["pipelines"]})
+        status = process.wait()
+        listener.join()
+        if watch:
+            watch.cancel()
+    if status != 0 and not current:
+        raise SystemExit(f"compilers: {' '.join(map(str, command[-8:]))}: {errors[0].strip()[-600:]}")
+    return current
+
+
+def compile_for(chip, program, root, folders, limit):
+    """All that a chip's compiler says: {device, models, pipelines: {label: {statistics, cpu_seconds} or {refused}}}."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("WEFT_", "VK_"))}
+    environment |= {"MESA_SHADER_CACHE_DISABLE": "true", "WEFT_CACHE_DIR": "", "VK_DRIVER_FILES": str(root.driver(chip.driver)),
+                    "VK_LOADER_LAYERS_DISABLE": "~implicit~", **chip.environment}
+    result = {"models": {}, "pipelines": {}}
+    while True:
+        skip = [f"--skip={label}" for label in result["pipelines"]]
+        lost = run_once([*root.command(program, chip.shim), *skip, *folders], environment, limit, result)
+        if not lost:
+            assert len(result["pipelines"]) == result["count"] > 0, f"{chip.name}: {len(result['pipelines'])} of {result['count']}"
+            return result
+        result["pipelines"][lost] = {"refused": f"the compiler crashed, or was stopped after {limit} s", "cpu_seconds": 0}
+
+
+def rows_of(result):
+    """{label: {column: number, "ms": number}}, or {"refused": why}."""
+    rows = {}
+    for label, said in result["pipelines"].items():
+        if "refused" in said:
+            rows[label] = {"refused": said["refused"]}
+        else:
+            rows[label] = {**drivers.columns_of(result["device"]["driver"], said["statistics"]), "ms": said["cpu_seconds"] * 1000}
+    return rows
+
+
+def over(row, budget):
+    """What a pipeline needs that it must not, in words; "" if nothing."""
+    if "refused" in row:
+        return row["refused"]
+    words = [f"{row[name]:.0f} {name}" for name in ("spills", "scratch") if row.get(name, 0) > getattr(budget, name)]
+    if row["ms"] > budget.seconds * 1000:
+        words.append(f"{row['ms'] / 1000:.1f} s to compile")
+    return ", ".join(words)
+
+
+def read_tables(text):
+    """A written file again: {chip: {label: {column: number}}}."""
+    tables, table = {}, None
+    for line in text.splitlines():
+        if heading := re.match(r"## (\S+)", line):
+            table = tables.setdefault(heading.group(1), {})
+        elif table is not None and (cells := [cell.strip() for cell in line.strip("|").split("|")])[0].startswith("`"):
+            table[cells[0].strip("`")] = {name: float(cell) for name, cell in zip(drivers.COLUMNS, cells[1:]) if cell}
+    return tables
+
+
+def table(head, rows):
+    return "\n".join(["| " + " | ".join(head) + " |", "|---" * len(head) + "|", *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"
+
+
+def changes(row, before):
+    """What the columns were, where they are no longer so."""
+    if before is None or "refused" in row:
+        return "new" if before is None else ""
+    return ", ".join(f"{name} {before[name]:g}" for name in drivers.COLUMNS if name in before and before[name] != round(row.get(name, 0)))
+
+
+def chip_text(chip, result, rows, budget, before):
+    driver, device, plan = drivers.driver_of(result["device"]["driver"]), result["device"], result["device"]["plan"]
+    head = ("pipeline", *drivers.COLUMNS, "ms", "over the budget", *(["before"] if before else []))
+    lines = []
+    for label, row in sorted(rows.items()):
+        numbers = [f"{row[name]:.0f}" if name in row else "" for name in (*drivers.COLUMNS, "ms")]
+        lines.append((f"`{label}`", *numbers, over(row, budget), *([changes(row, before.get(label))] if before else [])))
+    gone = sorted(set(before or ()) - set(rows))
+    return (f"## {chip.name}\n\n{device['name'].strip()}, {device['driver']}; waves and cycles: {driver.meaning}. "
+            f"Plan: {', '.join(f'{key} {value}' for key, value in plan.items())}.\n\n{table(head, lines)}" +
+            (f"\nNo longer selected: {', '.join(f'`{label}`' for label in gone)}.\n" if gone else ""))
+
+
+def summary_text(done, budget):
+    rows = []
+    for chip, result, table_rows in done:
+        plan, count = result["device"]["plan"], result["models"]["smollm2-135m", "q8"]
+        bad = sum(bool(over(row, budget)) for row in table_rows.values())
+        total = count["layers"] * count["dispatches"]["layer"] + count["dispatches"]["rest"]
+        rows.append((chip.name, result["device"]["name"].strip(), str(plan["tile_tokens"]), str(plan["block_tokens"]), str(plan["split"]), str(len(table_rows)),
+                     str(bad), f"{max(row.get('ms', 0) for row in table_rows.values()) / 1000:.2f}",
+                     f"{sum(row.get('ms', 0) for row in table_rows.values()) / 1000:.1f}", str(total)))
+    return table(("chip", "device", "tile_tokens", "block_tokens", "split", "pipelines", "over a budget", "slowest, s", "all, s",
+                  "dispatches a token (SmolLM2, q8)"), rows)
+
+
+def last_tables(folder, architecture, today):
+    """Of the newest file before today's; none: {}."""
+    earlier = sorted(path for path in folder.glob(f"*-{architecture}.md") if path.name < today)
+    return read_tables(earlier[-1].read_text()) if earlier else {}
+
+
+def write(done, architecture, budget, folder):
+    today = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
+    path = folder / f"{today}-{architecture}.md"
+    before = last_tables(folder, architecture, path.name)
+    commit = subprocess.run(["git", "-C", HERE, "describe", "--always", "--dirty"], stdout=subprocess.PIPE, text=True).stdout.strip()
+    text = (f"# Compilers, {today}\n\nMesa {roots.MESA} for {architecture}; commit {commit}. Nothing was run: docs/devices.md says how. The numbers after a pipeline's name "
+            f"are its specialisation constants (`shaders/NAME.comp`), 0 to 2 for f16, q8 and q4. Registers are those of a thread; ms are a processor's time. Budget: no spills, no scratch, "
+            f"{budget.seconds} s.\n\n{summary_text(done, budget)}\n" +
+            "\n".join(chip_text(chip, result, rows, budget, before.get(chip.name)) for chip, result, rows in done))
+    folder.mkdir(exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("bin_dir", type=pathlib.Path)
+    parser.add_argument("--arm64", action="store_true", help="the chips whose drivers exist for arm64 only")
+    parser.add_argument("--check", action="store_true", help="write no file")
+    parser.add_argument("chips", nargs="*", metavar="CHIP", help=f"of {', '.join(drivers.CHIPS)}; ci: those of CI; default: all of the architecture")
+    args = parser.parse_intermixed_args()
+    architecture = "arm64" if args.arm64 else "amd64"
+    names = [one for name in args.chips for one in (drivers.CI if name == "ci" else [name])]
+    names = names or [name for name, chip in drivers.CHIPS.items() if chip.architecture == architecture]
+    for name in names:
+        if name not in drivers.CHIPS or drivers.CHIPS[name].architecture != architecture:
+            parser.error(f"'{name}' is none of the chips of {architecture}: {', '.join(n for n, c in drivers.CHIPS.items() if c.architecture == architecture)}")
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "weft/compilers"
+    try:
+        root = roots.make(cache, architecture)
+        program = cross.build(SOURCE, root) if args.arm64 else args.bin_dir / "weft-compilers"
+    except roots.Unavailable as why:
+        say(f"the drivers cannot be had: {why}")
+        sys.exit(UNAVAILABLE)
+    budget = BUDGETS[architecture]
+    with tempfile.TemporaryDirectory() as work, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        folders = models.write(pathlib.Path(work))
+
+        def one(name):
+            result = compile_for(drivers.CHIPS[name], program, root, folders, budget.limit)
+            rows = rows_of(result)
+            bad = {label: why for label, row in rows.items() if (why := over(row, budget))}
+            say(f"{name}: {len(rows)} pipelines, {len(bad)} over a budget, {sum(row.get('ms', 0) for row in rows.values()) / 1000:.1f} s of compiling" +
+                "".join(f"\n  {label}: {why}" for label, why in sorted(bad.items())))
+            return drivers.CHIPS[name], result, rows, bad
+
+        everything = list(pool.map(one, names))
+    if not args.check:
+        print(write([(chip, result, rows) for chip, result, rows, _ in everything], architecture, budget, HERE / "results"))
+    sys.exit(1 if any(bad for *_, bad in everything) else 0)
+
+
+if __name__ == "__main__":
+    main()

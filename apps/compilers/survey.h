@@ -1,0 +1,29 @@
+// The pipelines of models on a device: what its plan selects, by recording every kind of pass without compiling.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "model/forward.h"
+
+namespace weft::compilers {
+
+class Survey {
+ public:
+  // Dispatches of a token that is decoded greedily, and of a chunk of a prompt's tokens.
+  struct Counts {
+    uint32_t layers = 0;  // of the model as published
+    size_t layer = 0, rest = 0, prompt_layer = 0, prompt_rest = 0;
+  };
+  // Loads a model with matrices and tables of the format, and adds the pipelines of its sessions: of decoding, prompts,
+  // batches and scores, with every head, both types of cache, and every way to choose a token.
+  Counts add(const std::shared_ptr<Device>& device, const std::filesystem::path& folder, Format format);
+
+  const std::map<std::string, KernelSpec>& pipelines() const { return pipelines_; }  // by label
+
+ private:
+  std::map<std::string, KernelSpec> pipelines_;
+};
+
+}  // namespace weft::compilers

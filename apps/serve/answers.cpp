@@ -1,0 +1,103 @@
+#include "answers.h"
+
+#include <ctime>
+#include <random>
+
+#include "../weft/common.h"
+
+namespace weft::serve {
+namespace {
+
+std::string random_name() {
+  std::random_device random;
+  return cli::format("%08x%08x%08x", random(), random(), random());
+}
+
+Json chunk_json(const AnswerHead& head) {
+  return {{"id", head.id},
+          {"object", head.chat ? "chat.completion.chunk" : "text_completion"},
+          {"created", head.created},
+          {"model", head.model},
+          {"choices", Json::array()}};
+}
+
+// delta: of a chat; text: of a completion.
+Json with_choice(Json chunk, bool chat, const Json& delta, const std::string& text, const Json& finish) {
+  Json choice = {{"index", 0}};
+  if (chat) {
+    choice["delta"] = delta;
+  } else {
+    choice["text"] = text;
+  }
+  choice["logprobs"] = nullptr;
+  choice["finish_reason"] = finish;
+  chunk["choices"].push_back(choice);
+  return chunk;
+}
+
+}  // namespace
+
+AnswerHead::AnswerHead(const CompletionRequest& request, std::string model_name)
+    : chat(request.chat),
+      id((request.chat ? "chatcmpl-" : "cmpl-") + random_name()),
+      model(std::move(model_name)),
+      head(request.task.head),
+      created(std::time(nullptr)) {}
+
+const char* finish_reason(weft_stop stop) {
+  return stop == WEFT_STOP_LENGTH || stop == WEFT_STOP_CONTEXT ? "length" : "stop";
+}
+
+Json usage_json(const AnswerHead& head, const Figures& figures) {
+  return {{"prompt_tokens", head.prompt_tokens},
+          {"completion_tokens", figures.tokens},
+          {"total_tokens", head.prompt_tokens + figures.tokens},
+          {"prompt_tokens_details", {{"cached_tokens", figures.cached_tokens}}},
+          {"weft",
+           {{"head", head.head},
+            {"head_bytes_per_token", figures.head_bytes_per_token},
+            {"head_rows_per_token", figures.head_rows_per_token},
+            {"first_token_s", figures.first_token_seconds},
+            {"decode_tokens_per_s", figures.decode_tokens_per_second}}}};
+}
+
+Json answer_json(const AnswerHead& head, const std::string& text, weft_stop stop, const Figures& figures) {
+  Json choice = {{"index", 0}};
+  if (head.chat) {
+    choice["message"] = {{"role", "assistant"}, {"content", text}, {"refusal", nullptr}};
+  } else {
+    choice["text"] = text;
+  }
+  choice["logprobs"] = nullptr;
+  choice["finish_reason"] = finish_reason(stop);
+  return {{"id", head.id},
+          {"object", head.chat ? "chat.completion" : "text_completion"},
+          {"created", head.created},
+          {"model", head.model},
+          {"choices", Json::array({choice})},
+          {"usage", usage_json(head, figures)}};
+}
+
+Json first_chunk(const AnswerHead& head) {
+  return with_choice(chunk_json(head), head.chat, {{"role", "assistant"}, {"content", ""}}, "", nullptr);
+}
+
+Json text_chunk(const AnswerHead& head, const std::string& text) {
+  return with_choice(chunk_json(head), head.chat, {{"content", text}}, text, nullptr);
+}
+
+Json last_chunk(const AnswerHead& head, weft_stop stop) {
+  return with_choice(chunk_json(head), head.chat, Json::object(), "", finish_reason(stop));
+}
+
+Json usage_chunk(const AnswerHead& head, const Figures& figures) {
+  Json chunk = chunk_json(head);
+  chunk["usage"] = usage_json(head, figures);
+  return chunk;
+}
+
+std::string bytes_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+std::string event(const Json& json) { return "data: " + bytes_of(json) + "\n\n"; }
+
+}  // namespace weft::serve

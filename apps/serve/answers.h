@@ -1,0 +1,34 @@
+// Answers as JSON, in OpenAI's forms.
+#pragma once
+
+#include "protocol.h"
+
+namespace weft::serve {
+
+// What an answer and all chunks of a stream have in common.
+struct AnswerHead {
+  AnswerHead(const CompletionRequest& request, std::string model);
+  bool chat;
+  std::string id, model, head;
+  std::int64_t created;  // seconds since 1970
+  std::size_t prompt_tokens = 0;
+};
+
+const char* finish_reason(weft_stop stop);
+Json usage_json(const AnswerHead& head, const Figures& figures);
+
+// A whole answer.
+Json answer_json(const AnswerHead& head, const std::string& text, weft_stop stop, const Figures& figures);
+
+// The chunks of a stream.
+Json first_chunk(const AnswerHead& head);  // of a chat: it has the role
+Json text_chunk(const AnswerHead& head, const std::string& text);
+Json last_chunk(const AnswerHead& head, weft_stop stop);
+Json usage_chunk(const AnswerHead& head, const Figures& figures);
+
+// JSON as bytes. Never throws for text that is not UTF-8.
+std::string bytes_of(const Json& json);
+// An event of a stream.
+std::string event(const Json& json);
+
+}  // namespace weft::serve

@@ -1,0 +1,274 @@
+#include "engine.h"
+
+#include <algorithm>
+
+#include "../weft/common.h"
+
+namespace weft::serve {
+
+// A session of the pool.
+struct Slot {
+  std::optional<api::Session> session;
+  std::vector<std::uint32_t> ids;  // its context, while it is free
+  std::uint64_t used = 0;          // when it was used last, in uses
+  bool busy = false;
+};
+
+struct Job::State {
+  explicit State(Engine& owner) : engine(owner) {}
+  Engine& engine;
+  std::condition_variable changed;
+  Slot* slot = nullptr;  // while it has a session
+  bool begun = false;    // the engine's thread has it, until `ended`
+  bool ended = false;
+  std::optional<weft_stop> stop;
+  weft_error error = {};
+  std::string text;  // that the request has not taken
+  weft_stats before = {};
+  Figures figures;
+  std::chrono::steady_clock::time_point begin_time;
+  weft_generate_options options = {};
+};
+
+namespace {
+
+std::size_t common_prefix(const std::vector<std::uint32_t>& a, const std::vector<std::uint32_t>& b) {
+  return static_cast<std::size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
+}
+
+// Runs a setter; what the library refuses is the field's fault.
+template <class Setter>
+void set_field(const std::string& field, const Setter& setter) {
+  try {
+    setter();
+  } catch (const api::Failure& error) {
+    if (error.status() == WEFT_OUT_OF_MEMORY || error.status() == WEFT_DEVICE_LOST || error.status() == WEFT_INTERNAL)
+      throw;
+    throw BadField(field, error.place() == field ? error.sentence() : error.what());
+  }
+}
+
+}  // namespace
+
+Job::Job(Engine& engine, Task task) : engine_(engine), task_(std::move(task)), state_(std::make_shared<State>(engine)) {
+  const std::lock_guard lock(engine_.mutex_);
+  if (!engine_.broken_.empty()) throw Unavailable(Unavailable::Reason::failed, engine_.broken_);
+  if (engine_.closing_) throw Unavailable(Unavailable::Reason::closing, "the server is shutting down");
+  const auto busy = static_cast<std::size_t>(std::ranges::count_if(engine_.slots_, &Slot::busy));
+  const std::size_t free = engine_.most_sessions_ - std::min<std::size_t>(busy, engine_.most_sessions_);
+  if (engine_.waiting_.size() >= engine_.most_waiting_ + free)
+    throw Unavailable(Unavailable::Reason::queue_full,
+                      cli::format("%u requests are being answered and %u are waiting, which is the most",
+                                  engine_.most_sessions_, engine_.most_waiting_));
+  engine_.waiting_.push_back(state_.get());
+}
+
+Job::~Job() {
+  const std::lock_guard lock(engine_.mutex_);
+  if (state_->begun) {
+    if (!state_->ended) state_->slot->session->cancel();
+    return;
+  }
+  engine_.waiting_.remove(state_.get());
+  if (Slot* slot = state_->slot) {
+    slot->busy = false;
+    if (!slot->session) engine_.slots_.remove_if([&](const Slot& other) { return &other == slot; });
+  }
+  if (!engine_.waiting_.empty()) engine_.waiting_.front()->changed.notify_one();
+}
+
+bool Job::begin(std::chrono::milliseconds wait) {
+  {
+    std::unique_lock lock(engine_.mutex_);
+    const auto turn = [&] {
+      if (engine_.closing_ || !engine_.broken_.empty()) return true;
+      return engine_.waiting_.front() == state_.get() && (state_->slot = engine_.choose_slot(task_)) != nullptr;
+    };
+    if (!state_->changed.wait_for(lock, wait, turn)) return false;
+    if (!engine_.broken_.empty()) throw Unavailable(Unavailable::Reason::failed, engine_.broken_);
+    if (engine_.closing_) throw Unavailable(Unavailable::Reason::closing, "the server is shutting down");
+    state_->slot->busy = true;
+    engine_.waiting_.pop_front();
+    if (!engine_.waiting_.empty()) engine_.waiting_.front()->changed.notify_one();
+  }
+  set_up();
+  const std::lock_guard lock(engine_.mutex_);
+  state_->begun = true;
+  engine_.joining_.push_back(state_);
+  if (engine_.closing_) state_->slot->session->cancel();
+  engine_.work_.notify_one();
+  return true;
+}
+
+// Gives the session its settings and its prompt, on the request's thread: compiling a grammar may take a while.
+void Job::set_up() {
+  Slot& slot = *state_->slot;
+  if (!slot.session) {
+    try {
+      slot.session.emplace(engine_.model_, engine_.context_);
+    } catch (const api::Failure& error) {
+      // The sessions that there are must do.
+      const std::lock_guard lock(engine_.mutex_);
+      if (error.status() == WEFT_OUT_OF_MEMORY && engine_.slots_.size() > 1)
+        engine_.most_sessions_ = static_cast<std::uint32_t>(engine_.slots_.size() - 1);
+      throw;
+    }
+  }
+  api::Session& session = *slot.session;
+  set_field("sampling", [&] { session.set_sampling(task_.sampling); });
+  set_field("head", [&] { session.set_head(task_.head); });
+  set_field("logit_bias", [&] { session.set_logit_bias(task_.biases); });
+  set_field("stop", [&] { session.set_stops(task_.stops); });
+  set_field(task_.grammar_field, [&] { session.set_grammar(task_.grammar_kind, task_.grammar, task_.grammar_field); });
+  state_->before = session.stats();
+  set_field("prompt", [&] { session.prompt(task_.prompt); });
+  state_->figures.cached_tokens = session.stats().reused_tokens - state_->before.reused_tokens;
+  state_->options.max_tokens = task_.max_tokens;
+  state_->options.callback = Engine::on_token;
+  state_->options.user = state_.get();
+  state_->begin_time = std::chrono::steady_clock::now();
+}
+
+Job::News Job::next(std::chrono::milliseconds wait) {
+  std::unique_lock lock(engine_.mutex_);
+  state_->changed.wait_for(lock, wait, [&] { return state_->ended || !state_->text.empty(); });
+  News news = {std::exchange(state_->text, {}), std::nullopt, state_->figures};
+  if (!state_->ended) return news;
+  if (state_->error.code != WEFT_OK || (engine_.closing_ && state_->stop == WEFT_STOP_CALLER)) {
+    if (!news.text.empty()) return news;
+    if (state_->error.code != WEFT_OK) throw api::Failure(state_->error);
+    throw Unavailable(Unavailable::Reason::closing, "the server is shutting down");
+  }
+  news.stop = state_->stop;
+  return news;
+}
+
+Engine::Engine(const api::Model& model, std::uint32_t sessions, std::uint32_t queue, std::uint32_t context)
+    : model_(model), most_sessions_(sessions), most_waiting_(queue), context_(context) {
+  slots_.emplace_back().session.emplace(model_, context_);
+  thread_ = std::thread([this] { compute(); });
+}
+
+Engine::~Engine() {
+  close();
+  thread_.join();
+}
+
+void Engine::close() {
+  const std::lock_guard lock(mutex_);
+  closing_ = true;
+  for (const auto& state : running_) state->slot->session->cancel();
+  for (const auto& state : joining_) state->slot->session->cancel();
+  for (State* state : waiting_) state->changed.notify_one();
+  work_.notify_one();
+}
+
+std::string Engine::broken() const {
+  const std::lock_guard lock(mutex_);
+  return broken_;
+}
+
+// The session that has computed the longest part of the prompt, if that is at least half of what it holds: else the
+// request starts something new, which must not cost an earlier conversation its cache while there are other places.
+// nullptr: all are busy.
+Slot* Engine::choose_slot(const Task& task) {
+  Slot *best = nullptr, *oldest = nullptr;
+  std::size_t longest = 0;
+  for (Slot& slot : slots_) {
+    if (slot.busy) continue;
+    const std::size_t common = common_prefix(slot.ids, task.prompt);
+    if (2 * common >= slot.ids.size() && (!best || common > longest)) {
+      best = &slot;
+      longest = common;
+    }
+    if (!oldest || slot.used < oldest->used) oldest = &slot;
+  }
+  if (best) return best;
+  if (slots_.size() < most_sessions_) return &slots_.emplace_back();
+  return oldest;
+}
+
+int Engine::on_token(void* user, std::uint32_t id, const char* text, std::size_t length) {
+  State& state = *static_cast<State*>(user);
+  const weft_stats stats = state.slot->session->stats();
+  const cli::Rates rates = cli::rates(state.before, stats, 0);
+  const std::lock_guard lock(state.engine.mutex_);
+  Figures& figures = state.figures;
+  if (id != WEFT_NO_TOKEN && figures.tokens++ == 0)
+    figures.first_token_seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - state.begin_time).count();
+  figures.head_bytes_per_token = rates.head_bytes_per_token;
+  figures.head_rows_per_token = rates.head_rows_per_token;
+  state.text.append(text, length);
+  if (length > 0) state.changed.notify_one();
+  return 0;
+}
+
+// The session is free again. Its request may still be reading.
+void Engine::finish(State& state, std::optional<weft_stop> stop, const weft_error& error) {
+  Slot& slot = *state.slot;
+  if (!stop) slot.session->reset();
+  slot.ids = slot.session->ids();
+  slot.used = ++clock_;
+  slot.busy = false;
+  state.figures.decode_tokens_per_second =
+      cli::rates(state.before, slot.session->stats(), state.figures.tokens).decode_tokens_per_s;
+  state.slot = nullptr;
+  state.stop = stop;
+  state.error = error;
+  state.ended = true;
+  state.changed.notify_one();
+  if (!waiting_.empty()) waiting_.front()->changed.notify_one();
+}
+
+// Nothing can be computed any more.
+void Engine::fail(const weft_error& error) {
+  broken_ = error.sentence;
+  for (State* state : waiting_) state->changed.notify_one();
+}
+
+void Engine::compute() {
+  weft_batch* created = nullptr;
+  weft_error error = {};
+  if (weft_batch_create(model_.get(), &created, &error) != WEFT_OK) {
+    const std::lock_guard lock(mutex_);
+    return fail(error);
+  }
+  const std::unique_ptr<weft_batch, void (*)(weft_batch*)> batch(created, weft_batch_free);
+  std::vector<weft_batch_end> ended(WEFT_MAX_BATCH);
+  for (;;) {
+    std::deque<std::shared_ptr<State>> joining;
+    {
+      std::unique_lock lock(mutex_);
+      work_.wait(lock, [&] { return closing_ || !joining_.empty() || !running_.empty(); });
+      if (closing_ && joining_.empty() && running_.empty()) return;
+      joining.swap(joining_);
+      running_.insert(running_.end(), joining.begin(), joining.end());
+    }
+    for (const auto& state : joining) {
+      if (weft_batch_add(batch.get(), state->slot->session->get(), &state->options, &error) == WEFT_OK) continue;
+      const std::lock_guard lock(mutex_);
+      finish(*state, std::nullopt, error);
+      running_.remove(state);
+    }
+    std::size_t count = 0;
+    const weft_status status = weft_batch_step(batch.get(), ended.data(), &count, &error);
+    const std::lock_guard lock(mutex_);
+    if (status != WEFT_OK) {
+      if (status == WEFT_DEVICE_LOST) fail(error);
+      for (const auto& state : running_) finish(*state, std::nullopt, error);
+      running_.clear();
+      continue;
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto state = std::ranges::find_if(
+          running_, [&](const auto& one) { return one->slot->session->get() == ended[i].session; });
+      const bool good = ended[i].error.code == WEFT_OK;
+      if (ended[i].error.code == WEFT_DEVICE_LOST) fail(ended[i].error);
+      finish(**state, good ? std::optional(ended[i].stop) : std::nullopt, ended[i].error);
+      running_.erase(state);
+    }
+  }
+}
+
+}  // namespace weft::serve

@@ -1,0 +1,139 @@
+// Answers requests with a pool of sessions that generate together. One thread computes; requests wait on threads of
+// their own.
+#pragma once
+
+#include <weft/batch.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+#include <weft/weft.hpp>
+
+namespace weft::serve {
+
+// What is to be generated.
+struct Task {
+  std::vector<std::uint32_t> prompt;
+  std::uint32_t max_tokens = 0;  // 0: what the context holds
+  weft_sampling sampling = weft_sampling_default();
+  std::string head = "full";
+  weft_grammar_kind grammar_kind = WEFT_GRAMMAR_NONE;
+  std::string grammar;
+  std::string grammar_field;  // the request's field that the grammar came from
+  std::vector<std::string> stops;
+  std::vector<std::pair<std::uint32_t, float>> biases;
+};
+
+struct Figures {
+  std::uint32_t tokens = 0;         // generated
+  std::uint64_t cached_tokens = 0;  // of the prompt, that an earlier request had computed
+  double head_bytes_per_token = 0, head_rows_per_token = 0;
+  double first_token_seconds = 0;  // from the begin of its prompt
+  double decode_tokens_per_second = 0;
+};
+
+// What a request asks of a field that the library refuses. `field` is the request's.
+class BadField : public std::runtime_error {
+ public:
+  BadField(std::string field, const std::string& sentence) : std::runtime_error(sentence), field_(std::move(field)) {}
+  const std::string& field() const { return field_; }
+
+ private:
+  std::string field_;
+};
+
+// The request cannot be answered now.
+class Unavailable : public std::runtime_error {
+ public:
+  enum class Reason { queue_full, closing, failed };
+  Unavailable(Reason reason, const std::string& sentence) : std::runtime_error(sentence), reason_(reason) {}
+  Reason reason() const { return reason_; }
+
+ private:
+  Reason reason_;
+};
+
+class Engine;
+struct Slot;
+
+// One request's way through the engine. Used by one thread; its destruction frees its place at once.
+class Job {
+ public:
+  Job(Engine& engine, Task task);  // joins the queue; throws Unavailable
+  ~Job();
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  // Waits for its turn, and begins. True once it has begun. Throws BadField, Unavailable, and api::Failure.
+  bool begin(std::chrono::milliseconds wait);
+
+  struct News {
+    std::string text;               // since the last time
+    std::optional<weft_stop> stop;  // it has ended
+    Figures figures;
+  };
+  // Waits for text or the end, after begin(). Throws Unavailable and api::Failure if the generation failed; text that
+  // came before it was returned then.
+  News next(std::chrono::milliseconds wait);
+
+  const Task& task() const { return task_; }
+
+ private:
+  struct State;
+  friend class Engine;
+  void set_up();
+
+  Engine& engine_;
+  const Task task_;
+  std::shared_ptr<State> state_;
+};
+
+class Engine {
+ public:
+  // sessions: that generate at the same time, 1 to WEFT_MAX_BATCH; queue: requests that may wait; context: tokens of a
+  // session. The model outlives the engine. Makes the first session; the others are made when they are needed. Throws
+  // api::Failure if it cannot.
+  Engine(const api::Model& model, std::uint32_t sessions, std::uint32_t queue, std::uint32_t context);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  void close();  // ends all requests, and takes no more
+  // Why no request can be answered any more; empty: they can.
+  std::string broken() const;
+  std::uint32_t context() const { return context_; }
+
+ private:
+  friend class Job;
+  using State = Job::State;
+  void compute();
+  void fail(const weft_error& error);
+  void finish(State& state, std::optional<weft_stop> stop, const weft_error& error);
+  Slot* choose_slot(const Task& task);
+  static int on_token(void* user, std::uint32_t id, const char* text, std::size_t length);
+
+  const api::Model& model_;
+  std::uint32_t most_sessions_;
+  const std::uint32_t most_waiting_, context_;
+
+  mutable std::mutex mutex_;  // of everything below, and of all Job::States
+  std::condition_variable work_;
+  std::list<Slot> slots_;
+  std::list<State*> waiting_;  // in order of arrival
+  std::deque<std::shared_ptr<State>> joining_;
+  std::list<std::shared_ptr<State>> running_;
+  std::uint64_t clock_ = 0;  // counts the uses of slots
+  bool closing_ = false;
+  std::string broken_;
+  std::thread thread_;
+};
+
+}  // namespace weft::serve

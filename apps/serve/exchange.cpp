@@ -1,0 +1,138 @@
+#include "exchange.h"
+
+#include "service.h"
+
+namespace weft::serve {
+namespace {
+
+constexpr std::chrono::milliseconds kLook{100};  // how often a request that waits looks after its client
+
+}  // namespace
+
+RequestError current_error() {
+  const auto refused = [](const std::string& code, const std::string& message, const std::string& field = {}) {
+    return RequestError(400, "invalid_request_error", code, message, field);
+  };
+  try {
+    throw;
+  } catch (const RequestError& error) {
+    return error;
+  } catch (const BadField& error) {
+    return refused("invalid_value", error.what(), error.field());
+  } catch (const Unavailable& error) {
+    if (error.reason() == Unavailable::Reason::queue_full)
+      return RequestError(429, "rate_limit_error", "queue_full", error.what());
+    return RequestError(503, "unavailable_error", "unavailable", error.what());
+  } catch (const api::Failure& error) {
+    switch (error.status()) {
+      case WEFT_INVALID_ARGUMENT:
+        return refused("invalid_value", error.what());
+      case WEFT_UNSUPPORTED:
+        return refused("unsupported", error.what());
+      case WEFT_CONTEXT_FULL:
+        return refused("context_length_exceeded", error.what());
+      case WEFT_OUT_OF_MEMORY:
+        return RequestError(503, "unavailable_error", "out_of_memory", error.what());
+      case WEFT_DEVICE_LOST:
+        return RequestError(503, "unavailable_error", "device_lost", error.what());
+      default:
+        return RequestError(500, "server_error", weft_status_name(error.status()), error.what());
+    }
+  } catch (const std::exception& error) {
+    return RequestError(500, "server_error", "internal_error", error.what());
+  }
+}
+
+void answer_error(httplib::Response& response, const RequestError& error) {
+  response.status = error.status();
+  if (error.status() == 429) response.set_header("Retry-After", "1");
+  if (error.status() == 401) response.set_header("WWW-Authenticate", "Bearer");
+  response.set_content(bytes_of(error.json()), "application/json");
+}
+
+Exchange::Exchange(Engine& engine, CompletionRequest request, const ModelFacts& model, const Connection& connection,
+                   std::chrono::seconds deadline)
+    : request_(std::move(request)),
+      head_(request_, model.name),
+      connection_(connection),
+      deadline_(Clock::now() + deadline),
+      sent_(Clock::now()),
+      job_(engine, request_.task) {
+  head_.prompt_tokens = request_.task.prompt.size();
+}
+
+// Throws if the request need not be answered any more.
+void Exchange::check() const {
+  if (!connection_.alive()) throw RequestError(400, "invalid_request_error", "client_gone", "The client has gone.");
+  if (Clock::now() >= deadline_)
+    throw RequestError(503, "unavailable_error", "deadline_exceeded",
+                       "The request took longer than this server allows.");
+}
+
+Json Exchange::whole() {
+  while (!job_.begin(kLook)) check();
+  for (std::string text;;) {
+    const Job::News news = job_.next(kLook);
+    text += news.text;
+    if (news.stop) return answer_json(head_, text, *news.stop, news.figures);
+    check();
+  }
+}
+
+void Exchange::await_begin(std::chrono::seconds wait) {
+  for (const auto until = Clock::now() + wait; !begun_ && Clock::now() < until; check()) begun_ = job_.begin(kLook);
+}
+
+bool Exchange::send(httplib::DataSink& sink, Json chunk, const Figures& figures) {
+  if (request_.continuous_usage) {
+    chunk["usage"] = usage_json(head_, figures);
+  } else if (request_.include_usage && !chunk.contains("usage")) {
+    chunk["usage"] = nullptr;
+  }
+  const std::string bytes = event(chunk);
+  sent_ = Clock::now();
+  return sink.write(bytes.data(), bytes.size());
+}
+
+bool Exchange::keep_alive(httplib::DataSink& sink) {
+  constexpr std::string_view kComment = ": keep-alive\n\n";
+  if (Clock::now() < sent_ + kSilentTime) return true;
+  sent_ = Clock::now();
+  return sink.write(kComment.data(), kComment.size());
+}
+
+bool Exchange::send_answer(httplib::DataSink& sink) {
+  Figures figures;
+  if (head_.chat && !send(sink, first_chunk(head_), figures)) return false;
+  for (; !begun_; check()) {
+    begun_ = job_.begin(kLook);
+    if (!keep_alive(sink)) return false;
+  }
+  for (;;) {
+    const Job::News news = job_.next(kLook);
+    figures = news.figures;
+    if (!news.text.empty() && !send(sink, text_chunk(head_, news.text), figures)) return false;
+    if (news.stop) {
+      if (!send(sink, last_chunk(head_, *news.stop), figures)) return false;
+      break;
+    }
+    check();
+    if (!keep_alive(sink)) return false;
+  }
+  if (request_.include_usage && !send(sink, usage_chunk(head_, figures), figures)) return false;
+  constexpr std::string_view kDone = "data: [DONE]\n\n";
+  return sink.write(kDone.data(), kDone.size());
+}
+
+bool Exchange::stream(httplib::DataSink& sink) {
+  try {
+    if (!send_answer(sink)) return false;
+  } catch (...) {
+    const std::string bytes = event(current_error().json());
+    if (!sink.write(bytes.data(), bytes.size())) return false;
+  }
+  sink.done();
+  return true;
+}
+
+}  // namespace weft::serve

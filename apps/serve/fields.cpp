@@ -1,0 +1,110 @@
+#include "fields.h"
+
+#include "../weft/common.h"
+
+namespace weft::serve {
+
+Json RequestError::json() const {
+  Json error = {{"message", what()}, {"type", type_}, {"param", nullptr}, {"code", nullptr}};
+  if (!field_.empty()) error["param"] = field_;
+  if (!code_.empty()) error["code"] = code_;
+  return {{"error", error}};
+}
+
+RequestError bad_field(const std::string& field, const std::string& message, const std::string& code) {
+  return RequestError(400, "invalid_request_error", code, message, field);
+}
+
+Json parse_body(const std::string& body) {
+  const auto refuse = [](const std::string& message) {
+    return RequestError(400, "invalid_request_error", "invalid_json", message);
+  };
+  // Deeper values would overflow the stack of whoever walks through them.
+  const auto shallow = [&](int depth, Json::parse_event_t event, const Json&) {
+    const bool opens = event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start;
+    if (opens && depth >= kMostDepth)
+      throw refuse(cli::format("The body is nested more than %d levels deep.", kMostDepth));
+    return true;
+  };
+  Json json;
+  try {
+    json = Json::parse(body, shallow);
+  } catch (const nlohmann::json::parse_error& error) {
+    throw refuse(cli::format("The body is not JSON in UTF-8: there is an error at byte %zu.", error.byte));
+  } catch (const nlohmann::json::exception&) {
+    throw refuse("The body has a number that is too large.");
+  }
+  if (!json.is_object()) throw refuse("The body is not a JSON object.");
+  return json;
+}
+
+std::string text_of(const Json& value, const std::string& path) {
+  if (!value.is_string()) throw bad_field(path, path + " must be a string.", "invalid_type");
+  const auto& text = value.get_ref<const std::string&>();
+  if (text.find('\0') != text.npos) throw bad_field(path, path + " has a zero character.");
+  return text;
+}
+
+Fields::Fields(const Json& object, std::string path) : object_(object), path_(std::move(path)) {
+  if (!object.is_object()) throw bad_field(path_, path_ + " must be an object.", "invalid_type");
+}
+
+const Json* Fields::take(const std::string& name) {
+  taken_.insert(name);
+  const auto found = object_.find(name);
+  return found == object_.end() || found->is_null() ? nullptr : &*found;
+}
+
+const Json& Fields::need(const std::string& name) {
+  const Json* value = take(name);
+  if (!value) throw bad_field(path(name), path(name) + " is required.", "missing_required_parameter");
+  return *value;
+}
+
+std::optional<bool> Fields::boolean(const std::string& name) {
+  const Json* value = take(name);
+  if (!value) return std::nullopt;
+  if (!value->is_boolean()) throw bad_field(path(name), path(name) + " must be true or false.", "invalid_type");
+  return value->get<bool>();
+}
+
+std::optional<double> Fields::number(const std::string& name, double least, double most) {
+  const Json* value = take(name);
+  if (!value) return std::nullopt;
+  if (!value->is_number()) throw bad_field(path(name), path(name) + " must be a number.", "invalid_type");
+  const double number = value->get<double>();
+  if (!(number >= least && number <= most))
+    throw bad_field(path(name), cli::format("%s must be from %g to %g.", path(name).c_str(), least, most));
+  return number;
+}
+
+std::optional<std::int64_t> Fields::whole(const std::string& name, std::int64_t least, std::int64_t most) {
+  const Json* value = take(name);
+  if (!value) return std::nullopt;
+  if (!value->is_number_integer()) throw bad_field(path(name), path(name) + " must be a whole number.", "invalid_type");
+  const bool huge = value->is_number_unsigned() && value->get<std::uint64_t>() > std::uint64_t{INT64_MAX};
+  if (huge || value->get<std::int64_t>() < least || value->get<std::int64_t>() > most)
+    throw bad_field(path(name),
+                    path(name) + " must be from " + std::to_string(least) + " to " + std::to_string(most) + ".");
+  return value->get<std::int64_t>();
+}
+
+std::optional<std::string> Fields::text(const std::string& name) {
+  const Json* value = take(name);
+  if (!value) return std::nullopt;
+  return text_of(*value, path(name));
+}
+
+void Fields::only(const std::string& name, const Json& neutral) {
+  const Json* value = take(name);
+  if (value && *value != neutral)
+    throw bad_field(path(name), path(name) + " is supported as " + neutral.dump() + " only.", "unsupported_parameter");
+}
+
+void Fields::refuse_rest() const {
+  for (const auto& [name, value] : object_.items())
+    if (!taken_.contains(name) && !value.is_null())
+      throw bad_field(path(name), path(name) + " is not supported.", "unsupported_parameter");
+}
+
+}  // namespace weft::serve

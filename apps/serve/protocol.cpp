@@ -1,0 +1,271 @@
+#include "protocol.h"
+
+#include <algorithm>
+#include <charconv>
+#include <random>
+
+#include "../weft/common.h"
+#include "fields.h"
+
+namespace weft::serve {
+namespace {
+
+// A message's content: a text, or parts that are texts.
+std::string content_of(const Json& content, const std::string& path) {
+  if (content.is_string()) return text_of(content, path);
+  if (!content.is_array()) throw bad_field(path, path + " must be a string or an array.", "invalid_type");
+  std::string text;
+  for (std::size_t i = 0; i < content.size(); ++i) {
+    Fields part(content[i], path + "[" + std::to_string(i) + "]");
+    const std::string type = part.text("type").value_or("");
+    if (type != "text")
+      throw bad_field(part.path("type"),
+                      "Content of the type \"" + type.substr(0, 40) + "\" is not supported: only text is.",
+                      "unsupported_parameter");
+    text += (i ? "\n" : "") + text_of(part.need("text"), part.path("text"));
+    part.refuse_rest();
+  }
+  return text;
+}
+
+std::vector<api::Message> messages_of(Fields& fields) {
+  const Json& list = fields.need("messages");
+  if (!list.is_array() || list.empty())
+    throw bad_field("messages", "messages must be an array with at least one message.", "invalid_type");
+  if (list.size() > kMostMessages)
+    throw bad_field("messages",
+                    cli::format("messages has %zu messages, at most %zu are allowed.", list.size(), kMostMessages));
+  std::vector<api::Message> messages;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    Fields message(list[i], "messages[" + std::to_string(i) + "]");
+    std::string role = text_of(message.need("role"), message.path("role"));
+    if (role == "developer") role = "system";
+    if (role != "system" && role != "user" && role != "assistant")
+      throw bad_field(message.path("role"), "The role \"" + role.substr(0, 40) +
+                                                "\" is not supported: system, developer, user and assistant are.");
+    messages.push_back({role, content_of(message.need("content"), message.path("content"))});
+    message.refuse_rest();
+  }
+  return messages;
+}
+
+// Heads as weft_session_set_head takes them, but without files: a request must not name a path.
+void check_head(const std::string& head) {
+  static constexpr std::string_view kTerms[] = {"ascii",  "code",       "latin", "greek",  "cyrillic",    "arabic",
+                                                "hebrew", "devanagari", "cjk",   "digits", "punctuation", "prompt"};
+  constexpr std::size_t kLongest = 256;  // each term of a list goes through the whole vocabulary
+  if (head.size() > kLongest) throw bad_field("head", cli::format("head is longer than %zu bytes.", kLongest));
+  const std::size_t keep = head.find("keep:");
+  if (keep == head.npos) return;
+  for (std::size_t at = keep + 5; at <= head.size();) {
+    const std::size_t comma = std::min(head.find(',', at), head.size());
+    std::string_view term = std::string_view(head).substr(at, comma - at);
+    const bool negated = term.starts_with('!');
+    if (negated) term.remove_prefix(1);
+    if (std::ranges::find(kTerms, term) == std::end(kTerms) || (term == "prompt" && !negated))
+      throw bad_field("head",
+                      "A list of head may have presets only; \"" + std::string(term.substr(0, 40)) + "\" is none.");
+    at = comma + 1;
+  }
+}
+
+void read_sampling(Fields& fields, Task& task) {
+  weft_sampling& sampling = task.sampling;
+  const auto real = [&](const char* name, float& value, double least, double most) {
+    if (const auto number = fields.number(name, least, most)) value = static_cast<float>(*number);
+  };
+  constexpr double kAboveZero = 1e-4;
+  real("temperature", sampling.temperature, 0, 2);
+  if (sampling.temperature > 0 && sampling.temperature < kAboveZero)
+    throw bad_field("temperature", "temperature must be 0 or at least 0.0001.");
+  real("top_p", sampling.top_p, kAboveZero, 1);
+  real("min_p", sampling.min_p, 0, 1);
+  real("typical_p", sampling.typical_p, kAboveZero, 1);
+  real("repeat_penalty", sampling.repeat_penalty, 0.01, 100);
+  real("presence_penalty", sampling.presence_penalty, -2, 2);
+  real("frequency_penalty", sampling.frequency_penalty, -2, 2);
+  if (const auto k = fields.whole("top_k", 0, UINT32_MAX)) sampling.top_k = static_cast<std::uint32_t>(*k);
+  if (const auto seed = fields.whole("seed", INT64_MIN, INT64_MAX)) {
+    sampling.seed = static_cast<std::uint64_t>(*seed);
+  } else {
+    std::random_device random;
+    sampling.seed = (std::uint64_t{random()} << 32) | random();
+  }
+}
+
+void read_biases(Fields& fields, const ModelFacts& model, Task& task) {
+  const Json* biases = fields.take("logit_bias");
+  if (!biases) return;
+  Fields list(*biases, "logit_bias");
+  for (const auto& [name, value] : biases->items()) {
+    std::uint32_t id = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), id);
+    if (error != std::errc() || end != name.data() + name.size() || id >= model.vocab_size)
+      throw bad_field("logit_bias",
+                      cli::format("logit_bias has a name that is no token: ids are below %u.", model.vocab_size));
+    list.need(name);
+    task.biases.emplace_back(id, static_cast<float>(*list.number(name, -100, 100)));
+  }
+}
+
+void read_stops(Fields& fields, Task& task) {
+  const Json* stop = fields.take("stop");
+  if (!stop) return;
+  if (stop->is_array()) {
+    for (const Json& text : *stop) task.stops.push_back(text_of(text, "stop"));
+  } else {
+    task.stops.push_back(text_of(*stop, "stop"));
+  }
+}
+
+void set_grammar(Task& task, weft_grammar_kind kind, std::string text, const std::string& field) {
+  if (task.grammar_kind != WEFT_GRAMMAR_NONE)
+    throw bad_field(field, "Only one of response_format, grammar and regex can be given.");
+  task.grammar_kind = kind;
+  task.grammar = std::move(text);
+  task.grammar_field = field;
+}
+
+void read_response_format(Fields& fields, Task& task) {
+  const Json* value = fields.take("response_format");
+  if (!value) return;
+  Fields format(*value, "response_format");
+  const std::string type = text_of(format.need("type"), "response_format.type");
+  if (type == "json_object") {
+    set_grammar(task, WEFT_GRAMMAR_JSON_SCHEMA, R"({"type":"object"})", "response_format");
+  } else if (type == "json_schema") {
+    Fields wrapper(format.need("json_schema"), "response_format.json_schema");
+    wrapper.text("name");
+    wrapper.text("description");
+    wrapper.boolean("strict");  // schemas are always followed
+    const Json& schema = wrapper.need("schema");
+    wrapper.refuse_rest();
+    set_grammar(task, WEFT_GRAMMAR_JSON_SCHEMA, schema.dump(), "response_format.json_schema.schema");
+  } else if (type != "text") {
+    throw bad_field("response_format.type", "The type must be text, json_object or json_schema.");
+  }
+  format.refuse_rest();
+}
+
+void read_grammar(Fields& fields, bool chat, Task& task) {
+  if (chat) read_response_format(fields, task);
+  if (auto grammar = fields.text("grammar")) set_grammar(task, WEFT_GRAMMAR_GBNF, std::move(*grammar), "grammar");
+  if (auto regex = fields.text("regex")) set_grammar(task, WEFT_GRAMMAR_REGEX, std::move(*regex), "regex");
+}
+
+void read_max_tokens(Fields& fields, bool chat, const ModelFacts& model, Task& task) {
+  const auto older = fields.whole("max_tokens", 1, UINT32_MAX);
+  const auto newer = chat ? fields.whole("max_completion_tokens", 1, UINT32_MAX) : std::nullopt;
+  if (older && newer && *older != *newer)
+    throw bad_field("max_tokens", "max_tokens and max_completion_tokens differ: give one of them.");
+  if (const auto most = newer ? newer : older)
+    task.max_tokens = static_cast<std::uint32_t>(std::min<std::int64_t>(*most, model.context));
+}
+
+void read_stream(Fields& fields, CompletionRequest& request) {
+  request.stream = fields.boolean("stream").value_or(false);
+  const Json* options = fields.take("stream_options");
+  if (!options) return;
+  if (!request.stream) throw bad_field("stream_options", "stream_options requires stream.");
+  Fields list(*options, "stream_options");
+  request.include_usage = list.boolean("include_usage").value_or(false);
+  request.continuous_usage = list.boolean("continuous_usage_stats").value_or(false);
+  list.only("include_obfuscation", false);
+  list.refuse_rest();
+}
+
+// What a chat and a completion have in common.
+void read_common(Fields& fields, const ModelFacts& model, CompletionRequest& request) {
+  if (const auto name = fields.text("model"); name && *name != model.name)
+    throw RequestError(404, "invalid_request_error", "model_not_found",
+                       "There is no model \"" + name->substr(0, 80) + "\": this server has \"" + model.name + "\".",
+                       "model");
+  read_sampling(fields, request.task);
+  read_biases(fields, model, request.task);
+  read_stops(fields, request.task);
+  read_grammar(fields, request.chat, request.task);
+  read_max_tokens(fields, request.chat, model, request.task);
+  read_stream(fields, request);
+  if (const auto head = fields.text("head")) {
+    check_head(*head);
+    request.task.head = *head;
+  }
+  fields.only("n", 1);
+  fields.text("user");  // who asks changes nothing
+}
+
+std::vector<std::uint32_t> ids_of(const Json& list, const std::string& field, std::uint32_t vocab_size) {
+  std::vector<std::uint32_t> ids;
+  for (const Json& id : list) {
+    if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= vocab_size)
+      throw bad_field(field,
+                      cli::format("%s[%zu] is no token: ids are below %u.", field.c_str(), ids.size(), vocab_size));
+    ids.push_back(id.get<std::uint32_t>());
+  }
+  return ids;
+}
+
+}  // namespace
+
+CompletionRequest parse_chat(const std::string& body, const ModelFacts& model) {
+  const Json json = parse_body(body);
+  Fields fields(json, "");
+  CompletionRequest request;
+  request.messages = messages_of(fields);
+  read_common(fields, model, request);
+  fields.only("logprobs", false);
+  fields.only("store", false);
+  fields.refuse_rest();
+  return request;
+}
+
+CompletionRequest parse_completion(const std::string& body, const ModelFacts& model) {
+  const Json json = parse_body(body);
+  Fields fields(json, "");
+  CompletionRequest request;
+  request.chat = false;
+  const Json* prompt = &fields.need("prompt");
+  if (prompt->is_array() && prompt->size() == 1 && !prompt->front().is_number()) prompt = &prompt->front();
+  if (prompt->is_array() && !prompt->empty() && prompt->front().is_number()) {
+    request.ids = ids_of(*prompt, "prompt", model.vocab_size);
+  } else if (prompt->is_string()) {
+    request.prompt = text_of(*prompt, "prompt");
+  } else {
+    throw bad_field("prompt", "prompt must be one string or one array of token ids.", "invalid_type");
+  }
+  read_common(fields, model, request);
+  fields.only("echo", false);
+  fields.only("best_of", 1);
+  fields.refuse_rest();
+  return request;
+}
+
+TokenizeRequest parse_tokenize(const std::string& body) {
+  const Json json = parse_body(body);
+  Fields fields(json, "");
+  TokenizeRequest request;
+  request.text = text_of(fields.need("content"), "content");
+  request.add_special = fields.boolean("add_special").value_or(false);
+  request.parse_special = fields.boolean("parse_special").value_or(false);
+  fields.refuse_rest();
+  return request;
+}
+
+std::vector<std::uint32_t> parse_detokenize(const std::string& body, const ModelFacts& model) {
+  const Json json = parse_body(body);
+  Fields fields(json, "");
+  const Json& tokens = fields.need("tokens");
+  if (!tokens.is_array()) throw bad_field("tokens", "tokens must be an array of token ids.", "invalid_type");
+  fields.refuse_rest();
+  return ids_of(tokens, "tokens", model.vocab_size);
+}
+
+std::vector<api::Message> parse_apply_template(const std::string& body) {
+  const Json json = parse_body(body);
+  Fields fields(json, "");
+  std::vector<api::Message> messages = messages_of(fields);
+  fields.refuse_rest();
+  return messages;
+}
+
+}  // namespace weft::serve

@@ -1,0 +1,165 @@
+// weft serve: an OpenAI-compatible server with a chat page.
+#include <signal.h>
+
+#include <filesystem>
+#include <iostream>
+
+#include "../weft/common.h"
+#include "service.h"
+
+namespace weft::cli {
+namespace {
+
+struct ServeArgs {
+  ModelArgs model;
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 8080;
+  std::string key;
+  bool no_key = false;
+  std::uint32_t sessions = 8, queue = 64, deadline = 600;
+};
+
+// Ctrl-C and SIGTERM. They end the program at once before arm() and after the first one; in between, wait() tells of
+// them. Must be made before any thread, so that all block the signals.
+class StopSignals {
+ public:
+  StopSignals() {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &set, nullptr);
+    std::thread([set, state = state_] {
+      for (int signal = 0; sigwait(&set, &signal) == 0;) {
+        const std::lock_guard lock(state->mutex);
+        if (!state->armed || state->told) std::_Exit(128 + signal);
+        state->told = true;
+        state->changed.notify_all();
+      }
+    }).detach();
+  }
+  void arm() {
+    const std::lock_guard lock(state_->mutex);
+    state_->armed = true;
+  }
+  // True if one came, at the latest after a second.
+  bool wait() {
+    std::unique_lock lock(state_->mutex);
+    return state_->changed.wait_for(lock, std::chrono::seconds(1), [&] { return state_->told; });
+  }
+
+ private:
+  struct State {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool armed = false, told = false;
+  };
+  const std::shared_ptr<State> state_ = std::make_shared<State>();
+};
+
+// Accepts connections on a thread of its own until it is destroyed.
+class Accepting {
+ public:
+  explicit Accepting(serve::HttpServer& server) : server_(server), thread_([&server] { server.serve(); }) {
+    while (!server.is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // else it cannot be ended
+  }
+  ~Accepting() {
+    server_.shut_down();
+    thread_.join();
+  }
+
+ private:
+  serve::HttpServer& server_;
+  std::thread thread_;
+};
+
+void check_access(const ServeArgs& args) {
+  const bool loopback = args.host == "127.0.0.1" || args.host == "::1" || args.host == "localhost";
+  if (!args.key.empty() && args.no_key) throw UsageError("--no-key", "it contradicts --api-key");
+  if (!loopback && args.key.empty() && !args.no_key)
+    throw UsageError("--host", "other machines can reach this address: it requires --api-key KEY, or --no-key");
+  for (const char c : args.key)
+    if (c <= ' ' || c > '~') throw UsageError("--api-key", "it must have printable ASCII characters only, no spaces");
+}
+
+void check_model(const api::Model& model) {
+  if (model.info().reads_prompt_apart)
+    throw api::Failure(WEFT_UNSUPPORTED, "an encoder-decoder cannot be served", "model", "weft generate uses it");
+}
+
+// A file's name without ".gguf", or a folder's.
+std::string model_name(const std::string& model) {
+  if (model.empty()) return "pocket";
+  std::filesystem::path path = model_path(model);
+  if (!path.has_filename()) path = path.parent_path();
+  return path.extension() == ".gguf" ? path.stem().string() : path.filename().string();
+}
+
+void serve(const ServeArgs& args) {
+  using namespace weft::serve;
+  check_access(args);
+  StopSignals signals;
+  constexpr std::size_t kOthers = 32;  // connections besides those whose requests are answered or wait
+  HttpServer server(args.sessions + args.queue + kOthers);
+  Service service(server, {args.key, {args.host}, std::chrono::seconds(args.deadline)});
+  const int port = server.bind(args.host, args.port);
+  std::optional<api::Model> model;
+  std::optional<Engine> engine;
+  std::optional<Loaded> loaded;
+  const Accepting accepting(server);  // ends first
+
+  model.emplace(load_model(args.model));
+  check_model(*model);
+  const std::uint32_t context = session_context(args.model, model->info());
+  engine.emplace(*model, args.sessions, args.queue, context);
+  loaded.emplace(Loaded{*model, {model_name(args.model.model), model->info().vocab_size, context}, *engine});
+  service.set(&*loaded);
+  signals.arm();
+  std::cerr << format("weft serve: %s at http://%s:%d/ with %u sessions of %u tokens. Ctrl-C ends it.\n",
+                      loaded->facts.name.c_str(),
+                      args.host.find(':') == args.host.npos ? args.host.c_str() : ("[" + args.host + "]").c_str(), port,
+                      args.sessions, context);
+  while (!signals.wait())
+    if (const std::string broken = engine->broken(); !broken.empty())
+      throw api::Failure(WEFT_DEVICE_LOST, broken, "engine");
+  engine->close();
+}
+
+}  // namespace
+
+void add_serve(CLI::App& app) {
+  auto args = std::make_shared<ServeArgs>();
+  CLI::App* command = app.add_subcommand("serve", "Answer OpenAI's protocol over HTTP, and show a chat page");
+  add_model_options(command, args->model);
+  add_ctx_option(command, args->model);
+  command
+      ->add_option("--host", args->host,
+                   "address to listen on; one that other machines can reach requires --api-key or --no-key")
+      ->type_name("ADDRESS")
+      ->capture_default_str();
+  command->add_option("--port", args->port, "port to listen on; 0: any free one")
+      ->type_name("N")
+      ->capture_default_str()
+      ->transform(whole(0, 65535));
+  command
+      ->add_option("--api-key", args->key,
+                   "key that requests must have; $WEFT_API_KEY gives it without showing it to other users")
+      ->type_name("KEY")
+      ->envname("WEFT_API_KEY");
+  command->add_flag("--no-key", args->no_key, "let everyone who can reach the address ask");
+  command->add_option("--sessions", args->sessions, "most requests that are answered at the same time")
+      ->type_name("N")
+      ->capture_default_str()
+      ->transform(whole(1, WEFT_MAX_BATCH));
+  command->add_option("--queue", args->queue, "most requests that wait; more are refused with 429")
+      ->type_name("N")
+      ->capture_default_str()
+      ->transform(whole(0, 512));
+  command->add_option("--deadline", args->deadline, "most seconds from a request's arrival to the end of its answer")
+      ->type_name("SECONDS")
+      ->capture_default_str()
+      ->transform(whole(1, 86400));
+  command->callback([args] { serve(*args); });
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,236 @@
+#include "service.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <ctime>
+#include <random>
+
+#include "../weft/common.h"
+#include "exchange.h"
+#include "page.html.h"
+
+namespace weft::serve {
+namespace {
+
+// Takes as long for every wrong key of any length.
+bool same_key(const std::string& given, const std::string& key) {
+  volatile unsigned char difference = given.size() == key.size() ? 0 : 1;
+  for (std::size_t i = 0; i < key.size(); ++i) {
+    const char other = i < given.size() ? given[i] : '\0';
+    difference = static_cast<unsigned char>(difference | (other ^ key[i]));
+  }
+  return difference == 0;
+}
+
+// "[::1]:8080" -> "::1", "localhost:80" -> "localhost"
+std::string host_of(std::string text) {
+  if (text.starts_with('[')) return text.substr(1, std::min(text.find(']'), text.size()) - 1);
+  return text.substr(0, text.find(':'));
+}
+
+bool is_address(const std::string& host) {
+  in6_addr address;
+  return ::inet_pton(AF_INET, host.c_str(), &address) == 1 || ::inet_pton(AF_INET6, host.c_str(), &address) == 1;
+}
+
+void answer_json(httplib::Response& response, const Json& json) {
+  response.status = 200;
+  response.set_content(bytes_of(json), "application/json");
+}
+
+RequestError bad_request(int status, const std::string& code, const std::string& message) {
+  return RequestError(status, "invalid_request_error", code, message);
+}
+
+// What the body will be is refused before it is read.
+void check_body_headers(const httplib::Request& request) {
+  const std::string type = request.get_header_value("Content-Type");
+  if (type.substr(0, type.find(';')) != "application/json")
+    throw bad_request(415, "unsupported_media_type", "The Content-Type must be application/json.");
+  if (request.has_header("Content-Encoding"))
+    throw bad_request(415, "unsupported_encoding", "A Content-Encoding is not supported.");
+  const std::size_t lengths = request.get_header_value_count("Content-Length");
+  const std::size_t codings = request.get_header_value_count("Transfer-Encoding");
+  if (lengths + codings != 1)
+    throw bad_request(400, "invalid_length", "One Content-Length or one Transfer-Encoding is required.");
+  if (codings == 1 && request.get_header_value("Transfer-Encoding") != "chunked")
+    throw bad_request(400, "invalid_length", "The Transfer-Encoding must be chunked.");
+  const std::string length = request.get_header_value("Content-Length");
+  if (lengths == 1 && (length.empty() || length.find_first_not_of("0123456789") != length.npos))
+    throw bad_request(400, "invalid_length", "The Content-Length must be a number.");
+  if (lengths == 1 && (length.size() > 9 || std::stoul(length) > kMostBodyBytes))
+    throw bad_request(413, "body_too_large", cli::format("The body is larger than %zu bytes.", kMostBodyBytes));
+}
+
+}  // namespace
+
+Service::Service(HttpServer& server, Access access) : access_(std::move(access)), started_(std::time(nullptr)) {
+  server.set_pre_routing_handler([this](const Request& request, Response& response) {
+    try {
+      return before_routing(request, response);
+    } catch (...) {
+      HttpServer::connection().close_after();  // its body is not read
+      answer_error(response, current_error());
+      return Done::Handled;
+    }
+  });
+  const auto post = [&](const char* path, auto handler) {
+    server.Post(path, [handler](const Request& request, Response& response) {
+      try {
+        handler(request, response);
+      } catch (...) {
+        answer_error(response, current_error());
+      }
+    });
+  };
+  post("/v1/chat/completions", [this](const Request& q, Response& r) { complete(q, r, true); });
+  post("/v1/completions", [this](const Request& q, Response& r) { complete(q, r, false); });
+  post("/tokenize", [this](const Request& q, Response& r) { tokenize(q, r); });
+  post("/detokenize", [this](const Request& q, Response& r) { detokenize(q, r); });
+  post("/apply-template", [this](const Request& q, Response& r) { apply_template(q, r); });
+  // What httplib itself refuses.
+  const httplib::Server::HandlerWithResponse on_error = [](const Request& request, Response& response) {
+    if (!response.body.empty()) return Done::Unhandled;
+    Connection& connection = HttpServer::connection();
+    connection.close_after();
+    if (connection.too_large()) response.status = request.method.empty() || request.body.empty() ? 431 : 413;
+    const char* sentence = response.status == 431   ? "The headers or the body are too large."
+                           : response.status == 413 ? "The body is too large."
+                           : response.status == 404 ? "There is nothing at this path for this method."
+                                                    : "The request is not well-formed HTTP.";
+    answer_error(response, bad_request(response.status, "bad_request", sentence));
+    return Done::Handled;
+  };
+  server.set_error_handler(on_error);
+  server.set_post_routing_handler([](const Request&, Response& response) {
+    response.set_header("X-Content-Type-Options", "nosniff");
+    if (!HttpServer::connection().closing()) return;
+    response.headers.erase("Keep-Alive");
+    response.headers.erase("Connection");
+    response.set_header("Connection", "close");
+  });
+}
+
+const Loaded& Service::loaded() const {
+  const Loaded* loaded = loaded_;
+  if (!loaded) throw RequestError(503, "unavailable_error", "loading", "The model is being loaded.");
+  return *loaded;
+}
+
+// Throws for a request that is not allowed. open: without a key.
+void Service::admit(const Request& request, bool open) const {
+  if (access_.key.empty()) {
+    // Without a key, a page of another site must not reach the server through a name that leads here.
+    const std::string host = host_of(request.get_header_value("Host"));
+    if (!is_address(host) && host != "localhost" && std::ranges::find(access_.hosts, host) == access_.hosts.end())
+      throw bad_request(403, "wrong_host", "The Host must be an address, localhost or the server's --host.");
+    return;
+  }
+  if (open) return;
+  constexpr std::string_view kScheme = "Bearer ";
+  const std::string given = request.get_header_value("Authorization");
+  if (given.empty()) throw bad_request(401, "missing_api_key", "An API key is required: Authorization: Bearer KEY.");
+  if (!given.starts_with(kScheme) || !same_key(given.substr(kScheme.size()), access_.key))
+    throw bad_request(401, "invalid_api_key", "The API key is wrong.");
+}
+
+Service::Done Service::before_routing(const Request& request, Response& response) {
+  static constexpr std::string_view kPosts[] = {"/v1/chat/completions", "/v1/completions", "/tokenize", "/detokenize",
+                                                "/apply-template"};
+  const std::string& path = request.path;
+  const bool reads = request.method == "GET" || request.method == "HEAD";
+  admit(request, reads && (path == "/" || path == "/health"));
+  if (reads && path == "/") return show_page(response), Done::Handled;
+  if (reads && path == "/health") return show_health(response), Done::Handled;
+  if (reads && (path == "/v1/models" || path.starts_with("/v1/models/")))
+    return show_models(request, response), Done::Handled;
+  if (request.method == "POST" && std::ranges::find(kPosts, path) != std::end(kPosts)) {
+    check_body_headers(request);
+    return Done::Unhandled;
+  }
+  throw bad_request(404, "not_found", "There is no " + request.method + " " + path.substr(0, 80) + " here.");
+}
+
+// A new number in each answer lets the page's own script and style run, and no other.
+void Service::show_page(Response& response) const {
+  std::random_device random;
+  const std::string nonce = cli::format("%08x%08x%08x%08x", random(), random(), random(), random());
+  std::string page(reinterpret_cast<const char*>(page_html), sizeof page_html);
+  constexpr std::string_view kPlace = "{{nonce}}";
+  for (std::size_t at = page.find(kPlace); at != page.npos; at = page.find(kPlace, at))
+    page.replace(at, kPlace.size(), nonce);
+  response.set_header("Content-Security-Policy", "default-src 'none'; script-src 'nonce-" + nonce +
+                                                     "'; style-src 'nonce-" + nonce +
+                                                     "'; connect-src 'self'; img-src data:; base-uri 'none'; "
+                                                     "form-action 'none'; frame-ancestors 'none'");
+  response.set_header("Referrer-Policy", "no-referrer");
+  response.set_header("Cache-Control", "no-store");
+  response.status = 200;
+  response.set_content(page, "text/html; charset=utf-8");
+}
+
+void Service::show_health(Response& response) const {
+  const std::string broken = loaded().engine.broken();
+  if (!broken.empty()) throw RequestError(503, "unavailable_error", "failed", broken);
+  answer_json(response, {{"status", "ok"}});
+}
+
+void Service::show_models(const Request& request, Response& response) const {
+  const ModelFacts& facts = loaded().facts;
+  const Json model = {{"id", facts.name},   {"object", "model"},        {"created", started_},
+                      {"owned_by", "weft"}, {"context", facts.context}, {"vocab_size", facts.vocab_size}};
+  if (request.path == "/v1/models") return answer_json(response, {{"object", "list"}, {"data", Json::array({model})}});
+  const std::string name = request.path.substr(std::string_view("/v1/models/").size());
+  if (name != facts.name)
+    throw bad_request(404, "model_not_found", "There is no model \"" + name.substr(0, 80) + "\" here.");
+  answer_json(response, model);
+}
+
+void Service::complete(const Request& request, Response& response, bool chat) const {
+  const Loaded& ready = loaded();
+  CompletionRequest asked = chat ? parse_chat(request.body, ready.facts) : parse_completion(request.body, ready.facts);
+  std::vector<std::uint32_t>& ids = asked.task.prompt;
+  const char* field = chat ? "messages" : "prompt";
+  try {
+    if (chat) {
+      ids = ready.model.apply_chat_template(asked.messages);
+    } else {
+      ids = asked.ids.empty() ? ready.model.tokenize(asked.prompt, true) : asked.ids;
+    }
+  } catch (const api::Failure& error) {
+    if (error.status() == WEFT_OUT_OF_MEMORY || error.status() == WEFT_INTERNAL) throw;
+    throw bad_field(field, error.what(), "unsupported");
+  }
+  if (ids.empty()) throw bad_field(field, "The prompt has no token.");
+  if (ids.size() >= ready.facts.context)
+    throw bad_field(field,
+                    cli::format("The prompt has %zu tokens, and at most %u fit.", ids.size(), ready.facts.context - 1),
+                    "context_length_exceeded");
+  const bool stream = asked.stream;
+  const auto exchange = std::make_shared<Exchange>(ready.engine, std::move(asked), ready.facts,
+                                                   HttpServer::connection(), access_.deadline);
+  if (!stream) return answer_json(response, exchange->whole());
+  exchange->await_begin(kSilentTime);
+  response.set_header("Cache-Control", "no-cache");
+  response.set_header("X-Accel-Buffering", "no");  // proxies pass on each event at once
+  response.set_chunked_content_provider(
+      "text/event-stream", [exchange](std::size_t, httplib::DataSink& sink) { return exchange->stream(sink); });
+}
+
+void Service::tokenize(const Request& request, Response& response) const {
+  const TokenizeRequest asked = parse_tokenize(request.body);
+  answer_json(response, {{"tokens", loaded().model.tokenize(asked.text, asked.add_special, asked.parse_special)}});
+}
+
+void Service::detokenize(const Request& request, Response& response) const {
+  const Loaded& ready = loaded();
+  answer_json(response, {{"content", ready.model.detokenize(parse_detokenize(request.body, ready.facts))}});
+}
+
+void Service::apply_template(const Request& request, Response& response) const {
+  const std::vector<api::Message> messages = parse_apply_template(request.body);
+  answer_json(response, {{"tokens", loaded().model.apply_chat_template(messages)}});
+}
+
+}  // namespace weft::serve

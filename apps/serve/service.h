@@ -1,0 +1,56 @@
+// What the server answers at each path.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "answers.h"
+#include "http_server.h"
+
+namespace weft::serve {
+
+constexpr std::chrono::seconds kSilentTime{3};  // a stream that waits longer begins, and has a comment each so often
+
+struct Access {
+  std::string key;                 // empty: none is needed
+  std::vector<std::string> hosts;  // names, besides addresses and localhost, by which a browser may call without a key
+  std::chrono::seconds deadline;   // of a request, from its arrival to the end of its answer
+};
+
+// A model that is ready.
+struct Loaded {
+  const api::Model& model;
+  ModelFacts facts;
+  Engine& engine;
+};
+
+class Service {
+ public:
+  // Adds its handlers to the server, which it must outlive.
+  Service(HttpServer& server, Access access);
+
+  // Until there is one, requests are answered with 503. `loaded` lives until the server has ended.
+  void set(const Loaded* loaded) { loaded_ = loaded; }
+
+ private:
+  using Request = httplib::Request;
+  using Response = httplib::Response;
+  using Done = httplib::Server::HandlerResponse;
+
+  Done before_routing(const Request& request, Response& response);
+  void admit(const Request& request, bool open) const;
+  void show_page(Response& response) const;
+  void show_health(Response& response) const;
+  void show_models(const Request& request, Response& response) const;
+  void complete(const Request& request, Response& response, bool chat) const;
+  void tokenize(const Request& request, Response& response) const;
+  void detokenize(const Request& request, Response& response) const;
+  void apply_template(const Request& request, Response& response) const;
+  const Loaded& loaded() const;
+
+  const Access access_;
+  const std::int64_t started_;  // seconds since 1970
+  std::atomic<const Loaded*> loaded_ = nullptr;
+};
+
+}  // namespace weft::serve

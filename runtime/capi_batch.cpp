@@ -1,0 +1,70 @@
+// The C API's batches that sessions join and leave.
+#include "weft/batch.h"
+
+#include <list>
+
+#include "capi.h"
+#include "session/continuous_batch.h"
+
+using namespace weft;
+using namespace weft::capi;
+
+struct weft_batch {
+  struct Member {
+    weft_session* session;
+    weft_generate_options options;
+  };
+  const weft_model* model;
+  std::list<Member> members;  // before the batch, whose callbacks refer to them
+  ContinuousBatch batch;
+};
+
+weft_status weft_batch_create(const weft_model* model, weft_batch** batch, weft_error* error) {
+  return guard(error, [&] {
+    require(model && batch, "model or batch", "it is NULL");
+    *batch = new weft_batch{model, {}, ContinuousBatch(model->model)};
+  });
+}
+
+void weft_batch_free(weft_batch* batch) { delete batch; }
+
+weft_status weft_batch_add(weft_batch* batch, weft_session* session, const weft_generate_options* options,
+                           weft_error* error) {
+  static_assert(WEFT_MAX_BATCH == kMostBatchSlots);
+  return guard(error, [&] {
+    require(batch && session && options, "batch, session or options", "it is NULL");
+    batch->members.push_back({session, *options});
+    const weft_generate_options& kept = batch->members.back().options;
+    try {
+      batch->batch.add({session->session, kept.max_tokens, kept.ignore_stop_tokens != 0, teller(*session, kept)});
+    } catch (...) {
+      batch->members.pop_back();
+      throw;
+    }
+  });
+}
+
+weft_status weft_batch_step(weft_batch* batch, weft_batch_end* ended, size_t* count, weft_error* error) {
+  return guard(error, [&] {
+    require(batch && ended && count, "batch, ended or count", "it is NULL");
+    std::vector<ContinuousBatch::Ended> list;
+    try {
+      list = batch->batch.step();
+    } catch (...) {
+      batch->members.clear();
+      throw;
+    }
+    *count = 0;
+    for (const ContinuousBatch::Ended& one : list) {
+      const auto member = std::ranges::find_if(
+          batch->members, [&](const auto& candidate) { return &candidate.session->session == one.session; });
+      weft_batch_end& entry = ended[(*count)++];
+      entry = {member->session, WEFT_STOP_CALLER, {}};
+      guard(&entry.error, [&] {  // what fails here is this session's failure, too
+        if (!one.stop) std::rethrow_exception(one.failure);
+        entry.stop = end(*member->session, member->options, *one.stop);
+      });
+      batch->members.erase(member);
+    }
+  });
+}

@@ -1,0 +1,103 @@
+#include "session/continuous_batch.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace weft {
+
+void ContinuousBatch::add(const BatchEntry& entry) {
+  const Session& session = entry.session;
+  const auto refuse = [](Code code, const std::string& what) { throw Error(code, what, "batch"); };
+  if (entries_.size() == kMostBatchSlots)
+    refuse(Code::invalid_argument, "it has " + std::to_string(kMostBatchSlots) + " sessions, and that is the most");
+  if (session.ids().empty()) refuse(Code::invalid_argument, "the session has no prompt");
+  if (&session.model() != &model_) refuse(Code::invalid_argument, "the session is of another model");
+  if (std::ranges::any_of(entries_, [&](const Slot& slot) { return &slot.entry.session == &session; }))
+    refuse(Code::invalid_argument, "the session is there already");
+  if (model_.config.block.sees_source) refuse(Code::unsupported, "the session is of an encoder-decoder");
+  entries_.emplace_back(entry);
+}
+
+// Runs a part of a slot's work. What it throws is this session's failure.
+template <class Work>
+static void attempt(std::exception_ptr& failure, const Work& work) {
+  try {
+    work();
+  } catch (...) {
+    failure = std::current_exception();
+  }
+}
+
+std::vector<ContinuousBatch::Ended> ContinuousBatch::step() {
+  compute_prompts();  // first: who is new shares the next pass
+  try {
+    compute_shared();
+  } catch (...) {
+    shared_.reset();
+    entries_.clear();
+    throw;
+  }
+  compute_alone();
+  std::vector<Ended> ended;
+  for (auto slot = entries_.begin(); slot != entries_.end();) {
+    if (!slot->ended()) {
+      ++slot;
+      continue;
+    }
+    ended.push_back({&slot->entry.session, slot->generation.stopped(), slot->failure});
+    if (slot->failure) ended.back().stop.reset();
+    slot = entries_.erase(slot);
+  }
+  return ended;
+}
+
+// The sessions that have no grammar and are past their prompts.
+std::vector<Session::Generation*> ContinuousBatch::sharing() {
+  std::vector<Session::Generation*> sessions;
+  for (Slot& slot : entries_)
+    if (slot.prompted && !slot.ended() && !slot.entry.session.has_grammar()) sessions.push_back(&slot.generation);
+  return sessions;
+}
+
+// A pass of them. If one joins or leaves, the passes in flight end first.
+void ContinuousBatch::compute_shared() {
+  const auto receive = [this](Session::Generation& generation, uint32_t sessions) {
+    const auto slot = std::ranges::find_if(entries_, [&](const Slot& s) { return &s.generation == &generation; });
+    if (slot->failure) return;
+    attempt(slot->failure, [&] { generation.receive(sessions); });
+    if (slot->failure) shared_->close();
+  };
+  const auto finish = [&] {
+    for (shared_->close(); !shared_->finished();) shared_->step(receive);
+    shared_.reset();
+  };
+  if (shared_ && sharing() != shared_->running()) finish();
+  if (!shared_) {
+    const std::vector<Session::Generation*> running = sharing();
+    if (running.empty()) return;
+    shared_.emplace(running);
+  }
+  shared_->step(receive);
+  if (shared_->closed()) finish();
+}
+
+void ContinuousBatch::compute_alone() {
+  for (Slot& slot : entries_)
+    if (slot.prompted && !slot.ended() && slot.entry.session.has_grammar())
+      attempt(slot.failure, [&] { slot.generation.compute_token(); });
+}
+
+// In order of arrival, as many passes as one may have tokens.
+void ContinuousBatch::compute_prompts() {
+  size_t left = model_.device->plan().chunk_tokens;
+  for (Slot& slot : entries_) {
+    if (slot.prompted) continue;
+    const size_t tokens = slot.generation.prompt_pass_tokens();
+    if (tokens > left) return;
+    left -= tokens;
+    attempt(slot.failure, [&] { slot.prompted = slot.generation.compute_prompt_pass(); });
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,56 @@
+// Sessions of one model that generate together, and join and leave between tokens.
+#pragma once
+
+#include <exception>
+#include <list>
+#include <optional>
+#include <vector>
+
+#include "session/batch.h"
+
+namespace weft {
+
+class ContinuousBatch {
+ public:
+  explicit ContinuousBatch(const Model& model) : model_(model) {}
+  ContinuousBatch(const ContinuousBatch&) = delete;
+  ContinuousBatch& operator=(const ContinuousBatch&) = delete;
+
+  // From the next step on the session is a part of the batch, until step() says that it has ended; it must not go
+  // before that, nor before the batch. Throws Error(invalid_argument) for a session without a prompt, of another model,
+  // one that is there already, or if the batch is full; Error(unsupported) for one of an encoder-decoder.
+  void add(const BatchEntry& entry);
+  size_t size() const { return entries_.size(); }
+
+  struct Ended {
+    Session* session;
+    std::optional<Stop> stop;    // none: it failed
+    std::exception_ptr failure;  // why
+  };
+  // Computes passes of the prompts that are not complete, oldest first, as long as they have no more tokens together
+  // than one pass may have. Then computes a token of each session whose prompt is complete; a session with a grammar
+  // has passes of its own. A few tokens come at once when a session joins or leaves, because passes run ahead. What
+  // fails for one session ends that session; if a shared pass fails, it throws, and the batch is empty.
+  std::vector<Ended> step();
+
+ private:
+  struct Slot {
+    explicit Slot(const BatchEntry& added)
+        : entry(added), generation(entry.session, entry.max_tokens, entry.ignore_stop_tokens, entry.on_token) {}
+    BatchEntry entry;
+    Session::Generation generation;
+    bool prompted = false;  // nothing is left of its prompt
+    std::exception_ptr failure;
+    bool ended() const { return failure || generation.stopped(); }
+  };
+  std::vector<Session::Generation*> sharing();
+  void compute_shared();
+  void compute_alone();
+  void compute_prompts();
+
+  const Model& model_;
+  std::list<Slot> entries_;             // in order of arrival; their addresses stay
+  std::optional<SharedPasses> shared_;  // after the entries: its passes end before they go
+};
+
+}  // namespace weft

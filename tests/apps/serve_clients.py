@@ -1,0 +1,146 @@
+"""`weft serve` with PyPI's `openai` client, and a soak of clients that break off. Not a test of CTest: it needs pip.
+
+    pip install openai pydantic
+    tests/apps/serve_clients.py BIN_DIR [--soak SECONDS]
+
+Prints one line for each check that passed. Exit code 77: `openai` is not installed.
+"""
+import argparse
+import pathlib
+import random
+import sys
+import threading
+import time
+import typing
+
+parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+parser.add_argument("bin", type=pathlib.Path, help="the folder of the programs")
+parser.add_argument("--soak", type=float, default=0, metavar="SECONDS", help="then break off connections at random for so long")
+arguments = parser.parse_args()
+
+from serving import CHAT, Server, post_bytes  # takes the folder from sys.argv
+
+try:
+    import openai
+    import pydantic
+except ImportError as missing:
+    print(f"NOT RUN: {missing}")
+    sys.exit(77)
+
+
+class Person(pydantic.BaseModel):
+    name: str = pydantic.Field(max_length=20)
+    age: int = pydantic.Field(ge=0, le=150)
+    pets: list[typing.Literal["cat", "dog", "fish"]] = pydantic.Field(max_length=2)
+
+
+def user(text):
+    return [{"role": "user", "content": text}]
+
+
+def client_of(server, key="none"):
+    return openai.OpenAI(base_url=f"http://127.0.0.1:{server.port}/v1", api_key=key, max_retries=0)
+
+
+def check(name, holds):
+    assert holds, name
+    print("passed:", name)
+
+
+def raises(kind, call):
+    try:
+        call()
+    except kind as error:
+        return error
+    raise AssertionError(f"{kind.__name__} was not raised")
+
+
+def protocol(server):
+    client = client_of(server)
+    check("models", [model.id for model in client.models.list()] == ["pocket"])
+    ask = dict(model="pocket", messages=user("hello"), temperature=0)
+    answer = client.chat.completions.create(**ask)
+    check("chat", answer.choices[0].message.content == "Hello! What can I do for you?" and answer.choices[0].finish_reason == "stop")
+    check("usage", answer.usage.total_tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens)
+    chunks = list(client.chat.completions.create(**ask, stream=True, stream_options={"include_usage": True}))
+    check("stream", "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices) == answer.choices[0].message.content)
+    check("stream's usage", chunks[-1].usage.completion_tokens == answer.usage.completion_tokens)
+    with client.chat.completions.stream(model="pocket", messages=user("set a timer for 10 minutes"), temperature=0) as stream:
+        final = stream.get_final_completion()
+    check("stream helper", final.choices[0].message.content.startswith("Timer set"))
+    parsed = client.chat.completions.parse(model="pocket", messages=user("who are you?"), response_format=Person, max_tokens=300, seed=1)
+    check("json_schema with pydantic", isinstance(parsed.choices[0].message.parsed, Person))
+    check("own fields", client.chat.completions.create(**ask, extra_body={"head": "certified"}).usage.model_extra["weft"]["head"] == "certified")
+    check("completion", client.completions.create(model="pocket", prompt="The cat", max_tokens=4).choices[0].text)
+    error = raises(openai.NotFoundError, lambda: client.chat.completions.create(**dict(ask, model="gpt-4o")))
+    check("404", error.code == "model_not_found" and error.param == "model")
+    error = raises(openai.BadRequestError, lambda: client.chat.completions.create(**ask, n=2))
+    check("400", error.code == "unsupported_parameter" and error.param == "n")
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
+    error = raises(openai.BadRequestError, lambda: client.chat.completions.create(**ask, tools=[tool]))
+    check("tools are refused by name", error.param == "tools")
+    raises(openai.NotFoundError, lambda: client.embeddings.create(model="pocket", input="x"))
+    check("embeddings are refused", True)
+    stream = client.chat.completions.create(**dict(ask, messages=user("tell me a story")), stream=True)
+    next(iter(stream))
+    stream.close()
+    check("breaking off a stream", client.chat.completions.create(**ask).choices[0].message.content)
+
+
+def keys():
+    with Server("--api-key", "secret") as server:
+        raises(openai.AuthenticationError, lambda: client_of(server, "wrong").models.list())
+        check("401 and a right key", client_of(server, "secret").models.list().data[0].id == "pocket")
+
+
+def resident(server):
+    status = pathlib.Path(f"/proc/{server.process.pid}/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0]) / 1024  # MiB
+
+
+def soak(server, seconds):
+    """Clients that break off anywhere, beside one that wants every answer. Memory must not grow."""
+    stop, counts = threading.Event(), {"broken": 0, "answered": 0}
+    def rude(seed):
+        chance = random.Random(seed)
+        while not stop.is_set():
+            body = {"messages": user("tell me a story about a " + chance.choice(["cat", "dog", "tree"])), "stream": chance.random() < 0.7}
+            if chance.random() < 0.2:
+                body["regex"] = "[a-z ]{40}"
+            data = post_bytes(CHAT, body)
+            try:
+                with server.socket() as client:
+                    client.sendall(data[:chance.randrange(1, 2 * len(data))])
+                    client.settimeout(chance.random() * 0.3)
+                    client.recv(chance.randrange(1, 5000))
+            except OSError:
+                pass
+            counts["broken"] += 1
+    threads = [threading.Thread(target=rude, args=(seed,)) for seed in range(16)]
+    for thread in threads:
+        thread.start()
+    begin, marks = time.monotonic(), []
+    while time.monotonic() - begin < seconds:
+        status, _, answer = server.request("POST", CHAT, {"messages": user("hello"), "temperature": 0})
+        assert status in (200, 429), answer
+        if status == 200:
+            assert answer["choices"][0]["message"]["content"] == "Hello! What can I do for you?", answer
+            counts["answered"] += 1
+        marks.append(resident(server))
+    stop.set()
+    for thread in threads:
+        thread.join()
+    quarter = len(marks) // 4
+    print("MiB at tenths:", " ".join(f"{marks[i * (len(marks) - 1) // 10]:.0f}" for i in range(11)))
+    early, late = max(marks[quarter:2 * quarter]), max(marks[3 * quarter:])
+    print(f"soak: {counts['broken']} broken off, {counts['answered']} answered, {early:.1f} MiB in the second quarter, {late:.1f} in the last")
+    check("memory is flat", late < early * 1.02 + 1)
+    check("all are answered", counts["answered"] > 0)
+
+
+with Server("--sessions", 4) as running:
+    protocol(running)
+keys()
+if arguments.soak:
+    with Server("--sessions", 4, env={"VK_INSTANCE_LAYERS": ""}) as running:  # the validation layer keeps records
+        soak(running, arguments.soak)
