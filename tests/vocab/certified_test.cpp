@@ -284,7 +284,7 @@ TEST_F(CertifiedTest, BoundsAreAboveTheLogits) {
   for (const Tuning& tuning : {Tuning{}, Tuning{.plain = true}})
     for (const Format format : kFormats)
       for (const char* kind : kTables)
-        for (const Shape& shape : {Shape{300, 128}, Shape{65, 33}, Shape{1, 32}, Shape{130, 1120}}) {
+        for (const Shape& shape : {Shape{300, 128}, Shape{65, 33}, Shape{1, 32}, Shape{70, 1120}}) {
           Random random(seed++);
           const auto basis = make_basis(shape.cols, (seed + static_cast<uint32_t>(format)) % 2 == 0, random);
           const std::vector<float> table = make_table(kind, shape, random, *basis);
@@ -352,8 +352,19 @@ TEST_F(CertifiedTest, PlaneOneMayGuessWorse) {
       }
 }
 
+// Every state takes three of the eight choices, and they go round: all of them would take ten minutes on a slow driver.
 TEST_F(CertifiedTest, ListsEveryRowThatCouldBeChosen) {
-  uint32_t seed = 1;
+  const Choice choices[] = {
+      Choice{},
+      Choice{.rank = 40, .temperature = 0.7f},
+      Choice{.margin = 3, .temperature = 0.5f, .penalty = 1.3f},
+      Choice{.rank = 3, .penalty = 0.8f},
+      Choice{.temperature = 1, .noise = true},
+      Choice{.rank = 2, .penalty = 1.2f, .soft_cap = 5},
+      Choice{.rank = 3, .presence = 1.5f, .frequency = 0.5f, .biased = true},
+      Choice{.temperature = 0.8f, .penalty = 1.3f, .soft_cap = 5, .frequency = -1, .biased = true},
+  };
+  uint32_t seed = 1, turn = 0;
   for (const Tuning& tuning : {Tuning{}, Tuning{.split = 2, .row_tiles = 1, .texel_products = false}})
     for (const Format format : {Format::q8, Format::q4, Format::f16})
       for (const char* kind : kTables)
@@ -363,18 +374,13 @@ TEST_F(CertifiedTest, ListsEveryRowThatCouldBeChosen) {
           const auto basis = make_basis(shape.cols, (seed + static_cast<uint32_t>(format)) % 2 == 0, random);
           const std::vector<float> table = make_table(kind, shape, random, *basis);
           Heads heads(tuning, format, shape, table, basis);
-          uint32_t turn = seed;
+          const std::vector<uint32_t> modes = proven_modes(format);
           for (const char* state : kStates) {
             SCOPED_TRACE(tuning.name() + " " + name(format) + " " + kind + " " + std::to_string(shape.rows) + " x " +
                          std::to_string(shape.cols) + ", x " + state);
-            for (Choice choice :
-                 {Choice{}, Choice{.rank = 40, .temperature = 0.7f},
-                  Choice{.margin = 3, .temperature = 0.5f, .penalty = 1.3f}, Choice{.rank = 3, .penalty = 0.8f},
-                  Choice{.temperature = 1, .noise = true}, Choice{.rank = 2, .penalty = 1.2f, .soft_cap = 5},
-                  Choice{.rank = 3, .presence = 1.5f, .frequency = 0.5f, .biased = true},
-                  Choice{.temperature = 0.8f, .penalty = 1.3f, .soft_cap = 5, .frequency = -1, .biased = true}}) {
-              const std::vector<uint32_t> modes = proven_modes(format);
-              choice.least_mode = modes[turn++ % modes.size()];
+            for (int i = 0; i < 3; ++i, ++turn) {
+              Choice choice = choices[turn % std::size(choices)];
+              choice.least_mode = modes[(turn + turn / std::size(choices)) % modes.size()];
               choice.from_least = turn % 5 != 0;  // else it goes on from what the last token's bounds achieved
               expect_certified(heads, make_x(state, shape, table, random, *basis), choice, {.estimates = true});
               if (HasFatalFailure()) return;
