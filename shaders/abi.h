@@ -217,7 +217,7 @@ struct Candidate {
 // A basis (ops/basis.h), 32-bit words: for each stored column the one that it is of, NO_COLUMN: a zero (cols) | signs
 // of each round of the rotation (cols / 32 words, a bit a column, 1: minus) | the mean state in this basis (cols
 // floats) | what a column of a state is multiplied by on its way into the basis, and one of a row on its way out (cols
-// floats). cols: those stored.
+// floats; 0 where there is none). cols: those stored.
 #define NO_COLUMN 0xffffffffu
 #define ROTATIONS 6  // rounds
 #define BASIS_SIGNS(cols, round) ((cols) + (round) * ((cols) / 32))

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "base/error.h"
 #include "shaders/abi.h"
@@ -18,33 +19,64 @@ uint64_t random_bits(uint64_t seed, uint64_t place) {
   return z ^ (z >> 31);
 }
 
-void butterflies(float* low, float* high, uint32_t count) {
-  for (uint32_t i = 0; i < count; ++i) {
-    const float a = low[i], b = high[i];
-    low[i] = a + b;
-    high[i] = a - b;
-  }
+using Four = float __attribute__((vector_size(16)));  // side by side in a register
+
+// A Hadamard matrix of `count` rows over x, all in registers. T: float, or four columns at once.
+template <uint32_t count, class T>
+void butterflies(T* x) {
+#pragma GCC unroll 8
+  for (uint32_t step = 1; step < count; step *= 2)
+#pragma GCC unroll 8
+    for (uint32_t i = 0; i < count; ++i) {
+      if ((i & step) != 0) continue;
+      const T a = x[i], b = x[i + step];
+      x[i] = a + b;
+      x[i + step] = a - b;
+    }
 }
 
-// Hadamard matrices of 32 rows over v[0], v[count], v[2 count], ..., for `count` neighbours at once.
+template <uint32_t count, class T>
+void butterflies(float* v, size_t stride) {
+  T x[count];
+#pragma GCC unroll 8
+  for (uint32_t i = 0; i < count; ++i) std::memcpy(&x[i], v + i * stride, sizeof(T));
+  butterflies<count>(x);
+#pragma GCC unroll 8
+  for (uint32_t i = 0; i < count; ++i) std::memcpy(v + i * stride, &x[i], sizeof(T));
+}
+
+// A Hadamard matrix of 32 rows over v[0], v[stride], v[2 stride], ...: as one of 8 and one of 4.
+template <class T>
+void hadamard_column(float* v, size_t stride) {
+  for (size_t group = 0; group < 4; ++group) butterflies<8, T>(v + group * 8 * stride, stride);
+  for (size_t first = 0; first < 8; ++first) butterflies<4, T>(v + first * stride, 8 * stride);
+}
+
+// The same for `count` neighbours at once.
 void hadamard_across(float* v, uint32_t count) {
-  for (uint32_t step = 1; step < 32; step *= 2)
-    for (uint32_t first = 0; first < 32; first += 2 * step)
-      butterflies(v + size_t{first} * count, v + size_t{first + step} * count, step * count);
+  uint32_t i = 0;
+  for (; i + 4 <= count; i += 4) hadamard_column<Four>(v + i, count);
+  for (; i < count; ++i) hadamard_column<float>(v + i, count);
 }
 
-// The same over 32 neighbours.
+// Over 32 neighbours: those of four within two registers, then eight registers.
 void hadamard(float* v) {
-  for (uint32_t i = 0; i < 32; i += 4) {
-    const float a = v[i] + v[i + 1], b = v[i] - v[i + 1], c = v[i + 2] + v[i + 3], d = v[i + 2] - v[i + 3];
-    v[i] = a + c;
-    v[i + 1] = b + d;
-    v[i + 2] = a - c;
-    v[i + 3] = b - d;
+  Four x[8];
+  std::memcpy(x, v, sizeof x);
+#pragma GCC unroll 4
+  for (uint32_t i = 0; i < 8; i += 2) {
+    Four even = __builtin_shufflevector(x[i], x[i + 1], 0, 2, 4, 6);
+    Four odd = __builtin_shufflevector(x[i], x[i + 1], 1, 3, 5, 7);
+    const Four sum = even + odd, difference = even - odd;
+    even = __builtin_shufflevector(sum, difference, 0, 2, 4, 6);
+    odd = __builtin_shufflevector(sum, difference, 1, 3, 5, 7);
+    x[i] = __builtin_shufflevector(even + odd, even - odd, 0, 2, 4, 6);
+    x[i + 1] = __builtin_shufflevector(even + odd, even - odd, 1, 3, 5, 7);
   }
-  for (uint32_t step = 4; step < 32; step *= 2)
-    for (uint32_t first = 0; first < 32; first += 2 * step) butterflies(v + first, v + first + step, step);
+  butterflies<8>(x);
+  std::memcpy(v, x, sizeof x);
 }
+
 constexpr float kScale = 0.17677669529663689f;  // 1 / sqrt(32) makes the matrix its own inverse
 
 }  // namespace
@@ -54,8 +86,9 @@ Basis::Basis(uint32_t width, std::span<const uint32_t> order, std::span<const fl
     : width_(width),
       cols_(std::max((width + 31) / 32, 1u) * 32),
       columns_(cols_, NO_COLUMN),
-      scales_(cols_, 1),
-      inverse_(cols_, 1),
+      sources_(cols_),
+      scales_(cols_),
+      inverse_(cols_),
       mean_(cols_) {
   std::vector<bool> seen(width);
   for (uint32_t i = 0; i < width; ++i) {
@@ -63,7 +96,8 @@ Basis::Basis(uint32_t width, std::span<const uint32_t> order, std::span<const fl
     if ((!order.empty() && order.size() != width) || column >= width || seen[column])
       throw Error(Code::internal, "the order of the columns is no permutation", "basis");
     seen[column] = true;
-    columns_[i] = column;
+    columns_[i] = sources_[i] = column;
+    scales_[i] = inverse_[i] = 1;
     if (scales.empty()) continue;
     if (scales.size() != width || !(scales[column] > 0) || !std::isfinite(scales[column]))
       throw Error(Code::internal, "a column's scale is not above 0", "basis");
@@ -73,7 +107,7 @@ Basis::Basis(uint32_t width, std::span<const uint32_t> order, std::span<const fl
   for (uint32_t round = 0; round < ROTATIONS; ++round) {
     signs_[round].resize(cols_);
     for (uint32_t i = 0; i < cols_; ++i)
-      signs_[round][i] = (random_bits(seed, round * uint64_t{1} << 32 | i) & 1) != 0 ? -1.0f : 1.0f;
+      signs_[round][i] = (random_bits(seed, round * uint64_t{1} << 32 | i) & 1) != 0 ? -kScale : kScale;
   }
   if (!mean.empty()) rotate_state(mean, mean_);
 }
@@ -83,12 +117,12 @@ void Basis::rotate_row(std::span<const float> from, std::span<float> to) const {
 void Basis::rotate_state(std::span<const float> from, std::span<float> to) const { rotate(from, inverse_, to); }
 
 void Basis::rotate(std::span<const float> from, std::span<const float> factors, std::span<float> to) const {
-  for (uint32_t i = 0; i < cols_; ++i) to[i] = columns_[i] == NO_COLUMN ? 0 : from[columns_[i]] * factors[i];
+  for (uint32_t i = 0; i < cols_; ++i) to[i] = from[sources_[i]] * factors[i];
   const uint32_t blocks = rest(), count = blocks * 32;
   float* const rest = to.data() + LEADING;
   for (uint32_t round = 0; round < ROTATIONS; ++round) {
     const float* const signs = signs_[round].data() + LEADING;
-    for (uint32_t i = 0; i < count; ++i) rest[i] *= signs[i] * kScale;
+    for (uint32_t i = 0; i < count; ++i) rest[i] *= signs[i];
     if (round % 2 == 0) {
       hadamard_across(rest, blocks);
       continue;

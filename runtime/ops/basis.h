@@ -39,8 +39,10 @@ class Basis {
 
   uint32_t width_, cols_;
   std::vector<uint32_t> columns_;        // (cols) NO_COLUMN: zero
-  std::vector<float> scales_, inverse_;  // (cols) of rows, of hidden states
-  std::vector<float> signs_[ROTATIONS];  // by round: (cols) 1 or -1 by place, those of the leading columns unused
+  std::vector<uint32_t> sources_;        // (cols) the same, 0 for none
+  std::vector<float> scales_, inverse_;  // (cols) of rows, of hidden states; 0 where there is no column
+  // By round: (cols) 1 or -1 by place, over the root of 32; those of the leading columns unused.
+  std::vector<float> signs_[ROTATIONS];
   std::vector<float> mean_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/half.h"
@@ -42,15 +43,22 @@ float largest_of(std::span<const float> values) {  // of whole blocks
   return *std::max_element(largest, largest + kLanes);
 }
 
+float largest_difference(std::span<const float> a, std::span<const float> b) {  // of whole blocks
+  float largest[kLanes] = {};
+  for (size_t first = 0; first < a.size(); first += kLanes)
+    for (size_t i = 0; i < kLanes; ++i) largest[i] = std::max(largest[i], std::abs(a[first + i] - b[first + i]));
+  return *std::max_element(largest, largest + kLanes);
+}
+
 double dot(std::span<const float> a, std::span<const float> b) {
-  double sum = 0;
+  double sums[kLanes] = {};
   for (size_t block = 0; block < a.size(); block += BLOCK) {
     float parts[kLanes] = {};
     for (size_t first = block; first < block + BLOCK; first += kLanes)
       for (size_t i = 0; i < kLanes; ++i) parts[i] += a[first + i] * b[first + i];
-    for (const float part : parts) sum += part;
+    for (size_t i = 0; i < kLanes; ++i) sums[i] += parts[i];
   }
-  return sum;
+  return std::accumulate(sums, sums + kLanes, 0.0);
 }
 
 // Four bytes behind one another, the first lowest.
@@ -78,18 +86,11 @@ TableRowPacker::TableRowPacker(Format format, const Basis& basis)
 
 void TableRowPacker::pack(const TensorView& tensor, uint64_t row, std::byte* tile, uint32_t r, Rounding& rounding) {
   to_float(tensor, row * basis_.width(), values_);
-  for (uint32_t i = 0; i < basis_.width(); ++i)
-    if (!(std::abs(values_[i]) <= kLargestHalf))
-      throw Error(Code::unsupported,
-                  "element (" + std::to_string(row) + ", " + std::to_string(i) + ") is " + std::to_string(values_[i]) +
-                      ", f16 holds finite values up to 65504",
-                  "tensor " + printable(tensor.name));
+  check_finite(tensor, row);
   basis_.rotate_row(values_, wanted_);
   store_leading(tile, r);
   for (uint32_t block = 0; block < basis_.rest(); ++block) store_block(tile, r, block);
-  float error = 0;
-  for (uint32_t i = 0; i < basis_.cols(); ++i) error = std::max(error, std::abs(stored_[i] - wanted_[i]));
-  rounding.largest_error = std::max<double>(rounding.largest_error, error);
+  rounding.largest_error = std::max<double>(rounding.largest_error, largest_difference(stored_, wanted_));
   rounding.largest_value = std::max<double>(rounding.largest_value, largest_of(wanted_));
   const double product = dot(stored_, basis_.mean());
   note(tile, r, 1, float_to_half(static_cast<float>(std::clamp<double>(product, -kLargestHalf, kLargestHalf))));
@@ -101,6 +102,19 @@ void TableRowPacker::pack(const TensorView& tensor, uint64_t row, std::byte* til
     note(tile, r, 2 + 2 * number, float_to_half(static_cast<float>(made.factor)));
     note(tile, r, 3 + 2 * number, half_above(made.error));
   }
+}
+
+// Values that f16 holds.
+void TableRowPacker::check_finite(const TensorView& tensor, uint64_t row) const {
+  const auto holds = [](float value) { return std::abs(value) <= kLargestHalf; };
+  uint32_t held = 0;  // a count has no early end, so the loop vectorises
+  for (const float value : values_) held += holds(value) ? 1 : 0;
+  if (held == basis_.width()) return;
+  const auto found = std::ranges::find_if_not(values_, holds);
+  throw Error(Code::unsupported,
+              "element (" + std::to_string(row) + ", " + std::to_string(found - values_.begin()) + ") is " +
+                  std::to_string(*found) + ", f16 holds finite values up to 65504",
+              "tensor " + printable(tensor.name));
 }
 
 void TableRowPacker::store_leading(std::byte* tile, uint32_t row) {
@@ -130,15 +144,17 @@ void TableRowPacker::store_block(std::byte* tile, uint32_t row, uint32_t block) 
   std::byte* const scales = tile + size_t{TABLE_SCALES(static_cast<uint32_t>(format_), rest)} * TILE_ROWS * kWordBytes;
   std::memcpy(scales + size_t{IN_TILE(row, block / 2, TABLE_PAIRS(rest))} * 4 + block % 2 * 2, &half, 2);
   const float inverse = step > 0 ? 1 / step : 0;
-  int8_t* const high = &high_[size_t{block} * BLOCK];
+  float values[BLOCK];  // arrays of its own, which nothing else points to, so that the loops vectorise
+  int8_t high[BLOCK];
   uint8_t low[BLOCK];
+  for (uint32_t e = 0; e < BLOCK; ++e) values[e] = std::clamp(nearest(from[e] * inverse), least, -least - 1);
   for (uint32_t e = 0; e < BLOCK; ++e) {
-    const float value = std::clamp(nearest(from[e] * inverse), least, -least - 1);
-    stored_[LEADING + block * BLOCK + e] = step * value;
-    const int32_t integer = static_cast<int32_t>(value) * (1 << (16 - bits));
+    const int32_t integer = static_cast<int32_t>(values[e]) * (1 << (16 - bits));
     high[e] = static_cast<int8_t>(integer >> 8);
     low[e] = static_cast<uint8_t>(integer & 255);
   }
+  for (uint32_t e = 0; e < BLOCK; ++e) stored_[LEADING + block * BLOCK + e] = step * values[e];
+  std::copy_n(high, BLOCK, &high_[size_t{block} * BLOCK]);
   uint32_t planes[2] = {}, two[2] = {}, four[4] = {};
   for (uint32_t j = 0; j < 8; ++j) {  // four elements at once, a byte each
     const uint32_t quad = load(high + 4 * j);
@@ -163,8 +179,11 @@ TableRowPacker::Stage TableRowPacker::stage(uint32_t number, double length) {
   const int shift = number == 0 ? 7 : number == 1 ? 6 : 4;
   for (uint32_t block = 0; block < basis_.rest(); ++block) {
     const float scale = number == 2 ? scales_[block] : 2;
-    for (size_t i = size_t{block} * BLOCK; i < (size_t{block} + 1) * BLOCK; ++i)
-      guess_[i] = scale * (static_cast<float>(high_[i] >> shift) + 0.5f);
+    int8_t high[BLOCK];
+    float guess[BLOCK];
+    std::copy_n(&high_[size_t{block} * BLOCK], BLOCK, high);
+    for (uint32_t e = 0; e < BLOCK; ++e) guess[e] = scale * (static_cast<float>(high[e] >> shift) + 0.5f);
+    std::copy_n(guess, BLOCK, &guess_[size_t{block} * BLOCK]);
   }
   const double along = dot(guess_, wanted);
   double factor = along > 0 ? length / along : 0;

@@ -34,6 +34,7 @@ class TableRowPacker {
   struct Stage {
     double factor, error;
   };
+  void check_finite(const TensorView& tensor, uint64_t row) const;
   void store_leading(std::byte* tile, uint32_t row);
   void store_block(std::byte* tile, uint32_t row, uint32_t block);
   Stage stage(uint32_t number, double length);  // length: of s.e

@@ -85,7 +85,8 @@ TEST(Basis, WordsDescribeIt) {
       for (uint32_t i = 0; i < basis.cols(); ++i) {
         ASSERT_EQ(read.columns[i], i >= width ? reference::TableBasis::kNone : known ? order[i] : i) << i;
         ASSERT_EQ(read.mean[i], basis.mean()[i]) << i;
-        ASSERT_FLOAT_EQ(static_cast<float>(read.scales[i]), i < width && known ? 1 / scales[order[i]] : 1) << i;
+        const float scale = i >= width ? 0 : known ? 1 / scales[order[i]] : 1;
+        ASSERT_FLOAT_EQ(static_cast<float>(read.scales[i]), scale) << i;
       }
       std::vector<float> row(basis.cols()), state(basis.cols());
       basis.rotate_row(x, row);
