@@ -119,12 +119,13 @@ struct StepState {
   float threshold;  // scores below it cannot be sampled
   float ceiling;    // nor those above it, which only typical-p lowers
   uint source;      // of an encoder-decoder: positions of the encoder's output
-  float padding0;
+  uint drafted;     // the last ids before end are a draft, which the pass checks: so many
   HeadState head;
 };
 #define FINISH_STOP 1u        // a stop token was sampled
 #define FINISH_CONTEXT 2u     // the context is full
 #define FINISH_NOT_FINITE 3u  // no logit was a finite number
+#define FINISH_DRAFT 4u       // the token is the last of its pass: the draft ends before it, or has another there
 
 // What the CPU reads back for a token: its id, and the finish reason after it. Entry of the token at position p: p %
 // RING.
@@ -392,6 +393,7 @@ struct AdvancePush {
   uint candidates;   // entries sample or project left; 0: only move on past this pass's tokens
   uint pass_tokens;  // most tokens of the pass
   uint rows;         // of the vocabulary
+  uint drafted;      // 1: in a pass that checks a draft
 };
 struct LogprobsPush {
   uint rows;

@@ -13,6 +13,7 @@
 
 #include "model/encoder.h"
 #include "model/schedule.h"
+#include "session/drafter.h"
 #include "session/sampling.h"
 #include "session/vocab_head_setup.h"
 
@@ -31,6 +32,8 @@ struct SessionStats {
   uint64_t head_rows = 0, head_refined = 0;  // rows whose logits were computed; whose estimates were refined
   std::vector<Timestamps::Stage> stages;     // device time of the sampled tokens, summed
   uint64_t sampled_tokens = 0;               // tokens in these times
+  uint64_t checks = 0;                       // passes that checked a draft
+  uint64_t drafted_tokens = 0, accepted_tokens = 0;  // of these drafts
   double gap_seconds = 0;                    // of these tokens, between command buffers
 };
 
@@ -77,6 +80,9 @@ class Session {
   // Keeps what is generated after the next prompt, or from now on, to the matcher's grammar; none: anything goes. The
   // matcher's trie is of the model's tokenizer.
   void set_matcher(std::unique_ptr<Matcher> matcher);
+  // Has several tokens checked in a pass where the drafter guesses them; none: every token has its pass. The tokens are
+  // those without it. With a grammar, and in a batch, nothing is drafted.
+  void set_drafter(std::unique_ptr<Drafter> drafter) { drafter_ = std::move(drafter); }
 
   // Makes the context these ids, keeping what is computed of their common prefix. Throws Error(invalid_argument) for
   // an empty list or an id outside the vocabulary, Error(context_full).
@@ -148,6 +154,7 @@ class Session {
   Schedule schedule_;
   SamplingSetup sampling_;
   std::unique_ptr<Matcher> matcher_;
+  std::unique_ptr<Drafter> drafter_;
   std::vector<uint32_t> ids_;  // the context
   size_t prompt_end_ = 0;      // ids from here on were generated
   size_t cached_ = 0;          // positions of the context in the cache
