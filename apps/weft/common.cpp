@@ -261,6 +261,21 @@ void set_steering(api::Session& session, const SteeringArgs& args, bool all) {
   if (all || !biases.empty()) refused("--logit-bias", [&] { session.set_logit_bias(biases); });
 }
 
+void add_speculate_option(CLI::App* command, std::string& speculate) {
+  command
+      ->add_option(
+          "--speculate", speculate,
+          "guess tokens ahead and check several in a pass, which does not change the text: lookup takes the text\n"
+          "to go on as it did where it had the same tokens before; off")
+      ->type_name("KIND")
+      ->check(CLI::IsMember({"off", "lookup"}).description(""))
+      ->capture_default_str();
+}
+
+void set_speculation(api::Session& session, const std::string& speculate) {
+  session.set_speculation(speculate == "lookup" ? WEFT_SPECULATE_LOOKUP : WEFT_SPECULATE_OFF);
+}
+
 void add_head_option(CLI::App* command, std::string& head) {
   command
       ->add_option(
@@ -376,6 +391,28 @@ std::string head_text(const std::string& head, const Rates& rates) {
   std::string text = head.size() > kLongest ? head.substr(0, kLongest - 3) + "..." : head;
   text += format(" %s/tok %.0f rows", human_bytes(rates.head_bytes_per_token).c_str(), rates.head_rows_per_token);
   return text;
+}
+
+// Of the tokens after the first, which come with the prompt.
+static double tokens_per_pass(const weft_speculation_stats& guesses, const Rates& rates) {
+  if (rates.tokens < 2) return 1;
+  const double tokens = static_cast<double>(rates.tokens - 1);
+  return tokens / (tokens - std::min(static_cast<double>(guesses.accepted_tokens), tokens - 1));
+}
+
+Json speculation_json(const std::string& speculate, const weft_speculation_stats& guesses, const Rates& rates) {
+  return {{"kind", speculate},
+          {"passes", guesses.passes},
+          {"drafted", guesses.drafted_tokens},
+          {"accepted", guesses.accepted_tokens},
+          {"tokens_per_pass", tokens_per_pass(guesses, rates)}};
+}
+
+std::string speculation_text(const weft_speculation_stats& guesses, const Rates& rates) {
+  if (guesses.passes == 0) return {};
+  return format(" | %llu of %llu guesses right, %.1f tok/pass",
+                static_cast<unsigned long long>(guesses.accepted_tokens),
+                static_cast<unsigned long long>(guesses.drafted_tokens), tokens_per_pass(guesses, rates));
 }
 
 Json device_bytes_json(const weft_model_info& info, const weft_stats& stats) {

@@ -87,6 +87,8 @@ void add_steering_options(CLI::App* command, SteeringArgs& args);
 // Sets what was given; what was not is left, or with `all` taken away. Throws UsageError; stop strings may be set by
 // then.
 void set_steering(api::Session& session, const SteeringArgs& args, bool all = false);
+void add_speculate_option(CLI::App* command, std::string& speculate);
+void set_speculation(api::Session& session, const std::string& speculate);  // as the option was given
 void add_head_option(CLI::App* command, std::string& head);
 // At most one of them.
 struct GrammarArgs {
@@ -136,6 +138,10 @@ Rates rates(const weft_stats& before, const weft_stats& after, std::uint64_t tok
 Json stages_json(const weft_stats& stats);
 // What the head read: {"name", "bytes_per_token", "rows_per_token"}.
 Json head_json(const std::string& head, const Rates& rates);
+// What guesses were worth: {"kind", "passes", "drafted", "accepted", "tokens_per_pass"}.
+Json speculation_json(const std::string& speculate, const weft_speculation_stats& guesses, const Rates& rates);
+// " | 30 of 42 guesses right, 2.1 tok/pass"; empty if nothing was guessed.
+std::string speculation_text(const weft_speculation_stats& guesses, const Rates& rates);
 Json device_bytes_json(const weft_model_info& info, const weft_stats& stats);
 // A table of "types" as weft_model_describe and weft_convert report them, under these two keys.
 void print_types(const Json& types, const char* from_key, const char* to_key);

@@ -89,7 +89,8 @@ void Schedule::submit(uint32_t tokens, const Tail& tail, bool with_times) {
 
 Schedule::Checks::Checks(const Pass& session) : activations(session.model, kMostDrafted + 1, kMostDrafted + 1) {
   for (uint32_t i = 0; i <= kMostDrafted; ++i) rows.push_back(activations.row(i));
-  for (uint32_t i = 0; i <= kMostDrafted; ++i) places.push_back({session.model, rows[i], session.step, session.cache, 1});
+  for (uint32_t i = 0; i <= kMostDrafted; ++i)
+    places.push_back({session.model, rows[i], session.step, session.cache, 1});
 }
 
 void Schedule::submit_check(uint32_t tokens, const Tail& tail) {
@@ -100,9 +101,8 @@ void Schedule::submit_check(uint32_t tokens, const Tail& tail) {
   const Key key = {tokens, tail};
   auto end = checks_->ends.find(key);
   if (end == checks_->ends.end()) {
-    CommandBuffer made = record_end(pool_, whole, [&](Recorder& r) {
-      record_check(r, whole, std::span(checks_->places).first(tokens), tail);
-    });
+    CommandBuffer made = record_end(
+        pool_, whole, [&](Recorder& r) { record_check(r, whole, std::span(checks_->places).first(tokens), tail); });
     end = checks_->ends.emplace(key, std::move(made)).first;
   }
   queue_.submit(body->second, end->second);

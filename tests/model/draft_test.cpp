@@ -254,7 +254,8 @@ TEST(LookupTest, GuessesWhatCameBehindTheLongestRun) {
   lookup.begin(std::vector<uint32_t>{1, 2, 3, 4, 5, 6, 7, 8, 9});
   EXPECT_EQ(guess(lookup), std::vector<uint32_t>());
   // 3 4 came twice: behind 1 2, and, later, behind 7.
-  const std::vector<uint32_t> ids = {9, 1, 2, 3, 4, 50, 51, 52, 53, 54, 55, 56, 57, 7, 3, 4, 60, 61, 62, 63, 1, 2, 3, 4};
+  const std::vector<uint32_t> ids = {9,  1, 2, 3, 4,  50, 51, 52, 53, 54, 55, 56,
+                                     57, 7, 3, 4, 60, 61, 62, 63, 1,  2,  3,  4};
   lookup.begin(ids);
   EXPECT_EQ(guess(lookup).front(), 50u);
   EXPECT_EQ(guess(lookup, 1), std::vector<uint32_t>{50});
