@@ -23,7 +23,7 @@ if pathlib.Path("/usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.j
                VK_LAYER_ENABLES="VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT")
 
 GENERATE_KEYS = ["prompt_ids", "ids", "text", "stop", "device", "driver", "type", "load_s", "first_token_s", "prompt_tokens_per_s",
-                 "reused_tokens", "decode_tokens_per_s", "head", "stages", "readback_bytes_per_token", "device_bytes"]
+                 "reused_tokens", "decode_tokens_per_s", "head", "speculation", "stages", "readback_bytes_per_token", "device_bytes"]
 
 # Real models keep their names: the tests' cache folder has a link to the user's.
 try:
