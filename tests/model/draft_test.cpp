@@ -106,6 +106,8 @@ TEST_F(DraftTest, TheSameTokensAsWithout) {
   for (const Format format : {Format::f16, Format::q8}) {
     make(format);
     for (const Setting& setting : kSettings) {
+      const bool first = &setting == kSettings;
+      if (format == Format::f16 && !first) continue;  // the head's tables come in q8 too
       SCOPED_TRACE(std::string(setting.name) + ", " + name(format));
       const auto session = [&] {
         auto made = std::make_unique<Session>(*model_, 128, std::vector<uint32_t>());
@@ -117,7 +119,7 @@ TEST_F(DraftTest, TheSameTokensAsWithout) {
       };
       const auto alone = session();
       const Told want = told(*alone, prompt(), 40);
-      const std::vector<uint32_t> text = alone->ids();
+      const std::vector<uint32_t> text = alone->ids(), rest = generate(*alone, text, 10);
       struct {
         const char* name;
         std::unique_ptr<Drafter> drafter;
@@ -128,6 +130,7 @@ TEST_F(DraftTest, TheSameTokensAsWithout) {
                       {"anything", std::make_unique<Scripted>(anything(8, vocab()))},
                       {"lookup", std::make_unique<Lookup>()}};
       for (auto& [name, drafter] : drafters) {
+        if (!first && (std::string(name).starts_with("right") || std::string(name) == "wrong")) continue;
         SCOPED_TRACE(name);
         const auto checked = session();
         checked->set_drafter(std::move(drafter));
@@ -139,9 +142,7 @@ TEST_F(DraftTest, TheSameTokensAsWithout) {
         EXPECT_EQ(checked->ids(), text);
         // What was drafted in vain leaves nothing behind: the session goes on like one that never did.
         checked->set_drafter(nullptr);
-        const std::vector<uint32_t> rest = generate(*checked, text, 10);
-        const auto other = session();
-        EXPECT_EQ(generate(*other, text, 10), rest);
+        EXPECT_EQ(generate(*checked, text, 10), rest);
       }
     }
   }
