@@ -73,6 +73,8 @@ uint32_t Session::Generation::check(std::span<const uint32_t> draft, uint32_t to
   s_.schedule_.submit_check(tokens, tail_);
   s_.schedule_.wait_all();
   const uint32_t appended = state.end - static_cast<uint32_t>(before);
+  if (appended == 0 || appended > draft.size() + 1)
+    throw Error(Code::internal, std::to_string(appended) + " tokens of a draft were appended", "generate");
   state.drafted = 0;
   if (state.finished == FINISH_DRAFT) state.finished = 0;
   ++s_.stats_.checks;

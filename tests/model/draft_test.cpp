@@ -37,6 +37,16 @@ Scripted::Script along(std::vector<uint32_t> text, size_t count, size_t wrong, u
   };
 }
 
+// By turns a long draft that is right but for its first token, and a short one: what the long one has left in the
+// history, right as it is, is no part of the short one.
+Scripted::Script left_behind(std::vector<uint32_t> text, uint32_t vocab) {
+  return [=, turn = 0u](std::span<const uint32_t> ids) mutable {
+    std::vector<uint32_t> draft = along(text, turn++ % 2 == 0 ? 7 : 2, 0, vocab)(ids);
+    if (draft.size() > 2) draft[0] = (draft[0] + 1) % vocab;
+    return draft;
+  };
+}
+
 // Any number of any tokens.
 Scripted::Script anything(uint32_t seed, uint32_t vocab) {
   return [random = std::mt19937(seed), vocab](std::span<const uint32_t> ids) mutable {
@@ -127,6 +137,7 @@ TEST_F(DraftTest, TheSameTokensAsWithout) {
                       {"right, two at once", std::make_unique<Scripted>(along(text, 2, 0, vocab()))},
                       {"wrong", std::make_unique<Scripted>(along(text, 5, 1, vocab()))},
                       {"each third wrong", std::make_unique<Scripted>(along(text, 7, 3, vocab()))},
+                      {"left behind", std::make_unique<Scripted>(left_behind(text, vocab()))},
                       {"anything", std::make_unique<Scripted>(anything(8, vocab()))},
                       {"lookup", std::make_unique<Lookup>()}};
       for (auto& [name, drafter] : drafters) {
