@@ -303,6 +303,36 @@ public final class BindingTest {
     thrown(IllegalStateException.class, session::stats);
   }
 
+  /** A listener that waits for the thread that closes. */
+  void testCloseEndsAWait() throws Exception {
+    Session session = session();
+    CountDownLatch begun = new CountDownLatch(1);
+    CountDownLatch go = new CountDownLatch(1);
+    AtomicReference<Object> result = new AtomicReference<>();
+    Thread thread = new Thread(() -> result.set(session.generate(ASK, greedy(), new TokenListener() {
+      @Override
+      public boolean onToken(int id, String text) {
+        begun.countDown();
+        try {
+          go.await();
+        } catch (InterruptedException never) {
+          throw new AssertionError(never);
+        }
+        return true;
+      }
+
+      @Override
+      public void onCancel() {
+        go.countDown();
+      }
+    }).stop()));
+    thread.start();
+    begun.await();
+    session.close();
+    thread.join();
+    same(StopReason.CALLER, result.get());
+  }
+
   void testCloseModel() {
     Model closed = Weft.load(null, new ModelOptions());
     Session idle = closed.session(new SessionOptions());

@@ -22,12 +22,12 @@ public final class Session implements AutoCloseable {
 
   // The running generation. Never waited for with `state` held.
   private final Object state = new Object();
-  private boolean closed; // guarded by state, as the next three
+  private boolean closed; // guarded by state, as the next four
   private boolean generating;
   private boolean cancelled;
   private boolean told; // a token has come
-  private TokenListener listener; // used by the thread that generates, as the next three
-  private StringBuilder text;
+  private TokenListener listener;
+  private StringBuilder text; // used by the thread that generates, as the next two
   private int[] ids;
   private int count;
 
@@ -57,12 +57,15 @@ public final class Session implements AutoCloseable {
    * and does not wait. Without a running generation it does nothing.
    */
   public void cancel() {
+    TokenListener waiting;
     synchronized (state) {
       if (!generating) return;
       cancelled = true;
       // After the first token, onToken ends it: a cancel that comes too late would end the next generation.
       if (!told) Native.cancel(handle);
+      waiting = listener;
     }
+    if (waiting != null) waiting.onCancel();
   }
 
   private boolean isGenerating() {
@@ -149,13 +152,13 @@ public final class Session implements AutoCloseable {
   }
 
   private Generation run(GenerateOptions options, TokenListener listener) {
-    this.listener = listener;
     text = new StringBuilder();
     ids = new int[16];
     count = 0;
     synchronized (state) {
       if (closed) throw new IllegalStateException("the session is closed");
       generating = true;
+      this.listener = listener;
       cancelled = false;
       told = false;
     }
@@ -163,10 +166,10 @@ public final class Session implements AutoCloseable {
       int stop = Native.generate(handle, options.maxTokens, options.ignoreStopTokens, this);
       return new Generation(text.toString(), Arrays.copyOf(ids, count), StopReason.values()[stop], Native.stats(handle));
     } finally {
-      this.listener = null;
       boolean end;
       synchronized (state) {
         generating = false;
+        this.listener = null;
         end = closed;
       }
       if (end) free();
@@ -175,9 +178,11 @@ public final class Session implements AutoCloseable {
 
   /** Called by weft_jni.cpp. False: no more tokens are wanted. */
   private boolean onToken(int id, byte[] utf8) {
+    TokenListener told;
     synchronized (state) {
-      told = true;
+      this.told = true;
       if (cancelled) return false;
+      told = listener;
     }
     String piece = Native.text(utf8);
     text.append(piece);
@@ -185,7 +190,7 @@ public final class Session implements AutoCloseable {
       if (count == ids.length) ids = Arrays.copyOf(ids, count * 2);
       ids[count++] = id;
     }
-    return listener == null || listener.onToken(id, piece);
+    return told == null || told.onToken(id, piece);
   }
 
   /** Makes the context these ids. Computes nothing yet. */

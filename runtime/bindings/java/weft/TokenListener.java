@@ -9,4 +9,10 @@ public interface TokenListener {
    * The session's getters, cancel and close may be called here.
    */
   boolean onToken(int id, String text);
+
+  /**
+   * Is called by cancel and close while this listener's generation runs, in their thread: what onToken waits for in
+   * another thread may never come then.
+   */
+  default void onCancel() {}
 }
