@@ -347,6 +347,24 @@ class Generating(WithPocket):
                 self.assertIn(generation.stop, ("caller", "context"), ended)
             self.assertEqual(session.chat("set a timer for 10 minutes", ignore_stop_tokens=False).text(), TIMER)
 
+    def test_cancel_in_the_prompt(self):
+        unfinished = 0
+        with self.session(max_tokens=1) as session:
+            for delay in range(40):
+                session.reset()
+                generation = session.generate([1000] * 480)
+                timer = threading.Timer(0.002 * delay, session.cancel)
+                timer.start()
+                generation.text()
+                timer.join()
+                self.assertEqual(len(session.ids), 480 + len(generation.ids))
+                if not generation.ids:
+                    self.assertEqual(generation.stop, "caller")
+                    unfinished += 1
+                    break
+            self.assertEqual(unfinished, 1)
+            self.assertEqual(session.chat("set a timer for 10 minutes", max_tokens=0).text(), TIMER)
+
     def test_close_from_another_thread(self):
         for delay in range(10):
             session = self.model.session(temperature=0, ignore_stop_tokens=True)

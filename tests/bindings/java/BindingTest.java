@@ -262,6 +262,36 @@ public final class BindingTest {
     }
   }
 
+  void testCancelInThePrompt() throws Exception {
+    int[] prompt = new int[480];
+    Arrays.fill(prompt, 1000);
+    int unfinished = 0;
+    try (Session session = session()) {
+      for (int delay = 0; delay < 40 && unfinished == 0; ++delay) {
+        int milliseconds = delay * 2;
+        session.reset();
+        Thread thread = new Thread(() -> {
+          try {
+            Thread.sleep(milliseconds);
+          } catch (InterruptedException never) {
+            throw new AssertionError(never);
+          }
+          session.cancel();
+        });
+        thread.start();
+        Generation generation = session.generate(prompt, greedy().maxTokens(1), null);
+        thread.join();
+        same(session.ids().length - prompt.length, generation.ids().length);
+        if (session.ids().length == prompt.length) {
+          same(StopReason.CALLER, generation.stop());
+          ++unfinished;
+        }
+      }
+      check(unfinished == 1, "no prompt was cancelled");
+      same(TIMER, timer(session));
+    }
+  }
+
   void testCloseWhileGenerating() throws Exception {
     for (int delay = 0; delay < 10; ++delay) {
       Session session = session();

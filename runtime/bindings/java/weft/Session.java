@@ -178,17 +178,17 @@ public final class Session implements AutoCloseable {
 
   /** Called by weft_jni.cpp. False: no more tokens are wanted. */
   private boolean onToken(int id, byte[] utf8) {
-    TokenListener told;
-    synchronized (state) {
-      this.told = true;
-      if (cancelled) return false;
-      told = listener;
-    }
     String piece = Native.text(utf8);
     text.append(piece);
     if (id >= 0) {
       if (count == ids.length) ids = Arrays.copyOf(ids, count * 2);
       ids[count++] = id;
+    }
+    TokenListener told;
+    synchronized (state) {
+      this.told = true;
+      if (cancelled) return false;
+      told = listener;
     }
     return told == null || told.onToken(id, piece);
   }
