@@ -60,7 +60,7 @@ class Declarations(unittest.TestCase):
                 (folder / "include/weft").mkdir(parents=True)
                 for name in ("declare.py", "weft/_c.py"):
                     (folder / "bindings/python" / name).write_text((PACKAGE / name).read_text())
-                for name in ("weft.h", "batch.h"):
+                for name in ("weft.h", "batch.h", "speculate.h"):
                     text = (ROOT / "runtime/include/weft" / name).read_text()
                     (folder / "include/weft" / name).write_text(text.replace(old, new))
                 done = subprocess.run([sys.executable, folder / "bindings/python/declare.py", "--check"], stderr=subprocess.DEVNULL)
@@ -78,7 +78,7 @@ class Declarations(unittest.TestCase):
                 lines.append(f'printf("%zu\\n", offsetof({kind.__name__}, {name}));')
                 expected.append(getattr(kind, name).offset)
         program = FOLDER / "layout"
-        source = "#include <stdio.h>\n#include <weft/batch.h>\nint main(void) {\n" + "\n".join(lines) + "\n}\n"
+        source = "#include <stdio.h>\n#include <weft/batch.h>\n#include <weft/speculate.h>\nint main(void) {\n" + "\n".join(lines) + "\n}\n"
         subprocess.run(["cc", "-x", "c", "-", "-I", ROOT / "runtime/include", "-o", program], input=source.encode(), check=True)
         self.assertEqual([int(line) for line in subprocess.run([program], check=True, stdout=subprocess.PIPE).stdout.split()], expected)
 
@@ -254,12 +254,18 @@ class Generating(WithPocket):
     def test_heads(self):
         rows = {}
         with self.session() as session:
-            for head in ("full", "certified", "fast:64", "keep:ascii", "fast:64+keep:ascii"):
+            for head in ("full", "certified", "sure", "fast:7", "keep:ascii", "fast:7+keep:ascii"):
                 session.reset()
                 self.assertEqual(session.chat("set a timer for 10 minutes", head=head).text(), TIMER)
                 rows[head] = session.stats.head_rows
         self.assertEqual(rows["full"] % 8192, 0)
-        self.assertLess(rows["fast:64"], rows["full"])
+        self.assertLess(rows["fast:7"], rows["full"])
+
+    def test_speculation(self):
+        with self.session(max_tokens=60, ignore_stop_tokens=True) as session:
+            plain = session.generate("one two one two one two").text()
+            self.assertEqual(session.generate("one two one two one two", speculate="lookup").text(), plain)
+            self.assertRaises(ValueError, session.generate("a", speculate="nope").text)
 
     def test_settings_of_a_call_do_not_stay(self):
         with self.session(max_tokens=12, ignore_stop_tokens=True) as session:

@@ -1,9 +1,12 @@
 // The native methods of weft.Native that need a session.
+#include <weft/speculate.h>
 #include <cmath>
 
 #include "support.h"
 
 using namespace weft::jni;
+
+static_assert(WEFT_SPECULATE_OFF == 0 && WEFT_SPECULATE_LOOKUP == 1);
 
 namespace {
 
@@ -94,6 +97,14 @@ NATIVE(void, setHead)(JNIEnv* env, jclass, jlong session, jbyteArray head) {
   guard(env, [&] {
     const Text name(env, head);
     check(env, [&](weft_error* error) { return weft_session_set_head(as<weft_session>(session), name.get(), error); });
+  });
+}
+
+NATIVE(void, setSpeculation)(JNIEnv* env, jclass, jlong session, jint kind) {
+  guard(env, [&] {
+    check(env, [&](weft_error* error) {
+      return weft_session_set_speculation(as<weft_session>(session), static_cast<weft_speculation>(kind), error);
+    });
   });
 }
 
@@ -205,8 +216,7 @@ NATIVE(jobject, stats)(JNIEnv* env, jclass, jlong session) {
                             number(s.reused_tokens), number(s.decoded_tokens), s.prompt_seconds, s.decode_seconds,
                             s.decode_cpu_seconds, s.first_token_seconds, number(s.readback_bytes), number(s.kv_bytes),
                             number(s.scratch_bytes), s.read_gigabytes_per_second, s.device_read_gigabytes_per_second,
-                            number(s.head_tokens), number(s.head_rows), number(s.head_bytes), number(s.head_refined),
-                            number(s.head_uncertain_tokens)));
+                            number(s.head_tokens), number(s.head_rows), number(s.head_bytes), number(s.head_refined)));
   });
 }
 

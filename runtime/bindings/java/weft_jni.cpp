@@ -43,7 +43,7 @@ extern "C" JNIEXPORT jint JNICALL JNI_OnLoad(JavaVM* vm, void*) {
     java.logprobs = global_class(env, "weft/Logprobs");
     java.new_exception = method(java.exception, "<init>", "([B[B[B[B)V");
     java.new_info = method(java.info, "<init>", "([B[B[B[BIIIIZZJJJJDJIJJJZ)V");
-    java.new_stats = method(java.stats, "<init>", "(IJJJDDDDJJJDDJJJJJ)V");
+    java.new_stats = method(java.stats, "<init>", "(IJJJDDDDJJJDDJJJJ)V");
     java.new_logprobs = method(java.logprobs, "<init>", "(F[I[F)V");
     // Their classes are not unloaded before this library is.
     java.on_token = method(checked(env, env->FindClass("weft/Session")), "onToken", "(I[B)Z");

@@ -183,8 +183,9 @@ public final class BindingTest {
       String json = session.generate(ASK, greedy().jsonSchema(schema).maxTokens(60), null).text();
       check(json.matches("\\{\\s*\"minutes\"\\s*:\\s*\\d+\\s*\\}"), json);
       check(session.generate(ASK, greedy().grammar("root ::= \"yes\" | \"no\""), null).text().matches("yes|no"));
-      for (String head : new String[] {"certified", "fast:64", "certified+keep:ascii"})
+      for (String head : new String[] {"certified", "sure", "fast:7", "certified+keep:ascii"})
         same(TIMER, session.generate(ASK, greedy().head(head), null).text());
+      same(TIMER, session.generate(ASK, greedy().speculate(true), null).text());
       int first = session.generate(ASK, greedy().maxTokens(1), null).ids()[0];
       check(first != session.generate(ASK, greedy().maxTokens(1).logitBias(Map.of(first, -100f)), null).ids()[0]);
       Sampling wild = new Sampling().temperature(2).topK(0).topP(1).minP(0).seed(1);

@@ -22,6 +22,7 @@ public final class GenerateOptions {
   List<String> stops = new ArrayList<>();
   int logprobs;
   String head = "full";
+  boolean speculate;
   int grammarKind = NO_GRAMMAR;
   String grammar;
 
@@ -63,9 +64,15 @@ public final class GenerateOptions {
     return this;
   }
 
-  /** Which rows of the vocabulary are read: "full", "certified", "fast:N", "keep:LIST"; docs/heads.md explains them. */
+  /** Which rows of the vocabulary are read: "full", "certified", "sure", "fast", "keep:LIST"; docs/heads.md explains them. */
   public GenerateOptions head(String value) {
     head = value;
+    return this;
+  }
+
+  /** Whether to guess tokens ahead from the context where that pays; they are the same. See speculate.h. */
+  public GenerateOptions speculate(boolean value) {
+    speculate = value;
     return this;
   }
 

@@ -19,13 +19,12 @@ public final class GenerationStats {
   private final long headRows;
   private final long headBytes;
   private final long headRefined;
-  private final long headUncertainTokens;
 
   GenerationStats(
       int contextUsed, long promptTokens, long reusedTokens, long decodedTokens, double promptSeconds,
       double decodeSeconds, double decodeCpuSeconds, double firstTokenSeconds, long readbackBytes, long kvBytes,
       long scratchBytes, double readGigabytesPerSecond, double deviceReadGigabytesPerSecond, long headTokens,
-      long headRows, long headBytes, long headRefined, long headUncertainTokens) {
+      long headRows, long headBytes, long headRefined) {
     this.contextUsed = contextUsed;
     this.promptTokens = promptTokens;
     this.reusedTokens = reusedTokens;
@@ -43,7 +42,6 @@ public final class GenerationStats {
     this.headRows = headRows;
     this.headBytes = headBytes;
     this.headRefined = headRefined;
-    this.headUncertainTokens = headUncertainTokens;
   }
 
   /** Tokens in the context now. */
@@ -122,9 +120,5 @@ public final class GenerationStats {
 
   public long headRefined() {
     return headRefined;
-  }
-
-  public long headUncertainTokens() {
-    return headUncertainTokens;
   }
 }

@@ -78,6 +78,8 @@ final class Native {
 
   static native void setHead(long session, byte[] head);
 
+  static native void setSpeculation(long session, int kind);
+
   static native void setGrammar(long session, int kind, byte[] text);
 
   static native void prompt(long session, int[] ids);

@@ -140,6 +140,7 @@ public final class Session implements AutoCloseable {
     for (int i = 0; i < stops.length; ++i) stops[i] = Native.bytes(o.stops.get(i));
     Native.setStops(session, stops);
     Native.setLogprobs(session, o.logprobs);
+    Native.setSpeculation(session, o.speculate ? 1 : 0);
     if (!head.equals(o.head)) {
       Native.setHead(session, Native.bytes(o.head));
       head = o.head;

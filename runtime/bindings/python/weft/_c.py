@@ -1,4 +1,4 @@
-"""The C API of libweft for ctypes: by declare.py, from weft.h and batch.h, which document everything."""
+"""The C API of libweft for ctypes: by declare.py, from its headers, which document everything."""
 import ctypes
 import enum
 
@@ -196,7 +196,6 @@ class weft_stats(ctypes.Structure):
         ("head_rows", ctypes.c_uint64),
         ("head_bytes", ctypes.c_uint64),
         ("head_refined", ctypes.c_uint64),
-        ("head_uncertain_tokens", ctypes.c_uint64),
         ("stage_count", ctypes.c_size_t),
         ("stages", weft_stage * 32),
     ]
@@ -212,6 +211,19 @@ class weft_batch_end(ctypes.Structure):
         ("session", ctypes.POINTER(weft_session)),
         ("stop", ctypes.c_int),
         ("error", weft_error),
+    ]
+
+
+class weft_speculation(enum.IntEnum):
+    WEFT_SPECULATE_OFF = 0
+    WEFT_SPECULATE_LOOKUP = 1
+
+
+class weft_speculation_stats(ctypes.Structure):
+    _fields_ = [
+        ("passes", ctypes.c_uint64),
+        ("drafted_tokens", ctypes.c_uint64),
+        ("accepted_tokens", ctypes.c_uint64),
     ]
 
 
@@ -267,4 +279,6 @@ FUNCTIONS = {
     "weft_batch_free": (None, [ctypes.POINTER(weft_batch)]),
     "weft_batch_add": (ctypes.c_int, [ctypes.POINTER(weft_batch), ctypes.POINTER(weft_session), ctypes.POINTER(weft_generate_options), ctypes.POINTER(weft_error)]),
     "weft_batch_step": (ctypes.c_int, [ctypes.POINTER(weft_batch), ctypes.POINTER(weft_batch_end), ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(weft_error)]),
+    "weft_session_set_speculation": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_int, ctypes.POINTER(weft_error)]),
+    "weft_session_get_speculation_stats": (weft_speculation_stats, [ctypes.POINTER(weft_session)]),
 }

@@ -41,7 +41,8 @@ class Settings(TypedDict, total=False):
     logit_bias: Mapping[int, float]  # id: what is added to its logit
     stop: str | Sequence[str]  # texts that end the generation
     logprobs: int  # how many of the likeliest tokens Token.likeliest has; 0: no log-probabilities
-    head: str  # "full", "certified", "fast:N", "keep:LIST"; docs/heads.md explains them
+    head: str  # "full", "certified", "sure", "fast", "keep:LIST"; docs/heads.md explains them
+    speculate: Literal["off", "lookup"]  # lookup: guesses tokens ahead where that pays; they are the same
     grammar: str | None  # llama.cpp's GBNF; at most one of these three
     json_schema: str | Mapping[str, Any] | None
     regex: str | None  # the whole text must match it
@@ -91,7 +92,6 @@ class Stats:
     head_rows: int
     head_bytes: int
     head_refined: int
-    head_uncertain_tokens: int
     stages: tuple[tuple[str, float], ...]
 
 
@@ -141,6 +141,10 @@ def _set_head(session: Any, values: dict[str, Any]) -> None:
     call("weft_session_set_head", session, to_text(values.get("head", "full")))
 
 
+def _set_speculation(session: Any, values: dict[str, Any]) -> None:
+    call("weft_session_set_speculation", session, choose(_c.weft_speculation, values.get("speculate", "off")))
+
+
 def _set_grammar(session: Any, values: dict[str, Any]) -> None:
     given = [(name, text) for name, text in values.items() if text is not None]
     if len(given) > 1:
@@ -158,6 +162,7 @@ _GROUPS: dict[tuple[str, ...], Callable[[Any, dict[str, Any]], None]] = {
     ("stop",): _set_stops,
     ("logprobs",): _set_logprobs,
     ("head",): _set_head,
+    ("speculate",): _set_speculation,
     ("grammar", "json_schema", "regex"): _set_grammar,
 }
 _SAVED = (_SAMPLING, ("logit_bias",))  # a file of Session.save has them
