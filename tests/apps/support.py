@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -73,3 +74,19 @@ def plain():
 
 def chatty():
     return model("chatty.gguf", "--type", "f16", "--chat-template", TEMPLATE)
+
+
+def bert():
+    """The goldens' BERT with a tokenizer of WordPieces beside it; its 131 rows have no more tokens than that."""
+    folder = FOLDER / "bert"
+    if not folder.exists():
+        shutil.copytree(ROOT / "tests/model/golden_encoders/bert", folder)
+        tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "on", "mat", "##s", "."]
+        special = [dict(id=i, content=t, special=True) for i, t in enumerate(tokens[:5])]
+        template = [{"SpecialToken": {"id": "[CLS]"}}, {"Sequence": {"id": "A"}}, {"SpecialToken": {"id": "[SEP]"}}]
+        (folder / "tokenizer.json").write_text(json.dumps(dict(
+            added_tokens=special, normalizer=dict(type="BertNormalizer"), pre_tokenizer=dict(type="BertPreTokenizer"),
+            post_processor=dict(type="TemplateProcessing", single=template), decoder=dict(type="WordPiece"),
+            model=dict(type="WordPiece", unk_token="[UNK]", vocab={t: i for i, t in enumerate(tokens)}))))
+        (folder / "tokenizer_config.json").write_text(json.dumps(dict(mask_token="[MASK]")))
+    return folder
