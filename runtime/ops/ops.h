@@ -229,8 +229,8 @@ struct StepViews {
 };
 // Moves past the pass's tokens and appends the best of `candidates` to the context; with 0 candidates it only moves.
 void advance(Recorder& recorder, const StepViews& step, uint32_t candidates, uint32_t tokens);
-// For a pass that checks a draft: with 0 candidates moves the end of the context back before the draft. Else appends the
-// best of them; if the draft has another token there, or none, FINISH_DRAFT lets the next ones do nothing.
+// For a pass that checks a draft: with 0 candidates moves the end of the context back before the draft. Else appends
+// the best of them; if the draft has another token there, or none, FINISH_DRAFT lets the next ones do nothing.
 void advance_draft(Recorder& recorder, const StepViews& step, uint32_t candidates);
 
 // nll[pos + first + t] = -ln softmax(logits[t])[history[pos + first + t + 1]].
