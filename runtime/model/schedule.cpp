@@ -89,6 +89,7 @@ void Schedule::submit(uint32_t tokens, const Tail& tail, bool with_times) {
 
 Schedule::Checks::Checks(const Pass& session) : activations(session.model, kMostDrafted + 1, kMostDrafted + 1) {
   for (uint32_t i = 0; i <= kMostDrafted; ++i) rows.push_back(activations.row(i));
+  // They refer to the rows, which do not move any more.
   for (uint32_t i = 0; i <= kMostDrafted; ++i)
     places.push_back({session.model, rows[i], session.step, session.cache, 1});
 }

@@ -37,9 +37,9 @@ class Lookup : public Drafter {
   std::unordered_map<uint64_t, uint32_t> last_;  // of the pairs of tokens seen: the place behind the latest
   std::vector<uint32_t> before_;                 // by place: that of the same pair before; kNone
   Match match_;                                  // of the context's end
-  std::array<double, 6> chances_ = {0.3, 0.4, 0.5,
-                                    0.6, 0.7, 0.8};  // by the run's length, 2, 3, 4 to 7, ...: that a guess is right
-  std::array<Cost, 4> costs_ = {};                   // of passes of 1, 2, 4, 8 tokens
+  // That a guess is right, by the run's length: 2, 3, 4 to 7, 8 to 15, ...
+  std::array<double, 6> chances_ = {0.3, 0.4, 0.5, 0.6, 0.7, 0.8};
+  std::array<Cost, 4> costs_ = {};  // of passes of 1, 2, 4, 8 tokens
 };
 
 }  // namespace weft
