@@ -1,12 +1,18 @@
 # What `cmake --install` puts where. Everything finds its neighbours by relative paths: the prefix can be moved afterwards.
 include(CMakePackageConfigHelpers)
 
+set(pocket ${PROJECT_SOURCE_DIR}/apps/pocket)
+if(SKBUILD) # the wheel of runtime/bindings/python: the library under one name, because a wheel holds no links, and the model it loads
+  install(TARGETS weft LIBRARY DESTINATION lib COMPONENT python)
+  install(FILES ${pocket}/pocket.gguf ${pocket}/pocket.md DESTINATION share/weft COMPONENT python)
+  return()
+endif()
+
 set_target_properties(weft weft_convert_library PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Weft)
 install(TARGETS weft weft_convert_library EXPORT Weft LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY runtime/include/weft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 # The model that loads with no path given, also from the build tree, and what is to know about it.
-set(pocket ${PROJECT_SOURCE_DIR}/apps/pocket)
 install(FILES ${pocket}/pocket.gguf ${pocket}/pocket.md DESTINATION ${CMAKE_INSTALL_DATADIR}/weft)
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/share/weft)
 file(CREATE_LINK ${pocket}/pocket.gguf ${PROJECT_BINARY_DIR}/share/weft/pocket.gguf COPY_ON_ERROR SYMBOLIC)

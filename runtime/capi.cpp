@@ -9,6 +9,7 @@
 
 #include "gpu/choices.h"
 #include "gpu/device.h"
+#include "model/hidden_states.h"
 #include "ops/bandwidth.h"
 #include "vocab/keep.h"
 
@@ -159,9 +160,29 @@ static void check_sizes(const ModelFile& file, const Tokenizer& tokenizer, const
                 file.path.string());
 }
 
+// At the first load of a model: measures the states of a text and packs the vocabulary table in a basis for them. Later
+// loads find what was measured in the file.
+static void measure_states(Model& model, const Tokenizer& tokenizer, const ModelFile& file, DeviceFormats formats,
+                           const std::filesystem::path& path) {
+  std::vector<uint32_t> ids = tokenizer.encode(kStateText, Tokenizer::Special::plain);
+  if (tokenizer.add_bos() && tokenizer.bos()) ids.insert(ids.begin(), *tokenizer.bos());
+  ids.resize(std::min<size_t>(ids.size(), model.config.context - 1));
+  if (ids.empty()) return;
+  model.weights.wait();
+  const auto states = statistics_of(hidden_states(model, ids), model.config.width);
+  if (!states) return;
+  try {
+    write_statistics(path, *states);
+  } catch (const Error&) {
+    return;  // the next load would find another basis, and its tokens might differ
+  }
+  formats.states = std::make_shared<const StateStatistics>(*states);
+  reload_vocabulary(model.device, file, model.config, formats, model.weights);
+}
+
 static std::unique_ptr<weft_model> load(const char* path, const weft_model_options& options) {
   const auto start = std::chrono::steady_clock::now();
-  const DeviceFormats formats = formats_of(options);
+  DeviceFormats formats = formats_of(options);
   const std::filesystem::path chosen = path ? std::filesystem::path(path) : installed_model();
   // What can be refused without a device is refused before one is asked for.
   ModelFile opened = open_model(chosen);
@@ -179,6 +200,9 @@ static std::unique_ptr<weft_model> load(const char* path, const weft_model_optio
     if (options.progress && options.progress(options.user, std::clamp(done, 0.0f, 1.0f)) != 0)
       throw Error(Code::cancelled, "loading was given up", chosen.string());
   };
+  const auto states_path = config.can_measure_states() ? statistics_path(config.fingerprint) : std::nullopt;
+  const auto states = states_path ? read_statistics(*states_path, config.width) : std::nullopt;
+  if (states) formats.states = std::make_shared<const StateStatistics>(*states);
   // A progress callback makes the load blocking.
   Weights weights = options.progress ? load_weights(device, *file, config, formats, progress)
                                      : begin_weights(device, file, config, formats, {});
@@ -201,6 +225,7 @@ static std::unique_ptr<weft_model> load(const char* path, const weft_model_optio
                                                    std::move(problem),
                                                    std::move(driver),
                                                    std::move(type)});
+  if (states_path && !states) measure_states(model->model, model->tokenizer, *file, formats, *states_path);
   model->load_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return model;
 }

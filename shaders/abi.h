@@ -30,34 +30,43 @@ using uint = uint32_t;
 #define IN_TILE(row, k, count) IN_GROUPS(GROUP_ROWS, row, k, count)
 #define BLOCK 32
 //
-// A vocabulary table is a matrix whose values are stored as planes of their bits, most significant first, so that what
-// is only estimated needs only the first. The tiles, rows and groups are the same; a tile is plane 0, plane 1, ...,
-// then a few halves for each row:
+// A vocabulary table is stored in another basis of the columns (ops/basis.h): the LEADING columns that decide most of a
+// logit first, of 16 bits; the rest, whole blocks, rotated and stored as planes of its bits, most
+// significant first. What is only estimated needs only the first. The tiles, rows and groups are the same. A tile is
+// these words of 16 bytes, those of a part at IN_TILE(r, k, words of the part), `rest` being the number of the rest's
+// blocks:
 //
-//   FORMAT_Q8: value = scale * (u - 128) with u = 64 a + 16 b + c. Planes of a (2 bits), b (2 bits) and c (4 bits): 8,
-//   8 and 16 bytes a block. In planes 0 and 1 a word holds two blocks, word k at IN_TILE(r, k, blocks / 2); the half
-//   word of an odd last block follows, 8 bytes a row, row behind row. In plane 2 a word is a block. Element 4j + i of
-//   the 16 in a 32-bit word of planes 0 and 1 has the bits from 2j + 8i on; its plane-2 bits are those from 4 (j % 2) +
-//   8i on in 32-bit word j / 2 of the two that hold those 16 elements. So a shift and a mask give a quad of elements,
-//   or (two fields of 16 bits) factors for one multiplication.
+//   notes: eight halves: the leading columns' scale | the product with the mean state; then what estimates from planes
+//   0, 0 and 1, 0 to 2 are made of (ops/table_row.h): factor | error of each.
+//   leading columns: value = scale * (h + l / 256), h a signed byte, l an unsigned one. Two words of h; l comes last.
+//   planes 0 and 1: a bit of each value; a 32-bit word is a block, word k blocks 4k .. 4k + 3.
+//   plane 2: two bits of each; word k is blocks 2k and 2k + 1, two 32-bit words each.
+//   plane 3 (not FORMAT_Q4): four bits; a word is a block.
+//   plane 4 (FORMAT_F16): eight bits, a byte each in the order of the columns; two words are a block.
 //
-//   FORMAT_Q4: value = scale * q + minimum with q = 4 a + b. Planes of a and b, which lie as q8's planes 0 and 1 do.
-//
-//   FORMAT_F16: planes of the high and the low byte, 32 bytes a block each, words at IN_TILE(r, k, 2 blocks). A 32-bit
-//   word holds elements (2, 0, 3, 1), lowest byte first.
-//
-// A row's halves, two to a 32-bit word, word j at IN_TILE(r, j, HALF_WORDS): for q8 the scales of its blocks, then
-// norms, which limit how far an estimate can be off (shaders/quantise.comp):
-#define Q8_HALF_WORDS(blocks) (((blocks) + 2) / 2 + 1)
-// Two halves: |row - plane 0| (L2) over the first half of the columns and over the others, or |row - planes 0 and 1|
-// where that is more, rounded up; then two bytes: what is left of either once plane 1 is known, in 255ths, rounded up.
-#define Q8_NORMS_AT(blocks) (blocks)
-// For q4 a word of scale (low half) and minimum for each block, then a word: |row - plane 0| over either half of the
-// columns, rounded up.
-#define Q4_HALF_WORDS(blocks) ((blocks) + 1)
-// For f16 a word: |row - plane 0|, |row|; rounded up.
-#define F16_HALF_WORDS 1
-#define HALF_BLOCKS(blocks) ((blocks) / 4 * 2)  // blocks in that first half of the columns: whole words of plane 1
+// Together the planes are an integer i of 4, 8 or 16 bits in two's complement. Value = scale * i, of 16 bits scale * i
+// / 256. Element 4j + k of a block (k < 4) has in planes 0 and 1 bit 8k + 7 - j; in plane 2 bits 8k + 6 - 2 (j % 4) and
+// the next of 32-bit word j / 4; in plane 3 bits 8k + 4 (j % 2) and the next three of 32-bit word j / 2. So a shift and
+// a mask give a quad of elements. Behind these words come the blocks' scales: halves, two to a 32-bit word, word j of
+// row r at IN_TILE(r, j, TABLE_PAIRS).
+#define LEADING 32
+#define TABLE_QUADS(rest) (((rest) + 3) / 4)
+#define TABLE_PAIRS(rest) (((rest) + 1) / 2)
+// Words of a row before a part:
+#define TABLE_NOTES 0
+#define TABLE_LEADING 1
+#define TABLE_PLANE_0 3
+#define TABLE_PLANE_1(rest) (3 + TABLE_QUADS(rest))
+#define TABLE_PLANE_2(rest) (3 + 2 * TABLE_QUADS(rest))
+#define TABLE_PLANE_3(rest) (TABLE_PLANE_2(rest) + TABLE_PAIRS(rest))
+#define TABLE_PLANE_4(rest) (TABLE_PLANE_3(rest) + (rest))
+#define TABLE_LOW(format, rest)                  \
+  ((format) == FORMAT_Q4   ? TABLE_PLANE_3(rest) \
+   : (format) == FORMAT_Q8 ? TABLE_PLANE_4(rest) \
+                           : TABLE_PLANE_4(rest) + 2 * (rest))
+#define TABLE_SCALES(format, rest) (TABLE_LOW(format, rest) + 2)
+// Bits of the rest that a stage of estimates has: 1, 2 or 4. So many stages are worth having:
+#define ESTIMATE_STAGES(format) ((format) == FORMAT_Q4 ? 2 : 3)
 #define FORMAT_F16 0
 #define FORMAT_Q8 1
 #define FORMAT_Q4 2
@@ -74,29 +83,29 @@ using uint = uint32_t;
 
 // ---- The part of a state that a head which reads less than every row keeps (vocab/certified.h) ----
 
-struct Indirect {  // what vkCmdDispatchIndirect reads: workgroups
+// Estimates of every row, by how much of it they read; each reads what the one before does, too.
+#define HEAD_LEADING 0    // the leading columns
+#define HEAD_SIGNS 1      // plane 0 of the rest
+#define HEAD_TWO_BITS 2   // plane 1
+#define HEAD_FOUR_BITS 3  // plane 2; not FORMAT_Q4
+#define HEAD_ALL 4        // no estimates: every row is computed
+#define ESTIMATES 3       // planes that estimates read, or refine
+struct Indirect {         // what vkCmdDispatchIndirect reads: workgroups
   uint x, y, z;
 };
 struct HeadState {
-  uint positions;         // how many rows may be chosen, before a mask
-  uint mode;              // HEAD_*: how this token's rows are found
-  uint wait;              // tokens until a mode that reads less is tried again
-  uint backoff;           // what wait was last set to
-  float hidden_norms[2];  // |x| as the estimates have it, rounded up: over either half of the columns; f16: 0, over all
-  uint leader_count;      // rows scored first
-  float cut;              // a row whose score cannot reach it cannot be chosen
-  float best_cut;         // fast: what the best estimates reach
-  uint refine_count;      // rows whose estimate was refined by more of plane 1
-  uint rest_count;        // those of them that needed its second half
-  uint exact_count;       // rows listed, whose logits are computed
-  uint uncertain;         // 1: fast left out a row that might have been chosen
-  Indirect estimates[6];  // 2 * mode for every slice but the last, 2 * mode + 1 for the last
+  uint positions;                    // how many rows may be chosen, before a mask
+  uint mode;                         // HEAD_*: how this token's rows are found
+  uint wait;                         // tokens until a mode that reads less is tried again
+  uint backoff;                      // what wait was last set to
+  uint leader_count;                 // rows scored first
+  float cut;                         // a row whose score cannot reach it cannot be chosen
+  uint refine_counts[ESTIMATES];     // by stage: rows of which refine read that stage's plane
+  uint refine_count;                 // rows that select has listed for refine
+  uint exact_count;                  // rows listed, whose logits are computed
+  Indirect estimates[2 * HEAD_ALL];  // 2 * mode for every slice but the last, 2 * mode + 1 for the last
   Indirect leaders, refine, exact;
 };
-#define HEAD_SWEEP 0u  // plane 0 of every row first
-#define HEAD_HALF 1u   // and plane 1 of the first half of the columns
-#define HEAD_BOTH 2u   // planes 0 and 1
-#define HEAD_ALL 3u    // no estimates: every row is computed
 
 // ---- A session's state on the device ----
 //
@@ -110,26 +119,25 @@ struct StepState {
   float threshold;  // scores below it cannot be sampled
   float ceiling;    // nor those above it, which only typical-p lowers
   uint source;      // of an encoder-decoder: positions of the encoder's output
-  float padding0;
+  uint drafted;     // the last ids before end are a draft, which the pass checks: so many
   HeadState head;
 };
 #define FINISH_STOP 1u        // a stop token was sampled
 #define FINISH_CONTEXT 2u     // the context is full
 #define FINISH_NOT_FINITE 3u  // no logit was a finite number
+#define FINISH_DRAFT 4u       // the token is the last of its pass: the draft ends before it, or has another there
 
 // What the CPU reads back for a token: its id, and the finish reason after it. Entry of the token at position p: p %
 // RING.
 struct RingEntry {
   uint id;
-  uint flags;    // ENTRY_*
-  uint refined;  // rows: HeadState's refine_count
-  uint exact;    // exact_count and the leaders
+  uint flags;               // ENTRY_*
+  uint refined[ESTIMATES];  // HeadState's refine_counts
+  uint exact;               // exact_count and the leaders
 };
 #define ENTRY_FINISHED(flags) ((flags) % 16)  // FINISH_*
-#define ENTRY_MODE(flags) ((flags) / 16 % 4)  // HEAD_*
-#define ENTRY_UNCERTAIN(flags) ((flags) / 64 % 2)
-#define ENTRY_REST(flags) ((flags) / 128)  // rest_count
-#define ENTRY_FLAGS(finished, mode, uncertain, rest) ((finished) + 16 * (mode) + 64 * (uncertain) + 128 * (rest))
+#define ENTRY_MODE(flags) ((flags) / 16)      // HEAD_*
+#define ENTRY_FLAGS(finished, mode) ((finished) + 16 * (mode))
 #define RING 16
 
 #define MAX_STOP_IDS 16
@@ -143,8 +151,11 @@ struct SampleParams {
   uint cut_rank;     // the choice needs what reaches the cut_rank-th best score ...
   float cut_margin;  // ... less this. cut_rank 0: it needs every row
   uint cut_noise;    // 1: scores with their noise are meant, because nothing else restricts the choice
-  uint fast_rows;    // 0: certified; else so many of the best estimates are enough, at most MAX_LEADERS / 2
-  float soft_cap;    // of the logits (lib/soft_cap.glsl); 0: none
+  uint least_mode;   // HEAD_*: estimates read at least that
+  // How far a row's logit can be above an estimate, as a share of what Cauchy and Schwarz allow: 1 is proven
+  // (vocab/certified.h).
+  float leading_spread, rest_spread;
+  float soft_cap;                             // of the logits (lib/soft_cap.glsl); 0: none
   float presence_penalty, frequency_penalty;  // of tokens that were generated: once, and for each time; 0: none
   uint biased;                                // 1: TOKEN_FLAGS has biases
   float most_added;  // what bias and these penalties add to a logit at most, at least 0; above 3e38: no limit
@@ -181,40 +192,60 @@ struct Candidate {
 //
 // Positions run over the rows that may be chosen: all of them, or CHOICE's ids; at most `rows`, those of the table.
 // CHOICE is ids (rows) | bits (rows): a mask, bit i for id i. LISTS is one buffer of 32-bit words:
-//   bounds (rows, upper bounds of logits as floats, by position) | refine (rows: positions) | ids (rows: to be
-//   computed) | leaders (MAX_LEADERS ids; NO_ROW where a strip has none) | their bounds | their logits (MAX_LEADERS
-//   floats each)
-// Once rows are selected, the bounds of those to be refined are relative to what they must reach.
+//   bounds (rows: upper bounds of logits as floats, by position) | estimates (rows: floats, by
+//   position) | refine (rows: positions) | needed (rows: the logits that those
+//   must reach, as floats) | ids (rows: to be computed) | leaders (MAX_LEADERS ids; NO_ROW where a strip has none) |
+//   their logits (MAX_LEADERS floats)
 #define MAX_LEADERS 256
-#define SELECT_ROWS 1024  // positions a workgroup of select looks at
+#define SELECT_ROWS 1024                          // positions a workgroup of select looks at
+#define LIST_STRIDE(rows) (((rows) + 3) / 4 * 4)  // each list begins at a word of 16 bytes
 #define LIST_BOUNDS(rows) 0
-#define LIST_REFINE(rows) (rows)
-#define LIST_ESTIMATES(rows) LIST_REFINE(rows)  // floats, by position, until rows are selected
-#define LIST_IDS(rows) (2 * (rows))
-#define LIST_LEADERS(rows) (3 * (rows))
-#define LIST_LEADER_BOUNDS(rows) (3 * (rows) + MAX_LEADERS)
-#define LIST_LEADER_LOGITS(rows) (3 * (rows) + 2 * MAX_LEADERS)
-#define LIST_WORDS(rows) (3 * (rows) + 3 * MAX_LEADERS)
+#define LIST_ESTIMATES(rows) LIST_STRIDE(rows)
+#define LIST_REFINE(rows) (2 * LIST_STRIDE(rows))
+#define LIST_NEEDED(rows) (3 * LIST_STRIDE(rows))
+#define LIST_IDS(rows) (4 * LIST_STRIDE(rows))
+#define LIST_LEADERS(rows) (5 * LIST_STRIDE(rows))
+#define LIST_LEADER_LOGITS(rows) (5 * LIST_STRIDE(rows) + MAX_LEADERS)
+#define LIST_WORDS(rows) (5 * LIST_STRIDE(rows) + 2 * MAX_LEADERS)
 #define NO_ROW 0xffffffffu
-// What estimates take from the hidden state x, for each block of q8 or q4 columns: 16 factors, then ESTIMATE_*.
-// x = scale * x8 + what that leaves, with x8 of 8 bits. Factor 8w + s (s < 8) holds x8 of the elements that meet fields
-// s and s + 8 of word w when a word is shifted by 2s and masked to two fields of 16 bits, crosswise: in the product of
-// the two 32-bit words the upper 16 bits then sum both elements' products. f16 tables: a bound on relative rounding
-// errors, 3 words of nothing, then x.
-#define ESTIMATE_WORDS 20
-#define ESTIMATE_SCALE 16  // float
-#define ESTIMATE_SUM 17    // int: sum of x8
-// Float: bound on everything but the planes not read, for a q8 row of scale 1 or a q4 row of largest magnitude 1.
-#define ESTIMATE_ERROR 18
+// What estimates take from the hidden state less the mean state, words of 16 bytes: its floats, blocks of 8 words, the
+// leading one first; behind all of them, for each four of the rest's blocks, eight words: word k has bit k of the
+// blocks' elements, as signed bytes of scale bit_scale, in the places of plane 0. Then 12 floats: the sums of the
+// leading columns and of the signed bytes, and what bounds errors (lib/estimate.glsl, Known).
+#define FACTOR_BITS(rest) (8 * ((rest) + 1))
+#define FACTOR_KNOWN(rest) (FACTOR_BITS(rest) + 8 * TABLE_QUADS(rest))
+#define FACTOR_WORDS(rest) (FACTOR_KNOWN(rest) + 8)
+// A basis (ops/basis.h), 32-bit words: for each stored column the one that it is of, NO_COLUMN: a zero (cols) | signs
+// of each round of the rotation (cols / 32 words, a bit a column, 1: minus) | the mean state in this basis (cols
+// floats) | what a column of a state is multiplied by on its way into the basis, and one of a row on its way out (cols
+// floats; 0 where there is none). cols: those stored.
+#define NO_COLUMN 0xffffffffu
+#define ROTATIONS 6  // rounds
+#define BASIS_SIGNS(cols, round) ((cols) + (round) * ((cols) / 32))
+#define BASIS_MEAN(cols) BASIS_SIGNS(cols, ROTATIONS)
+#define BASIS_SCALES(cols) (BASIS_MEAN(cols) + (cols))
+#define BASIS_WORDS(cols) (BASIS_SCALES(cols) + (cols))
+// Element j of block c of a round, of `rest` blocks: columns far apart and neighbours by turns; the first neighbours
+// begin in the middle of a block, because columns far apart alone keep blocks apart where `rest` is a multiple of 64.
+#define ROTATED(round, rest, c, j) \
+  ((round) % 2 == 0 ? (c) + (j) * (rest) : ((c)*32 + (j) + ((round) == 1 ? 16 : 0)) % ((rest)*32))
 
 // ---- Push constants, by shader ----
 
+#define TABLE_VALUES 0  // whole values one behind the other, as layers' matrices have them
+#define TABLE_PLANES 1
 struct GatherPush {
   uint cols;      // of the table
   uint stride;    // floats between rows of the output
   uint row_base;  // first row of the bound slice
   uint rows;      // rows in it
   float scale;    // of every element
+};
+struct RotatePush {
+  uint cols;   // stored: of the rotated side
+  uint width;  // of the other side
+  uint in_stride, out_stride;
+  uint inverse;  // 1: from the table's basis
 };
 struct AddPush {
   uint count;
@@ -331,7 +362,8 @@ struct ProjectRowsPush {
   uint out_at;                // word of the output where the logits begin
 };
 struct QuantisePush {
-  uint cols;
+  uint cols;                    // stored
+  uint format;                  // FORMAT_*
   uint full_tiles, last_tiles;  // of a slice and of the last one; 0: positions are listed
   uint rows_per_group;          // positions that a workgroup of estimate, refine and project_rows covers
   uint estimates;               // 0: nothing follows that would bound rows, so all are computed
@@ -354,13 +386,14 @@ struct RefinePush {
 struct SelectPush {
   uint rows;
   uint masked;
-  uint refines;  // 1: the table has a plane to refine by
+  uint stages;  // of estimates of the table: a row whose estimate has fewer is refined
   uint rows_per_group;
 };
 struct AdvancePush {
   uint candidates;   // entries sample or project left; 0: only move on past this pass's tokens
   uint pass_tokens;  // most tokens of the pass
   uint rows;         // of the vocabulary
+  uint drafted;      // 1: in a pass that checks a draft
 };
 struct LogprobsPush {
   uint rows;

@@ -1,5 +1,8 @@
 // The end of a pass: moves the position past the tokens it computed and, if one was sampled, appends it to the context where the next pass
 // will gather it, notes it for the penalties, decides whether the text ends, and leaves it for the CPU to read.
+//
+// A pass that checks a draft has this several times: once to move the end back before the draft, then for each token behind another. The
+// first one that the draft does not have ends the pass; those after it do nothing.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"
@@ -10,7 +13,7 @@ layout(local_size_x = 64) in;
 layout(std430, binding = 0) buffer State { StepState state; };
 layout(std430, binding = 1) readonly buffer Params { SampleParams params; };
 layout(std430, binding = 2) readonly buffer Candidates { Candidate candidates[]; };
-layout(std430, binding = 3) writeonly buffer History { uint history[]; };
+layout(std430, binding = 3) buffer History { uint history[]; };
 layout(std430, binding = 4) buffer TokenFlags { uint token_flags[]; };  // TOKEN_FLAGS
 layout(std430, binding = 5) writeonly buffer Ring { RingEntry ring[]; };  // (RING)
 layout(push_constant) uniform Push { AdvancePush p; };
@@ -23,24 +26,31 @@ void append(uint id) {
   if (id == 0xffffffffu) {
     finished = FINISH_NOT_FINITE;
   } else {
+    const bool drafted = state.drafted > 0 && history[position] == id;
     history[position] = id;
     token_flags[id / 32] |= 1u << (id % 32);
     token_flags[TOKEN_FLAG_COUNTS(p.rows) + id] += 1;
     state.pos = position;
     state.end = position + 1;
+    if (drafted) state.drafted -= 1;
+    if (p.drafted != 0 && !drafted) finished = FINISH_DRAFT;
     if (position + 1 >= state.context) finished = FINISH_CONTEXT;
     for (uint i = 0; i < params.stop_count; ++i)
       if (params.stop_ids[i] == id) finished = FINISH_STOP;
   }
   state.finished = finished;
-  ring[position % RING] = RingEntry(id, ENTRY_FLAGS(finished, state.head.mode, state.head.uncertain, state.head.rest_count),
-                                    state.head.refine_count, state.head.exact_count + state.head.leader_count);
+  ring[position % RING] = RingEntry(id, ENTRY_FLAGS(finished, state.head.mode), state.head.refine_counts,
+                                    state.head.exact_count + state.head.leader_count);
 }
 
 void main() {
   const uint lane = gl_LocalInvocationID.x;
   if (p.candidates == 0) {
-    if (lane == 0) state.pos = min(state.pos + p.pass_tokens, state.end);
+    if (lane > 0) return;
+    if (p.drafted != 0)
+      state.end -= state.drafted;
+    else
+      state.pos = min(state.pos + p.pass_tokens, state.end);
     return;
   }
   Candidate best = NO_CANDIDATE;

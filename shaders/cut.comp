@@ -15,7 +15,7 @@ layout(push_constant) uniform Push { LeadersPush p; };
 #include "lib/score.glsl"
 
 shared float scores[MAX_LEADERS];
-shared uint reached[2];  // keys of the best value whose rank is wanted: of the scores, of the estimates
+shared uint reached;  // the key of the best score whose rank is wanted
 
 // Floats in the order of unsigned integers.
 uint key_of(float value) {
@@ -25,20 +25,21 @@ uint key_of(float value) {
 float value_of(uint key) { return uintBitsToFloat((key & 0x80000000u) != 0 ? key & 0x7fffffffu : ~key); }
 
 // The rank-th best of `count` scores; -3.4e38 if there are fewer.
-void best_of(uint which, uint rank, uint count) {
+float best_of(uint rank, uint count) {
   barrier();
   for (uint i = gl_LocalInvocationID.x; i < count; i += 128) {
     uint at_least = 0;
     for (uint j = 0; j < count; ++j) at_least += scores[j] >= scores[i] ? 1 : 0;
-    if (at_least >= rank) atomicMax(reached[which], key_of(scores[i]));
+    if (at_least >= rank) atomicMax(reached, key_of(scores[i]));
   }
   barrier();
+  return value_of(reached);
 }
 
 void main() {
   const uint lane = gl_LocalInvocationID.x, count = state.head.leader_count;
   if (count == 0) return;
-  if (lane < 2) reached[lane] = key_of(-3.4e38);
+  if (lane == 0) reached = key_of(-3.4e38);
   for (uint i = lane; i < count; i += 128) {
     const uint id = lists[LIST_LEADERS(p.rows) + i];
     float score = -3.4e38;
@@ -48,13 +49,7 @@ void main() {
     }
     scores[i] = is_finite(score) ? score : -3.4e38;
   }
-  best_of(0, params.cut_rank, count);
-  if (params.fast_rows > 0) {
-    for (uint i = lane; i < count; i += 128) scores[i] = uintBitsToFloat(lists[LIST_LEADER_BOUNDS(p.rows) + i]);
-    best_of(1, params.fast_rows, count);
-  }
+  const float cut = best_of(params.cut_rank, count);
   if (lane > 0) return;
-  const float cut = value_of(reached[0]);
   if (cut > -3.3e38) state.head.cut = cut - params.cut_margin - (abs(cut) + params.cut_margin) * (1.0 / 1048576);
-  state.head.best_cut = value_of(reached[1]);
 }

@@ -1,10 +1,12 @@
-// Embedding gather: rows of the vocabulary table for the tokens of a pass, as floats.
+// Embedding gather: rows of the vocabulary table for the tokens of a pass, as floats; of a table in a basis of its own, in that basis.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"
+#include "lib/bytes.glsl"
 #include "lib/half.glsl"
 
 layout(constant_id = 0) const uint FORMAT = FORMAT_F16;
+layout(constant_id = 1) const uint LAYOUT = TABLE_VALUES;
 layout(local_size_x = 64) in;
 
 layout(std430, binding = 0) readonly buffer Words { uvec4 words[]; };  // the slice's tiles
@@ -17,37 +19,56 @@ layout(push_constant) uniform Push { GatherPush p; };
 uvec4 word_at(uint i) { return words[i]; }
 uint small_word_at(uint i) { return small_words[i]; }
 #include "lib/planes.glsl"
+#include "lib/tiles.glsl"
 
-// Grid: one lane 16 elements of the row; one y a token of the pass.
+// Elements 4j .. 4j + 3 of a block of whole values.
+vec4 quad_of_values(uint tile, uint row, uint block, uint j, uint blocks) {
+  const uint words_of_row = BLOCK_WORDS * blocks, base = tile * tile_words(blocks);
+  const uint at = base / 4 + IN_TILE(row, 0, words_of_row), notes = base + TILE_ROWS * 4 * words_of_row;
+  if (FORMAT == FORMAT_F16) {
+    const uvec4 word = word_at(at + (block * 4 + j / 2) * GROUP_ROWS);
+    return vec4(unpackHalf2x16(word[j % 2 * 2]), unpackHalf2x16(word[j % 2 * 2 + 1]));
+  }
+  if (FORMAT == FORMAT_Q8) {
+    const uint pair = small_word_at(notes + IN_TILE(row, block / 2, (blocks + 1) / 2));
+    return scale_of(block % 2 == 0 ? pair : pair >> 16) * signed_bytes(word_at(at + (block * 2 + j / 4) * GROUP_ROWS)[j % 4]);
+  }
+  const uint note = small_word_at(notes + IN_TILE(row, block, blocks));
+  const uint nibbles = word_at(at + block * GROUP_ROWS)[j / 2] >> (16 * (j % 2));
+  return scale_of(note) * vec4((uvec4(nibbles) >> uvec4(0, 4, 8, 12)) & 15u) + scale_of(note >> 16);
+}
+
+// The same of a block of planes; block 0 has the leading columns.
+vec4 quad_of_planes(uint tile, uint row, uint block, uint j, uint blocks) {
+  const uint rest = blocks - 1, b = block - 1;
+  const TableRow r = TableRow(tile * table_tile_words(FORMAT, rest), row);
+  if (block == 0)
+    return scale_of(notes_of(r).x) *
+           (signed_bytes(part_word(r, TABLE_LEADING, j / 4, 2)[j % 4]) + unsigned_bytes(part_word(r, TABLE_LOW(FORMAT, rest), j / 4, 2)[j % 4]) * (1.0 / 256));
+  const uint first = part_word(r, TABLE_PLANE_0, b / 4, TABLE_QUADS(rest))[b % 4];
+  const uint second = part_word(r, TABLE_PLANE_1(rest), b / 4, TABLE_QUADS(rest))[b % 4];
+  const uint two = part_word(r, TABLE_PLANE_2(rest), b / 2, TABLE_PAIRS(rest))[b % 2 * 2 + j / 4];
+  const uint scales = scales_word(r, b / 2, FORMAT, rest);
+  vec4 quad;
+  if (FORMAT == FORMAT_Q4)
+    quad = signed_bytes(quad_of_four(first, second, two, j)) * (1.0 / 16);
+  else
+    quad = signed_bytes(quad_of_eight(first, second, two, part_word(r, TABLE_PLANE_3(rest), b, rest)[j / 2], j));
+  if (FORMAT == FORMAT_F16) quad += unsigned_bytes(part_word(r, TABLE_PLANE_4(rest), b * 2 + j / 4, rest * 2)[j % 4]) * (1.0 / 256);
+  return scale_of(b % 2 == 0 ? scales : scales >> 16) * quad;
+}
+
+// Grid: one lane four elements of the row; one y a token of the pass.
 void main() {
   const uint token = gl_WorkGroupID.y;
   if (state.pos + token >= state.end) return;
   const uint id = history[state.pos + token];
   if (id < p.row_base || id - p.row_base >= p.rows) return;  // another slice holds this row
-  const uint blocks = (p.cols + BLOCK - 1) / BLOCK, row = id % TILE_ROWS;
-  const uint tile = (id - p.row_base) / TILE_ROWS * table_tile_words(FORMAT, blocks);
-  const uint part = gl_GlobalInvocationID.x, block = part / 2;
+  const uint blocks = (p.cols + BLOCK - 1) / BLOCK, row = id % TILE_ROWS, tile = (id - p.row_base) / TILE_ROWS;
+  const uint part = gl_GlobalInvocationID.x, block = part / 8;
   if (block >= blocks) return;
-
-  vec4 quads[4];
-  if (FORMAT == FORMAT_Q8) {
-    const uvec2 high = two_bit_word(tile, row, 0, block, blocks), middle = two_bit_word(tile, row, 1, block, blocks);
-    const uvec4 low = q8_low_word(tile, row, block, blocks);
-    const uint pair = q8_small_word(tile, row, block / 2, blocks);
-    const float scale = scale_of(block % 2 == 0 ? pair : pair >> 16);
-    for (uint j = 0; j < 4; ++j) {
-      const uint bytes = part % 2 == 0 ? q8_quad(high.x, middle.x, low.xy, j) : q8_quad(high.y, middle.y, low.zw, j);
-      for (uint i = 0; i < 4; ++i) quads[j][i] = scale * float(int(bytes << (24 - 8 * i)) >> 24);
-    }
-  } else if (FORMAT == FORMAT_Q4) {
-    const uvec2 high = two_bit_word(tile, row, 0, block, blocks), low = two_bit_word(tile, row, 1, block, blocks);
-    const uint line = q4_small_word(tile, row, block, blocks);
-    for (uint j = 0; j < 4; ++j) quads[j] = q4_quad(high[part % 2], low[part % 2], j, scale_of(line), scale_of(line >> 16));
-  } else {
-    const uint at = tile / 4 + IN_TILE(row, part, blocks * 2);
-    const uvec4 high = word_at(at), low = word_at(at + blocks * 2 * TILE_ROWS);
-    for (uint j = 0; j < 4; ++j) quads[j] = f16_quad(high[j], low[j]);
-  }
-  for (uint e = 0; e < 16; ++e)
-    if (part * 16 + e < p.cols) x[token * p.stride + part * 16 + e] = quads[e / 4][e % 4] * p.scale;
+  const vec4 quad = LAYOUT == TABLE_VALUES ? quad_of_values(tile, row, block, part % 8, blocks) : quad_of_planes(tile, row, block, part % 8, blocks);
+  const uint cols = LAYOUT == TABLE_VALUES ? p.cols : blocks * BLOCK;
+  for (uint e = 0; e < 4; ++e)
+    if (part * 4 + e < cols) x[token * p.stride + part * 4 + e] = quad[e] * p.scale;
 }

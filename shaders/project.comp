@@ -45,16 +45,15 @@ Candidate best_of_workgroup(Candidate best) {
 
 // Grid: x WORKGROUP_ROWS rows of the slice.
 void main() {
-  const uint last_tile = (p.rows - 1) / TILE_ROWS, tile_words = table_tile_words(FORMAT, (p.cols + BLOCK - 1) / BLOCK);
-  uint tiles[ROW_TILES], rows[ROW_TILES];
+  const uint last_tile = (p.rows - 1) / TILE_ROWS, tile_words = table_tile_words(FORMAT, (p.cols + BLOCK - 1) / BLOCK - 1);
+  TableRow rows[ROW_TILES];
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
     // A tile too many reads the last one again: cheaper than a branch around the loads.
     const uint row = gl_WorkGroupID.x * WORKGROUP_ROWS + lane_row(i);
-    tiles[i] = min(row / TILE_ROWS, last_tile) * tile_words;
-    rows[i] = row % TILE_ROWS;
+    rows[i] = TableRow(min(row / TILE_ROWS, last_tile) * tile_words, row % TILE_ROWS);
   }
   float sums[SUMS];
-  table_dot(sums, tiles, rows, p.cols, p.in_stride, 0);
+  table_dot(sums, rows, p.cols, p.in_stride, 0);
   if (BEST != 0) {
     [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
       Candidate best = NO_CANDIDATE;

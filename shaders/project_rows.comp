@@ -12,18 +12,17 @@ layout(push_constant) uniform Push { ProjectRowsPush p; };
 // Grid: x ROW_TILES * TILE_ROWS places of the list.
 void main() {
   const uint count = p.leaders != 0 ? state.head.leader_count : state.head.exact_count;
-  const uint tile_words = table_tile_words(FORMAT, (p.cols + BLOCK - 1) / BLOCK);
+  const uint tile_words = table_tile_words(FORMAT, (p.cols + BLOCK - 1) / BLOCK - 1);
   const uint first = gl_WorkGroupID.x * ROW_TILES * TILE_ROWS;
   if (first >= count) return;
-  uint tiles[ROW_TILES], rows[ROW_TILES];
+  TableRow rows[ROW_TILES];
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
     const uint place = min(first + lane_row(i), count - 1);
     const uint row = min(ids[p.ids_at + place] - p.row_base, p.slice_rows - 1);  // one of another slice reads any row of this
-    tiles[i] = row / TILE_ROWS * tile_words;
-    rows[i] = row % TILE_ROWS;
+    rows[i] = TableRow(row / TILE_ROWS * tile_words, row % TILE_ROWS);
   }
   float sums[SUMS];
-  table_dot(sums, tiles, rows, p.cols, 0, 0);
+  table_dot(sums, rows, p.cols, 0, 0);
   if (gl_LocalInvocationID.y > 0) return;
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
     const uint place = first + lane_row(i);

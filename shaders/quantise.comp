@@ -1,17 +1,23 @@
-// Prepares a token's head: rounds the hidden state to 8 bits a block for the estimates, bounds what that and all rounding can do to a
-// logit, and decides from what the last token's bounds achieved how this one's rows are found. One workgroup.
+// Prepares a token's head: what estimates take from the hidden state, what bounds their errors, and how this token's rows are found, from what the
+// last token's bounds achieved. One workgroup.
 //
-// Write x = x' + d with x' = scale * x8 per block, and a row w = r + e with r what the planes read say. Then
-//   w.x = r.x' + e.x' + w.d,   |e.x'| <= sum over both halves of the columns of |e_h| |x'_h|   and
-//   |w.d| <= sum over blocks of |w_b| |d_b| <= sum of s_b * 128 sqrt(32) * |d_b|
-// because a q8 row is s_b times integers of at most 128. r.x' is what an estimate sums, exactly within a block. The logit that is compared
-// is itself a sum in fp32: each product passes through at most 3 + 8 + 2 + blocks roundings of 2^-24 (lib/table.glsl), and the
-// estimate's through at most 3 + blocks; magnitudes sum to at most the same s_b * 128 sqrt(32) * |x_b| (Higham 2002, section 3.1). `roundings`
-// counts both together and twice over, which also covers the few operations that make the bounds themselves.
+// The bounds. Write x = m + y with m the mean state, and a row w as it is stored: w.x = w.m + w1.y1 + w2.y2, of the leading columns and of the rest.
+// A row notes w.m as a half. Of w1 an estimate knows the upper bytes; what their middles leave is at most scale * 127.5 / 256 a column, and by
+// Cauchy and Schwarz that times |y1| bounds the error. Of the rest it knows g, the first bits, and estimates w2.y2 by t g.y2 with the row's factor t.
+// The error is d.y2, d = w2 - t g, of which the row notes |d|. So
+//   proven:  |d.y2| <= |d| |y2|  (rest_spread = 1).
+//   by chance:  t is such that d is at a right angle to e, the row's rest before it was rounded. g and w2 are functions of the rotated row alone. Had the
+//   rotation been drawn uniformly, then, the rotated row given, it would still be uniform among those that lead there, and d, seen from before
+//   the rotation, a uniformly random direction among those at a right angle to e, while y2 there depends on no rotation. So d.y2 is at most
+//   |d| |y2| u with u the first coordinate of a random point on the unit sphere of one dimension less than the rest has (Gao and Long 2024,
+//   "RaBitQ", theorem 3.2), and rest_spread is a u that is exceeded with the probability asked for (vocab/certified.cpp). The rotation here is six
+//   rounds of signs and Hadamard matrices, not a uniform one; tests/vocab/estimate_errors_test.cpp measures that this shows nowhere. With two
+//   rounds it did, by far.
+// Stages 1 and 2 take y2 rounded to 8 bits, y2' : t g.(y2 - y2') is at most |t g| |y2 - y2'|, and |t g| at most t sqrt(cols) times the largest of g's
+// integers. That t is a half leaves a part of d along e, at most |t g| (2^-11 + what a subnormal half loses).
 //
-// A q4 row is s_b q + m_b with q of 0 .. 15, so in a block |w_b| is at most sqrt(32) times M_b, the greater of |m_b| and |m_b + 15 s_b|. Its
-// estimate sums s_b times one number and m_b times another, whose magnitudes are at most 15 |s_b| + |m_b| <= 3 M_b for each of x: three times
-// what w itself allows. The logit's weights are rounded once more, s_b q + m_b being a sum; `roundings` has room for that.
+// Rounding: the logit that is compared is a sum in fp32. Each product passes through at most 3 + 8 + 2 + blocks roundings of 2^-24 (lib/table.glsl), and
+// in an estimate through fewer; magnitudes sum to at most |w| |x| (Higham 2002, section 3.1). fp_error counts all of them twice over.
 // Variants: subgroup
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -21,73 +27,52 @@
 
 layout(std430, binding = 0) buffer State { StepState state; };
 layout(std430, binding = 1) readonly buffer Params { SampleParams params; };
-layout(std430, binding = 2) readonly buffer Input { float x[]; };     // (cols), zeros up to a whole block
-layout(std430, binding = 3) writeonly buffer Output { uint factors[]; };  // (blocks, ESTIMATE_WORDS)
-layout(constant_id = 1) const uint FORMAT = FORMAT_F16;
+layout(std430, binding = 2) readonly buffer Input { float x[]; };  // (cols) in the table's basis
+layout(std430, binding = 3) readonly buffer Basis { uint basis[]; };
+layout(std430, binding = 4) writeonly buffer Output { uint factors[]; };  // FACTOR_WORDS
 layout(push_constant) uniform Push { QuantisePush p; };
 
-// |w_b| and the products' magnitudes for |x_b| = 1, of a q8 block of scale 1 and of a q4 block with M_b = 1; rounded up
-const float LONGEST_BLOCK = FORMAT == FORMAT_Q4 ? 5.66 : 724.1;    // sqrt(32); 128 sqrt(32)
-const float LONGEST_PARTS = FORMAT == FORMAT_Q4 ? 16.98 : 724.1;  // 3 sqrt(32); 128 sqrt(32)
 const float MARGIN = 1.0 + 1.0 / 1024;
-const float FLUSHED = 1e-36;  // more than a block's squares lose where subnormal numbers are flushed to zero
+const float FLUSHED = 1e-36;  // more than a column's square loses where subnormal numbers are flushed to zero
 
-int eighth(uint block, uint element, float inverse) { return int(roundEven(x[block * BLOCK + element] * inverse)); }
+float centred(uint column) { return x[column] - uintBitsToFloat(basis[BASIS_MEAN(p.cols) + column]); }
 
-// A block's factors and bounds; returns |x'_b|^2, or what is not finite if the block is not.
-float quantise(uint block, float roundings) {
-  float largest = 0, length2 = 0;
+// The bits of a block of the rest; returns the square of what they leave.
+float store_bits(uint block, float scale, float inverse, inout float total) {
+  uint bits[8] = uint[8](0, 0, 0, 0, 0, 0, 0, 0);
+  float left = 0;
   for (uint e = 0; e < BLOCK; ++e) {
-    largest = max(largest, abs(x[block * BLOCK + e]));
-    length2 += x[block * BLOCK + e] * x[block * BLOCK + e];
+    const float value = centred(LEADING + block * BLOCK + e);
+    const int rounded = clamp(int(roundEven(value * inverse)), -127, 127);
+    const float open = value - scale * float(rounded);
+    left += open * open;
+    total += float(rounded);
+    for (uint k = 0; k < 8; ++k) bits[k] |= (uint(rounded) >> k & 1) << (8 * (e % 4) + 7 - e / 4);
   }
-  const float scale = largest / 127, inverse = scale > 1e-30 ? 1 / scale : 0;
-  int sum = 0;
-  float left2 = 0, rounded2 = 0;
-  for (uint w = 0; w < 2; ++w)
-    for (uint s = 0; s < 8; ++s) {
-      const uint element = w * 16 + 4 * (s % 4) + s / 4;
-      const int a = clamp(eighth(block, element, inverse), -127, 127), b = clamp(eighth(block, element + 2, inverse), -127, 127);
-      factors[block * ESTIMATE_WORDS + w * 8 + s] = uint(b + (a << 16));
-      sum += a + b;
-      const float left_a = x[block * BLOCK + element] - scale * float(a), left_b = x[block * BLOCK + element + 2] - scale * float(b);
-      left2 += left_a * left_a + left_b * left_b;
-      rounded2 += scale * float(a) * (scale * float(a)) + scale * float(b) * (scale * float(b));
-    }
-  const float error =
-      LONGEST_BLOCK * (sqrt(left2 + FLUSHED) * MARGIN) + LONGEST_PARTS * sqrt(length2 + FLUSHED) * (roundings + 1.0 / 4194304);
-  factors[block * ESTIMATE_WORDS + ESTIMATE_SCALE] = floatBitsToUint(scale);
-  factors[block * ESTIMATE_WORDS + ESTIMATE_SUM] = uint(sum);
-  factors[block * ESTIMATE_WORDS + ESTIMATE_ERROR] = floatBitsToUint(error);
-  factors[block * ESTIMATE_WORDS + ESTIMATE_ERROR + 1] = 0;
-  return is_finite(length2) ? rounded2 : length2;  // max() and int() may have hidden a NaN
+  for (uint k = 0; k < 8; ++k) factors[(FACTOR_BITS(p.cols / 32 - 1) + block / 4 * 8 + k) * 4 + block % 4] = bits[k];
+  return left;
 }
 
 Indirect groups(bool wanted, uint count) { return Indirect(wanted ? count : 0, 1, 1); }
 
 // What the last token's bounds achieved decides; answers do not depend on it. Reading less and failing costs time, so after a failure a
-// while passes before the next attempt, longer each time.
+// while passes before the next attempt, twice as long each time. One failure alone means little: tokens differ.
 uint next_mode() {
-  const bool planes = FORMAT == FORMAT_Q8;
-  uint mode = state.head.mode, wait = state.head.wait, backoff = max(state.head.backoff, 8u);
-  // From three quarters of the rows on, half of plane 1 for all is fewer bytes, and less time long before. Its other half is worth
-  // reading for all from a tenth on, because eight rows share their cache lines; below 256 columns the bytes saved count for more.
-  const bool rarely = mode == HEAD_SWEEP || p.cols < 256;
-  const uint most = rarely ? state.head.positions / 4 * 3 : state.head.positions / 10;
-  if (mode < HEAD_BOTH && planes && state.head.refine_count > most) {
-    mode += 1;
-    wait = backoff;
-    backoff = min(backoff * 2, 64u);
-  } else if (mode != HEAD_ALL && state.head.exact_count > state.head.positions / 3) {
-    mode = HEAD_ALL;
+  const uint stages = ESTIMATE_STAGES(p.format);
+  uint mode = max(state.head.mode, params.least_mode), wait = state.head.wait, backoff = max(state.head.backoff, 1u);
+  // Rows that are picked out cost some times what they cost where all are read, in time if not in bytes.
+  const uint many = state.head.positions / (mode == HEAD_LEADING ? 4 : 2);
+  const bool refined_many = mode < stages && state.head.refine_count > many, computed_most = state.head.exact_count > state.head.positions / 3;
+  if (mode < HEAD_ALL && (refined_many || computed_most)) {
+    mode = computed_most ? HEAD_ALL : mode + 1;
     wait = backoff;
     backoff = min(backoff * 2, 64u);
   } else if (wait > 0) {
     wait -= 1;
-  } else if (mode == HEAD_SWEEP) {
-    backoff = 8;
+  } else if (mode == params.least_mode) {
+    backoff = 1;
   } else {
-    mode = planes ? mode - 1 : HEAD_SWEEP;
+    mode = min(mode - 1, stages);
   }
   state.head.wait = wait;
   state.head.backoff = backoff;
@@ -95,39 +80,59 @@ uint next_mode() {
   return mode;
 }
 
-void main() {
-  const uint blocks = (p.cols + BLOCK - 1) / BLOCK, lane = gl_LocalInvocationID.x;
-  const float roundings = float(2 * blocks + 64) / 8388608.0;
-  float first2 = 0, length2 = 0;  // of the first half of the columns (f16 has none), of the others
-  for (uint block = lane; block < blocks; block += THREADS) {
-    if (FORMAT != FORMAT_F16) {
-      const float block2 = quantise(block, roundings);
-      if (block < HALF_BLOCKS(blocks))
-        first2 += block2;
-      else
-        length2 += block2;
+// Writes the factors; whether they bound anything.
+bool prepare() {
+  const uint rest = p.cols / 32 - 1, lane = gl_LocalInvocationID.x;
+  float largest = 0, all2 = 0, leading2 = 0, rest2 = 0, leading = 0;
+  for (uint i = lane; i < p.cols; i += THREADS) {
+    const float y = centred(i);
+    factors[i] = floatBitsToUint(y);
+    all2 += x[i] * x[i];
+    if (i < LEADING) {
+      leading2 += y * y;
+      leading += y;
     } else {
-      for (uint e = 0; e < BLOCK; ++e) {
-        const float value = x[block * BLOCK + e];
-        length2 += value * value;
-        factors[4 + block * BLOCK + e] = floatBitsToUint(value);
-      }
+      rest2 += y * y;
+      largest = max(largest, abs(y));
     }
   }
-  first2 = workgroup_sum(first2);
-  length2 = workgroup_sum(length2);
-  if (lane > 0) return;
-  state.head.hidden_norms[0] = FORMAT == FORMAT_F16 ? 0 : sqrt(first2 + FLUSHED * float(blocks)) * MARGIN;
-  state.head.hidden_norms[1] = sqrt(length2 + FLUSHED * float(blocks)) * MARGIN;
-  if (FORMAT == FORMAT_F16) factors[0] = floatBitsToUint(roundings);
+  all2 = workgroup_sum(all2);
+  leading2 = workgroup_sum(leading2);
+  leading = workgroup_sum(leading);
+  rest2 = workgroup_sum(rest2);
+  largest = workgroup_max(largest);
+  const float scale = largest / 127, inverse = scale > 1e-30 ? 1 / scale : 0;
+  float left2 = 0, total = 0;
+  for (uint block = lane; block < TABLE_QUADS(rest) * 4; block += THREADS) {
+    if (block < rest)
+      left2 += store_bits(block, scale, inverse, total);
+    else
+      for (uint k = 0; k < 8; ++k) factors[(FACTOR_BITS(rest) + block / 4 * 8 + k) * 4 + block % 4] = 0;
+  }
+  left2 = workgroup_sum(left2);
+  total = workgroup_sum(total);
+  if (lane > 0) return false;
+  const float flushed = FLUSHED * float(p.cols);
+  const float known[12] = float[12](leading, total, scale, sqrt(all2 + flushed) * MARGIN * float(2 * (p.cols / 32) + 64) / 8388608.0,
+                                    sqrt(leading2 + flushed) * MARGIN, sqrt(rest2 + flushed) * MARGIN, sqrt(left2 + flushed) * MARGIN,
+                                    params.rest_spread, params.leading_spread, sqrt(float(rest * BLOCK)), 0, 0);
+  for (uint i = 0; i < 12; ++i) factors[FACTOR_KNOWN(rest) * 4 + i] = floatBitsToUint(known[i]);
+  const float sum = all2 + leading2 + rest2;  // not finite if one of them is not; max() and int() may have hidden a NaN
+  return is_finite(sum) && sum < 1e30;
+}
+
+void main() {
+  const bool usable = prepare();
+  if (gl_LocalInvocationID.x > 0) return;
   uint mode = HEAD_ALL;
   // A hidden state without a finite norm gives no bounds; the logits themselves decide then.
-  if (p.estimates != 0 && params.cut_rank > 0 && params.cut_rank <= MAX_LEADERS / 2 && is_finite(first2 + length2) && first2 + length2 < 1e30) mode = next_mode();
-  const uint wanted = max(2 * max(params.cut_rank, params.fast_rows), 8u);
+  if (usable && p.estimates != 0 && params.cut_rank > 0 && params.cut_rank <= MAX_LEADERS / 2) mode = next_mode();
+  const uint wanted = max(2 * params.cut_rank, 8u);
   state.head.leader_count = mode == HEAD_ALL ? 0 : min(clamp(state.head.positions / 256, wanted, max(wanted, 128u)), min(uint(MAX_LEADERS), state.head.positions));
   if (mode == HEAD_ALL) state.head.mode = mode;
-  state.head.refine_count = state.head.rest_count = state.head.exact_count = state.head.uncertain = 0;
-  state.head.cut = state.head.best_cut = -3.4e38;
+  state.head.refine_count = state.head.exact_count = 0;
+  for (uint i = 0; i < ESTIMATES; ++i) state.head.refine_counts[i] = 0;
+  state.head.cut = -3.4e38;
   const uint listed = (state.head.positions + p.rows_per_group - 1) / p.rows_per_group, tiles_per_group = p.rows_per_group / TILE_ROWS;
   const uint full = p.full_tiles > 0 ? (p.full_tiles + tiles_per_group - 1) / tiles_per_group : listed;
   const uint last = p.last_tiles > 0 ? (p.last_tiles + tiles_per_group - 1) / tiles_per_group : listed;

@@ -1,5 +1,5 @@
-// Tightens the bounds of listed rows by plane 1: of the first half of the columns, unless the estimates had that, and, if it does not rule
-// a row out, of the others. Lists for computing what can still be chosen.
+// Reads of listed rows the planes that their estimates have not, one by one, as long as a row's bound reaches what it must. Lists for computing what
+// still does.
 // Variants: texel
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -7,69 +7,105 @@
 #include "lib/planes.glsl"
 
 layout(std430, binding = 2) buffer State { StepState state; };
-layout(std430, binding = 3) readonly buffer Choice { uint choice[]; };
+layout(std430, binding = 3) readonly buffer AllowedRows { uint allowed_rows[]; };
 layout(std430, binding = 4) buffer Lists { uint lists[]; };
 layout(constant_id = 4) const uint LISTED = 0;
 layout(push_constant) uniform Push { RefinePush p; };
+#include "lib/estimate.glsl"
 #include "lib/lists.glsl"
 
-// What plane 1 of a block adds to the estimate: plane 0 took the middle of 64 values, 16 b - 24 leads to the middle of 16.
-float block_gain(uvec2 plane, float scale, uint block) {
-  const uint at = block * (ESTIMATE_WORDS / 4);
-  const uvec4 rest = input_at(at + 4);
-  int products = 0;
-#define FIELDS(s, f, g) products += int((plane.x >> (2 * s)) & 0x00030003u) * int(f) + int((plane.y >> (2 * s)) & 0x00030003u) * int(g);
-  const uvec4 f0 = input_at(at), f1 = input_at(at + 1), g0 = input_at(at + 2), g1 = input_at(at + 3);
-  FIELDS(0, f0.x, g0.x) FIELDS(1, f0.y, g0.y) FIELDS(2, f0.z, g0.z) FIELDS(3, f0.w, g0.w)
-  FIELDS(4, f1.x, g1.x) FIELDS(5, f1.y, g1.y) FIELDS(6, f1.z, g1.z) FIELDS(7, f1.w, g1.w)
-  return scale * uintBitsToFloat(rest.x) * float(16 * upper_half(products) - 24 * int(rest.y));
+const float SLACK = 1.0 / 524288;
+
+// The sum of the 8-bit values over the columns whose bit of a plane is set.
+float ones(TableRow r, uint plane, uint rest) {
+  const uint quads = TABLE_QUADS(rest);
+  int sum = 0;
+  for (uint quad = 0; quad < quads; ++quad) {
+    const uvec4 bits = part_word(r, plane, quad, quads);
+    for (uint k = 0; k < 8; ++k) {
+      const ivec4 counts = bitCount(bits & input_at(FACTOR_BITS(rest) + quad * 8 + k));
+      sum += (k == 7 ? -128 : 1 << k) * (counts.x + counts.y + counts.z + counts.w);
+    }
+  }
+  return float(sum);
 }
 
-// Of blocks first .. last - 1; first is even.
-float gain(uint tile, uint row, uint first, uint last, uint blocks) {
+float leading_product(Row row, Known k) {
+  float product = k.leading_sum * (127.5 / 256);
+  for (uint j = 0; j < 8; ++j) product += dot(signed_bytes(part_word(row.at, TABLE_LEADING, j / 4, 2)[j % 4]), floats_at(j));
+  return row.product + row.scale * product;
+}
+
+float four_bit_product(TableRow r, uint rest) {
+  const uint quads = TABLE_QUADS(rest), pairs = TABLE_PAIRS(rest);
   float sum = 0;
-  for (uint block = first; block + 1 < last; block += 2) {
-    const uvec4 plane = word_at((tile + 2 * blocks * TILE_ROWS) / 4 + IN_TILE(row, block / 2, blocks / 2));
-    const uint scales = q8_small_word(tile, row, block / 2, blocks);
-    sum += block_gain(plane.xy, scale_of(scales), block) + block_gain(plane.zw, scale_of(scales >> 16), block + 1);
+  for (uint block = 0; block < rest; ++block) {
+    const uint first = part_word(r, TABLE_PLANE_0, block / 4, quads)[block % 4], second = part_word(r, TABLE_PLANE_1(rest), block / 4, quads)[block % 4];
+    const uvec4 two = part_word(r, TABLE_PLANE_2(rest), block / 2, pairs);
+    const uint scales = scales_word(r, block / 2, FORMAT, rest);
+    float product = 0;
+    for (uint j = 0; j < 8; ++j) product += dot(four_bits(first, second, two[block % 2 * 2 + j / 4], j), floats_at((block + 1) * 8 + j));
+    sum += scale_of(block % 2 == 0 ? scales : scales >> 16) * product;
   }
-  if (last % 2 == 1)
-    sum += block_gain(two_bit_word(tile, row, 1, last - 1, blocks), scale_of(q8_small_word(tile, row, last / 2, blocks)), last - 1);
   return sum;
+}
+
+// Which planes a row's bound was tightened by.
+struct Refined {
+  bool planes[ESTIMATES];
+  bool alive;
+};
+Refined refine(uint place, uint position, TableRow at, uint rest) {
+  Refined result = Refined(bool[ESTIMATES](false, false, false), true);
+  const Known known = known_of(rest);
+  const Row row = row_at(at);
+  const uint mode = state.head.mode;
+  const float estimate = uintBitsToFloat(lists[LIST_ESTIMATES(p.rows) + position]), error = leading_error(row, known);
+  const float leading = mode < HEAD_SIGNS ? estimate : leading_product(row, known);
+  // The signs come out of the estimate again; SLACK is more than that loses.
+  const float slack = (abs(estimate) + abs(leading)) * SLACK;
+  const float needed = uintBitsToFloat(lists[LIST_NEEDED(p.rows) + place]) - error - slack;
+  float signs = 0;  // the product of the rest with its signs
+  if (mode < HEAD_SIGNS) {
+    result.planes[0] = true;
+    signs = known.bit_scale * (known.bit_sum - 2 * ones(at, TABLE_PLANE_0, rest));
+    const Estimate e = with_signs(row, leading, signs, known);
+    result.alive = e.value + e.error >= needed;
+  } else if (mode == HEAD_SIGNS && row.factor > 0) {
+    signs = (estimate - leading) / row.factor;
+  }
+  if (result.alive && mode < HEAD_TWO_BITS) {
+    result.planes[1] = true;
+    const Estimate e = with_two_bits(row, leading, signs, ones(at, TABLE_PLANE_1(rest), rest), known);
+    // Slack for the signs, times what two bits make of it.
+    const float more = row.factor > 0 ? 2 * scale_of(row.more.x) / row.factor * slack : 0;
+    result.alive = e.value + e.error + more >= needed;
+  }
+  if (result.alive && ESTIMATE_STAGES(FORMAT) > 2) {
+    result.planes[2] = true;
+    const Estimate e = with_four_bits(row, leading, four_bit_product(at, rest), known);
+    result.alive = e.value + e.error >= needed;
+  }
+  return result;
 }
 
 // Grid: rows_per_group places of the list a workgroup. A row of another slice is that slice's dispatch's.
 void main() {
-  const uint blocks = (p.cols + BLOCK - 1) / BLOCK, tile_words = table_tile_words(FORMAT_Q8, blocks), half_blocks = HALF_BLOCKS(blocks);
+  const uint rest = (p.cols + BLOCK - 1) / BLOCK - 1, tile_words = table_tile_words(FORMAT, rest);
   for (uint strip = 0; strip < p.rows_per_group; strip += TILE_ROWS) {
     const uint place = gl_WorkGroupID.x * p.rows_per_group + strip + gl_LocalInvocationID.x;
-    bool alive = place < state.head.refine_count, rest = false;
+    Refined refined = Refined(bool[ESTIMATES](false, false, false), false);
     uint id = 0;
-    if (alive) {
+    if (place < state.head.refine_count) {
       const uint position = lists[LIST_REFINE(p.rows) + place];
-      id = LISTED != 0 ? choice[position] : position;
-      alive = id - p.row_base < p.slice_rows;
-      if (alive) {
-        const uint row = (id - p.row_base) % TILE_ROWS, tile = (id - p.row_base) / TILE_ROWS * tile_words;
-        const Q8Norms norms = q8_norms(tile, row, blocks);
-        const float first = norms.open.x * (1 - norms.left.x) * state.head.hidden_norms[0];
-        const float second = norms.open.y * (1 - norms.left.y) * state.head.hidden_norms[1];
-        float bound = uintBitsToFloat(lists[LIST_BOUNDS(p.rows) + position]);
-        if (state.head.mode == HEAD_SWEEP) {
-          bound += gain(tile, row, 0, half_blocks, blocks) - first;
-          alive = bound >= 0;
-        }
-        if (alive) {
-          rest = true;
-          bound += gain(tile, row, half_blocks, blocks, blocks) - second;
-          alive = bound >= 0;
-        }
-      }
+      id = LISTED != 0 ? allowed_rows[position] : position;
+      const uint row = id - p.row_base;
+      if (row < p.slice_rows) refined = refine(place, position, TableRow(row / TILE_ROWS * tile_words, row % TILE_ROWS), rest);
     }
-    uint place_of_rest, place_of_row;
-    APPEND(rest ? 1u : 0u, state.head.rest_count, place_of_rest)
-    APPEND(alive ? 1u : 0u, state.head.exact_count, place_of_row)
-    if (alive) lists[LIST_IDS(p.rows) + place_of_row] = id;
+    uint unused, place_of_row;
+    for (uint i = 0; i < ESTIMATES; ++i) APPEND(refined.planes[i] ? 1u : 0u, state.head.refine_counts[i], unused)
+    APPEND(refined.alive ? 1u : 0u, state.head.exact_count, place_of_row)
+    if (refined.alive) lists[LIST_IDS(p.rows) + place_of_row] = id;
     GROUPS_FOR(state.head.exact.x, p.rows_per_group)
   }
 }

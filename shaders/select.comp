@@ -41,18 +41,9 @@ float logit_for(float cut, float noise, bool seen_before, float added) {
 
 bool allowed(uint id) { return p.masked == 0 || (choice[p.rows + id / 32] >> (id % 32) & 1) != 0; }
 
-// Whether a row can reach what it must; then what it has to spare goes where its bound was, so that refining need not know the token.
-bool reaches(uint position, uint id, float bound, float cut, float best_cut, bool refines) {
-  const float noise = params.cut_noise != 0 ? noise_of(id, state.end) : 0;
-  const float added = added_to(id, p.rows);
-  const float needed = logit_for(cut, noise, was_seen(id), added);
-  if (bound < needed) return false;
-  if (params.fast_rows > 0 && bound + max(added, 0) < best_cut) {
-    state.head.uncertain = 1;
-    return false;
-  }
-  if (refines) lists[LIST_BOUNDS(p.rows) + position] = floatBitsToUint(bound - needed + abs(bound) * SLACK);
-  return true;
+// What a row's logit must be for the row to matter.
+float needed_by(uint id, float cut) {
+  return logit_for(cut, params.cut_noise != 0 ? noise_of(id, state.end) : 0, was_seen(id), added_to(id, p.rows));
 }
 
 // A lane's bit-th position: 16 a lane, four of them side by side.
@@ -61,8 +52,8 @@ uint position_of(uint bit) { return gl_WorkGroupID.x * SELECT_ROWS + bit / 4 * 2
 // Grid: SELECT_ROWS positions a workgroup.
 void main() {
   const uint mode = state.head.mode, positions = state.head.positions;
-  const bool refines = mode < HEAD_BOTH && p.refines != 0 && params.fast_rows == 0;
-  const float cut = state.head.cut, best_cut = state.head.best_cut;
+  const bool refines = mode < p.stages;
+  const float cut = state.head.cut;
   // Most rows are out by this alone; what noise adds is known for each token only.
   float least = min(logit_for(cut, 0, false, params.most_added), logit_for(cut, 0, true, params.most_added));
   if (params.cut_noise != 0 || mode == HEAD_ALL || params.most_added > 3e38) least = -3.4e38;
@@ -75,7 +66,7 @@ void main() {
       const uint position = position_of(i);
       if (position >= positions || bound[i - quad] < least) continue;
       const uint id = LISTED != 0 ? choice[position] : position;
-      if (allowed(id) && (mode == HEAD_ALL || reaches(position, id, bound[i - quad], cut, best_cut, refines))) wanted |= 1u << i;
+      if (allowed(id) && (mode == HEAD_ALL || bound[i - quad] >= needed_by(id, cut))) wanted |= 1u << i;
     }
   }
   uint place;
@@ -90,6 +81,7 @@ void main() {
     const uint position = position_of(findLSB(wanted));
     wanted &= wanted - 1;
     const uint id = LISTED != 0 ? choice[position] : position;
+    if (refines) lists[LIST_NEEDED(p.rows) + place] = floatBitsToUint(needed_by(id, cut));
     lists[(refines ? LIST_REFINE(p.rows) : LIST_IDS(p.rows)) + place++] = refines ? position : id;
   }
 }

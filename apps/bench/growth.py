@@ -66,7 +66,7 @@ class Growth:
         series = {}
         for rows in sizes:
             model = self.model(f"vocab-{rows}", "--shape", "135m", "--layers", 2, "--vocab", rows, "--type", "q8_0")
-            for head in ("full", "certified", "fast:64", f"keep:{kept}"):
+            for head in ("full", "certified", "sure", f"keep:{kept}"):
                 result = self.bench("-m", model, "-p", 8, "-n", 8 if self.quick else 24, "--repeat", 1 if self.quick else 2, "--head", head)
                 series.setdefault("keep (4,096 rows)" if head.startswith("keep") else head, []).append((rows, 1e3 / result["decode_tokens_per_s"]))
         return {"title": "A token by the vocabulary: 135M shape, 2 layers, q8", "x": "rows of the table", "y": "ms a token",

@@ -14,16 +14,15 @@ HERE = Path(__file__).parent
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", nargs="?", help="a GGUF file or Hugging Face folder; the installed model if not given")
-    parser.add_argument("--type", default="file", choices=weft.TYPES)
+    parser.add_argument("--type", default="file", choices=("file", "f16", "q8", "q4"))
     parser.add_argument("--prompts", type=Path, default=HERE / "eval/prompts.jsonl")
     parser.add_argument("--least", type=float, default=0.9, help="share that must be right, else the exit status is 1")
     args = parser.parse_args()
-    model = weft.Model(args.model, args.type)
-    session = weft.Session(model)
+    session = weft.Model(args.model, type=args.type).session(temperature=0, max_tokens=160)
     asked, good = Counter(), Counter()
     for line in args.prompts.read_text(encoding="utf-8").splitlines():
         prompt = json.loads(line)
-        answer = session.generate(model.template(prompt["messages"]))[1]
+        answer = session.chat(prompt["messages"]).text()
         asked[prompt["topic"]] += 1
         if right(prompt["rule"], prompt["expect"], answer):
             good[prompt["topic"]] += 1

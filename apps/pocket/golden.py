@@ -44,16 +44,22 @@ def predict(model, ids):
     return logits.argmax(1).tolist(), F.cross_entropy(logits[:-1], torch.tensor(ids[1:]), reduction="sum").item()
 
 
+def best_next(session, ids):
+    generation = session.generate(ids, max_tokens=1)
+    generation.text()
+    return generation.ids[0]
+
+
 def measure(reference, path, type, dialogues):
-    session = weft.Session(weft.Model(path, type))
+    session = weft.Model(path, type=type).session(temperature=0)
     same = positions = 0
     nats = wanted = 0.0
     size = sum(len(text.encode()) for text, _ in dialogues)
     for _, ids in dialogues:
         best, some = predict(reference, ids)
         wanted += some
-        nats += sum(session.score(ids))
-        got = [session.generate(ids[:end], 1)[0][0] for end in range(1, len(ids) + 1)] if positions < POSITIONS else []
+        nats += sum(session.score(ids).tolist())
+        got = [best_next(session, ids[:end]) for end in range(1, len(ids) + 1)] if positions < POSITIONS else []
         same += sum(x == y for x, y in zip(got, best))
         positions += len(got)
     return same / positions, positions, nats / math.log(2) / size, wanted / math.log(2) / size

@@ -34,7 +34,9 @@ def build(folder, tokenizer, rows):
 
 def nats(session, tokenizer, ids):
     """Of the last id after the others. One that the head leaves out is spelled with its bytes, which every list keeps."""
-    logits = session.head_logits(ids[:-1], tokenizer.get_vocab_size())
+    session.prompt(ids[:-1])
+    found, values = session.head_logits()
+    logits = dict(zip(found.tolist(), values.tolist()))
     if ids[-1] in logits:
         top = max(logits.values())
         return top - logits[ids[-1]] + math.log(sum(math.exp(logit - top) for logit in logits.values())), 0
@@ -55,8 +57,7 @@ def main():
     model = weft.Model(args.folder / "pocket.gguf")
     bits = {}
     for head in ("full", f"keep:{keep}"):
-        session, total, tokens, spelled = weft.Session(model), 0.0, 0, 0
-        session.set_head(head)
+        session, total, tokens, spelled = model.session(head=head), 0.0, 0, 0
         for ids, said in data.encode(tokenizer, texts):
             for end in range(1, len(ids)):
                 if said[end]:

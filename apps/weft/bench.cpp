@@ -14,7 +14,7 @@ struct BenchArgs {
   ModelArgs model;
   std::uint32_t prompt = 64, tokens = 32, repeat = 3, sessions = 1;
   std::uint32_t seed = 1;
-  std::string head = "full";
+  std::string head = "full", speculate = "off";
   bool profile = false;
   std::vector<std::uint32_t> behind;  // positions
   bool json = false;
@@ -23,6 +23,7 @@ struct BenchArgs {
 struct Run {
   Rates speed;
   weft_stats stats;
+  weft_speculation_stats guesses;
   double process_cpu_seconds;  // of the tokens after the first
 };
 
@@ -39,7 +40,7 @@ Run run_once(api::Session& session, const std::vector<std::uint32_t>& prompt, st
   session.generate(tokens + 1, on_token, true);
   const double after = process_cpu_seconds();
   const weft_stats stats = session.stats();
-  return {rates(weft_stats{}, stats, count), stats, after - before};
+  return {rates(weft_stats{}, stats, count), stats, session.speculation_stats(), after - before};
 }
 
 double median(std::vector<double> values) {
@@ -61,6 +62,7 @@ void prepare(api::Session& session, const BenchArgs& args) {
   greedy.temperature = 0;
   session.set_sampling(greedy);
   set_head(session, "--head", args.head);
+  set_speculation(session, args.speculate);
 }
 
 // Tokens per second of all sessions together, which decode as a batch behind the same prompt; the median of the
@@ -144,6 +146,7 @@ Json report_json(const BenchArgs& args, const weft_model_info& info, const std::
           {"cpu_s_per_token",
            {{"process", middle.process_cpu_s_per_token}, {"calling_thread", middle.thread_cpu_s_per_token}}},
           {"head", head_json(args.head, last.speed)},
+          {"speculation", speculation_json(args.speculate, last.guesses, last.speed)},
           {"stages", stages_json(last.stats)},
           {"readback_bytes_per_token", last.speed.readback_bytes_per_token},
           {"device_bytes", device_bytes_json(info, last.stats)},
@@ -171,7 +174,8 @@ void report_table(const BenchArgs& args, const weft_model_info& info, const std:
       << format("reading   %s/token  %.2f GB/s, %.0f%% of the %.2f GB/s of a kernel that only reads\n",
                 human_bytes(static_cast<double>(info.bytes_per_token)).c_str(), middle.gigabytes_per_s,
                 device_gb_s > 0 ? 100 * middle.gigabytes_per_s / device_gb_s : 0.0, device_gb_s)
-      << "head      " << head_text(args.head, runs.back().speed) << '\n'
+      << "head      " << head_text(args.head, runs.back().speed)
+      << speculation_text(runs.back().guesses, runs.back().speed) << '\n'
       << format("memory    vocab %s, layers %s, kv %s, scratch %s\n",
                 human_bytes(static_cast<double>(info.vocab_bytes)).c_str(),
                 human_bytes(static_cast<double>(info.layer_bytes)).c_str(),
@@ -252,6 +256,7 @@ void add_bench(CLI::App& app) {
       ->transform(whole(1, 64));
   add("--seed", args->seed, "seed of the random prompt", 0);
   add_head_option(command, args->head);
+  add_speculate_option(command, args->speculate);
   command->add_flag("--profile", args->profile,
                     "show where the time of a decoded token and of a prompt's last chunk goes, by operation");
   command

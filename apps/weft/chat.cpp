@@ -18,7 +18,7 @@ struct ChatArgs {
   weft_sampling sampling = weft_sampling_default();
   const CLI::App* command = nullptr;
   std::string system, restore;
-  std::string head = "full";
+  std::string head = "full", speculate = "off";
   GrammarArgs grammar;
   SteeringArgs steering;
   std::uint32_t tokens = 512;
@@ -77,6 +77,7 @@ class Chat {
     set_steering(session_, args.steering);
     if (args.restore.empty() || sampling_given(args.command)) set_sampling(args.sampling, *args.command);
     choose_head("--head", args.head);
+    set_speculation(session_, args.speculate);
   }
 
   void run() {
@@ -220,6 +221,7 @@ class Chat {
 
   void answer(const std::vector<std::uint32_t>& ids) {
     const weft_stats before = session_.stats();
+    const weft_speculation_stats guessed = session_.speculation_stats();
     session_.prompt(ids);
     std::string text;
     std::uint64_t tokens = 0;
@@ -240,7 +242,11 @@ class Chat {
     if (stop == WEFT_STOP_CONTEXT) std::cerr << "[the context is full: the answer ends here]\n";
     if (bandwidth_ == 0) bandwidth_ = model_.measure_bandwidth();  // after the first answer, which it would delay
     const weft_stats after = session_.stats();
-    std::cerr << stats_line(rates(before, after, tokens), head_, after, bandwidth_) << '\n';
+    const weft_speculation_stats all = session_.speculation_stats();
+    const weft_speculation_stats guesses = {all.passes - guessed.passes, all.drafted_tokens - guessed.drafted_tokens,
+                                            all.accepted_tokens - guessed.accepted_tokens};
+    const Rates speed = rates(before, after, tokens);
+    std::cerr << stats_line(speed, head_, after, bandwidth_) << speculation_text(guesses, speed) << '\n';
   }
 
   void print_stats() {
@@ -261,6 +267,11 @@ class Chat {
     std::cerr << "head      " << head_
               << format(" now; in total %s/tok %.0f rows\n",
                         bytes(static_cast<std::uint64_t>(all.head_bytes_per_token)).c_str(), all.head_rows_per_token);
+    const weft_speculation_stats guesses = session_.speculation_stats();
+    if (guesses.passes > 0) {
+      std::cerr << format("guesses   %llu of %llu right, checked in %llu passes\n", count(guesses.accepted_tokens),
+                          count(guesses.drafted_tokens), count(guesses.passes));
+    }
     for (std::size_t i = 0; i < stats.stage_count; ++i) {
       std::cerr << format("%s%-14s %5.1f%%\n", i == 0 ? "stages    " : "          ", stats.stages[i].name,
                           stats.stages[i].share * 100);
@@ -296,6 +307,7 @@ void add_chat(CLI::App& app) {
       ->transform(whole(0));
   add_restore_option(command, args->restore);
   add_head_option(command, args->head);
+  add_speculate_option(command, args->speculate);
   add_sampling_options(command, args->sampling);
   add_steering_options(command, args->steering);
   add_grammar_options(command, args->grammar);

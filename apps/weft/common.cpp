@@ -261,13 +261,30 @@ void set_steering(api::Session& session, const SteeringArgs& args, bool all) {
   if (all || !biases.empty()) refused("--logit-bias", [&] { session.set_logit_bias(biases); });
 }
 
+void add_speculate_option(CLI::App* command, std::string& speculate) {
+  command
+      ->add_option(
+          "--speculate", speculate,
+          "guess tokens ahead and check several in a pass, which does not change the text: lookup takes the text\n"
+          "to go on as it did where it had the same tokens before; off")
+      ->type_name("KIND")
+      ->check(CLI::IsMember({"off", "lookup"}).description(""))
+      ->capture_default_str();
+}
+
+void set_speculation(api::Session& session, const std::string& speculate) {
+  session.set_speculation(speculate == "lookup" ? WEFT_SPECULATE_LOOKUP : WEFT_SPECULATE_OFF);
+}
+
 void add_head_option(CLI::App* command, std::string& head) {
   command
       ->add_option(
           "--head", head,
           "rows of the vocabulary table to read for a token: full; certified (only rows that can matter, proven);\n"
-          "fast or fast:N (the N best estimates, unproven); keep:LIST (only tokens of presets and files, with\n"
-          "commas between them); certified+keep:LIST or fast:N+keep:LIST")
+          "sure or sure:P (the same, but that a token differs with the probability P at most, 1e-9 by default);\n"
+          "fast or fast:SIGMA (estimates trusted to so many standard deviations, 7 by default; unproven); keep:LIST\n"
+          "(only tokens of presets and files, with commas between them); or one of them and keep, such as\n"
+          "sure+keep:LIST")
       ->type_name("HEAD")
       ->capture_default_str();
 }
@@ -354,8 +371,6 @@ Rates rates(const weft_stats& before, const weft_stats& after, std::uint64_t tok
     const double count = static_cast<double>(after.head_tokens - before.head_tokens);
     result.head_bytes_per_token = static_cast<double>(after.head_bytes - before.head_bytes) / count;
     result.head_rows_per_token = static_cast<double>(after.head_rows - before.head_rows) / count;
-    result.head_uncertain_share =
-        static_cast<double>(after.head_uncertain_tokens - before.head_uncertain_tokens) / count;
   }
   return result;
 }
@@ -367,18 +382,37 @@ Json stages_json(const weft_stats& stats) {
 }
 
 Json head_json(const std::string& head, const Rates& rates) {
-  Json json = {
+  return {
       {"name", head}, {"bytes_per_token", rates.head_bytes_per_token}, {"rows_per_token", rates.head_rows_per_token}};
-  if (head.starts_with("fast")) json["uncertain_share"] = rates.head_uncertain_share;
-  return json;
 }
 
 std::string head_text(const std::string& head, const Rates& rates) {
   constexpr std::size_t kLongest = 32;
   std::string text = head.size() > kLongest ? head.substr(0, kLongest - 3) + "..." : head;
   text += format(" %s/tok %.0f rows", human_bytes(rates.head_bytes_per_token).c_str(), rates.head_rows_per_token);
-  if (head.starts_with("fast")) text += format(" %.0f%% uncertain", 100 * rates.head_uncertain_share);
   return text;
+}
+
+// Of the tokens after the first, which come with the prompt.
+static double tokens_per_pass(const weft_speculation_stats& guesses, const Rates& rates) {
+  if (rates.tokens < 2) return 1;
+  const double tokens = static_cast<double>(rates.tokens - 1);
+  return tokens / (tokens - std::min(static_cast<double>(guesses.accepted_tokens), tokens - 1));
+}
+
+Json speculation_json(const std::string& speculate, const weft_speculation_stats& guesses, const Rates& rates) {
+  return {{"kind", speculate},
+          {"passes", guesses.passes},
+          {"drafted", guesses.drafted_tokens},
+          {"accepted", guesses.accepted_tokens},
+          {"tokens_per_pass", tokens_per_pass(guesses, rates)}};
+}
+
+std::string speculation_text(const weft_speculation_stats& guesses, const Rates& rates) {
+  if (guesses.passes == 0) return {};
+  return format(" | %llu of %llu guesses right, %.1f tok/pass",
+                static_cast<unsigned long long>(guesses.accepted_tokens),
+                static_cast<unsigned long long>(guesses.drafted_tokens), tokens_per_pass(guesses, rates));
 }
 
 Json device_bytes_json(const weft_model_info& info, const weft_stats& stats) {

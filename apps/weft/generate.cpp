@@ -13,7 +13,7 @@ struct GenerateArgs {
   const CLI::App* command = nullptr;
   std::optional<std::string> text, ids;
   std::string restore, save;
-  std::string head = "full";
+  std::string head = "full", speculate = "off";
   GrammarArgs grammar;
   SteeringArgs steering;
   std::uint32_t logprobs = 0;
@@ -109,6 +109,7 @@ void generate(const GenerateArgs& args) {
 
   api::Session session(model, context, parse_type(args.model.kv), parse_policy(args.model.policy));
   set_head(session, "--head", args.head);
+  set_speculation(session, args.speculate);
   set_grammar(session, args.grammar);
   if (restored) {
     session.restore(args.restore);
@@ -138,7 +139,7 @@ void generate(const GenerateArgs& args) {
   const Rates speed = rates(weft_stats{}, stats, ids.size());
   if (!args.json) {
     std::cout << std::endl;
-    std::cerr << stats_line(speed, args.head, stats, 0) << '\n';
+    std::cerr << stats_line(speed, args.head, stats, 0) << speculation_text(session.speculation_stats(), speed) << '\n';
     return;
   }
   Json result = {{"prompt_ids", prompt}, {"ids", ids}, {"text", text}, {"stop", stop_text(stop)}};
@@ -152,6 +153,7 @@ void generate(const GenerateArgs& args) {
                  {"reused_tokens", stats.reused_tokens},
                  {"decode_tokens_per_s", speed.decode_tokens_per_s},
                  {"head", head_json(args.head, speed)},
+                 {"speculation", speculation_json(args.speculate, session.speculation_stats(), speed)},
                  {"stages", stages_json(stats)},
                  {"readback_bytes_per_token", speed.readback_bytes_per_token},
                  {"device_bytes", device_bytes_json(info, stats)}});
@@ -183,6 +185,7 @@ void add_generate(CLI::App& app) {
   command->add_option("--save", args->save, "save the session to a file at the end; --restore continues it")
       ->type_name("FILE");
   add_head_option(command, args->head);
+  add_speculate_option(command, args->speculate);
   add_sampling_options(command, args->sampling);
   add_steering_options(command, args->steering);
   command

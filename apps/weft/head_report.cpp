@@ -16,7 +16,7 @@ namespace {
 struct ReportArgs {
   ModelArgs model;
   std::string file, plot;
-  std::vector<std::string> heads = {"full", "certified", "fast:16", "fast:64"};
+  std::vector<std::string> heads = {"full", "certified", "sure", "fast"};
   std::uint32_t tokens = 1000;
   weft_sampling sampling = weft_sampling_default();
   bool json = false;
@@ -45,7 +45,7 @@ struct Subject {
   std::string head;
   api::Session choosing, ranking;
   std::vector<double> rows, bytes, seconds;  // a token each
-  std::uint64_t agreed = 0, uncertain = 0, refined = 0;
+  std::uint64_t agreed = 0, refined = 0;
   double recall = 0, kl = 0;         // sums over the tokens
   std::optional<double> head_share;  // of the device's time of a token
 };
@@ -103,7 +103,6 @@ std::uint32_t choose(Subject& subject, const std::vector<std::uint32_t>& prefix)
   subject.bytes.push_back(static_cast<double>(after.head_bytes - before.head_bytes));
   subject.seconds.push_back(after.first_token_seconds);
   subject.refined += after.head_refined - before.head_refined;
-  subject.uncertain += after.head_uncertain_tokens - before.head_uncertain_tokens;
   return chosen;
 }
 
@@ -245,12 +244,10 @@ Json Report::json(const weft_model_info& info) const {
                 {"agreement", static_cast<double>(subject.agreed) / tokens},
                 {"recall", subject.recall / tokens},
                 {"kl", subject.kl / tokens},
-                {"uncertain_share", nullptr},
                 {"token_ms", seconds * 1e3},
                 {"token_of_full", seconds / full_seconds},
                 {"head_share", nullptr},
                 {"head_ms", nullptr}};
-    if (subject.head.starts_with("fast")) one["uncertain_share"] = static_cast<double>(subject.uncertain) / tokens;
     if (subject.head_share) {
       one["head_share"] = *subject.head_share;
       one["head_ms"] = *subject.head_share * seconds * 1e3;
@@ -297,7 +294,7 @@ void Report::print(const weft_model_info& info) const {
   std::cout << format("%zu tokens, %s; %u rows of %s; %s\n\n", tokens_,
                       args_.sampling.temperature == 0 ? "greedy" : "sampled", info.vocab_size, info.type, info.device);
   std::vector<std::vector<std::string>> lines = {{"head", "rows", "p50", "p99", "KiB", "p50", "p99", "of full", "same",
-                                                  format("top %u", ranks_), "KL", "unsure", "refined", "ms", "x full",
+                                                  format("top %u", ranks_), "KL", "refined", "ms", "x full",
                                                   "head ms"}};
   const Json all = json(info);
   for (const Json& one : all["heads"]) {
@@ -308,7 +305,6 @@ void Report::print(const weft_model_info& info) const {
     line.push_back(number(one["agreement"], "%", 2, 100));
     line.push_back(number(one["recall"], "%", 2, 100));
     line.push_back(number(one["kl"], "", 4, 1));
-    line.push_back(number(one["uncertain_share"], "%", 1, 100));
     line.push_back(number(one["refined_rows"], "", 0, 1));
     line.push_back(number(one["token_ms"], "", 3, 1));
     line.push_back(number(one["token_of_full"], "", 2, 1));
@@ -364,7 +360,7 @@ void add_head_report(CLI::App& app) {
       ->add_option("--heads", args->heads,
                    "heads to compare with full, with blanks between them; generate --help explains them")
       ->type_name("HEAD ...")
-      ->default_str("full certified fast:16 fast:64");
+      ->default_str("full certified sure fast");
   command->add_option("--max-tokens", args->tokens, "most places of the text to compare")
       ->type_name("N")
       ->capture_default_str()
@@ -386,7 +382,6 @@ void add_head_report(CLI::App& app) {
       "          that is 0\n"
       "KL:       divergence, in nats, of the softmax over the head's K best tokens from full's whole\n"
       "          distribution, less that of full's own K best tokens; 0 if they agree\n"
-      "unsure:   share of the tokens for which fast left out a row that could have been chosen\n"
       "refined:  rows whose estimate is refined\n"
       "ms:       median time of a token that is computed alone\n"
       "x full:   ms as a multiple of full's\n"

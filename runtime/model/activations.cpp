@@ -49,6 +49,7 @@ ActivationBuffers::ActivationBuffers(const Model& model, uint32_t tokens, uint32
   };
   plan(&Activations::x, tokens, config.width);
   plan(&Activations::normed, tokens, config.width);
+  plan(&Activations::rotated, tokens, config.width);
   plan(&Activations::qkv, tokens, config.query_dim() + 2 * config.kv_dim());
   plan(&Activations::q, tokens, config.query_dim());
   plan(&Activations::attended, tokens, config.query_dim());

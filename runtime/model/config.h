@@ -49,8 +49,9 @@ struct Config {
   std::vector<LayerPositions> positions;  // (layers)
   std::optional<bool> tied;               // as the file says; GGUF says nothing
   Pooling pooling = Pooling::mean;        // of embeddings, as the file says
-  uint64_t fingerprint = 0;               // of the file (fingerprint.h)
-  ScoreBuckets buckets;                   // with Positions::bucketed
+  bool can_measure_states() const { return !encoder && !block.sees_all && !block.sees_source && width > LEADING; }
+  uint64_t fingerprint = 0;  // of the file (fingerprint.h)
+  ScoreBuckets buckets;      // with Positions::bucketed
   // Of an encoder-decoder: the encoder, of the same width (this config is the decoder's), and the token that the
   // decoder starts from.
   std::shared_ptr<const Config> encoder;

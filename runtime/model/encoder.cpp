@@ -98,7 +98,9 @@ std::vector<float> Encoder::masked_logits(size_t place) {
     ops::matmul(r, head->transform, step_.state, hidden, one, 1, ops::Output::write);
     ops::activate(r, c.block.activation, false, step_.state, one, one, c.width, 1);
     ops::norm(r, {c.width, c.epsilon, ops::NormKind::layer}, step_.state, one, head->norm, one, 1, false);
-    ops::project(r, model_.weights.output_table().matrix(), one, activations_.logits, 1);
+    const Matrix& table = model_.weights.output_table().matrix();
+    ops::rotate(r, table, one, activations_.rotated, 1);
+    ops::project(r, table, activations_.rotated, activations_.logits, 1);
     ops::add(r, head->bias, activations_.logits, c.vocab);
   });
   return download_as<float>(model_.device, activations_.logits.part(0, uint64_t{c.vocab} * 4));

@@ -26,7 +26,7 @@ struct Network {
 
   void embed() const {
     const View embedded = c.block.embedding_norm ? a.normed : a.x;
-    ops::gather(r, w.embedding->matrix(), state, pass.step.history, embedded, tokens, c.embedding_scale);
+    gather(embedded);
     if (c.has_position_table()) ops::add_positions(r, state, w.positions, embedded, c.width, tokens);
     if (c.block.embedding_norm) norm(embedded, w.embedding_norm, a.x);
   }
@@ -62,20 +62,32 @@ struct Network {
     const bool batch = !pass.slots.empty();  // then every token is a session's last; else the pass's last one is
     const uint32_t rows = batch ? tokens : 1;
     ops::norm(r, c.norm(), state, a.x, w.final_norm, a.normed, tokens, !batch);
+    ops::rotate(r, table, a.normed, a.rotated, rows);
     if (projection_picks(tails)) {
-      ops::project_best(r, table, a.normed, a.candidates, candidate_stride(pass.model), rows);
+      ops::project_best(r, table, a.rotated, a.candidates, candidate_stride(pass.model), rows);
       return choose(tails, ops::best_count(r.device().plan(), table));
     }
     if (!std::ranges::all_of(tails, [](const Tail& tail) { return tail.partial; }))
-      ops::project(r, table, a.normed, a.logits, rows);
-    for (size_t i = 0; i < tails.size(); ++i) {
-      const Pass& one = pass.sessions()[i];
-      if (tails[i].partial)
-        project_partly(r, w.output_table(), tails[i].steps, *tails[i].partial,
-                       {one.a.normed, one.step.state, one.step.params, one.step.token_flags}, one.a.logits);
-      if (w.logit_bias) ops::add(r, w.logit_bias, one.a.logits, c.vocab);
-    }
+      ops::project(r, table, a.rotated, a.logits, rows);
+    for (size_t i = 0; i < tails.size(); ++i) Network(r, pass.sessions()[i]).finish_logits(tails[i]);
     choose(tails);
+  }
+
+  // The next token behind each of the pass's, as long as they are the draft's.
+  void check(std::span<const Pass> places, const Tail& tail) const {
+    ops::norm(r, c.norm(), state, a.x, w.final_norm, a.normed, tokens, false);
+    ops::rotate(r, table, a.normed, a.rotated, tokens);
+    const bool picks = projection_picks({&tail, 1});
+    if (picks)
+      ops::project_best(r, table, a.rotated, a.candidates, candidate_stride(pass.model), tokens);
+    else if (!tail.partial)
+      ops::project(r, table, a.rotated, a.logits, tokens);
+    ops::advance_draft(r, pass.step.views(a), 0);
+    for (const Pass& place : places) {
+      const Network here(r, place);
+      if (!picks) here.finish_logits(tail);
+      here.choose({&tail, 1}, picks ? ops::best_count(r.device().plan(), table) : 0, true);
+    }
   }
 
   void score(const View& block_logits, const View& nll, const PartialHeadBuffers* masked) const {
@@ -83,8 +95,9 @@ struct Network {
     const uint64_t block_bytes = uint64_t{block} * stride_of(c.width) * 4;
     const View allowed = masked ? View(masked->allowed_rows) : View();
     norm(a.x, w.final_norm, a.normed);
+    ops::rotate(r, table, a.normed, a.rotated, tokens);
     for (uint32_t first = 0; first < tokens; first += block) {
-      ops::project(r, table, a.normed.part(first / block * block_bytes, block_bytes), block_logits, block);
+      ops::project(r, table, a.rotated.part(first / block * block_bytes, block_bytes), block_logits, block);
       ops::nll(r, state, pass.step.history, block_logits, nll, c.vocab, first, block, masked ? &allowed : nullptr,
                c.logit_cap);
     }
@@ -92,6 +105,13 @@ struct Network {
   }
 
  private:
+  // The tokens' rows of the vocabulary table.
+  void gather(const View& x) const {
+    const Matrix& embedding = w.embedding->matrix();
+    const bool turned = embedding.layout == Layout::planes;
+    ops::gather(r, embedding, state, pass.step.history, turned ? a.rotated : x, tokens, c.embedding_scale);
+    if (turned) ops::rotate_back(r, embedding, a.rotated, x, tokens);
+  }
   void matmul(const Matrix& weights, const ops::Input& x, const View& y, Output output = Output::write) const {
     ops::matmul(r, weights, state, x, y, tokens, output);
   }
@@ -185,8 +205,16 @@ struct Network {
     });
   }
 
+  // What one session's logits need behind the projection that the others share.
+  void finish_logits(const Tail& tail) const {
+    if (tail.partial)
+      project_partly(r, w.output_table(), tail.steps, *tail.partial,
+                     {a.rotated, state, pass.step.params, pass.step.token_flags}, a.logits);
+    if (w.logit_bias) ops::add(r, w.logit_bias, a.logits, c.vocab);
+  }
+
   // The next tokens, from the logits of each session's last one, or from `candidates` that the projection has left.
-  void choose(std::span<const Tail> tails, uint32_t candidates = 0) const {
+  void choose(std::span<const Tail> tails, uint32_t candidates = 0, bool drafted = false) const {
     const auto each = [&](const auto& record) {
       for (size_t i = 0; i < tails.size(); ++i) {
         const View lists = tails[i].partial ? View(tails[i].partial->lists) : View();
@@ -211,7 +239,10 @@ struct Network {
     });
     each([&](const Pass& one, const Tail& tail, const ops::Chosen&) {
       const uint32_t picked = candidates ? candidates : ops::candidate_count(c.vocab);
-      ops::advance(r, one.step.views(one.a), tail.chooses() ? picked : 0, one.tokens);
+      if (drafted)
+        ops::advance_draft(r, one.step.views(one.a), picked);
+      else
+        ops::advance(r, one.step.views(one.a), tail.chooses() ? picked : 0, one.tokens);
     });
   }
 };
@@ -225,6 +256,10 @@ void record_embed(Recorder& r, const Pass& pass) {
 void record_layer(Recorder& r, const Pass& pass, uint32_t layer) { Network(r, pass).layer(layer); }
 
 void record_tail(Recorder& r, const Pass& pass, std::span<const Tail> tails) { Network(r, pass).tail(tails); }
+
+void record_check(Recorder& r, const Pass& pass, std::span<const Pass> places, const Tail& tail) {
+  Network(r, pass).check(places, tail);
+}
 
 void record_score(Recorder& r, const Pass& pass, const View& block_logits, const View& nll,
                   const PartialHeadBuffers* masked) {

@@ -16,7 +16,7 @@ uint64_t Model::bytes_per_token() const {
   for (const LayerWeights& layer : weights.layers)
     idle += (config.experts.count - config.experts.used) * (layer.gate_up.bytes() + layer.down.bytes());
   return weights.layer_bytes() - once - idle - positions + positions / std::max(config.context, 1u) +
-         weights.output_table().buffer().bytes() + embedding.buffer().bytes() / embedding.rows();
+         weights.output_table().bytes() + embedding.buffer().bytes() / embedding.rows();
 }
 
 uint64_t Model::parameters() const {

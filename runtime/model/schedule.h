@@ -18,6 +18,10 @@ std::vector<CommandBuffer> record_body(CommandPool& pool, const Pass& pass, Time
 CommandBuffer record_end(CommandPool& pool, const Pass& pass, const std::function<void(Recorder&)>& commands,
                          Timestamps* timestamps = nullptr);
 
+// Passes that check a draft have so many tokens.
+inline constexpr uint32_t kDraftPasses[] = {2, 4, 8};
+inline constexpr uint32_t kMostDrafted = 7;
+
 class Schedule {
  public:
   Schedule(const Pass& session, Policy policy);  // session: of any number of tokens
@@ -28,6 +32,9 @@ class Schedule {
   // Submits one pass of up to `tokens` tokens (1 or chunk_tokens()) after those in flight, as the policy says. timed:
   // with timestamps, which read_times() gives once it has finished; one timed pass may be in flight at a time.
   void submit(uint32_t tokens, const Tail& tail, bool timed = false);
+  // Submits one pass of up to `tokens` tokens (kDraftPasses), whose last ones are a draft: state.drafted says how many.
+  // Afterwards state.end says how many tokens it has appended: those of the draft that the model chose too, and one.
+  void submit_check(uint32_t tokens, const Tail& tail);
   // As submit with a chunk, but leaves negative log-likelihoods in nll().
   void submit_score(const PartialHeadBuffers* masked);
   const Buffer& nll() const { return nll_; }  // (context) floats, mapped; written by submit_score
@@ -48,6 +55,14 @@ class Schedule {
     CommandBuffer end;
   };
   using Key = std::pair<uint32_t, Tail>;  // tokens of the pass, and what follows its layers
+  struct Checks {                         // passes that check drafts
+    explicit Checks(const Pass& session);
+    ActivationBuffers activations;  // a row of logits for each token
+    std::vector<Activations> rows;
+    std::vector<Pass> places;
+    std::map<uint32_t, std::vector<CommandBuffer>> bodies;
+    std::map<Key, CommandBuffer> ends;
+  };
   Pass pass(uint32_t tokens) const;
   const Timed& timed(const Key& key);
   CommandBuffer record_tail_of(const Key& key, Timestamps* timestamps);
@@ -59,6 +74,7 @@ class Schedule {
   std::map<Key, CommandBuffer> tails_;
   std::map<Key, Timed> timed_;
   const Timed* last_timed_ = nullptr;
+  std::unique_ptr<Checks> checks_;  // made by the first submit_check
   CommandBuffer score_, masked_score_;
   Buffer block_logits_, nll_;  // made by the first submit_score
   SubmissionQueue queue_;

@@ -32,6 +32,7 @@ struct VocabularyTables {
   const TensorView* left_out = nullptr;   // the other of both; nullptr: the file holds only one, or they are not tied
   TableDifference difference;             // of left_out from the embedding
 
+  const TensorView* projected() const { return output ? output : embedding; }  // hidden states are, on it
   bool tied_by_rounding() const { return left_out && left_out->dtype != embedding->dtype; }
 };
 

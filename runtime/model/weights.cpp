@@ -39,9 +39,7 @@ Weights load(const std::shared_ptr<Device>& device, const std::shared_ptr<const 
 
 }  // namespace
 
-uint64_t Weights::vocab_bytes() const {
-  return embedding->buffer().bytes() + (separate_output ? separate_output->buffer().bytes() : 0);
-}
+uint64_t Weights::vocab_bytes() const { return embedding->bytes() + (separate_output ? separate_output->bytes() : 0); }
 
 uint64_t Weights::layer_bytes() const {
   uint64_t bytes =
@@ -80,6 +78,22 @@ std::string Weights::type() const {
 Weights load_weights(const std::shared_ptr<Device>& device, const ModelFile& file, Config& config,
                      const DeviceFormats& formats, const std::function<void(float)>& progress) {
   return load(device, {std::shared_ptr<void>(), &file}, config, formats, progress, false);
+}
+
+void reload_vocabulary(const std::shared_ptr<Device>& device, const ModelFile& file, Config& config,
+                       const DeviceFormats& formats, Weights& weights) {
+  weights.embedding.reset();
+  weights.separate_output.reset();
+  const auto report = std::make_shared<WeightsReport>(file, nullptr);
+  WeightsLoader loader(device, {std::shared_ptr<void>(), &file}, config, formats, report, "");
+  loader.check(nullptr);
+  loader.load_vocabulary();
+  Weights tables = loader.take();
+  weights.embedding = std::move(tables.embedding);
+  weights.separate_output = std::move(tables.separate_output);
+  for (const TensorReport& tensor : report->tensors)
+    for (TensorReport& known : weights.tensors)
+      if (known.name == tensor.name) known.rounding = tensor.rounding;
 }
 
 Weights begin_weights(const std::shared_ptr<Device>& device, std::shared_ptr<const ModelFile> file, Config& config,

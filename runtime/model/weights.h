@@ -12,6 +12,7 @@
 #include "gpu/recorder.h"
 #include "model/config.h"
 #include "model/layer_loader.h"
+#include "model/table_basis.h"
 #include "vocab/table.h"
 
 namespace weft {
@@ -76,6 +77,7 @@ struct DeviceFormats {
 
   std::optional<Format> matrices, tables;
   bool tie = true;
+  std::shared_ptr<const StateStatistics> states;  // for the table that is projected on; nullptr: unknown
 };
 
 // A file's two vocabulary tables that have become one.
@@ -130,6 +132,10 @@ void check_weights(const ModelFile& file, Config& config);
 // not fit either, Error(unsupported) for an encoder's layers.
 Weights load_weights(const std::shared_ptr<Device>& device, const ModelFile& file, Config& config,
                      const DeviceFormats& formats, const std::function<void(float)>& progress);
+
+// Packs the vocabulary's tables again, with formats.states: nothing may use them.
+void reload_vocabulary(const std::shared_ptr<Device>& device, const ModelFile& file, Config& config,
+                       const DeviceFormats& formats, Weights& weights);
 
 // As load_weights, but may return before the layers of a decoder are uploaded: weights.layer_loader then does that, and
 // tells progress on its thread. All memory is allocated then, and everything but the tensors' numbers is checked.

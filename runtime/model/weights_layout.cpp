@@ -43,6 +43,12 @@ Format format_of(std::optional<Format> wanted, std::span<const TensorView* const
   return finest;
 }
 
+Format table_format(std::optional<Format> wanted, const TensorView& table, bool projected) {
+  if (wanted) return *wanted;
+  const Format own = closest_format(table.dtype);
+  return projected && own == Format::q4 ? Format::q8 : own;
+}
+
 uint64_t place(const Pieces& pieces, const Parts::Sources& sources, std::optional<Format> wanted) {
   uint64_t bytes = 0;
   const auto put = [&](View& view, uint64_t size) {
@@ -75,9 +81,16 @@ uint64_t slot_bytes(const Plan& plan, const Config& config, Parts& parts, const 
   const uint64_t budget = plan.memory_budget;
   if (!budget) return 0;
   uint64_t tables = 0, layers = 0, largest = 0;
-  for (const TensorView* const table : {vocabulary.embedding, vocabulary.output})
-    if (table)
-      tables += Matrix{format_of(wanted.tables, {&table, 1}), config.vocab, config.width, {}, Layout::planes}.bytes();
+  for (const TensorView* const table : {vocabulary.embedding, vocabulary.output}) {
+    if (!table) continue;
+    const bool projected = table == vocabulary.projected();
+    const Matrix matrix = {table_format(wanted.tables, *table, projected),
+                           config.vocab,
+                           config.width,
+                           {},
+                           projected ? Layout::planes : Layout::values};
+    tables += matrix.bytes() + (projected ? uint64_t{BASIS_WORDS(matrix.blocks() * BLOCK)} * 4 : 0);
+  }
   for (int index = 0; index < static_cast<int>(config.layers); ++index) {
     LayerWeights layer;
     const Pieces pieces = parts.layer(layer, index);

@@ -59,8 +59,8 @@ void WeightsLoader::choose_vocabulary() {
 
 void WeightsLoader::load_vocabulary() {
   const auto& [embedding, output, left_out, difference] = vocabulary_;
-  weights_.embedding = load_table(*embedding, output ? "embedding table" : "vocabulary table");
-  if (output) weights_.separate_output = load_table(*output, "output table");
+  weights_.embedding = load_table(*embedding, output ? "embedding table" : "vocabulary table", !output);
+  if (output) weights_.separate_output = load_table(*output, "output table", true);
   if (left_out) report_left_out();
 }
 
@@ -76,11 +76,16 @@ void WeightsLoader::report_left_out() {
   report_->advance(left_out->bytes.size());
 }
 
-std::unique_ptr<Table> WeightsLoader::load_table(const TensorView& tensor, const std::string& buffer) {
+std::shared_ptr<const Basis> WeightsLoader::basis(const TensorView& table) const {
+  return std::make_shared<const Basis>(wanted_.states ? basis_for(*wanted_.states, table) : Basis(config_.width));
+}
+
+// projected: hidden states are projected on it; else it is only gathered from.
+std::unique_ptr<Table> WeightsLoader::load_table(const TensorView& tensor, const std::string& buffer, bool projected) {
   file_->check_length();
-  const TensorView* const source = &tensor;
-  const Format format = format_of(wanted_.tables, {&source, 1});
-  const uint64_t total = Matrix{format, config_.vocab, config_.width, {}, Layout::planes}.bytes();
+  const Format format = table_format(wanted_.tables, tensor, projected);
+  const uint64_t total =
+      Matrix{format, config_.vocab, config_.width, {}, projected ? Layout::planes : Layout::values}.bytes();
   const double scale = static_cast<double>(tensor.bytes.size()) / static_cast<double>(total);
   uint64_t packed = 0, told = 0;
   Rounding rounding;
@@ -93,7 +98,8 @@ std::unique_ptr<Table> WeightsLoader::load_table(const TensorView& tensor, const
     told = now;
     file_->release(tensor.bytes.first(now));
   };
-  auto table = std::make_unique<Table>(device_, uploader_, tensor, format, buffer, progress, &rounding);
+  auto table = std::make_unique<Table>(device_, uploader_, tensor, format, projected ? basis(tensor) : nullptr, buffer,
+                                       progress, &rounding);
   report_->add(tensor, name(format), packed_bytes(format, tensor.shape[0], tensor.shape[1]), buffer, rounding);
   return table;
 }

@@ -30,9 +30,10 @@ class WeightsLoader {
   const Config& config() const { return config_; }
 
  private:
+  std::shared_ptr<const Basis> basis(const TensorView& table) const;
   void choose_vocabulary();
   void report_left_out();
-  std::unique_ptr<Table> load_table(const TensorView& tensor, const std::string& buffer);
+  std::unique_ptr<Table> load_table(const TensorView& tensor, const std::string& buffer, bool projected);
   void load_norm(Buffer& buffer, const std::vector<Floats>& parts, const char* name, float scale);
   void load_positions();
   void load_score_biases();

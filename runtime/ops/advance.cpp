@@ -4,12 +4,23 @@
 
 namespace weft::ops {
 
-void advance(Recorder& recorder, const StepViews& step, uint32_t candidates, uint32_t tokens) {
-  require_bytes(step.candidates, uint64_t{candidates} * sizeof(abi::Candidate), "advance", "candidates");
+namespace {
+
+void record(Recorder& recorder, const StepViews& step, const abi::AdvancePush& push) {
+  require_bytes(step.candidates, uint64_t{push.candidates} * sizeof(abi::Candidate), "advance", "candidates");
   require_bytes(step.ring, RING * sizeof(abi::RingEntry), "advance", "ring");
   recorder.dispatch({shaders::advance},
-                    {step.state, step.params, step.candidates, step.history, step.token_flags, step.ring},
-                    abi::AdvancePush{candidates, tokens, step.rows}, {1});
+                    {step.state, step.params, step.candidates, step.history, step.token_flags, step.ring}, push, {1});
+}
+
+}  // namespace
+
+void advance(Recorder& recorder, const StepViews& step, uint32_t candidates, uint32_t tokens) {
+  record(recorder, step, {candidates, tokens, step.rows, 0});
+}
+
+void advance_draft(Recorder& recorder, const StepViews& step, uint32_t candidates) {
+  record(recorder, step, {candidates, 0, step.rows, 1});
 }
 
 }  // namespace weft::ops

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "base/error.h"
-#include "ops/planes.h"
+#include "ops/table_row.h"
 
 namespace weft {
 namespace {
@@ -18,22 +19,9 @@ std::byte* word_of(std::byte* tile, uint32_t row, uint32_t k, uint32_t words) {
 
 // Bytes of a row, without the filling of its tile.
 uint64_t row_bytes(Format format, Layout layout, uint32_t blocks) {
-  const bool planes = layout == Layout::planes;
-  switch (format) {
-    case Format::q8:
-      return planes ? q8_plane_row_bytes(blocks) : blocks * 32ull + (blocks + 1ull) / 2 * 4;
-    case Format::q4:
-      return planes ? q4_plane_row_bytes(blocks) : blocks * 20ull;
-    case Format::f16:
-      break;
-  }
-  return planes ? f16_plane_row_bytes(blocks) : blocks * 64ull;
-}
-
-void store_planes(Format format, std::byte* tile, uint32_t row, const PackedRow& from) {
-  if (format == Format::q8) return store_q8_planes(tile, row, from.bytes, from.halves);
-  if (format == Format::q4) return store_q4_planes(tile, row, from.bytes, from.halves, from.minima);
-  store_f16_planes(tile, row, from.halves);
+  if (layout == Layout::planes) return table_row_bytes(format, blocks - 1);
+  if (format == Format::q8) return blocks * 32ull + (blocks + 1ull) / 2 * 4;
+  return blocks * (format == Format::q4 ? 20ull : 64ull);
 }
 
 // A row's words one behind the other.
@@ -56,7 +44,6 @@ void store_q4(std::byte* tile, uint32_t row, const PackedRow& from, uint32_t blo
 
 void store(const Matrix& matrix, std::byte* tile, uint32_t row, const PackedRow& from) {
   const uint32_t blocks = matrix.blocks();
-  if (matrix.layout == Layout::planes) return store_planes(matrix.format, tile, row, from);
   if (matrix.format == Format::q4) return store_q4(tile, row, from, blocks);
   if (matrix.format == Format::f16) return store_words(tile, row, from.halves.data(), blocks * 4);
   store_words(tile, row, from.bytes.data(), blocks * 2);
@@ -101,6 +88,8 @@ void pack_tiles(const Matrix& matrix, std::span<const TensorView* const> parts, 
                 std::span<std::byte> out, std::span<Rounding> roundings) {
   std::fill(out.begin(), out.end(), std::byte{0});
   RowPacker packer(file_type(matrix.format), matrix.cols);
+  std::optional<TableRowPacker> table_packer;
+  if (matrix.layout == Layout::planes) table_packer.emplace(matrix.format, *matrix.basis);
   Rounding unwanted;
   uint64_t part_base = 0;
   size_t part = 0;
@@ -109,9 +98,12 @@ void pack_tiles(const Matrix& matrix, std::span<const TensorView* const> parts, 
     while (part < parts.size() && row >= part_base + parts[part]->shape[0]) part_base += parts[part++]->shape[0];
     if (part == parts.size()) return;
     std::byte* const tile = out.data() + slot / TILE_ROWS * matrix.tile_bytes();
-    const PackedRow& packed =
-        packer.pack(*parts[part], row - part_base, roundings.empty() ? unwanted : roundings[part]);
-    store(matrix, tile, static_cast<uint32_t>(slot % TILE_ROWS), packed);
+    const uint32_t place = static_cast<uint32_t>(slot % TILE_ROWS);
+    Rounding& rounding = roundings.empty() ? unwanted : roundings[part];
+    if (table_packer)
+      table_packer->pack(*parts[part], row - part_base, tile, place, rounding);
+    else
+      store(matrix, tile, place, packer.pack(*parts[part], row - part_base, rounding));
   }
 }
 

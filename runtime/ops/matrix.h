@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "format/packed_row.h"
 #include "format/tensor.h"
 #include "gpu/buffer.h"
+#include "ops/basis.h"
 #include "shaders/abi.h"
 
 namespace weft {
@@ -17,8 +19,9 @@ inline constexpr Format kFormats[] = {Format::f16, Format::q8, Format::q4};
 const char* name(Format format);  // "f16", "q8", "q4"; static
 DType file_type(Format format);   // what files call it: F16, Q8_0, Q4_1
 
-// How a row's bits lie: whole values one behind the other (layers), or by planes (vocabulary tables).
-enum class Layout : uint32_t { values, planes };
+// How a row's bits lie: whole values one behind the other, or in a basis of their own and by planes (vocabulary tables
+// that are projected on).
+enum class Layout : uint32_t { values = TABLE_VALUES, planes = TABLE_PLANES };
 
 // The shape and place of a tiled matrix; the buffer belongs to somebody else.
 struct Matrix {
@@ -26,7 +29,9 @@ struct Matrix {
   uint32_t rows = 0, cols = 0;
   View view;  // tiles() * tile_bytes() bytes
   Layout layout = Layout::values;
-  View bias = {};  // (rows) floats that matmul adds; none: nothing is added
+  View bias = {};                           // (rows) floats that matmul adds; none: nothing is added
+  std::shared_ptr<const Basis> basis = {};  // of planes
+  View basis_words = {};                    // the same on the device
 
   uint32_t blocks() const { return (cols + BLOCK - 1) / BLOCK; }  // of a row
   uint32_t tiles() const { return (rows + TILE_ROWS - 1) / TILE_ROWS; }
@@ -44,12 +49,13 @@ struct Matrix {
 // What a matrix of this shape needs if nothing were padded: for reports.
 uint64_t packed_bytes(Format format, uint64_t rows, uint64_t cols);
 
-// Bytes of a row of a table that each stage of a projection reads (shaders/abi.h).
+// Bytes of a row of a table that a head reads (shaders/abi.h).
 struct PlaneBytes {
-  uint32_t estimates[3];  // by mode: plane 0, scales, minima, norms; q8 also: plane 1 of half the columns; all of it
-  uint32_t refine_half;   // plane 1 of the first half of the columns, its scales, the norms; q8 only
-  uint32_t refine_rest;   // plane 1 of the others and their scales; q8 only
-  uint32_t whole;         // every plane, the scales and minima
+  uint32_t estimates[HEAD_ALL];  // by mode
+  uint32_t refine[ESTIMATES];    // by stage
+  uint32_t notes;                // once for a row that is refined
+  uint32_t leading;              // likewise, unless the estimate was of them alone
+  uint32_t whole;                // to compute its logit
 };
 PlaneBytes plane_bytes(Format format, uint32_t cols);
 

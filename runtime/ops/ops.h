@@ -20,9 +20,14 @@ struct Plan;
 namespace ops {
 
 // x[t] = table[history[pos + t]] * scale.               table (rows, cols), history (context), x (tokens,
-// stride_of(cols))
+// stride_of(cols)). Of a table in a basis of its own (ops/basis.h), x is in that basis.
 void gather(Recorder& recorder, const Matrix& table, const View& state, const View& history, const View& x,
             uint32_t tokens, float scale = 1);
+
+// y[t] = x[t] in the table's basis, and back; the latter overwrites y.
+// x, y (tokens, stride_of(table.cols))
+void rotate(Recorder& recorder, const Matrix& table, const View& x, const View& y, uint32_t tokens);
+void rotate_back(Recorder& recorder, const Matrix& table, const View& y, const View& x, uint32_t tokens);
 
 // x[t] += table[pos + t].                               table (positions, cols) floats, x (tokens, stride_of(cols))
 // Positions behind the table add nothing.
@@ -224,6 +229,9 @@ struct StepViews {
 };
 // Moves past the pass's tokens and appends the best of `candidates` to the context; with 0 candidates it only moves.
 void advance(Recorder& recorder, const StepViews& step, uint32_t candidates, uint32_t tokens);
+// For a pass that checks a draft: with 0 candidates moves the end of the context back before the draft. Else appends
+// the best of them; if the draft has another token there, or none, FINISH_DRAFT lets the next ones do nothing.
+void advance_draft(Recorder& recorder, const StepViews& step, uint32_t candidates);
 
 // nll[pos + first + t] = -ln softmax(logits[t])[history[pos + first + t + 1]].
 // logits (tokens, stride_of(rows)), nll (context)

@@ -89,6 +89,7 @@ class Bench {
     const TensorView tensor = {"numbers", DType::f32, {rows, kWidth}, std::as_bytes(std::span<const float>(values))};
     const TensorView* const parts[] = {&tensor};
     Matrix matrix = {format, rows, kWidth, {}, layout};
+    if (layout == Layout::planes) matrix.basis = std::make_shared<Basis>(kWidth);
     buffer = Buffer(device_, "matrix", matrix.bytes(), Memory::device);
     uploader_.upload(buffer, matrix.tile_bytes(), [&](uint64_t offset, std::span<std::byte> out) {
       pack_tiles(matrix, parts, static_cast<uint32_t>(offset / matrix.tile_bytes()), out);

@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/error.h"
 
@@ -15,6 +16,8 @@ double thread_cpu_seconds() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
+double seconds(std::chrono::steady_clock::duration span) { return std::chrono::duration<double>(span).count(); }
+
 }  // namespace
 
 Session::Generation::~Generation() {
@@ -24,8 +27,12 @@ Session::Generation::~Generation() {
 
 Stop Session::Generation::run() {
   // What a grammar allows is known only when the token before is.
-  const uint32_t run_ahead = s_.matcher_ ? 0 : s_.queue().run_ahead(), every = s_.model_.device->plan().profile_every;
+  const bool drafts = s_.drafter_ && !s_.matcher_;
+  const uint32_t run_ahead = s_.matcher_ || drafts ? 0 : s_.queue().run_ahead(),
+                 every = s_.model_.device->plan().profile_every;
   for (start(false); !stop_; receive(1)) {
+    if (drafts && check_drafts()) break;
+    const Clock::time_point submitted = Clock::now();
     for (; submitted_ < wanted_ && submitted_ - received_ <= run_ahead; note_submitted()) {
       // Not the first few: they may compile. One at a time: the timestamps are the schedule's own.
       const bool time = every && timed_ == kNone && submitted_ % every == 2;
@@ -33,9 +40,47 @@ Stop Session::Generation::run() {
       s_.schedule_.submit(1, s_.next_tail(tail_), time);
     }
     while (s_.schedule_.in_flight() > submitted_ - received_ - 1) s_.schedule_.wait_oldest();
+    if (drafts && received_ > 0) s_.drafter_->passed(1, seconds(Clock::now() - submitted));
   }
   s_.schedule_.wait_all();  // tokens that were submitted in vain do not count in the figures
   return *stop_;
+}
+
+// Checks drafts for as long as there are any. True if there is a reason to stop.
+bool Session::Generation::check_drafts() {
+  while (received_ > 0 && received_ == submitted_ && wanted_ - received_ > 1) {
+    const std::span<const uint32_t> draft = s_.drafter_->draft(std::min<size_t>(kMostDrafted, wanted_ - received_ - 1));
+    if (draft.empty()) return false;
+    const Clock::time_point submitted = Clock::now();
+    const uint32_t tokens = *std::ranges::upper_bound(kDraftPasses, draft.size());
+    const uint32_t accepted = check(draft, tokens);
+    s_.drafter_->passed(tokens, seconds(Clock::now() - submitted));
+    submitted_ += accepted;
+    for (uint32_t i = 0; i < accepted && !stop_; ++i) receive(accepted);
+    if (stop_) return true;
+  }
+  return false;
+}
+
+// Computes the pending token and the draft behind it. Returns how many tokens the device has appended.
+uint32_t Session::Generation::check(std::span<const uint32_t> draft, uint32_t tokens) {
+  abi::StepState& state = *s_.step_.state.as<abi::StepState>();
+  const size_t before = s_.ids_.size();
+  std::memcpy(s_.step_.history.as<uint32_t>() + before, draft.data(), draft.size_bytes());
+  state.end = static_cast<uint32_t>(before + draft.size());
+  state.drafted = static_cast<uint32_t>(draft.size());
+  s_.written_ = std::max(s_.written_, before + draft.size());
+  s_.schedule_.submit_check(tokens, tail_);
+  s_.schedule_.wait_all();
+  const uint32_t appended = state.end - static_cast<uint32_t>(before);
+  if (appended == 0 || appended > draft.size() + 1)
+    throw Error(Code::internal, std::to_string(appended) + " tokens of a draft were appended", "generate");
+  state.drafted = 0;
+  if (state.finished == FINISH_DRAFT) state.finished = 0;
+  ++s_.stats_.checks;
+  s_.stats_.drafted_tokens += draft.size();
+  s_.stats_.accepted_tokens += appended - 1;
+  return appended;
 }
 
 // False if there is a reason to stop.
@@ -51,6 +96,7 @@ bool Session::Generation::begin() {
   fresh_ = s_.ids_.size() - s_.cached_;
   wanted_ = s_.context_ - s_.ids_.size();
   if (max_tokens_ != 0) wanted_ = std::min<size_t>(wanted_, max_tokens_);
+  if (s_.drafter_) s_.drafter_->begin(s_.ids_);
   return true;
 }
 
@@ -110,6 +156,7 @@ void Session::Generation::receive(uint32_t sessions) {
   s_.cached_ = s_.ids_.size();
   if (tail_.logprobs) read_logprobs();
   s_.ids_.push_back(entry.id);
+  if (s_.drafter_) s_.drafter_->append(entry.id);
   if (timed_ == received_) collect_times();
   count_bytes(entry, sessions);
   if (received_++ == 0) {
@@ -134,7 +181,6 @@ std::optional<Stop> Session::Generation::reason_to_stop(const abi::RingEntry& en
 void Session::Generation::finish(Stop stop) {
   stop_ = stop;
   SessionStats& stats = s_.stats_;
-  const auto seconds = [](Clock::duration span) { return std::chrono::duration<double>(span).count(); };
   stats.prompt_tokens += fresh_;
   stats.first_token_seconds = seconds(first_token_ - begin_);
   stats.prompt_seconds += stats.first_token_seconds;
@@ -177,11 +223,11 @@ void Session::Generation::count_bytes(const abi::RingEntry& entry, uint32_t sess
   ++stats.head_tokens;
   stats.head_bytes += head_bytes;
   stats.head_rows += counts.exact;
-  stats.head_refined += counts.refined;
-  stats.head_uncertain += ENTRY_UNCERTAIN(entry.flags);
+  // A row that refine reads more than one plane of counts once.
+  stats.head_refined += std::max(counts.refined[0], std::max(counts.refined[1], counts.refined[2]));
   if (received_ == 0) return;  // computed with the prompt
   ++stats.decoded_tokens;
-  const uint64_t body_bytes = s_.model_.bytes_per_token() - s_.model_.weights.output_table().buffer().bytes();
+  const uint64_t body_bytes = s_.model_.bytes_per_token() - s_.model_.weights.output_table().bytes();
   stats.decode_bytes += static_cast<double>(body_bytes) / sessions + s_.cache_bytes_at(s_.ids_.size()) + head_bytes;
 }
 

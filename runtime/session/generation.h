@@ -46,6 +46,8 @@ class Session::Generation {
   using Clock = std::chrono::steady_clock;
   static constexpr size_t kNone = SIZE_MAX;
   bool begin();
+  bool check_drafts();
+  uint32_t check(std::span<const uint32_t> draft, uint32_t tokens);
   void read_logprobs();
   void collect_times();
   void count_bytes(const abi::RingEntry& entry, uint32_t sessions);

@@ -13,6 +13,7 @@
 
 #include "model/encoder.h"
 #include "model/schedule.h"
+#include "session/drafter.h"
 #include "session/sampling.h"
 #include "session/vocab_head_setup.h"
 
@@ -24,15 +25,16 @@ struct SessionStats {
   uint64_t prompt_tokens = 0, reused_tokens = 0, decoded_tokens = 0;
   double prompt_seconds = 0, decode_seconds = 0, first_token_seconds = 0;
   uint64_t readback_bytes = 0;
-  double decode_cpu_seconds = 0;             // of the thread that generates, without its callbacks
-  double decode_bytes = 0;                   // weights and cache read by the decoded tokens
-  uint64_t head_tokens = 0;                  // sampled tokens, with the first after a prompt
-  double head_bytes = 0;                     // of the vocabulary table, read for them
-  uint64_t head_rows = 0, head_refined = 0;  // rows whose logits were computed; whose estimates were refined
-  uint64_t head_uncertain = 0;               // tokens for which fast left out a row that might have been sampled
-  std::vector<Timestamps::Stage> stages;     // device time of the sampled tokens, summed
-  uint64_t sampled_tokens = 0;               // tokens in these times
-  double gap_seconds = 0;                    // of these tokens, between command buffers
+  double decode_cpu_seconds = 0;                     // of the thread that generates, without its callbacks
+  double decode_bytes = 0;                           // weights and cache read by the decoded tokens
+  uint64_t head_tokens = 0;                          // sampled tokens, with the first after a prompt
+  double head_bytes = 0;                             // of the vocabulary table, read for them
+  uint64_t head_rows = 0, head_refined = 0;          // rows whose logits were computed; whose estimates were refined
+  std::vector<Timestamps::Stage> stages;             // device time of the sampled tokens, summed
+  uint64_t sampled_tokens = 0;                       // tokens in these times
+  uint64_t checks = 0;                               // passes that checked a draft
+  uint64_t drafted_tokens = 0, accepted_tokens = 0;  // of these drafts
+  double gap_seconds = 0;                            // of these tokens, between command buffers
 };
 
 // Log-probabilities (natural) of the chosen token and of the likeliest ones, as the model gives them.
@@ -78,6 +80,9 @@ class Session {
   // Keeps what is generated after the next prompt, or from now on, to the matcher's grammar; none: anything goes. The
   // matcher's trie is of the model's tokenizer.
   void set_matcher(std::unique_ptr<Matcher> matcher);
+  // Has several tokens checked in a pass where the drafter guesses them; none: every token has its pass. The tokens are
+  // those without it. With a grammar, and in a batch, nothing is drafted.
+  void set_drafter(std::unique_ptr<Drafter> drafter) { drafter_ = std::move(drafter); }
 
   // Makes the context these ids, keeping what is computed of their common prefix. Throws Error(invalid_argument) for
   // an empty list or an id outside the vocabulary, Error(context_full).
@@ -149,6 +154,7 @@ class Session {
   Schedule schedule_;
   SamplingSetup sampling_;
   std::unique_ptr<Matcher> matcher_;
+  std::unique_ptr<Drafter> drafter_;
   std::vector<uint32_t> ids_;  // the context
   size_t prompt_end_ = 0;      // ids from here on were generated
   size_t cached_ = 0;          // positions of the context in the cache

@@ -1,6 +1,7 @@
 #include "session/vocab_head_setup.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "base/error.h"
@@ -31,7 +32,7 @@ void VocabHeadSetup::begin(Tail& tail, std::span<const uint32_t> ids) {
   tail.steps.listed = head_.keep.has_value();
   partial_ = tail.steps.estimates || tail.steps.listed;
   if (partial_) tail.partial = buffers_.get();
-  step_.params.as<abi::SampleParams>()->fast_rows = head_.mode == VocabHead::Mode::fast ? head_.fast_rows : 0;
+  write_spreads();
   if (head_.keep) {
     kept_ids_ = *head_.keep;
     if (head_.keep_prompt) {
@@ -77,8 +78,27 @@ const PartialHeadBuffers* VocabHeadSetup::mask_kept() {
 }
 
 RowsRead VocabHeadSetup::counts(const abi::RingEntry& entry) const {
-  if (!partial_) return {HEAD_ALL, positions_, 0, 0, model_.config.vocab};
-  return {ENTRY_MODE(entry.flags), positions_, entry.refined, ENTRY_REST(entry.flags), entry.exact};
+  if (!partial_) return {HEAD_ALL, positions_, {}, model_.config.vocab};
+  return {ENTRY_MODE(entry.flags), positions_, {entry.refined[0], entry.refined[1], entry.refined[2]}, entry.exact};
+}
+
+// How far a logit can be above an estimate, for the rows that the next tokens' choice depends on.
+void VocabHeadSetup::write_spreads() {
+  abi::SampleParams& params = *step_.params.as<abi::SampleParams>();
+  params.leading_spread = params.rest_spread = 1;
+  params.least_mode = HEAD_TWO_BITS;
+  const uint32_t dimensions = model_.weights.output_table().matrix().basis->rest() * BLOCK;
+  if (head_.mode == VocabHead::Mode::sure) {
+    // The rows that the choice rests on: as many as its rank, and as many again as rounding could put in their place,
+    // of which there are hardly ever so many. Each is estimated up to three times.
+    const double rows = params.cut_rank + 63.0;
+    params.least_mode = HEAD_SIGNS;
+    params.rest_spread = static_cast<float>(sure_spread(head_.probability / (rows * ESTIMATES), dimensions));
+  } else if (head_.mode == VocabHead::Mode::fast && dimensions > 0) {
+    params.least_mode = HEAD_LEADING;
+    params.leading_spread = params.rest_spread =
+        static_cast<float>(std::min(head_.deviations / std::sqrt(static_cast<double>(dimensions)), 1.0));
+  }
 }
 
 void VocabHeadSetup::set_positions(uint64_t positions) {

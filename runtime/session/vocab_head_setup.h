@@ -39,6 +39,7 @@ class VocabHeadSetup {
 
  private:
   void write_kept();
+  void write_spreads();
   void write_mask(std::span<const uint32_t> bits);
   void set_positions(uint64_t positions);
 

@@ -1,6 +1,8 @@
 #include "vocab/certified.h"
 
+#include <cmath>
 #include <cstddef>
+#include <numbers>
 
 #include "cut.spv.h"
 #include "estimate.spv.h"
@@ -12,12 +14,6 @@
 
 namespace weft {
 namespace {
-
-uint64_t factor_bytes(const Matrix& table) {
-  // Factors may be read eight words at a time: then three words after the last block's five are read too.
-  return table.format == Format::f16 ? 16 + uint64_t{table.blocks()} * BLOCK * 4
-                                     : uint64_t{table.blocks()} * ESTIMATE_WORDS * 4 + 48;
-}
 
 // What all steps of a partial head need.
 class Recording {
@@ -38,11 +34,11 @@ class Recording {
       return steps_.listed ? 0 : ops::ceil_div(slice.rows, TILE_ROWS);
     };
     const Shader& shader = plan_.subgroup ? shaders::quantise_subgroup : shaders::quantise;
-    recorder_.dispatch({shader, {plan_.reduce_threads, static_cast<uint32_t>(table_.format)}},
-                       {views_.state, views_.params, views_.x, buffers_.factors},
-                       abi::QuantisePush{table_.cols, tiles(slices_.front()), tiles(slices_.back()), rows_,
-                                         steps_.estimates ? 1u : 0u},
-                       {1});
+    recorder_.dispatch(
+        {shader, {plan_.reduce_threads}}, {views_.state, views_.params, views_.x, table_.basis_words, buffers_.factors},
+        abi::QuantisePush{table_.basis->cols(), static_cast<uint32_t>(table_.format), tiles(slices_.front()),
+                          tiles(slices_.back()), rows_, steps_.estimates ? 1u : 0u},
+        {1});
   }
 
   void estimate(uint32_t mode) {
@@ -61,7 +57,8 @@ class Recording {
   }
 
   void leaders() {
-    recorder_.dispatch({shaders::leaders, {steps_.listed}}, {views_.state, buffers_.allowed_rows, buffers_.lists},
+    recorder_.dispatch({plan_.texel_products ? shaders::leaders_texel : shaders::leaders, {steps_.listed}},
+                       {views_.state, buffers_.allowed_rows, buffers_.lists, buffers_.lists},
                        abi::LeadersPush{table_.rows}, {MAX_LEADERS});
     const ops::RowList list = {buffers_.lists, LIST_LEADERS(table_.rows), true, LIST_LEADER_LOGITS(table_.rows),
                                head(offsetof(abi::HeadState, leaders))};
@@ -74,11 +71,10 @@ class Recording {
   }
 
   void select() {
-    const bool refines = steps_.estimates && table_.format == Format::q8;
     recorder_.dispatch(
         {plan_.texel_products ? shaders::select_texel : shaders::select, {steps_.listed}},
         {views_.state, views_.params, views_.token_flags, buffers_.allowed_rows, buffers_.lists, buffers_.lists},
-        abi::SelectPush{table_.rows, steps_.masked ? 1u : 0u, refines ? 1u : 0u, rows_},
+        abi::SelectPush{table_.rows, steps_.masked ? 1u : 0u, steps_.estimates ? stages() : 0, rows_},
         {ops::ceil_div(table_.rows, SELECT_ROWS)});
   }
 
@@ -97,6 +93,8 @@ class Recording {
     const ops::RowList list = {buffers_.lists, LIST_IDS(table_.rows), false, 0, head(offsetof(abi::HeadState, exact))};
     ops::project_rows(recorder_, table_, views_.x, views_.state, list, logits);
   }
+
+  uint32_t stages() const { return ESTIMATE_STAGES(static_cast<uint32_t>(table_.format)); }
 
  private:
   View head(size_t member) const { return views_.state.part(offsetof(abi::StepState, head) + member, 12); }
@@ -121,22 +119,38 @@ class Recording {
 }  // namespace
 
 PartialHeadBuffers::PartialHeadBuffers(const std::shared_ptr<Device>& device, const Table& table)
-    : factors(device, "factors", factor_bytes(table.matrix()), Memory::device),
+    : factors(device, "factors", uint64_t{FACTOR_WORDS(table.matrix().basis->rest())} * 16, Memory::device),
       lists(device, "lists", (uint64_t{LIST_WORDS(table.rows())} * 4 + 15) / 16 * 16, Memory::device),
       allowed_rows(device, "allowed rows", (uint64_t{table.rows()} + (table.rows() + 31) / 32) * 4, Memory::shared) {}
+
+double sure_spread(double probability, uint32_t dimensions) {
+  // A point on the unit sphere of n = dimensions - 1 dimensions. Its first coordinate has a density of c (1 - s^2) to
+  // the power of (n - 3) / 2, with c at most sqrt((n - 1) / 2 pi) (Gautschi 1959); s / u is at least 1 above u, so more
+  // than u has at most the probability (1 - u^2)^((n - 1) / 2) / (u sqrt(2 pi (n - 1))).
+  if (dimensions < 4) return 1;
+  const double n = dimensions - 1;
+  const auto beyond = [n](double u) {
+    return std::pow(1 - u * u, (n - 1) / 2) / (u * std::sqrt(2 * std::numbers::pi * (n - 1)));
+  };
+  double least = 0, most = 1;
+  for (int i = 0; i < 60; ++i) {
+    const double middle = (least + most) / 2;
+    (beyond(middle) > probability ? least : most) = middle;
+  }
+  return most;
+}
 
 void project_partly(Recorder& recorder, const Table& table, const PartialHeadSteps& steps,
                     const PartialHeadBuffers& buffers, const PartialHeadViews& views, const View& logits) {
   Recording head(recorder, table.matrix(), steps, buffers, views);
   head.quantise();
   if (steps.estimates) {
-    for (const uint32_t mode : {HEAD_SWEEP, HEAD_HALF, HEAD_BOTH})
-      if (mode == HEAD_SWEEP || table.matrix().format == Format::q8) head.estimate(mode);
+    for (uint32_t mode = 0; mode <= head.stages(); ++mode) head.estimate(mode);
     head.leaders();
     head.cut();
   }
   head.select();
-  if (steps.estimates && table.matrix().format == Format::q8) head.refine();
+  if (steps.estimates) head.refine();
   head.compute(logits);
 }
 

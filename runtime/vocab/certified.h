@@ -1,8 +1,8 @@
-// The projection that reads only the rows that can matter. The table's first planes bound every logit from above. The
-// rows with the greatest bounds are computed exactly. Every row whose bound reaches the logits of those is refined by
-// the next plane, and computed exactly if its new bound still reaches them. So every row that could be sampled is in
-// the list, with the logits of the full projection, and the sampled token is the same. shaders/quantise.comp derives
-// the bound.
+// The projection that reads only the rows that can matter. The leading columns and the first planes of the table bound
+// every logit from above. The rows with the greatest estimates are computed exactly. Every row whose bound reaches the
+// logits of those is refined by the next planes, and computed exactly if its last bound still reaches them. So every
+// row that could be sampled is in the list, with the logits of the full projection, and the sampled token is the same.
+// shaders/quantise.comp derives the bound, and says how far it is proven.
 //
 // The device decides how many rows each step takes (abi::HeadState) and dispatches indirectly; the CPU waits for
 // nothing. If the bounds rule out too few rows, the device reads more planes at once or does without estimates for a
@@ -32,11 +32,15 @@ struct PartialHeadSteps {
 };
 
 struct PartialHeadViews {
-  const View x;            // (width) the normed hidden state
+  const View x;            // (width) the normed hidden state in the table's basis
   const View state;        // abi::StepState: head.positions says how many rows may be chosen
   const View params;       // abi::SampleParams: cut_rank and what follows say which rows matter
   const View token_flags;  // abi.h, TOKEN_FLAGS
 };
+
+// A share of its greatest possible value that the product of two vectors of so many dimensions, at random angles,
+// exceeds with at most this probability.
+double sure_spread(double probability, uint32_t dimensions);
 
 // Writes the ids to sample from to buffers.lists (LIST_IDS), their number to state.head.exact_count, and their logits
 // to `logits`, in the order of the list.

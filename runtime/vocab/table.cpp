@@ -27,9 +27,17 @@ void pack_on_all_cores(const Matrix& matrix, std::span<const TensorView* const> 
 }  // namespace
 
 Table::Table(const std::shared_ptr<Device>& device, Uploader& uploader, const TensorView& tensor, Format format,
-             std::string name, const std::function<void(uint64_t)>& progress, Rounding* rounding) {
-  matrix_ = {
-      format, static_cast<uint32_t>(tensor.shape[0]), static_cast<uint32_t>(tensor.shape[1]), {}, Layout::planes};
+             std::shared_ptr<const Basis> basis, std::string name, const std::function<void(uint64_t)>& progress,
+             Rounding* rounding) {
+  matrix_ = {format, static_cast<uint32_t>(tensor.shape[0]), static_cast<uint32_t>(tensor.shape[1])};
+  if (basis) {
+    const std::vector<uint32_t> words = basis->words();
+    basis_words_ = Buffer(device, name + " basis", words.size() * 4, Memory::device);
+    uploader.upload(basis_words_, std::span<const uint32_t>(words));
+    matrix_.layout = Layout::planes;
+    matrix_.basis = std::move(basis);
+    matrix_.basis_words = basis_words_;
+  }
   buffer_ = Buffer(device, std::move(name), matrix_.bytes(), Memory::device);
   matrix_.view = buffer_;
   const TensorView* const parts[] = {&tensor};

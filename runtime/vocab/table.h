@@ -13,19 +13,22 @@ namespace weft {
 
 class Table {
  public:
-  // Packs and uploads a (rows, cols) tensor. progress is told the bytes uploaded, piece by piece; rounding (may be
+  // Packs and uploads a (rows, cols) tensor, in the basis, or, if there is none, as it is: then it can only be gathered
+  // from. progress is told the bytes uploaded, piece by piece; rounding (may be
   // nullptr) what became of the numbers.
   Table(const std::shared_ptr<Device>& device, Uploader& uploader, const TensorView& tensor, Format format,
-        std::string name, const std::function<void(uint64_t)>& progress, Rounding* rounding = nullptr);
+        std::shared_ptr<const Basis> basis, std::string name, const std::function<void(uint64_t)>& progress,
+        Rounding* rounding = nullptr);
   Table(const Table&) = delete;  // the matrix points into the buffer
   Table& operator=(const Table&) = delete;
 
   uint32_t rows() const { return matrix_.rows; }
   const Matrix& matrix() const { return matrix_; }
   const Buffer& buffer() const { return buffer_; }
+  uint64_t bytes() const { return buffer_.bytes() + basis_words_.bytes(); }
 
  private:
-  Buffer buffer_;
+  Buffer buffer_, basis_words_;
   Matrix matrix_;
 };
 

@@ -1,8 +1,10 @@
 #include "vocab/vocab_head.h"
 
-#include <charconv>
+#include <algorithm>
+#include <cstdio>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "vocab/keep.h"
 
 namespace weft {
@@ -10,13 +12,24 @@ namespace {
 
 [[noreturn]] void refuse(std::string_view text, const std::string& why) {
   throw Error(Code::invalid_argument, "\"" + std::string(text) + "\" " + why, "head",
-              "full, certified, fast, fast:N, keep:LIST, or one of the first followed by +keep:LIST");
+              "full, certified, sure, sure:P, fast, fast:SIGMA, keep:LIST, or one of the first followed by +keep:LIST");
+}
+
+// The number behind "sure:" or "fast:", above 0 and at most `most`.
+double parse_number(std::string_view text, std::string_view number, const char* what, double most) {
+  const double value = parse_double(std::string(number)).value_or(0);
+  if (!(value > 0 && value <= most)) {
+    char limit[32];
+    std::snprintf(limit, sizeof limit, "%g", most);
+    refuse(text, "has \"" + std::string(number) + "\" for " + what + ", expected a number above 0, at most " + limit);
+  }
+  return value;
 }
 
 }  // namespace
 
 VocabHead parse_vocab_head(std::string_view text, const Tokenizer& tokenizer) {
-  constexpr std::string_view kKeep = "keep:", kFast = "fast:";
+  constexpr std::string_view kKeep = "keep:", kSure = "sure:", kFast = "fast:";
   VocabHead head;
   head.name = text;
   std::string_view mode = text, list;
@@ -31,16 +44,12 @@ VocabHead parse_vocab_head(std::string_view text, const Tokenizer& tokenizer) {
   }
   if (mode == "certified") {
     head.mode = VocabHead::Mode::certified;
+  } else if (mode == "sure" || mode.starts_with(kSure)) {
+    head.mode = VocabHead::Mode::sure;
+    if (mode != "sure") head.probability = parse_number(text, mode.substr(kSure.size()), "the probability", 0.5);
   } else if (mode == "fast" || mode.starts_with(kFast)) {
     head.mode = VocabHead::Mode::fast;
-    if (mode != "fast") {
-      const std::string_view digits = mode.substr(kFast.size());
-      const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), head.fast_rows);
-      if (error != std::errc() || end != digits.data() + digits.size() || head.fast_rows < 1 ||
-          head.fast_rows > VocabHead::kMostFastRows)
-        refuse(text, "asks for \"" + std::string(digits) + "\" rows, expected 1 to " +
-                         std::to_string(VocabHead::kMostFastRows));
-    }
+    if (mode != "fast") head.deviations = parse_number(text, mode.substr(kFast.size()), "the deviations", 40);
   } else if (mode != "full") {
     refuse(text, "is no head");
   }
@@ -54,11 +63,13 @@ VocabHead parse_vocab_head(std::string_view text, const Tokenizer& tokenizer) {
 
 double RowsRead::bytes(const Matrix& table) const {
   const PlaneBytes row = plane_bytes(table.format, table.cols);
-  const double all = static_cast<double>(positions);
   double sum = static_cast<double>(exact) * row.whole;
-  if (mode < HEAD_ALL) sum += all * row.estimates[mode];
-  if (mode == HEAD_SWEEP) sum += static_cast<double>(refined) * row.refine_half;
-  return sum + static_cast<double>(rest) * row.refine_rest;
+  if (mode < HEAD_ALL) sum += static_cast<double>(positions) * row.estimates[mode];
+  const uint32_t again = mode == HEAD_LEADING ? row.notes : row.notes + row.leading;
+  sum += static_cast<double>(*std::ranges::max_element(refined)) * again;
+  for (size_t stage = 0; stage < refined.size(); ++stage)
+    sum += static_cast<double>(refined[stage]) * row.refine[stage];
+  return sum;
 }
 
 }  // namespace weft

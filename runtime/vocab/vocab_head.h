@@ -1,6 +1,7 @@
 // The vocabulary head of a session: which rows of the table its tokens may come from, and how they are projected.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,28 +15,30 @@ namespace weft {
 
 struct VocabHead {
   enum class Mode {
-    full,       // every row, every plane
+    full,       // every row, every bit
     certified,  // only the rows that can matter, proven (vocab/certified.h)
-    fast        // the best estimates, unproven
+    sure,       // the same but for a small probability over the table's rotation
+    fast        // estimates trusted to some standard deviations, unproven
   };
   Mode mode = Mode::full;
-  uint32_t fast_rows = 64;  // of fast: 1 .. kMostFastRows
-  static constexpr uint32_t kMostFastRows = MAX_LEADERS / 2;
+  double probability = 1e-9;  // of sure: that a token is not full's, at most; above 0, below 1
+  double deviations = 7;      // of fast: above 0, at most 40
   // The only tokens that can be sampled, ascending; none: all can.
   std::optional<std::vector<uint32_t>> keep;
   bool keep_prompt = true;    // keep the tokens of the context too
   std::string name = "full";  // as it was set
 };
 
-// "full", "certified", "fast", "fast:N", "keep:LIST" or "MODE+keep:LIST" (LIST: vocab/keep.h). Throws
-// Error(invalid_argument) naming what is wrong and what there is, and what make_keep_list throws.
+// "full", "certified", "sure", "sure:P", "fast", "fast:SIGMA", "keep:LIST" or "MODE+keep:LIST" (LIST: vocab/keep.h).
+// Throws Error(invalid_argument) naming what is wrong and what there is, and what make_keep_list throws.
 VocabHead parse_vocab_head(std::string_view text, const Tokenizer& tokenizer);
 
 // The rows that were read to compute the logits of one token.
 struct RowsRead {
   uint32_t mode = HEAD_ALL;
-  uint64_t positions = 0;  // rows that could be sampled
-  uint64_t refined = 0, rest = 0, exact = 0;
+  uint64_t positions = 0;                        // rows that could be sampled
+  std::array<uint64_t, ESTIMATES> refined = {};  // by the stage that refine read of them
+  uint64_t exact = 0;
   double bytes(const Matrix& table) const;
 };
 

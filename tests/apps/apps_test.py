@@ -16,6 +16,7 @@ from test_readme import Readme
 from test_serve import Serve, ServeLimits
 from test_sessions import Sessions
 from test_shared import Shared
+from test_speculation import Speculation
 from test_text import Text
 from test_vocab import Vocab
 

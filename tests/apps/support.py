@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,7 +24,7 @@ if pathlib.Path("/usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.j
                VK_LAYER_ENABLES="VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT")
 
 GENERATE_KEYS = ["prompt_ids", "ids", "text", "stop", "device", "driver", "type", "load_s", "first_token_s", "prompt_tokens_per_s",
-                 "reused_tokens", "decode_tokens_per_s", "head", "stages", "readback_bytes_per_token", "device_bytes"]
+                 "reused_tokens", "decode_tokens_per_s", "head", "speculation", "stages", "readback_bytes_per_token", "device_bytes"]
 
 # Real models keep their names: the tests' cache folder has a link to the user's.
 try:
@@ -73,3 +74,19 @@ def plain():
 
 def chatty():
     return model("chatty.gguf", "--type", "f16", "--chat-template", TEMPLATE)
+
+
+def bert():
+    """The goldens' BERT with a tokenizer of WordPieces beside it; its 131 rows have no more tokens than that."""
+    folder = FOLDER / "bert"
+    if not folder.exists():
+        shutil.copytree(ROOT / "tests/model/golden_encoders/bert", folder)
+        tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "on", "mat", "##s", "."]
+        special = [dict(id=i, content=t, special=True) for i, t in enumerate(tokens[:5])]
+        template = [{"SpecialToken": {"id": "[CLS]"}}, {"Sequence": {"id": "A"}}, {"SpecialToken": {"id": "[SEP]"}}]
+        (folder / "tokenizer.json").write_text(json.dumps(dict(
+            added_tokens=special, normalizer=dict(type="BertNormalizer"), pre_tokenizer=dict(type="BertPreTokenizer"),
+            post_processor=dict(type="TemplateProcessing", single=template), decoder=dict(type="WordPiece"),
+            model=dict(type="WordPiece", unk_token="[UNK]", vocab={t: i for i, t in enumerate(tokens)}))))
+        (folder / "tokenizer_config.json").write_text(json.dumps(dict(mask_token="[MASK]")))
+    return folder

@@ -64,7 +64,7 @@ class Errors(unittest.TestCase):
             ("-p", ["generate", *m, "-p", "a " * 50000]),
             ('--head: "no" is no head', [*generate, "--head", "no"]),
             ("--head", [*generate, "--head", ""]),
-            ("--head", [*generate, "--head", "fast:129"]),
+            ("--head", [*generate, "--head", "fast:41"]),
             ("--head: keep:klingon: ", [*generate, "--head", "certified+keep:klingon"]),
             ("--head: " + str(FOLDER / "wrong.keep") + ":2: the id 99999", [*generate, "--head",
                                                                              f"keep:{FOLDER / 'wrong.keep'}"]),

@@ -26,7 +26,7 @@ class Json(unittest.TestCase):
         self.assertEqual(result["prompt_ids"], [1, 5, 9])
         self.assertTrue(1 <= len(result["ids"]) <= 6)
         self.assertEqual(result["type"], "q8")
-        self.assertLessEqual(result["readback_bytes_per_token"], 16)
+        self.assertLessEqual(result["readback_bytes_per_token"], 24)
         if len(result["ids"]) > 1:
             self.check_numbers(result)
 
@@ -199,13 +199,17 @@ class Json(unittest.TestCase):
         self.assertTrue(result["tensors"])
         for tensor in result["tensors"]:
             self.assertIn(tensor["buffer"], buffers)
-            self.assertTrue(tensor["exact"], tensor)  # Q8_0 to q8, norms to f32
+            # Q8_0 to q8, norms to f32; the table is rounded once more, in its basis.
+            self.assertEqual(tensor["exact"], tensor["name"] != "token_embd.weight", tensor)
         self.assertTrue(any(len(buffer["users"]) == 2 for buffer in buffers.values() if isinstance(buffer["users"], list)),
                         "the tied table is one buffer with two users")
+        table = next(tensor for tensor in result["tensors"] if tensor["name"] == "token_embd.weight")
+        self.assertTrue(0 < table["relative_error"] < 0.0045, table)
         self.assertEqual(result["types"], [{"device_type": "f32", "exact": True, "file_type": "F32", "largest_error": 0,
                                             "relative_error": 0, "tensors": 5},
-                                           {"device_type": "q8", "exact": True, "file_type": "Q8_0", "largest_error": 0,
-                                            "relative_error": 0, "tensors": 15}])
+                                           {"device_type": "q8", "exact": False, "file_type": "Q8_0", "tensors": 15,
+                                            "largest_error": table["largest_error"],
+                                            "relative_error": table["relative_error"]}])
         out, _ = weft("inspect", "-m", plain())
         for tensor in result["tensors"]:
             self.assertIn(tensor["name"], out)
@@ -219,8 +223,7 @@ class Json(unittest.TestCase):
         self.assertEqual((result["tie"]["kept"], result["tie"]["left_out"]), ("output.weight", "token_embd.weight"))
         self.assertTrue(0.001 < result["tie"]["difference"] < 0.01, result["tie"])
         tensors = {tensor["name"]: tensor for tensor in result["tensors"]}
-        self.assertTrue(tensors["output.weight"]["exact"])
-        self.assertFalse(tensors["token_embd.weight"]["exact"])
+        self.assertLess(tensors["output.weight"]["largest_error"], tensors["token_embd.weight"]["largest_error"])
         self.assertEqual(tensors["token_embd.weight"]["device_bytes"], 0)
         out, _ = weft("inspect", twice)
         self.assertRegex(out, r"output.weight is used for embedding and output: token_embd.weight differs from it by rounding only, 0.\d+% of its norm")
@@ -236,13 +239,17 @@ class Json(unittest.TestCase):
             path = model(kind + ".gguf", "--type", kind, "--width", 256, "--ffn", 512)
             result = weft_json("inspect", path)
             wanted = "q4" if kind in ("Q4_0", "Q4_1", "Q4_K") else "q8"
-            self.assertEqual(result["type"], wanted)
+            self.assertEqual(result["type"], "q8" if wanted == "q8" else "q8+q4")
             kinds = {(entry["file_type"], entry["device_type"]): entry for entry in result["types"]}
-            self.assertEqual(set(kinds), {("F32", "f32"), (kind, wanted)})
+            self.assertEqual(set(kinds), {("F32", "f32"), (kind, wanted), (kind, "q8")})
             entry = kinds[(kind, wanted)]
-            self.assertEqual(entry["tensors"], 15)
-            self.assertEqual(entry["exact"], kind in ("Q4_0", "Q4_1", "Q5_0"))
-            tensors = [tensor for tensor in result["tensors"] if tensor["file_type"] == kind]
+            self.assertEqual(entry["tensors"], 15 if wanted == "q8" else 14)
+            # The vocabulary table is always rounded once more, in its basis, and to 8 bits.
+            table = next(tensor for tensor in result["tensors"] if tensor["name"] == "token_embd.weight")
+            self.assertEqual(table["device_type"], "q8")
+            self.assertTrue(0.0005 < table["relative_error"] < 0.0045, table)
+            tensors = [tensor for tensor in result["tensors"] if tensor["file_type"] == kind and tensor["device_type"] == wanted]
+            self.assertEqual(all(tensor["exact"] for tensor in tensors if tensor != table), kind in ("Q4_0", "Q4_1", "Q5_0"))
             self.assertEqual(entry["largest_error"], max(tensor["largest_error"] for tensor in tensors))
             self.assertEqual(entry["relative_error"], max(tensor["relative_error"] for tensor in tensors))
             if entry["exact"]:
@@ -257,7 +264,7 @@ class Json(unittest.TestCase):
     def test_memory_while_loading(self):
         """A load takes the device's copy, which is the process's own where they share memory, and no second one of the file."""
         peaks, sizes = [], []
-        for rows in (1000, 1000, 41000):  # the first fills the pipeline cache
+        for rows in (1000, 1000, 41000, 41000):  # first loads fill the pipeline cache and measure the model's states
             path = model(f"rows{rows}.gguf", "--width", 1024, "--layers", 1, "--vocab", rows, "--type", "q8_0")
             process = subprocess.Popen([BIN / "weft", "generate", "-m", path, "-p", "a", "-n", "1", "--ctx", "64"], env=ENV,
                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -267,7 +274,8 @@ class Json(unittest.TestCase):
             peaks.append(usage.ru_maxrss * 1024)
             sizes.append(path.stat().st_size)
         # Some room for the longer tokenizer.
-        self.assertLess(peaks[2] - peaks[1], 1.1 * (sizes[2] - sizes[1]) + (12 << 20), (peaks, sizes))
+        for load in (0, 1):
+            self.assertLess(peaks[2 + load] - peaks[load], 1.1 * (sizes[2] - sizes[0]) + (12 << 20), (load, peaks, sizes))
 
     def test_devices(self):
         result = weft_json("devices")

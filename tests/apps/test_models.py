@@ -89,13 +89,13 @@ class Models(unittest.TestCase):
             index.listen()
             env = dict(os.environ, WEFT_CACHE_DIR=str(self.cache), PIP_INDEX_URL=f"http://127.0.0.1:{index.getsockname()[1]}/",
                        PIP_FIND_LINKS="", NO_PROXY="127.0.0.1", no_proxy="127.0.0.1")
-            for number in (signal.SIGTERM, signal.SIGINT):
+            for number in (signal.SIGTERM, signal.SIGINT) * 4:  # several: pip may be about to start, starting or running
                 # What runs in the background, as these tests may, ignores interrupts, and so would its children.
                 running = subprocess.Popen([sys.executable, SCRIPT, "smollm2"], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
                 while not list(self.cache.glob("models/.fetching-*")):
                     self.assertIsNone(running.poll(), "it ended too soon for this test")
-                    time.sleep(0.01)
+                    time.sleep(0.001)
                 running.send_signal(number)
                 out, err = running.communicate(timeout=60)
                 self.assertEqual((running.returncode, out), (1, b""), err)

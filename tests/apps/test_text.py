@@ -3,55 +3,40 @@ import json
 import shutil
 import unittest
 
-from support import FOLDER, ROOT, plain, weft, weft_json
+from support import FOLDER, ROOT, bert, plain, weft, weft_json
 
 
 class Text(unittest.TestCase):
-    def bert(self):
-        """The goldens' BERT with a tokenizer of WordPieces beside it; its 131 rows have no more tokens than that."""
-        folder = FOLDER / "bert"
-        if not folder.exists():
-            shutil.copytree(ROOT / "tests/model/golden_encoders/bert", folder)
-            tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "on", "mat", "##s", "."]
-            special = [dict(id=i, content=t, special=True) for i, t in enumerate(tokens[:5])]
-            template = [{"SpecialToken": {"id": "[CLS]"}}, {"Sequence": {"id": "A"}}, {"SpecialToken": {"id": "[SEP]"}}]
-            (folder / "tokenizer.json").write_text(json.dumps(dict(
-                added_tokens=special, normalizer=dict(type="BertNormalizer"), pre_tokenizer=dict(type="BertPreTokenizer"),
-                post_processor=dict(type="TemplateProcessing", single=template), decoder=dict(type="WordPiece"),
-                model=dict(type="WordPiece", unk_token="[UNK]", vocab={t: i for i, t in enumerate(tokens)}))))
-            (folder / "tokenizer_config.json").write_text(json.dumps(dict(mask_token="[MASK]")))
-        return folder
-
     def test_embed(self):
-        out, _ = weft("embed", "-m", self.bert(), "The cat sat.", "Cats")
+        out, _ = weft("embed", "-m", bert(), "The cat sat.", "Cats")
         vectors = [[float(number) for number in line.split()] for line in out.splitlines()]
         self.assertEqual([len(vector) for vector in vectors], [48, 48])
         for vector in vectors:
             self.assertAlmostEqual(sum(x * x for x in vector), 1, places=5)
         (FOLDER / "lines.txt").write_text("the CAT sat .\r\ncats\n")
-        result = weft_json("embed", "-m", self.bert(), "-f", FOLDER / "lines.txt")
+        result = weft_json("embed", "-m", bert(), "-f", FOLDER / "lines.txt")
         for mine, theirs in zip(result["embeddings"], vectors):
             self.assertTrue(all(abs(a - b) < 1e-5 for a, b in zip(mine, theirs)))
-        first = weft_json("embed", "-m", self.bert(), "--pool", "cls", "cats")["embeddings"][0]
+        first = weft_json("embed", "-m", bert(), "--pool", "cls", "cats")["embeddings"][0]
         self.assertNotEqual(first, result["embeddings"][1])
-        _, err = weft("embed", "-m", self.bert(), "cats", "the " * 160, expect=1)
+        _, err = weft("embed", "-m", bert(), "cats", "the " * 160, expect=1)
         self.assertIn("text 2: 162 tokens were given, the encoder reads 150", err)
         _, err = weft("embed", "-m", plain(), "a", expect=1)
         self.assertIn("has no encoder", err)
 
     def test_fill(self):
-        result = weft_json("fill", "-m", self.bert(), "The [MASK] sat on [MASK]", "-k", 3)
+        result = weft_json("fill", "-m", bert(), "The [MASK] sat on [MASK]", "-k", 3)
         self.assertEqual(result["ids"], [2, 5, 4, 7, 8, 4, 3])
         self.assertEqual([mask["place"] for mask in result["masks"]], [2, 5])
         for mask in result["masks"]:
             chances = [guess["probability"] for guess in mask["guesses"]]
             self.assertEqual(chances, sorted(chances, reverse=True))
             self.assertTrue(len(chances) == 3 and 0 < sum(chances) < 1)
-        out, _ = weft("fill", "-m", self.bert(), "the [MASK]", "-k", 2)
+        out, _ = weft("fill", "-m", bert(), "the [MASK]", "-k", 2)
         self.assertEqual(len(out.splitlines()), 2)
-        weft("fill", "-m", self.bert(), "no mask", expect=2)
+        weft("fill", "-m", bert(), "no mask", expect=2)
         for command in (["generate", "-p", "the cat"], ["serve", "--port", 0]):
-            _, err = weft(*command, "-m", self.bert(), expect=1)
+            _, err = weft(*command, "-m", bert(), expect=1)
             self.assertIn("weft embed and weft fill use it", err)
 
     def test_stops(self):

@@ -134,7 +134,7 @@ class Network {
     reference::Rows sum(kPositions, kWidth);
     for (const std::vector<float>& values : {table.values, low_part(table.values)}) {
       const TensorView view = {"wte", DType::f32, table.shape, std::as_bytes(std::span(values))};
-      const Tiled tiled = tile(device_, Format::f16, kVocab, kWidth, view, Layout::planes);
+      const Tiled tiled = tile(device_, Format::f16, kVocab, kWidth, view);
       const reference::Rows part =
           run(kWidth, [&](Recorder& r, const Buffer& y) { ops::gather(r, tiled.matrix, state_, history, y, tokens_); });
       for (size_t i = 0; i < sum.values.size(); ++i) sum.values[i] += part.values[i];

@@ -88,10 +88,10 @@ TEST_F(SessionTest, CachesOfQ8) {
   }
 }
 
-TEST_F(SessionTest, ReadsSixteenBytesAToken) {
+TEST_F(SessionTest, ReadsARingEntryAToken) {
   Session session(*model_, 256, {});
   generate(session, ids(10), 50);
-  EXPECT_EQ(session.stats().readback_bytes, 50u * 16);
+  EXPECT_EQ(session.stats().readback_bytes, 50u * 24);
 }
 
 TEST_F(SessionTest, BiasForcesAndForbids) {
@@ -350,10 +350,10 @@ TEST_F(SessionTest, TimesItsStagesWhereTheDeviceCan) {
   if (model_->device->plan().profile_every == 0) GTEST_SKIP() << "the device has no timestamps";
   std::vector<std::string> names;
   for (const Timestamps::Stage& stage : session.stats().stages) names.push_back(stage.name);
-  std::vector<std::string> stages = {"gather",  "norm",     "matmul", "rope",   "attend", "activate",
-                                     "project", "penalize", "filter", "sample", "advance"};
+  std::vector<std::string> stages = {"gather",   "rotate",  "norm",     "matmul", "rope",   "attend",
+                                     "activate", "project", "penalize", "filter", "sample", "advance"};
   if (model_->device->plan().texel_products)  // the others' work is done by what comes behind them
-    stages = {"gather", "matmul", "attend", "norm", "project", "penalize", "filter", "sample", "advance"};
+    stages = {"gather", "rotate", "matmul", "attend", "norm", "project", "penalize", "filter", "sample", "advance"};
   EXPECT_EQ(names, stages);
 }
 

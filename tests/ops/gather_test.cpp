@@ -7,15 +7,18 @@
 namespace weft::test {
 namespace {
 
+constexpr Layout kLayouts[] = {Layout::values, Layout::planes};
+
 class GatherTest : public GpuTest {};
 
 // Gathers ids[pos .. end) in passes of `tokens`, and compares with the reference.
-void check_gather(const Tuning& tuning, Format format, uint32_t rows, uint32_t cols, const std::vector<uint32_t>& ids,
-                  uint32_t pos, uint32_t tokens, float scale = 1) {
-  SCOPED_TRACE(tuning.name() + " " + name(format) + " rows " + std::to_string(rows) + " cols " + std::to_string(cols) +
-               " pos " + std::to_string(pos) + " tokens " + std::to_string(tokens));
+void check_gather(const Tuning& tuning, Layout layout, Format format, uint32_t rows, uint32_t cols,
+                  const std::vector<uint32_t>& ids, uint32_t pos, uint32_t tokens, float scale = 1) {
+  SCOPED_TRACE(tuning.name() + (layout == Layout::planes ? " planes " : " values ") + name(format) + " rows " +
+               std::to_string(rows) + " cols " + std::to_string(cols) + " pos " + std::to_string(pos) + " tokens " +
+               std::to_string(tokens));
   const auto device = open_device(tuning);
-  const Tiled table = make_tiled(device, format, rows, cols, rows * 31 + cols, Layout::planes);
+  const Tiled table = make_tiled(device, format, rows, cols, rows * 31 + cols, layout);
   const uint32_t end = static_cast<uint32_t>(ids.size());
   const Buffer state = make_state(device, pos, end, end), history = upload(device, "history", ids);
   const Buffer x = poisoned(device, "x", uint64_t{tokens} * stride_of(cols));
@@ -24,29 +27,32 @@ void check_gather(const Tuning& tuning, Format format, uint32_t rows, uint32_t c
   const uint32_t active = std::min(tokens, end - pos);
   reference::Rows want = reference::gather(table.values, std::span(ids).subspan(pos, active));
   for (double& value : want.values) value *= scale;
-  // f16 is exact; q8 multiplies once, q4 adds once, and a scale multiplies once.
+  // Whole values: f16 is exact; q8 multiplies once, q4 adds once. Planes multiply once: their integers have 16 bits at
+  // most. A scale multiplies once more.
   EXPECT_TRUE(close_to(download_as<float>(device, x), padded(want, tokens, stride_of(cols)),
                        scale == 1 ? kRounding : 2 * kRounding));
 }
 
 TEST_F(GatherTest, AwkwardShapes) {
-  for (const Format format : kFormats)
-    for (const uint32_t rows : {1u, 3u, 64u, 65u, 200u})
-      for (const uint32_t cols : {1u, 8u, 31u, 32u, 33u, 172u, 576u}) {
-        Random random(rows + cols);
-        std::vector<uint32_t> ids(9);
-        for (uint32_t& id : ids) id = random.below(rows);
-        ids[0] = rows - 1;
-        check_gather({}, format, rows, cols, ids, 0, 1);
-        check_gather({}, format, rows, cols, ids, 2, 16);  // 7 tokens of 16
-      }
+  for (const Layout layout : kLayouts)
+    for (const Format format : kFormats)
+      for (const uint32_t rows : {1u, 3u, 64u, 65u, 200u})
+        for (const uint32_t cols : {1u, 8u, 31u, 32u, 33u, 64u, 96u, 172u, 576u}) {
+          Random random(rows + cols);
+          std::vector<uint32_t> ids(9);
+          for (uint32_t& id : ids) id = random.below(rows);
+          ids[0] = rows - 1;
+          check_gather({}, layout, format, rows, cols, ids, 0, 1);
+          check_gather({}, layout, format, rows, cols, ids, 2, 16);  // 7 tokens of 16
+        }
 }
 
 TEST_F(GatherTest, Scales) {
-  for (const Format format : kFormats) {
-    check_gather({}, format, 65, 33, {64, 0, 3}, 0, 8, std::sqrt(33.0f));
-    check_gather({}, format, 65, 172, {64, 0, 3}, 2, 1, 0.125f);
-  }
+  for (const Layout layout : kLayouts)
+    for (const Format format : kFormats) {
+      check_gather({}, layout, format, 65, 33, {64, 0, 3}, 0, 8, std::sqrt(33.0f));
+      check_gather({}, layout, format, 65, 172, {64, 0, 3}, 2, 1, 0.125f);
+    }
 }
 
 TEST_F(GatherTest, EveryRowOfManySlices) {
@@ -55,31 +61,35 @@ TEST_F(GatherTest, EveryRowOfManySlices) {
   const uint32_t rows = 70000;
   std::vector<uint32_t> ids(rows);
   for (uint32_t i = 0; i < rows; ++i) ids[i] = static_cast<uint32_t>(uint64_t{i} * 48271 % rows);  // every row once
-  for (const Format format : {Format::f16, Format::q8})
-    for (const uint32_t pos : {0u, rows / 2}) check_gather(tuning, format, rows, 40, ids, pos, rows / 2);
-  // Rows at the borders of the slices.
-  const Matrix shape = {Format::q8, rows, 40, View(), Layout::planes};
-  const Buffer none;
-  Matrix matrix = shape;
-  matrix.view = View(none, 0, shape.bytes());
-  std::vector<uint32_t> borders;
-  for (const Matrix::Slice& slice : matrix.slices(tuning.slice_bytes)) {
-    borders.push_back(slice.row_base);
-    borders.push_back(slice.row_base + slice.rows - 1);
+  for (const Layout layout : kLayouts) {
+    for (const Format format : {Format::f16, Format::q8})
+      for (const uint32_t pos : {0u, rows / 2}) check_gather(tuning, layout, format, rows, 40, ids, pos, rows / 2);
+    // Rows at the borders of the slices.
+    Matrix matrix = {Format::q8, rows, 40, View(), layout};
+    const Buffer none;
+    matrix.view = View(none, 0, matrix.bytes());
+    std::vector<uint32_t> borders;
+    for (const Matrix::Slice& slice : matrix.slices(tuning.slice_bytes)) {
+      borders.push_back(slice.row_base);
+      borders.push_back(slice.row_base + slice.rows - 1);
+    }
+    EXPECT_GT(borders.size(), 6u);
+    check_gather(tuning, layout, Format::q8, rows, 40, borders, 0, 64);
   }
-  EXPECT_GT(borders.size(), 6u);
-  check_gather(tuning, Format::q8, rows, 40, borders, 0, 64);
 }
 
 TEST_F(GatherTest, IdOutsideTheTableLeavesItsRow) {
   const auto device = open_device();
-  const Tiled table = make_tiled(device, Format::f16, 65, 33, 1, Layout::planes);
-  const Buffer state = make_state(device, 0, 3, 3);
-  const Buffer history = upload(device, "history", std::vector<uint32_t>{64, 65, 0xffffffff});
-  const Buffer x = poisoned(device, "x", 3 * 64);
-  run_op(device, "gather", [&](Recorder& recorder) { ops::gather(recorder, table.matrix, state, history, x, 3); });
-  const std::vector<uint32_t> first = {64};
-  EXPECT_TRUE(close_to(download_as<float>(device, x), padded(reference::gather(table.values, first), 3, 64), 0.0));
+  for (const Layout layout : kLayouts) {
+    const Tiled table = make_tiled(device, Format::f16, 65, 33, 1, layout);
+    const Buffer state = make_state(device, 0, 3, 3);
+    const Buffer history = upload(device, "history", std::vector<uint32_t>{64, 65, 0xffffffff});
+    const Buffer x = poisoned(device, "x", 3 * 64);
+    run_op(device, "gather", [&](Recorder& recorder) { ops::gather(recorder, table.matrix, state, history, x, 3); });
+    const std::vector<uint32_t> first = {64};
+    EXPECT_TRUE(close_to(download_as<float>(device, x), padded(reference::gather(table.values, first), 3, 64),
+                         layout == Layout::planes ? kRounding : 0.0));
+  }
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "support/op_inputs.h"
+
 namespace weft::reference {
 namespace {
 
@@ -35,11 +37,16 @@ void round_to(Format format, DType from, Weights& w) {
         round_to_q8(&w.values[row * w.cols + col], std::min<uint64_t>(32, w.cols - col));
 }
 
-Weights read(const ModelFile& file, Format format, std::string_view role, int layer = -1) {
+enum class Kept { plain, table };  // table: as a vocabulary table that is projected on
+Weights read(const ModelFile& file, Format format, std::string_view role, int layer = -1, Kept kept = Kept::plain) {
   const std::string name = tensor_name(file.kind, find_family(file.kind, "llama", ""), role, layer);
   const TensorView* tensor = file.find(name);
   if (!tensor) throw std::runtime_error("no tensor " + name);
   Weights weights = {tensor->shape.size() == 2 ? tensor->shape[0] : 1, tensor->shape.back(), {}};
+  if (kept == Kept::table) {
+    weights.values = test::stored_table(format, *tensor);
+    return weights;
+  }
   weights.values.resize(weights.rows * weights.cols);
   to_float(*tensor, 0, weights.values);
   if (tensor->shape.size() == 2) round_to(format, tensor->dtype, weights);
@@ -130,8 +137,9 @@ std::vector<std::vector<double>> llama_logits(const ModelFile& file, const Confi
   const auto has = [&](std::string_view role) {
     return file.find(tensor_name(file.kind, find_family(file.kind, "llama", ""), role)) != nullptr;
   };
-  const Weights embedding = read(file, format, has("token_embd") ? "token_embd" : "output");
-  const Weights head = read(file, format, has("output") ? "output" : "token_embd"),
+  const bool tied = !has("token_embd") || !has("output");
+  const Weights head = read(file, format, has("output") ? "output" : "token_embd", -1, Kept::table),
+                embedding = tied ? head : read(file, format, "token_embd"),
                 final_norm = read(file, format, "output_norm");
   std::vector<Layer> layers;
   for (int i = 0; i < static_cast<int>(c.layers); ++i)

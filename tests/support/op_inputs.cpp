@@ -17,12 +17,46 @@ std::vector<float> Random::normals(size_t count, float scale) {
   return values;
 }
 
+std::vector<std::byte> pack_table(Format format, const TensorView& tensor, std::shared_ptr<const Basis> basis) {
+  Matrix matrix = {
+      format, static_cast<uint32_t>(tensor.shape[0]), static_cast<uint32_t>(tensor.shape[1]), {}, Layout::planes};
+  matrix.basis = std::move(basis);
+  std::vector<std::byte> bytes(matrix.bytes(), std::byte{0xee});
+  const TensorView* const part = &tensor;
+  pack_tiles(matrix, {&part, 1}, 0, bytes);
+  return bytes;
+}
+
+std::vector<float> stored_table(Format format, const TensorView& tensor) {
+  const uint32_t width = static_cast<uint32_t>(tensor.shape[1]);
+  const auto basis = std::make_shared<const Basis>(width);
+  const std::vector<std::byte> tiles = pack_table(format, tensor, basis);
+  const reference::TableBasis turn(basis->words());
+  std::vector<float> values;
+  for (uint32_t row = 0; row < tensor.shape[0]; ++row)
+    for (const double value : turn.row_back(reference::read_table_row(tiles, bits_of(format), width, row).values))
+      values.push_back(static_cast<float>(value));
+  return values;
+}
+
 Tiled tile(const std::shared_ptr<Device>& device, Format format, uint32_t rows, uint32_t cols, const TensorView& tensor,
-           Layout layout) {
+           Layout layout, std::shared_ptr<const Basis> basis) {
   Tiled tiled;
   tiled.matrix = {format, rows, cols, {}, layout};
   tiled.buffer = std::make_unique<Buffer>(device, "matrix", tiled.matrix.bytes(), Memory::device);
   tiled.matrix.view = *tiled.buffer;
+  if (layout == Layout::planes) {
+    tiled.matrix.basis = basis ? std::move(basis) : std::make_shared<const Basis>(cols);
+    tiled.basis_words = std::make_unique<Buffer>(upload(device, "basis", tiled.matrix.basis->words()));
+    tiled.matrix.basis_words = *tiled.basis_words;
+    const std::vector<std::byte> bytes = pack_table(format, tensor, tiled.matrix.basis);
+    Uploader(device).upload(tiled.matrix.view, std::span<const std::byte>(bytes));
+    tiled.values = reference::Rows(rows, tiled.matrix.blocks() * BLOCK);
+    for (uint32_t row = 0; row < rows; ++row)
+      std::ranges::copy(reference::read_table_row(bytes, bits_of(format), cols, row).values,
+                        tiled.values.row(row).begin());
+    return tiled;
+  }
   const TensorView* part = &tensor;
   const uint64_t tile_bytes = tiled.matrix.tile_bytes();
   Uploader(device).upload(tiled.matrix.view, tile_bytes, [&](uint64_t offset, std::span<std::byte> out) {
@@ -56,6 +90,7 @@ Tiled make_tiled(const std::shared_ptr<Device>& device, Format format, uint32_t 
   }
   const TensorView tensor = {"random", DType::f32, {rows, cols}, std::as_bytes(std::span(values))};
   Tiled tiled = tile(device, format, rows, cols, tensor, layout);
+  if (layout == Layout::planes) return tiled;
   tiled.values = reference::Rows(rows, cols);
   tiled.values.values.assign(values.begin(), values.end());
   return tiled;

@@ -8,6 +8,7 @@
 
 #include "ops/ops.h"
 #include "reference/rows.h"
+#include "reference/table_row.h"
 #include "support/gpu_test.h"
 
 namespace weft::test {
@@ -28,17 +29,24 @@ class Random {
   std::mt19937 engine_;
 };
 
-// A weight matrix on the device and the values it stands for, exactly.
+// A weight matrix on the device and the values it stands for, exactly. Those of a table in a basis of its own are in
+// that basis: (rows, 32 * blocks), as reference::read_table_row finds them.
 struct Tiled {
   Matrix matrix;
-  std::unique_ptr<Buffer> buffer;
+  std::unique_ptr<Buffer> buffer, basis_words;
   reference::Rows values;
 };
+inline uint32_t bits_of(Format format) { return format == Format::q4 ? 4 : format == Format::q8 ? 8 : 16; }
+// A tensor as a table's tiles.
+std::vector<std::byte> pack_table(Format format, const TensorView& tensor, std::shared_ptr<const Basis> basis);
+// The (rows, width) values that a table stores of a tensor, in a basis for unknown states; in the tensor's columns.
+std::vector<float> stored_table(Format format, const TensorView& tensor);
 Tiled make_tiled(const std::shared_ptr<Device>& device, Format format, uint32_t rows, uint32_t cols, uint32_t seed,
                  Layout layout = Layout::values);
-// Packs a tensor and uploads it.
+// Packs a tensor and uploads it. basis: of Layout::planes; none: the one of unknown states. `values` is filled in only
+// of Layout::planes.
 Tiled tile(const std::shared_ptr<Device>& device, Format format, uint32_t rows, uint32_t cols, const TensorView& tensor,
-           Layout layout = Layout::values);
+           Layout layout = Layout::values, std::shared_ptr<const Basis> basis = {});
 
 // Activations of `tokens` rows, of which the first `active` hold values: padding behind the columns is zero, and the
 // rows nobody should look at are NaN.

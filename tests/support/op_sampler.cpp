@@ -48,7 +48,7 @@ void Sampler::restart(uint32_t pos, uint32_t end) {
   state() = {pos, end, 0, context_, -3.4e38f, 3.4e38f, 0, 0, {}};
   std::ranges::fill(history(), kPoison);
   std::ranges::fill(token_flags(), 0u);
-  std::ranges::fill(ring(), abi::RingEntry{kPoison, kPoison, kPoison, kPoison});
+  std::ranges::fill(ring(), abi::RingEntry{kPoison, kPoison, {kPoison, kPoison, kPoison}, kPoison});
 }
 
 void Sampler::run() {

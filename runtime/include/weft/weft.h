@@ -383,8 +383,8 @@ WEFT_API weft_status weft_session_set_stops(weft_session* session, const char* c
 #define WEFT_MAX_LOGPROBS 20
 /* Makes later calls compute the log-probability of each generated token, and those of the `count` likeliest tokens: 0
  * to WEFT_MAX_LOGPROBS; 0: none. They are the model's own, before bias, penalties, temperature and filters. They are
- * over all rows of the vocabulary, which the heads "certified" and "fast" then also read; with a keep-list or a
- * grammar, over the tokens that it allows. WEFT_INVALID_ARGUMENT for a larger count. */
+ * over all rows of the vocabulary, which every head then reads; with a keep-list or a grammar, over the tokens that it
+ * allows. WEFT_INVALID_ARGUMENT for a larger count. */
 WEFT_API weft_status weft_session_set_logprobs(weft_session* session, uint32_t count, weft_error* error);
 
 /* Returns the log-probabilities (natural logarithms) of the token that the callback got last: its own in *chosen, and
@@ -394,16 +394,17 @@ WEFT_API weft_status weft_session_get_logprobs(const weft_session* session, floa
                                                float* logprobs, size_t capacity, size_t* count, weft_error* error);
 
 /* Sets the head for later calls: which rows of the vocabulary table tokens are chosen from, and how their logits are
- * computed. docs/heads.md explains the heads.
- *
+ * computed (docs/heads.md).
  *   "full"       every row (the default)
  *   "certified"  only rows that can matter, which bounds prove: the same tokens as "full", for less reading. Every row
  *                can matter if top_p or typical_p is used without top_k, and if top_k is more than 128; then every
  *                row is read.
- *   "fast:N"     the N rows with the best estimates, unproven; 1 <= N <= 128. "fast" is "fast:64".
+ *   "sure:P"     the same but for chance: a token differs with a probability of at most P, over the rotation of the
+ *                table's columns; 0 < P <= 0.5. "sure" is "sure:1e-9". Reads far less.
+ *   "fast:S"     trusts estimates from the leading columns to S deviations, unproven; 0 < S <= 40. "fast" is "fast:7".
  *   "keep:LIST"  only the tokens of a list, as weft_vocab_keep reads it, and those of the context, unless LIST has
  *                "!prompt". Prompts may hold any token.
- *   "certified+keep:LIST", "fast:N+keep:LIST"
+ *   "certified+keep:LIST", "sure+keep:LIST", ...
  *                both
  *
  * WEFT_INVALID_ARGUMENT for a wrong head or list; WEFT_BAD_FILE and WEFT_IO for a list's file; WEFT_UNSUPPORTED for any
@@ -555,11 +556,10 @@ typedef struct weft_stats {
   uint64_t kv_bytes, scratch_bytes;        /* device memory of this session now */
   double read_gigabytes_per_second;        /* bytes of weights and cache over decode_seconds, 10^9 bytes */
   double device_read_gigabytes_per_second; /* as weft_model_measure_bandwidth returned; 0: not measured yet */
-  uint64_t head_tokens;                    /* chosen tokens; the next four are sums over them */
+  uint64_t head_tokens;                    /* chosen tokens; the next three are sums over them */
   uint64_t head_rows;                      /* rows of the vocabulary table whose logits were computed */
   uint64_t head_bytes;                     /* bytes of the table that were read, estimates included */
   uint64_t head_refined;                   /* rows whose estimate was refined */
-  uint64_t head_uncertain_tokens;          /* tokens for which "fast" left out a row that could have been chosen */
   size_t stage_count;                      /* entries of stages; 0 if the device has no timestamps */
   weft_stage stages[WEFT_MAX_STAGES];      /* largest share first */
 } weft_stats;

@@ -9,6 +9,7 @@
 #ifndef WEFT_HPP
 #define WEFT_HPP
 
+#include <weft/speculate.h>
 #include <weft/weft.h>
 
 #include <cstddef>
@@ -339,6 +340,12 @@ class Session {
   void set_head(const std::string& head) {
     detail::check([&](weft_error* error) { return weft_session_set_head(get(), head.c_str(), error); });
   }
+
+  // Whether tokens are guessed ahead; see weft_session_set_speculation.
+  void set_speculation(weft_speculation kind) {
+    detail::check([&](weft_error* error) { return weft_session_set_speculation(get(), kind, error); });
+  }
+  weft_speculation_stats speculation_stats() const { return weft_session_get_speculation_stats(get()); }
 
   // Pairs of a token's id and its bias; see weft_session_set_logit_bias. Replaces all biases that were set before.
   void set_logit_bias(const std::vector<std::pair<std::uint32_t, float>>& biases) {

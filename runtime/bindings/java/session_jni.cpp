@@ -1,0 +1,230 @@
+// The native methods of weft.Native that need a session.
+#include <weft/speculate.h>
+#include <cmath>
+
+#include "support.h"
+
+using namespace weft::jni;
+
+static_assert(WEFT_SPECULATE_OFF == 0 && WEFT_SPECULATE_LOOKUP == 1);
+
+namespace {
+
+int on_token(void* user, uint32_t id, const char* text, size_t length) {
+  const auto* callback = static_cast<Callback*>(user);
+  JNIEnv* env = callback->env;
+  if (env->ExceptionCheck()) return 1;
+  return guard(env, [&] {
+           const jbyteArray array = bytes(env, text, length);
+           const jboolean go_on = env->CallBooleanMethod(callback->object, java.on_token, static_cast<jint>(id), array);
+           checked(env);
+           env->DeleteLocalRef(array);  // a generation may be long
+           return go_on ? 1 : -1;
+         }) <= 0;
+}
+
+}  // namespace
+
+NATIVE(jlong, sessionCreate)(JNIEnv* env, jclass, jlong model, jint context, jint kv, jint policy) {
+  return guard(env, [&] {
+    weft_session_options options = weft_session_options_default();
+    options.context = static_cast<uint32_t>(context);
+    options.kv = static_cast<weft_type>(kv);
+    options.policy = static_cast<weft_policy>(policy);
+    weft_session* session = nullptr;
+    check(env,
+          [&](weft_error* error) { return weft_session_create(as<weft_model>(model), &options, &session, error); });
+    return as_handle(session);
+  });
+}
+
+NATIVE(void, sessionFree)(JNIEnv*, jclass, jlong session) { weft_session_free(as<weft_session>(session)); }
+
+NATIVE(void, setSampling)
+(JNIEnv* env, jclass, jlong session, jfloat temperature, jint top_k, jfloat top_p, jfloat min_p, jfloat repeat_penalty,
+ jlong seed, jfloat presence_penalty, jfloat frequency_penalty, jfloat typical_p) {
+  guard(env, [&] {
+    weft_sampling sampling = weft_sampling_default();
+    const auto set = [](float& to, jfloat from) {
+      if (!std::isnan(from)) to = from;
+    };
+    set(sampling.temperature, temperature);
+    if (top_k >= 0) sampling.top_k = static_cast<uint32_t>(top_k);
+    set(sampling.top_p, top_p);
+    set(sampling.min_p, min_p);
+    set(sampling.repeat_penalty, repeat_penalty);
+    sampling.seed = static_cast<uint64_t>(seed);
+    set(sampling.presence_penalty, presence_penalty);
+    set(sampling.frequency_penalty, frequency_penalty);
+    set(sampling.typical_p, typical_p);
+    check(env,
+          [&](weft_error* error) { return weft_session_set_sampling(as<weft_session>(session), &sampling, error); });
+  });
+}
+
+NATIVE(void, setLogitBias)(JNIEnv* env, jclass, jlong session, jintArray array, jfloatArray values) {
+  guard(env, [&] {
+    const std::vector<uint32_t> ids = ids_of(env, array);
+    std::vector<float> biases(ids.size());
+    env->GetFloatArrayRegion(values, 0, static_cast<jsize>(biases.size()), biases.data());
+    checked(env);
+    check(env, [&](weft_error* error) {
+      return weft_session_set_logit_bias(as<weft_session>(session), ids.data(), biases.data(), ids.size(), error);
+    });
+  });
+}
+
+NATIVE(void, setStops)(JNIEnv* env, jclass, jlong session, jobjectArray array) {
+  guard(env, [&] {
+    const std::vector<Text> stops = texts(env, array);
+    std::vector<const char*> pointers;
+    for (const Text& stop : stops) pointers.push_back(stop.get());
+    check(env, [&](weft_error* error) {
+      return weft_session_set_stops(as<weft_session>(session), pointers.data(), pointers.size(), error);
+    });
+  });
+}
+
+NATIVE(void, setLogprobs)(JNIEnv* env, jclass, jlong session, jint count) {
+  guard(env, [&] {
+    check(env, [&](weft_error* error) {
+      return weft_session_set_logprobs(as<weft_session>(session), static_cast<uint32_t>(count), error);
+    });
+  });
+}
+
+NATIVE(void, setHead)(JNIEnv* env, jclass, jlong session, jbyteArray head) {
+  guard(env, [&] {
+    const Text name(env, head);
+    check(env, [&](weft_error* error) { return weft_session_set_head(as<weft_session>(session), name.get(), error); });
+  });
+}
+
+NATIVE(void, setSpeculation)(JNIEnv* env, jclass, jlong session, jint kind) {
+  guard(env, [&] {
+    check(env, [&](weft_error* error) {
+      return weft_session_set_speculation(as<weft_session>(session), static_cast<weft_speculation>(kind), error);
+    });
+  });
+}
+
+NATIVE(void, setGrammar)(JNIEnv* env, jclass, jlong session, jint kind, jbyteArray text) {
+  guard(env, [&] {
+    const Text grammar(env, text);
+    check(env, [&](weft_error* error) {
+      return weft_session_set_grammar(as<weft_session>(session), static_cast<weft_grammar_kind>(kind), grammar.get(),
+                                      nullptr, error);
+    });
+  });
+}
+
+NATIVE(void, prompt)(JNIEnv* env, jclass, jlong session, jintArray array) {
+  guard(env, [&] {
+    const std::vector<uint32_t> ids = ids_of(env, array);
+    check(env, [&](weft_error* error) {
+      return weft_session_prompt(as<weft_session>(session), ids.data(), ids.size(), error);
+    });
+  });
+}
+
+NATIVE(jint, generate)
+(JNIEnv* env, jclass, jlong session, jint max_tokens, jboolean ignore_stop_tokens, jobject object) {
+  return guard(env, [&] {
+    Callback callback{env, object};
+    const weft_generate_options options = {static_cast<uint32_t>(max_tokens), ignore_stop_tokens, on_token, &callback};
+    weft_stop stop = WEFT_STOP_LENGTH;
+    check(env,
+          [&](weft_error* error) { return weft_session_generate(as<weft_session>(session), &options, &stop, error); });
+    return static_cast<jint>(stop);
+  });
+}
+
+NATIVE(void, cancel)(JNIEnv*, jclass, jlong session) { weft_session_cancel(as<weft_session>(session)); }
+
+NATIVE(jfloatArray, score)(JNIEnv* env, jclass, jlong session, jintArray array) {
+  return guard(env, [&] {
+    const std::vector<uint32_t> ids = ids_of(env, array);
+    std::vector<float> nll(ids.size());
+    check(env, [&](weft_error* error) {
+      return weft_session_score(as<weft_session>(session), ids.data(), ids.size(), nll.data(), error);
+    });
+    nll.pop_back();  // there are two ids at least
+    return floats(env, nll);
+  });
+}
+
+NATIVE(jfloatArray, logits)(JNIEnv* env, jclass, jlong session, jint vocab_size) {
+  return guard(env, [&] {
+    std::vector<float> result(static_cast<size_t>(vocab_size));
+    check(env, [&](weft_error* error) {
+      return weft_session_logits(as<weft_session>(session), result.data(), result.size(), error);
+    });
+    return floats(env, result);
+  });
+}
+
+NATIVE(jobject, logprobs)(JNIEnv* env, jclass, jlong session) {
+  return guard(env, [&] {
+    float chosen = 0;
+    std::vector<uint32_t> ids(WEFT_MAX_LOGPROBS);
+    std::vector<float> values(WEFT_MAX_LOGPROBS);
+    size_t count = 0;
+    check(env, [&](weft_error* error) {
+      return weft_session_get_logprobs(as<weft_session>(session), &chosen, ids.data(), values.data(), ids.size(),
+                                       &count, error);
+    });
+    ids.resize(count);
+    values.resize(count);
+    const jintArray id_array = ints(env, ids);
+    const jfloatArray value_array = floats(env, values);
+    return checked(env, env->NewObject(java.logprobs, java.new_logprobs, chosen, id_array, value_array));
+  });
+}
+
+NATIVE(jintArray, ids)(JNIEnv* env, jclass, jlong session) {
+  return guard(env, [&] {
+    return take_ids(env, 1024, [&](auto... out) { return weft_session_get_ids(as<weft_session>(session), out...); });
+  });
+}
+
+NATIVE(void, save)(JNIEnv* env, jclass, jlong session, jbyteArray path, jbyteArray note) {
+  guard(env, [&] {
+    const Text file(env, path), text(env, note);
+    check(env, [&](weft_error* error) {
+      return weft_session_save(as<weft_session>(session), file.get(), text.get(), error);
+    });
+  });
+}
+
+NATIVE(jbyteArray, restore)(JNIEnv* env, jclass, jlong session, jbyteArray path) {
+  return guard(env, [&] {
+    const Text file(env, path);
+    return take(env, [&](char** note, weft_error* error) {
+      return weft_session_restore(as<weft_session>(session), file.get(), note, error);
+    });
+  });
+}
+
+NATIVE(void, reset)(JNIEnv*, jclass, jlong session) { weft_session_reset(as<weft_session>(session)); }
+
+NATIVE(jobject, stats)(JNIEnv* env, jclass, jlong session) {
+  return guard(env, [&] {
+    const weft_stats s = weft_session_get_stats(as<weft_session>(session));
+    const auto number = [](uint64_t value) { return static_cast<jlong>(value); };
+    return checked(
+        env, env->NewObject(java.stats, java.new_stats, static_cast<jint>(s.context_used), number(s.prompt_tokens),
+                            number(s.reused_tokens), number(s.decoded_tokens), s.prompt_seconds, s.decode_seconds,
+                            s.decode_cpu_seconds, s.first_token_seconds, number(s.readback_bytes), number(s.kv_bytes),
+                            number(s.scratch_bytes), s.read_gigabytes_per_second, s.device_read_gigabytes_per_second,
+                            number(s.head_tokens), number(s.head_rows), number(s.head_bytes), number(s.head_refined)));
+  });
+}
+
+NATIVE(jbyteArray, profile)(JNIEnv* env, jclass, jlong session, jint tokens, jint repeat) {
+  return guard(env, [&] {
+    return take(env, [&](char** json, weft_error* error) {
+      return weft_session_profile(as<weft_session>(session), static_cast<uint32_t>(tokens),
+                                  static_cast<uint32_t>(repeat), json, error);
+    });
+  });
+}

@@ -1,0 +1,34 @@
+package weft;
+
+/** What a call generated. */
+public final class Generation {
+  private final String text;
+  private final int[] ids;
+  private final StopReason stop;
+  private final GenerationStats stats;
+
+  Generation(String text, int[] ids, StopReason stop, GenerationStats stats) {
+    this.text = text;
+    this.ids = ids;
+    this.stop = stop;
+    this.stats = stats;
+  }
+
+  public String text() {
+    return text;
+  }
+
+  /** The ids of the generated tokens. */
+  public int[] ids() {
+    return ids.clone();
+  }
+
+  public StopReason stop() {
+    return stop;
+  }
+
+  /** The session's statistics after it. */
+  public GenerationStats stats() {
+    return stats;
+  }
+}

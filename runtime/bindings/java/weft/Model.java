@@ -1,0 +1,162 @@
+package weft;
+
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.locks.ReadWriteLock;
+import java.util.concurrent.locks.ReentrantReadWriteLock;
+
+/** A loaded model. Any number of threads may use it at the same time. */
+public final class Model implements AutoCloseable {
+  private final ReadWriteLock use = new ReentrantReadWriteLock(); // write: the handle is freed
+  private final Set<AutoCloseable> users = new HashSet<>(); // sessions and encoders that are not freed
+  private boolean closed; // guarded by users
+  private long handle;
+
+  Model(String path, ModelOptions o) {
+    handle =
+        Native.modelLoad(
+            Native.bytes(path), Native.bytes(o.device), o.type.ordinal(), o.vocabType.ordinal(), o.memoryBudget,
+            o.int8Inputs, o.tie ? 0 : 1, o.progress);
+  }
+
+  interface Call<T> {
+    T with(long handle);
+  }
+
+  private <T> T call(Call<T> call) {
+    use.readLock().lock();
+    try {
+      synchronized (users) {
+        if (closed) throw new IllegalStateException("the model is closed");
+      }
+      return call.with(handle);
+    } finally {
+      use.readLock().unlock();
+    }
+  }
+
+  /** For sessions and encoders: makes a native object that the model outlives. */
+  long create(AutoCloseable user, Call<Long> call) {
+    return call(
+        model -> {
+          long made = call.with(model);
+          synchronized (users) {
+            users.add(user);
+          }
+          return made;
+        });
+  }
+
+  /** For sessions and encoders, after they are freed. */
+  void release(AutoCloseable user) {
+    synchronized (users) {
+      users.remove(user);
+    }
+    freeIfUnused();
+  }
+
+  private void freeIfUnused() {
+    use.writeLock().lock();
+    try {
+      synchronized (users) {
+        if (!closed || !users.isEmpty() || handle == 0) return;
+      }
+      Native.modelFree(handle);
+      handle = 0;
+    } finally {
+      use.writeLock().unlock();
+    }
+  }
+
+  /**
+   * Closes the model's sessions and encoders, then frees it. It waits for what is running, but for a generation in whose
+   * listener it is called: the memory is then freed when that ends. Twice is fine.
+   */
+  @Override
+  public void close() {
+    List<AutoCloseable> open;
+    synchronized (users) {
+      closed = true;
+      open = new ArrayList<>(users);
+    }
+    for (AutoCloseable user : open) {
+      if (user instanceof Session) ((Session) user).close();
+      else ((Encoder) user).close();
+    }
+    freeIfUnused();
+  }
+
+  /** A new conversation, which must be closed. */
+  public Session session(SessionOptions options) {
+    return new Session(this, options);
+  }
+
+  /** A new encoder, which must be closed. */
+  public Encoder encoder() {
+    return new Encoder(this);
+  }
+
+  public ModelInfo info() {
+    return call(Native::modelInfo);
+  }
+
+  /** Tensors, buffers and rounding errors as JSON; weft_model_describe of weft.h lists the keys. */
+  public String describe() {
+    return Native.text(call(Native::modelDescribe));
+  }
+
+  /** The read bandwidth of the model's device in GB/s (10^9 bytes). */
+  public double measureBandwidth() {
+    return call(Native::modelMeasureBandwidth);
+  }
+
+  /** The ids of a text, with the begin-of-text token if the model uses one, and an encoder's end token. */
+  public int[] tokenize(String text) {
+    return tokenize(text, true, false);
+  }
+
+  /** parseSpecial: texts such as "<|eot|>" become control tokens. */
+  public int[] tokenize(String text, boolean addBos, boolean parseSpecial) {
+    byte[] utf8 = text.getBytes(StandardCharsets.UTF_8);
+    return call(model -> Native.tokenize(model, utf8, parseSpecial, addBos));
+  }
+
+  /** The text of ids. Control tokens have none. */
+  public String detokenize(int... ids) {
+    return Native.text(call(model -> Native.detokenize(model, ids)));
+  }
+
+  /** The ids of a conversation, up to where the assistant's answer begins: their number is what it takes. */
+  public int[] applyChatTemplate(List<Message> messages) {
+    return call(model -> applyChatTemplate(model, messages));
+  }
+
+  static int[] applyChatTemplate(long model, List<Message> messages) {
+    byte[][] roles = new byte[messages.size()][];
+    byte[][] contents = new byte[messages.size()][];
+    for (int i = 0; i < roles.length; ++i) {
+      roles[i] = Native.bytes(messages.get(i).role);
+      contents[i] = Native.bytes(messages.get(i).content);
+    }
+    return Native.applyChatTemplate(model, roles, contents);
+  }
+
+  /** The ids of a keep-list such as "ascii,digits"; null: those of every list. docs/heads.md explains them. */
+  public int[] keep(String list) {
+    byte[] text = Native.bytes(list);
+    return call(model -> Native.keep(model, text));
+  }
+
+  /** Writes ids to a file that keep and the head "keep:PATH" read. */
+  public void saveKeepList(int[] ids, String path) {
+    byte[] file = Native.bytes(path);
+    call(
+        model -> {
+          Native.saveKeepList(model, ids, file);
+          return null;
+        });
+  }
+}

@@ -1,0 +1,109 @@
+package weft;
+
+import java.nio.charset.StandardCharsets;
+
+/**
+ * The C API of libweft through JNI (weft_jni.cpp). Handles are pointers; texts are UTF-8 as bytes, because JNI's own
+ * strings are not; enums are their ordinals.
+ */
+final class Native {
+  static {
+    System.loadLibrary("weft_jni");
+  }
+
+  private Native() {}
+
+  static String text(byte[] utf8) {
+    return utf8 == null ? null : new String(utf8, StandardCharsets.UTF_8);
+  }
+
+  /** The bytes of a text; null of null. C would cut a text at a NUL character. */
+  static byte[] bytes(String text) {
+    if (text == null) return null;
+    if (text.indexOf('\0') >= 0) throw new IllegalArgumentException("the text has a NUL character");
+    return text.getBytes(StandardCharsets.UTF_8);
+  }
+
+  static native byte[] version();
+
+  static native byte[] devices();
+
+  static native byte[] tune(byte[] device, ProgressListener listener);
+
+  static native long modelLoad(
+      byte[] path, byte[] device, int type, int vocabType, long memoryBudget, boolean int8Inputs, int tie,
+      ProgressListener listener);
+
+  static native void modelFree(long model);
+
+  static native ModelInfo modelInfo(long model);
+
+  static native byte[] modelDescribe(long model);
+
+  static native double modelMeasureBandwidth(long model);
+
+  static native int[] tokenize(long model, byte[] text, boolean parseSpecial, boolean addBos);
+
+  static native byte[] detokenize(long model, int[] ids);
+
+  static native int[] applyChatTemplate(long model, byte[][] roles, byte[][] contents);
+
+  static native int[] keep(long model, byte[] list);
+
+  static native void saveKeepList(long model, int[] ids, byte[] path);
+
+  static native long encoderCreate(long model);
+
+  static native void encoderFree(long encoder);
+
+  static native void encoderRun(long encoder, int[] ids);
+
+  static native float[] encoderEmbedding(long encoder, int pooling, int width);
+
+  static native float[] encoderMaskedLogits(long encoder, int place, int vocabSize);
+
+  static native long sessionCreate(long model, int context, int kv, int policy);
+
+  static native void sessionFree(long session);
+
+  static native void setSampling(
+      long session, float temperature, int topK, float topP, float minP, float repeatPenalty,
+      long seed, float presencePenalty, float frequencyPenalty, float typicalP);
+
+  static native void setLogitBias(long session, int[] ids, float[] biases);
+
+  static native void setStops(long session, byte[][] stops);
+
+  static native void setLogprobs(long session, int count);
+
+  static native void setHead(long session, byte[] head);
+
+  static native void setSpeculation(long session, int kind);
+
+  static native void setGrammar(long session, int kind, byte[] text);
+
+  static native void prompt(long session, int[] ids);
+
+  /** Calls onToken of the session's object for each token; returns a StopReason's ordinal. */
+  static native int generate(long session, int maxTokens, boolean ignoreStopTokens, Session object);
+
+  static native void cancel(long session);
+
+  static native float[] score(long session, int[] ids);
+
+  static native float[] logits(long session, int vocabSize);
+
+  static native Logprobs logprobs(long session);
+
+  static native int[] ids(long session);
+
+  static native void save(long session, byte[] path, byte[] note);
+
+  static native byte[] restore(long session, byte[] path);
+
+  static native void reset(long session);
+
+  static native GenerationStats stats(long session);
+
+  static native byte[] profile(long session, int tokens, int repeat);
+}

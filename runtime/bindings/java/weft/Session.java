@@ -1,0 +1,253 @@
+package weft;
+
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * A conversation with a model: its context, and what is computed of it.
+ *
+ * <p>Calls of several threads take turns; cancel and close end a generation. While it generates, a listener may call
+ * getters, cancel and close.
+ */
+public final class Session implements AutoCloseable {
+  private final Model model;
+  private final int vocabSize;
+  private long handle; // guarded by this; 0: freed
+  private boolean restoredSampling; // guarded by this: it is that of a file, until options have one
+  private boolean restoredBias; // the same of the logit bias
+  private String head = "full"; // guarded by this: what is set
+  private int grammarKind; // guarded by this, as the next
+  private String grammar;
+
+  // The running generation. Never waited for with `state` held.
+  private final Object state = new Object();
+  private boolean closed; // guarded by state, as the next four
+  private boolean generating;
+  private boolean cancelled;
+  private boolean told; // a token has come
+  private TokenListener listener;
+  private StringBuilder text; // used by the thread that generates, as the next two
+  private int[] ids;
+  private int count;
+
+  Session(Model model, SessionOptions o) {
+    this.model = model;
+    vocabSize = model.info().vocabSize();
+    handle = model.create(this, m -> Native.sessionCreate(m, o.context, o.kv.ordinal(), o.polite ? 1 : 0));
+  }
+
+  /**
+   * Ends a running generation, waits for it and frees the session. In a listener of that generation it does not wait:
+   * the session is freed when the generation ends. Twice is fine.
+   */
+  @Override
+  public void close() {
+    synchronized (state) {
+      closed = true;
+    }
+    cancel();
+    synchronized (this) {
+      if (!isGenerating()) free();
+    }
+  }
+
+  /**
+   * Ends a running generation after its present token, or between parts of its prompt. May be called from any thread,
+   * and does not wait. Without a running generation it does nothing.
+   */
+  public void cancel() {
+    TokenListener waiting;
+    synchronized (state) {
+      if (!generating) return;
+      cancelled = true;
+      // After the first token, onToken ends it: a cancel that comes too late would end the next generation.
+      if (!told) Native.cancel(handle);
+      waiting = listener;
+    }
+    if (waiting != null) waiting.onCancel();
+  }
+
+  private boolean isGenerating() {
+    synchronized (state) {
+      return generating;
+    }
+  }
+
+  private void free() { // with this held
+    if (handle == 0) return;
+    Native.sessionFree(handle);
+    handle = 0;
+    model.release(this);
+  }
+
+  private long open() { // with this held
+    if (handle == 0) throw new IllegalStateException("the session is closed");
+    return handle;
+  }
+
+  private long idle() { // with this held: by this thread, so a generation that runs is one whose listener is in this call
+    if (isGenerating()) throw new IllegalStateException("the session generates");
+    return open();
+  }
+
+  /**
+   * Answers a conversation. What it shares with the context is not computed again. listener may be null.
+   *
+   * @throws WeftException if it fails; the tokens that the listener got stay in the context
+   */
+  public synchronized Generation generate(List<Message> messages, GenerateOptions options, TokenListener listener) {
+    idle();
+    return generate(model.applyChatTemplate(messages), options, listener);
+  }
+
+  /** Continues a prompt: ids, as Model.tokenize returns them. listener may be null. */
+  public synchronized Generation generate(int[] prompt, GenerateOptions options, TokenListener listener) {
+    apply(idle(), options);
+    Native.prompt(handle, prompt);
+    return run(options, listener);
+  }
+
+  /** Continues what is in the context. listener may be null. */
+  public synchronized Generation proceed(GenerateOptions options, TokenListener listener) {
+    apply(idle(), options);
+    return run(options, listener);
+  }
+
+  private void apply(long session, GenerateOptions o) {
+    if (o.sampling != null || !restoredSampling) {
+      Sampling s = o.sampling == null ? new Sampling() : o.sampling;
+      Native.setSampling(
+          session, s.temperature, s.topK, s.topP, s.minP, s.repeatPenalty, s.seed, s.presencePenalty,
+          s.frequencyPenalty, s.typicalP);
+      restoredSampling = false;
+    }
+    if (o.logitBias != null || !restoredBias) {
+      int size = o.logitBias == null ? 0 : o.logitBias.size();
+      int[] biased = new int[size];
+      float[] biases = new float[size];
+      int i = 0;
+      if (o.logitBias != null) {
+        for (Map.Entry<Integer, Float> entry : o.logitBias.entrySet()) {
+          biased[i] = entry.getKey();
+          biases[i++] = entry.getValue();
+        }
+      }
+      Native.setLogitBias(session, biased, biases);
+      restoredBias = false;
+    }
+    byte[][] stops = new byte[o.stops.size()][];
+    for (int i = 0; i < stops.length; ++i) stops[i] = Native.bytes(o.stops.get(i));
+    Native.setStops(session, stops);
+    Native.setLogprobs(session, o.logprobs);
+    Native.setSpeculation(session, o.speculate ? 1 : 0);
+    if (!head.equals(o.head)) {
+      Native.setHead(session, Native.bytes(o.head));
+      head = o.head;
+    }
+    if (grammarKind != o.grammarKind || grammar != null && !grammar.equals(o.grammar)) {
+      Native.setGrammar(session, o.grammarKind, Native.bytes(o.grammar));
+      grammarKind = o.grammarKind;
+      grammar = o.grammar;
+    }
+  }
+
+  private Generation run(GenerateOptions options, TokenListener listener) {
+    text = new StringBuilder();
+    ids = new int[16];
+    count = 0;
+    synchronized (state) {
+      if (closed) throw new IllegalStateException("the session is closed");
+      generating = true;
+      this.listener = listener;
+      cancelled = false;
+      told = false;
+    }
+    try {
+      int stop = Native.generate(handle, options.maxTokens, options.ignoreStopTokens, this);
+      return new Generation(text.toString(), Arrays.copyOf(ids, count), StopReason.values()[stop], Native.stats(handle));
+    } finally {
+      boolean end;
+      synchronized (state) {
+        generating = false;
+        this.listener = null;
+        end = closed;
+      }
+      if (end) free();
+    }
+  }
+
+  /** Called by weft_jni.cpp. False: no more tokens are wanted. */
+  private boolean onToken(int id, byte[] utf8) {
+    String piece = Native.text(utf8);
+    text.append(piece);
+    if (id >= 0) {
+      if (count == ids.length) ids = Arrays.copyOf(ids, count * 2);
+      ids[count++] = id;
+    }
+    TokenListener told;
+    synchronized (state) {
+      this.told = true;
+      if (cancelled) return false;
+      told = listener;
+    }
+    return told == null || told.onToken(id, piece);
+  }
+
+  /** Makes the context these ids. Computes nothing yet. */
+  public synchronized void prompt(int[] ids) {
+    Native.prompt(idle(), ids);
+  }
+
+  /** Empties the context and the statistics. */
+  public synchronized void reset() {
+    Native.reset(idle());
+  }
+
+  /** The ids of the context. */
+  public synchronized int[] ids() {
+    return Native.ids(open());
+  }
+
+  public synchronized GenerationStats stats() {
+    return Native.stats(open());
+  }
+
+  /** Of the token that the listener got last, in the listener too; with the option logprobs. */
+  public synchronized Logprobs logprobs() {
+    return Native.logprobs(open());
+  }
+
+  /** A logit of each token of the vocabulary after the context, before bias and penalties. */
+  public synchronized float[] logits() {
+    return Native.logits(idle(), vocabSize);
+  }
+
+  /** How badly the model predicts each id after the first: -ln p. The ids become the context. */
+  public synchronized float[] score(int[] ids) {
+    return Native.score(idle(), ids);
+  }
+
+  /**
+   * Writes the session to a file, from which restore goes on, also in other languages. note: a text of your own in the
+   * file; null: none.
+   */
+  public synchronized void save(String path, String note) {
+    Native.save(idle(), Native.bytes(path), Native.bytes(note));
+  }
+
+  /**
+   * Replaces context, sampling and logit bias by those of a file, and returns the file's note. Its sampling and bias hold
+   * until options have such.
+   */
+  public synchronized String restore(String path) {
+    byte[] note = Native.restore(idle(), Native.bytes(path));
+    restoredSampling = restoredBias = true;
+    return Native.text(note);
+  }
+
+  /** Where the device's time goes in one pass, as JSON; weft_session_profile of weft.h lists the keys. */
+  public synchronized String profile(int tokens, int repeat) {
+    return Native.text(Native.profile(idle(), tokens, repeat));
+  }
+}

@@ -1,0 +1,27 @@
+package weft;
+
+/** How a session is made; weft_session_options of weft.h says more. Each method sets an option and returns this. */
+public final class SessionOptions {
+  int context;
+  NumberType kv = NumberType.FILE;
+  boolean polite;
+
+  /** Tokens that the session can hold; 0: the model's maximum, but at most 4096. */
+  public SessionOptions context(int value) {
+    if (value < 0) throw new IllegalArgumentException("context is " + value);
+    context = value;
+    return this;
+  }
+
+  /** Type of cached keys and values: F16 or Q8; FILE: F16. */
+  public SessionOptions kv(NumberType value) {
+    kv = value;
+    return this;
+  }
+
+  /** Whether other users of the device, such as a screen, get it in between. */
+  public SessionOptions polite(boolean value) {
+    polite = value;
+    return this;
+  }
+}

@@ -1,0 +1,77 @@
+package weft
+
+import kotlinx.coroutines.CoroutineDispatcher
+import kotlinx.coroutines.Dispatchers
+import kotlinx.coroutines.async
+import kotlinx.coroutines.channels.Channel
+import kotlinx.coroutines.channels.trySendBlocking
+import kotlinx.coroutines.coroutineScope
+import kotlinx.coroutines.flow.Flow
+import kotlinx.coroutines.flow.flow
+import kotlinx.coroutines.runBlocking
+import kotlinx.coroutines.withContext
+
+/** What [generate] tells of. */
+sealed interface Event
+
+/** A token's id, and the text that it completes; id -1: text that was held back for stop strings. */
+data class Token(val id: Int, val text: String) : Event
+
+/** The last event. */
+data class End(val generation: Generation) : Event
+
+/** Loads a model without blocking the caller's thread; see [Weft.load]. */
+suspend fun load(
+    path: String? = null,
+    options: ModelOptions = ModelOptions(),
+    dispatcher: CoroutineDispatcher = Dispatchers.IO,
+): Model = withContext(dispatcher) { Weft.load(path, options) }
+
+/**
+ * Answers a conversation; see [Session.generate]. The generation begins when the flow is collected and is never ahead of its
+ * collector. If the collector is cancelled, or wants no more, the generation ends after the token that was told last, and the
+ * flow ends after that: the session can be used at once.
+ */
+fun Session.generate(
+    messages: List<Message>,
+    options: GenerateOptions = GenerateOptions(),
+    dispatcher: CoroutineDispatcher = Dispatchers.IO,
+): Flow<Event> = flowOf(dispatcher) { listener -> generate(messages, options, listener) }
+
+/** Continues what is in the context, as [generate] does; see [Session.proceed]. */
+fun Session.proceed(
+    options: GenerateOptions = GenerateOptions(),
+    dispatcher: CoroutineDispatcher = Dispatchers.IO,
+): Flow<Event> = flowOf(dispatcher) { listener -> proceed(options, listener) }
+
+private fun Session.flowOf(dispatcher: CoroutineDispatcher, call: (TokenListener) -> Generation): Flow<Event> = flow {
+    val tokens = Channel<Token>()
+    val go = Channel<Unit>(1) // the collector wants the next token
+    val listener = object : TokenListener {
+        override fun onToken(id: Int, text: String) =
+            tokens.trySendBlocking(Token(id, text)).isSuccess && runBlocking { go.receiveCatching().isSuccess }
+
+        override fun onCancel() {
+            go.close()
+        }
+    }
+    coroutineScope {
+        val generation = async(dispatcher) {
+            try {
+                call(listener)
+            } finally {
+                tokens.close()
+            }
+        }
+        try {
+            for (token in tokens) {
+                emit(token)
+                go.trySend(Unit)
+            }
+            emit(End(generation.await()))
+        } finally {
+            tokens.cancel()
+            cancel() // the session's: does nothing after the end
+        }
+    }
+}

@@ -1,0 +1,23 @@
+"""Weft: small language models on any Vulkan GPU.
+
+    import weft
+
+    with weft.Model() as model, model.session() as session:
+        for token in session.chat("set a timer for 10 minutes"):
+            print(token, end="", flush=True)
+
+Everything is thin over the C API: weft.h documents units, ranges and errors. What libweft reports is raised as
+WeftError; arguments that cannot be given to it are ValueError or TypeError.
+
+Threads: any number of threads may use a Model, each with its own Session. Calls of one Session or Encoder from several
+threads take turns. While a session generates, only statistics, ids, cancel() and close() are allowed.
+"""
+
+from ._library import WeftError
+from ._model import Encoder, Message, Model, ModelInfo, devices, tune, version
+from ._session import Generation, Session, Settings, Stats, Token
+
+__all__ = [
+    "Encoder", "Generation", "Message", "Model", "ModelInfo", "Session", "Settings", "Stats", "Token", "WeftError",
+    "devices", "tune", "version",
+]

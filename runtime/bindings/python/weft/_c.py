@@ -1,0 +1,284 @@
+"""The C API of libweft for ctypes: by declare.py, from its headers, which document everything."""
+import ctypes
+import enum
+
+WEFT_VERSION_MAJOR = 0
+WEFT_VERSION_MINOR = 1
+WEFT_VERSION_PATCH = 0
+WEFT_MAX_LOGPROBS = 20
+WEFT_NO_TOKEN = 0xffffffff
+WEFT_MAX_STAGES = 32
+
+class weft_status(enum.IntEnum):
+    WEFT_OK = 0
+    WEFT_INVALID_ARGUMENT = 1
+    WEFT_NOT_FOUND = 2
+    WEFT_IO = 3
+    WEFT_BAD_FILE = 4
+    WEFT_UNSUPPORTED = 5
+    WEFT_NO_DEVICE = 6
+    WEFT_OUT_OF_MEMORY = 7
+    WEFT_DEVICE_LOST = 8
+    WEFT_CONTEXT_FULL = 9
+    WEFT_CANCELLED = 10
+    WEFT_INTERNAL = 11
+
+
+class weft_error(ctypes.Structure):
+    _fields_ = [
+        ("code", ctypes.c_int),
+        ("sentence", ctypes.c_char * 512),
+        ("place", ctypes.c_char * 512),
+        ("hint", ctypes.c_char * 256),
+    ]
+
+
+class weft_model(ctypes.Structure):
+    pass
+
+
+class weft_type(enum.IntEnum):
+    WEFT_TYPE_FILE = 0
+    WEFT_TYPE_F16 = 1
+    WEFT_TYPE_Q8 = 2
+    WEFT_TYPE_Q4 = 3
+
+
+class weft_tie(enum.IntEnum):
+    WEFT_TIE_AUTO = 0
+    WEFT_TIE_NEVER = 1
+
+
+class weft_model_options(ctypes.Structure):
+    _fields_ = [
+        ("device", ctypes.c_char_p),
+        ("type", ctypes.c_int),
+        ("progress", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_float)),
+        ("user", ctypes.c_void_p),
+        ("memory_budget", ctypes.c_uint64),
+        ("int8_inputs", ctypes.c_int),
+        ("vocab_type", ctypes.c_int),
+        ("tie", ctypes.c_int),
+    ]
+
+
+class weft_model_info(ctypes.Structure):
+    _fields_ = [
+        ("family", ctypes.c_char_p),
+        ("type", ctypes.c_char_p),
+        ("device", ctypes.c_char_p),
+        ("driver", ctypes.c_char_p),
+        ("vocab_size", ctypes.c_uint32),
+        ("layers", ctypes.c_uint32),
+        ("width", ctypes.c_uint32),
+        ("max_context", ctypes.c_uint32),
+        ("tied", ctypes.c_int),
+        ("has_chat_template", ctypes.c_int),
+        ("parameters", ctypes.c_uint64),
+        ("vocab_bytes", ctypes.c_uint64),
+        ("layer_bytes", ctypes.c_uint64),
+        ("bytes_per_token", ctypes.c_uint64),
+        ("load_seconds", ctypes.c_double),
+        ("tokenizer_fingerprint", ctypes.c_uint64),
+        ("mask_token", ctypes.c_uint32),
+        ("streamed_bytes", ctypes.c_uint64),
+        ("device_bytes", ctypes.c_uint64),
+        ("most_device_bytes", ctypes.c_uint64),
+        ("reads_prompt_apart", ctypes.c_int),
+    ]
+
+
+class weft_message(ctypes.Structure):
+    _fields_ = [
+        ("role", ctypes.c_char_p),
+        ("content", ctypes.c_char_p),
+    ]
+
+
+class weft_encoder(ctypes.Structure):
+    pass
+
+
+class weft_pooling(enum.IntEnum):
+    WEFT_POOL_MODEL = 0
+    WEFT_POOL_MEAN = 1
+    WEFT_POOL_CLS = 2
+
+
+class weft_session(ctypes.Structure):
+    pass
+
+
+class weft_policy(enum.IntEnum):
+    WEFT_POLICY_THROUGHPUT = 0
+    WEFT_POLICY_POLITE = 1
+
+
+class weft_session_options(ctypes.Structure):
+    _fields_ = [
+        ("context", ctypes.c_uint32),
+        ("kv", ctypes.c_int),
+        ("policy", ctypes.c_int),
+    ]
+
+
+class weft_sampling(ctypes.Structure):
+    _fields_ = [
+        ("temperature", ctypes.c_float),
+        ("top_k", ctypes.c_uint32),
+        ("top_p", ctypes.c_float),
+        ("min_p", ctypes.c_float),
+        ("repeat_penalty", ctypes.c_float),
+        ("seed", ctypes.c_uint64),
+        ("presence_penalty", ctypes.c_float),
+        ("frequency_penalty", ctypes.c_float),
+        ("typical_p", ctypes.c_float),
+    ]
+
+
+class weft_grammar_kind(enum.IntEnum):
+    WEFT_GRAMMAR_NONE = 0
+    WEFT_GRAMMAR_GBNF = 1
+    WEFT_GRAMMAR_JSON_SCHEMA = 2
+    WEFT_GRAMMAR_REGEX = 3
+
+weft_token_callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t)
+
+class weft_stop(enum.IntEnum):
+    WEFT_STOP_LENGTH = 0
+    WEFT_STOP_TOKEN = 1
+    WEFT_STOP_CONTEXT = 2
+    WEFT_STOP_CALLER = 3
+    WEFT_STOP_GRAMMAR = 4
+    WEFT_STOP_STRING = 5
+
+
+class weft_generate_options(ctypes.Structure):
+    _fields_ = [
+        ("max_tokens", ctypes.c_uint32),
+        ("ignore_stop_tokens", ctypes.c_int),
+        ("callback", weft_token_callback),
+        ("user", ctypes.c_void_p),
+    ]
+
+
+class weft_batch_entry(ctypes.Structure):
+    _fields_ = [
+        ("session", ctypes.POINTER(weft_session)),
+        ("options", weft_generate_options),
+        ("stop", ctypes.c_int),
+    ]
+
+
+class weft_stage(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("share", ctypes.c_double),
+    ]
+
+
+class weft_stats(ctypes.Structure):
+    _fields_ = [
+        ("context_used", ctypes.c_uint32),
+        ("prompt_tokens", ctypes.c_uint64),
+        ("reused_tokens", ctypes.c_uint64),
+        ("decoded_tokens", ctypes.c_uint64),
+        ("prompt_seconds", ctypes.c_double),
+        ("decode_seconds", ctypes.c_double),
+        ("decode_cpu_seconds", ctypes.c_double),
+        ("first_token_seconds", ctypes.c_double),
+        ("readback_bytes", ctypes.c_uint64),
+        ("kv_bytes", ctypes.c_uint64),
+        ("scratch_bytes", ctypes.c_uint64),
+        ("read_gigabytes_per_second", ctypes.c_double),
+        ("device_read_gigabytes_per_second", ctypes.c_double),
+        ("head_tokens", ctypes.c_uint64),
+        ("head_rows", ctypes.c_uint64),
+        ("head_bytes", ctypes.c_uint64),
+        ("head_refined", ctypes.c_uint64),
+        ("stage_count", ctypes.c_size_t),
+        ("stages", weft_stage * 32),
+    ]
+
+WEFT_MAX_BATCH = 64
+
+class weft_batch(ctypes.Structure):
+    pass
+
+
+class weft_batch_end(ctypes.Structure):
+    _fields_ = [
+        ("session", ctypes.POINTER(weft_session)),
+        ("stop", ctypes.c_int),
+        ("error", weft_error),
+    ]
+
+
+class weft_speculation(enum.IntEnum):
+    WEFT_SPECULATE_OFF = 0
+    WEFT_SPECULATE_LOOKUP = 1
+
+
+class weft_speculation_stats(ctypes.Structure):
+    _fields_ = [
+        ("passes", ctypes.c_uint64),
+        ("drafted_tokens", ctypes.c_uint64),
+        ("accepted_tokens", ctypes.c_uint64),
+    ]
+
+
+# name: (result, parameters)
+FUNCTIONS = {
+    "weft_version": (ctypes.c_char_p, []),
+    "weft_status_name": (ctypes.c_char_p, [ctypes.c_int]),
+    "weft_string_free": (None, [ctypes.c_void_p]),
+    "weft_devices": (ctypes.c_int, [ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
+    "weft_tune": (ctypes.c_int, [ctypes.c_char_p, ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_float), ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
+    "weft_model_options_default": (weft_model_options, []),
+    "weft_model_load": (ctypes.c_int, [ctypes.c_char_p, ctypes.POINTER(weft_model_options), ctypes.POINTER(ctypes.POINTER(weft_model)), ctypes.POINTER(weft_error)]),
+    "weft_model_free": (None, [ctypes.POINTER(weft_model)]),
+    "weft_model_get_info": (weft_model_info, [ctypes.POINTER(weft_model)]),
+    "weft_model_describe": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
+    "weft_model_measure_bandwidth": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.c_double), ctypes.POINTER(weft_error)]),
+    "weft_tokenize": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(weft_error)]),
+    "weft_detokenize": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
+    "weft_apply_chat_template": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(weft_message), ctypes.c_size_t, ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(weft_error)]),
+    "weft_vocab_keep": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(weft_error)]),
+    "weft_vocab_save": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.c_char_p, ctypes.POINTER(weft_error)]),
+    "weft_encoder_create": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.POINTER(weft_encoder)), ctypes.POINTER(weft_error)]),
+    "weft_encoder_free": (None, [ctypes.POINTER(weft_encoder)]),
+    "weft_encoder_run": (ctypes.c_int, [ctypes.POINTER(weft_encoder), ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
+    "weft_encoder_embedding": (ctypes.c_int, [ctypes.POINTER(weft_encoder), ctypes.c_int, ctypes.POINTER(ctypes.c_float), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
+    "weft_encoder_masked_logits": (ctypes.c_int, [ctypes.POINTER(weft_encoder), ctypes.c_size_t, ctypes.POINTER(ctypes.c_float), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
+    "weft_session_options_default": (weft_session_options, []),
+    "weft_session_create": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(weft_session_options), ctypes.POINTER(ctypes.POINTER(weft_session)), ctypes.POINTER(weft_error)]),
+    "weft_session_free": (None, [ctypes.POINTER(weft_session)]),
+    "weft_sampling_default": (weft_sampling, []),
+    "weft_session_set_sampling": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_sampling), ctypes.POINTER(weft_error)]),
+    "weft_session_set_logit_bias": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(ctypes.c_uint32), ctypes.POINTER(ctypes.c_float), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
+    "weft_session_set_stops": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(ctypes.c_char_p), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
+    "weft_session_set_logprobs": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_uint32, ctypes.POINTER(weft_error)]),
+    "weft_session_get_logprobs": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(ctypes.c_float), ctypes.POINTER(ctypes.c_uint32), ctypes.POINTER(ctypes.c_float), ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(weft_error)]),
+    "weft_session_set_head": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_char_p, ctypes.POINTER(weft_error)]),
+    "weft_session_set_grammar": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(weft_error)]),
+    "weft_session_prompt": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
+    "weft_session_generate": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_generate_options), ctypes.POINTER(ctypes.c_int), ctypes.POINTER(weft_error)]),
+    "weft_generate_batch": (ctypes.c_int, [ctypes.POINTER(weft_batch_entry), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
+    "weft_session_cancel": (None, [ctypes.POINTER(weft_session)]),
+    "weft_session_score": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.POINTER(ctypes.c_float), ctypes.POINTER(weft_error)]),
+    "weft_session_logits": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(ctypes.c_float), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
+    "weft_session_head_logits": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(ctypes.c_uint32), ctypes.POINTER(ctypes.c_float), ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(weft_error)]),
+    "weft_session_get_ids": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(weft_error)]),
+    "weft_session_save": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(weft_error)]),
+    "weft_session_restore": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
+    "weft_session_reset": (None, [ctypes.POINTER(weft_session)]),
+    "weft_session_get_stats": (weft_stats, [ctypes.POINTER(weft_session)]),
+    "weft_session_profile": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_uint32, ctypes.c_uint32, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
+    "weft_session_profile_behind": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_uint32, ctypes.c_uint32, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
+    "weft_batch_create": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.POINTER(weft_batch)), ctypes.POINTER(weft_error)]),
+    "weft_batch_free": (None, [ctypes.POINTER(weft_batch)]),
+    "weft_batch_add": (ctypes.c_int, [ctypes.POINTER(weft_batch), ctypes.POINTER(weft_session), ctypes.POINTER(weft_generate_options), ctypes.POINTER(weft_error)]),
+    "weft_batch_step": (ctypes.c_int, [ctypes.POINTER(weft_batch), ctypes.POINTER(weft_batch_end), ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(weft_error)]),
+    "weft_session_set_speculation": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_int, ctypes.POINTER(weft_error)]),
+    "weft_session_get_speculation_stats": (weft_speculation_stats, [ctypes.POINTER(weft_session)]),
+}

@@ -1,0 +1,291 @@
+"""Devices, models and encoders."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import json
+import os
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+from . import _c
+from ._library import Handle, call, call_ids, call_text, call_with_progress, choose, fill, library, to_ids, to_text
+
+if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
+    from typing_extensions import Unpack
+
+    from ._session import Session, SessionOptions
+
+TypeName = Literal["file", "f16", "q8", "q4"]
+
+
+class Message(TypedDict):
+    """One message of a conversation; role is "system", "user" or "assistant"."""
+
+    role: str
+    content: str
+
+
+def version() -> str:
+    """The version of libweft."""
+    return str(library.weft_version().decode())
+
+
+def devices() -> list[dict[str, Any]]:
+    """The machine's Vulkan devices; weft_devices of weft.h lists the keys."""
+    result: list[dict[str, Any]] = json.loads(call_text("weft_devices"))
+    return result
+
+
+def tune(device: str | int | None = None, progress: Callable[[float], object] | None = None) -> dict[str, Any]:
+    """Measures which shapes are fastest on a device, for later loads; weft_tune of weft.h lists the keys.
+
+    progress is called with 0 to 1, and may raise to give up.
+    """
+    name = _device(device)
+    result: dict[str, Any] = json.loads(
+        call_with_progress(progress or (lambda done: None), lambda c: call_text("weft_tune", name, c, None))
+    )
+    return result
+
+
+def _device(device: str | int | None) -> bytes | None:
+    return None if device is None else to_text(str(device))
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelInfo:
+    """weft_model_info of weft.h, which documents the fields. mask_token is None where there is none."""
+
+    family: str
+    type: str
+    device: str
+    driver: str
+    vocab_size: int
+    layers: int
+    width: int
+    max_context: int
+    tied: bool
+    has_chat_template: bool
+    parameters: int
+    vocab_bytes: int
+    layer_bytes: int
+    bytes_per_token: int
+    load_seconds: float
+    tokenizer_fingerprint: int
+    mask_token: int | None
+    streamed_bytes: int
+    device_bytes: int
+    most_device_bytes: int
+    reads_prompt_apart: bool
+
+
+class Model:
+    """A loaded model. Any number of threads may use it at the same time.
+
+    path: a GGUF file or a Hugging Face folder; None: the small model that comes with the package. device: an index or a
+    part of a name. type and vocab_type: of the matrices and of the vocabulary table on the device. memory_budget: bytes
+    of device memory; 0: no limit. progress is called with 0 to 1 while the model loads, and may raise to give up;
+    without it, loading returns early and goes on in the background. weft_model_options of weft.h says more.
+
+    In a `with` statement, or by close(), a model frees its memory; otherwise Python does when nothing refers to it.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        device: str | int | None = None,
+        type: TypeName = "file",
+        vocab_type: TypeName = "file",
+        memory_budget: int = 0,
+        int8_inputs: bool = False,
+        tie: Literal["auto", "never"] = "auto",
+        progress: Callable[[float], object] | None = None,
+    ) -> None:
+        options = library.weft_model_options_default()
+        values = {"device": _device(device), "memory_budget": memory_budget, "int8_inputs": int(int8_inputs)}
+        fill(options, values)
+        options.type, options.vocab_type = choose(_c.weft_type, type), choose(_c.weft_type, vocab_type)
+        options.tie = choose(_c.weft_tie, tie)
+        pointer = ctypes.POINTER(_c.weft_model)()
+        file = None if path is None else os.fsencode(path)
+
+        def load() -> None:
+            call("weft_model_load", file, ctypes.byref(options), ctypes.byref(pointer))
+
+        def load_with(callback: Any) -> None:
+            options.progress = callback
+            load()
+
+        if progress:
+            call_with_progress(progress, load_with)
+        else:
+            load()
+        self._handle: Handle | None = Handle(pointer, library.weft_model_free)
+        self._users: weakref.WeakSet[Session | Encoder] = weakref.WeakSet()
+
+    def handle(self) -> Handle:
+        """For Session and Encoder."""
+        if self._handle is None:
+            raise ValueError("the model is closed")
+        return self._handle
+
+    def close(self) -> None:
+        """Closes the model's sessions and encoders, then frees it. Calls that other threads are in end first."""
+        for user in list(self._users):
+            user.close()
+        self._handle = None
+
+    def __enter__(self) -> Model:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    @property
+    def info(self) -> ModelInfo:
+        """What is known of the model, and how much device memory is in use now."""
+        handle = self.handle()
+        found = library.weft_model_get_info(handle.pointer)
+        values = {name: getattr(found, name) for name, _ in found._fields_}
+        for name, value in values.items():
+            if isinstance(value, bytes):
+                values[name] = value.decode(errors="replace")
+        for name in ("tied", "has_chat_template", "reads_prompt_apart"):
+            values[name] = bool(values[name])
+        if values["mask_token"] == 2**32 - 1:
+            values["mask_token"] = None
+        return ModelInfo(**values)
+
+    def describe(self) -> dict[str, Any]:
+        """Tensors, buffers and rounding errors; weft_model_describe of weft.h lists the keys. Waits for the layers."""
+        handle = self.handle()
+        result: dict[str, Any] = json.loads(call_text("weft_model_describe", handle.pointer))
+        return result
+
+    def measure_bandwidth(self) -> float:
+        """The read bandwidth of the model's device in GB/s (10**9 bytes)."""
+        handle, result = self.handle(), ctypes.c_double()
+        call("weft_model_measure_bandwidth", handle.pointer, ctypes.byref(result))
+        return result.value
+
+    def tokenize(self, text: str | bytes, *, add_bos: bool = True, parse_special: bool = False) -> list[int]:
+        """The ids of a text. add_bos: with the begin-of-text token, if the model uses one, and an encoder's end token.
+        parse_special: texts such as "<|eot|>" become control tokens."""
+        handle, data = self.handle(), text.encode() if isinstance(text, str) else text
+        arguments = (handle.pointer, data, len(data), int(parse_special), int(add_bos))
+        return call_ids(len(data) + 16, "weft_tokenize", *arguments)
+
+    def detokenize(self, ids: Sequence[int]) -> str:
+        """The text of ids. Control tokens have none."""
+        handle, array = self.handle(), to_ids(ids)
+        return call_text("weft_detokenize", handle.pointer, array, len(array))
+
+    def apply_chat_template(self, messages: Sequence[Message]) -> list[int]:
+        """The ids of a conversation, up to where the assistant's answer begins: len() of them is what it takes."""
+        handle = self.handle()
+        texts = [(to_text(message["role"]), to_text(message["content"])) for message in messages]
+        array = (_c.weft_message * len(texts))(*(_c.weft_message(*pair) for pair in texts))
+        guess = 256 + sum(len(content) + 16 for _, content in texts)
+        return call_ids(guess, "weft_apply_chat_template", handle.pointer, array, len(array))
+
+    def keep(self, terms: str | None = None) -> list[int]:
+        """The ids of a keep-list such as "ascii,digits"; None: those of every list. docs/heads.md explains them."""
+        handle = self.handle()
+        text = None if terms is None else to_text(terms)
+        return call_ids(self.info.vocab_size, "weft_vocab_keep", handle.pointer, text)
+
+    def save_keep_list(self, ids: Sequence[int], path: str | os.PathLike[str]) -> None:
+        """Writes ids to a file that keep() and the setting head="keep:PATH" read."""
+        handle, array = self.handle(), to_ids(ids)
+        call("weft_vocab_save", handle.pointer, array, len(array), os.fsencode(path))
+
+    def session(self, **options: Unpack[SessionOptions]) -> Session:
+        """A new conversation; see Session."""
+        from ._session import Session
+
+        return Session(self, **options)
+
+    def encoder(self) -> Encoder:
+        """An encoder, for embeddings and masked words; see Encoder."""
+        return Encoder(self)
+
+
+class Encoder:
+    """Computes embeddings, and logits for masked words, with a model such as BERT. Needs numpy.
+
+    Calls from several threads take turns.
+    """
+
+    def __init__(self, model: Model) -> None:
+        owner = model.handle()
+        pointer = ctypes.POINTER(_c.weft_encoder)()
+        call("weft_encoder_create", owner.pointer, ctypes.byref(pointer))
+        self._model = model
+        self._handle: Handle | None = Handle(pointer, library.weft_encoder_free, owner)
+        self._lock = threading.Lock()
+        info = model.info
+        self._width, self._vocab_size = info.width, info.vocab_size
+        model._users.add(self)
+
+    def close(self) -> None:
+        """Frees the encoder, after calls that other threads are in."""
+        with self._lock:
+            self._handle = None
+
+    def __enter__(self) -> Encoder:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _run(self, text: str | Sequence[int]) -> Any:
+        if self._handle is None:
+            raise ValueError("the encoder is closed")
+        ids = to_ids(self._model.tokenize(text) if isinstance(text, str) else text)
+        call("weft_encoder_run", self._handle.pointer, ids, len(ids))
+        return self._handle.pointer
+
+    def embed(
+        self, texts: Sequence[str | Sequence[int]], pooling: Literal["model", "mean", "cls"] = "model"
+    ) -> NDArray[numpy.float32]:
+        """A row for each text (or its ids, of Model.tokenize): its embedding, of Euclidean length 1."""
+        np = import_numpy()
+        if isinstance(texts, str):
+            raise TypeError("texts is a list of texts, not a text")
+        result: NDArray[numpy.float32] = np.empty((len(texts), self._width), np.float32)
+        how = choose(_c.weft_pooling, pooling)
+        for row, text in zip(result, texts):
+            with self._lock:
+                call("weft_encoder_embedding", self._run(text), how, float_pointer(row), self._width)
+        return result
+
+    def masked_logits(self, text: str | Sequence[int], place: int) -> NDArray[numpy.float32]:
+        """A logit of each token of the vocabulary for the token at index place, usually ModelInfo.mask_token."""
+        np = import_numpy()
+        result: NDArray[numpy.float32] = np.empty(self._vocab_size, np.float32)
+        if place < 0:
+            raise ValueError(f"place is {place}")
+        with self._lock:
+            call("weft_encoder_masked_logits", self._run(text), place, float_pointer(result), self._vocab_size)
+        return result
+
+
+def import_numpy() -> Any:
+    """numpy, which only arrays of floats need."""
+    try:
+        import numpy
+    except ImportError:
+        raise ImportError("weft returns arrays of floats as numpy arrays, and numpy is not installed") from None
+    return numpy
+
+
+def float_pointer(array: Any) -> Any:
+    """Where a contiguous float32 array lies."""
+    return array.ctypes.data_as(ctypes.POINTER(ctypes.c_float))

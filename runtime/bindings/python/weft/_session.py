@@ -1,0 +1,426 @@
+"""Sessions: conversations, their settings, and what they generate."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import dataclasses
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+from . import _c
+from ._library import (
+    Handle, Lockstep, call, call_ids, call_text, choice, choose, fill, guarded, library, to_ids, to_text,
+)
+from ._model import Message, Model, float_pointer, import_numpy
+
+if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
+    from typing_extensions import Unpack
+
+
+class Settings(TypedDict, total=False):
+    """What chat() and generate() take by keyword, for one call; those of Session hold where a call says nothing.
+
+    The first nine are weft_sampling of weft.h, which documents them. temperature=0 always takes the best token.
+    """
+
+    temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
+    repeat_penalty: float
+    seed: int
+    presence_penalty: float
+    frequency_penalty: float
+    typical_p: float
+    logit_bias: Mapping[int, float]  # id: what is added to its logit
+    stop: str | Sequence[str]  # texts that end the generation
+    logprobs: int  # how many of the likeliest tokens Token.likeliest has; 0: no log-probabilities
+    head: str  # "full", "certified", "sure", "fast", "keep:LIST"; docs/heads.md explains them
+    speculate: Literal["off", "lookup"]  # lookup: guesses tokens ahead where that pays; they are the same
+    grammar: str | None  # llama.cpp's GBNF; at most one of these three
+    json_schema: str | Mapping[str, Any] | None
+    regex: str | None  # the whole text must match it
+    max_tokens: int  # 0: until something else ends the text
+    ignore_stop_tokens: bool  # continue after the model's stop tokens
+
+
+class SessionOptions(Settings, total=False):
+    """What Session takes by keyword; the first three are weft_session_options of weft.h."""
+
+    context: int  # tokens; 0: the model's maximum, but at most 4096
+    kv: Literal["file", "f16", "q8"]  # type of cached keys and values
+    policy: Literal["throughput", "polite"]  # polite: leaves the device to others in between
+
+
+@dataclasses.dataclass(frozen=True)
+class Token:
+    """A generated token. str() is its text."""
+
+    id: int | None  # None: no token, but text that was held back for stop strings
+    text: str  # what it completes: whole characters, or ""
+    logprob: float | None = None  # of this token; with the setting logprobs
+    likeliest: tuple[tuple[int, float], ...] = ()  # pairs of id and log-probability, likeliest first
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclasses.dataclass(frozen=True)
+class Stats:
+    """weft_stats of weft.h, which documents the fields. stages: pairs of a name and its share of the device's time."""
+
+    context_used: int
+    prompt_tokens: int
+    reused_tokens: int
+    decoded_tokens: int
+    prompt_seconds: float
+    decode_seconds: float
+    decode_cpu_seconds: float
+    first_token_seconds: float
+    readback_bytes: int
+    kv_bytes: int
+    scratch_bytes: int
+    read_gigabytes_per_second: float
+    device_read_gigabytes_per_second: float
+    head_tokens: int
+    head_rows: int
+    head_bytes: int
+    head_refined: int
+    stages: tuple[tuple[str, float], ...]
+
+
+class Generation:
+    """What chat() and generate() return: an iterator of Tokens, which begins when it is iterated over.
+
+    Leaving the loop stops the generation after the token that the loop got last. An instance can be read once.
+    """
+
+    def __init__(self, start: Callable[[Generation], Lockstep[Token, None]]) -> None:
+        self._start: Callable[[Generation], Lockstep[Token, None]] | None = start
+        self.ids: list[int] = []  # of the tokens so far
+        self.stop: str | None = None  # why it ended: "length", "token", "context", "caller", "grammar" or "string"
+
+    def __iter__(self) -> Iterator[Token]:
+        start, self._start = self._start, None
+        if start is None:
+            raise RuntimeError("this generation was read already")
+        yield from start(self)
+
+    def text(self) -> str:
+        """The whole text, once it has ended."""
+        return "".join(token.text for token in self)
+
+
+def _set_sampling(session: Any, values: dict[str, Any]) -> None:
+    sampling = library.weft_sampling_default()
+    fill(sampling, values)
+    call("weft_session_set_sampling", session, ctypes.byref(sampling))
+
+
+def _set_logit_bias(session: Any, values: dict[str, Any]) -> None:
+    biases = values.get("logit_bias", {})
+    call("weft_session_set_logit_bias", session, to_ids(list(biases)), (ctypes.c_float * len(biases))(*biases.values()), len(biases))
+
+
+def _set_stops(session: Any, values: dict[str, Any]) -> None:
+    stops = [to_text(stop) for stop in values.get("stop", ())]
+    call("weft_session_set_stops", session, (ctypes.c_char_p * len(stops))(*stops), len(stops))
+
+
+def _set_logprobs(session: Any, values: dict[str, Any]) -> None:
+    call("weft_session_set_logprobs", session, values.get("logprobs", 0))
+
+
+def _set_head(session: Any, values: dict[str, Any]) -> None:
+    call("weft_session_set_head", session, to_text(values.get("head", "full")))
+
+
+def _set_speculation(session: Any, values: dict[str, Any]) -> None:
+    call("weft_session_set_speculation", session, choose(_c.weft_speculation, values.get("speculate", "off")))
+
+
+def _set_grammar(session: Any, values: dict[str, Any]) -> None:
+    given = [(name, text) for name, text in values.items() if text is not None]
+    if len(given) > 1:
+        raise ValueError(f"at most one of {', '.join(name for name, _ in given)} can be given")
+    name, text = given[0] if given else ("none", "")
+    kind = choose(_c.weft_grammar_kind, "gbnf" if name == "grammar" else name)
+    call("weft_session_set_grammar", session, kind, to_text(text), None)
+
+
+_SAMPLING = tuple(field[0] for field in _c.weft_sampling._fields_)
+# What is set together, and how.
+_GROUPS: dict[tuple[str, ...], Callable[[Any, dict[str, Any]], None]] = {
+    _SAMPLING: _set_sampling,
+    ("logit_bias",): _set_logit_bias,
+    ("stop",): _set_stops,
+    ("logprobs",): _set_logprobs,
+    ("head",): _set_head,
+    ("speculate",): _set_speculation,
+    ("grammar", "json_schema", "regex"): _set_grammar,
+}
+_SAVED = (_SAMPLING, ("logit_bias",))  # a file of Session.save has them
+
+
+def _copied(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that the caller cannot change any more. A wrong name is a TypeError."""
+    wrong = settings.keys() - Settings.__annotations__.keys()
+    if wrong:
+        raise TypeError(f"no settings: {', '.join(sorted(wrong))}")
+    result = dict(settings)
+    if "stop" in result:
+        result["stop"] = (result["stop"],) if isinstance(result["stop"], str) else tuple(result["stop"])
+    if "logit_bias" in result:
+        result["logit_bias"] = dict(result["logit_bias"])
+    if isinstance(result.get("json_schema"), Mapping):
+        result["json_schema"] = json.dumps(result["json_schema"])
+    return result
+
+
+class Session:
+    """A conversation with a model: its context, and what is computed of it.
+
+    context, kv and policy are weft_session_options of weft.h; the other options are Settings. messages is what chat()
+    has heard and said; it may be changed between calls.
+
+    Calls from several threads take turns. While it generates, a call that would change it is a RuntimeError; statistics,
+    ids, cancel() and close() are allowed from any thread.
+    """
+
+    def __init__(self, model: Model, **options: Unpack[SessionOptions]) -> None:
+        given: dict[str, Any] = dict(options)
+        c = library.weft_session_options_default()
+        fill(c, {"context": given.pop("context", 0)})
+        c.kv = choose(_c.weft_type, given.pop("kv", "file"))
+        c.policy = choose(_c.weft_policy, given.pop("policy", "throughput"))
+        self._settings = _copied(given)
+        owner = model.handle()
+        pointer = ctypes.POINTER(_c.weft_session)()
+        call("weft_session_create", owner.pointer, ctypes.byref(c), ctypes.byref(pointer))
+        self._model, self._vocab_size = model, model.info.vocab_size
+        self._handle: Handle | None = Handle(pointer, library.weft_session_free, owner)
+        self._lock = threading.Lock()  # whoever has it may call libweft with the session
+        self._running: Lockstep[Token, None] | None = None
+        # What each group is set to; None: to what a file says, until a call gives something.
+        self._applied: dict[tuple[str, ...], dict[str, Any] | None] = {names: {} for names in _GROUPS}
+        self.messages: list[Message] = []
+        model._users.add(self)
+        with self._changing() as session:
+            self._apply(session, {})  # so that wrong settings are found now
+
+    def close(self) -> None:
+        """Ends a running generation, waits for it, and frees the session. Twice is fine."""
+        self.cancel()
+        with self._lock:
+            self._handle = None  # a generation that has begun in the meantime has the handle too
+        self.cancel()
+        self._running = None
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def cancel(self) -> None:
+        """Ends a running generation after its present token, and waits for that. May be called from any thread.
+
+        What was generated stays in the context.
+        """
+        running = self._running
+        if running:
+            running.stop()
+
+    @contextlib.contextmanager
+    def _calling(self) -> Iterator[Any]:
+        with self._lock:
+            if self._handle is None:
+                raise ValueError("the session is closed")
+            yield self._handle.pointer
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[Any]:
+        with self._calling() as session:
+            if self._running and self._running.running:
+                raise RuntimeError("the session generates: leave that loop first, or cancel()")
+            yield session
+
+    def _apply(self, session: Any, given: dict[str, Any]) -> None:
+        wanted = {**self._settings, **given}
+        if not {"grammar", "json_schema", "regex"}.isdisjoint(given):  # one of a call replaces another of the session
+            for name in {"grammar", "json_schema", "regex"} - given.keys():
+                wanted.pop(name, None)
+        for names, set_group in _GROUPS.items():
+            values = {name: wanted[name] for name in names if name in wanted}
+            if self._applied[names] is None and given.keys().isdisjoint(names):
+                continue
+            if values != self._applied[names]:
+                set_group(session, values)
+                self._applied[names] = values
+
+    def chat(self, message: str | Sequence[Message], **settings: Unpack[Settings]) -> Generation:
+        """Answers a message, or a list of messages that replaces the conversation.
+
+        The message and the answer, however it ended, are appended to messages; if the call fails, messages is as
+        before. What the conversation shares with the context is not computed again.
+        """
+        given = _copied(settings)
+
+        def start(generation: Generation) -> Lockstep[Token, None]:
+            messages: list[Message] = [*self.messages, {"role": "user", "content": message}] if isinstance(message, str) else list(message)
+            ids = self._model.apply_chat_template(messages)
+
+            def ended(text: str) -> None:
+                self.messages = [*messages, {"role": "assistant", "content": text}]
+
+            return self._start(generation, ids, given, ended)
+
+        return Generation(start)
+
+    def generate(self, prompt: str | Sequence[int] | None = None, **settings: Unpack[Settings]) -> Generation:
+        """Continues a prompt: a text, or ids; None: what is in the context."""
+        given = _copied(settings)
+
+        def start(generation: Generation) -> Lockstep[Token, None]:
+            ids = self._model.tokenize(prompt) if isinstance(prompt, str) else prompt
+            return self._start(generation, ids, given, lambda text: None)
+
+        return Generation(start)
+
+    def _start(
+        self, generation: Generation, ids: Sequence[int] | None, given: dict[str, Any], ended: Callable[[str], None],
+    ) -> Lockstep[Token, None]:
+        wanted = {**self._settings, **given}
+        options = _c.weft_generate_options()
+        fill(options, {"max_tokens": wanted.get("max_tokens", 0), "ignore_stop_tokens": int(wanted.get("ignore_stop_tokens", False))})
+        logprobs, stop, errors, texts = wanted.get("logprobs", 0), ctypes.c_int(), list[BaseException](), list[str]()
+        with self._changing() as session:
+            self._apply(session, given)
+            if ids is not None:
+                array = to_ids(ids)
+                call("weft_session_prompt", session, array, len(array))
+
+            def run(tell: Callable[[Token], int], handle: Handle | None = self._handle) -> None:
+                def callback(user: object, id: int, text: int, length: int) -> int:
+                    token = self._token(session, id, ctypes.string_at(text, length).decode(), logprobs)
+                    if token.id is not None:
+                        generation.ids.append(token.id)
+                    texts.append(token.text)
+                    return tell(token)
+
+                options.callback = _c.weft_token_callback(guarded(errors, callback))
+                try:
+                    call("weft_session_generate", session, ctypes.byref(options), ctypes.byref(stop))
+                finally:
+                    if errors:
+                        raise errors[0]
+                ended("".join(texts))
+                generation.stop = choice(_c.weft_stop(stop.value))
+
+            self._running = Lockstep(run, self._lock, lambda: library.weft_session_cancel(session))
+            return self._running
+
+    def _token(self, session: Any, id: int, text: str, count: int) -> Token:
+        if id == _c.WEFT_NO_TOKEN:
+            return Token(None, text)
+        if not count:
+            return Token(id, text)
+        chosen, ids, values, found = ctypes.c_float(), (ctypes.c_uint32 * count)(), (ctypes.c_float * count)(), ctypes.c_size_t()
+        call("weft_session_get_logprobs", session, ctypes.byref(chosen), ids, values, count, ctypes.byref(found))
+        return Token(id, text, chosen.value, tuple(zip(ids[: found.value], values[: found.value])))
+
+    def prompt(self, prompt: str | Sequence[int]) -> None:
+        """Makes the context this text or these ids. Computes nothing yet."""
+        ids = to_ids(self._model.tokenize(prompt) if isinstance(prompt, str) else prompt)
+        with self._changing() as session:
+            call("weft_session_prompt", session, ids, len(ids))
+
+    def reset(self) -> None:
+        """Empties the context, messages and the statistics."""
+        with self._changing() as session:
+            library.weft_session_reset(session)
+            self.messages = []
+
+    @property
+    def ids(self) -> list[int]:
+        """The ids of the context."""
+        with self._calling() as session:
+            return call_ids(4096, "weft_session_get_ids", session)
+
+    @property
+    def stats(self) -> Stats:
+        """Sums since the session was created or reset."""
+        with self._calling() as session:
+            found = library.weft_session_get_stats(session)
+        values = {name: getattr(found, name) for name, _ in found._fields_ if not name.startswith("stage")}
+        stages = tuple((stage.name.decode(), stage.share) for stage in found.stages[: found.stage_count])
+        return Stats(**values, stages=stages)
+
+    def logits(self) -> NDArray[numpy.float32]:
+        """A logit of each token of the vocabulary after the context, before bias and penalties. Needs numpy."""
+        np = import_numpy()
+        result: NDArray[numpy.float32] = np.empty(self._vocab_size, np.float32)
+        with self._changing() as session:
+            call("weft_session_logits", session, float_pointer(result), self._vocab_size)
+        return result
+
+    def head_logits(self, **settings: Unpack[Settings]) -> tuple[NDArray[numpy.uint32], NDArray[numpy.float32]]:
+        """The ids that the head chooses from after the context, in no order, and their logits. Needs numpy."""
+        np = import_numpy()
+        given = _copied(settings)
+        ids, logits, count = np.empty(self._vocab_size, np.uint32), np.empty(self._vocab_size, np.float32), ctypes.c_size_t()
+        pointer = ids.ctypes.data_as(ctypes.POINTER(ctypes.c_uint32))
+        with self._changing() as session:
+            self._apply(session, given)
+            call("weft_session_head_logits", session, pointer, float_pointer(logits), self._vocab_size, ctypes.byref(count))
+        return ids[: count.value], logits[: count.value]
+
+    def score(self, ids: Sequence[int], **settings: Unpack[Settings]) -> NDArray[numpy.float32]:
+        """How badly the model predicts each id after the first: -ln p. The ids become the context. Needs numpy."""
+        np = import_numpy()
+        given, array = _copied(settings), to_ids(ids)
+        result: NDArray[numpy.float32] = np.empty(max(len(array) - 1, 0), np.float32)
+        with self._changing() as session:
+            self._apply(session, given)
+            call("weft_session_score", session, array, len(array), float_pointer(result))
+        return result
+
+    def save(self, path: str | os.PathLike[str], note: str | None = None) -> None:
+        """Writes the session to a file, from which restore() goes on, also in `weft chat` and in other languages.
+
+        note: a text of your own in the file; None: messages, as `weft chat` writes and reads them.
+        """
+        if note is None:
+            note = json.dumps({"messages": self.messages, "text": ""}, ensure_ascii=False)
+        with self._changing() as session:
+            call("weft_session_save", session, os.fsencode(path), to_text(note))
+
+    def restore(self, path: str | os.PathLike[str]) -> str:
+        """Replaces the context, sampling and logit bias by those of a file, and messages if the file has them.
+
+        Returns the file's note. Its sampling and logit bias hold until a call names such a setting.
+        """
+        with self._changing() as session:
+            note = call_text("weft_session_restore", session, os.fsencode(path))
+            self._applied.update(dict.fromkeys(_SAVED))
+            self.messages = _messages(note)
+        return note
+
+    def profile(self, tokens: int = 1, repeat: int = 5) -> dict[str, Any]:
+        """Where the device's time goes in one pass; weft_session_profile of weft.h lists the keys."""
+        with self._changing() as session:
+            result: dict[str, Any] = json.loads(call_text("weft_session_profile", session, tokens, repeat))
+        return result
+
+
+def _messages(note: str) -> list[Message]:
+    """The conversation of a note; empty if it has none."""
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        return [{"role": message["role"], "content": message["content"]} for message in json.loads(note)["messages"]]
+    return []

@@ -1,0 +1,40 @@
+/* Weft: guessing several tokens ahead and checking them in one pass (Leviathan et al. 2023; Chen et al. 2023). Errors,
+ * ownership, threads and units are as weft.h documents them. */
+#ifndef WEFT_SPECULATE_H
+#define WEFT_SPECULATE_H
+
+#include <weft/weft.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Where guesses come from. WEFT_SPECULATE_LOOKUP: the context itself. The text is taken to go on as it did where it had
+ * the same tokens before (Saxena 2023, "Prompt lookup decoding"), which pays for rewriting, code, and answers from a
+ * page; nothing else is loaded. */
+typedef enum weft_speculation { WEFT_SPECULATE_OFF = 0, WEFT_SPECULATE_LOOKUP = 1 } weft_speculation;
+
+/* Has weft_session_generate check guesses from its next call on; off by default. How much is guessed follows what
+ * passes of several tokens have taken and how often guesses were right, so nothing is guessed where it does not pay.
+ *
+ * The tokens are those without guesses, with every head and sampling: each is chosen as it would be alone, and a guess
+ * only saves the pass if it is what was chosen. So the distribution is the model's. As in batches, sums are added up in
+ * another order, and logits that are equal up to rounding may come out the other way. While a session has a grammar,
+ * and in batches, nothing is guessed.
+ *
+ * WEFT_INVALID_ARGUMENT for an unknown kind. */
+WEFT_API weft_status weft_session_set_speculation(weft_session* session, weft_speculation kind, weft_error* error);
+
+/* Sums since the session was created or reset. A guessed token is accepted if it is what was chosen. Each pass that
+ * checks guesses generates the tokens accepted in it, and one more. */
+typedef struct weft_speculation_stats {
+  uint64_t passes; /* that checked guesses */
+  uint64_t drafted_tokens, accepted_tokens;
+} weft_speculation_stats;
+
+WEFT_API weft_speculation_stats weft_session_get_speculation_stats(const weft_session* session);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,24 @@
+// Guesses what a session will generate, so that a pass can check several tokens (Leviathan et al. 2023; Chen et al.
+// 2023).
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace weft {
+
+class Drafter {
+ public:
+  virtual ~Drafter() = default;
+  // A generate() begins after this context.
+  virtual void begin(std::span<const uint32_t> ids) = 0;
+  // The context has grown by this token.
+  virtual void append(uint32_t id) = 0;
+  // What is thought to come next, at most `most` tokens, as many as a pass should check; none: the next token has a
+  // pass of its own. Valid until the next call.
+  virtual std::span<const uint32_t> draft(size_t most) = 0;
+  // A pass of so many tokens, 1 or one of kDraftPasses, took so long.
+  virtual void passed(uint32_t tokens, double seconds) = 0;
+};
+
+}  // namespace weft

@@ -1,0 +1,106 @@
+#include "session/lookup.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "model/schedule.h"
+
+namespace weft {
+namespace {
+
+constexpr size_t kMostPlaces = 32;    // looked at for one guess, the latest first
+constexpr uint32_t kLongestRun = 64;  // longer ones are not told apart
+constexpr double kNewWeight = 1.0 / 16;
+// A pass of several tokens that was never timed is thought to take so much more for each token behind the first. Where
+// that is wrong, a pass tells.
+constexpr double kGuessedCost = 0.15;
+// A guess must promise more than the pass of one token by so much: its pass cannot run ahead, and times vary.
+constexpr double kLeastGain = 1.05;
+
+uint64_t key(uint32_t first, uint32_t second) { return uint64_t{first} << 32 | second; }
+
+}  // namespace
+
+void Lookup::begin(std::span<const uint32_t> ids) {
+  const auto common = std::ranges::mismatch(ids_, ids).in1 - ids_.begin();
+  if (static_cast<size_t>(common) < ids_.size()) {  // another context: what was learnt of chances and costs stays
+    ids_.clear();
+    last_.clear();
+    before_.clear();
+  }
+  for (size_t i = ids_.size(); i < ids.size(); ++i) add(ids[i]);
+  match_ = find();
+}
+
+void Lookup::append(uint32_t id) {
+  // Every guess is judged, whether it was checked or not: so it shows when guesses begin to pay.
+  if (match_.next != kNone) {
+    double& known = chance(match_.length);
+    known += kNewWeight * ((ids_[match_.next] == id ? 1.0 : 0.0) - known);
+  }
+  add(id);
+  match_ = find();
+}
+
+void Lookup::add(uint32_t id) {
+  ids_.push_back(id);
+  before_.push_back(kNone);
+  if (ids_.size() < 2) return;
+  const uint32_t place = static_cast<uint32_t>(ids_.size());  // behind the pair
+  const auto [found, is_new] = last_.try_emplace(key(ids_[place - 2], id), place);
+  if (is_new) return;
+  before_[place - 1] = found->second;
+  found->second = place;
+}
+
+// The longest run, of the longest the latest. The pair at the end is itself the latest of its kind.
+Lookup::Match Lookup::find() const {
+  Match best;
+  if (ids_.size() < 2) return best;
+  const uint32_t end = static_cast<uint32_t>(ids_.size());
+  size_t looked_at = 0;
+  for (uint32_t place = before_[end - 1]; place != kNone && looked_at < kMostPlaces; place = before_[place - 1]) {
+    uint32_t length = 2;
+    while (length < kLongestRun && length < place && ids_[place - 1 - length] == ids_[end - 1 - length]) ++length;
+    if (length > best.length) best = {place, length};
+    ++looked_at;
+  }
+  return best;
+}
+
+double& Lookup::chance(uint32_t length) {
+  const size_t group = length <= 3 ? length - 2 : static_cast<size_t>(std::bit_width(length)) - 1;
+  return chances_[std::min(group, chances_.size() - 1)];
+}
+
+double Lookup::cost(size_t tokens) const {
+  const Cost& one = costs_[0];
+  const Cost& several = costs_[static_cast<size_t>(std::bit_width(tokens)) - 1];
+  if (one.passes < 2 || several.passes < 2) return 1 + kGuessedCost * static_cast<double>(tokens - 1);
+  return several.seconds / one.seconds;
+}
+
+std::span<const uint32_t> Lookup::draft(size_t most) {
+  if (match_.next == kNone) return {};
+  most = std::min(most, ids_.size() - match_.next);
+  double gain = kLeastGain, expected = 1, all_right = 1;
+  size_t best = 0;
+  for (size_t drafted = 1; drafted <= most; ++drafted) {
+    all_right *= chance(match_.length + static_cast<uint32_t>(drafted) - 1);
+    expected += all_right;
+    const uint32_t tokens = *std::ranges::upper_bound(kDraftPasses, drafted);
+    if (expected / cost(tokens) <= gain) continue;
+    gain = expected / cost(tokens);
+    best = drafted;
+  }
+  return std::span(ids_).subspan(match_.next, best);
+}
+
+void Lookup::passed(uint32_t tokens, double seconds) {
+  Cost& cost = costs_[static_cast<size_t>(std::bit_width(tokens)) - 1];
+  // The first one records and compiles. The second starts the average.
+  if (++cost.passes < 2) return;
+  cost.seconds += (cost.passes == 2 ? 1 : kNewWeight) * (seconds - cost.seconds);
+}
+
+}  // namespace weft

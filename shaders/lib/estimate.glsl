@@ -1,0 +1,69 @@
+// Estimates of a row's logit and how far above it the logit can be (quantise.comp), by how much of the row is read. Needs planes.glsl and the
+// factors (abi.h) as inputs.
+
+// What quantise leaves beside the factors; norms are rounded up.
+struct Known {
+  float leading_sum, bit_sum;  // of the leading columns; of the rest's signed bytes
+  float bit_scale;             // of the signed bytes
+  float fp_error;              // |the hidden state| * what fp32 sums can lose of a product of two norms
+  // Of the hidden state less the mean state: |its leading columns|, |the rest|, |what 8 bits leave of the rest|.
+  float leading_norm, rest_norm, round_norm;
+  float rest_spread, leading_spread;  // SampleParams
+  float sqrt_cols;                    // of the rest
+};
+Known known_of(uint rest) {
+  const vec4 a = floats_at(FACTOR_KNOWN(rest)), b = floats_at(FACTOR_KNOWN(rest) + 1), c = floats_at(FACTOR_KNOWN(rest) + 2);
+  return Known(a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w, c.x, c.y);
+}
+
+// What a row notes.
+struct Row {
+  TableRow at;
+  float scale, product;  // of the leading columns; with the mean state
+  float factor, error;   // of the signs
+  uvec2 more;            // factor | error of two and of four bits
+};
+Row row_at(TableRow at) {
+  const uvec4 notes = notes_of(at);
+  return Row(at, scale_of(notes.x), scale_of(notes.x >> 16), scale_of(notes.y), norm_of(notes.y >> 16), notes.zw);
+}
+
+// What every stage's bound has: the leading columns' lower bytes, the mean product's rounding, and that of sums.
+float leading_error(Row r, Known k) {
+  const float lower = r.scale * (127.5 / 256 * 5.657), whole = r.scale * (128 * 5.657) + r.factor * k.sqrt_cols + r.error;
+  return lower * k.leading_norm + abs(r.product) * (1.0 / 2048) + 1e-7 + whole * k.fp_error;
+}
+
+// Without the rest: the rest's own norm is what is left.
+float leading_only_error(Row r, Known k) {
+  const float guess = r.factor * k.sqrt_cols;
+  return k.rest_norm * sqrt(guess * guess + r.error * r.error) * k.leading_spread;
+}
+
+// A stage of factor t and error |d| whose g are integers up to `largest`: |t g| is at most t * largest * sqrt(cols).
+float stage_error(float factor, float error, float largest, Known k) {
+  const float longest = largest * k.sqrt_cols, guess = factor * longest;
+  return k.rest_norm * (error * k.rest_spread + guess * (1.0 / 2048) + longest * (1.0 / 16777216)) + guess * (k.round_norm + k.fp_error);
+}
+
+struct Estimate {
+  float value, error;  // without leading_error()
+};
+// signs: the product of the rest's signed bytes with g, which is 1 or -1, times their scale; all whole numbers are below 2^24.
+Estimate with_signs(Row r, float leading, float signs, Known k) {
+  return Estimate(leading + r.factor * signs, stage_error(r.factor, r.error, 1, k));
+}
+// second: the sum of the signed bytes over the columns whose bit of plane 1 is set. g is 3, 1, -1 or -3.
+Estimate with_two_bits(Row r, float leading, float signs, float second, Known k) {
+  const float factor = scale_of(r.more.x);
+  return Estimate(leading + factor * (2 * signs + k.bit_scale * (2 * second - k.bit_sum)), stage_error(factor, norm_of(r.more.x >> 16), 3, k));
+}
+// product: of the first four bits and a half, times their blocks' scales, with the rest. |t g| is at most what signs know of a row, with all errors.
+Estimate with_four_bits(Row r, float leading, float product, Known k) {
+  const float factor = scale_of(r.more.y), error = norm_of(r.more.y >> 16), guess = r.factor * k.sqrt_cols + r.error + error;
+  const float lost = factor > 0 ? guess * (1.0 / 2048 + 1.0 / 16777216 / factor) : 0;
+  return Estimate(leading + factor * product, k.rest_norm * (error * k.rest_spread + lost) + guess * k.fp_error);
+}
+
+// The first four bits of elements 4j .. 4j + 3 of a block, around 0.
+vec4 four_bits(uint first, uint second, uint two, uint j) { return signed_bytes(quad_of_four(first, second, two, j)) * (1.0 / 16) + 0.5; }

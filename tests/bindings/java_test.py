@@ -1,0 +1,86 @@
+"""Runs the Java library's tests (java/BindingTest.java) with -Xcheck:jni, which must be silent; the programs of docs/embedding.md; and
+a conversation that goes from Python to Java and back.
+
+java_test.py BIN_DIR JAVA_HOME [unittest arguments]. WEFT_LIBRARY names libweft; weft.jar and libweft_jni.so lie beside it.
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests/apps"), str(ROOT / "runtime/bindings/python")]
+import pages
+from support import ENV, FOLDER, bert, chatty
+
+os.environ["WEFT_CACHE_DIR"] = ENV["WEFT_CACHE_DIR"]
+import weft
+
+LIB = pathlib.Path(os.environ["WEFT_LIBRARY"]).parent
+JDK = pathlib.Path(sys.argv[2]) / "bin"
+CLASSES = f"{LIB / 'weft.jar'}:{FOLDER / 'classes'}"
+(FOLDER / "classes").mkdir()
+
+
+def call(*argv):
+    done = subprocess.run([str(word) for word in argv], cwd=FOLDER, text=True, timeout=900, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout}"
+    return done.stdout
+
+
+def compile_java(*sources):
+    call(JDK / "javac", "--release", "11", "-Xlint:all", "-Werror", "-cp", CLASSES, "-d", FOLDER / "classes", *sources)
+
+
+def java(*words):
+    """Runs a Java program; its output has no word of -Xcheck:jni."""
+    said = call(JDK / "java", "-Xcheck:jni", f"-Djava.library.path={LIB}", "-cp", CLASSES, *words)
+    assert not any(word in said for word in ("WARNING", "FATAL", "JNI call", "JNI local refs")), said
+    return said
+
+
+class Java(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        compile_java(*(ROOT / "tests/bindings/java").glob("*.java"))
+
+    def test_the_library(self):
+        bert()
+        chatty()
+        said = java("BindingTest", FOLDER)
+        print(said)
+        self.assertRegex(said, r"\n\d\d tests, 0 failed\n$")
+
+    def test_a_conversation_goes_from_python_to_java_and_back(self):
+        first, second = FOLDER / "python.session", FOLDER / "java.session"
+        with weft.Model() as model, model.session(seed=11, temperature=1.5, top_k=0, ignore_stop_tokens=True) as session:
+            session.chat("set a timer for 10 minutes", max_tokens=9).text()
+            session.save(first)
+            said = java("GoOn", first, 12, second).splitlines()
+            expected = session.generate(max_tokens=12)
+            expected.text()
+            self.assertEqual(json.loads(said[0])["messages"], session.messages)
+            self.assertEqual(json.loads(said[1]), expected.ids)
+            rest = session.generate(max_tokens=12)
+            rest.text()
+            session.reset()
+            self.assertEqual(session.restore(second), "from Java")
+            again = session.generate(max_tokens=12)
+            again.text()
+            self.assertEqual(again.ids, rest.ids)
+
+    def test_programs_of_the_page(self):
+        blocks = [block for block in pages.blocks(ROOT / "docs/embedding.md") if block.language == "java"]
+        self.assertGreaterEqual(len(blocks), 1)
+        for block in blocks:
+            self.assertTrue(block.file, block.place)
+            (FOLDER / block.file).write_text(block.text)
+            compile_java(FOLDER / block.file)
+        said = java("Ask", "set a timer for 10 minutes")
+        self.assertRegex(said, r'^Timer set for 10 minutes\.\n\{"action":"set_timer","minutes":10\}\n\d+ tokens, \d+\.\d tokens/s\n$')
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)

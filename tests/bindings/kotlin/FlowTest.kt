@@ -1,0 +1,76 @@
+import kotlinx.coroutines.CompletableDeferred
+import kotlinx.coroutines.cancelAndJoin
+import kotlinx.coroutines.flow.take
+import kotlinx.coroutines.flow.toList
+import kotlinx.coroutines.launch
+import kotlinx.coroutines.runBlocking
+import kotlinx.coroutines.withTimeout
+import weft.*
+
+private const val TIMER = "Timer set for 10 minutes.\n{\"action\":\"set_timer\",\"minutes\":10}"
+private val ask = listOf(Message.user("set a timer for 10 minutes"))
+
+private fun greedy() = GenerateOptions().sampling(Sampling.greedy())
+
+private fun same(expected: Any?, got: Any?) = check(expected == got) { "expected $expected, got $got" }
+
+private fun textOf(events: List<Event>) = events.filterIsInstance<Token>().joinToString("") { it.text }
+
+private suspend fun timer(session: Session) = same(TIMER, textOf(session.generate(ask, greedy()).toList()))
+
+private inline fun <reified T : Throwable> thrown(code: () -> Unit): T {
+    try {
+        code()
+    } catch (error: Throwable) {
+        return error as? T ?: throw error
+    }
+    error("nothing was thrown")
+}
+
+/** The Kotlin library as its users use it. */
+fun main() = runBlocking {
+    withTimeout(300_000) {
+        load().use { model ->
+            model.session(SessionOptions()).use { session ->
+                val events = session.generate(ask, greedy()).toList()
+                same(TIMER, textOf(events))
+                val end = (events.last() as End).generation
+                same(StopReason.TOKEN, end.stop())
+                same(events.size - 1, end.ids().size)
+
+                val few = session.generate(ask, greedy()).take(3).toList()
+                same(3, few.size)
+                same((few.last() as Token).id, session.ids().last())
+                same(TIMER, textOf(few) + textOf(session.proceed(greedy()).toList()))
+
+                repeat(10) {
+                    val begun = CompletableDeferred<Unit>()
+                    val job = launch {
+                        session.generate(ask, greedy().ignoreStopTokens(true)).collect { begun.complete(Unit) }
+                    }
+                    begun.await()
+                    job.cancelAndJoin()
+                    timer(session)
+                }
+
+                val mine = thrown<ArithmeticException> {
+                    session.generate(ask, greedy()).collect { throw ArithmeticException("mine") }
+                }
+                same("mine", mine.message)
+                val refused = thrown<WeftException> { session.generate(ask, greedy().head("nope")).collect {} }
+                same("WEFT_INVALID_ARGUMENT", refused.code())
+                timer(session)
+
+                var told = 0
+                session.generate(ask, greedy()).collect {
+                    ++told
+                    if (it is Token) launch { session.close() }.join()
+                    if (it is End) same(StopReason.CALLER, it.generation.stop())
+                }
+                same(2, told)
+                thrown<IllegalStateException> { session.generate(ask, greedy()).collect {} }
+            }
+        }
+    }
+    println("Kotlin: ok")
+}

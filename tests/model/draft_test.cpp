@@ -1,0 +1,325 @@
+// Passes that check a draft: the same tokens as without it, whatever the draft is.
+#include <functional>
+#include <random>
+
+#include "session/lookup.h"
+#include "support/model_test.h"
+
+namespace weft::test {
+namespace {
+
+// Drafts what a function says of the context; checks what the session tells it.
+class Scripted : public Drafter {
+ public:
+  using Script = std::function<std::vector<uint32_t>(std::span<const uint32_t> ids)>;
+  explicit Scripted(Script script) : script_(std::move(script)) {}
+  void begin(std::span<const uint32_t> ids) override { ids_.assign(ids.begin(), ids.end()); }
+  void append(uint32_t id) override { ids_.push_back(id); }
+  std::span<const uint32_t> draft(size_t most) override {
+    draft_ = script_(ids_);
+    if (draft_.size() > most) draft_.resize(most);
+    return draft_;
+  }
+  void passed(uint32_t, double seconds) override { EXPECT_GE(seconds, 0); }
+
+ private:
+  Script script_;
+  std::vector<uint32_t> ids_, draft_;
+};
+
+// The next `count` tokens of a text, of which every `wrong`-th is another one; 0: none is.
+Scripted::Script along(std::vector<uint32_t> text, size_t count, size_t wrong, uint32_t vocab) {
+  return [=](std::span<const uint32_t> ids) {
+    std::vector<uint32_t> draft;
+    for (size_t i = ids.size(); i < std::min(text.size(), ids.size() + count); ++i)
+      draft.push_back(wrong > 0 && i % wrong == 0 ? (text[i] + 1) % vocab : text[i]);
+    return draft;
+  };
+}
+
+// By turns a long draft that is right but for its first token, and a short one: what the long one has left in the
+// history, right as it is, is no part of the short one.
+Scripted::Script left_behind(std::vector<uint32_t> text, uint32_t vocab) {
+  return [=, turn = 0u](std::span<const uint32_t> ids) mutable {
+    std::vector<uint32_t> draft = along(text, turn++ % 2 == 0 ? 7 : 2, 0, vocab)(ids);
+    if (draft.size() > 2) draft[0] = (draft[0] + 1) % vocab;
+    return draft;
+  };
+}
+
+// Any number of any tokens.
+Scripted::Script anything(uint32_t seed, uint32_t vocab) {
+  return [random = std::mt19937(seed), vocab](std::span<const uint32_t> ids) mutable {
+    std::vector<uint32_t> draft(random() % (kMostDrafted + 1));
+    for (uint32_t& id : draft) id = random() % 3 == 0 ? random() % vocab : ids[random() % ids.size()];
+    return draft;
+  };
+}
+
+class DraftTest : public GpuTest {
+ protected:
+  void make(Format format, const LlamaShape& shape = LlamaShape()) {
+    make_gguf(folder_.path() / "m.gguf", shape, {format == Format::q8 ? DType::q8_0 : DType::f16, 5, ""});
+    model_ = load_model(open_device(), folder_.path() / "m.gguf", format);
+  }
+  uint32_t vocab() const { return model_->config.vocab; }
+  std::vector<uint32_t> prompt() const { return some_ids(11, vocab()); }
+
+  // What a session tells of each token.
+  struct Told {
+    std::vector<uint32_t> ids;
+    std::vector<float> logprobs;
+  };
+  static Told told(Session& session, const std::vector<uint32_t>& prompt, uint32_t count) {
+    Told all;
+    session.prompt(prompt);
+    session.generate(count, true, [&](uint32_t id) {
+      all.ids.push_back(id);
+      all.logprobs.push_back(session.logprobs().chosen);
+      for (const auto& [other, logprob] : session.logprobs().likeliest) all.logprobs.push_back(logprob);
+      return true;
+    });
+    return all;
+  }
+  // The context after a session has said `count` tokens without drafts.
+  static std::vector<uint32_t> text(Session& session, const std::vector<uint32_t>& prompt, uint32_t count) {
+    generate(session, prompt, count);
+    return session.ids();
+  }
+
+  TemporaryFolder folder_;
+  std::unique_ptr<Model> model_;
+};
+
+struct Setting {
+  const char* name;
+  Sampling sampling;
+  VocabHead head = {};
+  bool biased = false;
+  uint32_t logprobs = 0;
+};
+
+const Setting kSettings[] = {
+    {"greedy", greedy()},
+    {"sampled", {.temperature = 1, .top_k = 0, .top_p = 1, .min_p = 0, .seed = 3}},
+    {"top-k and top-p", {.temperature = 1.5f, .top_k = 50, .top_p = 0.9f, .min_p = 0, .seed = 4}},
+    {"penalties and a bias",
+     {.temperature = 1, .repeat_penalty = 1.2f, .seed = 5, .presence_penalty = 0.5f, .frequency_penalty = 0.3f},
+     {},
+     true},
+    {"certified", greedy(), {.mode = VocabHead::Mode::certified}},
+    {"sure, sampled", {.temperature = 1, .top_k = 20, .seed = 6}, {.mode = VocabHead::Mode::sure}},
+    {"log-probabilities", greedy(), {}, false, 5},
+};
+
+TEST_F(DraftTest, TheSameTokensAsWithout) {
+  for (const Format format : {Format::f16, Format::q8}) {
+    make(format);
+    for (const Setting& setting : kSettings) {
+      const bool first = &setting == kSettings;
+      if (format == Format::f16 && !first) continue;  // the head's tables come in q8 too
+      SCOPED_TRACE(std::string(setting.name) + ", " + name(format));
+      const auto session = [&] {
+        auto made = std::make_unique<Session>(*model_, 128, std::vector<uint32_t>());
+        made->set_sampling(setting.sampling);
+        made->set_head(setting.head);
+        if (setting.biased) made->set_bias(std::vector<uint32_t>{3, 7}, std::vector<float>{2, -2});
+        if (setting.logprobs > 0) made->set_logprobs(setting.logprobs);
+        return made;
+      };
+      const auto alone = session();
+      const Told want = told(*alone, prompt(), 40);
+      const std::vector<uint32_t> text = alone->ids(), rest = generate(*alone, text, 10);
+      struct {
+        const char* name;
+        std::unique_ptr<Drafter> drafter;
+      } drafters[] = {{"right", std::make_unique<Scripted>(along(text, 7, 0, vocab()))},
+                      {"right, two at once", std::make_unique<Scripted>(along(text, 2, 0, vocab()))},
+                      {"wrong", std::make_unique<Scripted>(along(text, 5, 1, vocab()))},
+                      {"each third wrong", std::make_unique<Scripted>(along(text, 7, 3, vocab()))},
+                      {"left behind", std::make_unique<Scripted>(left_behind(text, vocab()))},
+                      {"anything", std::make_unique<Scripted>(anything(8, vocab()))},
+                      {"lookup", std::make_unique<Lookup>()}};
+      for (auto& [name, drafter] : drafters) {
+        if (!first && (std::string(name).starts_with("right") || std::string(name) == "wrong")) continue;
+        SCOPED_TRACE(name);
+        const auto checked = session();
+        checked->set_drafter(std::move(drafter));
+        const Told got = told(*checked, prompt(), 40);
+        EXPECT_EQ(got.ids, want.ids);
+        ASSERT_EQ(got.logprobs.size(), want.logprobs.size());
+        // Products and attention of one token and of several add up in different orders.
+        for (size_t i = 0; i < want.logprobs.size(); ++i) EXPECT_NEAR(got.logprobs[i], want.logprobs[i], 1e-4) << i;
+        EXPECT_EQ(checked->ids(), text);
+        // What was drafted in vain leaves nothing behind: the session goes on like one that never did.
+        checked->set_drafter(nullptr);
+        EXPECT_EQ(generate(*checked, text, 10), rest);
+      }
+    }
+  }
+}
+
+TEST_F(DraftTest, Families) {
+  for (const char* family : {"bloom", "gemma3", "gpt2", "mistral", "mixtral", "palm"}) {
+    SCOPED_TRACE(family);
+    model_ =
+        load_model(open_device(), std::filesystem::path(WEFT_SOURCE_DIR) / "tests/model/golden" / family, Format::q8);
+    Session alone(*model_, 64, {}), checked(*model_, 64, {});
+    for (Session* session : {&alone, &checked}) session->set_sampling(greedy());
+    const std::vector<uint32_t> want = text(alone, prompt(), 40);
+    checked.set_drafter(std::make_unique<Scripted>(along(want, 6, 5, vocab())));
+    EXPECT_EQ(text(checked, prompt(), 40), want);
+    EXPECT_GT(checked.stats().accepted_tokens, 20u);
+  }
+}
+
+// Windows are rings, of 128 slots here: tokens drafted in vain must not overwrite what the next ones see.
+TEST_F(DraftTest, Windows) {
+  for (const char* family : {"gemma3", "mistral"}) {
+    SCOPED_TRACE(family);
+    model_ =
+        load_model(open_device(), std::filesystem::path(WEFT_SOURCE_DIR) / "tests/model/golden" / family, Format::f16);
+    Session alone(*model_, 256, {}), checked(*model_, 256, {});
+    for (Session* session : {&alone, &checked}) session->set_sampling(greedy());
+    const std::vector<uint32_t> want = text(alone, prompt(), 240);
+    checked.set_drafter(std::make_unique<Scripted>(anything(1, vocab())));
+    EXPECT_EQ(text(checked, prompt(), 240), want);
+  }
+}
+
+TEST_F(DraftTest, CountsWhatItSaves) {
+  make(Format::q8);
+  Session alone(*model_, 128, {}), right(*model_, 128, {}), wrong(*model_, 128, {});
+  for (Session* session : {&alone, &right, &wrong}) session->set_sampling(greedy());
+  const std::vector<uint32_t> want = text(alone, prompt(), 41);
+  right.set_drafter(std::make_unique<Scripted>(along(want, 7, 0, vocab())));
+  text(right, prompt(), 41);  // the first comes with the prompt; forty are five passes
+  EXPECT_EQ(right.stats().checks, 5u);
+  EXPECT_EQ(right.stats().drafted_tokens, 35u);
+  EXPECT_EQ(right.stats().accepted_tokens, 35u);
+  EXPECT_EQ(right.stats().decoded_tokens, 40u);
+  EXPECT_LT(right.stats().decode_bytes, alone.stats().decode_bytes / 4);
+  wrong.set_drafter(std::make_unique<Scripted>(along(want, 3, 1, vocab())));
+  text(wrong, prompt(), 41);
+  EXPECT_EQ(wrong.stats().checks, 39u);  // one token is left then: nothing to draft behind it
+  EXPECT_EQ(wrong.stats().accepted_tokens, 0u);
+}
+
+TEST_F(DraftTest, EndsWhereItMust) {
+  make(Format::q8);
+  Session alone(*model_, 128, {});
+  alone.set_sampling(greedy());
+  const std::vector<uint32_t> want = text(alone, prompt(), 60);
+  // A token that comes late, and was not there before.
+  size_t place = prompt().size() + 3;
+  while (std::find(want.begin(), want.begin() + static_cast<ptrdiff_t>(place), want[place]) !=
+         want.begin() + static_cast<ptrdiff_t>(place))
+    ASSERT_LT(++place, want.size());
+  const auto draft = [&] { return std::make_unique<Scripted>(along(want, 7, 0, vocab())); };
+  const auto part = [&](size_t end) {
+    return std::vector<uint32_t>(want.begin(), want.begin() + static_cast<ptrdiff_t>(end));
+  };
+  const auto any = [](uint32_t) { return true; };
+
+  Session stopped(*model_, 128, {want[place]});
+  stopped.set_sampling(greedy());
+  stopped.set_drafter(draft());
+  stopped.prompt(prompt());
+  EXPECT_EQ(stopped.generate(0, false, any), Stop::token);
+  EXPECT_EQ(stopped.ids(), part(place + 1));
+
+  Session full(*model_, 37, {});
+  full.set_sampling(greedy());
+  full.set_drafter(draft());
+  full.prompt(prompt());
+  EXPECT_EQ(full.generate(0, true, any), Stop::context);
+  EXPECT_EQ(full.ids(), part(37));
+
+  for (const uint32_t count : {1u, 2u, 3u, 9u, 10u, 16u}) {
+    SCOPED_TRACE(count);
+    Session few(*model_, 128, {});
+    few.set_sampling(greedy());
+    few.set_drafter(draft());
+    few.prompt(prompt());
+    EXPECT_EQ(few.generate(count, true, any), Stop::length);
+    EXPECT_EQ(few.ids(), part(prompt().size() + count));
+    // The caller ends in the middle of what a pass has brought, and goes on.
+    uint32_t seen = 0;
+    EXPECT_EQ(few.generate(0, true, [&](uint32_t) { return ++seen < count; }), Stop::caller);
+    EXPECT_EQ(few.ids(), part(prompt().size() + 2 * count));
+    EXPECT_EQ(few.generate(3, true, any), Stop::length);
+    EXPECT_EQ(few.ids(), part(prompt().size() + 2 * count + 3));
+  }
+}
+
+std::vector<uint32_t> guess(Lookup& lookup, size_t most = kMostDrafted) {
+  const std::span<const uint32_t> draft = lookup.draft(most);
+  return {draft.begin(), draft.end()};
+}
+
+TEST(LookupTest, GuessesWhatCameBehindTheLongestRun) {
+  Lookup lookup;
+  lookup.begin(std::vector<uint32_t>{});
+  EXPECT_EQ(guess(lookup), std::vector<uint32_t>());
+  lookup.begin(std::vector<uint32_t>{5});
+  EXPECT_EQ(guess(lookup), std::vector<uint32_t>());
+  lookup.begin(std::vector<uint32_t>{1, 2, 3, 4, 5, 6, 7, 8, 9});
+  EXPECT_EQ(guess(lookup), std::vector<uint32_t>());
+  // 3 4 came twice: behind 1 2, and, later, behind 7.
+  const std::vector<uint32_t> ids = {9,  1, 2, 3, 4,  50, 51, 52, 53, 54, 55, 56,
+                                     57, 7, 3, 4, 60, 61, 62, 63, 1,  2,  3,  4};
+  lookup.begin(ids);
+  EXPECT_EQ(guess(lookup).front(), 50u);
+  EXPECT_EQ(guess(lookup, 1), std::vector<uint32_t>{50});
+  lookup.begin(std::vector<uint32_t>{1, 2, 3, 4, 5, 8, 3, 4, 6, 9, 3, 4});
+  EXPECT_EQ(guess(lookup).front(), 6u);  // the latest of equal runs
+}
+
+// A run that goes on into itself.
+TEST(LookupTest, GuessesRepetitions) {
+  Lookup lookup;
+  lookup.begin(std::vector<uint32_t>{7, 7, 7, 7, 7, 7, 7, 7});
+  EXPECT_EQ(guess(lookup), std::vector<uint32_t>{7});
+  std::vector<uint32_t> ids;
+  for (uint32_t i = 0; i < 60; ++i) ids.push_back(i % 10);
+  lookup.begin(ids);
+  for (uint32_t i = 0; i < 60; ++i) lookup.append(i % 10);  // it learns that this one is right again and again
+  EXPECT_EQ(guess(lookup), (std::vector<uint32_t>{0, 1, 2, 3, 4, 5, 6}));
+}
+
+// Tokens that repeat pairs and go on otherwise: soon nothing is guessed, and when they do repeat, it is again.
+TEST(LookupTest, LearnsWhenGuessesPay) {
+  Lookup lookup;
+  std::vector<uint32_t> ids = {1, 2};
+  lookup.begin(ids);
+  std::mt19937 random(1);
+  const auto guesses = [&](uint32_t count, const auto& next) {
+    uint32_t passes = 0;
+    for (uint32_t i = 0; i < count; ++i) {
+      passes += guess(lookup).empty() ? 0 : 1;
+      lookup.append(next(i));
+    }
+    return passes;
+  };
+  const auto noise = [&](uint32_t) { return random() % 12; };  // pairs come again, by chance
+  guesses(1000, noise);
+  EXPECT_LT(guesses(200, noise), 20u);
+  const auto again = [](uint32_t i) { return 100 + i % 40; };
+  EXPECT_GT(guesses(200, again), 140u);
+}
+
+// A pass of several tokens that takes as long as they would alone is not worth it.
+TEST(LookupTest, LearnsWhatPassesTake) {
+  std::vector<uint32_t> ids;
+  for (uint32_t i = 0; i < 60; ++i) ids.push_back(i % 10);
+  for (const double each : {1.0, 0.2}) {
+    Lookup lookup;
+    lookup.begin(ids);
+    for (int i = 0; i < 20; ++i)
+      for (const uint32_t tokens : {1u, 2u, 4u, 8u}) lookup.passed(tokens, 1 + each * (tokens - 1));
+    EXPECT_EQ(guess(lookup).empty(), each == 1.0);
+  }
+}
+
+}  // namespace
+}  // namespace weft::test
