@@ -321,5 +321,20 @@ TEST(LookupTest, LearnsWhatPassesTake) {
   }
 }
 
+// Two passes that were delayed do not end guessing for good.
+TEST(LookupTest, DelaysAreNotCosts) {
+  std::vector<uint32_t> ids;
+  for (uint32_t i = 0; i < 60; ++i) ids.push_back(i % 10);
+  Lookup lookup;
+  lookup.begin(ids);
+  for (int i = 0; i < 20; ++i) lookup.passed(1, 1);
+  for (const double seconds : {9.0, 20.0, 20.0, 1.5})
+    for (const uint32_t tokens : {2u, 4u, 8u}) {
+      EXPECT_FALSE(guess(lookup).empty());
+      lookup.passed(tokens, seconds);
+    }
+  EXPECT_FALSE(guess(lookup).empty());
+}
+
 }  // namespace
 }  // namespace weft::test
