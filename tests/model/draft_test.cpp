@@ -4,6 +4,7 @@
 
 #include "session/lookup.h"
 #include "support/model_test.h"
+#include "tokenizer/tokenizer.h"
 
 namespace weft::test {
 namespace {
@@ -156,6 +157,32 @@ TEST_F(DraftTest, TheSameTokensAsWithout) {
         EXPECT_EQ(generate(*checked, text, 10), rest);
       }
     }
+  }
+}
+
+TEST_F(DraftTest, ARealModel) {
+  const auto path = real_model("smollm2");
+  if (!path) GTEST_SKIP() << "SmolLM2 is not in the user's cache: ./run model smollm2";
+  const auto model = load_model(open_device(), *path, std::nullopt);
+  const Tokenizer tokenizer = Tokenizer::from_gguf(open_model(*path).metadata, path->string());
+  const std::vector<uint32_t> prompt =
+      tokenizer.encode("The sea is calm. The sea is calm today. The sky is", Tokenizer::Special::plain);
+  const auto session = [&] {
+    auto made = std::make_unique<Session>(*model, 64, std::vector<uint32_t>());
+    made->set_sampling(greedy());
+    return made;
+  };
+  const auto alone = session();
+  generate(*alone, prompt, 16);
+  const std::vector<uint32_t> text = alone->ids();
+  std::unique_ptr<Drafter> drafters[] = {std::make_unique<Scripted>(along(text, 7, 3, model->config.vocab)),
+                                         std::make_unique<Lookup>()};
+  for (std::unique_ptr<Drafter>& drafter : drafters) {
+    const auto checked = session();
+    checked->set_drafter(std::move(drafter));
+    generate(*checked, prompt, 16);
+    EXPECT_EQ(checked->ids(), text);
+    EXPECT_GT(checked->stats().accepted_tokens, 0u);
   }
 }
 
