@@ -14,6 +14,9 @@ constexpr double kNewWeight = 1.0 / 16;
 // A pass of several tokens that was never timed is thought to take so much more for each token behind the first. Where
 // that is wrong, a pass tells.
 constexpr double kGuessedCost = 0.15;
+// So many passes, the first one left out, are timed before their cost is believed: the shortest of them, for others on
+// the machine may have delayed some. After them it is an average.
+constexpr uint32_t kTrials = 3;
 // A guess must promise more than the pass of one token by so much: its pass cannot run ahead, and times vary.
 constexpr double kLeastGain = 1.05;
 
@@ -76,7 +79,7 @@ double& Lookup::chance(uint32_t length) {
 double Lookup::cost(size_t tokens) const {
   const Cost& one = costs_[0];
   const Cost& several = costs_[static_cast<size_t>(std::bit_width(tokens)) - 1];
-  if (one.passes < 2 || several.passes < 2) return 1 + kGuessedCost * static_cast<double>(tokens - 1);
+  if (one.passes <= kTrials || several.passes <= kTrials) return 1 + kGuessedCost * static_cast<double>(tokens - 1);
   return several.seconds / one.seconds;
 }
 
@@ -98,9 +101,13 @@ std::span<const uint32_t> Lookup::draft(size_t most) {
 
 void Lookup::passed(uint32_t tokens, double seconds) {
   Cost& cost = costs_[static_cast<size_t>(std::bit_width(tokens)) - 1];
-  // The first one records and compiles. The second starts the average.
-  if (++cost.passes < 2) return;
-  cost.seconds += (cost.passes == 2 ? 1 : kNewWeight) * (seconds - cost.seconds);
+  ++cost.passes;
+  if (cost.passes <= 2)  // the first one records and compiles: the second replaces it
+    cost.seconds = seconds;
+  else if (cost.passes <= kTrials + 1)
+    cost.seconds = std::min(cost.seconds, seconds);
+  else
+    cost.seconds += kNewWeight * (seconds - cost.seconds);
 }
 
 }  // namespace weft

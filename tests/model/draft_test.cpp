@@ -4,6 +4,7 @@
 
 #include "session/lookup.h"
 #include "support/model_test.h"
+#include "tokenizer/tokenizer.h"
 
 namespace weft::test {
 namespace {
@@ -156,6 +157,32 @@ TEST_F(DraftTest, TheSameTokensAsWithout) {
         EXPECT_EQ(generate(*checked, text, 10), rest);
       }
     }
+  }
+}
+
+TEST_F(DraftTest, ARealModel) {
+  const auto path = real_model("smollm2");
+  if (!path) GTEST_SKIP() << "SmolLM2 is not in the user's cache: ./run model smollm2";
+  const auto model = load_model(open_device(), *path, std::nullopt);
+  const Tokenizer tokenizer = Tokenizer::from_gguf(open_model(*path).metadata, path->string());
+  const std::vector<uint32_t> prompt =
+      tokenizer.encode("The sea is calm. The sea is calm today. The sky is", Tokenizer::Special::plain);
+  const auto session = [&] {
+    auto made = std::make_unique<Session>(*model, 64, std::vector<uint32_t>());
+    made->set_sampling(greedy());
+    return made;
+  };
+  const auto alone = session();
+  generate(*alone, prompt, 16);
+  const std::vector<uint32_t> text = alone->ids();
+  std::unique_ptr<Drafter> drafters[] = {std::make_unique<Scripted>(along(text, 7, 3, model->config.vocab)),
+                                         std::make_unique<Lookup>()};
+  for (std::unique_ptr<Drafter>& drafter : drafters) {
+    const auto checked = session();
+    checked->set_drafter(std::move(drafter));
+    generate(*checked, prompt, 16);
+    EXPECT_EQ(checked->ids(), text);
+    EXPECT_GT(checked->stats().accepted_tokens, 0u);
   }
 }
 
@@ -319,6 +346,21 @@ TEST(LookupTest, LearnsWhatPassesTake) {
       for (const uint32_t tokens : {1u, 2u, 4u, 8u}) lookup.passed(tokens, 1 + each * (tokens - 1));
     EXPECT_EQ(guess(lookup).empty(), each == 1.0);
   }
+}
+
+// Two passes that were delayed do not end guessing for good.
+TEST(LookupTest, DelaysAreNotCosts) {
+  std::vector<uint32_t> ids;
+  for (uint32_t i = 0; i < 60; ++i) ids.push_back(i % 10);
+  Lookup lookup;
+  lookup.begin(ids);
+  for (int i = 0; i < 20; ++i) lookup.passed(1, 1);
+  for (const double seconds : {9.0, 20.0, 20.0, 1.5})
+    for (const uint32_t tokens : {2u, 4u, 8u}) {
+      EXPECT_FALSE(guess(lookup).empty());
+      lookup.passed(tokens, seconds);
+    }
+  EXPECT_FALSE(guess(lookup).empty());
 }
 
 }  // namespace
