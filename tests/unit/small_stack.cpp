@@ -239,10 +239,10 @@ TEST(SmallStack, AlternativesThatReferToOneAnother) {
 
 TEST(SmallStack, PatternsOfTokenizers) {
   for (const size_t depth : kDepths) {
-    for (const auto& [open, close] : std::initializer_list<std::array<const char*, 2>>{
+    for (const auto& brackets : std::initializer_list<std::array<const char*, 2>>{
              {"(", ")"}, {"(?:", ")*"}, {"(?=", ")"}, {"(?<=", ")"}, {"(?>", ")+"}, {"(?i:", "|b)?"}, {"[", "]"}}) {
       error_of([&] {
-        const Regex pattern(nested(depth, open, "a", close), "m");
+        const Regex pattern(nested(depth, brackets[0], "a", brackets[1]), "m");
         pattern.find_all(times(2000, "ab "));
       });
     }
