@@ -19,7 +19,7 @@ using nlohmann::json;
 namespace weft::capi {
 
 void release(const weft_model* model) noexcept {
-  if (--model->users == 0) delete model;
+  if (--model->holders == 0) delete model;
 }
 
 void copy_ids(const std::vector<uint32_t>& from, uint32_t* ids, size_t capacity, size_t* count) {
@@ -162,7 +162,7 @@ static void check_sizes(const ModelFile& file, const Tokenizer& tokenizer, const
 
 // At the first load of a model: measures the states of a text and packs the vocabulary table in a basis for them. Later
 // loads find what was measured in the file.
-static void measure_states(Model& model, const Tokenizer& tokenizer, const ModelFile& file, DeviceFormats formats,
+static void measure_states(Model& model, const Tokenizer& tokenizer, const ModelFile& file, DeviceFormats& formats,
                            const std::filesystem::path& path) {
   std::vector<uint32_t> ids = tokenizer.encode(kStateText, Tokenizer::Special::plain);
   if (tokenizer.add_bos() && tokenizer.bos()) ids.insert(ids.begin(), *tokenizer.bos());
@@ -180,32 +180,37 @@ static void measure_states(Model& model, const Tokenizer& tokenizer, const Model
   reload_vocabulary(model.device, file, model.config, formats, model.weights);
 }
 
+std::shared_ptr<Device> weft::capi::LoadedFrom::open() const {
+  return Device::open(device, [&](const Caps& caps) {
+    Plan plan = tuned_plan(caps).plan;
+    plan.memory_budget = memory_budget;
+    if (int8_inputs) round_inputs(plan, caps);
+    return plan;
+  });
+}
+
 static std::unique_ptr<weft_model> load(const char* path, const weft_model_options& options) {
   const auto start = std::chrono::steady_clock::now();
-  DeviceFormats formats = formats_of(options);
   const std::filesystem::path chosen = path ? std::filesystem::path(path) : installed_model();
+  LoadedFrom from = {chosen, options.device ? options.device : "", formats_of(options), options.memory_budget,
+                     options.int8_inputs != 0};
   // What can be refused without a device is refused before one is asked for.
   ModelFile opened = open_model(chosen);
   Config config = read_config(opened);
   Tokenizer tokenizer = make_tokenizer(opened);
   opened.forget_tokenizer();
   const auto file = std::make_shared<const ModelFile>(std::move(opened));
-  std::shared_ptr<Device> device = Device::open(options.device ? options.device : "", [&](const Caps& caps) {
-    Plan plan = tuned_plan(caps).plan;
-    plan.memory_budget = options.memory_budget;
-    if (options.int8_inputs) round_inputs(plan, caps);
-    return plan;
-  });
+  std::shared_ptr<Device> device = from.open();
   const auto progress = [&](float done) {
     if (options.progress && options.progress(options.user, std::clamp(done, 0.0f, 1.0f)) != 0)
       throw Error(Code::cancelled, "loading was given up", chosen.string());
   };
   const auto states_path = config.can_measure_states() ? statistics_path(config.fingerprint) : std::nullopt;
   const auto states = states_path ? read_statistics(*states_path, config.width) : std::nullopt;
-  if (states) formats.states = std::make_shared<const StateStatistics>(*states);
+  if (states) from.formats.states = std::make_shared<const StateStatistics>(*states);
   // A progress callback makes the load blocking.
-  Weights weights = options.progress ? load_weights(device, *file, config, formats, progress)
-                                     : begin_weights(device, file, config, formats, {});
+  Weights weights = options.progress ? load_weights(device, *file, config, from.formats, progress)
+                                     : begin_weights(device, file, config, from.formats, {});
   check_sizes(*file, tokenizer, config);
   std::optional<ChatTemplate> chat_template;
   std::string problem;
@@ -217,15 +222,18 @@ static std::unique_ptr<weft_model> load(const char* path, const weft_model_optio
     }
   }
   const Caps& caps = device->caps();
-  std::string driver = caps.driver_name + (caps.driver_info.empty() ? "" : " " + caps.driver_info);
+  std::string name = caps.name, driver = caps.driver_name + (caps.driver_info.empty() ? "" : " " + caps.driver_info);
   std::string type = weights.type();
   std::unique_ptr<weft_model> model(new weft_model{{std::move(device), config, std::move(weights)},
                                                    std::move(tokenizer),
                                                    std::move(chat_template),
                                                    std::move(problem),
+                                                   std::move(name),
                                                    std::move(driver),
-                                                   std::move(type)});
-  if (states_path && !states) measure_states(model->model, model->tokenizer, *file, formats, *states_path);
+                                                   std::move(type),
+                                                   std::move(from)});
+  if (states_path && !states)
+    measure_states(model->model, model->tokenizer, *file, model->loaded_from.formats, *states_path);
   model->load_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return model;
 }
@@ -246,17 +254,23 @@ weft_model_info weft_model_get_info(const weft_model* m) {
   weft_model_info info = {};
   info.family = info.type = info.device = info.driver = "";
   if (!m) return info;
+  const std::lock_guard lock(m->users_mutex);
   const Model& model = m->model;
   info.family = model.config.family.c_str();
   info.type = m->type.c_str();
-  info.device = model.device->caps().name.c_str();
+  info.device = m->device.c_str();
   info.driver = m->driver.c_str();
   info.vocab_size = model.config.vocab;
   info.layers = model.config.layers;
   info.width = model.config.width;
   info.max_context = model.config.context;
-  info.tied = model.weights.tied();
   info.has_chat_template = m->chat_template.has_value();
+  info.load_seconds = m->load_seconds;
+  info.tokenizer_fingerprint = m->tokenizer.fingerprint();
+  info.mask_token = m->tokenizer.mask().value_or(UINT32_MAX);
+  info.reads_prompt_apart = model.config.encoder != nullptr;
+  if (!model.weights.embedding) return info;
+  info.tied = model.weights.tied();
   info.parameters = model.parameters();
   info.vocab_bytes = model.weights.vocab_bytes();
   info.layer_bytes = model.weights.device_bytes() - info.vocab_bytes;
@@ -265,16 +279,14 @@ weft_model_info weft_model_get_info(const weft_model* m) {
   info.device_bytes = use.device;
   info.most_device_bytes = use.most_device;
   info.bytes_per_token = model.bytes_per_token();
-  info.load_seconds = m->load_seconds;
-  info.tokenizer_fingerprint = m->tokenizer.fingerprint();
-  info.mask_token = m->tokenizer.mask().value_or(UINT32_MAX);
-  info.reads_prompt_apart = model.config.encoder != nullptr;
   return info;
 }
 
 weft_status weft_model_describe(const weft_model* model, char** out, weft_error* error) {
   return guard(error, [&] {
     require(model && out, "model or json", "it is NULL");
+    const std::lock_guard lock(model->users_mutex);
+    need_weights(*model);
     model->model.weights.wait();
     const weft_model_info info = weft_model_get_info(model);
     const Weights& weights = model->model.weights;
@@ -347,6 +359,7 @@ weft_status weft_model_describe(const weft_model* model, char** out, weft_error*
 weft_status weft_model_measure_bandwidth(const weft_model* model, double* gigabytes_per_second, weft_error* error) {
   return guard(error, [&] {
     require(model && gigabytes_per_second, "model or gigabytes_per_second", "it is NULL");
+    const std::lock_guard loaded(model->users_mutex);
     model->model.weights.wait();
     const std::lock_guard lock(model->bandwidth_mutex);
     if (model->bandwidth == 0) model->bandwidth = measure_read_bandwidth(model->model.device);

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <atomic>
+#include <filesystem>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "capi_support.h"
 #include "grammar/matcher.h"
@@ -13,18 +16,40 @@
 #include "template/chat_template.h"
 #include "tokenizer/tokenizer.h"
 
+namespace weft::capi {
+
+class DeviceUser;
+
+// What a model was loaded from, and how: what it takes to load it again.
+struct LoadedFrom {
+  std::filesystem::path path;
+  std::string device;  // selector
+  DeviceFormats formats;
+  uint64_t memory_budget = 0;
+  bool int8_inputs = false;
+
+  std::shared_ptr<Device> open() const;
+};
+
+}  // namespace weft::capi
+
 struct weft_model {
-  weft::Model model;
+  mutable weft::Model model;  // changed by recover() alone, while nobody uses it
   weft::Tokenizer tokenizer;
   std::optional<weft::ChatTemplate> chat_template;
   std::string chat_template_problem;  // why there is none although the file has one
-  std::string driver, type;
+  std::string device, driver, type;
+  weft::capi::LoadedFrom loaded_from;
   double load_seconds = 0;
   mutable std::once_flag trie_made;
   mutable std::shared_ptr<const weft::TokenTrie> trie;  // of the tokenizer, once a grammar needs it
   mutable std::mutex bandwidth_mutex;                   // held while it is measured
   mutable std::atomic<double> bandwidth = 0;            // bytes a second; 0: not measured yet
-  mutable std::atomic<uint32_t> users = 1;              // who has loaded it, its sessions and its encoders
+  mutable std::atomic<uint32_t> holders = 1;            // who has loaded it, and the users
+  mutable std::recursive_mutex users_mutex;  // held while one is made or goes, and while the device is changed
+  mutable std::vector<weft::capi::DeviceUser*> users;  // its sessions, batches and encoders
+  mutable std::atomic<uint64_t> recoveries = 0;
+  std::atomic<bool> recovers = false;  // by itself
 };
 
 namespace weft::capi {
@@ -33,7 +58,7 @@ namespace weft::capi {
 void release(const weft_model* model) noexcept;
 class ModelUse {
  public:
-  explicit ModelUse(const weft_model* model) : model_(model) { ++model->users; }
+  explicit ModelUse(const weft_model* model) : model_(model) { ++model->holders; }
   ~ModelUse() { release(model_); }
   ModelUse(const ModelUse&) = delete;
   ModelUse& operator=(const ModelUse&) = delete;
@@ -44,27 +69,58 @@ class ModelUse {
   const weft_model* model_;
 };
 
+// What lies on a model's device beside the model, and is made anew when that was lost. It is made with new and ended by
+// destroy(), both while the model's users_mutex is held.
+class DeviceUser {
+ public:
+  explicit DeviceUser(const weft_model* of);
+  virtual ~DeviceUser();
+  DeviceUser(const DeviceUser&) = delete;
+  DeviceUser& operator=(const DeviceUser&) = delete;
+  virtual void leave_device() = 0;
+  virtual void enter_device() = 0;
+
+  ModelUse model;
+  std::atomic<bool> in_use = false;
+  std::atomic<std::thread::id> thread;  // of the call that uses it
+  bool recovering = false;              // the call that uses it is in recover(); by users_mutex
+};
+
 // Held by a call that changes an object, so that one from a callback or another thread is an error.
 class InUse {
  public:
-  InUse(std::atomic<bool>& in_use, const char* what);
+  InUse(DeviceUser* user, const char* what);  // its name in the error
   explicit InUse(weft_session* session);
-  ~InUse() { in_use_ = false; }
+  ~InUse() { user_->in_use = false; }
   InUse(const InUse&) = delete;
   InUse& operator=(const InUse&) = delete;
 
  private:
-  std::atomic<bool>& in_use_;
+  DeviceUser* user_;
 };
+
+// Nothing if it is in use: better a leak than a crash.
+void destroy(DeviceUser* user) noexcept;
+
+// Opens the model's device again and loads the weights; all users leave the old device before and enter the new one
+// after it. Does nothing if that was done since `recoveries` were counted. own: the user whose call this is, or
+// nullptr. Throws Error(invalid_argument) if another user stays in use for long, or what opening and loading throw.
+void recover(const weft_model& model, uint64_t recoveries, DeviceUser* own);
+
+// Throws Error(device_lost) if the weights are not there, because recover() failed.
+void need_weights(const weft_model& model);
 
 }  // namespace weft::capi
 
-struct weft_session {
-  weft::capi::ModelUse model;
+struct weft_session : weft::capi::DeviceUser {
+  weft_session(const weft_model* of, uint32_t context, weft::Format cache, weft::Policy policy)
+      : DeviceUser(of), session(of->model, context, of->tokenizer.stop_ids(), cache, policy), decoder(of->tokenizer) {}
+  void leave_device() override { session.leave_device(); }
+  void enter_device() override { session.enter_device(); }
+
   weft::Session session;
   weft::StreamDecoder decoder;  // holds a character begun by one generate until the next completes it
   weft::StopStrings stops = {};
-  std::atomic<bool> in_use = false;
 };
 
 namespace weft::capi {

@@ -9,36 +9,37 @@
 using namespace weft;
 using namespace weft::capi;
 
-struct weft_batch {
+struct weft_batch : DeviceUser {
+  explicit weft_batch(const weft_model* of) : DeviceUser(of), batch(of->model) {}
+  void leave_device() override { batch.leave_device(); }
+  void enter_device() override {}
+
   struct Member {
     Member(weft_session* added, const weft_generate_options& given) : session(added), use(added), options(given) {}
     weft_session* session;
     InUse use;
     weft_generate_options options;
   };
-  ModelUse model;
   std::list<Member> members;  // before the batch, whose callbacks refer to them
   ContinuousBatch batch;
-  std::atomic<bool> in_use = false;
 };
 
 weft_status weft_batch_create(const weft_model* model, weft_batch** batch, weft_error* error) {
   return guard(error, [&] {
     require(model && batch, "model or batch", "it is NULL");
-    *batch = new weft_batch{ModelUse(model), {}, ContinuousBatch(model->model)};
+    const std::lock_guard lock(model->users_mutex);
+    *batch = new weft_batch(model);
   });
 }
 
-void weft_batch_free(weft_batch* batch) {
-  if (batch && !batch->in_use) delete batch;  // better a leak than a crash
-}
+void weft_batch_free(weft_batch* batch) { destroy(batch); }
 
 weft_status weft_batch_add(weft_batch* batch, weft_session* session, const weft_generate_options* options,
                            weft_error* error) {
   static_assert(WEFT_MAX_BATCH == kMostBatchSlots);
   return guard(error, [&] {
     require(batch && session && options, "batch, session or options", "it is NULL");
-    const InUse use(batch->in_use, "batch");
+    const InUse use(batch, "batch");
     batch->members.emplace_back(session, *options);
     const weft_generate_options& kept = batch->members.back().options;
     try {
@@ -53,7 +54,7 @@ weft_status weft_batch_add(weft_batch* batch, weft_session* session, const weft_
 weft_status weft_batch_step(weft_batch* batch, weft_batch_end* ended, size_t* count, weft_error* error) {
   return guard(error, [&] {
     require(batch && ended && count, "batch, ended or count", "it is NULL");
-    const InUse use(batch->in_use, "batch");
+    const InUse use(batch, "batch");
     std::vector<ContinuousBatch::Ended> list;
     try {
       list = batch->batch.step();

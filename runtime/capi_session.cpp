@@ -12,13 +12,32 @@
 using namespace weft;
 using namespace weft::capi;
 
-capi::InUse::InUse(std::atomic<bool>& in_use, const char* what) : in_use_(in_use) {
-  if (in_use.exchange(true))
+capi::InUse::InUse(DeviceUser* user, const char* what) : user_(user) {
+  if (user->in_use.exchange(true))
     throw Error(Code::invalid_argument, "it is in use", what,
                 "call this after the call whose callback this is, and from one thread at a time");
+  user->thread = std::this_thread::get_id();
 }
 
-capi::InUse::InUse(weft_session* session) : InUse(session->in_use, "session") {}
+capi::InUse::InUse(weft_session* session) : InUse(session, "session") {}
+
+// Does work that needs the device. If that is lost, it may be opened again and the work be done once more, unless no
+// token has come since the time before.
+template <class Work>
+static void with_recovery(weft_session& session, const Work& work) {
+  std::optional<size_t> before;
+  for (;;) {
+    const uint64_t recoveries = session.model->recoveries;
+    try {
+      return work();
+    } catch (const Error& error) {
+      if (error.code() != Code::device_lost || !session.model->recovers || before == session.session.ids().size())
+        throw;
+    }
+    before = session.session.ids().size();
+    recover(*session.model, recoveries, &session);
+  }
+}
 
 static constexpr uint32_t kDefaultContext = 4096;
 
@@ -43,16 +62,14 @@ weft_status weft_session_create(const weft_model* model, const weft_session_opti
     const weft_policy policy = options ? options->policy : WEFT_POLICY_THROUGHPUT;
     if (policy != WEFT_POLICY_THROUGHPUT && policy != WEFT_POLICY_POLITE)
       throw Error(Code::invalid_argument, "it is " + std::to_string(policy) + ", no way to schedule", "policy");
-    *session = new weft_session{ModelUse(model),
-                                Session(model->model, context, model->tokenizer.stop_ids(), cache,
-                                        policy == WEFT_POLICY_POLITE ? Policy::polite : Policy::throughput),
-                                StreamDecoder(model->tokenizer)};
+    const std::lock_guard lock(model->users_mutex);
+    need_weights(*model);
+    *session =
+        new weft_session(model, context, cache, policy == WEFT_POLICY_POLITE ? Policy::polite : Policy::throughput);
   });
 }
 
-void weft_session_free(weft_session* session) {
-  if (session && !session->in_use) delete session;  // a call that goes on needs it: better a leak than a crash
-}
+void weft_session_free(weft_session* session) { destroy(session); }
 
 weft_sampling weft_sampling_default(void) {
   const Sampling s;
@@ -72,6 +89,7 @@ weft_status weft_session_set_sampling(weft_session* session, const weft_sampling
 weft_status weft_session_set_speculation(weft_session* session, weft_speculation kind, weft_error* error) {
   return guard(error, [&] {
     require(session, "session", "it is NULL");
+    const InUse use(session);
     if (kind != WEFT_SPECULATE_OFF && kind != WEFT_SPECULATE_LOOKUP)
       throw Error(Code::invalid_argument, "it is " + std::to_string(kind) + ", no kind of guesses", "speculation");
     session->session.set_drafter(kind == WEFT_SPECULATE_LOOKUP ? std::make_unique<Lookup>() : nullptr);
@@ -193,8 +211,16 @@ weft_status weft_session_generate(weft_session* session, const weft_generate_opt
   return guard(error, [&] {
     require(session && options, "session or options", "it is NULL");
     const InUse use(session);
-    const Stop reason =
-        session->session.generate(options->max_tokens, options->ignore_stop_tokens != 0, teller(*session, *options));
+    const std::function<bool(uint32_t)> tell_one = teller(*session, *options);
+    uint32_t told = 0;
+    Stop reason = Stop::length;
+    with_recovery(*session, [&] {
+      reason = session->session.generate(options->max_tokens ? options->max_tokens - told : 0,
+                                         options->ignore_stop_tokens != 0, [&](uint32_t id) {
+                                           ++told;
+                                           return tell_one(id);
+                                         });
+    });
     const weft_stop ended = end(*session, *options, reason);
     if (stop) *stop = ended;
   });
@@ -225,7 +251,8 @@ weft_status weft_session_score(weft_session* session, const uint32_t* ids, size_
   return guard(error, [&] {
     require(session && ids && nll, "session, ids or nll", "it is NULL");
     const InUse use(session);
-    const std::vector<float> values = session->session.score({ids, count});
+    std::vector<float> values;
+    with_recovery(*session, [&] { values = session->session.score({ids, count}); });
     session->decoder.finish();
     std::copy(values.begin(), values.end(), nll);
   });
@@ -239,7 +266,8 @@ weft_status weft_session_logits(weft_session* session, float* logits, size_t cou
     if (count != vocab)
       throw Error(Code::invalid_argument,
                   "it is " + std::to_string(count) + ", the vocabulary has " + std::to_string(vocab), "count");
-    const std::vector<float> values = session->session.logits();
+    std::vector<float> values;
+    with_recovery(*session, [&] { values = session->session.logits(); });
     std::copy(values.begin(), values.end(), logits);
   });
 }
@@ -249,7 +277,8 @@ weft_status weft_session_head_logits(weft_session* session, uint32_t* ids, float
   return guard(error, [&] {
     require(session && count && ((ids && logits) || capacity == 0), "session, ids, logits or count", "it is NULL");
     const InUse use(session);
-    const std::vector<TokenLogit> values = session->session.head_logits();
+    std::vector<TokenLogit> values;
+    with_recovery(*session, [&] { values = session->session.head_logits(); });
     *count = values.size();
     for (size_t i = 0; i < std::min(capacity, values.size()); ++i) {
       ids[i] = values[i].id;
@@ -269,8 +298,9 @@ weft_status weft_session_get_ids(const weft_session* session, uint32_t* ids, siz
 weft_status weft_session_save(const weft_session* session, const char* path, const char* note, weft_error* error) {
   return guard(error, [&] {
     require(session && path, "session or path", "it is NULL");
-    const InUse use(const_cast<weft_session*>(session));  // it reads what a generate writes
-    session->session.save(path, note ? note : "");
+    weft_session& mine = const_cast<weft_session&>(*session);  // it reads what a generate writes
+    const InUse use(&mine);
+    with_recovery(mine, [&] { session->session.save(path, note ? note : ""); });
   });
 }
 
@@ -278,7 +308,8 @@ weft_status weft_session_restore(weft_session* session, const char* path, char**
   return guard(error, [&] {
     require(session && path, "session or path", "it is NULL");
     const InUse use(session);
-    const std::string text = session->session.restore(path);
+    std::string text;
+    with_recovery(*session, [&] { text = session->session.restore(path); });
     // The last ids may have begun a character that the next one completes.
     const std::vector<uint32_t>& ids = session->session.ids();
     session->decoder.finish();

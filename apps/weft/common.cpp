@@ -308,7 +308,9 @@ api::Model load_model(const ModelArgs& args, Load load) {
     return true;
   };
   if (load == Load::whole) options.progress = progress;
-  return api::Model(path, options);
+  api::Model model(path, options);
+  model.set_recovery(true);
+  return model;
 }
 
 std::uint32_t session_context(const ModelArgs& args, const weft_model_info& info) {

@@ -99,8 +99,8 @@ void Buffer::allocate(Memory memory) {
 Buffer::~Buffer() {
   if (!device_) return;
   const VolkDeviceTable& vk = device_->vk();
-  if (handle_) vk.vkDestroyBuffer(device_->handle(), handle_, nullptr);
-  if (memory_) vk.vkFreeMemory(device_->handle(), memory_, nullptr);  // unmaps too
+  if (handle_ && !device_->given_up()) vk.vkDestroyBuffer(device_->handle(), handle_, nullptr);
+  if (memory_ && !device_->given_up()) vk.vkFreeMemory(device_->handle(), memory_, nullptr);  // unmaps too
   if (taken_) device_->return_memory(intent_, taken_);
 }
 

@@ -155,8 +155,13 @@ void Device::create(const std::function<Plan(const Caps&)>& planner) {
 
 Device::~Device() {
   if (!handle_) return;
-  table_.vkDeviceWaitIdle(handle_);
   for (const auto& [key, kernel] : kernels_) kernel->wait();
+  if (given_up_) {
+    kernels_.clear();
+    [[maybe_unused]] static auto* const kept = new std::shared_ptr<Instance>(instance_);  // the device is its child
+    return;
+  }
+  table_.vkDeviceWaitIdle(handle_);
   save_pipeline_cache();
   kernels_.clear();
   if (pipeline_cache_) table_.vkDestroyPipelineCache(handle_, pipeline_cache_, nullptr);
@@ -231,6 +236,7 @@ void Device::submit(const std::vector<const CommandBuffer*>& commands, Fence& fe
   const VkSubmitInfo info = {VK_STRUCTURE_TYPE_SUBMIT_INFO,         nullptr,        0, nullptr, nullptr,
                              static_cast<uint32_t>(handles.size()), handles.data(), 0, nullptr};
   const std::lock_guard lock(queue_mutex_);
+  if (given_up_) fail_vulkan(VK_ERROR_DEVICE_LOST, "submit commands");
   check(table_.vkResetFences(handle_, 1, &fence.handle_), "reset a fence");
   check(table_.vkQueueSubmit(queue_, 1, &info, fence.handle_), "submit commands");
   fence.pending_ = true;
@@ -292,19 +298,37 @@ void Device::set_name(VkObjectType type, uint64_t handle, const std::string& nam
   vkSetDebugUtilsObjectNameEXT(handle_, &info);
 }
 
+// In slices: a wait on another thread may give up first, and a machine that sleeps does not count.
+void Device::wait_for(VkFence fence) {
+  constexpr uint64_t kSlice = 1'000'000'000;  // nanoseconds
+  const uint32_t limit = caps_.kind == DeviceKind::cpu ? 1800 : 120;
+  for (uint32_t slices = 0; slices < limit && !given_up_; ++slices) {
+    const VkResult result = table_.vkWaitForFences(handle_, 1, &fence, VK_TRUE, kSlice);
+    if (result == VK_TIMEOUT) continue;
+    return check(result, "wait for the device");
+  }
+  given_up_ = true;
+  throw Error(Code::device_lost, "it has not finished its work in " + std::to_string(limit) + " seconds",
+              "device " + caps_.name, "weft_model_recover opens the device again");
+}
+
 Fence::Fence(std::shared_ptr<Device> device) : device_(std::move(device)) {
   const VkFenceCreateInfo info = {VK_STRUCTURE_TYPE_FENCE_CREATE_INFO, nullptr, 0};
   check(device_->vk().vkCreateFence(device_->handle(), &info, nullptr, &handle_), "create a fence");
 }
 
 Fence::~Fence() {
-  if (pending_) device_->vk().vkWaitForFences(device_->handle(), 1, &handle_, VK_TRUE, UINT64_MAX);
+  try {
+    wait();
+  } catch (const std::exception&) {  // lost, or given up
+  }
+  if (device_->given_up()) return;
   device_->vk().vkDestroyFence(device_->handle(), handle_, nullptr);
 }
 
 void Fence::wait() {
   if (!pending_) return;
-  check(device_->vk().vkWaitForFences(device_->handle(), 1, &handle_, VK_TRUE, UINT64_MAX), "wait for the device");
+  device_->wait_for(handle_);
   pending_ = false;
 }
 

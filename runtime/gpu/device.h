@@ -1,6 +1,7 @@
 // A logical device with one compute queue: makes buffers and kernels, and runs recorded commands.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <map>
@@ -54,6 +55,9 @@ class Device : public std::enable_shared_from_this<Device> {
   // the end.
   void submit(const std::vector<const CommandBuffer*>& commands, class Fence& fence);
 
+  // Whether a wait has ended in vain: the driver may still use every object there is, so none of them is destroyed.
+  bool given_up() const { return given_up_; }
+
   // Bytes of memory the driver says can still be allocated; 0 if it cannot say.
   uint64_t memory_left() const;
   // What this device's buffers take.
@@ -70,6 +74,7 @@ class Device : public std::enable_shared_from_this<Device> {
 
  private:
   friend class Buffer;
+  friend class Fence;
   friend class Kernel;
   // A compiler's turn: as many at once as there are cores, because each may need much memory.
   class Compiling {
@@ -87,6 +92,7 @@ class Device : public std::enable_shared_from_this<Device> {
   void return_memory(Memory memory, uint64_t bytes) noexcept;
   Device(std::shared_ptr<Instance> instance, const Instance::Physical& physical);
   void create(const std::function<Plan(const Caps&)>& planner);
+  void wait_for(VkFence fence);
   void load_pipeline_cache();
   void save_pipeline_cache() noexcept;
 
@@ -102,6 +108,7 @@ class Device : public std::enable_shared_from_this<Device> {
   mutable std::mutex memory_mutex_;
   MemoryUse memory_use_;
   uint32_t allocations_ = 0;
+  std::atomic<bool> given_up_ = false;
   std::mutex kernels_mutex_;
   std::mutex compilers_mutex_;  // a count and not std::counting_semaphore, which can sleep forever in gcc 12's library
   std::condition_variable compiler_free_;
@@ -120,7 +127,8 @@ class Fence {
   Fence(const Fence&) = delete;
   Fence& operator=(const Fence&) = delete;
 
-  // Returns once the submission has finished; at once if there is none. Throws Error(device_lost).
+  // Returns once the submission has finished; at once if there is none. Throws Error(device_lost), also when it takes
+  // minutes: 2, or 30 on a CPU. The device is given up then.
   void wait();
   bool pending() const { return pending_; }
 

@@ -94,6 +94,7 @@ VkPipeline Kernel::compile(VkPipelineCache cache) const {
 }
 
 void Kernel::destroy() noexcept {
+  if (device_.given_up()) return;
   const VolkDeviceTable& vk = device_.vk();
   if (layout_) vk.vkDestroyPipelineLayout(device_.handle(), layout_, nullptr);
   if (set_layout_) vk.vkDestroyDescriptorSetLayout(device_.handle(), set_layout_, nullptr);
@@ -101,7 +102,8 @@ void Kernel::destroy() noexcept {
 
 Kernel::~Kernel() {
   try {
-    device_.vk().vkDestroyPipeline(device_.handle(), pipeline_.get(), nullptr);
+    const VkPipeline pipeline = pipeline_.get();
+    if (!device_.given_up()) device_.vk().vkDestroyPipeline(device_.handle(), pipeline, nullptr);
   } catch (const std::exception&) {  // it was not compiled
   }
   destroy();

@@ -23,6 +23,7 @@ CommandPool::CommandPool(std::shared_ptr<Device> device) : device_(std::move(dev
 }
 
 CommandPool::~CommandPool() {
+  if (device_->given_up()) return;
   for (VkBufferView view : texel_views_) device_->vk().vkDestroyBufferView(device_->handle(), view, nullptr);
   for (VkDescriptorPool pool : descriptor_pools_)
     device_->vk().vkDestroyDescriptorPool(device_->handle(), pool, nullptr);
@@ -218,7 +219,9 @@ Timestamps::Timestamps(std::shared_ptr<Device> device, uint32_t capacity)
   check(device_->vk().vkCreateQueryPool(device_->handle(), &info, nullptr, &pool_), "create a timestamp pool");
 }
 
-Timestamps::~Timestamps() { device_->vk().vkDestroyQueryPool(device_->handle(), pool_, nullptr); }
+Timestamps::~Timestamps() {
+  if (!device_->given_up()) device_->vk().vkDestroyQueryPool(device_->handle(), pool_, nullptr);
+}
 
 void Timestamps::start(VkCommandBuffer commands) { mark(commands, nullptr); }
 

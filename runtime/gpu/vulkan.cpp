@@ -35,7 +35,7 @@ void fail_vulkan(VkResult result, const std::string& doing) {
   const std::string sentence = "cannot " + doing + ": " + result_name(result) + " (" + std::to_string(result) + ")";
   switch (result) {
     case VK_ERROR_DEVICE_LOST:
-      throw Error(Code::device_lost, sentence, "Vulkan", "free the device's sessions and models and load again");
+      throw Error(Code::device_lost, sentence, "Vulkan", "weft_model_recover opens the device again");
     case VK_ERROR_OUT_OF_DEVICE_MEMORY:
     case VK_ERROR_OUT_OF_HOST_MEMORY:
     case VK_ERROR_MEMORY_MAP_FAILED:

@@ -30,8 +30,8 @@ static void attempt(std::exception_ptr& failure, const Work& work) {
 }
 
 std::vector<ContinuousBatch::Ended> ContinuousBatch::step() {
-  compute_prompts();  // first: who is new shares the next pass
   try {
+    compute_prompts();  // first: who is new shares the next pass
     compute_shared();
   } catch (...) {
     shared_.reset();

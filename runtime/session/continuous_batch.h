@@ -20,6 +20,8 @@ class ContinuousBatch {
   // before that, nor before the batch. Throws Error(invalid_argument) for a session without a prompt, of another model,
   // one that is there already, or if the batch is full; Error(unsupported) for one of an encoder-decoder.
   void add(const BatchEntry& entry);
+  // When the device was lost: of an empty batch, nothing of it is left there.
+  void leave_device() { shared_.reset(); }
   size_t size() const { return entries_.size(); }
 
   struct Ended {

@@ -37,13 +37,12 @@ Stop Session::Generation::run() {
       // Not the first few: they may compile. One at a time: the timestamps are the schedule's own.
       const bool time = every && timed_ == kNone && submitted_ % every == 2;
       if (time) timed_ = submitted_;
-      s_.schedule_.submit(1, s_.next_tail(tail_), time);
+      s_.on_device().schedule.submit(1, s_.next_tail(tail_), time);
     }
-    while (s_.schedule_.in_flight() > submitted_ - received_ - 1) s_.schedule_.wait_oldest();
+    while (s_.on_device().schedule.in_flight() > submitted_ - received_ - 1) s_.on_device().schedule.wait_oldest();
     if (drafts && received_ > 0) s_.drafter_->passed(1, seconds(Clock::now() - submitted));
   }
-  s_.schedule_.wait_all();  // tokens that were submitted in vain do not count in the figures
-  return *stop_;
+  return *stop_;  // tokens that were submitted in vain do not count, and what fails for them is the next call's affair
 }
 
 // Checks drafts for as long as there are any. True if there is a reason to stop.
@@ -64,14 +63,14 @@ bool Session::Generation::check_drafts() {
 
 // Computes the pending token and the draft behind it. Returns how many tokens the device has appended.
 uint32_t Session::Generation::check(std::span<const uint32_t> draft, uint32_t tokens) {
-  abi::StepState& state = *s_.step_.state.as<abi::StepState>();
+  abi::StepState& state = *s_.on_device().step.state.as<abi::StepState>();
   const size_t before = s_.ids_.size();
-  std::memcpy(s_.step_.history.as<uint32_t>() + before, draft.data(), draft.size_bytes());
+  std::memcpy(s_.on_device().step.history.as<uint32_t>() + before, draft.data(), draft.size_bytes());
   state.end = static_cast<uint32_t>(before + draft.size());
   state.drafted = static_cast<uint32_t>(draft.size());
   s_.written_ = std::max(s_.written_, before + draft.size());
-  s_.schedule_.submit_check(tokens, tail_);
-  s_.schedule_.wait_all();
+  s_.on_device().schedule.submit_check(tokens, tail_);
+  s_.on_device().schedule.wait_all();
   const uint32_t appended = state.end - static_cast<uint32_t>(before);
   if (appended == 0 || appended > draft.size() + 1)
     throw Error(Code::internal, std::to_string(appended) + " tokens of a draft were appended", "generate");
@@ -105,13 +104,14 @@ void Session::Generation::start(bool in_batch) {
   if (s_.run_prompt(s_.next_tail(tail_), true)) {
     submitted_ = 1;
   } else {
-    s_.schedule_.wait_all();
+    s_.on_device().schedule.wait_all();
     stop_ = Stop::caller;
   }
 }
 
 size_t Session::Generation::prompt_pass_tokens() const {
-  return std::min<size_t>(s_.ids_.size() - std::min(s_.cached_, s_.ids_.size() - 1), s_.schedule_.chunk_tokens());
+  return std::min<size_t>(s_.ids_.size() - std::min(s_.cached_, s_.ids_.size() - 1),
+                          s_.on_device().schedule.chunk_tokens());
 }
 
 bool Session::Generation::compute_prompt_pass() {
@@ -119,7 +119,7 @@ bool Session::Generation::compute_prompt_pass() {
   if (s_.more_than_a_pass()) {
     if (s_.cancelled_.load(std::memory_order_relaxed)) return stop_ = Stop::caller, true;
     s_.run_chunk();
-    s_.schedule_.wait_all();
+    s_.on_device().schedule.wait_all();
     return false;
   }
   if (!s_.matcher_ && s_.ids_.size() - s_.cached_ == 1) return true;  // the batch computes it
@@ -131,14 +131,14 @@ bool Session::Generation::compute_prompt_pass() {
 
 void Session::Generation::receive_first() {
   if (submitted_ == 0 || stop_) return;
-  s_.schedule_.wait_all();
+  s_.on_device().schedule.wait_all();
   receive(1);
 }
 
 void Session::Generation::compute_token() {
-  s_.schedule_.submit(1, s_.next_tail(tail_));
+  s_.on_device().schedule.submit(1, s_.next_tail(tail_));
   note_submitted();
-  s_.schedule_.wait_all();
+  s_.on_device().schedule.wait_all();
   receive(1);
 }
 
@@ -148,7 +148,7 @@ void Session::Generation::note_submitted() {
 }
 
 void Session::Generation::receive(uint32_t sessions) {
-  const abi::RingEntry entry = s_.step_.ring.as<abi::RingEntry>()[s_.ids_.size() % RING];
+  const abi::RingEntry entry = s_.on_device().step.ring.as<abi::RingEntry>()[s_.ids_.size() % RING];
   s_.stats_.readback_bytes += sizeof entry;
   if (ENTRY_FINISHED(entry.flags) == FINISH_NOT_FINITE)
     throw Error(Code::internal, "no logit is a finite number after token " + std::to_string(s_.ids_.size()), "project",
@@ -191,7 +191,7 @@ void Session::Generation::finish(Stop stop) {
 
 // Of the token that comes next in the context.
 void Session::Generation::read_logprobs() {
-  const abi::TokenLogprobs& entry = s_.step_.logprobs.as<abi::TokenLogprobs>()[s_.ids_.size() % RING];
+  const abi::TokenLogprobs& entry = s_.on_device().step.logprobs.as<abi::TokenLogprobs>()[s_.ids_.size() % RING];
   s_.stats_.readback_bytes += sizeof entry;
   s_.logprobs_.chosen = entry.chosen;
   s_.logprobs_.likeliest.clear();
@@ -203,8 +203,8 @@ void Session::Generation::collect_times() {
   timed_ = kNone;
   SessionStats& stats = s_.stats_;
   ++stats.sampled_tokens;
-  stats.gap_seconds += s_.schedule_.read_gaps();
-  for (const Timestamps::Stage& stage : s_.schedule_.read_times()) {
+  stats.gap_seconds += s_.on_device().schedule.read_gaps();
+  for (const Timestamps::Stage& stage : s_.on_device().schedule.read_times()) {
     const auto found = std::find_if(stats.stages.begin(), stats.stages.end(),
                                     [&](const Timestamps::Stage& known) { return known.name == stage.name; });
     if (found == stats.stages.end())
@@ -218,8 +218,8 @@ void Session::Generation::collect_times() {
 void Session::Generation::count_bytes(const abi::RingEntry& entry, uint32_t sessions) {
   SessionStats& stats = s_.stats_;
   const Matrix& table = s_.model_.weights.output_table().matrix();
-  const RowsRead counts = s_.head_.counts(entry);
-  const double head_bytes = counts.bytes(table) / (s_.head_.partial() ? 1 : sessions);
+  const RowsRead counts = s_.on_device().head.counts(entry);
+  const double head_bytes = counts.bytes(table) / (s_.on_device().head.partial() ? 1 : sessions);
   ++stats.head_tokens;
   stats.head_bytes += head_bytes;
   stats.head_rows += counts.exact;

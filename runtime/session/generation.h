@@ -30,7 +30,7 @@ class Session::Generation {
   // Waits for the token that start() has submitted, if any, and reads it.
   void receive_first();
   // What the batch needs of this session.
-  Batch::Slot slot() const { return {s_.step_, s_.cache_, tail_}; }
+  Batch::Slot slot() const { return {s_.on_device().step, s_.on_device().cache, tail_}; }
   // The batch has submitted a pass.
   void note_submitted();
   // Reads the next token. Its pass, of so many sessions, has finished.

@@ -23,19 +23,55 @@ const Model& checked(const Model& model) {
 
 }  // namespace
 
+Session::OnDevice::OnDevice(const Model& model, uint32_t context, Format format, Policy policy)
+    : activations(model, model.device->plan().chunk_tokens),
+      cache(model, context, model.device->plan().chunk_tokens, format),
+      step(model, context, context),
+      source(model.weights.encoder ? std::make_unique<Source>(model, context, format) : nullptr),
+      head(model, step),
+      schedule({model, activations, step, cache, 1, source ? &source->cache() : nullptr}, policy) {}
+
 Session::Session(const Model& model, uint32_t context, std::vector<uint32_t> stop_ids, Format cache, Policy policy)
     : model_(checked(model)),
       context_(context),
       policy_(policy),
-      activations_(model, model.device->plan().chunk_tokens),
-      cache_(model, context, model.device->plan().chunk_tokens, cache),
-      step_(model, context, context),
-      source_(model.weights.encoder ? std::make_unique<Source>(model, context, cache) : nullptr),
-      head_(model, step_),
-      schedule_({model, activations_, step_, cache_, 1, source_ ? &source_->cache() : nullptr}, policy),
+      cache_format_(cache),
+      on_device_(std::make_unique<OnDevice>(model, context, cache, policy)),
       sampling_(model.config, std::move(stop_ids)) {}
 
 Session::~Session() = default;
+
+Session::OnDevice& Session::on_device() const {
+  if (!on_device_)
+    throw Error(Code::device_lost, "the device was lost", "session", "weft_model_recover opens it again");
+  return *on_device_;
+}
+
+void Session::leave_device() {
+  if (!on_device_) return;
+  left_head_ = on_device_->head.head();
+  on_device_.reset();
+  cached_ = written_ = 0;
+}
+
+void Session::enter_device() {
+  auto made = std::make_unique<OnDevice>(model_, context_, cache_format_, policy_);
+  made->head.set(left_head_);
+  if (matcher_) made->head.need_buffers();
+  on_device_ = std::move(made);
+}
+
+uint64_t Session::kv_bytes() const {
+  if (!on_device_) return 0;
+  return on_device().cache.bytes() + (on_device().source ? on_device().source->cache().bytes() : 0);
+}
+
+uint64_t Session::scratch_bytes() const {
+  if (!on_device_) return 0;
+  const OnDevice& d = *on_device_;
+  return d.activations.bytes() + d.step.bytes() + d.cache.scratch_bytes() + d.head.bytes() +
+         (d.source ? d.source->scratch_bytes() + d.source->cache().scratch_bytes() : 0);
+}
 
 void Session::set_logprobs(uint32_t count) {
   sampling_.set_logprobs(count);
@@ -43,14 +79,14 @@ void Session::set_logprobs(uint32_t count) {
 }
 
 void Session::set_matcher(std::unique_ptr<Matcher> matcher) {
-  if (matcher) head_.need_buffers();
+  if (matcher) on_device().head.need_buffers();
   matcher_ = std::move(matcher);
 }
 
 void Session::prompt(std::span<const uint32_t> ids, std::span<const uint32_t> begun) {
   require(!ids.empty(), "prompt", "it has no token");
-  require(source_ || begun.empty(), "begun", "the model has no encoder that reads the prompt");
-  if (!source_) return set_context(ids);
+  require(on_device().source || begun.empty(), "begun", "the model has no encoder that reads the prompt");
+  if (!on_device().source) return set_context(ids);
   check_ids(ids, model_.config.vocab, context_);
   std::vector<uint32_t> context = {model_.config.start_token};
   context.insert(context.end(), begun.begin(), begun.end());
@@ -73,7 +109,7 @@ void Session::set_context(std::span<const uint32_t> ids) {
 // Keeps at most so many cached positions; none if a window that ends there is no longer whole.
 void Session::keep_cached(size_t most) {
   cached_ = std::min(cached_, most);
-  if (!cache_.holds(model_.config, cached_, written_)) cached_ = 0;
+  if (!on_device().cache.holds(model_.config, cached_, written_)) cached_ = 0;
   if (cached_ == 0) written_ = 0;
 }
 
@@ -81,20 +117,20 @@ void Session::keep_cached(size_t most) {
 Tail Session::begin(bool ignore_stop_tokens) {
   // The last token is computed again even if it is cached: its hidden state is needed.
   keep_cached(ids_.size() - 1);
-  if (source_ && source_->ids() != input_) {
-    source_->read(input_);
+  if (on_device().source && on_device().source->ids() != input_) {
+    on_device().source->read(input_);
     stats_.prompt_tokens += input_.size();
   }
-  abi::StepState& state = *step_.state.as<abi::StepState>();
+  abi::StepState& state = *on_device().step.state.as<abi::StepState>();
   state.pos = static_cast<uint32_t>(cached_);
   state.end = static_cast<uint32_t>(ids_.size());
   state.finished = 0;
   state.context = context_;
   state.source = static_cast<uint32_t>(input_.size());
-  std::memcpy(step_.history.data(), ids_.data(), ids_.size() * 4);
-  sampling_.write(step_, ids_, prompt_end_, ignore_stop_tokens);
+  std::memcpy(on_device().step.history.data(), ids_.data(), ids_.size() * 4);
+  sampling_.write(on_device().step, ids_, prompt_end_, ignore_stop_tokens);
   Tail tail = {sampling_.tail(), nullptr, {}, sampling_.logprobs() > 0};
-  head_.begin(tail, ids_);
+  on_device().head.begin(tail, ids_);
   return tail;
 }
 
@@ -102,14 +138,14 @@ Tail Session::begin(bool ignore_stop_tokens) {
 Tail Session::next_tail(const Tail& tail) {
   if (!matcher_) return tail;
   require(!matcher_->finished(), "grammar", "the text is complete: no token may follow");
-  return head_.allow(tail, matcher_->allowed(), ids_.size());
+  return on_device().head.allow(tail, matcher_->allowed(), ids_.size());
 }
 
 // Submits a pass of the first pending tokens, of which there are more.
 void Session::run_chunk() {
-  const uint32_t chunk = schedule_.chunk_tokens();
+  const uint32_t chunk = on_device().schedule.chunk_tokens();
   written_ = std::max(written_, cached_ + chunk);  // before it may fail: a part of the pass may have run then
-  schedule_.submit(chunk, {Tail::Kind::none});
+  on_device().schedule.submit(chunk, {Tail::Kind::none});
   cached_ += chunk;
 }
 
@@ -121,7 +157,7 @@ bool Session::run_prompt(const Tail& tail, bool cancellable) {
     run_chunk();
   }
   written_ = std::max(written_, ids_.size());
-  schedule_.submit(ids_.size() - cached_ == 1 ? 1 : schedule_.chunk_tokens(), tail);
+  on_device().schedule.submit(ids_.size() - cached_ == 1 ? 1 : on_device().schedule.chunk_tokens(), tail);
   return true;
 }
 
@@ -130,7 +166,7 @@ template <class Work>
 void Session::run(const Work& work) {
   try {
     work();
-    schedule_.wait_all();
+    on_device().schedule.wait_all();
   } catch (...) {
     drain();
     throw;
@@ -141,7 +177,7 @@ void Session::run(const Work& work) {
 // After a failure, a callback's too: nothing may be in flight when the buffers are written again.
 void Session::drain() noexcept {
   try {
-    schedule_.wait_all();
+    on_device().schedule.wait_all();
   } catch (...) {
     cached_ = 0;
   }
@@ -154,8 +190,8 @@ Stop Session::generate(uint32_t max_tokens, bool ignore_stop_tokens, const OnTok
 // Keys and values that a token there sees.
 double Session::cache_bytes_at(size_t position) const {
   double cache = 0;
-  for (size_t i = 0; i < cache_.layers.size(); ++i) {
-    const ops::CacheView& layer = cache_.layers[i];
+  for (size_t i = 0; i < on_device().cache.layers.size(); ++i) {
+    const ops::CacheView& layer = on_device().cache.layers[i];
     const uint32_t window = model_.config.positions[i].window;
     const uint64_t seen = window ? std::min<uint64_t>(position, window) : position;
     cache += static_cast<double>((layer.keys.bytes + layer.values.bytes) / layer.capacity * (seen + input_.size()));
@@ -164,7 +200,7 @@ double Session::cache_bytes_at(size_t position) const {
 }
 
 std::vector<float> Session::score(std::span<const uint32_t> ids) {
-  if (source_)
+  if (on_device().source)
     throw Error(Code::unsupported, "the family '" + model_.config.family + "' writes answers to a text", "model",
                 "how likely a text alone is it cannot tell");
   require(ids.size() >= 2, "score", "at least two tokens are needed, there are " + std::to_string(ids.size()));
@@ -174,12 +210,13 @@ std::vector<float> Session::score(std::span<const uint32_t> ids) {
   cached_ = 0;
   if (matcher_) matcher_->reset();
   begin(true);
-  const PartialHeadBuffers* const masked = head_.mask_kept();
+  const PartialHeadBuffers* const masked = on_device().head.mask_kept();
   run([&] {
     written_ = ids.size();
-    for (size_t done = 0; done < ids.size(); done += schedule_.chunk_tokens()) schedule_.submit_score(masked);
+    for (size_t done = 0; done < ids.size(); done += on_device().schedule.chunk_tokens())
+      on_device().schedule.submit_score(masked);
   });
-  const float* nll = schedule_.nll().as<float>();
+  const float* nll = on_device().schedule.nll().as<float>();
   stats_.readback_bytes += (ids.size() - 1) * 4;
   return {nll, nll + ids.size() - 1};
 }
@@ -189,7 +226,7 @@ std::vector<float> Session::compute_logits(Tail tail) {
   tail.kind = Tail::Kind::logits;
   run([&] { run_prompt(tail, false); });
   std::vector<float> values =
-      download_as<float>(model_.device, activations_.logits.part(0, uint64_t{model_.config.vocab} * 4));
+      download_as<float>(model_.device, on_device().activations.logits.part(0, uint64_t{model_.config.vocab} * 4));
   for (float& value : values) value = soft_capped(value, model_.config.logit_cap);
   return values;
 }
@@ -209,7 +246,7 @@ std::vector<TokenLogit> Session::head_logits() {
     for (uint32_t id = 0; id < values.size(); ++id) result.push_back({id, values[id]});
     return result;
   }
-  const uint32_t vocab = model_.config.vocab, count = step_.state.as<abi::StepState>()->head.exact_count;
+  const uint32_t vocab = model_.config.vocab, count = on_device().step.state.as<abi::StepState>()->head.exact_count;
   if (count == 0) return result;
   const std::vector<uint32_t> ids =
       download_as<uint32_t>(model_.device, View(tail.partial->lists).part(uint64_t{LIST_IDS(vocab)} * 4, count * 4));
@@ -219,25 +256,26 @@ std::vector<TokenLogit> Session::head_logits() {
 
 std::vector<PassTimes> Session::time_passes(uint32_t tokens, uint32_t count) {
   const size_t first = ids_.size() - tokens;
-  const uint32_t chunk = schedule_.chunk_tokens();
+  const uint32_t chunk = on_device().schedule.chunk_tokens();
   keep_cached(first);
   const Tail tail = next_tail(begin(true));
-  abi::StepState& state = *step_.state.as<abi::StepState>();
+  abi::StepState& state = *on_device().step.state.as<abi::StepState>();
   std::vector<PassTimes> times;
   run([&] {
     state.end = static_cast<uint32_t>(first);
-    for (; cached_ < first; cached_ = std::min(cached_ + chunk, first)) schedule_.submit(chunk, {Tail::Kind::none});
+    for (; cached_ < first; cached_ = std::min(cached_ + chunk, first))
+      on_device().schedule.submit(chunk, {Tail::Kind::none});
     written_ = std::max(written_, ids_.size());
-    schedule_.wait_all();
+    on_device().schedule.wait_all();
     while (times.size() < count) {
       state.pos = static_cast<uint32_t>(first);
       state.end = static_cast<uint32_t>(ids_.size());
       state.finished = 0;
       const auto start = std::chrono::steady_clock::now();
-      schedule_.submit(tokens == 1 ? 1 : chunk, tail, true);
-      schedule_.wait_all();
+      on_device().schedule.submit(tokens == 1 ? 1 : chunk, tail, true);
+      on_device().schedule.wait_all();
       const std::chrono::duration<double> submitted = std::chrono::steady_clock::now() - start;
-      times.push_back({schedule_.read_times(), schedule_.read_gaps(), submitted.count()});
+      times.push_back({on_device().schedule.read_times(), on_device().schedule.read_gaps(), submitted.count()});
     }
   });
   return times;
@@ -248,7 +286,7 @@ void Session::pretend(uint32_t count) {
   ids_.assign(size_t{count} + 1, 0);
   prompt_end_ = ids_.size();
   run_once(model_.device, "zeros", [&](Recorder& r) {
-    for (const Buffer& buffer : cache_.buffers) r.fill(buffer, 0);
+    for (const Buffer& buffer : on_device().cache.buffers) r.fill(buffer, 0);
   });
   cached_ = written_ = count;
 }

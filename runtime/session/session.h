@@ -75,8 +75,8 @@ class Session {
   void set_logprobs(uint32_t count);
   const Logprobs& logprobs() const { return logprobs_; }  // of the token that on_token was told last
   // Which rows tokens are chosen from, and how they are projected.
-  void set_head(VocabHead head) { head_.set(std::move(head)); }
-  const VocabHead& head() const { return head_.head(); }
+  void set_head(VocabHead head) { on_device().head.set(std::move(head)); }
+  const VocabHead& head() const { return on_device().head.head(); }
   // Keeps what is generated after the next prompt, or from now on, to the matcher's grammar; none: anything goes. The
   // matcher's trie is of the model's tokenizer.
   void set_matcher(std::unique_ptr<Matcher> matcher);
@@ -107,6 +107,12 @@ class Session {
   // nothing is changed.
   std::string restore(const std::filesystem::path& path);
 
+  // After the device was lost: leave_device() gives up what lay on it, and enter_device() makes it anew on the device
+  // that the model has then. The context is computed again when it is next needed; all settings stay. Until then every
+  // call that needs the device throws Error(device_lost).
+  void leave_device();
+  void enter_device();
+
   // Times the pass of the context's last `tokens` tokens (at most a chunk), so many times, as generate() would compute
   // it. The context stays as it is.
   std::vector<PassTimes> time_passes(uint32_t tokens, uint32_t count);
@@ -118,22 +124,31 @@ class Session {
   uint32_t context() const { return context_; }
   Policy policy() const { return policy_; }
   bool has_grammar() const { return matcher_ != nullptr; }
-  bool has_partial_head() const { return head_.partial(); }  // for the last token
-  const SubmissionQueue& queue() const { return schedule_.queue(); }
+  bool has_partial_head() const { return on_device().head.partial(); }  // for the last token
+  const SubmissionQueue& queue() const { return on_device().schedule.queue(); }
   const SessionStats& stats() const { return stats_; }
-  uint64_t kv_bytes() const { return cache_.bytes() + (source_ ? source_->cache().bytes() : 0); }
-  uint64_t scratch_bytes() const {
-    return activations_.bytes() + step_.bytes() + cache_.scratch_bytes() + head_.bytes() +
-           (source_ ? source_->scratch_bytes() + source_->cache().scratch_bytes() : 0);
-  }
+  uint64_t kv_bytes() const;
+  uint64_t scratch_bytes() const;
   double cache_bytes_at(size_t position) const;  // of the keys and values that a token there sees
 
  private:
+  struct OnDevice {
+    OnDevice(const Model& model, uint32_t context, Format cache, Policy policy);
+    ActivationBuffers activations;
+    KvCache cache;  // before what else grows with the context: it checks the device's limit
+    StepBuffers step;
+    std::unique_ptr<Source> source;  // of an encoder-decoder
+    VocabHeadSetup head;             // before the schedule, which waits when it is destroyed: passes read its buffers
+    Schedule schedule;
+  };
+  OnDevice& on_device() const;
   void set_context(std::span<const uint32_t> ids);
   void keep_cached(size_t most);
   Tail begin(bool ignore_stop_tokens);
   Tail next_tail(const Tail& tail);
-  bool more_than_a_pass() const { return ids_.size() - cached_ > schedule_.chunk_tokens(); }  // pending tokens
+  bool more_than_a_pass() const {
+    return ids_.size() - cached_ > on_device().schedule.chunk_tokens();
+  }  // pending tokens
   void run_chunk();
   bool run_prompt(const Tail& tail, bool cancellable);
   template <class Work>
@@ -145,13 +160,10 @@ class Session {
   const Model& model_;
   uint32_t context_;
   Policy policy_;
-  ActivationBuffers activations_;
-  KvCache cache_;  // before what else grows with the context: it checks the device's limit
-  StepBuffers step_;
-  std::unique_ptr<Source> source_;  // of an encoder-decoder
-  std::vector<uint32_t> input_;     // what source_ must have read before the next token
-  VocabHeadSetup head_;             // before the schedule, which waits when it is destroyed: passes read its buffers
-  Schedule schedule_;
+  Format cache_format_;
+  VocabHead left_head_;                  // between leave_device() and enter_device()
+  std::unique_ptr<OnDevice> on_device_;  // none: the device was left
+  std::vector<uint32_t> input_;          // what an encoder-decoder's source must have read before the next token
   SamplingSetup sampling_;
   std::unique_ptr<Matcher> matcher_;
   std::unique_ptr<Drafter> drafter_;

@@ -152,8 +152,8 @@ Parts take_apart(std::span<const std::byte> file, const std::string& place) {
 std::vector<View> Session::cache_parts(uint64_t cached, uint64_t written) const {
   std::vector<View> parts;
   const uint32_t heads = model_.config.heads.kv_heads;
-  for (size_t layer = 0; layer < cache_.layers.size(); ++layer) {
-    const ops::CacheView& cache = cache_.layers[layer];
+  for (size_t layer = 0; layer < on_device().cache.layers.size(); ++layer) {
+    const ops::CacheView& cache = on_device().cache.layers[layer];
     const uint64_t used = model_.config.positions[layer].window ? written : cached;
     const uint64_t slots = std::min<uint64_t>(align_up(used, TILE_ROWS), cache.capacity);
     if (slots == 0) continue;
@@ -168,14 +168,15 @@ static std::string tied_text(const Weights& weights) { return weights.tied() ? "
 
 void Session::save(const std::filesystem::path& path, std::string_view note) const {
   if (ids_.empty()) throw Error(Code::invalid_argument, "the session has no prompt", "save");
+  const KvCache& cache = on_device().cache;  // first: without a device there are no weights either
   std::string text;
   add(text, "model", hex(model_.config.fingerprint));
   add(text, "weights", model_.weights.type());
   add(text, "table", name(model_.weights.output_table().matrix().format));
   add(text, "tied", tied_text(model_.weights));
-  add(text, "cache", name(cache_.layers.at(0).format));
+  add(text, "cache", name(cache.layers.at(0).format));
   add(text, "context", context_);
-  add(text, "cache_bytes", cache_.bytes());
+  add(text, "cache_bytes", cache.bytes());
   add(text, "ids", ids_.size());
   add(text, "input", input_.size());
   add(text, "cached", cached_);
@@ -204,6 +205,7 @@ void Session::save(const std::filesystem::path& path, std::string_view note) con
 
 std::string Session::restore(const std::filesystem::path& path) {
   const std::string place = path.string();
+  const OnDevice& device = on_device();
   const std::vector<std::byte> file = read_file(path);
   const Parts parts = take_apart(file, place);
   const Document document{parse_json(parts.header, place)};
@@ -221,11 +223,12 @@ std::string Session::restore(const std::filesystem::path& path) {
   if (document.value.contains("tied"))
     same("a vocabulary that is", header.text("tied"), tied_text(model_.weights),
          "load the model with the same tie option");
-  same("a cache of type", header.text("cache"), name(cache_.layers.at(0).format), "create the session with that type");
+  same("a cache of type", header.text("cache"), name(device.cache.layers.at(0).format),
+       "create the session with that type");
   same("a context of", std::to_string(header.integer("context", UINT32_MAX)), std::to_string(context_),
        "create the session with that context");
-  same("a cache of size", std::to_string(header.integer("cache_bytes", UINT64_MAX)), std::to_string(cache_.bytes()),
-       "");
+  same("a cache of size", std::to_string(header.integer("cache_bytes", UINT64_MAX)),
+       std::to_string(device.cache.bytes()), "");
   const uint64_t count = header.integer("ids", context_), cached = header.integer("cached", count),
                  written = header.integer("written", UINT32_MAX);
   const Sampling sampling = sampling_from(header.object("sampling"));
@@ -234,11 +237,11 @@ std::string Session::restore(const std::filesystem::path& path) {
   std::string note = header.text("note");
 
   const std::vector<View> views = cache_parts(cached, written);
-  const uint64_t input_count = header.integer("input", source_ ? context_ : 0);
+  const uint64_t input_count = header.integer("input", device.source ? context_ : 0);
   const uint64_t id_bytes = align_up((count + input_count) * 4, kPart);
   uint64_t needed = id_bytes;
   for (const View& view : views) needed += view.bytes;
-  if (count == 0 || (source_ && input_count == 0) || written < cached || parts.rest.size() != needed)
+  if (count == 0 || (device.source && input_count == 0) || written < cached || parts.rest.size() != needed)
     throw Error(Code::bad_file,
                 "it has " + std::to_string(parts.rest.size()) + " bytes of ids and cache, expected are " +
                     std::to_string(needed),

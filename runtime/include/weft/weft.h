@@ -50,7 +50,7 @@ typedef enum weft_status {
   WEFT_UNSUPPORTED,      /* the input is well-formed, but Weft cannot run it */
   WEFT_NO_DEVICE,        /* there is no Vulkan loader, no driver or no such device */
   WEFT_OUT_OF_MEMORY,    /* of the host or of the device */
-  WEFT_DEVICE_LOST,      /* free the device's sessions and models, then load again */
+  WEFT_DEVICE_LOST,      /* its driver was reset, say: recover.h tells how to go on */
   WEFT_CONTEXT_FULL,     /* the tokens do not fit in the context */
   WEFT_CANCELLED,        /* a progress callback ended the call */
   WEFT_INTERNAL          /* a bug in Weft or in the driver: please report it */

@@ -9,6 +9,7 @@
 #ifndef WEFT_HPP
 #define WEFT_HPP
 
+#include <weft/recover.h>
 #include <weft/speculate.h>
 #include <weft/weft.h>
 
@@ -208,6 +209,15 @@ class Model {
     double result = 0;
     detail::check([&](weft_error* error) { return weft_model_measure_bandwidth(get(), &result, error); });
     return result;
+  }
+
+  // After the device was lost: opens it again and goes on; see weft_model_recover.
+  void recover() {
+    detail::check([&](weft_error* error) { return weft_model_recover(handle_.get(), error); });
+  }
+  // Whether sessions do that by themselves; see weft_model_set_recovery.
+  void set_recovery(bool automatic) {
+    detail::check([&](weft_error* error) { return weft_model_set_recovery(handle_.get(), automatic, error); });
   }
 
   // The C handle, which this object owns.

@@ -279,6 +279,8 @@ FUNCTIONS = {
     "weft_batch_free": (None, [ctypes.POINTER(weft_batch)]),
     "weft_batch_add": (ctypes.c_int, [ctypes.POINTER(weft_batch), ctypes.POINTER(weft_session), ctypes.POINTER(weft_generate_options), ctypes.POINTER(weft_error)]),
     "weft_batch_step": (ctypes.c_int, [ctypes.POINTER(weft_batch), ctypes.POINTER(weft_batch_end), ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(weft_error)]),
+    "weft_model_recover": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(weft_error)]),
+    "weft_model_set_recovery": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.c_int, ctypes.POINTER(weft_error)]),
     "weft_session_set_speculation": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_int, ctypes.POINTER(weft_error)]),
     "weft_session_get_speculation_stats": (weft_speculation_stats, [ctypes.POINTER(weft_session)]),
 }

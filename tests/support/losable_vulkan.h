@@ -1,0 +1,21 @@
+// A Vulkan loader in front of the real one, whose devices can be lost.
+#pragma once
+
+#include <cstddef>
+
+// The n-th submission from now on (from 1) loses its device for good: what was submitted before is waited for, and then
+// every submission and wait of that device is VK_ERROR_DEVICE_LOST. 0: none.
+extern "C" void lose_device_at(size_t n);
+// The n-th submission from now on never ends; nor do later ones of its device. 0: none.
+extern "C" void hang_device_at(size_t n);
+// How often a device that hangs, or memory of it, was destroyed or freed.
+extern "C" size_t destroyed_under_way();
+// How many submissions there were since lose_device_at(). The lost ones count.
+extern "C" size_t submissions();
+// Whether vkCreateDevice fails.
+extern "C" void refuse_devices(bool refuse);
+// Whether vkAllocateMemory fails.
+extern "C" void refuse_memory(bool refuse);
+// Devices that were created; those of them that were not destroyed.
+extern "C" size_t created_devices();
+extern "C" size_t open_devices();
