@@ -24,29 +24,34 @@ static constexpr uint32_t kDefaultContext = 4096;
 
 weft_session_options weft_session_options_default(void) { return {0, WEFT_TYPE_FILE, WEFT_POLICY_THROUGHPUT}; }
 
+SessionSettings capi::settings_of(const Config& config, const weft_session_options* options) {
+  const weft_type kv = options ? options->kv : WEFT_TYPE_FILE;
+  if (kv != WEFT_TYPE_FILE && kv != WEFT_TYPE_F16 && kv != WEFT_TYPE_Q8)
+    throw Error(Code::invalid_argument, "it is " + std::to_string(kv) + ", neither f16 nor q8", "kv");
+  const weft_policy policy = options ? options->policy : WEFT_POLICY_THROUGHPUT;
+  if (policy != WEFT_POLICY_THROUGHPUT && policy != WEFT_POLICY_POLITE)
+    throw Error(Code::invalid_argument, "it is " + std::to_string(policy) + ", no way to schedule", "policy");
+  const uint32_t most = config.context;
+  const uint32_t asked = options ? options->context : 0;
+  if (asked > most)
+    throw Error(Code::invalid_argument,
+                "it is " + std::to_string(asked) + " tokens, the model was made for " + std::to_string(most),
+                "context");
+  const uint32_t context = asked ? asked : std::min(most, kDefaultContext);
+  require(context >= 2, "context", "it must hold at least 2 tokens");
+  return {context, kv == WEFT_TYPE_Q8 ? Format::q8 : Format::f16,
+          policy == WEFT_POLICY_POLITE ? Policy::polite : Policy::throughput};
+}
+
 weft_status weft_session_create(const weft_model* model, const weft_session_options* options, weft_session** session,
                                 weft_error* error) {
   return guard(error, [&] {
     require(model && session, "model or session", "it is NULL");
-    const uint32_t most = model->model.config.context;
-    const uint32_t asked = options ? options->context : 0;
-    if (asked > most)
-      throw Error(Code::invalid_argument,
-                  "it is " + std::to_string(asked) + " tokens, the model was made for " + std::to_string(most),
-                  "context");
-    const uint32_t context = asked ? asked : std::min(most, kDefaultContext);
-    require(context >= 2, "context", "it must hold at least 2 tokens");
-    const weft_type kv = options ? options->kv : WEFT_TYPE_FILE;
-    if (kv != WEFT_TYPE_FILE && kv != WEFT_TYPE_F16 && kv != WEFT_TYPE_Q8)
-      throw Error(Code::invalid_argument, "it is " + std::to_string(kv) + ", neither f16 nor q8", "kv");
-    const Format cache = kv == WEFT_TYPE_Q8 ? Format::q8 : Format::f16;
-    const weft_policy policy = options ? options->policy : WEFT_POLICY_THROUGHPUT;
-    if (policy != WEFT_POLICY_THROUGHPUT && policy != WEFT_POLICY_POLITE)
-      throw Error(Code::invalid_argument, "it is " + std::to_string(policy) + ", no way to schedule", "policy");
-    *session = new weft_session{ModelUse(model),
-                                Session(model->model, context, model->tokenizer.stop_ids(), cache,
-                                        policy == WEFT_POLICY_POLITE ? Policy::polite : Policy::throughput),
-                                StreamDecoder(model->tokenizer)};
+    const SessionSettings settings = settings_of(model->model.config, options);
+    *session = new weft_session{
+        ModelUse(model),
+        Session(model->model, settings.context, model->tokenizer.stop_ids(), settings.cache, settings.policy),
+        StreamDecoder(model->tokenizer)};
   });
 }
 

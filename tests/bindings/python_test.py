@@ -60,7 +60,7 @@ class Declarations(unittest.TestCase):
                 (folder / "include/weft").mkdir(parents=True)
                 for name in ("declare.py", "weft/_c.py"):
                     (folder / "bindings/python" / name).write_text((PACKAGE / name).read_text())
-                for name in ("weft.h", "batch.h", "speculate.h"):
+                for name in ("weft.h", "batch.h", "speculate.h", "probe.h"):
                     text = (ROOT / "runtime/include/weft" / name).read_text()
                     (folder / "include/weft" / name).write_text(text.replace(old, new))
                 done = subprocess.run([sys.executable, folder / "bindings/python/declare.py", "--check"], stderr=subprocess.DEVNULL)
@@ -78,7 +78,7 @@ class Declarations(unittest.TestCase):
                 lines.append(f'printf("%zu\\n", offsetof({kind.__name__}, {name}));')
                 expected.append(getattr(kind, name).offset)
         program = FOLDER / "layout"
-        source = "#include <stdio.h>\n#include <weft/batch.h>\n#include <weft/speculate.h>\nint main(void) {\n" + "\n".join(lines) + "\n}\n"
+        source = "#include <stdio.h>\n#include <weft/batch.h>\n#include <weft/speculate.h>\n#include <weft/probe.h>\nint main(void) {\n" + "\n".join(lines) + "\n}\n"
         subprocess.run(["cc", "-x", "c", "-", "-I", ROOT / "runtime/include", "-o", program], input=source.encode(), check=True)
         self.assertEqual([int(line) for line in subprocess.run([program], check=True, stdout=subprocess.PIPE).stdout.split()], expected)
 

@@ -227,6 +227,23 @@ class weft_speculation_stats(ctypes.Structure):
     ]
 
 
+class weft_fit(enum.IntEnum):
+    WEFT_FIT_UNKNOWN = 0
+    WEFT_FIT_YES = 1
+    WEFT_FIT_NO = 2
+
+
+class weft_probe_report(ctypes.Structure):
+    _fields_ = [
+        ("device", ctypes.c_int),
+        ("device_index", ctypes.c_uint32),
+        ("model", ctypes.c_int),
+        ("fit", ctypes.c_int),
+        ("needed_bytes", ctypes.c_uint64),
+        ("free_bytes", ctypes.c_uint64),
+    ]
+
+
 # name: (result, parameters)
 FUNCTIONS = {
     "weft_version": (ctypes.c_char_p, []),
@@ -281,4 +298,5 @@ FUNCTIONS = {
     "weft_batch_step": (ctypes.c_int, [ctypes.POINTER(weft_batch), ctypes.POINTER(weft_batch_end), ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(weft_error)]),
     "weft_session_set_speculation": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_int, ctypes.POINTER(weft_error)]),
     "weft_session_get_speculation_stats": (weft_speculation_stats, [ctypes.POINTER(weft_session)]),
+    "weft_probe": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_uint64, ctypes.POINTER(weft_model_options), ctypes.POINTER(weft_session_options), ctypes.POINTER(weft_probe_report), ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
 }
