@@ -13,6 +13,7 @@
 #include "model/hidden_states.h"
 #include "ops/bandwidth.h"
 #include "vocab/keep.h"
+#include "weft/descriptor.h"
 
 using namespace weft;
 using nlohmann::json;
@@ -181,6 +182,15 @@ weft_status weft_model_load(const char* path, const weft_model_options* options,
   return guard(error, [&] {
     require(model, "model", "it is NULL");
     const auto open = [&] { return open_model(path ? std::filesystem::path(path) : installed_model()); };
+    *model = load(open, options ? *options : weft_model_options_default()).release();
+  });
+}
+
+weft_status weft_model_load_fd(int descriptor, uint64_t offset, uint64_t length, const weft_model_options* options,
+                               weft_model** model, weft_error* error) {
+  return guard(error, [&] {
+    require(model, "model", "it is NULL");
+    const auto open = [&] { return open_model(MappedFile(descriptor, offset, length)); };
     *model = load(open, options ? *options : weft_model_options_default()).release();
   });
 }

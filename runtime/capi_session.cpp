@@ -7,6 +7,7 @@
 #include "session/batch.h"
 #include "session/lookup.h"
 #include "session/profile.h"
+#include "weft/progress.h"
 #include "weft/speculate.h"
 
 using namespace weft;
@@ -223,6 +224,22 @@ weft_status weft_generate_batch(weft_batch_entry* entries, size_t count, weft_er
 
 void weft_session_cancel(weft_session* session) {
   if (session) session->session.cancel();
+}
+
+void weft_session_clear_cancel(weft_session* session) {
+  if (session) session->session.clear_cancel();
+}
+
+weft_status weft_session_set_prompt_callback(weft_session* session, weft_prompt_callback callback, void* user,
+                                             weft_error* error) {
+  return guard(error, [&] {
+    require(session, "session", "it is NULL");
+    const InUse use(session);
+    if (!callback) return session->session.set_on_prompt(nullptr);
+    session->session.set_on_prompt([callback, user](size_t done, size_t all) {
+      return callback(user, static_cast<uint32_t>(done), static_cast<uint32_t>(all)) == 0;
+    });
+  });
 }
 
 weft_status weft_session_score(weft_session* session, const uint32_t* ids, size_t count, float* nll,

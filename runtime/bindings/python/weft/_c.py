@@ -243,6 +243,7 @@ class weft_probe_report(ctypes.Structure):
         ("free_bytes", ctypes.c_uint64),
     ]
 
+weft_prompt_callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32)
 
 # name: (result, parameters)
 FUNCTIONS = {
@@ -299,4 +300,7 @@ FUNCTIONS = {
     "weft_session_set_speculation": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_int, ctypes.POINTER(weft_error)]),
     "weft_session_get_speculation_stats": (weft_speculation_stats, [ctypes.POINTER(weft_session)]),
     "weft_probe": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_uint64, ctypes.POINTER(weft_model_options), ctypes.POINTER(weft_session_options), ctypes.POINTER(weft_probe_report), ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
+    "weft_model_load_fd": (ctypes.c_int, [ctypes.c_int, ctypes.c_uint64, ctypes.c_uint64, ctypes.POINTER(weft_model_options), ctypes.POINTER(ctypes.POINTER(weft_model)), ctypes.POINTER(weft_error)]),
+    "weft_session_set_prompt_callback": (ctypes.c_int, [ctypes.POINTER(weft_session), weft_prompt_callback, ctypes.c_void_p, ctypes.POINTER(weft_error)]),
+    "weft_session_clear_cancel": (None, [ctypes.POINTER(weft_session)]),
 }
