@@ -404,6 +404,34 @@ class Generating(WithPocket):
             self.assertEqual(unfinished, 1)
             self.assertEqual(session.chat("set a timer for 10 minutes", max_tokens=0).text(), TIMER)
 
+    def test_progress_in_the_prompt(self):
+        seen, ids = [], [1000] * 480
+        tell = lambda done, all: seen.append((done, all))
+        with self.session(max_tokens=3) as session:
+            want = session.generate(ids)
+            want.text()
+            session.reset()
+            session.generate(ids, prompt_progress=tell).text()
+            self.assertEqual((seen[0], seen[-1]), ((0, 480), (480, 480)))
+            self.assertEqual(seen, sorted(seen))
+            told = len(seen)
+            self.assertGreater(told, 3)
+            session.generate().text()  # the setting was for that call only
+            self.assertEqual(len(seen), told)
+
+            def give_up(done, all):
+                if done >= 100:
+                    raise ArithmeticError("enough")
+
+            session.reset()
+            with self.assertRaisesRegex(ArithmeticError, "enough"):
+                session.generate(ids, prompt_progress=give_up).text()
+            self.assertEqual(session.ids, ids)
+            again = session.generate(prompt_progress=tell)  # goes on where it ended
+            again.text()
+            self.assertEqual(again.ids, want.ids)
+            self.assertLessEqual(seen[-1][1], 380)
+
     def test_close_from_another_thread(self):
         for delay in range(10):
             session = self.model.session(temperature=0, ignore_stop_tokens=True)
