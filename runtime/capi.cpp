@@ -1,7 +1,10 @@
-// The C API: devices, models and text. Sessions are in capi_session.cpp, keep-lists in capi_vocab.cpp.
+// The C API: models and text. Devices are in capi_probe.cpp, sessions are in capi_session.cpp, keep-lists in
+// capi_vocab.cpp.
 #include "capi.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -12,6 +15,7 @@
 #include "model/hidden_states.h"
 #include "ops/bandwidth.h"
 #include "vocab/keep.h"
+#include "weft/descriptor.h"
 
 using namespace weft;
 using nlohmann::json;
@@ -44,69 +48,6 @@ const char* weft_status_name(weft_status status) {
 
 void weft_string_free(char* text) { std::free(text); }
 
-// ---- devices ----
-
-static json caps_json(const Caps& caps) {
-  return {
-      {"vulkan", std::to_string(caps.api_version >> 22 & 0x7f) + "." + std::to_string(caps.api_version >> 12 & 0x3ff)},
-      {"vendor_id", caps.vendor_id},
-      {"device_id", caps.device_id},
-      {"max_range_bytes", caps.max_range},
-      {"max_texels", caps.max_texels},
-      {"max_allocation_bytes", caps.max_allocation},
-      {"max_shared_bytes", caps.max_shared},
-      {"max_threads", caps.max_threads},
-      {"unified_memory", caps.unified_memory},
-      {"subgroup", caps.subgroup},
-      {"subgroup_size", caps.subgroup_size},
-      {"timestamps", caps.timestamps},
-      {"memory_budget", caps.memory_budget},
-      {"fp16", caps.fp16},
-      {"int8_dot", caps.int8_dot},
-      {"int8_dot_fast", caps.int8_dot_fast}};
-}
-
-static json plan_json(const Plan& plan, const std::string& tuning) {
-  return {{"subgroup", plan.subgroup},
-          {"reduce_threads", plan.reduce_threads},
-          {"split", plan.split},
-          {"row_tiles", plan.row_tiles},
-          {"texel_products", plan.texel_products},
-          {"block_tokens", plan.block_tokens},
-          {"tile_tokens", plan.tile_tokens},
-          {"half_tiles", plan.half_tiles},
-          {"int8_inputs", plan.int8_inputs},
-          {"chunk_tokens", plan.chunk_tokens},
-          {"slice_bytes", plan.slice_bytes},
-          {"run_ahead", plan.run_ahead},
-          {"profile_every", plan.profile_every},
-          {"workarounds", plan.workarounds},
-          {"tuning", tuning}};
-}
-
-weft_status weft_devices(char** out, weft_error* error) {
-  return guard(error, [&] {
-    require(out, "json", "it is NULL");
-    json list = json::array();
-    for (const DeviceListing& device : list_devices()) {
-      json entry = {{"index", list.size()},
-                    {"name", device.caps.name},
-                    {"driver", device.caps.driver_name},
-                    {"driver_version", device.caps.driver_info},
-                    {"kind", name(device.caps.kind)},
-                    {"memory_bytes", device.caps.memory},
-                    {"usable", device.refusal.empty()},
-                    {"caps", caps_json(device.caps)}};
-      if (device.refusal.empty())
-        entry["plan"] = plan_json(device.plan, tuned_plan(device.caps).source);
-      else
-        entry["why"] = device.refusal;
-      list.push_back(std::move(entry));
-    }
-    *out = copy_string(list.dump(-1, ' ', false, json::error_handler_t::replace));
-  });
-}
-
 // ---- models ----
 
 weft_model_options weft_model_options_default(void) {
@@ -114,7 +55,7 @@ weft_model_options weft_model_options_default(void) {
 }
 
 // The model installed beside the library: <prefix>/lib/libweft.so -> <prefix>/share/weft/*.gguf, the first by name.
-static std::filesystem::path installed_model() {
+std::filesystem::path capi::installed_model() {
   Dl_info info = {};
   std::filesystem::path folder = "share/weft";
   // The library's folder may be lib or lib/<architecture>.
@@ -134,7 +75,7 @@ static std::filesystem::path installed_model() {
               "pass a GGUF file or a Hugging Face folder");
 }
 
-static DeviceFormats formats_of(const weft_model_options& options) {
+DeviceFormats capi::formats_of(const weft_model_options& options) {
   DeviceFormats formats;
   if (options.type != WEFT_TYPE_FILE) formats = format_of(options.type, "type");
   if (options.vocab_type != WEFT_TYPE_FILE) formats.tables = format_of(options.vocab_type, "vocab_type");
@@ -152,12 +93,26 @@ static Tokenizer make_tokenizer(const ModelFile& file) {
 }
 
 // A table may have more rows than the tokenizer has ids, never fewer: the tokenizer's ids must have rows.
-static void check_sizes(const ModelFile& file, const Tokenizer& tokenizer, const Config& config) {
+void capi::check_sizes(const ModelFile& file, const Tokenizer& tokenizer, const Config& config) {
   if (tokenizer.size() > config.vocab)
     throw Error(Code::bad_file,
                 "the tokenizer has " + std::to_string(tokenizer.size()) + " ids, the vocabulary table " +
                     std::to_string(config.vocab) + " rows",
                 file.path.string());
+}
+
+Described capi::describe(ModelFile file) {
+  Config config = read_config(file);
+  Tokenizer tokenizer = make_tokenizer(file);
+  file.forget_tokenizer();
+  return {std::make_shared<const ModelFile>(std::move(file)), std::move(config), std::move(tokenizer)};
+}
+
+Plan capi::plan_for(const Caps& caps, const weft_model_options& options) {
+  Plan plan = tuned_plan(caps).plan;
+  plan.memory_budget = options.memory_budget;
+  if (options.int8_inputs) round_inputs(plan, caps);
+  return plan;
 }
 
 // At the first load of a model: measures the states of a text and packs the vocabulary table in a basis for them. Later
@@ -181,29 +136,23 @@ static void measure_states(Model& model, const Tokenizer& tokenizer, const Model
 }
 
 std::shared_ptr<Device> weft::capi::LoadedFrom::open() const {
-  return Device::open(device, [&](const Caps& caps) {
-    Plan plan = tuned_plan(caps).plan;
-    plan.memory_budget = memory_budget;
-    if (int8_inputs) round_inputs(plan, caps);
-    return plan;
-  });
+  return Device::open(device, [&](const Caps& caps) { return plan_for(caps, options); });
 }
 
-static std::unique_ptr<weft_model> load(const char* path, const weft_model_options& options) {
+// open: gives the file; again: later, too.
+static std::unique_ptr<weft_model> load(const std::function<ModelFile()>& open, std::function<ModelFile()> again,
+                                        const weft_model_options& options) {
   const auto start = std::chrono::steady_clock::now();
-  const std::filesystem::path chosen = path ? std::filesystem::path(path) : installed_model();
-  LoadedFrom from = {chosen, options.device ? options.device : "", formats_of(options), options.memory_budget,
-                     options.int8_inputs != 0};
+  LoadedFrom from = {std::move(again), options.device ? options.device : "", options, formats_of(options)};
+  from.options.device = nullptr;
+  from.options.progress = nullptr;
   // What can be refused without a device is refused before one is asked for.
-  ModelFile opened = open_model(chosen);
-  Config config = read_config(opened);
-  Tokenizer tokenizer = make_tokenizer(opened);
-  opened.forget_tokenizer();
-  const auto file = std::make_shared<const ModelFile>(std::move(opened));
+  auto [file, config, tokenizer] = capi::describe(open());
+  const std::string place = file->path.string();
   std::shared_ptr<Device> device = from.open();
   const auto progress = [&](float done) {
     if (options.progress && options.progress(options.user, std::clamp(done, 0.0f, 1.0f)) != 0)
-      throw Error(Code::cancelled, "loading was given up", chosen.string());
+      throw Error(Code::cancelled, "loading was given up", place);
   };
   const auto states_path = config.can_measure_states() ? statistics_path(config.fingerprint) : std::nullopt;
   const auto states = states_path ? read_statistics(*states_path, config.width) : std::nullopt;
@@ -216,7 +165,7 @@ static std::unique_ptr<weft_model> load(const char* path, const weft_model_optio
   std::string problem;
   if (!tokenizer.chat_template().empty()) {
     try {
-      chat_template.emplace(tokenizer.chat_template(), tokenizer.named_tokens(), chosen.string());
+      chat_template.emplace(tokenizer.chat_template(), tokenizer.named_tokens(), place);
     } catch (const Error& e) {  // the model can still continue texts
       problem = e.what();
     }
@@ -242,7 +191,23 @@ weft_status weft_model_load(const char* path, const weft_model_options* options,
                             weft_error* error) {
   return guard(error, [&] {
     require(model, "model", "it is NULL");
-    *model = load(path, options ? *options : weft_model_options_default()).release();
+    const auto open = [chosen = path ? std::filesystem::path(path) : installed_model()] { return open_model(chosen); };
+    *model = load(open, open, options ? *options : weft_model_options_default()).release();
+  });
+}
+
+weft_status weft_model_load_fd(int descriptor, uint64_t offset, uint64_t length, const weft_model_options* options,
+                               weft_model** model, weft_error* error) {
+  return guard(error, [&] {
+    require(model, "model", "it is NULL");
+    const auto open = [&] { return open_model(MappedFile(descriptor, offset, length)); };
+    // The caller may close his.
+    const std::shared_ptr<const int> own(new int(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0)), [](const int* kept) {
+      if (*kept >= 0) ::close(*kept);
+      delete kept;
+    });
+    const auto again = [own, offset, length] { return open_model(MappedFile(*own, offset, length)); };
+    *model = load(open, again, options ? *options : weft_model_options_default()).release();
   });
 }
 

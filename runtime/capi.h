@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -22,11 +23,10 @@ class DeviceUser;
 
 // What a model was loaded from, and how: what it takes to load it again.
 struct LoadedFrom {
-  std::filesystem::path path;
-  std::string device;  // selector
+  std::function<ModelFile()> file;
+  std::string device;          // selector
+  weft_model_options options;  // without pointers
   DeviceFormats formats;
-  uint64_t memory_budget = 0;
-  bool int8_inputs = false;
 
   std::shared_ptr<Device> open() const;
 };
@@ -53,6 +53,32 @@ struct weft_model {
 };
 
 namespace weft::capi {
+
+// The model that is installed beside the library.
+std::filesystem::path installed_model();
+// What the options of a load ask for. Throws Error(invalid_argument) for an option out of its range.
+DeviceFormats formats_of(const weft_model_options& options);
+// Throws as make_plan and round_inputs.
+Plan plan_for(const Caps& caps, const weft_model_options& options);
+
+// What a file says about its model, without the numbers.
+struct Described {
+  std::shared_ptr<const ModelFile> file;
+  Config config;
+  Tokenizer tokenizer;
+};
+Described describe(ModelFile file);
+// Throws Error(bad_file) if the tokenizer has ids without rows in the vocabulary table.
+void check_sizes(const ModelFile& file, const Tokenizer& tokenizer, const Config& config);
+
+// The options of a session, checked.
+struct SessionSettings {
+  uint32_t context;
+  Format cache;
+  Policy policy;
+};
+// options may be nullptr. Throws Error(invalid_argument) for one out of its range.
+SessionSettings settings_of(const Config& config, const weft_session_options* options);
 
 // Who loaded a model may free it before its sessions: the last one frees it.
 void release(const weft_model* model) noexcept;

@@ -30,10 +30,10 @@ bool take_all(const std::vector<DeviceUser*>& users, const DeviceUser* own) {
 
 void load_again(const weft_model& model) {
   const LoadedFrom& from = model.loaded_from;
-  const ModelFile file = open_model(from.path);
+  const ModelFile file = from.file();
   Config config = read_config(file);
   if (config.fingerprint != model.model.config.fingerprint)
-    throw Error(Code::bad_file, "it is not the model that was loaded", from.path.string(), "load it as a new model");
+    throw Error(Code::bad_file, "it is not the model that was loaded", file.path.string(), "load it as a new model");
   std::shared_ptr<Device> device = from.open();  // what cannot be opened leaves everything as it is
   for (DeviceUser* user : model.users) user->leave_device();
   model.model.weights = {};  // before the new ones take memory

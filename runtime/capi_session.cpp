@@ -7,6 +7,7 @@
 #include "session/batch.h"
 #include "session/lookup.h"
 #include "session/profile.h"
+#include "weft/progress.h"
 #include "weft/speculate.h"
 
 using namespace weft;
@@ -43,29 +44,33 @@ static constexpr uint32_t kDefaultContext = 4096;
 
 weft_session_options weft_session_options_default(void) { return {0, WEFT_TYPE_FILE, WEFT_POLICY_THROUGHPUT}; }
 
+SessionSettings capi::settings_of(const Config& config, const weft_session_options* options) {
+  const weft_type kv = options ? options->kv : WEFT_TYPE_FILE;
+  if (kv != WEFT_TYPE_FILE && kv != WEFT_TYPE_F16 && kv != WEFT_TYPE_Q8)
+    throw Error(Code::invalid_argument, "it is " + std::to_string(kv) + ", neither f16 nor q8", "kv");
+  const weft_policy policy = options ? options->policy : WEFT_POLICY_THROUGHPUT;
+  if (policy != WEFT_POLICY_THROUGHPUT && policy != WEFT_POLICY_POLITE)
+    throw Error(Code::invalid_argument, "it is " + std::to_string(policy) + ", no way to schedule", "policy");
+  const uint32_t most = config.context;
+  const uint32_t asked = options ? options->context : 0;
+  if (asked > most)
+    throw Error(Code::invalid_argument,
+                "it is " + std::to_string(asked) + " tokens, the model was made for " + std::to_string(most),
+                "context");
+  const uint32_t context = asked ? asked : std::min(most, kDefaultContext);
+  require(context >= 2, "context", "it must hold at least 2 tokens");
+  return {context, kv == WEFT_TYPE_Q8 ? Format::q8 : Format::f16,
+          policy == WEFT_POLICY_POLITE ? Policy::polite : Policy::throughput};
+}
+
 weft_status weft_session_create(const weft_model* model, const weft_session_options* options, weft_session** session,
                                 weft_error* error) {
   return guard(error, [&] {
     require(model && session, "model or session", "it is NULL");
-    const uint32_t most = model->model.config.context;
-    const uint32_t asked = options ? options->context : 0;
-    if (asked > most)
-      throw Error(Code::invalid_argument,
-                  "it is " + std::to_string(asked) + " tokens, the model was made for " + std::to_string(most),
-                  "context");
-    const uint32_t context = asked ? asked : std::min(most, kDefaultContext);
-    require(context >= 2, "context", "it must hold at least 2 tokens");
-    const weft_type kv = options ? options->kv : WEFT_TYPE_FILE;
-    if (kv != WEFT_TYPE_FILE && kv != WEFT_TYPE_F16 && kv != WEFT_TYPE_Q8)
-      throw Error(Code::invalid_argument, "it is " + std::to_string(kv) + ", neither f16 nor q8", "kv");
-    const Format cache = kv == WEFT_TYPE_Q8 ? Format::q8 : Format::f16;
-    const weft_policy policy = options ? options->policy : WEFT_POLICY_THROUGHPUT;
-    if (policy != WEFT_POLICY_THROUGHPUT && policy != WEFT_POLICY_POLITE)
-      throw Error(Code::invalid_argument, "it is " + std::to_string(policy) + ", no way to schedule", "policy");
+    const SessionSettings settings = settings_of(model->model.config, options);
     const std::lock_guard lock(model->users_mutex);
     need_weights(*model);
-    *session =
-        new weft_session(model, context, cache, policy == WEFT_POLICY_POLITE ? Policy::polite : Policy::throughput);
+    *session = new weft_session(model, settings.context, settings.cache, settings.policy);
   });
 }
 
@@ -244,6 +249,22 @@ weft_status weft_generate_batch(weft_batch_entry* entries, size_t count, weft_er
 
 void weft_session_cancel(weft_session* session) {
   if (session) session->session.cancel();
+}
+
+void weft_session_clear_cancel(weft_session* session) {
+  if (session) session->session.clear_cancel();
+}
+
+weft_status weft_session_set_prompt_callback(weft_session* session, weft_prompt_callback callback, void* user,
+                                             weft_error* error) {
+  return guard(error, [&] {
+    require(session, "session", "it is NULL");
+    const InUse use(session);
+    if (!callback) return session->session.set_on_prompt(nullptr);
+    session->session.set_on_prompt([callback, user](size_t done, size_t all) {
+      return callback(user, static_cast<uint32_t>(done), static_cast<uint32_t>(all)) == 0;
+    });
+  });
 }
 
 weft_status weft_session_score(weft_session* session, const uint32_t* ids, size_t count, float* nll,

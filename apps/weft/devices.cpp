@@ -1,4 +1,5 @@
 // weft devices: what this machine has, what it can do and what Weft will do there.
+#include <weft/probe.h>
 #include <algorithm>
 #include <cctype>
 #include <iostream>
@@ -9,7 +10,7 @@ namespace weft::cli {
 namespace {
 
 struct DevicesArgs {
-  std::string device;
+  ModelArgs model;  // .model empty: none
   bool json = false;
 };
 
@@ -47,16 +48,58 @@ void print_device(const Json& device) {
   }
 }
 
+double number(const Json& object, const char* key) { return object.at(key).get<double>(); }
+
+void print_fit(const Json& probe) {
+  const Json& model = probe.at("model");
+  std::cout
+      << format("%s: %s\n", model.at("path").get<std::string>().c_str(), model.at("family").get<std::string>().c_str())
+      << format("    %-36s %s\n", "vocabulary", human_bytes(number(model, "vocab_bytes")).c_str())
+      << format("    %-36s %s\n", "other weights", human_bytes(number(model, "layer_bytes")).c_str())
+      << format("    %-36s %s\n", "streamed from host memory", human_bytes(number(model, "streamed_bytes")).c_str())
+      << format("    a session of %-23s %s\n", format("%u tokens", model.at("context").get<unsigned>()).c_str(),
+                human_bytes(number(model, "session_bytes")).c_str())
+      << format("%s on %s: %s needed, %s free\n", probe.at("fits").get<bool>() ? "fits" : "does not fit",
+                probe.at("device").at("name").get<std::string>().c_str(),
+                human_bytes(number(probe, "needed_bytes")).c_str(), human_bytes(number(probe, "free_bytes")).c_str());
+}
+
+// Whether a model would fit. What keeps that from being known is an error, except in JSON.
+void fit(const DevicesArgs& args) {
+  weft_model_options options = weft_model_options_default();
+  options.device = args.model.device.c_str();
+  options.type = parse_type(args.model.type);
+  options.vocab_type = parse_type(args.model.vocab_type);
+  options.memory_budget = args.model.memory_budget;
+  options.int8_inputs = args.model.int8_inputs;
+  options.tie = args.model.tie == "never" ? WEFT_TIE_NEVER : WEFT_TIE_AUTO;
+  const weft_session_options session = {args.model.ctx, parse_type(args.model.kv), WEFT_POLICY_THROUGHPUT};
+  weft_probe_report report = {};
+  char* text = nullptr;
+  api::detail::check([&](weft_error* error) {
+    return weft_probe(model_path(args.model.model).c_str(), 0, &options, &session, &report, &text, error);
+  });
+  const Json probe = Json::parse(api::detail::take(text));
+  if (args.json) return print_json(probe);
+  if (report.device != WEFT_OK || report.model != WEFT_OK) {
+    const Json& error = (report.device != WEFT_OK ? probe : probe.at("model")).at("error");
+    throw api::Failure(report.device != WEFT_OK ? report.device : report.model, error.at("sentence").get<std::string>(),
+                       error.at("place").get<std::string>(), error.at("hint").get<std::string>());
+  }
+  print_fit(probe);
+}
+
 void devices(const DevicesArgs& args) {
+  if (!args.model.model.empty()) return fit(args);
   const Json all = Json::parse(api::devices());
   Json list = Json::array();
   for (const Json& device : all) {
-    if (chosen(device, args.device)) list.push_back(device);
+    if (chosen(device, args.model.device)) list.push_back(device);
   }
   if (list.empty()) {
-    if (!args.device.empty()) {
+    if (!args.model.device.empty()) {
       throw api::Failure(WEFT_NOT_FOUND,
-                         format("none of the %zu Vulkan devices is \"%s\"", all.size(), args.device.c_str()),
+                         format("none of the %zu Vulkan devices is \"%s\"", all.size(), args.model.device.c_str()),
                          "--device", "weft devices lists them");
     }
     print_error({}, "there is no Vulkan device", "install a driver; mesa-vulkan-drivers has one that runs on any CPU");
@@ -72,9 +115,12 @@ void devices(const DevicesArgs& args) {
 
 void add_devices(CLI::App& app) {
   auto args = std::make_shared<DevicesArgs>();
-  CLI::App* command =
-      app.add_subcommand("devices", "List the Vulkan devices, their capabilities and Weft's plan for each");
-  add_device_option(command, args->device);
+  CLI::App* command = app.add_subcommand(
+      "devices",
+      "List the Vulkan devices, their capabilities and Weft's plan for each; with -m: tell whether a model fits");
+  add_model_options(command, args->model);
+  add_ctx_option(command, args->model);
+  add_kv_option(command, args->model);
   add_json_option(command, args->json);
   command->callback([args] { devices(*args); });
 }

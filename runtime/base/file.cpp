@@ -54,30 +54,68 @@ MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   struct stat info = {};
   if (::fstat(file.fd, &info) != 0) fail(path, "cannot read the file's size");
   if (!S_ISREG(info.st_mode)) throw Error(Code::io, "this is not a regular file", path.string());
-  size_ = static_cast<size_t>(info.st_size);
-  if (size_ == 0) return;  // mmap refuses empty ranges
-  void* data = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.fd, 0);
-  if (data == MAP_FAILED) fail(path, "cannot map the file");
-  data_ = data;
+  if (info.st_size == 0) return;
+  map(file.fd, 0, static_cast<uint64_t>(info.st_size));
   fd_ = std::exchange(file.fd, -1);
+}
+
+MappedFile::MappedFile(int descriptor, uint64_t offset, uint64_t length) {
+  const std::string end = length ? "byte " + std::to_string(offset + length) : "the end";
+  path_ = "descriptor " + std::to_string(descriptor) + ", byte " + std::to_string(offset) + " to " + end;
+  Descriptor file(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
+  if (file.fd < 0 && errno == EBADF)
+    throw Error(Code::invalid_argument, "this is not an open descriptor", path_.string());
+  if (file.fd < 0) fail(path_, "cannot duplicate the descriptor");
+  struct stat info = {};
+  if (::fstat(file.fd, &info) != 0) fail(path_, "cannot read the file's size");
+  if (!S_ISREG(info.st_mode))
+    throw Error(Code::io, "this is not a regular file", path_.string(),
+                "what a pipe or a socket sends is to be stored");
+  const auto size = static_cast<uint64_t>(info.st_size);
+  if (offset > size || length > size - offset)
+    throw Error(Code::invalid_argument, "the file has " + std::to_string(size) + " bytes", path_.string());
+  if (length == 0) length = size - offset;
+  if (length == 0) return;
+  map(file.fd, offset, length);
+  fd_ = std::exchange(file.fd, -1);
+}
+
+// mmap wants an offset of whole pages, and refuses empty ranges.
+void MappedFile::map(int fd, uint64_t offset, uint64_t length) {
+  const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  const uint64_t before = offset % page;
+  void* const mapping =
+      ::mmap(nullptr, length + before, PROT_READ, MAP_PRIVATE, fd, static_cast<off_t>(offset - before));
+  if (mapping == MAP_FAILED) fail(path_, "cannot map the file");
+  mapping_ = mapping;
+  mapping_bytes_ = length + before;
+  offset_ = offset;
+  data_ = static_cast<const std::byte*>(mapping) + before;
+  size_ = length;
 }
 
 MappedFile::~MappedFile() { close(); }
 
 void MappedFile::close() noexcept {
-  if (data_) ::munmap(data_, size_);
+  if (mapping_) ::munmap(mapping_, mapping_bytes_);
   if (fd_ >= 0) ::close(fd_);
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : path_(std::move(other.path_)),
       fd_(std::exchange(other.fd_, -1)),
+      mapping_(std::exchange(other.mapping_, nullptr)),
+      mapping_bytes_(std::exchange(other.mapping_bytes_, 0)),
+      offset_(std::exchange(other.offset_, 0)),
       data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(fd_, other.fd_);
+  std::swap(mapping_, other.mapping_);
+  std::swap(mapping_bytes_, other.mapping_bytes_);
+  std::swap(offset_, other.offset_);
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   return *this;
@@ -91,7 +129,7 @@ bool MappedFile::holds(std::span<const std::byte> part) const noexcept {
 
 void MappedFile::read(std::span<const std::byte> part, std::span<std::byte> to) const {
   if (part.empty()) return;
-  auto offset = static_cast<off_t>(part.data() - bytes().data());
+  auto offset = static_cast<off_t>(offset_) + (part.data() - bytes().data());
   for (to = to.first(part.size()); !to.empty();) {
     const ssize_t n = ::pread(fd_, to.data(), to.size(), offset);
     if (n < 0 && errno == EINTR) continue;
@@ -108,19 +146,19 @@ void MappedFile::read(std::span<const std::byte> part, std::span<std::byte> to) 
 void MappedFile::release(std::span<const std::byte> part) const noexcept {
   if (!holds(part)) return;
   const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-  const auto offset = static_cast<size_t>(part.data() - bytes().data());
+  const auto offset = static_cast<size_t>(part.data() - static_cast<const std::byte*>(mapping_));
   const size_t begin = (offset + page - 1) / page * page, end = (offset + part.size()) / page * page;
-  if (begin < end) ::madvise(static_cast<std::byte*>(data_) + begin, end - begin, MADV_DONTNEED);
+  if (begin < end) ::madvise(static_cast<std::byte*>(mapping_) + begin, end - begin, MADV_DONTNEED);
 }
 
 void MappedFile::check_length() const {
   if (fd_ < 0) return;
   struct stat info = {};
   if (::fstat(fd_, &info) != 0) fail(path_, "cannot read the file's size");
-  if (static_cast<size_t>(info.st_size) < size_)
+  if (static_cast<uint64_t>(info.st_size) < offset_ + size_)
     throw Error(Code::io,
                 "the file was cut while it was in use: it has " + std::to_string(info.st_size) + " bytes, it had " +
-                    std::to_string(size_),
+                    std::to_string(offset_ + size_),
                 path_.string(), "load the model anew once the file is whole");
 }
 

@@ -1,7 +1,8 @@
-// Read-only mapping of a whole file, and an atomic way to replace one.
+// Read-only mapping of a file or a part of it, and an atomic way to replace one.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -15,14 +16,18 @@ namespace weft {
 class MappedFile {
  public:
   explicit MappedFile(const std::filesystem::path& path);
+  // Maps `length` bytes from `offset` on of an open descriptor, which is duplicated; length 0: up to the file's end.
+  // path() is "descriptor N, bytes A to B". Throws Error(invalid_argument) for what is no open descriptor and for bytes
+  // beyond the file's end.
+  MappedFile(int descriptor, uint64_t offset, uint64_t length);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
 
-  std::span<const std::byte> bytes() const { return {static_cast<const std::byte*>(data_), size_}; }
-  std::string_view text() const { return {static_cast<const char*>(data_), size_}; }
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
   const std::filesystem::path& path() const { return path_; }
   // Lets whole pages of a part of the mapping leave the process's memory; who reads them again gets them from the file
   // again. Of bytes that are not this file's it does nothing.
@@ -39,10 +44,14 @@ class MappedFile {
   void check_length() const;
 
  private:
+  void map(int fd, uint64_t offset, uint64_t length);
   void close() noexcept;
   std::filesystem::path path_;
-  int fd_ = -1;  // -1: of an empty object
-  void* data_ = nullptr;
+  int fd_ = -1;               // -1: of an empty object
+  void* mapping_ = nullptr;   // whole pages: begins up to a page before the bytes
+  size_t mapping_bytes_ = 0;  //
+  uint64_t offset_ = 0;       // of the bytes, in the file
+  const std::byte* data_ = nullptr;
   size_t size_ = 0;
 };
 

@@ -45,11 +45,10 @@ void build_index(ModelFile& model) {
   }
 }
 
-ModelFile open_gguf_of_any_name(const fs::path& path) {
-  MappedFile file(path);
+ModelFile open_gguf_of_any_name(MappedFile file) {
   if (file.text().starts_with("GGUF")) return open_gguf(std::move(file));
   throw Error(Code::unsupported, "this is no GGUF file: it begins with \"" + printable(file.text().substr(0, 4)) + "\"",
-              path.string(), "for a Hugging Face model pass its folder");
+              file.path().string(), "for a Hugging Face model pass its folder");
 }
 
 // Safetensors come before a .gguf; and a folder that has a .gguf may have a config.json without being a Hugging Face
@@ -60,7 +59,7 @@ ModelFile open_folder(const fs::path& folder) {
       fs::exists(folder / "model.safetensors", ignored) || fs::exists(folder / "model.safetensors.index.json", ignored);
   if (safetensors) return open_huggingface(folder);
   const auto found = gguf_files(folder);
-  if (found.size() == 1) return open_gguf_of_any_name(*found.begin());
+  if (found.size() == 1) return open_gguf_of_any_name(MappedFile(*found.begin()));
   if (found.empty() && fs::exists(folder / "config.json", ignored)) return open_huggingface(folder);
   if (found.empty()) {
     throw Error(Code::not_found, "the folder has neither a config.json nor a .gguf file", folder.string(),
@@ -103,7 +102,13 @@ const TensorView* ModelFile::find(std::string_view name) const {
 
 ModelFile open_model(const fs::path& path) {
   std::error_code ignored;
-  ModelFile model = fs::is_directory(path, ignored) ? open_folder(path) : open_gguf_of_any_name(path);
+  ModelFile model = fs::is_directory(path, ignored) ? open_folder(path) : open_gguf_of_any_name(MappedFile(path));
+  build_index(model);
+  return model;
+}
+
+ModelFile open_model(MappedFile file) {
+  ModelFile model = open_gguf_of_any_name(std::move(file));
   build_index(model);
   return model;
 }

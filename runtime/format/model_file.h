@@ -63,6 +63,8 @@ struct ModelFile {
 // folder with a single .gguf file. The content decides, not the name. Throws Error(not_found), Error(io),
 // Error(bad_file) or Error(unsupported), naming the file.
 ModelFile open_model(const std::filesystem::path& path);
+// Opens a GGUF file that is mapped. Throws as above.
+ModelFile open_model(MappedFile file);
 
 // The shards of a parsed model.safetensors.index.json, tensor name -> file name, each a plain name that cannot leave
 // the folder. Throws Error(bad_file).

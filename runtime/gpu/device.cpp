@@ -90,6 +90,11 @@ std::vector<DeviceListing> list_devices() {
   return list;
 }
 
+size_t find_device(std::string_view selector) {
+  const std::shared_ptr<Instance> instance = Instance::get();
+  return static_cast<size_t>(&choose(instance->devices(), selector) - instance->devices().data());
+}
+
 std::shared_ptr<Device> Device::open(std::string_view selector, const std::function<Plan(const Caps&)>& planner) {
   std::shared_ptr<Instance> instance = Instance::get();
   const Instance::Physical& physical = choose(instance->devices(), selector);

@@ -28,6 +28,8 @@ struct DeviceListing {
   std::string refusal;
 };
 std::vector<DeviceListing> list_devices();
+// Which of them Device::open opens. Throws as it does for a selector that fits none.
+size_t find_device(std::string_view selector);
 
 // Threads: everything may be called from any thread at once. Outlives its buffers, kernels and commands: users hold the
 // shared_ptr.

@@ -11,11 +11,15 @@ namespace {
 
 void zero(const Buffer& buffer) { std::memset(buffer.data(), 0, buffer.bytes()); }
 
+uint64_t rope_table_bytes(size_t pairs, uint32_t positions) {
+  return std::max<uint64_t>(uint64_t{positions} * pairs * 2, 2) * 4;  // a binding is never empty
+}
+
 // Cosine and sine of position * frequency, in double: fp32 on the device would lose the angle at large positions.
 Buffer make_rope_table(const Rope& rope, uint32_t context, uint32_t positions, const std::shared_ptr<Device>& device) {
   const std::vector<double> frequencies = rope.frequencies_for(context);
   const size_t pairs = frequencies.size();
-  std::vector<float> values(std::max<size_t>(positions * pairs * 2, 2));  // a binding is never empty
+  std::vector<float> values(rope_table_bytes(pairs, positions) / 4);
   for (size_t i = 0; i < pairs; ++i)
     for (uint32_t position = 0; position < positions; ++position) {
       const double angle = position * frequencies[i];
@@ -27,39 +31,53 @@ Buffer make_rope_table(const Rope& rope, uint32_t context, uint32_t positions, c
   return table;
 }
 
+// The rows and columns of each.
+struct Extent {
+  View Activations::*view;
+  uint32_t rows;
+  uint64_t cols;
+  uint64_t row_bytes() const { return uint64_t{stride_of(static_cast<uint32_t>(cols))} * 4; }
+};
+
+std::vector<Extent> extents(const Config& config, uint32_t candidate_stride, uint32_t tokens, uint32_t sampled) {
+  return {{&Activations::x, tokens, config.width},
+          {&Activations::normed, tokens, config.width},
+          {&Activations::rotated, tokens, config.width},
+          {&Activations::qkv, tokens, config.query_dim() + 2 * config.kv_dim()},
+          {&Activations::q, tokens, config.query_dim()},
+          {&Activations::attended, tokens, config.query_dim()},
+          {&Activations::gate_up, tokens, (config.block.gated ? 2 : 1) * config.ffn},
+          {&Activations::inner, tokens, config.ffn},
+          {&Activations::routing, tokens, config.experts.count},
+          {&Activations::chosen, tokens, config.experts.used * sizeof(abi::ExpertChoice) / 4},
+          {&Activations::logits, sampled, config.vocab},
+          {&Activations::scores, sampled, config.vocab},
+          {&Activations::candidates, sampled, candidate_stride * sizeof(abi::Candidate) / 4}};
+}
+
 }  // namespace
 
-uint32_t candidate_stride(const Model& model) {
-  const uint32_t most = std::max(ops::candidate_count(model.config.vocab),
-                                 ops::best_count(model.device->plan(), model.weights.output_table().matrix()));
+uint32_t candidate_stride(const Plan& plan, const Matrix& table) {
+  const uint32_t most = std::max(ops::candidate_count(table.rows), ops::best_count(plan, table));
   constexpr uint32_t kWords = sizeof(abi::Candidate) / 4;
   return stride_of(most * kWords) / kWords;
 }
 
-ActivationBuffers::ActivationBuffers(const Model& model, uint32_t tokens, uint32_t sampled) {
-  const Config& config = model.config;
+uint64_t activation_bytes(const Config& config, uint32_t candidate_stride, uint32_t tokens, uint32_t sampled) {
   uint64_t bytes = 0;
-  const auto plan = [&](View Activations::*view, uint32_t rows, uint64_t cols) {
-    const uint64_t row_bytes = uint64_t{stride_of(static_cast<uint32_t>(cols))} * 4;
-    parts_.push_back({view, row_bytes});
-    this->*view = View();
-    (this->*view).offset = bytes;
-    (this->*view).bytes = rows * row_bytes;
-    bytes += rows * row_bytes;
-  };
-  plan(&Activations::x, tokens, config.width);
-  plan(&Activations::normed, tokens, config.width);
-  plan(&Activations::rotated, tokens, config.width);
-  plan(&Activations::qkv, tokens, config.query_dim() + 2 * config.kv_dim());
-  plan(&Activations::q, tokens, config.query_dim());
-  plan(&Activations::attended, tokens, config.query_dim());
-  plan(&Activations::gate_up, tokens, (config.block.gated ? 2 : 1) * config.ffn);
-  plan(&Activations::inner, tokens, config.ffn);
-  plan(&Activations::routing, tokens, config.experts.count);
-  plan(&Activations::chosen, tokens, config.experts.used * sizeof(abi::ExpertChoice) / 4);
-  plan(&Activations::logits, sampled, config.vocab);
-  plan(&Activations::scores, sampled, config.vocab);
-  plan(&Activations::candidates, sampled, candidate_stride(model) * sizeof(abi::Candidate) / 4);
+  for (const Extent& part : extents(config, candidate_stride, tokens, sampled)) bytes += part.rows * part.row_bytes();
+  return bytes;
+}
+
+ActivationBuffers::ActivationBuffers(const Model& model, uint32_t tokens, uint32_t sampled) {
+  uint64_t bytes = 0;
+  for (const Extent& part : extents(model.config, candidate_stride(model), tokens, sampled)) {
+    parts_.push_back({part.view, part.row_bytes()});
+    this->*part.view = View();
+    (this->*part.view).offset = bytes;
+    (this->*part.view).bytes = part.rows * part.row_bytes();
+    bytes += part.rows * part.row_bytes();
+  }
   buffer = Buffer(model.device, "activations", bytes, Memory::device);
   for (const Part& part : parts_) (this->*part.view).buffer = &buffer;
   // The products read the padding after a row's columns. It must be zero, and nothing ever writes to it.
@@ -86,6 +104,15 @@ StepBuffers::StepBuffers(const Model& model, uint32_t context, uint32_t table_po
     rope_tables.push_back(make_rope_table(rope, context, table_positions, device));
 }
 
+uint64_t step_bytes(const Config& config, uint32_t context, uint32_t table_positions) {
+  uint64_t bytes = sizeof(abi::StepState) + sizeof(abi::SampleParams) + uint64_t{context} * 4 +
+                   uint64_t{TOKEN_FLAG_WORDS(config.vocab)} * 4 +
+                   RING * (sizeof(abi::RingEntry) + sizeof(abi::TokenLogprobs));
+  for (const Rope& rope : config.ropes)
+    bytes += rope_table_bytes(rope.frequencies_for(context).size(), table_positions);
+  return bytes;
+}
+
 uint64_t StepBuffers::bytes() const {
   uint64_t sum = 0;
   for (const Buffer* buffer : {&state, &params, &history, &token_flags, &ring, &logprobs}) sum += buffer->bytes();
@@ -93,37 +120,41 @@ uint64_t StepBuffers::bytes() const {
   return sum;
 }
 
-KvCache::KvCache(const Model& model, uint32_t context, uint32_t pass_tokens, Format format) {
-  const ops::HeadShape& heads = model.config.heads;
-  if (model.config.has_position_table() && context > model.config.context)
+KvLayout::KvLayout(const Config& config, const Plan& plan, uint32_t context, uint32_t pass_tokens, Format format) {
+  const ops::HeadShape& heads = config.heads;
+  if (config.has_position_table() && context > config.context)
     throw Error(Code::unsupported,
-                "a context of " + std::to_string(context) + " tokens, the model has " +
-                    std::to_string(model.config.context) + " positions",
+                "a context of " + std::to_string(context) + " tokens, the model has " + std::to_string(config.context) +
+                    " positions",
                 "context", "use a smaller context");
-  const uint64_t limit = model.device->plan().slice_bytes;
-  uint64_t part_bytes = 0;
-  for (uint32_t layer = 0; layer < model.config.layers; ++layer) {
-    const uint32_t window = model.config.positions[layer].window;
+  for (uint32_t layer = 0; layer < config.layers; ++layer) {
+    const uint32_t window = config.positions[layer].window;
     const uint64_t needed = window ? std::min<uint64_t>(context, uint64_t{window} + pass_tokens - 1) : context;
     const uint32_t capacity = static_cast<uint32_t>(align_up(needed, TILE_ROWS));
     const uint64_t keys = ops::key_bytes(heads, capacity, format), values = ops::value_bytes(heads, capacity, format);
-    if (std::max(keys, values) > limit)
+    if (std::max(keys, values) > plan.slice_bytes)
       throw Error(Code::unsupported,
                   "a context of " + std::to_string(context) + " tokens takes " +
                       std::to_string(std::max(keys, values)) +
-                      " bytes of keys a layer, a binding of this device reaches " + std::to_string(limit),
+                      " bytes of keys a layer, a binding of this device reaches " + std::to_string(plan.slice_bytes),
                   "context", "use a smaller context");
     const uint64_t value_offset = align_up(keys, kViewAlignment);
     ops::CacheView& cache = layers.emplace_back(ops::CacheView{{}, {}, capacity, format, {}});
     cache.keys.bytes = keys;
     cache.values.offset = value_offset;
     cache.values.bytes = values;
-    bytes_ += value_offset + values;
-    part_bytes = std::max(part_bytes, ops::part_bytes(model.device->plan(), heads, capacity, pass_tokens));
+    bytes += value_offset + values;
+    part_bytes = std::max(part_bytes, ops::part_bytes(plan, heads, capacity, pass_tokens));
   }
+}
+
+KvCache::KvCache(const Model& model, uint32_t context, uint32_t pass_tokens, Format format) {
+  KvLayout layout(model.config, model.device->plan(), context, pass_tokens, format);
+  layers = std::move(layout.layers);
+  bytes_ = layout.bytes;
   allocate(model);
-  if (part_bytes == 0) return;
-  parts.emplace_back(model.device, "parts", part_bytes, Memory::device);
+  if (layout.part_bytes == 0) return;
+  parts.emplace_back(model.device, "parts", layout.part_bytes, Memory::device);
   for (ops::CacheView& layer : layers) layer.parts = parts.back();
 }
 

@@ -23,8 +23,15 @@ struct Activations {
   View candidates;  // (sampled, candidate_stride()) of abi::Candidate
 };
 
-// Distance between the candidates of two sampled tokens: the most that sample or project can leave for one.
-uint32_t candidate_stride(const Model& model);
+// Distance between the candidates of two sampled tokens: the most that sample or project can leave for one. table: that
+// of the output.
+uint32_t candidate_stride(const Plan& plan, const Matrix& table);
+inline uint32_t candidate_stride(const Model& model) {
+  return candidate_stride(model.device->plan(), model.weights.output_table().matrix());
+}
+
+// Bytes of a buffer with all of them.
+uint64_t activation_bytes(const Config& config, uint32_t candidate_stride, uint32_t tokens, uint32_t sampled = 1);
 
 // The buffer that holds them.
 struct ActivationBuffers : Activations {
@@ -45,6 +52,9 @@ struct ActivationBuffers : Activations {
   std::vector<Part> parts_;
 };
 
+// What StepBuffers::bytes() will be.
+uint64_t step_bytes(const Config& config, uint32_t context, uint32_t table_positions);
+
 // The state that the device and the CPU share. The CPU writes it only while nothing is in flight.
 struct StepBuffers {
   StepBuffers(const Model& model, uint32_t context, uint32_t table_positions);
@@ -63,8 +73,16 @@ struct StepBuffers {
   std::vector<Buffer> rope_tables;  // by rope: (table_positions, rotary_dim / 2) of (cosine, sine)
 };
 
-// Keys and values of every layer, as f16 or q8. A layer with a window keeps only the positions that the window spans in
-// a pass of up to pass_tokens tokens.
+// Where the keys and values of every layer lie. A layer with a window keeps only the positions that the window spans in
+// a pass of up to pass_tokens tokens. Throws Error(unsupported) for a context too large for the model or the device.
+struct KvLayout {
+  KvLayout(const Config& config, const Plan& plan, uint32_t context, uint32_t pass_tokens, Format format);
+  std::vector<ops::CacheView> layers;  // without buffers; each layer's begins at 0
+  uint64_t bytes = 0;                  // of keys and values
+  uint64_t part_bytes = 0;             // of attend's scratch, which all layers share
+};
+
+// Keys and values of every layer, as f16 or q8.
 struct KvCache {
   KvCache(const Model& model, uint32_t context, uint32_t pass_tokens, Format format = Format::f16);
   uint64_t bytes() const { return bytes_; }  // of keys and values

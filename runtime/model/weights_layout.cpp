@@ -76,20 +76,23 @@ uint64_t place(const Pieces& pieces, const Parts::Sources& sources, std::optiona
   return bytes;
 }
 
-uint64_t slot_bytes(const Plan& plan, const Config& config, Parts& parts, const VocabularyTables& vocabulary,
-                    const DeviceFormats& wanted, const std::string& file) {
-  const uint64_t budget = plan.memory_budget;
-  if (!budget) return 0;
-  uint64_t tables = 0, layers = 0, largest = 0;
+Matrix table_matrix(const TensorView& table, const VocabularyTables& vocabulary, const DeviceFormats& wanted) {
+  const bool projected = &table == vocabulary.projected();
+  return {table_format(wanted.tables, table, projected),
+          static_cast<uint32_t>(table.shape[0]),
+          static_cast<uint32_t>(table.shape[1]),
+          {},
+          projected ? Layout::planes : Layout::values};
+}
+
+WeightSizes weight_sizes(const Config& config, Parts& parts, const VocabularyTables& vocabulary,
+                         const DeviceFormats& wanted) {
+  WeightSizes sizes;
   for (const TensorView* const table : {vocabulary.embedding, vocabulary.output}) {
     if (!table) continue;
-    const bool projected = table == vocabulary.projected();
-    const Matrix matrix = {table_format(wanted.tables, *table, projected),
-                           config.vocab,
-                           config.width,
-                           {},
-                           projected ? Layout::planes : Layout::values};
-    tables += matrix.bytes() + (projected ? uint64_t{BASIS_WORDS(matrix.blocks() * BLOCK)} * 4 : 0);
+    const Matrix matrix = table_matrix(*table, vocabulary, wanted);
+    const bool projected = matrix.layout == Layout::planes;
+    sizes.tables += matrix.bytes() + (projected ? uint64_t{BASIS_WORDS(matrix.blocks() * BLOCK)} * 4 : 0);
   }
   for (int index = 0; index < static_cast<int>(config.layers); ++index) {
     LayerWeights layer;
@@ -97,9 +100,17 @@ uint64_t slot_bytes(const Plan& plan, const Config& config, Parts& parts, const 
     const uint64_t bytes =
         place(pieces, parts.sources_of(pieces.matrices, index, Parts::AsStored::yes), wanted.matrices);
     parts.forget();
-    layers += bytes;
-    largest = std::max(largest, bytes);
+    sizes.layers += bytes;
+    sizes.largest = std::max(sizes.largest, bytes);
   }
+  return sizes;
+}
+
+uint64_t slot_bytes(const Plan& plan, const Config& config, Parts& parts, const VocabularyTables& vocabulary,
+                    const DeviceFormats& wanted, const std::string& file) {
+  const uint64_t budget = plan.memory_budget;
+  if (!budget) return 0;
+  const auto [tables, layers, largest] = weight_sizes(config, parts, vocabulary, wanted);
   if (tables + layers <= budget / 4 * 3) return 0;
   if (config.block.sees_all || config.encoder)
     throw Error(Code::unsupported,

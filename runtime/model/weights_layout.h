@@ -17,6 +17,16 @@ Format table_format(std::optional<Format> wanted, const TensorView& table, bool 
 // Gives each of the pieces its format, and its place in one buffer; returns the buffer's bytes.
 uint64_t place(const Pieces& pieces, const Parts::Sources& sources, std::optional<Format> wanted);
 
+// Bytes of the vocabulary's tables, of all layers, and of the largest layer.
+struct WeightSizes {
+  uint64_t tables = 0, layers = 0, largest = 0;
+};
+WeightSizes weight_sizes(const Config& config, Parts& parts, const VocabularyTables& vocabulary,
+                         const DeviceFormats& wanted);
+
+// The matrix that a vocabulary table becomes on the device, without its memory.
+Matrix table_matrix(const TensorView& table, const VocabularyTables& vocabulary, const DeviceFormats& wanted);
+
 // Bytes of a slot for a streamed layer: the largest layer's; 0 if all weights fit in three quarters of the plan's
 // memory budget. Throws Error(out_of_memory) if the vocabulary and two slots do not fit in the budget, and
 // Error(unsupported) if the model's layers cannot be streamed.

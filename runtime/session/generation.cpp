@@ -99,9 +99,18 @@ bool Session::Generation::begin() {
   return true;
 }
 
+// Before a pass of the prompt: tells the progress. False if no more is wanted.
+bool Session::Generation::prompt_goes_on() {
+  if (s_.cancelled_.load(std::memory_order_relaxed)) return false;
+  if (!s_.on_prompt_) return true;
+  while (s_.schedule_.in_flight() > 1) s_.schedule_.wait_oldest();
+  const size_t left = s_.ids_.size() - s_.cached_ + s_.schedule_.in_flight() * s_.schedule_.chunk_tokens();
+  return s_.on_prompt_(fresh_ - left, fresh_) && !s_.cancelled_.load(std::memory_order_relaxed);
+}
+
 void Session::Generation::start(bool in_batch) {
   if (!begin() || (in_batch && fresh_ == 1)) return;
-  if (s_.run_prompt(s_.next_tail(tail_), true)) {
+  if (s_.run_prompt(s_.next_tail(tail_), [&] { return prompt_goes_on(); })) {
     submitted_ = 1;
   } else {
     s_.on_device().schedule.wait_all();
@@ -117,13 +126,13 @@ size_t Session::Generation::prompt_pass_tokens() const {
 bool Session::Generation::compute_prompt_pass() {
   if (!begun_ && !begin()) return true;
   if (s_.more_than_a_pass()) {
-    if (s_.cancelled_.load(std::memory_order_relaxed)) return stop_ = Stop::caller, true;
+    if (!prompt_goes_on()) return stop_ = Stop::caller, true;
     s_.run_chunk();
     s_.on_device().schedule.wait_all();
     return false;
   }
   if (!s_.matcher_ && s_.ids_.size() - s_.cached_ == 1) return true;  // the batch computes it
-  s_.run_prompt(s_.next_tail(tail_), false);
+  s_.run_prompt(s_.next_tail(tail_), [] { return true; });            // it is one pass
   submitted_ = 1;
   receive_first();
   return true;
@@ -159,13 +168,15 @@ void Session::Generation::receive(uint32_t sessions) {
   if (s_.drafter_) s_.drafter_->append(entry.id);
   if (timed_ == received_) collect_times();
   count_bytes(entry, sessions);
+  bool go_on = true;
   if (received_++ == 0) {
     first_token_ = Clock::now();
     cpu_begin_ = thread_cpu_seconds();
+    if (s_.on_prompt_) go_on = s_.on_prompt_(fresh_, fresh_);
   }
   if (s_.matcher_) s_.matcher_->accept(entry.id);
   const double before = thread_cpu_seconds();
-  const bool go_on = on_token_(entry.id);
+  go_on = on_token_(entry.id) && go_on;
   cpu_callbacks_ += thread_cpu_seconds() - before;
   if (const std::optional<Stop> stop = reason_to_stop(entry, go_on)) finish(*stop);
 }

@@ -46,6 +46,7 @@ class Session::Generation {
   using Clock = std::chrono::steady_clock;
   static constexpr size_t kNone = SIZE_MAX;
   bool begin();
+  bool prompt_goes_on();
   bool check_drafts();
   uint32_t check(std::span<const uint32_t> draft, uint32_t tokens);
   void read_logprobs();

@@ -149,11 +149,11 @@ void Session::run_chunk() {
   cached_ += chunk;
 }
 
-// Submits the pending tokens, the last pass with the given tail. False if it was cancelled between passes: then what is
+// Submits the pending tokens, the last pass with the given tail. False if go_on() said so before a pass: then what is
 // done stays in the cache.
-bool Session::run_prompt(const Tail& tail, bool cancellable) {
+bool Session::run_prompt(const Tail& tail, const std::function<bool()>& go_on) {
   while (more_than_a_pass()) {
-    if (cancellable && cancelled_.load(std::memory_order_relaxed)) return false;
+    if (!go_on()) return false;
     run_chunk();
   }
   written_ = std::max(written_, ids_.size());
@@ -224,7 +224,7 @@ std::vector<float> Session::score(std::span<const uint32_t> ids) {
 // Logits of the next token, as many as the vocabulary has; of a partial head, the first are those of its list.
 std::vector<float> Session::compute_logits(Tail tail) {
   tail.kind = Tail::Kind::logits;
-  run([&] { run_prompt(tail, false); });
+  run([&] { run_prompt(tail, [] { return true; }); });
   std::vector<float> values =
       download_as<float>(model_.device, on_device().activations.logits.part(0, uint64_t{model_.config.vocab} * 4));
   for (float& value : values) value = soft_capped(value, model_.config.logit_cap);

@@ -58,8 +58,9 @@ struct PassTimes {
 // One thread at a time; cancel() from anywhere.
 class Session {
  public:
-  using OnToken = std::function<bool(uint32_t id)>;  // returns false to stop
-  class Generation;                                  // a generate() under way (generation.h)
+  using OnToken = std::function<bool(uint32_t id)>;               // returns false to stop
+  using OnPrompt = std::function<bool(size_t done, size_t all)>;  // tokens of the prompt; likewise
+  class Generation;                                               // a generate() under way (generation.h)
 
   // stop_ids: at most MAX_STOP_IDS; the model outlives the session.
   Session(const Model& model, uint32_t context, std::vector<uint32_t> stop_ids, Format cache = Format::f16,
@@ -83,6 +84,8 @@ class Session {
   // Has several tokens checked in a pass where the drafter guesses them; none: every token has its pass. The tokens are
   // those without it. With a grammar, and in a batch, nothing is drafted.
   void set_drafter(std::unique_ptr<Drafter> drafter) { drafter_ = std::move(drafter); }
+  // Is told before each pass of a prompt but the last, and with done == all before the first token; none: nobody is.
+  void set_on_prompt(OnPrompt on_prompt) { on_prompt_ = std::move(on_prompt); }
 
   // Makes the context these ids, keeping what is computed of their common prefix. Throws Error(invalid_argument) for
   // an empty list or an id outside the vocabulary, Error(context_full).
@@ -92,6 +95,7 @@ class Session {
   // Throws Error(invalid_argument) without a prompt.
   Stop generate(uint32_t max_tokens, bool ignore_stop_tokens, const OnToken& on_token);
   void cancel() { cancelled_.store(true, std::memory_order_relaxed); }  // lock-free: safe in a signal handler
+  void clear_cancel() { cancelled_.store(false, std::memory_order_relaxed); }
 
   // Negative log-likelihoods of ids[1 ..]; replaces the context. Throws Error(unsupported) for an encoder-decoder.
   std::vector<float> score(std::span<const uint32_t> ids);
@@ -150,7 +154,7 @@ class Session {
     return ids_.size() - cached_ > on_device().schedule.chunk_tokens();
   }  // pending tokens
   void run_chunk();
-  bool run_prompt(const Tail& tail, bool cancellable);
+  bool run_prompt(const Tail& tail, const std::function<bool()>& go_on);
   template <class Work>
   void run(const Work& work);
   std::vector<float> compute_logits(Tail tail);
@@ -167,6 +171,7 @@ class Session {
   SamplingSetup sampling_;
   std::unique_ptr<Matcher> matcher_;
   std::unique_ptr<Drafter> drafter_;
+  OnPrompt on_prompt_;
   std::vector<uint32_t> ids_;  // the context
   size_t prompt_end_ = 0;      // ids from here on were generated
   size_t cached_ = 0;          // positions of the context in the cache

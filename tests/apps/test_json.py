@@ -277,6 +277,18 @@ class Json(unittest.TestCase):
         for load in (0, 1):
             self.assertLess(peaks[2 + load] - peaks[load], 1.1 * (sizes[2] - sizes[0]) + (12 << 20), (load, peaks, sizes))
 
+    def test_whether_a_model_fits(self):
+        probe = weft_json("devices", "-m", plain(), "--ctx", 100)
+        model = probe["model"]
+        self.assertEqual(probe["needed_bytes"], model["vocab_bytes"] + model["layer_bytes"] + model["session_bytes"])
+        self.assertIs(probe["fits"], True)
+        self.assertEqual(model["context"], 100)
+        out, _ = weft("devices", "-m", plain())
+        self.assertIn("fits on " + probe["device"]["name"], out)
+        # A file that is no model is an answer in JSON, and an error without.
+        self.assertEqual(weft_json("devices", "-m", __file__)["model"]["error"]["code"], "WEFT_UNSUPPORTED")
+        weft("devices", "-m", __file__, expect=1)
+
     def test_devices(self):
         result = weft_json("devices")
         self.assertEqual(list(result), ["devices"])

@@ -60,7 +60,7 @@ class Declarations(unittest.TestCase):
                 (folder / "include/weft").mkdir(parents=True)
                 for name in ("declare.py", "weft/_c.py"):
                     (folder / "bindings/python" / name).write_text((PACKAGE / name).read_text())
-                for name in ("weft.h", "batch.h", "recover.h", "speculate.h"):
+                for name in ("weft.h", "batch.h", "descriptor.h", "probe.h", "progress.h", "recover.h", "speculate.h"):
                     text = (ROOT / "runtime/include/weft" / name).read_text()
                     (folder / "include/weft" / name).write_text(text.replace(old, new))
                 done = subprocess.run([sys.executable, folder / "bindings/python/declare.py", "--check"], stderr=subprocess.DEVNULL)
@@ -78,7 +78,7 @@ class Declarations(unittest.TestCase):
                 lines.append(f'printf("%zu\\n", offsetof({kind.__name__}, {name}));')
                 expected.append(getattr(kind, name).offset)
         program = FOLDER / "layout"
-        source = "#include <stdio.h>\n#include <weft/batch.h>\n#include <weft/speculate.h>\nint main(void) {\n" + "\n".join(lines) + "\n}\n"
+        source = "#include <stdio.h>\n#include <weft/batch.h>\n#include <weft/speculate.h>\n#include <weft/probe.h>\n#include <weft/descriptor.h>\n#include <weft/progress.h>\nint main(void) {\n" + "\n".join(lines) + "\n}\n"
         subprocess.run(["cc", "-x", "c", "-", "-I", ROOT / "runtime/include", "-o", program], input=source.encode(), check=True)
         self.assertEqual([int(line) for line in subprocess.run([program], check=True, stdout=subprocess.PIPE).stdout.split()], expected)
 
@@ -118,6 +118,39 @@ class Models(WithPocket):
         self.assertTrue(info.has_chat_template)
         self.assertIn(info.device, [device["name"] for device in weft.devices()])
         self.assertIn([8192, 256], [tensor["shape"] for tensor in self.model.describe()["tensors"]])
+
+    def test_probe(self):
+        found = weft.probe("", context=100, bytes=1000)
+        self.assertIs(found["fits"], True)
+        about, info = found["model"], self.model.info
+        self.assertEqual((about["context"], about["vocab_bytes"], about["layer_bytes"]), (100, info.vocab_bytes, info.layer_bytes))
+        self.assertEqual(found["needed_bytes"], info.vocab_bytes + info.layer_bytes + about["session_bytes"] + 1000)
+        self.assertEqual(weft.probe("", context=100, kv="q8")["model"]["family"], "llama")
+        self.assertLess(weft.probe("", context=100, type="q4")["needed_bytes"], found["needed_bytes"] - 1000)
+        self.assertIsNone(weft.probe()["fits"])
+        self.assertEqual(weft.probe(FOLDER / "none.gguf")["model"]["error"]["code"], "WEFT_NOT_FOUND")
+        self.assertEqual(weft.probe(device="nothing is called this")["error"]["code"], "WEFT_NO_DEVICE")
+        self.assertRaises(ValueError, weft.probe, type="q7")
+        self.assertRaises(TypeError, weft.probe, colour="red")
+
+    def test_open_files(self):
+        gguf = (ROOT / "apps/pocket/pocket.gguf").read_bytes()
+        (FOLDER / "package").write_bytes(b"x" * 4321 + gguf + b"yy")
+        with open(FOLDER / "package", "rb") as package:
+            package.read(10)
+            model = weft.Model(package, offset=4321, length=len(gguf), device=0)
+            self.assertEqual(package.tell(), 10)
+        with model, model.session(temperature=0) as session:
+            self.assertEqual(session.chat("set a timer for 10 minutes").text(), TIMER)
+        with open(ROOT / "apps/pocket/pocket.gguf", "rb") as file, weft.Model(file.fileno()) as model:
+            self.assertEqual(model.info.vocab_size, 8192)
+        with open(FOLDER / "package", "rb") as package, self.assertRaises(weft.WeftError) as caught:
+            weft.Model(package, offset=5, length=1 << 40)
+        self.assertEqual(caught.exception.code, "WEFT_INVALID_ARGUMENT")
+        self.assertIn("byte 5", caught.exception.place)
+        for offset, length in ((-1, 0), (0, 1 << 64)):
+            self.assertRaises(ValueError, weft.Model, 0, offset=offset, length=length)
+        self.assertRaises(ValueError, weft.Model, "a path", offset=1)
 
     def test_text(self):
         text = "Grüße, 世界! 🙂"
@@ -370,6 +403,34 @@ class Generating(WithPocket):
                     break
             self.assertEqual(unfinished, 1)
             self.assertEqual(session.chat("set a timer for 10 minutes", max_tokens=0).text(), TIMER)
+
+    def test_progress_in_the_prompt(self):
+        seen, ids = [], [1000] * 480
+        tell = lambda done, all: seen.append((done, all))
+        with self.session(max_tokens=3) as session:
+            want = session.generate(ids)
+            want.text()
+            session.reset()
+            session.generate(ids, prompt_progress=tell).text()
+            self.assertEqual((seen[0], seen[-1]), ((0, 480), (480, 480)))
+            self.assertEqual(seen, sorted(seen))
+            told = len(seen)
+            self.assertGreater(told, 3)
+            session.generate().text()  # the setting was for that call only
+            self.assertEqual(len(seen), told)
+
+            def give_up(done, all):
+                if done >= 100:
+                    raise ArithmeticError("enough")
+
+            session.reset()
+            with self.assertRaisesRegex(ArithmeticError, "enough"):
+                session.generate(ids, prompt_progress=give_up).text()
+            self.assertEqual(session.ids, ids)
+            again = session.generate(prompt_progress=tell)  # goes on where it ended
+            again.text()
+            self.assertEqual(again.ids, want.ids)
+            self.assertLessEqual(seen[-1][1], 380)
 
     def test_close_from_another_thread(self):
         for delay in range(10):

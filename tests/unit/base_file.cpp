@@ -152,5 +152,34 @@ TEST(MappedFile, ReleasesPagesAndReadsThemAgain) {
   EXPECT_EQ(own, std::string(1 << 20, 'y'));
 }
 
+// A part that begins and ends within pages: reading, releasing and checking know where it is.
+TEST(MappedFile, APartOfAnOpenFile) {
+  const TestFolder folder;
+  constexpr size_t kOffset = 5001, kLength = 30011;
+  std::string text(40000, ' ');
+  for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>('!' + i * i % 89);
+  folder.write("a", text);
+  const std::string want = text.substr(kOffset, kLength);
+  const int fd = ::open((folder / "a").c_str(), O_RDONLY | O_CLOEXEC);
+  MappedFile mapped(fd, kOffset, kLength);
+  ::close(fd);
+  const MappedFile file = std::move(mapped);
+  EXPECT_TRUE(mapped.bytes().empty());
+  EXPECT_EQ(file.text(), want);
+  EXPECT_EQ(file.path(), "descriptor " + std::to_string(fd) + ", byte 5001 to byte 35012");
+  std::string copy(1000, ' ');
+  file.read(file.bytes().subspan(77, 1000), std::as_writable_bytes(std::span(copy)));
+  EXPECT_EQ(copy, want.substr(77, 1000));
+  EXPECT_TRUE(file.holds(file.bytes()));
+  file.release(file.bytes());
+  EXPECT_EQ(file.text(), want);
+  fs::resize_file(folder / "a", kOffset + kLength);  // what is after the part may go
+  file.check_length();
+  fs::resize_file(folder / "a", kOffset + kLength - 1);
+  expect_error(Code::io, {"it has 35011 bytes, it had 35012"}, [&] { file.check_length(); });
+  expect_error(Code::io, {"cut while it was in use"},
+               [&] { file.read(file.bytes().last(10), std::as_writable_bytes(std::span(copy))); });
+}
+
 }  // namespace
 }  // namespace weft

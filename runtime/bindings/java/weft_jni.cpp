@@ -1,4 +1,7 @@
 // The native methods of weft.Native that need no session, and what is done once.
+#include <weft/descriptor.h>
+#include <weft/probe.h>
+
 #include "support.h"
 
 using namespace weft::jni;
@@ -72,24 +75,49 @@ NATIVE(jbyteArray, tune)(JNIEnv* env, jclass, jbyteArray device, jobject listene
   });
 }
 
+static weft_model_options options_of(const Text& device, jint type, jint vocab_type, jlong memory_budget,
+                                     jboolean int8_inputs, jint tie) {
+  weft_model_options options = weft_model_options_default();
+  options.device = device.get();
+  options.type = static_cast<weft_type>(type);
+  options.vocab_type = static_cast<weft_type>(vocab_type);
+  options.memory_budget = static_cast<uint64_t>(memory_budget);
+  options.int8_inputs = int8_inputs;
+  options.tie = static_cast<weft_tie>(tie);
+  return options;
+}
+
+NATIVE(jbyteArray, probe)
+(JNIEnv* env, jclass, jbyteArray path, jlong needed, jbyteArray device, jint type, jint vocab_type, jlong memory_budget,
+ jboolean int8_inputs, jint tie, jint context, jint kv) {
+  return guard(env, [&] {
+    const Text file(env, path), name(env, device);
+    const weft_model_options options = options_of(name, type, vocab_type, memory_budget, int8_inputs, tie);
+    const weft_session_options session = {static_cast<uint32_t>(context), static_cast<weft_type>(kv),
+                                          WEFT_POLICY_THROUGHPUT};
+    weft_probe_report report = {};
+    return take(env, [&](char** json, weft_error* error) {
+      return weft_probe(file.get(), static_cast<uint64_t>(needed), &options, &session, &report, json, error);
+    });
+  });
+}
+
+// descriptor -1: the model is at path.
 NATIVE(jlong, modelLoad)
-(JNIEnv* env, jclass, jbyteArray path, jbyteArray device, jint type, jint vocab_type, jlong memory_budget,
- jboolean int8_inputs, jint tie, jobject listener) {
+(JNIEnv* env, jclass, jbyteArray path, jint descriptor, jlong offset, jlong length, jbyteArray device, jint type,
+ jint vocab_type, jlong memory_budget, jboolean int8_inputs, jint tie, jobject listener) {
   return guard(env, [&] {
     const Text file(env, path), name(env, device);
     Callback callback{env, listener};
-    weft_model_options options = weft_model_options_default();
-    options.device = name.get();
-    options.type = static_cast<weft_type>(type);
-    options.vocab_type = static_cast<weft_type>(vocab_type);
-    options.memory_budget = static_cast<uint64_t>(memory_budget);
-    options.int8_inputs = int8_inputs;
-    options.tie = static_cast<weft_tie>(tie);
+    weft_model_options options = options_of(name, type, vocab_type, memory_budget, int8_inputs, tie);
     options.progress = listener ? on_progress : nullptr;
     options.user = &callback;
     weft_model* model = nullptr;
     weft_error error{};
-    const weft_status status = weft_model_load(file.get(), &options, &model, &error);
+    const weft_status status = descriptor < 0
+                                   ? weft_model_load(file.get(), &options, &model, &error)
+                                   : weft_model_load_fd(descriptor, static_cast<uint64_t>(offset),
+                                                        static_cast<uint64_t>(length), &options, &model, &error);
     if (env->ExceptionCheck()) {  // the listener threw in the last report
       weft_model_free(model);
       throw Pending{};

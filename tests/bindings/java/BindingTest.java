@@ -83,6 +83,51 @@ public final class BindingTest {
     check(model.measureBandwidth() > 0);
   }
 
+  void testProbe() {
+    SessionOptions session = new SessionOptions().context(100);
+    String found = Weft.probe("", 0, new ModelOptions(), session);
+    check(found.contains("\"fits\":true") && found.contains("\"context\":100") && found.contains("\"family\":\"llama\""));
+    check(found.contains("\"vocab_bytes\":" + model.info().vocabBytes()));
+    check(Weft.probe(null, 0, new ModelOptions(), session).contains("\"fits\":null"));
+    check(Weft.probe(null, 1L << 60, new ModelOptions(), session).contains("\"fits\":false"));
+    check(Weft.probe(folder + "/none", 0, new ModelOptions(), session).contains("WEFT_NOT_FOUND"));
+    check(Weft.probe(null, 0, new ModelOptions().device("nothing is called this"), session).contains("WEFT_NO_DEVICE"));
+    thrown(IllegalArgumentException.class, () -> Weft.probe("", -1, new ModelOptions(), session));
+  }
+
+  /** Java alone does not tell the descriptor of an open file: the system does. */
+  static int descriptorOf(Path file) throws Exception {
+    for (String name : new java.io.File("/proc/self/fd").list()) {
+      Path link = Path.of("/proc/self/fd", name);
+      if (Files.isSymbolicLink(link) && Files.readSymbolicLink(link).equals(file.toRealPath())) return Integer.parseInt(name);
+    }
+    throw new AssertionError("no descriptor of " + file);
+  }
+
+  void testOpenFile() throws Exception {
+    byte[] gguf = Files.readAllBytes(folder.resolve("chatty.gguf"));
+    Path file = folder.resolve("package");
+    try (java.io.OutputStream out = Files.newOutputStream(file)) {
+      out.write(new byte[4321]);
+      out.write(gguf);
+      out.write(new byte[7]);
+    }
+    Model inside;
+    try (java.io.FileInputStream in = new java.io.FileInputStream(file.toFile())) {
+      check(in.getFD().valid());
+      int descriptor = descriptorOf(file);
+      WeftException error = thrown(WeftException.class, () -> Weft.load(descriptor, 5, 1L << 40, new ModelOptions()));
+      same("WEFT_INVALID_ARGUMENT", error.code());
+      inside = Weft.load(descriptor, 4321, gguf.length, new ModelOptions());
+    }
+    try (inside; Model plain = Weft.load(folder + "/chatty.gguf", new ModelOptions())) {
+      same(plain.info().tokenizerFingerprint(), inside.info().tokenizerFingerprint());
+      same(plain.info().layerBytes(), inside.info().layerBytes());
+      inside.describe(); // waits for all layers
+    }
+    thrown(IllegalArgumentException.class, () -> Weft.load(-1, 0, 0, new ModelOptions()));
+  }
+
   void testText() {
     String text = "Gr\u00fc\u00dfe, \u4e16\u754c! \ud83d\ude42"; // the last is two UTF-16 units, and four bytes
     same(text, model.detokenize(model.tokenize(text)));

@@ -15,10 +15,11 @@ public final class Model implements AutoCloseable {
   private boolean closed; // guarded by users
   private long handle;
 
-  Model(String path, ModelOptions o) {
+  /** descriptor -1: the model is at the path. */
+  Model(String path, int descriptor, long offset, long length, ModelOptions o) {
     handle =
         Native.modelLoad(
-            Native.bytes(path), Native.bytes(o.device), o.type.ordinal(), o.vocabType.ordinal(), o.memoryBudget,
+            Native.bytes(path), descriptor, offset, length, Native.bytes(o.device), o.type.ordinal(), o.vocabType.ordinal(), o.memoryBudget,
             o.int8Inputs, o.tie ? 0 : 1, o.progress);
   }
 

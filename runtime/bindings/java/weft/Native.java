@@ -30,8 +30,12 @@ final class Native {
 
   static native byte[] tune(byte[] device, ProgressListener listener);
 
+  static native byte[] probe(
+      byte[] path, long needed, byte[] device, int type, int vocabType, long memoryBudget, boolean int8Inputs, int tie,
+      int context, int kv);
+
   static native long modelLoad(
-      byte[] path, byte[] device, int type, int vocabType, long memoryBudget, boolean int8Inputs, int tie,
+      byte[] path, int descriptor, long offset, long length, byte[] device, int type, int vocabType, long memoryBudget, boolean int8Inputs, int tie,
       ProgressListener listener);
 
   static native void modelFree(long model);

@@ -24,7 +24,31 @@ public final class Weft {
    * enough to want a thread of its own.
    */
   public static Model load(String path, ModelOptions options) {
-    return new Model(path, options);
+    return new Model(path, -1, 0, 0, options);
+  }
+
+  /**
+   * Loads a GGUF file that is `length` bytes from `offset` on of an open file; length 0: up to its end. On Android: the
+   * descriptor of an uncompressed asset's AssetFileDescriptor, or of a document's ParcelFileDescriptor. It may be
+   * closed afterwards.
+   */
+  public static Model load(int descriptor, long offset, long length, ModelOptions options) {
+    if (descriptor < 0 || offset < 0 || length < 0)
+      throw new IllegalArgumentException("descriptor " + descriptor + ", offset " + offset + ", length " + length);
+    return new Model(null, descriptor, offset, length, options);
+  }
+
+  /**
+   * Tells which device would be used, why not the others, and whether a model fits there with a session, as JSON; loads
+   * nothing. What is missing is an answer: weft_probe of weft/probe.h lists the keys. path: a GGUF file or a Hugging
+   * Face folder; "": the model installed beside the library; null: none. bytes: device memory that is needed besides.
+   */
+  public static String probe(String path, long bytes, ModelOptions o, SessionOptions session) {
+    if (bytes < 0) throw new IllegalArgumentException("bytes is " + bytes);
+    return Native.text(
+        Native.probe(
+            Native.bytes(path), bytes, Native.bytes(o.device), o.type.ordinal(), o.vocabType.ordinal(), o.memoryBudget,
+            o.int8Inputs, o.tie ? 0 : 1, session.context, session.kv.ordinal()));
   }
 
   /** The version of libweft. */

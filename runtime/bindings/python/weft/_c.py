@@ -214,6 +214,24 @@ class weft_batch_end(ctypes.Structure):
     ]
 
 
+class weft_fit(enum.IntEnum):
+    WEFT_FIT_UNKNOWN = 0
+    WEFT_FIT_YES = 1
+    WEFT_FIT_NO = 2
+
+
+class weft_probe_report(ctypes.Structure):
+    _fields_ = [
+        ("device", ctypes.c_int),
+        ("device_index", ctypes.c_uint32),
+        ("model", ctypes.c_int),
+        ("fit", ctypes.c_int),
+        ("needed_bytes", ctypes.c_uint64),
+        ("free_bytes", ctypes.c_uint64),
+    ]
+
+weft_prompt_callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32)
+
 class weft_speculation(enum.IntEnum):
     WEFT_SPECULATE_OFF = 0
     WEFT_SPECULATE_LOOKUP = 1
@@ -279,6 +297,10 @@ FUNCTIONS = {
     "weft_batch_free": (None, [ctypes.POINTER(weft_batch)]),
     "weft_batch_add": (ctypes.c_int, [ctypes.POINTER(weft_batch), ctypes.POINTER(weft_session), ctypes.POINTER(weft_generate_options), ctypes.POINTER(weft_error)]),
     "weft_batch_step": (ctypes.c_int, [ctypes.POINTER(weft_batch), ctypes.POINTER(weft_batch_end), ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(weft_error)]),
+    "weft_model_load_fd": (ctypes.c_int, [ctypes.c_int, ctypes.c_uint64, ctypes.c_uint64, ctypes.POINTER(weft_model_options), ctypes.POINTER(ctypes.POINTER(weft_model)), ctypes.POINTER(weft_error)]),
+    "weft_probe": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_uint64, ctypes.POINTER(weft_model_options), ctypes.POINTER(weft_session_options), ctypes.POINTER(weft_probe_report), ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
+    "weft_session_set_prompt_callback": (ctypes.c_int, [ctypes.POINTER(weft_session), weft_prompt_callback, ctypes.c_void_p, ctypes.POINTER(weft_error)]),
+    "weft_session_clear_cancel": (None, [ctypes.POINTER(weft_session)]),
     "weft_model_recover": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(weft_error)]),
     "weft_model_set_recovery": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.c_int, ctypes.POINTER(weft_error)]),
     "weft_session_set_speculation": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_int, ctypes.POINTER(weft_error)]),

@@ -9,7 +9,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, runtime_checkable
 
 from . import _c
 from ._library import Handle, call, call_ids, call_text, call_with_progress, choose, fill, library, to_ids, to_text
@@ -22,6 +22,14 @@ if TYPE_CHECKING:
     from ._session import Session, SessionOptions
 
 TypeName = Literal["file", "f16", "q8", "q4"]
+
+
+@runtime_checkable
+class SupportsFileno(Protocol):
+    """An open file."""
+
+    def fileno(self) -> int:
+        """Its descriptor."""
 
 
 class Message(TypedDict):
@@ -52,6 +60,53 @@ def tune(device: str | int | None = None, progress: Callable[[float], object] | 
         call_with_progress(progress or (lambda done: None), lambda c: call_text("weft_tune", name, c, None))
     )
     return result
+
+
+class LoadOptions(TypedDict, total=False):
+    """How a model is loaded; see Model."""
+
+    device: str | int | None
+    type: TypeName
+    vocab_type: TypeName
+    memory_budget: int
+    int8_inputs: bool
+    tie: Literal["auto", "never"]
+
+
+def probe(
+    path: str | os.PathLike[str] | None = None,
+    *,
+    bytes: int = 0,
+    context: int = 0,
+    kv: TypeName = "file",
+    **load: Unpack[LoadOptions],
+) -> dict[str, Any]:
+    """Which device would be used, why not the others, and whether a model fits there; loads nothing.
+
+    path: a GGUF file or a Hugging Face folder; "": the model that comes with the package; None: none. bytes: device
+    memory that is needed besides. context and kv: of a session. What is missing is an answer: weft_probe of
+    weft/probe.h lists the keys.
+    """
+    session = _c.weft_session_options(context, choose(_c.weft_type, kv), 0)
+    file = None if path is None else os.fsencode(path)
+    report = _c.weft_probe_report()
+    result: dict[str, Any] = json.loads(
+        call_text("weft_probe", file, bytes, ctypes.byref(_options(load)), ctypes.byref(session), ctypes.byref(report))
+    )
+    return result
+
+
+def _options(load: LoadOptions) -> Any:
+    wrong = load.keys() - LoadOptions.__annotations__.keys()
+    if wrong:
+        raise TypeError(f"no options of a load: {', '.join(sorted(wrong))}")
+    options = library.weft_model_options_default()
+    device, memory_budget = _device(load.get("device")), load.get("memory_budget", 0)
+    fill(options, {"device": device, "memory_budget": memory_budget, "int8_inputs": int(load.get("int8_inputs", False))})
+    options.type = choose(_c.weft_type, load.get("type", "file"))
+    options.vocab_type = choose(_c.weft_type, load.get("vocab_type", "file"))
+    options.tie = choose(_c.weft_tie, load.get("tie", "auto"))
+    return options
 
 
 def _device(device: str | int | None) -> bytes | None:
@@ -88,8 +143,9 @@ class ModelInfo:
 class Model:
     """A loaded model. Any number of threads may use it at the same time.
 
-    path: a GGUF file or a Hugging Face folder; None: the small model that comes with the package. device: an index or a
-    part of a name. type and vocab_type: of the matrices and of the vocabulary table on the device. memory_budget: bytes
+    path: a GGUF file or a Hugging Face folder; None: the small model that comes with the package; or an open file (an
+    object with fileno(), or a descriptor) with a GGUF file in `length` bytes from `offset` on, length 0: up to its end.
+    It may be closed afterwards; its position does not matter. device: an index or a part of a name. type and vocab_type: of the matrices and of the vocabulary table on the device. memory_budget: bytes
     of device memory; 0: no limit. progress is called with 0 to 1 while the model loads, and may raise to give up;
     without it, loading returns early and goes on in the background. weft_model_options of weft.h says more.
 
@@ -98,26 +154,33 @@ class Model:
 
     def __init__(
         self,
-        path: str | os.PathLike[str] | None = None,
+        path: str | os.PathLike[str] | SupportsFileno | int | None = None,
         *,
-        device: str | int | None = None,
-        type: TypeName = "file",
-        vocab_type: TypeName = "file",
-        memory_budget: int = 0,
-        int8_inputs: bool = False,
-        tie: Literal["auto", "never"] = "auto",
+        offset: int = 0,
+        length: int = 0,
         progress: Callable[[float], object] | None = None,
+        **load_options: Unpack[LoadOptions],
     ) -> None:
-        options = library.weft_model_options_default()
-        values = {"device": _device(device), "memory_budget": memory_budget, "int8_inputs": int(int8_inputs)}
-        fill(options, values)
-        options.type, options.vocab_type = choose(_c.weft_type, type), choose(_c.weft_type, vocab_type)
-        options.tie = choose(_c.weft_tie, tie)
+        options = _options(load_options)
         pointer = ctypes.POINTER(_c.weft_model)()
-        file = None if path is None else os.fsencode(path)
+        rest = ctypes.byref(options), ctypes.byref(pointer)
+        opened: SupportsFileno | int | None = None
+        file = None
+        if isinstance(path, int) or isinstance(path, SupportsFileno):
+            opened = path
+            if min(offset, length) < 0 or max(offset, length) >= 1 << 64:
+                raise ValueError("offset and length are 0 to 2^64 - 1")
+        elif offset or length:
+            raise ValueError("offset and length are for an open file")
+        elif path is not None:
+            file = os.fsencode(path)
 
         def load() -> None:
-            call("weft_model_load", file, ctypes.byref(options), ctypes.byref(pointer))
+            if opened is None:
+                call("weft_model_load", file, *rest)
+            else:
+                descriptor = opened if isinstance(opened, int) else opened.fileno()
+                call("weft_model_load_fd", descriptor, offset, length, *rest)
 
         def load_with(callback: Any) -> None:
             options.progress = callback

@@ -48,6 +48,9 @@ class Settings(TypedDict, total=False):
     regex: str | None  # the whole text must match it
     max_tokens: int  # 0: until something else ends the text
     ignore_stop_tokens: bool  # continue after the model's stop tokens
+    # Called with (done, all) tokens of a prompt while it is computed, in a thread of the library; may raise to end it.
+    # weft/progress.h says more.
+    prompt_progress: Callable[[int, int], object] | None
 
 
 class SessionOptions(Settings, total=False):
@@ -300,6 +303,7 @@ class Session:
         options = _c.weft_generate_options()
         fill(options, {"max_tokens": wanted.get("max_tokens", 0), "ignore_stop_tokens": int(wanted.get("ignore_stop_tokens", False))})
         logprobs, stop, errors, texts = wanted.get("logprobs", 0), ctypes.c_int(), list[BaseException](), list[str]()
+        progress = wanted.get("prompt_progress")
         with self._changing() as session:
             self._apply(session, given)
             if ids is not None:
@@ -314,10 +318,18 @@ class Session:
                     texts.append(token.text)
                     return tell(token)
 
+                def prompt_callback(user: object, done: int, all: int) -> int:
+                    if progress:
+                        progress(done, all)
+                    return 0
+
                 options.callback = _c.weft_token_callback(guarded(errors, callback))
+                on_prompt = _c.weft_prompt_callback(guarded(errors, prompt_callback)) if progress else _c.weft_prompt_callback()
                 try:
+                    call("weft_session_set_prompt_callback", session, on_prompt, None)
                     call("weft_session_generate", session, ctypes.byref(options), ctypes.byref(stop))
                 finally:
+                    call("weft_session_set_prompt_callback", session, _c.weft_prompt_callback(), None)
                     if errors:
                         raise errors[0]
                 ended("".join(texts))

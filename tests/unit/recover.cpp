@@ -1,5 +1,7 @@
 // The device is lost, through the C API: the text goes on as it would have.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -11,6 +13,7 @@
 #include "support/losable_vulkan.h"
 #include "support/model_maker.h"
 #include "weft/batch.h"
+#include "weft/descriptor.h"
 #include "weft/recover.h"
 #include "weft/speculate.h"
 
@@ -310,6 +313,24 @@ TEST_F(RecoverTest, ADeviceThatHangs) {
     EXPECT_EQ(destroyed_under_way(), 0u);
   }
   hanging_ = 4;
+}
+
+// The descriptor is its owner's, who closes it; the file itself may have lost its name.
+TEST_F(RecoverTest, AModelOfADescriptor) {
+  const Ids want = answer(make_session(), 10);
+  const int descriptor = ::open(file().c_str(), O_RDONLY);
+  weft_model* model = nullptr;
+  ASSERT_EQ(weft_model_load_fd(descriptor, 0, std::filesystem::file_size(file()), nullptr, &model, &error_), WEFT_OK)
+      << error_.sentence;
+  ::close(descriptor);
+  std::filesystem::remove(file());
+  ASSERT_EQ(weft_model_set_recovery(model, 1, &error_), WEFT_OK);
+  weft_session* session = nullptr;
+  ASSERT_EQ(weft_session_create(model, nullptr, &session, &error_), WEFT_OK);
+  weft_model_free(model);
+  lose_device_at(4);
+  EXPECT_EQ(answer(session, 10), want);
+  weft_session_free(session);
 }
 
 // Both lose the device, and both bring it back; once is enough.

@@ -1,0 +1,196 @@
+// The C API: the machine's devices, and what would fit there.
+#include "weft/probe.h"
+
+#include <cstdlib>
+
+#include "capi.h"
+#include "gpu/choices.h"
+#include "gpu/device.h"
+#include "model/footprint.h"
+
+using namespace weft;
+using namespace weft::capi;
+using nlohmann::json;
+
+static json caps_json(const Caps& caps) {
+  return {
+      {"vulkan", std::to_string(caps.api_version >> 22 & 0x7f) + "." + std::to_string(caps.api_version >> 12 & 0x3ff)},
+      {"vendor_id", caps.vendor_id},
+      {"device_id", caps.device_id},
+      {"max_range_bytes", caps.max_range},
+      {"max_texels", caps.max_texels},
+      {"max_allocation_bytes", caps.max_allocation},
+      {"max_shared_bytes", caps.max_shared},
+      {"max_threads", caps.max_threads},
+      {"unified_memory", caps.unified_memory},
+      {"subgroup", caps.subgroup},
+      {"subgroup_size", caps.subgroup_size},
+      {"timestamps", caps.timestamps},
+      {"memory_budget", caps.memory_budget},
+      {"fp16", caps.fp16},
+      {"int8_dot", caps.int8_dot},
+      {"int8_dot_fast", caps.int8_dot_fast}};
+}
+
+static json plan_json(const Plan& plan, const std::string& tuning) {
+  return {{"subgroup", plan.subgroup},
+          {"reduce_threads", plan.reduce_threads},
+          {"split", plan.split},
+          {"row_tiles", plan.row_tiles},
+          {"texel_products", plan.texel_products},
+          {"block_tokens", plan.block_tokens},
+          {"tile_tokens", plan.tile_tokens},
+          {"half_tiles", plan.half_tiles},
+          {"int8_inputs", plan.int8_inputs},
+          {"chunk_tokens", plan.chunk_tokens},
+          {"slice_bytes", plan.slice_bytes},
+          {"run_ahead", plan.run_ahead},
+          {"profile_every", plan.profile_every},
+          {"workarounds", plan.workarounds},
+          {"tuning", tuning}};
+}
+
+static json device_json(size_t index, const DeviceListing& device) {
+  json entry = {{"index", index},
+                {"name", device.caps.name},
+                {"driver", device.caps.driver_name},
+                {"driver_version", device.caps.driver_info},
+                {"kind", name(device.caps.kind)},
+                {"memory_bytes", device.caps.memory},
+                {"usable", device.refusal.empty()},
+                {"caps", caps_json(device.caps)}};
+  if (device.refusal.empty())
+    entry["plan"] = plan_json(device.plan, tuned_plan(device.caps).source);
+  else
+    entry["why"] = device.refusal;
+  return entry;
+}
+
+// Names of drivers, and paths, need not be UTF-8.
+static char* json_text(const json& object) {
+  return copy_string(object.dump(-1, ' ', false, json::error_handler_t::replace));
+}
+
+weft_status weft_devices(char** out, weft_error* error) {
+  return guard(error, [&] {
+    require(out, "json", "it is NULL");
+    json list = json::array();
+    for (const DeviceListing& device : list_devices()) list.push_back(device_json(list.size(), device));
+    *out = json_text(list);
+  });
+}
+
+// Does a part of a probe. What it throws becomes its status, and `error` of the object.
+template <class Part>
+static weft_status answer(json& object, const Part& part) {
+  weft_error error = {};
+  const weft_status status = guard(&error, part);
+  if (status == WEFT_OUT_OF_MEMORY && !*error.place) throw std::bad_alloc();  // the host's: there is no answer
+  if (status != WEFT_OK)
+    object["error"] = {
+        {"code", weft_status_name(status)}, {"sentence", error.sentence}, {"place", error.place}, {"hint", error.hint}};
+  return status;
+}
+
+// Why a device is not used although it could be.
+static std::string reason_against(const DeviceListing& device, const DeviceListing* used,
+                                  const weft_model_options& options) {
+  if (!device.refusal.empty()) return device.refusal;
+  const char* selector = options.device && *options.device ? options.device : std::getenv("WEFT_DEVICE");
+  if (selector && *selector) return "'" + std::string(selector) + "' selects " + (used ? "another device" : "none");
+  if (!used) return "the best device cannot be used";
+  const std::string kind = name(device.caps.kind), used_kind = name(used->caps.kind);
+  return kind == used_kind ? "a device of the same kind comes first"
+                           : "it is of the kind '" + kind + "', '" + used_kind + "' is preferred";
+}
+
+namespace {
+
+struct Prober {
+  const weft_model_options options;
+  weft_probe_report report = {};
+  json text = {{"others", json::array()}};
+  Plan plan = {};  // if there is a device
+
+  void probe_device() {
+    std::vector<DeviceListing> list;
+    size_t chosen = SIZE_MAX;
+    report.device = answer(text, [&] {
+      list = list_devices();
+      const std::string selector = options.device ? options.device : "";
+      chosen = find_device(selector);
+      const auto device = Device::open(selector, [&](const Caps& caps) { return plan_for(caps, options); });
+      plan = device->plan();
+      const uint64_t left = device->memory_left();
+      report.free_bytes = left ? left : device->caps().memory;
+      report.device_index = static_cast<uint32_t>(chosen);
+    });
+    const bool usable = report.device == WEFT_OK;
+    for (size_t i = 0; i < list.size(); ++i) {
+      json entry = device_json(i, list[i]);
+      if (i == chosen && usable) {
+        text["device"] = std::move(entry);
+        continue;
+      }
+      entry["not_used"] = i == chosen ? text["error"]["sentence"].get<std::string>()
+                                      : reason_against(list[i], chosen == SIZE_MAX ? nullptr : &list[chosen], options);
+      text["others"].push_back(std::move(entry));
+    }
+  }
+
+  void probe_model(const char* path, const weft_session_options* session) {
+    json& object = text["model"] = {{"path", path}};
+    report.model = answer(object, [&] {
+      const DeviceFormats formats = formats_of(options);
+      auto [file, config, tokenizer] =
+          capi::describe(open_model(*path ? std::filesystem::path(path) : installed_model()));
+      // The context is the model's matter; the rest of the options has been checked.
+      const SessionSettings settings = settings_of(config, session);
+      json about = {{"family", config.family}, {"max_context", config.context}, {"context", settings.context}};
+      if (report.device == WEFT_OK) {
+        const Footprint print = footprint(*file, config, formats, plan, settings.context, settings.cache);
+        about.update({{"vocab_bytes", print.vocab_bytes},
+                      {"layer_bytes", print.layer_bytes},
+                      {"streamed_bytes", print.streamed_bytes},
+                      {"session_bytes", print.session_bytes}});
+        report.needed_bytes += print.vocab_bytes + print.layer_bytes + print.session_bytes;
+      } else {
+        check_weights(*file, config);
+      }
+      check_sizes(*file, tokenizer, config);
+      object.update(about);
+    });
+  }
+
+  void judge(bool asked) {
+    if (report.model == WEFT_OUT_OF_MEMORY) report.fit = WEFT_FIT_NO;  // the budget is too small
+    if (report.model != WEFT_OK) report.needed_bytes = 0;
+    if (report.device == WEFT_OK && report.model == WEFT_OK && asked) {
+      const bool within_budget = !options.memory_budget || report.needed_bytes <= options.memory_budget;
+      report.fit = within_budget && report.needed_bytes <= report.free_bytes ? WEFT_FIT_YES : WEFT_FIT_NO;
+    }
+    text["needed_bytes"] = report.needed_bytes;
+    text["free_bytes"] = report.free_bytes;
+    text["fits"] = report.fit == WEFT_FIT_UNKNOWN ? json() : json(report.fit == WEFT_FIT_YES);
+  }
+};
+
+}  // namespace
+
+weft_status weft_probe(const char* path, uint64_t bytes, const weft_model_options* options,
+                       const weft_session_options* session, weft_probe_report* report, char** out, weft_error* error) {
+  return guard(error, [&] {
+    require(report, "report", "it is NULL");
+    Prober prober = {options ? *options : weft_model_options_default()};
+    formats_of(prober.options);
+    Config largest;
+    largest.context = UINT32_MAX;
+    settings_of(largest, session);
+    prober.probe_device();
+    prober.report.needed_bytes = bytes;
+    if (path) prober.probe_model(path, session);
+    prober.judge(path || bytes);
+    if (out) *out = json_text(prober.text);
+    *report = prober.report;
+  });
+}

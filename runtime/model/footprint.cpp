@@ -1,0 +1,83 @@
+#include "model/footprint.h"
+
+#include "model/activations.h"
+#include "model/weights_layout.h"
+
+namespace weft {
+namespace {
+
+uint64_t float_bytes(const std::vector<Floats>& parts) {
+  uint64_t count = 0;
+  for (const Floats& part : parts) count += part.count();
+  return count * 4;
+}
+
+// Everything of a network that is neither a layer nor the vocabulary: as WeightsLoader's load_body and load_ends.
+uint64_t other_bytes(const Config& config, Parts& parts, const DeviceFormats& formats) {
+  uint64_t bytes = float_bytes(parts.final_norm_parts());
+  if (config.has_position_table()) bytes += uint64_t{config.context} * config.width * 4;
+  if (config.block.positions == Positions::bucketed)
+    bytes += (2 * uint64_t{config.buckets.farthest} + 1) * config.heads.heads * 4;
+  if (config.block.embedding_norm) bytes += float_bytes(parts.norm_parts("token_embd_norm", -1));
+  if (parts.has_masked_head()) {
+    MaskedHead head;
+    const Pieces pieces = parts.masked_head(head);
+    bytes += place(pieces, parts.sources_of(pieces.matrices, -1, Parts::AsStored::yes), formats.matrices);
+  }
+  if (const TensorView* const bias = parts.logit_bias()) {
+    std::vector<float> values(element_count(bias->shape));
+    to_float(*bias, 0, values);
+    if (std::ranges::any_of(values, [](float value) { return value != 0; })) bytes += values.size() * 4;
+  }
+  parts.forget();
+  return bytes;
+}
+
+uint32_t whole_chunks(const Plan& plan, uint32_t tokens) {
+  return static_cast<uint32_t>(align_up(tokens, plan.chunk_tokens));
+}
+
+// As Encoder has it.
+uint64_t encoder_bytes(const Config& config, const Plan& plan, uint32_t stride, uint32_t context) {
+  const uint32_t tokens = whole_chunks(plan, context);
+  return activation_bytes(config, stride, tokens) + KvLayout(config, plan, context, tokens, Format::f16).bytes +
+         step_bytes(config, context, 1);
+}
+
+// As Session has it.
+uint64_t session_bytes(const Config& config, const Plan& plan, uint32_t stride, uint32_t context, Format cache) {
+  const KvLayout kv(config, plan, context, plan.chunk_tokens, cache);
+  return activation_bytes(config, stride, plan.chunk_tokens) + step_bytes(config, context, context) + kv.bytes +
+         kv.part_bytes;
+}
+
+}  // namespace
+
+Footprint footprint(const ModelFile& file, Config& config, const DeviceFormats& formats, const Plan& plan,
+                    uint32_t context, Format cache) {
+  Parts parts(file, config);
+  Config half = config.encoder ? *config.encoder : Config();
+  Parts encoder(file, half);
+  parts.check(config.encoder ? &encoder : nullptr);
+  const VocabularyTables vocabulary =
+      choose_tables(parts.find_vocabulary(), formats.tie && config.tied != false, [](uint64_t) {});
+  const WeightSizes sizes = weight_sizes(config, parts, vocabulary, formats);
+  const uint64_t slot = slot_bytes(plan, config, parts, vocabulary, formats, file.path.string());
+  Footprint print;
+  print.vocab_bytes = sizes.tables;
+  print.layer_bytes = (slot ? 2 * slot : sizes.layers) + other_bytes(config, parts, formats);
+  print.streamed_bytes = slot ? sizes.layers : 0;
+  const uint32_t stride = candidate_stride(plan, table_matrix(*vocabulary.projected(), vocabulary, formats));
+  print.session_bytes = config.block.sees_all ? encoder_bytes(config, plan, stride, config.context)
+                                              : session_bytes(config, plan, stride, context, cache);
+  if (config.encoder) {
+    half.vocab = config.vocab;
+    print.layer_bytes += weight_sizes(half, encoder, {}, formats).layers + other_bytes(half, encoder, formats);
+    const KvLayout read(config, plan, context, whole_chunks(plan, context), cache);
+    const uint32_t own = candidate_stride(plan, table_matrix(*vocabulary.embedding, vocabulary, formats));
+    print.session_bytes += encoder_bytes(half, plan, own, context) + read.bytes + read.part_bytes;
+  }
+  return print;
+}
+
+}  // namespace weft
