@@ -22,14 +22,15 @@ Json chunk_json(const AnswerHead& head) {
 }
 
 // delta: of a chat; text: of a completion.
-Json with_choice(Json chunk, bool chat, const Json& delta, const std::string& text, const Json& finish) {
+Json with_choice(Json chunk, bool chat, const Json& delta, const std::string& text, const Json& logprobs,
+                 const Json& finish) {
   Json choice = {{"index", 0}};
   if (chat) {
     choice["delta"] = delta;
   } else {
     choice["text"] = text;
   }
-  choice["logprobs"] = nullptr;
+  choice["logprobs"] = logprobs;
   choice["finish_reason"] = finish;
   chunk["choices"].push_back(choice);
   return chunk;
@@ -61,14 +62,15 @@ Json usage_json(const AnswerHead& head, const Figures& figures) {
             {"decode_tokens_per_s", figures.decode_tokens_per_second}}}};
 }
 
-Json answer_json(const AnswerHead& head, const std::string& text, weft_stop stop, const Figures& figures) {
+Json answer_json(const AnswerHead& head, const std::string& text, const Json& logprobs, weft_stop stop,
+                 const Figures& figures) {
   Json choice = {{"index", 0}};
   if (head.chat) {
     choice["message"] = {{"role", "assistant"}, {"content", text}, {"refusal", nullptr}};
   } else {
     choice["text"] = text;
   }
-  choice["logprobs"] = nullptr;
+  choice["logprobs"] = logprobs;
   choice["finish_reason"] = finish_reason(stop);
   return {{"id", head.id},
           {"object", head.chat ? "chat.completion" : "text_completion"},
@@ -79,15 +81,15 @@ Json answer_json(const AnswerHead& head, const std::string& text, weft_stop stop
 }
 
 Json first_chunk(const AnswerHead& head) {
-  return with_choice(chunk_json(head), head.chat, {{"role", "assistant"}, {"content", ""}}, "", nullptr);
+  return with_choice(chunk_json(head), head.chat, {{"role", "assistant"}, {"content", ""}}, "", nullptr, nullptr);
 }
 
-Json text_chunk(const AnswerHead& head, const std::string& text) {
-  return with_choice(chunk_json(head), head.chat, {{"content", text}}, text, nullptr);
+Json text_chunk(const AnswerHead& head, const std::string& text, const Json& logprobs) {
+  return with_choice(chunk_json(head), head.chat, {{"content", text}}, text, logprobs, nullptr);
 }
 
 Json last_chunk(const AnswerHead& head, weft_stop stop) {
-  return with_choice(chunk_json(head), head.chat, Json::object(), "", finish_reason(stop));
+  return with_choice(chunk_json(head), head.chat, Json::object(), "", nullptr, finish_reason(stop));
 }
 
 Json usage_chunk(const AnswerHead& head, const Figures& figures) {

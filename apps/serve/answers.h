@@ -18,11 +18,12 @@ const char* finish_reason(weft_stop stop);
 Json usage_json(const AnswerHead& head, const Figures& figures);
 
 // A whole answer.
-Json answer_json(const AnswerHead& head, const std::string& text, weft_stop stop, const Figures& figures);
+Json answer_json(const AnswerHead& head, const std::string& text, const Json& logprobs, weft_stop stop,
+                 const Figures& figures);
 
 // The chunks of a stream.
 Json first_chunk(const AnswerHead& head);  // of a chat: it has the role
-Json text_chunk(const AnswerHead& head, const std::string& text);
+Json text_chunk(const AnswerHead& head, const std::string& text, const Json& logprobs);
 Json last_chunk(const AnswerHead& head, weft_stop stop);
 Json usage_chunk(const AnswerHead& head, const Figures& figures);
 

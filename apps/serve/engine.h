@@ -30,6 +30,15 @@ struct Task {
   std::string grammar_field;  // the request's field that the grammar came from
   std::vector<std::string> stops;
   std::vector<std::pair<std::uint32_t, float>> biases;
+  std::optional<std::uint32_t> logprobs;  // how many likeliest tokens are wanted beside each token's own
+};
+
+// A generated token and its log-probabilities.
+struct TokenLogprobs {
+  std::uint32_t id = 0;
+  float chosen = 0;
+  std::vector<std::pair<std::uint32_t, float>> likeliest;  // ids and log-probabilities, likeliest first
+  std::size_t begin = 0;                                   // bytes of text before it
 };
 
 struct Figures {
@@ -76,8 +85,9 @@ class Job {
   bool begin(std::chrono::milliseconds wait);
 
   struct News {
-    std::string text;               // since the last time
-    std::optional<weft_stop> stop;  // it has ended
+    std::string text;                   // since the last time
+    std::vector<TokenLogprobs> tokens;  // that begin in the text, if the task has logprobs
+    std::optional<weft_stop> stop;      // it has ended
     Figures figures;
   };
   // Waits for text or the end, after begin(). Throws Unavailable and api::Failure if the generation failed; text that

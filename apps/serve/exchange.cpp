@@ -1,5 +1,7 @@
 #include "exchange.h"
 
+#include <algorithm>
+
 #include "service.h"
 
 namespace weft::serve {
@@ -50,14 +52,15 @@ void answer_error(httplib::Response& response, const RequestError& error) {
   response.set_content(bytes_of(error.json()), "application/json");
 }
 
-Exchange::Exchange(Engine& engine, CompletionRequest request, const ModelFacts& model, const Connection& connection,
+Exchange::Exchange(const Loaded& loaded, CompletionRequest request, const Connection& connection,
                    std::chrono::seconds deadline)
     : request_(std::move(request)),
-      head_(request_, model.name),
+      head_(request_, loaded.facts.name),
+      logprobs_(loaded.model, request_),
       connection_(connection),
       deadline_(Clock::now() + deadline),
       sent_(Clock::now()),
-      job_(engine, request_.task) {
+      job_(loaded.engine, request_.task) {
   head_.prompt_tokens = request_.task.prompt.size();
 }
 
@@ -71,10 +74,13 @@ void Exchange::check() const {
 
 Json Exchange::whole() {
   while (!job_.begin(kLook)) check();
-  for (std::string text;;) {
-    const Job::News news = job_.next(kLook);
+  std::string text;
+  std::vector<TokenLogprobs> tokens;
+  for (;;) {
+    Job::News news = job_.next(kLook);
     text += news.text;
-    if (news.stop) return answer_json(head_, text, *news.stop, news.figures);
+    std::ranges::move(news.tokens, std::back_inserter(tokens));
+    if (news.stop) return answer_json(head_, text, logprobs_.json(tokens), *news.stop, news.figures);
     check();
   }
 }
@@ -111,7 +117,8 @@ bool Exchange::send_answer(httplib::DataSink& sink) {
   for (;;) {
     const Job::News news = job_.next(kLook);
     figures = news.figures;
-    if (!news.text.empty() && !send(sink, text_chunk(head_, news.text), figures)) return false;
+    if (!news.text.empty() && !send(sink, text_chunk(head_, news.text, logprobs_.json(news.tokens)), figures))
+      return false;
     if (news.stop) {
       if (!send(sink, last_chunk(head_, *news.stop), figures)) return false;
       break;

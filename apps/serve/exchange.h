@@ -3,8 +3,11 @@
 
 #include "answers.h"
 #include "connection.h"
+#include "logprobs.h"
 
 namespace weft::serve {
+
+struct Loaded;
 
 // Turns the exception in flight into the error that the client gets.
 RequestError current_error();
@@ -14,7 +17,7 @@ void answer_error(httplib::Response& response, const RequestError& error);
 class Exchange {
  public:
   // Joins the queue. Throws as Job does.
-  Exchange(Engine& engine, CompletionRequest request, const ModelFacts& model, const Connection& connection,
+  Exchange(const Loaded& loaded, CompletionRequest request, const Connection& connection,
            std::chrono::seconds deadline);
 
   // Waits for the whole answer. Throws RequestError and what Job throws.
@@ -33,6 +36,7 @@ class Exchange {
 
   const CompletionRequest request_;
   AnswerHead head_;
+  LogprobWriter logprobs_;
   const Connection& connection_;
   const Clock::time_point deadline_;
   Clock::time_point sent_;  // the last bytes of a stream

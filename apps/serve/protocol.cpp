@@ -174,6 +174,13 @@ void read_stream(Fields& fields, CompletionRequest& request) {
   list.refuse_rest();
 }
 
+void read_chat_logprobs(Fields& fields, Task& task) {
+  const bool wanted = fields.boolean("logprobs").value_or(false);
+  const auto count = fields.whole("top_logprobs", 0, WEFT_MAX_LOGPROBS);
+  if (count && !wanted) throw bad_field("top_logprobs", "top_logprobs requires logprobs.");
+  if (wanted) task.logprobs = static_cast<std::uint32_t>(count.value_or(0));
+}
+
 // What a chat and a completion have in common.
 void read_common(Fields& fields, const ModelFacts& model, CompletionRequest& request) {
   if (const auto name = fields.text("model"); name && *name != model.name)
@@ -213,7 +220,7 @@ CompletionRequest parse_chat(const std::string& body, const ModelFacts& model) {
   CompletionRequest request;
   request.messages = messages_of(fields);
   read_common(fields, model, request);
-  fields.only("logprobs", false);
+  read_chat_logprobs(fields, request.task);
   fields.only("store", false);
   fields.refuse_rest();
   return request;
@@ -234,6 +241,9 @@ CompletionRequest parse_completion(const std::string& body, const ModelFacts& mo
     throw bad_field("prompt", "prompt must be one string or one array of token ids.", "invalid_type");
   }
   read_common(fields, model, request);
+  constexpr std::int64_t kMostLogprobs = 5;  // OpenAI's
+  if (const auto count = fields.whole("logprobs", 0, kMostLogprobs))
+    request.task.logprobs = static_cast<std::uint32_t>(*count);
   fields.only("echo", false);
   fields.only("best_of", 1);
   fields.refuse_rest();

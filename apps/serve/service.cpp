@@ -208,8 +208,7 @@ void Service::complete(const Request& request, Response& response, bool chat) co
                     cli::format("The prompt has %zu tokens, and at most %u fit.", ids.size(), ready.facts.context - 1),
                     "context_length_exceeded");
   const bool stream = asked.stream;
-  const auto exchange = std::make_shared<Exchange>(ready.engine, std::move(asked), ready.facts,
-                                                   HttpServer::connection(), access_.deadline);
+  const auto exchange = std::make_shared<Exchange>(ready, std::move(asked), HttpServer::connection(), access_.deadline);
   if (!stream) return answer_json(response, exchange->whole());
   exchange->await_begin(kSilentTime);
   response.set_header("Cache-Control", "no-cache");

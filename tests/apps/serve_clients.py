@@ -72,6 +72,13 @@ def protocol(server):
     check("json_schema with pydantic", isinstance(parsed.choices[0].message.parsed, Person))
     check("own fields", client.chat.completions.create(**ask, extra_body={"head": "certified"}).usage.model_extra["weft"]["head"] == "certified")
     check("completion", client.completions.create(model="pocket", prompt="The cat", max_tokens=4).choices[0].text)
+    tokens = client.chat.completions.create(**ask, logprobs=True, top_logprobs=2).choices[0].logprobs.content
+    check("logprobs", "".join(token.token for token in tokens) == answer.choices[0].message.content and len(tokens[0].top_logprobs) == 2)
+    chunks = list(client.chat.completions.create(**ask, logprobs=True, stream=True))
+    streamed = [token for chunk in chunks for token in (chunk.choices[0].logprobs.content if chunk.choices[0].logprobs else [])]
+    check("logprobs of a stream", [token.logprob for token in streamed] == [token.logprob for token in tokens])
+    lists = client.completions.create(model="pocket", prompt="The cat", max_tokens=4, logprobs=3).choices[0].logprobs
+    check("logprobs of a completion", len(lists.tokens) == 4 and all(3 <= len(top) <= 4 for top in lists.top_logprobs))
     error = raises(openai.NotFoundError, lambda: client.chat.completions.create(**dict(ask, model="gpt-4o")))
     check("404", error.code == "model_not_found" and error.param == "model")
     error = raises(openai.BadRequestError, lambda: client.chat.completions.create(**ask, n=2))

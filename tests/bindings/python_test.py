@@ -60,7 +60,7 @@ class Declarations(unittest.TestCase):
                 (folder / "include/weft").mkdir(parents=True)
                 for name in ("declare.py", "weft/_c.py"):
                     (folder / "bindings/python" / name).write_text((PACKAGE / name).read_text())
-                for name in ("weft.h", "batch.h", "speculate.h"):
+                for name in ("weft.h", "batch.h", "speculate.h", "text.h"):
                     text = (ROOT / "runtime/include/weft" / name).read_text()
                     (folder / "include/weft" / name).write_text(text.replace(old, new))
                 done = subprocess.run([sys.executable, folder / "bindings/python/declare.py", "--check"], stderr=subprocess.DEVNULL)

@@ -21,7 +21,7 @@ def exported(library, nm):
 
 def main():
     libweft, libweft_convert, nm = sys.argv[1:]
-    for library, headers in ((libweft, ("weft.h", "batch.h", "speculate.h")), (libweft_convert, ("convert.h",))):
+    for library, headers in ((libweft, ("weft.h", "batch.h", "speculate.h", "text.h")), (libweft_convert, ("convert.h",))):
         want, got = set(), exported(library, nm)
         for header in headers:
             assert declared(header), f"no function is found in {header}"

@@ -10,7 +10,7 @@ import re
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-HEADERS = [HERE.parents[1] / "include/weft" / name for name in ("weft.h", "batch.h", "speculate.h")]
+HEADERS = [HERE.parents[1] / "include/weft" / name for name in ("weft.h", "batch.h", "speculate.h", "text.h")]
 OUTPUT = HERE / "weft/_c.py"
 SCALARS = {"char": "c_char", "int": "c_int", "float": "c_float", "double": "c_double", "size_t": "c_size_t",
            "uint32_t": "c_uint32", "uint64_t": "c_uint64"}

@@ -1,5 +1,5 @@
-/* Weft: small language models on any Vulkan GPU. This header and batch.h are the only ABI of libweft. docs/embedding.md
- * shows their use.
+/* Weft: small language models on any Vulkan GPU. This header and its neighbours are the only ABI of libweft.
+ * docs/embedding.md shows their use.
  *
  * Errors. A function that can fail returns a weft_status and takes a `weft_error *` as its last argument, which may be
  * NULL. If the function fails, it fills in *error and leaves its out-parameters unchanged; if it succeeds, it leaves
