@@ -31,9 +31,21 @@ struct Job::State {
   std::deque<TokenLogprobs> held;
   std::size_t generated = 0, told = 0;
   weft_stats before = {};
+  std::uint64_t head_bytes = 0;  // of the session's statistics, at its last token
   Figures figures;
-  std::chrono::steady_clock::time_point begin_time;
+  const std::chrono::steady_clock::time_point arrival = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point begin_time, last_token;
   weft_generate_options options = {};
+
+  // Called before figures.tokens counts the token.
+  void count_token(std::uint64_t all_head_bytes) {
+    const auto now = std::chrono::steady_clock::now();
+    const bool first = figures.tokens == 0;
+    const std::chrono::duration<double> passed = now - (first ? arrival : last_token);
+    engine.metrics_.count_token(first, passed.count(), all_head_bytes - head_bytes);
+    last_token = now;
+    head_bytes = all_head_bytes;
+  }
 
   // Called with each callback. Tokens wait in `held` until text is told that they begin in: those of a stop string, and
   // the token that ends the answer, never leave it.
@@ -142,6 +154,8 @@ void Job::set_up() {
   state_->before = session.stats();
   set_field("prompt", [&] { session.prompt(task_.prompt); });
   state_->figures.cached_tokens = session.stats().reused_tokens - state_->before.reused_tokens;
+  state_->head_bytes = state_->before.head_bytes;
+  engine_.metrics_.count_prompt(task_.prompt.size(), state_->figures.cached_tokens);
   state_->options.max_tokens = task_.max_tokens;
   state_->options.callback = Engine::on_token;
   state_->options.user = state_.get();
@@ -162,8 +176,9 @@ Job::News Job::next(std::chrono::milliseconds wait) {
   return news;
 }
 
-Engine::Engine(const api::Model& model, std::uint32_t sessions, std::uint32_t queue, std::uint32_t context)
-    : model_(model), most_sessions_(sessions), most_waiting_(queue), context_(context) {
+Engine::Engine(const api::Model& model, Metrics& metrics, std::uint32_t sessions, std::uint32_t queue,
+               std::uint32_t context)
+    : model_(model), metrics_(metrics), most_sessions_(sessions), most_waiting_(queue), context_(context) {
   slots_.emplace_back().session.emplace(model_, context_);
   thread_ = std::thread([this] { compute(); });
 }
@@ -185,6 +200,11 @@ void Engine::close() {
 std::string Engine::broken() const {
   const std::lock_guard lock(mutex_);
   return broken_;
+}
+
+Engine::Load Engine::load() const {
+  const std::lock_guard lock(mutex_);
+  return {waiting_.size(), static_cast<std::size_t>(std::ranges::count_if(slots_, &Slot::busy)), most_sessions_};
 }
 
 // The session that has computed the longest part of the prompt, if that is at least half of what it holds: else the
@@ -211,6 +231,7 @@ int Engine::on_token(void* user, std::uint32_t id, const char* text, std::size_t
   State& state = *static_cast<State*>(user);
   const weft_stats stats = state.slot->session->stats();
   const cli::Rates rates = cli::rates(state.before, stats, 0);
+  if (id != WEFT_NO_TOKEN) state.count_token(stats.head_bytes);
   if (state.wants_logprobs) state.note_logprobs(id, length);
   const std::lock_guard lock(state.engine.mutex_);
   Figures& figures = state.figures;

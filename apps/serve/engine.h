@@ -17,6 +17,8 @@
 #include <vector>
 #include <weft/weft.hpp>
 
+#include "metrics.h"
+
 namespace weft::serve {
 
 // What is to be generated.
@@ -109,9 +111,9 @@ class Job {
 class Engine {
  public:
   // sessions: that generate at the same time, 1 to WEFT_MAX_BATCH; queue: requests that may wait; context: tokens of a
-  // session. The model outlives the engine. Makes the first session; the others are made when they are needed. Throws
-  // api::Failure if it cannot.
-  Engine(const api::Model& model, std::uint32_t sessions, std::uint32_t queue, std::uint32_t context);
+  // session. The model and the metrics outlive the engine. Makes the first session; the others are made when they are
+  // needed. Throws api::Failure if it cannot.
+  Engine(const api::Model& model, Metrics& metrics, std::uint32_t sessions, std::uint32_t queue, std::uint32_t context);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -120,6 +122,11 @@ class Engine {
   // Why no request can be answered any more; empty: they can.
   std::string broken() const;
   std::uint32_t context() const { return context_; }
+
+  struct Load {
+    std::size_t waiting = 0, running = 0, most = 0;  // requests; the most that can run together
+  };
+  Load load() const;
 
  private:
   friend class Job;
@@ -131,6 +138,7 @@ class Engine {
   static int on_token(void* user, std::uint32_t id, const char* text, std::size_t length);
 
   const api::Model& model_;
+  Metrics& metrics_;
   std::uint32_t most_sessions_;
   const std::uint32_t most_waiting_, context_;
 

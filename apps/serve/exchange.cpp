@@ -45,6 +45,13 @@ RequestError current_error() {
   }
 }
 
+Outcome outcome_of(const RequestError& error) {
+  if (error.code() == "client_gone") return Outcome::cancelled;
+  if (error.code() == "deadline_exceeded") return Outcome::deadline;
+  if (error.status() == 429) return Outcome::queue_full;
+  return error.status() < 500 ? Outcome::invalid : Outcome::failed;
+}
+
 void answer_error(httplib::Response& response, const RequestError& error) {
   response.status = error.status();
   if (error.status() == 429) response.set_header("Retry-After", "1");
@@ -53,13 +60,14 @@ void answer_error(httplib::Response& response, const RequestError& error) {
 }
 
 Exchange::Exchange(const Loaded& loaded, CompletionRequest request, const Connection& connection,
-                   std::chrono::seconds deadline)
+                   std::chrono::seconds deadline, std::shared_ptr<CountedRequest> counted)
     : request_(std::move(request)),
       head_(request_, loaded.facts.name),
       logprobs_(loaded.model, request_),
       connection_(connection),
       deadline_(Clock::now() + deadline),
       sent_(Clock::now()),
+      counted_(std::move(counted)),
       job_(loaded.engine, request_.task) {
   head_.prompt_tokens = request_.task.prompt.size();
 }
@@ -80,13 +88,20 @@ Json Exchange::whole() {
     Job::News news = job_.next(kLook);
     text += news.text;
     std::ranges::move(news.tokens, std::back_inserter(tokens));
-    if (news.stop) return answer_json(head_, text, logprobs_.json(tokens), *news.stop, news.figures);
+    if (news.stop) {
+      count_end(*news.stop);
+      return answer_json(head_, text, logprobs_.json(tokens), *news.stop, news.figures);
+    }
     check();
   }
 }
 
 void Exchange::await_begin(std::chrono::seconds wait) {
   for (const auto until = Clock::now() + wait; !begun_ && Clock::now() < until; check()) begun_ = job_.begin(kLook);
+}
+
+void Exchange::count_end(weft_stop stop) {
+  counted_->set(finish_reason(stop) == std::string_view("length") ? Outcome::length : Outcome::stop);
 }
 
 bool Exchange::send(httplib::DataSink& sink, Json chunk, const Figures& figures) {
@@ -109,6 +124,7 @@ bool Exchange::keep_alive(httplib::DataSink& sink) {
 
 bool Exchange::send_answer(httplib::DataSink& sink) {
   Figures figures;
+  std::optional<weft_stop> stop;
   if (head_.chat && !send(sink, first_chunk(head_), figures)) return false;
   for (; !begun_; check()) {
     begun_ = job_.begin(kLook);
@@ -120,7 +136,8 @@ bool Exchange::send_answer(httplib::DataSink& sink) {
     if (!news.text.empty() && !send(sink, text_chunk(head_, news.text, logprobs_.json(news.tokens)), figures))
       return false;
     if (news.stop) {
-      if (!send(sink, last_chunk(head_, *news.stop), figures)) return false;
+      stop = news.stop;
+      if (!send(sink, last_chunk(head_, *stop), figures)) return false;
       break;
     }
     check();
@@ -128,14 +145,18 @@ bool Exchange::send_answer(httplib::DataSink& sink) {
   }
   if (request_.include_usage && !send(sink, usage_chunk(head_, figures), figures)) return false;
   constexpr std::string_view kDone = "data: [DONE]\n\n";
-  return sink.write(kDone.data(), kDone.size());
+  if (!sink.write(kDone.data(), kDone.size())) return false;
+  count_end(*stop);
+  return true;
 }
 
 bool Exchange::stream(httplib::DataSink& sink) {
   try {
     if (!send_answer(sink)) return false;
   } catch (...) {
-    const std::string bytes = event(current_error().json());
+    const RequestError error = current_error();
+    counted_->set(outcome_of(error));
+    const std::string bytes = event(error.json());
     if (!sink.write(bytes.data(), bytes.size())) return false;
   }
   sink.done();

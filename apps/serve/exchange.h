@@ -11,14 +11,15 @@ struct Loaded;
 
 // Turns the exception in flight into the error that the client gets.
 RequestError current_error();
+Outcome outcome_of(const RequestError& error);
 // Writes it as the answer.
 void answer_error(httplib::Response& response, const RequestError& error);
 
 class Exchange {
  public:
   // Joins the queue. Throws as Job does.
-  Exchange(const Loaded& loaded, CompletionRequest request, const Connection& connection,
-           std::chrono::seconds deadline);
+  Exchange(const Loaded& loaded, CompletionRequest request, const Connection& connection, std::chrono::seconds deadline,
+           std::shared_ptr<CountedRequest> counted);
 
   // Waits for the whole answer. Throws RequestError and what Job throws.
   Json whole();
@@ -32,6 +33,7 @@ class Exchange {
   void check() const;
   bool send(httplib::DataSink& sink, Json chunk, const Figures& figures);
   bool keep_alive(httplib::DataSink& sink);
+  void count_end(weft_stop stop);
   bool send_answer(httplib::DataSink& sink);
 
   const CompletionRequest request_;
@@ -41,6 +43,7 @@ class Exchange {
   const Clock::time_point deadline_;
   Clock::time_point sent_;  // the last bytes of a stream
   bool begun_ = false;
+  const std::shared_ptr<CountedRequest> counted_;
   Job job_;
 };
 

@@ -19,6 +19,7 @@ class RequestError : public std::runtime_error {
         code_(std::move(code)),
         field_(std::move(field)) {}
   int status() const { return status_; }
+  const std::string& code() const { return code_; }
   Json json() const;
 
  private:

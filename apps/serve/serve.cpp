@@ -101,7 +101,8 @@ void serve(const ServeArgs& args) {
   StopSignals signals;
   constexpr std::size_t kOthers = 32;  // connections besides those whose requests are answered or wait
   HttpServer server(args.sessions + args.queue + kOthers);
-  Service service(server, {args.key, {args.host}, std::chrono::seconds(args.deadline)});
+  Metrics metrics;
+  Service service(server, metrics, {args.key, {args.host}, std::chrono::seconds(args.deadline)});
   const int port = server.bind(args.host, args.port);
   std::optional<api::Model> model;
   std::optional<Engine> engine;
@@ -111,7 +112,7 @@ void serve(const ServeArgs& args) {
   model.emplace(load_model(args.model));
   check_model(*model);
   const std::uint32_t context = session_context(args.model, model->info());
-  engine.emplace(*model, args.sessions, args.queue, context);
+  engine.emplace(*model, metrics, args.sessions, args.queue, context);
   loaded.emplace(Loaded{*model, {model_name(args.model.model), model->info().vocab_size, context}, *engine});
   service.set(&*loaded);
   signals.arm();

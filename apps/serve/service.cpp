@@ -65,7 +65,8 @@ void check_body_headers(const httplib::Request& request) {
 
 }  // namespace
 
-Service::Service(HttpServer& server, Access access) : access_(std::move(access)), started_(std::time(nullptr)) {
+Service::Service(HttpServer& server, Metrics& metrics, Access access)
+    : metrics_(metrics), access_(std::move(access)), started_(std::time(nullptr)) {
   server.set_pre_routing_handler([this](const Request& request, Response& response) {
     try {
       return before_routing(request, response);
@@ -143,6 +144,7 @@ Service::Done Service::before_routing(const Request& request, Response& response
   admit(request, reads && (path == "/" || path == "/health"));
   if (reads && path == "/") return show_page(response), Done::Handled;
   if (reads && path == "/health") return show_health(response), Done::Handled;
+  if (reads && path == "/metrics") return show_metrics(response), Done::Handled;
   if (reads && (path == "/v1/models" || path.starts_with("/v1/models/")))
     return show_models(request, response), Done::Handled;
   if (request.method == "POST" && std::ranges::find(kPosts, path) != std::end(kPosts)) {
@@ -176,6 +178,15 @@ void Service::show_health(Response& response) const {
   answer_json(response, {{"status", "ok"}});
 }
 
+// Also while the model loads.
+void Service::show_metrics(Response& response) const {
+  const Loaded* loaded = loaded_;
+  const Engine::Load load = loaded ? loaded->engine.load() : Engine::Load();
+  response.status = 200;
+  response.set_content(metrics_.text(load.waiting, load.running, load.most),
+                       "text/plain; version=0.0.4; charset=utf-8");
+}
+
 void Service::show_models(const Request& request, Response& response) const {
   const ModelFacts& facts = loaded().facts;
   const Json model = {{"id", facts.name},   {"object", "model"},        {"created", started_},
@@ -188,6 +199,17 @@ void Service::show_models(const Request& request, Response& response) const {
 }
 
 void Service::complete(const Request& request, Response& response, bool chat) const {
+  const auto counted = std::make_shared<CountedRequest>(metrics_);
+  try {
+    complete(request, response, chat, counted);
+  } catch (...) {
+    counted->set(outcome_of(current_error()));
+    throw;
+  }
+}
+
+void Service::complete(const Request& request, Response& response, bool chat,
+                       std::shared_ptr<CountedRequest> counted) const {
   const Loaded& ready = loaded();
   CompletionRequest asked = chat ? parse_chat(request.body, ready.facts) : parse_completion(request.body, ready.facts);
   std::vector<std::uint32_t>& ids = asked.task.prompt;
@@ -208,7 +230,8 @@ void Service::complete(const Request& request, Response& response, bool chat) co
                     cli::format("The prompt has %zu tokens, and at most %u fit.", ids.size(), ready.facts.context - 1),
                     "context_length_exceeded");
   const bool stream = asked.stream;
-  const auto exchange = std::make_shared<Exchange>(ready, std::move(asked), HttpServer::connection(), access_.deadline);
+  const auto exchange = std::make_shared<Exchange>(ready, std::move(asked), HttpServer::connection(), access_.deadline,
+                                                   std::move(counted));
   if (!stream) return answer_json(response, exchange->whole());
   exchange->await_begin(kSilentTime);
   response.set_header("Cache-Control", "no-cache");

@@ -1,6 +1,6 @@
 """`weft serve` with PyPI's `openai` client, and a soak of clients that break off. Not a test of CTest: it needs pip.
 
-    pip install openai pydantic
+    pip install openai pydantic prometheus_client
     tests/apps/serve_clients.py BIN_DIR [--soak SECONDS]
 
 Prints one line for each check that passed. Exit code 77: `openai` is not installed.
@@ -23,6 +23,7 @@ from serving import CHAT, Server, post_bytes  # takes the folder from sys.argv
 try:
     import openai
     import pydantic
+    from prometheus_client.parser import text_string_to_metric_families
 except ImportError as missing:
     print(f"NOT RUN: {missing}")
     sys.exit(77)
@@ -88,6 +89,10 @@ def protocol(server):
     check("tools are refused by name", error.param == "tools")
     raises(openai.NotFoundError, lambda: client.embeddings.create(model="pocket", input="x"))
     check("embeddings are refused", True)
+    families = {family.name: family for family in text_string_to_metric_families(server.request("GET", "/metrics")[2])}
+    check("metrics", len(families) == 10 and families["weft_generated_tokens"].type == "counter"
+          and families["weft_time_to_first_token_seconds"].type == "histogram"
+          and {sample.labels["outcome"]: sample.value for sample in families["weft_requests"].samples}["stop"] > 4)
     stream = client.chat.completions.create(**dict(ask, messages=user("tell me a story")), stream=True)
     next(iter(stream))
     stream.close()

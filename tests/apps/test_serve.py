@@ -7,7 +7,7 @@ import threading
 import time
 import unittest
 
-from serving import CHAT, Server, Stream, post_bytes, text_of
+from serving import CHAT, Server, Stream, parse_metrics, post_bytes, text_of
 from support import FOLDER, ROOT, plain, weft, weft_json
 
 PERSON = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 12}, "age": {"type": "integer", "minimum": 0, "maximum": 150}},
@@ -614,6 +614,81 @@ class ServeLimits(unittest.TestCase):
             # A key lets any name reach it.
             headers = {"Host": "models.example", "Authorization": "Bearer correct-horse"}
             self.assertEqual(server.request("GET", "/v1/models", headers=headers)[0], 200)
+
+    def metrics(self, server):
+        status, headers, text = server.request("GET", "/metrics")
+        self.assertEqual((status, headers["Content-Type"]), (200, "text/plain; version=0.0.4; charset=utf-8"))
+        return parse_metrics(text)
+
+    def until_metrics(self, server, **wanted):
+        """Waits until the metrics have these values, and returns all. A stream is counted after its last byte."""
+        for _ in range(600):
+            values, _ = self.metrics(server)
+            if all(values[name] == value for name, value in wanted.items()):
+                return values
+            time.sleep(0.05)
+        self.fail({name: values[name] for name in wanted})
+
+    def test_metrics(self):
+        outcome = lambda name: f'weft_requests_total{{outcome="{name}"}}'
+        with Server("--sessions", 2, "--queue", 0) as server:
+            values, types = self.metrics(server)
+            self.assertEqual(types, {"weft_requests_total": "counter", "weft_requests_waiting": "gauge", "weft_requests_running": "gauge",
+                                     "weft_sessions_limit": "gauge", "weft_prompt_tokens_total": "counter", "weft_prompt_cached_tokens_total": "counter",
+                                     "weft_generated_tokens_total": "counter", "weft_head_read_bytes_total": "counter",
+                                     "weft_time_to_first_token_seconds": "histogram", "weft_time_between_tokens_seconds": "histogram"})
+            self.assertEqual(values.pop("weft_sessions_limit"), 2)
+            self.assertEqual(set(values.values()), {0})
+            begin = time.monotonic()
+            question = {"messages": user("tell me a story about a cat"), "temperature": 0, "max_tokens": 20}
+            first, second = (server.post(CHAT, **question)["usage"] for _ in range(2))
+            hello = list(Stream(server, CHAT, messages=user("hello"), temperature=0, head="certified",
+                                stream_options={"include_usage": True}).events())[-2]["usage"]
+            passed = time.monotonic() - begin
+            self.assertEqual(server.request("POST", CHAT, {"messages": []})[0], 400)
+            self.assertEqual(server.request("POST", "/v1/completions", {"prompt": [5], "regex": "("})[0], 400)
+            values = self.until_metrics(server, **{outcome("length"): 2, outcome("stop"): 1, outcome("invalid"): 2, "weft_requests_running": 0})
+            usages = (first, second, hello)
+            total = lambda pick: sum(map(pick, usages))
+            self.assertEqual(values["weft_prompt_tokens_total"], total(lambda usage: usage["prompt_tokens"]))
+            cached = total(lambda usage: usage["prompt_tokens_details"]["cached_tokens"])
+            self.assertGreater(cached, 0)
+            self.assertEqual(values["weft_prompt_cached_tokens_total"], cached)
+            tokens = total(lambda usage: usage["completion_tokens"])
+            self.assertEqual(values["weft_generated_tokens_total"], tokens)
+            read = total(lambda usage: usage["completion_tokens"] * usage["weft"]["head_bytes_per_token"])
+            self.assertAlmostEqual(values["weft_head_read_bytes_total"], read, delta=tokens)
+            self.assertEqual(values["weft_time_to_first_token_seconds_count"], 3)
+            self.assertEqual(values["weft_time_between_tokens_seconds_count"], tokens - 3)
+            self.assertGreaterEqual(values["weft_time_to_first_token_seconds_sum"], total(lambda usage: usage["weft"]["first_token_s"]))
+            between = total(lambda usage: (usage["completion_tokens"] - 1) / usage["weft"]["decode_tokens_per_s"])
+            self.assertAlmostEqual(values["weft_time_between_tokens_seconds_sum"] / between, 1, delta=0.3)
+            self.assertLess(values["weft_time_to_first_token_seconds_sum"] + values["weft_time_between_tokens_seconds_sum"], passed)
+            # Places that are taken, those who find none, and those who leave.
+            streams = [self.endless(server) for _ in range(2)]
+            self.assertEqual(server.request("POST", "/v1/completions", self.QUICK)[0], 429)
+            self.until_metrics(server, **{"weft_requests_running": 2, outcome("queue_full"): 1, outcome("cancelled"): 0})
+            for stream in streams:
+                stream.close()
+            self.until_metrics(server, **{"weft_requests_running": 0, outcome("cancelled"): 2, outcome("failed"): 0})
+        with Server("--sessions", 1, "--queue", 9, "--deadline", 2, "--api-key", "secret") as server:
+            self.assertEqual(server.request("GET", "/metrics")[0], 401)
+            key = {"Authorization": "Bearer secret"}
+            clients = []
+            for _ in range(8):
+                clients.append(server.socket())
+                clients[-1].sendall(post_bytes("/v1/completions", self.ENDLESS, "Authorization: Bearer secret"))
+            time.sleep(0.5)
+            values, _ = parse_metrics(server.request("GET", "/metrics", headers=key)[2])
+            self.assertEqual((values["weft_requests_waiting"] + values["weft_requests_running"] + values[outcome("length")], values["weft_sessions_limit"]), (8, 1))
+            self.assertGreater(values["weft_requests_waiting"], 0)
+            self.assertGreater(server.request("POST", "/v1/completions", self.ENDLESS, key)[0], 0)
+            for client in clients:
+                client.recv(10)
+                client.close()
+            values, _ = parse_metrics(server.request("GET", "/metrics", headers=key)[2])
+            self.assertEqual(values[outcome("deadline")] + values[outcome("length")], 9)
+            self.assertGreater(values[outcome("deadline")], 0)
 
     def test_what_it_refuses_to_serve(self):
         for options, word in [(["--host", "0.0.0.0"], "--api-key"), (["--api-key", "x", "--no-key"], "contradicts"),
