@@ -8,11 +8,6 @@
 namespace weft::serve {
 namespace {
 
-std::string random_name() {
-  std::random_device random;
-  return cli::format("%08x%08x%08x", random(), random(), random());
-}
-
 Json chunk_json(const AnswerHead& head) {
   return {{"id", head.id},
           {"object", head.chat ? "chat.completion.chunk" : "text_completion"},
@@ -38,6 +33,11 @@ Json with_choice(Json chunk, bool chat, const Json& delta, const std::string& te
 
 }  // namespace
 
+std::string random_name() {
+  std::random_device random;
+  return cli::format("%08x%08x%08x", random(), random(), random());
+}
+
 AnswerHead::AnswerHead(const CompletionRequest& request, std::string model_name)
     : chat(request.chat),
       id((request.chat ? "chatcmpl-" : "cmpl-") + random_name()),
@@ -45,7 +45,8 @@ AnswerHead::AnswerHead(const CompletionRequest& request, std::string model_name)
       head(request.task.head),
       created(std::time(nullptr)) {}
 
-const char* finish_reason(weft_stop stop) {
+const char* finish_reason(bool called, weft_stop stop) {
+  if (called) return "tool_calls";
   return stop == WEFT_STOP_LENGTH || stop == WEFT_STOP_CONTEXT ? "length" : "stop";
 }
 
@@ -62,16 +63,18 @@ Json usage_json(const AnswerHead& head, const Figures& figures) {
             {"decode_tokens_per_s", figures.decode_tokens_per_second}}}};
 }
 
-Json answer_json(const AnswerHead& head, const std::string& text, const Json& logprobs, weft_stop stop,
-                 const Figures& figures) {
+Json answer_json(const AnswerHead& head, const std::string& text, const Json& logprobs, const Json& calls,
+                 weft_stop stop, const Figures& figures) {
   Json choice = {{"index", 0}};
   if (head.chat) {
     choice["message"] = {{"role", "assistant"}, {"content", text}, {"refusal", nullptr}};
+    if (!calls.empty()) choice["message"]["tool_calls"] = calls;
+    if (!calls.empty() && text.empty()) choice["message"]["content"] = nullptr;
   } else {
     choice["text"] = text;
   }
   choice["logprobs"] = logprobs;
-  choice["finish_reason"] = finish_reason(stop);
+  choice["finish_reason"] = finish_reason(!calls.empty(), stop);
   return {{"id", head.id},
           {"object", head.chat ? "chat.completion" : "text_completion"},
           {"created", head.created},
@@ -88,8 +91,18 @@ Json text_chunk(const AnswerHead& head, const std::string& text, const Json& log
   return with_choice(chunk_json(head), head.chat, {{"content", text}}, text, logprobs, nullptr);
 }
 
-Json last_chunk(const AnswerHead& head, weft_stop stop) {
-  return with_choice(chunk_json(head), head.chat, Json::object(), "", nullptr, finish_reason(stop));
+Json calls_chunk(const AnswerHead& head, const Json& calls) {
+  Json list = Json::array();
+  for (const Json& call : calls) {
+    Json part = {{"index", list.size()}};
+    part.update(call);
+    list.push_back(part);
+  }
+  return with_choice(chunk_json(head), head.chat, {{"tool_calls", list}}, "", nullptr, nullptr);
+}
+
+Json last_chunk(const AnswerHead& head, bool called, weft_stop stop) {
+  return with_choice(chunk_json(head), head.chat, Json::object(), "", nullptr, finish_reason(called, stop));
 }
 
 Json usage_chunk(const AnswerHead& head, const Figures& figures) {

@@ -64,6 +64,7 @@ Exchange::Exchange(const Loaded& loaded, CompletionRequest request, const Connec
     : request_(std::move(request)),
       head_(request_, loaded.facts.name),
       logprobs_(loaded.model, request_),
+      tools_(request_),
       connection_(connection),
       deadline_(Clock::now() + deadline),
       sent_(Clock::now()),
@@ -86,11 +87,12 @@ Json Exchange::whole() {
   std::vector<TokenLogprobs> tokens;
   for (;;) {
     Job::News news = job_.next(kLook);
-    text += news.text;
+    text += tools_.push(news.text);
     std::ranges::move(news.tokens, std::back_inserter(tokens));
     if (news.stop) {
       count_end(*news.stop);
-      return answer_json(head_, text, logprobs_.json(tokens), *news.stop, news.figures);
+      const ToolReader::End end = tools_.finish();
+      return answer_json(head_, text + end.text, logprobs_.json(tokens), end.calls, *news.stop, news.figures);
     }
     check();
   }
@@ -101,7 +103,7 @@ void Exchange::await_begin(std::chrono::seconds wait) {
 }
 
 void Exchange::count_end(weft_stop stop) {
-  counted_->set(finish_reason(stop) == std::string_view("length") ? Outcome::length : Outcome::stop);
+  counted_->set(finish_reason(false, stop) == std::string_view("length") ? Outcome::length : Outcome::stop);
 }
 
 bool Exchange::send(httplib::DataSink& sink, Json chunk, const Figures& figures) {
@@ -113,6 +115,14 @@ bool Exchange::send(httplib::DataSink& sink, Json chunk, const Figures& figures)
   const std::string bytes = event(chunk);
   sent_ = Clock::now();
   return sink.write(bytes.data(), bytes.size());
+}
+
+// The last chunk, and before it what was held back for calls.
+bool Exchange::send_end(httplib::DataSink& sink, weft_stop stop, const Figures& figures) {
+  const ToolReader::End end = tools_.finish();
+  if (!end.text.empty() && !send(sink, text_chunk(head_, end.text, nullptr), figures)) return false;
+  if (!end.calls.empty() && !send(sink, calls_chunk(head_, end.calls), figures)) return false;
+  return send(sink, last_chunk(head_, !end.calls.empty(), stop), figures);
 }
 
 bool Exchange::keep_alive(httplib::DataSink& sink) {
@@ -133,11 +143,11 @@ bool Exchange::send_answer(httplib::DataSink& sink) {
   for (;;) {
     const Job::News news = job_.next(kLook);
     figures = news.figures;
-    if (!news.text.empty() && !send(sink, text_chunk(head_, news.text, logprobs_.json(news.tokens)), figures))
-      return false;
+    const std::string text = tools_.push(news.text);
+    if (!text.empty() && !send(sink, text_chunk(head_, text, logprobs_.json(news.tokens)), figures)) return false;
     if (news.stop) {
       stop = news.stop;
-      if (!send(sink, last_chunk(head_, *stop), figures)) return false;
+      if (!send_end(sink, *stop, figures)) return false;
       break;
     }
     check();

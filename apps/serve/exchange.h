@@ -4,6 +4,7 @@
 #include "answers.h"
 #include "connection.h"
 #include "logprobs.h"
+#include "tools.h"
 
 namespace weft::serve {
 
@@ -32,6 +33,7 @@ class Exchange {
   using Clock = std::chrono::steady_clock;
   void check() const;
   bool send(httplib::DataSink& sink, Json chunk, const Figures& figures);
+  bool send_end(httplib::DataSink& sink, weft_stop stop, const Figures& figures);
   bool keep_alive(httplib::DataSink& sink);
   void count_end(weft_stop stop);
   bool send_answer(httplib::DataSink& sink);
@@ -39,6 +41,7 @@ class Exchange {
   const CompletionRequest request_;
   AnswerHead head_;
   LogprobWriter logprobs_;
+  ToolReader tools_;
   const Connection& connection_;
   const Clock::time_point deadline_;
   Clock::time_point sent_;  // the last bytes of a stream

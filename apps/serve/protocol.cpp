@@ -6,6 +6,7 @@
 
 #include "../weft/common.h"
 #include "fields.h"
+#include "tools.h"
 
 namespace weft::serve {
 namespace {
@@ -28,23 +29,35 @@ std::string content_of(const Json& content, const std::string& path) {
   return text;
 }
 
-std::vector<api::Message> messages_of(Fields& fields) {
+// A message of any role as chat templates expect it.
+Json read_message(Fields& message) {
+  std::string role = text_of(message.need("role"), message.path("role"));
+  if (role == "developer") role = "system";
+  if (role != "system" && role != "user" && role != "assistant" && role != "tool")
+    throw bad_field(message.path("role"), "The role \"" + role.substr(0, 40) +
+                                              "\" is not supported: system, developer, user, assistant and tool are.");
+  Json json = {{"role", role}, {"content", ""}};
+  const Json* calls = role == "assistant" ? message.take("tool_calls") : nullptr;
+  if (calls) json["tool_calls"] = read_tool_calls(*calls, message.path("tool_calls"));
+  const Json* content = calls ? message.take("content") : &message.need("content");
+  if (content) json["content"] = content_of(*content, message.path("content"));
+  if (role == "assistant") message.take("refusal");
+  if (role == "tool") json["tool_call_id"] = text_of(message.need("tool_call_id"), message.path("tool_call_id"));
+  message.refuse_rest();
+  return json;
+}
+
+Json messages_of(Fields& fields) {
   const Json& list = fields.need("messages");
   if (!list.is_array() || list.empty())
     throw bad_field("messages", "messages must be an array with at least one message.", "invalid_type");
   if (list.size() > kMostMessages)
     throw bad_field("messages",
                     cli::format("messages has %zu messages, at most %zu are allowed.", list.size(), kMostMessages));
-  std::vector<api::Message> messages;
+  Json messages = Json::array();
   for (std::size_t i = 0; i < list.size(); ++i) {
     Fields message(list[i], "messages[" + std::to_string(i) + "]");
-    std::string role = text_of(message.need("role"), message.path("role"));
-    if (role == "developer") role = "system";
-    if (role != "system" && role != "user" && role != "assistant")
-      throw bad_field(message.path("role"), "The role \"" + role.substr(0, 40) +
-                                                "\" is not supported: system, developer, user and assistant are.");
-    messages.push_back({role, content_of(message.need("content"), message.path("content"))});
-    message.refuse_rest();
+    messages.push_back(read_message(message));
   }
   return messages;
 }
@@ -221,6 +234,7 @@ CompletionRequest parse_chat(const std::string& body, const ModelFacts& model) {
   request.messages = messages_of(fields);
   read_common(fields, model, request);
   read_chat_logprobs(fields, request.task);
+  read_tools(fields, request);
   fields.only("store", false);
   fields.refuse_rest();
   return request;
@@ -270,12 +284,14 @@ std::vector<std::uint32_t> parse_detokenize(const std::string& body, const Model
   return ids_of(tokens, "tokens", model.vocab_size);
 }
 
-std::vector<api::Message> parse_apply_template(const std::string& body) {
+CompletionRequest parse_apply_template(const std::string& body) {
   const Json json = parse_body(body);
   Fields fields(json, "");
-  std::vector<api::Message> messages = messages_of(fields);
+  CompletionRequest request;
+  request.messages = messages_of(fields);
+  read_tools(fields, request);
   fields.refuse_rest();
-  return messages;
+  return request;
 }
 
 }  // namespace weft::serve

@@ -1,6 +1,7 @@
 #include "service.h"
 
 #include <arpa/inet.h>
+#include <weft/text.h>
 
 #include <algorithm>
 #include <ctime>
@@ -37,6 +38,14 @@ bool is_address(const std::string& host) {
 void answer_json(httplib::Response& response, const Json& json) {
   response.status = 200;
   response.set_content(bytes_of(json), "application/json");
+}
+
+std::vector<std::uint32_t> chat_ids(const api::Model& model, const CompletionRequest& request) {
+  const std::string conversation = bytes_of({{"messages", request.messages}, {"tools", request.tools}});
+  return api::detail::ids(
+      conversation.size() + 256, [&](std::uint32_t* out, std::size_t capacity, std::size_t* count, weft_error* error) {
+        return weft_apply_chat_template_json(model.get(), conversation.c_str(), out, capacity, count, error);
+      });
 }
 
 RequestError bad_request(int status, const std::string& code, const std::string& message) {
@@ -216,13 +225,13 @@ void Service::complete(const Request& request, Response& response, bool chat,
   const char* field = chat ? "messages" : "prompt";
   try {
     if (chat) {
-      ids = ready.model.apply_chat_template(asked.messages);
+      ids = chat_ids(ready.model, asked);
     } else {
       ids = asked.ids.empty() ? ready.model.tokenize(asked.prompt, true) : asked.ids;
     }
   } catch (const api::Failure& error) {
     if (error.status() == WEFT_OUT_OF_MEMORY || error.status() == WEFT_INTERNAL) throw;
-    throw bad_field(field, error.what(), "unsupported");
+    throw bad_field(error.place() == "tools" ? "tools" : field, error.what(), "unsupported");
   }
   if (ids.empty()) throw bad_field(field, "The prompt has no token.");
   if (ids.size() >= ready.facts.context)
@@ -251,8 +260,7 @@ void Service::detokenize(const Request& request, Response& response) const {
 }
 
 void Service::apply_template(const Request& request, Response& response) const {
-  const std::vector<api::Message> messages = parse_apply_template(request.body);
-  answer_json(response, {{"tokens", loaded().model.apply_chat_template(messages)}});
+  answer_json(response, {{"tokens", chat_ids(loaded().model, parse_apply_template(request.body))}});
 }
 
 }  // namespace weft::serve

@@ -346,7 +346,7 @@ class Serve(unittest.TestCase):
                 ("invalid_type", "messages", {"messages": "hello"}),
                 ("invalid_type", "messages", {"messages": []}),
                 ("missing_required_parameter", "messages[0].role", {"messages": [{"content": "x"}]}),
-                ("invalid_value", "messages[1].role", {"messages": [*user("x"), {"role": "tool", "content": "x"}]}),
+                ("invalid_value", "messages[1].role", {"messages": [*user("x"), {"role": "function", "content": "x"}]}),
                 ("missing_required_parameter", "messages[0].content", {"messages": [{"role": "user", "content": None}]}),
                 ("invalid_value", "messages[0].content", {"messages": user("zero\0byte")}),
                 ("unsupported_parameter", "messages[0].content[1].type",
@@ -381,7 +381,6 @@ class Serve(unittest.TestCase):
                 ("invalid_value", "regex", {**hello, "regex": "a", "grammar": "root ::= \"a\""}),
                 ("invalid_value", "head", {**hello, "head": "half"}),
                 ("unsupported_parameter", "n", {**hello, "n": 2}),
-                ("unsupported_parameter", "tools", {**hello, "tools": []}),
                 ("invalid_type", "logprobs", {**hello, "logprobs": 1}),
                 ("invalid_value", "top_logprobs", {**hello, "top_logprobs": 3}),
                 ("invalid_value", "top_logprobs", {**hello, "logprobs": True, "top_logprobs": 21})]:
