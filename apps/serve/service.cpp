@@ -113,8 +113,9 @@ Service::Service(HttpServer& server, Metrics& metrics, Access access)
     return Done::Handled;
   };
   server.set_error_handler(on_error);
-  server.set_post_routing_handler([](const Request&, Response& response) {
+  server.set_post_routing_handler([this](const Request&, Response& response) {
     response.set_header("X-Content-Type-Options", "nosniff");
+    if (!access_.cors.empty()) response.set_header("Access-Control-Allow-Origin", access_.cors);
     if (!HttpServer::connection().closing()) return;
     response.headers.erase("Keep-Alive");
     response.headers.erase("Connection");
@@ -150,6 +151,7 @@ Service::Done Service::before_routing(const Request& request, Response& response
                                                 "/apply-template"};
   const std::string& path = request.path;
   const bool reads = request.method == "GET" || request.method == "HEAD";
+  if (allow_origin(request, response)) return Done::Handled;
   admit(request, reads && (path == "/" || path == "/health"));
   if (reads && path == "/") return show_page(response), Done::Handled;
   if (reads && path == "/health") return show_health(response), Done::Handled;
@@ -161,6 +163,23 @@ Service::Done Service::before_routing(const Request& request, Response& response
     return Done::Unhandled;
   }
   throw bad_request(404, "not_found", "There is no " + request.method + " " + path.substr(0, 80) + " here.");
+}
+
+// Answers what a browser asks before it lets another site's page call (a CORS preflight), which never has the key.
+bool Service::allow_origin(const Request& request, Response& response) const {
+  if (access_.cors.empty() || request.method != "OPTIONS" || !request.has_header("Access-Control-Request-Method"))
+    return false;
+  admit(request, true);
+  const std::string names = request.get_header_value("Access-Control-Request-Headers");
+  const auto good = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == ',' ||
+           c == ' ';
+  };
+  if (!names.empty() && std::ranges::all_of(names, good)) response.set_header("Access-Control-Allow-Headers", names);
+  response.set_header("Access-Control-Allow-Methods", "GET, POST");
+  response.set_header("Access-Control-Max-Age", "600");
+  response.status = 204;
+  return true;
 }
 
 // A new number in each answer lets the page's own script and style run, and no other.

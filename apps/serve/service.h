@@ -13,6 +13,7 @@ constexpr std::chrono::seconds kSilentTime{3};  // a stream that waits longer be
 
 struct Access {
   std::string key;                 // empty: none is needed
+  std::string cors;                // whose pages may call besides our own: an origin, or "*"; empty: none
   std::vector<std::string> hosts;  // names, besides addresses and localhost, by which a browser may call without a key
   std::chrono::seconds deadline;   // of a request, from its arrival to the end of its answer
 };
@@ -39,6 +40,7 @@ class Service {
 
   Done before_routing(const Request& request, Response& response);
   void admit(const Request& request, bool open) const;
+  bool allow_origin(const Request& request, Response& response) const;
   void show_page(Response& response) const;
   void show_health(Response& response) const;
   void show_metrics(Response& response) const;

@@ -689,9 +689,34 @@ class ServeLimits(unittest.TestCase):
             self.assertEqual(values[outcome("deadline")] + values[outcome("length")], 9)
             self.assertGreater(values[outcome("deadline")], 0)
 
+    def test_cors(self):
+        ask = {"Origin": "https://app.example", "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,content-type,x-own"}
+        cors = lambda answer: {name: value for name, value in answer[1].items() if name.startswith("Access-Control")}
+        with Server() as server:
+            answer = server.request("OPTIONS", CHAT, headers=ask)
+            self.assertEqual((answer[0], cors(answer)), (404, {}))
+            self.assertEqual(cors(server.request("GET", "/v1/models", headers=ask)), {})
+        with Server("--cors", "https://app.example") as server:
+            answer = server.request("OPTIONS", CHAT, headers=ask)
+            origin = {"Access-Control-Allow-Origin": "https://app.example"}
+            self.assertEqual((answer[0], cors(answer)), (204, {**origin, "Access-Control-Allow-Methods": "GET, POST", "Access-Control-Max-Age": "600",
+                                                               "Access-Control-Allow-Headers": ask["Access-Control-Request-Headers"]}))
+            for method, path, status in (("GET", "/v1/models", 200), ("GET", "/nothing", 404), ("OPTIONS", CHAT, 404)):
+                answer = server.request(method, path, headers={"Origin": "https://app.example"})
+                self.assertEqual((answer[0], cors(answer)), (status, origin))
+            stream = Stream(server, CHAT, messages=user("hello"), max_tokens=1)
+            self.assertEqual(stream.answer.headers["Access-Control-Allow-Origin"], "https://app.example")
+            list(stream.events())
+            self.assertEqual(server.request("OPTIONS", CHAT, headers={**ask, "Host": "evil.example"})[0], 403)
+        with Server("--cors", "*", "--api-key", "secret") as server:
+            self.assertEqual(cors(server.request("OPTIONS", CHAT, headers=ask))["Access-Control-Allow-Origin"], "*")
+            answer = server.request("GET", "/v1/models", headers=ask)  # the page must be able to read why
+            self.assertEqual((answer[0], cors(answer)), (401, {"Access-Control-Allow-Origin": "*"}))
+
     def test_what_it_refuses_to_serve(self):
         for options, word in [(["--host", "0.0.0.0"], "--api-key"), (["--api-key", "x", "--no-key"], "contradicts"),
-                              (["--api-key", "a b"], "no spaces"), (["--sessions", 65], "1 to 64"), (["--port", 65536], "65535")]:
+                              (["--api-key", "a b"], "no spaces"), (["--sessions", 65], "1 to 64"), (["--cors", "app.example"], "origin"),
+                              (["--cors", "https://app.example/"], "origin"), (["--cors", "https://"], "origin"), (["--port", 65536], "65535")]:
             _, err = weft("serve", *options, expect=2)
             self.assertIn(word, err)
         for _ in range(5):  # it ends although it has begun to listen
