@@ -360,21 +360,24 @@ weft_status weft_detokenize(const weft_model* model, const uint32_t* ids, size_t
   });
 }
 
+const ChatTemplate& weft::capi::chat_template_of(const weft_model& model) {
+  if (model.chat_template) return *model.chat_template;
+  throw Error(Code::unsupported,
+              model.chat_template_problem.empty() ? "the model has no chat template" : model.chat_template_problem,
+              "chat template", "let it continue a text instead");
+}
+
 weft_status weft_apply_chat_template(const weft_model* model, const weft_message* messages, size_t message_count,
                                      uint32_t* ids, size_t capacity, size_t* count, weft_error* error) {
   return guard(error, [&] {
     require(model && (messages || message_count == 0) && (ids || capacity == 0) && count,
             "model, messages, ids or count", "it is NULL");
-    if (!model->chat_template)
-      throw Error(
-          Code::unsupported,
-          model->chat_template_problem.empty() ? "the model has no chat template" : model->chat_template_problem,
-          "chat template", "let it continue a text instead");
+    const ChatTemplate& chat = chat_template_of(*model);
     std::vector<Message> list;
     for (size_t i = 0; i < message_count; ++i) {
       require(messages[i].role && messages[i].content, "messages", "a role or content is NULL");
       list.push_back({messages[i].role, messages[i].content});
     }
-    copy_ids(model->tokenizer.encode(model->chat_template->render(list, true)), ids, capacity, count);
+    copy_ids(model->tokenizer.encode(chat.render(list, true)), ids, capacity, count);
   });
 }

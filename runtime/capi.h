@@ -156,6 +156,9 @@ std::function<bool(uint32_t)> teller(weft_session& session, const weft_generate_
 // Tells what was held back, and returns why the generate ended.
 weft_stop end(weft_session& session, const weft_generate_options& options, Stop reason);
 
+// Throws Error(unsupported) if there is none.
+const ChatTemplate& chat_template_of(const weft_model& model);
+
 void copy_ids(const std::vector<uint32_t>& from, uint32_t* ids, size_t capacity, size_t* count);
 
 }  // namespace weft::capi

@@ -8,11 +8,6 @@
 namespace weft::serve {
 namespace {
 
-std::string random_name() {
-  std::random_device random;
-  return cli::format("%08x%08x%08x", random(), random(), random());
-}
-
 Json chunk_json(const AnswerHead& head) {
   return {{"id", head.id},
           {"object", head.chat ? "chat.completion.chunk" : "text_completion"},
@@ -22,20 +17,26 @@ Json chunk_json(const AnswerHead& head) {
 }
 
 // delta: of a chat; text: of a completion.
-Json with_choice(Json chunk, bool chat, const Json& delta, const std::string& text, const Json& finish) {
+Json with_choice(Json chunk, bool chat, const Json& delta, const std::string& text, const Json& logprobs,
+                 const Json& finish) {
   Json choice = {{"index", 0}};
   if (chat) {
     choice["delta"] = delta;
   } else {
     choice["text"] = text;
   }
-  choice["logprobs"] = nullptr;
+  choice["logprobs"] = logprobs;
   choice["finish_reason"] = finish;
   chunk["choices"].push_back(choice);
   return chunk;
 }
 
 }  // namespace
+
+std::string random_name() {
+  std::random_device random;
+  return cli::format("%08x%08x%08x", random(), random(), random());
+}
 
 AnswerHead::AnswerHead(const CompletionRequest& request, std::string model_name)
     : chat(request.chat),
@@ -44,7 +45,8 @@ AnswerHead::AnswerHead(const CompletionRequest& request, std::string model_name)
       head(request.task.head),
       created(std::time(nullptr)) {}
 
-const char* finish_reason(weft_stop stop) {
+const char* finish_reason(bool called, weft_stop stop) {
+  if (called) return "tool_calls";
   return stop == WEFT_STOP_LENGTH || stop == WEFT_STOP_CONTEXT ? "length" : "stop";
 }
 
@@ -61,15 +63,18 @@ Json usage_json(const AnswerHead& head, const Figures& figures) {
             {"decode_tokens_per_s", figures.decode_tokens_per_second}}}};
 }
 
-Json answer_json(const AnswerHead& head, const std::string& text, weft_stop stop, const Figures& figures) {
+Json answer_json(const AnswerHead& head, const std::string& text, const Json& logprobs, const Json& calls,
+                 weft_stop stop, const Figures& figures) {
   Json choice = {{"index", 0}};
   if (head.chat) {
     choice["message"] = {{"role", "assistant"}, {"content", text}, {"refusal", nullptr}};
+    if (!calls.empty()) choice["message"]["tool_calls"] = calls;
+    if (!calls.empty() && text.empty()) choice["message"]["content"] = nullptr;
   } else {
     choice["text"] = text;
   }
-  choice["logprobs"] = nullptr;
-  choice["finish_reason"] = finish_reason(stop);
+  choice["logprobs"] = logprobs;
+  choice["finish_reason"] = finish_reason(!calls.empty(), stop);
   return {{"id", head.id},
           {"object", head.chat ? "chat.completion" : "text_completion"},
           {"created", head.created},
@@ -79,15 +84,25 @@ Json answer_json(const AnswerHead& head, const std::string& text, weft_stop stop
 }
 
 Json first_chunk(const AnswerHead& head) {
-  return with_choice(chunk_json(head), head.chat, {{"role", "assistant"}, {"content", ""}}, "", nullptr);
+  return with_choice(chunk_json(head), head.chat, {{"role", "assistant"}, {"content", ""}}, "", nullptr, nullptr);
 }
 
-Json text_chunk(const AnswerHead& head, const std::string& text) {
-  return with_choice(chunk_json(head), head.chat, {{"content", text}}, text, nullptr);
+Json text_chunk(const AnswerHead& head, const std::string& text, const Json& logprobs) {
+  return with_choice(chunk_json(head), head.chat, {{"content", text}}, text, logprobs, nullptr);
 }
 
-Json last_chunk(const AnswerHead& head, weft_stop stop) {
-  return with_choice(chunk_json(head), head.chat, Json::object(), "", finish_reason(stop));
+Json calls_chunk(const AnswerHead& head, const Json& calls) {
+  Json list = Json::array();
+  for (const Json& call : calls) {
+    Json part = {{"index", list.size()}};
+    part.update(call);
+    list.push_back(part);
+  }
+  return with_choice(chunk_json(head), head.chat, {{"tool_calls", list}}, "", nullptr, nullptr);
+}
+
+Json last_chunk(const AnswerHead& head, bool called, weft_stop stop) {
+  return with_choice(chunk_json(head), head.chat, Json::object(), "", nullptr, finish_reason(called, stop));
 }
 
 Json usage_chunk(const AnswerHead& head, const Figures& figures) {

@@ -14,16 +14,20 @@ struct AnswerHead {
   std::size_t prompt_tokens = 0;
 };
 
-const char* finish_reason(weft_stop stop);
+std::string random_name();  // for ids
+// called: the answer is a call of tools.
+const char* finish_reason(bool called, weft_stop stop);
 Json usage_json(const AnswerHead& head, const Figures& figures);
 
-// A whole answer.
-Json answer_json(const AnswerHead& head, const std::string& text, weft_stop stop, const Figures& figures);
+// A whole answer. calls: its tool_calls; empty: none.
+Json answer_json(const AnswerHead& head, const std::string& text, const Json& logprobs, const Json& calls,
+                 weft_stop stop, const Figures& figures);
 
 // The chunks of a stream.
 Json first_chunk(const AnswerHead& head);  // of a chat: it has the role
-Json text_chunk(const AnswerHead& head, const std::string& text);
-Json last_chunk(const AnswerHead& head, weft_stop stop);
+Json text_chunk(const AnswerHead& head, const std::string& text, const Json& logprobs);
+Json calls_chunk(const AnswerHead& head, const Json& calls);
+Json last_chunk(const AnswerHead& head, bool called, weft_stop stop);
 Json usage_chunk(const AnswerHead& head, const Figures& figures);
 
 // JSON as bytes. Never throws for text that is not UTF-8.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "../weft/common.h"
+#include "logprobs.h"
 
 namespace weft::serve {
 
@@ -24,10 +25,38 @@ struct Job::State {
   std::optional<weft_stop> stop;
   weft_error error = {};
   std::string text;  // that the request has not taken
+  std::vector<TokenLogprobs> tokens;
+  // The tokens whose text is held back, and the bytes of all texts: of tokens, and of what was told.
+  bool wants_logprobs = false;
+  std::deque<TokenLogprobs> held;
+  std::size_t generated = 0, told = 0;
   weft_stats before = {};
+  std::uint64_t head_bytes = 0;  // of the session's statistics, at its last token
   Figures figures;
-  std::chrono::steady_clock::time_point begin_time;
+  const std::chrono::steady_clock::time_point arrival = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point begin_time, last_token;
   weft_generate_options options = {};
+
+  // Called before figures.tokens counts the token.
+  void count_token(std::uint64_t all_head_bytes) {
+    const auto now = std::chrono::steady_clock::now();
+    const bool first = figures.tokens == 0;
+    const std::chrono::duration<double> passed = now - (first ? arrival : last_token);
+    engine.metrics_.count_token(first, passed.count(), all_head_bytes - head_bytes);
+    last_token = now;
+    head_bytes = all_head_bytes;
+  }
+
+  // Called with each callback. Tokens wait in `held` until text is told that they begin in: those of a stop string, and
+  // the token that ends the answer, never leave it.
+  void note_logprobs(std::uint32_t id, std::size_t told_bytes) {
+    told += told_bytes;
+    if (id == WEFT_NO_TOKEN) return;
+    const api::Session::Logprobs known = slot->session->logprobs();
+    held.push_back({id, known.chosen, known.likeliest, generated});
+    const TokenBytes token = token_bytes(engine.model_, id);
+    if (!token.control) generated += token.bytes.size();
+  }
 };
 
 namespace {
@@ -120,9 +149,13 @@ void Job::set_up() {
   set_field("logit_bias", [&] { session.set_logit_bias(task_.biases); });
   set_field("stop", [&] { session.set_stops(task_.stops); });
   set_field(task_.grammar_field, [&] { session.set_grammar(task_.grammar_kind, task_.grammar, task_.grammar_field); });
+  session.set_logprobs(task_.logprobs ? std::max(*task_.logprobs, 1u) : 0);
+  state_->wants_logprobs = task_.logprobs.has_value();
   state_->before = session.stats();
   set_field("prompt", [&] { session.prompt(task_.prompt); });
   state_->figures.cached_tokens = session.stats().reused_tokens - state_->before.reused_tokens;
+  state_->head_bytes = state_->before.head_bytes;
+  engine_.metrics_.count_prompt(task_.prompt.size(), state_->figures.cached_tokens);
   state_->options.max_tokens = task_.max_tokens;
   state_->options.callback = Engine::on_token;
   state_->options.user = state_.get();
@@ -132,7 +165,7 @@ void Job::set_up() {
 Job::News Job::next(std::chrono::milliseconds wait) {
   std::unique_lock lock(engine_.mutex_);
   state_->changed.wait_for(lock, wait, [&] { return state_->ended || !state_->text.empty(); });
-  News news = {std::exchange(state_->text, {}), std::nullopt, state_->figures};
+  News news = {std::exchange(state_->text, {}), std::exchange(state_->tokens, {}), std::nullopt, state_->figures};
   if (!state_->ended) return news;
   if (state_->error.code != WEFT_OK || (engine_.closing_ && state_->stop == WEFT_STOP_CALLER)) {
     if (!news.text.empty()) return news;
@@ -143,8 +176,9 @@ Job::News Job::next(std::chrono::milliseconds wait) {
   return news;
 }
 
-Engine::Engine(const api::Model& model, std::uint32_t sessions, std::uint32_t queue, std::uint32_t context)
-    : model_(model), most_sessions_(sessions), most_waiting_(queue), context_(context) {
+Engine::Engine(const api::Model& model, Metrics& metrics, std::uint32_t sessions, std::uint32_t queue,
+               std::uint32_t context)
+    : model_(model), metrics_(metrics), most_sessions_(sessions), most_waiting_(queue), context_(context) {
   slots_.emplace_back().session.emplace(model_, context_);
   thread_ = std::thread([this] { compute(); });
 }
@@ -166,6 +200,11 @@ void Engine::close() {
 std::string Engine::broken() const {
   const std::lock_guard lock(mutex_);
   return broken_;
+}
+
+Engine::Load Engine::load() const {
+  const std::lock_guard lock(mutex_);
+  return {waiting_.size(), static_cast<std::size_t>(std::ranges::count_if(slots_, &Slot::busy)), most_sessions_};
 }
 
 // The session that has computed the longest part of the prompt, if that is at least half of what it holds: else the
@@ -192,6 +231,8 @@ int Engine::on_token(void* user, std::uint32_t id, const char* text, std::size_t
   State& state = *static_cast<State*>(user);
   const weft_stats stats = state.slot->session->stats();
   const cli::Rates rates = cli::rates(state.before, stats, 0);
+  if (id != WEFT_NO_TOKEN) state.count_token(stats.head_bytes);
+  if (state.wants_logprobs) state.note_logprobs(id, length);
   const std::lock_guard lock(state.engine.mutex_);
   Figures& figures = state.figures;
   if (id != WEFT_NO_TOKEN && figures.tokens++ == 0)
@@ -200,6 +241,8 @@ int Engine::on_token(void* user, std::uint32_t id, const char* text, std::size_t
   figures.head_bytes_per_token = rates.head_bytes_per_token;
   figures.head_rows_per_token = rates.head_rows_per_token;
   state.text.append(text, length);
+  for (; !state.held.empty() && state.held.front().begin < state.told; state.held.pop_front())
+    state.tokens.push_back(std::move(state.held.front()));
   if (length > 0) state.changed.notify_one();
   return 0;
 }

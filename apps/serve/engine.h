@@ -17,6 +17,8 @@
 #include <vector>
 #include <weft/weft.hpp>
 
+#include "metrics.h"
+
 namespace weft::serve {
 
 // What is to be generated.
@@ -30,6 +32,15 @@ struct Task {
   std::string grammar_field;  // the request's field that the grammar came from
   std::vector<std::string> stops;
   std::vector<std::pair<std::uint32_t, float>> biases;
+  std::optional<std::uint32_t> logprobs;  // how many likeliest tokens are wanted beside each token's own
+};
+
+// A generated token and its log-probabilities.
+struct TokenLogprobs {
+  std::uint32_t id = 0;
+  float chosen = 0;
+  std::vector<std::pair<std::uint32_t, float>> likeliest;  // ids and log-probabilities, likeliest first
+  std::size_t begin = 0;                                   // bytes of text before it
 };
 
 struct Figures {
@@ -76,8 +87,9 @@ class Job {
   bool begin(std::chrono::milliseconds wait);
 
   struct News {
-    std::string text;               // since the last time
-    std::optional<weft_stop> stop;  // it has ended
+    std::string text;                   // since the last time
+    std::vector<TokenLogprobs> tokens;  // that begin in the text, if the task has logprobs
+    std::optional<weft_stop> stop;      // it has ended
     Figures figures;
   };
   // Waits for text or the end, after begin(). Throws Unavailable and api::Failure if the generation failed; text that
@@ -99,9 +111,9 @@ class Job {
 class Engine {
  public:
   // sessions: that generate at the same time, 1 to WEFT_MAX_BATCH; queue: requests that may wait; context: tokens of a
-  // session. The model outlives the engine. Makes the first session; the others are made when they are needed. Throws
-  // api::Failure if it cannot.
-  Engine(const api::Model& model, std::uint32_t sessions, std::uint32_t queue, std::uint32_t context);
+  // session. The model and the metrics outlive the engine. Makes the first session; the others are made when they are
+  // needed. Throws api::Failure if it cannot.
+  Engine(const api::Model& model, Metrics& metrics, std::uint32_t sessions, std::uint32_t queue, std::uint32_t context);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -110,6 +122,11 @@ class Engine {
   // Why no request can be answered any more; empty: they can.
   std::string broken() const;
   std::uint32_t context() const { return context_; }
+
+  struct Load {
+    std::size_t waiting = 0, running = 0, most = 0;  // requests; the most that can run together
+  };
+  Load load() const;
 
  private:
   friend class Job;
@@ -121,6 +138,7 @@ class Engine {
   static int on_token(void* user, std::uint32_t id, const char* text, std::size_t length);
 
   const api::Model& model_;
+  Metrics& metrics_;
   std::uint32_t most_sessions_;
   const std::uint32_t most_waiting_, context_;
 

@@ -1,5 +1,7 @@
 #include "exchange.h"
 
+#include <algorithm>
+
 #include "service.h"
 
 namespace weft::serve {
@@ -43,6 +45,13 @@ RequestError current_error() {
   }
 }
 
+Outcome outcome_of(const RequestError& error) {
+  if (error.code() == "client_gone") return Outcome::cancelled;
+  if (error.code() == "deadline_exceeded") return Outcome::deadline;
+  if (error.status() == 429) return Outcome::queue_full;
+  return error.status() < 500 ? Outcome::invalid : Outcome::failed;
+}
+
 void answer_error(httplib::Response& response, const RequestError& error) {
   response.status = error.status();
   if (error.status() == 429) response.set_header("Retry-After", "1");
@@ -50,14 +59,17 @@ void answer_error(httplib::Response& response, const RequestError& error) {
   response.set_content(bytes_of(error.json()), "application/json");
 }
 
-Exchange::Exchange(Engine& engine, CompletionRequest request, const ModelFacts& model, const Connection& connection,
-                   std::chrono::seconds deadline)
+Exchange::Exchange(const Loaded& loaded, CompletionRequest request, const Connection& connection,
+                   std::chrono::seconds deadline, std::shared_ptr<CountedRequest> counted)
     : request_(std::move(request)),
-      head_(request_, model.name),
+      head_(request_, loaded.facts.name),
+      logprobs_(loaded.model, request_),
+      tools_(request_),
       connection_(connection),
       deadline_(Clock::now() + deadline),
       sent_(Clock::now()),
-      job_(engine, request_.task) {
+      counted_(std::move(counted)),
+      job_(loaded.engine, request_.task) {
   head_.prompt_tokens = request_.task.prompt.size();
 }
 
@@ -71,16 +83,27 @@ void Exchange::check() const {
 
 Json Exchange::whole() {
   while (!job_.begin(kLook)) check();
-  for (std::string text;;) {
-    const Job::News news = job_.next(kLook);
-    text += news.text;
-    if (news.stop) return answer_json(head_, text, *news.stop, news.figures);
+  std::string text;
+  std::vector<TokenLogprobs> tokens;
+  for (;;) {
+    Job::News news = job_.next(kLook);
+    text += tools_.push(news.text);
+    std::ranges::move(news.tokens, std::back_inserter(tokens));
+    if (news.stop) {
+      count_end(*news.stop);
+      const ToolReader::End end = tools_.finish();
+      return answer_json(head_, text + end.text, logprobs_.json(tokens), end.calls, *news.stop, news.figures);
+    }
     check();
   }
 }
 
 void Exchange::await_begin(std::chrono::seconds wait) {
   for (const auto until = Clock::now() + wait; !begun_ && Clock::now() < until; check()) begun_ = job_.begin(kLook);
+}
+
+void Exchange::count_end(weft_stop stop) {
+  counted_->set(finish_reason(false, stop) == std::string_view("length") ? Outcome::length : Outcome::stop);
 }
 
 bool Exchange::send(httplib::DataSink& sink, Json chunk, const Figures& figures) {
@@ -94,6 +117,14 @@ bool Exchange::send(httplib::DataSink& sink, Json chunk, const Figures& figures)
   return sink.write(bytes.data(), bytes.size());
 }
 
+// The last chunk, and before it what was held back for calls.
+bool Exchange::send_end(httplib::DataSink& sink, weft_stop stop, const Figures& figures) {
+  const ToolReader::End end = tools_.finish();
+  if (!end.text.empty() && !send(sink, text_chunk(head_, end.text, nullptr), figures)) return false;
+  if (!end.calls.empty() && !send(sink, calls_chunk(head_, end.calls), figures)) return false;
+  return send(sink, last_chunk(head_, !end.calls.empty(), stop), figures);
+}
+
 bool Exchange::keep_alive(httplib::DataSink& sink) {
   constexpr std::string_view kComment = ": keep-alive\n\n";
   if (Clock::now() < sent_ + kSilentTime) return true;
@@ -103,6 +134,7 @@ bool Exchange::keep_alive(httplib::DataSink& sink) {
 
 bool Exchange::send_answer(httplib::DataSink& sink) {
   Figures figures;
+  std::optional<weft_stop> stop;
   if (head_.chat && !send(sink, first_chunk(head_), figures)) return false;
   for (; !begun_; check()) {
     begun_ = job_.begin(kLook);
@@ -111,9 +143,11 @@ bool Exchange::send_answer(httplib::DataSink& sink) {
   for (;;) {
     const Job::News news = job_.next(kLook);
     figures = news.figures;
-    if (!news.text.empty() && !send(sink, text_chunk(head_, news.text), figures)) return false;
+    const std::string text = tools_.push(news.text);
+    if (!text.empty() && !send(sink, text_chunk(head_, text, logprobs_.json(news.tokens)), figures)) return false;
     if (news.stop) {
-      if (!send(sink, last_chunk(head_, *news.stop), figures)) return false;
+      stop = news.stop;
+      if (!send_end(sink, *stop, figures)) return false;
       break;
     }
     check();
@@ -121,14 +155,18 @@ bool Exchange::send_answer(httplib::DataSink& sink) {
   }
   if (request_.include_usage && !send(sink, usage_chunk(head_, figures), figures)) return false;
   constexpr std::string_view kDone = "data: [DONE]\n\n";
-  return sink.write(kDone.data(), kDone.size());
+  if (!sink.write(kDone.data(), kDone.size())) return false;
+  count_end(*stop);
+  return true;
 }
 
 bool Exchange::stream(httplib::DataSink& sink) {
   try {
     if (!send_answer(sink)) return false;
   } catch (...) {
-    const std::string bytes = event(current_error().json());
+    const RequestError error = current_error();
+    counted_->set(outcome_of(error));
+    const std::string bytes = event(error.json());
     if (!sink.write(bytes.data(), bytes.size())) return false;
   }
   sink.done();

@@ -6,6 +6,7 @@
 
 #include "../weft/common.h"
 #include "fields.h"
+#include "tools.h"
 
 namespace weft::serve {
 namespace {
@@ -28,23 +29,35 @@ std::string content_of(const Json& content, const std::string& path) {
   return text;
 }
 
-std::vector<api::Message> messages_of(Fields& fields) {
+// A message of any role as chat templates expect it.
+Json read_message(Fields& message) {
+  std::string role = text_of(message.need("role"), message.path("role"));
+  if (role == "developer") role = "system";
+  if (role != "system" && role != "user" && role != "assistant" && role != "tool")
+    throw bad_field(message.path("role"), "The role \"" + role.substr(0, 40) +
+                                              "\" is not supported: system, developer, user, assistant and tool are.");
+  Json json = {{"role", role}, {"content", ""}};
+  const Json* calls = role == "assistant" ? message.take("tool_calls") : nullptr;
+  if (calls) json["tool_calls"] = read_tool_calls(*calls, message.path("tool_calls"));
+  const Json* content = calls ? message.take("content") : &message.need("content");
+  if (content) json["content"] = content_of(*content, message.path("content"));
+  if (role == "assistant") message.take("refusal");
+  if (role == "tool") json["tool_call_id"] = text_of(message.need("tool_call_id"), message.path("tool_call_id"));
+  message.refuse_rest();
+  return json;
+}
+
+Json messages_of(Fields& fields) {
   const Json& list = fields.need("messages");
   if (!list.is_array() || list.empty())
     throw bad_field("messages", "messages must be an array with at least one message.", "invalid_type");
   if (list.size() > kMostMessages)
     throw bad_field("messages",
                     cli::format("messages has %zu messages, at most %zu are allowed.", list.size(), kMostMessages));
-  std::vector<api::Message> messages;
+  Json messages = Json::array();
   for (std::size_t i = 0; i < list.size(); ++i) {
     Fields message(list[i], "messages[" + std::to_string(i) + "]");
-    std::string role = text_of(message.need("role"), message.path("role"));
-    if (role == "developer") role = "system";
-    if (role != "system" && role != "user" && role != "assistant")
-      throw bad_field(message.path("role"), "The role \"" + role.substr(0, 40) +
-                                                "\" is not supported: system, developer, user and assistant are.");
-    messages.push_back({role, content_of(message.need("content"), message.path("content"))});
-    message.refuse_rest();
+    messages.push_back(read_message(message));
   }
   return messages;
 }
@@ -174,6 +187,13 @@ void read_stream(Fields& fields, CompletionRequest& request) {
   list.refuse_rest();
 }
 
+void read_chat_logprobs(Fields& fields, Task& task) {
+  const bool wanted = fields.boolean("logprobs").value_or(false);
+  const auto count = fields.whole("top_logprobs", 0, WEFT_MAX_LOGPROBS);
+  if (count && !wanted) throw bad_field("top_logprobs", "top_logprobs requires logprobs.");
+  if (wanted) task.logprobs = static_cast<std::uint32_t>(count.value_or(0));
+}
+
 // What a chat and a completion have in common.
 void read_common(Fields& fields, const ModelFacts& model, CompletionRequest& request) {
   if (const auto name = fields.text("model"); name && *name != model.name)
@@ -213,7 +233,8 @@ CompletionRequest parse_chat(const std::string& body, const ModelFacts& model) {
   CompletionRequest request;
   request.messages = messages_of(fields);
   read_common(fields, model, request);
-  fields.only("logprobs", false);
+  read_chat_logprobs(fields, request.task);
+  read_tools(fields, request);
   fields.only("store", false);
   fields.refuse_rest();
   return request;
@@ -234,6 +255,9 @@ CompletionRequest parse_completion(const std::string& body, const ModelFacts& mo
     throw bad_field("prompt", "prompt must be one string or one array of token ids.", "invalid_type");
   }
   read_common(fields, model, request);
+  constexpr std::int64_t kMostLogprobs = 5;  // OpenAI's
+  if (const auto count = fields.whole("logprobs", 0, kMostLogprobs))
+    request.task.logprobs = static_cast<std::uint32_t>(*count);
   fields.only("echo", false);
   fields.only("best_of", 1);
   fields.refuse_rest();
@@ -260,12 +284,14 @@ std::vector<std::uint32_t> parse_detokenize(const std::string& body, const Model
   return ids_of(tokens, "tokens", model.vocab_size);
 }
 
-std::vector<api::Message> parse_apply_template(const std::string& body) {
+CompletionRequest parse_apply_template(const std::string& body) {
   const Json json = parse_body(body);
   Fields fields(json, "");
-  std::vector<api::Message> messages = messages_of(fields);
+  CompletionRequest request;
+  request.messages = messages_of(fields);
+  read_tools(fields, request);
   fields.refuse_rest();
-  return messages;
+  return request;
 }
 
 }  // namespace weft::serve

@@ -19,6 +19,7 @@ class RequestError : public std::runtime_error {
         code_(std::move(code)),
         field_(std::move(field)) {}
   int status() const { return status_; }
+  const std::string& code() const { return code_; }
   Json json() const;
 
  private:
@@ -39,11 +40,15 @@ struct ModelFacts {
   std::uint32_t context = 0;  // tokens of a session
 };
 
+enum class ToolMode { none, automatic, forced };  // whether an answer may or must be a call
+
 struct CompletionRequest {
   bool chat = true;
-  std::vector<api::Message> messages;  // of a chat
-  std::string prompt;                  // of a completion: a text
-  std::vector<std::uint32_t> ids;      // or ids
+  Json messages;  // of a chat, as chat templates expect them
+  Json tools;     // that the model may call; null: none
+  ToolMode tool_mode = ToolMode::none;
+  std::string prompt;              // of a completion: a text
+  std::vector<std::uint32_t> ids;  // or ids
   bool stream = false;
   bool include_usage = false;     // a last chunk of a stream with the usage
   bool continuous_usage = false;  // each chunk of a stream has the usage so far
@@ -59,6 +64,6 @@ CompletionRequest parse_chat(const std::string& body, const ModelFacts& model);
 CompletionRequest parse_completion(const std::string& body, const ModelFacts& model);
 TokenizeRequest parse_tokenize(const std::string& body);
 std::vector<std::uint32_t> parse_detokenize(const std::string& body, const ModelFacts& model);
-std::vector<api::Message> parse_apply_template(const std::string& body);
+CompletionRequest parse_apply_template(const std::string& body);
 
 }  // namespace weft::serve

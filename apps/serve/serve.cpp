@@ -1,6 +1,7 @@
 // weft serve: an OpenAI-compatible server with a chat page.
 #include <signal.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 
@@ -14,7 +15,7 @@ struct ServeArgs {
   ModelArgs model;
   std::string host = "127.0.0.1";
   std::uint16_t port = 8080;
-  std::string key;
+  std::string key, cors;
   bool no_key = false;
   std::uint32_t sessions = 8, queue = 64, deadline = 600;
 };
@@ -78,6 +79,13 @@ void check_access(const ServeArgs& args) {
   if (!args.key.empty() && args.no_key) throw UsageError("--no-key", "it contradicts --api-key");
   if (!loopback && args.key.empty() && !args.no_key)
     throw UsageError("--host", "other machines can reach this address: it requires --api-key KEY, or --no-key");
+  const bool site = args.cors.starts_with("http://") || args.cors.starts_with("https://");
+  const std::size_t name = args.cors.find("//") + 2;
+  const bool origin = site && args.cors.size() > name && std::ranges::all_of(args.cors.substr(name), [](char c) {
+                        return c > ' ' && c <= '~' && c != '/';
+                      });
+  if (!args.cors.empty() && args.cors != "*" && !origin)
+    throw UsageError("--cors", "it must be an origin such as https://app.example, or *");
   for (const char c : args.key)
     if (c <= ' ' || c > '~') throw UsageError("--api-key", "it must have printable ASCII characters only, no spaces");
 }
@@ -101,7 +109,8 @@ void serve(const ServeArgs& args) {
   StopSignals signals;
   constexpr std::size_t kOthers = 32;  // connections besides those whose requests are answered or wait
   HttpServer server(args.sessions + args.queue + kOthers);
-  Service service(server, {args.key, {args.host}, std::chrono::seconds(args.deadline)});
+  Metrics metrics;
+  Service service(server, metrics, {args.key, args.cors, {args.host}, std::chrono::seconds(args.deadline)});
   const int port = server.bind(args.host, args.port);
   std::optional<api::Model> model;
   std::optional<Engine> engine;
@@ -111,7 +120,7 @@ void serve(const ServeArgs& args) {
   model.emplace(load_model(args.model));
   check_model(*model);
   const std::uint32_t context = session_context(args.model, model->info());
-  engine.emplace(*model, args.sessions, args.queue, context);
+  engine.emplace(*model, metrics, args.sessions, args.queue, context);
   loaded.emplace(Loaded{*model, {model_name(args.model.model), model->info().vocab_size, context}, *engine});
   service.set(&*loaded);
   signals.arm();
@@ -147,6 +156,7 @@ void add_serve(CLI::App& app) {
       ->type_name("KEY")
       ->envname("WEFT_API_KEY");
   command->add_flag("--no-key", args->no_key, "let everyone who can reach the address ask");
+  command->add_option("--cors", args->cors, "let pages of this origin call the server; *: of all")->type_name("ORIGIN");
   command->add_option("--sessions", args->sessions, "most requests that are answered at the same time")
       ->type_name("N")
       ->capture_default_str()

@@ -1,6 +1,7 @@
 #include "service.h"
 
 #include <arpa/inet.h>
+#include <weft/text.h>
 
 #include <algorithm>
 #include <ctime>
@@ -39,6 +40,14 @@ void answer_json(httplib::Response& response, const Json& json) {
   response.set_content(bytes_of(json), "application/json");
 }
 
+std::vector<std::uint32_t> chat_ids(const api::Model& model, const CompletionRequest& request) {
+  const std::string conversation = bytes_of({{"messages", request.messages}, {"tools", request.tools}});
+  return api::detail::ids(
+      conversation.size() + 256, [&](std::uint32_t* out, std::size_t capacity, std::size_t* count, weft_error* error) {
+        return weft_apply_chat_template_json(model.get(), conversation.c_str(), out, capacity, count, error);
+      });
+}
+
 RequestError bad_request(int status, const std::string& code, const std::string& message) {
   return RequestError(status, "invalid_request_error", code, message);
 }
@@ -65,7 +74,8 @@ void check_body_headers(const httplib::Request& request) {
 
 }  // namespace
 
-Service::Service(HttpServer& server, Access access) : access_(std::move(access)), started_(std::time(nullptr)) {
+Service::Service(HttpServer& server, Metrics& metrics, Access access)
+    : metrics_(metrics), access_(std::move(access)), started_(std::time(nullptr)) {
   server.set_pre_routing_handler([this](const Request& request, Response& response) {
     try {
       return before_routing(request, response);
@@ -103,8 +113,9 @@ Service::Service(HttpServer& server, Access access) : access_(std::move(access))
     return Done::Handled;
   };
   server.set_error_handler(on_error);
-  server.set_post_routing_handler([](const Request&, Response& response) {
+  server.set_post_routing_handler([this](const Request&, Response& response) {
     response.set_header("X-Content-Type-Options", "nosniff");
+    if (!access_.cors.empty()) response.set_header("Access-Control-Allow-Origin", access_.cors);
     if (!HttpServer::connection().closing()) return;
     response.headers.erase("Keep-Alive");
     response.headers.erase("Connection");
@@ -140,9 +151,11 @@ Service::Done Service::before_routing(const Request& request, Response& response
                                                 "/apply-template"};
   const std::string& path = request.path;
   const bool reads = request.method == "GET" || request.method == "HEAD";
+  if (allow_origin(request, response)) return Done::Handled;
   admit(request, reads && (path == "/" || path == "/health"));
   if (reads && path == "/") return show_page(response), Done::Handled;
   if (reads && path == "/health") return show_health(response), Done::Handled;
+  if (reads && path == "/metrics") return show_metrics(response), Done::Handled;
   if (reads && (path == "/v1/models" || path.starts_with("/v1/models/")))
     return show_models(request, response), Done::Handled;
   if (request.method == "POST" && std::ranges::find(kPosts, path) != std::end(kPosts)) {
@@ -150,6 +163,23 @@ Service::Done Service::before_routing(const Request& request, Response& response
     return Done::Unhandled;
   }
   throw bad_request(404, "not_found", "There is no " + request.method + " " + path.substr(0, 80) + " here.");
+}
+
+// Answers what a browser asks before it lets another site's page call (a CORS preflight), which never has the key.
+bool Service::allow_origin(const Request& request, Response& response) const {
+  if (access_.cors.empty() || request.method != "OPTIONS" || !request.has_header("Access-Control-Request-Method"))
+    return false;
+  admit(request, true);
+  const std::string names = request.get_header_value("Access-Control-Request-Headers");
+  const auto good = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == ',' ||
+           c == ' ';
+  };
+  if (!names.empty() && std::ranges::all_of(names, good)) response.set_header("Access-Control-Allow-Headers", names);
+  response.set_header("Access-Control-Allow-Methods", "GET, POST");
+  response.set_header("Access-Control-Max-Age", "600");
+  response.status = 204;
+  return true;
 }
 
 // A new number in each answer lets the page's own script and style run, and no other.
@@ -176,6 +206,15 @@ void Service::show_health(Response& response) const {
   answer_json(response, {{"status", "ok"}});
 }
 
+// Also while the model loads.
+void Service::show_metrics(Response& response) const {
+  const Loaded* loaded = loaded_;
+  const Engine::Load load = loaded ? loaded->engine.load() : Engine::Load();
+  response.status = 200;
+  response.set_content(metrics_.text(load.waiting, load.running, load.most),
+                       "text/plain; version=0.0.4; charset=utf-8");
+}
+
 void Service::show_models(const Request& request, Response& response) const {
   const ModelFacts& facts = loaded().facts;
   const Json model = {{"id", facts.name},   {"object", "model"},        {"created", started_},
@@ -188,19 +227,30 @@ void Service::show_models(const Request& request, Response& response) const {
 }
 
 void Service::complete(const Request& request, Response& response, bool chat) const {
+  const auto counted = std::make_shared<CountedRequest>(metrics_);
+  try {
+    complete(request, response, chat, counted);
+  } catch (...) {
+    counted->set(outcome_of(current_error()));
+    throw;
+  }
+}
+
+void Service::complete(const Request& request, Response& response, bool chat,
+                       std::shared_ptr<CountedRequest> counted) const {
   const Loaded& ready = loaded();
   CompletionRequest asked = chat ? parse_chat(request.body, ready.facts) : parse_completion(request.body, ready.facts);
   std::vector<std::uint32_t>& ids = asked.task.prompt;
   const char* field = chat ? "messages" : "prompt";
   try {
     if (chat) {
-      ids = ready.model.apply_chat_template(asked.messages);
+      ids = chat_ids(ready.model, asked);
     } else {
       ids = asked.ids.empty() ? ready.model.tokenize(asked.prompt, true) : asked.ids;
     }
   } catch (const api::Failure& error) {
     if (error.status() == WEFT_OUT_OF_MEMORY || error.status() == WEFT_INTERNAL) throw;
-    throw bad_field(field, error.what(), "unsupported");
+    throw bad_field(error.place() == "tools" ? "tools" : field, error.what(), "unsupported");
   }
   if (ids.empty()) throw bad_field(field, "The prompt has no token.");
   if (ids.size() >= ready.facts.context)
@@ -208,8 +258,8 @@ void Service::complete(const Request& request, Response& response, bool chat) co
                     cli::format("The prompt has %zu tokens, and at most %u fit.", ids.size(), ready.facts.context - 1),
                     "context_length_exceeded");
   const bool stream = asked.stream;
-  const auto exchange = std::make_shared<Exchange>(ready.engine, std::move(asked), ready.facts,
-                                                   HttpServer::connection(), access_.deadline);
+  const auto exchange = std::make_shared<Exchange>(ready, std::move(asked), HttpServer::connection(), access_.deadline,
+                                                   std::move(counted));
   if (!stream) return answer_json(response, exchange->whole());
   exchange->await_begin(kSilentTime);
   response.set_header("Cache-Control", "no-cache");
@@ -229,8 +279,7 @@ void Service::detokenize(const Request& request, Response& response) const {
 }
 
 void Service::apply_template(const Request& request, Response& response) const {
-  const std::vector<api::Message> messages = parse_apply_template(request.body);
-  answer_json(response, {{"tokens", loaded().model.apply_chat_template(messages)}});
+  answer_json(response, {{"tokens", chat_ids(loaded().model, parse_apply_template(request.body))}});
 }
 
 }  // namespace weft::serve

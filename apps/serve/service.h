@@ -13,6 +13,7 @@ constexpr std::chrono::seconds kSilentTime{3};  // a stream that waits longer be
 
 struct Access {
   std::string key;                 // empty: none is needed
+  std::string cors;                // whose pages may call besides our own: an origin, or "*"; empty: none
   std::vector<std::string> hosts;  // names, besides addresses and localhost, by which a browser may call without a key
   std::chrono::seconds deadline;   // of a request, from its arrival to the end of its answer
 };
@@ -26,8 +27,8 @@ struct Loaded {
 
 class Service {
  public:
-  // Adds its handlers to the server, which it must outlive.
-  Service(HttpServer& server, Access access);
+  // Adds its handlers to the server, which it must outlive. The metrics outlive both.
+  Service(HttpServer& server, Metrics& metrics, Access access);
 
   // Until there is one, requests are answered with 503. `loaded` lives until the server has ended.
   void set(const Loaded* loaded) { loaded_ = loaded; }
@@ -39,15 +40,19 @@ class Service {
 
   Done before_routing(const Request& request, Response& response);
   void admit(const Request& request, bool open) const;
+  bool allow_origin(const Request& request, Response& response) const;
   void show_page(Response& response) const;
   void show_health(Response& response) const;
+  void show_metrics(Response& response) const;
   void show_models(const Request& request, Response& response) const;
   void complete(const Request& request, Response& response, bool chat) const;
+  void complete(const Request& request, Response& response, bool chat, std::shared_ptr<CountedRequest> counted) const;
   void tokenize(const Request& request, Response& response) const;
   void detokenize(const Request& request, Response& response) const;
   void apply_template(const Request& request, Response& response) const;
   const Loaded& loaded() const;
 
+  Metrics& metrics_;
   const Access access_;
   const std::int64_t started_;  // seconds since 1970
   std::atomic<const Loaded*> loaded_ = nullptr;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "template/jinja_ast.h"
 
@@ -29,9 +30,38 @@ Value message_value(const Message& message) {
                       {Value(std::string("content")), Value(Text(message.content, true))}});
 }
 
+// Strings are tainted.
+Value json_value(const nlohmann::ordered_json& json) {
+  if (json.is_boolean()) return Value(json.get<bool>());
+  if (json.is_number_unsigned() && json.get<uint64_t>() > uint64_t{INT64_MAX}) return Value(json.get<double>());
+  if (json.is_number_integer()) return Value(json.get<int64_t>());
+  if (json.is_number()) return Value(json.get<double>());
+  if (json.is_string()) return Value(Text(json.get<std::string>(), true));
+  if (json.is_array()) {
+    std::vector<Value> items;
+    for (const auto& item : json) items.push_back(json_value(item));
+    return Value::list(std::move(items));
+  }
+  if (!json.is_object()) return Value(jinja::None{});
+  std::vector<std::pair<Value, Value>> items;
+  for (const auto& [name, value] : json.items()) items.emplace_back(Value(Text(name, true)), json_value(value));
+  return Value::dict(std::move(items));
+}
+
+Value message_value(const nlohmann::ordered_json& message) {
+  std::vector<std::pair<Value, Value>> items;
+  for (const auto& [name, value] : message.items()) {
+    const bool trusted = name == "role" && value.is_string() && is_word(value.get<std::string>());
+    items.emplace_back(Value(name), trusted ? Value(value.get<std::string>()) : json_value(value));
+  }
+  return Value::dict(std::move(items));
+}
+
 }  // namespace
 
 struct ChatTemplate::Impl {
+  std::vector<TextPiece> render(Value messages, Value tools, bool add_generation_prompt, int64_t budget) const;
+
   std::string place;
   std::map<std::string, std::string> names;
   jinja::Body body;
@@ -53,13 +83,28 @@ std::vector<TextPiece> ChatTemplate::render(std::span<const Message> messages, b
     list.push_back(message_value(message));
     budget += kBudgetPerByte * static_cast<int64_t>(message.content.size());
   }
+  return impl_->render(Value::list(std::move(list)), jinja::None{}, add_generation_prompt, budget);
+}
+
+std::vector<TextPiece> ChatTemplate::render(const nlohmann::ordered_json& messages, const nlohmann::ordered_json& tools,
+                                            bool add_generation_prompt) const {
+  std::vector<Value> list;
+  for (const auto& message : messages) list.push_back(message_value(message));
+  const auto count = static_cast<int64_t>(messages.size() + tools.size());
+  const auto bytes = static_cast<int64_t>(messages.dump().size() + tools.dump().size());
+  return impl_->render(Value::list(std::move(list)), json_value(tools), add_generation_prompt,
+                       kBaseBudget + kBudgetPerMessage * count + kBudgetPerByte * bytes);
+}
+
+std::vector<TextPiece> ChatTemplate::Impl::render(Value messages, Value tools, bool add_generation_prompt,
+                                                  int64_t budget) const {
   std::vector<std::pair<std::string, Value>> variables;
-  variables.emplace_back("messages", Value::list(std::move(list)));
+  variables.emplace_back("messages", std::move(messages));
   variables.emplace_back("add_generation_prompt", Value(add_generation_prompt));
-  variables.emplace_back("tools", Value(jinja::None{}));
+  variables.emplace_back("tools", std::move(tools));
   variables.emplace_back("documents", Value(jinja::None{}));
-  for (const auto& [name, spelling] : impl_->names) variables.emplace_back(name, Value(spelling));
-  const Text text = jinja::interpret(impl_->body, std::move(variables), impl_->place, budget);
+  for (const auto& [name, spelling] : names) variables.emplace_back(name, Value(spelling));
+  const Text text = jinja::interpret(body, std::move(variables), place, budget);
 
   std::vector<TextPiece> pieces;
   for (size_t begin = 0; begin < text.size();) {

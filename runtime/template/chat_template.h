@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,6 +33,11 @@ class ChatTemplate {
   // refuses the conversation, Error(unsupported) naming line and filter, test or method it uses that Weft does not
   // know, and Error(bad_file) where it does what no value allows.
   std::vector<TextPiece> render(std::span<const Message> messages, bool add_generation_prompt) const;
+
+  // The same for messages with more than a role and a content, such as tool_calls; tools: an array, or null. Every text
+  // in them counts as content, names of fields too.
+  std::vector<TextPiece> render(const nlohmann::ordered_json& messages, const nlohmann::ordered_json& tools,
+                                bool add_generation_prompt) const;
 
  private:
   struct Impl;

@@ -14,6 +14,8 @@ from test_json import Json
 from test_models import Models, RealModels
 from test_readme import Readme
 from test_serve import Serve, ServeLimits
+from test_serve_logprobs import ServeLogprobs
+from test_serve_tools import ServeTools
 from test_sessions import Sessions
 from test_shared import Shared
 from test_speculation import Speculation

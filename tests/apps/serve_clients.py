@@ -1,6 +1,6 @@
 """`weft serve` with PyPI's `openai` client, and a soak of clients that break off. Not a test of CTest: it needs pip.
 
-    pip install openai pydantic
+    pip install openai pydantic prometheus_client
     tests/apps/serve_clients.py BIN_DIR [--soak SECONDS]
 
 Prints one line for each check that passed. Exit code 77: `openai` is not installed.
@@ -23,6 +23,7 @@ from serving import CHAT, Server, post_bytes  # takes the folder from sys.argv
 try:
     import openai
     import pydantic
+    from prometheus_client.parser import text_string_to_metric_families
 except ImportError as missing:
     print(f"NOT RUN: {missing}")
     sys.exit(77)
@@ -72,15 +73,26 @@ def protocol(server):
     check("json_schema with pydantic", isinstance(parsed.choices[0].message.parsed, Person))
     check("own fields", client.chat.completions.create(**ask, extra_body={"head": "certified"}).usage.model_extra["weft"]["head"] == "certified")
     check("completion", client.completions.create(model="pocket", prompt="The cat", max_tokens=4).choices[0].text)
+    tokens = client.chat.completions.create(**ask, logprobs=True, top_logprobs=2).choices[0].logprobs.content
+    check("logprobs", "".join(token.token for token in tokens) == answer.choices[0].message.content and len(tokens[0].top_logprobs) == 2)
+    chunks = list(client.chat.completions.create(**ask, logprobs=True, stream=True))
+    streamed = [token for chunk in chunks for token in (chunk.choices[0].logprobs.content if chunk.choices[0].logprobs else [])]
+    check("logprobs of a stream", [token.logprob for token in streamed] == [token.logprob for token in tokens])
+    lists = client.completions.create(model="pocket", prompt="The cat", max_tokens=4, logprobs=3).choices[0].logprobs
+    check("logprobs of a completion", len(lists.tokens) == 4 and all(3 <= len(top) <= 4 for top in lists.top_logprobs))
     error = raises(openai.NotFoundError, lambda: client.chat.completions.create(**dict(ask, model="gpt-4o")))
     check("404", error.code == "model_not_found" and error.param == "model")
     error = raises(openai.BadRequestError, lambda: client.chat.completions.create(**ask, n=2))
     check("400", error.code == "unsupported_parameter" and error.param == "n")
     tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
     error = raises(openai.BadRequestError, lambda: client.chat.completions.create(**ask, tools=[tool]))
-    check("tools are refused by name", error.param == "tools")
+    check("a template without tools", error.param == "tools" and error.code == "unsupported")
     raises(openai.NotFoundError, lambda: client.embeddings.create(model="pocket", input="x"))
     check("embeddings are refused", True)
+    families = {family.name: family for family in text_string_to_metric_families(server.request("GET", "/metrics")[2])}
+    check("metrics", len(families) == 10 and families["weft_generated_tokens"].type == "counter"
+          and families["weft_time_to_first_token_seconds"].type == "histogram"
+          and {sample.labels["outcome"]: sample.value for sample in families["weft_requests"].samples}["stop"] > 4)
     stream = client.chat.completions.create(**dict(ask, messages=user("tell me a story")), stream=True)
     next(iter(stream))
     stream.close()

@@ -68,10 +68,22 @@ def check_desk(page):
     ask(page, "tell me a story about a cat")
     assert "certified: " in page.locator(".figures").last.inner_text()
     picture(page, "light")
+    page.click("#options")
+    page.select_option("#logprobs", "5")
+    page.click("#options")
+    ask(page, "hello")
+    words = page.locator(".message.assistant p").last
+    assert words.locator("span").count() > 3
+    assert words.locator("span").first.get_attribute("title").count(" %") in (5, 6)
+    assert "".join(words.locator("span").all_text_contents()) == words.inner_text() != ""
+    picture(page, "probabilities")
+    page.click("#options")
+    page.select_option("#logprobs", "")
+    page.click("#options")
     # An answer that a schema makes long is stopped by the keyboard.
     setting(page, "schema", '{"type": "string", "minLength": 1500}')
     ask(page, "go on", wait=False)
-    until(page, "[...document.querySelectorAll('.message.assistant p')].length === 3 && "
+    until(page, "[...document.querySelectorAll('.message.assistant p')].length === 4 && "
                 "[...document.querySelectorAll('.message.assistant p')].at(-1).textContent.length > 3")
     page.keyboard.press("Escape")
     page.wait_for_selector("#send:not([hidden])")

@@ -82,6 +82,36 @@ class Server:
             return b"".join(parts)
 
 
+def parse_metrics(text):
+    """Prometheus's text format, strictly: {name with its labels: value} and {family: type}."""
+    number, label = r"(?:[0-9.]+(?:e[-+][0-9]+)?|\+Inf)", r'[a-z_]+="[^"\\\n]*"'
+    values, types, helped = {}, {}, []
+    assert text.endswith("\n")
+    for line in text.splitlines():
+        if found := re.fullmatch(r"# HELP ([a-z_]+) \S.*", line):
+            assert found[1] not in helped
+            helped.append(found[1])
+        elif found := re.fullmatch(r"# TYPE ([a-z_]+) (counter|gauge|histogram)", line):
+            assert found[1] == helped[-1] and found[1] not in types
+            types[found[1]] = found[2]
+        else:
+            found = re.fullmatch(rf"([a-z_]+)(?:\{{({label}(?:,{label})*)\}})? ({number})", line)
+            assert found, line
+            name = line.rpartition(" ")[0]
+            assert name not in values, name
+            family = helped[-1]
+            assert found[1] == family or (types[family] == "histogram" and found[1] in (f"{family}_bucket", f"{family}_sum", f"{family}_count")), line
+            assert (types[family] == "counter") == family.endswith("_total")
+            values[name] = float(found[3])
+    for family in (family for family, kind in types.items() if kind == "histogram"):
+        buckets = [(float(re.search('le="(.*)"', name)[1].replace("+Inf", "inf")), value) for name, value in values.items()
+                   if name.startswith(family + "_bucket{")]
+        assert buckets == sorted(buckets) and buckets[-1][0] == float("inf")
+        assert [value for _, value in buckets] == sorted(value for _, value in buckets)
+        assert buckets[-1][1] == values[family + "_count"]
+    return values, types
+
+
 def post_bytes(path, body, *headers):
     if not isinstance(body, bytes):
         body = json.dumps(body).encode()

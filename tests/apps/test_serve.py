@@ -6,7 +6,7 @@ import threading
 import time
 import unittest
 
-from serving import CHAT, Server, Stream, post_bytes, text_of
+from serving import CHAT, Server, Stream, parse_metrics, post_bytes, text_of
 from support import ROOT, plain, weft, weft_json
 
 PERSON = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 12}, "age": {"type": "integer", "minimum": 0, "maximum": 150}},
@@ -216,7 +216,7 @@ class Serve(unittest.TestCase):
                 ("invalid_type", "messages", {"messages": "hello"}),
                 ("invalid_type", "messages", {"messages": []}),
                 ("missing_required_parameter", "messages[0].role", {"messages": [{"content": "x"}]}),
-                ("invalid_value", "messages[1].role", {"messages": [*user("x"), {"role": "tool", "content": "x"}]}),
+                ("invalid_value", "messages[1].role", {"messages": [*user("x"), {"role": "function", "content": "x"}]}),
                 ("missing_required_parameter", "messages[0].content", {"messages": [{"role": "user", "content": None}]}),
                 ("invalid_value", "messages[0].content", {"messages": user("zero\0byte")}),
                 ("unsupported_parameter", "messages[0].content[1].type",
@@ -251,15 +251,16 @@ class Serve(unittest.TestCase):
                 ("invalid_value", "regex", {**hello, "regex": "a", "grammar": "root ::= \"a\""}),
                 ("invalid_value", "head", {**hello, "head": "half"}),
                 ("unsupported_parameter", "n", {**hello, "n": 2}),
-                ("unsupported_parameter", "logprobs", {**hello, "logprobs": True}),
-                ("unsupported_parameter", "tools", {**hello, "tools": []}),
-                ("unsupported_parameter", "top_logprobs", {**hello, "top_logprobs": 3})]:
+                ("invalid_type", "logprobs", {**hello, "logprobs": 1}),
+                ("invalid_value", "top_logprobs", {**hello, "top_logprobs": 3}),
+                ("invalid_value", "top_logprobs", {**hello, "logprobs": True, "top_logprobs": 21})]:
             with self.subTest(code=code, param=param, body=body):
                 self.refused(400, code, param, **body)
         self.refused(404, "model_not_found", "model", **hello, model="gpt-4o")
         self.server.post(CHAT, **hello, model="pocket", n=1, user="me", store=False, logprobs=None, tools=None, max_tokens=2)
         for param, body in [("prompt", {}), ("prompt", {"prompt": ["a", "b"]}), ("prompt", {"prompt": [8192]}), ("prompt", {"prompt": [-1]}),
                             ("echo", {"prompt": "x", "echo": True}), ("suffix", {"prompt": "x", "suffix": "y"}),
+                            ("logprobs", {"prompt": "x", "logprobs": 6}), ("logprobs", {"prompt": "x", "logprobs": True}),
                             ("response_format", {"prompt": "x", "response_format": {"type": "text"}})]:
             status, _, answer = self.server.request("POST", "/v1/completions", body)
             self.assertEqual((status, answer["error"]["param"]), (400, param))
@@ -483,9 +484,109 @@ class ServeLimits(unittest.TestCase):
             headers = {"Host": "models.example", "Authorization": "Bearer correct-horse"}
             self.assertEqual(server.request("GET", "/v1/models", headers=headers)[0], 200)
 
+    def metrics(self, server):
+        status, headers, text = server.request("GET", "/metrics")
+        self.assertEqual((status, headers["Content-Type"]), (200, "text/plain; version=0.0.4; charset=utf-8"))
+        return parse_metrics(text)
+
+    def until_metrics(self, server, **wanted):
+        """Waits until the metrics have these values, and returns all. A stream is counted after its last byte."""
+        for _ in range(600):
+            values, _ = self.metrics(server)
+            if all(values[name] == value for name, value in wanted.items()):
+                return values
+            time.sleep(0.05)
+        self.fail({name: values[name] for name in wanted})
+
+    def test_metrics(self):
+        outcome = lambda name: f'weft_requests_total{{outcome="{name}"}}'
+        with Server("--sessions", 2, "--queue", 0) as server:
+            values, types = self.metrics(server)
+            self.assertEqual(types, {"weft_requests_total": "counter", "weft_requests_waiting": "gauge", "weft_requests_running": "gauge",
+                                     "weft_sessions_limit": "gauge", "weft_prompt_tokens_total": "counter", "weft_prompt_cached_tokens_total": "counter",
+                                     "weft_generated_tokens_total": "counter", "weft_head_read_bytes_total": "counter",
+                                     "weft_time_to_first_token_seconds": "histogram", "weft_time_between_tokens_seconds": "histogram"})
+            self.assertEqual(values.pop("weft_sessions_limit"), 2)
+            self.assertEqual(set(values.values()), {0})
+            begin = time.monotonic()
+            question = {"messages": user("tell me a story about a cat"), "temperature": 0, "max_tokens": 20}
+            first, second = (server.post(CHAT, **question)["usage"] for _ in range(2))
+            hello = list(Stream(server, CHAT, messages=user("hello"), temperature=0, head="certified",
+                                stream_options={"include_usage": True}).events())[-2]["usage"]
+            passed = time.monotonic() - begin
+            self.assertEqual(server.request("POST", CHAT, {"messages": []})[0], 400)
+            self.assertEqual(server.request("POST", "/v1/completions", {"prompt": [5], "regex": "("})[0], 400)
+            values = self.until_metrics(server, **{outcome("length"): 2, outcome("stop"): 1, outcome("invalid"): 2, "weft_requests_running": 0})
+            usages = (first, second, hello)
+            total = lambda pick: sum(map(pick, usages))
+            self.assertEqual(values["weft_prompt_tokens_total"], total(lambda usage: usage["prompt_tokens"]))
+            cached = total(lambda usage: usage["prompt_tokens_details"]["cached_tokens"])
+            self.assertGreater(cached, 0)
+            self.assertEqual(values["weft_prompt_cached_tokens_total"], cached)
+            tokens = total(lambda usage: usage["completion_tokens"])
+            self.assertEqual(values["weft_generated_tokens_total"], tokens)
+            read = total(lambda usage: usage["completion_tokens"] * usage["weft"]["head_bytes_per_token"])
+            self.assertAlmostEqual(values["weft_head_read_bytes_total"], read, delta=tokens)
+            self.assertEqual(values["weft_time_to_first_token_seconds_count"], 3)
+            self.assertEqual(values["weft_time_between_tokens_seconds_count"], tokens - 3)
+            self.assertGreaterEqual(values["weft_time_to_first_token_seconds_sum"], total(lambda usage: usage["weft"]["first_token_s"]))
+            between = total(lambda usage: (usage["completion_tokens"] - 1) / usage["weft"]["decode_tokens_per_s"])
+            self.assertAlmostEqual(values["weft_time_between_tokens_seconds_sum"] / between, 1, delta=0.3)
+            self.assertLess(values["weft_time_to_first_token_seconds_sum"] + values["weft_time_between_tokens_seconds_sum"], passed)
+            # Places that are taken, those who find none, and those who leave.
+            streams = [self.endless(server) for _ in range(2)]
+            self.assertEqual(server.request("POST", "/v1/completions", self.QUICK)[0], 429)
+            self.until_metrics(server, **{"weft_requests_running": 2, outcome("queue_full"): 1, outcome("cancelled"): 0})
+            for stream in streams:
+                stream.close()
+            self.until_metrics(server, **{"weft_requests_running": 0, outcome("cancelled"): 2, outcome("failed"): 0})
+        with Server("--sessions", 1, "--queue", 9, "--deadline", 2, "--api-key", "secret") as server:
+            self.assertEqual(server.request("GET", "/metrics")[0], 401)
+            key = {"Authorization": "Bearer secret"}
+            clients = []
+            for _ in range(8):
+                clients.append(server.socket())
+                clients[-1].sendall(post_bytes("/v1/completions", self.ENDLESS, "Authorization: Bearer secret"))
+            time.sleep(0.5)
+            values, _ = parse_metrics(server.request("GET", "/metrics", headers=key)[2])
+            self.assertEqual((values["weft_requests_waiting"] + values["weft_requests_running"] + values[outcome("length")], values["weft_sessions_limit"]), (8, 1))
+            self.assertGreater(values["weft_requests_waiting"], 0)
+            self.assertGreater(server.request("POST", "/v1/completions", self.ENDLESS, key)[0], 0)
+            for client in clients:
+                client.recv(10)
+                client.close()
+            values, _ = parse_metrics(server.request("GET", "/metrics", headers=key)[2])
+            self.assertEqual(values[outcome("deadline")] + values[outcome("length")], 9)
+            self.assertGreater(values[outcome("deadline")], 0)
+
+    def test_cors(self):
+        ask = {"Origin": "https://app.example", "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,content-type,x-own"}
+        cors = lambda answer: {name: value for name, value in answer[1].items() if name.startswith("Access-Control")}
+        with Server() as server:
+            answer = server.request("OPTIONS", CHAT, headers=ask)
+            self.assertEqual((answer[0], cors(answer)), (404, {}))
+            self.assertEqual(cors(server.request("GET", "/v1/models", headers=ask)), {})
+        with Server("--cors", "https://app.example") as server:
+            answer = server.request("OPTIONS", CHAT, headers=ask)
+            origin = {"Access-Control-Allow-Origin": "https://app.example"}
+            self.assertEqual((answer[0], cors(answer)), (204, {**origin, "Access-Control-Allow-Methods": "GET, POST", "Access-Control-Max-Age": "600",
+                                                               "Access-Control-Allow-Headers": ask["Access-Control-Request-Headers"]}))
+            for method, path, status in (("GET", "/v1/models", 200), ("GET", "/nothing", 404), ("OPTIONS", CHAT, 404)):
+                answer = server.request(method, path, headers={"Origin": "https://app.example"})
+                self.assertEqual((answer[0], cors(answer)), (status, origin))
+            stream = Stream(server, CHAT, messages=user("hello"), max_tokens=1)
+            self.assertEqual(stream.answer.headers["Access-Control-Allow-Origin"], "https://app.example")
+            list(stream.events())
+            self.assertEqual(server.request("OPTIONS", CHAT, headers={**ask, "Host": "evil.example"})[0], 403)
+        with Server("--cors", "*", "--api-key", "secret") as server:
+            self.assertEqual(cors(server.request("OPTIONS", CHAT, headers=ask))["Access-Control-Allow-Origin"], "*")
+            answer = server.request("GET", "/v1/models", headers=ask)  # the page must be able to read why
+            self.assertEqual((answer[0], cors(answer)), (401, {"Access-Control-Allow-Origin": "*"}))
+
     def test_what_it_refuses_to_serve(self):
         for options, word in [(["--host", "0.0.0.0"], "--api-key"), (["--api-key", "x", "--no-key"], "contradicts"),
-                              (["--api-key", "a b"], "no spaces"), (["--sessions", 65], "1 to 64"), (["--port", 65536], "65535")]:
+                              (["--api-key", "a b"], "no spaces"), (["--sessions", 65], "1 to 64"), (["--cors", "app.example"], "origin"),
+                              (["--cors", "https://app.example/"], "origin"), (["--cors", "https://"], "origin"), (["--port", 65536], "65535")]:
             _, err = weft("serve", *options, expect=2)
             self.assertIn(word, err)
         for _ in range(5):  # it ends although it has begun to listen

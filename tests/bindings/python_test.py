@@ -60,9 +60,8 @@ class Declarations(unittest.TestCase):
                 (folder / "include/weft").mkdir(parents=True)
                 for name in ("declare.py", "weft/_c.py"):
                     (folder / "bindings/python" / name).write_text((PACKAGE / name).read_text())
-                for name in ("weft.h", "batch.h", "descriptor.h", "probe.h", "progress.h", "recover.h", "speculate.h"):
-                    text = (ROOT / "runtime/include/weft" / name).read_text()
-                    (folder / "include/weft" / name).write_text(text.replace(old, new))
+                for path in (ROOT / "runtime/include/weft").glob("*.h"):
+                    (folder / "include/weft" / path.name).write_text(path.read_text().replace(old, new))
                 done = subprocess.run([sys.executable, folder / "bindings/python/declare.py", "--check"], stderr=subprocess.DEVNULL)
                 self.assertEqual(done.returncode, 0 if old == new else 1)
 

@@ -10,7 +10,9 @@ import re
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-HEADERS = [HERE.parents[1] / "include/weft" / name for name in ("weft.h", "batch.h", "descriptor.h", "probe.h", "progress.h", "recover.h", "speculate.h")]
+# weft.h first: the others use its types. convert.h is another library's.
+HEADERS = sorted((path for path in (HERE.parents[1] / "include/weft").glob("*.h") if path.name != "convert.h"),
+                 key=lambda path: (path.name != "weft.h", path.name))
 OUTPUT = HERE / "weft/_c.py"
 SCALARS = {"char": "c_char", "int": "c_int", "float": "c_float", "double": "c_double", "size_t": "c_size_t",
            "uint32_t": "c_uint32", "uint64_t": "c_uint64"}

@@ -1,0 +1,106 @@
+#include "logprobs.h"
+
+#include <utf8proc.h>
+#include <weft/text.h>
+
+#include <algorithm>
+
+#include "../weft/common.h"
+
+namespace weft::serve {
+namespace {
+
+// JSON has no infinity; OpenAI has this for tokens that are next to impossible.
+double finite(float logprob) { return std::max(static_cast<double>(logprob), -9999.0); }
+
+bool is_utf8(const std::string& bytes) {
+  const auto* at = reinterpret_cast<const utf8proc_uint8_t*>(bytes.data());
+  for (auto left = static_cast<utf8proc_ssize_t>(bytes.size()); left > 0;) {
+    utf8proc_int32_t character = 0;
+    const utf8proc_ssize_t length = utf8proc_iterate(at, left, &character);
+    if (length <= 0) return false;
+    at += length;
+    left -= length;
+  }
+  return true;
+}
+
+// Parts of characters are written as OpenAI does: bytes:\xf0\x9f
+std::string printable(const std::string& bytes) {
+  if (is_utf8(bytes)) return bytes;
+  std::string text = "bytes:";
+  for (const char c : bytes) text += cli::format("\\x%02x", static_cast<unsigned>(static_cast<unsigned char>(c)));
+  return text;
+}
+
+Json entry(const TokenBytes& token, float logprob) {
+  Json bytes = nullptr;
+  if (!token.control) {
+    bytes = Json::array();
+    for (const char c : token.bytes) bytes.push_back(static_cast<unsigned char>(c));
+  }
+  return {{"token", printable(token.bytes)}, {"logprob", finite(logprob)}, {"bytes", bytes}};
+}
+
+bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
+
+}  // namespace
+
+TokenBytes token_bytes(const api::Model& model, std::uint32_t id) {
+  char bytes[64];
+  std::size_t count = 0;
+  int control = 0;
+  weft_error error = {};
+  if (weft_token_bytes(model.get(), id, bytes, sizeof bytes, &count, &control, &error) != WEFT_OK)
+    throw api::Failure(error);
+  TokenBytes token = {std::string(bytes, std::min(count, sizeof bytes)), control != 0};
+  if (count <= sizeof bytes) return token;
+  token.bytes.resize(count);
+  if (weft_token_bytes(model.get(), id, token.bytes.data(), count, &count, &control, &error) != WEFT_OK)
+    throw api::Failure(error);
+  return token;
+}
+
+// The form of chats.
+Json LogprobWriter::content(const std::vector<TokenLogprobs>& tokens) const {
+  Json list = Json::array();
+  for (const TokenLogprobs& token : tokens) {
+    Json one = entry(token_bytes(model_, token.id), token.chosen);
+    one["top_logprobs"] = Json::array();
+    for (std::size_t i = 0; i < std::min<std::size_t>(*wanted_, token.likeliest.size()); ++i)
+      one["top_logprobs"].push_back(entry(token_bytes(model_, token.likeliest[i].first), token.likeliest[i].second));
+    list.push_back(one);
+  }
+  return {{"content", list}, {"refusal", nullptr}};
+}
+
+// The form of completions.
+Json LogprobWriter::lists(const std::vector<TokenLogprobs>& tokens) {
+  Json texts = Json::array(), chosen = Json::array(), likeliest = Json::array(), offsets = Json::array();
+  for (const TokenLogprobs& token : tokens) {
+    const TokenBytes own = token_bytes(model_, token.id);
+    texts.push_back(printable(own.bytes));
+    chosen.push_back(finite(token.chosen));
+    Json top = Json::object();
+    for (std::size_t i = 0; i < std::min<std::size_t>(*wanted_, token.likeliest.size()); ++i)
+      top.emplace(printable(token_bytes(model_, token.likeliest[i].first).bytes), finite(token.likeliest[i].second));
+    top.emplace(printable(own.bytes), finite(token.chosen));
+    likeliest.push_back(top);
+    const std::string text = own.control ? std::string() : own.bytes;
+    const bool begins = text.empty() || !continues_character(text[0]) || characters_ == 0;
+    offsets.push_back(characters_ - (begins ? 0 : 1));
+    characters_ +=
+        static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return !continues_character(c); }));
+  }
+  return {{"tokens", texts},
+          {"token_logprobs", chosen},
+          {"top_logprobs", *wanted_ > 0 ? likeliest : Json(nullptr)},
+          {"text_offset", offsets}};
+}
+
+Json LogprobWriter::json(const std::vector<TokenLogprobs>& tokens) {
+  if (!wanted_) return nullptr;
+  return chat_ ? content(tokens) : lists(tokens);
+}
+
+}  // namespace weft::serve

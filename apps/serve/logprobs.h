@@ -1,0 +1,34 @@
+// Log-probabilities of generated tokens, in OpenAI's forms.
+#pragma once
+
+#include "protocol.h"
+
+namespace weft::serve {
+
+class LogprobWriter {
+ public:
+  LogprobWriter(const api::Model& model, const CompletionRequest& request)
+      : model_(model), chat_(request.chat), wanted_(request.task.logprobs) {}
+
+  // What a choice has as "logprobs" if its text came with these tokens; null unless the request wants it. The tokens of
+  // a stream come one part after another.
+  Json json(const std::vector<TokenLogprobs>& tokens);
+
+ private:
+  Json content(const std::vector<TokenLogprobs>& tokens) const;
+  Json lists(const std::vector<TokenLogprobs>& tokens);
+
+  const api::Model& model_;
+  const bool chat_;
+  const std::optional<std::uint32_t> wanted_;
+  std::size_t characters_ = 0;  // that have begun in the tokens so far
+};
+
+// A token's bytes; control: they are its name, not its text.
+struct TokenBytes {
+  std::string bytes;
+  bool control = false;
+};
+TokenBytes token_bytes(const api::Model& model, std::uint32_t id);
+
+}  // namespace weft::serve

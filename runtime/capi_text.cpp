@@ -1,0 +1,73 @@
+// The C API: tokens one by one, and conversations with tools.
+#include "weft/text.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "capi.h"
+
+using namespace weft;
+using namespace weft::capi;
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kMostDepth = 100;  // of arrays and objects in a conversation
+
+bool same_text(const std::vector<TextPiece>& a, const std::vector<TextPiece>& b) {
+  return std::ranges::equal(a, b, [](const TextPiece& x, const TextPiece& y) { return x.text == y.text; });
+}
+
+// Throws if the prompt is the same without the tools, or without the tool_calls.
+void check_tools_are_used(const ChatTemplate& chat, const std::vector<TextPiece>& prompt, const Json& messages,
+                          const Json& tools) {
+  const auto refuse = [](const char* place) {
+    throw Error(Code::unsupported, "the model's chat template does not know tools", place, "use a model that does");
+  };
+  if (!tools.empty() && same_text(prompt, chat.render(messages, nullptr, true))) refuse("tools");
+  Json without = messages;
+  bool calls = false;
+  for (Json& message : without) calls = message.erase("tool_calls") > 0 || calls;
+  if (calls && same_text(prompt, chat.render(without, tools, true))) refuse("messages");
+}
+
+}  // namespace
+
+weft_status weft_token_bytes(const weft_model* model, uint32_t id, char* bytes, size_t capacity, size_t* count,
+                             int* control, weft_error* error) {
+  return guard(error, [&] {
+    require(model && (bytes || capacity == 0) && count && control, "model, bytes, count or control", "it is NULL");
+    require(id < model->model.config.vocab, "id", "it is not below vocab_size");
+    const bool named = model->tokenizer.is_control(id);
+    const std::string text = named ? model->tokenizer.spelling(id) : model->tokenizer.bytes(id);
+    std::copy_n(text.data(), std::min(capacity, text.size()), bytes);
+    *count = text.size();
+    *control = named;
+  });
+}
+
+weft_status weft_apply_chat_template_json(const weft_model* model, const char* conversation, uint32_t* ids,
+                                          size_t capacity, size_t* count, weft_error* error) {
+  return guard(error, [&] {
+    require(model && conversation && (ids || capacity == 0) && count, "model, conversation, ids or count",
+            "it is NULL");
+    // Deeper values would overflow the stack of whoever walks through them.
+    const auto shallow = [](int depth, Json::parse_event_t, const Json&) {
+      require(depth <= kMostDepth, "conversation", "it is nested too deeply");
+      return true;
+    };
+    const Json json = Json::parse(conversation, shallow, false);
+    const auto is_object = [](const Json& value) { return value.is_object(); };
+    require(json.is_object() && json.contains("messages") && json["messages"].is_array() &&
+                std::ranges::all_of(json["messages"], is_object),
+            "conversation", "it is not a JSON object with messages");
+    const Json& messages = json["messages"];
+    const Json tools = json.value("tools", Json());
+    require(tools.is_null() || tools.is_array(), "conversation", "tools is not an array");
+    const ChatTemplate& chat = chat_template_of(*model);
+    const std::vector<TextPiece> prompt = chat.render(messages, tools, true);
+    check_tools_are_used(chat, prompt, messages, tools);
+    copy_ids(model->tokenizer.encode(prompt), ids, capacity, count);
+  });
+}

@@ -1,0 +1,32 @@
+/* Weft: what a server needs to know of texts besides weft.h. Errors, ownership, threads and units are as weft.h
+ * documents them. */
+#ifndef WEFT_TEXT_H
+#define WEFT_TEXT_H
+
+#include <weft/weft.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Returns what a token stands for. Of an ordinary token, *control is 0 and the bytes are its part of a text: possibly
+ * only a part of a UTF-8 character, or none. Of a control token, *control is 1 and the bytes are its name as the
+ * model's file spells it, such as "<|im_end|>". Writes at most capacity bytes and sets *count to the number there are.
+ * bytes may be NULL if capacity is 0. WEFT_INVALID_ARGUMENT if id is not below vocab_size. */
+WEFT_API weft_status weft_token_bytes(const weft_model* model, uint32_t id, char* bytes, size_t capacity, size_t* count,
+                                      int* control, weft_error* error);
+
+/* As weft_apply_chat_template, for a conversation with tools. conversation: a JSON object with "messages", an array of
+ * objects, and "tools", an array, null or absent. The template gets both as they are. Templates expect OpenAI's fields,
+ * but with the arguments of a call as an object. Only the template, and roles that are a plain word, produce control
+ * tokens.
+ *
+ * WEFT_INVALID_ARGUMENT if it is not such JSON; WEFT_UNSUPPORTED as weft_apply_chat_template, and if the template
+ * leaves out the tools (the error's place is "tools") or the tool_calls of messages ("messages"). */
+WEFT_API weft_status weft_apply_chat_template_json(const weft_model* model, const char* conversation, uint32_t* ids,
+                                                   size_t capacity, size_t* count, weft_error* error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

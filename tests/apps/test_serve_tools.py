@@ -1,0 +1,119 @@
+"""Tools of `weft serve`, with a model of random weights whose chat template knows them."""
+import json
+import unittest
+
+from serving import CHAT, Server, Stream, text_of
+from support import model
+
+TEMPLATE = ("{% if tools %}{{ tools | tojson }}\n{% endif %}{% for m in messages %}{{ m.role }}: {{ m.content }}"
+            "{% for c in m.tool_calls %}<tool_call>{{ c.function | tojson }}</tool_call>{% endfor %}{{ '\\n' }}{% endfor %}"
+            "{% if add_generation_prompt %}assistant:{% endif %}")
+LAMP = {"type": "function", "function": {"name": "lamp", "parameters": {"$ref": "#/$defs/state", "$defs": {
+    "state": {"type": "object", "properties": {"on": {"type": "boolean"}}, "required": ["on"], "additionalProperties": False}}}}}
+TIMER = {"type": "function", "function": {"name": "set-timer", "description": "Sets a timer.", "parameters": {
+    "type": "object", "properties": {"minutes": {"enum": [1, 5, 10]}}, "required": ["minutes"], "additionalProperties": False}}}
+NOW = {"type": "function", "function": {"name": "now"}}
+ASK = {"messages": [{"role": "user", "content": "go"}], "max_tokens": 200, "seed": 1}
+CALL = '<tool_call>{"name": "lamp", "arguments": {"on": true}}</tool_call>'
+
+
+class ServeTools(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("--sessions", 1, "-m", model("tools.gguf", "--type", "f16", "--context", 2048, "--chat-template", TEMPLATE))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.end()
+
+    def prompt(self, **body):
+        return self.server.post("/detokenize", tokens=self.server.post("/apply-template", **body)["tokens"])["content"].strip()
+
+    def both(self, **more):
+        """The choice of a whole answer; a stream must say the same."""
+        choice = self.server.post(CHAT, **ASK, **more)["choices"][0]
+        events = list(Stream(self.server, CHAT, **ASK, **more).events())[:-1]
+        self.assertEqual(text_of(events), choice["message"]["content"] or "")
+        self.assertEqual(events[-1]["choices"][0]["finish_reason"], choice["finish_reason"])
+        streamed = [call for event in events for call in event["choices"][0]["delta"].get("tool_calls", [])]
+        calls = choice["message"].get("tool_calls", [])
+        self.assertEqual([call["index"] for call in streamed], list(range(len(calls))))
+        self.assertEqual([call["function"] for call in streamed], [call["function"] for call in calls])
+        for call in calls + streamed:
+            self.assertEqual(call["type"], "function")
+            self.assertRegex(call["id"], "^call_[0-9a-f]{24}$")
+            self.assertIsInstance(call["function"]["arguments"], str)
+        return choice, [(call["function"]["name"], json.loads(call["function"]["arguments"])) for call in calls]
+
+    def test_the_template_gets_them(self):
+        self.assertEqual(self.prompt(messages=ASK["messages"], tools=[NOW]), json.dumps([NOW]) + "\nuser: go\nassistant:")
+        self.assertEqual(self.prompt(messages=ASK["messages"], tools=[NOW], tool_choice="none"), "user: go\nassistant:")
+        call = {"id": "call_1", "type": "function", "function": {"name": "lamp", "arguments": '{"on":true,"n":[1,2.5,null]}'}}
+        messages = [*ASK["messages"], {"role": "assistant", "content": None, "tool_calls": [call]},
+                    {"role": "tool", "tool_call_id": "call_1", "content": "done"}]
+        self.assertEqual(self.prompt(messages=messages),
+                         'user: go\nassistant: <tool_call>{"name": "lamp", "arguments": {"on": true, "n": [1, 2.5, null]}}</tool_call>'
+                         '\ntool: done\nassistant:')
+
+    def test_a_call_that_is_required(self):
+        for seed in range(4):
+            choice, calls = self.both(tools=[LAMP, TIMER, NOW], tool_choice="required", temperature=1.5 + seed / 10)
+            self.assertEqual((choice["finish_reason"], choice["message"]["content"], len(calls)), ("tool_calls", None, 1))
+            name, arguments = calls[0]
+            self.assertIn((name, set(arguments)), [("lamp", {"on"}), ("set-timer", {"minutes"}), ("now", set())])
+        for tool, good in ((LAMP, [{"on": True}, {"on": False}]), (TIMER, [{"minutes": n} for n in (1, 5, 10)]), (NOW, [{}])):
+            choice = {"type": "function", "function": {"name": tool["function"]["name"]}}
+            _, calls = self.both(tools=[LAMP, TIMER, NOW], tool_choice=choice)
+            self.assertEqual(calls[0][0], tool["function"]["name"])
+            self.assertIn(calls[0][1], good)
+
+    def test_a_call_that_is_cut(self):
+        choice = self.server.post(CHAT, **dict(ASK, max_tokens=3), tools=[LAMP], tool_choice="required")["choices"][0]
+        self.assertEqual(choice["finish_reason"], "length")
+        self.assertNotIn("tool_calls", choice["message"])
+        self.assertTrue(choice["message"]["content"].startswith("{"))
+
+    def test_what_the_model_writes(self):
+        say = lambda text, **more: self.both(tools=[LAMP, TIMER], grammar="root ::= " + json.dumps(text), **more)
+        choice, calls = say(CALL)
+        self.assertEqual((choice["finish_reason"], choice["message"]["content"], calls), ("tool_calls", None, [("lamp", {"on": True})]))
+        choice, calls = say("I do.\n" + CALL + "\n" + CALL.replace("lamp", "set-timer"))
+        self.assertEqual((choice["message"]["content"], calls), ("I do.", [("lamp", {"on": True}), ("set-timer", {"on": True})]))
+        # Whatever else is text.
+        for text in ("<tool_cal", "a <b> c ", "<tool_call>", CALL[:-1], CALL + " x", CALL.replace("lamp", "door"), CALL.replace("true", "tru"),
+                     CALL.replace("{\"on\": true}", "7"), CALL.replace("<tool_call>", "<tool_call>[")):
+            choice, calls = say(text)
+            self.assertEqual((choice["finish_reason"], choice["message"]["content"], calls), ("stop", text, []))
+        choice, calls = self.both(tools=[LAMP], tool_choice="none", grammar="root ::= " + json.dumps(CALL))
+        self.assertEqual((choice["message"]["content"], calls), (CALL, []))
+
+    def test_what_is_refused(self):
+        calls = lambda **more: {"messages": [{"role": "assistant", "tool_calls": [
+            {"id": "x", "type": "function", "function": {"name": "lamp", "arguments": "{}"}, **more}]}]}
+        for param, body in [
+                ("tools", {"tools": []}), ("tools", {"tools": [NOW] * 129}), ("tools[0].type", {"tools": [{"type": "web"}]}),
+                ("tools[0].function", {"tools": [{"type": "function"}]}),
+                ("tools[0].function.name", {"tools": [{"type": "function", "function": {"name": "a b"}}]}),
+                ("tools[1].function.name", {"tools": [NOW, NOW]}),
+                ("tools[0].function.parameters", {"tools": [{"type": "function", "function": {"name": "a", "parameters": []}}]}),
+                ("tools", {"tools": [{"type": "function", "function": {"name": "a", "parameters": {"type": "nonsense"}}}], "tool_choice": "required"}),
+                ("tool_choice", {"tool_choice": "auto"}), ("tool_choice", {"tools": [NOW], "tool_choice": "any"}),
+                ("tool_choice.function.name", {"tools": [NOW], "tool_choice": {"type": "function", "function": {"name": "lamp"}}}),
+                ("tool_choice", {"tools": [NOW], "tool_choice": "required", "regex": "a"}),
+                ("parallel_tool_calls", {"tools": [NOW], "parallel_tool_calls": False}),
+                ("logprobs", {"tools": [NOW], "logprobs": True}),
+                ("messages[0].tool_call_id", {"messages": [{"role": "tool", "content": "x"}]}),
+                ("messages[0].tool_calls", {"messages": [{"role": "user", "content": "x", "tool_calls": []}]}),
+                ("messages[0].tool_calls[0].type", calls(type="x")),
+                ("messages[0].tool_calls[0].function.arguments", calls(function={"name": "lamp", "arguments": "["}))]:
+            with self.subTest(param=param, body=body):
+                status, _, answer = self.server.request("POST", CHAT, {**ASK, **body})
+                self.assertEqual((status, answer.get("error", {}).get("param")), (400, param), answer)
+
+    def test_a_template_that_does_not_know_them(self):
+        with Server() as server:
+            for param, more in (("tools", {"tools": [NOW]}),
+                                ("messages", {"messages": [*ASK["messages"], {"role": "assistant", "tool_calls": [
+                                    {"id": "x", "type": "function", "function": {"name": "lamp", "arguments": "{}"}}]}]})):
+                status, _, answer = server.request("POST", CHAT, {**ASK, **more})
+                self.assertEqual((status, answer["error"]["param"], answer["error"]["code"]), (400, param, "unsupported"), answer)
