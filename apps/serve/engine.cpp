@@ -111,16 +111,24 @@ bool Job::begin(std::chrono::milliseconds wait) {
     std::unique_lock lock(engine_.mutex_);
     const auto turn = [&] {
       if (engine_.closing_ || !engine_.broken_.empty()) return true;
+      if (engine_.lost_) return false;
       return engine_.waiting_.front() == state_.get() && (state_->slot = engine_.choose_slot(task_)) != nullptr;
     };
     if (!state_->changed.wait_for(lock, wait, turn)) return false;
     if (!engine_.broken_.empty()) throw Unavailable(Unavailable::Reason::failed, engine_.broken_);
     if (engine_.closing_) throw Unavailable(Unavailable::Reason::closing, "the server is shutting down");
     state_->slot->busy = true;
+    ++engine_.setting_up_;
     engine_.waiting_.pop_front();
     if (!engine_.waiting_.empty()) engine_.waiting_.front()->changed.notify_one();
   }
-  set_up();
+  try {
+    set_up();
+  } catch (...) {
+    engine_.end_set_up();
+    throw;
+  }
+  engine_.end_set_up();
   const std::lock_guard lock(engine_.mutex_);
   state_->begun = true;
   engine_.joining_.push_back(state_);
@@ -176,8 +184,7 @@ Job::News Job::next(std::chrono::milliseconds wait) {
   return news;
 }
 
-Engine::Engine(const api::Model& model, Metrics& metrics, std::uint32_t sessions, std::uint32_t queue,
-               std::uint32_t context)
+Engine::Engine(api::Model& model, Metrics& metrics, std::uint32_t sessions, std::uint32_t queue, std::uint32_t context)
     : model_(model), metrics_(metrics), most_sessions_(sessions), most_waiting_(queue), context_(context) {
   slots_.emplace_back().session.emplace(model_, context_);
   thread_ = std::thread([this] { compute(); });
@@ -265,9 +272,32 @@ void Engine::finish(State& state, std::optional<weft_stop> stop, const weft_erro
 }
 
 // Nothing can be computed any more.
-void Engine::fail(const weft_error& error) {
-  broken_ = error.sentence;
+void Engine::fail(const std::string& sentence) {
+  broken_ = sentence;
   for (State* state : waiting_) state->changed.notify_one();
+}
+
+void Engine::end_set_up() {
+  const std::lock_guard lock(mutex_);
+  --setting_up_;
+  work_.notify_one();
+}
+
+// After the device was lost, and its requests have been told. Those that wait go on waiting.
+void Engine::recover() {
+  std::unique_lock lock(mutex_);
+  work_.wait(lock, [&] { return setting_up_ == 0; });
+  lock.unlock();
+  std::string problem;
+  try {
+    model_.recover();
+  } catch (const api::Failure& failure) {
+    problem = failure.what();
+  }
+  lock.lock();
+  lost_ = false;
+  if (!problem.empty()) fail(problem);
+  if (!waiting_.empty()) waiting_.front()->changed.notify_one();
 }
 
 void Engine::compute() {
@@ -275,11 +305,12 @@ void Engine::compute() {
   weft_error error = {};
   if (weft_batch_create(model_.get(), &created, &error) != WEFT_OK) {
     const std::lock_guard lock(mutex_);
-    return fail(error);
+    return fail(error.sentence);
   }
   const std::unique_ptr<weft_batch, void (*)(weft_batch*)> batch(created, weft_batch_free);
   std::vector<weft_batch_end> ended(WEFT_MAX_BATCH);
   for (;;) {
+    if (lost_ && running_.empty()) recover();
     std::deque<std::shared_ptr<State>> joining;
     {
       std::unique_lock lock(mutex_);
@@ -298,7 +329,7 @@ void Engine::compute() {
     const weft_status status = weft_batch_step(batch.get(), ended.data(), &count, &error);
     const std::lock_guard lock(mutex_);
     if (status != WEFT_OK) {
-      if (status == WEFT_DEVICE_LOST) fail(error);
+      lost_ = lost_ || status == WEFT_DEVICE_LOST;
       for (const auto& state : running_) finish(*state, std::nullopt, error);
       running_.clear();
       continue;
@@ -307,7 +338,7 @@ void Engine::compute() {
       const auto state = std::ranges::find_if(
           running_, [&](const auto& one) { return one->slot->session->get() == ended[i].session; });
       const bool good = ended[i].error.code == WEFT_OK;
-      if (ended[i].error.code == WEFT_DEVICE_LOST) fail(ended[i].error);
+      lost_ = lost_ || ended[i].error.code == WEFT_DEVICE_LOST;
       finish(**state, good ? std::optional(ended[i].stop) : std::nullopt, ended[i].error);
       running_.erase(state);
     }

@@ -113,7 +113,7 @@ class Engine {
   // sessions: that generate at the same time, 1 to WEFT_MAX_BATCH; queue: requests that may wait; context: tokens of a
   // session. The model and the metrics outlive the engine. Makes the first session; the others are made when they are
   // needed. Throws api::Failure if it cannot.
-  Engine(const api::Model& model, Metrics& metrics, std::uint32_t sessions, std::uint32_t queue, std::uint32_t context);
+  Engine(api::Model& model, Metrics& metrics, std::uint32_t sessions, std::uint32_t queue, std::uint32_t context);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -132,12 +132,14 @@ class Engine {
   friend class Job;
   using State = Job::State;
   void compute();
-  void fail(const weft_error& error);
+  void recover();
+  void end_set_up();
+  void fail(const std::string& sentence);
   void finish(State& state, std::optional<weft_stop> stop, const weft_error& error);
   Slot* choose_slot(const Task& task);
   static int on_token(void* user, std::uint32_t id, const char* text, std::size_t length);
 
-  const api::Model& model_;
+  api::Model& model_;
   Metrics& metrics_;
   std::uint32_t most_sessions_;
   const std::uint32_t most_waiting_, context_;
@@ -151,6 +153,8 @@ class Engine {
   std::uint64_t clock_ = 0;  // counts the uses of slots
   bool closing_ = false;
   std::string broken_;
+  bool lost_ = false;           // the device; its requests have failed or are about to
+  std::size_t setting_up_ = 0;  // requests that give a session their settings
   std::thread thread_;
 };
 

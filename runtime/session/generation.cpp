@@ -103,8 +103,9 @@ bool Session::Generation::begin() {
 bool Session::Generation::prompt_goes_on() {
   if (s_.cancelled_.load(std::memory_order_relaxed)) return false;
   if (!s_.on_prompt_) return true;
-  while (s_.schedule_.in_flight() > 1) s_.schedule_.wait_oldest();
-  const size_t left = s_.ids_.size() - s_.cached_ + s_.schedule_.in_flight() * s_.schedule_.chunk_tokens();
+  while (s_.on_device().schedule.in_flight() > 1) s_.on_device().schedule.wait_oldest();
+  const size_t left =
+      s_.ids_.size() - s_.cached_ + s_.on_device().schedule.in_flight() * s_.on_device().schedule.chunk_tokens();
   return s_.on_prompt_(fresh_ - left, fresh_) && !s_.cancelled_.load(std::memory_order_relaxed);
 }
 

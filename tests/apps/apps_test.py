@@ -13,7 +13,8 @@ from test_heads import Heads
 from test_json import Json
 from test_models import Models, RealModels
 from test_readme import Readme
-from test_serve import Serve, ServeLimits
+from test_serve import Serve
+from test_serve_limits import ServeLimits
 from test_serve_logprobs import ServeLogprobs
 from test_serve_tools import ServeTools
 from test_sessions import Sessions

@@ -145,3 +145,7 @@ class Stream:
 def text_of(events):
     """What the chunks of a chat say together."""
     return "".join(event["choices"][0]["delta"].get("content", "") for event in events if event != "[DONE]" and event["choices"])
+
+
+def user(text):
+    return [{"role": "user", "content": text}]

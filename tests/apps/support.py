@@ -53,6 +53,11 @@ def weft(*argv, stdin="", env=None, expect=0, timeout=300, cwd=None):
     return out, err
 
 
+def losing_device_at(n):
+    """Of a program: its n-th submission loses the device (tests/support/losable_vulkan.cpp)."""
+    return {"LD_LIBRARY_PATH": str(BIN.parent / "tests/losable"), "WEFT_LOSE_DEVICE_AT": str(n)}
+
+
 def weft_json(*argv, **more):
     """Runs weft --json; stdout must be one JSON object and nothing else."""
     out, _ = weft(*argv, "--json", **more)

@@ -1,7 +1,7 @@
 """Sessions saved in one process and restored in another."""
 import unittest
 
-from support import FOLDER, chatty, plain, weft, weft_json
+from support import FOLDER, chatty, losing_device_at, plain, weft, weft_json
 
 
 class Sessions(unittest.TestCase):
@@ -21,6 +21,14 @@ class Sessions(unittest.TestCase):
             self.assertEqual(more["reused_tokens"], 3 + 9 - 1)
             fresh = weft_json("generate", "-m", plain(), "-n", 6, "--prompt-ids", ",".join(map(str, more["prompt_ids"])), *sampling)
             self.assertEqual(more["ids"], fresh["ids"])
+
+    def test_the_device_is_lost(self):
+        """In the midst of the answer: it takes longer, and that is all."""
+        command = ("generate", "-m", plain(), "--prompt-ids", "1,5,9", "-n", 48, "--temperature", 1, "--seed", 3)
+        want = weft_json(*command)["ids"]
+        for n in (20, 30, 40):
+            self.assertEqual(weft_json(*command, env=losing_device_at(n))["ids"], want)
+        weft(*command, env=losing_device_at(1), expect=1)  # while it is loaded: it takes effect
 
     def test_a_chat_goes_on(self):
         file = FOLDER / "chat.session"

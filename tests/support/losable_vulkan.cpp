@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -13,7 +14,11 @@
 namespace {
 
 std::mutex g_mutex;  // guards all below
-size_t g_left = 0, g_hang_left = 0, g_submissions = 0, g_destroyed = 0, g_created = 0;
+size_t g_left = [] {
+  const char* text = std::getenv("WEFT_LOSE_DEVICE_AT");
+  return text ? std::strtoull(text, nullptr, 10) : 0;
+}();
+size_t g_hang_left = 0, g_submissions = 0, g_destroyed = 0, g_created = 0;
 bool g_refuse = false, g_refuse_memory = false;
 std::set<VkDevice> g_open, g_lost, g_hung;
 std::map<VkQueue, VkDevice> g_devices;

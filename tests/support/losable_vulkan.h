@@ -3,6 +3,8 @@
 
 #include <cstddef>
 
+// For programs: WEFT_LOSE_DEVICE_AT in the environment is lose_device_at() at their start.
+
 // The n-th submission from now on (from 1) loses its device for good: what was submitted before is waited for, and then
 // every submission and wait of that device is VK_ERROR_DEVICE_LOST. 0: none.
 extern "C" void lose_device_at(size_t n);

@@ -1,6 +1,7 @@
 // The native methods of weft.Native that need no session, and what is done once.
 #include <weft/descriptor.h>
 #include <weft/probe.h>
+#include <weft/recover.h>
 
 #include "support.h"
 
@@ -123,6 +124,7 @@ NATIVE(jlong, modelLoad)
       throw Pending{};
     }
     if (status != WEFT_OK) raise(env, error);
+    weft_model_set_recovery(model, 1, nullptr);
     return as_handle(model);
   });
 }

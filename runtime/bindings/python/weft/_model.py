@@ -191,6 +191,7 @@ class Model:
         else:
             load()
         self._handle: Handle | None = Handle(pointer, library.weft_model_free)
+        call("weft_model_set_recovery", pointer, 1)
         self._users: weakref.WeakSet[Session | Encoder] = weakref.WeakSet()
 
     def handle(self) -> Handle:
