@@ -78,8 +78,10 @@ std::vector<Matrix::Slice> Matrix::slices(uint64_t max_bytes) const {
   for (uint64_t tile = 0; tile < tiles(); tile += fit) {
     const uint64_t count = std::min<uint64_t>(fit, tiles() - tile);
     const uint32_t row_base = static_cast<uint32_t>(tile * TILE_ROWS);
-    result.push_back({view.part(tile * tile_bytes(), count * tile_bytes()), row_base,
-                      std::min(static_cast<uint32_t>(count * TILE_ROWS), rows - row_base)});
+    View part = view;  // not view.part(): sizes are asked of matrices without a buffer, too
+    part.offset += tile * tile_bytes();
+    part.bytes = count * tile_bytes();
+    result.push_back({part, row_base, std::min(static_cast<uint32_t>(count * TILE_ROWS), rows - row_base)});
   }
   return result;
 }

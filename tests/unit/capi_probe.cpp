@@ -242,10 +242,6 @@ TEST_F(ProbeTest, WrongArguments) {
   weft_error error = {};
   EXPECT_EQ(weft_probe(nullptr, 0, nullptr, nullptr, nullptr, nullptr, &error), WEFT_INVALID_ARGUMENT);
   EXPECT_EQ(weft_probe(nullptr, 0, nullptr, nullptr, &report, nullptr, nullptr), WEFT_OK);
-  weft_model_options options = weft_model_options_default();
-  options.type = static_cast<weft_type>(77);
-  EXPECT_EQ(weft_probe(nullptr, 0, &options, nullptr, &report, nullptr, &error), WEFT_INVALID_ARGUMENT);
-  EXPECT_STREQ(error.place, "type");
   weft_session_options session = {0, WEFT_TYPE_Q4, WEFT_POLICY_THROUGHPUT};
   EXPECT_EQ(weft_probe(nullptr, 0, nullptr, &session, &report, nullptr, &error), WEFT_INVALID_ARGUMENT);
   EXPECT_STREQ(error.place, "kv");
