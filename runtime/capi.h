@@ -108,7 +108,7 @@ class DeviceUser {
 
   ModelUse model;
   std::atomic<bool> in_use = false;
-  std::atomic<std::thread::id> thread;  // of the call that uses it
+  std::atomic<std::thread::id> thread;  // of the call that uses it; none: it is free, or about to be used
   bool recovering = false;              // the call that uses it is in recover(); by users_mutex
 };
 
@@ -117,7 +117,10 @@ class InUse {
  public:
   InUse(DeviceUser* user, const char* what);  // its name in the error
   explicit InUse(weft_session* session);
-  ~InUse() { user_->in_use = false; }
+  ~InUse() {
+    user_->thread = std::thread::id();
+    user_->in_use = false;
+  }
   InUse(const InUse&) = delete;
   InUse& operator=(const InUse&) = delete;
 

@@ -19,13 +19,13 @@ constexpr std::chrono::seconds kPatience{10};
 
 // Takes all users but `own`. False if one is in use; then none is taken.
 bool take_all(const std::vector<DeviceUser*>& users, const DeviceUser* own) {
-  for (auto user = users.begin(); user != users.end(); ++user) {
-    if (*user == own || (*user)->recovering || !(*user)->in_use.exchange(true)) continue;
-    while (user-- != users.begin())
-      if (*user != own && !(*user)->recovering) (*user)->in_use = false;
-    return false;
-  }
-  return true;
+  const auto counts = [&](const DeviceUser* user) { return user != own && !user->recovering; };
+  const auto busy =
+      std::ranges::find_if(users, [&](DeviceUser* user) { return counts(user) && user->in_use.exchange(true); });
+  if (busy == users.end()) return true;
+  for (auto user = users.begin(); user != busy; ++user)
+    if (counts(*user)) (*user)->in_use = false;
+  return false;
 }
 
 void load_again(const weft_model& model) {
