@@ -34,10 +34,10 @@ float leading_error(Row r, Known k) {
   return lower * k.leading_norm + abs(r.product) * (1.0 / 2048) + 1e-7 + whole * k.fp_error;
 }
 
-// Without the rest: the rest's own norm is what is left.
+// Without the rest: the rest's own norm is what is left. The signs' guess is that long that what it misses is at a right angle to the rest.
 float leading_only_error(Row r, Known k) {
-  const float guess = r.factor * k.sqrt_cols;
-  return k.rest_norm * sqrt(guess * guess + r.error * r.error) * k.leading_spread;
+  const float guess = r.factor * k.sqrt_cols, norm = r.factor > 0 ? sqrt(max(guess * guess - r.error * r.error, 0.0)) : r.error;
+  return k.rest_norm * norm * k.leading_spread;
 }
 
 // A stage of factor t and error |d| whose g are integers up to `largest`: |t g| is at most t * largest * sqrt(cols).
