@@ -195,7 +195,7 @@ struct Candidate {
 //   bounds (rows: upper bounds of logits as floats, by position) | estimates (rows: floats, by
 //   position) | refine (rows: positions) | needed (rows: the logits that those
 //   must reach, as floats) | ids (rows: to be computed) | leaders (MAX_LEADERS ids; NO_ROW where a strip has none) |
-//   their logits (MAX_LEADERS floats)
+//   their logits (MAX_LEADERS floats) | their positions (MAX_LEADERS)
 #define MAX_LEADERS 256
 #define SELECT_ROWS 1024                          // positions a workgroup of select looks at
 #define LIST_STRIDE(rows) (((rows) + 3) / 4 * 4)  // each list begins at a word of 16 bytes
@@ -206,7 +206,9 @@ struct Candidate {
 #define LIST_IDS(rows) (4 * LIST_STRIDE(rows))
 #define LIST_LEADERS(rows) (5 * LIST_STRIDE(rows))
 #define LIST_LEADER_LOGITS(rows) (5 * LIST_STRIDE(rows) + MAX_LEADERS)
-#define LIST_WORDS(rows) (5 * LIST_STRIDE(rows) + 2 * MAX_LEADERS)
+#define LIST_LEADER_POSITIONS(rows) (5 * LIST_STRIDE(rows) + 2 * MAX_LEADERS)
+#define LIST_WORDS(rows) (5 * LIST_STRIDE(rows) + 3 * MAX_LEADERS)
+#define BOUND_OF_LISTED -3.4028e38f  // the bound of a leader that is among the ids: less than any cut, -3.4e38 too
 #define NO_ROW 0xffffffffu
 // What estimates take from the hidden state less the mean state, words of 16 bytes: its floats, blocks of 8 words, the
 // leading one first; behind all of them, for each four of the rest's blocks, eight words: word k has bit k of the
@@ -376,6 +378,10 @@ struct EstimatePush {
 };
 struct LeadersPush {
   uint rows;
+};
+struct CutPush {
+  uint rows;
+  uint rows_per_group;
 };
 struct RefinePush {
   uint cols;

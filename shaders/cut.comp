@@ -1,4 +1,5 @@
-// What a row must be able to reach: from the leaders' logits, any of which is one that a row has. One workgroup of a lane a leader or two.
+// What a row must be able to reach: from the leaders' logits, any of which is one that a row has. Lists those leaders that reach it. One workgroup
+// of a lane a leader or two.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"
@@ -9,13 +10,14 @@ layout(local_size_x = 128) in;
 layout(std430, binding = 0) buffer State { StepState state; };
 layout(std430, binding = 1) readonly buffer Params { SampleParams params; };
 layout(std430, binding = 2) readonly buffer TokenFlags { uint token_flags[]; };
-layout(std430, binding = 3) readonly buffer Lists { uint lists[]; };
-layout(push_constant) uniform Push { LeadersPush p; };
+layout(std430, binding = 3) buffer Lists { uint lists[]; };
+layout(push_constant) uniform Push { CutPush p; };
 #include "lib/gumbel.glsl"
 #include "lib/score.glsl"
 
 shared float scores[MAX_LEADERS];
 shared uint reached;  // the key of the best score whose rank is wanted
+shared uint listed;
 
 // Floats in the order of unsigned integers.
 uint key_of(float value) {
@@ -39,7 +41,10 @@ float best_of(uint rank, uint count) {
 void main() {
   const uint lane = gl_LocalInvocationID.x, count = state.head.leader_count;
   if (count == 0) return;
-  if (lane == 0) reached = key_of(-3.4e38);
+  if (lane == 0) {
+    reached = key_of(-3.4e38);
+    listed = 0;
+  }
   for (uint i = lane; i < count; i += 128) {
     const uint id = lists[LIST_LEADERS(p.rows) + i];
     float score = -3.4e38;
@@ -49,7 +54,17 @@ void main() {
     }
     scores[i] = is_finite(score) ? score : -3.4e38;
   }
-  const float cut = best_of(params.cut_rank, count);
+  const float best = best_of(params.cut_rank, count);
+  const float cut = best > -3.3e38 ? best - params.cut_margin - (abs(best) + params.cut_margin) * (1.0 / 1048576) : -3.4e38;
+  for (uint i = lane; i < count; i += 128) {
+    const uint id = lists[LIST_LEADERS(p.rows) + i];
+    if (id == NO_ROW || scores[i] < cut) continue;
+    lists[LIST_IDS(p.rows) + atomicAdd(listed, 1)] = id;
+    lists[LIST_BOUNDS(p.rows) + lists[LIST_LEADER_POSITIONS(p.rows) + i]] = floatBitsToUint(BOUND_OF_LISTED);
+  }
+  barrier();
   if (lane > 0) return;
-  if (cut > -3.3e38) state.head.cut = cut - params.cut_margin - (abs(cut) + params.cut_margin) * (1.0 / 1048576);
+  state.head.cut = cut;
+  state.head.exact_count = listed;
+  state.head.exact.x = (listed + p.rows_per_group - 1) / p.rows_per_group;
 }

@@ -38,4 +38,5 @@ void main() {
   for (uint i = 1; i < 64; ++i)
     if (best_of[i].score > best.score) best = best_of[i];
   lists[LIST_LEADERS(p.rows) + strip] = LISTED != 0 && best.id != NO_ROW ? allowed_rows[best.id] : best.id;
+  lists[LIST_LEADER_POSITIONS(p.rows) + strip] = best.id;
 }

@@ -67,7 +67,7 @@ class Recording {
 
   void cut() {
     recorder_.dispatch({shaders::cut}, {views_.state, views_.params, views_.token_flags, buffers_.lists},
-                       abi::LeadersPush{table_.rows}, {1});
+                       abi::CutPush{table_.rows, rows_}, {1});
   }
 
   void select() {
