@@ -282,9 +282,11 @@ void add_head_option(CLI::App* command, std::string& head) {
           "--head", head,
           "rows of the vocabulary table to read for a token: full; certified (only rows that can matter, proven);\n"
           "sure or sure:P (the same, but that a token differs with the probability P at most, 1e-9 by default);\n"
-          "fast or fast:SIGMA (estimates trusted to so many standard deviations, 7 by default; unproven); keep:LIST\n"
-          "(only tokens of presets and files, with commas between them); or one of them and keep, such as\n"
-          "sure+keep:LIST")
+          "fast or fast:SIGMA (estimates trusted to so many standard deviations, 7 by default; unproven); auto, "
+          "auto:sure\n"
+          "or auto:fast (full or the one named, certified by default, whichever takes the least time); keep:LIST "
+          "(only\n"
+          "tokens of presets and files, with commas between them); or one of them and keep, such as sure+keep:LIST")
       ->type_name("HEAD")
       ->capture_default_str();
 }

@@ -30,19 +30,39 @@ Stop Session::Generation::run() {
   const bool drafts = s_.drafter_ && !s_.matcher_;
   const uint32_t run_ahead = s_.matcher_ || drafts ? 0 : s_.queue().run_ahead(),
                  every = s_.model_.device->plan().profile_every;
-  for (start(false); !stop_; receive(1)) {
+  start(false);
+  for (begin_stretch(); !stop_; receive(1)) {
     if (drafts && check_drafts()) break;
+    if (received_ >= stretch_end_) begin_stretch();
     const Clock::time_point submitted = Clock::now();
-    for (; submitted_ < wanted_ && submitted_ - received_ <= run_ahead; note_submitted()) {
+    for (; submitted_ < std::min(wanted_, stretch_end_) && submitted_ - received_ <= run_ahead; note_submitted()) {
       // Not the first few: they may compile. One at a time: the timestamps are the schedule's own.
       const bool time = every && timed_ == kNone && submitted_ % every == 2;
       if (time) timed_ = submitted_;
       s_.on_device().schedule.submit(1, s_.next_tail(tail_), time);
     }
     while (s_.on_device().schedule.in_flight() > submitted_ - received_ - 1) s_.on_device().schedule.wait_oldest();
-    if (drafts && received_ > 0) s_.drafter_->passed(1, seconds(Clock::now() - submitted));
+    const Clock::time_point now = Clock::now();
+    if (drafts && received_ > 0) s_.drafter_->passed(1, seconds(now - submitted));
+    if (stretch_end_ != kNone && received_ > 0) {
+      s_.on_device().head.trials()->passed(passed_ ? std::optional(seconds(now - *passed_)) : std::nullopt);
+      passed_ = now;
+    }
   }
   return *stop_;  // tokens that were submitted in vain do not count, and what fails for them is the next call's affair
+}
+
+// Where the fastest head is looked for: takes the trials' one for the next tokens. None is in flight.
+void Session::Generation::begin_stretch() {
+  VocabHeadSetup& head = s_.on_device().head;
+  if (stop_ || tail_.logprobs || !head.trials()) return;
+  if (submitted_ > received_) {  // the first token, which was submitted with the prompt
+    stretch_end_ = submitted_;
+    return;
+  }
+  tail_ = head.use_tried(tail_);
+  stretch_end_ = received_ + head.trials()->left();
+  passed_.reset();
 }
 
 // Checks drafts for as long as there are any. True if there is a reason to stop.
@@ -54,6 +74,7 @@ bool Session::Generation::check_drafts() {
     const uint32_t tokens = *std::ranges::upper_bound(kDraftPasses, draft.size());
     const uint32_t accepted = check(draft, tokens);
     s_.drafter_->passed(tokens, seconds(Clock::now() - submitted));
+    passed_.reset();
     submitted_ += accepted;
     for (uint32_t i = 0; i < accepted && !stop_; ++i) receive(accepted);
     if (stop_) return true;

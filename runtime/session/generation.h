@@ -48,6 +48,7 @@ class Session::Generation {
   bool begin();
   bool prompt_goes_on();
   bool check_drafts();
+  void begin_stretch();
   uint32_t check(std::span<const uint32_t> draft, uint32_t tokens);
   void read_logprobs();
   void collect_times();
@@ -63,10 +64,12 @@ class Session::Generation {
   Clock::time_point begin_, first_token_;
   double cpu_begin_ = 0, cpu_callbacks_ = 0;  // the thread's, at the first token; within callbacks since
   Tail tail_;
-  size_t fresh_ = 0;                     // prompt tokens that were not cached
-  size_t wanted_ = 0;                    // tokens at most
-  size_t submitted_ = 0, received_ = 0;  // tokens
-  size_t timed_ = kNone;                 // the token of a timed pass in flight
+  size_t fresh_ = 0;                         // prompt tokens that were not cached
+  size_t wanted_ = 0;                        // tokens at most
+  size_t submitted_ = 0, received_ = 0;      // tokens
+  size_t timed_ = kNone;                     // the token of a timed pass in flight
+  size_t stretch_end_ = kNone;               // tokens until the head may change, where the fastest one is looked for
+  std::optional<Clock::time_point> passed_;  // when the last token of the stretch had been computed
   std::optional<Stop> stop_;
 };
 

@@ -19,20 +19,39 @@ void VocabHeadSetup::need_buffers() {
 
 void VocabHeadSetup::set(VocabHead head) {
   if (head.keep) check_ids(*head.keep, model_.config.vocab);
+  if (head.automatic && model_.weights.logit_bias) {  // where only full can serve
+    head.automatic = false;
+    head.mode = VocabHead::Mode::full;
+  }
   if (head.mode != VocabHead::Mode::full || head.keep) need_buffers();
   head_ = std::move(head);
+  trials_.reset();
+  if (!head_.automatic) return;
+  tried_ = {VocabHead::Mode::full, head_.mode};
+  if (head_.mode == VocabHead::Mode::fast) tried_.insert(tried_.begin() + 1, VocabHead::Mode::sure);
+  trials_.emplace(tried_.size());
+}
+
+// What the mode makes of the tail and of the device's parameters.
+void VocabHeadSetup::set_mode(Tail& tail, VocabHead::Mode mode) {
+  // Log-probabilities take every row that may be chosen.
+  tail.steps.estimates = mode != VocabHead::Mode::full && !tail.logprobs;
+  partial_ = tail.steps.estimates || tail.steps.listed;
+  tail.partial = partial_ ? buffers_.get() : nullptr;
+  write_spreads(mode);
+}
+
+Tail VocabHeadSetup::use_tried(Tail tail) {
+  set_mode(tail, tried_[trials_->head()]);
+  return tail;
 }
 
 void VocabHeadSetup::begin(Tail& tail, std::span<const uint32_t> ids) {
   const uint32_t vocab = model_.config.vocab;
   kept_.clear();
   kept_ids_.clear();
-  // Log-probabilities take every row that may be chosen.
-  tail.steps.estimates = head_.mode != VocabHead::Mode::full && !tail.logprobs;
   tail.steps.listed = head_.keep.has_value();
-  partial_ = tail.steps.estimates || tail.steps.listed;
-  if (partial_) tail.partial = buffers_.get();
-  write_spreads();
+  set_mode(tail, trials_ ? VocabHead::Mode::full : head_.mode);
   if (head_.keep) {
     kept_ids_ = *head_.keep;
     if (head_.keep_prompt) {
@@ -83,18 +102,18 @@ RowsRead VocabHeadSetup::counts(const abi::RingEntry& entry) const {
 }
 
 // How far a logit can be above an estimate, for the rows that the next tokens' choice depends on.
-void VocabHeadSetup::write_spreads() {
+void VocabHeadSetup::write_spreads(VocabHead::Mode mode) {
   abi::SampleParams& params = *step_.params.as<abi::SampleParams>();
   params.leading_spread = params.rest_spread = 1;
   params.least_mode = HEAD_TWO_BITS;
   const uint32_t dimensions = model_.weights.output_table().matrix().basis->rest() * BLOCK;
-  if (head_.mode == VocabHead::Mode::sure) {
+  if (mode == VocabHead::Mode::sure) {
     // The rows that the choice rests on: as many as its rank, and as many again as rounding could put in their place,
     // of which there are hardly ever so many. Each is estimated up to three times.
     const double rows = params.cut_rank + 63.0;
     params.least_mode = HEAD_SIGNS;
     params.rest_spread = static_cast<float>(sure_spread(head_.probability / (rows * ESTIMATES), dimensions));
-  } else if (head_.mode == VocabHead::Mode::fast && dimensions > 0) {
+  } else if (mode == VocabHead::Mode::fast && dimensions > 0) {
     params.least_mode = HEAD_LEADING;
     params.leading_spread = params.rest_spread =
         static_cast<float>(std::min(head_.deviations / std::sqrt(static_cast<double>(dimensions)), 1.0));

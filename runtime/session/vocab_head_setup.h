@@ -3,11 +3,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "grammar/matcher.h"
 #include "model/forward.h"
+#include "session/head_trials.h"
 #include "vocab/vocab_head.h"
 
 namespace weft {
@@ -27,6 +29,11 @@ class VocabHeadSetup {
   // begin() and allow() write to the device: nothing may be in flight.
   // Prepares the head for tokens after the context `ids` and sets the tail's part of it.
   void begin(Tail& tail, std::span<const uint32_t> ids);
+  // Of a head that is to be chosen by time: which ones there are, and which is best. None for another head. Until use()
+  // the tail reads every row.
+  HeadTrials* trials() { return trials_ ? &*trials_ : nullptr; }
+  // The same tail with the trials' head. Nothing may be in flight.
+  Tail use_tried(Tail tail);
   // The same tail, for a next token that is one of those allowed. Throws Error(invalid_argument) if none of them is
   // kept.
   Tail allow(Tail tail, const TokenSet& allowed, size_t place);
@@ -39,13 +46,16 @@ class VocabHeadSetup {
 
  private:
   void write_kept();
-  void write_spreads();
+  void set_mode(Tail& tail, VocabHead::Mode mode);
+  void write_spreads(VocabHead::Mode mode);
   void write_mask(std::span<const uint32_t> bits);
   void set_positions(uint64_t positions);
 
   const Model& model_;
   const StepBuffers& step_;
   VocabHead head_;
+  std::vector<VocabHead::Mode> tried_;  // by the trials' number
+  std::optional<HeadTrials> trials_;
   std::unique_ptr<PartialHeadBuffers> buffers_;  // made when first needed
   std::vector<uint32_t> kept_ids_, kept_;        // the keep-list's ids, and bits for them; empty: there is none
   uint64_t positions_ = 0;                       // rows that can be sampled at present

@@ -11,8 +11,10 @@ namespace weft {
 namespace {
 
 [[noreturn]] void refuse(std::string_view text, const std::string& why) {
-  throw Error(Code::invalid_argument, "\"" + std::string(text) + "\" " + why, "head",
-              "full, certified, sure, sure:P, fast, fast:SIGMA, keep:LIST, or one of the first followed by +keep:LIST");
+  throw Error(
+      Code::invalid_argument, "\"" + std::string(text) + "\" " + why, "head",
+      "full, certified, sure, sure:P, fast, fast:SIGMA, auto, auto:sure, auto:fast, keep:LIST, or one of the first "
+      "followed by +keep:LIST");
 }
 
 // The number behind "sure:" or "fast:", above 0 and at most `most`.
@@ -29,7 +31,7 @@ double parse_number(std::string_view text, std::string_view number, const char* 
 }  // namespace
 
 VocabHead parse_vocab_head(std::string_view text, const Tokenizer& tokenizer) {
-  constexpr std::string_view kKeep = "keep:", kSure = "sure:", kFast = "fast:";
+  constexpr std::string_view kKeep = "keep:", kSure = "sure:", kFast = "fast:", kAuto = "auto:";
   VocabHead head;
   head.name = text;
   std::string_view mode = text, list;
@@ -41,6 +43,12 @@ VocabHead parse_vocab_head(std::string_view text, const Tokenizer& tokenizer) {
   } else if (plus != text.npos) {
     list = text.substr(plus + 1 + kKeep.size());
     mode = text.substr(0, plus);
+  }
+  if (mode == "auto") mode = "auto:certified";
+  if (mode.starts_with(kAuto)) {
+    head.automatic = true;
+    mode = mode.substr(kAuto.size());
+    if (mode == "full") refuse(text, "leaves nothing to choose from");
   }
   if (mode == "certified") {
     head.mode = VocabHead::Mode::certified;

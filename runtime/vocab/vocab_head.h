@@ -21,6 +21,7 @@ struct VocabHead {
     fast        // estimates trusted to some standard deviations, unproven
   };
   Mode mode = Mode::full;
+  bool automatic = false;     // or one that reads more, whichever takes the least time
   double probability = 1e-9;  // of sure: that a token is not full's, at most; above 0, below 1
   double deviations = 7;      // of fast: above 0, at most 40
   // The only tokens that can be sampled, ascending; none: all can.
@@ -29,7 +30,8 @@ struct VocabHead {
   std::string name = "full";  // as it was set
 };
 
-// "full", "certified", "sure", "sure:P", "fast", "fast:SIGMA", "keep:LIST" or "MODE+keep:LIST" (LIST: vocab/keep.h).
+// "full", "certified", "sure", "sure:P", "fast", "fast:SIGMA", "auto", "auto:MODE", "keep:LIST" or "MODE+keep:LIST"
+// (LIST: vocab/keep.h).
 // Throws Error(invalid_argument) naming what is wrong and what there is, and what make_keep_list throws.
 VocabHead parse_vocab_head(std::string_view text, const Tokenizer& tokenizer);
 

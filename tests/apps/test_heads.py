@@ -52,7 +52,7 @@ class Heads(unittest.TestCase):
         self.assertLess(result["head"]["bytes_per_token"], self.generate("full")["head"]["bytes_per_token"])
 
     def test_bench(self):
-        for head in ("full", "certified", "sure", "fast:8"):
+        for head in ("full", "certified", "sure", "fast:8", "auto", "auto:sure"):
             result = weft_json("bench", "-m", plain(), "-p", 4, "-n", 4, "--repeat", 1, "--head", head)
             self.assertEqual(result["head"]["name"], head)
             self.assertGreater(result["head"]["bytes_per_token"], 0)

@@ -64,7 +64,7 @@ public final class GenerateOptions {
     return this;
   }
 
-  /** Which rows of the vocabulary are read: "full", "certified", "sure", "fast", "keep:LIST"; docs/heads.md explains them. */
+  /** Which rows of the vocabulary are read: "full", "certified", "sure", "fast", "auto:sure", "keep:LIST"; docs/heads.md explains them. */
   public GenerateOptions head(String value) {
     head = value;
     return this;

@@ -41,7 +41,7 @@ class Settings(TypedDict, total=False):
     logit_bias: Mapping[int, float]  # id: what is added to its logit
     stop: str | Sequence[str]  # texts that end the generation
     logprobs: int  # how many of the likeliest tokens Token.likeliest has; 0: no log-probabilities
-    head: str  # "full", "certified", "sure", "fast", "keep:LIST"; docs/heads.md explains them
+    head: str  # "full", "certified", "sure", "fast", "auto:sure", "keep:LIST"; docs/heads.md explains them
     speculate: Literal["off", "lookup"]  # lookup: guesses tokens ahead where that pays; they are the same
     grammar: str | None  # llama.cpp's GBNF; at most one of these three
     json_schema: str | Mapping[str, Any] | None
