@@ -115,23 +115,30 @@ Plan capi::plan_for(const Caps& caps, const weft_model_options& options) {
   return plan;
 }
 
-// At the first load of a model: measures the states of a text and packs the vocabulary table in a basis for them. Later
-// loads find what was measured in the file.
-static void measure_states(Model& model, const Tokenizer& tokenizer, const ModelFile& file, DeviceFormats& formats,
-                           const std::filesystem::path& path) {
+// At the first load of a model: measures the states of a text, with a vocabulary of its tokens alone, and then loads
+// the whole table in a basis for them. Later loads find what was measured in the file.
+static std::vector<uint32_t> text_of_states(const Tokenizer& tokenizer, const Config& config) {
   std::vector<uint32_t> ids = tokenizer.encode(kStateText, Tokenizer::Special::plain);
   if (tokenizer.add_bos() && tokenizer.bos()) ids.insert(ids.begin(), *tokenizer.bos());
-  ids.resize(std::min<size_t>(ids.size(), model.config.context - 1));
-  if (ids.empty()) return;
+  ids.resize(std::min<size_t>(ids.size(), config.context - 1));
+  return ids;
+}
+
+static void measure_states(Model& model, std::vector<uint32_t> ids, const ModelFile& file, DeviceFormats& formats,
+                           const std::filesystem::path& path) {
+  for (uint32_t& id : ids)
+    id = static_cast<uint32_t>(std::ranges::lower_bound(formats.rows, id) - formats.rows.begin());
   model.weights.wait();
   const auto states = statistics_of(hidden_states(model, ids), model.config.width);
-  if (!states) return;
   try {
-    write_statistics(path, *states);
+    if (states) {
+      write_statistics(path, *states);
+      formats.states = std::make_shared<const StateStatistics>(*states);
+    }
   } catch (const Error&) {
-    return;  // the next load would find another basis, and its tokens might differ
+    // They stay unknown: the next load would find another basis, and its tokens might differ.
   }
-  formats.states = std::make_shared<const StateStatistics>(*states);
+  formats.rows.clear();
   reload_vocabulary(model.device, file, model.config, formats, model.weights);
 }
 
@@ -156,7 +163,14 @@ static std::unique_ptr<weft_model> load(const std::function<ModelFile()>& open, 
   };
   const auto states_path = config.can_measure_states() ? statistics_path(config.fingerprint) : std::nullopt;
   const auto states = states_path ? read_statistics(*states_path, config.width) : std::nullopt;
-  if (states) from.formats.states = std::make_shared<const StateStatistics>(*states);
+  std::vector<uint32_t> text;
+  if (states)
+    from.formats.states = std::make_shared<const StateStatistics>(*states);
+  else if (states_path)
+    text = text_of_states(tokenizer, config);
+  from.formats.rows = text;
+  std::ranges::sort(from.formats.rows);
+  from.formats.rows.erase(std::ranges::unique(from.formats.rows).begin(), from.formats.rows.end());
   // A progress callback makes the load blocking.
   Weights weights = options.progress ? load_weights(device, *file, config, from.formats, progress)
                                      : begin_weights(device, file, config, from.formats, {});
@@ -181,8 +195,7 @@ static std::unique_ptr<weft_model> load(const std::function<ModelFile()>& open, 
                                                    std::move(driver),
                                                    std::move(type),
                                                    std::move(from)});
-  if (states_path && !states)
-    measure_states(model->model, model->tokenizer, *file, model->loaded_from.formats, *states_path);
+  if (!text.empty()) measure_states(model->model, std::move(text), *file, model->loaded_from.formats, *states_path);
   model->load_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return model;
 }

@@ -78,6 +78,7 @@ struct DeviceFormats {
   std::optional<Format> matrices, tables;
   bool tie = true;
   std::shared_ptr<const StateStatistics> states;  // for the table that is projected on; nullptr: unknown
+  std::vector<uint32_t> rows;                     // the only ones that tables have, in this order; none: all
 };
 
 // A file's two vocabulary tables that have become one.

@@ -84,6 +84,7 @@ std::shared_ptr<const Basis> WeightsLoader::basis(const TensorView& table) const
 std::unique_ptr<Table> WeightsLoader::load_table(const TensorView& tensor, const std::string& buffer, bool projected) {
   file_->check_length();
   const Format format = table_format(wanted_.tables, tensor, projected);
+  if (!wanted_.rows.empty()) return load_rows(tensor, format, buffer, projected);
   const uint64_t total =
       Matrix{format, config_.vocab, config_.width, {}, projected ? Layout::planes : Layout::values}.bytes();
   const double scale = static_cast<double>(tensor.bytes.size()) / static_cast<double>(total);
@@ -101,6 +102,28 @@ std::unique_ptr<Table> WeightsLoader::load_table(const TensorView& tensor, const
   auto table = std::make_unique<Table>(device_, uploader_, tensor, format, projected ? basis(tensor) : nullptr, buffer,
                                        progress, &rounding);
   report_->add(tensor, name(format), packed_bytes(format, tensor.shape[0], tensor.shape[1]), buffer, rounding);
+  return table;
+}
+
+// Of the rows that are wanted alone.
+std::unique_ptr<Table> WeightsLoader::load_rows(const TensorView& tensor, Format format, const std::string& buffer,
+                                                bool projected) {
+  const uint64_t row_bytes = tensor.bytes.size() / tensor.shape[0];
+  std::vector<std::byte> bytes;
+  for (const uint32_t row : wanted_.rows) {
+    if (row >= tensor.shape[0])
+      throw Error(Code::bad_file,
+                  "the tokenizer has an id " + std::to_string(row) + ", the tensor '" + tensor.name + "' " +
+                      std::to_string(tensor.shape[0]) + " rows",
+                  file_->path.string());
+    const auto from = tensor.bytes.subspan(row * row_bytes, row_bytes);
+    bytes.insert(bytes.end(), from.begin(), from.end());
+  }
+  const TensorView rows = {tensor.name, tensor.dtype, {wanted_.rows.size(), tensor.shape[1]}, bytes};
+  auto table = std::make_unique<Table>(device_, uploader_, rows, format, projected ? basis(tensor) : nullptr, buffer,
+                                       [](uint64_t) {});
+  report_->add(tensor, name(format), packed_bytes(format, tensor.shape[0], tensor.shape[1]), buffer, {});
+  report_->advance(tensor.bytes.size());
   return table;
 }
 

@@ -81,7 +81,7 @@ TEST(HeadTrialsTest, TokensWithoutATimeChangeNothing) {
 
 class AutoHeadTest : public GpuTest {
  protected:
-  static constexpr uint32_t kTokens = 180;
+  static constexpr uint32_t kTokens = 64;
   AutoHeadTest() {
     LlamaShape shape;
     shape.vocab = 777;
