@@ -51,6 +51,16 @@ weft_status weft_batch_add(weft_batch* batch, weft_session* session, const weft_
   });
 }
 
+weft_status weft_session_copy_prefix(weft_session* session, const weft_session* from, size_t* computed,
+                                     weft_error* error) {
+  return guard(error, [&] {
+    require(session && from, "session or from", "it is NULL");
+    const InUse use(session);
+    const size_t count = session->session.copy_prefix(from->session);
+    if (computed) *computed = count;
+  });
+}
+
 weft_status weft_batch_step(weft_batch* batch, weft_batch_end* ended, size_t* count, weft_error* error) {
   return guard(error, [&] {
     require(batch && ended && count, "batch, ended or count", "it is NULL");

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 #include "session/generation.h"
@@ -111,6 +112,26 @@ void Session::keep_cached(size_t most) {
   cached_ = std::min(cached_, most);
   if (!on_device().cache.holds(model_.config, cached_, written_)) cached_ = 0;
   if (cached_ == 0) written_ = 0;
+}
+
+size_t Session::copy_prefix(const Session& from) {
+  require(!ids_.empty(), "copy_prefix", "the session has no prompt");
+  require(&from.model_ == &model_ && from.context_ == context_ && from.cache_format_ == cache_format_, "copy_prefix",
+          "the sessions differ in their model, context or type of cache");
+  if (on_device().source || &from == this) return cached_;
+  const auto [mine, theirs] = std::ranges::mismatch(ids_, from.ids_);
+  const size_t common = std::min({static_cast<size_t>(mine - ids_.begin()), from.cached_, ids_.size() - 1});
+  if (common <= cached_ || !from.on_device().cache.holds(model_.config, common, from.written_)) return cached_;
+  const std::vector<View> sources = from.cache_parts(common, from.written_);
+  const std::vector<View> targets = cache_parts(common, from.written_);
+  const size_t before = std::exchange(cached_, 0);  // until all of it is there
+  run_once(model_.device, "copy prefix", [&](Recorder& r) {
+    for (size_t i = 0; i < sources.size(); ++i) r.copy(sources[i], targets[i]);
+  });
+  cached_ = common;
+  written_ = from.written_;
+  stats_.reused_tokens += common - before;
+  return cached_;
 }
 
 // Writes the session's state to the device, and gives the tail that draws the next tokens. Nothing may be in flight.

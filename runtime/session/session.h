@@ -92,6 +92,10 @@ class Session {
   // An encoder-decoder reads the ids with its encoder; the context is the decoder's: its start token and `begun`.
   void prompt(std::span<const uint32_t> ids, std::span<const uint32_t> begun = {});
 
+  // Copies what the other session has computed of both contexts' longest common prefix, if that is more than is computed
+  // here. Returns the positions that are computed now: never the last one. The other may have passes in flight. Throws Error(invalid_argument) for a session of another model, context or cache type.
+  size_t copy_prefix(const Session& from);
+
   // Throws Error(invalid_argument) without a prompt.
   Stop generate(uint32_t max_tokens, bool ignore_stop_tokens, const OnToken& on_token);
   void cancel() { cancelled_.store(true, std::memory_order_relaxed); }  // lock-free: safe in a signal handler

@@ -117,6 +117,46 @@ TEST_F(SessionFileTest, GoesOnAsOneNeverStopped) {
   }
 }
 
+// A session continues from what another one has computed of its context as if it had computed that itself.
+void check_prefix(const Model& model, uint32_t shared, uint32_t more, Format cache, uint32_t expected) {
+  const std::vector<uint32_t> ids = some_ids(shared + more, model.config.vocab);
+  Session first(model, 700, {}, cache), second(model, 700, {}, cache), alone(model, 700, {}, cache);
+  for (Session* session : {&first, &second, &alone}) session->set_sampling(greedy());
+  std::vector<uint32_t> other(ids.begin(), ids.begin() + shared);
+  other.push_back(shared + more > shared ? (ids[shared] + 1) % model.config.vocab : 0);
+  generate(first, other, 12);
+  generate(second, some_ids(9, model.config.vocab), 3);  // what it held is gone
+  second.prompt({ids.begin(), ids.end()});
+  const uint64_t reused = second.stats().reused_tokens, computed = second.stats().prompt_tokens;
+  const size_t own = second.copy_prefix(second);
+  EXPECT_EQ(second.copy_prefix(first), expected ? expected : own);
+  EXPECT_EQ(second.stats().reused_tokens - reused, expected ? expected - own : 0);
+  const std::vector<uint32_t> got = go_on(second, 30);
+  EXPECT_EQ(second.stats().prompt_tokens - computed, ids.size() - (expected ? expected : own));
+  alone.prompt({ids.begin(), ids.begin() + (expected ? expected : own) + 1});  // the same passes
+  go_on(alone, 1);
+  EXPECT_EQ(generate(alone, ids, 30), got);
+  EXPECT_EQ(second.copy_prefix(first), second.ids().size() - 1);  // it has more itself
+}
+
+TEST_F(SessionFileTest, APrefixIsCopied) {
+  for (const Format cache : {Format::f16, Format::q8})
+    for (const uint32_t shared : {30u, 64u, 100u, 300u}) check_prefix(*model_, shared, 20, cache, shared);
+  check_prefix(*model_, 40, 1, Format::f16, 40);
+  // What the ring of a layer with a window has lost cannot be copied.
+  Session far(*model_, 700, {}), near(*model_, 700, {});
+  generate(far, some_ids(300, model_->config.vocab), 5);
+  near.prompt(some_ids(100, model_->config.vocab));
+  EXPECT_EQ(near.copy_prefix(far), 0u);
+  // Of the whole context the last token is computed anew.
+  near.prompt(some_ids(300, model_->config.vocab));
+  EXPECT_EQ(near.copy_prefix(far), 299u);
+  Session shorter(*model_, 500, {}), empty(*model_, 700, {});
+  shorter.prompt(some_ids(300, model_->config.vocab));
+  EXPECT_THROW(shorter.copy_prefix(far), Error);
+  EXPECT_THROW(empty.copy_prefix(far), Error);
+}
+
 TEST_F(SessionFileTest, CachesOfQ8GoOnToo) { check_goes_on(*model_, greedy(), 110, path_, Format::q8); }
 
 TEST_F(SessionFileTest, KeepsWhatIsInUse) {

@@ -137,6 +137,7 @@ TEST_F(CapiTest, CallsIntoABatchAndItsSessions) {
   for (int steps = 0; count == 0; ++steps) {
     ASSERT_LT(steps, 20);
     EXPECT_EQ(weft_session_prompt(session_, ids.data(), ids.size(), nullptr), WEFT_INVALID_ARGUMENT);
+    EXPECT_EQ(weft_session_copy_prefix(session_, session_, nullptr, nullptr), WEFT_INVALID_ARGUMENT);
     weft_session_reset(session_);
     weft_session_free(session_);
     ASSERT_EQ(weft_batch_step(batch, ended.data(), &count, nullptr), WEFT_OK);

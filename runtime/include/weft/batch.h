@@ -50,6 +50,17 @@ typedef struct weft_batch_end {
  * If a pass of several sessions fails, so does the call: all sessions leave the batch. */
 WEFT_API weft_status weft_batch_step(weft_batch* batch, weft_batch_end* ended, size_t* count, weft_error* error);
 
+/* Copies, on the device, what `from` has computed of the longest common prefix of both contexts, if that is more than
+ * `session` has computed. Call it after weft_session_prompt: the next call that computes the context then begins after
+ * the prefix. weft_stats.reused_tokens counts the tokens that it saves. *computed (computed may be NULL): the tokens of
+ * the session's context that are computed now.
+ *
+ * `from` may belong to a batch, whose thread must then make this call; no other thread may use it.
+ * WEFT_INVALID_ARGUMENT if the session is in use or has an empty context, or if both differ in their model,
+ * options.context or options.kv. */
+WEFT_API weft_status weft_session_copy_prefix(weft_session* session, const weft_session* from, size_t* computed,
+                                              weft_error* error);
+
 #ifdef __cplusplus
 }
 #endif

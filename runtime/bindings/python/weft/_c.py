@@ -297,6 +297,7 @@ FUNCTIONS = {
     "weft_batch_free": (None, [ctypes.POINTER(weft_batch)]),
     "weft_batch_add": (ctypes.c_int, [ctypes.POINTER(weft_batch), ctypes.POINTER(weft_session), ctypes.POINTER(weft_generate_options), ctypes.POINTER(weft_error)]),
     "weft_batch_step": (ctypes.c_int, [ctypes.POINTER(weft_batch), ctypes.POINTER(weft_batch_end), ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(weft_error)]),
+    "weft_session_copy_prefix": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_session), ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(weft_error)]),
     "weft_model_load_fd": (ctypes.c_int, [ctypes.c_int, ctypes.c_uint64, ctypes.c_uint64, ctypes.POINTER(weft_model_options), ctypes.POINTER(ctypes.POINTER(weft_model)), ctypes.POINTER(weft_error)]),
     "weft_probe": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_uint64, ctypes.POINTER(weft_model_options), ctypes.POINTER(weft_session_options), ctypes.POINTER(weft_probe_report), ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
     "weft_session_set_prompt_callback": (ctypes.c_int, [ctypes.POINTER(weft_session), weft_prompt_callback, ctypes.c_void_p, ctypes.POINTER(weft_error)]),
