@@ -17,16 +17,17 @@ Json chunk_json(const AnswerHead& head) {
 }
 
 // delta: of a chat; text: of a completion.
-Json with_choice(Json chunk, bool chat, const Json& delta, const std::string& text, const Json& logprobs,
-                 const Json& finish) {
-  Json choice = {{"index", 0}};
-  if (chat) {
+Json chunk_of(const AnswerHead& head, std::uint32_t index, const Json& delta, const std::string& text,
+              const Json& logprobs, const Json& finish) {
+  Json choice = {{"index", index}};
+  if (head.chat) {
     choice["delta"] = delta;
   } else {
     choice["text"] = text;
   }
   choice["logprobs"] = logprobs;
   choice["finish_reason"] = finish;
+  Json chunk = chunk_json(head);
   chunk["choices"].push_back(choice);
   return chunk;
 }
@@ -63,9 +64,9 @@ Json usage_json(const AnswerHead& head, const Figures& figures) {
             {"decode_tokens_per_s", figures.decode_tokens_per_second}}}};
 }
 
-Json answer_json(const AnswerHead& head, const std::string& text, const Json& logprobs, const Json& calls,
-                 weft_stop stop, const Figures& figures) {
-  Json choice = {{"index", 0}};
+Json choice_json(const AnswerHead& head, std::uint32_t index, const std::string& text, const Json& logprobs,
+                 const Json& calls, weft_stop stop) {
+  Json choice = {{"index", index}};
   if (head.chat) {
     choice["message"] = {{"role", "assistant"}, {"content", text}, {"refusal", nullptr}};
     if (!calls.empty()) choice["message"]["tool_calls"] = calls;
@@ -75,34 +76,35 @@ Json answer_json(const AnswerHead& head, const std::string& text, const Json& lo
   }
   choice["logprobs"] = logprobs;
   choice["finish_reason"] = finish_reason(!calls.empty(), stop);
-  return {{"id", head.id},
-          {"object", head.chat ? "chat.completion" : "text_completion"},
-          {"created", head.created},
-          {"model", head.model},
-          {"choices", Json::array({choice})},
-          {"usage", usage_json(head, figures)}};
+  return choice;
 }
 
-Json first_chunk(const AnswerHead& head) {
-  return with_choice(chunk_json(head), head.chat, {{"role", "assistant"}, {"content", ""}}, "", nullptr, nullptr);
+Json answer_json(const AnswerHead& head, const Json& choices, const Figures& figures) {
+  return {{"id", head.id},           {"object", head.chat ? "chat.completion" : "text_completion"},
+          {"created", head.created}, {"model", head.model},
+          {"choices", choices},      {"usage", usage_json(head, figures)}};
 }
 
-Json text_chunk(const AnswerHead& head, const std::string& text, const Json& logprobs) {
-  return with_choice(chunk_json(head), head.chat, {{"content", text}}, text, logprobs, nullptr);
+Json first_chunk(const AnswerHead& head, std::uint32_t index) {
+  return chunk_of(head, index, {{"role", "assistant"}, {"content", ""}}, "", nullptr, nullptr);
 }
 
-Json calls_chunk(const AnswerHead& head, const Json& calls) {
+Json text_chunk(const AnswerHead& head, std::uint32_t index, const std::string& text, const Json& logprobs) {
+  return chunk_of(head, index, {{"content", text}}, text, logprobs, nullptr);
+}
+
+Json calls_chunk(const AnswerHead& head, std::uint32_t index, const Json& calls, const Json& logprobs) {
   Json list = Json::array();
   for (const Json& call : calls) {
     Json part = {{"index", list.size()}};
     part.update(call);
     list.push_back(part);
   }
-  return with_choice(chunk_json(head), head.chat, {{"tool_calls", list}}, "", nullptr, nullptr);
+  return chunk_of(head, index, {{"tool_calls", list}}, "", logprobs, nullptr);
 }
 
-Json last_chunk(const AnswerHead& head, bool called, weft_stop stop) {
-  return with_choice(chunk_json(head), head.chat, Json::object(), "", nullptr, finish_reason(called, stop));
+Json last_chunk(const AnswerHead& head, std::uint32_t index, bool called, weft_stop stop) {
+  return chunk_of(head, index, Json::object(), "", nullptr, finish_reason(called, stop));
 }
 
 Json usage_chunk(const AnswerHead& head, const Figures& figures) {

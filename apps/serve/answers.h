@@ -19,15 +19,16 @@ std::string random_name();  // for ids
 const char* finish_reason(bool called, weft_stop stop);
 Json usage_json(const AnswerHead& head, const Figures& figures);
 
-// A whole answer. calls: its tool_calls; empty: none.
-Json answer_json(const AnswerHead& head, const std::string& text, const Json& logprobs, const Json& calls,
-                 weft_stop stop, const Figures& figures);
+// A choice of a whole answer. calls: its tool_calls; empty: none.
+Json choice_json(const AnswerHead& head, std::uint32_t index, const std::string& text, const Json& logprobs,
+                 const Json& calls, weft_stop stop);
+Json answer_json(const AnswerHead& head, const Json& choices, const Figures& figures);
 
 // The chunks of a stream.
-Json first_chunk(const AnswerHead& head);  // of a chat: it has the role
-Json text_chunk(const AnswerHead& head, const std::string& text, const Json& logprobs);
-Json calls_chunk(const AnswerHead& head, const Json& calls);
-Json last_chunk(const AnswerHead& head, bool called, weft_stop stop);
+Json first_chunk(const AnswerHead& head, std::uint32_t index);  // of a chat: it has the role
+Json text_chunk(const AnswerHead& head, std::uint32_t index, const std::string& text, const Json& logprobs);
+Json calls_chunk(const AnswerHead& head, std::uint32_t index, const Json& calls, const Json& logprobs);
+Json last_chunk(const AnswerHead& head, std::uint32_t index, bool called, weft_stop stop);
 Json usage_chunk(const AnswerHead& head, const Figures& figures);
 
 // JSON as bytes. Never throws for text that is not UTF-8.

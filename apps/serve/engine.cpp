@@ -16,9 +16,9 @@ struct Slot {
 };
 
 struct Job::State {
-  explicit State(Engine& owner) : engine(owner) {}
+  State(Engine& owner, Bell to_ring) : engine(owner), bell(std::move(to_ring)) {}
   Engine& engine;
-  std::condition_variable changed;
+  const Bell bell;
   Slot* slot = nullptr;  // while it has a session
   bool begun = false;    // the engine's thread has it, until `ended`
   bool ended = false;
@@ -32,6 +32,7 @@ struct Job::State {
   std::size_t generated = 0, told = 0;
   weft_stats before = {};
   std::uint64_t head_bytes = 0;  // of the session's statistics, at its last token
+  std::size_t prompt_tokens = 0;
   Figures figures;
   const std::chrono::steady_clock::time_point arrival = std::chrono::steady_clock::now();
   std::chrono::steady_clock::time_point begin_time, last_token;
@@ -61,6 +62,9 @@ struct Job::State {
 
 namespace {
 
+// A copy takes about as long as so many tokens of a prompt do.
+constexpr std::size_t kLeastShared = 16;
+
 std::size_t common_prefix(const std::vector<std::uint32_t>& a, const std::vector<std::uint32_t>& b) {
   return static_cast<std::size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
 }
@@ -79,7 +83,8 @@ void set_field(const std::string& field, const Setter& setter) {
 
 }  // namespace
 
-Job::Job(Engine& engine, Task task) : engine_(engine), task_(std::move(task)), state_(std::make_shared<State>(engine)) {
+Job::Job(Engine& engine, Task task, Bell bell)
+    : engine_(engine), task_(std::move(task)), state_(std::make_shared<State>(engine, std::move(bell))) {
   const std::lock_guard lock(engine_.mutex_);
   if (!engine_.broken_.empty()) throw Unavailable(Unavailable::Reason::failed, engine_.broken_);
   if (engine_.closing_) throw Unavailable(Unavailable::Reason::closing, "the server is shutting down");
@@ -103,24 +108,20 @@ Job::~Job() {
     slot->busy = false;
     if (!slot->session) engine_.slots_.remove_if([&](const Slot& other) { return &other == slot; });
   }
-  if (!engine_.waiting_.empty()) engine_.waiting_.front()->changed.notify_one();
+  if (!engine_.waiting_.empty()) engine_.waiting_.front()->bell->notify_one();
 }
 
-bool Job::begin(std::chrono::milliseconds wait) {
+bool Job::begin() {
   {
-    std::unique_lock lock(engine_.mutex_);
-    const auto turn = [&] {
-      if (engine_.closing_ || !engine_.broken_.empty()) return true;
-      if (engine_.lost_) return false;
-      return engine_.waiting_.front() == state_.get() && (state_->slot = engine_.choose_slot(task_)) != nullptr;
-    };
-    if (!state_->changed.wait_for(lock, wait, turn)) return false;
+    const std::lock_guard lock(engine_.mutex_);
+    if (!engine_.turn_of(*state_)) return false;
     if (!engine_.broken_.empty()) throw Unavailable(Unavailable::Reason::failed, engine_.broken_);
     if (engine_.closing_) throw Unavailable(Unavailable::Reason::closing, "the server is shutting down");
+    state_->slot = engine_.choose_slot(task_);
     state_->slot->busy = true;
     ++engine_.setting_up_;
     engine_.waiting_.pop_front();
-    if (!engine_.waiting_.empty()) engine_.waiting_.front()->changed.notify_one();
+    if (!engine_.waiting_.empty()) engine_.waiting_.front()->bell->notify_one();
   }
   try {
     set_up();
@@ -163,16 +164,27 @@ void Job::set_up() {
   set_field("prompt", [&] { session.prompt(task_.prompt); });
   state_->figures.cached_tokens = session.stats().reused_tokens - state_->before.reused_tokens;
   state_->head_bytes = state_->before.head_bytes;
-  engine_.metrics_.count_prompt(task_.prompt.size(), state_->figures.cached_tokens);
+  state_->prompt_tokens = task_.prompt.size();
   state_->options.max_tokens = task_.max_tokens;
   state_->options.callback = Engine::on_token;
   state_->options.user = state_.get();
   state_->begin_time = std::chrono::steady_clock::now();
 }
 
-Job::News Job::next(std::chrono::milliseconds wait) {
-  std::unique_lock lock(engine_.mutex_);
-  state_->changed.wait_for(lock, wait, [&] { return state_->ended || !state_->text.empty(); });
+// Whether it can begin or has news.
+bool Job::waits() const {
+  if (!state_->begun) return !engine_.turn_of(*state_);
+  return told_end_ || (!state_->ended && state_->text.empty());
+}
+
+void Job::await(const std::vector<Job*>& jobs, std::chrono::milliseconds wait) {
+  std::unique_lock lock(jobs.front()->engine_.mutex_);
+  jobs.front()->state_->bell->wait_for(
+      lock, wait, [&] { return !std::ranges::all_of(jobs, [](const Job* job) { return job->waits(); }); });
+}
+
+Job::News Job::next() {
+  const std::lock_guard lock(engine_.mutex_);
   News news = {std::exchange(state_->text, {}), std::exchange(state_->tokens, {}), std::nullopt, state_->figures};
   if (!state_->ended) return news;
   if (state_->error.code != WEFT_OK || (engine_.closing_ && state_->stop == WEFT_STOP_CALLER)) {
@@ -181,6 +193,7 @@ Job::News Job::next(std::chrono::milliseconds wait) {
     throw Unavailable(Unavailable::Reason::closing, "the server is shutting down");
   }
   news.stop = state_->stop;
+  told_end_ = true;
   return news;
 }
 
@@ -200,7 +213,7 @@ void Engine::close() {
   closing_ = true;
   for (const auto& state : running_) state->slot->session->cancel();
   for (const auto& state : joining_) state->slot->session->cancel();
-  for (State* state : waiting_) state->changed.notify_one();
+  for (State* state : waiting_) state->bell->notify_one();
   work_.notify_one();
 }
 
@@ -214,9 +227,16 @@ Engine::Load Engine::load() const {
   return {waiting_.size(), static_cast<std::size_t>(std::ranges::count_if(slots_, &Slot::busy)), most_sessions_};
 }
 
+// It can begin, or never will.
+bool Engine::turn_of(const State& state) const {
+  if (closing_ || !broken_.empty()) return true;
+  if (lost_ || waiting_.front() != &state) return false;
+  return slots_.size() < most_sessions_ || !std::ranges::all_of(slots_, &Slot::busy);
+}
+
 // The session that has computed the longest part of the prompt, if that is at least half of what it holds: else the
 // request starts something new, which must not cost an earlier conversation its cache while there are other places.
-// nullptr: all are busy.
+// Not all places may be taken.
 Slot* Engine::choose_slot(const Task& task) {
   Slot *best = nullptr, *oldest = nullptr;
   std::size_t longest = 0;
@@ -250,7 +270,7 @@ int Engine::on_token(void* user, std::uint32_t id, const char* text, std::size_t
   state.text.append(text, length);
   for (; !state.held.empty() && state.held.front().begin < state.told; state.held.pop_front())
     state.tokens.push_back(std::move(state.held.front()));
-  if (length > 0) state.changed.notify_one();
+  if (length > 0) state.bell->notify_one();
   return 0;
 }
 
@@ -267,14 +287,14 @@ void Engine::finish(State& state, std::optional<weft_stop> stop, const weft_erro
   state.stop = stop;
   state.error = error;
   state.ended = true;
-  state.changed.notify_one();
-  if (!waiting_.empty()) waiting_.front()->changed.notify_one();
+  state.bell->notify_one();
+  if (!waiting_.empty()) waiting_.front()->bell->notify_one();
 }
 
 // Nothing can be computed any more.
 void Engine::fail(const std::string& sentence) {
   broken_ = sentence;
-  for (State* state : waiting_) state->changed.notify_one();
+  for (State* state : waiting_) state->bell->notify_one();
 }
 
 void Engine::end_set_up() {
@@ -297,7 +317,51 @@ void Engine::recover() {
   lock.lock();
   lost_ = false;
   if (!problem.empty()) fail(problem);
-  if (!waiting_.empty()) waiting_.front()->changed.notify_one();
+  if (!waiting_.empty()) waiting_.front()->bell->notify_one();
+}
+
+// The session that shares the longest part of the prompt with a request that is about to join: a free one, or one whose
+// request runs, which is ready once its prompt is computed.
+Engine::Source Engine::best_source(const State& state) const {
+  const std::vector<std::uint32_t> prompt = state.slot->session->ids();
+  Source best = {state.figures.cached_tokens + kLeastShared - 1, nullptr, true};
+  const auto consider = [&](const Slot& slot, const std::vector<std::uint32_t>& ids, bool ready) {
+    const std::size_t tokens = common_prefix(ids, prompt);
+    if (tokens > best.tokens || (tokens == best.tokens && best.slot && ready)) best = {tokens, &slot, ready};
+  };
+  for (const Slot& slot : slots_)
+    if (!slot.busy) consider(slot, slot.ids, true);
+  for (const auto& other : running_) consider(*other->slot, other->slot->session->ids(), other->figures.tokens > 0);
+  return best;
+}
+
+// Without the copy the prefix is computed once more.
+void Engine::share_prefix(State& state, const Slot* from) {
+  std::size_t computed = 0;
+  weft_error error = {};
+  if (from && weft_session_copy_prefix(state.slot->session->get(), from->session->get(), &computed, &error) == WEFT_OK)
+    state.figures.cached_tokens = std::max<std::uint64_t>(state.figures.cached_tokens, computed);
+  metrics_.count_prompt(state.prompt_tokens, state.figures.cached_tokens);
+}
+
+// Adds who has come to those who run. Who shares a prompt that is being computed waits until it can be copied.
+void Engine::join(weft_batch* batch) {
+  std::deque<std::shared_ptr<State>> later;
+  for (; !joining_.empty(); joining_.pop_front()) {
+    const std::shared_ptr<State>& state = joining_.front();
+    const Source source = best_source(*state);
+    if (!source.ready) {
+      later.push_back(state);
+      continue;
+    }
+    share_prefix(*state, source.slot);
+    running_.push_back(state);
+    weft_error error = {};
+    if (weft_batch_add(batch, state->slot->session->get(), &state->options, &error) == WEFT_OK) continue;
+    finish(*state, std::nullopt, error);
+    running_.pop_back();
+  }
+  joining_.swap(later);
 }
 
 void Engine::compute() {
@@ -311,19 +375,11 @@ void Engine::compute() {
   std::vector<weft_batch_end> ended(WEFT_MAX_BATCH);
   for (;;) {
     if (lost_ && running_.empty()) recover();
-    std::deque<std::shared_ptr<State>> joining;
     {
       std::unique_lock lock(mutex_);
       work_.wait(lock, [&] { return closing_ || !joining_.empty() || !running_.empty(); });
       if (closing_ && joining_.empty() && running_.empty()) return;
-      joining.swap(joining_);
-      running_.insert(running_.end(), joining.begin(), joining.end());
-    }
-    for (const auto& state : joining) {
-      if (weft_batch_add(batch.get(), state->slot->session->get(), &state->options, &error) == WEFT_OK) continue;
-      const std::lock_guard lock(mutex_);
-      finish(*state, std::nullopt, error);
-      running_.remove(state);
+      join(batch.get());
     }
     std::size_t count = 0;
     const weft_status status = weft_batch_step(batch.get(), ended.data(), &count, &error);

@@ -75,16 +75,19 @@ class Unavailable : public std::runtime_error {
 class Engine;
 struct Slot;
 
-// One request's way through the engine. Used by one thread; its destruction frees its place at once.
+// Wakes the thread that waits for the news of one or several jobs.
+using Bell = std::shared_ptr<std::condition_variable>;
+
+// The way of one answer through the engine. Used by one thread; its destruction frees its place at once.
 class Job {
  public:
-  Job(Engine& engine, Task task);  // joins the queue; throws Unavailable
+  Job(Engine& engine, Task task, Bell bell);  // joins the queue; throws Unavailable
   ~Job();
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
-  // Waits for its turn, and begins. True once it has begun. Throws BadField, Unavailable, and api::Failure.
-  bool begin(std::chrono::milliseconds wait);
+  // Begins if its turn has come. True once it has begun. Throws BadField, Unavailable, and api::Failure.
+  bool begin();
 
   struct News {
     std::string text;                   // since the last time
@@ -92,20 +95,22 @@ class Job {
     std::optional<weft_stop> stop;      // it has ended
     Figures figures;
   };
-  // Waits for text or the end, after begin(). Throws Unavailable and api::Failure if the generation failed; text that
-  // came before it was returned then.
-  News next(std::chrono::milliseconds wait);
-
-  const Task& task() const { return task_; }
+  // What there is, after begin(). Throws Unavailable and api::Failure if the generation failed; text that came before
+  // it was returned then.
+  News next();
+  // Waits until one of the jobs, which have one bell, can begin or has news.
+  static void await(const std::vector<Job*>& jobs, std::chrono::milliseconds wait);
 
  private:
   struct State;
   friend class Engine;
   void set_up();
+  bool waits() const;
 
   Engine& engine_;
   const Task task_;
   std::shared_ptr<State> state_;
+  bool told_end_ = false;
 };
 
 class Engine {
@@ -134,9 +139,18 @@ class Engine {
   void compute();
   void recover();
   void end_set_up();
+  void join(weft_batch* batch);
+  void share_prefix(State& state, const Slot* from);
   void fail(const std::string& sentence);
   void finish(State& state, std::optional<weft_stop> stop, const weft_error& error);
+  bool turn_of(const State& state) const;
   Slot* choose_slot(const Task& task);
+  struct Source {
+    std::size_t tokens = 0;  // that it shares
+    const Slot* slot = nullptr;
+    bool ready = true;
+  };
+  Source best_source(const State& state) const;
   static int on_token(void* user, std::uint32_t id, const char* text, std::size_t length);
 
   api::Model& model_;
@@ -147,8 +161,8 @@ class Engine {
   mutable std::mutex mutex_;  // of everything below, and of all Job::States
   std::condition_variable work_;
   std::list<Slot> slots_;
-  std::list<State*> waiting_;  // in order of arrival
-  std::deque<std::shared_ptr<State>> joining_;
+  std::list<State*> waiting_;                   // in order of arrival
+  std::deque<std::shared_ptr<State>> joining_;  // in order of arrival
   std::list<std::shared_ptr<State>> running_;
   std::uint64_t clock_ = 0;  // counts the uses of slots
   bool closing_ = false;

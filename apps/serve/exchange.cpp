@@ -59,56 +59,125 @@ void answer_error(httplib::Response& response, const RequestError& error) {
   response.set_content(bytes_of(error.json()), "application/json");
 }
 
-Exchange::Exchange(const Loaded& loaded, CompletionRequest request, const Connection& connection,
+// Choice i is the answer to the request's seed plus i.
+static Task task_of(const CompletionRequest& request, std::uint32_t index) {
+  Task task = request.task;
+  task.sampling.seed += index;
+  return task;
+}
+
+Exchange::Choice::Choice(const Loaded& loaded, Engine& engine, const CompletionRequest& request, std::uint32_t place,
+                         Bell bell)
+    : index(place),
+      logprobs(loaded.model, request),
+      tools(request),
+      job(engine, task_of(request, place), std::move(bell)) {}
+
+// The tokens that begin before this place of the text.
+std::vector<TokenLogprobs> Exchange::Choice::take_tokens(std::size_t bytes) {
+  std::vector<TokenLogprobs> taken;
+  for (; !tokens.empty() && tokens.front().begin < bytes; tokens.pop_front())
+    taken.push_back(std::move(tokens.front()));
+  return taken;
+}
+
+Exchange::Exchange(const Loaded& loaded, Engine& engine, CompletionRequest request, const Connection& connection,
                    std::chrono::seconds deadline, std::shared_ptr<CountedRequest> counted)
     : request_(std::move(request)),
       head_(request_, loaded.facts.name),
-      logprobs_(loaded.model, request_),
-      tools_(request_),
       connection_(connection),
       deadline_(Clock::now() + deadline),
       sent_(Clock::now()),
-      counted_(std::move(counted)),
-      job_(loaded.engine, request_.task) {
+      counted_(std::move(counted)) {
   head_.prompt_tokens = request_.task.prompt.size();
+  const Bell bell = std::make_shared<std::condition_variable>();
+  for (std::uint32_t i = 0; i < request_.choices; ++i)
+    jobs_.push_back(&choices_.emplace_back(loaded, engine, request_, i, bell).job);
 }
 
-// Throws if the request need not be answered any more.
-void Exchange::check() const {
-  if (!connection_.alive()) throw RequestError(400, "invalid_request_error", "client_gone", "The client has gone.");
-  if (Clock::now() >= deadline_)
+void check_wanted(const Connection& connection, std::chrono::steady_clock::time_point deadline) {
+  if (!connection.alive()) throw RequestError(400, "invalid_request_error", "client_gone", "The client has gone.");
+  if (std::chrono::steady_clock::now() >= deadline)
     throw RequestError(503, "unavailable_error", "deadline_exceeded",
                        "The request took longer than this server allows.");
 }
 
-Json Exchange::whole() {
-  while (!job_.begin(kLook)) check();
-  std::string text;
-  std::vector<TokenLogprobs> tokens;
-  for (;;) {
-    Job::News news = job_.next(kLook);
-    text += tools_.push(news.text);
-    std::ranges::move(news.tokens, std::back_inserter(tokens));
-    if (news.stop) {
-      count_end(*news.stop);
-      const ToolReader::End end = tools_.finish();
-      return answer_json(head_, text + end.text, logprobs_.json(tokens), end.calls, *news.stop, news.figures);
-    }
-    check();
+void Exchange::await() {
+  Job::await(jobs_, kLook);
+  check_wanted(connection_, deadline_);
+}
+
+bool Exchange::ended() const { return jobs_.empty(); }
+
+// What there is of a choice that has not ended.
+std::optional<Exchange::Part> Exchange::next(Choice& choice) {
+  if (choice.stop || !(choice.begun || (choice.begun = choice.job.begin()))) return std::nullopt;
+  Job::News news = choice.job.next();
+  choice.figures = news.figures;
+  std::ranges::move(news.tokens, std::back_inserter(choice.tokens));
+  Part part = {choice.tools.push(news.text), {}, {}, Json::array(), news.stop.has_value()};
+  if (news.stop) {
+    choice.stop = news.stop;
+    std::erase(jobs_, &choice.job);
+    ToolReader::End end = choice.tools.finish();
+    part.text += end.text;
+    part.calls = std::move(end.calls);
   }
+  choice.taken_bytes += part.text.size();
+  const bool all = part.calls.empty() && !choice.tools.holds();
+  part.tokens = choice.take_tokens(all ? SIZE_MAX : choice.taken_bytes);
+  if (!part.calls.empty()) part.call_tokens = choice.take_tokens(SIZE_MAX);
+  return part;
+}
+
+// The times are those of the first choice.
+Figures Exchange::figures() const {
+  Figures figures = choices_.front().figures;
+  for (std::size_t i = 1; i < choices_.size(); ++i) figures.tokens += choices_[i].figures.tokens;
+  return figures;
+}
+
+Json Exchange::whole() {
+  std::vector<Part> answers(choices_.size());
+  while (!ended()) {
+    await();
+    for (Choice& choice : choices_) {
+      std::optional<Part> part = next(choice);
+      if (!part) continue;
+      Part& answer = answers[choice.index];
+      answer.text += part->text;
+      std::ranges::move(part->tokens, std::back_inserter(answer.tokens));
+      std::ranges::move(part->call_tokens, std::back_inserter(answer.tokens));
+      answer.calls = std::move(part->calls);
+    }
+  }
+  count_end();
+  Json choices = Json::array();
+  for (Choice& choice : choices_) {
+    const Part& answer = answers[choice.index];
+    choices.push_back(
+        choice_json(head_, choice.index, answer.text, choice.logprobs.json(answer.tokens), answer.calls, *choice.stop));
+  }
+  return answer_json(head_, choices, figures());
 }
 
 void Exchange::await_begin(std::chrono::seconds wait) {
-  for (const auto until = Clock::now() + wait; !begun_ && Clock::now() < until; check()) begun_ = job_.begin(kLook);
+  Choice& first = choices_.front();
+  for (const auto until = Clock::now() + wait; !first.begun && Clock::now() < until;) {
+    await();
+    first.begun = first.job.begin();
+  }
 }
 
-void Exchange::count_end(weft_stop stop) {
-  counted_->set(finish_reason(false, stop) == std::string_view("length") ? Outcome::length : Outcome::stop);
+void Exchange::count_end() {
+  const bool cut = std::ranges::any_of(
+      choices_, [](const Choice& choice) { return finish_reason(false, *choice.stop) == std::string_view("length"); });
+  counted_->set(cut ? Outcome::length : Outcome::stop);
 }
 
-bool Exchange::send(httplib::DataSink& sink, Json chunk, const Figures& figures) {
+bool Exchange::send(httplib::DataSink& sink, Json chunk) {
   if (request_.continuous_usage) {
-    chunk["usage"] = usage_json(head_, figures);
+    chunk["usage"] = usage_json(head_, figures());
   } else if (request_.include_usage && !chunk.contains("usage")) {
     chunk["usage"] = nullptr;
   }
@@ -117,12 +186,13 @@ bool Exchange::send(httplib::DataSink& sink, Json chunk, const Figures& figures)
   return sink.write(bytes.data(), bytes.size());
 }
 
-// The last chunk, and before it what was held back for calls.
-bool Exchange::send_end(httplib::DataSink& sink, weft_stop stop, const Figures& figures) {
-  const ToolReader::End end = tools_.finish();
-  if (!end.text.empty() && !send(sink, text_chunk(head_, end.text, nullptr), figures)) return false;
-  if (!end.calls.empty() && !send(sink, calls_chunk(head_, end.calls), figures)) return false;
-  return send(sink, last_chunk(head_, !end.calls.empty(), stop), figures);
+bool Exchange::send_part(httplib::DataSink& sink, Choice& choice, const Part& part) {
+  const auto logprobs = [&](const std::vector<TokenLogprobs>& tokens) { return choice.logprobs.json(tokens); };
+  if (!part.text.empty() && !send(sink, text_chunk(head_, choice.index, part.text, logprobs(part.tokens))))
+    return false;
+  if (!part.calls.empty() && !send(sink, calls_chunk(head_, choice.index, part.calls, logprobs(part.call_tokens))))
+    return false;
+  return !part.last || send(sink, last_chunk(head_, choice.index, !part.calls.empty(), *choice.stop));
 }
 
 bool Exchange::keep_alive(httplib::DataSink& sink) {
@@ -133,30 +203,20 @@ bool Exchange::keep_alive(httplib::DataSink& sink) {
 }
 
 bool Exchange::send_answer(httplib::DataSink& sink) {
-  Figures figures;
-  std::optional<weft_stop> stop;
-  if (head_.chat && !send(sink, first_chunk(head_), figures)) return false;
-  for (; !begun_; check()) {
-    begun_ = job_.begin(kLook);
-    if (!keep_alive(sink)) return false;
-  }
-  for (;;) {
-    const Job::News news = job_.next(kLook);
-    figures = news.figures;
-    const std::string text = tools_.push(news.text);
-    if (!text.empty() && !send(sink, text_chunk(head_, text, logprobs_.json(news.tokens)), figures)) return false;
-    if (news.stop) {
-      stop = news.stop;
-      if (!send_end(sink, *stop, figures)) return false;
-      break;
+  for (const Choice& choice : choices_)
+    if (head_.chat && !send(sink, first_chunk(head_, choice.index))) return false;
+  while (!ended()) {
+    for (Choice& choice : choices_) {
+      const std::optional<Part> part = next(choice);
+      if (part && !send_part(sink, choice, *part)) return false;
     }
-    check();
     if (!keep_alive(sink)) return false;
+    if (!ended()) await();
   }
-  if (request_.include_usage && !send(sink, usage_chunk(head_, figures), figures)) return false;
+  if (request_.include_usage && !send(sink, usage_chunk(head_, figures()))) return false;
   constexpr std::string_view kDone = "data: [DONE]\n\n";
   if (!sink.write(kDone.data(), kDone.size())) return false;
-  count_end(*stop);
+  count_end();
   return true;
 }
 

@@ -1,5 +1,7 @@
-// One completion: from its request to the last byte of its answer.
+// One completion: from its request to the last byte of its answer, of one choice or several.
 #pragma once
+
+#include <deque>
 
 #include "answers.h"
 #include "connection.h"
@@ -16,38 +18,63 @@ Outcome outcome_of(const RequestError& error);
 // Writes it as the answer.
 void answer_error(httplib::Response& response, const RequestError& error);
 
+// Throws if a request need not be answered any more.
+void check_wanted(const Connection& connection, std::chrono::steady_clock::time_point deadline);
+
 class Exchange {
  public:
   // Joins the queue. Throws as Job does.
-  Exchange(const Loaded& loaded, CompletionRequest request, const Connection& connection, std::chrono::seconds deadline,
-           std::shared_ptr<CountedRequest> counted);
+  Exchange(const Loaded& loaded, Engine& engine, CompletionRequest request, const Connection& connection,
+           std::chrono::seconds deadline, std::shared_ptr<CountedRequest> counted);
 
   // Waits for the whole answer. Throws RequestError and what Job throws.
   Json whole();
-  // Waits until the request has begun, but no longer than so: what is wrong with it is then an answer of its own.
+  // Waits until its first choice has begun, but no longer than so: what is wrong with it is then an answer of its own.
   void await_begin(std::chrono::seconds wait);
   // Writes the answer as a stream. False if the client is gone.
   bool stream(httplib::DataSink& sink);
 
  private:
   using Clock = std::chrono::steady_clock;
-  void check() const;
-  bool send(httplib::DataSink& sink, Json chunk, const Figures& figures);
-  bool send_end(httplib::DataSink& sink, weft_stop stop, const Figures& figures);
+  struct Choice {
+    Choice(const Loaded& loaded, Engine& engine, const CompletionRequest& request, std::uint32_t place, Bell bell);
+    std::vector<TokenLogprobs> take_tokens(std::size_t bytes);
+
+    const std::uint32_t index;
+    LogprobWriter logprobs;
+    ToolReader tools;
+    std::deque<TokenLogprobs> tokens;  // that have not been taken
+    std::size_t taken_bytes = 0;       // of text
+    Job job;
+    bool begun = false;
+    std::optional<weft_stop> stop;
+    Figures figures;
+  };
+  // A part of a choice's answer.
+  struct Part {
+    std::string text;
+    std::vector<TokenLogprobs> tokens, call_tokens;  // of the text, of the calls
+    Json calls;                                      // empty: none
+    bool last = false;
+  };
+  void await();
+  std::optional<Part> next(Choice& choice);
+  bool ended() const;
+  Figures figures() const;
+  bool send(httplib::DataSink& sink, Json chunk);
+  bool send_part(httplib::DataSink& sink, Choice& choice, const Part& part);
   bool keep_alive(httplib::DataSink& sink);
-  void count_end(weft_stop stop);
+  void count_end();
   bool send_answer(httplib::DataSink& sink);
 
   const CompletionRequest request_;
   AnswerHead head_;
-  LogprobWriter logprobs_;
-  ToolReader tools_;
   const Connection& connection_;
   const Clock::time_point deadline_;
   Clock::time_point sent_;  // the last bytes of a stream
-  bool begun_ = false;
   const std::shared_ptr<CountedRequest> counted_;
-  Job job_;
+  std::deque<Choice> choices_;
+  std::vector<Job*> jobs_;  // of the choices that have not ended
 };
 
 }  // namespace weft::serve

@@ -196,10 +196,7 @@ void read_chat_logprobs(Fields& fields, Task& task) {
 
 // What a chat and a completion have in common.
 void read_common(Fields& fields, const ModelFacts& model, CompletionRequest& request) {
-  if (const auto name = fields.text("model"); name && *name != model.name)
-    throw RequestError(404, "invalid_request_error", "model_not_found",
-                       "There is no model \"" + name->substr(0, 80) + "\": this server has \"" + model.name + "\".",
-                       "model");
+  check_model_name(fields, model);
   read_sampling(fields, request.task);
   read_biases(fields, model, request.task);
   read_stops(fields, request.task);
@@ -210,8 +207,17 @@ void read_common(Fields& fields, const ModelFacts& model, CompletionRequest& req
     check_head(*head);
     request.task.head = *head;
   }
-  fields.only("n", 1);
+  request.choices = static_cast<std::uint32_t>(fields.whole("n", 1, model.choices).value_or(1));
   fields.text("user");  // who asks changes nothing
+}
+
+}  // namespace
+
+void check_model_name(Fields& fields, const ModelFacts& model) {
+  if (const auto name = fields.text("model"); name && *name != model.name)
+    throw RequestError(404, "invalid_request_error", "model_not_found",
+                       "There is no model \"" + name->substr(0, 80) + "\": this server has \"" + model.name + "\".",
+                       "model");
 }
 
 std::vector<std::uint32_t> ids_of(const Json& list, const std::string& field, std::uint32_t vocab_size) {
@@ -224,8 +230,6 @@ std::vector<std::uint32_t> ids_of(const Json& list, const std::string& field, st
   }
   return ids;
 }
-
-}  // namespace
 
 CompletionRequest parse_chat(const std::string& body, const ModelFacts& model) {
   const Json json = parse_body(body);
@@ -259,7 +263,7 @@ CompletionRequest parse_completion(const std::string& body, const ModelFacts& mo
   if (const auto count = fields.whole("logprobs", 0, kMostLogprobs))
     request.task.logprobs = static_cast<std::uint32_t>(*count);
   fields.only("echo", false);
-  fields.only("best_of", 1);
+  fields.only("best_of", request.choices);
   fields.refuse_rest();
   return request;
 }

@@ -37,7 +37,9 @@ constexpr int kMostDepth = 64;  // of arrays and objects in a body
 struct ModelFacts {
   std::string name;
   std::uint32_t vocab_size = 0;
-  std::uint32_t context = 0;  // tokens of a session
+  std::uint32_t context = 0;  // tokens of a session, or of an encoder's input
+  std::uint32_t choices = 1;  // of an answer, at most
+  std::uint32_t width = 0;    // elements of an embedding
 };
 
 enum class ToolMode { none, automatic, forced };  // whether an answer may or must be a call
@@ -47,12 +49,14 @@ struct CompletionRequest {
   Json messages;  // of a chat, as chat templates expect them
   Json tools;     // that the model may call; null: none
   ToolMode tool_mode = ToolMode::none;
+  bool several_calls = true;       // else only the first one counts
   std::string prompt;              // of a completion: a text
   std::vector<std::uint32_t> ids;  // or ids
+  std::uint32_t choices = 1;
   bool stream = false;
   bool include_usage = false;     // a last chunk of a stream with the usage
   bool continuous_usage = false;  // each chunk of a stream has the usage so far
-  Task task;                      // without its prompt
+  Task task;                      // of the first choice, without its prompt
 };
 struct TokenizeRequest {
   std::string text;
@@ -60,6 +64,9 @@ struct TokenizeRequest {
 };
 
 // All throw RequestError.
+class Fields;
+void check_model_name(Fields& fields, const ModelFacts& model);
+std::vector<std::uint32_t> ids_of(const Json& list, const std::string& field, std::uint32_t vocab_size);
 CompletionRequest parse_chat(const std::string& body, const ModelFacts& model);
 CompletionRequest parse_completion(const std::string& body, const ModelFacts& model);
 TokenizeRequest parse_tokenize(const std::string& body);

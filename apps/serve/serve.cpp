@@ -95,6 +95,17 @@ void check_model(const api::Model& model) {
     throw api::Failure(WEFT_UNSUPPORTED, "an encoder-decoder cannot be served", "model", "weft generate uses it");
 }
 
+// False if the model has no encoder.
+bool make_embedder(api::Model& model, std::optional<weft::serve::Embedder>& embedder) {
+  try {
+    embedder.emplace(model);
+    return true;
+  } catch (const api::Failure& failure) {
+    if (failure.status() != WEFT_UNSUPPORTED) throw;
+    return false;
+  }
+}
+
 // A file's name without ".gguf", or a folder's.
 std::string model_name(const std::string& model) {
   if (model.empty()) return "pocket";
@@ -114,24 +125,32 @@ void serve(const ServeArgs& args) {
   const int port = server.bind(args.host, args.port);
   std::optional<api::Model> model;
   std::optional<Engine> engine;
+  std::optional<Embedder> embedder;
   std::optional<Loaded> loaded;
   const Accepting accepting(server);  // ends first
 
   model.emplace(load_model(args.model));
   check_model(*model);
-  const std::uint32_t context = session_context(args.model, model->info());
-  engine.emplace(*model, metrics, args.sessions, args.queue, context);
-  loaded.emplace(Loaded{*model, {model_name(args.model.model), model->info().vocab_size, context}, *engine});
+  const weft_model_info info = model->info();
+  ModelFacts facts = {model_name(args.model.model), info.vocab_size, info.max_context, args.sessions, info.width};
+  std::string does = format("embeddings of %u numbers", info.width);
+  if (make_embedder(*model, embedder)) {
+    if (args.model.ctx) throw UsageError("--ctx", "an encoder's input has its own limit");
+  } else {
+    facts.context = session_context(args.model, info);
+    engine.emplace(*model, metrics, args.sessions, args.queue, facts.context);
+    does = format("%u sessions of %u tokens", args.sessions, facts.context);
+  }
+  loaded.emplace(Loaded{*model, facts, engine ? &*engine : nullptr, embedder ? &*embedder : nullptr});
   service.set(&*loaded);
   signals.arm();
-  std::cerr << format("weft serve: %s at http://%s:%d/ with %u sessions of %u tokens. Ctrl-C ends it.\n",
-                      loaded->facts.name.c_str(),
+  std::cerr << format("weft serve: %s at http://%s:%d/ with %s. Ctrl-C ends it.\n", facts.name.c_str(),
                       args.host.find(':') == args.host.npos ? args.host.c_str() : ("[" + args.host + "]").c_str(), port,
-                      args.sessions, context);
+                      does.c_str());
   while (!signals.wait())
-    if (const std::string broken = engine->broken(); !broken.empty())
+    if (const std::string broken = engine ? engine->broken() : ""; !broken.empty())
       throw api::Failure(WEFT_DEVICE_LOST, broken, "engine");
-  engine->close();
+  if (engine) engine->close();
 }
 
 }  // namespace

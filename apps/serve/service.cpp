@@ -96,6 +96,7 @@ Service::Service(HttpServer& server, Metrics& metrics, Access access)
   };
   post("/v1/chat/completions", [this](const Request& q, Response& r) { complete(q, r, true); });
   post("/v1/completions", [this](const Request& q, Response& r) { complete(q, r, false); });
+  post("/v1/embeddings", [this](const Request& q, Response& r) { embed(q, r); });
   post("/tokenize", [this](const Request& q, Response& r) { tokenize(q, r); });
   post("/detokenize", [this](const Request& q, Response& r) { detokenize(q, r); });
   post("/apply-template", [this](const Request& q, Response& r) { apply_template(q, r); });
@@ -147,8 +148,8 @@ void Service::admit(const Request& request, bool open) const {
 }
 
 Service::Done Service::before_routing(const Request& request, Response& response) {
-  static constexpr std::string_view kPosts[] = {"/v1/chat/completions", "/v1/completions", "/tokenize", "/detokenize",
-                                                "/apply-template"};
+  static constexpr std::string_view kPosts[] = {
+      "/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/tokenize", "/detokenize", "/apply-template"};
   const std::string& path = request.path;
   const bool reads = request.method == "GET" || request.method == "HEAD";
   if (allow_origin(request, response)) return Done::Handled;
@@ -201,7 +202,8 @@ void Service::show_page(Response& response) const {
 }
 
 void Service::show_health(Response& response) const {
-  const std::string broken = loaded().engine.broken();
+  const Engine* engine = loaded().engine;
+  const std::string broken = engine ? engine->broken() : "";
   if (!broken.empty()) throw RequestError(503, "unavailable_error", "failed", broken);
   answer_json(response, {{"status", "ok"}});
 }
@@ -209,7 +211,7 @@ void Service::show_health(Response& response) const {
 // Also while the model loads.
 void Service::show_metrics(Response& response) const {
   const Loaded* loaded = loaded_;
-  const Engine::Load load = loaded ? loaded->engine.load() : Engine::Load();
+  const Engine::Load load = loaded && loaded->engine ? loaded->engine->load() : Engine::Load();
   response.status = 200;
   response.set_content(metrics_.text(load.waiting, load.running, load.most),
                        "text/plain; version=0.0.4; charset=utf-8");
@@ -239,6 +241,7 @@ void Service::complete(const Request& request, Response& response, bool chat) co
 void Service::complete(const Request& request, Response& response, bool chat,
                        std::shared_ptr<CountedRequest> counted) const {
   const Loaded& ready = loaded();
+  if (!ready.engine) throw bad_field("model", "The model \"" + ready.facts.name + "\" writes no text.", "unsupported");
   CompletionRequest asked = chat ? parse_chat(request.body, ready.facts) : parse_completion(request.body, ready.facts);
   std::vector<std::uint32_t>& ids = asked.task.prompt;
   const char* field = chat ? "messages" : "prompt";
@@ -258,14 +261,46 @@ void Service::complete(const Request& request, Response& response, bool chat,
                     cli::format("The prompt has %zu tokens, and at most %u fit.", ids.size(), ready.facts.context - 1),
                     "context_length_exceeded");
   const bool stream = asked.stream;
-  const auto exchange = std::make_shared<Exchange>(ready, std::move(asked), HttpServer::connection(), access_.deadline,
-                                                   std::move(counted));
+  const auto exchange = std::make_shared<Exchange>(ready, *ready.engine, std::move(asked), HttpServer::connection(),
+                                                   access_.deadline, std::move(counted));
   if (!stream) return answer_json(response, exchange->whole());
   exchange->await_begin(kSilentTime);
   response.set_header("Cache-Control", "no-cache");
   response.set_header("X-Accel-Buffering", "no");  // proxies pass on each event at once
   response.set_chunked_content_provider(
       "text/event-stream", [exchange](std::size_t, httplib::DataSink& sink) { return exchange->stream(sink); });
+}
+
+void Service::embed(const Request& request, Response& response) const {
+  CountedRequest counted(metrics_);
+  try {
+    embed(request, response, counted);
+  } catch (...) {
+    counted.set(outcome_of(current_error()));
+    throw;
+  }
+}
+
+void Service::embed(const Request& request, Response& response, CountedRequest& counted) const {
+  const auto deadline = std::chrono::steady_clock::now() + access_.deadline;
+  const Loaded& ready = loaded();
+  if (!ready.embedder)
+    throw bad_field("model", "The model \"" + ready.facts.name + "\" has no encoder, and makes no embeddings.",
+                    "unsupported");
+  const EmbeddingRequest asked = parse_embeddings(request.body, ready.facts, ready.model);
+  Json data = Json::array();
+  std::size_t tokens = 0;
+  for (const std::vector<std::uint32_t>& ids : asked.inputs) {
+    check_wanted(HttpServer::connection(), deadline);
+    data.push_back(embedding_json(data.size(), ready.embedder->embed(ids), asked.base64));
+    tokens += ids.size();
+  }
+  metrics_.count_prompt(tokens, 0);
+  answer_json(response, {{"object", "list"},
+                         {"data", data},
+                         {"model", ready.facts.name},
+                         {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}});
+  counted.set(Outcome::stop);
 }
 
 void Service::tokenize(const Request& request, Response& response) const {

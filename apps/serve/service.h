@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "answers.h"
+#include "embeddings.h"
 #include "http_server.h"
 
 namespace weft::serve {
@@ -22,7 +23,8 @@ struct Access {
 struct Loaded {
   const api::Model& model;
   ModelFacts facts;
-  Engine& engine;
+  Engine* engine;      // nullptr: it does not write
+  Embedder* embedder;  // nullptr: it has no encoder
 };
 
 class Service {
@@ -47,6 +49,8 @@ class Service {
   void show_models(const Request& request, Response& response) const;
   void complete(const Request& request, Response& response, bool chat) const;
   void complete(const Request& request, Response& response, bool chat, std::shared_ptr<CountedRequest> counted) const;
+  void embed(const Request& request, Response& response) const;
+  void embed(const Request& request, Response& response, CountedRequest& counted) const;
   void tokenize(const Request& request, Response& response) const;
   void detokenize(const Request& request, Response& response) const;
   void apply_template(const Request& request, Response& response) const;

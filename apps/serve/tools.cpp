@@ -85,7 +85,7 @@ Json call_schema(const Json& tools) {
 }
 
 void read_tools(Fields& fields, CompletionRequest& request) {
-  fields.only("parallel_tool_calls", true);
+  request.several_calls = fields.boolean("parallel_tool_calls").value_or(true);
   const Json* tools = fields.take("tools");
   const Json* choice = fields.take("tool_choice");
   if (!tools) {
@@ -94,7 +94,6 @@ void read_tools(Fields& fields, CompletionRequest& request) {
   }
   check_tools(*tools);
   if (choice && *choice == "none") return;
-  if (request.task.logprobs) throw bad_field("logprobs", "logprobs and tools exclude each other.");
   request.tools = *tools;
   request.tool_mode = ToolMode::automatic;
   if (!choice || *choice == "auto") return;
@@ -150,9 +149,10 @@ std::string ToolReader::push(const std::string& text) {
 
 ToolReader::End ToolReader::finish() {
   Json calls = Json::array();
-  const bool good = mode_ == ToolMode::forced ? add_call(held_, calls) : parse_calls(held_, calls);
-  if (good) return {{}, std::move(calls)};
-  return {held_, Json::array()};
+  const std::string held = std::exchange(held_, {});
+  if (!(mode_ == ToolMode::forced ? add_call(held, calls) : parse_calls(held, calls))) return {held, Json::array()};
+  if (!several_) calls.erase(calls.begin() + 1, calls.end());
+  return {{}, std::move(calls)};
 }
 
 // The whole text must be calls.

@@ -18,7 +18,8 @@ Json call_schema(const Json& tools);
 // Splits what a model writes into a text and calls.
 class ToolReader {
  public:
-  explicit ToolReader(const CompletionRequest& request) : mode_(request.tool_mode), tools_(request.tools) {}
+  explicit ToolReader(const CompletionRequest& request)
+      : mode_(request.tool_mode), several_(request.several_calls), tools_(request.tools) {}
 
   // Takes a part of the answer, and returns the text that is known not to be of a call.
   std::string push(const std::string& text);
@@ -27,12 +28,14 @@ class ToolReader {
     Json calls;        // OpenAI's tool_calls; empty if there are none
   };
   End finish();
+  bool holds() const { return !held_.empty(); }  // text that may be of a call
 
  private:
   bool parse_calls(std::string_view text, Json& calls) const;
   bool add_call(const std::string& text, Json& calls) const;
 
   const ToolMode mode_;
+  const bool several_;
   const Json& tools_;
   std::string held_;
 };

@@ -14,6 +14,8 @@ from test_json import Json
 from test_models import Models, RealModels
 from test_readme import Readme
 from test_serve import Serve
+from test_serve_choices import ServeChoices, SharedPrompts
+from test_serve_embeddings import ServeEmbeddings
 from test_serve_limits import ServeLimits
 from test_serve_logprobs import ServeLogprobs
 from test_serve_tools import ServeTools

@@ -5,8 +5,9 @@ import re
 import signal
 import socket
 import subprocess
+import unittest
 
-from support import BIN, ENV
+from support import BIN, ENV, weft_json
 
 CHAT = "/v1/chat/completions"
 
@@ -82,6 +83,39 @@ class Server:
             return b"".join(parts)
 
 
+class ServeTest(unittest.TestCase):
+    """Tests that share a server, which must outlive them all."""
+
+    @classmethod
+    def options(cls):
+        return "--sessions", 4, "--queue", 8  # of pocket, the installed model
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server(*cls.options())
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.end()
+
+    def setUp(self):
+        if self.server.process.poll() is not None:
+            self.fail("the server has ended: " + self.server.process.stderr.read().decode())
+
+    def alone(self, ids, *options):
+        """What `weft generate` says to the same tokens."""
+        return weft_json("generate", "--prompt-ids", ",".join(map(str, ids)), *options)
+
+    def refused(self, status, code, param, path=CHAT, **body):
+        """Returns the message."""
+        got, headers, answer = self.server.request("POST", path, body)
+        self.assertIn("error", answer)
+        self.assertEqual((got, answer["error"]["code"], answer["error"]["param"]), (status, code, param), answer)
+        self.assertEqual(set(answer["error"]), {"message", "type", "param", "code"})
+        self.assertEqual(headers["Content-Type"], "application/json")
+        return answer["error"]["message"]
+
+
 def parse_metrics(text):
     """Prometheus's text format, strictly: {name with its labels: value} and {family: type}."""
     number, label = r"(?:[0-9.]+(?:e[-+][0-9]+)?|\+Inf)", r'[a-z_]+="[^"\\\n]*"'
@@ -142,9 +176,9 @@ class Stream:
         self.client.close()
 
 
-def text_of(events):
-    """What the chunks of a chat say together."""
-    return "".join(event["choices"][0]["delta"].get("content", "") for event in events if event != "[DONE]" and event["choices"])
+def text_of(events, index=0):
+    """What the chunks of a chat say together in one choice."""
+    return "".join(choice["delta"].get("content", "") for event in events if event != "[DONE]" for choice in event["choices"] if choice["index"] == index)
 
 
 def user(text):

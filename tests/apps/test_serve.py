@@ -2,41 +2,17 @@
 import json
 import re
 import threading
-import unittest
 
-from serving import CHAT, Server, Stream, post_bytes, text_of, user
-from support import ROOT, weft_json
+from serving import CHAT, ServeTest, Stream, post_bytes, text_of, user
+from support import ROOT
 
 PERSON = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 12}, "age": {"type": "integer", "minimum": 0, "maximum": 150}},
           "required": ["name", "age"], "additionalProperties": False}
 USAGE = {"prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details", "weft"}
 
 
-class Serve(unittest.TestCase):
+class Serve(ServeTest):
     """With pocket, the installed model."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.server = Server("--sessions", 4, "--queue", 8)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.server.end()
-
-    def setUp(self):
-        if self.server.process.poll() is not None:
-            self.fail("the server has ended: " + self.server.process.stderr.read().decode())
-
-    def alone(self, ids, *options):
-        """What `weft generate` says to the same tokens."""
-        return weft_json("generate", "--prompt-ids", ",".join(map(str, ids)), *options)
-
-    def refused(self, status, code, param, path=CHAT, **body):
-        got, headers, answer = self.server.request("POST", path, body)
-        self.assertEqual((got, answer["error"]["code"], answer["error"]["param"]), (status, code, param), answer)
-        self.assertEqual(set(answer["error"]), {"message", "type", "param", "code"})
-        self.assertEqual(headers["Content-Type"], "application/json")
-        return answer["error"]["message"]
 
     # ---- protocol ----
 
@@ -244,7 +220,10 @@ class Serve(unittest.TestCase):
                 ("invalid_value", "regex", {**hello, "regex": "("}),
                 ("invalid_value", "regex", {**hello, "regex": "a", "grammar": "root ::= \"a\""}),
                 ("invalid_value", "head", {**hello, "head": "half"}),
-                ("unsupported_parameter", "n", {**hello, "n": 2}),
+                ("invalid_value", "n", {**hello, "n": 5}),
+                ("invalid_value", "n", {**hello, "n": 0}),
+                ("invalid_type", "n", {**hello, "n": "2"}),
+                ("unsupported_parameter", "functions", {**hello, "functions": []}),
                 ("invalid_type", "logprobs", {**hello, "logprobs": 1}),
                 ("invalid_value", "top_logprobs", {**hello, "top_logprobs": 3}),
                 ("invalid_value", "top_logprobs", {**hello, "logprobs": True, "top_logprobs": 21})]:
@@ -253,7 +232,7 @@ class Serve(unittest.TestCase):
         self.refused(404, "model_not_found", "model", **hello, model="gpt-4o")
         self.server.post(CHAT, **hello, model="pocket", n=1, user="me", store=False, logprobs=None, tools=None, max_tokens=2)
         for param, body in [("prompt", {}), ("prompt", {"prompt": ["a", "b"]}), ("prompt", {"prompt": [8192]}), ("prompt", {"prompt": [-1]}),
-                            ("echo", {"prompt": "x", "echo": True}), ("suffix", {"prompt": "x", "suffix": "y"}),
+                            ("echo", {"prompt": "x", "echo": True}), ("best_of", {"prompt": "x", "best_of": 2}), ("suffix", {"prompt": "x", "suffix": "y"}),
                             ("logprobs", {"prompt": "x", "logprobs": 6}), ("logprobs", {"prompt": "x", "logprobs": True}),
                             ("response_format", {"prompt": "x", "response_format": {"type": "text"}})]:
             status, _, answer = self.server.request("POST", "/v1/completions", body)

@@ -2,22 +2,12 @@
 import math
 import re
 import threading
-import unittest
 
-from serving import CHAT, Server, Stream, text_of
+from serving import CHAT, ServeTest, Stream, text_of, user
 from support import FOLDER, weft_json
-from test_serve import user
 
 
-class ServeLogprobs(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.server = Server("--sessions", 4, "--queue", 8)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.server.end()
-
+class ServeLogprobs(ServeTest):
     STORY = dict(messages=user("tell me a story about a cat"), temperature=0, max_tokens=24)
 
     def check_logprobs(self, content, text, most):

@@ -1,8 +1,7 @@
 """Tools of `weft serve`, with a model of random weights whose chat template knows them."""
 import json
-import unittest
 
-from serving import CHAT, Server, Stream, text_of
+from serving import CHAT, Server, ServeTest, Stream, text_of
 from support import model
 
 TEMPLATE = ("{% if tools %}{{ tools | tojson }}\n{% endif %}{% for m in messages %}{{ m.role }}: {{ m.content }}"
@@ -17,14 +16,10 @@ ASK = {"messages": [{"role": "user", "content": "go"}], "max_tokens": 200, "seed
 CALL = '<tool_call>{"name": "lamp", "arguments": {"on": true}}</tool_call>'
 
 
-class ServeTools(unittest.TestCase):
+class ServeTools(ServeTest):
     @classmethod
-    def setUpClass(cls):
-        cls.server = Server("--sessions", 1, "-m", model("tools.gguf", "--type", "f16", "--context", 2048, "--chat-template", TEMPLATE))
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.server.end()
+    def options(cls):
+        return "--sessions", 2, "-m", model("tools.gguf", "--type", "f16", "--context", 2048, "--chat-template", TEMPLATE)
 
     def prompt(self, **body):
         return self.server.post("/detokenize", tokens=self.server.post("/apply-template", **body)["tokens"])["content"].strip()
@@ -79,6 +74,10 @@ class ServeTools(unittest.TestCase):
         self.assertEqual((choice["finish_reason"], choice["message"]["content"], calls), ("tool_calls", None, [("lamp", {"on": True})]))
         choice, calls = say("I do.\n" + CALL + "\n" + CALL.replace("lamp", "set-timer"))
         self.assertEqual((choice["message"]["content"], calls), ("I do.", [("lamp", {"on": True}), ("set-timer", {"on": True})]))
+        choice, calls = say(CALL + CALL.replace("lamp", "set-timer"), parallel_tool_calls=False)
+        self.assertEqual((choice["finish_reason"], calls), ("tool_calls", [("lamp", {"on": True})]))
+        choice, calls = say("none", parallel_tool_calls=False)
+        self.assertEqual((choice["message"]["content"], calls), ("none", []))
         # Whatever else is text.
         for text in ("<tool_cal", "a <b> c ", "<tool_call>", CALL[:-1], CALL + " x", CALL.replace("lamp", "door"), CALL.replace("true", "tru"),
                      CALL.replace("{\"on\": true}", "7"), CALL.replace("<tool_call>", "<tool_call>[")):
@@ -86,6 +85,35 @@ class ServeTools(unittest.TestCase):
             self.assertEqual((choice["finish_reason"], choice["message"]["content"], calls), ("stop", text, []))
         choice, calls = self.both(tools=[LAMP], tool_choice="none", grammar="root ::= " + json.dumps(CALL))
         self.assertEqual((choice["message"]["content"], calls), (CALL, []))
+
+    def test_logprobs(self):
+        """All tokens that the model wrote are there, those of calls too."""
+        ask = dict(ASK, tools=[LAMP], logprobs=True, top_logprobs=1)
+        for text in ("I do.\n" + CALL, CALL + CALL, "a <tool_b", "no call"):
+            ask["grammar"] = "root ::= " + json.dumps(text)
+            choice = self.server.post(CHAT, **ask)["choices"][0]
+            events = list(Stream(self.server, CHAT, **ask).events())[:-1]
+            bytes_of = lambda lists: b"".join(bytes(token["bytes"]) for content in lists for token in content["content"]).decode()
+            self.assertEqual(bytes_of([choice["logprobs"]]), text)
+            parts = [(event["choices"][0]["delta"], event["choices"][0]["logprobs"]) for event in events]
+            for one, other in zip((token for _, logprobs in parts if logprobs for token in logprobs["content"]), choice["logprobs"]["content"], strict=True):
+                self.assertEqual(one["bytes"], other["bytes"])
+                self.assertAlmostEqual(one["logprob"], other["logprob"], delta=0.001)
+            for delta, logprobs in parts:
+                self.assertEqual(logprobs is not None, bool(delta.get("content") or delta.get("tool_calls")))
+            # A token belongs to the event that has its beginning.
+            told = bytes_of([logprobs for delta, logprobs in parts if delta.get("content")])
+            self.assertTrue(told.startswith(choice["message"]["content"] or ""))
+        del ask["grammar"]
+        choice = self.server.post(CHAT, **ask, tool_choice="required")["choices"][0]
+        self.assertEqual(json.loads(bytes_of([choice["logprobs"]])).keys(), {"name", "arguments"})
+
+    def test_several_choices(self):
+        for choice in self.server.post(CHAT, **ASK, tools=[LAMP, TIMER], tool_choice="required", n=2, temperature=1.5)["choices"]:
+            self.assertEqual((choice["finish_reason"], len(choice["message"]["tool_calls"])), ("tool_calls", 1))
+        events = list(Stream(self.server, CHAT, **ASK, tools=[LAMP], tool_choice="required", n=2).events())[:-1]
+        calls = [choice["index"] for event in events for choice in event["choices"] if choice["delta"].get("tool_calls")]
+        self.assertEqual(sorted(calls), [0, 1])
 
     def test_what_is_refused(self):
         calls = lambda **more: {"messages": [{"role": "assistant", "tool_calls": [
@@ -100,8 +128,7 @@ class ServeTools(unittest.TestCase):
                 ("tool_choice", {"tool_choice": "auto"}), ("tool_choice", {"tools": [NOW], "tool_choice": "any"}),
                 ("tool_choice.function.name", {"tools": [NOW], "tool_choice": {"type": "function", "function": {"name": "lamp"}}}),
                 ("tool_choice", {"tools": [NOW], "tool_choice": "required", "regex": "a"}),
-                ("parallel_tool_calls", {"tools": [NOW], "parallel_tool_calls": False}),
-                ("logprobs", {"tools": [NOW], "logprobs": True}),
+                ("parallel_tool_calls", {"tools": [NOW], "parallel_tool_calls": 1}),
                 ("messages[0].tool_call_id", {"messages": [{"role": "tool", "content": "x"}]}),
                 ("messages[0].tool_calls", {"messages": [{"role": "user", "content": "x", "tool_calls": []}]}),
                 ("messages[0].tool_calls[0].type", calls(type="x")),

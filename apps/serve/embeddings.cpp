@@ -1,0 +1,97 @@
+#include "embeddings.h"
+
+#include <bit>
+
+#include "../weft/common.h"
+#include "fields.h"
+
+namespace weft::serve {
+namespace {
+
+std::string base64_of(const std::string& bytes) {
+  static constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  const auto byte = [&](std::size_t at) {
+    return at < bytes.size() ? static_cast<std::uint32_t>(static_cast<unsigned char>(bytes[at])) : 0;
+  };
+  std::string text;
+  for (std::size_t at = 0; at < bytes.size(); at += 3) {
+    const std::uint32_t word = byte(at) << 16 | byte(at + 1) << 8 | byte(at + 2);
+    for (std::size_t digit = 0; digit < 4; ++digit)
+      text += at + digit <= bytes.size() ? kDigits[word >> (18 - 6 * digit) & 63] : '=';
+  }
+  return text;
+}
+
+// Little-endian.
+std::string bytes_of_floats(const std::vector<float>& values) {
+  std::string bytes;
+  for (const float value : values)
+    for (int shift = 0; shift < 32; shift += 8)
+      bytes += static_cast<char>(std::bit_cast<std::uint32_t>(value) >> shift & 255);
+  return bytes;
+}
+
+std::vector<std::uint32_t> ids_of_input(const Json& input, const std::string& field, const ModelFacts& facts,
+                                        const api::Model& model) {
+  std::vector<std::uint32_t> ids;
+  if (input.is_string()) {
+    ids = model.tokenize(text_of(input, field), true);
+  } else if (input.is_array() && !input.empty() && input.front().is_number()) {
+    ids = ids_of(input, field, facts.vocab_size);
+  } else {
+    throw bad_field(field, field + " must be a string or an array of token ids.", "invalid_type");
+  }
+  if (ids.empty()) throw bad_field(field, "The input has no token.");
+  if (ids.size() > facts.context)
+    throw bad_field(field, cli::format("The input has %zu tokens, and at most %u fit.", ids.size(), facts.context),
+                    "context_length_exceeded");
+  return ids;
+}
+
+}  // namespace
+
+std::vector<float> Embedder::embed(const std::vector<std::uint32_t>& ids) {
+  const std::lock_guard lock(mutex_);
+  const auto run = [&] {
+    encoder_.run(ids);
+    return encoder_.embedding();
+  };
+  try {
+    return run();
+  } catch (const api::Failure& failure) {
+    if (failure.status() != WEFT_DEVICE_LOST) throw;
+  }
+  model_.recover();
+  return run();
+}
+
+EmbeddingRequest parse_embeddings(const std::string& body, const ModelFacts& facts, const api::Model& model) {
+  const Json json = parse_body(body);
+  Fields fields(json, "");
+  check_model_name(fields, facts);
+  EmbeddingRequest request;
+  const Json& input = fields.need("input");
+  const bool several = input.is_array() && !input.empty() && !input.front().is_number();
+  if (several && input.size() > kMostInputs)
+    throw bad_field("input", cli::format("input has %zu inputs, at most %zu are allowed.", input.size(), kMostInputs));
+  for (std::size_t i = 0; i < (several ? input.size() : 1); ++i) {
+    request.fields.push_back(several ? cli::format("input[%zu]", i) : "input");
+    request.inputs.push_back(ids_of_input(several ? input[i] : input, request.fields.back(), facts, model));
+  }
+  const std::string format = fields.text("encoding_format").value_or("float");
+  if (format != "float" && format != "base64")
+    throw bad_field("encoding_format", "encoding_format must be float or base64.");
+  request.base64 = format == "base64";
+  fields.only("dimensions", facts.width);
+  fields.text("user");
+  fields.refuse_rest();
+  return request;
+}
+
+Json embedding_json(std::size_t index, const std::vector<float>& embedding, bool base64) {
+  Json item = {{"object", "embedding"}, {"index", index}, {"embedding", embedding}};
+  if (base64) item["embedding"] = base64_of(bytes_of_floats(embedding));
+  return item;
+}
+
+}  // namespace weft::serve
