@@ -1,5 +1,8 @@
 #include "connection.h"
 
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+
 #include <algorithm>
 
 namespace weft::serve {
@@ -61,8 +64,23 @@ ssize_t Connection::read(char* bytes, std::size_t size) {
   return static_cast<ssize_t>(count);
 }
 
+// Waits until more can be sent. The kernel tells only when a third of its buffer, which may be megabytes, is free: a
+// slow client is known by what it has taken.
+bool Connection::await_room() const {
+  int before = 0, now = 0;
+  ::ioctl(socket_, SIOCOUTQ, &before);
+  for (auto until = Clock::now() + kWriteTime; Clock::now() < until;) {
+    if (ready(POLLOUT, std::chrono::milliseconds(500))) return true;
+    ::ioctl(socket_, SIOCOUTQ, &now);
+    if (now > before - kLeastTaken) continue;
+    before = now;
+    until = Clock::now() + kWriteTime;
+  }
+  return false;
+}
+
 ssize_t Connection::write(const char* bytes, std::size_t size) {
-  if (!ready(POLLOUT, kWriteTime)) return -1;
+  if (!await_room()) return -1;
   return ::send(socket_, bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 

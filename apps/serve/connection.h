@@ -13,7 +13,8 @@ constexpr std::size_t kMostHeadBytes = 32 << 10;  // request line and headers
 constexpr std::size_t kMostBodyBytes = 4 << 20;   // as sent
 constexpr std::chrono::seconds kIdleTime{15};     // until the first byte of a request
 constexpr std::chrono::seconds kReadTime{30};     // from then until its last
-constexpr std::chrono::seconds kWriteTime{10};    // in which a client must take some bytes
+constexpr std::chrono::seconds kWriteTime{10};    // in which a client must take so many bytes, if there are as many:
+constexpr int kLeastTaken = 16 << 10;
 
 // httplib of Debian 12 bounds neither the number nor the length of headers, nor the size of chunked bodies, nor the
 // time of a slow sender. This stream does.
@@ -47,6 +48,7 @@ class Connection final : public httplib::Stream {
   using Clock = std::chrono::steady_clock;
   bool ready(short events, std::chrono::milliseconds wait) const;
   bool fill(Clock::time_point until);
+  bool await_room() const;
 
   socket_t socket_;
   char buffer_[4096];

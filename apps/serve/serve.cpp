@@ -1,5 +1,8 @@
 // weft serve: an OpenAI-compatible server with a chat page.
 #include <signal.h>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 
 #include <algorithm>
 #include <filesystem>
@@ -114,9 +117,17 @@ std::string model_name(const std::string& model) {
   return path.extension() == ".gguf" ? path.stem().string() : path.filename().string();
 }
 
+// Bodies go back to the system when they are freed. Else glibc keeps some for every few threads: 190 MB were measured.
+void return_large_blocks() {
+#if defined(__GLIBC__)
+  mallopt(M_MMAP_THRESHOLD, 1 << 20);
+#endif
+}
+
 void serve(const ServeArgs& args) {
   using namespace weft::serve;
   check_access(args);
+  return_large_blocks();
   StopSignals signals;
   constexpr std::size_t kOthers = 32;  // connections besides those whose requests are answered or wait
   HttpServer server(args.sessions + args.queue + kOthers);

@@ -107,6 +107,7 @@ Service::Service(HttpServer& server, Metrics& metrics, Access access)
     connection.close_after();
     if (connection.too_large()) response.status = request.method.empty() || request.body.empty() ? 431 : 413;
     const char* sentence = response.status == 431   ? "The headers or the body are too large."
+                           : response.status == 414 ? "The path is too long."
                            : response.status == 413 ? "The body is too large."
                            : response.status == 404 ? "There is nothing at this path for this method."
                                                     : "The request is not well-formed HTTP.";

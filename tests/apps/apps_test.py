@@ -16,6 +16,7 @@ from test_readme import Readme
 from test_serve import Serve
 from test_serve_choices import ServeChoices, SharedPrompts
 from test_serve_embeddings import ServeEmbeddings
+from test_serve_fuzz import ServeFuzz
 from test_serve_limits import ServeLimits
 from test_serve_logprobs import ServeLogprobs
 from test_serve_tools import ServeTools

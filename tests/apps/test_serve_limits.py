@@ -1,5 +1,6 @@
 """`weft serve`: queues, deadlines, keys, a lost device, and clients that are rude or many."""
 import signal
+import socket
 import time
 import unittest
 
@@ -117,6 +118,50 @@ class ServeLimits(unittest.TestCase):
             self.assertEqual(server.post("/v1/completions", **self.QUICK)["usage"]["completion_tokens"], 1)
             for client in (lazy, *drops):
                 client.close()
+
+    def test_a_client_that_does_not_read(self):
+        """It is given up after 10 s; one that reads slowly gets everything."""
+        with Server("--sessions", 1) as server:
+            clients = []
+            for _ in range(2):
+                client = socket.socket()
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                client.settimeout(60)
+                client.connect(("127.0.0.1", server.port))
+                client.sendall(post_bytes("/tokenize", {"content": "a" * 2500000}, "Connection: close"))
+                clients.append(client)
+            begin, slow, got = time.monotonic(), clients[1], b""
+            while time.monotonic() - begin < 14:
+                got += slow.recv(1 << 16)
+                time.sleep(0.1)
+            server.post("/v1/completions", **self.QUICK)
+            slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+            for client in clients:
+                rest = got if client is slow else b""
+                while part := client.recv(1 << 20):
+                    rest += part
+                client.close()
+                head, _, body = rest.partition(b"\r\n\r\n")
+                length = int(head.partition(b"Content-Length: ")[2].partition(b"\r\n")[0])
+                if client is slow:
+                    self.assertEqual(len(body), length)
+                else:
+                    self.assertTrue(0 < len(body) < length, (len(body), length))
+
+    def test_metrics_for_prometheus(self):
+        """What its own parser makes of them."""
+        try:
+            from prometheus_client.parser import text_string_to_metric_families
+        except ImportError:
+            self.skipTest("prometheus_client is not installed")
+        with Server() as server:
+            server.post("/v1/completions", **self.QUICK)
+            text = server.request("GET", "/metrics")[2]
+            families = {family.name: family for family in text_string_to_metric_families(text)}
+            values, types = parse_metrics(text)
+            self.assertEqual({name.removesuffix("_total"): kind for name, kind in types.items()}, {name: family.type for name, family in families.items()})
+            self.assertEqual(sum(len(family.samples) for family in families.values()), len(values))
+            self.assertEqual({sample.labels["outcome"]: sample.value for sample in families["weft_requests"].samples}["length"], 1)
 
     def test_keys(self):
         with Server("--host", "0.0.0.0", env={"WEFT_API_KEY": "correct-horse"}) as server:
