@@ -9,7 +9,7 @@
 
 namespace weft::serve {
 
-// How a request for a completion ended.
+// How a request for a completion or embeddings ended.
 enum class Outcome { stop, length, cancelled, invalid, queue_full, deadline, failed };
 constexpr std::array kOutcomeNames = {"stop", "length", "cancelled", "invalid", "queue_full", "deadline", "failed"};
 
