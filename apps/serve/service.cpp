@@ -160,11 +160,16 @@ Service::Done Service::before_routing(const Request& request, Response& response
   if (reads && path == "/metrics") return show_metrics(response), Done::Handled;
   if (reads && (path == "/v1/models" || path.starts_with("/v1/models/")))
     return show_models(request, response), Done::Handled;
-  if (request.method == "POST" && std::ranges::find(kPosts, path) != std::end(kPosts)) {
+  const bool posts = std::ranges::find(kPosts, path) != std::end(kPosts);
+  if (posts && request.method == "POST") {
     check_body_headers(request);
     return Done::Unhandled;
   }
-  throw bad_request(404, "not_found", "There is no " + request.method + " " + path.substr(0, 80) + " here.");
+  const bool known = posts || path == "/" || path == "/health" || path == "/metrics" || path == "/v1/models" ||
+                     path.starts_with("/v1/models/");
+  if (known) response.set_header("Allow", posts ? "POST" : "GET, HEAD");
+  throw bad_request(known ? 405 : 404, known ? "method_not_allowed" : "not_found",
+                    "There is no " + request.method + " " + path.substr(0, 80) + " here.");
 }
 
 // Answers what a browser asks before it lets another site's page call (a CORS preflight), which never has the key.

@@ -4,7 +4,7 @@ import re
 import threading
 
 from serving import CHAT, ServeTest, Stream, post_bytes, text_of, user
-from support import ROOT
+from support import ROOT, weft_json
 
 PERSON = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 12}, "age": {"type": "integer", "minimum": 0, "maximum": 150}},
           "required": ["name", "age"], "additionalProperties": False}
@@ -290,11 +290,31 @@ class Serve(ServeTest):
         self.assertEqual(self.status(b"GET /health HTTP/1.1\r\nX: " + b"y" * 40000 + b"\r\n\r\n"), 431)
         self.assertEqual(self.status(b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n"), 403)
         self.assertEqual(self.status(b"GET / HTTP/1.1\r\n\r\n"), 403)
-        self.assertEqual(self.status(b"DELETE /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n"), 404)
-        self.assertEqual(self.status(b"GET /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n\r\n"), 404)
+        self.assertEqual(self.status(b"DELETE /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n"), 405)
+        self.assertEqual(self.status(b"GET /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n\r\n"), 405)
+        self.assertEqual(self.server.request("GET", CHAT)[1]["Allow"], "POST")
+        self.assertEqual(self.server.request("PUT", "/metrics")[1]["Allow"], "GET, HEAD")
+        self.assertEqual(self.status(b"GET /" + b"a/" * 5000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n"), 414)
         self.assertEqual(self.status(b"nonsense\r\n\r\n"), 400)
         self.assertEqual(self.server.raw(b"\0" * 100000)[:12], b"")
         self.assertEqual(self.server.request("GET", "/health")[0], 200)
+
+    def test_the_api_description(self):
+        """Its paths and fields are the server's. Schemathesis asks more of it, by hand."""
+        api = json.loads((ROOT / "apps/serve/openapi.json").read_text())
+        for path, methods in api["paths"].items():
+            for method, about in methods.items():
+                if method == "get":
+                    self.assertEqual(self.server.request("GET", path.replace("{name}", "pocket"))[0], 200, path)
+                    continue
+                name = about["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+                for field in [*api["components"]["schemas"][name]["properties"], "surprise"]:
+                    body = {"messages": user("x"), "prompt": "x", "content": "x", "tokens": [5], "input": "x"}
+                    required = {key: body[key] for key in api["components"]["schemas"][name]["required"]}
+                    status, _, answer = self.server.request("POST", path, {**required, field: {"odd": "x"}})
+                    self.assertEqual(status, 400, (path, field, answer))
+                    if path != "/v1/embeddings":  # test_serve_embeddings.py
+                        self.assertEqual(answer["error"]["message"] == f"{field} is not supported.", field == "surprise", (path, field, answer))
 
     def test_many_requests_on_one_connection(self):
         with self.server.socket() as client:

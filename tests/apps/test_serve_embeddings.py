@@ -1,10 +1,11 @@
 """Embeddings of `weft serve`, with the goldens' BERT."""
 import base64
 import concurrent.futures
+import json
 import struct
 
 from serving import CHAT, Server, ServeTest, post_bytes
-from support import bert, losing_device_at, weft_json
+from support import ROOT, bert, losing_device_at, weft_json
 
 PATH = "/v1/embeddings"
 
@@ -69,6 +70,12 @@ class ServeEmbeddings(ServeTest):
             status, _, answer = server.request("POST", PATH, {"input": "cat"})
             self.assertEqual((status, answer["error"]["code"], answer["error"]["param"]), (400, "unsupported", "model"))
             self.assertIn("no encoder", answer["error"]["message"])
+
+    def test_the_api_description(self):
+        api = json.loads((ROOT / "apps/serve/openapi.json").read_text())
+        for field in (*api["components"]["schemas"]["EmbeddingsRequest"]["properties"], "surprise"):
+            status, _, answer = self.server.request("POST", PATH, {"input": "cat", field: {"odd": "x"}})
+            self.assertEqual((status, answer["error"]["message"] == f"{field} is not supported."), (400, field == "surprise"), answer)
 
     def test_the_rest_of_the_server(self):
         self.assertEqual(self.server.request("GET", "/health")[::2], (200, {"status": "ok"}))

@@ -18,7 +18,7 @@ from serving import CHAT, Server, parse_metrics, post_bytes, user
 
 SECONDS = float(os.environ.get("WEFT_FUZZ_SECONDS", 8))
 SEED = int(os.environ.get("WEFT_FUZZ_SEED", 1))
-STATUSES = {200, 400, 403, 404, 413, 414, 415, 429, 431, 503}
+STATUSES = {200, 400, 403, 404, 405, 413, 414, 415, 429, 431, 503}
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"x": {"type": "integer"}}}}}
 GOOD = [
     (CHAT, {"messages": [{"role": "system", "content": "Be brief."}, *user("hello"), {"role": "assistant", "content": "Hi."}, *user("again")],

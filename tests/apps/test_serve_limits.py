@@ -258,14 +258,14 @@ class ServeLimits(unittest.TestCase):
         cors = lambda answer: {name: value for name, value in answer[1].items() if name.startswith("Access-Control")}
         with Server() as server:
             answer = server.request("OPTIONS", CHAT, headers=ask)
-            self.assertEqual((answer[0], cors(answer)), (404, {}))
+            self.assertEqual((answer[0], cors(answer)), (405, {}))
             self.assertEqual(cors(server.request("GET", "/v1/models", headers=ask)), {})
         with Server("--cors", "https://app.example") as server:
             answer = server.request("OPTIONS", CHAT, headers=ask)
             origin = {"Access-Control-Allow-Origin": "https://app.example"}
             self.assertEqual((answer[0], cors(answer)), (204, {**origin, "Access-Control-Allow-Methods": "GET, POST", "Access-Control-Max-Age": "600",
                                                                "Access-Control-Allow-Headers": ask["Access-Control-Request-Headers"]}))
-            for method, path, status in (("GET", "/v1/models", 200), ("GET", "/nothing", 404), ("OPTIONS", CHAT, 404)):
+            for method, path, status in (("GET", "/v1/models", 200), ("GET", "/nothing", 404), ("OPTIONS", CHAT, 405)):
                 answer = server.request(method, path, headers={"Origin": "https://app.example"})
                 self.assertEqual((answer[0], cors(answer)), (status, origin))
             stream = Stream(server, CHAT, messages=user("hello"), max_tokens=1)
