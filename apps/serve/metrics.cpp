@@ -53,7 +53,8 @@ void Metrics::count_token(bool first, double seconds, std::uint64_t head_bytes) 
 
 std::string Metrics::text(std::size_t waiting, std::size_t running, std::size_t most) const {
   const std::lock_guard lock(mutex_);
-  std::string text = headline("weft_requests_total", "counter", "Requests for completions and embeddings that ended, by outcome.");
+  std::string text =
+      headline("weft_requests_total", "counter", "Requests for completions and embeddings that ended, by outcome.");
   for (std::size_t i = 0; i < requests_.size(); ++i)
     text += cli::format("weft_requests_total{outcome=\"%s\"} ", kOutcomeNames[i]) + std::to_string(requests_[i]) + "\n";
   return text + single("weft_requests_waiting", "gauge", "Requests that wait for a session.", waiting) +

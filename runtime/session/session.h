@@ -92,8 +92,9 @@ class Session {
   // An encoder-decoder reads the ids with its encoder; the context is the decoder's: its start token and `begun`.
   void prompt(std::span<const uint32_t> ids, std::span<const uint32_t> begun = {});
 
-  // Copies what the other session has computed of both contexts' longest common prefix, if that is more than is computed
-  // here. Returns the positions that are computed now: never the last one. The other may have passes in flight. Throws Error(invalid_argument) for a session of another model, context or cache type.
+  // Copies what the other session has computed of both contexts' longest common prefix, if that is more than is
+  // computed here. Returns the positions that are computed now: never the last one. The other may have passes in
+  // flight. Throws Error(invalid_argument) for a session of another model, context or cache type.
   size_t copy_prefix(const Session& from);
 
   // Throws Error(invalid_argument) without a prompt.

@@ -14,7 +14,7 @@ from test_json import Json
 from test_models import Models, RealModels
 from test_readme import Readme
 from test_serve import Serve
-from test_serve_choices import ServeChoices, SharedPrompts
+from test_serve_choices import ServeChoices, ServeSharedPrompts
 from test_serve_embeddings import ServeEmbeddings
 from test_serve_fuzz import ServeFuzz
 from test_serve_limits import ServeLimits

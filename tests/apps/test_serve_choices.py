@@ -83,7 +83,7 @@ class ServeChoices(ServeTest):
             stream.close()
 
 
-class SharedPrompts(ServeTest):
+class ServeSharedPrompts(ServeTest):
     """With a model of random weights that has a longer context than pocket."""
     SYSTEM = list(range(5, 5 + 300))
 
