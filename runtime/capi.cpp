@@ -224,6 +224,17 @@ weft_status weft_model_load_fd(int descriptor, uint64_t offset, uint64_t length,
   });
 }
 
+weft_status weft_model_load_memory(const void* bytes, size_t length, const weft_model_options* options,
+                                   weft_model** model, weft_error* error) {
+  return guard(error, [&] {
+    require(model && (bytes || length == 0), "model or bytes", "it is NULL");
+    const auto open = [all = std::span(static_cast<const std::byte*>(bytes), length)] {
+      return open_model(MappedFile(all));
+    };
+    *model = load(open, open, options ? *options : weft_model_options_default()).release();
+  });
+}
+
 void weft_model_free(weft_model* model) {
   if (model) release(model);
 }

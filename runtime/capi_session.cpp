@@ -3,10 +3,12 @@
 #include <map>
 #include <tuple>
 
+#include "base/file.h"
 #include "capi.h"
 #include "session/batch.h"
 #include "session/lookup.h"
 #include "session/profile.h"
+#include "weft/descriptor.h"
 #include "weft/progress.h"
 #include "weft/speculate.h"
 
@@ -325,17 +327,48 @@ weft_status weft_session_save(const weft_session* session, const char* path, con
   });
 }
 
+weft_status weft_session_save_fd(const weft_session* session, int descriptor, const char* note, weft_error* error) {
+  return guard(error, [&] {
+    require(session, "session", "it is NULL");
+    weft_session& mine = const_cast<weft_session&>(*session);
+    const InUse use(&mine);
+    std::vector<std::byte> bytes;  // what was written cannot be taken back: all of it or nothing
+    with_recovery(mine, [&] {
+      bytes.clear();
+      session->session.save(
+          [&](std::span<const std::byte> part) { bytes.insert(bytes.end(), part.begin(), part.end()); },
+          note ? note : "");
+    });
+    write_as_end(descriptor, bytes);
+  });
+}
+
+// restore() is one of the session's, and returns the note.
+template <class Restore>
+static void restore_session(weft_session& session, char** note, const Restore& restore) {
+  std::string text;
+  with_recovery(session, [&] { text = restore(); });
+  // The last ids may have begun a character that the next one completes.
+  const std::vector<uint32_t>& ids = session.session.ids();
+  session.decoder.finish();
+  for (size_t i = ids.size() - std::min<size_t>(ids.size(), 8); i < ids.size(); ++i) session.decoder.push(ids[i]);
+  if (note) *note = copy_string(text);
+}
+
 weft_status weft_session_restore(weft_session* session, const char* path, char** note, weft_error* error) {
   return guard(error, [&] {
     require(session && path, "session or path", "it is NULL");
     const InUse use(session);
-    std::string text;
-    with_recovery(*session, [&] { text = session->session.restore(path); });
-    // The last ids may have begun a character that the next one completes.
-    const std::vector<uint32_t>& ids = session->session.ids();
-    session->decoder.finish();
-    for (size_t i = ids.size() - std::min<size_t>(ids.size(), 8); i < ids.size(); ++i) session->decoder.push(ids[i]);
-    if (note) *note = copy_string(text);
+    restore_session(*session, note, [&] { return session->session.restore(path); });
+  });
+}
+
+weft_status weft_session_restore_fd(weft_session* session, int descriptor, char** note, weft_error* error) {
+  return guard(error, [&] {
+    require(session, "session", "it is NULL");
+    const InUse use(session);
+    const std::vector<std::byte> bytes = read_to_end(descriptor);
+    restore_session(*session, note, [&] { return session->session.restore(bytes, descriptor_name(descriptor)); });
   });
 }
 

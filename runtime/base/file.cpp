@@ -1,6 +1,7 @@
 #include "base/file.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -80,6 +81,9 @@ MappedFile::MappedFile(int descriptor, uint64_t offset, uint64_t length) {
   fd_ = std::exchange(file.fd, -1);
 }
 
+MappedFile::MappedFile(std::span<const std::byte> bytes)
+    : path_(std::to_string(bytes.size()) + " bytes of memory"), data_(bytes.data()), size_(bytes.size()) {}
+
 // mmap wants an offset of whole pages, and refuses empty ranges.
 void MappedFile::map(int fd, uint64_t offset, uint64_t length) {
   const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
@@ -129,6 +133,10 @@ bool MappedFile::holds(std::span<const std::byte> part) const noexcept {
 
 void MappedFile::read(std::span<const std::byte> part, std::span<std::byte> to) const {
   if (part.empty()) return;
+  if (fd_ < 0) {
+    std::memcpy(to.data(), part.data(), part.size());
+    return;
+  }
   auto offset = static_cast<off_t>(offset_) + (part.data() - bytes().data());
   for (to = to.first(part.size()); !to.empty();) {
     const ssize_t n = ::pread(fd_, to.data(), to.size(), offset);
@@ -144,7 +152,7 @@ void MappedFile::read(std::span<const std::byte> part, std::span<std::byte> to) 
 }
 
 void MappedFile::release(std::span<const std::byte> part) const noexcept {
-  if (!holds(part)) return;
+  if (!mapping_ || !holds(part)) return;  // memory that is the caller's keeps what it has
   const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
   const auto offset = static_cast<size_t>(part.data() - static_cast<const std::byte*>(mapping_));
   const size_t begin = (offset + page - 1) / page * page, end = (offset + part.size()) / page * page;
@@ -167,6 +175,69 @@ std::vector<std::byte> read_file(const std::filesystem::path& path) {
   std::vector<std::byte> bytes(file.bytes().size());
   file.read(file.bytes(), bytes);
   return bytes;
+}
+
+std::string descriptor_name(int descriptor) { return "descriptor " + std::to_string(descriptor); }
+
+namespace {
+
+[[noreturn]] void fail_at(int descriptor, const char* doing) {
+  if (errno == EBADF)
+    throw Error(Code::invalid_argument, std::string(doing) + ": it is not open for that", descriptor_name(descriptor));
+  fail(descriptor_name(descriptor), doing);
+}
+
+// Keeps SIGPIPE, which ends a program, from the calling thread while it lives; writing then fails with EPIPE.
+class NoSigpipe {
+ public:
+  NoSigpipe() {
+    sigset_t pending;
+    ::sigemptyset(&pipe_);
+    ::sigaddset(&pipe_, SIGPIPE);
+    ::sigpending(&pending);
+    was_pending_ = ::sigismember(&pending, SIGPIPE) == 1;
+    ::pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  ~NoSigpipe() {
+    const timespec at_once = {};
+    if (!was_pending_) ::sigtimedwait(&pipe_, nullptr, &at_once);
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  NoSigpipe(const NoSigpipe&) = delete;
+  NoSigpipe& operator=(const NoSigpipe&) = delete;
+
+ private:
+  sigset_t pipe_, before_;
+  bool was_pending_;
+};
+
+}  // namespace
+
+std::vector<std::byte> read_to_end(int descriptor) {
+  constexpr size_t kMost = 1 << 20;
+  std::vector<std::byte> bytes, part(kMost);
+  for (;;) {
+    const ssize_t n = ::read(descriptor, part.data(), part.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail_at(descriptor, "cannot read");
+    if (n == 0) return bytes;
+    bytes.insert(bytes.end(), part.begin(), part.begin() + n);
+  }
+}
+
+void write_as_end(int descriptor, std::span<const std::byte> bytes) {
+  const NoSigpipe guard;
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(descriptor, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail_at(descriptor, "cannot write");
+    bytes = bytes.subspan(static_cast<size_t>(n));
+  }
+  struct stat info = {};
+  if (::fstat(descriptor, &info) != 0) fail_at(descriptor, "cannot read the file's size");
+  if (!S_ISREG(info.st_mode)) return;
+  const off_t end = ::lseek(descriptor, 0, SEEK_CUR);
+  if (end < 0 || ::ftruncate(descriptor, end) != 0) fail_at(descriptor, "cannot cut off what the file has after it");
 }
 
 bool MappedFile::is_private() const noexcept {

@@ -20,6 +20,9 @@ class MappedFile {
   // path() is "descriptor N, bytes A to B". Throws Error(invalid_argument) for what is no open descriptor and for bytes
   // beyond the file's end.
   MappedFile(int descriptor, uint64_t offset, uint64_t length);
+  // Stands for bytes in the memory of the caller, which must outlive it and all that is moved to. path() is "N bytes of
+  // memory".
+  explicit MappedFile(std::span<const std::byte> bytes);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
@@ -47,7 +50,7 @@ class MappedFile {
   void map(int fd, uint64_t offset, uint64_t length);
   void close() noexcept;
   std::filesystem::path path_;
-  int fd_ = -1;               // -1: of an empty object
+  int fd_ = -1;               // -1: of an empty object, and of memory
   void* mapping_ = nullptr;   // whole pages: begins up to a page before the bytes
   size_t mapping_bytes_ = 0;  //
   uint64_t offset_ = 0;       // of the bytes, in the file
@@ -57,6 +60,15 @@ class MappedFile {
 
 // The whole of a file, copied. Throws as MappedFile does.
 std::vector<std::byte> read_file(const std::filesystem::path& path);
+
+// How errors name a descriptor.
+std::string descriptor_name(int descriptor);
+// Everything from a descriptor's position to its end, of a pipe or a socket too. Throws Error(invalid_argument) for
+// what is no open descriptor, and Error(io).
+std::vector<std::byte> read_to_end(int descriptor);
+// Writes at a descriptor's position and, if it is a regular file, cuts off what the file has after that. Throws as
+// read_to_end. SIGPIPE is not raised.
+void write_as_end(int descriptor, std::span<const std::byte> bytes);
 
 // Who may read and write a new file: whoever the process's umask lets, or its owner alone (0600).
 enum class Rights { usual, owner };

@@ -111,10 +111,14 @@ class Session {
   // Writes the context, its cache and the sampling to a file (session_file.cpp); note: UTF-8 text that is kept with
   // them. Throws Error(invalid_argument) without a prompt, Error(io).
   void save(const std::filesystem::path& path, std::string_view note) const;
+  // The same to whoever takes the file's bytes, part by part.
+  void save(const std::function<void(std::span<const std::byte>)>& store, std::string_view note) const;
   // Makes the session one that was saved, with its sampling; a grammar begins anew. Returns the note. Throws
   // Error(bad_file) for what is no saved session, Error(unsupported) for one of another model, type or context; then
   // nothing is changed.
   std::string restore(const std::filesystem::path& path);
+  // The same from a file's bytes. place: a name for errors.
+  std::string restore(std::span<const std::byte> file, const std::string& place);
 
   // After the device was lost: leave_device() gives up what lay on it, and enter_device() makes it anew on the device
   // that the model has then. The context is computed again when it is next needed; all settings stay. Until then every

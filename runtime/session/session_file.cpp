@@ -167,6 +167,16 @@ std::vector<View> Session::cache_parts(uint64_t cached, uint64_t written) const 
 static std::string tied_text(const Weights& weights) { return weights.tied() ? "tied" : "untied"; }
 
 void Session::save(const std::filesystem::path& path, std::string_view note) const {
+  std::optional<AtomicFile> file;  // once there is something to write
+  const auto store = [&](std::span<const std::byte> bytes) {
+    if (!file) file.emplace(path, Rights::owner);
+    file->write(bytes);
+  };
+  save(store, note);
+  file->commit();
+}
+
+void Session::save(const std::function<void(std::span<const std::byte>)>& store, std::string_view note) const {
   if (ids_.empty()) throw Error(Code::invalid_argument, "the session has no prompt", "save");
   const KvCache& cache = on_device().cache;  // first: without a device there are no weights either
   std::string text;
@@ -188,10 +198,9 @@ void Session::save(const std::filesystem::path& path, std::string_view note) con
   std::vector<uint32_t> ids = ids_;
   ids.insert(ids.end(), input_.begin(), input_.end());
   ids.resize(align_up(ids.size(), kPart / 4));
-  AtomicFile file(path, Rights::owner);
   Fingerprint sum;
   const auto write = [&](std::span<const std::byte> bytes) {
-    file.write(bytes);
+    store(bytes);
     sum.add(bytes);
   };
   write(std::as_bytes(std::span(kMagic)));
@@ -199,14 +208,13 @@ void Session::save(const std::filesystem::path& path, std::string_view note) con
   write(std::as_bytes(std::span(text)));
   write(std::as_bytes(std::span(ids)));
   for (const View& part : cache_parts(cached_, written_)) write(download(model_.device, part));
-  file.write(bytes_of(sum.value()));
-  file.commit();
+  store(bytes_of(sum.value()));
 }
 
-std::string Session::restore(const std::filesystem::path& path) {
-  const std::string place = path.string();
+std::string Session::restore(const std::filesystem::path& path) { return restore(read_file(path), path.string()); }
+
+std::string Session::restore(std::span<const std::byte> file, const std::string& place) {
   const OnDevice& device = on_device();
-  const std::vector<std::byte> file = read_file(path);
   const Parts parts = take_apart(file, place);
   const Document document{parse_json(parts.header, place)};
   const Header header(document.value, place);

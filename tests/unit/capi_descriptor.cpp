@@ -1,15 +1,20 @@
-// weft_model_load_fd: a GGUF file inside another file.
+// What has no path: a GGUF file inside another file or in memory, and sessions saved to descriptors.
 #include "weft/descriptor.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "support/model_maker.h"
@@ -25,8 +30,7 @@ class DescriptorTest : public testing::Test {
     folder_ = name;
     setenv("WEFT_CACHE_DIR", "", 1);
     make_gguf(folder_ / "m.gguf", LlamaShape(), {DType::q8_0, 5, "", {}});
-    std::ifstream in(folder_ / "m.gguf", std::ios::binary);
-    model_.assign(std::istreambuf_iterator<char>(in), {});
+    model_ = read("m.gguf");
     ASSERT_GT(model_.size(), 1000u);
   }
   void TearDown() override {
@@ -45,7 +49,7 @@ class DescriptorTest : public testing::Test {
     error_ = {};
     return weft_model_load_fd(fd, offset, length, nullptr, model, &error_);
   }
-  std::vector<uint32_t> generate(weft_model* model) {
+  static weft_session* prompted(weft_model* model) {
     weft_session* session = nullptr;
     EXPECT_EQ(weft_session_create(model, nullptr, &session, nullptr), WEFT_OK);
     const std::vector<uint32_t> prompt = {1, 2, 3, 300};
@@ -53,14 +57,28 @@ class DescriptorTest : public testing::Test {
     sampling.temperature = 0;
     EXPECT_EQ(weft_session_set_sampling(session, &sampling, nullptr), WEFT_OK);
     EXPECT_EQ(weft_session_prompt(session, prompt.data(), prompt.size(), nullptr), WEFT_OK);
-    const weft_generate_options options = {12, 1, nullptr, nullptr};
+    return session;
+  }
+  // The context, after some more tokens.
+  static std::vector<uint32_t> go_on(weft_session* session, uint32_t tokens) {
+    const weft_generate_options options = {tokens, 1, nullptr, nullptr};
     EXPECT_EQ(weft_session_generate(session, &options, nullptr, nullptr), WEFT_OK);
-    std::vector<uint32_t> ids(16);
+    std::vector<uint32_t> ids(100);
     size_t count = 0;
     EXPECT_EQ(weft_session_get_ids(session, ids.data(), ids.size(), &count, nullptr), WEFT_OK);
-    EXPECT_EQ(count, 16u);
+    ids.resize(count);
+    return ids;
+  }
+  static std::vector<uint32_t> generate(weft_model* model) {
+    weft_session* session = prompted(model);
+    std::vector<uint32_t> ids = go_on(session, 12);
+    EXPECT_EQ(ids.size(), 16u);
     weft_session_free(session);
     return ids;
+  }
+  std::string read(const std::string& name) const {
+    std::ifstream in(folder_ / name, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
   }
   void expect_refused(weft_status status, const std::string& place, int fd, uint64_t offset, uint64_t length) {
     weft_model* model = nullptr;
@@ -136,6 +154,161 @@ TEST_F(DescriptorTest, WhatIsNoFile) {
   expect_refused(WEFT_IO, "descriptor", write_only, 0, 0);
   ::close(write_only);
   EXPECT_EQ(weft_model_load_fd(0, 0, 0, nullptr, nullptr, nullptr), WEFT_INVALID_ARGUMENT);
+}
+
+// At any address, and not touched: neither written to (nor given back to the system, which would make zeros of it)
+// while the model is there, nor read afterwards, though its layers may still be on their way when it is freed.
+TEST_F(DescriptorTest, AModelInMemory) {
+  weft_model* plain = nullptr;
+  const weft_status status = weft_model_load((folder_ / "m.gguf").c_str(), nullptr, &plain, &error_);
+  if (status == WEFT_NO_DEVICE) GTEST_SKIP() << error_.sentence;
+  ASSERT_EQ(status, WEFT_OK) << error_.sentence;
+  const std::vector<uint32_t> want = generate(plain);
+  weft_model_free(plain);
+  for (const size_t offset : {0, 1, 4095}) {
+    SCOPED_TRACE(offset);
+    const size_t size = offset + model_.size();
+    void* const memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    char* const bytes = static_cast<char*>(memory) + offset;
+    model_.copy(bytes, model_.size());
+    weft_model* model = nullptr;
+    ASSERT_EQ(weft_model_load_memory(bytes, model_.size(), nullptr, &model, &error_), WEFT_OK) << error_.sentence;
+    weft_session* session = prompted(model);
+    weft_model_free(model);  // the session keeps it
+    EXPECT_EQ(go_on(session, 12), want);
+    weft_session_free(session);
+    EXPECT_TRUE(std::equal(model_.begin(), model_.end(), bytes));
+    for (int i = 0; i < 5; ++i) {
+      ASSERT_EQ(weft_model_load_memory(bytes, model_.size(), nullptr, &model, &error_), WEFT_OK) << error_.sentence;
+      weft_model_free(model);
+      ASSERT_EQ(::mprotect(memory, size, PROT_NONE), 0);
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      ASSERT_EQ(::mprotect(memory, size, PROT_READ), 0);
+    }
+    EXPECT_EQ(::munmap(memory, size), 0);
+  }
+}
+
+TEST_F(DescriptorTest, MemoryThatIsNoModel) {
+  const auto expect = [&](weft_status status, const void* bytes, size_t length) {
+    weft_model* model = nullptr;
+    EXPECT_EQ(weft_model_load_memory(bytes, length, nullptr, &model, &error_), status) << length;
+    EXPECT_EQ(model, nullptr);
+  };
+  expect(WEFT_INVALID_ARGUMENT, nullptr, 1);
+  expect(WEFT_UNSUPPORTED, nullptr, 0);
+  expect(WEFT_UNSUPPORTED, "GGU", 3);
+  EXPECT_STREQ(error_.place, "3 bytes of memory");
+  for (const size_t length : {size_t{4}, size_t{5}, size_t{24}, size_t{1000}, model_.size() - 1})
+    expect(WEFT_BAD_FILE, model_.data(), length);
+  EXPECT_EQ(weft_model_load_memory(model_.data(), model_.size(), nullptr, nullptr, nullptr), WEFT_INVALID_ARGUMENT);
+}
+
+class SavedSessionTest : public DescriptorTest {
+ protected:
+  void SetUp() override {
+    DescriptorTest::SetUp();
+    const weft_status status = weft_model_load((folder_ / "m.gguf").c_str(), nullptr, &loaded_, &error_);
+    if (status == WEFT_NO_DEVICE) GTEST_SKIP() << error_.sentence;
+    ASSERT_EQ(status, WEFT_OK) << error_.sentence;
+    session_ = prompted(loaded_);
+    go_on(session_, 5);
+    ASSERT_EQ(weft_session_create(loaded_, nullptr, &other_, nullptr), WEFT_OK);
+  }
+  void TearDown() override {
+    weft_session_free(session_);
+    weft_session_free(other_);
+    weft_model_free(loaded_);
+    DescriptorTest::TearDown();
+  }
+  int opened(const char* name, int flags) const { return ::open((folder_ / name).c_str(), flags | O_CLOEXEC, 0600); }
+  std::string restored(int descriptor) {
+    char* note = nullptr;
+    EXPECT_EQ(weft_session_restore_fd(other_, descriptor, &note, &error_), WEFT_OK)
+        << error_.place << ": " << error_.sentence;
+    std::string text = note ? note : "";
+    weft_string_free(note);
+    return text;
+  }
+
+  weft_model* loaded_ = nullptr;
+  weft_session *session_ = nullptr, *other_ = nullptr;
+};
+
+// After an application's own bytes, and over an older and longer file: what follows is cut off.
+TEST_F(SavedSessionTest, InAFile) {
+  std::ofstream(folder_ / "f") << "mine" << std::string(1 << 20, 'x');
+  const int out = opened("f", O_WRONLY);
+  ASSERT_EQ(::lseek(out, 4, SEEK_SET), 4);
+  ASSERT_EQ(weft_session_save_fd(session_, out, "a note", &error_), WEFT_OK) << error_.sentence;
+  ::close(out);
+  ASSERT_EQ(weft_session_save(session_, (folder_ / "g").c_str(), "a note", &error_), WEFT_OK);
+  EXPECT_TRUE(read("f") == "mine" + read("g"));
+  const int in = opened("f", O_RDONLY);
+  ASSERT_EQ(::lseek(in, 4, SEEK_SET), 4);
+  EXPECT_EQ(restored(in), "a note");
+  ::close(in);
+  EXPECT_EQ(go_on(other_, 20), go_on(session_, 20));
+}
+
+TEST_F(SavedSessionTest, ThroughAPipe) {
+  int pipe[2];
+  ASSERT_EQ(::pipe(pipe), 0);
+  weft_status saved = WEFT_INTERNAL;
+  std::thread writer([&] {
+    saved = weft_session_save_fd(session_, pipe[1], nullptr, nullptr);
+    ::close(pipe[1]);
+  });
+  EXPECT_EQ(restored(pipe[0]), "");
+  writer.join();
+  EXPECT_EQ(saved, WEFT_OK);
+  ::close(pipe[0]);
+  EXPECT_EQ(go_on(other_, 20), go_on(session_, 20));
+}
+
+// Whatever is wrong, both sessions stay as they are, and the program lives: SIGPIPE would end it.
+TEST_F(SavedSessionTest, WhatCannotBe) {
+  int pipe[2];
+  ASSERT_EQ(::pipe(pipe), 0);
+  const auto expect = [&](weft_status want, weft_status got) {
+    EXPECT_EQ(got, want) << error_.sentence;
+    EXPECT_EQ(std::string(error_.place).rfind("descriptor ", 0), 0u) << error_.place;
+  };
+  expect(WEFT_INVALID_ARGUMENT, weft_session_save_fd(session_, pipe[0], nullptr, &error_));
+  expect(WEFT_INVALID_ARGUMENT, weft_session_restore_fd(other_, pipe[1], nullptr, &error_));
+  expect(WEFT_INVALID_ARGUMENT, weft_session_save_fd(session_, -1, nullptr, &error_));
+  expect(WEFT_INVALID_ARGUMENT, weft_session_restore_fd(other_, -1, nullptr, &error_));
+  ::close(pipe[0]);
+  expect(WEFT_IO, weft_session_save_fd(session_, pipe[1], nullptr, &error_));
+  ::close(pipe[1]);
+  sigset_t set;
+  ASSERT_EQ(::sigpending(&set), 0);
+  EXPECT_EQ(::sigismember(&set, SIGPIPE), 0);
+  ASSERT_EQ(::pthread_sigmask(SIG_BLOCK, nullptr, &set), 0);
+  EXPECT_EQ(::sigismember(&set, SIGPIPE), 0);
+  const int full = ::open("/dev/full", O_WRONLY);
+  expect(WEFT_IO, weft_session_save_fd(session_, full, nullptr, &error_));
+  ::close(full);
+  const int folder = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY);
+  expect(WEFT_IO, weft_session_restore_fd(other_, folder, nullptr, &error_));
+  ::close(folder);
+  ASSERT_EQ(weft_session_save(session_, (folder_ / "f").c_str(), nullptr, nullptr), WEFT_OK);
+  const std::string whole = read("f");
+  for (const std::string& wrong :
+       {std::string(), whole.substr(0, 10), whole.substr(0, whole.size() - 8), whole + "x"}) {
+    std::ofstream(folder_ / "g", std::ios::binary) << wrong;
+    const int in = opened("g", O_RDONLY);
+    expect(WEFT_BAD_FILE, weft_session_restore_fd(other_, in, nullptr, &error_));
+    ::close(in);
+  }
+  EXPECT_EQ(weft_session_save_fd(other_, 1, nullptr, &error_), WEFT_INVALID_ARGUMENT);  // it has no prompt
+  EXPECT_STREQ(error_.place, "save");
+  EXPECT_EQ(weft_session_save_fd(nullptr, 1, nullptr, nullptr), WEFT_INVALID_ARGUMENT);
+  EXPECT_EQ(weft_session_restore_fd(nullptr, 0, nullptr, nullptr), WEFT_INVALID_ARGUMENT);
+  size_t count = 1;
+  EXPECT_EQ(weft_session_get_ids(other_, nullptr, 0, &count, nullptr), WEFT_OK);
+  EXPECT_EQ(count, 0u);
 }
 
 }  // namespace

@@ -5,7 +5,9 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
@@ -331,6 +333,51 @@ TEST_F(RecoverTest, AModelOfADescriptor) {
   lose_device_at(4);
   EXPECT_EQ(answer(session, 10), want);
   weft_session_free(session);
+}
+
+// The bytes are the caller's, and still there.
+TEST_F(RecoverTest, AModelInMemory) {
+  const Ids want = answer(make_session(), 10);
+  std::ifstream in(file(), std::ios::binary);
+  const std::string bytes(std::istreambuf_iterator<char>(in), {});
+  std::filesystem::remove(file());
+  weft_model* model = nullptr;
+  ASSERT_EQ(weft_model_load_memory(bytes.data(), bytes.size(), nullptr, &model, &error_), WEFT_OK) << error_.sentence;
+  ASSERT_EQ(weft_model_set_recovery(model, 1, &error_), WEFT_OK);
+  weft_session* session = nullptr;
+  ASSERT_EQ(weft_session_create(model, nullptr, &session, &error_), WEFT_OK);
+  weft_model_free(model);
+  lose_device_at(4);
+  EXPECT_EQ(answer(session, 10), want);
+  weft_session_free(session);
+}
+
+// Lost while a session is written, and while one is read: what has gone into the descriptor is there once.
+TEST_F(RecoverTest, ASessionOfADescriptor) {
+  ASSERT_EQ(weft_model_set_recovery(model_, 1, &error_), WEFT_OK);
+  weft_session* const session = make_session();
+  answer(session, 10);
+  const std::filesystem::path plain = folder_ / "plain", lost = folder_ / "lost";
+  ASSERT_EQ(weft_session_save(session, plain.c_str(), nullptr, &error_), WEFT_OK);
+  const size_t created = created_devices();
+  int descriptor = ::open(lost.c_str(), O_WRONLY | O_CREAT, 0600);
+  lose_device_at(2);
+  ASSERT_EQ(weft_session_save_fd(session, descriptor, nullptr, &error_), WEFT_OK) << error_.sentence;
+  ::close(descriptor);
+  EXPECT_EQ(created_devices(), created + 1);
+  weft_session* const first = make_session();
+  descriptor = ::open(plain.c_str(), O_RDONLY);
+  lose_device_at(1);
+  ASSERT_EQ(weft_session_restore_fd(first, descriptor, nullptr, &error_), WEFT_OK) << error_.sentence;
+  ::close(descriptor);
+  EXPECT_EQ(created_devices(), created + 2);
+  lose_device_at(0);
+  weft_session* const second = make_session();
+  ASSERT_EQ(weft_session_restore(second, lost.c_str(), nullptr, &error_), WEFT_OK) << error_.sentence;
+  Ids want, got;
+  ASSERT_EQ(generate(first, 10, want), WEFT_OK);
+  ASSERT_EQ(generate(second, 10, got), WEFT_OK);
+  EXPECT_EQ(got, want);
 }
 
 // Both lose the device, and both bring it back; once is enough.

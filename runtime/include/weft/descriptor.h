@@ -1,6 +1,6 @@
-/* Weft: loading a model that has no path: an uncompressed asset in an Android package, a document that the user has
- * picked, a file that was received from another process. Errors, ownership, threads and units are as weft.h documents
- * them. */
+/* Weft: what has no path. A model in a part of an open file (an uncompressed asset in an Android package, a document
+ * that the user has picked, a file that was received from another process) or in memory, and a saved session in an open
+ * file. Errors, ownership, threads and units are as weft.h documents them. */
 #ifndef WEFT_DESCRIPTOR_H
 #define WEFT_DESCRIPTOR_H
 
@@ -20,6 +20,28 @@ extern "C" {
  * that are not a GGUF file; and as weft_model_load. */
 WEFT_API weft_status weft_model_load_fd(int descriptor, uint64_t offset, uint64_t length,
                                         const weft_model_options* options, weft_model** model, weft_error* error);
+
+/* Loads a GGUF file that is `length` bytes of memory, at any address. They are not copied, and must stay as they are
+ * until the model is freed, and its sessions and encoders too: its layers may be loaded after this returns, and a
+ * recovery (recover.h) loads it again. Otherwise as weft_model_load. A model that is only in a stream needs less memory
+ * through weft_model_load_fd, as a file without a name (O_TMPFILE).
+ *
+ * WEFT_UNSUPPORTED for bytes that are not a GGUF file; and as weft_model_load. */
+WEFT_API weft_status weft_model_load_memory(const void* bytes, size_t length, const weft_model_options* options,
+                                            weft_model** model, weft_error* error);
+
+/* As weft_session_save, at the position of an open descriptor, which may be a pipe or a socket and stays open. A
+ * regular file is cut off after it. If writing fails, what was written stays. It has the bytes of a saved file, so
+ * weft_session_restore reads a file that has nothing before them.
+ *
+ * WEFT_INVALID_ARGUMENT also for a descriptor that is not open for writing; WEFT_IO also if nobody reads a pipe
+ * (SIGPIPE is not raised). */
+WEFT_API weft_status weft_session_save_fd(const weft_session* session, int descriptor, const char* note,
+                                          weft_error* error);
+
+/* As weft_session_restore, from the position of an open descriptor up to its end. A pipe or a socket is waited for
+ * until its other side is closed. WEFT_INVALID_ARGUMENT also for a descriptor that is not open for reading. */
+WEFT_API weft_status weft_session_restore_fd(weft_session* session, int descriptor, char** note, weft_error* error);
 
 #ifdef __cplusplus
 }

@@ -1,7 +1,8 @@
-// Weft in C++: a thin header-only wrapper of weft.h, in the namespace weft::api.
+// Weft in C++: a thin header-only wrapper of weft.h and the smaller headers, in the namespace weft::api. batch.hpp and
+// probe.hpp wrap batch.h and probe.h.
 //
-// Each function calls the function of weft.h with a similar name. Preconditions, units, ranges, errors, ownership and
-// threads are as documented there; the comments here state only the differences:
+// Each function calls the function of the C API with a similar name. Preconditions, units, ranges, errors, ownership
+// and threads are as documented there; the comments here state only the differences:
 //   - A weft_status other than WEFT_OK is thrown as Failure.
 //   - Model, Encoder and Session free themselves. They can be moved, not copied.
 //   - A callback may throw. The C call then ends, and the C++ call rethrows the exception.
@@ -9,8 +10,11 @@
 #ifndef WEFT_HPP
 #define WEFT_HPP
 
+#include <weft/descriptor.h>
+#include <weft/progress.h>
 #include <weft/recover.h>
 #include <weft/speculate.h>
+#include <weft/text.h>
 #include <weft/weft.h>
 
 #include <cstddef>
@@ -18,88 +22,14 @@
 #include <exception>
 #include <functional>
 #include <memory>
-#include <stdexcept>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+#include <weft/failure.hpp>
 
 namespace weft::api {
-
-// A weft_error as an exception. what() is "place: sentence", or only the sentence if there is no place.
-class Failure : public std::runtime_error {
- public:
-  explicit Failure(const weft_error& error) : Failure(error.code, error.sentence, error.place, error.hint) {}
-  Failure(weft_status status, std::string sentence, std::string place = {}, std::string hint = {})
-      : std::runtime_error(place.empty() ? sentence : place + ": " + sentence),
-        status_(status),
-        sentence_(std::move(sentence)),
-        place_(std::move(place)),
-        hint_(std::move(hint)) {}
-
-  weft_status status() const noexcept { return status_; }
-  const std::string& sentence() const noexcept { return sentence_; }
-  const std::string& place() const noexcept { return place_; }
-  const std::string& hint() const noexcept { return hint_; }
-
- private:
-  weft_status status_;
-  std::string sentence_, place_, hint_;
-};
-
-namespace detail {
-
-// Runs call(weft_error *) and throws its error as Failure.
-template <typename Call>
-void check(Call&& call) {
-  weft_error error{};
-  if (call(&error) != WEFT_OK) throw Failure(error);
-}
-
-// As check, for functions with callbacks: an exception that the callback stored in `thrown` takes precedence over the
-// call's own error.
-template <typename Call>
-void check(Call&& call, const std::exception_ptr& thrown) {
-  weft_error error{};
-  const weft_status status = call(&error);
-  if (thrown) std::rethrow_exception(thrown);
-  if (status != WEFT_OK) throw Failure(error);
-}
-
-// Copies a C string and frees it with weft_string_free.
-inline std::string take(char* text) {
-  const std::unique_ptr<char, void (*)(char*)> owner(text, weft_string_free);
-  return text ? std::string(text) : std::string();
-}
-
-// Returns the ids of call(ids, capacity, count, error). Calls it once if there are at most `guess` ids, else twice.
-template <typename Call>
-std::vector<std::uint32_t> ids(std::size_t guess, Call&& call) {
-  std::vector<std::uint32_t> result(guess);
-  std::size_t count = 0;
-  check([&](weft_error* error) { return call(result.data(), result.size(), &count, error); });
-  const bool fitted = count <= result.size();
-  result.resize(count);
-  if (!fitted) check([&](weft_error* error) { return call(result.data(), result.size(), &count, error); });
-  return result;
-}
-
-// Passes a C progress callback on to a std::function and stores the exception that it throws.
-struct Progress {
-  const std::function<bool(float)>* tell;
-  std::exception_ptr thrown;
-  static int call(void* user, float done) {
-    auto* progress = static_cast<Progress*>(user);
-    try {
-      return (*progress->tell)(done) ? 0 : 1;
-    } catch (...) {
-      progress->thrown = std::current_exception();
-      return 1;
-    }
-  }
-};
-
-}  // namespace detail
 
 // The library's version, "0.1.0"; see weft_version.
 inline std::string version() { return weft_version(); }
@@ -124,6 +54,21 @@ struct ModelOptions {
   std::function<bool(float done)> progress;
 };
 
+namespace detail {
+inline weft_model_options c_options(const ModelOptions& options, Progress& state) {
+  weft_model_options c = weft_model_options_default();
+  if (!options.device.empty()) c.device = options.device.c_str();
+  c.type = options.type;
+  c.vocab_type = options.vocab_type;
+  c.memory_budget = options.memory_budget;
+  c.int8_inputs = options.int8_inputs;
+  c.tie = options.tie;
+  c.user = &state;
+  if (options.progress) c.progress = Progress::call;
+  return c;
+}
+}  // namespace detail
+
 struct Message {
   std::string role;  // "system", "user" or "assistant"
   std::string content;
@@ -134,25 +79,16 @@ struct Message {
 class Model {
  public:
   // path empty: the model installed in share/weft.
-  explicit Model(const std::string& path = {}, const ModelOptions& options = {}) {
-    detail::Progress state{&options.progress, nullptr};
-    weft_model_options c = weft_model_options_default();
-    if (!options.device.empty()) c.device = options.device.c_str();
-    c.type = options.type;
-    c.vocab_type = options.vocab_type;
-    c.memory_budget = options.memory_budget;
-    c.int8_inputs = options.int8_inputs;
-    c.tie = options.tie;
-    c.user = &state;
-    if (options.progress) c.progress = detail::Progress::call;
-    weft_model* model = nullptr;
-    detail::check(
-        [&](weft_error* error) {
-          const weft_status status = weft_model_load(path.empty() ? nullptr : path.c_str(), &c, &model, error);
-          handle_.reset(model);
-          return status;
-        },
-        state.thrown);
+  explicit Model(const std::string& path = {}, const ModelOptions& options = {})
+      : Model(options, [&](auto... rest) { return weft_model_load(path.empty() ? nullptr : path.c_str(), rest...); }) {}
+  // A GGUF file in a part of an open file, which may be closed afterwards; see weft_model_load_fd.
+  static Model from_descriptor(int descriptor, std::uint64_t offset = 0, std::uint64_t length = 0,
+                               const ModelOptions& options = {}) {
+    return Model(options, [&](auto... rest) { return weft_model_load_fd(descriptor, offset, length, rest...); });
+  }
+  // A GGUF file in memory, which must stay until the model is freed; see weft_model_load_memory.
+  static Model from_memory(std::span<const std::byte> bytes, const ModelOptions& options = {}) {
+    return Model(options, [&](auto... rest) { return weft_model_load_memory(bytes.data(), bytes.size(), rest...); });
   }
 
   // See weft_model_get_info. The strings belong to the model.
@@ -194,6 +130,32 @@ class Model {
     });
   }
 
+  // The same for a conversation with tools, as JSON; see weft_apply_chat_template_json.
+  std::vector<std::uint32_t> apply_chat_template_json(const std::string& conversation) const {
+    return detail::ids(conversation.size() + 256,
+                       [&](auto... out) { return weft_apply_chat_template_json(get(), conversation.c_str(), out...); });
+  }
+
+  struct TokenBytes {
+    std::string bytes;     // its part of a text, or the name of a control token
+    bool control = false;  // it is a control token
+  };
+  // What a token stands for; see weft_token_bytes.
+  TokenBytes token_bytes(std::uint32_t id) const {
+    TokenBytes result;
+    result.bytes.resize(64);
+    for (std::size_t count = 0, capacity = 0; capacity < count || capacity == 0;) {
+      capacity = result.bytes.size();
+      int control = 0;
+      detail::check([&](weft_error* error) {
+        return weft_token_bytes(get(), id, result.bytes.data(), capacity, &count, &control, error);
+      });
+      result.bytes.resize(count);
+      result.control = control != 0;
+    }
+    return result;
+  }
+
   // The ids of a keep-list; see weft_vocab_keep.
   std::vector<std::uint32_t> keep(const std::string& list) const { return keep_ids(list.c_str()); }
   // The ids that are in every keep-list.
@@ -224,6 +186,21 @@ class Model {
   const weft_model* get() const noexcept { return handle_.get(); }
 
  private:
+  // load: a function that loads a model, but for its last three arguments.
+  template <typename Load>
+  Model(const ModelOptions& options, Load&& load) {
+    detail::Progress state{&options.progress, nullptr};
+    const weft_model_options c = detail::c_options(options, state);
+    weft_model* model = nullptr;
+    detail::check(
+        [&](weft_error* error) {
+          const weft_status status = load(&c, &model, error);
+          handle_.reset(model);
+          return status;
+        },
+        state.thrown);
+  }
+
   std::vector<std::uint32_t> keep_ids(const char* list) const {
     return detail::ids(info().vocab_size,
                        [&](std::uint32_t* out, std::size_t capacity, std::size_t* count, weft_error* error) {
@@ -297,7 +274,27 @@ inline std::string tune(const std::string& device = {}, const std::function<bool
 // the text that was held back for stop strings. Return false to stop; see weft_token_callback.
 using TokenCallback = std::function<bool(std::uint32_t id, std::string_view text)>;
 
+// Receives how many of a prompt's tokens have been computed. Return false to end the call that generates; see
+// weft_prompt_callback.
+using PromptCallback = std::function<bool(std::uint32_t done, std::uint32_t all)>;
+
 namespace detail {
+// A PromptCallback that a session keeps, and the exception that it throws.
+struct Prompt {
+  PromptCallback callback;
+  std::exception_ptr thrown;
+
+  static int call(void* user, std::uint32_t done, std::uint32_t all) {
+    auto* prompt = static_cast<Prompt*>(user);
+    try {
+      return prompt->callback(done, all) ? 0 : 1;
+    } catch (...) {
+      prompt->thrown = std::current_exception();
+      return 1;
+    }
+  }
+};
+
 // Passes a C token callback on to a TokenCallback and stores the exception that it throws.
 struct Tokens {
   const TokenCallback* callback;
@@ -413,14 +410,34 @@ class Session {
     detail::Tokens state{&callback, nullptr};
     const weft_generate_options options = state.options(max_tokens, ignore_stop_tokens);
     weft_stop stop = WEFT_STOP_LENGTH;
-    detail::check([&](weft_error* error) { return weft_session_generate(get(), &options, &stop, error); },
-                  state.thrown);
+    detail::check(
+        [&](weft_error* error) {
+          const weft_status status = weft_session_generate(get(), &options, &stop, error);
+          if (const std::exception_ptr thrown = take_thrown()) state.thrown = thrown;
+          return status;
+        },
+        state.thrown);
     return stop;
+  }
+
+  // Has later calls that generate tell their progress in the prompt. Empty: none. See weft_session_set_prompt_callback.
+  void set_prompt_callback(PromptCallback callback) {
+    auto prompt = callback ? std::make_unique<detail::Prompt>(detail::Prompt{std::move(callback), nullptr}) : nullptr;
+    detail::check([&](weft_error* error) {
+      return weft_session_set_prompt_callback(get(), prompt ? detail::Prompt::call : nullptr, prompt.get(), error);
+    });
+    prompt_ = std::move(prompt);
+  }
+  // What the prompt callback has thrown, once; generate() and generate_batch() rethrow it.
+  std::exception_ptr take_thrown() noexcept {
+    return prompt_ ? std::exchange(prompt_->thrown, nullptr) : std::exception_ptr();
   }
 
   // Ends a running generate(), or the next one if none is running. May be called from any thread and from a signal
   // handler.
   void cancel() noexcept { weft_session_cancel(get()); }
+  // Forgets a cancel() that came when nothing was running; see weft_session_clear_cancel.
+  void clear_cancel() noexcept { weft_session_clear_cancel(get()); }
 
   // -ln p of each id after the first, given those before it: tokens.size() - 1 values; see weft_session_score. Requires
   // at least two tokens.
@@ -470,6 +487,16 @@ class Session {
     return detail::take(note);
   }
 
+  // The same at the position of an open descriptor; see weft_session_save_fd.
+  void save(int descriptor, const std::string& note = {}) const {
+    detail::check([&](weft_error* error) { return weft_session_save_fd(get(), descriptor, note.c_str(), error); });
+  }
+  std::string restore(int descriptor) {
+    char* note = nullptr;
+    detail::check([&](weft_error* error) { return weft_session_restore_fd(get(), descriptor, &note, error); });
+    return detail::take(note);
+  }
+
   // Where the device's time goes in one pass, as JSON; see weft_session_profile.
   std::string profile(std::uint32_t tokens, std::uint32_t repeat = 5) {
     char* json = nullptr;
@@ -496,6 +523,7 @@ class Session {
   struct Free {
     void operator()(weft_session* session) const noexcept { weft_session_free(session); }
   };
+  std::unique_ptr<detail::Prompt> prompt_;  // outlives the handle, which has its address
   std::unique_ptr<weft_session, Free> handle_;
   std::size_t vocab_size_ = 0;
 };
@@ -520,6 +548,8 @@ inline std::vector<weft_stop> generate_batch(const std::vector<BatchEntry>& entr
   }
   weft_error error{};
   const weft_status status = weft_generate_batch(list.data(), list.size(), &error);
+  for (std::size_t i = 0; i < entries.size(); ++i)
+    if (const std::exception_ptr thrown = entries[i].session.take_thrown()) states[i].thrown = thrown;
   for (const detail::Tokens& state : states)
     if (state.thrown) std::rethrow_exception(state.thrown);
   if (status != WEFT_OK) throw Failure(error);

@@ -1,0 +1,95 @@
+// What the C++ faces of the C API share: the exception, and how calls become C++.
+#ifndef WEFT_FAILURE_HPP
+#define WEFT_FAILURE_HPP
+
+#include <weft/weft.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace weft::api {
+
+// A weft_error as an exception. what() is "place: sentence", or only the sentence if there is no place.
+class Failure : public std::runtime_error {
+ public:
+  explicit Failure(const weft_error& error) : Failure(error.code, error.sentence, error.place, error.hint) {}
+  Failure(weft_status status, std::string sentence, std::string place = {}, std::string hint = {})
+      : std::runtime_error(place.empty() ? sentence : place + ": " + sentence),
+        status_(status),
+        sentence_(std::move(sentence)),
+        place_(std::move(place)),
+        hint_(std::move(hint)) {}
+
+  weft_status status() const noexcept { return status_; }
+  const std::string& sentence() const noexcept { return sentence_; }
+  const std::string& place() const noexcept { return place_; }
+  const std::string& hint() const noexcept { return hint_; }
+
+ private:
+  weft_status status_;
+  std::string sentence_, place_, hint_;
+};
+
+namespace detail {
+
+// Runs call(weft_error *) and throws its error as Failure.
+template <typename Call>
+void check(Call&& call) {
+  weft_error error{};
+  if (call(&error) != WEFT_OK) throw Failure(error);
+}
+
+// As check, for functions with callbacks: an exception that the callback stored in `thrown` takes precedence over the
+// call's own error.
+template <typename Call>
+void check(Call&& call, const std::exception_ptr& thrown) {
+  weft_error error{};
+  const weft_status status = call(&error);
+  if (thrown) std::rethrow_exception(thrown);
+  if (status != WEFT_OK) throw Failure(error);
+}
+
+// Copies a C string and frees it with weft_string_free.
+inline std::string take(char* text) {
+  const std::unique_ptr<char, void (*)(char*)> owner(text, weft_string_free);
+  return text ? std::string(text) : std::string();
+}
+
+// Returns the ids of call(ids, capacity, count, error). Calls it once if there are at most `guess` ids, else twice.
+template <typename Call>
+std::vector<std::uint32_t> ids(std::size_t guess, Call&& call) {
+  std::vector<std::uint32_t> result(guess);
+  std::size_t count = 0;
+  check([&](weft_error* error) { return call(result.data(), result.size(), &count, error); });
+  const bool fitted = count <= result.size();
+  result.resize(count);
+  if (!fitted) check([&](weft_error* error) { return call(result.data(), result.size(), &count, error); });
+  return result;
+}
+
+// Passes a C progress callback on to a std::function and stores the exception that it throws.
+struct Progress {
+  const std::function<bool(float)>* tell;
+  std::exception_ptr thrown;
+  static int call(void* user, float done) {
+    auto* progress = static_cast<Progress*>(user);
+    try {
+      return (*progress->tell)(done) ? 0 : 1;
+    } catch (...) {
+      progress->thrown = std::current_exception();
+      return 1;
+    }
+  }
+};
+
+}  // namespace detail
+
+}  // namespace weft::api
+#endif
