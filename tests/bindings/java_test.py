@@ -1,7 +1,8 @@
 """Runs the Java library's tests (java/BindingTest.java) with -Xcheck:jni, which must be silent; the programs of docs/embedding.md; and
 a conversation that goes from Python to Java and back.
 
-java_test.py BIN_DIR JAVA_HOME [unittest arguments]. WEFT_LIBRARY names libweft; weft.jar and libweft_jni.so lie beside it.
+java_test.py BIN_DIR JAVA_HOME [unittest arguments]. WEFT_LIBRARY names libweft; weft.jar and libweft_jni.so lie beside it. WEFT_WHEEL:
+the folder of an installed wheel, whose own libweft Python then uses.
 """
 import json
 import os
@@ -11,14 +12,16 @@ import sys
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests/apps"), str(ROOT / "runtime/bindings/python")]
+sys.path[:0] = [str(ROOT / "tests/apps"), os.environ.get("WEFT_WHEEL", str(ROOT / "runtime/bindings/python"))]
 import pages
 from support import ENV, FOLDER, bert, chatty
 
 os.environ["WEFT_CACHE_DIR"] = ENV["WEFT_CACHE_DIR"]
+LIB = pathlib.Path(os.environ["WEFT_LIBRARY"]).parent
+if "WEFT_WHEEL" in os.environ:
+    del os.environ["WEFT_LIBRARY"]
 import weft
 
-LIB = pathlib.Path(os.environ["WEFT_LIBRARY"]).parent
 JDK = pathlib.Path(sys.argv[2]) / "bin"
 CLASSES = f"{LIB / 'weft.jar'}:{FOLDER / 'classes'}"
 (FOLDER / "classes").mkdir()
@@ -34,9 +37,13 @@ def compile_java(*sources):
     call(JDK / "javac", "--release", "11", "-Xlint:all", "-Werror", "-cp", CLASSES, "-d", FOLDER / "classes", *sources)
 
 
+def command(*words):
+    return [JDK / "java", "-Xcheck:jni", f"-Djava.library.path={LIB}", "-cp", CLASSES, *words]
+
+
 def java(*words):
     """Runs a Java program; its output has no word of -Xcheck:jni."""
-    said = call(JDK / "java", "-Xcheck:jni", f"-Djava.library.path={LIB}", "-cp", CLASSES, *words)
+    said = call(*command(*words))
     assert not any(word in said for word in ("WARNING", "FATAL", "JNI call", "JNI local refs")), said
     return said
 
@@ -54,11 +61,14 @@ class Java(unittest.TestCase):
         self.assertRegex(said, r"\n\d\d tests, 0 failed\n$")
 
     def test_a_conversation_goes_from_python_to_java_and_back(self):
-        first, second = FOLDER / "python.session", FOLDER / "java.session"
-        with weft.Model() as model, model.session(seed=11, temperature=1.5, top_k=0, ignore_stop_tokens=True) as session:
+        """Through descriptors: a pipe to Java, and a file from it."""
+        with open(FOLDER / "java.session", "w+b") as file, weft.Model() as model, model.session(seed=11, temperature=1.5, top_k=0, ignore_stop_tokens=True) as session:
             session.chat("set a timer for 10 minutes", max_tokens=9).text()
-            session.save(first)
-            said = java("GoOn", first, 12, second).splitlines()
+            words = list(map(str, command("GoOn", 12)))
+            with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=file, stderr=subprocess.PIPE, cwd=FOLDER) as process:
+                session.save(process.stdin)
+                said = process.communicate(timeout=300)[1].decode().splitlines()
+            self.assertEqual(process.returncode, 0, said)
             expected = session.generate(max_tokens=12)
             expected.text()
             self.assertEqual(json.loads(said[0])["messages"], session.messages)
@@ -66,7 +76,8 @@ class Java(unittest.TestCase):
             rest = session.generate(max_tokens=12)
             rest.text()
             session.reset()
-            self.assertEqual(session.restore(second), "from Java")
+            file.seek(0)
+            self.assertEqual(session.restore(file), "from Java")
             again = session.generate(max_tokens=12)
             again.text()
             self.assertEqual(again.ids, rest.ids)

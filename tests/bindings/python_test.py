@@ -151,6 +151,31 @@ class Models(WithPocket):
             self.assertRaises(ValueError, weft.Model, 0, offset=offset, length=length)
         self.assertRaises(ValueError, weft.Model, "a path", offset=1)
 
+    def test_memory(self):
+        gguf = (ROOT / "apps/pocket/pocket.gguf").read_bytes()
+        for memory in (gguf, bytearray(gguf), memoryview(bytearray(b"x" + gguf))[1:]):
+            with self.subTest(type(memory)):
+                session = weft.Model(memory=memory, device=0).session(temperature=0)  # keeps the model, and that the bytes
+                if isinstance(memory, bytearray):
+                    self.assertRaises(BufferError, memory.clear)
+                elif isinstance(memory, bytes):
+                    before = sys.getrefcount(memory)
+                gc.collect()
+                self.assertEqual(session.chat("set a timer for 10 minutes").text(), TIMER)
+                session.close()
+                del session
+                gc.collect()
+                if isinstance(memory, bytearray):
+                    memory.clear()
+                elif isinstance(memory, bytes):
+                    self.assertEqual(sys.getrefcount(memory), before - 1)
+        with self.assertRaises(weft.WeftError) as caught:
+            weft.Model(memory=gguf[:1000])
+        self.assertEqual((caught.exception.code, caught.exception.place), ("WEFT_BAD_FILE", "1000 bytes of memory"))
+        self.assertRaises(ValueError, weft.Model, "a path", memory=gguf)
+        self.assertRaises(TypeError, weft.Model, memory="text")
+        self.assertRaises(KeyError, weft.Model, memory=gguf, progress=lambda done: {}["given up"])
+
     def test_text(self):
         text = "Grüße, 世界! 🙂"
         self.assertEqual(self.model.detokenize(self.model.tokenize(text)), text)
@@ -509,6 +534,36 @@ class Saving(WithPocket):
             drawn = session.generate("hello", max_tokens=6)  # the session's own sampling now
             drawn.text()
             self.assertEqual(drawn.ids, greedy.ids)
+
+    def test_open_files(self):
+        path, plain = FOLDER / "packed.session", FOLDER / "plain.session"
+        path.write_bytes(b"z" * (1 << 20))
+        with self.session(seed=7, temperature=1.5, ignore_stop_tokens=True) as session, open(path, "r+b") as file:
+            session.chat("hello", max_tokens=6).text()
+            file.write(b"mine")  # Python still has it
+            session.save(file)
+            self.assertEqual(file.tell(), path.stat().st_size)
+            session.save(plain)
+            whole = session.generate(max_tokens=12)
+            whole.text()
+        self.assertEqual(path.read_bytes(), b"mine" + plain.read_bytes())
+        for through in ("a file", "a pipe"):
+            with self.subTest(through), self.session(ignore_stop_tokens=True) as session, contextlib.ExitStack() as stack:
+                if through == "a file":
+                    file = stack.enter_context(open(path, "rb"))
+                    self.assertEqual(file.read(4), b"mine")  # Python has read on
+                    session.restore(file)
+                    self.assertEqual(file.read(), b"")
+                else:
+                    cat = stack.enter_context(subprocess.Popen(["cat", plain], stdout=subprocess.PIPE))
+                    session.restore(cat.stdout.fileno())
+                self.assertEqual(session.messages[0]["content"], "hello")
+                rest = session.generate(max_tokens=12)
+                rest.text()
+                self.assertEqual(rest.ids, whole.ids)
+        with self.session() as session, open(path, "rb") as file, self.assertRaises(weft.WeftError) as caught:
+            session.restore(file)  # not at the session
+        self.assertEqual((caught.exception.code, caught.exception.place[:11]), ("WEFT_BAD_FILE", "descriptor "))
 
     def test_a_conversation(self):
         path = FOLDER / "b.session"

@@ -1,4 +1,6 @@
 // The native methods of weft.Native that need a session.
+#include <weft/descriptor.h>
+#include <weft/progress.h>
 #include <weft/speculate.h>
 #include <cmath>
 
@@ -21,6 +23,15 @@ int on_token(void* user, uint32_t id, const char* text, size_t length) {
            env->DeleteLocalRef(array);  // a generation may be long
            return go_on ? 1 : -1;
          }) <= 0;
+}
+
+int on_prompt(void* user, uint32_t done, uint32_t all) {
+  const auto* callback = static_cast<Callback*>(user);
+  JNIEnv* env = callback->env;
+  if (env->ExceptionCheck()) return 1;
+  const jboolean go_on =
+      env->CallBooleanMethod(callback->object, java.on_prompt, static_cast<jint>(done), static_cast<jint>(all));
+  return env->ExceptionCheck() || !go_on;
 }
 
 }  // namespace
@@ -128,18 +139,26 @@ NATIVE(void, prompt)(JNIEnv* env, jclass, jlong session, jintArray array) {
 }
 
 NATIVE(jint, generate)
-(JNIEnv* env, jclass, jlong session, jint max_tokens, jboolean ignore_stop_tokens, jobject object) {
+(JNIEnv* env, jclass, jlong session, jint max_tokens, jboolean ignore_stop_tokens, jboolean tell_prompt,
+ jobject object) {
   return guard(env, [&] {
     Callback callback{env, object};
     const weft_generate_options options = {static_cast<uint32_t>(max_tokens), ignore_stop_tokens, on_token, &callback};
     weft_stop stop = WEFT_STOP_LENGTH;
-    check(env,
-          [&](weft_error* error) { return weft_session_generate(as<weft_session>(session), &options, &stop, error); });
+    check(env, [&](weft_error* error) {
+      auto* const own = as<weft_session>(session);
+      if (tell_prompt) weft_session_set_prompt_callback(own, on_prompt, &callback, nullptr);
+      const weft_status status = weft_session_generate(own, &options, &stop, error);
+      if (tell_prompt) weft_session_set_prompt_callback(own, nullptr, nullptr, nullptr);
+      return status;
+    });
     return static_cast<jint>(stop);
   });
 }
 
 NATIVE(void, cancel)(JNIEnv*, jclass, jlong session) { weft_session_cancel(as<weft_session>(session)); }
+
+NATIVE(void, clearCancel)(JNIEnv*, jclass, jlong session) { weft_session_clear_cancel(as<weft_session>(session)); }
 
 NATIVE(jfloatArray, score)(JNIEnv* env, jclass, jlong session, jintArray array) {
   return guard(env, [&] {
@@ -201,6 +220,23 @@ NATIVE(jbyteArray, restore)(JNIEnv* env, jclass, jlong session, jbyteArray path)
     const Text file(env, path);
     return take(env, [&](char** note, weft_error* error) {
       return weft_session_restore(as<weft_session>(session), file.get(), note, error);
+    });
+  });
+}
+
+NATIVE(void, saveTo)(JNIEnv* env, jclass, jlong session, jint descriptor, jbyteArray note) {
+  guard(env, [&] {
+    const Text text(env, note);
+    check(env, [&](weft_error* error) {
+      return weft_session_save_fd(as<weft_session>(session), descriptor, text.get(), error);
+    });
+  });
+}
+
+NATIVE(jbyteArray, restoreFrom)(JNIEnv* env, jclass, jlong session, jint descriptor) {
+  return guard(env, [&] {
+    return take(env, [&](char** note, weft_error* error) {
+      return weft_session_restore_fd(as<weft_session>(session), descriptor, note, error);
     });
   });
 }

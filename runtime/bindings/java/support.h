@@ -19,7 +19,7 @@ namespace weft::jni {
 // Classes and methods, found once: the global references live as long as the library.
 struct Java {
   jclass exception, info, stats, logprobs;
-  jmethodID new_exception, new_info, new_stats, new_logprobs, on_token, on_progress;
+  jmethodID new_exception, new_info, new_stats, new_logprobs, on_token, on_prompt, on_progress;
 };
 inline Java java;
 

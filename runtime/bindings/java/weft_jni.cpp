@@ -51,6 +51,7 @@ extern "C" JNIEXPORT jint JNICALL JNI_OnLoad(JavaVM* vm, void*) {
     java.new_logprobs = method(java.logprobs, "<init>", "(F[I[F)V");
     // Their classes are not unloaded before this library is.
     java.on_token = method(checked(env, env->FindClass("weft/Session")), "onToken", "(I[B)Z");
+    java.on_prompt = method(checked(env, env->FindClass("weft/Session")), "onPrompt", "(II)Z");
     java.on_progress = method(checked(env, env->FindClass("weft/ProgressListener")), "onProgress", "(F)Z");
     return JNI_VERSION_1_6;
   });
@@ -103,10 +104,10 @@ NATIVE(jbyteArray, probe)
   });
 }
 
-// descriptor -1: the model is at path.
+// memory null: the model is in a part of the descriptor; descriptor -1: it is at path.
 NATIVE(jlong, modelLoad)
-(JNIEnv* env, jclass, jbyteArray path, jint descriptor, jlong offset, jlong length, jbyteArray device, jint type,
- jint vocab_type, jlong memory_budget, jboolean int8_inputs, jint tie, jobject listener) {
+(JNIEnv* env, jclass, jbyteArray path, jint descriptor, jlong offset, jlong length, jobject memory, jbyteArray device,
+ jint type, jint vocab_type, jlong memory_budget, jboolean int8_inputs, jint tie, jobject listener) {
   return guard(env, [&] {
     const Text file(env, path), name(env, device);
     Callback callback{env, listener};
@@ -115,10 +116,17 @@ NATIVE(jlong, modelLoad)
     options.user = &callback;
     weft_model* model = nullptr;
     weft_error error{};
-    const weft_status status = descriptor < 0
-                                   ? weft_model_load(file.get(), &options, &model, &error)
-                                   : weft_model_load_fd(descriptor, static_cast<uint64_t>(offset),
-                                                        static_cast<uint64_t>(length), &options, &model, &error);
+    const auto load = [&] {
+      if (memory) {
+        const jlong size = env->GetDirectBufferCapacity(memory);
+        return weft_model_load_memory(env->GetDirectBufferAddress(memory), static_cast<size_t>(size), &options, &model,
+                                      &error);
+      }
+      if (descriptor < 0) return weft_model_load(file.get(), &options, &model, &error);
+      return weft_model_load_fd(descriptor, static_cast<uint64_t>(offset), static_cast<uint64_t>(length), &options,
+                                &model, &error);
+    };
+    const weft_status status = load();
     if (env->ExceptionCheck()) {  // the listener threw in the last report
       weft_model_free(model);
       throw Pending{};

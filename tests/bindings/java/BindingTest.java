@@ -128,6 +128,44 @@ public final class BindingTest {
     thrown(IllegalArgumentException.class, () -> Weft.load(-1, 0, 0, new ModelOptions()));
   }
 
+  void testMemory() throws Exception {
+    byte[] gguf = Files.readAllBytes(folder.resolve("chatty.gguf"));
+    java.nio.ByteBuffer direct = java.nio.ByteBuffer.allocateDirect(gguf.length + 5);
+    direct.position(3);
+    direct.put(gguf).flip().position(3); // what remains is the model
+    Path file = folder.resolve("mapped");
+    Files.write(file, gguf);
+    java.nio.ByteBuffer mapped;
+    try (java.nio.channels.FileChannel channel = java.nio.channels.FileChannel.open(file)) {
+      mapped = channel.map(java.nio.channels.FileChannel.MapMode.READ_ONLY, 0, gguf.length);
+    }
+    List<Integer> want;
+    try (Model plain = Weft.load(folder + "/chatty.gguf", new ModelOptions()); Session session = plain.session(new SessionOptions())) {
+      want = list(session.generate(HELLO, greedy().maxTokens(8), null).ids());
+    }
+    for (java.nio.ByteBuffer memory : new java.nio.ByteBuffer[] {direct, mapped}) {
+      try (Model inside = Weft.loadMemory(memory, new ModelOptions()); Session session = inside.session(new SessionOptions())) {
+        System.gc();
+        same(want, list(session.generate(HELLO, greedy().maxTokens(8), null).ids()));
+      }
+      check(memory.remaining() == gguf.length);
+    }
+    for (int i = 0; i < 20; ++i) { // nobody has the buffer any more
+      java.nio.ByteBuffer lost = java.nio.ByteBuffer.allocateDirect(gguf.length);
+      lost.put(gguf).flip();
+      Model inside = Weft.loadMemory(lost, new ModelOptions());
+      lost = null;
+      System.gc();
+      inside.describe();
+      inside.close();
+    }
+    thrown(IllegalArgumentException.class, () -> Weft.loadMemory(java.nio.ByteBuffer.wrap(gguf), new ModelOptions()));
+    direct.limit(1000);
+    WeftException error = thrown(WeftException.class, () -> Weft.loadMemory(direct, new ModelOptions()));
+    same("WEFT_BAD_FILE", error.code());
+    same("997 bytes of memory", error.place());
+  }
+
   void testText() {
     String text = "Gr\u00fc\u00dfe, \u4e16\u754c! \ud83d\ude42"; // the last is two UTF-16 units, and four bytes
     same(text, model.detokenize(model.tokenize(text)));
@@ -338,6 +376,47 @@ public final class BindingTest {
     }
   }
 
+  void testPromptProgress() {
+    int[] prompt = new int[480];
+    Arrays.fill(prompt, 1000);
+    List<Integer> want;
+    List<int[]> seen = new ArrayList<>();
+    GenerateOptions short3 = greedy().maxTokens(3).ignoreStopTokens(true);
+    try (Session session = session()) {
+      want = list(session.generate(prompt, short3, null).ids());
+      session.reset();
+      GenerateOptions told = greedy().maxTokens(3).ignoreStopTokens(true).promptProgress((done, all) -> seen.add(new int[] {done, all}));
+      same(want, list(session.generate(prompt, told, null).ids()));
+      check(seen.size() > 3 && seen.get(0)[0] == 0 && seen.get(seen.size() - 1)[0] == 480, seen.size());
+      for (int[] pair : seen) same(480, pair[1]);
+      int before = seen.size();
+      session.proceed(short3, null); // the listener was for that call
+      same(before, seen.size());
+
+      session.reset();
+      ArithmeticException error = thrown(ArithmeticException.class, () -> session.generate(prompt, greedy().promptProgress((done, all) -> {
+        if (done >= 100) throw new ArithmeticException("enough");
+        return true;
+      }), null));
+      same("enough", error.getMessage());
+      check(Arrays.equals(prompt, session.ids()));
+      seen.clear();
+      same(want, list(session.proceed(told, null).ids())); // goes on where it ended
+      check(seen.get(0)[1] <= 380, seen.get(0));
+
+      for (boolean byCancel : new boolean[] {false, true}) {
+        session.reset();
+        Generation ended = session.generate(prompt, greedy().promptProgress((done, all) -> {
+          if (byCancel) session.cancel();
+          return byCancel || done < 100;
+        }), null);
+        same(StopReason.CALLER, ended.stop());
+        same(0, ended.ids().length);
+        same(want, list(session.proceed(short3, null).ids())); // nothing stays of the cancel
+      }
+    }
+  }
+
   void testCloseWhileGenerating() throws Exception {
     for (int delay = 0; delay < 10; ++delay) {
       Session session = session();
@@ -464,6 +543,8 @@ public final class BindingTest {
       Files.writeString(Path.of(path), "no session");
       int[] before = session.ids();
       same("WEFT_BAD_FILE", thrown(WeftException.class, () -> session.restore(path)).code());
+      same("WEFT_INVALID_ARGUMENT", thrown(WeftException.class, () -> session.restore(-1)).code());
+      same("WEFT_INVALID_ARGUMENT", thrown(WeftException.class, () -> session.save(-1, "")).code());
       check(Arrays.equals(before, session.ids()));
     }
   }

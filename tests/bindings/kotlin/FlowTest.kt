@@ -53,6 +53,21 @@ fun main() = runBlocking {
                     timer(session)
                 }
 
+                // In a long prompt: it is told how far that is, and a cancelled collector does not wait for all of it.
+                var computed = 0
+                val inPrompt = CompletableDeferred<Unit>()
+                session.prompt(IntArray(480) { 1000 })
+                val told = greedy().promptProgress { done, _ ->
+                    computed = done
+                    inPrompt.complete(Unit)
+                }
+                val job = launch { session.proceed(told).collect {} }
+                inPrompt.await()
+                job.cancelAndJoin()
+                check(computed < 480) { "the whole prompt was computed" }
+                same(480, session.ids().size)
+                timer(session)
+
                 val mine = thrown<ArithmeticException> {
                     session.generate(ask, greedy()).collect { throw ArithmeticException("mine") }
                 }
@@ -61,13 +76,13 @@ fun main() = runBlocking {
                 same("WEFT_INVALID_ARGUMENT", refused.code())
                 timer(session)
 
-                var told = 0
+                var heard = 0
                 session.generate(ask, greedy()).collect {
-                    ++told
+                    ++heard
                     if (it is Token) launch { session.close() }.join()
                     if (it is End) same(StopReason.CALLER, it.generation.stop())
                 }
-                same(2, told)
+                same(2, heard)
                 thrown<IllegalStateException> { session.generate(ask, greedy()).collect {} }
             }
         }

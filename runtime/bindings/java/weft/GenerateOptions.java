@@ -23,6 +23,7 @@ public final class GenerateOptions {
   int logprobs;
   String head = "full";
   boolean speculate;
+  PromptListener promptProgress;
   int grammarKind = NO_GRAMMAR;
   String grammar;
 
@@ -73,6 +74,12 @@ public final class GenerateOptions {
   /** Whether to guess tokens ahead from the context where that pays; they are the same. See speculate.h. */
   public GenerateOptions speculate(boolean value) {
     speculate = value;
+    return this;
+  }
+
+  /** Is told how far a long prompt is; null: nobody. weft/progress.h says when. */
+  public GenerateOptions promptProgress(PromptListener value) {
+    promptProgress = value;
     return this;
   }
 

@@ -1,10 +1,12 @@
 package weft;
 
+import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.locks.ReadWriteLock;
 import java.util.concurrent.locks.ReentrantReadWriteLock;
 
@@ -13,14 +15,20 @@ public final class Model implements AutoCloseable {
   private final ReadWriteLock use = new ReentrantReadWriteLock(); // write: the handle is freed
   private final Set<AutoCloseable> users = new HashSet<>(); // sessions and encoders that are not freed
   private boolean closed; // guarded by users
+  private final ByteBuffer memory; // null: of a file
   private long handle;
 
-  /** descriptor -1: the model is at the path. */
-  Model(String path, int descriptor, long offset, long length, ModelOptions o) {
+  /** Models that are not freed and read the caller's memory: it stays, even if nobody has the model any more. */
+  private static final Set<Model> WITH_MEMORY = ConcurrentHashMap.newKeySet();
+
+  /** memory null: the model is in a part of the descriptor; descriptor -1: it is at the path. */
+  Model(String path, int descriptor, long offset, long length, ByteBuffer memory, ModelOptions o) {
+    this.memory = memory;
     handle =
         Native.modelLoad(
-            Native.bytes(path), descriptor, offset, length, Native.bytes(o.device), o.type.ordinal(), o.vocabType.ordinal(), o.memoryBudget,
-            o.int8Inputs, o.tie ? 0 : 1, o.progress);
+            Native.bytes(path), descriptor, offset, length, memory, Native.bytes(o.device), o.type.ordinal(),
+            o.vocabType.ordinal(), o.memoryBudget, o.int8Inputs, o.tie ? 0 : 1, o.progress);
+    if (memory != null) WITH_MEMORY.add(this);
   }
 
   interface Call<T> {
@@ -67,6 +75,7 @@ public final class Model implements AutoCloseable {
       }
       Native.modelFree(handle);
       handle = 0;
+      WITH_MEMORY.remove(this);
     } finally {
       use.writeLock().unlock();
     }

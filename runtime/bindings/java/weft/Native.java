@@ -1,5 +1,6 @@
 package weft;
 
+import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 
 /**
@@ -35,8 +36,8 @@ final class Native {
       int context, int kv);
 
   static native long modelLoad(
-      byte[] path, int descriptor, long offset, long length, byte[] device, int type, int vocabType, long memoryBudget, boolean int8Inputs, int tie,
-      ProgressListener listener);
+      byte[] path, int descriptor, long offset, long length, ByteBuffer memory, byte[] device, int type, int vocabType,
+      long memoryBudget, boolean int8Inputs, int tie, ProgressListener listener);
 
   static native void modelFree(long model);
 
@@ -88,10 +89,13 @@ final class Native {
 
   static native void prompt(long session, int[] ids);
 
-  /** Calls onToken of the session's object for each token; returns a StopReason's ordinal. */
-  static native int generate(long session, int maxTokens, boolean ignoreStopTokens, Session object);
+  /** Calls onToken of the session's object for each token, and onPrompt if asked to; returns a StopReason's ordinal. */
+  static native int generate(
+      long session, int maxTokens, boolean ignoreStopTokens, boolean tellPrompt, Session object);
 
   static native void cancel(long session);
+
+  static native void clearCancel(long session);
 
   static native float[] score(long session, int[] ids);
 
@@ -104,6 +108,10 @@ final class Native {
   static native void save(long session, byte[] path, byte[] note);
 
   static native byte[] restore(long session, byte[] path);
+
+  static native void saveTo(long session, int descriptor, byte[] note);
+
+  static native byte[] restoreFrom(long session, int descriptor);
 
   static native void reset(long session);
 

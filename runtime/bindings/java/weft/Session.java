@@ -25,8 +25,8 @@ public final class Session implements AutoCloseable {
   private boolean closed; // guarded by state, as the next four
   private boolean generating;
   private boolean cancelled;
-  private boolean told; // a token has come
   private TokenListener listener;
+  private PromptListener promptListener;
   private StringBuilder text; // used by the thread that generates, as the next two
   private int[] ids;
   private int count;
@@ -61,8 +61,7 @@ public final class Session implements AutoCloseable {
     synchronized (state) {
       if (!generating) return;
       cancelled = true;
-      // After the first token, onToken ends it: a cancel that comes too late would end the next generation.
-      if (!told) Native.cancel(handle);
+      Native.cancel(handle);
       waiting = listener;
     }
     if (waiting != null) waiting.onCancel();
@@ -160,17 +159,20 @@ public final class Session implements AutoCloseable {
       if (closed) throw new IllegalStateException("the session is closed");
       generating = true;
       this.listener = listener;
+      promptListener = options.promptProgress;
       cancelled = false;
-      told = false;
+      Native.clearCancel(handle); // one that came too late for the generation before
     }
     try {
-      int stop = Native.generate(handle, options.maxTokens, options.ignoreStopTokens, this);
+      int stop = Native.generate(
+              handle, options.maxTokens, options.ignoreStopTokens, options.promptProgress != null, this);
       return new Generation(text.toString(), Arrays.copyOf(ids, count), StopReason.values()[stop], Native.stats(handle));
     } finally {
       boolean end;
       synchronized (state) {
         generating = false;
         this.listener = null;
+        promptListener = null;
         end = closed;
       }
       if (end) free();
@@ -187,11 +189,20 @@ public final class Session implements AutoCloseable {
     }
     TokenListener told;
     synchronized (state) {
-      this.told = true;
       if (cancelled) return false;
       told = listener;
     }
     return told == null || told.onToken(id, piece);
+  }
+
+  /** Called by weft_jni.cpp. False: end the generation. */
+  private boolean onPrompt(int done, int all) {
+    PromptListener told;
+    synchronized (state) {
+      if (cancelled) return false;
+      told = promptListener;
+    }
+    return told.onPrompt(done, all);
   }
 
   /** Makes the context these ids. Computes nothing yet. */
@@ -237,11 +248,27 @@ public final class Session implements AutoCloseable {
   }
 
   /**
+   * The same at the position of an open descriptor, such as a ParcelFileDescriptor's, which stays open. A regular file is
+   * cut off after the session.
+   */
+  public synchronized void save(int descriptor, String note) {
+    Native.saveTo(idle(), descriptor, Native.bytes(note));
+  }
+
+  /**
    * Replaces context, sampling and logit bias by those of a file, and returns the file's note. Its sampling and bias hold
    * until options have such.
    */
   public synchronized String restore(String path) {
-    byte[] note = Native.restore(idle(), Native.bytes(path));
+    return restored(Native.restore(idle(), Native.bytes(path)));
+  }
+
+  /** The same from the position of an open descriptor to its end. */
+  public synchronized String restore(int descriptor) {
+    return restored(Native.restoreFrom(idle(), descriptor));
+  }
+
+  private String restored(byte[] note) {
     restoredSampling = restoredBias = true;
     return Native.text(note);
   }

@@ -1,5 +1,7 @@
 package weft;
 
+import java.nio.ByteBuffer;
+
 /**
  * Small language models on any Vulkan GPU.
  *
@@ -24,7 +26,7 @@ public final class Weft {
    * enough to want a thread of its own.
    */
   public static Model load(String path, ModelOptions options) {
-    return new Model(path, -1, 0, 0, options);
+    return new Model(path, -1, 0, 0, null, options);
   }
 
   /**
@@ -35,7 +37,16 @@ public final class Weft {
   public static Model load(int descriptor, long offset, long length, ModelOptions options) {
     if (descriptor < 0 || offset < 0 || length < 0)
       throw new IllegalArgumentException("descriptor " + descriptor + ", offset " + offset + ", length " + length);
-    return new Model(null, descriptor, offset, length, options);
+    return new Model(null, descriptor, offset, length, null, options);
+  }
+
+  /**
+   * Loads a GGUF file from memory: what remains of a direct buffer, such as a file that FileChannel.map has mapped. It is
+   * not copied, and must not be changed before the model is closed.
+   */
+  public static Model loadMemory(ByteBuffer memory, ModelOptions options) {
+    if (!memory.isDirect()) throw new IllegalArgumentException("the buffer is not direct");
+    return new Model(null, -1, 0, 0, memory.slice(), options);
   }
 
   /**

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import array
+import contextlib
 import ctypes
 import enum
+import io
 import os
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from . import _c
 
@@ -83,6 +85,33 @@ def to_ids(ids: Sequence[int]) -> Any:
     """An array of uint32_t; an id that is none is an OverflowError."""
     values = array.array("I", ids)
     return (ctypes.c_uint32 * len(values)).from_buffer(values) if len(values) else (ctypes.c_uint32 * 0)()
+
+
+@runtime_checkable
+class SupportsFileno(Protocol):
+    """An open file."""
+
+    def fileno(self) -> int:
+        """Its descriptor."""
+
+
+def descriptor_of(file: SupportsFileno | int) -> int:
+    """The descriptor of an open file."""
+    return file if isinstance(file, int) else file.fileno()
+
+
+@contextlib.contextmanager
+def at_position(file: SupportsFileno | int) -> Iterator[int]:
+    """The descriptor of an open file that is used up to its end. Python's own buffer of the file holds nothing then."""
+    descriptor = descriptor_of(file)
+    if isinstance(file, io.IOBase):
+        file.flush()
+    seekable = file if isinstance(file, io.IOBase) and file.seekable() else None
+    if seekable:
+        os.lseek(descriptor, seekable.tell(), os.SEEK_SET)
+    yield descriptor
+    if seekable:
+        seekable.seek(0, os.SEEK_END)
 
 
 def to_text(text: str) -> bytes:

@@ -9,10 +9,10 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from . import _c
-from ._library import Handle, call, call_ids, call_text, call_with_progress, choose, fill, library, to_ids, to_text
+from ._library import Handle, SupportsFileno, call, call_ids, call_text, call_with_progress, choose, descriptor_of, fill, library, to_ids, to_text
 
 if TYPE_CHECKING:
     import numpy
@@ -22,14 +22,6 @@ if TYPE_CHECKING:
     from ._session import Session, SessionOptions
 
 TypeName = Literal["file", "f16", "q8", "q4"]
-
-
-@runtime_checkable
-class SupportsFileno(Protocol):
-    """An open file."""
-
-    def fileno(self) -> int:
-        """Its descriptor."""
 
 
 class Message(TypedDict):
@@ -145,9 +137,13 @@ class Model:
 
     path: a GGUF file or a Hugging Face folder; None: the small model that comes with the package; or an open file (an
     object with fileno(), or a descriptor) with a GGUF file in `length` bytes from `offset` on, length 0: up to its end.
-    It may be closed afterwards; its position does not matter. device: an index or a part of a name. type and vocab_type: of the matrices and of the vocabulary table on the device. memory_budget: bytes
-    of device memory; 0: no limit. progress is called with 0 to 1 while the model loads, and may raise to give up;
-    without it, loading returns early and goes on in the background. weft_model_options of weft.h says more.
+    It may be closed afterwards; its position does not matter. memory: a GGUF file in memory, instead of a path: bytes,
+    or what can be written to, such as a bytearray; it is not copied, and must not be changed while there is the model.
+
+    device: an index or a part of a name. type and vocab_type: of the matrices and of the vocabulary table on the device.
+    memory_budget: bytes of device memory; 0: no limit. progress is called with 0 to 1 while the model loads, and may
+    raise to give up; without it, loading returns early and goes on in the background. weft_model_options of weft.h says
+    more.
 
     In a `with` statement, or by close(), a model frees its memory; otherwise Python does when nothing refers to it.
     """
@@ -158,16 +154,21 @@ class Model:
         *,
         offset: int = 0,
         length: int = 0,
+        memory: bytes | bytearray | memoryview | None = None,
         progress: Callable[[float], object] | None = None,
         **load_options: Unpack[LoadOptions],
     ) -> None:
         options = _options(load_options)
         pointer = ctypes.POINTER(_c.weft_model)()
         rest = ctypes.byref(options), ctypes.byref(pointer)
-        opened: SupportsFileno | int | None = None
         file = None
-        if isinstance(path, int) or isinstance(path, SupportsFileno):
-            opened = path
+        keep: Any = None  # what the memory of a model is freed with
+        if memory is not None:
+            if path is not None or offset or length:
+                raise ValueError("memory is instead of a path")
+            size = memoryview(memory).nbytes
+            keep = memory if isinstance(memory, bytes) else (ctypes.c_char * size).from_buffer(memory)
+        elif isinstance(path, (int, SupportsFileno)):
             if min(offset, length) < 0 or max(offset, length) >= 1 << 64:
                 raise ValueError("offset and length are 0 to 2^64 - 1")
         elif offset or length:
@@ -176,11 +177,12 @@ class Model:
             file = os.fsencode(path)
 
         def load() -> None:
-            if opened is None:
-                call("weft_model_load", file, *rest)
+            if memory is not None:
+                call("weft_model_load_memory", ctypes.cast(keep, ctypes.c_void_p), size, *rest)
+            elif isinstance(path, (int, SupportsFileno)):
+                call("weft_model_load_fd", descriptor_of(path), offset, length, *rest)
             else:
-                descriptor = opened if isinstance(opened, int) else opened.fileno()
-                call("weft_model_load_fd", descriptor, offset, length, *rest)
+                call("weft_model_load", file, *rest)
 
         def load_with(callback: Any) -> None:
             options.progress = callback
@@ -190,7 +192,7 @@ class Model:
             call_with_progress(progress, load_with)
         else:
             load()
-        self._handle: Handle | None = Handle(pointer, library.weft_model_free)
+        self._handle: Handle | None = Handle(pointer, library.weft_model_free, keep)
         call("weft_model_set_recovery", pointer, 1)
         self._users: weakref.WeakSet[Session | Encoder] = weakref.WeakSet()
 

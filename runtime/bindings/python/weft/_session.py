@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from . import _c
 from ._library import (
-    Handle, Lockstep, call, call_ids, call_text, choice, choose, fill, guarded, library, to_ids, to_text,
+    Handle, Lockstep, SupportsFileno, at_position, call, call_ids, call_text, choice, choose, fill, guarded, library, to_ids,
+    to_text,
 )
 from ._model import Message, Model, float_pointer, import_numpy
 
@@ -403,23 +404,35 @@ class Session:
             call("weft_session_score", session, array, len(array), float_pointer(result))
         return result
 
-    def save(self, path: str | os.PathLike[str], note: str | None = None) -> None:
+    def save(self, path: str | os.PathLike[str] | SupportsFileno | int, note: str | None = None) -> None:
         """Writes the session to a file, from which restore() goes on, also in `weft chat` and in other languages.
 
-        note: a text of your own in the file; None: messages, as `weft chat` writes and reads them.
+        path: a path, which then has the old file or all of the new one; or an open file (an object with fileno(), or a
+        descriptor), at its position: a regular file is cut off after the session. note: a text of your own in the file;
+        None: messages, as `weft chat` writes and reads them.
         """
         if note is None:
             note = json.dumps({"messages": self.messages, "text": ""}, ensure_ascii=False)
+        text = to_text(note)
         with self._changing() as session:
-            call("weft_session_save", session, os.fsencode(path), to_text(note))
+            if isinstance(path, (int, SupportsFileno)):
+                with at_position(path) as descriptor:
+                    call("weft_session_save_fd", session, descriptor, text)
+            else:
+                call("weft_session_save", session, os.fsencode(path), text)
 
-    def restore(self, path: str | os.PathLike[str]) -> str:
+    def restore(self, path: str | os.PathLike[str] | SupportsFileno | int) -> str:
         """Replaces the context, sampling and logit bias by those of a file, and messages if the file has them.
 
-        Returns the file's note. Its sampling and logit bias hold until a call names such a setting.
+        path: a path; or an open file, which is read from its position to its end. Returns the file's note. Its sampling
+        and logit bias hold until a call names such a setting.
         """
         with self._changing() as session:
-            note = call_text("weft_session_restore", session, os.fsencode(path))
+            if isinstance(path, (int, SupportsFileno)):
+                with at_position(path) as descriptor:
+                    note = call_text("weft_session_restore_fd", session, descriptor)
+            else:
+                note = call_text("weft_session_restore", session, os.fsencode(path))
             self._applied.update(dict.fromkeys(_SAVED))
             self.messages = _messages(note)
         return note
