@@ -143,16 +143,15 @@ class Model {
   // What a token stands for; see weft_token_bytes.
   TokenBytes token_bytes(std::uint32_t id) const {
     TokenBytes result;
-    result.bytes.resize(64);
-    for (std::size_t count = 0, capacity = 0; capacity < count || capacity == 0;) {
-      capacity = result.bytes.size();
-      int control = 0;
-      detail::check([&](weft_error* error) {
-        return weft_token_bytes(get(), id, result.bytes.data(), capacity, &count, &control, error);
-      });
-      result.bytes.resize(count);
-      result.control = control != 0;
-    }
+    std::size_t count = 0;
+    int control = 0;
+    const auto read = [&](weft_error* error) {
+      return weft_token_bytes(get(), id, result.bytes.data(), result.bytes.size(), &count, &control, error);
+    };
+    detail::check(read);  // how many there are
+    result.bytes.resize(count);
+    detail::check(read);
+    result.control = control != 0;
     return result;
   }
 
