@@ -10,28 +10,37 @@ endif()
 
 set_target_properties(weft weft_convert_library PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Weft)
-install(TARGETS weft weft_convert_library EXPORT Weft LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(DIRECTORY runtime/include/weft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+# Components are packages of Debian (package.cmake).
+install(TARGETS weft weft_convert_library EXPORT Weft
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT libweft0 NAMELINK_COMPONENT libweft-dev)
+if(TARGET weft_static)
+  install(TARGETS weft_static EXPORT Weft ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT libweft-dev)
+endif()
+install(DIRECTORY runtime/include/weft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT libweft-dev)
 # The model that loads with no path given, also from the build tree, and what is to know about it.
-install(FILES ${pocket}/pocket.gguf ${pocket}/pocket.md DESTINATION ${CMAKE_INSTALL_DATADIR}/weft)
+install(FILES ${pocket}/pocket.gguf ${pocket}/pocket.md DESTINATION ${CMAKE_INSTALL_DATADIR}/weft COMPONENT libweft0)
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/share/weft)
 file(CREATE_LINK ${pocket}/pocket.gguf ${PROJECT_BINARY_DIR}/share/weft/pocket.gguf COPY_ON_ERROR SYMBOLIC)
-foreach(program weft_program weft-microbench)
-  if(TARGET ${program})
-    install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-  endif()
-endforeach()
+if(WEFT_APPS)
+  install(TARGETS weft_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT weft)
+  install(TARGETS weft-microbench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
 
-# find_package(Weft) makes Weft::weft and Weft::convert.
-install(EXPORT Weft FILE WeftTargets.cmake NAMESPACE Weft:: DESTINATION ${package_dir})
+# find_package(Weft) makes Weft::weft, Weft::static and Weft::convert.
+install(EXPORT Weft FILE WeftTargets.cmake NAMESPACE Weft:: DESTINATION ${package_dir} COMPONENT libweft-dev)
 configure_package_config_file(cmake/WeftConfig.cmake.in ${PROJECT_BINARY_DIR}/WeftConfig.cmake INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/WeftConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${PROJECT_BINARY_DIR}/WeftConfig.cmake ${PROJECT_BINARY_DIR}/WeftConfigVersion.cmake DESTINATION ${package_dir})
+install(FILES ${PROJECT_BINARY_DIR}/WeftConfig.cmake ${PROJECT_BINARY_DIR}/WeftConfigVersion.cmake DESTINATION ${package_dir}
+        COMPONENT libweft-dev)
 
 # pkg-config: ${pcfiledir} is where the .pc files lie.
 cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_LIBDIR BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX} OUTPUT_VARIABLE WEFT_LIBDIR)
 file(RELATIVE_PATH WEFT_PREFIX_FROM_PC ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
-foreach(name weft weft-convert)
+set(names weft weft-convert)
+if(TARGET weft_static)
+  list(APPEND names weft-static)
+endif()
+foreach(name ${names})
   configure_file(cmake/${name}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
-  install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT libweft-dev)
 endforeach()

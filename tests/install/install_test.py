@@ -1,10 +1,14 @@
 """Installs a build into a fresh prefix, moves the prefix, and builds and runs consumer/ against it.
 
-install_test.py BUILD_DIR find_package|pkg-config MAKE_MODEL
-The programs and commands of docs/embedding.md are taken from the page and run too.
+install_test.py BUILD_DIR find_package|static|pkg-config MAKE_MODEL
+install_test.py BUILD_DIR source MAKE_MODEL FOLDER [CMAKE_OPTION ...]
+
+With `source`, consumer/ has this checkout as a part of itself and is built in FOLDER, which may stay from an earlier run. The programs
+and commands of docs/embedding.md are taken from the page and run with find_package.
 """
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -25,7 +29,7 @@ def call(*argv, env=None, expect=0):
 
 
 def check_layout(prefix):
-    wanted = ["bin/weft", "lib/libweft.so", "lib/libweft.so.0", "include/weft/weft.h", "include/weft/weft.hpp",
+    wanted = ["bin/weft", "lib/libweft.so", "lib/libweft.so.0", "lib/libweft.a", "lib/pkgconfig/weft-static.pc", "include/weft/weft.h", "include/weft/weft.hpp",
               "lib/libweft_convert.so", "lib/pkgconfig/weft-convert.pc", "include/weft/convert.h", "include/weft/convert.hpp",
               "lib/cmake/Weft/WeftConfig.cmake", "lib/pkgconfig/weft.pc", "share/weft/pocket.gguf",
               "share/weft/pocket.md"]
@@ -34,6 +38,17 @@ def check_layout(prefix):
     for text in [*prefix.glob("lib/cmake/Weft/*"), *prefix.glob("lib/pkgconfig/*")]:
         for place in (str(ROOT), str(prefix)):
             assert place not in text.read_text(), f"{text} names {place}: the prefix cannot be moved"
+
+
+def check_links(build, way):
+    """The programs need the shared library, or have all of it and keep its names to themselves."""
+    static = way in ("static", "source")
+    for name in ("consumer_c", "consumer_cpp"):
+        assert ("libweft.so" in call("readelf", "-d", build / name)) != static, f"{name}: {way}"
+        symbols = call("nm", "-C", build / name).splitlines()
+        assert any(line.endswith(" T weft_model_load") for line in symbols) == static, f"{name}: {way}"
+        shared = [line for line in symbols if re.search(r" [TDB] (vk[A-Z]|volk|weft::(?!api::))", line)]
+        assert not shared, f"{name}: names that an application may have too: {shared[:5]}"
 
 
 def check_runs(build, prefix, model):
@@ -71,19 +86,23 @@ def check_page(prefix, folder, model):
 
 
 def main():
-    build_dir, way, make_model = sys.argv[1:]
+    build_dir, way, make_model, *rest = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         call("cmake", "--install", build_dir, "--prefix", folder / "first")
         prefix = folder / "moved here"
         (folder / "first").rename(prefix)
         check_layout(prefix)
-        source, build = folder / "consumer", folder / "build"
-        shutil.copytree(HERE / "consumer", source)
+        source, build = HERE / "consumer", pathlib.Path(rest[0]) if rest else folder / "build"
+        if way == "source":
+            options = [f"-DWEFT_SOURCE={ROOT}", *rest[1:]]
+        else:  # nothing of the checkout is near
+            source, options = folder / "consumer", [f"-DCMAKE_PREFIX_PATH={prefix}"]
+            shutil.copytree(HERE / "consumer", source)
         env = dict(os.environ, PKG_CONFIG_PATH=str(prefix / "lib/pkgconfig"))
-        call("cmake", "-S", source, "-B", build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}",
-             f"-DUSE_PKG_CONFIG={'ON' if way == 'pkg-config' else 'OFF'}", env=env)
+        call("cmake", "-S", source, "-B", build, "-G", "Ninja", f"-DWAY={way}", *options, env=env)
         call("cmake", "--build", build, env=env)
+        check_links(build, way)
         model = folder / "tiny.gguf"
         call(make_model, model, "--shape", "tiny", "--type", "q8_0")
         check_runs(build, prefix, model)
