@@ -20,8 +20,8 @@ sys.path.insert(0, str(HERE.parent / "apps"))
 import pages
 
 
-def call(*argv, env=None, expect=0):
-    done = subprocess.run([str(a) for a in argv], env=env, text=True, errors="replace", timeout=600,
+def call(*argv, env=None, expect=0, timeout=600):
+    done = subprocess.run([str(a) for a in argv], env=env, text=True, errors="replace", timeout=timeout,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if done.returncode != expect:
         sys.exit(f"{' '.join(map(str, argv))}: exit {done.returncode}, not {expect}\n{done.stdout}")
@@ -101,7 +101,7 @@ def main():
             shutil.copytree(HERE / "consumer", source)
         env = dict(os.environ, PKG_CONFIG_PATH=str(prefix / "lib/pkgconfig"))
         call("cmake", "-S", source, "-B", build, "-G", "Ninja", f"-DWAY={way}", *options, env=env)
-        call("cmake", "--build", build, env=env)
+        call("cmake", "--build", build, env=env, timeout=3000)
         check_links(build, way)
         model = folder / "tiny.gguf"
         call(make_model, model, "--shape", "tiny", "--type", "q8_0")
