@@ -150,15 +150,18 @@ public final class BindingTest {
       }
       check(memory.remaining() == gguf.length);
     }
-    for (int i = 0; i < 20; ++i) { // nobody has the buffer any more
-      java.nio.ByteBuffer lost = java.nio.ByteBuffer.allocateDirect(gguf.length);
-      lost.put(gguf).flip();
-      Model inside = Weft.loadMemory(lost, new ModelOptions());
-      lost = null;
-      System.gc();
-      inside.describe();
-      inside.close();
-    }
+    // A model that nobody has and nobody has closed may still be loading.
+    java.nio.ByteBuffer lost = java.nio.ByteBuffer.allocateDirect(gguf.length);
+    lost.put(gguf).flip();
+    java.lang.ref.WeakReference<java.nio.ByteBuffer> kept = new java.lang.ref.WeakReference<>(lost);
+    Weft.loadMemory(lost, new ModelOptions());
+    lost = java.nio.ByteBuffer.allocateDirect(gguf.length);
+    lost.put(gguf).flip();
+    java.lang.ref.WeakReference<java.nio.ByteBuffer> freed = new java.lang.ref.WeakReference<>(lost);
+    Weft.loadMemory(lost, new ModelOptions()).close();
+    lost = null;
+    System.gc();
+    check(kept.get() != null && freed.get() == null, kept.get(), freed.get());
     thrown(IllegalArgumentException.class, () -> Weft.loadMemory(java.nio.ByteBuffer.wrap(gguf), new ModelOptions()));
     direct.limit(1000);
     WeftException error = thrown(WeftException.class, () -> Weft.loadMemory(direct, new ModelOptions()));
@@ -326,6 +329,17 @@ public final class BindingTest {
     try (Session session = session()) {
       session.cancel(); // does nothing
       same(TIMER, timer(session));
+      for (int i = 0; i < 40; ++i) { // up to the very end of a generation, and not into the next
+        java.util.concurrent.atomic.AtomicBoolean go = new java.util.concurrent.atomic.AtomicBoolean(true);
+        Thread thread = new Thread(() -> {
+          while (go.get()) session.cancel();
+        });
+        thread.start();
+        session.generate(ASK, greedy().maxTokens(1), null);
+        go.set(false);
+        thread.join();
+        same(StopReason.LENGTH, session.generate(ASK, greedy().maxTokens(1), null).stop());
+      }
       for (int delay = 0; delay < 20; ++delay) {
         int milliseconds = delay;
         AtomicReference<Thread> canceller = new AtomicReference<>();
