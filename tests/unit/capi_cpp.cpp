@@ -227,5 +227,15 @@ TEST_F(CppTest, ABatchThatEndsBeforeItsSessions) {
   EXPECT_EQ(answer(one), wanted());
 }
 
+TEST_F(CppTest, ACommonPrefixIsCopied) {
+  Session first = session(), second = session();
+  first.prompt(question());
+  answer(first);
+  EXPECT_THROW(copy_prefix(second, first), Failure);  // it has no prompt
+  second.prompt(question());
+  EXPECT_EQ(copy_prefix(second, first), question().size() - 1);
+  EXPECT_EQ(answer(second), wanted());
+}
+
 }  // namespace
 }  // namespace weft::api

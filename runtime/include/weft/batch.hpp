@@ -85,5 +85,14 @@ class Batch {
   std::unique_ptr<weft_batch, Free> handle_;
 };
 
+// Copies what `from` has computed of both contexts' longest common prefix; see weft_session_copy_prefix. Returns the
+// tokens of the session's context that are computed now.
+inline std::size_t copy_prefix(Session& session, const Session& from) {
+  std::size_t computed = 0;
+  detail::check(
+      [&](weft_error* error) { return weft_session_copy_prefix(session.get(), from.get(), &computed, error); });
+  return computed;
+}
+
 }  // namespace weft::api
 #endif
