@@ -9,6 +9,7 @@
 #include "session/lookup.h"
 #include "session/profile.h"
 #include "weft/descriptor.h"
+#include "weft/lens.h"
 #include "weft/progress.h"
 #include "weft/speculate.h"
 
@@ -307,6 +308,37 @@ weft_status weft_session_head_logits(weft_session* session, uint32_t* ids, float
       ids[i] = values[i].id;
       logits[i] = values[i].logit;
     }
+  });
+}
+
+static LensRange lens_range(const weft_session& session, const weft_lens_options& options) {
+  require((options.layers != nullptr) == (options.layer_count > 0), "layers",
+          "only one of layers and layer_count is set");
+  const size_t context = session.session.ids().size(), first = std::min<size_t>(options.first, context);
+  LensRange range = {options.first, options.count ? options.count : context - first, {}, options.without_logits == 0};
+  range.layers.assign(options.layers, options.layers + options.layer_count);
+  if (range.layers.empty())
+    for (uint32_t layer = 0; layer <= session.model->model.config.layers; ++layer) range.layers.push_back(layer);
+  return range;
+}
+
+weft_status weft_session_lens(weft_session* session, const weft_lens_options* options, weft_lens_callback callback,
+                              void* user, weft_error* error) {
+  return guard(error, [&] {
+    require(session && callback, "session or callback", "it is NULL");
+    const InUse use(session);
+    const LensRange range = lens_range(*session, options ? *options : weft_lens_options{});
+    uint64_t told = 0;
+    with_recovery(*session, [&] {
+      uint64_t row_number = 0;
+      const bool ended = !session->session.lens(range, [&](const LensRow& row) {
+        if (row_number++ < told) return true;  // before the device was lost
+        ++told;
+        const weft_lens_row out = {row.layer, row.position, row.hidden.data(), row.logits.data()};
+        return callback(user, &out) == 0;
+      });
+      if (ended) throw Error(Code::cancelled, "the callback ended it", "lens");
+    });
   });
 }
 

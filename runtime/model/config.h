@@ -1,6 +1,7 @@
 // What a model file says about its network, checked.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -59,6 +60,8 @@ struct Config {
 
   uint32_t query_dim() const { return heads.heads * heads.head_dim; }
   uint32_t kv_dim() const { return heads.kv_heads * heads.head_dim; }
+  // As shaders/lib/soft_cap.glsl.
+  float soft_capped(float logit) const { return logit_cap > 0 ? logit_cap * std::tanh(logit / logit_cap) : logit; }
   ops::NormShape norm() const { return {width, epsilon, block.norm}; }
   ops::Attention attention(uint32_t layer) const {
     return {attention_scale, positions[layer].window, attention_cap, block.positions == Positions::alibi,

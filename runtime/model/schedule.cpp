@@ -2,16 +2,19 @@
 
 namespace weft {
 
-std::vector<CommandBuffer> record_body(CommandPool& pool, const Pass& pass, Timestamps* timestamps) {
+std::vector<CommandBuffer> record_body(CommandPool& pool, const Pass& pass, Timestamps* timestamps,
+                                       const std::function<void(Recorder&, uint32_t layer)>& after) {
   const Model& model = pass.model;
   std::vector<CommandBuffer> body;
   Recorder embed(pool, "embed", timestamps);
   record_embed(embed, pass);
+  if (after) after(embed, 0);
   body.push_back(embed.finish());
   for (uint32_t layer = 0; layer < model.config.layers; ++layer) {
     Recorder recorder(pool, "layer " + std::to_string(layer), timestamps);
     if (layer + 1 < model.config.layers) model.weights.fetch(recorder, layer + 1);
     record_layer(recorder, pass, layer);
+    if (after) after(recorder, layer + 1);
     body.push_back(recorder.finish());
   }
   return body;

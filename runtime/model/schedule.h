@@ -12,8 +12,9 @@
 namespace weft {
 
 // A pass's command buffers but the last: the embedding, then each layer. If layers are streamed, each copies the next
-// layer's weights to the device beside its own work.
-std::vector<CommandBuffer> record_body(CommandPool& pool, const Pass& pass, Timestamps* timestamps = nullptr);
+// layer's weights to the device beside its own work. after: records more after the embedding (0) and each layer (1 ..).
+std::vector<CommandBuffer> record_body(CommandPool& pool, const Pass& pass, Timestamps* timestamps = nullptr,
+                                       const std::function<void(Recorder&, uint32_t layer)>& after = {});
 // The last one, which the CPU may read results of. If layers are streamed, it copies those of the first.
 CommandBuffer record_end(CommandPool& pool, const Pass& pass, const std::function<void(Recorder&)>& commands,
                          Timestamps* timestamps = nullptr);

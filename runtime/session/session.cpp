@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -11,9 +10,6 @@
 
 namespace weft {
 namespace {
-
-// As shaders/lib/soft_cap.glsl; 0: none.
-float soft_capped(float logit, float cap) { return cap > 0 ? cap * std::tanh(logit / cap) : logit; }
 
 const Model& checked(const Model& model) {
   if (model.config.block.sees_all)
@@ -248,7 +244,7 @@ std::vector<float> Session::compute_logits(Tail tail) {
   run([&] { run_prompt(tail, [] { return true; }); });
   std::vector<float> values =
       download_as<float>(model_.device, on_device().activations.logits.part(0, uint64_t{model_.config.vocab} * 4));
-  for (float& value : values) value = soft_capped(value, model_.config.logit_cap);
+  for (float& value : values) value = model_.config.soft_capped(value);
   return values;
 }
 

@@ -19,6 +19,18 @@
 
 namespace weft {
 
+// A hidden state of the context (model/lens.h), and what the final norm and the vocabulary table make of it.
+struct LensRow {
+  uint32_t layer, position;
+  std::span<const float> hidden;  // (width)
+  std::span<const float> logits;  // (vocab); empty if they are not wanted
+};
+struct LensRange {
+  size_t first = 0, count = 0;   // positions
+  std::vector<uint32_t> layers;  // in the order in which the rows of a position come
+  bool logits = true;
+};
+
 enum class Stop { length, token, context, caller, grammar };
 
 struct SessionStats {
@@ -59,6 +71,7 @@ struct PassTimes {
 class Session {
  public:
   using OnToken = std::function<bool(uint32_t id)>;               // returns false to stop
+  using OnLens = std::function<bool(const LensRow&)>;             // likewise
   using OnPrompt = std::function<bool(size_t done, size_t all)>;  // tokens of the prompt; likewise
   class Generation;                                               // a generate() under way (generation.h)
 
@@ -106,6 +119,9 @@ class Session {
   std::vector<float> score(std::span<const uint32_t> ids);
   std::vector<float> logits();            // after the context's last token
   std::vector<TokenLogit> head_logits();  // of the rows that the head computes, in no order
+  // Tells hidden states of the context, position by position (lens.cpp). False if on_row ended it. Throws
+  // Error(invalid_argument) for a position behind the context, or a layer that the model does not have.
+  bool lens(const LensRange& range, const OnLens& on_row);
   void reset();
 
   // Writes the context, its cache and the sampling to a file (session_file.cpp); note: UTF-8 text that is kept with

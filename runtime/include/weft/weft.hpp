@@ -11,6 +11,7 @@
 #define WEFT_HPP
 
 #include <weft/descriptor.h>
+#include <weft/lens.h>
 #include <weft/progress.h>
 #include <weft/recover.h>
 #include <weft/speculate.h>
@@ -294,6 +295,21 @@ struct Prompt {
   }
 };
 
+// Passes the rows of a lens on to a std::function and stores the exception that it throws.
+struct Lens {
+  const std::function<bool(const weft_lens_row&)>* tell;
+  std::exception_ptr thrown;
+  static int call(void* user, const weft_lens_row* row) {
+    auto* lens = static_cast<Lens*>(user);
+    try {
+      return (*lens->tell)(*row) ? 0 : 1;
+    } catch (...) {
+      lens->thrown = std::current_exception();
+      return 1;
+    }
+  }
+};
+
 // Passes a C token callback on to a TokenCallback and stores the exception that it throws.
 struct Tokens {
   const TokenCallback* callback;
@@ -465,6 +481,15 @@ class Session {
     std::vector<float> result(vocab_size_);
     detail::check([&](weft_error* error) { return weft_session_logits(get(), result.data(), result.size(), error); });
     return result;
+  }
+
+  // The hidden states of the context, and the logits that the model would have after each layer; return false from the
+  // callback to end it (Failure with WEFT_CANCELLED); see weft_session_lens.
+  void lens(const std::function<bool(const weft_lens_row&)>& callback, const weft_lens_options& options = {}) {
+    detail::Lens state{&callback, nullptr};
+    detail::check(
+        [&](weft_error* error) { return weft_session_lens(get(), &options, &detail::Lens::call, &state, error); },
+        state.thrown);
   }
 
   // The ids of the context; see weft_session_get_ids.

@@ -1,0 +1,60 @@
+/* Weft: the logit lens, which shows what a model would say after each of its layers. Errors, ownership, threads and
+ * units are as weft.h documents them. */
+#ifndef WEFT_LENS_H
+#define WEFT_LENS_H
+
+#include <weft/weft.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The model after one layer, at one token of the context. The pointers are valid during the callback only. */
+typedef struct weft_lens_row {
+  uint32_t layer;      /* 0: the embedding; i: after the i-th layer; at most weft_model_info.layers */
+  uint32_t position;   /* of the token, from 0 */
+  const float* hidden; /* (width) the residual stream there */
+  /* (vocab_size) what the model's final norm, vocabulary table and all that follows the table (bias, scale, soft cap)
+   * make of `hidden`: unnormalised log-probabilities (natural) of the next token. NULL if they were not asked for. */
+  const float* logits;
+} weft_lens_row;
+
+/* Return 0 to continue, non-zero to end the call with WEFT_CANCELLED. It may call nothing that changes the session. */
+typedef int (*weft_lens_callback)(void* user, const weft_lens_row* row);
+
+typedef struct weft_lens_options {
+  uint32_t first; /* position of the first token */
+  uint32_t count; /* tokens; 0: all to the end of the context */
+  /* (layer_count) the layers, in the order in which the rows of a token come; one may be named twice. NULL, with
+   * layer_count 0: all, from 0 to weft_model_info.layers. */
+  const uint32_t* layers;
+  size_t layer_count;
+  int without_logits; /* 1: logits are NULL, which spares most of the time */
+} weft_lens_options;
+
+/* Computes the hidden states of the session's context and tells them row by row: token after token, and of each token
+ * the layers in the order of the options. options may be NULL: zeros, which is everything.
+ *
+ * logits = W norm(hidden), with the model's own final norm and its vocabulary table W, is the logit lens
+ * (nostalgebraist 2020, "interpreting GPT: the logit lens"). After the last layer these are the model's logits: as
+ * weft_session_logits gives them behind that token, but for rounding. Heads, biases, penalties and grammars change
+ * nothing here.
+ *
+ * hidden is read before the final norm. A model whose norms come after its branches (BART) has no other norm than those
+ * of its layers: there hidden is always normed, after the last layer too, and logits = W hidden.
+ *
+ * The context and the settings stay as they are; tokens before `first` that were computed before are not computed
+ * again. Of an encoder-decoder, the context is the decoder's: its start token, then what it wrote. Beside the session
+ * the call takes, for its duration, memory for 64 hidden states (the plan's chunk_tokens) of each layer that is asked
+ * for, and for the logits of at most 16 rows (block_tokens).
+ *
+ * WEFT_INVALID_ARGUMENT for an empty context, positions behind it, a layer that the model does not have, and NULL for
+ * one of layers and layer_count but not for the other. If the device is lost and opened again by itself (recover.h), no
+ * row is told twice. */
+WEFT_API weft_status weft_session_lens(weft_session* session, const weft_lens_options* options,
+                                       weft_lens_callback callback, void* user, weft_error* error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,56 @@
+// The hidden states between a network's layers, and what its final norm and its vocabulary table make of them: the
+// logit lens (nostalgebraist 2020, "interpreting GPT: the logit lens").
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "model/schedule.h"
+
+namespace weft {
+
+// Passes over the layers that leave their hidden states for the CPU. Layer 0 is the embedding, layer i what the i-th
+// layer leaves: the residual stream. If norms come after the branches, all of these are normed, the last one too.
+class LayerStates {
+ public:
+  // pass: of a chunk of tokens; its buffers outlive this. layers: each at most config.layers.
+  LayerStates(const Pass& pass, std::span<const uint32_t> layers, Policy policy);
+
+  // Computes the next chunk of tokens: those from state.pos to state.end. Returns when they are computed.
+  void run();
+  // (width) of a token of the last chunk. layer: its place in `layers`.
+  std::span<const float> state(size_t layer, uint32_t token) const;
+
+ private:
+  const Model& model_;
+  uint32_t tokens_;
+  Buffer states_;  // (layers, tokens, stride_of(width)), mapped
+  CommandPool pool_;
+  std::vector<CommandBuffer> body_;
+  CommandBuffer end_;
+  SubmissionQueue queue_;
+};
+
+// The way from hidden states to logits, as after the last layer: final norm, projection, bias, soft cap. If norms come
+// after the branches, the states are normed already, and the norm is left out.
+class Unembedding {
+ public:
+  explicit Unembedding(const Model& model);
+
+  uint32_t rows() const { return rows_; }        // states of a run
+  std::span<float> state(uint32_t row);          // (width), for the next run
+  void run();                                    // returns when the logits are there
+  std::span<const float> logits(uint32_t row) {  // (vocab) of the last run
+    return {logits_.as<float>() + uint64_t{row} * stride_of(model_.config.vocab), model_.config.vocab};
+  }
+
+ private:
+  const Model& model_;
+  uint32_t rows_;
+  Buffer step_;              // abi::StepState of a pass of so many tokens
+  Buffer states_;            // (rows, stride_of(width)), mapped
+  Buffer normed_, rotated_;  // the same
+  Buffer logits_;            // (rows, stride_of(vocab)), mapped
+};
+
+}  // namespace weft

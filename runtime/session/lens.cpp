@@ -1,0 +1,83 @@
+// The logit lens over a session's context.
+#include "model/lens.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "session/session.h"
+
+namespace weft {
+namespace {
+
+void check(const LensRange& range, size_t context, uint32_t layers) {
+  require(context > 0, "lens", "the session has no prompt");
+  require(range.first < context && range.count <= context - range.first && range.count > 0, "positions",
+          std::to_string(range.count) + " from " + std::to_string(range.first) + " on are asked for, the context has " +
+              std::to_string(context));
+  require(!range.layers.empty(), "layers", "none is asked for");
+  for (const uint32_t layer : range.layers)
+    require(layer <= layers, "layers",
+            "one is " + std::to_string(layer) + ", the model has 0 (the embedding) to " + std::to_string(layers));
+}
+
+// Hands rows on, as many at once as the projection takes.
+class LensRows {
+ public:
+  LensRows(const Model& model, bool logits, const Session::OnLens& on_row) : on_row_(on_row) {
+    if (logits) unembedding_.emplace(model);
+  }
+
+  bool add(const LensRow& row) {
+    if (!unembedding_) return on_row_(row);
+    std::ranges::copy(row.hidden, unembedding_->state(static_cast<uint32_t>(rows_.size())).begin());
+    rows_.push_back(row);
+    return rows_.size() < unembedding_->rows() || flush();
+  }
+
+  bool flush() {
+    if (rows_.empty()) return true;
+    unembedding_->run();
+    for (uint32_t i = 0; i < rows_.size(); ++i) {
+      rows_[i].logits = unembedding_->logits(i);
+      if (!on_row_(rows_[i])) return false;
+    }
+    rows_.clear();
+    return true;
+  }
+
+ private:
+  const Session::OnLens& on_row_;
+  std::optional<Unembedding> unembedding_;  // none: hidden states only
+  std::vector<LensRow> rows_;               // that wait for their logits
+};
+
+}  // namespace
+
+bool Session::lens(const LensRange& range, const OnLens& on_row) {
+  check(range, ids_.size(), model_.config.layers);
+  keep_cached(range.first);
+  begin(true);
+  OnDevice& d = on_device();
+  const uint32_t chunk = d.schedule.chunk_tokens();
+  const size_t end = range.first + range.count;
+  d.step.state.as<abi::StepState>()->end = static_cast<uint32_t>(end);
+  written_ = std::max(written_, end);
+  LayerStates states({model_, d.activations, d.step, d.cache, chunk, d.source ? &d.source->cache() : nullptr},
+                     range.layers, policy_);
+  LensRows rows(model_, range.logits, on_row);
+  while (cached_ < end) {
+    const size_t begin = cached_;
+    states.run();
+    cached_ = std::min(begin + chunk, end);
+    for (size_t at = std::max(begin, range.first); at < cached_; ++at)
+      for (size_t i = 0; i < range.layers.size(); ++i)
+        if (!rows.add(
+                {range.layers[i], static_cast<uint32_t>(at), states.state(i, static_cast<uint32_t>(at - begin)), {}}))
+          return false;
+    // The next pass overwrites the states that the rows refer to.
+    if (!rows.flush()) return false;
+  }
+  return true;
+}
+
+}  // namespace weft
