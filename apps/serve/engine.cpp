@@ -55,7 +55,7 @@ struct Job::State {
     if (id == WEFT_NO_TOKEN) return;
     const api::Session::Logprobs known = slot->session->logprobs();
     held.push_back({id, known.chosen, known.likeliest, generated});
-    const TokenBytes token = token_bytes(engine.model_, id);
+    const cli::TokenBytes token = cli::token_bytes(engine.model_, id);
     if (!token.control) generated += token.bytes.size();
   }
 };

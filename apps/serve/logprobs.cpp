@@ -1,7 +1,6 @@
 #include "logprobs.h"
 
 #include <utf8proc.h>
-#include <weft/text.h>
 
 #include <algorithm>
 
@@ -33,7 +32,7 @@ std::string printable(const std::string& bytes) {
   return text;
 }
 
-Json entry(const TokenBytes& token, float logprob) {
+Json entry(const cli::TokenBytes& token, float logprob) {
   Json bytes = nullptr;
   if (!token.control) {
     bytes = Json::array();
@@ -46,29 +45,15 @@ bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xc0)
 
 }  // namespace
 
-TokenBytes token_bytes(const api::Model& model, std::uint32_t id) {
-  char bytes[64];
-  std::size_t count = 0;
-  int control = 0;
-  weft_error error = {};
-  if (weft_token_bytes(model.get(), id, bytes, sizeof bytes, &count, &control, &error) != WEFT_OK)
-    throw api::Failure(error);
-  TokenBytes token = {std::string(bytes, std::min(count, sizeof bytes)), control != 0};
-  if (count <= sizeof bytes) return token;
-  token.bytes.resize(count);
-  if (weft_token_bytes(model.get(), id, token.bytes.data(), count, &count, &control, &error) != WEFT_OK)
-    throw api::Failure(error);
-  return token;
-}
-
 // The form of chats.
 Json LogprobWriter::content(const std::vector<TokenLogprobs>& tokens) const {
   Json list = Json::array();
   for (const TokenLogprobs& token : tokens) {
-    Json one = entry(token_bytes(model_, token.id), token.chosen);
+    Json one = entry(cli::token_bytes(model_, token.id), token.chosen);
     one["top_logprobs"] = Json::array();
     for (std::size_t i = 0; i < std::min<std::size_t>(*wanted_, token.likeliest.size()); ++i)
-      one["top_logprobs"].push_back(entry(token_bytes(model_, token.likeliest[i].first), token.likeliest[i].second));
+      one["top_logprobs"].push_back(
+          entry(cli::token_bytes(model_, token.likeliest[i].first), token.likeliest[i].second));
     list.push_back(one);
   }
   return {{"content", list}, {"refusal", nullptr}};
@@ -78,12 +63,13 @@ Json LogprobWriter::content(const std::vector<TokenLogprobs>& tokens) const {
 Json LogprobWriter::lists(const std::vector<TokenLogprobs>& tokens) {
   Json texts = Json::array(), chosen = Json::array(), likeliest = Json::array(), offsets = Json::array();
   for (const TokenLogprobs& token : tokens) {
-    const TokenBytes own = token_bytes(model_, token.id);
+    const cli::TokenBytes own = cli::token_bytes(model_, token.id);
     texts.push_back(printable(own.bytes));
     chosen.push_back(finite(token.chosen));
     Json top = Json::object();
     for (std::size_t i = 0; i < std::min<std::size_t>(*wanted_, token.likeliest.size()); ++i)
-      top.emplace(printable(token_bytes(model_, token.likeliest[i].first).bytes), finite(token.likeliest[i].second));
+      top.emplace(printable(cli::token_bytes(model_, token.likeliest[i].first).bytes),
+                  finite(token.likeliest[i].second));
     top.emplace(printable(own.bytes), finite(token.chosen));
     likeliest.push_back(top);
     const std::string text = own.control ? std::string() : own.bytes;

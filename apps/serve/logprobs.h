@@ -24,11 +24,4 @@ class LogprobWriter {
   std::size_t characters_ = 0;  // that have begun in the tokens so far
 };
 
-// A token's bytes; control: they are its name, not its text.
-struct TokenBytes {
-  std::string bytes;
-  bool control = false;
-};
-TokenBytes token_bytes(const api::Model& model, std::uint32_t id);
-
 }  // namespace weft::serve

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utf8proc.h>
+#include <weft/text.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -356,6 +357,21 @@ void require_utf8(const std::string& option, std::string_view text) {
     if (codepoint == 0) throw UsageError(option, format("the text has a zero byte at byte %zu", at));
     at += static_cast<std::size_t>(length);
   }
+}
+
+TokenBytes token_bytes(const api::Model& model, std::uint32_t id) {
+  char bytes[64];
+  std::size_t count = 0;
+  int control = 0;
+  weft_error error = {};
+  if (weft_token_bytes(model.get(), id, bytes, sizeof bytes, &count, &control, &error) != WEFT_OK)
+    throw api::Failure(error);
+  TokenBytes token = {std::string(bytes, std::min(count, sizeof bytes)), control != 0};
+  if (count <= sizeof bytes) return token;
+  token.bytes.resize(count);
+  if (weft_token_bytes(model.get(), id, token.bytes.data(), count, &count, &control, &error) != WEFT_OK)
+    throw api::Failure(error);
+  return token;
 }
 
 Rates rates(const weft_stats& before, const weft_stats& after, std::uint64_t tokens) {

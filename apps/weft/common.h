@@ -121,6 +121,13 @@ std::string read_text(const std::string& path);
 // Throws UsageError unless text is UTF-8 without zero bytes.
 void require_utf8(const std::string& option, std::string_view text);
 
+// A token's bytes; control: they are its name, not its text.
+struct TokenBytes {
+  std::string bytes;
+  bool control = false;
+};
+TokenBytes token_bytes(const api::Model& model, std::uint32_t id);
+
 // What one generate took: the difference of two statistics of one session.
 struct Rates {
   std::uint64_t prompt_tokens = 0;  // computed, not taken from a kept prefix
@@ -168,6 +175,7 @@ void add_fill(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_perplexity(CLI::App& app);
 void add_head_report(CLI::App& app);
+void add_lens(CLI::App& app);
 void add_vocab(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_convert(CLI::App& app);

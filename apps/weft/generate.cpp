@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "common.h"
+#include "lens.h"
 
 namespace weft::cli {
 namespace {
@@ -18,7 +19,7 @@ struct GenerateArgs {
   SteeringArgs steering;
   std::uint32_t logprobs = 0;
   std::uint32_t tokens = 128;
-  bool json = false;
+  bool json = false, lens = false;
 };
 
 // "1,147,201" -> ids. The vocabulary is not known yet; check_ids does the rest.
@@ -121,6 +122,7 @@ void generate(const GenerateArgs& args) {
   set_steering(session, args.steering);
   session.set_logprobs(args.logprobs);
   if (args.text || args.ids) session.prompt(prompt);
+  const std::uint32_t begun = session.stats().context_used;
   std::vector<std::uint32_t> ids;
   std::string text;
   Json logprobs = Json::array();
@@ -137,13 +139,17 @@ void generate(const GenerateArgs& args) {
   if (!args.save.empty()) session.save(args.save);
   const weft_stats stats = session.stats();
   const Rates speed = rates(weft_stats{}, stats, ids.size());
+  LensText lens;
+  if (args.lens && stats.context_used > begun) lens = read_lens(model, session, begun - 1, stats.context_used - begun);
   if (!args.json) {
     std::cout << std::endl;
+    if (!lens.cells.empty()) std::cout << '\n' << settled_table(lens);
     std::cerr << stats_line(speed, args.head, stats, 0) << speculation_text(session.speculation_stats(), speed) << '\n';
     return;
   }
   Json result = {{"prompt_ids", prompt}, {"ids", ids}, {"text", text}, {"stop", stop_text(stop)}};
   if (args.logprobs > 0) result["logprobs"] = logprobs;
+  if (args.lens) result["lens"] = settled_json(model, lens);
   result.update({{"device", info.device},
                  {"driver", info.driver},
                  {"type", info.type},
@@ -194,6 +200,10 @@ void add_generate(CLI::App& app) {
                    "penalties, temperature and filters; every head then reads all of its rows")
       ->type_name("K")
       ->transform(whole(1, WEFT_MAX_LOGPROBS));
+  command->add_flag(
+      "--lens", args->lens,
+      "afterwards, tell at which layer each token was settled: the first one from which on the logit lens\n"
+      "finds it the likeliest; before bias, penalties, temperature, filters and grammar");
   add_grammar_options(command, args->grammar);
   add_json_option(command, args->json);
   args->command = command;

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 
+#include "canvas.h"
 #include "common.h"
 #include "plot.h"
 

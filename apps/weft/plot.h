@@ -30,10 +30,7 @@ struct Plot {
   std::vector<Line> lines;
 };
 
-// Throws UsageError, naming the option, where no file can be written: better before a long run than after it.
-void require_writable(const std::string& option, const std::string& path);
-
-// A reader sees the file that was there before or the whole new one. Throws api::Failure.
+// As Canvas::write.
 void write_png(const Plot& plot, const std::string& path);
 
 }  // namespace weft::cli

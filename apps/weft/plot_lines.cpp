@@ -4,6 +4,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "canvas.h"
 #include "common.h"
 #include "plot.h"
 

@@ -223,14 +223,16 @@ TEST_F(LensTest, StreamedLayers) {
   const TemporaryFolder folder;
   const std::filesystem::path path = folder.path() / "m.gguf";
   make_gguf(path, shape, {DType::q8_0, 5, ""});
-  const auto whole = load_model(open_device(), path, std::nullopt);
-  const auto device = Device::open({}, [&](const Caps&) {
-    Plan plan = open_device()->plan();
-    plan.memory_budget = whole->weights.device_bytes() / 2;
-    plan.chunk_tokens = 8;
-    return plan;
-  });
-  const auto streamed = load_model(device, path, std::nullopt);
+  const auto device = [](uint64_t budget) {
+    return Device::open({}, [&](const Caps&) {
+      Plan plan = open_device()->plan();
+      plan.memory_budget = budget;
+      plan.chunk_tokens = 8;
+      return plan;
+    });
+  };
+  const auto whole = load_model(device(0), path, std::nullopt);
+  const auto streamed = load_model(device(whole->weights.device_bytes() / 2), path, std::nullopt);
   ASSERT_TRUE(streamed->weights.stream);
   for (const Policy policy : {Policy::polite, Policy::throughput}) {
     std::vector<std::vector<Row>> rows;
