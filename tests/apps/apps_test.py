@@ -11,6 +11,7 @@ from test_convert import Convert
 from test_errors import Errors
 from test_heads import Heads
 from test_json import Json
+from test_lens import Lens
 from test_models import Models, RealModels
 from test_readme import Readme
 from test_serve import Serve

@@ -95,3 +95,19 @@ def bert():
             model=dict(type="WordPiece", unk_token="[UNK]", vocab={t: i for i, t in enumerate(tokens)}))))
         (folder / "tokenizer_config.json").write_text(json.dumps(dict(mask_token="[MASK]")))
     return folder
+
+
+def t5():
+    """The goldens' T5 with a unigram tokenizer beside it."""
+    folder = FOLDER / "t5"
+    if not folder.exists():
+        shutil.copytree(ROOT / "tests/model/golden_seq2seq/t5", folder, ignore=shutil.ignore_patterns("*.gguf"))
+        tokens = ["<pad>", "</s>", "<unk>", "\u2581the", "\u2581cat", "\u2581sat", "s", "\u2581"]
+        special = [dict(id=i, content=t, special=True) for i, t in enumerate(tokens[:3])]
+        (folder / "tokenizer.json").write_text(json.dumps(dict(
+            added_tokens=special, pre_tokenizer=dict(type="Metaspace", replacement="\u2581", prepend_scheme="always"),
+            decoder=dict(type="Metaspace", replacement="\u2581", prepend_scheme="always"),
+            post_processor=dict(type="TemplateProcessing", single=[{"Sequence": {"id": "A"}}, {"SpecialToken": {"id": "</s>"}}]),
+            model=dict(type="Unigram", unk_id=2, vocab=[[t, -1 - i] for i, t in enumerate(tokens)]))))
+        (folder / "tokenizer_config.json").write_text(json.dumps(dict(eos_token="</s>")))
+    return folder

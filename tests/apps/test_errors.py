@@ -3,7 +3,7 @@ import os
 import subprocess
 import unittest
 
-from support import BIN, ENV, FOLDER, plain, weft
+from support import BIN, ENV, FOLDER, bert, plain, t5, weft
 
 
 class Errors(unittest.TestCase):
@@ -77,6 +77,11 @@ class Errors(unittest.TestCase):
             ("--plot", ["head-report", *m, "-f", __file__, "--plot", FOLDER]),
             ("--plot", ["head-report", *m, "-f", __file__, "--plot", "/dev/null"]),
             ("--plot", ["head-report", *m, "-f", __file__, "--plot", FOLDER / "no such" / "x.png"]),
+            ("-p: the text is empty", ["lens", *m, "-p", ""]),
+            ("tokens and one more do not fit into a context of 20", ["lens", *m, "--ctx", "20", "-p", "a" * 200]),
+            ("tokens, a picture shows at most 128", ["lens", *m, "-p", "a" * 400, "--plot", FOLDER / "x.png"]),
+            ("--plot", ["lens", *m, "-p", "a", "--plot", FOLDER]),
+            ("--colour", ["lens", *m, "-p", "a", "--colour", "red"]),
             ("-p", ["bench", *m, "-p", "0"]),
             ("-n", ["bench", *m, "-n", "4000000"]),
             ("--at", ["bench", *m, "-p", "1", "-n", "1", "--at", "5,4000000"]),
@@ -119,6 +124,8 @@ class Errors(unittest.TestCase):
             ("empty", ["generate", "-m", empty, "-p", "a"]),
             ("garbage", ["generate", "-m", garbage, "-p", "a"]),
             ("garbage", ["inspect", garbage]),
+            ("reads texts and writes none", ["lens", "-m", bert(), "-p", "a"]),
+            ("the family 't5' writes answers to a text", ["lens", "-m", t5(), "-p", "a"]),
             ("no such", ["perplexity", "-m", plain(), "-f", FOLDER / "no such"]),
             ("blank", ["perplexity", "-m", plain(), "-f", blank]),
             ("empty", ["perplexity", "-m", plain(), "-f", empty]),

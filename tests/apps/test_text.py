@@ -1,9 +1,7 @@
 """Encoders, encoder-decoders, stop strings, seeds and help."""
-import json
-import shutil
 import unittest
 
-from support import FOLDER, ROOT, bert, plain, weft, weft_json
+from support import FOLDER, ROOT, bert, plain, t5, weft, weft_json
 
 
 class Text(unittest.TestCase):
@@ -52,24 +50,9 @@ class Text(unittest.TestCase):
         result = weft_json(*wanted, "--stop", whole[-3:] + "!")
         self.assertEqual((result["text"], result["stop"] in ("length", "token")), (whole, True))
 
-    def t5(self):
-        """The goldens' T5 with a unigram tokenizer beside it."""
-        folder = FOLDER / "t5"
-        if not folder.exists():
-            shutil.copytree(ROOT / "tests/model/golden_seq2seq/t5", folder, ignore=shutil.ignore_patterns("*.gguf"))
-            tokens = ["<pad>", "</s>", "<unk>", "\u2581the", "\u2581cat", "\u2581sat", "s", "\u2581"]
-            special = [dict(id=i, content=t, special=True) for i, t in enumerate(tokens[:3])]
-            (folder / "tokenizer.json").write_text(json.dumps(dict(
-                added_tokens=special, pre_tokenizer=dict(type="Metaspace", replacement="\u2581", prepend_scheme="always"),
-                decoder=dict(type="Metaspace", replacement="\u2581", prepend_scheme="always"),
-                post_processor=dict(type="TemplateProcessing", single=[{"Sequence": {"id": "A"}}, {"SpecialToken": {"id": "</s>"}}]),
-                model=dict(type="Unigram", unk_id=2, vocab=[[t, -1 - i] for i, t in enumerate(tokens)]))))
-            (folder / "tokenizer_config.json").write_text(json.dumps(dict(eos_token="</s>")))
-        return folder
-
     def test_encoder_decoder(self):
         def run(*more, count=12):
-            return weft_json("generate", "-m", self.t5(), "--temperature", 0, "-n", count, *more)
+            return weft_json("generate", "-m", t5(), "--temperature", 0, "-n", count, *more)
         result = run("-p", "the cats sat", "--save", FOLDER / "t5.session")
         self.assertEqual(result["prompt_ids"], [3, 4, 6, 5, 1])
         self.assertEqual(run("--prompt-ids", "3,4,6,5,1")["ids"], result["ids"])
@@ -78,12 +61,12 @@ class Text(unittest.TestCase):
         self.assertEqual(result["ids"] + more["ids"], run("-p", "the cats sat", count=24)["ids"])
         self.assertEqual(run("--restore", FOLDER / "t5.session", "-p", "sat")["prompt_ids"], [5, 1])
         run("--prompt-ids", ",".join(["3"] * 32), "--ctx", 32)
-        weft("generate", "-m", self.t5(), "--prompt-ids", ",".join(["3"] * 33), "--ctx", 32, expect=2)
+        weft("generate", "-m", t5(), "--prompt-ids", ",".join(["3"] * 33), "--ctx", 32, expect=2)
         for words in (["chat"], ["serve", "--port", 0], ["perplexity", "-f", ROOT / "LICENSE"]):
-            _, err = weft(*words, "-m", self.t5(), expect=1)
+            _, err = weft(*words, "-m", t5(), expect=1)
             self.assertIn("t5" if words[0] == "perplexity" else "weft generate uses it", err)
-        self.assertEqual(len(weft_json("embed", "-m", self.t5(), "the cat")["embeddings"][0]), 32)
-        inspected = weft_json("inspect", "-m", self.t5())
+        self.assertEqual(len(weft_json("embed", "-m", t5(), "the cat")["embeddings"][0]), 32)
+        inspected = weft_json("inspect", "-m", t5())
         self.assertIn("encoder layer 1", [buffer["name"] for buffer in inspected["buffers"]])
 
     def test_same_seed_same_text(self):

@@ -16,6 +16,7 @@
 #include "support/model_maker.h"
 #include "weft/batch.h"
 #include "weft/descriptor.h"
+#include "weft/lens.h"
 #include "weft/recover.h"
 #include "weft/speculate.h"
 
@@ -117,6 +118,36 @@ void set_sampling(weft_session* session, float temperature) {
   sampling.repeat_penalty = 1.2f;
   sampling.seed = 11;
   ASSERT_EQ(weft_session_set_sampling(session, &sampling, nullptr), WEFT_OK);
+}
+
+// No row is told twice, and none is left out.
+TEST_F(RecoverTest, LostAtEverySubmissionOfALens) {
+  ASSERT_EQ(weft_model_set_recovery(model_, 1, &error_), WEFT_OK);
+  weft_session* const session = make_session();
+  const Ids prompt = {5, 9, 2, 7, 7, 3, 1, 8, 5, 9, 2};
+  using Rows = std::vector<std::vector<float>>;
+  const auto lens = [&] {
+    Rows rows;
+    weft_session_reset(session);
+    EXPECT_EQ(weft_session_prompt(session, prompt.data(), prompt.size(), &error_), WEFT_OK);
+    const auto callback = [](void* user, const weft_lens_row* row) {
+      static_cast<Rows*>(user)->push_back({static_cast<float>(row->layer), static_cast<float>(row->position),
+                                           row->hidden[0], row->hidden[1], row->logits[0], row->logits[1]});
+      return 0;
+    };
+    EXPECT_EQ(weft_session_lens(session, nullptr, callback, &rows, &error_), WEFT_OK) << error_.sentence;
+    return rows;
+  };
+  const Rows want = lens();
+  EXPECT_EQ(want.size(), prompt.size() * (weft_model_get_info(model_).layers + 1));
+  lose_device_at(0);
+  ASSERT_EQ(lens(), want);
+  const size_t all = submissions();
+  ASSERT_GE(all, 4u);
+  for (size_t n = 1; n <= all; ++n) {
+    lose_device_at(n);
+    ASSERT_EQ(lens(), want) << "submission " << n << " of " << all;
+  }
 }
 
 TEST_F(RecoverTest, LostAtEverySubmissionOfAnAnswer) {

@@ -214,6 +214,26 @@ class weft_batch_end(ctypes.Structure):
     ]
 
 
+class weft_lens_row(ctypes.Structure):
+    _fields_ = [
+        ("layer", ctypes.c_uint32),
+        ("position", ctypes.c_uint32),
+        ("hidden", ctypes.POINTER(ctypes.c_float)),
+        ("logits", ctypes.POINTER(ctypes.c_float)),
+    ]
+
+weft_lens_callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(weft_lens_row))
+
+class weft_lens_options(ctypes.Structure):
+    _fields_ = [
+        ("first", ctypes.c_uint32),
+        ("count", ctypes.c_uint32),
+        ("layers", ctypes.POINTER(ctypes.c_uint32)),
+        ("layer_count", ctypes.c_size_t),
+        ("without_logits", ctypes.c_int),
+    ]
+
+
 class weft_fit(enum.IntEnum):
     WEFT_FIT_UNKNOWN = 0
     WEFT_FIT_YES = 1
@@ -302,6 +322,7 @@ FUNCTIONS = {
     "weft_model_load_memory": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(weft_model_options), ctypes.POINTER(ctypes.POINTER(weft_model)), ctypes.POINTER(weft_error)]),
     "weft_session_save_fd": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(weft_error)]),
     "weft_session_restore_fd": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_int, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
+    "weft_session_lens": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_lens_options), weft_lens_callback, ctypes.c_void_p, ctypes.POINTER(weft_error)]),
     "weft_probe": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_uint64, ctypes.POINTER(weft_model_options), ctypes.POINTER(weft_session_options), ctypes.POINTER(weft_probe_report), ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
     "weft_session_set_prompt_callback": (ctypes.c_int, [ctypes.POINTER(weft_session), weft_prompt_callback, ctypes.c_void_p, ctypes.POINTER(weft_error)]),
     "weft_session_clear_cancel": (None, [ctypes.POINTER(weft_session)]),

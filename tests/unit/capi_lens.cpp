@@ -1,0 +1,126 @@
+// The logit lens through the C API, and its C++ face.
+#include "weft/lens.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "support/model_maker.h"
+#include "weft/weft.hpp"
+
+namespace weft {
+namespace {
+
+using Ids = std::vector<uint32_t>;
+
+class CapiLensTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (std::filesystem::temp_directory_path() / "weft-test-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
+    setenv("WEFT_CACHE_DIR", "", 1);
+    make_gguf(folder_ / "m.gguf", LlamaShape(), {DType::q8_0, 5, ""});
+    try {
+      model_ = std::make_unique<api::Model>((folder_ / "m.gguf").string());
+    } catch (const api::Failure& failure) {
+      if (failure.status() == WEFT_NO_DEVICE) GTEST_SKIP() << failure.what();
+      throw;
+    }
+    session_ = std::make_unique<api::Session>(*model_);
+    for (uint32_t i = 0; i < 70; ++i) ids_.push_back(3 + i * 7 % 200);
+    session_->prompt(ids_);
+  }
+  void TearDown() override {
+    session_.reset();
+    model_.reset();
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  weft_status status(const weft_lens_options& options) const {
+    return weft_session_lens(
+        session_->get(), &options, [](void*, const weft_lens_row*) { return 1; }, nullptr, nullptr);
+  }
+
+  std::filesystem::path folder_;
+  std::unique_ptr<api::Model> model_;
+  std::unique_ptr<api::Session> session_;
+  Ids ids_;
+};
+
+TEST_F(CapiLensTest, TellsEverythingByDefault) {
+  const weft_model_info info = model_->info();
+  uint32_t rows = 0;
+  std::vector<float> last;
+  session_->lens([&](const weft_lens_row& row) {
+    EXPECT_EQ(row.position, rows / (info.layers + 1));
+    EXPECT_EQ(row.layer, rows % (info.layers + 1));
+    EXPECT_TRUE(std::isfinite(std::accumulate(row.hidden, row.hidden + info.width, 0.0)));
+    last.assign(row.logits, row.logits + info.vocab_size);
+    ++rows;
+    return true;
+  });
+  EXPECT_EQ(rows, ids_.size() * (info.layers + 1));
+  EXPECT_EQ(session_->ids(), ids_);
+  const std::vector<float> logits = session_->logits();
+  for (uint32_t id = 0; id < info.vocab_size; ++id) ASSERT_NEAR(last[id], logits[id], 1e-3) << id;
+}
+
+TEST_F(CapiLensTest, TellsWhatIsAskedFor) {
+  const uint32_t layers[] = {model_->info().layers, 0};
+  weft_lens_options options = {65, 0, layers, 2, 1};
+  for (const uint32_t count : {0u, 2u, 5u}) {
+    options.count = count;
+    std::vector<std::pair<uint32_t, uint32_t>> rows, want;
+    for (uint32_t position = 65; position < 65 + (count ? count : 5); ++position)
+      for (const uint32_t layer : layers) want.emplace_back(position, layer);
+    session_->lens(
+        [&](const weft_lens_row& row) {
+          EXPECT_EQ(row.logits, nullptr);
+          rows.emplace_back(row.position, row.layer);
+          return true;
+        },
+        options);
+    EXPECT_EQ(rows, want);
+  }
+}
+
+TEST_F(CapiLensTest, RefusesWrongCalls) {
+  const uint32_t layers[] = {model_->info().layers, model_->info().layers + 1};
+  const auto callback = [](void*, const weft_lens_row*) { return 0; };
+  EXPECT_EQ(weft_session_lens(nullptr, nullptr, callback, nullptr, nullptr), WEFT_INVALID_ARGUMENT);
+  EXPECT_EQ(weft_session_lens(session_->get(), nullptr, nullptr, nullptr, nullptr), WEFT_INVALID_ARGUMENT);
+  EXPECT_EQ(status({70, 0, nullptr, 0, 0}), WEFT_INVALID_ARGUMENT);
+  EXPECT_EQ(status({UINT32_MAX, 0, nullptr, 0, 0}), WEFT_INVALID_ARGUMENT);
+  EXPECT_EQ(status({60, 11, nullptr, 0, 0}), WEFT_INVALID_ARGUMENT);
+  EXPECT_EQ(status({0, 0, layers, 2, 0}), WEFT_INVALID_ARGUMENT);
+  EXPECT_EQ(status({0, 0, layers, 0, 0}), WEFT_INVALID_ARGUMENT);
+  EXPECT_EQ(status({0, 0, nullptr, 1, 0}), WEFT_INVALID_ARGUMENT);
+  EXPECT_EQ(status({0, 0, layers, 1, 0}), WEFT_CANCELLED);  // which its callback wants
+  session_->reset();
+  EXPECT_EQ(status({0, 0, nullptr, 0, 0}), WEFT_INVALID_ARGUMENT);
+}
+
+TEST_F(CapiLensTest, ACallbackMayNotChangeTheSession) {
+  uint32_t rows = 0;
+  EXPECT_THROW(session_->lens([&](const weft_lens_row&) -> bool {
+    ++rows;
+    EXPECT_EQ(weft_session_prompt(session_->get(), ids_.data(), 1, nullptr), WEFT_INVALID_ARGUMENT);
+    EXPECT_EQ(weft_session_lens(
+                  session_->get(), nullptr, [](void*, const weft_lens_row*) { return 0; }, nullptr, nullptr),
+              WEFT_INVALID_ARGUMENT);
+    throw std::logic_error("enough");
+  }),
+               std::logic_error);
+  EXPECT_EQ(rows, 1u);
+  EXPECT_EQ(session_->generate(3, {}, true), WEFT_STOP_LENGTH);
+}
+
+}  // namespace
+}  // namespace weft
