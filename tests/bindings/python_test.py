@@ -77,7 +77,7 @@ class Declarations(unittest.TestCase):
                 lines.append(f'printf("%zu\\n", offsetof({kind.__name__}, {name}));')
                 expected.append(getattr(kind, name).offset)
         program = FOLDER / "layout"
-        source = "#include <stdio.h>\n#include <weft/batch.h>\n#include <weft/speculate.h>\n#include <weft/probe.h>\n#include <weft/descriptor.h>\n#include <weft/progress.h>\nint main(void) {\n" + "\n".join(lines) + "\n}\n"
+        source = "#include <stdio.h>\n#include <weft/batch.h>\n#include <weft/speculate.h>\n#include <weft/probe.h>\n#include <weft/descriptor.h>\n#include <weft/progress.h>\n#include <weft/lens.h>\nint main(void) {\n" + "\n".join(lines) + "\n}\n"
         subprocess.run(["cc", "-x", "c", "-", "-I", ROOT / "runtime/include", "-o", program], input=source.encode(), check=True)
         self.assertEqual([int(line) for line in subprocess.run([program], check=True, stdout=subprocess.PIPE).stdout.split()], expected)
 
@@ -630,6 +630,24 @@ class Arrays(WithPocket):
             self.assertEqual(nll.shape, (len(ids) - 1,))
             self.assertAlmostEqual(float(nll[-1]), float(numpy.log(numpy.exp(logits).sum()) - logits[ids[-1]]), places=3)
             self.assertRaises(weft.WeftError, session.score, [])
+
+    @needs_numpy
+    def test_lens(self):
+        import numpy
+        with self.session() as session:
+            session.prompt("hello there")
+            rows = []
+            session.lens(lambda *row: rows.append(row))
+            layers, length = self.model.info.layers, len(session.ids)
+            self.assertEqual([row[:2] for row in rows], [(layer, at) for at in range(length) for layer in range(layers + 1)])
+            self.assertEqual({(row[2].shape, row[3].shape) for row in rows}, {((self.model.info.width,), (8192,))})
+            numpy.testing.assert_allclose(rows[-1][3], session.logits(), rtol=1e-4, atol=1e-4)
+            some = []
+            session.lens(lambda *row: some.append(row), first=length - 1, count=1, layers=(layers, 1))
+            self.assertEqual([row[:2] for row in some], [(layers, length - 1), (1, length - 1)])
+            numpy.testing.assert_allclose(some[1][2], rows[-layers][2], rtol=1e-4, atol=1e-4)
+            self.assertRaises(ZeroDivisionError, session.lens, lambda *row: 1 / 0)
+            self.assertRaises(weft.WeftError, session.lens, print, layers=[layers + 1])
 
     @needs_numpy
     def test_encoder(self):

@@ -404,6 +404,33 @@ class Session:
             call("weft_session_score", session, array, len(array), float_pointer(result))
         return result
 
+    def lens(self, on_row: Callable[[int, int, NDArray[numpy.float32], NDArray[numpy.float32]], object], *, first: int = 0,
+             count: int = 0, layers: Sequence[int] = ()) -> None:
+        """The logit lens: calls on_row(layer, position, hidden, logits) for tokens of the context, position by position.
+
+        Layer 0 is the embedding. hidden is the residual stream after the layer, logits what the final norm and the
+        vocabulary make of it; the arrays are the caller's. first, count: positions, all by default. layers: in which
+        order those of a position come; all by default. on_row may raise to end it; it may not use the session. Needs
+        numpy. weft/lens.h says more.
+        """
+        np = import_numpy()
+        shapes, array = (self._model.info.width, self._vocab_size), to_ids(layers)
+        errors: list[BaseException] = []
+
+        def tell(_: object, row: Any) -> int:
+            hidden, logits = row.contents.hidden, row.contents.logits
+            on_row(row.contents.layer, row.contents.position, *(np.ctypeslib.as_array(values, (size,)).copy()
+                                                                for values, size in zip((hidden, logits), shapes)))
+            return 0
+
+        options = _c.weft_lens_options(first, count, array if layers else None, len(array), 0)
+        try:
+            with self._changing() as session:
+                call("weft_session_lens", session, ctypes.byref(options), _c.weft_lens_callback(guarded(errors, tell)), None)
+        finally:
+            if errors:
+                raise errors[0]
+
     def save(self, path: str | os.PathLike[str] | SupportsFileno | int, note: str | None = None) -> None:
         """Writes the session to a file, from which restore() goes on, also in `weft chat` and in other languages.
 
