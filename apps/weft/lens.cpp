@@ -93,13 +93,15 @@ void print_layers(const LensText& text) {
   }
 }
 
-Json token_json(const api::Model& model, std::uint32_t id) { return {{"id", id}, {"text", model.detokenize({id})}}; }
+Json lens_token_json(const api::Model& model, std::uint32_t id) {
+  return {{"id", id}, {"text", model.detokenize({id})}};
+}
 
 Json cell_json(const api::Model& model, const LensCell& cell, std::size_t layer) {
   Json result = {{"layer", layer}, {"entropy", cell.entropy}, {"kl", cell.kl}};
   if (cell.next_rank) result.update({{"next_rank", cell.next_rank}, {"next_logprob", cell.next_logprob}});
   for (const LensCell::Choice& one : cell.top) {
-    Json token = token_json(model, one.id);
+    Json token = lens_token_json(model, one.id);
     token["probability"] = one.probability;
     result["top"].push_back(token);
   }
@@ -109,7 +111,7 @@ Json cell_json(const api::Model& model, const LensCell& cell, std::size_t layer)
 Json lens_json(const api::Model& model, const LensText& text) {
   Json positions = Json::array();
   for (std::size_t at = 0; at < text.cells.size(); ++at) {
-    Json one = token_json(model, text.ids[text.first + at]);
+    Json one = lens_token_json(model, text.ids[text.first + at]);
     one["settled_layer"] = text.settled_best(at);
     for (std::size_t layer = 0; layer < text.cells[at].size(); ++layer)
       one["layers"].push_back(cell_json(model, text.cells[at][layer], layer));
@@ -118,7 +120,7 @@ Json lens_json(const api::Model& model, const LensText& text) {
   return positions;
 }
 
-void lens(const LensArgs& args) {
+void run_lens(const LensArgs& args) {
   require_utf8("-p", args.text);
   if (args.text.empty()) throw UsageError("-p", "the text is empty");
   if (!args.plot.empty()) require_writable("--plot", args.plot);
@@ -173,7 +175,7 @@ void add_lens(CLI::App& app) {
       ->capture_default_str()
       ->check(CLI::IsMember({"entropy", "kl"}));
   add_json_option(command, args->json);
-  command->callback([args] { lens(*args); });
+  command->callback([args] { run_lens(*args); });
 }
 
 }  // namespace weft::cli

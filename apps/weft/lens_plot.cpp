@@ -11,7 +11,7 @@ namespace {
 constexpr int kCellWidth = 124, kCellHeight = 24, kGap = 1;                      // pixels
 constexpr int kLensLeft = 90, kLensTop = 96, kLensRight = 20, kLensBottom = 40;  // margins
 constexpr int kBarWidth = 320, kBarHeight = 14;                                  // of the legend
-constexpr std::size_t kLongest = 9;                                              // characters that fit into a cell
+constexpr std::size_t kCellCharacters = 9;                                       // characters that fit into a cell
 
 // From a model that is sure to one that knows nothing; their lightness grows evenly.
 constexpr Colour kSure = {22, 54, 112}, kMiddle = {74, 160, 168}, kUnsure = {252, 246, 206};
@@ -46,7 +46,7 @@ std::string cell_text(std::string text) {
   for (const char c : text) {
     if ((static_cast<unsigned char>(c) & 0xc0) != 0x80) ascii += c == ' ' ? '_' : c;  // one "?" for a character
   }
-  return drawable(ascii.size() > kLongest ? ascii.substr(0, kLongest - 2) + ".." : ascii);
+  return drawable(ascii.size() > kCellCharacters ? ascii.substr(0, kCellCharacters - 2) + ".." : ascii);
 }
 
 void draw_legend(Canvas& canvas, LensColour colour, double most, const std::string& title) {

@@ -9,7 +9,7 @@
 namespace weft::cli {
 namespace {
 
-constexpr std::size_t kTop = 5;  // tokens kept of a cell
+constexpr std::size_t kTopTokens = 5;  // tokens kept of a cell
 
 // ln of the softmax.
 std::vector<double> log_probabilities(const float* logits, std::size_t count) {
@@ -24,11 +24,11 @@ std::vector<double> log_probabilities(const float* logits, std::size_t count) {
 std::vector<LensCell::Choice> likeliest(const std::vector<double>& logprobs) {
   std::vector<LensCell::Choice> top;
   for (std::uint32_t id = 0; id < logprobs.size(); ++id) {
-    if (top.size() == kTop && logprobs[id] <= top.back().probability) continue;
+    if (top.size() == kTopTokens && logprobs[id] <= top.back().probability) continue;
     const auto after =
         std::find_if(top.begin(), top.end(), [&](const auto& one) { return one.probability < logprobs[id]; });
     top.insert(after, {id, logprobs[id]});
-    if (top.size() > kTop) top.pop_back();
+    if (top.size() > kTopTokens) top.pop_back();
   }
   for (LensCell::Choice& one : top) one.probability = std::exp(one.probability);
   return top;
@@ -42,6 +42,9 @@ LensCell make_cell(const std::vector<double>& logprobs, const std::vector<double
     cell.entropy -= std::exp(logprobs[id]) * logprobs[id];
     cell.kl += std::exp(last[id]) * (last[id] - logprobs[id]);
   }
+  if (!std::isfinite(cell.entropy + cell.kl))
+    throw api::Failure(WEFT_BAD_FILE, "not all logits of the lens are finite numbers", "model",
+                       "its weights may be damaged, or too large for f16");
   cell.kl = std::max(cell.kl, 0.0);  // but for rounding it is
   if (next == WEFT_NO_TOKEN) return cell;
   cell.next_logprob = logprobs[next];

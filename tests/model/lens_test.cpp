@@ -114,7 +114,8 @@ TEST_P(LensFamiliesTest, IsTheModelAfterTheLastLayer) {
       else
         other.prompt(golden_["source"].get<Ids>(), ids.subspan(1));
       const std::vector<float> logits = other.logits();
-      EXPECT_LT(distance({logits.begin(), logits.end()}, rows[position].logits), 1e-5) << position;
+      // Passes of one token and of several are rounded apart.
+      EXPECT_LT(distance({logits.begin(), logits.end()}, rows[position].logits), 1e-4) << position;
     }
   }
 }
@@ -129,21 +130,21 @@ INSTANTIATE_TEST_SUITE_P(Models, LensFamiliesTest, testing::ValuesIn(model_names
 TEST_F(LensTest, TellsWhatIsAskedForInItsOrder) {
   const auto model = load_model(open_device(), folder_of("gemma3"), Format::q8);  // windows of 24, and seven layers
   Session session(*model, kContext, {});
-  const Ids ids = some_ids(150, model->config.vocab);
+  const Ids ids = some_ids(250, model->config.vocab);  // more than the rings of a window hold
   session.prompt(ids);
   const std::vector<Row> all = lens(session, everything(session));
-  ASSERT_EQ(all.size(), 150 * 8);
+  ASSERT_EQ(all.size(), 250 * 8);
   for (size_t i = 0; i < all.size(); ++i) {
     EXPECT_EQ(all[i].position, i / 8);
     EXPECT_EQ(all[i].layer, i % 8);
   }
   // Before and after the cache has what comes before them; within a chunk, across two, and of one token.
-  for (const auto& [first, count] : {std::pair{140u, 10u}, {0u, 3u}, {60u, 70u}, {149u, 1u}, {63u, 2u}, {64u, 64u}}) {
-    const std::vector<uint32_t> layers = {7, 2, 0, 2};
+  for (const auto& [first, count] : {std::pair{240u, 10u}, {0u, 3u}, {60u, 70u}, {249u, 1u}, {63u, 2u}, {64u, 64u}}) {
+    const std::vector<uint32_t> layers = {7, 2, 0, 2, 5};
     const std::vector<Row> some = lens(session, {first, count, layers});
     ASSERT_EQ(some.size(), count * layers.size());
     for (size_t i = 0; i < some.size(); ++i) {
-      const Row& want = all[(first + i / 4) * 8 + layers[i % 4]];
+      const Row& want = all[(first + i / 5) * 8 + layers[i % 5]];
       ASSERT_EQ(some[i].position, want.position);
       ASSERT_EQ(some[i].layer, want.layer);
       ASSERT_LT(distance({want.logits.begin(), want.logits.end()}, some[i].logits), 1e-5) << first << " " << i;
