@@ -37,10 +37,14 @@ def pixels_of(path):
 
 class Lens(unittest.TestCase):
     def test_figures(self):
-        result = weft_json("lens", "-m", plain(), "-p", TEXT)
-        tokens = result["positions"]
-        layers = weft_json("inspect", plain())["layers"]
-        vocab = weft_json("inspect", plain())["vocab_size"]
+        ranks = {rank for which, text in ((plain(), TEXT), (POCKET, "set a timer for 10 minutes")) for rank in self.ranks_of(which, text)}
+        self.assertTrue({1, 6} < ranks, "a next token is also among the likeliest, and not the first")
+
+    def ranks_of(self, which, text):
+        """Checks all figures of a text. Returns the ranks of the tokens that follow; 6: not among the five likeliest."""
+        tokens, ranks = weft_json("lens", "-m", which, "-p", text)["positions"], set()
+        inspected = weft_json("inspect", which)
+        layers, vocab = inspected["layers"], inspected["vocab_size"]
         for token, following in zip(tokens, [*tokens[1:], None]):
             cells = token["layers"]
             self.assertEqual([cell["layer"] for cell in cells], list(range(layers + 1)))
@@ -63,11 +67,13 @@ class Lens(unittest.TestCase):
                 ids = [one["id"] for one in cell["top"]]
                 rank = ids.index(following["id"]) + 1 if following["id"] in ids else 6
                 self.assertEqual(min(cell["next_rank"], 6), rank)
+                ranks.add(rank)
                 if rank < 6:
                     self.assertAlmostEqual(math.exp(cell["next_logprob"]), probabilities[rank - 1])
                 else:
                     self.assertLessEqual(math.exp(cell["next_logprob"]), probabilities[-1] + 1e-12)
             self.assertTrue(any(cell["kl"] > 0 for cell in cells[:-1]))
+        return ranks
 
     def test_the_last_layer_is_the_model(self):
         """Likelihoods as weft perplexity has them, and the next token as weft generate --logprobs has it."""
