@@ -36,7 +36,8 @@ void load_again(const weft_model& model) {
     throw Error(Code::bad_file, "it is not the model that was loaded", file.path.string(), "load it as a new model");
   std::shared_ptr<Device> device = from.open();  // what cannot be opened leaves everything as it is
   for (DeviceUser* user : model.users) user->leave_device();
-  model.model.weights = {};  // before the new ones take memory
+  model.model.weights.layer_loader.reset();  // its thread still fills what the assignment frees first
+  model.model.weights = {};                  // before the new ones take memory
   model.model.device = std::move(device);
   model.model.weights = load_weights(model.model.device, file, config, from.formats, {});
   ++model.recoveries;

@@ -185,10 +185,11 @@ void Session::Generation::receive(uint32_t sessions) {
     throw Error(Code::internal, "no logit is a finite number after token " + std::to_string(s_.ids_.size()), "project",
                 "the model's weights may be damaged, or too large for f16");
   s_.cached_ = s_.ids_.size();
-  if (tail_.logprobs) read_logprobs();
-  s_.ids_.push_back(entry.id);
-  if (s_.drafter_) s_.drafter_->append(entry.id);
+  // What can fail comes before the token is in the context: the caller would never be told of it.
   if (timed_ == received_) collect_times();
+  if (tail_.logprobs) read_logprobs();
+  if (s_.drafter_) s_.drafter_->append(entry.id);
+  s_.ids_.push_back(entry.id);
   count_bytes(entry, sessions);
   bool go_on = true;
   if (received_++ == 0) {

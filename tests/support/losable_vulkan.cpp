@@ -127,19 +127,178 @@ VKAPI_ATTR VkResult VKAPI_CALL wait_idle(VkDevice device) {
   return lost(device) ? VK_ERROR_DEVICE_LOST : real<PFN_vkDeviceWaitIdle>(device, "vkDeviceWaitIdle")(device);
 }
 
+// ---- any call that fails ----
+
+VulkanFault g_fault = kHostMemory;
+size_t g_fault_left = 0, g_calls = 0, g_live = 0, g_early_fences = 0;
+const char* g_failed = nullptr;
+
+VkDevice device_of(VkDevice device) { return device; }
+VkDevice device_of(VkQueue queue) {
+  const std::lock_guard lock(g_mutex);
+  return g_devices.at(queue);
+}
+template <class Other>
+VkDevice device_of(Other) {
+  return VK_NULL_HANDLE;
+}
+
+// Whether this call is the one.
+bool fails_now(unsigned possible, const char* name) {
+  const std::lock_guard lock(g_mutex);
+  if (!(possible & g_fault)) return false;
+  ++g_calls;
+  if (g_fault_left == 0 || --g_fault_left > 0) return false;
+  g_failed = name;
+  return true;
+}
+
+VkResult fault_of(VkDevice device) {
+  if (g_fault == kHostMemory) return VK_ERROR_OUT_OF_HOST_MEMORY;
+  if (g_fault == kDeviceMemory) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
+  if (g_fault == kTimeout) return VK_TIMEOUT;
+  if (device) {
+    real<PFN_vkDeviceWaitIdle>(device, "vkDeviceWaitIdle")(device);  // a lost device does nothing any more
+    const std::lock_guard lock(g_mutex);
+    if (g_fault == kLost) g_lost.insert(device);
+  }
+  return VK_ERROR_DEVICE_LOST;
+}
+
+// A function that returns a VkResult. next: what it does unless it fails.
+template <class Tag, class Function>
+struct Failing;
+template <class Tag, class First, class... Rest>
+struct Failing<Tag, VkResult (*)(First, Rest...)> {
+  static inline VkResult (*next)(First, Rest...) = nullptr;
+  static VkResult call(First first, Rest... rest) {
+    if (fails_now(Tag::possible(), Tag::name())) return fault_of(device_of(first));
+    const VkResult result = next(first, rest...);
+    const std::lock_guard lock(g_mutex);
+    if (Tag::creates() && result == VK_SUCCESS) ++g_live;
+    return result;
+  }
+};
+
+template <class Tag, class Function>
+struct Destroying;
+template <class Tag, class Handle>
+struct Destroying<Tag, void (*)(VkDevice, Handle, const VkAllocationCallbacks*)> {
+  static inline void (*next)(VkDevice, Handle, const VkAllocationCallbacks*) = nullptr;
+  static void call(VkDevice device, Handle handle, const VkAllocationCallbacks* allocator) {
+    {
+      const std::lock_guard lock(g_mutex);
+      if (handle) --g_live;
+    }
+    next(device, handle, allocator);
+  }
+};
+
+// Fences of submissions.
+std::set<VkFence> g_submitted;
+VKAPI_ATTR VkResult VKAPI_CALL submit_with_fence(VkQueue queue, uint32_t count, const VkSubmitInfo* infos,
+                                                 VkFence fence) {
+  const VkResult result = submit(queue, count, infos, fence);
+  const std::lock_guard lock(g_mutex);
+  if (result == VK_SUCCESS && fence && !g_hung.contains(g_devices.at(queue))) g_submitted.insert(fence);
+  return result;
+}
+VKAPI_ATTR VkResult VKAPI_CALL reset_fences(VkDevice device, uint32_t count, const VkFence* fences) {
+  {
+    const std::lock_guard lock(g_mutex);
+    for (uint32_t i = 0; i < count; ++i) g_submitted.erase(fences[i]);
+  }
+  return real<PFN_vkResetFences>(device, "vkResetFences")(device, count, fences);
+}
+VKAPI_ATTR void VKAPI_CALL destroy_fence(VkDevice device, VkFence fence, const VkAllocationCallbacks* allocator) {
+  {
+    const std::lock_guard lock(g_mutex);
+    const bool submitted = g_submitted.erase(fence) > 0;
+    if (submitted && real<PFN_vkGetFenceStatus>(device, "vkGetFenceStatus")(device, fence) == VK_NOT_READY)
+      ++g_early_fences;
+  }
+  real<PFN_vkDestroyFence>(device, "vkDestroyFence")(device, fence, allocator);
+}
+
 template <class Function>
 PFN_vkVoidFunction as_void(Function function) {
   return reinterpret_cast<PFN_vkVoidFunction>(function);
 }
 
+// NAME, which has the results of POSSIBLE and makes an object if CREATES; NAME, which destroys one. `function` becomes
+// what goes before it.
+#define WEFT_FAILING(NAME, POSSIBLE, CREATES)                                      \
+  struct Tag##NAME {                                                               \
+    static constexpr unsigned possible() { return POSSIBLE; }                      \
+    static constexpr bool creates() { return CREATES; }                            \
+    static constexpr const char* name() { return #NAME; }                          \
+  };                                                                               \
+  if (std::strcmp(name, #NAME) == 0 && function) {                                 \
+    Failing<Tag##NAME, PFN_##NAME>::next = reinterpret_cast<PFN_##NAME>(function); \
+    return as_void(Failing<Tag##NAME, PFN_##NAME>::call);                          \
+  }
+#define WEFT_DESTROYING(NAME)                                                         \
+  struct Tag##NAME {};                                                                \
+  if (std::strcmp(name, #NAME) == 0 && function) {                                    \
+    Destroying<Tag##NAME, PFN_##NAME>::next = reinterpret_cast<PFN_##NAME>(function); \
+    return as_void(Destroying<Tag##NAME, PFN_##NAME>::call);                          \
+  }
+
+PFN_vkVoidFunction failing(const char* name, PFN_vkVoidFunction function) {
+  constexpr unsigned memory = kHostMemory | kDeviceMemory, any = memory | kLostOnce | kLost;
+  WEFT_FAILING(vkCreateDevice, any, false)
+  WEFT_FAILING(vkEnumerateInstanceExtensionProperties, memory, false)
+  WEFT_FAILING(vkEnumerateDeviceExtensionProperties, memory, false)
+  WEFT_FAILING(vkEnumeratePhysicalDevices, memory, false)
+  WEFT_FAILING(vkCreateInstance, memory, false)
+  WEFT_FAILING(vkAllocateCommandBuffers, memory, false)
+  WEFT_FAILING(vkAllocateDescriptorSets, memory, false)
+  WEFT_FAILING(vkAllocateMemory, memory, true)
+  WEFT_FAILING(vkBeginCommandBuffer, memory, false)
+  WEFT_FAILING(vkBindBufferMemory, memory, false)
+  WEFT_FAILING(vkCreateBuffer, memory, true)
+  WEFT_FAILING(vkCreateBufferView, memory, true)
+  WEFT_FAILING(vkCreateCommandPool, memory, true)
+  WEFT_FAILING(vkCreateComputePipelines, memory, true)
+  WEFT_FAILING(vkCreateDescriptorPool, memory, true)
+  WEFT_FAILING(vkCreateDescriptorSetLayout, memory, true)
+  WEFT_FAILING(vkCreateFence, memory, true)
+  WEFT_FAILING(vkCreatePipelineCache, memory, true)
+  WEFT_FAILING(vkCreatePipelineLayout, memory, true)
+  WEFT_FAILING(vkCreateQueryPool, memory, true)
+  WEFT_FAILING(vkCreateShaderModule, memory, true)
+  WEFT_FAILING(vkDeviceWaitIdle, any, false)
+  WEFT_FAILING(vkEndCommandBuffer, memory, false)
+  WEFT_FAILING(vkGetPipelineCacheData, memory, false)
+  WEFT_FAILING(vkGetQueryPoolResults, any, false)
+  WEFT_FAILING(vkMapMemory, memory, false)
+  WEFT_FAILING(vkQueueSubmit, any, false)
+  WEFT_FAILING(vkResetFences, kDeviceMemory, false)
+  WEFT_FAILING(vkWaitForFences, any | kTimeout, false)
+  WEFT_DESTROYING(vkDestroyBuffer)
+  WEFT_DESTROYING(vkDestroyBufferView)
+  WEFT_DESTROYING(vkDestroyCommandPool)
+  WEFT_DESTROYING(vkDestroyDescriptorPool)
+  WEFT_DESTROYING(vkDestroyDescriptorSetLayout)
+  WEFT_DESTROYING(vkDestroyFence)
+  WEFT_DESTROYING(vkDestroyPipeline)
+  WEFT_DESTROYING(vkDestroyPipelineCache)
+  WEFT_DESTROYING(vkDestroyPipelineLayout)
+  WEFT_DESTROYING(vkDestroyQueryPool)
+  WEFT_DESTROYING(vkDestroyShaderModule)
+  WEFT_DESTROYING(vkFreeMemory)
+  return function;
+}
+
 VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL device_function(VkDevice device, const char* name) {
   const std::map<std::string_view, PFN_vkVoidFunction> own = {
-      {"vkAllocateMemory", as_void(allocate)},      {"vkFreeMemory", as_void(free_memory)},
-      {"vkDestroyDevice", as_void(destroy_device)}, {"vkGetDeviceQueue", as_void(get_queue)},
-      {"vkQueueSubmit", as_void(submit)},           {"vkWaitForFences", as_void(wait_for_fences)},
-      {"vkGetFenceStatus", as_void(fence_status)},  {"vkDeviceWaitIdle", as_void(wait_idle)}};
+      {"vkAllocateMemory", as_void(allocate)},       {"vkFreeMemory", as_void(free_memory)},
+      {"vkDestroyDevice", as_void(destroy_device)},  {"vkGetDeviceQueue", as_void(get_queue)},
+      {"vkQueueSubmit", as_void(submit_with_fence)}, {"vkDestroyFence", as_void(destroy_fence)},
+      {"vkResetFences", as_void(reset_fences)},      {"vkWaitForFences", as_void(wait_for_fences)},
+      {"vkGetFenceStatus", as_void(fence_status)},   {"vkDeviceWaitIdle", as_void(wait_idle)}};
   const auto found = own.find(name);
-  return found != own.end() ? found->second : g_device_function(device, name);
+  return failing(name, found != own.end() ? found->second : g_device_function(device, name));
 }
 
 }  // namespace
@@ -153,9 +312,9 @@ extern "C" VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkGetInstanceProcAddr(VkInst
   }
   if (std::strcmp(name, "vkCreateDevice") == 0) {
     g_create = reinterpret_cast<PFN_vkCreateDevice>(function);
-    return as_void(create_device);
+    return failing(name, as_void(create_device));
   }
-  return function;
+  return failing(name, function);
 }
 
 extern "C" void lose_device_at(size_t n) {
@@ -191,4 +350,27 @@ extern "C" size_t created_devices() {
 extern "C" size_t open_devices() {
   const std::lock_guard lock(g_mutex);
   return g_open.size();
+}
+extern "C" void fail_vulkan_at(VulkanFault fault, size_t n) {
+  const std::lock_guard lock(g_mutex);
+  g_fault = fault;
+  g_fault_left = n;
+  g_calls = g_early_fences = 0;
+  g_failed = nullptr;
+}
+extern "C" size_t vulkan_calls() {
+  const std::lock_guard lock(g_mutex);
+  return g_calls;
+}
+extern "C" const char* failed_vulkan_call() {
+  const std::lock_guard lock(g_mutex);
+  return g_failed;
+}
+extern "C" size_t live_vulkan_objects() {
+  const std::lock_guard lock(g_mutex);
+  return g_live;
+}
+extern "C" size_t fences_destroyed_under_way() {
+  const std::lock_guard lock(g_mutex);
+  return g_early_fences;
 }

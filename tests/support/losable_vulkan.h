@@ -21,3 +21,23 @@ extern "C" void refuse_memory(bool refuse);
 // Devices that were created; those of them that were not destroyed.
 extern "C" size_t created_devices();
 extern "C" size_t open_devices();
+
+// ---- any call that fails ----
+
+enum VulkanFault {
+  kHostMemory = 1,    // VK_ERROR_OUT_OF_HOST_MEMORY
+  kDeviceMemory = 2,  // VK_ERROR_OUT_OF_DEVICE_MEMORY
+  kLostOnce = 4,      // VK_ERROR_DEVICE_LOST, and later calls succeed
+  kLost = 8,          // VK_ERROR_DEVICE_LOST, as lose_device_at()
+  kTimeout = 16       // VK_TIMEOUT
+};
+// The n-th call from now on (from 1), of those that may have this result, has it and does nothing. 0: none.
+extern "C" void fail_vulkan_at(VulkanFault fault, size_t n);
+// Calls since fail_vulkan_at() that may have its result.
+extern "C" size_t vulkan_calls();
+// The function that failed; NULL: none yet.
+extern "C" const char* failed_vulkan_call();
+// Vulkan objects that were created and not destroyed.
+extern "C" size_t live_vulkan_objects();
+// How often a fence was destroyed before its submission had ended.
+extern "C" size_t fences_destroyed_under_way();

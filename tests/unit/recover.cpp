@@ -159,6 +159,38 @@ TEST_F(RecoverTest, LostAtEverySubmissionOfAnAnswer) {
   }
 }
 
+// Submissions, waits, and what reads the timestamps of a token: the caller is told of each token once.
+TEST_F(RecoverTest, LostAtEveryCallOfAnAnswer) {
+  ASSERT_EQ(weft_model_set_recovery(model_, 1, &error_), WEFT_OK);
+  weft_session* const session = make_session();
+  set_sampling(session, 0.9f);
+  const Ids want = answer(session, 6);
+  bool timestamps = false;
+  for (size_t n = 1;; ++n) {
+    fail_vulkan_at(kLost, n);
+    ASSERT_EQ(answer(session, 6), want) << "call " << n << " " << failed_vulkan_call();
+    const char* const failed = failed_vulkan_call();
+    if (!failed) break;
+    timestamps |= std::string_view(failed) == "vkGetQueryPoolResults";
+  }
+  fail_vulkan_at(kLost, 0);
+  const bool read = std::getenv("WEFT_DISABLE") == nullptr && weft_session_get_stats(session).stage_count > 0;
+  EXPECT_EQ(timestamps, read);
+}
+
+// The thread that uploads the layers is joined before the buffers go that it fills.
+TEST_F(RecoverTest, WhileLayersAreLoaded) {
+  LlamaShape shape;
+  shape.layers = 24;
+  make_gguf(file(), shape, {DType::q8_0, 5, ""});
+  for (int i = 0; i < 4; ++i) {
+    weft_model* model = nullptr;
+    ASSERT_EQ(weft_model_load(file().c_str(), nullptr, &model, &error_), WEFT_OK) << error_.sentence;
+    EXPECT_EQ(weft_model_recover(model, &error_), WEFT_OK) << error_.sentence;
+    weft_model_free(model);
+  }
+}
+
 TEST_F(RecoverTest, Politely) {
   ASSERT_EQ(weft_model_set_recovery(model_, 1, &error_), WEFT_OK);
   weft_session* const session = make_session(WEFT_POLICY_POLITE);
