@@ -1,0 +1,465 @@
+// Everything outside of Weft fails, one call after another: Vulkan and files. Each failure is a documented
+// status, and what failed then succeeds with the result that it would have had. WEFT_SWEEP=1 tries every call, without
+// it some of them.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <link.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/failing_file.h"
+#include "support/losable_vulkan.h"
+#include "support/model_maker.h"
+#include "weft/convert.h"
+#include "weft/recover.h"
+#include "weft/speculate.h"
+
+namespace weft::test {
+namespace {
+
+using Ids = std::vector<uint32_t>;
+
+const bool g_every = std::getenv("WEFT_SWEEP") != nullptr;
+
+// What was made to fail when the program crashes.
+char g_point[256] = "nothing";
+void say_point(int signal) {
+  [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, g_point, std::strlen(g_point));
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+// Of the calls of a step the n-th fails; 0: none. fired: whether there were that many. what: which it was.
+struct Fault {
+  std::string name;
+  std::function<void(size_t n)> arm;
+  std::function<bool()> fired;
+  std::function<std::string()> what;
+  std::vector<weft_status> documented;
+  size_t stride = 1;  // of the calls that are tried, unless all are
+};
+
+Fault vulkan_fault(const char* name, VulkanFault fault, std::vector<weft_status> documented, size_t stride) {
+  return {name,
+          [fault](size_t n) { fail_vulkan_at(fault, n); },
+          [] { return failed_vulkan_call() != nullptr; },
+          [] { return std::string(failed_vulkan_call() ? failed_vulkan_call() : ""); },
+          std::move(documented),
+          stride};
+}
+
+Fault file_fault(const char* name, FileFault fault, std::vector<weft_status> documented, size_t stride) {
+  const auto failing = std::make_shared<std::optional<FailFile>>();
+  return {name,
+          [=](size_t n) {
+            failing->reset();
+            if (n > 0) failing->emplace(fault, n);
+          },
+          [=] { return *failing && (*failing)->failed(); },
+          [=] { return std::string((*failing)->function()); },
+          std::move(documented),
+          stride};
+}
+
+std::string bytes_of(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(in), {});
+}
+
+struct Variant {
+  weft_policy policy = WEFT_POLICY_THROUGHPUT;
+  bool streamed = false, recovers = false;
+  uint64_t budget = 0;  // of device memory
+};
+
+// What an application does with Weft. A step can be repeated, and appends its results to `out` if it succeeds.
+class Application {
+ public:
+  Application(const std::filesystem::path& folder, const Variant& variant) : folder_(folder), variant_(variant) {}
+  ~Application() { free(); }
+  void free() {
+    weft_session_free(std::exchange(session_, nullptr));
+    weft_encoder_free(std::exchange(encoder_, nullptr));
+    weft_model_free(std::exchange(model_, nullptr));
+    weft_model_free(std::exchange(bert_, nullptr));
+  }
+
+  weft_error error = {};
+  std::string out;
+
+  // Brings a lost device back.
+  weft_status recover() {
+    weft_status status = WEFT_OK;
+    for (weft_model* model : {model_, bert_})
+      if (model && status == WEFT_OK) status = weft_model_recover(model, &error);
+    return status;
+  }
+
+  weft_status load() {
+    weft_model_options options = weft_model_options_default();
+    options.memory_budget = variant_.budget;
+    weft_model* model = nullptr;
+    const weft_status status = weft_model_load((folder_ / "m.gguf").c_str(), &options, &model, &error);
+    if (status != WEFT_OK) return status;
+    weft_model_free(std::exchange(model_, model));
+    EXPECT_EQ(weft_model_get_info(model).streamed_bytes > 0, variant_.streamed);
+    return weft_model_set_recovery(model, variant_.recovers, &error);
+  }
+  weft_status create() {
+    weft_session_options options = {100, WEFT_TYPE_FILE, variant_.policy};
+    weft_session* session = nullptr;
+    const weft_status status = weft_session_create(model_, &options, &session, &error);
+    if (status != WEFT_OK) return status;
+    weft_session_free(std::exchange(session_, session));
+    weft_sampling sampling = weft_sampling_default();
+    sampling.seed = 11;
+    return weft_session_set_sampling(session, &sampling, &error);
+  }
+  weft_status answer() {
+    weft_session_reset(session_);
+    const weft_status status = weft_session_prompt(session_, prompt_.data(), prompt_.size(), &error);
+    return status == WEFT_OK ? generate(6) : status;
+  }
+  weft_status text() {
+    Ids ids(100);
+    size_t count = 0;
+    const std::string text = "some words, and \xc3\xa9 more";
+    weft_status status = weft_tokenize(model_, text.data(), text.size(), 1, 1, ids.data(), ids.size(), &count, &error);
+    char* words = nullptr;
+    if (status == WEFT_OK) status = weft_detokenize(model_, ids.data(), count, &words, &error);
+    const weft_message messages[] = {{"user", "a question"}, {"assistant", "an answer"}, {"user", "another"}};
+    if (status == WEFT_OK)
+      status = weft_apply_chat_template(model_, messages, 3, ids.data(), ids.size(), &count, &error);
+    if (status == WEFT_OK) append(words, ids.data(), count);
+    weft_string_free(words);
+    return status;
+  }
+  weft_status describe() {
+    char* json = nullptr;
+    const weft_status status = weft_model_describe(model_, &json, &error);
+    weft_string_free(json);
+    return status;
+  }
+  weft_status logits() {
+    std::vector<float> logits(weft_model_get_info(model_).vocab_size);
+    weft_status status = with_context();
+    if (status == WEFT_OK) status = weft_session_logits(session_, logits.data(), logits.size(), &error);
+    const size_t best = static_cast<size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+    if (status == WEFT_OK) out += std::to_string(best) + " ";
+    return status;
+  }
+  weft_status score() {
+    std::vector<float> nll(prompt_.size() - 1);
+    const weft_status status = weft_session_score(session_, prompt_.data(), prompt_.size(), nll.data(), &error);
+    for (const float one : nll) out += status == WEFT_OK ? std::to_string(std::lround(one * 1000)) + " " : "";
+    return status;
+  }
+  weft_status save() {
+    weft_status status = with_context();
+    if (status == WEFT_OK) status = weft_session_save(session_, saved().c_str(), "a note", &error);
+    return status;
+  }
+  weft_status restore() {
+    char* note = nullptr;
+    weft_status status = weft_session_restore(session_, saved().c_str(), &note, &error);
+    if (status != WEFT_OK) return status;
+    const std::string noted = note;
+    weft_string_free(note);
+    status = generate(3);
+    if (status == WEFT_OK) out += noted;
+    return status;
+  }
+  weft_status grammar() {
+    weft_status status = weft_session_set_grammar(session_, WEFT_GRAMMAR_REGEX, "[a-p]{30,60}", "test", &error);
+    if (status == WEFT_OK) status = answer();
+    if (status != WEFT_OK) return status;
+    return weft_session_set_grammar(session_, WEFT_GRAMMAR_NONE, nullptr, nullptr, &error);
+  }
+  weft_status head() {
+    weft_status status = weft_session_set_head(session_, "certified+keep:ascii", &error);
+    if (status == WEFT_OK) status = answer();
+    return status == WEFT_OK ? weft_session_set_head(session_, "full", &error) : status;
+  }
+  weft_status speculate() {
+    weft_status status = weft_session_set_speculation(session_, WEFT_SPECULATE_LOOKUP, &error);
+    if (status == WEFT_OK) status = answer();
+    return status == WEFT_OK ? weft_session_set_speculation(session_, WEFT_SPECULATE_OFF, &error) : status;
+  }
+  weft_status batch() {
+    weft_session* other = nullptr;
+    weft_session_options options = {100, WEFT_TYPE_FILE, variant_.policy};
+    weft_status status = weft_session_create(model_, &options, &other, &error);
+    Ids ids[2];
+    weft_batch_entry entries[] = {{session_, {6, 1, collect, &ids[0]}, {}}, {other, {6, 1, collect, &ids[1]}, {}}};
+    for (const weft_batch_entry& entry : entries) {
+      if (status != WEFT_OK) break;
+      weft_session_reset(entry.session);
+      status = weft_session_prompt(entry.session, prompt_.data(), prompt_.size(), &error);
+    }
+    if (status == WEFT_OK) status = weft_generate_batch(entries, 2, &error);
+    for (const Ids& one : ids)
+      if (status == WEFT_OK) append("", one.data(), one.size());
+    weft_session_free(other);
+    return status;
+  }
+  weft_status keep() {
+    const std::string list = (folder_ / "kept").string();
+    Ids ids(600);
+    size_t count = 0;
+    weft_status status = weft_vocab_save(model_, prompt_.data(), prompt_.size(), list.c_str(), &error);
+    if (status == WEFT_OK) status = weft_vocab_keep(model_, list.c_str(), ids.data(), ids.size(), &count, &error);
+    if (status == WEFT_OK) append("", ids.data(), count);
+    return status;
+  }
+  weft_status embed() {
+    const std::string bert = (folder_ / "bert").string();
+    const Ids ids = {2, 5, 7, 3};
+    weft_status status = WEFT_OK;
+    if (!bert_) status = weft_model_load(bert.c_str(), nullptr, &bert_, &error);
+    if (status == WEFT_OK && !encoder_) status = weft_encoder_create(bert_, &encoder_, &error);
+    if (status == WEFT_OK) status = weft_encoder_run(encoder_, ids.data(), ids.size(), &error);
+    if (status != WEFT_OK) return status;
+    std::vector<float> values(weft_model_get_info(bert_).width);
+    status = weft_encoder_embedding(encoder_, WEFT_POOL_MEAN, values.data(), values.size(), &error);
+    if (status != WEFT_OK) return status;
+    for (const float value : values) out += std::to_string(std::lround(value * 1000)) + " ";
+    weft_encoder_free(std::exchange(encoder_, nullptr));
+    weft_model_free(std::exchange(bert_, nullptr));
+    return status;
+  }
+  weft_status convert() {
+    weft_convert_options options = weft_convert_options_default();
+    options.type = WEFT_TYPE_Q4;
+    options.replace = 1;
+    const std::filesystem::path to = folder_ / "converted.gguf";
+    const weft_status status = weft_convert((folder_ / "m.gguf").c_str(), to.c_str(), &options, nullptr, &error);
+    if (status == WEFT_OK) out += std::to_string(std::hash<std::string>()(bytes_of(to)));
+    return status;
+  }
+  weft_status devices() {
+    char* json = nullptr;
+    const weft_status status = weft_devices(&json, &error);
+    if (status == WEFT_OK) out += json;
+    weft_string_free(json);
+    return status;
+  }
+
+  uint64_t weight_bytes() const {
+    const weft_model_info info = weft_model_get_info(model_);
+    return info.vocab_bytes + info.layer_bytes;
+  }
+
+ private:
+  static int collect(void* user, uint32_t id, const char*, size_t) {
+    if (id != WEFT_NO_TOKEN) static_cast<Ids*>(user)->push_back(id);
+    return 0;
+  }
+  std::filesystem::path saved() const { return folder_ / "saved"; }
+
+  // The prompt alone.
+  weft_status with_context() {
+    weft_session_reset(session_);
+    return weft_session_prompt(session_, prompt_.data(), prompt_.size(), &error);
+  }
+  weft_status generate(uint32_t count) {
+    Ids ids;
+    weft_generate_options options = {count, 1, collect, &ids};
+    const weft_status status = weft_session_generate(session_, &options, nullptr, &error);
+    if (status == WEFT_OK) append("", ids.data(), ids.size());
+    return status;
+  }
+  void append(const char* words, const uint32_t* ids, size_t count) {
+    out += words;
+    for (size_t i = 0; i < count; ++i) out += std::to_string(ids[i]) + " ";
+  }
+
+  const Ids prompt_ = {5, 9, 2, 7, 7, 3, 1, 8, 5, 9, 2};
+  std::filesystem::path folder_;
+  Variant variant_;
+  weft_model *model_ = nullptr, *bert_ = nullptr;
+  weft_session* session_ = nullptr;
+  weft_encoder* encoder_ = nullptr;
+};
+
+struct Step {
+  const char* name;
+  weft_status (Application::*run)();
+};
+
+int keep_loaded(dl_phdr_info* info, size_t, void*) {
+  if (*info->dlpi_name) dlopen(info->dlpi_name, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+  return 0;
+}
+
+class SweepTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (const int signal : {SIGSEGV, SIGABRT, SIGBUS, SIGFPE}) std::signal(signal, say_point);
+    std::string name = (std::filesystem::temp_directory_path() / "weft-test-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
+    setenv("WEFT_CACHE_DIR", (folder_ / "cache").c_str(), 1);
+    LlamaShape shape;
+    shape.layers = 6;
+    shape.ffn = 640;  // most of the memory is the layers'
+    make_gguf(folder_ / "m.gguf", shape,
+              {DType::q8_0, 5, "{% for m in messages %}<{{ m['role'] }}>{{ m.content | trim }}{% endfor %}"});
+    Application first(folder_, {});
+    const weft_status status = first.load();
+    if (status == WEFT_NO_DEVICE) GTEST_SKIP() << "there is no device";
+    ASSERT_EQ(status, WEFT_OK) << first.error.sentence;
+    budget_ = first.weight_bytes() * 5 / 4;  // weights are streamed that need more than three quarters
+    make_encoder();
+    dl_iterate_phdr(keep_loaded, nullptr);  // what drivers leak is known by their names
+  }
+  void TearDown() override {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+    EXPECT_EQ(live_vulkan_objects(), 0u);
+    EXPECT_EQ(open_devices(), 0u);
+  }
+
+  // A tiny encoder, with a tokenizer.
+  void make_encoder() {
+    const std::filesystem::path from = WEFT_SOURCE_DIR "/tests/model/golden_encoders/bert", to = folder_ / "bert";
+    std::filesystem::create_directory(to);
+    for (const char* name : {"config.json", "model.safetensors"}) std::filesystem::copy_file(from / name, to / name);
+    std::ofstream(to / "tokenizer.json")
+        << R"({"model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",)"
+        << R"("max_input_chars_per_word": 100, "vocab": {"[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "a": 3}}})";
+  }
+
+  // Each call of the steps fails in turn. again: each time with a new application, else with one that has a session.
+  void sweep(const Fault& fault, const Variant& variant, const std::vector<Step>& steps, bool again) {
+    std::string name = fault.name + ", " + steps.back().name;
+    Application one(folder_, variant);
+    if (!again) {
+      ASSERT_EQ(one.load(), WEFT_OK) << one.error.sentence;
+      ASSERT_EQ(one.create(), WEFT_OK) << one.error.sentence;
+      ASSERT_EQ(one.answer(), WEFT_OK) << one.error.sentence;
+      ASSERT_EQ(one.save(), WEFT_OK) << one.error.sentence;
+    }
+    std::string want;
+    for (int time = 0; time < 2; ++time) {  // the second has the caches of the first
+      one.out.clear();
+      for (const Step& step : steps) ASSERT_EQ((one.*step.run)(), WEFT_OK) << name << " " << one.error.sentence;
+      want = one.out;
+      if (again) one.free();
+    }
+    const size_t stride = g_every ? 1 : fault.stride;
+    for (size_t n = 1;; n += stride) {
+      std::snprintf(g_point, sizeof g_point, "%s, number %zu\n", name.c_str(), n);
+      one.out.clear();
+      bool fired = false;
+      std::string what;
+      const auto disarm = [&] {
+        if (fault.fired()) fired = true, what = fault.what();
+        fault.arm(0);
+      };
+      fault.arm(n);
+      for (const Step& step : steps) {
+        const std::string before = one.out;
+        const weft_status status = (one.*step.run)();
+        if (status == WEFT_OK) continue;
+        disarm();
+        ASSERT_NE(std::ranges::find(fault.documented, status), fault.documented.end())
+            << g_point << step.name << " " << what << " " << weft_status_name(status) << " " << one.error.sentence
+            << " " << one.error.place;
+        ASSERT_NE(one.error.sentence[0], 0) << g_point;
+        ++outcomes_[weft_status_name(status)];
+        if (status == WEFT_DEVICE_LOST) {
+          ASSERT_EQ(one.recover(), WEFT_OK) << g_point << one.error.sentence;
+        }
+        one.out = before;
+        ASSERT_EQ((one.*step.run)(), WEFT_OK)
+            << g_point << step.name << " after " << what << " " << one.error.sentence << " " << one.error.place;
+      }
+      if (again) one.free();
+      disarm();
+      ASSERT_EQ(one.out, want) << g_point << what;
+      ASSERT_EQ(fences_destroyed_under_way(), 0u) << g_point << what;
+      if (again) {
+        ASSERT_EQ(live_vulkan_objects(), 0u) << g_point << what;
+        ASSERT_EQ(open_devices(), 0u) << g_point << what;
+      }
+      if (!fired) break;
+      ++points_;
+    }
+  }
+
+  // Everything, cold and warm.
+  void sweep_all(const Fault& fault, Variant variant = {}) {
+    using A = Application;
+    if (variant.streamed) variant.budget = budget_;
+    ASSERT_NO_FATAL_FAILURE(
+        sweep(fault, variant, {{"load", &A::load}, {"create", &A::create}, {"answer", &A::answer}}, true));
+    const std::vector<Step> some = {{"answer", &A::answer}, {"restore", &A::restore}};
+    const std::vector<Step> all = {
+        {"create", &A::create},   {"answer", &A::answer}, {"text", &A::text},       {"describe", &A::describe},
+        {"logits", &A::logits},   {"score", &A::score},   {"save", &A::save},       {"restore", &A::restore},
+        {"grammar", &A::grammar}, {"head", &A::head},     {"guess", &A::speculate}, {"batch", &A::batch},
+        {"keep", &A::keep},       {"embed", &A::embed},   {"convert", &A::convert}, {"devices", &A::devices}};
+    const bool plain = variant.policy == WEFT_POLICY_THROUGHPUT && !variant.streamed && !variant.recovers;
+    for (const Step& step : plain ? all : some) ASSERT_NO_FATAL_FAILURE(sweep(fault, variant, {step}, false));
+    report(fault);
+  }
+
+  void report(const Fault& fault) {
+    std::cout << fault.name << ": " << points_ << " points";
+    for (const auto& [status, count] : outcomes_) std::cout << ", " << count << " " << status;
+    std::cout << std::endl;
+    points_ = 0;
+    outcomes_.clear();
+  }
+
+  std::filesystem::path folder_;
+  uint64_t budget_ = 0;
+  size_t points_ = 0;
+  std::map<std::string, size_t> outcomes_;
+};
+
+const Variant kVariants[] = {
+    {WEFT_POLICY_THROUGHPUT, false, false}, {WEFT_POLICY_POLITE, false, false}, {WEFT_POLICY_THROUGHPUT, true, false}};
+
+TEST_F(SweepTest, VulkanHasNoMemory) {
+  for (const Variant& variant : kVariants) {
+    sweep_all(vulkan_fault("host memory of Vulkan", kHostMemory, {WEFT_OUT_OF_MEMORY}, 499), variant);
+    sweep_all(vulkan_fault("device memory", kDeviceMemory, {WEFT_OUT_OF_MEMORY}, 499), variant);
+  }
+}
+
+TEST_F(SweepTest, VulkanLosesTheDevice) {
+  for (Variant variant : kVariants) {
+    sweep_all(vulkan_fault("device lost once", kLostOnce, {WEFT_DEVICE_LOST}, 61), variant);
+    sweep_all(vulkan_fault("device lost", kLost, {WEFT_DEVICE_LOST}, 97), variant);
+    variant.recovers = true;
+    sweep_all(vulkan_fault("device lost, recovers", kLost, {WEFT_DEVICE_LOST}, 41), variant);
+  }
+}
+
+TEST_F(SweepTest, VulkanTakesLonger) { sweep_all(vulkan_fault("timeout", kTimeout, {}, 37), kVariants[0]); }
+
+TEST_F(SweepTest, FilesFail) {
+  sweep_all(file_fault("EIO", FileFault::io, {WEFT_IO}, 19));
+  sweep_all(file_fault("ENOSPC", FileFault::no_space, {WEFT_IO}, 7));
+  sweep_all(file_fault("EINTR", FileFault::interrupted, {}, 37));
+  sweep_all(file_fault("a part", FileFault::part, {}, 37));
+}
+
+}  // namespace
+}  // namespace weft::test
