@@ -443,13 +443,13 @@ weft_status weft_session_profile(weft_session* session, uint32_t tokens, uint32_
   });
 }
 
-weft_status weft_session_profile_behind(weft_session* session, uint32_t position, uint32_t repeat, char** json,
-                                        weft_error* error) {
+weft_status weft_session_profile_after(weft_session* session, uint32_t position, uint32_t repeat, char** json,
+                                       weft_error* error) {
   return guard(error, [&] {
     require(session && json, "session or json", "it is NULL");
     const InUse use(session);
     require(repeat >= 1, "repeat", "it is 0, expected at least 1");
-    const PassProfile profile = profile_behind(session->session, position, repeat);
+    const PassProfile profile = profile_after(session->session, position, repeat);
     session->decoder.finish();
     *json = profile_text(profile);
   });

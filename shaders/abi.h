@@ -18,10 +18,10 @@ using uint = uint32_t;
 // which it prefetches; it does not follow four streams in turn (a line of memory took five times as long).
 //
 //   FORMAT_F16: word k holds columns 8k .. 8k+7 as halves.
-//   FORMAT_Q8:  word k holds columns 16k .. 16k+15 as signed bytes. Behind the words of a tile come its scales: halves,
+//   FORMAT_Q8:  word k holds columns 16k .. 16k+15 as signed bytes. After the words of a tile come its scales: halves,
 //               two blocks to a 32-bit word, word j (blocks 2j, 2j+1) of row r at IN_TILE(r, j, (blocks + 1) / 2).
 //               Value = scale * byte.
-//   FORMAT_Q4:  word k is block k: columns 8i .. 8i+7 of it in its 32-bit word i, 4 bits each, lowest first. Behind the
+//   FORMAT_Q4:  word k is block k: columns 8i .. 8i+7 of it in its 32-bit word i, 4 bits each, lowest first. After the
 //               words of a tile come the blocks' 32-bit words of two halves, scale below minimum: that of block k of
 //               row r at IN_TILE(r, k, blocks). Value = scale * q + minimum, q of 0 .. 15.
 #define TILE_ROWS 64
@@ -47,7 +47,7 @@ using uint = uint32_t;
 // Together the planes are an integer i of 4, 8 or 16 bits in two's complement. Value = scale * i, of 16 bits scale * i
 // / 256. Element 4j + k of a block (k < 4) has in planes 0 and 1 bit 8k + 7 - j; in plane 2 bits 8k + 6 - 2 (j % 4) and
 // the next of 32-bit word j / 4; in plane 3 bits 8k + 4 (j % 2) and the next three of 32-bit word j / 2. So a shift and
-// a mask give a quad of elements. Behind these words come the blocks' scales: halves, two to a 32-bit word, word j of
+// a mask give a quad of elements. After these words come the blocks' scales: halves, two to a 32-bit word, word j of
 // row r at IN_TILE(r, j, TABLE_PAIRS).
 #define LEADING 32
 #define TABLE_QUADS(rest) (((rest) + 3) / 4)
@@ -71,9 +71,9 @@ using uint = uint32_t;
 #define FORMAT_Q8 1
 #define FORMAT_Q4 2
 //
-// A layer's cache: keys and values of each key/value head, one head behind the other, by slot (rope.comp). Keys are a
+// A layer's cache: keys and values of each key/value head, one head after the other, by slot (rope.comp). Keys are a
 // matrix of slots like those above, but in groups of KEY_ROWS, and filled up to 16-byte words only. Values are slot
-// behind slot: FORMAT_F16: two dimensions to a 32-bit word; FORMAT_Q8: bytes, filled up likewise, then the blocks'
+// after slot: FORMAT_F16: two dimensions to a 32-bit word; FORMAT_Q8: bytes, filled up likewise, then the blocks'
 // scales, two to a word. So in FORMAT_Q8 a slot has, of keys as of values:
 #define KEY_ROWS 8
 #define IN_KEYS(slot, k, count) IN_GROUPS(KEY_ROWS, slot, k, count)
@@ -190,8 +190,8 @@ struct Candidate {
 
 // ---- Heads that read less than every row ----
 //
-// Positions run over the rows that may be chosen: all of them, or CHOICE's ids; at most `rows`, those of the table.
-// CHOICE is ids (rows) | bits (rows): a mask, bit i for id i. LISTS is one buffer of 32-bit words:
+// Positions run over the rows that may be chosen: all of them, or ALLOWED_ROWS's ids; at most `rows`, those of the
+// table. ALLOWED_ROWS is ids (rows) | bits (rows): a mask, bit i for id i. LISTS is one buffer of 32-bit words:
 //   bounds (rows: upper bounds of logits as floats, by position) | estimates (rows: floats, by
 //   position) | refine (rows: positions) | needed (rows: the logits that those
 //   must reach, as floats) | ids (rows: to be computed) | leaders (MAX_LEADERS ids; NO_ROW where a strip has none) |
@@ -211,7 +211,7 @@ struct Candidate {
 #define BOUND_OF_LISTED -3.4028e38f  // the bound of a leader that is among the ids: less than any cut, -3.4e38 too
 #define NO_ROW 0xffffffffu
 // What estimates take from the hidden state less the mean state, words of 16 bytes: its floats, blocks of 8 words, the
-// leading one first; behind all of them, for each four of the rest's blocks, eight words: word k has bit k of the
+// leading one first; after all of them, for each four of the rest's blocks, eight words: word k has bit k of the
 // blocks' elements, as signed bytes of scale bit_scale, in the places of plane 0. Then 12 floats: the sums of the
 // leading columns and of the signed bytes, and what bounds errors (lib/estimate.glsl, Known).
 #define FACTOR_BITS(rest) (8 * ((rest) + 1))
@@ -234,7 +234,7 @@ struct Candidate {
 
 // ---- Push constants, by shader ----
 
-#define TABLE_VALUES 0  // whole values one behind the other, as layers' matrices have them
+#define TABLE_VALUES 0  // whole values one after the other, as layers' matrices have them
 #define TABLE_PLANES 1
 struct GatherPush {
   uint cols;      // of the table
@@ -278,7 +278,7 @@ struct MatmulPush {
   uint cols;         // of the matrix, before padding
   uint rows;         // of the bound slice
   uint row_base;     // first row of the slice: where its results go
-  uint in_stride;    // floats between tokens of the input; a multiple of BLOCK, zeros behind cols
+  uint in_stride;    // floats between tokens of the input; a multiple of BLOCK, zeros after cols
   uint out_stride;   // floats between tokens of the output
   uint first_token;  // of the pass, where the grid begins
   float epsilon;     // of INPUT_NORMED
@@ -326,7 +326,7 @@ struct AttendPush {
   uint span;                  // positions a workgroup goes through
 };
 // Where a cache is longer than that, attend leaves parts, and attend_merge joins them: for each part, token and head
-// the sum of values weighted by exp(score - peak), head_dim floats; behind all of those for each the peak and the sum
+// the sum of values weighted by exp(score - peak), head_dim floats; after all of those for each the peak and the sum
 // of the weights, which is 0 of a part without positions.
 struct AttendMergePush {
   uint heads, head_dim;
@@ -338,7 +338,7 @@ struct AttendMergePush {
 #define ACTIVATION_GELU_TANH 2
 #define ACTIVATION_RELU 3
 struct ActivatePush {
-  uint cols;  // of the result; a gated input has gate and up, cols each, one behind the other
+  uint cols;  // of the result; a gated input has gate and up, cols each, one after the other
   uint in_stride, out_stride;
 };
 struct ProjectPush {
@@ -360,7 +360,7 @@ struct ProjectRowsPush {
   uint cols;
   uint row_base, slice_rows;  // of the bound slice
   uint ids_at;                // word of the lists where the ids begin
-  uint leaders;               // 1: they are the leaders, and the logits go behind them
+  uint leaders;               // 1: they are the leaders, and the logits go after them
   uint out_at;                // word of the output where the logits begin
 };
 struct QuantisePush {

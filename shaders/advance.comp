@@ -1,7 +1,7 @@
 // The end of a pass: moves the position past the tokens it computed and, if one was sampled, appends it to the context where the next pass
 // will gather it, notes it for the penalties, decides whether the text ends, and leaves it for the CPU to read.
 //
-// A pass that checks a draft has this several times: once to move the end back before the draft, then for each token behind another. The
+// A pass that checks a draft has this several times: once to move the end back before the draft, then for each token after another. The
 // first one that the draft does not have ends the pass; those after it do nothing.
 #version 450
 #extension GL_GOOGLE_include_directive : require

@@ -29,7 +29,7 @@ layout(std430, binding = 4) writeonly buffer Output { float y[]; };  // (pass to
 layout(std430, binding = 5) readonly buffer Biases { float biases[]; };  // (heads, 2 * reach + 1): key - query from -reach to reach
 layout(push_constant) uniform Push { AttendPush p; };
 
-shared vec4 query[MAX_HEAD_DIM / 4];      // scaled, zeros behind head_dim
+shared vec4 query[MAX_HEAD_DIM / 4];      // scaled, zeros after head_dim
 shared float weights[POSITIONS];          // scores, then softmax numerators of the block
 shared vec2 sums[THREADS * 2];            // partial outputs, to be joined
 

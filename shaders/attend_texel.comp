@@ -49,8 +49,8 @@ uvec4 halves_of(vec4 low, vec4 high) {
 vec4 low_of(uvec4 halves) { return vec4(unpackHalf2x16(halves.x), unpackHalf2x16(halves.y)); }
 vec4 high_of(uvec4 halves) { return vec4(unpackHalf2x16(halves.z), unpackHalf2x16(halves.w)); }
 
-// Of a position `i` behind one whose slot is `first`; the ring holds more than a block.
-uint slot_behind(uint first, uint i) { return first + i < p.capacity ? first + i : first + i - p.capacity; }
+// Of a position `i` after one whose slot is `first`; the ring holds more than a block.
+uint slot_after(uint first, uint i) { return first + i < p.capacity ? first + i : first + i - p.capacity; }
 
 void main() {
   const uint part_index = spread(gl_WorkGroupID.z, gl_NumWorkGroups.z);
@@ -124,7 +124,7 @@ void main() {
     uint key[STEPS];
     float score[HEADS][STEPS];
     [[unroll]] for (uint u = 0; u < STEPS; ++u) {
-      const uint slot = slot_behind(start_slot, min(u * LANES + lane, count - 1));
+      const uint slot = slot_after(start_slot, min(u * LANES + lane, count - 1));
       key[u] = (slots + slot / TILE_ROWS * TILE_ROWS) * (DIM / 8) + IN_KEYS(slot % TILE_ROWS, 0, DIM / 8);
       [[unroll]] for (uint h = 0; h < HEADS; ++h) score[h][u] = 0;
     }
@@ -166,7 +166,7 @@ void main() {
       }
     }
     [[unroll]] for (uint u = 0; u < STEPS; ++u) [[unroll]] for (uint i = 0; i < LANES; ++i) {
-      const uint slot = slot_behind(start_slot, min(u * LANES + i, count - 1));
+      const uint slot = slot_after(start_slot, min(u * LANES + i, count - 1));
       float weight[HEADS];
       [[unroll]] for (uint h = 0; h < HEADS; ++h) weight[h] = subgroupShuffle(score[h][u], i);
       [[unroll]] for (uint part = 0; part < PARTS; ++part) {

@@ -45,7 +45,7 @@ void main() {
   const uint slot = state.end % RING, wanted = min(min(params.logprobs, uint(MAX_LOGPROBS)), count);
   Candidate last = Candidate(3.4e38, 0);
   uint named = 0;
-  for (; named < wanted; ++named) {  // the best of what comes behind the last one
+  for (; named < wanted; ++named) {  // the best of what comes after the last one
     Candidate best = Candidate(-3.4e38, NO_ROW);
     for (uint i = lane; i < count; i += THREADS) {
       if (!is_finite(logits[i])) continue;

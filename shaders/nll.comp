@@ -10,13 +10,13 @@ layout(std430, binding = 0) readonly buffer State { StepState state; };
 layout(std430, binding = 1) readonly buffer History { uint history[]; };
 layout(std430, binding = 2) readonly buffer Logits { float logits[]; };  // (block tokens, stride)
 layout(std430, binding = 3) writeonly buffer Output { float nll[]; };    // (context): of the token at position + 1
-layout(std430, binding = 4) readonly buffer Choice { uint choice[]; };
+layout(std430, binding = 4) readonly buffer AllowedRows { uint allowed_rows[]; };
 layout(constant_id = 1) const uint MASKED = 0;
 layout(constant_id = 2) const uint SOFT_CAP = 0;  // 1: logits are capped
 layout(push_constant) uniform Push { NllPush p; };
 
 float logit_at(uint i) { return SOFT_CAP != 0 ? soft_capped(logits[i], p.soft_cap) : logits[i]; }
-bool may_be_chosen(uint id) { return MASKED == 0 || (choice[p.rows + id / 32] >> (id % 32) & 1) != 0; }
+bool may_be_chosen(uint id) { return MASKED == 0 || (allowed_rows[p.rows + id / 32] >> (id % 32) & 1) != 0; }
 
 void main() {
   const uint position = state.pos + p.first + gl_WorkGroupID.x, row = gl_WorkGroupID.x * p.stride;

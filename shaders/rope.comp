@@ -77,7 +77,7 @@ float rotated(uint head, uint d, uint position) {
   return qkv[head + d] * angle.x + (first ? -angle.y : angle.y) * qkv[head + partner];
 }
 
-// A block of 32 dimensions, zeros behind head_dim, as bytes and the bits of their scale's half.
+// A block of 32 dimensions, zeros after head_dim, as bytes and the bits of their scale's half.
 struct Q8Block {
   uint words[8];
   uint scale;

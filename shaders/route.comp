@@ -18,7 +18,7 @@ void main() {
   float peak = 0, last = 0, total = 0;
   uint last_expert = 0;
   for (uint rank = 0; rank < p.used; ++rank) {
-    // The best of those behind the last one chosen; of equals the first. Logits that are no numbers choose by rank.
+    // The best of those after the last one chosen; of equals the first. Logits that are no numbers choose by rank.
     uint best = rank;
     float best_logit = 0;
     bool found = false;

@@ -10,7 +10,7 @@ layout(local_size_x = 64) in;
 layout(std430, binding = 0) buffer State { StepState state; };
 layout(std430, binding = 1) readonly buffer Params { SampleParams params; };
 layout(std430, binding = 2) readonly buffer TokenFlags { uint token_flags[]; };
-layout(std430, binding = 3) readonly buffer Choice { uint choice[]; };
+layout(std430, binding = 3) readonly buffer AllowedRows { uint allowed_rows[]; };
 layout(std430, binding = 4) buffer Lists { uint lists[]; };
 // The bounds once more, four at a time.
 #ifdef WEFT_TEXEL
@@ -39,7 +39,7 @@ float logit_for(float cut, float noise, bool seen_before, float added) {
   return logit - abs(logit) * SLACK - 1e-30;
 }
 
-bool allowed(uint id) { return p.masked == 0 || (choice[p.rows + id / 32] >> (id % 32) & 1) != 0; }
+bool allowed(uint id) { return p.masked == 0 || (allowed_rows[p.rows + id / 32] >> (id % 32) & 1) != 0; }
 
 // What a row's logit must be for the row to matter.
 float needed_by(uint id, float cut) {
@@ -65,7 +65,7 @@ void main() {
     for (uint i = quad; i < quad + 4; ++i) {
       const uint position = position_of(i);
       if (position >= positions || bound[i - quad] < least) continue;
-      const uint id = LISTED != 0 ? choice[position] : position;
+      const uint id = LISTED != 0 ? allowed_rows[position] : position;
       if (allowed(id) && (mode == HEAD_ALL || bound[i - quad] >= needed_by(id, cut))) wanted |= 1u << i;
     }
   }
@@ -80,7 +80,7 @@ void main() {
   while (wanted != 0) {
     const uint position = position_of(findLSB(wanted));
     wanted &= wanted - 1;
-    const uint id = LISTED != 0 ? choice[position] : position;
+    const uint id = LISTED != 0 ? allowed_rows[position] : position;
     if (refines) lists[LIST_NEEDED(p.rows) + place] = floatBitsToUint(needed_by(id, cut));
     lists[(refines ? LIST_REFINE(p.rows) : LIST_IDS(p.rows)) + place++] = refines ? position : id;
   }

@@ -48,14 +48,14 @@ class Growth:
     # Each sweep: {title, x, y, unit of the slope and its factor, series: {name: [(x, y), ...]}}.
 
     def context(self):
-        """A decoded token behind N others, whose keys and values are there but were not computed (bench --at)."""
+        """A decoded token after N others, whose keys and values are there but were not computed (bench --at)."""
         layers, places = (4, (1024, 2048, 4096)) if self.quick else (30, (1024, 2048, 4096, 8192, 16384, 32768))
         model = self.model(f"context-{layers}", "--shape", "135m", "--layers", layers, "--context", 33000, "--type", "q8_0")
         series = {}
         for kv in ("f16", "q8"):
             result = self.bench("-m", model, "-p", 1, "-n", 1, "--repeat", 1, "--kv", kv, "--at", ",".join(map(str, places)))
             series[f"cache {kv}"] = [(one["position"], one["submitted_seconds"] * 1e3) for one in result["at"]]
-        return {"title": f"A token behind a context: 135M shape, {layers} layers, q8", "x": "tokens before it", "y": "ms a token",
+        return {"title": f"A token after a context: 135M shape, {layers} layers, q8", "x": "tokens before it", "y": "ms a token",
                 "slope": "ms for each 1,000 tokens", "factor": 1e3, "series": series}
 
     def vocabulary(self):

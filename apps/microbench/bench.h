@@ -27,7 +27,7 @@ inline float number(uint64_t index) {
   return static_cast<float>(static_cast<int32_t>(static_cast<uint32_t>(index * 2654435761u + 12345u)) * 0x1p-31);
 }
 std::vector<float> numbers(uint64_t count);
-// The input of a pass of `tokens` tokens: number(7919 * token + col + 99), and zeros behind the columns.
+// The input of a pass of `tokens` tokens: number(7919 * token + col + 99), and zeros after the columns.
 std::vector<float> inputs(uint32_t tokens, uint32_t cols);
 
 Buffer upload(const std::vector<float>& values);

@@ -86,7 +86,7 @@ Head& head_of(Format format, uint32_t rows, uint32_t cols) {
   return *last;
 }
 
-// The values behind the table are kept on the CPU as floats.
+// The values after the table are kept on the CPU as floats.
 bool has_values(benchmark::State& state, uint32_t rows, uint32_t cols) {
   constexpr double kMost = 0x1p30;
   const double bytes = 4.0 * rows * cols;

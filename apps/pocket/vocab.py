@@ -13,7 +13,7 @@ SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 # Published in Qwen2's tokenizer.json; Weft and llama.cpp know it by the name "qwen2".
 PATTERN = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 SAMPLE = 20_000_000  # characters of the corpus the merges are counted on
-WITH_SPACE = 500  # the most frequent words have a token of their own for the word behind a space
+WITH_SPACE = 500  # the most frequent words have a token of their own for the word after a space
 SPACE = "\u0120"  # how byte-level BPE writes a space
 
 
@@ -36,7 +36,7 @@ def byte_level(merges, vocabulary):
 
 
 def learn(corpus, size):
-    """Rare words are the same tokens behind a space and elsewhere, so that what a user says can be said again between
+    """Rare words are the same tokens after a space and elsewhere, so that what a user says can be said again between
     quotation marks: merges are learned with every space apart, then the most frequent words get a merge with the space."""
     texts = pieces(corpus)
     apart = Tokenizer(models.BPE())

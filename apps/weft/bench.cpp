@@ -16,7 +16,7 @@ struct BenchArgs {
   std::uint32_t seed = 1;
   std::string head = "full", speculate = "off";
   bool profile = false;
-  std::vector<std::uint32_t> behind;  // positions
+  std::vector<std::uint32_t> after;  // positions
   bool json = false;
 };
 
@@ -65,7 +65,7 @@ void prepare(api::Session& session, const BenchArgs& args) {
   set_speculation(session, args.speculate);
 }
 
-// Tokens per second of all sessions together, which decode as a batch behind the same prompt; the median of the
+// Tokens per second of all sessions together, which decode as a batch after the same prompt; the median of the
 // repeats.
 double batched_tokens_per_s(const api::Model& model, const BenchArgs& args, const std::vector<std::uint32_t>& prompt) {
   std::vector<api::Session> sessions;
@@ -90,11 +90,11 @@ double batched_tokens_per_s(const api::Model& model, const BenchArgs& args, cons
   return median(rates);
 }
 
-// A token's profile behind each of the lengths asked for.
-Json tokens_behind(const api::Model& model, const BenchArgs& args) {
+// A token's profile after each of the lengths asked for.
+Json tokens_after(const api::Model& model, const BenchArgs& args) {
   Json list = Json::array();
-  if (args.behind.empty()) return list;
-  const std::uint64_t longest = *std::max_element(args.behind.begin(), args.behind.end());
+  if (args.after.empty()) return list;
+  const std::uint64_t longest = *std::max_element(args.after.begin(), args.after.end());
   if (longest + 2 > model.info().max_context) {
     throw UsageError("--at", format("%llu tokens and two more are more than the model's context of %u",
                                     static_cast<unsigned long long>(longest), model.info().max_context));
@@ -102,8 +102,8 @@ Json tokens_behind(const api::Model& model, const BenchArgs& args) {
   api::Session session(model, static_cast<std::uint32_t>(longest) + 2, parse_type(args.model.kv),
                        parse_policy(args.model.policy));
   prepare(session, args);
-  for (const std::uint32_t position : args.behind) {
-    list.push_back(Json::parse(session.profile_behind(position, args.repeat)));
+  for (const std::uint32_t position : args.after) {
+    list.push_back(Json::parse(session.profile_after(position, args.repeat)));
   }
   return list;
 }
@@ -214,17 +214,17 @@ void bench(const BenchArgs& args) {
       middle.push_back(static_cast<std::uint32_t>(random() % info.vocab_size));
     profiles = profile_passes(session, middle, prompt, args.repeat);
   }
-  const Json behind = tokens_behind(model, args);
+  const Json after = tokens_after(model, args);
   if (args.json) {
     Json report = report_json(args, info, runs, device_gb_s);
-    if (!behind.empty()) report["at"] = behind;
+    if (!after.empty()) report["at"] = after;
     if (args.profile) report["profile"] = profiles_json(profiles);
     if (args.sessions > 1) report["batch"] = {{"sessions", args.sessions}, {"decode_tokens_per_s", batched}};
     print_json(report);
     return;
   }
   report_table(args, info, runs, device_gb_s);
-  for (const Json& one : behind)
+  for (const Json& one : after)
     std::cout << format("after     %u tokens %10.3f ms/token\n", one["position"].get<std::uint32_t>(),
                         one["submitted_seconds"].get<double>() * 1e3);
   if (args.profile) print_profiles(profiles, 1 / medians(runs).decode_tokens_per_s);
@@ -260,7 +260,7 @@ void add_bench(CLI::App& app) {
   command->add_flag("--profile", args->profile,
                     "show where the time of a decoded token and of a prompt's last chunk goes, by operation");
   command
-      ->add_option("--at", args->behind,
+      ->add_option("--at", args->after,
                    "also time one token after contexts of these lengths, without computing the contexts")
       ->type_name("N,N,...")
       ->delimiter(',')

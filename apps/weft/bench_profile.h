@@ -12,7 +12,7 @@ double process_cpu_seconds();
 struct Profiles {
   Json decode, prompt;
 };
-// Of the token behind `decoded` and of the last chunk of `prompt`, medians of `repeat` runs.
+// Of the token after `decoded` and of the last chunk of `prompt`, medians of `repeat` runs.
 Profiles profile_passes(api::Session& session, const std::vector<std::uint32_t>& decoded,
                         const std::vector<std::uint32_t>& prompt, std::uint32_t repeat);
 Json profiles_json(const Profiles& profiles);

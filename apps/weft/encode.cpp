@@ -146,7 +146,7 @@ void add_embed(CLI::App& app) {
 
 void add_fill(CLI::App& app) {
   auto args = std::make_shared<FillArgs>();
-  CLI::App* command = app.add_subcommand("fill", "Guess the tokens behind the [MASK]s of a text, with a BERT model");
+  CLI::App* command = app.add_subcommand("fill", "Guess the tokens after the [MASK]s of a text, with a BERT model");
   add_model_options(command, args->model);
   command->add_option("TEXT", args->text, "the text, with [MASK] in it")->required();
   command->add_option("-k", args->top, "guesses for each mask")

@@ -104,7 +104,7 @@ void generate(const GenerateArgs& args) {
   const api::Model model = load_model(args.model, Load::begin);
   const weft_model_info info = model.info();
   if (args.ids) check_ids(prompt, info.vocab_size);
-  const bool apart = info.reads_prompt_apart != 0;  // then what is generated does not stand behind the prompt
+  const bool apart = info.reads_prompt_apart != 0;  // then what is generated does not stand after the prompt
   if (args.text) prompt = model.tokenize(*args.text, !restored || apart);
   const std::uint32_t context = session_context(args.model, info);
 

@@ -11,7 +11,7 @@ struct Plot {
   struct Axis {
     std::string label;
     double from, to, tick;   // every tick is labelled ...
-    const char* unit = "%";  // ... with this behind it
+    const char* unit = "%";  // ... with this after it
   };
   struct Point {
     std::string label;

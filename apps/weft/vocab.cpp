@@ -38,7 +38,7 @@ void count_text(const api::Model& model, std::string_view text, Counts& counts) 
   counts.total += ids.size();
 }
 
-// Where a piece of a text may end so that few tokens are cut: behind its last line end, else before the character its
+// Where a piece of a text may end so that few tokens are cut: after its last line end, else before the character its
 // last bytes begin.
 std::size_t last_border(std::string_view piece) {
   if (const std::size_t line = piece.rfind('\n'); line != std::string_view::npos) return line + 1;

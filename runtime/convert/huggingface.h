@@ -23,7 +23,7 @@ struct ConvertTensor {
   bool transposed = false;  // the source is (columns, rows)
   float offset = 0;         // added
 
-  // The row of the sources, one behind the other, that is row `row` of the new tensor. A vector whose elements change
+  // The row of the sources, one after the other, that is row `row` of the new tensor. A vector whose elements change
   // places has rows of one.
   uint64_t source_row(uint64_t row) const;
   uint64_t columns() const;

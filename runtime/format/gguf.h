@@ -19,7 +19,7 @@ namespace weft {
 struct GgufKey {
   std::string name;
   uint32_t type = 0;                 // gguf_metadata_value_type
-  std::span<const std::byte> value;  // behind the type; belongs to the caller
+  std::span<const std::byte> value;  // after the type; belongs to the caller
 };
 
 struct GgufContents {

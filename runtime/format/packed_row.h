@@ -17,7 +17,7 @@ struct Rounding {
   double relative() const { return largest_value > 0 ? largest_error / largest_value : 0; }
 };
 
-// A row in blocks of 32. Behind the columns there are zeros; q4's integers there are 0, which need not stand for 0.
+// A row in blocks of 32. After the columns there are zeros; q4's integers there are 0, which need not stand for 0.
 struct PackedRow {
   std::vector<uint16_t> halves;  // f16: the elements; q8 and q4: the blocks' scales
   std::vector<uint16_t> minima;  // q4: the blocks'

@@ -12,7 +12,7 @@ namespace weft {
 // value = scale * q + minimum.
 struct Q4Block {
   uint16_t scale = 0, minimum = 0;                    // f16, finite
-  std::array<uint8_t, kQ8BlockElements> quants = {};  // 0 .. 15; 0 behind the values
+  std::array<uint8_t, kQ8BlockElements> quants = {};  // 0 .. 15; 0 after the values
 };
 
 // values: 1 to 32 numbers of magnitude 65504 at most. Their order does not matter to scale and minimum.

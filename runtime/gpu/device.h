@@ -48,7 +48,7 @@ class Device : public std::enable_shared_from_this<Device> {
   const Plan& plan() const { return plan_; }
 
   // The kernel for a specification; the same one for the same shader and constants. Starts to compile at first use,
-  // beside others: ask for all before the first is waited for (Recorder's survey).
+  // beside others: ask for all before the first is waited for (Recorder's dry run).
   const Kernel& kernel(const KernelSpec& spec);
 
   std::vector<const Kernel*> kernels();  // all that there are

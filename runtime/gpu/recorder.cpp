@@ -206,7 +206,7 @@ void Recorder::barrier(VkPipelineStageFlags from, VkAccessFlags to, VkPipelineSt
 }
 
 CommandBuffer Recorder::finish(bool host_reads) {
-  if (!pool_) throw Error(Code::internal, "a survey has no commands", "recorder");
+  if (!pool_) throw Error(Code::internal, "a dry run has no commands", "recorder");
   if (host_reads) barrier(kStages, VK_ACCESS_HOST_READ_BIT, VK_PIPELINE_STAGE_HOST_BIT);
   check(device_.vk().vkEndCommandBuffer(commands_.handle_), "end a command buffer");
   return commands_;

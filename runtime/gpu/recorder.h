@@ -60,10 +60,10 @@ class Recorder {
  public:
   // timestamps, if given, get one mark per dispatch.
   Recorder(CommandPool& pool, const std::string& name, Timestamps* timestamps = nullptr);
-  // A survey: records nothing, but what is called with it asks for its kernels, which the device then compiles side by
+  // A dry run: records nothing, but what is called with it asks for its kernels, which the device then compiles side by
   // side. It cannot be finished.
   explicit Recorder(Device& device) : pool_(nullptr), device_(device), timestamps_(nullptr) {}
-  // A survey that compiles nothing: it appends the kernel of each dispatch to the list.
+  // A dry run that compiles nothing: it appends the kernel of each dispatch to the list.
   Recorder(Device& device, std::vector<KernelSpec>& list) : Recorder(device) { list_ = &list; }
 
   Device& device() const { return device_; }
@@ -79,7 +79,7 @@ class Recorder {
     dispatch_bytes(spec, bindings, {}, groups);
   }
 
-  // The same with the number of groups in x read when it runs, from the uint at `count` (y and z, behind it, are 1):
+  // The same with the number of groups in x read when it runs, from the uint at `count` (y and z, after it, are 1):
   // three 32-bit words, at most caps.max_groups in x.
   template <class Push>
   void dispatch_indirect(const KernelSpec& spec, std::initializer_list<View> bindings, const Push& push,
@@ -108,10 +108,10 @@ class Recorder {
   void use(std::span<const Access> accesses);
   void barrier(VkPipelineStageFlags from, VkAccessFlags to, VkPipelineStageFlags stage);
 
-  CommandPool* pool_;  // nullptr: a survey
+  CommandPool* pool_;  // nullptr: a dry run
   Device& device_;
   Timestamps* timestamps_;
-  std::vector<KernelSpec>* list_ = nullptr;  // of a survey that compiles nothing
+  std::vector<KernelSpec>* list_ = nullptr;  // of a dry run that compiles nothing
   CommandBuffer commands_;
   std::vector<Access> since_barrier_;
   std::vector<const Kernel*> dispatched_;

@@ -320,7 +320,7 @@ char32_t Parser::character() {
   return c.code;
 }
 
-// Behind its backslash.
+// After its backslash.
 char32_t Parser::escape() {
   const size_t begin = position_ - 1;
   if (at_end()) fail("the text ends within an escape", begin);

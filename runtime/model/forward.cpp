@@ -73,7 +73,7 @@ struct Network {
     choose(tails);
   }
 
-  // The next token behind each of the pass's, as long as they are the draft's.
+  // The next token after each of the pass's, as long as they are the draft's.
   void check(std::span<const Pass> places, const Tail& tail) const {
     ops::norm(r, c.norm(), state, a.x, w.final_norm, a.normed, tokens, false);
     ops::rotate(r, table, a.normed, a.rotated, tokens);
@@ -205,7 +205,7 @@ struct Network {
     });
   }
 
-  // What one session's logits need behind the projection that the others share.
+  // What one session's logits need after the projection that the others share.
   void finish_logits(const Tail& tail) const {
     if (tail.partial)
       project_partly(r, w.output_table(), tail.steps, *tail.partial,

@@ -43,7 +43,7 @@ void record_embed(Recorder& r, const Pass& pass);
 void record_layer(Recorder& r, const Pass& pass, uint32_t layer);
 // tails: by session, in the order of the batch. Tail::Kind::none and logits: of one session's pass only.
 void record_tail(Recorder& r, const Pass& pass, std::span<const Tail> tails);
-// What follows the layers of a pass whose last tokens are a draft of what comes next: chooses a token behind each of
+// What follows the layers of a pass whose last tokens are a draft of what comes next: chooses a token after each of
 // the pass's, one after the other, as record_tail would in passes of their own, until one is not the draft's. places:
 // the same pass by token, one each, over that token's row of `a`. tail: greedy or sampled.
 void record_check(Recorder& r, const Pass& pass, std::span<const Pass> places, const Tail& tail);

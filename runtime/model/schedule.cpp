@@ -22,8 +22,8 @@ std::vector<CommandBuffer> record_body(CommandPool& pool, const Pass& pass, Time
 
 CommandBuffer record_end(CommandPool& pool, const Pass& pass, const std::function<void(Recorder&)>& commands,
                          Timestamps* timestamps) {
-  Recorder survey(pool.device());  // asks for every kernel before the recording waits for one
-  commands(survey);
+  Recorder dry_run(pool.device());  // asks for every kernel before the recording waits for one
+  commands(dry_run);
   Recorder recorder(pool, "end", timestamps);
   pass.model.weights.fetch(recorder, 0);
   commands(recorder);
@@ -36,12 +36,12 @@ Schedule::Schedule(const Pass& session, Policy policy)
       pool_(session.model.device),
       queue_(session.model, policy) {
   // Every kernel of a greedy session is asked for before the first recording waits for one.
-  Recorder survey(*session.model.device);
+  Recorder dry_run(*session.model.device);
   const Tail greedy[] = {{Tail::Kind::greedy}};
   for (const uint32_t tokens : {1u, chunk_tokens_}) {
-    record_embed(survey, pass(tokens));
-    for (uint32_t layer = 0; layer < session.model.config.layers; ++layer) record_layer(survey, pass(tokens), layer);
-    record_tail(survey, pass(tokens), greedy);
+    record_embed(dry_run, pass(tokens));
+    for (uint32_t layer = 0; layer < session.model.config.layers; ++layer) record_layer(dry_run, pass(tokens), layer);
+    record_tail(dry_run, pass(tokens), greedy);
   }
   decode_ = record_body(pool_, pass(1));
   chunk_ = record_body(pool_, pass(chunk_tokens_));

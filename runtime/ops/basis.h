@@ -27,7 +27,7 @@ class Basis {
   static constexpr uint64_t kSeed = 0x57656674;
   uint32_t width() const { return width_; }
   uint32_t cols() const { return cols_; }                // stored: a multiple of 32, at least 32
-  uint32_t rest() const { return cols_ / 32 - 1; }       // blocks behind the leading one
+  uint32_t rest() const { return cols_ / 32 - 1; }       // blocks after the leading one
   std::span<const float> mean() const { return mean_; }  // (cols) in this basis
   // to (cols) = from (width) in this basis: a row of the table, or a hidden state.
   void rotate_row(std::span<const float> from, std::span<float> to) const;

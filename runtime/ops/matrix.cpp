@@ -24,7 +24,7 @@ uint64_t row_bytes(Format format, Layout layout, uint32_t blocks) {
   return blocks * (format == Format::q4 ? 20ull : 64ull);
 }
 
-// A row's words one behind the other.
+// A row's words one after the other.
 void store_words(std::byte* tile, uint32_t row, const void* values, uint32_t words) {
   for (uint32_t k = 0; k < words; ++k)
     std::memcpy(word_of(tile, row, k, words), static_cast<const std::byte*>(values) + k * kWordBytes, kWordBytes);

@@ -19,7 +19,7 @@ inline constexpr Format kFormats[] = {Format::f16, Format::q8, Format::q4};
 const char* name(Format format);  // "f16", "q8", "q4"; static
 DType file_type(Format format);   // what files call it: F16, Q8_0, Q4_1
 
-// How a row's bits lie: whole values one behind the other, or in a basis of their own and by planes (vocabulary tables
+// How a row's bits lie: whole values one after the other, or in a basis of their own and by planes (vocabulary tables
 // that are projected on).
 enum class Layout : uint32_t { values = TABLE_VALUES, planes = TABLE_PLANES };
 
@@ -59,7 +59,7 @@ struct PlaneBytes {
 };
 PlaneBytes plane_bytes(Format format, uint32_t cols);
 
-// Packs tiles [first_tile, ...) of the matrix whose rows are the parts' rows, one part behind the other, into out
+// Packs tiles [first_tile, ...) of the matrix whose rows are the parts' rows, one part after the other, into out
 // (whole tiles). Every part is (rows, cols). roundings: one for each part, added to; or none. Rounds and throws as
 // RowPacker does.
 void pack_tiles(const Matrix& matrix, std::span<const TensorView* const> parts, uint32_t first_tile,

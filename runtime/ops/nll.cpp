@@ -5,14 +5,14 @@
 namespace weft::ops {
 
 void nll(Recorder& recorder, const View& state, const View& history, const View& logits, const View& out, uint32_t rows,
-         uint32_t first, uint32_t tokens, const View* choice, float soft_cap) {
+         uint32_t first, uint32_t tokens, const View* allowed_rows, float soft_cap) {
   require_bytes(logits, uint64_t{tokens} * stride_of(rows) * 4, "nll", "logits");
   require(out.bytes >= history.bytes, "nll", "the output is shorter than the context");
   const Plan& plan = recorder.device().plan();
-  recorder.dispatch(
-      {plan.subgroup ? shaders::nll_subgroup : shaders::nll, {plan.reduce_threads, choice != nullptr, soft_cap > 0}},
-      {state, history, logits, out, choice ? *choice : logits}, abi::NllPush{rows, stride_of(rows), first, soft_cap},
-      {tokens});
+  recorder.dispatch({plan.subgroup ? shaders::nll_subgroup : shaders::nll,
+                     {plan.reduce_threads, allowed_rows != nullptr, soft_cap > 0}},
+                    {state, history, logits, out, allowed_rows ? *allowed_rows : logits},
+                    abi::NllPush{rows, stride_of(rows), first, soft_cap}, {tokens});
 }
 
 }  // namespace weft::ops

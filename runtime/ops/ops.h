@@ -1,7 +1,7 @@
 // The operations of a network: each checks its shapes, picks its kernel and records one dispatch (one per slice for
 // matrices). A pass computes `tokens` tokens at most: 1 when decoding, plan.chunk_tokens for a prompt; how many there
 // really are, and from which position on, kernels read from the state (abi::StepState). Activations are floats, rows
-// `stride` apart; strides are multiples of BLOCK, and what lies behind a row's columns is zero.
+// `stride` apart; strides are multiples of BLOCK, and what lies after a row's columns is zero.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ void rotate(Recorder& recorder, const Matrix& table, const View& x, const View& 
 void rotate_back(Recorder& recorder, const Matrix& table, const View& y, const View& x, uint32_t tokens);
 
 // x[t] += table[pos + t].                               table (positions, cols) floats, x (tokens, stride_of(cols))
-// Positions behind the table add nothing.
+// Positions after the table add nothing.
 void add_positions(Recorder& recorder, const View& state, const View& table, const View& x, uint32_t cols,
                    uint32_t tokens);
 
@@ -48,7 +48,7 @@ inline uint64_t weight_floats(const NormShape& shape) {
   return uint64_t{shape.cols} * (shape.kind == NormKind::layer ? 2 : 1);
 }
 // rms: y[t] = x[t] / sqrt(mean(x[t]^2) + epsilon) * weight.
-// layer: y[t] = (x[t] - mean(x[t])) / sqrt(variance(x[t]) + epsilon) * weight + bias; the biases lie behind the
+// layer: y[t] = (x[t] - mean(x[t])) / sqrt(variance(x[t]) + epsilon) * weight + bias; the biases lie after the
 // weights. x, y (tokens, stride_of(cols)), weight (cols) or (2, cols). Output::add: y[t] += that. last_only: of the
 // pass's last token only, to y[0].
 void norm(Recorder& recorder, const NormShape& shape, const View& state, const View& x, const View& weight,
@@ -94,7 +94,7 @@ void route(Recorder& recorder, const Experts& experts, const View& state, const 
 
 // y[t] = W x[t] with the matrix of the expert that token t has chosen at this rank; Output::add: y[t] += its weight
 // times that. Only the chosen expert's rows are read. weights: an expert's shape, with a view of all experts' tiles,
-// each expert's bytes() behind the last one's; without a bias.
+// each expert's bytes() after the last one's; without a bias.
 void matmul_expert(Recorder& recorder, const Matrix& weights, const Experts& experts, uint32_t rank, const View& state,
                    const View& chosen, const View& x, const View& y, uint32_t tokens, Output output);
 
@@ -131,7 +131,7 @@ enum class AttentionMask : uint32_t {
   none = MASK_NONE,      // all of the state's
   source = MASK_SOURCE,  // the state's `source` positions, those of an encoder
 };
-// Added to the scores by how far a key lies behind its query; farther than `reach` either way counts as reach.
+// Added to the scores by how far a key lies after its query; farther than `reach` either way counts as reach.
 struct ScoreBiases {
   View values;  // (heads, 2 * reach + 1) floats, from -reach to reach; none: without a buffer
   uint32_t reach = 0;
@@ -236,9 +236,10 @@ void advance_draft(Recorder& recorder, const StepViews& step, uint32_t candidate
 // nll[pos + first + t] = -ln softmax(logits[t])[history[pos + first + t + 1]].
 // logits (tokens, stride_of(rows)), nll (context)
 // soft_cap: of the logits; 0: none.
-// choice: abi.h, CHOICE; then the softmax is over the rows its mask has, and others' nll is infinite. None: all rows.
+// allowed_rows: abi.h, ALLOWED_ROWS; then the softmax is over the rows its mask has, and others' nll is infinite. None:
+// all rows.
 void nll(Recorder& recorder, const View& state, const View& history, const View& logits, const View& out, uint32_t rows,
-         uint32_t first, uint32_t tokens, const View* choice = nullptr, float soft_cap = 0);
+         uint32_t first, uint32_t tokens, const View* allowed_rows = nullptr, float soft_cap = 0);
 
 // Reads a view and writes nothing to speak of: for measuring bandwidth.  words (a multiple of READ_BYTES), sums (4
 // bytes for each) read)

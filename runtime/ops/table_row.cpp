@@ -61,7 +61,7 @@ double dot(std::span<const float> a, std::span<const float> b) {
   return std::accumulate(sums, sums + kLanes, 0.0);
 }
 
-// Four bytes behind one another, the first lowest.
+// Four bytes after one another, the first lowest.
 uint32_t load(const int8_t* from) {
   uint32_t word;
   std::memcpy(&word, from, 4);

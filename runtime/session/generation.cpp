@@ -82,7 +82,7 @@ bool Session::Generation::check_drafts() {
   return false;
 }
 
-// Computes the pending token and the draft behind it. Returns how many tokens the device has appended.
+// Computes the pending token and the draft after it. Returns how many tokens the device has appended.
 uint32_t Session::Generation::check(std::span<const uint32_t> draft, uint32_t tokens) {
   abi::StepState& state = *s_.on_device().step.state.as<abi::StepState>();
   const size_t before = s_.ids_.size();

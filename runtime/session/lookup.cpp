@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kMostPlaces = 32;    // looked at for one guess, the latest first
 constexpr uint32_t kLongestRun = 64;  // longer ones are not told apart
 constexpr double kNewWeight = 1.0 / 16;
-// A pass of several tokens that was never timed is thought to take so much more for each token behind the first. Where
+// A pass of several tokens that was never timed is thought to take so much more for each token after the first. Where
 // that is wrong, a pass tells.
 constexpr double kGuessedCost = 0.15;
 // So many passes, the first one left out, are timed before their cost is believed: the shortest of them, for others on
@@ -49,7 +49,7 @@ void Lookup::add(uint32_t id) {
   ids_.push_back(id);
   before_.push_back(kNone);
   if (ids_.size() < 2) return;
-  const uint32_t place = static_cast<uint32_t>(ids_.size());  // behind the pair
+  const uint32_t place = static_cast<uint32_t>(ids_.size());  // after the pair
   const auto [found, is_new] = last_.try_emplace(key(ids_[place - 2], id), place);
   if (is_new) return;
   before_[place - 1] = found->second;

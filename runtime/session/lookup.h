@@ -1,5 +1,5 @@
 // Guesses that a text goes on as it did before (Saxena 2023, "Prompt lookup decoding"): it looks for the longest run of
-// tokens that the context ends with and that was there earlier, and guesses what came behind it then.
+// tokens that the context ends with and that was there earlier, and guesses what came after it then.
 #pragma once
 
 #include <array>
@@ -34,7 +34,7 @@ class Lookup : public Drafter {
   double cost(size_t tokens) const;  // in passes of one token
 
   std::vector<uint32_t> ids_;
-  std::unordered_map<uint64_t, uint32_t> last_;  // of the pairs of tokens seen: the place behind the latest
+  std::unordered_map<uint64_t, uint32_t> last_;  // of the pairs of tokens seen: the place after the latest
   std::vector<uint32_t> before_;                 // by place: that of the same pair before; kNone
   Match match_;                                  // of the context's end
   // That a guess is right, by the run's length: 2, 3, 4 to 7, 8 to 15, ...

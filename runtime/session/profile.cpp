@@ -73,7 +73,7 @@ PassProfile profile_pass(Session& session, uint32_t tokens, uint32_t repeat) {
   return profile;
 }
 
-PassProfile profile_behind(Session& session, uint32_t position, uint32_t repeat) {
+PassProfile profile_after(Session& session, uint32_t position, uint32_t repeat) {
   if (position > session.context() - 2)
     throw Error(Code::context_full,
                 "the token at position " + std::to_string(position) + " and one more do not fit in a context of " +
@@ -82,7 +82,7 @@ PassProfile profile_behind(Session& session, uint32_t position, uint32_t repeat)
   if (session.model().config.block.sees_source)
     throw Error(Code::unsupported, "an encoder-decoder's token sees its input too", "model");
   need_timestamps(session.model());
-  session.pretend(position);
+  session.set_blank_context(position);
   try {
     PassProfile profile = profile_pass(session, 1, repeat);
     session.reset();

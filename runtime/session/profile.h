@@ -29,6 +29,6 @@ PassProfile profile_pass(Session& session, uint32_t tokens, uint32_t repeat);
 // The same for one token after `position` others that are not computed: their keys and values are zeros, which take as
 // long to read. Forgets the context, as Session::reset does. Throws Error(context_full) if the session has no room for
 // them and one more token.
-PassProfile profile_behind(Session& session, uint32_t position, uint32_t repeat);
+PassProfile profile_after(Session& session, uint32_t position, uint32_t repeat);
 
 }  // namespace weft

@@ -298,7 +298,7 @@ std::vector<PassTimes> Session::time_passes(uint32_t tokens, uint32_t count) {
   return times;
 }
 
-void Session::pretend(uint32_t count) {
+void Session::set_blank_context(uint32_t count) {
   reset();
   ids_.assign(size_t{count} + 1, 0);
   prompt_end_ = ids_.size();

@@ -120,7 +120,7 @@ class Session {
   std::vector<float> logits();            // after the context's last token
   std::vector<TokenLogit> head_logits();  // of the rows that the head computes, in no order
   // Tells hidden states of the context, position by position (lens.cpp). False if on_row ended it. Throws
-  // Error(invalid_argument) for a position behind the context, or a layer that the model does not have.
+  // Error(invalid_argument) for a position after the context, or a layer that the model does not have.
   bool lens(const LensRange& range, const OnLens& on_row);
   void reset();
 
@@ -146,7 +146,7 @@ class Session {
   // it. The context stays as it is.
   std::vector<PassTimes> time_passes(uint32_t tokens, uint32_t count);
   // Makes the context one of `count` tokens whose keys and values are zeros, and one more that is not computed.
-  void pretend(uint32_t count);
+  void set_blank_context(uint32_t count);
 
   const Model& model() const { return model_; }
   const std::vector<uint32_t>& ids() const { return ids_; }

@@ -20,7 +20,7 @@ struct PartialHeadBuffers {
 
   Buffer factors;       // the hidden state as estimates read it (abi.h, ESTIMATE_WORDS)
   Buffer lists;         // abi.h, LISTS
-  Buffer allowed_rows;  // abi.h, CHOICE; mapped
+  Buffer allowed_rows;  // abi.h, ALLOWED_ROWS; mapped
 };
 
 // Which steps a partial head records.

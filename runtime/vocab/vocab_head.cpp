@@ -17,7 +17,7 @@ namespace {
       "followed by +keep:LIST");
 }
 
-// The number behind "sure:" or "fast:", above 0 and at most `most`.
+// The number after "sure:" or "fast:", above 0 and at most `most`.
 double parse_number(std::string_view text, std::string_view number, const char* what, double most) {
   const double value = parse_double(std::string(number)).value_or(0);
   if (!(value > 0 && value <= most)) {

@@ -1,6 +1,6 @@
 // Rotary position embedding (rope.comp) four dimensions at a time. The including shader has input_at(texel) and rope_table_at(texel), ROTARY_DIM and ADJACENT.
 
-// Dimensions quad * 4 and on of the head that starts at texel `head`, rotated for a position; as they are behind ROTARY_DIM.
+// Dimensions quad * 4 and on of the head that starts at texel `head`, rotated for a position; as they are after ROTARY_DIM.
 vec4 rotated(uint head, uint quad, uint position) {
   const uint quads = ROTARY_DIM / 8;  // of a half
   const vec4 v = input_at(head + quad);

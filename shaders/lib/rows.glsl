@@ -46,7 +46,7 @@ float unpack_block(out vec4 weights[8], uvec4 words[BLOCK_WORDS], uint block, ui
 
 // first_row: of the slice, the workgroup's.
 // sums: products of the lane's rows with the bound inputs first_token + t. Valid in lanes of part 0 (gl_LocalInvocationID.y == 0); every
-// lane of the workgroup must call it. What it gives for rows behind `rows` means nothing.
+// lane of the workgroup must call it. What it gives for rows after `rows` means nothing.
 void rows_dot(out float sums[SUMS], uint cols, uint rows, uint in_stride, uint first_token, uint first_row) {
   const uint last_tile = (rows - 1) / TILE_ROWS;
   const uint blocks = (cols + BLOCK - 1) / BLOCK, words_of_tile = tile_words(blocks), words_of_row = BLOCK_WORDS * blocks;

@@ -91,7 +91,7 @@ class Json(unittest.TestCase):
         self.assertRegex(out, r"(?m)^prompt    8 tokens from position 0 on: ")
         self.assertRegex(out, r"(?m)^          matmul +[\d.]+ +[\d.]+% +\d+ +[\d.]+ +[\d.]+ +[\d.]+$")
 
-    def test_bench_behind_a_context(self):
+    def test_bench_after_a_context(self):
         result = weft_json("bench", "-m", plain(), "-p", 2, "-n", 2, "--repeat", 1, "--at", "5,40")
         self.assertEqual([one["position"] for one in result["at"]], [5, 40])
         self.assertTrue(all(one["submitted_seconds"] > 0 for one in result["at"]))

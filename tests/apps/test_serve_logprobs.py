@@ -64,7 +64,7 @@ class ServeLogprobs(ServeTest):
             content = [token for event in events if event["choices"][0]["logprobs"] for token in event["choices"][0]["logprobs"]["content"]]
             self.assertEqual(text_of(events), whole["message"]["content"])
             self.assertEqual([token["token"] for token in content], [token["token"] for token in whole["logprobs"]["content"]])
-            # A stop string may begin within a token; no token lies behind it.
+            # A stop string may begin within a token; no token lies after it.
             text, rest = b"".join(bytes(token["bytes"]) for token in content).decode(), len(whole["message"]["content"])
             self.assertTrue(text.startswith(whole["message"]["content"]))
             self.assertGreater(rest, len(text) - len(content[-1]["token"]))

@@ -16,7 +16,7 @@ class Sessions(unittest.TestCase):
             rest = weft_json("generate", "-m", plain(), "-n", 15, "--restore", file)
             self.assertEqual(half + rest["ids"], whole)
             self.assertEqual(rest["prompt_ids"], [1, 5, 9] + half)
-            # More text behind it: only that is computed, and gives what the same context gives from the start.
+            # More text after it: only that is computed, and gives what the same context gives from the start.
             more = weft_json("generate", "-m", plain(), "-n", 6, "--restore", file, "--prompt-ids", "4,8", *sampling)
             self.assertEqual(more["reused_tokens"], 3 + 9 - 1)
             fresh = weft_json("generate", "-m", plain(), "-n", 6, "--prompt-ids", ",".join(map(str, more["prompt_ids"])), *sampling)

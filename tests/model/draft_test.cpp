@@ -228,7 +228,7 @@ TEST_F(DraftTest, CountsWhatItSaves) {
   EXPECT_LT(right.stats().decode_bytes, alone.stats().decode_bytes / 4);
   wrong.set_drafter(std::make_unique<Scripted>(along(want, 3, 1, vocab())));
   text(wrong, prompt(), 41);
-  EXPECT_EQ(wrong.stats().checks, 39u);  // one token is left then: nothing to draft behind it
+  EXPECT_EQ(wrong.stats().checks, 39u);  // one token is left then: nothing to draft after it
   EXPECT_EQ(wrong.stats().accepted_tokens, 0u);
 }
 
@@ -284,7 +284,7 @@ std::vector<uint32_t> guess(Lookup& lookup, size_t most = kMostDrafted) {
   return {draft.begin(), draft.end()};
 }
 
-TEST(LookupTest, GuessesWhatCameBehindTheLongestRun) {
+TEST(LookupTest, GuessesWhatCameAfterTheLongestRun) {
   Lookup lookup;
   lookup.begin(std::vector<uint32_t>{});
   EXPECT_EQ(guess(lookup), std::vector<uint32_t>());
@@ -292,7 +292,7 @@ TEST(LookupTest, GuessesWhatCameBehindTheLongestRun) {
   EXPECT_EQ(guess(lookup), std::vector<uint32_t>());
   lookup.begin(std::vector<uint32_t>{1, 2, 3, 4, 5, 6, 7, 8, 9});
   EXPECT_EQ(guess(lookup), std::vector<uint32_t>());
-  // 3 4 came twice: behind 1 2, and, later, behind 7.
+  // 3 4 came twice: after 1 2, and, later, after 7.
   const std::vector<uint32_t> ids = {9,  1, 2, 3, 4,  50, 51, 52, 53, 54, 55, 56,
                                      57, 7, 3, 4, 60, 61, 62, 63, 1,  2,  3,  4};
   lookup.begin(ids);

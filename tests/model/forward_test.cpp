@@ -41,7 +41,7 @@ double distance(const std::vector<float>& got, const std::vector<double>& want) 
   return worst / std::sqrt(square);
 }
 
-// The reference rounds weights and cache as the device does. What is left is fp32 (1e-6 of the spread) and, behind the
+// The reference rounds weights and cache as the device does. What is left is fp32 (1e-6 of the spread) and, after the
 // first token, keys and values that fall on the other side of a rounding to f16 for it (up to 1.5e-4 seen).
 constexpr double kTolerance = 5e-4;
 

@@ -51,7 +51,7 @@ TEST_P(LongContextTest, EqualsTransformers) {
 }
 
 // Where a ring has lost what the profiled tokens see, that is computed again.
-TEST_P(LongContextTest, ProfilesBehindARing) {
+TEST_P(LongContextTest, ProfilesAfterARing) {
   if (!model_->device->caps().timestamps) GTEST_SKIP() << "the device has no timestamps";
   Session session(*model_, 400, {}), untouched(*model_, 400, {});
   session.set_sampling(greedy());

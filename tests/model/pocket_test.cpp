@@ -24,7 +24,7 @@ class PocketTest : public GpuTest {
     golden_ = nlohmann::json::parse(file);
   }
 
-  // Share of the positions of all dialogues where the greedy id behind the dialogue's own ids is PyTorch's.
+  // Share of the positions of all dialogues where the greedy id after the dialogue's own ids is PyTorch's.
   double agreement(Format format, const char* best) const {
     const std::unique_ptr<Model> model = load_model(open_device(), kModel, format);
     Session session(*model, model->config.context, {});

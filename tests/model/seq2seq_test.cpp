@@ -18,7 +18,7 @@ constexpr uint32_t kContext = 160;
 constexpr double kTolerance = 2e-3;  // of f16's logits, in units of the spread
 
 struct Golden {
-  Ids source, greedy;               // what the encoder reads; what the decoder writes behind its start token
+  Ids source, greedy;               // what the encoder reads; what the decoder writes after its start token
   std::vector<double> leads;        // of each greedy id over the second best, in units of the logits' spread
   std::vector<double> mean;         // of the encoder's states, of length 1
   std::vector<uint32_t> positions;  // of the decoder
@@ -33,7 +33,7 @@ std::vector<Golden> read_goldens(const std::filesystem::path& folder) {
   return goldens;
 }
 
-Ids generate_behind(Session& session, const Ids& source, std::span<const uint32_t> begun, size_t count) {
+Ids generate_after(Session& session, const Ids& source, std::span<const uint32_t> begun, size_t count) {
   session.prompt(source, begun);
   Ids ids;
   session.generate(static_cast<uint32_t>(count), true, [&](uint32_t id) {
@@ -49,7 +49,7 @@ void expect_greedy_ids(Session& session, const Golden& golden) {
   session.set_sampling(greedy());
   for (size_t done = 0; done < golden.greedy.size();) {
     const std::span<const uint32_t> all = golden.greedy, want = all.subspan(done);
-    const Ids got = generate_behind(session, golden.source, all.first(done), want.size());
+    const Ids got = generate_after(session, golden.source, all.first(done), want.size());
     ASSERT_EQ(got.size(), want.size());
     const auto same = static_cast<size_t>(std::ranges::mismatch(want, got).in1 - want.begin());
     if (same == want.size()) return;
@@ -112,7 +112,7 @@ TEST_P(Seq2SeqTest, StaysCloseInQ8) {
     for (const VocabHead::Mode mode : {VocabHead::Mode::full, VocabHead::Mode::certified}) {
       if (mode == VocabHead::Mode::certified && model->weights.logit_bias) continue;  // BiasesOfLogits below
       session.set_head({.mode = mode});
-      ids.push_back(generate_behind(session, golden.source, {}, 24));
+      ids.push_back(generate_after(session, golden.source, {}, 24));
     }
     if (model->weights.logit_bias) continue;
     EXPECT_EQ(ids[ids.size() - 2], ids.back()) << "certified";
@@ -172,14 +172,14 @@ TEST_F(Seq2SeqSessionTest, ReadsOneInputAfterAnother) {
     if (previous == i) fresh.logits();
     previous = i;
     EXPECT_EQ(session.logits(), fresh.logits());
-    EXPECT_EQ(generate_behind(session, source, begun, 12), generate_behind(fresh, source, begun, 12));
+    EXPECT_EQ(generate_after(session, source, begun, 12), generate_after(fresh, source, begun, 12));
     EXPECT_EQ(session.ids().front(), model_->config.start_token);
     EXPECT_EQ(session.ids().size(), 16u);
     EXPECT_GE(session.stats().prompt_tokens, before + 1);
   }
   session.reset();
   EXPECT_THROW(session.logits(), Error);
-  EXPECT_EQ(generate_behind(session, goldens_[2].source, {}, 4).size(), 4u);
+  EXPECT_EQ(generate_after(session, goldens_[2].source, {}, 4).size(), 4u);
 }
 
 TEST_F(Seq2SeqSessionTest, HeadsAgreeOnDraws) {
@@ -189,7 +189,7 @@ TEST_F(Seq2SeqSessionTest, HeadsAgreeOnDraws) {
     session.set_head({.mode = mode});
     session.set_sampling(
         {.temperature = 0.9f, .top_k = 0, .top_p = 1, .min_p = 0.1f, .repeat_penalty = 1.2f, .seed = 7});
-    drawn.push_back(generate_behind(session, goldens_[1].source, {}, 40));
+    drawn.push_back(generate_after(session, goldens_[1].source, {}, 40));
   }
   EXPECT_EQ(drawn[0], drawn[1]);
   Session session(*model_, kContext, {});
@@ -197,7 +197,7 @@ TEST_F(Seq2SeqSessionTest, HeadsAgreeOnDraws) {
   head.keep = Ids{3, 17, 60, 99};
   head.keep_prompt = false;
   session.set_head(head);
-  for (const uint32_t id : generate_behind(session, goldens_[1].source, {}, 20))
+  for (const uint32_t id : generate_after(session, goldens_[1].source, {}, 20))
     EXPECT_TRUE(std::ranges::count(*head.keep, id)) << id;
 }
 
@@ -215,8 +215,8 @@ TEST_F(Seq2SeqSessionTest, IsSavedAndRestored) {
   const std::filesystem::path path = folder.path() / "session";
   Session session(*model_, kContext, {}), other(*model_, kContext, {});
   session.set_sampling(greedy());
-  const Ids whole = generate_behind(session, goldens_[2].source, {}, 40);
-  EXPECT_EQ(generate_behind(session, goldens_[2].source, {}, 20), Ids(whole.begin(), whole.begin() + 20));
+  const Ids whole = generate_after(session, goldens_[2].source, {}, 40);
+  EXPECT_EQ(generate_after(session, goldens_[2].source, {}, 20), Ids(whole.begin(), whole.begin() + 20));
   session.save(path, "note");
   EXPECT_EQ(other.restore(path), "note");
   Ids rest;

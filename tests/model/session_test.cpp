@@ -190,7 +190,7 @@ TEST_F(SessionTest, StopsAtAStopToken) {
   };
   EXPECT_EQ(stopping.generate(30, false, collect), Stop::token);
   EXPECT_EQ(got, std::vector<uint32_t>(all.begin(), all.begin() + at + 1));
-  // Going on behind it gives what would have come.
+  // Going on after it gives what would have come.
   EXPECT_EQ(stopping.generate(1, true, collect), Stop::length);
   ASSERT_LT(at + 1, all.size());
   EXPECT_EQ(got.back(), all[at + 1]);
@@ -352,7 +352,7 @@ TEST_F(SessionTest, TimesItsStagesWhereTheDeviceCan) {
   for (const Timestamps::Stage& stage : session.stats().stages) names.push_back(stage.name);
   std::vector<std::string> stages = {"gather",   "rotate",  "norm",     "matmul", "rope",   "attend",
                                      "activate", "project", "penalize", "filter", "sample", "advance"};
-  if (model_->device->plan().texel_products)  // the others' work is done by what comes behind them
+  if (model_->device->plan().texel_products)  // the others' work is done by what comes after them
     stages = {"gather", "rotate", "matmul", "attend", "norm", "project", "penalize", "filter", "sample", "advance"};
   EXPECT_EQ(names, stages);
 }
@@ -395,19 +395,19 @@ TEST_F(SessionTest, ProfilesWholePassesAndGoesOnAsBefore) {
   EXPECT_THROW(profile_pass(session, 0, 1), Error);
 }
 
-TEST_F(SessionTest, ProfilesATokenBehindAContextThatIsNotComputed) {
+TEST_F(SessionTest, ProfilesATokenAfterAContextThatIsNotComputed) {
   Session session(*model_, 256, {});
   session.set_sampling(greedy());
   if (!model_->device->caps().timestamps) {  // it fails, and leaves none of its zeros as a computed context
     const std::vector<uint32_t> zeros(10, 0), expected = generate(session, zeros, 20);
-    EXPECT_THROW(profile_behind(session, 100, 1), Error);
+    EXPECT_THROW(profile_after(session, 100, 1), Error);
     EXPECT_EQ(generate(session, zeros, 20), expected);
     return;
   }
   const std::vector<uint32_t> expected = generate(session, ids(10), 20);
   double before = 0;
   for (const uint32_t position : {0u, 100u, 254u}) {
-    const PassProfile profile = profile_behind(session, position, 1);
+    const PassProfile profile = profile_after(session, position, 1);
     EXPECT_EQ(profile.position, position);
     EXPECT_EQ(profile.tokens, 1u);
     for (const PassProfile::Stage& stage : profile.stages)
@@ -417,7 +417,7 @@ TEST_F(SessionTest, ProfilesATokenBehindAContextThatIsNotComputed) {
       }
   }
   EXPECT_TRUE(session.ids().empty());
-  EXPECT_THROW(profile_behind(session, 255, 1), Error);
+  EXPECT_THROW(profile_after(session, 255, 1), Error);
   EXPECT_EQ(generate(session, ids(10), 20), expected);
 }
 

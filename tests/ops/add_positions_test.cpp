@@ -22,7 +22,7 @@ TEST_F(AddPositionsTest, AddsTheRowOfEachPosition) {
         std::vector<float> got = download_as<float>(device, x.buffer);
         for (uint32_t t = 0; t < active; ++t)
           for (uint32_t i = 0; i < x.stride; ++i) {
-            const bool adds = i < cols && pos + t < 64;  // behind the table nothing is added
+            const bool adds = i < cols && pos + t < 64;  // after the table nothing is added
             const float before = i < cols ? static_cast<float>(x.values.row(t)[i]) : 0.0f;
             ASSERT_EQ(got[t * x.stride + i], before + (adds ? rows[(pos + t) * cols + i] : 0.0f)) << t << ", " << i;
           }

@@ -103,7 +103,7 @@ TEST_F(AttendTurnsTest, EqualsRopeAndAttend) {
 }
 
 // A pass that runs ahead of a full context, whose result nobody reads, must not overwrite the first position.
-TEST_F(AttendTurnsTest, BehindTheContextNothingIsWritten) {
+TEST_F(AttendTurnsTest, AfterTheContextNothingIsWritten) {
   const auto device = open_device();
   const ops::HeadShape shape = {2, 1, 16};
   const Buffer state = make_state(device, 64, 65, 64), qkv = upload(device, "qkv", std::vector<float>(64, 1.0f));

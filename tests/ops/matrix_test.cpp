@@ -180,7 +180,7 @@ TEST(MatrixPacking, StatesTheLargestErrorOfEachPart) {
   }
 }
 
-TEST(MatrixPacking, PartsStandBehindEachOther) {
+TEST(MatrixPacking, PartsStandAfterEachOther) {
   Random random(2);
   const uint32_t cols = 40, counts[] = {3, 64, 1, 80};
   std::vector<std::vector<float>> values;

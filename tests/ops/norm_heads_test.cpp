@@ -28,7 +28,7 @@ void check_norm_heads(const Tuning& tuning, const ops::HeadShape& s, uint32_t ac
       std::ranges::copy(reference::norm(one, own, 1e-6f).values, place.begin());
     }
   std::vector<float> got = download_as<float>(device, qkv.buffer);
-  got.resize(size_t{active} * qkv.stride);  // tokens behind are NaN as they were, or anything
+  got.resize(size_t{active} * qkv.stride);  // tokens after are NaN as they were, or anything
   std::vector<double> expected = padded(want, active, qkv.stride);
   for (double& value : expected)
     if (std::isnan(value)) value = 0;  // the padding

@@ -23,7 +23,7 @@ void check_project(const Tuning& tuning, Format format, uint32_t rows, uint32_t 
   const Buffer logits = poisoned(device, "logits", uint64_t{tokens + 1} * stride_of(rows));
   run_op(device, product("project", device->plan()),
          [&](Recorder& recorder) { ops::project(recorder, table.matrix, x.buffer, logits, tokens); });
-  const uint32_t stride = stride_of(rows);  // what lies behind the rows, and a token too many, must stay untouched
+  const uint32_t stride = stride_of(rows);  // what lies after the rows, and a token too many, must stay untouched
   const reference::Rows logits_of = reference::project(table.values, x.values),
                         magnitudes = reference::matmul_magnitude(table.values, x.values);
   std::vector<double> want(size_t{tokens + 1} * stride, kUntouched), allowed(want.size());

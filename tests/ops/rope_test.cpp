@@ -199,7 +199,7 @@ TEST_F(RopeTest, LastPositionOfTheContext) {
   check_rope({{4, 2, 16}, 16, ops::Pairs::adjacent, 127, 3, 16, 130});
 }
 
-TEST_F(RopeTest, BehindTheContextNothingIsWritten) {
+TEST_F(RopeTest, AfterTheContextNothingIsWritten) {
   const auto device = open_device();
   const ops::HeadShape shape = {2, 1, 8};
   Random random(1);

@@ -13,7 +13,7 @@ class RotateTest : public GpuTest {};
 
 double norm(std::span<const double> x) { return std::sqrt(std::inner_product(x.begin(), x.end(), x.begin(), 0.0)); }
 
-// What lies behind the columns is left alone. Each of six rounds adds and multiplies 6 times, the scale comes once, and
+// What lies after the columns is left alone. Each of six rounds adds and multiplies 6 times, the scale comes once, and
 // no element is larger than the norm.
 void check_rotate(const Tuning& tuning, uint32_t width, uint32_t tokens) {
   SCOPED_TRACE(tuning.name() + " width " + std::to_string(width) + " tokens " + std::to_string(tokens));
@@ -53,7 +53,7 @@ void check_rotate(const Tuning& tuning, uint32_t width, uint32_t tokens) {
   for (double& one : allowed) one *= 2 * std::exp(1.0);  // the largest scale
   run_op(device, "rotate", [&](Recorder& r) { ops::rotate_back(r, table.matrix, y, back, tokens); });
   EXPECT_TRUE(close_to(download_as<float>(device, back), original, allowed)) << "back";
-  const std::vector<float> after = download_as<float>(device, y);  // overwritten, but not behind the columns
+  const std::vector<float> after = download_as<float>(device, y);  // overwritten, but not after the columns
   for (uint32_t t = 0; t < tokens; ++t)
     for (uint32_t i = cols; i < stride; ++i) EXPECT_TRUE(is_poison(after[size_t{t} * stride + i])) << t << ", " << i;
 }

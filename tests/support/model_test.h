@@ -36,7 +36,7 @@ std::optional<std::filesystem::path> shared_folder();
 std::optional<std::filesystem::path> real_model(const std::string& name);
 
 Sampling greedy();
-// Generates up to `count` tokens behind a prompt, stop tokens ignored.
+// Generates up to `count` tokens after a prompt, stop tokens ignored.
 std::vector<uint32_t> generate(Session& session, const std::vector<uint32_t>& prompt, uint32_t count);
 
 // Some ids of a vocabulary, the same at every call.

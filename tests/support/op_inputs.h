@@ -48,7 +48,7 @@ Tiled make_tiled(const std::shared_ptr<Device>& device, Format format, uint32_t 
 Tiled tile(const std::shared_ptr<Device>& device, Format format, uint32_t rows, uint32_t cols, const TensorView& tensor,
            Layout layout = Layout::values, std::shared_ptr<const Basis> basis = {});
 
-// Activations of `tokens` rows, of which the first `active` hold values: padding behind the columns is zero, and the
+// Activations of `tokens` rows, of which the first `active` hold values: padding after the columns is zero, and the
 // rows nobody should look at are NaN.
 struct Activations {
   reference::Rows values;  // (active, cols)

@@ -10,7 +10,7 @@ class Sampler {
   // What a replay runs, in this order.
   struct Stages {
     bool penalize = false, filter = false;  // sample and advance always run
-    uint32_t repeat = 1;                    // times, one behind the other in one command buffer
+    uint32_t repeat = 1;                    // times, one after the other in one command buffer
   };
   Sampler(const Tuning& tuning, uint32_t rows, uint32_t context, const Stages& stages);
 

@@ -18,7 +18,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 
 OUT = pathlib.Path(__file__).resolve().parent.parent / "unit" / "golden" / "tokenizer"
 SEED, COUNT = 20261121, 2000
-END = b"\x1e"  # behind every line
+END = b"\x1e"  # after every line
 
 WORDS = """the weft crossed every warp Thread by thread don't I'LL we've it's THEY'RE o'clock x'ſ naïve café Straße Größe
 Ångström œuvre İstanbul ǅungla Быстрая лиса прыгает ἄνθρωπος ὦ Ωmega Αθήνα հայերեն ქართული שלום עולם مرحبا بالعالم ۱۲۳ नमस्ते

@@ -121,22 +121,22 @@ TEST_F(RecorderTest, KernelsAreMadeOnce) {
 }
 
 // In the order of the dispatches, each as often as it is dispatched; what is wrong is still caught.
-TEST_F(RecorderTest, ASurveyCanListKernelsWithoutCompilingThem) {
+TEST_F(RecorderTest, ADryRunCanListKernelsWithoutCompilingThem) {
   const auto device = open_device({.attend_span = 4096 + 1});  // nobody else's, so that its kernels are this test's
   const Buffer words = poisoned(device, "words", READ_BYTES / 4), sums = poisoned(device, "sums", 64);
   const Buffer scores = poisoned(device, "scores", 64);
   std::vector<KernelSpec> list;
-  Recorder survey(*device, list);
-  for (int i = 0; i < 2; ++i) ops::read_bandwidth(survey, words, sums);
-  ops::add(survey, sums, scores, 64);
+  Recorder dry_run(*device, list);
+  for (int i = 0; i < 2; ++i) ops::read_bandwidth(dry_run, words, sums);
+  ops::add(dry_run, sums, scores, 64);
   ASSERT_EQ(list.size(), 3u);
   EXPECT_EQ(label(list[0]), label(list[1]));
   EXPECT_STREQ(list[0].shader.name, "read_bandwidth");
   EXPECT_STREQ(list[2].shader.name, "add");
   EXPECT_TRUE(device->kernels().empty());
-  EXPECT_TRUE(survey.dispatched().empty());
-  EXPECT_NE(message_of([&] { survey.finish(); }), "");
-  EXPECT_NE(message_of([&] { survey.dispatch(list[2], {words}, Groups{}); }), "");
+  EXPECT_TRUE(dry_run.dispatched().empty());
+  EXPECT_NE(message_of([&] { dry_run.finish(); }), "");
+  EXPECT_NE(message_of([&] { dry_run.dispatch(list[2], {words}, Groups{}); }), "");
 }
 
 TEST_F(RecorderTest, TimestampsNameEveryOperation) {

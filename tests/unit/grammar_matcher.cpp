@@ -48,12 +48,12 @@ TEST(Grammar, GbnfMatchesWhatItSays) {
       {"root ::= | \"a\"", {"", "a"}, {"aa"}},
       {"root ::= ( )", {""}, {"a"}},
       {"root ::= \"a\"?*", {"", "a", "aa"}, {"b"}},
-      // Whitespace: a line ends a rule outside of brackets, but for behind ::= and |.
+      // Whitespace: a line ends a rule outside of brackets, but for after ::= and |.
       {"# c\n\n  root   ::=\n\n\"a\" | # c\n \"b\" x # c\r\nx ::= (\n\"c\"\n# c\n|\n\"d\"\n)\n",
        {"a", "bc", "bd"},
        {"b", "c"}},
       {"root ::= a-b2 A_b\na-b2 ::= \"x\"\nA_b ::= \"y\"", {"xy"}, {"x", "y"}},
-      // Recursion on the right and in the middle; rules that may be empty before and behind it.
+      // Recursion on the right and in the middle; rules that may be empty before and after it.
       {"root ::= \"(\" root \")\" root | \"\"", {"", "()", "(())()", "()()"}, {"(", ")", "(()"}},
       {"root ::= \"a\" root w | \"b\"\nw ::= \" \"*", {"b", "aab", "aab   "}, {"a", " b"}},
       {"root ::= x x x \"!\"\nx ::= \"a\"?", {"!", "a!", "aaa!"}, {"aaaa!", ""}},

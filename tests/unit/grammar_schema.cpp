@@ -219,7 +219,7 @@ TEST(GrammarSchema, RefusesByNameWithLineAndReason) {
   }
 }
 
-// Bounds of all kinds, and numbers of up to three digits before and behind the point.
+// Bounds of all kinds, and numbers of up to three digits before and after the point.
 TEST(GrammarSchema, NumbersAreWithinTheirBounds) {
   std::mt19937 random(7);
   const auto decimal = [&](int scale) {

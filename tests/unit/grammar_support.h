@@ -15,7 +15,7 @@ namespace weft::test {
 
 inline std::shared_ptr<const Grammar> share(Grammar grammar) { return std::make_shared<Grammar>(std::move(grammar)); }
 
-// A vocabulary of every byte (its id), some texts behind them, and the stop token, which is the last.
+// A vocabulary of every byte (its id), some texts after them, and the stop token, which is the last.
 inline std::vector<std::string> byte_vocabulary(const std::vector<std::string>& texts = {}) {
   std::vector<std::string> tokens;
   for (int b = 0; b < 256; ++b) tokens.emplace_back(1, static_cast<char>(b));

@@ -135,7 +135,7 @@ TEST_F(Keep, PartsOfCharacters) {
       "\xE4\xB8",          // 262: the head of Chinese letters only
       "a\xFF",             // 263: no text
       "\x80\x80\x80\x80",  // 264: no text either
-      "\xC3\xA9\x99",      // 265: a tail behind a whole character
+      "\xC3\xA9\x99",      // 265: a tail after a whole character
   };
   for (const std::string& text : texts) tokens.push_back(test::byte_level_spelling(text));
   for (size_t i = 0; i < tokens.size(); ++i) types.push_back(1);

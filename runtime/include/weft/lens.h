@@ -37,7 +37,7 @@ typedef struct weft_lens_options {
  *
  * logits = W norm(hidden), with the model's own final norm and its vocabulary table W, is the logit lens
  * (nostalgebraist 2020, "interpreting GPT: the logit lens"). After the last layer these are the model's logits: as
- * weft_session_logits gives them behind that token, but for rounding. Heads, biases, penalties and grammars change
+ * weft_session_logits gives them after that token, but for rounding. Heads, biases, penalties and grammars change
  * nothing here.
  *
  * hidden is read before the final norm. A model whose norms come after its branches (BART) has no other norm than those
@@ -48,7 +48,7 @@ typedef struct weft_lens_options {
  * the call takes, for its duration, memory for 64 hidden states (the plan's chunk_tokens) of each layer that is asked
  * for, and for the logits of at most 16 rows (block_tokens).
  *
- * WEFT_INVALID_ARGUMENT for an empty context, positions behind it, a layer that the model does not have, and NULL for
+ * WEFT_INVALID_ARGUMENT for an empty context, positions after it, a layer that the model does not have, and NULL for
  * one of layers and layer_count but not for the other. If the device is lost and opened again by itself (recover.h), no
  * row is told twice. */
 WEFT_API weft_status weft_session_lens(weft_session* session, const weft_lens_options* options,

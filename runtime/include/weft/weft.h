@@ -590,8 +590,8 @@ WEFT_API weft_status weft_session_profile(weft_session* session, uint32_t tokens
 /* The same for one token at `position`, without computing the tokens before it: their keys and values are zeros, which
  * take as much time. Empties the context and the statistics first. WEFT_CONTEXT_FULL if position + 2 is more than the
  * context holds; WEFT_UNSUPPORTED for an encoder-decoder or without timestamps. */
-WEFT_API weft_status weft_session_profile_behind(weft_session* session, uint32_t position, uint32_t repeat, char** json,
-                                                 weft_error* error);
+WEFT_API weft_status weft_session_profile_after(weft_session* session, uint32_t position, uint32_t repeat, char** json,
+                                                weft_error* error);
 
 #ifdef __cplusplus
 }

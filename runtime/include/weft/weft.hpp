@@ -528,11 +528,10 @@ class Session {
     return detail::take(json);
   }
 
-  // The same for one token at `position`; see weft_session_profile_behind. Empties the context.
-  std::string profile_behind(std::uint32_t position, std::uint32_t repeat = 5) {
+  // The same for one token at `position`; see weft_session_profile_after. Empties the context.
+  std::string profile_after(std::uint32_t position, std::uint32_t repeat = 5) {
     char* json = nullptr;
-    detail::check(
-        [&](weft_error* error) { return weft_session_profile_behind(get(), position, repeat, &json, error); });
+    detail::check([&](weft_error* error) { return weft_session_profile_after(get(), position, repeat, &json, error); });
     return detail::take(json);
   }
 

@@ -312,7 +312,7 @@ FUNCTIONS = {
     "weft_session_reset": (None, [ctypes.POINTER(weft_session)]),
     "weft_session_get_stats": (weft_stats, [ctypes.POINTER(weft_session)]),
     "weft_session_profile": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_uint32, ctypes.c_uint32, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
-    "weft_session_profile_behind": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_uint32, ctypes.c_uint32, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
+    "weft_session_profile_after": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_uint32, ctypes.c_uint32, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
     "weft_batch_create": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.POINTER(weft_batch)), ctypes.POINTER(weft_error)]),
     "weft_batch_free": (None, [ctypes.POINTER(weft_batch)]),
     "weft_batch_add": (ctypes.c_int, [ctypes.POINTER(weft_batch), ctypes.POINTER(weft_session), ctypes.POINTER(weft_generate_options), ctypes.POINTER(weft_error)]),
