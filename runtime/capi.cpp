@@ -170,7 +170,7 @@ static std::unique_ptr<weft_model> load(const std::function<ModelFile()>& open, 
     text = text_of_states(tokenizer, config);
   from.formats.rows = text;
   std::ranges::sort(from.formats.rows);
-  from.formats.rows.erase(std::ranges::unique(from.formats.rows).begin(), from.formats.rows.end());
+  from.formats.rows.erase(std::unique(from.formats.rows.begin(), from.formats.rows.end()), from.formats.rows.end());
   // A progress callback makes the load blocking.
   Weights weights = options.progress ? load_weights(device, *file, config, from.formats, progress)
                                      : begin_weights(device, file, config, from.formats, {});

@@ -63,7 +63,7 @@ TEST_F(HiddenStatesTest, NeedOnlyTheRowsOfTheirTokens) {
     DeviceFormats formats(Format::q8);
     formats.rows = ids;
     std::ranges::sort(formats.rows);
-    formats.rows.erase(std::ranges::unique(formats.rows).begin(), formats.rows.end());
+    formats.rows.erase(std::unique(formats.rows.begin(), formats.rows.end()), formats.rows.end());
     std::vector<uint32_t> places;
     for (const uint32_t id : ids)
       places.push_back(static_cast<uint32_t>(std::ranges::find(formats.rows, id) - formats.rows.begin()));
