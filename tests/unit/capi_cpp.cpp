@@ -95,8 +95,7 @@ TEST_F(CppTest, Probing) {
   ModelOptions options;
   options.device = "nothing is called this";
   EXPECT_EQ(probe("", 0, options).report.device, WEFT_NO_DEVICE);
-  options.type = static_cast<weft_type>(9);
-  EXPECT_THROW(probe("", 0, options), Failure);
+  EXPECT_THROW(probe("", 0, {}, {100, WEFT_TYPE_Q4, WEFT_POLICY_THROUGHPUT}), Failure);  // no cache is of this type
 }
 
 TEST_F(CppTest, Texts) {
