@@ -55,16 +55,16 @@ class LensRows {
 
 bool Session::lens(const LensRange& range, const OnLens& on_row) {
   check(range, ids_.size(), model_.config.layers);
-  keep_cached(range.first);
-  begin(true);
   OnDevice& d = on_device();
   const uint32_t chunk = d.schedule.chunk_tokens();
   const size_t end = range.first + range.count;
-  d.step.state.as<abi::StepState>()->end = static_cast<uint32_t>(end);
-  written_ = std::max(written_, end);
   LayerStates states({model_, d.activations, d.step, d.cache, chunk, d.source ? &d.source->cache() : nullptr},
                      range.layers, policy_);
   LensRows rows(model_, range.logits, on_row);
+  keep_cached(range.first);  // after what may fail for want of memory
+  begin(true);
+  d.step.state.as<abi::StepState>()->end = static_cast<uint32_t>(end);
+  written_ = std::max(written_, end);
   while (cached_ < end) {
     const size_t begin = cached_;
     states.run();

@@ -215,6 +215,26 @@ TEST_F(CppTest, ABatch) {
   EXPECT_EQ(answer(second), wanted());
 }
 
+TEST_F(CppTest, AStepWithinAStepChangesNothing) {
+  Batch batch(*model_);
+  Session one = session();
+  one.prompt(question());
+  Ids ids;
+  size_t refused = 0;
+  batch.add(one, 0, [&](uint32_t id, std::string_view) {
+    try {
+      batch.step();
+    } catch (const Failure& failure) {
+      refused += failure.status() == WEFT_INVALID_ARGUMENT ? 1 : 0;
+    }
+    ids.push_back(id);
+    return true;
+  });
+  for (int steps = 0; batch.size() > 0 && steps < 1000; ++steps) batch.step();
+  EXPECT_EQ(ids, wanted());
+  EXPECT_EQ(refused, ids.size());
+}
+
 TEST_F(CppTest, ABatchThatEndsBeforeItsSessions) {
   Session one = session();
   one.prompt(question());

@@ -378,6 +378,7 @@ class SweepTest : public testing::Test {
         const weft_status status = (one.*step.run)();
         if (status == WEFT_OK) continue;
         disarm();
+        ASSERT_TRUE(fired) << g_point << step.name << " failed of itself: " << one.error.sentence;
         ASSERT_NE(std::ranges::find(fault.documented, status), fault.documented.end())
             << g_point << step.name << " " << what << " " << weft_status_name(status) << " " << one.error.sentence
             << " " << one.error.place;
@@ -424,6 +425,7 @@ class SweepTest : public testing::Test {
     std::cout << fault.name << ": " << points_ << " points";
     for (const auto& [status, count] : outcomes_) std::cout << ", " << count << " " << status;
     std::cout << std::endl;
+    ASSERT_GT(points_, 0u) << fault.name << " reached no call";
     points_ = 0;
     outcomes_.clear();
   }

@@ -55,7 +55,8 @@ WEFT_API weft_status weft_batch_step(weft_batch* batch, weft_batch_end* ended, s
  * the prefix. weft_stats.reused_tokens counts the tokens that it saves. *computed (computed may be NULL): the tokens of
  * the session's context that are computed now.
  *
- * `from` may belong to a batch, whose thread must then make this call; no other thread may use it.
+ * If the call fails, nothing of the session's context is computed; a lost device is not opened again by this call
+ * (recover.h). `from` may belong to a batch, whose thread must then make this call; no other thread may use it.
  * WEFT_INVALID_ARGUMENT if the session is in use or has an empty context, or if both differ in their model,
  * options.context or options.kv. */
 WEFT_API weft_status weft_session_copy_prefix(weft_session* session, const weft_session* from, size_t* computed,

@@ -50,8 +50,9 @@ class Batch {
     std::size_t count = 0;
     try {
       detail::check([&](weft_error* error) { return weft_batch_step(get(), ended.data(), &count, error); });
-    } catch (...) {
-      members_.clear();
+    } catch (const Failure& failure) {
+      // A step that was refused, in a callback of another one, has changed nothing; else all have left.
+      if (failure.status() != WEFT_INVALID_ARGUMENT) members_.clear();
       throw;
     }
     std::vector<BatchEnd> result;

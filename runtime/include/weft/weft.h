@@ -402,7 +402,7 @@ WEFT_API weft_status weft_session_get_logprobs(const weft_session* session, floa
  *   "sure:P"     the same but for chance: a token differs with a probability of at most P, over the rotation of the
  *                table's columns; 0 < P <= 0.5. "sure" is "sure:1e-9". Reads far less.
  *   "fast:S"     trusts estimates from the leading columns to S deviations, unproven; 0 < S <= 40. "fast" is "fast:7".
- *   "auto:HEAD"  full or HEAD, whichever takes the least time here; "auto" is "auto:certified"
+ *   "auto:HEAD"  full or HEAD, or sure for "auto:fast", whichever is fastest here; "auto" is "auto:certified"
  *   "keep:LIST"  only the tokens of a list, as weft_vocab_keep reads it, and those of the context, unless LIST has
  *                "!prompt". Prompts may hold any token.
  *   "certified+keep:LIST", "auto:sure+keep:LIST", ... both
