@@ -12,14 +12,40 @@ constexpr std::size_t kMostInputs = 2048;
 // Its requests take turns, input by input. May be used by any thread.
 class Embedder {
  public:
-  // The model outlives it. Throws api::Failure if the model has no encoder.
-  explicit Embedder(api::Model& model) : model_(model), encoder_(model) {}
-  // Of an input with the model's special tokens. Opens a lost device again. Throws api::Failure.
-  std::vector<float> embed(const std::vector<std::uint32_t>& ids);
+  // queue: requests that may wait while one is answered. The model outlives it. Throws api::Failure if the model has no
+  // encoder.
+  Embedder(api::Model& model, std::uint32_t queue) : model_(model), most_requests_(queue + 1), encoder_(model) {}
+
+  // A request among those that take turns. Throws Unavailable.
+  class Place {
+   public:
+    explicit Place(Embedder& embedder);
+    ~Place();
+    Place(const Place&) = delete;
+    Place& operator=(const Place&) = delete;
+    // Of an input with the model's special tokens. Opens a lost device again. Throws Unavailable and api::Failure.
+    std::vector<float> embed(const std::vector<std::uint32_t>& ids);
+
+   private:
+    Embedder& embedder_;
+  };
+
+  void close();  // ends all requests after their present input, and takes no more
+  // Why no request can be answered any more; empty: they can.
+  std::string broken() const;
 
  private:
+  void check_open() const;
+
   api::Model& model_;
-  std::mutex mutex_;
+  const std::uint32_t most_requests_;
+
+  mutable std::mutex mutex_;  // of what follows
+  std::uint32_t requests_ = 0;
+  bool closing_ = false;
+  std::string broken_;
+
+  std::mutex turn_;  // of the encoder
   api::Encoder encoder_;
 };
 

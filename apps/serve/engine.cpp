@@ -20,6 +20,7 @@ struct Job::State {
   Engine& engine;
   const Bell bell;
   Slot* slot = nullptr;  // while it has a session
+  bool away = false;     // its thread cannot begin it now
   bool begun = false;    // the engine's thread has it, until `ended`
   bool ended = false;
   std::optional<weft_stop> stop;
@@ -100,7 +101,10 @@ Job::Job(Engine& engine, Task task, Bell bell)
 Job::~Job() {
   const std::lock_guard lock(engine_.mutex_);
   if (state_->begun) {
-    if (!state_->ended) state_->slot->session->cancel();
+    if (std::erase(engine_.joining_, state_) > 0)
+      engine_.finish(*state_, WEFT_STOP_CALLER, {});
+    else if (!state_->ended)
+      state_->slot->session->cancel();
     return;
   }
   engine_.waiting_.remove(state_.get());
@@ -108,7 +112,7 @@ Job::~Job() {
     slot->busy = false;
     if (!slot->session) engine_.slots_.remove_if([&](const Slot& other) { return &other == slot; });
   }
-  if (!engine_.waiting_.empty()) engine_.waiting_.front()->bell->notify_one();
+  engine_.ring_next();
 }
 
 bool Job::begin() {
@@ -120,8 +124,8 @@ bool Job::begin() {
     state_->slot = engine_.choose_slot(task_);
     state_->slot->busy = true;
     ++engine_.setting_up_;
-    engine_.waiting_.pop_front();
-    if (!engine_.waiting_.empty()) engine_.waiting_.front()->bell->notify_one();
+    engine_.waiting_.remove(state_.get());
+    engine_.ring_next();
   }
   try {
     set_up();
@@ -183,6 +187,19 @@ void Job::await(const std::vector<Job*>& jobs, std::chrono::milliseconds wait) {
       lock, wait, [&] { return !std::ranges::all_of(jobs, [](const Job* job) { return job->waits(); }); });
 }
 
+void Job::set_away(const std::vector<Job*>& jobs, bool away) {
+  if (jobs.empty()) return;
+  Engine& engine = jobs.front()->engine_;
+  const std::lock_guard lock(engine.mutex_);
+  bool waits = false;
+  for (const Job* job : jobs) {
+    if (job->state_->begun) continue;
+    job->state_->away = away;
+    waits = true;
+  }
+  if (waits) engine.ring_next();
+}
+
 Job::News Job::next() {
   const std::lock_guard lock(engine_.mutex_);
   News news = {std::exchange(state_->text, {}), std::exchange(state_->tokens, {}), std::nullopt, state_->figures};
@@ -227,10 +244,20 @@ Engine::Load Engine::load() const {
   return {waiting_.size(), static_cast<std::size_t>(std::ranges::count_if(slots_, &Slot::busy)), most_sessions_};
 }
 
+// Of those that wait, the one that may begin.
+Job::State* Engine::next() const {
+  const auto first = std::ranges::find_if(waiting_, [](const State* state) { return !state->away; });
+  return first == waiting_.end() ? nullptr : *first;
+}
+
+void Engine::ring_next() {
+  if (State* const state = next()) state->bell->notify_one();
+}
+
 // It can begin, or never will.
 bool Engine::turn_of(const State& state) const {
   if (closing_ || !broken_.empty()) return true;
-  if (lost_ || waiting_.front() != &state) return false;
+  if (lost_ || next() != &state) return false;
   return slots_.size() < most_sessions_ || !std::ranges::all_of(slots_, &Slot::busy);
 }
 
@@ -288,7 +315,7 @@ void Engine::finish(State& state, std::optional<weft_stop> stop, const weft_erro
   state.error = error;
   state.ended = true;
   state.bell->notify_one();
-  if (!waiting_.empty()) waiting_.front()->bell->notify_one();
+  ring_next();
 }
 
 // Nothing can be computed any more.
@@ -317,7 +344,7 @@ void Engine::recover() {
   lock.lock();
   lost_ = false;
   if (!problem.empty()) fail(problem);
-  if (!waiting_.empty()) waiting_.front()->bell->notify_one();
+  ring_next();
 }
 
 // The session that shares the longest part of the prompt with a request that is about to join: a free one, or one whose

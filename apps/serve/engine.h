@@ -100,6 +100,8 @@ class Job {
   News next();
   // Waits until one of the jobs, which have one bell, can begin or has news.
   static void await(const std::vector<Job*>& jobs, std::chrono::milliseconds wait);
+  // While their thread does something else (away), jobs that have not begun let those after them begin. One thread's.
+  static void set_away(const std::vector<Job*>& jobs, bool away);
 
  private:
   struct State;
@@ -143,6 +145,8 @@ class Engine {
   void share_prefix(State& state, const Slot* from);
   void fail(const std::string& sentence);
   void finish(State& state, std::optional<weft_stop> stop, const weft_error& error);
+  State* next() const;
+  void ring_next();
   bool turn_of(const State& state) const;
   Slot* choose_slot(const Task& task);
   struct Source {
@@ -161,7 +165,7 @@ class Engine {
   mutable std::mutex mutex_;  // of everything below, and of all Job::States
   std::condition_variable work_;
   std::list<Slot> slots_;
-  std::list<State*> waiting_;                   // in order of arrival
+  std::list<State*> waiting_;                   // have not begun; in order of arrival
   std::deque<std::shared_ptr<State>> joining_;  // in order of arrival
   std::list<std::shared_ptr<State>> running_;
   std::uint64_t clock_ = 0;  // counts the uses of slots

@@ -175,6 +175,15 @@ void Exchange::count_end() {
   counted_->set(cut ? Outcome::length : Outcome::stop);
 }
 
+// Waits for a client that reads slowly. Its choices that wait must not keep other requests waiting meanwhile.
+bool Exchange::write(httplib::DataSink& sink, std::string_view bytes) {
+  sent_ = Clock::now();
+  Job::set_away(jobs_, true);
+  const bool written = sink.write(bytes.data(), bytes.size());
+  Job::set_away(jobs_, false);
+  return written;
+}
+
 bool Exchange::send(httplib::DataSink& sink, Json chunk) {
   if (request_.continuous_usage) {
     chunk["usage"] = usage_json(head_, figures());
@@ -182,8 +191,7 @@ bool Exchange::send(httplib::DataSink& sink, Json chunk) {
     chunk["usage"] = nullptr;
   }
   const std::string bytes = event(chunk);
-  sent_ = Clock::now();
-  return sink.write(bytes.data(), bytes.size());
+  return write(sink, bytes);
 }
 
 bool Exchange::send_part(httplib::DataSink& sink, Choice& choice, const Part& part) {
@@ -196,10 +204,7 @@ bool Exchange::send_part(httplib::DataSink& sink, Choice& choice, const Part& pa
 }
 
 bool Exchange::keep_alive(httplib::DataSink& sink) {
-  constexpr std::string_view kComment = ": keep-alive\n\n";
-  if (Clock::now() < sent_ + kSilentTime) return true;
-  sent_ = Clock::now();
-  return sink.write(kComment.data(), kComment.size());
+  return Clock::now() < sent_ + kSilentTime || write(sink, ": keep-alive\n\n");
 }
 
 bool Exchange::send_answer(httplib::DataSink& sink) {
@@ -214,8 +219,7 @@ bool Exchange::send_answer(httplib::DataSink& sink) {
     if (!ended()) await();
   }
   if (request_.include_usage && !send(sink, usage_chunk(head_, figures()))) return false;
-  constexpr std::string_view kDone = "data: [DONE]\n\n";
-  if (!sink.write(kDone.data(), kDone.size())) return false;
+  if (!write(sink, "data: [DONE]\n\n")) return false;
   count_end();
   return true;
 }
@@ -226,8 +230,7 @@ bool Exchange::stream(httplib::DataSink& sink) {
   } catch (...) {
     const RequestError error = current_error();
     counted_->set(outcome_of(error));
-    const std::string bytes = event(error.json());
-    if (!sink.write(bytes.data(), bytes.size())) return false;
+    if (!write(sink, event(error.json()))) return false;
   }
   sink.done();
   return true;

@@ -61,6 +61,7 @@ class Exchange {
   std::optional<Part> next(Choice& choice);
   bool ended() const;
   Figures figures() const;
+  bool write(httplib::DataSink& sink, std::string_view bytes);
   bool send(httplib::DataSink& sink, Json chunk);
   bool send_part(httplib::DataSink& sink, Choice& choice, const Part& part);
   bool keep_alive(httplib::DataSink& sink);

@@ -99,9 +99,9 @@ void check_model(const api::Model& model) {
 }
 
 // False if the model has no encoder.
-bool make_embedder(api::Model& model, std::optional<weft::serve::Embedder>& embedder) {
+bool make_embedder(api::Model& model, std::uint32_t queue, std::optional<weft::serve::Embedder>& embedder) {
   try {
-    embedder.emplace(model);
+    embedder.emplace(model, queue);
     return true;
   } catch (const api::Failure& failure) {
     if (failure.status() != WEFT_UNSUPPORTED) throw;
@@ -145,7 +145,7 @@ void serve(const ServeArgs& args) {
   const weft_model_info info = model->info();
   ModelFacts facts = {model_name(args.model.model), info.vocab_size, info.max_context, args.sessions, info.width};
   std::string does = format("embeddings of %u numbers", info.width);
-  if (make_embedder(*model, embedder)) {
+  if (make_embedder(*model, args.queue, embedder)) {
     if (args.model.ctx) throw UsageError("--ctx", "an encoder's input has its own limit");
   } else {
     facts.context = session_context(args.model, info);
@@ -159,9 +159,10 @@ void serve(const ServeArgs& args) {
                       args.host.find(':') == args.host.npos ? args.host.c_str() : ("[" + args.host + "]").c_str(), port,
                       does.c_str());
   while (!signals.wait())
-    if (const std::string broken = engine ? engine->broken() : ""; !broken.empty())
-      throw api::Failure(WEFT_DEVICE_LOST, broken, "engine");
+    if (const std::string broken = loaded->broken(); !broken.empty())
+      throw api::Failure(WEFT_DEVICE_LOST, broken, "device");
   if (engine) engine->close();
+  if (embedder) embedder->close();
 }
 
 }  // namespace

@@ -208,8 +208,7 @@ void Service::show_page(Response& response) const {
 }
 
 void Service::show_health(Response& response) const {
-  const Engine* engine = loaded().engine;
-  const std::string broken = engine ? engine->broken() : "";
+  const std::string broken = loaded().broken();
   if (!broken.empty()) throw RequestError(503, "unavailable_error", "failed", broken);
   answer_json(response, {{"status", "ok"}});
 }
@@ -294,11 +293,12 @@ void Service::embed(const Request& request, Response& response, CountedRequest& 
     throw bad_field("model", "The model \"" + ready.facts.name + "\" has no encoder, and makes no embeddings.",
                     "unsupported");
   const EmbeddingRequest asked = parse_embeddings(request.body, ready.facts, ready.model);
+  Embedder::Place place(*ready.embedder);
   Json data = Json::array();
   std::size_t tokens = 0;
   for (const std::vector<std::uint32_t>& ids : asked.inputs) {
     check_wanted(HttpServer::connection(), deadline);
-    data.push_back(embedding_json(data.size(), ready.embedder->embed(ids), asked.base64));
+    data.push_back(embedding_json(data.size(), place.embed(ids), asked.base64));
     tokens += ids.size();
   }
   metrics_.count_prompt(tokens, 0);

@@ -25,6 +25,9 @@ struct Loaded {
   ModelFacts facts;
   Engine* engine;      // nullptr: it does not write
   Embedder* embedder;  // nullptr: it has no encoder
+
+  // Why no request can be answered any more; empty: they can.
+  std::string broken() const { return engine ? engine->broken() : embedder->broken(); }
 };
 
 class Service {

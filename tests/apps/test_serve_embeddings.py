@@ -3,6 +3,7 @@ import base64
 import concurrent.futures
 import json
 import struct
+import time
 
 from serving import CHAT, Server, ServeTest, post_bytes
 from support import ROOT, bert, losing_device_at, weft_json
@@ -91,6 +92,21 @@ class ServeEmbeddings(ServeTest):
             for _ in range(60):
                 answer = server.post(PATH, input="the cat sat")
                 self.assertEqual([item["embedding"] for item in answer["data"]], want)
+
+    def test_a_full_queue_and_the_end(self):
+        with Server("-m", bert(), "--queue", 0) as server:
+            client = server.socket()
+            client.sendall(post_bytes(PATH, {"input": ["the cat sat on the mat"] * 2048}))
+            time.sleep(0.3)  # it takes seconds
+            status, _, answer = server.request("POST", PATH, {"input": "cat"})
+            self.assertEqual((status, answer["error"]["code"]), (429, "queue_full"))
+            # It ends after the present input.
+            server.stop()
+            answer = b""
+            while part := client.recv(1 << 20):
+                answer += part
+            self.assertIn(b'"code":"unavailable"', answer)
+            client.close()
 
     def test_a_client_that_leaves(self):
         client = self.server.socket()
