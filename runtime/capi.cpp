@@ -125,7 +125,7 @@ static std::vector<uint32_t> text_of_states(const Tokenizer& tokenizer, const Co
 }
 
 static void measure_states(Model& model, std::vector<uint32_t> ids, const ModelFile& file, DeviceFormats& formats,
-                           const std::filesystem::path& path) {
+                           const std::filesystem::path& path, const std::function<void(float)>& progress) {
   for (uint32_t& id : ids)
     id = static_cast<uint32_t>(std::ranges::lower_bound(formats.rows, id) - formats.rows.begin());
   model.weights.wait();
@@ -139,7 +139,7 @@ static void measure_states(Model& model, std::vector<uint32_t> ids, const ModelF
     // They stay unknown: the next load would find another basis, and its tokens might differ.
   }
   formats.rows.clear();
-  reload_vocabulary(model.device, file, model.config, formats, model.weights);
+  reload_vocabulary(model.device, file, model.config, formats, model.weights, progress);
 }
 
 std::shared_ptr<Device> weft::capi::LoadedFrom::open() const {
@@ -171,8 +171,10 @@ static std::unique_ptr<weft_model> load(const std::function<ModelFile()>& open, 
   from.formats.rows = text;
   std::ranges::sort(from.formats.rows);
   from.formats.rows.erase(std::unique(from.formats.rows.begin(), from.formats.rows.end()), from.formats.rows.end());
+  const float loaded = text.empty() ? 1.0f : 0.5f;  // a first load reads the vocabulary table later
+  const auto first = [&](float done) { progress(done * loaded); };
   // A progress callback makes the load blocking.
-  Weights weights = options.progress ? load_weights(device, *file, config, from.formats, progress)
+  Weights weights = options.progress ? load_weights(device, *file, config, from.formats, first)
                                      : begin_weights(device, file, config, from.formats, {});
   check_sizes(*file, tokenizer, config);
   std::optional<ChatTemplate> chat_template;
@@ -195,7 +197,9 @@ static std::unique_ptr<weft_model> load(const std::function<ModelFile()>& open, 
                                                    std::move(driver),
                                                    std::move(type),
                                                    std::move(from)});
-  if (!text.empty()) measure_states(model->model, std::move(text), *file, model->loaded_from.formats, *states_path);
+  if (!text.empty())
+    measure_states(model->model, std::move(text), *file, model->loaded_from.formats, *states_path,
+                   [&](float done) { progress(loaded + (1 - loaded) * done); });
   model->load_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return model;
 }

@@ -203,8 +203,14 @@ static bool tell(const weft_generate_options& options, uint32_t id, const std::s
 std::function<bool(uint32_t)> capi::teller(weft_session& session, const weft_generate_options& options) {
   session.stops.finish();  // an earlier generate may have failed
   return [&](uint32_t id) {
-    const bool go_on = tell(options, id, session.stops.push(session.decoder.push(id)));
-    return go_on && !session.stops.stopped();
+    std::string text;
+    try {
+      text = session.stops.push(session.decoder.push(id));
+    } catch (...) {
+      tell(options, id, "");  // it is in the context
+      throw;
+    }
+    return tell(options, id, text) && !session.stops.stopped();
   };
 }
 

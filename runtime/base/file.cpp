@@ -1,6 +1,7 @@
 #include "base/file.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -213,12 +214,20 @@ class NoSigpipe {
 
 }  // namespace
 
+// Whether a read or write that failed is to be tried again; waits first if the descriptor does not block.
+static bool try_again(int descriptor, short event) {
+  if (errno == EINTR) return true;
+  if (errno != EAGAIN) return false;
+  pollfd waits = {descriptor, event, 0};
+  return ::poll(&waits, 1, -1) > 0 || errno == EINTR;
+}
+
 std::vector<std::byte> read_to_end(int descriptor) {
   constexpr size_t kMost = 1 << 20;
   std::vector<std::byte> bytes, part(kMost);
   for (;;) {
     const ssize_t n = ::read(descriptor, part.data(), part.size());
-    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && try_again(descriptor, POLLIN)) continue;
     if (n < 0) fail_at(descriptor, "cannot read");
     if (n == 0) return bytes;
     bytes.insert(bytes.end(), part.begin(), part.begin() + n);
@@ -229,7 +238,7 @@ void write_as_end(int descriptor, std::span<const std::byte> bytes) {
   const NoSigpipe guard;
   while (!bytes.empty()) {
     const ssize_t n = ::write(descriptor, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && try_again(descriptor, POLLOUT)) continue;
     if (n < 0) fail_at(descriptor, "cannot write");
     bytes = bytes.subspan(static_cast<size_t>(n));
   }

@@ -132,12 +132,17 @@ void Matcher::accept(uint32_t id) {
   State state = state_;
   for (const char c : bytes) state = states_->next(state, static_cast<uint8_t>(c));
   if (state == GrammarStates::kDead) refuse(in_quotes(bytes) + " does not go on with the grammar " + text_so_far());
+  tail_ += bytes;  // may run out of memory, the rest may not
+  if (tail_.size() > kTail) tail_.erase(0, tail_.size() - kTail);
   state_ = state;
   length_ += bytes.size();
-  tail_ += bytes;
-  if (tail_.size() > kTail) tail_.erase(0, tail_.size() - kTail);
-  std::vector<State> none;
-  if (states_->memory() > memory_) shrink(none);
+  if (states_->memory() <= memory_) return;
+  try {
+    std::vector<State> none;
+    shrink(none);
+  } catch (const std::bad_alloc&) {
+    // Tried again at the next token.
+  }
 }
 
 }  // namespace weft

@@ -81,10 +81,10 @@ Weights load_weights(const std::shared_ptr<Device>& device, const ModelFile& fil
 }
 
 void reload_vocabulary(const std::shared_ptr<Device>& device, const ModelFile& file, Config& config,
-                       const DeviceFormats& formats, Weights& weights) {
+                       const DeviceFormats& formats, Weights& weights, const std::function<void(float)>& progress) {
   weights.embedding.reset();
   weights.separate_output.reset();
-  const auto report = std::make_shared<WeightsReport>(file, nullptr);
+  const auto report = std::make_shared<WeightsReport>(file, progress);
   WeightsLoader loader(device, {std::shared_ptr<void>(), &file}, config, formats, report, "");
   loader.check(nullptr);
   loader.load_vocabulary();
@@ -94,6 +94,7 @@ void reload_vocabulary(const std::shared_ptr<Device>& device, const ModelFile& f
   for (const TensorReport& tensor : report->tensors)
     for (TensorReport& known : weights.tensors)
       if (known.name == tensor.name) known.rounding = tensor.rounding;
+  if (progress) progress(1);
 }
 
 Weights begin_weights(const std::shared_ptr<Device>& device, std::shared_ptr<const ModelFile> file, Config& config,

@@ -134,9 +134,9 @@ void check_weights(const ModelFile& file, Config& config);
 Weights load_weights(const std::shared_ptr<Device>& device, const ModelFile& file, Config& config,
                      const DeviceFormats& formats, const std::function<void(float)>& progress);
 
-// Packs the vocabulary's tables again, with formats.states: nothing may use them.
+// Packs the vocabulary's tables again, with formats.states: nothing may use them. progress is told 0..1.
 void reload_vocabulary(const std::shared_ptr<Device>& device, const ModelFile& file, Config& config,
-                       const DeviceFormats& formats, Weights& weights);
+                       const DeviceFormats& formats, Weights& weights, const std::function<void(float)>& progress);
 
 // As load_weights, but may return before the layers of a decoder are uploaded: weights.layer_loader then does that, and
 // tells progress on its thread. All memory is allocated then, and everything but the tensors' numbers is checked.

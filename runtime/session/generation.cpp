@@ -189,6 +189,8 @@ void Session::Generation::receive(uint32_t sessions) {
   if (timed_ == received_) collect_times();
   if (tail_.logprobs) read_logprobs();
   if (s_.drafter_) s_.drafter_->append(entry.id);
+  if (s_.ids_.size() == s_.ids_.capacity()) s_.ids_.reserve(2 * s_.ids_.size());
+  if (s_.matcher_) s_.matcher_->accept(entry.id);
   s_.ids_.push_back(entry.id);
   count_bytes(entry, sessions);
   bool go_on = true;
@@ -197,7 +199,6 @@ void Session::Generation::receive(uint32_t sessions) {
     cpu_begin_ = thread_cpu_seconds();
     if (s_.on_prompt_) go_on = s_.on_prompt_(fresh_, fresh_);
   }
-  if (s_.matcher_) s_.matcher_->accept(entry.id);
   const double before = thread_cpu_seconds();
   go_on = on_token_(entry.id) && go_on;
   cpu_callbacks_ += thread_cpu_seconds() - before;

@@ -75,7 +75,7 @@ TEST_F(HiddenStatesTest, NeedOnlyTheRowsOfTheirTokens) {
     Model part = {device, config, std::move(weights)};
     EXPECT_EQ(hidden_states(part, places), hidden_states(*whole, ids));
     formats.rows.clear();
-    reload_vocabulary(device, file, part.config, formats, part.weights);
+    reload_vocabulary(device, file, part.config, formats, part.weights, {});
     EXPECT_EQ(part.weights.output_table().rows(), whole->config.vocab);
     Session of_part(part, 100, {}), of_whole(*whole, 100, {});
     EXPECT_EQ(generate(of_part, ids, 20), generate(of_whole, ids, 20));

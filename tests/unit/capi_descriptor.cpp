@@ -252,18 +252,24 @@ TEST_F(SavedSessionTest, InAFile) {
   EXPECT_EQ(go_on(other_, 20), go_on(session_, 20));
 }
 
+// Smaller than what is saved, so that each side waits for the other; the second one's ends do not block.
 TEST_F(SavedSessionTest, ThroughAPipe) {
-  int pipe[2];
-  ASSERT_EQ(::pipe(pipe), 0);
-  weft_status saved = WEFT_INTERNAL;
-  std::thread writer([&] {
-    saved = weft_session_save_fd(session_, pipe[1], nullptr, nullptr);
-    ::close(pipe[1]);
-  });
-  EXPECT_EQ(restored(pipe[0]), "");
-  writer.join();
-  EXPECT_EQ(saved, WEFT_OK);
-  ::close(pipe[0]);
+  for (const int flags : {O_CLOEXEC, O_CLOEXEC | O_NONBLOCK}) {
+    int pipe[2];
+    ASSERT_EQ(::pipe2(pipe, flags), 0);
+    ASSERT_GT(::fcntl(pipe[1], F_SETPIPE_SZ, 4096), 0);
+    weft_status saved = WEFT_INTERNAL;
+    weft_error error = {};
+    std::thread writer([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(flags & O_NONBLOCK ? 50 : 0));
+      saved = weft_session_save_fd(session_, pipe[1], nullptr, &error);
+      ::close(pipe[1]);
+    });
+    EXPECT_EQ(restored(pipe[0]), "");
+    writer.join();
+    EXPECT_EQ(saved, WEFT_OK) << error.sentence;
+    ::close(pipe[0]);
+  }
   EXPECT_EQ(go_on(other_, 20), go_on(session_, 20));
 }
 

@@ -1,8 +1,9 @@
-// The progress of a prompt, and its end half-way.
+// The progress of a load and of a prompt, and a prompt's end half-way.
 #include "weft/progress.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -94,6 +95,29 @@ class ProgressTest : public testing::Test {
   weft_session* session_ = nullptr;
   std::vector<uint32_t> ids_;
 };
+
+// The first load measures the model's states, and then packs the vocabulary table; the second one finds what it
+// measured.
+TEST_F(ProgressTest, OfLoads) {
+  setenv("WEFT_CACHE_DIR", (folder_ / "cache").c_str(), 1);
+  for (const char* load : {"first", "second"}) {
+    std::vector<float> told;
+    weft_model_options options = weft_model_options_default();
+    options.user = &told;
+    options.progress = [](void* user, float done) {
+      static_cast<std::vector<float>*>(user)->push_back(done);
+      return 0;
+    };
+    weft_model* model = nullptr;
+    ASSERT_EQ(weft_model_load((folder_ / "m.gguf").c_str(), &options, &model, nullptr), WEFT_OK);
+    weft_model_free(model);
+    EXPECT_TRUE(std::ranges::is_sorted(told)) << load;
+    EXPECT_EQ(told.back(), 1) << load;
+    EXPECT_TRUE(std::ranges::any_of(told, [](float done) { return done > 0.5f && done < 1; })) << load;
+    EXPECT_LE(std::ranges::count(told, 1.0f), 3) << load;  // then it returns
+  }
+  EXPECT_FALSE(std::filesystem::is_empty(folder_ / "cache"));
+}
 
 TEST_F(ProgressTest, CountsFromNothingToAll) {
   Seen seen = {session_};

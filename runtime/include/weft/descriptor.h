@@ -30,7 +30,7 @@ WEFT_API weft_status weft_model_load_fd(int descriptor, uint64_t offset, uint64_
 WEFT_API weft_status weft_model_load_memory(const void* bytes, size_t length, const weft_model_options* options,
                                             weft_model** model, weft_error* error);
 
-/* As weft_session_save, at the position of an open, blocking descriptor, which may be a pipe or a socket and stays
+/* As weft_session_save, at the position of an open descriptor, which may be a pipe or a socket and stays
  * open. A regular file is cut off after it. If writing fails, what was written stays. It has the bytes of a saved file,
  * so weft_session_restore reads a file that has nothing before them.
  *
@@ -39,7 +39,7 @@ WEFT_API weft_status weft_model_load_memory(const void* bytes, size_t length, co
 WEFT_API weft_status weft_session_save_fd(const weft_session* session, int descriptor, const char* note,
                                           weft_error* error);
 
-/* As weft_session_restore, from the position of an open, blocking descriptor up to its end. A pipe or a socket is
+/* As weft_session_restore, from the position of an open descriptor up to its end. A pipe or a socket is
  * waited for until its other side is closed. WEFT_INVALID_ARGUMENT also for a descriptor that is not open for reading.
  */
 WEFT_API weft_status weft_session_restore_fd(weft_session* session, int descriptor, char** note, weft_error* error);
