@@ -9,6 +9,7 @@
 #include "session/lookup.h"
 #include "session/profile.h"
 #include "weft/descriptor.h"
+#include "weft/estimates.h"
 #include "weft/lens.h"
 #include "weft/progress.h"
 #include "weft/speculate.h"
@@ -314,6 +315,22 @@ weft_status weft_session_head_logits(weft_session* session, uint32_t* ids, float
       ids[i] = values[i].id;
       logits[i] = values[i].logit;
     }
+  });
+}
+
+weft_status weft_session_head_estimates(weft_session* session, weft_head_estimate* rows, size_t count,
+                                        float* deviations, weft_error* error) {
+  return guard(error, [&] {
+    require(session && rows, "session or rows", "it is NULL");
+    const InUse use(session);
+    const uint32_t vocab = session->model->model.config.vocab;
+    if (count != vocab)
+      throw Error(Code::invalid_argument,
+                  "it is " + std::to_string(count) + ", the vocabulary has " + std::to_string(vocab), "count");
+    HeadEstimates known;
+    with_recovery(*session, [&] { known = session->session.head_estimates(); });
+    for (uint32_t id = 0; id < vocab; ++id) rows[id] = {known.logits[id], known.estimates[id], known.bounds[id]};
+    if (deviations) *deviations = known.deviations;
   });
 }
 

@@ -9,6 +9,7 @@
 
 #include "canvas.h"
 #include "common.h"
+#include "head_errors.h"
 #include "plot.h"
 
 namespace weft::cli {
@@ -16,7 +17,7 @@ namespace {
 
 struct ReportArgs {
   ModelArgs model;
-  std::string file, plot;
+  std::string file, plot, plot_errors;
   std::vector<std::string> heads = {"full", "certified", "sure", "fast"};
   std::uint32_t tokens = 1000;
   weft_sampling sampling = weft_sampling_default();
@@ -27,6 +28,7 @@ using Logits = std::vector<std::pair<std::uint32_t, float>>;
 
 constexpr std::uint32_t kDefaultRanks = 40;  // of recall and KL where --top-k is 0
 constexpr int kTimed = 32;                   // tokens a head that are timed by operation
+constexpr std::uint32_t kEstimated = 64;     // places where the errors of all rows' estimates are counted
 
 // One head: a session that chooses tokens with the sampling asked for, and one that ranks the K best. They are two
 // because what a head reads for a token depends on how it fared with the ones before.
@@ -49,6 +51,7 @@ struct Subject {
   std::uint64_t agreed = 0, refined = 0;
   double recall = 0, kl = 0;         // sums over the tokens
   std::optional<double> head_share;  // of the device's time of a token
+  HeadErrors errors;
 };
 
 // The K best, best first; the lower id among equals.
@@ -122,6 +125,7 @@ class Report {
   Report(const ReportArgs& args, const api::Model& model, std::uint32_t context)
       : args_(args),
         context_(context),
+        vocab_(model.info().vocab_size),
         ranks_(std::min(args.sampling.top_k > 0 ? args.sampling.top_k : kDefaultRanks, model.info().vocab_size)) {
     std::vector<std::string> names = {"full"};
     for (const std::string& head : args.heads) {
@@ -158,6 +162,7 @@ class Report {
   Json json(const weft_model_info& info) const;
   void print(const weft_model_info& info) const;
   Plot plot(const weft_model_info& info) const;
+  std::vector<NamedErrors> errors() const;
 
   // Certified heads are proven: when one is wrong, the proof is.
   void check() const {
@@ -184,7 +189,9 @@ class Report {
         ++subject.agreed;
       else if (subject.head == "certified" && subject.agreed == tokens_)
         first_difference_ = tokens_;
-      if (!first) rank(subject, prefix, full, ranks_);
+      if (first) continue;
+      rank(subject, prefix, full, ranks_);
+      if (tokens_ % std::max(args_.tokens / kEstimated, 1u) == 0) subject.errors.add(subject.ranking, vocab_);
     }
     subjects_.front().recall += 1;
     ++tokens_;
@@ -210,7 +217,7 @@ class Report {
   }
 
   const ReportArgs& args_;
-  const std::uint32_t context_, ranks_;
+  const std::uint32_t context_, vocab_, ranks_;
   std::vector<Subject> subjects_;
   std::size_t tokens_ = 0;
   std::size_t first_difference_ = 0;  // between full and certified
@@ -248,7 +255,8 @@ Json Report::json(const weft_model_info& info) const {
                 {"token_ms", seconds * 1e3},
                 {"token_of_full", seconds / full_seconds},
                 {"head_share", nullptr},
-                {"head_ms", nullptr}};
+                {"head_ms", nullptr},
+                {"errors", subject.errors.json()}};
     if (subject.head_share) {
       one["head_share"] = *subject.head_share;
       one["head_ms"] = *subject.head_share * seconds * 1e3;
@@ -288,6 +296,21 @@ void print_columns(const std::vector<std::vector<std::string>>& lines) {
   }
 }
 
+void print_errors(const std::vector<NamedErrors>& heads) {
+  if (heads.empty()) return;
+  std::cout << "\nerrors of estimates, in standard deviations\n\n";
+  std::vector<std::vector<std::string>> lines = {
+      {"head", "allowed", "largest", "rms", "above 3", "above 4", "above 5"}};
+  for (const NamedErrors& head : heads) {
+    const HeadErrors& e = *head.errors;
+    lines.push_back({head.head, format("%.2f", e.allowed()), format("%.2f", e.largest()), format("%.2f", e.rms())});
+    for (const double deviations : {3, 4, 5}) lines.back().push_back(format("%.1e", e.beyond(deviations)));
+  }
+  lines.push_back({"normal", "", "", "1.00"});
+  for (const double deviations : {3, 4, 5}) lines.back().push_back(format("%.1e", normal_beyond(deviations)));
+  print_columns(lines);
+}
+
 void Report::print(const weft_model_info& info) const {
   const auto number = [](const Json& value, const char* suffix, int digits, double scale) {
     return value.is_null() ? "-" : format("%.*f%s", digits, value.get<double>() * scale, suffix);
@@ -313,6 +336,14 @@ void Report::print(const weft_model_info& info) const {
     lines.push_back(line);
   }
   print_columns(lines);
+  print_errors(errors());
+}
+
+std::vector<NamedErrors> Report::errors() const {
+  std::vector<NamedErrors> all;
+  for (const Subject& subject : subjects_)
+    if (!subject.errors.empty()) all.push_back({subject.head, &subject.errors});
+  return all;
 }
 
 Plot Report::plot(const weft_model_info& info) const {
@@ -334,6 +365,7 @@ Plot Report::plot(const weft_model_info& info) const {
 
 void head_report(const ReportArgs& args) {
   if (!args.plot.empty()) require_writable("--plot", args.plot);
+  if (!args.plot_errors.empty()) require_writable("--plot-errors", args.plot_errors);
   const std::string text = read_text(args.file);
   const api::Model model = load_model(args.model);
   const weft_model_info info = model.info();
@@ -345,6 +377,8 @@ void head_report(const ReportArgs& args) {
     report.print(info);
   }
   if (!args.plot.empty()) write_png(report.plot(info), args.plot);
+  if (!args.plot_errors.empty())
+    write_png(plot_of(report.errors(), format("errors of estimates, %s", info.type)), args.plot_errors);
   report.check();
 }
 
@@ -367,6 +401,8 @@ void add_head_report(CLI::App& app) {
       ->capture_default_str()
       ->transform(whole(1));
   command->add_option("--plot", args->plot, "draw agreement over bytes as a PNG file")->type_name("OUT.png");
+  command->add_option("--plot-errors", args->plot_errors, "draw the errors of estimates as a PNG file")
+      ->type_name("OUT.png");
   add_sampling_options(command, args->sampling);
   args->sampling.temperature = 0;
   command->get_option("--temperature")->default_str("0");
@@ -386,7 +422,10 @@ void add_head_report(CLI::App& app) {
       "refined:  rows whose estimate is refined\n"
       "ms:       median time of a token that is computed alone\n"
       "x full:   ms as a multiple of full's\n"
-      "head ms:  ms times the projection's share of the device's time in some timed tokens");
+      "head ms:  ms times the projection's share of the device's time in some timed tokens\n"
+      "Errors: how far logits are above what the head estimates by the part of a row that it reads first, at 64 of "
+      "the\n"
+      "places, in standard deviations of an error at random. allowed: what the head trusts an estimate to.");
   command->callback([args] { head_report(*args); });
 }
 

@@ -60,6 +60,13 @@ struct TokenLogit {
   float logit;
 };
 
+// Of every row, in the order of the ids; before a soft cap.
+struct HeadEstimates {
+  std::vector<float> logits, estimates;
+  std::vector<float> bounds;  // infinity: computed at once
+  float deviations = 0;       // between estimate and bound
+};
+
 // Device time of one pass.
 struct PassTimes {
   std::vector<Timestamps::Stage> stages;  // in order of first appearance
@@ -119,6 +126,9 @@ class Session {
   std::vector<float> score(std::span<const uint32_t> ids);
   std::vector<float> logits();            // after the context's last token
   std::vector<TokenLogit> head_logits();  // of the rows that the head computes, in no order
+  // What the head knows of the next token's logits (head_estimates.cpp). Throws Error(unsupported) where it estimates
+  // none.
+  HeadEstimates head_estimates();
   // Tells hidden states of the context, position by position (lens.cpp). False if on_row ended it. Throws
   // Error(invalid_argument) for a position after the context, or a layer that the model does not have.
   bool lens(const LensRange& range, const OnLens& on_row);

@@ -70,7 +70,7 @@ class Heads(unittest.TestCase):
         self.assertIn("head      fast:8 now", err)
 
     REPORT_KEYS = ["head", "rows", "bytes", "share_of_full", "refined_rows", "agreement", "recall", "kl", "token_ms",
-                   "token_of_full", "head_share", "head_ms"]
+                   "token_of_full", "head_share", "head_ms", "errors"]
 
     def report(self, *options, path=None, text="the quick brown fox jumps over the lazy dog " * 4):
         file = FOLDER / "along"
@@ -95,6 +95,18 @@ class Heads(unittest.TestCase):
         full = heads["full"]
         self.assertEqual((full["agreement"], full["recall"], full["share_of_full"]), (1, 1, 1))
         self.assertEqual(full["rows"], {"mean": result["rows"], "p50": result["rows"], "p99": result["rows"]})
+        for name, head in heads.items():
+            errors = head["errors"]
+            if name == "full" or "keep" in name or "auto" in name:
+                self.assertIsNone(errors)
+                continue
+            self.assertEqual(list(errors), ["estimates", "allowed", "rms", "largest", "beyond"])
+            self.assertTrue(0 < errors["rms"] < 2, errors)
+            self.assertTrue(1 >= errors["beyond"]["3"] >= errors["beyond"]["4"] >= errors["beyond"]["5"] >= 0, errors)
+            if name in ("certified", "sure"):
+                self.assertLessEqual(errors["largest"], errors["allowed"])
+            if name.startswith("fast:"):
+                self.assertLessEqual(errors["allowed"], float(name[5:]) * 1.001)
         for name in heads.keys() & {"certified", "sure"}:
             self.assertEqual((heads[name]["agreement"], heads[name]["recall"]), (1, 1))
             self.assertAlmostEqual(heads[name]["kl"], 0, places=6)
@@ -124,14 +136,22 @@ class Heads(unittest.TestCase):
         out, _ = weft("head-report", "-m", plain(), "-f", file, "--max-tokens", 5)
         lines = out.splitlines()
         self.assertTrue(lines[0].startswith("5 tokens, greedy; "))
-        self.assertEqual([line.split()[0] for line in lines[2:]], ["head", "full", "certified", "sure", "fast"])
-        self.assertEqual(len({len(line) for line in lines[2:]}), 1, out)
+        self.assertEqual([line.split()[0] for line in lines[2:7]], ["head", "full", "certified", "sure", "fast"])
+        self.assertEqual(len({len(line) for line in lines[2:7]}), 1, out)
+        self.assertTrue(lines[8].startswith("errors of estimates"))
+        self.assertEqual([line.split()[0] for line in lines[10:]], ["head", "certified", "sure", "fast", "normal"])
+        self.assertEqual(len({len(line) for line in lines[10:]}), 1, out)
 
     def test_report_plot(self):
         png = FOLDER / "heads.png"
         png.write_text("old")
-        self.report("--max-tokens", 3, "--plot", png, "--heads", "fast:2", "keep:digits")
-        data = png.read_bytes()
+        errors = FOLDER / "errors.png"
+        self.report("--max-tokens", 3, "--plot", png, "--plot-errors", errors, "--heads", "fast:2", "keep:digits")
+        for file in (png, errors):
+            self.check_png(file.read_bytes())
+        self.assertNotEqual(png.read_bytes(), errors.read_bytes())
+
+    def check_png(self, data):
         self.assertEqual(data[:8], b"\x89PNG\r\n\x1a\n")
         self.assertEqual(data[12:24], b"IHDR" + (960).to_bytes(4, "big") + (640).to_bytes(4, "big"))
         self.assertEqual(data[-8:-4], b"IEND")

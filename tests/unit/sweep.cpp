@@ -453,16 +453,16 @@ TEST_F(SweepTest, VulkanHasNoMemory) {
 
 TEST_F(SweepTest, VulkanLosesTheDevice) {
   for (const Variant& variant : variants(0))
-    sweep_all(vulkan_fault("device lost once", kLostOnce, {WEFT_DEVICE_LOST}, 61), variant);
+    sweep_all(vulkan_fault("device lost once", kLostOnce, {WEFT_DEVICE_LOST}, 127), variant);
   for (const Variant& variant : variants(1))
-    sweep_all(vulkan_fault("device lost", kLost, {WEFT_DEVICE_LOST}, 97), variant);
+    sweep_all(vulkan_fault("device lost", kLost, {WEFT_DEVICE_LOST}, 199), variant);
   for (Variant variant : kVariants) {
     variant.recovers = true;
-    sweep_all(vulkan_fault("device lost, recovers", kLost, {WEFT_DEVICE_LOST}, 41), variant);
+    sweep_all(vulkan_fault("device lost, recovers", kLost, {WEFT_DEVICE_LOST}, 89), variant);
   }
 }
 
-TEST_F(SweepTest, VulkanTakesLonger) { sweep_all(vulkan_fault("timeout", kTimeout, {}, 37), kVariants[0]); }
+TEST_F(SweepTest, VulkanTakesLonger) { sweep_all(vulkan_fault("timeout", kTimeout, {}, 71), kVariants[0]); }
 
 TEST_F(SweepTest, FilesFail) {
   sweep_all(file_fault("EIO", FileFault::io, {WEFT_IO}, 19));

@@ -1,0 +1,43 @@
+// What the session's head makes of every row before it computes some.
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "session/session.h"
+
+namespace weft {
+
+HeadEstimates Session::head_estimates() {
+  require(!ids_.empty(), "head_estimates", "the session has no prompt");
+  OnDevice& d = on_device();
+  const Tail tail = begin(true);
+  if (!tail.partial || !tail.steps.estimates || tail.steps.listed || matcher_)
+    throw Error(Code::unsupported, "the head \"" + d.head.head().name + "\" estimates no logits here", "head",
+                "set certified, sure or fast, without a keep-list, a grammar or log-probabilities");
+  abi::StepState& state = *d.step.state.as<abi::StepState>();
+  abi::HeadState fresh = {};  // it reads the least at first, whatever it has learnt
+  fresh.positions = state.head.positions;
+  state.head = fresh;
+  compute_logits(tail);
+  if (state.head.mode == HEAD_ALL)
+    throw Error(Code::unsupported, "the sampling needs every row", "head", "set top_k beside top_p or typical_p");
+  HeadEstimates result;
+  const uint32_t vocab = model_.config.vocab;
+  const auto list = [&](uint32_t first) {
+    return download_as<float>(model_.device, View(tail.partial->lists).part(uint64_t{first} * 4, uint64_t{vocab} * 4));
+  };
+  result.bounds = list(LIST_BOUNDS(vocab));
+  result.estimates = list(LIST_ESTIMATES(vocab));
+  for (float& bound : result.bounds)
+    if (bound <= BOUND_OF_LISTED) bound = std::numeric_limits<float>::infinity();
+  const abi::SampleParams& params = *d.step.params.as<abi::SampleParams>();
+  const float spread = state.head.mode == HEAD_LEADING ? params.leading_spread : params.rest_spread;
+  const uint32_t rest = model_.weights.output_table().matrix().basis->rest();
+  result.deviations = spread * std::sqrt(static_cast<float>(rest * BLOCK));
+  begin(true);
+  compute_logits({});
+  result.logits = download_as<float>(model_.device, d.activations.logits.part(0, uint64_t{vocab} * 4));
+  return result;
+}
+
+}  // namespace weft
