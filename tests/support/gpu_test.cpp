@@ -77,8 +77,10 @@ void probe() {
   }
   try {
     const std::shared_ptr<Device> device = open_device();
-    std::cout << "Device: " << device->caps().name << ", " << device->caps().driver_info << ", "
-              << (std::getenv("WEFT_VALIDATION") ? "validation on" : "validation off") << std::endl;
+    const char* const validation = std::getenv("WEFT_VALIDATION");
+    const bool on = validation && std::string_view(validation) != "0";
+    std::cout << "Device: " << device->caps().name << ", " << device->caps().driver_info << ", validation "
+              << (on ? "on" : "off") << std::endl;
   } catch (const Error& error) {
     g_skip_reason = error.what();
   }
