@@ -214,6 +214,14 @@ class weft_batch_end(ctypes.Structure):
     ]
 
 
+class weft_head_estimate(ctypes.Structure):
+    _fields_ = [
+        ("logit", ctypes.c_float),
+        ("estimate", ctypes.c_float),
+        ("bound", ctypes.c_float),
+    ]
+
+
 class weft_lens_row(ctypes.Structure):
     _fields_ = [
         ("layer", ctypes.c_uint32),
@@ -322,6 +330,7 @@ FUNCTIONS = {
     "weft_model_load_memory": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(weft_model_options), ctypes.POINTER(ctypes.POINTER(weft_model)), ctypes.POINTER(weft_error)]),
     "weft_session_save_fd": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(weft_error)]),
     "weft_session_restore_fd": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_int, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
+    "weft_session_head_estimates": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_head_estimate), ctypes.c_size_t, ctypes.POINTER(ctypes.c_float), ctypes.POINTER(weft_error)]),
     "weft_session_lens": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_lens_options), weft_lens_callback, ctypes.c_void_p, ctypes.POINTER(weft_error)]),
     "weft_probe": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_uint64, ctypes.POINTER(weft_model_options), ctypes.POINTER(weft_session_options), ctypes.POINTER(weft_probe_report), ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
     "weft_session_set_prompt_callback": (ctypes.c_int, [ctypes.POINTER(weft_session), weft_prompt_callback, ctypes.c_void_p, ctypes.POINTER(weft_error)]),
