@@ -1,0 +1,295 @@
+package weft.demo;
+
+import android.content.Context;
+import android.net.Uri;
+import android.os.Handler;
+import android.os.Looper;
+import android.os.ParcelFileDescriptor;
+import android.system.ErrnoException;
+import android.system.Os;
+import java.io.File;
+import java.io.FileNotFoundException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import weft.GenerateOptions;
+import weft.Generation;
+import weft.GenerationStats;
+import weft.Message;
+import weft.Model;
+import weft.ModelOptions;
+import weft.Session;
+import weft.SessionOptions;
+import weft.Weft;
+import weft.WeftException;
+
+/**
+ * The conversation of the process, which outlives its activities. The main thread calls it; one worker thread owns model
+ * and session, and computes.
+ */
+final class Chat {
+  interface Watcher {
+    void onChange();
+  }
+
+  private interface Task {
+    void run() throws Exception;
+  }
+
+  static Chat instance; // what is not private is for tests, which end the process by taking it away
+
+  private final Context app;
+  private final Store store;
+  Handler main = new Handler(Looper.getMainLooper());
+  final ExecutorService worker = Executors.newSingleThreadExecutor();
+
+  // Of the main thread.
+  private final Store.Chat chat;
+  private StringBuilder answer; // null: no answer is being generated
+  private String status;
+  private String stats = "";
+  private boolean loaded; // the model
+  private int tasks; // that the worker has not finished
+  private Watcher watcher;
+
+  // Of the worker.
+  Model model;
+  private Session session;
+
+  private volatile boolean stopped;
+
+  static Chat of(Context context) {
+    if (instance == null) instance = new Chat(context.getApplicationContext());
+    return instance;
+  }
+
+  private Chat(Context app) {
+    this.app = app;
+    store = new Store(app.getFilesDir());
+    chat = store.read();
+    status = app.getString(R.string.no_model);
+    try { // Compiled shaders are kept there.
+      Os.setenv("WEFT_CACHE_DIR", new File(app.getCacheDir(), "weft").getPath(), false);
+    } catch (ErrnoException error) {
+      status = error.toString();
+    }
+    if (chat.document != null) load();
+  }
+
+  void watch(Watcher watcher) {
+    this.watcher = watcher;
+  }
+
+  int size() {
+    return chat.messages.size() + (answer == null ? 0 : 1);
+  }
+
+  Message message(int i) {
+    return i < chat.messages.size() ? chat.messages.get(i) : Message.assistant(answer.toString());
+  }
+
+  boolean generates() {
+    return answer != null;
+  }
+
+  /** Whether a message can be sent, and a setting changed. */
+  boolean ready() {
+    return loaded && tasks == 0;
+  }
+
+  String status() {
+    return status;
+  }
+
+  String stats() {
+    return stats;
+  }
+
+  String head() {
+    return chat.head;
+  }
+
+  boolean polite() {
+    return chat.polite;
+  }
+
+  /** Loads the model that the user has picked. The conversation goes on with it. */
+  void load(Uri document, String name) {
+    stop();
+    chat.document = document.toString();
+    chat.name = name;
+    write();
+    load();
+  }
+
+  void send(String text) {
+    chat.messages.add(Message.user(text));
+    answer = new StringBuilder();
+    stopped = false;
+    write();
+    List<Message> messages = new ArrayList<>(chat.messages);
+    String name = chat.name;
+    GenerateOptions options =
+        new GenerateOptions()
+            .head(chat.head)
+            .promptProgress(
+                (done, all) -> {
+                  show(app.getString(R.string.reading, done, all));
+                  return !stopped;
+                });
+    work(
+        () -> {
+          try {
+            Generation generation = session.generate(messages, options, (id, piece) -> append(piece));
+            String line = line(generation.stats());
+            main.post(() -> stats = line);
+            show(app.getString(R.string.on, name, model.info().device()));
+          } finally {
+            main.post(this::endAnswer);
+          }
+        });
+  }
+
+  /** Ends the answer. What is there of it stays. */
+  void stop() {
+    stopped = true;
+  }
+
+  void setHead(String head) {
+    chat.head = head;
+    write();
+  }
+
+  /** The policy is a session's for life: a new session goes on with what the old one has computed. */
+  void setPolite(boolean polite) {
+    chat.polite = polite;
+    write();
+    work(
+        () -> {
+          store.save(session);
+          session.close();
+          session = model.session(new SessionOptions().polite(polite));
+          store.restore(session);
+        });
+  }
+
+  /** A conversation without messages. */
+  void clear() {
+    stop();
+    work(
+        () -> {
+          store.forget();
+          if (session != null) session.reset();
+          main.post(
+              () -> {
+                chat.messages.clear();
+                stats = "";
+                write();
+              });
+        });
+  }
+
+  /** The application is not to be seen: the device is not used, and the process may end at any time. */
+  void background() {
+    stop();
+    work(
+        () -> {
+          if (session != null) store.save(session);
+        });
+  }
+
+  private void load() {
+    Uri document = Uri.parse(chat.document);
+    String name = chat.name;
+    boolean polite = chat.polite;
+    loaded = false;
+    ModelOptions options =
+        new ModelOptions()
+            .progress(
+                done -> {
+                  show(app.getString(R.string.loading, name, (int) (100 * done)));
+                  return true;
+                });
+    work(
+        () -> {
+          if (model != null) model.close(); // and its session
+          model = null;
+          session = null;
+          try (ParcelFileDescriptor file = app.getContentResolver().openFileDescriptor(document, "r")) {
+            if (file == null) throw new FileNotFoundException(document.toString());
+            model = Weft.load(file.getFd(), 0, 0, options);
+          }
+          session = model.session(new SessionOptions().polite(polite));
+          String ready = app.getString(R.string.on, name, model.info().device());
+          try {
+            store.restore(session);
+          } catch (WeftException error) {
+            store.forget(); // another model's: the messages are read again
+          }
+          main.post(() -> loaded = true);
+          show(ready);
+        });
+  }
+
+  private boolean append(String piece) { // on the worker
+    main.post(
+        () -> {
+          answer.append(piece);
+          changed();
+        });
+    return !stopped;
+  }
+
+  private void endAnswer() {
+    chat.messages.add(Message.assistant(answer.toString()));
+    answer = null;
+    write();
+  }
+
+  private String line(GenerationStats s) {
+    double speed = s.decodeSeconds() > 0 ? s.decodedTokens() / s.decodeSeconds() : 0;
+    return app.getString(
+        R.string.stats, s.contextUsed(), s.promptTokens(), s.firstTokenSeconds(), speed,
+        s.headTokens() > 0 ? s.headRows() / s.headTokens() : 0);
+  }
+
+  private void write() {
+    byte[] json = Store.toJson(chat);
+    work(() -> store.write(json));
+  }
+
+  private void show(String text) { // on any thread
+    main.post(
+        () -> {
+          status = text;
+          changed();
+        });
+  }
+
+  private void changed() {
+    if (watcher != null) watcher.onChange();
+  }
+
+  /** Runs a task on the worker, after those before it, and shows why it failed. */
+  private void work(Task task) {
+    ++tasks;
+    changed();
+    worker.execute(
+        () -> {
+          try {
+            task.run();
+          } catch (WeftException error) {
+            show(error.getMessage() + "\n" + error.hint());
+          } catch (Exception error) {
+            show(error.getMessage() == null ? error.toString() : error.getMessage());
+          } finally {
+            main.post(
+                () -> {
+                  --tasks;
+                  changed();
+                });
+          }
+        });
+  }
+}

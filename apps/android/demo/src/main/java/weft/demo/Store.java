@@ -1,0 +1,113 @@
+package weft.demo;
+
+import android.os.ParcelFileDescriptor;
+import android.util.AtomicFile;
+import java.io.File;
+import java.io.FileOutputStream;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
+import org.json.JSONArray;
+import org.json.JSONException;
+import org.json.JSONObject;
+import weft.Message;
+import weft.Session;
+
+/**
+ * Two files in the application's private folder. chat.json is what the user sees, and is written with every message.
+ * chat.session is what the model has computed of it, and may be missing or old: the next answer computes the rest.
+ */
+final class Store {
+  /** What is kept in chat.json. */
+  static final class Chat {
+    String document; // null: no model was chosen
+    String name = "";
+    String head = "full";
+    boolean polite;
+    final List<Message> messages = new ArrayList<>();
+  }
+
+  private final AtomicFile chat;
+  private final File session;
+
+  Store(File folder) {
+    chat = new AtomicFile(new File(folder, "chat.json"));
+    session = new File(folder, "chat.session");
+  }
+
+  static byte[] toJson(Chat chat) {
+    try {
+      JSONArray messages = new JSONArray();
+      for (Message message : chat.messages)
+        messages.put(new JSONObject().put("role", message.role()).put("content", message.content()));
+      return new JSONObject()
+          .put("document", chat.document)
+          .put("name", chat.name)
+          .put("head", chat.head)
+          .put("polite", chat.polite)
+          .put("messages", messages)
+          .toString()
+          .getBytes(StandardCharsets.UTF_8);
+    } catch (JSONException impossible) {
+      throw new IllegalStateException(impossible); // there is no number in it
+    }
+  }
+
+  void write(byte[] json) throws IOException {
+    FileOutputStream out = chat.startWrite();
+    try {
+      out.write(json);
+      chat.finishWrite(out);
+    } catch (IOException error) {
+      chat.failWrite(out);
+      throw error;
+    }
+  }
+
+  /** An empty chat if there is no file, or a file of something else. */
+  Chat read() {
+    Chat result = new Chat();
+    try {
+      JSONObject json = new JSONObject(new String(chat.readFully(), StandardCharsets.UTF_8));
+      result.document = json.isNull("document") ? null : json.getString("document");
+      result.name = json.getString("name");
+      result.head = json.getString("head");
+      result.polite = json.getBoolean("polite");
+      JSONArray messages = json.getJSONArray("messages");
+      for (int i = 0; i < messages.length(); ++i) {
+        JSONObject message = messages.getJSONObject(i);
+        result.messages.add(new Message(message.getString("role"), message.getString("content")));
+      }
+      // The process ended while the model answered.
+      if (result.messages.size() % 2 == 1) result.messages.add(Message.assistant(""));
+      return result;
+    } catch (IOException | JSONException error) {
+      return new Chat();
+    }
+  }
+
+  /** Through a new file: the old one stays until the new one is complete. */
+  void save(Session from) throws IOException {
+    File file = new File(session.getPath() + ".new");
+    int mode =
+        ParcelFileDescriptor.MODE_CREATE | ParcelFileDescriptor.MODE_TRUNCATE | ParcelFileDescriptor.MODE_READ_WRITE;
+    try (ParcelFileDescriptor descriptor = ParcelFileDescriptor.open(file, mode)) {
+      from.save(descriptor.getFd(), null);
+    }
+    if (!file.renameTo(session)) throw new IOException("cannot rename " + file);
+  }
+
+  /** False: there is no file. */
+  boolean restore(Session to) throws IOException {
+    if (!session.exists()) return false;
+    try (ParcelFileDescriptor descriptor = ParcelFileDescriptor.open(session, ParcelFileDescriptor.MODE_READ_ONLY)) {
+      to.restore(descriptor.getFd());
+    }
+    return true;
+  }
+
+  void forget() {
+    session.delete();
+  }
+}

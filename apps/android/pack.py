@@ -1,0 +1,172 @@
+"""Packs the Android library and the demo app from native libraries that are built already; no Android SDK is needed.
+
+pack.py [--trial] OUTPUT ABI=FOLDER ...   For example: pack.py build/android arm64-v8a=build/arm64/lib
+Writes OUTPUT/weft-android.aar and OUTPUT/weft-demo.apk, signed with a key of OUTPUT's own, and lists what is in them. A FOLDER holds
+libweft.so and libweft_jni.so. --trial: also packs libraries that Android would not load, such as Linux's.
+
+Needs a JDK, Maven, and Debian's aapt, zipalign and apksigner. Exit code 77: Maven could not get what it needs.
+"""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+ABIS = {"arm64-v8a": "AArch64", "x86_64": "Advanced Micro Devices X86-64"}
+LIBRARIES = {"libweft.so": r"weft_\w+|WEFT_[\d.]+", "libweft_jni.so": r"Java_weft_\w+|JNI_OnLoad"}  # and what they may export
+PAGE = 16384
+MIN_SDK, TARGET_SDK = 26, 34
+DEMO = HERE / "demo/src/main"
+RULES = HERE / "weft-android/consumer-rules.pro"
+
+
+def call(*argv):
+    done = subprocess.run([str(word) for word in argv], text=True, timeout=600, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if done.returncode != 0:
+        sys.exit(f"{argv[0]} failed with {done.returncode}:\n{done.stdout}")
+    return done.stdout
+
+
+def maven_jars():
+    """The jars of pom.xml. The Maven repository is $WEFT_MAVEN, else the user's."""
+    command = ["mvn", "-q", "-B", "-f", HERE / "pom.xml", "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:build-classpath"]
+    command += [f"-Dmaven.repo.local={os.environ['WEFT_MAVEN']}"] if "WEFT_MAVEN" in os.environ else []
+    with tempfile.NamedTemporaryFile("r") as names:
+        done = subprocess.run(list(map(str, [*command, f"-Dmdep.outputFile={names.name}"])), text=True, timeout=1200, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT)
+        if done.returncode != 0:
+            print(done.stdout)
+            sys.exit(77 if re.search("Could not transfer|offline mode", done.stdout) else 1)
+        return [pathlib.Path(jar) for jar in names.read().strip().split(":")]
+
+
+def complaints(library, machine):
+    """Why Android would not load a library, or an app should not have it."""
+    exports = LIBRARIES[library.name]
+    said = call("readelf", "--wide", "--file-header", "--program-headers", "--dynamic", "--dyn-syms", library)
+    result = []
+    if f"Machine:                           {machine}\n" not in said:
+        result.append(f"is not for {machine}")
+    for align in re.findall(r"^  LOAD .* (0x[0-9a-f]+)$", said, re.M):
+        if int(align, 16) < PAGE:
+            result.append(f"a segment is aligned to {int(align, 16)} bytes instead of {PAGE}")
+            break
+    if "TEXTREL" in said:
+        result.append("has text relocations")
+    soname = re.findall(r"\(SONAME\).*\[(.*)\]", said)
+    if soname != [library.name]:
+        result.append(f"has the soname {soname}")
+    for name in re.findall(r"^ +\d+: \w+ +\d+ +\w+ +(?:GLOBAL|WEAK) +\w+ +(?!UND)\w+ (\S+?)(?:@.*)?$", said, re.M):
+        if not re.fullmatch(exports, name):
+            result.append(f"exports {name}")
+    return result
+
+
+def manifest(file, package):
+    """With what Gradle's plugin adds."""
+    text = file.read_text()
+    opening, kept = '<manifest xmlns:android="http://schemas.android.com/apk/res/android"', "</manifest>"
+    assert text.count(opening) == text.count(kept) == 1, file
+    sdk = f'  <uses-sdk android:minSdkVersion="{MIN_SDK}" android:targetSdkVersion="{TARGET_SDK}" />\n'
+    return text.replace(opening, f'{opening} package="{package}"').replace(kept, sdk + kept)
+
+
+def compile_java(output, classpath, *sources):
+    """As Java 8: it has what Android 8 has, and no later version's bytecode."""
+    output.mkdir(exist_ok=True)
+    call("javac", "--release", "8", "-Xlint:all,-options,-classfile", "-Werror", "-encoding", "UTF-8", "-cp", ":".join(map(str, [output, *classpath])),
+         "-d", output, *sources)
+
+
+def write_zip(file, members):
+    """members: (name, path or bytes, compressed). Always the same bytes for the same members."""
+    with zipfile.ZipFile(file, "w") as out:
+        for name, content, compressed in members:
+            entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+            entry.compress_type = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
+            out.writestr(entry, content if isinstance(content, bytes) else content.read_bytes())
+
+
+def native_members(folders, prefix):
+    return [(f"{prefix}/{abi}/{name}", folder / name, False) for abi, folder in sorted(folders.items()) for name in sorted(LIBRARIES)]
+
+
+class Pack:
+    """Everything that is made lies below `output`."""
+
+    def __init__(self, output, jars):
+        self.output, self.jars = pathlib.Path(output), jars
+        self.android = next(jar for jar in jars if jar.name.startswith("android-all-8"))
+        self.weft, self.demo, self.base = self.output / "weft", self.output / "demo", self.output / "base.apk"
+        self.output.mkdir(parents=True, exist_ok=True)
+
+    def classes(self):
+        """Compiles the library, and the demo app with its resources."""
+        compile_java(self.weft, [], *(ROOT / "runtime/bindings/java/weft").glob("*.java"))
+        call("aapt2", "compile", "--dir", DEMO / "res", "-o", self.output / "resources.zip")
+        text = self.output / "AndroidManifest.xml"
+        text.write_text(manifest(DEMO / "AndroidManifest.xml", "weft.demo").replace("<application", '<application android:extractNativeLibs="false"'))
+        call("aapt2", "link", "-I", self.android, "--manifest", text, "--java", self.output / "generated", "--version-code", 1, "--version-name", "0.1.0",
+             "-o", self.base, self.output / "resources.zip")
+        compile_java(self.demo, [self.weft, self.android], self.output / "generated/weft/demo/R.java", *(DEMO / "java/weft/demo").glob("*.java"))
+
+    def shrink(self, inputs, result, *rules):
+        """What R8 does in Android's own build: removes and renames what the rules do not keep, and lambdas become classes."""
+        call("java", "-cp", ":".join(map(str, self.jars)), "proguard.ProGuard", f"@{RULES}", "-injars", ":".join(map(str, inputs)), "-outjars", result,
+             "-libraryjars", "<java.home>/jmods/java.base.jmod(!**.jar;!module-info.class)", "-libraryjars", self.android,
+             "-target", "1.7", "-dontnote", *rules)
+
+    def aar(self, folders):
+        classes = self.output / "classes.jar"
+        write_zip(classes, [(str(file.relative_to(self.weft)), file, True) for file in sorted(self.weft.rglob("*.class"))])
+        file = self.output / "weft-android.aar"
+        text = manifest(HERE / "weft-android/src/main/AndroidManifest.xml", "weft")
+        write_zip(file, [("AndroidManifest.xml", text.encode(), True), ("R.txt", b"", False), ("classes.jar", classes, False),
+                         ("proguard.txt", RULES, True), *native_members(folders, "jni")])
+        return file
+
+    def apk(self, folders):
+        small, dex, file, key = (self.output / name for name in ("small.jar", "classes.dex", "weft-demo.apk", "debug.keystore"))
+        self.shrink([self.demo, self.weft], small, "-keep", "class weft.demo.ChatActivity")
+        call("java", "-cp", ":".join(map(str, self.jars)), "com.android.dx.command.Main", "--dex", f"--min-sdk-version={MIN_SDK}", f"--output={dex}", small)
+        with zipfile.ZipFile(self.base) as base:
+            members = [(entry.filename, base.read(entry), entry.compress_type != zipfile.ZIP_STORED) for entry in base.infolist()]
+        unaligned = self.output / "unaligned.apk"
+        write_zip(unaligned, [*members, ("classes.dex", dex, True), *native_members(folders, "lib")])
+        call("zipalign", "-f", PAGE, unaligned, file)  # libraries are mapped where they lie in the package
+        if not key.exists():
+            call("keytool", "-genkeypair", "-keystore", key, "-storepass", "android", "-alias", "debug", "-dname", "CN=Debug", "-keyalg", "RSA",
+                 "-keysize", 2048, "-validity", 10000)
+        call("apksigner", "sign", "--ks", key, "--ks-pass", "pass:android", file)
+        return file
+
+
+def contents(file):
+    with zipfile.ZipFile(file) as package:
+        lines = [f"{entry.file_size:>10} {entry.compress_size:>10}  {entry.filename}" for entry in package.infolist()]
+    return "\n".join([f"{file.name}: {file.stat().st_size} bytes", f"{'bytes':>10} {'packed':>10}", *lines])
+
+
+def main():
+    words = sys.argv[1:]
+    trial = "--trial" in words
+    words = [word for word in words if word != "--trial"]
+    if len(words) < 2 or not all(re.fullmatch(rf"({'|'.join(ABIS)})=.+", word) for word in words[1:]):
+        sys.exit(__doc__)
+    folders = {abi: pathlib.Path(folder) for abi, _, folder in (word.partition("=") for word in words[1:])}
+    bad = [f"{folder / name} {complaint}" for abi, folder in folders.items() for name in LIBRARIES for complaint in complaints(folder / name, ABIS[abi])]
+    print("\n".join(bad), file=sys.stderr)
+    if bad and not trial:
+        sys.exit(1)
+    pack = Pack(words[0], maven_jars())
+    pack.classes()
+    for file in pack.aar(folders), pack.apk(folders):
+        print(contents(file))
+
+
+if __name__ == "__main__":
+    main()
