@@ -115,10 +115,10 @@ class Pack:
         compile_java(self.demo, [self.weft, self.android], self.output / "generated/weft/demo/R.java", *(DEMO / "java/weft/demo").glob("*.java"))
 
     def shrink(self, inputs, result, *rules):
-        """What R8 does in Android's own build: removes and renames what the rules do not keep, and lambdas become classes."""
+        """What R8 does in Android's own build: removes and renames what the rules do not keep."""
         call("java", "-cp", ":".join(map(str, self.jars)), "proguard.ProGuard", f"@{RULES}", "-injars", ":".join(map(str, inputs)), "-outjars", result,
              "-libraryjars", "<java.home>/jmods/java.base.jmod(!**.jar;!module-info.class)", "-libraryjars", self.android,
-             "-target", "1.7", "-dontnote", *rules)
+             "-dontnote", *rules)
 
     def aar(self, folders):
         classes = self.output / "classes.jar"
@@ -131,7 +131,7 @@ class Pack:
 
     def apk(self, folders):
         small, dex, file, key = (self.output / name for name in ("small.jar", "classes.dex", "weft-demo.apk", "debug.keystore"))
-        self.shrink([self.demo, self.weft], small, "-keep", "class weft.demo.ChatActivity")
+        self.shrink([self.demo, self.weft], small, "-target", "1.7", "-keep", "class weft.demo.ChatActivity")  # 1.7: without lambdas
         call("java", "-cp", ":".join(map(str, self.jars)), "com.android.dx.command.Main", "--dex", f"--min-sdk-version={MIN_SDK}", f"--output={dex}", small)
         with zipfile.ZipFile(self.base) as base:
             members = [(entry.filename, base.read(entry), entry.compress_type != zipfile.ZIP_STORED) for entry in base.infolist()]

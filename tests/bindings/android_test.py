@@ -10,10 +10,12 @@ import re
 import subprocess
 import sys
 import tempfile
+import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "apps/android"))
+sys.path[:0] = [str(ROOT / "apps/android"), str(ROOT / "tests/apps")]
 import pack
+import pages
 
 # Robolectric calls a few methods of Google's androidx.test, which is not at Maven Central. Nothing of it is needed but these declarations.
 STAND_IN = {
@@ -48,6 +50,67 @@ STAND_IN = {
     "runner.lifecycle.ApplicationStage": "enum ApplicationStage { PRE_ON_CREATE, CREATED }",
     "runner.lifecycle.Stage": "enum Stage { PRE_ON_CREATE, CREATED, STARTED, RESUMED, PAUSED, STOPPED, RESTARTED, DESTROYED }",
 }
+
+
+def check_complaints(folder, lib):
+    """What pack.py says of libraries that Android would not load."""
+    machine = subprocess.run(["readelf", "-h", lib / "libweft.so"], text=True, stdout=subprocess.PIPE, check=True).stdout
+    machine = re.search(r"Machine: +(.*)", machine)[1]
+    page = "a segment is aligned to 4096 bytes instead of 16384"
+    assert pack.complaints(lib / "libweft.so", machine) == [page, "has the soname ['libweft.so.0']"]
+    assert pack.complaints(lib / "libweft_jni.so", machine) == [page]
+    library = folder / "libweft.so"
+    good = ["-fPIC", "-Wl,-soname,libweft.so", "-Wl,-z,max-page-size=16384"]
+    for code, options, expected in (
+            ("void weft_f(void) {}", good, []), ("void weft_f(void) {} int printf2(void) { return 1; }", good, ["exports printf2"]),
+            ('int weft_i; __asm__(".text\\n.globl weft_f\\nweft_f: .quad weft_i");', [*good, "-Wl,-z,notext"], ["has text relocations"])):
+        (folder / "library.c").write_text(code)
+        pack.call("cc", "-shared", "-nostdlib", "-o", library, folder / "library.c", *options)
+        assert pack.complaints(library, machine) == expected, (code, pack.complaints(library, machine))
+    assert pack.complaints(library, "AArch64")[0] == "is not for AArch64"
+    print("passed: what pack.py refuses")
+
+
+def check_packages(made, lib):
+    aar, apk = made.aar({"x86_64": lib}), made.apk({"x86_64": lib})
+    with zipfile.ZipFile(aar) as package:
+        names = ["AndroidManifest.xml", "R.txt", "classes.jar", "proguard.txt", "jni/x86_64/libweft.so", "jni/x86_64/libweft_jni.so"]
+        assert package.namelist() == names, package.namelist()
+        assert 'package="weft"' in package.read("AndroidManifest.xml").decode()
+        assert package.read("jni/x86_64/libweft.so") == (lib / "libweft.so").read_bytes()
+    with zipfile.ZipFile(made.output / "classes.jar") as jar:
+        assert sorted(jar.namelist()) == sorted(str(file.relative_to(made.weft)) for file in made.weft.rglob("*.class"))
+        assert {"weft/Weft.class", "weft/Native.class", "weft/Session.class"} <= set(jar.namelist())
+    badging = pack.call("aapt2", "dump", "badging", apk)
+    for line in ("package: name='weft.demo'", "sdkVersion:'26'", "launchable-activity: name='weft.demo.ChatActivity'", "native-code: 'x86_64'"):
+        assert line in badging, badging
+    pack.call("zipalign", "-c", pack.PAGE, apk)
+    pack.call("apksigner", "verify", "--min-sdk-version", pack.MIN_SDK, apk)
+    with zipfile.ZipFile(apk) as package:
+        dex = package.read("classes.dex")
+        assert dex.startswith(b"dex\n038"), dex[:8]  # Android 8's
+        assert all(word in dex for word in (b"Lweft/Native;", b"Lweft/demo/ChatActivity;", b"onToken")) and b"Lweft/Encoder;" not in dex
+        for name in pack.LIBRARIES:
+            assert package.getinfo(f"lib/x86_64/{name}").compress_type == zipfile.ZIP_STORED
+    for file in aar, apk:
+        print(pack.contents(file))
+    print("passed: the packages")
+
+
+def check_rules(made, lib, cache):
+    """The AAR's rules keep what JNI finds by name: docs/embedding.md's program runs after everything else was removed and renamed."""
+    ask, small = made.output / "ask", made.output / "ask.jar"
+    ask.mkdir()
+    block = next(block for block in pages.blocks(ROOT / "docs/embedding.md") if block.file == "Ask.java")
+    (ask / "Ask.java").write_text(block.text)
+    pack.call("javac", "--release", "11", "-cp", made.weft, "-d", ask / "classes", ask / "Ask.java")
+    made.shrink([ask / "classes", made.weft], small, "-keep", "class Ask { public static void main(java.lang.String[]); }")
+    with zipfile.ZipFile(small) as jar:
+        assert "weft/Message.class" not in jar.namelist(), "nothing was renamed"
+    said = subprocess.run(["java", "-Xcheck:jni", f"-Djava.library.path={lib}", "-cp", str(small), "Ask", "set a timer for 10 minutes"], text=True,
+                          timeout=300, env={**os.environ, "WEFT_CACHE_DIR": str(cache)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout
+    assert re.fullmatch(r'Timer set for 10 minutes\.\n\{"action":"set_timer","minutes":10\}\n\d+ tokens, [\d.]+ tokens/s\n', said), said
+    print("passed: the rules for R8 and ProGuard")
 
 
 def compile_tests(made, output):
@@ -91,6 +154,9 @@ def main():
         screens.mkdir(parents=True, exist_ok=True)
         made = pack.Pack(folder, pack.maven_jars())
         made.classes()
+        check_complaints(folder, build / "lib")
+        check_packages(made, build / "lib")
+        check_rules(made, build / "lib", folder / "cache")
         run_tests(made, compile_tests(made, folder), build / "lib", screens, folder / "cache")
 
 
