@@ -1,14 +1,17 @@
-"""Packs the Android library and the demo app from native libraries that are built already; no Android SDK is needed.
+#!/usr/bin/env python3
+"""Packs the Android library and the demo app; no Android SDK is needed.
 
-pack.py [--trial] OUTPUT ABI=FOLDER ...   For example: pack.py build/android arm64-v8a=build/arm64/lib
+pack.py [--trial] OUTPUT [ABI=FOLDER ...]   For example: pack.py build/android arm64-v8a=build/arm64/lib
 Writes OUTPUT/weft-android.aar and OUTPUT/weft-demo.apk, signed with a key of OUTPUT's own, and lists what is in them. A FOLDER holds
-libweft.so and libweft_jni.so. --trial: also packs libraries that Android would not load, such as Linux's.
+libweft.so and libweft_jni.so. Without one, both ABIs are built with the NDK of ANDROID_NDK_HOME. --trial: also packs libraries that
+Android would not load, such as Linux's.
 
 Needs a JDK, Maven, and Debian's aapt, zipalign and apksigner. Exit code 77: Maven could not get what it needs.
 """
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,10 +28,23 @@ RULES = HERE / "weft-android/consumer-rules.pro"
 
 
 def call(*argv):
-    done = subprocess.run([str(word) for word in argv], text=True, timeout=600, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    done = subprocess.run([str(word) for word in argv], text=True, timeout=3600, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if done.returncode != 0:
         sys.exit(f"{argv[0]} failed with {done.returncode}:\n{done.stdout}")
     return done.stdout
+
+
+def build(output, abi):
+    """Builds the libraries with Google's NDK, and returns their folder."""
+    if "ANDROID_NDK_HOME" not in os.environ:
+        sys.exit(f"ANDROID_NDK_HOME names no NDK, and no folder of libraries is given.\n{__doc__}")
+    folder = output / abi
+    toolchain = pathlib.Path(os.environ["ANDROID_NDK_HOME"]) / "build/cmake/android.toolchain.cmake"
+    call("cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_TOOLCHAIN_FILE={toolchain}", f"-DANDROID_ABI={abi}",
+         f"-DANDROID_PLATFORM=android-{MIN_SDK}", "-DANDROID_STL=c++_static", "-DCMAKE_SHARED_LINKER_FLAGS=-s", "-DWEFT_BUNDLED=ON", "-DWEFT_JAVA=ON",
+         "-DWEFT_APPS=OFF", "-DWEFT_TESTS=OFF")
+    call("cmake", "--build", folder, "--target", "weft", "weft_jni")
+    return folder / "lib"
 
 
 def maven_jars():
@@ -106,6 +122,8 @@ class Pack:
 
     def classes(self):
         """Compiles the library, and the demo app with its resources."""
+        for folder in self.weft, self.demo:
+            shutil.rmtree(folder, ignore_errors=True)
         compile_java(self.weft, [], *(ROOT / "runtime/bindings/java/weft").glob("*.java"))
         call("aapt2", "compile", "--dir", DEMO / "res", "-o", self.output / "resources.zip")
         text = self.output / "AndroidManifest.xml"
@@ -155,14 +173,16 @@ def main():
     words = sys.argv[1:]
     trial = "--trial" in words
     words = [word for word in words if word != "--trial"]
-    if len(words) < 2 or not all(re.fullmatch(rf"({'|'.join(ABIS)})=.+", word) for word in words[1:]):
+    if not words or not all(re.fullmatch(rf"({'|'.join(ABIS)})=.+", word) for word in words[1:]):
         sys.exit(__doc__)
+    output = pathlib.Path(words[0])
     folders = {abi: pathlib.Path(folder) for abi, _, folder in (word.partition("=") for word in words[1:])}
+    folders = folders or {abi: build(output, abi) for abi in ABIS}
     bad = [f"{folder / name} {complaint}" for abi, folder in folders.items() for name in LIBRARIES for complaint in complaints(folder / name, ABIS[abi])]
     print("\n".join(bad), file=sys.stderr)
     if bad and not trial:
         sys.exit(1)
-    pack = Pack(words[0], maven_jars())
+    pack = Pack(output, maven_jars())
     pack.classes()
     for file in pack.aar(folders), pack.apk(folders):
         print(contents(file))

@@ -113,6 +113,14 @@ def check_rules(made, lib, cache):
     print("passed: the rules for R8 and ProGuard")
 
 
+def compile_page(made):
+    """The Java of docs/android.md."""
+    block, = [block for block in pages.blocks(ROOT / "docs/android.md") if block.language == "java"]
+    (made.output / block.file).write_text(block.text)
+    pack.compile_java(made.output / "page", [made.weft, made.android], made.output / block.file)
+    print("passed: the program of docs/android.md")
+
+
 def compile_tests(made, output):
     sources = output / "stand_in"
     for name, body in STAND_IN.items():
@@ -156,6 +164,7 @@ def main():
         made.classes()
         check_complaints(folder, build / "lib")
         check_packages(made, build / "lib")
+        compile_page(made)
         check_rules(made, build / "lib", folder / "cache")
         run_tests(made, compile_tests(made, folder), build / "lib", screens, folder / "cache")
 
