@@ -141,15 +141,16 @@ def compile_tests(made, output):
 def run_tests(made, classes, lib, screens, cache):
     run_time = next(jar for jar in made.jars if jar.name.startswith("android-all-instrumented"))
     jars = [*(jar for jar in made.jars if not jar.name.startswith("android-all")), made.android]
-    command = ["java", "-Xcheck:jni", "--add-opens=java.base/java.io=ALL-UNNAMED", f"-Djava.library.path={lib}", "-Drobolectric.offline=true", f"-Drobolectric.dependency.dir={run_time.parent}",
-               f"-Dweft.model={ROOT / 'apps/pocket/pocket.gguf'}", f"-Dweft.screens={screens}",
+    command = ["java", "-Xcheck:jni", "--add-opens=java.base/java.io=ALL-UNNAMED", f"-Djava.library.path={lib}",
+               "-Drobolectric.offline=true", f"-Drobolectric.dependency.dir={run_time.parent}", f"-Dweft.model={ROOT / 'apps/pocket/pocket.gguf'}", f"-Dweft.screens={screens}",
                "-cp", ":".join(map(str, [classes, made.demo, made.weft, *jars])), "org.junit.runner.JUnitCore", "weft.demo.ChatTest"]
     done = subprocess.run(list(map(str, command)), text=True, timeout=600, env={**os.environ, "WEFT_CACHE_DIR": str(cache)},
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    # Robolectric's own native code makes -Xcheck:jni speak, and a stack follows each time.
-    said = re.split(r"^((?:WARNING|FATAL ERROR)\b.*(?:\n\t.*)*)\n", done.stdout, flags=re.M)
+    # Robolectric's own native code makes -Xcheck:jni speak, and a stack follows each time. JUnit writes its dots before it.
+    said = re.split(r"^([.E]*(?:WARNING|FATAL ERROR)\b.*(?:\n\t.*)*)\n", done.stdout, flags=re.M)
     print("".join(said[::2]))
     ours = [complaint for complaint in said[1::2] if re.search(r"\A.*\n\tat weft\.", complaint)]
+    assert len(said) > 1, "-Xcheck:jni is not on"
     assert not ours, ours[0]
     assert done.returncode == 0, done.returncode
 
