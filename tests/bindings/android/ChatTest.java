@@ -306,7 +306,7 @@ public class ChatTest {
         text(R.id.stats).matches("\\d+ tokens in context, \\d+ computed \\| first token after .* s \\| .* tokens/s \\| 8192 rows/token"));
     ask("what is 2 + 3?");
     assertEquals(4, lines().size());
-    picture("chat");
+    picture("android-chat");
   }
 
   @Test
@@ -318,7 +318,7 @@ public class ChatTest {
     until(() -> ready() && lines().isEmpty());
     sendInStep(STORY);
     untilItTells();
-    picture("stop");
+    picture("android-stop");
     view(R.id.send).performClick();
     until(this::ready);
     String part = last();
@@ -345,7 +345,7 @@ public class ChatTest {
     assertEquals("not sent yet", text(R.id.draft));
     ask(TIMER);
     assertEquals("assistant: " + TIMER_SET, last());
-    picture("land");
+    picture("android-land");
   }
 
   @Test
@@ -441,7 +441,6 @@ public class ChatTest {
     }
     pick(nothing.getPath());
     until(() -> text(R.id.status).contains("GGUF"));
-    picture("failure");
     assertFalse(view(R.id.send).isEnabled());
     assertTrue(nothing.delete());
     pick(nothing.getPath());

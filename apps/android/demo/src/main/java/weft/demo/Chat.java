@@ -9,6 +9,7 @@ import android.system.ErrnoException;
 import android.system.Os;
 import java.io.File;
 import java.io.FileNotFoundException;
+import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ExecutorService;
@@ -203,7 +204,6 @@ final class Chat {
     Uri document = Uri.parse(chat.document);
     String name = chat.name;
     boolean polite = chat.polite;
-    loaded = false;
     ModelOptions options =
         new ModelOptions()
             .progress(
@@ -213,6 +213,7 @@ final class Chat {
                 });
     work(
         () -> {
+          main.post(() -> loaded = false); // after what an earlier load has posted
           if (model != null) model.close(); // and its session
           model = null;
           session = null;
@@ -224,7 +225,7 @@ final class Chat {
           String ready = app.getString(R.string.on, name, model.info().device());
           try {
             store.restore(session);
-          } catch (WeftException error) {
+          } catch (WeftException | IOException error) {
             store.forget(); // another model's: the messages are read again
           }
           main.post(() -> loaded = true);
