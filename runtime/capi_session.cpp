@@ -6,13 +6,11 @@
 #include "base/file.h"
 #include "capi.h"
 #include "session/batch.h"
-#include "session/lookup.h"
 #include "session/profile.h"
 #include "weft/descriptor.h"
 #include "weft/estimates.h"
 #include "weft/lens.h"
 #include "weft/progress.h"
-#include "weft/speculate.h"
 
 using namespace weft;
 using namespace weft::capi;
@@ -93,21 +91,6 @@ weft_status weft_session_set_sampling(weft_session* session, const weft_sampling
     session->session.set_sampling({s->temperature, s->top_k, s->top_p, s->min_p, s->repeat_penalty, s->seed,
                                    s->presence_penalty, s->frequency_penalty, s->typical_p});
   });
-}
-
-weft_status weft_session_set_speculation(weft_session* session, weft_speculation kind, weft_error* error) {
-  return guard(error, [&] {
-    require(session, "session", "it is NULL");
-    const InUse use(session);
-    if (kind != WEFT_SPECULATE_OFF && kind != WEFT_SPECULATE_LOOKUP)
-      throw Error(Code::invalid_argument, "it is " + std::to_string(kind) + ", no kind of guesses", "speculation");
-    session->session.set_drafter(kind == WEFT_SPECULATE_LOOKUP ? std::make_unique<Lookup>() : nullptr);
-  });
-}
-
-weft_speculation_stats weft_session_get_speculation_stats(const weft_session* session) {
-  const SessionStats& stats = session->session.stats();
-  return {stats.checks, stats.drafted_tokens, stats.accepted_tokens};
 }
 
 weft_status weft_session_set_logit_bias(weft_session* session, const uint32_t* ids, const float* biases, size_t count,

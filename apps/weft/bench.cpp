@@ -14,7 +14,8 @@ struct BenchArgs {
   ModelArgs model;
   std::uint32_t prompt = 64, tokens = 32, repeat = 3, sessions = 1;
   std::uint32_t seed = 1;
-  std::string head = "full", speculate = "off";
+  std::string head = "full";
+  SpeculateArgs speculate;
   bool profile = false;
   std::vector<std::uint32_t> after;  // positions
   bool json = false;
@@ -62,7 +63,7 @@ void prepare(api::Session& session, const BenchArgs& args) {
   greedy.temperature = 0;
   session.set_sampling(greedy);
   set_head(session, "--head", args.head);
-  set_speculation(session, args.speculate);
+  set_speculation(session, args.speculate, args.model);
 }
 
 // Tokens per second of all sessions together, which decode as a batch after the same prompt; the median of the
@@ -146,7 +147,7 @@ Json report_json(const BenchArgs& args, const weft_model_info& info, const std::
           {"cpu_s_per_token",
            {{"process", middle.process_cpu_s_per_token}, {"calling_thread", middle.thread_cpu_s_per_token}}},
           {"head", head_json(args.head, last.speed)},
-          {"speculation", speculation_json(args.speculate, last.guesses, last.speed)},
+          {"speculation", speculation_json(args.speculate.name(), last.guesses, last.speed)},
           {"stages", stages_json(last.stats)},
           {"readback_bytes_per_token", last.speed.readback_bytes_per_token},
           {"device_bytes", device_bytes_json(info, last.stats)},
@@ -256,7 +257,7 @@ void add_bench(CLI::App& app) {
       ->transform(whole(1, 64));
   add("--seed", args->seed, "seed of the random prompt", 0);
   add_head_option(command, args->head);
-  add_speculate_option(command, args->speculate);
+  add_speculate_options(command, args->speculate);
   command->add_flag("--profile", args->profile,
                     "show where the time of a decoded token and of a prompt's last chunk goes, by operation");
   command

@@ -18,7 +18,8 @@ struct ChatArgs {
   weft_sampling sampling = weft_sampling_default();
   const CLI::App* command = nullptr;
   std::string system, restore;
-  std::string head = "full", speculate = "off";
+  std::string head = "full";
+  SpeculateArgs speculate;
   GrammarArgs grammar;
   SteeringArgs steering;
   std::uint32_t tokens = 512;
@@ -77,7 +78,7 @@ class Chat {
     set_steering(session_, args.steering);
     if (args.restore.empty() || sampling_given(args.command)) set_sampling(args.sampling, *args.command);
     choose_head("--head", args.head);
-    set_speculation(session_, args.speculate);
+    set_speculation(session_, args.speculate, args.model);
   }
 
   void run() {
@@ -307,7 +308,7 @@ void add_chat(CLI::App& app) {
       ->transform(whole(0));
   add_restore_option(command, args->restore);
   add_head_option(command, args->head);
-  add_speculate_option(command, args->speculate);
+  add_speculate_options(command, args->speculate);
   add_sampling_options(command, args->sampling);
   add_steering_options(command, args->steering);
   add_grammar_options(command, args->grammar);

@@ -262,19 +262,36 @@ void set_steering(api::Session& session, const SteeringArgs& args, bool all) {
   if (all || !biases.empty()) refused("--logit-bias", [&] { session.set_logit_bias(biases); });
 }
 
-void add_speculate_option(CLI::App* command, std::string& speculate) {
+void add_speculate_options(CLI::App* command, SpeculateArgs& args) {
+  CLI::Option* const kind =
+      command
+          ->add_option(
+              "--speculate", args.kind,
+              "guess tokens ahead and check several in a pass, which does not change the text: lookup takes the text\n"
+              "to go on as it did where it had the same tokens before; off")
+          ->type_name("KIND")
+          ->check(CLI::IsMember({"off", "lookup"}).description(""))
+          ->capture_default_str();
   command
-      ->add_option(
-          "--speculate", speculate,
-          "guess tokens ahead and check several in a pass, which does not change the text: lookup takes the text\n"
-          "to go on as it did where it had the same tokens before; off")
-      ->type_name("KIND")
-      ->check(CLI::IsMember({"off", "lookup"}).description(""))
-      ->capture_default_str();
+      ->add_option("--draft", args.draft,
+                   "a smaller model with the same tokenizer, which guesses tokens ahead; it does not change the text")
+      ->type_name("MODEL")
+      ->excludes(kind);
 }
 
-void set_speculation(api::Session& session, const std::string& speculate) {
-  session.set_speculation(speculate == "lookup" ? WEFT_SPECULATE_LOOKUP : WEFT_SPECULATE_OFF);
+void set_speculation(api::Session& session, const SpeculateArgs& args, const ModelArgs& model) {
+  if (args.draft.empty())
+    return session.set_speculation(args.kind == "lookup" ? WEFT_SPECULATE_LOOKUP : WEFT_SPECULATE_OFF);
+  ModelArgs draft;
+  draft.model = args.draft;
+  draft.device = model.device;
+  const api::Model loaded = load_model(draft);
+  try {
+    session.set_draft(loaded);
+  } catch (const api::Failure& error) {
+    if (error.status() != WEFT_INVALID_ARGUMENT) throw;
+    throw UsageError("--draft", error.sentence(), error.hint());
+  }
 }
 
 void add_head_option(CLI::App* command, std::string& head) {
@@ -420,8 +437,8 @@ static double tokens_per_pass(const weft_speculation_stats& guesses, const Rates
   return tokens / (tokens - std::min(static_cast<double>(guesses.accepted_tokens), tokens - 1));
 }
 
-Json speculation_json(const std::string& speculate, const weft_speculation_stats& guesses, const Rates& rates) {
-  return {{"kind", speculate},
+Json speculation_json(const std::string& kind, const weft_speculation_stats& guesses, const Rates& rates) {
+  return {{"kind", kind},
           {"passes", guesses.passes},
           {"drafted", guesses.drafted_tokens},
           {"accepted", guesses.accepted_tokens},

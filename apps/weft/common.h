@@ -87,8 +87,16 @@ void add_steering_options(CLI::App* command, SteeringArgs& args);
 // Sets what was given; what was not is left, or with `all` taken away. Throws UsageError; stop strings may be set by
 // then.
 void set_steering(api::Session& session, const SteeringArgs& args, bool all = false);
-void add_speculate_option(CLI::App* command, std::string& speculate);
-void set_speculation(api::Session& session, const std::string& speculate);  // as the option was given
+// Who guesses tokens.
+struct SpeculateArgs {
+  std::string kind = "off";  // or "lookup"
+  std::string draft;         // a model; empty: none
+  // "draft", if there is one
+  std::string name() const { return draft.empty() ? kind : "draft"; }
+};
+void add_speculate_options(CLI::App* command, SpeculateArgs& args);
+// Loads the draft, if there is one, to the device of `model`. Throws UsageError for a draft with another tokenizer.
+void set_speculation(api::Session& session, const SpeculateArgs& args, const ModelArgs& model);
 void add_head_option(CLI::App* command, std::string& head);
 // At most one of them.
 struct GrammarArgs {
@@ -146,7 +154,7 @@ Json stages_json(const weft_stats& stats);
 // What the head read: {"name", "bytes_per_token", "rows_per_token"}.
 Json head_json(const std::string& head, const Rates& rates);
 // What guesses were worth: {"kind", "passes", "drafted", "accepted", "tokens_per_pass"}.
-Json speculation_json(const std::string& speculate, const weft_speculation_stats& guesses, const Rates& rates);
+Json speculation_json(const std::string& kind, const weft_speculation_stats& guesses, const Rates& rates);
 // " | 30 of 42 guesses right, 2.1 tok/pass"; empty if nothing was guessed.
 std::string speculation_text(const weft_speculation_stats& guesses, const Rates& rates);
 Json device_bytes_json(const weft_model_info& info, const weft_stats& stats);

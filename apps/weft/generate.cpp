@@ -14,7 +14,8 @@ struct GenerateArgs {
   const CLI::App* command = nullptr;
   std::optional<std::string> text, ids;
   std::string restore, save;
-  std::string head = "full", speculate = "off";
+  std::string head = "full";
+  SpeculateArgs speculate;
   GrammarArgs grammar;
   SteeringArgs steering;
   std::uint32_t logprobs = 0;
@@ -110,7 +111,7 @@ void generate(const GenerateArgs& args) {
 
   api::Session session(model, context, parse_type(args.model.kv), parse_policy(args.model.policy));
   set_head(session, "--head", args.head);
-  set_speculation(session, args.speculate);
+  set_speculation(session, args.speculate, args.model);
   set_grammar(session, args.grammar);
   if (restored) {
     session.restore(args.restore);
@@ -159,7 +160,7 @@ void generate(const GenerateArgs& args) {
                  {"reused_tokens", stats.reused_tokens},
                  {"decode_tokens_per_s", speed.decode_tokens_per_s},
                  {"head", head_json(args.head, speed)},
-                 {"speculation", speculation_json(args.speculate, session.speculation_stats(), speed)},
+                 {"speculation", speculation_json(args.speculate.name(), session.speculation_stats(), speed)},
                  {"stages", stages_json(stats)},
                  {"readback_bytes_per_token", speed.readback_bytes_per_token},
                  {"device_bytes", device_bytes_json(info, stats)}});
@@ -191,7 +192,7 @@ void add_generate(CLI::App& app) {
   command->add_option("--save", args->save, "save the session to a file at the end; --restore continues it")
       ->type_name("FILE");
   add_head_option(command, args->head);
-  add_speculate_option(command, args->speculate);
+  add_speculate_options(command, args->speculate);
   add_sampling_options(command, args->sampling);
   add_steering_options(command, args->steering);
   command

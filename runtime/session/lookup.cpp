@@ -3,22 +3,12 @@
 #include <algorithm>
 #include <bit>
 
-#include "model/schedule.h"
-
 namespace weft {
 namespace {
 
 constexpr size_t kMostPlaces = 32;    // looked at for one guess, the latest first
 constexpr uint32_t kLongestRun = 64;  // longer ones are not told apart
 constexpr double kNewWeight = 1.0 / 16;
-// A pass of several tokens that was never timed is thought to take so much more for each token after the first. Where
-// that is wrong, a pass tells.
-constexpr double kGuessedCost = 0.15;
-// So many passes, the first one left out, are timed before their cost is believed: the shortest of them, for others on
-// the machine may have delayed some. After them it is an average.
-constexpr uint32_t kTrials = 3;
-// A guess must promise more than the pass of one token by so much: its pass cannot run ahead, and times vary.
-constexpr double kLeastGain = 1.05;
 
 uint64_t key(uint32_t first, uint32_t second) { return uint64_t{first} << 32 | second; }
 
@@ -76,38 +66,10 @@ double& Lookup::chance(uint32_t length) {
   return chances_[std::min(group, chances_.size() - 1)];
 }
 
-double Lookup::cost(size_t tokens) const {
-  const Cost& one = costs_[0];
-  const Cost& several = costs_[static_cast<size_t>(std::bit_width(tokens)) - 1];
-  if (one.passes <= kTrials || several.passes <= kTrials) return 1 + kGuessedCost * static_cast<double>(tokens - 1);
-  return several.seconds / one.seconds;
-}
-
 std::span<const uint32_t> Lookup::draft(size_t most) {
   if (match_.next == kNone) return {};
-  most = std::min(most, ids_.size() - match_.next);
-  double gain = kLeastGain, expected = 1, all_right = 1;
-  size_t best = 0;
-  for (size_t drafted = 1; drafted <= most; ++drafted) {
-    all_right *= chance(match_.length + static_cast<uint32_t>(drafted) - 1);
-    expected += all_right;
-    const uint32_t tokens = *std::ranges::upper_bound(kDraftPasses, drafted);
-    if (expected / cost(tokens) <= gain) continue;
-    gain = expected / cost(tokens);
-    best = drafted;
-  }
-  return std::span(ids_).subspan(match_.next, best);
-}
-
-void Lookup::passed(uint32_t tokens, double seconds) {
-  Cost& cost = costs_[static_cast<size_t>(std::bit_width(tokens)) - 1];
-  ++cost.passes;
-  if (cost.passes <= 2)  // the first one records and compiles: the second replaces it
-    cost.seconds = seconds;
-  else if (cost.passes <= kTrials + 1)
-    cost.seconds = std::min(cost.seconds, seconds);
-  else
-    cost.seconds += kNewWeight * (seconds - cost.seconds);
+  const auto chance_of = [&](size_t i) { return chance(match_.length + static_cast<uint32_t>(i)); };
+  return std::span(ids_).subspan(match_.next, costs_.best_draft(std::min(most, ids_.size() - match_.next), chance_of));
 }
 
 }  // namespace weft

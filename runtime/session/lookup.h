@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "session/drafter.h"
+#include "session/pass_costs.h"
 
 namespace weft {
 
@@ -15,7 +16,7 @@ class Lookup : public Drafter {
   void begin(std::span<const uint32_t> ids) override;
   void append(uint32_t id) override;
   std::span<const uint32_t> draft(size_t most) override;
-  void passed(uint32_t tokens, double seconds) override;
+  void passed(uint32_t tokens, double seconds) override { costs_.passed(tokens, seconds); }
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
@@ -23,15 +24,9 @@ class Lookup : public Drafter {
     uint32_t next = kNone;  // the place of the first token guessed
     uint32_t length = 0;    // of the run before it
   };
-  // What a pass of so many tokens takes: the last passes count most.
-  struct Cost {
-    uint32_t passes = 0;
-    double seconds = 0;
-  };
   void add(uint32_t id);
   Match find() const;
   double& chance(uint32_t length);
-  double cost(size_t tokens) const;  // in passes of one token
 
   std::vector<uint32_t> ids_;
   std::unordered_map<uint64_t, uint32_t> last_;  // of the pairs of tokens seen: the place after the latest
@@ -39,7 +34,7 @@ class Lookup : public Drafter {
   Match match_;                                  // of the context's end
   // That a guess is right, by the run's length: 2, 3, 4 to 7, 8 to 15, ...
   std::array<double, 6> chances_ = {0.3, 0.4, 0.5, 0.6, 0.7, 0.8};
-  std::array<Cost, 4> costs_ = {};  // of passes of 1, 2, 4, 8 tokens
+  PassCosts costs_;
 };
 
 }  // namespace weft

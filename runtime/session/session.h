@@ -120,6 +120,7 @@ class Session {
   // Throws Error(invalid_argument) without a prompt.
   Stop generate(uint32_t max_tokens, bool ignore_stop_tokens, const OnToken& on_token);
   void cancel() { cancelled_.store(true, std::memory_order_relaxed); }  // lock-free: safe in a signal handler
+  bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
   void clear_cancel() { cancelled_.store(false, std::memory_order_relaxed); }
 
   // Negative log-likelihoods of ids[1 ..]; replaces the context. Throws Error(unsupported) for an encoder-decoder.

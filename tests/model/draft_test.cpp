@@ -1,7 +1,12 @@
 // Passes that check a draft: the same tokens as without it, whatever the draft is.
+#include <cmath>
+#include <cstdlib>
 #include <functional>
+#include <map>
 #include <random>
 
+#include "base/error.h"
+#include "session/draft_model.h"
 #include "session/lookup.h"
 #include "support/model_test.h"
 #include "tokenizer/tokenizer.h"
@@ -277,6 +282,195 @@ TEST_F(DraftTest, EndsWhereItMust) {
     EXPECT_EQ(few.generate(3, true, any), Stop::length);
     EXPECT_EQ(few.ids(), part(prompt().size() + 2 * count + 3));
   }
+}
+
+// A draft model that always guesses, whether it pays or not.
+class Eager : public Drafter {
+ public:
+  Eager(Session& draft, const Session& of, size_t count = kMostDrafted) : model_(draft, of), count_(count) {}
+  void begin(std::span<const uint32_t> ids) override { model_.begin(ids); }
+  void append(uint32_t id) override { model_.append(id); }
+  std::span<const uint32_t> draft(size_t most) override { return model_.guess(std::min(most, count_)); }
+  void passed(uint32_t tokens, double seconds) override { model_.passed(tokens, seconds); }
+
+ private:
+  DraftModel model_;
+  size_t count_;
+};
+
+class DraftModelTest : public DraftTest {
+ protected:
+  // A model of its own that guesses.
+  std::unique_ptr<Model> other(const LlamaShape& shape, uint64_t seed = 5) {
+    make_gguf(folder_.path() / "draft.gguf", shape, {DType::q8_0, seed, ""});
+    return load_model(model_->device, folder_.path() / "draft.gguf", Format::q8);
+  }
+  std::unique_ptr<Session> session(const Setting& setting) const {
+    auto made = std::make_unique<Session>(*model_, 128, std::vector<uint32_t>());
+    made->set_sampling(setting.sampling);
+    made->set_head(setting.head);
+    if (setting.biased) made->set_bias(std::vector<uint32_t>{3, 7}, std::vector<float>{2, -2});
+    if (setting.logprobs > 0) made->set_logprobs(setting.logprobs);
+    return made;
+  }
+};
+
+// With the same weights nearly all guesses are right, sampled ones too: both draw with the same noise. With other
+// weights nearly none is. The tokens are the same.
+TEST_F(DraftModelTest, TheSameTokensAsWithout) {
+  make(Format::q8);
+  const std::unique_ptr<Model> random = other(LlamaShape(), 77);
+  LlamaShape wide;  // another size, and rows that no token of the model has
+  wide.width = 32, wide.layers = 1, wide.vocab = 520;
+  make_gguf(folder_.path() / "wide.gguf", wide, {DType::q8_0, 78, ""});
+  const auto small = load_model(model_->device, folder_.path() / "wide.gguf", Format::q8);
+  for (const Setting& setting : kSettings) {
+    SCOPED_TRACE(setting.name);
+    const auto alone = session(setting);
+    const std::vector<uint32_t> want = text(*alone, prompt(), 40);
+    const bool penalties = setting.sampling.presence_penalty != 0;  // which a draft counts from its own prompt
+    for (const Model* guesser : {static_cast<const Model*>(model_.get()), static_cast<const Model*>(random.get()),
+                                 static_cast<const Model*>(small.get())}) {
+      if (guesser != model_.get() && setting.head.mode != VocabHead::Mode::full) continue;
+      const auto checked = session(setting);
+      Session draft(*guesser, 128, {});
+      checked->set_drafter(std::make_unique<Eager>(draft, *checked));
+      EXPECT_EQ(text(*checked, prompt(), 40), want);
+      const SessionStats& stats = checked->stats();
+      ASSERT_GT(stats.drafted_tokens, 20u);
+      if (guesser != model_.get()) {
+        EXPECT_LT(stats.accepted_tokens, stats.drafted_tokens / 5);
+      } else if (!penalties) {
+        EXPECT_GT(stats.accepted_tokens, stats.drafted_tokens * 8 / 10);
+      }
+    }
+  }
+}
+
+// The draft forgets what the session did not take, and follows when the session gets another context.
+TEST_F(DraftModelTest, FollowsItsSession) {
+  make(Format::q8);
+  Session alone(*model_, 128, {}), checked(*model_, 128, {}), draft(*model_, 100, {});
+  for (Session* session : {&alone, &checked}) session->set_sampling({.temperature = 1, .top_k = 0, .seed = 9});
+  checked.set_drafter(std::make_unique<Eager>(draft, checked, 3));
+  for (const uint32_t length : {11u, 30u, 7u, 90u}) {
+    SCOPED_TRACE(length);
+    const std::vector<uint32_t> ids = some_ids(length, vocab());
+    EXPECT_EQ(text(checked, ids, 20), text(alone, ids, 20));
+    EXPECT_LE(draft.ids().size(), 100u);
+  }
+  // A saved session goes on with guesses from the first token on.
+  const auto path = folder_.path() / "saved";
+  alone.save(path, "");
+  checked.reset();
+  checked.restore(path);
+  const uint64_t before = checked.stats().drafted_tokens;
+  for (Session* session : {&alone, &checked}) session->generate(8, true, [](uint32_t) { return true; });
+  EXPECT_EQ(checked.ids(), alone.ids());
+  EXPECT_EQ(checked.stats().drafted_tokens, before);  // the draft's context is full
+  checked.prompt(prompt());
+  alone.prompt(prompt());
+  // The caller ends in the middle of what a pass has brought, and goes on.
+  for (const uint32_t count : {2u, 3u, 5u}) {
+    for (Session* session : {&alone, &checked}) {
+      uint32_t seen = 0;
+      EXPECT_EQ(session->generate(0, true, [&](uint32_t) { return ++seen < count; }), Stop::caller);
+    }
+    EXPECT_EQ(checked.ids(), alone.ids());
+  }
+  EXPECT_GT(checked.stats().drafted_tokens, before);
+}
+
+// Guesses end where they do not pay, and are tried again later.
+TEST_F(DraftModelTest, RestsWhereItDoesNotPay) {
+  make(Format::q8);
+  Session session(*model_, 128, {}), draft(*model_, 128, {});
+  const auto drafts = [&](double one_pass, bool right) {
+    DraftModel model(draft, session);
+    std::vector<uint32_t> ids = prompt();
+    model.begin(ids);
+    EXPECT_TRUE(model.draft(7).empty());  // nothing is known of passes
+    for (int i = 0; i < 8; ++i) model.passed(1, one_pass);
+    std::vector<size_t> at;
+    for (size_t i = 0; ids.size() < 110; ++i) {
+      const std::span<const uint32_t> found = model.draft(2);
+      const uint32_t next = found.empty() ? 3 : right ? found[0] : (found[0] + 1) % vocab();
+      if (!found.empty()) at.push_back(i);
+      ids.push_back(next);
+      model.append(next);
+    }
+    return at;
+  };
+  EXPECT_EQ(drafts(1000, true).size(), 99u);
+  const std::vector<size_t> wrong = drafts(1000, false);
+  ASSERT_GT(wrong.size(), 4u);
+  EXPECT_LT(wrong.size(), 60u);
+  EXPECT_GE(*std::ranges::max_element(wrong), 64u);  // once more after its rest
+  EXPECT_LT(drafts(1e-9, true).size(), 8u);          // a guess takes longer than the pass that it saves
+}
+
+// An independent check of the distribution: the tokens after a prompt against the probabilities that the logits give.
+// The draft has one layer of the model's two, so that some of its guesses are right. WEFT_DRAFT_TOKENS: how many.
+TEST_F(DraftModelTest, TheDistributionIsTheModels) {
+  make(Format::f16);
+  LlamaShape first;
+  first.layers = 1;
+  const std::unique_ptr<Model> half = other(first);
+  constexpr uint32_t kTop = 3, kTokens = 4;
+  const char* const asked = std::getenv("WEFT_DRAFT_TOKENS");
+  const uint64_t runs = (asked ? std::strtoull(asked, nullptr, 10) : 1000) / kTokens;
+  Session checked(*model_, 64, {}), plain(*model_, 64, {}), draft(*half, 64, {});
+  checked.set_drafter(std::make_unique<Eager>(draft, checked, 3));
+  std::map<std::vector<uint32_t>, std::map<uint32_t, double>> seen;  // what came after what was generated before
+  for (uint64_t run = 0; run < runs; ++run) {
+    checked.set_sampling({.temperature = 1, .top_k = kTop, .top_p = 1, .min_p = 0, .seed = run});
+    const std::vector<uint32_t> ids = generate(checked, prompt(), kTokens);
+    for (size_t i = 0; i < ids.size(); ++i) ++seen[{ids.begin(), ids.begin() + static_cast<ptrdiff_t>(i)}][ids[i]];
+  }
+  EXPECT_GT(checked.stats().accepted_tokens, checked.stats().drafted_tokens / 50);
+  EXPECT_LT(checked.stats().accepted_tokens, checked.stats().drafted_tokens * 9 / 10);
+  double chi_squared = 0, freedom = 0;
+  for (const auto& [before, counts] : seen) {
+    double total = 0;
+    for (const auto& [id, count] : counts) total += count;
+    std::vector<uint32_t> context = prompt();
+    context.insert(context.end(), before.begin(), before.end());
+    plain.prompt(context);
+    const std::vector<float> logits = plain.logits();
+    std::vector<uint32_t> order(logits.size());
+    for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::ranges::partial_sort(order, order.begin() + kTop,
+                              [&](uint32_t a, uint32_t b) { return logits[a] > logits[b]; });
+    order.resize(kTop);
+    double sum = 0, least = total;
+    for (const uint32_t id : order) sum += std::exp(double{logits[id]} - logits[order[0]]);
+    const auto expected = [&](uint32_t id) { return total * std::exp(double{logits[id]} - logits[order[0]]) / sum; };
+    for (const uint32_t id : order) least = std::min(least, expected(id));
+    for (const auto& [id, count] : counts)
+      EXPECT_NE(std::ranges::find(order, id), order.end()) << "token " << id << " is none of the likeliest";
+    if (least < 5) continue;  // too few for the approximation
+    for (const uint32_t id : order) {
+      const auto found = counts.find(id);
+      const double off = (found == counts.end() ? 0 : found->second) - expected(id);
+      chi_squared += off * off / expected(id);
+    }
+    freedom += kTop - 1;
+  }
+  ASSERT_GE(freedom, 10);
+  RecordProperty("chi_squared", std::to_string(chi_squared));
+  std::cout << "chi-squared " << chi_squared << " of " << freedom << " degrees of freedom, "
+            << checked.stats().accepted_tokens << " of " << checked.stats().drafted_tokens << " guesses right\n";
+  // Its mean is `freedom`, its variance twice that: five standard deviations.
+  EXPECT_LT(chi_squared, freedom + 5 * std::sqrt(2 * freedom));
+}
+
+TEST_F(DraftModelTest, AnEncoderDecoderIsNone) {
+  make(Format::q8);
+  const auto t5 =
+      load_model(model_->device, std::filesystem::path(WEFT_SOURCE_DIR) / "tests/model/golden_seq2seq/t5", Format::q8);
+  Session decoder(*model_, 64, {}), answers(*t5, 64, {});
+  EXPECT_THROW(DraftModel(answers, decoder), Error);
+  EXPECT_THROW(DraftModel(decoder, answers), Error);
 }
 
 std::vector<uint32_t> guess(Lookup& lookup, size_t most = kMostDrafted) {

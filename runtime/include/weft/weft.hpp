@@ -367,6 +367,10 @@ class Session {
   void set_speculation(weft_speculation kind) {
     detail::check([&](weft_error* error) { return weft_session_set_speculation(get(), kind, error); });
   }
+  // Has a smaller model with the same tokenizer guess; see weft_session_set_draft.
+  void set_draft(const Model& draft) {
+    detail::check([&](weft_error* error) { return weft_session_set_draft(get(), draft.get(), error); });
+  }
   weft_speculation_stats speculation_stats() const { return weft_session_get_speculation_stats(get()); }
 
   // Pairs of a token's id and its bias; see weft_session_set_logit_bias. Replaces all biases that were set before.

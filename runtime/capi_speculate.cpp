@@ -1,0 +1,86 @@
+// The C API: guessing tokens ahead.
+#include "weft/speculate.h"
+
+#include "capi.h"
+#include "session/draft_model.h"
+#include "session/lookup.h"
+
+using namespace weft;
+using namespace weft::capi;
+
+namespace {
+
+struct Destroy {
+  void operator()(weft_session* session) const noexcept { destroy(session); }
+};
+
+// A draft model with its session, which is a user of that model's device like any other.
+class OwnDraft : public Drafter {
+ public:
+  OwnDraft(const weft_model& model, const Session& of) : session_(make(model, of)), draft_(session_->session, of) {}
+
+  void begin(std::span<const uint32_t> ids) override {
+    if (draft_.lost() && session_->model->recovers) try_recovery();
+    draft_.begin(ids);
+  }
+  void append(uint32_t id) override { draft_.append(id); }
+  std::span<const uint32_t> draft(size_t most) override {
+    std::optional<InUse> use;
+    try {
+      use.emplace(session_.get());
+    } catch (const Error&) {  // its model is brought to another device at this moment
+      return {};
+    }
+    recoveries_ = session_->model->recoveries;
+    return draft_.draft(most);
+  }
+  void passed(uint32_t tokens, double seconds) override { draft_.passed(tokens, seconds); }
+
+ private:
+  static weft_session* make(const weft_model& model, const Session& of) {
+    const std::lock_guard lock(model.users_mutex);
+    need_weights(model);
+    const uint32_t context = std::min(of.context(), model.model.config.context);
+    return new weft_session(&model, context, Format::f16, of.policy());
+  }
+  // Without its device there are no guesses, which is no failure.
+  void try_recovery() noexcept {
+    try {
+      const InUse use(session_.get());
+      recover(*session_->model, recoveries_, session_.get());
+    } catch (...) {
+    }
+  }
+
+  std::unique_ptr<weft_session, Destroy> session_;
+  DraftModel draft_;
+  uint64_t recoveries_ = 0;
+};
+
+}  // namespace
+
+weft_status weft_session_set_speculation(weft_session* session, weft_speculation kind, weft_error* error) {
+  return guard(error, [&] {
+    require(session, "session", "it is NULL");
+    const InUse use(session);
+    if (kind != WEFT_SPECULATE_OFF && kind != WEFT_SPECULATE_LOOKUP)
+      throw Error(Code::invalid_argument, "it is " + std::to_string(kind) + ", no kind of guesses", "speculation");
+    session->session.set_drafter(kind == WEFT_SPECULATE_LOOKUP ? std::make_unique<Lookup>() : nullptr);
+  });
+}
+
+weft_status weft_session_set_draft(weft_session* session, const weft_model* draft, weft_error* error) {
+  return guard(error, [&] {
+    require(session && draft, "session or draft", "it is NULL");
+    const InUse use(session);
+    if (draft->tokenizer.fingerprint() != session->model->tokenizer.fingerprint())
+      throw Error(Code::invalid_argument, "its tokenizer is not that of the session's model", "draft",
+                  "a draft needs the same tokens with the same ids");
+    session->session.set_drafter(std::make_unique<OwnDraft>(*draft, session->session));
+  });
+}
+
+weft_speculation_stats weft_session_get_speculation_stats(const weft_session* session) {
+  const SessionStats& stats = session->session.stats();
+  return {stats.checks, stats.drafted_tokens, stats.accepted_tokens};
+}

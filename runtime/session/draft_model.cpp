@@ -1,0 +1,102 @@
+#include "session/draft_model.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/error.h"
+
+namespace weft {
+namespace {
+
+constexpr double kNewWeight = 1.0 / 16;
+constexpr double kHoped = 0.8;  // of a guess, until some were judged
+// What a guess takes, in passes of one token of the session, until some were timed.
+constexpr double kGuessedEach = 0.25;
+// Where guesses do not pay, none is made for so many tokens. Then they get another chance: a text may become easier.
+constexpr size_t kFirstRest = 64, kLongestRest = 4096;
+// So many drafts have paid for their rest: the next one is a first one.
+constexpr size_t kManyDrafts = 32;
+// A time counts if at most so many tokens were read for the guesses: the others are a prompt.
+constexpr size_t kFewTokens = 2;
+
+}  // namespace
+
+DraftModel::DraftModel(Session& draft, const Session& of)
+    : draft_(draft), of_(of), right_(kHoped), next_rest_(kFirstRest) {
+  for (const Session* session : std::initializer_list<const Session*>{&draft, &of})
+    if (session->model().weights.encoder)
+      throw Error(Code::unsupported,
+                  "the family '" + session->model().config.family + "' reads its prompt with an encoder", "draft",
+                  "a draft and its model must be decoders");
+  // A wrong guess costs a little time: the table need not be read whole.
+  if (!draft.model().weights.logit_bias) draft_.set_head({.mode = VocabHead::Mode::fast});
+  draft_.set_on_prompt([this](size_t, size_t) { return !of_.cancelled(); });
+}
+
+void DraftModel::begin(std::span<const uint32_t> ids) {
+  ids_.assign(ids.begin(), ids.end());
+  guesses_.clear();
+  judged_ = 0;
+  readable_ = std::ranges::all_of(ids, [this](uint32_t id) { return reads(id); });
+  lost_ = false;
+  draft_.set_sampling(of_.sampling());
+}
+
+void DraftModel::append(uint32_t id) {
+  if (judged_ < guesses_.size()) {
+    const bool is_right = guesses_[judged_] == id;
+    right_ += kNewWeight * ((is_right ? 1.0 : 0.0) - right_);
+    judged_ = is_right ? judged_ + 1 : guesses_.size();
+  }
+  if (rest_ > 0) --rest_;
+  readable_ = readable_ && reads(id);
+  ids_.push_back(id);
+}
+
+// How many guesses to make. Begins a rest where they do not pay.
+size_t DraftModel::wanted(size_t most) {
+  // The first tokens are not guessed: what a guess may take is told by what they took.
+  if (lost_ || !readable_ || rest_ > 0 || !costs_.one().known()) return 0;
+  const double each = each_.known() ? each_.seconds() / costs_.one().seconds() : kGuessedEach;
+  const size_t best = costs_.best_draft(
+      most, [&](size_t) { return right_; }, each);
+  if (best > 0) return ++drafts_, best;
+  if (drafts_ >= kManyDrafts) next_rest_ = kFirstRest;
+  rest_ = next_rest_;
+  next_rest_ = std::min(2 * next_rest_, kLongestRest);
+  right_ = kHoped;
+  drafts_ = 0;
+  return 0;
+}
+
+std::span<const uint32_t> DraftModel::guess(size_t count) {
+  guesses_.clear();
+  judged_ = 0;
+  if (count == 0 || lost_ || !readable_ || ids_.size() >= draft_.context()) return {};
+  try {
+    generate(count);
+  } catch (const Error& error) {
+    if (error.code() != Code::device_lost) throw;
+    lost_ = true;  // the session can do without guesses
+    guesses_.clear();
+  }
+  return guesses_;
+}
+
+void DraftModel::generate(size_t count) {
+  const uint32_t vocab = of_.model().config.vocab;
+  const uint64_t read = draft_.stats().prompt_tokens;
+  const auto start = std::chrono::steady_clock::now();
+  // What the session did not take is forgotten here: the draft's context becomes the session's.
+  draft_.prompt(ids_);
+  draft_.generate(static_cast<uint32_t>(count), false, [&](uint32_t id) {
+    if (id >= vocab) return false;  // a row of the draft's table that no token has
+    guesses_.push_back(id);
+    return true;
+  });
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  if (!guesses_.empty() && draft_.stats().prompt_tokens - read <= kFewTokens)
+    each_.add(took.count() / static_cast<double>(guesses_.size()));
+}
+
+}  // namespace weft

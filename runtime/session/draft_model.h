@@ -1,0 +1,46 @@
+// Guesses what a second, smaller model with the same tokenizer would say.
+#pragma once
+
+#include <vector>
+
+#include "session/pass_costs.h"
+#include "session/session.h"
+
+namespace weft {
+
+// It draws with the sampling of the session that it guesses for, and with the same noise at each place, so that two
+// models that agree on a distribution draw the same token too.
+class DraftModel : public Drafter {
+ public:
+  // draft: a session of the small model that nobody else uses. of: the session that it guesses for. Both outlive this.
+  DraftModel(Session& draft, const Session& of);
+
+  void begin(std::span<const uint32_t> ids) override;
+  void append(uint32_t id) override;
+  std::span<const uint32_t> draft(size_t most) override { return guess(wanted(most)); }
+  void passed(uint32_t tokens, double seconds) override { costs_.passed(tokens, seconds); }
+  // True if the draft's device was lost. Nothing is guessed then, until a begin() for which it is there again.
+  bool lost() const { return lost_; }
+  // So many guesses, or fewer where the draft's text ends; whether they pay or not.
+  std::span<const uint32_t> guess(size_t count);
+
+ private:
+  size_t wanted(size_t most);
+  bool reads(uint32_t id) const { return id < draft_.model().config.vocab; }
+  void generate(size_t count);
+
+  Session& draft_;
+  const Session& of_;
+  std::vector<uint32_t> ids_;      // the context
+  std::vector<uint32_t> guesses_;  // the last ones
+  size_t judged_ = 0;              // of them
+  double right_;                   // the chance that a guess is right if those before it are
+  PassCosts costs_;
+  MeasuredTime each_;            // guess
+  size_t rest_ = 0, next_rest_;  // tokens for which nothing is guessed, now and the next time
+  size_t drafts_ = 0;            // since the last rest
+  bool readable_ = false;        // the draft has a row for every token of the context
+  bool lost_ = false;
+};
+
+}  // namespace weft

@@ -1,0 +1,59 @@
+#include "session/pass_costs.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "model/schedule.h"
+
+namespace weft {
+namespace {
+
+constexpr double kNewWeight = 1.0 / 16;
+// A pass of several tokens that was never timed is thought to take so much more for each token after the first. Where
+// that is wrong, a pass tells.
+constexpr double kGuessedCost = 0.15;
+// So many times, the first one left out, before a time is believed.
+constexpr uint32_t kTrials = 3;
+// A guess must promise more than the pass of one token by so much: its pass cannot run ahead, and times vary.
+constexpr double kLeastGain = 1.05;
+
+size_t index_of(uint32_t tokens) { return static_cast<size_t>(std::bit_width(tokens)) - 1; }
+
+}  // namespace
+
+void MeasuredTime::add(double seconds) {
+  ++count_;
+  if (count_ <= 2)  // the second replaces the first
+    seconds_ = seconds;
+  else if (count_ <= kTrials + 1)
+    seconds_ = std::min(seconds_, seconds);
+  else
+    seconds_ += kNewWeight * (seconds - seconds_);
+}
+
+bool MeasuredTime::known() const { return count_ > kTrials; }
+
+void PassCosts::passed(uint32_t tokens, double seconds) { passes_[index_of(tokens)].add(seconds); }
+
+double PassCosts::cost(uint32_t tokens) const {
+  const MeasuredTime& several = passes_[index_of(tokens)];
+  if (!one().known() || !several.known()) return 1 + kGuessedCost * (tokens - 1);
+  return several.seconds() / one().seconds();
+}
+
+size_t PassCosts::best_draft(size_t most, const std::function<double(size_t)>& chance, double each) const {
+  double gain = kLeastGain, expected = 1, all_right = 1;
+  size_t best = 0;
+  for (size_t drafted = 1; drafted <= most; ++drafted) {
+    all_right *= chance(drafted - 1);
+    expected += all_right;
+    const uint32_t tokens = *std::ranges::upper_bound(kDraftPasses, drafted);
+    const double takes = cost(tokens) + each * static_cast<double>(drafted);
+    if (expected / takes <= gain) continue;
+    gain = expected / takes;
+    best = drafted;
+  }
+  return best;
+}
+
+}  // namespace weft

@@ -1,0 +1,39 @@
+// What a session's passes take, by their tokens, and how many guesses are worth a pass.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+namespace weft {
+
+// A time that is measured again and again. The first one records and compiles, and others on the machine may delay
+// some: the shortest of the next few, then an average in which the last ones count most.
+class MeasuredTime {
+ public:
+  void add(double seconds);
+  bool known() const;
+  double seconds() const { return seconds_; }
+
+ private:
+  uint32_t count_ = 0;
+  double seconds_ = 0;
+};
+
+class PassCosts {
+ public:
+  // A pass of so many tokens, 1 or one of kDraftPasses, took so long.
+  void passed(uint32_t tokens, double seconds);
+  // A pass of one token. Only if it is known() what others take is told by the time.
+  const MeasuredTime& one() const { return passes_[0]; }
+  // How many guesses, at most `most`, make the most of a second; 0: a pass without guesses does. chance(i): that guess
+  // i is right if those before it are. each: what a guess takes, in passes of one token.
+  size_t best_draft(size_t most, const std::function<double(size_t)>& chance, double each = 0) const;
+
+ private:
+  double cost(uint32_t tokens) const;        // in passes of one token
+  std::array<MeasuredTime, 4> passes_ = {};  // of 1, 2, 4, 8 tokens
+};
+
+}  // namespace weft
