@@ -210,6 +210,7 @@ TEST_F(RecoverTest, SettingsStay) {
            [&](weft_session* s) { return weft_session_set_head(s, "certified", &error_); },
            [&](weft_session* s) { return weft_session_set_head(s, ("keep:" + kept).c_str(), &error_); },
            [&](weft_session* s) { return weft_session_set_speculation(s, WEFT_SPECULATE_LOOKUP, &error_); },
+           [&](weft_session* s) { return weft_session_set_draft(s, model_, &error_); },
            [&](weft_session* s) { return weft_session_set_logit_bias(s, biased, biases, 1, &error_); },
            [&](weft_session* s) { return weft_session_set_logprobs(s, 3, &error_); },
            [&](weft_session* s) {
@@ -220,6 +221,33 @@ TEST_F(RecoverTest, SettingsStay) {
     ASSERT_EQ(set(session), WEFT_OK) << error_.sentence;
     lose_at_each(session, 8, 3);
   }
+}
+
+// A draft on a device of its own: the session goes on without it, and the next answer brings it back.
+TEST_F(RecoverTest, ADraftsDevice) {
+  weft_model* draft = nullptr;
+  ASSERT_EQ(weft_model_load(file().c_str(), nullptr, &draft, &error_), WEFT_OK) << error_.sentence;
+  for (weft_model* model : {model_, draft}) ASSERT_EQ(weft_model_set_recovery(model, 1, &error_), WEFT_OK);
+  // The first passes are the session's own, and it guesses after them.
+  Ids want;
+  for (const size_t n : {0, 4, 6, 7, 8, 9, 10}) {
+    SCOPED_TRACE(n);
+    weft_session* const session = make_session();
+    set_sampling(session, 0.9f);
+    ASSERT_EQ(weft_session_set_draft(session, draft, &error_), WEFT_OK) << error_.sentence;
+    lose_device_at(n);
+    const Ids ids = answer(session, 12);
+    if (n == 0) {
+      want = ids;
+      EXPECT_GT(weft_session_get_speculation_stats(session).passes, 0u);
+    }
+    EXPECT_EQ(ids, want);
+    EXPECT_EQ(answer(session, 12), want);
+    EXPECT_EQ(open_devices(), before_ + 2);
+    weft_session_free(session);
+    sessions_.pop_back();
+  }
+  weft_model_free(draft);
 }
 
 TEST_F(RecoverTest, WithoutRecoveryItIsAnError) {

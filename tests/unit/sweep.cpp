@@ -201,6 +201,11 @@ class Application {
     if (status == WEFT_OK) status = answer();
     return status == WEFT_OK ? weft_session_set_speculation(session_, WEFT_SPECULATE_OFF, &error) : status;
   }
+  weft_status draft() {
+    weft_status status = weft_session_set_draft(session_, model_, &error);
+    if (status == WEFT_OK) status = answer();
+    return status == WEFT_OK ? weft_session_set_speculation(session_, WEFT_SPECULATE_OFF, &error) : status;
+  }
   weft_status batch() {
     weft_session* other = nullptr;
     weft_session_options options = {100, WEFT_TYPE_FILE, variant_.policy};
@@ -411,11 +416,12 @@ class SweepTest : public testing::Test {
     ASSERT_NO_FATAL_FAILURE(
         sweep(fault, variant, {{"load", &A::load}, {"create", &A::create}, {"answer", &A::answer}}, true));
     const std::vector<Step> some = {{"answer", &A::answer}, {"restore", &A::restore}};
-    const std::vector<Step> all = {
-        {"create", &A::create},   {"answer", &A::answer}, {"text", &A::text},       {"describe", &A::describe},
-        {"logits", &A::logits},   {"score", &A::score},   {"save", &A::save},       {"restore", &A::restore},
-        {"grammar", &A::grammar}, {"head", &A::head},     {"guess", &A::speculate}, {"batch", &A::batch},
-        {"keep", &A::keep},       {"embed", &A::embed},   {"convert", &A::convert}, {"devices", &A::devices}};
+    const std::vector<Step> all = {{"create", &A::create},     {"answer", &A::answer},   {"text", &A::text},
+                                   {"describe", &A::describe}, {"logits", &A::logits},   {"score", &A::score},
+                                   {"save", &A::save},         {"restore", &A::restore}, {"grammar", &A::grammar},
+                                   {"head", &A::head},         {"guess", &A::speculate}, {"draft", &A::draft},
+                                   {"batch", &A::batch},       {"keep", &A::keep},       {"embed", &A::embed},
+                                   {"convert", &A::convert},   {"devices", &A::devices}};
     const bool plain = variant.policy == WEFT_POLICY_THROUGHPUT && !variant.streamed && !variant.recovers;
     for (const Step& step : plain ? all : some) ASSERT_NO_FATAL_FAILURE(sweep(fault, variant, {step}, false));
     report(fault);
