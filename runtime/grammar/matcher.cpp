@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "base/error.h"
 #include "base/utf8.h"
@@ -54,6 +55,7 @@ void Matcher::shrink(std::vector<State>& kept) {
   auto fresh = std::make_unique<GrammarStates>(grammar_);
   for (State& state : kept) state = fresh->adopt(*states_, state);
   state_ = fresh->adopt(*states_, state_);
+  if (left_) left_ = fresh->adopt(*states_, *left_);
   states_ = std::move(fresh);
   sets_.clear();
   sets_memory_ = 0;
@@ -109,6 +111,24 @@ const TokenSet& Matcher::allowed() {
   }
   sets_memory_ += size;
   return sets_.emplace(state_, std::move(set)).first->second;
+}
+
+size_t Matcher::look_ahead(std::span<const uint32_t> ids, const OnAllowed& tell) {
+  if (stopped_) return 0;
+  left_ = state_;
+  const auto back = [](Matcher* matcher) { matcher->state_ = *std::exchange(matcher->left_, std::nullopt); };
+  const std::unique_ptr<Matcher, decltype(back)> at_the_end(this, back);
+  for (size_t place = 0;; ++place) {
+    tell(place, allowed());
+    if (place == ids.size() || is_stop(ids[place]) || !allowed().contains(ids[place])) return place;
+    try {
+      for (const char c : trie_->bytes(ids[place])) state_ = states_->next(state_, static_cast<uint8_t>(c));
+      if (finished()) return place;
+      allowed();
+    } catch (const Error&) {  // the ids lead to where no token can follow; the text may go on otherwise
+      return place;
+    }
+  }
 }
 
 bool Matcher::finished() {

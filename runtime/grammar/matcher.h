@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -54,6 +57,12 @@ class Matcher {
   // allowed() does; then nothing has changed.
   void accept(uint32_t id);
 
+  // Tells which tokens may come after the text and the first 0, 1, ... of these ids, up to the first one that is not
+  // allowed, or that ends the text or leads where no token can follow. Returns how many ids come before that one. The
+  // text stays as it is. Throws as allowed() does for the text itself.
+  using OnAllowed = std::function<void(size_t place, const TokenSet& allowed)>;
+  size_t look_ahead(std::span<const uint32_t> ids, const OnAllowed& tell);
+
   // The text so far matches the grammar.
   bool may_end() const;
   // True if only the end may follow: a stop token was accepted, or only stop tokens are allowed. Throws as
@@ -78,6 +87,7 @@ class Matcher {
   size_t memory_, sets_memory_ = 0;
   TokenSet nothing_;  // what is allowed after a stop token
   State state_ = 0;
+  std::optional<State> left_;  // the text's state while look_ahead() is at another one
   bool stopped_ = false;
   std::string tail_;     // the end of the text so far, for errors
   uint64_t length_ = 0;  // of the text so far, in bytes

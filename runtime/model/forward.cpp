@@ -74,7 +74,7 @@ struct Network {
   }
 
   // The next token after each of the pass's, as long as they are the draft's.
-  void check(std::span<const Pass> places, const Tail& tail) const {
+  void check(std::span<const Pass> places, const Tail& tail, const View& masks) const {
     ops::norm(r, c.norm(), state, a.x, w.final_norm, a.normed, tokens, false);
     ops::rotate(r, table, a.normed, a.rotated, tokens);
     const bool picks = projection_picks({&tail, 1});
@@ -83,8 +83,12 @@ struct Network {
     else if (!tail.partial)
       ops::project(r, table, a.rotated, a.logits, tokens);
     ops::advance_draft(r, pass.step.views(a), 0);
-    for (const Pass& place : places) {
-      const Network here(r, place);
+    const uint64_t mask_bytes = (c.vocab + 31) / 32 * 4;
+    for (size_t i = 0; i < places.size(); ++i) {
+      const Network here(r, places[i]);
+      if (tail.partial && tail.steps.masked)
+        r.copy(masks.part(i * mask_bytes, mask_bytes),
+               View(tail.partial->allowed_rows).part(uint64_t{c.vocab} * 4, mask_bytes));
       if (!picks) here.finish_logits(tail);
       here.choose({&tail, 1}, picks ? ops::best_count(r.device().plan(), table) : 0, true);
     }
@@ -257,8 +261,8 @@ void record_layer(Recorder& r, const Pass& pass, uint32_t layer) { Network(r, pa
 
 void record_tail(Recorder& r, const Pass& pass, std::span<const Tail> tails) { Network(r, pass).tail(tails); }
 
-void record_check(Recorder& r, const Pass& pass, std::span<const Pass> places, const Tail& tail) {
-  Network(r, pass).check(places, tail);
+void record_check(Recorder& r, const Pass& pass, std::span<const Pass> places, const Tail& tail, const View& masks) {
+  Network(r, pass).check(places, tail, masks);
 }
 
 void record_score(Recorder& r, const Pass& pass, const View& block_logits, const View& nll,

@@ -90,23 +90,37 @@ void Schedule::submit(uint32_t tokens, const Tail& tail, bool with_times) {
   queue_.submit(tokens == 1 ? decode_ : chunk_, found->second, pieces);
 }
 
-Schedule::Checks::Checks(const Pass& session) : activations(session.model, kMostDrafted + 1, kMostDrafted + 1) {
+Schedule::Checks::Checks(const Pass& session)
+    : activations(session.model, kMostDrafted + 1, kMostDrafted + 1),
+      masks(session.model.device, "draft masks",
+            uint64_t{kMostDrafted + 1} * ((session.model.config.vocab + 31) / 32) * 4, Memory::shared) {
   for (uint32_t i = 0; i <= kMostDrafted; ++i) rows.push_back(activations.row(i));
   // They refer to the rows, which do not move any more.
   for (uint32_t i = 0; i <= kMostDrafted; ++i)
     places.push_back({session.model, rows[i], session.step, session.cache, 1});
 }
 
-void Schedule::submit_check(uint32_t tokens, const Tail& tail) {
+Schedule::Checks& Schedule::checks() {
   if (!checks_) checks_ = std::make_unique<Checks>(session_);
+  return *checks_;
+}
+
+std::span<uint32_t> Schedule::draft_masks() {
+  const Buffer& masks = checks().masks;
+  return {masks.as<uint32_t>(), masks.bytes() / 4};
+}
+
+void Schedule::submit_check(uint32_t tokens, const Tail& tail) {
+  checks();
   const Pass whole = {session_.model, checks_->activations, session_.step, session_.cache, tokens, session_.source};
   auto body = checks_->bodies.find(tokens);
   if (body == checks_->bodies.end()) body = checks_->bodies.emplace(tokens, record_body(pool_, whole)).first;
   const Key key = {tokens, tail};
   auto end = checks_->ends.find(key);
   if (end == checks_->ends.end()) {
-    CommandBuffer made = record_end(
-        pool_, whole, [&](Recorder& r) { record_check(r, whole, std::span(checks_->places).first(tokens), tail); });
+    CommandBuffer made = record_end(pool_, whole, [&](Recorder& r) {
+      record_check(r, whole, std::span(checks_->places).first(tokens), tail, checks_->masks);
+    });
     end = checks_->ends.emplace(key, std::move(made)).first;
   }
   queue_.submit(body->second, end->second);

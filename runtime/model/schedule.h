@@ -36,6 +36,9 @@ class Schedule {
   // Submits one pass of up to `tokens` tokens (kDraftPasses), whose last ones are a draft: state.drafted says how many.
   // Afterwards state.end says how many tokens it has appended: those of the draft that the model chose too, and one.
   void submit_check(uint32_t tokens, const Tail& tail);
+  // For submit_check with a masked tail: the masks of the pass's tokens, one after the other, mapped. They must be
+  // written before, while nothing is in flight.
+  std::span<uint32_t> draft_masks();
   // As submit with a chunk, but leaves negative log-likelihoods in nll().
   void submit_score(const PartialHeadBuffers* masked);
   const Buffer& nll() const { return nll_; }  // (context) floats, mapped; written by submit_score
@@ -59,12 +62,14 @@ class Schedule {
   struct Checks {                         // passes that check drafts
     explicit Checks(const Pass& session);
     ActivationBuffers activations;  // a row of logits for each token
+    Buffer masks;                   // (kMostDrafted + 1, words of a mask)
     std::vector<Activations> rows;
     std::vector<Pass> places;
     std::map<uint32_t, std::vector<CommandBuffer>> bodies;
     std::map<Key, CommandBuffer> ends;
   };
   Pass pass(uint32_t tokens) const;
+  Checks& checks();
   const Timed& timed(const Key& key);
   CommandBuffer record_tail_of(const Key& key, Timestamps* timestamps);
 

@@ -27,7 +27,7 @@ Session::Generation::~Generation() {
 
 Stop Session::Generation::run() {
   // What a grammar allows is known only when the token before is.
-  const bool drafts = s_.drafter_ && !s_.matcher_;
+  const bool drafts = this->drafts();
   const uint32_t run_ahead = s_.matcher_ || drafts ? 0 : s_.queue().run_ahead(),
                  every = s_.model_.device->plan().profile_every;
   start(false);
@@ -68,7 +68,7 @@ void Session::Generation::begin_stretch() {
 // Checks drafts for as long as there are any. True if there is a reason to stop.
 bool Session::Generation::check_drafts() {
   while (received_ > 0 && received_ == submitted_ && wanted_ - received_ > 1) {
-    const std::span<const uint32_t> draft = s_.drafter_->draft(std::min<size_t>(kMostDrafted, wanted_ - received_ - 1));
+    const std::span<const uint32_t> draft = this->draft();
     if (draft.empty()) return false;
     const Clock::time_point submitted = Clock::now();
     const uint32_t tokens = *std::ranges::upper_bound(kDraftPasses, draft.size());
@@ -82,6 +82,23 @@ bool Session::Generation::check_drafts() {
   return false;
 }
 
+// A keep-list may have none of the tokens that a grammar allows, which only a pass of one token can tell.
+bool Session::Generation::drafts() const { return s_.drafter_ && !(s_.matcher_ && s_.on_device().head.head().keep); }
+
+// What the next pass may check. Writes the masks of its tokens if there is a grammar.
+std::span<const uint32_t> Session::Generation::draft() {
+  const std::span<const uint32_t> draft = s_.drafter_->draft(std::min<size_t>(kMostDrafted, wanted_ - received_ - 1));
+  if (draft.empty() || !s_.matcher_) return draft;
+  const std::span<uint32_t> masks = s_.on_device().schedule.draft_masks();
+  const size_t words = masks.size() / (kMostDrafted + 1);
+  return draft.first(s_.matcher_->look_ahead(draft, [&](size_t place, const TokenSet& allowed) {
+    const std::span<uint32_t> mask = masks.subspan(place * words, words);
+    const size_t given = std::min(words, allowed.bits.size());
+    std::ranges::copy(std::span(allowed.bits).first(given), mask.begin());
+    std::ranges::fill(mask.subspan(given), 0u);  // rows that no token has
+  }));
+}
+
 // Computes the pending token and the draft after it. Returns how many tokens the device has appended.
 uint32_t Session::Generation::check(std::span<const uint32_t> draft, uint32_t tokens) {
   abi::StepState& state = *s_.on_device().step.state.as<abi::StepState>();
@@ -90,7 +107,7 @@ uint32_t Session::Generation::check(std::span<const uint32_t> draft, uint32_t to
   state.end = static_cast<uint32_t>(before + draft.size());
   state.drafted = static_cast<uint32_t>(draft.size());
   s_.written_ = std::max(s_.written_, before + draft.size());
-  s_.on_device().schedule.submit_check(tokens, tail_);
+  s_.on_device().schedule.submit_check(tokens, s_.matcher_ ? s_.on_device().head.allow_draft(tail_) : tail_);
   s_.on_device().schedule.wait_all();
   const uint32_t appended = state.end - static_cast<uint32_t>(before);
   if (appended == 0 || appended > draft.size() + 1)

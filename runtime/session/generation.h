@@ -47,7 +47,9 @@ class Session::Generation {
   static constexpr size_t kNone = SIZE_MAX;
   bool begin();
   bool prompt_goes_on();
+  bool drafts() const;
   bool check_drafts();
+  std::span<const uint32_t> draft();
   void begin_stretch();
   uint32_t check(std::span<const uint32_t> draft, uint32_t tokens);
   void read_logprobs();

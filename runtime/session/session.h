@@ -102,7 +102,7 @@ class Session {
   // matcher's trie is of the model's tokenizer.
   void set_matcher(std::unique_ptr<Matcher> matcher);
   // Has several tokens checked in a pass where the drafter guesses them; none: every token has its pass. The tokens are
-  // those without it. With a grammar, and in a batch, nothing is drafted.
+  // those without it. With a grammar and a keep-list together, and in a batch, nothing is drafted.
   void set_drafter(std::unique_ptr<Drafter> drafter) { drafter_ = std::move(drafter); }
   // Is told before each pass of a prompt but the last, and with done == all before the first token; none: nobody is.
   void set_on_prompt(OnPrompt on_prompt) { on_prompt_ = std::move(on_prompt); }

@@ -90,6 +90,14 @@ Tail VocabHeadSetup::allow(Tail tail, const TokenSet& allowed, size_t place) {
   return tail;
 }
 
+Tail VocabHeadSetup::allow_draft(Tail tail) {
+  partial_ = true;
+  tail.partial = buffers_.get();
+  tail.steps.masked = true;
+  set_positions(model_.config.vocab);
+  return tail;
+}
+
 const PartialHeadBuffers* VocabHeadSetup::mask_kept() {
   if (kept_.empty()) return nullptr;
   write_mask(kept_);

@@ -1,7 +1,7 @@
-"""`--speculate lookup` of `generate`, `bench` and `chat`."""
+"""`--speculate lookup` and `--draft` of `generate`, `bench` and `chat`."""
 import unittest
 
-from support import GENERATE_KEYS, chatty, plain, weft, weft_json
+from support import FOLDER, GENERATE_KEYS, chatty, model, plain, weft, weft_json
 
 
 class Speculation(unittest.TestCase):
@@ -38,9 +38,39 @@ class Speculation(unittest.TestCase):
                 break
         self.assertRegex(out, r"(?m)^head .* guesses right, \d\.\d tok/pass$")
 
-    def test_with_a_grammar_nothing_is_guessed(self):
-        result = self.generate("--temperature", 0, "--speculate", "lookup", "--regex", "[a-z ]{40}")
-        self.assertEqual(result["speculation"]["passes"], 0)
+    def test_a_draft_model(self):
+        for options in (("--temperature", 0), ("--temperature", 0.8, "--seed", 5), ("--temperature", 0, "--stop", "b", "--save", FOLDER / "saved")):
+            with self.subTest(options=options):
+                without, guessed = (self.generate(*options, *draft) for draft in ((), ("--draft", plain())))
+                self.assertEqual(guessed["ids"], without["ids"])
+                self.assertEqual(guessed["text"], without["text"])
+                result = guessed["speculation"]
+                self.assertEqual(result["kind"], "draft")
+                self.assertLessEqual(result["accepted"], result["drafted"])
+        # It is tried after the first tokens, and found to cost as much as it saves.
+        self.assertGreater(self.generate("--temperature", 0, "--draft", plain())["speculation"]["accepted"], 0)
+        options = ("-m", plain(), "--draft", plain())
+        _, err = weft("chat", "-n", 24, *options, stdin="the cat\n/stats\n")
+        self.assertRegex(err, r"(?m)^guesses   \d+ of \d+ right, checked in \d+ passes$")
+        report = weft_json("bench", *options, "-p", 4, "-n", 24, "--repeat", 1)
+        self.assertEqual(report["speculation"]["kind"], "draft")
+
+    def test_drafts_that_are_refused(self):
+        other = model("other-tokens.gguf", "--vocab", 600)
+        _, err = weft("generate", "-m", plain(), "-p", "x", "--draft", other, expect=2)
+        self.assertIn("weft: --draft: its tokenizer is not that of the session's model\n", err)
+        weft("generate", "-m", plain(), "-p", "x", "--draft", FOLDER / "none.gguf", expect=1)
+        _, err = weft("generate", "-m", plain(), "-p", "x", "--draft", plain(), "--speculate", "lookup", expect=2)
+        self.assertIn("--draft", err)
+
+    def test_with_a_grammar(self):
+        options = ("--temperature", 0, "--regex", "[a-z ]{70}")
+        without, guessed = (self.generate(*options, "--speculate", kind) for kind in ("off", "lookup"))
+        self.assertEqual(guessed["ids"], without["ids"])
+        self.assertEqual(guessed["stop"], without["stop"])
+        self.assertGreater(guessed["speculation"]["accepted"], 0)
+        kept = self.generate(*options, "--head", "keep:ascii", "--speculate", "lookup")
+        self.assertEqual(kept["speculation"]["passes"], 0)
 
     def test_unknown_kinds_are_refused(self):
         _, err = weft("generate", "-m", plain(), "-p", "x", "--speculate", "medusa", expect=2)

@@ -323,6 +323,8 @@ class Generating(WithPocket):
             plain = session.generate("one two one two one two").text()
             self.assertEqual(session.generate("one two one two one two", speculate="lookup").text(), plain)
             self.assertRaises(ValueError, session.generate("a", speculate="nope").text)
+            self.assertEqual(session.generate("one two one two one two", draft=self.model).text(), plain)
+            self.assertEqual(session.generate("one two one two one two", draft=None).text(), plain)
 
     def test_settings_of_a_call_do_not_stay(self):
         with self.session(max_tokens=12, ignore_stop_tokens=True) as session:

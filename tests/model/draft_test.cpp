@@ -6,6 +6,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "grammar/matcher.h"
 #include "session/draft_model.h"
 #include "session/lookup.h"
 #include "support/model_test.h"
@@ -464,6 +465,47 @@ TEST_F(DraftModelTest, TheDistributionIsTheModels) {
   EXPECT_LT(chi_squared, freedom + 5 * std::sqrt(2 * freedom));
 }
 
+// A draft ends where the grammar ends it: what the grammar does not allow is not checked, and what it allows is chosen
+// as it would be alone.
+TEST_F(DraftModelTest, WithAGrammar) {
+  make(Format::q8);
+  const Tokenizer tokenizer = Tokenizer::from_gguf(open_model(folder_.path() / "m.gguf").metadata, "m.gguf");
+  const auto trie = std::make_shared<const TokenTrie>(tokenizer.token_bytes());
+  for (const char* regex : {"[a-e ]{3}(foo|bar)[^x]{60}", "([ab]|cde){9}"}) {
+    for (const Setting& setting : kSettings) {
+      if (*regex != '[' && &setting != kSettings) continue;
+      SCOPED_TRACE(std::string(regex) + ", " + setting.name);
+      struct Ended {
+        std::vector<uint32_t> ids;
+        Stop stop;
+      };
+      const auto answer = [&](Session& one) {
+        one.set_matcher(std::make_unique<Matcher>(std::make_shared<const Grammar>(Grammar::from_regex(regex, "test")),
+                                                  trie, tokenizer.stop_ids()));
+        one.prompt(prompt());
+        const Stop stop = one.generate(40, true, [](uint32_t) { return true; });
+        return Ended{one.ids(), stop};
+      };
+      const auto alone = session(setting);
+      const Ended want = answer(*alone);
+      Session draft(*model_, 128, {});
+      for (int kind = 0; kind < 3; ++kind) {
+        SCOPED_TRACE(kind);
+        const auto checked = session(setting);
+        if (kind == 0) checked->set_drafter(std::make_unique<Scripted>(along(want.ids, 7, 0, vocab())));
+        if (kind == 1) checked->set_drafter(std::make_unique<Scripted>(along(want.ids, 5, 3, vocab())));
+        if (kind == 2) checked->set_drafter(std::make_unique<Eager>(draft, *checked));
+        const Ended got = answer(*checked);
+        EXPECT_EQ(got.ids, want.ids);
+        EXPECT_EQ(got.stop, want.stop);
+        if (kind == 0 && want.ids.size() > prompt().size() + 9) {
+          EXPECT_GT(checked->stats().accepted_tokens, 5u);
+        }
+      }
+    }
+  }
+}
+
 TEST_F(DraftModelTest, AnEncoderDecoderIsNone) {
   make(Format::q8);
   const auto t5 =
@@ -471,6 +513,46 @@ TEST_F(DraftModelTest, AnEncoderDecoderIsNone) {
   Session decoder(*model_, 64, {}), answers(*t5, 64, {});
   EXPECT_THROW(DraftModel(answers, decoder), Error);
   EXPECT_THROW(DraftModel(decoder, answers), Error);
+}
+
+// Greedy texts of a real model with and without guesses. WEFT_DRAFT_STEPS: tokens, of all texts of a drafter together.
+// Where they part, the two tokens' logits must be equal up to rounding, which is not a difference of the choice.
+TEST(DraftSoak, ARealModelsTexts) {
+  const char* const asked = std::getenv("WEFT_DRAFT_STEPS");
+  const auto path = real_model("smollm2");
+  if (!asked || !path) GTEST_SKIP() << "for WEFT_DRAFT_STEPS tokens, with SmolLM2 in the user's cache";
+  constexpr uint32_t kTokens = 250;
+  const char* const starts[] = {"Once upon a time there was", "def sort(items):\n", "The history of the city of Rome",
+                                "A list of numbers: 1, 2, 3,"};
+  const auto model = load_model(open_device(), *path, std::nullopt);
+  const Tokenizer tokenizer = Tokenizer::from_gguf(open_model(*path).metadata, path->string());
+  Session plain(*model, 512, {}), draft(*model, 512, {}), checked(*model, 512, {});
+  for (Session* session : {&plain, &checked}) session->set_sampling(greedy());
+  size_t ties = 0, same = 0;
+  for (size_t all = 0, number = 0; all < std::strtoull(asked, nullptr, 10); all += kTokens, ++number) {
+    const std::string start = "Text " + std::to_string(number) + ". " + starts[number % std::size(starts)];
+    const std::vector<uint32_t> prompt = tokenizer.encode(start, Tokenizer::Special::plain);
+    const std::vector<uint32_t> want = generate(plain, prompt, kTokens);
+    for (const bool looks_up : {true, false}) {
+      if (looks_up)
+        checked.set_drafter(std::make_unique<Lookup>());
+      else
+        checked.set_drafter(std::make_unique<Eager>(draft, checked, 1 + number % kMostDrafted));
+      const std::vector<uint32_t> got = generate(checked, prompt, kTokens);
+      const auto [mine, theirs] = std::ranges::mismatch(got, want);
+      same += static_cast<size_t>(mine - got.begin());
+      if (mine == got.end()) continue;
+      std::vector<uint32_t> context = prompt;
+      context.insert(context.end(), got.begin(), mine);
+      plain.prompt(context);
+      const std::vector<float> logits = plain.logits();
+      EXPECT_NEAR(logits[*mine], logits[*theirs], 1e-3) << start << ", token " << mine - got.begin();
+      ++ties;
+    }
+    std::cout << same << " tokens the same, " << ties << " texts parted at equal logits, "
+              << checked.stats().accepted_tokens << " of " << checked.stats().drafted_tokens << " guesses right"
+              << std::endl;
+  }
 }
 
 std::vector<uint32_t> guess(Lookup& lookup, size_t most = kMostDrafted) {

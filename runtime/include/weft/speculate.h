@@ -19,8 +19,8 @@ typedef enum weft_speculation { WEFT_SPECULATE_OFF = 0, WEFT_SPECULATE_LOOKUP = 
  *
  * The tokens are those without guesses, with every head and sampling: each is chosen as it would be alone, and a guess
  * only saves the pass if it is what was chosen. So the distribution is the model's. As in batches, sums are added up in
- * another order, and logits that are equal up to rounding may come out the other way. While a session has a grammar,
- * and in batches, nothing is guessed.
+ * another order, and logits that are equal up to rounding may come out the other way. While a session has
+ * a grammar and a keep-list together, and in batches, nothing is guessed.
  *
  * The kind replaces an earlier one, a draft model too. WEFT_INVALID_ARGUMENT for an unknown kind. */
 WEFT_API weft_status weft_session_set_speculation(weft_session* session, weft_speculation kind, weft_error* error);

@@ -44,6 +44,7 @@ class Settings(TypedDict, total=False):
     logprobs: int  # how many of the likeliest tokens Token.likeliest has; 0: no log-probabilities
     head: str  # "full", "certified", "sure", "fast", "auto:sure", "keep:LIST"; docs/heads.md explains them
     speculate: Literal["off", "lookup"]  # lookup: guesses tokens ahead where that pays; they are the same
+    draft: Model | None  # a smaller model with the same tokenizer that guesses instead
     grammar: str | None  # llama.cpp's GBNF; at most one of these three
     json_schema: str | Mapping[str, Any] | None
     regex: str | None  # the whole text must match it
@@ -146,6 +147,9 @@ def _set_head(session: Any, values: dict[str, Any]) -> None:
 
 
 def _set_speculation(session: Any, values: dict[str, Any]) -> None:
+    if (draft := values.get("draft")) is not None:
+        call("weft_session_set_draft", session, draft.handle().pointer)
+        return
     call("weft_session_set_speculation", session, choose(_c.weft_speculation, values.get("speculate", "off")))
 
 
@@ -166,7 +170,7 @@ _GROUPS: dict[tuple[str, ...], Callable[[Any, dict[str, Any]], None]] = {
     ("stop",): _set_stops,
     ("logprobs",): _set_logprobs,
     ("head",): _set_head,
-    ("speculate",): _set_speculation,
+    ("speculate", "draft"): _set_speculation,
     ("grammar", "json_schema", "regex"): _set_grammar,
 }
 _SAVED = (_SAMPLING, ("logit_bias",))  # a file of Session.save has them
