@@ -139,6 +139,23 @@ void recover(const weft_model& model, uint64_t recoveries, DeviceUser* own);
 // Throws Error(device_lost) if the weights are not there, because recover() failed.
 void need_weights(const weft_model& model);
 
+// Does work on the model's device beside the sessions. If that is lost, it may be opened again and the work be done
+// once more.
+template <class Work>
+auto with_weights(const weft_model& model, const Work& work) {
+  for (bool again = false;; again = true) {
+    const uint64_t recoveries = model.recoveries;
+    try {
+      const std::lock_guard lock(model.users_mutex);
+      need_weights(model);
+      return work();
+    } catch (const Error& error) {
+      if (error.code() != Code::device_lost || !model.recovers || again) throw;
+    }
+    recover(model, recoveries, nullptr);
+  }
+}
+
 }  // namespace weft::capi
 
 struct weft_session : weft::capi::DeviceUser {

@@ -389,7 +389,12 @@ static void restore_session(weft_session& session, char** note, const Restore& r
   // The last ids may have begun a character that the next one completes.
   const std::vector<uint32_t>& ids = session.session.ids();
   session.decoder.finish();
-  for (size_t i = ids.size() - std::min<size_t>(ids.size(), 8); i < ids.size(); ++i) session.decoder.push(ids[i]);
+  for (size_t i = ids.size() - std::min<size_t>(ids.size(), 8); i < ids.size(); ++i) {
+    if (is_soft(ids[i]))
+      session.decoder.finish();
+    else
+      session.decoder.push(ids[i]);
+  }
   if (note) *note = copy_string(text);
 }
 

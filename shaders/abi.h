@@ -111,6 +111,8 @@ struct HeadState {
 //
 // history[0 .. end) are the token ids of the context; the caches hold positions [0, pos). A pass computes
 // min(tokens of the pass, end - pos) tokens from pos on. Sampling appends a token: history[end] = id, end += 1.
+// An id from SOFT_ID on is a soft token: it has row id - SOFT_ID of the session's own rows (insert_rows.comp).
+#define SOFT_ID 0x80000000u
 struct StepState {
   uint pos;
   uint end;
@@ -256,6 +258,11 @@ struct AddPositionsPush {
   uint cols;
   uint stride;     // floats between rows of the output
   uint positions;  // rows of the table
+};
+struct InsertRowsPush {
+  uint cols;
+  uint stride;  // floats between rows, of the soft tokens' and of the output
+  uint rows;    // of the soft tokens
 };
 #define NORM_RMS 0
 #define NORM_LAYER 1

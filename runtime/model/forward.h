@@ -16,6 +16,7 @@ struct Pass {
   // In a batch each token belongs to another session: their passes of one token, over that token's row of `a`. `step`
   // is then the batch's own, and says how many tokens there are.
   std::vector<Pass> slots = {};
+  View soft_rows = {};  // of the soft tokens: (soft tokens, width); none: without a buffer
 
   // One pass per session: a session is a batch of one. What each session needs is recorded for all of them before the
   // next operation, so that a barrier stands between operations and none between sessions.

@@ -55,6 +55,22 @@ Pass Schedule::pass(uint32_t tokens) const {
   return pass;
 }
 
+void Schedule::set_soft_rows(const View& rows) {
+  const auto record = [&](uint32_t tokens) {
+    Pass changed = pass(tokens);
+    changed.soft_rows = rows;
+    Recorder embed(pool_, "embed");
+    record_embed(embed, changed);
+    return embed.finish();
+  };
+  CommandBuffer decode = record(1), chunk = record(chunk_tokens_);
+  decode_.front() = std::move(decode);
+  chunk_.front() = std::move(chunk);
+  timed_.clear();
+  last_timed_ = nullptr;
+  session_.soft_rows = rows;
+}
+
 CommandBuffer Schedule::record_tail_of(const Key& key, Timestamps* timestamps) {
   const Pass whole = pass(key.first);
   return record_end(

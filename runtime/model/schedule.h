@@ -30,6 +30,8 @@ class Schedule {
 
   uint32_t chunk_tokens() const { return chunk_tokens_; }
 
+  // Has later passes take the rows of soft tokens from here; none: without a buffer. Nothing may be in flight.
+  void set_soft_rows(const View& rows);
   // Submits one pass of up to `tokens` tokens (1 or chunk_tokens()) after those in flight, as the policy says. timed:
   // with timestamps, which read_times() gives once it has finished; one timed pass may be in flight at a time.
   void submit(uint32_t tokens, const Tail& tail, bool timed = false);
@@ -73,7 +75,7 @@ class Schedule {
   const Timed& timed(const Key& key);
   CommandBuffer record_tail_of(const Key& key, Timestamps* timestamps);
 
-  const Pass session_;
+  Pass session_;
   uint32_t chunk_tokens_;
   CommandPool pool_;
   std::vector<CommandBuffer> decode_, chunk_;

@@ -34,6 +34,11 @@ void rotate_back(Recorder& recorder, const Matrix& table, const View& y, const V
 void add_positions(Recorder& recorder, const View& state, const View& table, const View& x, uint32_t cols,
                    uint32_t tokens);
 
+// x[t] = rows[history[pos + t] - SOFT_ID] where the id is a soft token's.
+// history (context), rows (soft tokens, stride_of(cols)), x (tokens, stride_of(cols))
+void insert_rows(Recorder& recorder, const View& state, const View& history, const View& rows, const View& x,
+                 uint32_t cols, uint32_t tokens);
+
 // y[i] += x[i].                                         x, y (count)
 void add(Recorder& recorder, const View& x, const View& y, uint32_t count);
 

@@ -87,7 +87,8 @@ bool Session::Generation::drafts() const { return s_.drafter_ && !(s_.matcher_ &
 
 // What the next pass may check. Writes the masks of its tokens if there is a grammar.
 std::span<const uint32_t> Session::Generation::draft() {
-  const std::span<const uint32_t> draft = s_.drafter_->draft(std::min<size_t>(kMostDrafted, wanted_ - received_ - 1));
+  std::span<const uint32_t> draft = s_.drafter_->draft(std::min<size_t>(kMostDrafted, wanted_ - received_ - 1));
+  draft = draft.first(static_cast<size_t>(std::ranges::find_if(draft, is_soft) - draft.begin()));
   if (draft.empty() || !s_.matcher_) return draft;
   const std::span<uint32_t> masks = s_.on_device().schedule.draft_masks();
   const size_t words = masks.size() / (kMostDrafted + 1);
@@ -148,7 +149,7 @@ bool Session::Generation::prompt_goes_on() {
 }
 
 void Session::Generation::start(bool in_batch) {
-  if (!begin() || (in_batch && fresh_ == 1)) return;
+  if (!begin() || (in_batch && fresh_ == 1 && !s_.ends_soft())) return;
   if (s_.run_prompt(s_.next_tail(tail_), [&] { return prompt_goes_on(); })) {
     submitted_ = 1;
   } else {
@@ -170,8 +171,8 @@ bool Session::Generation::compute_prompt_pass() {
     s_.on_device().schedule.wait_all();
     return false;
   }
-  if (!s_.matcher_ && s_.ids_.size() - s_.cached_ == 1) return true;  // the batch computes it
-  s_.run_prompt(s_.next_tail(tail_), [] { return true; });            // it is one pass
+  if (!s_.matcher_ && s_.ids_.size() - s_.cached_ == 1 && !s_.ends_soft()) return true;  // the batch computes it
+  s_.run_prompt(s_.next_tail(tail_), [] { return true; });                               // it is one pass
   submitted_ = 1;
   receive_first();
   return true;

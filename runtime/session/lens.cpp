@@ -58,7 +58,15 @@ bool Session::lens(const LensRange& range, const OnLens& on_row) {
   OnDevice& d = on_device();
   const uint32_t chunk = d.schedule.chunk_tokens();
   const size_t end = range.first + range.count;
-  LayerStates states({model_, d.activations, d.step, d.cache, chunk, d.source ? &d.source->cache() : nullptr},
+  write_soft();
+  LayerStates states({model_,
+                      d.activations,
+                      d.step,
+                      d.cache,
+                      chunk,
+                      d.source ? &d.source->cache() : nullptr,
+                      {},
+                      soft_.empty() ? View() : View(d.soft_rows)},
                      range.layers, policy_);
   LensRows rows(model_, range.logits, on_row);
   keep_cached(range.first);  // after what may fail for want of memory

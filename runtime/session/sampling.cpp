@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "session/soft.h"
 
 namespace weft {
 namespace {
@@ -95,7 +96,8 @@ void SamplingSetup::write(const StepBuffers& step, std::span<const uint32_t> ids
   *step.params.as<abi::SampleParams>() = all;
 
   std::vector<uint32_t> bits(TOKEN_FLAG_COUNTS(vocab_));
-  for (const uint32_t id : ids) bits[id / 32] |= 1u << (id % 32);
+  for (const uint32_t id : ids)
+    if (!is_soft(id)) bits[id / 32] |= 1u << (id % 32);
   std::memcpy(step.token_flags.data(), bits.data(), bits.size() * 4);
   if (!biases_.empty()) {
     std::vector<float> biases(vocab_);

@@ -54,6 +54,7 @@ void Session::leave_device() {
 void Session::enter_device() {
   auto made = std::make_unique<OnDevice>(model_, context_, cache_format_, policy_);
   made->head.set(left_head_);
+  made->soft_written = soft_.empty();
   if (matcher_) made->head.need_buffers();
   on_device_ = std::move(made);
 }
@@ -66,7 +67,7 @@ uint64_t Session::kv_bytes() const {
 uint64_t Session::scratch_bytes() const {
   if (!on_device_) return 0;
   const OnDevice& d = *on_device_;
-  return d.activations.bytes() + d.step.bytes() + d.cache.scratch_bytes() + d.head.bytes() +
+  return d.soft_rows.bytes() + d.activations.bytes() + d.step.bytes() + d.cache.scratch_bytes() + d.head.bytes() +
          (d.source ? d.source->scratch_bytes() + d.source->cache().scratch_bytes() : 0);
 }
 
@@ -83,7 +84,10 @@ void Session::set_matcher(std::unique_ptr<Matcher> matcher) {
 void Session::prompt(std::span<const uint32_t> ids, std::span<const uint32_t> begun) {
   require(!ids.empty(), "prompt", "it has no token");
   require(on_device().source || begun.empty(), "begun", "the model has no encoder that reads the prompt");
-  if (!on_device().source) return set_context(ids);
+  if (!on_device().source) {
+    check_ids(ids, model_.config.vocab, context_ - 1);  // one more token must have room
+    return set_context(ids);
+  }
   check_ids(ids, model_.config.vocab, context_);
   std::vector<uint32_t> context = {model_.config.start_token};
   context.insert(context.end(), begun.begin(), begun.end());
@@ -93,14 +97,60 @@ void Session::prompt(std::span<const uint32_t> ids, std::span<const uint32_t> be
   set_context(context);
 }
 
-void Session::set_context(std::span<const uint32_t> ids) {
-  check_ids(ids, model_.config.vocab, context_ - 1);  // one more token must have room
-  const auto [mine, theirs] = std::mismatch(ids_.begin(), ids_.end(), ids.begin(), ids.end());
-  keep_cached(std::min(static_cast<size_t>(mine - ids_.begin()), ids.size() - 1));
+void Session::prompt(std::span<const PromptPart> parts) {
+  if (on_device().source)
+    throw Error(Code::unsupported, "the family '" + model_.config.family + "' reads its prompt with an encoder",
+                "prompt", "only decoders take rows");
+  const SoftContext all = join_parts(parts, model_.config.vocab, model_.config.width);
+  require(!all.ids.empty(), "prompt", "it has no token");
+  check_ids(all.ids, UINT32_MAX, context_ - 1);
+  const uint64_t bytes = all.rows.size() / model_.config.width * stride_of(model_.config.width) * sizeof(float),
+                 most = model_.device->plan().slice_bytes;
+  if (bytes > most)
+    throw Error(
+        Code::unsupported,
+        "the rows have " + std::to_string(bytes) + " bytes, a binding of this device reaches " + std::to_string(most),
+        "rows", "use fewer rows");
+  set_context(all.ids, all.rows);
+}
+
+void Session::set_context(std::span<const uint32_t> ids, std::span<const float> soft) {
+  keep_cached(std::min(common_prefix(ids_, soft_, ids, soft, model_.config.width), ids.size() - 1));
   stats_.reused_tokens += cached_;
+  set_soft(soft);
   ids_.assign(ids.begin(), ids.end());
   prompt_end_ = ids_.size();
   if (matcher_) matcher_->reset();
+}
+
+// Has the rows of the context's soft tokens written to the device before the next pass.
+void Session::set_soft(std::span<const float> rows) {
+  if (rows.size() == soft_.size() && (rows.empty() || std::memcmp(rows.data(), soft_.data(), rows.size_bytes()) == 0))
+    return;  // of the same bits: 0 and -0 differ
+  if (on_device_) on_device_->soft_written = false;
+  soft_.assign(rows.begin(), rows.end());
+}
+
+// Nothing may be in flight.
+void Session::write_soft() {
+  OnDevice& d = on_device();
+  if (d.soft_written) return;
+  Buffer rows;
+  if (!soft_.empty()) {
+    const size_t width = model_.config.width, stride = stride_of(model_.config.width), count = soft_.size() / width;
+    std::vector<float> padded(count * stride);
+    for (size_t row = 0; row < count; ++row) std::copy_n(&soft_[row * width], width, &padded[row * stride]);
+    rows = Buffer(model_.device, "soft rows", padded.size() * sizeof(float), Memory::device);
+    Uploader(model_.device).upload(rows, std::span<const float>(padded));
+  }
+  std::swap(d.soft_rows, rows);  // before the recording, which keeps the buffer's address
+  try {
+    d.schedule.set_soft_rows(soft_.empty() ? View() : View(d.soft_rows));
+  } catch (...) {
+    std::swap(d.soft_rows, rows);
+    throw;
+  }
+  d.soft_written = true;
 }
 
 // Keeps at most so many cached positions; none if a window that ends there is no longer whole.
@@ -115,8 +165,8 @@ size_t Session::copy_prefix(const Session& from) {
   require(&from.model_ == &model_ && from.context_ == context_ && from.cache_format_ == cache_format_, "copy_prefix",
           "the sessions differ in their model, context or type of cache");
   if (on_device().source || &from == this) return cached_;
-  const auto [mine, theirs] = std::ranges::mismatch(ids_, from.ids_);
-  const size_t common = std::min({static_cast<size_t>(mine - ids_.begin()), from.cached_, ids_.size() - 1});
+  const size_t common =
+      std::min({common_prefix(ids_, soft_, from.ids_, from.soft_, model_.config.width), from.cached_, ids_.size() - 1});
   if (common <= cached_ || !from.on_device().cache.holds(model_.config, common, from.written_)) return cached_;
   const std::vector<View> sources = from.cache_parts(common, from.written_);
   const std::vector<View> targets = cache_parts(common, from.written_);
@@ -138,6 +188,7 @@ Tail Session::begin(bool ignore_stop_tokens) {
     on_device().source->read(input_);
     stats_.prompt_tokens += input_.size();
   }
+  write_soft();
   abi::StepState& state = *on_device().step.state.as<abi::StepState>();
   state.pos = static_cast<uint32_t>(cached_);
   state.end = static_cast<uint32_t>(ids_.size());
@@ -222,6 +273,7 @@ std::vector<float> Session::score(std::span<const uint32_t> ids) {
                 "how likely a text alone is it cannot tell");
   require(ids.size() >= 2, "score", "at least two tokens are needed, there are " + std::to_string(ids.size()));
   check_ids(ids, model_.config.vocab, context_);
+  set_soft({});
   ids_.assign(ids.begin(), ids.end());
   prompt_end_ = ids_.size();
   cached_ = 0;
@@ -310,6 +362,7 @@ void Session::set_blank_context(uint32_t count) {
 
 void Session::reset() {
   ids_.clear();
+  set_soft({});
   prompt_end_ = 0;
   input_.clear();
   cached_ = 0;

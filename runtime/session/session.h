@@ -15,6 +15,7 @@
 #include "model/schedule.h"
 #include "session/drafter.h"
 #include "session/sampling.h"
+#include "session/soft.h"
 #include "session/vocab_head_setup.h"
 
 namespace weft {
@@ -112,6 +113,10 @@ class Session {
   // An encoder-decoder reads the ids with its encoder; the context is the decoder's: its start token and `begun`.
   void prompt(std::span<const uint32_t> ids, std::span<const uint32_t> begun = {});
 
+  // The same for ids and rows of soft tokens. Throws Error(unsupported) for an encoder-decoder and for more rows than a
+  // binding of the device reaches.
+  void prompt(std::span<const PromptPart> parts);
+
   // Copies what the other session has computed of both contexts' longest common prefix, if that is more than is
   // computed here. Returns the positions that are computed now: never the last one. The other may have passes in
   // flight. Throws Error(invalid_argument) for a session of another model, context or cache type.
@@ -179,10 +184,15 @@ class Session {
     StepBuffers step;
     std::unique_ptr<Source> source;  // of an encoder-decoder
     VocabHeadSetup head;             // before the schedule, which waits when it is destroyed: passes read its buffers
+    Buffer soft_rows;                // of the soft tokens, if there are any
+    bool soft_written = true;        // soft_rows has those of the context
     Schedule schedule;
   };
   OnDevice& on_device() const;
-  void set_context(std::span<const uint32_t> ids);
+  void set_context(std::span<const uint32_t> ids, std::span<const float> soft = {});
+  void set_soft(std::span<const float> rows);
+  void write_soft();
+  bool ends_soft() const { return is_soft(ids_.back()); }
   void keep_cached(size_t most);
   Tail begin(bool ignore_stop_tokens);
   Tail next_tail(const Tail& tail);
@@ -209,6 +219,7 @@ class Session {
   std::unique_ptr<Drafter> drafter_;
   OnPrompt on_prompt_;
   std::vector<uint32_t> ids_;  // the context
+  std::vector<float> soft_;    // rows of its soft tokens
   size_t prompt_end_ = 0;      // ids from here on were generated
   size_t cached_ = 0;          // positions of the context in the cache
   size_t written_ = 0;         // highest position ever written to the cache, plus 1: rings may have lost older ones

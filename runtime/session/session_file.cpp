@@ -4,7 +4,8 @@
 //   "weft-kv1" | header's bytes (u64) | header | ids (u32 each) | by layer and head: keys, by layer and head: values |
 //   checksum (u64: a Fingerprint of everything before)
 //
-// For an encoder-decoder, the ids of the input follow those of the context. restore() reads the input again.
+// For an encoder-decoder, the ids of the input follow those of the context. restore() reads the input again. The rows
+// of soft tokens (floats) follow the ids.
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -189,6 +190,7 @@ void Session::save(const std::function<void(std::span<const std::byte>)>& store,
   add(text, "cache_bytes", cache.bytes());
   add(text, "ids", ids_.size());
   add(text, "input", input_.size());
+  if (!soft_.empty()) add(text, "soft", soft_.size() / model_.config.width);
   add(text, "cached", cached_);
   add(text, "written", written_);
   add(text, "prompt", prompt_end_);
@@ -207,6 +209,11 @@ void Session::save(const std::function<void(std::span<const std::byte>)>& store,
   write(bytes_of(text.size()));
   write(std::as_bytes(std::span(text)));
   write(std::as_bytes(std::span(ids)));
+  if (!soft_.empty()) {
+    std::vector<float> rows = soft_;
+    rows.resize(align_up(rows.size(), kPart / 4));
+    write(std::as_bytes(std::span(rows)));
+  }
   for (const View& part : cache_parts(cached_, written_)) write(download(model_.device, part));
   store(bytes_of(sum.value()));
 }
@@ -246,8 +253,10 @@ std::string Session::restore(std::span<const std::byte> file, const std::string&
 
   const std::vector<View> views = cache_parts(cached, written);
   const uint64_t input_count = header.integer("input", device.source ? context_ : 0);
-  const uint64_t id_bytes = align_up((count + input_count) * 4, kPart);
-  uint64_t needed = id_bytes;
+  const uint64_t soft_count = document.value.contains("soft") ? header.integer("soft", count) : 0;
+  const uint64_t id_bytes = align_up((count + input_count) * 4, kPart),
+                 row_bytes = align_up(soft_count * model_.config.width * 4, kPart);
+  uint64_t needed = id_bytes + row_bytes;
   for (const View& view : views) needed += view.bytes;
   if (count == 0 || (device.source && input_count == 0) || written < cached || parts.rest.size() != needed)
     throw Error(Code::bad_file,
@@ -257,7 +266,13 @@ std::string Session::restore(std::span<const std::byte> file, const std::string&
   std::vector<uint32_t> ids(count), input(input_count);
   std::memcpy(ids.data(), parts.rest.data(), count * 4);
   if (input_count > 0) std::memcpy(input.data(), parts.rest.data() + count * 4, input_count * 4);
-  check_ids(ids, model_.config.vocab, context_);
+  std::vector<float> rows(soft_count * model_.config.width);
+  if (soft_count > 0) std::memcpy(rows.data(), &parts.rest[id_bytes], rows.size() * 4);
+  if (!are_numbered(ids, soft_count) || !are_finite(rows))
+    throw Error(Code::bad_file, "its soft tokens are not those of a context", place);
+  std::vector<uint32_t> hard;
+  std::ranges::copy_if(ids, std::back_inserter(hard), [](uint32_t id) { return !is_soft(id); });
+  check_ids(hard, model_.config.vocab, context_);
   check_ids(input, model_.config.vocab, context_);
   SamplingSetup settings = sampling_;
   try {
@@ -269,12 +284,13 @@ std::string Session::restore(std::span<const std::byte> file, const std::string&
 
   cached_ = 0;  // until all of it is there
   Uploader uploader(model_.device);
-  std::span<const std::byte> bytes = parts.rest.subspan(id_bytes);
+  std::span<const std::byte> bytes = parts.rest.subspan(id_bytes + row_bytes);
   for (const View& view : views) {
     uploader.upload(view, bytes.first(view.bytes));
     bytes = bytes.subspan(view.bytes);
   }
   sampling_ = std::move(settings);
+  set_soft(rows);
   ids_ = std::move(ids);
   prompt_end_ = prompt;
   input_ = std::move(input);

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "session/sampling.h"
+#include "session/soft.h"
 
 namespace weft {
 
@@ -55,7 +56,7 @@ void VocabHeadSetup::begin(Tail& tail, std::span<const uint32_t> ids) {
   if (head_.keep) {
     kept_ids_ = *head_.keep;
     if (head_.keep_prompt) {
-      kept_ids_.insert(kept_ids_.end(), ids.begin(), ids.end());
+      std::ranges::copy_if(ids, std::back_inserter(kept_ids_), [](uint32_t id) { return !is_soft(id); });
       std::sort(kept_ids_.begin(), kept_ids_.end());
       kept_ids_.erase(std::unique(kept_ids_.begin(), kept_ids_.end()), kept_ids_.end());
     }

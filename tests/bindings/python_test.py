@@ -77,7 +77,7 @@ class Declarations(unittest.TestCase):
                 lines.append(f'printf("%zu\\n", offsetof({kind.__name__}, {name}));')
                 expected.append(getattr(kind, name).offset)
         program = FOLDER / "layout"
-        source = "#include <stdio.h>\n#include <weft/batch.h>\n#include <weft/speculate.h>\n#include <weft/probe.h>\n#include <weft/descriptor.h>\n#include <weft/progress.h>\n#include <weft/lens.h>\n#include <weft/estimates.h>\nint main(void) {\n" + "\n".join(lines) + "\n}\n"
+        source = "#include <stdio.h>\n#include <weft/batch.h>\n#include <weft/speculate.h>\n#include <weft/probe.h>\n#include <weft/descriptor.h>\n#include <weft/progress.h>\n#include <weft/lens.h>\n#include <weft/estimates.h>\n#include <weft/soft.h>\nint main(void) {\n" + "\n".join(lines) + "\n}\n"
         subprocess.run(["cc", "-x", "c", "-", "-I", ROOT / "runtime/include", "-o", program], input=source.encode(), check=True)
         self.assertEqual([int(line) for line in subprocess.run([program], check=True, stdout=subprocess.PIPE).stdout.split()], expected)
 
@@ -650,6 +650,25 @@ class Arrays(WithPocket):
             numpy.testing.assert_allclose(some[1][2], rows[-layers][2], rtol=1e-4, atol=1e-4)
             self.assertRaises(ZeroDivisionError, session.lens, lambda *row: 1 / 0)
             self.assertRaises(weft.WeftError, session.lens, print, layers=[layers + 1])
+
+    @needs_numpy
+    def test_soft_tokens(self):
+        import numpy
+        with self.session() as session:
+            ids = self.model.tokenize("hello there, how are you")
+            session.prompt(ids)
+            wanted = session.logits()
+            rows = self.model.rows(ids)
+            self.assertEqual((rows.dtype, rows.shape), (numpy.float32, (len(ids), self.model.info.width)))
+            session.prompt_parts([ids[:2], rows[2:4].astype(numpy.float64), ids[4:-1], rows[-1:]])
+            numpy.testing.assert_array_equal(session.logits(), wanted)
+            self.assertEqual(session.ids[2:4], [_c.WEFT_SOFT_TOKEN, _c.WEFT_SOFT_TOKEN + 1])
+            session.prompt_parts(["hello", rows[2:4]])
+            self.assertEqual(session.ids[:-2], self.model.tokenize("hello"))
+            self.assertRaises(ValueError, session.prompt_parts, [rows[:, :-1]])
+            self.assertRaises(weft.WeftError, session.prompt_parts, [rows * numpy.nan])
+            self.assertRaises(weft.WeftError, session.prompt_parts, [])
+            self.assertRaises(weft.WeftError, self.model.rows, [self.model.info.vocab_size])
 
     @needs_numpy
     def test_encoder(self):

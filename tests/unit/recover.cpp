@@ -18,6 +18,7 @@
 #include "weft/descriptor.h"
 #include "weft/lens.h"
 #include "weft/recover.h"
+#include "weft/soft.h"
 #include "weft/speculate.h"
 
 namespace weft {
@@ -148,6 +149,38 @@ TEST_F(RecoverTest, LostAtEverySubmissionOfALens) {
     lose_device_at(n);
     ASSERT_EQ(lens(), want) << "submission " << n << " of " << all;
   }
+}
+
+// Their rows are on the host; the table's rows are read again.
+TEST_F(RecoverTest, LostAtEverySubmissionOfSoftTokens) {
+  ASSERT_EQ(weft_model_set_recovery(model_, 1, &error_), WEFT_OK);
+  weft_session* const session = make_session();
+  const Ids ids = {5, 9, 2, 7, 7, 3, 1, 8};
+  const uint32_t width = weft_model_get_info(model_).width, vocab = weft_model_get_info(model_).vocab_size;
+  const auto logits = [&] {
+    std::vector<float> rows(3 * width), values(vocab);
+    EXPECT_EQ(weft_model_rows(model_, &ids[2], 3, rows.data(), &error_), WEFT_OK) << error_.sentence;
+    rows[width] += 1;
+    const weft_prompt_part parts[] = {{ids.data(), nullptr, 5}, {nullptr, rows.data(), 3}, {&ids[5], nullptr, 3}};
+    weft_session_reset(session);
+    EXPECT_EQ(weft_session_prompt_parts(session, parts, 3, &error_), WEFT_OK) << error_.sentence;
+    EXPECT_EQ(weft_session_logits(session, values.data(), vocab, &error_), WEFT_OK) << error_.sentence;
+    return values;
+  };
+  const std::vector<float> want = logits();
+  lose_device_at(0);
+  ASSERT_EQ(logits(), want);
+  const size_t all = submissions();
+  ASSERT_GE(all, 3u);
+  for (size_t n = 1; n <= all; ++n) {
+    lose_device_at(n);
+    ASSERT_EQ(logits(), want) << "submission " << n << " of " << all;
+  }
+  // Lost after the rows came to the device.
+  ASSERT_EQ(weft_model_recover(model_, &error_), WEFT_OK) << error_.sentence;
+  std::vector<float> values(vocab);
+  ASSERT_EQ(weft_session_logits(session, values.data(), vocab, &error_), WEFT_OK) << error_.sentence;
+  EXPECT_EQ(values, want);
 }
 
 TEST_F(RecoverTest, LostAtEverySubmissionOfAnAnswer) {

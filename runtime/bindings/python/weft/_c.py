@@ -259,6 +259,15 @@ class weft_probe_report(ctypes.Structure):
     ]
 
 weft_prompt_callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32)
+WEFT_SOFT_TOKEN = 0x80000000
+
+class weft_prompt_part(ctypes.Structure):
+    _fields_ = [
+        ("ids", ctypes.POINTER(ctypes.c_uint32)),
+        ("rows", ctypes.POINTER(ctypes.c_float)),
+        ("count", ctypes.c_size_t),
+    ]
+
 
 class weft_speculation(enum.IntEnum):
     WEFT_SPECULATE_OFF = 0
@@ -337,6 +346,8 @@ FUNCTIONS = {
     "weft_session_clear_cancel": (None, [ctypes.POINTER(weft_session)]),
     "weft_model_recover": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(weft_error)]),
     "weft_model_set_recovery": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.c_int, ctypes.POINTER(weft_error)]),
+    "weft_model_rows": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.POINTER(ctypes.c_float), ctypes.POINTER(weft_error)]),
+    "weft_session_prompt_parts": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_prompt_part), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
     "weft_session_set_speculation": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_int, ctypes.POINTER(weft_error)]),
     "weft_session_set_draft": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_model), ctypes.POINTER(weft_error)]),
     "weft_session_get_speculation_stats": (weft_speculation_stats, [ctypes.POINTER(weft_session)]),

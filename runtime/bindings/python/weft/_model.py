@@ -261,6 +261,13 @@ class Model:
         guess = 256 + sum(len(content) + 16 for _, content in texts)
         return call_ids(guess, "weft_apply_chat_template", handle.pointer, array, len(array))
 
+    def rows(self, ids: Sequence[int]) -> NDArray[numpy.float32]:
+        """A row of the vocabulary table for each id, as the network reads it: what Session.prompt_parts takes."""
+        np, handle, array = import_numpy(), self.handle(), to_ids(ids)
+        result: NDArray[numpy.float32] = np.empty((len(array), self.info.width), np.float32)
+        call("weft_model_rows", handle.pointer, array, len(array), float_pointer(result))
+        return result
+
     def keep(self, terms: str | None = None) -> list[int]:
         """The ids of a keep-list such as "ascii,digits"; None: those of every list. docs/heads.md explains them."""
         handle = self.handle()

@@ -358,6 +358,28 @@ class Session:
         with self._changing() as session:
             call("weft_session_prompt", session, ids, len(ids))
 
+    def prompt_parts(self, parts: Sequence[str | Sequence[int] | NDArray[numpy.float32]]) -> None:
+        """Makes the context these parts, one after the other: texts, ids, and rows of soft tokens. Computes nothing yet.
+
+        Rows are a float32 array (tokens, width) such as Model.rows gives. A text is tokenized by itself, only the first
+        part with the begin-of-text token. Needs numpy. weft/soft.h says more.
+        """
+        np, width = import_numpy(), self._model.info.width
+        array, kept = (_c.weft_prompt_part * len(parts))(), []
+        for index, part in enumerate(parts):
+            if isinstance(part, np.ndarray):
+                rows = np.ascontiguousarray(part, np.float32)
+                if rows.ndim != 2 or rows.shape[1] != width:
+                    raise ValueError(f"rows of shape {rows.shape}, expected (tokens, {width})")
+                kept.append(rows)
+                array[index] = _c.weft_prompt_part(None, float_pointer(rows), len(rows))
+            else:
+                ids = to_ids(self._model.tokenize(part, add_bos=index == 0) if isinstance(part, str) else part)
+                kept.append(ids)
+                array[index] = _c.weft_prompt_part(ids, None, len(ids))
+        with self._changing() as session:
+            call("weft_session_prompt_parts", session, array, len(parts))
+
     def reset(self) -> None:
         """Empties the context, messages and the statistics."""
         with self._changing() as session:

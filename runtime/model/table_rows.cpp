@@ -1,0 +1,45 @@
+#include "model/table_rows.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "gpu/upload.h"
+#include "ops/ops.h"
+
+namespace weft {
+namespace {
+
+constexpr size_t kRows = 512;  // at once
+
+}  // namespace
+
+std::vector<float> table_rows(const Model& model, const Table& table, std::span<const uint32_t> ids, float scale) {
+  const Matrix& matrix = table.matrix();
+  const bool turned = matrix.layout == Layout::planes;
+  const uint32_t width = model.config.width, stride = stride_of(width);
+  const uint32_t count = static_cast<uint32_t>(std::min(ids.size(), kRows));
+  std::vector<float> rows(ids.size() * width);
+  if (ids.empty()) return rows;
+  const Buffer state(model.device, "rows' state", sizeof(abi::StepState), Memory::shared);
+  const Buffer history(model.device, "rows' ids", uint64_t{count} * 4, Memory::shared);
+  const Buffer x(model.device, "rows", uint64_t{count} * stride * 4, Memory::readback);
+  const Buffer rotated = turned ? Buffer(model.device, "turned rows", x.bytes(), Memory::device) : Buffer();
+  for (size_t first = 0; first < ids.size(); first += count) {
+    const std::span<const uint32_t> some = ids.subspan(first, std::min<size_t>(count, ids.size() - first));
+    const uint32_t tokens = static_cast<uint32_t>(some.size());
+    abi::StepState step = {};
+    step.end = tokens;
+    std::memcpy(state.data(), &step, sizeof step);
+    std::memcpy(history.data(), some.data(), some.size_bytes());
+    run_once(model.device, "rows", [&](Recorder& r) {
+      ops::gather(r, matrix, state, history, turned ? View(rotated) : View(x), tokens, scale);
+      if (turned) ops::rotate_back(r, matrix, rotated, x, tokens);
+    });
+    for (uint32_t i = 0; i < tokens; ++i)
+      std::copy_n(x.as<float>() + size_t{i} * stride, width,
+                  rows.begin() + static_cast<ptrdiff_t>((first + i) * width));
+  }
+  return rows;
+}
+
+}  // namespace weft
