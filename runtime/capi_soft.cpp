@@ -40,7 +40,7 @@ weft_status weft_session_prompt_parts(weft_session* session, const weft_prompt_p
       list.push_back({part.ids ? std::span(part.ids, part.count) : std::span<const uint32_t>(),
                       part.rows ? std::span(part.rows, part.count * width) : std::span<const float>()});
     }
-    session->session.prompt(list);
+    session->session.prompt_parts(list);
     session->decoder.finish();
   });
 }

@@ -97,7 +97,7 @@ void Session::prompt(std::span<const uint32_t> ids, std::span<const uint32_t> be
   set_context(context);
 }
 
-void Session::prompt(std::span<const PromptPart> parts) {
+void Session::prompt_parts(std::span<const PromptPart> parts) {
   if (on_device().source)
     throw Error(Code::unsupported, "the family '" + model_.config.family + "' reads its prompt with an encoder",
                 "prompt", "only decoders take rows");

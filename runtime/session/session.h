@@ -115,7 +115,7 @@ class Session {
 
   // The same for ids and rows of soft tokens. Throws Error(unsupported) for an encoder-decoder and for more rows than a
   // binding of the device reaches.
-  void prompt(std::span<const PromptPart> parts);
+  void prompt_parts(std::span<const PromptPart> parts);
 
   // Copies what the other session has computed of both contexts' longest common prefix, if that is more than is
   // computed here. Returns the positions that are computed now: never the last one. The other may have passes in

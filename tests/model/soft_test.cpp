@@ -78,7 +78,7 @@ TEST_P(SoftFamiliesTest, AnOwnRowGivesTheBitsOfTheId) {
   one.set_sampling(greedy());
   other.set_sampling(greedy());
   one.prompt(ids);
-  other.prompt(mixed.parts);
+  other.prompt_parts(mixed.parts);
   const Floats want = one.logits();
   EXPECT_EQ(other.logits(), want);
   EXPECT_EQ(go_on(other, 5), go_on(one, 5));
@@ -87,7 +87,7 @@ TEST_P(SoftFamiliesTest, AnOwnRowGivesTheBitsOfTheId) {
   changed[0] += 1;
   std::vector<PromptPart> parts = mixed.parts;
   parts.back().rows = changed;
-  other.prompt(parts);
+  other.prompt_parts(parts);
   EXPECT_NE(other.logits(), want);
 }
 
@@ -110,7 +110,7 @@ TEST_F(SoftTest, AnOwnRowGivesTheBitsOfTheIdInEveryType) {
         one.reset();
         other.reset();
         one.prompt(ids);
-        other.prompt(mixed.parts);
+        other.prompt_parts(mixed.parts);
         ASSERT_EQ(other.logits(), one.logits()) << name << " " << weft::name(format) << " " << count;
       }
     }
@@ -151,7 +151,7 @@ TEST_F(SoftTest, ReusesAPrefixOfTheSameRows) {
   Session session(*model, 128, {}), fresh(*model, 128, {});
   const auto prompt = [&](Session& to) {
     const PromptPart parts[] = {{std::span(ids).first(10), {}}, {{}, rows}, {std::span(ids).subspan(20), {}}};
-    to.prompt(parts);
+    to.prompt_parts(parts);
     to.logits();
   };
   const auto reused_by = [&] {
@@ -180,7 +180,7 @@ TEST_F(SoftTest, ReusesAPrefixOfTheSameRows) {
   const Floats before = rows;
   rows[8 * width] += 1;
   const PromptPart parts[] = {{std::span(ids).first(10), {}}, {{}, rows}, {std::span(ids).subspan(20), {}}};
-  third.prompt(parts);
+  third.prompt_parts(parts);
   EXPECT_EQ(third.copy_prefix(fresh), 18u);
 }
 
@@ -192,7 +192,7 @@ TEST_F(SoftTest, SavedSessionsKeepTheRows) {
   const Mixed mixed(*model, ids);
   Session session(*model, 128, {}), other(*model, 128, {});
   session.set_sampling(greedy());
-  session.prompt(mixed.parts);
+  session.prompt_parts(mixed.parts);
   const Ids before = go_on(session, 3);
   session.save(path, "");
   const Ids want = go_on(session, 6);
@@ -210,7 +210,7 @@ TEST_F(SoftTest, SavedSessionsKeepTheRows) {
   changed[0] += 1;
   std::vector<PromptPart> parts = mixed.parts;
   parts[2].rows = changed;
-  other.prompt(parts);
+  other.prompt_parts(parts);
   EXPECT_EQ(other.stats().reused_tokens - reused, 5u);
   other.restore(path);
   other.leave_device();
@@ -265,7 +265,7 @@ TEST_F(SoftTest, EverythingElseTakesThemAsTokens) {
     one.reset();
     other.reset();
     one.prompt(ids);
-    other.prompt(mixed.parts);
+    other.prompt_parts(mixed.parts);
   };
   // The lens.
   prompt();
@@ -283,7 +283,7 @@ TEST_F(SoftTest, EverythingElseTakesThemAsTokens) {
   other.enter_device();
   EXPECT_EQ(states(other), states(one));
   // A timed pass.
-  other.prompt(mixed.parts);
+  other.prompt_parts(mixed.parts);
   EXPECT_FALSE(other.time_passes(3, 2).empty());
   EXPECT_EQ(other.logits(), one.logits());
   // Guesses from the context: none is a soft token.
@@ -350,7 +350,7 @@ TEST_F(SoftTest, RefusesWhatIsNoPrompt) {
   const Floats want = session.logits();  // in a pass of one token, as the last one
   const auto code = [&](const Ids& ids, const Floats& rows) {
     const PromptPart parts[] = {{ids, {}}, {{}, rows}};
-    const Code result = refusal([&] { session.prompt(parts); });
+    const Code result = refusal([&] { session.prompt_parts(parts); });
     EXPECT_EQ(session.ids(), (Ids{1, 2, 3}));
     return result;
   };
@@ -374,7 +374,7 @@ TEST_F(SoftTest, EncoderDecodersTakeNone) {
   Session session(*model, 64, {});
   const Floats row(model->config.width, 1);
   const PromptPart parts[] = {{{}, row}};
-  EXPECT_EQ(refusal([&] { session.prompt(parts); }), Code::unsupported);
+  EXPECT_EQ(refusal([&] { session.prompt_parts(parts); }), Code::unsupported);
 }
 
 }  // namespace
