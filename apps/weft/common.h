@@ -178,6 +178,7 @@ std::string format(const char* pattern, ...) __attribute__((format(printf, 1, 2)
 // One function a subcommand: adds it, with its options and what it runs, to the program.
 void add_chat(CLI::App& app);
 void add_generate(CLI::App& app);
+void add_geometry(CLI::App& app);
 void add_embed(CLI::App& app);
 void add_fill(CLI::App& app);
 void add_bench(CLI::App& app);

@@ -18,6 +18,7 @@ void add_subcommands(CLI::App& app) {
   cli::add_perplexity(app);
   cli::add_head_report(app);
   cli::add_lens(app);
+  cli::add_geometry(app);
   cli::add_vocab(app);
   cli::add_inspect(app);
   cli::add_convert(app);

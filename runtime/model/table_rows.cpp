@@ -42,4 +42,27 @@ std::vector<float> table_rows(const Model& model, const Table& table, std::span<
   return rows;
 }
 
+void table_dots(const Model& model, std::span<const float> vectors, float* dots) {
+  const Matrix& table = model.weights.output_table().matrix();
+  const uint32_t width = model.config.width, stride = stride_of(width), vocab = model.config.vocab,
+                 rows = model.device->plan().block_tokens;
+  const size_t count = vectors.size() / width;
+  const Buffer x(model.device, "vectors", uint64_t{rows} * stride * 4, Memory::shared);
+  const Buffer rotated(model.device, "turned vectors", x.bytes(), Memory::device);
+  const Buffer y(model.device, "products", uint64_t{rows} * stride_of(vocab) * 4, Memory::readback);
+  std::memset(x.data(), 0, x.bytes());
+  // The products read the padding after a row's columns.
+  run_once(model.device, "clear the vectors", [&](Recorder& r) { r.fill(rotated, 0); });
+  for (size_t first = 0; first < count; first += rows) {
+    const size_t some = std::min<size_t>(rows, count - first);
+    for (size_t i = 0; i < some; ++i) std::copy_n(&vectors[(first + i) * width], width, x.as<float>() + i * stride);
+    run_once(model.device, "products", [&](Recorder& r) {
+      ops::rotate(r, table, x, rotated, rows);
+      ops::project(r, table, rotated, y, rows);
+    });
+    for (size_t i = 0; i < some; ++i)
+      std::copy_n(y.as<float>() + i * stride_of(vocab), vocab, dots + (first + i) * vocab);
+  }
+}
+
 }  // namespace weft

@@ -124,6 +124,7 @@ class Errors(unittest.TestCase):
             ("empty", ["generate", "-m", empty, "-p", "a"]),
             ("garbage", ["generate", "-m", garbage, "-p", "a"]),
             ("garbage", ["inspect", garbage]),
+            ("reads texts and writes none", ["geometry", "-m", bert()]),
             ("reads texts and writes none", ["lens", "-m", bert(), "-p", "a"]),
             ("the family 't5' writes answers to a text", ["lens", "-m", t5(), "-p", "a"]),
             ("no such", ["perplexity", "-m", plain(), "-f", FOLDER / "no such"]),
