@@ -27,8 +27,7 @@ struct Network {
   void embed() const {
     const View embedded = c.block.embedding_norm ? a.normed : a.x;
     gather(embedded);
-    if (pass.soft_rows.buffer)
-      ops::insert_rows(r, state, pass.step.history, pass.soft_rows, embedded, c.width, tokens);
+    if (pass.soft_rows.buffer) ops::insert_rows(r, state, pass.step.history, pass.soft_rows, embedded, c.width, tokens);
     if (c.has_position_table()) ops::add_positions(r, state, w.positions, embedded, c.width, tokens);
     if (c.block.embedding_norm) norm(embedded, w.embedding_norm, a.x);
   }

@@ -117,8 +117,9 @@ void Session::prompt_parts(std::span<const PromptPart> parts) {
 void Session::set_context(std::span<const uint32_t> ids, std::span<const float> soft) {
   keep_cached(std::min(common_prefix(ids_, soft_, ids, soft, model_.config.width), ids.size() - 1));
   stats_.reused_tokens += cached_;
+  std::vector<uint32_t> copy(ids.begin(), ids.end());  // what may fail comes first: ids and rows belong together
   set_soft(soft);
-  ids_.assign(ids.begin(), ids.end());
+  ids_ = std::move(copy);
   prompt_end_ = ids_.size();
   if (matcher_) matcher_->reset();
 }
@@ -127,8 +128,9 @@ void Session::set_context(std::span<const uint32_t> ids, std::span<const float> 
 void Session::set_soft(std::span<const float> rows) {
   if (rows.size() == soft_.size() && (rows.empty() || std::memcmp(rows.data(), soft_.data(), rows.size_bytes()) == 0))
     return;  // of the same bits: 0 and -0 differ
+  std::vector<float> copy(rows.begin(), rows.end());
+  soft_ = std::move(copy);
   if (on_device_) on_device_->soft_written = false;
-  soft_.assign(rows.begin(), rows.end());
 }
 
 // Nothing may be in flight.
@@ -273,8 +275,8 @@ std::vector<float> Session::score(std::span<const uint32_t> ids) {
                 "how likely a text alone is it cannot tell");
   require(ids.size() >= 2, "score", "at least two tokens are needed, there are " + std::to_string(ids.size()));
   check_ids(ids, model_.config.vocab, context_);
-  set_soft({});
   ids_.assign(ids.begin(), ids.end());
+  set_soft({});
   prompt_end_ = ids_.size();
   cached_ = 0;
   if (matcher_) matcher_->reset();

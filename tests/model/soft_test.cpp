@@ -329,6 +329,13 @@ TEST_F(SoftTest, EverythingElseTakesThemAsTokens) {
   one.prompt(ids);
   EXPECT_EQ(other.logits(), one.logits());
   EXPECT_EQ(other.score(ids), one.score(ids));
+  // Nor does a score leave rows: the session could not be read again.
+  other.prompt_parts(mixed.parts);
+  other.score(ids);
+  const TemporaryFolder folder;
+  other.save(folder.path() / "session", "");
+  one.restore(folder.path() / "session");
+  EXPECT_EQ(one.ids(), ids);
 }
 
 template <class Call>

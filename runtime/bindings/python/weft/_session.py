@@ -9,7 +9,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 
 from . import _c
 from ._library import (
@@ -374,7 +374,7 @@ class Session:
                 kept.append(rows)
                 array[index] = _c.weft_prompt_part(None, float_pointer(rows), len(rows))
             else:
-                ids = to_ids(self._model.tokenize(part, add_bos=index == 0) if isinstance(part, str) else part)
+                ids = to_ids(self._model.tokenize(part, add_bos=index == 0) if isinstance(part, str) else cast("Sequence[int]", part))
                 kept.append(ids)
                 array[index] = _c.weft_prompt_part(ids, None, len(ids))
         with self._changing() as session:
