@@ -10,8 +10,8 @@
 #include <chrono>
 #include <cstdlib>
 
-#include "gpu/choices.h"
 #include "gpu/device.h"
+#include "gpu/tuning.h"
 #include "model/hidden_states.h"
 #include "ops/bandwidth.h"
 #include "vocab/keep.h"
@@ -332,9 +332,9 @@ weft_status weft_model_describe(const weft_model* model, char** out, weft_error*
       if (!half) continue;
       const std::vector<std::string> users = {"norm", "matmul"};
       for (const LayerWeights& layer : half->layers)
-        add_buffer(layer.buffer, half->stream ? std::vector<std::string>{"layer slot"} : users);
+        add_buffer(layer.buffer, half->stream ? std::vector<std::string>{"layer buffer"} : users);
       if (half->stream)
-        for (const Buffer& slot : half->stream->slots) add_buffer(slot, users);
+        for (const Buffer& buffer : half->stream->buffers) add_buffer(buffer, users);
       add_buffer(half->final_norm, {"norm"});
       if (half->embedding_norm) add_buffer(half->embedding_norm, {"norm"});
       if (half->positions) add_buffer(half->positions, {"add_positions"});
@@ -374,7 +374,7 @@ weft_status weft_tokenize(const weft_model* model, const char* text, size_t leng
         tokenizer.encode({text, length}, parse_special ? Tokenizer::Special::parse : Tokenizer::Special::plain);
     all.insert(all.end(), encoded.begin(), encoded.end());
     const Config& config = model->model.config;
-    const bool encodes = config.block.sees_all || config.encoder;
+    const bool encodes = config.layer_kind.sees_all || config.encoder;
     if (add_bos && encodes && tokenizer.input_end()) all.push_back(*tokenizer.input_end());
     copy_ids(all, ids, capacity, count);
   });

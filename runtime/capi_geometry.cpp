@@ -11,7 +11,7 @@ using namespace weft;
 using namespace weft::capi;
 
 static void require_decoder(const weft_model& model) {
-  if (model.model.config.block.sees_all)
+  if (model.model.config.layer_kind.sees_all)
     throw Error(Code::unsupported, "the family '" + model.model.config.family + "' reads texts and writes none",
                 "model");
 }

@@ -4,8 +4,8 @@
 #include <cstdlib>
 
 #include "capi.h"
-#include "gpu/choices.h"
 #include "gpu/device.h"
+#include "gpu/tuning.h"
 #include "model/footprint.h"
 
 using namespace weft;

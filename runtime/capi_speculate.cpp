@@ -81,6 +81,7 @@ weft_status weft_session_set_draft(weft_session* session, const weft_model* draf
 }
 
 weft_speculation_stats weft_session_get_speculation_stats(const weft_session* session) {
+  if (!session) return {};
   const SessionStats& stats = session->session.stats();
   return {stats.checks, stats.drafted_tokens, stats.accepted_tokens};
 }

@@ -3,7 +3,7 @@
 
 #include "base/file.h"
 #include "capi.h"
-#include "gpu/choices.h"
+#include "gpu/tuning.h"
 #include "ops/tune.h"
 
 using namespace weft;
@@ -13,10 +13,10 @@ static std::string report_text(const TuneResult& result, const std::filesystem::
   nlohmann::ordered_json json = {{"device", result.caps.name},
                                  {"driver", result.caps.driver_name + " " + result.caps.driver_info},
                                  {"file", path.string()}};
-  for (const PlanChoice& choice : plan_choices()) json["chosen"][choice.name] = result.plan.*choice.field;
+  for (const Tunable& tunable : tunables()) json["chosen"][tunable.name] = result.plan.*tunable.field;
   for (const TuneTrial& trial : result.trials)
     json["trials"].push_back(
-        {{"name", trial.choice}, {"value", trial.value}, {"seconds", trial.seconds}, {"refusal", trial.refusal}});
+        {{"name", trial.tunable}, {"value", trial.value}, {"seconds", trial.seconds}, {"refusal", trial.refusal}});
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -25,7 +25,7 @@ weft_status weft_tune(const char* device, int (*progress)(void* user, float done
   return guard(error, [&] {
     const std::string selector = device ? device : "";
     // Before the search, not after it.
-    const auto path = choices_path(Device::open(selector)->caps());
+    const auto path = tuning_path(Device::open(selector)->caps());
     if (!path)
       throw Error(Code::io, "there is no place to keep what is chosen", "tune",
                   "set WEFT_CACHE_DIR to a folder that only its user may write, or HOME");
@@ -35,7 +35,7 @@ weft_status weft_tune(const char* device, int (*progress)(void* user, float done
       if (progress && progress(user, std::clamp(done, 0.0f, 1.0f)) != 0)
         throw Error(Code::cancelled, "the search was cancelled", "tune");
     });
-    const std::string text = write_choices(result.caps, result.plan);
+    const std::string text = write_tuning(result.caps, result.plan);
     write_file_atomically(*path, std::as_bytes(std::span<const char>(text)), Rights::owner);
     if (json) *json = copy_string(report_text(result, *path));
   });

@@ -1,5 +1,6 @@
 // What C++ and GLSL share: layouts of buffers, push constants, and the meaning of specialisation constants. Included by
-// both, so that nothing is typed twice. Scalars only, each 4 bytes: std430 and C++ agree on those.
+// both, so that nothing is typed twice. Only 32-bit scalars, and structs and arrays of
+// them: std430 and C++ agree on those.
 #ifndef WEFT_ABI_H
 #define WEFT_ABI_H
 
@@ -36,7 +37,7 @@ using uint = uint32_t;
 // these words of 16 bytes, those of a part at IN_TILE(r, k, words of the part), `rest` being the number of the rest's
 // blocks:
 //
-//   notes: eight halves: the leading columns' scale | the product with the mean state; then what estimates from planes
+//   header: eight halves: the leading columns' scale | the product with the mean state; then what estimates from planes
 //   0, 0 and 1, 0 to 2 are made of (ops/table_row.h): factor | error of each.
 //   leading columns: value = scale * (h + l / 256), h a signed byte, l an unsigned one. Two words of h; l comes last.
 //   planes 0 and 1: a bit of each value; a 32-bit word is a block, word k blocks 4k .. 4k + 3.
@@ -53,7 +54,7 @@ using uint = uint32_t;
 #define TABLE_QUADS(rest) (((rest) + 3) / 4)
 #define TABLE_PAIRS(rest) (((rest) + 1) / 2)
 // Words of a row before a part:
-#define TABLE_NOTES 0
+#define TABLE_HEADER 0
 #define TABLE_LEADING 1
 #define TABLE_PLANE_0 3
 #define TABLE_PLANE_1(rest) (3 + TABLE_QUADS(rest))
@@ -121,7 +122,7 @@ struct StepState {
   float threshold;  // scores below it cannot be sampled
   float ceiling;    // nor those above it, which only typical-p lowers
   uint source;      // of an encoder-decoder: positions of the encoder's output
-  uint drafted;     // the last ids before end are a draft, which the pass checks: so many
+  uint drafted;     // length of the draft that the pass checks: so many ids before end
   HeadState head;
 };
 #define FINISH_STOP 1u        // a stop token was sampled
@@ -291,7 +292,7 @@ struct MatmulPush {
   float epsilon;     // of INPUT_NORMED
   uint tokens;       // of the pass
 };
-struct ExpertChoice {  // of a token: an expert, and what its result is multiplied by
+struct RoutedExpert {  // of a token: an expert, and what its result is multiplied by
   uint expert;
   float weight;
 };
@@ -325,7 +326,7 @@ struct RopePush {
 struct AttendPush {
   uint heads, kv_heads, head_dim;
   uint q_stride, out_stride;  // floats between rows
-  uint capacity;              // slots of the cache; at least the window
+  uint capacity;              // slots of the cache: the whole context, or window + pass tokens - 1 at least
   float scale;                // of the scores
   uint window;                // positions a token sees, itself the last; 0xffffffff: all
   float soft_cap;             // of the scores, where the kernel's constant says so

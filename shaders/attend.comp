@@ -15,7 +15,7 @@ layout(constant_id = 2) const uint ALIBI = 0;     // 1: scores fall with the dis
 layout(constant_id = 3) const uint MASK = MASK_CAUSAL;
 layout(constant_id = 4) const uint BIASED = 0;  // 1: scores have biases, by distance (Raffel et al. 2020, "T5")
 layout(constant_id = 5) const uint FORMAT = FORMAT_F16;  // of the cache
-layout(constant_id = 6) const uint PARTS = 0;  // 1: y is for attend_merge (abi.h)
+layout(constant_id = 6) const uint PARTED = 0;  // 1: y is for attend_merge (abi.h)
 
 #define MAX_HEAD_DIM 256
 #define POSITIONS 256  // of a block
@@ -33,9 +33,9 @@ shared vec4 query[MAX_HEAD_DIM / 4];      // scaled, zeros after head_dim
 shared float weights[POSITIONS];          // scores, then softmax numerators of the block
 shared vec2 sums[THREADS * 2];            // partial outputs, to be joined
 
-// The query times the key in a slot. slots: those before the key/value head's first.
-float dot_key(uint slots, uint slot) {
-  const uint tile = slots + slot / TILE_ROWS * TILE_ROWS, r = slot % TILE_ROWS;
+// The query times the key in a slot. head_slots: how many slots the key/value heads before this one have.
+float dot_key(uint head_slots, uint slot) {
+  const uint tile = head_slots + slot / TILE_ROWS * TILE_ROWS, r = slot % TILE_ROWS;
   float sum = 0;
   if (FORMAT == FORMAT_F16) {
     const uint words = (p.head_dim + 7) / 8, key = tile * words + IN_KEYS(r, 0, words);
@@ -74,9 +74,9 @@ void main() {
   const uint length = MASK == MASK_SOURCE ? state.source : min(MASK == MASK_NONE ? state.end : own + 1, state.context);
   const uint first = length - min(length, p.window) + gl_WorkGroupID.z * p.span, last = min(length, first + p.span);
   const uint row = (gl_WorkGroupID.z * gl_NumWorkGroups.y + token) * p.heads + head;  // of parts
-  const uint notes = gl_NumWorkGroups.z * gl_NumWorkGroups.y * p.heads * p.head_dim + row * 2;
-  if (PARTS != 0 && first >= last) {
-    if (lane == 0) y[notes + 1] = 0;
+  const uint softmax_sums = gl_NumWorkGroups.z * gl_NumWorkGroups.y * p.heads * p.head_dim + row * 2;
+  if (PARTED != 0 && first >= last) {
+    if (lane == 0) y[softmax_sums + 1] = 0;
     return;
   }
   const uint kv_head = head / (p.heads / p.kv_heads);
@@ -136,14 +136,14 @@ void main() {
   sums[lane] = acc[0];
   sums[lane + THREADS] = acc[1];
   barrier();
-  const uint y_row = PARTS != 0 ? row * p.head_dim : token * p.out_stride + head * p.head_dim;
-  const float divisor = PARTS != 0 ? 1 : total;
-  if (PARTS != 0 && lane == 0) {
-    y[notes] = peak;
-    y[notes + 1] = total;
+  const uint y_row = PARTED != 0 ? row * p.head_dim : token * p.out_stride + head * p.head_dim;
+  const float divisor = PARTED != 0 ? 1 : total;
+  if (PARTED != 0 && lane == 0) {
+    y[softmax_sums] = peak;
+    y[softmax_sums + 1] = total;
   }
   for (uint w = lane; w < value_words; w += THREADS) {
-    vec2 result = sums[w];  // slot THREADS + i holds word THREADS + i of a wide head
+    vec2 result = sums[w];  // sums[THREADS + i] has word THREADS + i of a wide head
     for (uint g = 1; g < groups; ++g) result += sums[g * value_words + w];
     y[y_row + w * 2] = result.x / divisor;
     y[y_row + w * 2 + 1] = result.y / divisor;

@@ -14,13 +14,13 @@ layout(push_constant) uniform Push { AttendMergePush p; };
 void main() {
   const uint i = gl_GlobalInvocationID.x, token = gl_WorkGroupID.y, dims = p.heads * p.head_dim;
   if (i >= dims || (token > 0 && state.pos + token >= state.end)) return;
-  const uint rows = gl_NumWorkGroups.y * p.heads, row = token * p.heads + i / p.head_dim, notes = p.parts * rows * p.head_dim;
+  const uint rows = gl_NumWorkGroups.y * p.heads, row = token * p.heads + i / p.head_dim, softmax_sums = p.parts * rows * p.head_dim;
   float peak = -1e30, total = 0, sum = 0;
   for (uint part = 0; part < p.parts; ++part) {
     const uint at = part * rows + row;
-    const float weight = parts[notes + at * 2 + 1];
+    const float weight = parts[softmax_sums + at * 2 + 1];
     if (weight == 0) continue;  // the rest of it was never written
-    const float part_peak = parts[notes + at * 2], new_peak = max(peak, part_peak);
+    const float part_peak = parts[softmax_sums + at * 2], new_peak = max(peak, part_peak);
     const float shrink = exp(peak - new_peak), scale = exp(part_peak - new_peak);
     total = total * shrink + weight * scale;
     sum = sum * shrink + parts[at * p.head_dim + i % p.head_dim] * scale;

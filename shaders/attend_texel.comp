@@ -26,7 +26,7 @@ layout(local_size_x = 8) in;
 
 #define STEPS 2  // positions a lane has in a block
 const uint SHARES = (DIM + 31) / 32;  // of a query, in texels a lane
-const uint PARTS = (DIM + 63) / 64;   // of a value, likewise
+const uint VALUE_TEXELS = (DIM + 63) / 64;   // of a value, likewise
 
 layout(std430, binding = 0) readonly buffer State { StepState state; };
 layout(binding = 1) uniform usamplerBuffer queries;  // (pass tokens, q_stride) floats
@@ -60,22 +60,22 @@ void main() {
   const uint length = MASK == MASK_SOURCE ? state.source : min(MASK == MASK_NONE ? state.end : own + 1, state.context);
   const uint first = length - min(length, p.window) + part_index * p.span;
   const uint row = (part_index * gl_NumWorkGroups.y + token) * p.heads + head;  // of parts
-  const uint notes = gl_NumWorkGroups.z * gl_NumWorkGroups.y * p.heads * DIM + row * 2;
+  const uint softmax_sums = gl_NumWorkGroups.z * gl_NumWorkGroups.y * p.heads * DIM + row * 2;
   if (PARTED != 0 && first >= length) {
-    if (lane < HEADS) y[notes + lane * 2 + 1] = 0;
+    if (lane < HEADS) y[softmax_sums + lane * 2 + 1] = 0;
     return;
   }
   const uint slots = head / (p.heads / p.kv_heads) * p.capacity;  // before the key/value head's first
 
   vec4 query[HEADS][SHARES];
-  vec4 acc[HEADS][PARTS * 2];  // the lane's dimensions: 8 * (part * LANES + lane) and on
+  vec4 acc[HEADS][VALUE_TEXELS * 2];  // the lane's dimensions: 8 * (part * LANES + lane) and on
   float peak[HEADS], total[HEADS];
   [[unroll]] for (uint h = 0; h < HEADS; ++h) {
     [[unroll]] for (uint s = 0; s < SHARES; ++s) {
       const uint texel = (token * p.q_stride + (head + h) * DIM) / 4, quad = s * LANES + lane;
       query[h][s] = p.scale * (ROTATES != 0 ? rotated(texel, quad, own) : input_at(texel + quad));
     }
-    [[unroll]] for (uint i = 0; i < PARTS * 2; ++i) acc[h][i] = vec4(0);
+    [[unroll]] for (uint i = 0; i < VALUE_TEXELS * 2; ++i) acc[h][i] = vec4(0);
     peak[h] = -1e30;
     total[h] = 0;  // the lane's positions'
   }
@@ -88,7 +88,7 @@ void main() {
     const bool writes = head % (p.heads / p.kv_heads) == 0 && own < state.context;
     float partial[HEADS];
     [[unroll]] for (uint h = 0; h < HEADS; ++h) partial[h] = 0;
-    [[unroll]] for (uint part = 0; part < PARTS; ++part) {
+    [[unroll]] for (uint part = 0; part < VALUE_TEXELS; ++part) {
       const uint word = part * LANES + lane;
       const bool there = word < DIM / 8;
       const uint from = there ? word * 2 : 0;
@@ -159,7 +159,7 @@ void main() {
       const float new_peak = lanes_max(block_peak), shrink = exp(peak[h] - new_peak);
       peak[h] = new_peak;
       total[h] *= shrink;
-      [[unroll]] for (uint i = 0; i < PARTS * 2; ++i) acc[h][i] *= shrink;
+      [[unroll]] for (uint i = 0; i < VALUE_TEXELS * 2; ++i) acc[h][i] *= shrink;
       [[unroll]] for (uint u = 0; u < STEPS; ++u) {
         score[h][u] = exp(score[h][u] - new_peak);
         total[h] += score[h][u];
@@ -169,7 +169,7 @@ void main() {
       const uint slot = slot_after(start_slot, min(u * LANES + i, count - 1));
       float weight[HEADS];
       [[unroll]] for (uint h = 0; h < HEADS; ++h) weight[h] = subgroupShuffle(score[h][u], i);
-      [[unroll]] for (uint part = 0; part < PARTS; ++part) {
+      [[unroll]] for (uint part = 0; part < VALUE_TEXELS; ++part) {
         const uvec4 halves = texelFetch(values, int((slots + slot) * (DIM / 8) + min(part * LANES + lane, DIM / 8 - 1)));
         const vec4 low = low_of(halves), high = high_of(halves);
         [[unroll]] for (uint h = 0; h < HEADS; ++h) {
@@ -184,10 +184,10 @@ void main() {
     const float sum = lanes_sum(total[h]), factor = PARTED != 0 ? 1 : 1 / sum;
     const uint y_row = PARTED != 0 ? (row + h) * DIM : token * p.out_stride + (head + h) * DIM;
     if (PARTED != 0 && lane == 0) {
-      y[notes + h * 2] = peak[h];
-      y[notes + h * 2 + 1] = sum;
+      y[softmax_sums + h * 2] = peak[h];
+      y[softmax_sums + h * 2 + 1] = sum;
     }
-    [[unroll]] for (uint part = 0; part < PARTS; ++part) {
+    [[unroll]] for (uint part = 0; part < VALUE_TEXELS; ++part) {
       const uint word = part * LANES + lane;
       if (word < DIM / 8) {
         [[unroll]] for (uint i = 0; i < 4; ++i) y[y_row + word * 8 + i] = acc[h][part * 2][i] * factor;

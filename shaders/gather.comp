@@ -24,18 +24,18 @@ uint small_word_at(uint i) { return small_words[i]; }
 // Elements 4j .. 4j + 3 of a block of whole values.
 vec4 quad_of_values(uint tile, uint row, uint block, uint j, uint blocks) {
   const uint words_of_row = BLOCK_WORDS * blocks, base = tile * tile_words(blocks);
-  const uint at = base / 4 + IN_TILE(row, 0, words_of_row), notes = base + TILE_ROWS * 4 * words_of_row;
+  const uint at = base / 4 + IN_TILE(row, 0, words_of_row), scales = base + TILE_ROWS * 4 * words_of_row;
   if (FORMAT == FORMAT_F16) {
     const uvec4 word = word_at(at + (block * 4 + j / 2) * GROUP_ROWS);
     return vec4(unpackHalf2x16(word[j % 2 * 2]), unpackHalf2x16(word[j % 2 * 2 + 1]));
   }
   if (FORMAT == FORMAT_Q8) {
-    const uint pair = small_word_at(notes + IN_TILE(row, block / 2, (blocks + 1) / 2));
+    const uint pair = small_word_at(scales + IN_TILE(row, block / 2, (blocks + 1) / 2));
     return scale_of(block % 2 == 0 ? pair : pair >> 16) * signed_bytes(word_at(at + (block * 2 + j / 4) * GROUP_ROWS)[j % 4]);
   }
-  const uint note = small_word_at(notes + IN_TILE(row, block, blocks));
+  const uint pair = small_word_at(scales + IN_TILE(row, block, blocks));
   const uint nibbles = word_at(at + block * GROUP_ROWS)[j / 2] >> (16 * (j % 2));
-  return scale_of(note) * vec4((uvec4(nibbles) >> uvec4(0, 4, 8, 12)) & 15u) + scale_of(note >> 16);
+  return scale_of(pair) * vec4((uvec4(nibbles) >> uvec4(0, 4, 8, 12)) & 15u) + scale_of(pair >> 16);
 }
 
 // The same of a block of planes; block 0 has the leading columns.
@@ -43,7 +43,7 @@ vec4 quad_of_planes(uint tile, uint row, uint block, uint j, uint blocks) {
   const uint rest = blocks - 1, b = block - 1;
   const TableRow r = TableRow(tile * table_tile_words(FORMAT, rest), row);
   if (block == 0)
-    return scale_of(notes_of(r).x) *
+    return scale_of(row_header(r).x) *
            (signed_bytes(part_word(r, TABLE_LEADING, j / 4, 2)[j % 4]) + unsigned_bytes(part_word(r, TABLE_LOW(FORMAT, rest), j / 4, 2)[j % 4]) * (1.0 / 256));
   const uint first = part_word(r, TABLE_PLANE_0, b / 4, TABLE_QUADS(rest))[b % 4];
   const uint second = part_word(r, TABLE_PLANE_1(rest), b / 4, TABLE_QUADS(rest))[b % 4];
@@ -63,12 +63,12 @@ void main() {
   const uint token = gl_WorkGroupID.y;
   if (state.pos + token >= state.end) return;
   const uint id = history[state.pos + token];
-  if (id < p.row_base || id - p.row_base >= p.rows) return;  // another slice holds this row
+  if (id < p.row_base || id - p.row_base >= p.rows) return;  // another slice has this row, or insert_rows writes it
   const uint blocks = (p.cols + BLOCK - 1) / BLOCK, row = id % TILE_ROWS, tile = (id - p.row_base) / TILE_ROWS;
-  const uint part = gl_GlobalInvocationID.x, block = part / 8;
+  const uint quad_index = gl_GlobalInvocationID.x, block = quad_index / 8;
   if (block >= blocks) return;
-  const vec4 quad = LAYOUT == TABLE_VALUES ? quad_of_values(tile, row, block, part % 8, blocks) : quad_of_planes(tile, row, block, part % 8, blocks);
+  const vec4 quad = LAYOUT == TABLE_VALUES ? quad_of_values(tile, row, block, quad_index % 8, blocks) : quad_of_planes(tile, row, block, quad_index % 8, blocks);
   const uint cols = LAYOUT == TABLE_VALUES ? p.cols : blocks * BLOCK;
   for (uint e = 0; e < 4; ++e)
-    if (part * 4 + e < cols) x[token * p.stride + part * 4 + e] = quad[e] * p.scale;
+    if (quad_index * 4 + e < cols) x[token * p.stride + quad_index * 4 + e] = quad[e] * p.scale;
 }

@@ -57,9 +57,9 @@ void main() {
     if (row >= p.rows) continue;
     const float shift = BIAS != 0 ? bias[p.row_base + row] : 0;
     [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
-      const uint slot = (first + t) * p.out_stride + p.row_base + row;
+      const uint at = (first + t) * p.out_stride + p.row_base + row;
       const float sum = sums[t * ROW_TILES + i] * scale + shift;
-      y[slot] = ADD != 0 ? y[slot] + sum : sum;
+      y[at] = ADD != 0 ? y[at] + sum : sum;
     }
   }
 }

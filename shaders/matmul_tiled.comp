@@ -54,14 +54,14 @@ const uint WORDS = BLOCK / 4, STEP = 1;
 #endif
 shared uvec4 weight_tile[TILE_ROWS * WORDS];
 shared uvec4 input_tile[TOKENS * WORDS];
-// Neighbouring threads read the same word of neighbouring rows (or tokens): so turned, no two of eight are in the same banks.
-uint slot(uint row, uint word) { return row * WORDS + (word ^ row * WORDS / 8 % WORDS); }
+// Neighbouring threads read the same word of neighbouring rows (or tokens): swizzled so, no two of eight are in the same bank.
+uint swizzled(uint row, uint word) { return row * WORDS + (word ^ row * WORDS / 8 % WORDS); }
 
 // What a thread has loaded of the next block: eight columns of two rows, as they lie, and four of some tokens.
 const uint EIGHTS = BLOCK / 8, FOURS = BLOCK / 4;
 const uint WEIGHTS = TILE_ROWS * EIGHTS / THREADS, INPUTS = TOKENS * FOURS / THREADS;
 uvec4 loaded_weights[WEIGHTS];
-uint loaded_notes[WEIGHTS];
+uint loaded_scales[WEIGHTS];
 vec4 loaded_inputs[INPUTS];
 // They are so far apart; what follows from i alone is kept out of the threads' registers.
 const uint WEIGHTS_APART = THREADS / EIGHTS, INPUTS_APART = THREADS / FOURS;
@@ -71,15 +71,15 @@ uint input_token() { return gl_LocalInvocationIndex / FOURS; }
 uint input_four() { return gl_LocalInvocationIndex % FOURS; }
 
 void load(uint block, uint blocks, uint tile, uint first_token, uint tokens) {
-  const uint count = BLOCK_WORDS * blocks, eight = weight_eight(), note_count = (blocks + RUN - 1) / RUN;
+  const uint count = BLOCK_WORDS * blocks, eight = weight_eight(), scale_words = (blocks + RUN - 1) / RUN;
   const uint word = tile / 4 + IN_TILE(weight_row(), block * BLOCK_WORDS + eight * BLOCK_WORDS / 4, count);
-  const uint note = tile + TILE_ROWS * 4 * count + IN_TILE(weight_row(), block / RUN, note_count);
+  const uint scales = tile + TILE_ROWS * 4 * count + IN_TILE(weight_row(), block / RUN, scale_words);
   [[unroll]] for (uint i = 0; i < WEIGHTS; ++i) {
     const uint at = word + i * WEIGHTS_APART * count;  // WEIGHTS_APART is GROUP_ROWS
     if (FORMAT == FORMAT_F16) loaded_weights[i] = words[at];
     if (FORMAT == FORMAT_Q8) loaded_weights[i].xy = word_pairs[at * 2 + eight % 2];
     if (FORMAT == FORMAT_Q4) loaded_weights[i].x = small_words[at * 4 + eight];
-    if (FORMAT != FORMAT_F16) loaded_notes[i] = small_words[note + i * WEIGHTS_APART * note_count];
+    if (FORMAT != FORMAT_F16) loaded_scales[i] = small_words[scales + i * WEIGHTS_APART * scale_words];
   }
   [[unroll]] for (uint i = 0; i < INPUTS; ++i) {
     const uint token = first_token + min(input_token() + i * INPUTS_APART, tokens - 1);
@@ -90,7 +90,7 @@ void load(uint block, uint blocks, uint tile, uint first_token, uint tokens) {
 // Eight weights, and what they are still to be multiplied with.
 float unpack(out vec4 low, out vec4 high, uint i, uint block) {
   const uvec4 eight = loaded_weights[i];
-  const uint note = loaded_notes[i];
+  const uint scales = loaded_scales[i];
   if (FORMAT == FORMAT_F16) {
     low = vec4(unpackHalf2x16(eight.x), unpackHalf2x16(eight.y));
     high = vec4(unpackHalf2x16(eight.z), unpackHalf2x16(eight.w));
@@ -99,9 +99,9 @@ float unpack(out vec4 low, out vec4 high, uint i, uint block) {
   if (FORMAT == FORMAT_Q8) {
     low = signed_bytes(eight.x);
     high = signed_bytes(eight.y);
-    return scale_of(block % 2 == 0 ? note : note >> 16);
+    return scale_of(block % 2 == 0 ? scales : scales >> 16);
   }
-  const float scale = scale_of(note), minimum = scale_of(note >> 16);
+  const float scale = scale_of(scales), minimum = scale_of(scales >> 16);
   low = scale * vec4((eight.xxxx >> uvec4(0, 4, 8, 12)) & 15u) + minimum;
   high = scale * vec4((eight.xxxx >> uvec4(16, 20, 24, 28)) & 15u) + minimum;
   return 1;
@@ -137,21 +137,21 @@ uvec2 halves_of(vec4 v) { return uvec2(packFloat2x16(f16vec2(v.xy)), packFloat2x
 
 void store(uint block) {
   [[unroll]] for (uint i = 0; i < WEIGHTS; ++i) {
-    const uint row = weight_row() + i * WEIGHTS_APART, note = loaded_notes[i];
+    const uint row = weight_row() + i * WEIGHTS_APART, scales = loaded_scales[i];
     vec4 low, high;
     float scale = unpack(low, high, i, block);
     if (FORMAT != FORMAT_Q8) {
-      const float minimum = scale_of(note >> 16), maximum = 15 * scale_of(note) + minimum;
+      const float minimum = scale_of(scales >> 16), maximum = 15 * scale_of(scales) + minimum;
       scale = power_below(FORMAT == FORMAT_F16 ? peak_of(weight_peaks[row]) : max(abs(minimum), abs(maximum)));
       low *= inverse_power(scale);
       high *= inverse_power(scale);
     }
-    weight_tile[slot(weight_row(), weight_eight()) + i * WEIGHTS_APART * WORDS] = uvec4(halves_of(low), halves_of(high));
+    weight_tile[swizzled(weight_row(), weight_eight()) + i * WEIGHTS_APART * WORDS] = uvec4(halves_of(low), halves_of(high));
     if (weight_eight() == 0) weight_scales[row] = scale;
   }
   [[unroll]] for (uint i = 0; i < INPUTS; ++i) {
     const uint token = input_token() + i * INPUTS_APART;
-    const uint at = slot(input_token(), input_four() / 2) + i * INPUTS_APART * WORDS, half_at = input_four() % 2 * 2;
+    const uint at = swizzled(input_token(), input_four() / 2) + i * INPUTS_APART * WORDS, half_at = input_four() % 2 * 2;
     const float scale = power_below(input_peak(token));
     const uvec2 x = halves_of(loaded_inputs[i] * inverse_power(scale));
     input_tile[at][half_at] = x.x;  // one by one: a thread must not touch the other half
@@ -178,20 +178,20 @@ uint four_bytes(uint word) {
 void store(uint block) {
   const uint eight = weight_eight();
   [[unroll]] for (uint i = 0; i < WEIGHTS; ++i) {
-    const uint row = weight_row() + i * WEIGHTS_APART, note = loaded_notes[i];
-    const uint at = slot(weight_row(), eight / 2) + i * WEIGHTS_APART * WORDS;
+    const uint row = weight_row() + i * WEIGHTS_APART, scales = loaded_scales[i];
+    const uint at = swizzled(weight_row(), eight / 2) + i * WEIGHTS_APART * WORDS;
     const uvec4 loaded = loaded_weights[i];
     weight_tile[at][eight % 2 * 2] = FORMAT == FORMAT_Q4 ? four_bytes(loaded.x & 0xffffu) : loaded.x;
     weight_tile[at][eight % 2 * 2 + 1] = FORMAT == FORMAT_Q4 ? four_bytes(loaded.x >> 16) : loaded.y;
     if (eight > 0) continue;
-    weight_scales[row] = scale_of(FORMAT == FORMAT_Q4 || block % 2 == 0 ? note : note >> 16);
-    if (FORMAT == FORMAT_Q4) weight_minima[row] = scale_of(note >> 16);
+    weight_scales[row] = scale_of(FORMAT == FORMAT_Q4 || block % 2 == 0 ? scales : scales >> 16);
+    if (FORMAT == FORMAT_Q4) weight_minima[row] = scale_of(scales >> 16);
   }
   [[unroll]] for (uint i = 0; i < INPUTS; ++i) {
     const uint token = input_token() + i * INPUTS_APART;
     const float peak = input_peak(token);
     const ivec4 x = ivec4(roundEven(loaded_inputs[i] * (peak > 1e-30 ? 127 / peak : 0)));
-    input_tile[slot(input_token(), input_four() / 4) + i * INPUTS_APART * WORDS][input_four() % 4] = uint(x.x & 255 | (x.y & 255) << 8 | (x.z & 255) << 16 | x.w << 24);
+    input_tile[swizzled(input_token(), input_four() / 4) + i * INPUTS_APART * WORDS][input_four() % 4] = uint(x.x & 255 | (x.y & 255) << 8 | (x.z & 255) << 16 | x.w << 24);
     if (input_four() == 0) input_scales[token] = peak / 127;
   }
 }
@@ -209,10 +209,10 @@ void store(uint block) {
   [[unroll]] for (uint i = 0; i < WEIGHTS; ++i) {
     vec4 low, high;
     const float scale = unpack(low, high, i, block);
-    weight_tile[slot(weight_row(), weight_eight() * 2) + i * WEIGHTS_APART * WORDS] = floatBitsToUint(scale * low);
-    weight_tile[slot(weight_row(), weight_eight() * 2 + 1) + i * WEIGHTS_APART * WORDS] = floatBitsToUint(scale * high);
+    weight_tile[swizzled(weight_row(), weight_eight() * 2) + i * WEIGHTS_APART * WORDS] = floatBitsToUint(scale * low);
+    weight_tile[swizzled(weight_row(), weight_eight() * 2 + 1) + i * WEIGHTS_APART * WORDS] = floatBitsToUint(scale * high);
   }
-  [[unroll]] for (uint i = 0; i < INPUTS; ++i) input_tile[slot(input_token(), input_four()) + i * INPUTS_APART * WORDS] = floatBitsToUint(loaded_inputs[i]);
+  [[unroll]] for (uint i = 0; i < INPUTS; ++i) input_tile[swizzled(input_token(), input_four()) + i * INPUTS_APART * WORDS] = floatBitsToUint(loaded_inputs[i]);
 }
 
 float product(uvec4 w[STEP], uvec4 x[STEP]) { return dot(uintBitsToFloat(w[0]), uintBitsToFloat(x[0])); }
@@ -233,11 +233,11 @@ void multiply() {
   [[dont_unroll]] for (uint word = 0; word < WORDS; word += STEP) {  // all at once would take more registers than there are
     uvec4 w[THREAD_ROWS][STEP];
     [[unroll]] for (uint i = 0; i < THREAD_ROWS; ++i)
-      [[unroll]] for (uint s = 0; s < STEP; ++s) w[i][s] = weight_tile[slot(thread_row(), word + s) + i * ROWS_APART * WORDS];
+      [[unroll]] for (uint s = 0; s < STEP; ++s) w[i][s] = weight_tile[swizzled(thread_row(), word + s) + i * ROWS_APART * WORDS];
     [[unroll]] for (uint t = 0; t < THREAD_TOKENS; ++t) {
       const float scale = input_scale(thread_token() + t * TOKENS_APART);
       uvec4 x[STEP];
-      [[unroll]] for (uint s = 0; s < STEP; ++s) x[s] = input_tile[slot(thread_token(), word + s) + t * TOKENS_APART * WORDS];
+      [[unroll]] for (uint s = 0; s < STEP; ++s) x[s] = input_tile[swizzled(thread_token(), word + s) + t * TOKENS_APART * WORDS];
       [[unroll]] for (uint i = 0; i < THREAD_ROWS; ++i) sums[t][i] += row_scales[i] * scale * product(w[i], x);
 #ifdef WEFT_INT8
       if (FORMAT == FORMAT_Q4) {

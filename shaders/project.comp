@@ -24,7 +24,7 @@ Candidate best_of_workgroup(Candidate best) {
 }
 #else
 shared Candidate best_of[TILE_ROWS];
-void join_best(inout Candidate best, uint lanes) {  // each of `lanes` with seven more, `lanes` apart
+void join_best(inout Candidate best, uint lanes) {  // lane i < lanes keeps the best of entries i, i + lanes, ..., eight in all
   barrier();
   if (gl_LocalInvocationIndex >= lanes) return;
   for (uint i = 1; i < 8; ++i) {
@@ -35,7 +35,7 @@ void join_best(inout Candidate best, uint lanes) {  // each of `lanes` with seve
 }
 // In the workgroup's first lane. Every lane calls it.
 Candidate best_of_workgroup(Candidate best) {
-  barrier();                                                                        // the last token's have been read
+  barrier();                                                                        // the previous token's have been read
   if (gl_LocalInvocationID.y == 0) best_of[gl_LocalInvocationID.x] = best;  // the other parts have no sums
   join_best(best, 8);
   join_best(best, 1);

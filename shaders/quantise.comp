@@ -2,9 +2,9 @@
 // last token's bounds achieved. One workgroup.
 //
 // The bounds. Write x = m + y with m the mean state, and a row w as it is stored: w.x = w.m + w1.y1 + w2.y2, of the leading columns and of the rest.
-// A row notes w.m as a half. Of w1 an estimate knows the upper bytes; what their middles leave is at most scale * 127.5 / 256 a column, and by
+// A row keeps w.m as a half. Of w1 an estimate knows the upper bytes; what their middles leave is at most scale * 127.5 / 256 a column, and by
 // Cauchy and Schwarz that times |y1| bounds the error. Of the rest it knows g, the first bits, and estimates w2.y2 by t g.y2 with the row's factor t.
-// The error is d.y2, d = w2 - t g, of which the row notes |d|. So
+// The error is d.y2, d = w2 - t g, of which the row keeps |d|. So
 //   proven:  |d.y2| <= |d| |y2|  (rest_spread = 1).
 //   by chance:  t is such that d is at a right angle to e, the row's rest before it was rounded. g and w2 are functions of the rotated row alone. Had the
 //   rotation been drawn uniformly, then, the rotated row given, it would still be uniform among those that lead there, and d, seen from before

@@ -7,7 +7,7 @@ layout(local_size_x = 64) in;
 
 layout(std430, binding = 0) readonly buffer State { StepState state; };
 layout(std430, binding = 1) readonly buffer Logits { float logits[]; };  // (pass tokens, in_stride)
-layout(std430, binding = 2) buffer Chosen { ExpertChoice chosen[]; };          // (pass tokens, used), best first
+layout(std430, binding = 2) buffer Chosen { RoutedExpert chosen[]; };          // (pass tokens, used), best first
 layout(push_constant) uniform Push { RoutePush p; };
 
 // Grid: x covers the tokens, a lane each: experts are few.
@@ -37,7 +37,7 @@ void main() {
     last_expert = best;
     const float weight = exp(best_logit - peak);
     total += weight;
-    chosen[out_row + rank] = ExpertChoice(best, weight);
+    chosen[out_row + rank] = RoutedExpert(best, weight);
   }
   for (uint rank = 0; rank < p.used; ++rank) chosen[out_row + rank].weight /= total;
 }

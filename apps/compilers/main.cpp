@@ -17,8 +17,8 @@
 #include <set>
 
 #include "base/error.h"
-#include "gpu/choices.h"
 #include "gpu/device.h"
+#include "gpu/tuning.h"
 #include "survey.h"
 
 namespace {
@@ -80,9 +80,9 @@ std::shared_ptr<weft::Device> open(const std::vector<std::string>& settings, boo
     if (int8_inputs) round_inputs(plan, caps);
     for (const std::string& setting : settings) {
       const size_t equals = std::min(setting.find('='), setting.size());
-      const auto choice = std::ranges::find(weft::plan_choices(), setting.substr(0, equals), &weft::PlanChoice::name);
-      if (choice == weft::plan_choices().end()) throw std::invalid_argument("the plan has no choice '" + setting + "'");
-      plan.*choice->field = static_cast<uint32_t>(std::stoul(setting.substr(equals + 1)));
+      const auto tunable = std::ranges::find(weft::tunables(), setting.substr(0, equals), &weft::Tunable::name);
+      if (tunable == weft::tunables().end()) throw std::invalid_argument("the plan has no tunable '" + setting + "'");
+      plan.*tunable->field = static_cast<uint32_t>(std::stoul(setting.substr(equals + 1)));
     }
     plan.statistics = statistics;
     return plan;
@@ -98,7 +98,7 @@ int main(int argc, char** argv) {
   bool list = false;
   app.add_option("folders", folders, "Models")->required();
   app.add_option("--skip", skip, "A pipeline that is not compiled")->allow_extra_args(false);
-  app.add_option("--set", settings, "Another choice than the plan's, as `weft tune` names it: tile_tokens=16")
+  app.add_option("--set", settings, "Another value than the plan's, as `weft tune` names it: tile_tokens=16")
       ->allow_extra_args(false);
   app.add_flag("--list", list, "Compile nothing");
   CLI11_PARSE(app, argc, argv);

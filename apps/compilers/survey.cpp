@@ -46,7 +46,7 @@ struct BatchPass {
   BatchPass(const Model& model, const StepBuffers& session, const KvCache& cache, uint32_t count)
       : activations(model, count, count), step(model, count, 1), pass{model, activations, step, cache, count} {
     for (uint32_t i = 0; i < count; ++i) rows.push_back(activations.row(i));
-    for (const Activations& row : rows) pass.slots.push_back({model, row, session, cache, 1});
+    for (const Activations& row : rows) pass.members.push_back({model, row, session, cache, 1});
   }
   ActivationBuffers activations;
   StepBuffers step;

@@ -145,10 +145,10 @@ json network_keys(const Config& c, uint32_t rows) {
                {p + "attention.head_count_kv", c.heads.kv_heads},
                {p + "attention.key_length", c.heads.head_dim},
                {p + "attention.value_length", c.heads.head_dim}};
-  const bool layer_norm = c.block.norm == ops::NormKind::layer;
+  const bool layer_norm = c.layer_kind.norm == ops::NormKind::layer;
   keys[p + (layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon")] = c.epsilon;
-  if (c.block.parallel != c.traits->block.parallel || architecture == "gptneox")
-    keys[p + "use_parallel_residual"] = c.block.parallel;
+  if (c.layer_kind.parallel != c.traits->layer_kind.parallel || architecture == "gptneox")
+    keys[p + "use_parallel_residual"] = c.layer_kind.parallel;
   if (c.attention_cap > 0) keys[p + "attn_logit_softcapping"] = c.attention_cap;
   if (c.logit_cap > 0) keys[p + "final_logit_softcapping"] = c.logit_cap;
   if (c.logit_scale != 1 || architecture == "command-r") keys[p + "logit_scale"] = c.logit_scale;
@@ -156,7 +156,7 @@ json network_keys(const Config& c, uint32_t rows) {
     keys[p + "expert_count"] = c.experts.count;
     keys[p + "expert_used_count"] = c.experts.used;
   }
-  if (c.block.positions == Positions::rotary) add_rope_keys(keys, p, c);
+  if (c.layer_kind.positions == Positions::rotary) add_rope_keys(keys, p, c);
   add_window_keys(keys, p, c);
   return keys;
 }
@@ -175,8 +175,8 @@ bool same_rope(const Rope& a, const Rope& b) {
 // The first thing in which two networks differ; empty: nothing.
 std::string difference(const Config& a, const Config& b) {
   const auto differs = [](double x, double y) { return !near(x, y); };
-  if (a.block.activation != b.block.activation) return "the activation";
-  if (a.block.parallel != b.block.parallel) return "the order of the residual";
+  if (a.layer_kind.activation != b.layer_kind.activation) return "the activation";
+  if (a.layer_kind.parallel != b.layer_kind.parallel) return "the order of the residual";
   if (differs(a.attention_scale, b.attention_scale)) return "the scale of the attention's scores";
   if (differs(a.embedding_scale, b.embedding_scale)) return "the scale of the embedding";
   if (differs(a.logit_scale, b.logit_scale) || differs(a.logit_cap, b.logit_cap)) return "the logits' scale or cap";
@@ -241,7 +241,7 @@ ConvertSource gguf_of_folder(const ModelFile& model) {
   if (config.traits->architecture.empty())
     throw Error(Code::unsupported, "GGUF has no architecture for the model type '" + config.family + "'",
                 (model.path / "config.json").string());
-  if (config.block.sees_all || config.encoder)
+  if (config.layer_kind.sees_all || config.encoder)
     throw Error(Code::unsupported, "not supported yet: writing a folder of the model type '" + config.family + "'",
                 (model.path / "config.json").string(), "folders of networks of a decoder alone can be written");
   check_weights(model, config);

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "base/file.h"
-#include "gpu/choices.h"
 #include "gpu/pipeline_cache.h"
 #include "gpu/recorder.h"
+#include "gpu/tuning.h"
 
 namespace weft {
 namespace {

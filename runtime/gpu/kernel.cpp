@@ -49,10 +49,10 @@ void Kernel::retry(VkPipelineCache cache) {
 void Kernel::create_layouts() {
   const VolkDeviceTable& vk = device_.vk();
   const uint32_t bindings = shader().bindings, push_bytes = shader().push_bytes;
-  std::vector<VkDescriptorSetLayoutBinding> slots(bindings);
-  for (uint32_t i = 0; i < bindings; ++i) slots[i] = {i, type(i), 1, VK_SHADER_STAGE_COMPUTE_BIT, nullptr};
+  std::vector<VkDescriptorSetLayoutBinding> infos(bindings);
+  for (uint32_t i = 0; i < bindings; ++i) infos[i] = {i, type(i), 1, VK_SHADER_STAGE_COMPUTE_BIT, nullptr};
   const VkDescriptorSetLayoutCreateInfo set_info = {VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO, nullptr, 0,
-                                                    bindings, slots.data()};
+                                                    bindings, infos.data()};
   check(vk.vkCreateDescriptorSetLayout(device_.handle(), &set_info, nullptr, &set_layout_),
         "create a descriptor layout");
 

@@ -63,9 +63,9 @@ class Kernel {
   const KernelSpec spec_;
   VkDescriptorSetLayout set_layout_ = VK_NULL_HANDLE;
   VkPipelineLayout layout_ = VK_NULL_HANDLE;
-  mutable std::mutex mutex_;                 // of the next
-  std::shared_future<VkPipeline> pipeline_;  // of the last try
-  std::atomic<bool> failed_ = false;         // that try
+  mutable std::mutex mutex_;                 // guards pipeline_
+  std::shared_future<VkPipeline> pipeline_;  // of the last attempt to compile
+  std::atomic<bool> failed_ = false;         // that attempt failed
 };
 
 }  // namespace weft

@@ -9,23 +9,24 @@
 
 namespace weft {
 
+// A lane is one thread of a workgroup.
 struct Plan {
   bool subgroup = false;        // reductions through subgroup arithmetic rather than shared memory
-  uint32_t reduce_threads = 0;  // threads of a workgroup that reduces a row (norm, attend, sampling)
-  uint32_t split = 0;           // lanes that share one matrix row in decode products: 64 x split threads a workgroup
-  uint32_t row_tiles = 0;       // tiles of rows a workgroup of a product computes: as many rows a lane
-  bool texel_products = false;  // kernels read as texels, and share what all lanes want by shuffles of subgroups of 8
-  uint32_t attend_span = 0;     // positions of the cache a workgroup of attend goes through; more are joined by another
-  uint32_t block_tokens = 0;    // prompt tokens a lane of a prompt product accumulates at once
-  uint32_t tile_tokens = 0;     // of a tile of more tokens' products, which a workgroup computes; 0: there are no tiles
-  bool half_tiles = false;      // those tiles are kept and multiplied as halves
-  bool int8_inputs = false;     // those tiles' inputs are rounded to 8 bits, but for f16 matrices; off but on demand
-  uint32_t chunk_tokens = 0;    // prompt tokens computed per pass over the layers
-  uint64_t slice_bytes = 0;     // the most of a matrix one binding covers
-  uint32_t run_ahead = 0;       // tokens submitted before the CPU has read the first of them
-  uint32_t profile_every = 0;   // every n-th decoded token is timed per operation; 0: never
-  uint64_t memory_budget = 0;   // bytes of Memory::device and shared that buffers may take together; 0: no limit
-  bool statistics = false;      // kernels keep what the driver's compiler says of them; off but for tests
+  uint32_t reduce_threads = 0;  // lanes of a workgroup that reduces a row (norm, attend, sampling)
+  uint32_t split = 0;           // lanes that share a matrix row when decoding; a workgroup has 64 x split lanes
+  uint32_t row_tiles = 0;       // tiles of rows that a workgroup of a product computes; a lane has a row of each
+  bool texel_products = false;  // kernels read as texels; subgroups of 8 share by shuffles what all their lanes need
+  uint32_t attend_span = 0;     // cache positions for each workgroup of attend; attend_merge joins the parts
+  uint32_t block_tokens = 0;    // prompt tokens that a lane of a prompt product accumulates at once
+  uint32_t tile_tokens = 0;    // tokens of a tile that a workgroup of matmul_tiled computes; 0: matmul computes prompts
+  bool half_tiles = false;     // matmul_tiled keeps and multiplies tiles as halves
+  bool int8_inputs = false;    // matmul_tiled rounds inputs to 8 bits, except for f16 matrices; off unless asked for
+  uint32_t chunk_tokens = 0;   // prompt tokens computed per pass over the layers
+  uint64_t slice_bytes = 0;    // the most of a matrix one binding covers
+  uint32_t run_ahead = 0;      // tokens submitted before the CPU has read the first of them
+  uint32_t profile_every = 0;  // every n-th decoded token is timed per operation; 0: never
+  uint64_t memory_budget = 0;  // bytes of Memory::device and shared that buffers may take together; 0: no limit
+  bool statistics = false;     // kernels keep what the driver's compiler says of them; off but for tests
   std::vector<std::string> workarounds;  // reasons of those applied
 };
 

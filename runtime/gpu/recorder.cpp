@@ -112,25 +112,25 @@ void Recorder::dispatch_bytes(const KernelSpec& spec, std::initializer_list<View
   std::vector<VkWriteDescriptorSet> writes(bindings.size());
   std::vector<VkBufferView> texels(bindings.size(), VK_NULL_HANDLE);
   std::vector<Access> accesses;
-  uint32_t slot = 0;
+  uint32_t binding = 0;
   for (const View& view : bindings) {
-    infos[slot] = {view.buffer->handle(), view.offset, view.bytes};
-    writes[slot] = {VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
-                    nullptr,
-                    set,
-                    slot,
-                    0,
-                    1,
-                    kernel.type(slot),
-                    nullptr,
-                    &infos[slot],
-                    &texels[slot]};
-    if (kernel.type(slot) == VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER) texels[slot] = pool_->new_texel_view(view);
-    accesses.push_back({view.buffer->handle(), view.offset, view.offset + view.bytes, kernel.writes(slot)});
-    ++slot;
+    infos[binding] = {view.buffer->handle(), view.offset, view.bytes};
+    writes[binding] = {VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
+                       nullptr,
+                       set,
+                       binding,
+                       0,
+                       1,
+                       kernel.type(binding),
+                       nullptr,
+                       &infos[binding],
+                       &texels[binding]};
+    if (kernel.type(binding) == VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER) texels[binding] = pool_->new_texel_view(view);
+    accesses.push_back({view.buffer->handle(), view.offset, view.offset + view.bytes, kernel.writes(binding)});
+    ++binding;
   }
   if (indirect) accesses.push_back({indirect->buffer->handle(), indirect->offset, indirect->offset + 12, false});
-  vk.vkUpdateDescriptorSets(device_.handle(), slot, writes.data(), 0, nullptr);
+  vk.vkUpdateDescriptorSets(device_.handle(), binding, writes.data(), 0, nullptr);
   use(accesses);
   const VkCommandBuffer commands = commands_.handle_;
   const bool label = device_.debug_labels() && vkCmdBeginDebugUtilsLabelEXT;
@@ -160,11 +160,11 @@ void Recorder::check_limits(const Shader& shader, std::initializer_list<View> bi
                   std::string(what) + " " + std::to_string(needed) + ", the device's limit is " + std::to_string(limit),
                   shader.name, "use a smaller model or context");
   };
-  uint32_t slot = 0;
+  uint32_t binding = 0;
   for (const View& view : bindings) {
     require("one binding would have to reach bytes:", view.bytes,
-            shader.texel >> slot & 1 ? caps.max_texels * 16 : caps.max_range);
-    ++slot;
+            shader.texel >> binding & 1 ? caps.max_texels * 16 : caps.max_range);
+    ++binding;
   }
   require("workgroups needed:", groups.x, caps.max_groups);
   require("workgroups needed:", std::max(groups.y, groups.z), 65535);  // what Vulkan guarantees
@@ -197,11 +197,11 @@ void Recorder::use(std::span<const Access> accesses) {
   since_barrier_.insert(since_barrier_.end(), accesses.begin(), accesses.end());
 }
 
-void Recorder::barrier(VkPipelineStageFlags from, VkAccessFlags to, VkPipelineStageFlags stage) {
-  const bool transfers = (from & VK_PIPELINE_STAGE_TRANSFER_BIT) != 0;
+void Recorder::barrier(VkPipelineStageFlags src_stages, VkAccessFlags dst_access, VkPipelineStageFlags dst_stages) {
+  const bool transfers = (src_stages & VK_PIPELINE_STAGE_TRANSFER_BIT) != 0;
   const VkAccessFlags writes = VK_ACCESS_SHADER_WRITE_BIT | (transfers ? VK_ACCESS_TRANSFER_WRITE_BIT : 0);
-  const VkMemoryBarrier memory = {VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, writes, to};
-  device_.vk().vkCmdPipelineBarrier(commands_.handle_, from, stage, 0, 1, &memory, 0, nullptr, 0, nullptr);
+  const VkMemoryBarrier memory = {VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, writes, dst_access};
+  device_.vk().vkCmdPipelineBarrier(commands_.handle_, src_stages, dst_stages, 0, 1, &memory, 0, nullptr, 0, nullptr);
   std::erase_if(since_barrier_, [&](const Access& access) { return transfers || !access.transfer; });
 }
 

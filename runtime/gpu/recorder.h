@@ -60,8 +60,8 @@ class Recorder {
  public:
   // timestamps, if given, get one mark per dispatch.
   Recorder(CommandPool& pool, const std::string& name, Timestamps* timestamps = nullptr);
-  // A dry run: records nothing, but what is called with it asks for its kernels, which the device then compiles side by
-  // side. It cannot be finished.
+  // A dry run: records nothing. Operations called with it only ask the device for their kernels, which then compile
+  // side by side. It cannot be finished.
   explicit Recorder(Device& device) : pool_(nullptr), device_(device), timestamps_(nullptr) {}
   // A dry run that compiles nothing: it appends the kernel of each dispatch to the list.
   Recorder(Device& device, std::vector<KernelSpec>& list) : Recorder(device) { list_ = &list; }
@@ -106,7 +106,7 @@ class Recorder {
                       Groups groups, const View* indirect = nullptr);
   void check_limits(const Shader& shader, std::initializer_list<View> bindings, Groups groups) const;
   void use(std::span<const Access> accesses);
-  void barrier(VkPipelineStageFlags from, VkAccessFlags to, VkPipelineStageFlags stage);
+  void barrier(VkPipelineStageFlags src_stages, VkAccessFlags dst_access, VkPipelineStageFlags dst_stages);
 
   CommandPool* pool_;  // nullptr: a dry run
   Device& device_;

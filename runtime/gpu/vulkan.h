@@ -1,4 +1,5 @@
-// Vulkan through volk, and the one way its results are checked. Included by runtime/gpu only.
+// Vulkan through volk, and the one way its results are checked. Nothing outside runtime/gpu includes this itself,
+// or calls Vulkan.
 #pragma once
 
 #define VK_NO_PROTOTYPES

@@ -46,10 +46,10 @@ std::vector<Extent> extents(const Config& config, uint32_t candidate_stride, uin
           {&Activations::qkv, tokens, config.query_dim() + 2 * config.kv_dim()},
           {&Activations::q, tokens, config.query_dim()},
           {&Activations::attended, tokens, config.query_dim()},
-          {&Activations::gate_up, tokens, (config.block.gated ? 2 : 1) * config.ffn},
+          {&Activations::gate_up, tokens, (config.layer_kind.gated ? 2 : 1) * config.ffn},
           {&Activations::inner, tokens, config.ffn},
           {&Activations::routing, tokens, config.experts.count},
-          {&Activations::chosen, tokens, config.experts.used * sizeof(abi::ExpertChoice) / 4},
+          {&Activations::chosen, tokens, config.experts.used * sizeof(abi::RoutedExpert) / 4},
           {&Activations::logits, sampled, config.vocab},
           {&Activations::scores, sampled, config.vocab},
           {&Activations::candidates, sampled, candidate_stride * sizeof(abi::Candidate) / 4}};

@@ -17,7 +17,7 @@ struct Activations {
   View gate_up;     // (tokens, 2 * ffn); not gated: (tokens, ffn)
   View inner;       // (tokens, ffn)
   View routing;     // (tokens, experts) the router's logits
-  View chosen;      // (tokens, used) of abi::ExpertChoice
+  View chosen;      // (tokens, used) of abi::RoutedExpert
   View logits;      // (sampled, vocab)
   View scores;      // (sampled, vocab) logits after penalty and temperature
   View candidates;  // (sampled, candidate_stride()) of abi::Candidate
@@ -67,8 +67,8 @@ struct StepBuffers {
   Buffer params;                    // abi::SampleParams
   Buffer history;                   // (context) ids
   Buffer token_flags;               // abi.h, TOKEN_FLAGS
-  Buffer ring;                      // (RING) abi::RingEntry: all that the CPU reads for a token,
-  Buffer logprobs;                  // (RING) abi::TokenLogprobs: unless it asks for these
+  Buffer ring;                      // (RING) abi::RingEntry: what the CPU reads for each token
+  Buffer logprobs;                  // (RING) abi::TokenLogprobs: what it reads if they are wanted
   uint32_t rows;                    // of the vocabulary
   std::vector<Buffer> rope_tables;  // by rope: (table_positions, rotary_dim / 2) of (cosine, sine)
 };

@@ -14,13 +14,13 @@ inline constexpr uint32_t kMostBatchSlots = 64;
 class Batch {
  public:
   // A session's part: its buffers, which outlive the batch, and what follows its layers.
-  struct Slot {
+  struct Member {
     const StepBuffers& step;
     const KvCache& cache;
     Tail tail;
   };
   // Records the pass, of 1 to kMostBatchSlots sessions of a decoder.
-  Batch(const Model& model, std::span<const Slot> slots, Policy policy);
+  Batch(const Model& model, std::span<const Member> members, Policy policy);
   ~Batch();
 
   // Submits one pass after those in flight, as the policy says.
@@ -30,7 +30,7 @@ class Batch {
   void wait_oldest() { queue_.wait_oldest(); }
 
  private:
-  uint32_t rows_;  // of the activations: at least the number of slots
+  uint32_t rows_;  // of the activations: at least the number of members
   ActivationBuffers activations_;
   StepBuffers step_;
   CommandPool pool_;

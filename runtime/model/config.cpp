@@ -28,7 +28,7 @@ Config begin(const ModelFile& file, const JsonObject& values, const std::string&
   Config c;
   c.family = family;
   c.traits = &find_family(file.kind, family, values.place());
-  c.block = c.traits->block;
+  c.layer_kind = c.traits->layer_kind;
   return c;
 }
 
@@ -39,9 +39,9 @@ void find_biases(Config& c, const ModelFile& file) {
       if (file.find(tensor_name(file.kind, *c.traits, role, 0, "bias"))) return true;
     return false;
   };
-  c.block.qkv_bias |= there({"attn_qkv", "attn_q"});
-  c.block.out_bias |= there({"attn_output"});
-  c.block.ffn_bias |= there({"ffn_up", "ffn_down"});
+  c.layer_kind.qkv_bias |= there({"attn_qkv", "attn_q"});
+  c.layer_kind.out_bias |= there({"attn_output"});
+  c.layer_kind.ffn_bias |= there({"ffn_up", "ffn_down"});
 }
 
 // local: which layers have the window.
@@ -63,9 +63,9 @@ bool local_by_pattern(uint32_t layer, uint32_t global_every) {
 Config& add_encoder(Config& c, uint32_t layers) {
   auto encoder = std::make_shared<Config>(c);
   encoder->traits = c.traits->encoder;
-  encoder->block = c.traits->encoder->block;
-  encoder->block.gated = c.block.gated;
-  encoder->block.activation = c.block.activation;
+  encoder->layer_kind = c.traits->encoder->layer_kind;
+  encoder->layer_kind.gated = c.layer_kind.gated;
+  encoder->layer_kind.activation = c.layer_kind.activation;
   encoder->layers = layers;
   encoder->positions.assign(layers, LayerPositions());
   encoder->logit_scale = 1;
@@ -134,7 +134,7 @@ void scale_gguf_rope(Config& c, const ModelFile& file, const JsonObject& values,
 
 void read_gguf_positions(Config& c, const ModelFile& file, const JsonObject& values, const std::string& p) {
   const Family& family = *c.traits;
-  const uint32_t rotary_dim = c.block.positions != Positions::rotary
+  const uint32_t rotary_dim = c.layer_kind.positions != Positions::rotary
                                   ? 0
                                   : values.integer(p + "rope.dimension_count", 1, 4096, c.heads.head_dim);
   c.ropes.push_back(plain_rope(values.number(p + "rope.freq_base", kTiny, kHuge, family.rope_base), rotary_dim));
@@ -162,8 +162,8 @@ void read_gguf_t5(Config& c, const ModelFile& file, const JsonObject& values) {
   c.positions.resize(c.layers);
   c.buckets = {values.integer("t5.attention.relative_buckets_count", 4, kMostBuckets), kT5Farthest};
   c.start_token = values.integer("t5.decoder_start_token_id", 0, UINT32_MAX, 0);
-  c.block.gated = file.find(tensor_name(file.kind, *c.traits, "ffn_gate", 0)) != nullptr;
-  if (c.block.gated) c.block.activation = Activation::gelu_tanh;  // as llama.cpp takes for granted
+  c.layer_kind.gated = file.find(tensor_name(file.kind, *c.traits, "ffn_gate", 0)) != nullptr;
+  if (c.layer_kind.gated) c.layer_kind.activation = Activation::gelu_tanh;  // as llama.cpp takes for granted
   finish_t5(c, !file.find("output.weight"), layers);
 }
 
@@ -186,11 +186,11 @@ Config from_gguf(const ModelFile& file, const JsonObject& values) {
   c.heads.head_dim = values.integer(p + "attention.key_length", 1, 4096, c.width / c.heads.heads);
   if (values.integer(p + "attention.value_length", 1, 4096, c.heads.head_dim) != c.heads.head_dim)
     unsupported("not supported: keys and values of different lengths", values);
-  const bool layer_norm = c.block.norm == ops::NormKind::layer;
+  const bool layer_norm = c.layer_kind.norm == ops::NormKind::layer;
   c.epsilon =
       values.real(p + (layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon"), 0, 1, 1e-5);
   c.pairs = c.traits->gguf_pairs;
-  c.block.parallel = values.flag(p + "use_parallel_residual", c.block.parallel);
+  c.layer_kind.parallel = values.flag(p + "use_parallel_residual", c.layer_kind.parallel);
   c.attention_cap = values.real(p + "attn_logit_softcapping", 0, 1e6, 0);
   c.logit_cap = values.real(p + "final_logit_softcapping", 0, 1e6, 0);
   c.logit_scale = values.real(p + "logit_scale", kTiny, 1e6, 1);
@@ -202,9 +202,9 @@ Config from_gguf(const ModelFile& file, const JsonObject& values) {
   c.experts.count = values.integer(p + "expert_count", 0, kMostExperts, 0);
   if (c.experts.count > 0 && c.family != "llama") unsupported("not supported: experts in this family", values);
   if (c.experts.count > 0) c.experts.used = values.integer(p + "expert_used_count", 1, c.experts.count);
-  if (c.block.sees_all) c.pooling = gguf_pooling(values, p + "pooling_type");
+  if (c.layer_kind.sees_all) c.pooling = gguf_pooling(values, p + "pooling_type");
   read_gguf_positions(c, file, values, p);
-  if (c.block.positions == Positions::bucketed) read_gguf_t5(c, file, values);
+  if (c.layer_kind.positions == Positions::bucketed) read_gguf_t5(c, file, values);
   return c;
 }
 
@@ -291,7 +291,7 @@ void read_ropes(Config& c, const JsonObject& values, uint32_t rotary_dim) {
 }
 
 uint32_t read_rotary_dim(const Config& c, const JsonObject& values) {
-  if (c.block.positions != Positions::rotary) return 0;
+  if (c.layer_kind.positions != Positions::rotary) return 0;
   double share = values.number(values.either({"partial_rotary_factor", "rotary_pct"}), 0, 1, 1);
   if (values.has("rope_parameters"))
     share = values.object("rope_parameters").number("partial_rotary_factor", 0, 1, share);
@@ -339,7 +339,7 @@ Activation activation_named(const std::string& name, const JsonObject& values) {
 
 Activation read_activation(const Config& c, const JsonObject& values) {
   const std::string key = values.either({"hidden_activation", "hidden_act", "activation_function"});
-  if (!values.has(key)) return c.block.activation;
+  if (!values.has(key)) return c.layer_kind.activation;
   const Activation activation = activation_named(values.text(key, ""), values);
   // Gemma's first files say "gelu", but mean the approximation, which Transformers takes.
   return c.traits->gemma && activation == Activation::gelu ? Activation::gelu_tanh : activation;
@@ -352,10 +352,10 @@ void read_huggingface_t5(Config& c, const JsonObject& values) {
   c.buckets.count = values.integer("relative_attention_num_buckets", 4, kMostBuckets, 32);
   c.buckets.farthest = values.integer("relative_attention_max_distance", 4, kMostBuckets, kT5Farthest);
   const std::string inner = values.text("feed_forward_proj", "relu");
-  c.block.gated = inner.starts_with("gated-");
+  c.layer_kind.gated = inner.starts_with("gated-");
   // T5 1.1's "gelu" is the approximation.
-  c.block.activation =
-      inner == "gated-gelu" ? Activation::gelu_tanh : activation_named(inner.substr(c.block.gated ? 6 : 0), values);
+  c.layer_kind.activation = inner == "gated-gelu" ? Activation::gelu_tanh
+                                                  : activation_named(inner.substr(c.layer_kind.gated ? 6 : 0), values);
   // Files of Transformers 5 say that the table is tied even if they have another output table; then that one is used.
   const bool tied = values.flag("tie_word_embeddings", true);
   c.tied = std::nullopt;
@@ -400,7 +400,7 @@ Config from_huggingface(const ModelFile& file, const JsonObject& values) {
   c.width = values.integer(values.either({"hidden_size", "n_embd", "n_embed", "d_model"}), 1, kMost);
   c.layers = values.integer(values.either({"decoder_layers", "num_hidden_layers", "n_layer", "num_layers"}), 1, 4096);
   const std::string ffn = values.either({"decoder_ffn_dim", "intermediate_size", "n_inner", "ffn_dim", "d_ff"});
-  c.ffn = c.block.gated ? values.integer(ffn, 1, kMost) : values.integer(ffn, 1, kMost, 4 * c.width);
+  c.ffn = c.layer_kind.gated ? values.integer(ffn, 1, kMost) : values.integer(ffn, 1, kMost, 4 * c.width);
   c.context =
       values.integer(values.either({"max_position_embeddings", "n_positions", "seq_length"}), 1, kMostContext, 2048);
   c.heads.heads = values.integer(
@@ -413,13 +413,13 @@ Config from_huggingface(const ModelFile& file, const JsonObject& values) {
     c.experts.used = values.integer("num_experts_per_tok", 1, c.experts.count);
   }
   c.epsilon = values.real(values.either({"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon"}), 0, 1,
-                          c.block.norm == ops::NormKind::layer ? 1e-5 : 1e-6);
-  c.block.activation = read_activation(c, values);
-  c.block.parallel = values.flag("use_parallel_residual", c.block.parallel);
+                          c.layer_kind.norm == ops::NormKind::layer ? 1e-5 : 1e-6);
+  c.layer_kind.activation = read_activation(c, values);
+  c.layer_kind.parallel = values.flag("use_parallel_residual", c.layer_kind.parallel);
   const bool attention_bias = values.flag("attention_bias", c.traits->qkv_by_head);  // as GPT-NeoX's default is
-  c.block.qkv_bias |= attention_bias;
-  c.block.out_bias |= attention_bias;
-  c.block.ffn_bias |= values.flag("mlp_bias", false);
+  c.layer_kind.qkv_bias |= attention_bias;
+  c.layer_kind.out_bias |= attention_bias;
+  c.layer_kind.ffn_bias |= values.flag("mlp_bias", false);
   c.tied = values.flag("tie_word_embeddings", c.traits->tied);
   if (c.traits->gemma) {
     c.norm_offset = 1;
@@ -429,11 +429,11 @@ Config from_huggingface(const ModelFile& file, const JsonObject& values) {
   }
   c.pairs = c.traits->pairs;
   c.logit_scale = values.real("logit_scale", kTiny, 1e6, 1);
-  if (values.flag("scale_embedding", c.block.positions == Positions::sinusoidal))
+  if (values.flag("scale_embedding", c.layer_kind.positions == Positions::sinusoidal))
     c.embedding_scale = std::sqrt(static_cast<float>(c.width));
   c.attention_scale =
       static_cast<float>(1 / std::sqrt(values.number("query_pre_attn_scalar", kTiny, 1e6, c.heads.head_dim)));
-  if (c.block.sees_all) {
+  if (c.layer_kind.sees_all) {
     c.pooling = huggingface_pooling(file);
     if (const std::string type = values.text("position_embedding_type", "absolute"); type != "absolute")
       unsupported("not supported: positions '" + type + "'", values);
@@ -443,7 +443,7 @@ Config from_huggingface(const ModelFile& file, const JsonObject& values) {
     if (values.flag(odd, false)) unsupported("not supported: '" + std::string(odd) + "'", values);
   if (!values.flag("scale_attn_weights", true)) unsupported("not supported: 'scale_attn_weights' false", values);
   read_layer_positions(c, values);
-  if (c.block.positions == Positions::bucketed)
+  if (c.layer_kind.positions == Positions::bucketed)
     read_huggingface_t5(c, values);
   else if (c.traits->encoder)
     read_bart(c, values);
@@ -468,7 +468,7 @@ void check_shape(const Config& c, const JsonObject& values) {
     if (layer.rotary_dim % 2 != 0 || layer.rotary_dim > heads.head_dim)
       contradict("the rotary dimension is " + std::to_string(layer.rotary_dim) + ", the head dimension " +
                  std::to_string(heads.head_dim));
-  if (c.block.positions == Positions::bucketed && c.buckets.farthest <= c.buckets.count / 2)
+  if (c.layer_kind.positions == Positions::bucketed && c.buckets.farthest <= c.buckets.count / 2)
     contradict(std::to_string(c.buckets.count) + " buckets of distances, the farthest is " +
                std::to_string(c.buckets.farthest));
 }

@@ -37,7 +37,7 @@ struct Config {
   uint32_t ffn = 0;  // width of the feed-forward's inner state, or of each expert's
   ops::Experts experts;
   uint32_t context = 0;  // most tokens the model was made for
-  Block block;
+  LayerKind layer_kind;
   float epsilon = 0;          // of the norms
   float norm_offset = 0;      // added to the file's norm weights
   float embedding_scale = 1;  // of the embedding
@@ -50,7 +50,9 @@ struct Config {
   std::vector<LayerPositions> positions;  // (layers)
   std::optional<bool> tied;               // as the file says; GGUF says nothing
   Pooling pooling = Pooling::mean;        // of embeddings, as the file says
-  bool can_measure_states() const { return !encoder && !block.sees_all && !block.sees_source && width > LEADING; }
+  bool can_measure_states() const {
+    return !encoder && !layer_kind.sees_all && !layer_kind.sees_source && width > LEADING;
+  }
   uint64_t fingerprint = 0;  // of the file (fingerprint.h)
   ScoreBuckets buckets;      // with Positions::bucketed
   // Of an encoder-decoder: the encoder, of the same width (this config is the decoder's), and the token that the
@@ -62,14 +64,14 @@ struct Config {
   uint32_t kv_dim() const { return heads.kv_heads * heads.head_dim; }
   // As shaders/lib/soft_cap.glsl.
   float soft_capped(float logit) const { return logit_cap > 0 ? logit_cap * std::tanh(logit / logit_cap) : logit; }
-  ops::NormShape norm() const { return {width, epsilon, block.norm}; }
+  ops::NormShape norm() const { return {width, epsilon, layer_kind.norm}; }
   ops::Attention attention(uint32_t layer) const {
-    return {attention_scale, positions[layer].window, attention_cap, block.positions == Positions::alibi,
-            block.sees_all ? ops::AttentionMask::none : ops::AttentionMask::causal};
+    return {attention_scale, positions[layer].window, attention_cap, layer_kind.positions == Positions::alibi,
+            layer_kind.sees_all ? ops::AttentionMask::none : ops::AttentionMask::causal};
   }
   // True if a row of numbers for each of `context` positions is added to the embedding.
   bool has_position_table() const {
-    return block.positions == Positions::learned || block.positions == Positions::sinusoidal;
+    return layer_kind.positions == Positions::learned || layer_kind.positions == Positions::sinusoidal;
   }
 };
 

@@ -10,7 +10,7 @@ namespace weft {
 namespace {
 
 const Model& checked(const Model& model) {
-  if (!model.config.block.sees_all)
+  if (!model.config.layer_kind.sees_all)
     throw Error(Code::unsupported, "the family '" + model.config.family + "' has no encoder", "model",
                 "its tokens do not see what follows them; use a BERT model");
   return model;
@@ -96,7 +96,7 @@ std::vector<float> Encoder::masked_logits(size_t place) {
   run_once(model_.device, "masked token", [&](Recorder& r) {
     r.copy(activations_.normed.part(place * row, row), hidden);
     ops::matmul(r, head->transform, step_.state, hidden, one, 1, ops::Output::write);
-    ops::activate(r, c.block.activation, false, step_.state, one, one, c.width, 1);
+    ops::activate(r, c.layer_kind.activation, false, step_.state, one, one, c.width, 1);
     ops::norm(r, {c.width, c.epsilon, ops::NormKind::layer}, step_.state, one, head->norm, one, 1, false);
     const Matrix& table = model_.weights.output_table().matrix();
     ops::rotate(r, table, one, activations_.rotated, 1);

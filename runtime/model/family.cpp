@@ -120,25 +120,25 @@ constexpr Name kBartDecoderNames[] = {{"token_embd", "shared"},
 constexpr Name kT5EncoderGguf[] = {{"output_norm", "enc.output_norm"}, {"attn_output", "attn_o"}};
 constexpr Name kT5DecoderGguf[] = {{"output_norm", "dec.output_norm"}, {"attn_output", "attn_o"}};
 
-constexpr Block kQwen2 = {.qkv_bias = true};
-constexpr Block kQwen3 = {.norm_heads = true};
-constexpr Block kGemma = {.activation = Activation::gelu_tanh};
-constexpr Block kGemma2 = {.norm_branches = true, .activation = Activation::gelu_tanh};
-constexpr Block kGemma3 = {.norm_heads = true, .norm_branches = true, .activation = Activation::gelu_tanh};
-constexpr Block with_biases(Block block) {
-  block.qkv_bias = block.out_bias = block.ffn_bias = true;
-  return block;
+constexpr LayerKind kQwen2 = {.qkv_bias = true};
+constexpr LayerKind kQwen3 = {.norm_heads = true};
+constexpr LayerKind kGemma = {.activation = Activation::gelu_tanh};
+constexpr LayerKind kGemma2 = {.norm_branches = true, .activation = Activation::gelu_tanh};
+constexpr LayerKind kGemma3 = {.norm_heads = true, .norm_branches = true, .activation = Activation::gelu_tanh};
+constexpr LayerKind with_biases(LayerKind kind) {
+  kind.qkv_bias = kind.out_bias = kind.ffn_bias = true;
+  return kind;
 }
-constexpr Block kGpt2 = with_biases(
+constexpr LayerKind kGpt2 = with_biases(
     {.norm = NormKind::layer, .positions = Positions::learned, .gated = false, .activation = Activation::gelu_tanh});
-constexpr Block kNeox = {
+constexpr LayerKind kNeox = {
     .norm = NormKind::layer, .parallel = true, .gated = false, .activation = Activation::gelu, .ffn_bias = true};
-constexpr Block kBloom = with_biases({.norm = NormKind::layer,
-                                      .embedding_norm = true,
-                                      .positions = Positions::alibi,
-                                      .gated = false,
-                                      .activation = Activation::gelu_tanh});
-constexpr Block bert(bool decoder) {
+constexpr LayerKind kBloom = with_biases({.norm = NormKind::layer,
+                                          .embedding_norm = true,
+                                          .positions = Positions::alibi,
+                                          .gated = false,
+                                          .activation = Activation::gelu_tanh});
+constexpr LayerKind bert(bool decoder) {
   return with_biases({.norm = NormKind::layer,
                       .embedding_norm = true,
                       .norm_after = true,
@@ -148,28 +148,28 @@ constexpr Block bert(bool decoder) {
                       .gated = false,
                       .activation = Activation::gelu});
 }
-constexpr Block kBert = bert(false), kBartDecoder = bert(true);
-constexpr Block kT5Encoder = {
+constexpr LayerKind kBert = bert(false), kBartDecoder = bert(true);
+constexpr LayerKind kT5Encoder = {
     .sees_all = true, .positions = Positions::bucketed, .gated = false, .activation = Activation::relu};
-constexpr Block kT5Decoder = {
+constexpr LayerKind kT5Decoder = {
     .sees_source = true, .positions = Positions::bucketed, .gated = false, .activation = Activation::relu};
-constexpr Block kXglm = with_biases(
+constexpr LayerKind kXglm = with_biases(
     {.norm = NormKind::layer, .positions = Positions::sinusoidal, .gated = false, .activation = Activation::gelu});
-// PaLM's (Chowdhery et al. 2022): with one key/value head it is that very block.
-constexpr Block kCohere = {.norm = NormKind::layer, .norm_bias = false, .parallel = true, .shared_norm = true};
+// PaLM's (Chowdhery et al. 2022): with one key/value head it is that very layer.
+constexpr LayerKind kCohere = {.norm = NormKind::layer, .norm_bias = false, .parallel = true, .shared_norm = true};
 
 // The encoders of encoder-decoders.
 constexpr Family kT5EncoderFamily = {.architecture = "t5",
                                      .model_type = "t5",
-                                     .block = kT5Encoder,
+                                     .layer_kind = kT5Encoder,
                                      .prefix = "",
-                                     .layers = "encoder.block.",
+                                     .layers = "encoder.layer_kind.",
                                      .gguf_layers = "enc.blk.",
                                      .names = kT5EncoderNames,
                                      .gguf_names = kT5EncoderGguf};
 constexpr Family kBartEncoderFamily = {.architecture = "",
                                        .model_type = "bart",
-                                       .block = kBert,
+                                       .layer_kind = kBert,
                                        .layers = "encoder.layers.",
                                        .names = kBartEncoderNames,
                                        .first_position = 2};
@@ -178,24 +178,24 @@ constexpr Family kFamilies[] = {
     {.architecture = "llama", .model_type = "llama", .gguf_pairs = ops::Pairs::adjacent},
     {.architecture = "llama", .model_type = "mistral", .gguf_pairs = ops::Pairs::adjacent},
     {.architecture = "llama", .model_type = "mixtral", .gguf_pairs = ops::Pairs::adjacent, .names = kMixtralNames},
-    {.architecture = "qwen2", .model_type = "qwen2", .block = kQwen2},
-    {.architecture = "qwen3", .model_type = "qwen3", .block = kQwen3},
+    {.architecture = "qwen2", .model_type = "qwen2", .layer_kind = kQwen2},
+    {.architecture = "qwen3", .model_type = "qwen3", .layer_kind = kQwen3},
     {.architecture = "smollm3",
      .model_type = "smollm3",
      .tied = true,
      .gguf_pairs = ops::Pairs::adjacent,
      .no_rope_every = 4},
-    {.architecture = "gemma", .model_type = "gemma", .block = kGemma, .tied = true, .gemma = true},
+    {.architecture = "gemma", .model_type = "gemma", .layer_kind = kGemma, .tied = true, .gemma = true},
     {.architecture = "gemma2",
      .model_type = "gemma2",
-     .block = kGemma2,
+     .layer_kind = kGemma2,
      .tied = true,
      .gemma = true,
      .global_every = 2,
      .names = kGemma2Names},
     {.architecture = "gemma3",
      .model_type = "gemma3_text",
-     .block = kGemma3,
+     .layer_kind = kGemma3,
      .tied = true,
      .gemma = true,
      .global_every = 6,
@@ -205,7 +205,7 @@ constexpr Family kFamilies[] = {
     {.architecture = "phi3", .model_type = "phi3", .names = kPhi3Names},
     {.architecture = "gpt2",
      .model_type = "gpt2",
-     .block = kGpt2,
+     .layer_kind = kGpt2,
      .tied = true,
      .prefix = "transformer.",
      .layers = "h.",
@@ -213,13 +213,13 @@ constexpr Family kFamilies[] = {
      .transposed = true},
     {.architecture = "gptneox",
      .model_type = "gpt_neox",
-     .block = kNeox,
+     .layer_kind = kNeox,
      .prefix = "gpt_neox.",
      .names = kNeoxNames,
      .qkv_by_head = true},
     {.architecture = "bloom",
      .model_type = "bloom",
-     .block = kBloom,
+     .layer_kind = kBloom,
      .tied = true,
      .prefix = "transformer.",
      .layers = "h.",
@@ -227,21 +227,21 @@ constexpr Family kFamilies[] = {
      .qkv_by_head = true},
     {.architecture = "command-r",
      .model_type = "cohere",
-     .block = kCohere,
+     .layer_kind = kCohere,
      .tied = true,
      .pairs = ops::Pairs::adjacent,
      .gguf_pairs = ops::Pairs::adjacent},
-    {.architecture = "", .model_type = "xglm", .block = kXglm, .tied = true, .names = kXglmNames},
+    {.architecture = "", .model_type = "xglm", .layer_kind = kXglm, .tied = true, .names = kXglmNames},
     {.architecture = "bert",
      .model_type = "bert",
-     .block = kBert,
+     .layer_kind = kBert,
      .tied = true,
      .prefix = "bert.",
      .layers = "encoder.layer.",
      .names = kBertNames},
     {.architecture = "t5",
      .model_type = "t5",
-     .block = kT5Decoder,
+     .layer_kind = kT5Decoder,
      .tied = true,
      .prefix = "",
      .layers = "decoder.block.",
@@ -251,7 +251,7 @@ constexpr Family kFamilies[] = {
      .encoder = &kT5EncoderFamily},
     {.architecture = "",
      .model_type = "bart",
-     .block = kBartDecoder,
+     .layer_kind = kBartDecoder,
      .tied = true,
      .layers = "decoder.layers.",
      .names = kBartDecoderNames,

@@ -22,7 +22,7 @@ enum class Positions {
 };
 
 // What a layer computes. The defaults are Llama's (Touvron et al. 2023).
-struct Block {
+struct LayerKind {
   ops::NormKind norm = ops::NormKind::rms;
   bool norm_bias = true;        // of layer norms
   bool embedding_norm = false;  // the embedding is normed before the first layer
@@ -45,7 +45,7 @@ using TensorNames = std::span<const std::pair<std::string_view, std::string_view
 struct Family {
   std::string_view architecture;  // GGUF's general.architecture; empty: GGUF has none for it
   std::string_view model_type;    // config.json's
-  Block block = {};
+  LayerKind layer_kind = {};
   bool tied = false;                      // what a config.json says that does not mention tie_word_embeddings
   ops::Pairs pairs = ops::Pairs::halves;  // of dimensions that RoPE rotates
   // The same for GGUF files: those of Llama have the rows of q and k in an order that pairs (2i, 2i + 1).

@@ -16,9 +16,9 @@ uint64_t float_bytes(const std::vector<Floats>& parts) {
 uint64_t other_bytes(const Config& config, Parts& parts, const DeviceFormats& formats) {
   uint64_t bytes = float_bytes(parts.final_norm_parts());
   if (config.has_position_table()) bytes += uint64_t{config.context} * config.width * 4;
-  if (config.block.positions == Positions::bucketed)
+  if (config.layer_kind.positions == Positions::bucketed)
     bytes += (2 * uint64_t{config.buckets.farthest} + 1) * config.heads.heads * 4;
-  if (config.block.embedding_norm) bytes += float_bytes(parts.norm_parts("token_embd_norm", -1));
+  if (config.layer_kind.embedding_norm) bytes += float_bytes(parts.norm_parts("token_embd_norm", -1));
   if (parts.has_masked_head()) {
     MaskedHead head;
     const Pieces pieces = parts.masked_head(head);
@@ -62,14 +62,14 @@ Footprint footprint(const ModelFile& file, Config& config, const DeviceFormats& 
   const VocabularyTables vocabulary =
       choose_tables(parts.find_vocabulary(), formats.tie && config.tied != false, [](uint64_t) {});
   const WeightSizes sizes = weight_sizes(config, parts, vocabulary, formats);
-  const uint64_t slot = slot_bytes(plan, config, parts, vocabulary, formats, file.path.string());
+  const uint64_t buffer = layer_buffer_bytes(plan, config, parts, vocabulary, formats, file.path.string());
   Footprint print;
   print.vocab_bytes = sizes.tables;
-  print.layer_bytes = (slot ? 2 * slot : sizes.layers) + other_bytes(config, parts, formats);
-  print.streamed_bytes = slot ? sizes.layers : 0;
+  print.layer_bytes = (buffer ? 2 * buffer : sizes.layers) + other_bytes(config, parts, formats);
+  print.streamed_bytes = buffer ? sizes.layers : 0;
   const uint32_t stride = candidate_stride(plan, table_matrix(*vocabulary.projected(), vocabulary, formats));
-  print.session_bytes = config.block.sees_all ? encoder_bytes(config, plan, stride, config.context)
-                                              : session_bytes(config, plan, stride, context, cache);
+  print.session_bytes = config.layer_kind.sees_all ? encoder_bytes(config, plan, stride, config.context)
+                                                   : session_bytes(config, plan, stride, context, cache);
   if (config.encoder) {
     half.vocab = config.vocab;
     print.layer_bytes += weight_sizes(half, encoder, {}, formats).layers + other_bytes(half, encoder, formats);

@@ -1,6 +1,7 @@
 // One token (or a chunk of prompt tokens) through the network, top to bottom. Read this first: almost every line is an
-// operation, and an operation is ops/NAME.cpp, shaders/NAME.comp, tests/ops/NAME_test.cpp and the row NAME of a
-// profile.
+// operation, and an operation NAME is ops/NAME.cpp, shaders/NAME.comp, tests/ops/NAME_test.cpp and the row NAME of a
+// profile. A suffix is another use of the same files: project_best is in ops/project.cpp, rotate_back in
+// ops/rotate.cpp.
 #include "model/forward.h"
 
 #include <algorithm>
@@ -25,34 +26,34 @@ struct Network {
   const Matrix& table = w.output_table().matrix();
 
   void embed() const {
-    const View embedded = c.block.embedding_norm ? a.normed : a.x;
+    const View embedded = c.layer_kind.embedding_norm ? a.normed : a.x;
     gather(embedded);
     if (pass.soft_rows.buffer) ops::insert_rows(r, state, pass.step.history, pass.soft_rows, embedded, c.width, tokens);
     if (c.has_position_table()) ops::add_positions(r, state, w.positions, embedded, c.width, tokens);
-    if (c.block.embedding_norm) norm(embedded, w.embedding_norm, a.x);
+    if (c.layer_kind.embedding_norm) norm(embedded, w.embedding_norm, a.x);
   }
 
-  // x += attention(norm(x)), then x += feed_forward(norm(x)): Llama's block (Touvron et al. 2023), and what other
-  // families add to it. In a parallel block (Wang and Komatsuzaki 2021, "GPT-J-6B") both branches read the same x. If
+  // x += attention(norm(x)), then x += feed_forward(norm(x)): Llama's group (Touvron et al. 2023), and what other
+  // families add to it. In a parallel group (Wang and Komatsuzaki 2021, "GPT-J-6B") both branches read the same x. If
   // norms come after the branches, x = norm(x + attention(x)), then x = norm(x + feed_forward(x)): the Transformer's
   // first form (Vaswani et al. 2017). Its very last norm is the network's final one, which tail() and Encoder apply.
   void layer(uint32_t index) const {
     const LayerWeights& l = w.layers[index];
     const ops::Input read = branch_input(l.attention_norm);
     matmul(l.qkv, read, a.qkv);
-    if (c.block.norm_heads) ops::norm_heads(r, c.heads, state, l.head_norms, a.qkv, c.epsilon, tokens);
+    if (c.layer_kind.norm_heads) ops::norm_heads(r, c.heads, state, l.head_norms, a.qkv, c.epsilon, tokens);
     attend(index);
-    if (!c.block.parallel) {
+    if (!c.layer_kind.parallel) {
       add_branch(l.out, a.attended, l.attention_branch_norm);
       close_branch(l.attention_norm);
     }
-    if (c.block.sees_source) add_source(index);
+    if (c.layer_kind.sees_source) add_source(index);
 
-    const ops::Input inner = c.block.shared_norm ? read : branch_input(l.ffn_norm);
+    const ops::Input inner = c.layer_kind.shared_norm ? read : branch_input(l.ffn_norm);
     if (c.experts.count > 0) return add_experts(l, inner.x);
     matmul(l.gate_up, inner, a.gate_up);
     const ops::Input second = activated();
-    if (c.block.parallel) add_branch(l.out, a.attended, l.attention_branch_norm);
+    if (c.layer_kind.parallel) add_branch(l.out, a.attended, l.attention_branch_norm);
     add_branch(l.down, second, l.ffn_branch_norm);
     if (index + 1 < c.layers) close_branch(l.ffn_norm);
   }
@@ -60,7 +61,7 @@ struct Network {
   // The next token of each session.
   void tail(std::span<const Tail> tails) const {
     if (tails.front().kind == Tail::Kind::none) return choose(tails);
-    const bool batch = !pass.slots.empty();  // then every token is a session's last; else the pass's last one is
+    const bool batch = !pass.members.empty();  // of a batch every token is projected, else the pass's last one
     const uint32_t rows = batch ? tokens : 1;
     ops::norm(r, c.norm(), state, a.x, w.final_norm, a.normed, tokens, !batch);
     ops::rotate(r, table, a.normed, a.rotated, rows);
@@ -74,7 +75,7 @@ struct Network {
     choose(tails);
   }
 
-  // The next token after each of the pass's, as long as they are the draft's.
+  // Chooses a token after each token of the pass, until one differs from the draft's.
   void check(std::span<const Pass> places, const Tail& tail, const View& masks) const {
     ops::norm(r, c.norm(), state, a.x, w.final_norm, a.normed, tokens, false);
     ops::rotate(r, table, a.normed, a.rotated, tokens);
@@ -95,15 +96,16 @@ struct Network {
     }
   }
 
-  void score(const View& block_logits, const View& nll, const PartialHeadBuffers* masked) const {
-    const uint32_t block = pass.model.device->plan().block_tokens;
-    const uint64_t block_bytes = uint64_t{block} * stride_of(c.width) * 4;
+  // The negative log-likelihoods of the pass's tokens, in groups as large as a product computes at once.
+  void score(const View& group_logits, const View& nll, const PartialHeadBuffers* masked) const {
+    const uint32_t group = pass.model.device->plan().block_tokens;
+    const uint64_t group_bytes = uint64_t{group} * stride_of(c.width) * 4;
     const View allowed = masked ? View(masked->allowed_rows) : View();
     norm(a.x, w.final_norm, a.normed);
     ops::rotate(r, table, a.normed, a.rotated, tokens);
-    for (uint32_t first = 0; first < tokens; first += block) {
-      ops::project(r, table, a.rotated.part(first / block * block_bytes, block_bytes), block_logits, block);
-      ops::nll(r, state, pass.step.history, block_logits, nll, c.vocab, first, block, masked ? &allowed : nullptr,
+    for (uint32_t first = 0; first < tokens; first += group) {
+      ops::project(r, table, a.rotated.part(first / group * group_bytes, group_bytes), group_logits, group);
+      ops::nll(r, state, pass.step.history, group_logits, nll, c.vocab, first, group, masked ? &allowed : nullptr,
                c.logit_cap);
     }
     ops::advance(r, pass.step.views(a), 0, tokens);
@@ -124,7 +126,7 @@ struct Network {
     ops::norm(r, c.norm(), state, x, weight, y, tokens, false, output);
   }
   void activate() const {
-    ops::activate(r, c.block.activation, c.block.gated, state, a.gate_up, a.inner, c.ffn, tokens);
+    ops::activate(r, c.layer_kind.activation, c.layer_kind.gated, state, a.gate_up, a.inner, c.ffn, tokens);
   }
   bool can_fuse(const ops::Input& input, uint32_t cols) const {
     return ops::can_fuse(r.device().plan(), input, cols, tokens);
@@ -132,7 +134,7 @@ struct Network {
 
   // What a branch reads: norm(x), or x if norms come after the branches.
   ops::Input branch_input(const View& weight) const {
-    if (c.block.norm_after) return a.x;
+    if (c.layer_kind.norm_after) return a.x;
     const ops::Input fused = ops::Input::normed(c.norm(), a.x, weight);
     if (c.experts.count == 0 && can_fuse(fused, c.width)) return fused;
     norm(a.x, weight, a.normed);
@@ -141,8 +143,8 @@ struct Network {
 
   // What the feed-forward's second product reads: the activated result of the first.
   ops::Input activated() const {
-    const ops::Input fused = ops::Input::gated(c.block.activation, a.gate_up);
-    if (c.block.gated && can_fuse(fused, c.ffn)) return fused;
+    const ops::Input fused = ops::Input::gated(c.layer_kind.activation, a.gate_up);
+    if (c.layer_kind.gated && can_fuse(fused, c.ffn)) return fused;
     activate();
     return a.inner;
   }
@@ -156,7 +158,7 @@ struct Network {
 
   // x = norm(x), if norms come after the branches.
   void close_branch(const View& weight) const {
-    if (c.block.norm_after) norm(a.x, weight, a.x);
+    if (c.layer_kind.norm_after) norm(a.x, weight, a.x);
   }
 
   // x += the weighted sum of the chosen experts' feed-forwards (Jiang et al. 2024, "Mixtral of Experts").
@@ -186,18 +188,18 @@ struct Network {
     ops::Attention attention = c.attention(index);
     if (w.score_biases) attention.biases = {w.score_biases, c.buckets.farthest};
     const LayerPositions& positions = c.positions[index];
-    const auto rotation = [&](const Pass& one) {
-      return ops::Rotation{c.pairs, positions.rotary_dim, one.step.rope_tables[positions.rope]};
+    const auto fused_rope = [&](const Pass& one) {
+      return ops::FusedRope{c.pairs, positions.rotary_dim, one.step.rope_tables[positions.rope]};
     };
     const Pass& any = pass.sessions().front();
-    const bool fused = ops::can_rotate(r.device().plan(), c.heads, attention, rotation(any),
-                                       any.cache.layers[index].format, any.tokens);
+    const bool fused = ops::can_fuse_rope(r.device().plan(), c.heads, attention, fused_rope(any),
+                                          any.cache.layers[index].format, any.tokens);
     if (!fused)
       for (const Pass& one : pass.sessions())
         ops::rope(r, c.heads, c.pairs, positions.rotary_dim, one.step.state, one.a.qkv,
                   one.step.rope_tables[positions.rope], one.a.q, one.cache.layers[index], one.tokens);
     for (const Pass& one : pass.sessions()) {
-      const ops::Rotation rope = rotation(one);
+      const ops::FusedRope rope = fused_rope(one);
       ops::attend(r, c.heads, attention, one.step.state, fused ? one.a.qkv : one.a.q, one.cache.layers[index],
                   one.a.attended, one.tokens, fused ? &rope : nullptr);
     }
@@ -223,26 +225,26 @@ struct Network {
     const auto each = [&](const auto& record) {
       for (size_t i = 0; i < tails.size(); ++i) {
         const View lists = tails[i].partial ? View(tails[i].partial->lists) : View();
-        record(pass.sessions()[i], tails[i], ops::Chosen{c.vocab, tails[i].partial ? &lists : nullptr});
+        record(pass.sessions()[i], tails[i], ops::Selectable{c.vocab, tails[i].partial ? &lists : nullptr});
       }
     };
-    each([&](const Pass& one, const Tail& tail, const ops::Chosen& from) {
+    each([&](const Pass& one, const Tail& tail, const ops::Selectable& from) {
       if (tail.kind == Tail::Kind::sampled)
         ops::penalize(r, one.step.state, one.step.params, one.step.token_flags, one.a.logits, one.a.scores, from);
     });
-    each([&](const Pass& one, const Tail& tail, const ops::Chosen& from) {
+    each([&](const Pass& one, const Tail& tail, const ops::Selectable& from) {
       if (tail.kind == Tail::Kind::sampled) ops::filter(r, one.step.state, one.step.params, one.a.scores, from);
     });
-    each([&](const Pass& one, const Tail& tail, const ops::Chosen& from) {
+    each([&](const Pass& one, const Tail& tail, const ops::Selectable& from) {
       const View scores = tail.kind == Tail::Kind::sampled ? one.a.scores : one.a.logits;
       if (tail.chooses() && candidates == 0)
         ops::sample(r, one.step.state, one.step.params, scores, one.a.candidates, from);
     });
-    each([&](const Pass& one, const Tail& tail, const ops::Chosen& from) {
+    each([&](const Pass& one, const Tail& tail, const ops::Selectable& from) {
       if (tail.chooses() && tail.logprobs)
         ops::logprobs(r, one.step.state, one.step.params, one.a.logits, one.a.candidates, one.step.logprobs, from);
     });
-    each([&](const Pass& one, const Tail& tail, const ops::Chosen&) {
+    each([&](const Pass& one, const Tail& tail, const ops::Selectable&) {
       const uint32_t picked = candidates ? candidates : ops::candidate_count(c.vocab);
       if (drafted)
         ops::advance_draft(r, one.step.views(one.a), picked);
@@ -266,9 +268,9 @@ void record_check(Recorder& r, const Pass& pass, std::span<const Pass> places, c
   Network(r, pass).check(places, tail, masks);
 }
 
-void record_score(Recorder& r, const Pass& pass, const View& block_logits, const View& nll,
+void record_score(Recorder& r, const Pass& pass, const View& group_logits, const View& nll,
                   const PartialHeadBuffers* masked) {
-  Network(r, pass).score(block_logits, nll, masked);
+  Network(r, pass).score(group_logits, nll, masked);
 }
 
 }  // namespace weft

@@ -15,12 +15,12 @@ struct Pass {
   const KvCache* source = nullptr;  // of an encoder-decoder: keys and values of the input, by decoder layer
   // In a batch each token belongs to another session: their passes of one token, over that token's row of `a`. `step`
   // is then the batch's own, and says how many tokens there are.
-  std::vector<Pass> slots = {};
-  View soft_rows = {};  // of the soft tokens: (soft tokens, width); none: without a buffer
+  std::vector<Pass> members = {};
+  View soft_rows = {};  // (soft tokens, stride_of(width)); without a buffer if the context has none
 
   // One pass per session: a session is a batch of one. What each session needs is recorded for all of them before the
   // next operation, so that a barrier stands between operations and none between sessions.
-  std::span<const Pass> sessions() const { return slots.empty() ? std::span(this, 1) : slots; }
+  std::span<const Pass> sessions() const { return members.empty() ? std::span(this, 1) : members; }
 };
 
 // What follows the layers of a pass, for one session.
@@ -49,9 +49,9 @@ void record_tail(Recorder& r, const Pass& pass, std::span<const Tail> tails);
 // the same pass by token, one each, over that token's row of `a`. tail: greedy or sampled. masks: those of the places,
 // if the tail is masked.
 void record_check(Recorder& r, const Pass& pass, std::span<const Pass> places, const Tail& tail, const View& masks);
-// Leaves negative log-likelihoods of every token of the pass but the last of the text in nll (context); block_logits
+// Leaves negative log-likelihoods of every token of the pass but the last of the text in nll (context); group_logits
 // (block_tokens, vocab) is scratch. masked: over the rows of its mask alone.
-void record_score(Recorder& r, const Pass& pass, const View& block_logits, const View& nll,
+void record_score(Recorder& r, const Pass& pass, const View& group_logits, const View& nll,
                   const PartialHeadBuffers* masked);
 
 }  // namespace weft

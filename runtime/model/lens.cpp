@@ -19,7 +19,7 @@ LayerStates::LayerStates(const Pass& pass, std::span<const uint32_t> layers, Pol
     View state = pass.a.x;
     const auto is_wanted = [layer](uint32_t wanted) { return wanted == layer; };
     if (std::ranges::none_of(layers, is_wanted)) return;
-    if (config.block.norm_after && layer == config.layers) {
+    if (config.layer_kind.norm_after && layer == config.layers) {
       ops::norm(r, config.norm(), pass.step.state, pass.a.x, model_.weights.final_norm, pass.a.normed, tokens_, false);
       state = pass.a.normed;
     }
@@ -68,7 +68,7 @@ void Unembedding::run() {
   const Matrix& table = weights.output_table().matrix();
   run_once(model_.device, "lens", [&](Recorder& r) {
     View normed = states_;
-    if (!config.block.norm_after) {
+    if (!config.layer_kind.norm_after) {
       ops::norm(r, config.norm(), step_, states_, weights.final_norm, normed_, rows_, false);
       normed = normed_;
     }

@@ -29,8 +29,8 @@ void Parts::check(Parts* encoder) {
 }
 
 void Parts::check_body() {
-  if (config_.block.positions == Positions::learned) position_table(), token_types();
-  if (config_.block.embedding_norm) norm_parts("token_embd_norm", -1);
+  if (config_.layer_kind.positions == Positions::learned) position_table(), token_types();
+  if (config_.layer_kind.embedding_norm) norm_parts("token_embd_norm", -1);
   for (uint32_t index = 0; index < config_.layers; ++index) {
     LayerWeights layer;
     const int number = static_cast<int>(index);
@@ -38,7 +38,7 @@ void Parts::check_body() {
     tensors_.forget();
   }
   final_norm_parts();
-  if (config_.block.positions == Positions::bucketed) score_table();
+  if (config_.layer_kind.positions == Positions::bucketed) score_table();
 }
 
 bool Parts::same_bytes(const TensorView& a, const TensorView& b) {
@@ -75,8 +75,8 @@ Parts::Vocabulary Parts::find_vocabulary() {
 
 std::vector<Floats> Parts::norm_parts(std::string_view role, int index) {
   std::vector<Floats> parts = {{&tensors_.need(role, index, {config_.width}), config_.norm_offset}};
-  if (config_.block.norm != ops::NormKind::layer) return parts;
-  if (config_.block.norm_bias)
+  if (config_.layer_kind.norm != ops::NormKind::layer) return parts;
+  if (config_.layer_kind.norm_bias)
     parts.push_back({&tensors_.need(role, index, {config_.width}, "bias")});
   else
     parts.push_back({nullptr, 0, config_.width});
@@ -85,7 +85,7 @@ std::vector<Floats> Parts::norm_parts(std::string_view role, int index) {
 
 // If norms come after the branches, the final norm is the last norm of the last layer.
 std::vector<Floats> Parts::final_norm_parts() {
-  if (!config_.block.norm_after) return norm_parts("output_norm", -1);
+  if (!config_.layer_kind.norm_after) return norm_parts("output_norm", -1);
   return norm_parts("layer_output_norm", static_cast<int>(config_.layers) - 1);
 }
 
@@ -119,13 +119,13 @@ Pieces Parts::layer(LayerWeights& layer, int index) {
 }
 
 std::vector<Linear> Parts::matrices(LayerWeights& layer, int index) {
-  const Block& block = config_.block;
+  const LayerKind& kind = config_.layer_kind;
   const uint64_t width = config_.width, q = config_.query_dim(), kv = config_.kv_dim(), ffn = config_.ffn;
   // Some families store q, k and v, or gate and up, as one.
   std::vector<Part> qkv = {{"attn_q", q}, {"attn_k", kv}, {"attn_v", kv}}, inner = {{"ffn_up", ffn}};
   if (tensors_.find("attn_qkv", index)) qkv = {{"attn_qkv", q + 2 * kv}};
-  std::vector<Linear> all = {{layer.qkv, width, qkv, block.qkv_bias},
-                             {layer.out, q, {{"attn_output", width}}, block.out_bias}};
+  std::vector<Linear> all = {{layer.qkv, width, qkv, kind.qkv_bias},
+                             {layer.out, q, {{"attn_output", width}}, kind.out_bias}};
   if (const uint32_t count = config_.experts.count) {
     // The router is small and decides between experts: never rounded to less than f16.
     all.push_back({layer.router, width, {{"ffn_gate_inp", count}}, false, 0, Format::f16});
@@ -133,35 +133,35 @@ std::vector<Linear> Parts::matrices(LayerWeights& layer, int index) {
     all.push_back({layer.down, ffn, {{"ffn_down_exps", width}}, false, count});
     return all;
   }
-  if (block.gated) {
+  if (kind.gated) {
     const TensorView *gate = tensors_.find("ffn_gate", index), *up = tensors_.find("ffn_up", index);
     const bool one = !gate && up && up->shape != std::vector<uint64_t>{ffn, width};
     inner = one ? std::vector<Part>{{"ffn_up", 2 * ffn}} : std::vector<Part>{{"ffn_gate", ffn}, {"ffn_up", ffn}};
   }
-  all.push_back({layer.gate_up, width, inner, block.ffn_bias});
-  all.push_back({layer.down, ffn, {{"ffn_down", width}}, block.ffn_bias});
-  if (block.sees_source) {
-    all.push_back({layer.cross_q, width, {{"cross_attn_q", q}}, block.qkv_bias});
-    all.push_back({layer.cross_kv, width, {{"cross_attn_k", kv}, {"cross_attn_v", kv}}, block.qkv_bias});
-    all.push_back({layer.cross_out, q, {{"cross_attn_o", width}}, block.out_bias});
+  all.push_back({layer.gate_up, width, inner, kind.ffn_bias});
+  all.push_back({layer.down, ffn, {{"ffn_down", width}}, kind.ffn_bias});
+  if (kind.sees_source) {
+    all.push_back({layer.cross_q, width, {{"cross_attn_q", q}}, kind.qkv_bias});
+    all.push_back({layer.cross_kv, width, {{"cross_attn_k", kv}, {"cross_attn_v", kv}}, kind.qkv_bias});
+    all.push_back({layer.cross_out, q, {{"cross_attn_o", width}}, kind.out_bias});
   }
   return all;
 }
 
 std::vector<Vector> Parts::vectors(LayerWeights& layer, int index, const std::vector<Linear>& matrices) {
-  const bool after = config_.block.norm_after, last = index + 1 == static_cast<int>(config_.layers);
+  const bool after = config_.layer_kind.norm_after, last = index + 1 == static_cast<int>(config_.layers);
   std::vector<Vector> all = {
       {layer.attention_norm, norm_parts(after ? "attn_output_norm" : "attn_norm", index)},
   };
   // If norms come after the branches, the last norm of the last layer is the network's final one.
-  const bool own = after ? !last : !config_.block.shared_norm;
+  const bool own = after ? !last : !config_.layer_kind.shared_norm;
   if (own) all.push_back({layer.ffn_norm, norm_parts(after ? "layer_output_norm" : "ffn_norm", index)});
-  if (config_.block.sees_source) all.push_back({layer.cross_norm, norm_parts("cross_attn_norm", index)});
-  if (config_.block.norm_branches) {
+  if (config_.layer_kind.sees_source) all.push_back({layer.cross_norm, norm_parts("cross_attn_norm", index)});
+  if (config_.layer_kind.norm_branches) {
     all.push_back({layer.attention_branch_norm, norm_parts("post_attention_norm", index)});
     all.push_back({layer.ffn_branch_norm, norm_parts("post_ffw_norm", index)});
   }
-  if (config_.block.norm_heads) {
+  if (config_.layer_kind.norm_heads) {
     const std::vector<uint64_t> shape = {config_.heads.head_dim};
     all.push_back({layer.head_norms,
                    {{&tensors_.need("attn_q_norm", index, shape), config_.norm_offset},
@@ -187,7 +187,7 @@ const TensorView* Parts::logit_bias() {
   return bias;
 }
 
-bool Parts::has_masked_head() { return config_.block.sees_all && tensors_.find("mlm_dense", -1); }
+bool Parts::has_masked_head() { return config_.layer_kind.sees_all && tensors_.find("mlm_dense", -1); }
 
 Pieces Parts::masked_head(MaskedHead& head) {
   // Files hold the bias under either name, or both; then Transformers adds the projection's own.

@@ -30,34 +30,34 @@ CommandBuffer record_end(CommandPool& pool, const Pass& pass, const std::functio
   return recorder.finish(true);
 }
 
-Schedule::Schedule(const Pass& session, Policy policy)
-    : session_(session),
-      chunk_tokens_(session.model.device->plan().chunk_tokens),
-      pool_(session.model.device),
-      queue_(session.model, policy) {
+Schedule::Schedule(const Pass& pass, Policy policy)
+    : pass_(pass),
+      chunk_tokens_(pass.model.device->plan().chunk_tokens),
+      pool_(pass.model.device),
+      queue_(pass.model, policy) {
   // Every kernel of a greedy session is asked for before the first recording waits for one.
-  Recorder dry_run(*session.model.device);
+  Recorder dry_run(*pass.model.device);
   const Tail greedy[] = {{Tail::Kind::greedy}};
   for (const uint32_t tokens : {1u, chunk_tokens_}) {
-    record_embed(dry_run, pass(tokens));
-    for (uint32_t layer = 0; layer < session.model.config.layers; ++layer) record_layer(dry_run, pass(tokens), layer);
-    record_tail(dry_run, pass(tokens), greedy);
+    record_embed(dry_run, pass_of(tokens));
+    for (uint32_t layer = 0; layer < pass.model.config.layers; ++layer) record_layer(dry_run, pass_of(tokens), layer);
+    record_tail(dry_run, pass_of(tokens), greedy);
   }
-  decode_ = record_body(pool_, pass(1));
-  chunk_ = record_body(pool_, pass(chunk_tokens_));
+  decode_ = record_body(pool_, pass_of(1));
+  chunk_ = record_body(pool_, pass_of(chunk_tokens_));
 }
 
 Schedule::~Schedule() = default;  // the fences wait before the pool goes: they are declared after it
 
-Pass Schedule::pass(uint32_t tokens) const {
-  Pass pass = session_;
+Pass Schedule::pass_of(uint32_t tokens) const {
+  Pass pass = pass_;
   pass.tokens = tokens;
   return pass;
 }
 
 void Schedule::set_soft_rows(const View& rows) {
   const auto record = [&](uint32_t tokens) {
-    Pass changed = pass(tokens);
+    Pass changed = pass_of(tokens);
     changed.soft_rows = rows;
     Recorder embed(pool_, "embed");
     record_embed(embed, changed);
@@ -68,11 +68,11 @@ void Schedule::set_soft_rows(const View& rows) {
   chunk_.front() = std::move(chunk);
   timed_.clear();
   last_timed_ = nullptr;
-  session_.soft_rows = rows;
+  pass_.soft_rows = rows;
 }
 
 CommandBuffer Schedule::record_tail_of(const Key& key, Timestamps* timestamps) {
-  const Pass whole = pass(key.first);
+  const Pass whole = pass_of(key.first);
   return record_end(
       pool_, whole,
       [&](Recorder& r) {
@@ -85,11 +85,11 @@ const Schedule::Timed& Schedule::timed(const Key& key) {
   if (const auto found = timed_.find(key); found != timed_.end()) return found->second;
   // A layer has nine operations, fourteen with an encoder, three more for each expert; a sliced matrix has a dispatch
   // for each slice, and a product of a chunk may have one for each token.
-  const Config& config = session_.model.config;
+  const Config& config = pass_.model.config;
   const uint32_t marks = 64 + 16 * config.experts.used + 16 * (key.first - 1);
   Timed timed;
-  timed.timestamps = std::make_unique<Timestamps>(session_.model.device, marks * (config.layers + 4));
-  timed.body = record_body(pool_, pass(key.first), timed.timestamps.get());
+  timed.timestamps = std::make_unique<Timestamps>(pass_.model.device, marks * (config.layers + 4));
+  timed.body = record_body(pool_, pass_of(key.first), timed.timestamps.get());
   timed.end = record_tail_of(key, timed.timestamps.get());
   return timed_.emplace(key, std::move(timed)).first->second;
 }
@@ -117,7 +117,7 @@ Schedule::Checks::Checks(const Pass& session)
 }
 
 Schedule::Checks& Schedule::checks() {
-  if (!checks_) checks_ = std::make_unique<Checks>(session_);
+  if (!checks_) checks_ = std::make_unique<Checks>(pass_);
   return *checks_;
 }
 
@@ -128,7 +128,7 @@ std::span<uint32_t> Schedule::draft_masks() {
 
 void Schedule::submit_check(uint32_t tokens, const Tail& tail) {
   checks();
-  const Pass whole = {session_.model, checks_->activations, session_.step, session_.cache, tokens, session_.source};
+  const Pass whole = {pass_.model, checks_->activations, pass_.step, pass_.cache, tokens, pass_.source};
   auto body = checks_->bodies.find(tokens);
   if (body == checks_->bodies.end()) body = checks_->bodies.emplace(tokens, record_body(pool_, whole)).first;
   const Key key = {tokens, tail};
@@ -143,14 +143,14 @@ void Schedule::submit_check(uint32_t tokens, const Tail& tail) {
 }
 
 void Schedule::submit_score(const PartialHeadBuffers* masked) {
-  const Model& model = session_.model;
+  const Model& model = pass_.model;
   if (!nll_) {
     const uint64_t block = model.device->plan().block_tokens;
     block_logits_ = Buffer(model.device, "block logits", block * stride_of(model.config.vocab) * 4, Memory::device);
-    nll_ = Buffer(model.device, "nll", session_.step.history.bytes(), Memory::readback);
+    nll_ = Buffer(model.device, "nll", pass_.step.history.bytes(), Memory::readback);
   }
   CommandBuffer& score = masked ? masked_score_ : score_;
-  const Pass whole = pass(chunk_tokens_);
+  const Pass whole = pass_of(chunk_tokens_);
   if (!score.handle())
     score = record_end(pool_, whole, [&](Recorder& r) { record_score(r, whole, block_logits_, nll_, masked); });
   queue_.submit(chunk_, score);

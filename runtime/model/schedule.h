@@ -25,7 +25,7 @@ inline constexpr uint32_t kMostDrafted = 7;
 
 class Schedule {
  public:
-  Schedule(const Pass& session, Policy policy);  // session: of any number of tokens
+  Schedule(const Pass& pass, Policy policy);  // pass: of any number of tokens
   ~Schedule();
 
   uint32_t chunk_tokens() const { return chunk_tokens_; }
@@ -70,12 +70,12 @@ class Schedule {
     std::map<uint32_t, std::vector<CommandBuffer>> bodies;
     std::map<Key, CommandBuffer> ends;
   };
-  Pass pass(uint32_t tokens) const;
+  Pass pass_of(uint32_t tokens) const;
   Checks& checks();
   const Timed& timed(const Key& key);
   CommandBuffer record_tail_of(const Key& key, Timestamps* timestamps);
 
-  Pass session_;
+  Pass pass_;
   uint32_t chunk_tokens_;
   CommandPool pool_;
   std::vector<CommandBuffer> decode_, chunk_;

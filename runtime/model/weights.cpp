@@ -57,7 +57,7 @@ uint64_t Weights::streamed_bytes() const {
 }
 
 uint64_t Weights::device_bytes() const {
-  return vocab_bytes() + layer_bytes() - streamed_bytes() + (stream ? 2 * stream->slots[0].bytes() : 0);
+  return vocab_bytes() + layer_bytes() - streamed_bytes() + (stream ? 2 * stream->buffers[0].bytes() : 0);
 }
 
 void check_weights(const ModelFile& file, Config& config) {

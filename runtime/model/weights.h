@@ -38,14 +38,14 @@ struct LayerWeights {
 };
 
 // Layers that do not fit in the device's memory budget stay, packed, in the host's memory (their buffers are there).
-// The device has two slots: a layer reads its weights in one while the next layer's weights are copied to the other.
-// Between passes slot 0 holds layer 0, so that any pass may follow any other; after a pass of which a part failed it
-// may not, and the next pass copies layer 0 first.
+// The device has two layer buffers: a layer reads its weights in one while the next layer's weights are copied to the
+// other. Between passes buffer 0 holds layer 0, so that any pass may follow any other; after a pass of which a part
+// failed it may not, and the next pass copies layer 0 first.
 struct Stream {
-  Buffer slots[2];     // of the largest layer's bytes
+  Buffer buffers[2];   // of the largest layer's bytes
   std::mutex order;    // held from a pass's first submission to its last: passes must not interleave
   bool whole = false;  // every pass so far was submitted to its end, with layer 0 copied before the first; by order
-  const Buffer& slot(uint32_t layer) const { return slots[layer % 2]; }
+  const Buffer& buffer(uint32_t layer) const { return buffers[layer % 2]; }
 };
 
 // Predicts the token under a mask (Devlin et al. 2019): y = norm(activation(transform x)) goes to the vocabulary table,
@@ -111,9 +111,9 @@ struct Weights {
     if (layer_loader) layer_loader->wait(layers.size());
   }
 
-  // If layers are streamed, copies one to its slot, beside what is recorded next (schedule.h).
+  // If layers are streamed, copies one to its layer buffer, beside what is recorded next (schedule.h).
   void fetch(Recorder& recorder, uint32_t layer) const {
-    if (stream) recorder.copy(layers[layer].buffer, stream->slot(layer));
+    if (stream) recorder.copy(layers[layer].buffer, stream->buffer(layer));
   }
   std::string type() const;  // the matrices' formats, finest first: "q8", or "q8+q4"
   bool tied() const { return !separate_output; }

@@ -106,13 +106,13 @@ WeightSizes weight_sizes(const Config& config, Parts& parts, const VocabularyTab
   return sizes;
 }
 
-uint64_t slot_bytes(const Plan& plan, const Config& config, Parts& parts, const VocabularyTables& vocabulary,
-                    const DeviceFormats& wanted, const std::string& file) {
+uint64_t layer_buffer_bytes(const Plan& plan, const Config& config, Parts& parts, const VocabularyTables& vocabulary,
+                            const DeviceFormats& wanted, const std::string& file) {
   const uint64_t budget = plan.memory_budget;
   if (!budget) return 0;
   const auto [tables, layers, largest] = weight_sizes(config, parts, vocabulary, wanted);
   if (tables + layers <= budget / 4 * 3) return 0;
-  if (config.block.sees_all || config.encoder)
+  if (config.layer_kind.sees_all || config.encoder)
     throw Error(Code::unsupported,
                 "the weights of " + std::to_string(tables + layers) +
                     " bytes take more than three quarters of the memory budget of " + std::to_string(budget),

@@ -27,10 +27,10 @@ WeightSizes weight_sizes(const Config& config, Parts& parts, const VocabularyTab
 // The matrix that a vocabulary table becomes on the device, without its memory.
 Matrix table_matrix(const TensorView& table, const VocabularyTables& vocabulary, const DeviceFormats& wanted);
 
-// Bytes of a slot for a streamed layer: the largest layer's; 0 if all weights fit in three quarters of the plan's
-// memory budget. Throws Error(out_of_memory) if the vocabulary and two slots do not fit in the budget, and
+// Bytes of a buffer for a streamed layer: the largest layer's; 0 if all weights fit in three quarters of the plan's
+// memory budget. Throws Error(out_of_memory) if the vocabulary and two such buffers do not fit in the budget, and
 // Error(unsupported) if the model's layers cannot be streamed.
-uint64_t slot_bytes(const Plan& plan, const Config& config, Parts& parts, const VocabularyTables& vocabulary,
-                    const DeviceFormats& wanted, const std::string& file);
+uint64_t layer_buffer_bytes(const Plan& plan, const Config& config, Parts& parts, const VocabularyTables& vocabulary,
+                            const DeviceFormats& wanted, const std::string& file);
 
 }  // namespace weft

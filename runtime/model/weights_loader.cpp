@@ -42,8 +42,9 @@ WeightsLoader::WeightsLoader(std::shared_ptr<Device> device, std::shared_ptr<con
 bool WeightsLoader::check(WeightsLoader* encoder) {
   parts_.check(encoder ? &encoder->parts_ : nullptr);
   choose_vocabulary();
-  slot_bytes_ = slot_bytes(device_->plan(), config_, parts_, vocabulary_, wanted_, file_->path.string());
-  return !slot_bytes_ && !encoder && !config_.block.sees_all;
+  layer_buffer_bytes_ =
+      layer_buffer_bytes(device_->plan(), config_, parts_, vocabulary_, wanted_, file_->path.string());
+  return !layer_buffer_bytes_ && !encoder && !config_.layer_kind.sees_all;
 }
 
 // A Hugging Face folder may say that its tables are not tied, a GGUF file does not.
@@ -129,8 +130,8 @@ std::unique_ptr<Table> WeightsLoader::load_rows(const TensorView& tensor, Format
 
 void WeightsLoader::load_body(bool later) {
   if (config_.has_position_table()) load_positions();
-  if (config_.block.positions == Positions::bucketed) load_score_biases();
-  if (config_.block.embedding_norm)
+  if (config_.layer_kind.positions == Positions::bucketed) load_score_biases();
+  if (config_.layer_kind.embedding_norm)
     load_norm(weights_.embedding_norm, parts_.norm_parts("token_embd_norm", -1), "embedding norm", 1);
   for (uint32_t index = 0; index < config_.layers; ++index) {
     LayerWeights& layer = weights_.layers.emplace_back();
@@ -139,7 +140,7 @@ void WeightsLoader::load_body(bool later) {
         {&layer, allocate(layer.buffer, "layer " + std::to_string(index), number, parts_.layer(layer, number))});
   }
   for (uint32_t layer = 0; layer < config_.layers && !later; ++layer) load_layer(layer);
-  if (slot_bytes_) begin_stream();
+  if (layer_buffer_bytes_) begin_stream();
   load_norm(weights_.final_norm, parts_.final_norm_parts(), "final norm", config_.logit_scale);
 }
 
@@ -179,7 +180,7 @@ void WeightsLoader::load_positions() {
                     std::to_string(limit),
                 file_->path.string());
   const char* const name = "position table";
-  if (config_.block.positions != Positions::learned)
+  if (config_.layer_kind.positions != Positions::learned)
     return upload_floats(weights_.positions, name, sinusoids(config_.context, config_.width));
   const TensorView& table = parts_.position_table();
   std::vector<float> rows = floats_of({{&table}}, 1);
@@ -197,7 +198,7 @@ void WeightsLoader::load_positions() {
 void WeightsLoader::load_score_biases() {
   const TensorView& table = parts_.score_table();
   const std::vector<float> biases =
-      biases_by_distance(config_.buckets, floats_of({{&table}}, 1), config_.heads.heads, config_.block.sees_all);
+      biases_by_distance(config_.buckets, floats_of({{&table}}, 1), config_.heads.heads, config_.layer_kind.sees_all);
   upload_floats(weights_.score_biases, "score biases", biases);
   report_->add_floats(table, biases.size(), weights_.score_biases.name());
 }
@@ -208,7 +209,7 @@ std::vector<Rounding*> WeightsLoader::allocate(Buffer& buffer, const std::string
                                                const Pieces& pieces) {
   const Parts::Sources sources = parts_.sources_of(pieces.matrices, index, Parts::AsStored::yes);
   const uint64_t bytes = place(pieces, sources, wanted_.matrices);
-  buffer = Buffer(device_, prefix_ + name, bytes, slot_bytes_ ? Memory::upload : Memory::device);
+  buffer = Buffer(device_, prefix_ + name, bytes, layer_buffer_bytes_ ? Memory::upload : Memory::device);
   std::vector<Rounding*> roundings;
   auto source = sources.begin();
   for (const Linear& linear : pieces.matrices) {
@@ -293,12 +294,13 @@ std::vector<float> WeightsLoader::floats_of(const std::vector<Floats>& parts, fl
   return values;
 }
 
-// The layers have been packed in the host's memory: from now on their views are in the slots.
+// The layers have been packed in the host's memory: from now on their views are in the layer buffers.
 void WeightsLoader::begin_stream() {
   weights_.stream = std::make_unique<Stream>();
-  for (Buffer& slot : weights_.stream->slots) slot = Buffer(device_, "layer slot", slot_bytes_, Memory::device);
+  for (Buffer& buffer : weights_.stream->buffers)
+    buffer = Buffer(device_, "layer buffer", layer_buffer_bytes_, Memory::device);
   for (uint32_t index = 0; index < config_.layers; ++index)
-    set_buffer(parts_.layer(weights_.layers[index], static_cast<int>(index)), weights_.stream->slot(index));
+    set_buffer(parts_.layer(weights_.layers[index], static_cast<int>(index)), weights_.stream->buffer(index));
 }
 
 }  // namespace weft

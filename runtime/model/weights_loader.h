@@ -61,8 +61,8 @@ class WeightsLoader {
   Parts parts_;
   VocabularyTables vocabulary_;
   Weights weights_;
-  uint64_t slot_bytes_ = 0;  // of the largest layer, if layers are streamed
-  std::vector<Due> due_;     // by layer
+  uint64_t layer_buffer_bytes_ = 0;  // of the largest layer, if layers are streamed
+  std::vector<Due> due_;             // by layer
 };
 
 }  // namespace weft

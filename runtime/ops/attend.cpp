@@ -18,7 +18,7 @@ uint32_t heads_at_once(const HeadShape& shape) {
   return heads;
 }
 
-// Whether attend_texel.comp knows such heads and caches.
+// True if attend_texel.comp computes such heads over such caches.
 bool by_texels(const Plan& plan, const HeadShape& shape, Format cache) {
   return plan.texel_products && cache == Format::f16 && shape.head_dim % 8 == 0;
 }
@@ -38,17 +38,17 @@ uint64_t part_bytes(const Plan& plan, const HeadShape& shape, uint32_t capacity,
   return parts > 1 ? uint64_t{parts} * tokens * shape.heads * (shape.head_dim + 2) * 4 : 0;
 }
 
-bool can_rotate(const Plan& plan, const HeadShape& shape, const Attention& attention, const Rotation& rotation,
-                Format cache, uint32_t tokens) {
+bool can_fuse_rope(const Plan& plan, const HeadShape& shape, const Attention& attention, const FusedRope& fused_rope,
+                   Format cache, uint32_t tokens) {
   return tokens == 1 && by_texels(plan, shape, cache) && attention.mask == AttentionMask::causal &&
-         !attention.biases.values.buffer && rotation.rotary_dim > 0 && rotation.rotary_dim % 16 == 0;
+         !attention.biases.values.buffer && fused_rope.rotary_dim > 0 && fused_rope.rotary_dim % 16 == 0;
 }
 
 void attend(Recorder& recorder, const HeadShape& shape, const Attention& attention, const View& state, const View& q,
-            const CacheView& cache, const View& y, uint32_t tokens, const Rotation* rotation) {
+            const CacheView& cache, const View& y, uint32_t tokens, const FusedRope* fused_rope) {
   const Plan& plan = recorder.device().plan();
   const uint32_t q_dim = shape.heads * shape.head_dim, kv_dim = shape.kv_heads * shape.head_dim;
-  const uint32_t stride = stride_of(q_dim), q_stride = rotation ? stride_of(q_dim + 2 * kv_dim) : stride;
+  const uint32_t stride = stride_of(q_dim), q_stride = fused_rope ? stride_of(q_dim + 2 * kv_dim) : stride;
   require(shape.head_dim % 2 == 0 && shape.head_dim <= 256, "attend",
           "the head dimension must be even and at most 256");
   require(shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0, "attend",
@@ -58,7 +58,7 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
   require_bytes(cache.keys, key_bytes(shape, cache.capacity, cache.format), "attend", "keys");
   require_bytes(cache.values, value_bytes(shape, cache.capacity, cache.format), "attend", "values");
   require(attention.window == 0 || attention.mask == AttentionMask::causal, "attend", "a window of what is not causal");
-  require(!rotation || can_rotate(plan, shape, attention, *rotation, cache.format, tokens), "attend",
+  require(!fused_rope || can_fuse_rope(plan, shape, attention, *fused_rope, cache.format, tokens), "attend",
           "heads that only rope can rotate");
   const auto& [biases, reach] = attention.biases;
   if (biases.buffer) require_bytes(biases, uint64_t{shape.heads} * (2 * uint64_t{reach} + 1) * 4, "attend", "biases");
@@ -82,12 +82,12 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
   if (by_texels(plan, shape, cache.format)) {
     const uint32_t heads = heads_at_once(shape);
     constants.insert(constants.end(),
-                     {heads, shape.head_dim, rotation != nullptr, rotation && rotation->pairs == Pairs::adjacent,
-                      rotation ? rotation->rotary_dim : 0, parts > 1});
-    // Without a rotation the cache is not written, and must not seem to be.
+                     {heads, shape.head_dim, fused_rope != nullptr, fused_rope && fused_rope->pairs == Pairs::adjacent,
+                      fused_rope ? fused_rope->rotary_dim : 0, parts > 1});
+    // Without a fused rope the cache is not written, and must not seem to be.
     recorder.dispatch({shaders::attend_texel, constants},
-                      {state, q, cache.keys, cache.values, out, bias, rotation ? rotation->rope_table : q,
-                       rotation ? cache.keys : out, rotation ? cache.values : out},
+                      {state, q, cache.keys, cache.values, out, bias, fused_rope ? fused_rope->rope_table : q,
+                       fused_rope ? cache.keys : out, fused_rope ? cache.values : out},
                       push, {shape.heads / heads, tokens, parts});
   } else {
     constants.insert(constants.begin(), plan.reduce_threads);

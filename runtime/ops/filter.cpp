@@ -4,7 +4,7 @@
 
 namespace weft::ops {
 
-void filter(Recorder& recorder, const View& state, const View& params, const View& scores, const Chosen& from) {
+void filter(Recorder& recorder, const View& state, const View& params, const View& scores, const Selectable& from) {
   require_bytes(scores, uint64_t{from.rows} * 4, "filter", "scores");
   if (from.rows > 1u << 19)  // what its integer sums hold
     throw Error(Code::unsupported,

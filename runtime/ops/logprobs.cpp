@@ -5,7 +5,7 @@
 namespace weft::ops {
 
 void logprobs(Recorder& recorder, const View& state, const View& params, const View& logits, const View& candidates,
-              const View& out, const Chosen& from) {
+              const View& out, const Selectable& from) {
   const uint32_t count = candidate_count(from.rows);
   require_bytes(logits, uint64_t{from.rows} * 4, "logprobs", "logits");
   require_bytes(candidates, count * sizeof(abi::Candidate), "logprobs", "candidates");

@@ -10,11 +10,12 @@ void matmul_expert(Recorder& recorder, const Matrix& weights, const Experts& exp
   const RowsVariant variant = rows_variant(plan, weights, 1);
   const uint32_t in_stride = stride_of(weights.cols), out_stride = stride_of(weights.rows);
   require(weights.layout == Layout::values && !weights.bias.buffer, "matmul_expert", "no expert's matrix");
-  require(rank < experts.used && experts.used <= experts.count, "matmul_expert", "no such choice");
+  require(rank < experts.used && experts.used <= experts.count, "matmul_expert",
+          "the token has no expert of that rank");
   require_bytes(weights.view, experts.count * weights.bytes(), "matmul_expert", "weights");
   require_bytes(x, uint64_t{tokens} * in_stride * 4, "matmul_expert", "x");
   require_bytes(y, uint64_t{tokens} * out_stride * 4, "matmul_expert", "y");
-  require_bytes(chosen, uint64_t{tokens} * experts.used * sizeof(abi::ExpertChoice), "matmul_expert", "chosen");
+  require_bytes(chosen, uint64_t{tokens} * experts.used * sizeof(abi::RoutedExpert), "matmul_expert", "chosen");
   const KernelSpec spec = {variant.of(shaders::matmul_expert, shaders::matmul_expert_texel), variant.constants};
   Matrix all = weights;
   all.rows = experts.count * weights.tiles() * TILE_ROWS;

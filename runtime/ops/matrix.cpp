@@ -31,14 +31,14 @@ void store_words(std::byte* tile, uint32_t row, const void* values, uint32_t wor
 }
 
 void store_q4(std::byte* tile, uint32_t row, const PackedRow& from, uint32_t blocks) {
-  std::byte* const notes = tile + size_t{blocks} * TILE_ROWS * kWordBytes;
+  std::byte* const scales = tile + size_t{blocks} * TILE_ROWS * kWordBytes;
   for (uint32_t block = 0; block < blocks; ++block) {
     uint32_t words[4] = {};
     for (uint32_t e = 0; e < BLOCK; ++e)
       words[e / 8] |= static_cast<uint32_t>(from.bytes[block * BLOCK + e]) << (e % 8 * 4);
     std::memcpy(word_of(tile, row, block, blocks), words, kWordBytes);
     const uint16_t halves[2] = {from.halves[block], from.minima[block]};
-    std::memcpy(notes + size_t{IN_TILE(row, block, blocks)} * 4, halves, 4);
+    std::memcpy(scales + size_t{IN_TILE(row, block, blocks)} * 4, halves, 4);
   }
 }
 
@@ -95,12 +95,12 @@ void pack_tiles(const Matrix& matrix, std::span<const TensorView* const> parts, 
   Rounding unwanted;
   uint64_t part_base = 0;
   size_t part = 0;
-  for (uint64_t slot = 0; slot < out.size() / matrix.tile_bytes() * TILE_ROWS; ++slot) {
-    const uint64_t row = uint64_t{first_tile} * TILE_ROWS + slot;
+  for (uint64_t tile_row = 0; tile_row < out.size() / matrix.tile_bytes() * TILE_ROWS; ++tile_row) {
+    const uint64_t row = uint64_t{first_tile} * TILE_ROWS + tile_row;
     while (part < parts.size() && row >= part_base + parts[part]->shape[0]) part_base += parts[part++]->shape[0];
     if (part == parts.size()) return;
-    std::byte* const tile = out.data() + slot / TILE_ROWS * matrix.tile_bytes();
-    const uint32_t place = static_cast<uint32_t>(slot % TILE_ROWS);
+    std::byte* const tile = out.data() + tile_row / TILE_ROWS * matrix.tile_bytes();
+    const uint32_t place = static_cast<uint32_t>(tile_row % TILE_ROWS);
     Rounding& rounding = roundings.empty() ? unwanted : roundings[part];
     if (table_packer)
       table_packer->pack(*parts[part], row - part_base, tile, place, rounding);

@@ -1,7 +1,8 @@
-// The operations of a network: each checks its shapes, picks its kernel and records one dispatch (one per slice for
-// matrices). A pass computes `tokens` tokens at most: 1 when decoding, plan.chunk_tokens for a prompt; how many there
-// really are, and from which position on, kernels read from the state (abi::StepState). Activations are floats, rows
-// `stride` apart; strides are multiples of BLOCK, and what lies after a row's columns is zero.
+// The operations of a network: each checks its shapes, selects its kernel and records its dispatches: usually one, for
+// matrices one per slice. A pass computes `tokens` tokens at most: 1 when decoding, the sessions of a batch,
+// kDraftPasses for a draft, plan.chunk_tokens for a prompt. How many there really are, and from which position on,
+// kernels read from the state (abi::StepState). Activations are floats, rows stride_of(cols) apart; what lies after a
+// row's columns is zero.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 
 namespace weft {
 
-// Of activations: a view may begin at any row (kViewAlignment).
+// Floats from one row of activations to the next: each row begins where a view may begin (kViewAlignment).
 inline uint32_t stride_of(uint32_t cols) { return (cols + 63) / 64 * 64; }
 
 struct Plan;
@@ -79,21 +80,21 @@ struct Input {
   View weight = {};
   Activation activation = Activation::silu;  // of INPUT_GATED; x is (tokens, stride_of(2 cols))
 };
-// Whether matmul takes the input as it is; if not, norm or activate must be recorded before it.
+// True if matmul takes the input as it is; if not, norm or activate must be recorded before it.
 bool can_fuse(const Plan& plan, const Input& input, uint32_t cols, uint32_t tokens);
 
 // y[t] = weights x[t] + bias, or y[t] += that.          weights (rows, cols), x (tokens, stride_of(cols)), y (tokens,
 // stride_of(rows)); the bias is the matrix's, if it has one
-void matmul(Recorder& recorder, const Matrix& weights, const View& state, const Input& x, const View& y,
+void matmul(Recorder& recorder, const Matrix& weights, const View& state, const Input& input, const View& y,
             uint32_t tokens, Output output);
 
-// A layer's feed-forwards, of which a token has some.
+// A mixture of experts: each token uses some of a layer's feed-forwards.
 struct Experts {
-  uint32_t count = 0;  // 0: there are none but the one
+  uint32_t count = 0;  // 0: one plain feed-forward
   uint32_t used = 0;   // by a token; 1 to count
 };
 // The `used` experts of the highest logits, best first, with the softmax over their logits.
-// logits (tokens, stride_of(count)), chosen (tokens, used) of abi::ExpertChoice
+// logits (tokens, stride_of(count)), chosen (tokens, used) of abi::RoutedExpert
 void route(Recorder& recorder, const Experts& experts, const View& state, const View& logits, const View& chosen,
            uint32_t tokens);
 
@@ -112,19 +113,19 @@ void norm_heads(Recorder& recorder, const HeadShape& shape, const View& state, c
                 float epsilon, uint32_t tokens);
 
 // A layer's cache: keys and values in `capacity` slots, a multiple of TILE_ROWS. A ring: position p is in slot
-// p % capacity, over what p - capacity left there.
+// p % capacity, and overwrites position p - capacity.
 struct CacheView {
   View keys, values;
   uint32_t capacity;
   Format format = Format::f16;  // or q8: integers of 8 bits, 32 dimensions of a head to a scale
   View parts = {};              // scratch of attend, part_bytes() of it
 };
-// What attend needs for passes of up to `tokens`: 0 where a workgroup goes through the whole cache.
+// Bytes of CacheView::parts for passes of up to `tokens`; 0: a workgroup of attend reads the whole cache.
 uint64_t part_bytes(const Plan& plan, const HeadShape& shape, uint32_t capacity, uint32_t tokens);
 uint64_t key_bytes(const HeadShape& shape, uint32_t capacity, Format format = Format::f16);
 uint64_t value_bytes(const HeadShape& shape, uint32_t capacity, Format format = Format::f16);
 
-enum class Pairs : uint32_t { halves = 0, adjacent = 1 };  // (i, i + d/2) as Hugging Face, (2i, 2i + 1) as GGUF llama
+enum class Pairs : uint32_t { halves = 0, adjacent = 1 };  // (i, i + rotary_dim / 2), (2i, 2i + 1)
 // Rotates queries and keys, and writes keys and values to the cache.
 // qkv (tokens, stride_of(q + k + v)), rope_table (context, rotary_dim / 2) of (cosine, sine), q (tokens,
 // stride_of(heads * head_dim))
@@ -153,20 +154,20 @@ struct Attention {
   AttentionMask mask = AttentionMask::causal;
   ScoreBiases biases = {};
 };
-struct Rotation {
+struct FusedRope {
   Pairs pairs;
   uint32_t rotary_dim;
   View rope_table;  // as rope has it
 };
-// Whether attend can do rope's work too.
-bool can_rotate(const Plan& plan, const HeadShape& shape, const Attention& attention, const Rotation& rotation,
-                Format cache, uint32_t tokens);
+// True if attend can do the work of rope too.
+bool can_fuse_rope(const Plan& plan, const HeadShape& shape, const Attention& attention, const FusedRope& fused_rope,
+                   Format cache, uint32_t tokens);
 // y[t] = softmax(q K^T * scale + bias) V per head.      q, y (tokens, stride_of(heads * head_dim))
-// rotation: rope comes first, of one token; q is then qkv as rope has it.
+// fused_rope: rope is done first, for one token; q is then qkv as rope has it.
 // The cache must hold the whole context, or window + tokens - 1 positions: from the first that the pass's first token
 // sees to what its last one wrote.
 void attend(Recorder& recorder, const HeadShape& shape, const Attention& attention, const View& state, const View& q,
-            const CacheView& cache, const View& y, uint32_t tokens, const Rotation* rotation = nullptr);
+            const CacheView& cache, const View& y, uint32_t tokens, const FusedRope* fused_rope = nullptr);
 
 // gated: y[t] = f(gate[t]) * up[t].                     x (tokens, stride_of(2 cols)): gate, then up
 // else:  y[t] = f(x[t]).                                x (tokens, stride_of(cols)); y (tokens, stride_of(cols))
@@ -176,7 +177,7 @@ void activate(Recorder& recorder, Activation activation, bool gated, const View&
               uint32_t cols, uint32_t tokens);
 
 // logits[t] = table x[t] for t < tokens.                table (rows, cols), x (tokens, stride_of(cols)), logits
-// (tokens, stride_of(rows)); tokens is a power of two or a multiple of plan.block_tokens.
+// (tokens, stride_of(rows)); tokens is at most min(plan.block_tokens, 8), or a multiple of that.
 void project(Recorder& recorder, const Matrix& table, const View& x, const View& logits, uint32_t tokens);
 // For a greedy choice, which needs no logits: only the best of the rows that a workgroup has, as sample would leave it.
 // candidates (tokens, stride) of abi::Candidate, best_count() of a token's written; tokens as project has them.
@@ -184,7 +185,7 @@ uint32_t best_count(const Plan& plan, const Matrix& table);
 void project_best(Recorder& recorder, const Matrix& table, const View& x, const View& candidates, uint32_t stride,
                   uint32_t tokens);
 
-// Rows to compute: words of a buffer from ids_at on are their ids, the state counts them.
+// Rows to compute: `ids` has their ids from word ids_at on; the state has their number.
 struct RowList {
   View ids;
   uint32_t ids_at;
@@ -198,7 +199,7 @@ void project_rows(Recorder& recorder, const Matrix& table, const View& x, const 
 
 // What a token is chosen from: all `rows` of the vocabulary in order, or the rows a head listed (abi.h, LIST_IDS), of
 // which the state counts exact_count.
-struct Chosen {
+struct Selectable {
   uint32_t rows;                // at most
   const View* lists = nullptr;  // none: all rows
 };
@@ -206,21 +207,21 @@ struct Chosen {
 // scores = logits with soft-cap, penalties, bias and temperature. params abi::SampleParams, token_flags abi.h,
 // TOKEN_FLAGS
 void penalize(Recorder& recorder, const View& state, const View& params, const View& token_flags, const View& logits,
-              const View& scores, const Chosen& from);
+              const View& scores, const Selectable& from);
 
 // state.threshold, state.ceiling = the lowest and the highest score that top-k, top-p, min-p and typical-p let through.
 // scores (from.rows)
-void filter(Recorder& recorder, const View& state, const View& params, const View& scores, const Chosen& from);
+void filter(Recorder& recorder, const View& state, const View& params, const View& scores, const Selectable& from);
 
 // The best score of each group of SAMPLE_ROWS places.       candidates (candidate_count(rows)) of abi::Candidate
 uint32_t candidate_count(uint32_t rows);
 void sample(Recorder& recorder, const View& state, const View& params, const View& scores, const View& candidates,
-            const Chosen& from);
+            const Selectable& from);
 
 // out[end % RING] = ln p of the token that advance will append, and of the params.logprobs likeliest, as the model has
 // them: softmax(logits), whatever was sampled by.       logits (from.rows), out (RING) of abi::TokenLogprobs
 void logprobs(Recorder& recorder, const View& state, const View& params, const View& logits, const View& candidates,
-              const View& out, const Chosen& from);
+              const View& out, const Selectable& from);
 
 // What the end of a pass touches.
 struct StepViews {
@@ -235,19 +236,20 @@ struct StepViews {
 // Moves past the pass's tokens and appends the best of `candidates` to the context; with 0 candidates it only moves.
 void advance(Recorder& recorder, const StepViews& step, uint32_t candidates, uint32_t tokens);
 // For a pass that checks a draft: with 0 candidates moves the end of the context back before the draft. Else appends
-// the best of them; if the draft has another token there, or none, FINISH_DRAFT lets the next ones do nothing.
+// the best of them; if the draft has another token there, or none, it sets FINISH_DRAFT, and the pass's later
+// advance_draft do nothing.
 void advance_draft(Recorder& recorder, const StepViews& step, uint32_t candidates);
 
-// nll[pos + first + t] = -ln softmax(logits[t])[history[pos + first + t + 1]].
-// logits (tokens, stride_of(rows)), nll (context)
+// out[pos + first + t] = -ln softmax(logits[t])[history[pos + first + t + 1]].
+// logits (tokens, stride_of(rows)), out (context)
 // soft_cap: of the logits; 0: none.
-// allowed_rows: abi.h, ALLOWED_ROWS; then the softmax is over the rows its mask has, and others' nll is infinite. None:
+// allowed_rows: abi.h, ALLOWED_ROWS; then the softmax is over the rows its mask has, and others' is infinite. None:
 // all rows.
 void nll(Recorder& recorder, const View& state, const View& history, const View& logits, const View& out, uint32_t rows,
          uint32_t first, uint32_t tokens, const View* allowed_rows = nullptr, float soft_cap = 0);
 
-// Reads a view and writes nothing to speak of: for measuring bandwidth.  words (a multiple of READ_BYTES), sums (4
-// bytes for each) read)
+// Reads a view and writes one sum for each READ_BYTES of it: for measuring bandwidth.
+// words (a multiple of READ_BYTES), sums (4 bytes for each READ_BYTES)
 void read_bandwidth(Recorder& recorder, const View& words, const View& sums);
 
 }  // namespace ops

@@ -7,7 +7,7 @@
 namespace weft::ops {
 
 void penalize(Recorder& recorder, const View& state, const View& params, const View& token_flags, const View& logits,
-              const View& scores, const Chosen& from) {
+              const View& scores, const Selectable& from) {
   require_bytes(logits, uint64_t{from.rows} * 4, "penalize", "logits");
   require_bytes(scores, uint64_t{from.rows} * 4, "penalize", "scores");
   require_bytes(token_flags, uint64_t{TOKEN_FLAG_WORDS(from.rows)} * 4, "penalize", "token flags");

@@ -4,8 +4,6 @@
 
 namespace weft::ops {
 
-uint32_t rows_per_group(const Plan& plan) { return TILE_ROWS * plan.row_tiles; }
-
 void project_rows(Recorder& recorder, const Matrix& table, const View& x, const View& state, const RowList& list,
                   const View& logits) {
   const Plan& plan = recorder.device().plan();

@@ -15,4 +15,6 @@ RowsVariant rows_variant(const Plan& plan, const Matrix& matrix, uint32_t tokens
           {static_cast<uint32_t>(matrix.format), group, plan.split, plan.row_tiles}};
 }
 
+uint32_t rows_per_group(const Plan& plan) { return TILE_ROWS * plan.row_tiles; }
+
 }  // namespace weft::ops

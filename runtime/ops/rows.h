@@ -14,10 +14,10 @@ struct RowsVariant {
   const Shader& of(const Shader& plain, const Shader& with_texel) const { return texel ? with_texel : plain; }
 };
 
-// For products of `matrix` with up to `tokens` inputs: groups of one, or of plan.block_tokens (of a table at most
-// eight) or an even part of it.
+// For products of `matrix` with `tokens` inputs, which are at most plan.block_tokens (of a table, at most eight), or a
+// multiple of that.
 RowsVariant rows_variant(const Plan& plan, const Matrix& matrix, uint32_t tokens);
 
-uint32_t rows_per_group(const Plan& plan);  // of products without split columns
+uint32_t rows_per_group(const Plan& plan);  // of a workgroup of project_rows, estimate and refine
 
 }  // namespace weft::ops

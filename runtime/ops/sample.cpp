@@ -7,7 +7,7 @@ namespace weft::ops {
 uint32_t candidate_count(uint32_t rows) { return ceil_div(rows, SAMPLE_ROWS); }
 
 void sample(Recorder& recorder, const View& state, const View& params, const View& scores, const View& candidates,
-            const Chosen& from) {
+            const Selectable& from) {
   require_bytes(scores, uint64_t{from.rows} * 4, "sample", "scores");
   require_bytes(candidates, candidate_count(from.rows) * sizeof(abi::Candidate), "sample", "candidates");
   const bool listed = from.lists != nullptr;

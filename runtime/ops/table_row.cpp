@@ -93,14 +93,14 @@ void TableRowPacker::pack(const TensorView& tensor, uint64_t row, std::byte* til
   rounding.largest_error = std::max<double>(rounding.largest_error, largest_difference(stored_, wanted_));
   rounding.largest_value = std::max<double>(rounding.largest_value, largest_of(wanted_));
   const double product = dot(stored_, basis_.mean());
-  note(tile, r, 1, float_to_half(static_cast<float>(std::clamp<double>(product, -kLargestHalf, kLargestHalf))));
+  store_header(tile, r, 1, float_to_half(static_cast<float>(std::clamp<double>(product, -kLargestHalf, kLargestHalf))));
   const double length = dot(std::span(stored_).subspan(LEADING), std::span(wanted_).subspan(LEADING));
   for (uint32_t number = 0; number < ESTIMATE_STAGES(static_cast<uint32_t>(format_)); ++number) {
     Stage made = stage(number, length);
     // A mean product that no half holds: nothing is estimated.
     if (std::abs(product) > kLargestHalf) made.error = 1e9;
-    note(tile, r, 2 + 2 * number, float_to_half(static_cast<float>(made.factor)));
-    note(tile, r, 3 + 2 * number, half_above(made.error));
+    store_header(tile, r, 2 + 2 * number, float_to_half(static_cast<float>(made.factor)));
+    store_header(tile, r, 3 + 2 * number, half_above(made.error));
   }
 }
 
@@ -121,7 +121,7 @@ void TableRowPacker::store_leading(std::byte* tile, uint32_t row) {
   const uint32_t low_at = TABLE_LOW(static_cast<uint32_t>(format_), basis_.rest());
   const uint16_t half = half_above(largest_of(std::span(wanted_).first(LEADING)) / 127.5f);
   const float unit = half_to_float(half) / 256;
-  note(tile, row, 0, half);
+  store_header(tile, row, 0, half);
   for (uint32_t i = 0; i < LEADING; ++i) {
     const float exact = unit > 0 ? nearest(wanted_[i] / unit) : 0;
     const auto value = static_cast<int32_t>(std::clamp(exact, -32768.0f, 32767.0f));
@@ -193,8 +193,8 @@ TableRowPacker::Stage TableRowPacker::stage(uint32_t number, double length) {
   return {t, std::sqrt(dot(guess_, guess_)) * (1 + 1e-5)};
 }
 
-void TableRowPacker::note(std::byte* tile, uint32_t row, uint32_t index, uint16_t half) {
-  std::memcpy(word_of(tile, TABLE_NOTES, row, 0, 1) + index * 2, &half, 2);
+void TableRowPacker::store_header(std::byte* tile, uint32_t row, uint32_t index, uint16_t half) {
+  std::memcpy(word_of(tile, TABLE_HEADER, row, 0, 1) + index * 2, &half, 2);
 }
 
 PlaneBytes plane_bytes(Format format, uint32_t cols) {
@@ -202,9 +202,9 @@ PlaneBytes plane_bytes(Format format, uint32_t cols) {
   const uint32_t bits = TABLE_QUADS(rest) * kWordBytes, two_bits = TABLE_PAIRS(rest) * kWordBytes;
   const uint32_t scales = TABLE_PAIRS(rest) * 4;
   PlaneBytes bytes = {};
-  bytes.notes = kWordBytes;
+  bytes.header = kWordBytes;
   bytes.leading = 2 * kWordBytes;
-  const uint32_t leading = bytes.notes + bytes.leading;
+  const uint32_t leading = bytes.header + bytes.leading;
   bytes.estimates[HEAD_LEADING] = leading;
   bytes.estimates[HEAD_SIGNS] = leading + bits;
   bytes.estimates[HEAD_TWO_BITS] = leading + 2 * bits;

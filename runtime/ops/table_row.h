@@ -19,7 +19,7 @@ uint32_t table_row_bytes(Format format, uint32_t rest);
 // Packs rows of one table. Not for several threads at once.
 //
 // Of a row's rest, e in the table's basis and s as its planes store it, a stage of estimates knows g: its first bits,
-// as integers around 0 (four bits: times the blocks' scales). A row notes for each stage the factor t = s.e / g.e, so
+// as integers around 0 (four bits: times the blocks' scales). A row keeps for each stage the factor t = s.e / g.e, so
 // that s - t g is at a right angle to e, and the error |s - t g|, rounded up. shaders/quantise.comp says what they are
 // for.
 class TableRowPacker {
@@ -38,7 +38,7 @@ class TableRowPacker {
   void store_leading(std::byte* tile, uint32_t row);
   void store_block(std::byte* tile, uint32_t row, uint32_t block);
   Stage stage(uint32_t number, double length);  // length: of s.e
-  static void note(std::byte* tile, uint32_t row, uint32_t index, uint16_t half);
+  static void store_header(std::byte* tile, uint32_t row, uint32_t index, uint16_t half);
 
   Format format_;
   const Basis& basis_;

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "base/error.h"
-#include "gpu/choices.h"
+#include "gpu/tuning.h"
 #include "gpu/upload.h"
 #include "ops/ops.h"
 
@@ -53,22 +53,22 @@ class Bench {
     run_once(device_, "cache", [&](Recorder& r) { r.fill(keys_, 0x2e662e66), r.fill(values_, 0x2e662e66); });
   }
 
-  // Runs the work that a choice changes, and gives what came out of it.
-  std::vector<float> results(std::string_view choice) {
-    run_once(device_, "tune", [&](Recorder& r) { record(r, choice); });
+  // Runs the work that a tunable changes, and gives what came out of it.
+  std::vector<float> results(std::string_view tunable) {
+    run_once(device_, "tune", [&](Recorder& r) { record(r, tunable); });
     std::vector<float> all;
-    for (const Buffer* buffer : outputs(choice)) {
+    for (const Buffer* buffer : outputs(tunable)) {
       const std::vector<float> values = download_as<float>(device_, *buffer);
       all.insert(all.end(), values.begin(), values.end());
     }
     return all;
   }
 
-  double seconds(std::string_view choice) {
+  double seconds(std::string_view tunable) {
     Recorder recorder(pool_, "tune");
     // Many, where a submission costs more than the work.
     const int repeats = device_->caps().kind == DeviceKind::cpu ? 1 : 16;
-    for (int i = 0; i < repeats; ++i) record(recorder, choice);
+    for (int i = 0; i < repeats; ++i) record(recorder, tunable);
     const CommandBuffer commands = recorder.finish(true);
     double least = std::numeric_limits<double>::max();
     const auto begin = std::chrono::steady_clock::now();
@@ -109,20 +109,20 @@ class Bench {
     return buffer;
   }
 
-  void record(Recorder& r, std::string_view choice) {
-    if (choice == "reduce_threads") {
+  void record(Recorder& r, std::string_view tunable) {
+    if (tunable == "reduce_threads") {
       ops::norm(r, {kWidth, 1e-5f}, one_, x_, weight_, normed_, 1, false);
       ops::attend(r, kHeads, {0.125f}, one_, x_, {keys_, values_, kContext}, attended_, 1);
-    } else if (choice == "block_tokens" || choice == "tile_tokens") {
+    } else if (tunable == "block_tokens" || tunable == "tile_tokens") {
       ops::matmul(r, layer_, prompt_, x_, y_, kPromptTokens, ops::Output::write);
     } else {  // split, row_tiles
       ops::matmul(r, layer_, one_, x_, y_, 1, ops::Output::write);
       ops::project(r, table_, x_, logits_, 1);
     }
   }
-  std::vector<const Buffer*> outputs(std::string_view choice) const {
-    if (choice == "reduce_threads") return {&normed_, &attended_};
-    if (choice == "block_tokens" || choice == "tile_tokens") return {&y_};
+  std::vector<const Buffer*> outputs(std::string_view tunable) const {
+    if (tunable == "reduce_threads") return {&normed_, &attended_};
+    if (tunable == "block_tokens" || tunable == "tile_tokens") return {&y_};
     return {&logits_};
   }
 
@@ -154,28 +154,28 @@ TuneResult tune(std::string_view selector, const std::function<void(float)>& don
   }
   const Plan defaults = result.plan;
   size_t count = 0, tried = 0;
-  for (const PlanChoice& choice : plan_choices()) count += choice.candidates(result.caps, defaults).size();
-  for (const PlanChoice& choice : plan_choices()) {
-    const uint32_t usual = defaults.*choice.field;
-    std::vector<uint32_t> candidates = choice.candidates(result.caps, defaults);
+  for (const Tunable& tunable : tunables()) count += tunable.candidates(result.caps, defaults).size();
+  for (const Tunable& tunable : tunables()) {
+    const uint32_t usual = defaults.*tunable.field;
+    std::vector<uint32_t> candidates = tunable.candidates(result.caps, defaults);
     std::erase(candidates, usual);
     candidates.insert(candidates.begin(), usual);  // what the others are compared with
     std::vector<float> expected;
     double best = 0;
     uint32_t chosen = usual;
     for (const uint32_t value : candidates) {
-      TuneTrial trial = {choice.name, value, 0, {}};
+      TuneTrial trial = {tunable.name, value, 0, {}};
       Plan plan = result.plan;
-      plan.*choice.field = value;
+      plan.*tunable.field = value;
       try {
         if (candidates.size() > 1) {
           Bench bench(selector, plan);
-          std::vector<float> got = bench.results(choice.name);
+          std::vector<float> got = bench.results(tunable.name);
           if (value == usual) expected = std::move(got);
           if (value != usual && !same(expected, got))
             trial.refusal = "its results are not those of the default";
           else
-            trial.seconds = bench.seconds(choice.name);
+            trial.seconds = bench.seconds(tunable.name);
         }
       } catch (const Error& failure) {
         if (value == usual) throw;
@@ -186,7 +186,7 @@ TuneResult tune(std::string_view selector, const std::function<void(float)>& don
       result.trials.push_back(std::move(trial));
       done(static_cast<float>(++tried) / static_cast<float>(count));
     }
-    result.plan.*choice.field = chosen;
+    result.plan.*tunable.field = chosen;
   }
   return result;
 }

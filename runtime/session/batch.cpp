@@ -25,15 +25,15 @@ void check(const std::vector<BatchEntry>& entries) {
     if (&session.model() != &entries[0].session.model()) refuse(Code::invalid_argument, i, "is of another model");
     for (size_t j = 0; j < i; ++j)
       if (&session == &entries[j].session) refuse(Code::invalid_argument, i, "was given twice");
-    if (session.model().config.block.sees_source) refuse(Code::unsupported, i, "is of an encoder-decoder");
+    if (session.model().config.layer_kind.sees_source) refuse(Code::unsupported, i, "is of an encoder-decoder");
     if (session.has_grammar()) refuse(Code::unsupported, i, "has a grammar, which must see each token before the next");
   }
 }
 
-std::vector<Batch::Slot> slots_of(const std::vector<Generation*>& running) {
-  std::vector<Batch::Slot> slots;
-  for (const Generation* one : running) slots.push_back(one->slot());
-  return slots;
+std::vector<Batch::Member> slots_of(const std::vector<Generation*>& running) {
+  std::vector<Batch::Member> members;
+  for (const Generation* one : running) members.push_back(one->member());
+  return members;
 }
 
 Policy policy_of(const std::vector<Generation*>& running) {

@@ -13,13 +13,13 @@ void ContinuousBatch::add(const BatchEntry& entry) {
     refuse(Code::invalid_argument, "it has " + std::to_string(kMostBatchSlots) + " sessions, and that is the most");
   if (session.ids().empty()) refuse(Code::invalid_argument, "the session has no prompt");
   if (&session.model() != &model_) refuse(Code::invalid_argument, "the session is of another model");
-  if (std::ranges::any_of(entries_, [&](const Slot& slot) { return &slot.entry.session == &session; }))
+  if (std::ranges::any_of(entries_, [&](const Member& member) { return &member.entry.session == &session; }))
     refuse(Code::invalid_argument, "the session is there already");
-  if (model_.config.block.sees_source) refuse(Code::unsupported, "the session is of an encoder-decoder");
+  if (model_.config.layer_kind.sees_source) refuse(Code::unsupported, "the session is of an encoder-decoder");
   entries_.emplace_back(entry);
 }
 
-// Runs a part of a slot's work. What it throws is this session's failure.
+// Runs a part of a member's work. What it throws is this session's failure.
 template <class Work>
 static void attempt(std::exception_ptr& failure, const Work& work) {
   try {
@@ -40,14 +40,14 @@ std::vector<ContinuousBatch::Ended> ContinuousBatch::step() {
   }
   compute_alone();
   std::vector<Ended> ended;
-  for (auto slot = entries_.begin(); slot != entries_.end();) {
-    if (!slot->ended()) {
-      ++slot;
+  for (auto member = entries_.begin(); member != entries_.end();) {
+    if (!member->ended()) {
+      ++member;
       continue;
     }
-    ended.push_back({&slot->entry.session, slot->generation.stopped(), slot->failure});
-    if (slot->failure) ended.back().stop.reset();
-    slot = entries_.erase(slot);
+    ended.push_back({&member->entry.session, member->generation.stopped(), member->failure});
+    if (member->failure) ended.back().stop.reset();
+    member = entries_.erase(member);
   }
   return ended;
 }
@@ -55,18 +55,19 @@ std::vector<ContinuousBatch::Ended> ContinuousBatch::step() {
 // The sessions that have no grammar and are past their prompts.
 std::vector<Session::Generation*> ContinuousBatch::sharing() {
   std::vector<Session::Generation*> sessions;
-  for (Slot& slot : entries_)
-    if (slot.prompted && !slot.ended() && !slot.entry.session.has_grammar()) sessions.push_back(&slot.generation);
+  for (Member& member : entries_)
+    if (member.prompted && !member.ended() && !member.entry.session.has_grammar())
+      sessions.push_back(&member.generation);
   return sessions;
 }
 
 // A pass of them. If one joins or leaves, the passes in flight end first.
 void ContinuousBatch::compute_shared() {
   const auto receive = [this](Session::Generation& generation, uint32_t sessions) {
-    const auto slot = std::ranges::find_if(entries_, [&](const Slot& s) { return &s.generation == &generation; });
-    if (slot->failure) return;
-    attempt(slot->failure, [&] { generation.receive(sessions); });
-    if (slot->failure) shared_->close();
+    const auto member = std::ranges::find_if(entries_, [&](const Member& s) { return &s.generation == &generation; });
+    if (member->failure) return;
+    attempt(member->failure, [&] { generation.receive(sessions); });
+    if (member->failure) shared_->close();
   };
   const auto finish = [&] {
     for (shared_->close(); !shared_->finished();) shared_->step(receive);
@@ -83,20 +84,20 @@ void ContinuousBatch::compute_shared() {
 }
 
 void ContinuousBatch::compute_alone() {
-  for (Slot& slot : entries_)
-    if (slot.prompted && !slot.ended() && slot.entry.session.has_grammar())
-      attempt(slot.failure, [&] { slot.generation.compute_token(); });
+  for (Member& member : entries_)
+    if (member.prompted && !member.ended() && member.entry.session.has_grammar())
+      attempt(member.failure, [&] { member.generation.compute_token(); });
 }
 
 // In order of arrival, as many passes as one may have tokens.
 void ContinuousBatch::compute_prompts() {
   size_t left = model_.device->plan().chunk_tokens;
-  for (Slot& slot : entries_) {
-    if (slot.prompted) continue;
-    const size_t tokens = slot.generation.prompt_pass_tokens();
+  for (Member& member : entries_) {
+    if (member.prompted) continue;
+    const size_t tokens = member.generation.prompt_pass_tokens();
     if (tokens > left) return;
     left -= tokens;
-    attempt(slot.failure, [&] { slot.prompted = slot.generation.compute_prompt_pass(); });
+    attempt(member.failure, [&] { member.prompted = member.generation.compute_prompt_pass(); });
   }
 }
 

@@ -20,7 +20,7 @@ class ContinuousBatch {
   // before that, nor before the batch. Throws Error(invalid_argument) for a session without a prompt, of another model,
   // one that is there already, or if the batch is full; Error(unsupported) for one of an encoder-decoder.
   void add(const BatchEntry& entry);
-  // When the device was lost: of an empty batch, nothing of it is left there.
+  // Call it on an empty batch when the device was lost: frees what the batch has there.
   void leave_device() { shared_.reset(); }
   size_t size() const { return entries_.size(); }
 
@@ -36,8 +36,8 @@ class ContinuousBatch {
   std::vector<Ended> step();
 
  private:
-  struct Slot {
-    explicit Slot(const BatchEntry& added)
+  struct Member {
+    explicit Member(const BatchEntry& added)
         : entry(added), generation(entry.session, entry.max_tokens, entry.ignore_stop_tokens, entry.on_token) {}
     BatchEntry entry;
     Session::Generation generation;
@@ -51,7 +51,7 @@ class ContinuousBatch {
   void compute_prompts();
 
   const Model& model_;
-  std::list<Slot> entries_;             // in order of arrival; their addresses stay
+  std::list<Member> entries_;           // in order of arrival; their addresses stay
   std::optional<SharedPasses> shared_;  // after the entries: its passes end before they go
 };
 

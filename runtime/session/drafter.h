@@ -1,5 +1,6 @@
 // Guesses what a session will generate, so that a pass can check several tokens (Leviathan et al. 2023; Chen et al.
-// 2023).
+// 2023). A draft is the tokens that are guessed; a check is the pass that compares them with what the model chooses;
+// speculation is both.
 #pragma once
 
 #include <cstdint>

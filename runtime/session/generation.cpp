@@ -255,7 +255,7 @@ void Session::Generation::read_logprobs() {
 void Session::Generation::collect_times() {
   timed_ = kNone;
   SessionStats& stats = s_.stats_;
-  ++stats.sampled_tokens;
+  ++stats.timed_tokens;
   stats.gap_seconds += s_.on_device().schedule.read_gaps();
   for (const Timestamps::Stage& stage : s_.on_device().schedule.read_times()) {
     const auto found = std::find_if(stats.stages.begin(), stats.stages.end(),

@@ -20,8 +20,8 @@ class Session::Generation {
 
   Stop run();
 
-  // Submits the prompt, with the first token to come, unless there is a reason to stop. in_batch: not if only one token
-  // is left to compute, which the batch does.
+  // Submits the prompt, with the first token to come, unless there is a reason to stop. in_batch: submits
+  // nothing if only one token is left to compute, because the batch computes it.
   void start(bool in_batch);
   // The same in steps, in a batch: computes one pass of the prompt. True when nothing of it is left, which is so if
   // there is a reason to stop.
@@ -30,7 +30,7 @@ class Session::Generation {
   // Waits for the token that start() has submitted, if any, and reads it.
   void receive_first();
   // What the batch needs of this session.
-  Batch::Slot slot() const { return {s_.on_device().step, s_.on_device().cache, tail_}; }
+  Batch::Member member() const { return {s_.on_device().step, s_.on_device().cache, tail_}; }
   // The batch has submitted a pass.
   void note_submitted();
   // Reads the next token. Its pass, of so many sessions, has finished.

@@ -79,7 +79,7 @@ PassProfile profile_after(Session& session, uint32_t position, uint32_t repeat) 
                 "the token at position " + std::to_string(position) + " and one more do not fit in a context of " +
                     std::to_string(session.context()),
                 "position");
-  if (session.model().config.block.sees_source)
+  if (session.model().config.layer_kind.sees_source)
     throw Error(Code::unsupported, "an encoder-decoder's token sees its input too", "model");
   need_timestamps(session.model());
   session.set_blank_context(position);

@@ -12,7 +12,7 @@ namespace weft {
 namespace {
 
 const Model& checked(const Model& model) {
-  if (model.config.block.sees_all)
+  if (model.config.layer_kind.sees_all)
     throw Error(Code::unsupported, "the family '" + model.config.family + "' reads texts and writes none", "model",
                 "weft embed and weft fill use it");
   return model;

@@ -38,16 +38,16 @@ struct SessionStats {
   uint64_t prompt_tokens = 0, reused_tokens = 0, decoded_tokens = 0;
   double prompt_seconds = 0, decode_seconds = 0, first_token_seconds = 0;
   uint64_t readback_bytes = 0;
-  double decode_cpu_seconds = 0;                     // of the thread that generates, without its callbacks
-  double decode_bytes = 0;                           // weights and cache read by the decoded tokens
-  uint64_t head_tokens = 0;                          // sampled tokens, with the first after a prompt
-  double head_bytes = 0;                             // of the vocabulary table, read for them
-  uint64_t head_rows = 0, head_refined = 0;          // rows whose logits were computed; whose estimates were refined
-  std::vector<Timestamps::Stage> stages;             // device time of the sampled tokens, summed
-  uint64_t sampled_tokens = 0;                       // tokens in these times
+  double decode_cpu_seconds = 0;             // of the thread that generates, without its callbacks
+  double decode_bytes = 0;                   // weights and cache read by the decoded tokens
+  uint64_t head_tokens = 0;                  // tokens that were chosen, with the first after a prompt
+  double head_bytes = 0;                     // of the vocabulary table, read for them
+  uint64_t head_rows = 0, head_refined = 0;  // rows whose logits were computed; whose estimates were refined
+  std::vector<Timestamps::Stage> stages;     // device time of the tokens that were timed, summed
+  uint64_t timed_tokens = 0;
+  double gap_seconds = 0;                            // of these tokens, between command buffers
   uint64_t checks = 0;                               // passes that checked a draft
   uint64_t drafted_tokens = 0, accepted_tokens = 0;  // of these drafts
-  double gap_seconds = 0;                            // of these tokens, between command buffers
 };
 
 // Log-probabilities (natural) of the chosen token and of the likeliest ones, as the model gives them.

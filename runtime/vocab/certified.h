@@ -18,7 +18,7 @@ struct PartialHeadBuffers {
   PartialHeadBuffers(const std::shared_ptr<Device>& device, const Table& table);
   uint64_t bytes() const { return factors.bytes() + lists.bytes() + allowed_rows.bytes(); }
 
-  Buffer factors;       // the hidden state as estimates read it (abi.h, ESTIMATE_WORDS)
+  Buffer factors;       // the hidden state as estimates read it (abi.h, FACTOR_WORDS)
   Buffer lists;         // abi.h, LISTS
   Buffer allowed_rows;  // abi.h, ALLOWED_ROWS; mapped
 };

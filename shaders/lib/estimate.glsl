@@ -16,7 +16,7 @@ Known known_of(uint rest) {
   return Known(a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w, c.x, c.y);
 }
 
-// What a row notes.
+// A row's header.
 struct Row {
   TableRow at;
   float scale, product;  // of the leading columns; with the mean state
@@ -24,8 +24,8 @@ struct Row {
   uvec2 more;            // factor | error of two and of four bits
 };
 Row row_at(TableRow at) {
-  const uvec4 notes = notes_of(at);
-  return Row(at, scale_of(notes.x), scale_of(notes.x >> 16), scale_of(notes.y), norm_of(notes.y >> 16), notes.zw);
+  const uvec4 header = row_header(at);
+  return Row(at, scale_of(header.x), scale_of(header.x >> 16), scale_of(header.y), norm_of(header.y >> 16), header.zw);
 }
 
 // What every stage's bound has: the leading columns' lower bytes, the mean product's rounding, and that of sums.

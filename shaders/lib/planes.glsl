@@ -9,12 +9,12 @@ uint table_tile_words(uint format, uint rest) { return TILE_ROWS * (4 * TABLE_SC
 
 // Word k of a part of which a row has `count` words, `before` of other parts coming first.
 uvec4 part_word(TableRow r, uint before, uint k, uint count) { return word_at(r.tile + before * TILE_ROWS + IN_TILE(r.row, k, count)); }
-uvec4 notes_of(TableRow r) { return word_at(r.tile + r.row); }
+uvec4 row_header(TableRow r) { return word_at(r.tile + r.row); }
 // The scales of blocks 2j and 2j + 1 of the rest.
 uint scales_word(TableRow r, uint j, uint format, uint rest) {
   return small_word_at((r.tile + TABLE_SCALES(format, rest) * TILE_ROWS) * 4 + IN_TILE(r.row, j, TABLE_PAIRS(rest)));
 }
-// A norm as a row notes it, finite.
+// A norm as a row's header has it, finite.
 float norm_of(uint word) { return min(scale_of(word), 3e38); }
 
 // Elements 4j .. 4j + 3 of a block as signed bytes, from its words of planes 0 and 1, the word of plane 2 and that of plane 3 that hold the quad.

@@ -5,28 +5,28 @@
 // Where a lane's row i begins. What a loop does not change is worked out before it here: llvmpipe's compiler leaves it where it stands.
 struct Place {
   uint words;  // 16-byte word 0
-  uint notes;  // WEFT_TEXEL: the 16-byte words of note 0 of the row's group; else its note 0, a 32-bit word
+  uint scales;  // WEFT_TEXEL: the 16-byte words of the first scales of the row's group; else its first scales, a 32-bit word
 };
 
-// A note of the 32 rows of a group is eight texels, so eight lanes load one each and share them: one load for four rows of each.
+// Scales of the 32 rows of a group are eight texels, so eight lanes load one each and share them: one load for four rows of each.
 #ifdef WEFT_TEXEL
-#define NOTE_SHARES ((ROW_TILES + 3) / 4)  // groups that a lane has rows in
-#define NOTE_PLACE(tile, start, row, count) (((start) + IN_TILE((row) / GROUP_ROWS * GROUP_ROWS, 0, count)) / 4)
-#define LOAD_NOTES(notes, places, j) \
-  [[unroll]] for (uint g = 0; g < NOTE_SHARES; ++g) notes[g] = word_at(places[g * 4].notes + (j) * (GROUP_ROWS / 4) + gl_SubgroupInvocationID);
-#define NOTE(notes, i, row) subgroupShuffle(notes[(i) / 4], (row) % GROUP_ROWS / 4)[(row) % 4]
+#define SCALE_SHARES ((ROW_TILES + 3) / 4)  // groups that a lane has rows in
+#define SCALE_PLACE(tile, start, row, count) (((start) + IN_TILE((row) / GROUP_ROWS * GROUP_ROWS, 0, count)) / 4)
+#define LOAD_SCALES(scales, places, j) \
+  [[unroll]] for (uint g = 0; g < SCALE_SHARES; ++g) scales[g] = word_at(places[g * 4].scales + (j) * (GROUP_ROWS / 4) + gl_SubgroupInvocationID);
+#define SCALES_OF(scales, i, row) subgroupShuffle(scales[(i) / 4], (row) % GROUP_ROWS / 4)[(row) % 4]
 #else
-#define NOTE_SHARES ROW_TILES
-#define NOTE_PLACE(tile, start, row, count) ((start) + IN_TILE(row, 0, count))
-#define LOAD_NOTES(notes, places, j) \
-  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) notes[i].x = small_word_at(places[i].notes + (j) * GROUP_ROWS);
-#define NOTE(notes, i, row) notes[i].x
+#define SCALE_SHARES ROW_TILES
+#define SCALE_PLACE(tile, start, row, count) ((start) + IN_TILE(row, 0, count))
+#define LOAD_SCALES(scales, places, j) \
+  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) scales[i].x = small_word_at(places[i].scales + (j) * GROUP_ROWS);
+#define SCALES_OF(scales, i, row) scales[i].x
 #endif
 
 // A block of a row from its 16-byte words; what its products are to be multiplied with is returned.
-float unpack_block(out vec4 weights[8], uvec4 words[BLOCK_WORDS], uint block, uint note) {
+float unpack_block(out vec4 weights[8], uvec4 words[BLOCK_WORDS], uint block, uint scales) {
   if (FORMAT == FORMAT_Q4) {
-    const float scale = scale_of(note), minimum = scale_of(note >> 16);
+    const float scale = scale_of(scales), minimum = scale_of(scales >> 16);
     [[unroll]] for (uint i = 0; i < 4; ++i) {
       weights[i * 2] = scale * vec4((uvec4(words[0][i]) >> uvec4(0, 4, 8, 12)) & 15u) + minimum;
       weights[i * 2 + 1] = scale * vec4((uvec4(words[0][i]) >> uvec4(16, 20, 24, 28)) & 15u) + minimum;
@@ -41,7 +41,7 @@ float unpack_block(out vec4 weights[8], uvec4 words[BLOCK_WORDS], uint block, ui
       weights[(k * 2 + 1) % 8] = vec4(unpackHalf2x16(words[k].z), unpackHalf2x16(words[k].w));
     }
   }
-  return FORMAT == FORMAT_Q8 ? scale_of(block % 2 == 0 ? note : note >> 16) : 1;
+  return FORMAT == FORMAT_Q8 ? scale_of(block % 2 == 0 ? scales : scales >> 16) : 1;
 }
 
 // first_row: of the slice, the workgroup's.
@@ -56,12 +56,12 @@ void rows_dot(out float sums[SUMS], uint cols, uint rows, uint in_stride, uint f
     const uint row = (first_row + lane_row(i)) % TILE_ROWS;
     // A tile too many reads the last one again: cheaper than a branch around the loads.
     const uint tile = min((first_row + lane_row(i)) / TILE_ROWS, last_tile) * words_of_tile;
-    places[i] = Place(tile / 4 + IN_TILE(row, 0, words_of_row), NOTE_PLACE(tile, tile + TILE_ROWS * 4 * words_of_row, row, (blocks + RUN - 1) / RUN));
+    places[i] = Place(tile / 4 + IN_TILE(row, 0, words_of_row), SCALE_PLACE(tile, tile + TILE_ROWS * 4 * words_of_row, row, (blocks + RUN - 1) / RUN));
   }
   [[unroll]] for (uint s = 0; s < SUMS; ++s) sums[s] = 0;
   for (uint first = gl_LocalInvocationID.y * RUN; first < blocks; first += SPLIT * RUN) {
-    uvec4 notes[NOTE_SHARES];
-    if (FORMAT != FORMAT_F16) { LOAD_NOTES(notes, places, first / RUN) }
+    uvec4 scales[SCALE_SHARES];
+    if (FORMAT != FORMAT_F16) { LOAD_SCALES(scales, places, first / RUN) }
     const uint end = min(first + RUN, blocks);
     for (uint block = first; block < end; ++block) {
       uvec4 words[ROW_TILES][BLOCK_WORDS];
@@ -70,7 +70,7 @@ void rows_dot(out float sums[SUMS], uint cols, uint rows, uint in_stride, uint f
       vec4 weights[ROW_TILES][8];
       float scale[ROW_TILES];
       [[unroll]] for (uint i = 0; i < ROW_TILES; ++i)
-        scale[i] = unpack_block(weights[i], words[i], block, FORMAT == FORMAT_F16 ? 0 : NOTE(notes, i, first_row + lane_row(i)));
+        scale[i] = unpack_block(weights[i], words[i], block, FORMAT == FORMAT_F16 ? 0 : SCALES_OF(scales, i, first_row + lane_row(i)));
       [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
         const EightInputs x = eight_inputs((first_token + t) * stride + block * (BLOCK / 4));
         float products[ROW_TILES];

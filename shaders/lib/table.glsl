@@ -83,7 +83,7 @@ void table_dot(out float sums[SUMS], TableRow rows[ROW_TILES], uint cols, uint i
   if (gl_LocalInvocationID.y == 0)
     [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
       leading_weights(weights, rows[i], rest);
-      add_block(sums, i, weights, scale_of(notes_of(rows[i]).x), 0, stride, first_token);
+      add_block(sums, i, weights, scale_of(row_header(rows[i]).x), 0, stride, first_token);
     }
   for (uint pair = gl_LocalInvocationID.y; pair < TABLE_PAIRS(rest); pair += SPLIT) add_pair(sums, rows, pair, rest, stride, first_token);
   join_parts(sums);

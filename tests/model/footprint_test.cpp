@@ -23,7 +23,7 @@ TEST_P(FootprintTest, IsWhatTheModelTakes) {
   EXPECT_EQ(print.vocab_bytes, model->weights.vocab_bytes());
   EXPECT_EQ(print.layer_bytes, model->weights.device_bytes() - model->weights.vocab_bytes());
   EXPECT_EQ(print.streamed_bytes, 0u);
-  if (config.block.sees_all) {
+  if (config.layer_kind.sees_all) {
     EXPECT_EQ(print.session_bytes, Encoder(*model, config.context).bytes());
   } else {
     const Session session(*model, context, {});

@@ -100,7 +100,7 @@ TEST(PolicyFigures, FramesBesideAModel) {
         "  alone %.1f ms a token; the session's thread %.2f ms of CPU time a token; %.2f ms between command "
         "buffers a token; %.0f submissions a token\n",
         stats.decode_seconds / count * 1e3, stats.decode_cpu_seconds / count * 1e3,
-        stats.gap_seconds / static_cast<double>(std::max<uint64_t>(stats.sampled_tokens, 1)) * 1e3,
+        stats.gap_seconds / static_cast<double>(std::max<uint64_t>(stats.timed_tokens, 1)) * 1e3,
         policy == Policy::polite ? (shape.layers + 3) / 2 : 1.0);
     medians.push_back(print_waits("decoding, in the model's queue", beside.draw(decode)));
     print_waits("decoding, on a second device", apart.draw(decode));

@@ -87,7 +87,7 @@ TEST_F(PolicyTest, CountsItsOwnTimeAndTheDevicesGaps) {
   EXPECT_GT(stats.decode_cpu_seconds, 0);
   EXPECT_LT(stats.decode_cpu_seconds, stats.decode_seconds);
   if (!model_->device->caps().timestamps) return;
-  EXPECT_EQ(stats.sampled_tokens, 3u);  // of 40, every sixteenth from the third on
+  EXPECT_EQ(stats.timed_tokens, 3u);  // of 40, every sixteenth from the third on
   EXPECT_GT(stats.gap_seconds, 0);
   EXPECT_LT(stats.gap_seconds, stats.decode_seconds);
 }

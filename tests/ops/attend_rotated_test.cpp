@@ -1,4 +1,5 @@
-// attend with a rotation does what rope and attend do one after the other, which their own tests hold to the reference.
+// attend with a fused rope does what rope and attend do one after the other, which their own tests hold to the
+// reference.
 #include <cmath>
 #include <numbers>
 
@@ -48,7 +49,7 @@ Result run(const std::shared_ptr<Device>& device, const Case& c, bool fused) {
   const Buffer values = upload(device, "values", halves(ops::value_bytes(s, capacity)));
   const Buffer table_buffer = upload(device, "rope_table", rope_table), q = poisoned(device, "q", stride_of(q_dim));
   const Buffer y = poisoned(device, "y", stride_of(q_dim));
-  const ops::Rotation rotation = {c.pairs, c.rotary_dim, table_buffer};
+  const ops::FusedRope fused_rope = {c.pairs, c.rotary_dim, table_buffer};
   const Buffer parts(device, "parts", std::max<uint64_t>(ops::part_bytes(device->plan(), s, capacity, 1), 4),
                      Memory::device);
   const ops::CacheView cache = {keys, values, capacity, Format::f16, parts};
@@ -56,8 +57,8 @@ Result run(const std::shared_ptr<Device>& device, const Case& c, bool fused) {
   if (capacity > device->plan().attend_span) expected += ", attend_merge";
   run_op(device, expected, [&](Recorder& recorder) {
     if (fused) {
-      EXPECT_TRUE(ops::can_rotate(device->plan(), s, c.attention, rotation, Format::f16, 1));
-      return ops::attend(recorder, s, c.attention, state, qkv.buffer, cache, y, 1, &rotation);
+      EXPECT_TRUE(ops::can_fuse_rope(device->plan(), s, c.attention, fused_rope, Format::f16, 1));
+      return ops::attend(recorder, s, c.attention, state, qkv.buffer, cache, y, 1, &fused_rope);
     }
     ops::rope(recorder, s, c.pairs, c.rotary_dim, state, qkv.buffer, table_buffer, q, cache, 1);
     ops::attend(recorder, s, c.attention, state, q, cache, y, 1);
@@ -80,7 +81,7 @@ void check(const Case& c, const Tuning& tuning = {}) {
 
 TEST_F(AttendTurnsTest, EqualsRopeAndAttend) {
   const auto device = open_device();
-  const bool can = ops::can_rotate(device->plan(), {3, 1, 64}, {0.2f}, {ops::Pairs::halves, 64, {}}, Format::f16, 1);
+  const bool can = ops::can_fuse_rope(device->plan(), {3, 1, 64}, {0.2f}, {ops::Pairs::halves, 64, {}}, Format::f16, 1);
   ASSERT_EQ(can, device->plan().texel_products);
   if (!can) GTEST_SKIP() << "this device's plan has rope apart";
   for (const uint32_t pos : {0u, 15u, 16u, 64u, 300u})
@@ -111,12 +112,12 @@ TEST_F(AttendTurnsTest, AfterTheContextNothingIsWritten) {
                y = poisoned(device, "y", stride_of(32));
   const Buffer keys = poisoned(device, "keys", ops::key_bytes(shape, 64) / 4);
   const Buffer values = poisoned(device, "values", ops::value_bytes(shape, 64) / 4);
-  const ops::Rotation rotation = {ops::Pairs::halves, 16, rope_table};
-  const bool can = ops::can_rotate(device->plan(), shape, {0.2f}, rotation, Format::f16, 1);
+  const ops::FusedRope fused_rope = {ops::Pairs::halves, 16, rope_table};
+  const bool can = ops::can_fuse_rope(device->plan(), shape, {0.2f}, fused_rope, Format::f16, 1);
   ASSERT_EQ(can, device->plan().texel_products);
   if (!can) GTEST_SKIP() << "this device's plan has rope apart";
   run_op(device, "attend texel", [&](Recorder& recorder) {
-    ops::attend(recorder, shape, {0.2f}, state, qkv, {keys, values, 64}, y, 1, &rotation);
+    ops::attend(recorder, shape, {0.2f}, state, qkv, {keys, values, 64}, y, 1, &fused_rope);
   });
   for (const Buffer* buffer : {&keys, &values})
     for (const uint32_t word : download_as<uint32_t>(device, *buffer)) ASSERT_EQ(word, kPoison) << buffer->name();

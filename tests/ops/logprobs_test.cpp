@@ -47,7 +47,7 @@ void check_logprobs(const std::vector<float>& logits, const Case& c) {
   const Buffer candidates = poisoned(device, "candidates", 2 * ops::candidate_count(rows));
   const Buffer out = poisoned(device, "out", RING * sizeof(abi::TokenLogprobs) / 4);
   const View lists_view = list;
-  const ops::Chosen from = {rows, c.listed ? &lists_view : nullptr};
+  const ops::Selectable from = {rows, c.listed ? &lists_view : nullptr};
   run_op(device, "sample, " + reduction("logprobs", device->plan()), [&](Recorder& recorder) {
     ops::sample(recorder, state, sampling, values, candidates, from);
     ops::logprobs(recorder, state, sampling, values, candidates, out, from);

@@ -40,20 +40,20 @@ void check(const Tuning& tuning, const Shape& shape) {
   const Buffer weights = upload(device, "experts", bytes);
   one.view = weights;
 
-  std::vector<abi::ExpertChoice> chosen(shape.tokens * kExperts.used, {1, 0});  // a poisoned one at the other rank
+  std::vector<abi::RoutedExpert> chosen(shape.tokens * kExperts.used, {1, 0});  // a poisoned one at the other rank
   reference::Rows want(shape.active, shape.rows), magnitude(shape.active, shape.rows);
   std::vector<float> before(size_t{shape.tokens} * out_stride);
   if (shape.output == ops::Output::add) before = random.normals(before.size());
   for (uint32_t t = 0; t < shape.active; ++t) {
-    abi::ExpertChoice& choice = chosen[t * kExperts.used + kRank];
-    choice = {kUsed[t % std::size(kUsed)], 0.25f + 0.125f * static_cast<float>(t % 3)};
+    abi::RoutedExpert& routed = chosen[t * kExperts.used + kRank];
+    routed = {kUsed[t % std::size(kUsed)], 0.25f + 0.125f * static_cast<float>(t % 3)};
     reference::Rows input(1, shape.cols);
     std::ranges::copy(x.values.row(t), input.row(0).begin());
-    const reference::Rows y = reference::matmul(values[choice.expert], input);
-    const reference::Rows size = reference::matmul_magnitude(values[choice.expert], input);
+    const reference::Rows y = reference::matmul(values[routed.expert], input);
+    const reference::Rows size = reference::matmul_magnitude(values[routed.expert], input);
     const bool adds = shape.output == ops::Output::add;
     for (uint32_t r = 0; r < shape.rows; ++r) {
-      const double old = adds ? before[size_t{t} * out_stride + r] : 0, weight = adds ? choice.weight : 1;
+      const double old = adds ? before[size_t{t} * out_stride + r] : 0, weight = adds ? routed.weight : 1;
       want.row(t)[r] = old + weight * y.row(0)[r];
       magnitude.row(t)[r] = (std::abs(old) + weight * size.row(0)[r]) * dot_error(shape.cols);
     }

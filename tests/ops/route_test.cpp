@@ -9,29 +9,29 @@ namespace {
 
 class RouteTest : public GpuTest {};
 
-std::vector<abi::ExpertChoice> run(const ops::Experts& experts, const reference::Rows& logits, uint32_t tokens) {
+std::vector<abi::RoutedExpert> run(const ops::Experts& experts, const reference::Rows& logits, uint32_t tokens) {
   const auto device = open_device();
   const Activations in = make_activations(device, tokens, logits);
   const Buffer state = make_state(device, 3, 3 + logits.rows, 100);
-  const Buffer chosen = upload(device, "chosen", std::vector<abi::ExpertChoice>(tokens * experts.used, {77, -1}));
+  const Buffer chosen = upload(device, "chosen", std::vector<abi::RoutedExpert>(tokens * experts.used, {77, -1}));
   run_op(device, "route", [&](Recorder& recorder) { ops::route(recorder, experts, state, in.buffer, chosen, tokens); });
-  return download_as<abi::ExpertChoice>(device, chosen);
+  return download_as<abi::RoutedExpert>(device, chosen);
 }
 
 void check_route(const ops::Experts& experts, const reference::Rows& logits, uint32_t tokens) {
   SCOPED_TRACE(std::to_string(experts.used) + " of " + std::to_string(experts.count) + ", active " +
                std::to_string(logits.rows) + " of " + std::to_string(tokens));
-  const std::vector<abi::ExpertChoice> got = run(experts, logits, tokens);
+  const std::vector<abi::RoutedExpert> got = run(experts, logits, tokens);
   for (uint32_t t = 0; t < tokens; ++t)
     for (uint32_t rank = 0; rank < experts.used; ++rank) {
-      const abi::ExpertChoice& choice = got[t * experts.used + rank];
+      const abi::RoutedExpert& routed = got[t * experts.used + rank];
       if (t >= logits.rows) {
-        EXPECT_EQ(choice.expert, 77u) << "token " << t << " is none";
+        EXPECT_EQ(routed.expert, 77u) << "token " << t << " is none";
         continue;
       }
       const reference::Choice want = reference::route(logits.row(t), experts.used)[rank];
-      EXPECT_EQ(choice.expert, want.expert) << t << " " << rank;
-      EXPECT_NEAR(choice.weight, want.weight, 1e-5 * want.weight + 1e-30) << t << " " << rank;
+      EXPECT_EQ(routed.expert, want.expert) << t << " " << rank;
+      EXPECT_NEAR(routed.weight, want.weight, 1e-5 * want.weight + 1e-30) << t << " " << rank;
     }
 }
 
@@ -56,7 +56,7 @@ TEST_F(RouteTest, NoNumbersChooseExpertsThatAreThere) {
   reference::Rows logits(2, 5);
   for (double& value : logits.values) value = NAN;
   logits.row(1)[2] = 1;
-  for (const abi::ExpertChoice& choice : run({5, 3}, logits, 2)) EXPECT_LT(choice.expert, 5u);
+  for (const abi::RoutedExpert& routed : run({5, 3}, logits, 2)) EXPECT_LT(routed.expert, 5u);
 }
 
 TEST_F(RouteTest, RefusesWrongShapes) {

@@ -1,4 +1,4 @@
-// Rows of a vocabulary table as they are stored: the rotated numbers, rounded, and what each row notes for estimates.
+// Rows of a vocabulary table as they are stored: the rotated numbers, rounded, and what each row keeps for estimates.
 // No device needed.
 #include "ops/table_row.h"
 
@@ -244,7 +244,7 @@ TEST(TableRow, BytesOfTheStagesAddUp) {
     }
 }
 
-// Of plain q8's bytes a row: 16 of notes, 30 for the leading columns' 16 bits, and what fills parts up to words.
+// Of plain q8's bytes a row: 16 of the header, 30 for the leading columns' 16 bits, and what fills parts up to words.
 TEST(TableRow, AtMostEightyBytesMoreThanPlainQ8) {
   for (uint32_t cols = 32; cols <= 8192; cols += 32) {
     const Matrix planes = {Format::q8, 6400, cols, {}, Layout::planes};

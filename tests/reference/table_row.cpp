@@ -34,7 +34,7 @@ struct Part {
   }
 };
 struct TileParts {
-  Part notes, leading, plane[5], leading_low, scales;
+  Part header, leading, plane[5], leading_low, scales;
   size_t bytes = 0;
 
   TileParts(uint32_t bits, uint32_t rest) {
@@ -42,7 +42,7 @@ struct TileParts {
       part = {bytes, words, size};
       bytes += size_t{words} * size * kTileRows;
     };
-    add(notes, 1);
+    add(header, 1);
     add(leading, 2);
     add(plane[0], (rest + 3) / 4);
     add(plane[1], (rest + 3) / 4);
@@ -129,11 +129,11 @@ TableRow read_table_row(std::span<const std::byte> tiles, uint32_t bits, uint32_
     return word >> bit & ((1u << count) - 1);
   };
   TableRow read;
-  const size_t notes = parts.notes.word(r, 0);
-  read.leading_scale = half_at(notes);
-  read.mean_product = half_at(notes + 2);
+  const size_t header = parts.header.word(r, 0);
+  read.leading_scale = half_at(header);
+  read.mean_product = half_at(header + 2);
   for (uint32_t stage = 0; stage < 3; ++stage)
-    read.stages.push_back({half_at(notes + 4 + 4 * stage), half_at(notes + 6 + 4 * stage)});
+    read.stages.push_back({half_at(header + 4 + 4 * stage), half_at(header + 6 + 4 * stage)});
   for (uint32_t i = 0; i < kBlock; ++i) {
     const auto high = static_cast<int8_t>(byte_at(parts.leading.word(r, i / 16) + i % 16));
     read.values.push_back(read.leading_scale * (high + byte_at(parts.leading_low.word(r, i / 16) + i % 16) / 256.0));

@@ -8,6 +8,8 @@
 
 #include "support/model_maker.h"
 #include "weft/batch.h"
+#include "weft/progress.h"
+#include "weft/speculate.h"
 #include "weft/weft.h"
 
 namespace weft {
@@ -48,8 +50,15 @@ TEST_F(CapiTest, GettersOfNothing) {
   EXPECT_EQ(weft_model_get_info(nullptr).layers, 0u);
   EXPECT_STREQ(weft_model_get_info(nullptr).family, "");
   EXPECT_EQ(weft_session_get_stats(nullptr).context_used, 0u);
+  EXPECT_EQ(weft_session_get_speculation_stats(nullptr).passes, 0u);
   weft_session_cancel(nullptr);
+  weft_session_clear_cancel(nullptr);
   weft_session_reset(nullptr);
+  weft_string_free(nullptr);
+  weft_model_free(nullptr);
+  weft_session_free(nullptr);
+  weft_encoder_free(nullptr);
+  weft_batch_free(nullptr);
 }
 
 TEST_F(CapiTest, AModelThatIsFreedBeforeItsSessions) {

@@ -216,7 +216,7 @@ TEST(ModelConfig, PartOfAHeadTurns) {
                           gguf("gptneox", {{"rope.dimension_count", 4}, {"rope.freq_base", 100.0}})}) {
     EXPECT_EQ(c.positions[0].rotary_dim, 4u);
     EXPECT_DOUBLE_EQ(c.ropes[0].frequencies.at(1), 0.1);
-    EXPECT_TRUE(c.block.parallel);
+    EXPECT_TRUE(c.layer_kind.parallel);
   }
 }
 

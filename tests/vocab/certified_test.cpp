@@ -298,7 +298,7 @@ TEST_F(CertifiedTest, BoundsAreAboveTheLogits) {
               const Choice choice = {.margin = -1e37f, .least_mode = mode, .from_least = true};
               const Heads::Listed listed = heads.partial(x, choice, {.estimates = true});
               ASSERT_EQ(listed.head.mode, mode);
-              if (std::string(kind) != "huge") {  // of whose rows some note no finite norm
+              if (std::string(kind) != "huge") {  // some of whose rows keep no finite norm
                 ASSERT_EQ(listed.head.exact_count + listed.head.refine_count, 0u);
               }
               for (uint32_t r = 0; r < shape.rows; ++r) ASSERT_GE(listed.bounds[r], full[r]) << "row " << r;

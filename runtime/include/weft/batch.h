@@ -22,9 +22,9 @@ WEFT_API weft_status weft_batch_create(const weft_model* model, weft_batch** bat
 WEFT_API void weft_batch_free(weft_batch* batch);
 
 /* Adds a session, which from the next step on generates as weft_session_generate would with these options. It belongs
- * to the batch until weft_batch_step says that it has ended, or fails. Until then only getters, in the thread of the
- * batch, and weft_session_cancel may be called with it: functions that change it are WEFT_INVALID_ARGUMENT, and
- * weft_session_free does nothing. It is freed after that, or after the batch.
+ * to the batch until weft_batch_step returns it as ended, or that call fails. Until then only getters, in the thread of
+ * the batch, and weft_session_cancel may be called with it: functions that change it are WEFT_INVALID_ARGUMENT, and
+ * weft_session_free does nothing. Free it afterwards, or after the batch.
  *
  * WEFT_INVALID_ARGUMENT for a session of another model, with an empty context or in use, in a callback of this batch,
  * and if the batch has WEFT_MAX_BATCH sessions; WEFT_UNSUPPORTED for a session of an encoder-decoder. */
@@ -55,10 +55,10 @@ WEFT_API weft_status weft_batch_step(weft_batch* batch, weft_batch_end* ended, s
  * the prefix. weft_stats.reused_tokens counts the tokens that it saves. *computed (computed may be NULL): the tokens of
  * the session's context that are computed now.
  *
- * If the call fails, nothing of the session's context is computed; a lost device is not opened again by this call
- * (recover.h). `from` may belong to a batch, whose thread must then make this call; no other thread may use it.
- * WEFT_INVALID_ARGUMENT if the session is in use or has an empty context, or if both differ in their model,
- * options.context or options.kv. */
+ * WEFT_INVALID_ARGUMENT changes nothing. If the copy fails, nothing of the session's context is computed; a lost device
+ * is not opened again by this call (recover.h). `from` may belong to a batch, whose thread must then make this call; no
+ * other thread may use it. WEFT_INVALID_ARGUMENT if the session is in use or has an empty context, or if both differ in
+ * their model, options.context or options.kv. */
 WEFT_API weft_status weft_session_copy_prefix(weft_session* session, const weft_session* from, size_t* computed,
                                               weft_error* error);
 

@@ -17,7 +17,7 @@ struct BatchEnd {
   std::exception_ptr failure;  // what its callback threw, or a Failure of this session alone; null: none
 };
 
-// See weft_batch. May be used by one thread at a time. The model must outlive it.
+// See weft_batch. May be used by one thread at a time.
 class Batch {
  public:
   explicit Batch(const Model& model) {

@@ -1,4 +1,4 @@
-/* Weft: converting models. This header is the only ABI of libweft_convert, a library of its own: programs that only run
+/* Weft: converting models. This header is the ABI of libweft_convert, a library of its own: programs that only run
  * models do not need it. It needs no device. What weft.h says about errors, ownership and text holds here too. */
 #ifndef WEFT_CONVERT_H
 #define WEFT_CONVERT_H

@@ -31,8 +31,8 @@ WEFT_API weft_status weft_model_load_memory(const void* bytes, size_t length, co
                                             weft_model** model, weft_error* error);
 
 /* As weft_session_save, at the position of an open descriptor, which may be a pipe or a socket and stays
- * open. A regular file is cut off after it. If writing fails, what was written stays. It has the bytes of a saved file,
- * so weft_session_restore reads a file that has nothing before them.
+ * open. A regular file is cut off after it. If writing fails, what was written stays. The bytes are those of
+ * weft_session_save: weft_session_restore reads a file that begins with them.
  *
  * WEFT_INVALID_ARGUMENT also for a descriptor that is not open for writing; WEFT_IO also if nobody reads a pipe
  * (SIGPIPE is not raised). */

@@ -49,8 +49,8 @@ typedef struct weft_lens_options {
  * memory for 64 hidden states (the plan's chunk_tokens) of each layer that is asked for, and for the logits of at most
  * 16 rows (block_tokens).
  *
- * WEFT_INVALID_ARGUMENT for an empty context, positions after it, a layer that the model does not have, and NULL for
- * one of layers and layer_count but not for the other. If the device is lost and opened again by itself (recover.h), no
+ * WEFT_INVALID_ARGUMENT for an empty context, positions after it, a layer that the model does not have, and layers
+ * NULL with a layer_count above 0, or the reverse. If the device is lost and opened again by itself (recover.h), no
  * row is told twice. */
 WEFT_API weft_status weft_session_lens(weft_session* session, const weft_lens_options* options,
                                        weft_lens_callback callback, void* user, weft_error* error);

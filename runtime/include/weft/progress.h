@@ -8,8 +8,8 @@
 extern "C" {
 #endif
 
-/* Receives how many of the prompt's tokens have been computed: 0 <= done <= all, where all > 0 does not count tokens
- * that are reused from earlier calls. Return 0 to continue, non-zero to end the generate with WEFT_STOP_CALLER. It may
+/* Receives how many of the prompt's tokens have been computed: `done` of `all`, where all > 0. Tokens that are reused
+ * from earlier calls do not count. Return 0 to continue, non-zero to end the generate with WEFT_STOP_CALLER. It may
  * call what a weft_token_callback may call. */
 typedef int (*weft_prompt_callback)(void* user, uint32_t done, uint32_t all);
 

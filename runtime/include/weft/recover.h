@@ -17,15 +17,16 @@ extern "C" {
  * again; an encoder has to run again.
  *
  * May be called from any thread, and waits up to ten seconds for calls that are under way in others.
- * WEFT_INVALID_ARGUMENT if one goes on, in a callback, and if a batch has sessions. WEFT_NO_DEVICE and what else
- * opening a device returns: everything is as it was before. WEFT_OUT_OF_MEMORY, WEFT_IO and what else weft_model_load
- * returns: the model has no weights, all calls that need them return WEFT_DEVICE_LOST, and weft_model_recover may be
- * called once more. Works on a device that was not lost, too. */
+ * WEFT_INVALID_ARGUMENT if one goes on, in a callback, and if a batch has sessions. If the file cannot be opened or is
+ * another model, or the device cannot be opened, everything is as it was. If loading fails after that, as
+ * weft_model_load may, the model has no weights: all calls that need them return WEFT_DEVICE_LOST, and
+ * weft_model_recover may be called again. Works on a device that was not lost, too. */
 WEFT_API weft_status weft_model_recover(weft_model* model, weft_error* error);
 
-/* Whether calls with a session do that by themselves when the device is lost in them, and go on; off by default.
- * weft_session_generate then only takes longer. A call that loses the device twice without a new token between returns
- * WEFT_DEVICE_LOST, and so do weft_generate_batch and weft_batch_step at once. */
+/* Whether calls that compute with a session, and weft_model_rows and weft_table_*, do that by themselves when the
+ * device is lost in them, and go on; off by default. weft_session_profile, weft_session_copy_prefix and encoders do
+ * not. weft_session_generate then only takes longer. A call that loses the device twice without a new token between
+ * returns WEFT_DEVICE_LOST, and so do weft_generate_batch and weft_batch_step at once. */
 WEFT_API weft_status weft_model_set_recovery(weft_model* model, int automatic, weft_error* error);
 
 #ifdef __cplusplus

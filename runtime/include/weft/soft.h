@@ -13,7 +13,7 @@ extern "C" {
  * function takes such an id. */
 #define WEFT_SOFT_TOKEN 0x80000000u
 
-/* Tokens of a prompt: by their ids, or soft ones by their rows. One of both pointers is NULL. */
+/* Tokens of a prompt: by their ids, or soft ones by their rows. Exactly one of the pointers is not NULL. */
 typedef struct weft_prompt_part {
   const uint32_t* ids; /* (count) */
   const float* rows;   /* (count, weft_model_info.width) */
@@ -35,7 +35,8 @@ WEFT_API weft_status weft_model_rows(const weft_model* model, const uint32_t* id
  *
  * What the session has computed of the longest common prefix is reused; soft tokens are the same if all bits of their
  * rows are. A saved session has its rows, and a session whose device was lost (recover.h) computes them again.
- * Penalties, keep:prompt and speculation see no soft tokens: they have no id that could be generated.
+ * Penalties, the prompt's tokens of a keep-list and speculation see no soft tokens: they have no id that could be
+ * generated.
  *
  * WEFT_INVALID_ARGUMENT for an id outside the vocabulary, and for rows with a value that is not finite;
  * WEFT_CONTEXT_FULL if the context cannot hold the tokens and one more; WEFT_UNSUPPORTED for an encoder-decoder and for

@@ -25,10 +25,10 @@ typedef enum weft_speculation { WEFT_SPECULATE_OFF = 0, WEFT_SPECULATE_LOOKUP = 
  * The kind replaces an earlier one, a draft model too. WEFT_INVALID_ARGUMENT for an unknown kind. */
 WEFT_API weft_status weft_session_set_speculation(weft_session* session, weft_speculation kind, weft_error* error);
 
-/* Has a second model guess: a smaller one with the same tokenizer, which says several tokens while the session's model
- * says one. What holds of weft_session_set_speculation holds here too, and this replaces it, and it this. The draft
- * gets a session of its own, on the device that it was loaded on, and draws with this session's sampling, seed and
- * policy. It reads the whole prompt too. The draft may be freed before the session.
+/* Has a second model guess: a smaller one with the same tokenizer, which generates several tokens in the time of one.
+ * The rules of weft_session_set_speculation hold here too; whichever of the two was called last counts. The draft gets
+ * a session of its own, on the device that it was loaded on, and draws with this session's sampling, seed and policy.
+ * It reads the whole prompt too. The draft may be freed before the session.
  *
  * If the draft's device is lost, the session goes on without guesses until weft_model_recover brings the draft back, or
  * the next generate does for a draft with weft_model_set_recovery.

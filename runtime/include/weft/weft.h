@@ -1,25 +1,28 @@
-/* Weft: small language models on any Vulkan GPU. The headers of this folder are the only ABI of libweft.
- * docs/embedding.md shows their use.
+/* Weft: small language models on any Vulkan GPU. The headers of this folder, without convert.h, are the only ABI of
+ * libweft. docs/embedding.md shows their use.
  *
  * Errors. A function that can fail returns a weft_status and takes a `weft_error *` as its last argument, which may be
  * NULL. If the function fails, it fills in *error and leaves its out-parameters unchanged; if it succeeds, it leaves
  * *error unchanged. A NULL argument is WEFT_INVALID_ARGUMENT unless its comment allows NULL. Every function may also
  * return WEFT_OUT_OF_MEMORY, WEFT_DEVICE_LOST and WEFT_INTERNAL. No exception and no abort leaves the library.
- * Functions that return no status (the getters) give zeros for a NULL handle; the free functions accept NULL.
+ * Functions that return no status (the getters) give zeros, and "" for strings, for a NULL handle; the free functions
+ * accept NULL.
  *
  * Ownership. The caller owns what a function returns through an out-parameter, and passes it to the matching free
- * function: weft_model_free, weft_session_free, weft_encoder_free or weft_string_free. Arguments are read only during
- * the call, except callbacks as documented. A freed model lives on until its sessions and encoders are freed.
+ * function: weft_model_free, weft_session_free, weft_encoder_free, weft_batch_free or weft_string_free. Arguments are
+ * read only during the call, except callbacks as documented. A model may be freed before its sessions, encoders and
+ * batches: what they use of it is kept until the last of them is freed.
  *
  * Threads. A weft_model does not change after loading: any number of threads may use it at the same time, and any
  * number of sessions and encoders may use it at the same time. A weft_session or weft_encoder may be used by one thread
- * at a time; only weft_session_cancel may be called from another thread or from a signal handler. Callbacks run on the
- * calling thread. Changing a session in use is WEFT_INVALID_ARGUMENT. After fork() the child may call nothing here.
+ * at a time; only weft_session_cancel (from a signal handler too) and weft_session_clear_cancel (progress.h) may be
+ * called from other threads. Callbacks run on the calling thread. Changing a session in use is WEFT_INVALID_ARGUMENT
+ * (weft_session_reset and the free functions then do nothing). After fork() the child may call nothing here.
  *
- * Units. Text is UTF-8; lengths are in bytes. Times are in seconds. Token ids are the tokenizer's: 0 to vocab_size - 1.
- * Functions that return ids take ids, capacity and count: they write at most capacity ids and set *count to the number
- * there are. If that is more than capacity, the ids are cut and the status is still WEFT_OK. ids may be NULL if
- * capacity is 0.
+ * Units. Text is UTF-8; lengths are in bytes. Times are in seconds. Token ids are the tokenizer's: 0 to vocab_size - 1;
+ * those of soft tokens are in soft.h. Functions that return ids take ids, capacity and count: they write at most
+ * capacity ids and set *count to the number there are. If that is more than capacity, the ids are cut and the status is
+ * still WEFT_OK. ids may be NULL if capacity is 0.
  */
 #ifndef WEFT_H
 #define WEFT_H
@@ -167,7 +170,7 @@ WEFT_API weft_model_options weft_model_options_default(void);
  * the memory budget is too small. */
 WEFT_API weft_status weft_model_load(const char* path, const weft_model_options* options, weft_model** model,
                                      weft_error* error);
-/* Frees a model, once its sessions and encoders are freed too. NULL is allowed. */
+/* Frees a model: its memory is given back when its sessions, encoders and batches are freed too. NULL is allowed. */
 WEFT_API void weft_model_free(weft_model* model);
 
 typedef struct weft_model_info {
@@ -206,8 +209,8 @@ WEFT_API weft_model_info weft_model_get_info(const weft_model* model);
  *              for each pair of types
  *   tensors    array of {name, shape, file_type, device_type, device_bytes, buffer, exact, largest_error,
  *              relative_error}
- *   buffers    array of {name, bytes, users, memory}; users: operations that read it; memory: "device", or "host" for a
- *              streamed layer
+ *   buffers    array of {name, bytes, users, memory}; users: the main operations that read it, or "layer buffer" for a
+ *              streamed layer; memory: "device", or "host" for a streamed layer
  *
  *   exact           true if no number was rounded between file and device
  *   largest_error   the largest change of a number
@@ -241,8 +244,8 @@ typedef struct weft_message {
 } weft_message;
 
 /* Turns a conversation into token ids with the model's chat template. They end where the assistant's answer begins.
- * Only the template produces control tokens: a message's content is always plain text. WEFT_UNSUPPORTED if the model
- * has no chat template, or has one that Weft does not support. */
+ * Only the template, and roles of ASCII letters, digits, '_' and '-', can form control tokens: a message's content is
+ * always plain text. WEFT_UNSUPPORTED if the model has no chat template, or has one that Weft does not support. */
 WEFT_API weft_status weft_apply_chat_template(const weft_model* model, const weft_message* messages,
                                               size_t message_count, uint32_t* ids, size_t capacity, size_t* count,
                                               weft_error* error);
@@ -287,7 +290,7 @@ WEFT_API weft_status weft_vocab_save(const weft_model* model, const uint32_t* id
  * encoder-decoder such as T5. */
 typedef struct weft_encoder weft_encoder;
 
-/* WEFT_UNSUPPORTED if the model has no encoder. The model must outlive the encoder. */
+/* WEFT_UNSUPPORTED if the model has no encoder. */
 WEFT_API weft_status weft_encoder_create(const weft_model* model, weft_encoder** encoder, weft_error* error);
 /* Frees an encoder. NULL is allowed. */
 WEFT_API void weft_encoder_free(weft_encoder* encoder);
@@ -341,7 +344,7 @@ WEFT_API weft_session_options weft_session_options_default(void);
  * WEFT_INVALID_ARGUMENT for an option outside its range; WEFT_UNSUPPORTED for a model that cannot generate (BERT). */
 WEFT_API weft_status weft_session_create(const weft_model* model, const weft_session_options* options,
                                          weft_session** session, weft_error* error);
-/* Frees a session. NULL is allowed. In the session's own callback it does nothing. */
+/* Frees a session that no call uses. NULL is allowed. In the session's own callback it does nothing. */
 WEFT_API void weft_session_free(weft_session* session);
 
 /* How the next token is chosen. The steps are those of Hugging Face Transformers, in this order: repeat_penalty; logit
@@ -381,10 +384,10 @@ WEFT_API weft_status weft_session_set_stops(weft_session* session, const char* c
                                             weft_error* error);
 
 #define WEFT_MAX_LOGPROBS 20
-/* Makes later calls compute the log-probability of each generated token, and those of the `count` likeliest tokens: 0
- * to WEFT_MAX_LOGPROBS; 0: none. They are the model's own, before bias, penalties, temperature and filters. They are
- * over all rows of the vocabulary, which every head then reads; with a keep-list or a grammar, over the tokens that it
- * allows. WEFT_INVALID_ARGUMENT for a larger count. */
+/* Makes later calls compute the log-probability of each generated token, and those of the `count` likeliest tokens: 1
+ * to WEFT_MAX_LOGPROBS; 0: no log-probabilities, the generated token's neither. They are the model's own, before bias,
+ * penalties, temperature and filters. They are over all rows of the vocabulary, which every head then reads; with a
+ * keep-list or a grammar, over the tokens that it allows. WEFT_INVALID_ARGUMENT for a larger count. */
 WEFT_API weft_status weft_session_set_logprobs(weft_session* session, uint32_t count, weft_error* error);
 
 /* Returns the log-probabilities (natural logarithms) of the token that the callback got last: its own in *chosen, and
@@ -396,9 +399,9 @@ WEFT_API weft_status weft_session_get_logprobs(const weft_session* session, floa
 /* Sets the head for later calls: which rows of the vocabulary table tokens are chosen from, and how their logits are
  * computed (docs/heads.md).
  *   "full"       every row (the default)
- *   "certified"  only rows that can matter, which bounds prove: the same tokens as "full", for less reading. Every row
- *                can matter if top_p or typical_p is used without top_k, and if top_k is more than 128; then every
- *                row is read.
+ *   "certified"  only rows that can matter, which bounds prove: the same tokens as "full", for less reading. With a
+ *                temperature above 0, every row can matter if top_p or typical_p is used without top_k, or if top_k is
+ *                more than 128; then every row is read.
  *   "sure:P"     the same but for chance: a token differs with a probability of at most P, over the rotation of the
  *                table's columns; 0 < P <= 0.5. "sure" is "sure:1e-9". Reads far less.
  *   "fast:S"     trusts estimates from the leading columns to S deviations, unproven; 0 < S <= 40. "fast" is "fast:7".
@@ -484,7 +487,7 @@ typedef struct weft_batch_entry {
 
 /* Generates with 1 to 64 sessions of one model together, as weft_session_generate would with each, and returns when the
  * last has ended. One pass computes a token of each session. Matrix products then read the weights once for many
- * sessions: the plan's tile_tokens, or block_tokens (8 or 16) if it has no tiles. Prompts are computed one after
+ * sessions: the plan's tile_tokens, or block_tokens (4, 8 or 16) if it has no tiles. Prompts are computed one after
  * another. The generated tokens are those that each session would generate alone, up to rounding. If one session has
  * WEFT_POLICY_POLITE, the whole batch has. Callbacks for one pass come in the order of the entries.
  *
@@ -503,7 +506,8 @@ WEFT_API void weft_session_cancel(weft_session* session);
 WEFT_API weft_status weft_session_score(weft_session* session, const uint32_t* ids, size_t count, float* nll,
                                         weft_error* error);
 
-/* Computes the logits after the last token of the context, before bias and penalties, and copies them to the host:
+/* Computes the logits after the last token of the context, before the session's logit bias and penalties (a bias and a
+ * soft cap of the model are in them), and copies them to the host:
  * `count` floats, which must be vocab_size. WEFT_INVALID_ARGUMENT for another count or an empty context. */
 WEFT_API weft_status weft_session_logits(weft_session* session, float* logits, size_t count, weft_error* error);
 
@@ -513,7 +517,7 @@ WEFT_API weft_status weft_session_logits(weft_session* session, float* logits, s
 WEFT_API weft_status weft_session_head_logits(weft_session* session, uint32_t* ids, float* logits, size_t capacity,
                                               size_t* count, weft_error* error);
 
-/* Returns the ids of the context. */
+/* Returns the ids of the context; those of soft tokens are WEFT_SOFT_TOKEN and above (soft.h). */
 WEFT_API weft_status weft_session_get_ids(const weft_session* session, uint32_t* ids, size_t capacity, size_t* count,
                                           weft_error* error);
 
@@ -539,7 +543,7 @@ WEFT_API void weft_session_reset(weft_session* session);
 #define WEFT_MAX_STAGES 32
 typedef struct weft_stage {
   const char* name; /* of an operation: "gather", "matmul", "project", ...; static */
-  double share;     /* of the sampled device time, 0 to 1 */
+  double share;     /* of the device time of the tokens that were timed, 0 to 1 */
 } weft_stage;
 
 /* Sums since the session was created or reset. */

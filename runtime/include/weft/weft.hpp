@@ -75,8 +75,8 @@ struct Message {
   std::string content;
 };
 
-// A loaded model; see weft_model_load. Any number of threads may use it at the same time. It must outlive its sessions
-// and encoders.
+// A loaded model; see weft_model_load. Any number of threads may use it at the same time. It may be destroyed
+// before its sessions and encoders.
 class Model {
  public:
   // path empty: the model installed in share/weft.
@@ -214,7 +214,7 @@ class Model {
   std::unique_ptr<weft_model, Free> handle_;
 };
 
-// An encoder; see weft_encoder. May be used by one thread at a time. The model must outlive it.
+// An encoder; see weft_encoder. May be used by one thread at a time.
 class Encoder {
  public:
   explicit Encoder(const Model& model) : width_(model.info().width), vocab_size_(model.info().vocab_size) {
@@ -336,8 +336,8 @@ struct Tokens {
 };
 }  // namespace detail
 
-// One conversation with a model; see weft_session. May be used by one thread at a time, except cancel(). The model must
-// outlive it.
+// One conversation with a model; see weft_session. May be used by one thread at a time, except cancel() and
+// clear_cancel().
 class Session {
  public:
   // context: tokens it can hold; 0: the model's maximum, but at most 4096. kv: type of the cached keys and values.

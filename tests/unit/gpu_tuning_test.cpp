@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "base/file.h"
-#include "gpu/choices.h"
+#include "gpu/tuning.h"
 
 namespace weft::test {
 namespace {
@@ -28,100 +28,100 @@ Caps some_caps() {
   return caps;
 }
 
-// The plan with every choice moved off its default, where there is another.
+// The plan with every tunable moved off its default, where there is another.
 Plan moved(const Caps& caps) {
   Plan plan = make_plan(caps);
-  for (const PlanChoice& choice : plan_choices())
-    for (const uint32_t value : choice.candidates(caps, make_plan(caps)))
-      if (value != make_plan(caps).*choice.field) plan.*choice.field = value;
+  for (const Tunable& tunable : tunables())
+    for (const uint32_t value : tunable.candidates(caps, make_plan(caps)))
+      if (value != make_plan(caps).*tunable.field) plan.*tunable.field = value;
   return plan;
 }
 
-TEST(Choices, CandidatesHoldTheDefaultAndAreLegal) {
+TEST(Tuning, CandidatesHoldTheDefaultAndAreLegal) {
   for (const DeviceKind kind : {DeviceKind::discrete, DeviceKind::integrated, DeviceKind::cpu})
     for (const uint32_t threads : {128u, 256u, 1024u}) {
       Caps caps = some_caps();
       caps.kind = kind;
       caps.max_threads = threads;
       const Plan plan = make_plan(caps);
-      for (const PlanChoice& choice : plan_choices()) {
-        const std::vector<uint32_t> candidates = choice.candidates(caps, plan);
-        EXPECT_EQ(std::count(candidates.begin(), candidates.end(), plan.*choice.field), 1) << choice.name;
-        EXPECT_TRUE(std::is_sorted(candidates.begin(), candidates.end())) << choice.name;
+      for (const Tunable& tunable : tunables()) {
+        const std::vector<uint32_t> candidates = tunable.candidates(caps, plan);
+        EXPECT_EQ(std::count(candidates.begin(), candidates.end(), plan.*tunable.field), 1) << tunable.name;
+        EXPECT_TRUE(std::is_sorted(candidates.begin(), candidates.end())) << tunable.name;
         for (const uint32_t value : candidates) {
-          EXPECT_TRUE(value > 0 || choice.field == &Plan::tile_tokens) << choice.name;
-          EXPECT_LE(value, choice.field == &Plan::split            ? threads / 64
-                           : choice.field == &Plan::reduce_threads ? threads
-                                                                   : 64)
-              << choice.name;
+          EXPECT_TRUE(value > 0 || tunable.field == &Plan::tile_tokens) << tunable.name;
+          EXPECT_LE(value, tunable.field == &Plan::split            ? threads / 64
+                           : tunable.field == &Plan::reduce_threads ? threads
+                                                                    : 64)
+              << tunable.name;
         }
       }
     }
 }
 
-TEST(Choices, RoundTrip) {
+TEST(Tuning, RoundTrip) {
   const Caps caps = some_caps();
   const Plan plan = moved(caps);
   EXPECT_NE(plan.split, make_plan(caps).split);
-  const auto read = read_choices(write_choices(caps, plan), caps, make_plan(caps));
+  const auto read = read_tuning(write_tuning(caps, plan), caps, make_plan(caps));
   ASSERT_TRUE(read);
-  for (const PlanChoice& choice : plan_choices()) EXPECT_EQ((*read).*choice.field, plan.*choice.field) << choice.name;
+  for (const Tunable& tunable : tunables()) EXPECT_EQ((*read).*tunable.field, plan.*tunable.field) << tunable.name;
 }
 
-TEST(Choices, TornDamagedOrLonger) {
+TEST(Tuning, TornDamagedOrLonger) {
   const Caps caps = some_caps();
   const Plan defaults = make_plan(caps);
-  std::string text = write_choices(caps, moved(caps));
+  std::string text = write_tuning(caps, moved(caps));
   for (size_t length = 0; length < text.size(); ++length)
-    EXPECT_FALSE(read_choices(std::string_view(text).substr(0, length), caps, defaults)) << length;
-  EXPECT_FALSE(read_choices(text + "\n", caps, defaults));
+    EXPECT_FALSE(read_tuning(std::string_view(text).substr(0, length), caps, defaults)) << length;
+  EXPECT_FALSE(read_tuning(text + "\n", caps, defaults));
   for (size_t bit = 0; bit < text.size() * 8; ++bit) {
     text[bit / 8] = static_cast<char>(text[bit / 8] ^ (1 << (bit % 8)));
-    EXPECT_FALSE(read_choices(text, caps, defaults)) << "bit " << bit;
+    EXPECT_FALSE(read_tuning(text, caps, defaults)) << "bit " << bit;
     text[bit / 8] = static_cast<char>(text[bit / 8] ^ (1 << (bit % 8)));
   }
-  EXPECT_TRUE(read_choices(text, caps, defaults));
+  EXPECT_TRUE(read_tuning(text, caps, defaults));
 }
 
-TEST(Choices, OfAnotherDeviceOrDriverOrNoCandidate) {
+TEST(Tuning, OfAnotherDeviceOrDriverOrNoCandidate) {
   const Caps caps = some_caps();
   const Plan defaults = make_plan(caps);
-  const std::string text = write_choices(caps, moved(caps));
+  const std::string text = write_tuning(caps, moved(caps));
   Caps other = caps;
   other.driver_version = 571;
-  EXPECT_FALSE(read_choices(text, other, defaults));
-  EXPECT_NE(choices_path(caps), choices_path(other));
+  EXPECT_FALSE(read_tuning(text, other, defaults));
+  EXPECT_NE(tuning_path(caps), tuning_path(other));
   other = caps;
   other.device_id = 1;
-  EXPECT_FALSE(read_choices(text, other, defaults));
+  EXPECT_FALSE(read_tuning(text, other, defaults));
   other = caps;
   other.cache_uuid[15] = 99;
-  EXPECT_FALSE(read_choices(text, other, defaults));
+  EXPECT_FALSE(read_tuning(text, other, defaults));
   Plan wild = defaults;
   wild.block_tokens = 1024;  // well written, but nothing a search would have tried
-  EXPECT_FALSE(read_choices(write_choices(caps, wild), caps, defaults));
+  EXPECT_FALSE(read_tuning(write_tuning(caps, wild), caps, defaults));
 }
 
-TEST(Choices, ATunedPlanSaysWhereItComesFrom) {
-  const std::string folder = testing::TempDir() + "weft-choices";
+TEST(Tuning, ATunedPlanSaysWhereItComesFrom) {
+  const std::string folder = testing::TempDir() + "weft-tuning";
   std::filesystem::remove_all(folder);
   const char* const before = std::getenv("WEFT_CACHE_DIR");
   const std::string kept = before ? before : "";
   setenv("WEFT_CACHE_DIR", folder.c_str(), 1);
   const Caps caps = some_caps();
   EXPECT_EQ(tuned_plan(caps).source, "");
-  const std::string text = write_choices(caps, moved(caps));
-  write_file_atomically(*choices_path(caps), std::as_bytes(std::span<const char>(text)));
+  const std::string text = write_tuning(caps, moved(caps));
+  write_file_atomically(*tuning_path(caps), std::as_bytes(std::span<const char>(text)));
   EXPECT_EQ(tuned_plan(caps).plan.split, moved(caps).split);
   EXPECT_NE(tuned_plan(caps).source.find("as measured"), std::string::npos);
   setenv("WEFT_TUNE", "0", 1);
   EXPECT_EQ(tuned_plan(caps).plan.split, make_plan(caps).split);
   unsetenv("WEFT_TUNE");
-  write_file_atomically(*choices_path(caps), std::as_bytes(std::span<const char>(text).first(20)));
+  write_file_atomically(*tuning_path(caps), std::as_bytes(std::span<const char>(text).first(20)));
   EXPECT_EQ(tuned_plan(caps).plan.split, make_plan(caps).split);
   EXPECT_NE(tuned_plan(caps).source.find("ignored"), std::string::npos);
-  std::filesystem::remove(*choices_path(caps));
-  std::filesystem::create_directory(*choices_path(caps));  // a folder in the file's place
+  std::filesystem::remove(*tuning_path(caps));
+  std::filesystem::create_directory(*tuning_path(caps));  // a folder in the file's place
   EXPECT_NE(tuned_plan(caps).source.find("ignored"), std::string::npos);
   before ? setenv("WEFT_CACHE_DIR", kept.c_str(), 1) : unsetenv("WEFT_CACHE_DIR");
   std::filesystem::remove_all(folder);

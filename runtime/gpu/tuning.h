@@ -1,6 +1,6 @@
 // What a measurement may choose better than a plan's defaults: the shapes of tiles and workgroups. `weft tune` measures
-// (ops/tune.h) and keeps its choices in a file beside the pipeline cache, one for a device and driver version; devices
-// opened after that use them.
+// (ops/tune.h) and keeps the values it chose in a file beside the pipeline cache, one for a device and driver version;
+// models loaded after that use them.
 //
 // Whatever is chosen, results are deterministic. Equal to the last bit are those of different row_tiles, and the
 // vocabulary table's logits for different block_tokens; with another split or reduce_threads sums are added up in
@@ -19,23 +19,23 @@
 
 namespace weft {
 
-struct PlanChoice {
+struct Tunable {
   const char* name;  // of the field, for files and reports
   uint32_t Plan::*field;
   // The values worth trying on a device whose default is that plan, the default among them, ascending.
   std::vector<uint32_t> (*candidates)(const Caps& caps, const Plan& defaults);
 };
-std::span<const PlanChoice> plan_choices();
+std::span<const Tunable> tunables();
 
-// Where a device's choices live; nothing if there is no place for it (pipeline_cache.h).
-std::optional<std::filesystem::path> choices_path(const Caps& caps);
+// Where a device's tuned values are kept; nothing if there is no place for it (pipeline_cache.h).
+std::optional<std::filesystem::path> tuning_path(const Caps& caps);
 
-// The choices as a file's text, and back: the plan with them. Nothing where the text was not written for this device,
-// driver and version of the kernels, is damaged, or chooses what is no candidate.
-std::string write_choices(const Caps& caps, const Plan& plan);
-std::optional<Plan> read_choices(std::string_view text, const Caps& caps, const Plan& defaults);
+// The tuned values as a file's text, and back: the plan with them. Nothing where the text was not written for this
+// device, driver and version of the kernels, is damaged, or chooses what is no candidate.
+std::string write_tuning(const Caps& caps, const Plan& plan);
+std::optional<Plan> read_tuning(std::string_view text, const Caps& caps, const Plan& defaults);
 
-// make_plan, with the choices of the device's file. WEFT_TUNE=0 ignores that.
+// make_plan, with the tuned values of the device's file. WEFT_TUNE=0 ignores that.
 struct TunedPlan {
   Plan plan;
   std::string source;  // which file they are from, or why one is not used; empty: there is none

@@ -1,4 +1,4 @@
-#include "gpu/choices.h"
+#include "gpu/tuning.h"
 
 #include <algorithm>
 #include <charconv>
@@ -13,7 +13,7 @@
 namespace weft {
 namespace {
 
-// To be raised when kernels change so much that old choices mislead.
+// To be raised when kernels change so much that old values mislead.
 constexpr int kVersion = 2;
 constexpr size_t kMostBytes = 4096;
 
@@ -25,14 +25,14 @@ std::vector<uint32_t> around(uint32_t value, uint32_t least, uint32_t most) {
   return list;
 }
 
-const PlanChoice kChoices[] = {
+const Tunable kTunables[] = {
     // A CPU has no use for split rows, and a workgroup has 64 x split threads.
     {"split", &Plan::split,
      [](const Caps& caps, const Plan& plan) {
        if (caps.kind == DeviceKind::cpu) return std::vector<uint32_t>{plan.split};
        return around(plan.split, 1, std::min(caps.max_threads, 256u) / 64);
      }},
-    // Lanes that read texels share notes of four rows each.
+    // Lanes that read texels share the scales of four rows each.
     {"row_tiles", &Plan::row_tiles,
      [](const Caps&, const Plan& plan) { return around(plan.row_tiles, plan.texel_products ? 4 : 1, 4); }},
     {"block_tokens", &Plan::block_tokens,
@@ -86,9 +86,9 @@ bool take(std::string_view& text, std::string_view expected) {
 
 }  // namespace
 
-std::span<const PlanChoice> plan_choices() { return kChoices; }
+std::span<const Tunable> tunables() { return kTunables; }
 
-std::optional<std::filesystem::path> choices_path(const Caps& caps) {
+std::optional<std::filesystem::path> tuning_path(const Caps& caps) {
   auto path = pipeline_cache_path(caps);
   if (!path) return path;
   std::string name = path->filename().string();
@@ -96,27 +96,27 @@ std::optional<std::filesystem::path> choices_path(const Caps& caps) {
   return path->replace_filename(name).replace_extension(".txt");
 }
 
-std::string write_choices(const Caps& caps, const Plan& plan) {
+std::string write_tuning(const Caps& caps, const Plan& plan) {
   std::string text = heading(caps);
-  for (const PlanChoice& choice : plan_choices())
-    text += std::string(choice.name) + " " + std::to_string(plan.*choice.field) + "\n";
+  for (const Tunable& tunable : tunables())
+    text += std::string(tunable.name) + " " + std::to_string(plan.*tunable.field) + "\n";
   return text + closing(text);
 }
 
-std::optional<Plan> read_choices(std::string_view text, const Caps& caps, const Plan& defaults) {
+std::optional<Plan> read_tuning(std::string_view text, const Caps& caps, const Plan& defaults) {
   if (text.size() > kMostBytes) return std::nullopt;
   std::string_view left = text;
   if (!take(left, heading(caps))) return std::nullopt;
   Plan plan = defaults;
-  for (const PlanChoice& choice : plan_choices()) {
-    if (!take(left, std::string(choice.name) + " ")) return std::nullopt;
+  for (const Tunable& tunable : tunables()) {
+    if (!take(left, std::string(tunable.name) + " ")) return std::nullopt;
     uint32_t value = 0;
     const auto [end, error] = std::from_chars(left.data(), left.data() + left.size(), value);
-    const std::vector<uint32_t> candidates = choice.candidates(caps, defaults);
+    const std::vector<uint32_t> candidates = tunable.candidates(caps, defaults);
     if (error != std::errc() || std::ranges::find(candidates, value) == candidates.end()) return std::nullopt;
     left.remove_prefix(static_cast<size_t>(end - left.data()));
     if (!take(left, "\n")) return std::nullopt;
-    plan.*choice.field = value;
+    plan.*tunable.field = value;
   }
   if (left != closing(text.substr(0, text.size() - left.size()))) return std::nullopt;
   return plan;
@@ -126,14 +126,14 @@ TunedPlan tuned_plan(const Caps& caps) {
   const Plan defaults = make_plan(caps);
   const char* const wanted = std::getenv("WEFT_TUNE");
   if (wanted && std::string_view(wanted) == "0") return {defaults, "switched off by WEFT_TUNE=0"};
-  const auto path = choices_path(caps);
+  const auto path = tuning_path(caps);
   std::error_code error;
   if (!path || !std::filesystem::exists(*path, error)) return {defaults, ""};
   try {
     const MappedFile file(*path);
     if (!file.is_private()) return {defaults, path->string() + " was ignored: others than its user may write it"};
     const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
-    if (const std::optional<Plan> plan = read_choices(text, caps, defaults))
+    if (const std::optional<Plan> plan = read_tuning(text, caps, defaults))
       return {*plan, "as measured: " + path->string()};
     return {defaults, path->string() + " is damaged or of another version and was ignored; weft tune writes a new one"};
   } catch (const Error& unreadable) {

@@ -1,9 +1,9 @@
 // Whatever `weft tune` may choose, a model gives the same greedy tokens, and the logits are equal: to the last bit
-// where gpu/choices.h says so, else up to rounding.
+// where gpu/tuning.h says so, else up to rounding.
 #include <cmath>
 #include <cstring>
 
-#include "gpu/choices.h"
+#include "gpu/tuning.h"
 #include "support/model_test.h"
 
 namespace weft::test {
@@ -14,7 +14,7 @@ struct Answer {
   std::vector<float> logits;
 };
 
-class ChoicesTest : public GpuTest {
+class TuningTest : public GpuTest {
  protected:
   void SetUp() override {
     GpuTest::SetUp();
@@ -49,26 +49,26 @@ double difference(const std::vector<float>& usual, const std::vector<float>& oth
   return farthest / std::sqrt(square);
 }
 
-TEST_F(ChoicesTest, GreedyTokensDoNotDependOnThem) {
+TEST_F(TuningTest, GreedyTokensDoNotDependOnThem) {
   const Caps caps = open_device()->caps();
   const Plan defaults = make_plan(caps);
   const Answer usual = answer([](Plan&) {}), again = answer([](Plan&) {});
   EXPECT_EQ(std::memcmp(usual.logits.data(), again.logits.data(), usual.logits.size() * 4), 0);
-  for (const PlanChoice& choice : plan_choices())
-    for (const uint32_t value : choice.candidates(caps, defaults)) {
-      if (value == defaults.*choice.field) continue;
-      SCOPED_TRACE(std::string(choice.name) + " " + std::to_string(value));
-      const Answer other = answer([&](Plan& plan) { plan.*choice.field = value; });
+  for (const Tunable& tunable : tunables())
+    for (const uint32_t value : tunable.candidates(caps, defaults)) {
+      if (value == defaults.*tunable.field) continue;
+      SCOPED_TRACE(std::string(tunable.name) + " " + std::to_string(value));
+      const Answer other = answer([&](Plan& plan) { plan.*tunable.field = value; });
       EXPECT_EQ(other.ids, usual.ids);
       EXPECT_LE(difference(usual.logits, other.logits), 1e-4);
-      if (choice.field == &Plan::row_tiles) {
+      if (tunable.field == &Plan::row_tiles) {
         EXPECT_EQ(difference(usual.logits, other.logits), 0);
       }
     }
 }
 
 // Which a software device is never given: a prompt's products by tiles, as on a GPU.
-TEST_F(ChoicesTest, NorOnTiles) {
+TEST_F(TuningTest, NorOnTiles) {
   const Answer usual = answer([](Plan& plan) { plan.tile_tokens = 0; });
   const bool fp16 = open_device()->caps().fp16;
   for (const uint32_t tile : {16u, 64u}) {

@@ -1,0 +1,101 @@
+// What Lookup guesses from a context alone, and when it leaves off. No device needed.
+#include "session/lookup.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "model/schedule.h"
+
+namespace weft::test {
+namespace {
+
+std::vector<uint32_t> guess(Lookup& lookup, size_t most = kMostDrafted) {
+  const std::span<const uint32_t> draft = lookup.draft(most);
+  return {draft.begin(), draft.end()};
+}
+
+TEST(LookupTest, GuessesWhatCameAfterTheLongestRun) {
+  Lookup lookup;
+  lookup.begin(std::vector<uint32_t>{});
+  EXPECT_EQ(guess(lookup), std::vector<uint32_t>());
+  lookup.begin(std::vector<uint32_t>{5});
+  EXPECT_EQ(guess(lookup), std::vector<uint32_t>());
+  lookup.begin(std::vector<uint32_t>{1, 2, 3, 4, 5, 6, 7, 8, 9});
+  EXPECT_EQ(guess(lookup), std::vector<uint32_t>());
+  // 3 4 came twice: after 1 2, and, later, after 7.
+  const std::vector<uint32_t> ids = {9,  1, 2, 3, 4,  50, 51, 52, 53, 54, 55, 56,
+                                     57, 7, 3, 4, 60, 61, 62, 63, 1,  2,  3,  4};
+  lookup.begin(ids);
+  EXPECT_EQ(guess(lookup).front(), 50u);
+  EXPECT_EQ(guess(lookup, 1), std::vector<uint32_t>{50});
+  lookup.begin(std::vector<uint32_t>{1, 2, 3, 4, 5, 8, 3, 4, 6, 9, 3, 4});
+  EXPECT_EQ(guess(lookup).front(), 6u);  // the latest of equal runs
+}
+
+// A run that goes on into itself.
+TEST(LookupTest, GuessesRepetitions) {
+  Lookup lookup;
+  lookup.begin(std::vector<uint32_t>{7, 7, 7, 7, 7, 7, 7, 7});
+  EXPECT_EQ(guess(lookup), std::vector<uint32_t>{7});
+  std::vector<uint32_t> ids;
+  for (uint32_t i = 0; i < 60; ++i) ids.push_back(i % 10);
+  lookup.begin(ids);
+  for (uint32_t i = 0; i < 60; ++i) lookup.append(i % 10);  // it learns that this one is right again and again
+  EXPECT_EQ(guess(lookup), (std::vector<uint32_t>{0, 1, 2, 3, 4, 5, 6}));
+}
+
+// Tokens that repeat pairs and go on otherwise: soon nothing is guessed, and when they do repeat, it is again.
+TEST(LookupTest, LearnsWhenGuessesPay) {
+  Lookup lookup;
+  std::vector<uint32_t> ids = {1, 2};
+  lookup.begin(ids);
+  std::mt19937 random(1);
+  const auto guesses = [&](uint32_t count, const auto& next) {
+    uint32_t passes = 0;
+    for (uint32_t i = 0; i < count; ++i) {
+      passes += guess(lookup).empty() ? 0 : 1;
+      lookup.append(next(i));
+    }
+    return passes;
+  };
+  const auto noise = [&](uint32_t) { return random() % 12; };  // pairs come again, by chance
+  guesses(1000, noise);
+  EXPECT_LT(guesses(200, noise), 20u);
+  const auto again = [](uint32_t i) { return 100 + i % 40; };
+  EXPECT_GT(guesses(200, again), 140u);
+}
+
+// A pass of several tokens that takes as long as they would alone is not worth it.
+TEST(LookupTest, LearnsWhatPassesTake) {
+  std::vector<uint32_t> ids;
+  for (uint32_t i = 0; i < 60; ++i) ids.push_back(i % 10);
+  for (const double each : {1.0, 0.2}) {
+    Lookup lookup;
+    lookup.begin(ids);
+    for (int i = 0; i < 20; ++i)
+      for (const uint32_t tokens : {1u, 2u, 4u, 8u}) lookup.passed(tokens, 1 + each * (tokens - 1));
+    EXPECT_EQ(guess(lookup).empty(), each == 1.0);
+  }
+}
+
+// Two passes that were delayed do not end guessing for good.
+TEST(LookupTest, DelaysAreNotCosts) {
+  std::vector<uint32_t> ids;
+  for (uint32_t i = 0; i < 60; ++i) ids.push_back(i % 10);
+  Lookup lookup;
+  lookup.begin(ids);
+  for (int i = 0; i < 20; ++i) lookup.passed(1, 1);
+  for (const double seconds : {9.0, 20.0, 20.0, 1.5})
+    for (const uint32_t tokens : {2u, 4u, 8u}) {
+      EXPECT_FALSE(guess(lookup).empty());
+      lookup.passed(tokens, seconds);
+    }
+  EXPECT_FALSE(guess(lookup).empty());
+}
+
+}  // namespace
+}  // namespace weft::test
