@@ -159,8 +159,11 @@ auto with_weights(const weft_model& model, const Work& work) {
 }  // namespace weft::capi
 
 struct weft_session : weft::capi::DeviceUser {
-  weft_session(const weft_model* of, uint32_t context, weft::Format cache, weft::Policy policy)
-      : DeviceUser(of), session(of->model, context, of->tokenizer.stop_ids(), cache, policy), decoder(of->tokenizer) {}
+  weft_session(const weft_model* of, uint32_t context, weft::Format cache, weft::Policy policy,
+               weft::Duty* duty = nullptr)
+      : DeviceUser(of),
+        session(of->model, context, of->tokenizer.stop_ids(), cache, policy, duty),
+        decoder(of->tokenizer) {}
   void leave_device() override { session.leave_device(); }
   void enter_device() override { session.enter_device(); }
 

@@ -41,7 +41,7 @@ class OwnDraft : public Drafter {
     const std::lock_guard lock(model.users_mutex);
     need_weights(model);
     const uint32_t context = std::min(of.context(), model.model.config.context);
-    return new weft_session(&model, context, Format::f16, of.policy());
+    return new weft_session(&model, context, Format::f16, of.policy(), &of.duty());
   }
   // Without its device there are no guesses, which is no failure.
   void try_recovery() noexcept {

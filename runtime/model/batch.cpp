@@ -14,12 +14,12 @@ uint32_t rows_for(const Model& model, size_t members) {
 
 }  // namespace
 
-Batch::Batch(const Model& model, std::span<const Member> members, Policy policy)
+Batch::Batch(const Model& model, std::span<const Member> members, Policy policy, std::vector<Duty*> duties)
     : rows_(rows_for(model, members.size())),
       activations_(model, rows_, rows_),
       step_(model, rows_, 1),
       pool_(model.device),
-      queue_(model, policy) {
+      queue_(model, policy, std::move(duties)) {
   abi::StepState& state = *step_.state.as<abi::StepState>();
   state.end = static_cast<uint32_t>(members.size());
   state.context = rows_;

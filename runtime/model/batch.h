@@ -19,8 +19,8 @@ class Batch {
     const KvCache& cache;
     Tail tail;
   };
-  // Records the pass, of 1 to kMostBatchSlots sessions of a decoder.
-  Batch(const Model& model, std::span<const Member> members, Policy policy);
+  // Records the pass, of 1 to kMostBatchSlots sessions of a decoder. duties: as of a SubmissionQueue.
+  Batch(const Model& model, std::span<const Member> members, Policy policy, std::vector<Duty*> duties);
   ~Batch();
 
   // Submits one pass after those in flight, as the policy says.

@@ -30,11 +30,11 @@ CommandBuffer record_end(CommandPool& pool, const Pass& pass, const std::functio
   return recorder.finish(true);
 }
 
-Schedule::Schedule(const Pass& pass, Policy policy)
+Schedule::Schedule(const Pass& pass, Policy policy, Duty& duty)
     : pass_(pass),
       chunk_tokens_(pass.model.device->plan().chunk_tokens),
       pool_(pass.model.device),
-      queue_(pass.model, policy) {
+      queue_(pass.model, policy, {&duty}) {
   // Every kernel of a greedy session is asked for before the first recording waits for one.
   Recorder dry_run(*pass.model.device);
   const Tail greedy[] = {{Tail::Kind::greedy}};

@@ -25,7 +25,7 @@ inline constexpr uint32_t kMostDrafted = 7;
 
 class Schedule {
  public:
-  Schedule(const Pass& pass, Policy policy);  // pass: of any number of tokens
+  Schedule(const Pass& pass, Policy policy, Duty& duty);  // pass: of any number of tokens
   ~Schedule();
 
   uint32_t chunk_tokens() const { return chunk_tokens_; }

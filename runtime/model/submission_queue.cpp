@@ -5,9 +5,10 @@
 
 namespace weft {
 
-SubmissionQueue::SubmissionQueue(const Model& model, Policy policy)
+SubmissionQueue::SubmissionQueue(const Model& model, Policy policy, std::vector<Duty*> duties)
     : device_(model.device),
       policy_(policy),
+      duties_(std::move(duties)),
       weights_(model.weights),
       layer_loader_(model.weights.layer_loader.get()),
       run_ahead_(policy == Policy::throughput ? device_->plan().run_ahead : 0) {
@@ -16,8 +17,19 @@ SubmissionQueue::SubmissionQueue(const Model& model, Policy policy)
   in_flight_.reserve(most);
 }
 
+bool SubmissionQueue::limited() const {
+  return std::ranges::any_of(duties_, [](const Duty* duty) { return duty->share() < 1; });
+}
+
+void SubmissionQueue::pause() {
+  if (!limited()) return;
+  if (!in_flight_.empty()) in_flight_.back().fence->wait();
+  for (Duty* duty : duties_) duty->wait();
+}
+
 void SubmissionQueue::submit(std::span<const CommandBuffer> body, const CommandBuffer& end, size_t pieces) {
   Stream* const stream = weights_.stream.get();
+  if (stream) pause();  // here, because other sessions wait for the lock
   const std::unique_lock<std::mutex> lock = stream ? std::unique_lock(stream->order) : std::unique_lock<std::mutex>();
   if (stream && !std::exchange(stream->whole, false))
     run_once(device_, "first layer", [&](Recorder& recorder) { weights_.fetch(recorder, 0); });
@@ -36,13 +48,19 @@ void SubmissionQueue::submit(std::span<const CommandBuffer> body, const CommandB
 }
 
 void SubmissionQueue::launch(const std::vector<const CommandBuffer*>& commands, bool last) {
+  if (!weights_.stream) pause();
+  const bool wait = limited();
   if (idle_fences_.empty()) retire();
+  const Duty::Clock::time_point begin = Duty::Clock::now();
   device_->submit(commands, *idle_fences_.back());
   in_flight_.push_back({std::move(idle_fences_.back()), last});
   idle_fences_.pop_back();
   passes_ += last;
   ++submissions_;
   most_in_flight_ = std::max(most_in_flight_, in_flight_.size());
+  if (!wait) return;
+  in_flight_.back().fence->wait();
+  for (Duty* duty : duties_) duty->charge(begin, Duty::Clock::now());
 }
 
 void SubmissionQueue::retire() {

@@ -9,6 +9,7 @@
 
 #include "gpu/device.h"
 #include "gpu/recorder.h"
+#include "model/duty.h"
 #include "model/model.h"
 
 namespace weft {
@@ -21,7 +22,9 @@ enum class Policy {
 // A pass is a list of command buffers: the embedding, each layer, and an end. One thread at a time.
 class SubmissionQueue {
  public:
-  SubmissionQueue(const Model& model, Policy policy);  // the model outlives it
+  // duties: whose work it is, if that may be limited: while one of them is, each submission waits until all of them
+  // allow it, and for its own end. The model and the duties outlive this.
+  SubmissionQueue(const Model& model, Policy policy, std::vector<Duty*> duties = {});
 
   // Submits a pass after those in flight. body: the embedding and the layers. pieces: command buffers in one polite
   // submission. Waits while the policy allows no more submissions in flight. While the model's layers are still being
@@ -40,11 +43,14 @@ class SubmissionQueue {
     std::unique_ptr<Fence> fence;
     bool last;  // of its pass
   };
+  bool limited() const;
+  void pause();
   void launch(const std::vector<const CommandBuffer*>& commands, bool last);
   void retire();
 
   std::shared_ptr<Device> device_;
   Policy policy_;
+  std::vector<Duty*> duties_;
   const Weights& weights_;
   LayerLoader* layer_loader_;  // nullptr: all layers are there
   uint32_t run_ahead_;

@@ -42,11 +42,17 @@ Policy policy_of(const std::vector<Generation*>& running) {
   return polite ? Policy::polite : Policy::throughput;
 }
 
+std::vector<Duty*> duties_of(const std::vector<Generation*>& running) {
+  std::vector<Duty*> duties;
+  for (const Generation* one : running) duties.push_back(&one->session().duty());
+  return duties;
+}
+
 }  // namespace
 
 SharedPasses::SharedPasses(std::vector<Generation*> running)
     : running_(std::move(running)),
-      batch_(running_.front()->session().model(), slots_of(running_), policy_of(running_)),
+      batch_(running_.front()->session().model(), slots_of(running_), policy_of(running_), duties_of(running_)),
       left_(SIZE_MAX) {
   // Products read the weights once for a group of tokens.
   const Plan& plan = running_.front()->session().model().device->plan();

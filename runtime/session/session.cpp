@@ -20,20 +20,22 @@ const Model& checked(const Model& model) {
 
 }  // namespace
 
-Session::OnDevice::OnDevice(const Model& model, uint32_t context, Format format, Policy policy)
+Session::OnDevice::OnDevice(const Model& model, uint32_t context, Format format, Policy policy, Duty& duty)
     : activations(model, model.device->plan().chunk_tokens),
       cache(model, context, model.device->plan().chunk_tokens, format),
       step(model, context, context),
       source(model.weights.encoder ? std::make_unique<Source>(model, context, format) : nullptr),
       head(model, step),
-      schedule({model, activations, step, cache, 1, source ? &source->cache() : nullptr}, policy) {}
+      schedule({model, activations, step, cache, 1, source ? &source->cache() : nullptr}, policy, duty) {}
 
-Session::Session(const Model& model, uint32_t context, std::vector<uint32_t> stop_ids, Format cache, Policy policy)
+Session::Session(const Model& model, uint32_t context, std::vector<uint32_t> stop_ids, Format cache, Policy policy,
+                 Duty* duty)
     : model_(checked(model)),
       context_(context),
       policy_(policy),
       cache_format_(cache),
-      on_device_(std::make_unique<OnDevice>(model, context, cache, policy)),
+      duty_(duty ? duty : &own_duty_),
+      on_device_(std::make_unique<OnDevice>(model, context, cache, policy, *duty_)),
       sampling_(model.config, std::move(stop_ids)) {}
 
 Session::~Session() = default;
@@ -52,7 +54,7 @@ void Session::leave_device() {
 }
 
 void Session::enter_device() {
-  auto made = std::make_unique<OnDevice>(model_, context_, cache_format_, policy_);
+  auto made = std::make_unique<OnDevice>(model_, context_, cache_format_, policy_, *duty_);
   made->head.set(left_head_);
   made->soft_written = soft_.empty();
   if (matcher_) made->head.need_buffers();

@@ -83,9 +83,10 @@ class Session {
   using OnPrompt = std::function<bool(size_t done, size_t all)>;  // tokens of the prompt; likewise
   class Generation;                                               // a generate() under way (generation.h)
 
-  // stop_ids: at most MAX_STOP_IDS; the model outlives the session.
+  // stop_ids: at most MAX_STOP_IDS; the model outlives the session. duty: of whoever it works for, and outlives it;
+  // nullptr: its own.
   Session(const Model& model, uint32_t context, std::vector<uint32_t> stop_ids, Format cache = Format::f16,
-          Policy policy = Policy::throughput);
+          Policy policy = Policy::throughput, Duty* duty = nullptr);
   ~Session();
 
   // Settings hold from the next generate on. All throw Error(invalid_argument) for a value out of range.
@@ -168,6 +169,7 @@ class Session {
   const std::vector<uint32_t>& ids() const { return ids_; }
   uint32_t context() const { return context_; }
   Policy policy() const { return policy_; }
+  Duty& duty() const { return *duty_; }  // how much of the time its passes may take
   bool has_grammar() const { return matcher_ != nullptr; }
   bool has_partial_head() const { return on_device().head.partial(); }  // for the last token
   const SubmissionQueue& queue() const { return on_device().schedule.queue(); }
@@ -178,7 +180,7 @@ class Session {
 
  private:
   struct OnDevice {
-    OnDevice(const Model& model, uint32_t context, Format cache, Policy policy);
+    OnDevice(const Model& model, uint32_t context, Format cache, Policy policy, Duty& duty);
     ActivationBuffers activations;
     KvCache cache;  // before what else grows with the context: it checks the device's limit
     StepBuffers step;
@@ -211,6 +213,9 @@ class Session {
   uint32_t context_;
   Policy policy_;
   Format cache_format_;
+  std::atomic<bool> cancelled_ = false;
+  Duty own_duty_{cancelled_};
+  Duty* duty_;
   VocabHead left_head_;                  // between leave_device() and enter_device()
   std::unique_ptr<OnDevice> on_device_;  // none: the device was left
   std::vector<uint32_t> input_;          // what an encoder-decoder's source must have read before the next token
@@ -224,7 +229,6 @@ class Session {
   size_t cached_ = 0;          // positions of the context in the cache
   size_t written_ = 0;         // highest position ever written to the cache, plus 1: rings may have lost older ones
   Logprobs logprobs_;          // of the last token
-  std::atomic<bool> cancelled_ = false;
   SessionStats stats_;
 };
 

@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -22,6 +24,13 @@ size_t g_hang_left = 0, g_submissions = 0, g_destroyed = 0, g_created = 0;
 bool g_refuse = false, g_refuse_memory = false;
 std::set<VkDevice> g_open, g_lost, g_hung;
 std::map<VkQueue, VkDevice> g_devices;
+
+// Submissions whose fences were not waited for yet, and for how long there was one.
+using Clock = std::chrono::steady_clock;
+std::set<VkFence> g_under_way;
+size_t g_most_under_way = 0;
+Clock::time_point g_busy_since;
+Clock::duration g_busy{};
 
 PFN_vkGetInstanceProcAddr real_instance_function() {
   static const auto function = [] {
@@ -116,7 +125,12 @@ VKAPI_ATTR VkResult VKAPI_CALL wait_for_fences(VkDevice device, uint32_t count, 
     const std::lock_guard lock(g_mutex);
     if (g_hung.contains(device)) return VK_TIMEOUT;  // the seconds are left out
   }
-  return real<PFN_vkWaitForFences>(device, "vkWaitForFences")(device, count, fences, all, timeout);
+  const VkResult result = real<PFN_vkWaitForFences>(device, "vkWaitForFences")(device, count, fences, all, timeout);
+  const std::lock_guard lock(g_mutex);
+  const bool busy = !g_under_way.empty();
+  for (uint32_t i = 0; result == VK_SUCCESS && i < count; ++i) g_under_way.erase(fences[i]);
+  if (busy && g_under_way.empty()) g_busy += Clock::now() - g_busy_since;
+  return result;
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL fence_status(VkDevice device, VkFence fence) {
@@ -198,9 +212,14 @@ struct Destroying<Tag, void (*)(VkDevice, Handle, const VkAllocationCallbacks*)>
 std::set<VkFence> g_submitted;
 VKAPI_ATTR VkResult VKAPI_CALL submit_with_fence(VkQueue queue, uint32_t count, const VkSubmitInfo* infos,
                                                  VkFence fence) {
+  const Clock::time_point begin = Clock::now();
   const VkResult result = submit(queue, count, infos, fence);
   const std::lock_guard lock(g_mutex);
-  if (result == VK_SUCCESS && fence && !g_hung.contains(g_devices.at(queue))) g_submitted.insert(fence);
+  if (result != VK_SUCCESS || !fence || g_hung.contains(g_devices.at(queue))) return result;
+  g_submitted.insert(fence);
+  if (g_under_way.empty()) g_busy_since = begin;
+  g_under_way.insert(fence);
+  g_most_under_way = std::max(g_most_under_way, g_under_way.size());
   return result;
 }
 VKAPI_ATTR VkResult VKAPI_CALL reset_fences(VkDevice device, uint32_t count, const VkFence* fences) {
@@ -214,6 +233,7 @@ VKAPI_ATTR void VKAPI_CALL destroy_fence(VkDevice device, VkFence fence, const V
   {
     const std::lock_guard lock(g_mutex);
     const bool submitted = g_submitted.erase(fence) > 0;
+    g_under_way.erase(fence);
     if (submitted && real<PFN_vkGetFenceStatus>(device, "vkGetFenceStatus")(device, fence) == VK_NOT_READY)
       ++g_early_fences;
   }
@@ -320,7 +340,8 @@ extern "C" VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkGetInstanceProcAddr(VkInst
 extern "C" void lose_device_at(size_t n) {
   const std::lock_guard lock(g_mutex);
   g_left = n;
-  g_submissions = 0;
+  g_submissions = g_most_under_way = 0;
+  g_busy = {};
 }
 extern "C" void hang_device_at(size_t n) {
   const std::lock_guard lock(g_mutex);
@@ -334,6 +355,14 @@ extern "C" size_t destroyed_under_way() {
 extern "C" size_t submissions() {
   const std::lock_guard lock(g_mutex);
   return g_submissions;
+}
+extern "C" double busy_seconds() {
+  const std::lock_guard lock(g_mutex);
+  return std::chrono::duration<double>(g_busy).count();
+}
+extern "C" size_t most_under_way() {
+  const std::lock_guard lock(g_mutex);
+  return g_most_under_way;
 }
 extern "C" void refuse_devices(bool refuse) {
   const std::lock_guard lock(g_mutex);

@@ -14,6 +14,10 @@ extern "C" void hang_device_at(size_t n);
 extern "C" size_t destroyed_under_way();
 // How many submissions there were since lose_device_at(). The lost ones count.
 extern "C" size_t submissions();
+// Seconds since lose_device_at() in which a submission was under way: from its call until its fence was waited for.
+extern "C" double busy_seconds();
+// The most submissions that were under way at once since then.
+extern "C" size_t most_under_way();
 // Whether vkCreateDevice fails.
 extern "C" void refuse_devices(bool refuse);
 // Whether vkAllocateMemory fails.

@@ -1,6 +1,9 @@
 // The native methods of weft.Native that need a session.
 #include <weft/descriptor.h>
+#include <weft/duty.h>
+#include <weft/lens.h>
 #include <weft/progress.h>
+#include <weft/soft.h>
 #include <weft/speculate.h>
 #include <cmath>
 
@@ -32,6 +35,26 @@ int on_prompt(void* user, uint32_t done, uint32_t all) {
   const jboolean go_on =
       env->CallBooleanMethod(callback->object, java.on_prompt, static_cast<jint>(done), static_cast<jint>(all));
   return env->ExceptionCheck() || !go_on;
+}
+
+struct LensCallback : Callback {
+  size_t width, vocab_size;
+};
+
+int on_row(void* user, const weft_lens_row* row) {
+  const auto* callback = static_cast<LensCallback*>(user);
+  JNIEnv* env = callback->env;
+  if (env->ExceptionCheck()) return 1;
+  return guard(env, [&] {
+           const jfloatArray hidden = floats(env, row->hidden, callback->width),
+                             logits = row->logits ? floats(env, row->logits, callback->vocab_size) : nullptr;
+           const jboolean go_on = env->CallBooleanMethod(callback->object, java.on_row, static_cast<jint>(row->layer),
+                                                         static_cast<jint>(row->position), hidden, logits);
+           checked(env);
+           env->DeleteLocalRef(hidden);
+           env->DeleteLocalRef(logits);
+           return go_on ? 1 : -1;
+         }) <= 0;
 }
 
 }  // namespace
@@ -119,6 +142,20 @@ NATIVE(void, setSpeculation)(JNIEnv* env, jclass, jlong session, jint kind) {
   });
 }
 
+NATIVE(void, setDraft)(JNIEnv* env, jclass, jlong session, jlong model) {
+  guard(env, [&] {
+    check(env, [&](weft_error* error) {
+      return weft_session_set_draft(as<weft_session>(session), as<weft_model>(model), error);
+    });
+  });
+}
+
+NATIVE(void, setDuty)(JNIEnv* env, jclass, jlong session, jfloat share) {
+  guard(env, [&] {
+    check(env, [&](weft_error* error) { return weft_session_set_duty(as<weft_session>(session), share, error); });
+  });
+}
+
 NATIVE(void, setGrammar)(JNIEnv* env, jclass, jlong session, jint kind, jbyteArray text) {
   guard(env, [&] {
     const Text grammar(env, text);
@@ -134,6 +171,33 @@ NATIVE(void, prompt)(JNIEnv* env, jclass, jlong session, jintArray array) {
     const std::vector<uint32_t> ids = ids_of(env, array);
     check(env, [&](weft_error* error) {
       return weft_session_prompt(as<weft_session>(session), ids.data(), ids.size(), error);
+    });
+  });
+}
+
+// parts: an int[] of ids, or a float[] of whole rows, each.
+NATIVE(void, promptParts)(JNIEnv* env, jclass, jlong session, jobjectArray parts, jint width) {
+  guard(env, [&] {
+    const auto count = static_cast<size_t>(checked(env, env->GetArrayLength(parts)));
+    std::vector<std::vector<uint32_t>> ids(count);
+    std::vector<std::vector<float>> rows(count);
+    std::vector<weft_prompt_part> list(count);
+    for (size_t i = 0; i < count; ++i) {
+      const jobject part = checked(env, env->GetObjectArrayElement(parts, static_cast<jsize>(i)));
+      if (env->IsInstanceOf(part, java.ints)) {
+        ids[i] = ids_of(env, static_cast<jintArray>(part));
+        list[i] = {ids[i].data(), nullptr, ids[i].size()};
+      } else {
+        const auto array = static_cast<jfloatArray>(part);
+        rows[i].resize(static_cast<size_t>(checked(env, env->GetArrayLength(array))));
+        env->GetFloatArrayRegion(array, 0, static_cast<jsize>(rows[i].size()), rows[i].data());
+        checked(env);
+        list[i] = {nullptr, rows[i].data(), rows[i].size() / static_cast<size_t>(width)};
+      }
+      env->DeleteLocalRef(part);
+    }
+    check(env, [&](weft_error* error) {
+      return weft_session_prompt_parts(as<weft_session>(session), list.data(), list.size(), error);
     });
   });
 }
@@ -179,6 +243,20 @@ NATIVE(jfloatArray, logits)(JNIEnv* env, jclass, jlong session, jint vocab_size)
       return weft_session_logits(as<weft_session>(session), result.data(), result.size(), error);
     });
     return floats(env, result);
+  });
+}
+
+NATIVE(void, lens)
+(JNIEnv* env, jclass, jlong session, jint first, jint count, jintArray layers, jboolean logits, jint width,
+ jint vocab_size, jobject listener) {
+  guard(env, [&] {
+    const std::vector<uint32_t> chosen = layers ? ids_of(env, layers) : std::vector<uint32_t>();
+    const weft_lens_options options = {static_cast<uint32_t>(first), static_cast<uint32_t>(count),
+                                       layers ? chosen.data() : nullptr, chosen.size(), !logits};
+    LensCallback callback{{env, listener}, static_cast<size_t>(width), static_cast<size_t>(vocab_size)};
+    check(env, [&](weft_error* error) {
+      return weft_session_lens(as<weft_session>(session), &options, on_row, &callback, error);
+    });
   });
 }
 

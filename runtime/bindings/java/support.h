@@ -18,8 +18,8 @@ namespace weft::jni {
 
 // Classes and methods, found once: the global references live as long as the library.
 struct Java {
-  jclass exception, info, stats, logprobs;
-  jmethodID new_exception, new_info, new_stats, new_logprobs, on_token, on_prompt, on_progress;
+  jclass exception, info, stats, logprobs, ints;
+  jmethodID new_exception, new_info, new_stats, new_logprobs, on_token, on_prompt, on_progress, on_row;
 };
 inline Java java;
 
@@ -110,12 +110,15 @@ inline jintArray ints(JNIEnv* env, const std::vector<uint32_t>& values) {
   return array;
 }
 
-inline jfloatArray floats(JNIEnv* env, const std::vector<float>& values) {
-  const auto size = static_cast<jsize>(values.size());
+inline jfloatArray floats(JNIEnv* env, const float* values, size_t count) {
+  const auto size = static_cast<jsize>(count);
   const jfloatArray array = checked(env, env->NewFloatArray(size));
-  env->SetFloatArrayRegion(array, 0, size, values.data());
+  env->SetFloatArrayRegion(array, 0, size, values);
   checked(env);
   return array;
+}
+inline jfloatArray floats(JNIEnv* env, const std::vector<float>& values) {
+  return floats(env, values.data(), values.size());
 }
 
 [[noreturn]] inline void raise(JNIEnv* env, const weft_error& error) {

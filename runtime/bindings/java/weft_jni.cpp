@@ -2,6 +2,7 @@
 #include <weft/descriptor.h>
 #include <weft/probe.h>
 #include <weft/recover.h>
+#include <weft/soft.h>
 
 #include "support.h"
 
@@ -45,6 +46,7 @@ extern "C" JNIEXPORT jint JNICALL JNI_OnLoad(JavaVM* vm, void*) {
     java.info = global_class(env, "weft/ModelInfo");
     java.stats = global_class(env, "weft/GenerationStats");
     java.logprobs = global_class(env, "weft/Logprobs");
+    java.ints = global_class(env, "[I");
     java.new_exception = method(java.exception, "<init>", "([B[B[B[B)V");
     java.new_info = method(java.info, "<init>", "([B[B[B[BIIIIZZJJJJDJIJJJZ)V");
     java.new_stats = method(java.stats, "<init>", "(IJJJDDDDJJJDDJJJJ)V");
@@ -53,6 +55,7 @@ extern "C" JNIEXPORT jint JNICALL JNI_OnLoad(JavaVM* vm, void*) {
     java.on_token = method(checked(env, env->FindClass("weft/Session")), "onToken", "(I[B)Z");
     java.on_prompt = method(checked(env, env->FindClass("weft/Session")), "onPrompt", "(II)Z");
     java.on_progress = method(checked(env, env->FindClass("weft/ProgressListener")), "onProgress", "(F)Z");
+    java.on_row = method(checked(env, env->FindClass("weft/LensListener")), "onRow", "(II[F[F)Z");
     return JNI_VERSION_1_6;
   });
 }
@@ -207,6 +210,17 @@ NATIVE(jintArray, applyChatTemplate)
     return take_ids(env, guess, [&](auto... out) {
       return weft_apply_chat_template(as<weft_model>(model), messages.data(), messages.size(), out...);
     });
+  });
+}
+
+NATIVE(jfloatArray, rows)(JNIEnv* env, jclass, jlong model, jintArray array, jint width) {
+  return guard(env, [&] {
+    const std::vector<uint32_t> ids = ids_of(env, array);
+    std::vector<float> rows(ids.size() * static_cast<size_t>(width));
+    check(env, [&](weft_error* error) {
+      return weft_model_rows(as<weft_model>(model), ids.data(), ids.size(), rows.data(), error);
+    });
+    return floats(env, rows);
   });
 }
 

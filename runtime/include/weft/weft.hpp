@@ -11,6 +11,7 @@
 #define WEFT_HPP
 
 #include <weft/descriptor.h>
+#include <weft/duty.h>
 #include <weft/lens.h>
 #include <weft/progress.h>
 #include <weft/recover.h>
@@ -361,6 +362,12 @@ class Session {
   // Which rows of the vocabulary table are read: "full", "certified", ...; see weft_session_set_head.
   void set_head(const std::string& head) {
     detail::check([&](weft_error* error) { return weft_session_set_head(get(), head.c_str(), error); });
+  }
+
+  // How much of the time the device may be busy with a polite session, 0 to 1. From any thread; see
+  // weft_session_set_duty.
+  void set_duty(float share) {
+    detail::check([&](weft_error* error) { return weft_session_set_duty(get(), share, error); });
   }
 
   // Whether tokens are guessed ahead; see weft_session_set_speculation.

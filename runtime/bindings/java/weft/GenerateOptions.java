@@ -23,6 +23,7 @@ public final class GenerateOptions {
   int logprobs;
   String head = "full";
   boolean speculate;
+  Model draft;
   PromptListener promptProgress;
   int grammarKind = NO_GRAMMAR;
   String grammar;
@@ -74,6 +75,12 @@ public final class GenerateOptions {
   /** Whether to guess tokens ahead from the context where that pays; they are the same. See speculate.h. */
   public GenerateOptions speculate(boolean value) {
     speculate = value;
+    return this;
+  }
+
+  /** A smaller model with the same tokenizer that guesses tokens ahead instead; null: none. See speculate.h. */
+  public GenerateOptions draft(Model value) {
+    draft = value;
     return this;
   }
 

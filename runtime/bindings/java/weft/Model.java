@@ -59,6 +59,15 @@ public final class Model implements AutoCloseable {
         });
   }
 
+  /** Has a session of another model guess with this one. */
+  void draftFor(long session) {
+    call(
+        model -> {
+          Native.setDraft(session, model);
+          return null;
+        });
+  }
+
   /** For sessions and encoders, after they are freed. */
   void release(AutoCloseable user) {
     synchronized (users) {
@@ -152,6 +161,12 @@ public final class Model implements AutoCloseable {
       contents[i] = Native.bytes(messages.get(i).content);
     }
     return Native.applyChatTemplate(model, roles, contents);
+  }
+
+  /** The rows of the vocabulary table for these ids, one after the other, as the network reads them: for PromptPart.rows. */
+  public float[] rows(int... ids) {
+    int width = info().width();
+    return call(model -> Native.rows(model, ids, width));
   }
 
   /** The ids of a keep-list such as "ascii,digits"; null: those of every list. docs/heads.md explains them. */

@@ -57,6 +57,8 @@ final class Native {
 
   static native void saveKeepList(long model, int[] ids, byte[] path);
 
+  static native float[] rows(long model, int[] ids, int width);
+
   static native long encoderCreate(long model);
 
   static native void encoderFree(long encoder);
@@ -85,9 +87,16 @@ final class Native {
 
   static native void setSpeculation(long session, int kind);
 
+  static native void setDraft(long session, long model);
+
+  static native void setDuty(long session, float share);
+
   static native void setGrammar(long session, int kind, byte[] text);
 
   static native void prompt(long session, int[] ids);
+
+  /** parts: int[] or float[] each. */
+  static native void promptParts(long session, Object[] parts, int width);
 
   /** Calls onToken of the session's object for each token, and onPrompt if asked to; returns a StopReason's ordinal. */
   static native int generate(
@@ -100,6 +109,9 @@ final class Native {
   static native float[] score(long session, int[] ids);
 
   static native float[] logits(long session, int vocabSize);
+
+  static native void lens(
+      long session, int first, int count, int[] layers, boolean logits, int width, int vocabSize, LensListener listener);
 
   static native Logprobs logprobs(long session);
 

@@ -13,12 +13,14 @@ import java.util.Map;
 public final class Session implements AutoCloseable {
   private final Model model;
   private final int vocabSize;
+  private final int width;
   private long handle; // guarded by this; 0: freed
   private boolean restoredSampling; // guarded by this: it is that of a file, until options have one
   private boolean restoredBias; // the same of the logit bias
   private String head = "full"; // guarded by this: what is set
   private int grammarKind; // guarded by this, as the next
   private String grammar;
+  private Model draft; // guarded by this
 
   // The running generation. Never waited for with `state` held.
   private final Object state = new Object();
@@ -33,7 +35,9 @@ public final class Session implements AutoCloseable {
 
   Session(Model model, SessionOptions o) {
     this.model = model;
-    vocabSize = model.info().vocabSize();
+    ModelInfo info = model.info();
+    vocabSize = info.vocabSize();
+    width = info.width();
     handle = model.create(this, m -> Native.sessionCreate(m, o.context, o.kv.ordinal(), o.polite ? 1 : 0));
   }
 
@@ -65,6 +69,18 @@ public final class Session implements AutoCloseable {
       waiting = listener;
     }
     if (waiting != null) waiting.onCancel();
+  }
+
+  /**
+   * Limits how much of the time the device is busy with this session, which must be polite: 0 to 1. 1: no limit. 0: it pauses
+   * until it is set again. Generating goes on at that pace, with the same tokens. May be called from any thread, and does not
+   * wait. weft/duty.h says more.
+   */
+  public void setDuty(float share) {
+    synchronized (state) {
+      if (closed) throw new IllegalStateException("the session is closed");
+      Native.setDuty(handle, share);
+    }
   }
 
   private boolean isGenerating() {
@@ -139,7 +155,9 @@ public final class Session implements AutoCloseable {
     for (int i = 0; i < stops.length; ++i) stops[i] = Native.bytes(o.stops.get(i));
     Native.setStops(session, stops);
     Native.setLogprobs(session, o.logprobs);
-    Native.setSpeculation(session, o.speculate ? 1 : 0);
+    if (o.draft == null) Native.setSpeculation(session, o.speculate ? 1 : 0);
+    else if (o.draft != draft) o.draft.draftFor(session);
+    draft = o.draft;
     if (!head.equals(o.head)) {
       Native.setHead(session, Native.bytes(o.head));
       head = o.head;
@@ -155,28 +173,37 @@ public final class Session implements AutoCloseable {
     text = new StringBuilder();
     ids = new int[16];
     count = 0;
-    synchronized (state) {
-      if (closed) throw new IllegalStateException("the session is closed");
-      generating = true;
-      this.listener = listener;
-      promptListener = options.promptProgress;
-      cancelled = false;
-      Native.clearCancel(handle); // one that came too late for the generation before
-    }
+    begin(listener, options.promptProgress);
     try {
       int stop = Native.generate(
               handle, options.maxTokens, options.ignoreStopTokens, options.promptProgress != null, this);
       return new Generation(text.toString(), Arrays.copyOf(ids, count), StopReason.values()[stop], Native.stats(handle));
     } finally {
-      boolean end;
-      synchronized (state) {
-        generating = false;
-        this.listener = null;
-        promptListener = null;
-        end = closed;
-      }
-      if (end) free();
+      end();
     }
+  }
+
+  /** The session generates, or tells a lens: it cannot be changed or freed. */
+  private void begin(TokenListener listener, PromptListener promptListener) { // with this held
+    synchronized (state) {
+      if (closed) throw new IllegalStateException("the session is closed");
+      generating = true;
+      this.listener = listener;
+      this.promptListener = promptListener;
+      cancelled = false;
+      Native.clearCancel(handle); // one that came too late for the generation before
+    }
+  }
+
+  private void end() { // with this held
+    boolean end;
+    synchronized (state) {
+      generating = false;
+      listener = null;
+      promptListener = null;
+      end = closed;
+    }
+    if (end) free();
   }
 
   /** Called by weft_jni.cpp. False: no more tokens are wanted. */
@@ -210,6 +237,17 @@ public final class Session implements AutoCloseable {
     Native.prompt(idle(), ids);
   }
 
+  /** Makes the context these parts: ids, and rows of soft tokens. proceed continues it. */
+  public synchronized void prompt(List<PromptPart> parts) {
+    Object[] arrays = new Object[parts.size()];
+    for (int i = 0; i < arrays.length; ++i) {
+      arrays[i] = parts.get(i).values;
+      if (arrays[i] instanceof float[] && ((float[]) arrays[i]).length % width != 0)
+        throw new IllegalArgumentException("part " + i + " has no whole rows of " + width + " floats");
+    }
+    Native.promptParts(idle(), arrays, width);
+  }
+
   /** Empties the context and the statistics. */
   public synchronized void reset() {
     Native.reset(idle());
@@ -232,6 +270,31 @@ public final class Session implements AutoCloseable {
   /** A logit of each token of the vocabulary after the context, before bias and penalties. */
   public synchronized float[] logits() {
     return Native.logits(idle(), vocabSize);
+  }
+
+  /**
+   * Tells the hidden states of the context, token after token, and of each the layers in the given order: the logit lens.
+   *
+   * @param count tokens from the position `first` on; 0: all
+   * @param layers null: all, from 0 (the embedding) to ModelInfo.layers
+   * @param logits whether the listener gets logits, which take most of the time
+   */
+  public synchronized void lens(int first, int count, int[] layers, boolean logits, LensListener listener) {
+    idle();
+    begin(null, null);
+    try {
+      Native.lens(
+          handle, first, count, layers, logits, width, vocabSize,
+          (layer, position, hidden, values) -> !isCancelled() && listener.onRow(layer, position, hidden, values));
+    } finally {
+      end();
+    }
+  }
+
+  private boolean isCancelled() {
+    synchronized (state) {
+      return cancelled;
+    }
   }
 
   /** How badly the model predicts each id after the first: -ln p. The ids become the context. */

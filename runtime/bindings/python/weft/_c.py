@@ -213,6 +213,7 @@ class weft_batch_end(ctypes.Structure):
         ("error", weft_error),
     ]
 
+weft_pause_callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_double)
 
 class weft_head_estimate(ctypes.Structure):
     _fields_ = [
@@ -339,6 +340,8 @@ FUNCTIONS = {
     "weft_model_load_memory": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(weft_model_options), ctypes.POINTER(ctypes.POINTER(weft_model)), ctypes.POINTER(weft_error)]),
     "weft_session_save_fd": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(weft_error)]),
     "weft_session_restore_fd": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_int, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
+    "weft_session_set_duty": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_float, ctypes.POINTER(weft_error)]),
+    "weft_session_set_pause_callback": (ctypes.c_int, [ctypes.POINTER(weft_session), weft_pause_callback, ctypes.c_void_p, ctypes.POINTER(weft_error)]),
     "weft_session_head_estimates": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_head_estimate), ctypes.c_size_t, ctypes.POINTER(ctypes.c_float), ctypes.POINTER(weft_error)]),
     "weft_table_rows": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.POINTER(ctypes.c_float), ctypes.POINTER(weft_error)]),
     "weft_table_dots": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.c_float), ctypes.c_size_t, ctypes.POINTER(ctypes.c_float), ctypes.POINTER(weft_error)]),

@@ -245,6 +245,17 @@ class Session:
         if running:
             running.stop()
 
+    def set_duty(self, share: float) -> None:
+        """Limits how much of the time the device is busy with this session, which has policy="polite": 0 to 1.
+
+        1: no limit. 0: it pauses until this is called again. What is generated stays the same. May be called from any
+        thread, and in the loop. weft/duty.h says more.
+        """
+        handle = self._handle  # without the lock, which a session that pauses has
+        if handle is None:
+            raise ValueError("the session is closed")
+        call("weft_session_set_duty", handle.pointer, share)
+
     @contextlib.contextmanager
     def _calling(self) -> Iterator[Any]:
         with self._lock:

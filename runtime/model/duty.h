@@ -1,0 +1,42 @@
+// How much of the time the device may be busy with somebody's work.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+
+namespace weft {
+
+// set_share() from anywhere; the rest by the thread that submits the work.
+class Duty {
+ public:
+  using Clock = std::chrono::steady_clock;
+  using OnPause = std::function<void(double seconds)>;
+
+  explicit Duty(const std::atomic<bool>& cancelled) : cancelled_(cancelled) {}  // ends pauses; outlives this
+
+  // 0 to 1. 1: no limit. 0: no work at all. Lock-free.
+  void set_share(float share) { share_.store(share, std::memory_order_relaxed); }
+  float share() const { return share_.load(std::memory_order_relaxed); }
+  // Is told before each pause, in the thread that pauses, how long it will be: 10 ms at most, longer pauses are
+  // several.
+  void set_on_pause(OnPause on_pause) { on_pause_ = std::move(on_pause); }
+
+  // Returns when the next work may begin.
+  void wait();
+  // The device was busy with it for so long.
+  void charge(Clock::time_point begin, Clock::time_point end);
+
+ private:
+  Clock::duration due() const;
+
+  const std::atomic<bool>& cancelled_;
+  std::atomic<float> share_ = 1;
+  static_assert(std::atomic<float>::is_always_lock_free);
+  OnPause on_pause_;
+  // The next work may begin when `busy_` is the share of what has passed since `from_`.
+  Clock::time_point from_;
+  Clock::duration busy_{};
+};
+
+}  // namespace weft

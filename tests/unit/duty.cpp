@@ -1,0 +1,277 @@
+// How much of the time the device is busy with a session, measured at the Vulkan loader.
+#include "weft/duty.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/losable_vulkan.h"
+#include "support/model_maker.h"
+#include "weft/soft.h"
+#include "weft/speculate.h"
+
+namespace weft {
+namespace {
+
+using Ids = std::vector<uint32_t>;
+using Clock = std::chrono::steady_clock;
+
+class DutyTest : public testing::Test {
+ protected:
+  // Loaded once: each device compiles everything.
+  static void SetUpTestSuite() {
+    std::string name = (std::filesystem::temp_directory_path() / "weft-test-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
+    setenv("WEFT_CACHE_DIR", folder_.c_str(), 1);
+    LlamaShape shape;
+    shape.layers = 5;
+    make_gguf(folder_ / "m.gguf", shape, {DType::q8_0, 5, ""});
+    const weft_status status = weft_model_load((folder_ / "m.gguf").c_str(), nullptr, &model_, &error_);
+    ASSERT_TRUE(model_ || status == WEFT_NO_DEVICE) << error_.sentence;
+  }
+  static void TearDownTestSuite() {
+    weft_model_free(model_);
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  void SetUp() override {
+    if (!model_) GTEST_SKIP() << "there is no device";
+  }
+  void TearDown() override {
+    for (weft_session* session : sessions_) weft_session_free(session);
+  }
+
+  weft_session* make_session(weft_policy policy = WEFT_POLICY_POLITE) {
+    weft_session_options options = weft_session_options_default();
+    options.policy = policy;
+    weft_session* session = nullptr;
+    EXPECT_EQ(weft_session_create(model_, &options, &session, &error_), WEFT_OK) << error_.sentence;
+    sessions_.push_back(session);
+    return session;
+  }
+
+  void prompt(weft_session* session) {
+    Ids ids(40);
+    for (uint32_t i = 0; i < ids.size(); ++i) ids[i] = 1 + i * 7 % 50;
+    weft_session_reset(session);
+    EXPECT_EQ(weft_session_prompt(session, ids.data(), ids.size(), &error_), WEFT_OK) << error_.sentence;
+  }
+
+  Ids answer(weft_session* session, uint32_t count) {
+    prompt(session);
+    const weft_generate_options options = {count, 1, nullptr, nullptr};
+    EXPECT_EQ(weft_session_generate(session, &options, nullptr, &error_), WEFT_OK) << error_.sentence;
+    return ids_of(session);
+  }
+
+  static Ids ids_of(weft_session* session) {
+    Ids ids(weft_session_get_stats(session).context_used);
+    size_t count = 0;
+    weft_session_get_ids(session, ids.data(), ids.size(), &count, nullptr);
+    return ids;
+  }
+
+  weft_status set(weft_session* session, float share) { return weft_session_set_duty(session, share, &error_); }
+
+  // What the device does while `work` runs. Whatever else this machine does, it is not busy for longer than the share;
+  // only the other side may need another try.
+  template <class Work>
+  void expect_share(float share, const Work& work) {
+    double used = 0;
+    for (int attempt = 0; attempt < 5; ++attempt) {
+      lose_device_at(0);
+      const Clock::time_point begin = Clock::now();
+      work();
+      const double all = std::chrono::duration<double>(Clock::now() - begin).count(), busy = busy_seconds();
+      std::printf("  busy for %.1f ms of %.1f ms, in %zu submissions\n", busy * 1e3, all * 1e3, submissions());
+      EXPECT_EQ(most_under_way(), 1u);
+      // The 5 ms that it makes up for, and the last submission, after which nothing waits.
+      EXPECT_LE(busy, share * (all + 0.005) + 2 * busy / static_cast<double>(submissions()));
+      used = std::max(used, busy / all);
+      if (used > share * 0.7) return;
+    }
+    ADD_FAILURE() << "the device was busy for " << used << " of the time, it may be for " << share;
+  }
+
+  static inline std::filesystem::path folder_;
+  static inline weft_model* model_ = nullptr;
+  static inline weft_error error_ = {};
+  std::vector<weft_session*> sessions_;
+};
+
+TEST_F(DutyTest, ASessionKeepsToItsShare) {
+  weft_session* const session = make_session();
+  const Ids want = answer(session, 40);
+  lose_device_at(0);
+  EXPECT_EQ(answer(session, 40), want);
+  const size_t all = submissions();
+  EXPECT_EQ(most_under_way(), 2u);
+  for (const float share : {0.5f, 0.2f}) {
+    ASSERT_EQ(set(session, share), WEFT_OK) << error_.sentence;
+    expect_share(share, [&] { EXPECT_EQ(answer(session, 40), want); });
+    EXPECT_EQ(submissions(), all);
+  }
+  ASSERT_EQ(set(session, 1), WEFT_OK);
+  lose_device_at(0);
+  EXPECT_EQ(answer(session, 40), want);
+  EXPECT_EQ(most_under_way(), 2u);
+}
+
+TEST_F(DutyTest, ABatchKeepsToTheSmallestShare) {
+  weft_session* const sessions[] = {make_session(), make_session(WEFT_POLICY_THROUGHPUT), make_session()};
+  Ids want[3];
+  for (size_t i = 0; i < 3; ++i) want[i] = answer(sessions[i], 30);
+  const auto run = [&] {
+    weft_batch_entry entries[3] = {};
+    for (size_t i = 0; i < 3; ++i) {
+      prompt(sessions[i]);
+      entries[i] = {sessions[i], {30, 1, nullptr, nullptr}, WEFT_STOP_LENGTH};
+    }
+    ASSERT_EQ(weft_generate_batch(entries, 3, &error_), WEFT_OK) << error_.sentence;
+    for (size_t i = 0; i < 3; ++i) EXPECT_EQ(ids_of(sessions[i]), want[i]);
+  };
+  ASSERT_EQ(set(sessions[0], 0.6f), WEFT_OK);
+  ASSERT_EQ(set(sessions[2], 0.25f), WEFT_OK);
+  lose_device_at(0);
+  const Clock::time_point begin = Clock::now();
+  run();
+  const double all = std::chrono::duration<double>(Clock::now() - begin).count(), busy = busy_seconds();
+  // The prompts, of which two have another limit or none, are three passes of some thirty.
+  EXPECT_LE(busy, 0.4 * all) << busy;
+}
+
+TEST_F(DutyTest, ADraftsWorkCounts) {
+  weft_model* draft = nullptr;
+  ASSERT_EQ(weft_model_load((folder_ / "m.gguf").c_str(), nullptr, &draft, &error_), WEFT_OK) << error_.sentence;
+  weft_session* const session = make_session();
+  const Ids want = answer(session, 40);
+  lose_device_at(0);
+  EXPECT_EQ(answer(session, 40), want);
+  const size_t alone = submissions();
+  ASSERT_EQ(weft_session_set_draft(session, draft, &error_), WEFT_OK) << error_.sentence;
+  weft_model_free(draft);
+  ASSERT_EQ(set(session, 0.25f), WEFT_OK);
+  lose_device_at(0);
+  const Clock::time_point begin = Clock::now();
+  EXPECT_EQ(answer(session, 40), want);  // it tries what guesses cost
+  const double all = std::chrono::duration<double>(Clock::now() - begin).count(), busy = busy_seconds();
+  EXPECT_GT(submissions(), alone + 10);
+  EXPECT_EQ(most_under_way(), 1u);
+  EXPECT_LE(busy, 0.25 * (all + 0.005) + 2 * busy / static_cast<double>(submissions()));
+}
+
+struct Pauses {
+  weft_session* session;
+  std::vector<double> seconds = {};
+  static int add(void* user, double seconds) {
+    static_cast<Pauses*>(user)->seconds.push_back(seconds);
+    return 0;
+  }
+};
+
+TEST_F(DutyTest, PausesAreTold) {
+  weft_session* const session = make_session();
+  Pauses pauses = {session};
+  const Ids want = answer(session, 20);
+  ASSERT_EQ(weft_session_set_pause_callback(session, Pauses::add, &pauses, &error_), WEFT_OK);
+  EXPECT_EQ(answer(session, 20), want);
+  EXPECT_TRUE(pauses.seconds.empty());
+  ASSERT_EQ(set(session, 0.1f), WEFT_OK);
+  lose_device_at(0);
+  const Clock::time_point begin = Clock::now();
+  EXPECT_EQ(answer(session, 20), want);
+  const double all = std::chrono::duration<double>(Clock::now() - begin).count();
+  double sum = 0;
+  for (const double seconds : pauses.seconds) {
+    EXPECT_GT(seconds, 0);
+    EXPECT_LE(seconds, 0.01);
+    sum += seconds;
+  }
+  EXPECT_GE(pauses.seconds.size(), 5u);
+  EXPECT_LE(sum, all - busy_seconds());
+  EXPECT_GE(sum, busy_seconds() * 2);  // some nine times of it, and what was late is made up for
+  ASSERT_EQ(weft_session_set_pause_callback(session, nullptr, nullptr, &error_), WEFT_OK);
+  pauses.seconds.clear();
+  answer(session, 2);
+  EXPECT_TRUE(pauses.seconds.empty());
+}
+
+// The callback of a session without a share lets it go on, as another thread would.
+TEST_F(DutyTest, ShareZeroHaltsUntilItIsSetAgain) {
+  weft_session* const session = make_session();
+  const Ids want = answer(session, 10);
+  ASSERT_EQ(set(session, 0), WEFT_OK);
+  lose_device_at(0);
+  Ids got;
+  std::thread thread([&] { got = answer(session, 10); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(60));
+  EXPECT_EQ(submissions(), 0u);
+  EXPECT_EQ(set(session, 1), WEFT_OK);
+  thread.join();
+  EXPECT_EQ(got, want);
+
+  Pauses pauses = {session};
+  const auto resume = [](void* user, double) -> int {
+    Pauses& self = *static_cast<Pauses*>(user);
+    self.seconds.push_back(static_cast<double>(submissions()));
+    if (self.seconds.size() % 3 == 0) weft_session_set_duty(self.session, 1, nullptr);
+    return 0;
+  };
+  ASSERT_EQ(weft_session_set_pause_callback(session, resume, &pauses, &error_), WEFT_OK);
+  const auto halt = [](void* user, uint32_t, const char*, size_t) -> int {
+    return weft_session_set_duty(static_cast<weft_session*>(user), 0, nullptr);
+  };
+  const weft_generate_options options = {10, 1, halt, session};
+  prompt(session);
+  ASSERT_EQ(weft_session_generate(session, &options, nullptr, &error_), WEFT_OK) << error_.sentence;
+  EXPECT_EQ(ids_of(session), want);
+  ASSERT_EQ(pauses.seconds.size(), 9 * 3u);  // three before each token but the first
+  for (size_t i = 0; i < pauses.seconds.size(); ++i) EXPECT_EQ(pauses.seconds[i], pauses.seconds[i / 3 * 3]) << i;
+}
+
+TEST_F(DutyTest, CancelEndsAPause) {
+  weft_session* const session = make_session();
+  const Ids want = answer(session, 10);
+  for (const float share : {0.f, 1e-6f}) {
+    ASSERT_EQ(set(session, share), WEFT_OK);
+    prompt(session);
+    weft_stop stop = WEFT_STOP_LENGTH;
+    std::thread thread([&] {
+      const weft_generate_options options = {10, 1, nullptr, nullptr};
+      EXPECT_EQ(weft_session_generate(session, &options, &stop, nullptr), WEFT_OK);
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    const Clock::time_point begin = Clock::now();
+    weft_session_cancel(session);
+    thread.join();
+    EXPECT_LT(Clock::now() - begin, std::chrono::seconds(2));
+    EXPECT_EQ(stop, WEFT_STOP_CALLER);
+    EXPECT_LE(ids_of(session).size(), 41u);
+  }
+  // The callback's way to cancel.
+  const auto stop = [](void*, double) -> int { return 1; };
+  ASSERT_EQ(weft_session_set_pause_callback(session, stop, nullptr, &error_), WEFT_OK);
+  EXPECT_LE(answer(session, 10).size(), 41u);
+  ASSERT_EQ(set(session, 1), WEFT_OK);
+  EXPECT_EQ(answer(session, 10), want);
+}
+
+TEST_F(DutyTest, Refusals) {
+  weft_session* const polite = make_session();
+  for (const float wrong : {-0.01f, 1.01f, NAN, INFINITY})
+    EXPECT_EQ(set(polite, wrong), WEFT_INVALID_ARGUMENT) << wrong;
+  EXPECT_EQ(set(nullptr, 1), WEFT_INVALID_ARGUMENT);
+  EXPECT_EQ(weft_session_set_pause_callback(nullptr, Pauses::add, nullptr, nullptr), WEFT_INVALID_ARGUMENT);
+  EXPECT_EQ(set(make_session(WEFT_POLICY_THROUGHPUT), 0.5f), WEFT_INVALID_ARGUMENT);
+  EXPECT_STREQ(error_.place, "duty");
+  EXPECT_STREQ(error_.hint, "create it with WEFT_POLICY_POLITE");
+}
+
+}  // namespace
+}  // namespace weft
