@@ -44,5 +44,15 @@ set(VULKAN_INCLUDE_DIR ${headers})
 add_library(nlohmann_json::nlohmann_json INTERFACE IMPORTED)
 target_include_directories(nlohmann_json::nlohmann_json INTERFACE ${headers})
 
+if(WEFT_TESTS) # those without a device, for tests/tools/musl.py
+  add_subdirectory(/usr/src/googletest ${PROJECT_BINARY_DIR}/googletest EXCLUDE_FROM_ALL)
+  add_library(GTest::gtest ALIAS gtest)
+  add_library(GTest::gtest_main ALIAS gtest_main)
+  find_file(HEADER_CLI CLI PATHS /usr/include NO_DEFAULT_PATH NO_CMAKE_FIND_ROOT_PATH REQUIRED)
+  file(CREATE_LINK ${HEADER_CLI} ${headers}/CLI SYMBOLIC)
+  add_library(CLI11::CLI11 INTERFACE IMPORTED)
+  target_include_directories(CLI11::CLI11 INTERFACE ${headers})
+endif()
+
 set(CMAKE_PLATFORM_NO_VERSIONED_SONAME ON)
 add_link_options(-Wl,-z,max-page-size=16384) # Android's pages, since Android 15

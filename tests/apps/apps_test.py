@@ -9,6 +9,7 @@ import unittest
 from test_chat import InteractiveChat, PipedChat
 from test_convert import Convert
 from test_errors import Errors
+from test_examples import Examples
 from test_geometry import Geometry
 from test_heads import Heads
 from test_json import Json
