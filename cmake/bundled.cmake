@@ -13,6 +13,7 @@ FetchContent_Declare(utf8proc EXCLUDE_FROM_ALL DOWNLOAD_EXTRACT_TIMESTAMP ON
 
 function(weft_bundle)
   set(CMAKE_POLICY_DEFAULT_CMP0077 NEW) # the variables below are these projects' options
+  set(CMAKE_POLICY_DEFAULT_CMP0126 NEW) # those that are cache variables too
   set(CMAKE_POLICY_VERSION_MINIMUM 3.5)
   set(CMAKE_POLICY_DEFAULT_CMP0063 NEW)
   set(BUILD_SHARED_LIBS OFF)
@@ -46,8 +47,6 @@ target_include_directories(nlohmann_json::nlohmann_json INTERFACE ${headers})
 
 if(WEFT_TESTS) # those without a device, for tests/tools/musl.py
   add_subdirectory(/usr/src/googletest ${PROJECT_BINARY_DIR}/googletest EXCLUDE_FROM_ALL)
-  add_library(GTest::gtest ALIAS gtest)
-  add_library(GTest::gtest_main ALIAS gtest_main)
   find_file(HEADER_CLI CLI PATHS /usr/include NO_DEFAULT_PATH NO_CMAKE_FIND_ROOT_PATH REQUIRED)
   file(CREATE_LINK ${HEADER_CLI} ${headers}/CLI SYMBOLIC)
   add_library(CLI11::CLI11 INTERFACE IMPORTED)

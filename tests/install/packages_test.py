@@ -2,6 +2,7 @@
 
 packages_test.py BUILD_DIR   lintian judges them if it is installed. Without dpkg it exits with 77.
 """
+import json
 import os
 import pathlib
 import re
@@ -16,7 +17,7 @@ sys.path.insert(0, str(HERE.parent / "apps"))
 import pages
 
 PACKAGES = {
-    "libweft0": ["usr/lib/libweft.so.0", "usr/lib/libweft_convert.so.0", "usr/share/weft/pocket.gguf"],
+    "libweft0": ["usr/lib/libweft.so.0", "usr/lib/libweft_convert.so.0", "usr/share/weft/pocket.gguf", "usr/share/weft/weft.spdx.json"],
     "libweft-dev": ["usr/lib/libweft.so", "usr/lib/libweft.a", "usr/include/weft/weft.h", "usr/include/weft/weft.hpp",
                     "usr/lib/pkgconfig/weft.pc", "usr/lib/cmake/Weft/WeftConfig.cmake"],
     "weft": ["usr/bin/weft"],
@@ -49,6 +50,26 @@ def check_packages(debs, root):
     assert "libvulkan" not in depends["libweft0"], "a program that links Weft starts on a machine without Vulkan"
 
 
+def check_sbom(root):
+    """The list of what is inside has a version and a license for each, and every library that the loader wants."""
+    sbom = json.loads((root / "usr/share/weft/weft.spdx.json").read_text())
+    packages = {package["SPDXID"]: package for package in sbom["packages"]}
+    assert len(packages) == len(sbom["packages"]) and {"SPDXRef-Weft", "SPDXRef-pocket", "SPDXRef-volk"} <= packages.keys(), sbom
+    for package in packages.values():
+        assert re.match(r"\d", package["versionInfo"]) and package["licenseConcluded"], package
+    links = set()
+    for relation in sbom["relationships"]:
+        assert relation["spdxElementId"] == "SPDXRef-Weft" and relation["relatedSpdxElement"] in packages, relation
+        if relation["relationshipType"] == "DYNAMIC_LINK":
+            links.add(relation["relatedSpdxElement"])
+    assert len(sbom["relationships"]) == len(packages) - 1
+    needed = re.findall(r"\(NEEDED\).*\[(.*)\]", call("readelf", "-d", root / "usr/bin/weft", root / "usr/lib/libweft.so.0", root / "usr/lib/libweft_convert.so.0"))
+    known = {"libpcre2-8": "SPDXRef-PCRE2", "libutf8proc": "SPDXRef-utf8proc", "libedit": "SPDXRef-libedit", "libcpp-httplib": "SPDXRef-cpp-httplib"}
+    system = r"ld-linux.*|lib(weft|weft_convert|stdc\+\+|m|gcc_s|c)\.so\..*"
+    wanted = {known[name.split(".so")[0]] for name in needed if not re.fullmatch(system, name)}
+    assert wanted == links, (wanted, links)
+
+
 def check_use(root, folder):
     """The program, and the C program of docs/embedding.md, with the files where they were unpacked."""
     env = dict(os.environ, LD_LIBRARY_PATH=str(root / "usr/lib"), PKG_CONFIG_PATH=str(root / "usr/lib/pkgconfig"))
@@ -77,6 +98,7 @@ def main():
         assert debs.keys() == PACKAGES.keys(), debs
         (root := folder / "root").mkdir()
         check_packages(debs, root)
+        check_sbom(root)
         check_use(root, folder)
         (archive,) = folder.glob("packages/*.tar.gz")
         names = {re.sub("^[^/]*/", "", name) for name in tarfile.open(archive).getnames()}

@@ -246,6 +246,17 @@ TEST_F(CppTest, ABatchThatEndsBeforeItsSessions) {
   EXPECT_EQ(answer(one), wanted());
 }
 
+TEST_F(CppTest, ASessionWithAShareOfTheDevice) {
+  Session polite(*model_, 0, WEFT_TYPE_FILE, WEFT_POLICY_POLITE), fast = session();
+  weft_sampling greedy = weft_sampling_default();
+  greedy.temperature = 0;
+  polite.set_sampling(greedy);
+  polite.set_duty(0.5f);
+  polite.prompt(question());
+  EXPECT_EQ(answer(polite), wanted());
+  EXPECT_THROW(fast.set_duty(0.5f), Failure);
+}
+
 TEST_F(CppTest, ACommonPrefixIsCopied) {
   Session first = session(), second = session();
   first.prompt(question());
