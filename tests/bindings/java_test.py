@@ -1,8 +1,8 @@
-"""Runs the Java library's tests (java/BindingTest.java) with -Xcheck:jni, which must be silent; the programs of docs/embedding.md; and
+"""Runs the Java library's tests (java/) with -Xcheck:jni, which must be silent; the programs of docs/embedding.md; and
 a conversation that goes from Python to Java and back.
 
 java_test.py BIN_DIR JAVA_HOME [unittest arguments]. WEFT_LIBRARY names libweft; weft.jar and libweft_jni.so lie beside it. WEFT_WHEEL:
-the folder of an installed wheel, whose own libweft Python then uses.
+the folder of an installed wheel, whose own libweft Python then uses. WEFT_PRELOAD: the runtime of the sanitizer that libweft is built with.
 """
 import json
 import os
@@ -20,15 +20,15 @@ os.environ["WEFT_CACHE_DIR"] = ENV["WEFT_CACHE_DIR"]
 LIB = pathlib.Path(os.environ["WEFT_LIBRARY"]).parent
 if "WEFT_WHEEL" in os.environ:
     del os.environ["WEFT_LIBRARY"]
-import weft
 
 JDK = pathlib.Path(sys.argv[2]) / "bin"
 CLASSES = f"{LIB / 'weft.jar'}:{FOLDER / 'classes'}"
 (FOLDER / "classes").mkdir()
+PRELOAD = os.environ.get("WEFT_PRELOAD")
 
 
-def call(*argv):
-    done = subprocess.run([str(word) for word in argv], cwd=FOLDER, text=True, timeout=900, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+def call(*argv, env=None):
+    done = subprocess.run([str(word) for word in argv], cwd=FOLDER, env=env, text=True, timeout=900, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout}"
     return done.stdout
 
@@ -38,12 +38,13 @@ def compile_java(*sources):
 
 
 def command(*words):
-    return [JDK / "java", "-Xcheck:jni", f"-Djava.library.path={LIB}", "-cp", CLASSES, *words]
+    cycles = ["-Dcycles=300"] if PRELOAD else []  # a sanitizer takes its time
+    return [JDK / "java", "-Xcheck:jni", *cycles, f"-Djava.library.path={LIB}", "-cp", CLASSES, *words]
 
 
 def java(*words):
     """Runs a Java program; its output has no word of -Xcheck:jni."""
-    said = call(*command(*words))
+    said = call(*command(*words), env={**os.environ, "LD_PRELOAD": PRELOAD} if PRELOAD else None)
     assert not any(word in said for word in ("WARNING", "FATAL", "JNI call", "JNI local refs")), said
     return said
 
@@ -62,6 +63,7 @@ class Java(unittest.TestCase):
 
     def test_a_conversation_goes_from_python_to_java_and_back(self):
         """Through descriptors: a pipe to Java, and a file from it."""
+        import weft  # here: Python cannot load a libweft with sanitizers
         with open(FOLDER / "java.session", "w+b") as file, weft.Model() as model, model.session(seed=11, temperature=1.5, top_k=0, ignore_stop_tokens=True) as session:
             session.chat("set a timer for 10 minutes", max_tokens=9).text()
             words = list(map(str, command("GoOn", 12)))
