@@ -114,7 +114,7 @@ TEST(AtomicFile, ReplacesOnlyRegularFiles) {
   fs::create_symlink("/dev/null", folder / "null");
   write_file_atomically(folder / "null", bytes_of("x"));
   EXPECT_TRUE(fs::is_character_file(folder / "null"));
-  if (::mknod((folder / "device").c_str(), S_IFCHR | 0600, ::makedev(1, 3)) == 0) {  // as root: another /dev/null
+  if (::mknod((folder / "device").c_str(), S_IFCHR | 0600, makedev(1, 3)) == 0) {  // as root: another /dev/null
     write_file_atomically(folder / "device", bytes_of("x"));
     EXPECT_TRUE(fs::is_character_file(folder / "device"));
     EXPECT_EQ(files_in(folder.path()), 4u);
