@@ -19,6 +19,16 @@ TRIPLETS = {"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
 LOADERS = {"amd64": "ld-linux-x86-64.so.2", "arm64": "ld-linux-aarch64.so.1"}
 
 
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    name: str  # of the folder
+    suites: tuple
+    packages: tuple
+
+
+COMPILERS = Wanted(MESA, SUITES, PACKAGES)
+
+
 class Unavailable(Exception):
     """The packages are not to be had. str(): why."""
 
@@ -62,13 +72,13 @@ def mirror():
     raise Unavailable("this machine's apt knows no repository of Debian")
 
 
-def fetch(work, architecture):
+def fetch(work, architecture, wanted):
     """Downloads the packages and all that they need; returns their files."""
     for folder in ("lists/partial", "archives/partial"):
         (work / folder).mkdir(parents=True)
     (work / "status").write_text("")
     uri, key = mirror(), "/usr/share/keyrings/debian-archive-keyring.gpg"
-    (work / "sources.list").write_text("".join(f"deb [arch={architecture} signed-by={key}] {uri} {suite} main\n" for suite in SUITES))
+    (work / "sources.list").write_text("".join(f"deb [arch={architecture} signed-by={key}] {uri} {suite} main\n" for suite in wanted.suites))
     options = {"APT::Architecture": architecture, "APT::Architectures": architecture, "APT::Install-Recommends": "false",
                "APT::Sandbox::User": "root", "Debug::NoLocking": "true", "Dir::State": work, "Dir::State::status": work / "status",
                "Dir::State::lists": work / "lists", "Dir::Cache": work, "Dir::Cache::archives": work / "archives",
@@ -76,21 +86,23 @@ def fetch(work, architecture):
                "Dir::Etc::preferences": work / "none", "Dir::Etc::preferencesparts": work / "none"}
     apt = ["apt-get", *(word for key, value in options.items() for word in ("-o", f"{key}={value}"))]
     run(*apt, "update")
-    run(*apt, "install", "--yes", "--download-only", *PACKAGES)
+    run(*apt, "install", "--yes", "--download-only", *wanted.packages)
     return sorted((work / "archives").glob("*.deb"))
 
 
-def make(folder, architecture):
+def make(folder, architecture, wanted=COMPILERS):
     """The root below the folder; made at first use, which takes seconds and 350 MB. Throws Unavailable."""
-    root = Root(folder / f"{architecture}-{MESA}", architecture)
+    root = Root(folder / f"{architecture}-{wanted.name}", architecture)
     if root.folder.exists():
         return root
     folder.mkdir(parents=True, exist_ok=True)
     work = pathlib.Path(tempfile.mkdtemp(dir=folder))
     try:
         new = Root(work / "root", architecture)
-        for package in fetch(work, architecture):
+        packages = fetch(work, architecture, wanted)
+        for package in packages:
             run("dpkg-deb", "--extract", package, new.folder)
+        (new.folder / "packages").write_text("".join(f"{package.name}\n" for package in packages))
         (new.folder / "drivers").mkdir()
         for file in (new.folder / "usr/share/vulkan/icd.d").glob("*_icd.json"):
             driver = json.loads(file.read_text())

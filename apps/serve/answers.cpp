@@ -4,117 +4,163 @@
 #include <random>
 
 #include "../weft/common.h"
+#include "responses.h"
 
 namespace weft::serve {
 namespace {
 
-Json chunk_json(const AnswerHead& head) {
-  return {{"id", head.id},
-          {"object", head.chat ? "chat.completion.chunk" : "text_completion"},
-          {"created", head.created},
-          {"model", head.model},
-          {"choices", Json::array()}};
+std::string event(const Json& json) { return "data: " + bytes_of(json) + "\n\n"; }
+
+const char* finish_reason(const AnswerPart& part) {
+  if (!part.calls.empty()) return "tool_calls";
+  return is_cut(*part.stop) ? "length" : "stop";
 }
 
-// delta: of a chat; text: of a completion.
-Json chunk_of(const AnswerHead& head, std::uint32_t index, const Json& delta, const std::string& text,
-              const Json& logprobs, const Json& finish) {
-  Json choice = {{"index", index}};
-  if (head.chat) {
-    choice["delta"] = delta;
-  } else {
-    choice["text"] = text;
+// A chat's or a completion's.
+class CompletionForm final : public AnswerForm {
+ public:
+  CompletionForm(const CompletionRequest& request, std::string model)
+      : request_(request),
+        chat_(request.form == Form::chat),
+        id_((chat_ ? "chatcmpl-" : "cmpl-") + random_name()),
+        model_(std::move(model)),
+        created_(std::time(nullptr)) {}
+
+  Json whole(const std::vector<AnswerPart>& choices, const Figures& figures) override {
+    Json list = Json::array();
+    for (const AnswerPart& choice : choices) list.push_back(choice_of(choice));
+    return {{"id", id_},           {"object", chat_ ? "chat.completion" : "text_completion"},
+            {"created", created_}, {"model", model_},
+            {"choices", list},     {"usage", usage(figures)}};
   }
-  choice["logprobs"] = logprobs;
-  choice["finish_reason"] = finish;
-  Json chunk = chunk_json(head);
-  chunk["choices"].push_back(choice);
-  return chunk;
-}
+
+  Events first() override {
+    Events events;
+    for (std::uint32_t i = 0; chat_ && i < request_.choices; ++i)
+      events.push_back(told(chunk(i, {{"role", "assistant"}, {"content", ""}}, "", nullptr, nullptr), {}));
+    return events;
+  }
+
+  Events part(const AnswerPart& part, const Figures& figures) override {
+    Events events;
+    const auto tell = [&](const Json& delta, const Json& logprobs, const Json& finish) {
+      events.push_back(told(chunk(part.index, delta, finish.is_null() ? part.text : "", logprobs, finish), figures));
+    };
+    if (!part.text.empty()) tell({{"content", part.text}}, part.logprobs, nullptr);
+    if (!part.calls.empty()) tell({{"tool_calls", numbered(part.calls)}}, part.call_logprobs, nullptr);
+    if (part.stop) tell(Json::object(), nullptr, finish_reason(part));
+    return events;
+  }
+
+  Events last(const Figures& figures) override {
+    Events events;
+    if (request_.include_usage) {
+      Json end = empty_chunk();
+      end["usage"] = usage(figures);
+      events.push_back(event(end));
+    }
+    events.emplace_back("data: [DONE]\n\n");
+    return events;
+  }
+
+  Events failed(const RequestError& error) override { return {event(error.json())}; }
+
+ private:
+  Json usage(const Figures& figures) const {
+    const std::size_t prompt = request_.task.prompt.size();
+    return {{"prompt_tokens", prompt},
+            {"completion_tokens", figures.tokens},
+            {"total_tokens", prompt + figures.tokens},
+            {"prompt_tokens_details", {{"cached_tokens", figures.cached_tokens}}},
+            {"weft", weft_figures(request_, figures)}};
+  }
+
+  Json choice_of(const AnswerPart& part) const {
+    Json choice = {{"index", part.index}};
+    if (chat_) {
+      choice["message"] = {{"role", "assistant"}, {"content", part.text}, {"refusal", nullptr}};
+      if (!part.calls.empty()) choice["message"]["tool_calls"] = part.calls;
+      if (!part.calls.empty() && part.text.empty()) choice["message"]["content"] = nullptr;
+    } else {
+      choice["text"] = part.text;
+    }
+    choice["logprobs"] = part.logprobs;
+    choice["finish_reason"] = finish_reason(part);
+    return choice;
+  }
+
+  static Json numbered(const Json& calls) {
+    Json list = Json::array();
+    for (const Json& call : calls) {
+      Json part = {{"index", list.size()}};
+      part.update(call);
+      list.push_back(part);
+    }
+    return list;
+  }
+
+  Json empty_chunk() const {
+    return {{"id", id_},
+            {"object", chat_ ? "chat.completion.chunk" : "text_completion"},
+            {"created", created_},
+            {"model", model_},
+            {"choices", Json::array()}};
+  }
+
+  // delta: of a chat; text: of a completion.
+  Json chunk(std::uint32_t index, const Json& delta, const std::string& text, const Json& logprobs,
+             const Json& finish) const {
+    Json choice = {{"index", index}};
+    if (chat_) {
+      choice["delta"] = delta;
+    } else {
+      choice["text"] = text;
+    }
+    choice["logprobs"] = logprobs;
+    choice["finish_reason"] = finish;
+    Json chunk = empty_chunk();
+    chunk["choices"].push_back(choice);
+    return chunk;
+  }
+
+  std::string told(Json chunk, const Figures& figures) const {
+    if (request_.continuous_usage) {
+      chunk["usage"] = usage(figures);
+    } else if (request_.include_usage) {
+      chunk["usage"] = nullptr;
+    }
+    return event(chunk);
+  }
+
+  const CompletionRequest& request_;
+  const bool chat_;
+  const std::string id_, model_;
+  const std::int64_t created_;  // seconds since 1970
+};
 
 }  // namespace
+
+std::unique_ptr<AnswerForm> answer_form(const CompletionRequest& request, const std::string& model) {
+  if (request.form == Form::response) return std::make_unique<ResponseForm>(request, model);
+  return std::make_unique<CompletionForm>(request, model);
+}
+
+bool is_cut(weft_stop stop) { return stop == WEFT_STOP_LENGTH || stop == WEFT_STOP_CONTEXT; }
+
+Json weft_figures(const CompletionRequest& request, const Figures& figures) {
+  return {{"slot", figures.slot},
+          {"head", request.task.head},
+          {"head_bytes_per_token", figures.head_bytes_per_token},
+          {"head_rows_per_token", figures.head_rows_per_token},
+          {"first_token_s", figures.first_token_seconds},
+          {"decode_tokens_per_s", figures.decode_tokens_per_second}};
+}
 
 std::string random_name() {
   std::random_device random;
   return cli::format("%08x%08x%08x", random(), random(), random());
 }
 
-AnswerHead::AnswerHead(const CompletionRequest& request, std::string model_name)
-    : chat(request.chat),
-      id((request.chat ? "chatcmpl-" : "cmpl-") + random_name()),
-      model(std::move(model_name)),
-      head(request.task.head),
-      created(std::time(nullptr)) {}
-
-const char* finish_reason(bool called, weft_stop stop) {
-  if (called) return "tool_calls";
-  return stop == WEFT_STOP_LENGTH || stop == WEFT_STOP_CONTEXT ? "length" : "stop";
-}
-
-Json usage_json(const AnswerHead& head, const Figures& figures) {
-  return {{"prompt_tokens", head.prompt_tokens},
-          {"completion_tokens", figures.tokens},
-          {"total_tokens", head.prompt_tokens + figures.tokens},
-          {"prompt_tokens_details", {{"cached_tokens", figures.cached_tokens}}},
-          {"weft",
-           {{"head", head.head},
-            {"head_bytes_per_token", figures.head_bytes_per_token},
-            {"head_rows_per_token", figures.head_rows_per_token},
-            {"first_token_s", figures.first_token_seconds},
-            {"decode_tokens_per_s", figures.decode_tokens_per_second}}}};
-}
-
-Json choice_json(const AnswerHead& head, std::uint32_t index, const std::string& text, const Json& logprobs,
-                 const Json& calls, weft_stop stop) {
-  Json choice = {{"index", index}};
-  if (head.chat) {
-    choice["message"] = {{"role", "assistant"}, {"content", text}, {"refusal", nullptr}};
-    if (!calls.empty()) choice["message"]["tool_calls"] = calls;
-    if (!calls.empty() && text.empty()) choice["message"]["content"] = nullptr;
-  } else {
-    choice["text"] = text;
-  }
-  choice["logprobs"] = logprobs;
-  choice["finish_reason"] = finish_reason(!calls.empty(), stop);
-  return choice;
-}
-
-Json answer_json(const AnswerHead& head, const Json& choices, const Figures& figures) {
-  return {{"id", head.id},           {"object", head.chat ? "chat.completion" : "text_completion"},
-          {"created", head.created}, {"model", head.model},
-          {"choices", choices},      {"usage", usage_json(head, figures)}};
-}
-
-Json first_chunk(const AnswerHead& head, std::uint32_t index) {
-  return chunk_of(head, index, {{"role", "assistant"}, {"content", ""}}, "", nullptr, nullptr);
-}
-
-Json text_chunk(const AnswerHead& head, std::uint32_t index, const std::string& text, const Json& logprobs) {
-  return chunk_of(head, index, {{"content", text}}, text, logprobs, nullptr);
-}
-
-Json calls_chunk(const AnswerHead& head, std::uint32_t index, const Json& calls, const Json& logprobs) {
-  Json list = Json::array();
-  for (const Json& call : calls) {
-    Json part = {{"index", list.size()}};
-    part.update(call);
-    list.push_back(part);
-  }
-  return chunk_of(head, index, {{"tool_calls", list}}, "", logprobs, nullptr);
-}
-
-Json last_chunk(const AnswerHead& head, std::uint32_t index, bool called, weft_stop stop) {
-  return chunk_of(head, index, Json::object(), "", nullptr, finish_reason(called, stop));
-}
-
-Json usage_chunk(const AnswerHead& head, const Figures& figures) {
-  Json chunk = chunk_json(head);
-  chunk["usage"] = usage_json(head, figures);
-  return chunk;
-}
-
 std::string bytes_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
-
-std::string event(const Json& json) { return "data: " + bytes_of(json) + "\n\n"; }
 
 }  // namespace weft::serve

@@ -1,39 +1,42 @@
 // Answers as JSON, in OpenAI's forms.
 #pragma once
 
+#include <memory>
+
 #include "protocol.h"
 
 namespace weft::serve {
 
-// What an answer and all chunks of a stream have in common.
-struct AnswerHead {
-  AnswerHead(const CompletionRequest& request, std::string model);
-  bool chat;
-  std::string id, model, head;
-  std::int64_t created;  // seconds since 1970
-  std::size_t prompt_tokens = 0;
+// What a choice has said: in a stream since the last time, else altogether.
+struct AnswerPart {
+  std::uint32_t index = 0;
+  std::string text;
+  Json logprobs;                  // of the text; null: not wanted
+  Json calls = Json::array();     // OpenAI's tool_calls
+  Json call_logprobs;             // of the calls
+  std::optional<weft_stop> stop;  // there is no more
 };
 
+// Writes one answer, whole or as a stream. A stream's parts come as events: first(), part() for each part, last(). If
+// something fails in between, failed() ends it.
+class AnswerForm {
+ public:
+  using Events = std::vector<std::string>;
+  virtual ~AnswerForm() = default;
+  virtual Json whole(const std::vector<AnswerPart>& choices, const Figures& figures) = 0;
+  virtual Events first() = 0;
+  virtual Events part(const AnswerPart& part, const Figures& figures) = 0;
+  virtual Events last(const Figures& figures) = 0;
+  virtual Events failed(const RequestError& error) = 0;
+};
+
+// The form that the request's protocol has. The request outlives it.
+std::unique_ptr<AnswerForm> answer_form(const CompletionRequest& request, const std::string& model);
+
+bool is_cut(weft_stop stop);  // by the number of tokens
+Json weft_figures(const CompletionRequest& request, const Figures& figures);
 std::string random_name();  // for ids
-// called: the answer is a call of tools.
-const char* finish_reason(bool called, weft_stop stop);
-Json usage_json(const AnswerHead& head, const Figures& figures);
-
-// A choice of a whole answer. calls: its tool_calls; empty: none.
-Json choice_json(const AnswerHead& head, std::uint32_t index, const std::string& text, const Json& logprobs,
-                 const Json& calls, weft_stop stop);
-Json answer_json(const AnswerHead& head, const Json& choices, const Figures& figures);
-
-// The chunks of a stream.
-Json first_chunk(const AnswerHead& head, std::uint32_t index);  // of a chat: it has the role
-Json text_chunk(const AnswerHead& head, std::uint32_t index, const std::string& text, const Json& logprobs);
-Json calls_chunk(const AnswerHead& head, std::uint32_t index, const Json& calls, const Json& logprobs);
-Json last_chunk(const AnswerHead& head, std::uint32_t index, bool called, weft_stop stop);
-Json usage_chunk(const AnswerHead& head, const Figures& figures);
-
 // JSON as bytes. Never throws for text that is not UTF-8.
 std::string bytes_of(const Json& json);
-// An event of a stream.
-std::string event(const Json& json);
 
 }  // namespace weft::serve

@@ -9,6 +9,7 @@ namespace weft::serve {
 
 // A session of the pool.
 struct Slot {
+  std::uint32_t id = 0;  // below the most sessions
   std::optional<api::Session> session;
   std::vector<std::uint32_t> ids;  // its context, while it is free
   std::uint64_t used = 0;          // when it was used last, in uses
@@ -70,6 +71,9 @@ std::size_t common_prefix(const std::vector<std::uint32_t>& a, const std::vector
   return static_cast<std::size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
 }
 
+// Less is computed again as fast as it is written.
+constexpr std::size_t kLeastKept = 64;
+
 // Runs a setter; what the library refuses is the field's fault.
 template <class Setter>
 void set_field(const std::string& field, const Setter& setter) {
@@ -110,7 +114,7 @@ Job::~Job() {
   engine_.waiting_.remove(state_.get());
   if (Slot* slot = state_->slot) {
     slot->busy = false;
-    if (!slot->session) engine_.slots_.remove_if([&](const Slot& other) { return &other == slot; });
+    if (!slot->session) engine_.remove_slot(slot);
   }
   engine_.ring_next();
 }
@@ -157,6 +161,7 @@ void Job::set_up() {
     }
   }
   api::Session& session = *slot.session;
+  recall(slot);
   set_field("sampling", [&] { session.set_sampling(task_.sampling); });
   set_field("head", [&] { session.set_head(task_.head); });
   set_field("logit_bias", [&] { session.set_logit_bias(task_.biases); });
@@ -166,6 +171,7 @@ void Job::set_up() {
   state_->wants_logprobs = task_.logprobs.has_value();
   state_->before = session.stats();
   set_field("prompt", [&] { session.prompt(task_.prompt); });
+  state_->figures.slot = slot.id;
   state_->figures.cached_tokens = session.stats().reused_tokens - state_->before.reused_tokens;
   state_->head_bytes = state_->before.head_bytes;
   state_->prompt_tokens = task_.prompt.size();
@@ -173,6 +179,14 @@ void Job::set_up() {
   state_->options.callback = Engine::on_token;
   state_->options.user = state_.get();
   state_->begin_time = std::chrono::steady_clock::now();
+}
+
+// What the session forgets for this prompt goes to disk, and what is there of the prompt comes back.
+void Job::recall(Slot& slot) const {
+  if (!engine_.states_) return;
+  const std::size_t common = common_prefix(slot.ids, task_.prompt);
+  if (slot.ids.size() >= common + kLeastKept) engine_.states_->keep(*slot.session);
+  engine_.states_->recall(*slot.session, task_.prompt, common + kLeastShared);
 }
 
 // Whether it can begin or has news.
@@ -214,8 +228,14 @@ Job::News Job::next() {
   return news;
 }
 
-Engine::Engine(api::Model& model, Metrics& metrics, std::uint32_t sessions, std::uint32_t queue, std::uint32_t context)
-    : model_(model), metrics_(metrics), most_sessions_(sessions), most_waiting_(queue), context_(context) {
+Engine::Engine(api::Model& model, Metrics& metrics, States* states, std::uint32_t sessions, std::uint32_t queue,
+               std::uint32_t context)
+    : model_(model),
+      metrics_(metrics),
+      states_(states),
+      most_sessions_(sessions),
+      most_waiting_(queue),
+      context_(context) {
   slots_.emplace_back().session.emplace(model_, context_);
   thread_ = std::thread([this] { compute(); });
 }
@@ -242,6 +262,51 @@ std::string Engine::broken() const {
 Engine::Load Engine::load() const {
   const std::lock_guard lock(mutex_);
   return {waiting_.size(), static_cast<std::size_t>(std::ranges::count_if(slots_, &Slot::busy)), most_sessions_};
+}
+
+std::vector<Engine::SlotNews> Engine::slots() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<SlotNews> news(most_sessions_);
+  for (const Slot& slot : slots_)
+    if (slot.id < news.size()) news[slot.id] = {slot.busy, slot.ids.size()};
+  return news;
+}
+
+void Engine::use_slot(std::uint32_t id, const std::function<void(api::Session&)>& use) {
+  std::unique_lock lock(mutex_);
+  if (!broken_.empty() || lost_)
+    throw Unavailable(Unavailable::Reason::failed, lost_ ? "the device was lost, and is opened again" : broken_);
+  if (closing_) throw Unavailable(Unavailable::Reason::closing, "the server is shutting down");
+  if (id >= most_sessions_) throw BadField("id_slot", cli::format("slots are below %u", most_sessions_));
+  Slot* slot = find_slot(id);
+  if (slot && slot->busy)
+    throw Unavailable(Unavailable::Reason::slot_busy, cli::format("slot %u is answering a request", id));
+  if (!slot) {
+    slot = add_slot();
+    slot->id = id;
+  }
+  slot->busy = true;
+  ++setting_up_;
+  lock.unlock();
+  std::exception_ptr problem;
+  try {
+    if (!slot->session) slot->session.emplace(model_, context_);
+    use(*slot->session);
+  } catch (...) {
+    problem = std::current_exception();
+  }
+  lock.lock();
+  --setting_up_;
+  slot->busy = false;
+  slot->used = ++clock_;
+  if (slot->session) {
+    slot->ids = slot->session->ids();
+  } else {
+    remove_slot(slot);
+  }
+  work_.notify_one();
+  ring_next();
+  if (problem) std::rethrow_exception(problem);
 }
 
 // Of those that wait, the one that may begin.
@@ -277,8 +342,25 @@ Slot* Engine::choose_slot(const Task& task) {
     if (!oldest || slot.used < oldest->used) oldest = &slot;
   }
   if (best) return best;
-  if (slots_.size() < most_sessions_) return &slots_.emplace_back();
-  return oldest;
+  return slots_.size() < most_sessions_ ? add_slot() : oldest;
+}
+
+Slot* Engine::find_slot(std::uint32_t id) {
+  const auto found = std::ranges::find(slots_, id, &Slot::id);
+  return found == slots_.end() ? nullptr : &*found;
+}
+
+// With the lowest id that none has.
+Slot* Engine::add_slot() {
+  std::uint32_t id = 0;
+  while (find_slot(id)) ++id;
+  Slot& slot = slots_.emplace_back();
+  slot.id = id;
+  return &slot;
+}
+
+void Engine::remove_slot(const Slot* slot) {
+  slots_.remove_if([&](const Slot& other) { return &other == slot; });
 }
 
 int Engine::on_token(void* user, std::uint32_t id, const char* text, std::size_t length) {

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -18,6 +19,7 @@
 #include <weft/weft.hpp>
 
 #include "metrics.h"
+#include "states.h"
 
 namespace weft::serve {
 
@@ -44,6 +46,7 @@ struct TokenLogprobs {
 };
 
 struct Figures {
+  std::uint32_t slot = 0;           // of its session
   std::uint32_t tokens = 0;         // generated
   std::uint64_t cached_tokens = 0;  // of the prompt, that an earlier request had computed
   double head_bytes_per_token = 0, head_rows_per_token = 0;
@@ -64,7 +67,7 @@ class BadField : public std::runtime_error {
 // The request cannot be answered now.
 class Unavailable : public std::runtime_error {
  public:
-  enum class Reason { queue_full, closing, failed };
+  enum class Reason { queue_full, slot_busy, closing, failed };
   Unavailable(Reason reason, const std::string& sentence) : std::runtime_error(sentence), reason_(reason) {}
   Reason reason() const { return reason_; }
 
@@ -107,6 +110,7 @@ class Job {
   struct State;
   friend class Engine;
   void set_up();
+  void recall(Slot& slot) const;
   bool waits() const;
 
   Engine& engine_;
@@ -118,9 +122,11 @@ class Job {
 class Engine {
  public:
   // sessions: that generate at the same time, 1 to WEFT_MAX_BATCH; queue: requests that may wait; context: tokens of a
-  // session. The model and the metrics outlive the engine. Makes the first session; the others are made when they are
-  // needed. Throws api::Failure if it cannot.
-  Engine(api::Model& model, Metrics& metrics, std::uint32_t sessions, std::uint32_t queue, std::uint32_t context);
+  // session; states: where conversations go that lose their session; nullptr: nowhere. The model, the metrics and the
+  // states outlive the engine. Makes the first session; the others are made when they are needed. Throws api::Failure
+  // if it cannot.
+  Engine(api::Model& model, Metrics& metrics, States* states, std::uint32_t sessions, std::uint32_t queue,
+         std::uint32_t context);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -134,6 +140,14 @@ class Engine {
     std::size_t waiting = 0, running = 0, most = 0;  // requests; the most that can run together
   };
   Load load() const;
+
+  struct SlotNews {
+    bool busy = false;
+    std::size_t tokens = 0;  // that a free one has computed
+  };
+  std::vector<SlotNews> slots() const;
+  // Lets the caller change a session that no request has. Throws BadField, Unavailable, and what `use` throws.
+  void use_slot(std::uint32_t id, const std::function<void(api::Session&)>& use);
 
  private:
   friend class Job;
@@ -149,6 +163,9 @@ class Engine {
   void ring_next();
   bool turn_of(const State& state) const;
   Slot* choose_slot(const Task& task);
+  Slot* find_slot(std::uint32_t id);
+  Slot* add_slot();
+  void remove_slot(const Slot* slot);
   struct Source {
     std::size_t tokens = 0;  // that it shares
     const Slot* slot = nullptr;
@@ -159,6 +176,7 @@ class Engine {
 
   api::Model& model_;
   Metrics& metrics_;
+  States* const states_;
   std::uint32_t most_sessions_;
   const std::uint32_t most_waiting_, context_;
 

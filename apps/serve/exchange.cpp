@@ -24,6 +24,8 @@ RequestError current_error() {
   } catch (const Unavailable& error) {
     if (error.reason() == Unavailable::Reason::queue_full)
       return RequestError(429, "rate_limit_error", "queue_full", error.what());
+    if (error.reason() == Unavailable::Reason::slot_busy)
+      return RequestError(429, "rate_limit_error", "slot_busy", error.what());
     return RequestError(503, "unavailable_error", "unavailable", error.what());
   } catch (const api::Failure& error) {
     switch (error.status()) {
@@ -84,12 +86,11 @@ std::vector<TokenLogprobs> Exchange::Choice::take_tokens(std::size_t bytes) {
 Exchange::Exchange(const Loaded& loaded, Engine& engine, CompletionRequest request, const Connection& connection,
                    std::chrono::seconds deadline, std::shared_ptr<CountedRequest> counted)
     : request_(std::move(request)),
-      head_(request_, loaded.facts.name),
+      form_(answer_form(request_, loaded.facts.name)),
       connection_(connection),
       deadline_(Clock::now() + deadline),
       sent_(Clock::now()),
       counted_(std::move(counted)) {
-  head_.prompt_tokens = request_.task.prompt.size();
   const Bell bell = std::make_shared<std::condition_variable>();
   for (std::uint32_t i = 0; i < request_.choices; ++i)
     jobs_.push_back(&choices_.emplace_back(loaded, engine, request_, i, bell).job);
@@ -115,18 +116,21 @@ std::optional<Exchange::Part> Exchange::next(Choice& choice) {
   Job::News news = choice.job.next();
   choice.figures = news.figures;
   std::ranges::move(news.tokens, std::back_inserter(choice.tokens));
-  Part part = {choice.tools.push(news.text), {}, {}, Json::array(), news.stop.has_value()};
+  Part part;
+  AnswerPart& said = part.said;
+  said.index = choice.index;
+  said.text = choice.tools.push(news.text);
   if (news.stop) {
-    choice.stop = news.stop;
+    said.stop = choice.stop = news.stop;
     std::erase(jobs_, &choice.job);
     ToolReader::End end = choice.tools.finish();
-    part.text += end.text;
-    part.calls = std::move(end.calls);
+    said.text += end.text;
+    said.calls = std::move(end.calls);
   }
-  choice.taken_bytes += part.text.size();
-  const bool all = part.calls.empty() && !choice.tools.holds();
+  choice.taken_bytes += said.text.size();
+  const bool all = said.calls.empty() && !choice.tools.holds();
   part.tokens = choice.take_tokens(all ? SIZE_MAX : choice.taken_bytes);
-  if (!part.calls.empty()) part.call_tokens = choice.take_tokens(SIZE_MAX);
+  if (!said.calls.empty()) part.call_tokens = choice.take_tokens(SIZE_MAX);
   return part;
 }
 
@@ -138,27 +142,24 @@ Figures Exchange::figures() const {
 }
 
 Json Exchange::whole() {
-  std::vector<Part> answers(choices_.size());
+  std::vector<AnswerPart> answers(choices_.size());
+  std::vector<std::vector<TokenLogprobs>> tokens(choices_.size());
   while (!ended()) {
     await();
     for (Choice& choice : choices_) {
       std::optional<Part> part = next(choice);
       if (!part) continue;
-      Part& answer = answers[choice.index];
-      answer.text += part->text;
-      std::ranges::move(part->tokens, std::back_inserter(answer.tokens));
-      std::ranges::move(part->call_tokens, std::back_inserter(answer.tokens));
-      answer.calls = std::move(part->calls);
+      std::ranges::move(part->tokens, std::back_inserter(tokens[choice.index]));
+      std::ranges::move(part->call_tokens, std::back_inserter(tokens[choice.index]));
+      AnswerPart& answer = answers[choice.index];
+      const std::string before = std::move(answer.text);
+      answer = std::move(part->said);
+      answer.text.insert(0, before);
     }
   }
   count_end();
-  Json choices = Json::array();
-  for (Choice& choice : choices_) {
-    const Part& answer = answers[choice.index];
-    choices.push_back(
-        choice_json(head_, choice.index, answer.text, choice.logprobs.json(answer.tokens), answer.calls, *choice.stop));
-  }
-  return answer_json(head_, choices, figures());
+  for (Choice& choice : choices_) answers[choice.index].logprobs = choice.logprobs.json(tokens[choice.index]);
+  return form_->whole(answers, figures());
 }
 
 void Exchange::await_begin(std::chrono::seconds wait) {
@@ -170,8 +171,7 @@ void Exchange::await_begin(std::chrono::seconds wait) {
 }
 
 void Exchange::count_end() {
-  const bool cut = std::ranges::any_of(
-      choices_, [](const Choice& choice) { return finish_reason(false, *choice.stop) == std::string_view("length"); });
+  const bool cut = std::ranges::any_of(choices_, [](const Choice& choice) { return is_cut(*choice.stop); });
   counted_->set(cut ? Outcome::length : Outcome::stop);
 }
 
@@ -184,23 +184,9 @@ bool Exchange::write(httplib::DataSink& sink, std::string_view bytes) {
   return written;
 }
 
-bool Exchange::send(httplib::DataSink& sink, Json chunk) {
-  if (request_.continuous_usage) {
-    chunk["usage"] = usage_json(head_, figures());
-  } else if (request_.include_usage && !chunk.contains("usage")) {
-    chunk["usage"] = nullptr;
-  }
-  const std::string bytes = event(chunk);
-  return write(sink, bytes);
-}
-
-bool Exchange::send_part(httplib::DataSink& sink, Choice& choice, const Part& part) {
-  const auto logprobs = [&](const std::vector<TokenLogprobs>& tokens) { return choice.logprobs.json(tokens); };
-  if (!part.text.empty() && !send(sink, text_chunk(head_, choice.index, part.text, logprobs(part.tokens))))
-    return false;
-  if (!part.calls.empty() && !send(sink, calls_chunk(head_, choice.index, part.calls, logprobs(part.call_tokens))))
-    return false;
-  return !part.last || send(sink, last_chunk(head_, choice.index, !part.calls.empty(), *choice.stop));
+// An event at a time: each is passed on at once.
+bool Exchange::send(httplib::DataSink& sink, const AnswerForm::Events& events) {
+  return std::ranges::all_of(events, [&](const std::string& event) { return write(sink, event); });
 }
 
 bool Exchange::keep_alive(httplib::DataSink& sink) {
@@ -208,18 +194,20 @@ bool Exchange::keep_alive(httplib::DataSink& sink) {
 }
 
 bool Exchange::send_answer(httplib::DataSink& sink) {
-  for (const Choice& choice : choices_)
-    if (head_.chat && !send(sink, first_chunk(head_, choice.index))) return false;
+  if (!send(sink, form_->first())) return false;
   while (!ended()) {
     for (Choice& choice : choices_) {
-      const std::optional<Part> part = next(choice);
-      if (part && !send_part(sink, choice, *part)) return false;
+      std::optional<Part> part = next(choice);
+      if (!part) continue;
+      AnswerPart& said = part->said;
+      if (!said.text.empty()) said.logprobs = choice.logprobs.json(part->tokens);
+      if (!said.calls.empty()) said.call_logprobs = choice.logprobs.json(part->call_tokens);
+      if (!send(sink, form_->part(said, figures()))) return false;
     }
     if (!keep_alive(sink)) return false;
     if (!ended()) await();
   }
-  if (request_.include_usage && !send(sink, usage_chunk(head_, figures()))) return false;
-  if (!write(sink, "data: [DONE]\n\n")) return false;
+  if (!send(sink, form_->last(figures()))) return false;
   count_end();
   return true;
 }
@@ -230,7 +218,7 @@ bool Exchange::stream(httplib::DataSink& sink) {
   } catch (...) {
     const RequestError error = current_error();
     counted_->set(outcome_of(error));
-    if (!write(sink, event(error.json()))) return false;
+    if (!send(sink, form_->failed(error))) return false;
   }
   sink.done();
   return true;

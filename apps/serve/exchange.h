@@ -50,26 +50,22 @@ class Exchange {
     std::optional<weft_stop> stop;
     Figures figures;
   };
-  // A part of a choice's answer.
   struct Part {
-    std::string text;
-    std::vector<TokenLogprobs> tokens, call_tokens;  // of the text, of the calls
-    Json calls;                                      // empty: none
-    bool last = false;
+    AnswerPart said;                                 // without log-probabilities
+    std::vector<TokenLogprobs> tokens, call_tokens;  // of its text, of its calls
   };
   void await();
   std::optional<Part> next(Choice& choice);
   bool ended() const;
   Figures figures() const;
   bool write(httplib::DataSink& sink, std::string_view bytes);
-  bool send(httplib::DataSink& sink, Json chunk);
-  bool send_part(httplib::DataSink& sink, Choice& choice, const Part& part);
+  bool send(httplib::DataSink& sink, const AnswerForm::Events& events);
   bool keep_alive(httplib::DataSink& sink);
   void count_end();
   bool send_answer(httplib::DataSink& sink);
 
   const CompletionRequest request_;
-  AnswerHead head_;
+  const std::unique_ptr<AnswerForm> form_;
   const Connection& connection_;
   const Clock::time_point deadline_;
   Clock::time_point sent_;  // the last bytes of a stream

@@ -8,7 +8,7 @@ namespace weft::serve {
 class LogprobWriter {
  public:
   LogprobWriter(const api::Model& model, const CompletionRequest& request)
-      : model_(model), chat_(request.chat), wanted_(request.task.logprobs) {}
+      : model_(model), chat_(request.form != Form::completion), wanted_(request.task.logprobs) {}
 
   // What a choice has as "logprobs" if its text came with these tokens; null unless the request wants it. The tokens of
   // a stream come one part after another.

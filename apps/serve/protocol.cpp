@@ -11,36 +11,14 @@
 namespace weft::serve {
 namespace {
 
-// A message's content: a text, or parts that are texts.
-std::string content_of(const Json& content, const std::string& path) {
-  if (content.is_string()) return text_of(content, path);
-  if (!content.is_array()) throw bad_field(path, path + " must be a string or an array.", "invalid_type");
-  std::string text;
-  for (std::size_t i = 0; i < content.size(); ++i) {
-    Fields part(content[i], path + "[" + std::to_string(i) + "]");
-    const std::string type = part.text("type").value_or("");
-    if (type != "text")
-      throw bad_field(part.path("type"),
-                      "Content of the type \"" + type.substr(0, 40) + "\" is not supported: only text is.",
-                      "unsupported_parameter");
-    text += (i ? "\n" : "") + text_of(part.need("text"), part.path("text"));
-    part.refuse_rest();
-  }
-  return text;
-}
-
 // A message of any role as chat templates expect it.
 Json read_message(Fields& message) {
-  std::string role = text_of(message.need("role"), message.path("role"));
-  if (role == "developer") role = "system";
-  if (role != "system" && role != "user" && role != "assistant" && role != "tool")
-    throw bad_field(message.path("role"), "The role \"" + role.substr(0, 40) +
-                                              "\" is not supported: system, developer, user, assistant and tool are.");
-  Json json = {{"role", role}, {"content", ""}};
+  Json json = read_role(message);
+  const auto role = json["role"].get<std::string>();
   const Json* calls = role == "assistant" ? message.take("tool_calls") : nullptr;
   if (calls) json["tool_calls"] = read_tool_calls(*calls, message.path("tool_calls"));
   const Json* content = calls ? message.take("content") : &message.need("content");
-  if (content) json["content"] = content_of(*content, message.path("content"));
+  if (content) json["content"] = content_of(*content, message.path("content"), {"text"});
   if (role == "assistant") message.take("refusal");
   if (role == "tool") json["tool_call_id"] = text_of(message.need("tool_call_id"), message.path("tool_call_id"));
   message.refuse_rest();
@@ -51,9 +29,7 @@ Json messages_of(Fields& fields) {
   const Json& list = fields.need("messages");
   if (!list.is_array() || list.empty())
     throw bad_field("messages", "messages must be an array with at least one message.", "invalid_type");
-  if (list.size() > kMostMessages)
-    throw bad_field("messages",
-                    cli::format("messages has %zu messages, at most %zu are allowed.", list.size(), kMostMessages));
+  check_count("messages", list.size());
   Json messages = Json::array();
   for (std::size_t i = 0; i < list.size(); ++i) {
     Fields message(list[i], "messages[" + std::to_string(i) + "]");
@@ -139,31 +115,11 @@ void set_grammar(Task& task, weft_grammar_kind kind, std::string text, const std
   task.grammar_field = field;
 }
 
-void read_response_format(Fields& fields, Task& task) {
-  const Json* value = fields.take("response_format");
-  if (!value) return;
-  Fields format(*value, "response_format");
-  const std::string type = text_of(format.need("type"), "response_format.type");
-  if (type == "json_object") {
-    set_grammar(task, WEFT_GRAMMAR_JSON_SCHEMA, R"({"type":"object"})", "response_format");
-  } else if (type == "json_schema") {
-    Fields wrapper(format.need("json_schema"), "response_format.json_schema");
-    wrapper.text("name");
-    wrapper.text("description");
-    wrapper.boolean("strict");  // schemas are always followed
-    const Json& schema = wrapper.need("schema");
-    wrapper.refuse_rest();
-    set_grammar(task, WEFT_GRAMMAR_JSON_SCHEMA, schema.dump(), "response_format.json_schema.schema");
-  } else if (type != "text") {
-    throw bad_field("response_format.type", "The type must be text, json_object or json_schema.");
-  }
-  format.refuse_rest();
-}
-
-void read_grammar(Fields& fields, bool chat, Task& task) {
-  if (chat) read_response_format(fields, task);
-  if (auto grammar = fields.text("grammar")) set_grammar(task, WEFT_GRAMMAR_GBNF, std::move(*grammar), "grammar");
-  if (auto regex = fields.text("regex")) set_grammar(task, WEFT_GRAMMAR_REGEX, std::move(*regex), "regex");
+void read_schema(Fields& wrapper, Task& task) {
+  wrapper.text("name");
+  wrapper.text("description");
+  wrapper.boolean("strict");  // schemas are always followed
+  set_grammar(task, WEFT_GRAMMAR_JSON_SCHEMA, wrapper.need("schema").dump(), wrapper.path("schema"));
 }
 
 void read_max_tokens(Fields& fields, bool chat, const ModelFacts& model, Task& task) {
@@ -187,31 +143,90 @@ void read_stream(Fields& fields, CompletionRequest& request) {
   list.refuse_rest();
 }
 
-void read_chat_logprobs(Fields& fields, Task& task) {
-  const bool wanted = fields.boolean("logprobs").value_or(false);
-  const auto count = fields.whole("top_logprobs", 0, WEFT_MAX_LOGPROBS);
-  if (count && !wanted) throw bad_field("top_logprobs", "top_logprobs requires logprobs.");
-  if (wanted) task.logprobs = static_cast<std::uint32_t>(count.value_or(0));
-}
-
 // What a chat and a completion have in common.
 void read_common(Fields& fields, const ModelFacts& model, CompletionRequest& request) {
-  check_model_name(fields, model);
-  read_sampling(fields, request.task);
-  read_biases(fields, model, request.task);
-  read_stops(fields, request.task);
-  read_grammar(fields, request.chat, request.task);
-  read_max_tokens(fields, request.chat, model, request.task);
+  const bool chat = request.form == Form::chat;
+  if (chat) read_format(fields, "response_format", false, request.task);
+  read_generation(fields, model, request);
+  read_max_tokens(fields, chat, model, request.task);
   read_stream(fields, request);
-  if (const auto head = fields.text("head")) {
-    check_head(*head);
-    request.task.head = *head;
-  }
   request.choices = static_cast<std::uint32_t>(fields.whole("n", 1, model.choices).value_or(1));
-  fields.text("user");  // who asks changes nothing
 }
 
 }  // namespace
+
+void check_count(const std::string& field, std::size_t messages) {
+  if (messages > kMostMessages)
+    throw bad_field(
+        field, cli::format("%s has %zu messages, at most %zu are allowed.", field.c_str(), messages, kMostMessages));
+}
+
+std::string content_of(const Json& content, const std::string& path, const std::set<std::string>& types) {
+  if (content.is_string()) return text_of(content, path);
+  if (!content.is_array()) throw bad_field(path, path + " must be a string or an array.", "invalid_type");
+  std::string text;
+  for (std::size_t i = 0; i < content.size(); ++i) {
+    Fields part(content[i], path + "[" + std::to_string(i) + "]");
+    const std::string type = part.text("type").value_or("");
+    if (!types.contains(type))
+      throw bad_field(part.path("type"),
+                      "Content of the type \"" + type.substr(0, 40) + "\" is not supported: only text is.",
+                      "unsupported_parameter");
+    text += (i ? "\n" : "") + text_of(part.need("text"), part.path("text"));
+    if (type == "output_text") part.take("annotations"), part.take("logprobs");  // of our own answers
+    part.refuse_rest();
+  }
+  return text;
+}
+
+Json read_role(Fields& message) {
+  std::string role = text_of(message.need("role"), message.path("role"));
+  if (role == "developer") role = "system";
+  if (role != "system" && role != "user" && role != "assistant" && role != "tool")
+    throw bad_field(message.path("role"), "The role \"" + role.substr(0, 40) +
+                                              "\" is not supported: system, developer, user, assistant and tool are.");
+  return {{"role", role}, {"content", ""}};
+}
+
+void read_generation(Fields& fields, const ModelFacts& model, CompletionRequest& request) {
+  Task& task = request.task;
+  check_model_name(fields, model);
+  read_sampling(fields, task);
+  read_biases(fields, model, task);
+  read_stops(fields, task);
+  if (auto grammar = fields.text("grammar")) set_grammar(task, WEFT_GRAMMAR_GBNF, std::move(*grammar), "grammar");
+  if (auto regex = fields.text("regex")) set_grammar(task, WEFT_GRAMMAR_REGEX, std::move(*regex), "regex");
+  if (const auto head = fields.text("head")) {
+    check_head(*head);
+    task.head = *head;
+  }
+  fields.text("user");  // who asks changes nothing
+}
+
+void read_format(Fields& fields, const std::string& name, bool flat, Task& task) {
+  const Json* value = fields.take(name);
+  if (!value) return;
+  Fields format(*value, fields.path(name));
+  const std::string type = text_of(format.need("type"), format.path("type"));
+  if (type == "json_object") {
+    set_grammar(task, WEFT_GRAMMAR_JSON_SCHEMA, R"({"type":"object"})", fields.path(name));
+  } else if (type == "json_schema" && flat) {
+    read_schema(format, task);
+  } else if (type == "json_schema") {
+    Fields wrapper(format.need("json_schema"), format.path("json_schema"));
+    read_schema(wrapper, task);
+    wrapper.refuse_rest();
+  } else if (type != "text") {
+    throw bad_field(format.path("type"), "The type must be text, json_object or json_schema.");
+  }
+  format.refuse_rest();
+}
+
+void read_chat_logprobs(Fields& fields, bool wanted, Task& task) {
+  const auto count = fields.whole("top_logprobs", 0, WEFT_MAX_LOGPROBS);
+  if (count && !wanted) throw bad_field("top_logprobs", "top_logprobs requires log-probabilities.");
+  if (wanted) task.logprobs = static_cast<std::uint32_t>(count.value_or(0));
+}
 
 void check_model_name(Fields& fields, const ModelFacts& model) {
   if (const auto name = fields.text("model"); name && *name != model.name)
@@ -237,7 +252,7 @@ CompletionRequest parse_chat(const std::string& body, const ModelFacts& model) {
   CompletionRequest request;
   request.messages = messages_of(fields);
   read_common(fields, model, request);
-  read_chat_logprobs(fields, request.task);
+  read_chat_logprobs(fields, fields.boolean("logprobs").value_or(false), request.task);
   read_tools(fields, request);
   fields.only("store", false);
   fields.refuse_rest();
@@ -248,7 +263,7 @@ CompletionRequest parse_completion(const std::string& body, const ModelFacts& mo
   const Json json = parse_body(body);
   Fields fields(json, "");
   CompletionRequest request;
-  request.chat = false;
+  request.form = Form::completion;
   const Json* prompt = &fields.need("prompt");
   if (prompt->is_array() && prompt->size() == 1 && !prompt->front().is_number()) prompt = &prompt->front();
   if (prompt->is_array() && !prompt->empty() && prompt->front().is_number()) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "engine.h"
 
@@ -42,11 +43,12 @@ struct ModelFacts {
   std::uint32_t width = 0;    // elements of an embedding
 };
 
+enum class Form { chat, completion, response };   // the protocol of a request and of its answer
 enum class ToolMode { none, automatic, forced };  // whether an answer may or must be a call
 
 struct CompletionRequest {
-  bool chat = true;
-  Json messages;  // of a chat, as chat templates expect them
+  Form form = Form::chat;
+  Json messages;  // of a chat or a response, as chat templates expect them
   Json tools;     // that the model may call; null: none
   ToolMode tool_mode = ToolMode::none;
   bool several_calls = true;       // else only the first one counts
@@ -57,6 +59,7 @@ struct CompletionRequest {
   bool include_usage = false;     // a last chunk of a stream with the usage
   bool continuous_usage = false;  // each chunk of a stream has the usage so far
   Task task;                      // of the first choice, without its prompt
+  Json echo = Json::object();     // fields that the answer repeats
 };
 struct TokenizeRequest {
   std::string text;
@@ -72,5 +75,17 @@ CompletionRequest parse_completion(const std::string& body, const ModelFacts& mo
 TokenizeRequest parse_tokenize(const std::string& body);
 std::vector<std::uint32_t> parse_detokenize(const std::string& body, const ModelFacts& model);
 CompletionRequest parse_apply_template(const std::string& body);
+
+// What several parsers need. All throw RequestError.
+void check_count(const std::string& field, std::size_t messages);
+// A message's content: a text, or parts of these types that are texts.
+std::string content_of(const Json& content, const std::string& path, const std::set<std::string>& types);
+// A message with its role and an empty content.
+Json read_role(Fields& message);
+// The model, sampling, stops, the head, and grammars of our own.
+void read_generation(Fields& fields, const ModelFacts& model, CompletionRequest& request);
+// response_format, or what stands for it. flat: a schema and its name are beside the type.
+void read_format(Fields& fields, const std::string& name, bool flat, Task& task);
+void read_chat_logprobs(Fields& fields, bool wanted, Task& task);
 
 }  // namespace weft::serve

@@ -18,9 +18,9 @@ struct ServeArgs {
   ModelArgs model;
   std::string host = "127.0.0.1";
   std::uint16_t port = 8080;
-  std::string key, cors;
+  std::string key, cors, states;
   bool no_key = false;
-  std::uint32_t sessions = 8, queue = 64, deadline = 600;
+  std::uint32_t sessions = 8, queue = 64, deadline = 600, states_limit = 1024;
 };
 
 // Ctrl-C and SIGTERM. They end the program at once before arm() and after the first one; in between, wait() tells of
@@ -134,6 +134,9 @@ void serve(const ServeArgs& args) {
   Metrics metrics;
   Service service(server, metrics, {args.key, args.cors, {args.host}, std::chrono::seconds(args.deadline)});
   const int port = server.bind(args.host, args.port);
+  std::optional<States> states;
+  if (!args.states.empty()) states.emplace(args.states, std::uint64_t{args.states_limit} << 20);
+  States* const kept = states ? &*states : nullptr;
   std::optional<api::Model> model;
   std::optional<Engine> engine;
   std::optional<Embedder> embedder;
@@ -149,10 +152,10 @@ void serve(const ServeArgs& args) {
     if (args.model.ctx) throw UsageError("--ctx", "an encoder's input has its own limit");
   } else {
     facts.context = session_context(args.model, info);
-    engine.emplace(*model, metrics, args.sessions, args.queue, facts.context);
+    engine.emplace(*model, metrics, kept, args.sessions, args.queue, facts.context);
     does = format("%u sessions of %u tokens", args.sessions, facts.context);
   }
-  loaded.emplace(Loaded{*model, facts, engine ? &*engine : nullptr, embedder ? &*embedder : nullptr});
+  loaded.emplace(Loaded{*model, facts, engine ? &*engine : nullptr, embedder ? &*embedder : nullptr, kept});
   service.set(&*loaded);
   signals.arm();
   std::cerr << format("weft serve: %s at http://%s:%d/ with %s. Ctrl-C ends it.\n", facts.name.c_str(),
@@ -200,6 +203,14 @@ void add_serve(CLI::App& app) {
       ->type_name("SECONDS")
       ->capture_default_str()
       ->transform(whole(1, 86400));
+  command
+      ->add_option("--states", args->states,
+                   "folder for computed contexts: of /slots, and of conversations that lose their session")
+      ->type_name("FOLDER");
+  command->add_option("--states-limit", args->states_limit, "most MiB in that folder")
+      ->type_name("MIB")
+      ->capture_default_str()
+      ->transform(whole(1, 1 << 20));
   command->callback([args] { serve(*args); });
 }
 

@@ -9,7 +9,9 @@
 
 #include "../weft/common.h"
 #include "exchange.h"
+#include "fields.h"
 #include "page.html.h"
+#include "responses.h"
 
 namespace weft::serve {
 namespace {
@@ -94,9 +96,11 @@ Service::Service(HttpServer& server, Metrics& metrics, Access access)
       }
     });
   };
-  post("/v1/chat/completions", [this](const Request& q, Response& r) { complete(q, r, true); });
-  post("/v1/completions", [this](const Request& q, Response& r) { complete(q, r, false); });
+  post("/v1/chat/completions", [this](const Request& q, Response& r) { complete(q, r, Form::chat); });
+  post("/v1/completions", [this](const Request& q, Response& r) { complete(q, r, Form::completion); });
+  post("/v1/responses", [this](const Request& q, Response& r) { complete(q, r, Form::response); });
   post("/v1/embeddings", [this](const Request& q, Response& r) { embed(q, r); });
+  post("/slots/[0-9]{1,3}", [this](const Request& q, Response& r) { change_slot(q, r); });
   post("/tokenize", [this](const Request& q, Response& r) { tokenize(q, r); });
   post("/detokenize", [this](const Request& q, Response& r) { detokenize(q, r); });
   post("/apply-template", [this](const Request& q, Response& r) { apply_template(q, r); });
@@ -149,8 +153,9 @@ void Service::admit(const Request& request, bool open) const {
 }
 
 Service::Done Service::before_routing(const Request& request, Response& response) {
-  static constexpr std::string_view kPosts[] = {
-      "/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/tokenize", "/detokenize", "/apply-template"};
+  static constexpr std::string_view kPosts[] = {"/v1/chat/completions", "/v1/completions", "/v1/responses",
+                                                "/v1/embeddings",       "/tokenize",       "/detokenize",
+                                                "/apply-template"};
   const std::string& path = request.path;
   const bool reads = request.method == "GET" || request.method == "HEAD";
   if (allow_origin(request, response)) return Done::Handled;
@@ -160,13 +165,14 @@ Service::Done Service::before_routing(const Request& request, Response& response
   if (reads && path == "/metrics") return show_metrics(response), Done::Handled;
   if (reads && (path == "/v1/models" || path.starts_with("/v1/models/")))
     return show_models(request, response), Done::Handled;
-  const bool posts = std::ranges::find(kPosts, path) != std::end(kPosts);
+  if (reads && path == "/slots") return show_slots(response), Done::Handled;
+  const bool posts = std::ranges::find(kPosts, path) != std::end(kPosts) || path.starts_with("/slots/");
   if (posts && request.method == "POST") {
     check_body_headers(request);
     return Done::Unhandled;
   }
-  const bool known = posts || path == "/" || path == "/health" || path == "/metrics" || path == "/v1/models" ||
-                     path.starts_with("/v1/models/");
+  const bool known = posts || path == "/" || path == "/health" || path == "/metrics" || path == "/slots" ||
+                     path == "/v1/models" || path.starts_with("/v1/models/");
   if (known) response.set_header("Allow", posts ? "POST" : "GET, HEAD");
   throw bad_request(known ? 405 : 404, known ? "method_not_allowed" : "not_found",
                     "There is no " + request.method + " " + path.substr(0, 80) + " here.");
@@ -233,25 +239,27 @@ void Service::show_models(const Request& request, Response& response) const {
   answer_json(response, model);
 }
 
-void Service::complete(const Request& request, Response& response, bool chat) const {
+void Service::complete(const Request& request, Response& response, Form form) const {
   const auto counted = std::make_shared<CountedRequest>(metrics_);
   try {
-    complete(request, response, chat, counted);
+    complete(request, response, form, counted);
   } catch (...) {
     counted->set(outcome_of(current_error()));
     throw;
   }
 }
 
-void Service::complete(const Request& request, Response& response, bool chat,
+void Service::complete(const Request& request, Response& response, Form form,
                        std::shared_ptr<CountedRequest> counted) const {
   const Loaded& ready = loaded();
   if (!ready.engine) throw bad_field("model", "The model \"" + ready.facts.name + "\" writes no text.", "unsupported");
-  CompletionRequest asked = chat ? parse_chat(request.body, ready.facts) : parse_completion(request.body, ready.facts);
+  CompletionRequest asked = form == Form::chat         ? parse_chat(request.body, ready.facts)
+                            : form == Form::completion ? parse_completion(request.body, ready.facts)
+                                                       : parse_response(request.body, ready.facts);
   std::vector<std::uint32_t>& ids = asked.task.prompt;
-  const char* field = chat ? "messages" : "prompt";
+  const char* field = form == Form::chat ? "messages" : form == Form::completion ? "prompt" : "input";
   try {
-    if (chat) {
+    if (form != Form::completion) {
       ids = chat_ids(ready.model, asked);
     } else {
       ids = asked.ids.empty() ? ready.model.tokenize(asked.prompt, true) : asked.ids;
@@ -307,6 +315,51 @@ void Service::embed(const Request& request, Response& response, CountedRequest& 
                          {"model", ready.facts.name},
                          {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}});
   counted.set(Outcome::stop);
+}
+
+const Loaded& Service::loaded_with_slots() const {
+  const Loaded& ready = loaded();
+  if (!ready.states || !ready.engine)
+    throw bad_request(404, "slots_off", "There are no slots: the server was started without --states FOLDER.");
+  return ready;
+}
+
+void Service::show_slots(Response& response) const {
+  const Loaded& ready = loaded_with_slots();
+  Json list = Json::array();
+  for (const Engine::SlotNews& slot : ready.engine->slots())
+    list.push_back({{"id", list.size()},
+                    {"n_ctx", ready.facts.context},
+                    {"is_processing", slot.busy},
+                    {"n_tokens", slot.busy ? Json() : Json(slot.tokens)}});
+  answer_json(response, list);
+}
+
+// The forms of requests and answers are those of llama.cpp's server.
+void Service::change_slot(const Request& request, Response& response) const {
+  const Loaded& ready = loaded_with_slots();
+  const auto id = static_cast<std::uint32_t>(std::stoul(request.path.substr(std::string_view("/slots/").size())));
+  const std::string action = request.get_param_value("action");
+  if (action != "save" && action != "restore" && action != "erase")
+    throw bad_field("action", "The query must have action=save, action=restore or action=erase.");
+  const Json body = parse_body(request.body);
+  Fields fields(body, "");
+  const std::string name = action == "erase" ? "" : text_of(fields.need("filename"), "filename");
+  fields.refuse_rest();
+  Json answer = {{"id_slot", id}};
+  ready.engine->use_slot(id, [&](api::Session& session) {
+    if (action == "erase") {
+      answer["n_erased"] = session.stats().context_used;
+      return session.reset();
+    }
+    const bool saves = action == "save";
+    if (saves && session.stats().context_used == 0) throw bad_field("id_slot", "The slot is empty.");
+    const std::uint64_t bytes = saves ? ready.states->save(session, name) : ready.states->restore(session, name);
+    answer["filename"] = name;
+    answer[saves ? "n_saved" : "n_restored"] = session.stats().context_used;
+    answer[saves ? "n_written" : "n_read"] = bytes;
+  });
+  answer_json(response, answer);
 }
 
 void Service::tokenize(const Request& request, Response& response) const {

@@ -25,6 +25,7 @@ struct Loaded {
   ModelFacts facts;
   Engine* engine;      // nullptr: it does not write
   Embedder* embedder;  // nullptr: it has no encoder
+  States* states;      // nullptr: there are no slots
 
   // Why no request can be answered any more; empty: they can.
   std::string broken() const { return engine ? engine->broken() : embedder->broken(); }
@@ -50,14 +51,17 @@ class Service {
   void show_health(Response& response) const;
   void show_metrics(Response& response) const;
   void show_models(const Request& request, Response& response) const;
-  void complete(const Request& request, Response& response, bool chat) const;
-  void complete(const Request& request, Response& response, bool chat, std::shared_ptr<CountedRequest> counted) const;
+  void complete(const Request& request, Response& response, Form form) const;
+  void complete(const Request& request, Response& response, Form form, std::shared_ptr<CountedRequest> counted) const;
   void embed(const Request& request, Response& response) const;
   void embed(const Request& request, Response& response, CountedRequest& counted) const;
+  void show_slots(Response& response) const;
+  void change_slot(const Request& request, Response& response) const;
   void tokenize(const Request& request, Response& response) const;
   void detokenize(const Request& request, Response& response) const;
   void apply_template(const Request& request, Response& response) const;
   const Loaded& loaded() const;
+  const Loaded& loaded_with_slots() const;
 
   Metrics& metrics_;
   const Access access_;

@@ -29,24 +29,39 @@ void need_function(Fields& fields) {
     throw bad_field(fields.path("type"), "The type must be function.");
 }
 
-void check_tools(const Json& tools) {
+void check_function(Fields& function, std::set<std::string>& names) {
+  if (!names.insert(function_name(function)).second)
+    throw bad_field(function.path("name"), "Two tools have the same name.");
+  function.text("description");
+  function.boolean("strict");  // schemas are always followed where a call is forced
+  const Json* parameters = function.take("parameters");
+  if (parameters && !parameters->is_object())
+    throw bad_field(function.path("parameters"), "The parameters must be a JSON schema.", "invalid_type");
+}
+
+// A function's fields are in a field of their own, or, if flat, beside the type. Returns them in the first form.
+Json read_functions(const Json& tools, bool flat) {
   if (!tools.is_array() || tools.empty() || tools.size() > kMostTools)
     throw bad_field("tools", "tools must be an array of 1 to " + std::to_string(kMostTools) + " tools.");
   std::set<std::string> names;
+  Json read = Json::array();
   for (std::size_t i = 0; i < tools.size(); ++i) {
     Fields tool(tools[i], item("tools", i));
     need_function(tool);
-    Fields function(tool.need("function"), tool.path("function"));
-    if (!names.insert(function_name(function)).second)
-      throw bad_field(function.path("name"), "Two tools have the same name.");
-    function.text("description");
-    function.boolean("strict");  // schemas are always followed where a call is forced
-    const Json* parameters = function.take("parameters");
-    if (parameters && !parameters->is_object())
-      throw bad_field(function.path("parameters"), "The parameters must be a JSON schema.", "invalid_type");
-    function.refuse_rest();
+    if (flat) {
+      check_function(tool, names);
+      Json fields = tools[i];
+      fields.erase("type");
+      read.push_back({{"type", "function"}, {"function", std::move(fields)}});
+    } else {
+      Fields function(tool.need("function"), tool.path("function"));
+      check_function(function, names);
+      function.refuse_rest();
+      read.push_back(tools[i]);
+    }
     tool.refuse_rest();
   }
+  return read;
 }
 
 // Pointers of a schema that has moved.
@@ -85,29 +100,42 @@ Json call_schema(const Json& tools) {
 }
 
 void read_tools(Fields& fields, CompletionRequest& request) {
+  const bool flat = request.form == Form::response;
   request.several_calls = fields.boolean("parallel_tool_calls").value_or(true);
-  const Json* tools = fields.take("tools");
+  const Json* given = fields.take("tools");
   const Json* choice = fields.take("tool_choice");
-  if (!tools) {
-    if (choice && *choice != "none") throw bad_field("tool_choice", "tool_choice requires tools.");
+  if (!given || (flat && *given == Json::array())) {
+    if (choice && *choice != "none" && !(flat && *choice == "auto"))
+      throw bad_field("tool_choice", "tool_choice requires tools.");
     return;
   }
-  check_tools(*tools);
+  const Json tools = read_functions(*given, flat);
   if (choice && *choice == "none") return;
-  request.tools = *tools;
+  request.tools = tools;
   request.tool_mode = ToolMode::automatic;
   if (!choice || *choice == "auto") return;
-  if (*choice == "required") return force_call(*tools, request);
+  if (*choice == "required") return force_call(tools, request);
   if (choice->is_string()) throw bad_field("tool_choice", "tool_choice must be none, auto, required or a function.");
   Fields named(*choice, "tool_choice");
   need_function(named);
-  Fields function(named.need("function"), "tool_choice.function");
+  std::optional<Fields> inner;
+  if (!flat) inner.emplace(named.need("function"), named.path("function"));
+  Fields& function = flat ? named : *inner;
   const std::string name = function_name(function);
   function.refuse_rest();
   named.refuse_rest();
-  const auto found = std::ranges::find_if(*tools, [&](const Json& tool) { return name_of(tool) == name; });
-  if (found == tools->end()) throw bad_field("tool_choice.function.name", "No tool has this name.");
+  const auto found = std::ranges::find_if(tools, [&](const Json& tool) { return name_of(tool) == name; });
+  if (found == tools.end()) throw bad_field(function.path("name"), "No tool has this name.");
   force_call(Json::array({*found}), request);
+}
+
+Json read_called(Fields& function) {
+  const std::string name = function_name(function), place = function.path("arguments");
+  try {
+    return {{"name", name}, {"arguments", parse_body(text_of(function.need("arguments"), place))}};
+  } catch (const RequestError&) {
+    throw bad_field(place, place + " must be a string with a JSON object.");
+  }
 }
 
 Json read_tool_calls(const Json& list, const std::string& path) {
@@ -118,17 +146,10 @@ Json read_tool_calls(const Json& list, const std::string& path) {
     need_function(call);
     const std::string id = text_of(call.need("id"), call.path("id"));
     Fields function(call.need("function"), call.path("function"));
-    const std::string name = function_name(function), place = function.path("arguments");
-    Json arguments;
-    try {
-      arguments = parse_body(text_of(function.need("arguments"), place));
-    } catch (const RequestError&) {
-      throw bad_field(place, place + " must be a string with a JSON object.");
-    }
+    Json called = read_called(function);
     function.refuse_rest();
     call.refuse_rest();
-    calls.push_back(
-        {{"id", id}, {"type", "function"}, {"function", {{"name", name}, {"arguments", std::move(arguments)}}}});
+    calls.push_back({{"id", id}, {"type", "function"}, {"function", std::move(called)}});
   }
   return calls;
 }

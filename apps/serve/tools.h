@@ -10,7 +10,9 @@ constexpr std::size_t kMostTools = 128;
 // Reads tools, tool_choice and parallel_tool_calls into the request: its conversation, and what is expected of the
 // answer. Throws RequestError.
 void read_tools(Fields& fields, CompletionRequest& request);
-// The tool_calls of an assistant's message, with their arguments as objects.
+// A call's function, with its arguments as an object.
+Json read_called(Fields& function);
+// The tool_calls of an assistant's message.
 Json read_tool_calls(const Json& list, const std::string& path);
 // The schema of an answer that must be a call of one of these tools.
 Json call_schema(const Json& tools);

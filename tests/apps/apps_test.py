@@ -22,6 +22,8 @@ from test_serve_embeddings import ServeEmbeddings
 from test_serve_fuzz import ServeFuzz
 from test_serve_limits import ServeLimits
 from test_serve_logprobs import ServeLogprobs
+from test_serve_responses import ServeResponses
+from test_serve_slots import ServeSlots
 from test_serve_tools import ServeTools
 from test_sessions import Sessions
 from test_shared import Shared

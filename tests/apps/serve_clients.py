@@ -112,6 +112,29 @@ def protocol(server):
     check("breaking off a stream", client.chat.completions.create(**ask).choices[0].message.content)
 
 
+def responses(server):
+    client = client_of(server)
+    ask = dict(model="pocket", input="hello", temperature=0)
+    answer = client.responses.create(**ask)
+    check("a response", answer.output_text == "Hello! What can I do for you?" and answer.status == "completed")
+    check("a response's usage", answer.usage.total_tokens == answer.usage.input_tokens + answer.usage.output_tokens)
+    events = list(client.responses.create(**ask, stream=True))
+    check("a response's stream", "".join(event.delta for event in events if event.type == "response.output_text.delta") == answer.output_text)
+    with client.responses.stream(**ask) as stream:
+        final = stream.get_final_response()
+    check("a response's stream helper", final.output_text == answer.output_text and final.status == "completed")
+    cut = client.responses.create(**ask, max_output_tokens=3)
+    check("a response that is cut", cut.status == "incomplete" and cut.incomplete_details.reason == "max_output_tokens")
+    parsed = client.responses.parse(model="pocket", input="who are you?", text_format=Person, max_output_tokens=300)
+    check("a response by pydantic", isinstance(parsed.output_parsed, Person))
+    again = client.responses.create(model="pocket", input=[{"role": "user", "content": "hello"}, *answer.output, {"role": "user", "content": "hello"}], temperature=0)
+    check("a response to a response", again.output_text and again.usage.input_tokens > answer.usage.input_tokens)
+    logprobs = client.responses.create(**ask, include=["message.output_text.logprobs"], top_logprobs=2).output[0].content[0].logprobs
+    check("a response's logprobs", "".join(entry.token for entry in logprobs) == answer.output_text and len(logprobs[0].top_logprobs) == 2)
+    error = raises(openai.BadRequestError, lambda: client.responses.create(**ask, previous_response_id="resp_1"))
+    check("what is not stored", error.param == "previous_response_id" and error.code == "unsupported_parameter")
+
+
 def tools():
     weather = {"type": "function", "function": {"name": "weather", "strict": True, "parameters": {
         "type": "object", "properties": {"city": {"enum": ["Rome", "Oslo"]}}, "required": ["city"], "additionalProperties": False}}}
@@ -126,6 +149,15 @@ def tools():
         with client.chat.completions.stream(**ask) as stream:
             final = stream.get_final_completion().choices[0]
         check("a call in a stream", final.message.tool_calls[0].function.arguments == call.function.arguments)
+        flat = {"type": "function", **weather["function"]}
+        response = dict(model="client-tools", tools=[flat], tool_choice="required", temperature=0)
+        item, = client.responses.create(input="go", **response).output
+        check("a response's call", item.type == "function_call" and json.loads(item.arguments)["city"] in ("Rome", "Oslo"))
+        with client.responses.stream(input="go", **response) as stream:
+            final = stream.get_final_response()
+        check("a response's call in a stream", final.output[0].arguments == item.arguments)
+        answer = {"type": "function_call_output", "call_id": item.call_id, "output": "sunny"}
+        check("a response to its answer", client.responses.create(model="client-tools", tools=[flat], input=[{"role": "user", "content": "go"}, item, answer], max_output_tokens=5).output)
         messages = [*user("go"), choice.message.model_dump(exclude_none=True), {"role": "tool", "tool_call_id": call.id, "content": "sunny"}]
         check("its answer", client.chat.completions.create(model="client-tools", messages=messages, tools=[weather], max_tokens=5).choices[0].message)
 
@@ -206,6 +238,7 @@ def soak(server, seconds):
 
 with Server("--sessions", 4) as running:
     protocol(running)
+    responses(running)
 tools()
 if importlib.util.find_spec("langchain_openai"):
     with Server("--sessions", 4) as running:

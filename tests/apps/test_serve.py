@@ -303,6 +303,8 @@ class Serve(ServeTest):
         """Its paths and fields are the server's. Schemathesis asks more of it, by hand."""
         api = json.loads((ROOT / "apps/serve/openapi.json").read_text())
         for path, methods in api["paths"].items():
+            if path.startswith("/slots"):  # test_serve_slots.py
+                continue
             for method, about in methods.items():
                 if method == "get":
                     self.assertEqual(self.server.request("GET", path.replace("{name}", "pocket"))[0], 200, path)

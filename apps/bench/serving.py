@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+"""`weft serve` under load: one line for each number of clients; beside Debian sid's llama-server if asked.
+
+serving.py BIN_DIR [--model NAME] [--clients 1 4 16 64] [--seconds 30] [--rounds 3] [--llama]
+
+Each client streams one answer after another to short prompts of its own, and breaks off at the end of the time. Figures are the medians of
+the rounds. --llama: the same from llama-server with its Vulkan backend, in turns with ours, both on sid's Mesa (lavapipe), whose packages
+are fetched once and unpacked (apps/compilers/root.py); nothing is installed. Prints tables as docs/measurements.md has them. Exit code 77: the
+packages are not to be had.
+"""
+import argparse
+import contextlib
+import datetime
+import http.client
+import json
+import os
+import pathlib
+import re
+import socket
+import statistics
+import subprocess
+import sys
+import threading
+import time
+
+sys.dont_write_bytecode = True
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "compilers"), str(HERE.parent / "weft")]
+import fetch_model
+import root as roots
+
+LLAMA = roots.Wanted("sid-llama", ("sid",), ("llama.cpp-tools", "libggml0-backend-vulkan", "mesa-vulkan-drivers", "libvulkan1", "libstdc++6"))
+CONTEXT = 512
+
+
+def percentile(values, share):
+    return sorted(values)[min(int(share * len(values)), len(values) - 1)] if values else float("nan")
+
+
+class Client(threading.Thread):
+    """Asks until the time is over. Counts the events with text: a token each, unless a token is a part of a character."""
+
+    def __init__(self, port, number, until, tokens):
+        super().__init__(daemon=True)
+        self.port, self.number, self.until, self.most = port, number, until, tokens
+        self.tokens, self.firsts, self.gaps, self.problem = 0, [], [], None
+
+    def run(self):
+        try:
+            asked = 0
+            while time.monotonic() < self.until:
+                asked += 1
+                self.ask(f"This is question {asked} of client {self.number}. Tell me a story about {self.number + asked} cats.")
+        except Exception as problem:  # told at the end
+            self.problem = problem
+
+    def ask(self, text):
+        body = {"messages": [{"role": "user", "content": text}], "max_tokens": self.most, "stream": True, "temperature": 0.8, "seed": self.number}
+        begin = last = time.monotonic()
+        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
+        with contextlib.closing(client):
+            client.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"})
+            client.sock.settimeout(max(self.until - begin, 0.01))
+            try:
+                answer = client.getresponse()
+                assert answer.status == 200, answer.read()
+                first = True
+                while (line := answer.readline()) and line != b"data: [DONE]\n":
+                    if not line.startswith(b"data: "):
+                        continue
+                    event = json.loads(line[6:])
+                    assert "error" not in event, event
+                    now = time.monotonic()
+                    if now > self.until:
+                        return
+                    if event["choices"] and event["choices"][0]["delta"].get("content"):
+                        (self.firsts if first else self.gaps).append(now - (begin if first else last))
+                        first, last = False, now
+                        self.tokens += 1
+                        client.sock.settimeout(max(self.until - now, 0.01))
+                assert line, "the stream has no end"
+            except TimeoutError:
+                assert time.monotonic() >= self.until, "the server was silent"
+
+
+class Server:
+    """A process on a port, as a context manager, that answers when it is made."""
+
+    def __init__(self, name, command, environment, port, cwd=None):
+        self.name, self.port = name, port
+        self.process = subprocess.Popen([*map(str, command)], env=environment, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for _ in range(3000):
+            if self.process.poll() is not None:
+                raise SystemExit(f"serving: {name} has ended: {' '.join(map(str, command))}")
+            with contextlib.suppress(OSError):
+                client = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+                client.request("GET", "/health")
+                if client.getresponse().status == 200:
+                    return
+            time.sleep(0.1)
+        raise SystemExit(f"serving: {name} does not answer")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *failure):
+        self.process.terminate()
+        self.process.wait()
+
+    def resident(self):
+        """MiB."""
+        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s*(\d+)", status)[1]) / 1024
+
+
+def load(server, count, seconds, tokens):
+    """One round: the figures of the table."""
+    until = time.monotonic() + seconds
+    clients = [Client(server.port, number, until, tokens) for number in range(count)]
+    for client in clients:
+        client.start()
+    resident = server.resident()
+    for client in clients:
+        client.join()
+        resident = max(resident, server.resident())
+        if client.problem:
+            raise client.problem
+    counts = [client.tokens for client in clients]
+    firsts = [value for client in clients for value in client.firsts]
+    gaps = [1000 * value for client in clients for value in client.gaps]
+    return [sum(counts) / seconds, percentile(firsts, 0.5), percentile(firsts, 0.99), percentile(gaps, 0.5), percentile(gaps, 0.99),
+            min(counts) / max(statistics.mean(counts), 1e-9), resident]
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def servers(arguments):
+    """Our server, and the other one if it is wanted."""
+    most = max(arguments.clients)
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("VK_") or key == "VK_DRIVER_FILES"}
+    port = free_port()
+    ours = [arguments.bin / "weft", "serve", "--port", port, "--sessions", most, "--queue", most, "--ctx", CONTEXT]
+    ours += ["-m", arguments.model] if arguments.model != "pocket" else []
+    if not arguments.llama:
+        return [Server("weft", ours, environment, port)], []
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "weft/compilers"
+    root = roots.make(cache, "amd64", LLAMA)
+    libraries = f"{root.libraries}:/usr/lib/{roots.TRIPLETS['amd64']}"  # of ours some are this machine's
+    loader = [root.libraries / roots.LOADERS["amd64"], "--library-path", libraries]
+    environment |= {"VK_DRIVER_FILES": str(root.driver("lvp")), "GGML_VK_VISIBLE_DEVICES": "0"}  # else it takes no CPU's driver
+    started = [Server("weft", [*loader, *ours], environment, port)]
+    port = free_port()
+    model = fetch_model.models_folder(os.environ) / f"{arguments.model}.gguf"
+    theirs = [root.folder / "usr/bin/llama-server", "--port", port, "-m", model, "-np", most, "-c", most * CONTEXT, "-ngl", "99", "-dev", "Vulkan0",
+              "-fit", "off", "-cram", "0", "--no-webui"]
+    # It looks for its backends in the folder that it is started in.
+    started.append(Server("llama-server", [*loader, *theirs], environment, port, root.libraries / "ggml/backends0"))
+    packages = (root.folder / "packages").read_text().split()
+    return started, [package for package in packages if package.startswith(("llama.cpp-tools", "libggml0-backend", "mesa-vulkan"))]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("bin", type=pathlib.Path, help="the folder of the programs")
+    parser.add_argument("--model", default="smollm2", help="a name of ./run model, or pocket")
+    parser.add_argument("--clients", type=int, nargs="+", default=[1, 4, 16, 64])
+    parser.add_argument("--seconds", type=float, default=30, help="of a round")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--tokens", type=int, default=48, help="of an answer, at most")
+    parser.add_argument("--llama", action="store_true", help="beside llama-server")
+    arguments = parser.parse_args()
+    arguments.bin = arguments.bin.resolve()
+    try:
+        started, packages = servers(arguments)
+    except roots.Unavailable as problem:
+        print(f"NOTICE: llama-server is not to be had: {problem}")
+        return 77
+    print(f"{datetime.date.today()}, {arguments.model}, {os.cpu_count()} CPUs, {arguments.rounds} rounds of {arguments.seconds:g} s{', ' * bool(packages)}{' '.join(packages)}\n")
+    print("| clients | server | tokens/s | first token p50, p99 (s) | gap p50, p99 (ms) | slowest/mean | resident MiB |\n|---|---|---|---|---|---|---|")
+    with contextlib.ExitStack() as stack:
+        for server in started:
+            stack.enter_context(server)
+            load(server, 1, 5, arguments.tokens)  # shaders
+        for count in arguments.clients:
+            rounds = {server.name: [] for server in started}
+            for _ in range(arguments.rounds):
+                for server in started:
+                    rounds[server.name].append(load(server, count, arguments.seconds, arguments.tokens))
+            for name, figures in rounds.items():
+                rate, first, first99, gap, gap99, fair, resident = map(statistics.median, zip(*figures))
+                print(f"| {count} | {name} | {rate:.1f} | {first:.2f}, {first99:.2f} | {gap:.0f}, {gap99:.0f} | {fair:.2f} | {resident:.0f} |", flush=True)
+            if len(started) == 2:
+                ratios = [(ours[0] / theirs[0], theirs[4] / ours[4]) for ours, theirs in zip(*rounds.values())]
+                print(f"| {count} | ratio | {statistics.median(rate for rate, _ in ratios):.2f} | | p99 of theirs over ours: {statistics.median(gap for _, gap in ratios):.2f} | | |", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
