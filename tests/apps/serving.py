@@ -156,9 +156,9 @@ def post_bytes(path, body, *headers):
 class Stream:
     """A streamed answer, event by event."""
 
-    def __init__(self, server, path, **body):
+    def __init__(self, server, path, headers=None, /, **body):
         self.client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
-        self.client.request("POST", path, json.dumps(dict(body, stream=True)).encode(), {"Content-Type": "application/json"})
+        self.client.request("POST", path, json.dumps(dict(body, stream=True)).encode(), {"Content-Type": "application/json", **(headers or {})})
         self.answer = self.client.getresponse()
         self.lines = []
 
