@@ -40,15 +40,15 @@ def percentile(values, share):
 class Client(threading.Thread):
     """Asks until the time is over. Counts the events with text: a token each, unless a token is a part of a character."""
 
-    def __init__(self, port, number, until, tokens):
+    def __init__(self, port, number, until, tokens, answers):
         super().__init__(daemon=True)
-        self.port, self.number, self.until, self.most = port, number, until, tokens
+        self.port, self.number, self.until, self.most, self.answers = port, number, until, tokens, answers
         self.tokens, self.firsts, self.gaps, self.problem = 0, [], [], None
 
     def run(self):
         try:
             asked = 0
-            while time.monotonic() < self.until:
+            while time.monotonic() < self.until and asked < self.answers:
                 asked += 1
                 self.ask(f"This is question {asked} of client {self.number}. Tell me a story about {self.number + asked} cats.")
         except Exception as problem:  # told at the end
@@ -113,10 +113,10 @@ class Server:
         return int(re.search(r"VmRSS:\s*(\d+)", status)[1]) / 1024
 
 
-def load(server, count, seconds, tokens):
+def load(server, count, seconds, tokens, answers=sys.maxsize):
     """One round: the figures of the table."""
     until = time.monotonic() + seconds
-    clients = [Client(server.port, number, until, tokens) for number in range(count)]
+    clients = [Client(server.port, number, until, tokens, answers) for number in range(count)]
     for client in clients:
         client.start()
     resident = server.resident()
@@ -138,29 +138,55 @@ def free_port():
         return one.getsockname()[1]
 
 
-def servers(arguments):
-    """Our server, and the other one if it is wanted."""
+def servers(arguments, stack):
+    """Our server and the other one, if it is wanted, both in the stack, and the packages of the other."""
     most = max(arguments.clients)
     environment = {key: value for key, value in os.environ.items() if not key.startswith("VK_") or key == "VK_DRIVER_FILES"}
     port = free_port()
     ours = [arguments.bin / "weft", "serve", "--port", port, "--sessions", most, "--queue", most, "--ctx", CONTEXT]
     ours += ["-m", arguments.model] if arguments.model != "pocket" else []
     if not arguments.llama:
-        return [Server("weft", ours, environment, port)], []
+        return [stack.enter_context(Server("weft", ours, environment, port))], []
     cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "weft/compilers"
     root = roots.make(cache, "amd64", LLAMA)
-    libraries = f"{root.libraries}:/usr/lib/{roots.TRIPLETS['amd64']}"  # of ours some are this machine's
+    libraries = f"{root.libraries}:{root.libraries}/llama:/usr/lib/{roots.TRIPLETS['amd64']}"  # of ours some are this machine's
     loader = [root.libraries / roots.LOADERS["amd64"], "--library-path", libraries]
     environment |= {"VK_DRIVER_FILES": str(root.driver("lvp")), "GGML_VK_VISIBLE_DEVICES": "0"}  # else it takes no CPU's driver
-    started = [Server("weft", [*loader, *ours], environment, port)]
+    started = [stack.enter_context(Server("weft", [*loader, *ours], environment, port))]
     port = free_port()
     model = fetch_model.models_folder(os.environ) / f"{arguments.model}.gguf"
     theirs = [root.folder / "usr/bin/llama-server", "--port", port, "-m", model, "-np", most, "-c", most * CONTEXT, "-ngl", "99", "-dev", "Vulkan0",
               "-fit", "off", "-cram", "0", "--no-webui"]
     # It looks for its backends in the folder that it is started in.
-    started.append(Server("llama-server", [*loader, *theirs], environment, port, root.libraries / "ggml/backends0"))
+    started.append(stack.enter_context(Server("llama-server", [*loader, *theirs], environment, port, root.libraries / "ggml/backends0")))
     packages = (root.folder / "packages").read_text().split()
     return started, [package for package in packages if package.startswith(("llama.cpp-tools", "libggml0-backend", "mesa-vulkan"))]
+
+
+def measure(arguments, started, packages):
+    """Prints the tables. Servers take turns within each round."""
+    about = f"{datetime.date.today()}, {arguments.model}, {os.cpu_count()} CPUs, {arguments.rounds} rounds of {arguments.seconds:g} s"
+    print(", ".join([about, *packages]), end="\n\n")
+    print("| clients | server | tokens/s | first token p50, p99 (s) | gap p50, p99 (ms) | slowest/mean | resident MiB |")
+    print("|---|---|---|---|---|---|---|")
+    for server in started:
+        load(server, 1, 600, arguments.tokens, answers=1)  # drivers compile
+    for count in arguments.clients:
+        rounds = {server.name: [] for server in started}
+        for server in started:  # other kernels for more clients
+            load(server, count, 100, 4, answers=1)
+        for _ in range(arguments.rounds):
+            for server in started:
+                rounds[server.name].append(load(server, count, arguments.seconds, arguments.tokens))
+        for name, figures in rounds.items():
+            rate, first, first99, gap, gap99, fair, resident = map(statistics.median, zip(*figures))
+            print(f"| {count} | {name} | {rate:.1f} | {first:.2f}, {first99:.2f} | {gap:.0f}, {gap99:.0f} | {fair:.2f} | {resident:.0f} |", flush=True)
+        if len(started) == 2:
+            pairs = list(zip(*rounds.values()))
+            if all(theirs[0] for _, theirs in pairs):
+                rate = statistics.median(ours[0] / theirs[0] for ours, theirs in pairs)
+                gap = statistics.median(ours[4] / theirs[4] for ours, theirs in pairs)
+                print(f"| {count} | weft / llama-server | {rate:.2f} | | p99: {gap:.2f} | | |", flush=True)
 
 
 def main():
@@ -174,28 +200,13 @@ def main():
     parser.add_argument("--llama", action="store_true", help="beside llama-server")
     arguments = parser.parse_args()
     arguments.bin = arguments.bin.resolve()
-    try:
-        started, packages = servers(arguments)
-    except roots.Unavailable as problem:
-        print(f"NOTICE: llama-server is not to be had: {problem}")
-        return 77
-    print(f"{datetime.date.today()}, {arguments.model}, {os.cpu_count()} CPUs, {arguments.rounds} rounds of {arguments.seconds:g} s{', ' * bool(packages)}{' '.join(packages)}\n")
-    print("| clients | server | tokens/s | first token p50, p99 (s) | gap p50, p99 (ms) | slowest/mean | resident MiB |\n|---|---|---|---|---|---|---|")
     with contextlib.ExitStack() as stack:
-        for server in started:
-            stack.enter_context(server)
-            load(server, 1, 5, arguments.tokens)  # shaders
-        for count in arguments.clients:
-            rounds = {server.name: [] for server in started}
-            for _ in range(arguments.rounds):
-                for server in started:
-                    rounds[server.name].append(load(server, count, arguments.seconds, arguments.tokens))
-            for name, figures in rounds.items():
-                rate, first, first99, gap, gap99, fair, resident = map(statistics.median, zip(*figures))
-                print(f"| {count} | {name} | {rate:.1f} | {first:.2f}, {first99:.2f} | {gap:.0f}, {gap99:.0f} | {fair:.2f} | {resident:.0f} |", flush=True)
-            if len(started) == 2:
-                ratios = [(ours[0] / theirs[0], theirs[4] / ours[4]) for ours, theirs in zip(*rounds.values())]
-                print(f"| {count} | ratio | {statistics.median(rate for rate, _ in ratios):.2f} | | p99 of theirs over ours: {statistics.median(gap for _, gap in ratios):.2f} | | |", flush=True)
+        try:
+            started, packages = servers(arguments, stack)
+        except roots.Unavailable as problem:
+            print(f"NOTICE: llama-server is not to be had: {problem}")
+            return 77
+        measure(arguments, started, packages)
     return 0
 
 

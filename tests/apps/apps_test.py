@@ -20,6 +20,7 @@ from test_serve import Serve
 from test_serve_choices import ServeChoices, ServeSharedPrompts
 from test_serve_embeddings import ServeEmbeddings
 from test_serve_fuzz import ServeFuzz
+from test_serve_haproxy import ServeHaproxy
 from test_serve_limits import ServeLimits
 from test_serve_logprobs import ServeLogprobs
 from test_serve_responses import ServeResponses

@@ -1,4 +1,4 @@
-"""`weft serve` with PyPI's `openai` and `langchain-openai`, and a soak of clients that break off. Not a test of CTest: it needs pip.
+"""`weft serve` with PyPI's `openai` and `langchain-openai`, and a soak of clients that break off. Only a soak of CTest: it needs pip.
 
     pip install openai pydantic prometheus_client langchain-openai
     tests/apps/serve_clients.py BIN_DIR [--embed MODEL] [--soak SECONDS]

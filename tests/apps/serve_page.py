@@ -1,4 +1,4 @@
-"""The chat page of `weft serve` in Debian's Chromium. Not a test of CTest: it needs pip and `apt-get install chromium`.
+"""The chat page of `weft serve` in Debian's Chromium. Only a soak of CTest: it needs pip and `apt-get install chromium`.
 
     pip install playwright
     tests/apps/serve_page.py BIN_DIR [--pictures FOLDER]

@@ -353,7 +353,10 @@ class Serve(ServeTest):
                      ("what time is it", {"seed": 7}), ("hello " * 150, {"temperature": 0}), ("turn on the lamp", {"seed": 9, "min_p": 0.2})]
         got = {}
         def ask(number, text, options):
-            got[number] = self.server.chat(text, max_tokens=40, **options)["choices"][0]["message"]["content"]
+            if number % 2:
+                got[number] = self.server.chat(text, max_tokens=40, **options)["choices"][0]["message"]["content"]
+            else:
+                got[number] = text_of(Stream(self.server, CHAT, messages=user(text), max_tokens=40, **options).events())
         threads = [threading.Thread(target=ask, args=(i, *question)) for i, question in enumerate(questions)]
         for thread in threads:
             thread.start()
