@@ -1,11 +1,13 @@
 """`weft serve`: queues, deadlines, keys, a lost device, and clients that are rude or many."""
+import json
+import re
 import signal
 import socket
 import time
 import unittest
 
 from serving import CHAT, Server, Stream, parse_metrics, post_bytes, user
-from support import losing_device_at, plain, weft, weft_json
+from support import ROOT, losing_device_at, plain, weft, weft_json
 
 
 class ServeLimits(unittest.TestCase):
@@ -255,6 +257,22 @@ class ServeLimits(unittest.TestCase):
             values, _ = parse_metrics(server.request("GET", "/metrics", headers=key)[2])
             self.assertEqual(values[outcome("deadline")] + values[outcome("length")], 9)
             self.assertGreater(values[outcome("deadline")], 0)
+
+    def test_the_dashboard(self):
+        """What deploy/ asks for is there."""
+        deploy = ROOT / "apps/serve/deploy"
+        dashboard = json.loads((deploy / "grafana.json").read_text())
+        asked = {name for panel in dashboard["panels"] for target in panel["targets"] for name in re.findall(r"weft_[a-z_]+", target["expr"])}
+        with Server("--sessions", 1) as server:
+            values, _ = self.metrics(server)
+            self.assertEqual(server.request("GET", "/health")[0], 200)
+        self.assertEqual(asked - {name.partition("{")[0] for name in values}, set())
+        self.assertGreaterEqual(len(asked), 10)
+        known = weft("serve", "--help")[0]
+        for file in ("Containerfile", "kubernetes.yaml", "weft-serve.service"):
+            for option in re.findall(r'(?<=["\s])--[a-z-]+(?=["\s])', "\n".join(line for line in (deploy / file).read_text().splitlines()
+                                                                              if re.search(r"args:|ENTRYPOINT|ExecStart", line))):
+                self.assertIn(option + " ", known, file)
 
     def test_cors(self):
         ask = {"Origin": "https://app.example", "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,content-type,x-own"}
