@@ -1,6 +1,7 @@
 #include "engine.h"
 
 #include <algorithm>
+#include <exception>
 
 #include "../weft/common.h"
 #include "logprobs.h"
@@ -114,7 +115,11 @@ Job::~Job() {
   engine_.waiting_.remove(state_.get());
   if (Slot* slot = state_->slot) {
     slot->busy = false;
-    if (!slot->session) engine_.remove_slot(slot);
+    if (slot->session) {
+      slot->ids = slot->session->ids();  // it may have been restored
+    } else {
+      engine_.remove_slot(slot);
+    }
   }
   engine_.ring_next();
 }

@@ -120,6 +120,10 @@ class ServeSlots(unittest.TestCase):
             self.assertGreater(self.cached(self.ask(server, other)), 16)
             self.assertEqual(list(self.folder.iterdir()), [])  # such files have no names
             # The answer does not depend on who asked before.
+            warm = {"temperature": 1.2, "seed": 7, "max_tokens": 12}
+            said = server.chat(STORY, **warm)["choices"]
+            self.ask(server, other)
+            self.assertEqual(server.chat(STORY, **warm)["choices"], said)
             texts = [f"{word} {STORY}" for word in ("one", "two", "three")]
             alone = [self.ask(server, text)["choices"] for text in texts]
             for _ in range(2):
