@@ -191,9 +191,11 @@ struct Network {
     const auto fused_rope = [&](const Pass& one) {
       return ops::FusedRope{c.pairs, positions.rotary_dim, one.step.rope_tables[positions.rope]};
     };
-    const Pass& any = pass.sessions().front();
-    const bool fused = ops::can_fuse_rope(r.device().plan(), c.heads, attention, fused_rope(any),
-                                          any.cache.layers[index].format, any.tokens);
+    // Sessions of a batch may have caches of different types.
+    const bool fused = std::ranges::all_of(pass.sessions(), [&](const Pass& one) {
+      return ops::can_fuse_rope(r.device().plan(), c.heads, attention, fused_rope(one), one.cache.layers[index].format,
+                                one.tokens);
+    });
     if (!fused)
       for (const Pass& one : pass.sessions())
         ops::rope(r, c.heads, c.pairs, positions.rotary_dim, one.step.state, one.a.qkv,
