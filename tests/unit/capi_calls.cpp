@@ -10,6 +10,7 @@
 #include "weft/batch.h"
 #include "weft/progress.h"
 #include "weft/speculate.h"
+#include "weft/text.h"
 #include "weft/weft.h"
 
 namespace weft {
@@ -59,6 +60,20 @@ TEST_F(CapiTest, GettersOfNothing) {
   weft_session_free(nullptr);
   weft_encoder_free(nullptr);
   weft_batch_free(nullptr);
+}
+
+TEST_F(CapiTest, AConversationMayNestSoFar) {
+  const auto refusal = [&](size_t levels) {
+    const std::string text =
+        R"({"messages": [], "x": )" + std::string(levels - 1, '[') + std::string(levels - 1, ']') + "}";
+    size_t count = 0;
+    weft_error error = {};
+    EXPECT_NE(weft_apply_chat_template_json(model_, text.c_str(), nullptr, 0, &count, &error), WEFT_OK);
+    return std::string(error.sentence);
+  };
+  EXPECT_EQ(refusal(100).find("nested"), std::string::npos);  // but the model has no template
+  EXPECT_NE(refusal(102).find("nested too deeply"), std::string::npos);
+  EXPECT_NE(refusal(1000000).find("nested too deeply"), std::string::npos);
 }
 
 TEST_F(CapiTest, AModelThatIsFreedBeforeItsSessions) {

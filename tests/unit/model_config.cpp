@@ -239,5 +239,17 @@ TEST(ModelConfig, WhatIsNotRunIsRefused) {
   expect_refusal(Code::bad_file, "rotary", [] { gguf("llama", {{"rope.dimension_count", 32}}); });
 }
 
+// A file says no number that a computation of sizes would overflow with.
+TEST(ModelConfig, NumbersHaveLimits) {
+  for (const auto& [key, most] : {std::pair("embedding_length", 1u << 20),
+                                  {"feed_forward_length", 1u << 20},
+                                  {"context_length", 1u << 24},
+                                  {"block_count", 4096u},
+                                  {"expert_count", 1024u}}) {
+    expect_refusal(Code::bad_file, key, [&, name = key, value = most + 1] { gguf("llama", {{name, value}}); });
+  }
+  EXPECT_EQ(gguf("llama", {{"feed_forward_length", 1u << 20}, {"context_length", 1u << 24}}).context, 1u << 24);
+}
+
 }  // namespace
 }  // namespace weft

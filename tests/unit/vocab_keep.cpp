@@ -438,6 +438,12 @@ TEST_F(Keep, EmptyFilesAreRefused) {
   EXPECT_EQ(refusal_of(file("special", "0\n1\n2\n")).sentence, "the list keeps no token but control tokens");
 }
 
+TEST_F(Keep, AFileHasALimit) {
+  const std::string path = file("large", "3\n");
+  fs::resize_file(path, (uintmax_t{1} << 28) + 1);  // takes no room
+  EXPECT_EQ(refusal_of(path).sentence, "a keep-list of 268435457 bytes is longer than the limit of 268435456");
+}
+
 TEST_F(Keep, WhatIsNoFileIsRefused) {
   EXPECT_EQ(refusal_of(folder_.string()).code, Code::io);
   EXPECT_EQ(refusal_of("/dev/null").code, Code::io);
