@@ -1,26 +1,51 @@
-// Chat templates. Input: Jinja source, a zero byte, what the user said.
+// Chat templates. Input: Jinja source, a zero byte, and a JSON object with "messages" and "tools", or else what the
+// user said.
 #include "template/chat_template.h"
 
-#include <algorithm>
+#include <nlohmann/json.hpp>
 
+#include "format/json.h"
 #include "fuzz_support.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const std::string_view input(reinterpret_cast<const char*>(data), size);
-  const size_t zero = std::min(input.find('\0'), size);
-  const std::string source(input.substr(0, zero));
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// As weft_apply_chat_template_json takes it: an object whose messages are objects. Else null.
+Json conversation_of(std::string_view text) {
+  if (!text.starts_with('{')) return {};
+  try {
+    const Json json = weft::parse_json(text, "fuzz.json");
+    const auto is_object = [](const Json& value) { return value.is_object(); };
+    const bool good = json.contains("messages") && json["messages"].is_array() &&
+                      std::ranges::all_of(json["messages"], is_object) &&
+                      (!json.contains("tools") || json["tools"].is_array());
+    return good ? json : Json();
+  } catch (const weft::Error&) {
+    return {};
+  }
+}
+
+}  // namespace
+
+void weft::fuzz_input(const uint8_t* data, size_t size) {
+  const auto [template_text, rest] = at_zero(data, size);
+  const std::string source(template_text);
   // A byte that only messages hold, unless the source spells it.
-  const std::string marker = "\x01", said = marker + std::string(input.substr(std::min(zero + 1, size)));
+  const std::string marker = "\x01", said = marker + std::string(rest);
   const bool source_has_marker = source.find_first_of("\\\x01") != std::string::npos;
-  weft::expect_answer_or_error([&] {
-    const weft::ChatTemplate chat(source, {{"bos_token", "<s>"}, {"eos_token", "</s>"}}, "fuzz.gguf");
-    const weft::Message messages[] = {{"system", marker}, {"user", said}, {"assistant", marker + "b"}, {"user", said}};
-    for (const auto& piece : chat.render(messages, true)) {
+  const Json conversation = conversation_of(rest);
+  expect_answer_or_error([&] {
+    const ChatTemplate chat(source, {{"bos_token", "<s>"}, {"eos_token", "</s>"}}, "fuzz.gguf");
+    const Message messages[] = {{"system", marker}, {"user", said}, {"assistant", marker + "b"}, {"user", said}};
+    const auto pieces = conversation.is_null()
+                            ? chat.render(messages, true)
+                            : chat.render(conversation["messages"], conversation.value("tools", Json()), true);
+    for (const auto& piece : pieces) {
       if (piece.text.empty()) std::abort();
       // Special tokens come from the template only: no byte of a message may be parsed.
       const bool marked = piece.text.find('\x01') != std::string::npos;
-      if (marked && !source_has_marker && piece.special == weft::Special::parse) std::abort();
+      if (marked && !source_has_marker && piece.special == Special::parse) std::abort();
     }
   });
-  return 0;
 }

@@ -37,9 +37,9 @@ void walk(weft::Matcher& matcher, std::string_view choices) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+void weft::fuzz_input(const uint8_t* data, size_t size) {
   const std::string_view input(reinterpret_cast<const char*>(data), size);
-  if (input.empty()) return 0;
+  if (input.empty()) return;
   const size_t zero = std::min(input.find('\0'), size);
   weft::expect_answer_or_error([&] {
     const auto grammar = std::make_shared<const weft::Grammar>(make(input[0], input.substr(1, zero - 1)));
@@ -50,5 +50,4 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       if (error.sentence().find("too ambiguous") == std::string::npos) std::abort();
     }
   });
-  return 0;
 }

@@ -5,7 +5,7 @@
 #include "format/model_file.h"
 #include "fuzz_support.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+void weft::fuzz_input(const uint8_t* data, size_t size) {
   weft::expect_answer_or_error([&] {
     const std::string_view text(reinterpret_cast<const char*>(data), size);
     const auto document = weft::parse_json(text, "fuzz.json");
@@ -13,5 +13,4 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     static_cast<void>(document.dump());
     weft::parse_shard_index(document, "fuzz.json");
   });
-  return 0;
 }

@@ -1,16 +1,22 @@
 // What the fuzz targets share.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <span>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "format/tensor.h"
 
 namespace weft {
+
+// What a target defines: what to do with an input. Ends the program if a promise is broken.
+void fuzz_input(const uint8_t* data, size_t size);
 
 // Runs a parser. A weft::Error is an answer; whatever else is thrown ends the program, which libFuzzer reports. So does
 // an error without a sentence.
@@ -21,6 +27,13 @@ void expect_answer_or_error(Run run) {
   } catch (const Error& error) {
     if (error.sentence().empty()) std::abort();
   }
+}
+
+// What is before the first zero byte, and what is after it.
+inline std::pair<std::string_view, std::string_view> at_zero(const uint8_t* data, size_t size) {
+  const std::string_view input(reinterpret_cast<const char*>(data), size);
+  const size_t zero = std::min(input.find('\0'), size);
+  return {input.substr(0, zero), input.substr(std::min(zero + 1, size))};
 }
 
 // Touches every byte a reader vouches for.

@@ -17,16 +17,16 @@ weft::Tokenizer make(const nlohmann::json& document) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+void weft::fuzz_input(const uint8_t* data, size_t size) {
   const std::string_view input(reinterpret_cast<const char*>(data), size);
   const size_t zero = std::min(input.find('\0'), size);
   nlohmann::json document;
   try {
     document = weft::parse_json(input.substr(0, zero), "fuzz.json");
   } catch (const weft::Error&) {
-    return 0;
+    return;
   }
-  if (!document.is_object()) return 0;  // ModelFile's documents are objects
+  if (!document.is_object()) return;  // ModelFile's documents are objects
   weft::expect_answer_or_error([&] {
     const weft::Tokenizer tokenizer = make(document);
     const std::string_view text = input.substr(std::min(zero + 1, size));
@@ -40,5 +40,4 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       static_cast<void>(tokenizer.decode(ids));
     }
   });
-  return 0;
 }

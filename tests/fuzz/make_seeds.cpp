@@ -4,9 +4,12 @@
 #include <fstream>
 
 #include "convert/gguf_writer.h"
+#include "device_model.h"
 #include "format/gguf.h"
 #include "format/model_file.h"
+#include "session_seal.h"
 #include "support/model_maker.h"
+#include "weft/descriptor.h"
 
 namespace {
 
@@ -96,6 +99,92 @@ void write_sentencepiece_tokenizers(const fs::path& folder) {
   write_tokenizer(folder, "hf-sentencepiece", document);
 }
 
+std::string zero_between(const std::string& a, const std::string& b) { return a + std::string(1, '\0') + b; }
+
+void write_lists(const fs::path& folder) {
+  write(folder / "keep_list" / "terms", zero_between("!@,@,!prompt", "7\n8\n"));
+  write(folder / "keep_list" / "file", zero_between("@", "# ids\n3\n 12 # one\n\"a\"\n\"\\u0041\"\n299\n"));
+  write(folder / "keep_list" / "other", zero_between("@", "# weft-keep fingerprint=0123456789abcdef tokens=300\n5\n"));
+}
+
+// As fuzz_cache_files.cpp has its device.
+void write_cache_files(const fs::path& folder) {
+  const auto u32 = [](uint32_t value) { return weft::le(value); };
+  const std::string vulkan = u32(32) + u32(1) + u32(0x10de) + u32(0x2503) + std::string(16, '\x09') + "driver's";
+  write(folder / "cache_files" / "pipelines", "P" + vulkan);
+  write(folder / "cache_files" / "pipelines-raw",
+        "pWEFTPC01" + weft::le(uint64_t{vulkan.size()}) + "checksum" + vulkan);
+  write(folder / "cache_files" / "tuning",
+        "Tsplit 4\nrow_tiles 1\nblock_tokens 8\ntile_tokens 64\nreduce_threads 256\n");
+  write(folder / "cache_files" / "tuning-raw", "tweft tune 2\ndevice 10de-2503 driver 00000007-09090909\n");
+  write(folder / "cache_files" / "states", "S" + std::string(64, '?'));
+}
+
+void write_requests(const fs::path& folder) {
+  const auto request = [](const std::string& first, const std::string& body) {
+    std::string text = first + " HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer key\r\n";
+    if (!body.empty())
+      text += "Content-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) + "\r\n";
+    return text + "\r\n" + body;
+  };
+  const std::string get = request("GET /", ""), post = request("POST /tokenize", R"({"content": "a"})");
+  write(folder / "http" / "page", "0" + get + get);
+  write(folder / "http" / "key", "1" + request("GET /metrics", "") + request("GET /v1/models/x", ""));
+  write(folder / "http" / "post", "0" + post + request("POST /v1/chat/completions", R"({"messages": []})") + post);
+  write(folder / "http" / "cut", "0" + get.substr(0, 9) + "----\n" + get.substr(9));
+  write(folder / "http" / "chunks",
+        "0POST /tokenize HTTP/1.1\r\nHost: [::1]:80\r\nContent-Type: application/json\r\nTransfer-Encoding: "
+        "chunked\r\n\r\n3\r\n{\"c\r\nd\r\nontent\": \"a\"}\r\n0\r\n\r\n");
+  write(folder / "http" / "preflight",
+        "1OPTIONS /tokenize HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: https://example.org\r\n"
+        "Access-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: content-type\r\n\r\n");
+}
+
+// Programs of capi_machine.cpp: a session, then calls.
+void write_programs(const fs::path& folder) {
+  const std::string session("\x18\0\0\0\0\0", 6), prompt("\0\0\5\4\x0a\x14\x1e\x28\0\0", 10);
+  const std::string generate("\2\0\0\5\1\0\0\0\0", 9), told(5, '\x0f');
+  write(folder / "capi" / "answer", session + prompt + generate + told + prompt + generate + told);
+  for (char call = 0; call < 15; ++call)  // one of each group, in the midst of an answer
+    for (char kind = 0; kind < 8; ++kind)
+      write(folder / "capi" / ("call-" + std::to_string(call) + "-" + std::to_string(kind)),
+            session + prompt + generate + told + std::string({call, 0, 0, kind, 1, 2, 3, 0, 0, 0}) + generate + told);
+  const std::string batch("\4\0\0\0\4\1\0\5\1\0\0\0", 12), step("\4\5\0", 3);
+  write(folder / "capi" / "batch", session + prompt + batch + step + told + step + told + step);
+}
+
+// Saved by a device, if there is one.
+void write_sessions(const fs::path& folder) {
+  weft_model* model = nullptr;
+  setenv("WEFT_CACHE_DIR", weft::test::scratch_folder().c_str(), 1);
+  weft_error error = {};
+  if (weft_model_load(weft::test::make_device_model().c_str(), nullptr, &model, &error) != WEFT_OK) {
+    std::fprintf(stderr, "no seeds of sessions: %s\n", error.sentence);
+    return;
+  }
+  const weft_session_options options = {weft::test::kFuzzContext, WEFT_TYPE_FILE, WEFT_POLICY_THROUGHPUT};
+  weft_session* session = nullptr;
+  const uint32_t ids[] = {5, 9, 2, 7, 11}, biased[] = {4, 7};
+  const float biases[] = {1, -2};
+  const weft_generate_options three = {3, 1, nullptr, nullptr};
+  weft_session_create(model, &options, &session, nullptr);
+  for (const char* name : {"prompt", "answer", "biased"}) {
+    if (name == std::string("biased")) weft_session_set_logit_bias(session, biased, biases, 2, nullptr);
+    weft_session_prompt(session, ids, std::size(ids), nullptr);
+    if (name != std::string("prompt")) weft_session_generate(session, &three, nullptr, nullptr);
+    const weft::test::MemoryFile file;
+    if (weft_session_save_fd(session, file.descriptor(), name, &error) != WEFT_OK) {
+      std::fprintf(stderr, "no seed: %s\n", error.sentence);
+      continue;
+    }
+    const auto [header, rest] = weft::test::unseal_session(file.content());
+    write(folder / "session" / name, zero_between(header, rest));
+    write(folder / "session" / (name + std::string("-whole")), file.content());
+  }
+  weft_session_free(session);
+  weft_model_free(model);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -113,6 +202,11 @@ int main(int argc, char** argv) {
   write(
       folder / "json_config" / "config",
       R"({"model_type": "llama", "hidden_size": 64, "rms_norm_eps": 1e-5, "tie": true, "scaling": null, "ids": [1, -2], "s": "\u00e9"})");
+  write_lists(folder);
+  write_cache_files(folder);
+  write_requests(folder);
+  write_programs(folder);
+  write_sessions(folder);
   write(folder / "json_config" / "index",
         R"({"metadata": {}, "weight_map": {"a": "model-00001-of-00002.safetensors", "b": "x"}})");
 }

@@ -1,0 +1,70 @@
+// The HTTP of `weft serve`, without a model. Input: '0' (a plain server) or '1' (one with a key, for other sites'
+// pages), then the bytes of a connection; a line of "----" cuts them into separate writes.
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <string>
+#include <thread>
+
+#include "fuzz_support.h"
+#include "service.h"
+
+namespace {
+
+using namespace weft::serve;
+
+class Target {
+ public:
+  explicit Target(Access access) : service_(server_, metrics_, std::move(access)) {
+    address_.sin_family = AF_INET;
+    address_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address_.sin_port = htons(static_cast<uint16_t>(server_.bind("127.0.0.1", 0)));
+    std::thread([this] { server_.serve(); }).detach();
+  }
+
+  // All that comes back for these bytes.
+  std::string answer(std::string_view bytes) const {
+    const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+    const linger at_once = {1, 0};  // no port stays taken after it
+    ::setsockopt(socket, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    if (::connect(socket, reinterpret_cast<const sockaddr*>(&address_), sizeof address_) != 0) std::abort();
+    constexpr std::string_view kCut = "----\n";
+    for (bool more = true; more;) {
+      const size_t cut = bytes.find(kCut);
+      more = cut != std::string_view::npos;
+      const std::string_view part = bytes.substr(0, cut);
+      if (::send(socket, part.data(), part.size(), MSG_NOSIGNAL) < 0) break;  // it has had enough
+      if (more) bytes.remove_prefix(cut + kCut.size());
+    }
+    ::shutdown(socket, SHUT_WR);
+    std::string text;
+    char buffer[4096];
+    for (ssize_t count; (count = ::recv(socket, buffer, sizeof buffer, 0)) > 0;)
+      text.append(buffer, static_cast<size_t>(count));
+    ::close(socket);
+    return text;
+  }
+
+ private:
+  HttpServer server_{1};
+  Metrics metrics_;
+  Service service_;
+  sockaddr_in address_ = {};
+};
+
+}  // namespace
+
+void weft::fuzz_input(const uint8_t* data, size_t size) {
+  if (size == 0) return;
+  const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
+  // Never freed: their threads use them up to the end.
+  static const Target& plain = *new Target({"", "", {"example.org"}, std::chrono::seconds(5)});
+  static const Target& keyed = *new Target({"key", "https://example.org", {}, std::chrono::seconds(5)});
+  const std::string text = (data[0] == '1' ? keyed : plain).answer(bytes);
+  if (text.empty()) return;
+  if (!text.starts_with("HTTP/1.1 ")) std::abort();
+  // Without the key there is nothing but the page.
+  const bool let_in = text.starts_with("HTTP/1.1 200") && text.find("text/html") == text.npos;
+  if (data[0] == '1' && let_in && bytes.find("key") == bytes.npos) std::abort();
+}
