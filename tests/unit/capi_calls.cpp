@@ -62,6 +62,26 @@ TEST_F(CapiTest, GettersOfNothing) {
   weft_batch_free(nullptr);
 }
 
+TEST_F(CapiTest, NumbersThatNoEnumerationHas) {
+  const auto none = [](auto one) { return static_cast<decltype(one)>(248); };
+  weft_session* session = nullptr;
+  weft_session_options options = {64, none(WEFT_TYPE_FILE), WEFT_POLICY_THROUGHPUT};
+  EXPECT_EQ(weft_session_create(model_, &options, &session, nullptr), WEFT_INVALID_ARGUMENT);
+  options = {64, WEFT_TYPE_FILE, none(WEFT_POLICY_POLITE)};
+  EXPECT_EQ(weft_session_create(model_, &options, &session, nullptr), WEFT_INVALID_ARGUMENT);
+  EXPECT_EQ(weft_session_set_grammar(session_, none(WEFT_GRAMMAR_NONE), "a", nullptr, nullptr), WEFT_INVALID_ARGUMENT);
+  EXPECT_EQ(weft_session_set_speculation(session_, none(WEFT_SPECULATE_OFF), nullptr), WEFT_INVALID_ARGUMENT);
+  for (int field = 0; field < 3; ++field) {
+    weft_model_options wrong = weft_model_options_default();
+    if (field == 0) wrong.type = none(wrong.type);
+    if (field == 1) wrong.vocab_type = none(wrong.type);
+    if (field == 2) wrong.tie = none(wrong.tie);
+    weft_model* model = nullptr;
+    EXPECT_EQ(weft_model_load((folder_ / "m.gguf").c_str(), &wrong, &model, nullptr), WEFT_INVALID_ARGUMENT) << field;
+  }
+  EXPECT_STREQ(weft_status_name(none(WEFT_OK)), "unknown weft_status");
+}
+
 TEST_F(CapiTest, AConversationMayNestSoFar) {
   const auto refusal = [&](size_t levels) {
     const std::string text =

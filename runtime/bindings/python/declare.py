@@ -98,7 +98,7 @@ class Header:
 
     def declaration(self, text):
         for pattern, read in (
-                (r"typedef enum (\w+) \{(.*)\} \1", self.enumeration),
+                (r"typedef enum (\w+) WEFT_ENUM \{(.*)\} \1", self.enumeration),
                 (r"typedef struct (\w+) \{(.*)\} \1", self.structure),
                 (r"WEFT_API (.*?[\s*])(\w+)\((.*)\)", lambda result, *rest: self.function(result.strip(), *rest))):
             found = re.fullmatch(pattern, text, re.S)

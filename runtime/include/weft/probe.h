@@ -10,7 +10,7 @@ extern "C" {
 #endif
 
 /* Whether there is room in the memory of the device. */
-typedef enum weft_fit {
+typedef enum weft_fit WEFT_ENUM {
   WEFT_FIT_UNKNOWN = 0, /* nothing was asked for, no device can be used, or the model cannot be read */
   WEFT_FIT_YES,
   WEFT_FIT_NO

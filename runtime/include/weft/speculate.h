@@ -12,7 +12,7 @@ extern "C" {
 /* Where guesses come from. WEFT_SPECULATE_LOOKUP: the context itself. The text is taken to go on as it did where it had
  * the same tokens before (Saxena 2023, "Prompt lookup decoding"), which pays for rewriting, code, and answers from a
  * page; nothing else is loaded. */
-typedef enum weft_speculation { WEFT_SPECULATE_OFF = 0, WEFT_SPECULATE_LOOKUP = 1 } weft_speculation;
+typedef enum weft_speculation WEFT_ENUM { WEFT_SPECULATE_OFF = 0, WEFT_SPECULATE_LOOKUP = 1 } weft_speculation;
 
 /* Has weft_session_generate check guesses from its next call on; off by default. How much is guessed follows what
  * passes of several tokens have taken and how often guesses were right, so nothing is guessed where it does not pay.

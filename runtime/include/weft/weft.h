@@ -36,6 +36,13 @@
 #define WEFT_API
 #endif
 
+/* A C caller can pass any number for an enumeration. In C++ too each is then a value, which Weft can refuse. */
+#ifdef __cplusplus
+#define WEFT_ENUM : unsigned int
+#else
+#define WEFT_ENUM
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -44,7 +51,7 @@ extern "C" {
 #define WEFT_VERSION_MINOR 1
 #define WEFT_VERSION_PATCH 0
 
-typedef enum weft_status {
+typedef enum weft_status WEFT_ENUM {
   WEFT_OK = 0,
   WEFT_INVALID_ARGUMENT, /* an argument is outside its documented range */
   WEFT_NOT_FOUND,        /* a file, folder or tensor does not exist */
@@ -113,7 +120,7 @@ WEFT_API weft_status weft_tune(const char* device, int (*progress)(void* user, f
 typedef struct weft_model weft_model;
 
 /* Types of numbers. */
-typedef enum weft_type {
+typedef enum weft_type WEFT_ENUM {
   /* The default of the option. For matrices: the type closest to the file's, which is f16 for F32, F16 and BF16, q4 for
    * Q4_0, Q4_1 and Q4_K, and q8 for GGUF's other Q types. If several matrices of the file become one matrix on the
    * device (queries, keys and values), the finest of their types. */
@@ -126,7 +133,7 @@ typedef enum weft_type {
 /* Whether a file's two vocabulary tables become one. WEFT_TIE_AUTO: if no two elements differ by more than rounding to
  * the tables' two types explains, the one with more bits is used for embedding and output, unless the file says that
  * the model is not tied (GGUF files do not say). WEFT_TIE_NEVER: only if the bytes of both are the same. */
-typedef enum weft_tie { WEFT_TIE_AUTO = 0, WEFT_TIE_NEVER } weft_tie;
+typedef enum weft_tie WEFT_ENUM { WEFT_TIE_AUTO = 0, WEFT_TIE_NEVER } weft_tie;
 
 typedef struct weft_model_options {
   /* A device's index, or a part of its name (case is ignored). NULL or "": the environment variable WEFT_DEVICE, else
@@ -301,7 +308,7 @@ WEFT_API void weft_encoder_free(weft_encoder* encoder);
 WEFT_API weft_status weft_encoder_run(weft_encoder* encoder, const uint32_t* ids, size_t count, weft_error* error);
 
 /* How an embedding is made from the hidden states of all tokens. */
-typedef enum weft_pooling {
+typedef enum weft_pooling WEFT_ENUM {
   WEFT_POOL_MODEL = 0, /* as the model's files say; the mean if they do not */
   WEFT_POOL_MEAN,      /* the mean */
   WEFT_POOL_CLS        /* the first token's */
@@ -324,7 +331,7 @@ WEFT_API weft_status weft_encoder_masked_logits(weft_encoder* encoder, size_t pl
 typedef struct weft_session weft_session;
 
 /* How a session's work is submitted to the device. It does not change what is generated. */
-typedef enum weft_policy {
+typedef enum weft_policy WEFT_ENUM {
   WEFT_POLICY_THROUGHPUT = 0, /* a whole token in one submission, several tokens in flight: the fastest */
   /* one or two layers in one submission, at most two submissions in flight: other users of the device (a screen) get it
    * in between, and drivers that fail on long work do not fail */
@@ -414,7 +421,7 @@ WEFT_API weft_status weft_session_get_logprobs(const weft_session* session, floa
  * head that is neither "full" nor "auto" if the model adds a bias to its logits. */
 WEFT_API weft_status weft_session_set_head(weft_session* session, const char* head, weft_error* error);
 
-typedef enum weft_grammar_kind {
+typedef enum weft_grammar_kind WEFT_ENUM {
   WEFT_GRAMMAR_NONE = 0,
   WEFT_GRAMMAR_GBNF,        /* llama.cpp's notation; the text must match the rule root */
   WEFT_GRAMMAR_JSON_SCHEMA, /* draft 2020-12; the error names a keyword that is not supported */
@@ -453,7 +460,7 @@ WEFT_API weft_status weft_session_prompt(weft_session* session, const uint32_t* 
 typedef int (*weft_token_callback)(void* user, uint32_t id, const char* text, size_t length);
 
 /* Why a generate ended. */
-typedef enum weft_stop {
+typedef enum weft_stop WEFT_ENUM {
   WEFT_STOP_LENGTH = 0, /* max_tokens were generated */
   WEFT_STOP_TOKEN,      /* the model ended its text; the stop token is the last id */
   WEFT_STOP_CONTEXT,    /* the context is full */
