@@ -1,6 +1,7 @@
 // The HTTP of `weft serve`, without a model. Input: '0' (a plain server) or '1' (one with a key, for other sites'
 // pages), then the bytes of a connection; a line of "----" cuts them into separate writes.
 #include <arpa/inet.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -26,8 +27,14 @@ class Target {
   // All that comes back for these bytes.
   std::string answer(std::string_view bytes) const {
     const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
-    const linger at_once = {1, 0};  // no port stays taken after it
-    ::setsockopt(socket, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    // Ports stay taken for a minute: each address of the loopback network has its own.
+    static uint32_t connections = 0;
+    sockaddr_in from = {};
+    from.sin_family = AF_INET;
+    from.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1 + connections++ % 1000);
+    const int yes = 1;
+    ::setsockopt(socket, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof yes);
+    if (::bind(socket, reinterpret_cast<const sockaddr*>(&from), sizeof from) != 0) std::abort();
     if (::connect(socket, reinterpret_cast<const sockaddr*>(&address_), sizeof address_) != 0) std::abort();
     constexpr std::string_view kCut = "----\n";
     for (bool more = true; more;) {

@@ -77,7 +77,16 @@ class Application {
   static constexpr size_t kKinds = 10;
   void turn() { turn(below(kKinds)); }
   void turn(size_t kind) {
-    if (sessions_.size() < 3) sessions_.push_back(make_session());
+    ++turns_;
+    try {
+      do_turn(kind);
+    } catch (const api::Failure& failure) {
+      ADD_FAILURE() << "turn " << turns_ << " of kind " << kind << ": " << failure.what() << " " << failure.place();
+      throw;
+    }
+  }
+  void do_turn(size_t kind) {
+    while (sessions_.size() < 3) sessions_.push_back(make_session());
     api::Session& session = sessions_[below(sessions_.size())];
     switch (kind) {
       case 0:
@@ -227,6 +236,7 @@ class Application {
   api::Model model_;
   std::mt19937_64 random_;
   std::vector<api::Session> sessions_;
+  size_t turns_ = 0;
 };
 
 // What drivers leak is known by their names, if they stay loaded.
