@@ -5,6 +5,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
 #include <string>
 #include <thread>
 
@@ -21,7 +25,14 @@ class Target {
     address_.sin_family = AF_INET;
     address_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     address_.sin_port = htons(static_cast<uint16_t>(server_.bind("127.0.0.1", 0)));
-    std::thread([this] { server_.serve(); }).detach();
+    std::thread([this] {
+      sigset_t all;  // libFuzzer's timer must not interrupt accept(), which ends httplib's loop
+      ::sigfillset(&all);
+      ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
+      server_.serve();
+      std::fprintf(stderr, "fuzz_http: the server has ended: %s\n", std::strerror(errno));
+      std::abort();
+    }).detach();
   }
 
   // All that comes back for these bytes.
@@ -35,7 +46,10 @@ class Target {
     const int yes = 1;
     ::setsockopt(socket, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof yes);
     if (::bind(socket, reinterpret_cast<const sockaddr*>(&from), sizeof from) != 0) std::abort();
-    if (::connect(socket, reinterpret_cast<const sockaddr*>(&address_), sizeof address_) != 0) std::abort();
+    if (::connect(socket, reinterpret_cast<const sockaddr*>(&address_), sizeof address_) != 0) {
+      std::fprintf(stderr, "fuzz_http: cannot connect: %s\n", std::strerror(errno));
+      std::abort();
+    }
     constexpr std::string_view kCut = "----\n";
     for (bool more = true; more;) {
       const size_t cut = bytes.find(kCut);

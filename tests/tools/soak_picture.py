@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""soak_picture.py SOAK.json PICTURE.svg: what soak_test wrote (WEFT_SOAK_JSON) as a picture: resident memory, file descriptors and
-Vulkan objects over time."""
+"""soak_picture.py SOAK.json PICTURE.svg: what soak_test wrote (WEFT_SOAK_JSON) as a picture: memory, file descriptors and Vulkan
+objects over time."""
 import json
 import pathlib
 import sys
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, GAP = 900, 560, 90, 20, 60, 40
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, GAP = 900, 590, 90, 20, 60, 40
 
 
 def nice_ceiling(value):
@@ -39,12 +39,13 @@ def picture(soak):
     minutes = [s["seconds"] / 60 for s in samples]
     longest = max(minutes)
     title = (f"{samples[-1]['turns']:,} turns in {longest:.0f} minutes on {soak['device']}, {soak['date']}, seed {soak['seed']:g}: "
-             f"{soak['bytes_a_turn']:+.0f} bytes a turn")
+             f"heap {soak['heap_bytes_a_turn']:+.0f} bytes a turn")
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="13">',
              f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>', f'<text x="{LEFT}" y="22">{title}</text>']
     top = TOP
-    for height, name, unit, key in ((220, "resident memory, MiB", 1 << 20, "resident_bytes"), (70, "file descriptors", 1, "descriptors"),
-                                    (70, "Vulkan objects of the model at rest", 1, "vulkan_objects")):
+    for height, name, unit, key in ((110, "resident memory, MiB (with the driver's code)", 1 << 20, "resident_bytes"),
+                                    (110, "heap in use, MiB", 1 << 20, "heap_bytes"), (60, "file descriptors", 1, "descriptors"),
+                                    (60, "Vulkan objects of the model at rest", 1, "vulkan_objects")):
         parts += panel(top, height, name, minutes, [s[key] / unit for s in samples], longest)
         top += height + GAP
     for share in 0, 0.25, 0.5, 0.75, 1:
