@@ -2,6 +2,7 @@
 #include "answers.h"
 #include "fields.h"
 #include "fuzz_support.h"
+#include "responses.h"
 #include "tools.h"
 
 namespace {
@@ -18,7 +19,7 @@ void check(const CompletionRequest& request) {
     if (id >= kModel.vocab_size) std::abort();
   for (const auto& [id, bias] : request.task.biases)
     if (id >= kModel.vocab_size || !(bias >= -100 && bias <= 100)) std::abort();
-  if (request.chat && (!request.messages.is_array() || request.messages.empty())) std::abort();
+  if (request.form != Form::completion && (!request.messages.is_array() || request.messages.empty())) std::abort();
   const size_t list = std::min(request.task.head.find("keep:"), request.task.head.size());
   if (request.task.head.find_first_of("./", list) != request.task.head.npos) std::abort();  // no file can be named
 }
@@ -35,12 +36,13 @@ void answer(const CompletionRequest& request, const std::string& text) {
 
 void read(char path, const std::string& body) {
   switch (path) {
-    case 'c': {
-      const CompletionRequest request = parse_chat(body, kModel);
+    case 'c':
+    case 'r': {
+      const CompletionRequest request = path == 'c' ? parse_chat(body, kModel) : parse_response(body, kModel);
       check(request);
       if (request.tools.is_array() && !request.tools.empty()) {
         static_cast<void>(bytes_of(call_schema(request.tools)));
-        answer(request, bytes_of(request.messages.back()["content"]));
+        answer(request, bytes_of(request.messages.back().value("content", Json())));
         answer(request, R"({"name": "f", "arguments": {"x": [1, "}"]}} <tool_call>{"name": "f"}</tool_call>)");
       }
       return;
