@@ -118,7 +118,7 @@ std::optional<Plan> read_tuning(std::string_view text, const Caps& caps, const P
     if (!take(left, "\n")) return std::nullopt;
     plan.*tunable.field = value;
   }
-  if (text != write_choices(caps, plan)) return std::nullopt;  // its checksum, and numbers as nobody writes them
+  if (text != write_tuning(caps, plan)) return std::nullopt;  // its checksum, and numbers as nobody writes them
   return plan;
 }
 

@@ -4,8 +4,8 @@
 
 #include "base/file.h"
 #include "fuzz_support.h"
-#include "gpu/choices.h"
 #include "gpu/pipeline_cache.h"
+#include "gpu/tuning.h"
 #include "memory_file.h"
 #include "model/hidden_states.h"
 
@@ -44,17 +44,17 @@ void read_pipelines(std::span<const std::byte> file, const weft::Caps& caps) {
   if (!std::ranges::equal(again, file)) std::abort();
 }
 
-void read_tuning(std::string_view text, const weft::Caps& caps) {
+void read_tuned(std::string_view text, const weft::Caps& caps) {
   const weft::Plan defaults = weft::make_plan(caps);
-  const auto plan = weft::read_choices(text, caps, defaults);
-  if (plan && weft::write_choices(caps, *plan) != text) std::abort();
+  const auto plan = weft::read_tuning(text, caps, defaults);
+  if (plan && weft::write_tuning(caps, *plan) != text) std::abort();
 }
 
 // With the first and the last line that it must have.
 std::string sealed_tuning(std::string_view choices, const weft::Caps& caps) {
-  const std::string whole = weft::write_choices(caps, weft::make_plan(caps));
+  const std::string whole = weft::write_tuning(caps, weft::make_plan(caps));
   const std::string heading = whole.substr(0, whole.find('\n', whole.find('\n') + 1) + 1);
-  uint64_t sum = 14695981039346656037ull;  // FNV-1a, as choices.cpp has it
+  uint64_t sum = 14695981039346656037ull;  // FNV-1a, as tuning.cpp has it
   std::string text = heading + std::string(choices);
   for (const char c : text) sum = (sum ^ static_cast<uint8_t>(c)) * 1099511628211ull;
   char closing[40];
@@ -93,9 +93,9 @@ void weft::fuzz_input(const uint8_t* data, size_t size) {
       case 'P':
         return read_pipelines(seal_pipeline_cache(std::as_bytes(std::span(rest))), caps);
       case 't':
-        return read_tuning(rest, caps);
+        return read_tuned(rest, caps);
       case 'T':
-        return read_tuning(sealed_tuning(rest, caps), caps);
+        return read_tuned(sealed_tuning(rest, caps), caps);
       case 's':
         return read_states(test::MemoryFile(rest));
       case 'S':
