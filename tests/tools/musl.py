@@ -1,7 +1,7 @@
 """Builds the library and the tests that need no device for aarch64 with musl, a C library that is not glibc, and runs these tests under
 QEMU. The compiler is PyPI's ziglang: clang with libc++ and musl.
 
-musl.py FOLDER [ctest arguments]   The build in FOLDER may stay from an earlier run. The first one takes minutes, the tests do too.
+musl.py FOLDER [ctest arguments]   The build in FOLDER may stay from an earlier run. The first one takes half an hour of a core, the tests take minutes.
 Exit code 77: ziglang or Debian's qemu-user-static is not installed.
 """
 import importlib.util
