@@ -64,7 +64,7 @@ TEST(Q4Block, IsNearTheBestThereIs) {
       if (i % 4 == 2)
         for (float& value : values) value += 0.3f;  // far from 0
       const double error = error_of(fit_q4(values), values), least = searched(values);
-      EXPECT_LT(error, 2.5 * least + 4e-5) << i;  // libraries draw other numbers: a single block may be worse
+      EXPECT_LT(error, 2.5 * least + 4e-5) << i;            // libraries draw other numbers: a single block may be worse
       EXPECT_LT(error, 1.02 * ranged(values) + 1e-5) << i;  // but for f16
       found += error;
       best += least;
