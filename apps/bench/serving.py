@@ -16,6 +16,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import socket
 import statistics
 import subprocess
@@ -200,6 +201,7 @@ def main():
     parser.add_argument("--llama", action="store_true", help="beside llama-server")
     arguments = parser.parse_args()
     arguments.bin = arguments.bin.resolve()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the servers end with this program
     with contextlib.ExitStack() as stack:
         try:
             started, packages = servers(arguments, stack)
