@@ -254,7 +254,7 @@ class ServeFuzz(unittest.TestCase):
                   *(f"{marks[i * (len(marks) - 1) // 10]:.0f}" for i in range(11)), end=" ", flush=True)
             self.assertGreater(sum(counts.values()), 20 * SECONDS)
             self.assertGreater(len(marks), 5)
-            # glibc keeps the most that was ever in use at once, and random requests raise that now and then: by a fifth in ten minutes. With
+            # glibc keeps the most that was ever in use at once, and random requests raise that now and then: by 9 % in ten minutes. With
             # jemalloc, which gives back what is free, the last tenth is the second one's.
             self.assertLess(late, early * (1.15 if SECONDS > 300 else 1.25) + 8)
             self.assertEqual(server.request("GET", "/health")[0], 200)
