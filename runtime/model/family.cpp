@@ -163,7 +163,7 @@ constexpr Family kT5EncoderFamily = {.architecture = "t5",
                                      .model_type = "t5",
                                      .layer_kind = kT5Encoder,
                                      .prefix = "",
-                                     .layers = "encoder.layer_kind.",
+                                     .layers = "encoder.block.",
                                      .gguf_layers = "enc.blk.",
                                      .names = kT5EncoderNames,
                                      .gguf_names = kT5EncoderGguf};

@@ -86,7 +86,9 @@ TEST_F(LayerLoaderTest, AFirstPassGoesThroughTheLayersThatAreThere) {
   state.end = static_cast<uint32_t>(ids.size());
   state.context = 64;
   std::memcpy(step.history.data(), ids.data(), ids.size() * 4);
-  Schedule schedule({*model, activations, step, cache, 1}, Policy::throughput);
+  const std::atomic<bool> cancelled = false;
+  Duty duty(cancelled);
+  Schedule schedule({*model, activations, step, cache, 1}, Policy::throughput, duty);
   watched = &cache;
   schedule.submit(chunk, {Tail::Kind::greedy});
   schedule.wait_all();
