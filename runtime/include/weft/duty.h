@@ -9,9 +9,9 @@
 extern "C" {
 #endif
 
-/* Limits how much of the time the device is busy with a session of WEFT_POLICY_POLITE: to `share` of it, above 0 and at
- * most 1. 1: no limit (the default). 0: no work is submitted until the share is set again; calls wait. What is
- * generated stays the same. May be called at any time and from any thread, also while the session generates.
+/* Limits how much of the time the device is busy with a session of WEFT_POLICY_POLITE: to `share` of it, 0 to 1.
+ * 1: no limit (the default). 0: no work is submitted until the share is set again; calls wait. What is generated stays
+ * the same. May be called at any time and from any thread, also while the session generates.
  *
  * With a limit one submission (one or two layers) is in flight at a time. The time from its submission to its end
  * counts as busy, and the calling thread then pauses until the share is kept: after 2 ms of work and with a share of

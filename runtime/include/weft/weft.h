@@ -15,9 +15,10 @@
  *
  * Threads. A weft_model does not change after loading: any number of threads may use it at the same time, and any
  * number of sessions and encoders may use it at the same time. A weft_session or weft_encoder may be used by one thread
- * at a time; only weft_session_cancel (from a signal handler too) and weft_session_clear_cancel (progress.h) may be
- * called from other threads. Callbacks run on the calling thread. Changing a session in use is WEFT_INVALID_ARGUMENT
- * (weft_session_reset and the free functions then do nothing). After fork() the child may call nothing here.
+ * at a time; only weft_session_cancel (from a signal handler too), weft_session_clear_cancel (progress.h) and
+ * weft_session_set_duty (duty.h) may be called from other threads. Callbacks run on the calling thread. Changing a
+ * session in use is WEFT_INVALID_ARGUMENT (weft_session_reset and the free functions then do nothing). After fork() the
+ * child may call nothing here.
  *
  * Units. Text is UTF-8; lengths are in bytes. Times are in seconds. Token ids are the tokenizer's: 0 to vocab_size - 1;
  * those of soft tokens are in soft.h. Functions that return ids take ids, capacity and count: they write at most
