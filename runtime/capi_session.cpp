@@ -10,6 +10,7 @@
 #include "weft/descriptor.h"
 #include "weft/estimates.h"
 #include "weft/lens.h"
+#include "weft/profile.h"
 #include "weft/progress.h"
 
 using namespace weft;
