@@ -43,7 +43,8 @@ class DevicesEnvironment : public testing::Environment {
   void TearDown() override {
     std::map<std::string, KernelSpec> kernels;
     for (const auto& [tuning, device] : g_devices)
-      if (tuning.find("row_tiles") == std::string::npos)  // those with are awkward, or for software drivers
+      // Null: opening failed. Those with row_tiles are awkward, or for software drivers.
+      if (device && tuning.find("row_tiles") == std::string::npos)
         for (const Kernel* kernel : device->kernels()) kernels.emplace(kernel->label(), kernel->spec());
     g_devices.clear();
     if (const char* families = std::getenv("WEFT_TEST_COMPILE_FOR")) compile_for(families, kernels);
