@@ -45,7 +45,7 @@ float unpack_block(out vec4 weights[8], uvec4 words[BLOCK_WORDS], uint block, ui
 }
 
 // first_row: of the slice, the workgroup's.
-// sums: products of the lane's rows with the bound inputs first_token + t. Valid in lanes of part 0 (gl_LocalInvocationID.y == 0); every
+// sums: products of the lane's rows with the bound inputs first_token + t. Valid in lanes of part 0; every
 // lane of the workgroup must call it. What it gives for rows after `rows` means nothing.
 void rows_dot(out float sums[SUMS], uint cols, uint rows, uint in_stride, uint first_token, uint first_row) {
   const uint last_tile = (rows - 1) / TILE_ROWS;
@@ -59,7 +59,7 @@ void rows_dot(out float sums[SUMS], uint cols, uint rows, uint in_stride, uint f
     places[i] = Place(tile / 4 + IN_TILE(row, 0, words_of_row), SCALE_PLACE(tile, tile + TILE_ROWS * 4 * words_of_row, row, (blocks + RUN - 1) / RUN));
   }
   [[unroll]] for (uint s = 0; s < SUMS; ++s) sums[s] = 0;
-  for (uint first = gl_LocalInvocationID.y * RUN; first < blocks; first += SPLIT * RUN) {
+  for (uint first = part() * RUN; first < blocks; first += SPLIT * RUN) {
     uvec4 scales[SCALE_SHARES];
     if (FORMAT != FORMAT_F16) { LOAD_SCALES(scales, places, first / RUN) }
     const uint end = min(first + RUN, blocks);
