@@ -23,13 +23,28 @@ struct Place {
 #define SCALES_OF(scales, i, row) scales[i].x
 #endif
 
+// The eight 4-bit numbers of a word, lowest first.
+void unpack_fours(out vec4 low, out vec4 high, uint word) {
+#ifdef WEFT_SUBGROUP
+  // The compilers that this variant is for make one instruction of a byte's conversion, so the numbers become bytes first.
+  const vec4 even = unsigned_bytes(word & 0x0f0f0f0fu), odd = unsigned_bytes((word >> 4) & 0x0f0f0f0fu);
+  low = vec4(even.x, odd.x, even.y, odd.y);
+  high = vec4(even.z, odd.z, even.w, odd.w);
+#else
+  low = vec4((uvec4(word) >> uvec4(0, 4, 8, 12)) & 15u);
+  high = vec4((uvec4(word) >> uvec4(16, 20, 24, 28)) & 15u);
+#endif
+}
+
 // A block of a row from its 16-byte words; what its products are to be multiplied with is returned.
 float unpack_block(out vec4 weights[8], uvec4 words[BLOCK_WORDS], uint block, uint scales) {
   if (FORMAT == FORMAT_Q4) {
     const float scale = scale_of(scales), minimum = scale_of(scales >> 16);
     [[unroll]] for (uint i = 0; i < 4; ++i) {
-      weights[i * 2] = scale * vec4((uvec4(words[0][i]) >> uvec4(0, 4, 8, 12)) & 15u) + minimum;
-      weights[i * 2 + 1] = scale * vec4((uvec4(words[0][i]) >> uvec4(16, 20, 24, 28)) & 15u) + minimum;
+      vec4 low, high;
+      unpack_fours(low, high, words[0][i]);
+      weights[i * 2] = scale * low + minimum;
+      weights[i * 2 + 1] = scale * high + minimum;
     }
     return 1;
   }
