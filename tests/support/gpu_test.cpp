@@ -91,7 +91,7 @@ void probe() {
 Plan plan_of(Caps caps) {
   if (const char* plan = std::getenv("WEFT_TEST_PLAN"); plan && std::string_view(plan) == "gpu") {
     caps.kind = DeviceKind::discrete;
-    caps.driver_id = 0;
+    caps.driver_id = VK_DRIVER_ID_MESA_RADV;  // with all that plans keep for certain drivers
   }
   return make_plan(caps);
 }
@@ -119,7 +119,7 @@ std::shared_ptr<Device> open_device(const Tuning& tuning) {
     device = Device::open({}, [&](const Caps& caps) {
       Plan plan = plan_of(caps);
       if (tuning.plain) {
-        plan.subgroup = plan.texel_products = plan.half_tiles = false;
+        plan.subgroup = plan.texel_products = plan.uniform_parts = plan.half_tiles = false;
         plan.profile_every = 0;
       }
       if (tuning.reduce_threads) plan.reduce_threads = tuning.reduce_threads;

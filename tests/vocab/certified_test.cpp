@@ -61,7 +61,7 @@ class Heads {
 
   std::vector<float> full(const std::vector<float>& x) {
     const Buffer in = upload(device_, "x", padded_x(x));
-    run_op(device_, product("project", device_->plan()),
+    run_op(device_, split_product("project", device_->plan()),
            [&](Recorder& r) { ops::project(r, table_->matrix(), in, logits_, 1); });
     return {logits_.as<float>(), logits_.as<float>() + shape_.rows};
   }
@@ -95,11 +95,11 @@ class Heads {
     const Plan& plan = device_->plan();
     std::string expected = reduction("quantise", plan) + ", ";
     if (shapes.estimates)
-      expected += product("estimate", plan) + ", " + product("leaders", plan) + ", " + product("project_rows", plan) +
-                  ", cut, ";
+      expected += product("estimate", plan) + ", " + product("leaders", plan) + ", " +
+                  split_product("project_rows", plan) + ", cut, ";
     expected += product("select", plan);
     if (shapes.estimates) expected += ", " + product("refine", plan);
-    if (!shapes.estimates) expected += ", " + product("project_rows", plan);
+    if (!shapes.estimates) expected += ", " + split_product("project_rows", plan);
     run_op(device_, expected, [&](Recorder& r) {
       project_partly(r, *table_, shapes, *buffers_, {in, state_, params_, token_flags_}, logits_);
     });
