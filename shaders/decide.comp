@@ -7,7 +7,7 @@
 //   a is known if w's score reaches the floor, because every row is listed whose score does.
 //   If a < top_p M, then a < top_p Z: the rows above w do not hold top_p, so w is in the nucleus. It wins among all rows, so among those.
 // `filter` asks the same of the list that it asks of all rows, a < top_p M, so it and `sample` draw w from the list. If w is out of the
-// nucleus, nothing tells which other row wins without the mass of the tail, and every row is read. That is so for at least 1 - top_p of the tokens.
+// nucleus, nothing tells which other row wins without the mass of the tail, and every row is read.
 //
 // Rounding. filter counts a row's mass in whole units of 2^-26 of the best row's, rounded down: so at most the mass, and at least the mass less a unit.
 // exp() may be off by 3 + 2 |x| ulp here as there (Vulkan's specification, "Precision of individual operations"), |x| < 18.1 where there is a unit to

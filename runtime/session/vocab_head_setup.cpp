@@ -41,7 +41,7 @@ void VocabHeadSetup::set_mode(Tail& tail, VocabHead::Mode mode) {
   tail.partial = partial_ ? buffers_.get() : nullptr;
   write_spreads(mode);
   const abi::SampleParams& params = *step_.params.as<abi::SampleParams>();
-  tail.steps.nucleus = tail.steps.estimates && params.cut_mass != 0 && params.cut_rank > 0;
+  tail.steps.nucleus = tail.steps.estimates && params.cut_mass != 0;
 }
 
 Tail VocabHeadSetup::use_tried(Tail tail) {
@@ -125,8 +125,6 @@ void VocabHeadSetup::write_spreads(VocabHead::Mode mode) {
     const double rows = params.cut_mass != 0 ? model_.config.vocab : params.cut_rank + 63.0;
     params.least_mode = HEAD_SIGNS;
     params.rest_spread = static_cast<float>(sure_spread(head_.probability / (rows * ESTIMATES), dimensions));
-  } else if (mode == VocabHead::Mode::certified && params.cut_mass != 0 && params.cut_noise != 0) {
-    params.cut_rank = 0;  // for top-p alone it would read as much as full, or more (docs/heads.md)
   } else if (mode == VocabHead::Mode::fast && dimensions > 0) {
     params.least_mode = HEAD_LEADING;
     params.leading_spread = params.rest_spread =
