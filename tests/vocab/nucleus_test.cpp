@@ -82,29 +82,27 @@ TEST_F(NucleusTest, MostTokensAreDecidedByFewRows) {
 }
 
 // A token below the floor: rows that are likelier are not listed, so the list cannot tell how much mass is above it.
-// One row at 0, half of the others at -1, half at -2: of the mass a share of e / (e + 1) is at -1.
+// All rows are about as likely here, and a part of them is listed, whose median is not that of all.
 TEST_F(NucleusTest, TokensBelowTheFloorAreUndecided) {
-  const Shape shape = {6000, 32 + 512};
+  const Shape shape = {300, 32 + 512};
   Random random(43);
   const auto basis = make_basis(shape.cols, false, random);
-  std::vector<float> table = random.normals(size_t{shape.rows} * shape.cols, 0.01f);
-  for (uint32_t row = 0; row < shape.rows; ++row)
-    table[size_t{row} * shape.cols] = row == 77 ? 0 : row % 2 == 0 ? -1 : -2;
+  const std::vector<float> table = random.normals(size_t{shape.rows} * shape.cols, 0.01f);
   Heads heads({}, Format::f16, shape, table, basis);
   uint32_t undecided = 0, few = 0;
-  for (uint32_t i = 0; i < 100; ++i) {
-    std::vector<float> x = random.normals(shape.cols, 0.8f);
-    x[0] = 1;
-    Choice choice = choice_of(0.7f, 0, 1, i);
+  for (uint32_t i = 0; i < 200; ++i) {
+    const std::vector<float> x = random.normals(shape.cols, 0.8f);
+    Choice choice = choice_of(0.5f, 0, 1, i);
     choice.margin = 0;
+    choice.least_mode = HEAD_FOUR_BITS;
     choice.from_least = true;
     const uint32_t want = heads.drawn(x, choice, nullptr);
-    ASSERT_EQ(heads.drawn(x, choice, &kSteps), want) << i;
+    EXPECT_EQ(heads.drawn(x, choice, &kSteps), want) << i;
     undecided += heads.head().every;
-    few += heads.head().every != 0 && heads.head().first_count < shape.rows / 20 ? 1 : 0;
+    few += heads.head().every != 0 && heads.head().first_count < shape.rows / 3 ? 1 : 0;
   }
-  EXPECT_GT(undecided, 70u);
-  EXPECT_GT(few, 70u);
+  EXPECT_GT(undecided, 190u);
+  EXPECT_GT(few, 100u);
 }
 
 // Where hardly any token is decided the device reads every row at once, for a while.
