@@ -243,35 +243,35 @@ void weft_model_free(weft_model* model) {
   if (model) release(model);
 }
 
-weft_model_info weft_model_get_info(const weft_model* m) {
+weft_model_info weft_model_get_info(const weft_model* model) {
   weft_model_info info = {};
   info.family = info.type = info.device = info.driver = "";
-  if (!m) return info;
-  const std::lock_guard lock(m->users_mutex);
-  const Model& model = m->model;
-  info.family = model.config.family.c_str();
-  info.type = m->type.c_str();
-  info.device = m->device.c_str();
-  info.driver = m->driver.c_str();
-  info.vocab_size = model.config.vocab;
-  info.layers = model.config.layers;
-  info.width = model.config.width;
-  info.max_context = model.config.context;
-  info.has_chat_template = m->chat_template.has_value();
-  info.load_seconds = m->load_seconds;
-  info.tokenizer_fingerprint = m->tokenizer.fingerprint();
-  info.mask_token = m->tokenizer.mask().value_or(UINT32_MAX);
-  info.reads_prompt_apart = model.config.encoder != nullptr;
-  if (!model.weights.embedding) return info;
-  info.tied = model.weights.tied();
-  info.parameters = model.parameters();
-  info.vocab_bytes = model.weights.vocab_bytes();
-  info.layer_bytes = model.weights.device_bytes() - info.vocab_bytes;
-  info.streamed_bytes = model.weights.streamed_bytes();
-  const MemoryUse use = model.device->memory_use();
+  if (!model) return info;
+  const std::lock_guard lock(model->users_mutex);
+  const Model& loaded = model->model;
+  info.family = loaded.config.family.c_str();
+  info.type = model->type.c_str();
+  info.device = model->device.c_str();
+  info.driver = model->driver.c_str();
+  info.vocab_size = loaded.config.vocab;
+  info.layers = loaded.config.layers;
+  info.width = loaded.config.width;
+  info.max_context = loaded.config.context;
+  info.has_chat_template = model->chat_template.has_value();
+  info.load_seconds = model->load_seconds;
+  info.tokenizer_fingerprint = model->tokenizer.fingerprint();
+  info.mask_token = model->tokenizer.mask().value_or(UINT32_MAX);
+  info.reads_prompt_apart = loaded.config.encoder != nullptr;
+  if (!loaded.weights.embedding) return info;
+  info.tied = loaded.weights.tied();
+  info.parameters = loaded.parameters();
+  info.vocab_bytes = loaded.weights.vocab_bytes();
+  info.layer_bytes = loaded.weights.device_bytes() - info.vocab_bytes;
+  info.streamed_bytes = loaded.weights.streamed_bytes();
+  const MemoryUse use = loaded.device->memory_use();
   info.device_bytes = use.device;
   info.most_device_bytes = use.most_device;
-  info.bytes_per_token = model.bytes_per_token();
+  info.bytes_per_token = loaded.bytes_per_token();
   return info;
 }
 

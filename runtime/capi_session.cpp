@@ -10,6 +10,7 @@
 #include "weft/descriptor.h"
 #include "weft/estimates.h"
 #include "weft/lens.h"
+#include "weft/profile.h"
 #include "weft/progress.h"
 
 using namespace weft;
@@ -84,12 +85,13 @@ weft_sampling weft_sampling_default(void) {
           s.frequency_penalty, s.typical_p};
 }
 
-weft_status weft_session_set_sampling(weft_session* session, const weft_sampling* s, weft_error* error) {
+weft_status weft_session_set_sampling(weft_session* session, const weft_sampling* sampling, weft_error* error) {
   return guard(error, [&] {
-    require(session && s, "session or sampling", "it is NULL");
+    require(session && sampling, "session or sampling", "it is NULL");
     const InUse use(session);
-    session->session.set_sampling({s->temperature, s->top_k, s->top_p, s->min_p, s->repeat_penalty, s->seed,
-                                   s->presence_penalty, s->frequency_penalty, s->typical_p});
+    session->session.set_sampling({sampling->temperature, sampling->top_k, sampling->top_p, sampling->min_p,
+                                   sampling->repeat_penalty, sampling->seed, sampling->presence_penalty,
+                                   sampling->frequency_penalty, sampling->typical_p});
   });
 }
 
@@ -478,11 +480,11 @@ static void fill_stages(const SessionStats& from, weft_stats& stats) {
   }
 }
 
-weft_stats weft_session_get_stats(const weft_session* s) {
+weft_stats weft_session_get_stats(const weft_session* session) {
   weft_stats stats = {};
-  if (!s) return stats;
-  const SessionStats& from = s->session.stats();
-  stats.context_used = static_cast<uint32_t>(s->session.ids().size());
+  if (!session) return stats;
+  const SessionStats& from = session->session.stats();
+  stats.context_used = static_cast<uint32_t>(session->session.ids().size());
   stats.prompt_tokens = from.prompt_tokens;
   stats.reused_tokens = from.reused_tokens;
   stats.decoded_tokens = from.decoded_tokens;
@@ -491,14 +493,14 @@ weft_stats weft_session_get_stats(const weft_session* s) {
   stats.decode_cpu_seconds = from.decode_cpu_seconds;
   stats.first_token_seconds = from.first_token_seconds;
   stats.readback_bytes = from.readback_bytes;
-  stats.kv_bytes = s->session.kv_bytes();
-  stats.scratch_bytes = s->session.scratch_bytes();
+  stats.kv_bytes = session->session.kv_bytes();
+  stats.scratch_bytes = session->session.scratch_bytes();
   stats.head_tokens = from.head_tokens;
   stats.head_rows = from.head_rows;
   stats.head_bytes = static_cast<uint64_t>(from.head_bytes);
   stats.head_refined = from.head_refined;
   if (from.decode_seconds > 0) stats.read_gigabytes_per_second = from.decode_bytes / from.decode_seconds * 1e-9;
-  stats.device_read_gigabytes_per_second = s->model->bandwidth * 1e-9;
+  stats.device_read_gigabytes_per_second = session->model->bandwidth * 1e-9;
   guard(nullptr, [&] { fill_stages(from, stats); });
   return stats;
 }

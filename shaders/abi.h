@@ -252,9 +252,9 @@ struct GatherPush {
   float scale;    // of every element
 };
 struct RotatePush {
-  uint cols;   // stored: of the rotated side
-  uint width;  // of the other side
-  uint in_stride, out_stride;
+  uint cols;     // of the rotated rows, as stored
+  uint width;    // of the plain rows
+  uint stride;   // floats between rows of either
   uint inverse;  // 1: from the table's basis
 };
 struct AddPush {

@@ -1,5 +1,5 @@
 // y = x W^T for the tokens of a pass: TOKENS at once per lane, one when decoding.
-// Variants: texel
+// Variants: subgroup texel
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define WEFT_SMALL_GROUPS
@@ -51,7 +51,7 @@ void main() {
   float sums[SUMS];
   rows_dot(sums, p.cols, p.rows, p.in_stride, group * TOKENS, first_row);
   const float scale = of_norm();
-  if (gl_LocalInvocationID.y > 0) return;
+  if (part() > 0) return;
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
     const uint row = first_row + lane_row(i);
     if (row >= p.rows) continue;

@@ -1,6 +1,6 @@
 // y = x W^T of the expert that each token has chosen: the workgroups find its rows by the choice on the device, and nobody reads
 // another expert's.
-// Variants: texel
+// Variants: subgroup texel
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "lib/rows.glsl"
@@ -20,7 +20,7 @@ void main() {
   if (in_slice + int(ROW_TILES) <= 0 || in_slice >= int(p.slice_tiles)) return;
   float sums[SUMS];
   rows_dot(sums, p.cols, p.slice_tiles * TILE_ROWS, p.in_stride, token, uint(in_slice) * TILE_ROWS);
-  if (gl_LocalInvocationID.y > 0) return;
+  if (part() > 0) return;
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
     const uint row = first * TILE_ROWS + lane_row(i);
     const int tile = in_slice + int(lane_row(i) / TILE_ROWS);

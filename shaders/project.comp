@@ -1,5 +1,5 @@
 // Vocabulary projection: logits of every row of a slice of the table for TOKENS hidden states, or of each workgroup's rows only the best.
-// Variants: texel
+// Variants: subgroup texel
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define WEFT_SMALL_GROUPS
@@ -26,17 +26,17 @@ Candidate best_of_workgroup(Candidate best) {
 shared Candidate best_of[TILE_ROWS];
 void join_best(inout Candidate best, uint lanes) {  // lane i < lanes keeps the best of entries i, i + lanes, ..., eight in all
   barrier();
-  if (gl_LocalInvocationIndex >= lanes) return;
+  if (invocation() >= lanes) return;
   for (uint i = 1; i < 8; ++i) {
-    const Candidate other = best_of[gl_LocalInvocationIndex + i * lanes];
+    const Candidate other = best_of[invocation() + i * lanes];
     if (better(other, best)) best = other;
   }
-  best_of[gl_LocalInvocationIndex] = best;
+  best_of[invocation()] = best;
 }
-// In the workgroup's first lane. Every lane calls it.
+// In invocation 0. Every lane calls it.
 Candidate best_of_workgroup(Candidate best) {
   barrier();                                                                        // the previous token's have been read
-  if (gl_LocalInvocationID.y == 0) best_of[gl_LocalInvocationID.x] = best;  // the other parts have no sums
+  if (part() == 0) best_of[lane()] = best;  // the other parts have no sums
   join_best(best, 8);
   join_best(best, 1);
   return best;
@@ -63,11 +63,11 @@ void main() {
         if (row < p.rows && is_finite(candidate.score) && better(candidate, best)) best = candidate;
       }
       best = best_of_workgroup(best);
-      if (gl_LocalInvocationIndex == 0) candidates[(p.first_token + t) * p.out_stride + p.first_group + gl_WorkGroupID.x] = best;
+      if (invocation() == 0) candidates[(p.first_token + t) * p.out_stride + p.first_group + gl_WorkGroupID.x] = best;
     }
     return;
   }
-  if (gl_LocalInvocationID.y > 0) return;
+  if (part() > 0) return;
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
     const uint row = gl_WorkGroupID.x * WORKGROUP_ROWS + lane_row(i);
     if (row >= p.rows) continue;

@@ -1,5 +1,5 @@
 // Vocabulary projection of listed rows only: the same sums as project gives, to the last bit.
-// Variants: texel
+// Variants: subgroup texel
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "lib/table.glsl"
@@ -23,7 +23,7 @@ void main() {
   }
   float sums[SUMS];
   table_dot(sums, rows, p.cols, 0, 0);
-  if (gl_LocalInvocationID.y > 0) return;
+  if (part() > 0) return;
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
     const uint place = first + lane_row(i);
     if (place < count && ids[p.ids_at + place] - p.row_base < p.slice_rows) logits[p.out_at + place] = sums[i];

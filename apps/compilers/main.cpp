@@ -49,6 +49,7 @@ Json describe(const weft::Device& device) {
             {"reduce_threads", plan.reduce_threads},
             {"split", plan.split},
             {"row_tiles", plan.row_tiles},
+            {"uniform_parts", plan.uniform_parts},
             {"block_tokens", plan.block_tokens},
             {"tile_tokens", plan.tile_tokens},
             {"half_tiles", plan.half_tiles},

@@ -138,14 +138,19 @@ def changes(row, before):
     return ", ".join(f"{name} {before[name]:g}" for name in drivers.COLUMNS if name in before and before[name] != round(row.get(name, 0)))
 
 
+def earlier_label(label, before):
+    """What a pipeline was called in the earlier table: its plain variant, if there was no other; None: it was not there."""
+    return next((one for one in (label, label.replace(" subgroup", "")) if one in before), None)
+
+
 def chip_text(chip, result, rows, budget, before):
     driver, device, plan = drivers.driver_of(result["device"]["driver"]), result["device"], result["device"]["plan"]
     head = ("pipeline", *drivers.COLUMNS, "ms", "over the budget", *(["before"] if before else []))
     lines = []
     for label, row in sorted(rows.items()):
         numbers = [f"{row[name]:.0f}" if name in row else "" for name in (*drivers.COLUMNS, "ms")]
-        lines.append((f"`{label}`", *numbers, over(row, budget), *([changes(row, before.get(label))] if before else [])))
-    gone = sorted(set(before or ()) - set(rows))
+        lines.append((f"`{label}`", *numbers, over(row, budget), *([changes(row, before.get(earlier_label(label, before)))] if before else [])))
+    gone = sorted(set(before or ()) - {earlier_label(label, before) for label in rows}) if before else []
     return (f"## {chip.name}\n\n{device['name'].strip()}, {device['driver']}; waves and cycles: {driver.meaning}. "
             f"Plan: {', '.join(f'{key} {value}' for key, value in plan.items())}.\n\n{table(head, lines)}" +
             (f"\nNo longer selected: {', '.join(f'`{label}`' for label in gone)}.\n" if gone else ""))

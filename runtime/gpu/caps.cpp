@@ -25,9 +25,13 @@ void disable(Caps& caps, std::string_view features) {
     std::string_view name;
     bool Caps::*flag;
   };
-  static constexpr Feature known[] = {
-      {"subgroup", &Caps::subgroup},           {"shuffle", &Caps::shuffle}, {"timestamps", &Caps::timestamps},
-      {"memory_budget", &Caps::memory_budget}, {"fp16", &Caps::fp16},       {"int8_dot", &Caps::int8_dot}};
+  static constexpr Feature known[] = {{"subgroup", &Caps::subgroup},
+                                      {"shuffle", &Caps::shuffle},
+                                      {"full_subgroups", &Caps::full_subgroups},
+                                      {"timestamps", &Caps::timestamps},
+                                      {"memory_budget", &Caps::memory_budget},
+                                      {"fp16", &Caps::fp16},
+                                      {"int8_dot", &Caps::int8_dot}};
   while (!features.empty()) {
     const size_t comma = features.find(',');
     const std::string_view wanted = features.substr(0, comma);

@@ -36,18 +36,20 @@ struct Caps {
   bool unified_memory = false;    // every device-local heap can be mapped
 
   // Optional features: each can be switched off by name (disable()), and everything works without it.
-  bool subgroup = false;       // subgroup arithmetic in compute shaders
-  bool shuffle = false;        // subgroup shuffles, likewise
-  uint32_t subgroup_size = 0;  // threads; also without arithmetic
-  bool timestamps = false;     // on the compute queue
-  float timestamp_period = 0;  // nanoseconds a tick
-  bool memory_budget = false;  // VK_EXT_memory_budget
-  bool fp16 = false;           // shaderFloat16
-  bool int8_dot = false;       // shaderIntegerDotProduct
-  bool int8_dot_fast = false;  // accelerated, of four signed bytes
+  bool subgroup = false;        // subgroup arithmetic in compute shaders
+  bool shuffle = false;         // subgroup shuffles, likewise
+  bool full_subgroups = false;  // computeFullSubgroups, and subgroup ballots in compute shaders
+  uint32_t subgroup_size = 0;   // threads; also without arithmetic
+  bool timestamps = false;      // on the compute queue
+  float timestamp_period = 0;   // nanoseconds a tick
+  bool memory_budget = false;   // VK_EXT_memory_budget
+  bool fp16 = false;            // shaderFloat16
+  bool int8_dot = false;        // shaderIntegerDotProduct
+  bool int8_dot_fast = false;   // accelerated, of four signed bytes
 };
 
-// Clears the features named in a comma-separated list: subgroup, shuffle, timestamps, memory_budget, fp16, int8_dot.
+// Clears the features named in a comma-separated list: subgroup, shuffle, full_subgroups, timestamps, memory_budget,
+// fp16, int8_dot.
 // Throws Error(invalid_argument) naming an unknown one and the list of known ones.
 void disable(Caps& caps, std::string_view features);
 

@@ -131,6 +131,8 @@ void Device::create(const std::function<Plan(const Caps&)>& planner) {
                                                     nullptr, VK_TRUE, VK_FALSE};
   VkPhysicalDeviceShaderIntegerDotProductFeatures dots = {
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES, nullptr, VK_TRUE};
+  VkPhysicalDeviceSubgroupSizeControlFeatures sizes = {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES,
+                                                       nullptr, VK_FALSE, VK_TRUE};
   void* features = nullptr;
   if (plan_.statistics) {
     extensions.push_back(VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME);
@@ -143,6 +145,10 @@ void Device::create(const std::function<Plan(const Caps&)>& planner) {
   if (caps_.int8_dot) {
     if (caps_.api_version < VK_API_VERSION_1_3) extensions.push_back(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
     dots.pNext = std::exchange(features, &dots);
+  }
+  if (caps_.full_subgroups) {
+    if (caps_.api_version < VK_API_VERSION_1_3) extensions.push_back(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
+    sizes.pNext = std::exchange(features, &sizes);
   }
   if (caps_.memory_budget) extensions.push_back(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
   for (const VkExtensionProperties& extension :

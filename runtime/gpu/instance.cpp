@@ -110,6 +110,7 @@ Caps read_caps(VkPhysicalDevice device) {
   const bool has_driver = v12 || has_extension(extensions, VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME);
   const bool has_fp16 = v12 || has_extension(extensions, VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME);
   const bool has_dot = v13 || has_extension(extensions, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
+  const bool has_sizes = v13 || has_extension(extensions, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
 
   VkPhysicalDeviceDriverProperties driver = {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
   VkPhysicalDeviceShaderIntegerDotProductProperties dot = {
@@ -136,12 +137,17 @@ Caps read_caps(VkPhysicalDevice device) {
   VkPhysicalDeviceShaderFloat16Int8Features fp16 = {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES};
   VkPhysicalDeviceShaderIntegerDotProductFeatures dots = {
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES};
+  VkPhysicalDeviceSubgroupSizeControlFeatures sizes = {
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES};
   VkPhysicalDeviceFeatures2 features = {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
   if (has_fp16) fp16.pNext = features.pNext, features.pNext = &fp16;
   if (has_dot) dots.pNext = features.pNext, features.pNext = &dots;
+  if (has_sizes) sizes.pNext = features.pNext, features.pNext = &sizes;
   vkGetPhysicalDeviceFeatures2(device, &features);
   caps.fp16 = has_fp16 && fp16.shaderFloat16;
   caps.int8_dot = has_dot && dots.shaderIntegerDotProduct;
+  caps.full_subgroups = has_sizes && sizes.computeFullSubgroups && in_compute &&
+                        (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_BALLOT_BIT);
   return caps;
 }
 

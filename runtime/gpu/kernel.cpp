@@ -77,10 +77,12 @@ VkPipeline Kernel::compile(VkPipelineCache cache) const {
   const VkSpecializationInfo constants = {static_cast<uint32_t>(entries.size()), entries.data(),
                                           spec_.constants.size() * 4, spec_.constants.data()};
   const VkPipelineCreateFlags flags = device_.plan().statistics ? VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR : 0;
+  const VkPipelineShaderStageCreateFlags stage_flags =
+      spec_.full_subgroups ? VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT : 0;
   const VkComputePipelineCreateInfo info = {VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
                                             nullptr,
                                             flags,
-                                            {VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO, nullptr, 0,
+                                            {VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO, nullptr, stage_flags,
                                              VK_SHADER_STAGE_COMPUTE_BIT, module, "main", &constants},
                                             layout_,
                                             VK_NULL_HANDLE,

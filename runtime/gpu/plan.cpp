@@ -27,6 +27,12 @@ void fit_mali(Plan& plan) {
   plan.block_tokens = 4;
 }
 
+// A subgroup lies within one part of a split row, and the pipeline can rely on it: shaders/lib/product.glsl.
+bool has_uniform_parts(const Caps& caps) {
+  return caps.full_subgroups && caps.subgroup_size > 0 && 64 % caps.subgroup_size == 0;
+}
+void use_uniform_parts(Plan& plan) { plan.uniform_parts = true; }
+
 constexpr Workaround kWorkarounds[] = {
     {VK_DRIVER_ID_MESA_LLVMPIPE, 0, kAny,
      "llvmpipe runs each barrier as a switch of coroutines: small workgroups reduce faster",
@@ -37,6 +43,13 @@ constexpr Workaround kWorkarounds[] = {
     // What compilers cannot keep in registers they spill to memory. docs/devices.md has what they said.
     {VK_DRIVER_ID_MESA_TURNIP, 0, kAny, "Adreno 610 to 630 have few registers: products of several tokens go by tiles",
      [](Plan& plan) { plan.block_tokens = 1; }, [](const Caps& caps) { return caps.device_id >> 16 <= 0x0603; }},
+    // Of Mesa's other compilers, Turnip's and Honeykrisp's make slower code of it, and NVK's before Volta no better
+    // one.
+    {VK_DRIVER_ID_MESA_RADV, 0, kAny,
+     "RADV loads a product's inputs once a subgroup if it knows that they are the same", use_uniform_parts,
+     has_uniform_parts},
+    {VK_DRIVER_ID_MESA_NVK, 0, kAny, "NVK loads a product's inputs once a subgroup if it knows that they are the same",
+     use_uniform_parts, [](const Caps& caps) { return has_uniform_parts(caps) && caps.fp16; }},  // Volta and later
     {VK_DRIVER_ID_MESA_PANVK, 0, kAny, kMaliReason, fit_mali},
     {VK_DRIVER_ID_ARM_PROPRIETARY, 0, kAny, kMaliReason, fit_mali},
 };

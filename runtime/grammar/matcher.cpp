@@ -118,15 +118,15 @@ size_t Matcher::look_ahead(std::span<const uint32_t> ids, const OnAllowed& tell)
   left_ = state_;
   const auto back = [](Matcher* matcher) { matcher->state_ = *std::exchange(matcher->left_, std::nullopt); };
   const std::unique_ptr<Matcher, decltype(back)> at_the_end(this, back);
-  for (size_t place = 0;; ++place) {
-    tell(place, allowed());
-    if (place == ids.size() || is_stop(ids[place]) || !allowed().contains(ids[place])) return place;
+  for (size_t index = 0;; ++index) {
+    tell(index, allowed());
+    if (index == ids.size() || is_stop(ids[index]) || !allowed().contains(ids[index])) return index;
     try {
-      for (const char c : trie_->bytes(ids[place])) state_ = states_->next(state_, static_cast<uint8_t>(c));
-      if (finished()) return place;
+      for (const char c : trie_->bytes(ids[index])) state_ = states_->next(state_, static_cast<uint8_t>(c));
+      if (finished()) return index;
       allowed();
     } catch (const Error&) {  // the ids lead to where no token can follow; the text may go on otherwise
-      return place;
+      return index;
     }
   }
 }

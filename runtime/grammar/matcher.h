@@ -60,7 +60,7 @@ class Matcher {
   // Tells which tokens may come after the text and the first 0, 1, ... of these ids, up to the first one that is not
   // allowed, or that ends the text or leads where no token can follow. Returns how many ids come before that one. The
   // text stays as it is. Throws as allowed() does for the text itself.
-  using OnAllowed = std::function<void(size_t place, const TokenSet& allowed)>;
+  using OnAllowed = std::function<void(size_t index, const TokenSet& allowed)>;
   size_t look_ahead(std::span<const uint32_t> ids, const OnAllowed& tell);
 
   // The text so far matches the grammar.

@@ -22,7 +22,7 @@ uint64_t other_bytes(const Config& config, Parts& parts, const DeviceFormats& fo
   if (parts.has_masked_head()) {
     MaskedHead head;
     const Pieces pieces = parts.masked_head(head);
-    bytes += place(pieces, parts.sources_of(pieces.matrices, -1, Parts::AsStored::yes), formats.matrices);
+    bytes += set_offsets(pieces, parts.sources_of(pieces.matrices, -1, Parts::AsStored::yes), formats.matrices);
   }
   if (const TensorView* const bias = parts.logit_bias()) {
     std::vector<float> values(element_count(bias->shape));

@@ -76,7 +76,7 @@ struct Network {
   }
 
   // Chooses a token after each token of the pass, until one differs from the draft's.
-  void check(std::span<const Pass> places, const Tail& tail, const View& masks) const {
+  void check(std::span<const Pass> by_token, const Tail& tail, const View& masks) const {
     ops::norm(r, c.norm(), state, a.x, w.final_norm, a.normed, tokens, false);
     ops::rotate(r, table, a.normed, a.rotated, tokens);
     const bool picks = projection_picks({&tail, 1});
@@ -86,8 +86,8 @@ struct Network {
       ops::project(r, table, a.rotated, a.logits, tokens);
     ops::advance_draft(r, pass.step.views(a), 0);
     const uint64_t mask_bytes = (c.vocab + 31) / 32 * 4;
-    for (size_t i = 0; i < places.size(); ++i) {
-      const Network here(r, places[i]);
+    for (size_t i = 0; i < by_token.size(); ++i) {
+      const Network here(r, by_token[i]);
       if (tail.partial && tail.steps.masked)
         r.copy(masks.part(i * mask_bytes, mask_bytes),
                View(tail.partial->allowed_rows).part(uint64_t{c.vocab} * 4, mask_bytes));
@@ -266,8 +266,8 @@ void record_layer(Recorder& r, const Pass& pass, uint32_t layer) { Network(r, pa
 
 void record_tail(Recorder& r, const Pass& pass, std::span<const Tail> tails) { Network(r, pass).tail(tails); }
 
-void record_check(Recorder& r, const Pass& pass, std::span<const Pass> places, const Tail& tail, const View& masks) {
-  Network(r, pass).check(places, tail, masks);
+void record_check(Recorder& r, const Pass& pass, std::span<const Pass> by_token, const Tail& tail, const View& masks) {
+  Network(r, pass).check(by_token, tail, masks);
 }
 
 void record_score(Recorder& r, const Pass& pass, const View& group_logits, const View& nll,

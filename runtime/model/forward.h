@@ -45,10 +45,10 @@ void record_layer(Recorder& r, const Pass& pass, uint32_t layer);
 // tails: by session, in the order of the batch. Tail::Kind::none and logits: of one session's pass only.
 void record_tail(Recorder& r, const Pass& pass, std::span<const Tail> tails);
 // What follows the layers of a pass whose last tokens are a draft of what comes next: chooses a token after each of
-// the pass's, one after the other, as record_tail would in passes of their own, until one is not the draft's. places:
-// the same pass by token, one each, over that token's row of `a`. tail: greedy or sampled. masks: those of the places,
+// the pass's, one after the other, as record_tail would in passes of their own, until one is not the draft's. by_token:
+// the same pass, one for each token, over that token's row of `a`. tail: greedy or sampled. masks: one for each token,
 // if the tail is masked.
-void record_check(Recorder& r, const Pass& pass, std::span<const Pass> places, const Tail& tail, const View& masks);
+void record_check(Recorder& r, const Pass& pass, std::span<const Pass> by_token, const Tail& tail, const View& masks);
 // Leaves negative log-likelihoods of every token of the pass but the last of the text in nll (context); group_logits
 // (block_tokens, vocab) is scratch. masked: over the rows of its mask alone.
 void record_score(Recorder& r, const Pass& pass, const View& group_logits, const View& nll,

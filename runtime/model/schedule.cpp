@@ -113,7 +113,7 @@ Schedule::Checks::Checks(const Pass& session)
   for (uint32_t i = 0; i <= kMostDrafted; ++i) rows.push_back(activations.row(i));
   // They refer to the rows, which do not move any more.
   for (uint32_t i = 0; i <= kMostDrafted; ++i)
-    places.push_back({session.model, rows[i], session.step, session.cache, 1});
+    by_token.push_back({session.model, rows[i], session.step, session.cache, 1});
 }
 
 Schedule::Checks& Schedule::checks() {
@@ -135,7 +135,7 @@ void Schedule::submit_check(uint32_t tokens, const Tail& tail) {
   auto end = checks_->ends.find(key);
   if (end == checks_->ends.end()) {
     CommandBuffer made = record_end(pool_, whole, [&](Recorder& r) {
-      record_check(r, whole, std::span(checks_->places).first(tokens), tail, checks_->masks);
+      record_check(r, whole, std::span(checks_->by_token).first(tokens), tail, checks_->masks);
     });
     end = checks_->ends.emplace(key, std::move(made)).first;
   }

@@ -66,7 +66,7 @@ class Schedule {
     ActivationBuffers activations;  // a row of logits for each token
     Buffer masks;                   // (kMostDrafted + 1, words of a mask)
     std::vector<Activations> rows;
-    std::vector<Pass> places;
+    std::vector<Pass> by_token;
     std::map<uint32_t, std::vector<CommandBuffer>> bodies;
     std::map<Key, CommandBuffer> ends;
   };

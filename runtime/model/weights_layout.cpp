@@ -49,7 +49,7 @@ Format table_format(std::optional<Format> wanted, const TensorView& table, bool 
   return projected && own == Format::q4 ? Format::q8 : own;
 }
 
-uint64_t place(const Pieces& pieces, const Parts::Sources& sources, std::optional<Format> wanted) {
+uint64_t set_offsets(const Pieces& pieces, const Parts::Sources& sources, std::optional<Format> wanted) {
   uint64_t bytes = 0;
   const auto put = [&](View& view, uint64_t size) {
     view = View();
@@ -98,7 +98,7 @@ WeightSizes weight_sizes(const Config& config, Parts& parts, const VocabularyTab
     LayerWeights layer;
     const Pieces pieces = parts.layer(layer, index);
     const uint64_t bytes =
-        place(pieces, parts.sources_of(pieces.matrices, index, Parts::AsStored::yes), wanted.matrices);
+        set_offsets(pieces, parts.sources_of(pieces.matrices, index, Parts::AsStored::yes), wanted.matrices);
     parts.forget();
     sizes.layers += bytes;
     sizes.largest = std::max(sizes.largest, bytes);

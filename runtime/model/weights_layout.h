@@ -15,7 +15,7 @@ Format format_of(std::optional<Format> wanted, std::span<const TensorView* const
 Format table_format(std::optional<Format> wanted, const TensorView& table, bool projected);
 
 // Gives each of the pieces its format, and its place in one buffer; returns the buffer's bytes.
-uint64_t place(const Pieces& pieces, const Parts::Sources& sources, std::optional<Format> wanted);
+uint64_t set_offsets(const Pieces& pieces, const Parts::Sources& sources, std::optional<Format> wanted);
 
 // Bytes of the vocabulary's tables, of all layers, and of the largest layer.
 struct WeightSizes {

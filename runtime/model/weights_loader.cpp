@@ -208,7 +208,7 @@ void WeightsLoader::load_score_biases() {
 std::vector<Rounding*> WeightsLoader::allocate(Buffer& buffer, const std::string& name, int index,
                                                const Pieces& pieces) {
   const Parts::Sources sources = parts_.sources_of(pieces.matrices, index, Parts::AsStored::yes);
-  const uint64_t bytes = place(pieces, sources, wanted_.matrices);
+  const uint64_t bytes = set_offsets(pieces, sources, wanted_.matrices);
   buffer = Buffer(device_, prefix_ + name, bytes, layer_buffer_bytes_ ? Memory::upload : Memory::device);
   std::vector<Rounding*> roundings;
   auto source = sources.begin();

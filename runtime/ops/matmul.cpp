@@ -72,7 +72,7 @@ void matmul(Recorder& recorder, const Matrix& weights, const View& state, const 
   const bool biased = weights.bias.buffer != nullptr;
   if (biased) require_bytes(weights.bias, uint64_t{weights.rows} * 4, "matmul", "bias");
   if (tiled) return multiply_tiles(recorder, weights, state, x, y, tokens, output);
-  KernelSpec spec = {variant.of(shaders::matmul, shaders::matmul_texel), variant.constants};
+  KernelSpec spec = variant.kernel(shaders::matmul, shaders::matmul_subgroup, shaders::matmul_texel);
   spec.constants.insert(spec.constants.end(),
                         {biased, output == Output::add, input.kind, static_cast<uint32_t>(input.activation)});
   const View& bias = biased ? weights.bias : state;

@@ -16,7 +16,8 @@ void matmul_expert(Recorder& recorder, const Matrix& weights, const Experts& exp
   require_bytes(x, uint64_t{tokens} * in_stride * 4, "matmul_expert", "x");
   require_bytes(y, uint64_t{tokens} * out_stride * 4, "matmul_expert", "y");
   require_bytes(chosen, uint64_t{tokens} * experts.used * sizeof(abi::RoutedExpert), "matmul_expert", "chosen");
-  const KernelSpec spec = {variant.of(shaders::matmul_expert, shaders::matmul_expert_texel), variant.constants};
+  const KernelSpec spec =
+      variant.kernel(shaders::matmul_expert, shaders::matmul_expert_subgroup, shaders::matmul_expert_texel);
   Matrix all = weights;
   all.rows = experts.count * weights.tiles() * TILE_ROWS;
   for (const Matrix::Slice& slice : all.slices(plan.slice_bytes))

@@ -15,7 +15,7 @@ void record(Recorder& recorder, const Matrix& table, const View& x, const View& 
   require(table.layout == Layout::planes, "project", "the matrix is no vocabulary table");
   require(tokens % variant.tokens == 0, "project", "the tokens are no whole number of groups");
   require_bytes(x, tokens * in_stride * 4, "project", "x");
-  KernelSpec spec = {variant.of(shaders::project, shaders::project_texel), variant.constants};
+  KernelSpec spec = variant.kernel(shaders::project, shaders::project_subgroup, shaders::project_texel);
   spec.constants.push_back(best);
   uint32_t first_group = 0;
   for (const Matrix::Slice& slice : table.slices(plan.slice_bytes)) {

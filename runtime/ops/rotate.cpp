@@ -6,14 +6,14 @@ namespace weft::ops {
 
 namespace {
 
-void record(Recorder& recorder, const Matrix& table, const View& from, const View& to, uint32_t tokens, bool inverse) {
+void record(Recorder& recorder, const Matrix& table, const View& plain, const View& rotated, uint32_t tokens,
+            bool inverse) {
   require(table.layout == Layout::planes, "rotate", "the matrix has no basis of its own");
   const uint32_t stride = stride_of(table.cols);
-  require_bytes(from, uint64_t{tokens} * stride * 4, "rotate", "the input");
-  require_bytes(to, uint64_t{tokens} * stride * 4, "rotate", "the output");
-  recorder.dispatch({shaders::rotate}, {table.basis_words, from, to},
-                    abi::RotatePush{table.basis->cols(), table.basis->width(), stride, stride, inverse ? 1u : 0u},
-                    {tokens});
+  require_bytes(plain, uint64_t{tokens} * stride * 4, "rotate", "the plain rows");
+  require_bytes(rotated, uint64_t{tokens} * stride * 4, "rotate", "the rotated rows");
+  recorder.dispatch({shaders::rotate}, {table.basis_words, plain, rotated},
+                    abi::RotatePush{table.basis->cols(), table.basis->width(), stride, inverse ? 1u : 0u}, {tokens});
 }
 
 }  // namespace
@@ -23,7 +23,7 @@ void rotate(Recorder& recorder, const Matrix& table, const View& x, const View& 
 }
 
 void rotate_back(Recorder& recorder, const Matrix& table, const View& y, const View& x, uint32_t tokens) {
-  record(recorder, table, y, x, tokens, true);
+  record(recorder, table, x, y, tokens, true);
 }
 
 }  // namespace weft::ops

@@ -10,6 +10,7 @@ RowsVariant rows_variant(const Plan& plan, const Matrix& matrix, uint32_t tokens
   const uint32_t group =
       std::min({tokens, plan.block_tokens, matrix.layout == Layout::planes ? 8u : plan.block_tokens});
   return {plan.texel_products,
+          plan.uniform_parts && !plan.texel_products && plan.split > 1,
           group,
           (plan.texel_products ? 8 : TILE_ROWS) * plan.row_tiles,
           {static_cast<uint32_t>(matrix.format), group, plan.split, plan.row_tiles}};

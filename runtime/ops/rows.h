@@ -7,11 +7,15 @@ namespace weft::ops {
 
 struct RowsVariant {
   bool texel;                       // weights and inputs as texels
+  bool uniform_parts;               // the lanes of a subgroup have the same part of the columns
   uint32_t tokens;                  // of a group
   uint32_t group_rows;              // of a workgroup of matmul and project
   std::vector<uint32_t> constants;  // of the kernel, in the order of rows.glsl
 
-  const Shader& of(const Shader& plain, const Shader& with_texel) const { return texel ? with_texel : plain; }
+  // uniform: the variant for uniform parts
+  KernelSpec kernel(const Shader& plain, const Shader& uniform, const Shader& with_texel) const {
+    return {texel ? with_texel : uniform_parts ? uniform : plain, constants, uniform_parts};
+  }
 };
 
 // For products of `matrix` with `tokens` inputs, which are at most plan.block_tokens (of a table, at most eight), or a

@@ -8,7 +8,7 @@
 
 namespace weft {
 
-// It draws with the sampling of the session that it guesses for, and with the same noise at each place, so that two
+// It draws with the sampling of the session that it guesses for, and with the same noise at each position, so that two
 // models that agree on a distribution draw the same token too.
 class DraftModel : public Drafter {
  public:

@@ -92,8 +92,8 @@ std::span<const uint32_t> Session::Generation::draft() {
   if (draft.empty() || !s_.matcher_) return draft;
   const std::span<uint32_t> masks = s_.on_device().schedule.draft_masks();
   const size_t words = masks.size() / (kMostDrafted + 1);
-  return draft.first(s_.matcher_->look_ahead(draft, [&](size_t place, const TokenSet& allowed) {
-    const std::span<uint32_t> mask = masks.subspan(place * words, words);
+  return draft.first(s_.matcher_->look_ahead(draft, [&](size_t i, const TokenSet& allowed) {
+    const std::span<uint32_t> mask = masks.subspan(i * words, words);
     const size_t given = std::min(words, allowed.bits.size());
     std::ranges::copy(std::span(allowed.bits).first(given), mask.begin());
     std::ranges::fill(mask.subspan(given), 0u);  // rows that no token has

@@ -39,11 +39,11 @@ void Lookup::add(uint32_t id) {
   ids_.push_back(id);
   before_.push_back(kNone);
   if (ids_.size() < 2) return;
-  const uint32_t place = static_cast<uint32_t>(ids_.size());  // after the pair
-  const auto [found, is_new] = last_.try_emplace(key(ids_[place - 2], id), place);
+  const uint32_t position = static_cast<uint32_t>(ids_.size());  // after the pair
+  const auto [found, is_new] = last_.try_emplace(key(ids_[position - 2], id), position);
   if (is_new) return;
-  before_[place - 1] = found->second;
-  found->second = place;
+  before_[position - 1] = found->second;
+  found->second = position;
 }
 
 // The longest run, of the longest the latest. The pair at the end is itself the latest of its kind.
@@ -52,10 +52,11 @@ Lookup::Match Lookup::find() const {
   if (ids_.size() < 2) return best;
   const uint32_t end = static_cast<uint32_t>(ids_.size());
   size_t looked_at = 0;
-  for (uint32_t place = before_[end - 1]; place != kNone && looked_at < kMostPlaces; place = before_[place - 1]) {
+  for (uint32_t position = before_[end - 1]; position != kNone && looked_at < kMostPlaces;
+       position = before_[position - 1]) {
     uint32_t length = 2;
-    while (length < kLongestRun && length < place && ids_[place - 1 - length] == ids_[end - 1 - length]) ++length;
-    if (length > best.length) best = {place, length};
+    while (length < kLongestRun && length < position && ids_[position - 1 - length] == ids_[end - 1 - length]) ++length;
+    if (length > best.length) best = {position, length};
     ++looked_at;
   }
   return best;

@@ -21,7 +21,7 @@ class Lookup : public Drafter {
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
   struct Match {
-    uint32_t next = kNone;  // the place of the first token guessed
+    uint32_t next = kNone;  // the position of the first token guessed
     uint32_t length = 0;    // of the run before it
   };
   void add(uint32_t id);
@@ -29,8 +29,8 @@ class Lookup : public Drafter {
   double& chance(uint32_t length);
 
   std::vector<uint32_t> ids_;
-  std::unordered_map<uint64_t, uint32_t> last_;  // of the pairs of tokens seen: the place after the latest
-  std::vector<uint32_t> before_;                 // by place: that of the same pair before; kNone
+  std::unordered_map<uint64_t, uint32_t> last_;  // of the pairs of tokens seen: the position after the latest
+  std::vector<uint32_t> before_;                 // by position: that of the same pair before; kNone
   Match match_;                                  // of the context's end
   // That a guess is right, by the run's length: 2, 3, 4 to 7, 8 to 15, ...
   std::array<double, 6> chances_ = {0.3, 0.4, 0.5, 0.6, 0.7, 0.8};

@@ -69,7 +69,7 @@ void VocabHeadSetup::begin(Tail& tail, std::span<const uint32_t> ids) {
   set_positions(head_.keep ? kept_ids_.size() : vocab);
 }
 
-Tail VocabHeadSetup::allow(Tail tail, const TokenSet& allowed, size_t place) {
+Tail VocabHeadSetup::allow(Tail tail, const TokenSet& allowed, size_t position) {
   partial_ = true;
   tail.partial = buffers_.get();
   if (allowed.count > TokenSet::kMaxListed) {
@@ -85,7 +85,7 @@ Tail VocabHeadSetup::allow(Tail tail, const TokenSet& allowed, size_t place) {
   uint32_t* const end = std::copy_if(allowed.ids.begin(), allowed.ids.end(), listed, kept);
   if (end == listed)
     throw Error(Code::invalid_argument,
-                "after token " + std::to_string(place) + " the keep-list has none of the " +
+                "after token " + std::to_string(position) + " the keep-list has none of the " +
                     std::to_string(allowed.count) + " tokens that the grammar allows",
                 "head", "keep more tokens");
   tail.steps = {.estimates = false, .listed = true, .masked = false};

@@ -36,7 +36,7 @@ class VocabHeadSetup {
   Tail use_tried(Tail tail);
   // The same tail, for a next token that is one of those allowed. Throws Error(invalid_argument) if none of them is
   // kept.
-  Tail allow(Tail tail, const TokenSet& allowed, size_t place);
+  Tail allow(Tail tail, const TokenSet& allowed, size_t position);
   // The same tail, for tokens of which each has a mask of its own: it must be a head without a keep-list.
   Tail allow_draft(Tail tail);
   // After begin(): the buffers, with the keep-list as a mask; nullptr: every token is kept.

@@ -46,7 +46,7 @@ class Recording {
     ops::RowsVariant variant = product();
     variant.constants.push_back(mode);
     variant.constants.push_back(steps_.listed);
-    const KernelSpec spec = {variant.of(shaders::estimate, shaders::estimate_texel), variant.constants};
+    const KernelSpec spec = {variant.texel ? shaders::estimate_texel : shaders::estimate, variant.constants};
     for (const Matrix::Slice& slice : slices_) {
       const bool last = &slice == &slices_.back();
       const size_t groups = offsetof(abi::HeadState, estimates) + (2 * mode + (last ? 1 : 0)) * sizeof(abi::Indirect);
@@ -83,7 +83,7 @@ class Recording {
   void refine() {
     ops::RowsVariant variant = product();
     variant.constants.push_back(steps_.listed);
-    const KernelSpec spec = {variant.of(shaders::refine, shaders::refine_texel), variant.constants};
+    const KernelSpec spec = {variant.texel ? shaders::refine_texel : shaders::refine, variant.constants};
     for (const Matrix::Slice& slice : slices_)
       recorder_.dispatch_indirect(spec,
                                   {slice.view, buffers_.factors, views_.state, buffers_.allowed_rows, buffers_.lists},

@@ -27,4 +27,3 @@ uint quad_of_four(uint first, uint second, uint two, uint j) {
 uint quad_of_eight(uint first, uint second, uint two, uint four, uint j) {
   return quad_of_four(first, second, two, j) | ((four >> (4 * (j % 2))) & 0x0f0f0f0fu);
 }
-vec4 unsigned_bytes(uint word) { return vec4((uvec4(word) >> uvec4(0, 8, 16, 24)) & 255u); }

@@ -22,6 +22,21 @@ layout(local_size_x = TILE_ROWS, local_size_y_id = 2) in;
 #endif
 #define WORKGROUP_ROWS (gl_WorkGroupSize.x * ROW_TILES)
 
+// Of a workgroup's invocations, `part` says which part of the columns one has, `lane` which rows. With WEFT_SUBGROUP the pipeline has full
+// subgroups, whose size divides TILE_ROWS: then a subgroup's lanes have one part, and Vulkan gives this index of an invocation. Compilers take
+// gl_LocalInvocationID.y for divergent and load the inputs once for each lane; the broadcast, which changes no value, tells them not to.
+#ifdef WEFT_SUBGROUP
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_ballot : require
+uint invocation() { return gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID; }
+uint lane() { return invocation() % TILE_ROWS; }
+uint part() { return subgroupBroadcastFirst(invocation() / TILE_ROWS); }
+#else
+uint invocation() { return gl_LocalInvocationIndex; }
+uint lane() { return gl_LocalInvocationID.x; }
+uint part() { return gl_LocalInvocationID.y; }
+#endif
+
 #ifdef WEFT_TEXEL
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
@@ -63,21 +78,19 @@ vec4 floats_of(EightInputs x, uint j) { return uintBitsToFloat(input_of(x, j)); 
 
 // Row i of the lane's, counted from the first of the workgroup's WORKGROUP_ROWS: those of eight neighbouring lanes are neighbours, and a lane's are eight apart.
 uint lane_row(uint i) {
-  const uint lane = gl_LocalInvocationID.x;
-  return lane / 8 * 8 * ROW_TILES + i * 8 + lane % 8;
+  return lane() / 8 * 8 * ROW_TILES + i * 8 + lane() % 8;
 }
 
 const uint SUMS = TOKENS * ROW_TILES;  // of a lane: token t with its row i at t * ROW_TILES + i
 shared float partial[SPLIT > 1 ? (SPLIT - 1) * SUMS * TILE_ROWS : 1];
 
-// Adds the sums of the other parts (gl_LocalInvocationID.y) to those of part 0. Every lane of the workgroup calls it.
+// Adds the sums of the other parts to those of part 0. Every lane of the workgroup calls it.
 void join_parts(inout float sums[SUMS]) {
   if (SPLIT == 1) return;
-  const uint lane = gl_LocalInvocationID.x, part = gl_LocalInvocationID.y;
-  if (part > 0)
-    [[unroll]] for (uint s = 0; s < SUMS; ++s) partial[((part - 1) * SUMS + s) * TILE_ROWS + lane] = sums[s];
+  if (part() > 0)
+    [[unroll]] for (uint s = 0; s < SUMS; ++s) partial[((part() - 1) * SUMS + s) * TILE_ROWS + lane()] = sums[s];
   barrier();
-  if (part == 0)
+  if (part() == 0)
     for (uint p = 0; p + 1 < SPLIT; ++p)
-      [[unroll]] for (uint s = 0; s < SUMS; ++s) sums[s] += partial[(p * SUMS + s) * TILE_ROWS + lane];
+      [[unroll]] for (uint s = 0; s < SUMS; ++s) sums[s] += partial[(p * SUMS + s) * TILE_ROWS + lane()];
 }

@@ -23,13 +23,28 @@ struct Place {
 #define SCALES_OF(scales, i, row) scales[i].x
 #endif
 
+// The eight 4-bit numbers of a word, lowest first.
+void unpack_fours(out vec4 low, out vec4 high, uint word) {
+#ifdef WEFT_SUBGROUP
+  // The compilers that this variant is for make one instruction of a byte's conversion, so the numbers become bytes first.
+  const vec4 even = unsigned_bytes(word & 0x0f0f0f0fu), odd = unsigned_bytes((word >> 4) & 0x0f0f0f0fu);
+  low = vec4(even.x, odd.x, even.y, odd.y);
+  high = vec4(even.z, odd.z, even.w, odd.w);
+#else
+  low = vec4((uvec4(word) >> uvec4(0, 4, 8, 12)) & 15u);
+  high = vec4((uvec4(word) >> uvec4(16, 20, 24, 28)) & 15u);
+#endif
+}
+
 // A block of a row from its 16-byte words; what its products are to be multiplied with is returned.
 float unpack_block(out vec4 weights[8], uvec4 words[BLOCK_WORDS], uint block, uint scales) {
   if (FORMAT == FORMAT_Q4) {
     const float scale = scale_of(scales), minimum = scale_of(scales >> 16);
     [[unroll]] for (uint i = 0; i < 4; ++i) {
-      weights[i * 2] = scale * vec4((uvec4(words[0][i]) >> uvec4(0, 4, 8, 12)) & 15u) + minimum;
-      weights[i * 2 + 1] = scale * vec4((uvec4(words[0][i]) >> uvec4(16, 20, 24, 28)) & 15u) + minimum;
+      vec4 low, high;
+      unpack_fours(low, high, words[0][i]);
+      weights[i * 2] = scale * low + minimum;
+      weights[i * 2 + 1] = scale * high + minimum;
     }
     return 1;
   }
@@ -45,7 +60,7 @@ float unpack_block(out vec4 weights[8], uvec4 words[BLOCK_WORDS], uint block, ui
 }
 
 // first_row: of the slice, the workgroup's.
-// sums: products of the lane's rows with the bound inputs first_token + t. Valid in lanes of part 0 (gl_LocalInvocationID.y == 0); every
+// sums: products of the lane's rows with the bound inputs first_token + t. Valid in lanes of part 0; every
 // lane of the workgroup must call it. What it gives for rows after `rows` means nothing.
 void rows_dot(out float sums[SUMS], uint cols, uint rows, uint in_stride, uint first_token, uint first_row) {
   const uint last_tile = (rows - 1) / TILE_ROWS;
@@ -59,7 +74,7 @@ void rows_dot(out float sums[SUMS], uint cols, uint rows, uint in_stride, uint f
     places[i] = Place(tile / 4 + IN_TILE(row, 0, words_of_row), SCALE_PLACE(tile, tile + TILE_ROWS * 4 * words_of_row, row, (blocks + RUN - 1) / RUN));
   }
   [[unroll]] for (uint s = 0; s < SUMS; ++s) sums[s] = 0;
-  for (uint first = gl_LocalInvocationID.y * RUN; first < blocks; first += SPLIT * RUN) {
+  for (uint first = part() * RUN; first < blocks; first += SPLIT * RUN) {
     uvec4 scales[SCALE_SHARES];
     if (FORMAT != FORMAT_F16) { LOAD_SCALES(scales, places, first / RUN) }
     const uint end = min(first + RUN, blocks);

@@ -74,17 +74,17 @@ void add_pair(inout float sums[SUMS], TableRow rows[ROW_TILES], uint pair, uint 
   }
 }
 
-// sums: products of rows with the bound inputs first_token + t. Valid in lanes of part 0 (gl_LocalInvocationID.y == 0); every lane of the
+// sums: products of rows with the bound inputs first_token + t. Valid in lanes of part 0; every lane of the
 // workgroup must call it. cols: of the model.
 void table_dot(out float sums[SUMS], TableRow rows[ROW_TILES], uint cols, uint in_stride, uint first_token) {
   const uint rest = (cols + BLOCK - 1) / BLOCK - 1, stride = in_stride / 4;
   [[unroll]] for (uint s = 0; s < SUMS; ++s) sums[s] = 0;
   vec4 weights[8];
-  if (gl_LocalInvocationID.y == 0)
+  if (part() == 0)
     [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
       leading_weights(weights, rows[i], rest);
       add_block(sums, i, weights, scale_of(row_header(rows[i]).x), 0, stride, first_token);
     }
-  for (uint pair = gl_LocalInvocationID.y; pair < TABLE_PAIRS(rest); pair += SPLIT) add_pair(sums, rows, pair, rest, stride, first_token);
+  for (uint pair = part(); pair < TABLE_PAIRS(rest); pair += SPLIT) add_pair(sums, rows, pair, rest, stride, first_token);
   join_parts(sums);
 }

@@ -1,4 +1,4 @@
-"""README.md, docs/ and the tables of weft.h: what they name exists, and their commands do what they say.
+"""README.md, docs/ and the headers' tables: what they name exists, and their commands do what they say.
 
 The commands of docs/embedding.md run in tests/install/install_test.py, which installs the library.
 """
@@ -100,8 +100,8 @@ class Readme(unittest.TestCase):
         self.assertEqual(len(re.findall(r"GPU (?:has|was|have) (?:not |never )?been measured", everything)), 1)
 
     def test_tables_of_the_header(self):
-        """The names in the tables of weft.h are the keys of the JSON."""
-        header = (ROOT / "runtime/include/weft/weft.h").read_text()
+        """The names in the headers' tables are the keys of the JSON."""
+        header = "".join((ROOT / "runtime/include/weft" / name).read_text() for name in ("weft.h", "profile.h"))
 
         def names(function):
             comment = header[:header.index(f"WEFT_API weft_status {function}(")].rpartition("/*")[2]

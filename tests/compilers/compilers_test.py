@@ -112,6 +112,12 @@ class Report(unittest.TestCase):
             self.assertRegex(text, r"`hang`.*\| new \|")
             self.assertIn("No longer selected: `old`", text)
 
+    def test_a_subgroup_variant_is_compared_with_the_plain_one_before_it(self):
+        before = {"matmul 1": {"instructions": 9}, "norm 2": {}, "norm subgroup 2": {}}
+        self.assertEqual(report.earlier_label("matmul subgroup 1", before), "matmul 1")
+        self.assertEqual(report.earlier_label("norm subgroup 2", before), "norm subgroup 2")
+        self.assertIsNone(report.earlier_label("project subgroup 1", before))
+
     def test_models_are_whole(self):
         with tempfile.TemporaryDirectory() as work:
             folders = models.write(pathlib.Path(work))

@@ -12,6 +12,7 @@
 #include "weft/geometry.h"
 #include "weft/lens.h"
 #include "weft/probe.h"
+#include "weft/profile.h"
 #include "weft/progress.h"
 #include "weft/recover.h"
 #include "weft/soft.h"

@@ -61,7 +61,7 @@ void check(const Tuning& tuning, const Shape& shape) {
   const Buffer choices = upload(device, "chosen", chosen);
   const Buffer y =
       shape.output == ops::Output::add ? upload(device, "y", before) : poisoned(device, "y", before.size());
-  run_op(device, product("matmul_expert", device->plan()), [&](Recorder& recorder) {
+  run_op(device, split_product("matmul_expert", device->plan()), [&](Recorder& recorder) {
     ops::matmul_expert(recorder, one, kExperts, kRank, state, choices, x.buffer, y, shape.tokens, shape.output);
   });
   std::vector<float> got = download_as<float>(device, y);
@@ -96,7 +96,7 @@ TEST_F(MatmulExpertTest, RefusesWrongShapes) {
   const Tiled tiled = make_tiled(device, Format::f16, 64, 32, 1);
   const Buffer any(device, "any", 1 << 16, Memory::device);
   const auto run = [&](const ops::Experts& experts, uint32_t rank) {
-    run_op(device, product("matmul_expert", device->plan()), [&](Recorder& r) {
+    run_op(device, split_product("matmul_expert", device->plan()), [&](Recorder& r) {
       ops::matmul_expert(r, tiled.matrix, experts, rank, any, any, any, any, 1, ops::Output::write);
     });
   };

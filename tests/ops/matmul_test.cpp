@@ -20,7 +20,7 @@ struct Shape {
 
 // The variant that a plan should get.
 std::string variant_of(const Plan& plan, const Shape& shape) {
-  if (plan.tile_tokens == 0 || shape.tokens <= plan.block_tokens) return product("matmul", plan);
+  if (plan.tile_tokens == 0 || shape.tokens <= plan.block_tokens) return split_product("matmul", plan);
   if (plan.int8_inputs && shape.format != Format::f16) return "matmul tiled int8";
   return plan.half_tiles ? "matmul tiled fp16" : "matmul tiled";
 }

@@ -21,7 +21,7 @@ void check_project(const Tuning& tuning, Format format, uint32_t rows, uint32_t 
   const Tiled table = make_tiled(device, format, rows, cols, rows * 5 + cols, Layout::planes);
   const Activations x = make_activations(device, tokens, tokens, table.matrix.blocks() * BLOCK, random);
   const Buffer logits = poisoned(device, "logits", uint64_t{tokens + 1} * stride_of(rows));
-  run_op(device, product("project", device->plan()),
+  run_op(device, split_product("project", device->plan()),
          [&](Recorder& recorder) { ops::project(recorder, table.matrix, x.buffer, logits, tokens); });
   const uint32_t stride = stride_of(rows);  // what lies after the rows, and a token too many, must stay untouched
   const reference::Rows logits_of = reference::project(table.values, x.values),
@@ -78,7 +78,7 @@ void check_best(const Tuning& tuning, Format format, uint32_t rows, uint32_t col
   const uint32_t count = ops::best_count(device->plan(), table.matrix), stride = count + 3;
   const Buffer logits = poisoned(device, "logits", uint64_t{tokens + 1} * stride_of(rows)),
                candidates = poisoned(device, "candidates", uint64_t{tokens} * stride * 2);
-  run_op(device, product("project", device->plan()), [&](Recorder& recorder) {
+  run_op(device, split_product("project", device->plan()), [&](Recorder& recorder) {
     ops::project(recorder, table.matrix, x.buffer, logits, tokens);
     ops::project_best(recorder, table.matrix, x.buffer, candidates, stride, tokens);
   });
@@ -125,7 +125,7 @@ TEST_F(ProjectTest, RefusesATileThatDoesNotFit) {
   const Tiled table = make_tiled(device, Format::f16, 65, 33, 1, Layout::planes);
   const Buffer x = poisoned(device, "x", 64), logits = poisoned(device, "logits", 65);
   try {
-    run_op(device, product("project", device->plan()),
+    run_op(device, split_product("project", device->plan()),
            [&](Recorder& recorder) { ops::project(recorder, table.matrix, x, logits, 1); });
     FAIL() << "a slice of 4096 bytes was accepted";
   } catch (const Error& error) {

@@ -43,7 +43,8 @@ class DevicesEnvironment : public testing::Environment {
   void TearDown() override {
     std::map<std::string, KernelSpec> kernels;
     for (const auto& [tuning, device] : g_devices)
-      if (tuning.find("row_tiles") == std::string::npos)  // those with are awkward, or for software drivers
+      // Null: opening failed. Those with row_tiles are awkward, or for software drivers.
+      if (device && tuning.find("row_tiles") == std::string::npos)
         for (const Kernel* kernel : device->kernels()) kernels.emplace(kernel->label(), kernel->spec());
     g_devices.clear();
     if (const char* families = std::getenv("WEFT_TEST_COMPILE_FOR")) compile_for(families, kernels);
@@ -90,7 +91,7 @@ void probe() {
 Plan plan_of(Caps caps) {
   if (const char* plan = std::getenv("WEFT_TEST_PLAN"); plan && std::string_view(plan) == "gpu") {
     caps.kind = DeviceKind::discrete;
-    caps.driver_id = 0;
+    caps.driver_id = VK_DRIVER_ID_MESA_RADV;  // with all that plans keep for certain drivers
   }
   return make_plan(caps);
 }
@@ -118,7 +119,7 @@ std::shared_ptr<Device> open_device(const Tuning& tuning) {
     device = Device::open({}, [&](const Caps& caps) {
       Plan plan = plan_of(caps);
       if (tuning.plain) {
-        plan.subgroup = plan.texel_products = plan.half_tiles = false;
+        plan.subgroup = plan.texel_products = plan.uniform_parts = plan.half_tiles = false;
         plan.profile_every = 0;
       }
       if (tuning.reduce_threads) plan.reduce_threads = tuning.reduce_threads;

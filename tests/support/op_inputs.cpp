@@ -166,6 +166,10 @@ std::string reduction(const std::string& operation, const Plan& plan) {
 std::string product(const std::string& operation, const Plan& plan) {
   return operation + (plan.texel_products ? " texel" : "");
 }
+std::string split_product(const std::string& operation, const Plan& plan) {
+  if (plan.texel_products) return operation + " texel";
+  return operation + (plan.uniform_parts && plan.split > 1 ? " subgroup" : "");
+}
 
 Buffer make_state(const std::shared_ptr<Device>& device, uint32_t pos, uint32_t end, uint32_t context,
                   uint32_t source) {

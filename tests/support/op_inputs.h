@@ -75,6 +75,7 @@ std::string kernels_of(const Recorder& recorder);  // in the form of `expected`
 // What a plan should get of an operation that reduces rows ("nll subgroup"), and of one that multiplies with them.
 std::string reduction(const std::string& operation, const Plan& plan);
 std::string product(const std::string& operation, const Plan& plan);
+std::string split_product(const std::string& operation, const Plan& plan);  // whose columns are shared by lanes
 
 Buffer make_state(const std::shared_ptr<Device>& device, uint32_t pos, uint32_t end, uint32_t context,
                   uint32_t source = 0);

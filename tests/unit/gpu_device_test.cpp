@@ -126,6 +126,8 @@ TEST_F(DeviceTest, PlanSuitsTheDriver) {
   EXPECT_TRUE(device->plan().subgroup);
   EXPECT_EQ(device->plan().split, 1u);
   EXPECT_EQ(device->plan().tile_tokens, 0u);
+  EXPECT_FALSE(device->plan().uniform_parts);
+  EXPECT_TRUE(caps.full_subgroups && 64 % caps.subgroup_size == 0) << "the tests with a GPU's plan need them";
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ enum : uint32_t {
   kMoltenVk = 14,
   kTurnip = 18,
   kV3dv = 19,
+  kNvk = 24,
 };
 
 // Limits as these devices report them. Those of llvmpipe and SwiftShader were read on this project's machines; V3D's
@@ -151,6 +152,32 @@ TEST(Plan, TilesAreSmallWhereRegistersAreFew) {
   }
 }
 
+// Where the compiler gains (apps/compilers/results), and where a subgroup never spans two parts of a row: Vulkan 1.1
+// lets a driver mix or leave out invocations of a subgroup unless it promises full ones, and one of 128 has two parts'
+// lanes.
+TEST(Plan, SubgroupsHaveUniformPartsOnlyWhereTheyFitAndPay) {
+  Caps good = caps_of(kDevices[9]);
+  EXPECT_FALSE(make_plan(good).uniform_parts) << "no full subgroups";
+  good.full_subgroups = true;
+  for (const auto& [size, uniform] :
+       {std::pair(0u, false), {1u, true}, {32u, true}, {48u, false}, {64u, true}, {128u, false}}) {
+    good.subgroup_size = size;
+    EXPECT_EQ(make_plan(good).uniform_parts, uniform) << size;
+  }
+  good.subgroup_size = 32;
+  for (const uint32_t driver : {kAmd, kNvidia, kAnv, kQualcomm, kTurnip, kMoltenVk}) {
+    good.driver_id = driver;
+    EXPECT_FALSE(make_plan(good).uniform_parts) << driver << ": not measured, or a loss";
+  }
+  good.driver_id = kNvk;
+  EXPECT_FALSE(make_plan(good).uniform_parts) << "before Volta";
+  good.fp16 = true;
+  EXPECT_TRUE(make_plan(good).uniform_parts);
+  EXPECT_FALSE(make_plan(good).workarounds.empty());
+  disable(good, "full_subgroups");
+  EXPECT_FALSE(make_plan(good).uniform_parts);
+}
+
 TEST(Plan, SubgroupsOnlyWhereTheyPay) {
   Caps caps = caps_of(kDevices[1]);
   EXPECT_TRUE(make_plan(caps).subgroup);
@@ -239,25 +266,26 @@ TEST(Plan, RefusesWhatIsTooOldOrTooSmall) {
 
 TEST(Disable, ClearsTheFeaturesNamed) {
   const auto features = [](const Caps& caps) {
-    return std::vector<bool>{caps.subgroup,      caps.shuffle, caps.timestamps,
+    return std::vector<bool>{caps.subgroup,      caps.shuffle, caps.full_subgroups, caps.timestamps,
                              caps.memory_budget, caps.fp16,    caps.int8_dot};
   };
   Caps all;
-  all.subgroup = all.shuffle = all.timestamps = all.memory_budget = all.fp16 = all.int8_dot = true;
+  all.subgroup = all.shuffle = all.full_subgroups = true;
+  all.timestamps = all.memory_budget = all.fp16 = all.int8_dot = true;
   Caps caps = all;
   disable(caps, "");
-  EXPECT_EQ(features(caps), std::vector<bool>(6, true));
-  const char* names[] = {"subgroup", "shuffle", "timestamps", "memory_budget", "fp16", "int8_dot"};
-  for (size_t i = 0; i < 6; ++i) {
+  EXPECT_EQ(features(caps), std::vector<bool>(7, true));
+  const char* names[] = {"subgroup", "shuffle", "full_subgroups", "timestamps", "memory_budget", "fp16", "int8_dot"};
+  for (size_t i = 0; i < 7; ++i) {
     caps = all;
     disable(caps, names[i]);
-    std::vector<bool> want(6, true);
+    std::vector<bool> want(7, true);
     want[i] = false;
     EXPECT_EQ(features(caps), want) << names[i];
   }
   caps = all;
   disable(caps, "fp16,subgroup,,int8_dot,");
-  EXPECT_EQ(features(caps), (std::vector<bool>{false, true, true, true, false, false}));
+  EXPECT_EQ(features(caps), (std::vector<bool>{false, true, true, true, true, false, false}));
 }
 
 TEST(Disable, RefusesUnknownNames) {
@@ -269,7 +297,8 @@ TEST(Disable, RefusesUnknownNames) {
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), Code::invalid_argument);
       EXPECT_EQ(error.place(), "WEFT_DISABLE");
-      EXPECT_NE(error.hint().find("subgroup, shuffle, timestamps, memory_budget, fp16, int8_dot"), std::string::npos);
+      EXPECT_NE(error.hint().find("subgroup, shuffle, full_subgroups, timestamps, memory_budget, fp16, int8_dot"),
+                std::string::npos);
     }
   }
 }

@@ -66,7 +66,7 @@ class Heads {
 
   std::vector<float> full(const std::vector<float>& x) {
     const Buffer in = upload(device_, "x", padded_x(x));
-    run_op(device_, product("project", device_->plan()),
+    run_op(device_, split_product("project", device_->plan()),
            [&](Recorder& r) { ops::project(r, table_->matrix(), in, logits_, 1); });
     return {logits_.as<float>(), logits_.as<float>() + shape_.rows};
   }
@@ -102,7 +102,7 @@ class Heads {
     const View lists = buffers_->lists;
     const ops::Selectable from = {shape_.rows, steps ? &lists : nullptr};
     const std::string choosing = ", penalize, " + reduction("filter", device_->plan()) + ", sample";
-    run_op(device_, (steps ? kernels(*steps) : product("project", device_->plan())) + choosing, [&](Recorder& r) {
+    run_op(device_, (steps ? kernels(*steps) : split_product("project", device_->plan())) + choosing, [&](Recorder& r) {
       if (steps)
         project_partly(r, *table_, *steps, *buffers_, {in, state_, params_, token_flags_}, logits_);
       else
@@ -181,11 +181,11 @@ class Heads {
     const Plan& plan = device_->plan();
     std::string names = reduction("quantise", plan) + ", ";
     if (steps.estimates)
-      names += product("estimate", plan) + ", " + product("leaders", plan) + ", " + product("project_rows", plan) +
-               ", cut, ";
+      names += product("estimate", plan) + ", " + product("leaders", plan) + ", " +
+               split_product("project_rows", plan) + ", cut, ";
     names += product("select", plan);
     if (steps.estimates) names += ", " + product("refine", plan);
-    if (!steps.estimates) names += ", " + product("project_rows", plan);
+    if (!steps.estimates) names += ", " + split_product("project_rows", plan);
     if (steps.nucleus) names += ", " + reduction("decide", plan);
     return names;
   }

@@ -2,6 +2,7 @@
 #include <weft/descriptor.h>
 #include <weft/duty.h>
 #include <weft/lens.h>
+#include <weft/profile.h>
 #include <weft/progress.h>
 #include <weft/soft.h>
 #include <weft/speculate.h>

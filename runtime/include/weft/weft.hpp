@@ -13,6 +13,7 @@
 #include <weft/descriptor.h>
 #include <weft/duty.h>
 #include <weft/lens.h>
+#include <weft/profile.h>
 #include <weft/progress.h>
 #include <weft/recover.h>
 #include <weft/speculate.h>
