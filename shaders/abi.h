@@ -101,9 +101,13 @@ struct HeadState {
   uint backoff;                      // what wait was last set to
   uint leader_count;                 // rows scored first
   float cut;                         // a row whose score cannot reach it cannot be chosen
+  float floor;                       // with cut_mass: every row whose score reaches it is listed
   uint refine_counts[ESTIMATES];     // by stage: rows of which refine read that stage's plane
   uint refine_count;                 // rows that select has listed for refine
   uint exact_count;                  // rows listed, whose logits are computed
+  uint every;                        // 1: those listed first did not decide top-p, so every row is listed
+  uint first_count;                  // then: how many were listed first
+  float undecided;                   // share of the last tokens whose top-p was not decided, the latest weighing most
   Indirect estimates[2 * HEAD_ALL];  // 2 * mode for every slice but the last, 2 * mode + 1 for the last
   Indirect leaders, refine, exact;
 };
@@ -136,7 +140,7 @@ struct RingEntry {
   uint id;
   uint flags;               // ENTRY_*
   uint refined[ESTIMATES];  // HeadState's refine_counts
-  uint exact;               // exact_count and the leaders
+  uint exact;               // exact_count, first_count and the leaders
 };
 #define ENTRY_FINISHED(flags) ((flags) % 16)  // FINISH_*
 #define ENTRY_MODE(flags) ((flags) / 16)      // HEAD_*
@@ -153,7 +157,8 @@ struct SampleParams {
   uint seed_low, seed_high;
   uint cut_rank;     // the choice needs what reaches the cut_rank-th best score ...
   float cut_margin;  // ... less this. cut_rank 0: it needs every row
-  uint cut_noise;    // 1: scores with their noise are meant, because nothing else restricts the choice
+  uint cut_noise;    // 1: scores with their noise are meant, because no filter but top-p restricts the choice
+  uint cut_mass;     // 1: top-p asks for the mass of the rows: those within cut_margin of the best score are listed too
   uint least_mode;   // HEAD_*: estimates read at least that
   // How far a row's logit can be above an estimate, as a share of what Cauchy and Schwarz allow: 1 is proven
   // (vocab/certified.h).
@@ -391,6 +396,9 @@ struct CutPush {
   uint rows;
   uint rows_per_group;
 };
+struct DecidePush {
+  uint rows;
+};
 struct RefinePush {
   uint cols;
   uint row_base, slice_rows;
@@ -402,6 +410,7 @@ struct SelectPush {
   uint masked;
   uint stages;  // of estimates of the table: a row whose estimate has fewer is refined
   uint rows_per_group;
+  uint again;  // 1: lists every row if HeadState.every, else nothing
 };
 struct AdvancePush {
   uint candidates;   // entries sample or project left; 0: only move on past this pass's tokens

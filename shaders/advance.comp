@@ -40,7 +40,7 @@ void append(uint id) {
   }
   state.finished = finished;
   ring[position % RING] = RingEntry(id, ENTRY_FLAGS(finished, state.head.mode), state.head.refine_counts,
-                                    state.head.exact_count + state.head.leader_count);
+                                    state.head.exact_count + state.head.first_count + state.head.leader_count);
 }
 
 void main() {

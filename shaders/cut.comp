@@ -1,5 +1,6 @@
 // What a row must be able to reach: from the leaders' logits, any of which is one that a row has. Lists those leaders that reach it. One workgroup
-// of a lane a leader or two.
+// of a lane a leader or two. Where top-p asks for mass and noise decides the rest, a row may reach either limit: the cut with its noise, or the floor
+// without it.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"
@@ -16,7 +17,9 @@ layout(push_constant) uniform Push { CutPush p; };
 #include "lib/score.glsl"
 
 shared float scores[MAX_LEADERS];
-shared uint reached;  // the key of the best score whose rank is wanted
+shared float plain[MAX_LEADERS];  // the scores without noise
+shared uint reached;              // the key of the best score whose rank is wanted
+shared uint reached_plain;        // of the best one without noise
 shared uint listed;
 
 // Floats in the order of unsigned integers.
@@ -38,33 +41,38 @@ float best_of(uint rank, uint count) {
   return value_of(reached);
 }
 
+// The margin below a score, or a little more.
+float limit(float best, float margin) { return best > -3.3e38 ? best - margin - (abs(best) + margin) * (1.0 / 1048576) : -3.4e38; }
+
 void main() {
   const uint lane = gl_LocalInvocationID.x, count = state.head.leader_count;
   if (count == 0) return;
   if (lane == 0) {
-    reached = key_of(-3.4e38);
+    reached = reached_plain = key_of(-3.4e38);
     listed = 0;
   }
+  barrier();
   for (uint i = lane; i < count; i += 128) {
     const uint id = lists[LIST_LEADERS(p.rows) + i];
     float score = -3.4e38;
-    if (id != NO_ROW) {
-      score = score_of(uintBitsToFloat(lists[LIST_LEADER_LOGITS(p.rows) + i]), id, p.rows);
-      if (params.cut_noise != 0) score += noise_of(id, state.end);
-    }
-    scores[i] = is_finite(score) ? score : -3.4e38;
+    if (id != NO_ROW) score = score_of(uintBitsToFloat(lists[LIST_LEADER_LOGITS(p.rows) + i]), id, p.rows);
+    plain[i] = is_finite(score) ? score : -3.4e38;
+    scores[i] = is_finite(score) && params.cut_noise != 0 ? score + noise_of(id, state.end) : plain[i];
+    atomicMax(reached_plain, key_of(plain[i]));
   }
-  const float best = best_of(params.cut_rank, count);
-  const float cut = best > -3.3e38 ? best - params.cut_margin - (abs(best) + params.cut_margin) * (1.0 / 1048576) : -3.4e38;
+  const bool both = params.cut_mass != 0 && params.cut_noise != 0;
+  const float cut = limit(best_of(params.cut_rank, count), both ? 0 : params.cut_margin);
+  const float floor_ = both ? limit(value_of(reached_plain), params.cut_margin) : cut;
   for (uint i = lane; i < count; i += 128) {
     const uint id = lists[LIST_LEADERS(p.rows) + i];
-    if (id == NO_ROW || scores[i] < cut) continue;
+    if (id == NO_ROW || (scores[i] < cut && !(both && plain[i] >= floor_))) continue;
     lists[LIST_IDS(p.rows) + atomicAdd(listed, 1)] = id;
     lists[LIST_BOUNDS(p.rows) + lists[LIST_LEADER_POSITIONS(p.rows) + i]] = floatBitsToUint(BOUND_OF_LISTED);
   }
   barrier();
   if (lane > 0) return;
   state.head.cut = cut;
+  state.head.floor = floor_;
   state.head.exact_count = listed;
   state.head.exact.x = (listed + p.rows_per_group - 1) / p.rows_per_group;
 }

@@ -62,9 +62,12 @@ uint next_mode() {
   uint mode = max(state.head.mode, params.least_mode), wait = state.head.wait, backoff = max(state.head.backoff, 1u);
   // Rows that are picked out cost some times what they cost where all are read, in time if not in bytes.
   const uint many = state.head.positions / (mode == HEAD_LEADING ? 4 : 2);
-  const bool refined_many = mode < stages && state.head.refine_count > many, computed_most = state.head.exact_count > state.head.positions / 3;
-  if (mode < HEAD_ALL && (refined_many || computed_most)) {
-    mode = computed_most ? HEAD_ALL : mode + 1;
+  const uint computed = state.head.every != 0 ? state.head.first_count : state.head.exact_count;
+  const bool refined_many = mode < stages && state.head.refine_count > many, computed_most = computed > state.head.positions / 3;
+  // What an attempt costs, a quarter to a half of all rows, must come back.
+  const bool undecided = params.cut_mass != 0 && state.head.every != 0 && state.head.undecided > 0.6;
+  if (mode < HEAD_ALL && (refined_many || computed_most || undecided)) {
+    mode = computed_most || undecided ? HEAD_ALL : mode + 1;
     wait = backoff;
     backoff = min(backoff * 2, 64u);
   } else if (wait > 0) {
@@ -130,9 +133,9 @@ void main() {
   const uint wanted = max(2 * params.cut_rank, 8u);
   state.head.leader_count = mode == HEAD_ALL ? 0 : min(clamp(state.head.positions / 256, wanted, max(wanted, 128u)), min(uint(MAX_LEADERS), state.head.positions));
   if (mode == HEAD_ALL) state.head.mode = mode;
-  state.head.refine_count = state.head.exact_count = 0;
+  state.head.refine_count = state.head.exact_count = state.head.every = state.head.first_count = 0;
   for (uint i = 0; i < ESTIMATES; ++i) state.head.refine_counts[i] = 0;
-  state.head.cut = -3.4e38;
+  state.head.cut = state.head.floor = -3.4e38;
   const uint listed = (state.head.positions + p.rows_per_group - 1) / p.rows_per_group, tiles_per_group = p.rows_per_group / TILE_ROWS;
   const uint full = p.full_tiles > 0 ? (p.full_tiles + tiles_per_group - 1) / tiles_per_group : listed;
   const uint last = p.last_tiles > 0 ? (p.last_tiles + tiles_per_group - 1) / tiles_per_group : listed;

@@ -1,5 +1,5 @@
 // Lists the rows whose bounds reach the cut: for refining, or, where there is nothing to refine by, for computing. With HEAD_ALL, all that may
-// be chosen.
+// be chosen: also if `again` finds that top-p was not decided by the rows listed first.
 // Variants: texel
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -43,7 +43,9 @@ bool allowed(uint id) { return p.masked == 0 || (allowed_rows[p.rows + id / 32] 
 
 // What a row's logit must be for the row to matter.
 float needed_by(uint id, float cut) {
-  return logit_for(cut, params.cut_noise != 0 ? noise_of(id, state.end) : 0, was_seen(id), added_to(id, p.rows));
+  const bool seen = was_seen(id);
+  const float added = added_to(id, p.rows), needed = logit_for(cut, params.cut_noise != 0 ? noise_of(id, state.end) : 0, seen, added);
+  return params.cut_mass != 0 ? min(needed, logit_for(state.head.floor, 0, seen, added)) : needed;
 }
 
 // A lane's bit-th position: 16 a lane, four of them side by side.
@@ -51,7 +53,8 @@ uint position_of(uint bit) { return gl_WorkGroupID.x * SELECT_ROWS + bit / 4 * 2
 
 // Grid: SELECT_ROWS positions a workgroup.
 void main() {
-  const uint mode = state.head.mode, positions = state.head.positions;
+  if (p.again != 0 && state.head.every == 0) return;
+  const uint mode = p.again != 0 ? HEAD_ALL : state.head.mode, positions = state.head.positions;
   const bool refines = mode < p.stages;
   const float cut = state.head.cut;
   // Most rows are out by this alone; what noise adds is known for each token only.

@@ -20,7 +20,7 @@ HeadEstimates Session::head_estimates() {
   state.head = fresh;
   compute_logits(tail);
   if (state.head.mode == HEAD_ALL)
-    throw Error(Code::unsupported, "the sampling needs every row", "head", "set top_k beside top_p or typical_p");
+    throw Error(Code::unsupported, "the sampling needs every row", "head", "set top_k beside typical_p");
   HeadEstimates result;
   const uint32_t vocab = model_.config.vocab;
   const auto list = [&](uint32_t first) {

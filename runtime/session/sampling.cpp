@@ -12,6 +12,11 @@ namespace {
 
 constexpr float kMostBias = 100;
 
+// Where top-p asks for mass: rows so far below the best score are computed, in nats. The fewer, the more tokens are
+// undecided. SmolLM2, 300 tokens at temperature 1, top-p 0.9 and 0.95: certified reads 78 and 82% of the table with 5,
+// 84 and 92% with 6; sure 69 and 74%, 69 and 70%.
+constexpr float kMassMargin = 5;
+
 }  // namespace
 
 void check_ids(std::span<const uint32_t> ids, uint32_t vocab, size_t most) {
@@ -132,22 +137,25 @@ abi::SampleParams SamplingSetup::params() const {
   return params;
 }
 
-// Which rows the choice of a token depends on (abi.h). Under top-p or typical-p alone the tail's mass counts, so every
-// row does.
+// Which rows the choice of a token depends on (abi.h). Typical-p without top-k needs the mass of every row. Top-p needs
+// less of it (shaders/decide.comp): rows that can win by their noise, or that min-p lets through, and those near the
+// best, whose mass is enough for most tokens.
 void SamplingSetup::set_cut(abi::SampleParams& params) const {
   const Sampling& s = sampling_;
   if (s.temperature == 0) {
     params.cut_rank = 1;
   } else if (s.top_k > 0) {
     params.cut_rank = s.top_k;
-  } else if (s.top_p < 1 || s.typical_p < 1) {
+  } else if (s.typical_p < 1) {
     params.cut_rank = 0;
-  } else if (s.min_p > 0) {
-    params.cut_rank = 1;
-    params.cut_margin = -params.log_min_p;
   } else {
+    const bool mass = s.top_p < 1;
+    const bool noise = s.min_p == 0 || (mass && -params.log_min_p > kMassMargin);
     params.cut_rank = 1;
-    params.cut_noise = 1;
+    params.cut_mass = mass ? 1 : 0;
+    params.cut_noise = noise ? 1 : 0;
+    if (!noise) params.cut_margin = -params.log_min_p + (mass ? 1.0f : 0.0f);
+    if (noise && mass) params.cut_margin = kMassMargin;
   }
 }
 

@@ -40,6 +40,8 @@ void VocabHeadSetup::set_mode(Tail& tail, VocabHead::Mode mode) {
   partial_ = tail.steps.estimates || tail.steps.listed;
   tail.partial = partial_ ? buffers_.get() : nullptr;
   write_spreads(mode);
+  const abi::SampleParams& params = *step_.params.as<abi::SampleParams>();
+  tail.steps.nucleus = tail.steps.estimates && params.cut_mass != 0;
 }
 
 Tail VocabHeadSetup::use_tried(Tail tail) {
@@ -118,8 +120,9 @@ void VocabHeadSetup::write_spreads(VocabHead::Mode mode) {
   const uint32_t dimensions = model_.weights.output_table().matrix().basis->rest() * BLOCK;
   if (mode == VocabHead::Mode::sure) {
     // The rows that the choice rests on: as many as its rank, and as many again as rounding could put in their place,
-    // of which there are hardly ever so many. Each is estimated up to three times.
-    const double rows = params.cut_rank + 63.0;
+    // of which there are hardly ever so many. Where top-p asks for mass, all that are likelier than the token. Each is
+    // estimated up to three times.
+    const double rows = params.cut_mass != 0 ? model_.config.vocab : params.cut_rank + 63.0;
     params.least_mode = HEAD_SIGNS;
     params.rest_spread = static_cast<float>(sure_spread(head_.probability / (rows * ESTIMATES), dimensions));
   } else if (mode == VocabHead::Mode::fast && dimensions > 0) {

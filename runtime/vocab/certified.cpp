@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "cut.spv.h"
+#include "decide.spv.h"
 #include "estimate.spv.h"
 #include "leaders.spv.h"
 #include "ops/rows.h"
@@ -70,11 +71,12 @@ class Recording {
                        abi::CutPush{table_.rows, rows_}, {1});
   }
 
-  void select() {
+  // again: after decide.
+  void select(bool again) {
     recorder_.dispatch(
         {plan_.texel_products ? shaders::select_texel : shaders::select, {steps_.listed}},
         {views_.state, views_.params, views_.token_flags, buffers_.allowed_rows, buffers_.lists, buffers_.lists},
-        abi::SelectPush{table_.rows, steps_.masked ? 1u : 0u, steps_.estimates ? stages() : 0, rows_},
+        abi::SelectPush{table_.rows, steps_.masked ? 1u : 0u, steps_.estimates ? stages() : 0, rows_, again ? 1u : 0u},
         {ops::ceil_div(table_.rows, SELECT_ROWS)});
   }
 
@@ -92,6 +94,12 @@ class Recording {
   void compute(const View& logits) {
     const ops::RowList list = {buffers_.lists, LIST_IDS(table_.rows), false, 0, head(offsetof(abi::HeadState, exact))};
     ops::project_rows(recorder_, table_, views_.x, views_.state, list, logits);
+  }
+
+  void decide(const View& logits) {
+    recorder_.dispatch({plan_.subgroup ? shaders::decide_subgroup : shaders::decide, {plan_.reduce_threads}},
+                       {views_.state, views_.params, views_.token_flags, buffers_.lists, logits},
+                       abi::DecidePush{table_.rows}, {1});
   }
 
   uint32_t stages() const { return ESTIMATE_STAGES(static_cast<uint32_t>(table_.format)); }
@@ -149,8 +157,12 @@ void project_partly(Recorder& recorder, const Table& table, const PartialHeadSte
     head.leaders();
     head.cut();
   }
-  head.select();
+  head.select(false);
   if (steps.estimates) head.refine();
+  head.compute(logits);
+  if (!steps.nucleus) return;
+  head.decide(logits);
+  head.select(true);
   head.compute(logits);
 }
 

@@ -2,7 +2,8 @@
 // every logit from above. The rows with the greatest estimates are computed exactly. Every row whose bound reaches the
 // logits of those is refined by the next planes, and computed exactly if its last bound still reaches them. So every
 // row that could be sampled is in the list, with the logits of the full projection, and the sampled token is the same.
-// shaders/quantise.comp derives the bound, and says how far it is proven.
+// shaders/quantise.comp derives the bound, and says how far it is proven. For top-p, which asks for the mass of all
+// rows, shaders/decide.comp tells whether the list is enough; if not, every row is computed.
 //
 // The device decides how many rows each step takes (abi::HeadState) and dispatches indirectly; the CPU waits for
 // nothing. If the bounds rule out too few rows, the device reads more planes at once or does without estimates for a
@@ -28,6 +29,7 @@ struct PartialHeadSteps {
   bool estimates = false;  // bound rows before computing them: certified and fast
   bool listed = false;     // only rows that allowed_rows lists
   bool masked = false;     // only rows whose bit in allowed_rows is set
+  bool nucleus = false;    // with estimates: top-p may need rows that the estimates rule out
   auto operator<=>(const PartialHeadSteps&) const = default;
 };
 

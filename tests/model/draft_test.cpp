@@ -116,6 +116,9 @@ const Setting kSettings[] = {
      true},
     {"certified", greedy(), {.mode = VocabHead::Mode::certified}},
     {"sure, sampled", {.temperature = 1, .top_k = 20, .seed = 6}, {.mode = VocabHead::Mode::sure}},
+    {"sure, top-p",
+     {.temperature = 1, .top_k = 0, .top_p = 0.9f, .min_p = 0, .seed = 8},
+     {.mode = VocabHead::Mode::sure}},
     {"log-probabilities", greedy(), {}, false, 5},
 };
 

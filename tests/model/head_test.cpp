@@ -106,6 +106,27 @@ TEST_F(HeadTest, CertifiedGivesTheFullHeadsTokens) {
   }
 }
 
+// Top-p without top-k, alone and with min-p: seeds, temperatures and shares, by every head that promises the tokens.
+TEST_F(HeadTest, TopPAloneGivesTheFullHeadsTokens) {
+  LlamaShape shape;
+  shape.vocab = 1500;
+  make(shape, Format::q8);
+  std::vector<uint32_t> kept;
+  for (uint32_t id = 5; id < shape.vocab; id += 3) kept.push_back(id);
+  uint64_t seed = 100;
+  for (const VocabHead::Mode mode : {VocabHead::Mode::certified, VocabHead::Mode::sure})
+    for (const float top_p : {0.1f, 0.5f, 0.9f, 0.95f, 0.99f})
+      for (const float temperature : {0.2f, 0.7f, 1.0f})
+        for (const float min_p : {0.0f, 0.05f}) {
+          SCOPED_TRACE(std::to_string(top_p) + " at " + std::to_string(temperature) + ", min-p " +
+                       std::to_string(min_p));
+          expect_same(*model_, sampling(temperature, 0, top_p, min_p, 1, seed++), {}, head(mode), 20);
+          if (temperature == 0.7f)
+            expect_same(*model_, sampling(temperature, 0, top_p, min_p, 1.2f, seed++),
+                        head(VocabHead::Mode::full, kept), head(mode, kept), 20, true);
+        }
+}
+
 // What the model says of each token is every head's, because all rows are read for it.
 TEST_F(HeadTest, LogprobsAreTheLogits) {
   LlamaShape shape;

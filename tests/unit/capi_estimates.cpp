@@ -103,6 +103,9 @@ TEST_F(EstimatesTest, SaysWhereThereAreNone) {
   sampling.top_k = 0;
   sampling.top_p = 0.9f;
   session_->set_sampling(sampling);
+  EXPECT_EQ(call(rows_.data(), rows_.size()), WEFT_OK);
+  sampling.typical_p = 0.9f;
+  session_->set_sampling(sampling);
   EXPECT_EQ(call(rows_.data(), rows_.size()), WEFT_UNSUPPORTED);
   EXPECT_NE(std::string(error_.hint).find("top_k"), std::string::npos);
   api::Session empty(*model_);

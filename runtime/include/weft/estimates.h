@@ -24,8 +24,8 @@ typedef struct weft_head_estimate {
  * estimate's error in standard deviations.
  *
  * WEFT_INVALID_ARGUMENT for another count or an empty context. WEFT_UNSUPPORTED for a head that estimates no logits
- * (full, auto, keep-lists), for a grammar, with log-probabilities, and for sampling that needs every row (top_p or
- * typical_p without top_k, or top_k above 128). */
+ * (full, auto, keep-lists), for a grammar, with log-probabilities, and for sampling that needs every row (typical_p
+ * without top_k, or top_k above 128). */
 WEFT_API weft_status weft_session_head_estimates(weft_session* session, weft_head_estimate* rows, size_t count,
                                                  float* deviations, weft_error* error);
 

@@ -408,8 +408,8 @@ WEFT_API weft_status weft_session_get_logprobs(const weft_session* session, floa
  * computed (docs/heads.md).
  *   "full"       every row (the default)
  *   "certified"  only rows that can matter, which bounds prove: the same tokens as "full", for less reading. With a
- *                temperature above 0, every row can matter if top_p or typical_p is used without top_k, or if top_k is
- *                more than 128; then every row is read.
+ *                temperature above 0, every row is read if typical_p is used without top_k, or if top_k is more than
+ *                128; and for some of the tokens if top_p is used without top_k.
  *   "sure:P"     the same but for chance: a token differs with a probability of at most P, over the rotation of the
  *                table's columns; 0 < P <= 0.5. "sure" is "sure:1e-9". Reads far less.
  *   "fast:S"     trusts estimates from the leading columns to S deviations, unproven; 0 < S <= 40. "fast" is "fast:7".
