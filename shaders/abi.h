@@ -238,7 +238,8 @@ struct Candidate {
 // Element j of block c of a round, of `rest` blocks: columns far apart and neighbours by turns; the first neighbours
 // begin in the middle of a block, because columns far apart alone keep blocks apart where `rest` is a multiple of 64.
 #define ROTATED(round, rest, c, j) \
-  ((round) % 2 == 0 ? (c) + (j) * (rest) : ((c)*32 + (j) + ((round) == 1 ? 16 : 0)) % ((rest)*32))
+  ((round) % 2 == 0 ? (c) + (j) * (rest) : ROTATED_WRAPPED((c)*32 + (j) + ((round) == 1 ? 16 : 0), (rest)*32))
+#define ROTATED_WRAPPED(i, count) ((i) < (count) ? (i) : (i) - (count))
 
 // ---- Push constants, by shader ----
 
