@@ -11,6 +11,7 @@
 #include <cstdlib>
 
 #include "gpu/device.h"
+#include "gpu/pipeline_cache.h"
 #include "gpu/tuning.h"
 #include "model/hidden_states.h"
 #include "ops/bandwidth.h"
@@ -36,6 +37,14 @@ void copy_ids(const std::vector<uint32_t>& from, uint32_t* ids, size_t capacity,
 using namespace weft::capi;
 
 const char* weft_version(void) { return "0.1.0"; }
+
+weft_status weft_set_cache_folder(const char* folder, weft_error* error) {
+  return guard(error, [&] {
+    std::optional<std::filesystem::path> chosen;
+    if (folder) chosen = *folder ? std::filesystem::absolute(folder) : std::filesystem::path();
+    set_user_cache_folder(std::move(chosen));
+  });
+}
 
 const char* weft_status_name(weft_status status) {
   static constexpr const char* names[] = {"WEFT_OK",           "WEFT_INVALID_ARGUMENT", "WEFT_NOT_FOUND",

@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <utility>
 
 namespace weft {
 namespace {
@@ -31,9 +33,21 @@ uint64_t checksum(std::span<const std::byte> data) {
   return hash;
 }
 
+std::mutex g_folder_mutex;
+std::optional<std::filesystem::path> g_folder;  // the application's
+
 }  // namespace
 
+void set_user_cache_folder(std::optional<std::filesystem::path> folder) {
+  const std::lock_guard lock(g_folder_mutex);
+  g_folder = std::move(folder);
+}
+
 std::optional<std::filesystem::path> user_cache_folder() {
+  {
+    const std::lock_guard lock(g_folder_mutex);
+    if (g_folder) return g_folder->empty() ? std::nullopt : g_folder;
+  }
   if (const char* chosen = std::getenv("WEFT_CACHE_DIR")) {
     if (!*chosen) return std::nullopt;
     return chosen;

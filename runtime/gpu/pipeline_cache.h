@@ -1,5 +1,5 @@
 // The driver's pipeline cache on disk: one file per device and driver version under $WEFT_CACHE_DIR, else
-// $XDG_CACHE_HOME/weft, else ~/.cache/weft. WEFT_CACHE_DIR="" turns it off.
+// $XDG_CACHE_HOME/weft, else ~/.cache/weft. WEFT_CACHE_DIR="" turns it off. The application may name another folder.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,10 @@
 
 namespace weft {
 
-// Nothing if there is no place for files, or WEFT_CACHE_DIR is "".
+// Where Weft's own files are. Nothing if there is no place for them, or it is "".
 std::optional<std::filesystem::path> user_cache_folder();
+// For the whole process, from any thread. "": none; nullopt: as the environment says.
+void set_user_cache_folder(std::optional<std::filesystem::path> folder);
 // Whether nobody but this process's user and the system's administrator could have put files into the folder, or it is
 // not there: drivers read what is in it, and do not expect harm.
 bool is_private_folder(const std::filesystem::path& folder);

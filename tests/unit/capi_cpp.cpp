@@ -25,7 +25,7 @@ class CppTest : public testing::Test {
     std::string name = (std::filesystem::temp_directory_path() / "weft-test-XXXXXX").string();
     ASSERT_NE(::mkdtemp(name.data()), nullptr);
     folder_ = name;
-    setenv("WEFT_CACHE_DIR", "", 1);
+    set_cache_folder("");
     if (probe().report.device != WEFT_OK) GTEST_SKIP() << "there is no device";
     model_.emplace(file());
   }

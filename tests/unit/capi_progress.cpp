@@ -99,7 +99,8 @@ class ProgressTest : public testing::Test {
 // The first load measures the model's states, and then packs the vocabulary table; the second one finds what it
 // measured.
 TEST_F(ProgressTest, OfLoads) {
-  setenv("WEFT_CACHE_DIR", (folder_ / "cache").c_str(), 1);
+  setenv("WEFT_CACHE_DIR", (folder_ / "environment").c_str(), 1);
+  ASSERT_EQ(weft_set_cache_folder((folder_ / "cache").c_str(), nullptr), WEFT_OK);
   for (const char* load : {"first", "second"}) {
     std::vector<float> told;
     weft_model_options options = weft_model_options_default();
@@ -116,7 +117,10 @@ TEST_F(ProgressTest, OfLoads) {
     EXPECT_TRUE(std::ranges::any_of(told, [](float done) { return done > 0.5f && done < 1; })) << load;
     EXPECT_LE(std::ranges::count(told, 1.0f), 3) << load;  // then it returns
   }
+  ASSERT_EQ(weft_set_cache_folder(nullptr, nullptr), WEFT_OK);
+  setenv("WEFT_CACHE_DIR", "", 1);
   EXPECT_FALSE(std::filesystem::is_empty(folder_ / "cache"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "environment"));
 }
 
 TEST_F(ProgressTest, CountsFromNothingToAll) {

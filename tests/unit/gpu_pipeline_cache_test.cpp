@@ -113,6 +113,16 @@ TEST(PipelineCache, Path) {
   EXPECT_FALSE(pipeline_cache_path(caps));
 }
 
+TEST(PipelineCache, TheApplicationsFolder) {
+  const Variable chosen("WEFT_CACHE_DIR", "/somewhere");
+  set_user_cache_folder("/application");
+  EXPECT_EQ(user_cache_folder(), "/application");
+  set_user_cache_folder("");
+  EXPECT_FALSE(user_cache_folder());
+  set_user_cache_folder(std::nullopt);
+  EXPECT_EQ(user_cache_folder(), "/somewhere");
+}
+
 class PipelineCacheOnDisk : public GpuTest {
  protected:
   // Opens the device, runs one kernel, closes it; the cache's path.

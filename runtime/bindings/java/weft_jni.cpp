@@ -66,6 +66,13 @@ NATIVE(jbyteArray, version)(JNIEnv* env, jclass) {
   return guard(env, [&] { return bytes(env, weft_version()); });
 }
 
+NATIVE(void, setCacheFolder)(JNIEnv* env, jclass, jbyteArray folder) {
+  guard(env, [&] {
+    const Text name(env, folder);
+    check(env, [&](weft_error* error) { return weft_set_cache_folder(name.get(), error); });
+  });
+}
+
 NATIVE(jbyteArray, devices)(JNIEnv* env, jclass) {
   return guard(env, [&] { return take(env, weft_devices); });
 }

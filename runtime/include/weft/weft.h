@@ -76,6 +76,12 @@ typedef struct weft_error {
 
 /* "0.1.0". Static. */
 WEFT_API const char* weft_version(void);
+/* Names the folder of the files that Weft makes of its own accord: compiled pipelines, what weft_tune has measured, and
+ * what a model's hidden states are like. It is made when it is needed. It counts for the whole process and for every
+ * later call; call it before the others, from any thread. folder "": none, nothing is kept. NULL: the environment's,
+ * as if this had never been called: WEFT_CACHE_DIR, else $XDG_CACHE_HOME/weft, else $HOME/.cache/weft, else none. A
+ * folder that others than the user may write to is not used. */
+WEFT_API weft_status weft_set_cache_folder(const char* folder, weft_error* error);
 /* The name of a status, "WEFT_BAD_FILE" for example. Static; "unknown weft_status" for a value that is not one. */
 WEFT_API const char* weft_status_name(weft_status status);
 /* Frees a string that a function of this header returned through a char** argument. NULL is allowed. */

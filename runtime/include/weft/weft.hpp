@@ -37,6 +37,11 @@ namespace weft::api {
 // The library's version, "0.1.0"; see weft_version.
 inline std::string version() { return weft_version(); }
 
+// The folder of Weft's own files, "": none; see weft_set_cache_folder.
+inline void set_cache_folder(const std::string& folder) {
+  detail::check([&](weft_error* error) { return weft_set_cache_folder(folder.c_str(), error); });
+}
+
 // The machine's Vulkan devices as JSON; see weft_devices.
 inline std::string devices() {
   char* json = nullptr;

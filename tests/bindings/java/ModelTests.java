@@ -21,6 +21,16 @@ final class ModelTests extends Fixture {
     check(model.measureBandwidth() > 0);
   }
 
+  void testCacheFolder() throws Exception {
+    Path folder = Files.createTempDirectory("weft-cache");
+    Weft.setCacheFolder(folder + "/deeper");
+    Weft.load("", new ModelOptions()).close();
+    Weft.setCacheFolder(null);
+    try (java.util.stream.Stream<Path> files = Files.list(folder.resolve("deeper"))) {
+      check(files.count() > 0);
+    }
+  }
+
   void testProbe() {
     SessionOptions session = new SessionOptions().context(100);
     String found = Weft.probe("", 0, new ModelOptions(), session);

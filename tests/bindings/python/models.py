@@ -72,6 +72,16 @@ class Models(WithPocket):
         self.assertIn(info.device, [device["name"] for device in weft.devices()])
         self.assertIn([8192, 256], [tensor["shape"] for tensor in self.model.describe()["tensors"]])
 
+    def test_cache_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            weft.set_cache_folder(pathlib.Path(folder) / "deeper")
+            try:
+                with weft.Model():
+                    pass
+            finally:
+                weft.set_cache_folder(None)
+            self.assertTrue(list((pathlib.Path(folder) / "deeper").iterdir()))
+
     def test_probe(self):
         found = weft.probe("", context=100, bytes=1000)
         self.assertIs(found["fits"], True)

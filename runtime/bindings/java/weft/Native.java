@@ -27,6 +27,8 @@ final class Native {
 
   static native byte[] version();
 
+  static native void setCacheFolder(byte[] folder);
+
   static native byte[] devices();
 
   static native byte[] tune(byte[] device, ProgressListener listener);

@@ -67,6 +67,14 @@ public final class Weft {
     return Native.text(Native.version());
   }
 
+  /**
+   * Names the folder of the files that Weft makes of its own accord, such as compiled shaders; it is made when it is
+   * needed. Call it before the others. "": none, nothing is kept; null: the one that the environment names.
+   */
+  public static void setCacheFolder(String folder) {
+    Native.setCacheFolder(Native.bytes(folder));
+  }
+
   /** The machine's Vulkan devices as JSON; weft_devices of weft.h lists the keys. */
   public static String devices() {
     return Native.text(Native.devices());

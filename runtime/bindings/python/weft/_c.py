@@ -286,6 +286,7 @@ class weft_speculation_stats(ctypes.Structure):
 # name: (result, parameters)
 FUNCTIONS = {
     "weft_version": (ctypes.c_char_p, []),
+    "weft_set_cache_folder": (ctypes.c_int, [ctypes.c_char_p, ctypes.POINTER(weft_error)]),
     "weft_status_name": (ctypes.c_char_p, [ctypes.c_int]),
     "weft_string_free": (None, [ctypes.c_void_p]),
     "weft_devices": (ctypes.c_int, [ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),

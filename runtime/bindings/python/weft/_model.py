@@ -36,6 +36,14 @@ def version() -> str:
     return str(library.weft_version().decode())
 
 
+def set_cache_folder(folder: str | os.PathLike[str] | None) -> None:
+    """Names the folder of the files that Weft makes of its own accord, such as compiled shaders.
+
+    It is made when it is needed. Call this before the others. "": none; None: the one that the environment names.
+    """
+    call("weft_set_cache_folder", None if folder is None else os.fsencode(folder))
+
+
 def devices() -> list[dict[str, Any]]:
     """The machine's Vulkan devices; weft_devices of weft.h lists the keys."""
     result: list[dict[str, Any]] = json.loads(call_text("weft_devices"))

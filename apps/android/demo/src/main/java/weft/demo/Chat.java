@@ -5,8 +5,6 @@ import android.net.Uri;
 import android.os.Handler;
 import android.os.Looper;
 import android.os.ParcelFileDescriptor;
-import android.system.ErrnoException;
-import android.system.Os;
 import java.io.File;
 import java.io.FileNotFoundException;
 import java.io.IOException;
@@ -70,11 +68,7 @@ final class Chat {
     store = new Store(app.getFilesDir());
     chat = store.read();
     status = app.getString(R.string.no_model);
-    try { // Compiled shaders are kept there.
-      Os.setenv("WEFT_CACHE_DIR", new File(app.getCacheDir(), "weft").getPath(), false);
-    } catch (ErrnoException error) {
-      status = error.toString();
-    }
+    Weft.setCacheFolder(new File(app.getCacheDir(), "weft").getPath()); // compiled shaders are kept there
     if (chat.document != null) load();
   }
 
