@@ -24,7 +24,7 @@ final class ModelTests extends Fixture {
   void testCacheFolder() throws Exception {
     Path folder = Files.createTempDirectory("weft-cache");
     Weft.setCacheFolder(folder + "/deeper");
-    Weft.load("", new ModelOptions()).close();
+    Weft.load(null, new ModelOptions()).close();
     Weft.setCacheFolder(null);
     try (java.util.stream.Stream<Path> files = Files.list(folder.resolve("deeper"))) {
       check(files.count() > 0);
