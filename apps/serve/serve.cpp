@@ -5,6 +5,7 @@
 #endif
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <iostream>
 
@@ -64,17 +65,25 @@ class StopSignals {
 // Accepts connections on a thread of its own until it is destroyed.
 class Accepting {
  public:
-  explicit Accepting(serve::HttpServer& server) : server_(server), thread_([&server] { server.serve(); }) {
-    while (!server.is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // else it cannot be ended
+  explicit Accepting(serve::HttpServer& server)
+      : server_(server), thread_([this] {
+          server_.serve();
+          ended_ = true;
+        }) {
+    while (!server.is_running() && !ended_)  // else it cannot be ended
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   ~Accepting() {
     server_.shut_down();
     thread_.join();
   }
+  // cpp-httplib stops listening if the system cannot accept a connection, for want of open files for example.
+  bool ended() const { return ended_; }
 
  private:
   serve::HttpServer& server_;
-  std::thread thread_;
+  std::atomic<bool> ended_ = false;
+  std::thread thread_;  // last: it uses the others
 };
 
 void check_access(const ServeArgs& args) {
@@ -161,9 +170,13 @@ void serve(const ServeArgs& args) {
   std::cerr << format("weft serve: %s at http://%s:%d/ with %s. Ctrl-C ends it.\n", facts.name.c_str(),
                       args.host.find(':') == args.host.npos ? args.host.c_str() : ("[" + args.host + "]").c_str(), port,
                       does.c_str());
-  while (!signals.wait())
+  while (!signals.wait()) {
     if (const std::string broken = loaded->broken(); !broken.empty())
       throw api::Failure(WEFT_DEVICE_LOST, broken, "device");
+    if (accepting.ended())
+      throw api::Failure(WEFT_IO, "the system accepts no more connections", format("port %d", port),
+                         "it may have too many open files; start weft serve again");
+  }
   if (engine) engine->close();
   if (embedder) embedder->close();
 }

@@ -3,6 +3,8 @@ import json
 import re
 import signal
 import socket
+import subprocess
+import tempfile
 import time
 import unittest
 
@@ -43,6 +45,29 @@ class ServeLimits(unittest.TestCase):
             status, _, answer = server.request("POST", "/v1/completions", request)
             self.assertEqual((status, answer.get("choices")), (200, want["choices"]), answer)
             self.assertEqual(server.request("GET", "/health")[0], 200)
+
+    def test_the_system_accepts_no_more_connections(self):
+        """The server says so and ends, so that what watches it starts it again."""
+        source = """
+            #define _GNU_SOURCE
+            #include <dlfcn.h>
+            #include <errno.h>
+            #include <sys/socket.h>
+            int accept(int fd, struct sockaddr* address, socklen_t* length) {
+              static int calls;
+              int (*real)(int, struct sockaddr*, socklen_t*) = (int (*)(int, struct sockaddr*, socklen_t*))dlsym(RTLD_NEXT, "accept");
+              if (calls++ == 0) return real(fd, address, length);
+              errno = ENFILE;
+              return -1;
+            }"""
+        with tempfile.TemporaryDirectory() as folder:
+            library = f"{folder}/accept.so"
+            subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", library, "-ldl"], input=source, text=True, check=True)
+            server = Server(env={"LD_PRELOAD": library})
+            self.assertEqual(server.request("GET", "/health")[0], 200)
+            _, err = server.process.communicate(timeout=60)
+        self.assertEqual(server.process.returncode, 1, err)
+        self.assertIn(f"port {server.port}: the system accepts no more connections", err.decode())
 
     def test_a_full_queue(self):
         with Server("--sessions", 1, "--queue", 0) as server:
