@@ -62,6 +62,14 @@ inline std::string take(char* text) {
   return text ? std::string(text) : std::string();
 }
 
+// Returns the text of call(&text, &error), and frees it.
+template <typename Call>
+std::string text(Call&& call) {
+  char* result = nullptr;
+  check([&](weft_error* error) { return call(&result, error); });
+  return take(result);
+}
+
 // Returns the ids of call(ids, capacity, count, error). Calls it once if there are at most `guess` ids, else twice.
 template <typename Call>
 std::vector<std::uint32_t> ids(std::size_t guess, Call&& call) {

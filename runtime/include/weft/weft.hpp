@@ -44,9 +44,7 @@ inline void set_cache_folder(const std::string& folder) {
 
 // The machine's Vulkan devices as JSON; see weft_devices.
 inline std::string devices() {
-  char* json = nullptr;
-  detail::check([&](weft_error* error) { return weft_devices(&json, error); });
-  return detail::take(json);
+  return detail::text([&](char** json, weft_error* error) { return weft_devices(json, error); });
 }
 
 // See weft_model_options.
@@ -104,9 +102,7 @@ class Model {
 
   // What the device holds, as JSON; see weft_model_describe. Waits until all layers are loaded.
   std::string describe() const {
-    char* json = nullptr;
-    detail::check([&](weft_error* error) { return weft_model_describe(get(), &json, error); });
-    return detail::take(json);
+    return detail::text([&](char** json, weft_error* error) { return weft_model_describe(get(), json, error); });
   }
 
   // Token ids of a text; see weft_tokenize.
@@ -119,10 +115,9 @@ class Model {
 
   // The text of token ids; see weft_detokenize.
   std::string detokenize(const std::vector<std::uint32_t>& tokens) const {
-    char* text = nullptr;
-    detail::check(
-        [&](weft_error* error) { return weft_detokenize(get(), tokens.data(), tokens.size(), &text, error); });
-    return detail::take(text);
+    return detail::text([&](char** text, weft_error* error) {
+      return weft_detokenize(get(), tokens.data(), tokens.size(), text, error);
+    });
   }
 
   // Token ids of a conversation; see weft_apply_chat_template. They end where the assistant's answer begins.
@@ -523,9 +518,8 @@ class Session {
   }
   // Replaces the context and the sampling by those of a file, and returns its note; see weft_session_restore.
   std::string restore(const std::string& path) {
-    char* note = nullptr;
-    detail::check([&](weft_error* error) { return weft_session_restore(get(), path.c_str(), &note, error); });
-    return detail::take(note);
+    return detail::text(
+        [&](char** note, weft_error* error) { return weft_session_restore(get(), path.c_str(), note, error); });
   }
 
   // The same at the position of an open descriptor; see weft_session_save_fd.
@@ -533,23 +527,21 @@ class Session {
     detail::check([&](weft_error* error) { return weft_session_save_fd(get(), descriptor, note.c_str(), error); });
   }
   std::string restore(int descriptor) {
-    char* note = nullptr;
-    detail::check([&](weft_error* error) { return weft_session_restore_fd(get(), descriptor, &note, error); });
-    return detail::take(note);
+    return detail::text(
+        [&](char** note, weft_error* error) { return weft_session_restore_fd(get(), descriptor, note, error); });
   }
 
   // Where the device's time goes in one pass, as JSON; see weft_session_profile.
   std::string profile(std::uint32_t tokens, std::uint32_t repeat = 5) {
-    char* json = nullptr;
-    detail::check([&](weft_error* error) { return weft_session_profile(get(), tokens, repeat, &json, error); });
-    return detail::take(json);
+    return detail::text(
+        [&](char** json, weft_error* error) { return weft_session_profile(get(), tokens, repeat, json, error); });
   }
 
   // The same for one token at `position`; see weft_session_profile_after. Empties the context.
   std::string profile_after(std::uint32_t position, std::uint32_t repeat = 5) {
-    char* json = nullptr;
-    detail::check([&](weft_error* error) { return weft_session_profile_after(get(), position, repeat, &json, error); });
-    return detail::take(json);
+    return detail::text([&](char** json, weft_error* error) {
+      return weft_session_profile_after(get(), position, repeat, json, error);
+    });
   }
 
   // Empties the context and the statistics; see weft_session_reset.
