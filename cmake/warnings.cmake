@@ -12,6 +12,10 @@ function(weft_options target)
     target_link_options(${target} PRIVATE -fsanitize=${WEFT_SANITIZE})
     # With sanitizers gcc 12 takes std::regex for uninitialised (GCC bug 105616).
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+    get_target_property(type ${target} TYPE)
+    if(type STREQUAL EXECUTABLE AND WEFT_SANITIZE MATCHES address)
+      target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests/support/keep_drivers.cpp)
+    endif()
   endif()
 endfunction()
 
