@@ -19,6 +19,15 @@ namespace {
 
 using namespace weft::serve;
 
+// Calls something that libFuzzer's timer must not interrupt.
+void without_signals(const auto& call) {
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_BLOCK, &all, &before);
+  call();
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
 class Target {
  public:
   explicit Target(Access access) : service_(server_, metrics_, std::move(access)) {
@@ -26,10 +35,7 @@ class Target {
     address_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     address_.sin_port = htons(static_cast<uint16_t>(server_.bind("127.0.0.1", 0)));
     std::thread([this] {
-      sigset_t all;  // libFuzzer's timer must not interrupt accept(), which ends httplib's loop
-      ::sigfillset(&all);
-      ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
-      server_.serve();
+      without_signals([this] { server_.serve(); });  // an interrupted accept() ends httplib's loop
       std::fprintf(stderr, "fuzz_http: the server has ended: %s\n", std::strerror(errno));
       std::abort();
     }).detach();
@@ -46,7 +52,10 @@ class Target {
     const int yes = 1;
     ::setsockopt(socket, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof yes);
     if (::bind(socket, reinterpret_cast<const sockaddr*>(&from), sizeof from) != 0) std::abort();
-    if (::connect(socket, reinterpret_cast<const sockaddr*>(&address_), sizeof address_) != 0) {
+    int connected = -1;
+    without_signals(
+        [&] { connected = ::connect(socket, reinterpret_cast<const sockaddr*>(&address_), sizeof address_); });
+    if (connected != 0) {
       std::fprintf(stderr, "fuzz_http: cannot connect: %s\n", std::strerror(errno));
       std::abort();
     }
@@ -61,8 +70,8 @@ class Target {
     ::shutdown(socket, SHUT_WR);
     std::string text;
     char buffer[4096];
-    for (ssize_t count; (count = ::recv(socket, buffer, sizeof buffer, 0)) > 0;)
-      text.append(buffer, static_cast<size_t>(count));
+    for (ssize_t count; (count = ::recv(socket, buffer, sizeof buffer, 0)) > 0 || (count < 0 && errno == EINTR);)
+      if (count > 0) text.append(buffer, static_cast<size_t>(count));
     ::close(socket);
     return text;
   }

@@ -14,11 +14,6 @@
 
 namespace weft::test {
 
-// With AddressSanitizer, drivers stay loaded to the end: else what they leak could not be told by their names
-// (lsan.supp). Not in the anonymous namespace, where the compiler would see that nobody reads it.
-extern std::shared_ptr<Instance>* g_loaded_forever;
-std::shared_ptr<Instance>* g_loaded_forever = nullptr;
-
 namespace {
 
 std::map<std::string, std::shared_ptr<Device>> g_devices;
@@ -64,10 +59,7 @@ void make_cache_folder() {
 void probe() {
   setenv("WEFT_VALIDATION", "1", 0);
   try {
-    const std::shared_ptr<Instance> instance = Instance::get();
-#ifdef WEFT_KEEP_DRIVERS
-    g_loaded_forever = new std::shared_ptr<Instance>(instance);
-#endif
+    Instance::get();
   } catch (const Error& error) {
     if (error.code() != Code::not_found) {
       g_skip_reason = error.what();
