@@ -42,6 +42,7 @@ struct Extent {
 std::vector<Extent> extents(const Config& config, uint32_t candidate_stride, uint32_t tokens, uint32_t sampled) {
   return {{&Activations::x, tokens, config.width},
           {&Activations::normed, tokens, config.width},
+          {&Activations::begun, tokens, ops::begun_stride(config.width)},
           {&Activations::rotated, tokens, config.width},
           {&Activations::qkv, tokens, config.query_dim() + 2 * config.kv_dim()},
           {&Activations::q, tokens, config.query_dim()},

@@ -43,7 +43,7 @@ uint64_t Weights::vocab_bytes() const { return embedding->bytes() + (separate_ou
 
 uint64_t Weights::layer_bytes() const {
   uint64_t bytes =
-      final_norm.bytes() + embedding_norm.bytes() + positions.bytes() + score_biases.bytes() + logit_bias.bytes();
+      attention_norms.bytes() + final_norm.bytes() + embedding_norm.bytes() + positions.bytes() + score_biases.bytes() + logit_bias.bytes();
   if (masked_head) bytes += masked_head->buffer.bytes();
   if (encoder) bytes += encoder->weights.layer_bytes();
   for (const LayerWeights& layer : layers) bytes += layer.buffer.bytes();
