@@ -40,8 +40,9 @@ uint64_t part_bytes(const Plan& plan, const HeadShape& shape, uint32_t capacity,
 
 bool can_fuse_rope(const Plan& plan, const HeadShape& shape, const Attention& attention, const FusedRope& fused_rope,
                    Format cache, uint32_t tokens) {
-  return tokens == 1 && by_texels(plan, shape, cache) && attention.mask == AttentionMask::causal &&
-         !attention.biases.values.buffer && fused_rope.rotary_dim > 0 && fused_rope.rotary_dim % 16 == 0;
+  return tokens == 1 && cache == Format::f16 && shape.head_dim % 8 == 0 && attention.mask == AttentionMask::causal &&
+         !attention.biases.values.buffer && fused_rope.rotary_dim > 0 &&
+         (!plan.texel_products || fused_rope.rotary_dim % 16 == 0);
 }
 
 void attend(Recorder& recorder, const HeadShape& shape, const Attention& attention, const View& state, const View& q,
@@ -79,21 +80,26 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
   std::vector<uint32_t> constants = {attention.soft_cap > 0, attention.alibi, static_cast<uint32_t>(attention.mask),
                                      biases.buffer != nullptr};
   const View& bias = biases.buffer ? biases : state;
+  // Without a fused rope the cache is not written, and must not seem to be.
+  const View &new_keys = fused_rope ? cache.keys : out, &new_values = fused_rope ? cache.values : out;
   if (by_texels(plan, shape, cache.format)) {
     const uint32_t heads = heads_at_once(shape);
     constants.insert(constants.end(),
                      {heads, shape.head_dim, fused_rope != nullptr, fused_rope && fused_rope->pairs == Pairs::adjacent,
                       fused_rope ? fused_rope->rotary_dim : 0, parts > 1});
-    // Without a fused rope the cache is not written, and must not seem to be.
     recorder.dispatch({shaders::attend_texel, constants},
-                      {state, q, cache.keys, cache.values, out, bias, fused_rope ? fused_rope->rope_table : q,
-                       fused_rope ? cache.keys : out, fused_rope ? cache.values : out},
+                      {state, q, cache.keys, cache.values, out, bias, fused_rope ? fused_rope->rope_table : q, new_keys,
+                       new_values},
                       push, {shape.heads / heads, tokens, parts});
   } else {
     constants.insert(constants.begin(), plan.reduce_threads);
-    constants.insert(constants.end(), {static_cast<uint32_t>(cache.format), parts > 1});
+    constants.insert(constants.end(), {static_cast<uint32_t>(cache.format), parts > 1, fused_rope != nullptr,
+                                       fused_rope && fused_rope->pairs == Pairs::adjacent,
+                                       fused_rope ? fused_rope->rotary_dim : 0});
     recorder.dispatch({plan.subgroup ? shaders::attend_subgroup : shaders::attend, constants},
-                      {state, q, cache.keys, cache.values, out, bias}, push, {shape.heads, tokens, parts});
+                      {state, q, cache.keys, cache.values, out, fused_rope ? fused_rope->rope_table : bias, new_keys,
+                       new_values},
+                      push, {shape.heads, tokens, parts});
   }
   if (parts > 1) merge(recorder, shape, state, cache.parts, y, parts, tokens);
 }
