@@ -340,15 +340,12 @@ struct AttendPush {
   float soft_cap;             // of the scores, where the kernel's constant says so
   uint reach;                 // of biases, likewise: those of a head are (2 * reach + 1)
   uint span;                  // positions a workgroup goes through
+  uint arrivals;              // words of the parts' buffer: where the arrivals end
 };
-// Where a cache is longer than that, attend leaves parts, and attend_merge joins them: for each part, token and head
-// the sum of values weighted by exp(score - peak), head_dim floats; after all of those for each the peak and the sum
-// of the weights, which is 0 of a part without positions.
-struct AttendMergePush {
-  uint heads, head_dim;
-  uint out_stride;
-  uint parts;
-};
+// Where a cache is longer than that, several workgroups do a head and leave parts: for each part, token and head the
+// sum of values weighted by exp(score - peak), head_dim floats; after all of those for each the peak and the sum of the
+// weights. At the end, from the last word backwards, for each token and head how many have done so; the last one joins
+// them. These are 0 between dispatches, which may differ in tokens and parts.
 #define ACTIVATION_SILU 0
 #define ACTIVATION_GELU 1
 #define ACTIVATION_GELU_TANH 2

@@ -16,7 +16,7 @@ layout(constant_id = 2) const uint ALIBI = 0;     // 1: scores fall with the dis
 layout(constant_id = 3) const uint MASK = MASK_CAUSAL;
 layout(constant_id = 4) const uint BIASED = 0;  // 1: scores have biases, by distance (Raffel et al. 2020, "T5")
 layout(constant_id = 5) const uint FORMAT = FORMAT_F16;  // of the cache
-layout(constant_id = 6) const uint PARTED = 0;  // 1: y is for attend_merge (abi.h)
+layout(constant_id = 6) const uint PARTED = 0;  // 1: several workgroups do a head (lib/parts.glsl)
 // 1: of one token, whose q|k|v are the queries: rotated here, and its key and value written here (rope.comp). The workgroups that need them
 // make them themselves, the first of a key/value head writes them. Of f16 and whole 16-byte words, without biases.
 layout(constant_id = 7) const uint ROTATES = 0;
@@ -34,10 +34,13 @@ layout(std430, binding = 3) readonly buffer Values { uint values[]; };
 layout(std430, binding = 4) writeonly buffer Output { float y[]; };  // (pass tokens, out_stride)
 layout(std430, binding = 5) readonly buffer Biases { float biases[]; };  // (heads, 2 * reach + 1): key - query from -reach to reach
 layout(std430, binding = 5) readonly buffer RopeTable { vec2 rope_table[]; };  // as in rope.comp
-layout(std430, binding = 6) writeonly buffer NewKeys { uvec4 new_keys[]; };
-layout(std430, binding = 7) writeonly buffer NewValues { uint new_values[]; };
+layout(std430, binding = 2) writeonly buffer NewKeys { uvec4 new_keys[]; };
+layout(std430, binding = 3) writeonly buffer NewValues { uint new_values[]; };
+layout(std430, binding = 6) coherent buffer PartsBuffer { float parts[]; };  // abi.h
+layout(std430, binding = 6) coherent buffer Arrivals { uint arrivals[]; };
 layout(push_constant) uniform Push { AttendPush p; };
 #include "lib/rotate_one.glsl"
+#include "lib/parts.glsl"
 
 shared vec4 query[MAX_HEAD_DIM / 4];      // scaled, zeros after head_dim
 shared float weights[POSITIONS];          // scores, then softmax numerators of the block
@@ -101,14 +104,12 @@ void main() {
   if (token > 0 && state.pos + token >= state.end) return;
   const uint own = state.pos + token;
   const uint length = MASK == MASK_SOURCE ? state.source : min(MASK == MASK_NONE ? state.end : own + 1, state.context);
-  const uint first = length - min(length, p.window) + gl_WorkGroupID.z * p.span;
+  const uint seen = min(length, p.window), part = gl_WorkGroupID.z, row = token * p.heads + head;
+  const uint first = length - seen + part * p.span;
+  if (PARTED != 0 && first >= length) return;
   uint last = min(length, first + p.span);
-  const uint row = (gl_WorkGroupID.z * gl_NumWorkGroups.y + token) * p.heads + head;  // of parts
-  const uint softmax_sums = gl_NumWorkGroups.z * gl_NumWorkGroups.y * p.heads * p.head_dim + row * 2;
-  if (PARTED != 0 && first >= last) {
-    if (lane == 0) y[softmax_sums + 1] = 0;
-    return;
-  }
+  const Parts all = Parts((seen + p.span - 1) / p.span, gl_NumWorkGroups.y * p.heads, gl_NumWorkGroups.z, p.arrivals);
+  const bool parted = PARTED != 0 && all.count > 1;
   const uint kv_head = head / (p.heads / p.kv_heads);
   const float slope = ALIBI != 0 ? alibi_slope(head, p.heads) : 0;
   const uint value_words = p.head_dim / 2;  // pairs of dimensions
@@ -185,16 +186,23 @@ void main() {
   sums[lane] = acc[0];
   sums[lane + THREADS] = acc[1];
   barrier();
-  const uint y_row = PARTED != 0 ? row * p.head_dim : token * p.out_stride + head * p.head_dim;
-  const float divisor = PARTED != 0 ? 1 : total;
-  if (PARTED != 0 && lane == 0) {
-    y[softmax_sums] = peak;
-    y[softmax_sums + 1] = total;
-  }
+  const uint y_row = token * p.out_stride + head * p.head_dim, part_row = part_at(all, part, row, p.head_dim);
   for (uint w = lane; w < value_words; w += THREADS) {
     vec2 result = sums[w];  // sums[THREADS + i] has word THREADS + i of a wide head
     for (uint g = 1; g < groups; ++g) result += sums[g * value_words + w];
-    y[y_row + w * 2] = result.x / divisor;
-    y[y_row + w * 2 + 1] = result.y / divisor;
+    [[unroll]] for (uint i = 0; i < 2; ++i) {
+      if (parted)
+        parts[part_row + w * 2 + i] = result[i];
+      else
+        y[y_row + w * 2 + i] = result[i] / total;
+    }
   }
+  if (!parted) return;
+  if (lane == 0) {
+    const uint at = sums_at(all, part, row, p.head_dim);
+    parts[at] = peak;
+    parts[at + 1] = total;
+  }
+  if (!comes_last(all, row, lane)) return;
+  for (uint d = lane; d < p.head_dim; d += THREADS) y[y_row + d] = joined(all, row, p.head_dim, d);
 }

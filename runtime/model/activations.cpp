@@ -157,6 +157,7 @@ KvCache::KvCache(const Model& model, uint32_t context, uint32_t pass_tokens, For
   if (layout.part_bytes == 0) return;
   parts.emplace_back(model.device, "parts", layout.part_bytes, Memory::device);
   for (ops::CacheView& layer : layers) layer.parts = parts.back();
+  run_once(model.device, "clear parts", [&](Recorder& recorder) { recorder.fill(parts.back(), 0); });
 }
 
 // As few buffers as there is sense in: a device has a limit on their number, and its sessions share it.

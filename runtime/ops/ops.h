@@ -137,7 +137,7 @@ struct CacheView {
   View keys, values;
   uint32_t capacity;
   Format format = Format::f16;  // or q8: integers of 8 bits, 32 dimensions of a head to a scale
-  View parts = {};              // scratch of attend, part_bytes() of it
+  View parts = {};              // scratch of attend, part_bytes() of it; zero when first used, and the same ever after
 };
 // Bytes of CacheView::parts for passes of up to `tokens`; 0: a workgroup of attend reads the whole cache.
 uint64_t part_bytes(const Plan& plan, const HeadShape& shape, uint32_t capacity, uint32_t tokens);

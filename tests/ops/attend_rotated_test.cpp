@@ -50,13 +50,12 @@ Result run(const std::shared_ptr<Device>& device, const Case& c, bool fused) {
   const Buffer table_buffer = upload(device, "rope_table", rope_table), q = poisoned(device, "q", stride_of(q_dim));
   const Buffer y = poisoned(device, "y", stride_of(q_dim));
   const ops::FusedRope fused_rope = {c.pairs, c.rotary_dim, table_buffer};
-  const Buffer parts(device, "parts", std::max<uint64_t>(ops::part_bytes(device->plan(), s, capacity, 1), 4),
-                     Memory::device);
+  const uint64_t part_bytes = ops::part_bytes(device->plan(), s, capacity, 1);
+  const Buffer parts = upload(device, "parts", std::vector<float>(std::max<uint64_t>(part_bytes / 4, 1)));
   const ops::CacheView cache = {keys, values, capacity, Format::f16, parts};
   const Plan& plan = device->plan();
   std::string expected = fused ? "" : plan.texel_products ? "rope texel, " : "rope, ";
   expected += plan.texel_products ? "attend texel" : reduction("attend", plan);
-  if (capacity > device->plan().attend_span) expected += ", attend_merge";
   run_op(device, expected, [&](Recorder& recorder) {
     if (fused) {
       EXPECT_TRUE(ops::can_fuse_rope(device->plan(), s, c.attention, fused_rope, Format::f16, 1));
