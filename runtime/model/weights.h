@@ -17,13 +17,13 @@
 
 namespace weft {
 
-// One layer in one buffer: its matrices as tiles; its norms, but for the first, and the matrices' biases as floats. Norms of kind layer are
-// (2, width): weights, then biases. A part that the layer does not have is without a buffer.
+// One layer in one buffer: its matrices as tiles; its norms, but for the first, and the matrices' biases as floats.
+// Norms of kind layer are (2, width): weights, then biases. A part that the layer does not have is without a buffer.
 struct LayerWeights {
   Buffer buffer;
-  Matrix qkv;           // (q + k + v rows, width): three matrices, one after the other
-  View head_norms;      // (2, head_dim): of queries, of keys
-  Matrix out;           // (width, heads * head_dim)
+  Matrix qkv;       // (q + k + v rows, width): three matrices, one after the other
+  View head_norms;  // (2, head_dim): of queries, of keys
+  Matrix out;       // (width, heads * head_dim)
   // If the layer attends to an encoder's output too:
   View cross_norm;   // (width)
   Matrix cross_q;    // (heads * head_dim, width)

@@ -85,9 +85,9 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
                       push, {shape.heads / heads, tokens, parts});
   } else {
     constants.insert(constants.begin(), plan.reduce_threads);
-    constants.insert(constants.end(), {static_cast<uint32_t>(cache.format), parts > 1, fused_rope != nullptr,
-                                       fused_rope && fused_rope->pairs == Pairs::adjacent,
-                                       fused_rope ? fused_rope->rotary_dim : 0});
+    constants.insert(constants.end(),
+                     {static_cast<uint32_t>(cache.format), parts > 1, fused_rope != nullptr,
+                      fused_rope && fused_rope->pairs == Pairs::adjacent, fused_rope ? fused_rope->rotary_dim : 0});
     recorder.dispatch({plan.subgroup ? shaders::attend_subgroup : shaders::attend, constants},
                       {state, q, cache.keys, cache.values, y, fused_rope ? fused_rope->rope_table : bias, scratch},
                       push, {shape.heads, tokens, parts});

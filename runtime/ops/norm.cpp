@@ -26,10 +26,10 @@ void norm(Recorder& recorder, const NormShape& shape, const View& state, const V
   }
   const Plan& plan = recorder.device().plan();
   const abi::NormPush push = {shape.cols, stride, stride, last_only, shape.epsilon, begun_stride(shape.cols)};
-  recorder.dispatch(
-      {norm_variant(plan, shape),
-       {plan.reduce_threads, static_cast<uint32_t>(shape.kind), output == Output::add, begin != nullptr}},
-      {state, x, weight, y, begin ? begin->weight : weight, begin ? begin->rows : y}, push, {last_only ? 1 : tokens});
+  recorder.dispatch({norm_variant(plan, shape),
+                     {plan.reduce_threads, static_cast<uint32_t>(shape.kind), output == Output::add, begin != nullptr}},
+                    {state, x, weight, y, begin ? begin->weight : weight, begin ? begin->rows : y}, push,
+                    {last_only ? 1 : tokens});
 }
 
 }  // namespace weft::ops

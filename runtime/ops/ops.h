@@ -54,8 +54,8 @@ struct NormShape {
 inline uint64_t weight_floats(const NormShape& shape) {
   return uint64_t{shape.cols} * (shape.kind == NormKind::layer ? 2 : 1);
 }
-// An RMSNorm in two halves, so that it needs no dispatch of its own: what writes x (BeginNorm) begins it, with x times the
-// norm's weights and sums of x^2; the product that reads that (BegunNorm) ends it.
+// An RMSNorm in two halves, so that it needs no dispatch of its own: what writes x (BeginNorm) begins it, with x times
+// the norm's weights and sums of x^2; the product that reads that (BegunNorm) ends it.
 struct BegunNorm {
   View rows;  // (tokens, begun_stride(cols)), abi.h
   NormShape shape;
@@ -84,8 +84,8 @@ enum class Activation : uint32_t {
 
 // What a product reads: x (tokens, stride_of(cols)), or the rows of a norm that it ends.
 struct Input {
-  Input(const View& plain) : x(plain) {}                       // NOLINT: a view is an input
-  Input(const Buffer& plain) : x(plain) {}                     // NOLINT
+  Input(const View& plain) : x(plain) {}                        // NOLINT: a view is an input
+  Input(const Buffer& plain) : x(plain) {}                      // NOLINT
   Input(const BegunNorm& begun) : x(begun.rows), end(begun) {}  // NOLINT
 
   View x;

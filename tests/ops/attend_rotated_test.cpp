@@ -78,8 +78,8 @@ std::vector<Tuning> tunings() {
 }
 
 void check(const Case& c, const Tuning& tuning) {
-  SCOPED_TRACE(tuning.name() + "heads " + std::to_string(c.shape.heads) + "/" + std::to_string(c.shape.kv_heads) + " dim " +
-               std::to_string(c.shape.head_dim) + " rotary " + std::to_string(c.rotary_dim) + " pos " +
+  SCOPED_TRACE(tuning.name() + "heads " + std::to_string(c.shape.heads) + "/" + std::to_string(c.shape.kv_heads) +
+               " dim " + std::to_string(c.shape.head_dim) + " rotary " + std::to_string(c.rotary_dim) + " pos " +
                std::to_string(c.pos));
   const auto device = open_device(tuning);
   const Result want = run(device, c, false), got = run(device, c, true);

@@ -121,8 +121,7 @@ void check_gated(const Tuning& tuning, const Shape& shape, ops::Activation activ
         products.row(t)[r] += biases[r];
         magnitudes.row(t)[r] += std::abs(biases[r]);
       }
-  const reference::Rows want =
-      reference::activate(static_cast<reference::Activation>(activation), true, products);
+  const reference::Rows want = reference::activate(static_cast<reference::Activation>(activation), true, products);
   std::vector<double> allowed(size_t{shape.tokens} * stride, 0);
   for (uint32_t t = 0; t < shape.tokens; ++t)
     for (uint32_t r = 0; r < results; ++r) {
@@ -217,9 +216,8 @@ TEST_F(MatmulTest, RefusesWhatItCannotFuse) {
   refuses(multiply(begun, 16, nullptr));
   refuses(multiply(layer, 1, nullptr));
   refuses(multiply(any, 16, &begin));
-  refuses([&](Recorder& recorder) {
-    ops::matmul_gated(recorder, odd.matrix, ops::Activation::silu, any, any, any, 1);
-  });
+  refuses(
+      [&](Recorder& recorder) { ops::matmul_gated(recorder, odd.matrix, ops::Activation::silu, any, any, any, 1); });
 }
 
 // Two groups of a tile's rows a lane.
