@@ -28,18 +28,23 @@ layout(push_constant) uniform Push { MatmulPush p; };
 const uint RESULTS = GATED != 0 ? ROW_TILES / 2 : ROW_TILES;  // rows of y that a lane has
 #define GROUP_RESULTS (gl_WorkGroupSize.x * RESULTS)
 
-// What ending the norm multiplies a product of token t's inputs with.
-float norm_factor(uint t) {
-  if (ENDS_NORM == 0) return 1;
-  const uint first = (t * p.in_stride + NORM_SUMS_AT(p.cols)) / 4, words = (p.sums + 3) / 4;
-  vec4 sum = vec4(0);
+// What ending the norm multiplies the products of the tokens' inputs with. first: of the bound inputs.
+void norm_factors(out float factors[TOKENS], uint first) {
+  vec4 squares[TOKENS];
+  [[unroll]] for (uint t = 0; t < TOKENS; ++t) squares[t] = vec4(0);
 #ifdef WEFT_TEXEL
-  for (uint k = gl_SubgroupInvocationID; k < words; k += LANES) sum += floats_at(first + k);
-  return inversesqrt(lanes_sum(sum.x + sum.y + sum.z + sum.w) / float(p.cols) + p.epsilon);
+  for (uint k = gl_SubgroupInvocationID; k < (p.sums + 3) / 4; k += LANES)
 #else
-  for (uint k = 0; k < words; ++k) sum += floats_at(first + k);
-  return inversesqrt((sum.x + sum.y + sum.z + sum.w) / float(p.cols) + p.epsilon);
+  for (uint k = 0; k < (p.sums + 3) / 4; ++k)
 #endif
+    [[unroll]] for (uint t = 0; t < TOKENS; ++t) squares[t] += floats_at(((first + t) * p.in_stride + NORM_SUMS_AT(p.cols)) / 4 + k);
+  [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
+    float sum = squares[t].x + squares[t].y + squares[t].z + squares[t].w;
+#ifdef WEFT_TEXEL
+    sum = lanes_sum(sum);
+#endif
+    factors[t] = inversesqrt(sum / float(p.cols) + p.epsilon);
+  }
 }
 
 // The sum over the workgroup's rows of what their lanes have, in the first lane. Every lane of the workgroup calls it.
@@ -71,10 +76,8 @@ void main() {
   float sums[SUMS];
   rows_dot(sums, p.cols, p.rows, p.in_stride, group * TOKENS, first_row);
   float factors[TOKENS], squares[TOKENS];
-  [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
-    factors[t] = norm_factor(group * TOKENS + t);
-    squares[t] = 0;
-  }
+  [[unroll]] for (uint t = 0; t < TOKENS; ++t) factors[t] = 1, squares[t] = 0;
+  if (ENDS_NORM != 0) norm_factors(factors, group * TOKENS);
   if (part() == 0) {
     [[unroll]] for (uint i = 0; i < RESULTS; ++i) {
       const uint row = first_row + lane_row_of(i, RESULTS);
