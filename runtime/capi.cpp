@@ -344,6 +344,7 @@ weft_status weft_model_describe(const weft_model* model, char** out, weft_error*
         add_buffer(layer.buffer, half->stream ? std::vector<std::string>{"layer buffer"} : users);
       if (half->stream)
         for (const Buffer& buffer : half->stream->buffers) add_buffer(buffer, users);
+      add_buffer(half->attention_norms, users);
       add_buffer(half->final_norm, {"norm"});
       if (half->embedding_norm) add_buffer(half->embedding_norm, {"norm"});
       if (half->positions) add_buffer(half->positions, {"add_positions"});

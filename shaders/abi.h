@@ -278,16 +278,16 @@ struct NormPush {
   uint in_stride, out_stride;  // floats between rows
   uint last_only;              // 1: only the pass's last token, written to row 0
   float epsilon;
+  uint begun_stride;           // if a norm is begun: floats between its rows
 };
 struct NormHeadsPush {
   uint heads, head_dim;
   uint stride;  // floats between rows of q|k|v
   float epsilon;
 };
-// What becomes of a product's inputs x first. NORMED: norm's, RMSNorm; GATED: activate's, of gate and up.
-#define INPUT_PLAIN 0
-#define INPUT_NORMED 1
-#define INPUT_GATED 2
+// A row of an RMSNorm that is begun: x times the norm's weights; from NORM_SUMS_AT on partial sums of x^2, which the
+// norm divides by the root of. The padding of both, up to multiples of 64, is zero.
+#define NORM_SUMS_AT(cols) (((cols) + 63) / 64 * 64)
 struct MatmulPush {
   uint cols;         // of the matrix, before padding
   uint rows;         // of the bound slice
@@ -295,8 +295,10 @@ struct MatmulPush {
   uint in_stride;    // floats between tokens of the input; a multiple of BLOCK, zeros after cols
   uint out_stride;   // floats between tokens of the output
   uint first_token;  // of the pass, where the grid begins
-  float epsilon;     // of INPUT_NORMED
-  uint tokens;       // of the pass
+  uint tokens;        // of the pass
+  uint sums;          // in a product that ends a norm: partial sums of an input's squares
+  float epsilon;      // of that norm
+  uint begun_stride;  // in a product that begins a norm: floats between its rows
 };
 struct RoutedExpert {  // of a token: an expert, and what its result is multiplied by
   uint expert;
@@ -338,15 +340,12 @@ struct AttendPush {
   float soft_cap;             // of the scores, where the kernel's constant says so
   uint reach;                 // of biases, likewise: those of a head are (2 * reach + 1)
   uint span;                  // positions a workgroup goes through
+  uint arrivals;              // words of the parts' buffer: where the arrivals end
 };
-// Where a cache is longer than that, attend leaves parts, and attend_merge joins them: for each part, token and head
-// the sum of values weighted by exp(score - peak), head_dim floats; after all of those for each the peak and the sum
-// of the weights, which is 0 of a part without positions.
-struct AttendMergePush {
-  uint heads, head_dim;
-  uint out_stride;
-  uint parts;
-};
+// Where a cache is longer than that, several workgroups do a head and leave parts: for each part, token and head the
+// sum of values weighted by exp(score - peak), head_dim floats; after all of those for each the peak and the sum of the
+// weights. At the end, from the last word backwards, for each token and head how many have done so; the last one joins
+// them. These are 0 between dispatches, which may differ in tokens and parts.
 #define ACTIVATION_SILU 0
 #define ACTIVATION_GELU 1
 #define ACTIVATION_GELU_TANH 2

@@ -3,6 +3,7 @@
 // Variants: subgroup
 #version 450
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 #include "abi.h"
 #include "lib/alibi.glsl"
 #include "lib/bytes.glsl"
@@ -15,23 +16,42 @@ layout(constant_id = 2) const uint ALIBI = 0;     // 1: scores fall with the dis
 layout(constant_id = 3) const uint MASK = MASK_CAUSAL;
 layout(constant_id = 4) const uint BIASED = 0;  // 1: scores have biases, by distance (Raffel et al. 2020, "T5")
 layout(constant_id = 5) const uint FORMAT = FORMAT_F16;  // of the cache
-layout(constant_id = 6) const uint PARTED = 0;  // 1: y is for attend_merge (abi.h)
+layout(constant_id = 6) const uint PARTED = 0;  // 1: several workgroups do a head (lib/parts.glsl)
+// 1: of one token, whose q|k|v are the queries: rotated here, and its key and value written here (rope.comp). The workgroups that need them
+// make them themselves, the first of a key/value head writes them. Of f16 and whole 16-byte words, without biases.
+layout(constant_id = 7) const uint ROTATES = 0;
+layout(constant_id = 8) const uint ADJACENT = 0;
+layout(constant_id = 9) const uint ROTARY_DIM = 0;
 
 #define MAX_HEAD_DIM 256
 #define POSITIONS 256  // of a block
 
 layout(std430, binding = 0) readonly buffer State { StepState state; };
-layout(std430, binding = 1) readonly buffer Queries { float q[]; };  // (pass tokens, q_stride)
+layout(std430, binding = 1) readonly buffer Queries { float qkv[]; };  // (pass tokens, q_stride): q, or q|k|v
 layout(std430, binding = 2) readonly buffer Keys { uvec4 keys[]; };  // layout in rope.comp and abi.h
 layout(std430, binding = 2) readonly buffer KeyScales { uint key_scales[]; };
 layout(std430, binding = 3) readonly buffer Values { uint values[]; };
 layout(std430, binding = 4) writeonly buffer Output { float y[]; };  // (pass tokens, out_stride)
 layout(std430, binding = 5) readonly buffer Biases { float biases[]; };  // (heads, 2 * reach + 1): key - query from -reach to reach
+layout(std430, binding = 5) readonly buffer RopeTable { vec2 rope_table[]; };  // as in rope.comp
+layout(std430, binding = 2) writeonly buffer NewKeys { uvec4 new_keys[]; };
+layout(std430, binding = 3) writeonly buffer NewValues { uint new_values[]; };
+layout(std430, binding = 6) coherent buffer PartsBuffer { float parts[]; };  // abi.h
+layout(std430, binding = 6) coherent buffer Arrivals { uint arrivals[]; };
 layout(push_constant) uniform Push { AttendPush p; };
+#include "lib/rotate_one.glsl"
+#include "lib/parts.glsl"
 
 shared vec4 query[MAX_HEAD_DIM / 4];      // scaled, zeros after head_dim
 shared float weights[POSITIONS];          // scores, then softmax numerators of the block
 shared vec2 sums[THREADS * 2];            // partial outputs, to be joined
+shared uvec4 own_key[MAX_HEAD_DIM / 8];   // of the token, if it is rotated here
+
+// The query times eight dimensions of a key.
+float dot_word(uvec4 halves, uint k) {
+  return dot(vec4(unpackHalf2x16(halves.x), unpackHalf2x16(halves.y)), query[k * 2]) +
+         dot(vec4(unpackHalf2x16(halves.z), unpackHalf2x16(halves.w)), query[k * 2 + 1]);
+}
 
 // The query times the key in a slot. head_slots: how many slots the key/value heads before this one have.
 float dot_key(uint head_slots, uint slot) {
@@ -39,11 +59,7 @@ float dot_key(uint head_slots, uint slot) {
   float sum = 0;
   if (FORMAT == FORMAT_F16) {
     const uint words = (p.head_dim + 7) / 8, key = tile * words + IN_KEYS(r, 0, words);
-    for (uint k = 0; k < words; ++k) {
-      const uvec4 halves = keys[key + k * KEY_ROWS];
-      sum += dot(vec4(unpackHalf2x16(halves.x), unpackHalf2x16(halves.y)), query[k * 2]) +
-             dot(vec4(unpackHalf2x16(halves.z), unpackHalf2x16(halves.w)), query[k * 2 + 1]);
-    }
+    for (uint k = 0; k < words; ++k) sum += dot_word(keys[key + k * KEY_ROWS], k);
     return sum;
   }
   const uint words = Q8_WORDS(p.head_dim), first = tile * Q8_SLOT_WORDS(p.head_dim);
@@ -59,6 +75,22 @@ float dot_key(uint head_slots, uint slot) {
   return sum;
 }
 
+// The token's own key to own_key, and with its value to the cache if `writes`. The query is there.
+void rotate_own(uint token, uint kv_head, bool writes) {
+  const uint own = state.pos + token, slot = own % p.capacity, words = p.head_dim / 8;
+  const uint key = token * p.q_stride + (p.heads + kv_head) * p.head_dim, value = key + p.kv_heads * p.head_dim;
+  for (uint w = gl_LocalInvocationID.x; w < words; w += THREADS) {
+    float d[8];
+    [[unroll]] for (uint i = 0; i < 8; ++i) d[i] = rotated(key, w * 8 + i, own, ROTARY_DIM, ADJACENT != 0);
+    own_key[w] = uvec4(packHalf2x16(vec2(d[0], d[1])), packHalf2x16(vec2(d[2], d[3])), packHalf2x16(vec2(d[4], d[5])), packHalf2x16(vec2(d[6], d[7])));
+    if (writes) new_keys[(kv_head * p.capacity + slot / TILE_ROWS * TILE_ROWS) * words + IN_KEYS(slot % TILE_ROWS, w, words)] = own_key[w];
+  }
+  if (writes)
+    for (uint w = gl_LocalInvocationID.x; w < p.head_dim / 2; w += THREADS)
+      new_values[(kv_head * p.capacity + slot) * (p.head_dim / 2) + w] = packHalf2x16(vec2(qkv[value + w * 2], qkv[value + w * 2 + 1]));
+  barrier();
+}
+
 // Dimensions 2i and 2i + 1 of the value in a slot, of all heads' slots.
 vec2 value_pair(uint slot, uint i) {
   if (FORMAT == FORMAT_F16) return unpackHalf2x16(values[slot * (p.head_dim / 2) + i]);
@@ -72,19 +104,21 @@ void main() {
   if (token > 0 && state.pos + token >= state.end) return;
   const uint own = state.pos + token;
   const uint length = MASK == MASK_SOURCE ? state.source : min(MASK == MASK_NONE ? state.end : own + 1, state.context);
-  const uint first = length - min(length, p.window) + gl_WorkGroupID.z * p.span, last = min(length, first + p.span);
-  const uint row = (gl_WorkGroupID.z * gl_NumWorkGroups.y + token) * p.heads + head;  // of parts
-  const uint softmax_sums = gl_NumWorkGroups.z * gl_NumWorkGroups.y * p.heads * p.head_dim + row * 2;
-  if (PARTED != 0 && first >= last) {
-    if (lane == 0) y[softmax_sums + 1] = 0;
-    return;
-  }
+  const uint seen = min(length, p.window), part = gl_WorkGroupID.z, row = token * p.heads + head;
+  const uint first = length - seen + part * p.span;
+  if (PARTED != 0 && first >= length) return;
+  uint last = min(length, first + p.span);
+  const Parts all = Parts((seen + p.span - 1) / p.span, gl_NumWorkGroups.y * p.heads, gl_NumWorkGroups.z, p.arrivals);
+  const bool parted = PARTED != 0 && all.count > 1;
   const uint kv_head = head / (p.heads / p.kv_heads);
   const float slope = ALIBI != 0 ? alibi_slope(head, p.heads) : 0;
   const uint value_words = p.head_dim / 2;  // pairs of dimensions
   const uint q_row = token * p.q_stride + head * p.head_dim;
   for (uint i = lane; i < (p.head_dim + BLOCK - 1) / BLOCK * 8; i += THREADS)
-    for (uint j = 0; j < 4; ++j) query[i][j] = i * 4 + j < p.head_dim ? q[q_row + i * 4 + j] * p.scale : 0;
+    for (uint j = 0; j < 4; ++j) {
+      const uint d = i * 4 + j;
+      query[i][j] = d >= p.head_dim ? 0 : p.scale * (ROTATES != 0 ? rotated(q_row, d, own, ROTARY_DIM, ADJACENT != 0) : qkv[q_row + d]);
+    }
   barrier();
 
   // Values: a lane owns word `lane % value_words` (and, of heads wider than the workgroup, the next ones at stride THREADS); where
@@ -94,6 +128,22 @@ void main() {
   const bool owns = group < groups;
   vec2 acc[2] = {vec2(0), vec2(0)};
   float peak = -1e30, total = 0;
+
+  if (ROTATES != 0 && last == length) {  // the part with the token's own position, which is not in the cache yet
+    last = length - 1;
+    rotate_own(token, kv_head, head % (p.heads / p.kv_heads) == 0 && own < state.context);
+    float score = 0;
+    for (uint w = lane; w < p.head_dim / 8; w += THREADS) score += dot_word(own_key[w], w);
+    peak = workgroup_sum(score);
+    if (SOFT_CAP != 0) peak = soft_capped(peak, p.soft_cap);
+    total = 1;
+    const uint value = token * p.q_stride + (p.heads + p.kv_heads + kv_head) * p.head_dim;
+    if (owns && group == 0)
+      for (uint i = 0; i < 2; ++i) {
+        const uint w = word + i * THREADS;
+        if (w < value_words) acc[i] = unpackHalf2x16(packHalf2x16(vec2(qkv[value + w * 2], qkv[value + w * 2 + 1])));
+      }
+  }
 
   for (uint start = first; start < last; start += POSITIONS) {
     const uint count = min(last - start, POSITIONS);
@@ -136,16 +186,23 @@ void main() {
   sums[lane] = acc[0];
   sums[lane + THREADS] = acc[1];
   barrier();
-  const uint y_row = PARTED != 0 ? row * p.head_dim : token * p.out_stride + head * p.head_dim;
-  const float divisor = PARTED != 0 ? 1 : total;
-  if (PARTED != 0 && lane == 0) {
-    y[softmax_sums] = peak;
-    y[softmax_sums + 1] = total;
-  }
+  const uint y_row = token * p.out_stride + head * p.head_dim, part_row = part_at(all, part, row, p.head_dim);
   for (uint w = lane; w < value_words; w += THREADS) {
     vec2 result = sums[w];  // sums[THREADS + i] has word THREADS + i of a wide head
     for (uint g = 1; g < groups; ++g) result += sums[g * value_words + w];
-    y[y_row + w * 2] = result.x / divisor;
-    y[y_row + w * 2 + 1] = result.y / divisor;
+    [[unroll]] for (uint i = 0; i < 2; ++i) {
+      if (parted)
+        parts[part_row + w * 2 + i] = result[i];
+      else
+        y[y_row + w * 2 + i] = result[i] / total;
+    }
   }
+  if (!parted) return;
+  if (lane == 0) {
+    const uint at = sums_at(all, part, row, p.head_dim);
+    parts[at] = peak;
+    parts[at + 1] = total;
+  }
+  if (!comes_last(all, row, lane)) return;
+  for (uint d = lane; d < p.head_dim; d += THREADS) y[y_row + d] = joined(all, row, p.head_dim, d);
 }

@@ -21,7 +21,7 @@ layout(constant_id = 5) const uint DIM = 64;   // of a head
 layout(constant_id = 6) const uint ROTATES = 0;
 layout(constant_id = 7) const uint ADJACENT = 0;
 layout(constant_id = 8) const uint ROTARY_DIM = 0;
-layout(constant_id = 9) const uint PARTED = 0;  // 1: y is for attend_merge (abi.h)
+layout(constant_id = 9) const uint PARTED = 0;  // 1: several workgroups do a head (lib/parts.glsl)
 layout(local_size_x = 8) in;
 
 #define STEPS 2  // positions a lane has in a block
@@ -37,7 +37,10 @@ layout(std430, binding = 5) readonly buffer Biases { float biases[]; };  // as i
 layout(binding = 6) uniform usamplerBuffer rope_table;  // as in rope.comp
 layout(std430, binding = 7) writeonly buffer NewKeys { uvec4 new_keys[]; };
 layout(std430, binding = 8) writeonly buffer NewValues { uvec4 new_values[]; };
+layout(std430, binding = 9) coherent buffer PartsBuffer { float parts[]; };  // abi.h
+layout(std430, binding = 9) coherent buffer Arrivals { uint arrivals[]; };
 layout(push_constant) uniform Push { AttendPush p; };
+#include "lib/parts.glsl"
 
 vec4 input_at(uint i) { return uintBitsToFloat(texelFetch(queries, int(i))); }
 vec4 rope_table_at(uint i) { return uintBitsToFloat(texelFetch(rope_table, int(i))); }
@@ -58,13 +61,10 @@ void main() {
   if (token > 0 && state.pos + token >= state.end) return;
   const uint own = state.pos + token;
   const uint length = MASK == MASK_SOURCE ? state.source : min(MASK == MASK_NONE ? state.end : own + 1, state.context);
-  const uint first = length - min(length, p.window) + part_index * p.span;
-  const uint row = (part_index * gl_NumWorkGroups.y + token) * p.heads + head;  // of parts
-  const uint softmax_sums = gl_NumWorkGroups.z * gl_NumWorkGroups.y * p.heads * DIM + row * 2;
-  if (PARTED != 0 && first >= length) {
-    if (lane < HEADS) y[softmax_sums + lane * 2 + 1] = 0;
-    return;
-  }
+  const uint seen = min(length, p.window), first = length - seen + part_index * p.span, row = token * p.heads + head;
+  if (PARTED != 0 && first >= length) return;
+  const Parts all = Parts((seen + p.span - 1) / p.span, gl_NumWorkGroups.y * p.heads, gl_NumWorkGroups.z, p.arrivals);
+  const bool parted = PARTED != 0 && all.count > 1;
   const uint slots = head / (p.heads / p.kv_heads) * p.capacity;  // before the key/value head's first
 
   vec4 query[HEADS][SHARES];
@@ -181,18 +181,28 @@ void main() {
   }
 
   [[unroll]] for (uint h = 0; h < HEADS; ++h) {
-    const float sum = lanes_sum(total[h]), factor = PARTED != 0 ? 1 : 1 / sum;
-    const uint y_row = PARTED != 0 ? (row + h) * DIM : token * p.out_stride + (head + h) * DIM;
-    if (PARTED != 0 && lane == 0) {
-      y[softmax_sums + h * 2] = peak[h];
-      y[softmax_sums + h * 2 + 1] = sum;
+    const float sum = lanes_sum(total[h]), factor = parted ? 1 : 1 / sum;
+    const uint y_row = token * p.out_stride + (head + h) * DIM, part_row = part_at(all, part_index, row + h, DIM);
+    if (parted && lane == 0) {
+      const uint at = sums_at(all, part_index, row + h, DIM);
+      parts[at] = peak[h];
+      parts[at + 1] = sum;
     }
     [[unroll]] for (uint part = 0; part < VALUE_TEXELS; ++part) {
       const uint word = part * LANES + lane;
       if (word < DIM / 8) {
-        [[unroll]] for (uint i = 0; i < 4; ++i) y[y_row + word * 8 + i] = acc[h][part * 2][i] * factor;
-        [[unroll]] for (uint i = 0; i < 4; ++i) y[y_row + word * 8 + 4 + i] = acc[h][part * 2 + 1][i] * factor;
+        [[unroll]] for (uint i = 0; i < 8; ++i) {
+          const float value = acc[h][part * 2 + i / 4][i % 4] * factor;
+          if (parted)
+            parts[part_row + word * 8 + i] = value;
+          else
+            y[y_row + word * 8 + i] = value;
+        }
       }
     }
   }
+  if (PARTED == 0 || !parted) return;
+  for (uint h = 0; h < HEADS; ++h)
+    if (comes_last(all, row + h, lane))
+      for (uint d = lane; d < DIM; d += LANES) y[token * p.out_stride + (head + h) * DIM + d] = joined(all, row + h, DIM, d);
 }

@@ -1,65 +1,105 @@
-// y = x W^T for the tokens of a pass: TOKENS at once per lane, one when decoding.
+// y = x W^T for the tokens of a pass: TOKENS at once per lane, one when decoding. What comes before and after it for single rows is
+// done here where it can be, because a dispatch and its barrier cost more: of an RMSNorm (norm.comp) a product that writes x begins
+// it, with x times the weights and sums of x^2, and the product that reads that ends it; and gates are applied (activate.comp).
 // Variants: subgroup texel
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define WEFT_SMALL_GROUPS
+#define WEFT_GATED
 #ifdef WEFT_TEXEL
-#define WEFT_LANE_INPUT
 #include "lib/lanes.glsl"
 #endif
 #include "lib/rows.glsl"
 
-layout(constant_id = 4) const uint BIAS = 0;  // 1: there are biases
-layout(constant_id = 5) const uint ADD = 0;   // 1: y += x W^T
+layout(constant_id = 5) const uint ACTIVATION = ACTIVATION_SILU;  // of gates
+layout(constant_id = 6) const uint BIAS = 0;                      // 1: there are biases
+layout(constant_id = 7) const uint ADD = 0;                       // 1: y += x W^T
+layout(constant_id = 8) const uint ENDS_NORM = 0;                 // 1: the inputs are rows of a norm that is begun (abi.h)
+layout(constant_id = 9) const uint BEGINS_NORM = 0;               // 1: y is written as such rows, too
+#include "lib/activation.glsl"
 
 layout(std430, binding = 2) readonly buffer State { StepState state; };
 layout(std430, binding = 3) buffer Output { float y[]; };  // (pass tokens, out_stride)
 layout(std430, binding = 4) readonly buffer Bias { float bias[]; };  // (rows)
+layout(std430, binding = 5) readonly buffer NormWeights { float norm_weights[]; };  // (rows)
+layout(std430, binding = 6) writeonly buffer Begun { float begun[]; };  // (pass tokens, begun_stride)
 layout(push_constant) uniform Push { MatmulPush p; };
 
-#ifdef WEFT_TEXEL
-// What becomes of one token's inputs first: with eight lanes sharing the work it costs less here than a dispatch of its own.
-layout(constant_id = 6) const uint INPUT = INPUT_PLAIN;
-layout(constant_id = 7) const uint ACTIVATION = ACTIVATION_SILU;
-layout(binding = 5) uniform usamplerBuffer norm_weights;  // (cols) floats
-#include "lib/activation.glsl"
-float squares = 0;  // of what the lane has loaded
+const uint RESULTS = GATED != 0 ? ROW_TILES / 2 : ROW_TILES;  // rows of y that a lane has
+#define GROUP_RESULTS (gl_WorkGroupSize.x * RESULTS)
 
-uvec4 lane_input(uint i) {
-  if (INPUT == INPUT_PLAIN) return input_at(i);
-  vec4 v = floats_at(i);
-  if (INPUT == INPUT_NORMED) {  // norm.comp
-    squares += dot(v, v);
-    v *= uintBitsToFloat(texelFetch(norm_weights, int(i)));
-  } else {  // activate.comp
-    const vec4 up = floats_at(i + p.cols / 4);
-    [[unroll]] for (uint j = 0; j < 4; ++j) v[j] = activated(v[j]) * up[j];
-  }
-  return floatBitsToUint(v);
-}
-float of_norm() { return INPUT == INPUT_NORMED ? inversesqrt(lanes_sum(squares) / float(p.cols) + p.epsilon) : 1; }
+// What ending the norm multiplies the products of the tokens' inputs with. first: of the bound inputs.
+void norm_factors(out float factors[TOKENS], uint first) {
+  vec4 squares[TOKENS];
+  [[unroll]] for (uint t = 0; t < TOKENS; ++t) squares[t] = vec4(0);
+#ifdef WEFT_TEXEL
+  for (uint k = gl_SubgroupInvocationID; k < (p.sums + 3) / 4; k += LANES)
 #else
-float of_norm() { return 1; }
+  for (uint k = 0; k < (p.sums + 3) / 4; ++k)
+#endif
+    [[unroll]] for (uint t = 0; t < TOKENS; ++t) squares[t] += floats_at(((first + t) * p.in_stride + NORM_SUMS_AT(p.cols)) / 4 + k);
+  [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
+    float sum = squares[t].x + squares[t].y + squares[t].z + squares[t].w;
+#ifdef WEFT_TEXEL
+    sum = lanes_sum(sum);
+#endif
+    factors[t] = inversesqrt(sum / float(p.cols) + p.epsilon);
+  }
+}
+
+// The sum over the workgroup's rows of what their lanes have, in the first lane. Every lane of the workgroup calls it.
+#ifdef WEFT_TEXEL
+float rows_sum(float value) { return lanes_sum(value); }
+#else
+shared float row_sums[TILE_ROWS];
+float rows_sum(float value) {
+  barrier();  // the last sum's readers are done
+  if (part() == 0) row_sums[lane()] = value;
+  barrier();
+  if (part() == 0 && lane() % 8 == 0)
+    for (uint i = 1; i < 8; ++i) value += row_sums[lane() + i];
+  barrier();
+  if (part() == 0 && lane() % 8 == 0) row_sums[lane()] = value;
+  barrier();
+  if (part() == 0 && lane() == 0)
+    for (uint i = 8; i < TILE_ROWS; i += 8) value += row_sums[i];
+  return value;
+}
 #endif
 
-// Grid: x a group of TOKENS tokens, y WORKGROUP_ROWS rows of the slice: so that neighbours read the same weights, and that llvmpipe, which
+// Grid: x a group of TOKENS tokens, y GROUP_RESULTS rows of the slice: so that neighbours read the same weights, and that llvmpipe, which
 // gives each core one stretch of the grid, gives each as many of a short prompt's tokens.
 void main() {
-  const uint group = gl_WorkGroupID.x, first_row = gl_WorkGroupID.y * WORKGROUP_ROWS;
-  const uint first = p.first_token + group * TOKENS;
+  const uint group = gl_WorkGroupID.x, first_row = gl_WorkGroupID.y * GROUP_RESULTS;
+  const uint first = p.first_token + group * TOKENS, results = GATED != 0 ? p.rows / 2 : p.rows;
   if (first > 0 && state.pos + first >= state.end) return;
   float sums[SUMS];
   rows_dot(sums, p.cols, p.rows, p.in_stride, group * TOKENS, first_row);
-  const float scale = of_norm();
-  if (part() > 0) return;
-  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
-    const uint row = first_row + lane_row(i);
-    if (row >= p.rows) continue;
-    const float shift = BIAS != 0 ? bias[p.row_base + row] : 0;
-    [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
-      const uint at = (first + t) * p.out_stride + p.row_base + row;
-      const float sum = sums[t * ROW_TILES + i] * scale + shift;
-      y[at] = ADD != 0 ? y[at] + sum : sum;
+  float factors[TOKENS], squares[TOKENS];
+  [[unroll]] for (uint t = 0; t < TOKENS; ++t) factors[t] = 1, squares[t] = 0;
+  if (ENDS_NORM != 0) norm_factors(factors, group * TOKENS);
+  if (part() == 0) {
+    [[unroll]] for (uint i = 0; i < RESULTS; ++i) {
+      const uint row = first_row + lane_row_of(i, RESULTS);
+      if (row >= results) continue;
+      const float shift = BIAS != 0 ? bias[p.row_base + row] : 0;
+      const float up_shift = BIAS != 0 && GATED != 0 ? bias[results + row] : 0;
+      [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
+        const uint token = first + t, at = token * p.out_stride + p.row_base + row;
+        float value = sums[t * ROW_TILES + i] * factors[t] + shift;
+        if (GATED != 0) value = activated(value) * (sums[t * ROW_TILES + i + ROW_TILES / 2] * factors[t] + up_shift);
+        if (ADD != 0) value += y[at];
+        y[at] = value;
+        if (BEGINS_NORM != 0) {
+          begun[token * p.begun_stride + row] = value * norm_weights[row];
+          squares[t] += value * value;
+        }
+      }
     }
+  }
+  if (BEGINS_NORM == 0) return;
+  [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
+    const float sum = rows_sum(squares[t]);
+    if (part() == 0 && lane() == 0) begun[(first + t) * p.begun_stride + NORM_SUMS_AT(p.rows) + gl_WorkGroupID.y] = sum;
   }
 }

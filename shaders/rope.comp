@@ -66,16 +66,8 @@ layout(std430, binding = 3) writeonly buffer Queries { float q[]; };
 layout(std430, binding = 4) writeonly buffer Keys { uint keys[]; };
 layout(std430, binding = 5) writeonly buffer Values { uint values[]; };
 
-// Dimension d of the head that starts at qkv[head], rotated for a position.
-float rotated(uint head, uint d, uint position) {
-  if (d >= p.rotary_dim) return qkv[head + d];
-  const uint half_dim = p.rotary_dim / 2;
-  const bool first = p.adjacent != 0 ? d % 2 == 0 : d < half_dim;
-  const uint pair = p.adjacent != 0 ? d / 2 : d % half_dim;
-  const uint partner = p.adjacent != 0 ? d ^ 1 : (first ? d + half_dim : d - half_dim);
-  const vec2 angle = rope_table[position * half_dim + pair];
-  return qkv[head + d] * angle.x + (first ? -angle.y : angle.y) * qkv[head + partner];
-}
+#include "lib/rotate_one.glsl"
+float rotated(uint head, uint d, uint position) { return rotated(head, d, position, p.rotary_dim, p.adjacent != 0); }
 
 // A block of 32 dimensions, zeros after head_dim, as bytes and the bits of their scale's half.
 struct Q8Block {

@@ -90,6 +90,10 @@ std::shared_ptr<weft::Device> open(const std::vector<std::string>& settings, boo
   });
 }
 
+Json json_of(const Survey::Dispatches& count) {
+  return {{"first_layer", count.first_layer}, {"layer", count.layer}, {"rest", count.rest}};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -116,8 +120,8 @@ int main(int argc, char** argv) {
           print({{"model", folder.filename().string()},
                  {"format", name(format)},
                  {"layers", counts.layers},
-                 {"dispatches", {{"layer", counts.layer}, {"rest", counts.rest}}},
-                 {"prompt_dispatches", {{"layer", counts.prompt_layer}, {"rest", counts.prompt_rest}}}});
+                 {"dispatches", json_of(counts.token)},
+                 {"prompt_dispatches", json_of(counts.prompt)}});
         }
     };
     add(device, true);

@@ -161,7 +161,8 @@ def summary_text(done, budget):
     for chip, result, table_rows in done:
         plan, count = result["device"]["plan"], result["models"]["smollm2-135m", "q8"]
         bad = sum(bool(over(row, budget)) for row in table_rows.values())
-        total = count["layers"] * count["dispatches"]["layer"] + count["dispatches"]["rest"]
+        dispatches = count["dispatches"]
+        total = dispatches["first_layer"] + (count["layers"] - 1) * dispatches["layer"] + dispatches["rest"]
         rows.append((chip.name, result["device"]["name"].strip(), str(plan["tile_tokens"]), str(plan["block_tokens"]), str(plan["split"]), str(len(table_rows)),
                      str(bad), f"{max(row.get('ms', 0) for row in table_rows.values()) / 1000:.2f}",
                      f"{sum(row.get('ms', 0) for row in table_rows.values()) / 1000:.1f}", str(total)))

@@ -66,11 +66,11 @@ Survey::Counts add_sessions(const Model& model, uint32_t context, Format cache_f
   Survey::Counts counts;
   for (const uint32_t tokens : {1u, chunk}) {
     const Pass pass = {model, activations, step, cache, tokens};
-    size_t& layer = tokens == 1 ? counts.layer : counts.prompt_layer;
-    size_t& rest = tokens == 1 ? counts.rest : counts.prompt_rest;
+    Survey::Dispatches& count = tokens == 1 ? counts.token : counts.prompt;
     const Tail greedy = {Kind::greedy};
-    rest = record([&](Recorder& r) { record_embed(r, pass), record_tail(r, pass, {&greedy, 1}); });
-    for (uint32_t i = 0; i < layers; ++i) layer = record([&](Recorder& r) { record_layer(r, pass, i); });
+    count.rest = record([&](Recorder& r) { record_embed(r, pass), record_tail(r, pass, {&greedy, 1}); });
+    for (uint32_t i = 0; i < layers; ++i)
+      (i == 0 ? count.first_layer : count.layer) = record([&](Recorder& r) { record_layer(r, pass, i); });
     for (const Tail& tail : all_tails(partial)) record([&](Recorder& r) { record_tail(r, pass, {&tail, 1}); });
   }
   const Pass prompt = {model, activations, step, cache, chunk};

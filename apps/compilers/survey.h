@@ -11,10 +11,13 @@ namespace weft::compilers {
 
 class Survey {
  public:
-  // Dispatches of a token that is decoded greedily, and of a chunk of a prompt's tokens.
+  struct Dispatches {
+    size_t first_layer = 0, layer = 0, rest = 0;  // layer: each of the others
+  };
   struct Counts {
     uint32_t layers = 0;  // of the model as published
-    size_t layer = 0, rest = 0, prompt_layer = 0, prompt_rest = 0;
+    Dispatches token;     // that is decoded greedily
+    Dispatches prompt;    // a chunk of its tokens
   };
   // Loads a model with matrices and tables of the format, and adds the pipelines of its sessions: of decoding, prompts,
   // batches and scores, with every head, both types of cache, and every way to choose a token.

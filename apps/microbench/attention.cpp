@@ -23,6 +23,7 @@ struct Cache {
     values = Buffer(bench().device, "values", ops::value_bytes(heads, capacity, format), Memory::device);
     const uint64_t bytes = ops::part_bytes(bench().device->plan(), heads, capacity, kPeriod);
     parts = Buffer(bench().device, "parts", std::max<uint64_t>(bytes, 4), Memory::device);
+    run_once(bench().device, "clear parts", [&](Recorder& recorder) { recorder.fill(parts, 0); });
     view = {keys, values, capacity, format, parts};
   }
   Buffer keys, values, parts;

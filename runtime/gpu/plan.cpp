@@ -74,7 +74,7 @@ Plan make_plan(const Caps& caps) {
                 caps.name);
   require(caps.max_threads >= 128, "maxComputeWorkGroupInvocations", caps.max_threads, 128, caps);
   require(caps.max_shared >= 16384, "maxComputeSharedMemorySize", caps.max_shared, 16384, caps);
-  require(caps.max_bindings >= 6, "maxPerStageDescriptorStorageBuffers", caps.max_bindings, 6, caps);  // rope, advance
+  require(caps.max_bindings >= 8, "maxPerStageDescriptorStorageBuffers", caps.max_bindings, 8, caps);  // attend
   require(caps.offset_alignment <= 256, "minStorageBufferOffsetAlignment", caps.offset_alignment, 256, caps);
 
   Plan plan;

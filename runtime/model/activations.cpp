@@ -42,6 +42,7 @@ struct Extent {
 std::vector<Extent> extents(const Config& config, uint32_t candidate_stride, uint32_t tokens, uint32_t sampled) {
   return {{&Activations::x, tokens, config.width},
           {&Activations::normed, tokens, config.width},
+          {&Activations::begun, tokens, ops::begun_stride(config.width)},
           {&Activations::rotated, tokens, config.width},
           {&Activations::qkv, tokens, config.query_dim() + 2 * config.kv_dim()},
           {&Activations::q, tokens, config.query_dim()},
@@ -156,6 +157,7 @@ KvCache::KvCache(const Model& model, uint32_t context, uint32_t pass_tokens, For
   if (layout.part_bytes == 0) return;
   parts.emplace_back(model.device, "parts", layout.part_bytes, Memory::device);
   for (ops::CacheView& layer : layers) layer.parts = parts.back();
+  run_once(model.device, "clear parts", [&](Recorder& recorder) { recorder.fill(parts.back(), 0); });
 }
 
 // As few buffers as there is sense in: a device has a limit on their number, and its sessions share it.

@@ -10,6 +10,7 @@ namespace weft {
 struct Activations {
   View x;           // (tokens, width) the residual stream
   View normed;      // (tokens, width)
+  View begun;       // (tokens, ops::begun_stride(width)) of a norm (ops::BegunNorm)
   View rotated;     // (tokens, width) in the vocabulary table's basis
   View qkv;         // (tokens, q + k + v)
   View q;           // (tokens, q) after RoPE

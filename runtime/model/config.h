@@ -65,6 +65,12 @@ struct Config {
   // As shaders/lib/soft_cap.glsl.
   float soft_capped(float logit) const { return logit_cap > 0 ? logit_cap * std::tanh(logit / logit_cap) : logit; }
   ops::NormShape norm() const { return {width, epsilon, layer_kind.norm}; }
+  // True if each branch begins with an RMSNorm of x that only a product reads, and the one before knows its weights.
+  bool begins_norms() const {
+    const LayerKind& k = layer_kind;
+    return k.norm == ops::NormKind::rms && !k.norm_after && !k.parallel && !k.shared_norm && !k.sees_source &&
+           experts.count == 0;
+  }
   ops::Attention attention(uint32_t layer) const {
     return {attention_scale, positions[layer].window, attention_cap, layer_kind.positions == Positions::alibi,
             layer_kind.sees_all ? ops::AttentionMask::none : ops::AttentionMask::causal};

@@ -15,6 +15,8 @@ uint64_t float_bytes(const std::vector<Floats>& parts) {
 // Everything of a network that is neither a layer nor the vocabulary: as WeightsLoader's load_body and load_ends.
 uint64_t other_bytes(const Config& config, Parts& parts, const DeviceFormats& formats) {
   uint64_t bytes = float_bytes(parts.final_norm_parts());
+  for (uint32_t layer = 0; layer < config.layers; ++layer)
+    bytes += align_up(float_bytes(parts.attention_norm_parts(static_cast<int>(layer))), kViewAlignment);
   if (config.has_position_table()) bytes += uint64_t{config.context} * config.width * 4;
   if (config.layer_kind.positions == Positions::bucketed)
     bytes += (2 * uint64_t{config.buckets.farthest} + 1) * config.heads.heads * 4;

@@ -39,23 +39,23 @@ struct Network {
   // first form (Vaswani et al. 2017). Its very last norm is the network's final one, which tail() and Encoder apply.
   void layer(uint32_t index) const {
     const LayerWeights& l = w.layers[index];
-    const ops::Input read = branch_input(l.attention_norm);
+    const bool last = index + 1 == c.layers;
+    const ops::Input read = branch_input(w.attention_norm(index), index > 0);
     matmul(l.qkv, read, a.qkv);
     if (c.layer_kind.norm_heads) ops::norm_heads(r, c.heads, state, l.head_norms, a.qkv, c.epsilon, tokens);
     attend(index);
     if (!c.layer_kind.parallel) {
-      add_branch(l.out, a.attended, l.attention_branch_norm);
-      close_branch(l.attention_norm);
+      add_branch(l.out, a.attended, l.attention_branch_norm, l.ffn_norm);
+      close_branch(w.attention_norm(index));
     }
     if (c.layer_kind.sees_source) add_source(index);
 
-    const ops::Input inner = c.layer_kind.shared_norm ? read : branch_input(l.ffn_norm);
+    const ops::Input inner = c.layer_kind.shared_norm ? read : branch_input(l.ffn_norm, true);
     if (c.experts.count > 0) return add_experts(l, inner.x);
-    matmul(l.gate_up, inner, a.gate_up);
-    const ops::Input second = activated();
+    expand(l.gate_up, inner);
     if (c.layer_kind.parallel) add_branch(l.out, a.attended, l.attention_branch_norm);
-    add_branch(l.down, second, l.ffn_branch_norm);
-    if (index + 1 < c.layers) close_branch(l.ffn_norm);
+    add_branch(l.down, a.inner, l.ffn_branch_norm, last ? View() : w.attention_norm(index + 1));
+    if (!last) close_branch(l.ffn_norm);
   }
 
   // The next token of each session.
@@ -128,32 +128,35 @@ struct Network {
   void activate() const {
     ops::activate(r, c.layer_kind.activation, c.layer_kind.gated, state, a.gate_up, a.inner, c.ffn, tokens);
   }
-  bool can_fuse(const ops::Input& input, uint32_t cols) const {
-    return ops::can_fuse(r.device().plan(), input, cols, tokens);
-  }
+  // True if a branch begins the norm that the next one's first product ends.
+  bool begins_norms() const { return c.begins_norms() && ops::can_fuse(r.device().plan(), tokens); }
 
-  // What a branch reads: norm(x), or x if norms come after the branches.
-  ops::Input branch_input(const View& weight) const {
+  // What a branch reads: norm(x), or x if norms come after the branches. follows: a branch has been added to x.
+  ops::Input branch_input(const View& weight, bool follows) const {
     if (c.layer_kind.norm_after) return a.x;
-    const ops::Input fused = ops::Input::normed(c.norm(), a.x, weight);
-    if (c.experts.count == 0 && can_fuse(fused, c.width)) return fused;
+    if (follows && begins_norms())
+      return ops::BegunNorm{a.begun, c.norm(),
+                            c.layer_kind.norm_branches ? 1 : ops::norm_sums(r.device().plan(), c.width)};
     norm(a.x, weight, a.normed);
     return a.normed;
   }
 
-  // What the feed-forward's second product reads: the activated result of the first.
-  ops::Input activated() const {
-    const ops::Input fused = ops::Input::gated(c.layer_kind.activation, a.gate_up);
-    if (c.layer_kind.gated && can_fuse(fused, c.ffn)) return fused;
+  // a.inner = the activated result of the feed-forward's first product.
+  void expand(const Matrix& gate_up, const ops::Input& input) const {
+    if (c.layer_kind.gated && ops::can_gate(r.device().plan(), gate_up, tokens))
+      return ops::matmul_gated(r, gate_up, c.layer_kind.activation, state, input, a.inner, tokens);
+    matmul(gate_up, input, a.gate_up);
     activate();
-    return a.inner;
   }
 
-  // x += weights input; if the branch has a norm of its own, x += norm(weights input).
-  void add_branch(const Matrix& weights, const ops::Input& input, const View& own_norm) const {
-    if (!own_norm.buffer) return matmul(weights, input, a.x, Output::add);
+  // x += weights input; if the branch has a norm of its own, x += norm(weights input). next: the weight of the norm
+  // that x goes through then, if any.
+  void add_branch(const Matrix& weights, const ops::Input& input, const View& own_norm, const View& next = {}) const {
+    const ops::BeginNorm of_next = {next, a.begun};
+    const ops::BeginNorm* const begin = next.buffer && begins_norms() ? &of_next : nullptr;
+    if (!own_norm.buffer) return ops::matmul(r, weights, state, input, a.x, tokens, Output::add, begin);
     matmul(weights, input, a.normed);
-    norm(a.normed, own_norm, a.x, Output::add);
+    ops::norm(r, c.norm(), state, a.normed, own_norm, a.x, tokens, false, Output::add, begin);
   }
 
   // x = norm(x), if norms come after the branches.
@@ -176,7 +179,7 @@ struct Network {
   // (encoder.h).
   void add_source(uint32_t index) const {
     const LayerWeights& l = w.layers[index];
-    matmul(l.cross_q, branch_input(l.cross_norm), a.q);
+    matmul(l.cross_q, branch_input(l.cross_norm, false), a.q);
     ops::attend(r, c.heads, {.scale = c.attention_scale, .mask = ops::AttentionMask::source}, state, a.q,
                 pass.source->layers[index], a.attended, tokens);
     add_branch(l.cross_out, a.attended, View());

@@ -35,6 +35,7 @@ void Parts::check_body() {
     LayerWeights layer;
     const int number = static_cast<int>(index);
     sources_of(this->layer(layer, number).matrices, number, AsStored::yes);
+    attention_norm_parts(number);
     tensors_.forget();
   }
   final_norm_parts();
@@ -81,6 +82,10 @@ std::vector<Floats> Parts::norm_parts(std::string_view role, int index) {
   else
     parts.push_back({nullptr, 0, config_.width});
   return parts;
+}
+
+std::vector<Floats> Parts::attention_norm_parts(int index) {
+  return norm_parts(config_.layer_kind.norm_after ? "attn_output_norm" : "attn_norm", index);
 }
 
 // If norms come after the branches, the final norm is the last norm of the last layer.
@@ -150,9 +155,7 @@ std::vector<Linear> Parts::matrices(LayerWeights& layer, int index) {
 
 std::vector<Vector> Parts::vectors(LayerWeights& layer, int index, const std::vector<Linear>& matrices) {
   const bool after = config_.layer_kind.norm_after, last = index + 1 == static_cast<int>(config_.layers);
-  std::vector<Vector> all = {
-      {layer.attention_norm, norm_parts(after ? "attn_output_norm" : "attn_norm", index)},
-  };
+  std::vector<Vector> all;
   // If norms come after the branches, the last norm of the last layer is the network's final one.
   const bool own = after ? !last : !config_.layer_kind.shared_norm;
   if (own) all.push_back({layer.ffn_norm, norm_parts(after ? "layer_output_norm" : "ffn_norm", index)});

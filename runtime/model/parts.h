@@ -67,6 +67,7 @@ class Parts {
 
   Pieces layer(LayerWeights& layer, int index);
   std::vector<Floats> norm_parts(std::string_view role, int index);
+  std::vector<Floats> attention_norm_parts(int index);
   std::vector<Floats> final_norm_parts();
 
   const TensorView& position_table();

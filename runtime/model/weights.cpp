@@ -42,8 +42,8 @@ Weights load(const std::shared_ptr<Device>& device, const std::shared_ptr<const 
 uint64_t Weights::vocab_bytes() const { return embedding->bytes() + (separate_output ? separate_output->bytes() : 0); }
 
 uint64_t Weights::layer_bytes() const {
-  uint64_t bytes =
-      final_norm.bytes() + embedding_norm.bytes() + positions.bytes() + score_biases.bytes() + logit_bias.bytes();
+  uint64_t bytes = attention_norms.bytes() + final_norm.bytes() + embedding_norm.bytes() + positions.bytes() +
+                   score_biases.bytes() + logit_bias.bytes();
   if (masked_head) bytes += masked_head->buffer.bytes();
   if (encoder) bytes += encoder->weights.layer_bytes();
   for (const LayerWeights& layer : layers) bytes += layer.buffer.bytes();

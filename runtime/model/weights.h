@@ -17,20 +17,19 @@
 
 namespace weft {
 
-// One layer in one buffer: its matrices as tiles; its norms and the matrices' biases as floats. Norms of kind layer are
-// (2, width): weights, then biases. A part that the layer does not have is without a buffer.
+// One layer in one buffer: its matrices as tiles; its norms, but for the first, and the matrices' biases as floats.
+// Norms of kind layer are (2, width): weights, then biases. A part that the layer does not have is without a buffer.
 struct LayerWeights {
   Buffer buffer;
-  View attention_norm;  // (width)
-  Matrix qkv;           // (q + k + v rows, width): three matrices, one after the other
-  View head_norms;      // (2, head_dim): of queries, of keys
-  Matrix out;           // (width, heads * head_dim)
+  Matrix qkv;       // (q + k + v rows, width): three matrices, one after the other
+  View head_norms;  // (2, head_dim): of queries, of keys
+  Matrix out;       // (width, heads * head_dim)
   // If the layer attends to an encoder's output too:
   View cross_norm;   // (width)
   Matrix cross_q;    // (heads * head_dim, width)
   Matrix cross_kv;   // (k + v rows, width), once for an input
   Matrix cross_out;  // as out
-  View ffn_norm;     // (width); without a buffer if attention_norm is for both
+  View ffn_norm;     // (width); without a buffer if the attention's is for both
   Matrix router;     // (experts, width)
   Matrix gate_up;    // (2 * ffn, width): gate, then up; not gated: (ffn, width)
   Matrix down;       // (width, ffn); with experts these two are as ops::matmul_expert has them
@@ -93,6 +92,7 @@ struct Weights {
   std::shared_ptr<Table> embedding;         // the halves of an encoder-decoder share it
   std::unique_ptr<Table> separate_output;   // nullptr: tied, the embedding is used
   std::optional<Tie> tie;                   // nothing: the file has one table, two of the same bytes, or two in use
+  Buffer attention_norms;                   // of all layers, rows at kViewAlignment: see attention_norm()
   Buffer final_norm;                        // (width), or (2, width)
   Buffer embedding_norm;                    // the same; none: without bytes
   Buffer positions;                         // (context, width) floats added to the embedding; none: without bytes
@@ -109,6 +109,12 @@ struct Weights {
   // Returns once everything is on the device. Throws if a layer cannot be loaded.
   void wait() const {
     if (layer_loader) layer_loader->wait(layers.size());
+  }
+
+  // (width), or (2, width). Not with the layer: the one before begins the norm, when this one may not be there yet.
+  View attention_norm(uint32_t layer) const {
+    const uint64_t bytes = attention_norms.bytes() / layers.size();
+    return View(attention_norms).part(layer * bytes, bytes);
   }
 
   // If layers are streamed, copies one to its layer buffer, beside what is recorded next (schedule.h).

@@ -139,6 +139,7 @@ void WeightsLoader::load_body(bool later) {
     due_.push_back(
         {&layer, allocate(layer.buffer, "layer " + std::to_string(index), number, parts_.layer(layer, number))});
   }
+  load_attention_norms();
   for (uint32_t layer = 0; layer < config_.layers && !later; ++layer) load_layer(layer);
   if (layer_buffer_bytes_) begin_stream();
   load_norm(weights_.final_norm, parts_.final_norm_parts(), "final norm", config_.logit_scale);
@@ -170,6 +171,19 @@ void WeightsLoader::load_norm(Buffer& buffer, const std::vector<Floats>& parts, 
   upload_floats(buffer, name, floats_of(parts, scale));
   for (const Floats& part : parts)
     if (part.tensor) report_->add_floats(*part.tensor, part.count(), buffer.name());
+}
+
+void WeightsLoader::load_attention_norms() {
+  std::vector<float> values;
+  for (uint32_t index = 0; index < config_.layers; ++index) {
+    const std::vector<float> own = floats_of(parts_.attention_norm_parts(static_cast<int>(index)), 1);
+    values.insert(values.end(), own.begin(), own.end());
+    values.resize(align_up(values.size() * 4, kViewAlignment) / 4);
+  }
+  upload_floats(weights_.attention_norms, "attention norms", values);
+  for (uint32_t index = 0; index < config_.layers; ++index)
+    for (const Floats& part : parts_.attention_norm_parts(static_cast<int>(index)))
+      if (part.tensor) report_->add_floats(*part.tensor, part.count(), weights_.attention_norms.name());
 }
 
 void WeightsLoader::load_positions() {

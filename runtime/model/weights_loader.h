@@ -36,6 +36,7 @@ class WeightsLoader {
   std::unique_ptr<Table> load_table(const TensorView& tensor, const std::string& buffer, bool projected);
   std::unique_ptr<Table> load_rows(const TensorView& tensor, Format format, const std::string& buffer, bool projected);
   void load_norm(Buffer& buffer, const std::vector<Floats>& parts, const char* name, float scale);
+  void load_attention_norms();
   void load_positions();
   void load_score_biases();
   std::vector<Rounding*> allocate(Buffer& buffer, const std::string& name, int index, const Pieces& pieces);

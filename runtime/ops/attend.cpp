@@ -3,7 +3,6 @@
 #include "ops/support.h"
 
 #include "attend.spv.h"
-#include "attend_merge.spv.h"
 #include "attend_texel.spv.h"
 
 namespace weft::ops {
@@ -23,25 +22,19 @@ bool by_texels(const Plan& plan, const HeadShape& shape, Format cache) {
   return plan.texel_products && cache == Format::f16 && shape.head_dim % 8 == 0;
 }
 
-void merge(Recorder& recorder, const HeadShape& shape, const View& state, const View& parts, const View& y,
-           uint32_t count, uint32_t tokens) {
-  const uint32_t dims = shape.heads * shape.head_dim;
-  recorder.dispatch({shaders::attend_merge}, {state, parts, y},
-                    abi::AttendMergePush{shape.heads, shape.head_dim, stride_of(dims), count},
-                    {ceil_div(dims, 64), tokens});
-}
-
 }  // namespace
 
 uint64_t part_bytes(const Plan& plan, const HeadShape& shape, uint32_t capacity, uint32_t tokens) {
   const uint32_t parts = ceil_div(capacity, plan.attend_span);
-  return parts > 1 ? uint64_t{parts} * tokens * shape.heads * (shape.head_dim + 2) * 4 : 0;
+  const uint64_t rows = uint64_t{tokens} * shape.heads;
+  return parts > 1 ? (parts * rows * (shape.head_dim + 2) + rows) * 4 : 0;
 }
 
 bool can_fuse_rope(const Plan& plan, const HeadShape& shape, const Attention& attention, const FusedRope& fused_rope,
                    Format cache, uint32_t tokens) {
-  return tokens == 1 && by_texels(plan, shape, cache) && attention.mask == AttentionMask::causal &&
-         !attention.biases.values.buffer && fused_rope.rotary_dim > 0 && fused_rope.rotary_dim % 16 == 0;
+  return tokens == 1 && cache == Format::f16 && shape.head_dim % 8 == 0 && attention.mask == AttentionMask::causal &&
+         !attention.biases.values.buffer && fused_rope.rotary_dim > 0 &&
+         (!plan.texel_products || fused_rope.rotary_dim % 16 == 0);
 }
 
 void attend(Recorder& recorder, const HeadShape& shape, const Attention& attention, const View& state, const View& q,
@@ -64,7 +57,7 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
   if (biases.buffer) require_bytes(biases, uint64_t{shape.heads} * (2 * uint64_t{reach} + 1) * 4, "attend", "biases");
   const uint32_t parts = ceil_div(cache.capacity, plan.attend_span);
   if (parts > 1) require_bytes(cache.parts, part_bytes(plan, shape, cache.capacity, tokens), "attend", "parts");
-  const View& out = parts > 1 ? cache.parts : y;
+  const View& scratch = parts > 1 ? cache.parts : y;
   const abi::AttendPush push = {shape.heads,
                                 shape.kv_heads,
                                 shape.head_dim,
@@ -75,7 +68,8 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
                                 attention.window ? attention.window : UINT32_MAX,
                                 attention.soft_cap,
                                 reach,
-                                parts > 1 ? plan.attend_span : UINT32_MAX / 2};
+                                parts > 1 ? plan.attend_span : UINT32_MAX / 2,
+                                static_cast<uint32_t>(scratch.bytes / 4)};
   std::vector<uint32_t> constants = {attention.soft_cap > 0, attention.alibi, static_cast<uint32_t>(attention.mask),
                                      biases.buffer != nullptr};
   const View& bias = biases.buffer ? biases : state;
@@ -86,16 +80,18 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
                       fused_rope ? fused_rope->rotary_dim : 0, parts > 1});
     // Without a fused rope the cache is not written, and must not seem to be.
     recorder.dispatch({shaders::attend_texel, constants},
-                      {state, q, cache.keys, cache.values, out, bias, fused_rope ? fused_rope->rope_table : q,
-                       fused_rope ? cache.keys : out, fused_rope ? cache.values : out},
+                      {state, q, cache.keys, cache.values, y, bias, fused_rope ? fused_rope->rope_table : q,
+                       fused_rope ? cache.keys : y, fused_rope ? cache.values : y, scratch},
                       push, {shape.heads / heads, tokens, parts});
   } else {
     constants.insert(constants.begin(), plan.reduce_threads);
-    constants.insert(constants.end(), {static_cast<uint32_t>(cache.format), parts > 1});
+    constants.insert(constants.end(),
+                     {static_cast<uint32_t>(cache.format), parts > 1, fused_rope != nullptr,
+                      fused_rope && fused_rope->pairs == Pairs::adjacent, fused_rope ? fused_rope->rotary_dim : 0});
     recorder.dispatch({plan.subgroup ? shaders::attend_subgroup : shaders::attend, constants},
-                      {state, q, cache.keys, cache.values, out, bias}, push, {shape.heads, tokens, parts});
+                      {state, q, cache.keys, cache.values, y, fused_rope ? fused_rope->rope_table : bias, scratch},
+                      push, {shape.heads, tokens, parts});
   }
-  if (parts > 1) merge(recorder, shape, state, cache.parts, y, parts, tokens);
 }
 
 }  // namespace weft::ops

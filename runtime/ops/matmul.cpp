@@ -8,27 +8,15 @@
 
 namespace weft::ops {
 
-Input Input::normed(const NormShape& shape, const View& x, const View& weight) {
-  Input input(x);
-  input.kind = INPUT_NORMED;
-  input.norm = shape;
-  input.weight = weight;
-  return input;
-}
+uint32_t begun_stride(uint32_t cols) { return NORM_SUMS_AT(cols) + stride_of(ceil_div(cols, 8)); }
 
-Input Input::gated(Activation activation, const View& gate_up) {
-  Input input(gate_up);
-  input.kind = INPUT_GATED;
-  input.activation = activation;
-  return input;
-}
+bool can_fuse(const Plan& plan, uint32_t tokens) { return plan.tile_tokens == 0 || tokens <= plan.block_tokens; }
 
-// Where every lane reads every input, as on a GPU, each would norm or activate all of them; subgroups that share do
-// not.
-bool can_fuse(const Plan& plan, const Input& input, uint32_t cols, uint32_t tokens) {
-  if (input.kind == INPUT_PLAIN) return true;
-  const bool known = input.kind == INPUT_GATED || input.norm.kind == NormKind::rms;
-  return known && plan.texel_products && plan.split == 1 && tokens == 1 && cols % BLOCK == 0;
+uint32_t norm_sums(const Plan& plan, uint32_t rows) { return ceil_div(rows, matmul_rows(plan)); }
+
+// The gates' tiles are followed by those of what they gate, in one binding.
+bool can_gate(const Plan& plan, const Matrix& weights, uint32_t tokens) {
+  return can_fuse(plan, tokens) && weights.rows % (2 * TILE_ROWS) == 0 && weights.slices(plan.slice_bytes).size() == 1;
 }
 
 namespace {
@@ -46,47 +34,79 @@ void multiply_tiles(Recorder& recorder, const Matrix& weights, const View& state
                            {static_cast<uint32_t>(weights.format), tile, biased, output == Output::add}};
   for (const Matrix::Slice& slice : weights.slices(plan.slice_bytes)) {
     const abi::MatmulPush push = {
-        weights.cols, slice.rows, slice.row_base, stride_of(weights.cols), stride_of(weights.rows), 0, 0, tokens};
+        weights.cols, slice.rows, slice.row_base, stride_of(weights.cols), stride_of(weights.rows), 0, tokens, 0, 0, 0};
     recorder.dispatch(spec, {slice.view, x, state, y, biased ? weights.bias : state}, push,
                       {ceil_div(slice.rows, TILE_ROWS), ceil_div(tokens, tile)});
+  }
+}
+
+// What else a product does with its results.
+struct Results {
+  Output output = Output::write;
+  std::optional<Activation> gates = {};
+  const BeginNorm* begin = nullptr;
+};
+
+void multiply(Recorder& recorder, const Matrix& weights, const View& state, const Input& input, const View& y,
+              uint32_t tokens, const Results& results) {
+  const Plan& plan = recorder.device().plan();
+  RowsVariant variant = rows_variant(plan, weights, tokens);
+  const uint32_t in_stride = input.end ? begun_stride(weights.cols) : stride_of(weights.cols);
+  const uint32_t out_cols = results.gates ? weights.rows / 2 : weights.rows, out_stride = stride_of(out_cols);
+  require(weights.layout == Layout::values, "matmul", "the matrix is a vocabulary table");
+  const uint64_t x_bytes = uint64_t{tokens} * in_stride * 4;
+  require_bytes(input.x, x_bytes, "matmul", "x");
+  require_bytes(y, uint64_t{tokens} * out_stride * 4, "matmul", "y");
+  const bool biased = weights.bias.buffer != nullptr, tiled = !can_fuse(plan, tokens);
+  if (biased) require_bytes(weights.bias, uint64_t{weights.rows} * 4, "matmul", "bias");
+  require(!tiled || !(input.end || results.gates || results.begin), "matmul", "a pass of too many tokens to fuse");
+  if (tiled) return multiply_tiles(recorder, weights, state, input.x, y, tokens, results.output);
+  require(tokens % variant.tokens == 0, "matmul", "a pass is no whole number of token groups");
+  if (input.end)
+    require(input.end->shape.cols == weights.cols && input.end->shape.kind == NormKind::rms, "matmul", "another norm");
+  const std::vector<Matrix::Slice> slices = weights.slices(plan.slice_bytes);
+  if (results.begin) {
+    require(slices.size() == 1, "matmul", "a norm of a matrix in slices");
+    require_bytes(results.begin->weight, uint64_t{weights.rows} * 4, "matmul", "norm weight");
+    require_bytes(results.begin->rows, uint64_t{tokens} * begun_stride(weights.rows) * 4, "matmul", "begun norm");
+  }
+  if (results.gates) {
+    require(can_gate(plan, weights, tokens), "matmul", "gates that are no whole tiles");
+    variant.pair_tiles();
+  }
+  KernelSpec spec = variant.kernel(shaders::matmul, shaders::matmul_subgroup, shaders::matmul_texel);
+  spec.constants.insert(spec.constants.end(),
+                        {results.gates.has_value(), static_cast<uint32_t>(results.gates.value_or(Activation::silu)),
+                         biased, results.output == Output::add, input.end.has_value(), results.begin != nullptr});
+  const View& bias = biased ? weights.bias : state;
+  for (const Matrix::Slice& slice : slices) {
+    const abi::MatmulPush push = {weights.cols,
+                                  slice.rows,
+                                  slice.row_base,
+                                  in_stride,
+                                  out_stride,
+                                  0,
+                                  tokens,
+                                  input.end ? input.end->sums : 0,
+                                  input.end ? input.end->shape.epsilon : 0,
+                                  begun_stride(weights.rows)};
+    recorder.dispatch(spec,
+                      {slice.view, input.x.part(0, x_bytes), state, y, bias,
+                       results.begin ? results.begin->weight : state, results.begin ? results.begin->rows : y},
+                      push, {tokens / variant.tokens, ceil_div(slice.rows, variant.group_rows)});
   }
 }
 
 }  // namespace
 
 void matmul(Recorder& recorder, const Matrix& weights, const View& state, const Input& input, const View& y,
-            uint32_t tokens, Output output) {
-  const Plan& plan = recorder.device().plan();
-  const RowsVariant variant = rows_variant(plan, weights, tokens);
-  const View& x = input.x;
-  const uint32_t in_stride = stride_of(weights.cols), out_stride = stride_of(weights.rows);
-  require(weights.layout == Layout::values, "matmul", "the matrix is a vocabulary table");
-  const bool tiled = plan.tile_tokens > 0 && tokens > plan.block_tokens;
-  require(tiled || tokens % variant.tokens == 0, "matmul", "a pass is no whole number of token groups");
-  require(can_fuse(plan, input, weights.cols, tokens), "matmul", "an input that cannot be fused");
-  const uint64_t x_bytes =
-      input.kind == INPUT_GATED ? uint64_t{stride_of(2 * weights.cols)} * 4 : uint64_t{tokens} * in_stride * 4;
-  require_bytes(x, x_bytes, "matmul", "x");
-  require_bytes(y, uint64_t{tokens} * out_stride * 4, "matmul", "y");
-  if (input.kind == INPUT_NORMED) require_bytes(input.weight, uint64_t{weights.cols} * 4, "matmul", "norm weight");
-  const bool biased = weights.bias.buffer != nullptr;
-  if (biased) require_bytes(weights.bias, uint64_t{weights.rows} * 4, "matmul", "bias");
-  if (tiled) return multiply_tiles(recorder, weights, state, x, y, tokens, output);
-  KernelSpec spec = variant.kernel(shaders::matmul, shaders::matmul_subgroup, shaders::matmul_texel);
-  spec.constants.insert(spec.constants.end(),
-                        {biased, output == Output::add, input.kind, static_cast<uint32_t>(input.activation)});
-  const View& bias = biased ? weights.bias : state;
-  const View& norm_weight = input.kind == INPUT_NORMED ? input.weight : x;
-  for (const Matrix::Slice& slice : weights.slices(plan.slice_bytes)) {
-    const abi::MatmulPush push = {weights.cols, slice.rows, slice.row_base,     in_stride,
-                                  out_stride,   0,          input.norm.epsilon, tokens};
-    const Groups groups = {tokens / variant.tokens, ceil_div(slice.rows, variant.group_rows)};
-    const View inputs = x.part(0, x_bytes);
-    if (variant.texel)
-      recorder.dispatch(spec, {slice.view, inputs, state, y, bias, norm_weight}, push, groups);
-    else
-      recorder.dispatch(spec, {slice.view, inputs, state, y, bias}, push, groups);
-  }
+            uint32_t tokens, Output output, const BeginNorm* begin) {
+  multiply(recorder, weights, state, input, y, tokens, {.output = output, .begin = begin});
+}
+
+void matmul_gated(Recorder& recorder, const Matrix& weights, Activation activation, const View& state,
+                  const Input& input, const View& y, uint32_t tokens) {
+  multiply(recorder, weights, state, input, y, tokens, {.gates = activation});
 }
 
 }  // namespace weft::ops

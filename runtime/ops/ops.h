@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "gpu/recorder.h"
 #include "ops/matrix.h"
@@ -53,12 +54,26 @@ struct NormShape {
 inline uint64_t weight_floats(const NormShape& shape) {
   return uint64_t{shape.cols} * (shape.kind == NormKind::layer ? 2 : 1);
 }
+// An RMSNorm in two halves, so that it needs no dispatch of its own: what writes x (BeginNorm) begins it, with x times
+// the norm's weights and sums of x^2; the product that reads that (BegunNorm) ends it.
+struct BegunNorm {
+  View rows;  // (tokens, begun_stride(cols)), abi.h
+  NormShape shape;
+  uint32_t sums;  // partial sums of a row
+};
+uint32_t begun_stride(uint32_t cols);
+struct BeginNorm {
+  View weight;  // (cols)
+  View rows;    // as BegunNorm has them
+};
+
 // rms: y[t] = x[t] / sqrt(mean(x[t]^2) + epsilon) * weight.
 // layer: y[t] = (x[t] - mean(x[t])) / sqrt(variance(x[t]) + epsilon) * weight + bias; the biases lie after the
 // weights. x, y (tokens, stride_of(cols)), weight (cols) or (2, cols). Output::add: y[t] += that. last_only: of the
-// pass's last token only, to y[0].
+// pass's last token only, to y[0]. begin: of the norm of y, with one sum.
 void norm(Recorder& recorder, const NormShape& shape, const View& state, const View& x, const View& weight,
-          const View& y, uint32_t tokens, bool last_only, Output output = Output::write);
+          const View& y, uint32_t tokens, bool last_only, Output output = Output::write,
+          const BeginNorm* begin = nullptr);
 
 enum class Activation : uint32_t {
   silu = ACTIVATION_SILU,
@@ -67,26 +82,30 @@ enum class Activation : uint32_t {
   relu = ACTIVATION_RELU
 };
 
-// What a product reads: x (tokens, stride_of(cols)), or, where can_fuse says so, what norm or activate make of x.
+// What a product reads: x (tokens, stride_of(cols)), or the rows of a norm that it ends.
 struct Input {
-  Input(const View& plain) : x(plain) {}    // NOLINT: a view is an input
-  Input(const Buffer& plain) : x(plain) {}  // NOLINT
-  static Input normed(const NormShape& shape, const View& x, const View& weight);
-  static Input gated(Activation activation, const View& gate_up);
+  Input(const View& plain) : x(plain) {}                        // NOLINT: a view is an input
+  Input(const Buffer& plain) : x(plain) {}                      // NOLINT
+  Input(const BegunNorm& begun) : x(begun.rows), end(begun) {}  // NOLINT
 
   View x;
-  uint32_t kind = INPUT_PLAIN;
-  NormShape norm = {};  // of INPUT_NORMED, with its weights
-  View weight = {};
-  Activation activation = Activation::silu;  // of INPUT_GATED; x is (tokens, stride_of(2 cols))
+  std::optional<BegunNorm> end;
 };
-// True if matmul takes the input as it is; if not, norm or activate must be recorded before it.
-bool can_fuse(const Plan& plan, const Input& input, uint32_t cols, uint32_t tokens);
+// True if matmul begins and ends norms, and applies gates, in passes of so many tokens; else norm and activate do it.
+bool can_fuse(const Plan& plan, uint32_t tokens);
+// Partial sums of a row that a product leaves with `rows` rows.
+uint32_t norm_sums(const Plan& plan, uint32_t rows);
 
 // y[t] = weights x[t] + bias, or y[t] += that.          weights (rows, cols), x (tokens, stride_of(cols)), y (tokens,
-// stride_of(rows)); the bias is the matrix's, if it has one
+// stride_of(rows)); the bias is the matrix's, if it has one. begin: of the norm of y.
 void matmul(Recorder& recorder, const Matrix& weights, const View& state, const Input& input, const View& y,
-            uint32_t tokens, Output output);
+            uint32_t tokens, Output output, const BeginNorm* begin = nullptr);
+
+// y[t] = f(gate) * up, the two halves of weights x[t] + bias: matmul and activate in one.
+// weights (2 * cols of y, cols), y (tokens, stride_of(cols of y)); y's columns are whole tiles: can_gate
+void matmul_gated(Recorder& recorder, const Matrix& weights, Activation activation, const View& state,
+                  const Input& input, const View& y, uint32_t tokens);
+bool can_gate(const Plan& plan, const Matrix& weights, uint32_t tokens);
 
 // A mixture of experts: each token uses some of a layer's feed-forwards.
 struct Experts {
@@ -118,7 +137,7 @@ struct CacheView {
   View keys, values;
   uint32_t capacity;
   Format format = Format::f16;  // or q8: integers of 8 bits, 32 dimensions of a head to a scale
-  View parts = {};              // scratch of attend, part_bytes() of it
+  View parts = {};              // scratch of attend, part_bytes() of it; zero when first used, and the same ever after
 };
 // Bytes of CacheView::parts for passes of up to `tokens`; 0: a workgroup of attend reads the whole cache.
 uint64_t part_bytes(const Plan& plan, const HeadShape& shape, uint32_t capacity, uint32_t tokens);

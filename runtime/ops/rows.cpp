@@ -12,10 +12,18 @@ RowsVariant rows_variant(const Plan& plan, const Matrix& matrix, uint32_t tokens
   return {plan.texel_products,
           plan.uniform_parts && !plan.texel_products && plan.split > 1,
           group,
-          (plan.texel_products ? 8 : TILE_ROWS) * plan.row_tiles,
+          matmul_rows(plan),
           {static_cast<uint32_t>(matrix.format), group, plan.split, plan.row_tiles}};
 }
 
+void RowsVariant::pair_tiles() {
+  uint32_t& row_tiles = constants[3];
+  if (row_tiles % 2 == 0) return;
+  row_tiles *= 2;
+  group_rows *= 2;
+}
+
+uint32_t matmul_rows(const Plan& plan) { return (plan.texel_products ? 8 : TILE_ROWS) * plan.row_tiles; }
 uint32_t rows_per_group(const Plan& plan) { return TILE_ROWS * plan.row_tiles; }
 
 }  // namespace weft::ops

@@ -12,6 +12,8 @@ struct RowsVariant {
   uint32_t group_rows;              // of a workgroup of matmul and project
   std::vector<uint32_t> constants;  // of the kernel, in the order of rows.glsl
 
+  // A lane gets whole pairs of rows: two of a pair's are in different tiles (rows.glsl, GATED).
+  void pair_tiles();
   // uniform: the variant for uniform parts
   KernelSpec kernel(const Shader& plain, const Shader& uniform, const Shader& with_texel) const {
     return {texel ? with_texel : uniform_parts ? uniform : plain, constants, uniform_parts};
@@ -23,5 +25,6 @@ struct RowsVariant {
 RowsVariant rows_variant(const Plan& plan, const Matrix& matrix, uint32_t tokens);
 
 uint32_t rows_per_group(const Plan& plan);  // of a workgroup of project_rows, estimate and refine
+uint32_t matmul_rows(const Plan& plan);     // of a workgroup of matmul and project: RowsVariant::group_rows
 
 }  // namespace weft::ops

@@ -60,12 +60,7 @@ vec4 floats_at(uint i) { return uintBitsToFloat(input_at(i)); }  // of the input
 struct EightInputs {
   uvec4 share;  // the lane's
 };
-#ifdef WEFT_LANE_INPUT
-uvec4 lane_input(uint i);  // the including shader's
-#else
-uvec4 lane_input(uint i) { return input_at(i); }
-#endif
-EightInputs eight_inputs(uint first) { return EightInputs(lane_input(first + gl_SubgroupInvocationID)); }
+EightInputs eight_inputs(uint first) { return EightInputs(input_at(first + gl_SubgroupInvocationID)); }
 uvec4 input_of(EightInputs x, uint j) { return subgroupShuffle(x.share, j); }  // j: a constant
 #else
 struct EightInputs {
@@ -77,9 +72,8 @@ uvec4 input_of(EightInputs x, uint j) { return input_at(x.first + j); }
 vec4 floats_of(EightInputs x, uint j) { return uintBitsToFloat(input_of(x, j)); }
 
 // Row i of the lane's, counted from the first of the workgroup's WORKGROUP_ROWS: those of eight neighbouring lanes are neighbours, and a lane's are eight apart.
-uint lane_row(uint i) {
-  return lane() / 8 * 8 * ROW_TILES + i * 8 + lane() % 8;
-}
+uint lane_row_of(uint i, uint tiles) { return lane() / 8 * 8 * tiles + i * 8 + lane() % 8; }
+uint lane_row(uint i) { return lane_row_of(i, ROW_TILES); }
 
 const uint SUMS = TOKENS * ROW_TILES;  // of a lane: token t with its row i at t * ROW_TILES + i
 shared float partial[SPLIT > 1 ? (SPLIT - 1) * SUMS * TILE_ROWS : 1];

@@ -2,6 +2,19 @@
 #include "lib/product.glsl"
 #include "lib/tiles.glsl"
 
+// 1: the first half of the matrix's rows are gates, the second half what they gate; a lane has as many of both, in this order.
+#ifdef WEFT_GATED
+layout(constant_id = 4) const uint GATED = 0;
+#else
+const uint GATED = 0;
+#endif
+
+// Row i of the lane's, counted from the first of the workgroup's rows or gates. rows: of the matrix.
+uint own_row(uint i, uint rows) {
+  if (GATED == 0) return lane_row(i);
+  return lane_row_of(i % (ROW_TILES / 2), ROW_TILES / 2) + (i < ROW_TILES / 2 ? 0 : rows / 2);
+}
+
 // Where a lane's row i begins. What a loop does not change is worked out before it here: llvmpipe's compiler leaves it where it stands.
 struct Place {
   uint words;  // 16-byte word 0
@@ -10,11 +23,12 @@ struct Place {
 
 // Scales of the 32 rows of a group are eight texels, so eight lanes load one each and share them: one load for four rows of each.
 #ifdef WEFT_TEXEL
-#define SCALE_SHARES ((ROW_TILES + 3) / 4)  // groups that a lane has rows in
+const uint OF_SHARE = GATED != 0 && ROW_TILES < 8 ? ROW_TILES / 2 : 4;  // rows of a lane that are in one group
+const uint SCALE_SHARES = (ROW_TILES + OF_SHARE - 1) / OF_SHARE;
 #define SCALE_PLACE(tile, start, row, count) (((start) + IN_TILE((row) / GROUP_ROWS * GROUP_ROWS, 0, count)) / 4)
 #define LOAD_SCALES(scales, places, j) \
-  [[unroll]] for (uint g = 0; g < SCALE_SHARES; ++g) scales[g] = word_at(places[g * 4].scales + (j) * (GROUP_ROWS / 4) + gl_SubgroupInvocationID);
-#define SCALES_OF(scales, i, row) subgroupShuffle(scales[(i) / 4], (row) % GROUP_ROWS / 4)[(row) % 4]
+  [[unroll]] for (uint g = 0; g < SCALE_SHARES; ++g) scales[g] = word_at(places[g * OF_SHARE].scales + (j) * (GROUP_ROWS / 4) + gl_SubgroupInvocationID);
+#define SCALES_OF(scales, i, row) subgroupShuffle(scales[(i) / OF_SHARE], (row) % GROUP_ROWS / 4)[(row) % 4]
 #else
 #define SCALE_SHARES ROW_TILES
 #define SCALE_PLACE(tile, start, row, count) ((start) + IN_TILE(row, 0, count))
@@ -68,9 +82,9 @@ void rows_dot(out float sums[SUMS], uint cols, uint rows, uint in_stride, uint f
   const uint stride = in_stride / 4;
   Place places[ROW_TILES];
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
-    const uint row = (first_row + lane_row(i)) % TILE_ROWS;
+    const uint row = (first_row + own_row(i, rows)) % TILE_ROWS;
     // A tile too many reads the last one again: cheaper than a branch around the loads.
-    const uint tile = min((first_row + lane_row(i)) / TILE_ROWS, last_tile) * words_of_tile;
+    const uint tile = min((first_row + own_row(i, rows)) / TILE_ROWS, last_tile) * words_of_tile;
     places[i] = Place(tile / 4 + IN_TILE(row, 0, words_of_row), SCALE_PLACE(tile, tile + TILE_ROWS * 4 * words_of_row, row, (blocks + RUN - 1) / RUN));
   }
   [[unroll]] for (uint s = 0; s < SUMS; ++s) sums[s] = 0;
@@ -85,7 +99,7 @@ void rows_dot(out float sums[SUMS], uint cols, uint rows, uint in_stride, uint f
       vec4 weights[ROW_TILES][8];
       float scale[ROW_TILES];
       [[unroll]] for (uint i = 0; i < ROW_TILES; ++i)
-        scale[i] = unpack_block(weights[i], words[i], block, FORMAT == FORMAT_F16 ? 0 : SCALES_OF(scales, i, first_row + lane_row(i)));
+        scale[i] = unpack_block(weights[i], words[i], block, FORMAT == FORMAT_F16 ? 0 : SCALES_OF(scales, i, first_row + own_row(i, rows)));
       [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
         const EightInputs x = eight_inputs((first_token + t) * stride + block * (BLOCK / 4));
         float products[ROW_TILES];

@@ -25,7 +25,7 @@ FAKE = """#!/bin/sh
 skipped="$*"
 said() { printf '%s\\n' "$1"; }
 said '{"device": {"name": "D", "driver": "radv", "plan": {"split": 4}}}'
-said '{"model": "smollm2-135m", "format": "q8", "layers": 30, "dispatches": {"layer": 10, "rest": 4}}'
+said '{"model": "smollm2-135m", "format": "q8", "layers": 30, "dispatches": {"first_layer": 14, "layer": 10, "rest": 4}}'
 said '{"pipelines": 3}'
 for label in hang good crash; do
   case "$skipped" in *--skip=$label*) continue ;; esac

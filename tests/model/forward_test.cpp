@@ -29,6 +29,7 @@ std::vector<Case> cases() {
           {"widths that are no multiple of 32", shape(36, 3, 1, 12, 44, 301, true)},
           {"untied, odd heads, heads wider than width / heads", shape(72, 5, 5, 80, 172, 333, false)},
           {"heads of 256", shape(64, 2, 1, 256, 96, 300, true)},
+          {"gates of whole tiles", shape(96, 6, 2, 16, 192, 310, true)},
           {"heads of 2", shape(18, 9, 3, 2, 50, 290, false)}};
 }
 

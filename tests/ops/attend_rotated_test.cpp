@@ -50,11 +50,12 @@ Result run(const std::shared_ptr<Device>& device, const Case& c, bool fused) {
   const Buffer table_buffer = upload(device, "rope_table", rope_table), q = poisoned(device, "q", stride_of(q_dim));
   const Buffer y = poisoned(device, "y", stride_of(q_dim));
   const ops::FusedRope fused_rope = {c.pairs, c.rotary_dim, table_buffer};
-  const Buffer parts(device, "parts", std::max<uint64_t>(ops::part_bytes(device->plan(), s, capacity, 1), 4),
-                     Memory::device);
+  const uint64_t part_bytes = ops::part_bytes(device->plan(), s, capacity, 1);
+  const Buffer parts = upload(device, "parts", std::vector<float>(std::max<uint64_t>(part_bytes / 4, 1)));
   const ops::CacheView cache = {keys, values, capacity, Format::f16, parts};
-  std::string expected = fused ? "attend texel" : "rope texel, attend texel";
-  if (capacity > device->plan().attend_span) expected += ", attend_merge";
+  const Plan& plan = device->plan();
+  std::string expected = fused ? "" : plan.texel_products ? "rope texel, " : "rope, ";
+  expected += plan.texel_products ? "attend texel" : reduction("attend", plan);
   run_op(device, expected, [&](Recorder& recorder) {
     if (fused) {
       EXPECT_TRUE(ops::can_fuse_rope(device->plan(), s, c.attention, fused_rope, Format::f16, 1));
@@ -66,9 +67,19 @@ Result run(const std::shared_ptr<Device>& device, const Case& c, bool fused) {
   return {download_as<float>(device, y), download_as<uint32_t>(device, keys), download_as<uint32_t>(device, values)};
 }
 
-void check(const Case& c, const Tuning& tuning = {}) {
-  SCOPED_TRACE("heads " + std::to_string(c.shape.heads) + "/" + std::to_string(c.shape.kv_heads) + " dim " +
-               std::to_string(c.shape.head_dim) + " rotary " + std::to_string(c.rotary_dim) + " pos " +
+// The device's own kernels, and those of GPUs: reductions of subgroups and of shared memory.
+std::vector<Tuning> tunings() {
+  std::vector<Tuning> all = {{}};
+  for (Tuning tuning : reduction_tunings()) {
+    tuning.texel_products = false;
+    all.push_back(tuning);
+  }
+  return all;
+}
+
+void check(const Case& c, const Tuning& tuning) {
+  SCOPED_TRACE(tuning.name() + "heads " + std::to_string(c.shape.heads) + "/" + std::to_string(c.shape.kv_heads) +
+               " dim " + std::to_string(c.shape.head_dim) + " rotary " + std::to_string(c.rotary_dim) + " pos " +
                std::to_string(c.pos));
   const auto device = open_device(tuning);
   const Result want = run(device, c, false), got = run(device, c, true);
@@ -80,47 +91,58 @@ void check(const Case& c, const Tuning& tuning = {}) {
 }
 
 TEST_F(AttendTurnsTest, EqualsRopeAndAttend) {
-  const auto device = open_device();
-  const bool can = ops::can_fuse_rope(device->plan(), {3, 1, 64}, {0.2f}, {ops::Pairs::halves, 64, {}}, Format::f16, 1);
-  ASSERT_EQ(can, device->plan().texel_products);
-  if (!can) GTEST_SKIP() << "this device's plan has rope apart";
-  for (const uint32_t pos : {0u, 15u, 16u, 64u, 300u})
-    for (const auto& [shape, rotary] : {std::pair<ops::HeadShape, uint32_t>{{9, 3, 64}, 64},
-                                        {{3, 3, 16}, 16},
-                                        {{4, 2, 80}, 32},
-                                        {{5, 1, 96}, 96},    // a workgroup a query head
-                                        {{6, 1, 128}, 128},  // workgroups of two
-                                        {{2, 1, 256}, 64},
-                                        {{2, 2, 24}, 16}}) {
-      check({shape, rotary, ops::Pairs::halves, pos});
-      if (shape.head_dim < 96) check({shape, rotary, ops::Pairs::adjacent, pos});
-    }
-  check({{9, 3, 64}, 64, ops::Pairs::halves, 300, {0.2f, 100}});       // a window
-  check({{9, 3, 64}, 64, ops::Pairs::halves, 700, {0.2f, 128}, 128});  // in a ring
-  for (const uint32_t pos : {0u, 63u, 64u, 300u})
-    check({{9, 3, 64}, 64, ops::Pairs::halves, pos, {0.2f}, 512}, {.attend_span = 64});
-  check({{9, 3, 64}, 64, ops::Pairs::halves, 300, {1.5f, 0, 5}});          // a soft-cap
-  check({{7, 1, 16}, 16, ops::Pairs::adjacent, 300, {0.2f, 0, 0, true}});  // ALiBi
+  for (Tuning tuning : tunings()) {
+    for (const uint32_t pos : {0u, 15u, 16u, 64u, 300u})
+      for (const auto& [shape, rotary] : {std::pair<ops::HeadShape, uint32_t>{{9, 3, 64}, 64},
+                                          {{3, 3, 16}, 16},
+                                          {{4, 2, 80}, 32},
+                                          {{5, 1, 96}, 96},    // a workgroup a query head
+                                          {{6, 1, 128}, 128},  // workgroups of two
+                                          {{2, 1, 256}, 64},
+                                          {{2, 2, 24}, 16}}) {
+        check({shape, rotary, ops::Pairs::halves, pos}, tuning);
+        if (shape.head_dim < 96) check({shape, rotary, ops::Pairs::adjacent, pos}, tuning);
+      }
+    check({{9, 3, 64}, 64, ops::Pairs::halves, 300, {0.2f, 100}}, tuning);           // a window
+    check({{9, 3, 64}, 64, ops::Pairs::halves, 700, {0.2f, 128}, 128}, tuning);      // in a ring
+    check({{9, 3, 64}, 64, ops::Pairs::halves, 300, {1.5f, 0, 5}}, tuning);          // a soft-cap
+    check({{7, 1, 16}, 16, ops::Pairs::adjacent, 300, {0.2f, 0, 0, true}}, tuning);  // ALiBi
+    tuning.attend_span = 64;
+    for (const uint32_t pos : {0u, 63u, 64u, 300u})
+      check({{9, 3, 64}, 64, ops::Pairs::halves, pos, {0.2f}, 512}, tuning);
+  }
+}
+
+TEST_F(AttendTurnsTest, NotEverywhere) {
+  const auto device = open_device({.texel_products = false});
+  const ops::FusedRope rope = {ops::Pairs::halves, 64, {}};
+  const auto can = [&](const ops::HeadShape& shape, const ops::Attention& attention, Format cache, uint32_t tokens) {
+    return ops::can_fuse_rope(device->plan(), shape, attention, rope, cache, tokens);
+  };
+  EXPECT_TRUE(can({3, 1, 64}, {0.2f}, Format::f16, 1));
+  EXPECT_FALSE(can({3, 1, 64}, {0.2f}, Format::f16, 2)) << "tokens that see each other";
+  EXPECT_FALSE(can({3, 1, 64}, {0.2f}, Format::q8, 1)) << "a cache of q8";
+  EXPECT_FALSE(can({3, 1, 68}, {0.2f}, Format::f16, 1)) << "half a word";
 }
 
 // A pass that runs ahead of a full context, whose result nobody reads, must not overwrite the first position.
 TEST_F(AttendTurnsTest, AfterTheContextNothingIsWritten) {
-  const auto device = open_device();
-  const ops::HeadShape shape = {2, 1, 16};
-  const Buffer state = make_state(device, 64, 65, 64), qkv = upload(device, "qkv", std::vector<float>(64, 1.0f));
-  const Buffer rope_table = upload(device, "rope_table", std::vector<float>(65 * 16)),
-               y = poisoned(device, "y", stride_of(32));
-  const Buffer keys = poisoned(device, "keys", ops::key_bytes(shape, 64) / 4);
-  const Buffer values = poisoned(device, "values", ops::value_bytes(shape, 64) / 4);
-  const ops::FusedRope fused_rope = {ops::Pairs::halves, 16, rope_table};
-  const bool can = ops::can_fuse_rope(device->plan(), shape, {0.2f}, fused_rope, Format::f16, 1);
-  ASSERT_EQ(can, device->plan().texel_products);
-  if (!can) GTEST_SKIP() << "this device's plan has rope apart";
-  run_op(device, "attend texel", [&](Recorder& recorder) {
-    ops::attend(recorder, shape, {0.2f}, state, qkv, {keys, values, 64}, y, 1, &fused_rope);
-  });
-  for (const Buffer* buffer : {&keys, &values})
-    for (const uint32_t word : download_as<uint32_t>(device, *buffer)) ASSERT_EQ(word, kPoison) << buffer->name();
+  for (const Tuning& tuning : tunings()) {
+    const auto device = open_device(tuning);
+    const ops::HeadShape shape = {2, 1, 16};
+    const Buffer state = make_state(device, 64, 65, 64), qkv = upload(device, "qkv", std::vector<float>(64, 1.0f));
+    const Buffer rope_table = upload(device, "rope_table", std::vector<float>(65 * 16)),
+                 y = poisoned(device, "y", stride_of(32));
+    const Buffer keys = poisoned(device, "keys", ops::key_bytes(shape, 64) / 4);
+    const Buffer values = poisoned(device, "values", ops::value_bytes(shape, 64) / 4);
+    const ops::FusedRope fused_rope = {ops::Pairs::halves, 16, rope_table};
+    const bool texel = device->plan().texel_products;
+    run_op(device, texel ? "attend texel" : reduction("attend", device->plan()), [&](Recorder& recorder) {
+      ops::attend(recorder, shape, {0.2f}, state, qkv, {keys, values, 64}, y, 1, &fused_rope);
+    });
+    for (const Buffer* buffer : {&keys, &values})
+      for (const uint32_t word : download_as<uint32_t>(device, *buffer)) ASSERT_EQ(word, kPoison) << buffer->name();
+  }
 }
 
 }  // namespace

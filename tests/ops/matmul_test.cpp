@@ -95,67 +95,129 @@ TEST_F(MatmulTest, OneToken) {
           check_matmul(tuning, {format, rows, cols, 1, 1});
 }
 
-// Inputs that the product norms or activates itself. Only one token's are, and whole blocks of them.
-void check_fused(const Shape& shape, bool gated, ops::Activation activation = ops::Activation::silu) {
-  SCOPED_TRACE(std::string(name(shape.format)) + " rows " + std::to_string(shape.rows) + " cols " +
-               std::to_string(shape.cols) + (gated ? " gated" : " normed"));
-  const auto device = open_device({});
+// Products with gates: two halves of rows, of which one row each makes a result.
+void check_gated(const Tuning& tuning, const Shape& shape, ops::Activation activation = ops::Activation::silu) {
+  const uint32_t results = shape.rows / 2, stride = stride_of(results);
+  SCOPED_TRACE(tuning.name() + " " + name(shape.format) + " gates " + std::to_string(results) + " cols " +
+               std::to_string(shape.cols) + " tokens " + std::to_string(shape.tokens));
+  const auto device = open_device(tuning);
   Random random(shape.rows * 3 + shape.cols);
   Tiled weights = make_tiled(device, shape.format, shape.rows, shape.cols, shape.rows * 7 + shape.cols);
-  const Activations x = make_activations(device, 1, 1, gated ? 2 * shape.cols : shape.cols, random);
-  const std::vector<float> norm_weights = random.normals(shape.cols);
-  const Buffer norm_weight = upload(device, "norm weight", norm_weights), state = make_state(device, 3, 4, 1000);
-  const Buffer y = poisoned(device, "y", stride_of(shape.rows));
-  const ops::NormShape norm = {shape.cols, 1e-5f};
-  const ops::Input input =
-      gated ? ops::Input::gated(activation, x.buffer) : ops::Input::normed(norm, x.buffer, norm_weight);
-  const bool fuses = ops::can_fuse(device->plan(), input, shape.cols, 1);
-  ASSERT_EQ(fuses, device->plan().texel_products && device->plan().split == 1);
-  if (!fuses) GTEST_SKIP() << "this device's plan does not fuse";
-  run_op(device, "matmul texel",
-         [&](Recorder& recorder) { ops::matmul(recorder, weights.matrix, state, input, y, 1, ops::Output::write); });
-  const reference::Rows read = gated
-                                   ? reference::activate(static_cast<reference::Activation>(activation), true, x.values)
-                                   : reference::norm(x.values, doubles(norm_weights), norm.epsilon);
-  reference::Rows largest = read;  // what an activation's absolute error is of
-  if (gated)
-    for (uint32_t i = 0; i < shape.cols; ++i) largest.row(0)[i] = x.values.row(0)[i] * x.values.row(0)[shape.cols + i];
-  const uint32_t stride = stride_of(shape.rows);
-  std::vector<double> allowed = padded(reference::matmul_magnitude(weights.values, largest), 1, stride);
-  for (double& value : allowed) value *= dot_error(shape.cols) + 16 * kRounding;
-  const reference::Rows want = reference::matmul(weights.values, read);
-  EXPECT_TRUE(close_to(download_as<float>(device, y), padded(want, 1, stride), allowed));
+  const Activations x = make_activations(device, shape.tokens, shape.tokens, shape.cols, random, shape.scale);
+  const Buffer state = make_state(device, 3, 3 + shape.tokens, 1000);
+  const Buffer y = poisoned(device, "y", uint64_t{shape.tokens} * stride);
+  const std::vector<float> biases = random.normals(shape.rows);
+  const Buffer bias = upload(device, "bias", biases);
+  if (shape.biased) weights.matrix.bias = bias;
+  ASSERT_TRUE(ops::can_gate(device->plan(), weights.matrix, shape.tokens));
+  run_op(device, variant_of(device->plan(), shape), [&](Recorder& recorder) {
+    ops::matmul_gated(recorder, weights.matrix, activation, state, x.buffer, y, shape.tokens);
+  });
+  reference::Rows products = reference::matmul(weights.values, x.values);
+  reference::Rows magnitudes = reference::matmul_magnitude(weights.values, x.values);
+  if (shape.biased)
+    for (uint32_t t = 0; t < shape.tokens; ++t)
+      for (uint32_t r = 0; r < shape.rows; ++r) {
+        products.row(t)[r] += biases[r];
+        magnitudes.row(t)[r] += std::abs(biases[r]);
+      }
+  const reference::Rows want = reference::activate(static_cast<reference::Activation>(activation), true, products);
+  std::vector<double> allowed(size_t{shape.tokens} * stride, 0);
+  for (uint32_t t = 0; t < shape.tokens; ++t)
+    for (uint32_t r = 0; r < results; ++r) {
+      // |f'| < 1.2 for all activations, so an error of the gate grows by no more.
+      const double gate = magnitudes.row(t)[r], up = magnitudes.row(t)[results + r];
+      allowed[size_t{t} * stride + r] = 2.2 * gate * up * (dot_error(shape.cols) + 16 * kRounding);
+    }
+  EXPECT_TRUE(close_to(download_as<float>(device, y), padded(want, shape.tokens, stride), allowed));
 }
 
-TEST_F(MatmulTest, FusedInputs) {
-  for (const Format format : kFormats)
-    for (const uint32_t rows : {1u, 65u, 300u})
-      for (const uint32_t cols : {32u, 96u, 576u, 1536u}) {
-        check_fused({format, rows, cols, 1, 1}, false);
-        check_fused({format, rows, cols, 1, 1}, true);
-      }
+TEST_F(MatmulTest, Gates) {
+  for (const Tuning& tuning : product_tunings())
+    for (const Format format : kFormats)
+      for (const uint32_t rows : {128u, 384u, 1152u})
+        for (const uint32_t cols : {1u, 33u, 96u, 576u}) {
+          check_gated(tuning, {format, rows, cols, 1, 1});
+          check_gated(tuning, {format, rows, cols, 4, 4});
+        }
   for (const ops::Activation activation : {ops::Activation::gelu, ops::Activation::gelu_tanh, ops::Activation::relu})
-    check_fused({Format::f16, 65, 96, 1, 1}, true, activation);
+    check_gated({}, {Format::f16, 128, 96, 1, 1}, activation);
+  for (const Format format : kFormats) {
+    check_gated({.row_tiles = 8}, {format, 384, 96, 1, 1});
+    check_gated({}, {.format = format, .rows = 384, .cols = 96, .tokens = 2, .active = 2, .biased = true});
+  }
+}
+
+// A norm that one product begins and another ends.
+void check_norm(const Tuning& tuning, Format format, uint32_t width, uint32_t inner, uint32_t tokens) {
+  SCOPED_TRACE(tuning.name() + " " + name(format) + " width " + std::to_string(width) + " from " +
+               std::to_string(inner) + " tokens " + std::to_string(tokens));
+  const auto device = open_device(tuning);
+  const Plan& plan = device->plan();
+  Random random(width * 3 + inner);
+  const Tiled first = make_tiled(device, format, width, inner, width + 1),
+              second = make_tiled(device, format, 100, width, width + 2);
+  const Activations x = make_activations(device, tokens, tokens, inner, random);
+  const Buffer state = make_state(device, 3, 3 + tokens, 1000);
+  const std::vector<float> norm_weights = random.normals(width);
+  const Buffer norm_weight = upload(device, "norm weight", norm_weights);
+  const uint32_t stride = stride_of(width), out_stride = stride_of(100), begun_stride = ops::begun_stride(width);
+  const std::vector<float> before = random.normals(size_t{tokens} * stride);
+  const Buffer residual = upload(device, "residual", before), y = poisoned(device, "y", uint64_t{tokens} * out_stride),
+               begun = upload(device, "begun", std::vector<float>(size_t{tokens} * begun_stride));
+  const ops::NormShape shape = {width, 1e-5f};
+  ASSERT_TRUE(ops::can_fuse(plan, tokens));
+  const std::string variant = split_product("matmul", plan);
+  run_op(device, variant, [&](Recorder& recorder) {
+    const ops::BeginNorm begin = {norm_weight, begun};
+    ops::matmul(recorder, first.matrix, state, x.buffer, residual, tokens, ops::Output::add, &begin);
+  });
+  run_op(device, variant, [&](Recorder& recorder) {
+    ops::matmul(recorder, second.matrix, state, ops::BegunNorm{begun, shape, ops::norm_sums(plan, width)}, y, tokens,
+                ops::Output::write);
+  });
+  // The first product is tested elsewhere: what it gave is the input of the norm.
+  const std::vector<float> sums = download_as<float>(device, residual);
+  reference::Rows written(tokens, width);
+  for (uint32_t t = 0; t < tokens; ++t)
+    for (uint32_t i = 0; i < width; ++i) written.row(t)[i] = double{sums[size_t{t} * stride + i]};
+  const reference::Rows read = reference::norm(written, doubles(norm_weights), double{shape.epsilon});
+  std::vector<double> allowed = padded(reference::matmul_magnitude(second.values, read), tokens, out_stride);
+  for (double& value : allowed) value *= dot_error(width) + 16 * kRounding;
+  const reference::Rows want = reference::matmul(second.values, read);
+  EXPECT_TRUE(close_to(download_as<float>(device, y), padded(want, tokens, out_stride), allowed));
+}
+
+TEST_F(MatmulTest, NormsBegunAndEnded) {
+  for (const Tuning& tuning : product_tunings())
+    for (const Format format : kFormats)
+      for (const uint32_t width : {1u, 33u, 96u, 300u, 576u})
+        for (const uint32_t tokens : {1u, 4u}) check_norm(tuning, format, width, 64, tokens);
 }
 
 TEST_F(MatmulTest, RefusesWhatItCannotFuse) {
-  const auto device = open_device();
+  const auto device = open_device({.block_tokens = 8, .tile_tokens = 16});
   const Buffer any(device, "any", 1 << 20, Memory::device);
   const Plan& plan = device->plan();
-  const ops::Input normed = ops::Input::normed({96, 1e-5f}, any, any);
-  EXPECT_FALSE(ops::can_fuse(plan, normed, 96, 8)) << "several tokens";
-  EXPECT_FALSE(ops::can_fuse(plan, normed, 97, 1)) << "a part of a block";
-  EXPECT_FALSE(ops::can_fuse(plan, ops::Input::normed({96, 1e-5f, ops::NormKind::layer}, any, any), 96, 1));
-  EXPECT_TRUE(ops::can_fuse(plan, any, 97, 8)) << "a plain input";
-  Plan split = plan;
-  split.split = 2;
-  EXPECT_FALSE(ops::can_fuse(split, normed, 96, 1)) << "columns split over lanes";
-  const Tiled weights = make_tiled(device, Format::f16, 64, 96, 1);
-  EXPECT_THROW(run_op(device, "matmul",
-                      [&](Recorder& recorder) {
-                        ops::matmul(recorder, weights.matrix, any, normed, any, 8, ops::Output::write);
-                      }),
-               Error);
+  EXPECT_TRUE(ops::can_fuse(plan, 8));
+  EXPECT_FALSE(ops::can_fuse(plan, 16)) << "tiles";
+  const Tiled weights = make_tiled(device, Format::f16, 128, 96, 1), odd = make_tiled(device, Format::f16, 64, 96, 1);
+  EXPECT_TRUE(ops::can_gate(plan, weights.matrix, 8));
+  EXPECT_FALSE(ops::can_gate(plan, weights.matrix, 16)) << "tiles";
+  EXPECT_FALSE(ops::can_gate(plan, odd.matrix, 8)) << "half a tile of gates";
+  const auto refuses = [&](const auto& record) { EXPECT_THROW(run_op(device, "matmul", record), Error); };
+  const ops::BegunNorm begun = {any, {96, 1e-5f}, 2}, layer = {any, {96, 1e-5f, ops::NormKind::layer}, 2};
+  const ops::BeginNorm begin = {any, any};
+  const auto multiply = [&](const ops::Input& input, uint32_t tokens, const ops::BeginNorm* next) {
+    return [&, input, tokens, next](Recorder& recorder) {
+      ops::matmul(recorder, weights.matrix, any, input, any, tokens, ops::Output::write, next);
+    };
+  };
+  refuses(multiply(begun, 16, nullptr));
+  refuses(multiply(layer, 1, nullptr));
+  refuses(multiply(any, 16, &begin));
+  refuses(
+      [&](Recorder& recorder) { ops::matmul_gated(recorder, odd.matrix, ops::Activation::silu, any, any, any, 1); });
 }
 
 // Two groups of a tile's rows a lane.

@@ -74,6 +74,40 @@ TEST_F(NormTest, AddedToWhatIsThere) {
     }
 }
 
+// What it leaves for the product that ends the next norm: of the y that it has written.
+TEST_F(NormTest, BeginsTheNext) {
+  for (const Tuning& tuning : reduction_tunings())
+    for (const uint32_t cols : {1u, 31u, 32u, 172u, 640u}) {
+      SCOPED_TRACE(tuning.name() + " cols " + std::to_string(cols));
+      const auto device = open_device(tuning);
+      Random random(cols);
+      constexpr uint32_t kTokens = 4, kActive = 3;
+      const Activations x = make_activations(device, kTokens, kActive, cols, random);
+      const std::vector<float> next = random.normals(cols);
+      const Buffer weights = upload(device, "weight", random.normals(cols)), next_weight = upload(device, "next", next),
+                   state = make_state(device, 5, 5 + kActive, 100),
+                   y = upload(device, "y", random.normals(size_t{kTokens} * x.stride));
+      const uint32_t stride = ops::begun_stride(cols);
+      const Buffer begun = poisoned(device, "begun", uint64_t{kTokens} * stride);
+      const bool texel = device->plan().texel_products && cols % 4 == 0;
+      run_op(device, texel ? "norm texel" : reduction("norm", device->plan()), [&](Recorder& recorder) {
+        const ops::BeginNorm begin = {next_weight, begun};
+        ops::norm(recorder, {cols, 1e-5f}, state, x.buffer, weights, y, kTokens, false, ops::Output::add, &begin);
+      });
+      const std::vector<float> written = download_as<float>(device, y), got = download_as<float>(device, begun);
+      for (uint32_t t = 0; t < kActive; ++t) {
+        double sum = 0;
+        for (uint32_t i = 0; i < cols; ++i) {
+          const float value = written[size_t{t} * x.stride + i];
+          EXPECT_EQ(got[size_t{t} * stride + i], value * next[i]);
+          sum += double{value} * value;
+        }
+        EXPECT_NEAR(got[size_t{t} * stride + NORM_SUMS_AT(cols)], sum, sum * dot_error(cols));
+      }
+      EXPECT_EQ(std::bit_cast<uint32_t>(got[size_t{kActive} * stride]), kPoison) << "a token after the end";
+    }
+}
+
 TEST_F(NormTest, AwkwardWidths) {
   for (const Tuning& tuning : reduction_tunings())
     for (const uint32_t cols : {1u, 2u, 31u, 33u, 172u, 255u, 257u, 576u, 4096u})

@@ -68,7 +68,7 @@ std::vector<Tuning> product_tunings();
 std::vector<Tuning> reduction_tunings();
 
 // Records, runs and waits. Fails unless exactly the kernels of `expected` were dispatched: operation and variant, in
-// order of first appearance ("attend texel, attend_merge").
+// order of first appearance ("rope texel, attend texel").
 void run_op(const std::shared_ptr<Device>& device, const std::string& expected,
             const std::function<void(Recorder&)>& record);
 std::string kernels_of(const Recorder& recorder);  // in the form of `expected`

@@ -261,7 +261,7 @@ TEST(Plan, RefusesWhatIsTooOldOrTooSmall) {
   EXPECT_EQ(refusal_of(caps), "the device's minStorageBufferOffsetAlignment is 512, Weft needs 256");
   caps = good;
   caps.max_bindings = 4;
-  EXPECT_EQ(refusal_of(caps), "the device's maxPerStageDescriptorStorageBuffers is 4, Weft needs 6");
+  EXPECT_EQ(refusal_of(caps), "the device's maxPerStageDescriptorStorageBuffers is 4, Weft needs 8");
 }
 
 TEST(Disable, ClearsTheFeaturesNamed) {

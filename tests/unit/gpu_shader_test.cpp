@@ -90,12 +90,13 @@ TEST(ShaderTest, DescriptionsAreThoseOfTheSources) {
   expect(shaders::advance, "advance", "", 6, 0b111001, 0, sizeof(abi::AdvancePush));
   expect(shaders::rope, "rope", "", 6, 0b111000, 0, sizeof(abi::RopePush));
   expect(shaders::select_texel, "select", "texel", 6, 0b010001, 0b100000, sizeof(abi::SelectPush));
-  expect(shaders::matmul_texel, "matmul", "texel", 6, 0b001000, 0b100011, sizeof(abi::MatmulPush));
-  expect(shaders::matmul_subgroup, "matmul", "subgroup", 5, 0b01000, 0, sizeof(abi::MatmulPush));
+  expect(shaders::matmul_texel, "matmul", "texel", 7, 0b1001000, 0b0000011, sizeof(abi::MatmulPush));
+  expect(shaders::matmul_subgroup, "matmul", "subgroup", 7, 0b1001000, 0, sizeof(abi::MatmulPush));
   expect(shaders::matmul_tiled_fp16, "matmul", "tiled fp16", 5, 0b01000, 0, sizeof(abi::MatmulPush));
   // Written by some values of a specialisation constant only: logits or candidates, the cache or not.
   expect(shaders::project, "project", "", 4, 0b1100, 0, sizeof(abi::ProjectPush));
-  expect(shaders::attend_texel, "attend", "texel", 9, 0b110010000, 0b001001110, sizeof(abi::AttendPush));
+  expect(shaders::attend, "attend", "", 7, 0b1011100, 0, sizeof(abi::AttendPush));
+  expect(shaders::attend_texel, "attend", "texel", 10, 0b1110010000, 0b0001001110, sizeof(abi::AttendPush));
 }
 
 // Against the files that the compiler wrote.
