@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "image/jpeg.h"
 
 #define STB_IMAGE_IMPLEMENTATION
 #define STB_IMAGE_STATIC
@@ -13,6 +14,11 @@
 #define STBI_NO_LINEAR
 #define STBI_NO_HDR
 #define STBI_MAX_DIMENSIONS (1 << 16)
+// A file may use tables that it does not have, and leave out parts of the picture: they are zeros.
+#define STBI_MALLOC(size) std::calloc(1, size)
+#define STBI_REALLOC(bytes, size) std::realloc(bytes, size)
+#define STBI_FREE(bytes) std::free(bytes)
+#define STBI_ASSERT(condition) static_cast<void>(0)
 #include <stb/stb_image.h>
 
 namespace weft {
@@ -62,8 +68,11 @@ Picture decode_picture(std::span<const std::byte> file, const std::string& place
         Code::unsupported,
         "the file has " + std::to_string(file.size()) + " bytes, a picture may have " + std::to_string(limits.bytes),
         place, "make the picture smaller");
-  const auto* bytes = reinterpret_cast<const stbi_uc*>(file.data());
-  const int size = static_cast<int>(file.size());
+  const bool jpeg = is_jpeg(file);
+  const std::vector<std::byte> checked = jpeg ? checked_jpeg(file, place) : std::vector<std::byte>();
+  const std::span<const std::byte> input = jpeg ? std::span(checked) : file;
+  const auto* bytes = reinterpret_cast<const stbi_uc*>(input.data());
+  const int size = static_cast<int>(input.size());
   int width = 0, height = 0, channels = 0;
   if (!stbi_info_from_memory(bytes, size, &width, &height, &channels)) bad_picture(place);
   check_limits(static_cast<uint64_t>(width), static_cast<uint64_t>(height), limits, place);
@@ -77,7 +86,7 @@ Picture decode_picture(std::span<const std::byte> file, const std::string& place
   picture.pixels.resize(count * 3);
   for (size_t i = 0; i < count; ++i)
     for (size_t c = 0; c < 3; ++c) picture.pixels[i * 3 + c] = on_white(rgba.get()[i * 4 + c], rgba.get()[i * 4 + 3]);
-  return is_jpeg(file) ? upright(std::move(picture), exif_orientation(file)) : picture;
+  return jpeg ? upright(std::move(picture), exif_orientation(file)) : picture;
 }
 
 }  // namespace weft

@@ -76,8 +76,8 @@ Tiles split_picture(const Picture& picture, const PictureSettings& settings) {
 std::vector<float> patches_of(const Picture& tile, const PictureSettings& settings, uint32_t patch) {
   std::vector<float> values;
   values.reserve(tile.pixels.size());
-  for (uint32_t top = 0; top < tile.height; top += patch)
-    for (uint32_t left = 0; left < tile.width; left += patch)
+  for (uint32_t top = 0; top + patch <= tile.height; top += patch)
+    for (uint32_t left = 0; left + patch <= tile.width; left += patch)
       for (size_t c = 0; c < 3; ++c)
         for (uint32_t y = top; y < top + patch; ++y)
           for (uint32_t x = left; x < left + patch; ++x) {
