@@ -1,5 +1,5 @@
 # For systems without packages, such as Android: PCRE2 and utf8proc are built from their sources and linked into libweft. What is only
-# headers (volk, Vulkan's and nlohmann/json) is the build machine's. FETCHCONTENT_SOURCE_DIR_PCRE2 and _UTF8PROC name sources that are
+# headers (volk, Vulkan's, nlohmann/json and stb) is the build machine's. FETCHCONTENT_SOURCE_DIR_PCRE2 and _UTF8PROC name sources that are
 # there already.
 include(FetchContent)
 FetchContent_Declare(pcre2 EXCLUDE_FROM_ALL DOWNLOAD_EXTRACT_TIMESTAMP ON
@@ -36,12 +36,13 @@ add_library(PkgConfig::UTF8PROC ALIAS utf8proc)
 # Only links to these: what else lies beside them is the build machine's C library.
 set(headers ${PROJECT_BINARY_DIR}/headers)
 file(MAKE_DIRECTORY ${headers})
-foreach(name volk.h volk.c vulkan vk_video nlohmann)
+foreach(name volk.h volk.c vulkan vk_video nlohmann stb)
   find_file(HEADER_${name} ${name} PATHS /usr/local/include /usr/include NO_DEFAULT_PATH NO_CMAKE_FIND_ROOT_PATH REQUIRED)
   file(CREATE_LINK ${HEADER_${name}} ${headers}/${name} SYMBOLIC)
 endforeach()
 set(VOLK_INCLUDE_DIR ${headers})
 set(VULKAN_INCLUDE_DIR ${headers})
+set(STB_INCLUDE_DIR ${headers})
 add_library(nlohmann_json::nlohmann_json INTERFACE IMPORTED)
 target_include_directories(nlohmann_json::nlohmann_json INTERFACE ${headers})
 

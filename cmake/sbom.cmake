@@ -31,6 +31,8 @@ weft_sbom(pocket ${PROJECT_VERSION} Apache-2.0 CONTAINS NOASSERTION ${pocket_has
 weft_sbom(nlohmann-json ${nlohmann_json_VERSION} MIT CONTAINS https://github.com/nlohmann/json)
 weft_sbom(volk "${volk_version}" MIT CONTAINS https://github.com/zeux/volk)
 weft_sbom(Vulkan-Headers "${vulkan_version}" Apache-2.0 CONTAINS https://github.com/KhronosGroup/Vulkan-Headers)
+weft_version_in(stb_image_version ${STB_INCLUDE_DIR}/stb/stb_image.h "stb_image - v([0-9.]+)")
+weft_sbom(stb_image "${stb_image_version}" "MIT OR Unlicense" CONTAINS https://github.com/nothings/stb)
 weft_sbom(PCRE2 "${PCRE2_VERSION}" BSD-3-Clause DYNAMIC_LINK https://github.com/PCRE2Project/pcre2)
 weft_sbom(utf8proc "${UTF8PROC_VERSION}" "MIT AND Unicode-DFS-2016" DYNAMIC_LINK https://github.com/JuliaStrings/utf8proc)
 if(WEFT_APPS) # of the program

@@ -8,6 +8,7 @@
 
 #include "common.h"
 #include "conversation.h"
+#include "images.h"
 #include "line_reader.h"
 
 namespace weft::cli {
@@ -22,6 +23,7 @@ struct ChatArgs {
   SpeculateArgs speculate;
   GrammarArgs grammar;
   SteeringArgs steering;
+  ImageArgs images;
   std::uint32_t tokens = 512;
 };
 
@@ -57,6 +59,7 @@ constexpr const char* kHelp =
     "/head    show which rows of the vocabulary table are read; /head HEAD changes it, as --head does\n"
     "/set     /set OPTIONS changes sampling, bias and stop options for later answers; an option that is not given\n"
     "         gets the value that the chat started with\n"
+    "/image   /image FILE shows a picture with the next message, as --image does with the first\n"
     "/help    show this list\n"
     "/quit    leave; Ctrl-D does the same\n"
     "Ctrl-C stops an answer. Ctrl-C twice leaves.\n";
@@ -69,7 +72,8 @@ class Chat {
         info_(model_.info()),
         context_(session_context(args.model, info_)),
         session_(model_, context_, parse_type(args.model.kv), parse_policy(args.model.policy)),
-        conversation_(model_, context_, args.system) {
+        conversation_(model_, context_, args.system),
+        pictures_(model_, args.model, args.images) {
     if (info_.reads_prompt_apart)
       throw api::Failure(WEFT_UNSUPPORTED, "an encoder-decoder cannot chat: it answers each text alone", "model",
                          "weft generate uses it");
@@ -79,6 +83,7 @@ class Chat {
     if (args.restore.empty() || sampling_given(args.command)) set_sampling(args.sampling, *args.command);
     choose_head("--head", args.head);
     set_speculation(session_, args.speculate, args.model);
+    shown_ = pictures_.encode_all();
   }
 
   void run() {
@@ -159,6 +164,7 @@ class Chat {
     if (line == "/reset") {
       session_.reset();
       conversation_.reset();
+      shown_.clear();
       std::cerr << "The conversation is forgotten.\n";
     } else if (line == "/stats") {
       print_stats();
@@ -166,12 +172,24 @@ class Chat {
       show_head(line.substr(5));
     } else if (line == "/set" || line.starts_with("/set ")) {
       set(line.substr(4));
+    } else if (line.starts_with("/image ")) {
+      show_picture(line.substr(7));
     } else if (line.starts_with("/save ") || line.starts_with("/load ")) {
       save_or_load(line.substr(0, 5), line.substr(6));
     } else if (line == "/help") {
       std::cerr << kHelp;
     } else {
       std::cerr << "There is no command " << line << "; /help lists them.\n";
+    }
+  }
+
+  void show_picture(const std::string& path) {
+    try {
+      shown_.push_back(pictures_.encode(path));
+      std::cerr << format("%s goes with the next message: %zu tokens.\n", path.c_str(), shown_.back().tokens());
+    } catch (const api::Failure& error) {
+      if (error.status() == WEFT_DEVICE_LOST) throw;
+      print_error(error.place(), error.sentence(), error.hint());
     }
   }
 
@@ -209,7 +227,8 @@ class Chat {
     try {
       require_utf8("input", line);
       bool dropped = false;
-      ids = conversation_.ask(line, &dropped);
+      ids = conversation_.ask(line, &dropped, shown_);
+      shown_.clear();
       if (dropped) std::cerr << "[the context is full: the oldest turns are forgotten]\n";
     } catch (const UsageError& error) {
       return print_error(error.option(), error.what());
@@ -223,7 +242,11 @@ class Chat {
   void answer(const std::vector<std::uint32_t>& ids) {
     const weft_stats before = session_.stats();
     const weft_speculation_stats guessed = session_.speculation_stats();
-    session_.prompt(ids);
+    const std::vector<api::Image> images = conversation_.images();
+    if (images.empty())
+      session_.prompt(ids);
+    else
+      api::prompt(session_, ids, pictures_.token(), images);
     std::string text;
     std::uint64_t tokens = 0;
     interrupted_answer = false;
@@ -285,6 +308,8 @@ class Chat {
   std::uint32_t context_;
   api::Session session_;
   Conversation conversation_;
+  Pictures pictures_;
+  std::vector<api::Image> shown_;  // with the next message
   LineReader reader_;
   std::string head_;
   double bandwidth_ = 0;  // GB/s; 0: not measured yet
@@ -312,6 +337,7 @@ void add_chat(CLI::App& app) {
   add_sampling_options(command, args->sampling);
   add_steering_options(command, args->steering);
   add_grammar_options(command, args->grammar);
+  add_image_options(command, args->images);
   args->command = command;
   command->get_option("--seed")->default_str("random");
   command->callback([args] {

@@ -17,22 +17,22 @@ Conversation::Conversation(const api::Model& model, std::uint32_t context, std::
 void Conversation::reset() {
   messages_.clear();
   text_.clear();
-  if (!system_.empty()) messages_.push_back({"system", system_});
+  if (!system_.empty()) messages_.push_back({{"system", system_}});
 }
 
 std::string Conversation::note() const {
+  if (!images().empty()) throw api::Failure(WEFT_UNSUPPORTED, "a conversation with pictures cannot be saved");
   nlohmann::json messages = nlohmann::json::array();
-  for (const api::Message& message : messages_)
-    messages.push_back({{"role", message.role}, {"content", message.content}});
+  for (const Turn& message : messages_) messages.push_back({{"role", message.role}, {"content", message.content}});
   return nlohmann::json{{"messages", messages}, {"text", text_}}.dump();
 }
 
 void Conversation::read_note(const std::string& note) {
   try {
     const auto document = nlohmann::json::parse(note);
-    std::vector<api::Message> messages;
+    std::vector<Turn> messages;
     for (const auto& message : document.at("messages"))
-      messages.push_back({message.at("role").get<std::string>(), message.at("content").get<std::string>()});
+      messages.push_back({{message.at("role").get<std::string>(), message.at("content").get<std::string>()}});
     text_ = document.at("text").get<std::string>();
     messages_ = std::move(messages);
   } catch (const nlohmann::json::exception&) {
@@ -40,14 +40,43 @@ void Conversation::read_note(const std::string& note) {
   }
 }
 
-std::vector<std::uint32_t> Conversation::ask(const std::string& line, bool* dropped) {
+std::vector<std::uint32_t> Conversation::ask(const std::string& line, bool* dropped,
+                                             const std::vector<api::Image>& images) {
   *dropped = false;
-  return templated_ ? ask_template(line, dropped) : ask_text(line, dropped);
+  if (templated_) return ask_template(line, dropped, images);
+  if (!images.empty())
+    throw api::Failure(WEFT_UNSUPPORTED, "the model has no chat template, which would say where a picture belongs");
+  return ask_text(line, dropped);
+}
+
+std::vector<api::Image> Conversation::images() const {
+  std::vector<api::Image> all;
+  for (const Turn& message : messages_) all.insert(all.end(), message.images.begin(), message.images.end());
+  return all;
+}
+
+std::size_t Conversation::image_tokens() const {
+  std::size_t count = 0;
+  for (const api::Image& image : images()) count += image.tokens() - 1;
+  return count;
+}
+
+// Templates of models that see pictures know them as parts of a content.
+std::vector<std::uint32_t> Conversation::template_ids() const {
+  if (images().empty()) return model_.apply_chat_template({messages_.begin(), messages_.end()});
+  nlohmann::json messages = nlohmann::json::array();
+  for (const Turn& message : messages_) {
+    nlohmann::json content = nlohmann::json::array();
+    for (std::size_t i = 0; i < message.images.size(); ++i) content.push_back({{"type", "image"}});
+    content.push_back({{"type", "text"}, {"text", message.content}});
+    messages.push_back({{"role", message.role}, {"content", content}});
+  }
+  return model_.apply_chat_template_json(nlohmann::json{{"messages", messages}}.dump());
 }
 
 void Conversation::answered(const std::string& answer, bool ended) {
   if (templated_) {
-    messages_.push_back({"assistant", answer});
+    messages_.push_back({{"assistant", answer}});
   } else if (ended) {
     text_.clear();  // a story that has ended is not continued
   } else {
@@ -63,18 +92,20 @@ void Conversation::drop_oldest_turn() {
   messages_.erase(first, next);
 }
 
-std::vector<std::uint32_t> Conversation::ask_template(const std::string& line, bool* dropped) {
-  messages_.push_back({"user", line});
+std::vector<std::uint32_t> Conversation::ask_template(const std::string& line, bool* dropped,
+                                                      const std::vector<api::Image>& images) {
+  messages_.push_back({{"user", line}, images});
   const std::size_t least = system_.empty() ? 1 : 2;
   for (;;) {
     try {
-      std::vector<std::uint32_t> ids = model_.apply_chat_template(messages_);
-      if (ids.size() <= room_) return ids;
+      std::vector<std::uint32_t> ids = template_ids();
+      const std::size_t tokens = ids.size() + image_tokens();
+      if (tokens <= room_) return ids;
       if (messages_.size() <= least) {
         throw api::Failure(
             WEFT_CONTEXT_FULL,
-            "this message takes " + std::to_string(ids.size()) + " tokens, and only " + std::to_string(room_) + " fit",
-            {}, "make it shorter, or give more room with --ctx");
+            "this message takes " + std::to_string(tokens) + " tokens, and only " + std::to_string(room_) + " fit", {},
+            "make it shorter, or give more room with --ctx");
       }
     } catch (const api::Failure&) {
       messages_.pop_back();

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 #include <vector>
-#include <weft/weft.hpp>
+#include <weft/image.hpp>
 
 namespace weft::cli {
 
@@ -19,19 +19,28 @@ class Conversation {
   // The context for the next answer to `line`, with a quarter of the session left free for it. Older turns that do not
   // fit are dropped for good, and *dropped is set. Throws Failure(WEFT_CONTEXT_FULL), and forgets the line, when it
   // does not even fit alone.
-  std::vector<std::uint32_t> ask(const std::string& line, bool* dropped);
+  // images: of the line. Each image of the conversation is one "<image>" of the ids; with a template only.
+  std::vector<std::uint32_t> ask(const std::string& line, bool* dropped, const std::vector<api::Image>& images = {});
+  std::vector<api::Image> images() const;  // of all that has been said, in order
 
   // What came of the last ask, however it ended. ended: the model closed its text.
   void answered(const std::string& answer, bool ended);
 
   void reset();
-  // All of it, as a note for a saved session, and back from one. Throws Failure(WEFT_BAD_FILE) for another text.
+  // All of it, as a note for a saved session, and back from one. Throws Failure(WEFT_UNSUPPORTED) if there are images,
+  // Failure(WEFT_BAD_FILE) for another text.
   std::string note() const;
   void read_note(const std::string& note);
   bool templated() const { return templated_; }
 
  private:
-  std::vector<std::uint32_t> ask_template(const std::string& line, bool* dropped);
+  struct Turn : api::Message {
+    std::vector<api::Image> images = {};
+  };
+  std::vector<std::uint32_t> ask_template(const std::string& line, bool* dropped,
+                                          const std::vector<api::Image>& images);
+  std::vector<std::uint32_t> template_ids() const;
+  std::size_t image_tokens() const;  // that stand for the "<image>" of the ids, beyond those
   std::vector<std::uint32_t> ask_text(const std::string& line, bool* dropped);
   void drop_oldest_turn();
 
@@ -39,8 +48,8 @@ class Conversation {
   std::size_t room_;  // tokens a prompt may take
   bool templated_;
   std::string system_;
-  std::vector<api::Message> messages_;  // with a template
-  std::string text_;                    // without
+  std::vector<Turn> messages_;  // with a template
+  std::string text_;            // without
 };
 
 }  // namespace weft::cli

@@ -1,8 +1,10 @@
 // weft generate: one prompt, one continuation.
+#include <algorithm>
 #include <charconv>
 #include <iostream>
 
 #include "common.h"
+#include "images.h"
 #include "lens.h"
 
 namespace weft::cli {
@@ -18,6 +20,7 @@ struct GenerateArgs {
   SpeculateArgs speculate;
   GrammarArgs grammar;
   SteeringArgs steering;
+  ImageArgs images;
   std::uint32_t logprobs = 0;
   std::uint32_t tokens = 128;
   bool json = false, lens = false;
@@ -51,14 +54,25 @@ void check_ids(const std::vector<std::uint32_t>& ids, std::uint32_t vocab_size) 
 }
 
 // room: that must be left behind the prompt.
-void check_length(const GenerateArgs& args, const std::vector<std::uint32_t>& prompt, std::uint32_t context,
-                  std::uint32_t room) {
+// more: tokens that stand for the "<image>" of the prompt, beyond those.
+void check_length(const GenerateArgs& args, const std::vector<std::uint32_t>& prompt, std::size_t more,
+                  std::uint32_t context, std::uint32_t room) {
   const char* option = args.text ? "-p" : args.ids ? "--prompt-ids" : "--restore";
   if (prompt.empty()) throw UsageError(option, "the prompt is empty");
-  if (prompt.size() + room > context) {
-    throw UsageError(option, format("the prompt's %zu tokens%s do not fit into a context of %u", prompt.size(),
+  if (prompt.size() + more + room > context) {
+    throw UsageError(option, format("the prompt's %zu tokens%s do not fit into a context of %u", prompt.size() + more,
                                     room ? " and one more" : "", context));
   }
+}
+
+// Ids of the text of -p, with "<image>" where a picture belongs: at its beginning if the text does not say where.
+std::vector<std::uint32_t> ids_with_images(const api::Model& model, const std::string& text, std::uint32_t token,
+                                           std::size_t images) {
+  std::vector<std::uint32_t> ids = model.tokenize(text, true, true);
+  if (std::count(ids.begin(), ids.end(), token) > 0) return ids;
+  std::string places;
+  for (std::size_t i = 0; i < images; ++i) places += "<image>";
+  return model.tokenize(places + text, true, true);
 }
 
 Json token_json(const api::Model& model, std::uint32_t id, float logprob) {
@@ -97,6 +111,8 @@ void generate(const GenerateArgs& args) {
   const bool restored = !args.restore.empty();
   if (args.text && args.ids) throw UsageError("-p, --prompt-ids", "give one of them, not both");
   if (!args.text && !args.ids && !restored) throw UsageError("-p, --prompt-ids", "one of them is needed");
+  if (!args.images.files.empty() && (!args.text || restored))
+    throw UsageError("--image", "it requires -p, and no --restore");
   if (args.logprobs > 0 && !args.json) throw UsageError("--logprobs", "it requires --json");
   std::vector<std::uint32_t> prompt;
   if (args.ids) prompt = parse_ids(*args.ids);
@@ -118,11 +134,23 @@ void generate(const GenerateArgs& args) {
     const std::vector<std::uint32_t> before = session.ids();
     if (!apart || prompt.empty()) prompt.insert(prompt.begin(), before.begin(), before.end());
   }
-  check_length(args, prompt, context, apart ? 0 : 1);
+  std::vector<api::Image> images;
+  Pictures pictures(model, args.model, args.images);
+  std::size_t tokens = 0;
+  if (!args.images.files.empty()) {
+    images = pictures.encode_all();
+    prompt = ids_with_images(model, *args.text, pictures.token(), images.size());
+    for (const api::Image& image : images) tokens += image.tokens() - 1;
+  }
+  check_length(args, prompt, tokens, context, apart ? 0 : 1);
   if (!restored || sampling_given(args.command)) session.set_sampling(args.sampling);
   set_steering(session, args.steering);
   session.set_logprobs(args.logprobs);
-  if (args.text || args.ids) session.prompt(prompt);
+  if (!images.empty())
+    api::prompt(session, prompt, pictures.token(), images);
+  else if (args.text || args.ids)
+    session.prompt(prompt);
+  if (!images.empty()) prompt = session.ids();
   const std::uint32_t begun = session.stats().context_used;
   std::vector<std::uint32_t> ids;
   std::string text;
@@ -206,6 +234,7 @@ void add_generate(CLI::App& app) {
       "afterwards, tell at which layer each token was settled: the first one from which on the logit lens\n"
       "finds it the likeliest; before bias, penalties, temperature, filters and grammar");
   add_grammar_options(command, args->grammar);
+  add_image_options(command, args->images);
   add_json_option(command, args->json);
   args->command = command;
   command->callback([args] { generate(*args); });

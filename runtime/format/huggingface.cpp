@@ -77,6 +77,48 @@ void add_shards(ModelFile& model, const fs::path& index_path) {
   }
 }
 
+bool reads_images(const json& config) {
+  const auto type = config.find("model_type");
+  return type != config.end() && (*type == "idefics3" || *type == "smolvlm");
+}
+
+// The text model's description and tensors, under the names that they have in a folder of their own.
+void keep_text(ModelFile& model) {
+  constexpr std::string_view kText = "model.text_model.", kOwn = "model.", kHead = "lm_head.";
+  const auto text = model.metadata.find("text_config");
+  if (text == model.metadata.end() || !text->is_object())
+    throw Error(Code::bad_file, "there is no object \"text_config\"", (model.path / "config.json").string());
+  json own = *text;
+  if (!own.contains("model_type")) own["model_type"] = "llama";  // as Transformers takes for granted
+  if (const auto tied = model.metadata.find("tie_word_embeddings"); tied != model.metadata.end())
+    own["tie_word_embeddings"] = *tied;
+  model.metadata = std::move(own);
+  std::erase_if(model.tensors, [&](const TensorView& tensor) {
+    return !tensor.name.starts_with(kText) && !tensor.name.starts_with(kHead);
+  });
+  for (TensorView& tensor : model.tensors)
+    if (tensor.name.starts_with(kText)) tensor.name.replace(0, kText.size(), kOwn);
+  // As the processors of Transformers 4 write it.
+  const json chat = read_object_if_there(model.path / "chat_template.json");
+  if (!chat.is_object() || !chat.contains("chat_template") || there(model.path / "chat_template.jinja")) return;
+  if (model.tokenizer_config.is_null()) model.tokenizer_config = json::object();
+  model.tokenizer_config["chat_template"] = chat.at("chat_template");
+}
+
+void keep_image(ModelFile& model) {
+  if (!reads_images(model.metadata))
+    throw Error(Code::unsupported, "the model has no encoder of pictures that Weft can run", model.path.string(),
+                "Weft runs those of Idefics3 and SmolVLM");
+  std::erase_if(model.tensors, [](const TensorView& tensor) {
+    return !tensor.name.starts_with("model.vision_model.") && !tensor.name.starts_with("model.connector.");
+  });
+  model.preprocessor = read_object_if_there(model.path / "preprocessor_config.json");
+  if (!model.preprocessor.is_null()) return;
+  const json processor = read_object_if_there(model.path / "processor_config.json");
+  if (processor.is_object() && processor.contains("image_processor"))
+    model.preprocessor = processor.at("image_processor");
+}
+
 }  // namespace
 
 std::unordered_map<std::string, std::string> parse_shard_index(const json& document, const std::string& place) {
@@ -102,7 +144,7 @@ std::unordered_map<std::string, std::string> parse_shard_index(const json& docum
   return result;
 }
 
-ModelFile open_huggingface(const fs::path& folder) {
+ModelFile open_huggingface(const fs::path& folder, Half half) {
   ModelFile model;
   model.kind = ModelFile::Kind::huggingface;
   model.path = folder;
@@ -121,6 +163,10 @@ ModelFile open_huggingface(const fs::path& folder) {
     throw Error(Code::not_found, "the folder has neither model.safetensors nor model.safetensors.index.json",
                 folder.string(), "convert other weights to safetensors first");
   }
+  if (half == Half::image)
+    keep_image(model);
+  else if (reads_images(model.metadata))
+    keep_text(model);
   return model;
 }
 

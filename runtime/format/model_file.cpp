@@ -107,6 +107,17 @@ ModelFile open_model(const fs::path& path) {
   return model;
 }
 
+ModelFile open_image_model(const fs::path& path) {
+  std::error_code ignored;
+  const bool folder = fs::is_directory(path, ignored);
+  ModelFile model = folder ? open_huggingface(path, Half::image) : open_gguf_of_any_name(MappedFile(path));
+  // The weights of the patches, a convolution's (width, channels, height, width): as a matrix.
+  for (TensorView& tensor : model.tensors)
+    if (tensor.shape.size() == 4) tensor.shape = {tensor.shape[0], element_count(std::span(tensor.shape).subspan(1))};
+  build_index(model);
+  return model;
+}
+
 ModelFile open_model(MappedFile file) {
   ModelFile model = open_gguf_of_any_name(std::move(file));
   build_index(model);

@@ -31,6 +31,8 @@ struct ModelFile {
   // tokenizer_config["chat_template"], before one that tokenizer_config.json has.
   nlohmann::json tokenizer, tokenizer_config, generation_config;
   nlohmann::json pooling;  // 1_Pooling/config.json, as sentence-transformers writes it
+  // Of an encoder of pictures: preprocessor_config.json, or "image_processor" of processor_config.json.
+  nlohmann::json preprocessor;
 
   // MappedFile::release, whichever file the bytes are of.
   void release(std::span<const std::byte> part) const noexcept {
@@ -65,6 +67,9 @@ struct ModelFile {
 ModelFile open_model(const std::filesystem::path& path);
 // Opens a GGUF file that is mapped. Throws as above.
 ModelFile open_model(MappedFile file);
+// Opens the encoder of pictures of a Hugging Face folder of Idefics3 or SmolVLM (open_model opens only the text model
+// of that), or a GGUF file of one ("mmproj"). Throws as open_model, and Error(unsupported) if there is none.
+ModelFile open_image_model(const std::filesystem::path& path);
 
 // The shards of a parsed model.safetensors.index.json, tensor name -> file name, each a plain name that cannot leave
 // the folder. Throws Error(bad_file).

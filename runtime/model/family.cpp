@@ -117,6 +117,22 @@ constexpr Name kBartDecoderNames[] = {{"token_embd", "shared"},
                                       {"ffn_up", "fc1"},
                                       {"ffn_down", "fc2"},
                                       {"layer_output_norm", "final_layer_norm"}};
+constexpr Name kSiglipNames[] = {{"patch_embd", "embeddings.patch_embedding"},
+                                 {"position_embd", "embeddings.position_embedding"},
+                                 {"output_norm", "post_layernorm"},
+                                 {"output", "model.connector.modality_projection.proj"},
+                                 {"attn_norm", "layer_norm1"},
+                                 {"attn_output", "self_attn.out_proj"},
+                                 {"ffn_norm", "layer_norm2"},
+                                 {"ffn_up", "mlp.fc1"},
+                                 {"ffn_down", "mlp.fc2"}};
+constexpr Name kSiglipGguf[] = {{"patch_embd", "v.patch_embd"},
+                                {"position_embd", "v.position_embd"},
+                                {"output_norm", "v.post_ln"},
+                                {"output", "mm.model.fc"},
+                                {"attn_norm", "ln1"},
+                                {"attn_output", "attn_out"},
+                                {"ffn_norm", "ln2"}};
 constexpr Name kT5EncoderGguf[] = {{"output_norm", "enc.output_norm"}, {"attn_output", "attn_o"}};
 constexpr Name kT5DecoderGguf[] = {{"output_norm", "dec.output_norm"}, {"attn_output", "attn_o"}};
 
@@ -149,6 +165,11 @@ constexpr LayerKind bert(bool decoder) {
                       .activation = Activation::gelu});
 }
 constexpr LayerKind kBert = bert(false), kBartDecoder = bert(true);
+constexpr LayerKind kSiglip = with_biases({.norm = NormKind::layer,
+                                           .sees_all = true,
+                                           .positions = Positions::learned,
+                                           .gated = false,
+                                           .activation = Activation::gelu_tanh});
 constexpr LayerKind kT5Encoder = {
     .sees_all = true, .positions = Positions::bucketed, .gated = false, .activation = Activation::relu};
 constexpr LayerKind kT5Decoder = {
@@ -173,6 +194,15 @@ constexpr Family kBartEncoderFamily = {.architecture = "",
                                        .layers = "encoder.layers.",
                                        .names = kBartEncoderNames,
                                        .first_position = 2};
+
+constexpr Family kImageFamily = {.architecture = "clip",
+                                 .model_type = "idefics3",
+                                 .layer_kind = kSiglip,
+                                 .prefix = "model.vision_model.",
+                                 .layers = "encoder.layers.",
+                                 .gguf_layers = "v.blk.",
+                                 .names = kSiglipNames,
+                                 .gguf_names = kSiglipGguf};
 
 constexpr Family kFamilies[] = {
     {.architecture = "llama", .model_type = "llama", .gguf_pairs = ops::Pairs::adjacent},
@@ -283,6 +313,8 @@ const Family& find_family(ModelFile::Kind kind, const std::string& name, const s
               std::string("not supported: ") + (gguf ? "architecture '" : "model type '") + name + "'", place,
               "Weft runs " + all);
 }
+
+const Family& image_family() { return kImageFamily; }
 
 std::string tensor_name(ModelFile::Kind kind, const Family& family, std::string_view role, int layer,
                         std::string_view what) {

@@ -68,6 +68,10 @@ struct Family {
 // The family of a file. Throws Error(unsupported) naming the unknown one, the place, and all there are.
 const Family& find_family(ModelFile::Kind kind, const std::string& name, const std::string& place);
 
+// The encoder of pictures that Idefics3 and SmolVLM have: SigLIP's (Zhai et al. 2023, "Sigmoid Loss for Language Image
+// Pre-Training"). Static; find_family does not know it.
+const Family& image_family();
+
 // The file's name for a tensor. role: "token_embd", "token_embd_norm", "token_types", "position_embd", "output_norm" or
 // "output"; of a layer "attn_norm", "attn_q", "attn_k", "attn_v" or all three as "attn_qkv", "attn_q_norm",
 // "attn_k_norm", "attn_rel_b", "attn_output", "attn_output_norm", "post_attention_norm", "cross_attn_norm",
@@ -75,6 +79,8 @@ const Family& find_family(ModelFile::Kind kind, const std::string& name, const s
 // "post_ffw_norm" or "layer_output_norm"; with experts, "ffn_gate_inp" for the router and "ffn_gate_exps",
 // "ffn_up_exps" and "ffn_down_exps" for all of theirs, where a # in Hugging Face's name stands for one's number (GGUF's
 // words); of a masked-token head, which GGUF does not know, "mlm_dense", "mlm_norm" or "mlm". what: "weight" or "bias".
+// Of the encoder of pictures there are "patch_embd", "position_embd", "output_norm", the layers' roles, and "output"
+// for the projection to the width of the text model.
 std::string tensor_name(ModelFile::Kind kind, const Family& family, std::string_view role, int layer = -1,
                         std::string_view what = "weight");
 

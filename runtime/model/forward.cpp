@@ -23,7 +23,6 @@ struct Network {
   const Activations& a = pass.a;
   const View state = pass.step.state;
   const uint32_t tokens = pass.tokens;
-  const Matrix& table = w.output_table().matrix();
 
   void embed() const {
     const View embedded = c.layer_kind.embedding_norm ? a.normed : a.x;
@@ -64,13 +63,13 @@ struct Network {
     const bool batch = !pass.members.empty();  // of a batch every token is projected, else the pass's last one
     const uint32_t rows = batch ? tokens : 1;
     ops::norm(r, c.norm(), state, a.x, w.final_norm, a.normed, tokens, !batch);
-    ops::rotate(r, table, a.normed, a.rotated, rows);
+    ops::rotate(r, table(), a.normed, a.rotated, rows);
     if (projection_picks(tails)) {
-      ops::project_best(r, table, a.rotated, a.candidates, candidate_stride(pass.model), rows);
-      return choose(tails, ops::best_count(r.device().plan(), table));
+      ops::project_best(r, table(), a.rotated, a.candidates, candidate_stride(pass.model), rows);
+      return choose(tails, ops::best_count(r.device().plan(), table()));
     }
     if (!std::ranges::all_of(tails, [](const Tail& tail) { return tail.partial; }))
-      ops::project(r, table, a.rotated, a.logits, rows);
+      ops::project(r, table(), a.rotated, a.logits, rows);
     for (size_t i = 0; i < tails.size(); ++i) Network(r, pass.sessions()[i]).finish_logits(tails[i]);
     choose(tails);
   }
@@ -78,12 +77,12 @@ struct Network {
   // Chooses a token after each token of the pass, until one differs from the draft's.
   void check(std::span<const Pass> by_token, const Tail& tail, const View& masks) const {
     ops::norm(r, c.norm(), state, a.x, w.final_norm, a.normed, tokens, false);
-    ops::rotate(r, table, a.normed, a.rotated, tokens);
+    ops::rotate(r, table(), a.normed, a.rotated, tokens);
     const bool picks = projection_picks({&tail, 1});
     if (picks)
-      ops::project_best(r, table, a.rotated, a.candidates, candidate_stride(pass.model), tokens);
+      ops::project_best(r, table(), a.rotated, a.candidates, candidate_stride(pass.model), tokens);
     else if (!tail.partial)
-      ops::project(r, table, a.rotated, a.logits, tokens);
+      ops::project(r, table(), a.rotated, a.logits, tokens);
     ops::advance_draft(r, pass.step.views(a), 0);
     const uint64_t mask_bytes = (c.vocab + 31) / 32 * 4;
     for (size_t i = 0; i < by_token.size(); ++i) {
@@ -92,7 +91,7 @@ struct Network {
         r.copy(masks.part(i * mask_bytes, mask_bytes),
                View(tail.partial->allowed_rows).part(uint64_t{c.vocab} * 4, mask_bytes));
       if (!picks) here.finish_logits(tail);
-      here.choose({&tail, 1}, picks ? ops::best_count(r.device().plan(), table) : 0, true);
+      here.choose({&tail, 1}, picks ? ops::best_count(r.device().plan(), table()) : 0, true);
     }
   }
 
@@ -102,9 +101,9 @@ struct Network {
     const uint64_t group_bytes = uint64_t{group} * stride_of(c.width) * 4;
     const View allowed = masked ? View(masked->allowed_rows) : View();
     norm(a.x, w.final_norm, a.normed);
-    ops::rotate(r, table, a.normed, a.rotated, tokens);
+    ops::rotate(r, table(), a.normed, a.rotated, tokens);
     for (uint32_t first = 0; first < tokens; first += group) {
-      ops::project(r, table, a.rotated.part(first / group * group_bytes, group_bytes), group_logits, group);
+      ops::project(r, table(), a.rotated.part(first / group * group_bytes, group_bytes), group_logits, group);
       ops::nll(r, state, pass.step.history, group_logits, nll, c.vocab, first, group, masked ? &allowed : nullptr,
                c.logit_cap);
     }
@@ -112,6 +111,8 @@ struct Network {
   }
 
  private:
+  // That states are projected on. An encoder of pictures has none.
+  const Matrix& table() const { return w.output_table().matrix(); }
   // The tokens' rows of the vocabulary table.
   void gather(const View& x) const {
     const Matrix& embedding = w.embedding->matrix();

@@ -202,6 +202,20 @@ Pieces Parts::masked_head(MaskedHead& head) {
            {head.bias, {{&tensors_.bias(own ? "output" : "mlm", -1, config_.vocab)}}}}};
 }
 
+void Parts::check_image(ImageEnds& ends) {
+  check_body();
+  sources_of(image_ends(ends).matrices, -1, AsStored::yes);
+  tensors_.refuse_leftovers();
+}
+
+// The pixels are never rounded to less than f16.
+Pieces Parts::image_ends(ImageEnds& ends) {
+  const uint64_t width = config_.width;
+  return {{{ends.patches, ends.pixels, {{"patch_embd", width}}, true, 0, Format::f16},
+           {ends.projection, ends.joined, {{"output", ends.rows}}, false}},
+          {{ends.patches.bias, {{&tensors_.bias("patch_embd", -1, width)}}}}};
+}
+
 Parts::Sources Parts::sources_of(const std::vector<Linear>& matrices, int index, AsStored as_stored) {
   Sources sources;
   for (const Linear& linear : matrices)

@@ -78,6 +78,10 @@ class Parts {
   bool has_masked_head();
   Pieces masked_head(MaskedHead& head);
 
+  // Of an encoder of pictures: check() without a vocabulary, and what is there beside the layers.
+  void check_image(ImageEnds& ends);
+  Pieces image_ends(ImageEnds& ends);
+
   using Sources = std::vector<std::vector<const TensorView*>>;  // of each matrix, or of each expert's
   enum class AsStored { yes, no };  // yes: without transposing or sorting, which loading may need
   Sources sources_of(const std::vector<Linear>& matrices, int index, AsStored as_stored);

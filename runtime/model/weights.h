@@ -56,6 +56,14 @@ struct MaskedHead {
   View bias;         // (vocab)
 };
 
+// What an encoder of pictures has before its layers and after them.
+struct ImageEnds {
+  uint32_t pixels = 0, joined = 0, rows = 0;  // the matrices' columns, and the rows of the second
+  Buffer buffer;
+  Matrix patches;     // (width, pixels of a patch)
+  Matrix projection;  // (width of the text model, width * neighbours that become one row)
+};
+
 // Where a tensor of the file went, for `weft inspect`.
 struct TensorReport {
   std::string name;

@@ -166,6 +166,13 @@ void WeightsLoader::load_ends() {
   report_->add_floats(*bias, any ? values.size() : 0, "logit bias");
 }
 
+void WeightsLoader::load_image(ImageEnds& ends) {
+  parts_.check_image(ends);
+  load_body(false);
+  const std::vector<Rounding*> roundings = allocate(ends.buffer, "image ends", -1, parts_.image_ends(ends));
+  upload(-1, parts_.image_ends(ends), roundings);
+}
+
 // scale: multiplies the norm's output.
 void WeightsLoader::load_norm(Buffer& buffer, const std::vector<Floats>& parts, const char* name, float scale) {
   upload_floats(buffer, name, floats_of(parts, scale));

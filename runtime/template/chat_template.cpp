@@ -25,9 +25,16 @@ bool is_word(const std::string& role) {
   });
 }
 
-Value message_value(const Message& message) {
-  return Value::dict({{Value(std::string("role")), Value(Text(message.role, !is_word(message.role)))},
-                      {Value(std::string("content")), Value(Text(message.content, true))}});
+// Templates of models that see pictures write a content only if it is a list of parts.
+Value text_part(const std::string& text) {
+  return Value::list({Value::dict({{Value(std::string("type")), Value(std::string("text"))},
+                                   {Value(std::string("text")), Value(Text(text, true))}})});
+}
+
+Value message_value(const Message& message, bool as_parts) {
+  return Value::dict(
+      {{Value(std::string("role")), Value(Text(message.role, !is_word(message.role)))},
+       {Value(std::string("content")), as_parts ? text_part(message.content) : Value(Text(message.content, true))}});
 }
 
 // Strings are tainted.
@@ -48,13 +55,29 @@ Value json_value(const nlohmann::ordered_json& json) {
   return Value::dict(std::move(items));
 }
 
-Value message_value(const nlohmann::ordered_json& message) {
+Value message_value(const nlohmann::ordered_json& message, bool as_parts) {
   std::vector<std::pair<Value, Value>> items;
   for (const auto& [name, value] : message.items()) {
+    if (as_parts && name == "content" && value.is_string()) {
+      items.emplace_back(Value(name), text_part(value.get<std::string>()));
+      continue;
+    }
     const bool trusted = name == "role" && value.is_string() && is_word(value.get<std::string>());
     items.emplace_back(Value(name), trusted ? Value(value.get<std::string>()) : json_value(value));
   }
   return Value::dict(std::move(items));
+}
+
+// render(as_parts) is called again with parts if nothing of the messages is in the prompt.
+template <class Render>
+std::vector<TextPiece> with_contents(const Render& render) {
+  const auto has_content = [](const std::vector<TextPiece>& pieces) {
+    return std::ranges::any_of(pieces, [](const TextPiece& piece) { return piece.special == Special::plain; });
+  };
+  std::vector<TextPiece> pieces = render(false);
+  if (has_content(pieces)) return pieces;
+  std::vector<TextPiece> of_parts = render(true);
+  return has_content(of_parts) ? of_parts : pieces;
 }
 
 }  // namespace
@@ -77,23 +100,35 @@ ChatTemplate::ChatTemplate(const std::string& source, std::map<std::string, std:
 }
 
 std::vector<TextPiece> ChatTemplate::render(std::span<const Message> messages, bool add_generation_prompt) const {
-  std::vector<Value> list;
   int64_t budget = kBaseBudget + kBudgetPerMessage * static_cast<int64_t>(messages.size());
+  bool any = false;
   for (const Message& message : messages) {
-    list.push_back(message_value(message));
     budget += kBudgetPerByte * static_cast<int64_t>(message.content.size());
+    any |= !message.content.empty();
   }
-  return impl_->render(Value::list(std::move(list)), jinja::None{}, add_generation_prompt, budget);
+  const auto render_as = [&](bool as_parts) {
+    std::vector<Value> list;
+    for (const Message& message : messages) list.push_back(message_value(message, as_parts));
+    return impl_->render(Value::list(std::move(list)), jinja::None{}, add_generation_prompt, budget);
+  };
+  return any ? with_contents(render_as) : render_as(false);
 }
 
 std::vector<TextPiece> ChatTemplate::render(const nlohmann::ordered_json& messages, const nlohmann::ordered_json& tools,
                                             bool add_generation_prompt) const {
-  std::vector<Value> list;
-  for (const auto& message : messages) list.push_back(message_value(message));
   const auto count = static_cast<int64_t>(messages.size() + tools.size());
   const auto bytes = static_cast<int64_t>(messages.dump().size() + tools.dump().size());
-  return impl_->render(Value::list(std::move(list)), json_value(tools), add_generation_prompt,
-                       kBaseBudget + kBudgetPerMessage * count + kBudgetPerByte * bytes);
+  const auto render_as = [&](bool as_parts) {
+    std::vector<Value> list;
+    for (const auto& message : messages) list.push_back(message_value(message, as_parts));
+    return impl_->render(Value::list(std::move(list)), json_value(tools), add_generation_prompt,
+                         kBaseBudget + kBudgetPerMessage * count + kBudgetPerByte * bytes);
+  };
+  const bool any = std::ranges::any_of(messages, [](const auto& message) {
+    const auto content = message.find("content");
+    return content != message.end() && content->is_string() && !content->template get_ref<const std::string&>().empty();
+  });
+  return any ? with_contents(render_as) : render_as(false);
 }
 
 std::vector<TextPiece> ChatTemplate::Impl::render(Value messages, Value tools, bool add_generation_prompt,

@@ -12,6 +12,7 @@ from test_errors import Errors
 from test_examples import Examples
 from test_geometry import Geometry
 from test_heads import Heads
+from test_images import Images
 from test_json import Json
 from test_lens import Lens
 from test_models import Models, RealModels

@@ -200,6 +200,15 @@ class weft_stats(ctypes.Structure):
         ("stages", weft_stage * 32),
     ]
 
+WEFT_SOFT_TOKEN = 0x80000000
+
+class weft_prompt_part(ctypes.Structure):
+    _fields_ = [
+        ("ids", ctypes.POINTER(ctypes.c_uint32)),
+        ("rows", ctypes.POINTER(ctypes.c_float)),
+        ("count", ctypes.c_size_t),
+    ]
+
 WEFT_MAX_BATCH = 64
 
 class weft_batch(ctypes.Structure):
@@ -221,6 +230,14 @@ class weft_head_estimate(ctypes.Structure):
         ("estimate", ctypes.c_float),
         ("bound", ctypes.c_float),
     ]
+
+
+class weft_image_encoder(ctypes.Structure):
+    pass
+
+
+class weft_image(ctypes.Structure):
+    pass
 
 
 class weft_lens_row(ctypes.Structure):
@@ -260,15 +277,6 @@ class weft_probe_report(ctypes.Structure):
     ]
 
 weft_prompt_callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32)
-WEFT_SOFT_TOKEN = 0x80000000
-
-class weft_prompt_part(ctypes.Structure):
-    _fields_ = [
-        ("ids", ctypes.POINTER(ctypes.c_uint32)),
-        ("rows", ctypes.POINTER(ctypes.c_float)),
-        ("count", ctypes.c_size_t),
-    ]
-
 
 class weft_speculation(enum.IntEnum):
     WEFT_SPECULATE_OFF = 0
@@ -330,6 +338,8 @@ FUNCTIONS = {
     "weft_session_restore": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
     "weft_session_reset": (None, [ctypes.POINTER(weft_session)]),
     "weft_session_get_stats": (weft_stats, [ctypes.POINTER(weft_session)]),
+    "weft_model_rows": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.POINTER(ctypes.c_float), ctypes.POINTER(weft_error)]),
+    "weft_session_prompt_parts": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_prompt_part), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
     "weft_batch_create": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.POINTER(weft_batch)), ctypes.POINTER(weft_error)]),
     "weft_batch_free": (None, [ctypes.POINTER(weft_batch)]),
     "weft_batch_add": (ctypes.c_int, [ctypes.POINTER(weft_batch), ctypes.POINTER(weft_session), ctypes.POINTER(weft_generate_options), ctypes.POINTER(weft_error)]),
@@ -345,6 +355,13 @@ FUNCTIONS = {
     "weft_table_rows": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.POINTER(ctypes.c_float), ctypes.POINTER(weft_error)]),
     "weft_table_dots": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.c_float), ctypes.c_size_t, ctypes.POINTER(ctypes.c_float), ctypes.POINTER(weft_error)]),
     "weft_table_states": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.POINTER(ctypes.c_float), ctypes.POINTER(weft_error)]),
+    "weft_image_encoder_create": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.c_char_p, ctypes.POINTER(ctypes.POINTER(weft_image_encoder)), ctypes.POINTER(weft_error)]),
+    "weft_image_encoder_free": (None, [ctypes.POINTER(weft_image_encoder)]),
+    "weft_image_encoder_token": (ctypes.c_uint32, [ctypes.POINTER(weft_image_encoder)]),
+    "weft_image_encode_file": (ctypes.c_int, [ctypes.POINTER(weft_image_encoder), ctypes.c_char_p, ctypes.POINTER(ctypes.POINTER(weft_image)), ctypes.POINTER(weft_error)]),
+    "weft_image_encode_memory": (ctypes.c_int, [ctypes.POINTER(weft_image_encoder), ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(ctypes.POINTER(weft_image)), ctypes.POINTER(weft_error)]),
+    "weft_image_free": (None, [ctypes.POINTER(weft_image)]),
+    "weft_image_parts": (ctypes.c_int, [ctypes.POINTER(weft_image), ctypes.POINTER(weft_prompt_part), ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(weft_error)]),
     "weft_session_lens": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_lens_options), weft_lens_callback, ctypes.c_void_p, ctypes.POINTER(weft_error)]),
     "weft_probe": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_uint64, ctypes.POINTER(weft_model_options), ctypes.POINTER(weft_session_options), ctypes.POINTER(weft_probe_report), ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
     "weft_session_profile": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_uint32, ctypes.c_uint32, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
@@ -353,8 +370,6 @@ FUNCTIONS = {
     "weft_session_clear_cancel": (None, [ctypes.POINTER(weft_session)]),
     "weft_model_recover": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(weft_error)]),
     "weft_model_set_recovery": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.c_int, ctypes.POINTER(weft_error)]),
-    "weft_model_rows": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.POINTER(ctypes.c_float), ctypes.POINTER(weft_error)]),
-    "weft_session_prompt_parts": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_prompt_part), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
     "weft_session_set_speculation": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_int, ctypes.POINTER(weft_error)]),
     "weft_session_set_draft": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_model), ctypes.POINTER(weft_error)]),
     "weft_session_get_speculation_stats": (weft_speculation_stats, [ctypes.POINTER(weft_session)]),

@@ -1,0 +1,145 @@
+// The C API: pictures.
+#include "weft/image.h"
+
+#include <algorithm>
+
+#include "capi.h"
+#include "model/image_encoder.h"
+
+using namespace weft;
+using namespace weft::capi;
+
+namespace {
+
+// The id of a text that is one control token.
+uint32_t image_token(const Tokenizer& tokenizer) {
+  const std::vector<uint32_t> ids = tokenizer.encode("<image>", Special::parse);
+  if (ids.size() != 1 || !tokenizer.is_control(ids[0]))
+    throw Error(Code::invalid_argument, "the vocabulary has no token '<image>'", "model",
+                "load the text model that belongs to the encoder");
+  return ids[0];
+}
+
+// Not more of a large file than its size is read; and one that is cut meanwhile ends no program.
+std::vector<std::byte> read_picture(const char* path) {
+  const MappedFile file(path);
+  std::vector<std::byte> bytes(std::min<uint64_t>(file.bytes().size(), PictureLimits().bytes + 1));
+  file.read(file.bytes().first(bytes.size()), bytes);
+  return bytes;
+}
+
+}  // namespace
+
+struct weft_image_encoder : DeviceUser {
+  weft_image_encoder(const weft_model* of, const char* from)
+      : DeviceUser(of), path(from), token(image_token(of->tokenizer)) {
+    enter_device();
+  }
+  void leave_device() override {
+    encoder.reset();
+    images.reset();
+  }
+  void enter_device() override {
+    const Model& text = model->model;
+    const ModelFile file = open_image_model(path);
+    const ImageConfig config = read_image_config(file);
+    if (config.text_width != text.config.width)
+      throw Error(Code::invalid_argument,
+                  "the encoder's rows have " + std::to_string(config.text_width) + " numbers, the model's " +
+                      std::to_string(text.config.width),
+                  path.string(), "give the encoder that belongs to the model");
+    images = load_image_model(text.device, file, model->loaded_from.formats);
+    encoder.emplace(*images);
+  }
+  ImageEncoder& on_device() {
+    need_weights(*model);
+    if (!encoder)
+      throw Error(Code::device_lost, "the device was lost", "image encoder", "weft_model_recover opens it again");
+    return *encoder;
+  }
+
+  std::filesystem::path path;
+  uint32_t token;
+  std::unique_ptr<const ImageModel> images;
+  std::optional<ImageEncoder> encoder;
+};
+
+struct weft_image {
+  std::vector<uint32_t> ids;  // of its text; where a row stands the token "<image>"
+  std::vector<float> rows;
+  std::vector<weft_prompt_part> parts;
+};
+
+// The text around the tiles, and the rows where it says "<image>".
+static void make_parts(weft_image& image, uint32_t token, uint32_t width) {
+  size_t row = 0;
+  for (size_t begin = 0, end = 0; begin < image.ids.size(); begin = end) {
+    const bool soft = image.ids[begin] == token;
+    while (end < image.ids.size() && (image.ids[end] == token) == soft) ++end;
+    if (soft)
+      image.parts.push_back({nullptr, image.rows.data() + row * width, end - begin});
+    else
+      image.parts.push_back({image.ids.data() + begin, nullptr, end - begin});
+    if (soft) row += end - begin;
+  }
+}
+
+static std::unique_ptr<weft_image> encode(weft_image_encoder& encoder, std::span<const std::byte> file,
+                                          const std::string& place) {
+  ImageEncoder& on_device = encoder.on_device();
+  const ImageConfig& config = encoder.images->config;
+  const Tiles tiles = split_picture(decode_picture(file, place), config.pictures);
+  auto image = std::make_unique<weft_image>();
+  image->ids = encoder.model->tokenizer.encode(picture_text(tiles, config.rows_per_tile()), Special::parse);
+  for (const Picture& tile : tiles.pictures) {
+    const std::vector<float> rows = on_device.encode(patches_of(tile, config.pictures, config.patch));
+    image->rows.insert(image->rows.end(), rows.begin(), rows.end());
+  }
+  make_parts(*image, encoder.token, config.text_width);
+  return image;
+}
+
+weft_status weft_image_encoder_create(const weft_model* model, const char* path, weft_image_encoder** encoder,
+                                      weft_error* error) {
+  return guard(error, [&] {
+    require(model && path && encoder, "model, path or encoder", "it is NULL");
+    const std::lock_guard lock(model->users_mutex);
+    need_weights(*model);
+    *encoder = new weft_image_encoder(model, path);
+  });
+}
+
+void weft_image_encoder_free(weft_image_encoder* encoder) { destroy(encoder); }
+
+uint32_t weft_image_encoder_token(const weft_image_encoder* encoder) { return encoder->token; }
+
+weft_status weft_image_encode_file(weft_image_encoder* encoder, const char* path, weft_image** image,
+                                   weft_error* error) {
+  return guard(error, [&] {
+    require(encoder && path && image, "encoder, path or image", "it is NULL");
+    const InUse use(encoder, "image encoder");
+    *image = encode(*encoder, read_picture(path), path).release();
+  });
+}
+
+weft_status weft_image_encode_memory(weft_image_encoder* encoder, const void* bytes, size_t length, weft_image** image,
+                                     weft_error* error) {
+  return guard(error, [&] {
+    require(encoder && (bytes || length == 0) && image, "encoder, bytes or image", "it is NULL");
+    const InUse use(encoder, "image encoder");
+    const std::span file(static_cast<const std::byte*>(bytes), length);
+    *image = encode(*encoder, file, std::to_string(length) + " bytes of memory").release();
+  });
+}
+
+void weft_image_free(weft_image* image) { delete image; }
+
+weft_status weft_image_parts(const weft_image* image, weft_prompt_part* parts, size_t capacity, size_t* count,
+                             size_t* tokens, weft_error* error) {
+  return guard(error, [&] {
+    require(image && (parts || capacity == 0) && count, "image, parts or count", "it is NULL");
+    std::copy_n(image->parts.begin(), std::min(capacity, image->parts.size()), parts);
+    *count = image->parts.size();
+    if (tokens) *tokens = image->ids.size();
+  });
+}

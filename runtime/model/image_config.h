@@ -1,0 +1,24 @@
+// What a model file says about its encoder of pictures, checked.
+#pragma once
+
+#include "image/tiles.h"
+#include "model/config.h"
+
+namespace weft {
+
+// A tile becomes side * side patches, each a token of the network; of these shuffle * shuffle neighbours become a row.
+struct ImageConfig {
+  Config network;  // width, layers, heads; its context is the patches of a tile
+  PictureSettings pictures;
+  uint32_t patch = 0;       // pixels of its side
+  uint32_t side = 0;        // patches in a row of a tile
+  uint32_t shuffle = 0;     // patches in a row of those that are joined
+  uint32_t text_width = 0;  // of the rows
+
+  uint32_t rows_per_tile() const { return side / shuffle * (side / shuffle); }
+};
+
+// Reads a file of open_image_model. Throws as read_config.
+ImageConfig read_image_config(const ModelFile& file);
+
+}  // namespace weft

@@ -1,0 +1,75 @@
+"""Pictures in prompts: --image and --mmproj, with the tiny models of tests/tools/image_goldens.py."""
+import json
+import unittest
+
+from support import FOLDER, ROOT, plain, weft, weft_json
+
+GOLDEN = ROOT / "tests/model/golden_images"
+MODEL = GOLDEN / "idefics3"
+PICTURES = GOLDEN / "pictures"
+SOFT = 1 << 31
+
+
+class Images(unittest.TestCase):
+    def setUp(self):
+        self.cases = json.loads((MODEL / "reference.json").read_text())
+        self.image = json.loads((MODEL / "config.json").read_text())["image_token_id"]
+
+    def generate(self, *argv, count=12):
+        return weft_json("generate", "--type", "f16", "-n", count, "--temperature", 0, *argv)
+
+    def prompt(self, text="What is in the picture?"):
+        return f"<|im_start|>User:<image>{text}<end_of_utterance>\nAssistant:"
+
+    def test_generate_continues_as_transformers(self):
+        for case in self.cases:
+            result = self.generate("-m", MODEL, "--image", PICTURES / case["picture"], "-p", self.prompt())
+            self.assertEqual([self.image if i >= SOFT else i for i in result["prompt_ids"]], case["ids"])
+            wanted = case["greedy"][:len(result["ids"])]
+            self.assertEqual(result["ids"], wanted)
+            self.assertTrue(len(wanted) == 12 or result["stop"] == "token")
+
+    def test_text_model_and_encoder_as_gguf(self):
+        text = FOLDER / "idefics3-text.gguf"
+        weft("convert", MODEL, text, "--type", "f16")
+        for case in self.cases[:2]:
+            result = self.generate("-m", text, "--mmproj", MODEL / "mmproj.gguf", "--image", PICTURES / case["picture"], "-p", self.prompt())
+            self.assertEqual(result["ids"], case["greedy"][:len(result["ids"])])
+        out, err = weft("generate", "-m", text, "--image", PICTURES / "rgb1x1.png", "-p", "a", expect=1)
+        self.assertIn("mmproj", err)
+
+    def test_places_of_pictures(self):
+        shown = ["-m", MODEL, "--image", PICTURES / "rgb1x1.png", "--image", PICTURES / "rgb70x50.png"]
+        first = self.generate(*shown, "-p", "ab")["prompt_ids"]
+        self.assertEqual(first, self.generate(*shown, "-p", "<image><image>ab")["prompt_ids"])
+        between = self.generate(*shown, "-p", "<image>a<image>b")["prompt_ids"]
+        self.assertEqual(sorted(first), sorted(between))
+        self.assertNotEqual(first, between)
+        _, err = weft("generate", *shown, "-p", "<image>", expect=1)
+        self.assertIn("the prompt has 1 places for pictures, there are 2 pictures", err)
+
+    def test_chat(self):
+        wanted = self.cases[0]
+        options = ["chat", "-m", MODEL, "--type", "f16", "--temperature", 0, "-n", 12]
+        picture = PICTURES / wanted["picture"]
+        out, _ = weft(*options, "--image", picture, stdin="What is in the picture?\n")
+        same, err = weft(*options, stdin=f"/image {picture}\nWhat is in the picture?\n")
+        self.assertEqual(out, same)
+        self.assertIn("goes with the next message", err)
+        other, _ = weft(*options, "--image", PICTURES / "rgb30x90.png", stdin="What is in the picture?\n")
+        alone, _ = weft(*options, stdin="What is in the picture?\n")
+        self.assertEqual(len({out, other, alone}), 3)
+        # The second turn still has the picture, and what is computed of it.
+        _, err = weft(*options, "--image", picture, stdin="What?\nAnd now?\n/stats\n/save x\n/image nothing.png\n")
+        self.assertRegex(err, r"reused +\d{2,} tokens")
+        self.assertIn("a conversation with pictures cannot be saved", err)
+        self.assertIn("nothing.png", err)
+
+    def test_refusals(self):
+        for place, code, argv in [("LICENSE", 1, ["--image", ROOT / "LICENSE", "-p", "a"]),
+                                  ("--image", 2, ["--image", PICTURES / "rgb1x1.png", "--prompt-ids", "1"]),
+                                  ("do not fit", 2, ["--image", PICTURES / "rgb70x50.png", "-p", "a", "--ctx", 32])]:
+            _, err = weft("generate", "-m", MODEL, *argv, expect=code)
+            self.assertIn(place, err)
+        _, err = weft("chat", "-m", plain(), "--image", PICTURES / "rgb1x1.png", expect=1)
+        self.assertTrue(err.startswith("weft: "), err)
