@@ -220,14 +220,15 @@ TEST_F(PocketHeadsTest, TheSameTokensAsWithout) {
     const auto alone = set(), eager = set(), paying = set();
     eager->set_drafter(std::make_unique<Eager>(*eager, kPocketHeads));
     paying->set_drafter(std::make_unique<Medusa>(*paying, std::make_shared<const ModelFile>(open_model(kPocketHeads))));
-    for (const std::vector<uint32_t>& prompt : prompts_) {
+    const bool first = &setting == kSettings;
+    for (const std::vector<uint32_t>& prompt : std::span(prompts_).first(first ? prompts_.size() : 2)) {
       const std::vector<uint32_t> want = answer(*alone, prompt);
       EXPECT_EQ(answer(*eager, prompt), want);
       EXPECT_EQ(answer(*paying, prompt), want);
     }
     const SessionStats& stats = eager->stats();
-    EXPECT_GT(stats.drafted_tokens, 50u);
-    if (setting.sampling.temperature == 0) {
+    EXPECT_GT(stats.drafted_tokens, 10u);
+    if (first) {
       EXPECT_GT(stats.accepted_tokens, stats.drafted_tokens / 2);
     }
   }
