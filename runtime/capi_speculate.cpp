@@ -4,6 +4,7 @@
 #include "capi.h"
 #include "session/draft_model.h"
 #include "session/lookup.h"
+#include "session/medusa.h"
 
 using namespace weft;
 using namespace weft::capi;
@@ -77,6 +78,15 @@ weft_status weft_session_set_draft(weft_session* session, const weft_model* draf
       throw Error(Code::invalid_argument, "its tokenizer is not that of the session's model", "draft",
                   "a draft needs the same tokens with the same ids");
     session->session.set_drafter(std::make_unique<OwnDraft>(*draft, session->session));
+  });
+}
+
+weft_status weft_session_set_medusa(weft_session* session, const char* path, weft_error* error) {
+  return guard(error, [&] {
+    require(session && path, "session or path", "it is NULL");
+    const InUse use(session);
+    auto file = std::make_shared<const ModelFile>(open_model(std::filesystem::path(path)));
+    session->session.set_drafter(std::make_unique<Medusa>(session->session, std::move(file)));
   });
 }
 

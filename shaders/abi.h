@@ -193,6 +193,11 @@ struct Candidate {
   float score;
   uint id;
 };
+// What a Medusa head says (best.comp).
+struct Guess {
+  uint id;      // 0xffffffff: no logit was a finite number
+  float share;  // of the mass that the best rows of the workgroups have
+};
 #define READ_BYTES 32768  // one workgroup of read_bandwidth reads
 #define SAMPLE_ROWS 1024  // scores one workgroup of sample looks at
 
@@ -362,6 +367,14 @@ struct ProjectPush {
   uint out_stride;   // floats between rows of logits, or candidates between those of two tokens
   uint first_token;  // row of logits the bound inputs begin with
   uint first_group;  // workgroups of the slices before
+};
+struct ResidualPush {
+  uint cols;
+  uint stride;  // floats between rows
+};
+struct BestPush {
+  uint count;   // candidates of a state
+  uint stride;  // candidates between those of two states
 };
 struct PenalizePush {
   uint rows;

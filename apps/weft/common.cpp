@@ -272,14 +272,30 @@ void add_speculate_options(CLI::App* command, SpeculateArgs& args) {
           ->type_name("KIND")
           ->check(CLI::IsMember({"off", "lookup"}).description(""))
           ->capture_default_str();
+  CLI::Option* const draft =
+      command
+          ->add_option(
+              "--draft", args.draft,
+              "a smaller model with the same tokenizer, which guesses tokens ahead; it does not change the text")
+          ->type_name("MODEL")
+          ->excludes(kind);
   command
-      ->add_option("--draft", args.draft,
-                   "a smaller model with the same tokenizer, which guesses tokens ahead; it does not change the text")
-      ->type_name("MODEL")
-      ->excludes(kind);
+      ->add_option("--medusa", args.medusa,
+                   "a GGUF file of Medusa heads for the model, which guess tokens ahead; they do not change the text")
+      ->type_name("FILE")
+      ->excludes(kind)
+      ->excludes(draft);
 }
 
 void set_speculation(api::Session& session, const SpeculateArgs& args, const ModelArgs& model) {
+  if (!args.medusa.empty()) {
+    try {
+      return session.set_medusa(args.medusa);
+    } catch (const api::Failure& error) {
+      if (error.status() != WEFT_INVALID_ARGUMENT) throw;
+      throw UsageError("--medusa", error.sentence(), error.hint());
+    }
+  }
   if (args.draft.empty())
     return session.set_speculation(args.kind == "lookup" ? WEFT_SPECULATE_LOOKUP : WEFT_SPECULATE_OFF);
   ModelArgs draft;

@@ -91,11 +91,13 @@ void set_steering(api::Session& session, const SteeringArgs& args, bool all = fa
 struct SpeculateArgs {
   std::string kind = "off";  // or "lookup"
   std::string draft;         // a model; empty: none
-  // "draft", if there is one
-  std::string name() const { return draft.empty() ? kind : "draft"; }
+  std::string medusa;        // a file of heads; empty: none
+  // "draft" or "medusa", if there is one
+  std::string name() const { return !draft.empty() ? "draft" : !medusa.empty() ? "medusa" : kind; }
 };
 void add_speculate_options(CLI::App* command, SpeculateArgs& args);
-// Loads the draft, if there is one, to the device of `model`. Throws UsageError for a draft with another tokenizer.
+// Loads the draft or the heads, if there are any, to the device of `model`. Throws UsageError for a draft with another
+// tokenizer, and for heads of another model.
 void set_speculation(api::Session& session, const SpeculateArgs& args, const ModelArgs& model);
 void add_head_option(CLI::App* command, std::string& head);
 // At most one of them.

@@ -62,7 +62,10 @@ void convert(const ConvertArgs& args) {
 void add_convert(CLI::App& app) {
   auto args = std::make_shared<ConvertArgs>();
   CLI::App* command = app.add_subcommand("convert", "Write a model as a GGUF file of another type");
-  command->add_option("IN", args->in, "GGUF file, name as -m takes it, or Hugging Face folder with a tokenizer.json")
+  command
+      ->add_option("IN", args->in,
+                   "GGUF file, name as -m takes it, Hugging Face folder with a tokenizer.json, or safetensors file of "
+                   "Medusa heads")
       ->required();
   command->add_option("OUT", args->out, "the GGUF file; it appears only when it is complete")->required();
   command->add_option("--type", args->type, "type of the matrices: q8 (GGUF's Q8_0), q4 (Q4_1) or f16")

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "convert/huggingface.h"
+#include "convert/medusa.h"
 #include "format/byte_reader.h"
 #include "format/gguf.h"
 #include "format/quote.h"
@@ -174,7 +175,8 @@ void check_out(const fs::path& out, bool replace) {
 std::vector<ConvertedTensor> convert(const fs::path& in, const fs::path& out, const ConvertOptions& options,
                                      const std::function<void(float)>& progress) {
   check_out(out, options.replace);
-  const ModelFile model = open_model(in);
+  const bool heads = is_safetensors(in);
+  const ModelFile model = heads ? open_medusa(in) : open_model(in);
   const bool gguf = model.kind == ModelFile::Kind::gguf;
   std::vector<ConvertTensor> tensors;
   ConvertSource folder;
@@ -183,7 +185,7 @@ std::vector<ConvertedTensor> convert(const fs::path& in, const fs::path& out, co
     tensors = tensors_of(model);
     copy_keys(writer, model);
   } else {
-    folder = gguf_of_folder(model);
+    folder = heads ? gguf_of_medusa(model) : gguf_of_folder(model);
     tensors = folder.tensors;
     add_keys(writer, folder.keys);
   }

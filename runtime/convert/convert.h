@@ -33,6 +33,8 @@ struct ConvertedTensor {
 // what llama.cpp wants so become F32; matrices whose rows are no multiple of 32 become F16 instead. Rounding is the
 // device's (format/packed_row.h): the new file runs as the old one does on a device of this type.
 //
+// A safetensors file of published Medusa heads becomes a file of these heads (convert/medusa.h).
+//
 // progress is told 0..1. out is there as a whole or not at all. Throws Error as open_model, read_config and AtomicFile
 // do, and Error(invalid_argument) for an `out` that is there already or is a folder.
 std::vector<ConvertedTensor> convert(const std::filesystem::path& in, const std::filesystem::path& out,

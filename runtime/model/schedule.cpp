@@ -95,6 +95,7 @@ const Schedule::Timed& Schedule::timed(const Key& key) {
 }
 
 void Schedule::submit(uint32_t tokens, const Tail& tail, bool with_times) {
+  checked_from_.reset();
   const Key key = {tokens, tail};
   const size_t pieces = tokens == 1 ? 2 : 1;
   if (with_times) {
@@ -139,7 +140,17 @@ void Schedule::submit_check(uint32_t tokens, const Tail& tail) {
     });
     end = checks_->ends.emplace(key, std::move(made)).first;
   }
+  const abi::StepState& state = *pass_.step.state.as<abi::StepState>();
+  checked_from_ = state.end - state.drafted;
   queue_.submit(body->second, end->second);
+}
+
+// A pass that checks a draft normalises a row for each of its tokens, any other the last one alone.
+View Schedule::last_state() const {
+  const uint64_t bytes = uint64_t{stride_of(pass_.model.config.width)} * 4;
+  if (!checked_from_) return pass_.a.normed.part(0, bytes);
+  const uint32_t appended = pass_.step.state.as<abi::StepState>()->end - *checked_from_;
+  return checks_->activations.normed.part((appended - 1) * bytes, bytes);
 }
 
 void Schedule::submit_score(const PartialHeadBuffers* masked) {

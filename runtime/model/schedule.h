@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "model/forward.h"
 #include "model/submission_queue.h"
@@ -41,6 +42,11 @@ class Schedule {
   // For submit_check with a masked tail: the masks of the pass's tokens, one after the other, mapped. They must be
   // written before, while nothing is in flight.
   std::span<uint32_t> draft_masks();
+  // The state (stride_of(width)) that the last token was chosen from, after the final norm: of the last pass, which has
+  // finished and was no part of a prompt. It stays until the next pass.
+  View last_state() const;
+  // Submits other commands that belong to the session, after the passes in flight; they count as one.
+  void submit_commands(const CommandBuffer& commands) { queue_.submit({}, commands); }
   // As submit with a chunk, but leaves negative log-likelihoods in nll().
   void submit_score(const PartialHeadBuffers* masked);
   const Buffer& nll() const { return nll_; }  // (context) floats, mapped; written by submit_score
@@ -82,7 +88,8 @@ class Schedule {
   std::map<Key, CommandBuffer> tails_;
   std::map<Key, Timed> timed_;
   const Timed* last_timed_ = nullptr;
-  std::unique_ptr<Checks> checks_;  // made by the first submit_check
+  std::unique_ptr<Checks> checks_;        // made by the first submit_check
+  std::optional<uint32_t> checked_from_;  // the last pass has checked a draft: the end of the context before it
   CommandBuffer score_, masked_score_;
   Buffer block_logits_, nll_;  // made by the first submit_score
   SubmissionQueue queue_;

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "gpu/recorder.h"
 #include "ops/matrix.h"
@@ -200,9 +201,21 @@ void activate(Recorder& recorder, Activation activation, bool gated, const View&
 void project(Recorder& recorder, const Matrix& table, const View& x, const View& logits, uint32_t tokens);
 // For a greedy choice, which needs no logits: only the best of the rows that a workgroup has, as sample would leave it.
 // candidates (tokens, stride) of abi::Candidate, best_count() of a token's written; tokens as project has them.
-uint32_t best_count(const Plan& plan, const Matrix& table);
+// ranges: only of these rows, none of them twice; none: of all.
+struct RowRange {
+  uint32_t first, count;  // first: a multiple of TILE_ROWS
+};
+uint32_t best_count(const Plan& plan, const Matrix& table, std::span<const RowRange> ranges = {});
 void project_best(Recorder& recorder, const Matrix& table, const View& x, const View& candidates, uint32_t stride,
-                  uint32_t tokens);
+                  uint32_t tokens, std::span<const RowRange> ranges = {});
+
+// The best of `count` candidates of each state, and its share: 1 / sum exp(score - best score) over these candidates.
+// candidates (states, stride) of abi::Candidate, guesses (states) of abi::Guess
+void best(Recorder& recorder, const View& candidates, uint32_t stride, uint32_t count, const View& guesses,
+          uint32_t states);
+
+// y[r] = x + silu(z[r]).                                x (stride_of(cols)); y, z (rows, stride_of(cols))
+void residual(Recorder& recorder, const View& x, const View& z, const View& y, uint32_t cols, uint32_t rows);
 
 // Rows to compute: `ids` has their ids from word ids_at on; the state has their number.
 struct RowList {

@@ -6,9 +6,27 @@ namespace weft::ops {
 
 namespace {
 
+// The table's slices, or those of some of its rows.
+std::vector<Matrix::Slice> slices_of(const Plan& plan, const Matrix& table, std::span<const RowRange> ranges) {
+  if (ranges.empty()) return table.slices(plan.slice_bytes);
+  std::vector<Matrix::Slice> slices;
+  for (const RowRange& range : ranges) {
+    require(range.first % TILE_ROWS == 0 && range.count > 0 && uint64_t{range.first} + range.count <= table.rows,
+            "project", "a range of rows that the table does not have");
+    Matrix part = table;
+    part.rows = range.count;
+    part.view = table.view.part(range.first / TILE_ROWS * table.tile_bytes(), part.bytes());
+    for (Matrix::Slice& slice : part.slices(plan.slice_bytes)) {
+      slice.row_base += range.first;
+      slices.push_back(slice);
+    }
+  }
+  return slices;
+}
+
 // best: leaves candidates in `out`, else logits.
 void record(Recorder& recorder, const Matrix& table, const View& x, const View& out, uint32_t out_stride,
-            uint32_t tokens, bool best) {
+            uint32_t tokens, bool best, std::span<const RowRange> ranges = {}) {
   const Plan& plan = recorder.device().plan();
   const RowsVariant variant = rows_variant(plan, table, tokens);
   const uint64_t in_stride = stride_of(table.cols);
@@ -18,7 +36,7 @@ void record(Recorder& recorder, const Matrix& table, const View& x, const View& 
   KernelSpec spec = variant.kernel(shaders::project, shaders::project_subgroup, shaders::project_texel);
   spec.constants.push_back(best);
   uint32_t first_group = 0;
-  for (const Matrix::Slice& slice : table.slices(plan.slice_bytes)) {
+  for (const Matrix::Slice& slice : slices_of(plan, table, ranges)) {
     const uint32_t groups = ceil_div(slice.rows, variant.group_rows);
     for (uint32_t first = 0; first < tokens; first += variant.tokens)
       recorder.dispatch(spec, {slice.view, x.part(first * in_stride * 4, variant.tokens * in_stride * 4), out, out},
@@ -37,19 +55,19 @@ void project(Recorder& recorder, const Matrix& table, const View& x, const View&
   record(recorder, table, x, logits, stride_of(table.rows), tokens, false);
 }
 
-uint32_t best_count(const Plan& plan, const Matrix& table) {
+uint32_t best_count(const Plan& plan, const Matrix& table, std::span<const RowRange> ranges) {
   const uint32_t group_rows = rows_variant(plan, table, 1).group_rows;
   uint32_t count = 0;
-  for (const Matrix::Slice& slice : table.slices(plan.slice_bytes)) count += ceil_div(slice.rows, group_rows);
+  for (const Matrix::Slice& slice : slices_of(plan, table, ranges)) count += ceil_div(slice.rows, group_rows);
   return count;
 }
 
 void project_best(Recorder& recorder, const Matrix& table, const View& x, const View& candidates, uint32_t stride,
-                  uint32_t tokens) {
-  const uint32_t count = best_count(recorder.device().plan(), table);
+                  uint32_t tokens, std::span<const RowRange> ranges) {
+  const uint32_t count = best_count(recorder.device().plan(), table, ranges);
   require(stride >= count, "project", "the candidates of two tokens overlap");
   require_bytes(candidates, (uint64_t{tokens - 1} * stride + count) * sizeof(abi::Candidate), "project", "candidates");
-  record(recorder, table, x, candidates, stride, tokens, true);
+  record(recorder, table, x, candidates, stride, tokens, true, ranges);
 }
 
 }  // namespace weft::ops

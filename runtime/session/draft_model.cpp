@@ -58,8 +58,7 @@ size_t DraftModel::wanted(size_t most) {
   // The first tokens are not guessed: what a guess may take is told by what they took.
   if (lost_ || !readable_ || rest_ > 0 || !costs_.one().known()) return 0;
   const double each = each_.known() ? each_.seconds() / costs_.one().seconds() : kGuessedEach;
-  const size_t best = costs_.best_draft(
-      most, [&](size_t) { return right_; }, each);
+  const size_t best = costs_.best_draft(most, [&](size_t) { return right_; }, {.each = each});
   if (best > 0) return ++drafts_, best;
   if (drafts_ >= kManyDrafts) next_rest_ = kFirstRest;
   rest_ = next_rest_;

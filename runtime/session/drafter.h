@@ -20,6 +20,8 @@ class Drafter {
   virtual std::span<const uint32_t> draft(size_t most) = 0;
   // A pass of so many tokens, 1 or one of kDraftPasses, took so long.
   virtual void passed(uint32_t tokens, double seconds) = 0;
+  // The session leaves its device: what lies there is given up until the next begin().
+  virtual void leave_device() {}
 };
 
 }  // namespace weft

@@ -41,16 +41,23 @@ double PassCosts::cost(uint32_t tokens) const {
   return several.seconds() / one().seconds();
 }
 
-size_t PassCosts::best_draft(size_t most, const std::function<double(size_t)>& chance, double each) const {
-  double gain = kLeastGain, expected = 1, all_right = 1;
+double PassCosts::gain(size_t drafted, const Chance& chance, const GuessingTime& takes) const {
+  double expected = 1, all_right = 1;
+  for (size_t i = 0; i < drafted; ++i) {
+    all_right *= chance(i);
+    expected += all_right;
+  }
+  const double pass = drafted == 0 ? 1 : cost(*std::ranges::upper_bound(kDraftPasses, drafted));
+  return expected / (pass + takes.each * static_cast<double>(drafted) + takes.once);
+}
+
+size_t PassCosts::best_draft(size_t most, const Chance& chance, const GuessingTime& takes) const {
+  double most_gained = kLeastGain * gain(0, chance, takes);
   size_t best = 0;
   for (size_t drafted = 1; drafted <= most; ++drafted) {
-    all_right *= chance(drafted - 1);
-    expected += all_right;
-    const uint32_t tokens = *std::ranges::upper_bound(kDraftPasses, drafted);
-    const double takes = cost(tokens) + each * static_cast<double>(drafted);
-    if (expected / takes <= gain) continue;
-    gain = expected / takes;
+    const double gained = gain(drafted, chance, takes);
+    if (gained <= most_gained) continue;
+    most_gained = gained;
     best = drafted;
   }
   return best;

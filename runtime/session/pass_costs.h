@@ -21,15 +21,23 @@ class MeasuredTime {
   double seconds_ = 0;
 };
 
+// What guesses take, in passes of one token: each of them, and all of them once, whether they are checked or not.
+struct GuessingTime {
+  double each = 0, once = 0;
+};
+
 class PassCosts {
  public:
   // A pass of so many tokens, 1 or one of kDraftPasses, took so long.
   void passed(uint32_t tokens, double seconds);
   // A pass of one token. Only if it is known() what others take is told by the time.
   const MeasuredTime& one() const { return passes_[0]; }
-  // How many guesses, at most `most`, make the most of a second; 0: a pass without guesses does. chance(i): that guess
-  // i is right if those before it are. each: what a guess takes, in passes of one token.
-  size_t best_draft(size_t most, const std::function<double(size_t)>& chance, double each = 0) const;
+  using Chance = std::function<double(size_t)>;
+  // Tokens in the time of a pass of one token, if so many guesses are checked. chance(i): that guess i is right if
+  // those before it are.
+  double gain(size_t drafted, const Chance& chance, const GuessingTime& takes = {}) const;
+  // How many guesses, at most `most`, make the most of a second; 0: a pass without guesses does.
+  size_t best_draft(size_t most, const Chance& chance, const GuessingTime& takes = {}) const;
 
  private:
   double cost(uint32_t tokens) const;        // in passes of one token

@@ -49,6 +49,7 @@ Session::OnDevice& Session::on_device() const {
 void Session::leave_device() {
   if (!on_device_) return;
   left_head_ = on_device_->head.head();
+  if (drafter_) drafter_->leave_device();
   on_device_.reset();
   cached_ = written_ = 0;
 }
@@ -257,6 +258,14 @@ void Session::drain() noexcept {
 
 Stop Session::generate(uint32_t max_tokens, bool ignore_stop_tokens, const OnToken& on_token) {
   return Generation(*this, max_tokens, ignore_stop_tokens, on_token).run();
+}
+
+std::span<const abi::Guess> Session::guess(MedusaHeads& heads) {
+  Schedule& schedule = on_device().schedule;
+  schedule.submit_commands(heads.commands(schedule.last_state(), on_device().step.state));
+  schedule.wait_all();
+  stats_.readback_bytes += heads.guesses().size_bytes();
+  return heads.guesses();
 }
 
 // Keys and values that a token there sees.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "model/encoder.h"
+#include "model/medusa.h"
 #include "model/schedule.h"
 #include "session/drafter.h"
 #include "session/sampling.h"
@@ -108,6 +109,10 @@ class Session {
   void set_drafter(std::unique_ptr<Drafter> drafter) { drafter_ = std::move(drafter); }
   // Is told before each pass of a prompt but the last, and with done == all before the first token; none: nobody is.
   void set_on_prompt(OnPrompt on_prompt) { on_prompt_ = std::move(on_prompt); }
+
+  // What the heads make of the state that the last token was chosen from. A generate() is under way, with no pass in
+  // flight.
+  std::span<const abi::Guess> guess(MedusaHeads& heads);
 
   // Makes the context these ids, keeping what is computed of their common prefix. Throws Error(invalid_argument) for
   // an empty list or an id outside the vocabulary, Error(context_full).

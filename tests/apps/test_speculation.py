@@ -1,7 +1,7 @@
 """`--speculate lookup` and `--draft` of `generate`, `bench` and `chat`."""
 import unittest
 
-from support import FOLDER, GENERATE_KEYS, chatty, model, plain, weft, weft_json
+from support import FOLDER, GENERATE_KEYS, ROOT, chatty, model, plain, weft, weft_json
 
 
 class Speculation(unittest.TestCase):
@@ -71,6 +71,31 @@ class Speculation(unittest.TestCase):
         self.assertGreater(guessed["speculation"]["accepted"], 0)
         kept = self.generate(*options, "--head", "keep:ascii", "--speculate", "lookup")
         self.assertEqual(kept["speculation"]["passes"], 0)
+
+    def test_medusa_heads(self):
+        heads = model("heads.gguf", "--medusa", 3)
+        for options in (("--temperature", 0), ("--temperature", 0.8, "--seed", 5), ("--temperature", 0, "--regex", "[a-z ]{70}")):
+            with self.subTest(options=options):
+                without, guessed = (self.generate(*options, *more) for more in ((), ("--medusa", heads)))
+                self.assertEqual(guessed["ids"], without["ids"])
+                self.assertEqual(guessed["speculation"]["kind"], "medusa")
+        pocket = ROOT / "apps/pocket/pocket.gguf"
+        asked = "<|im_start|>user\ntell me a story about a fox in a forest<|im_end|>\n<|im_start|>assistant\n"
+        results = [weft_json("generate", "-m", pocket, "-p", asked, "--temperature", 0, *more)
+                   for more in ((), ("--medusa", ROOT / "apps/pocket/pocket-medusa.gguf"))]
+        self.assertEqual(results[0]["ids"], results[1]["ids"])
+        self.assertGreater(results[1]["speculation"]["accepted"], 0)
+
+    def test_medusa_heads_that_are_refused(self):
+        other = model("other-heads.gguf", "--medusa", 3, "--width", 96)
+        _, err = weft("generate", "-m", plain(), "-p", "x", "--medusa", other, expect=2)
+        self.assertIn("weft: --medusa: its heads are of a model of width 96, the session's model has 64\n", err)
+        _, err = weft("generate", "-m", plain(), "-p", "x", "--medusa", plain(), expect=1)
+        self.assertIn("it has no Medusa heads", err)
+        weft("generate", "-m", plain(), "-p", "x", "--medusa", FOLDER / "none.gguf", expect=1)
+        for also in (("--draft", plain()), ("--speculate", "lookup")):
+            _, err = weft("generate", "-m", plain(), "-p", "x", "--medusa", other, *also, expect=2)
+            self.assertIn("--medusa", err)
 
     def test_unknown_kinds_are_refused(self):
         _, err = weft("generate", "-m", plain(), "-p", "x", "--speculate", "medusa", expect=2)

@@ -4,6 +4,7 @@
 #include "convert/gguf_writer.h"
 #include "format/gguf.h"
 #include "format/model_file.h"
+#include "format/safetensors.h"
 #include "format_support.h"
 #include "support/model_maker.h"
 #include "tokenizer/tokenizer.h"
@@ -362,6 +363,79 @@ TEST(Convert, ATiedTableMayBeStoredTwice) {
   const ModelFile model = converted(folder.path(), folder / "out.gguf", Format::f16);
   EXPECT_EQ(model.find("output.weight"), nullptr);
   EXPECT_NE(model.find("token_embd.weight"), nullptr);
+}
+
+// A checkpoint of Medusa heads, (width, width) and (width) floats; the tensors have these names.
+void make_checkpoint(const fs::path& path, const std::vector<std::string>& names, uint32_t width,
+                     const std::string& odd = {}) {
+  json header;
+  std::string data;
+  for (const std::string& name : names) {
+    const bool bias = name.ends_with("bias");
+    const size_t begin = data.size();
+    const uint32_t rows = bias ? 1 : width, columns = name == odd ? width + 1 : width;
+    for (uint32_t i = 0; i < rows * columns; ++i)
+      data += le(static_cast<float>(static_cast<int>((i * 37 + names.size() + begin) % 101) - 50) / 64);
+    header[name] = {{"dtype", "F32"},
+                    {"shape", bias ? json{columns} : json{rows, columns}},
+                    {"data_offsets", {begin, data.size()}}};
+  }
+  std::ofstream(path, std::ios::binary) << safetensors_file(header.dump(), data);
+}
+const std::vector<std::string> kTwoHeads = {"medusa_head.0.0.linear.weight", "medusa_head.0.0.linear.bias",
+                                            "medusa_head.1.0.linear.weight", "medusa_head.1.0.linear.bias"};
+
+TEST(Convert, MedusaHeadsOfACheckpoint) {
+  const TestFolder folder;
+  const fs::path in = folder / "medusa_lm_head.safetensors";
+  make_checkpoint(in, kTwoHeads, 64);
+  const ModelFile after = converted(in, folder / "heads.gguf", Format::f16);
+  EXPECT_EQ(after.metadata["general.architecture"], "medusa");
+  EXPECT_EQ(after.metadata["medusa.embedding_length"], 64);
+  EXPECT_EQ(after.metadata["medusa.head_count"], 2);
+  ASSERT_EQ(after.tensors.size(), 4u);
+  const MappedFile mapped(in);
+  const std::vector<TensorView> before = parse_safetensors(mapped.bytes(), in.string());
+  for (const TensorView& tensor : before) {
+    // "medusa_head.1.0.linear.bias" -> "medusa.1.bias"
+    const TensorView* const same =
+        after.find("medusa." + tensor.name.substr(12, 1) + tensor.name.substr(tensor.name.rfind('.')));
+    ASSERT_TRUE(same) << tensor.name;
+    EXPECT_EQ(same->dtype, tensor.name.ends_with("bias") ? DType::f32 : DType::f16);
+    EXPECT_EQ(same->shape, tensor.shape);
+    std::vector<float> was(element_count(tensor.shape)), is(was.size());
+    to_float(tensor, 0, was);
+    to_float(*same, 0, is);
+    EXPECT_EQ(is, was) << tensor.name;  // k / 64 is exact in f16
+  }
+  EXPECT_EQ(converted(in, folder / "q8.gguf", Format::q8).find("medusa.0.weight")->dtype, DType::q8_0);
+}
+
+TEST(Convert, RefusesOtherMedusaHeads) {
+  const TestFolder folder;
+  const fs::path in = folder / "m.safetensors";
+  const auto refusal = [&](std::vector<std::string> more, const std::string& odd = {}, size_t without = SIZE_MAX) {
+    std::vector<std::string> names = kTwoHeads;
+    if (without < names.size()) names.erase(names.begin() + static_cast<ptrdiff_t>(without));
+    names.insert(names.end(), more.begin(), more.end());
+    make_checkpoint(in, names, 64, odd);
+    try {
+      converted(in, folder / "out.gguf", Format::q8);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const auto has = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
+  EXPECT_EQ(refusal({}), "");
+  EXPECT_PRED2(has, refusal({"medusa_head.0.1.weight"}), "a vocabulary matrix of a head's own");
+  EXPECT_PRED2(has, refusal({"medusa_head.0.1.linear.weight"}), "a second layer of a head");
+  EXPECT_PRED2(has, refusal({"medusa_head.3.0.linear.weight"}), "a head whose number does not follow");
+  EXPECT_PRED2(has, refusal({"lm_head.weight"}), "no part of a Medusa head");
+  EXPECT_PRED2(has, refusal({}, {}, 3), "head 1 has no bias");
+  EXPECT_PRED2(has, refusal({}, "medusa_head.1.0.linear.weight"), "has the shape (64, 65), expected (64, 64)");
+  make_checkpoint(in, {}, 64);
+  EXPECT_THROW(converted(in, folder / "out.gguf", Format::q8), Error);
 }
 
 }  // namespace

@@ -107,6 +107,50 @@ void check_best(const Tuning& tuning, Format format, uint32_t rows, uint32_t col
   }
 }
 
+// Of some rows alone: the best of those, with the bits that all rows have. Parts of a table in several slices, too.
+TEST_F(ProjectTest, LeavesTheBestOfRanges) {
+  const std::vector<ops::RowRange> few = {{0, 64}, {128, 100}, {256, 44}}, many = {{64, 5000}, {19968, 32}};
+  for (const bool sliced : {false, true}) {
+    SCOPED_TRACE(sliced);
+    Tuning tuning;
+    if (sliced) tuning.slice_bytes = 1 << 18;
+    const auto device = open_device(tuning);
+    const uint32_t rows = sliced ? 20000 : 300, cols = 40, tokens = 2;
+    const std::vector<ops::RowRange>& ranges = sliced ? many : few;
+    Random random(rows);
+    const Tiled table = make_tiled(device, Format::q8, rows, cols, 3, Layout::planes);
+    const Activations x = make_activations(device, tokens, tokens, table.matrix.blocks() * BLOCK, random);
+    const uint32_t count = ops::best_count(device->plan(), table.matrix, ranges);
+    const Buffer logits = poisoned(device, "logits", uint64_t{tokens} * stride_of(rows)),
+                 candidates = poisoned(device, "candidates", uint64_t{tokens} * count * 2);
+    run_op(device, split_product("project", device->plan()), [&](Recorder& recorder) {
+      ops::project(recorder, table.matrix, x.buffer, logits, tokens);
+      ops::project_best(recorder, table.matrix, x.buffer, candidates, count, tokens, ranges);
+    });
+    const std::vector<float> of_rows = download_as<float>(device, logits);
+    const auto found = download_as<abi::Candidate>(device, candidates);
+    for (uint32_t t = 0; t < tokens; ++t) {
+      uint32_t want = NO_ROW, got = NO_ROW;
+      const auto logit = [&](uint32_t row) { return of_rows[size_t{t} * stride_of(rows) + row]; };
+      for (const ops::RowRange& range : ranges)
+        for (uint32_t row = range.first; row < range.first + range.count; ++row)
+          if (want == NO_ROW || logit(row) > logit(want)) want = row;
+      for (uint32_t i = 0; i < count; ++i) {
+        const abi::Candidate& one = found[size_t{t} * count + i];
+        if (one.id == NO_ROW) continue;
+        ASSERT_TRUE(std::ranges::any_of(ranges, [&](const ops::RowRange& range) {
+          return one.id >= range.first && one.id < range.first + range.count;
+        })) << one.id;
+        EXPECT_EQ(one.score, logit(one.id));
+        if (got == NO_ROW || one.score > logit(got)) got = one.id;
+      }
+      EXPECT_EQ(got, want) << "token " << t;
+    }
+    for (const ops::RowRange& wrong : {ops::RowRange{32, 64}, {0, 0}, {rows / 64 * 64, rows % 64 + 1}})
+      EXPECT_THROW(ops::best_count(device->plan(), table.matrix, {&wrong, 1}), Error);
+  }
+}
+
 TEST_F(ProjectTest, LeavesTheBest) {
   size_t any = 0;
   for (const Tuning& tuning : product_tunings())

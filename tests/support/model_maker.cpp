@@ -402,6 +402,36 @@ void make_gguf(const fs::path& path, const LlamaShape& shape, const MakeOptions&
   output.close();
 }
 
+void make_medusa(const fs::path& path, uint32_t width, uint32_t heads, const MakeOptions& options, float scale) {
+  GgufWriter writer;
+  writer.key("general.architecture", "medusa");
+  writer.key("medusa.embedding_length", width);
+  writer.key("medusa.head_count", heads);
+  if (!options.medusa_rows.empty()) writer.key("medusa.rows", options.medusa_rows);
+  const DType type = width % block_elements(options.type) != 0 ? DType::f16 : options.type;
+  std::string data;
+  std::vector<float> row(width);
+  const auto add = [&](const std::string& name, std::vector<uint64_t> shape, DType kind) {
+    std::string bytes;
+    for (uint64_t r = 0; r < (shape.size() == 1 ? 1 : shape[0]); ++r) {
+      made_row(name, false, options.seed, r, row);
+      for (float& value : row) value *= scale;
+      append_row(bytes, kind, row);
+    }
+    writer.tensor(name, shape, ggml_type(kind), bytes.size());
+    bytes.append(writer.padding(bytes.size()), '\0');
+    data += bytes;
+  };
+  for (uint32_t head = 0; head < heads; ++head) {
+    add("medusa." + std::to_string(head) + ".weight", {width, width}, type);
+    add("medusa." + std::to_string(head) + ".bias", {width}, DType::f32);
+  }
+  Output output(path);
+  output.write(writer.header());
+  output.write(data);
+  output.close();
+}
+
 void make_huggingface(const fs::path& folder, const LlamaShape& shape, const MakeOptions& options) {
   check(shape);
   if (is_quantised(options.type))

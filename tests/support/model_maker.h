@@ -40,6 +40,7 @@ struct MakeOptions {
   uint64_t seed = 1;
   std::string chat_template;               // Jinja; none if empty
   std::optional<DType> second_table = {};  // GGUF: the vocabulary table again, as an output matrix of this type
+  std::vector<int32_t> medusa_rows = {};   // of heads: the key "medusa.rows"; none if empty
 };
 
 // "tiny" (64 wide, 2 layers; the default shape), "135m", "gemma270m", "qwen0.6b", "1b", "8b". Throws
@@ -49,6 +50,10 @@ LlamaShape named_shape(std::string_view name);
 // Write a model, replacing what is there. Throw std::invalid_argument for a shape that is none, std::runtime_error if
 // writing fails.
 void make_gguf(const std::filesystem::path& path, const LlamaShape& shape, const MakeOptions& options = {});
+// Medusa heads for a model of this width (docs/formats.md), weights of made_row's kind times `scale`; 0: zeros, so that
+// every head says what the model does.
+void make_medusa(const std::filesystem::path& path, uint32_t width, uint32_t heads, const MakeOptions& options = {},
+                 float scale = 1);
 void make_huggingface(const std::filesystem::path& folder, const LlamaShape& shape, const MakeOptions& options = {});
 
 // The tokens of both formats. After the bytes come all strings over the word mark and a to z, by length, then in order;

@@ -11,6 +11,7 @@ int main(int argc, char** argv) {
   CLI::App app("Writes a Llama-family model with random weights");
   std::string out, shape_name = "tiny";
   std::optional<uint32_t> width, layers, heads, kv_heads, head_dim, ffn, vocab, context;
+  std::optional<uint32_t> medusa;
   bool untied = false, huggingface = false;
   weft::MakeOptions options;
   std::map<std::string, weft::DType> types;
@@ -29,6 +30,7 @@ int main(int argc, char** argv) {
       ->transform(CLI::CheckedTransformer(types, CLI::ignore_case));
   app.add_option("--second-table", options.second_table, "Type of a second copy of the vocabulary table")
       ->transform(CLI::CheckedTransformer(types, CLI::ignore_case));
+  app.add_option("--medusa", medusa, "So many Medusa heads for a model of that width, instead of a model");
   app.add_option("--seed", options.seed);
   app.add_option("--chat-template", options.chat_template, "Jinja");
   app.add_flag("--untied", untied, "An output matrix of its own");
@@ -45,7 +47,10 @@ int main(int argc, char** argv) {
     shape.vocab = vocab.value_or(shape.vocab);
     shape.context = context.value_or(shape.context);
     if (untied) shape.tied = false;
-    (huggingface ? weft::make_huggingface : weft::make_gguf)(out, shape, options);
+    if (medusa)
+      weft::make_medusa(out, shape.width, *medusa, options);
+    else
+      (huggingface ? weft::make_huggingface : weft::make_gguf)(out, shape, options);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "weft-make-model: %s\n", error.what());
     return 1;

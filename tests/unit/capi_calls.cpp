@@ -71,6 +71,10 @@ TEST_F(CapiTest, NumbersThatNoEnumerationHas) {
   EXPECT_EQ(weft_session_create(model_, &options, &session, nullptr), WEFT_INVALID_ARGUMENT);
   EXPECT_EQ(weft_session_set_grammar(session_, none(WEFT_GRAMMAR_NONE), "a", nullptr, nullptr), WEFT_INVALID_ARGUMENT);
   EXPECT_EQ(weft_session_set_speculation(session_, none(WEFT_SPECULATE_OFF), nullptr), WEFT_INVALID_ARGUMENT);
+  EXPECT_EQ(weft_session_set_medusa(session_, nullptr, nullptr), WEFT_INVALID_ARGUMENT);
+  EXPECT_EQ(weft_session_set_medusa(nullptr, "x", nullptr), WEFT_INVALID_ARGUMENT);
+  EXPECT_EQ(weft_session_set_medusa(session_, (folder_ / "none").c_str(), nullptr), WEFT_NOT_FOUND);
+  EXPECT_EQ(weft_session_set_medusa(session_, (folder_ / "m.gguf").c_str(), nullptr), WEFT_BAD_FILE);
   for (int field = 0; field < 3; ++field) {
     weft_model_options wrong = weft_model_options_default();
     if (field == 0) wrong.type = none(wrong.type);

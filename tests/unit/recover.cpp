@@ -239,11 +239,14 @@ TEST_F(RecoverTest, SettingsStay) {
   const Ids ids = {1, 4, 5, 6, 7, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30};
   ASSERT_EQ(weft_vocab_save(model_, ids.data(), ids.size(), kept.c_str(), &error_), WEFT_OK) << error_.sentence;
   const float biases[] = {2};
+  const std::string heads = (folder_ / "heads.gguf").string();
+  make_medusa(heads, LlamaShape().width, 3);
   for (const std::function<weft_status(weft_session*)>& set : std::vector<std::function<weft_status(weft_session*)>>{
            [&](weft_session* s) { return weft_session_set_head(s, "certified", &error_); },
            [&](weft_session* s) { return weft_session_set_head(s, ("keep:" + kept).c_str(), &error_); },
            [&](weft_session* s) { return weft_session_set_speculation(s, WEFT_SPECULATE_LOOKUP, &error_); },
            [&](weft_session* s) { return weft_session_set_draft(s, model_, &error_); },
+           [&](weft_session* s) { return weft_session_set_medusa(s, heads.c_str(), &error_); },
            [&](weft_session* s) { return weft_session_set_logit_bias(s, biased, biases, 1, &error_); },
            [&](weft_session* s) { return weft_session_set_logprobs(s, 3, &error_); },
            [&](weft_session* s) {

@@ -37,6 +37,15 @@ WEFT_API weft_status weft_session_set_speculation(weft_session* session, weft_sp
  * WEFT_OUT_OF_MEMORY. */
 WEFT_API weft_status weft_session_set_draft(weft_session* session, const weft_model* draft, weft_error* error);
 
+/* Has Medusa heads guess (Cai et al. 2024): small matrices that were trained for the session's model, on its own hidden
+ * states, and are projected on its own vocabulary table. path: a GGUF file of them (docs/formats.md). The rules of
+ * weft_session_set_speculation hold here too; whichever of the three was called last counts. The heads are loaded to
+ * the model's device for this session, and again after weft_model_recover.
+ *
+ * WEFT_INVALID_ARGUMENT for heads of a model of another width, WEFT_BAD_FILE for a file that is none or has a number
+ * that is not finite, WEFT_NOT_FOUND, WEFT_IO, WEFT_OUT_OF_MEMORY. */
+WEFT_API weft_status weft_session_set_medusa(weft_session* session, const char* path, weft_error* error);
+
 /* Sums since the session was created or reset. A guessed token is accepted if it is what was chosen. Each pass that
  * checks guesses generates the tokens accepted in it, and one more. */
 typedef struct weft_speculation_stats {

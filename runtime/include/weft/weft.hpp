@@ -379,6 +379,10 @@ class Session {
   void set_draft(const Model& draft) {
     detail::check([&](weft_error* error) { return weft_session_set_draft(get(), draft.get(), error); });
   }
+  // Has Medusa heads of a GGUF file guess; see weft_session_set_medusa.
+  void set_medusa(const std::string& path) {
+    detail::check([&](weft_error* error) { return weft_session_set_medusa(get(), path.c_str(), error); });
+  }
   weft_speculation_stats speculation_stats() const { return weft_session_get_speculation_stats(get()); }
 
   // Pairs of a token's id and its bias; see weft_session_set_logit_bias. Replaces all biases that were set before.

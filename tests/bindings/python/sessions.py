@@ -80,6 +80,10 @@ class Generating(WithPocket):
             self.assertEqual(session.generate("one two one two one two", speculate="lookup").text(), plain)
             self.assertRaises(ValueError, session.generate("a", speculate="nope").text)
             self.assertEqual(session.generate("one two one two one two", draft=self.model).text(), plain)
+            self.assertRaises(ValueError, session.generate("a", draft=self.model, medusa="x").text)
+            self.assertRaises(weft.WeftError, session.generate("a", medusa="none.gguf").text)
+            heads = os.path.join(os.path.dirname(__file__), "../../../apps/pocket/pocket-medusa.gguf")
+            self.assertEqual(session.generate("one two one two one two", medusa=heads).text(), plain)
             self.assertEqual(session.generate("one two one two one two", draft=None).text(), plain)
 
     def test_settings_of_a_call_do_not_stay(self):

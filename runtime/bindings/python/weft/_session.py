@@ -45,6 +45,7 @@ class Settings(TypedDict, total=False):
     head: str  # "full", "certified", "sure", "fast", "auto:sure", "keep:LIST"; docs/heads.md explains them
     speculate: Literal["off", "lookup"]  # lookup: guesses tokens ahead where that pays; they are the same
     draft: Model | None  # a smaller model with the same tokenizer that guesses instead
+    medusa: str | os.PathLike[str] | None  # a GGUF file of Medusa heads for the model, which guess instead
     grammar: str | None  # llama.cpp's GBNF; at most one of these three
     json_schema: str | Mapping[str, Any] | None
     regex: str | None  # the whole text must match it
@@ -147,6 +148,11 @@ def _set_head(session: Any, values: dict[str, Any]) -> None:
 
 
 def _set_speculation(session: Any, values: dict[str, Any]) -> None:
+    if values.get("draft") is not None and values.get("medusa") is not None:
+        raise ValueError("at most one of draft and medusa can be given")
+    if (medusa := values.get("medusa")) is not None:
+        call("weft_session_set_medusa", session, os.fsencode(medusa))
+        return
     if (draft := values.get("draft")) is not None:
         call("weft_session_set_draft", session, draft.handle().pointer)
         return
@@ -170,7 +176,7 @@ _GROUPS: dict[tuple[str, ...], Callable[[Any, dict[str, Any]], None]] = {
     ("stop",): _set_stops,
     ("logprobs",): _set_logprobs,
     ("head",): _set_head,
-    ("speculate", "draft"): _set_speculation,
+    ("speculate", "draft", "medusa"): _set_speculation,
     ("grammar", "json_schema", "regex"): _set_grammar,
 }
 _SAVED = (_SAMPLING, ("logit_bias",))  # a file of Session.save has them

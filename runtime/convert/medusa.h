@@ -1,0 +1,17 @@
+// Published Medusa heads in GGUF's words (docs/formats.md).
+#pragma once
+
+#include "convert/huggingface.h"
+
+namespace weft {
+
+// True for a file that open_medusa() reads: a safetensors file by its name.
+bool is_safetensors(const std::filesystem::path& path);
+// Its tensors. Throws as parse_safetensors and MappedFile do.
+ModelFile open_medusa(const std::filesystem::path& path);
+// What the file that Medusa's training writes becomes: `medusa_head.K.0.linear.weight` and `.bias` for each head K.
+// Throws Error(bad_file) for a file without heads or with other shapes, and Error(unsupported) for heads of several
+// layers and for heads with a vocabulary matrix of their own: here they share the model's table.
+ConvertSource gguf_of_medusa(const ModelFile& checkpoint);
+
+}  // namespace weft

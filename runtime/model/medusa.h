@@ -1,0 +1,55 @@
+// Medusa heads (Cai et al. 2024, "Medusa: Simple LLM Inference Acceleration Framework with Multiple Decoding Heads"):
+// small matrices that guess the tokens after the next one from the hidden state that the next one was chosen from.
+#pragma once
+
+#include <map>
+
+#include "format/model_file.h"
+#include "model/model.h"
+
+namespace weft {
+
+inline constexpr uint32_t kMostMedusaHeads = 7;  // what a pass can check (schedule.h)
+
+// The heads of a file on a model's device, and the commands that guess with them. Head k turns the state h, which the
+// vocabulary table reads, into h + silu(W_k h + b_k), from which the same table gives the logits of the token k + 1
+// places after the next one. All heads' W are one matrix, and all their states are projected at once, so the table is
+// read once. Biases and penalties of the logits are left out. Of one session at a time.
+class MedusaHeads {
+ public:
+  // docs/formats.md has the file's layout. The model outlives this. Throws Error(bad_file) for a file that is none or
+  // whose parts contradict each other, and Error(invalid_argument) for heads of a model of another width.
+  MedusaHeads(const Model& model, const ModelFile& file);
+  MedusaHeads(const MedusaHeads&) = delete;  // views point to the buffers
+  MedusaHeads& operator=(const MedusaHeads&) = delete;
+
+  uint32_t count() const { return count_; }
+  // What guesses from a state (stride_of(width)) on the device; recorded once for each place. state: abi::StepState.
+  const CommandBuffer& commands(const View& hidden, const View& state);
+  // What they have left, once they have run: (count) of head 0, 1, ...
+  std::span<const abi::Guess> guesses() const { return {guesses_.as<abi::Guess>(), count_}; }
+
+ private:
+  void load(const ModelFile& file);
+  void read_ranges(const ModelFile& file);
+  void record(Recorder& recorder, const View& hidden, const View& state) const;
+
+  const Model& model_;
+  std::shared_ptr<Device> device_;
+  uint32_t count_;
+  uint32_t stride_;                    // of a state
+  uint32_t rows_;                      // count_, and as many more as make whole groups of the projection
+  std::vector<ops::RowRange> ranges_;  // of the table, that guesses come from; none: all of it
+  Matrix weights_;                     // (count_ * stride_, width); zeros after each head's width rows
+  Buffer matrix_, bias_;
+  Buffer branches_;      // (count_, stride_) W_k h + b_k
+  Buffer states_;        // (rows_, stride_) the heads'
+  Buffer rotated_;       // (rows_, stride_) in the table's basis
+  uint32_t best_count_;  // candidates of a state
+  Buffer candidates_;    // (rows_, best_count_) of abi::Candidate
+  Buffer guesses_;       // (count_) of abi::Guess
+  CommandPool pool_;
+  std::map<std::pair<VkBuffer, uint64_t>, CommandBuffer> recorded_;  // by the state's place
+};
+
+}  // namespace weft

@@ -1,0 +1,85 @@
+#include "session/medusa.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace weft {
+namespace {
+
+constexpr double kNewWeight = 1.0 / 32;
+// What guesses take, in passes of one token, until some were timed.
+constexpr double kGuessedEach = 0.2;
+constexpr double kHoped = 1.5;  // tokens in the time of one, before the first drafts
+// Where guesses do not pay, none is made for so many tokens. Then they get another chance: a text may become easier.
+constexpr size_t kFirstRest = 64, kLongestRest = 4096;
+constexpr double kWorthIt = 1.2;  // the next rest is a first one again
+
+}  // namespace
+
+Medusa::Medusa(Session& of, std::shared_ptr<const ModelFile> file)
+    : of_(of),
+      file_(std::move(file)),
+      heads_(std::make_unique<MedusaHeads>(of.model(), *file_)),
+      worth_(kHoped),
+      next_rest_(kFirstRest) {
+  // As if the shares were probabilities, which they nearly are where the heads were trained on such text.
+  for (size_t i = 0; i < kShares; ++i) chances_[i] = (static_cast<double>(i) + 0.5) / kShares;
+}
+
+void Medusa::begin(std::span<const uint32_t>) {
+  guesses_.clear();
+  shares_.clear();
+  judged_ = 0;
+  if (!heads_) heads_ = std::make_unique<MedusaHeads>(of_.model(), *file_);
+}
+
+double& Medusa::chance(float share) {
+  return chances_[std::min(static_cast<size_t>(share * static_cast<float>(kShares)), kShares - 1)];
+}
+
+void Medusa::append(uint32_t id) {
+  if (rest_ > 0) --rest_;
+  if (judged_ >= guesses_.size()) return;
+  const bool is_right = guesses_[judged_] == id;
+  double& known = chance(shares_[judged_]);
+  known += kNewWeight * ((is_right ? 1.0 : 0.0) - known);
+  judged_ = is_right ? judged_ + 1 : guesses_.size();
+}
+
+std::span<const uint32_t> Medusa::draft(size_t most) {
+  // The first tokens are not guessed: what a guess may take is told by what they took.
+  if (rest_ > 0 || !costs_.one().known()) return {};
+  guess();
+  const double spent = each_.known() ? each_.seconds() / costs_.one().seconds() : kGuessedEach;
+  const auto right = [&](size_t i) { return chance(shares_[i]); };
+  const size_t best = costs_.best_draft(std::min(most, guesses_.size()), right, {.once = spent});
+  weigh(costs_.gain(best, right, {.once = spent}));
+  return std::span(guesses_).first(best);
+}
+
+// Begins a rest where guesses do not pay: their own time is spent for nothing.
+void Medusa::weigh(double gain) {
+  worth_ += kNewWeight * (gain - worth_);
+  if (worth_ > kWorthIt) next_rest_ = kFirstRest;
+  if (worth_ >= 1) return;
+  rest_ = next_rest_;
+  next_rest_ = std::min(2 * next_rest_, kLongestRest);
+  worth_ = kHoped;
+}
+
+std::span<const uint32_t> Medusa::guess() {
+  const auto start = std::chrono::steady_clock::now();
+  guesses_.clear();
+  shares_.clear();
+  judged_ = 0;
+  for (const abi::Guess& one : of_.guess(*heads_)) {
+    if (one.id >= of_.model().config.vocab) break;  // no logit was a finite number
+    guesses_.push_back(one.id);
+    shares_.push_back(one.share);
+  }
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  each_.add(took.count());
+  return guesses_;
+}
+
+}  // namespace weft

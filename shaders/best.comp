@@ -1,0 +1,34 @@
+// The best of the candidates that a projection has left for each of several states, and how far it stands out: 1 / sum exp(score - best
+// score) over the candidates. Each of them is the best row of a workgroup's, so that is no less than the softmax of the best row, and
+// close to it where a few rows have nearly all of the mass. One workgroup a state.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "abi.h"
+#include "lib/better.glsl"
+
+layout(local_size_x = 64) in;
+
+layout(std430, binding = 0) readonly buffer Candidates { Candidate candidates[]; };  // (states, stride)
+layout(std430, binding = 1) writeonly buffer Guesses { Guess guesses[]; };           // (states)
+layout(push_constant) uniform Push { BestPush p; };
+
+shared Candidate best_of[64];
+shared float sum_of[64];
+
+void main() {
+  const uint lane = gl_LocalInvocationID.x, first = gl_WorkGroupID.x * p.stride;
+  Candidate best = NO_CANDIDATE;
+  for (uint i = lane; i < p.count; i += 64)
+    if (better(candidates[first + i], best)) best = candidates[first + i];
+  best_of[lane] = best;
+  barrier();
+  for (uint i = 0; i < 64; ++i)
+    if (better(best_of[i], best)) best = best_of[i];
+  float sum = 0;
+  for (uint i = lane; i < p.count; i += 64) sum += exp(candidates[first + i].score - best.score);
+  sum_of[lane] = sum;
+  barrier();
+  if (lane > 0) return;
+  for (uint i = 1; i < 64; ++i) sum += sum_of[i];
+  guesses[gl_WorkGroupID.x] = Guess(best.id, best.id == NO_CANDIDATE.id ? 0 : 1 / sum);
+}
