@@ -283,7 +283,7 @@ struct NormPush {
   uint in_stride, out_stride;  // floats between rows
   uint last_only;              // 1: only the pass's last token, written to row 0
   float epsilon;
-  uint begun_stride;           // if a norm is begun: floats between its rows
+  uint begun_stride;  // if a norm is begun: floats between its rows
 };
 struct NormHeadsPush {
   uint heads, head_dim;
@@ -294,12 +294,12 @@ struct NormHeadsPush {
 // norm divides by the root of. The padding of both, up to multiples of 64, is zero.
 #define NORM_SUMS_AT(cols) (((cols) + 63) / 64 * 64)
 struct MatmulPush {
-  uint cols;         // of the matrix, before padding
-  uint rows;         // of the bound slice
-  uint row_base;     // first row of the slice: where its results go
-  uint in_stride;    // floats between tokens of the input; a multiple of BLOCK, zeros after cols
-  uint out_stride;   // floats between tokens of the output
-  uint first_token;  // of the pass, where the grid begins
+  uint cols;          // of the matrix, before padding
+  uint rows;          // of the bound slice
+  uint row_base;      // first row of the slice: where its results go
+  uint in_stride;     // floats between tokens of the input; a multiple of BLOCK, zeros after cols
+  uint out_stride;    // floats between tokens of the output
+  uint first_token;   // of the pass, where the grid begins
   uint tokens;        // of the pass
   uint sums;          // in a product that ends a norm: partial sums of an input's squares
   float epsilon;      // of that norm
