@@ -160,7 +160,8 @@ class PocketHeadsTest : public GpuTest {
     const std::vector<uint32_t> mark = tokenizer_->encode("<|im_start|>assistant\n", Tokenizer::Special::parse);
     for (const nlohmann::json& dialogue : nlohmann::json::parse(file)) {
       const auto ids = dialogue.at("ids").get<std::vector<uint32_t>>();
-      const auto found = std::search(ids.begin(), ids.end(), mark.begin(), mark.end());  // clang 14 has no ranges::search
+      const auto found =
+          std::search(ids.begin(), ids.end(), mark.begin(), mark.end());  // clang 14 has no ranges::search
       ASSERT_NE(found, ids.end());
       prompts_.emplace_back(ids.begin(), found + static_cast<ptrdiff_t>(mark.size()));
       if (prompts_.size() == 6) break;
