@@ -146,7 +146,7 @@ void MedusaHeads::read_ranges(const ModelFile& file) {
 }
 
 const CommandBuffer& MedusaHeads::commands(const View& hidden, const View& state) {
-  const std::pair<VkBuffer, uint64_t> place = {hidden.buffer->handle(), hidden.offset};
+  const Place place = {hidden.buffer->handle(), hidden.offset};
   if (const auto found = recorded_.find(place); found != recorded_.end()) return found->second;
   Recorder dry_run(*device_);  // asks for every kernel before the recording waits for one
   record(dry_run, hidden, state);

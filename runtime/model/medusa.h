@@ -49,7 +49,8 @@ class MedusaHeads {
   Buffer candidates_;    // (rows_, best_count_) of abi::Candidate
   Buffer guesses_;       // (count_) of abi::Guess
   CommandPool pool_;
-  std::map<std::pair<VkBuffer, uint64_t>, CommandBuffer> recorded_;  // by the state's place
+  using Place = std::pair<decltype(std::declval<const Buffer&>().handle()), uint64_t>;
+  std::map<Place, CommandBuffer> recorded_;  // by the state's place
 };
 
 }  // namespace weft
