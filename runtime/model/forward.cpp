@@ -39,7 +39,7 @@ struct Network {
   void layer(uint32_t index) const {
     const LayerWeights& l = w.layers[index];
     const bool last = index + 1 == c.layers;
-    const ops::Input read = branch_input(w.attention_norm(index), index > 0);
+    const ops::Input read = branch_input(w.attention_norm(index), index > 0 ? &w.layers[index - 1].down : nullptr);
     matmul(l.qkv, read, a.qkv);
     if (c.layer_kind.norm_heads) ops::norm_heads(r, c.heads, state, l.head_norms, a.qkv, c.epsilon, tokens);
     attend(index);
@@ -49,7 +49,7 @@ struct Network {
     }
     if (c.layer_kind.sees_source) add_source(index);
 
-    const ops::Input inner = c.layer_kind.shared_norm ? read : branch_input(l.ffn_norm, true);
+    const ops::Input inner = c.layer_kind.shared_norm ? read : branch_input(l.ffn_norm, &l.out);
     if (c.experts.count > 0) return add_experts(l, inner.x);
     expand(l.gate_up, inner);
     if (c.layer_kind.parallel) add_branch(l.out, a.attended, l.attention_branch_norm);
@@ -129,13 +129,18 @@ struct Network {
   void activate() const {
     ops::activate(r, c.layer_kind.activation, c.layer_kind.gated, state, a.gate_up, a.inner, c.ffn, tokens);
   }
-  // True if a branch begins the norm that the next one's first product ends.
-  bool begins_norms() const { return c.begins_norms() && ops::can_fuse(r.device().plan(), tokens); }
+  // True if the branch whose last product this is begins the norm that the next branch's first product ends.
+  bool begins_norm(const Matrix& product) const {
+    const Plan& plan = r.device().plan();
+    if (!c.begins_norms()) return false;
+    return c.layer_kind.norm_branches ? ops::can_fuse(plan, tokens) : ops::can_begin_norm(plan, product, tokens);
+  }
 
-  // What a branch reads: norm(x), or x if norms come after the branches. follows: a branch has been added to x.
-  ops::Input branch_input(const View& weight, bool follows) const {
+  // What a branch reads: norm(x), or x if norms come after the branches. before: the last product of the branch that
+  // has been added to x just now, if any.
+  ops::Input branch_input(const View& weight, const Matrix* before) const {
     if (c.layer_kind.norm_after) return a.x;
-    if (follows && begins_norms())
+    if (before && begins_norm(*before))
       return ops::BegunNorm{a.begun, c.norm(),
                             c.layer_kind.norm_branches ? 1 : ops::norm_sums(r.device().plan(), c.width)};
     norm(a.x, weight, a.normed);
@@ -154,7 +159,7 @@ struct Network {
   // that x goes through then, if any.
   void add_branch(const Matrix& weights, const ops::Input& input, const View& own_norm, const View& next = {}) const {
     const ops::BeginNorm of_next = {next, a.begun};
-    const ops::BeginNorm* const begin = next.buffer && begins_norms() ? &of_next : nullptr;
+    const ops::BeginNorm* const begin = next.buffer && begins_norm(weights) ? &of_next : nullptr;
     if (!own_norm.buffer) return ops::matmul(r, weights, state, input, a.x, tokens, Output::add, begin);
     matmul(weights, input, a.normed);
     ops::norm(r, c.norm(), state, a.normed, own_norm, a.x, tokens, false, Output::add, begin);
@@ -180,7 +185,7 @@ struct Network {
   // (encoder.h).
   void add_source(uint32_t index) const {
     const LayerWeights& l = w.layers[index];
-    matmul(l.cross_q, branch_input(l.cross_norm, false), a.q);
+    matmul(l.cross_q, branch_input(l.cross_norm, nullptr), a.q);
     ops::attend(r, c.heads, {.scale = c.attention_scale, .mask = ops::AttentionMask::source}, state, a.q,
                 pass.source->layers[index], a.attended, tokens);
     add_branch(l.cross_out, a.attended, View());

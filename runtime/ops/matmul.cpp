@@ -14,6 +14,10 @@ bool can_fuse(const Plan& plan, uint32_t tokens) { return plan.tile_tokens == 0 
 
 uint32_t norm_sums(const Plan& plan, uint32_t rows) { return ceil_div(rows, matmul_rows(plan)); }
 
+bool can_begin_norm(const Plan& plan, const Matrix& weights, uint32_t tokens) {
+  return can_fuse(plan, tokens) && weights.slices(plan.slice_bytes).size() == 1;
+}
+
 // The gates' tiles are followed by those of what they gate, in one binding.
 bool can_gate(const Plan& plan, const Matrix& weights, uint32_t tokens) {
   return can_fuse(plan, tokens) && weights.rows % (2 * TILE_ROWS) == 0 && weights.slices(plan.slice_bytes).size() == 1;
@@ -66,7 +70,7 @@ void multiply(Recorder& recorder, const Matrix& weights, const View& state, cons
     require(input.end->shape.cols == weights.cols && input.end->shape.kind == NormKind::rms, "matmul", "another norm");
   const std::vector<Matrix::Slice> slices = weights.slices(plan.slice_bytes);
   if (results.begin) {
-    require(slices.size() == 1, "matmul", "a norm of a matrix in slices");
+    require(can_begin_norm(plan, weights, tokens), "matmul", "a norm of a matrix in slices");
     require_bytes(results.begin->weight, uint64_t{weights.rows} * 4, "matmul", "norm weight");
     require_bytes(results.begin->rows, uint64_t{tokens} * begun_stride(weights.rows) * 4, "matmul", "begun norm");
   }

@@ -130,6 +130,11 @@ void check_attend(const Tuning& tuning, const Case& c) {
     ops::attend(recorder, s, attention, state, q.buffer,
                 {cache.key_buffer, cache.value_buffer, cache.capacity, c.format, parts}, y, c.tokens);
   });
+  if (more_bytes) {
+    const std::vector<uint32_t> left = download_as<uint32_t>(device, parts);
+    for (size_t i = left.size() - size_t{c.tokens + 3} * s.heads; i < left.size(); ++i)
+      ASSERT_EQ(left[i], 0u) << "workgroups that have come, for the next pass";
+  }
 
   reference::Rows want(c.active, q_dim), allowed(c.active, q_dim);
   for (uint32_t t = 0; t < c.active; ++t) {
