@@ -18,7 +18,8 @@ RowsVariant rows_variant(const Plan& plan, const Matrix& matrix, uint32_t tokens
 
 void RowsVariant::pair_tiles() {
   uint32_t& row_tiles = constants[3];
-  if (row_tiles % 2 == 0) return;
+  // By texels eight lanes read whole groups of a tile: four rows a lane of each of the two tiles (abi.h).
+  if (row_tiles % 2 == 0 && !(texel && row_tiles == 4)) return;
   row_tiles *= 2;
   group_rows *= 2;
 }
