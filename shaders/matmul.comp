@@ -47,23 +47,30 @@ void norm_factors(out float factors[TOKENS], uint first) {
   }
 }
 
-// The sum over the workgroup's rows of what their lanes have, in the first lane. Every lane of the workgroup calls it.
+// Writes the sums of a token's squares, one for a tile of rows: added up in the same order however many tiles a workgroup has.
+// squares: of the lane's rows. Every lane of the workgroup calls it.
 #ifdef WEFT_TEXEL
-float rows_sum(float value) { return lanes_sum(value); }
+void write_norm_sums(float squares[RESULTS], uint sums_at) {
+  float square = 0;
+  [[unroll]] for (uint i = 0; i < RESULTS; ++i) square += squares[i];
+  square = lanes_sum(square);
+  if (part() == 0 && lane() == 0) begun[sums_at + gl_WorkGroupID.y] = square;
+}
 #else
-shared float row_sums[TILE_ROWS];
-float rows_sum(float value) {
-  barrier();  // the last sum's readers are done
-  if (part() == 0) row_sums[lane()] = value;
+shared float row_squares[TILE_ROWS * ROW_TILES];
+void write_norm_sums(float squares[RESULTS], uint sums_at) {
+  barrier();  // the last token's are read
+  if (part() == 0)
+    [[unroll]] for (uint i = 0; i < RESULTS; ++i) row_squares[lane_row_of(i, RESULTS)] = squares[i];
   barrier();
-  if (part() == 0 && lane() % 8 == 0)
-    for (uint i = 1; i < 8; ++i) value += row_sums[lane() + i];
+  if (part() == 0 && lane() < TILE_ROWS / 8 * RESULTS)
+    for (uint i = 1; i < 8; ++i) row_squares[lane() * 8] += row_squares[lane() * 8 + i];
   barrier();
-  if (part() == 0 && lane() % 8 == 0) row_sums[lane()] = value;
-  barrier();
-  if (part() == 0 && lane() == 0)
-    for (uint i = 8; i < TILE_ROWS; i += 8) value += row_sums[i];
-  return value;
+  const uint tile = gl_WorkGroupID.y * RESULTS + lane();
+  if (part() > 0 || lane() >= RESULTS || tile * TILE_ROWS >= p.rows) return;
+  float square = 0;
+  for (uint i = 0; i < TILE_ROWS; i += 8) square += row_squares[lane() * TILE_ROWS + i];
+  begun[sums_at + tile] = square;
 }
 #endif
 
@@ -75,8 +82,11 @@ void main() {
   if (first > 0 && state.pos + first >= state.end) return;
   float sums[SUMS];
   rows_dot(sums, p.cols, p.rows, p.in_stride, group * TOKENS, first_row);
-  float factors[TOKENS], squares[TOKENS];
-  [[unroll]] for (uint t = 0; t < TOKENS; ++t) factors[t] = 1, squares[t] = 0;
+  float factors[TOKENS], squares[TOKENS][RESULTS];
+  [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
+    factors[t] = 1;
+    [[unroll]] for (uint i = 0; i < RESULTS; ++i) squares[t][i] = 0;
+  }
   if (ENDS_NORM != 0) norm_factors(factors, group * TOKENS);
   if (part() == 0) {
     [[unroll]] for (uint i = 0; i < RESULTS; ++i) {
@@ -92,14 +102,12 @@ void main() {
         y[at] = value;
         if (BEGINS_NORM != 0) {
           begun[token * p.begun_stride + row] = value * norm_weights[row];
-          squares[t] += value * value;
+          squares[t][i] = value * value;
         }
       }
     }
   }
   if (BEGINS_NORM == 0) return;
-  [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
-    const float sum = rows_sum(squares[t]);
-    if (part() == 0 && lane() == 0) begun[(first + t) * p.begun_stride + NORM_SUMS_AT(p.rows) + gl_WorkGroupID.y] = sum;
-  }
+  [[unroll]] for (uint t = 0; t < TOKENS; ++t)
+    write_norm_sums(squares[t], (first + t) * p.begun_stride + NORM_SUMS_AT(p.rows));
 }

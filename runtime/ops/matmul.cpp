@@ -12,7 +12,9 @@ uint32_t begun_stride(uint32_t cols) { return NORM_SUMS_AT(cols) + stride_of(cei
 
 bool can_fuse(const Plan& plan, uint32_t tokens) { return plan.tile_tokens == 0 || tokens <= plan.block_tokens; }
 
-uint32_t norm_sums(const Plan& plan, uint32_t rows) { return ceil_div(rows, matmul_rows(plan)); }
+uint32_t norm_sums(const Plan& plan, uint32_t rows) {
+  return ceil_div(rows, plan.texel_products ? matmul_rows(plan) : TILE_ROWS);
+}
 
 bool can_begin_norm(const Plan& plan, const Matrix& weights, uint32_t tokens) {
   return can_fuse(plan, tokens) && weights.slices(plan.slice_bytes).size() == 1;
