@@ -4,8 +4,8 @@
 //   weft-compilers [--set CHOICE=VALUE]... [--list] [--skip LABEL]... FOLDER...
 //
 // Each folder is a model (models.py), loaded with matrices of every format; where the device can round inputs to 8
-// bits, with that too. Prints JSON, an object a line: the device with its plan; the dispatches of each model; then for
-// each pipeline its label before it is compiled, and what came of it.
+// bits, with that too. Prints JSON, an object a line: the device with its plan; the dispatches and barriers of each
+// model; then for each pipeline its label before it is compiled, and what came of it.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -90,8 +90,12 @@ std::shared_ptr<weft::Device> open(const std::vector<std::string>& settings, boo
   });
 }
 
-Json json_of(const Survey::Dispatches& count) {
-  return {{"first_layer", count.first_layer}, {"layer", count.layer}, {"rest", count.rest}};
+Json json_of(const Survey::PassCommands& pass) {
+  Json counts;
+  for (const auto& [name, of] :
+       {std::pair{"first_layer", pass.first_layer}, {"layer", pass.layer}, {"rest", pass.rest}})
+    counts[name] = {{"dispatches", of.dispatches}, {"barriers", of.barriers}};
+  return counts;
 }
 
 }  // namespace
@@ -120,8 +124,8 @@ int main(int argc, char** argv) {
           print({{"model", folder.filename().string()},
                  {"format", name(format)},
                  {"layers", counts.layers},
-                 {"dispatches", json_of(counts.token)},
-                 {"prompt_dispatches", json_of(counts.prompt)}});
+                 {"token", json_of(counts.token)},
+                 {"prompt", json_of(counts.prompt)}});
         }
     };
     add(device, true);

@@ -161,13 +161,14 @@ def summary_text(done, budget):
     for chip, result, table_rows in done:
         plan, count = result["device"]["plan"], result["models"]["smollm2-135m", "q8"]
         bad = sum(bool(over(row, budget)) for row in table_rows.values())
-        dispatches = count["dispatches"]
-        total = dispatches["first_layer"] + (count["layers"] - 1) * dispatches["layer"] + dispatches["rest"]
+        parts = count["token"]
+        dispatches, barriers = (parts["first_layer"][kind] + (count["layers"] - 1) * parts["layer"][kind] + parts["rest"][kind]
+                                for kind in ("dispatches", "barriers"))
         rows.append((chip.name, result["device"]["name"].strip(), str(plan["tile_tokens"]), str(plan["block_tokens"]), str(plan["split"]), str(len(table_rows)),
                      str(bad), f"{max(row.get('ms', 0) for row in table_rows.values()) / 1000:.2f}",
-                     f"{sum(row.get('ms', 0) for row in table_rows.values()) / 1000:.1f}", str(total)))
+                     f"{sum(row.get('ms', 0) for row in table_rows.values()) / 1000:.1f}", str(dispatches), str(barriers)))
     return table(("chip", "device", "tile_tokens", "block_tokens", "split", "pipelines", "over a budget", "slowest, s", "all, s",
-                  "dispatches a token (SmolLM2, q8)"), rows)
+                  "dispatches a token (SmolLM2, q8)", "barriers"), rows)
 
 
 def last_tables(folder, architecture, today):

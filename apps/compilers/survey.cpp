@@ -54,7 +54,7 @@ struct BatchPass {
   Pass pass;
 };
 
-// All passes of sessions of one context and type of cache. record() takes what records, and returns the dispatches.
+// All passes of sessions of one context and type of cache. record() takes what records, and returns the commands.
 template <class Record>
 Survey::Counts add_sessions(const Model& model, uint32_t context, Format cache_format, const Record& record) {
   const std::shared_ptr<Device>& device = model.device;
@@ -66,9 +66,12 @@ Survey::Counts add_sessions(const Model& model, uint32_t context, Format cache_f
   Survey::Counts counts;
   for (const uint32_t tokens : {1u, chunk}) {
     const Pass pass = {model, activations, step, cache, tokens};
-    Survey::Dispatches& count = tokens == 1 ? counts.token : counts.prompt;
+    Survey::PassCommands& count = tokens == 1 ? counts.token : counts.prompt;
     const Tail greedy = {Kind::greedy};
-    count.rest = record([&](Recorder& r) { record_embed(r, pass), record_tail(r, pass, {&greedy, 1}); });
+    count.rest = record([&](Recorder& r) { record_embed(r, pass); });
+    const Survey::Commands last = record([&](Recorder& r) { record_tail(r, pass, {&greedy, 1}); });
+    count.rest.dispatches += last.dispatches;
+    count.rest.barriers += last.barriers;
     for (uint32_t i = 0; i < layers; ++i)
       (i == 0 ? count.first_layer : count.layer) = record([&](Recorder& r) { record_layer(r, pass, i); });
     for (const Tail& tail : all_tails(partial)) record([&](Recorder& r) { record_tail(r, pass, {&tail, 1}); });
@@ -94,12 +97,12 @@ Survey::Counts add_sessions(const Model& model, uint32_t context, Format cache_f
 
 Survey::Counts Survey::add(const std::shared_ptr<Device>& device, const std::filesystem::path& folder, Format format) {
   const std::unique_ptr<Model> model = load(device, folder, format);
-  const auto record = [&](const auto& commands) {
+  const auto record = [&](const auto& commands) -> Commands {
     std::vector<KernelSpec> list;
     Recorder recorder(*device, list);
     commands(recorder);
     for (const KernelSpec& spec : list) pipelines_.emplace(label(spec), spec);
-    return list.size();
+    return {list.size(), recorder.barriers()};
   };
   Counts counts;  // of the last: the longer context and the default cache
   for (const Format cache : {Format::q8, Format::f16})

@@ -11,13 +11,16 @@ namespace weft::compilers {
 
 class Survey {
  public:
-  struct Dispatches {
-    size_t first_layer = 0, layer = 0, rest = 0;  // layer: each of the others
+  struct Commands {
+    size_t dispatches = 0, barriers = 0;
+  };
+  struct PassCommands {
+    Commands first_layer, layer, rest;  // layer: each of the others
   };
   struct Counts {
     uint32_t layers = 0;  // of the model as published
-    Dispatches token;     // that is decoded greedily
-    Dispatches prompt;    // a chunk of its tokens
+    PassCommands token;   // that is decoded greedily
+    PassCommands prompt;  // a chunk of its tokens
   };
   // Loads a model with matrices and tables of the format, and adds the pipelines of its sessions: of decoding, prompts,
   // batches and scores, with every head, both types of cache, and every way to choose a token.

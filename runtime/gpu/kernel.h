@@ -37,7 +37,6 @@ class Kernel {
   const Shader& shader() const { return spec_.shader; }
   const char* name() const { return spec_.shader.name; }
   std::string label() const { return weft::label(spec_); }
-  bool writes(uint32_t binding) const { return shader().written >> binding & 1; }
   VkDescriptorType type(uint32_t binding) const;
   // Waits for the compiler; throws what it reports.
   VkPipeline pipeline() const { return compiled().get(); }

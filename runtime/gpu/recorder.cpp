@@ -92,6 +92,11 @@ Recorder::Recorder(CommandPool& pool, const std::string& name, Timestamps* times
   if (timestamps_) timestamps_->start(commands_.handle_);
 }
 
+Recorder::Recorder(Device& device, std::vector<KernelSpec>& list) : Recorder(device) {
+  list_ = &list;
+  barrier(kStages, kAll, kStages);
+}
+
 void Recorder::dispatch_bytes(const KernelSpec& spec, std::initializer_list<View> bindings,
                               std::span<const std::byte> push, Groups groups, const View* indirect) {
   const Shader& shader = spec.shader;
@@ -102,7 +107,13 @@ void Recorder::dispatch_bytes(const KernelSpec& spec, std::initializer_list<View
                     std::to_string(shader.push_bytes),
                 shader.name);
   check_limits(shader, bindings, groups);
-  if (list_) return list_->push_back(spec);
+  std::vector<Access> accesses;
+  for (uint32_t binding = 0; const View& view : bindings) {
+    const bool written = shader.written >> binding++ & 1;
+    accesses.push_back({view.buffer->handle(), view.offset, view.offset + view.bytes, written});
+  }
+  if (indirect) accesses.push_back({indirect->buffer->handle(), indirect->offset, indirect->offset + 12, false});
+  if (list_) return use(accesses), list_->push_back(spec);
   const Kernel& kernel = device_.kernel(spec);
   dispatched_.push_back(&kernel);
   if (!pool_) return;
@@ -111,7 +122,6 @@ void Recorder::dispatch_bytes(const KernelSpec& spec, std::initializer_list<View
   std::vector<VkDescriptorBufferInfo> infos(bindings.size());
   std::vector<VkWriteDescriptorSet> writes(bindings.size());
   std::vector<VkBufferView> texels(bindings.size(), VK_NULL_HANDLE);
-  std::vector<Access> accesses;
   uint32_t binding = 0;
   for (const View& view : bindings) {
     infos[binding] = {view.buffer->handle(), view.offset, view.bytes};
@@ -126,10 +136,8 @@ void Recorder::dispatch_bytes(const KernelSpec& spec, std::initializer_list<View
                        &infos[binding],
                        &texels[binding]};
     if (kernel.type(binding) == VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER) texels[binding] = pool_->new_texel_view(view);
-    accesses.push_back({view.buffer->handle(), view.offset, view.offset + view.bytes, kernel.writes(binding)});
     ++binding;
   }
-  if (indirect) accesses.push_back({indirect->buffer->handle(), indirect->offset, indirect->offset + 12, false});
   vk.vkUpdateDescriptorSets(device_.handle(), binding, writes.data(), 0, nullptr);
   use(accesses);
   const VkCommandBuffer commands = commands_.handle_;
@@ -171,18 +179,20 @@ void Recorder::check_limits(const Shader& shader, std::initializer_list<View> bi
 }
 
 void Recorder::copy(const View& from, const View& to) {
-  if (!pool_) return;
+  if (!pool_ && !list_) return;
   const Access accesses[] = {{from.buffer->handle(), from.offset, from.offset + from.bytes, false, true},
                              {to.buffer->handle(), to.offset, to.offset + from.bytes, true, true}};
   use(accesses);
+  if (list_) return;
   const VkBufferCopy region = {from.offset, to.offset, from.bytes};
   device_.vk().vkCmdCopyBuffer(commands_.handle_, from.buffer->handle(), to.buffer->handle(), 1, &region);
 }
 
 void Recorder::fill(const View& view, uint32_t word) {
-  if (!pool_) return;
+  if (!pool_ && !list_) return;
   const Access accesses[] = {{view.buffer->handle(), view.offset, view.offset + view.bytes, true, true}};
   use(accesses);
+  if (list_) return;
   device_.vk().vkCmdFillBuffer(commands_.handle_, view.buffer->handle(), view.offset, view.bytes, word);
 }
 
@@ -201,7 +211,9 @@ void Recorder::barrier(VkPipelineStageFlags src_stages, VkAccessFlags dst_access
   const bool transfers = (src_stages & VK_PIPELINE_STAGE_TRANSFER_BIT) != 0;
   const VkAccessFlags writes = VK_ACCESS_SHADER_WRITE_BIT | (transfers ? VK_ACCESS_TRANSFER_WRITE_BIT : 0);
   const VkMemoryBarrier memory = {VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, writes, dst_access};
-  device_.vk().vkCmdPipelineBarrier(commands_.handle_, src_stages, dst_stages, 0, 1, &memory, 0, nullptr, 0, nullptr);
+  ++barriers_;
+  if (!list_)
+    device_.vk().vkCmdPipelineBarrier(commands_.handle_, src_stages, dst_stages, 0, 1, &memory, 0, nullptr, 0, nullptr);
   std::erase_if(since_barrier_, [&](const Access& access) { return transfers || !access.transfer; });
 }
 

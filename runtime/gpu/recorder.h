@@ -63,8 +63,8 @@ class Recorder {
   // A dry run: records nothing. Operations called with it only ask the device for their kernels, which then compile
   // side by side. It cannot be finished.
   explicit Recorder(Device& device) : pool_(nullptr), device_(device), timestamps_(nullptr) {}
-  // A dry run that compiles nothing: it appends the kernel of each dispatch to the list.
-  Recorder(Device& device, std::vector<KernelSpec>& list) : Recorder(device) { list_ = &list; }
+  // A dry run that compiles nothing: it appends the kernel of each dispatch to the list, and counts barriers.
+  Recorder(Device& device, std::vector<KernelSpec>& list);
 
   Device& device() const { return device_; }
 
@@ -92,6 +92,8 @@ class Recorder {
 
   const std::vector<const Kernel*>& dispatched() const { return dispatched_; }  // the kernels so far, in order
 
+  size_t barriers() const { return barriers_; }  // so far, the one that the recording begins with among them
+
   // Ends the recording. host_reads: the CPU will read what was written, once the submission's fence has signalled.
   CommandBuffer finish(bool host_reads = false);
 
@@ -114,6 +116,7 @@ class Recorder {
   std::vector<KernelSpec>* list_ = nullptr;  // of a dry run that compiles nothing
   CommandBuffer commands_;
   std::vector<Access> since_barrier_;
+  size_t barriers_ = 0;
   std::vector<const Kernel*> dispatched_;
 };
 

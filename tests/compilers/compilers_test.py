@@ -25,7 +25,7 @@ FAKE = """#!/bin/sh
 skipped="$*"
 said() { printf '%s\\n' "$1"; }
 said '{"device": {"name": "D", "driver": "radv", "plan": {"split": 4}}}'
-said '{"model": "smollm2-135m", "format": "q8", "layers": 30, "dispatches": {"first_layer": 14, "layer": 10, "rest": 4}}'
+said '{"model": "smollm2-135m", "format": "q8", "layers": 30, "token": {"first_layer": {"dispatches": 14, "barriers": 13}, "layer": {"dispatches": 10, "barriers": 9}, "rest": {"dispatches": 4, "barriers": 5}}}'
 said '{"pipelines": 3}'
 for label in hang good crash; do
   case "$skipped" in *--skip=$label*) continue ;; esac
@@ -104,7 +104,7 @@ class Report(unittest.TestCase):
         with tempfile.TemporaryDirectory() as work:
             folder = pathlib.Path(work)
             text = report.write([(chip, result, rows)], "amd64", report.Budget(), folder).read_text()
-            self.assertIn("| navi21 | D | 64 | 8 | 4 | 3 | 2 | 0.50 | 0.5 | 308 |", text)
+            self.assertIn("| navi21 | D | 64 | 8 | 4 | 3 | 2 | 0.50 | 0.5 | 308 | 279 |", text)
             self.assertEqual(report.read_tables(text)["navi21"]["good"], {"instructions": 7, "registers": 8, "spills": 0})
             (folder / "2000-01-01-amd64.md").write_text(text.replace("| `good` | 7 ", "| `good` | 9 ").replace("| `hang` |", "| `old` |"))
             text = report.write([(chip, result, rows)], "amd64", report.Budget(), folder).read_text()
