@@ -55,8 +55,7 @@ class LensRows {
 }  // namespace
 
 void Session::set_tuned_lens(const std::filesystem::path& folder) {
-  tuned_lens_ = folder.empty() ? nullptr
-                               : std::make_unique<const ModelFile>(open_tuned_lens(folder, model_.config));
+  tuned_lens_ = folder.empty() ? nullptr : std::make_unique<const ModelFile>(open_tuned_lens(folder, model_.config));
 }
 
 bool Session::lens(const LensRange& range, const OnLens& on_row) {
@@ -65,17 +64,17 @@ bool Session::lens(const LensRange& range, const OnLens& on_row) {
   const uint32_t chunk = d.schedule.chunk_tokens();
   const size_t end = range.first + range.count;
   write_soft();
-  LayerStates states({model_,
-                      d.activations,
-                      d.step,
-                      d.cache,
-                      chunk,
-                      d.source ? &d.source->cache() : nullptr,
-                      {},
-                      soft_.empty() ? View() : View(d.soft_rows)},
-                     range.layers, policy_,
-                     tuned_lens_ && range.logits ? std::make_unique<Translators>(model_, *tuned_lens_, range.layers)
-                                                 : nullptr);
+  LayerStates states(
+      {model_,
+       d.activations,
+       d.step,
+       d.cache,
+       chunk,
+       d.source ? &d.source->cache() : nullptr,
+       {},
+       soft_.empty() ? View() : View(d.soft_rows)},
+      range.layers, policy_,
+      tuned_lens_ && range.logits ? std::make_unique<Translators>(model_, *tuned_lens_, range.layers) : nullptr);
   LensRows rows(model_, range.logits, on_row);
   keep_cached(range.first);  // after what may fail for want of memory
   begin(true);

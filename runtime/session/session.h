@@ -232,12 +232,12 @@ class Session {
   std::unique_ptr<Drafter> drafter_;
   OnPrompt on_prompt_;
   std::unique_ptr<const ModelFile> tuned_lens_;  // nullptr: none
-  std::vector<uint32_t> ids_;  // the context
-  std::vector<float> soft_;    // rows of its soft tokens
-  size_t prompt_end_ = 0;      // ids from here on were generated
-  size_t cached_ = 0;          // positions of the context in the cache
-  size_t written_ = 0;         // highest position ever written to the cache, plus 1: rings may have lost older ones
-  Logprobs logprobs_;          // of the last token
+  std::vector<uint32_t> ids_;                    // the context
+  std::vector<float> soft_;                      // rows of its soft tokens
+  size_t prompt_end_ = 0;                        // ids from here on were generated
+  size_t cached_ = 0;                            // positions of the context in the cache
+  size_t written_ = 0;  // highest position ever written to the cache, plus 1: rings may have lost older ones
+  Logprobs logprobs_;   // of the last token
   SessionStats stats_;
 };
 
