@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kBlock = 64;         // pairs of states that are added at once, and kept or left out together
 constexpr std::size_t kEveryNth = 8;       // block is left out, to choose the ridge by
 constexpr std::size_t kMostHeldOut = 256;  // tokens at the text's end
-constexpr double kRidges[] = {1e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1, 10};
+constexpr double kRidges[] = {0.01, 0.03, 0.1, 0.3, 1};
 
 // Runs work(layer) for each layer, on all cores.
 template <class Work>
