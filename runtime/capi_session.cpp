@@ -350,6 +350,15 @@ weft_status weft_session_lens(weft_session* session, const weft_lens_options* op
   });
 }
 
+weft_status weft_session_set_tuned_lens(weft_session* session, const char* folder, weft_error* error) {
+  return guard(error, [&] {
+    require(session, "session", "it is NULL");
+    require(!folder || *folder, "folder", "it is empty");
+    const InUse use(session);
+    session->session.set_tuned_lens(folder ? folder : "");
+  });
+}
+
 weft_status weft_session_get_ids(const weft_session* session, uint32_t* ids, size_t capacity, size_t* count,
                                  weft_error* error) {
   return guard(error, [&] {

@@ -16,7 +16,8 @@ namespace {
 
 struct LensArgs {
   ModelArgs model;
-  std::string text, plot, colour = "entropy";
+  std::string text, plot, colour = "entropy", tuned;
+  FitArgs fit;
   bool json = false;
 };
 
@@ -120,15 +121,39 @@ Json lens_json(const api::Model& model, const LensText& text) {
   return positions;
 }
 
+constexpr std::uint32_t kFitContext = 512;  // tokens of a window, unless --ctx says otherwise
+
+// What to do: a text, or --fit with a folder.
+void check_args(const LensArgs& args) {
+  const bool fits = !args.fit.file.empty();
+  if (!fits && args.text.empty()) throw UsageError("-p", "the text is empty");
+  if (fits && args.fit.out.empty()) throw UsageError("--fit", "it needs a folder for the translators: -o");
+  if (!fits && !args.fit.out.empty()) throw UsageError("-o", "it is for --fit");
+  if (fits && !(args.text.empty() && args.plot.empty() && args.tuned.empty()))
+    throw UsageError("--fit", "it goes without -p, --plot and --tuned");
+  if (fits && args.model.ctx != 0 && args.model.ctx < 64) throw UsageError("--ctx", "--fit needs windows of 64 tokens");
+}
+
+void run_fit(const LensArgs& args, const api::Model& model) {
+  FitArgs fit = args.fit;
+  fit.context = args.model.ctx ? session_context(args.model, model.info()) : kFitContext;
+  fit.base = args.model.model;
+  fit.kv = args.model.kv;
+  fit.policy = args.model.policy;
+  fit.json = args.json;
+  fit_lens(model, fit);
+}
+
 void run_lens(const LensArgs& args) {
+  check_args(args);
   require_utf8("-p", args.text);
-  if (args.text.empty()) throw UsageError("-p", "the text is empty");
   if (!args.plot.empty()) require_writable("--plot", args.plot);
   const api::Model model = load_model(args.model, Load::begin);
   const weft_model_info info = model.info();
   if (info.reads_prompt_apart)
     throw api::Failure(WEFT_UNSUPPORTED, format("the family '%s' writes answers to a text", info.family), "model",
                        "weft generate --lens shows how it settles them");
+  if (!args.fit.file.empty()) return run_fit(args, model);
   const std::uint32_t context = session_context(args.model, info);
   api::Session session(model, context, parse_type(args.model.kv), parse_policy(args.model.policy));
   const std::vector<std::uint32_t> ids = model.tokenize(args.text, true);
@@ -138,6 +163,7 @@ void run_lens(const LensArgs& args) {
   if (!args.plot.empty() && ids.size() > kMostLensColumns)
     throw UsageError("--plot",
                      format("the text has %zu tokens, a picture shows at most %zu", ids.size(), kMostLensColumns));
+  session.set_tuned_lens(args.tuned);
   session.prompt(ids);
   const LensText text = read_lens(model, session, 0, static_cast<std::uint32_t>(ids.size()));
   if (!args.plot.empty())
@@ -159,14 +185,24 @@ void add_lens(CLI::App& app) {
   CLI::App* command = app.add_subcommand("lens", "Show what the model would say after each of its layers");
   command->footer(
       "The final norm and the vocabulary table read the hidden state after the embedding and after every layer (the\n"
-      "logit lens). Tables and pictures show the likeliest next token, --json the five likeliest.");
+      "logit lens), with --tuned after an affine map of each layer's own (the tuned lens). Tables and pictures show "
+      "the\n"
+      "likeliest next token, --json the five likeliest.");
   add_model_options(command, args->model);
   add_ctx_option(command, args->model);
   add_kv_option(command, args->model);
   add_policy_option(command, args->model);
   command->add_option("-p", args->text, "the text; the begin-of-text token is added if the model uses one")
-      ->type_name("TEXT")
-      ->required();
+      ->type_name("TEXT");
+  command
+      ->add_option("--tuned", args->tuned,
+                   "translate the states first: a folder with the config.json and params.safetensors of a tuned lens")
+      ->type_name("FOLDER");
+  command
+      ->add_option("--fit", args->fit.file,
+                   "make such a folder instead, by least squares on the states of a text, and say what it is worth")
+      ->type_name("TEXT_FILE");
+  command->add_option("-o", args->fit.out, "the folder that --fit writes")->type_name("FOLDER");
   command->add_option("--plot", args->plot, "draw layers over tokens as a PNG file")->type_name("OUT.png");
   command
       ->add_option("--colour", args->colour,

@@ -34,6 +34,7 @@ struct LensText {
   int settled_best(std::size_t token) const;
 };
 
+// What the lens of the session says: the logit lens, or the tuned lens that is set.
 LensText read_lens(const api::Model& model, api::Session& session, std::uint32_t first, std::uint32_t count);
 
 // Of `count` generated tokens at the end of the context: at which layer each was settled.
@@ -48,5 +49,14 @@ enum class LensColour { entropy, kl };
 void write_lens_png(const api::Model& model, const LensText& text, LensColour colour, const std::string& title,
                     const std::string& path);
 inline constexpr std::size_t kMostLensColumns = 128;  // of a picture
+
+// weft lens --fit: makes translators of a text's states, and tells how far off the lens is without and with them.
+struct FitArgs {
+  std::string file, out, base;  // the text, the folder, the model's name in it
+  std::string kv, policy;
+  std::uint32_t context = 0;  // tokens of a window
+  bool json = false;
+};
+void fit_lens(const api::Model& model, const FitArgs& args);
 
 }  // namespace weft::cli

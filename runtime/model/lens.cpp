@@ -10,11 +10,18 @@ uint64_t row_bytes(uint32_t cols) { return uint64_t{stride_of(cols)} * sizeof(fl
 
 }  // namespace
 
-LayerStates::LayerStates(const Pass& pass, std::span<const uint32_t> layers, Policy policy)
-    : model_(pass.model), tokens_(pass.tokens), pool_(pass.model.device), queue_(pass.model, policy) {
+LayerStates::LayerStates(const Pass& pass, std::span<const uint32_t> layers, Policy policy,
+                         std::unique_ptr<Translators> translators)
+    : model_(pass.model),
+      tokens_(pass.tokens),
+      layers_(layers.begin(), layers.end()),
+      translators_(std::move(translators)),
+      pool_(pass.model.device),
+      queue_(pass.model, policy) {
   const Config& config = model_.config;
   const uint64_t bytes = tokens_ * row_bytes(config.width);
   states_ = Buffer(model_.device, "layer states", layers.size() * bytes, Memory::readback);
+  if (translators_) translated_ = Buffer(model_.device, "translated states", states_.bytes(), Memory::readback);
   const auto keep = [&](Recorder& r, uint32_t layer) {
     View state = pass.a.x;
     const auto is_wanted = [layer](uint32_t wanted) { return wanted == layer; };
@@ -33,11 +40,19 @@ LayerStates::LayerStates(const Pass& pass, std::span<const uint32_t> layers, Pol
 void LayerStates::run() {
   queue_.submit(body_, end_);
   queue_.drain();
+  if (!translators_) return;
+  const uint64_t bytes = tokens_ * row_bytes(model_.config.width);
+  run_once(model_.device, "translate", [&](Recorder& r) {
+    for (size_t i = 0; i < layers_.size(); ++i)
+      if (is_translated(i))
+        translators_->record(r, layers_[i], View(states_).part(i * bytes, bytes),
+                             View(translated_).part(i * bytes, bytes), tokens_);
+  });
 }
 
-std::span<const float> LayerStates::state(size_t layer, uint32_t token) const {
+std::span<const float> LayerStates::row(const Buffer& states, size_t layer, uint32_t token) const {
   const uint32_t width = model_.config.width;
-  return {states_.as<float>() + (layer * tokens_ + token) * stride_of(width), width};
+  return {states.as<float>() + (layer * tokens_ + token) * stride_of(width), width};
 }
 
 Unembedding::Unembedding(const Model& model) : model_(model), rows_(model.device->plan().block_tokens) {

@@ -2,10 +2,12 @@
 // logit lens (nostalgebraist 2020, "interpreting GPT: the logit lens").
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "model/schedule.h"
+#include "model/tuned_lens.h"
 
 namespace weft {
 
@@ -13,18 +15,29 @@ namespace weft {
 // layer leaves: the residual stream. If norms come after the branches, all of these are normed, the last one too.
 class LayerStates {
  public:
-  // pass: of a chunk of tokens; its buffers outlive this. layers: each at most config.layers.
-  LayerStates(const Pass& pass, std::span<const uint32_t> layers, Policy policy);
+  // pass: of a chunk of tokens; its buffers outlive this. layers: each at most config.layers. translators: nullptr, or
+  // those of all layers but the last.
+  LayerStates(const Pass& pass, std::span<const uint32_t> layers, Policy policy,
+              std::unique_ptr<Translators> translators = nullptr);
 
   // Computes the next chunk of tokens: those from state.pos to state.end. Returns when they are computed.
   void run();
   // (width) of a token of the last chunk. layer: its place in `layers`.
-  std::span<const float> state(size_t layer, uint32_t token) const;
+  std::span<const float> state(size_t layer, uint32_t token) const { return row(states_, layer, token); }
+  // The same, translated; the state itself without translators, and after the last layer.
+  std::span<const float> translated(size_t layer, uint32_t token) const {
+    return row(is_translated(layer) ? translated_ : states_, layer, token);
+  }
 
  private:
+  bool is_translated(size_t layer) const { return translators_ && translators_->has(layers_[layer]); }
+  std::span<const float> row(const Buffer& states, size_t layer, uint32_t token) const;
+
   const Model& model_;
   uint32_t tokens_;
-  Buffer states_;  // (layers, tokens, stride_of(width)), mapped
+  std::vector<uint32_t> layers_;
+  std::unique_ptr<Translators> translators_;
+  Buffer states_, translated_;  // (layers, tokens, stride_of(width)), mapped; the second one with translators only
   CommandPool pool_;
   std::vector<CommandBuffer> body_;
   CommandBuffer end_;

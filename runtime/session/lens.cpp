@@ -27,9 +27,10 @@ class LensRows {
     if (logits) unembedding_.emplace(model);
   }
 
-  bool add(const LensRow& row) {
+  // translated: what the logits are of.
+  bool add(const LensRow& row, std::span<const float> translated) {
     if (!unembedding_) return on_row_(row);
-    std::ranges::copy(row.hidden, unembedding_->state(static_cast<uint32_t>(rows_.size())).begin());
+    std::ranges::copy(translated, unembedding_->state(static_cast<uint32_t>(rows_.size())).begin());
     rows_.push_back(row);
     return rows_.size() < unembedding_->rows() || flush();
   }
@@ -53,21 +54,27 @@ class LensRows {
 
 }  // namespace
 
+void Session::set_tuned_lens(const std::filesystem::path& folder) {
+  tuned_lens_ = folder.empty() ? nullptr : std::make_unique<const ModelFile>(open_tuned_lens(folder, model_.config));
+}
+
 bool Session::lens(const LensRange& range, const OnLens& on_row) {
   check(range, ids_.size(), model_.config.layers);
   OnDevice& d = on_device();
   const uint32_t chunk = d.schedule.chunk_tokens();
   const size_t end = range.first + range.count;
   write_soft();
-  LayerStates states({model_,
-                      d.activations,
-                      d.step,
-                      d.cache,
-                      chunk,
-                      d.source ? &d.source->cache() : nullptr,
-                      {},
-                      soft_.empty() ? View() : View(d.soft_rows)},
-                     range.layers, policy_);
+  LayerStates states(
+      {model_,
+       d.activations,
+       d.step,
+       d.cache,
+       chunk,
+       d.source ? &d.source->cache() : nullptr,
+       {},
+       soft_.empty() ? View() : View(d.soft_rows)},
+      range.layers, policy_,
+      tuned_lens_ && range.logits ? std::make_unique<Translators>(model_, *tuned_lens_, range.layers) : nullptr);
   LensRows rows(model_, range.logits, on_row);
   keep_cached(range.first);  // after what may fail for want of memory
   begin(true);
@@ -78,10 +85,11 @@ bool Session::lens(const LensRange& range, const OnLens& on_row) {
     states.run();
     cached_ = std::min(begin + chunk, end);
     for (size_t at = std::max(begin, range.first); at < cached_; ++at)
-      for (size_t i = 0; i < range.layers.size(); ++i)
-        if (!rows.add(
-                {range.layers[i], static_cast<uint32_t>(at), states.state(i, static_cast<uint32_t>(at - begin)), {}}))
-          return false;
+      for (size_t i = 0; i < range.layers.size(); ++i) {
+        const auto token = static_cast<uint32_t>(at - begin);
+        const LensRow row = {range.layers[i], static_cast<uint32_t>(at), states.state(i, token), {}};
+        if (!rows.add(row, states.translated(i, token))) return false;
+      }
     // The next pass overwrites the states that the rows refer to.
     if (!rows.flush()) return false;
   }

@@ -144,6 +144,9 @@ class Session {
   // Tells hidden states of the context, position by position (lens.cpp). False if on_row ended it. Throws
   // Error(invalid_argument) for a position after the context, or a layer that the model does not have.
   bool lens(const LensRange& range, const OnLens& on_row);
+  // Has lens() translate the states that logits are made of (model/tuned_lens.h); an empty path: no longer. Throws as
+  // open_tuned_lens.
+  void set_tuned_lens(const std::filesystem::path& folder);
   void reset();
 
   // Writes the context, its cache and the sampling to a file (session_file.cpp); note: UTF-8 text that is kept with
@@ -228,12 +231,13 @@ class Session {
   std::unique_ptr<Matcher> matcher_;
   std::unique_ptr<Drafter> drafter_;
   OnPrompt on_prompt_;
-  std::vector<uint32_t> ids_;  // the context
-  std::vector<float> soft_;    // rows of its soft tokens
-  size_t prompt_end_ = 0;      // ids from here on were generated
-  size_t cached_ = 0;          // positions of the context in the cache
-  size_t written_ = 0;         // highest position ever written to the cache, plus 1: rings may have lost older ones
-  Logprobs logprobs_;          // of the last token
+  std::unique_ptr<const ModelFile> tuned_lens_;  // nullptr: none
+  std::vector<uint32_t> ids_;                    // the context
+  std::vector<float> soft_;                      // rows of its soft tokens
+  size_t prompt_end_ = 0;                        // ids from here on were generated
+  size_t cached_ = 0;                            // positions of the context in the cache
+  size_t written_ = 0;  // highest position ever written to the cache, plus 1: rings may have lost older ones
+  Logprobs logprobs_;   // of the last token
   SessionStats stats_;
 };
 

@@ -1,6 +1,10 @@
 """weft lens and weft generate --lens: figures that agree with what other subcommands say, and the picture's pixels."""
+import json
 import math
 import re
+import struct
+import subprocess
+import sys
 import unittest
 import zlib
 
@@ -33,6 +37,16 @@ def pixels_of(path):
         rows.append([tuple(row[i:i + 3]) for i in range(0, len(row), 3)])
         above = row
     return rows
+
+
+def tensors_of(path):
+    """A safetensors file of floats: name -> (shape, numbers)."""
+    data = path.read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header, body = json.loads(data[8:8 + length]), data[8 + length:]
+    assert all(entry["dtype"] == "F32" for entry in header.values())
+    return {name: (entry["shape"], struct.unpack(f"<{(entry['data_offsets'][1] - entry['data_offsets'][0]) // 4}f",
+                                                 body[slice(*entry["data_offsets"])])) for name, entry in header.items()}
 
 
 class Lens(unittest.TestCase):
@@ -186,3 +200,71 @@ class Lens(unittest.TestCase):
         for token, known in zip(result["lens"], result["logprobs"]):
             self.assertAlmostEqual(token["probability"], math.exp(known["logprob"]), 4)
             self.assertIsNotNone(token["settled_layer"])
+
+    def test_fit(self):
+        """Translators make each layer's guesses closer to the last one's, on text that they were not made of."""
+        text, folder = FOLDER / "fit.txt", FOLDER / "fit"
+        text.write_text((ROOT / "LICENSE").read_text()[:6000])
+        report = weft_json("lens", "-m", POCKET, "--fit", text, "-o", folder)
+        layers = weft_json("inspect", POCKET)["layers"]
+        self.assertEqual([row["layer"] for row in report["layers"]], list(range(layers)))
+        for row in report["layers"]:
+            self.assertLess(row["tuned_kl"], 0.8 * row["logit_kl"], row)
+        out, _ = weft("lens", "-m", POCKET, "--fit", text, "-o", folder)
+        lines = out.splitlines()
+        self.assertEqual(lines[0], f"{report['tokens']} tokens, and {report['held_out_tokens']} held out: of these, the mean KL to the last layer, in nats")
+        for line, row in zip(reversed(lines[2:]), report["layers"], strict=True):
+            self.assertEqual(line.split(), ["embed" if row["layer"] == 0 else str(row["layer"]), f"{row['ridge']:g}",
+                                            f"{row['logit_kl']:.3f}", f"{row['tuned_kl']:.3f}"])
+
+        # The report is what the lens says of the held-out tail, and the last layer is the model in any lens.
+        def means(*options, text):
+            tokens = weft_json("lens", "-m", POCKET, "-p", text, *options)["positions"]
+            self.assertEqual(tokens[0]["layers"][-1]["kl"], 0)
+            return tokens, [sum(token["layers"][layer]["kl"] for token in tokens) / len(tokens) for layer in range(layers)]
+        other = (ROOT / "LICENSE").read_text()[7000:7600]
+        (plain_tokens, plain_means), (tuned_tokens, tuned_means) = means(text=other), means("--tuned", folder, text=other)
+        for layer, (one, two) in enumerate(zip(plain_means, tuned_means)):
+            self.assertLess(two, one, layer)
+        self.assertEqual([token["layers"][-1] for token in plain_tokens], [token["layers"][-1] for token in tuned_tokens])
+
+        # What tuned-lens, the Python package, calls its files, keys and fields.
+        config, width = json.loads((folder / "config.json").read_text()), 0
+        tensors = tensors_of(folder / "params.safetensors")
+        width = config["d_model"]
+        self.assertEqual({name: shape for name, (shape, _) in tensors.items()},
+                         {f"{layer}.{name}": shape for layer in range(layers) for name, shape in (("weight", [width, width]), ("bias", [width]))})
+        self.assertEqual(config, {"base_model_name_or_path": str(POCKET), "d_model": width, "num_hidden_layers": layers, "bias": True,
+                                  "base_model_revision": None, "unembed_hash": None, "lens_type": "linear_tuned_lens"})
+
+    def test_fit_and_tuned_that_are_refused(self):
+        text = FOLDER / "short.txt"
+        text.write_text("too short")
+        for options, place, code in ((("--fit", text), "--fit: it needs a folder", 2), (("-p", "a", "-o", FOLDER / "x"), "-o: it is for --fit", 2),
+                                     (("--fit", text, "-o", FOLDER / "x", "-p", "a"), "--fit: it goes without", 2), ((), "-p: the text is empty", 2),
+                                     (("--fit", text, "-o", FOLDER / "x", "--ctx", 20), "--ctx: --fit needs", 2),
+                                     (("--fit", text, "-o", FOLDER / "x"), "the text has", 1),
+                                     (("--fit", FOLDER / "none", "-o", FOLDER / "x"), "none", 1),
+                                     (("-p", "a", "--tuned", FOLDER / "none"), str(FOLDER / "none/config.json"), 1)):
+            with self.subTest(options=options):
+                _, err = weft("lens", "-m", POCKET, *options, expect=code)
+                self.assertIn(place, err)
+        self.assertFalse((FOLDER / "x").exists())
+        text.write_text((ROOT / "LICENSE").read_text()[:4000])
+        _, err = weft("lens", "-m", POCKET, "--fit", text, "-o", text, expect=1)
+        self.assertIn(str(text), err)
+
+    def test_converter(self):
+        """params.pt, as PyTorch writes it, becomes params.safetensors."""
+        folder, script = FOLDER / "params", ROOT / "apps/weft/tuned_lens.py"
+        folder.mkdir()
+        done = subprocess.run([sys.executable, script, folder], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (1, f"tuned_lens.py: {folder / 'params.pt'} is not there\n"))
+        make = ("import sys, torch; layer = torch.nn.Linear(3, 3).half(); print(*layer.weight.float().flatten().tolist(), *layer.bias.tolist());"
+                "torch.save(torch.nn.ModuleList([layer]).state_dict(), sys.argv[1])")
+        made = subprocess.run([sys.executable, "-c", make, folder / "params.pt"], capture_output=True, text=True)
+        if made.returncode != 0:
+            self.skipTest("PyTorch is not installed, which writes params.pt")
+        subprocess.run([sys.executable, script, folder], check=True)
+        numbers = [float(word) for word in made.stdout.split()]
+        self.assertEqual(tensors_of(folder / "params.safetensors"), {"0.weight": ([3, 3], tuple(numbers[:9])), "0.bias": ([3], tuple(numbers[9:]))})

@@ -536,6 +536,7 @@ void Machine::call_insights() {
       const weft_lens_options options = {program_.number(), program_.number() % 100,
                                          program_.byte() % 2 ? layers : nullptr, program_.byte() % 3u,
                                          program_.byte() % 2};
+      if (program_.rarely()) check(weft_session_set_tuned_lens(one, program_.byte() % 2 ? "none" : nullptr, error()));
       check(weft_session_lens(one, program_.rarely() ? nullptr : &options, program_.rarely() ? nullptr : on_row, this,
                               error()));
       return;

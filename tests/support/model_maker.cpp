@@ -432,6 +432,33 @@ void make_medusa(const fs::path& path, uint32_t width, uint32_t heads, const Mak
   output.close();
 }
 
+void make_tuned_lens(const fs::path& folder, uint32_t width, uint32_t layers, const LensEntry& entry) {
+  json header;
+  std::string data;
+  const auto add = [&](const std::string& name, const std::vector<uint32_t>& shape, const std::vector<float>& values) {
+    const size_t begin = data.size();
+    data.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+    header[name] = {{"dtype", "F32"}, {"shape", shape}, {"data_offsets", {begin, data.size()}}};
+  };
+  for (uint32_t layer = 0; layer < layers; ++layer) {
+    std::vector<float> weight, bias;
+    for (uint32_t row = 0; row < width; ++row) {
+      for (uint32_t col = 0; col < width; ++col) weight.push_back(entry(layer, row, col));
+      bias.push_back(entry(layer, row, width));
+    }
+    add(std::to_string(layer) + ".weight", {width, width}, weight);
+    add(std::to_string(layer) + ".bias", {width}, bias);
+  }
+  const std::string text = header.dump();
+  const uint64_t length = text.size();
+  fs::create_directories(folder);
+  Output output(folder / "params.safetensors");
+  output.write(std::string(reinterpret_cast<const char*>(&length), sizeof length) + text + data);
+  output.close();
+  write_json(folder / "config.json",
+             {{"d_model", width}, {"num_hidden_layers", layers}, {"bias", true}, {"lens_type", "linear_tuned_lens"}});
+}
+
 void make_huggingface(const fs::path& folder, const LlamaShape& shape, const MakeOptions& options) {
   check(shape);
   if (is_quantised(options.type))

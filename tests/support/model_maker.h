@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -54,6 +55,10 @@ void make_gguf(const std::filesystem::path& path, const LlamaShape& shape, const
 // every head says what the model does.
 void make_medusa(const std::filesystem::path& path, uint32_t width, uint32_t heads, const MakeOptions& options = {},
                  float scale = 1);
+// A tuned lens's folder (docs/lens.md) for a model of this shape, of floats. entry: of a layer's W at row and column,
+// and of its b where the column is `width`.
+using LensEntry = std::function<float(uint32_t layer, uint32_t row, uint32_t col)>;
+void make_tuned_lens(const std::filesystem::path& folder, uint32_t width, uint32_t layers, const LensEntry& entry);
 void make_huggingface(const std::filesystem::path& folder, const LlamaShape& shape, const MakeOptions& options = {});
 
 // The tokens of both formats. After the bytes come all strings over the word mark and a to z, by length, then in order;

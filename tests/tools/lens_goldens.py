@@ -87,4 +87,5 @@ def main():
     (tests / "golden_lens.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
-main()
+if __name__ == "__main__":
+    main()

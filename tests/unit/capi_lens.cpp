@@ -107,6 +107,43 @@ TEST_F(CapiLensTest, RefusesWrongCalls) {
   EXPECT_EQ(status({0, 0, nullptr, 0, 0}), WEFT_INVALID_ARGUMENT);
 }
 
+// Translators whose W are minus the identity leave nothing but b of a state.
+TEST_F(CapiLensTest, ATunedLens) {
+  const weft_model_info info = model_->info();
+  const std::string folder = (folder_ / "tuned").string();
+  make_tuned_lens(folder, info.width, info.layers, [&](uint32_t layer, uint32_t row, uint32_t col) {
+    return col == info.width ? static_cast<float>((row + layer) % 5) : row == col ? -1.0f : 0.0f;
+  });
+  using Logits = std::vector<float>;
+  const auto of_layers = [&](uint32_t position) {
+    std::vector<Logits> rows;
+    session_->lens(
+        [&](const weft_lens_row& row) {
+          rows.emplace_back(row.logits, row.logits + info.vocab_size);
+          return true;
+        },
+        {position, 1, nullptr, 0, 0});
+    return rows;
+  };
+  const std::vector<Logits> plain = of_layers(3);
+  session_->set_tuned_lens(folder);
+  const std::vector<Logits> one = of_layers(3), other = of_layers(69);
+  for (uint32_t layer = 0; layer < info.layers; ++layer) {
+    for (uint32_t id = 0; id < info.vocab_size; ++id) ASSERT_NEAR(one[layer][id], other[layer][id], 1e-3);
+    EXPECT_NE(one[layer], plain[layer]);
+  }
+  EXPECT_EQ(one.back(), plain.back());
+  // What is refused changes nothing.
+  EXPECT_EQ(weft_session_set_tuned_lens(session_->get(), (folder_ / "none").c_str(), nullptr), WEFT_NOT_FOUND);
+  EXPECT_EQ(weft_session_set_tuned_lens(session_->get(), "", nullptr), WEFT_INVALID_ARGUMENT);
+  EXPECT_EQ(weft_session_set_tuned_lens(nullptr, folder.c_str(), nullptr), WEFT_INVALID_ARGUMENT);
+  make_tuned_lens(folder_ / "wide", info.width + 64, info.layers, [](uint32_t, uint32_t, uint32_t) { return 0.0f; });
+  EXPECT_EQ(weft_session_set_tuned_lens(session_->get(), (folder_ / "wide").c_str(), nullptr), WEFT_INVALID_ARGUMENT);
+  EXPECT_EQ(of_layers(3), one);
+  session_->set_tuned_lens({});
+  EXPECT_EQ(of_layers(3), plain);
+}
+
 TEST_F(CapiLensTest, ACallbackMayNotChangeTheSession) {
   uint32_t rows = 0;
   EXPECT_THROW(session_->lens([&](const weft_lens_row&) -> bool {

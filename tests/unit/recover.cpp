@@ -1,7 +1,9 @@
 // The device is lost, through the C API: the text goes on as it would have.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+
 #include <unistd.h>
+#include <cmath>
 
 #include <cstdlib>
 #include <filesystem>
@@ -125,6 +127,11 @@ void set_sampling(weft_session* session, float temperature) {
 TEST_F(RecoverTest, LostAtEverySubmissionOfALens) {
   ASSERT_EQ(weft_model_set_recovery(model_, 1, &error_), WEFT_OK);
   weft_session* const session = make_session();
+  const weft_model_info info = weft_model_get_info(model_);
+  make_tuned_lens(folder_ / "tuned", info.width, info.layers, [](uint32_t layer, uint32_t row, uint32_t col) {
+    return std::sin(static_cast<float>(layer + row + 3 * col));
+  });
+  ASSERT_EQ(weft_session_set_tuned_lens(session, (folder_ / "tuned").c_str(), &error_), WEFT_OK) << error_.sentence;
   const Ids prompt = {5, 9, 2, 7, 7, 3, 1, 8, 5, 9, 2};
   using Rows = std::vector<std::vector<float>>;
   const auto lens = [&] {
@@ -140,7 +147,7 @@ TEST_F(RecoverTest, LostAtEverySubmissionOfALens) {
     return rows;
   };
   const Rows want = lens();
-  EXPECT_EQ(want.size(), prompt.size() * (weft_model_get_info(model_).layers + 1));
+  EXPECT_EQ(want.size(), prompt.size() * (info.layers + 1));
   lose_device_at(0);
   ASSERT_EQ(lens(), want);
   const size_t all = submissions();

@@ -1,5 +1,5 @@
-/* Weft: the logit lens, which shows what a model would say after each of its layers. Errors, ownership, threads and
- * units are as weft.h documents them. */
+/* Weft: the logit lens and the tuned lens, which show what a model would say after each of its layers. Errors,
+ * ownership, threads and units are as weft.h documents them. */
 #ifndef WEFT_LENS_H
 #define WEFT_LENS_H
 
@@ -54,6 +54,20 @@ typedef struct weft_lens_options {
  * row is told twice. */
 WEFT_API weft_status weft_session_lens(weft_session* session, const weft_lens_options* options,
                                        weft_lens_callback callback, void* user, weft_error* error);
+
+/* Makes weft_session_lens a tuned lens (Belrose et al. 2023, arXiv 2303.08112) from now on: of the state h after layer
+ * i, the logits are W norm(h + A_i h + b_i); after the last layer they stay the model's. Row and `hidden` stay as they
+ * are.
+ *
+ * folder: config.json as the Python package tuned-lens writes it, and params.safetensors with A_i and b_i as the
+ * tensors "i.weight" (width, width) and "i.bias" (width), i from 0 (the embedding) to layers - 1, of F32, F16 or BF16.
+ * NULL: the logit lens again. The files are mapped, and must stay as they are. The device has the translators of the
+ * layers that are asked for, as f16, during a call of weft_session_lens only.
+ *
+ * WEFT_INVALID_ARGUMENT for translators of a model of another width or number of layers, WEFT_BAD_FILE for a tensor
+ * that is missing, of another shape, or with a number that is not finite, WEFT_UNSUPPORTED for another type of tensors
+ * and for a number above f16's 65504. The session is then as it was. */
+WEFT_API weft_status weft_session_set_tuned_lens(weft_session* session, const char* folder, weft_error* error);
 
 #ifdef __cplusplus
 }

@@ -508,6 +508,12 @@ class Session {
         state.thrown);
   }
 
+  // Has lens() translate the hidden states first; an empty path: no longer. See weft_session_set_tuned_lens.
+  void set_tuned_lens(const std::string& folder) {
+    const char* const path = folder.empty() ? nullptr : folder.c_str();
+    detail::check([&](weft_error* error) { return weft_session_set_tuned_lens(get(), path, error); });
+  }
+
   // The ids of the context; see weft_session_get_ids.
   std::vector<std::uint32_t> ids() const {
     return detail::ids(stats().context_used,

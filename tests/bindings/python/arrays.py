@@ -1,6 +1,8 @@
 """What is given as numpy arrays."""
 import json
+import pathlib
 import sys
+import tempfile
 
 from common import ROOT, WithPocket, _c, bert, needs_numpy, run_script, weft
 
@@ -48,6 +50,21 @@ class Arrays(WithPocket):
             session.lens(lambda *row: some.append(row), first=length - 1, count=1, layers=(layers, 1))
             self.assertEqual([row[:2] for row in some], [(layers, length - 1), (1, length - 1)])
             numpy.testing.assert_allclose(some[1][2], rows[-layers][2], rtol=1e-4, atol=1e-4)
+            with tempfile.TemporaryDirectory() as folder:
+                # b alone: W is minus the identity, and all tokens have the same logits.
+                width, data, header = self.model.info.width, b"", {}
+                for layer in range(layers):
+                    for name, values in (("weight", -numpy.eye(width, dtype="<f4")), ("bias", numpy.arange(width, dtype="<f4"))):
+                        header[f"{layer}.{name}"] = {"dtype": "F32", "shape": values.shape, "data_offsets": [len(data), len(data) + values.nbytes]}
+                        data += values.tobytes()
+                text = json.dumps(header).encode()
+                pathlib.Path(folder, "params.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + data)
+                pathlib.Path(folder, "config.json").write_text(json.dumps({"d_model": width, "num_hidden_layers": layers}))
+                tuned = []
+                session.lens(lambda *row: tuned.append(row), layers=(1,), tuned=folder)
+                numpy.testing.assert_allclose(tuned[0][3], tuned[-1][3], rtol=1e-3, atol=1e-3)
+                numpy.testing.assert_allclose(tuned[-1][2], rows[(length - 1) * (layers + 1) + 1][2], rtol=1e-4, atol=1e-4)
+            self.assertRaises(weft.WeftError, session.lens, print, tuned="none")
             self.assertRaises(ZeroDivisionError, session.lens, lambda *row: 1 / 0)
             self.assertRaises(weft.WeftError, session.lens, print, layers=[layers + 1])
 

@@ -448,12 +448,13 @@ class Session:
         return result
 
     def lens(self, on_row: Callable[[int, int, NDArray[numpy.float32], NDArray[numpy.float32]], object], *, first: int = 0,
-             count: int = 0, layers: Sequence[int] = ()) -> None:
-        """The logit lens: calls on_row(layer, position, hidden, logits) for tokens of the context, position by position.
+             count: int = 0, layers: Sequence[int] = (), tuned: str | os.PathLike[str] | None = None) -> None:
+        """The logit lens, or a tuned lens: calls on_row(layer, position, hidden, logits) for tokens of the context, position by position.
 
         Layer 0 is the embedding. hidden is the residual stream after the layer, logits what the final norm and the
         vocabulary make of it; the arrays are the caller's. first, count: positions, all by default. layers: in which
-        order those of a position come; all by default. on_row may raise to end it; it may not use the session. Needs
+        order those of a position come; all by default. tuned: the folder of a tuned lens, whose translations of hidden the
+        logits are then made of. on_row may raise to end it; it may not use the session. Needs
         numpy. weft/lens.h says more.
         """
         np = import_numpy()
@@ -469,6 +470,7 @@ class Session:
         options = _c.weft_lens_options(first, count, array if layers else None, len(array), 0)
         try:
             with self._changing() as session:
+                call("weft_session_set_tuned_lens", session, None if tuned is None else os.fsencode(tuned))
                 call("weft_session_lens", session, ctypes.byref(options), _c.weft_lens_callback(guarded(errors, tell)), None)
         finally:
             if errors:
