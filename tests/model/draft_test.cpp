@@ -413,6 +413,13 @@ TEST_F(DraftModelTest, RestsWhereItDoesNotPay) {
   EXPECT_LT(drafts(1e-9, true).size(), 8u);          // a guess takes longer than the pass that it saves
 }
 
+// How likely a chi-squared of so many degrees of freedom is to be this or more (Wilson and Hilferty 1931: its cube root
+// is nearly normal).
+double p_value(double chi_squared, double freedom) {
+  const double spread = 2 / (9 * freedom), z = (std::cbrt(chi_squared / freedom) - (1 - spread)) / std::sqrt(spread);
+  return std::erfc(z / std::sqrt(2)) / 2;
+}
+
 // An independent check of the distribution: the tokens after a prompt against the probabilities that the logits give.
 // The draft has one layer of the model's two, so that some of its guesses are right. WEFT_DRAFT_TOKENS: how many.
 TEST_F(DraftModelTest, TheDistributionIsTheModels) {
@@ -462,8 +469,9 @@ TEST_F(DraftModelTest, TheDistributionIsTheModels) {
   }
   ASSERT_GE(freedom, 10);
   RecordProperty("chi_squared", std::to_string(chi_squared));
-  std::cout << "chi-squared " << chi_squared << " of " << freedom << " degrees of freedom, "
-            << checked.stats().accepted_tokens << " of " << checked.stats().drafted_tokens << " guesses right\n";
+  std::cout << "chi-squared " << chi_squared << " of " << freedom
+            << " degrees of freedom, p = " << p_value(chi_squared, freedom) << ", " << checked.stats().accepted_tokens
+            << " of " << checked.stats().drafted_tokens << " guesses right\n";
   // Its mean is `freedom`, its variance twice that: five standard deviations.
   EXPECT_LT(chi_squared, freedom + 5 * std::sqrt(2 * freedom));
 }
