@@ -5,7 +5,7 @@
 #extension GL_EXT_control_flow_attributes : require
 #include "abi.h"
 
-layout(local_size_x = 64) in;
+layout(local_size_x_id = 0) in;  // a row's
 
 layout(std430, binding = 0) readonly buffer Basis { uint basis[]; };
 layout(std430, binding = 1) buffer Plain { float plain[]; };               // (tokens, stride), of width
@@ -28,7 +28,7 @@ vec4 hadamard(vec4 v) {
 // takes eight neighbours through three of them, and then four elements 8 apart through the others.
 void turn(uint row, uint round) {
   const uint rest = p.cols / 32 - 1;
-  for (uint part = gl_LocalInvocationID.x; part < rest * 4; part += 64) {
+  for (uint part = gl_LocalInvocationID.x; part < rest * 4; part += gl_WorkGroupSize.x) {
     const uint block = part % rest, first = part / rest * 8;
     uint columns[8];
     float v[8];
@@ -44,7 +44,7 @@ void turn(uint row, uint round) {
   }
   memoryBarrierBuffer();
   barrier();
-  for (uint part = gl_LocalInvocationID.x; part < rest * 8; part += 64) {
+  for (uint part = gl_LocalInvocationID.x; part < rest * 8; part += gl_WorkGroupSize.x) {
     const uint block = part % rest, first = part / rest;
     uint columns[4];
     vec4 v;
@@ -66,13 +66,13 @@ void main() {
   const bool back = p.inverse != 0;
   const uint row = gl_WorkGroupID.x * p.stride;
   if (!back) {
-    for (uint i = gl_LocalInvocationID.x; i < p.cols; i += 64)
+    for (uint i = gl_LocalInvocationID.x; i < p.cols; i += gl_WorkGroupSize.x)
       rotated[row + i] = basis[i] < p.width ? plain[row + basis[i]] * scale_of(i) : 0;
     memoryBarrierBuffer();
     barrier();
   }
   for (uint i = 0; i < ROTATIONS; ++i) turn(row, back ? ROTATIONS - 1 - i : i);
   if (back)
-    for (uint i = gl_LocalInvocationID.x; i < p.cols; i += 64)
+    for (uint i = gl_LocalInvocationID.x; i < p.cols; i += gl_WorkGroupSize.x)
       if (basis[i] < p.width) plain[row + basis[i]] = rotated[row + i] * scale_of(i);
 }

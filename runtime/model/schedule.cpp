@@ -81,14 +81,18 @@ CommandBuffer Schedule::record_tail_of(const Key& key, Timestamps* timestamps) {
       timestamps);
 }
 
-const Schedule::Timed& Schedule::timed(const Key& key) {
-  if (const auto found = timed_.find(key); found != timed_.end()) return found->second;
+std::unique_ptr<Timestamps> Schedule::timestamps_for(uint32_t tokens) const {
   // A layer has nine operations, fourteen with an encoder, three more for each expert; a sliced matrix has a dispatch
   // for each slice, and a product of a chunk may have one for each token.
   const Config& config = pass_.model.config;
-  const uint32_t marks = 64 + 16 * config.experts.used + 16 * (key.first - 1);
+  const uint32_t marks = 64 + 16 * config.experts.used + 16 * (tokens - 1);
+  return std::make_unique<Timestamps>(pass_.model.device, marks * (config.layers + 4));
+}
+
+const Schedule::Timed& Schedule::timed(const Key& key) {
+  if (const auto found = timed_.find(key); found != timed_.end()) return found->second;
   Timed timed;
-  timed.timestamps = std::make_unique<Timestamps>(pass_.model.device, marks * (config.layers + 4));
+  timed.timestamps = timestamps_for(key.first);
   timed.body = record_body(pool_, pass_of(key.first), timed.timestamps.get());
   timed.end = record_tail_of(key, timed.timestamps.get());
   return timed_.emplace(key, std::move(timed)).first->second;
@@ -127,21 +131,42 @@ std::span<uint32_t> Schedule::draft_masks() {
   return {masks.as<uint32_t>(), masks.bytes() / 4};
 }
 
-void Schedule::submit_check(uint32_t tokens, const Tail& tail) {
-  checks();
-  const Pass whole = {pass_.model, checks_->activations, pass_.step, pass_.cache, tokens, pass_.source};
-  auto body = checks_->bodies.find(tokens);
-  if (body == checks_->bodies.end()) body = checks_->bodies.emplace(tokens, record_body(pool_, whole)).first;
+Pass Schedule::check_pass(uint32_t tokens) {
+  return {pass_.model, checks().activations, pass_.step, pass_.cache, tokens, pass_.source};
+}
+
+CommandBuffer Schedule::record_check_of(const Key& key, Timestamps* timestamps) {
+  const Pass whole = check_pass(key.first);
+  return record_end(
+      pool_, whole,
+      [&](Recorder& r) {
+        record_check(r, whole, std::span(checks_->by_token).first(key.first), key.second, checks_->masks);
+      },
+      timestamps);
+}
+
+const Schedule::Timed& Schedule::timed_check(const Key& key) {
+  if (const auto found = checks().timed.find(key); found != checks().timed.end()) return found->second;
+  Timed timed;
+  timed.timestamps = timestamps_for(key.first);
+  timed.body = record_body(pool_, check_pass(key.first), timed.timestamps.get());
+  timed.end = record_check_of(key, timed.timestamps.get());
+  return checks_->timed.emplace(key, std::move(timed)).first->second;
+}
+
+void Schedule::submit_check(uint32_t tokens, const Tail& tail, bool with_times) {
   const Key key = {tokens, tail};
-  auto end = checks_->ends.find(key);
-  if (end == checks_->ends.end()) {
-    CommandBuffer made = record_end(pool_, whole, [&](Recorder& r) {
-      record_check(r, whole, std::span(checks_->by_token).first(tokens), tail, checks_->masks);
-    });
-    end = checks_->ends.emplace(key, std::move(made)).first;
-  }
   const abi::StepState& state = *pass_.step.state.as<abi::StepState>();
   checked_from_ = state.end - state.drafted;
+  if (with_times) {
+    last_timed_ = &timed_check(key);
+    return queue_.submit(last_timed_->body, last_timed_->end);
+  }
+  auto body = checks().bodies.find(tokens);
+  if (body == checks_->bodies.end())
+    body = checks_->bodies.emplace(tokens, record_body(pool_, check_pass(tokens))).first;
+  auto end = checks_->ends.find(key);
+  if (end == checks_->ends.end()) end = checks_->ends.emplace(key, record_check_of(key, nullptr)).first;
   queue_.submit(body->second, end->second);
 }
 

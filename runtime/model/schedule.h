@@ -38,7 +38,8 @@ class Schedule {
   void submit(uint32_t tokens, const Tail& tail, bool timed = false);
   // Submits one pass of up to `tokens` tokens (kDraftPasses), whose last ones are a draft: state.drafted says how many.
   // Afterwards state.end says how many tokens it has appended: those of the draft that the model chose too, and one.
-  void submit_check(uint32_t tokens, const Tail& tail);
+  // timed: as of submit().
+  void submit_check(uint32_t tokens, const Tail& tail, bool timed = false);
   // For submit_check with a masked tail: the masks of the pass's tokens, one after the other, mapped. They must be
   // written before, while nothing is in flight.
   std::span<uint32_t> draft_masks();
@@ -75,11 +76,16 @@ class Schedule {
     std::vector<Pass> by_token;
     std::map<uint32_t, std::vector<CommandBuffer>> bodies;
     std::map<Key, CommandBuffer> ends;
+    std::map<Key, Timed> timed;
   };
   Pass pass_of(uint32_t tokens) const;
   Checks& checks();
+  Pass check_pass(uint32_t tokens);
+  std::unique_ptr<Timestamps> timestamps_for(uint32_t tokens) const;
   const Timed& timed(const Key& key);
+  const Timed& timed_check(const Key& key);
   CommandBuffer record_tail_of(const Key& key, Timestamps* timestamps);
+  CommandBuffer record_check_of(const Key& key, Timestamps* timestamps);
 
   Pass pass_;
   uint32_t chunk_tokens_;

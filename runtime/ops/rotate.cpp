@@ -12,7 +12,9 @@ void record(Recorder& recorder, const Matrix& table, const View& plain, const Vi
   const uint32_t stride = stride_of(table.cols);
   require_bytes(plain, uint64_t{tokens} * stride * 4, "rotate", "the plain rows");
   require_bytes(rotated, uint64_t{tokens} * stride * 4, "rotate", "the rotated rows");
-  recorder.dispatch({shaders::rotate}, {table.basis_words, plain, rotated},
+  // llvmpipe switches coroutines at each of a row's twelve barriers, one for every eight lanes.
+  const uint32_t threads = recorder.device().plan().texel_products ? 8 : 64;
+  recorder.dispatch({shaders::rotate, {threads}}, {table.basis_words, plain, rotated},
                     abi::RotatePush{table.basis->cols(), table.basis->width(), stride, inverse ? 1u : 0u}, {tokens});
 }
 

@@ -198,6 +198,7 @@ Tail Session::begin(bool ignore_stop_tokens) {
   state.pos = static_cast<uint32_t>(cached_);
   state.end = static_cast<uint32_t>(ids_.size());
   state.finished = 0;
+  state.drafted = 0;
   state.context = context_;
   state.source = static_cast<uint32_t>(input_.size());
   std::memcpy(on_device().step.history.data(), ids_.data(), ids_.size() * 4);
@@ -336,31 +337,49 @@ std::vector<TokenLogit> Session::head_logits() {
   return result;
 }
 
-std::vector<PassTimes> Session::time_passes(uint32_t tokens, uint32_t count) {
+// Times what submit(tail) submits for the context's last `tokens` tokens.
+template <class Submit>
+std::vector<PassTimes> Session::time(uint32_t tokens, uint32_t count, const Submit& submit) {
   const size_t first = ids_.size() - tokens;
-  const uint32_t chunk = on_device().schedule.chunk_tokens();
+  Schedule& schedule = on_device().schedule;
+  const uint32_t chunk = schedule.chunk_tokens();
   keep_cached(first);
   const Tail tail = next_tail(begin(true));
   abi::StepState& state = *on_device().step.state.as<abi::StepState>();
   std::vector<PassTimes> times;
   run([&] {
     state.end = static_cast<uint32_t>(first);
-    for (; cached_ < first; cached_ = std::min(cached_ + chunk, first))
-      on_device().schedule.submit(chunk, {Tail::Kind::none});
+    for (; cached_ < first; cached_ = std::min(cached_ + chunk, first)) schedule.submit(chunk, {Tail::Kind::none});
     written_ = std::max(written_, ids_.size());
-    on_device().schedule.wait_all();
+    schedule.wait_all();
     while (times.size() < count) {
       state.pos = static_cast<uint32_t>(first);
       state.end = static_cast<uint32_t>(ids_.size());
       state.finished = 0;
       const auto start = std::chrono::steady_clock::now();
-      on_device().schedule.submit(tokens == 1 ? 1 : chunk, tail, true);
-      on_device().schedule.wait_all();
+      submit(tail);
+      schedule.wait_all();
       const std::chrono::duration<double> submitted = std::chrono::steady_clock::now() - start;
-      times.push_back({on_device().schedule.read_times(), on_device().schedule.read_gaps(), submitted.count()});
+      times.push_back({schedule.read_times(), schedule.read_gaps(), submitted.count()});
     }
   });
   return times;
+}
+
+std::vector<PassTimes> Session::time_passes(uint32_t tokens, uint32_t count) {
+  Schedule& schedule = on_device().schedule;
+  return time(tokens, count,
+              [&](const Tail& tail) { schedule.submit(tokens == 1 ? 1 : schedule.chunk_tokens(), tail, true); });
+}
+
+std::vector<PassTimes> Session::time_checks(uint32_t tokens, uint32_t count) {
+  const StepBuffers& step = on_device().step;
+  return time(tokens, count, [&](const Tail& tail) {
+    // The pass before has put its own tokens in the draft's place.
+    std::memcpy(step.history.data(), ids_.data(), ids_.size() * 4);
+    step.state.as<abi::StepState>()->drafted = tokens - 1;
+    on_device().schedule.submit_check(tokens, tail, true);
+  });
 }
 
 void Session::set_blank_context(uint32_t count) {

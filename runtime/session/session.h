@@ -170,6 +170,8 @@ class Session {
   // Times the pass of the context's last `tokens` tokens (at most a chunk), so many times, as generate() would compute
   // it. The context stays as it is.
   std::vector<PassTimes> time_passes(uint32_t tokens, uint32_t count);
+  // The same of a pass that checks the last ones as a draft after the first one; tokens: one of kDraftPasses.
+  std::vector<PassTimes> time_checks(uint32_t tokens, uint32_t count);
   // Makes the context one of `count` tokens whose keys and values are zeros, and one more that is not computed.
   void set_blank_context(uint32_t count);
 
@@ -213,6 +215,8 @@ class Session {
   bool run_prompt(const Tail& tail, const std::function<bool()>& go_on);
   template <class Work>
   void run(const Work& work);
+  template <class Submit>
+  std::vector<PassTimes> time(uint32_t tokens, uint32_t count, const Submit& submit);
   std::vector<float> compute_logits(Tail tail);
   void drain() noexcept;
   std::vector<View> cache_parts(uint64_t cached, uint64_t written) const;

@@ -1,0 +1,311 @@
+// The tokens of real models with guesses and without them. By default few of pocket; the soak takes 20,000 of pocket
+// and of SmolLM2 for each kind of guess and each setting.
+//
+// WEFT_GUESS_TOKENS: how many. WEFT_GUESS_LOG: a file that gets a line of JSON for each text and kind; texts that are
+// there are not computed again, so a run can be done in pieces. WEFT_GUESS_SECONDS: how long each test goes on. What is
+// printed are the sums of the file.
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "grammar/matcher.h"
+#include "reference/penalize.h"
+#include "reference/sample.h"
+#include "session/draft_model.h"
+#include "session/lookup.h"
+#include "session/medusa.h"
+#include "support/model_test.h"
+#include "tokenizer/tokenizer.h"
+
+namespace weft::test {
+namespace {
+
+using Json = nlohmann::json;
+using Ids = std::vector<uint32_t>;
+
+constexpr uint32_t kContext = 512;
+// Texts part by rounding alone if the scores of the two tokens do not differ by more.
+constexpr double kTie = 1e-3;
+
+// These guess whether it pays or not, so that a text has the same passes on every machine.
+class AnyLookup : public Lookup {
+ public:
+  // What passes took on lavapipe once, in passes of one token.
+  void passed(uint32_t tokens, double) override {
+    Lookup::passed(tokens, tokens == 1 ? 1 : tokens == 2 ? 1.3 : tokens == 4 ? 1.7 : 2.8);
+  }
+};
+
+class AnyDraft : public Drafter {
+ public:
+  AnyDraft(Session& draft, const Session& of, size_t count) : model_(draft, of), count_(count) {}
+  void begin(std::span<const uint32_t> ids) override { model_.begin(ids); }
+  void append(uint32_t id) override { model_.append(id); }
+  std::span<const uint32_t> draft(size_t most) override { return model_.guess(std::min(most, count_)); }
+  void passed(uint32_t, double) override {}
+
+ private:
+  DraftModel model_;
+  size_t count_;
+};
+
+class AnyMedusa : public Drafter {
+ public:
+  AnyMedusa(Session& of, std::shared_ptr<const ModelFile> file) : heads_(of, std::move(file)) {}
+  void begin(std::span<const uint32_t> ids) override { heads_.begin(ids); }
+  void append(uint32_t id) override { heads_.append(id); }
+  std::span<const uint32_t> draft(size_t most) override {
+    const std::span<const uint32_t> all = heads_.guess();
+    return all.first(std::min(most, all.size()));
+  }
+  void passed(uint32_t, double) override {}
+  void leave_device() override { heads_.leave_device(); }
+
+ private:
+  Medusa heads_;
+};
+
+struct Setting {
+  const char* name;
+  Sampling sampling;
+  const char* regex = nullptr;
+};
+const Setting kSettings[] = {
+    {"greedy", greedy()},
+    {"penalties", {.temperature = 0, .repeat_penalty = 1.1f, .presence_penalty = 0.2f, .frequency_penalty = 0.1f}},
+    {"grammar", greedy(), "([A-Z0-9][A-Za-z0-9 ,':;\"-]{8,70}[.?!] ){3,40}"},
+    {"sampled", {.temperature = 0.8f, .top_k = 0, .top_p = 1, .min_p = 0, .seed = 1}},
+};
+
+// What was compared so far, by kinds of guesses.
+class Log {
+ public:
+  struct Sum {
+    size_t tokens = 0, partings = 0, passes = 0, drafted = 0, accepted = 0;
+    double widest = 0;  // gap of scores at a parting
+  };
+  // Takes what the file has of this model, device and setting.
+  explicit Log(Json key) : key_(std::move(key)) {
+    if (const char* path = std::getenv("WEFT_GUESS_LOG")) path_ = path;
+    std::ifstream file(path_);
+    for (std::string text; std::getline(file, text);) {
+      const Json line = Json::parse(text);
+      if (std::ranges::all_of(key_.items(), [&](const auto& item) { return line[item.key()] == item.value(); }))
+        count(line);
+    }
+  }
+  void add(Json line) {
+    line.update(key_);
+    if (!path_.empty()) std::ofstream(path_, std::ios::app) << line.dump() << '\n';
+    count(line);
+  }
+  size_t texts() const { return texts_; }  // the first ones, which are there
+  size_t tokens(const std::string& kind) const { return sums_.contains(kind) ? sums_.at(kind).tokens : 0; }
+  void print() const {
+    for (const auto& [kind, sum] : sums_)
+      std::cout << key_["model"] << ' ' << key_["setting"] << ' ' << kind << ": " << sum.tokens << " tokens, "
+                << sum.partings << " partings with gaps of at most " << sum.widest << ", " << sum.accepted << " of "
+                << sum.drafted << " guesses right in " << sum.passes << " passes" << std::endl;
+  }
+
+ private:
+  void count(const Json& line) {
+    texts_ = std::max(texts_, line["text"].get<size_t>() + 1);
+    Sum& sum = sums_[line["kind"]];
+    sum.tokens += line["tokens"].get<size_t>();
+    sum.passes += line["passes"].get<size_t>();
+    sum.drafted += line["drafted"].get<size_t>();
+    sum.accepted += line["accepted"].get<size_t>();
+    sum.partings += line["partings"].size();
+    for (const Json& parting : line["partings"]) sum.widest = std::max(sum.widest, parting["gap"].get<double>());
+  }
+
+  Json key_;
+  std::filesystem::path path_;
+  std::map<std::string, Sum> sums_;
+  size_t texts_ = 0;
+};
+
+struct Real {
+  std::string name;
+  std::filesystem::path path, heads;  // no path: no Medusa heads
+  std::function<std::string(size_t number)> prompt;
+  uint32_t tokens;  // of a text, at most
+};
+
+class GuessesTest : public GpuTest, public testing::WithParamInterface<Setting> {
+ protected:
+  // Texts one after the other, until each kind of guess has had so many tokens.
+  void compare(const Real& real, double tokens);
+
+ private:
+  std::unique_ptr<Session> session() const;
+  Json follow(Session& checked, const Ids& prompt, const Ids& want);
+  double gap(const Ids& prompt, std::span<const uint32_t> said, uint32_t one, uint32_t other);
+
+  std::unique_ptr<Model> model_;
+  std::optional<Tokenizer> tokenizer_;
+  std::shared_ptr<const TokenTrie> trie_;
+};
+
+std::unique_ptr<Session> GuessesTest::session() const {
+  auto made = std::make_unique<Session>(*model_, kContext, Ids());
+  made->set_sampling(GetParam().sampling);
+  if (GetParam().regex)
+    made->set_matcher(std::make_unique<Matcher>(
+        std::make_shared<const Grammar>(Grammar::from_regex(GetParam().regex, "test")), trie_, tokenizer_->stop_ids()));
+  return made;
+}
+
+// How much better the plain session thinks one token than another, after `said`.
+double GuessesTest::gap(const Ids& prompt, std::span<const uint32_t> said, uint32_t one, uint32_t other) {
+  Ids context = prompt;
+  context.insert(context.end(), said.begin(), said.end());
+  const Sampling& sampling = GetParam().sampling;
+  Session scorer(*model_, kContext, {});
+  scorer.prompt(context);
+  const std::vector<float> logits = scorer.logits();
+  std::vector<bool> seen(logits.size());
+  for (const uint32_t id : context) seen[id] = true;
+  reference::Additions additions = {{}, Ids(logits.size()), sampling.presence_penalty, sampling.frequency_penalty};
+  for (const uint32_t id : said) ++additions.counts[id];
+  const double inverse = sampling.temperature > 0 ? 1 / double{sampling.temperature} : 0;
+  std::vector<double> scores = reference::penalize(logits, seen, sampling.repeat_penalty, inverse, 0, additions);
+  if (inverse > 0)
+    for (const uint32_t id : {one, other})
+      scores[id] += reference::noise(sampling.seed, static_cast<uint32_t>(context.size()), id);
+  return scores[one] - scores[other];
+}
+
+// Has a session with guesses say what was said without. Where it says another token, its scores must be equal up to
+// rounding; then it goes on from what was said without, unless penalties or a grammar count from the prompt on.
+Json GuessesTest::follow(Session& checked, const Ids& prompt, const Ids& want) {
+  const SessionStats before = checked.stats();
+  Json partings = Json::array();
+  size_t done = 0;
+  const bool goes_on = !GetParam().regex && GetParam().sampling.presence_penalty == 0;
+  while (done < want.size()) {
+    Ids context = prompt;
+    context.insert(context.end(), want.begin(), want.begin() + static_cast<ptrdiff_t>(done));
+    const Ids got = generate(checked, context, static_cast<uint32_t>(want.size() - done));
+    size_t same = 0;
+    while (same < got.size() && got[same] == want[done + same]) ++same;
+    done += same;
+    if (same == got.size()) {
+      EXPECT_EQ(done, want.size());
+      break;
+    }
+    const double apart = gap(prompt, std::span(want).first(done), want[done], got[same]);
+    partings.push_back({{"after", done}, {"without", want[done]}, {"with", got[same]}, {"gap", std::abs(apart)}});
+    EXPECT_LE(std::abs(apart), kTie) << partings.back();
+    if (!goes_on) break;
+    ++done;  // the token of the tie itself is no longer compared
+  }
+  const SessionStats& after = checked.stats();
+  return {{"tokens", done},
+          {"passes", after.checks - before.checks},
+          {"drafted", after.drafted_tokens - before.drafted_tokens},
+          {"accepted", after.accepted_tokens - before.accepted_tokens},
+          {"partings", partings}};
+}
+
+void GuessesTest::compare(const Real& real, double tokens) {
+  const auto start = std::chrono::steady_clock::now();
+  const char* const asked = std::getenv("WEFT_GUESS_SECONDS");
+  const double seconds = asked ? std::atof(asked) : 1e9;
+  model_ = load_model(open_device(), real.path, std::nullopt);
+  tokenizer_.emplace(Tokenizer::from_gguf(open_model(real.path).metadata, real.name));
+  trie_ = std::make_shared<const TokenTrie>(tokenizer_->token_bytes());
+  const auto half = load_model(open_device(), real.path, Format::q4);  // whose guesses are often right
+  const std::unique_ptr<Session> plain = session();
+  Session draft(*half, kContext, {});
+  std::map<std::string, std::unique_ptr<Session>> checked;
+  for (const char* kind : {"lookup", "draft"}) checked[kind] = session();
+  if (!real.heads.empty()) {
+    checked["medusa"] = session();
+    checked["medusa"]->set_drafter(
+        std::make_unique<AnyMedusa>(*checked["medusa"], std::make_shared<const ModelFile>(open_model(real.heads))));
+  }
+  checked["lookup"]->set_drafter(std::make_unique<AnyLookup>());
+  Log log({{"model", real.name}, {"device", model_->device->caps().name}, {"setting", GetParam().name}});
+  const auto enough = [&] {
+    return std::ranges::all_of(checked, [&](const auto& one) { return log.tokens(one.first) >= tokens; });
+  };
+  for (size_t number = log.texts(); !enough(); ++number) {
+    if (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > seconds) break;
+    const Ids prompt = tokenizer_->encode(real.prompt(number), Tokenizer::Special::parse);
+    ASSERT_LE(prompt.size() + real.tokens, kContext);
+    const Ids want = generate(*plain, prompt, real.tokens);
+    checked["draft"]->set_drafter(std::make_unique<AnyDraft>(draft, *checked["draft"], 1 + number % kMostDrafted));
+    for (const auto& [kind, session] : checked) {
+      SCOPED_TRACE(kind + ", text " + std::to_string(number));
+      Json line = follow(*session, prompt, want);
+      line["kind"] = kind, line["text"] = number;
+      log.add(std::move(line));
+    }
+  }
+  log.print();
+}
+
+double tokens_asked(double otherwise) {
+  const char* const asked = std::getenv("WEFT_GUESS_TOKENS");
+  return asked ? std::atof(asked) : otherwise;
+}
+
+// The held-out prompts. After an answer, which the stop token does not end here, it makes up more of the dialogue.
+TEST_P(GuessesTest, Pocket) {
+  std::ifstream file(WEFT_SOURCE_DIR "/apps/pocket/eval/prompts.jsonl");
+  std::vector<std::string> prompts;
+  for (std::string line; std::getline(file, line);) {
+    std::string prompt;
+    for (const Json& message : Json::parse(line)["messages"])
+      prompt += "<|im_start|>" + message["role"].get<std::string>() + "\n" + message["content"].get<std::string>() +
+                "<|im_end|>\n";
+    prompts.push_back(prompt + "<|im_start|>assistant\n");
+  }
+  ASSERT_FALSE(prompts.empty());
+  const std::filesystem::path folder = WEFT_SOURCE_DIR "/apps/pocket";
+  compare({"pocket", folder / "pocket.gguf", folder / "pocket-medusa.gguf",
+           [&](size_t number) { return prompts[number % prompts.size()]; }, 150},
+          tokens_asked(300));
+}
+
+TEST_P(GuessesTest, SmolLM2) {
+  const auto path = real_model("smollm2");
+  if (!path || !std::getenv("WEFT_GUESS_TOKENS"))
+    GTEST_SKIP() << "for WEFT_GUESS_TOKENS tokens, with SmolLM2 in the user's cache";
+  const auto prompt = [](size_t number) {
+    const auto ask = [](const std::string& what) {
+      return "<|im_start|>user\n" + what + "<|im_end|>\n<|im_start|>assistant\n";
+    };
+    const std::string n = std::to_string(number);
+    switch (number % 6) {
+      case 0:
+        return "Text " + n + ". Once upon a time there was";
+      case 1:
+        return "# Exercise " + n + "\nclass Stack:\n    def __init__(self):\n        self.items = []\n\n    def push(";
+      case 2:
+        return ask("Tell me fact number " + n + " of the history of Rome.");
+      case 3:
+        return "A list of numbers: " + n + ", " + std::to_string(number + 1) + ", ";
+      case 4:
+        return ask(
+            "Repeat this text and write 'tower' for 'lighthouse': The old lighthouse stood on a narrow spit of "
+            "rock. Every evening at " +
+            n + " past six the keeper of the lighthouse climbed its steps.");
+      default:
+        return ask("Write a letter to room " + n + " and thank for the flowers.");
+    }
+  };
+  compare({"smollm2", *path, {}, prompt, 250}, tokens_asked(0));
+}
+
+INSTANTIATE_TEST_SUITE_P(Settings, GuessesTest, testing::ValuesIn(kSettings),
+                         [](const auto& one) { return std::string(one.param.name); });
+
+}  // namespace
+}  // namespace weft::test
