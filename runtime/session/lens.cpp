@@ -55,6 +55,7 @@ class LensRows {
 
 bool Session::lens(const LensRange& range, const OnLens& on_row) {
   check(range, ids_.size(), model_.config.layers);
+  model_.weights.need_all_rows("lens");
   OnDevice& d = on_device();
   const uint32_t chunk = d.schedule.chunk_tokens();
   const size_t end = range.first + range.count;
