@@ -152,20 +152,22 @@ static void measure_states(Model& model, std::vector<uint32_t> ids, const ModelF
 }
 
 std::shared_ptr<Device> weft::capi::LoadedFrom::open() const {
-  return Device::open(device, [&](const Caps& caps) { return plan_for(caps, options); });
+  return Device::open(devices.names.front(), [&](const Caps& caps) { return plan_for(caps, options); });
 }
 
 // open: gives the file; again: later, too.
 static std::unique_ptr<weft_model> load(const std::function<ModelFile()>& open, std::function<ModelFile()> again,
                                         const weft_model_options& options) {
   const auto start = std::chrono::steady_clock::now();
-  LoadedFrom from = {std::move(again), options.device ? options.device : "", options, formats_of(options)};
+  LoadedFrom from = {std::move(again), parse_devices(options.device ? options.device : ""), options,
+                     formats_of(options)};
   from.options.device = nullptr;
   from.options.progress = nullptr;
   // What can be refused without a device is refused before one is asked for.
   auto [file, config, tokenizer] = capi::describe(open());
   const std::string place = file->path.string();
   std::shared_ptr<Device> device = from.open();
+  from.formats.split = from.split(device);  // before the device is filled
   const auto progress = [&](float done) {
     if (options.progress && options.progress(options.user, std::clamp(done, 0.0f, 1.0f)) != 0)
       throw Error(Code::cancelled, "loading was given up", place);
@@ -209,6 +211,7 @@ static std::unique_ptr<weft_model> load(const std::function<ModelFile()>& open, 
   if (!text.empty())
     measure_states(model->model, std::move(text), *file, model->loaded_from.formats, *states_path,
                    [&](float done) { progress(loaded + (1 - loaded) * done); });
+  model->loaded_from.formats.split.reset();
   model->load_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return model;
 }
@@ -311,6 +314,7 @@ weft_status weft_model_describe(const weft_model* model, char** out, weft_error*
                         {"bytes_per_token", info.bytes_per_token},
                         {"load_seconds", info.load_seconds},
                         {"tokenizer_fingerprint", fingerprint_text(info.tokenizer_fingerprint)}};
+    if (!weights.shards.empty()) description["shards"] = shards_json(model->model, model->loaded_from.devices);
     if (!model->chat_template_problem.empty()) description["chat_template_problem"] = model->chat_template_problem;
     if (const auto& tie = weights.tie)
       description["tie"] = {{"kept", tie->kept}, {"left_out", tie->left_out}, {"difference", tie->difference}};

@@ -21,15 +21,30 @@ namespace weft::capi {
 
 class DeviceUser;
 
+// The devices of a model: the first one is the model's own, others have rows of the vocabulary table.
+struct DeviceList {
+  std::vector<std::string> names;  // selectors, at least one
+  std::vector<double> shares;      // of the rows, one for each device; none: by their bandwidths
+  bool measured = false;           // the shares are bandwidths, bytes a second
+};
+// Of weft_model_options.device. Throws Error(invalid_argument) for a list that is none.
+DeviceList parse_devices(std::string_view text);
+
 // What a model was loaded from, and how: what it takes to load it again.
 struct LoadedFrom {
   std::function<ModelFile()> file;
-  std::string device;          // selector
+  DeviceList devices;
   weft_model_options options;  // without pointers
-  DeviceFormats formats;
+  DeviceFormats formats;       // without a split, which holds devices
 
   std::shared_ptr<Device> open() const;
+  // The devices but the first, opened, and the shares: measured the first time, if none were given. nullptr if there is
+  // one device.
+  std::shared_ptr<const TableSplit> split(const std::shared_ptr<Device>& first);
 };
+
+// Which device has which rows, as weft_model_describe tells it.
+nlohmann::json shards_json(const Model& model, const DeviceList& devices);
 
 }  // namespace weft::capi
 
@@ -39,7 +54,7 @@ struct weft_model {
   std::optional<weft::ChatTemplate> chat_template;
   std::string chat_template_problem;  // why there is none although the file has one
   std::string device, driver, type;
-  weft::capi::LoadedFrom loaded_from;
+  mutable weft::capi::LoadedFrom loaded_from;
   double load_seconds = 0;
   mutable std::once_flag trie_made;
   mutable std::shared_ptr<const weft::TokenTrie> trie;  // of the tokenizer, once a grammar needs it

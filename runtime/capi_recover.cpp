@@ -29,17 +29,19 @@ bool take_all(const std::vector<DeviceUser*>& users, const DeviceUser* own) {
 }
 
 void load_again(const weft_model& model) {
-  const LoadedFrom& from = model.loaded_from;
+  LoadedFrom& from = model.loaded_from;
   const ModelFile file = from.file();
   Config config = read_config(file);
   if (config.fingerprint != model.model.config.fingerprint)
     throw Error(Code::bad_file, "it is not the model that was loaded", file.path.string(), "load it as a new model");
   std::shared_ptr<Device> device = from.open();  // what cannot be opened leaves everything as it is
+  DeviceFormats formats = from.formats;
+  formats.split = from.split(device);
   for (DeviceUser* user : model.users) user->leave_device();
   model.model.weights.layer_loader.reset();  // its thread still fills what the assignment frees first
   model.model.weights = {};                  // before the new ones take memory
   model.model.device = std::move(device);
-  model.model.weights = load_weights(model.model.device, file, config, from.formats, {});
+  model.model.weights = load_weights(model.model.device, file, config, formats, {});
   ++model.recoveries;
   for (DeviceUser* user : model.users) user->enter_device();
 }

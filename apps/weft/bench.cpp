@@ -243,6 +243,7 @@ void add_bench(CLI::App& app) {
       "Measure prompt and decode speed with random prompt ids, greedy decoding and stop tokens ignored: one warm-up\n"
       "run, then the median of the timed runs");
   add_model_options(command, args->model);
+  add_devices_option(command, args->model);
   add_kv_option(command, args->model);
   add_policy_option(command, args->model);
   const auto add = [command](const char* name, std::uint32_t& value, const char* text, std::uint32_t least) {

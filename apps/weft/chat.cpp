@@ -322,6 +322,7 @@ void add_chat(CLI::App& app) {
   CLI::App* command = app.add_subcommand("chat", "Talk with a model; each line of piped input is a turn");
   command->footer(std::string("While chatting:\n") + kHelp);
   add_model_options(command, args->model);
+  add_devices_option(command, args->model);
   add_ctx_option(command, args->model);
   add_kv_option(command, args->model);
   add_policy_option(command, args->model);

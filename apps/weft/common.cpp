@@ -172,6 +172,15 @@ void add_model_options(CLI::App* command, ModelArgs& args) {
       "changes logits a little");
 }
 
+void add_devices_option(CLI::App* command, ModelArgs& args) {
+  command
+      ->add_option("--devices", args.devices,
+                   "devices that share the rows of the vocabulary table, for example 0,1: in proportion to their read\n"
+                   "bandwidths, or to shares, 0:3,1:1; all else is on the first one")
+      ->type_name("A,B")
+      ->excludes(command->get_option("--device"));
+}
+
 void add_ctx_option(CLI::App* command, ModelArgs& args) {
   command->add_option("--ctx", args.ctx, "tokens the context can hold (default: the model's maximum, at most 4096)")
       ->type_name("N")
@@ -334,6 +343,10 @@ api::Model load_model(const ModelArgs& args, Load load) {
   ProgressBar bar("loading " + (name.empty() ? "the model" : name));
   api::ModelOptions options;
   options.device = args.device;
+  if (!args.devices.empty()) {
+    options.device = args.devices;
+    std::ranges::replace(options.device, ',', ';');  // names have commas, but a part of a name does without
+  }
   options.type = parse_type(args.type);
   options.vocab_type = parse_type(args.vocab_type);
   options.memory_budget = args.memory_budget;

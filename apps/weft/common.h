@@ -61,6 +61,7 @@ class ProgressBar {
 struct ModelArgs {
   std::string model;                // empty: the installed one
   std::string device;               // empty: $WEFT_DEVICE, else the best
+  std::string devices;              // several that share the vocabulary table's rows, with commas between them
   std::string type, vocab_type;     // "", "f16", "q8" or "q4"
   std::uint32_t ctx = 0;            // tokens; 0: the default
   std::string kv;                   // "", "f16" or "q8"
@@ -72,6 +73,7 @@ struct ModelArgs {
 
 void add_device_option(CLI::App* command, std::string& device);
 void add_model_options(CLI::App* command, ModelArgs& args);
+void add_devices_option(CLI::App* command, ModelArgs& args);  // after add_model_options
 void add_ctx_option(CLI::App* command, ModelArgs& args);
 void add_kv_option(CLI::App* command, ModelArgs& args);
 void add_policy_option(CLI::App* command, ModelArgs& args);

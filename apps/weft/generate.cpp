@@ -201,6 +201,7 @@ void add_generate(CLI::App& app) {
   auto args = std::make_shared<GenerateArgs>();
   CLI::App* command = app.add_subcommand("generate", "Continue one prompt");
   add_model_options(command, args->model);
+  add_devices_option(command, args->model);
   add_ctx_option(command, args->model);
   add_kv_option(command, args->model);
   add_policy_option(command, args->model);

@@ -66,6 +66,17 @@ void print_tie(const Json& tie) {
                       100 * tie.at("difference").get<double>());
 }
 
+void print_shards(const Json& shards) {
+  for (const Json& shard : shards) {
+    const bool measured = shard.contains("gigabytes_per_second");
+    std::cout << format("rows %u to %u, %s: %s; %s %.3g%s\n", shard.at("first_row").get<unsigned>(),
+                        shard.at("first_row").get<unsigned>() + shard.at("rows").get<unsigned>() - 1,
+                        human_bytes(shard.at("bytes").get<double>()).c_str(), text(shard, "device").c_str(),
+                        measured ? "reads" : "share",
+                        shard.at(measured ? "gigabytes_per_second" : "share").get<double>(), measured ? " GB/s" : "");
+  }
+}
+
 void print_tables(const weft_model_info& info, const Json& description) {
   std::cout << format(
                    "%s, %s on the device: %u layers, %u wide, %u vocabulary rows (%s), context %u, %.2f M parameters\n",
@@ -74,6 +85,7 @@ void print_tables(const weft_model_info& info, const Json& description) {
             << format("%s; %s\n", info.device, info.driver)
             << format("%s read to decode a token\n", human_bytes(static_cast<double>(info.bytes_per_token)).c_str());
   if (description.contains("tie")) print_tie(description.at("tie"));
+  if (description.contains("shards")) print_shards(description.at("shards"));
   std::cout << '\n';
   print_types(description.at("types"), "file_type", "device_type");
   std::cout << '\n';
@@ -111,6 +123,7 @@ void add_inspect(CLI::App& app) {
   auto args = std::make_shared<InspectArgs>();
   CLI::App* command = app.add_subcommand("inspect", "Show a model's tensors and the device buffers they went to");
   add_model_options(command, args->model);
+  add_devices_option(command, args->model);
   command->add_option("MODEL", args->model.model, "the same as -m");
   add_json_option(command, args->json);
   command->callback([args] { inspect(*args); });

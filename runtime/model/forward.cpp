@@ -74,6 +74,19 @@ struct Network {
     choose(tails);
   }
 
+  // tail() in three steps: beside the second one other devices project the state on their rows.
+  void shard_state() const {
+    ops::norm(r, c.norm(), state, a.x, w.final_norm, a.normed, tokens, true);
+    ops::rotate(r, table(), a.normed, a.rotated, 1);
+    r.copy(a.rotated.part(0, pass.shards.state.bytes), pass.shards.state);
+  }
+  void own_rows() const { ops::project(r, table(), a.rotated, a.logits, 1); }
+  void shard_tail(const Tail& tail) const {
+    r.copy(pass.shards.logits, a.logits.part(uint64_t{table().rows} * 4, pass.shards.logits.bytes));
+    finish_logits(tail);
+    choose({&tail, 1});
+  }
+
   // Chooses a token after each token of the pass, until one differs from the draft's.
   void check(std::span<const Pass> by_token, const Tail& tail, const View& masks) const {
     ops::norm(r, c.norm(), state, a.x, w.final_norm, a.normed, tokens, false);
@@ -117,7 +130,10 @@ struct Network {
   void gather(const View& x) const {
     const Matrix& embedding = w.embedding->matrix();
     const bool turned = embedding.layout == Layout::planes;
-    ops::gather(r, embedding, state, pass.step.history, turned ? a.rotated : x, tokens, c.embedding_scale);
+    const View& rows = turned ? a.rotated : x;
+    // Gathering leaves rows alone that the device does not have.
+    if (pass.shards) r.copy(pass.shards.rows.part(0, uint64_t{tokens} * stride_of(c.width) * 4), rows);
+    ops::gather(r, embedding, state, pass.step.history, rows, tokens, c.embedding_scale);
     if (turned) ops::rotate_back(r, embedding, a.rotated, x, tokens);
   }
   void matmul(const Matrix& weights, const ops::Input& x, const View& y, Output output = Output::write) const {
@@ -229,6 +245,7 @@ struct Network {
       project_partly(r, w.output_table(), tail.steps, *tail.partial,
                      {a.rotated, state, pass.step.params, pass.step.token_flags}, a.logits);
     if (w.logit_bias) ops::add(r, w.logit_bias, a.logits, c.vocab);
+    if (tail.mask) ops::add(r, *tail.mask, a.logits, c.vocab);
   }
 
   // The next tokens, from the logits of each session's last one, or from `candidates` that the projection has left.
@@ -242,6 +259,8 @@ struct Network {
     each([&](const Pass& one, const Tail& tail, const ops::Selectable& from) {
       if (tail.kind == Tail::Kind::sampled)
         ops::penalize(r, one.step.state, one.step.params, one.step.token_flags, one.a.logits, one.a.scores, from);
+      // Once more: a soft cap makes a finite number of -infinity.
+      if (tail.kind == Tail::Kind::sampled && tail.mask) ops::add(r, *tail.mask, one.a.scores, c.vocab);
     });
     each([&](const Pass& one, const Tail& tail, const ops::Selectable& from) {
       if (tail.kind == Tail::Kind::sampled) ops::filter(r, one.step.state, one.step.params, one.a.scores, from);
@@ -274,6 +293,12 @@ void record_embed(Recorder& r, const Pass& pass) {
 void record_layer(Recorder& r, const Pass& pass, uint32_t layer) { Network(r, pass).layer(layer); }
 
 void record_tail(Recorder& r, const Pass& pass, std::span<const Tail> tails) { Network(r, pass).tail(tails); }
+
+void record_shard_state(Recorder& r, const Pass& pass) { Network(r, pass).shard_state(); }
+
+void record_own_rows(Recorder& r, const Pass& pass) { Network(r, pass).own_rows(); }
+
+void record_shard_tail(Recorder& r, const Pass& pass, const Tail& tail) { Network(r, pass).shard_tail(tail); }
 
 void record_check(Recorder& r, const Pass& pass, std::span<const Pass> by_token, const Tail& tail, const View& masks) {
   Network(r, pass).check(by_token, tail, masks);

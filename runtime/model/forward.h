@@ -5,6 +5,16 @@
 
 namespace weft {
 
+// What passes between the model's device and others that have rows of the vocabulary tables (shard_passes.h): mapped
+// memory of the model's device. Without buffers if it has all rows.
+struct ShardViews {
+  View rows;    // (tokens, stride_of(width)) of the embedding, gathered there; in the table's basis, if it has one
+  View state;   // (stride_of(width)) to project there, in the table's basis
+  View logits;  // of the rows there, which come after the device's own
+
+  explicit operator bool() const { return rows.buffer != nullptr; }
+};
+
 // One pass of up to `tokens` tokens over a session's buffers: what each recording below needs.
 struct Pass {
   const Model& model;
@@ -17,6 +27,7 @@ struct Pass {
   // is then the batch's own, and says how many tokens there are.
   std::vector<Pass> members = {};
   View soft_rows = {};  // (soft tokens, stride_of(width)); without a buffer if the context has none
+  ShardViews shards = {};
 
   // One pass per session: a session is a batch of one. What each session needs is recorded for all of them before the
   // next operation, so that a barrier stands between operations and none between sessions.
@@ -35,6 +46,9 @@ struct Tail {
   const PartialHeadBuffers* partial = nullptr;  // none: every row of the vocabulary
   PartialHeadSteps steps = {};                  // of a partial head
   bool logprobs = false;                        // leave log-probabilities of each token too
+  // (vocab) floats: 0, or -infinity for what may not follow. It stands for a partial head's mask where other devices
+  // have rows of the table; nullptr: any token may follow.
+  const Buffer* mask = nullptr;
 
   bool chooses() const { return kind == Kind::greedy || kind == Kind::sampled; }
   auto operator<=>(const Tail&) const = default;
@@ -44,6 +58,13 @@ void record_embed(Recorder& r, const Pass& pass);
 void record_layer(Recorder& r, const Pass& pass, uint32_t layer);
 // tails: by session, in the order of the batch. Tail::Kind::none and logits: of one session's pass only.
 void record_tail(Recorder& r, const Pass& pass, std::span<const Tail> tails);
+// The same in three steps, if other devices have rows of the table; of one session's pass. First what they project:
+// pass.shards.state.
+void record_shard_state(Recorder& r, const Pass& pass);
+// Then, while they do, the device's own rows.
+void record_own_rows(Recorder& r, const Pass& pass);
+// With pass.shards.logits, the rest.
+void record_shard_tail(Recorder& r, const Pass& pass, const Tail& tail);
 // What follows the layers of a pass whose last tokens are a draft of what comes next: chooses a token after each of
 // the pass's, one after the other, as record_tail would in passes of their own, until one is not the draft's. by_token:
 // the same pass, one for each token, over that token's row of `a`. tail: greedy or sampled. masks: one for each token,

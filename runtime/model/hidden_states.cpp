@@ -37,6 +37,7 @@ bool usable(const StateStatistics& states) {
 }  // namespace
 
 std::vector<float> hidden_states(const Model& model, std::span<const uint32_t> ids) {
+  model.weights.need_all_rows("hidden states");
   const uint32_t chunk = model.device->plan().chunk_tokens, width = model.config.width, stride = stride_of(width);
   const uint32_t context = static_cast<uint32_t>(ids.size()) + 1;
   const ActivationBuffers activations(model, chunk);

@@ -76,6 +76,7 @@ MedusaHeads::MedusaHeads(const Model& model, const ModelFile& file)
       stride_(stride_of(model.config.width)),
       rows_(whole_groups(count_, device_->plan())),
       pool_(device_) {
+  model.weights.need_all_rows("medusa");
   load(file);
   read_ranges(file);
   const auto scratch = [&](const char* name, uint64_t rows, uint64_t row_bytes) {

@@ -33,15 +33,20 @@ CommandBuffer record_end(CommandPool& pool, const Pass& pass, const std::functio
 Schedule::Schedule(const Pass& pass, Policy policy, Duty& duty)
     : pass_(pass),
       chunk_tokens_(pass.model.device->plan().chunk_tokens),
+      shards_(pass.model.weights.shards.empty() ? nullptr : std::make_unique<ShardPasses>(pass.model, chunk_tokens_)),
       pool_(pass.model.device),
       queue_(pass.model, policy, {&duty}) {
+  if (shards_) pass_.shards = shards_->views();
   // Every kernel of a greedy session is asked for before the first recording waits for one.
   Recorder dry_run(*pass.model.device);
   const Tail greedy[] = {{Tail::Kind::greedy}};
   for (const uint32_t tokens : {1u, chunk_tokens_}) {
     record_embed(dry_run, pass_of(tokens));
     for (uint32_t layer = 0; layer < pass.model.config.layers; ++layer) record_layer(dry_run, pass_of(tokens), layer);
-    record_tail(dry_run, pass_of(tokens), greedy);
+    if (shards_)
+      record_shard_state(dry_run, pass_of(tokens)), record_own_rows(dry_run, pass_of(tokens));
+    else
+      record_tail(dry_run, pass_of(tokens), greedy);
   }
   decode_ = record_body(pool_, pass_of(1));
   chunk_ = record_body(pool_, pass_of(chunk_tokens_));
@@ -71,14 +76,19 @@ void Schedule::set_soft_rows(const View& rows) {
   pass_.soft_rows = rows;
 }
 
-CommandBuffer Schedule::record_tail_of(const Key& key, Timestamps* timestamps) {
+Schedule::End Schedule::record_tail_of(const Key& key, Timestamps* timestamps) {
   const Pass whole = pass_of(key.first);
-  return record_end(
-      pool_, whole,
-      [&](Recorder& r) {
-        record_tail(r, whole, {&key.second, 1});
-      },
-      timestamps);
+  const Tail& tail = key.second;
+  const auto record = [&](const std::function<void(Recorder&)>& commands) {
+    return record_end(pool_, whole, commands, timestamps);
+  };
+  if (!shards_ || tail.kind == Tail::Kind::none)
+    return {{}, {}, record([&](Recorder& r) { record_tail(r, whole, {&tail, 1}); })};
+  End end;  // one after the other: the marks of a pass are in its order
+  end.state = record([&](Recorder& r) { record_shard_state(r, whole); });
+  end.own_rows = record([&](Recorder& r) { record_own_rows(r, whole); });
+  end.tail = record([&](Recorder& r) { record_shard_tail(r, whole, tail); });
+  return end;
 }
 
 std::unique_ptr<Timestamps> Schedule::timestamps_for(uint32_t tokens) const {
@@ -102,13 +112,35 @@ void Schedule::submit(uint32_t tokens, const Tail& tail, bool with_times) {
   checked_from_.reset();
   const Key key = {tokens, tail};
   const size_t pieces = tokens == 1 ? 2 : 1;
+  const std::vector<CommandBuffer>* body = tokens == 1 ? &decode_ : &chunk_;
+  const End* end = nullptr;
   if (with_times) {
     last_timed_ = &timed(key);
-    return queue_.submit(last_timed_->body, last_timed_->end, pieces);
+    body = &last_timed_->body;
+    end = &last_timed_->end;
+  } else {
+    auto found = tails_.find(key);
+    if (found == tails_.end()) found = tails_.emplace(key, record_tail_of(key, nullptr)).first;
+    end = &found->second;
   }
-  auto found = tails_.find(key);
-  if (found == tails_.end()) found = tails_.emplace(key, record_tail_of(key, nullptr)).first;
-  queue_.submit(tokens == 1 ? decode_ : chunk_, found->second, pieces);
+  if (shards_) return submit_with_shards(key, *body, *end, pieces);
+  queue_.submit(*body, end->tail, pieces);
+}
+
+// The host must know the pass's tokens, and the devices' results before it carries them on: it waits between the steps.
+void Schedule::submit_with_shards(const Key& key, std::span<const CommandBuffer> body, const End& end, size_t pieces) {
+  queue_.drain();
+  const abi::StepState& state = *pass_.step.state.as<abi::StepState>();
+  const uint32_t* const ids = pass_.step.history.as<uint32_t>() + state.pos;
+  shards_->gather({ids, std::min(key.first, state.end - state.pos)});
+  if (key.second.kind == Tail::Kind::none) return queue_.submit(body, end.tail, pieces);
+  queue_.submit(body, end.state, pieces);
+  queue_.submit({}, end.own_rows);
+  while (queue_.count() > 1) queue_.wait_oldest();  // the state is there
+  shards_->begin_projection();
+  shards_->end_projection();
+  queue_.drain();
+  queue_.submit({}, end.tail);
 }
 
 Schedule::Checks::Checks(const Pass& session)

@@ -7,7 +7,7 @@
 #include <memory>
 #include <optional>
 
-#include "model/forward.h"
+#include "model/shard_passes.h"
 #include "model/submission_queue.h"
 
 namespace weft {
@@ -62,10 +62,14 @@ class Schedule {
   double read_gaps() const;  // seconds of it between command buffers
 
  private:
+  struct End {                      // what follows a pass's layers
+    CommandBuffer state, own_rows;  // first, if other devices have rows of the vocabulary table
+    CommandBuffer tail;
+  };
   struct Timed {  // a whole pass with timestamps
     std::unique_ptr<Timestamps> timestamps;
     std::vector<CommandBuffer> body;
-    CommandBuffer end;
+    End end;
   };
   using Key = std::pair<uint32_t, Tail>;  // tokens of the pass, and what follows its layers
   struct Checks {                         // passes that check drafts
@@ -83,15 +87,21 @@ class Schedule {
   Pass check_pass(uint32_t tokens);
   std::unique_ptr<Timestamps> timestamps_for(uint32_t tokens) const;
   const Timed& timed(const Key& key);
+<<<<<<< HEAD
   const Timed& timed_check(const Key& key);
   CommandBuffer record_tail_of(const Key& key, Timestamps* timestamps);
   CommandBuffer record_check_of(const Key& key, Timestamps* timestamps);
+=======
+  End record_tail_of(const Key& key, Timestamps* timestamps);
+  void submit_with_shards(const Key& key, std::span<const CommandBuffer> body, const End& end, size_t pieces);
+>>>>>>> shards
 
   Pass pass_;
   uint32_t chunk_tokens_;
+  std::unique_ptr<ShardPasses> shards_;  // nullptr: the model's device has all rows
   CommandPool pool_;
   std::vector<CommandBuffer> decode_, chunk_;
-  std::map<Key, CommandBuffer> tails_;
+  std::map<Key, End> tails_;
   std::map<Key, Timed> timed_;
   const Timed* last_timed_ = nullptr;
   std::unique_ptr<Checks> checks_;        // made by the first submit_check

@@ -11,8 +11,9 @@ SubmissionQueue::SubmissionQueue(const Model& model, Policy policy, std::vector<
       duties_(std::move(duties)),
       weights_(model.weights),
       layer_loader_(model.weights.layer_loader.get()),
-      run_ahead_(policy == Policy::throughput ? device_->plan().run_ahead : 0) {
-  const uint32_t most = policy == Policy::throughput ? run_ahead_ + 1 : 2;
+      // Where the host carries states from device to device, nothing is gained by passes ahead.
+      run_ahead_(policy == Policy::throughput && weights_.shards.empty() ? device_->plan().run_ahead : 0) {
+  const uint32_t most = policy == Policy::throughput && weights_.shards.empty() ? run_ahead_ + 1 : 2;
   for (uint32_t i = 0; i < most; ++i) idle_fences_.push_back(std::make_unique<Fence>(device_));
   in_flight_.reserve(most);
 }

@@ -14,6 +14,7 @@ constexpr size_t kRows = 512;  // at once
 }  // namespace
 
 std::vector<float> table_rows(const Model& model, const Table& table, std::span<const uint32_t> ids, float scale) {
+  model.weights.need_all_rows("rows of the table");
   const Matrix& matrix = table.matrix();
   const bool turned = matrix.layout == Layout::planes;
   const uint32_t width = model.config.width, stride = stride_of(width);
@@ -43,6 +44,7 @@ std::vector<float> table_rows(const Model& model, const Table& table, std::span<
 }
 
 void table_dots(const Model& model, std::span<const float> vectors, float* dots) {
+  model.weights.need_all_rows("rows of the table");
   const Matrix& table = model.weights.output_table().matrix();
   const uint32_t width = model.config.width, stride = stride_of(width), vocab = model.config.vocab,
                  rows = model.device->plan().block_tokens;

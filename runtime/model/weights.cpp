@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "model/model.h"
 #include "model/weights_loader.h"
 
@@ -38,6 +39,13 @@ Weights load(const std::shared_ptr<Device>& device, const std::shared_ptr<const 
 }
 
 }  // namespace
+
+void Weights::need_all_rows(const char* what) const {
+  if (shards.empty()) return;
+  throw Error(Code::unsupported,
+              "the vocabulary table is spread over " + std::to_string(shards.size() + 1) + " devices", what,
+              "load the model on one device for this");
+}
 
 uint64_t Weights::vocab_bytes() const { return embedding->bytes() + (separate_output ? separate_output->bytes() : 0); }
 
@@ -84,6 +92,7 @@ void reload_vocabulary(const std::shared_ptr<Device>& device, const ModelFile& f
                        const DeviceFormats& formats, Weights& weights, const std::function<void(float)>& progress) {
   weights.embedding.reset();
   weights.separate_output.reset();
+  weights.shards.clear();
   const auto report = std::make_shared<WeightsReport>(file, progress);
   WeightsLoader loader(device, {std::shared_ptr<void>(), &file}, config, formats, report, "");
   loader.check(nullptr);
@@ -91,6 +100,7 @@ void reload_vocabulary(const std::shared_ptr<Device>& device, const ModelFile& f
   Weights tables = loader.take();
   weights.embedding = std::move(tables.embedding);
   weights.separate_output = std::move(tables.separate_output);
+  weights.shards = std::move(tables.shards);
   for (const TensorReport& tensor : report->tensors)
     for (TensorReport& known : weights.tensors)
       if (known.name == tensor.name) known.rounding = tensor.rounding;

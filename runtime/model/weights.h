@@ -12,6 +12,7 @@
 #include "gpu/recorder.h"
 #include "model/config.h"
 #include "model/layer_loader.h"
+#include "model/shards.h"
 #include "model/table_basis.h"
 #include "vocab/table.h"
 
@@ -86,6 +87,7 @@ struct DeviceFormats {
   bool tie = true;
   std::shared_ptr<const StateStatistics> states;  // for the table that is projected on; nullptr: unknown
   std::vector<uint32_t> rows;                     // the only ones that tables have, in this order; none: all
+  std::shared_ptr<const TableSplit> split;        // nullptr: the model's device has all rows. Not with `rows`
 };
 
 // A file's two vocabulary tables that have become one.
@@ -99,6 +101,7 @@ struct Model;
 struct Weights {
   std::shared_ptr<Table> embedding;         // the halves of an encoder-decoder share it
   std::unique_ptr<Table> separate_output;   // nullptr: tied, the embedding is used
+  std::deque<TableShard> shards;            // by row: what those two do not have; none: they have all rows
   std::optional<Tie> tie;                   // nothing: the file has one table, two of the same bytes, or two in use
   Buffer attention_norms;                   // of all layers, rows at kViewAlignment: see attention_norm()
   Buffer final_norm;                        // (width), or (2, width)
@@ -129,6 +132,8 @@ struct Weights {
   void fetch(Recorder& recorder, uint32_t layer) const {
     if (stream) recorder.copy(layers[layer].buffer, stream->buffer(layer));
   }
+  // Throws Error(unsupported) if other devices have rows of the vocabulary tables. what: cannot be done then.
+  void need_all_rows(const char* what) const;
   std::string type() const;  // the matrices' formats, finest first: "q8", or "q8+q4"
   bool tied() const { return !separate_output; }
   const Table& output_table() const { return separate_output ? *separate_output : *embedding; }
@@ -144,7 +149,8 @@ void check_weights(const ModelFile& file, Config& config);
 // Checks every tensor's shape against the config (sets config.vocab), packs and uploads. progress is told 0..1. Throws
 // Error(bad_file) naming tensor, found and expected shape. If the plan has a memory budget and the weights would take
 // more than three quarters of it, the layers are streamed. Throws Error(out_of_memory) with the figures if that does
-// not fit either, Error(unsupported) for an encoder's layers.
+// not fit either, Error(unsupported) for an encoder's layers. With formats.split, Error(unsupported) for encoders and
+// streamed layers.
 Weights load_weights(const std::shared_ptr<Device>& device, const ModelFile& file, Config& config,
                      const DeviceFormats& formats, const std::function<void(float)>& progress);
 

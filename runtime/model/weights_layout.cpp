@@ -90,7 +90,8 @@ WeightSizes weight_sizes(const Config& config, Parts& parts, const VocabularyTab
   WeightSizes sizes;
   for (const TensorView* const table : {vocabulary.embedding, vocabulary.output}) {
     if (!table) continue;
-    const Matrix matrix = table_matrix(*table, vocabulary, wanted);
+    Matrix matrix = table_matrix(*table, vocabulary, wanted);
+    if (wanted.split) matrix.rows = wanted.split->bounds(matrix.rows)[1];
     const bool projected = matrix.layout == Layout::planes;
     sizes.tables += matrix.bytes() + (projected ? uint64_t{BASIS_WORDS(matrix.blocks() * BLOCK)} * 4 : 0);
   }

@@ -44,7 +44,19 @@ bool WeightsLoader::check(WeightsLoader* encoder) {
   choose_vocabulary();
   layer_buffer_bytes_ =
       layer_buffer_bytes(device_->plan(), config_, parts_, vocabulary_, wanted_, file_->path.string());
+  check_split(encoder != nullptr);
   return !layer_buffer_bytes_ && !encoder && !config_.layer_kind.sees_all;
+}
+
+void WeightsLoader::check_split(bool has_encoder) const {
+  if (!wanted_.split) return;
+  const char* const hint = "load it on one device";
+  if (has_encoder || config_.layer_kind.sees_all)
+    throw Error(Code::unsupported, "the vocabulary of the family '" + config_.family + "' is not split between devices",
+                file_->path.string(), hint);
+  if (layer_buffer_bytes_)
+    throw Error(Code::unsupported, "layers are not streamed if the vocabulary is split between devices",
+                file_->path.string(), "give a larger budget, or load it on one device");
 }
 
 // A Hugging Face folder may say that its tables are not tied, a GGUF file does not.
@@ -86,24 +98,55 @@ std::unique_ptr<Table> WeightsLoader::load_table(const TensorView& tensor, const
   file_->check_length();
   const Format format = table_format(wanted_.tables, tensor, projected);
   if (!wanted_.rows.empty()) return load_rows(tensor, format, buffer, projected);
-  const uint64_t total =
-      Matrix{format, config_.vocab, config_.width, {}, projected ? Layout::planes : Layout::values}.bytes();
-  const double scale = static_cast<double>(tensor.bytes.size()) / static_cast<double>(total);
-  uint64_t packed = 0, told = 0;
+  const std::shared_ptr<const Basis> basis = projected ? this->basis(tensor) : nullptr;
   Rounding rounding;
+  std::unique_ptr<Table> table;
+  if (!wanted_.split) {
+    table = load_part(device_, tensor, format, basis, buffer, rounding);
+  } else {
+    const std::vector<uint32_t> bounds = wanted_.split->bounds(config_.vocab);
+    const uint64_t row_bytes = tensor.bytes.size() / tensor.shape[0];
+    for (size_t i = 0; i + 1 < bounds.size(); ++i) {
+      const uint64_t first = bounds[i], count = bounds[i + 1] - first;
+      const TensorView part = {tensor.name,
+                               tensor.dtype,
+                               {count, tensor.shape[1]},
+                               tensor.bytes.subspan(first * row_bytes, count * row_bytes)};
+      const std::shared_ptr<Device>& device = i == 0 ? device_ : wanted_.split->others[i - 1];
+      auto loaded = load_part(device, part, format, basis, buffer, rounding);
+      if (i == 0) {
+        table = std::move(loaded);
+      } else if (weights_.shards.size() < i) {
+        weights_.shards.push_back({device, bounds[i], std::move(loaded), nullptr});
+      } else {
+        weights_.shards[i - 1].separate_output = std::move(loaded);
+      }
+    }
+  }
+  report_->add(tensor, name(format), packed_bytes(format, tensor.shape[0], tensor.shape[1]), buffer, rounding);
+  return table;
+}
+
+// All of a table, or a device's part.
+std::unique_ptr<Table> WeightsLoader::load_part(const std::shared_ptr<Device>& device, const TensorView& part,
+                                                Format format, std::shared_ptr<const Basis> basis,
+                                                const std::string& buffer, Rounding& rounding) {
+  const uint64_t total =
+      Matrix{format, static_cast<uint32_t>(part.shape[0]), config_.width, {}, basis ? Layout::planes : Layout::values}
+          .bytes();
+  const double scale = static_cast<double>(part.bytes.size()) / static_cast<double>(total);
+  uint64_t packed = 0, told = 0;
   const auto progress = [&](uint64_t bytes) {
     file_->check_length();
     packed += bytes;
     const uint64_t now =
-        packed == total ? tensor.bytes.size() : static_cast<uint64_t>(scale * static_cast<double>(packed));
+        packed == total ? part.bytes.size() : static_cast<uint64_t>(scale * static_cast<double>(packed));
     report_->advance(now - told);
     told = now;
-    file_->release(tensor.bytes.first(now));
+    file_->release(part.bytes.first(now));
   };
-  auto table = std::make_unique<Table>(device_, uploader_, tensor, format, projected ? basis(tensor) : nullptr, buffer,
-                                       progress, &rounding);
-  report_->add(tensor, name(format), packed_bytes(format, tensor.shape[0], tensor.shape[1]), buffer, rounding);
-  return table;
+  Uploader uploader(device);
+  return std::make_unique<Table>(device, uploader, part, format, std::move(basis), buffer, progress, &rounding);
 }
 
 // Of the rows that are wanted alone.

@@ -33,9 +33,12 @@ class WeightsLoader {
 
  private:
   std::shared_ptr<const Basis> basis(const TensorView& table) const;
+  void check_split(bool has_encoder) const;
   void choose_vocabulary();
   void report_left_out();
   std::unique_ptr<Table> load_table(const TensorView& tensor, const std::string& buffer, bool projected);
+  std::unique_ptr<Table> load_part(const std::shared_ptr<Device>& device, const TensorView& part, Format format,
+                                   std::shared_ptr<const Basis> basis, const std::string& buffer, Rounding& rounding);
   std::unique_ptr<Table> load_rows(const TensorView& tensor, Format format, const std::string& buffer, bool projected);
   void load_norm(Buffer& buffer, const std::vector<Floats>& parts, const char* name, float scale);
   void load_attention_norms();

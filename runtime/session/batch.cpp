@@ -26,6 +26,7 @@ void check(const std::vector<BatchEntry>& entries) {
     for (size_t j = 0; j < i; ++j)
       if (&session == &entries[j].session) refuse(Code::invalid_argument, i, "was given twice");
     if (session.model().config.layer_kind.sees_source) refuse(Code::unsupported, i, "is of an encoder-decoder");
+    session.model().weights.need_all_rows("batch");
     if (session.has_grammar()) refuse(Code::unsupported, i, "has a grammar, which must see each token before the next");
   }
 }

@@ -16,6 +16,7 @@ void ContinuousBatch::add(const BatchEntry& entry) {
   if (std::ranges::any_of(entries_, [&](const Member& member) { return &member.entry.session == &session; }))
     refuse(Code::invalid_argument, "the session is there already");
   if (model_.config.layer_kind.sees_source) refuse(Code::unsupported, "the session is of an encoder-decoder");
+  model_.weights.need_all_rows("batch");
   entries_.emplace_back(entry);
 }
 

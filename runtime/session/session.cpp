@@ -58,7 +58,7 @@ void Session::enter_device() {
   auto made = std::make_unique<OnDevice>(model_, context_, cache_format_, policy_, *duty_);
   made->head.set(left_head_);
   made->soft_written = soft_.empty();
-  if (matcher_) made->head.need_buffers();
+  if (matcher_) made->head.prepare_grammar();
   on_device_ = std::move(made);
 }
 
@@ -80,7 +80,7 @@ void Session::set_logprobs(uint32_t count) {
 }
 
 void Session::set_matcher(std::unique_ptr<Matcher> matcher) {
-  if (matcher) on_device().head.need_buffers();
+  if (matcher) on_device().head.prepare_grammar();
   matcher_ = std::move(matcher);
 }
 
@@ -285,6 +285,7 @@ std::vector<float> Session::score(std::span<const uint32_t> ids) {
   if (on_device().source)
     throw Error(Code::unsupported, "the family '" + model_.config.family + "' writes answers to a text", "model",
                 "how likely a text alone is it cannot tell");
+  model_.weights.need_all_rows("score");
   require(ids.size() >= 2, "score", "at least two tokens are needed, there are " + std::to_string(ids.size()));
   check_ids(ids, model_.config.vocab, context_);
   ids_.assign(ids.begin(), ids.end());
@@ -326,7 +327,8 @@ std::vector<TokenLogit> Session::head_logits() {
   const std::vector<float> values = compute_logits(tail);
   std::vector<TokenLogit> result;
   if (!tail.partial) {
-    for (uint32_t id = 0; id < values.size(); ++id) result.push_back({id, values[id]});
+    for (uint32_t id = 0; id < values.size(); ++id)
+      if (!tail.mask || tail.mask->as<float>()[id] == 0) result.push_back({id, values[id]});
     return result;
   }
   const uint32_t vocab = model_.config.vocab, count = on_device().step.state.as<abi::StepState>()->head.exact_count;

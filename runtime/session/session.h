@@ -106,7 +106,11 @@ class Session {
   void set_matcher(std::unique_ptr<Matcher> matcher);
   // Has several tokens checked in a pass where the drafter guesses them; none: every token has its pass. The tokens are
   // those without it. With a grammar and a keep-list together, and in a batch, nothing is drafted.
-  void set_drafter(std::unique_ptr<Drafter> drafter) { drafter_ = std::move(drafter); }
+  // Throws Error(unsupported) if other devices have rows of the vocabulary table.
+  void set_drafter(std::unique_ptr<Drafter> drafter) {
+    if (drafter) model_.weights.need_all_rows("guessing ahead");
+    drafter_ = std::move(drafter);
+  }
   // Is told before each pass of a prompt but the last, and with done == all before the first token; none: nobody is.
   void set_on_prompt(OnPrompt on_prompt) { on_prompt_ = std::move(on_prompt); }
 

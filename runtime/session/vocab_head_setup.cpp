@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "base/error.h"
 #include "session/sampling.h"
@@ -10,8 +11,18 @@
 
 namespace weft {
 
+// Of partial heads' buffers there are none then.
+bool VocabHeadSetup::only_full() const { return model_.weights.logit_bias || !model_.weights.shards.empty(); }
+
+void VocabHeadSetup::prepare_grammar() {
+  if (model_.weights.shards.empty()) return need_buffers();
+  if (!mask_) mask_ = Buffer(model_.device, "mask", uint64_t{model_.config.vocab} * 4, Memory::shared);
+}
+
+// Makes the buffers of a partial head.
 void VocabHeadSetup::need_buffers() {
   if (buffers_) return;
+  model_.weights.need_all_rows("head");
   if (model_.weights.logit_bias)
     throw Error(Code::unsupported, "the model adds a bias to each logit", "head", "only the head full can");
   buffers_ = std::make_unique<PartialHeadBuffers>(model_.device, model_.weights.output_table());
@@ -20,7 +31,7 @@ void VocabHeadSetup::need_buffers() {
 
 void VocabHeadSetup::set(VocabHead head) {
   if (head.keep) check_ids(*head.keep, model_.config.vocab);
-  if (head.automatic && model_.weights.logit_bias) {  // where only full can serve
+  if (head.automatic && only_full()) {
     head.automatic = false;
     head.mode = VocabHead::Mode::full;
   }
@@ -69,7 +80,16 @@ void VocabHeadSetup::begin(Tail& tail, std::span<const uint32_t> ids) {
   set_positions(head_.keep ? kept_ids_.size() : vocab);
 }
 
+// Where other devices have rows, every row is projected, and then the mask is added.
+Tail VocabHeadSetup::mask_all_rows(Tail tail, const TokenSet& allowed) {
+  for (uint32_t id = 0; id < model_.config.vocab; ++id)
+    mask_.as<float>()[id] = allowed.contains(id) ? 0 : -std::numeric_limits<float>::infinity();
+  tail.mask = &mask_;
+  return tail;
+}
+
 Tail VocabHeadSetup::allow(Tail tail, const TokenSet& allowed, size_t position) {
+  if (!model_.weights.shards.empty()) return mask_all_rows(tail, allowed);
   partial_ = true;
   tail.partial = buffers_.get();
   if (allowed.count > TokenSet::kMaxListed) {

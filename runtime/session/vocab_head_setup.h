@@ -18,13 +18,13 @@ class VocabHeadSetup {
  public:
   VocabHeadSetup(const Model& model, const StepBuffers& step) : model_(model), step_(step) {}
 
-  // Throws Error(invalid_argument) for an id outside the vocabulary, and as need_buffers().
+  // Throws Error(invalid_argument) for an id outside the vocabulary, Error(unsupported) for a partial head of a model
+  // that only the full head can serve.
   void set(VocabHead head);
   const VocabHead& head() const { return head_; }
-  // Makes the buffers of a partial head; a session with a grammar needs them too. Throws Error(unsupported) for a model
-  // that only the full head can serve.
-  void need_buffers();
-  uint64_t bytes() const { return buffers_ ? buffers_->bytes() : 0; }
+  // Makes the buffers that a session with a grammar needs. Throws as set().
+  void prepare_grammar();
+  uint64_t bytes() const { return (buffers_ ? buffers_->bytes() : 0) + mask_.bytes(); }
 
   // begin() and allow() write to the device: nothing may be in flight.
   // Prepares the head for tokens after the context `ids` and sets the tail's part of it.
@@ -47,6 +47,9 @@ class VocabHeadSetup {
   bool partial() const { return partial_; }  // that was not the whole table
 
  private:
+  bool only_full() const;
+  void need_buffers();
+  Tail mask_all_rows(Tail tail, const TokenSet& allowed);
   void write_kept();
   void set_mode(Tail& tail, VocabHead::Mode mode);
   void write_spreads(VocabHead::Mode mode);
@@ -59,6 +62,7 @@ class VocabHeadSetup {
   std::vector<VocabHead::Mode> tried_;  // by the trials' number
   std::optional<HeadTrials> trials_;
   std::unique_ptr<PartialHeadBuffers> buffers_;  // made when first needed
+  Buffer mask_;                                  // Tail::mask
   std::vector<uint32_t> kept_ids_, kept_;        // the keep-list's ids, and bits for them; empty: there is none
   uint64_t positions_ = 0;                       // rows that can be sampled at present
   bool partial_ = false;

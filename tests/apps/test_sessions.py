@@ -22,6 +22,25 @@ class Sessions(unittest.TestCase):
             fresh = weft_json("generate", "-m", plain(), "-n", 6, "--prompt-ids", ",".join(map(str, more["prompt_ids"])), *sampling)
             self.assertEqual(more["ids"], fresh["ids"])
 
+    def test_a_table_on_two_devices(self):
+        options = ("generate", "-m", plain(), "--prompt-ids", "1,500,9,300", "--temperature", 1, "--seed", 5)
+        whole = weft_json(*options, "-n", 24)["ids"]
+        for devices in ("0,0", "0:3,0:1"):
+            self.assertEqual(weft_json(*options, "-n", 24, "--devices", devices)["ids"], whole)
+        file = FOLDER / "two.session"
+        half = weft_json(*options, "-n", 9, "--save", file, "--devices", "0:1,0:1")["ids"]
+        self.assertEqual(half + weft_json("generate", "-m", plain(), "-n", 15, "--restore", file)["ids"], whole)
+        out, _ = weft("inspect", "-m", plain(), "--devices", "0:3,0:1")
+        self.assertRegex(out, r"rows 0 to 383, .*; share 3\n")
+        self.assertRegex(out, r"rows 384 to 511, .*; share 1\n")
+        self.assertRegex(weft("inspect", "-m", plain(), "--devices", "0,0")[0], r"rows \d+ to 511, .*; reads [\d.]+ GB/s\n")
+        weft(*options, "--devices", "0,0", "--device", 0, expect=2)
+        _, err = weft(*options, "--devices", "0,nothing is called this", expect=1)
+        self.assertIn("no Vulkan device is called 'nothing is called this'", err)
+        for refused in (["--head", "certified"], ["--speculate", "lookup"]):
+            _, err = weft(*options, "--devices", "0:1,0:1", *refused, expect=1)
+            self.assertIn("the vocabulary table is spread over 2 devices", err)
+
     def test_the_device_is_lost(self):
         """In the midst of the answer: it takes longer, and that is all."""
         command = ("generate", "-m", plain(), "--prompt-ids", "1,5,9", "-n", 48, "--temperature", 1, "--seed", 3)

@@ -344,6 +344,29 @@ TEST_F(SessionTest, ScoresEqualTheLogits) {
   }
 }
 
+// With the vocabulary of Gemma 3. The logits of a group of tokens are there at once, never those of all tokens.
+TEST_F(SessionTest, ScoringTakesNoMoreMemoryForMoreTokens) {
+  LlamaShape shape;
+  shape.vocab = 262144, shape.layers = 1, shape.context = 512;
+  make_gguf(folder_.path() / "rows.gguf", shape, {DType::q8_0, 5, ""});
+  const auto device = Device::open({}, plan_of);
+  const auto model = load_model(device, folder_.path() / "rows.gguf", Format::q8);
+  Session session(*model, 512, {});
+  const uint64_t before = device->memory_use().device, row = uint64_t{shape.vocab} * 4;
+  EXPECT_EQ(device->memory_use().most_device, before);
+  uint64_t first = 0;
+  for (const uint32_t tokens : {16u, 512u}) {
+    const std::vector<float> nll = session.score(some_ids(tokens, shape.vocab));
+    EXPECT_TRUE(std::ranges::all_of(nll, [](float value) { return value > 0 && value < 100; }));
+    const uint64_t taken = device->memory_use().most_device - before;
+    std::cout << "scoring " << tokens << " tokens over " << shape.vocab << " rows takes " << taken
+              << " bytes more, their logits have " << tokens * row << "\n";
+    EXPECT_LE(taken, device->plan().block_tokens * row + (64 << 10));
+    if (first == 0) first = taken;
+    EXPECT_EQ(taken, first);
+  }
+}
+
 TEST_F(SessionTest, TimesItsStagesWhereTheDeviceCan) {
   Session session(*model_, 256, {});
   generate(session, ids(10), 40);

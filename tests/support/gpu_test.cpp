@@ -79,16 +79,17 @@ void probe() {
   }
 }
 
+}  // namespace
+
 // WEFT_TEST_PLAN=gpu: what a GPU with this device's limits would do, on a software device.
-Plan plan_of(Caps caps) {
+Plan plan_of(const Caps& of) {
+  Caps caps = of;
   if (const char* plan = std::getenv("WEFT_TEST_PLAN"); plan && std::string_view(plan) == "gpu") {
     caps.kind = DeviceKind::discrete;
     caps.driver_id = VK_DRIVER_ID_MESA_RADV;  // with all that plans keep for certain drivers
   }
   return make_plan(caps);
 }
-
-}  // namespace
 
 std::string Tuning::name() const {
   std::string text = plain ? "plain" : "default";

@@ -36,6 +36,9 @@ struct Tuning {
 // The device for a tuning: opened at its first use, shared by all tests of the program.
 std::shared_ptr<Device> open_device(const Tuning& tuning = {});
 
+// What a device is planned for in this run, as WEFT_TEST_PLAN says.
+Plan plan_of(const Caps& caps);
+
 // The folder that pipeline caches of this run go to; it is removed at the end.
 std::filesystem::path cache_folder();
 

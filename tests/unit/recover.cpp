@@ -199,6 +199,44 @@ TEST_F(RecoverTest, LostAtEverySubmissionOfAnAnswer) {
   }
 }
 
+// Of a model whose vocabulary table is on two devices: either of them.
+TEST_F(RecoverTest, LostAtEverySubmissionOfAnAnswerOfTwoDevices) {
+  weft_session* const plain = make_session();
+  set_sampling(plain, 0.9f);
+  const Ids want = answer(plain, 12);
+  weft_model_options options = weft_model_options_default();
+  options.device = "0:1;0:1";
+  weft_model* model = nullptr;
+  ASSERT_EQ(weft_model_load(file().c_str(), &options, &model, &error_), WEFT_OK) << error_.sentence;
+  weft_session* session = nullptr;
+  ASSERT_EQ(weft_session_create(model, nullptr, &session, &error_), WEFT_OK);
+  set_sampling(session, 0.9f);
+  ASSERT_EQ(answer(session, 12), want);
+  // Without recovery the error names the device that has the rows, where it is that one.
+  bool named = false;
+  for (size_t n = 1; n <= 6; ++n) {
+    Ids ids;
+    lose_device_at(n);
+    ASSERT_EQ(answer(session, 12, ids), WEFT_DEVICE_LOST);
+    named |= std::string(error_.place).find("which has the vocabulary's rows from 256 on") != std::string::npos;
+    lose_device_at(0);
+    ASSERT_EQ(weft_model_recover(model, &error_), WEFT_OK) << error_.sentence;
+  }
+  EXPECT_TRUE(named);
+  ASSERT_EQ(weft_model_set_recovery(model, 1, &error_), WEFT_OK);
+  lose_device_at(0);
+  ASSERT_EQ(answer(session, 12), want);
+  const size_t all = submissions();
+  ASSERT_GE(all, 4 * 12u);
+  for (size_t n = 1; n <= all; n += 3) {
+    lose_device_at(n);
+    ASSERT_EQ(answer(session, 12), want) << "submission " << n << " of " << all;
+    ASSERT_EQ(open_devices(), before_ + 3);
+  }
+  weft_session_free(session);
+  weft_model_free(model);
+}
+
 // Submissions, waits, and what reads the timestamps of a token: the caller is told of each token once.
 TEST_F(RecoverTest, LostAtEveryCallOfAnAnswer) {
   ASSERT_EQ(weft_model_set_recovery(model_, 1, &error_), WEFT_OK);

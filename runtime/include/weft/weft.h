@@ -144,7 +144,13 @@ typedef enum weft_tie WEFT_ENUM { WEFT_TIE_AUTO = 0, WEFT_TIE_NEVER } weft_tie;
 
 typedef struct weft_model_options {
   /* A device's index, or a part of its name (case is ignored). NULL or "": the environment variable WEFT_DEVICE, else
-   * the best device (discrete, then integrated, then virtual GPUs, then CPUs). */
+   * the best device (discrete, then integrated, then virtual GPUs, then CPUs).
+   *
+   * Several of them with semicolons between them, "0;1": the rows of the vocabulary table are spread over these devices
+   * (docs/several-devices.md), in proportion to their read bandwidths, which the load then measures, or to shares,
+   * "0:3;1:1". All else is on the first one. Each must be able to run Weft. Of such a model these are WEFT_UNSUPPORTED:
+   * families with an encoder, streamed layers, heads other than full, speculation, batches, scores, the logit lens and
+   * rows of the table. What weft_model_info and weft_stats count is the first device's. */
   const char* device;
   weft_type type; /* of the matrices and the vocabulary table on the device */
   /* Called with 0 to 1 while the model loads. Return 0 to continue, non-zero to give up (WEFT_CANCELLED). NULL: no
@@ -219,6 +225,8 @@ WEFT_API weft_model_info weft_model_get_info(const weft_model* model);
  *   chat_template_problem  text: why the model's chat template cannot be used; only if so
  *   tie        object {kept, left_out, difference}: the tensors of two vocabulary tables that WEFT_TIE_AUTO made one,
  *              and the Euclidean norm of their difference, relative to the kept one's; only if so
+ *   shards     array of {device, first_row, rows, bytes, and gigabytes_per_second or share}: which device has which
+ *              rows of the vocabulary table; only if several do
  *   types      array of {file_type, device_type, tensors, exact, largest_error, relative_error}: a summary of tensors
  *              for each pair of types
  *   tensors    array of {name, shape, file_type, device_type, device_bytes, buffer, exact, largest_error,

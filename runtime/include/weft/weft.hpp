@@ -49,7 +49,7 @@ inline std::string devices() {
 
 // See weft_model_options.
 struct ModelOptions {
-  std::string device;  // an index or a part of a name; empty: $WEFT_DEVICE, else the best device
+  std::string device;  // an index or a part of a name, or several; empty: $WEFT_DEVICE, else the best device
   weft_type type = WEFT_TYPE_FILE;
   weft_type vocab_type = WEFT_TYPE_FILE;  // of the vocabulary table; WEFT_TYPE_FILE: the same as type
   std::uint64_t memory_budget = 0;        // bytes of device memory; 0: no limit

@@ -96,6 +96,15 @@ class Models(WithPocket):
         self.assertRaises(ValueError, weft.probe, type="q7")
         self.assertRaises(TypeError, weft.probe, colour="red")
 
+    def test_a_table_on_several_devices(self):
+        for device in (["0:3", "0:1"], "0:3;0:1"):
+            with weft.Model(device=device) as model, model.session(temperature=0) as session:
+                self.assertEqual([shard["rows"] for shard in model.describe()["shards"]], [6144, 2048])
+                self.assertEqual(session.chat("set a timer for 10 minutes").text(), TIMER)
+        with self.assertRaises(weft.WeftError) as caught:
+            weft.Model(device=[0, "nothing is called this"])
+        self.assertEqual(caught.exception.code, "WEFT_NO_DEVICE")
+
     def test_open_files(self):
         gguf = (ROOT / "apps/pocket/pocket.gguf").read_bytes()
         (FOLDER / "package").write_bytes(b"x" * 4321 + gguf + b"yy")

@@ -65,7 +65,7 @@ def tune(device: str | int | None = None, progress: Callable[[float], object] | 
 class LoadOptions(TypedDict, total=False):
     """How a model is loaded; see Model."""
 
-    device: str | int | None
+    device: str | int | Sequence[str | int] | None
     type: TypeName
     vocab_type: TypeName
     memory_budget: int
@@ -109,8 +109,10 @@ def _options(load: LoadOptions) -> Any:
     return options
 
 
-def _device(device: str | int | None) -> bytes | None:
-    return None if device is None else to_text(str(device))
+def _device(device: str | int | Sequence[str | int] | None) -> bytes | None:
+    if device is None:
+        return None
+    return to_text(str(device) if isinstance(device, (str, int)) else ";".join(map(str, device)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,7 +150,7 @@ class Model:
     It may be closed afterwards; its position does not matter. memory: a GGUF file in memory, instead of a path: bytes,
     or what can be written to, such as a bytearray; it is not copied, and must not be changed while there is the model.
 
-    device: an index or a part of a name. type and vocab_type: of the matrices and of the vocabulary table on the device.
+    device: an index or a part of a name; several share the rows of the vocabulary table. type and vocab_type: of the matrices and of the vocabulary table on the device.
     memory_budget: bytes of device memory; 0: no limit. progress is called with 0 to 1 while the model loads, and may
     raise to give up; without it, loading returns early and goes on in the background. weft_model_options of weft.h says
     more.

@@ -1,0 +1,45 @@
+// What passes of a session need of the devices that have rows of the vocabulary tables (shards.h).
+//
+// The model's device computes the layers. The host carries what goes from device to device: rows of the embedding to
+// the model's device before a pass; after its layers the last hidden state to the others, and their logits back. There
+// they lie beside the model's device's own, and whatever follows a projection (penalties, filters, sampling,
+// log-probabilities) does not know of the split.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "model/forward.h"
+
+namespace weft {
+
+// One thread at a time.
+class ShardPasses {
+ public:
+  // tokens: of the longest pass. The model outlives this.
+  ShardPasses(const Model& model, uint32_t tokens);
+  ~ShardPasses();
+
+  // On the model's device. Nothing that uses them may be in flight when the functions below are called.
+  ShardViews views() const { return {rows_, state_, logits_}; }
+
+  // Gathers what the others have of these tokens' rows to views().rows. ids: of a pass. The rest of the rows is not
+  // touched.
+  void gather(std::span<const uint32_t> ids);
+  // Begins to project views().state on the others' rows.
+  void begin_projection();
+  // Waits for it, and leaves the logits in views().logits.
+  void end_projection();
+  // All throw Error(device_lost) naming the device.
+
+ private:
+  class OnShard;
+  const uint32_t stride_;  // of a row
+  Buffer rows_;            // (tokens, stride)
+  Buffer state_;           // (stride)
+  Buffer logits_;          // (rows of the others)
+  std::vector<std::unique_ptr<OnShard>> shards_;
+};
+
+}  // namespace weft

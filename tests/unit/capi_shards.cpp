@@ -1,0 +1,133 @@
+// A vocabulary table over several devices, through the C API. The same device may be named twice.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "support/model_maker.h"
+#include "weft/batch.h"
+#include "weft/geometry.h"
+#include "weft/soft.h"
+#include "weft/speculate.h"
+#include "weft/weft.hpp"
+
+namespace weft {
+namespace {
+
+class CapiShardsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (std::filesystem::temp_directory_path() / "weft-test-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
+    setenv("WEFT_CACHE_DIR", "", 1);
+    make_gguf(folder_ / "m.gguf", LlamaShape(), {DType::q8_0, 5, ""});
+    // Keeps the driver in memory, so that what it leaks is known to be the driver's.
+    static weft_model* const kept = [&] {
+      weft_model* model = nullptr;
+      weft_model_load((folder_ / "m.gguf").c_str(), nullptr, &model, nullptr);
+      return model;
+    }();
+    if (!kept) GTEST_SKIP() << "there is no device";
+  }
+  void TearDown() override {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+
+  api::Model load(const std::string& device) const {
+    api::ModelOptions options;
+    options.device = device;
+    return api::Model(folder_ / "m.gguf", options);
+  }
+  static std::vector<uint32_t> answer(const api::Model& model) {
+    api::Session session(model);
+    weft_sampling sampling = weft_sampling_default();
+    sampling.temperature = 0.8f;
+    sampling.seed = 3;
+    session.set_sampling(sampling);
+    session.prompt({5, 9, 511, 2, 300, 7});
+    session.generate(40, {}, true);
+    return session.ids();
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(CapiShardsTest, TokensAndReport) {
+  const std::vector<uint32_t> want = answer(load("0"));
+  EXPECT_EQ(want.size(), 46u);
+  for (const char* devices : {"0;0", "0:3;0:1", "0:1;0:1;0:2"}) {
+    const api::Model model = load(devices);
+    EXPECT_EQ(answer(model), want) << devices;
+    const nlohmann::json shards = nlohmann::json::parse(model.describe()).at("shards");
+    uint32_t next = 0;
+    for (const auto& shard : shards) {
+      EXPECT_EQ(shard.at("first_row"), next);
+      next += shard.at("rows").get<uint32_t>();
+      EXPECT_FALSE(shard.at("device").get<std::string>().empty());
+      EXPECT_GT(shard.at("bytes"), 0);
+    }
+    EXPECT_EQ(next, 512u);
+    const bool given = std::string(devices) != "0;0";
+    for (const auto& shard : shards) EXPECT_GT(shard.at(given ? "share" : "gigabytes_per_second"), 0);
+  }
+  const auto shares = nlohmann::json::parse(load("0:3;0:1").describe()).at("shards");
+  EXPECT_EQ(shares.at(0).at("rows"), 384);
+  EXPECT_EQ(shares.at(1).at("rows"), 128);
+  EXPECT_FALSE(nlohmann::json::parse(load("0").describe()).contains("shards"));
+}
+
+TEST_F(CapiShardsTest, WrongLists) {
+  const auto refused = [&](const char* devices, weft_status status, const std::string& sentence) {
+    weft_model_options options = weft_model_options_default();
+    options.device = devices;
+    weft_model* model = nullptr;
+    weft_error error = {};
+    EXPECT_EQ(weft_model_load((folder_ / "m.gguf").c_str(), &options, &model, &error), status) << devices;
+    EXPECT_NE(std::string(error.sentence).find(sentence), std::string::npos) << devices << ": " << error.sentence;
+    EXPECT_STREQ(error.place, "device");
+    EXPECT_EQ(model, nullptr);
+    weft_model_free(model);
+  };
+  refused("0;no such device", WEFT_NO_DEVICE, "no Vulkan device is called 'no such device'");
+  refused("no such device;0", WEFT_NO_DEVICE, "no Vulkan device is called 'no such device'");
+  refused("0;", WEFT_INVALID_ARGUMENT, "one of several devices has no name");
+  refused(";0", WEFT_INVALID_ARGUMENT, "one of several devices has no name");
+  refused("0;;0", WEFT_INVALID_ARGUMENT, "one of several devices has no name");
+  refused("0:1;:1", WEFT_INVALID_ARGUMENT, "one of several devices has no name");
+  refused("0:1;0", WEFT_INVALID_ARGUMENT, "some devices have a share and some have none");
+  refused("0:0;0:1", WEFT_INVALID_ARGUMENT, "a device's share is above 0");
+  refused("0:-1;0:1", WEFT_INVALID_ARGUMENT, "a device's share is above 0");
+  refused("0:nan;0:1", WEFT_INVALID_ARGUMENT, "a device's share is above 0");
+  refused("0:1;0:1;0:1;0:1;0:1;0:1;0:1;0:1;0:1", WEFT_INVALID_ARGUMENT, "9 devices cannot share");
+  refused("0:x;0:1", WEFT_INVALID_ARGUMENT, "some devices have a share and some have none");
+}
+
+TEST_F(CapiShardsTest, WhatNeedsAllRowsIsRefused) {
+  const api::Model model = load("0:1;0:1");
+  api::Session session(model);
+  session.prompt({5, 9, 2});
+  weft_error error = {};
+  const auto refused = [&](weft_status status, const char* place) {
+    EXPECT_EQ(status, WEFT_UNSUPPORTED) << place;
+    EXPECT_STREQ(error.place, place);
+    EXPECT_STREQ(error.sentence, "the vocabulary table is spread over 2 devices");
+  };
+  const uint32_t ids[] = {5, 9, 2};
+  std::vector<float> values(3 * 512);
+  refused(weft_session_set_head(session.get(), "certified", &error), "head");
+  refused(weft_session_set_speculation(session.get(), WEFT_SPECULATE_LOOKUP, &error), "guessing ahead");
+  refused(weft_session_score(session.get(), ids, 3, values.data(), &error), "score");
+  refused(weft_model_rows(model.get(), ids, 3, values.data(), &error), "rows of the table");
+  refused(weft_table_rows(model.get(), ids, 3, values.data(), &error), "rows of the table");
+  refused(weft_table_states(model.get(), ids, 3, values.data(), &error), "hidden states");
+  EXPECT_EQ(weft_session_set_head(session.get(), "full", &error), WEFT_OK);
+  session.generate(3, {}, true);
+}
+
+}  // namespace
+}  // namespace weft
