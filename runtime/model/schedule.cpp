@@ -182,7 +182,7 @@ const Schedule::Timed& Schedule::timed_check(const Key& key) {
   Timed timed;
   timed.timestamps = timestamps_for(key.first);
   timed.body = record_body(pool_, check_pass(key.first), timed.timestamps.get());
-  timed.end = record_check_of(key, timed.timestamps.get());
+  timed.end.tail = record_check_of(key, timed.timestamps.get());
   return checks_->timed.emplace(key, std::move(timed)).first->second;
 }
 
@@ -192,7 +192,7 @@ void Schedule::submit_check(uint32_t tokens, const Tail& tail, bool with_times) 
   checked_from_ = state.end - state.drafted;
   if (with_times) {
     last_timed_ = &timed_check(key);
-    return queue_.submit(last_timed_->body, last_timed_->end);
+    return queue_.submit(last_timed_->body, last_timed_->end.tail);
   }
   auto body = checks().bodies.find(tokens);
   if (body == checks_->bodies.end())

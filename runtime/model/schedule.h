@@ -87,14 +87,10 @@ class Schedule {
   Pass check_pass(uint32_t tokens);
   std::unique_ptr<Timestamps> timestamps_for(uint32_t tokens) const;
   const Timed& timed(const Key& key);
-<<<<<<< HEAD
   const Timed& timed_check(const Key& key);
-  CommandBuffer record_tail_of(const Key& key, Timestamps* timestamps);
-  CommandBuffer record_check_of(const Key& key, Timestamps* timestamps);
-=======
   End record_tail_of(const Key& key, Timestamps* timestamps);
+  CommandBuffer record_check_of(const Key& key, Timestamps* timestamps);
   void submit_with_shards(const Key& key, std::span<const CommandBuffer> body, const End& end, size_t pieces);
->>>>>>> shards
 
   Pass pass_;
   uint32_t chunk_tokens_;
