@@ -262,7 +262,8 @@ TEST_P(GuessesTest, Pocket) {
   std::vector<std::string> prompts;
   for (std::string line; std::getline(file, line);) {
     std::string prompt;
-    for (const Json& message : Json::parse(line)["messages"])
+    const Json conversation = Json::parse(line);
+    for (const Json& message : conversation.at("messages"))
       prompt += "<|im_start|>" + message["role"].get<std::string>() + "\n" + message["content"].get<std::string>() +
                 "<|im_end|>\n";
     prompts.push_back(prompt + "<|im_start|>assistant\n");
