@@ -1,7 +1,7 @@
 // The C API: a vocabulary table whose rows are spread over several devices.
 #include <algorithm>
-#include <charconv>
 
+#include "base/number.h"
 #include "capi.h"
 #include "ops/bandwidth.h"
 
@@ -15,11 +15,9 @@ namespace {
 std::optional<double> share_of(std::string_view& part) {
   const size_t colon = part.rfind(':');
   if (colon == part.npos) return std::nullopt;
-  const std::string_view text = part.substr(colon + 1);
-  double share = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), share);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  require(share > 0 && share < 1e12, "device", "a device's share is above 0");
+  const std::optional<double> share = parse_double(std::string(part.substr(colon + 1)));
+  if (!share) return std::nullopt;
+  require(*share > 0 && *share < 1e12, "device", "a device's share is above 0");
   part = part.substr(0, colon);
   return share;
 }
