@@ -259,8 +259,6 @@ struct Network {
     each([&](const Pass& one, const Tail& tail, const ops::Selectable& from) {
       if (tail.kind == Tail::Kind::sampled)
         ops::penalize(r, one.step.state, one.step.params, one.step.token_flags, one.a.logits, one.a.scores, from);
-      // Once more: a soft cap makes a finite number of -infinity.
-      if (tail.kind == Tail::Kind::sampled && tail.mask) ops::add(r, *tail.mask, one.a.scores, c.vocab);
     });
     each([&](const Pass& one, const Tail& tail, const ops::Selectable& from) {
       if (tail.kind == Tail::Kind::sampled) ops::filter(r, one.step.state, one.step.params, one.a.scores, from);

@@ -260,7 +260,7 @@ TEST_F(ShardsTest, Grammars) {
   EXPECT_EQ(b.head_logits().size(), 8192u);
 }
 
-// After a soft cap -infinity would be a number like others.
+// A soft cap leaves -infinity as it is (lib/score.glsl): else a masked row would be a number like others.
 TEST_F(ShardsTest, GrammarsAndASoftCap) {
   const auto path = kSource / "tests/model/golden/gemma2";
   const auto shared = load(path, split({1, 1}, Format::q8));

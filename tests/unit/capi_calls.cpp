@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "support/model_maker.h"
+#include "support/capi_test.h"
 #include "weft/batch.h"
 #include "weft/progress.h"
 #include "weft/speculate.h"
@@ -16,21 +16,11 @@
 namespace weft {
 namespace {
 
-class CapiTest : public testing::Test {
+class CapiTest : public CapiModelTest {
  protected:
   void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "weft-test-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-    setenv("WEFT_CACHE_DIR", "", 1);
-    make_gguf(folder_ / "m.gguf", LlamaShape(), {DType::q8_0, 5, ""});
-    // Keeps the driver in memory, so that what it leaks is known to be the driver's.
-    static weft_model* const kept = [&] {
-      weft_model* model = nullptr;
-      weft_model_load((folder_ / "m.gguf").c_str(), nullptr, &model, nullptr);
-      return model;
-    }();
-    if (!kept) GTEST_SKIP() << "there is no device";
+    CapiModelTest::SetUp();
+    if (IsSkipped()) return;
     weft_error error = {};
     ASSERT_EQ(weft_model_load((folder_ / "m.gguf").c_str(), nullptr, &model_, &error), WEFT_OK) << error.sentence;
     ASSERT_EQ(weft_session_create(model_, nullptr, &session_, &error), WEFT_OK) << error.sentence;
@@ -38,11 +28,9 @@ class CapiTest : public testing::Test {
   void TearDown() override {
     weft_session_free(session_);
     weft_model_free(model_);
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
+    CapiModelTest::TearDown();
   }
 
-  std::filesystem::path folder_;
   weft_model* model_ = nullptr;
   weft_session* session_ = nullptr;
 };

@@ -9,26 +9,18 @@
 #include <string>
 #include <vector>
 
-#include "support/model_maker.h"
+#include "support/capi_test.h"
 #include "weft/weft.hpp"
 
 namespace weft {
 namespace {
 
-class EstimatesTest : public testing::Test {
+class EstimatesTest : public CapiModelTest {
  protected:
   void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "weft-test-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-    setenv("WEFT_CACHE_DIR", "", 1);
-    make_gguf(folder_ / "m.gguf", LlamaShape(), {DType::q8_0, 5, ""});
-    try {
-      model_ = std::make_unique<api::Model>((folder_ / "m.gguf").string());
-    } catch (const api::Failure& failure) {
-      if (failure.status() == WEFT_NO_DEVICE) GTEST_SKIP() << failure.what();
-      throw;
-    }
+    CapiModelTest::SetUp();
+    if (IsSkipped()) return;
+    model_ = std::make_unique<api::Model>((folder_ / "m.gguf").string());
     session_ = std::make_unique<api::Session>(*model_);
     weft_sampling greedy = weft_sampling_default();
     greedy.temperature = 0;
@@ -39,15 +31,13 @@ class EstimatesTest : public testing::Test {
   void TearDown() override {
     session_.reset();
     model_.reset();
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
+    CapiModelTest::TearDown();
   }
   weft_status estimate(const char* head) {
     session_->set_head(head);
     return weft_session_head_estimates(session_->get(), rows_.data(), rows_.size(), &deviations_, &error_);
   }
 
-  std::filesystem::path folder_;
   std::unique_ptr<api::Model> model_;
   std::unique_ptr<api::Session> session_;
   std::vector<weft_head_estimate> rows_;

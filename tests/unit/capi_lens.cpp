@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "support/model_maker.h"
+#include "support/capi_test.h"
 #include "weft/weft.hpp"
 
 namespace weft {
@@ -19,20 +19,12 @@ namespace {
 
 using Ids = std::vector<uint32_t>;
 
-class CapiLensTest : public testing::Test {
+class CapiLensTest : public CapiModelTest {
  protected:
   void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "weft-test-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-    setenv("WEFT_CACHE_DIR", "", 1);
-    make_gguf(folder_ / "m.gguf", LlamaShape(), {DType::q8_0, 5, ""});
-    try {
-      model_ = std::make_unique<api::Model>((folder_ / "m.gguf").string());
-    } catch (const api::Failure& failure) {
-      if (failure.status() == WEFT_NO_DEVICE) GTEST_SKIP() << failure.what();
-      throw;
-    }
+    CapiModelTest::SetUp();
+    if (IsSkipped()) return;
+    model_ = std::make_unique<api::Model>((folder_ / "m.gguf").string());
     session_ = std::make_unique<api::Session>(*model_);
     for (uint32_t i = 0; i < 70; ++i) ids_.push_back(3 + i * 7 % 200);
     session_->prompt(ids_);
@@ -40,15 +32,13 @@ class CapiLensTest : public testing::Test {
   void TearDown() override {
     session_.reset();
     model_.reset();
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
+    CapiModelTest::TearDown();
   }
   weft_status status(const weft_lens_options& options) const {
     return weft_session_lens(
         session_->get(), &options, [](void*, const weft_lens_row*) { return 1; }, nullptr, nullptr);
   }
 
-  std::filesystem::path folder_;
   std::unique_ptr<api::Model> model_;
   std::unique_ptr<api::Session> session_;
   Ids ids_;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "support/model_maker.h"
+#include "support/capi_test.h"
 #include "weft/batch.h"
 #include "weft/geometry.h"
 #include "weft/soft.h"
@@ -17,27 +17,8 @@
 namespace weft {
 namespace {
 
-class CapiShardsTest : public testing::Test {
+class CapiShardsTest : public CapiModelTest {
  protected:
-  void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "weft-test-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-    setenv("WEFT_CACHE_DIR", "", 1);
-    make_gguf(folder_ / "m.gguf", LlamaShape(), {DType::q8_0, 5, ""});
-    // Keeps the driver in memory, so that what it leaks is known to be the driver's.
-    static weft_model* const kept = [&] {
-      weft_model* model = nullptr;
-      weft_model_load((folder_ / "m.gguf").c_str(), nullptr, &model, nullptr);
-      return model;
-    }();
-    if (!kept) GTEST_SKIP() << "there is no device";
-  }
-  void TearDown() override {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-
   api::Model load(const std::string& device) const {
     api::ModelOptions options;
     options.device = device;
@@ -53,8 +34,6 @@ class CapiShardsTest : public testing::Test {
     session.generate(40, {}, true);
     return session.ids();
   }
-
-  std::filesystem::path folder_;
 };
 
 TEST_F(CapiShardsTest, TokensAndReport) {

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <limits>
 
-#include "support/model_maker.h"
+#include "support/capi_test.h"
 #include "weft/soft.hpp"
 
 namespace weft {
@@ -13,28 +13,19 @@ namespace {
 
 using Ids = std::vector<uint32_t>;
 
-class CapiSoftTest : public testing::Test {
+class CapiSoftTest : public CapiModelTest {
  protected:
   void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "weft-test-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-    setenv("WEFT_CACHE_DIR", "", 1);
-    make_gguf(folder_ / "m.gguf", LlamaShape(), {DType::q8_0, 5, ""});
-    try {
-      model_ = std::make_unique<api::Model>((folder_ / "m.gguf").string());
-    } catch (const api::Failure& failure) {
-      if (failure.status() == WEFT_NO_DEVICE) GTEST_SKIP() << failure.what();
-      throw;
-    }
+    CapiModelTest::SetUp();
+    if (IsSkipped()) return;
+    model_ = std::make_unique<api::Model>((folder_ / "m.gguf").string());
     session_ = std::make_unique<api::Session>(*model_);
     for (uint32_t i = 0; i < 20; ++i) ids_.push_back(3 + i * 7 % 200);
   }
   void TearDown() override {
     session_.reset();
     model_.reset();
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
+    CapiModelTest::TearDown();
   }
   std::vector<float> logits_of(const std::vector<api::PromptPart>& parts) {
     session_->reset();
@@ -42,7 +33,6 @@ class CapiSoftTest : public testing::Test {
     return session_->logits();
   }
 
-  std::filesystem::path folder_;
   std::unique_ptr<api::Model> model_;
   std::unique_ptr<api::Session> session_;
   Ids ids_;
