@@ -6,6 +6,7 @@
 #include <clocale>
 #include <cstdio>
 #include <cstdlib>
+#include <cwchar>
 #include <filesystem>
 #include <iostream>
 
@@ -66,8 +67,9 @@ struct LineReader::Editor {
     el_set(line, EL_BIND, "^R", "em-inc-search-prev", nullptr);
     // At the prompt Ctrl-C is a key like others, so that no signal handler has to mend the terminal.
     el_set(line, EL_SETTY, "-d", "-isig", nullptr);
-    el_set(
-        line, EL_ADDFN, "weft-interrupt", "Give up this line", +[](EditLine* el, int) -> unsigned char {
+    // The wide function keeps the two names as they are; el_set would keep copies that nothing frees.
+    el_wset(
+        line, EL_ADDFN, L"weft-interrupt", L"Give up this line", +[](EditLine* el, std::wint_t) -> unsigned char {
           Editor* self = nullptr;
           el_get(el, EL_CLIENTDATA, &self);
           self->interrupted = true;
