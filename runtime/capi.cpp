@@ -314,6 +314,9 @@ weft_status weft_model_describe(const weft_model* model, char** out, weft_error*
                         {"bytes_per_token", info.bytes_per_token},
                         {"load_seconds", info.load_seconds},
                         {"tokenizer_fingerprint", fingerprint_text(info.tokenizer_fingerprint)}};
+    if (const Softmaxes& s = model->model.config.softmaxes; s.kind != SoftmaxKind::plain)
+      description["softmaxes"] = {{"kind", s.kind == SoftmaxKind::mixture ? "mixture" : "adaptive"},
+                                  {"count", s.count}};
     if (!weights.shards.empty()) description["shards"] = shards_json(model->model, model->loaded_from.devices);
     if (!model->chat_template_problem.empty()) description["chat_template_problem"] = model->chat_template_problem;
     if (const auto& tie = weights.tie)
@@ -356,6 +359,10 @@ weft_status weft_model_describe(const weft_model* model, char** out, weft_error*
     }
     if (weights.logit_bias) add_buffer(weights.logit_bias, {"add"});
     if (weights.masked_head) add_buffer(weights.masked_head->buffer, {"matmul", "norm", "add"});
+    if (weights.softmaxes) {
+      add_buffer(weights.softmaxes->buffer, {"matmul"});
+      add_buffer(weights.softmaxes->bounds, {"log_sum", "mix"});
+    }
     description["types"] = types_json(retyped, "file_type", "device_type");
     description["tensors"] = std::move(tensors);
     description["buffers"] = std::move(buffers);

@@ -355,6 +355,7 @@ struct AttendPush {
 #define ACTIVATION_GELU 1
 #define ACTIVATION_GELU_TANH 2
 #define ACTIVATION_RELU 3
+#define ACTIVATION_TANH 4
 struct ActivatePush {
   uint cols;  // of the result; a gated input has gate and up, cols each, one after the other
   uint in_stride, out_stride;
@@ -440,6 +441,15 @@ struct NllPush {
   uint stride;     // floats between rows of logits
   uint first;      // of the pass's tokens, the one in row 0 of the logits
   float soft_cap;  // of the logits, where the kernel's constant says so
+};
+#define MAX_SOFTMAXES 16
+struct LogSumPush {
+  uint stride;  // floats between rows of logits
+};
+struct MixPush {
+  uint rows;    // of the vocabulary
+  uint stride;  // floats between rows of logits
+  uint count;   // softmaxes
 };
 
 #ifdef __cplusplus

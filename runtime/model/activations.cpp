@@ -1,6 +1,7 @@
 #include "model/activations.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -40,6 +41,7 @@ struct Extent {
 };
 
 std::vector<Extent> extents(const Config& config, uint32_t candidate_stride, uint32_t tokens, uint32_t sampled) {
+  const uint32_t softmaxes = config.mixes_softmaxes() ? std::bit_ceil(config.softmaxes.count) : 0;
   return {{&Activations::x, tokens, config.width},
           {&Activations::normed, tokens, config.width},
           {&Activations::begun, tokens, ops::begun_stride(config.width)},
@@ -52,6 +54,11 @@ std::vector<Extent> extents(const Config& config, uint32_t candidate_stride, uin
           {&Activations::routing, tokens, config.experts.count},
           {&Activations::chosen, tokens, config.experts.used * sizeof(abi::RoutedExpert) / 4},
           {&Activations::logits, sampled, config.vocab},
+          {&Activations::softmax_states, softmaxes, config.width},
+          {&Activations::softmax_rotated, softmaxes, config.width},
+          {&Activations::softmax_logits, softmaxes, config.vocab},
+          {&Activations::softmax_priors, softmaxes ? 1u : 0u, softmaxes},
+          {&Activations::softmax_sums, softmaxes ? 1u : 0u, softmaxes},
           {&Activations::scores, sampled, config.vocab},
           {&Activations::candidates, sampled, candidate_stride * sizeof(abi::Candidate) / 4}};
 }

@@ -8,20 +8,26 @@ namespace weft {
 // The activations of a pass of up to `tokens` tokens, as floats. Rows are stride_of(columns) apart. `sampled`: tokens
 // of the pass that a next token is sampled for.
 struct Activations {
-  View x;           // (tokens, width) the residual stream
-  View normed;      // (tokens, width)
-  View begun;       // (tokens, ops::begun_stride(width)) of a norm (ops::BegunNorm)
-  View rotated;     // (tokens, width) in the vocabulary table's basis
-  View qkv;         // (tokens, q + k + v)
-  View q;           // (tokens, q) after RoPE
-  View attended;    // (tokens, q)
-  View gate_up;     // (tokens, 2 * ffn); not gated: (tokens, ffn)
-  View inner;       // (tokens, ffn)
-  View routing;     // (tokens, experts) the router's logits
-  View chosen;      // (tokens, used) of abi::RoutedExpert
-  View logits;      // (sampled, vocab)
-  View scores;      // (sampled, vocab) logits after penalty and temperature
-  View candidates;  // (sampled, candidate_stride()) of abi::Candidate
+  View x;         // (tokens, width) the residual stream
+  View normed;    // (tokens, width)
+  View begun;     // (tokens, ops::begun_stride(width)) of a norm (ops::BegunNorm)
+  View rotated;   // (tokens, width) in the vocabulary table's basis
+  View qkv;       // (tokens, q + k + v)
+  View q;         // (tokens, q) after RoPE
+  View attended;  // (tokens, q)
+  View gate_up;   // (tokens, 2 * ffn); not gated: (tokens, ffn)
+  View inner;     // (tokens, ffn)
+  View routing;   // (tokens, experts) the router's logits
+  View chosen;    // (tokens, used) of abi::RoutedExpert
+  View logits;    // (sampled, vocab)
+  // Of several softmaxes, filled up to a power of two; without rows if there is one.
+  View softmax_states;   // (softmaxes, width)
+  View softmax_rotated;  // (softmaxes, width) in the vocabulary table's basis
+  View softmax_logits;   // (softmaxes, vocab)
+  View softmax_priors;   // (1, softmaxes)
+  View softmax_sums;     // (1, softmaxes)
+  View scores;           // (sampled, vocab) logits after penalty and temperature
+  View candidates;       // (sampled, candidate_stride()) of abi::Candidate
 };
 
 // Distance between the candidates of two sampled tokens: the most that sample or project can leave for one. table: that

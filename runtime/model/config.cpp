@@ -174,6 +174,36 @@ Pooling gguf_pooling(const JsonObject& values, const std::string& key) {
   return type == 2 ? Pooling::first : Pooling::mean;
 }
 
+// docs/formats.md has the keys.
+void read_softmaxes(Config& c, const JsonObject& values, const std::string& p) {
+  Softmaxes& s = c.softmaxes;
+  const std::string kind = values.text(p + "softmax.kind", "plain");
+  if (kind == "mixture") {
+    s.kind = SoftmaxKind::mixture;
+    s.count = values.integer(p + "softmax.count", 2, MAX_SOFTMAXES);
+  } else if (kind == "adaptive") {
+    s.kind = SoftmaxKind::adaptive;
+    const std::string key = p + "softmax.cutoffs";
+    const std::string expected = "1 to " + std::to_string(MAX_SOFTMAXES - 1) + " ascending numbers above 0";
+    if (!values.has(key)) throw Error(Code::bad_file, "the value '" + key + "' is missing", values.place());
+    const json& cutoffs = values.at(key);
+    if (!cutoffs.is_array() || cutoffs.empty() || cutoffs.size() >= MAX_SOFTMAXES) values.refuse(key, expected);
+    for (const json& cutoff : cutoffs) {
+      const uint64_t last = s.cutoffs.empty() ? 0 : s.cutoffs.back();
+      if (!cutoff.is_number_integer() || cutoff <= last || cutoff > kMost) values.refuse(key, expected);
+      s.cutoffs.push_back(cutoff.get<uint32_t>());
+    }
+    s.count = static_cast<uint32_t>(s.cutoffs.size()) + 1;
+  } else if (kind != "plain") {
+    unsupported("not supported: softmax '" + kind + "'", values);
+  }
+  if (s.kind == SoftmaxKind::plain) return;
+  const std::string with = "not supported: several softmaxes with ";
+  if (c.logit_cap != 0 || c.logit_scale != 1) unsupported(with + "a cap or scale of the logits", values);
+  if (c.layer_kind.sees_all || c.layer_kind.sees_source) unsupported(with + "an encoder", values);
+  if (c.width % 64 != 0) unsupported(with + "a width that is no multiple of 64", values);
+}
+
 Config from_gguf(const ModelFile& file, const JsonObject& values) {
   Config c = begin(file, values, values.text("general.architecture", ""));
   const std::string p = c.family + ".";
@@ -205,6 +235,7 @@ Config from_gguf(const ModelFile& file, const JsonObject& values) {
   if (c.layer_kind.sees_all) c.pooling = gguf_pooling(values, p + "pooling_type");
   read_gguf_positions(c, file, values, p);
   if (c.layer_kind.positions == Positions::bucketed) read_gguf_t5(c, file, values);
+  read_softmaxes(c, values, p);
   return c;
 }
 

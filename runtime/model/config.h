@@ -26,6 +26,25 @@ struct LayerPositions {
 // How the hidden states of a text become its embedding: their mean, or the first one.
 enum class Pooling { mean, first };
 
+// How logits become probabilities: by one softmax; by a mixture of several over all rows of the table, each of a state
+// of its own (Yang et al. 2018, "Breaking the Softmax Bottleneck"); or by several over some rows each, of which the
+// first says how likely the others are (Grave et al. 2017, "Efficient softmax approximation for GPUs").
+enum class SoftmaxKind { plain, mixture, adaptive };
+struct Softmaxes {
+  SoftmaxKind kind = SoftmaxKind::plain;
+  uint32_t count = 1;
+  std::vector<uint32_t> cutoffs;  // if adaptive: the first rows of all but the first, ascending
+
+  // Rows of states and of priors that the file's matrices give: an adaptive first softmax reads the plain state, and
+  // its prior is in the logits.
+  uint32_t own() const { return kind == SoftmaxKind::adaptive ? count - 1 : count; }
+  // Of softmax k, in a vocabulary of so many rows.
+  uint32_t first_row(uint32_t k) const { return kind == SoftmaxKind::adaptive && k > 0 ? cutoffs[k - 1] : 0; }
+  uint32_t end_row(uint32_t k, uint32_t vocab) const {
+    return kind == SoftmaxKind::adaptive && k + 1 < count ? cutoffs[k] : vocab;
+  }
+};
+
 // The description of a network. forward.cpp reads it and never asks for the family.
 struct Config {
   std::string family;              // as the file names it: "llama"
@@ -45,6 +64,7 @@ struct Config {
   float attention_cap = 0;    // soft-cap of the scores; 0: none
   float logit_scale = 1;      // of the logits, before the cap
   float logit_cap = 0;        // soft-cap of the logits; 0: none
+  Softmaxes softmaxes;
   ops::Pairs pairs = ops::Pairs::halves;
   std::vector<Rope> ropes;
   std::vector<LayerPositions> positions;  // (layers)
@@ -64,6 +84,7 @@ struct Config {
   uint32_t kv_dim() const { return heads.kv_heads * heads.head_dim; }
   // As shaders/lib/soft_cap.glsl.
   float soft_capped(float logit) const { return logit_cap > 0 ? logit_cap * std::tanh(logit / logit_cap) : logit; }
+  bool mixes_softmaxes() const { return softmaxes.kind != SoftmaxKind::plain; }
   ops::NormShape norm() const { return {width, epsilon, layer_kind.norm}; }
   // True if each branch begins with an RMSNorm of x that only a product reads, and the one before knows its weights.
   bool begins_norms() const {

@@ -26,6 +26,12 @@ uint64_t other_bytes(const Config& config, Parts& parts, const DeviceFormats& fo
     const Pieces pieces = parts.masked_head(head);
     bytes += set_offsets(pieces, parts.sources_of(pieces.matrices, -1, Parts::AsStored::yes), formats.matrices);
   }
+  if (config.mixes_softmaxes()) {
+    SoftmaxWeights weights;
+    const Pieces pieces = parts.softmaxes(weights);
+    bytes += set_offsets(pieces, parts.sources_of(pieces.matrices, -1, Parts::AsStored::yes), formats.matrices) +
+             config.softmaxes.count * 8;
+  }
   if (const TensorView* const bias = parts.logit_bias()) {
     std::vector<float> values(element_count(bias->shape));
     to_float(*bias, 0, values);

@@ -5,6 +5,7 @@
 #include "model/forward.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace weft {
 
@@ -63,12 +64,14 @@ struct Network {
     const bool batch = !pass.members.empty();  // of a batch every token is projected, else the pass's last one
     const uint32_t rows = batch ? tokens : 1;
     ops::norm(r, c.norm(), state, a.x, w.final_norm, a.normed, tokens, !batch);
-    ops::rotate(r, table(), a.normed, a.rotated, rows);
+    if (!w.softmaxes) ops::rotate(r, table(), a.normed, a.rotated, rows);
     if (projection_picks(tails)) {
       ops::project_best(r, table(), a.rotated, a.candidates, candidate_stride(pass.model), rows);
       return choose(tails, ops::best_count(r.device().plan(), table()));
     }
-    if (!std::ranges::all_of(tails, [](const Tail& tail) { return tail.partial; }))
+    if (w.softmaxes)
+      mix_softmaxes(rows, a.normed, a.logits);
+    else if (!std::ranges::all_of(tails, [](const Tail& tail) { return tail.partial; }))
       ops::project(r, table(), a.rotated, a.logits, rows);
     for (size_t i = 0; i < tails.size(); ++i) Network(r, pass.sessions()[i]).finish_logits(tails[i]);
     choose(tails);
@@ -114,9 +117,13 @@ struct Network {
     const uint64_t group_bytes = uint64_t{group} * stride_of(c.width) * 4;
     const View allowed = masked ? View(masked->allowed_rows) : View();
     norm(a.x, w.final_norm, a.normed);
-    ops::rotate(r, table(), a.normed, a.rotated, tokens);
+    if (!w.softmaxes) ops::rotate(r, table(), a.normed, a.rotated, tokens);
     for (uint32_t first = 0; first < tokens; first += group) {
-      ops::project(r, table(), a.rotated.part(first / group * group_bytes, group_bytes), group_logits, group);
+      const uint64_t at = first / group * group_bytes;
+      if (w.softmaxes)
+        mix_softmaxes(group, a.normed.part(at, group_bytes), group_logits);
+      else
+        ops::project(r, table(), a.rotated.part(at, group_bytes), group_logits, group);
       ops::nll(r, state, pass.step.history, group_logits, nll, c.vocab, first, group, masked ? &allowed : nullptr,
                c.logit_cap);
     }
@@ -126,6 +133,48 @@ struct Network {
  private:
   // That states are projected on. An encoder of pictures has none.
   const Matrix& table() const { return w.output_table().matrix(); }
+  // logits[i] = the logarithms of the probabilities that several softmaxes make of states[i] (config.h, Softmaxes).
+  // states (rows, stride_of(width)) after the final norm, logits (rows, stride_of(vocab))
+  void mix_softmaxes(uint32_t rows, const View& states, const View& logits) const {
+    const uint64_t bytes = uint64_t{stride_of(c.width)} * 4, logit_bytes = uint64_t{stride_of(c.vocab)} * 4;
+    const SoftmaxWeights& s = *w.softmaxes;
+    const uint32_t count = c.softmaxes.count;
+    for (uint32_t row = 0; row < rows; ++row) {
+      const View h = states.part(row * bytes, bytes);
+      const View mixed = logits.part(row * logit_bytes, uint64_t{c.vocab} * 4);
+      ops::matmul(r, s.priors, state, h, a.softmax_priors, 1, Output::write);
+      if (c.softmaxes.kind == SoftmaxKind::mixture)
+        project_mixture(h);
+      else
+        project_adaptive(h);
+      ops::log_sum(r, a.softmax_logits, s.bounds, a.softmax_sums, c.vocab, count);
+      ops::mix(r, a.softmax_logits, s.bounds, a.softmax_sums, a.softmax_priors, mixed, c.vocab, count,
+               c.softmaxes.kind == SoftmaxKind::adaptive ? ops::FirstPrior::sum : ops::FirstPrior::given);
+    }
+  }
+  // Softmax k has the state tanh(W_k h + b_k), and all rows. The table is read once for all states.
+  void project_mixture(const View& h) const {
+    const uint32_t padded = std::bit_ceil(c.softmaxes.count);
+    ops::matmul(r, w.softmaxes->states, state, h, a.softmax_rotated, 1, Output::write);
+    ops::activate(r, ops::Activation::tanh, false, state, a.softmax_rotated, a.softmax_states,
+                  c.softmaxes.count * c.width, 1);
+    ops::rotate(r, table(), a.softmax_states, a.softmax_rotated, padded);
+    ops::project(r, table(), a.softmax_rotated, a.softmax_logits, padded);
+  }
+  // The first softmax has the state h, softmax k the state W_k h, each the rows up to the next one's.
+  void project_adaptive(const View& h) const {
+    const uint64_t logit_bytes = uint64_t{stride_of(c.vocab)} * 4;
+    r.copy(h, a.softmax_states.part(0, h.bytes));
+    ops::matmul(r, w.softmaxes->states, state, h, a.softmax_states.part(h.bytes, c.softmaxes.own() * h.bytes), 1,
+                Output::write);
+    ops::rotate(r, table(), a.softmax_states, a.softmax_rotated, c.softmaxes.count);
+    for (uint32_t k = 0; k < c.softmaxes.count; ++k) {
+      const uint32_t first = c.softmaxes.first_row(k) / TILE_ROWS * TILE_ROWS;
+      const ops::RowRange rows = {first, c.softmaxes.end_row(k, c.vocab) - first};
+      ops::project(r, table(), a.softmax_rotated.part(k * h.bytes, h.bytes),
+                   a.softmax_logits.part(k * logit_bytes, logit_bytes), 1, {&rows, 1});
+    }
+  }
   // The tokens' rows of the vocabulary table.
   void gather(const View& x) const {
     const Matrix& embedding = w.embedding->matrix();
@@ -234,7 +283,7 @@ struct Network {
 
   // True if the projection can do the greedy argmax itself: full head, no bias, no log-probabilities.
   bool projection_picks(std::span<const Tail> tails) const {
-    return !w.logit_bias && std::ranges::all_of(tails, [](const Tail& tail) {
+    return !w.logit_bias && !w.softmaxes && std::ranges::all_of(tails, [](const Tail& tail) {
       return tail.kind == Tail::Kind::greedy && !tail.partial && !tail.logprobs;
     });
   }

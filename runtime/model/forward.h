@@ -47,7 +47,7 @@ struct Tail {
   PartialHeadSteps steps = {};                  // of a partial head
   bool logprobs = false;                        // leave log-probabilities of each token too
   // (vocab) floats: 0, or -infinity for what may not follow. It stands for a partial head's mask where other devices
-  // have rows of the table; nullptr: any token may follow.
+  // have rows of the table, and of several softmaxes; nullptr: any token may follow.
   const Buffer* mask = nullptr;
 
   bool chooses() const { return kind == Kind::greedy || kind == Kind::sampled; }

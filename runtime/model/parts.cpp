@@ -25,6 +25,10 @@ void Parts::check(Parts* encoder) {
     MaskedHead head;
     sources_of(masked_head(head).matrices, -1, AsStored::yes);
   }
+  if (config_.mixes_softmaxes()) {
+    SoftmaxWeights weights;
+    sources_of(softmaxes(weights).matrices, -1, AsStored::yes);
+  }
   tensors_.refuse_leftovers();
 }
 
@@ -200,6 +204,23 @@ Pieces Parts::masked_head(MaskedHead& head) {
           {{head.transform.bias, {{&tensors_.bias("mlm_dense", -1, config_.width)}}},
            {head.norm, norm_parts("mlm_norm", -1)},
            {head.bias, {{&tensors_.bias(own ? "output" : "mlm", -1, config_.vocab)}}}}};
+}
+
+// The priors are few and decide between softmaxes: never rounded to less than f16.
+Pieces Parts::softmaxes(SoftmaxWeights& weights) {
+  const Softmaxes& s = config_.softmaxes;
+  if (!s.cutoffs.empty() && s.cutoffs.back() >= config_.vocab)
+    throw Error(Code::bad_file,
+                "the last softmax begins at row " + std::to_string(s.cutoffs.back()) + ", the vocabulary has " +
+                    std::to_string(config_.vocab),
+                file_.path.string());
+  const uint64_t width = config_.width, rows = s.own() * width;
+  const bool biased = s.kind == SoftmaxKind::mixture;
+  Pieces pieces = {{{weights.states, width, {{"softmax_states", rows}}, biased},
+                    {weights.priors, width, {{"softmax_priors", s.own()}}, false, 0, Format::f16}},
+                   {}};
+  if (biased) pieces.vectors.push_back({weights.states.bias, {{&tensors_.bias("softmax_states", -1, rows)}}});
+  return pieces;
 }
 
 void Parts::check_image(ImageEnds& ends) {

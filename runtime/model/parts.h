@@ -77,6 +77,7 @@ class Parts {
   const TensorView* logit_bias();
   bool has_masked_head();
   Pieces masked_head(MaskedHead& head);
+  Pieces softmaxes(SoftmaxWeights& softmaxes);
 
   // Of an encoder of pictures: check() without a vocabulary, and what is there beside the layers.
   void check_image(ImageEnds& ends);

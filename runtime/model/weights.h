@@ -57,6 +57,14 @@ struct MaskedHead {
   View bias;         // (vocab)
 };
 
+// What several softmaxes over the table have beside it (config.h, Softmaxes; softmaxes.own() of each).
+struct SoftmaxWeights {
+  Buffer buffer;
+  Matrix states;  // (own * width, width): the softmaxes' states, from the state after the final norm
+  Matrix priors;  // (own, width): the logits of their shares
+  Buffer bounds;  // (softmaxes, 2): first row and end
+};
+
 // What an encoder of pictures has before its layers and after them.
 struct ImageEnds {
   uint32_t pixels = 0, joined = 0, rows = 0;  // the matrices' columns, and the rows of the second
@@ -99,21 +107,22 @@ struct Tie {
 struct Model;
 
 struct Weights {
-  std::shared_ptr<Table> embedding;         // the halves of an encoder-decoder share it
-  std::unique_ptr<Table> separate_output;   // nullptr: tied, the embedding is used
-  std::deque<TableShard> shards;            // by row: what those two do not have; none: they have all rows
-  std::optional<Tie> tie;                   // nothing: the file has one table, two of the same bytes, or two in use
-  Buffer attention_norms;                   // of all layers, rows at kViewAlignment: see attention_norm()
-  Buffer final_norm;                        // (width), or (2, width)
-  Buffer embedding_norm;                    // the same; none: without bytes
-  Buffer positions;                         // (context, width) floats added to the embedding; none: without bytes
-  Buffer score_biases;                      // (heads, 2 * buckets.farthest + 1), by distance; none: without bytes
-  Buffer logit_bias;                        // (vocab) added to the logits; none: without bytes
-  std::unique_ptr<MaskedHead> masked_head;  // nullptr: the file has none
-  std::shared_ptr<const Model> encoder;     // of an encoder-decoder: its other half
-  std::deque<LayerWeights> layers;          // elements stay where they are: views point into them
-  std::unique_ptr<Stream> stream;           // nullptr: all layers stay on the device
-  std::deque<TensorReport> tensors;         // elements stay where they are
+  std::shared_ptr<Table> embedding;           // the halves of an encoder-decoder share it
+  std::unique_ptr<Table> separate_output;     // nullptr: tied, the embedding is used
+  std::deque<TableShard> shards;              // by row: what those two do not have; none: they have all rows
+  std::optional<Tie> tie;                     // nothing: the file has one table, two of the same bytes, or two in use
+  Buffer attention_norms;                     // of all layers, rows at kViewAlignment: see attention_norm()
+  Buffer final_norm;                          // (width), or (2, width)
+  Buffer embedding_norm;                      // the same; none: without bytes
+  Buffer positions;                           // (context, width) floats added to the embedding; none: without bytes
+  Buffer score_biases;                        // (heads, 2 * buckets.farthest + 1), by distance; none: without bytes
+  Buffer logit_bias;                          // (vocab) added to the logits; none: without bytes
+  std::unique_ptr<MaskedHead> masked_head;    // nullptr: the file has none
+  std::unique_ptr<SoftmaxWeights> softmaxes;  // nullptr: the logits' plain softmax
+  std::shared_ptr<const Model> encoder;       // of an encoder-decoder: its other half
+  std::deque<LayerWeights> layers;            // elements stay where they are: views point into them
+  std::unique_ptr<Stream> stream;             // nullptr: all layers stay on the device
+  std::deque<TensorReport> tensors;           // elements stay where they are
   std::unique_ptr<LayerLoader>
       layer_loader;  // nullptr: all layers are loaded. Destroyed first: it writes to the others
 
@@ -134,6 +143,8 @@ struct Weights {
   }
   // Throws Error(unsupported) if other devices have rows of the vocabulary tables. what: cannot be done then.
   void need_all_rows(const char* what) const;
+  // The same if several softmaxes make a probability.
+  void need_one_softmax(const char* what) const;
   std::string type() const;  // the matrices' formats, finest first: "q8", or "q8+q4"
   bool tied() const { return !separate_output; }
   const Table& output_table() const { return separate_output ? *separate_output : *embedding; }

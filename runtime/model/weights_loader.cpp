@@ -54,6 +54,9 @@ void WeightsLoader::check_split(bool has_encoder) const {
   if (has_encoder || config_.layer_kind.sees_all)
     throw Error(Code::unsupported, "the vocabulary of the family '" + config_.family + "' is not split between devices",
                 file_->path.string(), hint);
+  if (config_.mixes_softmaxes())
+    throw Error(Code::unsupported, "the vocabulary of several softmaxes is not split between devices",
+                file_->path.string(), hint);
   if (layer_buffer_bytes_)
     throw Error(Code::unsupported, "layers are not streamed if the vocabulary is split between devices",
                 file_->path.string(), "give a larger budget, or load it on one device");
@@ -200,6 +203,7 @@ void WeightsLoader::load_ends() {
     const std::vector<Rounding*> roundings = allocate(head.buffer, "masked-token head", -1, parts_.masked_head(head));
     upload(-1, parts_.masked_head(head), roundings);
   }
+  if (config_.mixes_softmaxes()) load_softmaxes();
   const TensorView* const bias = parts_.logit_bias();
   if (!bias) return;
   // It is 0 in all known models: then nothing is added.
@@ -207,6 +211,17 @@ void WeightsLoader::load_ends() {
   const bool any = std::ranges::any_of(values, [](float value) { return value != 0; });
   if (any) upload_floats(weights_.logit_bias, "logit bias", values);
   report_->add_floats(*bias, any ? values.size() : 0, "logit bias");
+}
+
+void WeightsLoader::load_softmaxes() {
+  weights_.softmaxes = std::make_unique<SoftmaxWeights>();
+  SoftmaxWeights& own = *weights_.softmaxes;
+  upload(-1, parts_.softmaxes(own), allocate(own.buffer, "softmaxes", -1, parts_.softmaxes(own)));
+  std::vector<uint32_t> bounds;
+  for (uint32_t k = 0; k < config_.softmaxes.count; ++k)
+    bounds.insert(bounds.end(), {config_.softmaxes.first_row(k), config_.softmaxes.end_row(k, config_.vocab)});
+  own.bounds = Buffer(device_, "softmax bounds", bounds.size() * 4, Memory::device);
+  uploader_.upload(own.bounds, std::span<const uint32_t>(bounds));
 }
 
 void WeightsLoader::load_image(ImageEnds& ends) {

@@ -23,7 +23,7 @@ class WeightsLoader {
   // Everything from the embedding to the final norm. later: allocates the layers but does not upload them; the caller
   // calls load_layer() for each, in order.
   void load_body(bool later);
-  void load_ends();  // the masked-token head and the logit bias
+  void load_ends();  // the masked-token head, the softmaxes and the logit bias
   // An encoder of pictures: all of it, without check() and load_vocabulary().
   void load_image(ImageEnds& ends);
   Weights take() { return std::move(weights_); }
@@ -42,6 +42,7 @@ class WeightsLoader {
   std::unique_ptr<Table> load_rows(const TensorView& tensor, Format format, const std::string& buffer, bool projected);
   void load_norm(Buffer& buffer, const std::vector<Floats>& parts, const char* name, float scale);
   void load_attention_norms();
+  void load_softmaxes();
   void load_positions();
   void load_score_biases();
   std::vector<Rounding*> allocate(Buffer& buffer, const std::string& name, int index, const Pieces& pieces);

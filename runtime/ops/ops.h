@@ -80,7 +80,8 @@ enum class Activation : uint32_t {
   silu = ACTIVATION_SILU,
   gelu = ACTIVATION_GELU,
   gelu_tanh = ACTIVATION_GELU_TANH,
-  relu = ACTIVATION_RELU
+  relu = ACTIVATION_RELU,
+  tanh = ACTIVATION_TANH
 };
 
 // What a product reads: x (tokens, stride_of(cols)), or the rows of a norm that it ends.
@@ -194,19 +195,21 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
 // gated: y[t] = f(gate[t]) * up[t].                     x (tokens, stride_of(2 cols)): gate, then up
 // else:  y[t] = f(x[t]).                                x (tokens, stride_of(cols)); y (tokens, stride_of(cols))
 // silu(v) = v / (1 + exp(-v)); gelu(v) = v Phi(v), with Phi the normal distribution's integral; gelu_tanh(v) =
-// v (1 + tanh(sqrt(2 / pi) (v + 0.044715 v^3))) / 2; relu(v) = max(v, 0).
+// v (1 + tanh(sqrt(2 / pi) (v + 0.044715 v^3))) / 2; relu(v) = max(v, 0); tanh is that.
 void activate(Recorder& recorder, Activation activation, bool gated, const View& state, const View& x, const View& y,
               uint32_t cols, uint32_t tokens);
 
-// logits[t] = table x[t] for t < tokens.                table (rows, cols), x (tokens, stride_of(cols)), logits
-// (tokens, stride_of(rows)); tokens is at most min(plan.block_tokens, 8), or a multiple of that.
-void project(Recorder& recorder, const Matrix& table, const View& x, const View& logits, uint32_t tokens);
-// For a greedy choice, which needs no logits: only the best of the rows that a workgroup has, as sample would leave it.
-// candidates (tokens, stride) of abi::Candidate, best_count() of a token's written; tokens as project has them.
-// ranges: only of these rows, none of them twice; none: of all.
 struct RowRange {
   uint32_t first, count;  // first: a multiple of TILE_ROWS
 };
+// logits[t] = table x[t] for t < tokens.                table (rows, cols), x (tokens, stride_of(cols)), logits
+// (tokens, stride_of(rows)); tokens is at most min(plan.block_tokens, 8), or a multiple of that.
+// ranges: only of these rows, none of them twice; none: of all.
+void project(Recorder& recorder, const Matrix& table, const View& x, const View& logits, uint32_t tokens,
+             std::span<const RowRange> ranges = {});
+// For a greedy choice, which needs no logits: only the best of the rows that a workgroup has, as sample would leave it.
+// candidates (tokens, stride) of abi::Candidate, best_count() of a token's written; tokens and ranges as project has
+// them.
 uint32_t best_count(const Plan& plan, const Matrix& table, std::span<const RowRange> ranges = {});
 void project_best(Recorder& recorder, const Matrix& table, const View& x, const View& candidates, uint32_t stride,
                   uint32_t tokens, std::span<const RowRange> ranges = {});
@@ -281,6 +284,17 @@ void advance_draft(Recorder& recorder, const StepViews& step, uint32_t candidate
 // all rows.
 void nll(Recorder& recorder, const View& state, const View& history, const View& logits, const View& out, uint32_t rows,
          uint32_t first, uint32_t tokens, const View* allowed_rows = nullptr, float soft_cap = 0);
+
+// sums[k] = ln sum exp(logits[k][i]) over the rows i of softmax k: from bounds[k][0] up to, without it, bounds[k][1].
+// logits (softmaxes, stride_of(rows)), bounds (softmaxes, 2), sums (softmaxes)
+void log_sum(Recorder& recorder, const View& logits, const View& bounds, const View& sums, uint32_t rows,
+             uint32_t softmaxes);
+// mixed[i] = ln sum over the softmaxes k that have row i of q_k exp(logits[k][i] - sums[k]), where q is the softmax of
+// the priors. FirstPrior::sum: that of the first is sums[0], and priors begin with the second's.
+// priors (softmaxes), or one less; mixed (rows); the others as log_sum has them
+enum class FirstPrior { given, sum };
+void mix(Recorder& recorder, const View& logits, const View& bounds, const View& sums, const View& priors,
+         const View& mixed, uint32_t rows, uint32_t softmaxes, FirstPrior first);
 
 // Reads a view and writes one sum for each READ_BYTES of it: for measuring bandwidth.
 // words (a multiple of READ_BYTES), sums (4 bytes for each READ_BYTES)

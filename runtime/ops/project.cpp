@@ -26,7 +26,7 @@ std::vector<Matrix::Slice> slices_of(const Plan& plan, const Matrix& table, std:
 
 // best: leaves candidates in `out`, else logits.
 void record(Recorder& recorder, const Matrix& table, const View& x, const View& out, uint32_t out_stride,
-            uint32_t tokens, bool best, std::span<const RowRange> ranges = {}) {
+            uint32_t tokens, bool best, std::span<const RowRange> ranges) {
   const Plan& plan = recorder.device().plan();
   const RowsVariant variant = rows_variant(plan, table, tokens);
   const uint64_t in_stride = stride_of(table.cols);
@@ -49,10 +49,11 @@ void record(Recorder& recorder, const Matrix& table, const View& x, const View& 
 
 }  // namespace
 
-void project(Recorder& recorder, const Matrix& table, const View& x, const View& logits, uint32_t tokens) {
+void project(Recorder& recorder, const Matrix& table, const View& x, const View& logits, uint32_t tokens,
+             std::span<const RowRange> ranges) {
   const uint64_t last = uint64_t{tokens - 1} * stride_of(table.rows) + table.rows;
   require_bytes(logits, last * 4, "project", "logits");
-  record(recorder, table, x, logits, stride_of(table.rows), tokens, false);
+  record(recorder, table, x, logits, stride_of(table.rows), tokens, false, ranges);
 }
 
 uint32_t best_count(const Plan& plan, const Matrix& table, std::span<const RowRange> ranges) {

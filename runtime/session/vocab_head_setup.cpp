@@ -12,10 +12,13 @@
 namespace weft {
 
 // Of partial heads' buffers there are none then.
-bool VocabHeadSetup::only_full() const { return model_.weights.logit_bias || !model_.weights.shards.empty(); }
+bool VocabHeadSetup::only_full() const { return model_.weights.logit_bias || masks_all_rows(); }
+
+// Partial heads know of one device's rows, and of one softmax.
+bool VocabHeadSetup::masks_all_rows() const { return !model_.weights.shards.empty() || model_.weights.softmaxes; }
 
 void VocabHeadSetup::prepare_grammar() {
-  if (model_.weights.shards.empty()) return need_buffers();
+  if (!masks_all_rows()) return need_buffers();
   if (!mask_) mask_ = Buffer(model_.device, "mask", uint64_t{model_.config.vocab} * 4, Memory::shared);
 }
 
@@ -23,6 +26,7 @@ void VocabHeadSetup::prepare_grammar() {
 void VocabHeadSetup::need_buffers() {
   if (buffers_) return;
   model_.weights.need_all_rows("head");
+  model_.weights.need_one_softmax("head");
   if (model_.weights.logit_bias)
     throw Error(Code::unsupported, "the model adds a bias to each logit", "head", "only the head full can");
   buffers_ = std::make_unique<PartialHeadBuffers>(model_.device, model_.weights.output_table());
@@ -80,7 +84,7 @@ void VocabHeadSetup::begin(Tail& tail, std::span<const uint32_t> ids) {
   set_positions(head_.keep ? kept_ids_.size() : vocab);
 }
 
-// Where other devices have rows, every row is projected, and then the mask is added.
+// Every row is projected, and then the mask is added.
 Tail VocabHeadSetup::mask_all_rows(Tail tail, const TokenSet& allowed) {
   for (uint32_t id = 0; id < model_.config.vocab; ++id)
     mask_.as<float>()[id] = allowed.contains(id) ? 0 : -std::numeric_limits<float>::infinity();
@@ -89,7 +93,7 @@ Tail VocabHeadSetup::mask_all_rows(Tail tail, const TokenSet& allowed) {
 }
 
 Tail VocabHeadSetup::allow(Tail tail, const TokenSet& allowed, size_t position) {
-  if (!model_.weights.shards.empty()) return mask_all_rows(tail, allowed);
+  if (masks_all_rows()) return mask_all_rows(tail, allowed);
   partial_ = true;
   tail.partial = buffers_.get();
   if (allowed.count > TokenSet::kMaxListed) {

@@ -48,6 +48,7 @@ class VocabHeadSetup {
 
  private:
   bool only_full() const;
+  bool masks_all_rows() const;
   void need_buffers();
   Tail mask_all_rows(Tail tail, const TokenSet& allowed);
   void write_kept();

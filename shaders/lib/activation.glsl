@@ -8,6 +8,7 @@ float erfc_of(float z) {
 float activated(float v) {
   if (ACTIVATION == ACTIVATION_RELU) return max(v, 0);
   if (ACTIVATION == ACTIVATION_SILU) return v / (1 + exp(-v));
+  if (ACTIVATION == ACTIVATION_TANH) return 1 - 2 / (1 + exp(2 * v));  // 1 where exp() overflows
   if (ACTIVATION == ACTIVATION_GELU_TANH)  // v (1 + tanh(u)) / 2, without a tanh that may overflow
     return v / (1 + exp(-1.5957691216 * (v + 0.044715 * v * v * v)));
   const float tail = 0.5 * erfc_of(abs(v) * 0.70710678);  // GELU (Hendrycks and Gimpel 2016)

@@ -10,7 +10,8 @@ namespace {
 class ActivateTest : public GpuTest {};
 
 using ops::Activation;
-constexpr Activation kAll[] = {Activation::silu, Activation::gelu, Activation::gelu_tanh, Activation::relu};
+constexpr Activation kAll[] = {Activation::silu, Activation::gelu, Activation::gelu_tanh, Activation::relu,
+                               Activation::tanh};
 
 void check_activate(Activation activation, bool gated, const reference::Rows& values, uint32_t tokens) {
   const uint32_t cols = gated ? values.cols / 2 : values.cols, active = values.rows;
@@ -30,6 +31,7 @@ void check_activate(Activation activation, bool gated, const reference::Rows& va
       const double v = std::abs(values.row(t)[i]), factor = gated ? std::abs(values.row(t)[cols + i]) : 1;
       const double argument = activation == Activation::gelu_tanh ? 2 * (v + 0.05 * std::min(v * v * v, 1e4)) : v;
       allowed.row(t)[i] = (8 + 8 * argument) * kRounding * std::abs(want.row(t)[i]) + 0x1p-120 * factor;
+      if (activation == Activation::tanh) allowed.row(t)[i] = 4 * kRounding * factor;  // 1 - 2 / ..., near 0
       if (activation == Activation::gelu) allowed.row(t)[i] += 2e-7 * std::min(v, 10.0) * factor;
       if (activation == Activation::gelu_tanh) allowed.row(t)[i] += 1e-9 * std::min(v, 10.0) * factor;
     }

@@ -13,6 +13,8 @@ double activated(Activation activation, double v) {
       return v * std::erfc(-v / std::sqrt(2.0)) / 2;
     case Activation::gelu_tanh:
       return v * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v))) / 2;
+    case Activation::tanh:
+      return std::tanh(v);
     case Activation::relu:
       return std::max(v, 0.0);
   }

@@ -6,7 +6,7 @@
 
 namespace weft::reference {
 
-enum class Activation { silu, gelu, gelu_tanh, relu };
+enum class Activation { silu, gelu, gelu_tanh, relu, tanh };
 double activated(Activation activation, double value);
 
 // y = f(gate) * up.     x (tokens, 2 cols): gate, then up; y (tokens, cols)

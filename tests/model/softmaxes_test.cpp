@@ -1,0 +1,201 @@
+// Models whose probabilities come from several softmaxes: against PyTorch and Transformers
+// (tests/tools/softmax_goldens.py), and what a session does with them.
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "session/batch.h"
+#include "session/lookup.h"
+#include "support/closeness.h"
+#include "support/model_test.h"
+#include "tokenizer/tokenizer.h"
+
+namespace weft::test {
+namespace {
+
+using nlohmann::json;
+using Ids = std::vector<uint32_t>;
+
+constexpr double kTolerance = 2e-3;  // of f16's logits, in units of the spread, as tests/model/families_test.cpp has it
+
+class SoftmaxesTest : public GpuTest, public testing::WithParamInterface<std::string> {
+ protected:
+  std::filesystem::path folder_ = std::filesystem::path(WEFT_SOURCE_DIR) / "tests/model/golden_softmaxes" / GetParam();
+  std::filesystem::path path_ = folder_ / "model.gguf";
+  json golden_ = json::parse(std::ifstream(folder_ / "reference.json"));
+  Ids prompt_ = golden_["prompt"], greedy_ = golden_["greedy"];
+  Ids text() const {
+    Ids ids = prompt_;
+    ids.insert(ids.end(), greedy_.begin(), greedy_.end());
+    return ids;
+  }
+};
+
+TEST_P(SoftmaxesTest, EqualsPyTorch) {
+  const auto model = load_model(open_device(), path_, Format::f16);
+  Session session(*model, 128, {});
+  const Ids ids = text();
+  double worst = 0;
+  for (size_t i = 0; i < golden_["positions"].size(); ++i) {
+    session.prompt(std::span(ids).first(golden_["positions"][i].get<size_t>() + 1));
+    const std::vector<float> got = session.logits();
+    const std::vector<double> want = golden_["log_probs"][i];
+    worst = std::max(worst, distance(want, got));
+    double sum = 0;
+    for (const double value : got) sum += std::exp(value);
+    EXPECT_NEAR(sum, 1, 1e-4) << "they are logarithms of probabilities";
+  }
+  std::printf("%s: %.1e of the spread\n", GetParam().c_str(), worst);
+  EXPECT_LT(worst, kTolerance);
+  session.set_sampling(greedy());
+  EXPECT_EQ(generate(session, prompt_, static_cast<uint32_t>(greedy_.size())), greedy_);
+}
+
+// Within the tolerance of logits that spread by up to 7.
+TEST_P(SoftmaxesTest, ScoresEqualPyTorchsLoss) {
+  const auto model = load_model(open_device(), path_, Format::f16);
+  Session session(*model, 128, {});
+  const std::vector<float> got = session.score(text());
+  const std::vector<double> want = golden_["nll"];
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 0.02) << "token " << i + 1;
+}
+
+TEST_P(SoftmaxesTest, LogProbabilitiesAndSampling) {
+  const auto model = load_model(open_device(), path_, Format::f16);
+  Session session(*model, 128, {});
+  Sampling sampling;
+  sampling.temperature = 1, sampling.top_k = 40, sampling.top_p = 0.9f, sampling.seed = 3;
+  sampling.repeat_penalty = 1.2f;
+  session.set_sampling(sampling);
+  session.set_logprobs(3);
+  session.prompt(prompt_);
+  Ids ids = prompt_;
+  std::vector<float> chosen;
+  session.generate(20, true, [&](uint32_t id) {
+    ids.push_back(id), chosen.push_back(session.logprobs().chosen);
+    return true;
+  });
+  ASSERT_EQ(chosen.size(), 20u);
+  Session scorer(*model, 128, {});
+  const std::vector<float> scores = scorer.score(ids);
+  for (size_t i = 0; i < chosen.size(); ++i) EXPECT_NEAR(chosen[i], -scores[prompt_.size() - 1 + i], 1e-3);
+}
+
+TEST_P(SoftmaxesTest, Batches) {
+  const auto model = load_model(open_device(), path_, Format::f16);
+  Session a(*model, 128, {}), b(*model, 128, {});
+  a.set_sampling(greedy()), b.set_sampling(greedy());
+  const Ids other = some_ids(9, model->config.vocab);
+  Session alone(*model, 128, {});
+  alone.set_sampling(greedy());
+  const std::vector<Ids> want = {greedy_, generate(alone, other, static_cast<uint32_t>(greedy_.size()))};
+  a.prompt(prompt_), b.prompt(other);
+  std::vector<Ids> got(2);
+  const auto entry = [&](Session& session, Ids& ids) {
+    return BatchEntry{session, static_cast<uint32_t>(greedy_.size()), true,
+                      [&ids](uint32_t id) { return ids.push_back(id), true; }};
+  };
+  generate_batch({entry(a, got[0]), entry(b, got[1])});
+  EXPECT_EQ(got, want);
+}
+
+TEST_P(SoftmaxesTest, Grammars) {
+  const ModelFile file = open_model(path_);
+  const Tokenizer tokenizer = Tokenizer::from_gguf(file.metadata, "golden");
+  const auto trie = std::make_shared<const TokenTrie>(tokenizer.token_bytes());
+  const auto model = load_model(open_device(), path_, Format::f16);
+  Session session(*model, 128, tokenizer.stop_ids());
+  session.set_sampling(greedy());
+  session.set_matcher(std::make_unique<Matcher>(
+      std::make_shared<const Grammar>(Grammar::from_regex("[a-z]{12}[0-9]{6}", "test")), trie, tokenizer.stop_ids()));
+  const std::string text = tokenizer.decode(generate(session, prompt_, 40));
+  EXPECT_EQ(text.size(), 18u) << text;
+  EXPECT_EQ(text.find_first_of("0123456789"), 12u) << text;
+}
+
+TEST_P(SoftmaxesTest, RefusesWhatKnowsOneSoftmax) {
+  const auto model = load_model(open_device(), path_, {});
+  Session session(*model, 64, {});
+  const auto refused = [](const auto& work) {
+    try {
+      work();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::unsupported);
+      EXPECT_NE(error.sentence().find("several softmaxes"), std::string::npos) << error.sentence();
+      return true;
+    }
+    return false;
+  };
+  for (const VocabHead::Mode mode : {VocabHead::Mode::certified, VocabHead::Mode::sure, VocabHead::Mode::fast})
+    EXPECT_TRUE(refused([&] { session.set_head({.mode = mode}); }));
+  EXPECT_TRUE(refused([&] { session.set_head({.keep = Ids{3, 4}}); }));
+  EXPECT_TRUE(refused([&] { session.set_drafter(std::make_unique<Lookup>()); }));
+  session.set_sampling(greedy());
+  session.prompt(prompt_);
+  EXPECT_TRUE(refused([&] { session.lens({0, 1, {0}, true}, [](const LensRow&) { return true; }); }));
+  session.set_head({.mode = VocabHead::Mode::fast, .automatic = true});
+  EXPECT_EQ(generate(session, prompt_, 5), Ids(greedy_.begin(), greedy_.begin() + 5)) << "auto is full";
+}
+
+INSTANTIATE_TEST_SUITE_P(, SoftmaxesTest, testing::Values("mixture", "adaptive"),
+                         [](const auto& one) { return one.param; });
+
+// ---- Files that are none ----
+
+// The configuration of a Llama of this width with these keys.
+Config config_with(const std::vector<std::pair<std::string, json>>& keys, uint32_t width = 64) {
+  ModelFile file;
+  file.kind = ModelFile::Kind::gguf;
+  file.path = "made.gguf";
+  file.metadata = {{"general.architecture", "llama"}, {"llama.embedding_length", width},
+                   {"llama.block_count", 1},          {"llama.feed_forward_length", 64},
+                   {"llama.context_length", 128},     {"llama.attention.head_count", 2}};
+  for (const auto& [key, value] : keys) file.metadata["llama." + key] = value;
+  return read_config(file);
+}
+
+TEST(SoftmaxKeys, AreRead) {
+  const Softmaxes mixture = config_with({{"softmax.kind", "mixture"}, {"softmax.count", 16}}).softmaxes;
+  EXPECT_EQ(mixture.kind, SoftmaxKind::mixture);
+  EXPECT_EQ(mixture.own(), 16u);
+  const Softmaxes adaptive = config_with({{"softmax.kind", "adaptive"}, {"softmax.cutoffs", {5, 9}}}).softmaxes;
+  EXPECT_EQ(adaptive.count, 3u);
+  EXPECT_EQ(adaptive.end_row(2, 20), 20u);
+  EXPECT_FALSE(config_with({{"softmax.kind", "plain"}}).mixes_softmaxes());
+}
+
+TEST(SoftmaxKeys, AreRefusedByName) {
+  const std::pair<std::string, json> mixture = {"softmax.kind", "mixture"}, adaptive = {"softmax.kind", "adaptive"},
+                                     two = {"softmax.count", 2};
+  const std::vector<std::pair<std::vector<std::pair<std::string, json>>, std::string>> cases = {
+      {{{"softmax.kind", "sparse"}}, "softmax 'sparse'"},
+      {{mixture}, "softmax.count"},
+      {{mixture, {"softmax.count", 1}}, "softmax.count"},
+      {{mixture, {"softmax.count", 17}}, "softmax.count"},
+      {{adaptive}, "softmax.cutoffs"},
+      {{adaptive, {"softmax.cutoffs", 7}}, "softmax.cutoffs"},
+      {{adaptive, {"softmax.cutoffs", json::array()}}, "softmax.cutoffs"},
+      {{adaptive, {"softmax.cutoffs", {0, 5}}}, "softmax.cutoffs"},
+      {{adaptive, {"softmax.cutoffs", {5, 5}}}, "softmax.cutoffs"},
+      {{adaptive, {"softmax.cutoffs", {-5}}}, "softmax.cutoffs"},
+      {{adaptive, {"softmax.cutoffs", {1.5}}}, "softmax.cutoffs"},
+      {{adaptive, {"softmax.cutoffs", {"5"}}}, "softmax.cutoffs"},
+      {{mixture, two, {"final_logit_softcapping", 30.0}}, "cap or scale"},
+      {{mixture, two, {"logit_scale", 0.5}}, "cap or scale"}};
+  for (const auto& [keys, named] : cases) {
+    SCOPED_TRACE(json(keys).dump());
+    try {
+      config_with(keys);
+      ADD_FAILURE() << "not refused";
+    } catch (const Error& error) {
+      EXPECT_NE((error.sentence() + error.place()).find(named), std::string::npos)
+          << error.sentence() << ", " << error.place();
+    }
+  }
+  EXPECT_THROW(config_with({mixture, two}, 96), Error);
+}
+
+}  // namespace
+}  // namespace weft::test
