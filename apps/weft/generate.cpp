@@ -24,6 +24,7 @@ struct GenerateArgs {
   std::uint32_t logprobs = 0;
   std::uint32_t tokens = 128;
   bool json = false, lens = false;
+  std::string tuned;
 };
 
 // "1,147,201" -> ids. The vocabulary is not known yet; check_ids does the rest.
@@ -114,6 +115,7 @@ void generate(const GenerateArgs& args) {
   if (!args.images.files.empty() && (!args.text || restored))
     throw UsageError("--image", "it requires -p, and no --restore");
   if (args.logprobs > 0 && !args.json) throw UsageError("--logprobs", "it requires --json");
+  if (!args.tuned.empty() && !args.lens) throw UsageError("--tuned", "it requires --lens");
   std::vector<std::uint32_t> prompt;
   if (args.ids) prompt = parse_ids(*args.ids);
   if (args.text) require_utf8("-p", *args.text);
@@ -129,6 +131,7 @@ void generate(const GenerateArgs& args) {
   set_head(session, "--head", args.head);
   set_speculation(session, args.speculate, args.model);
   set_grammar(session, args.grammar);
+  if (!args.tuned.empty()) session.set_tuned_lens(args.tuned);
   if (restored) {
     session.restore(args.restore);
     const std::vector<std::uint32_t> before = session.ids();
@@ -234,6 +237,10 @@ void add_generate(CLI::App& app) {
       "--lens", args->lens,
       "afterwards, tell at which layer each token was settled: the first one from which on the logit lens\n"
       "finds it the likeliest; before bias, penalties, temperature, filters and grammar");
+  command
+      ->add_option("--tuned", args->tuned,
+                   "with --lens: translate the states first, as weft lens --tuned does; a folder")
+      ->type_name("FOLDER");
   add_grammar_options(command, args->grammar);
   add_image_options(command, args->images);
   add_json_option(command, args->json);

@@ -237,6 +237,13 @@ class Lens(unittest.TestCase):
         self.assertEqual(config, {"base_model_name_or_path": str(POCKET), "d_model": width, "num_hidden_layers": layers, "bias": True,
                                   "base_model_revision": None, "unembed_hash": None, "lens_type": "linear_tuned_lens"})
 
+        # What is settled by a tuned lens is settled there in weft lens --tuned, too.
+        run = ("-m", POCKET, "-p", "set a timer", "--tuned", folder)
+        token = weft_json("generate", *run, "-n", 1, "--temperature", 0, "--lens")["lens"][0]
+        self.assertEqual(token["settled_layer"], weft_json("lens", *run)["positions"][-1]["settled_layer"])
+        plainly = weft_json("generate", *run[:-2], "-n", 1, "--temperature", 0, "--lens")["lens"][0]
+        self.assertEqual(plainly["id"], token["id"])
+
     def test_fit_and_tuned_that_are_refused(self):
         text = FOLDER / "short.txt"
         text.write_text("too short")
@@ -249,6 +256,10 @@ class Lens(unittest.TestCase):
             with self.subTest(options=options):
                 _, err = weft("lens", "-m", POCKET, *options, expect=code)
                 self.assertIn(place, err)
+        _, err = weft("generate", "-m", POCKET, "-p", "a", "-n", 1, "--tuned", FOLDER, expect=2)
+        self.assertIn("--tuned: it requires --lens", err)
+        _, err = weft("generate", "-m", POCKET, "-p", "a", "-n", 1, "--lens", "--tuned", FOLDER / "none", expect=1)
+        self.assertIn(str(FOLDER / "none/config.json"), err)
         self.assertFalse((FOLDER / "x").exists())
         text.write_text((ROOT / "LICENSE").read_text()[:4000])
         _, err = weft("lens", "-m", POCKET, "--fit", text, "-o", text, expect=1)

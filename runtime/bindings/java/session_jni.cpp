@@ -261,6 +261,14 @@ NATIVE(void, lens)
   });
 }
 
+NATIVE(void, setTunedLens)(JNIEnv* env, jclass, jlong session, jbyteArray folder) {
+  guard(env, [&] {
+    const Text text(env, folder);
+    check(env,
+          [&](weft_error* error) { return weft_session_set_tuned_lens(as<weft_session>(session), text.get(), error); });
+  });
+}
+
 NATIVE(jobject, logprobs)(JNIEnv* env, jclass, jlong session) {
   return guard(env, [&] {
     float chosen = 0;

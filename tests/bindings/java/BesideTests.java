@@ -1,3 +1,8 @@
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -44,6 +49,56 @@ final class BesideTests extends Fixture {
       thrown(NullPointerException.class, () -> session.prompt(Arrays.asList(PromptPart.ids(1), null)));
       thrown(WeftException.class, () -> model.rows(model.info().vocabSize()));
       same(0, model.rows().length);
+    }
+  }
+
+  /** A lens whose translators add `bias` to every coordinate. */
+  Path tunedLens(float bias) throws Exception {
+    int layers = model.info().layers();
+    int width = model.info().width();
+    Path folder = Files.createTempDirectory(Fixture.folder, "lens");
+    Files.writeString(folder.resolve("config.json"), "{\"d_model\":" + width + ",\"num_hidden_layers\":" + layers + "}");
+    List<String> tensors = new ArrayList<>();
+    int bytes = 0;
+    for (int layer = 0; layer < layers; ++layer) {
+      tensors.add(String.format(
+          "\"%d.weight\":{\"dtype\":\"F32\",\"shape\":[%d,%d],\"data_offsets\":[%d,%d]}", layer, width, width, bytes,
+          bytes += 4 * width * width));
+      tensors.add(String.format(
+          "\"%d.bias\":{\"dtype\":\"F32\",\"shape\":[%d],\"data_offsets\":[%d,%d]}", layer, width, bytes, bytes += 4 * width));
+    }
+    byte[] header = ("{" + String.join(",", tensors) + "}").getBytes(StandardCharsets.UTF_8);
+    ByteBuffer file = ByteBuffer.allocate(8 + header.length + bytes).order(ByteOrder.LITTLE_ENDIAN);
+    file.putLong(header.length).put(header);
+    for (int layer = 0; layer < layers; ++layer) {
+      file.position(file.position() + 4 * width * width);
+      for (int i = 0; i < width; ++i) file.putFloat(bias);
+    }
+    Files.write(folder.resolve("params.safetensors"), file.array());
+    return folder;
+  }
+
+  void testTunedLens() throws Exception {
+    try (Session session = session()) {
+      session.prompt(model.tokenize("hello there"));
+      List<float[]> rows = new ArrayList<>();
+      LensListener keep = (layer, position, hidden, values) -> rows.add(values);
+      int[] layers = {1, model.info().layers()};
+      String biased = tunedLens(5).toString();
+      for (String folder : new String[] {null, tunedLens(0).toString(), biased, null}) {
+        session.setTunedLens(folder);
+        session.lens(0, 1, layers, true, keep);
+      }
+      same(8, rows.size());
+      for (int layer = 0; layer < 2; ++layer)
+        for (int lens = 1; lens < 4; ++lens) {
+          double far = 0;
+          for (int i = 0; i < rows.get(0).length; ++i)
+            far = Math.max(far, Math.abs(rows.get(2 * lens + layer)[i] - rows.get(layer)[i]));
+          check(lens == 2 && layer == 0 ? far > 0.1 : far < 1e-3, lens, layer, far);
+        }
+      WeftException none = thrown(WeftException.class, () -> session.setTunedLens("no such folder"));
+      check(none.getMessage().contains("no such folder/config.json"), none.getMessage());
     }
   }
 

@@ -115,6 +115,8 @@ final class Native {
   static native void lens(
       long session, int first, int count, int[] layers, boolean logits, int width, int vocabSize, LensListener listener);
 
+  static native void setTunedLens(long session, byte[] folder);
+
   static native Logprobs logprobs(long session);
 
   static native int[] ids(long session);

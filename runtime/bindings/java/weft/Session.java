@@ -291,6 +291,14 @@ public final class Session implements AutoCloseable {
     }
   }
 
+  /**
+   * Has lens() translate the hidden states first, by a folder with the config.json and params.safetensors of a tuned lens;
+   * null: no longer.
+   */
+  public synchronized void setTunedLens(String folder) {
+    Native.setTunedLens(idle(), Native.bytes(folder));
+  }
+
   private boolean isCancelled() {
     synchronized (state) {
       return cancelled;
