@@ -1,6 +1,7 @@
 #include "model/weights_loader.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "base/error.h"
@@ -214,6 +215,12 @@ void WeightsLoader::load_ends() {
 }
 
 void WeightsLoader::load_softmaxes() {
+  const uint64_t bytes = uint64_t{std::bit_ceil(config_.softmaxes.count)} * stride_of(config_.vocab) * 4;
+  if (const uint64_t limit = device_->plan().slice_bytes; bytes > limit)
+    throw Error(Code::unsupported,
+                "the logits of " + std::to_string(config_.softmaxes.count) + " softmaxes take " +
+                    std::to_string(bytes) + " bytes, a binding of this device reaches " + std::to_string(limit),
+                file_->path.string());
   weights_.softmaxes = std::make_unique<SoftmaxWeights>();
   SoftmaxWeights& own = *weights_.softmaxes;
   upload(-1, parts_.softmaxes(own), allocate(own.buffer, "softmaxes", -1, parts_.softmaxes(own)));

@@ -139,6 +139,18 @@ TEST_P(SoftmaxesTest, RefusesWhatKnowsOneSoftmax) {
   EXPECT_EQ(generate(session, prompt_, 5), Ids(greedy_.begin(), greedy_.begin() + 5)) << "auto is full";
 }
 
+TEST_P(SoftmaxesTest, RefusesLogitsBeyondABinding) {
+  Tuning tuning;
+  tuning.slice_bytes = 4096;  // of four softmaxes with 320 places each 5,120 bytes
+  try {
+    load_model(open_device(tuning), path_, Format::f16);
+    FAIL() << "not refused";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.sentence(), "the logits of 3 softmaxes take 5120 bytes, a binding of this device reaches 4096");
+    EXPECT_EQ(error.place(), path_.string());
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(, SoftmaxesTest, testing::Values("mixture", "adaptive"),
                          [](const auto& one) { return one.param; });
 

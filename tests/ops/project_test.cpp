@@ -107,39 +107,9 @@ void check_best(const Tuning& tuning, Format format, uint32_t rows, uint32_t col
   }
 }
 
-// Of some rows alone: their logits, with the bits that all rows have, and no others'. Parts of several slices, too.
+// Of some rows alone: their logits, and the best of those, with the bits that all rows have, and no others'. Parts of a
+// table in several slices, too.
 TEST_F(ProjectTest, Ranges) {
-  for (const bool sliced : {false, true}) {
-    SCOPED_TRACE(sliced);
-    Tuning tuning;
-    if (sliced) tuning.slice_bytes = 1 << 18;
-    const auto device = open_device(tuning);
-    const uint32_t rows = sliced ? 20000 : 300, cols = 40, tokens = 2;
-    const std::vector<ops::RowRange> ranges = {{64, rows / 2}, {rows / 64 * 64, rows % 64}};
-    Random random(rows);
-    const Tiled table = make_tiled(device, Format::q8, rows, cols, 3, Layout::planes);
-    const Activations x = make_activations(device, tokens, tokens, table.matrix.blocks() * BLOCK, random);
-    const Buffer all = poisoned(device, "logits", uint64_t{tokens} * stride_of(rows)),
-                 some = poisoned(device, "some logits", uint64_t{tokens} * stride_of(rows));
-    run_op(device, split_product("project", device->plan()), [&](Recorder& recorder) {
-      ops::project(recorder, table.matrix, x.buffer, all, tokens);
-      ops::project(recorder, table.matrix, x.buffer, some, tokens, ranges);
-    });
-    const std::vector<float> want = download_as<float>(device, all), got = download_as<float>(device, some);
-    for (size_t i = 0; i < got.size(); ++i) {
-      const uint32_t row = static_cast<uint32_t>(i % stride_of(rows));
-      const bool asked = std::ranges::any_of(
-          ranges, [&](const ops::RowRange& range) { return row >= range.first && row < range.first + range.count; });
-      if (asked)
-        ASSERT_EQ(got[i], want[i]) << i;
-      else
-        ASSERT_TRUE(std::isnan(got[i])) << i;
-    }
-  }
-}
-
-// Of some rows alone: the best of those, with the bits that all rows have. Parts of a table in several slices, too.
-TEST_F(ProjectTest, LeavesTheBestOfRanges) {
   const std::vector<ops::RowRange> few = {{0, 64}, {128, 100}, {256, 44}}, many = {{64, 5000}, {19968, 32}};
   for (const bool sliced : {false, true}) {
     SCOPED_TRACE(sliced);
@@ -153,12 +123,24 @@ TEST_F(ProjectTest, LeavesTheBestOfRanges) {
     const Activations x = make_activations(device, tokens, tokens, table.matrix.blocks() * BLOCK, random);
     const uint32_t count = ops::best_count(device->plan(), table.matrix, ranges);
     const Buffer logits = poisoned(device, "logits", uint64_t{tokens} * stride_of(rows)),
+                 some = poisoned(device, "some logits", uint64_t{tokens} * stride_of(rows)),
                  candidates = poisoned(device, "candidates", uint64_t{tokens} * count * 2);
     run_op(device, split_product("project", device->plan()), [&](Recorder& recorder) {
       ops::project(recorder, table.matrix, x.buffer, logits, tokens);
+      ops::project(recorder, table.matrix, x.buffer, some, tokens, ranges);
       ops::project_best(recorder, table.matrix, x.buffer, candidates, count, tokens, ranges);
     });
-    const std::vector<float> of_rows = download_as<float>(device, logits);
+    const std::vector<float> of_rows = download_as<float>(device, logits), of_some = download_as<float>(device, some);
+    const auto asked = [&](size_t row) {
+      return std::ranges::any_of(
+          ranges, [&](const ops::RowRange& range) { return row >= range.first && row < range.first + range.count; });
+    };
+    for (size_t i = 0; i < of_some.size(); ++i) {
+      if (asked(i % stride_of(rows)))
+        ASSERT_EQ(of_some[i], of_rows[i]) << i;
+      else
+        ASSERT_TRUE(std::isnan(of_some[i])) << i;
+    }
     const auto found = download_as<abi::Candidate>(device, candidates);
     for (uint32_t t = 0; t < tokens; ++t) {
       uint32_t want = NO_ROW, got = NO_ROW;
@@ -169,9 +151,7 @@ TEST_F(ProjectTest, LeavesTheBestOfRanges) {
       for (uint32_t i = 0; i < count; ++i) {
         const abi::Candidate& one = found[size_t{t} * count + i];
         if (one.id == NO_ROW) continue;
-        ASSERT_TRUE(std::ranges::any_of(ranges, [&](const ops::RowRange& range) {
-          return one.id >= range.first && one.id < range.first + range.count;
-        })) << one.id;
+        ASSERT_TRUE(asked(one.id)) << one.id;
         EXPECT_EQ(one.score, logit(one.id));
         if (got == NO_ROW || one.score > logit(got)) got = one.id;
       }

@@ -225,6 +225,8 @@ WEFT_API weft_model_info weft_model_get_info(const weft_model* model);
  *   chat_template_problem  text: why the model's chat template cannot be used; only if so
  *   tie        object {kept, left_out, difference}: the tensors of two vocabulary tables that WEFT_TIE_AUTO made one,
  *              and the Euclidean norm of their difference, relative to the kept one's; only if so
+ *   softmaxes  object {kind, count}: the several softmaxes that make a probability, a "mixture" or "adaptive"; only if
+ *              there are several
  *   shards     array of {device, first_row, rows, bytes, and gigabytes_per_second or share}: which device has which
  *              rows of the vocabulary table; only if several do
  *   types      array of {file_type, device_type, tensors, exact, largest_error, relative_error}: a summary of tensors
