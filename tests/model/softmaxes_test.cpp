@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "model/table_rows.h"
 #include "session/batch.h"
 #include "session/lookup.h"
 #include "support/closeness.h"
@@ -99,6 +100,28 @@ TEST_P(SoftmaxesTest, Batches) {
   };
   generate_batch({entry(a, got[0]), entry(b, got[1])});
   EXPECT_EQ(got, want);
+}
+
+// Half of the prompt as rows of the table, and a saved session that goes on.
+TEST_P(SoftmaxesTest, SoftTokensAndSavedSessions) {
+  const auto model = load_model(open_device(), path_, Format::f16);
+  const size_t half = prompt_.size() / 2, kept = 12;
+  const Ids first(prompt_.begin(), prompt_.begin() + static_cast<ptrdiff_t>(half));
+  const std::vector<float> rows =
+      table_rows(*model, *model->weights.embedding, std::span(prompt_).subspan(half), model->config.embedding_scale);
+  Session one(*model, 128, {}), two(*model, 128, {});
+  one.set_sampling(greedy()), two.set_sampling(greedy());
+  const std::vector<PromptPart> parts = {{first, {}}, {{}, rows}};
+  one.prompt_parts(parts);
+  Ids got;
+  const auto keep = [&](uint32_t id) { return got.push_back(id), true; };
+  one.generate(kept, true, keep);
+  const TemporaryFolder folder;
+  one.save(folder.path() / "session", "");
+  two.restore(folder.path() / "session");
+  two.set_sampling(greedy());
+  two.generate(static_cast<uint32_t>(greedy_.size() - kept), true, keep);
+  EXPECT_EQ(got, greedy_);
 }
 
 TEST_P(SoftmaxesTest, Grammars) {
