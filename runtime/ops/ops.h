@@ -195,7 +195,7 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
 // gated: y[t] = f(gate[t]) * up[t].                     x (tokens, stride_of(2 cols)): gate, then up
 // else:  y[t] = f(x[t]).                                x (tokens, stride_of(cols)); y (tokens, stride_of(cols))
 // silu(v) = v / (1 + exp(-v)); gelu(v) = v Phi(v), with Phi the normal distribution's integral; gelu_tanh(v) =
-// v (1 + tanh(sqrt(2 / pi) (v + 0.044715 v^3))) / 2; relu(v) = max(v, 0); tanh is that.
+// v (1 + tanh(sqrt(2 / pi) (v + 0.044715 v^3))) / 2; relu(v) = max(v, 0); tanh(v).
 void activate(Recorder& recorder, Activation activation, bool gated, const View& state, const View& x, const View& y,
               uint32_t cols, uint32_t tokens);
 

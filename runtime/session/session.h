@@ -108,7 +108,10 @@ class Session {
   // those without it. With a grammar and a keep-list together, and in a batch, nothing is drafted.
   // Throws Error(unsupported) if other devices have rows of the vocabulary table, and for several softmaxes.
   void set_drafter(std::unique_ptr<Drafter> drafter) {
-    if (drafter) model_.weights.need_all_rows("guessing ahead"), model_.weights.need_one_softmax("guessing ahead");
+    if (drafter) {
+      model_.weights.need_all_rows("guessing ahead");
+      model_.weights.need_one_softmax("guessing ahead");
+    }
     drafter_ = std::move(drafter);
   }
   // Is told before each pass of a prompt but the last, and with done == all before the first token; none: nobody is.
