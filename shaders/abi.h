@@ -74,8 +74,8 @@ using uint = uint32_t;
 //
 // A layer's cache: keys and values of each key/value head, one head after the other, by slot (rope.comp). Keys are a
 // matrix of slots like those above, but in groups of KEY_ROWS, and filled up to 16-byte words only. Values are slot
-// after slot: FORMAT_F16: two dimensions to a 32-bit word; FORMAT_Q8: bytes, filled up likewise, then the blocks'
-// scales, two to a word. So in FORMAT_Q8 a slot has, of keys as of values:
+// after slot: FORMAT_F16: two dimensions to a 32-bit word; FORMAT_Q8: bytes, filled up likewise, and after those of
+// TILE_ROWS slots their blocks' scales, two to a word. So in FORMAT_Q8 a slot has, of keys as of values:
 #define KEY_ROWS 8
 #define IN_KEYS(slot, k, count) IN_GROUPS(KEY_ROWS, slot, k, count)
 #define Q8_WORDS(head_dim) (((head_dim) + 15) / 16)        // 16-byte words

@@ -94,9 +94,10 @@ void rotate_own(uint token, uint kv_head, bool writes) {
 // Dimensions 2i and 2i + 1 of the value in a slot, of all heads' slots.
 vec2 value_pair(uint slot, uint i) {
   if (FORMAT == FORMAT_F16) return unpackHalf2x16(values[slot * (p.head_dim / 2) + i]);
-  const uint row = slot * Q8_SLOT_WORDS(p.head_dim), scales = row + Q8_WORDS(p.head_dim) * 4;
-  const vec4 bytes = signed_bytes(values[row + i / 2]);
-  return (i % 2 == 0 ? bytes.xy : bytes.zw) * scale_of(values[scales + i / 32] >> (i / 16 % 2 * 16));
+  const uint tile = slot / TILE_ROWS * TILE_ROWS * Q8_SLOT_WORDS(p.head_dim), r = slot % TILE_ROWS, row_words = Q8_WORDS(p.head_dim) * 4;
+  const vec4 bytes = signed_bytes(values[tile + r * row_words + i / 2]);
+  const uint two_scales = values[tile + TILE_ROWS * row_words + r * Q8_SCALE_WORDS(p.head_dim) + i / 32];
+  return (i % 2 == 0 ? bytes.xy : bytes.zw) * scale_of(two_scales >> (i / 16 % 2 * 16));
 }
 
 void main() {

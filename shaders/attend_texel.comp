@@ -1,11 +1,13 @@
 // attend.comp for llvmpipe: eight lanes, a subgroup, do the query heads of one key/value head at once. Nothing is shared but by shuffles, which
-// llvmpipe makes one instruction of; barriers it runs as switches of coroutines, and it reads buffers in loops lane by lane. For caches of f16
-// and heads of whole texels (eight dimensions).
+// llvmpipe makes one instruction of; barriers it runs as switches of coroutines, and it reads buffers in loops lane by lane. For heads of whole
+// texels: eight dimensions in f16, sixteen in q8.
 // Variant of: attend
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"
 #include "lib/alibi.glsl"
+#include "lib/bytes.glsl"
+#include "lib/half.glsl"
 #include "lib/lanes.glsl"
 #include "lib/soft_cap.glsl"
 #include "lib/spread.glsl"
@@ -22,6 +24,7 @@ layout(constant_id = 6) const uint ROTATES = 0;
 layout(constant_id = 7) const uint ADJACENT = 0;
 layout(constant_id = 8) const uint ROTARY_DIM = 0;
 layout(constant_id = 9) const uint PARTED = 0;  // 1: several workgroups do a head (lib/parts.glsl)
+layout(constant_id = 10) const uint FORMAT = FORMAT_F16;  // of the cache
 layout(local_size_x = 8) in;
 
 #define STEPS 2  // positions a lane has in a block
@@ -51,6 +54,12 @@ uvec4 halves_of(vec4 low, vec4 high) {
 }
 vec4 low_of(uvec4 halves) { return vec4(unpackHalf2x16(halves.x), unpackHalf2x16(halves.y)); }
 vec4 high_of(uvec4 halves) { return vec4(unpackHalf2x16(halves.z), unpackHalf2x16(halves.w)); }
+
+// A 32-bit word of texels.
+uint word_of(uvec4 texel, uint word) {
+  const uvec2 half_texel = (word & 2) != 0 ? texel.zw : texel.xy;
+  return (word & 1) != 0 ? half_texel.y : half_texel.x;
+}
 
 // Of a position `i` after one whose slot is `first`; the ring holds more than a block.
 uint slot_after(uint first, uint i) { return first + i < p.capacity ? first + i : first + i - p.capacity; }
@@ -121,15 +130,49 @@ void main() {
 
   for (uint start = first; start < last; start += STEPS * LANES) {
     const uint start_slot = start % p.capacity, count = min(last - start, STEPS * LANES);
-    uint key[STEPS];
+    uint key[STEPS];     // texel of its first word
+    uint scales[STEPS];  // FORMAT_Q8: 32-bit word of its first two scales
+    vec2 value_scales[STEPS][VALUE_TEXELS];  // FORMAT_Q8: of the lane's positions
     float score[HEADS][STEPS];
     [[unroll]] for (uint u = 0; u < STEPS; ++u) {
       const uint slot = slot_after(start_slot, min(u * LANES + lane, count - 1));
-      key[u] = (slots + slot / TILE_ROWS * TILE_ROWS) * (DIM / 8) + IN_KEYS(slot % TILE_ROWS, 0, DIM / 8);
+      const uint tile = slots + slot / TILE_ROWS * TILE_ROWS, r = slot % TILE_ROWS;
+      if (FORMAT == FORMAT_F16) {
+        key[u] = tile * (DIM / 8) + IN_KEYS(r, 0, DIM / 8);
+      } else {
+        const uint first_scale = tile * Q8_SLOT_WORDS(DIM) + TILE_ROWS * Q8_WORDS(DIM) * 4;
+        key[u] = tile / 4 * Q8_SLOT_WORDS(DIM) + IN_KEYS(r, 0, Q8_WORDS(DIM));
+        scales[u] = first_scale + IN_KEYS(r, 0, Q8_SCALE_WORDS(DIM));
+        [[unroll]] for (uint part = 0; part < VALUE_TEXELS; ++part) {
+          const uint at = first_scale + r * Q8_SCALE_WORDS(DIM) + part, two = word_of(texelFetch(values, int(at / 4)), at);
+          value_scales[u][part] = vec2(scale_of(two), scale_of(two >> 16));
+        }
+      }
       [[unroll]] for (uint h = 0; h < HEADS; ++h) score[h][u] = 0;
     }
     // Unrolled, as only shuffles by a constant are one instruction: by others llvmpipe goes lane by lane.
-    [[unroll]] for (uint s = 0; s < SHARES; ++s)
+    if (FORMAT == FORMAT_Q8) [[unroll]] for (uint s = 0; s < SHARES; ++s) {  // a block
+      float partial[HEADS][STEPS];
+      [[unroll]] for (uint h = 0; h < HEADS; ++h) [[unroll]] for (uint u = 0; u < STEPS; ++u) partial[h][u] = 0;
+      [[unroll]] for (uint k = 0; k < min(DIM / 16 - s * 2, 2); ++k) {
+        uvec4 bytes[STEPS];
+        [[unroll]] for (uint u = 0; u < STEPS; ++u) bytes[u] = texelFetch(keys, int(key[u] + (s * 2 + k) * KEY_ROWS));
+        [[unroll]] for (uint j = 0; j < 4; ++j) {
+          vec4 four[STEPS];
+          [[unroll]] for (uint u = 0; u < STEPS; ++u) four[u] = signed_bytes(bytes[u][j]);
+          [[unroll]] for (uint h = 0; h < HEADS; ++h) {
+            const vec4 q = subgroupShuffle(query[h][s], k * 4 + j);
+            [[unroll]] for (uint u = 0; u < STEPS; ++u) partial[h][u] += dot(four[u], q);
+          }
+        }
+      }
+      [[unroll]] for (uint u = 0; u < STEPS; ++u) {
+        const uint at = scales[u] + s / 2 * KEY_ROWS;
+        const float scale = scale_of(word_of(texelFetch(keys, int(at / 4)), at) >> (s % 2 * 16));
+        [[unroll]] for (uint h = 0; h < HEADS; ++h) score[h][u] += partial[h][u] * scale;
+      }
+    }
+    if (FORMAT == FORMAT_F16) [[unroll]] for (uint s = 0; s < SHARES; ++s)
       [[unroll]] for (uint k = 0; k < min(DIM / 8 - s * 4, 4); ++k) {
         vec4 low[STEPS], high[STEPS];
         [[unroll]] for (uint u = 0; u < STEPS; ++u) {
@@ -170,8 +213,20 @@ void main() {
       float weight[HEADS];
       [[unroll]] for (uint h = 0; h < HEADS; ++h) weight[h] = subgroupShuffle(score[h][u], i);
       [[unroll]] for (uint part = 0; part < VALUE_TEXELS; ++part) {
-        const uvec4 halves = texelFetch(values, int((slots + slot) * (DIM / 8) + min(part * LANES + lane, DIM / 8 - 1)));
-        const vec4 low = low_of(halves), high = high_of(halves);
+        const uint word = min(part * LANES + lane, DIM / 8 - 1);
+        vec4 low, high;
+        if (FORMAT == FORMAT_F16) {
+          const uvec4 halves = texelFetch(values, int((slots + slot) * (DIM / 8) + word));
+          low = low_of(halves);
+          high = high_of(halves);
+        } else {
+          const uint tile = (slots + slot) / TILE_ROWS * (TILE_ROWS / 4) * Q8_SLOT_WORDS(DIM);
+          const uvec4 bytes = texelFetch(values, int(tile + slot % TILE_ROWS * Q8_WORDS(DIM) + word / 2));
+          const float first_block = subgroupShuffle(value_scales[u][part].x, i), second = subgroupShuffle(value_scales[u][part].y, i);
+          const float scale = lane < LANES / 2 ? first_block : second;
+          low = scale * signed_bytes((word & 1) != 0 ? bytes.z : bytes.x);
+          high = scale * signed_bytes((word & 1) != 0 ? bytes.w : bytes.y);
+        }
         [[unroll]] for (uint h = 0; h < HEADS; ++h) {
           acc[h][part * 2] += weight[h] * low;
           acc[h][part * 2 + 1] += weight[h] * high;

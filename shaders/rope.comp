@@ -3,14 +3,17 @@
 // head, tiles of TILE_ROWS positions, in f16 word k (8 dimensions) of position r at uvec4 IN_KEYS(r, k, words). Values are
 // kept row by row. abi.h has the layouts. The cache is a ring: a position is kept at slot position % capacity.
 //
-// WEFT_TEXEL is for llvmpipe: eight dimensions a lane, which it reads as texels and writes as words of 16 bytes. For caches of f16 and heads
-// whose rotary halves are whole words.
+// WEFT_TEXEL is for llvmpipe: eight dimensions a lane, which it reads as texels and writes as words of 16 bytes. For heads whose rotary halves
+// are whole words; in q8 those of whole pairs of blocks too, of which a workgroup has one.
 // Variants: texel
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "abi.h"
 #include "lib/half.glsl"
+#ifdef WEFT_TEXEL
+#include "lib/lanes.glsl"
+#endif
 
 layout(constant_id = 0) const uint FORMAT = FORMAT_F16;  // of the cache
 layout(std430, binding = 0) readonly buffer State { StepState state; };
@@ -22,17 +25,46 @@ layout(constant_id = 1) const uint DIM = 64;  // of a head
 layout(constant_id = 2) const uint ADJACENT = 0;
 layout(local_size_x = 8) in;
 
-layout(binding = 1) uniform usamplerBuffer qkv;  
+layout(binding = 1) uniform usamplerBuffer qkv;
 layout(binding = 2) uniform usamplerBuffer rope_table;
 layout(std430, binding = 3) writeonly buffer Queries { vec4 q[]; };
 layout(std430, binding = 4) writeonly buffer Keys { uvec4 keys[]; };
+layout(std430, binding = 4) writeonly buffer KeyScales { uint key_scales[]; };
 layout(std430, binding = 5) writeonly buffer Values { uvec4 values[]; };
+layout(std430, binding = 5) writeonly buffer ValueScales { uint value_scales[]; };
 
 vec4 input_at(uint i) { return uintBitsToFloat(texelFetch(qkv, int(i))); }
 vec4 rope_table_at(uint i) { return uintBitsToFloat(texelFetch(rope_table, int(i))); }
 
 #define ROTARY_DIM p.rotary_dim
 #include "lib/rotate.glsl"
+
+uint bytes_of(vec4 steps) {
+  const uvec4 bytes = uvec4(ivec4(clamp(round(steps), -127, 127))) & 0xff;
+  return bytes.x | bytes.y << 8 | bytes.z << 16 | bytes.w << 24;
+}
+
+// Eight lanes' dimensions, word `word` of each's head, as two blocks of FORMAT_Q8.
+void write_blocks(bool key, uint head, uint word, uint slot, vec4 low, vec4 high) {
+  const vec4 larger = max(abs(low), abs(high));
+  float largest = max(max(larger.x, larger.y), max(larger.z, larger.w));
+  largest = max(largest, subgroupShuffleXor(largest, 1));
+  largest = max(largest, subgroupShuffleXor(largest, 2));
+  const uint half_scale = packHalf2x16(vec2(largest / 127, 0)) & 0xffff;
+  const float scale = scale_of(half_scale), inverse = scale > 0 ? 1 / scale : 0;
+  const uvec2 own = uvec2(bytes_of(low * inverse), bytes_of(high * inverse)), next = subgroupShuffleXor(own, 1);
+  const uint scales = half_scale | subgroupShuffleXor(half_scale, 4) << 16;
+
+  const uint tile = (head * p.capacity + slot / TILE_ROWS * TILE_ROWS) * Q8_SLOT_WORDS(DIM), r = slot % TILE_ROWS;
+  const uint first_scale = tile + TILE_ROWS * Q8_WORDS(DIM) * 4;
+  if (key) {
+    if (word % 2 == 0) keys[tile / 4 + IN_KEYS(r, word / 2, Q8_WORDS(DIM))] = uvec4(own, next);
+    if (word % 8 == 0) key_scales[first_scale + IN_KEYS(r, word / 8, Q8_SCALE_WORDS(DIM))] = scales;
+  } else {
+    if (word % 2 == 0) values[tile / 4 + r * Q8_WORDS(DIM) + word / 2] = uvec4(own, next);
+    if (word % 8 == 0) value_scales[first_scale + r * Q8_SCALE_WORDS(DIM) + word / 8] = scales;
+  }
+}
 
 // Grid: x the tokens, y their words of eight dimensions, those of q, k and v: llvmpipe's cores have as many of a short prompt's tokens each.
 void main() {
@@ -50,8 +82,13 @@ void main() {
     q[at + 1] = high;
     return;
   }
+  if (FORMAT == FORMAT_Q8) {
+    const uint cached = head - p.heads;
+    write_blocks(rotates_here, cached % p.kv_heads, word, slot, low, high);
+    return;
+  }
   const uvec4 halves = uvec4(packHalf2x16(low.xy), packHalf2x16(low.zw), packHalf2x16(high.xy), packHalf2x16(high.zw));
-  if (head < p.heads + p.kv_heads)
+  if (rotates_here)
     keys[((head - p.heads) * p.capacity + slot / TILE_ROWS * TILE_ROWS) * words + IN_KEYS(slot % TILE_ROWS, word, words)] = halves;
   else
     values[((head - p.heads - p.kv_heads) * p.capacity + slot) * words + word] = halves;
@@ -98,7 +135,6 @@ void write_blocks(uint head, uint pair, bool key, uint row, uint position, uint 
   const uint blocks = (p.head_dim + BLOCK - 1) / BLOCK, words = Q8_WORDS(p.head_dim);
   const uint start = row + (p.heads + (key ? 0 : p.kv_heads) + head) * p.head_dim;
   const uint tile = (head * p.capacity + slot / TILE_ROWS * TILE_ROWS) * Q8_SLOT_WORDS(p.head_dim), r = slot % TILE_ROWS;
-  const uint value = (head * p.capacity + slot) * Q8_SLOT_WORDS(p.head_dim);
   uint scales = 0;
   for (uint b = pair * 2; b < min(pair * 2 + 2, blocks); ++b) {
     const Q8Block block = quantised(start, b, key, position);
@@ -107,13 +143,14 @@ void write_blocks(uint head, uint pair, bool key, uint row, uint position, uint 
       if (key)
         keys[tile + IN_KEYS(r, b * 2 + w / 4, words) * 4 + w % 4] = block.words[w];
       else
-        values[value + b * 8 + w] = block.words[w];
+        values[tile + r * words * 4 + b * 8 + w] = block.words[w];
     }
   }
+  const uint at = tile + TILE_ROWS * words * 4;
   if (key)
-    keys[tile + TILE_ROWS * words * 4 + IN_KEYS(r, pair, Q8_SCALE_WORDS(p.head_dim))] = scales;
+    keys[at + IN_KEYS(r, pair, Q8_SCALE_WORDS(p.head_dim))] = scales;
   else
-    values[value + words * 4 + pair] = scales;
+    values[at + r * Q8_SCALE_WORDS(p.head_dim) + pair] = scales;
 }
 
 // Grid: x covers the work items of a token (query elements, key words, value words, in that order; in q8, pairs of blocks

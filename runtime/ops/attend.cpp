@@ -19,7 +19,7 @@ uint32_t heads_at_once(const HeadShape& shape) {
 
 // True if attend_texel.comp computes such heads over such caches.
 bool by_texels(const Plan& plan, const HeadShape& shape, Format cache) {
-  return plan.texel_products && cache == Format::f16 && shape.head_dim % 8 == 0;
+  return plan.texel_products && shape.head_dim % (cache == Format::f16 ? 8 : 16) == 0;
 }
 
 }  // namespace
@@ -77,7 +77,7 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
     const uint32_t heads = heads_at_once(shape);
     constants.insert(constants.end(),
                      {heads, shape.head_dim, fused_rope != nullptr, fused_rope && fused_rope->pairs == Pairs::adjacent,
-                      fused_rope ? fused_rope->rotary_dim : 0, parts > 1});
+                      fused_rope ? fused_rope->rotary_dim : 0, parts > 1, static_cast<uint32_t>(cache.format)});
     // Without a fused rope the cache is not written, and must not seem to be.
     recorder.dispatch({shaders::attend_texel, constants},
                       {state, q, cache.keys, cache.values, y, bias, fused_rope ? fused_rope->rope_table : q,

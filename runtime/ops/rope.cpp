@@ -10,6 +10,12 @@ uint64_t q8_bytes(const HeadShape& shape, uint32_t capacity) {  // of keys or va
   return uint64_t{shape.kv_heads} * capacity * Q8_SLOT_WORDS(shape.head_dim) * 4;
 }
 
+// True if rope.comp's variant for llvmpipe does such heads.
+bool by_texels(const Plan& plan, const HeadShape& shape, uint32_t rotary_dim, Format cache) {
+  return plan.texel_products && shape.head_dim % (cache == Format::f16 ? 8 : 2 * BLOCK) == 0 && rotary_dim > 0 &&
+         rotary_dim % 16 == 0;
+}
+
 }  // namespace
 
 uint64_t key_bytes(const HeadShape& shape, uint32_t capacity, Format format) {
@@ -36,8 +42,7 @@ void rope(Recorder& recorder, const HeadShape& shape, Pairs pairs, uint32_t rota
   const abi::RopePush push = {shape.heads,    shape.kv_heads, shape.head_dim,
                               in_stride,      out_stride,     static_cast<uint32_t>(pairs),
                               cache.capacity, rotary_dim};
-  if (recorder.device().plan().texel_products && cache.format == Format::f16 && shape.head_dim % 8 == 0 &&
-      rotary_dim > 0 && rotary_dim % 16 == 0) {
+  if (by_texels(recorder.device().plan(), shape, rotary_dim, cache.format)) {
     return recorder.dispatch(
         {shaders::rope_texel, {static_cast<uint32_t>(cache.format), shape.head_dim, pairs == Pairs::adjacent}},
         {state, qkv, rope_table, q, cache.keys, cache.values}, push,

@@ -165,6 +165,11 @@ std::vector<View> Session::cache_parts(uint64_t cached, uint64_t written) const 
   return parts;
 }
 
+// How a saved session names the cache's layout. "q8" was an earlier one, with each slot's scales after its values.
+static std::string cache_layout(Format format) {
+  return format == Format::q8 ? "q8 in tiles" : std::string(name(format));
+}
+
 static std::string tied_text(const Weights& weights) { return weights.tied() ? "tied" : "untied"; }
 
 void Session::save(const std::filesystem::path& path, std::string_view note) const {
@@ -185,7 +190,7 @@ void Session::save(const std::function<void(std::span<const std::byte>)>& store,
   add(text, "weights", model_.weights.type());
   add(text, "table", name(model_.weights.output_table().matrix().format));
   add(text, "tied", tied_text(model_.weights));
-  add(text, "cache", name(cache.layers.at(0).format));
+  add(text, "cache", cache_layout(cache.layers.at(0).format));
   add(text, "context", context_);
   add(text, "cache_bytes", cache.bytes());
   add(text, "ids", ids_.size());
@@ -238,7 +243,7 @@ std::string Session::restore(std::span<const std::byte> file, const std::string&
   if (document.value.contains("tied"))
     same("a vocabulary that is", header.text("tied"), tied_text(model_.weights),
          "load the model with the same tie option");
-  same("a cache of type", header.text("cache"), name(device.cache.layers.at(0).format),
+  same("a cache of type", header.text("cache"), cache_layout(device.cache.layers.at(0).format),
        "create the session with that type");
   same("a context of", std::to_string(header.integer("context", UINT32_MAX)), std::to_string(context_),
        "create the session with that context");

@@ -46,17 +46,17 @@ Cache make_q8_cache(const std::shared_ptr<Device>& device, const Case& c, uint32
     for (uint32_t head = 0; head < c.shape.kv_heads; ++head) {
       const uint32_t slot = p % cache.capacity, r = slot % TILE_ROWS;
       uint8_t* const tile = &keys[(size_t{head} * cache.capacity + slot - r) * row];
-      uint8_t* const value = &values[(size_t{head} * cache.capacity + slot) * row];
+      uint8_t* const value_tile = &values[(size_t{head} * cache.capacity + slot - r) * row];
       for (uint32_t b = 0; b < blocks; ++b) {
         const uint16_t key_scale = float_to_half(random.uniform(0.005f, 0.02f) * c.key_scale);
         const uint16_t value_scale = float_to_half(random.uniform(0.005f, 0.02f));
         std::memcpy(tile + TILE_ROWS * filled + place_in_keys(r, b / 2, halves) * 4 + b % 2 * 2, &key_scale, 2);
-        std::memcpy(value + filled + b * 2, &value_scale, 2);
+        std::memcpy(value_tile + TILE_ROWS * filled + r * halves * 4 + b * 2, &value_scale, 2);
         for (uint32_t dim = b * 32; dim < std::min(b * 32 + 32, filled); ++dim) {
           const int key = dim < d ? static_cast<int>(random.below(255)) - 127 : 0;
           const int content = dim < d ? static_cast<int>(random.below(255)) - 127 : 0;
           tile[place_in_keys(r, dim / 16, filled / 16) * 16 + dim % 16] = static_cast<uint8_t>(key);
-          value[dim] = static_cast<uint8_t>(content);
+          value_tile[r * filled + dim] = static_cast<uint8_t>(content);
           if (dim >= d) continue;
           cache.keys.row(p)[head * d + dim] = double{half_to_float(key_scale)} * key;
           cache.values.row(p)[head * d + dim] = double{half_to_float(value_scale)} * content;
@@ -122,7 +122,7 @@ void check_attend(const Tuning& tuning, const Case& c) {
   std::fill(scratch.end() - static_cast<ptrdiff_t>(more_bytes ? (c.tokens + 3) * s.heads : 0), scratch.end(), 0.0f);
   const Buffer parts = upload(device, "parts", scratch);
   const float scale = 1 / std::sqrt(static_cast<float>(s.head_dim));
-  const bool texel = device->plan().texel_products && c.format == Format::f16 && s.head_dim % 8 == 0;
+  const bool texel = device->plan().texel_products && s.head_dim % (c.format == Format::f16 ? 8 : 16) == 0;
   std::string expected = texel ? "attend texel" : reduction("attend", device->plan());
   run_op(device, expected, [&](Recorder& recorder) {
     ops::Attention attention = {scale, c.window, c.soft_cap, c.alibi, c.mask, {}};

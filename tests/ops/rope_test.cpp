@@ -69,9 +69,10 @@ void expect_halves(const std::vector<uint16_t>& got, const std::vector<double>& 
 }
 
 // A cache of q8 against the rows of positions pos and up: each within half a step of its block, whose largest magnitude
-// is 127 steps; a scale rounded to f16 (either way, Vulkan leaves it open) is 2^-10 off. tiled: keys, else values.
+// is 127 steps; a scale rounded to f16 (either way, Vulkan leaves it open) is 2^-10 off. keys: their layout, else
+// values'.
 void expect_q8(const Case& c, const std::vector<uint8_t>& got, const reference::Rows& want, uint32_t capacity,
-               bool tiled, double error) {
+               bool keys, double error) {
   const uint32_t d = c.shape.head_dim, blocks = (d + 31) / 32, halves = (blocks + 1) / 2;
   const uint32_t filled = (d + 15) / 16 * 16, row = filled + halves * 4;
   std::vector<bool> written(got.size());
@@ -83,9 +84,9 @@ void expect_q8(const Case& c, const std::vector<uint8_t>& got, const reference::
     for (uint32_t head = 0; head < c.shape.kv_heads; ++head)
       for (uint32_t b = 0; b < halves * 2; ++b) {
         const uint32_t slot = (c.pos + t) % capacity, r = slot % TILE_ROWS;
-        const size_t first = (size_t{head} * capacity + (tiled ? slot - r : slot)) * row;
+        const size_t first = (size_t{head} * capacity + slot - r) * row;
         const size_t at =
-            first + (tiled ? TILE_ROWS * filled + place_in_keys(r, b / 2, halves) * 4 + b % 2 * 2 : filled + b * 2);
+            first + TILE_ROWS * filled + (keys ? place_in_keys(r, b / 2, halves) : r * halves + b / 2) * 4 + b % 2 * 2;
         const int low = take(at), high = take(at + 1);
         const double scale = half_to_float(static_cast<uint16_t>(low + 256 * high));
         if (b == blocks) {  // none: it fills the word
@@ -97,7 +98,8 @@ void expect_q8(const Case& c, const std::vector<uint8_t>& got, const reference::
           largest = std::max(largest, std::abs(want.row(t)[head * d + dim]));
         const double step = (largest + error) / 127 * (1 + 0x1p-10) + 0x1p-24;
         for (uint32_t dim = b * 32; dim < std::min(b * 32 + 32, filled); ++dim) {
-          const size_t byte = first + (tiled ? place_in_keys(r, dim / 16, filled / 16) * 16 + dim % 16 : dim);
+          const size_t byte =
+              first + (keys ? place_in_keys(r, dim / 16, filled / 16) * 16 + dim % 16 : r * filled + dim);
           const double value = scale * static_cast<int8_t>(take(byte));
           ASSERT_NEAR(value, dim < d ? want.row(t)[head * d + dim] : 0, dim < d ? step * 0.5001 + error : 0)
               << "token " << t << " head " << head << " dimension " << dim;
@@ -125,7 +127,7 @@ void check_rope(const Case& c) {
   const Buffer q = poisoned(device, "q", uint64_t{c.tokens} * stride_of(q_dim));
   const Buffer keys = poisoned(device, "keys", ops::key_bytes(s, capacity, c.format) / 4);
   const Buffer values = poisoned(device, "values", ops::value_bytes(s, capacity, c.format) / 4);
-  const bool texel = device->plan().texel_products && c.format == Format::f16 && s.head_dim % 8 == 0 &&
+  const bool texel = device->plan().texel_products && s.head_dim % (c.format == Format::f16 ? 8 : 64) == 0 &&
                      c.rotary_dim % 16 == 0 && c.rotary_dim > 0;
   run_op(device, texel ? "rope texel" : "rope", [&](Recorder& recorder) {
     ops::rope(recorder, s, c.pairs, c.rotary_dim, state, qkv.buffer, rope_table, q, {keys, values, capacity, c.format},
@@ -188,7 +190,7 @@ TEST_F(RopeTest, Rings) {
 }
 
 TEST_F(RopeTest, CachesOfQ8) {
-  for (const uint32_t dim : {2u, 12u, 32u, 48u, 64u, 80u, 96u, 200u, 256u}) {
+  for (const uint32_t dim : {2u, 12u, 32u, 48u, 64u, 80u, 96u, 128u, 192u, 200u, 256u}) {
     check_rope({{6, 2, dim}, dim, ops::Pairs::halves, 60, 5, 16, 192, 0, Format::q8});
     check_rope({{3, 3, dim}, dim / 4 * 2, ops::Pairs::adjacent, 120, 1, 1, 192, 64, Format::q8});
   }
