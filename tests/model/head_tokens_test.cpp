@@ -1,0 +1,246 @@
+// The tokens of real models by heads that promise full's, in batches of 16 sessions along the texts of this repository.
+// By default few; the soak takes 20,000 of each model, head and sampling.
+//
+// WEFT_HEAD_STEPS: how many. WEFT_HEAD_LOG: a file that gets a line of JSON for each batch and head; batches that are
+// there are not computed again, so a run can be done in pieces. WEFT_HEAD_SECONDS: how long each test goes on. What is
+// printed are the sums of the file.
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "model/hidden_states.h"
+#include "reference/sample.h"
+#include "session/batch.h"
+#include "support/model_test.h"
+#include "tokenizer/tokenizer.h"
+
+namespace weft::test {
+namespace {
+
+using Json = nlohmann::json;
+using Ids = std::vector<uint32_t>;
+
+constexpr uint32_t kSessions = 16, kPrompt = 32, kTokens = 64, kContext = 128;
+// Sums of a batch are the same for each head but for the order in which a projection of several rows adds: texts part
+// by that alone if the scores of the two tokens do not differ by more.
+constexpr double kTie = 1e-3;
+
+struct Setting {
+  const char* name;
+  Sampling sampling;
+};
+const Setting kSettings[] = {
+    {"greedy", greedy()},
+    {"sampled", {.temperature = 1, .top_k = 40, .top_p = 1, .min_p = 0, .repeat_penalty = 1, .seed = 1}},
+};
+const std::map<std::string, VocabHead::Mode> kHeads = {{"certified", VocabHead::Mode::certified},
+                                                       {"sure", VocabHead::Mode::sure}};
+
+// What was compared so far, by heads.
+class Log {
+ public:
+  explicit Log(Json key) : key_(std::move(key)) {
+    if (const char* path = std::getenv("WEFT_HEAD_LOG")) path_ = path;
+    std::ifstream file(path_);
+    for (std::string text; std::getline(file, text);) {
+      const Json line = Json::parse(text);
+      if (std::ranges::all_of(key_.items(), [&](const auto& item) { return line[item.key()] == item.value(); }))
+        count(line);
+    }
+  }
+  void add(Json line) {
+    line.update(key_);
+    if (!path_.empty()) std::ofstream(path_, std::ios::app) << line.dump() << '\n';
+    count(line);
+  }
+  uint32_t batches() const { return batches_; }  // the first ones, which are there
+  size_t tokens() const {                        // of each head
+    size_t least = SIZE_MAX;
+    for (const auto& [head, mode] : kHeads) least = std::min(least, sums_.contains(head) ? sums_.at(head).tokens : 0);
+    return least;
+  }
+  void print() const {
+    for (const auto& [head, sum] : sums_)
+      std::cout << key_["device"] << ' ' << key_["model"] << ' ' << key_["setting"] << ' ' << head << ": " << sum.tokens
+                << " tokens, " << sum.partings << " partings with gaps of at most " << sum.widest << ", "
+                << sum.bytes / sum.full * 100 << "% of full's bytes" << std::endl;
+  }
+
+ private:
+  struct Sum {
+    size_t tokens = 0, partings = 0;
+    double widest = 0, bytes = 0, full = 0;
+  };
+  void count(const Json& line) {
+    batches_ = std::max(batches_, line["batch"].get<uint32_t>() + 1);
+    Sum& sum = sums_[line["head"]];
+    sum.tokens += line["tokens"].get<size_t>();
+    sum.bytes += line["bytes"].get<double>();
+    sum.full += line["full"].get<double>();
+    sum.partings += line["partings"].size();
+    for (const Json& parting : line["partings"]) sum.widest = std::max(sum.widest, parting["gap"].get<double>());
+  }
+
+  Json key_;
+  std::filesystem::path path_;
+  std::map<std::string, Sum> sums_;
+  uint32_t batches_ = 0;
+};
+
+// The texts of this repository, one after the other.
+std::string own_texts() {
+  std::string text;
+  std::vector<std::filesystem::path> paths;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(WEFT_SOURCE_DIR))
+    if (entry.path().extension() == ".md" && entry.path().string().find("/build/") == std::string::npos)
+      paths.push_back(entry.path());
+  std::ranges::sort(paths);
+  for (const auto& path : paths) {
+    std::ifstream file(path, std::ios::binary);
+    text.append(std::istreambuf_iterator<char>(file), {});
+  }
+  return text;
+}
+
+// With the table in the basis that a user's load gives it.
+std::unique_ptr<Model> load_with_states(const std::filesystem::path& path, const Tokenizer& tokenizer) {
+  Ids text = tokenizer.encode(kStateText, Tokenizer::Special::plain);
+  if (tokenizer.add_bos() && tokenizer.bos()) text.insert(text.begin(), *tokenizer.bos());
+  const auto device = open_device();
+  const auto first = load_model(device, path, std::nullopt);
+  DeviceFormats formats;
+  formats.states =
+      std::make_shared<const StateStatistics>(statistics_of(hidden_states(*first, text), first->config.width).value());
+  return load_model(device, path, formats);
+}
+
+class HeadTokensTest : public GpuTest, public testing::WithParamInterface<Setting> {
+ protected:
+  void compare(const std::string& name, const std::filesystem::path& path, size_t otherwise);
+
+ private:
+  std::vector<Ids> run(VocabHead::Mode mode, const std::vector<Ids>& prompts, double& bytes);
+  double gap(Ids context, std::span<const uint32_t> said, uint64_t seed, uint32_t one, uint32_t other);
+  uint64_t seed_of(size_t session) const { return GetParam().sampling.seed + batch_ * kSessions + session; }
+
+  std::unique_ptr<Model> model_;
+  std::vector<std::unique_ptr<Session>> sessions_;
+  uint32_t batch_ = 0;
+};
+
+// What the sessions say after the prompts, and the bytes that they read of the table.
+std::vector<Ids> HeadTokensTest::run(VocabHead::Mode mode, const std::vector<Ids>& prompts, double& bytes) {
+  VocabHead head;
+  head.mode = mode;
+  std::vector<Ids> said(kSessions);
+  std::vector<BatchEntry> entries;
+  double before = 0, after = 0;
+  for (size_t i = 0; i < kSessions; ++i) {
+    Session& session = *sessions_[i];
+    session.set_head(head);
+    Sampling sampling = GetParam().sampling;
+    sampling.seed = seed_of(i);
+    session.set_sampling(sampling);
+    session.prompt(prompts[i]);
+    before += session.stats().head_bytes;
+    entries.push_back({session, kTokens, true, [&said, i](uint32_t id) { return said[i].push_back(id), true; }});
+  }
+  generate_batch(entries);
+  for (const auto& session : sessions_) after += session->stats().head_bytes;
+  bytes = after - before;
+  return said;
+}
+
+// How much better full thinks one token than another, after `said`.
+double HeadTokensTest::gap(Ids context, std::span<const uint32_t> said, uint64_t seed, uint32_t one, uint32_t other) {
+  context.insert(context.end(), said.begin(), said.end());
+  Session scorer(*model_, kContext, {});
+  scorer.prompt(context);
+  const std::vector<float> logits = scorer.logits();
+  const double temperature = GetParam().sampling.temperature, end = static_cast<double>(context.size());
+  if (temperature == 0) return logits[one] - logits[other];
+  const auto score = [&](uint32_t id) {
+    return logits[id] / temperature + reference::noise(seed, static_cast<uint32_t>(end), id);
+  };
+  return score(one) - score(other);
+}
+
+void HeadTokensTest::compare(const std::string& name, const std::filesystem::path& path, size_t otherwise) {
+  const auto start = std::chrono::steady_clock::now();
+  const char *const steps = std::getenv("WEFT_HEAD_STEPS"), *const time = std::getenv("WEFT_HEAD_SECONDS");
+  const size_t wanted = steps ? static_cast<size_t>(std::atoll(steps)) : otherwise;
+  const double seconds = time ? std::atof(time) : 1e9;
+  if (wanted == 0) GTEST_SKIP() << "for WEFT_HEAD_STEPS tokens";
+  const ModelFile file = open_model(path);
+  const Tokenizer tokenizer =
+      file.kind == ModelFile::Kind::gguf
+          ? Tokenizer::from_gguf(file.metadata, name)
+          : Tokenizer::from_hf(file.tokenizer, file.tokenizer_config, file.generation_config, name);
+  model_ = load_with_states(path, tokenizer);
+  const Ids text = tokenizer.encode(own_texts(), Tokenizer::Special::plain);
+  for (size_t i = 0; i < kSessions; ++i) sessions_.push_back(std::make_unique<Session>(*model_, kContext, Ids()));
+  Log log({{"model", name}, {"device", model_->device->caps().name}, {"setting", GetParam().name}});
+  for (batch_ = log.batches(); log.tokens() < wanted; ++batch_) {
+    if (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > seconds) break;
+    std::vector<Ids> prompts;
+    for (size_t i = 0; i < kSessions; ++i) {
+      const size_t first = (batch_ * kSessions + i) * kPrompt % (text.size() - kPrompt);
+      prompts.emplace_back(text.begin() + static_cast<ptrdiff_t>(first),
+                           text.begin() + static_cast<ptrdiff_t>(first + kPrompt));
+    }
+    double shared = 0;  // full heads of a batch read the table once for all
+    const std::vector<Ids> want = run(VocabHead::Mode::full, prompts, shared);
+    const double full = static_cast<double>(model_->weights.output_table().bytes()) * kSessions * kTokens;
+    for (const auto& [head, mode] : kHeads) {
+      double bytes = 0;
+      const std::vector<Ids> got = run(mode, prompts, bytes);
+      size_t tokens = 0;
+      Json partings = Json::array();
+      for (size_t i = 0; i < kSessions; ++i) {
+        ASSERT_EQ(got[i].size(), want[i].size());
+        const auto at = static_cast<size_t>(std::ranges::mismatch(got[i], want[i]).in1 - got[i].begin());
+        tokens += at;
+        if (at == want[i].size()) continue;
+        const double apart = gap(prompts[i], std::span(want[i]).first(at), seed_of(i), want[i][at], got[i][at]);
+        partings.push_back({{"session", i}, {"after", at}, {"full", want[i][at]}, {"gap", std::abs(apart)}});
+        EXPECT_LE(std::abs(apart), kTie) << head << ", batch " << batch_ << ' ' << partings.back();
+      }
+      log.add({{"head", head},
+               {"batch", batch_},
+               {"tokens", tokens},
+               {"bytes", bytes},
+               {"full", full},
+               {"partings", partings}});
+    }
+  }
+  log.print();
+}
+
+TEST_P(HeadTokensTest, Pocket) { compare("pocket", WEFT_SOURCE_DIR "/apps/pocket/pocket.gguf", 1000); }
+
+TEST_P(HeadTokensTest, Tinystories) {
+  const auto shared = shared_folder();
+  if (!shared) GTEST_SKIP() << "../shared is not there";
+  compare("tinystories-656K", *shared / "models/tinystories-656K", 0);
+}
+
+TEST_P(HeadTokensTest, SmolLM2) {
+  const auto path = real_model("smollm2");
+  if (!path) GTEST_SKIP() << "SmolLM2 is not in the user's cache";
+  compare("smollm2", *path, 0);
+}
+
+TEST_P(HeadTokensTest, Gemma) {
+  const auto path = real_model("gemma3-270m");
+  if (!path) GTEST_SKIP() << "Gemma 3 270M is not in the user's cache";
+  compare("gemma3-270m", *path, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Settings, HeadTokensTest, testing::ValuesIn(kSettings),
+                         [](const auto& one) { return std::string(one.param.name); });
+
+}  // namespace
+}  // namespace weft::test
