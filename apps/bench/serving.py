@@ -25,12 +25,9 @@ import threading
 import time
 
 sys.dont_write_bytecode = True
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "compilers"), str(HERE.parent / "weft")]
-import fetch_model
-import root as roots
+import llama
+from root import Unavailable
 
-LLAMA = roots.Wanted("sid-llama", ("sid",), ("llama.cpp-tools", "libggml0-backend-vulkan", "mesa-vulkan-drivers", "libvulkan1", "libstdc++6"))
 CONTEXT = 512
 
 
@@ -148,20 +145,13 @@ def servers(arguments, stack):
     ours += ["-m", arguments.model] if arguments.model != "pocket" else []
     if not arguments.llama:
         return [stack.enter_context(Server("weft", ours, environment, port))], []
-    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "weft/compilers"
-    root = roots.make(cache, "amd64", LLAMA)
-    libraries = f"{root.libraries}:{root.libraries}/llama:/usr/lib/{roots.TRIPLETS['amd64']}"  # of ours some are this machine's
-    loader = [root.libraries / roots.LOADERS["amd64"], "--library-path", libraries]
-    environment |= {"VK_DRIVER_FILES": str(root.driver("lvp")), "GGML_VK_VISIBLE_DEVICES": "0"}  # else it takes no CPU's driver
-    started = [stack.enter_context(Server("weft", [*loader, *ours], environment, port))]
+    peer = llama.make()
+    started = [stack.enter_context(Server("weft", peer.command(*ours), peer.environment, port))]
     port = free_port()
-    model = fetch_model.models_folder(os.environ) / f"{arguments.model}.gguf"
-    theirs = [root.folder / "usr/bin/llama-server", "--port", port, "-m", model, "-np", most, "-c", most * CONTEXT, "-ngl", "99", "-dev", "Vulkan0",
-              "-fit", "off", "-cram", "0", "--no-webui"]
-    # It looks for its backends in the folder that it is started in.
-    started.append(stack.enter_context(Server("llama-server", [*loader, *theirs], environment, port, root.libraries / "ggml/backends0")))
-    packages = (root.folder / "packages").read_text().split()
-    return started, [package for package in packages if package.startswith(("llama.cpp-tools", "libggml0-backend", "mesa-vulkan"))]
+    theirs = [peer.bin / "llama-server", "--port", port, "-m", llama.model_file(arguments.model), "-np", most, "-c", most * CONTEXT, "-ngl", "99",
+              "-dev", "Vulkan0", "-fit", "off", "-cram", "0", "--no-webui"]
+    started.append(stack.enter_context(Server("llama-server", peer.command(*theirs), peer.environment, port, peer.backends)))
+    return started, peer.packages
 
 
 def measure(arguments, started, packages):
@@ -205,7 +195,7 @@ def main():
     with contextlib.ExitStack() as stack:
         try:
             started, packages = servers(arguments, stack)
-        except roots.Unavailable as problem:
+        except Unavailable as problem:
             print(f"NOTICE: llama-server is not to be had: {problem}")
             return 77
         measure(arguments, started, packages)
