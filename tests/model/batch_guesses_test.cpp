@@ -80,42 +80,39 @@ TEST_F(BatchGuessesTest, TheSameIdsAsAlone) {
   make();
   constexpr uint32_t kTokens = 30;
   for (const std::span<const Setting> settings : {std::span<const Setting>(kGreedy), std::span<const Setting>(kMixed)})
-    for (const uint32_t count : {1u, 3u, 8u}) {
-      for (const size_t longest : {1u, 3u, 7u}) {
-        SCOPED_TRACE(std::to_string(count) + " sessions, drafts of up to " + std::to_string(longest) + " tokens, " +
-                     (settings.size() > 1 ? "mixed" : "greedy"));
-        std::vector<std::unique_ptr<Session>> sessions;
-        std::vector<BatchEntry> entries;
-        std::vector<Ids> texts;
-        for (uint32_t i = 0; i < count; ++i) {
-          const Setting& setting = settings[i % settings.size()];
-          texts.push_back(alone(setting, prompt(i), kTokens));
-          sessions.push_back(session(setting, 256, {}, i == 5 ? Policy::polite : Policy::throughput));
-          sessions.back()->prompt(prompt(i));
-          const Scripted::Script scripts[] = {along(texts[i], longest, 0, vocab()),
-                                              along(texts[i], longest, 3, vocab()),
-                                              along(texts[i], 1 + longest / 2, 0, vocab()), anything(i, vocab())};
-          if (i != 2) sessions.back()->set_drafter(std::make_unique<Scripted>(scripts[i % std::size(scripts)]));
-          entries.push_back(entry(*sessions.back(), kTokens));
+    for (const auto& [count, longest] : {std::pair(1u, 7u), {3u, 3u}, {8u, 1u}, {8u, 3u}, {8u, 7u}}) {
+      SCOPED_TRACE(std::to_string(count) + " sessions, drafts of up to " + std::to_string(longest) + " tokens, " +
+                   (settings.size() > 1 ? "mixed" : "greedy"));
+      std::vector<std::unique_ptr<Session>> sessions;
+      std::vector<BatchEntry> entries;
+      std::vector<Ids> texts;
+      for (uint32_t i = 0; i < count; ++i) {
+        const Setting& setting = settings[i % settings.size()];
+        texts.push_back(alone(setting, prompt(i), kTokens));
+        sessions.push_back(session(setting, 256, {}, i == 5 ? Policy::polite : Policy::throughput));
+        sessions.back()->prompt(prompt(i));
+        const Scripted::Script scripts[] = {along(texts[i], longest, 0, vocab()), along(texts[i], longest, 3, vocab()),
+                                            along(texts[i], 1 + longest / 2, 0, vocab()), anything(i, vocab())};
+        if (i != 2) sessions.back()->set_drafter(std::make_unique<Scripted>(scripts[i % std::size(scripts)]));
+        entries.push_back(entry(*sessions.back(), kTokens));
+      }
+      EXPECT_EQ(generate_batch(entries), std::vector<Stop>(count, Stop::length));
+      for (uint32_t i = 0; i < count; ++i) {
+        SCOPED_TRACE(std::string(settings[i % settings.size()].name) + ", session " + std::to_string(i));
+        EXPECT_EQ(sessions[i]->ids(), texts[i]);
+        const SessionStats& stats = sessions[i]->stats();
+        if (i == 2) {
+          EXPECT_EQ(stats.checks, 0u);
+        } else {
+          EXPECT_GT(stats.checks, 0u);
         }
-        EXPECT_EQ(generate_batch(entries), std::vector<Stop>(count, Stop::length));
-        for (uint32_t i = 0; i < count; ++i) {
-          SCOPED_TRACE(std::string(settings[i % settings.size()].name) + ", session " + std::to_string(i));
-          EXPECT_EQ(sessions[i]->ids(), texts[i]);
-          const SessionStats& stats = sessions[i]->stats();
-          if (i == 2) {
-            EXPECT_EQ(stats.checks, 0u);
-          } else {
-            EXPECT_GT(stats.checks, 0u);
-          }
-          if (i == 0) {
-            EXPECT_EQ(stats.accepted_tokens, stats.drafted_tokens);
-          }
-          // What was drafted in vain leaves nothing behind: it goes on alone like one that never did.
-          sessions[i]->set_drafter(nullptr);
-          generate(*sessions[i], texts[i], 5);
-          EXPECT_EQ(sessions[i]->ids(), alone(settings[i % settings.size()], texts[i], 5));
+        if (i == 0) {
+          EXPECT_EQ(stats.accepted_tokens, stats.drafted_tokens);
         }
+        // What was drafted in vain leaves nothing behind: it goes on alone like one that never did.
+        sessions[i]->set_drafter(nullptr);
+        generate(*sessions[i], texts[i], 5);
+        EXPECT_EQ(sessions[i]->ids(), alone(settings[i % settings.size()], texts[i], 5));
       }
     }
 }
@@ -152,7 +149,7 @@ TEST_F(BatchGuessesTest, CountsWhatItSaves) {
   const auto run = [&](bool guesses) {
     std::vector<std::unique_ptr<Session>> sessions;
     std::vector<BatchEntry> entries;
-    for (uint32_t i = 0; i < 4; ++i) {
+    for (uint32_t i = 0; i < 2; ++i) {  // fewer than products read the weights once for
       sessions.push_back(session({}));
       sessions.back()->prompt(prompt(i));
       if (guesses)
@@ -171,7 +168,7 @@ TEST_F(BatchGuessesTest, CountsWhatItSaves) {
     EXPECT_EQ(stats.drafted_tokens, 35u);
     EXPECT_EQ(stats.accepted_tokens, 35u);
     EXPECT_EQ(stats.decoded_tokens, 44u);
-    EXPECT_LT(stats.decode_bytes, without[i].decode_bytes / 2);
+    EXPECT_LT(stats.decode_bytes, without[i].decode_bytes * 3 / 4);
   }
 }
 
