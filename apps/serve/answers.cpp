@@ -152,6 +152,8 @@ Json weft_figures(const CompletionRequest& request, const Figures& figures) {
           {"head", request.task.head},
           {"head_bytes_per_token", figures.head_bytes_per_token},
           {"head_rows_per_token", figures.head_rows_per_token},
+          {"drafted_tokens", figures.guesses.drafted_tokens},
+          {"accepted_tokens", figures.guesses.accepted_tokens},
           {"first_token_s", figures.first_token_seconds},
           {"decode_tokens_per_s", figures.decode_tokens_per_second}};
 }

@@ -34,6 +34,7 @@ struct Job::State {
   std::deque<TokenLogprobs> held;
   std::size_t generated = 0, told = 0;
   weft_stats before = {};
+  weft_speculation_stats guesses_before = {};
   std::uint64_t head_bytes = 0;  // of the session's statistics, at its last token
   std::size_t prompt_tokens = 0;
   Figures figures;
@@ -74,6 +75,12 @@ std::size_t common_prefix(const std::vector<std::uint32_t>& a, const std::vector
 
 // Less is computed again as fast as it is written.
 constexpr std::size_t kLeastKept = 64;
+
+weft_speculation_stats guesses_since(const weft_speculation_stats& before, const api::Session& session) {
+  const weft_speculation_stats now = session.speculation_stats();
+  return {now.passes - before.passes, now.drafted_tokens - before.drafted_tokens,
+          now.accepted_tokens - before.accepted_tokens};
+}
 
 // Runs a setter; what the library refuses is the field's fault.
 template <class Setter>
@@ -156,7 +163,7 @@ void Job::set_up() {
   Slot& slot = *state_->slot;
   if (!slot.session) {
     try {
-      slot.session.emplace(engine_.model_, engine_.context_);
+      engine_.make_session(slot);
     } catch (const api::Failure& error) {
       // The sessions that there are must do.
       const std::lock_guard lock(engine_.mutex_);
@@ -175,6 +182,7 @@ void Job::set_up() {
   session.set_logprobs(task_.logprobs ? std::max(*task_.logprobs, 1u) : 0);
   state_->wants_logprobs = task_.logprobs.has_value();
   state_->before = session.stats();
+  state_->guesses_before = session.speculation_stats();
   set_field("prompt", [&] { session.prompt(task_.prompt); });
   state_->figures.slot = slot.id;
   state_->figures.cached_tokens = session.stats().reused_tokens - state_->before.reused_tokens;
@@ -234,14 +242,15 @@ Job::News Job::next() {
 }
 
 Engine::Engine(api::Model& model, Metrics& metrics, States* states, std::uint32_t sessions, std::uint32_t queue,
-               std::uint32_t context)
+               std::uint32_t context, weft_speculation speculation)
     : model_(model),
       metrics_(metrics),
       states_(states),
       most_sessions_(sessions),
       most_waiting_(queue),
-      context_(context) {
-  slots_.emplace_back().session.emplace(model_, context_);
+      context_(context),
+      speculation_(speculation) {
+  make_session(slots_.emplace_back());
   thread_ = std::thread([this] { compute(); });
 }
 
@@ -295,7 +304,7 @@ void Engine::use_slot(std::uint32_t id, const std::function<void(api::Session&)>
   lock.unlock();
   std::exception_ptr problem;
   try {
-    if (!slot->session) slot->session.emplace(model_, context_);
+    if (!slot->session) make_session(*slot);
     use(*slot->session);
   } catch (...) {
     problem = std::current_exception();
@@ -368,6 +377,12 @@ void Engine::remove_slot(const Slot* slot) {
   slots_.remove_if([&](const Slot& other) { return &other == slot; });
 }
 
+void Engine::make_session(Slot& slot) const {
+  api::Session made(model_, context_);
+  made.set_speculation(speculation_);
+  slot.session.emplace(std::move(made));
+}
+
 int Engine::on_token(void* user, std::uint32_t id, const char* text, std::size_t length) {
   State& state = *static_cast<State*>(user);
   const weft_stats stats = state.slot->session->stats();
@@ -381,6 +396,7 @@ int Engine::on_token(void* user, std::uint32_t id, const char* text, std::size_t
         std::chrono::duration<double>(std::chrono::steady_clock::now() - state.begin_time).count();
   figures.head_bytes_per_token = rates.head_bytes_per_token;
   figures.head_rows_per_token = rates.head_rows_per_token;
+  figures.guesses = guesses_since(state.guesses_before, *state.slot->session);
   state.text.append(text, length);
   for (; !state.held.empty() && state.held.front().begin < state.told; state.held.pop_front())
     state.tokens.push_back(std::move(state.held.front()));
@@ -391,6 +407,8 @@ int Engine::on_token(void* user, std::uint32_t id, const char* text, std::size_t
 // The session is free again. Its request may still be reading.
 void Engine::finish(State& state, std::optional<weft_stop> stop, const weft_error& error) {
   Slot& slot = *state.slot;
+  state.figures.guesses = guesses_since(state.guesses_before, *slot.session);
+  metrics_.count_guesses(state.figures.guesses.drafted_tokens, state.figures.guesses.accepted_tokens);
   if (!stop) slot.session->reset();
   slot.ids = slot.session->ids();
   slot.used = ++clock_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <weft/batch.h>
+#include <weft/speculate.h>
 
 #include <chrono>
 #include <condition_variable>
@@ -50,6 +51,7 @@ struct Figures {
   std::uint32_t tokens = 0;         // generated
   std::uint64_t cached_tokens = 0;  // of the prompt, that an earlier request had computed
   double head_bytes_per_token = 0, head_rows_per_token = 0;
+  weft_speculation_stats guesses = {};
   double first_token_seconds = 0;  // from the begin of its prompt
   double decode_tokens_per_second = 0;
 };
@@ -122,11 +124,11 @@ class Job {
 class Engine {
  public:
   // sessions: that generate at the same time, 1 to WEFT_MAX_BATCH; queue: requests that may wait; context: tokens of a
-  // session; states: where conversations go that lose their session; nullptr: nowhere. The model, the metrics and the
-  // states outlive the engine. Makes the first session; the others are made when they are needed. Throws api::Failure
-  // if it cannot.
+  // session; states: where conversations go that lose their session; nullptr: nowhere; speculation: of all sessions.
+  // The model, the metrics and the states outlive the engine. Makes the first session; the others are made when they
+  // are needed. Throws api::Failure if it cannot.
   Engine(api::Model& model, Metrics& metrics, States* states, std::uint32_t sessions, std::uint32_t queue,
-         std::uint32_t context);
+         std::uint32_t context, weft_speculation speculation);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -166,6 +168,7 @@ class Engine {
   Slot* find_slot(std::uint32_t id);
   Slot* add_slot();
   void remove_slot(const Slot* slot);
+  void make_session(Slot& slot) const;
   struct Source {
     std::size_t tokens = 0;  // that it shares
     const Slot* slot = nullptr;
@@ -179,6 +182,7 @@ class Engine {
   States* const states_;
   std::uint32_t most_sessions_;
   const std::uint32_t most_waiting_, context_;
+  const weft_speculation speculation_;
 
   mutable std::mutex mutex_;  // of everything below, and of all Job::States
   std::condition_variable work_;

@@ -51,6 +51,12 @@ void Metrics::count_token(bool first, double seconds, std::uint64_t head_bytes) 
   (first ? first_ : gap_).add(seconds);
 }
 
+void Metrics::count_guesses(std::uint64_t drafted, std::uint64_t accepted) {
+  const std::lock_guard lock(mutex_);
+  drafted_tokens_ += drafted;
+  accepted_tokens_ += accepted;
+}
+
 std::string Metrics::text(std::size_t waiting, std::size_t running, std::size_t most) const {
   const std::lock_guard lock(mutex_);
   std::string text =
@@ -66,6 +72,8 @@ std::string Metrics::text(std::size_t waiting, std::size_t running, std::size_t 
          single("weft_generated_tokens_total", "counter", "Tokens of answers.", tokens_) +
          single("weft_head_read_bytes_total", "counter", "Bytes of the vocabulary table read to choose tokens.",
                 head_bytes_) +
+         single("weft_drafted_tokens_total", "counter", "Guessed tokens that passes have checked.", drafted_tokens_) +
+         single("weft_accepted_tokens_total", "counter", "Guessed tokens that were right.", accepted_tokens_) +
          first_.text("weft_time_to_first_token_seconds", "Time from a request's arrival to its first token.") +
          gap_.text("weft_time_between_tokens_seconds", "Time between two tokens of an answer.");
 }

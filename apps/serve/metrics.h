@@ -33,13 +33,17 @@ class Metrics {
   // A token of an answer; seconds: from its request's arrival if it is the first, else from the token before it.
   void count_token(bool first, double seconds, std::uint64_t head_bytes);
 
+  // Guesses of an answer that has ended: tokens that passes have checked, and those that were right.
+  void count_guesses(std::uint64_t drafted, std::uint64_t accepted);
+
   // Now: requests that wait and that are answered, and the most that can be answered together.
   std::string text(std::size_t waiting, std::size_t running, std::size_t most) const;
 
  private:
   mutable std::mutex mutex_;
   std::array<std::uint64_t, kOutcomeNames.size()> requests_ = {};
-  std::uint64_t prompt_tokens_ = 0, cached_tokens_ = 0, tokens_ = 0, head_bytes_ = 0;
+  std::uint64_t prompt_tokens_ = 0, cached_tokens_ = 0, tokens_ = 0, head_bytes_ = 0, drafted_tokens_ = 0,
+                accepted_tokens_ = 0;
   Histogram first_{{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}};
   Histogram gap_{{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5}};
 };

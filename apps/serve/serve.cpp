@@ -19,7 +19,7 @@ struct ServeArgs {
   ModelArgs model;
   std::string host = "127.0.0.1";
   std::uint16_t port = 8080;
-  std::string key, cors, states;
+  std::string key, cors, states, speculate = "off";
   bool no_key = false;
   std::uint32_t sessions = 8, queue = 64, deadline = 600, states_limit = 1024;
 };
@@ -159,9 +159,11 @@ void serve(const ServeArgs& args) {
   std::string does = format("embeddings of %u numbers", info.width);
   if (make_embedder(*model, args.queue, embedder)) {
     if (args.model.ctx) throw UsageError("--ctx", "an encoder's input has its own limit");
+    if (args.speculate != "off") throw UsageError("--speculate", "an encoder writes no text");
   } else {
     facts.context = session_context(args.model, info);
-    engine.emplace(*model, metrics, kept, args.sessions, args.queue, facts.context);
+    engine.emplace(*model, metrics, kept, args.sessions, args.queue, facts.context,
+                   args.speculate == "lookup" ? WEFT_SPECULATE_LOOKUP : WEFT_SPECULATE_OFF);
     does = format("%u sessions of %u tokens", args.sessions, facts.context);
   }
   loaded.emplace(Loaded{*model, facts, engine ? &*engine : nullptr, embedder ? &*embedder : nullptr, kept});
@@ -188,6 +190,7 @@ void add_serve(CLI::App& app) {
   CLI::App* command = app.add_subcommand("serve", "Answer OpenAI's protocol over HTTP, and show a chat page");
   add_model_options(command, args->model);
   add_ctx_option(command, args->model);
+  add_speculate_option(command, args->speculate);
   command
       ->add_option("--host", args->host,
                    "address to listen on; one that other machines can reach requires --api-key or --no-key")

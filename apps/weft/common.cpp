@@ -271,16 +271,19 @@ void set_steering(api::Session& session, const SteeringArgs& args, bool all) {
   if (all || !biases.empty()) refused("--logit-bias", [&] { session.set_logit_bias(biases); });
 }
 
+CLI::Option* add_speculate_option(CLI::App* command, std::string& kind) {
+  return command
+      ->add_option("--speculate", kind,
+                   "guess tokens ahead and check several in a pass, which does not change the text: lookup takes the "
+                   "text\n"
+                   "to go on as it did where it had the same tokens before; off")
+      ->type_name("KIND")
+      ->check(CLI::IsMember({"off", "lookup"}).description(""))
+      ->capture_default_str();
+}
+
 void add_speculate_options(CLI::App* command, SpeculateArgs& args) {
-  CLI::Option* const kind =
-      command
-          ->add_option(
-              "--speculate", args.kind,
-              "guess tokens ahead and check several in a pass, which does not change the text: lookup takes the text\n"
-              "to go on as it did where it had the same tokens before; off")
-          ->type_name("KIND")
-          ->check(CLI::IsMember({"off", "lookup"}).description(""))
-          ->capture_default_str();
+  CLI::Option* const kind = add_speculate_option(command, args.kind);
   CLI::Option* const draft =
       command
           ->add_option(

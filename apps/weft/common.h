@@ -97,6 +97,7 @@ struct SpeculateArgs {
   // "draft" or "medusa", if there is one
   std::string name() const { return !draft.empty() ? "draft" : !medusa.empty() ? "medusa" : kind; }
 };
+CLI::Option* add_speculate_option(CLI::App* command, std::string& kind);  // --speculate alone
 void add_speculate_options(CLI::App* command, SpeculateArgs& args);
 // Loads the draft or the heads, if there are any, to the device of `model`. Throws UsageError for a draft with another
 // tokenizer, and for heads of another model.

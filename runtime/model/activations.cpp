@@ -92,10 +92,11 @@ ActivationBuffers::ActivationBuffers(const Model& model, uint32_t tokens, uint32
   run_once(model.device, "clear activations", [&](Recorder& recorder) { recorder.fill(buffer, 0); });
 }
 
-Activations ActivationBuffers::row(uint32_t row) const {
-  Activations one;
-  for (const Part& part : parts_) one.*part.view = (this->*part.view).part(row * part.row_bytes, part.row_bytes);
-  return one;
+Activations ActivationBuffers::rows(uint32_t row, uint32_t count) const {
+  Activations some;
+  for (const Part& part : parts_)
+    some.*part.view = (this->*part.view).part(row * part.row_bytes, count * part.row_bytes);
+  return some;
 }
 
 StepBuffers::StepBuffers(const Model& model, uint32_t context, uint32_t table_positions) {

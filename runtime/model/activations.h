@@ -47,8 +47,8 @@ struct ActivationBuffers : Activations {
   ActivationBuffers(const ActivationBuffers&) = delete;  // the views point to the buffer
   ActivationBuffers& operator=(const ActivationBuffers&) = delete;
   uint64_t bytes() const { return buffer.bytes(); }
-  // Views of token `row` only; requires sampled == tokens.
-  Activations row(uint32_t row) const;
+  // Views of `count` tokens from token `row` on; requires sampled == tokens.
+  Activations rows(uint32_t row, uint32_t count = 1) const;
 
   Buffer buffer;  // holds all of it
 

@@ -2,39 +2,96 @@
 
 #include <algorithm>
 #include <bit>
+#include <deque>
+
+#include "base/error.h"
 
 namespace weft {
 namespace {
 
-// Products take a power of two of tokens, or whole groups.
-uint32_t rows_for(const Model& model, size_t members) {
-  const uint32_t count = static_cast<uint32_t>(members), group = model.device->plan().block_tokens;
+// Products take a power of two of rows, or whole groups.
+uint32_t whole_rows(const Model& model, size_t rows) {
+  const uint32_t count = static_cast<uint32_t>(rows), group = model.device->plan().block_tokens;
   return count <= group ? std::min(std::bit_ceil(count), group) : static_cast<uint32_t>(align_up(count, group));
 }
 
 }  // namespace
 
 Batch::Batch(const Model& model, std::span<const Member> members, Policy policy, std::vector<Duty*> duties)
-    : rows_(rows_for(model, members.size())),
-      activations_(model, rows_, rows_),
-      step_(model, rows_, 1),
+    : model_(model),
+      members_(members.begin(), members.end()),
+      activations_(model, whole_rows(model, members.size()), whole_rows(model, members.size())),
+      step_(model, whole_rows(model, kMostBatchSlots), 1),
       pool_(model.device),
       queue_(model, policy, std::move(duties)) {
-  abi::StepState& state = *step_.state.as<abi::StepState>();
-  state.end = static_cast<uint32_t>(members.size());
-  state.context = rows_;
-  std::vector<Activations> rows;
-  for (uint32_t i = 0; i < members.size(); ++i) rows.push_back(activations_.row(i));
-  Pass pass = {model, activations_, step_, members.front().cache, rows_};
-  std::vector<Tail> tails;
-  for (size_t i = 0; i < members.size(); ++i) {
-    pass.members.push_back({model, rows[i], members[i].step, members[i].cache, 1});
-    tails.push_back(members[i].tail);
-  }
-  body_ = record_body(pool_, pass);
-  end_ = record_end(pool_, pass, [&](Recorder& r) { record_tail(r, pass, tails); });
+  step_.state.as<abi::StepState>()->context = whole_rows(model, kMostBatchSlots);
+  decode_ = record(activations_, 1);
 }
 
 Batch::~Batch() = default;  // the fences wait before the pool goes: they are declared after it
+
+// Session i has the rows from i * tokens on.
+Batch::Recorded Batch::record(const ActivationBuffers& activations, uint32_t tokens) {
+  std::deque<Activations> rows;  // what a pass refers to stays in its place
+  const auto over = [&](uint32_t first, uint32_t count) {
+    Pass pass = {model_, activations, step_, members_.front().cache, whole_rows(model_, members_.size() * count)};
+    for (size_t i = 0; i < members_.size(); ++i) {
+      rows.push_back(activations.rows(static_cast<uint32_t>(i) * tokens + first, count));
+      pass.members.push_back({model_, rows.back(), members_[i].step, members_[i].cache, count});
+    }
+    return pass;
+  };
+  const Pass pass = over(0, tokens);
+  std::vector<Pass> by_token;
+  for (uint32_t i = 0; i < tokens; ++i) by_token.push_back(over(i, 1));
+  std::vector<Tail> tails;
+  for (const Member& member : members_) tails.push_back(member.tail);
+  Recorded recorded;
+  recorded.body = record_body(pool_, pass);
+  recorded.end = record_end(pool_, pass, [&](Recorder& r) {
+    if (tokens == 1)
+      record_tail(r, pass, tails);
+    else
+      record_check(r, pass, by_token, tails, {});
+  });
+  return recorded;
+}
+
+// Of the next pass. With passes in flight it is as it was.
+void Batch::set_rows(uint32_t rows) {
+  if (in_flight() == 0) step_.state.as<abi::StepState>()->end = rows;
+}
+
+void Batch::submit() {
+  set_rows(static_cast<uint32_t>(members_.size()));
+  queue_.submit(decode_.body, decode_.end);
+}
+
+uint32_t Batch::most_tokens() const {
+  uint32_t most = 1;
+  for (const uint32_t tokens : kDraftPasses)
+    if (tokens * members_.size() <= kMostBatchSlots) most = tokens;
+  return most;
+}
+
+bool Batch::prepare_check(uint32_t tokens) {
+  if (checks_.contains(tokens)) return true;
+  try {
+    if (!check_activations_) {
+      const uint32_t rows = whole_rows(model_, members_.size() * most_tokens());
+      check_activations_ = std::make_unique<ActivationBuffers>(model_, rows, rows);
+    }
+    checks_.emplace(tokens, record(*check_activations_, tokens));
+  } catch (const Error& error) {
+    if (error.code() != Code::out_of_memory) throw;
+    return false;
+  }
+  return true;
+}
+
+void Batch::submit_check(uint32_t tokens) {
+  set_rows(static_cast<uint32_t>(members_.size()) * tokens);
+  queue_.submit(checks_.at(tokens).body, checks_.at(tokens).end);
+}
 
 }  // namespace weft

@@ -1,7 +1,8 @@
-// One pass that computes the next token of each of several sessions over the same model. Products and projections read
-// the weights once for all of them. Each session has its own position, cache and sampling.
+// Passes that compute the next tokens of several sessions over the same model. Products and projections read the
+// weights once for all of them. Each session has its own position, cache and sampling.
 #pragma once
 
+#include <map>
 #include <span>
 #include <vector>
 
@@ -19,23 +20,43 @@ class Batch {
     const KvCache& cache;
     Tail tail;
   };
-  // Records the pass, of 1 to kMostBatchSlots sessions of a decoder. duties: as of a SubmissionQueue.
+  // Records the pass of one token a session, of 1 to kMostBatchSlots sessions of a decoder. duties: as of a
+  // SubmissionQueue.
   Batch(const Model& model, std::span<const Member> members, Policy policy, std::vector<Duty*> duties);
   ~Batch();
 
   // Submits one pass after those in flight, as the policy says.
-  void submit() { queue_.submit(body_, end_); }
+  void submit();
+  // How many tokens of each session a pass that checks drafts may have, at most: as many of kDraftPasses as take no
+  // more memory than a batch of kMostBatchSlots sessions does; 1 if there is no such pass.
+  uint32_t most_tokens() const;
+  // Makes what passes that check `tokens` tokens of each session (one of kDraftPasses) need: their activations and
+  // recordings, which stay. False if there is no memory for them.
+  bool prepare_check(uint32_t tokens);
+  // Submits one such pass, with nothing in flight. Each session's draft, of up to `tokens` - 1 tokens, are its last
+  // ones: state.drafted says how many, none is allowed. What comes after a session's tokens is computed in vain.
+  // Afterwards its state.end says how many tokens were appended.
+  void submit_check(uint32_t tokens);
   uint32_t run_ahead() const { return queue_.run_ahead(); }
   uint32_t in_flight() const { return queue_.count(); }
   void wait_oldest() { queue_.wait_oldest(); }
 
  private:
-  uint32_t rows_;  // of the activations: at least the number of members
+  struct Recorded {
+    std::vector<CommandBuffer> body;
+    CommandBuffer end;
+  };
+  Recorded record(const ActivationBuffers& activations, uint32_t tokens);
+  void set_rows(uint32_t rows);
+
+  const Model& model_;
+  std::vector<Member> members_;
   ActivationBuffers activations_;
+  std::unique_ptr<ActivationBuffers> check_activations_;  // made by the first prepare_check
   StepBuffers step_;
   CommandPool pool_;
-  std::vector<CommandBuffer> body_;
-  CommandBuffer end_;
+  Recorded decode_;
+  std::map<uint32_t, Recorded> checks_;  // by the tokens of a session
   SubmissionQueue queue_;
 };
 

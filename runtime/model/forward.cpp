@@ -73,7 +73,7 @@ struct Network {
       mix_softmaxes(rows, a.normed, a.logits);
     else if (!std::ranges::all_of(tails, [](const Tail& tail) { return tail.partial; }))
       ops::project(r, table(), a.rotated, a.logits, rows);
-    for (size_t i = 0; i < tails.size(); ++i) Network(r, pass.sessions()[i]).finish_logits(tails[i]);
+    finish_logits(tails);
     choose(tails);
   }
 
@@ -86,28 +86,29 @@ struct Network {
   void own_rows() const { ops::project(r, table(), a.rotated, a.logits, 1); }
   void shard_tail(const Tail& tail) const {
     r.copy(pass.shards.logits, a.logits.part(uint64_t{table().rows} * 4, pass.shards.logits.bytes));
-    finish_logits(tail);
+    finish_logits({&tail, 1});
     choose({&tail, 1});
   }
 
-  // Chooses a token after each token of the pass, until one differs from the draft's.
-  void check(std::span<const Pass> by_token, const Tail& tail, const View& masks) const {
+  // Chooses a token after each token of each session, until one differs from the session's draft.
+  void check(std::span<const Pass> by_token, std::span<const Tail> tails, const View& masks) const {
     ops::norm(r, c.norm(), state, a.x, w.final_norm, a.normed, tokens, false);
     ops::rotate(r, table(), a.normed, a.rotated, tokens);
-    const bool picks = projection_picks({&tail, 1});
+    const bool picks = projection_picks(tails);
     if (picks)
       ops::project_best(r, table(), a.rotated, a.candidates, candidate_stride(pass.model), tokens);
-    else if (!tail.partial)
+    else if (!std::ranges::all_of(tails, [](const Tail& tail) { return tail.partial; }))
       ops::project(r, table(), a.rotated, a.logits, tokens);
-    ops::advance_draft(r, pass.step.views(a), 0);
+    for (const Pass& one : pass.sessions()) ops::advance_draft(r, one.step.views(one.a), 0);
+    const Tail& first = tails.front();
     const uint64_t mask_bytes = (c.vocab + 31) / 32 * 4;
     for (size_t i = 0; i < by_token.size(); ++i) {
       const Network here(r, by_token[i]);
-      if (tail.partial && tail.steps.masked)
+      if (first.partial && first.steps.masked)
         r.copy(masks.part(i * mask_bytes, mask_bytes),
-               View(tail.partial->allowed_rows).part(uint64_t{c.vocab} * 4, mask_bytes));
-      if (!picks) here.finish_logits(tail);
-      here.choose({&tail, 1}, picks ? ops::best_count(r.device().plan(), table()) : 0, true);
+               View(first.partial->allowed_rows).part(uint64_t{c.vocab} * 4, mask_bytes));
+      if (!picks) here.finish_logits(tails);
+      here.choose(tails, picks ? ops::best_count(r.device().plan(), table()) : 0, true);
     }
   }
 
@@ -288,13 +289,18 @@ struct Network {
     });
   }
 
-  // What one session's logits need after the projection that the others share.
-  void finish_logits(const Tail& tail) const {
-    if (tail.partial)
-      project_partly(r, w.output_table(), tail.steps, *tail.partial,
-                     {a.rotated, state, pass.step.params, pass.step.token_flags}, a.logits);
-    if (w.logit_bias) ops::add(r, w.logit_bias, a.logits, c.vocab);
-    if (tail.mask) ops::add(r, *tail.mask, a.logits, c.vocab);
+  // What each session's logits need after the projection that they share.
+  void finish_logits(std::span<const Tail> tails) const {
+    for (size_t i = 0; i < tails.size(); ++i) {
+      const Tail& tail = tails[i];
+      const Pass& one = pass.sessions()[i];
+      const StepBuffers& step = one.step;
+      if (tail.partial)
+        project_partly(r, w.output_table(), tail.steps, *tail.partial,
+                       {one.a.rotated, step.state, step.params, step.token_flags}, one.a.logits);
+      if (w.logit_bias) ops::add(r, w.logit_bias, one.a.logits, c.vocab);
+      if (tail.mask) ops::add(r, *tail.mask, one.a.logits, c.vocab);
+    }
   }
 
   // The next tokens, from the logits of each session's last one, or from `candidates` that the projection has left.
@@ -347,8 +353,9 @@ void record_own_rows(Recorder& r, const Pass& pass) { Network(r, pass).own_rows(
 
 void record_shard_tail(Recorder& r, const Pass& pass, const Tail& tail) { Network(r, pass).shard_tail(tail); }
 
-void record_check(Recorder& r, const Pass& pass, std::span<const Pass> by_token, const Tail& tail, const View& masks) {
-  Network(r, pass).check(by_token, tail, masks);
+void record_check(Recorder& r, const Pass& pass, std::span<const Pass> by_token, std::span<const Tail> tails,
+                  const View& masks) {
+  Network(r, pass).check(by_token, tails, masks);
 }
 
 void record_score(Recorder& r, const Pass& pass, const View& group_logits, const View& nll,

@@ -23,8 +23,8 @@ struct Pass {
   const KvCache& cache;
   uint32_t tokens;
   const KvCache* source = nullptr;  // of an encoder-decoder: keys and values of the input, by decoder layer
-  // In a batch each token belongs to another session: their passes of one token, over that token's row of `a`. `step`
-  // is then the batch's own, and says how many tokens there are.
+  // In a batch the tokens belong to several sessions: their passes, each over its own rows of `a`. `step` is then the
+  // batch's own, and says how many tokens there are.
   std::vector<Pass> members = {};
   View soft_rows = {};  // (soft tokens, stride_of(width)); without a buffer if the context has none
   ShardViews shards = {};
@@ -67,9 +67,10 @@ void record_own_rows(Recorder& r, const Pass& pass);
 void record_shard_tail(Recorder& r, const Pass& pass, const Tail& tail);
 // What follows the layers of a pass whose last tokens are a draft of what comes next: chooses a token after each of
 // the pass's, one after the other, as record_tail would in passes of their own, until one is not the draft's. by_token:
-// the same pass, one for each token, over that token's row of `a`. tail: greedy or sampled. masks: one for each token,
-// if the tail is masked.
-void record_check(Recorder& r, const Pass& pass, std::span<const Pass> by_token, const Tail& tail, const View& masks);
+// the same pass, one for each token of a session, over that token's row of `a` (in a batch, the members' rows). tails:
+// by session, greedy or sampled. masks: one for each token, if the tail is masked, which only a single session's is.
+void record_check(Recorder& r, const Pass& pass, std::span<const Pass> by_token, std::span<const Tail> tails,
+                  const View& masks);
 // Leaves negative log-likelihoods of every token of the pass but the last of the text in nll (context); group_logits
 // (block_tokens, vocab) is scratch. masked: over the rows of its mask alone.
 void record_score(Recorder& r, const Pass& pass, const View& group_logits, const View& nll,

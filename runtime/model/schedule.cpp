@@ -147,7 +147,7 @@ Schedule::Checks::Checks(const Pass& session)
     : activations(session.model, kMostDrafted + 1, kMostDrafted + 1),
       masks(session.model.device, "draft masks",
             uint64_t{kMostDrafted + 1} * ((session.model.config.vocab + 31) / 32) * 4, Memory::shared) {
-  for (uint32_t i = 0; i <= kMostDrafted; ++i) rows.push_back(activations.row(i));
+  for (uint32_t i = 0; i <= kMostDrafted; ++i) rows.push_back(activations.rows(i));
   // They refer to the rows, which do not move any more.
   for (uint32_t i = 0; i <= kMostDrafted; ++i)
     by_token.push_back({session.model, rows[i], session.step, session.cache, 1});
@@ -172,7 +172,7 @@ CommandBuffer Schedule::record_check_of(const Key& key, Timestamps* timestamps) 
   return record_end(
       pool_, whole,
       [&](Recorder& r) {
-        record_check(r, whole, std::span(checks_->by_token).first(key.first), key.second, checks_->masks);
+        record_check(r, whole, std::span(checks_->by_token).first(key.first), {&key.second, 1}, checks_->masks);
       },
       timestamps);
 }

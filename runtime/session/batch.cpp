@@ -1,6 +1,8 @@
 #include "session/batch.h"
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <deque>
 
 #include "base/error.h"
@@ -9,6 +11,7 @@ namespace weft {
 namespace {
 
 using Generation = Session::Generation;
+using Clock = std::chrono::steady_clock;
 
 void check(const std::vector<BatchEntry>& entries) {
   const auto refuse = [](Code code, size_t index, const std::string& what) {
@@ -51,21 +54,82 @@ std::vector<Duty*> duties_of(const std::vector<Generation*>& running) {
 
 }  // namespace
 
-SharedPasses::SharedPasses(std::vector<Generation*> running)
+SharedPasses::SharedPasses(std::vector<Generation*> running, BatchCosts& costs)
     : running_(std::move(running)),
       batch_(running_.front()->session().model(), slots_of(running_), policy_of(running_), duties_of(running_)),
-      left_(SIZE_MAX) {
-  // Products read the weights once for a group of tokens.
-  const Plan& plan = running_.front()->session().model().device->plan();
-  shared_ = std::min(static_cast<uint32_t>(running_.size()), std::max(plan.block_tokens, plan.tile_tokens));
-  for (const Generation* one : running_) left_ = std::min(left_, one->left());
+      costs_(costs[running_.size()]),
+      most_tokens_(1),
+      drafts_(running_.size()),
+      appended_(running_.size(), 1) {
+  if (std::ranges::any_of(running_, &Generation::guesses_in_batches)) most_tokens_ = batch_.most_tokens();
 }
 
-void SharedPasses::submit() {
-  for (; !closed_ && left_ > 0 && batch_.in_flight() <= batch_.run_ahead(); --left_) {
+// Tokens that all sessions still want.
+size_t SharedPasses::left() const {
+  size_t left = SIZE_MAX;
+  for (const Generation* one : running_) left = std::min(left, one->left());
+  return left;
+}
+
+void SharedPasses::submit(uint32_t ahead) {
+  while (!closed_ && left() > 0 && batch_.in_flight() <= ahead) {
     batch_.submit();
     for (Generation* one : running_) one->note_submitted();
   }
+}
+
+// Of a pass with so many rows that brings so many tokens. Products read the weights once for a group of rows.
+double SharedPasses::sharing(size_t rows, size_t tokens) const {
+  const Plan& plan = running_.front()->session().model().device->plan();
+  const size_t group = std::max(plan.block_tokens, plan.tile_tokens), reads = (rows + group - 1) / group;
+  return static_cast<double>(tokens) / static_cast<double>(reads);
+}
+
+double SharedPasses::compute() {
+  const uint32_t tokens = tokens_worth_checking();
+  const bool idle = batch_.in_flight() == 0;
+  if (tokens > 1 && idle) {
+    if (batch_.prepare_check(tokens)) return check(tokens);
+    most_tokens_ = 1;  // without guesses the batch goes on
+  }
+  // Passes ahead would be in the way of a check, and of timing a pass by itself.
+  const bool waits = most_tokens_ > 1 && (tokens > 1 || !costs_.one().known());
+  const Clock::time_point begin = Clock::now();
+  submit(waits ? 0 : batch_.run_ahead());
+  batch_.wait_oldest();
+  if (idle) costs_.passed(1, std::chrono::duration<double>(Clock::now() - begin).count());
+  std::ranges::fill(appended_, 1u);
+  return sharing(running_.size(), running_.size());
+}
+
+// Checks the drafts of all sessions in a pass of so many tokens of each.
+double SharedPasses::check(uint32_t tokens) {
+  const Clock::time_point begin = Clock::now();
+  for (size_t i = 0; i < running_.size(); ++i)
+    running_[i]->begin_check(drafts_[i].first(std::min<size_t>(drafts_[i].size(), tokens - 1)));
+  batch_.submit_check(tokens);
+  batch_.wait_oldest();
+  size_t all = 0;
+  for (size_t i = 0; i < running_.size(); ++i) all += appended_[i] = running_[i]->end_check();
+  costs_.passed(tokens, std::chrono::duration<double>(Clock::now() - begin).count());
+  return sharing(running_.size() * tokens, all);
+}
+
+// Asks the sessions for their guesses. A pass of several tokens a session takes longer for all of them, whether they
+// guess or not, so what counts are the tokens that it brings all of them.
+uint32_t SharedPasses::tokens_worth_checking() {
+  if (closed_ || most_tokens_ == 1 || !costs_.one().known()) return 1;
+  std::array<double, kMostDrafted + 1> expected = {};  // [n]: tokens of a pass of n + 1 of each session
+  for (size_t i = 0; i < running_.size(); ++i) {
+    std::array<double, kMostDrafted> chances;
+    drafts_[i] = running_[i]->offer(std::span(chances).first(most_tokens_ - 1));
+    double tokens = 1, all_right = 1;
+    for (size_t n = 0; n <= kMostDrafted; ++n) {
+      expected[n] += tokens;
+      if (n < drafts_[i].size()) tokens += all_right *= chances[n];
+    }
+  }
+  return costs_.best_pass(most_tokens_, [&](uint32_t tokens) { return expected[tokens - 1]; });
 }
 
 std::vector<Stop> generate_batch(const std::vector<BatchEntry>& entries) {
@@ -76,13 +140,14 @@ std::vector<Stop> generate_batch(const std::vector<BatchEntry>& entries) {
   // The prompts, each by itself, and the first tokens.
   for (Generation& one : all) one.start(true);
   for (Generation& one : all) one.receive_first();
+  BatchCosts costs;
   for (;;) {
     std::vector<Generation*> running;
     for (Generation& one : all)
       if (!one.stopped()) running.push_back(&one);
     if (running.empty()) break;
-    SharedPasses passes(running);
-    while (!passes.finished()) passes.step([](Generation& one, uint32_t sessions) { one.receive(sessions); });
+    SharedPasses passes(running, costs);
+    while (!passes.finished()) passes.step([](Generation& one, double sharing) { one.receive(sharing); });
   }
   std::vector<Stop> stops;
   for (const Generation& one : all) stops.push_back(*one.stopped());

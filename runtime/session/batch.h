@@ -1,9 +1,11 @@
 // Generation of several sessions at once: their tokens go through the network together (model/batch.h).
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "session/generation.h"
+#include "session/pass_costs.h"
 #include "session/session.h"
 
 namespace weft {
@@ -17,28 +19,34 @@ struct BatchEntry {
 
 // Session::generate for each entry, side by side. Returns when the last has ended, with the reason of each. The
 // sessions are distinct and have the same model. Results differ from those of generate only by rounding: products of
-// several tokens may add in another order. When a session has ended, the others go on in smaller passes. Polite if one
+// several tokens may add in another order. What sessions guess by lookup is checked where that pays for all of them
+// together. When a session has ended, the others go on in smaller passes. Polite if one
 // of them is, and no faster than the duty of each allows. Throws Error(invalid_argument) for no entry or more than
 // kMostBatchSlots, a session without a prompt, one given twice or of another model; Error(unsupported) for one with a
 // grammar or of an encoder-decoder. Then nothing was generated.
 std::vector<Stop> generate_batch(const std::vector<BatchEntry>& entries);
 
+// What passes of batches take, by the number of their sessions.
+using BatchCosts = std::map<size_t, PassCosts>;
+
 // The passes of sessions that decode together until one of them stops.
 class SharedPasses {
  public:
   using Generation = Session::Generation;
-  // The sessions have begun, have not stopped, and have the same model.
-  explicit SharedPasses(std::vector<Generation*> running);
+  // The sessions have begun, have not stopped, and have the same model. costs: of earlier passes; outlives this.
+  SharedPasses(std::vector<Generation*> running, BatchCosts& costs);
 
-  // Submits passes ahead unless closed, waits for one and calls receive(generation, sessions) for each session that has
-  // not stopped. Closes when one stops.
+  // Computes a pass and calls receive(generation, sharing) for each token that it has brought a session that has not
+  // stopped. Closes when one stops. sharing: tokens that the weights were read once for.
+  // Where checking guesses pays, the pass is of several tokens a session. Else passes are submitted ahead unless
+  // closed.
   template <class Receive>
   void step(const Receive& receive) {
-    submit();
-    batch_.wait_oldest();
-    for (Generation* one : running_) {
-      if (!one->stopped()) receive(*one, shared_);
-      closed_ |= one->stopped().has_value();
+    const double sharing = compute();
+    for (size_t i = 0; i < running_.size(); ++i) {
+      Generation& one = *running_[i];
+      for (uint32_t left = appended_[i]; left > 0 && !one.stopped(); --left) receive(one, sharing);
+      closed_ |= one.stopped().has_value();
     }
   }
   void close() { closed_ = true; }  // no more passes are submitted
@@ -47,12 +55,19 @@ class SharedPasses {
   const std::vector<Generation*>& running() const { return running_; }
 
  private:
-  void submit();
+  double compute();
+  double check(uint32_t tokens);
+  void submit(uint32_t ahead);
+  uint32_t tokens_worth_checking();
+  size_t left() const;
+  double sharing(size_t rows, size_t tokens) const;
 
   std::vector<Generation*> running_;
   Batch batch_;
-  uint32_t shared_;  // sessions that products read the weights once for
-  size_t left_;      // passes that all sessions want
+  PassCosts& costs_;                               // of so many sessions
+  uint32_t most_tokens_;                           // of a session in a pass that checks guesses; 1: nothing is guessed
+  std::vector<std::span<const uint32_t>> drafts_;  // by session: what may come next
+  std::vector<uint32_t> appended_;                 // by session: tokens of the last pass
   bool closed_ = false;
 };
 

@@ -64,10 +64,10 @@ std::vector<Session::Generation*> ContinuousBatch::sharing() {
 
 // A pass of them. If one joins or leaves, the passes in flight end first.
 void ContinuousBatch::compute_shared() {
-  const auto receive = [this](Session::Generation& generation, uint32_t sessions) {
+  const auto receive = [this](Session::Generation& generation, double sharing) {
     const auto member = std::ranges::find_if(entries_, [&](const Member& s) { return &s.generation == &generation; });
     if (member->failure) return;
-    attempt(member->failure, [&] { generation.receive(sessions); });
+    attempt(member->failure, [&] { generation.receive(sharing); });
     if (member->failure) shared_->close();
   };
   const auto finish = [&] {
@@ -78,7 +78,7 @@ void ContinuousBatch::compute_shared() {
   if (!shared_) {
     const std::vector<Session::Generation*> running = sharing();
     if (running.empty()) return;
-    shared_.emplace(running);
+    shared_.emplace(running, costs_);
   }
   shared_->step(receive);
   if (shared_->closed()) finish();
@@ -87,7 +87,7 @@ void ContinuousBatch::compute_shared() {
 void ContinuousBatch::compute_alone() {
   for (Member& member : entries_)
     if (member.prompted && !member.ended() && member.entry.session.has_grammar())
-      attempt(member.failure, [&] { member.generation.compute_token(); });
+      attempt(member.failure, [&] { member.generation.compute_tokens(); });
 }
 
 // In order of arrival, as many passes as one may have tokens.

@@ -31,8 +31,9 @@ class ContinuousBatch {
   };
   // Computes passes of the prompts that are not complete, oldest first, as long as they have no more tokens together
   // than one pass may have. Then computes a token of each session whose prompt is complete; a session with a grammar
-  // has passes of its own. A few tokens come at once when a session joins or leaves, because passes run ahead. What
-  // fails for one session ends that session; if a shared pass fails, it throws, and the batch is empty.
+  // has passes of its own. A few tokens come at once where guesses are right, and when a session joins or leaves,
+  // because passes run ahead. What fails for one session ends that session; if a shared pass fails, it throws, and the
+  // batch is empty.
   std::vector<Ended> step();
 
  private:
@@ -51,7 +52,8 @@ class ContinuousBatch {
   void compute_prompts();
 
   const Model& model_;
-  std::list<Member> entries_;           // in order of arrival; their addresses stay
+  std::list<Member> entries_;  // in order of arrival; their addresses stay
+  BatchCosts costs_;
   std::optional<SharedPasses> shared_;  // after the entries: its passes end before they go
 };
 

@@ -18,6 +18,11 @@ double thread_cpu_seconds() {
 
 double seconds(std::chrono::steady_clock::duration span) { return std::chrono::duration<double>(span).count(); }
 
+// A soft token's row belongs to its place, so it is no guess for another one.
+std::span<const uint32_t> before_soft(std::span<const uint32_t> draft) {
+  return draft.first(static_cast<size_t>(std::ranges::find_if(draft, is_soft) - draft.begin()));
+}
+
 }  // namespace
 
 Session::Generation::~Generation() {
@@ -32,7 +37,9 @@ Stop Session::Generation::run() {
                  every = s_.model_.device->plan().profile_every;
   start(false);
   for (begin_stretch(); !stop_; receive(1)) {
-    if (drafts && check_drafts()) break;
+    while (drafts && !stop_ && check_draft()) {
+    }
+    if (stop_) break;
     if (received_ >= stretch_end_) begin_stretch();
     const Clock::time_point submitted = Clock::now();
     for (; submitted_ < std::min(wanted_, stretch_end_) && submitted_ - received_ <= run_ahead; note_submitted()) {
@@ -65,21 +72,21 @@ void Session::Generation::begin_stretch() {
   passed_.reset();
 }
 
-// Checks drafts for as long as there are any. True if there is a reason to stop.
-bool Session::Generation::check_drafts() {
-  while (received_ > 0 && received_ == submitted_ && wanted_ - received_ > 1) {
-    const std::span<const uint32_t> draft = this->draft();
-    if (draft.empty()) return false;
-    const Clock::time_point submitted = Clock::now();
-    const uint32_t tokens = *std::ranges::upper_bound(kDraftPasses, draft.size());
-    const uint32_t accepted = check(draft, tokens);
-    s_.drafter_->passed(tokens, seconds(Clock::now() - submitted));
-    passed_.reset();
-    submitted_ += accepted;
-    for (uint32_t i = 0; i < accepted && !stop_; ++i) receive(accepted);
-    if (stop_) return true;
-  }
-  return false;
+// Checks a draft if there is one, and reads the tokens. False if there is none.
+bool Session::Generation::check_draft() {
+  if (received_ == 0 || received_ != submitted_ || most_drafted() == 0) return false;
+  const std::span<const uint32_t> draft = this->draft();
+  if (draft.empty()) return false;
+  const Clock::time_point submitted = Clock::now();
+  const uint32_t tokens = *std::ranges::upper_bound(kDraftPasses, draft.size());
+  begin_check(draft);
+  s_.on_device().schedule.submit_check(tokens, s_.matcher_ ? s_.on_device().head.allow_draft(tail_) : tail_);
+  s_.on_device().schedule.wait_all();
+  const uint32_t appended = end_check();
+  s_.drafter_->passed(tokens, seconds(Clock::now() - submitted));
+  passed_.reset();
+  for (uint32_t i = 0; i < appended && !stop_; ++i) receive(appended);
+  return true;
 }
 
 // A keep-list may have none of the tokens that a grammar allows, which only a pass of one token can tell.
@@ -87,8 +94,7 @@ bool Session::Generation::drafts() const { return s_.drafter_ && !(s_.matcher_ &
 
 // What the next pass may check. Writes the masks of its tokens if there is a grammar.
 std::span<const uint32_t> Session::Generation::draft() {
-  std::span<const uint32_t> draft = s_.drafter_->draft(std::min<size_t>(kMostDrafted, wanted_ - received_ - 1));
-  draft = draft.first(static_cast<size_t>(std::ranges::find_if(draft, is_soft) - draft.begin()));
+  const std::span<const uint32_t> draft = before_soft(s_.drafter_->draft(most_drafted()));
   if (draft.empty() || !s_.matcher_) return draft;
   const std::span<uint32_t> masks = s_.on_device().schedule.draft_masks();
   const size_t words = masks.size() / (kMostDrafted + 1);
@@ -100,23 +106,34 @@ std::span<const uint32_t> Session::Generation::draft() {
   }));
 }
 
-// Computes the pending token and the draft after it. Returns how many tokens the device has appended.
-uint32_t Session::Generation::check(std::span<const uint32_t> draft, uint32_t tokens) {
+std::span<const uint32_t> Session::Generation::offer(std::span<double> chances) {
+  if (!guesses_in_batches()) return {};
+  return before_soft(s_.drafter_->offer(chances.first(std::min(chances.size(), most_drafted()))));
+}
+
+void Session::Generation::begin_check(std::span<const uint32_t> draft) {
   abi::StepState& state = *s_.on_device().step.state.as<abi::StepState>();
   const size_t before = s_.ids_.size();
   std::memcpy(s_.on_device().step.history.as<uint32_t>() + before, draft.data(), draft.size_bytes());
-  state.end = static_cast<uint32_t>(before + draft.size());
-  state.drafted = static_cast<uint32_t>(draft.size());
-  s_.written_ = std::max(s_.written_, before + draft.size());
-  s_.on_device().schedule.submit_check(tokens, s_.matcher_ ? s_.on_device().head.allow_draft(tail_) : tail_);
-  s_.on_device().schedule.wait_all();
-  const uint32_t appended = state.end - static_cast<uint32_t>(before);
-  if (appended == 0 || appended > draft.size() + 1)
+  drafted_ = draft.size();
+  state.end = static_cast<uint32_t>(before + drafted_);
+  state.drafted = static_cast<uint32_t>(drafted_);
+  s_.written_ = std::max(s_.written_, before + drafted_);
+}
+
+// A token that could not be chosen counts: receive() throws for it.
+uint32_t Session::Generation::end_check() {
+  abi::StepState& state = *s_.on_device().step.state.as<abi::StepState>();
+  const uint32_t appended =
+      state.end - static_cast<uint32_t>(s_.ids_.size()) + (state.finished == FINISH_NOT_FINITE ? 1u : 0u);
+  if (appended == 0 || appended > drafted_ + 1)
     throw Error(Code::internal, std::to_string(appended) + " tokens of a draft were appended", "generate");
   state.drafted = 0;
   if (state.finished == FINISH_DRAFT) state.finished = 0;
+  submitted_ += appended;
+  if (drafted_ == 0) return appended;
   ++s_.stats_.checks;
-  s_.stats_.drafted_tokens += draft.size();
+  s_.stats_.drafted_tokens += drafted_;
   s_.stats_.accepted_tokens += appended - 1;
   return appended;
 }
@@ -184,10 +201,13 @@ void Session::Generation::receive_first() {
   receive(1);
 }
 
-void Session::Generation::compute_token() {
+void Session::Generation::compute_tokens() {
+  if (drafts() && check_draft()) return;
+  const Clock::time_point submitted = Clock::now();
   s_.on_device().schedule.submit(1, s_.next_tail(tail_));
   note_submitted();
   s_.on_device().schedule.wait_all();
+  if (drafts()) s_.drafter_->passed(1, seconds(Clock::now() - submitted));
   receive(1);
 }
 
@@ -196,7 +216,7 @@ void Session::Generation::note_submitted() {
   s_.written_ = std::max(s_.written_, s_.ids_.size() - received_ + submitted_ - 1);
 }
 
-void Session::Generation::receive(uint32_t sessions) {
+void Session::Generation::receive(double sharing) {
   const abi::RingEntry entry = s_.on_device().step.ring.as<abi::RingEntry>()[s_.ids_.size() % RING];
   s_.stats_.readback_bytes += sizeof entry;
   if (ENTRY_FINISHED(entry.flags) == FINISH_NOT_FINITE)
@@ -210,7 +230,7 @@ void Session::Generation::receive(uint32_t sessions) {
   if (s_.ids_.size() == s_.ids_.capacity()) s_.ids_.reserve(2 * s_.ids_.size());
   if (s_.matcher_) s_.matcher_->accept(entry.id);
   s_.ids_.push_back(entry.id);
-  count_bytes(entry, sessions);
+  count_bytes(entry, sharing);
   bool go_on = true;
   if (received_++ == 0) {
     first_token_ = Clock::now();
@@ -267,12 +287,12 @@ void Session::Generation::collect_times() {
   }
 }
 
-// What was read for the token at the end of the context. A batch reads weights once for all of its sessions.
-void Session::Generation::count_bytes(const abi::RingEntry& entry, uint32_t sessions) {
+// What was read for the token at the end of the context. sharing: tokens that the weights were read once for.
+void Session::Generation::count_bytes(const abi::RingEntry& entry, double sharing) {
   SessionStats& stats = s_.stats_;
   const Matrix& table = s_.model_.weights.output_table().matrix();
   const RowsRead counts = s_.on_device().head.counts(entry);
-  const double head_bytes = counts.bytes(table) / (s_.on_device().head.partial() ? 1 : sessions);
+  const double head_bytes = counts.bytes(table) / (s_.on_device().head.partial() ? 1 : sharing);
   ++stats.head_tokens;
   stats.head_bytes += head_bytes;
   stats.head_rows += counts.exact;
@@ -281,7 +301,7 @@ void Session::Generation::count_bytes(const abi::RingEntry& entry, uint32_t sess
   if (received_ == 0) return;  // computed with the prompt
   ++stats.decoded_tokens;
   const uint64_t body_bytes = s_.model_.bytes_per_token() - s_.model_.weights.output_table().bytes();
-  stats.decode_bytes += static_cast<double>(body_bytes) / sessions + s_.cache_bytes_at(s_.ids_.size()) + head_bytes;
+  stats.decode_bytes += static_cast<double>(body_bytes) / sharing + s_.cache_bytes_at(s_.ids_.size()) + head_bytes;
 }
 
 }  // namespace weft

@@ -1,6 +1,7 @@
 // One generate() of a session, step by step.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 
 #include "model/batch.h"
@@ -33,10 +34,19 @@ class Session::Generation {
   Batch::Member member() const { return {s_.on_device().step, s_.on_device().cache, tail_}; }
   // The batch has submitted a pass.
   void note_submitted();
-  // Reads the next token. Its pass, of so many sessions, has finished.
-  void receive(uint32_t sessions);
-  // Computes and reads the next token in a pass of this session alone.
-  void compute_token();
+  // Reads the next token. Its pass has finished. sharing: tokens that the pass has read the weights once for.
+  void receive(double sharing);
+  // Computes and reads the next token in a pass of this session alone, or several if guesses are checked in it.
+  void compute_tokens();
+
+  // For a batch that checks guesses of several sessions in a pass. True if this one's drafter guesses for batches.
+  bool guesses_in_batches() const { return s_.drafter_ && s_.drafter_->guesses_in_batches(); }
+  // What may come next, as Drafter::offer says.
+  std::span<const uint32_t> offer(std::span<double> chances);
+  // Before the pass: writes the draft, of any length, after the context. Nothing is in flight.
+  void begin_check(std::span<const uint32_t> draft);
+  // Afterwards: how many tokens may be received.
+  uint32_t end_check();
 
   size_t left() const { return wanted_ - submitted_; }          // tokens to submit, at most
   const std::optional<Stop>& stopped() const { return stop_; }  // and why
@@ -48,13 +58,13 @@ class Session::Generation {
   bool begin();
   bool prompt_goes_on();
   bool drafts() const;
-  bool check_drafts();
+  bool check_draft();
+  size_t most_drafted() const { return std::min<size_t>(kMostDrafted, wanted_ - received_ - 1); }
   std::span<const uint32_t> draft();
   void begin_stretch();
-  uint32_t check(std::span<const uint32_t> draft, uint32_t tokens);
   void read_logprobs();
   void collect_times();
-  void count_bytes(const abi::RingEntry& entry, uint32_t sessions);
+  void count_bytes(const abi::RingEntry& entry, double sharing);
   std::optional<Stop> reason_to_stop(const abi::RingEntry& entry, bool go_on);
   void finish(Stop stop);
 
@@ -71,6 +81,7 @@ class Session::Generation {
   size_t submitted_ = 0, received_ = 0;      // tokens
   size_t timed_ = kNone;                     // the token of a timed pass in flight
   size_t stretch_end_ = kNone;               // tokens until the head may change, where the fastest one is looked for
+  size_t drafted_ = 0;                       // tokens of the draft that a pass checks
   std::optional<Clock::time_point> passed_;  // when the last token of the stretch had been computed
   std::optional<Stop> stop_;
 };

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "model/schedule.h"
+
 namespace weft {
 namespace {
 
@@ -67,10 +69,17 @@ double& Lookup::chance(uint32_t length) {
   return chances_[std::min(group, chances_.size() - 1)];
 }
 
-std::span<const uint32_t> Lookup::draft(size_t most) {
+std::span<const uint32_t> Lookup::offer(std::span<double> chances) {
   if (match_.next == kNone) return {};
-  const auto chance_of = [&](size_t i) { return chance(match_.length + static_cast<uint32_t>(i)); };
-  return std::span(ids_).subspan(match_.next, costs_.best_draft(std::min(most, ids_.size() - match_.next), chance_of));
+  const size_t count = std::min(chances.size(), ids_.size() - match_.next);
+  for (size_t i = 0; i < count; ++i) chances[i] = chance(match_.length + static_cast<uint32_t>(i));
+  return std::span(ids_).subspan(match_.next, count);
+}
+
+std::span<const uint32_t> Lookup::draft(size_t most) {
+  std::array<double, kMostDrafted> chances;
+  const std::span<const uint32_t> guesses = offer(std::span(chances).first(std::min(most, chances.size())));
+  return guesses.first(costs_.best_draft(guesses.size(), [&](size_t i) { return chances[i]; }));
 }
 
 }  // namespace weft

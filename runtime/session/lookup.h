@@ -16,6 +16,8 @@ class Lookup : public Drafter {
   void begin(std::span<const uint32_t> ids) override;
   void append(uint32_t id) override;
   std::span<const uint32_t> draft(size_t most) override;
+  std::span<const uint32_t> offer(std::span<double> chances) override;
+  bool guesses_in_batches() const override { return true; }
   void passed(uint32_t tokens, double seconds) override { costs_.passed(tokens, seconds); }
 
  private:

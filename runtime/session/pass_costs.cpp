@@ -63,4 +63,17 @@ size_t PassCosts::best_draft(size_t most, const Chance& chance, const GuessingTi
   return best;
 }
 
+uint32_t PassCosts::best_pass(uint32_t most, const std::function<double(uint32_t)>& expected) const {
+  double most_gained = kLeastGain * expected(1);
+  uint32_t best = 1;
+  for (const uint32_t tokens : kDraftPasses) {
+    if (tokens > most) break;
+    const double gained = expected(tokens) / cost(tokens);
+    if (gained <= most_gained) continue;
+    most_gained = gained;
+    best = tokens;
+  }
+  return best;
+}
+
 }  // namespace weft

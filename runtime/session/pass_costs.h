@@ -1,4 +1,4 @@
-// What a session's passes take, by their tokens, and how many guesses are worth a pass.
+// What passes of a session, or of a batch, take by the tokens of a session, and how many guesses are worth a pass.
 #pragma once
 
 #include <array>
@@ -38,6 +38,9 @@ class PassCosts {
   double gain(size_t drafted, const Chance& chance, const GuessingTime& takes = {}) const;
   // How many guesses, at most `most`, make the most of a second; 0: a pass without guesses does.
   size_t best_draft(size_t most, const Chance& chance, const GuessingTime& takes = {}) const;
+  // Of a batch: how many tokens of each session a pass should compute, 1 or one of kDraftPasses up to `most`, to make
+  // the most of a second. expected(n): the tokens of all sessions that a pass of n is expected to bring.
+  uint32_t best_pass(uint32_t most, const std::function<double(uint32_t)>& expected) const;
 
  private:
   double cost(uint32_t tokens) const;        // in passes of one token

@@ -105,7 +105,8 @@ class Session {
   // matcher's trie is of the model's tokenizer.
   void set_matcher(std::unique_ptr<Matcher> matcher);
   // Has several tokens checked in a pass where the drafter guesses them; none: every token has its pass. The tokens are
-  // those without it. With a grammar and a keep-list together, and in a batch, nothing is drafted.
+  // those without it. With a grammar and a keep-list together nothing is drafted, and in the shared passes of a batch
+  // only by drafters that guess in batches.
   // Throws Error(unsupported) if other devices have rows of the vocabulary table, and for several softmaxes.
   void set_drafter(std::unique_ptr<Drafter> drafter) {
     if (drafter) {

@@ -1,4 +1,5 @@
 """`weft serve`: queues, deadlines, keys, a lost device, and clients that are rude or many."""
+import concurrent.futures
 import json
 import re
 import signal
@@ -222,6 +223,19 @@ class ServeLimits(unittest.TestCase):
             time.sleep(0.05)
         self.fail({name: values[name] for name in wanted})
 
+    def test_guesses(self):
+        """The same answers with guesses as without, of several sessions at once; usage and metrics count them."""
+        answers = {}
+        for kind in ("off", "lookup"):
+            with Server("--speculate", kind, "--sessions", 3) as server, concurrent.futures.ThreadPoolExecutor() as pool:
+                # The bias has each answer repeat a token of its own.
+                ask = lambda id: server.post("/v1/completions", prompt="Once upon a time", temperature=0, max_tokens=60, logit_bias={str(id): 100})
+                answers[kind] = list(pool.map(ask, (400, 500, 600)))
+                drafted, accepted = (sum(answer["usage"]["weft"][name] for answer in answers[kind]) for name in ("drafted_tokens", "accepted_tokens"))
+                self.assertEqual([drafted > 0, accepted > drafted / 2], [kind == "lookup"] * 2)
+                self.until_metrics(server, weft_requests_running=0, weft_drafted_tokens_total=drafted, weft_accepted_tokens_total=accepted)
+        self.assertEqual(*([answer["choices"][0]["text"] for answer in of] for of in answers.values()))
+
     def test_metrics(self):
         outcome = lambda name: f'weft_requests_total{{outcome="{name}"}}'
         with Server("--sessions", 2, "--queue", 0) as server:
@@ -229,6 +243,7 @@ class ServeLimits(unittest.TestCase):
             self.assertEqual(types, {"weft_requests_total": "counter", "weft_requests_waiting": "gauge", "weft_requests_running": "gauge",
                                      "weft_sessions_limit": "gauge", "weft_prompt_tokens_total": "counter", "weft_prompt_cached_tokens_total": "counter",
                                      "weft_generated_tokens_total": "counter", "weft_head_read_bytes_total": "counter",
+                                     "weft_drafted_tokens_total": "counter", "weft_accepted_tokens_total": "counter",
                                      "weft_time_to_first_token_seconds": "histogram", "weft_time_between_tokens_seconds": "histogram"})
             self.assertEqual(values.pop("weft_sessions_limit"), 2)
             self.assertEqual(set(values.values()), {0})

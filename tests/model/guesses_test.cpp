@@ -15,6 +15,7 @@
 #include "grammar/matcher.h"
 #include "reference/penalize.h"
 #include "reference/sample.h"
+#include "session/batch.h"
 #include "session/draft_model.h"
 #include "session/lookup.h"
 #include "session/medusa.h"
@@ -30,6 +31,8 @@ using Ids = std::vector<uint32_t>;
 constexpr uint32_t kContext = 512;
 // Texts part by rounding alone if the scores of the two tokens do not differ by more.
 constexpr double kTie = 1e-3;
+constexpr double kSure = 1e3;
+constexpr size_t kBatch = 8;
 
 // These guess whether it pays or not, so that a text has the same passes on every machine.
 class AnyLookup : public Lookup {
@@ -37,6 +40,12 @@ class AnyLookup : public Lookup {
   // What passes took on lavapipe once, in passes of one token.
   void passed(uint32_t tokens, double) override {
     Lookup::passed(tokens, tokens == 1 ? 1 : tokens == 2 ? 1.3 : tokens == 4 ? 1.7 : 2.8);
+  }
+  // A batch knows better what passes take: only if it is sure of more than can be, it always checks.
+  std::span<const uint32_t> offer(std::span<double> chances) override {
+    const std::span<const uint32_t> guesses = Lookup::offer(chances);
+    std::ranges::fill(chances, kSure);
+    return guesses;
   }
 };
 
@@ -46,6 +55,11 @@ class AnyDraft : public Drafter {
   void begin(std::span<const uint32_t> ids) override { model_.begin(ids); }
   void append(uint32_t id) override { model_.append(id); }
   std::span<const uint32_t> draft(size_t most) override { return model_.guess(std::min(most, count_)); }
+  std::span<const uint32_t> offer(std::span<double> chances) override {
+    std::ranges::fill(chances, kSure);
+    return draft(chances.size());
+  }
+  bool guesses_in_batches() const override { return true; }
   void passed(uint32_t, double) override {}
 
  private:
@@ -79,6 +93,18 @@ const Setting kSettings[] = {
     {"penalties", {.temperature = 0, .repeat_penalty = 1.1f, .presence_penalty = 0.2f, .frequency_penalty = 0.1f}},
     {"grammar", greedy(), "([A-Z0-9][A-Za-z0-9 ,':;\"-]{8,70}[.?!] ){3,40}"},
     {"sampled", {.temperature = 0.8f, .top_k = 0, .top_p = 1, .min_p = 0, .seed = 1}},
+};
+
+// WEFT_GUESS_SECONDS after it was made.
+class Deadline {
+ public:
+  bool passed() const {
+    const char* const asked = std::getenv("WEFT_GUESS_SECONDS");
+    return asked && std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count() > std::atof(asked);
+  }
+
+ private:
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
 // What was compared so far, by kinds of guesses.
@@ -141,13 +167,18 @@ class GuessesTest : public GpuTest, public testing::WithParamInterface<Setting> 
  protected:
   // Texts one after the other, until each kind of guess has had so many tokens.
   void compare(const Real& real, double tokens);
+  // The same of texts in batches of kBatch sessions: half of them guess by lookup, half with a draft model.
+  void compare_batches(const Real& real, double tokens);
 
  private:
+  void load(const Real& real);
   std::unique_ptr<Session> session() const;
+  Ids prompt(const Real& real, size_t number) const;
+  Json parting(const Ids& prompt, const Ids& want, size_t done, uint32_t got);
   Json follow(Session& checked, const Ids& prompt, const Ids& want);
   double gap(const Ids& prompt, std::span<const uint32_t> said, uint32_t one, uint32_t other);
 
-  std::unique_ptr<Model> model_;
+  std::unique_ptr<Model> model_, half_;  // the latter's guesses are often right
   std::optional<Tokenizer> tokenizer_;
   std::shared_ptr<const TokenTrie> trie_;
 };
@@ -181,6 +212,22 @@ double GuessesTest::gap(const Ids& prompt, std::span<const uint32_t> said, uint3
   return scores[one] - scores[other];
 }
 
+// Where a text with guesses has another token. Both must be as good, up to rounding.
+Json GuessesTest::parting(const Ids& prompt, const Ids& want, size_t done, uint32_t got) {
+  const double apart = std::abs(gap(prompt, std::span(want).first(done), want[done], got));
+  Json parting = {{"after", done}, {"without", want[done]}, {"with", got}, {"gap", apart}};
+  EXPECT_LE(apart, kTie) << parting;
+  return parting;
+}
+
+Json line_of(size_t tokens, const SessionStats& before, const SessionStats& after, const Json& partings) {
+  return {{"tokens", tokens},
+          {"passes", after.checks - before.checks},
+          {"drafted", after.drafted_tokens - before.drafted_tokens},
+          {"accepted", after.accepted_tokens - before.accepted_tokens},
+          {"partings", partings}};
+}
+
 // Has a session with guesses say what was said without. Where it says another token, its scores must be equal up to
 // rounding; then it goes on from what was said without, unless penalties or a grammar count from the prompt on.
 Json GuessesTest::follow(Session& checked, const Ids& prompt, const Ids& want) {
@@ -199,30 +246,76 @@ Json GuessesTest::follow(Session& checked, const Ids& prompt, const Ids& want) {
       EXPECT_EQ(done, want.size());
       break;
     }
-    const double apart = gap(prompt, std::span(want).first(done), want[done], got[same]);
-    partings.push_back({{"after", done}, {"without", want[done]}, {"with", got[same]}, {"gap", std::abs(apart)}});
-    EXPECT_LE(std::abs(apart), kTie) << partings.back();
+    partings.push_back(parting(prompt, want, done, got[same]));
     if (!goes_on) break;
     ++done;  // the token of the tie itself is no longer compared
   }
-  const SessionStats& after = checked.stats();
-  return {{"tokens", done},
-          {"passes", after.checks - before.checks},
-          {"drafted", after.drafted_tokens - before.drafted_tokens},
-          {"accepted", after.accepted_tokens - before.accepted_tokens},
-          {"partings", partings}};
+  return line_of(done, before, checked.stats(), partings);
+}
+
+void GuessesTest::load(const Real& real) {
+  model_ = load_model(open_device(), real.path, std::nullopt);
+  half_ = load_model(open_device(), real.path, Format::q4);
+  tokenizer_.emplace(Tokenizer::from_gguf(open_model(real.path).metadata, real.name));
+  trie_ = std::make_shared<const TokenTrie>(tokenizer_->token_bytes());
+}
+
+Ids GuessesTest::prompt(const Real& real, size_t number) const {
+  const Ids ids = tokenizer_->encode(real.prompt(number), Tokenizer::Special::parse);
+  EXPECT_LE(ids.size() + real.tokens, kContext);
+  return ids;
+}
+
+void GuessesTest::compare_batches(const Real& real, double tokens) {
+  const Deadline deadline;
+  load(real);
+  const std::unique_ptr<Session> plain = session();
+  std::vector<std::unique_ptr<Session>> drafts, checked;
+  for (size_t i = 0; i < kBatch; ++i) {
+    drafts.push_back(std::make_unique<Session>(*half_, kContext, Ids()));
+    checked.push_back(session());
+    if (i % 2 == 0) checked[i]->set_drafter(std::make_unique<AnyLookup>());
+  }
+  Log log({{"model", real.name},
+           {"device", model_->device->caps().name},
+           {"setting", std::string(GetParam().name) + ", in batches"}});
+  const auto kind = [](size_t i) { return i % 2 == 0 ? "lookup" : "draft"; };
+  while ((log.tokens("lookup") < tokens || log.tokens("draft") < tokens) && !deadline.passed()) {
+    const size_t first = log.texts();
+    std::vector<Ids> prompts, wants, said(kBatch);
+    std::vector<BatchEntry> entries;
+    std::vector<SessionStats> before;
+    for (size_t i = 0; i < kBatch; ++i) {
+      prompts.push_back(prompt(real, first + i));
+      wants.push_back(generate(*plain, prompts[i], real.tokens));
+      if (i % 2 == 1)
+        checked[i]->set_drafter(
+            std::make_unique<AnyDraft>(*drafts[i], *checked[i], 1 + (first / kBatch + i) % kMostDrafted));
+      checked[i]->prompt(prompts[i]);
+      before.push_back(checked[i]->stats());
+      entries.push_back(
+          {*checked[i], real.tokens, true, [&said, i](uint32_t id) { return said[i].push_back(id), true; }});
+    }
+    generate_batch(entries);
+    for (size_t i = 0; i < kBatch; ++i) {
+      SCOPED_TRACE(std::string(kind(i)) + ", text " + std::to_string(first + i));
+      ASSERT_EQ(said[i].size(), wants[i].size());
+      const size_t same = static_cast<size_t>(std::ranges::mismatch(said[i], wants[i]).in1 - said[i].begin());
+      Json partings = Json::array();
+      if (same < wants[i].size()) partings.push_back(parting(prompts[i], wants[i], same, said[i][same]));
+      Json line = line_of(same, before[i], checked[i]->stats(), partings);
+      line["kind"] = kind(i), line["text"] = first + i;
+      log.add(std::move(line));
+    }
+  }
+  log.print();
 }
 
 void GuessesTest::compare(const Real& real, double tokens) {
-  const auto start = std::chrono::steady_clock::now();
-  const char* const asked = std::getenv("WEFT_GUESS_SECONDS");
-  const double seconds = asked ? std::atof(asked) : 1e9;
-  model_ = load_model(open_device(), real.path, std::nullopt);
-  tokenizer_.emplace(Tokenizer::from_gguf(open_model(real.path).metadata, real.name));
-  trie_ = std::make_shared<const TokenTrie>(tokenizer_->token_bytes());
-  const auto half = load_model(open_device(), real.path, Format::q4);  // whose guesses are often right
+  const Deadline deadline;
+  load(real);
   const std::unique_ptr<Session> plain = session();
-  Session draft(*half, kContext, {});
+  Session draft(*half_, kContext, {});
   std::map<std::string, std::unique_ptr<Session>> checked;
   for (const char* kind : {"lookup", "draft"}) checked[kind] = session();
   if (!real.heads.empty()) {
@@ -236,9 +329,8 @@ void GuessesTest::compare(const Real& real, double tokens) {
     return std::ranges::all_of(checked, [&](const auto& one) { return log.tokens(one.first) >= tokens; });
   };
   for (size_t number = log.texts(); !enough(); ++number) {
-    if (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > seconds) break;
-    const Ids prompt = tokenizer_->encode(real.prompt(number), Tokenizer::Special::parse);
-    ASSERT_LE(prompt.size() + real.tokens, kContext);
+    if (deadline.passed()) break;
+    const Ids prompt = this->prompt(real, number);
     const Ids want = generate(*plain, prompt, real.tokens);
     checked["draft"]->set_drafter(std::make_unique<AnyDraft>(draft, *checked["draft"], 1 + number % kMostDrafted));
     for (const auto& [kind, session] : checked) {
@@ -257,7 +349,7 @@ double tokens_asked(double otherwise) {
 }
 
 // The held-out prompts. After an answer, which the stop token does not end here, it makes up more of the dialogue.
-TEST_P(GuessesTest, Pocket) {
+Real pocket() {
   std::ifstream file(WEFT_SOURCE_DIR "/apps/pocket/eval/prompts.jsonl");
   std::vector<std::string> prompts;
   for (std::string line; std::getline(file, line);) {
@@ -268,11 +360,17 @@ TEST_P(GuessesTest, Pocket) {
                 "<|im_end|>\n";
     prompts.push_back(prompt + "<|im_start|>assistant\n");
   }
-  ASSERT_FALSE(prompts.empty());
+  EXPECT_FALSE(prompts.empty());
   const std::filesystem::path folder = WEFT_SOURCE_DIR "/apps/pocket";
-  compare({"pocket", folder / "pocket.gguf", folder / "pocket-medusa.gguf",
-           [&](size_t number) { return prompts[number % prompts.size()]; }, 150},
-          tokens_asked(300));
+  return {"pocket", folder / "pocket.gguf", folder / "pocket-medusa.gguf",
+          [prompts](size_t number) { return prompts.at(number % prompts.size()); }, 150};
+}
+
+TEST_P(GuessesTest, Pocket) { compare(pocket(), tokens_asked(300)); }
+
+TEST_P(GuessesTest, PocketInBatches) {
+  if (GetParam().regex) GTEST_SKIP() << "a session with a grammar has passes of its own";
+  compare_batches(pocket(), tokens_asked(600));
 }
 
 TEST_P(GuessesTest, SmolLM2) {

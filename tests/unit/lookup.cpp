@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/schedule.h"
+#include "session/pass_costs.h"
 
 namespace weft::test {
 namespace {
@@ -95,6 +96,47 @@ TEST(LookupTest, DelaysAreNotCosts) {
       lookup.passed(tokens, seconds);
     }
   EXPECT_FALSE(guess(lookup).empty());
+}
+
+// For a batch it gives all that it knows, whatever passes take, and the chance of each.
+TEST(LookupTest, OffersABatchAllGuesses) {
+  std::vector<uint32_t> ids;
+  for (uint32_t i = 0; i < 24; ++i) ids.push_back(i % 20);
+  Lookup lookup;
+  lookup.begin(ids);
+  for (int i = 0; i < 20; ++i)
+    for (const uint32_t tokens : {1u, 2u, 4u, 8u}) lookup.passed(tokens, tokens);
+  EXPECT_TRUE(guess(lookup).empty());
+  std::vector<double> chances(5, -1);
+  const std::span<const uint32_t> offered = lookup.offer(chances);
+  EXPECT_EQ(std::vector<uint32_t>(offered.begin(), offered.end()), (std::vector<uint32_t>{4, 5, 6, 7, 8}));
+  for (const double chance : chances) {
+    EXPECT_GT(chance, 0);
+    EXPECT_LT(chance, 1);
+  }
+  chances.clear();
+  EXPECT_TRUE(lookup.offer(chances).empty());
+}
+
+// What a pass of a batch costs all sessions, against what it brings those that guess.
+TEST(PassCostsTest, ABatchsPassMustPayForAllSessions) {
+  PassCosts costs;
+  for (int i = 0; i < 20; ++i) {
+    costs.passed(1, 10);
+    costs.passed(2, 15);
+    costs.passed(4, 20);
+    costs.passed(8, 60);
+  }
+  // Of eight sessions so many guess, and are always right.
+  const auto best = [&](uint32_t guessing, uint32_t most = 8) {
+    return costs.best_pass(most, [&](uint32_t tokens) { return static_cast<double>(8 + guessing * (tokens - 1)); });
+  };
+  EXPECT_EQ(best(0), 1u);
+  EXPECT_EQ(best(2), 1u);  // 14 tokens in the time of 16
+  EXPECT_EQ(best(8), 4u);
+  EXPECT_EQ(best(8, 2), 2u);
+  EXPECT_EQ(best(8, 1), 1u);
+  EXPECT_EQ(best(4), 4u);  // 20 tokens in the time of 16; 12 of 12 in a pass of two
 }
 
 }  // namespace

@@ -41,8 +41,8 @@ typedef struct weft_batch_end {
 /* Computes a part of the prompts that are not complete, oldest first: at most the plan's chunk_tokens tokens, so that
  * long prompts delay the others' tokens by no more than that. Then computes the next token of each session whose prompt
  * is complete, with a callback for each token. One pass computes the tokens of all sessions without a grammar, as
- * weft_generate_batch says; each session with a grammar has a pass of its own. When a session joins or leaves, a step
- * may bring several tokens of a session.
+ * weft_generate_batch says; each session with a grammar has a pass of its own. A step may bring several tokens of a
+ * session: where guesses are checked (speculate.h), and when a session joins or leaves.
  *
  * The sessions that have ended leave the batch: `ended` gets one entry for each, and *count is their number. ended has
  * room for WEFT_MAX_BATCH entries. Does nothing if the batch is empty.

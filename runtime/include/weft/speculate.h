@@ -20,7 +20,12 @@ typedef enum weft_speculation WEFT_ENUM { WEFT_SPECULATE_OFF = 0, WEFT_SPECULATE
  * The tokens are those without guesses, with every head and sampling: each is chosen as it would be alone, and a guess
  * only saves the pass if it is what was chosen. So the distribution is the model's. As in batches, sums are added up in
  * another order, and logits that are equal up to rounding may come out the other way. While a session has
- * a grammar and a keep-list together, and in batches, nothing is guessed.
+ * a grammar and a keep-list together, nothing is guessed.
+ *
+ * In a batch one pass checks the guesses of all sessions, as many of each as make the most tokens a second of all
+ * sessions together. There only WEFT_SPECULATE_LOOKUP guesses, and only in batches of at most WEFT_MAX_BATCH / 2
+ * sessions; weft_session_set_draft and weft_session_set_medusa have no effect. A session with a grammar, which has
+ * passes of its own in a weft_batch, guesses there as it does alone, in all three ways.
  *
  * The kind replaces an earlier one, a draft model too. WEFT_INVALID_ARGUMENT for an unknown kind. */
 WEFT_API weft_status weft_session_set_speculation(weft_session* session, weft_speculation kind, weft_error* error);
