@@ -168,7 +168,7 @@ void add_model_options(CLI::App* command, ModelArgs& args) {
       ->transform(memory_size());
   command->add_flag(
       "--int8-inputs", args.int8_inputs,
-      "round the inputs of a prompt's matrix products to 8 bits, for devices whose int8_dot_fast is true;\n"
+      "round the inputs of matrix products to 8 bits, for devices whose int8_dot_fast is true;\n"
       "changes logits a little");
 }
 

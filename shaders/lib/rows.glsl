@@ -94,9 +94,9 @@ void rows_dot(out float sums[SUMS], uint cols, uint rows, uint in_stride, uint f
   for (uint first = part() * RUN; first < blocks; first += SPLIT * RUN) {
     uvec4 scales[SCALE_SHARES];
     if (FORMAT != FORMAT_F16) { LOAD_SCALES(scales, places, first / RUN) }
-    for (uint b = 0; b < RUN; ++b) {
-      const uint block = first + b;
-      if (b > 0 && block >= blocks) break;
+    const uint end = min(first + RUN, blocks);
+    uint block = first;
+    do {
       uvec4 words[ROW_TILES][BLOCK_WORDS];
       [[unroll]] for (uint k = 0; k < BLOCK_WORDS; ++k)
         [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) words[i][k] = word_at(places[i].words + (block * BLOCK_WORDS + k) * GROUP_ROWS);
@@ -114,7 +114,7 @@ void rows_dot(out float sums[SUMS], uint cols, uint rows, uint in_stride, uint f
         }
         [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) sums[t * ROW_TILES + i] += scale[i] * products[i];
       }
-    }
+    } while (RUN > 1 && ++block < end);
   }
   join_parts(sums);
 }
