@@ -35,7 +35,7 @@ void round_chunk(uint first, uint count, uint stride, uint first_token) {
   barrier();
 }
 
-// The sum of a row's block with a rounded one.
+// The product of a row's block and a rounded one, without their scales.
 int dot_of_blocks(uvec4 words[BLOCK_WORDS], uvec4 x[2]) {
   int sum = 0;
   [[unroll]] for (uint i = 0; i < 8; ++i) {
