@@ -46,10 +46,11 @@ using uint = uint32_t;
 //   plane 4 (FORMAT_F16): eight bits, a byte each in the order of the columns; two words are a block.
 //
 // Together the planes are an integer i of 4, 8 or 16 bits in two's complement. Value = scale * i, of 16 bits scale * i
-// / 256. Element 4j + k of a block (k < 4) has in planes 0 and 1 bit 8k + 7 - j; in plane 2 bits 8k + 6 - 2 (j % 4) and
-// the next of 32-bit word j / 4; in plane 3 bits 8k + 4 (j % 2) and the next three of 32-bit word j / 2. So a shift and
-// a mask give a quad of elements. After these words come the blocks' scales: halves, two to a 32-bit word, word j of
-// row r at IN_TILE(r, j, TABLE_PAIRS).
+// / 256. Element 4j + k of a block (k < 4) has in planes 0 and 1 bit 8k + 7 - j; in plane 2 bits 8k + 6 - 2 (j / 2) and
+// the next of 32-bit word j % 2; in plane 3 bits 8k + 4 - 4 (j / 4) and the next three of 32-bit word j % 4. So a shift
+// and a mask give a quad of elements, and two planes of b bits become words of 2b bits by a shift and a mask each
+// (lib/planes.glsl). After these words come the blocks' scales: halves, two to a 32-bit word, word j of row r at
+// IN_TILE(r, j, TABLE_PAIRS).
 #define LEADING 32
 #define TABLE_QUADS(rest) (((rest) + 3) / 4)
 #define TABLE_PAIRS(rest) (((rest) + 1) / 2)

@@ -47,13 +47,13 @@ vec4 quad_of_planes(uint tile, uint row, uint block, uint j, uint blocks) {
            (signed_bytes(part_word(r, TABLE_LEADING, j / 4, 2)[j % 4]) + unsigned_bytes(part_word(r, TABLE_LOW(FORMAT, rest), j / 4, 2)[j % 4]) * (1.0 / 256));
   const uint first = part_word(r, TABLE_PLANE_0, b / 4, TABLE_QUADS(rest))[b % 4];
   const uint second = part_word(r, TABLE_PLANE_1(rest), b / 4, TABLE_QUADS(rest))[b % 4];
-  const uint two = part_word(r, TABLE_PLANE_2(rest), b / 2, TABLE_PAIRS(rest))[b % 2 * 2 + j / 4];
+  const uint two = part_word(r, TABLE_PLANE_2(rest), b / 2, TABLE_PAIRS(rest))[b % 2 * 2 + j % 2];
   const uint scales = scales_word(r, b / 2, FORMAT, rest);
   vec4 quad;
   if (FORMAT == FORMAT_Q4)
     quad = signed_bytes(quad_of_four(first, second, two, j)) * (1.0 / 16);
   else
-    quad = signed_bytes(quad_of_eight(first, second, two, part_word(r, TABLE_PLANE_3(rest), b, rest)[j / 2], j));
+    quad = signed_bytes(quad_of_eight(first, second, two, part_word(r, TABLE_PLANE_3(rest), b, rest)[j % 4], j));
   if (FORMAT == FORMAT_F16) quad += unsigned_bytes(part_word(r, TABLE_PLANE_4(rest), b * 2 + j / 4, rest * 2)[j % 4]) * (1.0 / 256);
   return scale_of(b % 2 == 0 ? scales : scales >> 16) * quad;
 }

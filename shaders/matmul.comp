@@ -1,7 +1,8 @@
 // y = x W^T for the tokens of a pass: TOKENS at once per lane, one when decoding. What comes before and after it for single rows is
 // done here where it can be, because a dispatch and its barrier cost more: of an RMSNorm (norm.comp) a product that writes x begins
 // it, with x times the weights and sums of x^2, and the product that reads that ends it; and gates are applied (activate.comp).
-// Variants: subgroup texel
+// WEFT_INT8 (q8 and q4 only, WEFT_SUBGROUP's lanes) rounds the inputs to 8 bits (lib/rows_int8.glsl).
+// Variants: subgroup texel int8
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define WEFT_SMALL_GROUPS
@@ -9,7 +10,13 @@
 #ifdef WEFT_TEXEL
 #include "lib/lanes.glsl"
 #endif
+#ifdef WEFT_INT8
+#define WEFT_SUBGROUP
+#endif
 #include "lib/rows.glsl"
+#ifdef WEFT_INT8
+#include "lib/rows_int8.glsl"
+#endif
 
 layout(constant_id = 5) const uint ACTIVATION = ACTIVATION_SILU;  // of gates
 layout(constant_id = 6) const uint BIAS = 0;                      // 1: there are biases
@@ -81,7 +88,11 @@ void main() {
   const uint first = p.first_token + group * TOKENS, results = GATED != 0 ? p.rows / 2 : p.rows;
   if (first > 0 && state.pos + first >= state.end) return;
   float sums[SUMS];
+#ifdef WEFT_INT8
+  rounded_rows_dot(sums, p.cols, p.rows, p.in_stride, group * TOKENS, first_row);
+#else
   rows_dot(sums, p.cols, p.rows, p.in_stride, group * TOKENS, first_row);
+#endif
   float factors[TOKENS], squares[TOKENS][RESULTS];
   [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
     factors[t] = 1;

@@ -16,8 +16,8 @@
 // Stages 1 and 2 take y2 rounded to 8 bits, y2' : t g.(y2 - y2') is at most |t g| |y2 - y2'|, and |t g| at most t sqrt(cols) times the largest of g's
 // integers. That t is a half leaves a part of d along e, at most |t g| (2^-11 + what a subnormal half loses).
 //
-// Rounding: the logit that is compared is a sum in fp32. Each product passes through at most 3 + 8 + 2 + blocks roundings of 2^-24 (lib/table.glsl), and
-// in an estimate through fewer; magnitudes sum to at most |w| |x| (Higham 2002, section 3.1). fp_error counts all of them twice over.
+// Rounding: the logit that is compared is a sum in fp32. Each product passes through at most 8 + 2 + 1 + blocks roundings of 2^-24 (lib/table.glsl), and
+// in an estimate through 3 + 8 + 2 + blocks; magnitudes sum to at most |w| |x| (Higham 2002, section 3.1). fp_error counts all of them twice over.
 // Variants: subgroup
 #version 450
 #extension GL_GOOGLE_include_directive : require

@@ -44,7 +44,9 @@ float four_bit_product(TableRow r, uint rest) {
     const uvec4 two = part_word(r, TABLE_PLANE_2(rest), block / 2, pairs);
     const uint scales = scales_word(r, block / 2, FORMAT, rest);
     float product = 0;
-    for (uint j = 0; j < 8; ++j) product += dot(four_bits(first, second, two[block % 2 * 2 + j / 4], j), floats_at((block + 1) * 8 + j));
+    uint fours[4];
+    fours_of(fours, first, second, block % 2 == 0 ? two.xy : two.zw);
+    [[unroll]] for (uint j = 0; j < 8; ++j) product += dot(four_bits(fours, j), floats_at((block + 1) * 8 + j));
     sum += scale_of(block % 2 == 0 ? scales : scales >> 16) * product;
   }
   return sum;

@@ -60,7 +60,8 @@ void pack_numbers(const Matrix& matrix, uint64_t first, std::span<std::byte> out
     const TensorView tensor = {
         "numbers", DType::f32, {rows, matrix.cols}, std::as_bytes(std::span<const float>(values).first(count))};
     const TensorView* const parts[] = {&tensor};
-    pack_tiles({matrix.format, rows, matrix.cols, {}, matrix.layout}, parts, 0, out.first(matrix.tile_bytes()));
+    pack_tiles({matrix.format, rows, matrix.cols, {}, matrix.layout, {}, matrix.basis}, parts, 0,
+               out.first(matrix.tile_bytes()));
   }
 }
 
@@ -125,7 +126,8 @@ uint64_t Copies::bytes(Format format, uint32_t rows, uint32_t cols, Layout layou
 }
 
 Copies::Copies(Format format, uint32_t rows, uint32_t columns, Layout layout) : cols(columns) {
-  const Matrix matrix = {format, rows, cols, {}, layout};
+  const auto basis = layout == Layout::planes ? std::make_shared<const Basis>(cols) : nullptr;
+  const Matrix matrix = {format, rows, cols, {}, layout, {}, basis};
   buffers.resize(copies_past_caches(matrix.bytes()));
   for (Buffer& buffer : buffers) {
     buffer = Buffer(bench().device, "matrix", matrix.bytes(), Memory::device);

@@ -26,7 +26,10 @@ void project(benchmark::State& state, Format format, uint32_t rows, uint32_t col
   if (!fits(state, Copies::bytes(format, rows, cols, Layout::planes))) return;
   const Copies m(format, rows, cols, Layout::planes);
   const std::vector<float> x = inputs(1, cols);
-  const Buffer in = upload(x), logits = floats(rows);
+  std::vector<float> rotated(m.matrices[0].basis->cols());
+  m.matrices[0].basis->rotate_state(std::span(x).first(cols), rotated);
+  rotated.resize(stride_of(cols));
+  const Buffer in = upload(rotated), logits = floats(rows);
   const Record record = [&](Recorder& r, size_t copy) { ops::project(r, m.matrices[copy], in, logits, 1); };
   run_once(bench().device, "verify", [&](Recorder& r) { record(r, 0); });
   if (!verify(state, download_as<float>(bench().device, logits), some_rows(m, x, 1, rows), tolerance(format, cols)))

@@ -166,10 +166,9 @@ void add_model_options(CLI::App* command, ModelArgs& args) {
           "host memory and are copied for every token (default: no limit)")
       ->type_name("SIZE")
       ->transform(memory_size());
-  command->add_flag(
-      "--int8-inputs", args.int8_inputs,
-      "round the inputs of a prompt's matrix products to 8 bits, for devices whose int8_dot_fast is true;\n"
-      "changes logits a little");
+  command->add_flag("--int8-inputs", args.int8_inputs,
+                    "round the inputs of matrix products to 8 bits, for devices whose int8_dot_fast is true;\n"
+                    "changes logits a little");
 }
 
 void add_devices_option(CLI::App* command, ModelArgs& args) {

@@ -27,10 +27,13 @@ void fit_mali(Plan& plan) {
   plan.block_tokens = 4;
 }
 
-// A subgroup lies within one part of a split row, and the pipeline can rely on it: shaders/lib/product.glsl.
+// A subgroup lies within one part of a split row, and the pipeline can rely on it: shaders/lib/product.glsl. Where
+// inputs are rounded, four lanes of a subgroup share a block: shaders/lib/rows_int8.glsl.
 bool has_uniform_parts(const Caps& caps) {
-  return caps.full_subgroups && caps.subgroup_size > 0 && 64 % caps.subgroup_size == 0;
+  return caps.full_subgroups && caps.shuffle && caps.subgroup_size >= 4 && 64 % caps.subgroup_size == 0;
 }
+// These products also take it for granted that unpackHalf2x16 keeps subnormal halves (shaders/lib/half.glsl), as RADV's
+// and NVK's does.
 void use_uniform_parts(Plan& plan) { plan.uniform_parts = true; }
 
 constexpr Workaround kWorkarounds[] = {

@@ -21,7 +21,8 @@ struct Plan {
   uint32_t block_tokens = 0;    // prompt tokens that a lane of a prompt product accumulates at once
   uint32_t tile_tokens = 0;    // tokens of a tile that a workgroup of matmul_tiled computes; 0: matmul computes prompts
   bool half_tiles = false;     // matmul_tiled keeps and multiplies tiles as halves
-  bool int8_inputs = false;    // matmul_tiled rounds inputs to 8 bits, except for f16 matrices; off unless asked for
+  bool int8_inputs = false;    // products by tiles or with uniform_parts round inputs to 8 bits, except for f16
+                               // matrices; off unless asked for
   uint32_t chunk_tokens = 0;   // prompt tokens computed per pass over the layers
   uint64_t slice_bytes = 0;    // the most of a matrix one binding covers
   uint32_t run_ahead = 0;      // tokens submitted before the CPU has read the first of them

@@ -27,16 +27,19 @@ bool can_gate(const Plan& plan, const Matrix& weights, uint32_t tokens) {
 
 namespace {
 
+bool rounds_inputs(const Plan& plan, const Matrix& weights) {
+  return plan.int8_inputs && weights.format != Format::f16;
+}
+
 // More tokens than a lane accumulates, on a GPU. Shapes were checked.
 void multiply_tiles(Recorder& recorder, const Matrix& weights, const View& state, const View& x, const View& y,
                     uint32_t tokens, Output output) {
   const Plan& plan = recorder.device().plan();
   const uint32_t tile = std::min(plan.tile_tokens, std::max(std::bit_ceil(tokens), 16u));
   const bool biased = weights.bias.buffer != nullptr;
-  const bool int8 = plan.int8_inputs && weights.format != Format::f16;
-  const KernelSpec spec = {int8              ? shaders::matmul_tiled_int8
-                           : plan.half_tiles ? shaders::matmul_tiled_fp16
-                                             : shaders::matmul_tiled,
+  const KernelSpec spec = {rounds_inputs(plan, weights) ? shaders::matmul_tiled_int8
+                           : plan.half_tiles            ? shaders::matmul_tiled_fp16
+                                                        : shaders::matmul_tiled,
                            {static_cast<uint32_t>(weights.format), tile, biased, output == Output::add}};
   for (const Matrix::Slice& slice : weights.slices(plan.slice_bytes)) {
     const abi::MatmulPush push = {
@@ -80,7 +83,9 @@ void multiply(Recorder& recorder, const Matrix& weights, const View& state, cons
     require(can_gate(plan, weights, tokens), "matmul", "gates that are no whole tiles");
     variant.pair_tiles();
   }
-  KernelSpec spec = variant.kernel(shaders::matmul, shaders::matmul_subgroup, shaders::matmul_texel);
+  const bool rounded = rounds_inputs(plan, weights) && variant.uniform_parts;
+  KernelSpec spec =
+      variant.kernel(shaders::matmul, rounded ? shaders::matmul_int8 : shaders::matmul_subgroup, shaders::matmul_texel);
   spec.constants.insert(spec.constants.end(),
                         {results.gates.has_value(), static_cast<uint32_t>(results.gates.value_or(Activation::silu)),
                          biased, results.output == Output::add, input.end.has_value(), results.begin != nullptr});

@@ -160,8 +160,8 @@ void TableRowPacker::store_block(std::byte* tile, uint32_t row, uint32_t block) 
     const uint32_t quad = load(high + 4 * j);
     planes[0] |= (quad & 0x80808080u) >> j;
     planes[1] |= (quad << 1 & 0x80808080u) >> j;
-    two[j / 4] |= (quad >> 4 & 0x03030303u) << (6 - 2 * (j % 4));
-    four[j / 2] |= (quad & 0x0f0f0f0fu) << (4 * (j % 2));
+    two[j % 2] |= (quad >> 4 & 0x03030303u) << (6 - 2 * (j / 2));
+    four[j % 4] |= (quad & 0x0f0f0f0fu) << (4 - 4 * (j / 4));
   }
   std::memcpy(word_of(tile, TABLE_PLANE_0, row, block / 4, TABLE_QUADS(rest)) + block % 4 * 4, &planes[0], 4);
   std::memcpy(word_of(tile, TABLE_PLANE_1(rest), row, block / 4, TABLE_QUADS(rest)) + block % 4 * 4, &planes[1], 4);

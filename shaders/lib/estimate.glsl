@@ -65,5 +65,5 @@ Estimate with_four_bits(Row r, float leading, float product, Known k) {
   return Estimate(leading + factor * product, k.rest_norm * (error * k.rest_spread + lost) + guess * k.fp_error);
 }
 
-// The first four bits of elements 4j .. 4j + 3 of a block, around 0.
-vec4 four_bits(uint first, uint second, uint two, uint j) { return signed_bytes(quad_of_four(first, second, two, j)) * (1.0 / 16) + 0.5; }
+// The first four bits of quad j of a block (planes.glsl), around 0.
+vec4 four_bits(uint fours[4], uint j) { return signed_bytes(upper_four(fours, j) & 0xf0f0f0f0u) * (1.0 / 16) + 0.5; }

@@ -1,7 +1,11 @@
 // The scale in the low 16 bits of a word. Vulkan lets unpackHalf2x16 flush subnormal halves to zero, and with a scale a whole block of
-// small weights would vanish.
+// small weights would vanish. Where WEFT_EXACT_HALVES is defined the driver is known not to.
+#ifdef WEFT_EXACT_HALVES
+float scale_of(uint word) { return unpackHalf2x16(word).x; }
+#else
 float scale_of(uint word) {
   const uint magnitude = word & 0x7fffu;
   const float value = magnitude < 0x400u ? float(magnitude) * (1.0 / 16777216.0) : unpackHalf2x16(magnitude).x;
   return (word & 0x8000u) != 0 ? -value : value;
 }
+#endif

@@ -21,9 +21,29 @@ float norm_of(uint word) { return min(scale_of(word), 3e38); }
 // Of four bits, 16 times the value.
 uint quad_of_four(uint first, uint second, uint two, uint j) {
   const uint b = j == 0 ? second >> 1 : second << (j == 0 ? 0 : j - 1);
-  const uint c = j % 4 == 0 ? two >> 2 : two << (2 * (j % 4 == 0 ? 0 : j % 4 - 1));
+  const uint c = j < 2 ? two >> 2 : two << (2 * (j < 2 ? 0 : j / 2 - 1));
   return ((first << j) & 0x80808080u) | (b & 0x40404040u) | (c & 0x30303030u);
 }
 uint quad_of_eight(uint first, uint second, uint two, uint four, uint j) {
-  return quad_of_four(first, second, two, j) | ((four >> (4 * (j % 2))) & 0x0f0f0f0fu);
+  return quad_of_four(first, second, two, j) | ((four >> (j < 4 ? 4 : 0)) & 0x0f0f0f0fu);
 }
+
+// The bits of a that the mask has, and the others of b. AMD's compiler makes one instruction of the first form, Adreno's fewer of the second.
+#ifdef WEFT_SUBGROUP
+uint mixed(uint mask, uint a, uint b) { return b ^ (mask & (a ^ b)); }
+#else
+uint mixed(uint mask, uint a, uint b) { return (a & mask) | (b & ~mask); }
+#endif
+
+// The first four bits of a whole block, from its words of planes 0, 1 and 2: those of quad j in the upper half of each byte of word j, those of
+// quad j + 4 in the lower half. Two planes are put together before they are taken apart: that takes fewer instructions than quad by quad.
+void fours_of(out uint fours[4], uint first, uint second, uvec2 two) {
+  const uint even = mixed(0xaaaaaaaau, first, second >> 1), odd = mixed(0xaaaaaaaau, first << 1, second);  // quads 0, 2, 4, 6 and 1, 3, 5, 7
+  fours[0] = mixed(0xccccccccu, even, two.x >> 2);
+  fours[1] = mixed(0xccccccccu, odd, two.y >> 2);
+  fours[2] = mixed(0xccccccccu, even << 2, two.x);
+  fours[3] = mixed(0xccccccccu, odd << 2, two.y);
+}
+// Quad j of those, 16 times the values, with what other bits the bytes have; and with the next four bits, from their words of plane 3.
+uint upper_four(uint fours[4], uint j) { return j < 4 ? fours[j] : fours[j % 4] << 4; }
+uint whole_eight(uint fours[4], uvec4 low, uint j) { return mixed(0xf0f0f0f0u, upper_four(fours, j), j < 4 ? low[j % 4] >> 4 : low[j % 4]); }

@@ -9,6 +9,9 @@
 #extension GL_EXT_control_flow_attributes : require
 #include "abi.h"
 #include "lib/bytes.glsl"
+#ifdef WEFT_SUBGROUP
+#define WEFT_EXACT_HALVES  // of the drivers that this variant is for (gpu/plan.cpp)
+#endif
 #include "lib/half.glsl"
 
 layout(constant_id = 0) const uint FORMAT = FORMAT_F16;

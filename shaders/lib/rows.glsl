@@ -73,26 +73,30 @@ float unpack_block(out vec4 weights[8], uvec4 words[BLOCK_WORDS], uint block, ui
   return FORMAT == FORMAT_Q8 ? scale_of(block % 2 == 0 ? scales : scales >> 16) : 1;
 }
 
-// first_row: of the slice, the workgroup's.
-// sums: products of the lane's rows with the bound inputs first_token + t. Valid in lanes of part 0; every
-// lane of the workgroup must call it. What it gives for rows after `rows` means nothing.
-void rows_dot(out float sums[SUMS], uint cols, uint rows, uint in_stride, uint first_token, uint first_row) {
-  const uint last_tile = (rows - 1) / TILE_ROWS;
-  const uint blocks = (cols + BLOCK - 1) / BLOCK, words_of_tile = tile_words(blocks), words_of_row = BLOCK_WORDS * blocks;
-  const uint stride = in_stride / 4;
-  Place places[ROW_TILES];
+// Of the lane's rows. first_row: of the slice, the workgroup's.
+void places_of(out Place places[ROW_TILES], uint blocks, uint rows, uint first_row) {
+  const uint last_tile = (rows - 1) / TILE_ROWS, words_of_tile = tile_words(blocks), words_of_row = BLOCK_WORDS * blocks;
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
     const uint row = (first_row + own_row(i, rows)) % TILE_ROWS;
     // A tile too many reads the last one again: cheaper than a branch around the loads.
     const uint tile = min((first_row + own_row(i, rows)) / TILE_ROWS, last_tile) * words_of_tile;
     places[i] = Place(tile / 4 + IN_TILE(row, 0, words_of_row), SCALE_PLACE(tile, tile + TILE_ROWS * 4 * words_of_row, row, (blocks + RUN - 1) / RUN));
   }
+}
+
+// sums: products of the lane's rows with the bound inputs first_token + t. Valid in lanes of part 0; every
+// lane of the workgroup must call it. What it gives for rows after `rows` means nothing.
+void rows_dot(out float sums[SUMS], uint cols, uint rows, uint in_stride, uint first_token, uint first_row) {
+  const uint blocks = (cols + BLOCK - 1) / BLOCK, stride = in_stride / 4;
+  Place places[ROW_TILES];
+  places_of(places, blocks, rows, first_row);
   [[unroll]] for (uint s = 0; s < SUMS; ++s) sums[s] = 0;
   for (uint first = part() * RUN; first < blocks; first += SPLIT * RUN) {
     uvec4 scales[SCALE_SHARES];
     if (FORMAT != FORMAT_F16) { LOAD_SCALES(scales, places, first / RUN) }
     const uint end = min(first + RUN, blocks);
-    for (uint block = first; block < end; ++block) {
+    uint block = first;
+    do {
       uvec4 words[ROW_TILES][BLOCK_WORDS];
       [[unroll]] for (uint k = 0; k < BLOCK_WORDS; ++k)
         [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) words[i][k] = word_at(places[i].words + (block * BLOCK_WORDS + k) * GROUP_ROWS);
@@ -110,7 +114,7 @@ void rows_dot(out float sums[SUMS], uint cols, uint rows, uint in_stride, uint f
         }
         [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) sums[t * ROW_TILES + i] += scale[i] * products[i];
       }
-    }
+    } while (RUN > 1 && ++block < end);
   }
   join_parts(sums);
 }

@@ -1,6 +1,7 @@
 // Dot products of a vocabulary table's rows with TOKENS inputs in the table's basis, every bit of them. Everything is `precise` and in a fixed
 // order, so that a row's product is the same to the last bit whichever shader, lane or list of rows asks for it: Vulkan's + and * of floats are
-// correctly rounded, and nothing is fused or reordered. The heads that read less than every row rest on that.
+// correctly rounded, nothing is reordered, and fma() that `precise` values come of has the same result everywhere on a device (GLSL 4.60,
+// section 8.3), whether it rounds once or twice. The heads that read less than every row rest on that.
 #include "lib/product.glsl"
 #include "lib/planes.glsl"
 
@@ -8,14 +9,10 @@
 void add_block(inout float sums[SUMS], uint i, vec4 weights[8], float scale, uint block, uint stride, uint first_token) {
   [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
     const EightInputs x = eight_inputs((first_token + t) * stride + block * (BLOCK / 4));
-    precise float product = 0;
-    [[unroll]] for (uint j = 0; j < 8; ++j) {
-      const vec4 v = floats_of(x, j);
-      precise const float a = weights[j].x * v.x + weights[j].y * v.y;
-      precise const float b = weights[j].z * v.z + weights[j].w * v.w;
-      product = product + (a + b);
-    }
-    precise const float sum = sums[t * ROW_TILES + i] + scale * product;
+    precise vec4 products = weights[0] * floats_of(x, 0);
+    [[unroll]] for (uint j = 1; j < 8; ++j) products = fma(weights[j], floats_of(x, j), products);
+    precise const float product = (products.x + products.y) + (products.z + products.w);
+    precise const float sum = fma(scale, product, sums[t * ROW_TILES + i]);
     sums[t * ROW_TILES + i] = sum;
   }
 }
@@ -30,45 +27,64 @@ void leading_weights(out vec4 weights[8], TableRow r, uint rest) {
 
 // A block of the rest in units of its scale, from its words of planes 0 to 2, its word of plane 3 and its words of plane 4.
 void rest_weights(out vec4 weights[8], uint first, uint second, uvec2 two, uvec4 low, uvec4 bytes[2]) {
+  uint fours[4];
+  fours_of(fours, first, second, two);
   [[unroll]] for (uint j = 0; j < 8; ++j) {
     if (FORMAT == FORMAT_Q4)
-      weights[j] = signed_bytes(quad_of_four(first, second, two[j / 4], j)) * (1.0 / 16);
+      weights[j] = signed_bytes(upper_four(fours, j) & 0xf0f0f0f0u) * (1.0 / 16);
     else
-      weights[j] = signed_bytes(quad_of_eight(first, second, two[j / 4], low[j / 2], j));
+      weights[j] = signed_bytes(whole_eight(fours, low, j));
     if (FORMAT == FORMAT_F16) weights[j] += unsigned_bytes(bytes[j / 4][j % 4]) * (1.0 / 256);
   }
 }
 
-// Blocks 2 pair and 2 pair + 1 of the rest, added to the sums; the last one of an odd number is alone.
-void add_pair(inout float sums[SUMS], TableRow rows[ROW_TILES], uint pair, uint rest, uint stride, uint first_token) {
+// Where the parts of a lane's row begin. What a loop does not change is worked out before it: compilers leave it where it stands.
+struct Place {
+  uint planes, two, low, bytes;  // 16-byte words: the first of planes 0, 2, 3 and 4
+  uint scales;                   // a 32-bit word
+};
+Place place_of(TableRow r, uint rest) {
   const uint quads = TABLE_QUADS(rest), pairs = TABLE_PAIRS(rest);
-  const bool single = pair * 2 + 1 == rest;
+  return Place(r.tile + TABLE_PLANE_0 * TILE_ROWS + IN_TILE(r.row, 0, quads), r.tile + TABLE_PLANE_2(rest) * TILE_ROWS + IN_TILE(r.row, 0, pairs),
+               r.tile + TABLE_PLANE_3(rest) * TILE_ROWS + IN_TILE(r.row, 0, rest), r.tile + TABLE_PLANE_4(rest) * TILE_ROWS + IN_TILE(r.row, 0, rest * 2),
+               (r.tile + TABLE_SCALES(FORMAT, rest) * TILE_ROWS) * 4 + IN_TILE(r.row, 0, pairs));
+}
+
+// Half of a word.
+#ifdef WEFT_TEXEL
+uvec2 half_word_at(uint i, uint half_) {
+  const uvec4 word = word_at(i);
+  return half_ == 0 ? word.xy : word.zw;
+}
+#else
+layout(std430, binding = 0) readonly buffer HalfWords { uvec2 half_words[]; };
+uvec2 half_word_at(uint i, uint half_) { return half_words[i * 2 + half_]; }
+#endif
+
+// Blocks 2 pair and 2 pair + 1 of the rest, added to the sums; the last one of an odd number is alone.
+void add_pair(inout float sums[SUMS], Place places[ROW_TILES], uint pair, uint rest, uint stride, uint first_token) {
+  const uint plane_1 = TABLE_QUADS(rest) * TILE_ROWS;  // from plane 0
+  const uint last = min(pair * 2 + 1, rest - 1);
   uvec2 first[ROW_TILES], second[ROW_TILES];
   uvec4 two[ROW_TILES], low[ROW_TILES][2], bytes[ROW_TILES][2][2];
   uint scales[ROW_TILES];
   // The words of a plane are loaded for all rows in the order they lie in.
-  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
-    const uvec4 word = part_word(rows[i], TABLE_PLANE_0, pair / 2, quads);
-    first[i] = pair % 2 == 0 ? word.xy : word.zw;
-  }
-  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
-    const uvec4 word = part_word(rows[i], TABLE_PLANE_1(rest), pair / 2, quads);
-    second[i] = pair % 2 == 0 ? word.xy : word.zw;
-  }
-  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) two[i] = part_word(rows[i], TABLE_PLANE_2(rest), pair, pairs);
+  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) first[i] = half_word_at(places[i].planes + pair / 2 * GROUP_ROWS, pair % 2);
+  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) second[i] = half_word_at(places[i].planes + plane_1 + pair / 2 * GROUP_ROWS, pair % 2);
+  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) two[i] = word_at(places[i].two + pair * GROUP_ROWS);
   [[unroll]] for (uint b = 0; b < 2; ++b)
     [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
-      if (b == 1 && single) continue;
-      if (FORMAT != FORMAT_Q4) low[i][b] = part_word(rows[i], TABLE_PLANE_3(rest), pair * 2 + b, rest);
+      const uint block = b == 0 ? pair * 2 : last;
+      if (FORMAT != FORMAT_Q4) low[i][b] = word_at(places[i].low + block * GROUP_ROWS);
       if (FORMAT == FORMAT_F16)
-        [[unroll]] for (uint k = 0; k < 2; ++k) bytes[i][b][k] = part_word(rows[i], TABLE_PLANE_4(rest), (pair * 2 + b) * 2 + k, rest * 2);
+        [[unroll]] for (uint k = 0; k < 2; ++k) bytes[i][b][k] = word_at(places[i].bytes + (block * 2 + k) * GROUP_ROWS);
     }
-  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) scales[i] = scales_word(rows[i], pair, FORMAT, rest);
+  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) scales[i] = small_word_at(places[i].scales + pair * GROUP_ROWS);
   vec4 weights[8];
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
     rest_weights(weights, first[i].x, second[i].x, two[i].xy, low[i][0], bytes[i][0]);
     add_block(sums, i, weights, scale_of(scales[i]), pair * 2 + 1, stride, first_token);
-    if (single) continue;
+    if (pair * 2 + 1 == rest) continue;
     rest_weights(weights, first[i].y, second[i].y, two[i].zw, low[i][1], bytes[i][1]);
     add_block(sums, i, weights, scale_of(scales[i] >> 16), pair * 2 + 2, stride, first_token);
   }
@@ -85,6 +101,8 @@ void table_dot(out float sums[SUMS], TableRow rows[ROW_TILES], uint cols, uint i
       leading_weights(weights, rows[i], rest);
       add_block(sums, i, weights, scale_of(row_header(rows[i]).x), 0, stride, first_token);
     }
-  for (uint pair = part(); pair < TABLE_PAIRS(rest); pair += SPLIT) add_pair(sums, rows, pair, rest, stride, first_token);
+  Place places[ROW_TILES];
+  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) places[i] = place_of(rows[i], rest);
+  for (uint pair = part(); pair < TABLE_PAIRS(rest); pair += SPLIT) add_pair(sums, places, pair, rest, stride, first_token);
   join_parts(sums);
 }

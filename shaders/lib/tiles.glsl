@@ -8,4 +8,4 @@ uint tile_words(uint blocks) {
 
 const uint BLOCK_WORDS = FORMAT == FORMAT_Q8 ? 2 : FORMAT == FORMAT_Q4 ? 1 : 4;  // 16-byte words of a block of a row
 // Notes: the 32-bit words after a tile's values, for q8 the scales of two blocks, for q4 a block's scale and minimum.
-const uint RUN = FORMAT == FORMAT_Q4 ? 1 : 2;  // blocks of a word of scales
+const uint RUN = FORMAT == FORMAT_Q8 ? 2 : 1;  // blocks of a word of scales

@@ -18,10 +18,15 @@ struct Shape {
   float scale = 1;  // of the inputs
 };
 
+// Of a plan that can round inputs: whether products of few tokens do.
+bool rounds_few(const Plan& plan) { return plan.uniform_parts && plan.split > 1 && !plan.texel_products; }
+
 // The variant that a plan should get.
 std::string variant_of(const Plan& plan, const Shape& shape) {
-  if (plan.tile_tokens == 0 || shape.tokens <= plan.block_tokens) return split_product("matmul", plan);
-  if (plan.int8_inputs && shape.format != Format::f16) return "matmul tiled int8";
+  const bool rounded = plan.int8_inputs && shape.format != Format::f16;
+  if (plan.tile_tokens == 0 || shape.tokens <= plan.block_tokens)
+    return rounded && rounds_few(plan) ? "matmul int8" : split_product("matmul", plan);
+  if (rounded) return "matmul tiled int8";
   return plan.half_tiles ? "matmul tiled fp16" : "matmul tiled";
 }
 
@@ -96,6 +101,23 @@ TEST_F(MatmulTest, OneToken) {
 }
 
 // Products with gates: two halves of rows, of which one row each makes a result.
+// What sums of whole inputs are off by, of what sums of floats are: q4 multiplies integers of 0 to 15 and adds the
+// minima apart, terms of up to eight times what is left of both.
+double whole_error(Format format) { return format == Format::q4 ? 8 : 1; }
+
+// Inputs that 8 bits and a scale for each block hold.
+reference::Rows whole_inputs(uint32_t tokens, uint32_t cols, Random& random) {
+  reference::Rows inputs(tokens, cols);
+  for (uint32_t t = 0; t < tokens; ++t)
+    for (uint32_t begin = 0; begin < cols; begin += BLOCK) {
+      const auto block = inputs.row(t).subspan(begin, std::min(cols - begin, uint32_t{BLOCK}));
+      const double peak = std::ldexp(127, static_cast<int>(random.below(9)) - 4);
+      for (double& value : block) value = peak / 127 * (random.below(255) - 127.0);
+      block[0] = random.word() & 1 ? peak : -peak;
+    }
+  return inputs;
+}
+
 void check_gated(const Tuning& tuning, const Shape& shape, ops::Activation activation = ops::Activation::silu) {
   const uint32_t results = shape.rows / 2, stride = stride_of(results);
   SCOPED_TRACE(tuning.name() + " " + name(shape.format) + " gates " + std::to_string(results) + " cols " +
@@ -103,7 +125,9 @@ void check_gated(const Tuning& tuning, const Shape& shape, ops::Activation activ
   const auto device = open_device(tuning);
   Random random(shape.rows * 3 + shape.cols);
   Tiled weights = make_tiled(device, shape.format, shape.rows, shape.cols, shape.rows * 7 + shape.cols);
-  const Activations x = make_activations(device, shape.tokens, shape.tokens, shape.cols, random, shape.scale);
+  const Activations x = tuning.int8_inputs
+                            ? make_activations(device, shape.tokens, whole_inputs(shape.tokens, shape.cols, random))
+                            : make_activations(device, shape.tokens, shape.tokens, shape.cols, random, shape.scale);
   const Buffer state = make_state(device, 3, 3 + shape.tokens, 1000);
   const Buffer y = poisoned(device, "y", uint64_t{shape.tokens} * stride);
   const std::vector<float> biases = random.normals(shape.rows);
@@ -127,7 +151,8 @@ void check_gated(const Tuning& tuning, const Shape& shape, ops::Activation activ
     for (uint32_t r = 0; r < results; ++r) {
       // |f'| < 1.2 for all activations, so an error of the gate grows by no more.
       const double gate = magnitudes.row(t)[r], up = magnitudes.row(t)[results + r];
-      allowed[size_t{t} * stride + r] = 2.2 * gate * up * (dot_error(shape.cols) + 16 * kRounding);
+      const double exact = dot_error(shape.cols) * (tuning.int8_inputs ? whole_error(shape.format) : 1);
+      allowed[size_t{t} * stride + r] = 2.2 * gate * up * (exact + 16 * kRounding);
     }
   EXPECT_TRUE(close_to(download_as<float>(device, y), padded(want, shape.tokens, stride), allowed));
 }
@@ -334,15 +359,16 @@ void check_int8(const Shape& shape, uint32_t tile, bool whole) {
   if (!device->caps().int8_dot) GTEST_SKIP() << "the device has no integer dot products";
   Random random(shape.rows + shape.cols);
   const Tiled weights = make_tiled(device, shape.format, shape.rows, shape.cols, shape.rows * 7 + shape.cols);
-  reference::Rows inputs(shape.active, shape.cols), half_steps(shape.active, shape.cols);
-  for (uint32_t t = 0; t < shape.active; ++t)
+  reference::Rows inputs = whole ? whole_inputs(shape.active, shape.cols, random)
+                                 : reference::Rows(shape.active, shape.cols),
+                  half_steps(shape.active, shape.cols);
+  for (uint32_t t = 0; t < shape.active && !whole; ++t)
     for (uint32_t begin = 0; begin < shape.cols; begin += BLOCK) {
       const auto block = inputs.row(t).subspan(begin, std::min(shape.cols - begin, uint32_t{BLOCK}));
-      double peak = whole ? std::ldexp(127, static_cast<int>(random.below(9)) - 4) : 0;
-      for (double& value : block) value = whole ? peak / 127 * (random.below(255) - 127.0) : random.normal();
-      if (whole) block[0] = random.word() & 1 ? peak : -peak;
+      double peak = 0;
+      for (double& value : block) value = random.normal();
       for (const double value : block) peak = std::max(peak, std::abs(value));
-      for (double& step : half_steps.row(t).subspan(begin, block.size())) step = whole ? 0 : peak / 254;
+      for (double& step : half_steps.row(t).subspan(begin, block.size())) step = peak / 254;
     }
   const Activations x = make_activations(device, shape.tokens, inputs);
   const uint32_t stride = stride_of(shape.rows);
@@ -355,8 +381,7 @@ void check_int8(const Shape& shape, uint32_t tile, bool whole) {
                             rounded =
                                 padded(reference::matmul_magnitude(weights.values, half_steps), shape.tokens, stride);
   std::vector<double> allowed = padded(reference::matmul_magnitude(weights.values, inputs), shape.tokens, stride);
-  // q4 multiplies integers of 0 to 15 and adds the minima apart: terms of up to eight times what is left of both.
-  const double exact = dot_error(shape.cols) * (shape.format == Format::q4 ? 8 : 1);
+  const double exact = dot_error(shape.cols) * whole_error(shape.format);
   for (size_t i = 0; i < allowed.size(); ++i) allowed[i] = allowed[i] * exact + rounded[i];
   EXPECT_TRUE(close_to(download_as<float>(device, y), want, allowed));
 }
@@ -367,6 +392,26 @@ TEST_F(MatmulTest, Int8Tiles) {
       for (const uint32_t tile : {16u, 32u, 64u}) check_int8({format, 100, 172, 64, 50}, tile, whole);
       for (const uint32_t cols : {1u, 31u, 33u, 65u, 576u}) check_int8({format, 65, cols, 64, 40}, 64, whole);
     }
+}
+
+// Few tokens: a chunk of columns has 4,096 of one token, and 512 of eight.
+TEST_F(MatmulTest, Int8OfFewTokens) {
+  const Tuning tuning = {.block_tokens = 8, .tile_tokens = 64, .int8_inputs = true};
+  const auto device = open_device(tuning);
+  if (!device->plan().int8_inputs || !rounds_few(device->plan()))
+    GTEST_SKIP() << "the plan rounds no inputs of few tokens";
+  for (const Format format : {Format::q8, Format::q4}) {
+    for (const bool whole : {true, false})
+      for (const uint32_t tokens : {1u, 2u, 4u, 8u})
+        for (const uint32_t cols : {1u, 31u, 33u, 65u, 172u, 576u, 4200u})
+          check_int8({format, 100, cols, tokens, tokens}, 64, whole);
+    for (const uint32_t cols : {33u, 576u})
+      for (const uint32_t tokens : {1u, 4u}) {
+        check_gated(tuning, {format, 1152, cols, tokens, tokens});
+        check_gated(tuning,
+                    {.format = format, .rows = 128, .cols = cols, .tokens = tokens, .active = tokens, .biased = true});
+      }
+  }
 }
 
 TEST_F(MatmulTest, OtherTokenBlocks) {

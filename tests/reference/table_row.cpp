@@ -144,8 +144,8 @@ TableRow read_table_row(std::span<const std::byte> tiles, uint32_t bits, uint32_
       const uint32_t j = e / 4, k = e % 4;
       uint32_t u =
           bits_at(parts.plane[0], block, 8 * k + 7 - j, 1) << 1 | bits_at(parts.plane[1], block, 8 * k + 7 - j, 1);
-      u = u << 2 | bits_at(parts.plane[2], 2 * block + j / 4, 8 * k + 6 - 2 * (j % 4), 2);
-      if (bits > 4) u = u << 4 | bits_at(parts.plane[3], 4 * block + j / 2, 8 * k + 4 * (j % 2), 4);
+      u = u << 2 | bits_at(parts.plane[2], 2 * block + j % 2, 8 * k + 6 - 2 * (j / 2), 2);
+      if (bits > 4) u = u << 4 | bits_at(parts.plane[3], 4 * block + j % 4, 8 * k + 4 - 4 * (j / 4), 4);
       if (bits > 8) u = u << 8 | byte_at(parts.plane[4].word(r, 2 * block + e / 16) + e % 16);
       const int32_t integer = static_cast<int32_t>(u) - (u >> (bits - 1) != 0 ? 1 << bits : 0);
       read.integers.push_back(integer);

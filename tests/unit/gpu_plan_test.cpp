@@ -158,9 +158,9 @@ TEST(Plan, TilesAreSmallWhereRegistersAreFew) {
 TEST(Plan, SubgroupsHaveUniformPartsOnlyWhereTheyFitAndPay) {
   Caps good = caps_of(kDevices[9]);
   EXPECT_FALSE(make_plan(good).uniform_parts) << "no full subgroups";
-  good.full_subgroups = true;
+  good.full_subgroups = good.shuffle = true;
   for (const auto& [size, uniform] :
-       {std::pair(0u, false), {1u, true}, {32u, true}, {48u, false}, {64u, true}, {128u, false}}) {
+       {std::pair(0u, false), {2u, false}, {4u, true}, {32u, true}, {48u, false}, {64u, true}, {128u, false}}) {
     good.subgroup_size = size;
     EXPECT_EQ(make_plan(good).uniform_parts, uniform) << size;
   }
@@ -174,8 +174,11 @@ TEST(Plan, SubgroupsHaveUniformPartsOnlyWhereTheyFitAndPay) {
   good.fp16 = true;
   EXPECT_TRUE(make_plan(good).uniform_parts);
   EXPECT_FALSE(make_plan(good).workarounds.empty());
-  disable(good, "full_subgroups");
-  EXPECT_FALSE(make_plan(good).uniform_parts);
+  for (const char* feature : {"full_subgroups", "shuffle"}) {
+    Caps less = good;
+    disable(less, feature);
+    EXPECT_FALSE(make_plan(less).uniform_parts) << feature;
+  }
 }
 
 TEST(Plan, SubgroupsOnlyWhereTheyPay) {

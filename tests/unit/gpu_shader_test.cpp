@@ -27,6 +27,7 @@ struct Module {
 
 // Opcodes of the SPIR-V specification 1.3, section 3.32.
 enum : uint32_t {
+  kExtInst = 12,
   kVariable = 59,
   kStore = 62,
   kCopyMemory = 63,
@@ -37,6 +38,8 @@ enum : uint32_t {
   kFirstAtomic = 229,  // exchanges and so on: result type, result, pointer
   kLastAtomic = 242,
   kDecorationBinding = 33,
+  kDecorationNoContraction = 42,
+  kFma = 50,  // of GLSL.std.450, the only set that shaders import
 };
 
 Module read_module(const std::vector<uint32_t>& words) {
@@ -99,6 +102,36 @@ TEST(ShaderTest, DescriptionsAreThoseOfTheSources) {
   expect(shaders::attend_texel, "attend", "texel", 10, 0b1110010000, 0b0001001110, sizeof(abi::AttendPush));
 }
 
+// Takes the marks of fma() (cmake/shader_header.cmake) out of a module; returns how many fma() it has, and how many
+// marks.
+std::pair<size_t, size_t> remove_marks(std::vector<uint32_t>& words) {
+  std::set<uint32_t> fused;
+  for (size_t at = 5; at < words.size(); at += words[at] >> 16)
+    if ((words[at] & 0xffff) == kExtInst && words[at + 4] == kFma) fused.insert(words[at + 2]);
+  size_t marks = 0;
+  for (size_t at = 5; at < words.size();) {
+    const bool mark = words[at] == (3u << 16 | kDecorate) && words[at + 2] == kDecorationNoContraction;
+    if (!mark || !fused.contains(words[at + 1])) {
+      at += words[at] >> 16;
+      continue;
+    }
+    words.erase(words.begin() + static_cast<ptrdiff_t>(at), words.begin() + static_cast<ptrdiff_t>(at) + 3);
+    ++marks;
+  }
+  return {fused.size(), marks};
+}
+
+// Or two logits of a row may differ between shaders (shaders/lib/table.glsl).
+TEST(ShaderTest, EveryFmaOfATableIsMarked) {
+  for (const Shader* shader : {&shaders::project, &shaders::project_subgroup, &shaders::project_texel,
+                               &shaders::project_rows, &shaders::project_rows_subgroup, &shaders::project_rows_texel}) {
+    std::vector<uint32_t> words = unpack_spirv(shader->code);
+    const auto [fused, marks] = remove_marks(words);
+    EXPECT_GT(fused, 0u) << label(*shader);
+    EXPECT_EQ(fused, marks) << label(*shader);
+  }
+}
+
 // Against the files that the compiler wrote.
 TEST(ShaderTest, UnpacksWhatTheCompilerWrote) {
   for (const Shader* shader : shaders::all) {
@@ -106,7 +139,8 @@ TEST(ShaderTest, UnpacksWhatTheCompilerWrote) {
     std::replace(name.begin(), name.end(), ' ', '_');
     if (name.back() == '_') name.pop_back();
     const MappedFile file(std::filesystem::path(WEFT_SPIRV_DIR) / (name + ".spv"));
-    const std::vector<uint32_t> words = unpack_spirv(shader->code);
+    std::vector<uint32_t> words = unpack_spirv(shader->code);
+    remove_marks(words);
     EXPECT_TRUE(std::ranges::equal(std::as_bytes(std::span(words)), file.bytes())) << name;
   }
 }

@@ -53,7 +53,7 @@ struct ModelOptions {
   weft_type type = WEFT_TYPE_FILE;
   weft_type vocab_type = WEFT_TYPE_FILE;  // of the vocabulary table; WEFT_TYPE_FILE: the same as type
   std::uint64_t memory_budget = 0;        // bytes of device memory; 0: no limit
-  bool int8_inputs = false;               // round the inputs of a prompt's matrix products
+  bool int8_inputs = false;               // round the inputs of matrix products
   weft_tie tie = WEFT_TIE_AUTO;           // make two vocabulary tables one that differ by rounding only
   // Called with 0 to 1; return false to give up (Failure with WEFT_CANCELLED). Empty: the constructor may return before
   // all layers are on the device; see weft_model_load.
