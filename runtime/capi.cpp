@@ -19,8 +19,6 @@
 #include "weft/descriptor.h"
 
 using namespace weft;
-using nlohmann::json;
-
 namespace weft::capi {
 
 void release(const weft_model* model) noexcept {
@@ -296,24 +294,24 @@ weft_status weft_model_describe(const weft_model* model, char** out, weft_error*
     const weft_model_info info = weft_model_get_info(model);
     const Weights& weights = model->model.weights;
     const Weights* const encoder = weights.encoder ? &weights.encoder->weights : nullptr;
-    json description = {{"family", info.family},
-                        {"type", info.type},
-                        {"device", info.device},
-                        {"driver", info.driver},
-                        {"vocab_size", info.vocab_size},
-                        {"layers", info.layers},
-                        {"width", info.width},
-                        {"max_context", info.max_context},
-                        {"tied", info.tied != 0},
-                        {"has_chat_template", info.has_chat_template != 0},
-                        {"parameters", info.parameters},
-                        {"vocab_bytes", info.vocab_bytes},
-                        {"layer_bytes", info.layer_bytes},
-                        {"streamed_bytes", info.streamed_bytes},
-                        {"device_bytes", info.device_bytes},
-                        {"bytes_per_token", info.bytes_per_token},
-                        {"load_seconds", info.load_seconds},
-                        {"tokenizer_fingerprint", fingerprint_text(info.tokenizer_fingerprint)}};
+    JsonValue description = {{"family", info.family},
+                             {"type", info.type},
+                             {"device", info.device},
+                             {"driver", info.driver},
+                             {"vocab_size", info.vocab_size},
+                             {"layers", info.layers},
+                             {"width", info.width},
+                             {"max_context", info.max_context},
+                             {"tied", info.tied != 0},
+                             {"has_chat_template", info.has_chat_template != 0},
+                             {"parameters", info.parameters},
+                             {"vocab_bytes", info.vocab_bytes},
+                             {"layer_bytes", info.layer_bytes},
+                             {"streamed_bytes", info.streamed_bytes},
+                             {"device_bytes", info.device_bytes},
+                             {"bytes_per_token", info.bytes_per_token},
+                             {"load_seconds", info.load_seconds},
+                             {"tokenizer_fingerprint", fingerprint_text(info.tokenizer_fingerprint)}};
     if (const Softmaxes& s = model->model.config.softmaxes; s.kind != SoftmaxKind::plain)
       description["softmaxes"] = {{"kind", s.kind == SoftmaxKind::mixture ? "mixture" : "adaptive"},
                                   {"count", s.count}};
@@ -321,7 +319,7 @@ weft_status weft_model_describe(const weft_model* model, char** out, weft_error*
     if (!model->chat_template_problem.empty()) description["chat_template_problem"] = model->chat_template_problem;
     if (const auto& tie = weights.tie)
       description["tie"] = {{"kept", tie->kept}, {"left_out", tie->left_out}, {"difference", tie->difference}};
-    json tensors = json::array(), buffers = json::array();
+    JsonValue tensors = JsonValue::array(), buffers = JsonValue::array();
     std::vector<Retyped> retyped;
     for (const TensorReport& tensor : weights.tensors) {
       retyped.push_back({tensor.file_type, tensor.device_type, tensor.rounding});
@@ -366,7 +364,7 @@ weft_status weft_model_describe(const weft_model* model, char** out, weft_error*
     description["types"] = types_json(retyped, "file_type", "device_type");
     description["tensors"] = std::move(tensors);
     description["buffers"] = std::move(buffers);
-    *out = copy_string(description.dump(-1, ' ', false, json::error_handler_t::replace));
+    *out = copy_string(description.dump());
   });
 }
 

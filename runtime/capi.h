@@ -44,7 +44,7 @@ struct LoadedFrom {
 };
 
 // Which device has which rows, as weft_model_describe tells it.
-nlohmann::json shards_json(const Model& model, const DeviceList& devices);
+JsonValue shards_json(const Model& model, const DeviceList& devices);
 
 }  // namespace weft::capi
 

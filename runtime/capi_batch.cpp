@@ -1,6 +1,7 @@
 // The C API's batches that sessions join and leave.
 #include "weft/batch.h"
 
+#include <algorithm>
 #include <list>
 
 #include "capi.h"

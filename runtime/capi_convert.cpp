@@ -8,11 +8,9 @@
 
 using namespace weft;
 using namespace weft::capi;
-using nlohmann::json;
-
-static json report_json(const std::vector<ConvertedTensor>& tensors) {
+static JsonValue report_json(const std::vector<ConvertedTensor>& tensors) {
   std::vector<Retyped> entries;
-  json list = json::array();
+  JsonValue list = JsonValue::array();
   uint64_t bytes = 0;
   for (const ConvertedTensor& tensor : tensors) {
     entries.push_back({name(tensor.from), name(tensor.to), tensor.rounding});
@@ -42,7 +40,6 @@ weft_status weft_convert(const char* in, const char* out, const weft_convert_opt
       if (chosen.progress && chosen.progress(chosen.user, std::clamp(done, 0.0f, 1.0f)) != 0)
         throw Error(Code::cancelled, "converting was given up", in);
     });
-    if (report_text)
-      *report_text = copy_string(report_json(tensors).dump(-1, ' ', false, json::error_handler_t::replace));
+    if (report_text) *report_text = copy_string(report_json(tensors).dump());
   });
 }

@@ -10,9 +10,7 @@
 
 using namespace weft;
 using namespace weft::capi;
-using nlohmann::json;
-
-static json caps_json(const Caps& caps) {
+static JsonValue caps_json(const Caps& caps) {
   return {
       {"vulkan", std::to_string(caps.api_version >> 22 & 0x7f) + "." + std::to_string(caps.api_version >> 12 & 0x3ff)},
       {"vendor_id", caps.vendor_id},
@@ -33,7 +31,7 @@ static json caps_json(const Caps& caps) {
       {"int8_dot_fast", caps.int8_dot_fast}};
 }
 
-static json plan_json(const Plan& plan, const std::string& tuning) {
+static JsonValue plan_json(const Plan& plan, const std::string& tuning) {
   return {{"subgroup", plan.subgroup},
           {"reduce_threads", plan.reduce_threads},
           {"split", plan.split},
@@ -52,15 +50,15 @@ static json plan_json(const Plan& plan, const std::string& tuning) {
           {"tuning", tuning}};
 }
 
-static json device_json(size_t index, const DeviceListing& device) {
-  json entry = {{"index", index},
-                {"name", device.caps.name},
-                {"driver", device.caps.driver_name},
-                {"driver_version", device.caps.driver_info},
-                {"kind", name(device.caps.kind)},
-                {"memory_bytes", device.caps.memory},
-                {"usable", device.refusal.empty()},
-                {"caps", caps_json(device.caps)}};
+static JsonValue device_json(size_t index, const DeviceListing& device) {
+  JsonValue entry = {{"index", index},
+                     {"name", device.caps.name},
+                     {"driver", device.caps.driver_name},
+                     {"driver_version", device.caps.driver_info},
+                     {"kind", name(device.caps.kind)},
+                     {"memory_bytes", device.caps.memory},
+                     {"usable", device.refusal.empty()},
+                     {"caps", caps_json(device.caps)}};
   if (device.refusal.empty())
     entry["plan"] = plan_json(device.plan, tuned_plan(device.caps).source);
   else
@@ -69,14 +67,12 @@ static json device_json(size_t index, const DeviceListing& device) {
 }
 
 // Names of drivers, and paths, need not be UTF-8.
-static char* json_text(const json& object) {
-  return copy_string(object.dump(-1, ' ', false, json::error_handler_t::replace));
-}
+static char* json_text(const JsonValue& object) { return copy_string(object.dump()); }
 
 weft_status weft_devices(char** out, weft_error* error) {
   return guard(error, [&] {
     require(out, "json", "it is NULL");
-    json list = json::array();
+    JsonValue list = JsonValue::array();
     for (const DeviceListing& device : list_devices()) list.push_back(device_json(list.size(), device));
     *out = json_text(list);
   });
@@ -84,7 +80,7 @@ weft_status weft_devices(char** out, weft_error* error) {
 
 // Does a part of a probe. What it throws becomes its status, and `error` of the object.
 template <class Part>
-static weft_status answer(json& object, const Part& part) {
+static weft_status answer(JsonValue& object, const Part& part) {
   weft_error error = {};
   const weft_status status = guard(&error, part);
   if (status == WEFT_OUT_OF_MEMORY && !*error.place) throw std::bad_alloc();  // the host's: there is no answer
@@ -111,7 +107,7 @@ namespace {
 struct Prober {
   const weft_model_options options;
   weft_probe_report report = {};
-  json text = {{"others", json::array()}};
+  JsonValue text = {{"others", JsonValue::array()}};
   Plan plan = {};  // if there is a device
 
   void probe_device() {
@@ -129,26 +125,26 @@ struct Prober {
     });
     const bool usable = report.device == WEFT_OK;
     for (size_t i = 0; i < list.size(); ++i) {
-      json entry = device_json(i, list[i]);
+      JsonValue entry = device_json(i, list[i]);
       if (i == chosen && usable) {
         text["device"] = std::move(entry);
         continue;
       }
-      entry["not_used"] = i == chosen ? text["error"]["sentence"].get<std::string>()
+      entry["not_used"] = i == chosen ? text["error"]["sentence"].text()
                                       : reason_against(list[i], chosen == SIZE_MAX ? nullptr : &list[chosen], options);
       text["others"].push_back(std::move(entry));
     }
   }
 
   void probe_model(const char* path, const weft_session_options* session) {
-    json& object = text["model"] = {{"path", path}};
+    JsonValue& object = text["model"] = {{"path", path}};
     report.model = answer(object, [&] {
       const DeviceFormats formats = formats_of(options);
       auto [file, config, tokenizer] =
           capi::describe(open_model(*path ? std::filesystem::path(path) : installed_model()));
       // The context is the model's matter; the rest of the options has been checked.
       const SessionSettings settings = settings_of(config, session);
-      json about = {{"family", config.family}, {"max_context", config.context}, {"context", settings.context}};
+      JsonValue about = {{"family", config.family}, {"max_context", config.context}, {"context", settings.context}};
       if (report.device == WEFT_OK) {
         const Footprint print = footprint(*file, config, formats, plan, settings.context, settings.cache);
         about.update({{"vocab_bytes", print.vocab_bytes},
@@ -173,7 +169,7 @@ struct Prober {
     }
     text["needed_bytes"] = report.needed_bytes;
     text["free_bytes"] = report.free_bytes;
-    text["fits"] = report.fit == WEFT_FIT_UNKNOWN ? json() : json(report.fit == WEFT_FIT_YES);
+    text["fits"] = report.fit == WEFT_FIT_UNKNOWN ? JsonValue() : JsonValue(report.fit == WEFT_FIT_YES);
   }
 };
 

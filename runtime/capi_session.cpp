@@ -436,7 +436,7 @@ void weft_session_reset(weft_session* session) {
 }
 
 static char* profile_text(const PassProfile& profile) {
-  nlohmann::ordered_json json = {{"tokens", profile.tokens}, {"position", profile.position}};
+  JsonValue json = {{"tokens", profile.tokens}, {"position", profile.position}};
   double seconds = 0;
   uint32_t dispatches = 0;
   for (const PassProfile::Stage& stage : profile.stages) {

@@ -6,8 +6,6 @@
 #include "ops/bandwidth.h"
 
 using namespace weft;
-using nlohmann::json;
-
 namespace weft::capi {
 namespace {
 
@@ -54,15 +52,16 @@ std::shared_ptr<const TableSplit> LoadedFrom::split(const std::shared_ptr<Device
   return std::make_shared<const TableSplit>(std::move(split));
 }
 
-json shards_json(const Model& model, const DeviceList& devices) {
-  json list = json::array();
+JsonValue shards_json(const Model& model, const DeviceList& devices) {
+  JsonValue list = JsonValue::array();
   const auto add = [&](const Device& device, uint32_t first, uint32_t rows, uint64_t bytes) {
-    list.push_back({{"device", device.caps().name}, {"first_row", first}, {"rows", rows}, {"bytes", bytes}});
-    const double share = devices.shares[list.size() - 1];
+    const double share = devices.shares[list.size()];
+    JsonValue entry = {{"device", device.caps().name}, {"first_row", first}, {"rows", rows}, {"bytes", bytes}};
     if (devices.measured)
-      list.back()["gigabytes_per_second"] = share * 1e-9;
+      entry["gigabytes_per_second"] = share * 1e-9;
     else
-      list.back()["share"] = share;
+      entry["share"] = share;
+    list.push_back(std::move(entry));
   };
   const Weights& weights = model.weights;
   add(*model.device, 0, weights.embedding->rows(), weights.vocab_bytes());

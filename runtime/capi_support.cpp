@@ -6,8 +6,6 @@
 #include <map>
 #include <new>
 
-using nlohmann::json;
-
 namespace weft::capi {
 namespace {
 
@@ -75,7 +73,7 @@ weft_status report(weft_error* error) noexcept {
   return WEFT_INTERNAL;
 }
 
-json types_json(const std::vector<Retyped>& tensors, const char* from_key, const char* to_key) {
+JsonValue types_json(const std::vector<Retyped>& tensors, const char* from_key, const char* to_key) {
   struct Most {
     uint64_t count = 0;
     double error = 0, relative = 0;
@@ -87,7 +85,7 @@ json types_json(const std::vector<Retyped>& tensors, const char* from_key, const
     most.error = std::max(most.error, tensor.rounding.largest_error);
     most.relative = std::max(most.relative, tensor.rounding.relative());
   }
-  json list = json::array();
+  JsonValue list = JsonValue::array();
   for (const auto& [key, most] : types)
     list.push_back({{from_key, key.first},
                     {to_key, key.second},

@@ -1,11 +1,11 @@
 // What the C APIs of both libraries share: the way from exceptions to weft_error, and types of numbers.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "base/json_value.h"
 #include "format/packed_row.h"
 #include "ops/matrix.h"
 #include "weft/weft.h"
@@ -36,7 +36,7 @@ struct Retyped {
   Rounding rounding;
 };
 // For each pair of types, in objects with these keys: how many tensors, and the most that rounding did to one.
-nlohmann::json types_json(const std::vector<Retyped>& tensors, const char* from_key, const char* to_key);
+JsonValue types_json(const std::vector<Retyped>& tensors, const char* from_key, const char* to_key);
 
 // The format of that name. Throws Error(invalid_argument) naming the argument for what is none, WEFT_TYPE_FILE too.
 Format format_of(weft_type type, const char* argument);

@@ -2,8 +2,8 @@
 #include "weft/text.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "base/json_value.h"
 #include "capi.h"
 
 using namespace weft;
@@ -11,24 +11,23 @@ using namespace weft::capi;
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-constexpr int kMostDepth = 100;  // of arrays and objects in a conversation
+// Deeper values would overflow the stack of whoever walks through them.
+constexpr JsonLimits kConversation = {uint64_t{1} << 28, uint64_t{1} << 24, 100};
 
 bool same_text(const std::vector<TextPiece>& a, const std::vector<TextPiece>& b) {
   return std::ranges::equal(a, b, [](const TextPiece& x, const TextPiece& y) { return x.text == y.text; });
 }
 
 // Throws if the prompt is the same without the tools, or without the tool_calls.
-void check_tools_are_used(const ChatTemplate& chat, const std::vector<TextPiece>& prompt, const Json& messages,
-                          const Json& tools) {
+void check_tools_are_used(const ChatTemplate& chat, const std::vector<TextPiece>& prompt, const JsonValue& messages,
+                          const JsonValue& tools) {
   const auto refuse = [](const char* place) {
     throw Error(Code::unsupported, "the model's chat template does not know tools", place, "use a model that does");
   };
   if (!tools.empty() && same_text(prompt, chat.render(messages, nullptr, true))) refuse("tools");
-  Json without = messages;
+  JsonValue without = messages;
   bool calls = false;
-  for (Json& message : without) calls = message.erase("tool_calls") > 0 || calls;
+  for (JsonValue& message : without.items()) calls = message.erase("tool_calls") || calls;
   if (calls && same_text(prompt, chat.render(without, tools, true))) refuse("messages");
 }
 
@@ -52,19 +51,14 @@ weft_status weft_apply_chat_template_json(const weft_model* model, const char* c
   return guard(error, [&] {
     require(model && conversation && (ids || capacity == 0) && count, "model, conversation, ids or count",
             "it is NULL");
-    // Deeper values would overflow the stack of whoever walks through them.
-    const auto shallow = [](int depth, Json::parse_event_t, const Json&) {
-      require(depth <= kMostDepth, "conversation", "it is nested too deeply");
-      return true;
-    };
-    const Json json = Json::parse(conversation, shallow, false);
-    const auto is_object = [](const Json& value) { return value.is_object(); };
-    require(json.is_object() && json.contains("messages") && json["messages"].is_array() &&
-                std::ranges::all_of(json["messages"], is_object),
-            "conversation", "it is not a JSON object with messages");
-    const Json& messages = json["messages"];
-    const Json tools = json.value("tools", Json());
+    JsonValue json = parse_json(conversation, kConversation, Code::invalid_argument, "conversation");
+    const auto is_object = [](const JsonValue& value) { return value.is_object(); };
+    const JsonValue* const found = json.find("messages");
+    require(found && found->is_array() && std::ranges::all_of(found->items(), is_object), "conversation",
+            "it is not a JSON object with messages");
+    const JsonValue& tools = json["tools"];
     require(tools.is_null() || tools.is_array(), "conversation", "tools is not an array");
+    const JsonValue& messages = *json.find("messages");  // tools may have been added beside them
     const ChatTemplate& chat = chat_template_of(*model);
     const std::vector<TextPiece> prompt = chat.render(messages, tools, true);
     check_tools_are_used(chat, prompt, messages, tools);

@@ -10,14 +10,14 @@ using namespace weft;
 using namespace weft::capi;
 
 static std::string report_text(const TuneResult& result, const std::filesystem::path& path) {
-  nlohmann::ordered_json json = {{"device", result.caps.name},
-                                 {"driver", result.caps.driver_name + " " + result.caps.driver_info},
-                                 {"file", path.string()}};
+  JsonValue json = {{"device", result.caps.name},
+                    {"driver", result.caps.driver_name + " " + result.caps.driver_info},
+                    {"file", path.string()}};
   for (const Tunable& tunable : tunables()) json["chosen"][tunable.name] = result.plan.*tunable.field;
   for (const TuneTrial& trial : result.trials)
     json["trials"].push_back(
         {{"name", trial.tunable}, {"value", trial.value}, {"seconds", trial.seconds}, {"refusal", trial.refusal}});
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return json.dump();
 }
 
 weft_status weft_tune(const char* device, int (*progress)(void* user, float done), void* user, char** json,

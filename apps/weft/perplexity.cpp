@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <iostream>
 #include <numbers>
 
@@ -83,8 +84,9 @@ std::vector<std::string_view> split_text(std::string_view text, std::string_view
 
 // Windows of `context` tokens, begin-of-text first in each, every one half a window further than the one before. Each
 // token counts once: in the first window that holds it, so that it has half a window before it (but at a part's start).
+// progress is told the share of the part, 0..1.
 void score_part(const api::Model& model, Speller& speller, api::Session& session, std::uint32_t context,
-                std::string_view part, Score& score) {
+                std::string_view part, Score& score, const std::function<void(double done)>& progress) {
   const std::vector<std::uint32_t> bos = model.tokenize({}, true);
   const std::vector<std::uint32_t> body = speller.tokens(part);
   const std::size_t room = context - bos.size();
@@ -99,6 +101,7 @@ void score_part(const api::Model& model, Speller& speller, api::Session& session
     for (std::size_t i = counted; i < end; ++i) score.nll += nll[bos.size() + (i - start) - 1];
     score.tokens += end - counted;
     counted = end;
+    progress(static_cast<double>(counted) / static_cast<double>(body.size()));
   }
   score.parts += 1;
   score.bytes += part.size();
@@ -138,8 +141,10 @@ void perplexity(const PerplexityArgs& args) {
   Score score;
   const bool show = isatty(STDERR_FILENO) == 1;
   for (const std::string_view part : parts) {
-    score_part(model, speller, session, context, part, score);
-    if (show) std::cerr << format("\r%llu of %zu parts", static_cast<unsigned long long>(score.parts), parts.size());
+    score_part(model, speller, session, context, part, score, [&](double done) {
+      if (show)
+        std::cerr << format("\r%.2f of %zu parts", static_cast<double>(score.parts) + done, parts.size()) << std::flush;
+    });
   }
   if (show) std::cerr << "\r\033[K";
   if (score.tokens == 0)

@@ -46,8 +46,8 @@ class Sax : public nlohmann::json_sax<json> {
   bool number_float(number_float_t value, const string_t& spelling) override { return begin(value, spelling); }
   bool string(string_t& value) override { return begin(std::move(value)); }
   bool binary(binary_t&) override { return false; }  // never in text
-  bool start_object(size_t) override { return open(json::object()); }
-  bool start_array(size_t) override { return open(json::array()); }
+  bool start_object(size_t) override { return open(JsonValue::object()); }
+  bool start_array(size_t) override { return open(JsonValue::array()); }
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
   bool key(string_t& name) override {
@@ -67,11 +67,11 @@ class Sax : public nlohmann::json_sax<json> {
   }
 
  private:
-  bool begin(json value, const std::string& spelling = {}) {
+  bool begin(JsonValue value, const std::string& spelling = {}) {
     events_.begin(std::move(value), spelling);
     return true;
   }
-  bool open(json value) {
+  bool open(JsonValue value) {
     if (depth_++ == most_depth_)
       events_.fail("arrays and objects are nested more than " + std::to_string(most_depth_) + " deep");
     return begin(std::move(value));

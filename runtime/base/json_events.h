@@ -4,9 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
+
+#include "base/json_value.h"
 
 namespace weft {
 
@@ -16,7 +17,7 @@ class JsonEvents {
   virtual ~JsonEvents() = default;
 
   // A scalar, or an empty array or object whose parts follow until end(). spelling: of a number that is not whole.
-  virtual void begin(nlohmann::json value, const std::string& spelling) = 0;
+  virtual void begin(JsonValue value, const std::string& spelling) = 0;
   // The name of the next value, which may be moved from.
   virtual void key(std::string& name) = 0;
   virtual void end() = 0;

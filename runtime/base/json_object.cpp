@@ -1,7 +1,5 @@
 #include "base/json_object.h"
 
-#include <nlohmann/json.hpp>
-
 #include "base/error.h"
 #include "base/utf8.h"
 
@@ -9,30 +7,28 @@ namespace weft {
 
 namespace {
 
-using nlohmann::json;
-
 constexpr size_t kShown = 60;  // bytes of a value in an error
 
-std::string shown(const json& value) {
+std::string shown(const JsonValue& value) {
   if (value.is_structured()) return value.is_array() ? "an array" : "an object";
-  std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+  std::string text = value.dump();
   return text.size() > kShown ? text.substr(0, valid_utf8_prefix(text.substr(0, kShown))) + "..." : text;
 }
 
 }  // namespace
 
-JsonObject::JsonObject(const json& object, std::string place) : object_(&object), place_(std::move(place)) {
+JsonObject::JsonObject(const JsonValue& object, std::string place) : object_(&object), place_(std::move(place)) {
   if (!object.is_object() && !object.is_null())
     throw Error(Code::bad_file, "it is " + shown(object) + ", expected a JSON object", place_);
 }
 
-const json* JsonObject::find(const std::string& key) const {
-  const auto it = object_->find(key);
-  return it == object_->end() || it->is_null() ? nullptr : &*it;
+const JsonValue* JsonObject::find(const std::string& key) const {
+  const JsonValue* value = object_->find(key);
+  return value == nullptr || value->is_null() ? nullptr : value;
 }
 
-const json& JsonObject::at(const std::string& key) const {
-  const json* value = find(key);
+const JsonValue& JsonObject::at(const std::string& key) const {
+  const JsonValue* value = find(key);
   if (value == nullptr) throw Error(Code::bad_file, "the value '" + key + "' is missing", place_);
   return *value;
 }
@@ -56,9 +52,9 @@ std::optional<uint32_t> JsonObject::find_integer(const std::string& key) const {
 }
 
 double JsonObject::number(const std::string& key, double least, double most) const {
-  const json& value = at(key);
+  const JsonValue& value = at(key);
   if (!value.is_number() || !(value.get<double>() >= least && value.get<double>() <= most))
-    refuse(key, "a number from " + json(least).dump() + " to " + json(most).dump());
+    refuse(key, "a number from " + JsonValue(least).dump() + " to " + JsonValue(most).dump());
   return value.get<double>();
 }
 
@@ -80,9 +76,9 @@ bool JsonObject::flag(const std::string& key, bool fallback) const {
   return at(key).get<bool>();
 }
 
-const json& JsonObject::array(const std::string& key) const {
+const JsonValue::Array& JsonObject::array(const std::string& key) const {
   if (!at(key).is_array()) refuse(key, "an array");
-  return at(key);
+  return at(key).items();
 }
 
 JsonObject JsonObject::object(const std::string& key) const {
@@ -90,19 +86,19 @@ JsonObject JsonObject::object(const std::string& key) const {
   return {at(key), place_ + ", " + key};
 }
 
-const std::string& JsonObject::text_of(const json& part, const std::string& key) const {
+const std::string& JsonObject::text_of(const JsonValue& part, const std::string& key) const {
   if (!part.is_string()) refuse(key, "a string", part);
-  return part.get_ref<const std::string&>();
+  return part.text();
 }
 
-uint32_t JsonObject::integer_of(const json& part, const std::string& key, uint32_t least, uint32_t most) const {
+uint32_t JsonObject::integer_of(const JsonValue& part, const std::string& key, uint32_t least, uint32_t most) const {
   const bool whole = part.is_number_integer() && (part.is_number_unsigned() || part.get<int64_t>() >= 0);
   if (!whole || part.get<uint64_t>() < least || part.get<uint64_t>() > most)
     refuse(key, "a whole number from " + std::to_string(least) + " to " + std::to_string(most), part);
   return static_cast<uint32_t>(part.get<uint64_t>());
 }
 
-void JsonObject::refuse(const std::string& key, const std::string& expected, const json& found) const {
+void JsonObject::refuse(const std::string& key, const std::string& expected, const JsonValue& found) const {
   throw Error(Code::bad_file, "'" + key + "' is " + shown(found) + ", expected " + expected, place_);
 }
 

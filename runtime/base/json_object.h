@@ -4,9 +4,10 @@
 
 #include <cstdint>
 #include <initializer_list>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+
+#include "base/json_value.h"
 
 namespace weft {
 
@@ -14,14 +15,14 @@ namespace weft {
 class JsonObject {
  public:
   // object: an object, or null, which has no values. Throws for anything else.
-  JsonObject(const nlohmann::json& object, std::string place);
+  JsonObject(const JsonValue& object, std::string place);
 
   const std::string& place() const { return place_; }
   bool has(const std::string& key) const { return find(key) != nullptr; }
   // nullptr if the value is missing.
-  const nlohmann::json* find(const std::string& key) const;
+  const JsonValue* find(const std::string& key) const;
   // Throws if the value is missing.
-  const nlohmann::json& at(const std::string& key) const;
+  const JsonValue& at(const std::string& key) const;
   // The first of the keys that has a value; the first of all if none has.
   std::string either(std::initializer_list<const char*> keys) const;
 
@@ -37,20 +38,20 @@ class JsonObject {
   std::string text(const std::string& key, const std::string& fallback) const;
   std::optional<std::string> find_text(const std::string& key) const;
   bool flag(const std::string& key, bool fallback) const;
-  const nlohmann::json& array(const std::string& key) const;
+  const JsonValue::Array& array(const std::string& key) const;
   // The place of what it returns also names the key.
   JsonObject object(const std::string& key) const;
 
   // The same checks for a part of the value of a key: an item of an array.
-  const std::string& text_of(const nlohmann::json& part, const std::string& key) const;
-  uint32_t integer_of(const nlohmann::json& part, const std::string& key, uint32_t least, uint32_t most) const;
+  const std::string& text_of(const JsonValue& part, const std::string& key) const;
+  uint32_t integer_of(const JsonValue& part, const std::string& key, uint32_t least, uint32_t most) const;
 
   // found: the value of the key, or the part of it, that is not as expected.
-  [[noreturn]] void refuse(const std::string& key, const std::string& expected, const nlohmann::json& found) const;
+  [[noreturn]] void refuse(const std::string& key, const std::string& expected, const JsonValue& found) const;
   [[noreturn]] void refuse(const std::string& key, const std::string& expected) const;
 
  private:
-  const nlohmann::json* object_;
+  const JsonValue* object_;
   std::string place_;
 };
 

@@ -5,11 +5,11 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/quote.h"
 #include "convert/huggingface.h"
 #include "convert/medusa.h"
 #include "format/byte_reader.h"
 #include "format/gguf.h"
-#include "format/quote.h"
 #include "model/tensors.h"
 #include "model/tied_tables.h"
 
@@ -63,7 +63,7 @@ std::string widened(uint32_t type, ByteReader& reader) {
 void copy_keys(GgufWriter& writer, const ModelFile& model) {
   const std::string place = model.path.string();
   const GgufContents contents = parse_gguf(model.files.at(0).bytes(), place);
-  if (contents.metadata.contains("split.count") && contents.metadata["split.count"] != 1)
+  if (const JsonValue* parts = contents.metadata.find("split.count"); parts && *parts != 1)
     throw Error(Code::unsupported, "not supported yet: a model that is split into several GGUF files", place,
                 "merge them with llama-gguf-split");
   for (const GgufKey& key : contents.keys) {

@@ -11,8 +11,6 @@
 namespace weft {
 namespace {
 
-using Json = nlohmann::json;
-
 const std::string kSpaceMark = "\xE2\x96\x81";  // U+2581
 
 [[noreturn]] void refuse(const std::string& what, const std::string& place) {
@@ -39,21 +37,21 @@ int token_type(TokenKind kind) {
 }
 
 // What both models have.
-Json common_keys(const TokenizerParts& parts, uint32_t rows, const std::string& place) {
+JsonValue common_keys(const TokenizerParts& parts, uint32_t rows, const std::string& place) {
   if (parts.spelling.size() > rows) {
     throw Error(Code::bad_file,
                 "the tokenizer has " + std::to_string(parts.spelling.size()) + " ids, the vocabulary table " +
                     std::to_string(rows) + " rows",
                 place);
   }
-  Json tokens = Json::array(), types = Json::array();
+  JsonValue tokens = JsonValue::array(), types = JsonValue::array();
   for (uint32_t id = 0; id < rows; ++id) {
     TokenKind kind = id < parts.kind.size() ? parts.kind[id] : TokenKind::missing;
     if (id == parts.bpe.unknown) kind = TokenKind::unknown;
     tokens.push_back(kind == TokenKind::missing ? "[PAD" + std::to_string(id) + "]" : parts.spelling[id]);
     types.push_back(token_type(kind));
   }
-  Json keys = {{"tokenizer.ggml.tokens", std::move(tokens)}, {"tokenizer.ggml.token_type", std::move(types)}};
+  JsonValue keys = {{"tokenizer.ggml.tokens", std::move(tokens)}, {"tokenizer.ggml.token_type", std::move(types)}};
   const auto set = [&](const char* key, std::optional<uint32_t> id) {
     if (id) keys[key] = *id;
   };
@@ -79,13 +77,13 @@ Json common_keys(const TokenizerParts& parts, uint32_t rows, const std::string& 
   return keys;
 }
 
-std::vector<Json> byte_level_forms(const TokenizerParts& parts, Json keys, const std::string& place) {
-  Json merges = Json::array();
+std::vector<JsonValue> byte_level_forms(const TokenizerParts& parts, JsonValue keys, const std::string& place) {
+  JsonValue merges = JsonValue::array();
   for (const Bpe::Merge& merge : parts.merges)
     merges.push_back(parts.spelling[merge.left] + " " + parts.spelling[merge.right]);
   keys["tokenizer.ggml.model"] = "gpt2";
   keys["tokenizer.ggml.merges"] = std::move(merges);
-  std::vector<Json> forms;
+  std::vector<JsonValue> forms;
   for (const std::string& name : parts.pre_tokenizer.gguf_names()) {
     keys["tokenizer.ggml.pre"] = name;
     forms.push_back(keys);
@@ -108,7 +106,7 @@ bool is_spaces(const std::string& spelling) {
   return true;
 }
 
-Json scores_of(const TokenizerParts& parts, uint32_t rows, const std::string& place) {
+JsonValue scores_of(const TokenizerParts& parts, uint32_t rows, const std::string& place) {
   std::vector<std::vector<uint32_t>> groups;  // tokens of one score, the highest first
   std::vector<size_t> group_of(rows, SIZE_MAX);
   std::unordered_set<uint64_t> pairs;
@@ -151,11 +149,12 @@ Json scores_of(const TokenizerParts& parts, uint32_t rows, const std::string& pl
   return scores;
 }
 
-std::vector<Json> sentencepiece_forms(const TokenizerParts& parts, Json keys, uint32_t rows, const std::string& place) {
+std::vector<JsonValue> sentencepiece_forms(const TokenizerParts& parts, JsonValue keys, uint32_t rows,
+                                           const std::string& place) {
   keys["tokenizer.ggml.model"] = "llama";
   keys["tokenizer.ggml.pre"] = "default";
   keys["tokenizer.ggml.scores"] = scores_of(parts, rows, place);
-  std::vector<Json> forms;
+  std::vector<JsonValue> forms;
   for (const bool prefix : {true, false}) {
     keys["tokenizer.ggml.add_space_prefix"] = prefix;
     forms.push_back(keys);
@@ -211,18 +210,18 @@ std::string difference(const Tokenizer& a, const Tokenizer& b, std::optional<uin
 
 }  // namespace
 
-Json gguf_tokenizer(const Json& tokenizer, const Json& config, const Json& generation_config, uint32_t rows,
-                    const std::string& place) {
+JsonValue gguf_tokenizer(const JsonValue& tokenizer, const JsonValue& config, const JsonValue& generation_config,
+                         uint32_t rows, const std::string& place) {
   const TokenizerParts parts = read_hf_tokenizer(tokenizer, config, generation_config, place);
   const Tokenizer wanted = Tokenizer::from_hf(tokenizer, config, generation_config, place);
   for (const AddedToken& token : parts.added)
     if (token.lstrip || token.rstrip || token.single_word)
       refuse("the added token " + in_quotes(token.text) + " looks at the characters beside it", place);
   if (parts.unigram) refuse("its model is a unigram model, not BPE", place);
-  const Json common = common_keys(parts, rows, place);
+  const JsonValue common = common_keys(parts, rows, place);
   std::string different;
-  for (Json& form : parts.bpe.byte_level ? byte_level_forms(parts, common, place)
-                                         : sentencepiece_forms(parts, common, rows, place)) {
+  for (JsonValue& form : parts.bpe.byte_level ? byte_level_forms(parts, common, place)
+                                              : sentencepiece_forms(parts, common, rows, place)) {
     different = difference(wanted, Tokenizer::from_gguf(form, place), parts.bpe.unknown);
     if (different.empty()) return std::move(form);
   }

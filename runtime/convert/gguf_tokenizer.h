@@ -3,8 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
+
+#include "base/json_value.h"
 
 namespace weft {
 
@@ -13,7 +14,7 @@ namespace weft {
 // with the pre-tokeniser of the same patterns, SentencePiece's BPE the model "llama" with scores that rank as the
 // merges do. What GGUF cannot state is refused: the result is read back and must encode and decode many texts alike.
 // Throws as Tokenizer::from_hf does, and Error(unsupported) for a tokenizer that has no such form.
-nlohmann::json gguf_tokenizer(const nlohmann::json& tokenizer, const nlohmann::json& config,
-                              const nlohmann::json& generation_config, uint32_t rows, const std::string& place);
+JsonValue gguf_tokenizer(const JsonValue& tokenizer, const JsonValue& config, const JsonValue& generation_config,
+                         uint32_t rows, const std::string& place);
 
 }  // namespace weft

@@ -11,8 +11,6 @@
 namespace weft {
 namespace {
 
-using nlohmann::json;
-
 constexpr std::string_view kTableRoles[] = {"token_embd", "token_embd_norm", "position_embd"};
 constexpr std::string_view kLayerRoles[] = {"attn_norm",   "attn_q",        "attn_k",
                                             "attn_v",      "attn_qkv",      "attn_q_norm",
@@ -93,7 +91,7 @@ class Collector {
 
 // ---- Keys ----
 
-void add_rope_keys(json& keys, const std::string& p, const Config& c) {
+void add_rope_keys(JsonValue& keys, const std::string& p, const Config& c) {
   uint32_t rotary_dim = 0;
   for (const LayerPositions& layer : c.positions) rotary_dim = std::max(rotary_dim, layer.rotary_dim);
   const Rope& rope = c.ropes[0];
@@ -117,10 +115,10 @@ void add_rope_keys(json& keys, const std::string& p, const Config& c) {
   }
 }
 
-void add_window_keys(json& keys, const std::string& p, const Config& c) {
+void add_window_keys(JsonValue& keys, const std::string& p, const Config& c) {
   uint32_t window = 0;
   bool usual = true;  // for the family: then the pattern need not be said
-  json local = json::array();
+  JsonValue local = JsonValue::array();
   const uint32_t every = c.traits->global_every;
   for (uint32_t i = 0; i < c.layers; ++i) {
     const bool windowed = c.positions[i].window > 0;
@@ -133,18 +131,18 @@ void add_window_keys(json& keys, const std::string& p, const Config& c) {
   if (!usual) keys[p + "attention.sliding_window_pattern"] = local;
 }
 
-json network_keys(const Config& c, uint32_t rows) {
+JsonValue network_keys(const Config& c, uint32_t rows) {
   const std::string architecture(c.traits->architecture), p = architecture + ".";
-  json keys = {{"general.architecture", architecture},
-               {p + "vocab_size", rows},
-               {p + "context_length", c.context},
-               {p + "embedding_length", c.width},
-               {p + "block_count", c.layers},
-               {p + "feed_forward_length", c.ffn},
-               {p + "attention.head_count", c.heads.heads},
-               {p + "attention.head_count_kv", c.heads.kv_heads},
-               {p + "attention.key_length", c.heads.head_dim},
-               {p + "attention.value_length", c.heads.head_dim}};
+  JsonValue keys = {{"general.architecture", architecture},
+                    {p + "vocab_size", rows},
+                    {p + "context_length", c.context},
+                    {p + "embedding_length", c.width},
+                    {p + "block_count", c.layers},
+                    {p + "feed_forward_length", c.ffn},
+                    {p + "attention.head_count", c.heads.heads},
+                    {p + "attention.head_count_kv", c.heads.kv_heads},
+                    {p + "attention.key_length", c.heads.head_dim},
+                    {p + "attention.value_length", c.heads.head_dim}};
   const bool layer_norm = c.layer_kind.norm == ops::NormKind::layer;
   keys[p + (layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon")] = c.epsilon;
   if (c.layer_kind.parallel != c.traits->layer_kind.parallel || architecture == "gptneox")
@@ -205,17 +203,30 @@ void check_read_back(const ModelFile& model, const Config& config, const Convert
               (model.path / "config.json").string());
 }
 
-void add_key(GgufWriter& writer, const std::string& name, const json& value) {
-  if (value.is_string()) return writer.key(name, std::string_view(value.get_ref<const std::string&>()));
+std::vector<std::string> texts_of(const JsonValue& array) {
+  std::vector<std::string> texts;
+  for (const JsonValue& item : array.items()) texts.push_back(item.text());
+  return texts;
+}
+
+template <class T>
+std::vector<T> numbers_of(const JsonValue& array) {
+  std::vector<T> numbers;
+  for (const JsonValue& item : array.items()) numbers.push_back(item.get<T>());
+  return numbers;
+}
+
+void add_key(GgufWriter& writer, const std::string& name, const JsonValue& value) {
+  if (value.is_string()) return writer.key(name, std::string_view(value.text()));
   if (value.is_boolean()) return writer.key(name, value.get<bool>());
   if (value.is_number_float()) return writer.key(name, value.get<float>());
   if (value.is_number()) return writer.key(name, value.get<uint32_t>());
   const bool empty = value.empty();
-  if (empty || value[0].is_string()) return writer.key(name, value.get<std::vector<std::string>>());
-  if (value[0].is_number_float()) return writer.key(name, value.get<std::vector<float>>());
-  if (value[0].is_number()) return writer.key(name, value.get<std::vector<int32_t>>());
+  if (empty || value[0].is_string()) return writer.key(name, texts_of(value));
+  if (value[0].is_number_float()) return writer.key(name, numbers_of<float>(value));
+  if (value[0].is_number()) return writer.key(name, numbers_of<int32_t>(value));
   std::string flags = le<uint32_t>(kGgufBool) + writer.length(value.size());
-  for (const json& flag : value) flags += le(static_cast<uint8_t>(flag.get<bool>()));
+  for (const JsonValue& flag : value.items()) flags += le(static_cast<uint8_t>(flag.get<bool>()));
   writer.key(name, kGgufArray, flags);
 }
 
@@ -260,8 +271,8 @@ ConvertSource gguf_of_folder(const ModelFile& model) {
   return source;
 }
 
-void add_keys(GgufWriter& writer, const json& keys) {
-  for (const auto& [name, value] : keys.items()) add_key(writer, name, value);
+void add_keys(GgufWriter& writer, const JsonValue& keys) {
+  for (const JsonValue::Member* key : keys.by_name()) add_key(writer, key->name, key->value);
 }
 
 }  // namespace weft

@@ -32,7 +32,7 @@ struct ConvertTensor {
 // A folder in GGUF's words.
 struct ConvertSource {
   std::vector<ConvertTensor> tensors;  // in the order of the file; they point into the folder's file and into `made`
-  nlohmann::json keys;                 // of the network and its tokenizer
+  JsonValue keys;                      // of the network and its tokenizer
   struct Made {
     std::vector<float> floats;
     TensorView view;
@@ -45,6 +45,6 @@ struct ConvertSource {
 ConvertSource gguf_of_folder(const ModelFile& model);
 
 // Adds keys by what their JSON values are.
-void add_keys(GgufWriter& writer, const nlohmann::json& keys);
+void add_keys(GgufWriter& writer, const JsonValue& keys);
 
 }  // namespace weft

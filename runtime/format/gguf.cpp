@@ -5,15 +5,13 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "base/quote.h"
 #include "format/byte_reader.h"
 #include "format/layout.h"
 #include "format/limits.h"
-#include "format/quote.h"
 
 namespace weft {
 namespace {
-
-using nlohmann::json;
 
 enum ValueType : uint32_t {
   kUint8,
@@ -105,17 +103,17 @@ class GgufParser {
   }
 
   void read_key() {
-    std::string key = read_string("key " + std::to_string(contents_.metadata.size()));
+    std::string key = read_string("key " + std::to_string(contents_.keys.size()));
     const std::string what = "the value of key " + printable(key);
     const uint32_t type = reader_.number<uint32_t>(what);
-    if (contents_.metadata.contains(key)) fail("key " + printable(key) + " is there twice");
+    if (!key_names_.insert(key).second) fail("key " + printable(key) + " is there twice");
     const uint64_t start = reader_.position();
-    json value = read_value(type, what, 0);
+    JsonValue value = read_value(type, what, 0);
     contents_.keys.push_back({key, type, file_.subspan(start, reader_.position() - start)});
-    contents_.metadata.emplace(std::move(key), std::move(value));
+    contents_.metadata.members().push_back({std::move(key), std::move(value)});
   }
 
-  json read_value(uint32_t type, const std::string& what, int depth) {
+  JsonValue read_value(uint32_t type, const std::string& what, int depth) {
     check_limit(++values_, kMaxValues, "metadata values");
     switch (type) {
       case kUint8:
@@ -174,7 +172,7 @@ class GgufParser {
     }
   }
 
-  json read_array(const std::string& what, int depth) {
+  JsonValue read_array(const std::string& what, int depth) {
     if (depth > kMaxGgufArrayDepth) {
       fail(what + " has arrays nested " + std::to_string(depth) + " deep; Weft reads at most " +
            std::to_string(kMaxGgufArrayDepth));
@@ -187,19 +185,17 @@ class GgufParser {
            " bytes are left");
     }
     check_limit(values_ + count, kMaxValues, "metadata values");
-    json result = json::array();
-    auto& elements = result.get_ref<json::array_t&>();
+    JsonValue::Array elements;
     elements.reserve(count);
     for (uint64_t i = 0; i < count; ++i) elements.push_back(read_value(type, what, depth));
-    return result;
+    return elements;
   }
 
   uint64_t read_alignment() const {
-    const auto found = contents_.metadata.find("general.alignment");
-    if (found == contents_.metadata.end()) return kDefaultAlignment;
+    const JsonValue* found = contents_.metadata.find("general.alignment");
+    if (found == nullptr) return kDefaultAlignment;
     if (!found->is_number_unsigned() || !std::has_single_bit(found->get<uint64_t>())) {
-      fail("key general.alignment must be a power of two, but it is " +
-           printable(found->dump(-1, ' ', true, json::error_handler_t::replace)));
+      fail("key general.alignment must be a power of two, but it is " + printable(found->dump()));
     }
     return found->get<uint64_t>();
   }
@@ -263,8 +259,8 @@ class GgufParser {
   ByteReader reader_;
   uint32_t version_ = 0;
   uint64_t values_ = 0;
-  GgufContents contents_{0, {}, json::object(), {}};
-  std::unordered_set<std::string> names_;
+  GgufContents contents_{0, {}, JsonValue::object(), {}};
+  std::unordered_set<std::string> key_names_, names_;
   std::vector<uint64_t> offsets_;  // of each tensor, from the start of the data
 };
 

@@ -5,12 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/json_value.h"
 #include "format/tensor.h"
 
 namespace weft {
@@ -25,9 +25,8 @@ struct GgufKey {
 struct GgufContents {
   uint32_t version = 0;
   std::vector<GgufKey> keys;  // in file order
-  // All key-values, as one flat object. Strings are the file's bytes and need not be UTF-8: dump() with an
-  // error_handler.
-  nlohmann::json metadata;
+  // All key-values, as one flat object. Strings are the file's bytes and need not be UTF-8.
+  JsonValue metadata;
   std::vector<TensorView> tensors;  // in file order, each inside the file, none overlapping; bytes belong to the caller
 };
 

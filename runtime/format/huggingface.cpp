@@ -3,16 +3,14 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/quote.h"
 #include "format/json.h"
-#include "format/quote.h"
 #include "format/safetensors.h"
 
 namespace weft {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
-
 constexpr size_t kMaxTemplateBytes = size_t{1} << 20;
 
 bool there(const fs::path& path) {
@@ -20,17 +18,17 @@ bool there(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-json read_object(const fs::path& path) {
+JsonValue read_object(const fs::path& path) {
   const MappedFile file(path);
-  json document = parse_json(file.text(), path.string());
+  JsonValue document = parse_json(file.text(), path.string());
   if (!document.is_object()) throw Error(Code::bad_file, "the document is no JSON object", path.string());
   return document;
 }
 
-json read_object_if_there(const fs::path& path) { return there(path) ? read_object(path) : json(); }
+JsonValue read_object_if_there(const fs::path& path) { return there(path) ? read_object(path) : JsonValue(); }
 
 // Newer models keep the chat template in a file of its own; Transformers prefers it.
-void merge_chat_template(const fs::path& path, json& tokenizer_config) {
+void merge_chat_template(const fs::path& path, JsonValue& tokenizer_config) {
   if (!there(path)) return;
   const MappedFile file(path);
   if (file.text().size() > kMaxTemplateBytes) {
@@ -39,7 +37,7 @@ void merge_chat_template(const fs::path& path, json& tokenizer_config) {
                     std::to_string(kMaxTemplateBytes),
                 path.string());
   }
-  if (tokenizer_config.is_null()) tokenizer_config = json::object();
+  if (tokenizer_config.is_null()) tokenizer_config = JsonValue::object();
   tokenizer_config["chat_template"] = std::string(file.text());
 }
 
@@ -77,21 +75,20 @@ void add_shards(ModelFile& model, const fs::path& index_path) {
   }
 }
 
-bool reads_images(const json& config) {
-  const auto type = config.find("model_type");
-  return type != config.end() && (*type == "idefics3" || *type == "smolvlm");
+bool reads_images(const JsonValue& config) {
+  const JsonValue* type = config.find("model_type");
+  return type != nullptr && (*type == "idefics3" || *type == "smolvlm");
 }
 
 // The text model's description and tensors, under the names that they have in a folder of their own.
 void keep_text(ModelFile& model) {
   constexpr std::string_view kText = "model.text_model.", kOwn = "model.", kHead = "lm_head.";
-  const auto text = model.metadata.find("text_config");
-  if (text == model.metadata.end() || !text->is_object())
+  const JsonValue* text = model.metadata.find("text_config");
+  if (text == nullptr || !text->is_object())
     throw Error(Code::bad_file, "there is no object \"text_config\"", (model.path / "config.json").string());
-  json own = *text;
+  JsonValue own = *text;
   if (!own.contains("model_type")) own["model_type"] = "llama";  // as Transformers takes for granted
-  if (const auto tied = model.metadata.find("tie_word_embeddings"); tied != model.metadata.end())
-    own["tie_word_embeddings"] = *tied;
+  if (const JsonValue* tied = model.metadata.find("tie_word_embeddings")) own["tie_word_embeddings"] = *tied;
   model.metadata = std::move(own);
   std::erase_if(model.tensors, [&](const TensorView& tensor) {
     return !tensor.name.starts_with(kText) && !tensor.name.starts_with(kHead);
@@ -99,10 +96,11 @@ void keep_text(ModelFile& model) {
   for (TensorView& tensor : model.tensors)
     if (tensor.name.starts_with(kText)) tensor.name.replace(0, kText.size(), kOwn);
   // As the processors of Transformers 4 write it.
-  const json chat = read_object_if_there(model.path / "chat_template.json");
-  if (!chat.is_object() || !chat.contains("chat_template") || there(model.path / "chat_template.jinja")) return;
-  if (model.tokenizer_config.is_null()) model.tokenizer_config = json::object();
-  model.tokenizer_config["chat_template"] = chat.at("chat_template");
+  const JsonValue chat = read_object_if_there(model.path / "chat_template.json");
+  const JsonValue* const source = chat.find("chat_template");
+  if (source == nullptr || there(model.path / "chat_template.jinja")) return;
+  if (model.tokenizer_config.is_null()) model.tokenizer_config = JsonValue::object();
+  model.tokenizer_config["chat_template"] = *source;
 }
 
 void keep_image(ModelFile& model) {
@@ -114,23 +112,22 @@ void keep_image(ModelFile& model) {
   });
   model.preprocessor = read_object_if_there(model.path / "preprocessor_config.json");
   if (!model.preprocessor.is_null()) return;
-  const json processor = read_object_if_there(model.path / "processor_config.json");
-  if (processor.is_object() && processor.contains("image_processor"))
-    model.preprocessor = processor.at("image_processor");
+  const JsonValue processor = read_object_if_there(model.path / "processor_config.json");
+  if (const JsonValue* own = processor.find("image_processor")) model.preprocessor = *own;
 }
 
 }  // namespace
 
-std::unordered_map<std::string, std::string> parse_shard_index(const json& document, const std::string& place) {
-  const auto map = document.is_object() ? document.find("weight_map") : document.end();
-  if (!document.is_object() || map == document.end() || !map->is_object()) {
+std::unordered_map<std::string, std::string> parse_shard_index(const JsonValue& document, const std::string& place) {
+  const JsonValue* map = document.find("weight_map");
+  if (map == nullptr || !map->is_object()) {
     throw Error(Code::bad_file, "the index has no object \"weight_map\"", place);
   }
   std::unordered_map<std::string, std::string> result;
-  for (const auto& [tensor, value] : map->items()) {
+  for (const auto& [tensor, value] : map->members()) {
     if (!value.is_string())
       throw Error(Code::bad_file, "the shard of tensor " + printable(tensor) + " is no string", place);
-    const auto& shard = value.get_ref<const std::string&>();
+    const std::string& shard = value.text();
     const bool plain = !shard.empty() && shard != "." && shard != ".." &&
                        shard.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos;
     if (!plain) {

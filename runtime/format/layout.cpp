@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "format/quote.h"
+#include "base/quote.h"
 
 namespace weft {
 

@@ -1,4 +1,4 @@
-// What a file may ask of the host's memory. A value in JSON form takes 16 bytes and more where the file may spend one
+// What a file may ask of the host's memory. A value in JSON form takes 40 bytes and more where the file may spend one
 // or two.
 #pragma once
 

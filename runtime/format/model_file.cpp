@@ -7,9 +7,9 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/quote.h"
 #include "format/gguf.h"
 #include "format/huggingface.h"
-#include "format/quote.h"
 
 namespace weft {
 namespace {
@@ -87,8 +87,8 @@ TensorView ModelFile::read(const TensorView& tensor, std::vector<std::byte>& byt
 }
 
 void ModelFile::forget_tokenizer() {
-  std::erase_if(metadata.get_ref<nlohmann::json::object_t&>(),
-                [](const auto& entry) { return entry.first.starts_with("tokenizer."); });
+  std::erase_if(metadata.members(),
+                [](const JsonValue::Member& entry) { return entry.name.starts_with("tokenizer."); });
   tokenizer = tokenizer_config = nullptr;
 #ifdef __GLIBC__
   malloc_trim(0);  // else hundreds of thousands of small texts stay with the process while the weights come

@@ -3,13 +3,13 @@
 
 #include <filesystem>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "base/file.h"
+#include "base/json_value.h"
 #include "format/tensor.h"
 
 namespace weft {
@@ -25,14 +25,14 @@ struct ModelFile {
   std::vector<TensorView> tensors;  // in file order, shard after shard; names are unique
 
   // GGUF: one flat object of all key-values. Hugging Face: config.json. Strings from GGUF need not be UTF-8.
-  nlohmann::json metadata;
+  JsonValue metadata;
 
   // Hugging Face only: the files of these names, each null where there is none. A chat_template.jinja in the folder is
   // tokenizer_config["chat_template"], before one that tokenizer_config.json has.
-  nlohmann::json tokenizer, tokenizer_config, generation_config;
-  nlohmann::json pooling;  // 1_Pooling/config.json, as sentence-transformers writes it
+  JsonValue tokenizer, tokenizer_config, generation_config;
+  JsonValue pooling;  // 1_Pooling/config.json, as sentence-transformers writes it
   // Of an encoder of pictures: preprocessor_config.json, or "image_processor" of processor_config.json.
-  nlohmann::json preprocessor;
+  JsonValue preprocessor;
 
   // MappedFile::release, whichever file the bytes are of.
   void release(std::span<const std::byte> part) const noexcept {
@@ -73,7 +73,6 @@ ModelFile open_image_model(const std::filesystem::path& path);
 
 // The shards of a parsed model.safetensors.index.json, tensor name -> file name, each a plain name that cannot leave
 // the folder. Throws Error(bad_file).
-std::unordered_map<std::string, std::string> parse_shard_index(const nlohmann::json& document,
-                                                               const std::string& place);
+std::unordered_map<std::string, std::string> parse_shard_index(const JsonValue& document, const std::string& place);
 
 }  // namespace weft

@@ -5,9 +5,9 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/quote.h"
 #include "format/q4_block.h"
 #include "format/quants.h"
-#include "format/quote.h"
 
 namespace weft {
 namespace {

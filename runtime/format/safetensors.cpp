@@ -1,19 +1,16 @@
 #include "format/safetensors.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/quote.h"
 #include "format/byte_reader.h"
 #include "format/json.h"
 #include "format/layout.h"
 #include "format/limits.h"
-#include "format/quote.h"
 
 namespace weft {
 namespace {
-
-using nlohmann::json;
 
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
 constexpr size_t kMaxDimensions = 16;
@@ -23,16 +20,17 @@ constexpr size_t kMaxDimensions = 16;
 }
 
 // Fields of a tensor's entry. what: "tensor NAME".
-const json& field(const json& entry, const char* key, const std::string& what, const std::string& place) {
-  const auto found = entry.find(key);
-  if (found == entry.end()) fail(what + " has no \"" + key + "\"", place);
+const JsonValue& field(const JsonValue& entry, const char* key, const std::string& what, const std::string& place) {
+  const JsonValue* found = entry.find(key);
+  if (found == nullptr) fail(what + " has no \"" + key + "\"", place);
   return *found;
 }
 
-std::vector<uint64_t> numbers(const json& value, const char* key, const std::string& what, const std::string& place) {
+std::vector<uint64_t> numbers(const JsonValue& value, const char* key, const std::string& what,
+                              const std::string& place) {
   if (!value.is_array()) fail(what + ": \"" + key + "\" is no array", place);
   std::vector<uint64_t> result;
-  for (const json& element : value) {
+  for (const JsonValue& element : value.items()) {
     if (!element.is_number_unsigned())
       fail(what + ": \"" + key + "\" holds something else than whole numbers from 0", place);
     result.push_back(element.get<uint64_t>());
@@ -40,9 +38,9 @@ std::vector<uint64_t> numbers(const json& value, const char* key, const std::str
   return result;
 }
 
-DType dtype_of(const json& value, const std::string& tensor, const std::string& place) {
+DType dtype_of(const JsonValue& value, const std::string& tensor, const std::string& place) {
   if (!value.is_string()) fail("tensor " + tensor + ": \"dtype\" is no string", place);
-  const auto& text = value.get_ref<const std::string&>();
+  const std::string& text = value.text();
   if (text == "F32") return DType::f32;
   if (text == "F16") return DType::f16;
   if (text == "BF16") return DType::bf16;
@@ -53,13 +51,13 @@ DType dtype_of(const json& value, const std::string& tensor, const std::string& 
 // BERT's files number the positions, 0, 1, 2 ...: no weights, and the only integers Weft meets.
 bool is_numbering(const std::string& name) { return name.ends_with("position_ids"); }
 
-TensorView read_entry(const std::string& name, const json& entry, std::span<const std::byte> data,
+TensorView read_entry(const std::string& name, const JsonValue& entry, std::span<const std::byte> data,
                       const std::string& place) {
   const std::string what = "tensor " + printable(name);
   if (!entry.is_object()) fail(what + ": its entry is no object", place);
   TensorView tensor;
   tensor.name = name;
-  const json& dtype = field(entry, "dtype", what, place);
+  const JsonValue& dtype = field(entry, "dtype", what, place);
   const bool wide = is_numbering(name) && dtype == "I64";  // as twice as many F32, until it is left out
   tensor.dtype = wide ? DType::f32 : dtype_of(dtype, printable(name), place);
   tensor.shape = numbers(field(entry, "shape", what, place), "shape", what, place);
@@ -113,7 +111,7 @@ std::vector<TensorView> parse_safetensors(std::span<const std::byte> file, const
   }
   const auto text = reader.take(length, "the header");
   const auto data = file.subspan(reader.position());
-  const json header = parse_json({reinterpret_cast<const char*>(text.data()), text.size()}, place + ", header");
+  const JsonValue header = parse_json({reinterpret_cast<const char*>(text.data()), text.size()}, place + ", header");
   if (!header.is_object()) fail("the header is no JSON object", place);
   if (header.size() > kMaxTensors) {
     fail(
@@ -121,7 +119,7 @@ std::vector<TensorView> parse_safetensors(std::span<const std::byte> file, const
         place);
   }
   std::vector<TensorView> tensors;
-  for (const auto& [name, entry] : header.items()) {
+  for (const auto& [name, entry] : header.members()) {
     if (name != "__metadata__") tensors.push_back(read_entry(name, entry, data, place));
   }
   std::sort(tensors.begin(), tensors.end(), [](const TensorView& a, const TensorView& b) {

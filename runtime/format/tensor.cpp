@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/quote.h"
 #include "format/quants.h"
-#include "format/quote.h"
 
 namespace weft {
 namespace {

@@ -1,7 +1,6 @@
 #include "grammar/json_tree.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <unordered_set>
 
 #include "base/error.h"
@@ -31,7 +30,7 @@ class Builder : public JsonEvents {
     std::unordered_set<std::string> keys;
   };
 
-  void begin(nlohmann::json value, const std::string& spelling) override {
+  void begin(JsonValue value, const std::string& spelling) override {
     JsonTree* tree = &root_;
     if (!open_.empty()) {
       JsonTree& parent = *open_.back().tree;
@@ -40,7 +39,7 @@ class Builder : public JsonEvents {
     tree->line = line();
     tree->type = type_of(value);
     if (value.is_string())
-      tree->text = std::move(value.get_ref<std::string&>());
+      tree->text = std::move(value.text());
     else if (!value.is_structured())
       tree->text = value.is_number_float() ? spelling : value.dump();
     else
@@ -52,7 +51,7 @@ class Builder : public JsonEvents {
   }
   void end() override { open_.pop_back(); }
 
-  static Type type_of(const nlohmann::json& value) {
+  static Type type_of(const JsonValue& value) {
     if (value.is_structured()) return value.is_array() ? Type::array : Type::object;
     if (value.is_number()) return value.is_number_integer() ? Type::integer : Type::number;
     return value.is_string() ? Type::string : value.is_boolean() ? Type::boolean : Type::null;
@@ -85,7 +84,7 @@ std::string type_name(JsonTree::Type type) {
   return kNames[static_cast<size_t>(type)];
 }
 
-std::string json_string(std::string_view text) { return nlohmann::json(text).dump(); }
+std::string json_string(std::string_view text) { return JsonValue(text).dump(); }
 
 JsonTree parse_json_tree(std::string_view text, const std::string& place) {
   if (text.size() > kMaxText) {

@@ -1,5 +1,5 @@
-// JSON as its author wrote it. A schema needs what nlohmann::json drops: the order of keys (properties are generated in
-// it), the spelling of numbers (bounds are compared as decimals), and the line of everything (for errors).
+// JSON as its author wrote it. A schema needs what a JsonValue drops: the spelling of numbers (bounds are compared as
+// decimals), and the line of everything (for errors).
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,6 @@
 namespace weft {
 namespace {
 
-using nlohmann::json;
 using ops::Activation;
 
 constexpr uint32_t kMost = 1u << 20;  // of any dimension: far above every model, far below overflow
@@ -145,7 +144,7 @@ void read_gguf_positions(Config& c, const ModelFile& file, const JsonObject& val
   const uint32_t window = values.integer(p + "attention.sliding_window", 0, kMostContext, 0);
   const std::string key = p + "attention.sliding_window_pattern";
   if (values.has(key) && values.at(key).is_array()) {
-    const json& local = values.at(key);  // a flag for each layer
+    const JsonValue& local = values.at(key);  // a flag for each layer
     if (local.size() != c.layers) values.refuse(key, std::to_string(c.layers) + " flags");
     return place_layers(c, window, rotary_dim, [&](uint32_t layer) {
       if (!local[layer].is_boolean()) values.refuse(key, std::to_string(c.layers) + " flags");
@@ -186,11 +185,12 @@ void read_softmaxes(Config& c, const JsonObject& values, const std::string& p) {
     const std::string key = p + "softmax.cutoffs";
     const std::string expected = "1 to " + std::to_string(MAX_SOFTMAXES - 1) + " ascending numbers above 0";
     if (!values.has(key)) throw Error(Code::bad_file, "the value '" + key + "' is missing", values.place());
-    const json& cutoffs = values.at(key);
+    const JsonValue& cutoffs = values.at(key);
     if (!cutoffs.is_array() || cutoffs.empty() || cutoffs.size() >= MAX_SOFTMAXES) values.refuse(key, expected);
-    for (const json& cutoff : cutoffs) {
+    for (const JsonValue& cutoff : cutoffs.items()) {
       const uint64_t last = s.cutoffs.empty() ? 0 : s.cutoffs.back();
-      if (!cutoff.is_number_integer() || cutoff <= last || cutoff > kMost) values.refuse(key, expected);
+      if (!cutoff.is_number_unsigned() || cutoff.get<uint64_t>() <= last || cutoff.get<uint64_t>() > kMost)
+        values.refuse(key, expected);
       s.cutoffs.push_back(cutoff.get<uint32_t>());
     }
     s.count = static_cast<uint32_t>(s.cutoffs.size()) + 1;
@@ -244,12 +244,15 @@ Config from_gguf(const ModelFile& file, const JsonObject& values) {
 std::vector<double> read_factors(const JsonObject& v, const std::string& key, size_t count) {
   const std::string expected = std::to_string(count) + " numbers above 0";
   if (!v.has(key)) throw Error(Code::bad_file, "the value '" + key + "' is missing", v.place());
-  const json& factors = v.at(key);
-  const auto right = [](const json& factor) {
+  const JsonValue& factors = v.at(key);
+  const auto right = [](const JsonValue& factor) {
     return factor.is_number() && factor.get<double>() >= kTiny && factor.get<double>() <= kHuge;
   };
-  if (!factors.is_array() || factors.size() != count || !std::ranges::all_of(factors, right)) v.refuse(key, expected);
-  return factors;
+  if (!factors.is_array() || factors.size() != count || !std::ranges::all_of(factors.items(), right))
+    v.refuse(key, expected);
+  std::vector<double> values;
+  for (const JsonValue& factor : factors.items()) values.push_back(factor.get<double>());
+  return values;
 }
 
 // config: the whole config.json, for the lengths of contexts. v: the part of it that describes the scaling.
@@ -334,16 +337,16 @@ void read_layer_positions(Config& c, const JsonObject& values) {
   read_ropes(c, values, rotary_dim);
   const bool used = values.flag("use_sliding_window", true);
   const uint32_t window = used ? values.integer("sliding_window", 0, kMostContext, 0) : 0;
-  const auto array = [&](const std::string& key) {
+  const auto array = [&](const std::string& key) -> const JsonValue& {
     const bool right = values.at(key).is_array() && values.at(key).size() == c.layers;
     if (!right) values.refuse(key, "an array of " + std::to_string(c.layers));
     return values.at(key);
   };
   if (values.has("layer_types")) {
-    const json types = array("layer_types");
-    for (const json& type : types)
+    const JsonValue& types = array("layer_types");
+    for (const JsonValue& type : types.items())
       if (type != "full_attention" && type != "sliding_attention")
-        unsupported("not supported: layer type " + type.dump(-1, ' ', false, json::error_handler_t::replace), values);
+        unsupported("not supported: layer type " + type.dump(), values);
     place_layers(c, window, rotary_dim, [&](uint32_t layer) { return types[layer] == "sliding_attention"; });
   } else {
     const uint32_t global_every = values.integer(values.either({"sliding_window_pattern", "_sliding_window_pattern"}),
@@ -354,7 +357,7 @@ void read_layer_positions(Config& c, const JsonObject& values) {
                  [&](uint32_t layer) { return layer >= first_local && local_by_pattern(layer, global_every); });
   }
   if (values.has("no_rope_layers")) {  // 0: none in this layer
-    const json rotated = array("no_rope_layers");
+    const JsonValue& rotated = array("no_rope_layers");
     for (uint32_t layer = 0; layer < c.layers; ++layer)
       c.positions[layer].rotary_dim = rotated[layer] == 0 ? 0 : rotary_dim;
   }

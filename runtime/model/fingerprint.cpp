@@ -26,10 +26,10 @@ uint64_t fingerprint(const ModelFile& file) {
     hash.add(std::as_bytes(std::span(&length, 1)));
     hash.add(std::as_bytes(std::span(text)));
   };
-  for (const auto& [key, value] : file.metadata.items()) {
-    if (key.starts_with("tokenizer.")) continue;
-    add_text(key);
-    add_text(value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  for (const JsonValue::Member* member : file.metadata.by_name()) {
+    if (member->name.starts_with("tokenizer.")) continue;
+    add_text(member->name);
+    add_text(member->value.dump());
   }
   for (const TensorView& tensor : file.tensors) {
     add_text(tensor.name);

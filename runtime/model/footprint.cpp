@@ -1,5 +1,7 @@
 #include "model/footprint.h"
 
+#include <algorithm>
+
 #include "model/activations.h"
 #include "model/weights_layout.h"
 

@@ -5,8 +5,6 @@
 namespace weft {
 namespace {
 
-using nlohmann::json;
-
 constexpr uint32_t kMostWidth = 1u << 16, kMostPixels = 1u << 13, kMostPatches = 1u << 14;
 
 [[noreturn]] void unsupported(const std::string& what, const JsonObject& values, const char* hint = "") {
@@ -17,7 +15,7 @@ constexpr uint32_t kMostWidth = 1u << 16, kMostPixels = 1u << 13, kMostPatches =
 std::array<float, 3> read_colours(const JsonObject& values, const std::string& key, double least) {
   std::array<float, 3> colours = {0.5f, 0.5f, 0.5f};
   if (!values.has(key)) return colours;
-  const json& array = values.array(key);
+  const JsonValue::Array& array = values.array(key);
   if (array.size() != 3) values.refuse(key, "3 numbers");
   for (size_t i = 0; i < 3; ++i) {
     if (!array[i].is_number() || array[i].get<double>() < least || array[i].get<double>() > 1e6)

@@ -18,16 +18,16 @@ constexpr size_t kMostRanges = 16;  // each is a dispatch
 }
 
 uint32_t number(const ModelFile& file, const char* key) {
-  const auto found = file.metadata.find(key);
-  if (found == file.metadata.end() || !found->is_number_unsigned() || found->get<uint64_t>() > UINT32_MAX)
+  const JsonValue* found = file.metadata.find(key);
+  if (found == nullptr || !found->is_number_unsigned() || found->get<uint64_t>() > UINT32_MAX)
     refuse(file, std::string("it has no number '") + key + "'");
   return found->get<uint32_t>();
 }
 
 // How many heads the file has for a model of this width.
 uint32_t checked_count(const ModelFile& file, uint32_t width) {
-  const auto architecture = file.metadata.find("general.architecture");
-  if (file.kind != ModelFile::Kind::gguf || architecture == file.metadata.end() || *architecture != kArchitecture)
+  const JsonValue* architecture = file.metadata.find("general.architecture");
+  if (file.kind != ModelFile::Kind::gguf || architecture == nullptr || *architecture != kArchitecture)
     refuse(file, "it has no Medusa heads", "docs/formats.md says what a file of them is");
   const uint32_t own = number(file, "medusa.embedding_length"), count = number(file, "medusa.head_count");
   if (count == 0 || count > kMostMedusaHeads)
@@ -126,13 +126,13 @@ void MedusaHeads::load(const ModelFile& file) {
 }
 
 void MedusaHeads::read_ranges(const ModelFile& file) {
-  const auto found = file.metadata.find("medusa.rows");
-  if (found == file.metadata.end()) return;
-  const auto is_number = [](const nlohmann::json& one) {
-    return one.is_number_integer() && one >= 0 && one <= UINT32_MAX;
+  const JsonValue* found = file.metadata.find("medusa.rows");
+  if (found == nullptr) return;
+  const auto is_number = [](const JsonValue& one) {
+    return one.is_number_unsigned() && one.get<uint64_t>() <= UINT32_MAX;
   };
   if (!found->is_array() || found->size() % 2 != 0 || found->empty() || found->size() > 2 * kMostRanges ||
-      !std::ranges::all_of(*found, is_number))
+      !std::ranges::all_of(found->items(), is_number))
     refuse(file, "'medusa.rows' is no list of pairs of numbers");
   const uint32_t vocab = model_.config.vocab;
   for (uint64_t i = 0, end = 0; i < found->size(); i += 2) {

@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/quote.h"
 #include "format/json.h"
-#include "format/quote.h"
 #include "format/safetensors.h"
 #include "model/tensors.h"
 
@@ -18,9 +18,9 @@ namespace fs = std::filesystem;
 constexpr float kLargestHalf = 65504;  // f16
 
 // A whole number of config.json that the model has too.
-void check_number(const nlohmann::json& document, const char* key, uint32_t own, const std::string& place) {
-  const auto found = document.find(key);
-  if (found == document.end() || !found->is_number_unsigned())
+void check_number(const JsonValue& document, const char* key, uint32_t own, const std::string& place) {
+  const JsonValue* found = document.find(key);
+  if (found == nullptr || !found->is_number_unsigned())
     throw Error(Code::bad_file, std::string("it has no number '") + key + "'", place);
   if (*found != own)
     throw Error(Code::invalid_argument,
@@ -29,16 +29,16 @@ void check_number(const nlohmann::json& document, const char* key, uint32_t own,
 }
 
 // Whether there are biases.
-bool read_config(const nlohmann::json& document, const Config& config, const std::string& place) {
+bool read_config(const JsonValue& document, const Config& config, const std::string& place) {
   if (!document.is_object()) throw Error(Code::bad_file, "the document is no JSON object", place);
-  const auto type = document.find("lens_type"), bias = document.find("bias");
-  if (type != document.end() && *type != "linear_tuned_lens")
+  const JsonValue *type = document.find("lens_type"), *bias = document.find("bias");
+  if (type != nullptr && *type != "linear_tuned_lens")
     throw Error(Code::unsupported, "not supported yet: the lens_type " + type->dump(), place,
                 "Weft reads \"linear_tuned_lens\"");
-  if (bias != document.end() && !bias->is_boolean()) throw Error(Code::bad_file, "'bias' is no truth value", place);
+  if (bias != nullptr && !bias->is_boolean()) throw Error(Code::bad_file, "'bias' is no truth value", place);
   check_number(document, "d_model", config.width, place);
   check_number(document, "num_hidden_layers", config.layers, place);
-  return bias == document.end() || bias->get<bool>();
+  return bias == nullptr || bias->get<bool>();
 }
 
 std::string name_of(uint32_t layer, bool bias) { return std::to_string(layer) + (bias ? ".bias" : ".weight"); }

@@ -1,12 +1,13 @@
 // A model's weights on the device.
 #pragma once
 
-#include <deque>
 #include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "gpu/recorder.h"
@@ -109,7 +110,7 @@ struct Model;
 struct Weights {
   std::shared_ptr<Table> embedding;           // the halves of an encoder-decoder share it
   std::unique_ptr<Table> separate_output;     // nullptr: tied, the embedding is used
-  std::deque<TableShard> shards;              // by row: what those two do not have; none: they have all rows
+  std::vector<TableShard> shards;             // by row: what those two do not have; none: they have all rows
   std::optional<Tie> tie;                     // nothing: the file has one table, two of the same bytes, or two in use
   Buffer attention_norms;                     // of all layers, rows at kViewAlignment: see attention_norm()
   Buffer final_norm;                          // (width), or (2, width)
@@ -120,9 +121,9 @@ struct Weights {
   std::unique_ptr<MaskedHead> masked_head;    // nullptr: the file has none
   std::unique_ptr<SoftmaxWeights> softmaxes;  // nullptr: the logits' plain softmax
   std::shared_ptr<const Model> encoder;       // of an encoder-decoder: its other half
-  std::deque<LayerWeights> layers;            // elements stay where they are: views point into them
+  std::vector<LayerWeights> layers;           // reserved, so that elements stay where they are: views point into them
   std::unique_ptr<Stream> stream;             // nullptr: all layers stay on the device
-  std::deque<TensorReport> tensors;           // elements stay where they are
+  std::list<TensorReport> tensors;            // elements stay where they are
   std::unique_ptr<LayerLoader>
       layer_loader;  // nullptr: all layers are loaded. Destroyed first: it writes to the others
 
@@ -153,6 +154,9 @@ struct Weights {
   uint64_t streamed_bytes() const;  // of them, those in the host's memory
   uint64_t device_bytes() const;    // all that is on the device
 };
+// Half-moved weights would be destroyed with their loader still at work. That is why nothing here is a std::deque,
+// which allocates when it is moved.
+static_assert(std::is_nothrow_move_constructible_v<Weights>);
 
 // Checks that the whole file is a network of this config, and nothing else. Sets config.vocab. Throws as load_weights.
 void check_weights(const ModelFile& file, Config& config);

@@ -109,6 +109,7 @@ std::unique_ptr<Table> WeightsLoader::load_table(const TensorView& tensor, const
     table = load_part(device_, tensor, format, basis, buffer, rounding);
   } else {
     const std::vector<uint32_t> bounds = wanted_.split->bounds(config_.vocab);
+    weights_.shards.reserve(bounds.size());  // they stay where they are
     const uint64_t row_bytes = tensor.bytes.size() / tensor.shape[0];
     for (size_t i = 0; i + 1 < bounds.size(); ++i) {
       const uint64_t first = bounds[i], count = bounds[i + 1] - first;
@@ -180,6 +181,7 @@ void WeightsLoader::load_body(bool later) {
   if (config_.layer_kind.positions == Positions::bucketed) load_score_biases();
   if (config_.layer_kind.embedding_norm)
     load_norm(weights_.embedding_norm, parts_.norm_parts("token_embd_norm", -1), "embedding norm", 1);
+  weights_.layers.reserve(config_.layers);
   for (uint32_t index = 0; index < config_.layers; ++index) {
     LayerWeights& layer = weights_.layers.emplace_back();
     const int number = static_cast<int>(index);

@@ -18,7 +18,7 @@ struct WeightsReport {
   void advance(uint64_t bytes);
   void add_floats(const TensorView& tensor, uint64_t count, const std::string& buffer);  // and advances
 
-  std::deque<TensorReport> tensors;
+  std::list<TensorReport> tensors;
   std::function<void(float)> progress;  // is told 0..1; may be none
 
  private:

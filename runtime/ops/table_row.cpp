@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/half.h"
-#include "format/quote.h"
+#include "base/quote.h"
 #include "ops/matrix.h"
 
 namespace weft {

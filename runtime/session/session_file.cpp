@@ -8,7 +8,6 @@
 // of soft tokens (floats) follow the ids.
 #include <algorithm>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -18,8 +17,6 @@
 
 namespace weft {
 namespace {
-
-using nlohmann::json;
 
 constexpr std::string_view kMagic = "weft-kv1";
 constexpr uint64_t kPart = 8;  // bytes that parts are multiples of
@@ -32,51 +29,36 @@ std::string hex(uint64_t value) {
   return text;
 }
 
-// Adds a member to a JSON object's text. Not a json of all members: its destructor allocates, and may not throw.
-template <class T>
-void add(std::string& object, const char* key, const T& value) {
-  object += object.empty() ? "{" : ",";
-  object += '"' + std::string(key) + "\":" + json(value).dump(-1, ' ', false, json::error_handler_t::replace);
+JsonValue to_json(const Sampling& s) {
+  return {{"temperature", s.temperature},
+          {"top_k", s.top_k},
+          {"top_p", s.top_p},
+          {"min_p", s.min_p},
+          {"seed", s.seed},
+          {"repeat_penalty", s.repeat_penalty},
+          {"presence_penalty", s.presence_penalty},
+          {"frequency_penalty", s.frequency_penalty},
+          {"typical_p", s.typical_p}};
 }
-
-std::string to_json(const Sampling& s) {
-  std::string object;
-  add(object, "temperature", s.temperature);
-  add(object, "top_k", s.top_k);
-  add(object, "top_p", s.top_p);
-  add(object, "min_p", s.min_p);
-  add(object, "seed", s.seed);
-  add(object, "repeat_penalty", s.repeat_penalty);
-  add(object, "presence_penalty", s.presence_penalty);
-  add(object, "frequency_penalty", s.frequency_penalty);
-  add(object, "typical_p", s.typical_p);
-  return object + "}";
-}
-
-// A document that needs no memory to be freed.
-struct Document {
-  json value;
-  ~Document() { release_json(value); }
-};
 
 // A header that need not be what save wrote.
 class Header {
  public:
-  Header(const json& document, const std::string& place) : document_(document), place_(place) {
+  Header(const JsonValue& document, const std::string& place) : document_(document), place_(place) {
     if (!document.is_object()) fail("the header");
   }
 
   uint64_t integer(const char* key, uint64_t most) const {
-    const json& value = need(key, &json::is_number_unsigned);
+    const JsonValue& value = need(key, &JsonValue::is_number_unsigned);
     if (value.get<uint64_t>() > most) fail(key);
     return value.get<uint64_t>();
   }
-  float real(const char* key) const { return need(key, &json::is_number).get<float>(); }
-  std::string text(const char* key) const { return need(key, &json::is_string).get<std::string>(); }
+  float real(const char* key) const { return need(key, &JsonValue::is_number).get<float>(); }
+  std::string text(const char* key) const { return need(key, &JsonValue::is_string).text(); }
   // Tokens and their biases, as an array of [id, bias].
   std::pair<std::vector<uint32_t>, std::vector<float>> biases(const char* key) const {
     std::pair<std::vector<uint32_t>, std::vector<float>> result;
-    for (const json& item : need(key, &json::is_array)) {
+    for (const JsonValue& item : need(key, &JsonValue::is_array).items()) {
       const bool good = item.is_array() && item.size() == 2 && item[0].is_number_unsigned() && item[1].is_number();
       if (!good || item[0].get<uint64_t>() > UINT32_MAX) fail(key);
       result.first.push_back(item[0].get<uint32_t>());
@@ -84,18 +66,18 @@ class Header {
     }
     return result;
   }
-  Header object(const char* key) const { return Header(need(key, &json::is_object), place_); }
+  Header object(const char* key) const { return Header(need(key, &JsonValue::is_object), place_); }
 
  private:
   [[noreturn]] void fail(const char* what) const {
     throw Error(Code::bad_file, std::string(what) + " is missing or wrong in the saved session", place_);
   }
-  const json& need(const char* key, bool (json::*is_right)() const noexcept) const {
-    const auto found = document_.find(key);
-    if (found == document_.end() || !((*found).*is_right)()) fail(key);
+  const JsonValue& need(const char* key, bool (JsonValue::*is_right)() const) const {
+    const JsonValue* found = document_.find(key);
+    if (found == nullptr || !((*found).*is_right)()) fail(key);
     return *found;
   }
-  const json& document_;
+  const JsonValue& document_;
   const std::string& place_;
 };
 
@@ -113,11 +95,10 @@ Sampling sampling_from(const Header& h) {
   return s;
 }
 
-std::string to_json(const std::vector<std::pair<uint32_t, float>>& biases) {
-  std::string list;
-  for (const auto& [id, bias] : biases)
-    list += (list.empty() ? "[" : ",[") + json(id).dump() + "," + json(bias).dump() + "]";
-  return "[" + list + "]";
+JsonValue to_json(const std::vector<std::pair<uint32_t, float>>& biases) {
+  JsonValue list = JsonValue::array();
+  for (const auto& [id, bias] : biases) list.push_back({id, bias});
+  return list;
 }
 
 // The parts of a saved session, once its checksum is right.
@@ -185,22 +166,23 @@ void Session::save(const std::filesystem::path& path, std::string_view note) con
 void Session::save(const std::function<void(std::span<const std::byte>)>& store, std::string_view note) const {
   if (ids_.empty()) throw Error(Code::invalid_argument, "the session has no prompt", "save");
   const KvCache& cache = on_device().cache;  // first: without a device there are no weights either
-  std::string text;
-  add(text, "model", hex(model_.config.fingerprint));
-  add(text, "weights", model_.weights.type());
-  add(text, "table", name(model_.weights.output_table().matrix().format));
-  add(text, "tied", tied_text(model_.weights));
-  add(text, "cache", cache_layout(cache.layers.at(0).format));
-  add(text, "context", context_);
-  add(text, "cache_bytes", cache.bytes());
-  add(text, "ids", ids_.size());
-  add(text, "input", input_.size());
-  if (!soft_.empty()) add(text, "soft", soft_.size() / model_.config.width);
-  add(text, "cached", cached_);
-  add(text, "written", written_);
-  add(text, "prompt", prompt_end_);
-  add(text, "note", note);
-  text += ",\"sampling\":" + to_json(sampling()) + ",\"biases\":" + to_json(sampling_.biases()) + "}";
+  JsonValue header = {{"model", hex(model_.config.fingerprint)},
+                      {"weights", model_.weights.type()},
+                      {"table", name(model_.weights.output_table().matrix().format)},
+                      {"tied", tied_text(model_.weights)},
+                      {"cache", cache_layout(cache.layers.at(0).format)},
+                      {"context", context_},
+                      {"cache_bytes", cache.bytes()},
+                      {"ids", ids_.size()},
+                      {"input", input_.size()},
+                      {"cached", cached_},
+                      {"written", written_},
+                      {"prompt", prompt_end_},
+                      {"note", note},
+                      {"sampling", to_json(sampling())},
+                      {"biases", to_json(sampling_.biases())}};
+  if (!soft_.empty()) header["soft"] = soft_.size() / model_.config.width;
+  std::string text = header.dump();
   text.resize(align_up(text.size(), kPart), ' ');
   std::vector<uint32_t> ids = ids_;
   ids.insert(ids.end(), input_.begin(), input_.end());
@@ -228,8 +210,8 @@ std::string Session::restore(const std::filesystem::path& path) { return restore
 std::string Session::restore(std::span<const std::byte> file, const std::string& place) {
   const OnDevice& device = on_device();
   const Parts parts = take_apart(file, place);
-  const Document document{parse_json(parts.header, place)};
-  const Header header(document.value, place);
+  const JsonValue document = parse_json(parts.header, place);
+  const Header header(document, place);
   const auto same = [&](const std::string& what, const std::string& saved, const std::string& here, const char* hint) {
     if (saved != here)
       throw Error(Code::unsupported, "it was saved with " + what + " " + saved + ", here it is " + here, place, hint);
@@ -237,10 +219,10 @@ std::string Session::restore(std::span<const std::byte> file, const std::string&
   same("a model of fingerprint", header.text("model"), hex(model_.config.fingerprint),
        "load the model it was saved with");
   same("weights of type", header.text("weights"), model_.weights.type(), "load the model with that type");
-  if (document.value.contains("table"))  // files of older versions do not say
+  if (document.contains("table"))  // files of older versions do not say
     same("a vocabulary table of type", header.text("table"), name(model_.weights.output_table().matrix().format),
          "load the model with that type of table");
-  if (document.value.contains("tied"))
+  if (document.contains("tied"))
     same("a vocabulary that is", header.text("tied"), tied_text(model_.weights),
          "load the model with the same tie option");
   same("a cache of type", header.text("cache"), cache_layout(device.cache.layers.at(0).format),
@@ -258,7 +240,7 @@ std::string Session::restore(std::span<const std::byte> file, const std::string&
 
   const std::vector<View> views = cache_parts(cached, written);
   const uint64_t input_count = header.integer("input", device.source ? context_ : 0);
-  const uint64_t soft_count = document.value.contains("soft") ? header.integer("soft", count) : 0;
+  const uint64_t soft_count = document.contains("soft") ? header.integer("soft", count) : 0;
   const uint64_t id_bytes = align_up((count + input_count) * 4, kPart),
                  row_bytes = align_up(soft_count * model_.config.width * 4, kPart);
   uint64_t needed = id_bytes + row_bytes;

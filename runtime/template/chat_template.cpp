@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "template/jinja_ast.h"
 
@@ -38,32 +37,32 @@ Value message_value(const Message& message, bool as_parts) {
 }
 
 // Strings are tainted.
-Value json_value(const nlohmann::ordered_json& json) {
+Value json_value(const JsonValue& json) {
   if (json.is_boolean()) return Value(json.get<bool>());
   if (json.is_number_unsigned() && json.get<uint64_t>() > uint64_t{INT64_MAX}) return Value(json.get<double>());
   if (json.is_number_integer()) return Value(json.get<int64_t>());
   if (json.is_number()) return Value(json.get<double>());
-  if (json.is_string()) return Value(Text(json.get<std::string>(), true));
+  if (json.is_string()) return Value(Text(json.text(), true));
   if (json.is_array()) {
     std::vector<Value> items;
-    for (const auto& item : json) items.push_back(json_value(item));
+    for (const JsonValue& item : json.items()) items.push_back(json_value(item));
     return Value::list(std::move(items));
   }
   if (!json.is_object()) return Value(jinja::None{});
   std::vector<std::pair<Value, Value>> items;
-  for (const auto& [name, value] : json.items()) items.emplace_back(Value(Text(name, true)), json_value(value));
+  for (const auto& [name, value] : json.members()) items.emplace_back(Value(Text(name, true)), json_value(value));
   return Value::dict(std::move(items));
 }
 
-Value message_value(const nlohmann::ordered_json& message, bool as_parts) {
+Value message_value(const JsonValue& message, bool as_parts) {
   std::vector<std::pair<Value, Value>> items;
-  for (const auto& [name, value] : message.items()) {
+  for (const auto& [name, value] : message.members()) {
     if (as_parts && name == "content" && value.is_string()) {
-      items.emplace_back(Value(name), text_part(value.get<std::string>()));
+      items.emplace_back(Value(name), text_part(value.text()));
       continue;
     }
-    const bool trusted = name == "role" && value.is_string() && is_word(value.get<std::string>());
-    items.emplace_back(Value(name), trusted ? Value(value.get<std::string>()) : json_value(value));
+    const bool trusted = name == "role" && value.is_string() && is_word(value.text());
+    items.emplace_back(Value(name), trusted ? Value(value.text()) : json_value(value));
   }
   return Value::dict(std::move(items));
 }
@@ -114,19 +113,19 @@ std::vector<TextPiece> ChatTemplate::render(std::span<const Message> messages, b
   return any ? with_contents(render_as) : render_as(false);
 }
 
-std::vector<TextPiece> ChatTemplate::render(const nlohmann::ordered_json& messages, const nlohmann::ordered_json& tools,
+std::vector<TextPiece> ChatTemplate::render(const JsonValue& messages, const JsonValue& tools,
                                             bool add_generation_prompt) const {
   const auto count = static_cast<int64_t>(messages.size() + tools.size());
   const auto bytes = static_cast<int64_t>(messages.dump().size() + tools.dump().size());
   const auto render_as = [&](bool as_parts) {
     std::vector<Value> list;
-    for (const auto& message : messages) list.push_back(message_value(message, as_parts));
+    for (const JsonValue& message : messages.items()) list.push_back(message_value(message, as_parts));
     return impl_->render(Value::list(std::move(list)), json_value(tools), add_generation_prompt,
                          kBaseBudget + kBudgetPerMessage * count + kBudgetPerByte * bytes);
   };
-  const bool any = std::ranges::any_of(messages, [](const auto& message) {
-    const auto content = message.find("content");
-    return content != message.end() && content->is_string() && !content->template get_ref<const std::string&>().empty();
+  const bool any = std::ranges::any_of(messages.items(), [](const JsonValue& message) {
+    const JsonValue* content = message.find("content");
+    return content != nullptr && content->is_string() && !content->text().empty();
   });
   return any ? with_contents(render_as) : render_as(false);
 }

@@ -3,11 +3,11 @@
 
 #include <map>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/json_value.h"
 #include "base/text_piece.h"
 
 namespace weft {
@@ -36,8 +36,7 @@ class ChatTemplate {
 
   // The same for messages with more than a role and a content, such as tool_calls; tools: an array, or null. Every text
   // in them counts as content, names of fields too.
-  std::vector<TextPiece> render(const nlohmann::ordered_json& messages, const nlohmann::ordered_json& tools,
-                                bool add_generation_prompt) const;
+  std::vector<TextPiece> render(const JsonValue& messages, const JsonValue& tools, bool add_generation_prompt) const;
 
  private:
   struct Impl;

@@ -1,4 +1,5 @@
 // Expressions of the parser, loosest operators first.
+#include <algorithm>
 #include <array>
 
 #include "template/jinja_parser.h"

@@ -1,6 +1,8 @@
 // Statements of the parser.
-#include "template/jinja_parser.h"
+#include <algorithm>
+
 #include "base/utf8.h"
+#include "template/jinja_parser.h"
 
 namespace weft::jinja {
 

@@ -7,13 +7,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/json_value.h"
 #include "base/text_piece.h"
 
 namespace weft {
@@ -26,12 +26,12 @@ class Tokenizer {
   // From the key-values of a GGUF file as one flat JSON object ("tokenizer.ggml.model", "tokenizer.ggml.tokens", ...);
   // arrays are JSON arrays. place: the file's name, for errors. Throws Error(bad_file) for metadata that contradict
   // themselves and Error(unsupported) naming a tokenizer model or pre-tokenizer Weft does not know.
-  static Tokenizer from_gguf(const nlohmann::json& metadata, const std::string& place);
+  static Tokenizer from_gguf(const JsonValue& metadata, const std::string& place);
 
   // From tokenizer.json, tokenizer_config.json and generation_config.json of a Hugging Face folder; the last two may be
   // null. Throws as from_gguf does.
-  static Tokenizer from_hf(const nlohmann::json& tokenizer, const nlohmann::json& config,
-                           const nlohmann::json& generation_config, const std::string& place);
+  static Tokenizer from_hf(const JsonValue& tokenizer, const JsonValue& config, const JsonValue& generation_config,
+                           const std::string& place);
 
   // One more than the highest id. A model's table may have more rows than this.
   uint32_t size() const;

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/json_object.h"
@@ -14,8 +13,6 @@ namespace weft {
 
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr const char* kTokens = "tokenizer.ggml.tokens";
 constexpr const char* kTypes = "tokenizer.ggml.token_type";
 constexpr const char* kScores = "tokenizer.ggml.scores";
@@ -24,7 +21,7 @@ constexpr int kUnused = 5;                      // GGUF's type of a row without 
 const std::string kSpaceMark = "\xE2\x96\x81";  // U+2581
 
 // GGUF's tokenizer.ggml.token_type.
-TokenKind kind_of(const JsonObject& metadata, const Json& value) {
+TokenKind kind_of(const JsonObject& metadata, const JsonValue& value) {
   const uint32_t type = metadata.integer_of(value, kTypes, 1, 6);
   switch (type) {
     case 1:
@@ -42,8 +39,8 @@ TokenKind kind_of(const JsonObject& metadata, const Json& value) {
 }
 
 // An array with an entry for each token.
-const Json& array_of(const JsonObject& metadata, const char* key, size_t tokens) {
-  const Json& list = metadata.array(key);
+const JsonValue::Array& array_of(const JsonObject& metadata, const char* key, size_t tokens) {
+  const JsonValue::Array& list = metadata.array(key);
   if (list.size() != tokens) {
     throw Error(Code::bad_file,
                 std::string("'") + key + "' has " + std::to_string(list.size()) + " entries but there are " +
@@ -54,18 +51,18 @@ const Json& array_of(const JsonObject& metadata, const char* key, size_t tokens)
 }
 
 void read_tokens(const JsonObject& metadata, TokenizerParts& parts) {
-  const Json& tokens = metadata.array(kTokens);
+  const JsonValue::Array& tokens = metadata.array(kTokens);
   if (tokens.empty() || tokens.size() > kMaxTokens) {
     throw Error(
         Code::bad_file,
         "a vocabulary of " + std::to_string(tokens.size()) + " tokens is outside 1 to " + std::to_string(kMaxTokens),
         metadata.place());
   }
-  for (const Json& token : tokens) parts.spelling.push_back(metadata.text_of(token, kTokens));
+  for (const JsonValue& token : tokens) parts.spelling.push_back(metadata.text_of(token, kTokens));
   const size_t count = parts.spelling.size();
   parts.kind.assign(count, TokenKind::normal);
   if (metadata.has(kTypes)) {
-    const Json& types = array_of(metadata, kTypes, count);
+    const JsonValue::Array& types = array_of(metadata, kTypes, count);
     for (size_t id = 0; id < count; ++id) parts.kind[id] = kind_of(metadata, types[id]);
   }
   for (size_t id = 0; id < count; ++id) {
@@ -112,7 +109,7 @@ void read_special_ids(const JsonObject& metadata, TokenizerParts& parts) {
 
 // Rows of the table that have no token: they must not count as the least probable one.
 void drop_unused(const JsonObject& metadata, TokenizerParts& parts) {
-  const Json* types = metadata.find(kTypes);
+  const JsonValue* types = metadata.find(kTypes);
   for (size_t id = 0; types != nullptr && id < parts.kind.size(); ++id)
     if ((*types)[id] == kUnused) parts.kind[id] = TokenKind::missing;
 }
@@ -130,7 +127,7 @@ void read_unigram(const JsonObject& metadata, TokenizerParts& parts, bool prefix
   const char* const key = "tokenizer.ggml.precompiled_charsmap";
   if (metadata.has(key) && !metadata.array(key).empty()) {
     std::string text;
-    for (const Json& byte : metadata.array(key)) {
+    for (const JsonValue& byte : metadata.array(key)) {
       if (!byte.is_number_integer()) metadata.refuse(key, "an array of bytes", byte);
       text += static_cast<char>(byte.get<int64_t>());
     }
@@ -173,7 +170,7 @@ void read_sentencepiece(const JsonObject& metadata, TokenizerParts& parts, bool 
         bytes.replace(at, kSpaceMark.size(), " ");
     }
   }
-  for (const Json& score : array_of(metadata, kScores, count)) {
+  for (const JsonValue& score : array_of(metadata, kScores, count)) {
     if (!score.is_number()) metadata.refuse(kScores, "an array of numbers", score);
     const double value = score.get<double>();
     if (std::isnan(value)) throw Error(Code::bad_file, "a token's score is not a number", metadata.place());
@@ -191,7 +188,8 @@ void read_merges(const JsonObject& metadata, TokenizerParts& parts) {
   TokenIds ids;
   for (size_t id = 0; id < parts.spelling.size(); ++id) ids.emplace(parts.spelling[id], static_cast<uint32_t>(id));
   const char* const key = "tokenizer.ggml.merges";
-  for (const Json& merge : metadata.array(key)) add_merge(parts, ids, metadata.text_of(merge, key), metadata.place());
+  for (const JsonValue& merge : metadata.array(key))
+    add_merge(parts, ids, metadata.text_of(merge, key), metadata.place());
 }
 
 void read_byte_level(const JsonObject& metadata, TokenizerParts& parts) {
@@ -256,7 +254,7 @@ void read_word_piece(const JsonObject& metadata, TokenizerParts& parts) {
 
 }  // namespace
 
-Tokenizer Tokenizer::from_gguf(const Json& document, const std::string& place) {
+Tokenizer Tokenizer::from_gguf(const JsonValue& document, const std::string& place) {
   const JsonObject metadata(document, place);
   const auto model = metadata.find_text("tokenizer.ggml.model");
   if (!model) throw Error(Code::bad_file, "there is no 'tokenizer.ggml.model'", place);

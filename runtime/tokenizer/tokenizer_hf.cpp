@@ -2,7 +2,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
+#include <span>
 
 #include "base/error.h"
 #include "base/json_object.h"
@@ -14,8 +14,6 @@ namespace weft {
 
 namespace {
 
-using Json = nlohmann::json;
-
 // Ids may leave holes, but the highest says how much is allocated: so many times the entries there are, and some.
 constexpr size_t kHoles = 2, kHolesBase = 65536;
 constexpr int kMaxNesting = 16;
@@ -23,7 +21,7 @@ constexpr size_t kMostCharacters = 1000;  // of a WordPiece word, which takes th
 
 class HfReader {
  public:
-  HfReader(const Json& tokenizer, const Json& config, const Json& generation, const std::string& place)
+  HfReader(const JsonValue& tokenizer, const JsonValue& config, const JsonValue& generation, const std::string& place)
       : tokenizer_(tokenizer, place + ", tokenizer.json"),
         config_(config, place + ", tokenizer_config.json"),
         generation_(generation, place + ", generation_config.json"),
@@ -135,16 +133,16 @@ void HfReader::read_word_piece(const JsonObject& model) {
 }
 
 size_t HfReader::added_entries() const {
-  const Json* added = tokenizer_.find("added_tokens");
-  const Json* configured_tokens = config_.find("added_tokens_decoder");
+  const JsonValue* added = tokenizer_.find("added_tokens");
+  const JsonValue* configured_tokens = config_.find("added_tokens_decoder");
   return (added == nullptr ? 0 : added->size()) + (configured_tokens == nullptr ? 0 : configured_tokens->size());
 }
 
 // A list of pieces and their log-probabilities; the places are the ids.
 void HfReader::read_unigram(const JsonObject& model) {
-  const Json& vocab = model.array("vocab");
+  const JsonValue::Array& vocab = model.array("vocab");
   entries_ = vocab.size() + added_entries();
-  for (const Json& entry : vocab) {
+  for (const JsonValue& entry : vocab) {
     if (!entry.is_array() || entry.size() != 2 || !entry[1].is_number())
       model.refuse("vocab", "a list of pieces with their scores", entry);
     const double score = entry[1].get<double>();
@@ -165,12 +163,12 @@ void HfReader::read_unigram(const JsonObject& model) {
 
 void HfReader::read_vocabulary(const JsonObject& model) {
   model.object("vocab");  // it is one
-  const Json& vocab = model.at("vocab");
+  const JsonValue& vocab = model.at("vocab");
   entries_ = vocab.size() + added_entries();
-  for (const auto& item : vocab.items()) {
-    const uint32_t id = model.integer_of(item.value(), "vocab", 0, UINT32_MAX);
-    const bool byte = parts_.byte_alphabet ? false : byte_token(item.key()).has_value();
-    put(id, item.key(), byte ? TokenKind::byte : TokenKind::normal);
+  for (const auto& [spelling, value] : vocab.members()) {
+    const uint32_t id = model.integer_of(value, "vocab", 0, UINT32_MAX);
+    const bool byte = parts_.byte_alphabet ? false : byte_token(spelling).has_value();
+    put(id, spelling, byte ? TokenKind::byte : TokenKind::normal);
   }
   if (parts_.spelling.empty()) refuse("the tokenizer's vocabulary is empty");
 }
@@ -191,27 +189,26 @@ void HfReader::read_added(const JsonObject& item, uint32_t id) {
 
 void HfReader::read_all_added() {
   if (tokenizer_.has("added_tokens")) {
-    for (const Json& value : tokenizer_.array("added_tokens")) {
+    for (const JsonValue& value : tokenizer_.array("added_tokens")) {
       const JsonObject item(value, tokenizer_.place() + ", added_tokens");
       read_added(item, item.integer("id", 0, UINT32_MAX));
     }
   }
   if (!config_.has("added_tokens_decoder")) return;
-  const JsonObject configured_tokens = config_.object("added_tokens_decoder");
-  for (const auto& item : config_.at("added_tokens_decoder").items()) {
-    const std::string& key = item.key();
+  const std::string place = config_.object("added_tokens_decoder").place();  // it is one
+  for (const auto& [key, value] : config_.at("added_tokens_decoder").members()) {
     uint32_t id = 0;
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
     if (error != std::errc() || end != key.data() + key.size())
       refuse("'added_tokens_decoder' has the id " + in_quotes(key));
     const bool known = id < parts_.kind.size() &&
                        (parts_.kind[id] == TokenKind::control || parts_.kind[id] == TokenKind::user_defined);
-    if (!known) read_added(configured_tokens.object(key), id);
+    if (!known) read_added(JsonObject(value, place + ", " + key), id);
   }
 }
 
 void HfReader::read_merges(const JsonObject& model) {
-  for (const Json& merge : model.array("merges")) {
+  for (const JsonValue& merge : model.array("merges")) {
     if (merge.is_array() && merge.size() == 2) {  // since tokenizers 0.20, for tokens that hold spaces
       add_merge(parts_, ids_, model.text_of(merge[0], "merges"), model.text_of(merge[1], "merges"), place_);
     } else {
@@ -224,7 +221,7 @@ void HfReader::read_decoder(const JsonObject& decoder, int depth) {
   if (depth > kMaxNesting) refuse("the tokenizer's decoders nest too deeply");
   const std::string type = decoder.text("type", "");
   if (type == "Sequence") {
-    for (const Json& item : decoder.array("decoders")) read_decoder(JsonObject(item, decoder.place()), depth + 1);
+    for (const JsonValue& item : decoder.array("decoders")) read_decoder(JsonObject(item, decoder.place()), depth + 1);
   } else if (type == "Replace") {
     const auto from = decoder.object("pattern").find_text("String");
     const std::string to = decoder.text("content", "");
@@ -259,7 +256,7 @@ std::optional<uint32_t> HfReader::find_token(const std::string& spelling) const 
 
 // A special token of tokenizer_config.json: its spelling, or an object that holds it as "content".
 std::optional<std::string> HfReader::configured(const char* key) const {
-  const Json* value = config_.find(key);
+  const JsonValue* value = config_.find(key);
   return value != nullptr && value->is_object() ? config_.object(key).find_text("content") : config_.find_text(key);
 }
 
@@ -268,18 +265,18 @@ std::optional<std::string> HfReader::end_of_template(const JsonObject& processor
   if (depth > kMaxNesting) refuse("the tokenizer's post-processors nest too deeply");
   const std::string type = processor.text("type", "");
   if (type == "Sequence") {
-    for (const Json& item : processor.array("processors")) {
+    for (const JsonValue& item : processor.array("processors")) {
       if (auto found = end_of_template(JsonObject(item, processor.place()), last, depth + 1)) return found;
     }
   }
   if (type == "BertProcessing" || type == "RobertaProcessing") {
     const char* const key = last ? "sep" : "cls";  // spelling, id
     if (processor.array(key).empty()) processor.refuse(key, "a token's spelling and id");
-    return processor.text_of(processor.at(key).front(), key);
+    return processor.text_of(processor.array(key).front(), key);
   }
   if (type != "TemplateProcessing" || !processor.has("single") || processor.array("single").empty())
     return std::nullopt;
-  const Json& single = processor.at("single");
+  const JsonValue::Array& single = processor.array("single");
   const JsonObject part(last ? single.back() : single.front(), processor.place() + ", single");
   return part.has("SpecialToken") ? part.object("SpecialToken").find_text("id") : std::nullopt;
 }
@@ -308,12 +305,12 @@ void HfReader::read_special_tokens() {
 }
 
 void HfReader::read_stop_ids() {
-  const auto checked = [&](const Json& value, const char* key) {
+  const auto checked = [&](const JsonValue& value, const char* key) {
     return generation_.integer_of(value, key, 0, static_cast<uint32_t>(parts_.spelling.size() - 1));
   };
-  if (const Json* ids = generation_.find("eos_token_id")) {
-    for (const Json& id : ids->is_array() ? *ids : Json::array({*ids}))
-      parts_.stop_ids.push_back(checked(id, "eos_token_id"));
+  if (const JsonValue* ids = generation_.find("eos_token_id")) {
+    const std::span<const JsonValue> list = ids->is_array() ? std::span(ids->items()) : std::span(ids, 1);
+    for (const JsonValue& id : list) parts_.stop_ids.push_back(checked(id, "eos_token_id"));
   }
   if (!parts_.eos && !parts_.stop_ids.empty()) parts_.eos = parts_.stop_ids.front();
   if (generation_.has("bos_token_id") && !parts_.bos)
@@ -354,13 +351,13 @@ void HfReader::fill_bytes() {
 }
 
 void HfReader::read_chat_template() {
-  const Json* source = config_.find("chat_template");
+  const JsonValue* source = config_.find("chat_template");
   if (source == nullptr || source->is_string()) {
     parts_.chat_template = config_.text("chat_template", "");
     return;
   }
   // Several, each with a name.
-  for (const Json& value : config_.array("chat_template")) {
+  for (const JsonValue& value : config_.array("chat_template")) {
     const JsonObject item(value, config_.place() + ", chat_template");
     if (item.text("name", "") == "default") {
       parts_.chat_template = item.text("template", "");
@@ -370,12 +367,12 @@ void HfReader::read_chat_template() {
 
 }  // namespace
 
-TokenizerParts read_hf_tokenizer(const Json& tokenizer, const Json& config, const Json& generation_config,
-                                 const std::string& place) {
+TokenizerParts read_hf_tokenizer(const JsonValue& tokenizer, const JsonValue& config,
+                                 const JsonValue& generation_config, const std::string& place) {
   return HfReader(tokenizer, config, generation_config, place).read();
 }
 
-Tokenizer Tokenizer::from_hf(const Json& tokenizer, const Json& config, const Json& generation_config,
+Tokenizer Tokenizer::from_hf(const JsonValue& tokenizer, const JsonValue& config, const JsonValue& generation_config,
                              const std::string& place) {
   return Tokenizer(read_hf_tokenizer(tokenizer, config, generation_config, place));
 }

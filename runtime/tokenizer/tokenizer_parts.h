@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdint>
 #include <map>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -54,8 +53,8 @@ struct TokenizerParts {
 };
 
 // What the files of a Hugging Face folder say (tokenizer_hf.cpp). As Tokenizer::from_hf.
-TokenizerParts read_hf_tokenizer(const nlohmann::json& tokenizer, const nlohmann::json& config,
-                                 const nlohmann::json& generation_config, const std::string& place);
+TokenizerParts read_hf_tokenizer(const JsonValue& tokenizer, const JsonValue& config,
+                                 const JsonValue& generation_config, const std::string& place);
 
 // The byte b of a token spelled "<0xB>" with two hexadecimal digits.
 std::optional<unsigned char> byte_token(std::string_view spelling);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -11,7 +10,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "format/quote.h"
+#include "base/json_value.h"
+#include "base/quote.h"
 #include "vocab/keep_presets.h"
 
 namespace weft {
@@ -144,16 +144,23 @@ class FileReader {
     tokens_[*id] = true;
   }
 
+  std::string string_of(std::string_view literal) const {
+    try {
+      return parse_json(literal, {literal.size(), 1, 0}, Code::bad_file, "").text();
+    } catch (const Error&) {
+      refuse(printable(literal) + " is no valid JSON string");
+    }
+  }
+
   void read_text(std::string_view line) {
     size_t end = 1;  // of the string, at the quote that no backslash escapes
     while (end < line.size() && line[end] != '"') end += line[end] == '\\' ? 2 : 1;
     const std::string_view rest = end < line.size() ? trim(line.substr(end + 1)) : std::string_view();
     if (end >= line.size() || (!rest.empty() && rest[0] != '#')) refuse(printable(line) + " is not one JSON string");
     const std::string_view literal = line.substr(0, end + 1);
-    const nlohmann::json value = nlohmann::json::parse(literal, nullptr, false);
-    if (!value.is_string()) refuse(printable(literal) + " is no valid JSON string");
+    const std::string value = string_of(literal);
     if (!texts_) texts_.emplace(tokenizer_);
-    const auto ids = texts_->find(value.get_ref<const std::string&>());
+    const auto ids = texts_->find(value);
     if (!ids) refuse("no token stands for the text " + printable(literal));
     if (ids->first != ids->last) {
       refuse("the tokens " + std::to_string(ids->first) + " and " + std::to_string(ids->last) +

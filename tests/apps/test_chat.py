@@ -72,7 +72,7 @@ class PipedChat(unittest.TestCase):
 
 
 class Terminal:
-    """weft chat on a pseudo-terminal."""
+    """weft on a pseudo-terminal."""
 
     def __init__(self, *argv):
         self.pid, self.fd = pty.fork()
@@ -129,6 +129,17 @@ class InteractiveChat(unittest.TestCase):
         chat.expect("/help lists the commands")
         chat.expect("> ")
         return chat
+
+    def test_perplexity_says_how_far_it_is(self):
+        """Within a part too: one may take hours."""
+        text = FOLDER / "long text"
+        text.write_text("some words " * 400)
+        run = Terminal("perplexity", "-m", plain(), "--ctx", 64, "-f", text)
+        self.addCleanup(run.close)
+        run.expect("\r0.")
+        run.expect(" of 1 parts")
+        run.expect("tokens predicted")
+        self.assertEqual(run.wait(), 0)
 
     def test_interrupt_stops_the_answer_and_not_the_program(self):
         chat = self.start("-n", 0, "--repeat-penalty", 2)

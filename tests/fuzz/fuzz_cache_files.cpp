@@ -1,5 +1,6 @@
 // The files that Weft keeps in its cache folder. Input: 'p' (pipelines), 't' (tuning) or 's' (statistics of states),
 // then the file; in capitals, what the file has between its heading and its checksum.
+#include <algorithm>
 #include <cstring>
 
 #include "base/file.h"

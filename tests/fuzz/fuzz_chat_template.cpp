@@ -2,25 +2,25 @@
 // user said.
 #include "template/chat_template.h"
 
-#include <nlohmann/json.hpp>
+#include <algorithm>
 
 #include "format/json.h"
 #include "fuzz_support.h"
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using weft::JsonValue;
 
 // As weft_apply_chat_template_json takes it: an object whose messages are objects. Else null.
-Json conversation_of(std::string_view text) {
+JsonValue conversation_of(std::string_view text) {
   if (!text.starts_with('{')) return {};
   try {
-    const Json json = weft::parse_json(text, "fuzz.json");
-    const auto is_object = [](const Json& value) { return value.is_object(); };
-    const bool good = json.contains("messages") && json["messages"].is_array() &&
-                      std::ranges::all_of(json["messages"], is_object) &&
-                      (!json.contains("tools") || json["tools"].is_array());
-    return good ? json : Json();
+    const JsonValue json = weft::parse_json(text, "fuzz.json");
+    const auto is_object = [](const JsonValue& value) { return value.is_object(); };
+    const JsonValue *messages = json.find("messages"), *tools = json.find("tools");
+    const bool good = messages && messages->is_array() && std::ranges::all_of(messages->items(), is_object) &&
+                      (!tools || tools->is_array());
+    return good ? json : JsonValue();
   } catch (const weft::Error&) {
     return {};
   }
@@ -34,13 +34,14 @@ void weft::fuzz_input(const uint8_t* data, size_t size) {
   // A byte that only messages hold, unless the source spells it.
   const std::string marker = "\x01", said = marker + std::string(rest);
   const bool source_has_marker = source.find_first_of("\\\x01") != std::string::npos;
-  const Json conversation = conversation_of(rest);
+  const JsonValue conversation = conversation_of(rest);
+  const JsonValue* const tools = conversation.find("tools");
   expect_answer_or_error([&] {
     const ChatTemplate chat(source, {{"bos_token", "<s>"}, {"eos_token", "</s>"}}, "fuzz.gguf");
     const Message messages[] = {{"system", marker}, {"user", said}, {"assistant", marker + "b"}, {"user", said}};
     const auto pieces = conversation.is_null()
                             ? chat.render(messages, true)
-                            : chat.render(conversation["messages"], conversation.value("tools", Json()), true);
+                            : chat.render(*conversation.find("messages"), tools ? *tools : JsonValue(), true);
     for (const auto& piece : pieces) {
       if (piece.text.empty()) std::abort();
       // Special tokens come from the template only: no byte of a message may be parsed.

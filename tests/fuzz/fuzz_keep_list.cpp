@@ -1,4 +1,5 @@
 // Keep-lists. Input: terms, a zero byte, a file; '@' in the terms stands for the file.
+#include <algorithm>
 #include <functional>
 
 #include "format/model_file.h"

@@ -2,16 +2,17 @@
 // text to encode.
 #include "tokenizer/tokenizer.h"
 
-#include <nlohmann/json.hpp>
-
 #include "format/json.h"
 #include "fuzz_support.h"
 
 namespace {
 
-weft::Tokenizer make(const nlohmann::json& document) {
+weft::Tokenizer make(const weft::JsonValue& document) {
   if (!document.contains("model")) return weft::Tokenizer::from_gguf(document, "fuzz.gguf");
-  const auto part = [&](const char* key) { return document.contains(key) ? document[key] : nlohmann::json(); };
+  const auto part = [&](const char* key) {
+    const weft::JsonValue* found = document.find(key);
+    return found ? *found : weft::JsonValue();
+  };
   return weft::Tokenizer::from_hf(document, part("tokenizer_config"), part("generation_config"), "fuzz");
 }
 
@@ -20,7 +21,7 @@ weft::Tokenizer make(const nlohmann::json& document) {
 void weft::fuzz_input(const uint8_t* data, size_t size) {
   const std::string_view input(reinterpret_cast<const char*>(data), size);
   const size_t zero = std::min(input.find('\0'), size);
-  nlohmann::json document;
+  weft::JsonValue document;
   try {
     document = weft::parse_json(input.substr(0, zero), "fuzz.json");
   } catch (const weft::Error&) {

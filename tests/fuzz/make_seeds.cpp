@@ -8,6 +8,7 @@
 #include "format/gguf.h"
 #include "format/model_file.h"
 #include "session_seal.h"
+#include "support/json_value.h"
 #include "support/model_maker.h"
 #include "weft/descriptor.h"
 

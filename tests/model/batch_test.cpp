@@ -1,6 +1,8 @@
 // Several sessions' tokens in one pass: the same ids as each alone.
 #include "session/batch.h"
 
+#include <algorithm>
+
 #include "support/model_test.h"
 
 namespace weft::test {

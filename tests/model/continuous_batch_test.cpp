@@ -1,6 +1,7 @@
 // Sessions that join and leave a batch: the same ids as alone, whenever they come.
 #include "session/continuous_batch.h"
 
+#include <algorithm>
 #include <map>
 
 #include "support/model_test.h"

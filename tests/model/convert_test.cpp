@@ -1,11 +1,14 @@
 // Converting models: what is in the new file, and that it is there whole or not at all. No device needed.
 #include "convert/convert.h"
 
+#include <algorithm>
+
 #include "convert/gguf_writer.h"
 #include "format/gguf.h"
 #include "format/model_file.h"
 #include "format/safetensors.h"
 #include "format_support.h"
+#include "support/json_value.h"
 #include "support/model_maker.h"
 #include "tokenizer/tokenizer.h"
 
@@ -70,7 +73,7 @@ TEST(Convert, KeepsTheBytesWhereNothingIsRounded) {
     expected.erase("general.alignment");
     expected["general.file_type"] = type;
     if (format != Format::f16) expected["general.quantization_version"] = 2;
-    EXPECT_EQ(after.metadata, expected);
+    EXPECT_EQ(json(after.metadata), expected);
     // Once more changes nothing at all.
     converted(after.path, folder / "again.gguf", format);
     EXPECT_TRUE(text_of(folder / "again.gguf") == text_of(folder / "out.gguf"));
@@ -98,7 +101,7 @@ TEST(Convert, AFolderBecomesTheGgufFileOfTheSameModel) {
           EXPECT_EQ(other->shape, tensor.shape) << tensor.name;
           EXPECT_TRUE(bytes_of(*other) == bytes_of(tensor)) << tensor.name << " from " << name(dtype);
         }
-        for (const auto& [key, value] : from_file.metadata.items()) {
+        for (const auto& [key, value] : from_file.metadata.members()) {
           if (key == "tokenizer.ggml.scores" || key == "general.name" || key == "general.alignment") continue;
           EXPECT_TRUE(from_folder.metadata[key] == value) << key;
         }
@@ -138,7 +141,7 @@ TEST(Convert, FoldersOfEveryFamilyBecomeWhatLlamaCppMakesOfThem) {
       for (size_t i = 0; i < a.size(); ++i)
         ASSERT_NEAR(a[i], b[i], computed ? 1e-6 * b[i] : 0) << tensor.name << " " << i;
     }
-    for (const auto& [key, value] : want.metadata.items()) {
+    for (const auto& [key, value] : want.metadata.members()) {
       ASSERT_TRUE(got.metadata.contains(key)) << key;
       if (value.is_number_float())
         EXPECT_NEAR(got.metadata[key].get<double>(), value.get<double>(), 1e-6 * value.get<double>()) << key;
@@ -242,7 +245,7 @@ TEST(Convert, CarriesKeysOfEveryVersionOver) {
     expected.erase("general.alignment");
     expected["general.file_type"] = 7;
     expected["general.quantization_version"] = 2;
-    EXPECT_EQ(after.metadata, expected) << "version " << version;
+    EXPECT_EQ(json(after.metadata), expected) << "version " << version;
     const auto out = parse_gguf(after.files[0].bytes(), "out");
     EXPECT_EQ(out.version, 3u);
     const auto in = parse_gguf(MappedFile(folder / "m.gguf").bytes(), "in");

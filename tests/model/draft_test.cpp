@@ -1,4 +1,5 @@
 // Passes that check a draft: the same tokens as without it, whatever the draft is.
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <functional>

@@ -4,6 +4,7 @@
 // WEFT_GUESS_TOKENS: how many. WEFT_GUESS_LOG: a file that gets a line of JSON for each text and kind; texts that are
 // there are not computed again, so a run can be done in pieces. WEFT_GUESS_SECONDS: how long each test goes on. What is
 // printed are the sums of the file.
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>

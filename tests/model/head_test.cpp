@@ -1,5 +1,6 @@
 // Heads in sessions: whichever head projects, the tokens are the full head's; and what it costs is counted by the
 // device.
+#include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
@@ -243,7 +244,7 @@ TEST_F(HeadTest, ScoresUnderAKeepListAreOverItsTokens) {
 
 // A tokenizer of single bytes, then pairs of letters.
 Tokenizer byte_tokenizer(uint32_t vocab) {
-  nlohmann::json tokens = nlohmann::json::array(), types = nlohmann::json::array(), scores = nlohmann::json::array();
+  JsonValue tokens = JsonValue::array(), types = JsonValue::array(), scores = JsonValue::array();
   const auto add = [&](const std::string& text, int type) {
     tokens.push_back(text);
     types.push_back(type);

@@ -1,6 +1,7 @@
 // Hidden states, what is kept of them, and the basis that a vocabulary table gets from it.
 #include "model/hidden_states.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <set>

@@ -1,11 +1,11 @@
 // The encoder of pictures, and prompts with its rows, against Transformers: tests/tools/image_goldens.py.
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "model/image_encoder.h"
 #include "support/closeness.h"
+#include "support/json_value.h"
 #include "support/model_test.h"
 
 namespace weft::test {
@@ -146,11 +146,15 @@ TEST_F(ImageFilesTest, SettingsThatWeftCannotFollow) {
     }
     return Code::internal;  // read
   };
+  const auto changed = [](json document, const char* pointer, const json& value) {
+    document[json::json_pointer(pointer)] = value;
+    return document;
+  };
   const auto set = [&](const char* pointer, const json& value) {
-    return code_of([&](ModelFile& file) { file.metadata[json::json_pointer(pointer)] = value; });
+    return code_of([&](ModelFile& file) { file.metadata = changed(file.metadata, pointer, value); });
   };
   const auto prepare = [&](const char* pointer, const json& value) {
-    return code_of([&](ModelFile& file) { file.preprocessor[json::json_pointer(pointer)] = value; });
+    return code_of([&](ModelFile& file) { file.preprocessor = changed(file.preprocessor, pointer, value); });
   };
   EXPECT_EQ(code_of([](ModelFile&) {}), Code::internal);
   EXPECT_EQ(code_of([](ModelFile& file) { file.preprocessor = nullptr; }), Code::not_found);

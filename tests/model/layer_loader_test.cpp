@@ -167,8 +167,9 @@ TEST_F(LayerLoaderTest, TakesItsMemoryAndNamesItsTensorsAtOnce) {
   EXPECT_EQ(open_device()->memory_use().device, begun);
   EXPECT_GE(begun - before, whole->weights.device_bytes());
   ASSERT_EQ(model->weights.tensors.size(), whole->weights.tensors.size());
-  for (size_t i = 0; i < whole->weights.tensors.size(); ++i) {
-    const TensorReport &got = model->weights.tensors[i], &want = whole->weights.tensors[i];
+  auto next = model->weights.tensors.begin();
+  for (const TensorReport& want : whole->weights.tensors) {
+    const TensorReport& got = *next++;
     EXPECT_EQ(got.name, want.name);
     EXPECT_EQ(got.shape, want.shape);
     EXPECT_EQ(got.device_bytes, want.device_bytes);

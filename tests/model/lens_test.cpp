@@ -2,6 +2,7 @@
 // model itself says after its last layer.
 #include "model/lens.h"
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>

@@ -1,11 +1,12 @@
 // gpt-nano-sort (../shared/models, https://github.com/karpathy/minGPT's demo as JSON): three layers that sort six
 // digits. Its partial activations are from PyTorch in fp32, so the operations get what they need of fp32's precision: a
 // weight, a key or a value is the sum of two halves.
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 
+#include "support/json_value.h"
 #include "support/model_test.h"
 #include "support/op_inputs.h"
 

@@ -1,9 +1,10 @@
 // Encoder-decoders against Hugging Face Transformers: tiny random models of tests/tools/seq2seq_goldens.py.
+#include <algorithm>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "support/closeness.h"
+#include "support/json_value.h"
 #include "support/model_test.h"
 
 namespace weft::test {

@@ -1,4 +1,5 @@
 // Soft tokens: a row of a token's own in place of the vocabulary table's. With the table's row they are the token.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <fstream>

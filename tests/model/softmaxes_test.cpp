@@ -2,13 +2,13 @@
 // (tests/tools/softmax_goldens.py), and what a session does with them.
 #include <cmath>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "model/table_rows.h"
 #include "session/batch.h"
 #include "session/lookup.h"
 #include "support/closeness.h"
+#include "support/json_value.h"
 #include "support/model_test.h"
 #include "tokenizer/tokenizer.h"
 

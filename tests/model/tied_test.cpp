@@ -1,6 +1,7 @@
 // Models whose file holds the vocabulary table twice, rounded to two types.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>

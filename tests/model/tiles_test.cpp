@@ -1,5 +1,6 @@
 // What it does to real models that tiles round what the products of a prompt read: against tiles of floats, at the same
 // positions of texts that the models know.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>

@@ -3,12 +3,14 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <set>
+#include <thread>
 
 #define VK_NO_PROTOTYPES
 #include <vulkan/vulkan.h>
@@ -321,6 +323,23 @@ VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL device_function(VkDevice device, const 
   return failing(name, found != own.end() ? found->second : g_device_function(device, name));
 }
 
+PFN_vkCreateInstance g_create_instance = nullptr;
+PFN_vkDestroyInstance g_destroy_instance = nullptr;
+std::atomic<bool> g_destroys_slowly = false;
+std::atomic<size_t> g_instances_destroyed = 0, g_instances_made_meanwhile = 0;  // the first: at this moment
+
+VKAPI_ATTR VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo* info, const VkAllocationCallbacks* allocator,
+                                               VkInstance* instance) {
+  if (g_instances_destroyed > 0) ++g_instances_made_meanwhile;
+  return g_create_instance(info, allocator, instance);
+}
+VKAPI_ATTR void VKAPI_CALL destroy_instance(VkInstance instance, const VkAllocationCallbacks* allocator) {
+  ++g_instances_destroyed;
+  if (g_destroys_slowly) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  g_destroy_instance(instance, allocator);
+  --g_instances_destroyed;
+}
+
 }  // namespace
 
 extern "C" VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkGetInstanceProcAddr(VkInstance instance, const char* name) {
@@ -333,6 +352,14 @@ extern "C" VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkGetInstanceProcAddr(VkInst
   if (std::strcmp(name, "vkCreateDevice") == 0) {
     g_create = reinterpret_cast<PFN_vkCreateDevice>(function);
     return failing(name, as_void(create_device));
+  }
+  if (std::strcmp(name, "vkCreateInstance") == 0) {
+    g_create_instance = reinterpret_cast<PFN_vkCreateInstance>(function);
+    return failing(name, as_void(create_instance));
+  }
+  if (std::strcmp(name, "vkDestroyInstance") == 0 && function) {
+    g_destroy_instance = reinterpret_cast<PFN_vkDestroyInstance>(function);
+    return as_void(destroy_instance);
   }
   return failing(name, function);
 }
@@ -399,6 +426,8 @@ extern "C" size_t live_vulkan_objects() {
   const std::lock_guard lock(g_mutex);
   return g_live;
 }
+extern "C" void destroy_instances_slowly(bool slowly) { g_destroys_slowly = slowly; }
+extern "C" size_t instances_made_meanwhile() { return g_instances_made_meanwhile; }
 extern "C" size_t fences_destroyed_under_way() {
   const std::lock_guard lock(g_mutex);
   return g_early_fences;

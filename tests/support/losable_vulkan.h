@@ -43,5 +43,9 @@ extern "C" size_t vulkan_calls();
 extern "C" const char* failed_vulkan_call();
 // Vulkan objects that were created and not destroyed.
 extern "C" size_t live_vulkan_objects();
+// Whether vkDestroyInstance takes ten milliseconds.
+extern "C" void destroy_instances_slowly(bool slowly);
+// How often an instance was made while another was being destroyed.
+extern "C" size_t instances_made_meanwhile();
 // How often a fence was destroyed before its submission had ended.
 extern "C" size_t fences_destroyed_under_way();

@@ -1,11 +1,12 @@
 // Whole models: folders, shards, files other programs wrote, and the models in ../shared.
 #include "format/model_file.h"
 
-#include <nlohmann/json.hpp>
+#include <algorithm>
 
 #include "convert/gguf_writer.h"
 #include "format/json.h"
 #include "format_support.h"
+#include "support/json_value.h"
 
 namespace weft {
 namespace {
@@ -68,7 +69,7 @@ TEST(Model, FindsTensorsByNameAfterAMove) {
 
 TEST(Model, ForgetsItsTokenizerAndNothingElse) {
   ModelFile model = open_model(golden("gguf-package.gguf"));
-  const json others = model.metadata;
+  const JsonValue others = model.metadata;
   model.metadata["tokenizer.ggml.tokens"] = {"a", "b"};
   model.metadata["tokenizer.chat_template"] = "{{ messages }}";
   model.tokenizer = model.tokenizer_config = {{"model", 1}};
@@ -119,7 +120,7 @@ TEST(Model, ReadsTheJsonFilesOfAFolder) {
   folder.write("model.safetensors", one_tensor("x", 3));
   ModelFile model = open_model(folder.path());
   EXPECT_EQ(model.kind, ModelFile::Kind::huggingface);
-  EXPECT_EQ(model.metadata, json({{"model_type", "llama"}}));
+  EXPECT_EQ(model.metadata, JsonValue({{"model_type", "llama"}}));
   EXPECT_TRUE(model.tokenizer.is_null() && model.tokenizer_config.is_null() && model.generation_config.is_null());
   EXPECT_EQ(floats_of(*model.find("x")), std::vector<float>{3});
   folder.write("tokenizer.json", R"({"version": "1.0"})");

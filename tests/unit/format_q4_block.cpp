@@ -1,6 +1,7 @@
 // What a block of q4 is for numbers, and what becomes of GGUF's blocks of four bits.
 #include "format/q4_block.h"
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 

@@ -1,6 +1,7 @@
 // Bounds of rounding against the results of ggml's quantisers (tests/tools/rounding_goldens.py) and of our own.
 #include "format/rounding_bound.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "format/model_file.h"

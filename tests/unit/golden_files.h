@@ -2,9 +2,9 @@
 #pragma once
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include "support/json_value.h"
 
 namespace weft::test {
 

@@ -32,6 +32,11 @@ TEST_F(DeviceTest, IsFoundByIndexAndByPartOfItsName) {
   EXPECT_NE(Device::open(part), nullptr);
 }
 
+// The validation layer's list of them has no lock (instance.h).
+TEST_F(DeviceTest, DispatchesHaveLabelsOnlyWhereTheyAreAskedFor) {
+  EXPECT_EQ(open_device()->debug_labels(), std::getenv("WEFT_LABELS") != nullptr);
+}
+
 TEST_F(DeviceTest, UnknownOnesAreRefusedWithTheList) {
   for (const char* selector : {"99", "no such device", "-1", "0x0", "18446744073709551616"}) {
     std::string message;

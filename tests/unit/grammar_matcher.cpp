@@ -1,6 +1,7 @@
 // GBNF, and the matcher against a recogniser that tries everything (reference/context_free.h).
 #include "grammar/grammar.h"
 
+#include <algorithm>
 #include <random>
 #include <thread>
 

@@ -4,13 +4,13 @@
 #include <sys/mman.h>
 
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "base/regex.h"
 #include "grammar/matcher.h"
+#include "support/json_value.h"
 #include "template/chat_template.h"
 #include "tokenizer/tokenizer.h"
 

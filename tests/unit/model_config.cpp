@@ -2,10 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "model/config.h"
+#include "support/json_value.h"
 
 namespace weft {
 namespace {

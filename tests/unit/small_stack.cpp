@@ -10,9 +10,8 @@
 #include "base/regex.h"
 #include "format/json.h"
 #include "grammar/matcher.h"
+#include "support/json_value.h"
 #include "template/chat_template.h"
-
-#include <nlohmann/json.hpp>
 
 namespace weft {
 namespace {
@@ -149,7 +148,7 @@ TEST(SmallStack, ValuesNestedWhileRunning) {
 TEST(SmallStack, JsonDocuments) {
   for (const size_t depth : kDepths) {
     for (const auto& text : {nested(depth, "[", "1", "]"), nested(depth, "{\"a\":", "1", "}"), times(depth, "[")}) {
-      const std::string error = error_of([&] { parse_json(text, "m").dump(2); });
+      const std::string error = error_of([&] { parse_json(text, "m").dump(); });
       if (depth > 64) {
         EXPECT_FALSE(error.empty());
       }

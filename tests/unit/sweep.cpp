@@ -1,16 +1,15 @@
 // Everything outside of Weft fails, one call after another: Vulkan and files. Each failure is a documented
 // status, and what failed then succeeds with the result that it would have had. WEFT_SWEEP=1 tries every call,
-// WEFT_SWEEP=17 every seventeenth; without it some of them.
+// WEFT_SWEEP=17 every seventeenth from the first on, WEFT_SWEEP=17:5 from the fifth on: 17:1 to 17:17 are every call in
+// parts. Without it some of them.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <link.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
-#include <csignal>
+#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -20,10 +19,12 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "support/failing_file.h"
+#include "support/last_point.h"
 #include "support/losable_vulkan.h"
 #include "support/model_maker.h"
 #include "weft/convert.h"
@@ -35,18 +36,11 @@ namespace {
 
 using Ids = std::vector<uint32_t>;
 
-const size_t g_every = [] {
+size_t g_every = 0, g_first = 1;  // g_every 0: each fault's own stride
+const bool g_asked = [] {
   const char* text = std::getenv("WEFT_SWEEP");
-  return text ? std::max<size_t>(1, std::strtoull(text, nullptr, 10)) : 0;
+  return text && std::sscanf(text, "%zu:%zu", &g_every, &g_first) >= 1;
 }();
-
-// What was made to fail when the program crashes.
-char g_point[256] = "nothing";
-void say_point(int signal) {
-  [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, g_point, std::strlen(g_point));
-  std::signal(signal, SIG_DFL);
-  std::raise(signal);
-}
 
 // Of the calls of a step the n-th fails; 0: none. fired: whether there were that many. what: which it was.
 struct Fault {
@@ -318,7 +312,7 @@ int keep_loaded(dl_phdr_info* info, size_t, void*) {
 class SweepTest : public testing::Test {
  protected:
   void SetUp() override {
-    for (const int signal : {SIGSEGV, SIGABRT, SIGBUS, SIGFPE}) std::signal(signal, say_point);
+    say_point_in_a_crash();
     std::string name = (std::filesystem::temp_directory_path() / "weft-test-XXXXXX").string();
     ASSERT_NE(::mkdtemp(name.data()), nullptr);
     folder_ = name;
@@ -371,7 +365,7 @@ class SweepTest : public testing::Test {
       if (again) one.free();
     }
     const size_t stride = g_every ? g_every : fault.stride;
-    for (size_t n = 1;; n += stride) {
+    for (size_t n = g_first;; n += stride) {
       std::snprintf(g_point, sizeof g_point, "%s, number %zu\n", name.c_str(), n);
       one.out.clear();
       bool fired = false;
@@ -450,7 +444,7 @@ const Variant kVariants[] = {
 
 // All of them where WEFT_SWEEP is set, else the one.
 std::span<const Variant> variants(size_t one) {
-  return g_every ? std::span(kVariants) : std::span(kVariants).subspan(one, 1);
+  return g_asked ? std::span(kVariants) : std::span(kVariants).subspan(one, 1);
 }
 
 TEST_F(SweepTest, VulkanHasNoMemory) {
@@ -472,6 +466,23 @@ TEST_F(SweepTest, VulkanLosesTheDevice) {
 }
 
 TEST_F(SweepTest, VulkanTakesLonger) { sweep_all(vulkan_fault("timeout", kTimeout, {}, 71), kVariants[0]); }
+
+// The loader's functions are the process's: no instance is made while another is being destroyed.
+TEST_F(SweepTest, InstancesTakeTurns) {
+  destroy_instances_slowly(true);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([] {
+      for (int time = 0; time < 30; ++time) {
+        char* json = nullptr;
+        EXPECT_EQ(weft_devices(&json, nullptr), WEFT_OK);
+        weft_string_free(json);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  destroy_instances_slowly(false);
+  EXPECT_EQ(instances_made_meanwhile(), 0u);
+}
 
 TEST_F(SweepTest, FilesFail) {
   sweep_all(file_fault("EIO", FileFault::io, {WEFT_IO}, 19));

@@ -3,10 +3,10 @@
 
 #include <ctime>
 #include <functional>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "golden_files.h"
+#include "support/json_value.h"
 #include "template/chat_template.h"
 
 namespace weft {

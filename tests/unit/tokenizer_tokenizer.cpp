@@ -1,6 +1,7 @@
 // Streaming, pieces of a prompt, and metadata that nobody vouches for.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "base/error.h"

@@ -1,5 +1,6 @@
 #include "tokenizer_vocabularies.h"
 
+#include <algorithm>
 #include <climits>
 #include <cstring>
 #include <sstream>

@@ -1,4 +1,4 @@
-#include "format/quote.h"
+#include "base/quote.h"
 
 #include "base/utf8.h"
 
