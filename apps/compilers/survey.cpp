@@ -45,7 +45,7 @@ std::vector<Tail> all_tails(const PartialHeadBuffers& buffers) {
 struct BatchPass {
   BatchPass(const Model& model, const StepBuffers& session, const KvCache& cache, uint32_t count)
       : activations(model, count, count), step(model, count, 1), pass{model, activations, step, cache, count} {
-    for (uint32_t i = 0; i < count; ++i) rows.push_back(activations.row(i));
+    for (uint32_t i = 0; i < count; ++i) rows.push_back(activations.rows(i));
     for (const Activations& row : rows) pass.members.push_back({model, row, session, cache, 1});
   }
   ActivationBuffers activations;
