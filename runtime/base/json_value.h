@@ -16,10 +16,19 @@
 
 namespace weft {
 
+// A template, so that it is complete where JsonValue's functions in its class need it.
+template <class Value>
+struct JsonMember {
+  std::string name;
+  Value value;
+
+  bool operator==(const JsonMember& other) const = default;
+};
+
 // Destroyed by recursion: as deep as the value, which parse_json bounds.
 class JsonValue {
  public:
-  struct Member;
+  using Member = JsonMember<JsonValue>;
   using Array = std::vector<JsonValue>;
   using Object = std::vector<Member>;  // in the order of the text, names only once
 
@@ -111,13 +120,6 @@ class JsonValue {
   }
 
   std::variant<std::monostate, bool, int64_t, uint64_t, double, std::string, Array, Object> value_;
-};
-
-struct JsonValue::Member {
-  std::string name;
-  JsonValue value;
-
-  bool operator==(const Member& other) const = default;
 };
 
 template <class T>
