@@ -3,7 +3,6 @@
 #include <time.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/error.h"
 
@@ -114,7 +113,7 @@ std::span<const uint32_t> Session::Generation::offer(std::span<double> chances) 
 void Session::Generation::begin_check(std::span<const uint32_t> draft) {
   abi::StepState& state = *s_.on_device().step.state.as<abi::StepState>();
   const size_t before = s_.ids_.size();
-  std::memcpy(s_.on_device().step.history.as<uint32_t>() + before, draft.data(), draft.size_bytes());
+  std::ranges::copy(draft, s_.on_device().step.history.as<uint32_t>() + before);
   drafted_ = draft.size();
   state.end = static_cast<uint32_t>(before + drafted_);
   state.drafted = static_cast<uint32_t>(drafted_);
