@@ -4,6 +4,7 @@
 // WEFT_HEAD_STEPS: how many. WEFT_HEAD_LOG: a file that gets a line of JSON for each batch and head; batches that are
 // there are not computed again, so a run can be done in pieces. WEFT_HEAD_SECONDS: how long each test goes on. What is
 // printed are the sums of the file.
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -22,6 +23,7 @@ using Json = nlohmann::json;
 using Ids = std::vector<uint32_t>;
 
 constexpr uint32_t kSessions = 16, kPrompt = 32, kTokens = 64, kContext = 128;
+
 struct Setting {
   const char* name;
   Sampling sampling;
