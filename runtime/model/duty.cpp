@@ -27,6 +27,7 @@ void Duty::wait() {
     const Clock::duration pause = std::min<Clock::duration>(left, kMostPause);
     if (on_pause_) on_pause_(std::chrono::duration<double>(pause).count());
     std::this_thread::sleep_until(now + pause);
+    paused_ += Clock::now() - now;
   }
 }
 

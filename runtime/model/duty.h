@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <span>
 
 namespace weft {
 
@@ -26,6 +27,7 @@ class Duty {
   void wait();
   // The device was busy with it for so long.
   void charge(Clock::time_point begin, Clock::time_point end);
+  Clock::duration paused() const { return paused_; }  // in all
 
  private:
   Clock::duration due() const;
@@ -36,7 +38,24 @@ class Duty {
   OnPause on_pause_;
   // The next work may begin when `busy_` is the share of what has passed since `from_`.
   Clock::time_point from_;
-  Clock::duration busy_{};
+  Clock::duration busy_{}, paused_{};
+};
+
+// What something takes from its construction on, without the pauses of duties that it has to keep to: they are due to
+// what was done before.
+class Stopwatch {
+ public:
+  explicit Stopwatch(std::span<Duty* const> duties) : duties_(duties) {}  // they outlive this
+  double seconds() const { return std::chrono::duration<double>(now() - begin_).count(); }
+
+ private:
+  Duty::Clock::time_point now() const {
+    Duty::Clock::time_point now = Duty::Clock::now();
+    for (const Duty* duty : duties_) now -= duty->paused();
+    return now;
+  }
+  std::span<Duty* const> duties_;
+  Duty::Clock::time_point begin_ = now();
 };
 
 }  // namespace weft

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <deque>
 
 #include "base/error.h"
@@ -11,7 +10,6 @@ namespace weft {
 namespace {
 
 using Generation = Session::Generation;
-using Clock = std::chrono::steady_clock;
 
 void check(const std::vector<BatchEntry>& entries) {
   const auto refuse = [](Code code, size_t index, const std::string& what) {
@@ -56,7 +54,8 @@ std::vector<Duty*> duties_of(const std::vector<Generation*>& running) {
 
 SharedPasses::SharedPasses(std::vector<Generation*> running, BatchCosts& costs)
     : running_(std::move(running)),
-      batch_(running_.front()->session().model(), slots_of(running_), policy_of(running_), duties_of(running_)),
+      duties_(duties_of(running_)),
+      batch_(running_.front()->session().model(), slots_of(running_), policy_of(running_), duties_),
       costs_(costs[running_.size()]),
       most_tokens_(1),
       drafts_(running_.size()),
@@ -94,24 +93,24 @@ double SharedPasses::compute() {
   }
   // Passes ahead would be in the way of a check, and of timing a pass by itself.
   const bool waits = most_tokens_ > 1 && (tokens > 1 || !costs_.one().known());
-  const Clock::time_point begin = Clock::now();
+  const Stopwatch pass(duties_);
   submit(waits ? 0 : batch_.run_ahead());
   batch_.wait_oldest();
-  if (idle) costs_.passed(1, std::chrono::duration<double>(Clock::now() - begin).count());
+  if (idle) costs_.passed(1, pass.seconds());
   std::ranges::fill(appended_, 1u);
   return sharing(running_.size(), running_.size());
 }
 
 // Checks the drafts of all sessions in a pass of so many tokens of each.
 double SharedPasses::check(uint32_t tokens) {
-  const Clock::time_point begin = Clock::now();
+  const Stopwatch pass(duties_);
   for (size_t i = 0; i < running_.size(); ++i)
     running_[i]->begin_check(drafts_[i].first(std::min<size_t>(drafts_[i].size(), tokens - 1)));
   batch_.submit_check(tokens);
   batch_.wait_oldest();
   size_t all = 0;
   for (size_t i = 0; i < running_.size(); ++i) all += appended_[i] = running_[i]->end_check();
-  costs_.passed(tokens, std::chrono::duration<double>(Clock::now() - begin).count());
+  costs_.passed(tokens, pass.seconds());
   return sharing(running_.size() * tokens, all);
 }
 

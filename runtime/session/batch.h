@@ -63,6 +63,7 @@ class SharedPasses {
   double sharing(size_t rows, size_t tokens) const;
 
   std::vector<Generation*> running_;
+  const std::vector<Duty*> duties_;
   Batch batch_;
   PassCosts& costs_;                               // of so many sessions
   uint32_t most_tokens_;                           // of a session in a pass that checks guesses; 1: nothing is guessed

@@ -1,7 +1,6 @@
 #include "session/draft_model.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "base/error.h"
 
@@ -85,7 +84,7 @@ std::span<const uint32_t> DraftModel::guess(size_t count) {
 void DraftModel::generate(size_t count) {
   const uint32_t vocab = of_.model().config.vocab;
   const uint64_t read = draft_.stats().prompt_tokens;
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch guessing = draft_.stopwatch();
   // What the session did not take is forgotten here: the draft's context becomes the session's.
   draft_.prompt(ids_);
   draft_.generate(static_cast<uint32_t>(count), false, [&](uint32_t id) {
@@ -93,9 +92,8 @@ void DraftModel::generate(size_t count) {
     guesses_.push_back(id);
     return true;
   });
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   if (!guesses_.empty() && draft_.stats().prompt_tokens - read <= kFewTokens)
-    each_.add(took.count() / static_cast<double>(guesses_.size()));
+    each_.add(guessing.seconds() / static_cast<double>(guesses_.size()));
 }
 
 }  // namespace weft

@@ -40,7 +40,7 @@ Stop Session::Generation::run() {
     }
     if (stop_) break;
     if (received_ >= stretch_end_) begin_stretch();
-    const Clock::time_point submitted = Clock::now();
+    const Stopwatch pass = s_.stopwatch();
     for (; submitted_ < std::min(wanted_, stretch_end_) && submitted_ - received_ <= run_ahead; note_submitted()) {
       // Not the first few: they may compile. One at a time: the timestamps are the schedule's own.
       const bool time = every && timed_ == kNone && submitted_ % every == 2;
@@ -49,7 +49,7 @@ Stop Session::Generation::run() {
     }
     while (s_.on_device().schedule.in_flight() > submitted_ - received_ - 1) s_.on_device().schedule.wait_oldest();
     const Clock::time_point now = Clock::now();
-    if (drafts && received_ > 0) s_.drafter_->passed(1, seconds(now - submitted));
+    if (drafts && received_ > 0) s_.drafter_->passed(1, pass.seconds());
     if (stretch_end_ != kNone && received_ > 0) {
       s_.on_device().head.trials()->passed(passed_ ? std::optional(seconds(now - *passed_)) : std::nullopt);
       passed_ = now;
@@ -76,13 +76,13 @@ bool Session::Generation::check_draft() {
   if (received_ == 0 || received_ != submitted_ || most_drafted() == 0) return false;
   const std::span<const uint32_t> draft = this->draft();
   if (draft.empty()) return false;
-  const Clock::time_point submitted = Clock::now();
+  const Stopwatch pass = s_.stopwatch();
   const uint32_t tokens = *std::ranges::upper_bound(kDraftPasses, draft.size());
   begin_check(draft);
   s_.on_device().schedule.submit_check(tokens, s_.matcher_ ? s_.on_device().head.allow_draft(tail_) : tail_);
   s_.on_device().schedule.wait_all();
   const uint32_t appended = end_check();
-  s_.drafter_->passed(tokens, seconds(Clock::now() - submitted));
+  s_.drafter_->passed(tokens, pass.seconds());
   passed_.reset();
   for (uint32_t i = 0; i < appended && !stop_; ++i) receive(appended);
   return true;
@@ -202,11 +202,11 @@ void Session::Generation::receive_first() {
 
 void Session::Generation::compute_tokens() {
   if (drafts() && check_draft()) return;
-  const Clock::time_point submitted = Clock::now();
+  const Stopwatch pass = s_.stopwatch();
   s_.on_device().schedule.submit(1, s_.next_tail(tail_));
   note_submitted();
   s_.on_device().schedule.wait_all();
-  if (drafts()) s_.drafter_->passed(1, seconds(Clock::now() - submitted));
+  if (drafts()) s_.drafter_->passed(1, pass.seconds());
   receive(1);
 }
 

@@ -1,7 +1,6 @@
 #include "session/medusa.h"
 
 #include <algorithm>
-#include <chrono>
 
 namespace weft {
 namespace {
@@ -68,7 +67,7 @@ void Medusa::weigh(double gain) {
 }
 
 std::span<const uint32_t> Medusa::guess() {
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch guessing = of_.stopwatch();
   guesses_.clear();
   shares_.clear();
   judged_ = 0;
@@ -77,8 +76,7 @@ std::span<const uint32_t> Medusa::guess() {
     guesses_.push_back(one.id);
     shares_.push_back(one.share);
   }
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  each_.add(took.count());
+  each_.add(guessing.seconds());
   return guesses_;
 }
 

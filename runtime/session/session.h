@@ -188,6 +188,7 @@ class Session {
   uint32_t context() const { return context_; }
   Policy policy() const { return policy_; }
   Duty& duty() const { return *duty_; }  // how much of the time its passes may take
+  Stopwatch stopwatch() const { return Stopwatch({&duty_, 1}); }
   bool has_grammar() const { return matcher_ != nullptr; }
   bool has_partial_head() const { return on_device().head.partial(); }  // for the last token
   const SubmissionQueue& queue() const { return on_device().schedule.queue(); }

@@ -172,6 +172,58 @@ TEST_F(BatchGuessesTest, CountsWhatItSaves) {
   }
 }
 
+// Notes what it is told that passes took.
+class Timed : public Scripted {
+ public:
+  Timed(Script script, double& seconds) : Scripted(std::move(script)), seconds_(seconds) {}
+  void passed(uint32_t, double seconds) override { seconds_ += seconds; }
+
+ private:
+  double& seconds_;
+};
+
+// A duty's pause is due to the pass before, which may have been of another size.
+TEST_F(BatchGuessesTest, PassesAreTimedWithoutPauses) {
+  make();
+  const Ids text = alone({}, prompt(0), 60);
+  const auto polite = session({}, 256, {}, Policy::polite);
+  double told = 0, paused = 0;
+  polite->set_drafter(std::make_unique<Timed>(along(text, 3, 4, vocab()), told));
+  generate(*polite, prompt(0), 60);  // compiles
+  told = 0;
+  polite->reset();
+  polite->duty().set_share(0.1f);
+  polite->duty().set_on_pause([&](double seconds) { paused += seconds; });
+  generate(*polite, prompt(0), 60);
+  EXPECT_EQ(polite->ids(), text);
+  EXPECT_GT(polite->stats().checks, 5u);
+  EXPECT_GT(told, 0);
+  EXPECT_LT(told, paused / 2);  // some ninth of it
+
+  // In a batch, of which another session has to keep to a share.
+  const auto checked = session({});
+  checked->set_drafter(std::make_unique<Scripted>(along(text, 3, 0, vocab())));
+  const Session::OnToken ignore = [](uint32_t) { return true; };
+  Session::Generation one(*checked, 60, true, ignore), other(*polite, 60, true, ignore);
+  polite->set_drafter(nullptr);
+  polite->duty().set_share(1);
+  for (Session::Generation* const each : {&one, &other}) {
+    each->session().prompt(prompt(0));
+    each->start(true);
+    each->receive_first();
+  }
+  polite->duty().set_share(0.1f);
+  paused = 0;
+  BatchCosts costs;
+  SharedPasses passes({&one, &other}, costs);
+  uint32_t count = 0;
+  for (; !passes.finished(); ++count) passes.step([](Session::Generation& each, double) { each.receive(1); });
+  EXPECT_EQ(checked->ids(), text);
+  EXPECT_GT(checked->stats().checks, 5u);
+  EXPECT_GT(costs[2].one().seconds(), 0);
+  EXPECT_LT(costs[2].one().seconds() * count, paused / 2);
+}
+
 // More sessions than kMostBatchSlots has pairs of rows for.
 TEST_F(BatchGuessesTest, LargeBatchesGuessNothing) {
   make();
