@@ -202,7 +202,7 @@ TEST_F(BatchGuessesTest, PassesAreTimedWithoutPauses) {
 
   // In a batch, of which another session has to keep to a share.
   const auto checked = session({});
-  checked->set_drafter(std::make_unique<Scripted>(along(text, 3, 0, vocab())));
+  checked->set_drafter(std::make_unique<Scripted>(along(text, 0, 0, vocab())));  // is asked, but guesses nothing
   const Session::OnToken ignore = [](uint32_t) { return true; };
   Session::Generation one(*checked, 60, true, ignore), other(*polite, 60, true, ignore);
   polite->set_drafter(nullptr);
@@ -219,7 +219,6 @@ TEST_F(BatchGuessesTest, PassesAreTimedWithoutPauses) {
   uint32_t count = 0;
   for (; !passes.finished(); ++count) passes.step([](Session::Generation& each, double) { each.receive(1); });
   EXPECT_EQ(checked->ids(), text);
-  EXPECT_GT(checked->stats().checks, 5u);
   EXPECT_GT(costs[2].one().seconds(), 0);
   EXPECT_LT(costs[2].one().seconds() * count, paused / 2);
 }
