@@ -87,7 +87,7 @@ function(size_of type)
   set(bytes ${bytes} PARENT_SCOPE)
 endfunction()
 
-# Marks each fma() of a module with `precise` values as NoContraction, without which SPIR-V promises not that two give the same result.
+# Marks each fma() of a module with `precise` values as NoContraction, without which SPIR-V does not promise that two give the same result.
 # glslang 12 marks + and * alone. words: of the module, each eight hexadecimal digits, lowest byte first, and a semicolon.
 function(mark_fma)
   if(NOT words MATCHES "47000300;........;2a000000;") # OpDecorate ... NoContraction

@@ -51,17 +51,16 @@ weft_status weft_apply_chat_template_json(const weft_model* model, const char* c
   return guard(error, [&] {
     require(model && conversation && (ids || capacity == 0) && count, "model, conversation, ids or count",
             "it is NULL");
-    JsonValue json = parse_json(conversation, kConversation, Code::invalid_argument, "conversation");
+    const JsonValue json = parse_json(conversation, kConversation, Code::invalid_argument, "conversation");
     const auto is_object = [](const JsonValue& value) { return value.is_object(); };
-    const JsonValue* const found = json.find("messages");
-    require(found && found->is_array() && std::ranges::all_of(found->items(), is_object), "conversation",
+    const JsonValue *const messages = json.find("messages"), *const found = json.find("tools"), none;
+    require(messages && messages->is_array() && std::ranges::all_of(messages->items(), is_object), "conversation",
             "it is not a JSON object with messages");
-    const JsonValue& tools = json["tools"];
+    const JsonValue& tools = found ? *found : none;
     require(tools.is_null() || tools.is_array(), "conversation", "tools is not an array");
-    const JsonValue& messages = *json.find("messages");  // tools may have been added beside them
     const ChatTemplate& chat = chat_template_of(*model);
-    const std::vector<TextPiece> prompt = chat.render(messages, tools, true);
-    check_tools_are_used(chat, prompt, messages, tools);
+    const std::vector<TextPiece> prompt = chat.render(*messages, tools, true);
+    check_tools_are_used(chat, prompt, *messages, tools);
     copy_ids(model->tokenizer.encode(prompt), ids, capacity, count);
   });
 }

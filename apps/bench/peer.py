@@ -4,7 +4,7 @@
 peer.py BIN_DIR [--models smollm2 gemma3-270m] [--prompt 64] [--tokens 32] [--rounds 5]
 
 The two programs take turns; after a first round, which compiles, figures are the medians of the rounds, and ratios those of the pairs. Prints a
-table. Exit code 77: the packages are not to be had.
+table. Exit code 77: the packages are not available.
 """
 import argparse
 import datetime
@@ -55,7 +55,7 @@ def main():
     try:
         peer = llama.make()
     except Unavailable as problem:
-        print(f"NOTICE: llama.cpp is not to be had: {problem}")
+        print(f"NOTICE: llama.cpp is not available: {problem}")
         return 77
     print(f"{datetime.date.today()}, {os.cpu_count()} CPUs, {arguments.rounds} rounds, {', '.join(peer.packages)}\n")
     print("| model | | weft tokens/s | llama.cpp tokens/s | ratio | least, most |")

@@ -6,7 +6,7 @@ serving.py BIN_DIR [--model NAME] [--clients 1 4 16 64] [--seconds 30] [--rounds
 Each client streams one answer after another to short prompts of its own, and breaks off at the end of the time. Figures are the medians of
 the rounds. --llama: the same from llama-server with its Vulkan backend, in turns with ours, both on sid's Mesa (lavapipe), whose packages
 are fetched once and unpacked (apps/compilers/root.py); nothing is installed. Prints tables as docs/measurements.md has them. Exit code 77: the
-packages are not to be had.
+packages are not available.
 """
 import argparse
 import contextlib
@@ -196,7 +196,7 @@ def main():
         try:
             started, packages = servers(arguments, stack)
         except Unavailable as problem:
-            print(f"NOTICE: llama-server is not to be had: {problem}")
+            print(f"NOTICE: llama-server is not available: {problem}")
             return 77
         measure(arguments, started, packages)
     return 0

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import tempfile
 
-# One version, so that figures change only when Weft does. Where it is not to be had any more, take a newer one and measure again.
+# One version, so that figures change only when Weft does. Where it is not available any more, take a newer one and measure again.
 MESA = "26.1.6-1~bpo13+1"
 SUITES = ("trixie", "trixie-backports")
 PACKAGES = (f"mesa-vulkan-drivers={MESA}", f"mesa-drm-shim={MESA}", "libstdc++6", "libvulkan1", "libpcre2-8-0", "libutf8proc3")
@@ -30,7 +30,7 @@ COMPILERS = Wanted(MESA, SUITES, PACKAGES)
 
 
 class Unavailable(Exception):
-    """The packages are not to be had. str(): why."""
+    """The packages are not available. str(): why."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -94,7 +94,7 @@ class JsonValue {
   const JsonValue& operator[](std::string_view name) const;
   // The member of this name, which is added if there is none. null becomes an object.
   JsonValue& operator[](std::string_view name);
-  // Each member of `other`, in place of one of that name.
+  // Adds or replaces each member of `other`.
   void update(JsonValue other);
   // Whether there was one.
   bool erase(std::string_view name);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <deque>
+#include <new>
 
 #include "base/error.h"
 
@@ -43,7 +44,7 @@ Batch::Recorded Batch::record(const ActivationBuffers& activations, uint32_t tok
   };
   const Pass pass = over(0, tokens);
   std::vector<Pass> by_token;
-  for (uint32_t i = 0; i < tokens; ++i) by_token.push_back(over(i, 1));
+  for (uint32_t i = 0; tokens > 1 && i < tokens; ++i) by_token.push_back(over(i, 1));
   std::vector<Tail> tails;
   for (const Member& member : members_) tails.push_back(member.tail);
   Recorded recorded;
@@ -57,7 +58,7 @@ Batch::Recorded Batch::record(const ActivationBuffers& activations, uint32_t tok
   return recorded;
 }
 
-// Of the next pass. With passes in flight it is as it was.
+// Sets the rows of the next pass. They do not change while passes are in flight.
 void Batch::set_rows(uint32_t rows) {
   if (in_flight() == 0) step_.state.as<abi::StepState>()->end = rows;
 }
@@ -82,11 +83,13 @@ bool Batch::prepare_check(uint32_t tokens) {
       check_activations_ = std::make_unique<ActivationBuffers>(model_, rows, rows);
     }
     checks_.emplace(tokens, record(*check_activations_, tokens));
+    return true;
   } catch (const Error& error) {
     if (error.code() != Code::out_of_memory) throw;
-    return false;
+  } catch (const std::bad_alloc&) {
   }
-  return true;
+  if (checks_.empty()) check_activations_.reset();
+  return false;
 }
 
 void Batch::submit_check(uint32_t tokens) {

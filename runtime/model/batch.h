@@ -27,14 +27,14 @@ class Batch {
 
   // Submits one pass after those in flight, as the policy says.
   void submit();
-  // How many tokens of each session a pass that checks drafts may have, at most: as many of kDraftPasses as take no
-  // more memory than a batch of kMostBatchSlots sessions does; 1 if there is no such pass.
+  // The most tokens of a session in a pass that checks drafts: the largest of kDraftPasses with at most kMostBatchSlots
+  // rows in all; 1 if there is none.
   uint32_t most_tokens() const;
   // Makes what passes that check `tokens` tokens of each session (one of kDraftPasses) need: their activations and
-  // recordings, which stay. False if there is no memory for them.
+  // recordings, which stay. False if there is no memory for them, the device's or the host's.
   bool prepare_check(uint32_t tokens);
-  // Submits one such pass, with nothing in flight. Each session's draft, of up to `tokens` - 1 tokens, are its last
-  // ones: state.drafted says how many, none is allowed. What comes after a session's tokens is computed in vain.
+  // Submits one such pass, with nothing in flight. The last state.drafted tokens of a session are its draft: 0 to
+  // `tokens` - 1. What comes after a session's tokens is computed in vain.
   // Afterwards its state.end says how many tokens were appended.
   void submit_check(uint32_t tokens);
   uint32_t run_ahead() const { return queue_.run_ahead(); }

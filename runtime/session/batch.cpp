@@ -11,7 +11,7 @@ namespace {
 
 using Generation = Session::Generation;
 
-void check(const std::vector<BatchEntry>& entries) {
+void require_valid(const std::vector<BatchEntry>& entries) {
   const auto refuse = [](Code code, size_t index, const std::string& what) {
     throw Error(code, "session " + std::to_string(index) + " " + what, "batch");
   };
@@ -77,7 +77,8 @@ void SharedPasses::submit(uint32_t ahead) {
   }
 }
 
-// Of a pass with so many rows that brings so many tokens. Products read the weights once for a group of rows.
+// For how many tokens a pass with so many rows reads the weights once, if it brings so many tokens. Products read the
+// weights once for a group of rows.
 double SharedPasses::sharing(size_t rows, size_t tokens) const {
   const Plan& plan = running_.front()->session().model().device->plan();
   const size_t group = std::max(plan.block_tokens, plan.tile_tokens), reads = (rows + group - 1) / group;
@@ -89,7 +90,7 @@ double SharedPasses::compute() {
   const bool idle = batch_.in_flight() == 0;
   if (tokens > 1 && idle) {
     if (batch_.prepare_check(tokens)) return check(tokens);
-    most_tokens_ = 1;  // without guesses the batch goes on
+    most_tokens_ = tokens / 2;  // of kDraftPasses the next smaller one, or none: without guesses the batch goes on
   }
   // Passes ahead would be in the way of a check, and of timing a pass by itself.
   const bool waits = most_tokens_ > 1 && (tokens > 1 || !costs_.one().known());
@@ -132,7 +133,7 @@ uint32_t SharedPasses::tokens_worth_checking() {
 }
 
 std::vector<Stop> generate_batch(const std::vector<BatchEntry>& entries) {
-  check(entries);
+  require_valid(entries);
   std::deque<Generation> all;
   for (const BatchEntry& entry : entries)
     all.emplace_back(entry.session, entry.max_tokens, entry.ignore_stop_tokens, entry.on_token);

@@ -20,8 +20,9 @@ class ContinuousBatch {
   // before that, nor before the batch. Throws Error(invalid_argument) for a session without a prompt, of another model,
   // one that is there already, or if the batch is full; Error(unsupported) for one of an encoder-decoder.
   void add(const BatchEntry& entry);
-  // Call it on an empty batch when the device was lost: frees what the batch has there.
-  void leave_device() { shared_.reset(); }
+  // Call it on an empty batch when the device was lost: frees what the batch has there, and forgets how long passes
+  // took, for the next one may be another.
+  void leave_device() { shared_.reset(), costs_.clear(); }
   size_t size() const { return entries_.size(); }
 
   struct Ended {

@@ -18,9 +18,9 @@ class Drafter {
   // What is thought to come next, at most `most` tokens, as many as a pass should check; none: the next token has a
   // pass of its own. Valid until the next call.
   virtual std::span<const uint32_t> draft(size_t most) = 0;
-  // The same of a batch, which itself decides how many of the guesses a pass checks: gives all there are, at most as
-  // many as `chances`, and in that how likely guess i is right if those before it are. Only of a drafter that guesses
-  // in batches, because its guesses take no passes of their own.
+  // The same of a batch, which itself decides how many of the guesses a pass checks. Returns all guesses, at most
+  // chances.size(); chances[i] becomes the probability that guess i is right if those before it are. Only of a drafter
+  // that guesses in batches, because its guesses take no passes of their own.
   virtual std::span<const uint32_t> offer(std::span<double> /*chances*/) { return {}; }
   virtual bool guesses_in_batches() const { return false; }
   // A pass of so many tokens, 1 or one of kDraftPasses, took so long.

@@ -14,10 +14,13 @@ constexpr double kNewWeight = 1.0 / 16;
 constexpr double kGuessedCost = 0.15;
 // So many times, the first one left out, before a time is believed.
 constexpr uint32_t kTrials = 3;
+// A size of passes that took too long is not used, and so would never be timed again. It is after so many passes of one
+// token: what delayed it may be over.
+constexpr uint32_t kDoubtEvery = 512;
 // A guess must promise more than the pass of one token by so much: its pass cannot run ahead, and times vary.
 constexpr double kLeastGain = 1.05;
 
-size_t index_of(uint32_t tokens) { return static_cast<size_t>(std::bit_width(tokens)) - 1; }
+size_t index_of(uint32_t tokens) { return static_cast<size_t>(std::countr_zero(tokens)); }
 
 }  // namespace
 
@@ -33,7 +36,13 @@ void MeasuredTime::add(double seconds) {
 
 bool MeasuredTime::known() const { return count_ > kTrials; }
 
-void PassCosts::passed(uint32_t tokens, double seconds) { passes_[index_of(tokens)].add(seconds); }
+void MeasuredTime::doubt() { count_ = std::min(count_, kTrials); }
+
+void PassCosts::passed(uint32_t tokens, double seconds) {
+  passes_[index_of(tokens)].add(seconds);
+  if (tokens == 1 && ++ones_ % kDoubtEvery == 0)
+    for (size_t i = 1; i < passes_.size(); ++i) passes_[i].doubt();
+}
 
 double PassCosts::cost(uint32_t tokens) const {
   const MeasuredTime& several = passes_[index_of(tokens)];

@@ -1,4 +1,5 @@
-// What passes of a session, or of a batch, take by the tokens of a session, and how many guesses are worth a pass.
+// How long the passes of a session, or of a batch, take by the tokens of a session, and how many guesses are worth a
+// pass.
 #pragma once
 
 #include <array>
@@ -14,6 +15,8 @@ class MeasuredTime {
  public:
   void add(double seconds);
   bool known() const;
+  // Is no longer known until one more is added: then the shorter of both.
+  void doubt();
   double seconds() const { return seconds_; }
 
  private:
@@ -45,6 +48,7 @@ class PassCosts {
  private:
   double cost(uint32_t tokens) const;        // in passes of one token
   std::array<MeasuredTime, 4> passes_ = {};  // of 1, 2, 4, 8 tokens
+  uint32_t ones_ = 0;                        // passes of one token
 };
 
 }  // namespace weft

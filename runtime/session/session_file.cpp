@@ -146,10 +146,8 @@ std::vector<View> Session::cache_parts(uint64_t cached, uint64_t written) const 
   return parts;
 }
 
-// How a saved session names the cache's layout. "q8" was an earlier one, with each slot's scales after its values.
-static std::string cache_layout(Format format) {
-  return format == Format::q8 ? "q8 in tiles" : std::string(name(format));
-}
+// 1, which older files do not say, had the scales of each q8 slot after its values; 2 has them after a tile's.
+static uint64_t cache_layout(Format format) { return format == Format::q8 ? 2 : 1; }
 
 static std::string tied_text(const Weights& weights) { return weights.tied() ? "tied" : "untied"; }
 
@@ -170,7 +168,8 @@ void Session::save(const std::function<void(std::span<const std::byte>)>& store,
                       {"weights", model_.weights.type()},
                       {"table", name(model_.weights.output_table().matrix().format)},
                       {"tied", tied_text(model_.weights)},
-                      {"cache", cache_layout(cache.layers.at(0).format)},
+                      {"cache", name(cache.layers.at(0).format)},
+                      {"cache_layout", cache_layout(cache.layers.at(0).format)},
                       {"context", context_},
                       {"cache_bytes", cache.bytes()},
                       {"ids", ids_.size()},
@@ -225,8 +224,11 @@ std::string Session::restore(std::span<const std::byte> file, const std::string&
   if (document.contains("tied"))
     same("a vocabulary that is", header.text("tied"), tied_text(model_.weights),
          "load the model with the same tie option");
-  same("a cache of type", header.text("cache"), cache_layout(device.cache.layers.at(0).format),
-       "create the session with that type");
+  const Format format = device.cache.layers.at(0).format;
+  same("a cache of type", header.text("cache"), name(format), "create the session with that type");
+  const uint64_t layout = document.contains("cache_layout") ? header.integer("cache_layout", UINT32_MAX) : 1;
+  same("a cache of layout", std::to_string(layout), std::to_string(cache_layout(format)),
+       "another version of Weft saved it: compute its context again");
   same("a context of", std::to_string(header.integer("context", UINT32_MAX)), std::to_string(context_),
        "create the session with that context");
   same("a cache of size", std::to_string(header.integer("cache_bytes", UINT64_MAX)),

@@ -5,6 +5,7 @@
 #include "session/continuous_batch.h"
 #include "session/lookup.h"
 #include "support/failing_call.h"
+#include "support/failing_new.h"
 #include "support/model_test.h"
 #include "support/scripted_drafter.h"
 #include "tokenizer/tokenizer.h"
@@ -241,27 +242,68 @@ TEST_F(BatchGuessesTest, LargeBatchesGuessNothing) {
   EXPECT_EQ(sessions[1]->ids(), text);
 }
 
+// Calls a function each time after it has offered guesses.
+class Watched : public Scripted {
+ public:
+  Watched(Script script, std::function<void()> after) : Scripted(std::move(script)), after_(std::move(after)) {}
+  std::span<const uint32_t> offer(std::span<double> chances) override {
+    const std::span<const uint32_t> guesses = Scripted::offer(chances);
+    after_();
+    return guesses;
+  }
+
+ private:
+  std::function<void()> after_;
+};
+
+// Memory that runs out where a check is prepared: for its buffers, for its first recording, the host's. fail: is called
+// just before, each time.
 TEST_F(BatchGuessesTest, GoesOnWithoutMemoryForGuesses) {
   make();
-  std::vector<std::unique_ptr<Session>> sessions;
-  std::vector<BatchEntry> entries;
-  std::optional<FailCall<&VolkDeviceTable::vkCreateBuffer>> failing;
-  int told = 0;
-  for (uint32_t i = 0; i < 2; ++i) {
-    sessions.push_back(session({}));
-    sessions.back()->prompt(prompt(i));
-    sessions.back()->set_drafter(std::make_unique<Scripted>(along(alone({}, prompt(i), 20), 7, 0, vocab())));
-    entries.push_back({*sessions.back(), 20, true, [&, i](uint32_t) {
-                         // After the first of the batch's passes; the guesses' buffers come next.
-                         if (i == 0 && ++told == 2) failing.emplace(*model_->device, 1, VK_ERROR_OUT_OF_DEVICE_MEMORY);
-                         return true;
-                       }});
+  const auto check = [&](const std::function<void()>& fail, bool smaller) {
+    std::vector<std::unique_ptr<Session>> sessions;
+    std::vector<BatchEntry> entries;
+    std::vector<Ids> texts;
+    for (uint32_t i = 0; i < 2; ++i) {
+      texts.push_back(alone({}, prompt(i), 40));
+      sessions.push_back(session({}));
+      sessions.back()->prompt(prompt(i));
+      const Scripted::Script script = along(texts[i], 7, 0, vocab());
+      sessions.back()->set_drafter(std::make_unique<Watched>(
+          script, i == 1 ? fail : [] {}));
+      entries.push_back(entry(*sessions.back(), 40));
+    }
+    generate_batch(entries);
+    for (uint32_t i = 0; i < 2; ++i) {
+      EXPECT_EQ(sessions[i]->ids(), texts[i]);
+      EXPECT_EQ(sessions[i]->stats().checks > 0, smaller);
+    }
+  };
+  {
+    SCOPED_TRACE("no buffer");
+    std::optional<FailCall<&VolkDeviceTable::vkCreateBuffer>> failing;
+    check([&] { failing.reset(), failing.emplace(*model_->device, 1, VK_ERROR_OUT_OF_DEVICE_MEMORY); }, false);
+    EXPECT_TRUE(failing->failed());
   }
-  generate_batch(entries);
-  ASSERT_TRUE(failing && failing->failed());
-  for (uint32_t i = 0; i < 2; ++i) {
-    EXPECT_EQ(sessions[i]->ids(), alone({}, prompt(i), 20));
-    EXPECT_EQ(sessions[i]->stats().checks, 0u);
+  {
+    SCOPED_TRACE("no recording of 8 tokens: those of 4 and 2 are tried");
+    std::optional<FailCall<&VolkDeviceTable::vkAllocateCommandBuffers>> failing;
+    check(
+        [&] {
+          if (!failing) failing.emplace(*model_->device, 1, VK_ERROR_OUT_OF_DEVICE_MEMORY);
+        },
+        true);
+    EXPECT_TRUE(failing->failed());
+  }
+  {
+    SCOPED_TRACE("no memory of the host");
+    std::optional<FailAllocation> failing;
+    check(
+        [&] {
+          if (!failing) failing.emplace(1);
+        },
+        true);
+    EXPECT_TRUE(failing->failed());
   }
 }
 
@@ -413,6 +455,7 @@ TEST_F(JoinsAndLeaves, Lookup) {
   for (const auto& one : sessions) {
     const Ids all = one->ids(), ids(all.begin(), all.end() - 100);
     EXPECT_EQ(all, alone({}, ids, 100));
+    EXPECT_GT(one->stats().drafted_tokens, 0u);
   }
 }
 

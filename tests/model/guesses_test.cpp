@@ -5,13 +5,11 @@
 // there are not computed again, so a run can be done in pieces. WEFT_GUESS_SECONDS: how long each test goes on. What is
 // printed are the sums of the file.
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "grammar/matcher.h"
 #include "reference/penalize.h"
@@ -21,6 +19,7 @@
 #include "session/lookup.h"
 #include "session/medusa.h"
 #include "support/model_test.h"
+#include "support/soak_log.h"
 #include "tokenizer/tokenizer.h"
 
 namespace weft::test {
@@ -96,65 +95,41 @@ const Setting kSettings[] = {
     {"sampled", {.temperature = 0.8f, .top_k = 0, .top_p = 1, .min_p = 0, .seed = 1}},
 };
 
-// WEFT_GUESS_SECONDS after it was made.
-class Deadline {
+// What was compared so far, by kinds of guesses.
+class Log : public SoakLog {
  public:
-  bool passed() const {
-    const char* const asked = std::getenv("WEFT_GUESS_SECONDS");
-    return asked && std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count() > std::atof(asked);
+  explicit Log(Json key) : SoakLog("WEFT_GUESS_LOG", std::move(key)) {}
+  size_t texts() const {  // the first ones, which are there
+    size_t texts = 0;
+    for (const Json& line : lines()) texts = std::max(texts, line["text"].get<size_t>() + 1);
+    return texts;
+  }
+  size_t tokens(const std::string& kind) const {
+    size_t tokens = 0;
+    for (const Json& line : lines())
+      if (line["kind"] == kind) tokens += line["tokens"].get<size_t>();
+    return tokens;
+  }
+  void print() const {
+    std::map<std::string, Sum> sums;
+    for (const Json& line : lines()) {
+      Sum& sum = sums[line["kind"]];
+      for (const char* const of : {"tokens", "passes", "drafted", "accepted"}) sum.of[of] += line[of].get<size_t>();
+      sum.partings += line["partings"].size();
+      for (const Json& parting : line["partings"]) sum.widest = std::max(sum.widest, parting["gap"].get<double>());
+    }
+    for (auto& [kind, sum] : sums)
+      std::cout << key()["model"] << ' ' << key()["setting"] << ' ' << kind << ": " << sum.of["tokens"] << " tokens, "
+                << sum.partings << " partings with gaps of at most " << sum.widest << ", " << sum.of["accepted"]
+                << " of " << sum.of["drafted"] << " guesses right in " << sum.of["passes"] << " passes" << std::endl;
   }
 
  private:
-  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
-
-// What was compared so far, by kinds of guesses.
-class Log {
- public:
   struct Sum {
-    size_t tokens = 0, partings = 0, passes = 0, drafted = 0, accepted = 0;
+    std::map<std::string, size_t> of;
+    size_t partings = 0;
     double widest = 0;  // gap of scores at a parting
   };
-  // Takes what the file has of this model, device and setting.
-  explicit Log(Json key) : key_(std::move(key)) {
-    if (const char* path = std::getenv("WEFT_GUESS_LOG")) path_ = path;
-    std::ifstream file(path_);
-    for (std::string text; std::getline(file, text);) {
-      const Json line = Json::parse(text);
-      if (std::ranges::all_of(key_.items(), [&](const auto& item) { return line[item.key()] == item.value(); }))
-        count(line);
-    }
-  }
-  void add(Json line) {
-    line.update(key_);
-    if (!path_.empty()) std::ofstream(path_, std::ios::app) << line.dump() << '\n';
-    count(line);
-  }
-  size_t texts() const { return texts_; }  // the first ones, which are there
-  size_t tokens(const std::string& kind) const { return sums_.contains(kind) ? sums_.at(kind).tokens : 0; }
-  void print() const {
-    for (const auto& [kind, sum] : sums_)
-      std::cout << key_["model"] << ' ' << key_["setting"] << ' ' << kind << ": " << sum.tokens << " tokens, "
-                << sum.partings << " partings with gaps of at most " << sum.widest << ", " << sum.accepted << " of "
-                << sum.drafted << " guesses right in " << sum.passes << " passes" << std::endl;
-  }
-
- private:
-  void count(const Json& line) {
-    texts_ = std::max(texts_, line["text"].get<size_t>() + 1);
-    Sum& sum = sums_[line["kind"]];
-    sum.tokens += line["tokens"].get<size_t>();
-    sum.passes += line["passes"].get<size_t>();
-    sum.drafted += line["drafted"].get<size_t>();
-    sum.accepted += line["accepted"].get<size_t>();
-    sum.partings += line["partings"].size();
-    for (const Json& parting : line["partings"]) sum.widest = std::max(sum.widest, parting["gap"].get<double>());
-  }
-
-  Json key_;
-  std::filesystem::path path_;
-  std::map<std::string, Sum> sums_;
-  size_t texts_ = 0;
 };
 
 struct Real {
@@ -268,7 +243,7 @@ Ids GuessesTest::prompt(const Real& real, size_t number) const {
 }
 
 void GuessesTest::compare_batches(const Real& real, double tokens) {
-  const Deadline deadline;
+  const Deadline deadline("WEFT_GUESS_SECONDS");
   load(real);
   const std::unique_ptr<Session> plain = session();
   std::vector<std::unique_ptr<Session>> drafts, checked;
@@ -313,7 +288,7 @@ void GuessesTest::compare_batches(const Real& real, double tokens) {
 }
 
 void GuessesTest::compare(const Real& real, double tokens) {
-  const Deadline deadline;
+  const Deadline deadline("WEFT_GUESS_SECONDS");
   load(real);
   const std::unique_ptr<Session> plain = session();
   Session draft(*half_, kContext, {});

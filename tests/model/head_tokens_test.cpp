@@ -5,15 +5,14 @@
 // there are not computed again, so a run can be done in pieces. WEFT_HEAD_SECONDS: how long each test goes on. What is
 // printed are the sums of the file.
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "model/hidden_states.h"
 #include "session/batch.h"
 #include "support/model_test.h"
+#include "support/soak_log.h"
 #include "tokenizer/tokenizer.h"
 
 namespace weft::test {
@@ -36,53 +35,33 @@ const std::map<std::string, VocabHead::Mode> kHeads = {{"certified", VocabHead::
                                                        {"sure", VocabHead::Mode::sure}};
 
 // What was compared so far, by heads.
-class Log {
+class Log : public SoakLog {
  public:
-  explicit Log(Json key) : key_(std::move(key)) {
-    if (const char* path = std::getenv("WEFT_HEAD_LOG")) path_ = path;
-    std::ifstream file(path_);
-    for (std::string text; std::getline(file, text);) {
-      const Json line = Json::parse(text);
-      if (std::ranges::all_of(key_.items(), [&](const auto& item) { return line[item.key()] == item.value(); }))
-        count(line);
-    }
+  explicit Log(Json key) : SoakLog("WEFT_HEAD_LOG", std::move(key)) {}
+  uint32_t batches() const {  // the first ones, which are there
+    uint32_t batches = 0;
+    for (const Json& line : lines()) batches = std::max(batches, line["batch"].get<uint32_t>() + 1);
+    return batches;
   }
-  void add(Json line) {
-    line.update(key_);
-    if (!path_.empty()) std::ofstream(path_, std::ios::app) << line.dump() << '\n';
-    count(line);
-  }
-  uint32_t batches() const { return batches_; }  // the first ones, which are there
-  size_t tokens() const {                        // of each head
+  size_t tokens() const {  // of each head
     size_t least = SIZE_MAX;
-    for (const auto& [head, mode] : kHeads) least = std::min(least, sums_.contains(head) ? sums_.at(head).tokens : 0);
+    for (const auto& [head, mode] : kHeads) least = std::min(least, static_cast<size_t>(sum(head, "tokens")));
     return least;
   }
   void print() const {
-    for (const auto& [head, sum] : sums_)
-      std::cout << key_["device"] << ' ' << key_["model"] << ' ' << key_["setting"] << ' ' << head << ": " << sum.tokens
-                << " tokens, " << sum.parted << " texts parted, " << sum.bytes / sum.full * 100 << "% of full's bytes"
-                << std::endl;
+    for (const auto& [head, mode] : kHeads)
+      std::cout << key()["device"] << ' ' << key()["model"] << ' ' << key()["setting"] << ' ' << head << ": "
+                << sum(head, "tokens") << " tokens, " << sum(head, "parted") << " texts parted, "
+                << sum(head, "bytes") / sum(head, "full") * 100 << "% of full's bytes" << std::endl;
   }
 
  private:
-  struct Sum {
-    size_t tokens = 0, parted = 0;
-    double bytes = 0, full = 0;
-  };
-  void count(const Json& line) {
-    batches_ = std::max(batches_, line["batch"].get<uint32_t>() + 1);
-    Sum& sum = sums_[line["head"]];
-    sum.tokens += line["tokens"].get<size_t>();
-    sum.bytes += line["bytes"].get<double>();
-    sum.full += line["full"].get<double>();
-    sum.parted += line["parted"].get<size_t>();
+  double sum(const std::string& head, const char* what) const {
+    double sum = 0;
+    for (const Json& line : lines())
+      if (line["head"] == head) sum += line[what].get<double>();
+    return sum;
   }
-
-  Json key_;
-  std::filesystem::path path_;
-  std::map<std::string, Sum> sums_;
-  uint32_t batches_ = 0;
 };
 
 // The pages of docs/, one after the other.
@@ -149,10 +128,9 @@ std::vector<Ids> HeadTokensTest::run(VocabHead::Mode mode, const std::vector<Ids
 }
 
 void HeadTokensTest::compare(const std::string& name, const std::filesystem::path& path, size_t otherwise) {
-  const auto start = std::chrono::steady_clock::now();
-  const char *const steps = std::getenv("WEFT_HEAD_STEPS"), *const time = std::getenv("WEFT_HEAD_SECONDS");
+  const Deadline deadline("WEFT_HEAD_SECONDS");
+  const char* const steps = std::getenv("WEFT_HEAD_STEPS");
   const size_t wanted = steps ? static_cast<size_t>(std::atoll(steps)) : otherwise;
-  const double seconds = time ? std::atof(time) : 1e9;
   if (wanted == 0) GTEST_SKIP() << "for WEFT_HEAD_STEPS tokens";
   const ModelFile file = open_model(path);
   const Tokenizer tokenizer =
@@ -163,8 +141,7 @@ void HeadTokensTest::compare(const std::string& name, const std::filesystem::pat
   const Ids text = tokenizer.encode(own_texts(), Tokenizer::Special::plain);
   for (size_t i = 0; i < kSessions; ++i) sessions_.push_back(std::make_unique<Session>(*model_, kContext, Ids()));
   Log log({{"model", name}, {"device", model_->device->caps().name}, {"setting", GetParam().name}});
-  for (batch_ = log.batches(); log.tokens() < wanted; ++batch_) {
-    if (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > seconds) break;
+  for (batch_ = log.batches(); log.tokens() < wanted && !deadline.passed(); ++batch_) {
     std::vector<Ids> prompts;
     for (size_t i = 0; i < kSessions; ++i) {
       const size_t first = (batch_ * kSessions + i) * kPrompt % (text.size() - kPrompt);

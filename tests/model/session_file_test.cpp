@@ -168,6 +168,22 @@ TEST_F(SessionFileTest, KeepsWhatIsInUse) {
   EXPECT_EQ(session.restore(path_), "");
 }
 
+// Files of before the layout was said, whose q8 caches had another one.
+TEST_F(SessionFileTest, AnEarlierLayoutIsRefused) {
+  const auto without_layout = [&](Format cache) {
+    Session session(*model_, 256, {}, cache);
+    generate(session, some_ids(10, model_->config.vocab), 5);
+    session.save(path_, "");
+    write_summed(path_, replaced(read(path_), "\"cache_layout\"", "\"not_a_layout\""));
+  };
+  without_layout(Format::q8);
+  Session of_q8(*model_, 256, {}, Format::q8);
+  refused(of_q8, Code::unsupported, "it was saved with a cache of layout 1, here it is 2");
+  without_layout(Format::f16);
+  Session of_f16(*model_, 256, {}, Format::f16);
+  EXPECT_EQ(of_f16.restore(path_), "");
+}
+
 TEST_F(SessionFileTest, AnotherModelTypeOrContextIsRefused) {
   Session session(*model_, 256, {}), shorter(*model_, 255, {});
   EXPECT_THROW(session.save(path_, ""), Error);  // nothing to save yet

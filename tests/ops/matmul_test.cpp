@@ -100,7 +100,6 @@ TEST_F(MatmulTest, OneToken) {
           check_matmul(tuning, {format, rows, cols, 1, 1});
 }
 
-// Products with gates: two halves of rows, of which one row each makes a result.
 // What sums of whole inputs are off by, of what sums of floats are: q4 multiplies integers of 0 to 15 and adds the
 // minima apart, terms of up to eight times what is left of both.
 double whole_error(Format format) { return format == Format::q4 ? 8 : 1; }
@@ -118,6 +117,7 @@ reference::Rows whole_inputs(uint32_t tokens, uint32_t cols, Random& random) {
   return inputs;
 }
 
+// Products with gates: two halves of rows, of which one row each makes a result.
 void check_gated(const Tuning& tuning, const Shape& shape, ops::Activation activation = ops::Activation::silu) {
   const uint32_t results = shape.rows / 2, stride = stride_of(results);
   SCOPED_TRACE(tuning.name() + " " + name(shape.format) + " gates " + std::to_string(results) + " cols " +

@@ -3,7 +3,7 @@
 newer_mesa.py BIN_DIR [PROGRAM ...]   PROGRAM: ops_test, forward_test, ...; default: those of operations, networks and sessions
 
 Mesa and the libraries it needs are fetched once and kept beside those that ./run compilers takes; nothing is installed. GTEST_FILTER and
-WEFT_TEST_PLAN work as usual. The validation layer is this machine's and is not used. Exit code 77: the packages are not to be had.
+WEFT_TEST_PLAN work as usual. The validation layer is this machine's and is not used. Exit code 77: the packages are not available.
 """
 import os
 import pathlib
@@ -22,7 +22,7 @@ def main(bin_dir, *programs):
     try:
         root = mesa.make(cache, "amd64")
     except mesa.Unavailable as problem:
-        print(f"NOTICE: Mesa {mesa.MESA} is not to be had: {problem}")
+        print(f"NOTICE: Mesa {mesa.MESA} is not available: {problem}")
         return 77
     environment = os.environ | {"VK_DRIVER_FILES": str(root.driver("lvp")), "WEFT_VALIDATION": "0"}
     failed = []

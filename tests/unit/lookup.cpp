@@ -98,6 +98,29 @@ TEST(LookupTest, DelaysAreNotCosts) {
   EXPECT_FALSE(guess(lookup).empty());
 }
 
+// What was slow for as long as it was tried is tried again, once, after many passes of one token.
+TEST(LookupTest, SlowPassesAreTriedAgainLater) {
+  std::vector<uint32_t> ids;
+  for (uint32_t i = 0; i < 60; ++i) ids.push_back(i % 10);
+  Lookup lookup;
+  lookup.begin(ids);
+  for (int i = 0; i < 20; ++i)
+    for (const uint32_t tokens : {1u, 2u, 4u, 8u}) lookup.passed(tokens, tokens == 1 ? 1 : 20);
+  EXPECT_TRUE(guess(lookup).empty());
+  const auto until_it_guesses = [&] {
+    for (int i = 0; i < 1000; ++i) {
+      if (!guess(lookup).empty()) return i;
+      lookup.passed(1, 1);
+    }
+    return 1000;
+  };
+  EXPECT_EQ(until_it_guesses(), 512 - 20);
+  for (const uint32_t tokens : {2u, 4u, 8u}) lookup.passed(tokens, 20);
+  EXPECT_EQ(until_it_guesses(), 512);
+  for (const uint32_t tokens : {2u, 4u, 8u}) lookup.passed(tokens, 1.5);
+  EXPECT_EQ(until_it_guesses(), 0);
+}
+
 // For a batch it gives all that it knows, whatever passes take, and the chance of each.
 TEST(LookupTest, OffersABatchAllGuesses) {
   std::vector<uint32_t> ids;

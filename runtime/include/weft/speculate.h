@@ -19,8 +19,9 @@ typedef enum weft_speculation WEFT_ENUM { WEFT_SPECULATE_OFF = 0, WEFT_SPECULATE
  *
  * The tokens are those without guesses, with every head and sampling: each is chosen as it would be alone, and a guess
  * only saves the pass if it is what was chosen. So the distribution is the model's. As in batches, sums are added up in
- * another order, and logits that are equal up to rounding may come out the other way. While a session has
- * a grammar and a keep-list together, nothing is guessed.
+ * another order, and logits that are equal up to rounding may come out the other way; with
+ * weft_model_options.int8_inputs also logits that differ by more, where a check rounds its inputs and a pass of one
+ * token does not. While a session has a grammar and a keep-list together, nothing is guessed.
  *
  * In a batch one pass checks the guesses of all sessions, as many of each as make the most tokens a second of all
  * sessions together. There only WEFT_SPECULATE_LOOKUP guesses, and only in batches of at most WEFT_MAX_BATCH / 2

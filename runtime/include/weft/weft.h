@@ -162,11 +162,11 @@ typedef struct weft_model_options {
    * every pass while the layer before it is computed. The vocabulary table stays on the device. A streamed model is
    * slower. WEFT_UNSUPPORTED if the layers of an encoder would have to be streamed. */
   uint64_t memory_budget;
-  /* Not 0: matrix products of prompts, and of batches of more sessions than the plan's block_tokens, round their
-   * inputs. Inputs of q8 and q4 matrices are rounded to 8-bit integers (a scale for each 32 values) and multiplied by
-   * integer dot products, with fewer tokens too if the plan has uniform_parts; inputs of f16 matrices are rounded to
-   * f16 if caps has fp16. Logits change a little (docs/formats.md says how much). WEFT_UNSUPPORTED if caps has no
-   * int8_dot_fast. */
+  /* Not 0: matrix products of prompts, and of batches and checks of guesses (speculate.h) with more tokens than the
+   * plan's block_tokens, round their inputs. Inputs of q8 and q4 matrices are rounded to 8-bit integers (a scale for
+   * each 32 values) and multiplied by integer dot products, with fewer tokens too if the plan has uniform_parts; inputs
+   * of f16 matrices are rounded to f16 if caps has fp16. Logits change a little (docs/formats.md says how much).
+   * WEFT_UNSUPPORTED if caps has no int8_dot_fast. */
   int int8_inputs;
   /* How the vocabulary table (or both tables, where they are separate) is kept on the device; WEFT_TYPE_FILE: as
    * `type` says. A q4 model decodes well with a q8 table, of which the certified and fast heads read less. */
@@ -511,10 +511,11 @@ typedef struct weft_batch_entry {
 } weft_batch_entry;
 
 /* Generates with 1 to 64 sessions of one model together, as weft_session_generate would with each, and returns when the
- * last has ended. One pass computes a token of each session. Matrix products then read the weights once for many
- * sessions: the plan's tile_tokens, or block_tokens (4, 8 or 16) if it has no tiles. Prompts are computed one after
- * another. The generated tokens are those that each session would generate alone, up to rounding. If one session has
- * WEFT_POLICY_POLITE, the whole batch has. Callbacks for one pass come in the order of the entries.
+ * last has ended. One pass computes a token of each session, or several where guesses are checked (speculate.h). Matrix
+ * products then read the weights once for many sessions: the plan's tile_tokens, or block_tokens (4, 8 or 16) if it has
+ * no tiles. Prompts are computed one after another. The generated tokens are those that each session would generate
+ * alone, up to rounding. If one session has WEFT_POLICY_POLITE, the whole batch has. Callbacks for one pass come in the
+ * order of the entries, all of a session together.
  *
  * WEFT_INVALID_ARGUMENT for a wrong count, a session that is given twice, of another model, or with an empty context;
  * WEFT_UNSUPPORTED for a session with a grammar or of an encoder-decoder. Nothing is generated then. */
