@@ -125,7 +125,10 @@ def per_weight(blocks, weights, multiplications, around=0):
     product of bytes. multiplications: that a turn has about, so that a loop of other weights is not taken for it. around: the weights of a turn of
     a loop around that one, whose other instructions are then counted too. Throws ValueError if there is no such loop."""
     outer = loop = busiest(loops(blocks))
-    while products(inner := busiest(loops_in(loop)) if loop else {}) > products(loop) / 2:
+    for _ in blocks:  # no deeper than there are blocks
+        inner = busiest(loops_in(loop)) if loop else {}
+        if products(inner) <= products(loop) / 2:
+            break
         outer, loop = loop, inner
     multiplied, dots = count(loop, MULTIPLIES), count(loop, DOTS)
     if not (dots == 0 and multiplications / 1.4 < multiplied < multiplications * 1.4 if weights else dots > 0):
