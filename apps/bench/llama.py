@@ -11,8 +11,6 @@ sys.path[:0] = [str(HERE.parent / "compilers"), str(HERE.parent / "weft")]
 import fetch_model
 import root as roots
 
-WANTED = roots.Wanted("sid-llama", ("sid",), ("llama.cpp-tools", "libggml0-backend-vulkan", "mesa-vulkan-drivers", "libvulkan1", "libstdc++6"))
-
 
 @dataclasses.dataclass(frozen=True)
 class Llama:
@@ -35,14 +33,12 @@ class Llama:
 
     @property
     def packages(self):
-        names = (self.root.folder / "packages").read_text().split()
-        return [name for name in names if name.startswith(("llama.cpp-tools", "libggml0-backend", "mesa-vulkan"))]
+        return self.root.packages("llama.cpp-tools", "libggml0-backend", "mesa-vulkan")
 
 
 def make():
     """Throws roots.Unavailable."""
-    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "weft/compilers"
-    root = roots.make(cache, "amd64", WANTED)
+    root = roots.make(roots.cache(), "amd64", roots.PEER)
     environment = {key: value for key, value in os.environ.items() if not key.startswith("VK_")}
     environment |= {"VK_DRIVER_FILES": str(root.driver("lvp")), "GGML_VK_VISIBLE_DEVICES": "0"}  # else it takes no CPU's driver
     return Llama(root, environment)

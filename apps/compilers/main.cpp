@@ -1,7 +1,7 @@
 // weft-compilers: what a device's driver makes of every pipeline that Weft's plan for the device selects. Nothing is
 // run, so the device may be a pretended one (drivers.py).
 //
-//   weft-compilers [--set CHOICE=VALUE]... [--list] [--skip LABEL]... FOLDER...
+//   weft-compilers [--set CHOICE=VALUE]... [--list] [--skip LABEL]... [--only LABEL]... FOLDER...
 //
 // Each folder is a model (models.py), loaded with matrices of every format; where the device can round inputs to 8
 // bits, with that too. Prints JSON, an object a line: the device with its plan; the dispatches and barriers of each
@@ -57,9 +57,10 @@ Json describe(const weft::Device& device) {
 }
 
 // Compiles one pipeline after the other, so that the processor's time of each is known.
-void compile_all(weft::Device& device, const Survey& survey, const std::set<std::string>& skipped) {
+void compile_all(weft::Device& device, const Survey& survey, const std::set<std::string>& skipped,
+                 const std::set<std::string>& only) {
   for (const auto& [label, spec] : survey.pipelines()) {
-    if (skipped.contains(label)) continue;
+    if (skipped.contains(label) || (!only.empty() && !only.contains(label))) continue;
     print({{"compiling", label}});
     const std::clock_t start = std::clock();
     Json line = {{"compiled", label}};
@@ -103,10 +104,11 @@ Json json_of(const Survey::PassCommands& pass) {
 int main(int argc, char** argv) {
   CLI::App app("Compiles every pipeline that the device's plan selects, and prints what the driver says of it");
   std::vector<std::filesystem::path> folders;
-  std::vector<std::string> skip, settings;
+  std::vector<std::string> skip, only, settings;
   bool list = false;
   app.add_option("folders", folders, "Models")->required();
   app.add_option("--skip", skip, "A pipeline that is not compiled")->allow_extra_args(false);
+  app.add_option("--only", only, "The pipelines that are compiled, rather than all")->allow_extra_args(false);
   app.add_option("--set", settings, "Another value than the plan's, as `weft tune` names it: tile_tokens=16")
       ->allow_extra_args(false);
   app.add_flag("--list", list, "Compile nothing");
@@ -131,7 +133,7 @@ int main(int argc, char** argv) {
     add(device, true);
     if (device.caps().int8_dot_fast) add(**new std::shared_ptr<weft::Device>(open(settings, true, false)), false);
     print({{"pipelines", survey.pipelines().size()}});
-    if (!list) compile_all(device, survey, {skip.begin(), skip.end()});
+    if (!list) compile_all(device, survey, {skip.begin(), skip.end()}, {only.begin(), only.end()});
     std::_Exit(0);  // what is left of the driver is not asked to end
   } catch (const std::exception& error) {
     std::cerr << "weft-compilers: " << error.what() << '\n';

@@ -6,6 +6,7 @@ report.py BIN_DIR [--arm64] [--check] [CHIP ...]
 Mesa's drivers compile for chips that are not there (root.py, drivers.py); nothing is run. Writes results/YYYY-MM-DD-ARCHITECTURE.md
 with a table for each chip and what has changed since the last such file. Exits with 1 if a pipeline is over a budget. --check only
 prints what is; CI does so for a few chips. --arm64: the chips whose drivers exist for arm64 only, on an emulator: hours.
+`./run compilers --peer [CHIP ...]` sets llama.cpp's kernels beside ours: peer.py.
 Exits with 77 if the drivers cannot be had. Standard library only.
 """
 import argparse
@@ -80,11 +81,15 @@ def run_once(command, environment, limit, result):
     return current
 
 
+def environment_of(chip, root):
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("WEFT_", "VK_"))}
+    return {**kept, "MESA_SHADER_CACHE_DISABLE": "true", "WEFT_CACHE_DIR": "", "VK_DRIVER_FILES": str(root.driver(chip.driver)),
+            "VK_LOADER_LAYERS_DISABLE": "~implicit~", **chip.environment}
+
+
 def compile_for(chip, program, root, folders, limit):
     """All that a chip's compiler says: {device, models, pipelines: {label: {statistics, cpu_seconds} or {refused}}}."""
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("WEFT_", "VK_"))}
-    environment |= {"MESA_SHADER_CACHE_DISABLE": "true", "WEFT_CACHE_DIR": "", "VK_DRIVER_FILES": str(root.driver(chip.driver)),
-                    "VK_LOADER_LAYERS_DISABLE": "~implicit~", **chip.environment}
+    environment = environment_of(chip, root)
     result = {"models": {}, "pipelines": {}}
     while True:
         skip = [f"--skip={label}" for label in result["pipelines"]]
@@ -177,12 +182,19 @@ def last_tables(folder, architecture, today):
     return read_tables(earlier[-1].read_text()) if earlier else {}
 
 
+def today_is():
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
+
+
+def commit():
+    return subprocess.run(["git", "-C", HERE, "describe", "--always", "--dirty"], stdout=subprocess.PIPE, text=True).stdout.strip()
+
+
 def write(done, architecture, budget, folder):
-    today = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
+    today = today_is()
     path = folder / f"{today}-{architecture}.md"
     before = last_tables(folder, architecture, path.name)
-    commit = subprocess.run(["git", "-C", HERE, "describe", "--always", "--dirty"], stdout=subprocess.PIPE, text=True).stdout.strip()
-    text = (f"# Compilers, {today}\n\nMesa {roots.MESA} for {architecture}; commit {commit}. Nothing was run: docs/devices.md says how. The numbers after a pipeline's name "
+    text = (f"# Compilers, {today}\n\nMesa {roots.MESA} for {architecture}; commit {commit()}. Nothing was run: docs/devices.md says how. The numbers after a pipeline's name "
             f"are its specialisation constants (`shaders/NAME.comp`), 0 to 2 for f16, q8 and q4. Registers are those of a thread; ms are a processor's time. Budget: no spills, no scratch, "
             f"{budget.seconds} s.\n\n{summary_text(done, budget)}\n" +
             "\n".join(chip_text(chip, result, rows, budget, before.get(chip.name)) for chip, result, rows in done))
@@ -204,9 +216,8 @@ def main():
     for name in names:
         if name not in drivers.CHIPS or drivers.CHIPS[name].architecture != architecture:
             parser.error(f"'{name}' is none of the chips of {architecture}: {', '.join(n for n, c in drivers.CHIPS.items() if c.architecture == architecture)}")
-    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "weft/compilers"
     try:
-        root = roots.make(cache, architecture)
+        root = roots.make(roots.cache(), architecture)
         program = cross.build(SOURCE, root) if args.arm64 else args.bin_dir / "weft-compilers"
     except roots.Unavailable as why:
         say(f"the drivers cannot be had: {why}")

@@ -27,6 +27,9 @@ class Wanted:
 
 
 COMPILERS = Wanted(MESA, SUITES, PACKAGES)
+# Debian sid's llama.cpp with its Vulkan backend, and sid's Mesa.
+PEER = Wanted("sid-peer", ("sid",), ("llama.cpp-tools", "libggml0-backend-vulkan", "mesa-vulkan-drivers", "mesa-drm-shim", "libvulkan1", "libstdc++6",
+                                     "libpcre2-8-0", "libutf8proc3"))
 
 
 class Unavailable(Exception):
@@ -42,15 +45,25 @@ class Root:
     def libraries(self):
         return self.folder / "usr/lib" / TRIPLETS[self.architecture]
 
+    def packages(self, *beginnings):
+        """Those whose names begin so, with their versions."""
+        return [name.removesuffix(".deb").replace("%3a", ":") for name in (self.folder / "packages").read_text().split() if name.startswith(beginnings)]
+
     def driver(self, name):
         """A driver's file for the Vulkan loader, with the library's place in this folder."""
         return self.folder / f"drivers/{name}.json"
 
     def command(self, program, shim=None):
-        """What starts a program of this machine with the folder's libraries; shim: "amdgpu"."""
+        """What starts a program of this machine, or the folder's, with the folder's libraries; shim: "amdgpu"."""
         emulator = [] if self.architecture == "amd64" else [f"qemu-{TRIPLETS[self.architecture].split('-')[0]}-static"]
         preload = ["--preload", str(self.libraries / f"lib{shim}_noop_drm_shim.so")] if shim else []
-        return [*emulator, str(self.libraries / LOADERS[self.architecture]), "--library-path", str(self.libraries), *preload, str(program)]
+        libraries = f"{self.libraries}:{self.libraries}/llama"  # llama.cpp's own, if it is there
+        return [*emulator, str(self.libraries / LOADERS[self.architecture]), "--library-path", libraries, *preload, str(program)]
+
+
+def cache():
+    """The user's folder of roots."""
+    return pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "weft/compilers"
 
 
 def run(*argv, cwd=None):
@@ -91,7 +104,7 @@ def fetch(work, architecture, wanted):
 
 
 def make(folder, architecture, wanted=COMPILERS):
-    """The root below the folder; made at first use, which takes seconds and 350 MB. Throws Unavailable."""
+    """The root below the folder, cache(); made at first use, which takes seconds and 350 MB. Throws Unavailable."""
     root = Root(folder / f"{architecture}-{wanted.name}", architecture)
     if root.folder.exists():
         return root

@@ -18,9 +18,8 @@ PROGRAMS = [f"{name}_test" for name in ("ops", "vocab", "forward", "families", "
 
 
 def main(bin_dir, *programs):
-    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "weft/compilers"
     try:
-        root = mesa.make(cache, "amd64")
+        root = mesa.make(mesa.cache(), "amd64")
     except mesa.Unavailable as problem:
         print(f"NOTICE: Mesa {mesa.MESA} is not available: {problem}")
         return 77

@@ -1,0 +1,242 @@
+#!/usr/bin/env python3
+"""llama.cpp's kernels of decoding beside Weft's, compiled by the same drivers for the same chips: `./run compilers --peer` builds Weft and starts this.
+
+peer.py BIN_DIR [CHIP ...]
+
+Both programs run with Debian sid's Mesa and its drm-shim (root.py), which executes nothing: what is computed is wrong, and nobody looks at it.
+llama-bench decodes a token of a model whose layers are of five types (llama_model.py), and prints what a driver says of its products
+(GGML_VK_PIPELINE_STATS); weft-compilers compiles ours. Mesa prints the kernels of both, and their loops are counted alike (listing.py).
+Writes results/YYYY-MM-DD-peer.md. Exits with 77 if the packages cannot be had. Standard library only.
+"""
+import argparse
+import concurrent.futures
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+import drivers
+import listing
+import llama_model
+import models
+import report
+import root as roots
+
+# Chips of all drivers, none of GCN (Polaris, Vega): for these a lane of llama.cpp's has more rows than KERNELS says.
+CHIPS = ("navi21", "gfx1201", "turing", "ampere", "adreno-630", "adreno-740", "adreno-830", "apple-m1")
+LIMIT = 300  # s, of a program
+FLOATS, BYTES = "floats", "8 bits"  # inputs as they are, and rounded
+# What makes llama.cpp take its kernels for either.
+VARIANTS = ({"GGML_VK_DISABLE_MMVQ": "1"}, {"GGML_VK_FORCE_MMVQ": "1"})
+
+
+@dataclasses.dataclass(frozen=True)
+class Kernel:
+    """A product of one token."""
+    type: str     # of its weights
+    inputs: str
+    ours: bool
+    names: tuple  # of which a program says one
+    loop: tuple   # weights, multiplications, around: as listing.per_weight() takes them
+
+    @property
+    def label(self):
+        return f"Weft `{self.names[0].split()[0]}`" if self.ours else f"llama.cpp `{self.names[0]}`"
+
+
+def ours(kind, number, matmul, project):
+    """number: of the type among our formats; matmul, project: their loops."""
+    yield Kernel(kind, FLOATS, True, tuple(f"matmul{variant} {number} 1 4 1 0 0 0 0 0 0" for variant in ("", " subgroup")), matmul)
+    yield Kernel(kind, FLOATS, True, tuple(f"project{variant} {number} 1 4 1 0" for variant in ("", " subgroup")), project)
+    if kind != "f16":
+        yield Kernel(kind, BYTES, True, (f"matmul int8 {number} 1 4 1 0 0 0 0 0 0",), (0, 0))
+
+
+def theirs(kind, name, *loop):
+    yield Kernel(kind, FLOATS, False, (f"mul_mat_vec_{name}_f32_f32",), loop)
+    if kind != "f16":
+        yield Kernel(kind, BYTES, False, (f"mul_mat_vec_{name}_q8_1_f32",), (0, 0))
+
+
+# Ours: a lane has one row, of which a turn multiplies a block of 32 weights, or two in `project`; of q8, two turns are one of the loop around
+# them. q4 multiplies each weight by a scale, too. Theirs: a turn is four steps of 8 columns (f16: 4), and a lane has two rows, of q8_0 one;
+# of q4_K it is 16 columns; q4_1 and q4_K multiply each weight by a scale, too.
+KERNELS = [*ours("f16", 0, (32, 32), (64, 130)), *theirs("f16", "f16", 32, 32),
+           *ours("q8", 1, (32, 33, 64), (64, 66)), *theirs("q8", "q8_0", 32, 36),
+           *ours("q4", 2, (32, 64), (64, 130)), *theirs("q4", "q4_0", 64, 72), *theirs("q4", "q4_1", 64, 136), *theirs("q4", "q4_k", 32, 76)]
+
+
+def kernels_of(lines, driver):
+    """What a program's output says of its kernels: {name: (statistics, blocks)}; blocks: None if the driver's listings are not read. Of several
+    of one name, which differ in the size of their workgroups, the first. Throws ValueError if a listing is not that of the statistics."""
+    found, text, statistics = {}, [], {}
+    reader = next((read for name, read in listing.READERS.items() if driver.startswith(name)), None)
+
+    def add(name, numbers):
+        if name not in found:
+            found[name] = (numbers, reader(text) if reader else None)
+        text.clear()
+
+    for line in lines:
+        if listing.BEGIN.search(line):
+            text.clear()
+        if heading := re.match(r"ggml_vulkan: pipeline stats for (\w+):", line):
+            statistics = {}
+            add(heading[1], statistics)
+        elif number := re.match(r"ggml_vulkan:   (.+): (\d+)$", line):
+            statistics[number[1]] = int(number[2])
+        elif line.startswith('{"compiled"'):
+            said = json.loads(line)
+            add(said["compiled"], said["statistics"])
+        else:
+            text.append(line)
+    for name, (numbers, blocks) in found.items():
+        counted = drivers.columns_of(driver, numbers)["instructions"]
+        if reader and listing.size(blocks) != counted:
+            raise ValueError(f"{name}: {listing.size(blocks)} instructions in the driver's listing, and {counted:.0f} in its statistics")
+    return found
+
+
+def run(command, environment, folder=None):
+    """(exit code, lines)"""
+    done = subprocess.run([*map(str, command)], env=environment, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          errors="replace", timeout=LIMIT)
+    return done.returncode, done.stdout.splitlines()
+
+
+def compile_ours(chip, program, root, model):
+    """(device, kernels)"""
+    only = [f"--only={name}" for kernel in KERNELS if kernel.ours for name in kernel.names]
+    status, lines = run([*root.command(program, chip.shim), *only, model], {**report.environment_of(chip, root), **listing.PRINT})
+    if status != 0:
+        raise SystemExit(f"peer: {chip.name}: weft-compilers failed: {' '.join(lines[-3:])}")
+    device = next(json.loads(line)["device"] for line in lines if line.startswith('{"device"'))
+    return device, kernels_of(lines, device["driver"])
+
+
+def compile_theirs(chip, root, model, driver):
+    """(kernels, names of those that it takes by itself, why there are none or "")"""
+    command = [*root.command(root.folder / "usr/bin/llama-bench", chip.shim), "-m", model, "-p", 0, "-n", 1, "-r", 1, "--no-warmup", "-ngl", 99,
+               "-dev", "Vulkan0"]
+    environment = {**report.environment_of(chip, root), "GGML_VK_VISIBLE_DEVICES": "0", "GGML_VK_PIPELINE_STATS": "mul_mat_vec_"}
+    folder = root.libraries / "ggml/backends0"  # where it looks for its backends
+    status, lines = run(command, environment, folder)
+    if status != 0:
+        return {}, set(), next((line for line in lines if "does not support" in line), lines[-1])
+    taken, found = set(re.findall(r"pipeline stats for (\w+):", "\n".join(lines))), {}
+    for variant in VARIANTS:
+        status, lines = run(command, {**environment, **listing.PRINT, **variant}, folder)
+        if status != 0:
+            raise SystemExit(f"peer: {chip.name}: llama-bench failed: {' '.join(lines[-3:])}")
+        found |= kernels_of(lines, driver)
+    return found, taken, ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """What is known of a kernel on a chip."""
+    columns: dict  # drivers.columns_of()
+    loop: tuple    # (instructions a weight, those of a turn, its weights), or ()
+    taken: str     # when its program takes it
+
+
+def rows_of(driver, found, taken):
+    """{kernel: row} of those that were compiled."""
+    rows = {}
+    for kernel in KERNELS:
+        name = next((name for name in kernel.names if name in found), None)
+        if name is None:
+            continue
+        statistics, blocks = found[name]
+        loop = ()
+        if blocks is not None:
+            try:
+                loop = listing.per_weight(blocks, *kernel.loop)
+            except ValueError as why:
+                report.say(f"the loop of {name} is not counted: {why}")
+        when = ("--int8-inputs" if kernel.inputs == BYTES else "yes") if kernel.ours else "yes" if name in taken else "if forced"
+        rows[kernel] = Row(drivers.columns_of(driver, statistics), loop, when)
+    return rows
+
+
+def chip_text(chip, device, rows, refused):
+    head = ("weights", "inputs", "kernel", "instructions a weight", "of a turn", "weights", *drivers.COLUMNS, "taken")
+    lines = []
+    for kernel, row in rows.items():
+        loop = (f"{row.loop[0]:.1f}", str(row.loop[1]), str(row.loop[2])) if row.loop else ("", "", "")
+        numbers = [f"{row.columns[name]:.0f}" if name in row.columns else "" for name in drivers.COLUMNS]
+        lines.append((kernel.type, kernel.inputs, kernel.label, *loop, *numbers, row.taken))
+    return (f"## {chip.name}\n\n{device['name'].strip()}, {device['driver']}; waves and cycles: {drivers.driver_of(device['driver']).meaning}.\n\n"
+            f"{report.table(head, lines)}" + (f"\nllama.cpp refuses this device: `{refused}`\n" if refused else ""))
+
+
+def summary_text(done):
+    """Instructions a weight; chips whose loops are not counted are left out."""
+    counted = [(chip, rows) for chip, _, rows, _ in done if any(row.loop for row in rows.values())]
+    lines = [(kernel.type, kernel.inputs, kernel.label, *(f"{rows[kernel].loop[0]:.1f}" if kernel in rows and rows[kernel].loop else "" for _, rows in counted))
+             for kernel in KERNELS]
+    return report.table(("weights", "inputs", "kernel", *(chip.name for chip, _ in counted)), lines)
+
+
+HOW = """Nothing was run. Both programs' kernels for one token were compiled by the same drivers: {packages}; commit {commit}.
+llama.cpp decoded a token of a model of the shapes of Llama 3.2 1B; "taken": it takes the kernel by itself in that model, or only if forced
+(`GGML_VK_FORCE_MMVQ`, `GGML_VK_DISABLE_MMVQ`). Inputs of 8 bits: of ours with `--int8-inputs`.
+
+How instructions a weight were counted: in the driver's listing, which has as many instructions as the driver says the kernel has. Of the loop that
+multiplies most, scalar and vector instructions, waits and pauses count alike; they are divided by the weights that a lane multiplies in a turn.
+If several loops multiply as much, the shortest is taken: llama.cpp has longer ones for rows or columns that are left over. The weights of a turn are
+those of the published shaders, and the multiplications in the listing agree with them; or four for each dot product of bytes. Not counted: what is
+before and after the loop, and the rounding of inputs, which is a kernel of its own in llama.cpp and another loop in ours.
+
+What cannot be compared: instructions, registers, waves and cycles are those of whole kernels. llama.cpp's have their loop several times over (rolled
+out by 4, by 2 and not at all, and again for rows that are left over; of q4_K twice), so neither their instructions nor the driver's estimate of
+cycles are those of a product. Lanes of a subgroup of ours sum as many rows and read the same inputs; in llama.cpp's a workgroup's lanes share one row or
+two. So their loads have other widths and reach memory in another way, which no count of instructions shows. Of 32 weights q4_K has a
+scale and a minimum of 6 bits, our q4 and q4_1 two halves, q4_0 one. The loops of Apple M1 are not counted.
+"""
+
+
+def write(done, packages, folder):
+    """done: (chip, device, rows, refused) of each."""
+    today = report.today_is()
+    path = folder / f"{today}-peer.md"
+    path.write_text(f"# Beside llama.cpp, {today}\n\n{HOW.format(packages=', '.join(packages), commit=report.commit())}\n## Instructions a weight\n\n"
+                    f"{summary_text(done)}\n" + "\n".join(chip_text(*one) for one in done))
+    return path
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("bin_dir", type=pathlib.Path)
+    parser.add_argument("chips", nargs="*", metavar="CHIP", help=f"of {', '.join(CHIPS)}; default: all")
+    args = parser.parse_args()
+    if unknown := [name for name in args.chips if name not in CHIPS]:
+        parser.error(f"'{unknown[0]}' is none of {', '.join(CHIPS)}")
+    try:
+        root = roots.make(roots.cache(), "amd64", roots.PEER)
+    except roots.Unavailable as why:
+        report.say(f"llama.cpp cannot be had: {why}")
+        sys.exit(report.UNAVAILABLE)
+    with tempfile.TemporaryDirectory() as work, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        model = next(folder for folder in models.write(pathlib.Path(work)) if folder.name == "llama3.2-1b")
+        theirs_model = pathlib.Path(work) / "llama.gguf"
+        llama_model.write(theirs_model)
+
+        def one(name):
+            chip = drivers.CHIPS[name]
+            device, found = compile_ours(chip, args.bin_dir.resolve() / "weft-compilers", root, model)
+            more, taken, refused = compile_theirs(chip, root, theirs_model, device["driver"])
+            report.say(f"{name}: {len(found)} kernels of ours, " + (refused or f"{len(more)} of llama.cpp's"))
+            return chip, device, rows_of(device["driver"], {**found, **more}, taken), refused
+
+        done = list(pool.map(one, args.chips or CHIPS))
+    print(write(done, root.packages("llama.cpp-tools", "libggml0-backend", "mesa-vulkan"), report.HERE / "results"))
+
+
+if __name__ == "__main__":
+    main()
