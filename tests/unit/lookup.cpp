@@ -19,6 +19,13 @@ std::vector<uint32_t> guess(Lookup& lookup, size_t most = kMostDrafted) {
   return {draft.begin(), draft.end()};
 }
 
+// A text that repeats ten tokens.
+std::vector<uint32_t> tens() {
+  std::vector<uint32_t> ids;
+  for (uint32_t i = 0; i < 60; ++i) ids.push_back(i % 10);
+  return ids;
+}
+
 TEST(LookupTest, GuessesWhatCameAfterTheLongestRun) {
   Lookup lookup;
   lookup.begin(std::vector<uint32_t>{});
@@ -42,9 +49,7 @@ TEST(LookupTest, GuessesRepetitions) {
   Lookup lookup;
   lookup.begin(std::vector<uint32_t>{7, 7, 7, 7, 7, 7, 7, 7});
   EXPECT_EQ(guess(lookup), std::vector<uint32_t>{7});
-  std::vector<uint32_t> ids;
-  for (uint32_t i = 0; i < 60; ++i) ids.push_back(i % 10);
-  lookup.begin(ids);
+  lookup.begin(tens());
   for (uint32_t i = 0; i < 60; ++i) lookup.append(i % 10);  // it learns that this one is right again and again
   EXPECT_EQ(guess(lookup), (std::vector<uint32_t>{0, 1, 2, 3, 4, 5, 6}));
 }
@@ -72,11 +77,9 @@ TEST(LookupTest, LearnsWhenGuessesPay) {
 
 // A pass of several tokens that takes as long as they would alone is not worth it.
 TEST(LookupTest, LearnsWhatPassesTake) {
-  std::vector<uint32_t> ids;
-  for (uint32_t i = 0; i < 60; ++i) ids.push_back(i % 10);
   for (const double each : {1.0, 0.2}) {
     Lookup lookup;
-    lookup.begin(ids);
+    lookup.begin(tens());
     for (int i = 0; i < 20; ++i)
       for (const uint32_t tokens : {1u, 2u, 4u, 8u}) lookup.passed(tokens, 1 + each * (tokens - 1));
     EXPECT_EQ(guess(lookup).empty(), each == 1.0);
@@ -85,10 +88,8 @@ TEST(LookupTest, LearnsWhatPassesTake) {
 
 // Two passes that were delayed do not end guessing for good.
 TEST(LookupTest, DelaysAreNotCosts) {
-  std::vector<uint32_t> ids;
-  for (uint32_t i = 0; i < 60; ++i) ids.push_back(i % 10);
   Lookup lookup;
-  lookup.begin(ids);
+  lookup.begin(tens());
   for (int i = 0; i < 20; ++i) lookup.passed(1, 1);
   for (const double seconds : {9.0, 20.0, 20.0, 1.5})
     for (const uint32_t tokens : {2u, 4u, 8u}) {
@@ -100,10 +101,8 @@ TEST(LookupTest, DelaysAreNotCosts) {
 
 // What was slow for as long as it was tried is tried again, once, after many passes of one token.
 TEST(LookupTest, SlowPassesAreTriedAgainLater) {
-  std::vector<uint32_t> ids;
-  for (uint32_t i = 0; i < 60; ++i) ids.push_back(i % 10);
   Lookup lookup;
-  lookup.begin(ids);
+  lookup.begin(tens());
   for (int i = 0; i < 20; ++i)
     for (const uint32_t tokens : {1u, 2u, 4u, 8u}) lookup.passed(tokens, tokens == 1 ? 1 : 20);
   EXPECT_TRUE(guess(lookup).empty());
