@@ -32,7 +32,7 @@ using Clock = std::chrono::steady_clock;
 std::set<VkFence> g_under_way;
 size_t g_most_under_way = 0;
 Clock::time_point g_busy_since;
-Clock::duration g_busy{};
+Clock::duration g_busy{}, g_longest_busy{};
 
 PFN_vkGetInstanceProcAddr real_instance_function() {
   static const auto function = [] {
@@ -131,7 +131,11 @@ VKAPI_ATTR VkResult VKAPI_CALL wait_for_fences(VkDevice device, uint32_t count, 
   const std::lock_guard lock(g_mutex);
   const bool busy = !g_under_way.empty();
   for (uint32_t i = 0; result == VK_SUCCESS && i < count; ++i) g_under_way.erase(fences[i]);
-  if (busy && g_under_way.empty()) g_busy += Clock::now() - g_busy_since;
+  if (busy && g_under_way.empty()) {
+    const Clock::duration span = Clock::now() - g_busy_since;
+    g_busy += span;
+    g_longest_busy = std::max(g_longest_busy, span);
+  }
   return result;
 }
 
@@ -368,7 +372,7 @@ extern "C" void lose_device_at(size_t n) {
   const std::lock_guard lock(g_mutex);
   g_left = n;
   g_submissions = g_most_under_way = 0;
-  g_busy = {};
+  g_busy = g_longest_busy = {};
 }
 extern "C" void hang_device_at(size_t n) {
   const std::lock_guard lock(g_mutex);
@@ -386,6 +390,10 @@ extern "C" size_t submissions() {
 extern "C" double busy_seconds() {
   const std::lock_guard lock(g_mutex);
   return std::chrono::duration<double>(g_busy).count();
+}
+extern "C" double longest_busy_seconds() {
+  const std::lock_guard lock(g_mutex);
+  return std::chrono::duration<double>(g_longest_busy).count();
 }
 extern "C" size_t most_under_way() {
   const std::lock_guard lock(g_mutex);

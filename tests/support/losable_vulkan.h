@@ -16,6 +16,8 @@ extern "C" size_t destroyed_under_way();
 extern "C" size_t submissions();
 // Seconds since lose_device_at() in which a submission was under way: from its call until its fence was waited for.
 extern "C" double busy_seconds();
+// The longest of those times without a gap.
+extern "C" double longest_busy_seconds();
 // The most submissions that were under way at once since then.
 extern "C" size_t most_under_way();
 // Whether vkCreateDevice fails.
