@@ -10,6 +10,12 @@
 #include "session/soft.h"
 
 namespace weft {
+namespace {
+
+// Of fast, once the first bits of a row's rest are read: as sure's, which have to allow for far less than S deviations.
+constexpr double kFastProbability = 1e-4;
+
+}  // namespace
 
 // Of partial heads' buffers there are none then.
 bool VocabHeadSetup::only_full() const { return model_.weights.logit_bias || masks_all_rows(); }
@@ -142,18 +148,18 @@ void VocabHeadSetup::write_spreads(VocabHead::Mode mode) {
   params.leading_spread = params.rest_spread = 1;
   params.least_mode = HEAD_TWO_BITS;
   const uint32_t dimensions = model_.weights.output_table().matrix().basis->rest() * BLOCK;
-  if (mode == VocabHead::Mode::sure) {
-    // The rows that the choice rests on: as many as its rank, and as many again as rounding could put in their place,
-    // of which there are hardly ever so many. Where top-p asks for mass, all that are likelier than the token. Each is
-    // estimated up to three times.
-    const double rows = params.cut_mass != 0 ? model_.config.vocab : params.cut_rank + 63.0;
-    params.least_mode = HEAD_SIGNS;
-    params.rest_spread = static_cast<float>(sure_spread(head_.probability / (rows * ESTIMATES), dimensions));
-  } else if (mode == VocabHead::Mode::fast && dimensions > 0) {
-    params.least_mode = HEAD_LEADING;
-    params.leading_spread = params.rest_spread =
-        static_cast<float>(std::min(head_.deviations / std::sqrt(static_cast<double>(dimensions)), 1.0));
-  }
+  if (mode != VocabHead::Mode::sure && mode != VocabHead::Mode::fast) return;
+  // The rows that the choice rests on: as many as its rank, and as many again as rounding could put in their place, of
+  // which there are hardly ever so many. Where top-p asks for mass, all that are likelier than the token. Each is
+  // estimated up to three times.
+  const double rows = params.cut_mass != 0 ? model_.config.vocab : params.cut_rank + 63.0;
+  const double probability = mode == VocabHead::Mode::sure ? head_.probability : kFastProbability;
+  params.least_mode = HEAD_SIGNS;
+  params.rest_spread = static_cast<float>(sure_spread(probability / (rows * ESTIMATES), dimensions));
+  if (mode != VocabHead::Mode::fast || dimensions == 0) return;
+  params.least_mode = HEAD_LEADING;
+  params.leading_spread =
+      static_cast<float>(std::min(head_.deviations / std::sqrt(static_cast<double>(dimensions)), 1.0));
 }
 
 void VocabHeadSetup::set_positions(uint64_t positions) {

@@ -23,7 +23,7 @@ struct VocabHead {
   Mode mode = Mode::full;
   bool automatic = false;     // or one that reads more, whichever takes the least time
   double probability = 1e-9;  // of sure: that a token is not full's, at most; above 0, below 1
-  double deviations = 7;      // of fast: above 0, at most 40
+  double deviations = 7;      // of fast, from the leading columns: above 0, at most 40
   // The only tokens that can be sampled, ascending; none: all can.
   std::optional<std::vector<uint32_t>> keep;
   bool keep_prompt = true;    // keep the tokens of the context too

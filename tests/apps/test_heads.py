@@ -2,7 +2,7 @@
 import unittest
 import zlib
 
-from support import FOLDER, GENERATE_KEYS, chatty, plain, weft, weft_json
+from support import FOLDER, GENERATE_KEYS, ROOT, chatty, plain, weft, weft_json
 
 
 class Heads(unittest.TestCase):
@@ -122,6 +122,11 @@ class Heads(unittest.TestCase):
             self.assertEqual(heads["keep:digits,!prompt"]["rows"]["p99"], kept)
             self.assertLess(heads["keep:digits,!prompt"]["recall"], 1)
             self.assertGreater(heads["keep:digits,!prompt"]["kl"], 0)
+
+    def test_fast_allows_less_once_bits_are_read(self):
+        # 40 deviations leave every row, so it reads all first bits; those it trusts as sure:1e-4 does.
+        _, heads = self.report("--max-tokens", 60, "--heads", "sure", "fast:40", path=ROOT / "apps/pocket/pocket.gguf")
+        self.assertLess(heads["fast:40"]["bytes"]["mean"], heads["sure"]["bytes"]["mean"])
 
     def test_report_of_sampling_and_windows(self):
         text = "the quick brown fox"
