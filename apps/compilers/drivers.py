@@ -25,6 +25,7 @@ CHIPS = {chip.name: chip for chip in [
     *chips("arm64", "panfrost", "panfrost", "PAN_GPU_ID", {"mali-g310": "ac74", "mali-g610": "a867"}, PAN_I_WANT_A_BROKEN_VULKAN_DRIVER="1"),
     *chips("arm64", "powervr", "powervr_mesa", "PVR_SHIM_DEVICE_BVNC", {"powervr-bxs-4-64": "36.53.104.796"},
            PVR_I_WANT_A_BROKEN_VULKAN_DRIVER="1"),
+    *chips("arm64", "v3d", "broadcom", "V3D_GPU_ID", {"v3d-4.2": "42", "v3d-7.1": "71"}),  # Raspberry Pi 4 and 5
 ]}
 
 # What CI compiles for: six chips, of all drivers there are for amd64.
@@ -57,6 +58,7 @@ DRIVERS = {
                          "threads a core; the busiest unit"),
     "panvk": Driver(("Instructions",), ("Registers used",), ("Threads",), ("Spills", "Fills"), (), ("Cycles",),
                     "threads a core, 1 or 2 times the least; cycles of the busiest unit"),
+    "V3DV": Driver(("Instruction Count",), (), ("Thread Count",), ("TMU Spills", "TMU Fills"), ("Spill Size",), (), "threads a core; none is given"),
     "Imagination": Driver(("Inst group count",), ("Temp count",), (), ("Spill count",), ("Scratch size",), (), "none is given"),
 }
 

@@ -131,7 +131,7 @@ int main(int argc, char** argv) {
         }
     };
     add(device, true);
-    if (device.caps().int8_dot_fast) add(**new std::shared_ptr<weft::Device>(open(settings, true, false)), false);
+    if (rounding_pays(device.caps())) add(**new std::shared_ptr<weft::Device>(open(settings, true, false)), false);
     print({{"pipelines", survey.pipelines().size()}});
     if (!list) compile_all(device, survey, {skip.begin(), skip.end()}, {only.begin(), only.end()});
     std::_Exit(0);  // what is left of the driver is not asked to end

@@ -156,7 +156,7 @@ def chip_text(chip, result, rows, budget, before):
         numbers = [f"{row[name]:.0f}" if name in row else "" for name in (*drivers.COLUMNS, "ms")]
         lines.append((f"`{label}`", *numbers, over(row, budget), *([changes(row, before.get(earlier_label(label, before)))] if before else [])))
     gone = sorted(set(before or ()) - {earlier_label(label, before) for label in rows}) if before else []
-    return (f"## {chip.name}\n\n{device['name'].strip()}, {device['driver']}; waves and cycles: {driver.meaning}. "
+    return (f"## {chip.name}\n\n{device['name'].strip()}, {device['driver']}, {device['driver_info']}; waves and cycles: {driver.meaning}. "
             f"Plan: {', '.join(f'{key} {value}' for key, value in plan.items())}.\n\n{table(head, lines)}" +
             (f"\nNo longer selected: {', '.join(f'`{label}`' for label in gone)}.\n" if gone else ""))
 
@@ -194,7 +194,7 @@ def write(done, architecture, budget, folder):
     today = today_is()
     path = folder / f"{today}-{architecture}.md"
     before = last_tables(folder, architecture, path.name)
-    text = (f"# Compilers, {today}\n\nMesa {roots.MESA} for {architecture}; commit {commit()}. Nothing was run: docs/devices.md says how. The numbers after a pipeline's name "
+    text = (f"# Compilers, {today}\n\nMesa for {architecture}; commit {commit()}. Nothing was run: docs/devices.md says how. The numbers after a pipeline's name "
             f"are its specialisation constants (`shaders/NAME.comp`), 0 to 2 for f16, q8 and q4. Registers are those of a thread; ms are a processor's time. Budget: no spills, no scratch, "
             f"{budget.seconds} s.\n\n{summary_text(done, budget)}\n" +
             "\n".join(chip_text(chip, result, rows, budget, before.get(chip.name)) for chip, result, rows in done))
@@ -217,8 +217,9 @@ def main():
         if name not in drivers.CHIPS or drivers.CHIPS[name].architecture != architecture:
             parser.error(f"'{name}' is none of the chips of {architecture}: {', '.join(n for n, c in drivers.CHIPS.items() if c.architecture == architecture)}")
     try:
-        root = roots.make(roots.cache(), architecture)
-        program = cross.build(SOURCE, root) if args.arm64 else args.bin_dir / "weft-compilers"
+        root = {chip.driver: roots.make(roots.cache(), architecture, roots.NEWEST if chip.driver == "broadcom" else roots.COMPILERS)
+                for chip in map(drivers.CHIPS.get, names)}
+        program = cross.build(SOURCE, roots.make(roots.cache(), architecture)) if args.arm64 else args.bin_dir / "weft-compilers"
     except roots.Unavailable as why:
         say(f"the drivers cannot be had: {why}")
         sys.exit(UNAVAILABLE)
@@ -227,12 +228,13 @@ def main():
         folders = models.write(pathlib.Path(work))
 
         def one(name):
-            result = compile_for(drivers.CHIPS[name], program, root, folders, budget.limit)
+            chip = drivers.CHIPS[name]
+            result = compile_for(chip, program, root[chip.driver], folders, budget.limit)
             rows = rows_of(result)
             bad = {label: why for label, row in rows.items() if (why := over(row, budget))}
             say(f"{name}: {len(rows)} pipelines, {len(bad)} over a budget, {sum(row.get('ms', 0) for row in rows.values()) / 1000:.1f} s of compiling" +
                 "".join(f"\n  {label}: {why}" for label, why in sorted(bad.items())))
-            return drivers.CHIPS[name], result, rows, bad
+            return chip, result, rows, bad
 
         everything = list(pool.map(one, names))
     if not args.check:

@@ -27,9 +27,10 @@ class Wanted:
 
 
 COMPILERS = Wanted(MESA, SUITES, PACKAGES)
+# For V3D: the shim of the version above cannot pretend to be another chip than it.
+NEWEST = Wanted("sid", ("sid",), ("mesa-vulkan-drivers", "mesa-drm-shim", *PACKAGES[2:]))
 # Debian sid's llama.cpp with its Vulkan backend, and sid's Mesa.
-PEER = Wanted("sid-peer", ("sid",), ("llama.cpp-tools", "libggml0-backend-vulkan", "mesa-vulkan-drivers", "mesa-drm-shim", "libvulkan1", "libstdc++6",
-                                     "libpcre2-8-0", "libutf8proc3"))
+PEER = Wanted("sid-peer", NEWEST.suites, ("llama.cpp-tools", "libggml0-backend-vulkan", *NEWEST.packages))
 
 
 class Unavailable(Exception):

@@ -24,8 +24,14 @@ constexpr uint32_t kAny = 0xffffffff;
 constexpr const char* kMaliReason = "Mali has 64 registers a thread: smaller tiles and groups of tokens";
 void fit_mali(Plan& plan) {
   plan.tile_tokens = 16;
-  plan.block_tokens = 4;
+  plan.block_tokens = 2;
 }
+bool is_mali(const Caps& caps) {
+  return caps.driver_id == VK_DRIVER_ID_MESA_PANVK || caps.driver_id == VK_DRIVER_ID_ARM_PROPRIETARY;
+}
+
+constexpr const char* kPowerVrReason = "a thread of PowerVR's has no registers for groups of 8 tokens";
+void fit_powervr(Plan& plan) { plan.block_tokens = 4; }
 
 // A subgroup lies within one part of a split row, and the pipeline can rely on it: shaders/lib/product.glsl. Where
 // inputs are rounded, four lanes of a subgroup share a block: shaders/lib/rows_int8.glsl.
@@ -55,6 +61,15 @@ constexpr Workaround kWorkarounds[] = {
      use_uniform_parts, [](const Caps& caps) { return has_uniform_parts(caps) && caps.fp16; }},  // Volta and later
     {VK_DRIVER_ID_MESA_PANVK, 0, kAny, kMaliReason, fit_mali},
     {VK_DRIVER_ID_ARM_PROPRIETARY, 0, kAny, kMaliReason, fit_mali},
+    {VK_DRIVER_ID_MESA_PANVK, 0, kAny, "PanVK carries what subgroup arithmetic leaves round loops, in 24 registers",
+     [](Plan& plan) { plan.subgroup = false; }},
+    {VK_DRIVER_ID_MESA_V3DV, 0, kAny, "V3D has 32 registers a thread: smaller tiles, and no groups of tokens",
+     [](Plan& plan) {
+       plan.tile_tokens = 16;
+       plan.block_tokens = 1;
+     }},
+    {VK_DRIVER_ID_IMAGINATION_OPEN_SOURCE_MESA, 0, kAny, kPowerVrReason, fit_powervr},
+    {VK_DRIVER_ID_IMAGINATION_PROPRIETARY, 0, kAny, kPowerVrReason, fit_powervr},
 };
 
 constexpr uint32_t kTileTokens = 64;
@@ -116,8 +131,13 @@ Plan make_plan(const Caps& caps) {
   return plan;
 }
 
+bool rounding_pays(const Caps& caps) { return caps.int8_dot && caps.int8_dot_fast && !is_mali(caps); }
+
 void round_inputs(Plan& plan, const Caps& caps) {
-  if (!caps.int8_dot || !caps.int8_dot_fast)
+  if (is_mali(caps))
+    throw Error(Code::unsupported, "inputs of 8 bits would make products slower", caps.name,
+                "Mali's registers hold tiles of them for 8 tokens only, without them for 16");
+  if (!rounding_pays(caps))
     throw Error(Code::unsupported, "the device has no fast integer dot products, which inputs of 8 bits need",
                 caps.name, "weft devices shows int8_dot_fast: only such devices gain by them");
   plan.int8_inputs = true;

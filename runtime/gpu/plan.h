@@ -35,9 +35,12 @@ struct Plan {
 // Throws Error(unsupported) naming the limit, if the device has less than Vulkan 1.1 or than the kernels need.
 Plan make_plan(const Caps& caps);
 
+// Whether products are faster if their inputs are rounded to 8 bits: not if the driver makes integer dot products of
+// other instructions, and not on Mali.
+bool rounding_pays(const Caps& caps);
+
 // Sets int8_inputs, half_tiles (for f16 matrices) if the device computes with halves, and tile_tokens where there were
-// no tiles. Throws Error(unsupported) if the device has no fast integer dot products: a driver that makes them of other
-// instructions gains nothing by them.
+// no tiles. Throws Error(unsupported) if it does not pay.
 void round_inputs(Plan& plan, const Caps& caps);
 
 }  // namespace weft

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """compilers_test.py: the report of `./run compilers`, without a driver: what its statistics mean, its budgets, its files.
 
-recorded.json has what each driver of Mesa 26.1.6 said of one pipeline of Weft's.
+recorded.json has what each driver of Mesa 26.1.6 (V3DV: 26.2.6) said of one pipeline of Weft's.
 """
 import json
 import pathlib
@@ -24,7 +24,7 @@ RECORDED = json.loads((HERE / "recorded.json").read_text())
 FAKE = """#!/bin/sh
 skipped="$*"
 said() { printf '%s\\n' "$1"; }
-said '{"device": {"name": "D", "driver": "radv", "plan": {"split": 4}}}'
+said '{"device": {"name": "D", "driver": "radv", "driver_info": "Mesa 1", "plan": {"split": 4}}}'
 said '{"model": "smollm2-135m", "format": "q8", "layers": 30, "token": {"first_layer": {"dispatches": 14, "barriers": 13}, "layer": {"dispatches": 10, "barriers": 9}, "rest": {"dispatches": 4, "barriers": 5}}}'
 said '{"pipelines": 3}'
 for label in hang good crash; do
@@ -47,6 +47,7 @@ class Statistics(unittest.TestCase):
             "Honeykrisp": (247, 63, 1024, 0, 0, 272),
             "panvk": (1209, 64, 1, 176, None, 265),
             "Imagination open-source Mesa driver": (793, 48, None, 0, 0, None),
+            "V3DV Mesa": (1305, None, 2, 3, 4672, None),
         }
         self.assertEqual(set(RECORDED), set(expected))
         for driver, numbers in expected.items():

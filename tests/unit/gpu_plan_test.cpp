@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "base/error.h"
 
 namespace weft {
@@ -27,7 +29,9 @@ enum : uint32_t {
   kMoltenVk = 14,
   kTurnip = 18,
   kV3dv = 19,
+  kPanvk = 20,
   kNvk = 24,
+  kPowerVrMesa = 25,
 };
 
 // Limits as these devices report them. Those of llvmpipe and SwiftShader were read on this project's machines; V3D's
@@ -125,6 +129,7 @@ TEST(Plan, KeepsWithinEachDevicesLimits) {
 }
 
 TEST(Plan, GpusSplitRowsAndSoftwareDoesNot) {
+  const std::set<uint32_t> few_registers = {kArm, kPowerVr, kV3dv};
   for (const Snapshot& snapshot : kDevices) {
     SCOPED_TRACE(snapshot.name);
     const Caps caps = caps_of(snapshot);
@@ -132,7 +137,7 @@ TEST(Plan, GpusSplitRowsAndSoftwareDoesNot) {
     const bool software = snapshot.kind == DeviceKind::cpu;
     EXPECT_EQ(plan.split > 1, !software);
     EXPECT_EQ(plan.tile_tokens > 0, !software);
-    EXPECT_EQ(!plan.workarounds.empty(), software || snapshot.driver == kArm);
+    EXPECT_EQ(!plan.workarounds.empty(), software || few_registers.contains(snapshot.driver));
     for (const std::string& reason : plan.workarounds) EXPECT_FALSE(reason.empty());
   }
 }
@@ -142,7 +147,20 @@ TEST(Plan, TilesAreSmallWhereRegistersAreFew) {
   for (const Snapshot& snapshot : {kDevices[4], kDevices[5], kDevices[6]}) {
     const Plan plan = make_plan(caps_of(snapshot));
     EXPECT_EQ(plan.tile_tokens, 16u) << snapshot.name;
-    EXPECT_EQ(plan.block_tokens, 4u) << snapshot.name;
+    EXPECT_EQ(plan.block_tokens, 2u) << snapshot.name;
+  }
+  Caps mali = caps_of(kDevices[6]);
+  EXPECT_TRUE(make_plan(mali).subgroup);
+  mali.driver_id = kPanvk;
+  EXPECT_FALSE(make_plan(mali).subgroup) << "its compiler spills what subgroup arithmetic leaves";
+  EXPECT_EQ(make_plan(mali).block_tokens, 2u);
+  const Plan v3d = make_plan(caps_of(kDevices[0]));
+  EXPECT_EQ(v3d.tile_tokens, 16u);
+  EXPECT_EQ(v3d.block_tokens, 1u);
+  for (const uint32_t driver : {kPowerVr, kPowerVrMesa}) {
+    Caps powervr = caps_of(kDevices[7]);
+    powervr.driver_id = driver;
+    EXPECT_EQ(make_plan(powervr).block_tokens, 4u) << driver;
   }
   Caps turnip = caps_of(kDevices[1]);
   turnip.driver_id = kTurnip;
@@ -213,6 +231,11 @@ TEST(Plan, InputsAreRoundedOnDemandWhereADeviceHasDotProducts) {
     disable(caps, "int8_dot");
     EXPECT_THROW(round_inputs(plan, caps), Error);
   }
+  Caps mali = caps_of(kDevices[6]);
+  mali.int8_dot = mali.int8_dot_fast = true;
+  Plan plan = make_plan(mali);
+  EXPECT_THROW(round_inputs(plan, mali), Error);
+  EXPECT_FALSE(plan.int8_inputs) << "tiles of rounded inputs spill";
 }
 
 TEST(Plan, WithoutTimestampsNothingIsTimed) {
