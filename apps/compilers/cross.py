@@ -20,8 +20,9 @@ def build(source, root):
         if not link.exists():
             link.symlink_to(root.libraries / f"lib{name}.so.{version}")
         options.append(f"-Dpkgcfg_lib_{module}_{name}={link}")
-    # A package that only a program that is not built needs may be this machine's.
-    options += ["-Dbenchmark_DIR=/usr/lib/x86_64-linux-gnu/cmake/benchmark", f"-DVulkan_LIBRARY={root.libraries / 'libvulkan.so.1'}", "-DCMAKE_SKIP_RPATH=ON"]
+    # The program's own libraries are the root's. A package that only programs that are not built need may be this machine's.
+    options += [f"-DVulkan_LIBRARY={root.libraries / 'libvulkan.so.1'}", "-DCMAKE_SKIP_RPATH=ON",
+                "-Dbenchmark_DIR=/usr/lib/x86_64-linux-gnu/cmake/benchmark"]
     subprocess.run(["cmake", "-S", source, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DWEFT_APPS=ON", "-DWEFT_TESTS=OFF",
                     "-DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc", "-DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++", *options],
                    check=True, stdout=subprocess.DEVNULL)
