@@ -26,8 +26,10 @@ void fit_mali(Plan& plan) {
   plan.tile_tokens = 16;
   plan.block_tokens = 2;
 }
-bool is_mali(const Caps& caps) {
-  return caps.driver_id == VK_DRIVER_ID_MESA_PANVK || caps.driver_id == VK_DRIVER_ID_ARM_PROPRIETARY;
+// Of Mali and V3D.
+bool has_few_registers(const Caps& caps) {
+  return caps.driver_id == VK_DRIVER_ID_MESA_PANVK || caps.driver_id == VK_DRIVER_ID_ARM_PROPRIETARY ||
+         caps.driver_id == VK_DRIVER_ID_MESA_V3DV;
 }
 
 constexpr const char* kPowerVrReason = "a thread of PowerVR's has no registers for groups of 8 tokens";
@@ -131,12 +133,12 @@ Plan make_plan(const Caps& caps) {
   return plan;
 }
 
-bool rounding_pays(const Caps& caps) { return caps.int8_dot && caps.int8_dot_fast && !is_mali(caps); }
+bool rounding_pays(const Caps& caps) { return caps.int8_dot && caps.int8_dot_fast && !has_few_registers(caps); }
 
 void round_inputs(Plan& plan, const Caps& caps) {
-  if (is_mali(caps))
+  if (has_few_registers(caps))
     throw Error(Code::unsupported, "inputs of 8 bits would make products slower", caps.name,
-                "Mali's registers hold tiles of them for 8 tokens only, without them for 16");
+                "their tiles need more registers than the device has");
   if (!rounding_pays(caps))
     throw Error(Code::unsupported, "the device has no fast integer dot products, which inputs of 8 bits need",
                 caps.name, "weft devices shows int8_dot_fast: only such devices gain by them");

@@ -36,7 +36,7 @@ struct Plan {
 Plan make_plan(const Caps& caps);
 
 // Whether products are faster if their inputs are rounded to 8 bits: not if the driver makes integer dot products of
-// other instructions, and not on Mali.
+// other instructions, and not on Mali and V3D.
 bool rounding_pays(const Caps& caps);
 
 // Sets int8_inputs, half_tiles (for f16 matrices) if the device computes with halves, and tile_tokens where there were

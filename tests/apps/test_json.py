@@ -117,7 +117,7 @@ class Json(unittest.TestCase):
         wanted = ("generate", "-m", plain(), "--prompt-ids", ",".join(str(3 + i) for i in range(40)), "-n", 4, "--int8-inputs")
         slow = [{"WEFT_DISABLE": "int8_dot"}]
         device = weft_json("devices", "--device", 0)["devices"][0]
-        if "Mali" in device["name"]:
+        if device["name"].startswith(("Mali", "V3D")):
             slow = []
             weft(*wanted, expect=1)
         elif device["caps"]["int8_dot_fast"]:

@@ -231,11 +231,14 @@ TEST(Plan, InputsAreRoundedOnDemandWhereADeviceHasDotProducts) {
     disable(caps, "int8_dot");
     EXPECT_THROW(round_inputs(plan, caps), Error);
   }
-  Caps mali = caps_of(kDevices[6]);
-  mali.int8_dot = mali.int8_dot_fast = true;
-  Plan plan = make_plan(mali);
-  EXPECT_THROW(round_inputs(plan, mali), Error);
-  EXPECT_FALSE(plan.int8_inputs) << "tiles of rounded inputs spill";
+  for (const Snapshot& snapshot : {kDevices[0], kDevices[6]}) {
+    Caps caps = caps_of(snapshot);
+    caps.int8_dot = caps.int8_dot_fast = true;
+    Plan plan = make_plan(caps);
+    EXPECT_FALSE(rounding_pays(caps)) << snapshot.name;
+    EXPECT_THROW(round_inputs(plan, caps), Error) << snapshot.name << ": tiles of rounded inputs spill";
+    EXPECT_FALSE(plan.int8_inputs);
+  }
 }
 
 TEST(Plan, WithoutTimestampsNothingIsTimed) {

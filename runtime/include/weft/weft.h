@@ -166,7 +166,7 @@ typedef struct weft_model_options {
    * plan's block_tokens, round their inputs. Inputs of q8 and q4 matrices are rounded to 8-bit integers (a scale for
    * each 32 values) and multiplied by integer dot products, with fewer tokens too if the plan has uniform_parts; inputs
    * of f16 matrices are rounded to f16 if caps has fp16. Logits change a little (docs/formats.md says how much).
-   * WEFT_UNSUPPORTED if caps has no int8_dot_fast, and on Mali. */
+   * WEFT_UNSUPPORTED if caps has no int8_dot_fast, and on Mali and V3D. */
   int int8_inputs;
   /* How the vocabulary table (or both tables, where they are separate) is kept on the device; WEFT_TYPE_FILE: as
    * `type` says. A q4 model decodes well with a q8 table, of which the certified and fast heads read less. */
