@@ -1,8 +1,8 @@
-# cmake -DSPIRV_CROSS=PROGRAM -DFOLDER=... -DNAME=matmul "-DVARIANTS=texel" -DOPERATION= -P shader_header.cmake
+# cmake -DSPIRV_CROSS=PROGRAM -DFOLDER=... -DNAME=matmul "-DVARIANTS=texel" -DOPERATION= -DINTERFACE= -P shader_header.cmake
 #
 # Writes FOLDER/NAME.spv.h from FOLDER/NAME.spv and FOLDER/NAME_VARIANT.spv: a Shader (gpu/shader.h) for each. What a shader expects is
 # read from its SPIR-V (spirv-cross --reflect). A buffer that GLSL does not declare `readonly` counts as written, whatever the
-# specialisation constants say.
+# specialisation constants say. INTERFACE: read what is expected from FOLDER/INTERFACE.spv; "left_out": there is no code.
 cmake_minimum_required(VERSION 3.25)
 
 # Sets `json` to what the SPIR-V declares.
@@ -132,6 +132,11 @@ if(OPERATION)
   set(operation ${OPERATION})
   string(REGEX REPLACE "^${OPERATION}_" "" source_variant ${NAME})
 endif()
+if(INTERFACE STREQUAL left_out)
+  string(APPEND text "inline constexpr Shader ${NAME} = {\"${operation}\", \"${source_variant}\", {}, 0, 0, 0, 0};\n}  // namespace weft::shaders\n")
+  file(WRITE ${FOLDER}/${NAME}.spv.h "${text}")
+  return()
+endif()
 foreach(variant "" ${VARIANTS})
   set(shader ${NAME})
   if(variant)
@@ -139,7 +144,11 @@ foreach(variant "" ${VARIANTS})
   endif()
   string(STRIP "${source_variant} ${variant}" variant)
   set(module ${FOLDER}/${shader}.spv)
-  reflect(${module})
+  if(INTERFACE)
+    reflect(${FOLDER}/${INTERFACE}.spv)
+  else()
+    reflect(${module})
+  endif()
   read_bindings()
   list(LENGTH bound bindings)
   mask_of(${bound})

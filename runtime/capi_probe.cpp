@@ -28,7 +28,8 @@ static JsonValue caps_json(const Caps& caps) {
       {"memory_budget", caps.memory_budget},
       {"fp16", caps.fp16},
       {"int8_dot", caps.int8_dot},
-      {"int8_dot_fast", caps.int8_dot_fast}};
+      {"int8_dot_fast", caps.int8_dot_fast},
+      {"matrix_side", caps.matrices ? caps.matrix_side : 0}};
 }
 
 static JsonValue plan_json(const Plan& plan, const std::string& tuning) {
@@ -40,6 +41,7 @@ static JsonValue plan_json(const Plan& plan, const std::string& tuning) {
           {"uniform_parts", plan.uniform_parts},
           {"block_tokens", plan.block_tokens},
           {"tile_tokens", plan.tile_tokens},
+          {"matrix_side", plan.matrix_side},
           {"half_tiles", plan.half_tiles},
           {"int8_inputs", plan.int8_inputs},
           {"chunk_tokens", plan.chunk_tokens},

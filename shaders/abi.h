@@ -27,6 +27,7 @@ using uint = uint32_t;
 //               row r at IN_TILE(r, k, blocks). Value = scale * q + minimum, q of 0 .. 15.
 #define TILE_ROWS 64
 #define GROUP_ROWS 32
+#define TILE_THREADS 128  // of a workgroup that computes many tokens of a tile
 #define IN_GROUPS(group, row, k, count) ((row) / (group) * (group) * (count) + (k) * (group) + (row) % (group))
 #define IN_TILE(row, k, count) IN_GROUPS(GROUP_ROWS, row, k, count)
 #define BLOCK 32

@@ -18,27 +18,10 @@
 #ifdef WEFT_INT8
 #include "lib/dot_of_bytes.glsl"
 #endif
-#include "abi.h"
-#include "lib/bytes.glsl"
-#include "lib/half.glsl"
-
-layout(constant_id = 0) const uint FORMAT = FORMAT_F16;
-layout(constant_id = 1) const uint TOKENS = 16;
-layout(constant_id = 2) const uint BIAS = 0;  // 1: there are biases
-layout(constant_id = 3) const uint ADD = 0;   // 1: y += x W^T
-#include "lib/tiles.glsl"
-
-const uint THREADS = 128;
-layout(local_size_x = THREADS) in;
-
-layout(std430, binding = 0) readonly buffer Words { uvec4 words[]; };
-layout(std430, binding = 0) readonly buffer WordPairs { uvec2 word_pairs[]; };
-layout(std430, binding = 0) readonly buffer SmallWords { uint small_words[]; };
-layout(std430, binding = 1) readonly buffer Inputs { vec4 inputs[]; };  // (pass tokens, in_stride / 4)
-layout(std430, binding = 2) readonly buffer State { StepState state; };
-layout(std430, binding = 3) buffer Output { float y[]; };  // (pass tokens, out_stride)
-layout(std430, binding = 4) readonly buffer Bias { float bias[]; };  // (rows)
-layout(push_constant) uniform Push { MatmulPush p; };
+#if defined(WEFT_FP16) || defined(WEFT_INT8)
+#define WEFT_PEAKS
+#endif
+#include "lib/tile_blocks.glsl"
 
 // A block of each row and token, in words of 16 bytes.
 #ifdef WEFT_FP16
@@ -53,83 +36,15 @@ shared uvec4 input_tile[TOKENS * WORDS];
 // Neighbouring threads read the same word of neighbouring rows (or tokens): swizzled so, no two of eight are in the same bank.
 uint swizzled(uint row, uint word) { return row * WORDS + (word ^ row * WORDS / 8 % WORDS); }
 
-// What a thread has loaded of the next block: eight columns of two rows, as they lie, and four of some tokens.
-const uint EIGHTS = BLOCK / 8, FOURS = BLOCK / 4;
-const uint WEIGHTS = TILE_ROWS * EIGHTS / THREADS, INPUTS = TOKENS * FOURS / THREADS;
-uvec4 loaded_weights[WEIGHTS];
-uint loaded_scales[WEIGHTS];
-vec4 loaded_inputs[INPUTS];
-// They are so far apart; what follows from i alone is kept out of the threads' registers.
-const uint WEIGHTS_APART = THREADS / EIGHTS, INPUTS_APART = THREADS / FOURS;
-uint weight_row() { return gl_LocalInvocationIndex / EIGHTS; }
-uint weight_eight() { return gl_LocalInvocationIndex % EIGHTS; }
-uint input_token() { return gl_LocalInvocationIndex / FOURS; }
-uint input_four() { return gl_LocalInvocationIndex % FOURS; }
-
-void load(uint block, uint blocks, uint tile, uint first_token, uint tokens) {
-  const uint count = BLOCK_WORDS * blocks, eight = weight_eight(), scale_words = (blocks + RUN - 1) / RUN;
-  const uint word = tile / 4 + IN_TILE(weight_row(), block * BLOCK_WORDS + eight * BLOCK_WORDS / 4, count);
-  const uint scales = tile + TILE_ROWS * 4 * count + IN_TILE(weight_row(), block / RUN, scale_words);
-  [[unroll]] for (uint i = 0; i < WEIGHTS; ++i) {
-    const uint at = word + i * WEIGHTS_APART * count;  // WEIGHTS_APART is GROUP_ROWS
-    if (FORMAT == FORMAT_F16) loaded_weights[i] = words[at];
-    if (FORMAT == FORMAT_Q8) loaded_weights[i].xy = word_pairs[at * 2 + eight % 2];
-    if (FORMAT == FORMAT_Q4) loaded_weights[i].x = small_words[at * 4 + eight];
-    if (FORMAT != FORMAT_F16) loaded_scales[i] = small_words[scales + i * WEIGHTS_APART * scale_words];
-  }
-  [[unroll]] for (uint i = 0; i < INPUTS; ++i) {
-    const uint token = first_token + min(input_token() + i * INPUTS_APART, tokens - 1);
-    loaded_inputs[i] = inputs[token * (p.in_stride / 4) + block * FOURS + input_four()];
-  }
-}
-
-// Eight weights, and what they are still to be multiplied with.
-float unpack(out vec4 low, out vec4 high, uint i, uint block) {
-  const uvec4 eight = loaded_weights[i];
-  const uint scales = loaded_scales[i];
-  if (FORMAT == FORMAT_F16) {
-    low = vec4(unpackHalf2x16(eight.x), unpackHalf2x16(eight.y));
-    high = vec4(unpackHalf2x16(eight.z), unpackHalf2x16(eight.w));
-    return 1;
-  }
-  if (FORMAT == FORMAT_Q8) {
-    low = signed_bytes(eight.x);
-    high = signed_bytes(eight.y);
-    return scale_of(block % 2 == 0 ? scales : scales >> 16);
-  }
-  const float scale = scale_of(scales), minimum = scale_of(scales >> 16);
-  low = scale * vec4((eight.xxxx >> uvec4(0, 4, 8, 12)) & 15u) + minimum;
-  high = scale * vec4((eight.xxxx >> uvec4(16, 20, 24, 28)) & 15u) + minimum;
-  return 1;
-}
-
-#if defined(WEFT_FP16) || defined(WEFT_INT8)
-// The largest magnitudes of what each thread has loaded, and for all of a block what its sums are to be multiplied with.
-shared vec4 weight_peaks[FORMAT == FORMAT_F16 ? TILE_ROWS : 1], input_peaks[TOKENS * 2];
+#ifdef WEFT_PEAKS
+// What all sums of a block are to be multiplied with.
 shared float weight_scales[TILE_ROWS], input_scales[TOKENS];
-
-float peak_of(vec4 v) { return max(max(abs(v.x), abs(v.y)), max(abs(v.z), abs(v.w))); }
-void note_peaks() {
-  if (FORMAT == FORMAT_F16)
-    [[unroll]] for (uint i = 0; i < WEIGHTS; ++i) {
-      vec4 low, high;
-      unpack(low, high, i, 0);
-      weight_peaks[weight_row() + i * WEIGHTS_APART][weight_eight()] = max(peak_of(low), peak_of(high));
-    }
-  [[unroll]] for (uint i = 0; i < INPUTS; ++i) input_peaks[input_token() * 2 + input_four() / 4 + i * INPUTS_APART * 2][input_four() % 4] = peak_of(loaded_inputs[i]);
-}
-float input_peak(uint token) { return max(peak_of(input_peaks[token * 2]), peak_of(input_peaks[token * 2 + 1])); }
-
 float weight_scale(uint row) { return weight_scales[row]; }
 float input_scale(uint token) { return input_scales[token]; }
 #endif
 
 #if defined(WEFT_FP16)
-// The power of two at or below a peak, such that its inverse is a number too.
-float power_below(float peak) { return uintBitsToFloat(clamp(floatBitsToUint(peak) & 0x7f800000u, 0x00800000u, 0x7e800000u)); }
-float inverse_power(float power) { return uintBitsToFloat(0x7f000000u - floatBitsToUint(power)); }
-// packHalf2x16 may cut off, as AMD's does; this rounds.
-uvec2 halves_of(vec4 v) { return uvec2(packFloat2x16(f16vec2(v.xy)), packFloat2x16(f16vec2(v.zw))); }
+#include "lib/to_halves.glsl"
 
 void store(uint block) {
   [[unroll]] for (uint i = 0; i < WEIGHTS; ++i) {
@@ -138,7 +53,7 @@ void store(uint block) {
     float scale = unpack(low, high, i, block);
     if (FORMAT != FORMAT_Q8) {
       const float minimum = scale_of(scales >> 16), maximum = 15 * scale_of(scales) + minimum;
-      scale = power_below(FORMAT == FORMAT_F16 ? peak_of(weight_peaks[row]) : max(abs(minimum), abs(maximum)));
+      scale = power_below(FORMAT == FORMAT_F16 ? weight_peak(row) : max(abs(minimum), abs(maximum)));
       low *= inverse_power(scale);
       high *= inverse_power(scale);
     }
@@ -199,8 +114,6 @@ float product(uvec4 w[STEP], uvec4 x[STEP]) {
   return float(sum);
 }
 #else
-void note_peaks() {}
-
 void store(uint block) {
   [[unroll]] for (uint i = 0; i < WEIGHTS; ++i) {
     vec4 low, high;

@@ -52,6 +52,7 @@ Json describe(const weft::Device& device) {
             {"uniform_parts", plan.uniform_parts},
             {"block_tokens", plan.block_tokens},
             {"tile_tokens", plan.tile_tokens},
+            {"matrix_side", plan.matrix_side},
             {"half_tiles", plan.half_tiles},
             {"int8_inputs", plan.int8_inputs}}}};
 }

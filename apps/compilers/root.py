@@ -29,6 +29,7 @@ class Wanted:
 COMPILERS = Wanted(MESA, SUITES, PACKAGES)
 # For V3D: the shim of the version above cannot pretend to be another chip than it.
 NEWEST = Wanted("sid", ("sid",), ("mesa-vulkan-drivers", "mesa-drm-shim", *PACKAGES[2:]))
+GLSLANG = Wanted("glslang-trixie", SUITES[:1], ("glslang-tools",))
 # Debian sid's llama.cpp with its Vulkan backend, and sid's Mesa.
 PEER = Wanted("sid-peer", NEWEST.suites, ("llama.cpp-tools", "libggml0-backend-vulkan", *NEWEST.packages))
 

@@ -31,7 +31,8 @@ void disable(Caps& caps, std::string_view features) {
                                       {"timestamps", &Caps::timestamps},
                                       {"memory_budget", &Caps::memory_budget},
                                       {"fp16", &Caps::fp16},
-                                      {"int8_dot", &Caps::int8_dot}};
+                                      {"int8_dot", &Caps::int8_dot},
+                                      {"matrices", &Caps::matrices}};
   while (!features.empty()) {
     const size_t comma = features.find(',');
     const std::string_view wanted = features.substr(0, comma);

@@ -46,10 +46,12 @@ struct Caps {
   bool fp16 = false;            // shaderFloat16
   bool int8_dot = false;        // shaderIntegerDotProduct
   bool int8_dot_fast = false;   // accelerated, of four signed bytes
+  bool matrices = false;        // VK_KHR_cooperative_matrix: subgroups multiply matrices of halves, and sums are floats
+  uint32_t matrix_side = 0;     // their rows, columns and inner size: 8 or 16
 };
 
 // Clears the features named in a comma-separated list: subgroup, shuffle, full_subgroups, timestamps, memory_budget,
-// fp16, int8_dot.
+// fp16, int8_dot, matrices.
 // Throws Error(invalid_argument) naming an unknown one and the list of known ones.
 void disable(Caps& caps, std::string_view features);
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "gpu/cooperative_matrix.h"
 #include "gpu/pipeline_cache.h"
 #include "gpu/recorder.h"
 #include "gpu/tuning.h"
@@ -133,6 +134,10 @@ void Device::create(const std::function<Plan(const Caps&)>& planner) {
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES, nullptr, VK_TRUE};
   VkPhysicalDeviceSubgroupSizeControlFeatures sizes = {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES,
                                                        nullptr, VK_FALSE, VK_TRUE};
+  VkPhysicalDeviceVulkanMemoryModelFeatures model = {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES,
+                                                     nullptr, VK_TRUE};
+  VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrices = {
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR, &model, VK_TRUE, VK_FALSE};
   void* features = nullptr;
   if (plan_.statistics) {
     extensions.push_back(VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME);
@@ -149,6 +154,11 @@ void Device::create(const std::function<Plan(const Caps&)>& planner) {
   if (caps_.full_subgroups) {
     if (caps_.api_version < VK_API_VERSION_1_3) extensions.push_back(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
     sizes.pNext = std::exchange(features, &sizes);
+  }
+  if (caps_.matrices) {
+    extensions.push_back(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
+    if (caps_.api_version < VK_API_VERSION_1_2) extensions.push_back(VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME);
+    model.pNext = std::exchange(features, &matrices);
   }
   if (caps_.memory_budget) extensions.push_back(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
   for (const VkExtensionProperties& extension :

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <mutex>
 
+#include "gpu/cooperative_matrix.h"
+
 namespace weft {
 namespace {
 
@@ -89,8 +91,27 @@ void read_limits(const VkPhysicalDeviceLimits& limits, Caps& caps) {
   caps.timestamp_period = limits.timestampPeriod;
 }
 
+// The side of the square matrices of halves that subgroups multiply, with sums of floats; 0: there are none.
+uint32_t read_matrix_side(VkInstance instance, VkPhysicalDevice device) {
+  const auto get = reinterpret_cast<PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR>(
+      vkGetInstanceProcAddr(instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"));
+  if (!get) return 0;
+  uint32_t count = 0;
+  check(get(device, &count, nullptr), "count the cooperative matrices");
+  std::vector<VkCooperativeMatrixPropertiesKHR> list(count, {VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR});
+  check(get(device, &count, list.data()), "list the cooperative matrices");
+  uint32_t side = 0;
+  for (const VkCooperativeMatrixPropertiesKHR& one : list)
+    if (one.AType == VK_COMPONENT_TYPE_FLOAT16_KHR && one.BType == one.AType &&
+        one.CType == VK_COMPONENT_TYPE_FLOAT32_KHR && one.ResultType == one.CType &&
+        one.scope == VK_SCOPE_SUBGROUP_KHR && one.NSize == one.MSize && one.KSize == one.MSize &&
+        (one.MSize == 8 || one.MSize == 16))
+      side = std::max(side, one.MSize);
+  return side;
+}
+
 // Reads everything Caps holds. A device of Vulkan 1.0 is listed with what 1.0 can tell; the plan then refuses it.
-Caps read_caps(VkPhysicalDevice device) {
+Caps read_caps(VkInstance instance, VkPhysicalDevice device) {
   Caps caps;
   VkPhysicalDeviceProperties basic = {};
   vkGetPhysicalDeviceProperties(device, &basic);
@@ -110,6 +131,8 @@ Caps read_caps(VkPhysicalDevice device) {
   const bool has_driver = v12 || has_extension(extensions, VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME);
   const bool has_fp16 = v12 || has_extension(extensions, VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME);
   const bool has_dot = v13 || has_extension(extensions, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
+  const bool has_matrices = (v12 || has_extension(extensions, VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME)) &&
+                            has_extension(extensions, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
   const bool has_sizes = v13 || has_extension(extensions, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
 
   VkPhysicalDeviceDriverProperties driver = {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
@@ -139,13 +162,20 @@ Caps read_caps(VkPhysicalDevice device) {
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES};
   VkPhysicalDeviceSubgroupSizeControlFeatures sizes = {
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES};
+  VkPhysicalDeviceVulkanMemoryModelFeatures model = {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES};
+  VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrices = {
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR, &model};
   VkPhysicalDeviceFeatures2 features = {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
+  if (has_matrices) model.pNext = features.pNext, features.pNext = &matrices;
   if (has_fp16) fp16.pNext = features.pNext, features.pNext = &fp16;
   if (has_dot) dots.pNext = features.pNext, features.pNext = &dots;
   if (has_sizes) sizes.pNext = features.pNext, features.pNext = &sizes;
   vkGetPhysicalDeviceFeatures2(device, &features);
   caps.fp16 = has_fp16 && fp16.shaderFloat16;
   caps.int8_dot = has_dot && dots.shaderIntegerDotProduct;
+  if (has_matrices && matrices.cooperativeMatrix && model.vulkanMemoryModel && in_compute)
+    caps.matrix_side = read_matrix_side(instance, device);
+  caps.matrices = caps.matrix_side > 0;
   caps.full_subgroups = has_sizes && sizes.computeFullSubgroups && in_compute &&
                         (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_BALLOT_BIT);
   return caps;
@@ -246,7 +276,7 @@ void Instance::list_devices() {
   };
   const char* disabled = std::getenv("WEFT_DISABLE");
   for (VkPhysicalDevice handle : enumerate<VkPhysicalDevice>("list the devices", get)) {
-    Physical device = {handle, read_caps(handle)};
+    Physical device = {handle, read_caps(handle_, handle)};
     if (disabled) disable(device.caps, disabled);
     devices_.push_back(std::move(device));
   }

@@ -76,6 +76,14 @@ constexpr Workaround kWorkarounds[] = {
 
 constexpr uint32_t kTileTokens = 64;
 
+// shaders/matmul_matrix.comp: its workgroup of 128 threads has whole subgroups, a matrix of each fits into the least
+// tile of 64 rows and 16 tokens, and its shared memory takes less than 32 KiB.
+bool can_use_matrices(const Caps& caps) {
+  if (!caps.matrices || !caps.fp16 || !caps.full_subgroups || caps.max_shared < 32768) return false;
+  if (caps.subgroup_size == 0 || 128 % caps.subgroup_size != 0) return false;
+  return 128 / caps.subgroup_size * caps.matrix_side * caps.matrix_side <= 64 * 16;
+}
+
 void require(bool enough, const char* what, uint64_t has, uint64_t needs, const Caps& caps) {
   if (enough) return;
   throw Error(
@@ -116,6 +124,7 @@ Plan make_plan(const Caps& caps) {
   // A GPU's threads share what they read through shared memory, in which every weight of a tile is unpacked once; for a
   // software driver that is memory as any other, and each barrier costs.
   plan.tile_tokens = software ? 0 : kTileTokens;
+  plan.matrix_side = !software && can_use_matrices(caps) ? caps.matrix_side : 0;
   // A GPU wants more workgroups than heads; a CPU has few cores, but llvmpipe ends loops after 65,535 rounds in all,
   // and attend takes two or three for a position.
   plan.attend_span = software ? 4096 : 1024;

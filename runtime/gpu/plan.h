@@ -20,6 +20,7 @@ struct Plan {
   uint32_t attend_span = 0;     // cache positions for each workgroup of attend; the last one joins the parts
   uint32_t block_tokens = 0;    // prompt tokens that a lane of a prompt product accumulates at once
   uint32_t tile_tokens = 0;    // tokens of a tile that a workgroup of matmul_tiled computes; 0: matmul computes prompts
+  uint32_t matrix_side = 0;    // of the cooperative matrices that tiles are multiplied with; 0: without them
   bool half_tiles = false;     // matmul_tiled keeps and multiplies tiles as halves
   bool int8_inputs = false;    // products by tiles or with uniform_parts round inputs to 8 bits, except for f16
                                // matrices; off unless asked for

@@ -11,7 +11,7 @@ namespace weft {
 struct Shader {
   const char* name;               // the operation's: profile row
   const char* variant;            // of those of an operation: "texel", "tiled fp16"; "": the plain one
-  std::span<const uint8_t> code;  // packed SPIR-V; lives as long as the program
+  std::span<const uint8_t> code;  // packed SPIR-V; lives as long as the program; empty if the build left it out
   uint32_t bindings;              // buffers 0 .. bindings - 1
   uint32_t written;               // bit i: binding i may be written
   uint32_t texel;       // bit i: binding i is a buffer of texels of four 32-bit integers; else a storage buffer

@@ -4,11 +4,14 @@
 #include "ops/rows.h"
 
 #include "matmul.spv.h"
+#include "matmul_matrix.spv.h"
 #include "matmul_tiled.spv.h"
 
 namespace weft::ops {
 
 uint32_t begun_stride(uint32_t cols) { return NORM_SUMS_AT(cols) + stride_of(ceil_div(cols, 8)); }
+
+bool uses_matrices(const Plan& plan) { return plan.matrix_side > 0 && !shaders::matmul_matrix.code.empty(); }
 
 bool can_fuse(const Plan& plan, uint32_t tokens) { return plan.tile_tokens == 0 || tokens <= plan.block_tokens; }
 
@@ -31,16 +34,24 @@ bool rounds_inputs(const Plan& plan, const Matrix& weights) {
   return plan.int8_inputs && weights.format != Format::f16;
 }
 
+KernelSpec tile_kernel(const Device& device, const Matrix& weights, std::vector<uint32_t> constants) {
+  const Plan& plan = device.plan();
+  if (rounds_inputs(plan, weights)) return {shaders::matmul_tiled_int8, constants};
+  if (uses_matrices(plan)) {
+    constants.insert(constants.end(), {plan.matrix_side, TILE_THREADS / device.caps().subgroup_size});
+    return {shaders::matmul_matrix, constants, true};
+  }
+  return {plan.half_tiles ? shaders::matmul_tiled_fp16 : shaders::matmul_tiled, constants};
+}
+
 // More tokens than a lane accumulates, on a GPU. Shapes were checked.
 void multiply_tiles(Recorder& recorder, const Matrix& weights, const View& state, const View& x, const View& y,
                     uint32_t tokens, Output output) {
   const Plan& plan = recorder.device().plan();
   const uint32_t tile = std::min(plan.tile_tokens, std::max(std::bit_ceil(tokens), 16u));
   const bool biased = weights.bias.buffer != nullptr;
-  const KernelSpec spec = {rounds_inputs(plan, weights) ? shaders::matmul_tiled_int8
-                           : plan.half_tiles            ? shaders::matmul_tiled_fp16
-                                                        : shaders::matmul_tiled,
-                           {static_cast<uint32_t>(weights.format), tile, biased, output == Output::add}};
+  const KernelSpec spec = tile_kernel(recorder.device(), weights,
+                                      {static_cast<uint32_t>(weights.format), tile, biased, output == Output::add});
   for (const Matrix::Slice& slice : weights.slices(plan.slice_bytes)) {
     const abi::MatmulPush push = {
         weights.cols, slice.rows, slice.row_base, stride_of(weights.cols), stride_of(weights.rows), 0, tokens, 0, 0, 0};

@@ -95,6 +95,9 @@ struct Input {
 };
 // True if matmul begins and ends norms, and applies gates, in passes of so many tokens; else norm and activate do it.
 bool can_fuse(const Plan& plan, uint32_t tokens);
+// True if products of more tokens multiply cooperative matrices: if the plan wants it and the build's glslang knew
+// them.
+bool uses_matrices(const Plan& plan);
 // True if a product of this matrix can begin the norm of its result: one in slices cannot.
 bool can_begin_norm(const Plan& plan, const Matrix& weights, uint32_t tokens);
 // Partial sums of a row that a product leaves with `rows` rows.

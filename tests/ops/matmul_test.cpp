@@ -27,6 +27,7 @@ std::string variant_of(const Plan& plan, const Shape& shape) {
   if (plan.tile_tokens == 0 || shape.tokens <= plan.block_tokens)
     return rounded && rounds_few(plan) ? "matmul int8" : split_product("matmul", plan);
   if (rounded) return "matmul tiled int8";
+  if (ops::uses_matrices(plan)) return "matmul matrix";
   return plan.half_tiles ? "matmul tiled fp16" : "matmul tiled";
 }
 
@@ -34,7 +35,8 @@ std::string variant_of(const Plan& plan, const Shape& shape) {
 // rounded to 11 bits each, and so are sums of eight products, whose errors largely cancel.
 constexpr double kHalfError = 3 * 0x1p-11;
 double allowed_error(const Plan& plan, const Shape& shape) {
-  const bool halves = plan.half_tiles && plan.tile_tokens > 0 && shape.tokens > plan.block_tokens;
+  const bool tiled = plan.tile_tokens > 0 && shape.tokens > plan.block_tokens;
+  const bool halves = tiled && plan.half_tiles && !ops::uses_matrices(plan);
   return halves ? kHalfError : dot_error(shape.cols);
 }
 
@@ -273,16 +275,40 @@ TEST_F(MatmulTest, Tiles) {
   for (const Format format : kFormats) {
     for (const uint32_t tile : {16u, 32u, 64u})
       for (const uint32_t active : {1u, 15u, 16u, 17u, 63u, 64u})
-        check_matmul({.block_tokens = 8, .tile_tokens = tile, .half_tiles = false}, {format, 100, 172, 64, active});
+        check_matmul({.block_tokens = 8, .tile_tokens = tile, .half_tiles = false, .matrices = false},
+                     {format, 100, 172, 64, active});
     for (const uint32_t tokens : {9u, 16u, 24u, 100u})
-      check_matmul({.block_tokens = 8, .tile_tokens = 64, .half_tiles = false}, {format, 65, 96, tokens, tokens});
+      check_matmul({.block_tokens = 8, .tile_tokens = 64, .half_tiles = false, .matrices = false},
+                   {format, 65, 96, tokens, tokens});
     for (const uint32_t rows : {1u, 64u, 300u})
       for (const uint32_t cols : {1u, 31u, 32u, 33u, 65u, 576u})
-        check_matmul({.tile_tokens = 64, .half_tiles = false}, {format, rows, cols, 64, 40});
+        check_matmul({.tile_tokens = 64, .half_tiles = false, .matrices = false}, {format, rows, cols, 64, 40});
     for (const ops::Output output : {ops::Output::write, ops::Output::add})
       for (const bool biased : {false, true})
-        check_matmul({.tile_tokens = 64, .half_tiles = false}, {format, 130, 172, 64, 50, output, biased});
-    check_matmul({.tile_tokens = 64, .half_tiles = false, .slice_bytes = 1 << 20},
+        check_matmul({.tile_tokens = 64, .half_tiles = false, .matrices = false},
+                     {format, 130, 172, 64, 50, output, biased});
+    check_matmul({.tile_tokens = 64, .half_tiles = false, .matrices = false, .slice_bytes = 1 << 20},
+                 {format, 20000, 64, 24, 20, ops::Output::add, true});
+  }
+}
+
+// By cooperative matrices, as exact as by floats.
+TEST_F(MatmulTest, Matrices) {
+  if (!ops::uses_matrices(open_device({.matrices = true})->plan()))
+    GTEST_SKIP() << "the device has no cooperative matrices, or the build's glslang does not know them";
+  for (const Format format : kFormats) {
+    for (const uint32_t tile : {16u, 32u, 64u})
+      for (const uint32_t active : {1u, 17u, 64u})
+        check_matmul({.block_tokens = 8, .tile_tokens = tile, .matrices = true}, {format, 100, 172, 64, active});
+    const Tuning tuning = {.tile_tokens = 64, .matrices = true};
+    for (const uint32_t rows : {1u, 300u})
+      for (const uint32_t cols : {1u, 33u, 576u}) check_matmul(tuning, {format, rows, cols, 64, 40});
+    check_matmul(tuning, {format, 130, 172, 64, 50, ops::Output::write, true});
+    check_matmul(tuning, {format, 130, 172, 64, 50, ops::Output::add, false});
+    // Inputs far beyond what a half holds, either way.
+    for (const float scale : {1e-30f, 1e-6f, 1e6f, 1e30f})
+      check_matmul(tuning, {format, 65, 96, 32, 32, ops::Output::write, false, scale});
+    check_matmul({.tile_tokens = 64, .matrices = true, .slice_bytes = 1 << 20},
                  {format, 20000, 64, 24, 20, ops::Output::add, true});
   }
 }
@@ -291,8 +317,9 @@ TEST_F(MatmulTest, HalfTiles) {
   if (!open_device()->caps().fp16) GTEST_SKIP() << "the device does not compute with halves";
   for (const Format format : kFormats) {
     for (const uint32_t tile : {16u, 64u})
-      check_matmul({.block_tokens = 8, .tile_tokens = tile, .half_tiles = true}, {format, 100, 172, 64, 50});
-    const Tuning tuning = {.tile_tokens = 64, .half_tiles = true};
+      check_matmul({.block_tokens = 8, .tile_tokens = tile, .half_tiles = true, .matrices = false},
+                   {format, 100, 172, 64, 50});
+    const Tuning tuning = {.tile_tokens = 64, .half_tiles = true, .matrices = false};
     for (const uint32_t cols : {1u, 31u, 33u, 65u, 576u}) check_matmul(tuning, {format, 65, cols, 64, 40});
     check_matmul(tuning, {format, 130, 172, 64, 50, ops::Output::add, true});
     // Inputs far beyond what a half holds, either way.
@@ -303,7 +330,7 @@ TEST_F(MatmulTest, HalfTiles) {
 
 // What halves cost: the error of all outputs together, as a part of all outputs together.
 TEST_F(MatmulTest, HalfTilesAreOffByLittle) {
-  const auto device = open_device({.tile_tokens = 64, .half_tiles = true});
+  const auto device = open_device({.tile_tokens = 64, .half_tiles = true, .matrices = false});
   if (!device->caps().fp16) GTEST_SKIP() << "the device does not compute with halves";
   for (const Format format : kFormats) {
     Random random(11);
@@ -328,7 +355,7 @@ TEST_F(MatmulTest, HalfTilesAreOffByLittle) {
 
 // Weights at the edge of what a half holds, times inputs of which one stands far out of its block.
 TEST_F(MatmulTest, HalfTilesDoNotOverflow) {
-  const auto device = open_device({.tile_tokens = 64, .half_tiles = true});
+  const auto device = open_device({.tile_tokens = 64, .half_tiles = true, .matrices = false});
   if (!device->caps().fp16) GTEST_SKIP() << "the device does not compute with halves";
   constexpr uint32_t kRows = 64, kCols = 64, kTokens = 32;
   Random random(5);

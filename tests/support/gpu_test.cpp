@@ -81,14 +81,17 @@ void probe() {
 
 }  // namespace
 
-// WEFT_TEST_PLAN=gpu: what a GPU with this device's limits would do, on a software device.
-Plan plan_of(const Caps& of) {
-  Caps caps = of;
-  if (const char* plan = std::getenv("WEFT_TEST_PLAN"); plan && std::string_view(plan) == "gpu") {
-    caps.kind = DeviceKind::discrete;
-    caps.driver_id = VK_DRIVER_ID_MESA_RADV;  // with all that plans keep for certain drivers
-  }
+// What a GPU with this device's limits would do.
+static Plan gpu_plan(Caps caps) {
+  caps.kind = DeviceKind::discrete;
+  caps.driver_id = VK_DRIVER_ID_MESA_RADV;  // with all that plans keep for certain drivers
   return make_plan(caps);
+}
+
+// WEFT_TEST_PLAN=gpu: that of a GPU, on a software device.
+Plan plan_of(const Caps& caps) {
+  const char* const plan = std::getenv("WEFT_TEST_PLAN");
+  return plan && std::string_view(plan) == "gpu" ? gpu_plan(caps) : make_plan(caps);
 }
 
 std::string Tuning::name() const {
@@ -101,6 +104,7 @@ std::string Tuning::name() const {
   if (block_tokens) text += " block_tokens=" + std::to_string(block_tokens);
   if (tile_tokens) text += " tile_tokens=" + std::to_string(tile_tokens);
   if (half_tiles) text += *half_tiles ? " halves" : " floats";
+  if (matrices) text += *matrices ? " matrices" : " lanes";
   if (int8_inputs) text += " int8";
   if (slice_bytes) text += " slice_bytes=" + std::to_string(slice_bytes);
   return text;
@@ -113,6 +117,7 @@ std::shared_ptr<Device> open_device(const Tuning& tuning) {
       Plan plan = plan_of(caps);
       if (tuning.plain) {
         plan.subgroup = plan.texel_products = plan.uniform_parts = plan.half_tiles = false;
+        plan.matrix_side = 0;
         plan.profile_every = 0;
       }
       if (tuning.reduce_threads) plan.reduce_threads = tuning.reduce_threads;
@@ -122,6 +127,7 @@ std::shared_ptr<Device> open_device(const Tuning& tuning) {
       if (tuning.attend_span) plan.attend_span = tuning.attend_span;
       if (tuning.block_tokens) plan.block_tokens = tuning.block_tokens;
       if (tuning.tile_tokens) plan.tile_tokens = tuning.tile_tokens;
+      if (tuning.matrices) plan.matrix_side = *tuning.matrices ? gpu_plan(caps).matrix_side : 0;
       if (tuning.half_tiles) plan.half_tiles = *tuning.half_tiles && caps.fp16;
       if (tuning.int8_inputs && caps.int8_dot) {
         Caps fast = caps;

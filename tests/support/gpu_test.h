@@ -26,6 +26,7 @@ struct Tuning {
   bool plain = false;  // every optional feature off, as on the weakest device
   uint32_t reduce_threads = 0, split = 0, row_tiles = 0, block_tokens = 0, attend_span = 0, tile_tokens = 0;
   std::optional<bool> half_tiles = {};  // where the device can
+  std::optional<bool> matrices = {};    // likewise; the default is the plan's
   bool int8_inputs = false;             // likewise
   uint64_t slice_bytes = 0;
   std::optional<bool> texel_products = {};  // where the device can

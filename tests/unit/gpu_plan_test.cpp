@@ -199,6 +199,35 @@ TEST(Plan, SubgroupsHaveUniformPartsOnlyWhereTheyFitAndPay) {
   }
 }
 
+// Their workgroup has whole subgroups, and a matrix of the least tile for each.
+TEST(Plan, TilesAreMultipliedAsMatricesWhereThoseFit) {
+  Caps good = caps_of(kDevices[1]);
+  good.matrices = good.fp16 = good.full_subgroups = true;
+  good.max_shared = 32768;
+  for (const auto& [side, subgroup, fits] : {std::tuple(16u, 32u, true),
+                                             {16u, 64u, true},
+                                             {16u, 16u, false},
+                                             {8u, 8u, true},
+                                             {8u, 4u, false},
+                                             {16u, 48u, false},
+                                             {16u, 0u, false}}) {
+    good.matrix_side = side;
+    good.subgroup_size = subgroup;
+    EXPECT_EQ(make_plan(good).matrix_side, fits ? side : 0) << side << " in subgroups of " << subgroup;
+  }
+  good.subgroup_size = 32;
+  for (const char* feature : {"matrices", "fp16", "full_subgroups"}) {
+    Caps less = good;
+    disable(less, feature);
+    EXPECT_EQ(make_plan(less).matrix_side, 0u) << feature;
+  }
+  Caps small = good;
+  small.max_shared = 32767;
+  EXPECT_EQ(make_plan(small).matrix_side, 0u);
+  good.kind = DeviceKind::cpu;
+  EXPECT_EQ(make_plan(good).matrix_side, 0u) << "a CPU multiplies no tiles";
+}
+
 TEST(Plan, SubgroupsOnlyWhereTheyPay) {
   Caps caps = caps_of(kDevices[1]);
   EXPECT_TRUE(make_plan(caps).subgroup);
@@ -296,25 +325,26 @@ TEST(Plan, RefusesWhatIsTooOldOrTooSmall) {
 TEST(Disable, ClearsTheFeaturesNamed) {
   const auto features = [](const Caps& caps) {
     return std::vector<bool>{caps.subgroup,      caps.shuffle, caps.full_subgroups, caps.timestamps,
-                             caps.memory_budget, caps.fp16,    caps.int8_dot};
+                             caps.memory_budget, caps.fp16,    caps.int8_dot,       caps.matrices};
   };
   Caps all;
   all.subgroup = all.shuffle = all.full_subgroups = true;
-  all.timestamps = all.memory_budget = all.fp16 = all.int8_dot = true;
+  all.timestamps = all.memory_budget = all.fp16 = all.int8_dot = all.matrices = true;
   Caps caps = all;
   disable(caps, "");
-  EXPECT_EQ(features(caps), std::vector<bool>(7, true));
-  const char* names[] = {"subgroup", "shuffle", "full_subgroups", "timestamps", "memory_budget", "fp16", "int8_dot"};
-  for (size_t i = 0; i < 7; ++i) {
+  EXPECT_EQ(features(caps), std::vector<bool>(8, true));
+  const char* names[] = {"subgroup",      "shuffle", "full_subgroups", "timestamps",
+                         "memory_budget", "fp16",    "int8_dot",       "matrices"};
+  for (size_t i = 0; i < 8; ++i) {
     caps = all;
     disable(caps, names[i]);
-    std::vector<bool> want(7, true);
+    std::vector<bool> want(8, true);
     want[i] = false;
     EXPECT_EQ(features(caps), want) << names[i];
   }
   caps = all;
   disable(caps, "fp16,subgroup,,int8_dot,");
-  EXPECT_EQ(features(caps), (std::vector<bool>{false, true, true, true, true, false, false}));
+  EXPECT_EQ(features(caps), (std::vector<bool>{false, true, true, true, true, false, false, true}));
 }
 
 TEST(Disable, RefusesUnknownNames) {
@@ -326,8 +356,9 @@ TEST(Disable, RefusesUnknownNames) {
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), Code::invalid_argument);
       EXPECT_EQ(error.place(), "WEFT_DISABLE");
-      EXPECT_NE(error.hint().find("subgroup, shuffle, full_subgroups, timestamps, memory_budget, fp16, int8_dot"),
-                std::string::npos);
+      EXPECT_NE(
+          error.hint().find("subgroup, shuffle, full_subgroups, timestamps, memory_budget, fp16, int8_dot, matrices"),
+          std::string::npos);
     }
   }
 }
