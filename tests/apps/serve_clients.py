@@ -103,7 +103,7 @@ def protocol(server):
     error = raises(openai.BadRequestError, lambda: client.embeddings.create(model="pocket", input="x"))
     check("embeddings are refused", error.param == "model" and error.code == "unsupported")
     families = {family.name: family for family in text_string_to_metric_families(server.request("GET", "/metrics")[2])}
-    check("metrics", len(families) == 10 and families["weft_generated_tokens"].type == "counter"
+    check("metrics", len(families) == 12 and families["weft_generated_tokens"].type == "counter"
           and families["weft_time_to_first_token_seconds"].type == "histogram"
           and {sample.labels["outcome"]: sample.value for sample in families["weft_requests"].samples}["stop"] > 4)
     stream = client.chat.completions.create(**dict(ask, messages=user("tell me a story")), stream=True)
