@@ -46,9 +46,8 @@ void store_weights(uint block) {
     vec4 low, high;
     float scale;
     if (FORMAT == FORMAT_Q4) {
-      const uint eight = loaded_weights[i].x;
-      low = vec4((uvec4(eight) >> uvec4(0, 4, 8, 12)) & 15u);
-      high = vec4((uvec4(eight) >> uvec4(16, 20, 24, 28)) & 15u);
+      low = four_bits(loaded_weights[i].x);
+      high = four_bits(loaded_weights[i].x >> 16);
       scale = scale_of(loaded_scales[i]);
     } else {
       scale = unpack(low, high, i, block);
@@ -88,9 +87,10 @@ void store_inputs() {
 #define Values coopmat<float16_t, gl_ScopeSubgroup, SIDE, SIDE, gl_MatrixUseB>   // columns x tokens
 #define Sums coopmat<float, gl_ScopeSubgroup, SIDE, SIDE, gl_MatrixUseAccumulator>  // rows x tokens
 
-// A subgroup has ROWS x TOKEN_MATRICES matrices of the tile.
-const uint SQUARE = TOKENS >= 4 * SIDE ? 2 : 1, LONG = SUBGROUPS >= 4 ? SQUARE : 1;
-const uint TOKEN_PARTS = SUBGROUPS * SIDE > TILE_ROWS ? 2 : LONG;
+// A subgroup has ROW_MATRICES x TOKEN_MATRICES matrices of the tile. Two parts of tokens where there are more subgroups than matrices of
+// rows, or where each part is left two matrices wide: then fewer are loaded.
+const uint WIDE_PARTS = TOKENS >= 4 * SIDE ? 2 : 1, LIKELY_PARTS = SUBGROUPS >= 4 ? WIDE_PARTS : 1;
+const uint TOKEN_PARTS = SUBGROUPS * SIDE > TILE_ROWS ? 2 : LIKELY_PARTS;
 const uint ROW_MATRICES = TILE_ROWS / SIDE * TOKEN_PARTS / SUBGROUPS, TOKEN_MATRICES = TOKENS / SIDE / TOKEN_PARTS;
 uint first_row() { return gl_SubgroupID / TOKEN_PARTS * ROW_MATRICES * SIDE; }
 uint first_token() { return gl_SubgroupID % TOKEN_PARTS * TOKEN_MATRICES * SIDE; }
@@ -131,20 +131,20 @@ void multiply() {
   }
 }
 
-shared float results[SUBGROUPS * SIDE * SIDE];  // a matrix of each subgroup, token after token
+shared vec4 results[SUBGROUPS * SIDE * SIDE / 4];  // a matrix of each subgroup, token after token
 
 // All subgroups write the matrices with the same r and t.
 void write(uint group_token, uint tokens) {
   [[unroll]] for (uint r = 0; r < ROW_MATRICES; ++r)
     [[unroll]] for (uint t = 0; t < TOKEN_MATRICES; ++t) {
-      coopMatStore(sums[r * TOKEN_MATRICES + t], results, gl_SubgroupID * SIDE * SIDE, SIDE, gl_CooperativeMatrixLayoutColumnMajor);
+      coopMatStore(sums[r * TOKEN_MATRICES + t], results, gl_SubgroupID * SIDE * SIDE / 4, SIDE / 4, gl_CooperativeMatrixLayoutColumnMajor);
       barrier();
       for (uint i = gl_SubgroupInvocationID; i < SIDE * SIDE; i += gl_SubgroupSize) {
         const uint row = gl_WorkGroupID.x * TILE_ROWS + first_row() + r * SIDE + i % SIDE;
         const uint token = first_token() + t * SIDE + i / SIDE;
         if (row >= p.rows || token >= tokens) continue;
         const uint at = (group_token + token) * p.out_stride + p.row_base + row;
-        const float sum = results[gl_SubgroupID * SIDE * SIDE + i] + (BIAS != 0 ? bias[p.row_base + row] : 0);
+        const float sum = results[(gl_SubgroupID * SIDE * SIDE + i) / 4][i % 4] + (BIAS != 0 ? bias[p.row_base + row] : 0);
         y[at] = ADD != 0 ? y[at] + sum : sum;
       }
       barrier();

@@ -96,10 +96,10 @@ uint32_t read_matrix_side(VkInstance instance, VkPhysicalDevice device) {
   const auto get = reinterpret_cast<PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR>(
       vkGetInstanceProcAddr(instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"));
   if (!get) return 0;
-  uint32_t count = 0;
-  check(get(device, &count, nullptr), "count the cooperative matrices");
-  std::vector<VkCooperativeMatrixPropertiesKHR> list(count, {VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR});
-  check(get(device, &count, list.data()), "list the cooperative matrices");
+  const auto list = enumerate<VkCooperativeMatrixPropertiesKHR>(
+      "list the cooperative matrices",
+      [&](uint32_t* count, VkCooperativeMatrixPropertiesKHR* entries) { return get(device, count, entries); },
+      {VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR});
   uint32_t side = 0;
   for (const VkCooperativeMatrixPropertiesKHR& one : list)
     if (one.AType == VK_COMPONENT_TYPE_FLOAT16_KHR && one.BType == one.AType &&

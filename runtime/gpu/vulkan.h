@@ -21,13 +21,14 @@ inline void check(VkResult result, const char* doing) {
   if (result != VK_SUCCESS) fail_vulkan(result, doing);
 }
 
-// The whole of a list that Vulkan gives in two calls, which may have grown between them.
+// The whole of a list that Vulkan gives in two calls, which may have grown between them. blank: what an entry is
+// before; some need their sType.
 template <class T, class Get>
-std::vector<T> enumerate(const char* doing, Get get) {
+std::vector<T> enumerate(const char* doing, Get get, const T& blank = {}) {
   for (;;) {
     uint32_t count = 0;
     check(get(&count, static_cast<T*>(nullptr)), doing);
-    std::vector<T> list(count);
+    std::vector<T> list(count, blank);
     const VkResult result = get(&count, list.data());
     if (result == VK_INCOMPLETE) continue;
     check(result, doing);

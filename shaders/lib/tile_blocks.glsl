@@ -52,6 +52,9 @@ void load(uint block, uint blocks, uint tile, uint first_token, uint tokens) {
   }
 }
 
+// The lowest four numbers of 4 bits.
+vec4 four_bits(uint word) { return vec4((uvec4(word) >> uvec4(0, 4, 8, 12)) & 15u); }
+
 // Eight weights, and what they are still to be multiplied with.
 float unpack(out vec4 low, out vec4 high, uint i, uint block) {
   const uvec4 eight = loaded_weights[i];
@@ -67,8 +70,8 @@ float unpack(out vec4 low, out vec4 high, uint i, uint block) {
     return scale_of(block % 2 == 0 ? scales : scales >> 16);
   }
   const float scale = scale_of(scales), minimum = scale_of(scales >> 16);
-  low = scale * vec4((eight.xxxx >> uvec4(0, 4, 8, 12)) & 15u) + minimum;
-  high = scale * vec4((eight.xxxx >> uvec4(16, 20, 24, 28)) & 15u) + minimum;
+  low = scale * four_bits(eight.x) + minimum;
+  high = scale * four_bits(eight.x >> 16) + minimum;
   return 1;
 }
 

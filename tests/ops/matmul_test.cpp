@@ -354,9 +354,8 @@ TEST_F(MatmulTest, HalfTilesAreOffByLittle) {
 }
 
 // Weights at the edge of what a half holds, times inputs of which one stands far out of its block.
-TEST_F(MatmulTest, HalfTilesDoNotOverflow) {
-  const auto device = open_device({.tile_tokens = 64, .half_tiles = true, .matrices = false});
-  if (!device->caps().fp16) GTEST_SKIP() << "the device does not compute with halves";
+void check_large(const Tuning& tuning) {
+  const auto device = open_device(tuning);
   constexpr uint32_t kRows = 64, kCols = 64, kTokens = 32;
   Random random(5);
   std::vector<float> values(kRows * kCols);
@@ -369,13 +368,27 @@ TEST_F(MatmulTest, HalfTilesDoNotOverflow) {
   for (uint32_t t = 0; t < kTokens; ++t) inputs.row(t)[t] = 40000;
   const Activations x = make_activations(device, kTokens, inputs);
   const Buffer state = make_state(device, 0, kTokens, 1000), y = poisoned(device, "y", kTokens * stride_of(kRows));
-  run_op(device, "matmul tiled fp16", [&](Recorder& recorder) {
+  const Shape shape = {Format::f16, kRows, kCols, kTokens, kTokens};
+  run_op(device, variant_of(device->plan(), shape), [&](Recorder& recorder) {
     ops::matmul(recorder, weights.matrix, state, x.buffer, y, kTokens, ops::Output::write);
   });
   std::vector<double> allowed = padded(reference::matmul_magnitude(matrix, inputs), kTokens, stride_of(kRows));
-  for (double& value : allowed) value *= kHalfError;
+  for (double& value : allowed) value *= allowed_error(device->plan(), shape);
   EXPECT_TRUE(close_to(download_as<float>(device, y),
                        padded(reference::matmul(matrix, inputs), kTokens, stride_of(kRows)), allowed));
+}
+
+TEST_F(MatmulTest, HalfTilesDoNotOverflow) {
+  const Tuning tuning = {.tile_tokens = 64, .half_tiles = true, .matrices = false};
+  if (!open_device(tuning)->caps().fp16) GTEST_SKIP() << "the device does not compute with halves";
+  check_large(tuning);
+}
+
+TEST_F(MatmulTest, MatricesDoNotOverflow) {
+  const Tuning tuning = {.tile_tokens = 64, .matrices = true};
+  if (!ops::uses_matrices(open_device(tuning)->plan()))
+    GTEST_SKIP() << "the device has no cooperative matrices, or the build's glslang does not know them";
+  check_large(tuning);
 }
 
 // Inputs of 8 bits. whole: they are such numbers, so that nothing is rounded; else each is off by half a step at most.
