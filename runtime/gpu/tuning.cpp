@@ -14,7 +14,7 @@ namespace weft {
 namespace {
 
 // To be raised when kernels change so much that old values mislead.
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
 constexpr size_t kMostBytes = 4096;
 
 // The default's powers of two neighbours within [least, most].
@@ -39,6 +39,12 @@ const Tunable kTunables[] = {
      [](const Caps&, const Plan& plan) {
        if (plan.tile_tokens > 0) return std::vector<uint32_t>{plan.block_tokens};  // prompts go by tiles
        return around(plan.block_tokens, 4, 16);
+     }},
+    // Not every compiler that has matrices makes them faster than the same sums by threads.
+    {"matrix_side", &Plan::matrix_side,
+     [](const Caps&, const Plan& plan) {
+       if (plan.matrix_side == 0) return std::vector<uint32_t>{0};
+       return std::vector<uint32_t>{0, plan.matrix_side};
      }},
     {"tile_tokens", &Plan::tile_tokens,
      [](const Caps&, const Plan& plan) {

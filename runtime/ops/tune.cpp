@@ -29,6 +29,10 @@ std::vector<float> numbers(uint64_t count) {
   return values;
 }
 
+bool of_prompts(std::string_view tunable) {
+  return tunable == "block_tokens" || tunable == "matrix_side" || tunable == "tile_tokens";
+}
+
 // A device with a plan and everything the timed work touches.
 class Bench {
  public:
@@ -113,7 +117,7 @@ class Bench {
     if (tunable == "reduce_threads") {
       ops::norm(r, {kWidth, 1e-5f}, one_, x_, weight_, normed_, 1, false);
       ops::attend(r, kHeads, {0.125f}, one_, x_, {keys_, values_, kContext}, attended_, 1);
-    } else if (tunable == "block_tokens" || tunable == "tile_tokens") {
+    } else if (of_prompts(tunable)) {
       ops::matmul(r, layer_, prompt_, x_, y_, kPromptTokens, ops::Output::write);
     } else {  // split, row_tiles
       ops::matmul(r, layer_, one_, x_, y_, 1, ops::Output::write);
@@ -122,7 +126,7 @@ class Bench {
   }
   std::vector<const Buffer*> outputs(std::string_view tunable) const {
     if (tunable == "reduce_threads") return {&normed_, &attended_};
-    if (tunable == "block_tokens" || tunable == "tile_tokens") return {&y_};
+    if (of_prompts(tunable)) return {&y_};
     return {&logits_};
   }
 

@@ -139,7 +139,7 @@ class Json(unittest.TestCase):
         report = weft_json("tune", env=own)
         path = pathlib.Path(report["file"])
         self.assertEqual(path.parent, cache)
-        self.assertEqual(set(report["chosen"]), {"split", "row_tiles", "block_tokens", "tile_tokens", "reduce_threads"})
+        self.assertEqual(set(report["chosen"]), {"split", "row_tiles", "block_tokens", "matrix_side", "tile_tokens", "reduce_threads"})
         self.assertFalse([trial for trial in report["trials"] if trial["refusal"]])
         tuned = plan()
         self.assertEqual({name: tuned[name] for name in report["chosen"]}, report["chosen"])

@@ -32,8 +32,9 @@ weft::Caps device() {
   caps.max_threads = 1024;
   caps.max_groups = 65535;
   caps.memory = 1 << 30;
-  caps.subgroup = caps.shuffle = true;
+  caps.subgroup = caps.shuffle = caps.full_subgroups = caps.fp16 = caps.matrices = true;
   caps.subgroup_size = 32;
+  caps.matrix_side = 16;
   for (uint8_t& byte : caps.cache_uuid) byte = 9;
   return caps;
 }

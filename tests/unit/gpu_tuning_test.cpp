@@ -23,6 +23,9 @@ Caps some_caps() {
   caps.offset_alignment = 64;
   caps.max_shared = 32768;
   caps.max_threads = 256;
+  caps.subgroup_size = 32;
+  caps.full_subgroups = caps.fp16 = caps.matrices = true;
+  caps.matrix_side = 16;
   caps.max_groups = 65535;
   for (uint8_t i = 0; i < 16; ++i) caps.cache_uuid[i] = i;
   return caps;
@@ -49,7 +52,8 @@ TEST(Tuning, CandidatesHoldTheDefaultAndAreLegal) {
         EXPECT_EQ(std::count(candidates.begin(), candidates.end(), plan.*tunable.field), 1) << tunable.name;
         EXPECT_TRUE(std::is_sorted(candidates.begin(), candidates.end())) << tunable.name;
         for (const uint32_t value : candidates) {
-          EXPECT_TRUE(value > 0 || tunable.field == &Plan::tile_tokens) << tunable.name;
+          EXPECT_TRUE(value > 0 || tunable.field == &Plan::tile_tokens || tunable.field == &Plan::matrix_side)
+              << tunable.name;
           EXPECT_LE(value, tunable.field == &Plan::split            ? threads / 64
                            : tunable.field == &Plan::reduce_threads ? threads
                                                                     : 64)
@@ -63,6 +67,8 @@ TEST(Tuning, RoundTrip) {
   const Caps caps = some_caps();
   const Plan plan = moved(caps);
   EXPECT_NE(plan.split, make_plan(caps).split);
+  EXPECT_EQ(make_plan(caps).matrix_side, 16u);
+  EXPECT_EQ(plan.matrix_side, 0u);
   const auto read = read_tuning(write_tuning(caps, plan), caps, make_plan(caps));
   ASSERT_TRUE(read);
   for (const Tunable& tunable : tunables()) EXPECT_EQ((*read).*tunable.field, plan.*tunable.field) << tunable.name;
