@@ -8,6 +8,7 @@
 #include "support/failing_new.h"
 #include "support/model_test.h"
 #include "support/scripted_drafter.h"
+#include "support/source_folder.h"
 #include "tokenizer/tokenizer.h"
 
 namespace weft::test {
@@ -122,8 +123,7 @@ TEST_F(BatchGuessesTest, TheSameIdsAsAlone) {
 TEST_F(BatchGuessesTest, Families) {
   for (const char* family : {"bloom", "gemma3", "gpt2", "mistral", "mixtral", "palm"}) {
     SCOPED_TRACE(family);
-    model_ =
-        load_model(open_device(), std::filesystem::path(WEFT_SOURCE_DIR) / "tests/model/golden" / family, Format::q8);
+    model_ = load_model(open_device(), source_folder() / "tests/model/golden" / family, Format::q8);
     std::vector<std::unique_ptr<Session>> sessions;
     std::vector<BatchEntry> entries;
     std::vector<Ids> texts;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "support/model_test.h"
+#include "support/source_folder.h"
 
 namespace weft::test {
 namespace {
@@ -63,8 +64,7 @@ TEST_F(BatchTest, TheSameIdsAsAlone) {
 TEST_F(BatchTest, Families) {
   for (const char* family : {"bloom", "gemma3", "gpt2", "mistral", "mixtral", "palm"}) {
     SCOPED_TRACE(family);
-    model_ =
-        load_model(open_device(), std::filesystem::path(WEFT_SOURCE_DIR) / "tests/model/golden" / family, Format::q8);
+    model_ = load_model(open_device(), source_folder() / "tests/model/golden" / family, Format::q8);
     std::vector<std::unique_ptr<Session>> sessions;
     std::vector<std::vector<uint32_t>> alone, together(3);
     std::vector<BatchEntry> entries;

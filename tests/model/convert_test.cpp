@@ -10,6 +10,7 @@
 #include "format_support.h"
 #include "support/json_value.h"
 #include "support/model_maker.h"
+#include "support/source_folder.h"
 #include "tokenizer/tokenizer.h"
 
 namespace weft {
@@ -118,7 +119,7 @@ TEST(Convert, AFolderBecomesTheGgufFileOfTheSameModel) {
 // rules by the package gguf. They lack a tokenizer, and get one.
 TEST(Convert, FoldersOfEveryFamilyBecomeWhatLlamaCppMakesOfThem) {
   uint32_t families = 0;
-  for (const auto& entry : fs::directory_iterator(fs::path(WEFT_SOURCE_DIR) / "tests/model/golden")) {
+  for (const auto& entry : fs::directory_iterator(source_folder() / "tests/model/golden")) {
     if (!fs::exists(entry.path() / "model.gguf")) continue;
     SCOPED_TRACE(entry.path().filename().string());
     const TestFolder folder;

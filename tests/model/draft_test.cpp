@@ -12,6 +12,7 @@
 #include "session/lookup.h"
 #include "support/model_test.h"
 #include "support/scripted_drafter.h"
+#include "support/source_folder.h"
 #include "tokenizer/tokenizer.h"
 
 namespace weft::test {
@@ -152,8 +153,7 @@ TEST_F(DraftTest, ARealModel) {
 TEST_F(DraftTest, Families) {
   for (const char* family : {"bloom", "gemma3", "gpt2", "mistral", "mixtral", "palm"}) {
     SCOPED_TRACE(family);
-    model_ =
-        load_model(open_device(), std::filesystem::path(WEFT_SOURCE_DIR) / "tests/model/golden" / family, Format::q8);
+    model_ = load_model(open_device(), source_folder() / "tests/model/golden" / family, Format::q8);
     Session alone(*model_, 64, {}), checked(*model_, 64, {});
     for (Session* session : {&alone, &checked}) session->set_sampling(greedy());
     const std::vector<uint32_t> want = text(alone, prompt(), 40);
@@ -167,8 +167,7 @@ TEST_F(DraftTest, Families) {
 TEST_F(DraftTest, Windows) {
   for (const char* family : {"gemma3", "mistral"}) {
     SCOPED_TRACE(family);
-    model_ =
-        load_model(open_device(), std::filesystem::path(WEFT_SOURCE_DIR) / "tests/model/golden" / family, Format::f16);
+    model_ = load_model(open_device(), source_folder() / "tests/model/golden" / family, Format::f16);
     Session alone(*model_, 256, {}), checked(*model_, 256, {});
     for (Session* session : {&alone, &checked}) session->set_sampling(greedy());
     const std::vector<uint32_t> want = text(alone, prompt(), 240);
@@ -473,8 +472,7 @@ TEST_F(DraftModelTest, WithAGrammar) {
 
 TEST_F(DraftModelTest, AnEncoderDecoderIsNone) {
   make(Format::q8);
-  const auto t5 =
-      load_model(model_->device, std::filesystem::path(WEFT_SOURCE_DIR) / "tests/model/golden_seq2seq/t5", Format::q8);
+  const auto t5 = load_model(model_->device, source_folder() / "tests/model/golden_seq2seq/t5", Format::q8);
   Session decoder(*model_, 64, {}), answers(*t5, 64, {});
   EXPECT_THROW(DraftModel(answers, decoder), Error);
   EXPECT_THROW(DraftModel(decoder, answers), Error);

@@ -8,13 +8,14 @@
 #include "model/encoder.h"
 #include "support/closeness.h"
 #include "support/model_test.h"
+#include "support/source_folder.h"
 
 namespace weft::test {
 namespace {
 
 using nlohmann::json;
 
-std::filesystem::path golden_folder() { return std::filesystem::path(WEFT_SOURCE_DIR) / "tests/model/golden_encoders"; }
+std::filesystem::path golden_folder() { return source_folder() / "tests/model/golden_encoders"; }
 
 struct Golden {
   std::vector<uint32_t> ids;

@@ -9,13 +9,14 @@
 #include "base/error.h"
 #include "support/model_test.h"
 #include "support/op_inputs.h"
+#include "support/source_folder.h"
 
 namespace weft::test {
 namespace {
 
 using nlohmann::json;
 
-std::filesystem::path golden_folder() { return std::filesystem::path(WEFT_SOURCE_DIR) / "tests/model/golden"; }
+std::filesystem::path golden_folder() { return source_folder() / "tests/model/golden"; }
 
 std::vector<std::string> golden_names() {
   std::vector<std::string> names;

@@ -5,6 +5,7 @@
 
 #include "model/encoder.h"
 #include "support/model_test.h"
+#include "support/source_folder.h"
 
 namespace weft::test {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 class FootprintTest : public GpuTest, public testing::WithParamInterface<const char*> {};
 
 TEST_P(FootprintTest, IsWhatTheModelTakes) {
-  const std::filesystem::path path = std::filesystem::path(WEFT_SOURCE_DIR) / "tests/model" / GetParam();
+  const std::filesystem::path path = source_folder() / "tests/model" / GetParam();
   const auto device = open_device();
   const auto model = load_model(device, path, Format::q8);
   const ModelFile file = open_model(path);

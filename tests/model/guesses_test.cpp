@@ -20,6 +20,7 @@
 #include "session/medusa.h"
 #include "support/model_test.h"
 #include "support/soak_log.h"
+#include "support/source_folder.h"
 #include "tokenizer/tokenizer.h"
 
 namespace weft::test {
@@ -351,7 +352,7 @@ double tokens_asked(double otherwise) {
 
 // The held-out prompts. After an answer, which the stop token does not end here, it makes up more of the dialogue.
 Real pocket() {
-  std::ifstream file(WEFT_SOURCE_DIR "/apps/pocket/eval/prompts.jsonl");
+  std::ifstream file(source_folder() / "apps/pocket/eval/prompts.jsonl");
   std::vector<std::string> prompts;
   for (std::string line; std::getline(file, line);) {
     std::string prompt;
@@ -362,7 +363,7 @@ Real pocket() {
     prompts.push_back(prompt + "<|im_start|>assistant\n");
   }
   EXPECT_FALSE(prompts.empty());
-  const std::filesystem::path folder = WEFT_SOURCE_DIR "/apps/pocket";
+  const std::filesystem::path folder = source_folder() / "apps/pocket";
   return {"pocket", folder / "pocket.gguf", folder / "pocket-medusa.gguf",
           [prompts](size_t number) { return prompts.at(number % prompts.size()); }, 150};
 }

@@ -10,6 +10,7 @@
 #include "reference/json_schema.h"
 #include "reference/sample.h"
 #include "support/model_test.h"
+#include "support/source_folder.h"
 #include "tokenizer/tokenizer.h"
 #include "vocab/keep.h"
 
@@ -461,7 +462,7 @@ TEST_F(HeadTest, RealModels) {
   if (!shared) GTEST_SKIP() << "../shared is not there";
   std::vector<std::filesystem::path> paths = {*shared / "models/tinystories-656K",
                                               *shared / "models/stories260K/tinyllamas-stories-260k-f32.gguf"};
-  const std::filesystem::path pocket = std::filesystem::path(WEFT_SOURCE_DIR) / "apps/pocket/pocket.gguf";
+  const std::filesystem::path pocket = source_folder() / "apps/pocket/pocket.gguf";
   if (std::filesystem::exists(pocket)) paths.push_back(pocket);
   for (const std::filesystem::path& path : paths)
     for (const Format format : kFormats) {

@@ -13,6 +13,7 @@
 #include "session/batch.h"
 #include "support/model_test.h"
 #include "support/soak_log.h"
+#include "support/source_folder.h"
 #include "tokenizer/tokenizer.h"
 
 namespace weft::test {
@@ -67,7 +68,7 @@ class Log : public SoakLog {
 // The pages of docs/, one after the other.
 std::string own_texts() {
   std::vector<std::filesystem::path> pages;
-  for (const auto& entry : std::filesystem::directory_iterator(WEFT_SOURCE_DIR "/docs"))
+  for (const auto& entry : std::filesystem::directory_iterator(source_folder() / "docs"))
     if (entry.path().extension() == ".md") pages.push_back(entry.path());
   std::ranges::sort(pages);
   std::string text;
@@ -171,7 +172,7 @@ void HeadTokensTest::compare(const std::string& name, const std::filesystem::pat
   log.print();
 }
 
-TEST_P(HeadTokensTest, Pocket) { compare("pocket", WEFT_SOURCE_DIR "/apps/pocket/pocket.gguf", 1000); }
+TEST_P(HeadTokensTest, Pocket) { compare("pocket", source_folder() / "apps/pocket/pocket.gguf", 1000); }
 
 TEST_P(HeadTokensTest, Tinystories) {
   const auto shared = shared_folder();

@@ -7,13 +7,14 @@
 #include "support/closeness.h"
 #include "support/json_value.h"
 #include "support/model_test.h"
+#include "support/source_folder.h"
 
 namespace weft::test {
 namespace {
 
 using nlohmann::json;
 
-std::filesystem::path golden_folder() { return std::filesystem::path(WEFT_SOURCE_DIR) / "tests/model/golden_images"; }
+std::filesystem::path golden_folder() { return source_folder() / "tests/model/golden_images"; }
 
 json read_goldens(const std::filesystem::path& folder) {
   std::ifstream file(folder / "reference.json");
@@ -171,7 +172,7 @@ TEST_F(ImageFilesTest, SettingsThatWeftCannotFollow) {
   EXPECT_EQ(prepare("/size/longest_edge", 0), Code::bad_file);
   EXPECT_EQ(prepare("/size/longest_edge", 30000), Code::unsupported);
   EXPECT_EQ(prepare("/max_image_size/longest_edge", 1), Code::unsupported);
-  EXPECT_THROW(open_image_model(std::filesystem::path(WEFT_SOURCE_DIR) / "tests/model/golden_encoders/bert"), Error);
+  EXPECT_THROW(open_image_model(source_folder() / "tests/model/golden_encoders/bert"), Error);
 }
 
 }  // namespace

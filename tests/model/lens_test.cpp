@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "support/closeness.h"
 #include "support/model_test.h"
+#include "support/source_folder.h"
 #include "tokenizer/tokenizer.h"
 
 namespace weft::test {
@@ -18,7 +19,7 @@ namespace {
 using nlohmann::json;
 using Ids = std::vector<uint32_t>;
 
-const std::filesystem::path kTests = std::filesystem::path(WEFT_SOURCE_DIR) / "tests/model";
+const std::filesystem::path kTests = source_folder() / "tests/model";
 constexpr uint32_t kContext = 256;
 constexpr double kTolerance = 2e-3;  // of f16's logits, in units of the spread, as tests/model/families_test.cpp has it
 

@@ -7,6 +7,7 @@
 
 #include "session/profile.h"
 #include "support/model_test.h"
+#include "support/source_folder.h"
 
 namespace weft::test {
 namespace {
@@ -18,7 +19,7 @@ class LongContextTest : public GpuTest, public testing::WithParamInterface<std::
   void SetUp() override {
     GpuTest::SetUp();
     if (IsSkipped()) return;
-    const auto folder = std::filesystem::path(WEFT_SOURCE_DIR) / "tests/model/golden-long" / GetParam();
+    const auto folder = source_folder() / "tests/model/golden-long" / GetParam();
     std::ifstream file(folder / "reference.json");
     const json reference = json::parse(file);
     model_ = load_model(open_device(), folder, Format::f16);

@@ -14,13 +14,14 @@
 #include "model/hidden_states.h"
 #include "support/model_test.h"
 #include "support/op_inputs.h"
+#include "support/source_folder.h"
 #include "tokenizer/tokenizer.h"
 
 namespace weft::test {
 namespace {
 
-const std::filesystem::path kPocket = WEFT_SOURCE_DIR "/apps/pocket/pocket.gguf";
-const std::filesystem::path kPocketHeads = WEFT_SOURCE_DIR "/apps/pocket/pocket-medusa.gguf";
+const std::filesystem::path kPocket = source_folder() / "apps/pocket/pocket.gguf";
+const std::filesystem::path kPocketHeads = source_folder() / "apps/pocket/pocket-medusa.gguf";
 
 // Guesses always, whether it pays or not.
 class Eager : public Drafter {
@@ -155,7 +156,7 @@ class PocketHeadsTest : public GpuTest {
     GpuTest::SetUp();
     if (IsSkipped()) return;
     model_ = load_model(open_device(), kPocket, Format::q8);
-    std::ifstream file(WEFT_SOURCE_DIR "/tests/model/pocket_golden.json");
+    std::ifstream file(source_folder() / "tests/model/pocket_golden.json");
     tokenizer_.emplace(Tokenizer::from_gguf(open_model(kPocket).metadata, "pocket"));
     const std::vector<uint32_t> mark = tokenizer_->encode("<|im_start|>assistant\n", Tokenizer::Special::parse);
     for (const nlohmann::json& dialogue : nlohmann::json::parse(file)) {

@@ -9,6 +9,7 @@
 #include "session/continuous_batch.h"
 #include "session/lookup.h"
 #include "support/model_test.h"
+#include "support/source_folder.h"
 #include "tokenizer/tokenizer.h"
 
 namespace weft::test {
@@ -41,7 +42,7 @@ class PassFigures : public GpuTest {};
 TEST_F(PassFigures, ByStage) {
   if (!std::getenv("WEFT_FIGURES")) GTEST_SKIP() << "for WEFT_FIGURES=1";
   const char* const asked = std::getenv("WEFT_FIGURES_MODEL");
-  const auto path = asked ? real_model(asked) : std::filesystem::path(WEFT_SOURCE_DIR "/apps/pocket/pocket.gguf");
+  const auto path = asked ? real_model(asked) : source_folder() / "apps/pocket/pocket.gguf";
   ASSERT_TRUE(path) << asked;
   if (!open_device()->caps().timestamps) GTEST_SKIP() << "the device has no timestamps";
   const auto model = load_model(open_device(), *path, std::nullopt);

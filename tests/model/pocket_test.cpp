@@ -7,12 +7,13 @@
 #include <numeric>
 
 #include "support/model_test.h"
+#include "support/source_folder.h"
 
 namespace weft::test {
 namespace {
 
-const std::filesystem::path kModel = WEFT_SOURCE_DIR "/apps/pocket/pocket.gguf";
-const std::filesystem::path kGolden = WEFT_SOURCE_DIR "/tests/model/pocket_golden.json";
+const std::filesystem::path kModel = source_folder() / "apps/pocket/pocket.gguf";
+const std::filesystem::path kGolden = source_folder() / "tests/model/pocket_golden.json";
 
 class PocketTest : public GpuTest {
  protected:

@@ -6,6 +6,7 @@
 #include "support/closeness.h"
 #include "support/json_value.h"
 #include "support/model_test.h"
+#include "support/source_folder.h"
 
 namespace weft::test {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 using nlohmann::json;
 using Ids = std::vector<uint32_t>;
 
-std::filesystem::path golden_folder() { return std::filesystem::path(WEFT_SOURCE_DIR) / "tests/model/golden_seq2seq"; }
+std::filesystem::path golden_folder() { return source_folder() / "tests/model/golden_seq2seq"; }
 
 constexpr uint32_t kContext = 160;
 constexpr double kTolerance = 2e-3;  // of f16's logits, in units of the spread

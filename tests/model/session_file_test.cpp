@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "model/fingerprint.h"
 #include "support/model_test.h"
+#include "support/source_folder.h"
 
 namespace weft::test {
 namespace {
@@ -36,9 +37,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 }
 
 // A layer with a window of 32 and one without.
-std::filesystem::path golden(const char* name) {
-  return std::filesystem::path(WEFT_SOURCE_DIR) / "tests/model/golden-long" / name;
-}
+std::filesystem::path golden(const char* name) { return source_folder() / "tests/model/golden-long" / name; }
 
 class SessionFileTest : public GpuTest {
  protected:

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "session/profile.h"
 #include "support/model_test.h"
+#include "support/source_folder.h"
 
 namespace weft::test {
 namespace {
@@ -66,7 +67,7 @@ TEST_F(SessionTest, CachesOfQ8) {
   LlamaShape shape;
   shape.heads = 2, shape.kv_heads = 1, shape.head_dim = 64, shape.context = 512;
   make_gguf(folder_.path() / "wide.gguf", shape, {DType::f16, 5, ""});
-  const auto rings = std::filesystem::path(WEFT_SOURCE_DIR) / "tests/model/golden-long/gemma3";
+  const auto rings = source_folder() / "tests/model/golden-long/gemma3";
   for (const auto& path : {folder_.path() / "wide.gguf", rings}) {
     SCOPED_TRACE(path.filename().string());
     const auto model = load_model(open_device(), path, Format::f16);

@@ -13,6 +13,7 @@
 #include "session/batch.h"
 #include "session/lookup.h"
 #include "support/model_test.h"
+#include "support/source_folder.h"
 #include "tokenizer/tokenizer.h"
 
 namespace weft::test {
@@ -20,7 +21,7 @@ namespace {
 
 using Ids = std::vector<uint32_t>;
 
-const std::filesystem::path kSource = WEFT_SOURCE_DIR;
+const std::filesystem::path kSource = source_folder();
 const std::filesystem::path kPocket = kSource / "apps/pocket/pocket.gguf";
 
 // Device number i but the tests' own, opened once.

@@ -11,6 +11,7 @@
 #include "session/batch.h"
 #include "session/lookup.h"
 #include "support/model_test.h"
+#include "support/source_folder.h"
 
 namespace weft::test {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 using Ids = std::vector<uint32_t>;
 using Floats = std::vector<float>;
 
-const std::filesystem::path kModels = std::filesystem::path(WEFT_SOURCE_DIR) / "tests/model";
+const std::filesystem::path kModels = source_folder() / "tests/model";
 
 Floats rows_of(const Model& model, std::span<const uint32_t> ids) {
   return table_rows(model, *model.weights.embedding, ids, model.config.embedding_scale);

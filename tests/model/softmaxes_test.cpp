@@ -10,6 +10,7 @@
 #include "support/closeness.h"
 #include "support/json_value.h"
 #include "support/model_test.h"
+#include "support/source_folder.h"
 #include "tokenizer/tokenizer.h"
 
 namespace weft::test {
@@ -22,7 +23,7 @@ constexpr double kTolerance = 2e-3;  // of f16's logits, in units of the spread,
 
 class SoftmaxesTest : public GpuTest, public testing::WithParamInterface<std::string> {
  protected:
-  std::filesystem::path folder_ = std::filesystem::path(WEFT_SOURCE_DIR) / "tests/model/golden_softmaxes" / GetParam();
+  std::filesystem::path folder_ = source_folder() / "tests/model/golden_softmaxes" / GetParam();
   std::filesystem::path path_ = folder_ / "model.gguf";
   json golden_ = json::parse(std::ifstream(folder_ / "reference.json"));
   Ids prompt_ = golden_["prompt"], greedy_ = golden_["greedy"];

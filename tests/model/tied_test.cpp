@@ -9,6 +9,7 @@
 
 #include "support/model_test.h"
 #include "support/quantise.h"
+#include "support/source_folder.h"
 
 namespace weft::test {
 namespace {
@@ -39,11 +40,11 @@ struct TwoTables {
   }
 };
 
-const std::filesystem::path kPocket = WEFT_SOURCE_DIR "/apps/pocket/pocket.gguf";
+const std::filesystem::path kPocket = source_folder() / "apps/pocket/pocket.gguf";
 
 // Mean negative log-likelihood of held-out dialogues, in nats a token.
 double pocket_nll(const Model& model) {
-  std::ifstream golden(WEFT_SOURCE_DIR "/tests/model/pocket_golden.json");
+  std::ifstream golden(source_folder() / "tests/model/pocket_golden.json");
   std::vector<float> all;
   for (const nlohmann::json& dialogue : nlohmann::json::parse(golden)) {
     Session session(model, model.config.context, {});

@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "support/model_test.h"
+#include "support/source_folder.h"
 
 namespace weft::test {
 namespace {
@@ -66,7 +67,7 @@ class TilesTest : public GpuTest {
   // Whole texts in the soak only; CI's software drivers take minutes for them.
   static bool thorough() { return std::getenv("WEFT_HEAD_STEPS") != nullptr; }
   static Texts dialogues() {
-    std::ifstream file(WEFT_SOURCE_DIR "/tests/model/pocket_golden.json");
+    std::ifstream file(source_folder() / "tests/model/pocket_golden.json");
     Texts texts;
     for (const nlohmann::json& dialogue : nlohmann::json::parse(file))
       texts.push_back(dialogue.at("ids").get<std::vector<uint32_t>>());
@@ -84,7 +85,7 @@ class TilesTest : public GpuTest {
     std::vector<Effect> list;
     for (const Format format : {Format::q8, Format::q4, Format::f16}) {
       if ((rounded.int8_inputs && format == Format::f16) || (!thorough() && format != Format::q8)) continue;
-      list.push_back(effect(WEFT_SOURCE_DIR "/apps/pocket/pocket.gguf", format, dialogues(), rounded));
+      list.push_back(effect(source_folder() / "apps/pocket/pocket.gguf", format, dialogues(), rounded));
       if (const auto shared = shared_folder()) {
         const std::filesystem::path models = *shared / "models";
         list.push_back(effect(models / "tinystories-656K", format, story(models / "tinystories-656K"), rounded));

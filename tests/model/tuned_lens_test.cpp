@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "support/closeness.h"
 #include "support/model_test.h"
+#include "support/source_folder.h"
 
 namespace weft::test {
 namespace {
@@ -20,7 +21,7 @@ using nlohmann::json;
 namespace fs = std::filesystem;
 using Ids = std::vector<uint32_t>;
 
-const fs::path kTests = fs::path(WEFT_SOURCE_DIR) / "tests/model";
+const fs::path kTests = source_folder() / "tests/model";
 constexpr double kTolerance = 2e-3;  // of f16's logits, in units of the spread, as tests/model/families_test.cpp has it
 
 // As tuned_lens_goldens.py has them: W, and b after its last column.

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "gpu/pipeline_cache.h"
+#include "support/source_folder.h"
 
 namespace weft::test {
 namespace {
@@ -38,7 +39,7 @@ std::unique_ptr<Model> load_model(const std::shared_ptr<Device>& device, const s
 std::optional<std::filesystem::path> shared_folder() {
   const char* chosen = std::getenv("WEFT_SHARED");
   const std::filesystem::path folder =
-      chosen ? std::filesystem::path(chosen) : std::filesystem::path(WEFT_SOURCE_DIR).parent_path() / "shared";
+      chosen ? std::filesystem::path(chosen) : source_folder().parent_path() / "shared";
   if (!std::filesystem::is_directory(folder / "models")) return std::nullopt;
   return folder;
 }

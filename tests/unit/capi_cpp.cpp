@@ -14,6 +14,8 @@
 #include <weft/probe.hpp>
 #include <weft/weft.hpp>
 
+#include "support/source_folder.h"
+
 namespace weft::api {
 namespace {
 
@@ -34,7 +36,7 @@ class CppTest : public testing::Test {
     std::error_code ignored;
     std::filesystem::remove_all(folder_, ignored);
   }
-  static std::string file() { return WEFT_SOURCE_DIR "/apps/pocket/pocket.gguf"; }
+  static std::string file() { return (source_folder() / "apps/pocket/pocket.gguf").string(); }
   Session session() const {
     Session made(*model_);
     weft_sampling greedy = weft_sampling_default();

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "support/source_folder.h"
 #include "weft/image.hpp"
 #include "weft/soft.hpp"
 
@@ -16,9 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-std::string golden(const std::string& name) {
-  return (std::filesystem::path(WEFT_SOURCE_DIR) / "tests/model/golden_images" / name).string();
-}
+std::string golden(const std::string& name) { return (source_folder() / "tests/model/golden_images" / name).string(); }
 
 json goldens() { return json::parse(std::ifstream(golden("idefics3/reference.json"))); }
 

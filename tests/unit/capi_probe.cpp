@@ -1,4 +1,5 @@
 // weft_probe: its figures are those of a load, and what is missing is an answer.
+#include "support/source_folder.h"
 #include "weft/probe.h"
 
 #include <gtest/gtest.h>
@@ -110,7 +111,7 @@ TEST_F(ProbeTest, TheFiguresAreThoseOfALoad) {
   expect_true(made(untied, {DType::f16, 2, "", {}}), q4, session);
   q4.vocab_type = WEFT_TYPE_F16;
   expect_true(made({}, {DType::q8_0, 5, "", DType::f16}), q4, session);
-  expect_true(WEFT_SOURCE_DIR "/apps/pocket/pocket.gguf", plain, {100, WEFT_TYPE_F16, WEFT_POLICY_POLITE});
+  expect_true((source_folder() / "apps/pocket/pocket.gguf").string(), plain, {100, WEFT_TYPE_F16, WEFT_POLICY_POLITE});
 }
 
 TEST_F(ProbeTest, AStreamedModel) {

@@ -7,6 +7,7 @@
 #include "format/json.h"
 #include "format_support.h"
 #include "support/json_value.h"
+#include "support/source_folder.h"
 
 namespace weft {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-fs::path golden(const std::string& name) { return fs::path(WEFT_SOURCE_DIR) / "tests/unit/golden/format" / name; }
+fs::path golden(const std::string& name) { return source_folder() / "tests/unit/golden/format" / name; }
 
 // One F32 tensor of one element.
 std::string one_tensor(const std::string& name, float value) {

@@ -8,6 +8,7 @@
 #include "format/model_file.h"
 #include "format/packed_row.h"
 #include "format_support.h"
+#include "support/source_folder.h"
 
 namespace weft {
 namespace {
@@ -124,7 +125,7 @@ std::vector<float> unpacked(const TensorView& tensor, uint64_t row, Rounding& ro
 
 // The sample's blocks were made with numpy; f16 scales of any size, subnormal ones too.
 TEST(Q4Block, FourBitTypesKeepTheirIntegers) {
-  const ModelFile model = open_model(std::filesystem::path(WEFT_SOURCE_DIR) / "tests/unit/golden/format/quants.gguf");
+  const ModelFile model = open_model(source_folder() / "tests/unit/golden/format/quants.gguf");
   for (const DType dtype : {DType::q4_0, DType::q4_1, DType::q4_k}) {
     const TensorView& tensor = *model.find(name(dtype));
     std::vector<float> all(element_count(tensor.shape));

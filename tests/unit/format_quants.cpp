@@ -5,13 +5,12 @@
 
 #include "format/model_file.h"
 #include "format_support.h"
+#include "support/source_folder.h"
 
 namespace weft {
 namespace {
 
-ModelFile goldens() {
-  return open_model(std::filesystem::path(WEFT_SOURCE_DIR) / "tests/unit/golden/format/quants.gguf");
-}
+ModelFile goldens() { return open_model(source_folder() / "tests/unit/golden/format/quants.gguf"); }
 
 TEST(Quants, EveryTypeIsWhatTheGgufPackageDecodes) {
   const ModelFile model = goldens();

@@ -7,12 +7,12 @@
 #include "format/model_file.h"
 #include "format_support.h"
 #include "support/quantise.h"
+#include "support/source_folder.h"
 
 namespace weft {
 namespace {
 
-const std::filesystem::path kGoldens =
-    std::filesystem::path(WEFT_SOURCE_DIR) / "tests/unit/golden/format/rounding.gguf";
+const std::filesystem::path kGoldens = source_folder() / "tests/unit/golden/format/rounding.gguf";
 
 std::vector<float> bounds_of(const TensorView& tensor, const std::vector<float>& values) {
   std::vector<float> bounds(values.size());

@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "format/tensor.h"
+#include "support/source_folder.h"
 
 namespace weft {
 
@@ -87,8 +88,7 @@ inline std::vector<float> floats_of(const TensorView& tensor) {
 // ../shared beside the checkout, or $WEFT_SHARED; empty if there is none.
 inline std::filesystem::path shared_folder() {
   const char* set = std::getenv("WEFT_SHARED");
-  const std::filesystem::path path =
-      set ? std::filesystem::path(set) : std::filesystem::path(WEFT_SOURCE_DIR) / ".." / "shared";
+  const std::filesystem::path path = set ? std::filesystem::path(set) : source_folder() / ".." / "shared";
   return std::filesystem::exists(path) ? path : std::filesystem::path();
 }
 

@@ -6,6 +6,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "support/source_folder.h"
+
 namespace weft {
 namespace {
 
@@ -37,7 +39,7 @@ TEST(Source, RecognisesVulkansNames) {
 }
 
 TEST(Source, OnlyRuntimeGpuNamesVulkan) {
-  const std::filesystem::path root = WEFT_SOURCE_DIR;
+  const std::filesystem::path root = source_folder();
   int files = 0;
   for (const char* folder : {"runtime", "apps"})
     for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {

@@ -14,6 +14,7 @@
 #include "support/failing_new.h"
 #include "support/last_point.h"
 #include "support/losable_vulkan.h"
+#include "support/source_folder.h"
 #include "weft/convert.h"
 #include "weft/text.h"
 
@@ -190,7 +191,7 @@ TEST_F(HostMemoryTest, Shards) {
 
 // A tokenizer of WordPiece.
 TEST_F(HostMemoryTest, Encoder) {
-  const fs::path from = WEFT_SOURCE_DIR "/tests/model/golden_encoders/bert", to = folder_ / "bert";
+  const fs::path from = source_folder() / "tests/model/golden_encoders/bert", to = folder_ / "bert";
   fs::create_directory(to);
   for (const char* name : {"config.json", "model.safetensors"}) fs::copy_file(from / name, to / name);
   std::ofstream(to / "tokenizer.json")

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "image/tiles.h"
+#include "support/source_folder.h"
 
 namespace weft {
 namespace {
@@ -18,9 +19,7 @@ namespace {
 using nlohmann::json;
 using Bytes = std::vector<std::byte>;
 
-std::filesystem::path pictures() {
-  return std::filesystem::path(WEFT_SOURCE_DIR) / "tests/model/golden_images/pictures";
-}
+std::filesystem::path pictures() { return source_folder() / "tests/model/golden_images/pictures"; }
 
 // zlib's CRC-32.
 template <class Value>

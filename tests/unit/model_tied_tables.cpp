@@ -10,6 +10,7 @@
 
 #include "format/model_file.h"
 #include "support/quantise.h"
+#include "support/source_folder.h"
 
 namespace weft {
 namespace {
@@ -70,8 +71,7 @@ TEST(TiedTables, TheDifferenceIsRelativeToTheFinerTable) {
 
 // All of ggml's types, by its own quantisers (tests/tools/rounding_goldens.py).
 TEST(TiedTables, GgmlsTypesAreRecognised) {
-  const ModelFile goldens =
-      open_model(std::filesystem::path(WEFT_SOURCE_DIR) / "tests/unit/golden/format/rounding.gguf");
+  const ModelFile goldens = open_model(source_folder() / "tests/unit/golden/format/rounding.gguf");
   int pairs = 0;
   for (const TensorView& a : goldens.tensors)
     for (const TensorView& b : goldens.tensors) {

@@ -27,6 +27,7 @@
 #include "support/last_point.h"
 #include "support/losable_vulkan.h"
 #include "support/model_maker.h"
+#include "support/source_folder.h"
 #include "weft/convert.h"
 #include "weft/recover.h"
 #include "weft/speculate.h"
@@ -339,7 +340,7 @@ class SweepTest : public testing::Test {
 
   // A tiny encoder, with a tokenizer.
   void make_encoder() {
-    const std::filesystem::path from = WEFT_SOURCE_DIR "/tests/model/golden_encoders/bert", to = folder_ / "bert";
+    const std::filesystem::path from = source_folder() / "tests/model/golden_encoders/bert", to = folder_ / "bert";
     std::filesystem::create_directory(to);
     for (const char* name : {"config.json", "model.safetensors"}) std::filesystem::copy_file(from / name, to / name);
     std::ofstream(to / "tokenizer.json")

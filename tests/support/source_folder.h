@@ -1,0 +1,11 @@
+// Where this project's sources are. A function and not a macro, so that what is compiled does not depend on the folder:
+// compilers' caches then serve other checkouts too.
+#pragma once
+
+#include <filesystem>
+
+namespace weft {
+
+std::filesystem::path source_folder();
+
+}  // namespace weft
