@@ -56,9 +56,9 @@ struct Sample {
   size_t turns, heap, resident, descriptors, objects;
 };
 
-// With a sanitizer: bytes in blocks that malloc has given since watch_heap and not got back. Without large blocks: of
-// this model Weft has none, but SwiftShader has stacks of 1 MiB, one for each invocation that has ever waited beside
-// others.
+// With a sanitizer: bytes in blocks that malloc has given since watch_heap and not got back. Without large blocks: with
+// this model Weft has them for moments only, but SwiftShader keeps stacks of 1 MiB, as many as invocations ever waited
+// at once. LeakSanitizer finds a large block that is lost.
 constexpr size_t kLargeBlock = 512 << 10;
 std::atomic<size_t> watched_bytes = 0;
 
