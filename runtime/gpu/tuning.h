@@ -1,10 +1,11 @@
-// What a measurement may choose better than a plan's defaults: the shapes of tiles and workgroups. `weft tune` measures
-// (ops/tune.h) and keeps the values it chose in a file beside the pipeline cache, one for a device and driver version;
-// models loaded after that use them.
+// What a measurement may choose better than a plan's defaults: the shapes of tiles and workgroups, and whether prompts
+// are multiplied by cooperative matrices. `weft tune` measures (ops/tune.h) and keeps the values it chose in a file
+// beside the pipeline cache, one for a device and driver version; models loaded after that use them.
 //
 // Whatever is chosen, results are deterministic. Equal to the last bit are those of different row_tiles, and the
-// vocabulary table's logits for different block_tokens; with another split or reduce_threads sums are added up in
-// another order, and a layer's product of a group of tokens may round otherwise than that of one: equal up to rounding.
+// vocabulary table's logits for different block_tokens. Equal up to rounding are others: with another split or
+// reduce_threads, or without cooperative matrices, sums are added up in another order, and a layer's product of a group
+// of tokens may round otherwise than that of one.
 #pragma once
 
 #include <cstddef>
