@@ -71,7 +71,7 @@ size_t SharedPasses::left() const {
 }
 
 void SharedPasses::submit(uint32_t ahead) {
-  while (!closed_ && left() > 0 && batch_.in_flight() <= ahead) {
+  while (left() > 0 && batch_.in_flight() <= ahead) {
     batch_.submit();
     for (Generation* one : running_) one->note_submitted();
   }
@@ -85,7 +85,7 @@ double SharedPasses::sharing(size_t rows, size_t tokens) const {
   return static_cast<double>(tokens) / static_cast<double>(reads);
 }
 
-double SharedPasses::compute() {
+double SharedPasses::compute(bool ahead) {
   const uint32_t tokens = tokens_worth_checking();
   const bool idle = batch_.in_flight() == 0;
   if (tokens > 1 && idle) {
@@ -95,9 +95,15 @@ double SharedPasses::compute() {
   // Passes ahead would be in the way of a check, and of timing a pass by itself.
   const bool waits = most_tokens_ > 1 && (tokens > 1 || !costs_.one().known());
   const Stopwatch pass(duties_);
-  submit(waits ? 0 : batch_.run_ahead());
-  batch_.wait_oldest();
+  submit(waits || !ahead ? 0 : batch_.run_ahead());
+  const double sharing = wait();
   if (idle) costs_.passed(1, pass.seconds());
+  return sharing;
+}
+
+// For the oldest pass in flight.
+double SharedPasses::wait() {
+  batch_.wait_oldest();
   std::ranges::fill(appended_, 1u);
   return sharing(running_.size(), running_.size());
 }
@@ -118,7 +124,7 @@ double SharedPasses::check(uint32_t tokens) {
 // Asks the sessions for their guesses. A pass of several tokens a session takes longer for all of them, whether they
 // guess or not, so what counts are the tokens that it brings all of them.
 uint32_t SharedPasses::tokens_worth_checking() {
-  if (closed_ || most_tokens_ == 1 || !costs_.one().known()) return 1;
+  if (most_tokens_ == 1 || !costs_.one().known()) return 1;
   std::array<double, kMostDrafted + 1> expected = {};  // [n]: tokens of a pass of n + 1 of each session
   for (size_t i = 0; i < running_.size(); ++i) {
     std::array<double, kMostDrafted> chances;
@@ -147,7 +153,9 @@ std::vector<Stop> generate_batch(const std::vector<BatchEntry>& entries) {
       if (!one.stopped()) running.push_back(&one);
     if (running.empty()) break;
     SharedPasses passes(running, costs);
-    while (!passes.finished()) passes.step([](Generation& one, double sharing) { one.receive(sharing); });
+    const auto receive = [](Generation& one, double sharing) { one.receive(sharing); };
+    while (!passes.closed()) passes.step(receive);
+    passes.catch_up(receive);
   }
   std::vector<Stop> stops;
   for (const Generation& one : all) stops.push_back(*one.stopped());

@@ -38,24 +38,32 @@ class SharedPasses {
 
   // Computes a pass and calls receive(generation, sharing) for each token that it has brought a session that has not
   // stopped. Closes when one stops. sharing: tokens that the weights were read once for.
-  // Where checking guesses pays, the pass is of several tokens a session. Else passes are submitted ahead unless
-  // closed.
+  // Where checking guesses pays, the pass is of several tokens a session. Else others are submitted ahead, if they may.
+  // Not to be called once it has closed.
   template <class Receive>
-  void step(const Receive& receive) {
-    const double sharing = compute();
+  void step(const Receive& receive, bool ahead = true) {
+    deliver(compute(ahead), receive);
+  }
+  // Receives what the passes in flight have brought, and submits none.
+  template <class Receive>
+  void catch_up(const Receive& receive) {
+    while (batch_.in_flight() > 0) deliver(wait(), receive);
+  }
+  void close() { closed_ = true; }
+  bool closed() const { return closed_; }
+  const std::vector<Generation*>& running() const { return running_; }
+
+ private:
+  template <class Receive>
+  void deliver(double sharing, const Receive& receive) {
     for (size_t i = 0; i < running_.size(); ++i) {
       Generation& one = *running_[i];
       for (uint32_t left = appended_[i]; left > 0 && !one.stopped(); --left) receive(one, sharing);
       closed_ |= one.stopped().has_value();
     }
   }
-  void close() { closed_ = true; }  // no more passes are submitted
-  bool closed() const { return closed_; }
-  bool finished() const { return closed_ && batch_.in_flight() == 0; }
-  const std::vector<Generation*>& running() const { return running_; }
-
- private:
-  double compute();
+  double compute(bool ahead);
+  double wait();
   double check(uint32_t tokens);
   void submit(uint32_t ahead);
   uint32_t tokens_worth_checking();

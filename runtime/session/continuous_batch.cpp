@@ -32,7 +32,8 @@ static void attempt(std::exception_ptr& failure, const Work& work) {
 
 std::vector<ContinuousBatch::Ended> ContinuousBatch::step() {
   try {
-    compute_prompts();  // first: who is new shares the next pass
+    if (waiting()) catch_up();  // tokens that are there must not wait for a prompt
+    compute_prompts();          // who is new shares the next pass
     compute_shared();
   } catch (...) {
     shared_.reset();
@@ -62,26 +63,32 @@ std::vector<Session::Generation*> ContinuousBatch::sharing() {
   return sessions;
 }
 
+// Whether there is a prompt that is not complete.
+bool ContinuousBatch::waiting() const { return !std::ranges::all_of(entries_, &Member::prompted); }
+
+void ContinuousBatch::receive(Session::Generation& generation, double sharing) {
+  const auto member = std::ranges::find_if(entries_, [&](const Member& s) { return &s.generation == &generation; });
+  if (member->failure) return;
+  attempt(member->failure, [&] { generation.receive(sharing); });
+  if (member->failure) shared_->close();
+}
+
+void ContinuousBatch::catch_up() {
+  if (shared_) shared_->catch_up([this](auto& generation, double sharing) { receive(generation, sharing); });
+}
+
 // A pass of them. If one joins or leaves, the passes in flight end first.
 void ContinuousBatch::compute_shared() {
-  const auto receive = [this](Session::Generation& generation, double sharing) {
-    const auto member = std::ranges::find_if(entries_, [&](const Member& s) { return &s.generation == &generation; });
-    if (member->failure) return;
-    attempt(member->failure, [&] { generation.receive(sharing); });
-    if (member->failure) shared_->close();
-  };
-  const auto finish = [&] {
-    for (shared_->close(); !shared_->finished();) shared_->step(receive);
-    shared_.reset();
-  };
-  if (shared_ && sharing() != shared_->running()) finish();
+  const auto end = [this] { catch_up(), shared_.reset(); };
+  if (shared_ && sharing() != shared_->running()) end();
   if (!shared_) {
     const std::vector<Session::Generation*> running = sharing();
     if (running.empty()) return;
     shared_.emplace(running, costs_);
   }
-  shared_->step(receive);
-  if (shared_->closed()) finish();
+  // Passes ahead of a prompt would make it wait for all of them.
+  shared_->step([this](auto& generation, double sharing) { receive(generation, sharing); }, !waiting());
+  if (shared_->closed()) end();
 }
 
 void ContinuousBatch::compute_alone() {

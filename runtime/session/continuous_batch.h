@@ -33,8 +33,8 @@ class ContinuousBatch {
   // Computes passes of the prompts that are not complete, oldest first, as long as they have no more tokens together
   // than one pass may have. Then computes a token of each session whose prompt is complete; a session with a grammar
   // has passes of its own. A few tokens come at once where guesses are right, and when a session joins or leaves,
-  // because passes run ahead. What fails for one session ends that session; if a shared pass fails, it throws, and the
-  // batch is empty.
+  // because passes run ahead; not while prompts wait. What fails for one session ends that session; if a shared pass
+  // fails, it throws, and the batch is empty.
   std::vector<Ended> step();
 
  private:
@@ -48,6 +48,9 @@ class ContinuousBatch {
     bool ended() const { return failure || generation.stopped(); }
   };
   std::vector<Session::Generation*> sharing();
+  bool waiting() const;
+  void receive(Session::Generation& generation, double sharing);
+  void catch_up();
   void compute_shared();
   void compute_alone();
   void compute_prompts();

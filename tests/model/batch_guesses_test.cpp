@@ -218,7 +218,7 @@ TEST_F(BatchGuessesTest, PassesAreTimedWithoutPauses) {
   BatchCosts costs;
   SharedPasses passes({&one, &other}, costs);
   uint32_t count = 0;
-  for (; !passes.finished(); ++count) passes.step([](Session::Generation& each, double) { each.receive(1); });
+  for (; !passes.closed(); ++count) passes.step([](Session::Generation& each, double) { each.receive(1); });
   EXPECT_EQ(checked->ids(), text);
   EXPECT_GT(costs[2].one().seconds(), 0);
   EXPECT_LT(costs[2].one().seconds() * count, paused / 2);

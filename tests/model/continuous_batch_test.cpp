@@ -2,6 +2,7 @@
 #include "session/continuous_batch.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "support/model_test.h"
@@ -102,6 +103,30 @@ TEST_F(ContinuousBatchTest, ALongPromptDelaysNobodyByMoreThanAPass) {
   }
   EXPECT_EQ(steps, 5);
   EXPECT_GE(tokens_[quick.get()].size(), before + 5);
+}
+
+// Tokens that were computed ahead do not wait for a prompt, and prompts that wait do not wait for tokens ahead: a pass
+// of prompts and one of tokens take turns.
+TEST_F(ContinuousBatchTest, PromptsAndTokensTakeTurns) {
+  const auto quick = session(3);
+  std::vector<std::unique_ptr<Session>> late;
+  std::array<std::vector<size_t>, 3> quick_had;  // when a late session got its tokens
+  ContinuousBatch batch(*model_);
+  batch.add(entry(*quick, 0));
+  for (int i = 0; i < 3; ++i) batch.step();
+  for (size_t i = 0; i < 3; ++i) {
+    late.push_back(session(chunk_ / 2 + 1));  // two are more than a pass may have
+    batch.add({*late.back(), 0, true, [&, i](uint32_t) {
+                 quick_had[i].push_back(tokens_[quick.get()].size());
+                 return true;
+               }});
+  }
+  const size_t before = tokens_[quick.get()].size();
+  for (int i = 0; i < 3; ++i) batch.step();
+  ASSERT_GT(quick_had[0].size(), 1u);
+  EXPECT_GT(quick_had[0][0], before) << "what was ahead had to wait for the prompt";
+  EXPECT_EQ(quick_had[1].at(0), quick_had[0][0] + 1);
+  EXPECT_EQ(quick_had[2].at(0), quick_had[0][0] + 2);
 }
 
 TEST_F(ContinuousBatchTest, SessionsEndWhenTheyMust) {
