@@ -28,6 +28,7 @@ using Logits = std::vector<std::pair<std::uint32_t, float>>;
 
 constexpr std::uint32_t kDefaultRanks = 40;  // of recall and KL where --top-k is 0
 constexpr int kTimed = 32;                   // tokens a head that are timed by operation
+constexpr std::size_t kRankedEvery = 4;      // places: the best K are compared at every fourth
 constexpr std::uint32_t kEstimated = 64;     // places where the errors of all rows' estimates are counted
 
 // One head: a session that chooses tokens with the sampling asked for, and one that ranks the K best. They are two
@@ -49,7 +50,7 @@ struct Subject {
   api::Session choosing, ranking;
   std::vector<double> rows, bytes, seconds;  // a token each
   std::uint64_t agreed = 0, refined = 0;
-  double recall = 0, kl = 0;         // sums over the tokens
+  double recall = 0, kl = 0;         // sums over the ranked places
   std::optional<double> head_share;  // of the device's time of a token
   HeadErrors errors;
 };
@@ -178,8 +179,6 @@ class Report {
 
  private:
   void step(const std::vector<std::uint32_t>& prefix) {
-    subjects_.front().ranking.prompt(prefix);
-    const Ranking full(subjects_.front().ranking.head_logits(), ranks_);
     std::uint32_t expected = 0;
     for (Subject& subject : subjects_) {
       const bool first = &subject == &subjects_.front();
@@ -189,12 +188,22 @@ class Report {
         ++subject.agreed;
       else if (subject.head == "certified" && subject.agreed == tokens_)
         first_difference_ = tokens_;
-      if (first) continue;
-      rank(subject, prefix, full, ranks_);
-      if (tokens_ % std::max(args_.tokens / kEstimated, 1u) == 0) subject.errors.add(subject.ranking, vocab_);
+    }
+    if (tokens_ % kRankedEvery == 0) rank_all(prefix);
+    ++tokens_;
+  }
+
+  void rank_all(const std::vector<std::uint32_t>& prefix) {
+    subjects_.front().ranking.prompt(prefix);
+    const Ranking full(subjects_.front().ranking.head_logits(), ranks_);
+    const std::size_t stride = std::max<std::size_t>(args_.tokens / kEstimated / kRankedEvery, 1);
+    const bool estimated = ranked_ % stride == 0;
+    for (std::size_t i = 1; i < subjects_.size(); ++i) {
+      rank(subjects_[i], prefix, full, ranks_);
+      if (estimated) subjects_[i].errors.add(subjects_[i].ranking, vocab_);
     }
     subjects_.front().recall += 1;
-    ++tokens_;
+    ++ranked_;
   }
 
   // A session times an operation of the third token of a generate: some are run from places along the text, the last
@@ -219,8 +228,8 @@ class Report {
   const ReportArgs& args_;
   const std::uint32_t context_, vocab_, ranks_;
   std::vector<Subject> subjects_;
-  std::size_t tokens_ = 0;
-  std::size_t first_difference_ = 0;  // between full and certified
+  std::size_t tokens_ = 0, ranked_ = 0;  // places
+  std::size_t first_difference_ = 0;     // between full and certified
 };
 
 double mean(const std::vector<double>& values) {
@@ -239,7 +248,7 @@ Json spread_json(const std::vector<double>& values) {
 }
 
 Json Report::json(const weft_model_info& info) const {
-  const auto tokens = static_cast<double>(tokens_);
+  const auto tokens = static_cast<double>(tokens_), ranked = static_cast<double>(ranked_);
   const double full_bytes = mean(subjects_.front().bytes), full_seconds = percentile(subjects_.front().seconds, 0.5);
   Json heads = Json::array();
   for (const Subject& subject : subjects_) {
@@ -250,8 +259,8 @@ Json Report::json(const weft_model_info& info) const {
                 {"share_of_full", mean(subject.bytes) / full_bytes},
                 {"refined_rows", static_cast<double>(subject.refined) / tokens},
                 {"agreement", static_cast<double>(subject.agreed) / tokens},
-                {"recall", subject.recall / tokens},
-                {"kl", subject.kl / tokens},
+                {"recall", subject.recall / ranked},
+                {"kl", subject.kl / ranked},
                 {"token_ms", seconds * 1e3},
                 {"token_of_full", seconds / full_seconds},
                 {"head_share", nullptr},
@@ -265,6 +274,7 @@ Json Report::json(const weft_model_info& info) const {
   }
   const weft_sampling& s = args_.sampling;
   return {{"tokens", tokens_},
+          {"ranked", ranked_},
           {"context", context_},
           {"ranks", ranks_},
           {"sampling",
@@ -415,10 +425,10 @@ void add_head_report(CLI::App& app) {
       "KiB:      read of the vocabulary table, estimates included\n"
       "of full:  KiB as a share of what full reads\n"
       "same:     share of the tokens that full also chooses with the same options\n"
-      "top K:    share of full's K best logits that the head computes for top-k sampling; K: --top-k, or 40 if\n"
-      "          that is 0\n"
+      "top K:    share of full's K best logits that the head computes for top-k sampling, at every fourth\n"
+      "          place; K: --top-k, or 40 if that is 0\n"
       "KL:       divergence, in nats, of the softmax over the head's K best tokens from full's whole\n"
-      "          distribution, less that of full's own K best tokens; 0 if they agree\n"
+      "          distribution, less that of full's own K best tokens, at the same places; 0 if they agree\n"
       "refined:  rows whose estimate is refined\n"
       "ms:       median time of a token that is computed alone\n"
       "x full:   ms as a multiple of full's\n"
