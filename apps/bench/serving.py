@@ -117,17 +117,19 @@ def load(server, count, seconds, tokens, answers=sys.maxsize):
     clients = [Client(server.port, number, until, tokens, answers) for number in range(count)]
     for client in clients:
         client.start()
-    resident = server.resident()
+    resident = [server.resident()]  # one a second
+    while any(client.is_alive() for client in clients):
+        time.sleep(1)
+        resident.append(server.resident())
     for client in clients:
-        client.join()
-        resident = max(resident, server.resident())
         if client.problem:
             raise client.problem
+    tenth = -(-len(resident) // 10)
     counts = [client.tokens for client in clients]
     firsts = [value for client in clients for value in client.firsts]
     gaps = [1000 * value for client in clients for value in client.gaps]
     return [sum(counts) / seconds, percentile(firsts, 0.5), percentile(firsts, 0.99), percentile(gaps, 0.5), percentile(gaps, 0.99),
-            min(counts) / max(statistics.mean(counts), 1e-9), resident]
+            min(counts) / max(statistics.mean(counts), 1e-9), statistics.mean(resident[:tenth]), statistics.mean(resident[-tenth:])]
 
 
 def free_port():
@@ -158,7 +160,7 @@ def measure(arguments, started, packages):
     """Prints the tables. Servers take turns within each round."""
     about = f"{datetime.date.today()}, {arguments.model}, {os.cpu_count()} CPUs, {arguments.rounds} rounds of {arguments.seconds:g} s"
     print(", ".join([about, *packages]), end="\n\n")
-    print("| clients | server | tokens/s | first token p50, p99 (s) | gap p50, p99 (ms) | slowest/mean | resident MiB |")
+    print("| clients | server | tokens/s | first token p50, p99 (s) | gap p50, p99 (ms) | slowest/mean | resident, first and last tenth (MiB) |")
     print("|---|---|---|---|---|---|---|")
     for server in started:
         load(server, 1, 600, arguments.tokens, answers=1)  # drivers compile
@@ -170,8 +172,8 @@ def measure(arguments, started, packages):
             for server in started:
                 rounds[server.name].append(load(server, count, arguments.seconds, arguments.tokens))
         for name, figures in rounds.items():
-            rate, first, first99, gap, gap99, fair, resident = map(statistics.median, zip(*figures))
-            print(f"| {count} | {name} | {rate:.1f} | {first:.2f}, {first99:.2f} | {gap:.0f}, {gap99:.0f} | {fair:.2f} | {resident:.0f} |", flush=True)
+            rate, first, first99, gap, gap99, fair, before, after = map(statistics.median, zip(*figures))
+            print(f"| {count} | {name} | {rate:.1f} | {first:.2f}, {first99:.2f} | {gap:.0f}, {gap99:.0f} | {fair:.2f} | {before:.0f}, {after:.0f} |", flush=True)
         if len(started) == 2:
             pairs = list(zip(*rounds.values()))
             if all(theirs[0] for _, theirs in pairs):

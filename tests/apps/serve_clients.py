@@ -1,6 +1,7 @@
-"""`weft serve` with PyPI's `openai` and `langchain-openai`, and a soak of clients that break off. Only a soak of CTest: it needs pip.
+"""`weft serve` with PyPI's and npm's `openai` and `langchain-openai`, and a soak of clients that break off. Only a soak of CTest: it needs pip.
 
     pip install openai pydantic prometheus_client langchain-openai
+    npm install --prefix FOLDER openai zod; export NODE_PATH=FOLDER/node_modules
     tests/apps/serve_clients.py BIN_DIR [--embed MODEL] [--soak SECONDS]
 
 Prints one line for each check that passed. Exit code 77: `openai` is not installed.
@@ -10,6 +11,8 @@ import importlib.util
 import json
 import pathlib
 import random
+import shutil
+import subprocess
 import sys
 import threading
 import time
@@ -31,6 +34,10 @@ try:
 except ImportError as missing:
     print(f"NOT RUN: {missing}")
     sys.exit(77)
+
+
+node = shutil.which("node")
+npm_found = node and subprocess.run([node, "-e", "require('openai'), require('zod')"], stderr=subprocess.DEVNULL).returncode == 0
 
 
 class Person(pydantic.BaseModel):
@@ -58,6 +65,13 @@ def raises(kind, call):
     except kind as error:
         return error
     raise AssertionError(f"{kind.__name__} was not raised")
+
+
+def npm(group, server):
+    """The checks of serve_clients.mjs."""
+    if not npm_found:
+        return print(f"NOT RUN: npm's openai, {group}: node, openai or zod is not installed")
+    subprocess.run([node, pathlib.Path(__file__).with_suffix(".mjs"), group, str(server.port)], check=True, timeout=300)
 
 
 def protocol(server):
@@ -160,6 +174,7 @@ def tools():
         check("a response to its answer", client.responses.create(model="client-tools", tools=[flat], input=[{"role": "user", "content": "go"}, item, answer], max_output_tokens=5).output)
         messages = [*user("go"), choice.message.model_dump(exclude_none=True), {"role": "tool", "tool_call_id": call.id, "content": "sunny"}]
         check("its answer", client.chat.completions.create(model="client-tools", messages=messages, tools=[weather], max_tokens=5).choices[0].message)
+        npm("tools", server)
 
 
 def embeddings(name):
@@ -174,6 +189,7 @@ def embeddings(name):
         dot = lambda i, j: sum(a * b for a, b in zip(vectors[i], vectors[j]))
         check("they know what is alike", dot(0, 1) > 2 * abs(dot(0, 2)) and abs(dot(0, 0) - 1) < 1e-5)
         check("their usage", plain.usage.prompt_tokens == plain.usage.total_tokens > 15)
+        npm("embeddings", server)
 
 
 def langchain(server):
@@ -239,6 +255,7 @@ def soak(server, seconds):
 with Server("--sessions", 4) as running:
     protocol(running)
     responses(running)
+    npm("chats", running)
 tools()
 if importlib.util.find_spec("langchain_openai"):
     with Server("--sessions", 4) as running:

@@ -180,25 +180,27 @@ class ServeFuzz(unittest.TestCase):
                     client.sendall(data)
             except OSError:
                 pass  # it may answer before it has read all
-            answer = self.read(client)
-            self.check(answer, kind in ("json", "bytes", "key"), data)
+            begin = time.monotonic()
+            answer, end = self.read(client)
+            self.check(answer, f"{end} after {time.monotonic() - begin:.1f} s", kind in ("json", "bytes", "key"), data)
             if kind == "key":
                 self.assertTrue(answer.startswith(b"HTTP/1.1 401 "), answer[:200])
         return kind
 
     def read(self, client):
-        parts = []
+        """What comes, and how it ended."""
+        parts, end = [], "closed"
         try:
             while part := client.recv(65536):
                 parts.append(part)
-        except OSError:
-            pass
-        return b"".join(parts)
+        except OSError as problem:
+            end = repr(problem)
+        return b"".join(parts), end
 
-    def check(self, answer, must_answer, data):
+    def check(self, answer, end, must_answer, data):
         """Whatever came is an answer of a status that it may have, and an error of this protocol."""
         if not answer:
-            self.assertFalse(must_answer, data[:500])
+            self.assertFalse(must_answer, (end, data[:500]))
             return
         found = re.match(rb"HTTP/1\.1 (\d\d\d) ", answer)
         self.assertTrue(found, (data[:500], answer[:200]))
@@ -248,6 +250,7 @@ class ServeFuzz(unittest.TestCase):
             for thread in threads:
                 thread.join()
             if problems:
+                print(*map(repr, problems), sep="\n")
                 raise problems[0]
             early, late = max(marks[:len(marks) // 2]), max(marks[len(marks) // 2:])
             print(f"{sum(counts.values())} requests {counts}, {len(marks)} stories in between, MiB at tenths:",
@@ -284,7 +287,7 @@ class ServeFuzz(unittest.TestCase):
                             client.sendall(part)
                     except OSError:
                         pass
-                    answer = self.read(client)
+                    answer, _ = self.read(client)
                 return sent, answer
             kinds = [(start + b"Content-Length: 100000000\r\n\r\n", mega), (start + b"Transfer-Encoding: chunked\r\n\r\n", b"%x\r\n%s\r\n" % (len(mega), mega))]
             with concurrent.futures.ThreadPoolExecutor(8) as pool:
