@@ -76,7 +76,7 @@ class Heads(unittest.TestCase):
         file = FOLDER / "along"
         file.write_text(text)
         result = weft_json("head-report", "-m", path or plain(), "-f", file, *options)
-        self.assertEqual(list(result), ["tokens", "context", "ranks", "sampling", "device", "driver", "type", "rows", "heads"])
+        self.assertEqual(list(result), ["tokens", "ranked", "context", "ranks", "sampling", "device", "driver", "type", "rows", "heads"])
         heads = {head["head"]: head for head in result["heads"]}
         self.assertEqual(len(heads), len(result["heads"]))
         for name, head in heads.items():
@@ -117,7 +117,7 @@ class Heads(unittest.TestCase):
             result, heads = self.report("--max-tokens", 30, "--heads", "certified", "fast:3", "sure",
                                         "keep:digits,!prompt", "certified", "--top-k", 10, path=path)
             self.assertEqual(list(heads), ["full", "certified", "fast:3", "sure", "keep:digits,!prompt"])
-            self.assertEqual((result["tokens"], result["ranks"], result["sampling"]["temperature"]), (30, 10, 0))
+            self.assertEqual((result["tokens"], result["ranked"], result["ranks"], result["sampling"]["temperature"]), (30, 8, 10, 0))
             kept = weft_json("vocab", "show", "digits", "-m", path)["kept"]
             self.assertEqual(heads["keep:digits,!prompt"]["rows"]["p99"], kept)
             self.assertLess(heads["keep:digits,!prompt"]["recall"], 1)
