@@ -29,7 +29,7 @@ using Logits = std::vector<std::pair<std::uint32_t, float>>;
 constexpr std::uint32_t kDefaultRanks = 40;  // of recall and KL where --top-k is 0
 constexpr int kTimed = 32;                   // tokens a head that are timed by operation
 constexpr std::size_t kRankedEvery = 4;      // places: the best K are compared at every fourth
-constexpr std::uint32_t kEstimated = 64;     // places where the errors of all rows' estimates are counted
+constexpr std::uint32_t kEstimated = 64;     // at most: places where the errors of all estimates are counted
 
 // One head: a session that chooses tokens with the sampling asked for, and one that ranks the K best. They are two
 // because what a head reads for a token depends on how it fared with the ones before.
@@ -196,8 +196,8 @@ class Report {
   void rank_all(const std::vector<std::uint32_t>& prefix) {
     subjects_.front().ranking.prompt(prefix);
     const Ranking full(subjects_.front().ranking.head_logits(), ranks_);
-    const std::size_t stride = std::max<std::size_t>(args_.tokens / kEstimated / kRankedEvery, 1);
-    const bool estimated = ranked_ % stride == 0;
+    constexpr std::size_t kApart = kEstimated * kRankedEvery;
+    const bool estimated = ranked_ % ((args_.tokens + kApart - 1) / kApart) == 0;
     for (std::size_t i = 1; i < subjects_.size(); ++i) {
       rank(subjects_[i], prefix, full, ranks_);
       if (estimated) subjects_[i].errors.add(subjects_[i].ranking, vocab_);
@@ -433,9 +433,9 @@ void add_head_report(CLI::App& app) {
       "ms:       median time of a token that is computed alone\n"
       "x full:   ms as a multiple of full's\n"
       "head ms:  ms times the projection's share of the device's time in some timed tokens\n"
-      "Errors: how far logits are above what the head estimates by the part of a row that it reads first, at 64 of "
-      "the\n"
-      "places, in standard deviations of an error at random. allowed: what the head trusts an estimate to.");
+      "Errors: how far logits are above what the head estimates by the part of a row that it reads first, at up to\n"
+      "64 of those places, in standard deviations of an error at random. allowed: what the head trusts an estimate "
+      "to.");
   command->callback([args] { head_report(*args); });
 }
 
