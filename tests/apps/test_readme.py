@@ -40,6 +40,14 @@ class Readme(unittest.TestCase):
                 count = pages.run(page, self.work_folder(page), env, real_model)
                 self.assertGreater(count, -1 if page.name in ("android.md", "extending.md", "reliability.md", "SECURITY.md") else 0)
 
+    def test_scripts_can_be_executed(self):
+        """A block that is not run names them too."""
+        shell = "".join(block.text for page in pages.PAGES for block in pages.blocks(page) if block.language in ("sh", "console"))
+        named = set(re.findall(r"^(?:\$ )?(?:[A-Z_]+=\S* )*((?:apps|tests)/[\w./-]+)", shell, re.M))
+        self.assertGreater(len(named), 1)
+        for script in sorted(named):
+            self.assertTrue(os.access(ROOT / script, os.X_OK), script)
+
     def test_links(self):
         for page in pages.PAGES:
             for link in pages.links(page):
