@@ -75,14 +75,17 @@ float dot_key(uint head_slots, uint slot) {
   return sum;
 }
 
+// Dimensions d and d + 1.
+uint two_rotated(uint head, uint d, uint position) {
+  return packHalf2x16(vec2(rotated(head, d, position, ROTARY_DIM, ADJACENT != 0), rotated(head, d + 1, position, ROTARY_DIM, ADJACENT != 0)));
+}
+
 // The token's own key to own_key, and with its value to the cache if `writes`. The query is there.
 void rotate_own(uint token, uint kv_head, bool writes) {
   const uint own = state.pos + token, slot = own % p.capacity, words = p.head_dim / 8;
   const uint key = token * p.q_stride + (p.heads + kv_head) * p.head_dim, value = key + p.kv_heads * p.head_dim;
   for (uint w = gl_LocalInvocationID.x; w < words; w += THREADS) {
-    float d[8];
-    [[unroll]] for (uint i = 0; i < 8; ++i) d[i] = rotated(key, w * 8 + i, own, ROTARY_DIM, ADJACENT != 0);
-    own_key[w] = uvec4(packHalf2x16(vec2(d[0], d[1])), packHalf2x16(vec2(d[2], d[3])), packHalf2x16(vec2(d[4], d[5])), packHalf2x16(vec2(d[6], d[7])));
+    own_key[w] = uvec4(two_rotated(key, w * 8, own), two_rotated(key, w * 8 + 2, own), two_rotated(key, w * 8 + 4, own), two_rotated(key, w * 8 + 6, own));
     if (writes) new_keys[(kv_head * p.capacity + slot / TILE_ROWS * TILE_ROWS) * words + IN_KEYS(slot % TILE_ROWS, w, words)] = own_key[w];
   }
   if (writes)

@@ -74,8 +74,7 @@ void add_four_bits(out float sums[ROW_TILES], Row rows[ROW_TILES], uint rest) {
         const EightInputs x = eight_inputs((block + 1) * 8);
         [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
           float product = 0;
-          uint fours[4];
-          fours_of(fours, first[i][b], second[i][b], b == 0 ? two[i].xy : two[i].zw);
+          const uvec4 fours = fours_of(first[i][b], second[i][b], b == 0 ? two[i].xy : two[i].zw);
           [[unroll]] for (uint j = 0; j < 8; ++j) product += dot(four_bits(fours, j), floats_of(x, j));
           sums[i] += scale_of(b == 0 ? scales[i] : scales[i] >> 16) * product;
         }

@@ -129,29 +129,30 @@ float weight_scale(uint row) { return 1; }
 float input_scale(uint token) { return 1; }
 #endif
 
-// A thread's rows are 16 apart, and its tokens 8.
-const uint ROWS_APART = 16, TOKENS_APART = THREADS / ROWS_APART;
-const uint THREAD_ROWS = TILE_ROWS / ROWS_APART, THREAD_TOKENS = TOKENS / TOKENS_APART;
+// A thread's four rows are 16 apart, and its tokens 8. The rows are a vector's components: arrays that a loop indexes may lie in memory (lib/eight.glsl).
+const uint THREAD_ROWS = 4, ROWS_APART = TILE_ROWS / THREAD_ROWS, TOKENS_APART = THREADS / ROWS_APART, THREAD_TOKENS = TOKENS / TOKENS_APART;
 uint thread_row() { return gl_LocalInvocationIndex % ROWS_APART; }
 uint thread_token() { return gl_LocalInvocationIndex / ROWS_APART; }
-float sums[THREAD_TOKENS][THREAD_ROWS];
+vec4 sums[THREAD_TOKENS];
 
 void multiply() {
-  float row_scales[THREAD_ROWS];
-  [[unroll]] for (uint i = 0; i < THREAD_ROWS; ++i) row_scales[i] = weight_scale(thread_row() + i * ROWS_APART);
+#define SCALE(i) weight_scale(thread_row() + i * ROWS_APART)
+  const vec4 row_scales = vec4(SCALE(0), SCALE(1), SCALE(2), SCALE(3));
   [[dont_unroll]] for (uint word = 0; word < WORDS; word += STEP) {  // all at once would take more registers than there are
     uvec4 w[THREAD_ROWS][STEP];
-    [[unroll]] for (uint i = 0; i < THREAD_ROWS; ++i)
-      [[unroll]] for (uint s = 0; s < STEP; ++s) w[i][s] = weight_tile[swizzled(thread_row(), word + s) + i * ROWS_APART * WORDS];
+#define LOAD(i) w[i][s] = weight_tile[swizzled(thread_row(), word + s) + i * ROWS_APART * WORDS];
+    [[unroll]] for (uint s = 0; s < STEP; ++s) { LOAD(0) LOAD(1) LOAD(2) LOAD(3) }
     [[unroll]] for (uint t = 0; t < THREAD_TOKENS; ++t) {
       const float scale = input_scale(thread_token() + t * TOKENS_APART);
       uvec4 x[STEP];
       [[unroll]] for (uint s = 0; s < STEP; ++s) x[s] = input_tile[swizzled(thread_token(), word + s) + t * TOKENS_APART * WORDS];
-      [[unroll]] for (uint i = 0; i < THREAD_ROWS; ++i) sums[t][i] += row_scales[i] * scale * product(w[i], x);
+#define ADD(i) sums[t][i] += row_scales[i] * scale * product(w[i], x);
+      ADD(0) ADD(1) ADD(2) ADD(3)
 #ifdef WEFT_INT8
       if (FORMAT == FORMAT_Q4) {
         const float sum = scale * product(uvec4[STEP](uvec4(0x01010101u), uvec4(0x01010101u)), x);
-        [[unroll]] for (uint i = 0; i < THREAD_ROWS; ++i) sums[t][i] += weight_minima[thread_row() + i * ROWS_APART] * sum;
+#define ADD_MINIMUM(i) sums[t][i] += weight_minima[thread_row() + i * ROWS_APART] * sum;
+        ADD_MINIMUM(0) ADD_MINIMUM(1) ADD_MINIMUM(2) ADD_MINIMUM(3)
       }
 #endif
     }
@@ -165,8 +166,7 @@ void main() {
   if (first_token >= all_tokens) return;
   const uint blocks = (p.cols + BLOCK - 1) / BLOCK, tile = gl_WorkGroupID.x * tile_words(blocks);
   const uint tokens = min(all_tokens - first_token, TOKENS);
-  [[unroll]] for (uint t = 0; t < THREAD_TOKENS; ++t)
-    [[unroll]] for (uint i = 0; i < THREAD_ROWS; ++i) sums[t][i] = 0;
+  [[unroll]] for (uint t = 0; t < THREAD_TOKENS; ++t) sums[t] = vec4(0);
   load(0, blocks, tile, first_token, tokens);
   note_peaks();
   barrier();

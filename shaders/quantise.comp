@@ -24,6 +24,7 @@
 #include "abi.h"
 #include "lib/reduce.glsl"
 #include "lib/finite.glsl"
+#include "lib/eight.glsl"
 
 layout(std430, binding = 0) buffer State { StepState state; };
 layout(std430, binding = 1) readonly buffer Params { SampleParams params; };
@@ -47,9 +48,11 @@ float store_bits(uint block, float scale, float inverse, inout float total) {
     const float open = value - scale * float(rounded);
     left += open * open;
     total += float(rounded);
-    for (uint k = 0; k < 8; ++k) bits[k] |= (uint(rounded) >> k & 1) << (8 * (e % 4) + 7 - e / 4);
+#define TAKE(k) bits[k] |= (uint(rounded) >> k & 1) << (8 * (e % 4) + 7 - e / 4);
+    EIGHT(TAKE)
   }
-  for (uint k = 0; k < 8; ++k) factors[(FACTOR_BITS(p.cols / 32 - 1) + block / 4 * 8 + k) * 4 + block % 4] = bits[k];
+#define STORE(k) factors[(FACTOR_BITS(p.cols / 32 - 1) + block / 4 * 8 + k) * 4 + block % 4] = bits[k];
+  EIGHT(STORE)
   return left;
 }
 
@@ -119,7 +122,8 @@ bool prepare() {
   const float known[12] = float[12](leading, total, scale, sqrt(all2 + flushed) * MARGIN * float(2 * (p.cols / 32) + 64) / 8388608.0,
                                     sqrt(leading2 + flushed) * MARGIN, sqrt(rest2 + flushed) * MARGIN, sqrt(left2 + flushed) * MARGIN,
                                     params.rest_spread, params.leading_spread, sqrt(float(rest * BLOCK)), 0, 0);
-  for (uint i = 0; i < 12; ++i) factors[FACTOR_KNOWN(rest) * 4 + i] = floatBitsToUint(known[i]);
+#define WRITE(i) factors[FACTOR_KNOWN(rest) * 4 + i] = floatBitsToUint(known[i]);
+  EIGHT(WRITE) WRITE(8) WRITE(9) WRITE(10) WRITE(11)
   const float sum = all2 + leading2 + rest2;  // not finite if one of them is not; max() and int() may have hidden a NaN
   return is_finite(sum) && sum < 1e30;
 }

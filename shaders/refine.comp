@@ -44,8 +44,7 @@ float four_bit_product(TableRow r, uint rest) {
     const uvec4 two = part_word(r, TABLE_PLANE_2(rest), block / 2, pairs);
     const uint scales = scales_word(r, block / 2, FORMAT, rest);
     float product = 0;
-    uint fours[4];
-    fours_of(fours, first, second, block % 2 == 0 ? two.xy : two.zw);
+    const uvec4 fours = fours_of(first, second, block % 2 == 0 ? two.xy : two.zw);
     [[unroll]] for (uint j = 0; j < 8; ++j) product += dot(four_bits(fours, j), floats_at((block + 1) * 8 + j));
     sum += scale_of(block % 2 == 0 ? scales : scales >> 16) * product;
   }
@@ -54,11 +53,11 @@ float four_bit_product(TableRow r, uint rest) {
 
 // Which planes a row's bound was tightened by.
 struct Refined {
-  bool planes[ESTIMATES];
+  bool signs, two_bits, four_bits;
   bool alive;
 };
 Refined refine(uint place, uint position, TableRow at, uint rest) {
-  Refined result = Refined(bool[ESTIMATES](false, false, false), true);
+  Refined result = Refined(false, false, false, true);
   const Known known = known_of(rest);
   const Row row = row_at(at);
   const uint mode = state.head.mode;
@@ -69,7 +68,7 @@ Refined refine(uint place, uint position, TableRow at, uint rest) {
   const float needed = uintBitsToFloat(lists[LIST_NEEDED(p.rows) + place]) - error - slack;
   float signs = 0;  // the product of the rest with its signs
   if (mode < HEAD_SIGNS) {
-    result.planes[0] = true;
+    result.signs = true;
     signs = known.bit_scale * (known.bit_sum - 2 * ones(at, TABLE_PLANE_0, rest));
     const Estimate e = with_signs(row, leading, signs, known);
     result.alive = e.value + e.error >= needed;
@@ -77,14 +76,14 @@ Refined refine(uint place, uint position, TableRow at, uint rest) {
     signs = (estimate - leading) / row.factor;
   }
   if (result.alive && mode < HEAD_TWO_BITS) {
-    result.planes[1] = true;
+    result.two_bits = true;
     const Estimate e = with_two_bits(row, leading, signs, ones(at, TABLE_PLANE_1(rest), rest), known);
     // Slack for the signs, times what two bits make of it.
     const float more = row.factor > 0 ? 2 * scale_of(row.more.x) / row.factor * slack : 0;
     result.alive = e.value + e.error + more >= needed;
   }
   if (result.alive && ESTIMATE_STAGES(FORMAT) > 2) {
-    result.planes[2] = true;
+    result.four_bits = true;
     const Estimate e = with_four_bits(row, leading, four_bit_product(at, rest), known);
     result.alive = e.value + e.error >= needed;
   }
@@ -96,7 +95,7 @@ void main() {
   const uint rest = (p.cols + BLOCK - 1) / BLOCK - 1, tile_words = table_tile_words(FORMAT, rest);
   for (uint strip = 0; strip < p.rows_per_group; strip += TILE_ROWS) {
     const uint place = gl_WorkGroupID.x * p.rows_per_group + strip + gl_LocalInvocationID.x;
-    Refined refined = Refined(bool[ESTIMATES](false, false, false), false);
+    Refined refined = Refined(false, false, false, false);
     uint id = 0;
     if (place < state.head.refine_count) {
       const uint position = lists[LIST_REFINE(p.rows) + place];
@@ -105,7 +104,9 @@ void main() {
       if (row < p.slice_rows) refined = refine(place, position, TableRow(row / TILE_ROWS * tile_words, row % TILE_ROWS), rest);
     }
     uint unused, place_of_row;
-    for (uint i = 0; i < ESTIMATES; ++i) APPEND(refined.planes[i] ? 1u : 0u, state.head.refine_counts[i], unused)
+    APPEND(refined.signs ? 1u : 0u, state.head.refine_counts[0], unused)
+    APPEND(refined.two_bits ? 1u : 0u, state.head.refine_counts[1], unused)
+    APPEND(refined.four_bits ? 1u : 0u, state.head.refine_counts[2], unused)
     APPEND(refined.alive ? 1u : 0u, state.head.exact_count, place_of_row)
     if (refined.alive) lists[LIST_IDS(p.rows) + place_of_row] = id;
     GROUPS_FOR(state.head.exact.x, p.rows_per_group)

@@ -106,29 +106,8 @@ layout(std430, binding = 5) writeonly buffer Values { uint values[]; };
 #include "lib/rotate_one.glsl"
 float rotated(uint head, uint d, uint position) { return rotated(head, d, position, p.rotary_dim, p.adjacent != 0); }
 
-// A block of 32 dimensions, zeros after head_dim, as bytes and the bits of their scale's half.
-struct Q8Block {
-  uint words[8];
-  uint scale;
-};
-Q8Block quantised(uint head, uint block, bool key, uint position) {
-  float x[BLOCK];
-  float largest = 0;
-  [[unroll]] for (uint i = 0; i < BLOCK; ++i) {
-    const uint d = block * BLOCK + i;
-    x[i] = d >= p.head_dim ? 0 : key ? rotated(head, d, position) : qkv[head + d];
-    largest = max(largest, abs(x[i]));
-  }
-  Q8Block result;
-  result.scale = packHalf2x16(vec2(largest / 127, 0)) & 0xffff;
-  const float scale = scale_of(result.scale), inverse = scale > 0 ? 1 / scale : 0;
-  [[unroll]] for (uint w = 0; w < 8; ++w) {
-    result.words[w] = 0;
-    [[unroll]] for (uint i = 0; i < 4; ++i)
-      result.words[w] |= (uint(int(clamp(round(x[w * 4 + i] * inverse), -127, 127))) & 0xff) << (8 * i);
-  }
-  return result;
-}
+// Dimension d of a key or value; zero after head_dim.
+float dimension(uint head, uint d, bool key, uint position) { return d >= p.head_dim ? 0 : key ? rotated(head, d, position) : qkv[head + d]; }
 
 // Two blocks of a head of keys or values, and the word of their scales.
 void write_blocks(uint head, uint pair, bool key, uint row, uint position, uint slot) {
@@ -137,13 +116,19 @@ void write_blocks(uint head, uint pair, bool key, uint row, uint position, uint 
   const uint tile = (head * p.capacity + slot / TILE_ROWS * TILE_ROWS) * Q8_SLOT_WORDS(p.head_dim), r = slot % TILE_ROWS;
   uint scales = 0;
   for (uint b = pair * 2; b < min(pair * 2 + 2, blocks); ++b) {
-    const Q8Block block = quantised(start, b, key, position);
-    scales |= block.scale << (b % 2 * 16);
+    float largest = 0;
+    for (uint i = 0; i < BLOCK; ++i) largest = max(largest, abs(dimension(start, b * BLOCK + i, key, position)));
+    const uint half_scale = packHalf2x16(vec2(largest / 127, 0)) & 0xffff;
+    const float scale = scale_of(half_scale), inverse = scale > 0 ? 1 / scale : 0;
+    scales |= half_scale << (b % 2 * 16);
     for (uint w = 0; w < min(words * 4 - b * 8, 8); ++w) {
+      uint word = 0;
+      for (uint i = 0; i < 4; ++i)
+        word |= (uint(int(clamp(round(dimension(start, b * BLOCK + w * 4 + i, key, position) * inverse), -127, 127))) & 0xff) << (8 * i);
       if (key)
-        keys[tile + IN_KEYS(r, b * 2 + w / 4, words) * 4 + w % 4] = block.words[w];
+        keys[tile + IN_KEYS(r, b * 2 + w / 4, words) * 4 + w % 4] = word;
       else
-        values[tile + r * words * 4 + b * 8 + w] = block.words[w];
+        values[tile + r * words * 4 + b * 8 + w] = word;
     }
   }
   const uint at = tile + TILE_ROWS * words * 4;

@@ -66,4 +66,4 @@ Estimate with_four_bits(Row r, float leading, float product, Known k) {
 }
 
 // The first four bits of quad j of a block (planes.glsl), around 0.
-vec4 four_bits(uint fours[4], uint j) { return signed_bytes(upper_four(fours, j) & 0xf0f0f0f0u) * (1.0 / 16) + 0.5; }
+vec4 four_bits(uvec4 fours, uint j) { return signed_bytes(upper_four(fours, j) & 0xf0f0f0f0u) * (1.0 / 16) + 0.5; }

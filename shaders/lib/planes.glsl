@@ -35,15 +35,12 @@ uint mixed(uint mask, uint a, uint b) { return b ^ (mask & (a ^ b)); }
 uint mixed(uint mask, uint a, uint b) { return (a & mask) | (b & ~mask); }
 #endif
 
-// The first four bits of a whole block, from its words of planes 0, 1 and 2: those of quad j in the upper half of each byte of word j, those of
+// The first four bits of a whole block, from its words of planes 0, 1 and 2: those of quad j in the upper half of each byte of component j, those of
 // quad j + 4 in the lower half. Two planes are put together before they are taken apart: that takes fewer instructions than quad by quad.
-void fours_of(out uint fours[4], uint first, uint second, uvec2 two) {
+uvec4 fours_of(uint first, uint second, uvec2 two) {
   const uint even = mixed(0xaaaaaaaau, first, second >> 1), odd = mixed(0xaaaaaaaau, first << 1, second);  // quads 0, 2, 4, 6 and 1, 3, 5, 7
-  fours[0] = mixed(0xccccccccu, even, two.x >> 2);
-  fours[1] = mixed(0xccccccccu, odd, two.y >> 2);
-  fours[2] = mixed(0xccccccccu, even << 2, two.x);
-  fours[3] = mixed(0xccccccccu, odd << 2, two.y);
+  return uvec4(mixed(0xccccccccu, even, two.x >> 2), mixed(0xccccccccu, odd, two.y >> 2), mixed(0xccccccccu, even << 2, two.x), mixed(0xccccccccu, odd << 2, two.y));
 }
 // Quad j of those, 16 times the values, with what other bits the bytes have; and with the next four bits, from their words of plane 3.
-uint upper_four(uint fours[4], uint j) { return j < 4 ? fours[j] : fours[j % 4] << 4; }
-uint whole_eight(uint fours[4], uvec4 low, uint j) { return mixed(0xf0f0f0f0u, upper_four(fours, j), j < 4 ? low[j % 4] >> 4 : low[j % 4]); }
+uint upper_four(uvec4 fours, uint j) { return j < 4 ? fours[j] : fours[j % 4] << 4; }
+uint whole_eight(uvec4 fours, uvec4 low, uint j) { return mixed(0xf0f0f0f0u, upper_four(fours, j), j < 4 ? low[j % 4] >> 4 : low[j % 4]); }

@@ -4,13 +4,16 @@
 // section 8.3), whether it rounds once or twice. The heads that read less than every row rest on that.
 #include "lib/product.glsl"
 #include "lib/planes.glsl"
+#include "lib/eight.glsl"
 
 // A block's product with the inputs, added to the sums of row i.
 void add_block(inout float sums[SUMS], uint i, vec4 weights[8], float scale, uint block, uint stride, uint first_token) {
   [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
     const EightInputs x = eight_inputs((first_token + t) * stride + block * (BLOCK / 4));
     precise vec4 products = weights[0] * floats_of(x, 0);
-    [[unroll]] for (uint j = 1; j < 8; ++j) products = fma(weights[j], floats_of(x, j), products);
+#define MULTIPLY(j) products = fma(weights[j], floats_of(x, j), products);
+    SEVEN(MULTIPLY)
+#undef MULTIPLY
     precise const float product = (products.x + products.y) + (products.z + products.w);
     precise const float sum = fma(scale, product, sums[t * ROW_TILES + i]);
     sums[t * ROW_TILES + i] = sum;
@@ -19,23 +22,22 @@ void add_block(inout float sums[SUMS], uint i, vec4 weights[8], float scale, uin
 
 // The leading columns, in units of their scale.
 void leading_weights(out vec4 weights[8], TableRow r, uint rest) {
-  [[unroll]] for (uint k = 0; k < 2; ++k) {
-    const uvec4 high = part_word(r, TABLE_LEADING, k, 2), low = part_word(r, TABLE_LOW(FORMAT, rest), k, 2);
-    [[unroll]] for (uint j = 0; j < 4; ++j) weights[k * 4 + j] = signed_bytes(high[j]) + unsigned_bytes(low[j]) * (1.0 / 256);
-  }
+  const uvec4 high[2] = uvec4[2](part_word(r, TABLE_LEADING, 0, 2), part_word(r, TABLE_LEADING, 1, 2));
+  const uvec4 low[2] = uvec4[2](part_word(r, TABLE_LOW(FORMAT, rest), 0, 2), part_word(r, TABLE_LOW(FORMAT, rest), 1, 2));
+#define UNPACK(j) weights[j] = signed_bytes(high[j / 4][j % 4]) + unsigned_bytes(low[j / 4][j % 4]) * (1.0 / 256);
+  EIGHT(UNPACK)
+#undef UNPACK
 }
 
 // A block of the rest in units of its scale, from its words of planes 0 to 2, its word of plane 3 and its words of plane 4.
 void rest_weights(out vec4 weights[8], uint first, uint second, uvec2 two, uvec4 low, uvec4 bytes[2]) {
-  uint fours[4];
-  fours_of(fours, first, second, two);
-  [[unroll]] for (uint j = 0; j < 8; ++j) {
-    if (FORMAT == FORMAT_Q4)
-      weights[j] = signed_bytes(upper_four(fours, j) & 0xf0f0f0f0u) * (1.0 / 16);
-    else
-      weights[j] = signed_bytes(whole_eight(fours, low, j));
-    if (FORMAT == FORMAT_F16) weights[j] += unsigned_bytes(bytes[j / 4][j % 4]) * (1.0 / 256);
-  }
+  const uvec4 fours = fours_of(first, second, two);
+#define UNPACK(j)                                                                                               \
+  weights[j] = FORMAT == FORMAT_Q4 ? signed_bytes(upper_four(fours, j) & 0xf0f0f0f0u) * (1.0 / 16)              \
+                                   : signed_bytes(whole_eight(fours, low, j));                                  \
+  if (FORMAT == FORMAT_F16) weights[j] += unsigned_bytes(bytes[j / 4][j % 4]) * (1.0 / 256);
+  EIGHT(UNPACK)
+#undef UNPACK
 }
 
 // Where the parts of a lane's row begin. What a loop does not change is worked out before it: compilers leave it where it stands.
@@ -84,9 +86,10 @@ void add_pair(inout float sums[SUMS], Place places[ROW_TILES], uint pair, uint r
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
     rest_weights(weights, first[i].x, second[i].x, two[i].xy, low[i][0], bytes[i][0]);
     add_block(sums, i, weights, scale_of(scales[i]), pair * 2 + 1, stride, first_token);
-    if (pair * 2 + 1 == rest) continue;
-    rest_weights(weights, first[i].y, second[i].y, two[i].zw, low[i][1], bytes[i][1]);
-    add_block(sums, i, weights, scale_of(scales[i] >> 16), pair * 2 + 2, stride, first_token);
+    if (pair * 2 + 1 < rest) {
+      rest_weights(weights, first[i].y, second[i].y, two[i].zw, low[i][1], bytes[i][1]);
+      add_block(sums, i, weights, scale_of(scales[i] >> 16), pair * 2 + 2, stride, first_token);
+    }
   }
 }
 
