@@ -207,10 +207,10 @@ struct Guess {
 //
 // Positions run over the rows that may be chosen: all of them, or ALLOWED_ROWS's ids; at most `rows`, those of the
 // table. ALLOWED_ROWS is ids (rows) | bits (rows): a mask, bit i for id i. LISTS is one buffer of 32-bit words:
-//   bounds (rows: upper bounds of logits as floats, by position) | estimates (rows: floats, by
-//   position) | refine (rows: positions) | needed (rows: the logits that those
-//   must reach, as floats) | ids (rows: to be computed) | leaders (MAX_LEADERS ids; NO_ROW where a strip has none) |
-//   their logits (MAX_LEADERS floats) | their positions (MAX_LEADERS)
+//   bounds (rows: upper bounds of logits as floats, by position) | estimates (rows: floats, by position) | refine
+//   (rows: positions) | needed (rows: the logits that those must reach, as floats, by position) | ids (rows: to be
+//   computed) | leaders (MAX_LEADERS ids; NO_ROW where a strip has none) | their logits (MAX_LEADERS floats) | their
+//   positions (MAX_LEADERS)
 #define MAX_LEADERS 256
 #define SELECT_ROWS 1024                          // positions a workgroup of select looks at
 #define LIST_STRIDE(rows) (((rows) + 3) / 4 * 4)  // each list begins at a word of 16 bytes
@@ -419,7 +419,6 @@ struct RefinePush {
   uint cols;
   uint row_base, slice_rows;
   uint rows;
-  uint rows_per_group;
 };
 struct SelectPush {
   uint rows;

@@ -5,6 +5,9 @@
 #extension GL_GOOGLE_include_directive : require
 #include "lib/product.glsl"
 #include "lib/planes.glsl"
+#ifdef WEFT_TEXEL
+#extension GL_KHR_shader_subgroup_vote : require
+#endif
 
 layout(std430, binding = 2) buffer State { StepState state; };
 layout(std430, binding = 3) readonly buffer AllowedRows { uint allowed_rows[]; };
@@ -16,99 +19,122 @@ layout(push_constant) uniform Push { RefinePush p; };
 
 const float SLACK = 1.0 / 524288;
 
-// The sum of the 8-bit values over the columns whose bit of a plane is set.
-float ones(TableRow r, uint plane, uint rest) {
-  const uint quads = TABLE_QUADS(rest);
-  int sum = 0;
-  for (uint quad = 0; quad < quads; ++quad) {
-    const uvec4 bits = part_word(r, plane, quad, quads);
-    for (uint k = 0; k < 8; ++k) {
-      const ivec4 counts = bitCount(bits & input_at(FACTOR_BITS(rest) + quad * 8 + k));
-      sum += (k == 7 ? -128 : 1 << k) * (counts.x + counts.y + counts.z + counts.w);
-    }
+// What no lane needs is left out. A software driver computes both sides of a branch, but of a loop only the turns that a lane takes.
+#ifdef WEFT_TEXEL
+#define WHERE(needed) for (bool turn = subgroupAny(needed); turn; turn = false)
+#else
+#define WHERE(needed) if (needed)
+#endif
+
+// The lane's rows. What is not wanted reads any row.
+bool wanted[ROW_TILES];
+uint positions[ROW_TILES];
+Row rows[ROW_TILES];
+float leading[ROW_TILES], needed[ROW_TILES], slack[ROW_TILES];
+
+// The workgroup's: how many rows each plane was read of, and the positions of those that two bits leave.
+shared uint read_rows[ESTIMATES];
+shared uint left_count, left[WORKGROUP_ROWS];
+
+uint wanted_rows() {
+  uint count = 0;
+  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) count += wanted[i] ? 1 : 0;
+  return count;
+}
+
+uint id_of(uint position) { return LISTED != 0 ? allowed_rows[position] : position; }
+
+// What is known of the rows before planes of them are read.
+void know_rows(Known known, uint rest) {
+  const uint tile_words = table_tile_words(FORMAT, rest);
+  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
+    const uint row = min(id_of(positions[i]) - p.row_base, p.slice_rows - 1);
+    rows[i] = row_at(TableRow(row / TILE_ROWS * tile_words, row % TILE_ROWS));
   }
-  return float(sum);
-}
-
-float leading_product(Row row, Known k) {
-  float product = k.leading_sum * (127.5 / 256);
-  for (uint j = 0; j < 8; ++j) product += dot(signed_bytes(part_word(row.at, TABLE_LEADING, j / 4, 2)[j % 4]), floats_at(j));
-  return row.product + row.scale * product;
-}
-
-float four_bit_product(TableRow r, uint rest) {
-  const uint quads = TABLE_QUADS(rest), pairs = TABLE_PAIRS(rest);
-  float sum = 0;
-  for (uint block = 0; block < rest; ++block) {
-    const uint first = part_word(r, TABLE_PLANE_0, block / 4, quads)[block % 4], second = part_word(r, TABLE_PLANE_1(rest), block / 4, quads)[block % 4];
-    const uvec4 two = part_word(r, TABLE_PLANE_2(rest), block / 2, pairs);
-    const uint scales = scales_word(r, block / 2, FORMAT, rest);
-    float product = 0;
-    const uvec4 fours = fours_of(first, second, block % 2 == 0 ? two.xy : two.zw);
-    [[unroll]] for (uint j = 0; j < 8; ++j) product += dot(four_bits(fours, j), floats_at((block + 1) * 8 + j));
-    sum += scale_of(block % 2 == 0 ? scales : scales >> 16) * product;
-  }
-  return sum;
-}
-
-// Which planes a row's bound was tightened by.
-struct Refined {
-  bool signs, two_bits, four_bits;
-  bool alive;
-};
-Refined refine(uint place, uint position, TableRow at, uint rest) {
-  Refined result = Refined(false, false, false, true);
-  const Known known = known_of(rest);
-  const Row row = row_at(at);
-  const uint mode = state.head.mode;
-  const float estimate = uintBitsToFloat(lists[LIST_ESTIMATES(p.rows) + position]), error = leading_error(row, known);
-  const float leading = mode < HEAD_SIGNS ? estimate : leading_product(row, known);
+  leading_products(leading, rows, known);
   // The signs come out of the estimate again; SLACK is more than that loses.
-  const float slack = (abs(estimate) + abs(leading)) * SLACK;
-  const float needed = uintBitsToFloat(lists[LIST_NEEDED(p.rows) + place]) - error - slack;
-  float signs = 0;  // the product of the rest with its signs
-  if (mode < HEAD_SIGNS) {
-    result.signs = true;
-    signs = known.bit_scale * (known.bit_sum - 2 * ones(at, TABLE_PLANE_0, rest));
-    const Estimate e = with_signs(row, leading, signs, known);
-    result.alive = e.value + e.error >= needed;
-  } else if (mode == HEAD_SIGNS && row.factor > 0) {
-    signs = (estimate - leading) / row.factor;
+  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
+    slack[i] = (abs(uintBitsToFloat(lists[LIST_ESTIMATES(p.rows) + positions[i]])) + abs(leading[i])) * SLACK;
+    needed[i] = uintBitsToFloat(lists[LIST_NEEDED(p.rows) + positions[i]]) - leading_error(rows[i], known) - slack[i];
   }
-  if (result.alive && mode < HEAD_TWO_BITS) {
-    result.two_bits = true;
-    const Estimate e = with_two_bits(row, leading, signs, ones(at, TABLE_PLANE_1(rest), rest), known);
-    // Slack for the signs, times what two bits make of it.
-    const float more = row.factor > 0 ? 2 * scale_of(row.more.x) / row.factor * slack : 0;
-    result.alive = e.value + e.error + more >= needed;
-  }
-  if (result.alive && ESTIMATE_STAGES(FORMAT) > 2) {
-    result.four_bits = true;
-    const Estimate e = with_four_bits(row, leading, four_bit_product(at, rest), known);
-    result.alive = e.value + e.error >= needed;
-  }
-  return result;
 }
 
-// Grid: rows_per_group places of the list a workgroup. A row of another slice is that slice's dispatch's.
-void main() {
-  const uint rest = (p.cols + BLOCK - 1) / BLOCK - 1, tile_words = table_tile_words(FORMAT, rest);
-  for (uint strip = 0; strip < p.rows_per_group; strip += TILE_ROWS) {
-    const uint place = gl_WorkGroupID.x * p.rows_per_group + strip + gl_LocalInvocationID.x;
-    Refined refined = Refined(false, false, false, false);
-    uint id = 0;
-    if (place < state.head.refine_count) {
-      const uint position = lists[LIST_REFINE(p.rows) + place];
-      id = LISTED != 0 ? allowed_rows[position] : position;
-      const uint row = id - p.row_base;
-      if (row < p.slice_rows) refined = refine(place, position, TableRow(row / TILE_ROWS * tile_words, row % TILE_ROWS), rest);
-    }
-    uint unused, place_of_row;
-    APPEND(refined.signs ? 1u : 0u, state.head.refine_counts[0], unused)
-    APPEND(refined.two_bits ? 1u : 0u, state.head.refine_counts[1], unused)
-    APPEND(refined.four_bits ? 1u : 0u, state.head.refine_counts[2], unused)
-    APPEND(refined.alive ? 1u : 0u, state.head.exact_count, place_of_row)
-    if (refined.alive) lists[LIST_IDS(p.rows) + place_of_row] = id;
-    GROUPS_FOR(state.head.exact.x, p.rows_per_group)
+// Keeps what still reaches what it must by its signs and by two bits, of which the estimate has those up to the mode.
+void refine_by_counts(Known known, uint mode, uint rest) {
+  float signs[ROW_TILES];  // the products of the rest with its signs
+  int ones[ROW_TILES];
+  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) ones[i] = 0;
+  WHERE(mode < HEAD_SIGNS && wanted_rows() > 0) {
+    atomicAdd(read_rows[0], wanted_rows());
+    count_plane(ones, rows, TABLE_PLANE_0, rest);
   }
+  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
+    const float estimate = uintBitsToFloat(lists[LIST_ESTIMATES(p.rows) + positions[i]]);
+    signs[i] = mode < HEAD_SIGNS ? known.bit_scale * (known.bit_sum - 2 * float(ones[i])) : rows[i].factor > 0 ? (estimate - leading[i]) / rows[i].factor : 0;
+    const Estimate e = with_signs(rows[i], leading[i], signs[i], known);
+    wanted[i] = wanted[i] && (mode >= HEAD_SIGNS || e.value + e.error >= needed[i]);
+  }
+  WHERE(wanted_rows() > 0) {
+    atomicAdd(read_rows[1], wanted_rows());
+    count_plane(ones, rows, TABLE_PLANE_1(rest), rest);
+  }
+  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
+    const Estimate e = with_two_bits(rows[i], leading[i], signs[i], float(ones[i]), known);
+    // Slack for the signs, times what two bits make of it.
+    const float more = rows[i].factor > 0 ? 2 * scale_of(rows[i].more.x) / rows[i].factor * slack[i] : 0;
+    wanted[i] = wanted[i] && e.value + e.error + more >= needed[i];
+  }
+}
+
+// Moves the rows that are wanted to the first lanes: so few of many lanes would keep all of them busy.
+void gather_rows() {
+  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i)
+    if (wanted[i]) left[atomicAdd(left_count, 1)] = positions[i];
+  barrier();
+  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
+    wanted[i] = lane_row(i) < left_count;
+    positions[i] = wanted[i] ? left[lane_row(i)] : 0;
+  }
+}
+
+void refine_by_four_bits(Known known, uint rest) {
+  float products[ROW_TILES];
+  WHERE(wanted_rows() > 0) {
+    atomicAdd(read_rows[2], wanted_rows());
+    know_rows(known, rest);
+    four_bit_products(products, rows, rest);
+    [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
+      const Estimate e = with_four_bits(rows[i], leading[i], products[i], known);
+      wanted[i] = wanted[i] && e.value + e.error >= needed[i];
+    }
+  }
+}
+
+// Grid: WORKGROUP_ROWS places of the list a workgroup.
+void main() {
+  const uint rest = (p.cols + BLOCK - 1) / BLOCK - 1, mode = state.head.mode;
+  const Known known = known_of(rest);
+  if (gl_LocalInvocationIndex < ESTIMATES) read_rows[gl_LocalInvocationIndex] = 0;
+  if (gl_LocalInvocationIndex == 0) left_count = 0;
+  barrier();
+  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
+    const uint place = gl_WorkGroupID.x * WORKGROUP_ROWS + lane_row(i), count = state.head.refine_count;
+    positions[i] = lists[LIST_REFINE(p.rows) + min(place, count - 1)];
+    wanted[i] = place < count && id_of(positions[i]) - p.row_base < p.slice_rows;  // other slices have their own dispatches
+  }
+  WHERE(mode < HEAD_TWO_BITS && wanted_rows() > 0) {
+    know_rows(known, rest);
+    refine_by_counts(known, mode, rest);
+  }
+  if (ESTIMATE_STAGES(FORMAT) > 2) {
+    gather_rows();
+    refine_by_four_bits(known, rest);
+  }
+  uint place;
+  APPEND(wanted_rows(), state.head.exact_count, place)
+  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i)
+    if (wanted[i]) lists[LIST_IDS(p.rows) + place++] = id_of(positions[i]);
+  GROUPS_FOR(state.head.exact.x, WORKGROUP_ROWS)
+  if (gl_LocalInvocationIndex < ESTIMATES && read_rows[gl_LocalInvocationIndex] > 0)
+    atomicAdd(state.head.refine_counts[gl_LocalInvocationIndex], read_rows[gl_LocalInvocationIndex]);
 }

@@ -3,6 +3,7 @@
 // Variants: texel
 #version 450
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 #include "abi.h"
 
 layout(local_size_x = 64) in;
@@ -48,6 +49,12 @@ float needed_by(uint id, float cut) {
   return params.cut_mass != 0 ? min(needed, logit_for(state.head.floor, 0, seen, added)) : needed;
 }
 
+// Whether what a row's logit must be is the same for all.
+bool same_for_all() {
+  return params.cut_noise == 0 && params.cut_mass == 0 && params.repeat_penalty == 1 && params.biased == 0 && params.presence_penalty == 0 &&
+         params.frequency_penalty == 0;
+}
+
 // A lane's bit-th position: 16 a lane, four of them side by side.
 uint position_of(uint bit) { return gl_WorkGroupID.x * SELECT_ROWS + bit / 4 * 256 + gl_LocalInvocationID.x * 4 + bit % 4; }
 
@@ -60,17 +67,25 @@ void main() {
   // Most rows are out by this alone; what noise adds is known for each token only.
   float least = min(logit_for(cut, 0, false, params.most_added), logit_for(cut, 0, true, params.most_added));
   if (params.cut_noise != 0 || mode == HEAD_ALL || params.most_added > 3e38) least = -3.4e38;
-  uint wanted = 0;  // bit i: the lane's i-th position
+  // A software driver computes what a branch leaves out too, but only as many turns of a loop as a lane needs: what is costly is in loops.
+  uint reaching = 0;  // bit i: the lane's i-th position
   for (uint quad = 0; quad < SELECT_ROWS / 64; quad += 4) {
     if (position_of(quad) >= positions) break;
     const vec4 bound = mode == HEAD_ALL ? vec4(0) : bounds_at(LIST_BOUNDS(p.rows) / 4 + position_of(quad) / 4);
-    if (all(lessThan(bound, vec4(least)))) continue;
-    for (uint i = quad; i < quad + 4; ++i) {
-      const uint position = position_of(i);
-      if (position >= positions || bound[i - quad] < least) continue;
-      const uint id = LISTED != 0 ? allowed_rows[position] : position;
-      if (allowed(id) && (mode == HEAD_ALL || bound[i - quad] >= needed_by(id, cut))) wanted |= 1u << i;
-    }
+    [[unroll]] for (uint i = 0; i < 4; ++i)
+      if (position_of(quad + i) < positions && bound[i] >= least) reaching |= 1u << (quad + i);
+  }
+  uint wanted = 0;
+  const bool same = same_for_all() && mode != HEAD_ALL;
+  if (same) {
+    wanted = reaching;
+    reaching = 0;
+  }
+  for (; reaching != 0; reaching &= reaching - 1) {
+    const uint position = position_of(findLSB(reaching)), id = LISTED != 0 ? allowed_rows[position] : position;
+    const float needed = needed_by(id, cut);
+    lists[LIST_NEEDED(p.rows) + position] = floatBitsToUint(needed);
+    if (allowed(id) && (mode == HEAD_ALL || uintBitsToFloat(lists[LIST_BOUNDS(p.rows) + position]) >= needed)) wanted |= reaching & -reaching;
   }
   uint place;
   if (refines) {
@@ -84,7 +99,7 @@ void main() {
     const uint position = position_of(findLSB(wanted));
     wanted &= wanted - 1;
     const uint id = LISTED != 0 ? allowed_rows[position] : position;
-    if (refines) lists[LIST_NEEDED(p.rows) + place] = floatBitsToUint(needed_by(id, cut));
+    if (same) lists[LIST_NEEDED(p.rows) + position] = floatBitsToUint(least);
     lists[(refines ? LIST_REFINE(p.rows) : LIST_IDS(p.rows)) + place++] = refines ? position : id;
   }
 }

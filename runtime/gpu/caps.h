@@ -37,7 +37,7 @@ struct Caps {
 
   // Optional features: each can be switched off by name (disable()), and everything works without it.
   bool subgroup = false;        // subgroup arithmetic in compute shaders
-  bool shuffle = false;         // subgroup shuffles, likewise
+  bool shuffle = false;         // subgroup shuffles and votes, likewise
   bool full_subgroups = false;  // computeFullSubgroups, and subgroup ballots in compute shaders
   uint32_t subgroup_size = 0;   // threads; also without arithmetic
   bool timestamps = false;      // on the compute queue

@@ -148,7 +148,8 @@ Caps read_caps(VkInstance instance, VkPhysicalDevice device) {
   caps.subgroup_size = subgroup.subgroupSize;
   const bool in_compute = subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT;
   caps.subgroup = in_compute && (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT);
-  caps.shuffle = in_compute && (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT);
+  constexpr VkSubgroupFeatureFlags shuffle = VK_SUBGROUP_FEATURE_SHUFFLE_BIT | VK_SUBGROUP_FEATURE_VOTE_BIT;
+  caps.shuffle = in_compute && (subgroup.supportedOperations & shuffle) == shuffle;
   caps.int8_dot_fast = has_dot && dot.integerDotProduct4x8BitPackedSignedAccelerated;
   if (has_driver) {
     caps.driver_id = driver.driverID;

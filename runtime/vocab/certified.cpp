@@ -87,7 +87,7 @@ class Recording {
     for (const Matrix::Slice& slice : slices_)
       recorder_.dispatch_indirect(spec,
                                   {slice.view, buffers_.factors, views_.state, buffers_.allowed_rows, buffers_.lists},
-                                  abi::RefinePush{table_.cols, slice.row_base, slice.rows, table_.rows, rows_},
+                                  abi::RefinePush{table_.cols, slice.row_base, slice.rows, table_.rows},
                                   head(offsetof(abi::HeadState, refine)));
   }
 

@@ -67,3 +67,67 @@ Estimate with_four_bits(Row r, float leading, float product, Known k) {
 
 // The first four bits of quad j of a block (planes.glsl), around 0.
 vec4 four_bits(uvec4 fours, uint j) { return signed_bytes(upper_four(fours, j) & 0xf0f0f0f0u) * (1.0 / 16) + 0.5; }
+
+// ---- Products of the lane's rows. Every lane of the workgroup must be there, as eight_inputs() asks. ----
+
+// With the mean state and the leading columns' upper bytes, and their lower bytes' middle.
+void leading_products(out float sums[ROW_TILES], Row rows[ROW_TILES], Known k) {
+  const EightInputs x = eight_inputs(0);
+  const float middle = k.leading_sum * (127.5 / 256);
+  float products[ROW_TILES];
+  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) products[i] = middle;
+  [[unroll]] for (uint half_ = 0; half_ < 2; ++half_)
+    [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
+      const uvec4 high = part_word(rows[i].at, TABLE_LEADING, half_, 2);
+      [[unroll]] for (uint j = 0; j < 4; ++j) products[i] += dot(signed_bytes(high[j]), floats_of(x, half_ * 4 + j));
+    }
+  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) sums[i] = rows[i].product + rows[i].scale * products[i];
+}
+
+// Sums of the hidden state's signed bytes over the columns whose bit of a plane is set.
+void count_plane(out int sums[ROW_TILES], Row rows[ROW_TILES], uint plane, uint rest) {
+  const uint quads = TABLE_QUADS(rest);
+  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) sums[i] = 0;
+  for (uint quad = 0; quad < quads; ++quad) {
+    const EightInputs x = eight_inputs(FACTOR_BITS(rest) + quad * 8);
+    uvec4 words_[ROW_TILES];
+    [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) words_[i] = part_word(rows[i].at, plane, quad, quads);
+    [[unroll]] for (uint k = 0; k < 8; ++k) {
+      const uvec4 bits = input_of(x, k);
+      [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
+        const ivec4 counts = bitCount(words_[i] & bits);
+        sums[i] += (k == 7 ? -128 : 1 << k) * (counts.x + counts.y + counts.z + counts.w);
+      }
+    }
+  }
+}
+
+// The product of the rest with its first four bits and a half.
+void four_bit_products(out float sums[ROW_TILES], Row rows[ROW_TILES], uint rest) {
+  const uint quads = TABLE_QUADS(rest), pairs = TABLE_PAIRS(rest);
+  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) sums[i] = 0;
+  for (uint pair = 0; pair < pairs; ++pair) {
+    uvec4 two[ROW_TILES];
+    uvec2 first[ROW_TILES], second[ROW_TILES];
+    uint scales[ROW_TILES];
+    [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
+      two[i] = part_word(rows[i].at, TABLE_PLANE_2(rest), pair, pairs);
+      const uvec4 a = part_word(rows[i].at, TABLE_PLANE_0, pair / 2, quads), b = part_word(rows[i].at, TABLE_PLANE_1(rest), pair / 2, quads);
+      first[i] = pair % 2 == 0 ? a.xy : a.zw;
+      second[i] = pair % 2 == 0 ? b.xy : b.zw;
+      scales[i] = scales_word(rows[i].at, pair, FORMAT, rest);
+    }
+    [[unroll]] for (uint b = 0; b < 2; ++b) {
+      const uint block = pair * 2 + b;
+      if (block < rest) {
+        const EightInputs x = eight_inputs((block + 1) * 8);
+        [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
+          float product = 0;
+          const uvec4 fours = fours_of(first[i][b], second[i][b], b == 0 ? two[i].xy : two[i].zw);
+          [[unroll]] for (uint j = 0; j < 8; ++j) product += dot(four_bits(fours, j), floats_of(x, j));
+          sums[i] += scale_of(b == 0 ? scales[i] : scales[i] >> 16) * product;
+        }
+      }
+    }
+  }
+}
