@@ -212,7 +212,7 @@ struct Guess {
 //   computed) | leaders (MAX_LEADERS ids; NO_ROW where a strip has none) | their logits (MAX_LEADERS floats) | their
 //   positions (MAX_LEADERS)
 #define MAX_LEADERS 256
-#define SELECT_ROWS 1024                          // positions a workgroup of select looks at
+#define SELECT_ROWS 2048                          // positions a workgroup of select looks at: a bit of a word each
 #define LIST_STRIDE(rows) (((rows) + 3) / 4 * 4)  // each list begins at a word of 16 bytes
 #define LIST_BOUNDS(rows) 0
 #define LIST_ESTIMATES(rows) LIST_STRIDE(rows)
@@ -227,8 +227,8 @@ struct Guess {
 #define NO_ROW 0xffffffffu
 // What estimates take from the hidden state less the mean state, words of 16 bytes: its floats, blocks of 8 words, the
 // leading one first; after all of them, for each four of the rest's blocks, eight words: word k has bit k of the
-// blocks' elements, as signed bytes of scale bit_scale, in the places of plane 0. Then 12 floats: the sums of the
-// leading columns and of the signed bytes, and what bounds errors (lib/estimate.glsl, Known).
+// blocks' elements in the places of plane 0, bits 0 to 6 being an amount of scale bit_scale, bit 7 its sign. Then 12
+// floats: the sums of the leading columns and of the amounts, and what bounds errors (lib/estimate.glsl, Known).
 #define FACTOR_BITS(rest) (8 * ((rest) + 1))
 #define FACTOR_KNOWN(rest) (FACTOR_BITS(rest) + 8 * TABLE_QUADS(rest))
 #define FACTOR_WORDS(rest) (FACTOR_KNOWN(rest) + 8)

@@ -1,5 +1,5 @@
-// Upper bounds of the logits of every row that may be chosen, from what MODE reads of them. Signs are counted: the hidden state has 8 bits, and a
-// plane of a row with a bit of it makes one population count for 32 columns.
+// Upper bounds of the logits of every row that may be chosen, from what MODE reads of them. Signs are counted: the hidden state has 7 bits
+// and a sign, and a plane of a row with a bit of it makes one population count for 32 columns.
 // Variants: texel
 #version 450
 #extension GL_GOOGLE_include_directive : require

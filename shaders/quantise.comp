@@ -38,7 +38,7 @@ const float FLUSHED = 1e-36;  // more than a column's square loses where subnorm
 
 float centred(uint column) { return x[column] - uintBitsToFloat(basis[BASIS_MEAN(p.cols) + column]); }
 
-// The bits of a block of the rest; returns the square of what they leave.
+// The bits of a block of the rest: seven of the amounts, and the signs. Returns the square of what they leave.
 float store_bits(uint block, float scale, float inverse, inout float total) {
   uint bits[8] = uint[8](0, 0, 0, 0, 0, 0, 0, 0);
   float left = 0;
@@ -47,8 +47,9 @@ float store_bits(uint block, float scale, float inverse, inout float total) {
     const int rounded = clamp(int(roundEven(value * inverse)), -127, 127);
     const float open = value - scale * float(rounded);
     left += open * open;
-    total += float(rounded);
-#define TAKE(k) bits[k] |= (uint(rounded) >> k & 1) << (8 * (e % 4) + 7 - e / 4);
+    total += float(abs(rounded));
+    const uint amount_and_sign = uint(abs(rounded)) | (rounded < 0 ? 128u : 0u);
+#define TAKE(k) bits[k] |= (amount_and_sign >> k & 1) << (8 * (e % 4) + 7 - e / 4);
     EIGHT(TAKE)
   }
 #define STORE(k) factors[(FACTOR_BITS(p.cols / 32 - 1) + block / 4 * 8 + k) * 4 + block % 4] = bits[k];

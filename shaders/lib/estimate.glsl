@@ -3,8 +3,8 @@
 
 // What quantise leaves beside the factors; norms are rounded up.
 struct Known {
-  float leading_sum, bit_sum;  // of the leading columns; of the rest's signed bytes
-  float bit_scale;             // of the signed bytes
+  float leading_sum, bit_sum;  // of the leading columns; of the rest's amounts, 7 bits each
+  float bit_scale;             // of the amounts
   float fp_error;              // |the hidden state| * what fp32 sums can lose of a product of two norms
   // Of the hidden state less the mean state: |its leading columns|, |the rest|, |what 8 bits leave of the rest|.
   float leading_norm, rest_norm, round_norm;
@@ -49,11 +49,11 @@ float stage_error(float factor, float error, float largest, Known k) {
 struct Estimate {
   float value, error;  // without leading_error()
 };
-// signs: the product of the rest's signed bytes with g, which is 1 or -1, times their scale; all whole numbers are below 2^24.
+// signs: the product of the rest, of 7 bits and a sign, with g, which is 1 or -1; all whole numbers are below 2^24.
 Estimate with_signs(Row r, float leading, float signs, Known k) {
   return Estimate(leading + r.factor * signs, stage_error(r.factor, r.error, 1, k));
 }
-// second: the sum of the signed bytes over the columns whose bit of plane 1 is set. g is 3, 1, -1 or -3.
+// second: count_plane() of plane 1. g is 3, 1, -1 or -3.
 Estimate with_two_bits(Row r, float leading, float signs, float second, Known k) {
   const float factor = scale_of(r.more.x);
   return Estimate(leading + factor * (2 * signs + k.bit_scale * (2 * second - k.bit_sum)), stage_error(factor, norm_of(r.more.x >> 16), 3, k));
@@ -84,19 +84,19 @@ void leading_products(out float sums[ROW_TILES], Row rows[ROW_TILES], Known k) {
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) sums[i] = rows[i].product + rows[i].scale * products[i];
 }
 
-// Sums of the hidden state's signed bytes over the columns whose bit of a plane is set.
+// Sums of the hidden state's amounts over the columns whose bit of a plane differs from the sign.
 void count_plane(out int sums[ROW_TILES], Row rows[ROW_TILES], uint plane, uint rest) {
   const uint quads = TABLE_QUADS(rest);
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) sums[i] = 0;
   for (uint quad = 0; quad < quads; ++quad) {
     const EightInputs x = eight_inputs(FACTOR_BITS(rest) + quad * 8);
-    uvec4 words_[ROW_TILES];
-    [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) words_[i] = part_word(rows[i].at, plane, quad, quads);
-    [[unroll]] for (uint k = 0; k < 8; ++k) {
+    uvec4 differing[ROW_TILES];
+    [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) differing[i] = part_word(rows[i].at, plane, quad, quads) ^ input_of(x, 7);
+    [[unroll]] for (uint k = 0; k < 7; ++k) {
       const uvec4 bits = input_of(x, k);
       [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
-        const ivec4 counts = bitCount(words_[i] & bits);
-        sums[i] += (k == 7 ? -128 : 1 << k) * (counts.x + counts.y + counts.z + counts.w);
+        const ivec4 counts = bitCount(differing[i] & bits);
+        sums[i] += (counts.x + counts.y + counts.z + counts.w) << k;
       }
     }
   }
