@@ -6,7 +6,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"
-#include "lib/better.glsl"
+#include "lib/best_lane.glsl"
 
 layout(local_size_x = 64) in;
 
@@ -17,8 +17,6 @@ layout(std430, binding = 3) buffer History { uint history[]; };
 layout(std430, binding = 4) buffer TokenFlags { uint token_flags[]; };  // TOKEN_FLAGS
 layout(std430, binding = 5) writeonly buffer Ring { RingEntry ring[]; };  // (RING)
 layout(push_constant) uniform Push { AdvancePush p; };
-
-shared Candidate best_of[64];
 
 void append(uint id) {
   const uint position = state.end;
@@ -56,10 +54,6 @@ void main() {
   Candidate best = NO_CANDIDATE;
   for (uint i = lane; i < p.candidates; i += 64)
     if (better(candidates[i], best)) best = candidates[i];
-  best_of[lane] = best;
-  barrier();
-  if (lane > 0 || state.finished != 0) return;
-  for (uint i = 1; i < 64; ++i)
-    if (better(best_of[i], best)) best = best_of[i];
-  append(best.id);
+  best = best_lane(best, lane);
+  if (lane == 0 && state.finished == 0) append(best.id);
 }

@@ -4,7 +4,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"
-#include "lib/better.glsl"
+#include "lib/best_lane.glsl"
 
 layout(local_size_x = 64) in;
 
@@ -12,7 +12,6 @@ layout(std430, binding = 0) readonly buffer Candidates { Candidate candidates[];
 layout(std430, binding = 1) writeonly buffer Guesses { Guess guesses[]; };           // (states)
 layout(push_constant) uniform Push { BestPush p; };
 
-shared Candidate best_of[64];
 shared float sum_of[64];
 
 void main() {
@@ -20,10 +19,9 @@ void main() {
   Candidate best = NO_CANDIDATE;
   for (uint i = lane; i < p.count; i += 64)
     if (better(candidates[first + i], best)) best = candidates[first + i];
-  best_of[lane] = best;
+  best_lane(best, lane);
   barrier();
-  for (uint i = 0; i < 64; ++i)
-    if (better(best_of[i], best)) best = best_of[i];
+  best = best_of[0];
   float sum = 0;
   for (uint i = lane; i < p.count; i += 64) sum += exp(candidates[first + i].score - best.score);
   sum_of[lane] = sum;

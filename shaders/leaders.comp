@@ -3,6 +3,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"
+#include "lib/best_lane.glsl"
 
 layout(local_size_x = 64) in;
 
@@ -20,23 +21,18 @@ vec4 estimates_at(uint i) { return estimates[i]; }
 layout(constant_id = 0) const uint LISTED = 0;
 layout(push_constant) uniform Push { LeadersPush p; };
 
-shared Candidate best_of[64];
-
 // Grid: a strip a workgroup. Strips interleave by four positions, so that neighbours in the vocabulary are in different ones.
 void main() {
   const uint strips = state.head.leader_count, positions = state.head.positions, strip = gl_WorkGroupID.x, lane = gl_LocalInvocationID.x;
   if (strip >= strips) return;
-  Candidate best = Candidate(-3.4e38, NO_ROW);
+  Candidate best = NO_CANDIDATE;
   for (uint i = (strip + lane * strips) * 4; i < positions; i += 64 * strips * 4) {
     const vec4 four = estimates_at(LIST_ESTIMATES(p.rows) / 4 + i / 4);
     for (uint k = 0; k < 4; ++k)
       if (four[k] > best.score && i + k < positions) best = Candidate(four[k], i + k);
   }
-  best_of[lane] = best;
-  barrier();
+  best = best_lane(best, lane);
   if (lane > 0) return;
-  for (uint i = 1; i < 64; ++i)
-    if (best_of[i].score > best.score) best = best_of[i];
   lists[LIST_LEADERS(p.rows) + strip] = LISTED != 0 && best.id != NO_ROW ? allowed_rows[best.id] : best.id;
   lists[LIST_LEADER_POSITIONS(p.rows) + strip] = best.id;
 }

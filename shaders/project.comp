@@ -4,7 +4,7 @@
 #extension GL_GOOGLE_include_directive : require
 #define WEFT_SMALL_GROUPS
 #include "lib/table.glsl"
-#include "lib/better.glsl"
+#include "lib/best_lane.glsl"
 #include "lib/finite.glsl"
 
 layout(constant_id = 4) const uint BEST = 0;  // 1: candidates, as sample would leave them of a greedy choice, rather than logits
@@ -23,24 +23,7 @@ Candidate best_of_workgroup(Candidate best) {
   return best;
 }
 #else
-shared Candidate best_of[TILE_ROWS];
-void join_best(inout Candidate best, uint lanes) {  // lane i < lanes keeps the best of entries i, i + lanes, ..., eight in all
-  barrier();
-  if (invocation() >= lanes) return;
-  for (uint i = 1; i < 8; ++i) {
-    const Candidate other = best_of[invocation() + i * lanes];
-    if (better(other, best)) best = other;
-  }
-  best_of[invocation()] = best;
-}
-// In invocation 0. Every lane calls it.
-Candidate best_of_workgroup(Candidate best) {
-  barrier();                                                                        // the previous token's have been read
-  if (part() == 0) best_of[lane()] = best;  // the other parts have no sums
-  join_best(best, 8);
-  join_best(best, 1);
-  return best;
-}
+Candidate best_of_workgroup(Candidate best) { return best_lane(best, invocation()); }  // parts but the first have no sums
 #endif
 
 // Grid: x WORKGROUP_ROWS rows of the slice.

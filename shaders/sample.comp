@@ -4,7 +4,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"
-#include "lib/better.glsl"
+#include "lib/best_lane.glsl"
 #include "lib/finite.glsl"
 
 layout(constant_id = 0) const uint LISTED = 0;
@@ -17,8 +17,6 @@ layout(std430, binding = 3) writeonly buffer Candidates { Candidate candidates[]
 layout(std430, binding = 4) readonly buffer Lists { uint lists[]; };
 layout(push_constant) uniform Push { SamplePush p; };
 #include "lib/gumbel.glsl"
-
-shared Candidate best_of[64];
 
 void main() {
   const bool greedy = params.inverse_temperature == 0;
@@ -41,10 +39,6 @@ void main() {
       if (better(candidate, best)) best = candidate;
     }
   }
-  best_of[lane] = best;
-  barrier();
-  if (lane > 0) return;
-  for (uint i = 1; i < 64; ++i)
-    if (better(best_of[i], best)) best = best_of[i];
-  candidates[gl_WorkGroupID.x] = best;
+  best = best_lane(best, lane);
+  if (lane == 0) candidates[gl_WorkGroupID.x] = best;
 }
