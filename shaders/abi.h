@@ -104,14 +104,14 @@ struct HeadState {
   uint leader_count;                 // rows scored first
   float cut;                         // a row whose score cannot reach it cannot be chosen
   float floor;                       // with cut_mass: every row whose score reaches it is listed
-  uint refine_counts[ESTIMATES];     // by stage: rows of which refine read that stage's plane
-  uint refine_count;                 // rows that select has listed for refine
+  uint refine_counts[ESTIMATES];     // by stage: rows listed for refine, which reads that stage's plane of them
   uint exact_count;                  // rows listed, whose logits are computed
   uint every;                        // 1: those listed first did not decide top-p, so every row is listed
   uint first_count;                  // then: how many were listed first
   float undecided;                   // share of the last tokens whose top-p was not decided, the latest weighing most
   Indirect estimates[2 * HEAD_ALL];  // 2 * mode for every slice but the last, 2 * mode + 1 for the last
-  Indirect leaders, refine, exact;
+  Indirect refine[ESTIMATES];        // by stage
+  Indirect leaders, exact;
 };
 
 // ---- A session's state on the device ----
@@ -208,21 +208,21 @@ struct Guess {
 // Positions run over the rows that may be chosen: all of them, or ALLOWED_ROWS's ids; at most `rows`, those of the
 // table. ALLOWED_ROWS is ids (rows) | bits (rows): a mask, bit i for id i. LISTS is one buffer of 32-bit words:
 //   bounds (rows: upper bounds of logits as floats, by position) | estimates (rows: floats, by position) | refine
-//   (rows: positions) | needed (rows: the logits that those must reach, as floats, by position) | ids (rows: to be
-//   computed) | leaders (MAX_LEADERS ids; NO_ROW where a strip has none) | their logits (MAX_LEADERS floats) | their
+//   (two lists, rows each: positions, of stages by turns) | needed (rows: the logits that those must reach, as floats,
+//   by position) | ids (rows: to be computed) | leaders (MAX_LEADERS ids; NO_ROW where a strip has none) | their logits (MAX_LEADERS floats) | their
 //   positions (MAX_LEADERS)
 #define MAX_LEADERS 256
 #define SELECT_ROWS 2048                          // positions a workgroup of select looks at: a bit of a word each
 #define LIST_STRIDE(rows) (((rows) + 3) / 4 * 4)  // each list begins at a word of 16 bytes
 #define LIST_BOUNDS(rows) 0
 #define LIST_ESTIMATES(rows) LIST_STRIDE(rows)
-#define LIST_REFINE(rows) (2 * LIST_STRIDE(rows))
-#define LIST_NEEDED(rows) (3 * LIST_STRIDE(rows))
-#define LIST_IDS(rows) (4 * LIST_STRIDE(rows))
-#define LIST_LEADERS(rows) (5 * LIST_STRIDE(rows))
-#define LIST_LEADER_LOGITS(rows) (5 * LIST_STRIDE(rows) + MAX_LEADERS)
-#define LIST_LEADER_POSITIONS(rows) (5 * LIST_STRIDE(rows) + 2 * MAX_LEADERS)
-#define LIST_WORDS(rows) (5 * LIST_STRIDE(rows) + 3 * MAX_LEADERS)
+#define LIST_REFINE(rows, stage) ((2 + (stage) % 2) * LIST_STRIDE(rows))
+#define LIST_NEEDED(rows) (4 * LIST_STRIDE(rows))
+#define LIST_IDS(rows) (5 * LIST_STRIDE(rows))
+#define LIST_LEADERS(rows) (6 * LIST_STRIDE(rows))
+#define LIST_LEADER_LOGITS(rows) (LIST_LEADERS(rows) + MAX_LEADERS)
+#define LIST_LEADER_POSITIONS(rows) (LIST_LEADERS(rows) + 2 * MAX_LEADERS)
+#define LIST_WORDS(rows) (LIST_LEADERS(rows) + 3 * MAX_LEADERS)
 #define BOUND_OF_LISTED -3.4028e38f  // the bound of a leader that is among the ids: less than any cut, -3.4e38 too
 #define NO_ROW 0xffffffffu
 // What estimates take from the hidden state less the mean state, words of 16 bytes: its floats, blocks of 8 words, the

@@ -67,7 +67,7 @@ uint next_mode() {
   // Rows that are picked out cost some times what they cost where all are read, in time if not in bytes.
   const uint many = state.head.positions / (mode == HEAD_LEADING ? 4 : 2);
   const uint computed = state.head.every != 0 ? state.head.first_count : state.head.exact_count;
-  const bool refined_many = mode < stages && state.head.refine_count > many, computed_most = computed > state.head.positions / 3;
+  const bool refined_many = mode < stages && state.head.refine_counts[mode] > many, computed_most = computed > state.head.positions / 3;
   // What an attempt costs, a quarter to a half of all rows, must come back.
   const bool undecided = params.cut_mass != 0 && state.head.every != 0 && state.head.undecided > 0.6;
   if (mode < HEAD_ALL && (refined_many || computed_most || undecided)) {
@@ -138,8 +138,11 @@ void main() {
   const uint wanted = max(2 * params.cut_rank, 8u);
   state.head.leader_count = mode == HEAD_ALL ? 0 : min(clamp(state.head.positions / 256, wanted, max(wanted, 128u)), min(uint(MAX_LEADERS), state.head.positions));
   if (mode == HEAD_ALL) state.head.mode = mode;
-  state.head.refine_count = state.head.exact_count = state.head.every = state.head.first_count = 0;
-  for (uint i = 0; i < ESTIMATES; ++i) state.head.refine_counts[i] = 0;
+  state.head.exact_count = state.head.every = state.head.first_count = 0;
+  for (uint i = 0; i < ESTIMATES; ++i) {
+    state.head.refine_counts[i] = 0;
+    state.head.refine[i] = groups(false, 0);
+  }
   state.head.cut = state.head.floor = -3.4e38;
   const uint listed = (state.head.positions + p.rows_per_group - 1) / p.rows_per_group, tiles_per_group = p.rows_per_group / TILE_ROWS;
   const uint full = p.full_tiles > 0 ? (p.full_tiles + tiles_per_group - 1) / tiles_per_group : listed;
@@ -149,6 +152,5 @@ void main() {
     state.head.estimates[2 * way + 1] = groups(mode == way, last);
   }
   state.head.leaders = groups(true, (state.head.leader_count + p.rows_per_group - 1) / p.rows_per_group);
-  state.head.refine = groups(false, 0);
   state.head.exact = groups(false, 0);
 }

@@ -89,8 +89,8 @@ void main() {
   }
   uint place;
   if (refines) {
-    APPEND(bitCount(wanted), state.head.refine_count, place)
-    GROUPS_FOR(state.head.refine.x, p.rows_per_group)
+    APPEND(bitCount(wanted), state.head.refine_counts[mode], place)
+    GROUPS_FOR(state.head.refine[mode].x, p.rows_per_group)
   } else {
     APPEND(bitCount(wanted), state.head.exact_count, place)
     GROUPS_FOR(state.head.exact.x, p.rows_per_group)
@@ -100,6 +100,6 @@ void main() {
     wanted &= wanted - 1;
     const uint id = LISTED != 0 ? allowed_rows[position] : position;
     if (same) lists[LIST_NEEDED(p.rows) + position] = floatBitsToUint(least);
-    lists[(refines ? LIST_REFINE(p.rows) : LIST_IDS(p.rows)) + place++] = refines ? position : id;
+    lists[(refines ? LIST_REFINE(p.rows, mode) : LIST_IDS(p.rows)) + place++] = refines ? position : id;
   }
 }

@@ -146,7 +146,7 @@ void partial(benchmark::State& state, Format format, uint32_t rows, uint32_t col
   time_on_device(state, record, 1, 0, double(rows) * cols);
   state.counters["mode"] = counts.mode;
   state.counters["rows"] = counts.exact_count;
-  state.counters["refined"] = counts.refine_count;
+  state.counters["refined"] = counts.mode < ESTIMATES ? counts.refine_counts[counts.mode] : 0;
   state.counters["of_table"] = RowsRead{counts.mode,
                                         rows,
                                         {counts.refine_counts[0], counts.refine_counts[1], counts.refine_counts[2]},

@@ -53,8 +53,6 @@ uint64_t packed_bytes(Format format, uint64_t rows, uint64_t cols);
 struct PlaneBytes {
   uint32_t estimates[HEAD_ALL];  // by mode
   uint32_t refine[ESTIMATES];    // by stage
-  uint32_t header;               // once for a row that is refined
-  uint32_t leading;              // likewise, unless the estimate was of them alone
   uint32_t whole;                // to compute its logit
 };
 PlaneBytes plane_bytes(Format format, uint32_t cols);

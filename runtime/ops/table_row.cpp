@@ -202,16 +202,14 @@ PlaneBytes plane_bytes(Format format, uint32_t cols) {
   const uint32_t bits = TABLE_QUADS(rest) * kWordBytes, two_bits = TABLE_PAIRS(rest) * kWordBytes;
   const uint32_t scales = TABLE_PAIRS(rest) * 4;
   PlaneBytes bytes = {};
-  bytes.header = kWordBytes;
-  bytes.leading = 2 * kWordBytes;
-  const uint32_t leading = bytes.header + bytes.leading;
+  const uint32_t header = kWordBytes, leading = header + 2 * kWordBytes;
   bytes.estimates[HEAD_LEADING] = leading;
   bytes.estimates[HEAD_SIGNS] = leading + bits;
   bytes.estimates[HEAD_TWO_BITS] = leading + 2 * bits;
   bytes.estimates[HEAD_FOUR_BITS] = leading + 2 * bits + two_bits + scales;
-  bytes.refine[0] = bits;
-  bytes.refine[1] = bits;
-  bytes.refine[2] = 2 * bits + two_bits + scales;
+  bytes.refine[0] = header + bits;
+  bytes.refine[1] = leading + bits;
+  bytes.refine[2] = leading + 2 * bits + two_bits + scales;
   bytes.whole = TABLE_SCALES(static_cast<uint32_t>(format), rest) * kWordBytes + scales;
   return bytes;
 }

@@ -80,15 +80,15 @@ class Recording {
         {ops::ceil_div(table_.rows, SELECT_ROWS)});
   }
 
-  void refine() {
+  void refine(uint32_t stage) {
     ops::RowsVariant variant = product();
-    variant.constants.push_back(steps_.listed);
+    variant.constants.insert(variant.constants.end(), {stage, steps_.listed});
     const KernelSpec spec = {variant.texel ? shaders::refine_texel : shaders::refine, variant.constants};
     for (const Matrix::Slice& slice : slices_)
       recorder_.dispatch_indirect(spec,
                                   {slice.view, buffers_.factors, views_.state, buffers_.allowed_rows, buffers_.lists},
                                   abi::RefinePush{table_.cols, slice.row_base, slice.rows, table_.rows},
-                                  head(offsetof(abi::HeadState, refine)));
+                                  head(offsetof(abi::HeadState, refine) + stage * sizeof(abi::Indirect)));
   }
 
   void compute(const View& logits) {
@@ -158,7 +158,8 @@ void project_partly(Recorder& recorder, const Table& table, const PartialHeadSte
     head.cut();
   }
   head.select(false);
-  if (steps.estimates) head.refine();
+  if (steps.estimates)
+    for (uint32_t stage = 0; stage < head.stages(); ++stage) head.refine(stage);
   head.compute(logits);
   if (!steps.nucleus) return;
   head.decide(logits);

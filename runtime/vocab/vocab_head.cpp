@@ -73,8 +73,6 @@ double RowsRead::bytes(const Matrix& table) const {
   const PlaneBytes row = plane_bytes(table.format, table.cols);
   double sum = static_cast<double>(exact) * row.whole;
   if (mode < HEAD_ALL) sum += static_cast<double>(positions) * row.estimates[mode];
-  const uint32_t again = mode == HEAD_LEADING ? row.header : row.header + row.leading;
-  sum += static_cast<double>(*std::ranges::max_element(refined)) * again;
   for (size_t stage = 0; stage < refined.size(); ++stage)
     sum += static_cast<double>(refined[stage]) * row.refine[stage];
   return sum;

@@ -58,7 +58,9 @@ TEST_F(CertifiedTest, BoundsAreAboveTheLogits) {
               const Heads::Listed listed = heads.partial(x, choice, {.estimates = true});
               ASSERT_EQ(listed.head.mode, mode);
               if (std::string(kind) != "huge") {  // some of whose rows keep no finite norm
-                ASSERT_EQ(listed.head.exact_count + listed.head.refine_count, 0u);
+                ASSERT_EQ(listed.head.exact_count + listed.head.refine_counts[0] + listed.head.refine_counts[1] +
+                              listed.head.refine_counts[2],
+                          0u);
               }
               for (uint32_t r = 0; r < shape.rows; ++r) ASSERT_GE(listed.bounds[r], full[r]) << "row " << r;
             }
