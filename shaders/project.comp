@@ -23,7 +23,10 @@ Candidate best_of_workgroup(Candidate best) {
   return best;
 }
 #else
-Candidate best_of_workgroup(Candidate best) { return best_lane(best, invocation()); }  // parts but the first have no sums
+Candidate best_of_workgroup(Candidate best) {
+  barrier();                             // the last token's has been read
+  return best_lane(best, invocation());  // parts but the first have no sums
+}
 #endif
 
 // Grid: x WORKGROUP_ROWS rows of the slice.

@@ -11,9 +11,8 @@ void join_best(inout Candidate best, uint lane, uint lanes) {
     if (better(best_of[lane + i * lanes], best)) best = best_of[lane + i * lanes];
   best_of[lane] = best;
 }
-// Of the first 64 lanes, in lane 0. Every lane calls it.
+// Of the first 64 lanes, in lane 0. Every lane calls it, after a barrier where it was called before.
 Candidate best_lane(Candidate best, uint lane) {
-  barrier();  // what an earlier call left has been read
   if (lane < 64) best_of[lane] = best;
   join_best(best, lane, 8);
   join_best(best, lane, 1);
