@@ -43,20 +43,24 @@ void refine_rows(uint rest) {
     rows[i] = row_at(TableRow(row / TILE_ROWS * tile_words, row % TILE_ROWS));
   }
   float leading[ROW_TILES], products[ROW_TILES];
-  int counts[ROW_TILES];
+  int counts[ROW_TILES], of_signs[ROW_TILES];
+  const bool signs_known = state.head.mode != HEAD_LEADING;  // by the estimates
   if (STAGE > 0) leading_products(leading, rows, known);
   if (STAGE < 2) count_plane(counts, rows, STAGE == 0 ? TABLE_PLANE_0 : TABLE_PLANE_1(rest), rest);
+  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) of_signs[i] = 0;
+  if (STAGE == 1) WHERE(!signs_known) count_plane(of_signs, rows, TABLE_PLANE_0, rest);
   if (STAGE == 2) four_bit_products(products, rows, rest);
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
-    const float estimate = uintBitsToFloat(lists[LIST_ESTIMATES(p.rows) + positions[i]]);  // of the stage before
+    const float estimate = uintBitsToFloat(lists[LIST_ESTIMATES(p.rows) + positions[i]]);
     float needed = uintBitsToFloat(lists[LIST_NEEDED(p.rows) + positions[i]]) - leading_error(rows[i], known);
     Estimate e;
     if (STAGE == 0) {
       e = with_signs(rows[i], estimate, known.bit_scale * (known.bit_sum - 2 * float(counts[i])), known);
-      if (wanted[i]) lists[LIST_ESTIMATES(p.rows) + positions[i]] = floatBitsToUint(e.value);
     } else if (STAGE == 1) {
       // The signs come out of the estimate again; SLACK is more than that loses, and counts as often as two bits count them.
-      const float slack = (abs(estimate) + abs(leading[i])) * SLACK, signs = rows[i].factor > 0 ? (estimate - leading[i]) / rows[i].factor : 0;
+      const float slack = (abs(estimate) + abs(leading[i])) * SLACK;
+      float signs = rows[i].factor > 0 ? (estimate - leading[i]) / rows[i].factor : 0;
+      if (!signs_known) signs = known.bit_scale * (known.bit_sum - 2 * float(of_signs[i]));
       e = with_two_bits(rows[i], leading[i], signs, float(counts[i]), known);
       needed -= slack + (rows[i].factor > 0 ? 2 * scale_of(rows[i].more.x) / rows[i].factor * slack : 0);
     } else {

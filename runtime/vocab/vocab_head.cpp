@@ -75,6 +75,8 @@ double RowsRead::bytes(const Matrix& table) const {
   if (mode < HEAD_ALL) sum += static_cast<double>(positions) * row.estimates[mode];
   for (size_t stage = 0; stage < refined.size(); ++stage)
     sum += static_cast<double>(refined[stage]) * row.refine[stage];
+  if (mode == HEAD_LEADING)  // the signs again, with the second bits
+    sum += static_cast<double>(refined[1]) * (row.estimates[HEAD_SIGNS] - row.estimates[HEAD_LEADING]);
   return sum;
 }
 
