@@ -209,8 +209,8 @@ struct Guess {
 // table. ALLOWED_ROWS is ids (rows) | bits (rows): a mask, bit i for id i. LISTS is one buffer of 32-bit words:
 //   bounds (rows: upper bounds of logits as floats, by position) | estimates (rows: floats, by position) | refine
 //   (two lists, rows each: positions, of stages by turns) | needed (rows: the logits that those must reach, as floats,
-//   by position) | ids (rows: to be computed) | leaders (MAX_LEADERS ids; NO_ROW where a strip has none) | their logits (MAX_LEADERS floats) | their
-//   positions (MAX_LEADERS)
+//   by position) | ids (rows: to be computed) | leaders (MAX_LEADERS ids; NO_ROW where a strip has none) | their logits
+//   (MAX_LEADERS floats) | their positions (MAX_LEADERS)
 #define MAX_LEADERS 256
 #define SELECT_ROWS 2048                          // positions a workgroup of select looks at: a bit of a word each
 #define LIST_STRIDE(rows) (((rows) + 3) / 4 * 4)  // each list begins at a word of 16 bytes
