@@ -49,13 +49,13 @@ float needed_by(uint id, float cut) {
   return params.cut_mass != 0 ? min(needed, logit_for(state.head.floor, 0, seen, added)) : needed;
 }
 
-// Whether what a row's logit must be is the same for all.
+// Whether every row may be chosen, and what its logit must be is the same for all.
 bool same_for_all() {
-  return params.cut_noise == 0 && params.cut_mass == 0 && params.repeat_penalty == 1 && params.biased == 0 && params.presence_penalty == 0 &&
+  return p.masked == 0 && params.cut_noise == 0 && params.cut_mass == 0 && params.repeat_penalty == 1 && params.biased == 0 && params.presence_penalty == 0 &&
          params.frequency_penalty == 0;
 }
 
-// A lane's bit-th position: 16 a lane, four of them side by side.
+// A lane's bit-th position: 32 a lane, four of them side by side.
 uint position_of(uint bit) { return gl_WorkGroupID.x * SELECT_ROWS + bit / 4 * 256 + gl_LocalInvocationID.x * 4 + bit % 4; }
 
 // Grid: SELECT_ROWS positions a workgroup.
