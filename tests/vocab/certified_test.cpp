@@ -206,6 +206,25 @@ TEST_F(CertifiedTest, ListedAndMaskedRowsOnly) {
   }
 }
 
+// Then nothing is out by its bound, and the mask alone keeps rows out.
+TEST_F(CertifiedTest, AMaskOfFewerRowsThanAreWanted) {
+  const Shape shape = {3000, 160};
+  Random random(13);
+  const auto basis = make_basis(shape.cols, true, random);
+  const std::vector<float> table = make_table("random", shape, random, *basis);
+  Heads heads({}, Format::q8, shape, table, basis);
+  const std::set<uint32_t> masked = {3, 64, 2999};
+  heads.mask(masked);
+  for (const uint32_t mode : {HEAD_SIGNS, HEAD_TWO_BITS, HEAD_FOUR_BITS})
+    for (const float penalty : {1.0f, 1.5f}) {
+      const Choice choice = {.rank = 40, .penalty = penalty, .least_mode = mode, .from_least = true};
+      const Heads::Listed listed =
+          heads.partial(make_x("random", shape, table, random, *basis), choice, {.estimates = true, .masked = true});
+      EXPECT_EQ(listed.head.mode, mode);
+      EXPECT_EQ(std::set<uint32_t>(listed.ids.begin(), listed.ids.end()), masked) << "mode " << mode;
+    }
+}
+
 TEST_F(CertifiedTest, WithoutEstimatesExactlyTheListIsComputed) {
   const Shape shape = {1000, 160};
   Random random(11);
