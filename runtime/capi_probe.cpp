@@ -38,6 +38,7 @@ static JsonValue plan_json(const Plan& plan, const std::string& tuning) {
           {"split", plan.split},
           {"row_tiles", plan.row_tiles},
           {"texel_products", plan.texel_products},
+          {"fewest_registers", plan.fewest_registers},
           {"uniform_parts", plan.uniform_parts},
           {"block_tokens", plan.block_tokens},
           {"tile_tokens", plan.tile_tokens},

@@ -32,7 +32,8 @@ layout(std430, binding = 5) readonly buffer NormWeights { float norm_weights[]; 
 layout(std430, binding = 6) writeonly buffer Begun { float begun[]; };  // (pass tokens, begun_stride)
 layout(push_constant) uniform Push { MatmulPush p; };
 
-const uint RESULTS = GATED != 0 ? ROW_TILES / 2 : ROW_TILES;  // rows of y that a lane has
+const bool GATES_APART = GATED != 0 && ROW_TILES == 1;
+const uint RESULTS = GATED != 0 && !GATES_APART ? ROW_TILES / 2 : ROW_TILES;  // rows of y that a lane has
 #define GROUP_RESULTS (gl_WorkGroupSize.x * RESULTS)
 
 // What ending the norm multiplies the products of the tokens' inputs with. first: of the bound inputs.
@@ -93,6 +94,11 @@ void main() {
 #else
   rows_dot(sums, p.cols, p.rows, p.in_stride, group * TOKENS, first_row);
 #endif
+  float gated_sums[SUMS];
+  if (GATES_APART) {
+    barrier();  // the parts' sums of the gates are joined
+    rows_dot(gated_sums, p.cols, p.rows, p.in_stride, group * TOKENS, first_row + p.rows / 2);
+  }
   float factors[TOKENS], squares[TOKENS][RESULTS];
   [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
     factors[t] = 1;
@@ -108,7 +114,10 @@ void main() {
       [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
         const uint token = first + t, at = token * p.out_stride + p.row_base + row;
         float value = sums[t * ROW_TILES + i] * factors[t] + shift;
-        if (GATED != 0) value = activated(value) * (sums[t * ROW_TILES + i + ROW_TILES / 2] * factors[t] + up_shift);
+        if (GATED != 0) {
+          const float up = GATES_APART ? gated_sums[t] : sums[t * ROW_TILES + i + ROW_TILES / 2];
+          value = activated(value) * (up * factors[t] + up_shift);
+        }
         if (ADD != 0) value += y[at];
         y[at] = value;
         if (BEGINS_NORM != 0) {

@@ -7,7 +7,7 @@
 #include "lib/best_lane.glsl"
 #include "lib/finite.glsl"
 
-layout(constant_id = 4) const uint BEST = 0;  // 1: candidates, as sample would leave them of a greedy choice, rather than logits
+layout(constant_id = 5) const uint BEST = 0;  // 1: candidates, as sample would leave them of a greedy choice, rather than logits
 
 layout(std430, binding = 2) writeonly buffer Output { float logits[]; };              // (tokens, out_stride)
 layout(std430, binding = 3) writeonly buffer Candidates { Candidate candidates[]; };  // (tokens, out_stride)

@@ -50,6 +50,7 @@ Json describe(const weft::Device& device) {
             {"split", plan.split},
             {"row_tiles", plan.row_tiles},
             {"uniform_parts", plan.uniform_parts},
+            {"fewest_registers", plan.fewest_registers},
             {"block_tokens", plan.block_tokens},
             {"tile_tokens", plan.tile_tokens},
             {"matrix_side", plan.matrix_side},

@@ -11,14 +11,15 @@ namespace weft {
 
 // A lane is one thread of a workgroup.
 struct Plan {
-  bool subgroup = false;        // reductions through subgroup arithmetic rather than shared memory
-  uint32_t reduce_threads = 0;  // lanes of a workgroup that reduces a row (norm, attend, sampling)
-  uint32_t split = 0;           // lanes that share a matrix row when decoding; a workgroup has 64 x split lanes
-  uint32_t row_tiles = 0;       // tiles of rows that a workgroup of a product computes; a lane has a row of each
-  bool texel_products = false;  // kernels read as texels; subgroups of 8 share by shuffles what all their lanes need
-  bool uniform_parts = false;   // if split > 1, products have full subgroups, whose lanes load the same inputs
-  uint32_t attend_span = 0;     // cache positions for each workgroup of attend; the last one joins the parts
-  uint32_t block_tokens = 0;    // prompt tokens that a lane of a prompt product accumulates at once
+  bool subgroup = false;          // reductions through subgroup arithmetic rather than shared memory
+  uint32_t reduce_threads = 0;    // lanes of a workgroup that reduces a row (norm, attend, sampling)
+  uint32_t split = 0;             // lanes that share a matrix row when decoding; a workgroup has 64 x split lanes
+  uint32_t row_tiles = 0;         // tiles of rows that a workgroup of a product computes; a lane has a row of each
+  bool texel_products = false;    // kernels read as texels; subgroups of 8 share by shuffles what all their lanes need
+  bool uniform_parts = false;     // if split > 1, products have full subgroups, whose lanes load the same inputs
+  bool fewest_registers = false;  // a lane holds less at once: a gate before what it gates, blocks of tables one by one
+  uint32_t attend_span = 0;       // cache positions for each workgroup of attend; the last one joins the parts
+  uint32_t block_tokens = 0;      // prompt tokens that a lane of a prompt product accumulates at once
   uint32_t tile_tokens = 0;    // tokens of a tile that a workgroup of matmul_tiled computes; 0: matmul computes prompts
   uint32_t matrix_side = 0;    // of the cooperative matrices that tiles are multiplied with; 0: without them
   bool half_tiles = false;     // matmul_tiled keeps and multiplies tiles as halves

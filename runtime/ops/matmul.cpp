@@ -92,7 +92,7 @@ void multiply(Recorder& recorder, const Matrix& weights, const View& state, cons
   }
   if (results.gates) {
     require(can_gate(plan, weights, tokens), "matmul", "gates that are no whole tiles");
-    variant.pair_tiles();
+    variant.pair_tiles(plan);
   }
   const bool rounded = rounds_inputs(plan, weights) && variant.uniform_parts;
   KernelSpec spec =

@@ -34,7 +34,7 @@ void record(Recorder& recorder, const Matrix& table, const View& x, const View& 
   require(tokens % variant.tokens == 0, "project", "the tokens are no whole number of groups");
   require_bytes(x, tokens * in_stride * 4, "project", "x");
   KernelSpec spec = variant.kernel(shaders::project, shaders::project_subgroup, shaders::project_texel);
-  spec.constants.push_back(best);
+  spec.constants.insert(spec.constants.end(), {plan.fewest_registers, best});
   uint32_t first_group = 0;
   for (const Matrix::Slice& slice : slices_of(plan, table, ranges)) {
     const uint32_t groups = ceil_div(slice.rows, variant.group_rows);

@@ -16,8 +16,12 @@ RowsVariant rows_variant(const Plan& plan, const Matrix& matrix, uint32_t tokens
           {static_cast<uint32_t>(matrix.format), group, plan.split, plan.row_tiles}};
 }
 
-void RowsVariant::pair_tiles() {
+void RowsVariant::pair_tiles(const Plan& plan) {
   uint32_t& row_tiles = constants[3];
+  if (row_tiles == 1 && plan.fewest_registers) {
+    group_rows *= 2;
+    return;
+  }
   // By texels eight lanes read whole groups of a tile: four rows a lane of each of the two tiles (abi.h).
   if (row_tiles % 2 == 0 && !(texel && row_tiles == 4)) return;
   row_tiles *= 2;

@@ -10,10 +10,11 @@ struct RowsVariant {
   bool uniform_parts;               // the lanes of a subgroup have the same part of the columns
   uint32_t tokens;                  // of a group
   uint32_t group_rows;              // of a workgroup of matmul and project
-  std::vector<uint32_t> constants;  // of the kernel, in the order of rows.glsl
+  std::vector<uint32_t> constants;  // of the kernel, in the order of product.glsl
 
-  // A lane gets whole pairs of rows: two of a pair's are in different tiles (rows.glsl, GATED).
-  void pair_tiles();
+  // A lane gets whole pairs of rows, which are in different tiles, if it does not compute them one after the other
+  // (rows.glsl, GATED).
+  void pair_tiles(const Plan& plan);
   // uniform: the variant for uniform parts
   KernelSpec kernel(const Shader& plain, const Shader& uniform, const Shader& with_texel) const {
     return {texel ? with_texel : uniform_parts ? uniform : plain, constants, uniform_parts};

@@ -2,7 +2,8 @@
 #include "lib/product.glsl"
 #include "lib/tiles.glsl"
 
-// 1: the first half of the matrix's rows are gates, the second half what they gate; a lane has as many of both, in this order.
+// 1: the first half of the matrix's rows are gates, the second half what they gate; a lane has as many of both, in this order. With one
+// row a lane at once, the includer asks for the gates and then for what they gate.
 #ifdef WEFT_GATED
 layout(constant_id = 4) const uint GATED = 0;
 #else
@@ -11,7 +12,7 @@ const uint GATED = 0;
 
 // Row i of the lane's, counted from the first of the workgroup's rows or gates. rows: of the matrix.
 uint own_row(uint i, uint rows) {
-  if (GATED == 0) return lane_row(i);
+  if (GATED == 0 || ROW_TILES == 1) return lane_row(i);
   return lane_row_of(i % (ROW_TILES / 2), ROW_TILES / 2) + (i < ROW_TILES / 2 ? 0 : rows / 2);
 }
 

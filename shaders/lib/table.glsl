@@ -6,6 +6,8 @@
 #include "lib/planes.glsl"
 #include "lib/eight.glsl"
 
+layout(constant_id = 4) const uint FEWEST_REGISTERS = 0;  // 1: a lane loads blocks one by one
+
 // A block's product with the inputs, added to the sums of row i.
 void add_block(inout float sums[SUMS], uint i, vec4 weights[8], float scale, uint block, uint stride, uint first_token) {
   [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
@@ -93,6 +95,18 @@ void add_pair(inout float sums[SUMS], Place places[ROW_TILES], uint pair, uint r
   }
 }
 
+// A block of the rest alone, added to the sums of row i.
+void add_single(inout float sums[SUMS], uint i, Place place, uint block, uint rest, uint stride, uint first_token) {
+  const uint plane_1 = TABLE_QUADS(rest) * TILE_ROWS, word = (place.planes + block / 4 * GROUP_ROWS) * 4 + block % 4;
+  uvec4 low, bytes[2];
+  if (FORMAT != FORMAT_Q4) low = word_at(place.low + block * GROUP_ROWS);
+  if (FORMAT == FORMAT_F16)
+    [[unroll]] for (uint k = 0; k < 2; ++k) bytes[k] = word_at(place.bytes + (block * 2 + k) * GROUP_ROWS);
+  vec4 weights[8];
+  rest_weights(weights, small_word_at(word), small_word_at(word + plane_1 * 4), half_word_at(place.two + block / 2 * GROUP_ROWS, block % 2), low, bytes);
+  add_block(sums, i, weights, scale_of(small_word_at(place.scales + block / 2 * GROUP_ROWS) >> (block % 2 * 16)), block + 1, stride, first_token);
+}
+
 // sums: products of rows with the bound inputs first_token + t. Valid in lanes of part 0; every lane of the
 // workgroup must call it. cols: of the model.
 void table_dot(out float sums[SUMS], TableRow rows[ROW_TILES], uint cols, uint in_stride, uint first_token) {
@@ -106,6 +120,12 @@ void table_dot(out float sums[SUMS], TableRow rows[ROW_TILES], uint cols, uint i
     }
   Place places[ROW_TILES];
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) places[i] = place_of(rows[i], rest);
-  for (uint pair = part(); pair < TABLE_PAIRS(rest); pair += SPLIT) add_pair(sums, places, pair, rest, stride, first_token);
+  for (uint pair = part(); pair < TABLE_PAIRS(rest); pair += SPLIT) {
+    if (FEWEST_REGISTERS == 0)
+      add_pair(sums, places, pair, rest, stride, first_token);
+    else
+      for (uint block = pair * 2; block < min(pair * 2 + 2, rest); ++block)
+        [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) add_single(sums, i, places[i], block, rest, stride, first_token);
+  }
   join_parts(sums);
 }

@@ -167,6 +167,13 @@ TEST_F(MatmulTest, Gates) {
           check_gated(tuning, {format, rows, cols, 1, 1});
           check_gated(tuning, {format, rows, cols, 4, 4});
         }
+  for (const uint32_t split : {1u, 4u}) {
+    const Tuning fewest = {.split = split, .row_tiles = 1, .texel_products = false, .fewest_registers = true};
+    for (const Format format : kFormats) {
+      for (const uint32_t cols : {1u, 33u, 576u}) check_gated(fewest, {format, 384, cols, 1, 1});
+      check_gated(fewest, {.format = format, .rows = 1152, .cols = 96, .tokens = 4, .active = 4, .biased = true});
+    }
+  }
   for (const ops::Activation activation : {ops::Activation::gelu, ops::Activation::gelu_tanh, ops::Activation::relu})
     check_gated({}, {Format::f16, 128, 96, 1, 1}, activation);
   for (const Format format : kFormats) {

@@ -173,6 +173,16 @@ TEST_F(ProjectTest, LeavesTheBest) {
   check_best(sliced, Format::q8, 20000, 40, 2, false);
 }
 
+// Blocks one by one give the same numbers as two at once.
+TEST_F(ProjectTest, OfFewestRegisters) {
+  for (const uint32_t split : {1u, 4u}) {
+    const Tuning fewest = {.split = split, .row_tiles = 1, .texel_products = false, .fewest_registers = true};
+    for (const Format format : kFormats)
+      for (const uint32_t cols : {1u, 33u, 96u, 172u, 576u}) check_project(fewest, format, 65, cols, 1);
+    for (const Format format : kFormats) check_best(fewest, format, 300, 172, 1, false);
+  }
+}
+
 TEST_F(ProjectTest, RefusesATileThatDoesNotFit) {
   Tuning tuning;
   tuning.slice_bytes = 4096;  // one tile of 33 columns needs 11,520 bytes

@@ -30,6 +30,7 @@ struct Tuning {
   bool int8_inputs = false;             // likewise
   uint64_t slice_bytes = 0;
   std::optional<bool> texel_products = {};  // where the device can
+  bool fewest_registers = false;
 
   std::string name() const;  // "plain split=2": for SCOPED_TRACE
 };

@@ -157,6 +157,7 @@ TEST(Plan, TilesAreSmallWhereRegistersAreFew) {
   const Plan v3d = make_plan(caps_of(kDevices[0]));
   EXPECT_EQ(v3d.tile_tokens, 16u);
   EXPECT_EQ(v3d.block_tokens, 1u);
+  EXPECT_TRUE(v3d.fewest_registers);
   for (const uint32_t driver : {kPowerVr, kPowerVrMesa}) {
     Caps powervr = caps_of(kDevices[7]);
     powervr.driver_id = driver;
