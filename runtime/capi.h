@@ -175,9 +175,9 @@ auto with_weights(const weft_model& model, const Work& work) {
 
 struct weft_session : weft::capi::DeviceUser {
   weft_session(const weft_model* of, uint32_t context, weft::Format cache, weft::Policy policy,
-               weft::Duty* duty = nullptr)
+               weft::Duty* duty = nullptr, weft::KvPlace place = {})
       : DeviceUser(of),
-        session(of->model, context, of->tokenizer.stop_ids(), cache, policy, duty),
+        session(of->model, context, of->tokenizer.stop_ids(), cache, policy, duty, std::move(place)),
         decoder(of->tokenizer) {}
   void leave_device() override { session.leave_device(); }
   void enter_device() override { session.enter_device(); }

@@ -25,6 +25,23 @@ struct weft_batch : DeviceUser {
   ContinuousBatch batch;
 };
 
+weft_status weft_session_create_group(const weft_model* model, const weft_session_options* options,
+                                      weft_session** sessions, size_t count, weft_error* error) {
+  return guard(error, [&] {
+    require(model && sessions, "model or sessions", "it is NULL");
+    require(count >= 1 && count <= kMostBatchSlots, "count", "a group has 1 to WEFT_MAX_BATCH sessions");
+    const SessionSettings settings = settings_of(model->model.config, options);
+    const std::lock_guard lock(model->users_mutex);
+    need_weights(*model);
+    const auto group = std::make_shared<KvGroup>(static_cast<uint32_t>(count));
+    std::vector<std::unique_ptr<weft_session>> made;
+    for (uint32_t slot = 0; slot < count; ++slot)
+      made.push_back(std::make_unique<weft_session>(model, settings.context, settings.cache, settings.policy, nullptr,
+                                                    KvPlace{group, slot}));
+    for (size_t i = 0; i < count; ++i) sessions[i] = made[i].release();
+  });
+}
+
 weft_status weft_batch_create(const weft_model* model, weft_batch** batch, weft_error* error) {
   return guard(error, [&] {
     require(model && batch, "model or batch", "it is NULL");

@@ -131,6 +131,13 @@ struct StepState {
   uint drafted;     // length of the draft that the pass checks: so many ids before end
   HeadState head;
 };
+// What a pass knows of one of a batch's sessions whose caches lie side by side. The first four words are those of its
+// state, as the pass begins.
+struct BatchMember {
+  uint pos, end, finished, context;
+  uint slot;  // of the caches
+  uint unused[3];
+};
 #define FINISH_STOP 1u        // a stop token was sampled
 #define FINISH_CONTEXT 2u     // the context is full
 #define FINISH_NOT_FINITE 3u  // no logit was a finite number

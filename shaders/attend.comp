@@ -22,11 +22,11 @@ layout(constant_id = 6) const uint PARTED = 0;  // 1: several workgroups do a he
 layout(constant_id = 7) const uint ROTATES = 0;
 layout(constant_id = 8) const uint ADJACENT = 0;
 layout(constant_id = 9) const uint ROTARY_DIM = 0;
+layout(constant_id = 10) const uint MEMBER_TOKENS = 0;  // of each session of a batch
 
 #define MAX_HEAD_DIM 256
 #define POSITIONS 256  // of a block
 
-layout(std430, binding = 0) readonly buffer State { StepState state; };
 layout(std430, binding = 1) readonly buffer Queries { float qkv[]; };  // (pass tokens, q_stride): q, or q|k|v
 layout(std430, binding = 2) readonly buffer Keys { uvec4 keys[]; };  // layout in rope.comp and abi.h
 layout(std430, binding = 2) readonly buffer KeyScales { uint key_scales[]; };
@@ -39,6 +39,7 @@ layout(std430, binding = 3) writeonly buffer NewValues { uint new_values[]; };
 layout(std430, binding = 6) coherent buffer PartsBuffer { float parts[]; };  // abi.h
 layout(std430, binding = 6) coherent buffer Arrivals { uint arrivals[]; };
 layout(push_constant) uniform Push { AttendPush p; };
+#include "lib/members.glsl"
 #include "lib/rotate_one.glsl"
 #include "lib/parts.glsl"
 
@@ -80,17 +81,17 @@ uint two_rotated(uint head, uint d, uint position) {
   return packHalf2x16(vec2(rotated(head, d, position, ROTARY_DIM, ADJACENT != 0), rotated(head, d + 1, position, ROTARY_DIM, ADJACENT != 0)));
 }
 
-// The token's own key to own_key, and with its value to the cache if `writes`. The query is there.
-void rotate_own(uint token, uint kv_head, bool writes) {
-  const uint own = state.pos + token, slot = own % p.capacity, words = p.head_dim / 8;
+// The token's own key to own_key, and with its value to the cache if `writes`. slots: before the key/value head's first. The query is there.
+void rotate_own(uint token, uint own, uint kv_head, uint slots, bool writes) {
+  const uint slot = own % p.capacity, words = p.head_dim / 8;
   const uint key = token * p.q_stride + (p.heads + kv_head) * p.head_dim, value = key + p.kv_heads * p.head_dim;
   for (uint w = gl_LocalInvocationID.x; w < words; w += THREADS) {
     own_key[w] = uvec4(two_rotated(key, w * 8, own), two_rotated(key, w * 8 + 2, own), two_rotated(key, w * 8 + 4, own), two_rotated(key, w * 8 + 6, own));
-    if (writes) new_keys[(kv_head * p.capacity + slot / TILE_ROWS * TILE_ROWS) * words + IN_KEYS(slot % TILE_ROWS, w, words)] = own_key[w];
+    if (writes) new_keys[(slots + slot / TILE_ROWS * TILE_ROWS) * words + IN_KEYS(slot % TILE_ROWS, w, words)] = own_key[w];
   }
   if (writes)
     for (uint w = gl_LocalInvocationID.x; w < p.head_dim / 2; w += THREADS)
-      new_values[(kv_head * p.capacity + slot) * (p.head_dim / 2) + w] = packHalf2x16(vec2(qkv[value + w * 2], qkv[value + w * 2 + 1]));
+      new_values[(slots + slot) * (p.head_dim / 2) + w] = packHalf2x16(vec2(qkv[value + w * 2], qkv[value + w * 2 + 1]));
   barrier();
 }
 
@@ -105,9 +106,10 @@ vec2 value_pair(uint slot, uint i) {
 
 void main() {
   const uint head = gl_WorkGroupID.x, token = gl_WorkGroupID.y, lane = gl_LocalInvocationID.x;
-  if (token > 0 && state.pos + token >= state.end) return;
-  const uint own = state.pos + token;
-  const uint length = MASK == MASK_SOURCE ? state.source : min(MASK == MASK_NONE ? state.end : own + 1, state.context);
+  const Owner owner = owner_of(token);
+  if (is_spare(owner)) return;
+  const uint own = owner.position;
+  const uint length = MASK == MASK_SOURCE ? state.source : min(MASK == MASK_NONE ? owner.end : own + 1, owner.context);
   const uint seen = min(length, p.window), part = gl_WorkGroupID.z, row = token * p.heads + head;
   const uint first = length - seen + part * p.span;
   if (PARTED != 0 && first >= length) return;
@@ -115,6 +117,7 @@ void main() {
   const Parts all = Parts((seen + p.span - 1) / p.span, gl_NumWorkGroups.y * p.heads, gl_NumWorkGroups.z, p.arrivals);
   const bool parted = PARTED != 0 && all.count > 1;
   const uint kv_head = head / (p.heads / p.kv_heads);
+  const uint slots = (owner.slot * p.kv_heads + kv_head) * p.capacity;  // before the key/value head's first
   const float slope = ALIBI != 0 ? alibi_slope(head, p.heads) : 0;
   const uint value_words = p.head_dim / 2;  // pairs of dimensions
   const uint q_row = token * p.q_stride + head * p.head_dim;
@@ -135,7 +138,7 @@ void main() {
 
   if (ROTATES != 0 && last == length) {  // the part with the token's own position, which is not in the cache yet
     last = length - 1;
-    rotate_own(token, kv_head, head % (p.heads / p.kv_heads) == 0 && own < state.context);
+    rotate_own(token, own, kv_head, slots, head % (p.heads / p.kv_heads) == 0 && own < owner.context);
     float score = 0;
     for (uint w = lane; w < p.head_dim / 8; w += THREADS) score += dot_word(own_key[w], w);
     peak = workgroup_sum(score);
@@ -155,7 +158,7 @@ void main() {
     float block_peak = -1e30;
     for (uint i = lane; i < count; i += THREADS) {
       const uint slot = start_slot + i < p.capacity ? start_slot + i : start_slot + i - p.capacity;
-      float score = dot_key(kv_head * p.capacity, slot);
+      float score = dot_key(slots, slot);
       if (SOFT_CAP != 0) score = soft_capped(score, p.soft_cap);
       if (ALIBI != 0) score -= slope * float(length - 1 - start - i);
       if (BIASED != 0) {
@@ -180,8 +183,8 @@ void main() {
     if (owns) {
       for (uint i = group; i < count; i += groups) {
         const uint slot = start_slot + i < p.capacity ? start_slot + i : start_slot + i - p.capacity;
-        acc[0] += weights[i] * value_pair(kv_head * p.capacity + slot, word);
-        if (word + THREADS < value_words) acc[1] += weights[i] * value_pair(kv_head * p.capacity + slot, word + THREADS);
+        acc[0] += weights[i] * value_pair(slots + slot, word);
+        if (word + THREADS < value_words) acc[1] += weights[i] * value_pair(slots + slot, word + THREADS);
       }
     }
     barrier();  // the weights are read

@@ -25,13 +25,13 @@ layout(constant_id = 7) const uint ADJACENT = 0;
 layout(constant_id = 8) const uint ROTARY_DIM = 0;
 layout(constant_id = 9) const uint PARTED = 0;  // 1: several workgroups do a head (lib/parts.glsl)
 layout(constant_id = 10) const uint FORMAT = FORMAT_F16;  // of the cache
+layout(constant_id = 11) const uint MEMBER_TOKENS = 0;  // of each session of a batch
 layout(local_size_x = 8) in;
 
 #define STEPS 2  // positions a lane has in a block
 const uint SHARES = (DIM + 31) / 32;  // of a query, in texels a lane
 const uint VALUE_TEXELS = (DIM + 63) / 64;   // of a value, likewise
 
-layout(std430, binding = 0) readonly buffer State { StepState state; };
 layout(binding = 1) uniform usamplerBuffer queries;  // (pass tokens, q_stride) floats
 layout(binding = 2) uniform usamplerBuffer keys;     // layout in rope.comp and abi.h
 layout(binding = 3) uniform usamplerBuffer values;
@@ -43,6 +43,7 @@ layout(std430, binding = 8) writeonly buffer NewValues { uvec4 new_values[]; };
 layout(std430, binding = 9) coherent buffer PartsBuffer { float parts[]; };  // abi.h
 layout(std430, binding = 9) coherent buffer Arrivals { uint arrivals[]; };
 layout(push_constant) uniform Push { AttendPush p; };
+#include "lib/members.glsl"
 #include "lib/parts.glsl"
 
 vec4 input_at(uint i) { return uintBitsToFloat(texelFetch(queries, int(i))); }
@@ -67,14 +68,16 @@ uint slot_after(uint first, uint i) { return first + i < p.capacity ? first + i 
 void main() {
   const uint part_index = spread(gl_WorkGroupID.z, gl_NumWorkGroups.z);
   const uint token = spread(gl_WorkGroupID.y, gl_NumWorkGroups.y), lane = gl_SubgroupInvocationID, head = gl_WorkGroupID.x * HEADS;
-  if (token > 0 && state.pos + token >= state.end) return;
-  const uint own = state.pos + token;
-  const uint length = MASK == MASK_SOURCE ? state.source : min(MASK == MASK_NONE ? state.end : own + 1, state.context);
+  const Owner owner = owner_of(token);
+  if (is_spare(owner)) return;
+  const uint own = owner.position;
+  const uint length = MASK == MASK_SOURCE ? state.source : min(MASK == MASK_NONE ? owner.end : own + 1, owner.context);
   const uint seen = min(length, p.window), first = length - seen + part_index * p.span, row = token * p.heads + head;
   if (PARTED != 0 && first >= length) return;
   const Parts all = Parts((seen + p.span - 1) / p.span, gl_NumWorkGroups.y * p.heads, gl_NumWorkGroups.z, p.arrivals);
   const bool parted = PARTED != 0 && all.count > 1;
-  const uint slots = head / (p.heads / p.kv_heads) * p.capacity;  // before the key/value head's first
+  const uint kv_head = head / (p.heads / p.kv_heads);
+  const uint slots = (owner.slot * p.kv_heads + kv_head) * p.capacity;  // before the key/value head's first
 
   vec4 query[HEADS][SHARES];
   vec4 acc[HEADS][VALUE_TEXELS * 2];  // the lane's dimensions: 8 * (part * LANES + lane) and on
@@ -91,10 +94,10 @@ void main() {
   uint last = min(length, first + p.span);
   if (ROTATES != 0 && last == length) {  // the part with the token's own position, which is not in the cache yet
     last = own;
-    const uint kv_head = head / (p.heads / p.kv_heads), slot = own % p.capacity;
-    const uint key_texel = (p.heads + kv_head) * (DIM / 4), value_texel = key_texel + p.kv_heads * (DIM / 4);
+    const uint slot = own % p.capacity;
+    const uint key_texel = token * p.q_stride / 4 + (p.heads + kv_head) * (DIM / 4), value_texel = key_texel + p.kv_heads * (DIM / 4);
     // Of several workgroups with this key/value head the first; and no more than rope would.
-    const bool writes = head % (p.heads / p.kv_heads) == 0 && own < state.context;
+    const bool writes = head % (p.heads / p.kv_heads) == 0 && own < owner.context;
     float partial[HEADS];
     [[unroll]] for (uint h = 0; h < HEADS; ++h) partial[h] = 0;
     [[unroll]] for (uint part = 0; part < VALUE_TEXELS; ++part) {

@@ -16,13 +16,14 @@
 #endif
 
 layout(constant_id = 0) const uint FORMAT = FORMAT_F16;  // of the cache
-layout(std430, binding = 0) readonly buffer State { StepState state; };
+layout(constant_id = 1) const uint MEMBER_TOKENS = 0;    // of each session of a batch
+#include "lib/members.glsl"
 layout(push_constant) uniform Push { RopePush p; };
 // qkv (pass tokens, in_stride): q heads, k heads, v heads; rope_table (positions, rotary_dim / 2): cosine, sine; q (pass tokens, out_stride).
 
 #ifdef WEFT_TEXEL
-layout(constant_id = 1) const uint DIM = 64;  // of a head
-layout(constant_id = 2) const uint ADJACENT = 0;
+layout(constant_id = 2) const uint DIM = 64;  // of a head
+layout(constant_id = 3) const uint ADJACENT = 0;
 layout(local_size_x = 8) in;
 
 layout(binding = 1) uniform usamplerBuffer qkv;
@@ -68,8 +69,10 @@ void write_blocks(bool key, uint head, uint word, uint slot, vec4 low, vec4 high
 
 // Grid: x the tokens, y their words of eight dimensions, those of q, k and v: llvmpipe's cores have as many of a short prompt's tokens each.
 void main() {
-  const uint token = gl_WorkGroupID.x, position = state.pos + token, words = DIM / 8;
-  if (position >= state.context || (token > 0 && position >= state.end)) return;
+  const uint token = gl_WorkGroupID.x, words = DIM / 8;
+  const Owner owner = owner_of(token);
+  const uint position = owner.position, first_head = owner.slot * p.kv_heads;  // of the session's cache
+  if (position >= owner.context || is_spare(owner)) return;
   const uint item = gl_WorkGroupID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x, head = item / words, word = item % words, slot = position % p.capacity;
   if (head >= p.heads + 2 * p.kv_heads) return;
   const uint texel = (token * p.in_stride + head * DIM) / 4;
@@ -84,14 +87,14 @@ void main() {
   }
   if (FORMAT == FORMAT_Q8) {
     const uint cached = head - p.heads;
-    write_blocks(rotates_here, cached % p.kv_heads, word, slot, low, high);
+    write_blocks(rotates_here, first_head + cached % p.kv_heads, word, slot, low, high);
     return;
   }
   const uvec4 halves = uvec4(packHalf2x16(low.xy), packHalf2x16(low.zw), packHalf2x16(high.xy), packHalf2x16(high.zw));
   if (rotates_here)
-    keys[((head - p.heads) * p.capacity + slot / TILE_ROWS * TILE_ROWS) * words + IN_KEYS(slot % TILE_ROWS, word, words)] = halves;
+    keys[((first_head + head - p.heads) * p.capacity + slot / TILE_ROWS * TILE_ROWS) * words + IN_KEYS(slot % TILE_ROWS, word, words)] = halves;
   else
-    values[((head - p.heads - p.kv_heads) * p.capacity + slot) * words + word] = halves;
+    values[((first_head + head - p.heads - p.kv_heads) * p.capacity + slot) * words + word] = halves;
 }
 
 #else
@@ -109,11 +112,11 @@ float rotated(uint head, uint d, uint position) { return rotated(head, d, positi
 // Dimension d of a key or value; zero after head_dim.
 float dimension(uint head, uint d, bool key, uint position) { return d >= p.head_dim ? 0 : key ? rotated(head, d, position) : qkv[head + d]; }
 
-// Two blocks of a head of keys or values, and the word of their scales.
-void write_blocks(uint head, uint pair, bool key, uint row, uint position, uint slot) {
+// Two blocks of a head of keys or values, and the word of their scales. first_head: of the session's cache.
+void write_blocks(uint first_head, uint head, uint pair, bool key, uint row, uint position, uint slot) {
   const uint blocks = (p.head_dim + BLOCK - 1) / BLOCK, words = Q8_WORDS(p.head_dim);
   const uint start = row + (p.heads + (key ? 0 : p.kv_heads) + head) * p.head_dim;
-  const uint tile = (head * p.capacity + slot / TILE_ROWS * TILE_ROWS) * Q8_SLOT_WORDS(p.head_dim), r = slot % TILE_ROWS;
+  const uint tile = ((first_head + head) * p.capacity + slot / TILE_ROWS * TILE_ROWS) * Q8_SLOT_WORDS(p.head_dim), r = slot % TILE_ROWS;
   uint scales = 0;
   for (uint b = pair * 2; b < min(pair * 2 + 2, blocks); ++b) {
     float largest = 0;
@@ -141,8 +144,10 @@ void write_blocks(uint head, uint pair, bool key, uint row, uint position, uint 
 // Grid: x covers the work items of a token (query elements, key words, value words, in that order; in q8, pairs of blocks
 // of keys and of values); y the tokens.
 void main() {
-  const uint token = gl_WorkGroupID.y, position = state.pos + token;
-  if (position >= state.context || (token > 0 && position >= state.end)) return;
+  const uint token = gl_WorkGroupID.y;
+  const Owner owner = owner_of(token);
+  const uint position = owner.position, first_head = owner.slot * p.kv_heads;  // of the session's cache
+  if (position >= owner.context || is_spare(owner)) return;
   const uint row = token * p.in_stride, slot = position % p.capacity;
   uint item = gl_GlobalInvocationID.x;
 
@@ -155,7 +160,7 @@ void main() {
   if (FORMAT == FORMAT_Q8) {
     const uint pairs = (p.head_dim + 2 * BLOCK - 1) / (2 * BLOCK), of_keys = p.kv_heads * pairs;
     if (item < 2 * of_keys)
-      write_blocks(item % of_keys / pairs, item % pairs, item < of_keys, row, position, slot);
+      write_blocks(first_head, item % of_keys / pairs, item % pairs, item < of_keys, row, position, slot);
     return;
   }
   const uint key_words = (p.head_dim + 7) / 8 * 4;  // 32-bit words, whole 16-byte words
@@ -164,7 +169,7 @@ void main() {
     const uint start = row + query_items + head * p.head_dim;
     const float low = d < p.head_dim ? rotated(start, d, position) : 0;
     const float high = d + 1 < p.head_dim ? rotated(start, d + 1, position) : 0;
-    const uint tile = (head * p.capacity + slot / TILE_ROWS * TILE_ROWS) * key_words;
+    const uint tile = ((first_head + head) * p.capacity + slot / TILE_ROWS * TILE_ROWS) * key_words;
     keys[tile + IN_KEYS(slot % TILE_ROWS, word / 4, key_words / 4) * 4 + word % 4] = packHalf2x16(vec2(low, high));
     return;
   }
@@ -173,7 +178,7 @@ void main() {
   if (item < p.kv_heads * value_words) {
     const uint head = item / value_words, word = item % value_words;
     const uint start = row + query_items + (p.kv_heads + head) * p.head_dim + word * 2;
-    values[(head * p.capacity + slot) * value_words + word] = packHalf2x16(vec2(qkv[start], qkv[start + 1]));
+    values[((first_head + head) * p.capacity + slot) * value_words + word] = packHalf2x16(vec2(qkv[start], qkv[start + 1]));
   }
 }
 #endif

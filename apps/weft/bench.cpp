@@ -3,6 +3,7 @@
 #include <chrono>
 #include <iostream>
 #include <random>
+#include <weft/batch.hpp>
 
 #include "bench_profile.h"
 #include "common.h"
@@ -69,12 +70,9 @@ void prepare(api::Session& session, const BenchArgs& args) {
 // Tokens per second of all sessions together, which decode as a batch after the same prompt; the median of the
 // repeats.
 double batched_tokens_per_s(const api::Model& model, const BenchArgs& args, const std::vector<std::uint32_t>& prompt) {
-  std::vector<api::Session> sessions;
-  for (std::uint32_t i = 0; i < args.sessions; ++i) {
-    sessions.emplace_back(model, args.prompt + args.tokens + 1, parse_type(args.model.kv),
-                          parse_policy(args.model.policy));
-    prepare(sessions.back(), args);
-  }
+  std::vector<api::Session> sessions = api::make_session_group(
+      model, args.sessions, args.prompt + args.tokens + 1, parse_type(args.model.kv), parse_policy(args.model.policy));
+  for (api::Session& session : sessions) prepare(session, args);
   std::vector<double> rates;
   for (std::uint32_t run = 0; run <= args.repeat; ++run) {
     std::vector<api::BatchEntry> entries;

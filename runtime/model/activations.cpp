@@ -157,27 +157,22 @@ KvLayout::KvLayout(const Config& config, const Plan& plan, uint32_t context, uin
   }
 }
 
-KvCache::KvCache(const Model& model, uint32_t context, uint32_t pass_tokens, Format format) {
-  KvLayout layout(model.config, model.device->plan(), context, pass_tokens, format);
-  layers = std::move(layout.layers);
-  bytes_ = layout.bytes;
-  allocate(model);
-  if (layout.part_bytes == 0) return;
-  parts.emplace_back(model.device, "parts", layout.part_bytes, Memory::device);
-  for (ops::CacheView& layer : layers) layer.parts = parts.back();
-  run_once(model.device, "clear parts", [&](Recorder& recorder) { recorder.fill(parts.back(), 0); });
-}
-
 // As few buffers as there is sense in: a device has a limit on their number, and its sessions share it.
-void KvCache::allocate(const Model& model) {
-  constexpr uint64_t kLargest = uint64_t{256} << 20;  // of a buffer with several layers
+static constexpr uint64_t kLargestBuffer = uint64_t{256} << 20;  // with several layers, or several sessions
+
+KvBuffers::KvBuffers(const Model& model, const KvLayout& layout, uint32_t count) : slots(count), layers(layout.layers) {
+  for (ops::CacheView& layer : layers) {
+    layer.keys.bytes *= slots;
+    layer.values.bytes *= slots;
+    layer.values.offset = align_up(layer.keys.bytes, kViewAlignment);
+  }
   const auto end = [](const ops::CacheView& layer) {
     return align_up(layer.values.offset + layer.values.bytes, kViewAlignment);
   };
   buffers.reserve(layers.size());  // the views point to them
   for (size_t first = 0, last = 0; first < layers.size(); first = last) {
     uint64_t bytes = 0;
-    for (; last < layers.size() && (last == first || bytes + end(layers[last]) <= kLargest); ++last) {
+    for (; last < layers.size() && (last == first || bytes + end(layers[last]) <= kLargestBuffer); ++last) {
       const uint64_t own = end(layers[last]);
       layers[last].keys.offset += bytes;
       layers[last].values.offset += bytes;
@@ -186,6 +181,34 @@ void KvCache::allocate(const Model& model) {
     buffers.emplace_back(model.device, "kv " + std::to_string(first), bytes, Memory::device);
     for (size_t i = first; i < last; ++i) layers[i].keys.buffer = layers[i].values.buffer = &buffers.back();
   }
+}
+
+std::shared_ptr<const KvBuffers> KvGroup::buffers(const Model& model, const KvLayout& layout) {
+  const uint64_t most = std::min(model.device->plan().slice_bytes, kLargestBuffer / 2);
+  const bool fits = std::ranges::all_of(layout.layers, [&](const ops::CacheView& layer) {
+    return std::max(layer.keys.bytes, layer.values.bytes) * sessions_ <= most;
+  });
+  if (!fits) return std::make_shared<const KvBuffers>(model, layout, 1);
+  std::shared_ptr<const KvBuffers> shared = buffers_.lock();
+  if (!shared) buffers_ = shared = std::make_shared<const KvBuffers>(model, layout, sessions_);
+  return shared;
+}
+
+KvCache::KvCache(const Model& model, uint32_t context, uint32_t pass_tokens, Format format, const KvPlace& place) {
+  const KvLayout layout(model.config, model.device->plan(), context, pass_tokens, format);
+  buffers = place.group ? place.group->buffers(model, layout) : std::make_shared<const KvBuffers>(model, layout, 1);
+  slot = buffers->slots > 1 ? place.slot : 0;
+  bytes_ = layout.bytes;
+  for (size_t i = 0; i < layout.layers.size(); ++i) {
+    const ops::CacheView &all = buffers->layers[i], &own = layout.layers[i];
+    ops::CacheView& layer = layers.emplace_back(all);
+    layer.keys = all.keys.part(slot * own.keys.bytes, own.keys.bytes);
+    layer.values = all.values.part(slot * own.values.bytes, own.values.bytes);
+  }
+  if (layout.part_bytes == 0) return;
+  parts.emplace_back(model.device, "parts", layout.part_bytes, Memory::device);
+  for (ops::CacheView& layer : layers) layer.parts = parts.back();
+  run_once(model.device, "clear parts", [&](Recorder& recorder) { recorder.fill(parts.back(), 0); });
 }
 
 bool KvCache::holds(const Config& config, uint64_t position, uint64_t written) const {

@@ -90,22 +90,55 @@ struct KvLayout {
   uint64_t part_bytes = 0;             // of attend's scratch, which all layers share
 };
 
-// Keys and values of every layer, as f16 or q8.
+// Buffers with the caches of as many sessions as there are slots. Of each layer the keys of all lie side by side, and
+// then the values of all.
+struct KvBuffers {
+  KvBuffers(const Model& model, const KvLayout& layout, uint32_t slots);
+  KvBuffers(const KvBuffers&) = delete;  // the views point to the buffers
+  KvBuffers& operator=(const KvBuffers&) = delete;
+
+  uint32_t slots;
+  std::vector<Buffer> buffers;         // each of one layer or of several
+  std::vector<ops::CacheView> layers;  // of all slots; without scratch
+};
+
+// Sessions that are made together, of one model, context and type of cache. Their caches share buffers, which are there
+// as long as one of them is on the device.
+class KvGroup {
+ public:
+  explicit KvGroup(uint32_t sessions) : sessions_(sessions) {}
+  // The buffers, made by the first that asks. Where all keys or values of a layer are too much for a binding, or for a
+  // buffer of reasonable size, everyone gets buffers with one slot.
+  std::shared_ptr<const KvBuffers> buffers(const Model& model, const KvLayout& layout);
+
+ private:
+  uint32_t sessions_;
+  std::weak_ptr<const KvBuffers> buffers_;
+};
+
+// A session's place in a group; none: it is by itself.
+struct KvPlace {
+  std::shared_ptr<KvGroup> group;
+  uint32_t slot = 0;
+};
+
+// A session's keys and values of every layer, as f16 or q8.
 struct KvCache {
-  KvCache(const Model& model, uint32_t context, uint32_t pass_tokens, Format format = Format::f16);
+  KvCache(const Model& model, uint32_t context, uint32_t pass_tokens, Format format = Format::f16,
+          const KvPlace& place = {});
   uint64_t bytes() const { return bytes_; }  // of keys and values
   uint64_t scratch_bytes() const { return parts.empty() ? 0 : parts[0].bytes(); }
   // True if the cache still has all that a token at `position` sees before itself, when `written` - 1 is the highest
   // position ever written.
   bool holds(const Config& config, uint64_t position, uint64_t written) const;
 
-  std::vector<Buffer> buffers;  // each of one layer or of several
-  std::vector<Buffer> parts;    // scratch of attend, shared by all layers; empty if it needs none
+  std::shared_ptr<const KvBuffers> buffers;
+  uint32_t slot;              // of the buffers
+  std::vector<Buffer> parts;  // scratch of attend, shared by all layers; empty if it needs none
   std::vector<ops::CacheView> layers;
 
  private:
-  void allocate(const Model& model);
-  uint64_t bytes_ = 0;
+  uint64_t bytes_;
 };
 
 }  // namespace weft

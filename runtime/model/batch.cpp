@@ -23,13 +23,23 @@ Batch::Batch(const Model& model, std::span<const Member> members, Policy policy,
       members_(members.begin(), members.end()),
       activations_(model, whole_rows(model, members.size()), whole_rows(model, members.size())),
       step_(model, whole_rows(model, kMostBatchSlots), 1),
+      member_list_(model.device, "batch members", members.size() * sizeof(abi::BatchMember), Memory::shared),
       pool_(model.device),
       queue_(model, policy, std::move(duties)) {
   step_.state.as<abi::StepState>()->context = whole_rows(model, kMostBatchSlots);
+  for (size_t i = 0; i < members_.size(); ++i) member_list_.as<abi::BatchMember>()[i].slot = members_[i].cache.slot;
   decode_ = record(activations_, 1);
 }
 
 Batch::~Batch() = default;  // the fences wait before the pool goes: they are declared after it
+
+// True if one dispatch can do the attention of passes of so many tokens a session: all caches lie side by side, and the
+// scratch of one, which is for a chunk, is enough for all.
+bool Batch::side_by_side(uint32_t tokens) const {
+  const auto& shared = members_.front().cache.buffers;
+  return members_.size() > 1 && members_.size() * tokens <= model_.device->plan().chunk_tokens &&
+         std::ranges::all_of(members_, [&](const Member& member) { return member.cache.buffers == shared; });
+}
 
 // Session i has the rows from i * tokens on.
 Batch::Recorded Batch::record(const ActivationBuffers& activations, uint32_t tokens) {
@@ -40,6 +50,7 @@ Batch::Recorded Batch::record(const ActivationBuffers& activations, uint32_t tok
       rows.push_back(activations.rows(static_cast<uint32_t>(i) * tokens + first, count));
       pass.members.push_back({model_, rows.back(), members_[i].step, members_[i].cache, count});
     }
+    if (side_by_side(count)) pass.member_list = member_list_;
     return pass;
   };
   const Pass pass = over(0, tokens);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 
 namespace weft {
 
@@ -26,11 +27,18 @@ struct Network {
   const uint32_t tokens = pass.tokens;
 
   void embed() const {
-    const View embedded = c.layer_kind.embedding_norm ? a.normed : a.x;
-    gather(embedded);
-    if (pass.soft_rows.buffer) ops::insert_rows(r, state, pass.step.history, pass.soft_rows, embedded, c.width, tokens);
-    if (c.has_position_table()) ops::add_positions(r, state, w.positions, embedded, c.width, tokens);
-    if (c.layer_kind.embedding_norm) norm(embedded, w.embedding_norm, a.x);
+    const Matrix& embedding = w.embedding->matrix();
+    const bool turned = embedding.layout == Layout::planes, normed = c.layer_kind.embedding_norm;
+    for (const Pass& one : pass.sessions())
+      Network(r, one).gather(embedding, turned ? one.a.rotated : normed ? one.a.normed : one.a.x);
+    if (turned) ops::rotate_back(r, embedding, a.rotated, normed ? a.normed : a.x, tokens);
+    for (const Pass& one : pass.sessions()) {
+      const View& rows = normed ? one.a.normed : one.a.x;
+      if (one.soft_rows.buffer)
+        ops::insert_rows(r, one.step.state, one.step.history, one.soft_rows, rows, c.width, one.tokens);
+      if (c.has_position_table()) ops::add_positions(r, one.step.state, w.positions, rows, c.width, one.tokens);
+    }
+    if (normed) norm(a.normed, w.embedding_norm, a.x);
   }
 
   // x += attention(norm(x)), then x += feed_forward(norm(x)): Llama's group (Touvron et al. 2023), and what other
@@ -176,15 +184,10 @@ struct Network {
                    a.softmax_logits.part(k * logit_bytes, logit_bytes), 1, {&rows, 1});
     }
   }
-  // The tokens' rows of the vocabulary table.
-  void gather(const View& x) const {
-    const Matrix& embedding = w.embedding->matrix();
-    const bool turned = embedding.layout == Layout::planes;
-    const View& rows = turned ? a.rotated : x;
-    // Gathering leaves rows alone that the device does not have.
+  // The tokens' rows of the vocabulary table. Gathering leaves rows alone that the device does not have.
+  void gather(const Matrix& embedding, const View& rows) const {
     if (pass.shards) r.copy(pass.shards.rows.part(0, uint64_t{tokens} * stride_of(c.width) * 4), rows);
     ops::gather(r, embedding, state, pass.step.history, rows, tokens, c.embedding_scale);
-    if (turned) ops::rotate_back(r, embedding, a.rotated, x, tokens);
   }
   void matmul(const Matrix& weights, const ops::Input& x, const View& y, Output output = Output::write) const {
     ops::matmul(r, weights, state, x, y, tokens, output);
@@ -263,23 +266,46 @@ struct Network {
     ops::Attention attention = c.attention(index);
     if (w.score_biases) attention.biases = {w.score_biases, c.buckets.farthest};
     const LayerPositions& positions = c.positions[index];
-    const auto fused_rope = [&](const Pass& one) {
-      return ops::FusedRope{c.pairs, positions.rotary_dim, one.step.rope_tables[positions.rope]};
+    const auto fused_rope = [&](const Attending& one) {
+      return ops::FusedRope{c.pairs, positions.rotary_dim, one.rope_tables[positions.rope]};
     };
+    const std::vector<Attending> all = attending(index);
     // Sessions of a batch may have caches of different types.
-    const bool fused = std::ranges::all_of(pass.sessions(), [&](const Pass& one) {
-      return ops::can_fuse_rope(r.device().plan(), c.heads, attention, fused_rope(one), one.cache.layers[index].format,
-                                one.tokens);
+    const bool fused = std::ranges::all_of(all, [&](const Attending& one) {
+      return ops::can_fuse_rope(r.device().plan(), c.heads, attention, fused_rope(one), one.cache.format,
+                                pass.sessions().front().tokens);
     });
     if (!fused)
-      for (const Pass& one : pass.sessions())
-        ops::rope(r, c.heads, c.pairs, positions.rotary_dim, one.step.state, one.a.qkv,
-                  one.step.rope_tables[positions.rope], one.a.q, one.cache.layers[index], one.tokens);
-    for (const Pass& one : pass.sessions()) {
+      for (const Attending& one : all)
+        ops::rope(r, c.heads, c.pairs, positions.rotary_dim, one.state, one.a.qkv, one.rope_tables[positions.rope],
+                  one.a.q, one.cache, one.tokens);
+    for (const Attending& one : all) {
       const ops::FusedRope rope = fused_rope(one);
-      ops::attend(r, c.heads, attention, one.step.state, fused ? one.a.qkv : one.a.q, one.cache.layers[index],
-                  one.a.attended, one.tokens, fused ? &rope : nullptr);
+      ops::attend(r, c.heads, attention, one.state, fused ? one.a.qkv : one.a.q, one.cache, one.a.attended, one.tokens,
+                  fused ? &rope : nullptr);
     }
+  }
+  // What attends at once: a session's tokens, or those of all sessions whose caches lie side by side.
+  struct Attending {
+    View state;
+    const Activations& a;
+    ops::CacheView cache;
+    const std::vector<Buffer>& rope_tables;
+    uint32_t tokens;
+  };
+  std::vector<Attending> attending(uint32_t index) const {
+    if (pass.member_list.buffer) {
+      const Pass& first = pass.members.front();  // a pass that joins parts of its own is not under way
+      ops::CacheView caches = first.cache.buffers->layers[index];
+      caches.parts = first.cache.layers[index].parts;
+      caches.member_tokens = first.tokens;
+      return {{pass.member_list, a, caches, first.step.rope_tables,
+               static_cast<uint32_t>(pass.members.size()) * first.tokens}};
+    }
+    std::vector<Attending> each;
+    for (const Pass& one : pass.sessions())
+      each.push_back({one.step.state, one.a, one.cache.layers[index], one.step.rope_tables, one.tokens});
+    return each;
   }
 
   // True if the projection can do the greedy argmax itself: full head, no bias, no log-probabilities.
@@ -340,7 +366,11 @@ struct Network {
 }  // namespace
 
 void record_embed(Recorder& r, const Pass& pass) {
-  for (const Pass& one : pass.sessions()) Network(r, one).embed();
+  constexpr uint64_t kCopied = offsetof(abi::BatchMember, slot);
+  for (size_t i = 0; pass.member_list.buffer && i < pass.members.size(); ++i)
+    r.copy(View(pass.members[i].step.state).part(0, kCopied),
+           pass.member_list.part(i * sizeof(abi::BatchMember), kCopied));
+  Network(r, pass).embed();
 }
 
 void record_layer(Recorder& r, const Pass& pass, uint32_t layer) { Network(r, pass).layer(layer); }

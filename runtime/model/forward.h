@@ -26,6 +26,8 @@ struct Pass {
   // In a batch the tokens belong to several sessions: their passes, each over its own rows of `a`. `step` is then the
   // batch's own, and says how many tokens there are.
   std::vector<Pass> members = {};
+  // If their caches lie side by side: an abi::BatchMember of each. Then attention is one dispatch for all of them.
+  View member_list = {};
   View soft_rows = {};  // (soft tokens, stride_of(width)); without a buffer if the context has none
   ShardViews shards = {};
 

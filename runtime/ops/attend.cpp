@@ -51,7 +51,9 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
   require_bytes(cache.keys, key_bytes(shape, cache.capacity, cache.format), "attend", "keys");
   require_bytes(cache.values, value_bytes(shape, cache.capacity, cache.format), "attend", "values");
   require(attention.window == 0 || attention.mask == AttentionMask::causal, "attend", "a window of what is not causal");
-  require(!fused_rope || can_fuse_rope(plan, shape, attention, *fused_rope, cache.format, tokens), "attend",
+  const uint32_t of_session = cache.member_tokens ? cache.member_tokens : tokens;
+  require(tokens % of_session == 0, "attend", "sessions of different numbers of tokens");
+  require(!fused_rope || can_fuse_rope(plan, shape, attention, *fused_rope, cache.format, of_session), "attend",
           "heads that only rope can rotate");
   const auto& [biases, reach] = attention.biases;
   if (biases.buffer) require_bytes(biases, uint64_t{shape.heads} * (2 * uint64_t{reach} + 1) * 4, "attend", "biases");
@@ -75,9 +77,10 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
   const View& bias = biases.buffer ? biases : state;
   if (by_texels(plan, shape, cache.format)) {
     const uint32_t heads = heads_at_once(shape);
-    constants.insert(constants.end(),
-                     {heads, shape.head_dim, fused_rope != nullptr, fused_rope && fused_rope->pairs == Pairs::adjacent,
-                      fused_rope ? fused_rope->rotary_dim : 0, parts > 1, static_cast<uint32_t>(cache.format)});
+    constants.insert(
+        constants.end(),
+        {heads, shape.head_dim, fused_rope != nullptr, fused_rope && fused_rope->pairs == Pairs::adjacent,
+         fused_rope ? fused_rope->rotary_dim : 0, parts > 1, static_cast<uint32_t>(cache.format), cache.member_tokens});
     // Without a fused rope the cache is not written, and must not seem to be.
     recorder.dispatch({shaders::attend_texel, constants},
                       {state, q, cache.keys, cache.values, y, bias, fused_rope ? fused_rope->rope_table : q,
@@ -85,9 +88,9 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
                       push, {shape.heads / heads, tokens, parts});
   } else {
     constants.insert(constants.begin(), plan.reduce_threads);
-    constants.insert(constants.end(),
-                     {static_cast<uint32_t>(cache.format), parts > 1, fused_rope != nullptr,
-                      fused_rope && fused_rope->pairs == Pairs::adjacent, fused_rope ? fused_rope->rotary_dim : 0});
+    constants.insert(constants.end(), {static_cast<uint32_t>(cache.format), parts > 1, fused_rope != nullptr,
+                                       fused_rope && fused_rope->pairs == Pairs::adjacent,
+                                       fused_rope ? fused_rope->rotary_dim : 0, cache.member_tokens});
     recorder.dispatch({plan.subgroup ? shaders::attend_subgroup : shaders::attend, constants},
                       {state, q, cache.keys, cache.values, y, fused_rope ? fused_rope->rope_table : bias, scratch},
                       push, {shape.heads, tokens, parts});

@@ -145,6 +145,9 @@ struct CacheView {
   uint32_t capacity;
   Format format = Format::f16;  // or q8: integers of 8 bits, 32 dimensions of a head to a scale
   View parts = {};              // scratch of attend, part_bytes() of it; zero when first used, and the same ever after
+  // Not 0: of sessions whose caches lie side by side, of each layer the keys of all, then the values of all. A pass has
+  // so many tokens of each of some of them, and an abi::BatchMember of each where else the state is.
+  uint32_t member_tokens = 0;
 };
 // Bytes of CacheView::parts for passes of up to `tokens`; 0: a workgroup of attend reads the whole cache.
 uint64_t part_bytes(const Plan& plan, const HeadShape& shape, uint32_t capacity, uint32_t tokens);
@@ -185,11 +188,11 @@ struct FusedRope {
   uint32_t rotary_dim;
   View rope_table;  // as rope has it
 };
-// True if attend can do the work of rope too.
+// True if attend can do the work of rope too. tokens: of a session.
 bool can_fuse_rope(const Plan& plan, const HeadShape& shape, const Attention& attention, const FusedRope& fused_rope,
                    Format cache, uint32_t tokens);
 // y[t] = softmax(q K^T * scale + bias) V per head.      q, y (tokens, stride_of(heads * head_dim))
-// fused_rope: rope is done first, for one token; q is then qkv as rope has it.
+// fused_rope: rope is done first, for one token of a session; q is then qkv as rope has it.
 // The cache must hold the whole context, or window + tokens - 1 positions: from the first that the pass's first token
 // sees to what its last one wrote.
 void attend(Recorder& recorder, const HeadShape& shape, const Attention& attention, const View& state, const View& q,

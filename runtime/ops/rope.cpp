@@ -44,14 +44,15 @@ void rope(Recorder& recorder, const HeadShape& shape, Pairs pairs, uint32_t rota
                               cache.capacity, rotary_dim};
   if (by_texels(recorder.device().plan(), shape, rotary_dim, cache.format)) {
     return recorder.dispatch(
-        {shaders::rope_texel, {static_cast<uint32_t>(cache.format), shape.head_dim, pairs == Pairs::adjacent}},
+        {shaders::rope_texel,
+         {static_cast<uint32_t>(cache.format), cache.member_tokens, shape.head_dim, pairs == Pairs::adjacent}},
         {state, qkv, rope_table, q, cache.keys, cache.values}, push,
         {tokens, ceil_div((query_dim + 2 * kv_dim) / 8, 8)});
   }
   const uint32_t of_kv = cache.format == Format::q8 ? 2 * Q8_SCALE_WORDS(shape.head_dim)
                                                     : ceil_div(shape.head_dim, 8) * 4 + shape.head_dim / 2;
   const uint32_t items = query_dim + shape.kv_heads * of_kv;
-  recorder.dispatch({shaders::rope, {static_cast<uint32_t>(cache.format)}},
+  recorder.dispatch({shaders::rope, {static_cast<uint32_t>(cache.format), cache.member_tokens}},
                     {state, qkv, rope_table, q, cache.keys, cache.values}, push, {ceil_div(items, 64), tokens});
 }
 

@@ -20,22 +20,24 @@ const Model& checked(const Model& model) {
 
 }  // namespace
 
-Session::OnDevice::OnDevice(const Model& model, uint32_t context, Format format, Policy policy, Duty& duty)
+Session::OnDevice::OnDevice(const Model& model, uint32_t context, Format format, const KvPlace& place, Policy policy,
+                            Duty& duty)
     : activations(model, model.device->plan().chunk_tokens),
-      cache(model, context, model.device->plan().chunk_tokens, format),
+      cache(model, context, model.device->plan().chunk_tokens, format, place),
       step(model, context, context),
       source(model.weights.encoder ? std::make_unique<Source>(model, context, format) : nullptr),
       head(model, step),
       schedule({model, activations, step, cache, 1, source ? &source->cache() : nullptr}, policy, duty) {}
 
 Session::Session(const Model& model, uint32_t context, std::vector<uint32_t> stop_ids, Format cache, Policy policy,
-                 Duty* duty)
+                 Duty* duty, KvPlace place)
     : model_(checked(model)),
       context_(context),
       policy_(policy),
       cache_format_(cache),
+      place_(std::move(place)),
       duty_(duty ? duty : &own_duty_),
-      on_device_(std::make_unique<OnDevice>(model, context, cache, policy, *duty_)),
+      on_device_(std::make_unique<OnDevice>(model, context, cache, place_, policy, *duty_)),
       sampling_(model.config, std::move(stop_ids)) {}
 
 Session::~Session() = default;
@@ -55,7 +57,7 @@ void Session::leave_device() {
 }
 
 void Session::enter_device() {
-  auto made = std::make_unique<OnDevice>(model_, context_, cache_format_, policy_, *duty_);
+  auto made = std::make_unique<OnDevice>(model_, context_, cache_format_, place_, policy_, *duty_);
   made->head.set(left_head_);
   made->soft_written = soft_.empty();
   if (matcher_) made->head.prepare_grammar();
@@ -389,7 +391,7 @@ void Session::set_blank_context(uint32_t count) {
   ids_.assign(size_t{count} + 1, 0);
   prompt_end_ = ids_.size();
   run_once(model_.device, "zeros", [&](Recorder& r) {
-    for (const Buffer& buffer : on_device().cache.buffers) r.fill(buffer, 0);
+    for (const ops::CacheView& layer : on_device().cache.layers) r.fill(layer.keys, 0), r.fill(layer.values, 0);
   });
   cached_ = written_ = count;
 }

@@ -85,9 +85,9 @@ class Session {
   class Generation;                                               // a generate() under way (generation.h)
 
   // stop_ids: at most MAX_STOP_IDS; the model outlives the session. duty: of whoever it works for, and outlives it;
-  // nullptr: its own.
+  // nullptr: its own. place: among sessions of the same model, context and type of cache.
   Session(const Model& model, uint32_t context, std::vector<uint32_t> stop_ids, Format cache = Format::f16,
-          Policy policy = Policy::throughput, Duty* duty = nullptr);
+          Policy policy = Policy::throughput, Duty* duty = nullptr, KvPlace place = {});
   ~Session();
 
   // Settings hold from the next generate on. All throw Error(invalid_argument) for a value out of range.
@@ -199,7 +199,7 @@ class Session {
 
  private:
   struct OnDevice {
-    OnDevice(const Model& model, uint32_t context, Format cache, Policy policy, Duty& duty);
+    OnDevice(const Model& model, uint32_t context, Format cache, const KvPlace& place, Policy policy, Duty& duty);
     ActivationBuffers activations;
     KvCache cache;  // before what else grows with the context: it checks the device's limit
     StepBuffers step;
@@ -234,6 +234,7 @@ class Session {
   uint32_t context_;
   Policy policy_;
   Format cache_format_;
+  KvPlace place_;
   std::atomic<bool> cancelled_ = false;
   Duty own_duty_{cancelled_};
   Duty* duty_;

@@ -54,8 +54,9 @@ class BatchGuessesTest : public GpuTest {
   uint32_t vocab() const { return model_->config.vocab; }
   Ids prompt(uint32_t number) const { return some_ids(3 + 7 * number, vocab()); }
   std::unique_ptr<Session> session(const Setting& setting, uint32_t context = 256, Ids stop_ids = {},
-                                   Policy policy = Policy::throughput) const {
-    auto made = std::make_unique<Session>(*model_, context, std::move(stop_ids), setting.cache, policy);
+                                   Policy policy = Policy::throughput, KvPlace place = {}) const {
+    auto made = std::make_unique<Session>(*model_, context, std::move(stop_ids), setting.cache, policy, nullptr,
+                                          std::move(place));
     made->set_sampling(setting.sampling);
     made->set_head(setting.head);
     if (setting.biased) made->set_bias(Ids{3, 7}, std::vector<float>{2, -2});
@@ -77,7 +78,7 @@ class BatchGuessesTest : public GpuTest {
 };
 
 // Drafts of 1, 3 and 7 tokens need passes of 2, 4 and 8 tokens a session. In each batch one session has no drafter,
-// and the others' drafts have other lengths and errors.
+// and the others' drafts have other lengths and errors. The caches of greedy ones lie side by side.
 TEST_F(BatchGuessesTest, TheSameIdsAsAlone) {
   make();
   constexpr uint32_t kTokens = 30;
@@ -88,10 +89,11 @@ TEST_F(BatchGuessesTest, TheSameIdsAsAlone) {
       std::vector<std::unique_ptr<Session>> sessions;
       std::vector<BatchEntry> entries;
       std::vector<Ids> texts;
+      const auto group = settings.size() == 1 ? std::make_shared<KvGroup>(count) : nullptr;
       for (uint32_t i = 0; i < count; ++i) {
         const Setting& setting = settings[i % settings.size()];
         texts.push_back(alone(setting, prompt(i), kTokens));
-        sessions.push_back(session(setting, 256, {}, i == 5 ? Policy::polite : Policy::throughput));
+        sessions.push_back(session(setting, 256, {}, i == 5 ? Policy::polite : Policy::throughput, {group, i}));
         sessions.back()->prompt(prompt(i));
         const Scripted::Script scripts[] = {along(texts[i], longest, 0, vocab()), along(texts[i], longest, 3, vocab()),
                                             along(texts[i], 1 + longest / 2, 0, vocab()), anything(i, vocab())};

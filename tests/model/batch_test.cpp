@@ -2,6 +2,7 @@
 #include "session/batch.h"
 
 #include <algorithm>
+#include <deque>
 
 #include "support/model_test.h"
 #include "support/source_folder.h"
@@ -60,6 +61,92 @@ TEST_F(BatchTest, TheSameIdsAsAlone) {
   }
 }
 
+// Of a group's sessions, whose caches lie side by side, some, and not in their order; when one has ended, the others go
+// on. One that is in no batch keeps what it has.
+TEST_F(BatchTest, GroupsGenerateAsAlone) {
+  make(Format::q8);
+  for (const Format cache : {Format::f16, Format::q8})
+    for (const uint32_t count : {2u, 11u}) {
+      SCOPED_TRACE(std::to_string(count) + " sessions, cache " + name(cache));
+      const auto group = std::make_shared<KvGroup>(count + 1);
+      const auto make_session = [&](KvPlace place) {
+        return std::make_unique<Session>(*model_, 256, std::vector<uint32_t>(), cache, Policy::throughput, nullptr,
+                                         std::move(place));
+      };
+      const auto other = make_session({group, 1});
+      other->set_sampling(greedy());
+      const std::vector<uint32_t> others = generate(*other, prompt(3), 6);
+      std::vector<std::unique_ptr<Session>> sessions;
+      std::vector<std::vector<uint32_t>> alone, together(count);
+      std::vector<BatchEntry> entries;
+      for (uint32_t i = 0; i < count; ++i) {
+        sessions.push_back(make_session({group, i + 1 < count ? count - i : 0}));
+        const auto single = make_session({});
+        for (Session* session : {single.get(), sessions.back().get()}) {
+          session->set_sampling(i % 2 == 1 ? Sampling{.temperature = 1.0f, .seed = i} : greedy());
+          if (i % 3 == 2) session->set_head({.mode = VocabHead::Mode::certified});
+        }
+        alone.push_back(generate(*single, prompt(i), 5 + i));
+        sessions.back()->prompt(prompt(i));
+        entries.push_back({*sessions.back(), 5 + i, true, [&together, i](uint32_t id) {
+                             together[i].push_back(id);
+                             return true;
+                           }});
+      }
+      generate_batch(entries);
+      EXPECT_EQ(together, alone);
+      std::vector<uint32_t> longer = prompt(3);
+      longer.insert(longer.end(), others.begin(), others.end());
+      const auto fresh = make_session({});
+      fresh->set_sampling(greedy());
+      EXPECT_EQ(generate(*other, longer, 4), generate(*fresh, longer, 4));
+    }
+}
+
+// One dispatch of attention for all sessions of a group.
+TEST_F(BatchTest, GroupsAttendAtOnce) {
+  make(Format::q8);
+  const auto attentions = [&](bool side_by_side, uint32_t tokens) {
+    const auto group = std::make_shared<KvGroup>(3u);
+    const StepBuffers step(*model_, 64, 64);
+    std::deque<KvCache> caches;
+    std::deque<Activations> rows;
+    const ActivationBuffers activations(*model_, 8, 8);
+    const Buffer list(model_->device, "members", 3 * sizeof(abi::BatchMember), Memory::shared);
+    Pass pass = {*model_, activations, step, caches.emplace_back(*model_, 64, 64, Format::f16, KvPlace{group, 0}), 8};
+    for (uint32_t i = 0; i < 3; ++i) {
+      if (i > 0) caches.emplace_back(*model_, 64, 64, Format::f16, KvPlace{group, i});
+      pass.members.push_back(
+          {*model_, rows.emplace_back(activations.rows(i * tokens, tokens)), step, caches.back(), tokens});
+    }
+    if (side_by_side) pass.member_list = list;
+    std::vector<KernelSpec> kernels;
+    Recorder recorder(*model_->device, kernels);
+    record_layer(recorder, pass, 0);
+    return std::ranges::count_if(kernels,
+                                 [](const KernelSpec& spec) { return std::string_view(spec.shader.name) == "attend"; });
+  };
+  for (const uint32_t tokens : {1u, 2u}) {
+    EXPECT_EQ(attentions(true, tokens), 1);
+    EXPECT_EQ(attentions(false, tokens), 3);
+  }
+}
+
+// Where all keys of a layer are too much for a binding each session has buffers of its own.
+TEST_F(BatchTest, GroupsTooLargeForABindingAreApart) {
+  make(Format::q8);
+  const uint64_t layer = KvCache(*model_, 256, 64).layers[0].keys.bytes;
+  for (const uint32_t fit : {2u, 3u}) {
+    const auto model = load_model(open_device({.slice_bytes = fit * layer}), folder_.path() / "m.gguf", Format::q8);
+    const auto group = std::make_shared<KvGroup>(3u);
+    const KvCache first(*model, 256, 64, Format::f16, {group, 0}), last(*model, 256, 64, Format::f16, {group, 2});
+    EXPECT_EQ(first.buffers == last.buffers, fit == 3);
+    EXPECT_EQ(last.slot, fit == 3 ? 2u : 0u);
+    EXPECT_EQ(last.layers[0].keys.offset, fit == 3 ? 2 * layer : 0);
+    EXPECT_EQ(last.bytes(), first.bytes());
+  }
+}
+
 // Position tables, rings of sliding windows, experts, ALiBi, branches side by side.
 TEST_F(BatchTest, Families) {
   for (const char* family : {"bloom", "gemma3", "gpt2", "mistral", "mixtral", "palm"}) {
@@ -68,11 +155,13 @@ TEST_F(BatchTest, Families) {
     std::vector<std::unique_ptr<Session>> sessions;
     std::vector<std::vector<uint32_t>> alone, together(3);
     std::vector<BatchEntry> entries;
+    const auto group = std::make_shared<KvGroup>(3u);
     for (uint32_t i = 0; i < 3; ++i) {
       Session single(*model_, 64, {});
       single.set_sampling(greedy());
       alone.push_back(generate(single, prompt(i), 6));
-      sessions.push_back(std::make_unique<Session>(*model_, 64, std::vector<uint32_t>()));
+      sessions.push_back(std::make_unique<Session>(*model_, 64, std::vector<uint32_t>(), Format::f16,
+                                                   Policy::throughput, nullptr, KvPlace{group, i}));
       sessions.back()->set_sampling(greedy());
       sessions.back()->prompt(prompt(i));
       entries.push_back({*sessions.back(), 6, true, [&together, i](uint32_t id) {

@@ -141,6 +141,40 @@ TEST_F(CapiTest, CallsFromACallback) {
   EXPECT_EQ(weft_session_generate(session_, &options, nullptr, nullptr), WEFT_OK);
 }
 
+// Sessions of a group are freed in any order; the memory of their caches goes with the last.
+TEST_F(CapiTest, AGroupOfSessions) {
+  weft_session* group[WEFT_MAX_BATCH + 1] = {};
+  weft_error error = {};
+  const weft_session_options too_long = {1u << 30, WEFT_TYPE_FILE, WEFT_POLICY_THROUGHPUT};
+  EXPECT_EQ(weft_session_create_group(nullptr, nullptr, group, 2, &error), WEFT_INVALID_ARGUMENT);
+  EXPECT_EQ(weft_session_create_group(model_, nullptr, nullptr, 2, &error), WEFT_INVALID_ARGUMENT);
+  EXPECT_EQ(weft_session_create_group(model_, &too_long, group, 2, &error), WEFT_INVALID_ARGUMENT);
+  for (const size_t count : {size_t{0}, size_t{WEFT_MAX_BATCH + 1}, SIZE_MAX}) {
+    EXPECT_EQ(weft_session_create_group(model_, nullptr, group, count, &error), WEFT_INVALID_ARGUMENT);
+    EXPECT_STREQ(error.place, "count");
+  }
+  for (const weft_session* none : group) EXPECT_EQ(none, nullptr);
+
+  const auto used = [&] { return weft_model_get_info(model_).device_bytes; };
+  const uint64_t before = used();
+  weft_session* single = nullptr;
+  ASSERT_EQ(weft_session_create(model_, nullptr, &single, &error), WEFT_OK) << error.sentence;
+  const uint64_t of_one = used() - before, of_cache = weft_session_get_stats(single).kv_bytes;
+  weft_session_free(single);
+  ASSERT_EQ(weft_session_create_group(model_, nullptr, group, 3, &error), WEFT_OK) << error.sentence;
+  EXPECT_EQ(weft_session_get_stats(group[1]).kv_bytes, of_cache);
+  EXPECT_EQ(used() - before, 3 * of_one);
+  weft_session_free(group[0]);
+  weft_session_free(group[2]);
+  EXPECT_EQ(used() - before, of_one + 2 * of_cache);
+  const std::vector<uint32_t> ids = {1, 2, 3};
+  const weft_generate_options options = {4, 1, nullptr, nullptr};
+  EXPECT_EQ(weft_session_prompt(group[1], ids.data(), ids.size(), nullptr), WEFT_OK);
+  EXPECT_EQ(weft_session_generate(group[1], &options, nullptr, nullptr), WEFT_OK);
+  weft_session_free(group[1]);
+  EXPECT_EQ(used(), before);
+}
+
 // A session of a batch is in use until it has ended, and the batch while it computes.
 TEST_F(CapiTest, CallsIntoABatchAndItsSessions) {
   const std::vector<uint32_t> ids = {1, 2, 3};

@@ -217,6 +217,24 @@ TEST_F(CppTest, ABatch) {
   EXPECT_EQ(answer(second), wanted());
 }
 
+TEST_F(CppTest, AGroupOfSessions) {
+  std::vector<Session> group = make_session_group(*model_, 3);
+  ASSERT_EQ(group.size(), 3u);
+  Batch batch(*model_);
+  std::vector<Ids> ids(3);
+  weft_sampling greedy = weft_sampling_default();
+  greedy.temperature = 0;
+  for (size_t i = 0; i < 3; ++i) {
+    group[i].set_sampling(greedy);
+    group[i].prompt(question());
+    batch.add(group[i], 0, [&to = ids[i]](uint32_t id, std::string_view) { return to.push_back(id), true; });
+  }
+  for (int steps = 0; batch.size() > 0 && steps < 1000; ++steps) batch.step();
+  EXPECT_EQ(ids, std::vector<Ids>(3, wanted()));
+  EXPECT_THROW(make_session_group(*model_, 0), Failure);
+  EXPECT_THROW(make_session_group(*model_, WEFT_MAX_BATCH + 1), Failure);
+}
+
 TEST_F(CppTest, AStepWithinAStepChangesNothing) {
   Batch batch(*model_);
   Session one = session();

@@ -588,7 +588,9 @@ TEST_F(RecoverTest, ABatchIsEmptyAndItsSessionsGoOn) {
   weft_batch* batch = nullptr;
   ASSERT_EQ(weft_batch_create(model_, &batch, &error_), WEFT_OK);
   const Ids prompt = {5, 9, 2, 7, 7, 3, 1, 8, 5, 9, 2};
-  weft_session* const members[] = {make_session(), make_session()};
+  weft_session* members[2];
+  ASSERT_EQ(weft_session_create_group(model_, nullptr, members, 2, &error_), WEFT_OK) << error_.sentence;
+  sessions_.insert(sessions_.end(), members, members + 2);
   Ids ids[2];
   const auto add = [&] {
     for (size_t i = 0; i < 2; ++i) {

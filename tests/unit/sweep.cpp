@@ -28,6 +28,7 @@
 #include "support/losable_vulkan.h"
 #include "support/model_maker.h"
 #include "support/source_folder.h"
+#include "weft/batch.h"
 #include "weft/convert.h"
 #include "weft/recover.h"
 #include "weft/speculate.h"
@@ -205,11 +206,11 @@ class Application {
     return status == WEFT_OK ? weft_session_set_speculation(session_, WEFT_SPECULATE_OFF, &error) : status;
   }
   weft_status batch() {
-    weft_session* other = nullptr;
+    weft_session* group[2] = {};
     weft_session_options options = {100, WEFT_TYPE_FILE, variant_.policy};
-    weft_status status = weft_session_create(model_, &options, &other, &error);
+    weft_status status = weft_session_create_group(model_, &options, group, 2, &error);
     Ids ids[2];
-    weft_batch_entry entries[] = {{session_, {6, 1, collect, &ids[0]}, {}}, {other, {6, 1, collect, &ids[1]}, {}}};
+    weft_batch_entry entries[] = {{group[0], {6, 1, collect, &ids[0]}, {}}, {group[1], {6, 1, collect, &ids[1]}, {}}};
     for (const weft_batch_entry& entry : entries) {
       if (status != WEFT_OK) break;
       weft_session_reset(entry.session);
@@ -218,7 +219,7 @@ class Application {
     if (status == WEFT_OK) status = weft_generate_batch(entries, 2, &error);
     for (const Ids& one : ids)
       if (status == WEFT_OK) append("", one.data(), one.size());
-    weft_session_free(other);
+    for (weft_session* one : group) weft_session_free(one);
     return status;
   }
   weft_status keep() {

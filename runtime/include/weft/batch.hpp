@@ -5,10 +5,29 @@
 
 #include <weft/batch.h>
 
+#include <algorithm>
 #include <map>
 #include <weft/weft.hpp>
 
 namespace weft::api {
+
+// Sessions as Session's constructor makes them, whose caches lie side by side, for batches; see
+// weft_session_create_group.
+inline std::vector<Session> make_session_group(const Model& model, std::size_t count, std::uint32_t context = 0,
+                                               weft_type kv = WEFT_TYPE_FILE,
+                                               weft_policy policy = WEFT_POLICY_THROUGHPUT) {
+  weft_session_options options = weft_session_options_default();
+  options.context = context;
+  options.kv = kv;
+  options.policy = policy;
+  std::vector<weft_session*> made(std::min<std::size_t>(count, WEFT_MAX_BATCH));  // more are refused
+  std::vector<Session> sessions;
+  sessions.reserve(made.size());  // what may fail for want of memory comes first
+  detail::check(
+      [&](weft_error* error) { return weft_session_create_group(model.get(), &options, made.data(), count, error); });
+  for (weft_session* one : made) sessions.emplace_back(model, one);
+  return sessions;
+}
 
 // A session that has ended.
 struct BatchEnd {

@@ -354,6 +354,8 @@ class Session {
     detail::check([&](weft_error* error) { return weft_session_create(model.get(), &options, &session, error); });
     handle_.reset(session);
   }
+  // Owns a session of the model that C functions have made.
+  Session(const Model& model, weft_session* made) : handle_(made), vocab_size_(model.info().vocab_size) {}
 
   // See weft_session_set_sampling.
   void set_sampling(const weft_sampling& sampling) {

@@ -340,6 +340,7 @@ FUNCTIONS = {
     "weft_session_get_stats": (weft_stats, [ctypes.POINTER(weft_session)]),
     "weft_model_rows": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.POINTER(ctypes.c_float), ctypes.POINTER(weft_error)]),
     "weft_session_prompt_parts": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_prompt_part), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
+    "weft_session_create_group": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(weft_session_options), ctypes.POINTER(ctypes.POINTER(weft_session)), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
     "weft_batch_create": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.POINTER(weft_batch)), ctypes.POINTER(weft_error)]),
     "weft_batch_free": (None, [ctypes.POINTER(weft_batch)]),
     "weft_batch_add": (ctypes.c_int, [ctypes.POINTER(weft_batch), ctypes.POINTER(weft_session), ctypes.POINTER(weft_generate_options), ctypes.POINTER(weft_error)]),
