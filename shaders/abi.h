@@ -135,8 +135,9 @@ struct StepState {
 // state, as the pass begins.
 struct BatchMember {
   uint pos, end, finished, context;
-  uint slot;  // of the caches
-  uint unused[3];
+  uint slot;    // of the caches
+  uint member;  // of the batch: its rows begin at member * tokens of a session
+  uint unused[2];
 };
 #define FINISH_STOP 1u        // a stop token was sampled
 #define FINISH_CONTEXT 2u     // the context is full

@@ -105,12 +105,12 @@ vec2 value_pair(uint slot, uint i) {
 }
 
 void main() {
-  const uint head = gl_WorkGroupID.x, token = gl_WorkGroupID.y, lane = gl_LocalInvocationID.x;
-  const Owner owner = owner_of(token);
+  const uint head = gl_WorkGroupID.x, lane = gl_LocalInvocationID.x;
+  const Owner owner = owner_of(gl_WorkGroupID.y);
   if (is_spare(owner)) return;
-  const uint own = owner.position;
+  const uint own = owner.position, token = owner.row;
   const uint length = MASK == MASK_SOURCE ? state.source : min(MASK == MASK_NONE ? owner.end : own + 1, owner.context);
-  const uint seen = min(length, p.window), part = gl_WorkGroupID.z, row = token * p.heads + head;
+  const uint seen = min(length, p.window), part = gl_WorkGroupID.z, row = gl_WorkGroupID.y * p.heads + head;
   const uint first = length - seen + part * p.span;
   if (PARTED != 0 && first >= length) return;
   uint last = min(length, first + p.span);

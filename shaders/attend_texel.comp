@@ -67,12 +67,12 @@ uint slot_after(uint first, uint i) { return first + i < p.capacity ? first + i 
 
 void main() {
   const uint part_index = spread(gl_WorkGroupID.z, gl_NumWorkGroups.z);
-  const uint token = spread(gl_WorkGroupID.y, gl_NumWorkGroups.y), lane = gl_SubgroupInvocationID, head = gl_WorkGroupID.x * HEADS;
-  const Owner owner = owner_of(token);
+  const uint index = spread(gl_WorkGroupID.y, gl_NumWorkGroups.y), lane = gl_SubgroupInvocationID, head = gl_WorkGroupID.x * HEADS;
+  const Owner owner = owner_of(index);
   if (is_spare(owner)) return;
-  const uint own = owner.position;
+  const uint own = owner.position, token = owner.row;
   const uint length = MASK == MASK_SOURCE ? state.source : min(MASK == MASK_NONE ? owner.end : own + 1, owner.context);
-  const uint seen = min(length, p.window), first = length - seen + part_index * p.span, row = token * p.heads + head;
+  const uint seen = min(length, p.window), first = length - seen + part_index * p.span, row = index * p.heads + head;
   if (PARTED != 0 && first >= length) return;
   const Parts all = Parts((seen + p.span - 1) / p.span, gl_NumWorkGroups.y * p.heads, gl_NumWorkGroups.z, p.arrivals);
   const bool parted = PARTED != 0 && all.count > 1;

@@ -69,8 +69,8 @@ void write_blocks(bool key, uint head, uint word, uint slot, vec4 low, vec4 high
 
 // Grid: x the tokens, y their words of eight dimensions, those of q, k and v: llvmpipe's cores have as many of a short prompt's tokens each.
 void main() {
-  const uint token = gl_WorkGroupID.x, words = DIM / 8;
-  const Owner owner = owner_of(token);
+  const Owner owner = owner_of(gl_WorkGroupID.x);
+  const uint token = owner.row, words = DIM / 8;
   const uint position = owner.position, first_head = owner.slot * p.kv_heads;  // of the session's cache
   if (position >= owner.context || is_spare(owner)) return;
   const uint item = gl_WorkGroupID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x, head = item / words, word = item % words, slot = position % p.capacity;
@@ -144,9 +144,8 @@ void write_blocks(uint first_head, uint head, uint pair, bool key, uint row, uin
 // Grid: x covers the work items of a token (query elements, key words, value words, in that order; in q8, pairs of blocks
 // of keys and of values); y the tokens.
 void main() {
-  const uint token = gl_WorkGroupID.y;
-  const Owner owner = owner_of(token);
-  const uint position = owner.position, first_head = owner.slot * p.kv_heads;  // of the session's cache
+  const Owner owner = owner_of(gl_WorkGroupID.y);
+  const uint token = owner.row, position = owner.position, first_head = owner.slot * p.kv_heads;  // of the session's cache
   if (position >= owner.context || is_spare(owner)) return;
   const uint row = token * p.in_stride, slot = position % p.capacity;
   uint item = gl_GlobalInvocationID.x;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <weft/batch.hpp>
 
 #include "../weft/common.h"
 #include "logprobs.h"
@@ -247,6 +248,7 @@ Engine::Engine(api::Model& model, Metrics& metrics, States* states, std::uint32_
       metrics_(metrics),
       states_(states),
       most_sessions_(sessions),
+      asked_sessions_(sessions),
       most_waiting_(queue),
       context_(context),
       speculation_(speculation) {
@@ -377,8 +379,21 @@ void Engine::remove_slot(const Slot* slot) {
   slots_.remove_if([&](const Slot& other) { return &other == slot; });
 }
 
-void Engine::make_session(Slot& slot) const {
-  api::Session made(model_, context_);
+void Engine::make_session(Slot& slot) {
+  const std::lock_guard lock(sessions_mutex_);
+  if (unused_.empty()) {
+    std::uint32_t count =
+        std::clamp(asked_sessions_ - std::min(sessions_made_, asked_sessions_), 1u, std::max(sessions_made_, 1u));
+    try {
+      unused_ = api::make_session_group(model_, count, context_);
+    } catch (const api::Failure& error) {
+      if (error.status() != WEFT_OUT_OF_MEMORY || count == 1) throw;
+      unused_ = api::make_session_group(model_, count = 1, context_);
+    }
+    sessions_made_ += count;
+  }
+  api::Session made = std::move(unused_.back());
+  unused_.pop_back();
   made.set_speculation(speculation_);
   slot.session.emplace(std::move(made));
 }

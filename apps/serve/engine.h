@@ -126,7 +126,8 @@ class Engine {
   // sessions: that generate at the same time, 1 to WEFT_MAX_BATCH; queue: requests that may wait; context: tokens of a
   // session; states: where conversations go that lose their session; nullptr: nowhere; speculation: of all sessions.
   // The model, the metrics and the states outlive the engine. Makes the first session; the others are made when they
-  // are needed. Throws api::Failure if it cannot.
+  // are needed, as many at once as there are, so that most have their caches side by side. Throws api::Failure if it
+  // cannot.
   Engine(api::Model& model, Metrics& metrics, States* states, std::uint32_t sessions, std::uint32_t queue,
          std::uint32_t context, weft_speculation speculation);
   ~Engine();
@@ -168,7 +169,7 @@ class Engine {
   Slot* find_slot(std::uint32_t id);
   Slot* add_slot();
   void remove_slot(const Slot* slot);
-  void make_session(Slot& slot) const;
+  void make_session(Slot& slot);
   struct Source {
     std::size_t tokens = 0;  // that it shares
     const Slot* slot = nullptr;
@@ -181,8 +182,12 @@ class Engine {
   Metrics& metrics_;
   States* const states_;
   std::uint32_t most_sessions_;
-  const std::uint32_t most_waiting_, context_;
+  const std::uint32_t asked_sessions_, most_waiting_, context_;
   const weft_speculation speculation_;
+
+  std::mutex sessions_mutex_;  // of these two
+  std::vector<api::Session> unused_;
+  std::uint32_t sessions_made_ = 0;
 
   mutable std::mutex mutex_;  // of everything below, and of all Job::States
   std::condition_variable work_;

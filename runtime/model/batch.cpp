@@ -23,22 +23,36 @@ Batch::Batch(const Model& model, std::span<const Member> members, Policy policy,
       members_(members.begin(), members.end()),
       activations_(model, whole_rows(model, members.size()), whole_rows(model, members.size())),
       step_(model, whole_rows(model, kMostBatchSlots), 1),
-      member_list_(model.device, "batch members", members.size() * sizeof(abi::BatchMember), Memory::shared),
+      member_lists_(model.device, "batch members", members.size() * kViewAlignment, Memory::shared),
+      neighbours_(find_neighbours()),
       pool_(model.device),
       queue_(model, policy, std::move(duties)) {
   step_.state.as<abi::StepState>()->context = whole_rows(model, kMostBatchSlots);
-  for (size_t i = 0; i < members_.size(); ++i) member_list_.as<abi::BatchMember>()[i].slot = members_[i].cache.slot;
   decode_ = record(activations_, 1);
 }
 
 Batch::~Batch() = default;  // the fences wait before the pool goes: they are declared after it
 
-// True if one dispatch can do the attention of passes of so many tokens a session: all caches lie side by side, and the
-// scratch of one, which is for a chunk, is enough for all.
-bool Batch::side_by_side(uint32_t tokens) const {
-  const auto& shared = members_.front().cache.buffers;
-  return members_.size() > 1 && members_.size() * tokens <= model_.device->plan().chunk_tokens &&
-         std::ranges::all_of(members_, [&](const Member& member) { return member.cache.buffers == shared; });
+std::vector<Neighbours> Batch::find_neighbours() const {
+  std::vector<Neighbours> all;
+  for (uint32_t i = 0; i < members_.size(); ++i) {
+    const auto& buffers = members_[i].cache.buffers;
+    const auto same = [&](const Neighbours& some) { return members_[some.members.front()].cache.buffers == buffers; };
+    const auto found = std::ranges::find_if(all, same);
+    (found == all.end() ? all.emplace_back() : *found).members.push_back(i);
+  }
+  std::erase_if(all, [](const Neighbours& some) { return some.members.size() == 1; });
+  uint32_t before = 0;
+  for (Neighbours& some : all) {
+    some.list = View(member_lists_).part(before * kViewAlignment, some.members.size() * sizeof(abi::BatchMember));
+    for (uint32_t i = 0; i < some.members.size(); ++i) {
+      const uint32_t member = some.members[i];
+      member_lists_.as<abi::BatchMember>()[before * kViewAlignment / sizeof(abi::BatchMember) + i] = {
+          0, 0, 0, 0, members_[member].cache.slot, member, {}};
+    }
+    before += static_cast<uint32_t>(some.members.size());
+  }
+  return all;
 }
 
 // Session i has the rows from i * tokens on.
@@ -50,7 +64,8 @@ Batch::Recorded Batch::record(const ActivationBuffers& activations, uint32_t tok
       rows.push_back(activations.rows(static_cast<uint32_t>(i) * tokens + first, count));
       pass.members.push_back({model_, rows.back(), members_[i].step, members_[i].cache, count});
     }
-    if (side_by_side(count)) pass.member_list = member_list_;
+    // The scratch of one session is for a chunk.
+    if (members_.size() * count <= model_.device->plan().chunk_tokens) pass.neighbours = neighbours_;
     return pass;
   };
   const Pass pass = over(0, tokens);

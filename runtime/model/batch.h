@@ -42,7 +42,7 @@ class Batch {
   void wait_oldest() { queue_.wait_oldest(); }
 
  private:
-  bool side_by_side(uint32_t tokens) const;
+  std::vector<Neighbours> find_neighbours() const;
   struct Recorded {
     std::vector<CommandBuffer> body;
     CommandBuffer end;
@@ -55,7 +55,8 @@ class Batch {
   ActivationBuffers activations_;
   std::unique_ptr<ActivationBuffers> check_activations_;  // made by the first prepare_check
   StepBuffers step_;
-  Buffer member_list_;  // of abi::BatchMember
+  Buffer member_lists_;  // of abi::BatchMember: of each neighbours_
+  std::vector<Neighbours> neighbours_;
   CommandPool pool_;
   Recorded decode_;
   std::map<uint32_t, Recorded> checks_;  // by the tokens of a session

@@ -294,18 +294,22 @@ struct Network {
     uint32_t tokens;
   };
   std::vector<Attending> attending(uint32_t index) const {
-    if (pass.member_list.buffer) {
-      const Pass& first = pass.members.front();  // a pass that joins parts of its own is not under way
+    std::vector<Attending> all;
+    std::vector<bool> joined(pass.sessions().size());
+    for (const Neighbours& some : pass.neighbours) {
+      const Pass& first = pass.members[some.members.front()];
       ops::CacheView caches = first.cache.buffers->layers[index];
       caches.parts = first.cache.layers[index].parts;
       caches.member_tokens = first.tokens;
-      return {{pass.member_list, a, caches, first.step.rope_tables,
-               static_cast<uint32_t>(pass.members.size()) * first.tokens}};
+      const uint32_t count = static_cast<uint32_t>(some.members.size()) * first.tokens;
+      all.push_back({some.list, a, caches, first.step.rope_tables, count});
+      for (const uint32_t member : some.members) joined[member] = true;
     }
-    std::vector<Attending> each;
-    for (const Pass& one : pass.sessions())
-      each.push_back({one.step.state, one.a, one.cache.layers[index], one.step.rope_tables, one.tokens});
-    return each;
+    for (size_t i = 0; i < joined.size(); ++i) {
+      const Pass& one = pass.sessions()[i];
+      if (!joined[i]) all.push_back({one.step.state, one.a, one.cache.layers[index], one.step.rope_tables, one.tokens});
+    }
+    return all;
   }
 
   // True if the projection can do the greedy argmax itself: full head, no bias, no log-probabilities.
@@ -367,9 +371,10 @@ struct Network {
 
 void record_embed(Recorder& r, const Pass& pass) {
   constexpr uint64_t kCopied = offsetof(abi::BatchMember, slot);
-  for (size_t i = 0; pass.member_list.buffer && i < pass.members.size(); ++i)
-    r.copy(View(pass.members[i].step.state).part(0, kCopied),
-           pass.member_list.part(i * sizeof(abi::BatchMember), kCopied));
+  for (const Neighbours& some : pass.neighbours)
+    for (size_t i = 0; i < some.members.size(); ++i)
+      r.copy(View(pass.members[some.members[i]].step.state).part(0, kCopied),
+             some.list.part(i * sizeof(abi::BatchMember), kCopied));
   Network(r, pass).embed();
 }
 

@@ -15,6 +15,12 @@ struct ShardViews {
   explicit operator bool() const { return rows.buffer != nullptr; }
 };
 
+// Members of a batch whose caches lie side by side: their attention is one dispatch.
+struct Neighbours {
+  std::vector<uint32_t> members;
+  View list;  // an abi::BatchMember of each
+};
+
 // One pass of up to `tokens` tokens over a session's buffers: what each recording below needs.
 struct Pass {
   const Model& model;
@@ -26,10 +32,9 @@ struct Pass {
   // In a batch the tokens belong to several sessions: their passes, each over its own rows of `a`. `step` is then the
   // batch's own, and says how many tokens there are.
   std::vector<Pass> members = {};
-  // If their caches lie side by side: an abi::BatchMember of each. Then attention is one dispatch for all of them.
-  View member_list = {};
-  View soft_rows = {};  // (soft tokens, stride_of(width)); without a buffer if the context has none
+  View soft_rows = {};                      // (soft tokens, stride_of(width)); without a buffer if the context has none
   ShardViews shards = {};
+  std::vector<Neighbours> neighbours = {};  // of the members
 
   // One pass per session: a session is a batch of one. What each session needs is recorded for all of them before the
   // next operation, so that a barrier stands between operations and none between sessions.

@@ -61,26 +61,28 @@ TEST_F(BatchTest, TheSameIdsAsAlone) {
   }
 }
 
-// Of a group's sessions, whose caches lie side by side, some, and not in their order; when one has ended, the others go
-// on. One that is in no batch keeps what it has.
+// Sessions of two groups, whose caches lie side by side, not in their order, and one of none; when one has ended, the
+// others go on. One of a group that is not in the batch keeps what it has.
 TEST_F(BatchTest, GroupsGenerateAsAlone) {
   make(Format::q8);
   for (const Format cache : {Format::f16, Format::q8})
     for (const uint32_t count : {2u, 11u}) {
       SCOPED_TRACE(std::to_string(count) + " sessions, cache " + name(cache));
-      const auto group = std::make_shared<KvGroup>(count + 1);
+      const std::shared_ptr<KvGroup> groups[] = {std::make_shared<KvGroup>(count + 1),
+                                                 std::make_shared<KvGroup>(count)};
       const auto make_session = [&](KvPlace place) {
         return std::make_unique<Session>(*model_, 256, std::vector<uint32_t>(), cache, Policy::throughput, nullptr,
                                          std::move(place));
       };
-      const auto other = make_session({group, 1});
+      const auto other = make_session({groups[0], count});
       other->set_sampling(greedy());
       const std::vector<uint32_t> others = generate(*other, prompt(3), 6);
       std::vector<std::unique_ptr<Session>> sessions;
       std::vector<std::vector<uint32_t>> alone, together(count);
       std::vector<BatchEntry> entries;
       for (uint32_t i = 0; i < count; ++i) {
-        sessions.push_back(make_session({group, i + 1 < count ? count - i : 0}));
+        sessions.push_back(
+            make_session(i == 4 ? KvPlace() : KvPlace{groups[count > 2 && i % 3 == 0 ? 1 : 0], count - 1 - i}));
         const auto single = make_session({});
         for (Session* session : {single.get(), sessions.back().get()}) {
           session->set_sampling(i % 2 == 1 ? Sampling{.temperature = 1.0f, .seed = i} : greedy());
@@ -106,7 +108,7 @@ TEST_F(BatchTest, GroupsGenerateAsAlone) {
 // One dispatch of attention for all sessions of a group.
 TEST_F(BatchTest, GroupsAttendAtOnce) {
   make(Format::q8);
-  const auto attentions = [&](bool side_by_side, uint32_t tokens) {
+  const auto attentions = [&](const std::vector<uint32_t>& neighbours, uint32_t tokens) {
     const auto group = std::make_shared<KvGroup>(3u);
     const StepBuffers step(*model_, 64, 64);
     std::deque<KvCache> caches;
@@ -119,7 +121,7 @@ TEST_F(BatchTest, GroupsAttendAtOnce) {
       pass.members.push_back(
           {*model_, rows.emplace_back(activations.rows(i * tokens, tokens)), step, caches.back(), tokens});
     }
-    if (side_by_side) pass.member_list = list;
+    if (!neighbours.empty()) pass.neighbours = {{neighbours, list}};
     std::vector<KernelSpec> kernels;
     Recorder recorder(*model_->device, kernels);
     record_layer(recorder, pass, 0);
@@ -127,8 +129,9 @@ TEST_F(BatchTest, GroupsAttendAtOnce) {
                                  [](const KernelSpec& spec) { return std::string_view(spec.shader.name) == "attend"; });
   };
   for (const uint32_t tokens : {1u, 2u}) {
-    EXPECT_EQ(attentions(true, tokens), 1);
-    EXPECT_EQ(attentions(false, tokens), 3);
+    EXPECT_EQ(attentions({0, 1, 2}, tokens), 1);
+    EXPECT_EQ(attentions({2, 0}, tokens), 2);
+    EXPECT_EQ(attentions({}, tokens), 3);
   }
 }
 

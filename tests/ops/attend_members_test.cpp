@@ -1,5 +1,6 @@
 // Sessions of a batch whose caches lie side by side: rope and attend do for all of them at once, to the last bit, what
 // they do for each by itself, which their own tests hold to the reference.
+#include <algorithm>
 #include <numbers>
 
 #include "base/half.h"
@@ -61,10 +62,12 @@ class Inputs {
     const Buffer parts = upload(device_, "parts", std::vector<float>(std::max<uint64_t>(part_bytes / 4, 1)));
     std::vector<abi::BatchMember> list;
     std::vector<Buffer> states;
-    for (const Member& m : kMembers) {
-      list.push_back({m.pos, m.pos + std::min(m.active, c_.tokens), 0, kContext, m.slot, {}});
+    for (uint32_t i = 0; i < members; ++i) {
+      const Member& m = kMembers[i];
+      list.push_back({m.pos, m.pos + std::min(m.active, c_.tokens), 0, kContext, m.slot, i, {}});
       states.push_back(make_state(device_, m.pos, list.back().end, kContext));
     }
+    std::ranges::reverse(list);  // the list's order is not that of the rows
     const Buffer member_list = upload(device_, "members", list);
     const auto part = [](const Buffer& buffer, uint64_t count, uint64_t i) {
       return View(buffer).part(i * (buffer.bytes() / count), buffer.bytes() / count);
