@@ -41,15 +41,21 @@ std::vector<Tail> all_tails(const PartialHeadBuffers& buffers) {
   return tails;
 }
 
-// The pass of a batch, as model/batch.cpp makes it.
+// The pass of a batch, as model/batch.cpp makes it. neighbours: the sessions' caches lie side by side.
 struct BatchPass {
-  BatchPass(const Model& model, const StepBuffers& session, const KvCache& cache, uint32_t count)
+  BatchPass(const Model& model, const StepBuffers& session, const KvCache& cache, uint32_t count, bool neighbours)
       : activations(model, count, count), step(model, count, 1), pass{model, activations, step, cache, count} {
     for (uint32_t i = 0; i < count; ++i) rows.push_back(activations.rows(i));
     for (const Activations& row : rows) pass.members.push_back({model, row, session, cache, 1});
+    if (!neighbours) return;
+    list = Buffer(model.device, "batch members", count * sizeof(abi::BatchMember), Memory::shared);
+    Neighbours& all = pass.neighbours.emplace_back();
+    for (uint32_t i = 0; i < count; ++i) all.members.push_back(i);
+    all.list = list;
   }
   ActivationBuffers activations;
   StepBuffers step;
+  Buffer list;
   std::deque<Activations> rows;
   Pass pass;
 };
@@ -81,15 +87,16 @@ Survey::Counts add_sessions(const Model& model, uint32_t context, Format cache_f
                             uint64_t{device->plan().block_tokens} * stride_of(model.config.vocab) * 4, Memory::device);
   for (const PartialHeadBuffers* masked : {static_cast<const PartialHeadBuffers*>(nullptr), &partial})
     record([&](Recorder& r) { record_score(r, prompt, block_logits, step.history, masked); });
-  for (const uint32_t count : kBatches) {
-    const BatchPass batch(model, step, cache, count);
-    record([&](Recorder& r) {
-      record_embed(r, batch.pass);
-      for (uint32_t i = 0; i < layers; ++i) record_layer(r, batch.pass, i);
-      for (const Kind kind : {Kind::greedy, Kind::sampled})
-        record_tail(r, batch.pass, std::vector<Tail>(count, Tail{kind}));
-    });
-  }
+  for (const uint32_t count : kBatches)
+    for (const bool neighbours : {false, true}) {
+      const BatchPass batch(model, step, cache, count, neighbours);
+      record([&](Recorder& r) {
+        record_embed(r, batch.pass);
+        for (uint32_t i = 0; i < layers; ++i) record_layer(r, batch.pass, i);
+        for (const Kind kind : {Kind::greedy, Kind::sampled})
+          record_tail(r, batch.pass, std::vector<Tail>(count, Tail{kind}));
+      });
+    }
   return counts;
 }
 

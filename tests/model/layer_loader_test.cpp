@@ -82,7 +82,7 @@ TEST_F(LayerLoaderTest, AFirstPassGoesThroughTheLayersThatAreThere) {
   KvCache cache(*model, 64, chunk, Format::f16);
   StepBuffers step(*model, 64, 64);
   run_once(model->device, "zeros", [&](Recorder& r) {
-    for (const Buffer& buffer : cache.buffers) r.fill(buffer, 0);
+    for (const Buffer& buffer : cache.buffers->buffers) r.fill(buffer, 0);
   });
   abi::StepState& state = *step.state.as<abi::StepState>();
   state.end = static_cast<uint32_t>(ids.size());
