@@ -272,6 +272,10 @@ struct RotatePush {
   uint width;    // of the plain rows
   uint stride;   // floats between rows of either
   uint inverse;  // 1: from the table's basis
+  // Where a norm is done first or begun last:
+  uint last_only;  // 1: of the pass's last token only, to row 0
+  uint begun_stride;
+  float epsilon;
 };
 struct AddPush {
   uint count;

@@ -1,16 +1,34 @@
 // Hidden states into the basis of a vocabulary table, or rows of it back (ops/basis.h): columns scaled and in another order, all but the leading
-// ones turned by rounds of signs and Hadamard matrices.
+// ones turned by rounds of signs and Hadamard matrices. It may do an RMSNorm of the states first (norm.comp), and begin one of the rows that come
+// back, as matmul.comp does: a dispatch and its barrier cost more.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "abi.h"
 
 layout(local_size_x_id = 0) in;  // a row's
+layout(constant_id = 1) const uint NORMS = 0;        // 1: of states: what is turned is their norm, which is written to `normed`, too
+layout(constant_id = 2) const uint BEGINS_NORM = 0;  // 1: of rows that come back: they are written as such of a norm that is begun, too (abi.h)
+layout(constant_id = 3) const uint TURNS = 1;        // 0: of plain rows a norm is begun, to the bit as if they had come back
 
 layout(std430, binding = 0) readonly buffer Basis { uint basis[]; };
 layout(std430, binding = 1) buffer Plain { float plain[]; };               // (tokens, stride), of width
 layout(std430, binding = 2) coherent buffer Rotated { float rotated[]; };  // (tokens, stride), of cols; overwritten
+layout(std430, binding = 3) readonly buffer State { StepState state; };
+layout(std430, binding = 4) readonly buffer Weight { float weight[]; };   // (width) of the norm
+layout(std430, binding = 5) writeonly buffer Normed { float normed[]; };  // (tokens, stride)
+layout(std430, binding = 5) writeonly buffer Begun { float begun[]; };    // (tokens, begun_stride)
 layout(push_constant) uniform Push { RotatePush p; };
+
+shared float sums[64];
+// Of the lanes' values, in every lane.
+float sum_of_lanes(float value) {
+  sums[gl_LocalInvocationID.x] = value;
+  barrier();
+  float sum = 0;
+  for (uint i = 0; i < gl_WorkGroupSize.x; ++i) sum += sums[i];
+  return sum;
+}
 
 // The value times 1 or -1 as a column's bit says, or the value itself.
 float with_sign(float value, uint column, uint round, bool is_signed) {
@@ -64,15 +82,40 @@ float scale_of(uint column) { return uintBitsToFloat(basis[BASIS_SCALES(p.cols) 
 // Grid: a workgroup a row.
 void main() {
   const bool back = p.inverse != 0;
-  const uint row = gl_WorkGroupID.x * p.stride;
+  const uint row = gl_WorkGroupID.x * p.stride, from = NORMS != 0 && p.last_only != 0 ? (max(state.end - state.pos, 1) - 1) * p.stride : row;
   if (!back) {
-    for (uint i = gl_LocalInvocationID.x; i < p.cols; i += gl_WorkGroupSize.x)
-      rotated[row + i] = basis[i] < p.width ? plain[row + basis[i]] * scale_of(i) : 0;
+    float squares = 0;
+    if (NORMS != 0)
+      for (uint i = gl_LocalInvocationID.x; i < p.width; i += gl_WorkGroupSize.x) squares += plain[from + i] * plain[from + i];
+    const float factor = NORMS != 0 ? inversesqrt(sum_of_lanes(squares) / float(p.width) + p.epsilon) : 1;
+    for (uint i = gl_LocalInvocationID.x; i < p.cols; i += gl_WorkGroupSize.x) {
+      const uint column = basis[i];
+      float value = column < p.width ? plain[from + column] : 0;
+      if (NORMS != 0 && column < p.width) {
+        value = value * factor * weight[column];
+        normed[row + column] = value;
+      }
+      rotated[row + i] = value * scale_of(i);
+    }
     memoryBarrierBuffer();
     barrier();
   }
-  for (uint i = 0; i < ROTATIONS; ++i) turn(row, back ? ROTATIONS - 1 - i : i);
-  if (back)
-    for (uint i = gl_LocalInvocationID.x; i < p.cols; i += gl_WorkGroupSize.x)
-      if (basis[i] < p.width) plain[row + basis[i]] = rotated[row + i] * scale_of(i);
+  if (TURNS != 0)
+    for (uint i = 0; i < ROTATIONS; ++i) turn(row, back ? ROTATIONS - 1 - i : i);
+  if (!back) return;
+  float squares = 0;
+  const uint begun_row = gl_WorkGroupID.x * p.begun_stride;
+  for (uint i = gl_LocalInvocationID.x; i < p.cols; i += gl_WorkGroupSize.x) {
+    const uint column = basis[i];
+    if (column >= p.width) continue;
+    const float value = TURNS != 0 ? rotated[row + i] * scale_of(i) : plain[row + column];
+    if (TURNS != 0) plain[row + column] = value;
+    if (BEGINS_NORM == 0) continue;
+    begun[begun_row + column] = value * weight[column];
+    squares += value * value;
+  }
+  if (BEGINS_NORM == 0) return;
+  const float sum = sum_of_lanes(squares);
+  if (gl_LocalInvocationID.x == 0)
+    for (uint i = 0; i < 4; ++i) begun[begun_row + NORM_SUMS_AT(p.width) + i] = i == 0 ? sum : 0;  // products read four, and may have left more
 }

@@ -31,13 +31,18 @@ struct Network {
     const bool turned = embedding.layout == Layout::planes, normed = c.layer_kind.embedding_norm;
     for (const Pass& one : pass.sessions())
       Network(r, one).gather(embedding, turned ? one.a.rotated : normed ? one.a.normed : one.a.x);
-    if (turned) ops::rotate_back(r, embedding, a.rotated, normed ? a.normed : a.x, tokens);
+    const ops::BeginNorm begin = {w.attention_norm(0), a.begun};
+    const bool begins = embedding_begins_norm();
+    const bool later = std::ranges::any_of(pass.sessions(), [](const Pass& one) { return one.soft_rows.buffer; });
+    if (turned)
+      ops::rotate_back(r, embedding, a.rotated, normed ? a.normed : a.x, tokens, begins && !later ? &begin : nullptr);
     for (const Pass& one : pass.sessions()) {
       const View& rows = normed ? one.a.normed : one.a.x;
       if (one.soft_rows.buffer)
         ops::insert_rows(r, one.step.state, one.step.history, one.soft_rows, rows, c.width, one.tokens);
       if (c.has_position_table()) ops::add_positions(r, one.step.state, w.positions, rows, c.width, one.tokens);
     }
+    if (begins && later) ops::begin_norm(r, embedding, a.x, begin, tokens);
     if (normed) norm(a.normed, w.embedding_norm, a.x);
   }
 
@@ -48,7 +53,10 @@ struct Network {
   void layer(uint32_t index) const {
     const LayerWeights& l = w.layers[index];
     const bool last = index + 1 == c.layers;
-    const ops::Input read = branch_input(w.attention_norm(index), index > 0 ? &w.layers[index - 1].down : nullptr);
+    const ops::Input read =
+        index == 0 && embedding_begins_norm()
+            ? ops::BegunNorm{a.begun, c.norm(), 1}
+            : branch_input(w.attention_norm(index), index > 0 ? &w.layers[index - 1].down : nullptr);
     matmul(l.qkv, read, a.qkv);
     if (c.layer_kind.norm_heads) ops::norm_heads(r, c.heads, state, l.head_norms, a.qkv, c.epsilon, tokens);
     attend(index);
@@ -71,8 +79,7 @@ struct Network {
     if (tails.front().kind == Tail::Kind::none) return choose(tails);
     const bool batch = !pass.members.empty();  // of a batch every token is projected, else the pass's last one
     const uint32_t rows = batch ? tokens : 1;
-    ops::norm(r, c.norm(), state, a.x, w.final_norm, a.normed, tokens, !batch);
-    if (!w.softmaxes) ops::rotate(r, table(), a.normed, a.rotated, rows);
+    end_norm(!batch);
     if (projection_picks(tails)) {
       ops::project_best(r, table(), a.rotated, a.candidates, candidate_stride(pass.model), rows);
       return choose(tails, ops::best_count(r.device().plan(), table()));
@@ -87,8 +94,7 @@ struct Network {
 
   // tail() in three steps: beside the second one other devices project the state on their rows.
   void shard_state() const {
-    ops::norm(r, c.norm(), state, a.x, w.final_norm, a.normed, tokens, true);
-    ops::rotate(r, table(), a.normed, a.rotated, 1);
+    end_norm(true);
     r.copy(a.rotated.part(0, pass.shards.state.bytes), pass.shards.state);
   }
   void own_rows() const { ops::project(r, table(), a.rotated, a.logits, 1); }
@@ -100,8 +106,7 @@ struct Network {
 
   // Chooses a token after each token of each session, until one differs from the session's draft.
   void check(std::span<const Pass> by_token, std::span<const Tail> tails, const View& masks) const {
-    ops::norm(r, c.norm(), state, a.x, w.final_norm, a.normed, tokens, false);
-    ops::rotate(r, table(), a.normed, a.rotated, tokens);
+    end_norm(false);
     const bool picks = projection_picks(tails);
     if (picks)
       ops::project_best(r, table(), a.rotated, a.candidates, candidate_stride(pass.model), tokens);
@@ -125,8 +130,7 @@ struct Network {
     const uint32_t group = pass.model.device->plan().block_tokens;
     const uint64_t group_bytes = uint64_t{group} * stride_of(c.width) * 4;
     const View allowed = masked ? View(masked->allowed_rows) : View();
-    norm(a.x, w.final_norm, a.normed);
-    if (!w.softmaxes) ops::rotate(r, table(), a.normed, a.rotated, tokens);
+    end_norm(false);
     for (uint32_t first = 0; first < tokens; first += group) {
       const uint64_t at = first / group * group_bytes;
       if (w.softmaxes)
@@ -142,6 +146,14 @@ struct Network {
  private:
   // That states are projected on. An encoder of pictures has none.
   const Matrix& table() const { return w.output_table().matrix(); }
+  // a.normed = the final norm of x, and a.rotated the same in the table's basis, if one softmax is projected.
+  // last_only: of the pass's last token, in row 0.
+  void end_norm(bool last_only) const {
+    if (!w.softmaxes && c.norm().kind == ops::NormKind::rms)
+      return ops::rotate_normed(r, table(), c.norm(), state, a.x, w.final_norm, a.normed, a.rotated, tokens, last_only);
+    ops::norm(r, c.norm(), state, a.x, w.final_norm, a.normed, tokens, last_only);
+    if (!w.softmaxes) ops::rotate(r, table(), a.normed, a.rotated, last_only ? 1 : tokens);
+  }
   // logits[i] = the logarithms of the probabilities that several softmaxes make of states[i] (config.h, Softmaxes).
   // states (rows, stride_of(width)) after the final norm, logits (rows, stride_of(vocab))
   void mix_softmaxes(uint32_t rows, const View& states, const View& logits) const {
@@ -197,6 +209,11 @@ struct Network {
   }
   void activate() const {
     ops::activate(r, c.layer_kind.activation, c.layer_kind.gated, state, a.gate_up, a.inner, c.ffn, tokens);
+  }
+  // True if what turns the embedding's rows back begins the first layer's norm: they are x then.
+  bool embedding_begins_norm() const {
+    return w.embedding && w.embedding->matrix().layout == Layout::planes && c.begins_norms() &&
+           !c.layer_kind.embedding_norm && !c.has_position_table() && ops::can_fuse(r.device().plan(), tokens);
   }
   // True if the branch whose last product this is begins the norm that the next branch's first product ends.
   bool begins_norm(const Matrix& product) const {

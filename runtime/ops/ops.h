@@ -27,11 +27,6 @@ namespace ops {
 void gather(Recorder& recorder, const Matrix& table, const View& state, const View& history, const View& x,
             uint32_t tokens, float scale = 1);
 
-// y[t] = x[t] in the table's basis, and back; the latter overwrites y.
-// x, y (tokens, stride_of(table.cols))
-void rotate(Recorder& recorder, const Matrix& table, const View& x, const View& y, uint32_t tokens);
-void rotate_back(Recorder& recorder, const Matrix& table, const View& y, const View& x, uint32_t tokens);
-
 // x[t] += table[pos + t].                               table (positions, cols) floats, x (tokens, stride_of(cols))
 // Positions after the table add nothing.
 void add_positions(Recorder& recorder, const View& state, const View& table, const View& x, uint32_t cols,
@@ -75,6 +70,17 @@ struct BeginNorm {
 void norm(Recorder& recorder, const NormShape& shape, const View& state, const View& x, const View& weight,
           const View& y, uint32_t tokens, bool last_only, Output output = Output::write,
           const BeginNorm* begin = nullptr);
+
+// y[t] = x[t] in the table's basis, and back; the latter overwrites y. begin: of the norm of x, with one sum.
+// x, y (tokens, stride_of(table.cols))
+void rotate(Recorder& recorder, const Matrix& table, const View& x, const View& y, uint32_t tokens);
+void rotate_back(Recorder& recorder, const Matrix& table, const View& y, const View& x, uint32_t tokens,
+                 const BeginNorm* begin = nullptr);
+// Begins the norm of x, to the bit as rotate_back would have if x had come back.
+void begin_norm(Recorder& recorder, const Matrix& table, const View& x, const BeginNorm& begin, uint32_t tokens);
+// y[t] = normed[t] in the table's basis, normed[t] = norm(x[t]), of NormKind::rms. last_only: as norm has it.
+void rotate_normed(Recorder& recorder, const Matrix& table, const NormShape& shape, const View& state, const View& x,
+                   const View& weight, const View& normed, const View& y, uint32_t tokens, bool last_only);
 
 enum class Activation : uint32_t {
   silu = ACTIVATION_SILU,

@@ -6,26 +6,54 @@ namespace weft::ops {
 
 namespace {
 
+// What is done beside the rotation: a norm first, or the begin of one.
+struct OfNorm {
+  View state, weight, written;
+  bool last_only = false;
+  float epsilon = 0;
+  bool turns = true;  // false: nothing is done beside it
+};
+
 void record(Recorder& recorder, const Matrix& table, const View& plain, const View& rotated, uint32_t tokens,
-            bool inverse) {
+            bool inverse, const OfNorm& norm) {
   require(table.layout == Layout::planes, "rotate", "the matrix has no basis of its own");
   const uint32_t stride = stride_of(table.cols);
   require_bytes(plain, uint64_t{tokens} * stride * 4, "rotate", "the plain rows");
   require_bytes(rotated, uint64_t{tokens} * stride * 4, "rotate", "the rotated rows");
+  const bool norms = norm.weight.buffer != nullptr;
+  if (norms) require_bytes(norm.weight, uint64_t{table.cols} * 4, "rotate", "norm weight");
   // llvmpipe switches coroutines at each of a row's twelve barriers, one for every eight lanes.
   const uint32_t threads = recorder.device().plan().texel_products ? 8 : 64;
-  recorder.dispatch({shaders::rotate, {threads}}, {table.basis_words, plain, rotated},
-                    abi::RotatePush{table.basis->cols(), table.basis->width(), stride, inverse ? 1u : 0u}, {tokens});
+  const abi::RotatePush push = {table.basis->cols(), table.basis->width(),     stride,      inverse,
+                                norm.last_only,      begun_stride(table.cols), norm.epsilon};
+  recorder.dispatch({shaders::rotate, {threads, norms && !inverse, norms && inverse, norm.turns}},
+                    {table.basis_words, plain, rotated, norm.state.buffer ? norm.state : plain,
+                     norms ? norm.weight : plain, norms ? norm.written : rotated},
+                    push, {norm.last_only ? 1 : tokens});
 }
 
 }  // namespace
 
 void rotate(Recorder& recorder, const Matrix& table, const View& x, const View& y, uint32_t tokens) {
-  record(recorder, table, x, y, tokens, false);
+  record(recorder, table, x, y, tokens, false, {});
 }
 
-void rotate_back(Recorder& recorder, const Matrix& table, const View& y, const View& x, uint32_t tokens) {
-  record(recorder, table, x, y, tokens, true);
+void rotate_back(Recorder& recorder, const Matrix& table, const View& y, const View& x, uint32_t tokens,
+                 const BeginNorm* begin) {
+  if (begin) require_bytes(begin->rows, uint64_t{tokens} * begun_stride(table.cols) * 4, "rotate", "begun norm");
+  record(recorder, table, x, y, tokens, true, begin ? OfNorm{{}, begin->weight, begin->rows} : OfNorm());
+}
+
+void begin_norm(Recorder& recorder, const Matrix& table, const View& x, const BeginNorm& begin, uint32_t tokens) {
+  require_bytes(begin.rows, uint64_t{tokens} * begun_stride(table.cols) * 4, "rotate", "begun norm");
+  record(recorder, table, x, x, tokens, true, {{}, begin.weight, begin.rows, false, 0, false});
+}
+
+void rotate_normed(Recorder& recorder, const Matrix& table, const NormShape& shape, const View& state, const View& x,
+                   const View& weight, const View& normed, const View& y, uint32_t tokens, bool last_only) {
+  require(shape.kind == NormKind::rms && shape.cols == table.cols, "rotate", "another norm");
+  require_bytes(normed, uint64_t{last_only ? 1 : tokens} * stride_of(table.cols) * 4, "rotate", "the norm");
+  record(recorder, table, x, y, tokens, false, {state, weight, normed, last_only, shape.epsilon});
 }
 
 }  // namespace weft::ops
