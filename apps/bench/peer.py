@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Weft's speed beside that of Debian sid's llama.cpp (Vulkan backend), on the same Mesa, model and machine: prompts and decoding.
 
-peer.py BIN_DIR [--models smollm2 gemma3-270m] [--prompt 64] [--tokens 32] [--rounds 5]
+peer.py BIN_DIR [--models smollm2 gemma3-270m] [--prompt 64] [--tokens 32] [--head full] [--rounds 5]
 
 The two programs take turns; after a first round, which compiles, figures are the medians of the rounds, and ratios those of the pairs. Prints a
 table. Exit code 77: the packages are not available.
@@ -29,7 +29,8 @@ def run(command, environment, folder=None):
 
 def ours(peer, arguments, model):
     """(prompt, decode) in tokens/s."""
-    weft = [arguments.bin / "weft", "bench", "-m", llama.model_file(model), "-p", arguments.prompt, "-n", arguments.tokens, "--repeat", 1, "--json"]
+    weft = [arguments.bin / "weft", "bench", "-m", llama.model_file(model), "-p", arguments.prompt, "-n", arguments.tokens, "--repeat", 1,
+            "--head", arguments.head, "--json"]
     report = run(peer.command(*weft), peer.environment)
     return report["prompt_tokens_per_s"], report["decode_tokens_per_s"]
 
@@ -49,6 +50,7 @@ def main():
     parser.add_argument("--models", nargs="+", default=["smollm2", "gemma3-270m"], help="names of ./run model")
     parser.add_argument("--prompt", type=int, default=64, help="tokens")
     parser.add_argument("--tokens", type=int, default=32, help="decoded")
+    parser.add_argument("--head", default="full", help="Weft's rows of the vocabulary table, which llama.cpp always reads whole")
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     arguments.bin = arguments.bin.resolve()

@@ -1,5 +1,6 @@
 // The network against its double-precision reference, over shapes that are awkward for tiles, blocks and heads.
 #include <cmath>
+#include <functional>
 
 #include "reference/llama.h"
 #include "support/model_test.h"
@@ -111,6 +112,34 @@ TEST_F(ForwardTest, GgufAndHuggingFaceAgree) {
   b.set_sampling(greedy());
   const std::vector<uint32_t> prompt = some_ids(20, shape.vocab);
   EXPECT_EQ(generate(a, prompt, 40), generate(b, prompt, 40));
+}
+
+// Recordings begin with a barrier each, as if everything before them were in their way.
+TEST_F(ForwardTest, ATokenTakesFiveDispatchesALayerAndFiveMore) {
+  LlamaShape shape = cases()[4].shape;  // its gates are whole tiles
+  shape.layers = 3;
+  make_gguf(folder_.path() / "m.gguf", shape, {DType::f16, 9, ""});
+  for (const Tuning& tuning : {Tuning{}, Tuning{.texel_products = false}}) {
+    const auto model = load_model(open_device(tuning), folder_.path() / "m.gguf", Format::q8);
+    const ActivationBuffers activations(*model, 1);
+    const StepBuffers step(*model, 64, 64);
+    const KvCache cache(*model, 64, 1);
+    const Pass pass = {*model, activations, step, cache, 1};
+    const Tail greedy = {Tail::Kind::greedy};
+    size_t dispatches = 0, barriers = 0;
+    const auto record = [&](const std::function<void(Recorder&)>& commands) {
+      std::vector<KernelSpec> kernels;
+      Recorder recorder(*model->device, kernels);
+      commands(recorder);
+      dispatches += kernels.size();
+      barriers += recorder.barriers();
+    };
+    record([&](Recorder& r) { record_embed(r, pass); });
+    for (uint32_t layer = 0; layer < shape.layers; ++layer) record([&](Recorder& r) { record_layer(r, pass, layer); });
+    record([&](Recorder& r) { record_tail(r, pass, {&greedy, 1}); });
+    EXPECT_EQ(dispatches, 5 * shape.layers + 5);
+    EXPECT_EQ(barriers, 5 * shape.layers + 5);
+  }
 }
 
 }  // namespace
