@@ -268,10 +268,9 @@ struct GatherPush {
   float scale;    // of every element
 };
 struct RotatePush {
-  uint cols;     // of the rotated rows, as stored
-  uint width;    // of the plain rows
-  uint stride;   // floats between rows of either
-  uint inverse;  // 1: from the table's basis
+  uint cols;    // of the rotated rows, as stored
+  uint width;   // of the plain rows
+  uint stride;  // floats between rows of either
   // Where a norm is done first or begun last:
   uint last_only;  // 1: of the pass's last token only, to row 0
   uint begun_stride;

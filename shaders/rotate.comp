@@ -7,9 +7,10 @@
 #include "abi.h"
 
 layout(local_size_x_id = 0) in;  // a row's
-layout(constant_id = 1) const uint NORMS = 0;        // 1: of states: what is turned is their norm, which is written to `normed`, too
-layout(constant_id = 2) const uint BEGINS_NORM = 0;  // 1: of rows that come back: they are written as such of a norm that is begun, too (abi.h)
-layout(constant_id = 3) const uint TURNS = 1;        // 0: of plain rows a norm is begun, to the bit as if they had come back
+layout(constant_id = 1) const uint BACK = 0;  // 1: rows come back from the basis
+// 1: what goes there is the states' norm, which is written to `normed`, too; what comes back is written as rows of a norm that is begun, too.
+layout(constant_id = 2) const uint NORM = 0;
+layout(constant_id = 3) const uint TURNS = 1;  // 0: of plain rows a norm is begun, to the bit as if they had come back
 
 layout(std430, binding = 0) readonly buffer Basis { uint basis[]; };
 layout(std430, binding = 1) buffer Plain { float plain[]; };               // (tokens, stride), of width
@@ -52,7 +53,7 @@ void turn(uint row, uint round) {
     float v[8];
     [[unroll]] for (uint j = 0; j < 8; ++j) {
       columns[j] = LEADING + ROTATED(round, rest, block, first + j);
-      v[j] = with_sign(rotated[row + columns[j]], columns[j], round, p.inverse == 0);
+      v[j] = with_sign(rotated[row + columns[j]], columns[j], round, BACK == 0);
     }
     const vec4 low = hadamard(vec4(v[0], v[1], v[2], v[3])), high = hadamard(vec4(v[4], v[5], v[6], v[7]));
     [[unroll]] for (uint j = 0; j < 4; ++j) {
@@ -71,7 +72,7 @@ void turn(uint row, uint round) {
       v[j] = rotated[row + columns[j]];
     }
     v = hadamard(v) * 0.17677669529663689;  // 1 / sqrt(32)
-    [[unroll]] for (uint j = 0; j < 4; ++j) rotated[row + columns[j]] = with_sign(v[j], columns[j], round, p.inverse != 0);
+    [[unroll]] for (uint j = 0; j < 4; ++j) rotated[row + columns[j]] = with_sign(v[j], columns[j], round, BACK != 0);
   }
   memoryBarrierBuffer();
   barrier();
@@ -81,17 +82,16 @@ float scale_of(uint column) { return uintBitsToFloat(basis[BASIS_SCALES(p.cols) 
 
 // Grid: a workgroup a row.
 void main() {
-  const bool back = p.inverse != 0;
-  const uint row = gl_WorkGroupID.x * p.stride, from = NORMS != 0 && p.last_only != 0 ? (max(state.end - state.pos, 1) - 1) * p.stride : row;
-  if (!back) {
+  const uint row = gl_WorkGroupID.x * p.stride, from = BACK == 0 && NORM != 0 && p.last_only != 0 ? (max(state.end - state.pos, 1) - 1) * p.stride : row;
+  if (BACK == 0) {
     float squares = 0;
-    if (NORMS != 0)
+    if (NORM != 0)
       for (uint i = gl_LocalInvocationID.x; i < p.width; i += gl_WorkGroupSize.x) squares += plain[from + i] * plain[from + i];
-    const float factor = NORMS != 0 ? inversesqrt(sum_of_lanes(squares) / float(p.width) + p.epsilon) : 1;
+    const float factor = NORM != 0 ? inversesqrt(sum_of_lanes(squares) / float(p.width) + p.epsilon) : 1;
     for (uint i = gl_LocalInvocationID.x; i < p.cols; i += gl_WorkGroupSize.x) {
       const uint column = basis[i];
       float value = column < p.width ? plain[from + column] : 0;
-      if (NORMS != 0 && column < p.width) {
+      if (NORM != 0 && column < p.width) {
         value = value * factor * weight[column];
         normed[row + column] = value;
       }
@@ -101,21 +101,23 @@ void main() {
     barrier();
   }
   if (TURNS != 0)
-    for (uint i = 0; i < ROTATIONS; ++i) turn(row, back ? ROTATIONS - 1 - i : i);
-  if (!back) return;
+    for (uint i = 0; i < ROTATIONS; ++i) turn(row, BACK != 0 ? ROTATIONS - 1 - i : i);
+  if (BACK == 0) return;
   float squares = 0;
   const uint begun_row = gl_WorkGroupID.x * p.begun_stride;
   for (uint i = gl_LocalInvocationID.x; i < p.cols; i += gl_WorkGroupSize.x) {
     const uint column = basis[i];
-    if (column >= p.width) continue;
-    const float value = TURNS != 0 ? rotated[row + i] * scale_of(i) : plain[row + column];
-    if (TURNS != 0) plain[row + column] = value;
-    if (BEGINS_NORM == 0) continue;
-    begun[begun_row + column] = value * weight[column];
-    squares += value * value;
+    if (column < p.width) {
+      const float value = TURNS != 0 ? rotated[row + i] * scale_of(i) : plain[row + column];
+      if (TURNS != 0) plain[row + column] = value;
+      if (NORM != 0) {
+        begun[begun_row + column] = value * weight[column];
+        squares += value * value;
+      }
+    }
   }
-  if (BEGINS_NORM == 0) return;
+  if (NORM == 0) return;
   const float sum = sum_of_lanes(squares);
-  if (gl_LocalInvocationID.x == 0)
-    for (uint i = 0; i < 4; ++i) begun[begun_row + NORM_SUMS_AT(p.width) + i] = i == 0 ? sum : 0;  // products read four, and may have left more
+  // Products read four, and may have left more.
+  if (gl_LocalInvocationID.x < 4) begun[begun_row + NORM_SUMS_AT(p.width) + gl_LocalInvocationID.x] = gl_LocalInvocationID.x == 0 ? sum : 0;
 }

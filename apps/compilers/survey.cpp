@@ -82,6 +82,12 @@ Survey::Counts add_sessions(const Model& model, uint32_t context, Format cache_f
       (i == 0 ? count.first_layer : count.layer) = record([&](Recorder& r) { record_layer(r, pass, i); });
     for (const Tail& tail : all_tails(partial)) record([&](Recorder& r) { record_tail(r, pass, {&tail, 1}); });
   }
+  const Buffer soft_rows(device, "soft rows", uint64_t{stride_of(model.config.width)} * 4, Memory::device);
+  for (const uint32_t tokens : {1u, chunk}) {
+    Pass soft = {model, activations, step, cache, tokens};
+    soft.soft_rows = soft_rows;
+    record([&](Recorder& r) { record_embed(r, soft); });
+  }
   const Pass prompt = {model, activations, step, cache, chunk};
   const Buffer block_logits(device, "block logits",
                             uint64_t{device->plan().block_tokens} * stride_of(model.config.vocab) * 4, Memory::device);

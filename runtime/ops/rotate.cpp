@@ -14,8 +14,8 @@ struct OfNorm {
   bool turns = true;  // false: nothing is done beside it
 };
 
-void record(Recorder& recorder, const Matrix& table, const View& plain, const View& rotated, uint32_t tokens,
-            bool inverse, const OfNorm& norm) {
+void record(Recorder& recorder, const Matrix& table, const View& plain, const View& rotated, uint32_t tokens, bool back,
+            const OfNorm& norm) {
   require(table.layout == Layout::planes, "rotate", "the matrix has no basis of its own");
   const uint32_t stride = stride_of(table.cols);
   require_bytes(plain, uint64_t{tokens} * stride * 4, "rotate", "the plain rows");
@@ -24,9 +24,9 @@ void record(Recorder& recorder, const Matrix& table, const View& plain, const Vi
   if (norms) require_bytes(norm.weight, uint64_t{table.cols} * 4, "rotate", "norm weight");
   // llvmpipe switches coroutines at each of a row's twelve barriers, one for every eight lanes.
   const uint32_t threads = recorder.device().plan().texel_products ? 8 : 64;
-  const abi::RotatePush push = {table.basis->cols(), table.basis->width(),     stride,      inverse,
+  const abi::RotatePush push = {table.basis->cols(), table.basis->width(),     stride,
                                 norm.last_only,      begun_stride(table.cols), norm.epsilon};
-  recorder.dispatch({shaders::rotate, {threads, norms && !inverse, norms && inverse, norm.turns}},
+  recorder.dispatch({shaders::rotate, {threads, back, norms, norm.turns}},
                     {table.basis_words, plain, rotated, norm.state.buffer ? norm.state : plain,
                      norms ? norm.weight : plain, norms ? norm.written : rotated},
                     push, {norm.last_only ? 1 : tokens});
