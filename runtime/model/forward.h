@@ -32,7 +32,7 @@ struct Pass {
   // In a batch the tokens belong to several sessions: their passes, each over its own rows of `a`. `step` is then the
   // batch's own, and says how many tokens there are.
   std::vector<Pass> members = {};
-  View soft_rows = {};                      // (soft tokens, stride_of(width)); without a buffer if the context has none
+  View soft_rows = {};  // (soft tokens, stride_of(width)); without a buffer if the context has none
   ShardViews shards = {};
   std::vector<Neighbours> neighbours = {};  // of the members
 
