@@ -47,7 +47,7 @@ struct BatchPass {
       : activations(model, count, count), step(model, count, 1), pass{model, activations, step, cache, count} {
     for (uint32_t i = 0; i < count; ++i) rows.push_back(activations.rows(i));
     for (const Activations& row : rows) pass.members.push_back({model, row, session, cache, 1});
-    if (!neighbours) return;
+    if (!neighbours || count == 1) return;
     list = Buffer(model.device, "batch members", count * sizeof(abi::BatchMember), Memory::shared);
     Neighbours& all = pass.neighbours.emplace_back();
     for (uint32_t i = 0; i < count; ++i) all.members.push_back(i);

@@ -382,8 +382,8 @@ void Engine::remove_slot(const Slot* slot) {
 void Engine::make_session(Slot& slot) {
   const std::lock_guard lock(sessions_mutex_);
   if (unused_.empty()) {
-    std::uint32_t count =
-        std::clamp(asked_sessions_ - std::min(sessions_made_, asked_sessions_), 1u, std::max(sessions_made_, 1u));
+    const std::uint32_t left = asked_sessions_ > sessions_made_ ? asked_sessions_ - sessions_made_ : 1;
+    std::uint32_t count = std::clamp(sessions_made_, 1u, left);
     try {
       unused_ = api::make_session_group(model_, count, context_);
     } catch (const api::Failure& error) {
