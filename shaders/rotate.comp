@@ -5,8 +5,8 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "abi.h"
+#include "lib/reduce.glsl"
 
-layout(local_size_x_id = 0) in;  // a row's
 layout(constant_id = 1) const uint BACK = 0;  // 1: rows come back from the basis
 // 1: what goes there is the states' norm, which is written to `normed`, too; what comes back is written as rows of a norm that is begun, too.
 layout(constant_id = 2) const uint NORM = 0;
@@ -20,16 +20,6 @@ layout(std430, binding = 4) readonly buffer Weight { float weight[]; };   // (wi
 layout(std430, binding = 5) writeonly buffer Normed { float normed[]; };  // (tokens, stride)
 layout(std430, binding = 5) writeonly buffer Begun { float begun[]; };    // (tokens, begun_stride)
 layout(push_constant) uniform Push { RotatePush p; };
-
-shared float sums[64];
-// Of the lanes' values, in every lane.
-float sum_of_lanes(float value) {
-  sums[gl_LocalInvocationID.x] = value;
-  barrier();
-  float sum = 0;
-  for (uint i = 0; i < gl_WorkGroupSize.x; ++i) sum += sums[i];
-  return sum;
-}
 
 // The value times 1 or -1 as a column's bit says, or the value itself.
 float with_sign(float value, uint column, uint round, bool is_signed) {
@@ -47,7 +37,7 @@ vec4 hadamard(vec4 v) {
 // takes eight neighbours through three of them, and then four elements 8 apart through the others.
 void turn(uint row, uint round) {
   const uint rest = p.cols / 32 - 1;
-  for (uint part = gl_LocalInvocationID.x; part < rest * 4; part += gl_WorkGroupSize.x) {
+  for (uint part = gl_LocalInvocationID.x; part < rest * 4; part += THREADS) {
     const uint block = part % rest, first = part / rest * 8;
     uint columns[8];
     float v[8];
@@ -63,7 +53,7 @@ void turn(uint row, uint round) {
   }
   memoryBarrierBuffer();
   barrier();
-  for (uint part = gl_LocalInvocationID.x; part < rest * 8; part += gl_WorkGroupSize.x) {
+  for (uint part = gl_LocalInvocationID.x; part < rest * 8; part += THREADS) {
     const uint block = part % rest, first = part / rest;
     uint columns[4];
     vec4 v;
@@ -86,9 +76,9 @@ void main() {
   if (BACK == 0) {
     float squares = 0;
     if (NORM != 0)
-      for (uint i = gl_LocalInvocationID.x; i < p.width; i += gl_WorkGroupSize.x) squares += plain[from + i] * plain[from + i];
-    const float factor = NORM != 0 ? inversesqrt(sum_of_lanes(squares) / float(p.width) + p.epsilon) : 1;
-    for (uint i = gl_LocalInvocationID.x; i < p.cols; i += gl_WorkGroupSize.x) {
+      for (uint i = gl_LocalInvocationID.x; i < p.width; i += THREADS) squares += plain[from + i] * plain[from + i];
+    const float factor = NORM != 0 ? inversesqrt(workgroup_sum(squares) / float(p.width) + p.epsilon) : 1;
+    for (uint i = gl_LocalInvocationID.x; i < p.cols; i += THREADS) {
       const uint column = basis[i];
       float value = column < p.width ? plain[from + column] : 0;
       if (NORM != 0 && column < p.width) {
@@ -105,7 +95,7 @@ void main() {
   if (BACK == 0) return;
   float squares = 0;
   const uint begun_row = gl_WorkGroupID.x * p.begun_stride;
-  for (uint i = gl_LocalInvocationID.x; i < p.cols; i += gl_WorkGroupSize.x) {
+  for (uint i = gl_LocalInvocationID.x; i < p.cols; i += THREADS) {
     const uint column = basis[i];
     if (column < p.width) {
       const float value = TURNS != 0 ? rotated[row + i] * scale_of(i) : plain[row + column];
@@ -117,7 +107,7 @@ void main() {
     }
   }
   if (NORM == 0) return;
-  const float sum = sum_of_lanes(squares);
+  const float sum = workgroup_sum(squares);
   // Products read four, and may have left more.
   if (gl_LocalInvocationID.x < 4) begun[begun_row + NORM_SUMS_AT(p.width) + gl_LocalInvocationID.x] = gl_LocalInvocationID.x == 0 ? sum : 0;
 }
