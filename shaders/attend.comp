@@ -26,6 +26,7 @@ layout(constant_id = 10) const uint MEMBER_TOKENS = 0;  // of each session of a 
 
 #define MAX_HEAD_DIM 256
 #define POSITIONS 256  // of a block
+const uint WORDS = (MAX_HEAD_DIM / 2 + THREADS - 1) / THREADS;  // of a value's pairs of dimensions, the most that a lane owns
 
 layout(std430, binding = 1) readonly buffer Queries { float qkv[]; };  // (pass tokens, q_stride): q, or q|k|v
 layout(std430, binding = 2) readonly buffer Keys { uvec4 keys[]; };  // layout in rope.comp and abi.h
@@ -45,7 +46,7 @@ layout(push_constant) uniform Push { AttendPush p; };
 
 shared vec4 query[MAX_HEAD_DIM / 4];      // scaled, zeros after head_dim
 shared float weights[POSITIONS];          // scores, then softmax numerators of the block
-shared vec2 sums[THREADS * 2];            // partial outputs, to be joined
+shared vec2 sums[THREADS * WORDS];        // partial outputs, to be joined
 shared uvec4 own_key[MAX_HEAD_DIM / 8];   // of the token, if it is rotated here
 
 // The query times eight dimensions of a key.
@@ -110,12 +111,10 @@ void main() {
   if (is_spare(owner)) return;
   const uint own = owner.position, token = owner.row;
   const uint length = MASK == MASK_SOURCE ? state.source : min(MASK == MASK_NONE ? owner.end : own + 1, owner.context);
-  const uint seen = min(length, p.window), part = gl_WorkGroupID.z, row = gl_WorkGroupID.y * p.heads + head;
+  const uint seen = min(length, p.window), part = gl_WorkGroupID.z;
   const uint first = length - seen + part * p.span;
   if (PARTED != 0 && first >= length) return;
   uint last = min(length, first + p.span);
-  const Parts all = Parts((seen + p.span - 1) / p.span, gl_NumWorkGroups.y * p.heads, gl_NumWorkGroups.z, p.arrivals);
-  const bool parted = PARTED != 0 && all.count > 1;
   const uint kv_head = head / (p.heads / p.kv_heads);
   const uint slots = (owner.slot * p.kv_heads + kv_head) * p.capacity;  // before the key/value head's first
   const float slope = ALIBI != 0 ? alibi_slope(head, p.heads) : 0;
@@ -131,9 +130,9 @@ void main() {
   // Values: a lane owns word `lane % value_words` (and, of heads wider than the workgroup, the next ones at stride THREADS); where
   // lanes are left over, they share the positions: `groups` groups of value_words lanes.
   const uint groups = max(THREADS / value_words, 1);
-  const uint group = lane / value_words, word = lane % value_words;
-  const bool owns = group < groups;
-  vec2 acc[2] = {vec2(0), vec2(0)};
+  const uint word = lane % value_words, group = lane / value_words < groups ? lane / value_words : POSITIONS;  // of no position
+  vec2 acc[WORDS];
+  [[unroll]] for (uint i = 0; i < WORDS; ++i) acc[i] = vec2(0);
   float peak = -1e30, total = 0;
 
   if (ROTATES != 0 && last == length) {  // the part with the token's own position, which is not in the cache yet
@@ -145,8 +144,8 @@ void main() {
     if (SOFT_CAP != 0) peak = soft_capped(peak, p.soft_cap);
     total = 1;
     const uint value = token * p.q_stride + (p.heads + p.kv_heads + kv_head) * p.head_dim;
-    if (owns && group == 0)
-      for (uint i = 0; i < 2; ++i) {
+    if (group == 0)
+      [[unroll]] for (uint i = 0; i < WORDS; ++i) {
         const uint w = word + i * THREADS;
         if (w < value_words) acc[i] = unpackHalf2x16(packHalf2x16(vec2(qkv[value + w * 2], qkv[value + w * 2 + 1])));
       }
@@ -178,24 +177,24 @@ void main() {
     }
     total = total * shrink + workgroup_sum(block_total);
     barrier();  // the weights are written
-    acc[0] *= shrink;
-    acc[1] *= shrink;
-    if (owns) {
-      for (uint i = group; i < count; i += groups) {
-        const uint slot = start_slot + i < p.capacity ? start_slot + i : start_slot + i - p.capacity;
-        acc[0] += weights[i] * value_pair(slots + slot, word);
-        if (word + THREADS < value_words) acc[1] += weights[i] * value_pair(slots + slot, word + THREADS);
-      }
+    [[unroll]] for (uint i = 0; i < WORDS; ++i) acc[i] *= shrink;
+    for (uint i = group; i < count; i += groups) {
+      const uint slot = start_slot + i < p.capacity ? start_slot + i : start_slot + i - p.capacity;
+      acc[0] += weights[i] * value_pair(slots + slot, word);
+      [[unroll]] for (uint j = 1; j < WORDS; ++j)
+        if (word + j * THREADS < value_words) acc[j] += weights[i] * value_pair(slots + slot, word + j * THREADS);
     }
     barrier();  // the weights are read
   }
 
-  sums[lane] = acc[0];
-  sums[lane + THREADS] = acc[1];
+  const Parts all = Parts((seen + p.span - 1) / p.span, gl_NumWorkGroups.y * p.heads, gl_NumWorkGroups.z, p.arrivals);
+  const uint row = gl_WorkGroupID.y * p.heads + head;
+  const bool parted = PARTED != 0 && all.count > 1;
+  [[unroll]] for (uint i = 0; i < WORDS; ++i) sums[lane + i * THREADS] = acc[i];
   barrier();
   const uint y_row = token * p.out_stride + head * p.head_dim, part_row = part_at(all, part, row, p.head_dim);
   for (uint w = lane; w < value_words; w += THREADS) {
-    vec2 result = sums[w];  // sums[THREADS + i] has word THREADS + i of a wide head
+    vec2 result = sums[w];
     for (uint g = 1; g < groups; ++g) result += sums[g * value_words + w];
     [[unroll]] for (uint i = 0; i < 2; ++i) {
       if (parted)

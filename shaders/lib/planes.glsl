@@ -41,6 +41,5 @@ uvec4 fours_of(uint first, uint second, uvec2 two) {
   const uint even = mixed(0xaaaaaaaau, first, second >> 1), odd = mixed(0xaaaaaaaau, first << 1, second);  // quads 0, 2, 4, 6 and 1, 3, 5, 7
   return uvec4(mixed(0xccccccccu, even, two.x >> 2), mixed(0xccccccccu, odd, two.y >> 2), mixed(0xccccccccu, even << 2, two.x), mixed(0xccccccccu, odd << 2, two.y));
 }
-// Quad j of those, 16 times the values, with what other bits the bytes have; and with the next four bits, from their words of plane 3.
+// Quad j of those, 16 times the values, with what other bits the bytes have.
 uint upper_four(uvec4 fours, uint j) { return j < 4 ? fours[j] : fours[j % 4] << 4; }
-uint whole_eight(uvec4 fours, uvec4 low, uint j) { return mixed(0xf0f0f0f0u, upper_four(fours, j), j < 4 ? low[j % 4] >> 4 : low[j % 4]); }

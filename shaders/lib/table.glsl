@@ -31,13 +31,18 @@ void leading_weights(out vec4 weights[8], TableRow r, uint rest) {
 #undef UNPACK
 }
 
-// A block of the rest in units of its scale, from its words of planes 0 to 2, its word of plane 3 and its words of plane 4.
+// Four elements of the rest in units of their scale: the first four bits in the upper halves of `upper`'s bytes, the next four in the lower
+// halves of `lower`'s, and eight more in `byte`.
+vec4 rest_quad(uint upper, uint lower, uint byte) {
+  if (FORMAT == FORMAT_Q4) return signed_bytes(upper & 0xf0f0f0f0u) * (1.0 / 16);
+  const vec4 eight = signed_bytes(mixed(0xf0f0f0f0u, upper, lower));
+  return FORMAT == FORMAT_F16 ? eight + unsigned_bytes(byte) * (1.0 / 256) : eight;
+}
+
+// A block of the rest, from its words of planes 0 to 2, its word of plane 3 and its words of plane 4.
 void rest_weights(out vec4 weights[8], uint first, uint second, uvec2 two, uvec4 low, uvec4 bytes[2]) {
   const uvec4 fours = fours_of(first, second, two);
-#define UNPACK(j)                                                                                               \
-  weights[j] = FORMAT == FORMAT_Q4 ? signed_bytes(upper_four(fours, j) & 0xf0f0f0f0u) * (1.0 / 16)              \
-                                   : signed_bytes(whole_eight(fours, low, j));                                  \
-  if (FORMAT == FORMAT_F16) weights[j] += unsigned_bytes(bytes[j / 4][j % 4]) * (1.0 / 256);
+#define UNPACK(j) weights[j] = rest_quad(upper_four(fours, j), j < 4 ? low[j % 4] >> 4 : low[j % 4], bytes[j / 4][j % 4]);
   EIGHT(UNPACK)
 #undef UNPACK
 }
@@ -95,16 +100,30 @@ void add_pair(inout float sums[SUMS], Place places[ROW_TILES], uint pair, uint r
   }
 }
 
-// A block of the rest alone, added to the sums of row i.
+// A block of the rest alone, added to the sums of row i: four quads of it, then the other four, in the order of add_block.
 void add_single(inout float sums[SUMS], uint i, Place place, uint block, uint rest, uint stride, uint first_token) {
   const uint plane_1 = TABLE_QUADS(rest) * TILE_ROWS, word = (place.planes + block / 4 * GROUP_ROWS) * 4 + block % 4;
-  uvec4 low, bytes[2];
+  uvec4 low;
   if (FORMAT != FORMAT_Q4) low = word_at(place.low + block * GROUP_ROWS);
-  if (FORMAT == FORMAT_F16)
-    [[unroll]] for (uint k = 0; k < 2; ++k) bytes[k] = word_at(place.bytes + (block * 2 + k) * GROUP_ROWS);
-  vec4 weights[8];
-  rest_weights(weights, small_word_at(word), small_word_at(word + plane_1 * 4), half_word_at(place.two + block / 2 * GROUP_ROWS, block % 2), low, bytes);
-  add_block(sums, i, weights, scale_of(small_word_at(place.scales + block / 2 * GROUP_ROWS) >> (block % 2 * 16)), block + 1, stride, first_token);
+  const uvec4 fours = fours_of(small_word_at(word), small_word_at(word + plane_1 * 4), half_word_at(place.two + block / 2 * GROUP_ROWS, block % 2));
+  precise vec4 products[TOKENS];
+  [[unroll]] for (uint t = 0; t < TOKENS; ++t) products[t] = vec4(-0.0);  // fma() with it is the product, its sign too
+  [[dont_unroll]] for (uint h = 0; h < 2; ++h) {
+    uvec4 bytes;
+    if (FORMAT == FORMAT_F16) bytes = word_at(place.bytes + (block * 2 + h) * GROUP_ROWS);
+    [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
+      const EightInputs x = eight_inputs((first_token + t) * stride + (block + 1) * (BLOCK / 4));
+#define MULTIPLY(j) products[t] = fma(rest_quad(fours[j] << (h * 4), low[j] >> (4 - h * 4), bytes[j]), floats_of(x, h * 4 + j), products[t]);
+      FOUR(MULTIPLY)
+#undef MULTIPLY
+    }
+  }
+  const float scale = scale_of(small_word_at(place.scales + block / 2 * GROUP_ROWS) >> (block % 2 * 16));
+  [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
+    precise const float product = (products[t].x + products[t].y) + (products[t].z + products[t].w);
+    precise const float sum = fma(scale, product, sums[t * ROW_TILES + i]);
+    sums[t * ROW_TILES + i] = sum;
+  }
 }
 
 // sums: products of rows with the bound inputs first_token + t. Valid in lanes of part 0; every lane of the
