@@ -105,6 +105,16 @@ vec2 value_pair(uint slot, uint i) {
   return (i % 2 == 0 ? bytes.xy : bytes.zw) * scale_of(two_scales >> (i / 16 % 2 * 16));
 }
 
+// Values: a lane owns word `lane % words` of them (and, of heads wider than the workgroup, the next ones at stride THREADS). Where lanes are
+// left over, they share the positions: groups of `words` lanes. Worked out where it is needed: that takes no register anywhere else.
+uint value_words() { return p.head_dim / 2; }  // pairs of dimensions
+uint value_word() { return gl_LocalInvocationID.x % value_words(); }
+uint value_groups() { return max(THREADS / value_words(), 1); }
+uint value_group() {
+  const uint group = gl_LocalInvocationID.x / value_words();
+  return group < value_groups() ? group : POSITIONS;  // of no position
+}
+
 void main() {
   const uint head = gl_WorkGroupID.x, lane = gl_LocalInvocationID.x;
   const Owner owner = owner_of(gl_WorkGroupID.y);
@@ -118,7 +128,6 @@ void main() {
   const uint kv_head = head / (p.heads / p.kv_heads);
   const uint slots = (owner.slot * p.kv_heads + kv_head) * p.capacity;  // before the key/value head's first
   const float slope = ALIBI != 0 ? alibi_slope(head, p.heads) : 0;
-  const uint value_words = p.head_dim / 2;  // pairs of dimensions
   const uint q_row = token * p.q_stride + head * p.head_dim;
   for (uint i = lane; i < (p.head_dim + BLOCK - 1) / BLOCK * 8; i += THREADS)
     for (uint j = 0; j < 4; ++j) {
@@ -127,10 +136,6 @@ void main() {
     }
   barrier();
 
-  // Values: a lane owns word `lane % value_words` (and, of heads wider than the workgroup, the next ones at stride THREADS); where
-  // lanes are left over, they share the positions: `groups` groups of value_words lanes.
-  const uint groups = max(THREADS / value_words, 1);
-  const uint word = lane % value_words, group = lane / value_words < groups ? lane / value_words : POSITIONS;  // of no position
   vec2 acc[WORDS];
   [[unroll]] for (uint i = 0; i < WORDS; ++i) acc[i] = vec2(0);
   float peak = -1e30, total = 0;
@@ -144,24 +149,24 @@ void main() {
     if (SOFT_CAP != 0) peak = soft_capped(peak, p.soft_cap);
     total = 1;
     const uint value = token * p.q_stride + (p.heads + p.kv_heads + kv_head) * p.head_dim;
-    if (group == 0)
+    if (value_group() == 0)
       [[unroll]] for (uint i = 0; i < WORDS; ++i) {
-        const uint w = word + i * THREADS;
-        if (w < value_words) acc[i] = unpackHalf2x16(packHalf2x16(vec2(qkv[value + w * 2], qkv[value + w * 2 + 1])));
+        const uint w = value_word() + i * THREADS;
+        if (w < value_words()) acc[i] = unpackHalf2x16(packHalf2x16(vec2(qkv[value + w * 2], qkv[value + w * 2 + 1])));
       }
   }
 
-  for (uint start = first; start < last; start += POSITIONS) {
-    const uint count = min(last - start, POSITIONS);
-    const uint start_slot = start % p.capacity;  // in the ring; the block wraps once at most
+  uint left = last - first, start_slot = first % p.capacity;  // in the ring; a block wraps once at most
+  while (left > 0) {
+    const uint count = min(left, POSITIONS);
     float block_peak = -1e30;
     for (uint i = lane; i < count; i += THREADS) {
       const uint slot = start_slot + i < p.capacity ? start_slot + i : start_slot + i - p.capacity;
       float score = dot_key(slots, slot);
       if (SOFT_CAP != 0) score = soft_capped(score, p.soft_cap);
-      if (ALIBI != 0) score -= slope * float(length - 1 - start - i);
+      if (ALIBI != 0) score -= slope * float(length - 1 - (last - left + i));
       if (BIASED != 0) {
-        const int reach = int(p.reach), distance = clamp(int(start + i) - int(own), -reach, reach);
+        const int reach = int(p.reach), distance = clamp(int(last - left + i) - int(own), -reach, reach);
         score += biases[head * (2 * p.reach + 1) + uint(distance + reach)];
       }
       weights[i] = score;
@@ -178,12 +183,15 @@ void main() {
     total = total * shrink + workgroup_sum(block_total);
     barrier();  // the weights are written
     [[unroll]] for (uint i = 0; i < WORDS; ++i) acc[i] *= shrink;
-    for (uint i = group; i < count; i += groups) {
+    const uint word = value_word(), groups = value_groups();
+    for (uint i = value_group(); i < count; i += groups) {
       const uint slot = start_slot + i < p.capacity ? start_slot + i : start_slot + i - p.capacity;
       acc[0] += weights[i] * value_pair(slots + slot, word);
       [[unroll]] for (uint j = 1; j < WORDS; ++j)
-        if (word + j * THREADS < value_words) acc[j] += weights[i] * value_pair(slots + slot, word + j * THREADS);
+        if (word + j * THREADS < value_words()) acc[j] += weights[i] * value_pair(slots + slot, word + j * THREADS);
     }
+    left -= count;
+    start_slot += start_slot + count < p.capacity ? count : count - p.capacity;
     barrier();  // the weights are read
   }
 
@@ -193,9 +201,10 @@ void main() {
   [[unroll]] for (uint i = 0; i < WORDS; ++i) sums[lane + i * THREADS] = acc[i];
   barrier();
   const uint y_row = token * p.out_stride + head * p.head_dim, part_row = part_at(all, part, row, p.head_dim);
-  for (uint w = lane; w < value_words; w += THREADS) {
+  const uint words = value_words(), groups = value_groups();
+  for (uint w = lane; w < words; w += THREADS) {
     vec2 result = sums[w];
-    for (uint g = 1; g < groups; ++g) result += sums[g * value_words + w];
+    for (uint g = 1; g < groups; ++g) result += sums[g * words + w];
     [[unroll]] for (uint i = 0; i < 2; ++i) {
       if (parted)
         parts[part_row + w * 2 + i] = result[i];

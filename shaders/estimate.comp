@@ -18,20 +18,23 @@ layout(push_constant) uniform Push { EstimatePush p; };
 void main() {
   const uint rest = (p.cols + BLOCK - 1) / BLOCK - 1, tile_words = table_tile_words(FORMAT, rest);
   uint ids[ROW_TILES];
-  Row rows[ROW_TILES];
+  TableRow table_rows[ROW_TILES];
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
     const uint local = gl_WorkGroupID.x * ROW_TILES * TILE_ROWS + lane_row(i);
     ids[i] = LISTED != 0 ? allowed_rows[min(local, state.head.positions - 1)] : p.row_base + min(local, p.slice_rows - 1);
     const uint row = min(ids[i] - p.row_base, p.slice_rows - 1);  // what is not in this slice reads any row of it
-    rows[i] = row_at(TableRow(row / TILE_ROWS * tile_words, row % TILE_ROWS));
+    table_rows[i] = TableRow(row / TILE_ROWS * tile_words, row % TILE_ROWS);
   }
   float leading[ROW_TILES], four[ROW_TILES];
   int first[ROW_TILES], second[ROW_TILES];
+  if (MODE == HEAD_SIGNS || MODE == HEAD_TWO_BITS) count_plane(first, table_rows, TABLE_PLANE_0, rest);
+  if (MODE == HEAD_TWO_BITS) count_plane(second, table_rows, TABLE_PLANE_1(rest), rest);
+  if (MODE == HEAD_FOUR_BITS) four_bit_products(four, table_rows, rest);
+  // What no loop needs is read after them: registers are few.
+  Row rows[ROW_TILES];
+  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) rows[i] = row_at(table_rows[i]);
   const Known known = known_of(rest);
   leading_products(leading, rows, known);
-  if (MODE == HEAD_SIGNS || MODE == HEAD_TWO_BITS) count_plane(first, rows, TABLE_PLANE_0, rest);
-  if (MODE == HEAD_TWO_BITS) count_plane(second, rows, TABLE_PLANE_1(rest), rest);
-  if (MODE == HEAD_FOUR_BITS) four_bit_products(four, rows, rest);
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
     const uint local = gl_WorkGroupID.x * ROW_TILES * TILE_ROWS + lane_row(i);
     const uint position = LISTED != 0 ? local : p.row_base + local;

@@ -21,6 +21,7 @@
 #if defined(WEFT_FP16) || defined(WEFT_INT8)
 #define WEFT_PEAKS
 #endif
+#include "lib/eight.glsl"
 #include "lib/tile_blocks.glsl"
 
 // A block of each row and token, in words of 16 bytes.
@@ -129,33 +130,54 @@ float weight_scale(uint row) { return 1; }
 float input_scale(uint token) { return 1; }
 #endif
 
-// A thread's four rows are 16 apart, and its tokens 8. The rows are a vector's components: arrays that a loop indexes may lie in memory (lib/eight.glsl).
+// A thread's four rows are 16 apart, and its tokens 8. Loops over the rows are unrolled by the preprocessor (lib/eight.glsl); sums in vectors
+// PowerVR's compiler would spill.
 const uint THREAD_ROWS = 4, ROWS_APART = TILE_ROWS / THREAD_ROWS, TOKENS_APART = THREADS / ROWS_APART, THREAD_TOKENS = TOKENS / TOKENS_APART;
 uint thread_row() { return gl_LocalInvocationIndex % ROWS_APART; }
 uint thread_token() { return gl_LocalInvocationIndex / ROWS_APART; }
-vec4 sums[THREAD_TOKENS];
+float sums[THREAD_ROWS][THREAD_TOKENS];
+
+// What the rows' minima add, of q4 by integers.
+void add_minima(uint t, uvec4 x[STEP], float scale) {
+#ifdef WEFT_INT8
+  if (FORMAT != FORMAT_Q4) return;
+  const float sum = scale * product(uvec4[STEP](uvec4(0x01010101u), uvec4(0x01010101u)), x);
+#define ADD_MINIMUM(i) sums[i][t] += weight_minima[thread_row() + i * ROWS_APART] * sum;
+  FOUR(ADD_MINIMUM)
+#endif
+}
 
 void multiply() {
 #define SCALE(i) weight_scale(thread_row() + i * ROWS_APART)
-  const vec4 row_scales = vec4(SCALE(0), SCALE(1), SCALE(2), SCALE(3));
+  const float row_scales[THREAD_ROWS] = float[THREAD_ROWS](SCALE(0), SCALE(1), SCALE(2), SCALE(3));
+#define ADD(i) sums[i][t] += row_scales[i] * scales[t] * product(w[i], x[t]);
+#define LOAD_ROW(i) [[unroll]] for (uint s = 0; s < STEP; ++s) w[i][s] = weight_tile[swizzled(thread_row(), word + s) + i * ROWS_APART * WORDS];
+#define LOAD_TOKEN \
+  scales[t] = input_scale(thread_token() + t * TOKENS_APART); \
+  [[unroll]] for (uint s = 0; s < STEP; ++s) x[t][s] = input_tile[swizzled(thread_token(), word + s) + t * TOKENS_APART * WORDS];
+#define ADD_ROW(i) LOAD_ROW(i) [[unroll]] for (uint t = 0; t < THREAD_TOKENS; ++t) ADD(i)
   [[dont_unroll]] for (uint word = 0; word < WORDS; word += STEP) {  // all at once would take more registers than there are
-    uvec4 w[THREAD_ROWS][STEP];
-#define LOAD(i) w[i][s] = weight_tile[swizzled(thread_row(), word + s) + i * ROWS_APART * WORDS];
-    [[unroll]] for (uint s = 0; s < STEP; ++s) { LOAD(0) LOAD(1) LOAD(2) LOAD(3) }
-    [[unroll]] for (uint t = 0; t < THREAD_TOKENS; ++t) {
-      const float scale = input_scale(thread_token() + t * TOKENS_APART);
-      uvec4 x[STEP];
-      [[unroll]] for (uint s = 0; s < STEP; ++s) x[s] = input_tile[swizzled(thread_token(), word + s) + t * TOKENS_APART * WORDS];
-#define ADD(i) sums[t][i] += row_scales[i] * scale * product(w[i], x);
-      ADD(0) ADD(1) ADD(2) ADD(3)
-#ifdef WEFT_INT8
-      if (FORMAT == FORMAT_Q4) {
-        const float sum = scale * product(uvec4[STEP](uvec4(0x01010101u), uvec4(0x01010101u)), x);
-#define ADD_MINIMUM(i) sums[t][i] += weight_minima[thread_row() + i * ROWS_APART] * sum;
-        ADD_MINIMUM(0) ADD_MINIMUM(1) ADD_MINIMUM(2) ADD_MINIMUM(3)
-      }
-#endif
+    uvec4 w[THREAD_ROWS][STEP], x[THREAD_TOKENS][STEP];
+    float scales[THREAD_TOKENS];
+    if (THREAD_TOKENS < THREAD_ROWS) {  // the tokens' words are kept, or the rows': whichever are fewer
+      [[unroll]] for (uint t = 0; t < THREAD_TOKENS; ++t) { LOAD_TOKEN add_minima(t, x[t], scales[t]); }
+      FOUR(ADD_ROW)
+    } else {
+      FOUR(LOAD_ROW)
+      [[unroll]] for (uint t = 0; t < THREAD_TOKENS; ++t) { LOAD_TOKEN FOUR(ADD) add_minima(t, x[t], scales[t]); }
     }
+  }
+}
+
+void write(uint row, float row_sums[THREAD_TOKENS], uint first_token, uint tokens) {
+  if (row >= p.rows) return;
+  const float shift = BIAS != 0 ? bias[p.row_base + row] : 0;
+  [[unroll]] for (uint t = 0; t < THREAD_TOKENS; ++t) {
+    const uint token = thread_token() + t * TOKENS_APART;
+    if (token >= tokens) continue;
+    const uint at = (first_token + token) * p.out_stride + p.row_base + row;
+    const float sum = row_sums[t] + shift;
+    y[at] = ADD != 0 ? y[at] + sum : sum;
   }
 }
 
@@ -166,7 +188,8 @@ void main() {
   if (first_token >= all_tokens) return;
   const uint blocks = (p.cols + BLOCK - 1) / BLOCK, tile = gl_WorkGroupID.x * tile_words(blocks);
   const uint tokens = min(all_tokens - first_token, TOKENS);
-  [[unroll]] for (uint t = 0; t < THREAD_TOKENS; ++t) sums[t] = vec4(0);
+#define CLEAR(i) sums[i][t] = 0;
+  [[unroll]] for (uint t = 0; t < THREAD_TOKENS; ++t) { FOUR(CLEAR) }
   load(0, blocks, tile, first_token, tokens);
   note_peaks();
   barrier();
@@ -178,16 +201,6 @@ void main() {
     note_peaks();
     barrier();
   }
-  [[unroll]] for (uint i = 0; i < THREAD_ROWS; ++i) {
-    const uint row = gl_WorkGroupID.x * TILE_ROWS + thread_row() + i * ROWS_APART;
-    if (row >= p.rows) continue;
-    const float shift = BIAS != 0 ? bias[p.row_base + row] : 0;
-    [[unroll]] for (uint t = 0; t < THREAD_TOKENS; ++t) {
-      const uint token = thread_token() + t * TOKENS_APART;
-      if (token >= tokens) continue;
-      const uint at = (first_token + token) * p.out_stride + p.row_base + row;
-      const float sum = sums[t][i] + shift;
-      y[at] = ADD != 0 ? y[at] + sum : sum;
-    }
-  }
+#define WRITE(i) write(gl_WorkGroupID.x * TILE_ROWS + thread_row() + i * ROWS_APART, sums[i], first_token, tokens);
+  FOUR(WRITE)
 }

@@ -66,8 +66,10 @@ constexpr Workaround kWorkarounds[] = {
     {VK_DRIVER_ID_MESA_PANVK, 0, kAny, "PanVK carries what subgroup arithmetic leaves round loops, in 24 registers",
      [](Plan& plan) { plan.subgroup = false; }},
     {VK_DRIVER_ID_MESA_V3DV, 0, kAny,
-     "V3D has 32 registers a thread: smaller tiles, no groups of tokens, one block or gate at once",
+     "V3D has 32 registers a thread: smaller tiles, no groups of tokens, one block or gate at once, no subgroup "
+     "arithmetic",
      [](Plan& plan) {
+       plan.subgroup = false;
        plan.tile_tokens = 16;
        plan.block_tokens = 1;
        plan.fewest_registers = true;

@@ -85,13 +85,13 @@ void leading_products(out float sums[ROW_TILES], Row rows[ROW_TILES], Known k) {
 }
 
 // Sums of the hidden state's amounts over the columns whose bit of a plane differs from the sign.
-void count_plane(out int sums[ROW_TILES], Row rows[ROW_TILES], uint plane, uint rest) {
+void count_plane(out int sums[ROW_TILES], TableRow rows[ROW_TILES], uint plane, uint rest) {
   const uint quads = TABLE_QUADS(rest);
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) sums[i] = 0;
   for (uint quad = 0; quad < quads; ++quad) {
     const EightInputs x = eight_inputs(FACTOR_BITS(rest) + quad * 8);
     uvec4 differing[ROW_TILES];
-    [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) differing[i] = part_word(rows[i].at, plane, quad, quads) ^ input_of(x, 7);
+    [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) differing[i] = part_word(rows[i], plane, quad, quads) ^ input_of(x, 7);
     [[unroll]] for (uint k = 0; k < 7; ++k) {
       const uvec4 bits = input_of(x, k);
       [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
@@ -103,7 +103,7 @@ void count_plane(out int sums[ROW_TILES], Row rows[ROW_TILES], uint plane, uint 
 }
 
 // The product of the rest with its first four bits and a half.
-void four_bit_products(out float sums[ROW_TILES], Row rows[ROW_TILES], uint rest) {
+void four_bit_products(out float sums[ROW_TILES], TableRow rows[ROW_TILES], uint rest) {
   const uint quads = TABLE_QUADS(rest), pairs = TABLE_PAIRS(rest);
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) sums[i] = 0;
   for (uint pair = 0; pair < pairs; ++pair) {
@@ -111,11 +111,11 @@ void four_bit_products(out float sums[ROW_TILES], Row rows[ROW_TILES], uint rest
     uvec2 first[ROW_TILES], second[ROW_TILES];
     uint scales[ROW_TILES];
     [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
-      two[i] = part_word(rows[i].at, TABLE_PLANE_2(rest), pair, pairs);
-      const uvec4 a = part_word(rows[i].at, TABLE_PLANE_0, pair / 2, quads), b = part_word(rows[i].at, TABLE_PLANE_1(rest), pair / 2, quads);
+      two[i] = part_word(rows[i], TABLE_PLANE_2(rest), pair, pairs);
+      const uvec4 a = part_word(rows[i], TABLE_PLANE_0, pair / 2, quads), b = part_word(rows[i], TABLE_PLANE_1(rest), pair / 2, quads);
       first[i] = pair % 2 == 0 ? a.xy : a.zw;
       second[i] = pair % 2 == 0 ? b.xy : b.zw;
-      scales[i] = scales_word(rows[i].at, pair, FORMAT, rest);
+      scales[i] = scales_word(rows[i], pair, FORMAT, rest);
     }
     [[unroll]] for (uint b = 0; b < 2; ++b) {
       const uint block = pair * 2 + b;

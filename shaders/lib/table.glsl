@@ -100,20 +100,27 @@ void add_pair(inout float sums[SUMS], Place places[ROW_TILES], uint pair, uint r
   }
 }
 
-// A block of the rest alone, added to the sums of row i: four quads of it, then the other four, in the order of add_block.
+// A block of the rest alone, added to the sums of row i, in the order of add_block: some quads of it, then the next ones.
+const uint QUADS = FORMAT == FORMAT_F16 ? 2 : 4;
 void add_single(inout float sums[SUMS], uint i, Place place, uint block, uint rest, uint stride, uint first_token) {
   const uint plane_1 = TABLE_QUADS(rest) * TILE_ROWS, word = (place.planes + block / 4 * GROUP_ROWS) * 4 + block % 4;
-  uvec4 low;
-  if (FORMAT != FORMAT_Q4) low = word_at(place.low + block * GROUP_ROWS);
   const uvec4 fours = fours_of(small_word_at(word), small_word_at(word + plane_1 * 4), half_word_at(place.two + block / 2 * GROUP_ROWS, block % 2));
+  uvec4 low;
+  if (FORMAT == FORMAT_Q8) low = word_at(place.low + block * GROUP_ROWS);
   precise vec4 products[TOKENS];
   [[unroll]] for (uint t = 0; t < TOKENS; ++t) products[t] = vec4(-0.0);  // fma() with it is the product, its sign too
-  [[dont_unroll]] for (uint h = 0; h < 2; ++h) {
-    uvec4 bytes;
-    if (FORMAT == FORMAT_F16) bytes = word_at(place.bytes + (block * 2 + h) * GROUP_ROWS);
+  [[dont_unroll]] for (uint q = 0; q < 8; q += QUADS) {
+    const uint half_ = q / 2 % 2, shift = q / 4 * 4;
+    uvec4 upper = fours << shift, lower = low >> (4 - shift), bytes;
+    if (FORMAT == FORMAT_F16) {
+      upper.xy = half_ == 0 ? upper.xy : upper.zw;
+      lower.xy = half_word_at(place.low + block * GROUP_ROWS, half_) >> (4 - shift);
+      bytes.xy = half_word_at(place.bytes + (block * 2 + q / 4) * GROUP_ROWS, half_);
+    }
     [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
       const EightInputs x = eight_inputs((first_token + t) * stride + (block + 1) * (BLOCK / 4));
-#define MULTIPLY(j) products[t] = fma(rest_quad(fours[j] << (h * 4), low[j] >> (4 - h * 4), bytes[j]), floats_of(x, h * 4 + j), products[t]);
+#define MULTIPLY(j) \
+  if (j < QUADS) products[t] = fma(rest_quad(upper[j], lower[j], bytes[j]), floats_of(x, q + j), products[t]);
       FOUR(MULTIPLY)
 #undef MULTIPLY
     }
