@@ -36,22 +36,22 @@ uint wanted_rows() {
 
 void refine_rows(uint rest) {
   const uint tile_words = table_tile_words(FORMAT, rest);
+  const Known known = known_of(rest);
   TableRow table_rows[ROW_TILES];
+  Row rows[ROW_TILES];
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
     const uint row = min(ids[i] - p.row_base, p.slice_rows - 1);
     table_rows[i] = TableRow(row / TILE_ROWS * tile_words, row % TILE_ROWS);
+    rows[i] = row_at(table_rows[i]);
   }
   float leading[ROW_TILES], products[ROW_TILES];
   int counts[ROW_TILES], of_signs[ROW_TILES];
   const bool signs_known = state.head.mode != HEAD_LEADING;  // by the estimates
+  if (STAGE > 0) leading_products(leading, rows, known);
   if (STAGE < 2) count_plane(counts, table_rows, STAGE == 0 ? TABLE_PLANE_0 : TABLE_PLANE_1(rest), rest);
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) of_signs[i] = 0;
   if (STAGE == 1) WHERE(!signs_known) count_plane(of_signs, table_rows, TABLE_PLANE_0, rest);
   if (STAGE == 2) four_bit_products(products, table_rows, rest);
-  Row rows[ROW_TILES];  // after the loops, as in estimate
-  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) rows[i] = row_at(table_rows[i]);
-  const Known known = known_of(rest);
-  if (STAGE > 0) leading_products(leading, rows, known);
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
     const float estimate = uintBitsToFloat(lists[LIST_ESTIMATES(p.rows) + positions[i]]);
     float needed = uintBitsToFloat(lists[LIST_NEEDED(p.rows) + positions[i]]) - leading_error(rows[i], known);
