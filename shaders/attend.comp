@@ -106,12 +106,13 @@ vec2 value_pair(uint slot, uint i) {
 }
 
 // Values: a lane owns word `lane % words` of them (and, of heads wider than the workgroup, the next ones at stride THREADS). Where lanes are
-// left over, they share the positions: groups of `words` lanes. Worked out where it is needed: that takes no register anywhere else.
+// left over, they share the positions: groups of `words` lanes. Worked out where it is needed, without a division: that takes no register anywhere else.
 uint value_words() { return p.head_dim / 2; }  // pairs of dimensions
-uint value_word() { return gl_LocalInvocationID.x % value_words(); }
-uint value_groups() { return max(THREADS / value_words(), 1); }
+uint by_words(uint i) { return i * p.per_word >> 16; }
+uint value_word() { return gl_LocalInvocationID.x - by_words(gl_LocalInvocationID.x) * value_words(); }
+uint value_groups() { return max(by_words(THREADS), 1); }
 uint value_group() {
-  const uint group = gl_LocalInvocationID.x / value_words();
+  const uint group = by_words(gl_LocalInvocationID.x);
   return group < value_groups() ? group : POSITIONS;  // of no position
 }
 

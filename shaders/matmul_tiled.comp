@@ -137,34 +137,26 @@ uint thread_row() { return gl_LocalInvocationIndex % ROWS_APART; }
 uint thread_token() { return gl_LocalInvocationIndex / ROWS_APART; }
 float sums[THREAD_ROWS][THREAD_TOKENS];
 
-// What the rows' minima add, of q4 by integers.
-void add_minima(uint t, uvec4 x[STEP], float scale) {
-#ifdef WEFT_INT8
-  if (FORMAT != FORMAT_Q4) return;
-  const float sum = scale * product(uvec4[STEP](uvec4(0x01010101u), uvec4(0x01010101u)), x);
-#define ADD_MINIMUM(i) sums[i][t] += weight_minima[thread_row() + i * ROWS_APART] * sum;
-  FOUR(ADD_MINIMUM)
-#endif
-}
-
 void multiply() {
 #define SCALE(i) weight_scale(thread_row() + i * ROWS_APART)
   const float row_scales[THREAD_ROWS] = float[THREAD_ROWS](SCALE(0), SCALE(1), SCALE(2), SCALE(3));
-#define ADD(i) sums[i][t] += row_scales[i] * scales[t] * product(w[i], x[t]);
-#define LOAD_ROW(i) [[unroll]] for (uint s = 0; s < STEP; ++s) w[i][s] = weight_tile[swizzled(thread_row(), word + s) + i * ROWS_APART * WORDS];
-#define LOAD_TOKEN \
-  scales[t] = input_scale(thread_token() + t * TOKENS_APART); \
-  [[unroll]] for (uint s = 0; s < STEP; ++s) x[t][s] = input_tile[swizzled(thread_token(), word + s) + t * TOKENS_APART * WORDS];
-#define ADD_ROW(i) LOAD_ROW(i) [[unroll]] for (uint t = 0; t < THREAD_TOKENS; ++t) ADD(i)
+#define LOAD(i) w[i][s] = weight_tile[swizzled(thread_row(), word + s) + i * ROWS_APART * WORDS];
+#define ADD(i) sums[i][t] += row_scales[i] * scale * product(w[i], x);
+#define ADD_MINIMUM(i) sums[i][t] += weight_minima[thread_row() + i * ROWS_APART] * sum;
   [[dont_unroll]] for (uint word = 0; word < WORDS; word += STEP) {  // all at once would take more registers than there are
-    uvec4 w[THREAD_ROWS][STEP], x[THREAD_TOKENS][STEP];
-    float scales[THREAD_TOKENS];
-    if (THREAD_TOKENS < THREAD_ROWS) {  // the tokens' words are kept, or the rows': whichever are fewer
-      [[unroll]] for (uint t = 0; t < THREAD_TOKENS; ++t) { LOAD_TOKEN add_minima(t, x[t], scales[t]); }
-      FOUR(ADD_ROW)
-    } else {
-      FOUR(LOAD_ROW)
-      [[unroll]] for (uint t = 0; t < THREAD_TOKENS; ++t) { LOAD_TOKEN FOUR(ADD) add_minima(t, x[t], scales[t]); }
+    uvec4 w[THREAD_ROWS][STEP];
+    [[unroll]] for (uint s = 0; s < STEP; ++s) { FOUR(LOAD) }
+    [[unroll]] for (uint t = 0; t < THREAD_TOKENS; ++t) {
+      const float scale = input_scale(thread_token() + t * TOKENS_APART);
+      uvec4 x[STEP];
+      [[unroll]] for (uint s = 0; s < STEP; ++s) x[s] = input_tile[swizzled(thread_token(), word + s) + t * TOKENS_APART * WORDS];
+      FOUR(ADD)
+#ifdef WEFT_INT8
+      if (FORMAT == FORMAT_Q4) {
+        const float sum = scale * product(uvec4[STEP](uvec4(0x01010101u), uvec4(0x01010101u)), x);
+        FOUR(ADD_MINIMUM)
+      }
+#endif
     }
   }
 }

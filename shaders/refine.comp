@@ -42,7 +42,7 @@ void refine_rows(uint rest) {
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
     const uint row = min(ids[i] - p.row_base, p.slice_rows - 1);
     table_rows[i] = TableRow(row / TILE_ROWS * tile_words, row % TILE_ROWS);
-    rows[i] = row_at(table_rows[i]);
+    rows[i] = row_at(table_rows[i]);  // not after the loops, as in estimate: NVK's register allocator gives up then, of Maxwell and Pascal
   }
   float leading[ROW_TILES], products[ROW_TILES];
   int counts[ROW_TILES], of_signs[ROW_TILES];

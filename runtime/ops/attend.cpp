@@ -71,7 +71,8 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
                                 attention.soft_cap,
                                 reach,
                                 parts > 1 ? plan.attend_span : UINT32_MAX / 2,
-                                static_cast<uint32_t>(scratch.bytes / 4)};
+                                static_cast<uint32_t>(scratch.bytes / 4),
+                                ceil_div(65536u, shape.head_dim / 2)};
   std::vector<uint32_t> constants = {attention.soft_cap > 0, attention.alibi, static_cast<uint32_t>(attention.mask),
                                      biases.buffer != nullptr};
   const View& bias = biases.buffer ? biases : state;
