@@ -157,7 +157,7 @@ void main() {
       }
   }
 
-  uint left = last - first, start_slot = first % p.capacity;  // in the ring; a block wraps once at most
+  uint left = last - first, start_slot = first % p.capacity;  // in the ring, which the positions go round once at most
   while (left > 0) {
     const uint count = min(left, POSITIONS);
     float block_peak = -1e30;
@@ -192,7 +192,7 @@ void main() {
         if (word + j * THREADS < value_words()) acc[j] += weights[i] * value_pair(slots + slot, word + j * THREADS);
     }
     left -= count;
-    start_slot += start_slot + count < p.capacity ? count : count - p.capacity;
+    start_slot += count;
     barrier();  // the weights are read
   }
 

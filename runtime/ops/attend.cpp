@@ -42,8 +42,8 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
   const Plan& plan = recorder.device().plan();
   const uint32_t q_dim = shape.heads * shape.head_dim, kv_dim = shape.kv_heads * shape.head_dim;
   const uint32_t stride = stride_of(q_dim), q_stride = fused_rope ? stride_of(q_dim + 2 * kv_dim) : stride;
-  require(shape.head_dim % 2 == 0 && shape.head_dim <= 256, "attend",
-          "the head dimension must be even and at most 256");
+  require(shape.head_dim > 0 && shape.head_dim % 2 == 0 && shape.head_dim <= 256, "attend",
+          "the head dimension must be even and 2 to 256");
   require(shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0, "attend",
           "heads are no multiple of key/value heads");
   require_bytes(q, uint64_t{tokens} * q_stride * 4, "attend", "q");
