@@ -217,10 +217,10 @@ class ServeFuzz(unittest.TestCase):
         status = pathlib.Path(f"/proc/{server.process.pid}/status").read_text()
         return int(status.partition("VmRSS:")[2].split()[0]) / 1024  # MiB
 
-    def attack(self, server, seed, until, counts, problems):
+    def attack(self, server, seed, enough, counts, problems):
         chance = random.Random(seed)
         try:
-            while time.monotonic() < until and not problems:
+            while not enough.is_set() and not problems:
                 kind = self.one(server, chance)
                 counts[kind] = counts.get(kind, 0) + 1
         except BaseException as problem:
@@ -240,23 +240,26 @@ class ServeFuzz(unittest.TestCase):
             want = self.story(server)
             self.assertGreater(len(want), 50)
             counts, problems, marks = {}, [], []
-            begin = time.monotonic()
-            threads = [threading.Thread(target=self.attack, args=(server, SEED * 1000 + i, begin + SECONDS, counts, problems)) for i in range(8)]
+            enough = threading.Event()
+            threads = [threading.Thread(target=self.attack, args=(server, SEED * 1000 + i, enough, counts, problems)) for i in range(8)]
             for thread in threads:
                 thread.start()
-            while any(thread.is_alive() for thread in threads):
-                self.assertEqual(self.story(server), want)
-                marks.append(self.resident(server))
-            for thread in threads:
-                thread.join()
+            until = time.monotonic() + SECONDS
+            try:
+                # A slow machine takes longer for as many: CTest ends what hangs.
+                while not problems and (time.monotonic() < until or len(marks) < 6 or sum(list(counts.values())) < 20 * SECONDS):
+                    self.assertEqual(self.story(server), want)
+                    marks.append(self.resident(server))
+            finally:
+                enough.set()
+                for thread in threads:
+                    thread.join()
             if problems:
                 print(*map(repr, problems), sep="\n")
                 raise problems[0]
             early, late = max(marks[:len(marks) // 2]), max(marks[len(marks) // 2:])
             print(f"{sum(counts.values())} requests {counts}, {len(marks)} stories in between, MiB at tenths:",
                   *(f"{marks[i * (len(marks) - 1) // 10]:.0f}" for i in range(11)), end=" ", flush=True)
-            self.assertGreater(sum(counts.values()), 20 * SECONDS)
-            self.assertGreater(len(marks), 5)
             # glibc keeps the most that was ever in use at once, and random requests raise that now and then: by 9 % in ten minutes. With
             # jemalloc, which gives back what is free, the last tenth is the second one's.
             self.assertLess(late, early * (1.15 if SECONDS > 300 else 1.25) + 8)
