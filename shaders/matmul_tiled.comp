@@ -24,6 +24,12 @@
 #include "lib/eight.glsl"
 #include "lib/tile_blocks.glsl"
 
+#ifdef WEFT_PEAKS
+const uint FEWEST_REGISTERS = 0;
+#else
+layout(constant_id = 4) const uint FEWEST_REGISTERS = 0;  // 1: while it multiplies, a thread holds no words of the next block
+#endif
+
 // A block of each row and token, in words of 16 bytes.
 #ifdef WEFT_FP16
 const uint WORDS = BLOCK / 8, STEP = 2;
@@ -130,8 +136,8 @@ float weight_scale(uint row) { return 1; }
 float input_scale(uint token) { return 1; }
 #endif
 
-// A thread's four rows are 16 apart, and its tokens 8. Loops over the rows are unrolled by the preprocessor (lib/eight.glsl); sums in vectors
-// PowerVR's compiler would spill.
+// A thread's four rows are 16 apart, and its tokens 8. Loops over the rows are unrolled by the preprocessor (lib/eight.glsl). PowerVR's
+// compiler would spill sums that are vectors.
 const uint THREAD_ROWS = 4, ROWS_APART = TILE_ROWS / THREAD_ROWS, TOKENS_APART = THREADS / ROWS_APART, THREAD_TOKENS = TOKENS / TOKENS_APART;
 uint thread_row() { return gl_LocalInvocationIndex % ROWS_APART; }
 uint thread_token() { return gl_LocalInvocationIndex / ROWS_APART; }
@@ -141,7 +147,7 @@ void multiply() {
 #define SCALE(i) weight_scale(thread_row() + i * ROWS_APART)
   const float row_scales[THREAD_ROWS] = float[THREAD_ROWS](SCALE(0), SCALE(1), SCALE(2), SCALE(3));
 #define LOAD(i) w[i][s] = weight_tile[swizzled(thread_row(), word + s) + i * ROWS_APART * WORDS];
-#define ADD(i) sums[i][t] += row_scales[i] * scale * product(w[i], x);
+#define ADD_PRODUCT(i) sums[i][t] += row_scales[i] * scale * product(w[i], x);
 #define ADD_MINIMUM(i) sums[i][t] += weight_minima[thread_row() + i * ROWS_APART] * sum;
   [[dont_unroll]] for (uint word = 0; word < WORDS; word += STEP) {  // all at once would take more registers than there are
     uvec4 w[THREAD_ROWS][STEP];
@@ -150,7 +156,7 @@ void multiply() {
       const float scale = input_scale(thread_token() + t * TOKENS_APART);
       uvec4 x[STEP];
       [[unroll]] for (uint s = 0; s < STEP; ++s) x[s] = input_tile[swizzled(thread_token(), word + s) + t * TOKENS_APART * WORDS];
-      FOUR(ADD)
+      FOUR(ADD_PRODUCT)
 #ifdef WEFT_INT8
       if (FORMAT == FORMAT_Q4) {
         const float sum = scale * product(uvec4[STEP](uvec4(0x01010101u), uvec4(0x01010101u)), x);
@@ -182,13 +188,14 @@ void main() {
   const uint tokens = min(all_tokens - first_token, TOKENS);
 #define CLEAR(i) sums[i][t] = 0;
   [[unroll]] for (uint t = 0; t < THREAD_TOKENS; ++t) { FOUR(CLEAR) }
-  load(0, blocks, tile, first_token, tokens);
+  if (FEWEST_REGISTERS == 0) load(0, blocks, tile, first_token, tokens);
   note_peaks();
   barrier();
   for (uint block = 0; block < blocks; ++block) {
+    if (FEWEST_REGISTERS != 0) load(block, blocks, tile, first_token, tokens);
     store(block);
     barrier();
-    if (block + 1 < blocks) load(block + 1, blocks, tile, first_token, tokens);  // on its way while this one is multiplied
+    if (block + 1 < blocks && FEWEST_REGISTERS == 0) load(block + 1, blocks, tile, first_token, tokens);  // on its way while this one is multiplied
     multiply();
     note_peaks();
     barrier();

@@ -66,14 +66,14 @@ constexpr Workaround kWorkarounds[] = {
     {VK_DRIVER_ID_MESA_PANVK, 0, kAny, "PanVK carries what subgroup arithmetic leaves round loops, in 24 registers",
      [](Plan& plan) { plan.subgroup = false; }},
     {VK_DRIVER_ID_MESA_V3DV, 0, kAny,
-     "V3D has 32 registers a thread: smaller tiles, no groups of tokens, one block or gate at once, no subgroup "
-     "arithmetic",
+     "V3D has 32 registers a thread: smaller tiles, no groups of tokens, less of a block at once",
      [](Plan& plan) {
-       plan.subgroup = false;
        plan.tile_tokens = 16;
        plan.block_tokens = 1;
        plan.fewest_registers = true;
      }},
+    {VK_DRIVER_ID_MESA_V3DV, 0, kAny, "with subgroup arithmetic V3D spills attention over a q8 cache in parts",
+     [](Plan& plan) { plan.subgroup = false; }},
     {VK_DRIVER_ID_IMAGINATION_OPEN_SOURCE_MESA, 0, kAny, kPowerVrReason, fit_powervr},
     {VK_DRIVER_ID_IMAGINATION_PROPRIETARY, 0, kAny, kPowerVrReason, fit_powervr},
 };

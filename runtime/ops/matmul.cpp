@@ -41,7 +41,9 @@ KernelSpec tile_kernel(const Device& device, const Matrix& weights, std::vector<
     constants.insert(constants.end(), {plan.matrix_side, TILE_THREADS / device.caps().subgroup_size});
     return {shaders::matmul_matrix, constants, true};
   }
-  return {plan.half_tiles ? shaders::matmul_tiled_fp16 : shaders::matmul_tiled, constants};
+  if (plan.half_tiles) return {shaders::matmul_tiled_fp16, constants};
+  if (plan.fewest_registers) constants.push_back(true);
+  return {shaders::matmul_tiled, constants};
 }
 
 // More tokens than a lane accumulates, on a GPU. Shapes were checked.

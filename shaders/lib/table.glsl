@@ -6,7 +6,7 @@
 #include "lib/planes.glsl"
 #include "lib/eight.glsl"
 
-layout(constant_id = 4) const uint FEWEST_REGISTERS = 0;  // 1: a lane loads blocks one by one
+layout(constant_id = 4) const uint FEWEST_REGISTERS = 0;  // 1: a lane loads blocks one by one, and multiplies part of one at a time
 
 // A block's product with the inputs, added to the sums of row i.
 void add_block(inout float sums[SUMS], uint i, vec4 weights[8], float scale, uint block, uint stride, uint first_token) {
@@ -100,8 +100,9 @@ void add_pair(inout float sums[SUMS], Place places[ROW_TILES], uint pair, uint r
   }
 }
 
+const uint QUADS = FORMAT == FORMAT_F16 ? 2 : 4;  // that add_single multiplies at a time
+
 // A block of the rest alone, added to the sums of row i, in the order of add_block: some quads of it, then the next ones.
-const uint QUADS = FORMAT == FORMAT_F16 ? 2 : 4;
 void add_single(inout float sums[SUMS], uint i, Place place, uint block, uint rest, uint stride, uint first_token) {
   const uint plane_1 = TABLE_QUADS(rest) * TILE_ROWS, word = (place.planes + block / 4 * GROUP_ROWS) * 4 + block % 4;
   const uvec4 fours = fours_of(small_word_at(word), small_word_at(word + plane_1 * 4), half_word_at(place.two + block / 2 * GROUP_ROWS, block % 2));

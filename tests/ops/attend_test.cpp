@@ -334,6 +334,7 @@ TEST_F(AttendTest, RefusesWrongShapes) {
   EXPECT_THROW(run({4, 0, 16}), Error);   // none
   EXPECT_THROW(run({4, 2, 15}), Error);   // odd
   EXPECT_THROW(run({4, 2, 258}), Error);  // too wide
+  EXPECT_THROW(run({4, 2, 0}), Error);    // of nothing
 }
 
 }  // namespace

@@ -290,6 +290,10 @@ TEST_F(MatmulTest, Tiles) {
     for (const uint32_t rows : {1u, 64u, 300u})
       for (const uint32_t cols : {1u, 31u, 32u, 33u, 65u, 576u})
         check_matmul({.tile_tokens = 64, .half_tiles = false, .matrices = false}, {format, rows, cols, 64, 40});
+    for (const uint32_t cols : {1u, 33u, 172u, 576u})
+      check_matmul(
+          {.block_tokens = 8, .tile_tokens = 16, .half_tiles = false, .matrices = false, .fewest_registers = true},
+          {format, 100, cols, 64, 63});
     for (const ops::Output output : {ops::Output::write, ops::Output::add})
       for (const bool biased : {false, true})
         check_matmul({.tile_tokens = 64, .half_tiles = false, .matrices = false},

@@ -173,7 +173,7 @@ TEST_F(ProjectTest, LeavesTheBest) {
   check_best(sliced, Format::q8, 20000, 40, 2, false);
 }
 
-// A lane loads the blocks of its row one by one.
+// A lane loads the blocks of its row one by one, and multiplies part of one at a time.
 TEST_F(ProjectTest, OfFewestRegisters) {
   for (const uint32_t split : {1u, 4u}) {
     const Tuning fewest = {.split = split, .row_tiles = 1, .texel_products = false, .fewest_registers = true};
