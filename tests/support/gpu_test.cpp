@@ -81,17 +81,22 @@ void probe() {
 
 }  // namespace
 
-// What a GPU with this device's limits would do.
-static Plan gpu_plan(Caps caps) {
+// What a GPU with this device's limits and that driver would do.
+static Plan gpu_plan(Caps caps, VkDriverId driver = VK_DRIVER_ID_MESA_RADV) {
   caps.kind = DeviceKind::discrete;
-  caps.driver_id = VK_DRIVER_ID_MESA_RADV;  // with all that plans keep for certain drivers
+  caps.driver_id = driver;
   return make_plan(caps);
 }
 
-// WEFT_TEST_PLAN=gpu: that of a GPU, on a software device.
 Plan plan_of(const Caps& caps) {
   const char* const plan = std::getenv("WEFT_TEST_PLAN");
-  return plan && std::string_view(plan) == "gpu" ? gpu_plan(caps) : make_plan(caps);
+  if (!plan) return make_plan(caps);
+  const std::map<std::string_view, VkDriverId> drivers = {
+      {"gpu", VK_DRIVER_ID_MESA_RADV},  // with most that a plan can have
+      {"mali", VK_DRIVER_ID_MESA_PANVK},
+      {"powervr", VK_DRIVER_ID_IMAGINATION_OPEN_SOURCE_MESA},
+      {"v3d", VK_DRIVER_ID_MESA_V3DV}};
+  return gpu_plan(caps, drivers.at(plan));
 }
 
 std::string Tuning::name() const {

@@ -3,8 +3,9 @@
 // The program's main() is in gpu_test.cpp. It turns on validation with synchronization validation where the layer is
 // installed (WEFT_VALIDATION=0 keeps it off), points the pipeline cache at a temporary folder, and fails any test
 // during which the layer had something to say. The driver is the loader's choice: VK_DRIVER_FILES picks one.
-// WEFT_TEST_PLAN=gpu: devices get the plan that a GPU with their limits would have. WEFT_TEST_COMPILE_FOR=navi21,...:
-// the run's kernels are compiled for these families at its end (compile_for.h).
+// WEFT_TEST_PLAN=gpu: devices get the plan that a GPU with their limits would have; mali, powervr, v3d: one of these,
+// which have few registers. WEFT_TEST_COMPILE_FOR=navi21,...: the run's kernels are compiled for these families at its
+// end (compile_for.h).
 #pragma once
 
 #include <gtest/gtest.h>
