@@ -20,13 +20,16 @@ CHIPS = {chip.name: chip for chip in [
            {name: name for name in ("polaris10", "vega10", "navi10", "navi21", "navi31", "strix1", "gfx1201")}),
     *chips("amd64", "freedreno", "freedreno", "FD_GPU_ID", {f"adreno-{number}": number for number in ("630", "660", "740", "750", "830")}),
     *chips("amd64", "nouveau", "nouveau", "NOUVEAU_CHIPSET",
-           {"maxwell": "0x120", "pascal": "0x132", "volta": "0x140", "turing": "0x162", "ampere": "0x174"}),
+           {"maxwell": "0x120", "pascal": "0x132", "volta": "0x140", "turing": "0x162", "ampere": "0x174", "ada": "0x194", "blackwell": "0x1b2"}),
     *chips("amd64", "asahi", "asahi", "WEFT_NO_CHOICE", {"apple-m1": ""}),
     *chips("arm64", "panfrost", "panfrost", "PAN_GPU_ID", {"mali-g310": "ac74", "mali-g610": "a867"}, PAN_I_WANT_A_BROKEN_VULKAN_DRIVER="1"),
     *chips("arm64", "powervr", "powervr_mesa", "PVR_SHIM_DEVICE_BVNC", {"powervr-bxs-4-64": "36.53.104.796"},
            PVR_I_WANT_A_BROKEN_VULKAN_DRIVER="1"),
     *chips("arm64", "v3d", "broadcom", "V3D_GPU_ID", {"v3d-4.2": "42", "v3d-7.1": "71"}),  # Raspberry Pi 4 and 5
 ]}
+
+# Their shims know them only in Mesa's newest version (root.py).
+NEWEST = ("ada", "blackwell", "v3d-4.2", "v3d-7.1")
 
 # What CI compiles for: six chips, of all drivers there are for amd64.
 CI = ("polaris10", "navi21", "gfx1201", "adreno-740", "turing", "apple-m1")

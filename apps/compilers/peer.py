@@ -52,7 +52,7 @@ class Kernel:
 def ours(kind, number, matmul, project):
     """number: of the type among our formats; matmul, project: their loops."""
     yield Kernel(kind, FLOATS, True, tuple(f"matmul{variant} {number} 1 4 1 0 0 0 0 0 0" for variant in ("", " subgroup")), matmul)
-    yield Kernel(kind, FLOATS, True, tuple(f"project{variant} {number} 1 4 1 0" for variant in ("", " subgroup")), project)
+    yield Kernel(kind, FLOATS, True, tuple(f"project{variant} {number} 1 4 1 0 0" for variant in ("", " subgroup")), project)
     if kind != "f16":
         yield Kernel(kind, BYTES, True, (f"matmul int8 {number} 1 4 1 0 0 0 0 0 0",), (0, 0))
 
@@ -116,7 +116,11 @@ def compile_ours(chip, program, root, model):
     if status != 0:
         raise SystemExit(f"peer: {chip.name}: weft-compilers failed: {' '.join(lines[-3:])}")
     device = next(json.loads(line)["device"] for line in lines if line.startswith('{"device"'))
-    return device, kernels_of(lines, device["driver"])
+    found = kernels_of(lines, device["driver"])
+    for kernel in KERNELS:
+        if kernel.ours and kernel.inputs == FLOATS and not found.keys() & set(kernel.names):
+            raise SystemExit(f"peer: {chip.name}: weft-compilers has no pipeline {' or '.join(kernel.names)}")
+    return device, found
 
 
 def compile_theirs(chip, root, model, driver):

@@ -44,6 +44,10 @@ class Budget:
 # The emulator takes some ten times as long.
 BUDGETS = {"amd64": Budget(), "arm64": Budget(seconds=100, limit=300)}
 
+# What a token of this model, which has 30 layers, may take with an f16 cache.
+COUNTED = "smollm2-135m"
+COMMANDS = {"dispatches": 160, "barriers": 155}
+
 
 def say(text):
     print(f"compilers: {text}", file=sys.stderr, flush=True)
@@ -121,6 +125,19 @@ def over(row, budget):
     return ", ".join(words)
 
 
+def commands_of(count):
+    """{"dispatches": of a token, "barriers": ...}"""
+    parts = count["token"]
+    return {kind: parts["first_layer"][kind] + (count["layers"] - 1) * parts["layer"][kind] + parts["rest"][kind] for kind in COMMANDS}
+
+
+def over_commands(result):
+    """{"MODEL FORMAT": what its token takes, in words}, where that is too much."""
+    numbers = {f"{model} {kind}": commands_of(count) for (model, kind), count in result["models"].items() if model == COUNTED}
+    return {label: f"{number['dispatches']} dispatches and {number['barriers']} barriers a token" for label, number in numbers.items()
+            if any(number[kind] > most for kind, most in COMMANDS.items())}
+
+
 def read_tables(text):
     """A written file again: {chip: {label: {column: number}}}."""
     tables, table = {}, None
@@ -164,14 +181,11 @@ def chip_text(chip, result, rows, budget, before):
 def summary_text(done, budget):
     rows = []
     for chip, result, table_rows in done:
-        plan, count = result["device"]["plan"], result["models"]["smollm2-135m", "q8"]
+        plan, count = result["device"]["plan"], result["models"][COUNTED, "q8"]
         bad = sum(bool(over(row, budget)) for row in table_rows.values())
-        parts = count["token"]
-        dispatches, barriers = (parts["first_layer"][kind] + (count["layers"] - 1) * parts["layer"][kind] + parts["rest"][kind]
-                                for kind in ("dispatches", "barriers"))
         rows.append((chip.name, result["device"]["name"].strip(), str(plan["tile_tokens"]), str(plan["block_tokens"]), str(plan["split"]), str(len(table_rows)),
                      str(bad), f"{max(row.get('ms', 0) for row in table_rows.values()) / 1000:.2f}",
-                     f"{sum(row.get('ms', 0) for row in table_rows.values()) / 1000:.1f}", str(dispatches), str(barriers)))
+                     f"{sum(row.get('ms', 0) for row in table_rows.values()) / 1000:.1f}", *map(str, commands_of(count).values())))
     return table(("chip", "device", "tile_tokens", "block_tokens", "split", "pipelines", "over a budget", "slowest, s", "all, s",
                   "dispatches a token (SmolLM2, q8)", "barriers"), rows)
 
@@ -217,8 +231,7 @@ def main():
         if name not in drivers.CHIPS or drivers.CHIPS[name].architecture != architecture:
             parser.error(f"'{name}' is none of the chips of {architecture}: {', '.join(n for n, c in drivers.CHIPS.items() if c.architecture == architecture)}")
     try:
-        root = {chip.driver: roots.make(roots.cache(), architecture, roots.NEWEST if chip.driver == "broadcom" else roots.COMPILERS)
-                for chip in map(drivers.CHIPS.get, names)}
+        root = {name: roots.make(roots.cache(), architecture, roots.NEWEST if name in drivers.NEWEST else roots.COMPILERS) for name in names}
         program = cross.build(SOURCE, roots.make(roots.cache(), architecture)) if args.arm64 else args.bin_dir / "weft-compilers"
     except roots.Unavailable as why:
         say(f"the drivers cannot be had: {why}")
@@ -229,9 +242,11 @@ def main():
 
         def one(name):
             chip = drivers.CHIPS[name]
-            result = compile_for(chip, program, root[chip.driver], folders, budget.limit)
+            result = compile_for(chip, program, root[name], folders, budget.limit)
             rows = rows_of(result)
-            bad = {label: why for label, row in rows.items() if (why := over(row, budget))}
+            bad = {label: why for label, row in rows.items() if (why := over(row, budget))} | over_commands(result)
+            if result["device"]["plan"].get("matrix_side") and not any(label.startswith("matmul matrix") for label in rows):
+                say(f"{name}: products by cooperative matrices are missing: this build's glslang does not know them (docs/devices.md)")
             say(f"{name}: {len(rows)} pipelines, {len(bad)} over a budget, {sum(row.get('ms', 0) for row in rows.values()) / 1000:.1f} s of compiling" +
                 "".join(f"\n  {label}: {why}" for label, why in sorted(bad.items())))
             return chip, result, rows, bad

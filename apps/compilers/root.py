@@ -27,7 +27,7 @@ class Wanted:
 
 
 COMPILERS = Wanted(MESA, SUITES, PACKAGES)
-# For V3D: the shim of the version above cannot pretend to be another chip than it.
+# For the chips that the version above cannot pretend to be: drivers.NEWEST.
 NEWEST = Wanted("sid", ("sid",), ("mesa-vulkan-drivers", "mesa-drm-shim", *PACKAGES[2:]))
 GLSLANG = Wanted("glslang-trixie", SUITES[:1], ("glslang-tools",))
 # Debian sid's llama.cpp with its Vulkan backend, and sid's Mesa.

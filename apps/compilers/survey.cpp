@@ -4,8 +4,11 @@
 #include <deque>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "gpu/device.h"
+#include "model/batch.h"
+#include "model/schedule.h"
 
 namespace weft::compilers {
 namespace {
@@ -41,24 +44,73 @@ std::vector<Tail> all_tails(const PartialHeadBuffers& buffers) {
   return tails;
 }
 
-// The pass of a batch, as model/batch.cpp makes it. neighbours: the sessions' caches lie side by side.
-struct BatchPass {
-  BatchPass(const Model& model, const StepBuffers& session, const KvCache& cache, uint32_t count, bool neighbours)
-      : activations(model, count, count), step(model, count, 1), pass{model, activations, step, cache, count} {
-    for (uint32_t i = 0; i < count; ++i) rows.push_back(activations.rows(i));
-    for (const Activations& row : rows) pass.members.push_back({model, row, session, cache, 1});
-    if (!neighbours || count == 1) return;
-    list = Buffer(model.device, "batch members", count * sizeof(abi::BatchMember), Memory::shared);
-    Neighbours& all = pass.neighbours.emplace_back();
-    for (uint32_t i = 0; i < count; ++i) all.members.push_back(i);
-    all.list = list;
+// The passes of a batch of sessions with so many tokens each, as model/batch.cpp makes them. neighbours: the sessions'
+// caches lie side by side.
+class BatchPasses {
+ public:
+  BatchPasses(const Model& model, const StepBuffers& session, const KvCache& cache, uint32_t count, uint32_t tokens,
+              bool neighbours)
+      : activations_(model, count * tokens, count * tokens),
+        step_(model, count * tokens, 1),
+        list_(model.device, "batch members", count * sizeof(abi::BatchMember), Memory::shared) {
+    const auto over = [&](uint32_t first, uint32_t some) {
+      Pass pass = {model, activations_, step_, cache, count * some};
+      for (uint32_t i = 0; i < count; ++i) {
+        rows_.push_back(activations_.rows(i * tokens + first, some));
+        pass.members.push_back({model, rows_.back(), session, cache, some});
+      }
+      if (!neighbours || count == 1 || count * some > model.device->plan().chunk_tokens) return pass;
+      Neighbours& all = pass.neighbours.emplace_back();
+      for (uint32_t i = 0; i < count; ++i) all.members.push_back(i);
+      all.list = list_;
+      return pass;
+    };
+    passes_.push_back(over(0, tokens));
+    for (uint32_t i = 0; i < tokens; ++i) passes_.push_back(over(i, 1));
   }
-  ActivationBuffers activations;
-  StepBuffers step;
-  Buffer list;
-  std::deque<Activations> rows;
-  Pass pass;
+  const Pass& whole() const { return passes_.front(); }
+  std::span<const Pass> by_token() const { return std::span(passes_).subspan(1); }
+
+ private:
+  ActivationBuffers activations_;
+  StepBuffers step_;
+  Buffer list_;
+  std::deque<Activations> rows_;
+  std::vector<Pass> passes_;
 };
+
+// Every pass of a batch, and of a session that checks a draft. of_one: what may follow the layers of a session alone.
+template <class Record>
+void add_batches(const Model& model, const StepBuffers& step, const KvCache& cache, const std::vector<Tail>& of_one,
+                 const Record& record) {
+  const uint64_t mask_bytes = uint64_t{kMostDrafted + 1} * ((model.config.vocab + 31) / 32) * 4;
+  const Buffer masks(model.device, "draft masks", mask_bytes, Memory::shared);
+  std::vector<uint32_t> passes = {1};
+  passes.insert(passes.end(), std::begin(kDraftPasses), std::end(kDraftPasses));
+  for (const uint32_t count : kBatches)
+    for (const uint32_t tokens : passes)
+      for (const bool neighbours : {false, true}) {
+        if (count * tokens > kMostBatchSlots) continue;
+        const BatchPasses batch(model, step, cache, count, tokens, neighbours);
+        record([&](Recorder& r) {
+          record_embed(r, batch.whole());
+          for (uint32_t i = 0; i < model.config.layers; ++i) record_layer(r, batch.whole(), i);
+        });
+        const auto end = [&](const Tail& tail) {
+          const std::vector<Tail> tails(count, tail);
+          record([&](Recorder& r) {
+            if (tokens == 1)
+              record_tail(r, batch.whole(), tails);
+            else
+              record_check(r, batch.whole(), batch.by_token(), tails, masks);
+          });
+        };
+        for (const Kind kind : {Kind::greedy, Kind::sampled}) end({kind});
+        if (count > 1 || tokens == 1) continue;
+        for (const Tail& tail : of_one)
+          if (tail.chooses()) end(tail);
+      }
+}
 
 // All passes of sessions of one context and type of cache. record() takes what records, and returns the commands.
 template <class Record>
@@ -93,16 +145,7 @@ Survey::Counts add_sessions(const Model& model, uint32_t context, Format cache_f
                             uint64_t{device->plan().block_tokens} * stride_of(model.config.vocab) * 4, Memory::device);
   for (const PartialHeadBuffers* masked : {static_cast<const PartialHeadBuffers*>(nullptr), &partial})
     record([&](Recorder& r) { record_score(r, prompt, block_logits, step.history, masked); });
-  for (const uint32_t count : kBatches)
-    for (const bool neighbours : {false, true}) {
-      const BatchPass batch(model, step, cache, count, neighbours);
-      record([&](Recorder& r) {
-        record_embed(r, batch.pass);
-        for (uint32_t i = 0; i < layers; ++i) record_layer(r, batch.pass, i);
-        for (const Kind kind : {Kind::greedy, Kind::sampled})
-          record_tail(r, batch.pass, std::vector<Tail>(count, Tail{kind}));
-      });
-    }
+  add_batches(model, step, cache, all_tails(partial), record);
   return counts;
 }
 

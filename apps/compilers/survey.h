@@ -23,7 +23,7 @@ class Survey {
     PassCommands prompt;  // a chunk of its tokens
   };
   // Loads a model with matrices and tables of the format, and adds the pipelines of its sessions: of decoding, prompts,
-  // batches and scores, with every head, both types of cache, and every way to choose a token.
+  // checks of drafts, batches and scores, with every head, both types of cache, and every way to choose a token.
   Counts add(const std::shared_ptr<Device>& device, const std::filesystem::path& folder, Format format);
 
   const std::map<std::string, KernelSpec>& pipelines() const { return pipelines_; }  // by label

@@ -81,6 +81,14 @@ class Report(unittest.TestCase):
         self.assertEqual(report.over(good, report.Budget(seconds=8)), "9.0 s to compile")
         self.assertEqual(report.over({"refused": "no"}, budget), "no")
 
+    def test_too_many_commands(self):
+        one = {"dispatches": 5, "barriers": 5}
+        count = {"layers": 30, "token": {"first_layer": one, "layer": one, "rest": one}}
+        self.assertEqual(report.over_commands({"models": {("smollm2-135m", "q8"): count, ("gpt2-124m", "q8"): {**count, "layers": 99}}}), {})
+        count["token"] = {**count["token"], "layer": {"dispatches": 5, "barriers": 6}}
+        self.assertEqual(report.over_commands({"models": {("smollm2-135m", "q8"): count}}),
+                         {"smollm2-135m q8": "155 dispatches and 184 barriers a token"})
+
     def compiled(self, limit):
         with tempfile.TemporaryDirectory() as work:
             fake = pathlib.Path(work) / "fake"
