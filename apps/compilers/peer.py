@@ -50,11 +50,11 @@ class Kernel:
 
 
 def ours(kind, number, matmul, project):
-    """number: of the type among our formats; matmul, project: their loops."""
-    yield Kernel(kind, FLOATS, True, tuple(f"matmul{variant} {number} 1 4 1 0 0 0 0 0 0" for variant in ("", " subgroup")), matmul)
+    """number: of the type among our formats; matmul, project: their loops. The product is that which adds to what is there, without a norm."""
+    yield Kernel(kind, FLOATS, True, tuple(f"matmul{variant} {number} 1 4 1 0 0 0 1 0 0" for variant in ("", " subgroup")), matmul)
     yield Kernel(kind, FLOATS, True, tuple(f"project{variant} {number} 1 4 1 0 0" for variant in ("", " subgroup")), project)
     if kind != "f16":
-        yield Kernel(kind, BYTES, True, (f"matmul int8 {number} 1 4 1 0 0 0 0 0 0",), (0, 0))
+        yield Kernel(kind, BYTES, True, (f"matmul int8 {number} 1 4 1 0 0 0 1 0 0",), (0, 0))
 
 
 def theirs(kind, name, *loop):
@@ -118,7 +118,7 @@ def compile_ours(chip, program, root, model):
     device = next(json.loads(line)["device"] for line in lines if line.startswith('{"device"'))
     found = kernels_of(lines, device["driver"])
     for kernel in KERNELS:
-        if kernel.ours and kernel.inputs == FLOATS and not found.keys() & set(kernel.names):
+        if kernel.ours and (kernel.inputs == FLOATS or device["plan"]["uniform_parts"]) and not found.keys() & set(kernel.names):
             raise SystemExit(f"peer: {chip.name}: weft-compilers has no pipeline {' or '.join(kernel.names)}")
     return device, found
 

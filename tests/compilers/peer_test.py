@@ -158,7 +158,7 @@ class Peer(unittest.TestCase):
     def test_file(self):
         blocks = {"b": (["v_mul_f32"] * 32 + ["s_nop 1"] * 32, ["b"])}
         statistics = {**self.AMD_STATISTICS, "Instructions": 64}
-        found = {name: (statistics, blocks) for name in ("matmul subgroup 0 1 4 1 0 0 0 0 0 0", "mul_mat_vec_f16_f32_f32", "mul_mat_vec_q8_0_f32_f32",
+        found = {name: (statistics, blocks) for name in ("matmul subgroup 0 1 4 1 0 0 0 1 0 0", "mul_mat_vec_f16_f32_f32", "mul_mat_vec_q8_0_f32_f32",
                                                          "mul_mat_vec_q4_0_f32_f32")}
         with mock.patch.object(peer.report, "say") as said:
             rows = peer.rows_of("radv", found, {"mul_mat_vec_f16_f32_f32"})
