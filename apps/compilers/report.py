@@ -3,9 +3,9 @@
 
 report.py BIN_DIR [--arm64] [--check] [CHIP ...]
 
-Mesa's drivers compile for chips that are not there (root.py, drivers.py); nothing is run. Writes results/YYYY-MM-DD-ARCHITECTURE.md
+Mesa's drivers compile for chips that are not there (root.py, drivers.py); nothing is run. Writes results/YYYY-MM-DD-ARCHITECTURE[-CHIP...].md
 with a table for each chip and what has changed since the last such file. Exits with 1 if a pipeline is over a budget. --check only
-prints what is; CI does so for a few chips. --arm64: the chips whose drivers exist for arm64 only, on an emulator: hours.
+prints what is; CI does so for a few chips. --arm64: the chips whose drivers exist for arm64 only, on an emulator: half an hour or more.
 `./run compilers --peer [CHIP ...]` sets llama.cpp's kernels beside ours: peer.py.
 Exits with 77 if the drivers cannot be had. Standard library only.
 """
@@ -204,10 +204,11 @@ def commit():
     return subprocess.run(["git", "-C", HERE, "describe", "--always", "--dirty"], stdout=subprocess.PIPE, text=True).stdout.strip()
 
 
-def write(done, architecture, budget, folder):
+def write(done, architecture, budget, folder, named=()):
+    """named: the chips, if they are not all; their file takes no other's place."""
     today = today_is()
-    path = folder / f"{today}-{architecture}.md"
-    before = last_tables(folder, architecture, path.name)
+    path = folder / f"{'-'.join([today, architecture, *named])}.md"
+    before = last_tables(folder, architecture, f"{today}-{architecture}.md")
     text = (f"# Compilers, {today}\n\nMesa for {architecture}; commit {commit()}. Nothing was run: docs/devices.md says how. The numbers after a pipeline's name "
             f"are its specialisation constants (`shaders/NAME.comp`), 0 to 2 for f16, q8 and q4. Registers are those of a thread; ms are a processor's time. Budget: no spills, no scratch, "
             f"{budget.seconds} s.\n\n{summary_text(done, budget)}\n" +
@@ -253,7 +254,7 @@ def main():
 
         everything = list(pool.map(one, names))
     if not args.check:
-        print(write([(chip, result, rows) for chip, result, rows, _ in everything], architecture, budget, HERE / "results"))
+        print(write([(chip, result, rows) for chip, result, rows, _ in everything], architecture, budget, HERE / "results", args.chips))
     sys.exit(1 if any(bad for *_, bad in everything) else 0)
 
 

@@ -120,6 +120,9 @@ class Report(unittest.TestCase):
             self.assertIn("| instructions 9 |", text)
             self.assertRegex(text, r"`hang`.*\| new \|")
             self.assertIn("No longer selected: `old`", text)
+            alone = report.write([(chip, result, rows)], "amd64", report.Budget(), folder, ["navi21"])
+            self.assertEqual(alone.name, f"{report.today_is()}-amd64-navi21.md")
+            self.assertIn("| instructions 9 |", alone.read_text())
 
     def test_a_subgroup_variant_is_compared_with_the_plain_one_before_it(self):
         before = {"matmul 1": {"instructions": 9}, "norm 2": {}, "norm subgroup 2": {}}

@@ -7,6 +7,7 @@
 #include <iostream>
 #include <limits>
 #include <map>
+#include <stdexcept>
 
 #include "base/error.h"
 #include "gpu/instance.h"
@@ -96,7 +97,9 @@ Plan plan_of(const Caps& caps) {
       {"mali", VK_DRIVER_ID_MESA_PANVK},
       {"powervr", VK_DRIVER_ID_IMAGINATION_OPEN_SOURCE_MESA},
       {"v3d", VK_DRIVER_ID_MESA_V3DV}};
-  return gpu_plan(caps, drivers.at(plan));
+  const auto driver = drivers.find(plan);
+  if (driver == drivers.end()) throw std::invalid_argument(std::string("WEFT_TEST_PLAN names no plan: ") + plan);
+  return gpu_plan(caps, driver->second);
 }
 
 std::string Tuning::name() const {
