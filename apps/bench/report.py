@@ -2,6 +2,7 @@
 """Tests, measures and writes what came out: `./run bench-report` builds Weft and starts this.
 
 report.py BIN_DIR BUILD_DIR [--quick] [--no-tests] [--out FOLDER]
+report.py BIN_DIR BUILD_DIR --kit weft-kit.json [--out FOLDER]    tables of what a kit measured on another machine (`./run kit`)
 
 Writes FOLDER/YYYY-MM-DD-DEVICE.json and .md, and plots with that beginning, of: the tests, weft-microbench over the shapes of
 models, `weft bench --profile` of random-weight models, and growth.py. On a CPU's driver the large shapes are left out, which
@@ -124,9 +125,14 @@ def main():
     parser.add_argument("build_dir", type=pathlib.Path)
     parser.add_argument("--quick", action="store_true", help="little of everything")
     parser.add_argument("--no-tests", action="store_true", help="leave the tests out")
+    parser.add_argument("--kit", type=pathlib.Path, help="measure nothing: make tables of this file of a kit")
     parser.add_argument("--note", default="", help="what a reader has to know of this run")
     parser.add_argument("--out", type=pathlib.Path, default=HERE / "results")
     args = parser.parse_args()
+    if args.kit:
+        import kit_report
+        print(kit_report.write(args.kit, args.out))
+        return
     args.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as work:
         folder = pathlib.Path(work)
