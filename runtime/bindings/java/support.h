@@ -1,4 +1,4 @@
-// What the native methods of weft.Native share. Java calls come from Java threads only, and libweft calls back on the
+// Shared by the native methods of weft.Native. Java calls come from Java threads only, and libweft calls back on the
 // calling thread, so no thread is ever attached.
 //
 // An exception that is pending in Java is never followed by another call of JNI: checked() leaves the C++ function, and

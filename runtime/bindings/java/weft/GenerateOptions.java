@@ -35,7 +35,7 @@ public final class GenerateOptions {
     return this;
   }
 
-  /** Whether to continue after the model's stop tokens. */
+  /** Continues after the model's stop tokens. */
   public GenerateOptions ignoreStopTokens(boolean value) {
     ignoreStopTokens = value;
     return this;
@@ -47,7 +47,7 @@ public final class GenerateOptions {
     return this;
   }
 
-  /** What is added to the logits of ids. null: nothing; first after Session.restore, what the saved session added. */
+  /** Addends of logits by id. null: none; first after Session.restore, those of the saved session. */
   public GenerateOptions logitBias(Map<Integer, Float> value) {
     logitBias = value == null ? null : new TreeMap<>(value);
     return this;
@@ -72,7 +72,7 @@ public final class GenerateOptions {
     return this;
   }
 
-  /** Whether to guess tokens ahead from the context where that pays; they are the same. See speculate.h. */
+  /** Drafts tokens ahead from the context where that pays; the text is the same. See speculate.h. */
   public GenerateOptions speculate(boolean value) {
     speculate = value;
     return this;
@@ -84,7 +84,7 @@ public final class GenerateOptions {
     return this;
   }
 
-  /** Is told how far a long prompt is; null: nobody. weft/progress.h says when. */
+  /** Listener for the progress of a long prompt; null: none. weft/progress.h documents when it is called. */
   public GenerateOptions promptProgress(PromptListener value) {
     promptProgress = value;
     return this;

@@ -1,6 +1,6 @@
 package weft;
 
-/** What a call generated. */
+/** The result of a call that generates. */
 public final class Generation {
   private final String text;
   private final int[] ids;

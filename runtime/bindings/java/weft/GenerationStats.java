@@ -78,7 +78,7 @@ public final class GenerationStats {
     return decodeCpuSeconds;
   }
 
-  /** Of the last call only: from its start to its first token. */
+  /** Time from the start of the last call to its first token, in seconds. */
   public double firstTokenSeconds() {
     return firstTokenSeconds;
   }

@@ -1,6 +1,6 @@
 package weft;
 
-/** Is told what the model makes of a token after one of its layers, in the thread of the call of Session.lens. */
+/** Called for each token and layer of Session.lens, in the thread of that call. */
 @FunctionalInterface
 public interface LensListener {
   /**

@@ -22,7 +22,7 @@ public final class Logprobs {
     return ids.clone();
   }
 
-  /** Those of ids. */
+  /** The log-probabilities of ids. */
   public float[] values() {
     return values.clone();
   }

@@ -1,6 +1,6 @@
 package weft;
 
-/** What is known of a model; weft_model_info of weft.h says more. */
+/** Facts about a model; weft_model_info of weft.h documents them. */
 public final class ModelInfo {
   private final String family;
   private final String type;
@@ -56,7 +56,7 @@ public final class ModelInfo {
     return family;
   }
 
-  /** Of the matrices on the device. */
+  /** Type of the matrices on the device. */
   public String type() {
     return type;
   }
@@ -87,7 +87,7 @@ public final class ModelInfo {
     return maxContext;
   }
 
-  /** Whether embedding and output read one table. */
+  /** True if embedding and output read one table. */
   public boolean tied() {
     return tied;
   }
@@ -123,7 +123,7 @@ public final class ModelInfo {
     return tokenizerFingerprint;
   }
 
-  /** The id of the token to be predicted; -1: there is none. */
+  /** The id of the token to be predicted; -1: the model has none. */
   public int maskToken() {
     return maskToken;
   }
@@ -143,7 +143,7 @@ public final class ModelInfo {
     return mostDeviceBytes;
   }
 
-  /** Whether it is an encoder-decoder. */
+  /** True for an encoder-decoder. */
   public boolean readsPromptApart() {
     return readsPromptApart;
   }

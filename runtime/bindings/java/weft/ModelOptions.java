@@ -16,13 +16,13 @@ public final class ModelOptions {
     return this;
   }
 
-  /** Of the matrices and the vocabulary table on the device. */
+  /** Type of the matrices and the vocabulary table on the device. */
   public ModelOptions type(NumberType value) {
     type = value;
     return this;
   }
 
-  /** Of the vocabulary table; FILE: as type. */
+  /** Type of the vocabulary table; FILE: the same as type. */
   public ModelOptions vocabType(NumberType value) {
     vocabType = value;
     return this;
@@ -35,19 +35,19 @@ public final class ModelOptions {
     return this;
   }
 
-  /** Whether matrix products of prompts round their inputs to 8 bits. */
+  /** Rounds the inputs of prompts' matrix products to 8 bits. */
   public ModelOptions int8Inputs(boolean value) {
     int8Inputs = value;
     return this;
   }
 
-  /** Whether two vocabulary tables that differ by rounding only become one; true if it is not set. */
+  /** Makes two vocabulary tables that differ by rounding only one; the default is true. */
   public ModelOptions tie(boolean value) {
     tie = value;
     return this;
   }
 
-  /** Is told how far loading is; null: loading returns early, and goes on in the background. */
+  /** Listener for the progress of loading; null: loading returns early, and continues in the background. */
   public ModelOptions progress(ProgressListener value) {
     progress = value;
     return this;

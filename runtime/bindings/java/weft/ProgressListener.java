@@ -1,8 +1,8 @@
 package weft;
 
-/** Is told how far a long call is, in the thread of the call. */
+/** Called with the progress of a long call, in the thread of the call. */
 @FunctionalInterface
 public interface ProgressListener {
-  /** done: 0 to 1. Returns false to give up; the call then throws. What this throws, the call throws. */
+  /** done: 0 to 1. Returns false to give up; the call then throws. The call rethrows an exception of this method. */
   boolean onProgress(float done);
 }

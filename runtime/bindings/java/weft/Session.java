@@ -107,7 +107,7 @@ public final class Session implements AutoCloseable {
   }
 
   /**
-   * Answers a conversation. What it shares with the context is not computed again. listener may be null.
+   * Answers a conversation. The prefix that it shares with the context is not computed again. listener may be null.
    *
    * @throws WeftException if it fails; the tokens that the listener got stay in the context
    */
@@ -262,7 +262,7 @@ public final class Session implements AutoCloseable {
     return Native.stats(open());
   }
 
-  /** Of the token that the listener got last, in the listener too; with the option logprobs. */
+  /** Log-probabilities of the token that the listener got last, with the option logprobs. The listener may call it. */
   public synchronized Logprobs logprobs() {
     return Native.logprobs(open());
   }

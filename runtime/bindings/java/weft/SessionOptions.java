@@ -19,7 +19,7 @@ public final class SessionOptions {
     return this;
   }
 
-  /** Whether other users of the device, such as a screen, get it in between. Session.setDuty slows such a session down. */
+  /** Lets other users of the device, such as a screen, have it in between. Session.setDuty slows such a session down. */
   public SessionOptions polite(boolean value) {
     polite = value;
     return this;

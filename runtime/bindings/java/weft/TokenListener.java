@@ -5,7 +5,7 @@ package weft;
 public interface TokenListener {
   /**
    * A token's id, and the text that it completes: whole characters, or "". The id is -1 for text that was held back for
-   * stop strings. Returns false to stop after this token. What this throws ends the generation, and generate throws it.
+   * stop strings. Returns false to stop after this token. An exception of this method ends the generation; generate rethrows it.
    * The session's getters, cancel and close may be called here.
    */
   boolean onToken(int id, String text);

@@ -14,7 +14,7 @@ import java.nio.ByteBuffer;
  * }
  * }</pre>
  *
- * Everything is thin over the C API, and weft.h documents units and ranges. What libweft reports is thrown as {@link
+ * Everything is thin over the C API, and weft.h documents units and ranges. An error of libweft is thrown as {@link
  * WeftException}; numbers and texts that cannot be given to it are IllegalArgumentException; a use after close, or a
  * change of a session while it generates, is IllegalStateException.
  */
@@ -51,7 +51,7 @@ public final class Weft {
 
   /**
    * Tells which device would be used, why not the others, and whether a model fits there with a session, as JSON; loads
-   * nothing. What is missing is an answer: weft_probe of weft/probe.h lists the keys. path: a GGUF file or a Hugging
+   * nothing. Something that is missing is an answer: weft_probe of weft/probe.h lists the keys. path: a GGUF file or a Hugging
    * Face folder; "": the model installed beside the library; null: none. bytes: device memory that is needed besides.
    */
   public static String probe(String path, long bytes, ModelOptions o, SessionOptions session) {

@@ -21,7 +21,7 @@ public final class WeftException extends RuntimeException {
     return code;
   }
 
-  /** What is wrong. */
+  /** The error in one sentence. */
   public String sentence() {
     return sentence;
   }
@@ -31,7 +31,7 @@ public final class WeftException extends RuntimeException {
     return place;
   }
 
-  /** What to do; may be empty. */
+  /** A possible cure; may be empty. */
   public String hint() {
     return hint;
   }

@@ -11,7 +11,7 @@ import kotlinx.coroutines.flow.flow
 import kotlinx.coroutines.runBlocking
 import kotlinx.coroutines.withContext
 
-/** What [generate] tells of. */
+/** An element of the flow of [generate]. */
 sealed interface Event
 
 /** A token's id, and the text that it completes; id -1: text that was held back for stop strings. */

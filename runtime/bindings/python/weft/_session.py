@@ -169,7 +169,7 @@ def _set_grammar(session: Any, values: dict[str, Any]) -> None:
 
 
 _SAMPLING = tuple(field[0] for field in _c.weft_sampling._fields_)
-# What is set together, and how.
+# Settings that are set together, and how.
 _GROUPS: dict[tuple[str, ...], Callable[[Any, dict[str, Any]], None]] = {
     _SAMPLING: _set_sampling,
     ("logit_bias",): _set_logit_bias,
@@ -221,7 +221,7 @@ class Session:
         self._handle: Handle | None = Handle(pointer, library.weft_session_free, owner)
         self._lock = threading.Lock()  # whoever has it may call libweft with the session
         self._running: Lockstep[Token, None] | None = None
-        # What each group is set to; None: to what a file says, until a call gives something.
+        # Present values of each group; None: those of the restored file, until a call gives others.
         self._applied: dict[tuple[str, ...], dict[str, Any] | None] = {names: {} for names in _GROUPS}
         self.messages: list[Message] = []
         model._users.add(self)
