@@ -29,7 +29,7 @@ class ChatTemplate {
 
   // The prompt in pieces: what the template wrote is Special::parse, every byte that came out of a message's content is
   // Special::plain (and so is a role, unless it is a plain word). Neighbouring pieces differ in that; none is empty.
-  // Whether the prompt begins with BOS is the template's choice. Throws Error(invalid_argument) where the template
+  // The template decides if the prompt begins with BOS. Throws Error(invalid_argument) where the template
   // refuses the conversation, Error(unsupported) naming line and filter, test or method it uses that Weft does not
   // know, and Error(bad_file) where it does what no value allows.
   std::vector<TextPiece> render(std::span<const Message> messages, bool add_generation_prompt) const;

@@ -24,7 +24,8 @@ struct Expr {
     attribute,  // children[0] . name
     subscript,  // children[0] [ children[1] ]
     slice,      // children[0] [ children[1] : children[2] : children[3] ], each of these may be null
-    call,       // children[0] ( children[1...], named )
+    call,       // children[0] ( children[1...], named ); the name "**": more named ones, of a dict
+    spread,     // * children[0] among arguments
     filter,     // children[0] | name ( children[1...], named )
     test,       // children[0] is name ( children[1...], named )
     binary,     // children[0] name children[1]: + - * / // % ** ~
@@ -33,6 +34,7 @@ struct Expr {
     logic_or,   // children[0], children[1]
     logic_not,  // children[0]
     negative,   // - children[0]
+    positive,   // + children[0]
     conditional,  // children[0] if children[1] else children[2], which may be null
   };
   Kind kind = Kind::literal;
@@ -57,10 +59,11 @@ struct Statement {
     text,          // value
     output,        // expr
     if_,           // branches
-    for_,          // targets in expr if condition: body, else orelse
-    set,           // targets = expr, or name.targets[0] = expr
+    for_,          // targets[0] in expr if condition: body, else orelse
+    set,           // targets[0] = expr
     set_block,     // targets[0] = body through the filters in expr (null: none), which see it as the name ""
-    macro,         // name(targets with defaults): body
+    macro,         // name(parameters with defaults): body
+    call_block,    // expr, a call that is given body as the macro "caller" with parameters and defaults
     filter_block,  // body through the filters in expr
     with,          // targets = defaults: body
     scope,         // body, in a scope of its own ({% generation %})
@@ -72,8 +75,13 @@ struct Statement {
   std::string name;
   Value value;
   ExprPtr expr, condition;
-  std::vector<std::string> targets;
-  std::vector<ExprPtr> defaults;  // as many as targets for macro and with; null where there is none
+  // Names, attributes of names, or tuples of them.
+  std::vector<ExprPtr> targets;
+  std::vector<std::string> parameters;
+  std::vector<ExprPtr> defaults;  // as many as parameters, or as targets of with; null for one without
+  bool recursive = false;         // a loop that calls itself
+  // A macro's body names these.
+  bool uses_caller = false, uses_varargs = false, uses_kwargs = false;
   std::vector<Branch> branches;
   Body body, orelse;
 };

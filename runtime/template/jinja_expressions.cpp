@@ -104,7 +104,7 @@ ExprPtr Parser::parse_unary(bool with_filters) {
   if (take_op("-")) {
     expr = node(Expr::Kind::negative, {}, parse_unary(false));
   } else if (take_op("+")) {
-    expr = parse_unary(false);
+    expr = node(Expr::Kind::positive, {}, parse_unary(false));
   } else {
     expr = parse_primary();
   }
@@ -120,6 +120,9 @@ ExprPtr Parser::parse_primary() {
       if (name == "true" || name == "True") return literal(true);
       if (name == "false" || name == "False") return literal(false);
       if (name == "none" || name == "None") return literal(None{});
+      uses_caller_ |= name == "caller";
+      uses_varargs_ |= name == "varargs";
+      uses_kwargs_ |= name == "kwargs";
       return node(Expr::Kind::name, name);
     }
     case TokenType::string: {
@@ -215,21 +218,29 @@ ExprPtr Parser::parse_subscript(ExprPtr expr) {
 
 // The arguments of a call whose "(" has been taken.
 void Parser::parse_arguments(Expr& call) {
-  bool first = true;
+  bool first = true, spread = false, spread_named = false;
   while (!take_op(")")) {
     if (!first) {
       expect_op(",");
       if (take_op(")")) return;
     }
     first = false;
-    if (peek().is_op("*") || peek().is_op("**")) unsupported("a call with * or ** arguments");
-    if (peek().type == TokenType::name && peek(1).is_op("=")) {
+    if (spread_named) fail("an argument follows one with **");
+    if (take_op("**")) {
+      spread_named = true;
+      call.named.emplace_back("**", parse_expression());
+      deepen(call, *call.named.back().second);
+    } else if (take_op("*")) {
+      if (spread) fail("a call has two arguments with *");
+      spread = true;
+      adopt(call, node(Expr::Kind::spread, {}, parse_expression()));
+    } else if (peek().type == TokenType::name && peek(1).is_op("=")) {
       const std::string name = take().text;
       take();
       call.named.emplace_back(name, parse_expression());
       deepen(call, *call.named.back().second);
     } else {
-      if (!call.named.empty()) fail("an argument without a name follows one with a name");
+      if (!call.named.empty() || spread) fail("an argument without a name follows one with a name");
       adopt(call, parse_expression());
     }
   }
@@ -263,13 +274,15 @@ ExprPtr Parser::parse_filter(ExprPtr expr) {
 // A test whose "is" has been taken.
 ExprPtr Parser::parse_test(ExprPtr expr) {
   const bool negated = take_name("not");
-  ExprPtr test = node(Expr::Kind::test, expect_name(), std::move(expr));
+  std::string name = expect_name();
+  while (take_op(".")) name += "." + expect_name();
+  ExprPtr test = node(Expr::Kind::test, std::move(name), std::move(expr));
   const Token& next = peek();
   const bool starts_value =
       next.type == TokenType::string || next.type == TokenType::integer || next.type == TokenType::real ||
       next.is_op("[") || next.is_op("{") ||
-      (next.type == TokenType::name && !next.is_name("else") && !next.is_name("or") && !next.is_name("and") &&
-       !next.is_name("if") && !next.is_name("is") && !next.is_name("not") && !next.is_name("in"));
+      (next.type == TokenType::name && !next.is_name("else") && !next.is_name("or") && !next.is_name("and"));
+  if (next.is_name("is")) fail("a test follows a test");
   if (take_op("(")) {
     parse_arguments(*test);
   } else if (starts_value) {

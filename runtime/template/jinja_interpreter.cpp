@@ -42,7 +42,9 @@ class Interpreter {
   Exit run_for(const Statement& statement);
   void run_set(const Statement& statement);
   void run_with(const Statement& statement);
-  void bind(const std::vector<std::string>& names, const Value& value);
+  Exit run_loop(const Statement& statement, const Value& over, Scope* outer, int depth);
+  void bind(const Expr& target, const Value& value);
+  void set_member(const std::string& object, const std::string& member, const Value& value);
   Text capture(const Body& body);
   Value filtered(Text text, const Expr* filters);
 
@@ -50,9 +52,12 @@ class Interpreter {
   Value evaluate_optional(const ExprPtr& expr) { return expr == nullptr ? Value(None{}) : evaluate(*expr); }
   Value evaluate_items(const Expr& expr);
   Value evaluate_compare(const Expr& expr);
-  Value evaluate_call(const Expr& expr);
+  // caller: the body of a call block, or null.
+  Value evaluate_call(const Expr& expr, const Value* caller);
   Value call(const Value& callee, const Arguments& arguments);
   Value call_macro(const Callable& macro, const Arguments& arguments);
+  void bind_parameters(const Statement& macro, const Arguments& arguments);
+  Value call_loop(Loop& loop, const Arguments& arguments);
   Arguments evaluate_arguments(const Expr& expr);
   Value look_up(const std::string& name);
   Scope* open_scope(Scope* parent);
@@ -89,11 +94,14 @@ Exit Interpreter::run_body(const Body& body) {
   return Exit::at_end;
 }
 
+// The text of a body in a scope of its own.
 Text Interpreter::capture(const Body& body) {
   Text text;
-  Text* const outer = std::exchange(out_, &text);
+  Text* const outer_text = std::exchange(out_, &text);
+  Scope* const outer = std::exchange(scope_, open_scope(scope_));
   run_body(body);
-  out_ = outer;
+  scope_ = outer;
+  out_ = outer_text;
   return text;
 }
 
@@ -131,12 +139,7 @@ Exit Interpreter::run_statement(const Statement& statement) {
       run_set(statement);
       break;
     case Statement::Kind::set_block: {
-      const Value value = filtered(capture(statement.body), statement.expr.get());
-      if (statement.name.empty()) {
-        scope_->set(statement.targets[0], value, context_);
-      } else {
-        context_.unsupported("a block set of a namespace's member");
-      }
+      bind(*statement.targets[0], filtered(capture(statement.body), statement.expr.get()));
       break;
     }
     case Statement::Kind::macro: {
@@ -146,9 +149,20 @@ Exit Interpreter::run_statement(const Statement& statement) {
       scope_->set(statement.name, macro, context_);
       break;
     }
-    case Statement::Kind::filter_block:
-      write(filtered(capture(statement.body), statement.expr.get()));
+    case Statement::Kind::call_block: {
+      Callable caller;
+      caller.macro = &statement;
+      caller.scope = scope_;
+      const Value body = caller;
+      write(evaluate_call(*statement.expr, &body));
       break;
+    }
+    case Statement::Kind::filter_block: {
+      const Value value = filtered(capture(statement.body), statement.expr.get());
+      if (value.text() == nullptr) context_.fail(std::string("a filter block makes a ") + value.type_name());
+      write(value);
+      break;
+    }
     case Statement::Kind::with:
       run_with(statement);
       break;
@@ -173,69 +187,79 @@ Exit Interpreter::run_if(const Statement& statement) {
   return Exit::at_end;
 }
 
-void Interpreter::bind(const std::vector<std::string>& names, const Value& value) {
-  if (names.size() == 1) return scope_->set(names[0], value, context_);
-  const std::vector<Value> items = iterate(value, context_);
-  if (items.size() != names.size()) {
-    context_.fail(std::to_string(items.size()) + " values are unpacked into " + std::to_string(names.size()) +
-                  " names");
-  }
-  for (size_t i = 0; i < names.size(); ++i) scope_->set(names[i], items[i], context_);
-}
-
-Exit Interpreter::run_for(const Statement& statement) {
-  std::vector<Value> items = iterate(evaluate(*statement.expr), context_);
-  Scope* const outer = scope_;
-  if (statement.condition != nullptr) {
-    std::vector<Value> kept;
-    for (Value& item : items) {
-      scope_ = open_scope(outer);
-      bind(statement.targets, item);
-      if (evaluate(*statement.condition).truthy()) kept.push_back(std::move(item));
-    }
-    scope_ = outer;
-    items = std::move(kept);
-  }
-  if (items.empty()) {
-    scope_ = open_scope(outer);
-    const Exit exit = run_body(statement.orelse);
-    scope_ = outer;
-    return exit;
-  }
-  context_.loops.emplace_back();
-  Loop& loop = context_.loops.back();
-  loop.items = std::make_shared<const std::vector<Value>>(std::move(items));
-  for (const Value& item : *loop.items) {
-    scope_ = open_scope(outer);
-    scope_->set("loop", &loop, context_);
-    bind(statement.targets, item);
-    if (run_body(statement.body) == Exit::at_break) break;
-    ++loop.index;
-  }
-  scope_ = outer;
-  return Exit::at_end;
-}
-
-void Interpreter::run_set(const Statement& statement) {
-  const Value value = evaluate(*statement.expr);
-  if (statement.name.empty()) return bind(statement.targets, value);
-  Namespace* const names = look_up(statement.name).names();
-  if (names == nullptr) context_.fail("'" + statement.name + "' is no namespace");
+void Interpreter::set_member(const std::string& object, const std::string& member, const Value& value) {
+  Namespace* const names = look_up(object).names();
+  if (names == nullptr || names->kind != Namespace::Kind::names) context_.fail("'" + object + "' is no namespace");
   for (auto& [name, held] : names->members) {
-    if (name == statement.targets[0]) {
+    if (name == member) {
       held = value;
       return;
     }
   }
-  context_.spend(names->members.size());
-  names->members.emplace_back(statement.targets[0], value);
+  context_.spend(1 + names->members.size());
+  names->members.emplace_back(member, value);
 }
+
+void Interpreter::bind(const Expr& target, const Value& value) {
+  if (target.kind == Expr::Kind::name) return scope_->set(target.name, value, context_);
+  if (target.kind == Expr::Kind::attribute) return set_member(target.children[0]->name, target.name, value);
+  const std::vector<Value> items = iterate(value, context_);
+  if (items.size() != target.children.size()) {
+    context_.fail(std::to_string(items.size()) + " values are unpacked into " + std::to_string(target.children.size()) +
+                  " names");
+  }
+  for (size_t i = 0; i < items.size(); ++i) bind(*target.children[i], items[i]);
+}
+
+Exit Interpreter::run_for(const Statement& statement) {
+  return run_loop(statement, evaluate(*statement.expr), scope_, 1);
+}
+
+// depth: of loops that call themselves, 1 for the outermost.
+Exit Interpreter::run_loop(const Statement& statement, const Value& over, Scope* outer, int depth) {
+  std::vector<Value> items = iterate(over, context_);
+  Scope* const before = scope_;
+  if (statement.condition != nullptr) {
+    std::vector<Value> kept;
+    for (Value& item : items) {
+      scope_ = open_scope(outer);
+      bind(*statement.targets[0], item);
+      if (evaluate(*statement.condition).truthy()) kept.push_back(std::move(item));
+    }
+    items = std::move(kept);
+  }
+  context_.loops.emplace_back();
+  Loop& loop = context_.loops.back();
+  loop.items = std::make_shared<const std::vector<Value>>(std::move(items));
+  loop.recursive = statement.recursive ? &statement : nullptr;
+  loop.scope = outer;
+  loop.depth = depth;
+  bool any = false;  // a body has come to its end
+  for (const Value& item : *loop.items) {
+    scope_ = open_scope(outer);
+    scope_->set("loop", &loop, context_);
+    bind(*statement.targets[0], item);
+    const Exit exit = run_body(statement.body);
+    if (exit == Exit::at_break) break;
+    any |= exit == Exit::at_end;
+    if (loop.index + 1 < loop.items->size()) ++loop.index;
+  }
+  Exit exit = Exit::at_end;
+  if (!any) {
+    scope_ = open_scope(outer);
+    exit = run_body(statement.orelse);
+  }
+  scope_ = before;
+  return exit;
+}
+
+void Interpreter::run_set(const Statement& statement) { bind(*statement.targets[0], evaluate(*statement.expr)); }
 
 void Interpreter::run_with(const Statement& statement) {
   std::vector<Value> values;
   for (const ExprPtr& expr : statement.defaults) values.push_back(evaluate(*expr));
   Scope* const outer = std::exchange(scope_, open_scope(scope_));
-  for (size_t i = 0; i < values.size(); ++i) scope_->set(statement.targets[i], std::move(values[i]), context_);
+  for (size_t i = 0; i < values.size(); ++i) bind(*statement.targets[i], values[i]);
   run_body(statement.body);
   scope_ = outer;
 }
@@ -258,12 +282,11 @@ Value Interpreter::look_up(const std::string& name) {
 Value Interpreter::evaluate_items(const Expr& expr) {
   std::vector<Value> items;
   for (const ExprPtr& child : expr.children) items.push_back(evaluate(*child));
-  if (expr.kind != Expr::Kind::dict) return make_list(std::move(items), context_, expr.kind == Expr::Kind::tuple);
-  std::vector<std::pair<Value, Value>> pairs;
-  for (size_t i = 0; i + 1 < items.size(); i += 2) {
-    if (items[i].list() != nullptr || items[i].dict() != nullptr) context_.fail("a dict's key is a list or a dict");
-    pairs.emplace_back(std::move(items[i]), std::move(items[i + 1]));
+  if (expr.kind != Expr::Kind::dict) {
+    return make_list(std::move(items), context_, expr.kind == Expr::Kind::tuple ? ListKind::tuple : ListKind::list);
   }
+  std::vector<std::pair<Value, Value>> pairs;
+  for (size_t i = 0; i + 1 < items.size(); i += 2) pairs.emplace_back(std::move(items[i]), std::move(items[i + 1]));
   return make_dict(std::move(pairs), context_);
 }
 
@@ -275,7 +298,7 @@ Value Interpreter::evaluate_compare(const Expr& expr) {
     if (op == ">") return less(b, a, context_);
     if (op == "in") return contains(b, a, context_);
     if (op == "not in") return !contains(b, a, context_);
-    return op == "<=" ? !less(b, a, context_) : !less(a, b, context_);
+    return op == "<=" ? less_or_equal(a, b, context_) : less_or_equal(b, a, context_);
   };
   Value left = evaluate(*expr.children[0]);
   for (size_t i = 0; i < expr.named.size(); ++i) {
@@ -288,8 +311,30 @@ Value Interpreter::evaluate_compare(const Expr& expr) {
 
 Arguments Interpreter::evaluate_arguments(const Expr& expr) {
   Arguments arguments;
-  for (size_t i = 1; i < expr.children.size(); ++i) arguments.positional.push_back(evaluate(*expr.children[i]));
-  for (const auto& [name, value] : expr.named) arguments.named.emplace_back(name, evaluate(*value));
+  for (size_t i = 1; i < expr.children.size(); ++i) {
+    if (expr.children[i]->kind != Expr::Kind::spread) {
+      arguments.positional.push_back(evaluate(*expr.children[i]));
+      continue;
+    }
+    for (Value& item : iterate(evaluate(*expr.children[i]->children[0]), context_))
+      arguments.positional.push_back(std::move(item));
+  }
+  const auto add = [&](const std::string& name, Value value) {
+    if (arguments.find(name) != nullptr) context_.fail("the argument '" + name + "' is given twice");
+    arguments.named.emplace_back(name, std::move(value));
+  };
+  for (const auto& [name, value] : expr.named) {
+    if (name != "**") {
+      add(name, evaluate(*value));
+      continue;
+    }
+    const Value names = evaluate(*value);
+    if (names.dict() == nullptr) context_.fail(std::string("a ") + names.type_name() + " follows '**'");
+    for (const auto& [key, held] : names.dict()->items) {
+      if (key.text() == nullptr) context_.fail("a name of the dict after '**' is no string");
+      add(key.text()->bytes, held);
+    }
+  }
   return arguments;
 }
 
@@ -319,7 +364,9 @@ Value Interpreter::evaluate(const Expr& expr) {
       return get_slice(object, start, stop, evaluate_optional(expr.children[3]), context_);
     }
     case Expr::Kind::call:
-      return evaluate_call(expr);
+      return evaluate_call(expr, nullptr);
+    case Expr::Kind::spread:
+      context_.fail("a '*' stands outside of arguments");
     case Expr::Kind::filter: {
       const Value input = child(0);
       return apply_filter(expr.name, input, evaluate_arguments(expr), context_);
@@ -346,6 +393,8 @@ Value Interpreter::evaluate(const Expr& expr) {
       return !child(0).truthy();
     case Expr::Kind::negative:
       return negate(child(0), context_);
+    case Expr::Kind::positive:
+      return plus(child(0), context_);
     case Expr::Kind::conditional:
       if (child(1).truthy()) return child(0);
       return expr.children[2] == nullptr ? Value(Undefined{"the missing else"}) : child(2);
@@ -353,59 +402,97 @@ Value Interpreter::evaluate(const Expr& expr) {
   return {};
 }
 
-Value Interpreter::evaluate_call(const Expr& expr) {
+Value Interpreter::evaluate_call(const Expr& expr, const Value* caller) {
   const Expr& callee = *expr.children[0];
-  if (callee.kind == Expr::Kind::attribute) {
-    const Value object = evaluate(*callee.children[0]);
-    if (has_method(object, callee.name)) {
-      const Arguments arguments = evaluate_arguments(expr);
-      context_.line = expr.line;
-      return call_method(object, callee.name, arguments, context_);
-    }
-    const Value member = get_attribute(object, callee.name, context_);
-    if (member.is<Undefined>()) {
-      if (object.text() != nullptr) context_.unsupported("the string method '" + callee.name + "'");
-      context_.fail(std::string("a ") + object.type_name() + " has no method '" + callee.name + "'");
-    }
-    return call(member, evaluate_arguments(expr));
+  const bool member = callee.kind == Expr::Kind::attribute;
+  const Value object = evaluate(member ? *callee.children[0] : callee);
+  const bool method = member && has_method(object, callee.name);
+  const Value function = method ? Value() : member ? get_attribute(object, callee.name, context_) : object;
+  if (member && !method && function.is<Undefined>()) {
+    if (object.text() != nullptr) context_.unsupported("the string method '" + callee.name + "'");
+    context_.fail(std::string("a ") + object.type_name() + " has no method '" + callee.name + "'");
   }
-  const Value function = evaluate(callee);
-  const Arguments arguments = evaluate_arguments(expr);
+  Arguments arguments = evaluate_arguments(expr);
+  if (caller != nullptr) arguments.named.emplace_back("caller", *caller);
   context_.line = expr.line;
-  return call(function, arguments);
+  return method ? call_method(object, callee.name, arguments, context_) : call(function, arguments);
 }
 
 Value Interpreter::call(const Value& callee, const Arguments& arguments) {
   if (callee.is<Undefined>()) context_.fail("'" + callee.undefined_name() + "' is undefined and cannot be called");
+  if (callee.loop() != nullptr) return call_loop(*callee.loop(), arguments);
+  if (callee.names() != nullptr && callee.names()->kind == Namespace::Kind::joiner)
+    return call_joiner(*callee.names(), arguments, context_);
   if (callee.callable() == nullptr) context_.fail(std::string("a ") + callee.type_name() + " cannot be called");
-  if (callee.callable()->macro == nullptr) return call_function(callee.callable()->name, arguments, context_);
-  return call_macro(*callee.callable(), arguments);
+  const Callable& callable = *callee.callable();
+  if (callable.macro != nullptr) return call_macro(callable, arguments);
+  if (!callable.object.is<Undefined>()) return call_method(callable.object, callable.name, arguments, context_);
+  return call_function(callable.name, arguments, context_);
 }
 
-Value Interpreter::call_macro(const Callable& callable, const Arguments& arguments) {
+// loop(items) within a recursive loop: the loop's text for other items.
+Value Interpreter::call_loop(Loop& loop, const Arguments& arguments) {
   const Context::Level level(context_);
-  const Statement& macro = *callable.macro;
-  if (arguments.positional.size() > macro.targets.size()) {
-    context_.fail("the macro '" + macro.name + "' takes " + std::to_string(macro.targets.size()) +
-                  " arguments but is given " + std::to_string(arguments.positional.size()));
+  if (loop.recursive == nullptr) context_.fail("a loop without 'recursive' is called");
+  const BoundArguments in(arguments, "iterable", "the function", "loop", context_);
+  Text text;
+  Text* const outer = std::exchange(out_, &text);
+  run_loop(*loop.recursive, in.value("iterable"), loop.scope, loop.depth + 1);
+  out_ = outer;
+  return text;
+}
+
+// Python's rules, with the names caller, varargs and kwargs for a body that uses them.
+void Interpreter::bind_parameters(const Statement& macro, const Arguments& arguments) {
+  const std::string title = macro.name == "caller" ? "the call block" : "the macro '" + macro.name + "'";
+  const size_t count = macro.parameters.size();
+  if (arguments.positional.size() > count && !macro.uses_varargs) {
+    context_.fail(title + " takes " + std::to_string(count) + " arguments but is given " +
+                  std::to_string(arguments.positional.size()));
   }
+  std::vector<std::pair<Value, Value>> more;
+  const Value* caller = nullptr;
   for (const auto& [name, value] : arguments.named) {
-    if (std::find(macro.targets.begin(), macro.targets.end(), name) == macro.targets.end()) {
-      context_.fail("the macro '" + macro.name + "' has no argument '" + name + "'");
+    const auto at = std::find(macro.parameters.begin(), macro.parameters.end(), name) - macro.parameters.begin();
+    const auto position = static_cast<size_t>(at);
+    if (position < count && position >= arguments.positional.size()) continue;
+    if (name == "caller" && macro.uses_caller && position == count) {
+      caller = &value;
+    } else if (macro.uses_kwargs && position == count) {
+      more.emplace_back(Value(name), value);
+    } else {
+      context_.fail(title + (position < count ? " is given its argument '" + name + "' twice"
+                                              : " has no argument '" + name + "'"));
     }
   }
-  Scope* const outer = std::exchange(scope_, open_scope(callable.scope));
-  for (size_t i = 0; i < macro.targets.size(); ++i) {
-    const Value* given = arguments.find(i, macro.targets[i]);
-    Value value = Undefined{macro.targets[i]};
+  for (size_t i = 0; i < count; ++i) {
+    const Value* given =
+        i < arguments.positional.size() ? &arguments.positional[i] : arguments.find(macro.parameters[i]);
+    Value value = Undefined{macro.parameters[i]};
     if (given != nullptr) {
       value = *given;
     } else if (macro.defaults[i] != nullptr) {
       value = evaluate(*macro.defaults[i]);
     }
-    scope_->set(macro.targets[i], std::move(value), context_);
+    scope_->set(macro.parameters[i], std::move(value), context_);
   }
-  Text text = capture(macro.body);
+  const bool own_caller =
+      std::find(macro.parameters.begin(), macro.parameters.end(), "caller") != macro.parameters.end();
+  if (macro.uses_caller && !own_caller)
+    scope_->set("caller", caller == nullptr ? Value(Undefined{"caller"}) : *caller, context_);
+  if (macro.uses_kwargs) scope_->set("kwargs", make_dict(std::move(more), context_), context_);
+  if (macro.uses_varargs) {
+    const auto first = static_cast<std::ptrdiff_t>(std::min(count, arguments.positional.size()));
+    std::vector<Value> rest(arguments.positional.begin() + first, arguments.positional.end());
+    scope_->set("varargs", make_list(std::move(rest), context_, ListKind::tuple), context_);
+  }
+}
+
+Value Interpreter::call_macro(const Callable& callable, const Arguments& arguments) {
+  const Context::Level level(context_);
+  Scope* const outer = std::exchange(scope_, open_scope(callable.scope));
+  bind_parameters(*callable.macro, arguments);
+  Text text = capture(callable.macro->body);
   scope_ = outer;
   return text;
 }

@@ -57,6 +57,7 @@ class Lexer {
   bool lex_tag_end(bool variable);
   void lex_token();
   void lex_number();
+  bool lex_based_number();
   void lex_string();
   char32_t lex_escape();
 
@@ -229,7 +230,29 @@ void Lexer::lex_token() {
   skip(1);
 }
 
+// "0x1F", "0o17", "0b1": false if no such number begins here.
+bool Lexer::lex_based_number() {
+  const char mark = static_cast<char>(peek(1) | 0x20);
+  const int base = mark == 'x' ? 16 : mark == 'o' ? 8 : mark == 'b' ? 2 : 0;
+  if (peek() != '0' || base == 0) return false;
+  std::string digits;
+  size_t size = 2;
+  while (hex_value(peek(size)) >= 0 || peek(size) == '_') {
+    if (peek(size) != '_') digits += peek(size);
+    ++size;
+  }
+  push(TokenType::integer);
+  const char* const end = digits.data() + digits.size();
+  const auto result = std::from_chars(digits.data(), end, tokens_.back().integer, base);
+  if (result.ec != std::errc() || result.ptr != end)
+    fail("the number " + in_quotes(source_.substr(pos_, size)) + " is out of range");
+  if (is_name_start(peek(size))) fail("a name begins right after a number");
+  skip(size);
+  return true;
+}
+
 void Lexer::lex_number() {
+  if (lex_based_number()) return;
   std::string digits;
   size_t size = 0;
   bool real = false;
@@ -238,7 +261,8 @@ void Lexer::lex_number() {
     ++size;
   }
   const auto take_digits = [&] {
-    while (is_digit(peek(size))) digits += peek(size++);
+    for (; is_digit(peek(size)) || (peek(size) == '_' && is_digit(peek(size + 1))); ++size)
+      if (peek(size) != '_') digits += peek(size);
   };
   if (peek(size) == '.' && is_digit(peek(size + 1))) {
     real = true;
@@ -283,6 +307,15 @@ char32_t Lexer::lex_escape() {
     skip(digits);
     return static_cast<char32_t>(code);
   };
+  // One to three digits.
+  const auto octal = [&](char first) {
+    auto code = static_cast<char32_t>(first - '0');
+    for (int i = 0; i < 2 && peek() >= '0' && peek() <= '7'; ++i) {
+      code = code * 8 + static_cast<char32_t>(peek() - '0');
+      skip(1);
+    }
+    return code;
+  };
   const char c = peek();
   skip(1);
   switch (c) {
@@ -301,7 +334,14 @@ char32_t Lexer::lex_escape() {
     case 'a':
       return '\a';
     case '0':
-      return '\0';
+    case '1':
+    case '2':
+    case '3':
+    case '4':
+    case '5':
+    case '6':
+    case '7':
+      return octal(c);
     case 'x':
       return hex(2);
     case 'u':
@@ -329,8 +369,11 @@ void Lexer::lex_string() {
       continue;
     }
     skip(1);
-    constexpr std::string_view kEscapes = "ntrbfva0xuU\\'\"";
-    if (kEscapes.find(peek()) == std::string_view::npos) {
+    constexpr std::string_view kEscapes = "ntrbfva01234567xuU\\'\"";
+    if (peek() == 'N') fail("a character by its name (\\N) is not supported");
+    if (peek() == '\n') {  // goes on in the next line
+      skip(1);
+    } else if (kEscapes.find(peek()) == std::string_view::npos) {
       value += '\\';  // Python keeps an escape it does not know
     } else if (pos_ < source_.size()) {
       append_utf8(value, lex_escape());

@@ -35,6 +35,14 @@ std::string Parser::expect_name() {
   return take().text;
 }
 
+// A name that a template may give a value.
+std::string Parser::expect_variable() {
+  for (const std::string_view constant : {"true", "false", "none", "True", "False", "None"}) {
+    if (peek().is_name(constant)) fail("'" + std::string(constant) + "' cannot be set");
+  }
+  return expect_name();
+}
+
 void Parser::deepen(Expr& expr, const Expr& child) {
   expr.depth = std::max(expr.depth, child.depth + 1);
   if (expr.depth > kMaxDepth) fail("an expression of more than " + std::to_string(kMaxDepth) + " levels");
@@ -119,6 +127,8 @@ Statement Parser::parse_statement() {
     out = parse_set();
   } else if (tag == "macro") {
     out = parse_macro();
+  } else if (tag == "call") {
+    out = parse_call_block();
   } else if (tag == "filter") {
     out = parse_filter_block();
   } else if (tag == "with") {
@@ -134,8 +144,8 @@ Statement Parser::parse_statement() {
     out.kind = tag == "break" ? Statement::Kind::break_ : Statement::Kind::continue_;
     end_tag();
   } else {
-    constexpr std::string_view kKnown[] = {"import", "from", "include",    "extends", "block",
-                                           "call",   "do",   "autoescape", "trans",   "debug"};
+    constexpr std::string_view kKnown[] = {"import", "from",       "include", "extends", "block",
+                                           "do",     "autoescape", "trans",   "debug"};
     if (std::find(std::begin(kKnown), std::end(kKnown), tag) != std::end(kKnown)) unsupported("the tag '" + tag + "'");
     fail("the tag " + in_quotes(tag) + " has no meaning here");
   }
@@ -164,15 +174,11 @@ Statement Parser::parse_if() {
 Statement Parser::parse_for() {
   Statement out;
   out.kind = Statement::Kind::for_;
-  const bool bracketed = take_op("(");
-  do {
-    out.targets.push_back(expect_name());
-  } while (take_op(",") && !peek().is_name("in"));
-  if (bracketed) expect_op(")");
+  out.targets.push_back(parse_target());
   if (!take_name("in")) fail("expected 'in' but found " + describe(peek()));
   out.expr = parse_tuple(false);
   if (take_name("if")) out.condition = parse_expression();
-  if (peek().is_name("recursive")) unsupported("a recursive for loop");
+  out.recursive = take_name("recursive");
   end_tag();
   ++loops_;
   out.body = parse_block({"else", "endfor"});
@@ -189,18 +195,13 @@ Statement Parser::parse_for() {
 Statement Parser::parse_set() {
   Statement out;
   out.kind = Statement::Kind::set;
-  out.targets.push_back(expect_name());
-  if (take_op(".")) {
-    out.name = out.targets[0];
-    out.targets[0] = expect_name();
-  }
-  while (take_op(",")) out.targets.push_back(expect_name());
+  out.targets.push_back(parse_target());
   if (take_op("=")) {
     out.expr = parse_tuple();
     end_tag();
     return out;
   }
-  if (out.targets.size() > 1) fail("expected '=' but found " + describe(peek()));
+  if (out.targets[0]->kind == Expr::Kind::tuple) fail("expected '=' but found " + describe(peek()));
   out.kind = Statement::Kind::set_block;
   if (peek().is_op("|")) out.expr = parse_filters(node(Expr::Kind::name, ""));
   end_tag();
@@ -210,25 +211,82 @@ Statement Parser::parse_set() {
   return out;
 }
 
+// Something to assign to: a name, an attribute of a name, or a tuple of these.
+ExprPtr Parser::parse_target() {
+  ExprPtr first = parse_one_target();
+  if (!peek().is_op(",")) return first;
+  ExprPtr tuple = node(Expr::Kind::tuple, {}, std::move(first));
+  while (take_op(",")) {
+    if (peek().is_op("=") || peek().is_op(")") || peek().is_name("in")) break;
+    adopt(*tuple, parse_one_target());
+  }
+  return tuple;
+}
+
+ExprPtr Parser::parse_one_target() {
+  const Nested nested(*this);
+  if (take_op("(")) {
+    ExprPtr target = parse_target();
+    expect_op(")");
+    return target;
+  }
+  ExprPtr name = node(Expr::Kind::name, expect_variable());
+  if (!take_op(".")) return name;
+  return node(Expr::Kind::attribute, expect_name(), std::move(name));
+}
+
+// A macro's parameters, of which the "(" has been taken.
+void Parser::parse_parameters(Statement& macro) {
+  while (!take_op(")")) {
+    if (!macro.parameters.empty()) {
+      expect_op(",");
+      if (take_op(")")) break;
+    }
+    macro.parameters.push_back(expect_variable());
+    const bool after_default = !macro.defaults.empty() && macro.defaults.back() != nullptr;
+    macro.defaults.push_back(take_op("=") ? parse_expression() : nullptr);
+    if (after_default && macro.defaults.back() == nullptr) fail("a parameter without a default follows one with it");
+  }
+}
+
+// The body of a macro up to its end tag, of which the opening and the name are taken.
+void Parser::parse_macro_body(Statement& macro, std::string_view end) {
+  const int loops = std::exchange(loops_, 0);
+  const bool caller = std::exchange(uses_caller_, false), varargs = std::exchange(uses_varargs_, false),
+             kwargs = std::exchange(uses_kwargs_, false);
+  macro.body = parse_block({end});
+  macro.uses_caller = uses_caller_;
+  macro.uses_varargs = uses_varargs_;
+  macro.uses_kwargs = uses_kwargs_;
+  uses_caller_ |= caller;
+  uses_varargs_ |= varargs;
+  uses_kwargs_ |= kwargs;
+  loops_ = loops;
+  take();
+}
+
 Statement Parser::parse_macro() {
   Statement out;
   out.kind = Statement::Kind::macro;
   out.name = expect_name();
   expect_op("(");
-  while (!take_op(")")) {
-    if (!out.targets.empty()) {
-      expect_op(",");
-      if (take_op(")")) break;
-    }
-    out.targets.push_back(expect_name());
-    out.defaults.push_back(take_op("=") ? parse_expression() : nullptr);
-  }
+  parse_parameters(out);
   end_tag();
-  const int loops = std::exchange(loops_, 0);
-  out.body = parse_block({"endmacro"});
-  loops_ = loops;
-  take();
+  parse_macro_body(out, "endmacro");
   if (peek().type == TokenType::name) take();  // {% endmacro NAME %}
+  end_tag();
+  return out;
+}
+
+Statement Parser::parse_call_block() {
+  Statement out;
+  out.kind = Statement::Kind::call_block;
+  out.name = "caller";
+  if (take_op("(")) parse_parameters(out);
+  out.expr = parse_expression();
+  if (out.expr->kind != Expr::Kind::call) fail("expected a call but found " + describe(peek()));
+  end_tag();
+  parse_macro_body(out, "endcall");
   end_tag();
   return out;
 }
@@ -250,7 +308,7 @@ Statement Parser::parse_with() {
   out.kind = Statement::Kind::with;
   while (peek().type != TokenType::block_end) {
     if (!out.targets.empty()) expect_op(",");
-    out.targets.push_back(expect_name());
+    out.targets.push_back(parse_target());
     expect_op("=");
     out.defaults.push_back(parse_expression());
   }

@@ -34,6 +34,11 @@ class Parser {
   Statement parse_for();
   Statement parse_set();
   Statement parse_macro();
+  void parse_parameters(Statement& macro);
+  void parse_macro_body(Statement& macro, std::string_view end);
+  Statement parse_call_block();
+  ExprPtr parse_target();
+  ExprPtr parse_one_target();
   Statement parse_filter_block();
   Statement parse_with();
   void end_tag();
@@ -86,6 +91,7 @@ class Parser {
   bool take_name(std::string_view name) { return peek().is_name(name) && (take(), true); }
   void expect_op(std::string_view op);
   std::string expect_name();
+  std::string expect_variable();
   std::string describe(const Token& token) const;
   [[noreturn]] void fail(const std::string& sentence) const {
     throw Error(Code::bad_file, sentence, template_place(place_, peek().line));
@@ -105,6 +111,8 @@ class Parser {
   size_t at_ = 0;
   Depth nesting_{kMaxNesting};  // how deep the parser has called itself
   int loops_ = 0;               // for bodies open, for break and continue
+  // Names in expressions that a macro around them has to hold.
+  bool uses_caller_ = false, uses_varargs_ = false, uses_kwargs_ = false;
 };
 
 }  // namespace weft::jinja

@@ -18,6 +18,12 @@ size_t rfind_bytes(std::string_view text, std::string_view wanted);  // likewise
 
 // Byte offsets where the characters begin, and the size at the end.
 std::vector<size_t> character_offsets(const Text& text, Context& context);
+// The characters; U+FFFD for bytes that are none.
+std::vector<char32_t> code_points(const Text& text, Context& context);
+
+// The properties that Python's str.isalpha() and its like ask for.
+enum class CharacterKind { alphabetic, alphanumeric, decimal, digit, numeric, space, printable, ascii };
+bool is_of_kind(char32_t code, CharacterKind kind);
 
 enum class Case { upper, lower };
 // The first character in one case, all others in another.
@@ -27,21 +33,29 @@ inline Text lower(const Text& text, Context& context) { return with_case(text, C
 inline Text capitalize(const Text& text, Context& context) {
   return with_case(text, Case::upper, Case::lower, context);
 }
+// str.islower() or str.isupper(): some characters have a case, and all of these this one.
+bool all_cased(const Text& text, Case wanted, Context& context);
+Text swap_case(const Text& text, Context& context);
 // str.title(): every run of letters. With word_starts: Jinja's filter, words begin after a space or one of "-({[<".
 Text title(const Text& text, bool word_starts, Context& context);
 
 enum class Side { left, right, both };
 // chars: the characters to strip; nullptr: white space.
 Text strip(const Text& text, const Text* chars, Side side, Context& context);
-// limit: the most replacements or cuts, -1 for all.
+// limit: the most replacements or cuts, below 0 for all.
 Text replace(const Text& text, const Text& from, const Text& to, int64_t limit, Context& context);
 // separator: nullptr splits at runs of white space.
 std::vector<Text> split(const Text& text, const Text* separator, int64_t limit, Context& context);
-std::vector<Text> split_right(const Text& text, const Text& separator, int64_t limit, Context& context);
-std::vector<Text> split_lines(const Text& text, Context& context);
+std::vector<Text> split_right(const Text& text, const Text* separator, int64_t limit, Context& context);
+std::vector<Text> split_lines(const Text& text, bool keep_ends, Context& context);
+// Adds characters at the left and right up to a width.
+Text pad(const Text& text, int64_t left, int64_t right, const Text& fill, Context& context);
+Text center(const Text& text, int64_t width, const Text& fill, Context& context);
 Text repeat(const Text& text, int64_t count, Context& context);
 Text indent(const Text& text, const Text& indention, bool first, bool blank, Context& context);
 Text escape_html(const Text& text, Context& context);
+// The value as text with "<" and its like escaped, unless it is markup already.
+Text escaped(const Value& value, Context& context);
 
 std::string python_float(double value);
 Text python_repr(const Text& text, Context& context);

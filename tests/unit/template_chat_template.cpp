@@ -1,4 +1,4 @@
-// What a user typed stays what a user typed, and templates that mean harm end.
+// The origin of every byte is kept, and hostile templates end.
 #include <gtest/gtest.h>
 
 #include <ctime>
@@ -86,6 +86,37 @@ TEST(ChatTemplateOrigin, IsKeptThroughEveryOperation) {
                                  "messages | selectattr('content') | map(attribute='content') | first",
                                  "m.content | safe",
                                  "[m.content] | max",
+                                 "m.content | center(30)",
+                                 "m.content | truncate(9, true, 'x')",
+                                 "m.content | wordwrap(3, true, 'x')",
+                                 "m.content | urlencode",
+                                 "m.content | striptags",
+                                 "m.content | forceescape",
+                                 "{'x': m.content} | xmlattr",
+                                 "m.content | list | batch(2) | list",
+                                 "m.content | list | slice(2) | list",
+                                 "messages | groupby('content')",
+                                 "{m.content: 1} | dictsort",
+                                 "[m.content] | unique | list",
+                                 "'x%sy%s' % (m.content, m.content)",
+                                 "'%5.4s' % m.content",
+                                 "'%(x)r' % {'x': m.content}",
+                                 "'{}x{!r}'.format(m.content, m.content)",
+                                 "'{:x^30}'.format(m.content)",
+                                 "'{x[content]}'.format(x=m)",
+                                 "(m.content ~ '{}').format('x')",
+                                 "m.content.partition(',')",
+                                 "m.content.rpartition(',')",
+                                 "m.content.splitlines(true)",
+                                 "m.content.rsplit(none, 1)",
+                                 "m.content.ljust(20, 'x')",
+                                 "m.content.zfill(20).replace('0', 'x')",
+                                 "m.content.expandtabs()",
+                                 "m.content.swapcase().swapcase()",
+                                 "m.content.replace('', 'x')",
+                                 "(m.content | safe) + 'x'",
+                                 "cycler(m.content).next()",
+                                 "joiner(m.content)()",
                                  "[m.content] | sort | first"}) {
     const auto pieces = render(std::string("{% set m = messages[0] %}{{ ") + expression + " }}", {{"user", content}});
     for (const char c : joined(pieces, Special::parse)) {
@@ -133,7 +164,7 @@ TEST(ChatTemplateOrigin, RolesAreTrustedIfTheyAreWords) {
   EXPECT_EQ(pieces[1].special, Special::plain);
 }
 
-// What takes long takes of the budget too.
+// Slow operations use up the budget too.
 TEST(ChatTemplateLimits, EndsSoon) {
   const auto seconds = [](const std::string& source) {
     const std::clock_t begin = std::clock();  // of the process: others may be busy too
@@ -151,8 +182,11 @@ TEST(ChatTemplateLimits, EndsSoon) {
   EXPECT_LT(seconds(reads + "{% for i in range(40000) %}{{ n1999 }}{% endfor %}"), 4);
   const std::string texts =
       "{% set a = 'a' * 500000 %}{% set b = 'a' * 250000 ~ 'b' %}{% set c = 'b' ~ 'a' * 250000 %}";
-  for (const char* use : {"b in a", "a.find(b)", "a.rfind(c)", "a.replace(b, 'x')", "a.count(b)", "a.split(b) | length",
-                          "a.rsplit(c) | length"})
+  for (const char* use :
+       {"b in a", "a.find(b)", "a.rfind(c)", "a.replace(b, 'x')", "a.count(b)", "a.split(b) | length",
+        "a.rsplit(c) | length", "a | wordwrap(60) | length", "a | urlencode | length", "(a ~ ' ') * 2 | wordcount",
+        "'%s' % a | length", "'{}'.format(a) | length", "('<' * 200000) | striptags | length",
+        "('-' * 200000) | wordwrap(9) | length", "a.split('a', 100000) | unique | list | length"})
     EXPECT_LT(seconds(texts + "{% for i in range(10) %}{% set d = " + use + " %}{% endfor %}"), 4) << use;
 }
 
@@ -193,6 +227,10 @@ TEST(ChatTemplateErrors, NameLineAndConstruct) {
   expect_error(compiling("{% raw %} x"), Code::bad_file, "raw");
   expect_error(compiling("{{ 99999999999999999999 }}"), Code::bad_file, "out of range");
   expect_error(compiling("{% break %}"), Code::bad_file, "outside of a for loop");
+  expect_error(compiling("{{ x is string is string }}"), Code::bad_file, "a test follows a test");
+  expect_error(compiling("{{ f(*a, b) }}"), Code::bad_file, "an argument without a name");
+  expect_error(compiling("{% macro f(a=1, b) %}{% endmacro %}"), Code::bad_file, "a parameter without a default");
+  expect_error(compiling("{% call f %}{% endcall %}"), Code::bad_file, "expected a call");
   expect_error(rendering("\n{{ 'x' | nonesuch }}"), Code::unsupported,
                "line 2: not supported yet: the filter 'nonesuch'");
   expect_error(rendering("{{ 'x' is nonesuch }}"), Code::unsupported, "the test 'nonesuch'");
@@ -203,6 +241,30 @@ TEST(ChatTemplateErrors, NameLineAndConstruct) {
   expect_error(rendering("{{ 1 / 0 }}"), Code::bad_file, "division by zero");
   expect_error(rendering("{{ 9223372036854775807 + 1 }}"), Code::bad_file, "64 bits");
   expect_error(rendering("{{ (-9223372036854775807 - 1) // -1 }}"), Code::bad_file, "64 bits");
+  // Arguments that are not known, or too many.
+  expect_error(rendering("\n{{ 'x' | trim(chars='a', width=3) }}"), Code::bad_file,
+               "line 2: the filter 'trim' has no argument 'width'");
+  expect_error(rendering("{{ [1] | sort(key='a') }}"), Code::bad_file, "the filter 'sort' has no argument 'key'");
+  expect_error(rendering("{{ 'x' | upper(1) }}"), Code::bad_file, "the filter 'upper' takes 0 arguments at most");
+  expect_error(rendering("{{ 'x'.split(',', limit=1) }}"), Code::bad_file,
+               "the method 'split' has no argument 'limit'");
+  expect_error(rendering("{{ 'x'.startswith(prefix='x') }}"), Code::bad_file,
+               "the method 'startswith' has no argument 'prefix'");
+  expect_error(rendering("{{ {'a': 1}.get('a', default=2) }}"), Code::bad_file, "'get' has no argument 'default'");
+  expect_error(rendering("{{ 4 is divisibleby(2, 3) }}"), Code::bad_file, "the test 'divisibleby' takes 1");
+  expect_error(rendering("{{ range(1, 2, 3, 4) }}"), Code::bad_file, "the function 'range' takes 3");
+  expect_error(rendering("{{ 'a' | replace('a') }}"), Code::bad_file, "the filter 'replace' lacks its argument 'new'");
+  expect_error(rendering("{{ [1] | map(attribute='a', defaults=1) | list }}"), Code::bad_file,
+               "the filter 'map' has no argument 'defaults'");
+  expect_error(rendering("{{ [1] | batch(2, linecount=3) | list }}"), Code::bad_file, "'linecount' twice");
+  expect_error(rendering("{{ [1] | select(key=1) | list }}"), Code::bad_file, "'select' has no argument 'key'");
+  expect_error(rendering("{{ 'x'.encode() }}"), Code::unsupported, "the member 'encode' of a string");
+  expect_error(rendering("{{ (5).bit_length() }}"), Code::unsupported, "the member 'bit_length' of a int");
+  expect_error(rendering("{{ 'x' | urlize }}"), Code::unsupported, "the filter 'urlize'");
+  expect_error(rendering("{% macro f(a) %}{% endmacro %}{{ f(1, 2) }}"), Code::bad_file, "'f' takes 1 arguments");
+  expect_error(rendering("{% macro f(a) %}{% endmacro %}{% call f(1) %}{% endcall %}"), Code::bad_file,
+               "'f' has no argument 'caller'");
+  expect_error(rendering("{% for i in [1] %}{{ loop([1]) }}{% endfor %}"), Code::bad_file, "without 'recursive'");
   expect_error(rendering("{{ raise_exception('roles ' ~ 1) }}"), Code::invalid_argument,
                "refuses the conversation: roles 1");
 }
@@ -228,6 +290,26 @@ TEST(ChatTemplateErrors, HostileTemplatesEnd) {
       std::string("{{ [1] * 9999999999 }}"),
       std::string("{{ 'aaaa' | indent(9999999999, true) }}"),
       std::string("{{ range(9999999999) }}"),
+      std::string("{{ 'a' | center(9999999999) }}"),
+      std::string("{{ 'a'.zfill(9999999999) }}"),
+      std::string("{{ '\t'.expandtabs(9999999999) }}"),
+      std::string("{{ '%9999999999s' % 1 }}"),
+      std::string("{{ '%*s' % (9999999999, 1) }}"),
+      std::string("{{ '%.9999999999f' % 1.5 }}"),
+      std::string("{{ '{:9999999999}'.format(1) }}"),
+      std::string("{{ '{:{}}'.format(1, 9999999999) }}"),
+      std::string("{{ [1] | batch(9999999999, 0) | list }}"),
+      std::string("{{ [1] | slice(9999999999) | list }}"),
+      std::string("{{ 'ab' | wordwrap(1, true, 'x' * 9999999) }}" + std::string("{{ 'a' * 99999 | wordwrap(1) }}")),
+      std::string("{{ {'a': 1} | tojson(indent=9999999999) }}"),
+      std::string("{% for i in [1] recursive %}{{ loop([1]) }}{% endfor %}"),
+      std::string("{% for i in [1] recursive %}{{ loop([1]) }}{{ loop([1]) }}{% endfor %}"),
+      std::string("{% macro f() %}{% call f() %}{{ caller() }}{% endcall %}{{ caller }}{% endmacro %}{{ f() }}"),
+      std::string("{% set ns = namespace() %}{% set ns.me = ns %}{{ ns }}"),
+      "{% set ns = namespace(s=[1]) %}" + loop + "{% set ns.s = [ns.s.index] %}{% endfor %}",
+      "{{ " + repeat("+", 100000) + "1 }}",
+      "{% set " + repeat("(", 100000) + "a" + repeat(")", 100000) + " = 1 %}",
+      "{{ '" + repeat("{:", 50000) + repeat("}", 50000) + "'.format(1) }}",
       std::string("{{ 2 ** 9999999999 }}{{ 1 ** 9999999999 }}"),
       "{{ 'aaaaaaaaaaaaaaaaaaaaaaaa' | replace('a', 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa')" +
           repeat(" | replace('a', 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa')", 10) + " }}",
@@ -257,7 +339,7 @@ TEST(ChatTemplateErrors, HostileTemplatesEnd) {
             "2True");
 }
 
-// What it costs to render is in proportion to the conversation, so that a long one is not taken for an endless
+// The cost of rendering is in proportion to the conversation, so that a long one is not taken for an endless
 // template.
 TEST(ChatTemplateErrors, LongConversationsAreNoHostileTemplates) {
   const test::Json golden = test::read_json(test::golden_folder("template") / "chat_templates.json");

@@ -1,8 +1,13 @@
 // Against what transformers and jinja2 make of the same input (tests/tools/text_goldens.py).
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+
 #include "base/error.h"
 #include "golden_files.h"
+#include "support/json_value.h"
 #include "template/chat_template.h"
 
 namespace weft {
@@ -55,6 +60,41 @@ TEST(TemplateGoldens, JinjaSnippetsAgreeWithJinja2) {
       ADD_FAILURE() << source << "\n" << error.what();
     }
   }
+}
+
+// Text of a random template, or the error.
+std::string rendered(const std::string& source, const JsonValue& messages, const JsonValue& tools) {
+  try {
+    return "text: " + joined(ChatTemplate(source, kNames, "random").render(messages, tools, true));
+  } catch (const Error& error) {
+    return (error.code() == Code::unsupported ? "refused: " : "error: ") + error.sentence();
+  }
+}
+
+// tests/tools/template_goldens.py. Other cases than the repository's: their file is WEFT_TEMPLATE_CASES, and what Weft
+// refuses by name is listed.
+TEST(TemplateGoldens, RandomTemplatesAgreeWithJinja2) {
+  const char* const other = std::getenv("WEFT_TEMPLATE_CASES");
+  std::ifstream file(other != nullptr ? std::filesystem::path(other)
+                                      : test::golden_folder("template") / "random_templates.json");
+  const auto golden = nlohmann::ordered_json::parse(file);  // the order of names shows in the texts
+  const auto messages = golden["messages"].get<JsonValue>(), tools = golden["tools"].get<JsonValue>();
+  size_t failing = 0, refused = 0;
+  for (const auto& item : golden["cases"]) {
+    const std::string source = item["source"], text = rendered(source, messages, tools);
+    if (text.starts_with("refused: ")) {
+      ++refused;
+      if (other != nullptr) std::cout << text << "\n";
+    } else if (item.contains("error")) {
+      ++failing;
+      EXPECT_EQ(text.substr(0, 7), "error: ") << source << "\nin Jinja: " << item["error"];
+    } else {
+      EXPECT_EQ(text, "text: " + item["text"].get<std::string>()) << source;
+    }
+  }
+  std::cout << golden["cases"].size() << " templates, " << failing << " fail in Jinja, " << refused
+            << " are refused by name\n";
+  EXPECT_LT(refused * 20, golden["cases"].size());
 }
 
 }  // namespace
