@@ -1,6 +1,7 @@
 // The C API: how much of the time the device may be busy with a session.
 #include "weft/duty.h"
 
+#include "base/number.h"
 #include "capi.h"
 
 using namespace weft;
@@ -10,7 +11,7 @@ weft_status weft_session_set_duty(weft_session* session, float share, weft_error
   return guard(error, [&] {
     require(session, "session", "it is NULL");
     if (!(share >= 0 && share <= 1))
-      throw Error(Code::invalid_argument, "it is " + std::to_string(share) + ", expected 0 to 1", "share");
+      throw Error(Code::invalid_argument, "it is " + number_text(share) + ", expected 0 to 1", "share");
     if (session->session.policy() != Policy::polite)
       throw Error(Code::invalid_argument, "the session has WEFT_POLICY_THROUGHPUT", "duty",
                   "create it with WEFT_POLICY_POLITE");

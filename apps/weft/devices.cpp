@@ -15,7 +15,8 @@ struct DevicesArgs {
 };
 
 std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  // Not std::tolower: the locale of a chat's line editor may be Turkish, whose I has another small letter.
+  for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   return text;
 }
 

@@ -3,6 +3,8 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "base/number.h"
+
 namespace weft {
 
 namespace {
@@ -89,6 +91,7 @@ class Sax : public nlohmann::json_sax<json> {
 }  // namespace
 
 void JsonEvents::parse(std::string_view text, size_t most_depth) {
+  const PlainLocale plain;  // nlohmann's lexer reads numbers with strtod, and spells them with the locale's point
   counted_ = read_ = text.data();
   line_ = 1;
   Sax sax(*this, most_depth);

@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/ascii.h"
 #include "base/file.h"
 #include "gpu/cooperative_matrix.h"
 #include "gpu/pipeline_cache.h"
@@ -18,7 +19,7 @@ namespace {
 
 std::string lower(std::string_view text) {
   std::string result(text);
-  std::transform(result.begin(), result.end(), result.begin(), [](unsigned char c) { return std::tolower(c); });
+  for (char& c : result) c = ascii_lower(c);
   return result;
 }
 

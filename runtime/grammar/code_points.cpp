@@ -45,6 +45,16 @@ CodePointSet CodePointSet::united(const CodePointSet& other) const {
 
 CodePointSet CodePointSet::without(const CodePointSet& other) const { return inverse().united(other).inverse(); }
 
+CodePointSet CodePointSet::intersected(const CodePointSet& other) const {
+  CodePointSet made;
+  for (auto a = ranges_.begin(), b = other.ranges_.begin(); a != ranges_.end() && b != other.ranges_.end();) {
+    const CodePointRange both{std::max(a->low, b->low), std::min(a->high, b->high)};
+    if (both.low <= both.high) made.ranges_.push_back(both);
+    (a->high < b->high ? a : b) += 1;
+  }
+  return made;
+}
+
 bool CodePointSet::contains(char32_t code) const {
   return std::any_of(ranges_.begin(), ranges_.end(),
                      [&](const CodePointRange& r) { return r.low <= code && code <= r.high; });

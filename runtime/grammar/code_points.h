@@ -29,6 +29,7 @@ class CodePointSet {
   CodePointSet inverse() const;
   CodePointSet united(const CodePointSet& other) const;
   CodePointSet without(const CodePointSet& other) const;
+  CodePointSet intersected(const CodePointSet& other) const;
   bool contains(char32_t code) const;
   bool empty() const { return ranges_.empty(); }
 

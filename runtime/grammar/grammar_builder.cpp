@@ -70,6 +70,20 @@ GrammarBuilder::Expr GrammarBuilder::repeat(Expr expr, uint32_t least, uint32_t 
 
 GrammarBuilder::Expr GrammarBuilder::call(Rule rule) { return add({.kind = Kind::call, .rule = rule, .weight = 1}); }
 
+GrammarBuilder::Expr GrammarBuilder::automaton(const TextAutomaton& automaton,
+                                               const std::function<Expr(const CodePointSet&)>& character) {
+  Node node{.kind = Kind::automaton, .weight = automaton.states.size()};
+  for (uint32_t i = 0; i < automaton.states.size(); ++i) {
+    node.finals.push_back(automaton.states[i].final);
+    for (const TextAutomaton::Edge& edge : automaton.states[i].edges) {
+      node.steps.push_back({i, character(edge.on), edge.target});
+      node.depth = std::max(node.depth, nodes_[node.steps.back().read].depth + 1);
+      node.weight += nodes_[node.steps.back().read].weight;
+    }
+  }
+  return add(std::move(node));
+}
+
 GrammarBuilder::Rule GrammarBuilder::declare(std::string name) {
   rules_.push_back({std::move(name), place_, 0});
   return static_cast<Rule>(rules_.size() - 1);
@@ -128,6 +142,8 @@ void GrammarBuilder::compile(Expr expr, uint32_t from, uint32_t to, RuleSketch& 
       return;
     case Kind::repeat:
       return compile_repeat(node, from, to, sketch);
+    case Kind::automaton:
+      return compile_automaton(node, from, to, sketch);
     case Kind::call:
       sketch.states[from].calls.push_back({node.rule, to});
       return;
@@ -149,6 +165,17 @@ void GrammarBuilder::compile_character(const Node& node, uint32_t from, uint32_t
       next = slot->second;
     }
     sketch.states[from].edges.push_back({sequence[0].low, sequence[0].high, next});
+  }
+}
+
+// Its start gets a state of its own: the automaton may come back to it.
+void GrammarBuilder::compile_automaton(const Node& node, uint32_t from, uint32_t to, RuleSketch& sketch) {
+  std::vector<uint32_t> states(node.finals.size());
+  for (uint32_t& state : states) state = new_state(sketch);
+  sketch.states[from].free.push_back(states[0]);
+  for (const Step& step : node.steps) compile(step.read, states[step.from], states[step.to], sketch);
+  for (size_t i = 0; i < states.size(); ++i) {
+    if (node.finals[i]) sketch.states[states[i]].free.push_back(to);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 
 #include "grammar/code_points.h"
 #include "grammar/grammar.h"
+#include "grammar/text_automaton.h"
 
 namespace weft {
 
@@ -42,6 +44,8 @@ class GrammarBuilder {
   // least <= most; both at most kMaxRepeat, but for most = kUnbounded.
   Expr repeat(Expr expr, uint32_t least, uint32_t most);
   Expr call(Rule rule);
+  // Texts of an automaton that is not empty. character: how one character of a set is written.
+  Expr automaton(const TextAutomaton& automaton, const std::function<Expr(const CodePointSet&)>& character);
 
   // A rule; define() has to follow. name: the name its author gave it.
   Rule declare(std::string name);
@@ -54,7 +58,12 @@ class GrammarBuilder {
   Grammar finish(Rule root);
 
  private:
-  enum class Kind { literal, character, sequence, choice, repeat, call };
+  enum class Kind { literal, character, sequence, choice, repeat, call, automaton };
+  struct Step {
+    uint32_t from = 0;
+    Expr read = 0;
+    uint32_t to = 0;
+  };
   struct Node {
     Kind kind = Kind::sequence;
     std::string bytes;                    // literal
@@ -62,6 +71,8 @@ class GrammarBuilder {
     std::vector<Expr> parts;              // sequence, choice; one for repeat
     uint32_t least = 0, most = 0;         // repeat
     Rule rule = 0;                        // call
+    std::vector<Step> steps;              // automaton, ascending by `from`
+    std::vector<bool> finals;             // automaton, by state
     uint64_t weight = 0;                  // about how many states it takes
     uint32_t depth = 0;                   // of the expressions within it
   };
@@ -72,6 +83,7 @@ class GrammarBuilder {
   Expr add(Node node);
   void compile(Expr expr, uint32_t from, uint32_t to, RuleSketch& sketch);
   void compile_character(const Node& node, uint32_t from, uint32_t to, RuleSketch& sketch);
+  void compile_automaton(const Node& node, uint32_t from, uint32_t to, RuleSketch& sketch);
   void compile_repeat(const Node& node, uint32_t from, uint32_t to, RuleSketch& sketch);
   uint32_t new_state(RuleSketch& sketch);
   Expr hoist(Expr expr);

@@ -62,20 +62,24 @@ Expr JsonForms::string() {
 
 Expr JsonForms::number() {
   return once(number_, "any number", [&] {
-    const auto digits = [&](uint32_t least, uint32_t most) {
-      return builder_.repeat(builder_.character({{'0', '9'}}), least, most);
+    const auto digits = [&](uint32_t least) {
+      return builder_.repeat(builder_.character({{'0', '9'}}), least, GrammarBuilder::kUnbounded);
     };
     const auto one_of = [&](char a, char b) {
       return builder_.character(
           {{static_cast<char32_t>(a), static_cast<char32_t>(a)}, {static_cast<char32_t>(b), static_cast<char32_t>(b)}});
     };
     const Expr whole =
-        builder_.choice({builder_.literal("0"), builder_.sequence({builder_.character({{'1', '9'}}), digits(0, 14)})});
-    const Expr fraction = builder_.optional(builder_.sequence({builder_.literal("."), digits(1, 15)}));
+        builder_.choice({builder_.literal("0"), builder_.sequence({builder_.character({{'1', '9'}}), digits(0)})});
+    const Expr fraction = builder_.optional(builder_.sequence({builder_.literal("."), digits(1)}));
     const Expr exponent =
-        builder_.optional(builder_.sequence({one_of('e', 'E'), builder_.optional(one_of('+', '-')), digits(1, 2)}));
+        builder_.optional(builder_.sequence({one_of('e', 'E'), builder_.optional(one_of('+', '-')), digits(1)}));
     return builder_.sequence({builder_.optional(builder_.literal("-")), whole, fraction, exponent});
   });
+}
+
+Expr JsonForms::number(const TextAutomaton& decimals) {
+  return builder_.automaton(decimals, [&](const CodePointSet& set) { return builder_.character(set); });
 }
 
 Expr JsonForms::boolean() { return builder_.choice({builder_.literal("true"), builder_.literal("false")}); }

@@ -22,8 +22,10 @@ class JsonForms {
   Expr object();
   Expr array();
   Expr string();
-  // Any number: at most 15 digits before and after the point, and two of an exponent, so that a double holds it.
+  // Any number, of any length.
   Expr number();
+  // Numbers of a set that is not empty.
+  Expr number(const TextAutomaton& decimals);
   Expr boolean();
   Expr null() { return builder_.literal("null"); }
 

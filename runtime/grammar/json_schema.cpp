@@ -8,13 +8,14 @@
 //   (`additionalProperties`: true or a schema; an object of which nothing is said) their names have no escapes and are
 //   none of the listed ones; that no name comes twice is beyond a grammar.
 // - Without `type`, the types that the other keywords apply to; any type if there are none.
-// - Whole numbers as digits, at most 15 where they have no bound; a number with bounds has no exponent.
+// - Whole numbers as digits, without a point, although JSON Schema takes 1.0 for one. Numbers with bounds or
+//   `multipleOf` without an exponent. Neither has "-0". Their length has no limit but the schema's.
 // - Values of `enum` and `const`, and strings with `pattern` or `format`, with the escapes that must be and no others.
 //
 // Supported: type, enum, const, properties, required, additionalProperties, items, prefixItems, minItems, maxItems,
 // minLength, maxLength, pattern (grammar/regex_grammar.h), format (date, time, date-time, uuid, ipv4), minimum,
-// maximum, exclusiveMinimum, exclusiveMaximum, anyOf, oneOf whose alternatives exclude each other by type, by their
-// values or by a required property's values, allOf of one schema, and $ref to places in the same file, also
+// maximum, exclusiveMinimum, exclusiveMaximum, multipleOf, anyOf, oneOf whose alternatives exclude each other by type,
+// by their values or by a required property's values, allOf of one schema, and $ref to places in the same file, also
 // recursively. `true` and `false` where they make sense, and uniqueItems: false.
 //
 // Ignored, as annotations: title, description, default, examples, deprecated, readOnly, writeOnly, contentMediaType,
@@ -98,7 +99,7 @@ class Compiler {
   Expr listed_values(const Part& part, std::string_view keyword);
   Expr string(const Part& part);
   Expr pattern(const Part& part, const JsonTree& tree, const std::string& text, bool search);
-  DecimalRange range(const Part& part) const;
+  DecimalSet numbers(const Part& part, bool whole) const;
   Expr number(const Part& part, bool whole);
 
   struct Property {
@@ -254,8 +255,8 @@ Expr Compiler::string(const Part& part) {
 }
 
 // The stricter ones of the bounds.
-DecimalRange Compiler::range(const Part& part) const {
-  DecimalRange range;
+DecimalSet Compiler::numbers(const Part& part, bool whole) const {
+  DecimalSet set{{}, {}, {}, whole};
   for (const auto& [key, exclusive] : {std::pair("minimum", false), std::pair("exclusiveMinimum", true),
                                        std::pair("maximum", false), std::pair("exclusiveMaximum", true)}) {
     const JsonTree* tree = part.tree->find(key);
@@ -263,28 +264,37 @@ DecimalRange Compiler::range(const Part& part) const {
     if (!tree->is(Type::integer) && !tree->is(Type::number)) {
       fail(part, *tree, in_quotes(key) + " should be a number but is " + type_name(tree->type));
     }
-    const auto value = parse_decimal(tree->text);
-    if (!value) {
-      document_.fail(
-          part, *tree,
-          in_quotes(key) + " is " + in_quotes(tree->text) + "; bounds of more than 15 digits are not supported", {},
-          Code::unsupported);
+    const DecimalBound bound{parse_decimal(tree->text), exclusive};
+    if (std::string_view(key).ends_with("inimum")) {
+      set.add_least(bound);
+    } else {
+      set.add_most(bound);
     }
-    const bool lower = std::string_view(key).ends_with("inimum");
-    auto& bound = lower ? range.least : range.most;
-    const int order = bound ? compare(*value, bound->value) : lower ? 1 : -1;
-    if (lower ? order > 0 : order < 0) bound = {*value, exclusive};
-    if (order == 0) bound->exclusive |= exclusive;
   }
-  return range;
+  if (const JsonTree* divisor = part.tree->find("multipleOf")) {
+    const bool is_number = divisor->is(Type::integer) || divisor->is(Type::number);
+    const Decimal value = is_number ? parse_decimal(divisor->text) : Decimal();
+    if (value.is_zero() || value.negative) {
+      fail(part, *divisor,
+           "'multipleOf' should be a number above 0 but is " +
+               (is_number ? in_quotes(divisor->text) : type_name(divisor->type)));
+    }
+    set.divisors.push_back({value, false});
+  }
+  return set;
 }
 
 Expr Compiler::number(const Part& part, bool whole) {
-  const DecimalRange bounds = range(part);
-  if (!whole && !bounds.least && !bounds.most) return forms_.number();
-  const auto made = whole ? whole_numbers(builder_, bounds) : decimal_numbers(builder_, bounds);
-  if (!made) fail(part, *part.tree, "no number is within the bounds");
-  return *made;
+  const DecimalSet set = numbers(part, whole);
+  if (!whole && !set.least && !set.most && set.divisors.empty()) return forms_.number();
+  try {
+    const TextAutomaton made = decimal_texts(set);
+    if (made.empty()) fail(part, *part.tree, "no number is within the bounds");
+    return forms_.number(made);
+  } catch (const Error& error) {
+    if (!error.place().empty()) throw;
+    document_.fail(part, *part.tree, error.sentence(), error.hint(), error.code());
+  }
 }
 
 // ---- Objects ----

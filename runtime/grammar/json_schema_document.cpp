@@ -40,6 +40,7 @@ constexpr std::array kKeywords = {
     Keyword{"maximum", kJsonNumber},
     Keyword{"exclusiveMinimum", kJsonNumber},
     Keyword{"exclusiveMaximum", kJsonNumber},
+    Keyword{"multipleOf", kJsonNumber},
 };
 
 constexpr std::array<std::string_view, 12> kAnnotations = {
@@ -114,8 +115,7 @@ uint32_t json_type(const JsonTree& value) {
   constexpr std::array<uint32_t, 7> kTypes = {kJsonNull,   kJsonBoolean, kJsonInteger, kJsonFraction,
                                               kJsonString, kJsonArray,   kJsonObject};
   if (!value.is(Type::number)) return kTypes[static_cast<size_t>(value.type)];
-  const auto decimal = parse_decimal(value.text);
-  return decimal && decimal->fraction.empty() ? kJsonInteger : kJsonFraction;
+  return parse_decimal(value.text).is_whole() ? kJsonInteger : kJsonFraction;
 }
 
 JsonSchemaPart JsonSchemaPart::at(std::string_view key) const { return {tree->find(key), pointer + pointer_part(key)}; }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/json_object.h"
+#include "base/number.h"
 #include "model/fingerprint.h"
 
 namespace weft {
@@ -95,7 +96,7 @@ std::vector<double> read_rope_factors(const ModelFile& file, const std::string& 
   for (size_t i = 0; i < factors.size(); ++i)
     if (!(factors[i] > 0) || !std::isfinite(factors[i]))
       throw Error(Code::bad_file,
-                  "element " + std::to_string(i) + " of tensor '" + name + "' is " + std::to_string(factors[i]),
+                  "element " + std::to_string(i) + " of tensor '" + name + "' is " + number_text(factors[i]),
                   file.path.string());
   return {factors.begin(), factors.end()};
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "base/quote.h"
 #include "format/json.h"
 #include "format/safetensors.h"
@@ -68,7 +69,7 @@ void check_tensor(const ModelFile& file, const std::string& name, const std::vec
       throw Error(Code::bad_file, "tensor '" + name + "' has a number that is not finite", place);
     if (std::abs(value) > kLargestHalf)
       throw Error(Code::unsupported,
-                  "tensor '" + name + "' has the number " + std::to_string(value) + ", too large for f16", place);
+                  "tensor '" + name + "' has the number " + number_text(value) + ", too large for f16", place);
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/half.h"
+#include "base/number.h"
 #include "base/quote.h"
 #include "ops/matrix.h"
 
@@ -113,7 +114,7 @@ void TableRowPacker::check_finite(const TensorView& tensor, uint64_t row) const 
   const auto found = std::ranges::find_if_not(values_, holds);
   throw Error(Code::unsupported,
               "element (" + std::to_string(row) + ", " + std::to_string(found - values_.begin()) + ") is " +
-                  std::to_string(*found) + ", f16 holds finite values up to 65504",
+                  number_text(*found) + ", f16 holds finite values up to 65504",
               "tensor " + printable(tensor.name));
 }
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "session/soft.h"
 
 namespace weft {
@@ -46,7 +47,7 @@ SamplingSetup::SamplingSetup(const Config& config, std::vector<uint32_t> stop_id
 }
 
 void SamplingSetup::set(const Sampling& s) {
-  const auto value = [](float x) { return std::to_string(x); };
+  const auto value = [](float x) { return number_text(x); };
   require(s.temperature >= 0 && std::isfinite(s.temperature), "temperature",
           "it is " + value(s.temperature) + ", expected 0 or more");
   require(s.temperature == 0 || s.temperature >= 1e-4f, "temperature",
@@ -69,7 +70,7 @@ void SamplingSetup::set_biases(std::span<const uint32_t> ids, std::span<const fl
   std::vector<float> all(vocab_);
   for (size_t i = 0; i < ids.size(); ++i) {
     require(biases[i] >= -kMostBias && biases[i] <= kMostBias, "logit_bias",
-            "that of token " + std::to_string(ids[i]) + " is " + std::to_string(biases[i]) + ", expected -100 to 100");
+            "that of token " + std::to_string(ids[i]) + " is " + number_text(biases[i]) + ", expected -100 to 100");
     all[ids[i]] = biases[i];
   }
   biases_.clear();

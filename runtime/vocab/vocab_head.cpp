@@ -1,7 +1,6 @@
 #include "vocab/vocab_head.h"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "base/error.h"
 #include "base/number.h"
@@ -21,9 +20,8 @@ namespace {
 double parse_number(std::string_view text, std::string_view number, const char* what, double most) {
   const double value = parse_double(std::string(number)).value_or(0);
   if (!(value > 0 && value <= most)) {
-    char limit[32];
-    std::snprintf(limit, sizeof limit, "%g", most);
-    refuse(text, "has \"" + std::string(number) + "\" for " + what + ", expected a number above 0, at most " + limit);
+    refuse(text, "has \"" + std::string(number) + "\" for " + what + ", expected a number above 0, at most " +
+                     number_text(most));
   }
   return value;
 }

@@ -294,7 +294,7 @@ TEST_F(SessionTest, RefusesBadInput) {
   refused([&] { session.generate(1, true, [](uint32_t) { return true; }); }, "the session has no prompt");
   Sampling sampling;
   sampling.top_p = 0;
-  refused([&] { session.set_sampling(sampling); }, "it is 0.000000, expected above 0 and at most 1");
+  refused([&] { session.set_sampling(sampling); }, "it is 0, expected above 0 and at most 1");
   sampling = {};
   sampling.temperature = NAN;
   refused([&] { session.set_sampling(sampling); }, "it is nan, expected 0 or more");

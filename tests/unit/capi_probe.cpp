@@ -185,6 +185,16 @@ TEST_F(ProbeTest, ModelsThatCannotBeRead) {
   EXPECT_EQ(long_context.text.at("model").at("error").at("place"), "context");
 }
 
+// ASCII letters, whatever the locale's lower case of 'I' is: capi_in_tr_TR.
+TEST_F(ProbeTest, DevicesByNameInAnyCase) {
+  if (!has_device()) GTEST_SKIP() << "there is no device";
+  std::string name = probe().text.at("device").at("name");
+  weft_model_options options = weft_model_options_default();
+  for (char& c : name) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  options.device = name.c_str();
+  EXPECT_EQ(probe(made().c_str(), 0, &options).report.device, WEFT_OK) << name;
+}
+
 TEST_F(ProbeTest, DevicesThatAreNotThere) {
   weft_model_options options = weft_model_options_default();
   options.device = "no such device";

@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "grammar/decimal_ranges.h"
 #include "grammar_generations.h"
 #include "grammar_support.h"
 #include "reference/json_schema.h"
@@ -58,7 +57,7 @@ TEST(GrammarSchema, AcceptsAndRejects) {
        {"-13", "106", "110", "-0", "1050"}},
       {R"({"type":"integer","exclusiveMinimum":0,"exclusiveMaximum":10})", {"1", "9"}, {"0", "10", "-1"}},
       {R"({"type":"integer","minimum":-0.5,"maximum":2.5})", {"0", "1", "2"}, {"-1", "3"}},
-      {R"({"type":"number"})", {"0", "-0", "1.5", "-2e10", "3.25E-07"}, {".5", "1.", "01", "1e100", "1e"}},
+      {R"({"type":"number"})", {"0", "-0", "1.5", "-2e10", "3.25E-07", "1e100"}, {".5", "1.", "01", "1e", "1e+"}},
       {R"({"type":"number","minimum":0})", {"0", "0.0", "1.5", "123456"}, {"-1", "-0.1", "-0", "1e5"}},
       {R"({"type":"number","minimum":-1.25,"exclusiveMaximum":3.5})",
        {"-1.25", "-1.250", "-1.2", "-0.5", "0", "3", "3.49", "3.4999"},
@@ -152,7 +151,10 @@ TEST(GrammarSchema, RefusesByNameWithLineAndReason) {
       {"false", "s.json:1: #: nothing matches the schema 'false'"},
       {"{\"type\":\"object\",\n\"properties\":{\n \"a\":{\"not\":{}}}}",
        "s.json:3: #/properties/a: keyword 'not' is not supported"},
-      {"{\n\"multipleOf\":3}", "s.json:2: #: keyword 'multipleOf' is not supported"},
+      {"{\n\"multipleOf\":0}", "s.json:2: #: 'multipleOf' should be a number above 0 but is '0'"},
+      {"{\"multipleOf\":-1e3}", "s.json:1: #: 'multipleOf' should be a number above 0 but is '-1e3'"},
+      {"{\"multipleOf\":\"2\"}", "s.json:1: #: 'multipleOf' should be a number above 0 but is a string"},
+      {"{\"multipleOf\":12345678901}", "s.json:1: #: divisors with more than 9 digits or far from 1 are not supported"},
       {"{\"patternProperties\":{}}", "s.json:1: #: keyword 'patternProperties' is not supported"},
       {"{\"if\":true}", "s.json:1: #: keyword 'if' is not supported"},
       {"{\"my/own\":true}", "s.json:1: #: keyword 'my/own' is not supported"},
@@ -203,8 +205,7 @@ TEST(GrammarSchema, RefusesByNameWithLineAndReason) {
       {"{\"type\":\"integer\",\"exclusiveMinimum\":2,\"exclusiveMaximum\":3}",
        "s.json:1: #: no number is within the bounds"},
       {"{\"minimum\":\"3\"}", "s.json:1: #: 'minimum' should be a number but is a string"},
-      {"{\"minimum\":1234567890123456}",
-       "s.json:1: #: 'minimum' is '1234567890123456'; bounds of more than 15 digits are not supported"},
+      {"{\"minimum\":1e-1001}", "s.json:1: #: bounds of more than 1000 digits are not supported"},
       {"{\"required\":[\"a\"],\n\"properties\":{\"a\":false}}",
        "s.json:2: #: property 'a' is required, and 'false' excludes it"},
       {"{\"required\":[\"a\"],\"additionalProperties\":false}",
@@ -217,56 +218,6 @@ TEST(GrammarSchema, RefusesByNameWithLineAndReason) {
     const std::string error = error_of([&, &schema = schema] { Grammar::from_json_schema(schema, "s.json"); });
     EXPECT_EQ(error, std::string(wanted.c_str())) << schema;
   }
-}
-
-// Bounds of all kinds, and numbers of up to three digits before and after the point.
-TEST(GrammarSchema, NumbersAreWithinTheirBounds) {
-  std::mt19937 random(7);
-  const auto decimal = [&](int scale) {
-    const int digits = static_cast<int>(random() % 3);
-    std::string text = std::to_string(random() % static_cast<unsigned>(scale));
-    if (digits > 0) text += "." + std::to_string(random() % (digits == 1 ? 10 : 100));
-    return (random() % 2 == 0 ? "-" : "") + text;
-  };
-  int within = 0, refused = 0;
-  for (int i = 0; i < 400; ++i) {
-    DecimalRange range;
-    if (random() % 4 != 0) range.least = {*parse_decimal(decimal(120)), random() % 2 == 0};
-    if (random() % 4 != 0) range.most = {*parse_decimal(decimal(120)), random() % 2 == 0};
-    for (const bool whole : {false, true}) {
-      GrammarBuilder builder("n");
-      const auto made = whole ? whole_numbers(builder, range) : decimal_numbers(builder, range);
-      const auto inside = [&](const Decimal& value) {
-        const auto holds = [](int order, bool exclusive) { return exclusive ? order > 0 : order >= 0; };
-        return (!range.least || holds(compare(value, range.least->value), range.least->exclusive)) &&
-               (!range.most || holds(-compare(value, range.most->value), range.most->exclusive));
-      };
-      std::optional<Matcher> matcher;
-      if (made) {
-        const auto root = builder.declare("n");
-        builder.define(root, "n", *made);
-        matcher.emplace(byte_matcher(builder.finish(root)));
-      }
-      refused += made ? 0 : 1;
-      for (int j = 0; j < 60; ++j) {
-        const std::string text = decimal(150);
-        const Decimal value = *parse_decimal(text);
-        const bool written = !(value.is_zero() && text[0] == '-') && (!whole || text.find('.') == std::string::npos);
-        const bool wanted = written && inside(value);
-        within += wanted ? 1 : 0;
-        ASSERT_EQ(matcher && matches(*matcher, text), wanted)
-            << text
-            << (range.least ? (range.least->exclusive ? " > " : " >= ") + range.least->value.whole + "." +
-                                  range.least->value.fraction
-                            : "")
-            << (range.most ? (range.most->exclusive ? " < " : " <= ") + range.most->value.whole + "." +
-                                 range.most->value.fraction
-                           : "");
-      }
-    }
-  }
-  EXPECT_GT(within, 2000);
-  EXPECT_GT(refused, 10);
 }
 
 // ---- Random generations ----
