@@ -40,7 +40,8 @@ if(WEFT_APPS) # of the program
   weft_version_in(stb_version ${STB_INCLUDE_DIR}/stb/stb_image_write.h "stb_image_write - v([0-9.]+)")
   weft_sbom(CLI11 ${CLI11_VERSION} BSD-3-Clause CONTAINS https://github.com/CLIUtils/CLI11)
   weft_sbom(stb_image_write "${stb_version}" "MIT OR Unlicense" CONTAINS https://github.com/nothings/stb)
-  weft_sbom(cpp-httplib "${HTTPLIB_VERSION}" MIT DYNAMIC_LINK https://github.com/yhirose/cpp-httplib)
+  find_package(Boost 1.74 CONFIG QUIET REQUIRED)
+  weft_sbom(Boost "${Boost_VERSION}" BSL-1.0 CONTAINS https://www.boost.org)
   weft_sbom(libedit "${LIBEDIT_VERSION}" BSD-3-Clause DYNAMIC_LINK https://thrysoee.dk/editline)
 endif()
 

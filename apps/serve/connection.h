@@ -1,61 +1,100 @@
-// A client's connection: the bytes below HTTP, and every limit on them.
+// A client's connection: requests are read one after another, and each is answered before the next one is looked at.
 #pragma once
 
-#include <httplib.h>
-#include <poll.h>
+#include <atomic>
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <condition_variable>
+#include <list>
+#include <memory>
+#include <mutex>
 
-#include <chrono>
+#include "request_reader.h"
 
 namespace weft::serve {
 
-// The limits of a request, which docs/serving.md lists.
-constexpr std::size_t kMostHeadBytes = 32 << 10;  // request line and headers
-constexpr std::size_t kMostBodyBytes = 4 << 20;   // as sent
-constexpr std::chrono::seconds kIdleTime{15};     // until the first byte of a request
-constexpr std::chrono::seconds kReadTime{30};     // from then until its last
-constexpr std::chrono::seconds kWriteTime{10};    // in which a client must take so many bytes, if there are as many:
-constexpr int kLeastTaken = 16 << 10;
+class Connection;
 
-// httplib of Debian 12 bounds neither the number nor the length of headers, nor the size of chunked bodies, nor the
-// time of a slow sender. This stream does.
-class Connection final : public httplib::Stream {
+// State that a server's connections share. Used by their thread only.
+struct Connections {
+  using Place = std::list<std::shared_ptr<Connection>>::iterator;
+
+  HttpHandler& handler;
+  // Runs an answer on a thread that may wait.
+  std::function<void(std::function<void()>)> work;
+
+  std::list<std::shared_ptr<Connection>> busy;  // with a request that is being answered
+  std::list<std::shared_ptr<Connection>> idle;  // all others; the one that has been idle for longest is first
+  std::size_t body_bytes = 0;                   // of requests that have not been answered
+  bool closing = false;                         // no further request is read
+  char buffer[64 << 10];                        // for what one receives
+};
+
+class Connection final : public HttpClient, public std::enable_shared_from_this<Connection> {
  public:
-  explicit Connection(socket_t socket) : socket_(socket) {}
-  // Closes the socket, once the client has had a moment to read the answer.
-  ~Connection() override;
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
+  using Socket = boost::asio::generic::stream_protocol::socket;
+  Connection(Connections& all, Socket socket);
 
-  // Waits for the first byte of a request. False if none came within kIdleTime, or after wake().
-  bool await_request();
-  void begin_body();  // the head has been read
-  bool too_large() const { return too_large_; }
-  // The client has not closed its end. One that has closed its sending half only counts as gone.
-  bool alive() const;
-  // No further request is read after this one.
-  void close_after() { closing_ = true; }
-  bool closing() const { return closing_; }
+  // All but these two are for the thread of the connections.
+  bool alive() const override { return !gone_; }
+  bool write(std::string_view bytes) override;
 
-  bool is_readable() const override { return begin_ < end_ || ready(POLLIN, std::chrono::milliseconds(0)); }
-  bool is_writable() const override { return alive(); }
-  ssize_t read(char* bytes, std::size_t size) override;
-  ssize_t write(const char* bytes, std::size_t size) override;
-  void get_remote_ip_and_port(std::string& ip, int& port) const override;
-  void get_local_ip_and_port(std::string& ip, int& port) const override;
-  socket_t socket() const override { return socket_; }
+  void start();
+  // It has waited for a request, or for its rest, for a second.
+  bool is_long_idle() const { return Clock::now() > idle_since_ + std::chrono::seconds(1); }
+  // Closes it, unless a request is being answered: then after that.
+  void end_after_answer();
+  void close();
 
  private:
   using Clock = std::chrono::steady_clock;
-  bool ready(short events, std::chrono::milliseconds wait) const;
-  bool fill(Clock::time_point until);
-  bool await_room() const;
+  // idle: until the first byte of a request. lingering: all is sent, and the client has a moment to read it.
+  enum class Phase { idle, head, body, answering, lingering, closed };
 
-  socket_t socket_;
-  char buffer_[4096];
-  std::size_t begin_ = 0, end_ = 0;  // of what is in the buffer
-  std::size_t left_ = 0;             // bytes of this request that may still be read
-  Clock::time_point deadline_{};     // for reading this request
-  bool too_large_ = false, closing_ = false;
+  void await_input();
+  void on_input();
+  void on_client_end();
+  void read_request();
+  void dispatch();
+  void answer_from_worker(HttpRequest& request);
+  void respond(const HttpResponse& response);
+  void queue(std::string_view bytes, bool begins_answer = false);
+  void flush();
+  void await_room();
+  void end_answer(bool whole);
+  void next_request();
+  void linger();
+  void set_timer(std::chrono::milliseconds time);
+  void on_timer();
+  std::uint64_t acknowledged();
+  void count_body(std::size_t bytes);
+  void move_to(std::list<std::shared_ptr<Connection>>& list);
+  std::string head_of(const HttpResponse& response) const;
+
+  Connections& all_;
+  Socket socket_;
+  boost::asio::steady_timer timer_;
+  Connections::Place place_;
+  std::list<std::shared_ptr<Connection>>* list_ = nullptr;
+  Phase phase_ = Phase::idle;
+  Clock::time_point idle_since_ = Clock::now();
+  std::string input_;  // that no request has taken
+  RequestReader reader_;
+  std::size_t counted_body_ = 0;  // in all_.body_bytes
+  std::size_t lingered_ = 0;      // bytes that came while lingering
+  bool awaits_input_ = false, awaits_room_ = false, client_ended_ = false, answer_ended_ = false;
+  bool timed_write_ = false;                 // the timer is the one of a slow client
+  std::uint64_t all_sent_ = 0;               // bytes of all answers
+  std::uint64_t taken_ = 0;                  // bytes that the client had acknowledged when the timer was set
+  bool head_only_ = false, http10_ = false;  // set before a worker has the request
+
+  std::atomic<bool> keep_ = true;  // another request may follow
+  std::atomic<bool> gone_ = false;
+  std::mutex mutex_;  // of what follows
+  std::condition_variable drained_;
+  std::string output_;
+  std::size_t sent_ = 0;  // bytes of it
+  bool flushing_ = false, answer_begun_ = false;
 };
 
 }  // namespace weft::serve

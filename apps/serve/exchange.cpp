@@ -54,11 +54,11 @@ Outcome outcome_of(const RequestError& error) {
   return error.status() < 500 ? Outcome::invalid : Outcome::failed;
 }
 
-void answer_error(httplib::Response& response, const RequestError& error) {
-  response.status = error.status();
-  if (error.status() == 429) response.set_header("Retry-After", "1");
-  if (error.status() == 401) response.set_header("WWW-Authenticate", "Bearer");
-  response.set_content(bytes_of(error.json()), "application/json");
+HttpResponse error_response(const RequestError& error) {
+  HttpResponse response = {error.status(), {}, "application/json", bytes_of(error.json()), {}};
+  if (error.status() == 429) response.headers.emplace_back("Retry-After", "1");
+  if (error.status() == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
+  return response;
 }
 
 // Choice i is the answer to the request's seed plus i.
@@ -83,12 +83,12 @@ std::vector<TokenLogprobs> Exchange::Choice::take_tokens(std::size_t bytes) {
   return taken;
 }
 
-Exchange::Exchange(const Loaded& loaded, Engine& engine, CompletionRequest request, const Connection& connection,
-                   std::chrono::seconds deadline, std::shared_ptr<CountedRequest> counted)
+Exchange::Exchange(const Loaded& loaded, Engine& engine, CompletionRequest request, HttpClient& client,
+                   Clock::time_point deadline, std::shared_ptr<CountedRequest> counted)
     : request_(std::move(request)),
       form_(answer_form(request_, loaded.facts.name)),
-      connection_(connection),
-      deadline_(Clock::now() + deadline),
+      client_(client),
+      deadline_(deadline),
       sent_(Clock::now()),
       counted_(std::move(counted)) {
   const Bell bell = std::make_shared<std::condition_variable>();
@@ -96,8 +96,8 @@ Exchange::Exchange(const Loaded& loaded, Engine& engine, CompletionRequest reque
     jobs_.push_back(&choices_.emplace_back(loaded, engine, request_, i, bell).job);
 }
 
-void check_wanted(const Connection& connection, std::chrono::steady_clock::time_point deadline) {
-  if (!connection.alive()) throw RequestError(400, "invalid_request_error", "client_gone", "The client has gone.");
+void check_wanted(const HttpClient& client, std::chrono::steady_clock::time_point deadline) {
+  if (!client.alive()) throw RequestError(400, "invalid_request_error", "client_gone", "The client has gone.");
   if (std::chrono::steady_clock::now() >= deadline)
     throw RequestError(503, "unavailable_error", "deadline_exceeded",
                        "The request took longer than this server allows.");
@@ -105,12 +105,12 @@ void check_wanted(const Connection& connection, std::chrono::steady_clock::time_
 
 void Exchange::await() {
   Job::await(jobs_, kLook);
-  check_wanted(connection_, deadline_);
+  check_wanted(client_, deadline_);
 }
 
 bool Exchange::ended() const { return jobs_.empty(); }
 
-// What there is of a choice that has not ended.
+// New text and calls of a choice that has not ended.
 std::optional<Exchange::Part> Exchange::next(Choice& choice) {
   if (choice.stop || !(choice.begun || (choice.begun = choice.job.begin()))) return std::nullopt;
   Job::News news = choice.job.next();
@@ -176,25 +176,23 @@ void Exchange::count_end() {
 }
 
 // Waits for a client that reads slowly. Its choices that wait must not keep other requests waiting meanwhile.
-bool Exchange::write(httplib::DataSink& sink, std::string_view bytes) {
+bool Exchange::write(std::string_view bytes) {
   sent_ = Clock::now();
   Job::set_away(jobs_, true);
-  const bool written = sink.write(bytes.data(), bytes.size());
+  const bool written = client_.write(bytes);
   Job::set_away(jobs_, false);
   return written;
 }
 
 // An event at a time: each is passed on at once.
-bool Exchange::send(httplib::DataSink& sink, const AnswerForm::Events& events) {
-  return std::ranges::all_of(events, [&](const std::string& event) { return write(sink, event); });
+bool Exchange::send(const AnswerForm::Events& events) {
+  return std::ranges::all_of(events, [&](const std::string& event) { return write(event); });
 }
 
-bool Exchange::keep_alive(httplib::DataSink& sink) {
-  return Clock::now() < sent_ + kSilentTime || write(sink, ": keep-alive\n\n");
-}
+bool Exchange::keep_alive() { return Clock::now() < sent_ + kSilentTime || write(": keep-alive\n\n"); }
 
-bool Exchange::send_answer(httplib::DataSink& sink) {
-  if (!send(sink, form_->first())) return false;
+bool Exchange::send_answer() {
+  if (!send(form_->first())) return false;
   while (!ended()) {
     for (Choice& choice : choices_) {
       std::optional<Part> part = next(choice);
@@ -202,25 +200,24 @@ bool Exchange::send_answer(httplib::DataSink& sink) {
       AnswerPart& said = part->said;
       if (!said.text.empty()) said.logprobs = choice.logprobs.json(part->tokens);
       if (!said.calls.empty()) said.call_logprobs = choice.logprobs.json(part->call_tokens);
-      if (!send(sink, form_->part(said, figures()))) return false;
+      if (!send(form_->part(said, figures()))) return false;
     }
-    if (!keep_alive(sink)) return false;
+    if (!keep_alive()) return false;
     if (!ended()) await();
   }
-  if (!send(sink, form_->last(figures()))) return false;
+  if (!send(form_->last(figures()))) return false;
   count_end();
   return true;
 }
 
-bool Exchange::stream(httplib::DataSink& sink) {
+bool Exchange::stream() {
   try {
-    if (!send_answer(sink)) return false;
+    if (!send_answer()) return false;
   } catch (...) {
     const RequestError error = current_error();
     counted_->set(outcome_of(error));
-    if (!send(sink, form_->failed(error))) return false;
+    if (!send(form_->failed(error))) return false;
   }
-  sink.done();
   return true;
 }
 

@@ -4,7 +4,7 @@
 #include <deque>
 
 #include "answers.h"
-#include "connection.h"
+#include "http.h"
 #include "logprobs.h"
 #include "tools.h"
 
@@ -15,24 +15,24 @@ struct Loaded;
 // Turns the exception in flight into the error that the client gets.
 RequestError current_error();
 Outcome outcome_of(const RequestError& error);
-// Writes it as the answer.
-void answer_error(httplib::Response& response, const RequestError& error);
+// The answer that has it.
+HttpResponse error_response(const RequestError& error);
 
 // Throws if a request need not be answered any more.
-void check_wanted(const Connection& connection, std::chrono::steady_clock::time_point deadline);
+void check_wanted(const HttpClient& client, std::chrono::steady_clock::time_point deadline);
 
 class Exchange {
  public:
-  // Joins the queue. Throws as Job does.
-  Exchange(const Loaded& loaded, Engine& engine, CompletionRequest request, const Connection& connection,
-           std::chrono::seconds deadline, std::shared_ptr<CountedRequest> counted);
+  // Joins the queue. Throws as Job does. The client outlives it.
+  Exchange(const Loaded& loaded, Engine& engine, CompletionRequest request, HttpClient& client,
+           std::chrono::steady_clock::time_point deadline, std::shared_ptr<CountedRequest> counted);
 
   // Waits for the whole answer. Throws RequestError and what Job throws.
   Json whole();
   // Waits until its first choice has begun, but no longer than so: what is wrong with it is then an answer of its own.
   void await_begin(std::chrono::seconds wait);
   // Writes the answer as a stream. False if the client is gone.
-  bool stream(httplib::DataSink& sink);
+  bool stream();
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -58,15 +58,15 @@ class Exchange {
   std::optional<Part> next(Choice& choice);
   bool ended() const;
   Figures figures() const;
-  bool write(httplib::DataSink& sink, std::string_view bytes);
-  bool send(httplib::DataSink& sink, const AnswerForm::Events& events);
-  bool keep_alive(httplib::DataSink& sink);
+  bool write(std::string_view bytes);
+  bool send(const AnswerForm::Events& events);
+  bool keep_alive();
   void count_end();
-  bool send_answer(httplib::DataSink& sink);
+  bool send_answer();
 
   const CompletionRequest request_;
   const std::unique_ptr<AnswerForm> form_;
-  const Connection& connection_;
+  HttpClient& client_;
   const Clock::time_point deadline_;
   Clock::time_point sent_;  // the last bytes of a stream
   const std::shared_ptr<CountedRequest> counted_;

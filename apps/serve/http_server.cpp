@@ -1,119 +1,151 @@
 #include "http_server.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/ip/v6_only.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_future.hpp>
 #include <weft/weft.hpp>
 
 namespace weft::serve {
 namespace {
 
-thread_local Connection* current_connection = nullptr;
+namespace asio = boost::asio;
 
-constexpr int kBacklog = 511;  // connections that the kernel keeps until there is a thread for them
+constexpr int kBacklog = 4096;                        // connections that the kernel keeps until they are accepted
+constexpr rlim_t kOtherFiles = 256;                   // besides connections: of the model, the driver, the states
+constexpr rlim_t kMostFiles = 65536;                  // wanted
+constexpr std::chrono::milliseconds kRetryTime{100};  // after the system has accepted none
+constexpr std::chrono::seconds kFailTime{10};         // of that, in a row
+constexpr std::chrono::milliseconds kEndTime{8000};   // for the last answers, at the end of the server
 
-// A fixed number of threads. While all are busy, enqueue() waits, and with it the thread that accepts connections.
-class BoundedPool final : public httplib::TaskQueue {
- public:
-  explicit BoundedPool(std::size_t threads) {
-    for (std::size_t i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
-  }
-  void enqueue(std::function<void()> task) override {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return busy_ + tasks_.size() < threads_.size(); });
-    tasks_.push_back(std::move(task));
-    changed_.notify_all();
-  }
-  void shutdown() override {
-    {
-      const std::lock_guard lock(mutex_);
-      ended_ = true;
-    }
-    changed_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
-  }
-
- private:
-  void work() {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      changed_.wait(lock, [&] { return ended_ || !tasks_.empty(); });
-      if (tasks_.empty()) return;
-      const std::function<void()> task = std::move(tasks_.front());
-      tasks_.pop_front();
-      ++busy_;
-      lock.unlock();
-      task();
-      lock.lock();
-      --busy_;
-      changed_.notify_all();
-    }
-  }
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> tasks_;
-  std::size_t busy_ = 0;
-  bool ended_ = false;
-  std::vector<std::thread> threads_;  // last: they use the others
-};
+// Each connection is an open file: raises the limit as far as that is allowed.
+std::size_t most_connections() {
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 512;
+  limit.rlim_cur = std::max(limit.rlim_cur, std::min(limit.rlim_max, kMostFiles));
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  const rlim_t files = std::min(limit.rlim_cur, kMostFiles);
+  return std::max<std::size_t>(files - std::min(files, kOtherFiles), 16);
+}
 
 }  // namespace
 
-HttpServer::HttpServer(std::size_t connections) {
-  new_task_queue = [connections] { return new BoundedPool(connections); };
-  set_payload_max_length(kMostBodyBytes);
-  set_tcp_nodelay(true);
-  set_socket_options([](socket_t socket) {
-    const int yes = 1;
-    ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);  // not SO_REUSEPORT: two servers must not share
-  });
-}
+HttpServer::HttpServer(HttpHandler& handler, std::size_t workers)
+    : io_(1),
+      workers_(workers),
+      connections_{handler, [this](std::function<void()> task) { asio::post(workers_, std::move(task)); }},
+      acceptor_(io_),
+      accepted_(io_),
+      retry_(io_),
+      most_connections_(most_connections()) {}
+
+HttpServer::~HttpServer() { stop(); }
 
 int HttpServer::bind(const std::string& host, int port) {
-  const int bound = port == 0 ? bind_to_any_port(host) : bind_to_port(host, port) ? port : -1;
-  if (bound < 0)
-    throw api::Failure(WEFT_IO, std::string("the address cannot be used: ") + std::strerror(errno),
-                       host + ":" + std::to_string(port));
-  ::listen(svr_sock_, kBacklog);
-  return bound;
-}
-
-void HttpServer::shut_down() {
-  stop();
-  const std::lock_guard lock(mutex_);
-  for (const socket_t socket : idle_) ::shutdown(socket, SHUT_RD);
-}
-
-Connection& HttpServer::connection() { return *current_connection; }
-
-bool HttpServer::process_and_close_socket(socket_t socket) {
-  Connection connection(socket);
-  current_connection = &connection;
-  const auto await = [&] {
-    {
-      const std::lock_guard lock(mutex_);
-      if (svr_sock_ == INVALID_SOCKET) return false;
-      idle_.push_back(socket);
-    }
-    const bool came = connection.await_request();
-    const std::lock_guard lock(mutex_);
-    std::erase(idle_, socket);
-    return came;
+  const auto fail = [&](const boost::system::error_code& error) {
+    throw api::Failure(WEFT_IO, "the address cannot be used: " + error.message(), host + ":" + std::to_string(port));
   };
-  bool good = true;
-  while (good && !connection.closing() && await()) {
-    bool closed = false;
-    good = process_request(connection, false, closed, [&](httplib::Request& request) {
-      connection.begin_body();
-      // Answers are neither compressed nor cut into ranges.
-      request.headers.erase("Accept-Encoding");
-      request.ranges.clear();
-    });
-    if (closed) break;
+  boost::system::error_code error;
+  const auto found =
+      asio::ip::tcp::resolver(io_).resolve(host, std::to_string(port), asio::ip::resolver_base::passive, error);
+  if (error) fail(error);
+  for (const auto& entry : found) {
+    const asio::ip::tcp::endpoint address = entry.endpoint();
+    acceptor_.close(error);
+    if (acceptor_.open(address.protocol(), error)) continue;
+    acceptor_.set_option(asio::socket_base::reuse_address(true),
+                         error);  // not SO_REUSEPORT: two servers must not share
+    boost::system::error_code ignored;
+    if (address.address().is_v6()) acceptor_.set_option(asio::ip::v6_only(false), ignored);
+    if (!acceptor_.bind(address, error) && !acceptor_.listen(kBacklog, error)) break;
   }
-  current_connection = nullptr;
-  return good;
+  if (error) fail(error);
+  return acceptor_.local_endpoint().port();
+}
+
+void HttpServer::start() {
+  last_accept_ = std::chrono::steady_clock::now();
+  accept();
+  thread_ = std::thread([this] { run(); });
+}
+
+// A handler that throws, for want of memory, ends its own connection only.
+void HttpServer::run() {
+  const auto until_stopped = asio::make_work_guard(io_);
+  for (;;) {
+    try {
+      io_.run();
+      return;
+    } catch (const std::exception&) {
+      continue;
+    }
+  }
+}
+
+void HttpServer::accept() {
+  if (connections_.closing) return;
+  acceptor_.async_accept(accepted_, [this](const boost::system::error_code& error) { on_accept(error); });
+}
+
+void HttpServer::on_accept(const boost::system::error_code& error) {
+  if (connections_.closing) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (error && error != asio::error::connection_aborted) {
+    failed_ = now - last_accept_ > kFailTime;
+    make_room();
+    return accept_later();
+  }
+  last_accept_ = now;
+  if (!error) {
+    boost::system::error_code ignored;
+    accepted_.set_option(asio::ip::tcp::no_delay(true), ignored);
+    std::make_shared<Connection>(connections_, Connection::Socket(std::move(accepted_)))->start();
+    accepted_ = asio::ip::tcp::socket(io_);
+  }
+  if (connections_.busy.size() + connections_.idle.size() >= most_connections_ && !make_room()) return accept_later();
+  accept();
+}
+
+void HttpServer::accept_later() {
+  retry_.expires_after(kRetryTime);
+  retry_.async_wait([this](const boost::system::error_code&) { accept(); });
+}
+
+// Closes the connection that has been idle for longest, if that is a while. Returns whether there was one.
+bool HttpServer::make_room() {
+  if (connections_.idle.empty() || !connections_.idle.front()->is_long_idle()) return false;
+  connections_.idle.front()->close();
+  return true;
+}
+
+void HttpServer::stop() {
+  if (!thread_.joinable()) return;
+  const auto call = [this](const std::function<void()>& task) { asio::post(io_, asio::use_future(task)).get(); };
+  call([this] {
+    connections_.closing = true;
+    acceptor_.close();
+    retry_.cancel();
+    for (const auto* list : {&connections_.idle, &connections_.busy})
+      for (const auto& connection : std::list(*list)) connection->end_after_answer();
+  });
+  const auto until = std::chrono::steady_clock::now() + kEndTime;
+  for (bool left = true; left;) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    const bool late = std::chrono::steady_clock::now() >= until;
+    call([&] {
+      for (const auto* list : {&connections_.idle, &connections_.busy})
+        for (const auto& connection : std::list(*list))
+          if (late) connection->close();
+      left = !connections_.idle.empty() || !connections_.busy.empty();
+    });
+  }
+  workers_.join();
+  io_.stop();
+  thread_.join();
 }
 
 }  // namespace weft::serve

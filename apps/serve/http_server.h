@@ -1,38 +1,51 @@
-// httplib's server over our connections: a bounded number of them, and orderly ends.
+// An HTTP/1 server: one thread has all connections, and a bounded number of others answer requests.
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
-#include <deque>
-#include <functional>
-#include <mutex>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <thread>
-#include <vector>
 
 #include "connection.h"
 
 namespace weft::serve {
 
-class HttpServer final : public httplib::Server {
+class HttpServer {
  public:
-  // connections: served at the same time; more wait in the kernel's queue.
-  explicit HttpServer(std::size_t connections);
+  // workers: requests that may wait for their answers at the same time. The handler outlives the server.
+  HttpServer(HttpHandler& handler, std::size_t workers);
+  ~HttpServer();
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
 
-  // Binds to an address; port 0: any free one. Returns the port. Throws api::Failure if it cannot.
+  // Listens on an address; port 0: any free one. Returns the port. Throws api::Failure if it cannot.
   int bind(const std::string& host, int port);
-  // Accepts connections until stop().
-  void serve() { listen_after_bind(); }
-  // Ends serve(): connections that are idle close at once, others after the present request.
-  void shut_down();
-
-  // The connection whose request the calling thread handles.
-  static Connection& connection();
+  // Accepts connections from now on.
+  void start();
+  // Ends connections without a request at once, others after their answers, but at the latest after kEndTime. Then no
+  // thread of the server runs any more.
+  void stop();
+  // The system has accepted no connection for a while, although some want one.
+  bool failed() const { return failed_; }
 
  private:
-  bool process_and_close_socket(socket_t socket) override;
+  void accept();
+  void accept_later();
+  void on_accept(const boost::system::error_code& error);
+  bool make_room();
+  void run();
 
-  std::mutex mutex_;
-  std::vector<socket_t> idle_;  // connections that wait for a request
+  boost::asio::io_context io_;
+  boost::asio::thread_pool workers_;
+  Connections connections_;
+  boost::asio::ip::tcp::acceptor acceptor_;
+  boost::asio::ip::tcp::socket accepted_;
+  boost::asio::steady_timer retry_;
+  std::size_t most_connections_ = 0;
+  std::chrono::steady_clock::time_point last_accept_;
+  std::atomic<bool> failed_ = false;
+  std::thread thread_;
 };
 
 }  // namespace weft::serve

@@ -5,11 +5,11 @@
 #endif
 
 #include <algorithm>
-#include <atomic>
 #include <filesystem>
 #include <iostream>
 
 #include "../weft/common.h"
+#include "http_server.h"
 #include "service.h"
 
 namespace weft::cli {
@@ -62,28 +62,14 @@ class StopSignals {
   const std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
-// Accepts connections on a thread of its own until it is destroyed.
+// Accepts connections until it is destroyed.
 class Accepting {
  public:
-  explicit Accepting(serve::HttpServer& server)
-      : server_(server), thread_([this] {
-          server_.serve();
-          ended_ = true;
-        }) {
-    while (!server.is_running() && !ended_)  // else it cannot be ended
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  ~Accepting() {
-    server_.shut_down();
-    thread_.join();
-  }
-  // cpp-httplib stops listening if the system cannot accept a connection, for want of open files for example.
-  bool ended() const { return ended_; }
+  explicit Accepting(serve::HttpServer& server) : server_(server) { server.start(); }
+  ~Accepting() { server_.stop(); }
 
  private:
   serve::HttpServer& server_;
-  std::atomic<bool> ended_ = false;
-  std::thread thread_;  // last: it uses the others
 };
 
 void check_access(const ServeArgs& args) {
@@ -138,10 +124,10 @@ void serve(const ServeArgs& args) {
   check_access(args);
   return_large_blocks();
   StopSignals signals;
-  constexpr std::size_t kOthers = 32;  // connections besides those whose requests are answered or wait
-  HttpServer server(args.sessions + args.queue + kOthers);
+  constexpr std::size_t kOthers = 32;  // requests that are read or refused, besides those that are answered or wait
   Metrics metrics;
-  Service service(server, metrics, {args.key, args.cors, {args.host}, std::chrono::seconds(args.deadline)});
+  Service service(metrics, {args.key, args.cors, {args.host}, std::chrono::seconds(args.deadline)});
+  HttpServer server(service, args.sessions + args.queue + kOthers);
   const int port = server.bind(args.host, args.port);
   std::optional<States> states;
   if (!args.states.empty()) states.emplace(args.states, std::uint64_t{args.states_limit} << 20);
@@ -175,7 +161,7 @@ void serve(const ServeArgs& args) {
   while (!signals.wait()) {
     if (const std::string broken = loaded->broken(); !broken.empty())
       throw api::Failure(WEFT_DEVICE_LOST, broken, "device");
-    if (accepting.ended())
+    if (server.failed())
       throw api::Failure(WEFT_IO, "the system accepts no more connections", format("port %d", port),
                          "it may have too many open files; start weft serve again");
   }

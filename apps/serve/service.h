@@ -1,12 +1,13 @@
-// What the server answers at each path.
+// Answers each path of the interface.
 #pragma once
 
 #include <atomic>
 #include <memory>
+#include <optional>
 
 #include "answers.h"
 #include "embeddings.h"
-#include "http_server.h"
+#include "http.h"
 
 namespace weft::serve {
 
@@ -31,35 +32,38 @@ struct Loaded {
   std::string broken() const { return engine ? engine->broken() : embedder->broken(); }
 };
 
-class Service {
+class Service final : public HttpHandler {
  public:
-  // Adds its handlers to the server, which it must outlive. The metrics outlive both.
-  Service(HttpServer& server, Metrics& metrics, Access access);
+  // The metrics outlive it.
+  Service(Metrics& metrics, Access access);
 
   // Until there is one, requests are answered with 503. `loaded` lives until the server has ended.
   void set(const Loaded* loaded) { loaded_ = loaded; }
 
- private:
-  using Request = httplib::Request;
-  using Response = httplib::Response;
-  using Done = httplib::Server::HandlerResponse;
+  std::optional<HttpResponse> answer_head(const HttpRequest& request) override;
+  HttpResponse answer(HttpRequest& request, HttpClient& client) override;
+  HttpResponse refuse(int status, const std::string& sentence) override;
 
-  Done before_routing(const Request& request, Response& response);
-  void admit(const Request& request, bool open) const;
-  bool allow_origin(const Request& request, Response& response) const;
-  void show_page(Response& response) const;
-  void show_health(Response& response) const;
-  void show_metrics(Response& response) const;
-  void show_models(const Request& request, Response& response) const;
-  void complete(const Request& request, Response& response, Form form) const;
-  void complete(const Request& request, Response& response, Form form, std::shared_ptr<CountedRequest> counted) const;
-  void embed(const Request& request, Response& response) const;
-  void embed(const Request& request, Response& response, CountedRequest& counted) const;
-  void show_slots(Response& response) const;
-  void change_slot(const Request& request, Response& response) const;
-  void tokenize(const Request& request, Response& response) const;
-  void detokenize(const Request& request, Response& response) const;
-  void apply_template(const Request& request, Response& response) const;
+ private:
+  HttpResponse finish(HttpResponse response) const;
+  std::optional<HttpResponse> read_path(const HttpRequest& request) const;
+  HttpResponse post_path(HttpRequest& request, HttpClient& client) const;
+  void admit(const HttpRequest& request, bool open) const;
+  std::optional<HttpResponse> allow_origin(const HttpRequest& request) const;
+  HttpResponse show_page() const;
+  HttpResponse show_health() const;
+  HttpResponse show_metrics() const;
+  HttpResponse show_models(const std::string& path) const;
+  HttpResponse complete(HttpRequest& request, HttpClient& client, Form form) const;
+  HttpResponse complete(HttpRequest& request, HttpClient& client, Form form,
+                        std::shared_ptr<CountedRequest> counted) const;
+  HttpResponse embed(const HttpRequest& request, const HttpClient& client) const;
+  HttpResponse embed(const HttpRequest& request, const HttpClient& client, CountedRequest& counted) const;
+  HttpResponse show_slots() const;
+  HttpResponse change_slot(const HttpRequest& request, std::uint32_t id) const;
+  HttpResponse tokenize(const HttpRequest& request) const;
+  HttpResponse detokenize(const HttpRequest& request) const;
+  HttpResponse apply_template(const HttpRequest& request) const;
   const Loaded& loaded() const;
   const Loaded& loaded_with_slots() const;
 

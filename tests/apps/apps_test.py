@@ -19,11 +19,14 @@ from test_models import Models, RealModels
 from test_readme import Readme
 from test_serve import Serve
 from test_serve_choices import ServeChoices, ServeSharedPrompts
+from test_serve_connections import ServeConnections
 from test_serve_embeddings import ServeEmbeddings
+from test_serve_framing import ServeFraming
 from test_serve_fuzz import ServeFuzz
 from test_serve_haproxy import ServeHaproxy
 from test_serve_limits import ServeLimits
 from test_serve_logprobs import ServeLogprobs
+from test_serve_proxies import ServeProxies
 from test_serve_responses import ServeResponses
 from test_serve_slots import ServeSlots
 from test_serve_tools import ServeTools

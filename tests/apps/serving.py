@@ -15,8 +15,8 @@ CHAT = "/v1/chat/completions"
 class Server:
     """`weft serve` on a free port, as a context manager. It must end well, and the validation layer must stay silent."""
 
-    def __init__(self, *argv, env=None):
-        self.process = subprocess.Popen([BIN / "weft", "serve", "--port", "0", *map(str, argv)], env=dict(ENV, **(env or {})),
+    def __init__(self, *argv, env=None, start=None):
+        self.process = subprocess.Popen([BIN / "weft", "serve", "--port", "0", *map(str, argv)], env=dict(ENV, **(env or {})), preexec_fn=start,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         line = self.process.stderr.readline().decode()
         found = re.search(r"at http://(.*):(\d+)/ with", line)

@@ -21,7 +21,7 @@ from support import FOLDER
 SECONDS = float(os.environ.get("WEFT_FUZZ_SECONDS") or (3600 if os.environ.get("WEFT_SOAK") else 8))
 SEED = int(os.environ.get("WEFT_FUZZ_SEED", 1))
 KEY = "Authorization: Bearer secret"
-STATUSES = {200, 400, 401, 403, 404, 405, 413, 414, 415, 429, 431, 503}
+STATUSES = {200, 400, 401, 403, 404, 405, 408, 413, 414, 415, 417, 429, 431, 503, 505}
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"x": {"type": "integer"}}}}}
 GOOD = [
     (CHAT, {"messages": [{"role": "system", "content": "Be brief."}, *user("hello"), {"role": "assistant", "content": "Hi."}, *user("again")],
@@ -110,7 +110,7 @@ def odd_headers(chance, path, body):
 
 
 def wrong_key(chance):
-    return chance.choice(["X: y", "Authorization: Bearer", "Authorization: Bearer ", "Authorization: Bearer wrong", "Authorization: bearer secret",
+    return chance.choice(["X: y", "Authorization: Bearer", "Authorization: Bearer ", "Authorization: Bearer wrong", "Authorization: Bearer SECRET",
                           "Authorization: Bearer secret2", "Authorization: Bearer secre", "Authorization: Bearer " + "x" * 8000, "Authorization: secret"])
 
 
