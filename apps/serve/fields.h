@@ -7,7 +7,13 @@
 
 namespace weft::serve {
 
-// A body as one JSON object. Throws RequestError for what is none, or is nested too deeply.
+// The limits of a body's JSON, which docs/serving.md lists.
+constexpr std::size_t kMostDepth = 64;         // of arrays and objects
+constexpr std::size_t kMostFields = 1024;      // of an object
+constexpr std::size_t kMostNodes = 128 << 10;  // objects, arrays and fields
+constexpr std::size_t kMostValues = 1024 << 10;
+
+// A body as one JSON object. Throws RequestError if it is none, or is beyond these limits. Its time is linear.
 Json parse_body(const std::string& body);
 
 class Fields {

@@ -32,7 +32,6 @@ class RequestError : public std::runtime_error {
 RequestError bad_field(const std::string& field, const std::string& message, const std::string& code = "invalid_value");
 
 constexpr std::size_t kMostMessages = 4096;
-constexpr int kMostDepth = 64;  // of arrays and objects in a body
 
 // What requests are checked against.
 struct ModelFacts {

@@ -165,6 +165,7 @@ void serve(const ServeArgs& args) {
       throw api::Failure(WEFT_IO, "the system accepts no more connections", format("port %d", port),
                          "it may have too many open files; start weft serve again");
   }
+  service.close();
   if (engine) engine->close();
   if (embedder) embedder->close();
 }

@@ -135,12 +135,14 @@ HttpResponse Service::answer(HttpRequest& request, HttpClient& client) {
   }
 }
 
-HttpResponse Service::post_path(HttpRequest& request, HttpClient& client) const {
+HttpResponse Service::post_path(HttpRequest& request, HttpClient& client) {
   const std::string& path = request.path;
-  if (path == "/v1/chat/completions") return complete(request, client, Form::chat);
-  if (path == "/v1/completions") return complete(request, client, Form::completion);
-  if (path == "/v1/responses") return complete(request, client, Form::response);
-  if (path == "/v1/embeddings") return embed(request, client);
+  std::optional<Turn> turn;
+  if (request.body.size() > kLargeBody) turn.emplace(turns_, client, request.arrived + access_.deadline);
+  if (path == "/v1/chat/completions") return complete(request, client, Form::chat, turn);
+  if (path == "/v1/completions") return complete(request, client, Form::completion, turn);
+  if (path == "/v1/responses") return complete(request, client, Form::response, turn);
+  if (path == "/v1/embeddings") return embed(request, client, turn);
   if (path == "/tokenize") return tokenize(request);
   if (path == "/detokenize") return detokenize(request);
   if (path == "/apply-template") return apply_template(request);
@@ -259,17 +261,17 @@ HttpResponse Service::show_models(const std::string& path) const {
   return json_response(model);
 }
 
-HttpResponse Service::complete(HttpRequest& request, HttpClient& client, Form form) const {
+HttpResponse Service::complete(HttpRequest& request, HttpClient& client, Form form, std::optional<Turn>& turn) const {
   const auto counted = std::make_shared<CountedRequest>(metrics_);
   try {
-    return complete(request, client, form, counted);
+    return complete(request, client, form, turn, counted);
   } catch (...) {
     counted->set(outcome_of(current_error()));
     throw;
   }
 }
 
-HttpResponse Service::complete(HttpRequest& request, HttpClient& client, Form form,
+HttpResponse Service::complete(HttpRequest& request, HttpClient& client, Form form, std::optional<Turn>& turn,
                                std::shared_ptr<CountedRequest> counted) const {
   const Loaded& ready = loaded();
   if (!ready.engine) throw bad_field("model", "The model \"" + ready.facts.name + "\" writes no text.", "unsupported");
@@ -295,6 +297,7 @@ HttpResponse Service::complete(HttpRequest& request, HttpClient& client, Form fo
                     "context_length_exceeded");
   const bool stream = asked.stream;
   std::string().swap(request.body);
+  turn.reset();
   const auto exchange = std::make_shared<Exchange>(ready, *ready.engine, std::move(asked), client,
                                                    request.arrived + access_.deadline, std::move(counted));
   if (!stream) return json_response(exchange->whole());
@@ -305,23 +308,25 @@ HttpResponse Service::complete(HttpRequest& request, HttpClient& client, Form fo
           }};
 }
 
-HttpResponse Service::embed(const HttpRequest& request, const HttpClient& client) const {
+HttpResponse Service::embed(const HttpRequest& request, const HttpClient& client, std::optional<Turn>& turn) const {
   CountedRequest counted(metrics_);
   try {
-    return embed(request, client, counted);
+    return embed(request, client, turn, counted);
   } catch (...) {
     counted.set(outcome_of(current_error()));
     throw;
   }
 }
 
-HttpResponse Service::embed(const HttpRequest& request, const HttpClient& client, CountedRequest& counted) const {
+HttpResponse Service::embed(const HttpRequest& request, const HttpClient& client, std::optional<Turn>& turn,
+                            CountedRequest& counted) const {
   const auto deadline = request.arrived + access_.deadline;
   const Loaded& ready = loaded();
   if (!ready.embedder)
     throw bad_field("model", "The model \"" + ready.facts.name + "\" has no encoder, and makes no embeddings.",
                     "unsupported");
   const EmbeddingRequest asked = parse_embeddings(request.body, ready.facts, ready.model);
+  turn.reset();
   Embedder::Place place(*ready.embedder);
   Json data = Json::array();
   std::size_t tokens = 0;

@@ -8,6 +8,7 @@
 #include "answers.h"
 #include "embeddings.h"
 #include "http.h"
+#include "turns.h"
 
 namespace weft::serve {
 
@@ -39,6 +40,8 @@ class Service final : public HttpHandler {
 
   // Until there is one, requests are answered with 503. `loaded` lives until the server has ended.
   void set(const Loaded* loaded) { loaded_ = loaded; }
+  // Ends requests that wait for something other than the engine.
+  void close() { turns_.close(); }
 
   std::optional<HttpResponse> answer_head(const HttpRequest& request) override;
   HttpResponse answer(HttpRequest& request, HttpClient& client) override;
@@ -47,18 +50,19 @@ class Service final : public HttpHandler {
  private:
   HttpResponse finish(HttpResponse response) const;
   std::optional<HttpResponse> read_path(const HttpRequest& request) const;
-  HttpResponse post_path(HttpRequest& request, HttpClient& client) const;
+  HttpResponse post_path(HttpRequest& request, HttpClient& client);
   void admit(const HttpRequest& request, bool open) const;
   std::optional<HttpResponse> allow_origin(const HttpRequest& request) const;
   HttpResponse show_page() const;
   HttpResponse show_health() const;
   HttpResponse show_metrics() const;
   HttpResponse show_models(const std::string& path) const;
-  HttpResponse complete(HttpRequest& request, HttpClient& client, Form form) const;
-  HttpResponse complete(HttpRequest& request, HttpClient& client, Form form,
+  HttpResponse complete(HttpRequest& request, HttpClient& client, Form form, std::optional<Turn>& turn) const;
+  HttpResponse complete(HttpRequest& request, HttpClient& client, Form form, std::optional<Turn>& turn,
                         std::shared_ptr<CountedRequest> counted) const;
-  HttpResponse embed(const HttpRequest& request, const HttpClient& client) const;
-  HttpResponse embed(const HttpRequest& request, const HttpClient& client, CountedRequest& counted) const;
+  HttpResponse embed(const HttpRequest& request, const HttpClient& client, std::optional<Turn>& turn) const;
+  HttpResponse embed(const HttpRequest& request, const HttpClient& client, std::optional<Turn>& turn,
+                     CountedRequest& counted) const;
   HttpResponse show_slots() const;
   HttpResponse change_slot(const HttpRequest& request, std::uint32_t id) const;
   HttpResponse tokenize(const HttpRequest& request) const;
@@ -71,6 +75,7 @@ class Service final : public HttpHandler {
   const Access access_;
   const std::int64_t started_;  // seconds since 1970
   std::atomic<const Loaded*> loaded_ = nullptr;
+  Turns turns_;
 };
 
 }  // namespace weft::serve

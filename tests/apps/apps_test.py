@@ -18,6 +18,7 @@ from test_lens import Lens
 from test_models import Models, RealModels
 from test_readme import Readme
 from test_serve import Serve
+from test_serve_bodies import ServeBodies
 from test_serve_choices import ServeChoices, ServeSharedPrompts
 from test_serve_connections import ServeConnections
 from test_serve_embeddings import ServeEmbeddings
