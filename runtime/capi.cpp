@@ -21,8 +21,15 @@
 using namespace weft;
 namespace weft::capi {
 
+void need_own(const weft_model& model) {
+  if (is_inherited(model))
+    throw Error(Code::invalid_argument, "this process was forked from the one that loaded the model", "model",
+                "use it in that process, or load it after the fork alone");
+}
+
 void release(const weft_model* model) noexcept {
-  if (--model->holders == 0) delete model;
+  const NoCancel whole;
+  if (!is_inherited(*model) && --model->holders == 0) delete model;
 }
 
 void copy_ids(const std::vector<uint32_t>& from, uint32_t* ids, size_t capacity, size_t* count) {
@@ -218,8 +225,9 @@ weft_status weft_model_load(const char* path, const weft_model_options* options,
                             weft_error* error) {
   return guard(error, [&] {
     require(model, "model", "it is NULL");
-    const auto open = [chosen = path ? std::filesystem::path(path) : installed_model()] { return open_model(chosen); };
-    *model = load(open, open, options ? *options : weft_model_options_default()).release();
+    const auto chosen = path ? std::filesystem::path(path) : installed_model();
+    const auto open = [](const std::filesystem::path& place) { return [place] { return open_model(place); }; };
+    *model = load(open(chosen), open(absolute(chosen)), options ? *options : weft_model_options_default()).release();
   });
 }
 
@@ -256,7 +264,7 @@ void weft_model_free(weft_model* model) {
 weft_model_info weft_model_get_info(const weft_model* model) {
   weft_model_info info = {};
   info.family = info.type = info.device = info.driver = "";
-  if (!model) return info;
+  if (!model || is_inherited(*model)) return info;
   const std::lock_guard lock(model->users_mutex);
   const Model& loaded = model->model;
   info.family = loaded.config.family.c_str();
@@ -288,7 +296,7 @@ weft_model_info weft_model_get_info(const weft_model* model) {
 weft_status weft_model_describe(const weft_model* model, char** out, weft_error* error) {
   return guard(error, [&] {
     require(model && out, "model or json", "it is NULL");
-    const std::lock_guard lock(model->users_mutex);
+    const auto lock = lock_users(*model);
     need_weights(*model);
     model->model.weights.wait();
     const weft_model_info info = weft_model_get_info(model);
@@ -371,7 +379,7 @@ weft_status weft_model_describe(const weft_model* model, char** out, weft_error*
 weft_status weft_model_measure_bandwidth(const weft_model* model, double* gigabytes_per_second, weft_error* error) {
   return guard(error, [&] {
     require(model && gigabytes_per_second, "model or gigabytes_per_second", "it is NULL");
-    const std::lock_guard loaded(model->users_mutex);
+    const auto loaded = lock_users(*model);
     model->model.weights.wait();
     const std::lock_guard lock(model->bandwidth_mutex);
     if (model->bandwidth == 0) model->bandwidth = measure_read_bandwidth(model->model.device);

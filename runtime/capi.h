@@ -1,6 +1,8 @@
 // The objects behind the C API's handles.
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <filesystem>
 #include <functional>
@@ -65,6 +67,7 @@ struct weft_model {
   mutable std::vector<weft::capi::DeviceUser*> users;  // its sessions, batches and encoders
   mutable std::atomic<uint64_t> recoveries = 0;
   std::atomic<bool> recovers = false;  // by itself
+  const pid_t process = ::getpid();
 };
 
 namespace weft::capi {
@@ -95,7 +98,17 @@ struct SessionSettings {
 // options may be nullptr. Throws Error(invalid_argument) for one out of its range.
 SessionSettings settings_of(const Config& config, const weft_session_options* options);
 
-// Who loaded a model may free it before its sessions: the last one frees it.
+// A process that was forked has no threads of the driver's: a call would wait for them for ever.
+inline bool is_inherited(const weft_model& model) { return model.process != ::getpid(); }
+// Throws Error(invalid_argument) where it is. Goes before any lock, which a thread of the parent may have held.
+void need_own(const weft_model& model);
+// Locks users_mutex. Throws as need_own.
+inline std::unique_lock<std::recursive_mutex> lock_users(const weft_model& model) {
+  need_own(model);
+  return std::unique_lock(model.users_mutex);
+}
+
+// Who loaded a model may free it before its sessions: the last one frees it. Does nothing if it is inherited.
 void release(const weft_model* model) noexcept;
 class ModelUse {
  public:
@@ -143,7 +156,7 @@ class InUse {
   DeviceUser* user_;
 };
 
-// Nothing if it is in use: better a leak than a crash.
+// Nothing if it is in use or inherited: better a leak than a crash.
 void destroy(DeviceUser* user) noexcept;
 
 // Opens the model's device again and loads the weights; all users leave the old device before and enter the new one
@@ -161,7 +174,7 @@ auto with_weights(const weft_model& model, const Work& work) {
   for (bool again = false;; again = true) {
     const uint64_t recoveries = model.recoveries;
     try {
-      const std::lock_guard lock(model.users_mutex);
+      const auto lock = lock_users(model);
       need_weights(model);
       return work();
     } catch (const Error& error) {

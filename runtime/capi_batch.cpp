@@ -31,7 +31,7 @@ weft_status weft_session_create_group(const weft_model* model, const weft_sessio
     require(model && sessions, "model or sessions", "it is NULL");
     require(count >= 1 && count <= kMostBatchSlots, "count", "a group has 1 to WEFT_MAX_BATCH sessions");
     const SessionSettings settings = settings_of(model->model.config, options);
-    const std::lock_guard lock(model->users_mutex);
+    const auto lock = lock_users(*model);
     need_weights(*model);
     const auto group = std::make_shared<KvGroup>(static_cast<uint32_t>(count));
     std::vector<std::unique_ptr<weft_session>> made;
@@ -45,7 +45,7 @@ weft_status weft_session_create_group(const weft_model* model, const weft_sessio
 weft_status weft_batch_create(const weft_model* model, weft_batch** batch, weft_error* error) {
   return guard(error, [&] {
     require(model && batch, "model or batch", "it is NULL");
-    const std::lock_guard lock(model->users_mutex);
+    const auto lock = lock_users(*model);
     *batch = new weft_batch(model);
   });
 }

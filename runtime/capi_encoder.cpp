@@ -33,7 +33,7 @@ static void check_count(size_t count, size_t expected, const char* what) {
 weft_status weft_encoder_create(const weft_model* model, weft_encoder** encoder, weft_error* error) {
   return guard(error, [&] {
     require(model && encoder, "model or encoder", "it is NULL");
-    const std::lock_guard lock(model->users_mutex);
+    const auto lock = lock_users(*model);
     need_weights(*model);
     *encoder = new weft_encoder(model);
   });

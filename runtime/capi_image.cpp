@@ -31,8 +31,8 @@ std::vector<std::byte> read_picture(const char* path) {
 }  // namespace
 
 struct weft_image_encoder : DeviceUser {
-  weft_image_encoder(const weft_model* of, const char* from)
-      : DeviceUser(of), path(from), token(image_token(of->tokenizer)) {
+  weft_image_encoder(const weft_model* of, std::filesystem::path from)
+      : DeviceUser(of), path(std::move(from)), token(image_token(of->tokenizer)) {
     enter_device();
   }
   void leave_device() override {
@@ -103,9 +103,9 @@ weft_status weft_image_encoder_create(const weft_model* model, const char* path,
                                       weft_error* error) {
   return guard(error, [&] {
     require(model && path && encoder, "model, path or encoder", "it is NULL");
-    const std::lock_guard lock(model->users_mutex);
+    const auto lock = lock_users(*model);
     need_weights(*model);
-    *encoder = new weft_image_encoder(model, path);
+    *encoder = new weft_image_encoder(model, std::filesystem::absolute(path));
   });
 }
 

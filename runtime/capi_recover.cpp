@@ -53,14 +53,15 @@ DeviceUser::DeviceUser(const weft_model* of) : model(of) { of->users.push_back(t
 DeviceUser::~DeviceUser() { std::erase(model->users, this); }
 
 void destroy(DeviceUser* user) noexcept {
-  if (!user || user->in_use.exchange(true)) return;
+  const NoCancel whole;
+  if (!user || is_inherited(*user->model) || user->in_use.exchange(true)) return;
   const ModelUse model(&*user->model);  // outlives the lock
   const std::lock_guard lock(model->users_mutex);
   delete user;
 }
 
 void recover(const weft_model& model, uint64_t recoveries, DeviceUser* own) {
-  std::unique_lock lock(model.users_mutex);
+  auto lock = lock_users(model);
   const auto refuse = [] {
     throw Error(Code::invalid_argument, "another session, batch or encoder is in use", "model",
                 "call this when no other call is under way, and step a batch until it fails");

@@ -17,6 +17,7 @@ using namespace weft;
 using namespace weft::capi;
 
 capi::InUse::InUse(DeviceUser* user, const char* what) : user_(user) {
+  need_own(*user->model);
   if (user->in_use.exchange(true))
     throw Error(Code::invalid_argument, "it is in use", what,
                 "call this after the call whose callback this is, and from one thread at a time");
@@ -71,7 +72,7 @@ weft_status weft_session_create(const weft_model* model, const weft_session_opti
   return guard(error, [&] {
     require(model && session, "model or session", "it is NULL");
     const SessionSettings settings = settings_of(model->model.config, options);
-    const std::lock_guard lock(model->users_mutex);
+    const auto lock = lock_users(*model);
     need_weights(*model);
     *session = new weft_session(model, settings.context, settings.cache, settings.policy);
   });

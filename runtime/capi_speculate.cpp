@@ -39,7 +39,7 @@ class OwnDraft : public Drafter {
 
  private:
   static weft_session* make(const weft_model& model, const Session& of) {
-    const std::lock_guard lock(model.users_mutex);
+    const auto lock = lock_users(model);
     need_weights(model);
     const uint32_t context = std::min(of.context(), model.model.config.context);
     return new weft_session(&model, context, Format::f16, of.policy(), &of.duty());

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json_value.h"
+#include "base/thread_end.h"
 #include "format/packed_row.h"
 #include "ops/matrix.h"
 #include "weft/weft.h"
@@ -19,13 +20,16 @@ inline void require(bool holds, const char* argument, const char* sentence) {
   if (!holds) throw Error(Code::invalid_argument, sentence, argument);
 }
 
-// Runs the body of an API function: nothing thrown in it gets out.
+// Runs the body of an API function: nothing thrown in it gets out, unless the thread ends in a callback.
 template <class Body>
-weft_status guard(weft_error* error, Body&& body) noexcept {
+weft_status guard(weft_error* error, Body&& body) {
+  const NoCancel whole;
   try {
     body();
     return WEFT_OK;
-  } catch (...) {
+  }
+  WEFT_LET_THREAD_END
+  catch (...) {
     return report(error);
   }
 }

@@ -5,6 +5,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/signals.h"
+
 namespace weft {
 
 void on_all_cores(uint64_t count, const std::function<void(uint64_t begin, uint64_t end)>& work) {
@@ -21,6 +23,7 @@ void on_all_cores(uint64_t count, const std::function<void(uint64_t begin, uint6
   std::vector<std::thread> others;
   others.reserve(threads);
   for (uint64_t thread = 1; thread < threads; ++thread) try {
+      const BlockedSignals blocked;
       others.emplace_back(run, thread);
     } catch (const std::exception&) {  // the system has no more threads or memory
       run(thread);

@@ -9,6 +9,7 @@
 
 #include "base/ascii.h"
 #include "base/file.h"
+#include "base/signals.h"
 #include "gpu/cooperative_matrix.h"
 #include "gpu/pipeline_cache.h"
 #include "gpu/recorder.h"
@@ -112,6 +113,7 @@ Device::Device(std::shared_ptr<Instance> instance, const Instance::Physical& phy
       compilers_(std::max(std::thread::hardware_concurrency(), 1u)) {}
 
 void Device::create(const std::function<Plan(const Caps&)>& planner) {
+  const BlockedSignals blocked;  // of the threads that drivers start
   plan_ = planner(caps_);
 
   uint32_t count = 0;
@@ -257,6 +259,7 @@ void Device::submit(const std::vector<const CommandBuffer*>& commands, Fence& fe
   for (const CommandBuffer* command : commands) handles.push_back(command->handle());
   const VkSubmitInfo info = {VK_STRUCTURE_TYPE_SUBMIT_INFO,         nullptr,        0, nullptr, nullptr,
                              static_cast<uint32_t>(handles.size()), handles.data(), 0, nullptr};
+  const BlockedSignals blocked;  // some drivers start threads with the first work
   const std::lock_guard lock(queue_mutex_);
   if (given_up_) fail_vulkan(VK_ERROR_DEVICE_LOST, "submit commands");
   check(table_.vkResetFences(handle_, 1, &fence.handle_), "reset a fence");

@@ -1,17 +1,21 @@
 #include "gpu/instance.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
 
+#include "base/signals.h"
 #include "gpu/cooperative_matrix.h"
 
 namespace weft {
 namespace {
 
-std::recursive_mutex g_mutex;  // guards the two below; held by get() where a shared_ptr that finds no memory deletes
+std::recursive_mutex g_mutex;  // guards the three below; held by get() where a shared_ptr that finds no memory deletes
 std::weak_ptr<Instance> g_instance;
+pid_t g_process = 0;  // that made it
 bool g_loader_ready = false;
 
 constexpr size_t kMostMessages = 4096;
@@ -192,7 +196,11 @@ std::vector<VkExtensionProperties> device_extensions(VkPhysicalDevice device) {
 
 std::shared_ptr<Instance> Instance::get() {
   const std::lock_guard lock(g_mutex);
-  if (auto existing = g_instance.lock()) return existing;
+  if (auto existing = g_instance.lock()) {
+    if (g_process == ::getpid()) return existing;
+    throw Error(Code::no_device, "this process was forked from one that uses Vulkan", "Vulkan",
+                "use Weft after the fork alone, or start the process anew");
+  }
   std::unique_ptr<Instance> made(new Instance());
   made->create();
   // The last user's release is no time for another thread to make a new one: the loader's functions are the process's.
@@ -201,6 +209,7 @@ std::shared_ptr<Instance> Instance::get() {
     delete instance;
   });
   g_instance = shared;
+  g_process = ::getpid();
   return shared;
 }
 
@@ -210,6 +219,7 @@ std::vector<std::string> Instance::validation_messages() {
 }
 
 void Instance::create() {
+  const BlockedSignals blocked;  // of the threads that the loader, layers and drivers start
   if (!g_loader_ready && volkInitialize() != VK_SUCCESS)
     throw Error(Code::no_device, "this machine has no Vulkan loader", "libvulkan.so.1",
                 "install libvulkan1 and your GPU's driver; without a GPU, mesa-vulkan-drivers has a software one");

@@ -2,6 +2,7 @@
 
 #include <system_error>
 
+#include "base/signals.h"
 #include "gpu/device.h"
 
 namespace weft {
@@ -25,6 +26,7 @@ void Kernel::start(VkPipelineCache cache) {
       throw;
     }
   };
+  const BlockedSignals blocked;  // drivers may start threads, too
   std::shared_future<VkPipeline> pipeline;
   try {
     pipeline = std::async(std::launch::async, task);

@@ -4,6 +4,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/signals.h"
+
 namespace weft {
 
 LayerLoader::LayerLoader(uint32_t layers, std::function<void(uint32_t layer)> load_layer)
@@ -22,6 +24,7 @@ LayerLoader::~LayerLoader() {
 
 void LayerLoader::start() {
   if (thread_.joinable()) thread_.join();
+  const BlockedSignals blocked;
   thread_ = std::thread([this] { run(); });
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/thread_end.h"
 
 namespace weft {
 
@@ -25,7 +26,9 @@ template <class Work>
 static void attempt(std::exception_ptr& failure, const Work& work) {
   try {
     work();
-  } catch (...) {
+  }
+  WEFT_LET_THREAD_END
+  catch (...) {
     failure = std::current_exception();
   }
 }

@@ -12,6 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "python"))
 from common import PACKAGE, weft
 from arrays import *
 from models import *
+from process import *
 from sessions import *
 
 

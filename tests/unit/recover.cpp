@@ -214,6 +214,34 @@ TEST_F(RecoverTest, ADeviceThatHangs) {
 }
 
 // The descriptor is its owner's, who closes it; the file itself may have lost its name.
+// A path is that of the folder in which the model was loaded.
+TEST_F(RecoverTest, FromAnotherFolder) {
+  namespace fs = std::filesystem;
+  const fs::path here = fs::current_path(), name = folder_.filename();
+  fs::create_directory(folder_ / "deeper");
+  fs::create_symlink("../m.gguf", folder_ / "deeper/link.gguf");
+  const Ids want = answer(make_session(), 10);
+  for (const fs::path& path : {fs::path("m.gguf"), fs::path("./m.gguf"), ".." / name / "m.gguf",
+                               fs::path("deeper/../m.gguf"), fs::path("deeper/link.gguf"), file()}) {
+    fs::current_path(folder_);
+    weft_model* model = nullptr;
+    const weft_status loaded = weft_model_load(path.c_str(), nullptr, &model, &error_);
+    fs::current_path("/");
+    ASSERT_EQ(loaded, WEFT_OK) << path << error_.sentence;
+    weft_model_set_recovery(model, 1, nullptr);
+    weft_session* session = nullptr;
+    ASSERT_EQ(weft_session_create(model, nullptr, &session, &error_), WEFT_OK);
+    lose_device_at(2);
+    Ids ids;
+    EXPECT_EQ(answer(session, 10, ids), WEFT_OK) << path << error_.place << error_.sentence;
+    EXPECT_EQ(ids, want) << path;
+    weft_session_free(session);
+    weft_model_free(model);
+    lose_device_at(0);
+  }
+  fs::current_path(here);
+}
+
 TEST_F(RecoverTest, AModelOfADescriptor) {
   const Ids want = answer(make_session(), 10);
   const int descriptor = ::open(file().c_str(), O_RDONLY);

@@ -9,6 +9,7 @@ import enum
 import io
 import os
 import queue
+import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -144,14 +145,49 @@ def fill(structure: Any, values: dict[str, Any]) -> None:
         setattr(structure, name, value)
 
 
+# What a fault of the thread itself raises.
+_FAULTS = {signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGSYS, signal.SIGTRAP}
+
+
 class Handle:
-    """Owns a C object, and keeps alive what that object needs. Freed when nobody refers to it any more."""
+    """Owns a C object, and keeps alive what that object needs. Freed when nobody refers to it any more.
+
+    A process that os.fork() makes inherits handles of which it can use none: there they do nothing.
+    """
 
     def __init__(self, pointer: Any, free: Callable[[Any], None], needs: object = None) -> None:
-        self.pointer, self._free, self._needs = pointer, free, needs
+        self._pointer, self._free, self._needs = pointer, free, needs
+        self._process = os.getpid()
+
+    @property
+    def inherited(self) -> bool:
+        """Whether this process was forked from the one that made the object."""
+        return self._process != os.getpid()
+
+    def check(self) -> None:
+        """Raises where it is inherited. Goes before any lock, which a thread of the parent may have held."""
+        if self.inherited:
+            raise RuntimeError("this process was forked from the one that made this object: use it there, or make it after the fork")
+
+    @property
+    def pointer(self) -> Any:
+        """For C."""
+        self.check()
+        return self._pointer
 
     def __del__(self) -> None:
-        self._free(self.pointer)
+        if not self.inherited:
+            self._free(self._pointer)
+
+
+@contextlib.contextmanager
+def blocked_signals() -> Iterator[None]:
+    """A thread that is started here takes no signal of the process: those are for the program's own threads."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - _FAULTS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class Lockstep(Generic[Event, Result]):
@@ -182,7 +218,9 @@ class Lockstep(Generic[Event, Result]):
         self._thread = threading.Thread(target=self._run, name="weft")
         self.result: Result | None = None
         self.running = True
-        self._thread.start()
+        self._process = os.getpid()
+        with blocked_signals():
+            self._thread.start()
 
     def __iter__(self) -> Iterator[Event]:
         try:
@@ -197,6 +235,8 @@ class Lockstep(Generic[Event, Result]):
 
     def stop(self) -> None:
         """Ends the call after its present token, and waits for that. The reader then gets no more events."""
+        if self._process != os.getpid():  # forked: the thread is the parent's
+            return
         with self._mutex:
             if self.running and not self._told and self._interrupt:
                 self._interrupt()

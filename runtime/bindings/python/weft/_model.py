@@ -319,6 +319,9 @@ class Encoder:
 
     def close(self) -> None:
         """Frees the encoder, after calls that other threads are in."""
+        if self._handle and self._handle.inherited:
+            self._handle = None
+            return
         with self._lock:
             self._handle = None
 

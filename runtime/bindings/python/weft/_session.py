@@ -230,6 +230,10 @@ class Session:
 
     def close(self) -> None:
         """Ends a running generation, waits for it, and frees the session. Twice is fine."""
+        handle = self._handle
+        if handle and handle.inherited:
+            self._handle = self._running = None
+            return
         self.cancel()
         with self._lock:
             self._handle = None  # a generation that has begun in the meantime has the handle too
@@ -264,6 +268,9 @@ class Session:
 
     @contextlib.contextmanager
     def _calling(self) -> Iterator[Any]:
+        handle = self._handle
+        if handle:
+            handle.check()
         with self._lock:
             if self._handle is None:
                 raise ValueError("the session is closed")
