@@ -336,6 +336,10 @@ void add_head_option(CLI::App* command, std::string& head) {
       ->capture_default_str();
 }
 
+void add_stats_option(CLI::App* command, bool& stats) {
+  command->add_flag("--stats", stats, "tell afterwards, on stderr, how long it took and where");
+}
+
 void add_json_option(CLI::App* command, bool& json) {
   command->add_flag("--json", json, "print one JSON object on stdout and nothing else there");
 }

@@ -107,15 +107,19 @@ void add_head_option(CLI::App* command, std::string& head);
 struct GrammarArgs {
   std::optional<std::string> gbnf, schema;  // files
   std::optional<std::string> regex;
+  bool given() const { return gbnf || schema || regex; }
 };
 void add_grammar_options(CLI::App* command, GrammarArgs& args);
 // Throws UsageError for a file that cannot be read and for what the library refuses.
 void set_grammar(api::Session& session, const GrammarArgs& args);
 void add_json_option(CLI::App* command, bool& json);
+void add_stats_option(CLI::App* command, bool& stats);
 
 // Options of a path take the names of `./run model NAME` too. Returns the model's path: `model` itself if it exists or
 // is no such name, else its place in the cache. Throws api::Failure if it is not there.
 std::string model_path(const std::string& model);
+// A name to show: a path's last part without ".gguf"; "pocket" for the installed model.
+std::string model_name(const std::string& model);
 
 // whole: loads all of the model, with a progress bar on stderr when that is a terminal. Else its layers may follow
 // while it is used.

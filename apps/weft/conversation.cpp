@@ -17,6 +17,7 @@ Conversation::Conversation(const api::Model& model, std::uint32_t context, std::
 void Conversation::reset() {
   messages_.clear();
   text_.clear();
+  last_.reset();
   if (!system_.empty()) messages_.push_back({{"system", system_}});
 }
 
@@ -75,13 +76,56 @@ std::vector<std::uint32_t> Conversation::template_ids() const {
 }
 
 void Conversation::answered(const std::string& answer, bool ended) {
+  if (templated_) messages_.push_back({{"assistant", ""}});
+  continued(answer, ended);
+}
+
+void Conversation::continued(const std::string& more, bool ended) {
   if (templated_) {
-    messages_.push_back({{"assistant", answer}});
+    messages_.back().content += more;
   } else if (ended) {
     text_.clear();  // a story that has ended is not continued
   } else {
-    text_ += answer;
+    text_ += more;
   }
+}
+
+std::vector<std::uint32_t> Conversation::ids_to_continue(const std::vector<std::uint32_t>& answer, bool* dropped) {
+  if (!templated_) return fitting_text(dropped);
+  const Turn last = messages_.back();
+  messages_.pop_back();
+  std::vector<std::uint32_t> ids;
+  try {
+    ids = fitting_ids(answer.size(), dropped);
+  } catch (const api::Failure&) {
+    messages_.push_back(last);
+    throw;
+  }
+  messages_.push_back(last);
+  ids.insert(ids.end(), answer.begin(), answer.end());
+  return ids;
+}
+
+std::optional<Conversation::Question> Conversation::undo() {
+  if (!templated_) {
+    if (!last_) return std::nullopt;
+    Question question{std::move(last_->line), {}};
+    text_ = std::move(last_->before);
+    last_.reset();
+    return question;
+  }
+  const auto last =
+      std::find_if(messages_.rbegin(), messages_.rend(), [](const auto& message) { return message.role == "user"; });
+  if (last == messages_.rend()) return std::nullopt;
+  Question question{last->content, last->images};
+  messages_.erase(last.base() - 1, messages_.end());
+  return question;
+}
+
+void Conversation::adopt(const Conversation& other) {
+  if (!templated_ || !other.templated_) return;
+  messages_ = other.messages_;
+  for (Turn& message : messages_) message.images.clear();
 }
 
 // Removes the first question and its answer; the system message, if there is one, stays in front.
@@ -92,27 +136,33 @@ void Conversation::drop_oldest_turn() {
   messages_.erase(first, next);
 }
 
-std::vector<std::uint32_t> Conversation::ask_template(const std::string& line, bool* dropped,
-                                                      const std::vector<api::Image>& images) {
-  messages_.push_back({{"user", line}, images});
-  const std::size_t least = system_.empty() ? 1 : 2;
+std::vector<std::uint32_t> Conversation::fitting_ids(std::size_t more, bool* dropped) {
+  const std::size_t least = messages_.front().role == "system" ? 2 : 1;
   for (;;) {
-    try {
-      std::vector<std::uint32_t> ids = template_ids();
-      const std::size_t tokens = ids.size() + image_tokens();
-      if (tokens <= room_) return ids;
-      if (messages_.size() <= least) {
-        throw api::Failure(
-            WEFT_CONTEXT_FULL,
-            "this message takes " + std::to_string(tokens) + " tokens, and only " + std::to_string(room_) + " fit", {},
-            "make it shorter, or give more room with --ctx");
-      }
-    } catch (const api::Failure&) {
-      messages_.pop_back();
-      throw;
+    std::vector<std::uint32_t> ids = template_ids();
+    const std::size_t tokens = ids.size() + image_tokens() + more;
+    if (tokens <= room_) return ids;
+    if (messages_.size() <= least) {
+      throw api::Failure(WEFT_CONTEXT_FULL,
+                         more > 0 ? "the last message and its answer take " + std::to_string(tokens) +
+                                        " tokens, and only " + std::to_string(room_) + " fit"
+                                  : "this message takes " + std::to_string(tokens) + " tokens, and only " +
+                                        std::to_string(room_) + " fit",
+                         {}, "make it shorter, or give more room with --ctx");
     }
     drop_oldest_turn();
     *dropped = true;
+  }
+}
+
+std::vector<std::uint32_t> Conversation::ask_template(const std::string& line, bool* dropped,
+                                                      const std::vector<api::Image>& images) {
+  messages_.push_back({{"user", line}, images});
+  try {
+    return fitting_ids(0, dropped);
+  } catch (const api::Failure&) {
+    messages_.pop_back();
+    throw;
   }
 }
 
@@ -121,6 +171,17 @@ std::vector<std::uint32_t> Conversation::ask_text(const std::string& line, bool*
       !text_.empty() && text_.back() != ' ' && text_.back() != '\n' && !line.empty() && line.front() != ' ';
   const std::string before = text_;
   text_ += (space ? " " : "") + line;
+  try {
+    std::vector<std::uint32_t> ids = fitting_text(dropped);
+    last_ = {before, line};
+    return ids;
+  } catch (const api::Failure&) {
+    text_ = before;
+    throw;
+  }
+}
+
+std::vector<std::uint32_t> Conversation::fitting_text(bool* dropped) {
   std::vector<std::uint32_t> ids = model_.tokenize(text_, true);
   if (ids.size() <= room_) return ids;
   // Keep the newest half, so that not every turn has to cut again.
@@ -129,10 +190,8 @@ std::vector<std::uint32_t> Conversation::ask_text(const std::string& line, bool*
   text_ = model_.detokenize({ids.end() - static_cast<std::ptrdiff_t>(keep), ids.end()});
   *dropped = true;
   ids = model_.tokenize(text_, true);
-  if (ids.size() > room_) {
-    text_ = before;
+  if (ids.size() > room_)
     throw api::Failure(WEFT_CONTEXT_FULL, "the text does not fit into the context", {}, "give more room with --ctx");
-  }
   return ids;
 }
 

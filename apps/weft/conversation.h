@@ -1,7 +1,8 @@
-// What has been said so far, and the token ids that make the model say what comes next.
+// A conversation so far, and the token ids after which the model answers.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,8 +24,24 @@ class Conversation {
   std::vector<std::uint32_t> ask(const std::string& line, bool* dropped, const std::vector<api::Image>& images = {});
   std::vector<api::Image> images() const;  // of all that has been said, in order
 
-  // What came of the last ask, however it ended. ended: the model closed its text.
+  // The answer to the last ask, or what continues it. ended: the model closed its text.
   void answered(const std::string& answer, bool ended);
+  void continued(const std::string& more, bool ended);
+
+  // The context for more of the last answer, whose ids are given: the turns before it are dropped as in ask, to make
+  // room. Throws Failure(WEFT_CONTEXT_FULL) if the last turn alone does not fit.
+  std::vector<std::uint32_t> ids_to_continue(const std::vector<std::uint32_t>& answer, bool* dropped);
+
+  struct Question {
+    std::string text;
+    std::vector<api::Image> images;
+  };
+  // Takes the last question and its answer back. Without a template, only the last one can be. Nothing if there is
+  // none.
+  std::optional<Question> undo();
+
+  // Goes on with the conversation of another model, without its pictures.
+  void adopt(const Conversation& other);
 
   void reset();
   // All of it, as a note for a saved session, and back from one. Throws Failure(WEFT_UNSUPPORTED) if there are images,
@@ -41,6 +58,9 @@ class Conversation {
                                           const std::vector<api::Image>& images);
   std::vector<std::uint32_t> template_ids() const;
   std::size_t image_tokens() const;  // that stand for the "<image>" of the ids, beyond those
+  // The ids of all messages, after the oldest turns were dropped until they and `more` tokens fit.
+  std::vector<std::uint32_t> fitting_ids(std::size_t more, bool* dropped);
+  std::vector<std::uint32_t> fitting_text(bool* dropped);
   std::vector<std::uint32_t> ask_text(const std::string& line, bool* dropped);
   void drop_oldest_turn();
 
@@ -50,6 +70,10 @@ class Conversation {
   std::string system_;
   std::vector<Turn> messages_;  // with a template
   std::string text_;            // without
+  struct Step {
+    std::string before, line;
+  };
+  std::optional<Step> last_;  // without: the text before the last question, and the question
 };
 
 }  // namespace weft::cli

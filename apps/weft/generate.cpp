@@ -23,7 +23,7 @@ struct GenerateArgs {
   ImageArgs images;
   std::uint32_t logprobs = 0;
   std::uint32_t tokens = 128;
-  bool json = false, lens = false;
+  bool json = false, lens = false, stats = false;
   std::string tuned;
 };
 
@@ -108,6 +108,17 @@ const char* stop_text(weft_stop stop) {
   return "";
 }
 
+// Ends the text's line, and tells why it is short or not an answer.
+void say_ending(const GenerateArgs& args, weft_stop stop, const std::string& text, const weft_model_info& info,
+                std::uint32_t context) {
+  std::cout << std::endl;
+  if (stop == WEFT_STOP_CONTEXT)
+    std::cerr << format("[cut: the context of %u tokens is full; --ctx gives more room]\n", context);
+  if (stop == WEFT_STOP_TOKEN && text.empty()) std::cerr << "[the model ended its text at once]\n";
+  if (args.text && info.has_chat_template)
+    std::cerr << "note: generate continues a text and applies no chat template; weft chat \"...\" asks this model\n";
+}
+
 void generate(const GenerateArgs& args) {
   const bool restored = !args.restore.empty();
   if (args.text && args.ids) throw UsageError("-p, --prompt-ids", "give one of them, not both");
@@ -168,15 +179,17 @@ void generate(const GenerateArgs& args) {
     return static_cast<bool>(std::cout);
   });
 
+  if (!args.json) say_ending(args, stop, text, info, context);
   if (!args.save.empty()) session.save(args.save);
   const weft_stats stats = session.stats();
   const Rates speed = rates(weft_stats{}, stats, ids.size());
   LensText lens;
   if (args.lens && stats.context_used > begun) lens = read_lens(model, session, begun - 1, stats.context_used - begun);
   if (!args.json) {
-    std::cout << std::endl;
     if (!lens.cells.empty()) std::cout << '\n' << settled_table(lens);
-    std::cerr << stats_line(speed, args.head, stats, 0) << speculation_text(session.speculation_stats(), speed) << '\n';
+    if (args.stats)
+      std::cerr << stats_line(speed, args.head, stats, 0) << speculation_text(session.speculation_stats(), speed)
+                << '\n';
     return;
   }
   Json result = {{"prompt_ids", prompt}, {"ids", ids}, {"text", text}, {"stop", stop_text(stop)}};
@@ -243,6 +256,7 @@ void add_generate(CLI::App& app) {
       ->type_name("FOLDER");
   add_grammar_options(command, args->grammar);
   add_image_options(command, args->images);
+  add_stats_option(command, args->stats);
   add_json_option(command, args->json);
   args->command = command;
   command->callback([args] { generate(*args); });

@@ -37,4 +37,11 @@ std::string model_path(const std::string& model) {
   throw api::Failure(WEFT_NOT_FOUND, "this model is not in the cache", model, "./run model " + model + " downloads it");
 }
 
+std::string model_name(const std::string& model) {
+  if (model.empty()) return "pocket";
+  std::filesystem::path path = std::filesystem::path(model).lexically_normal();
+  if (path.filename().empty()) path = path.parent_path();  // "folder/"
+  return path.extension() == ".gguf" ? path.stem().string() : path.filename().string();
+}
+
 }  // namespace weft::cli

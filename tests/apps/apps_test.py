@@ -6,7 +6,7 @@ $WEFT_SHARED. Exit code 77: all tests were skipped.
 import sys
 import unittest
 
-from test_chat import InteractiveChat, PipedChat
+from test_chat import InteractiveChat, LineEditor, OneQuestion, PipedChat
 from test_convert import Convert
 from test_errors import Errors
 from test_examples import Examples

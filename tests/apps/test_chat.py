@@ -1,9 +1,14 @@
 """`chat`, with piped input and on a pseudo-terminal."""
+import fcntl
 import os
 import pty
+import re
 import select
+import shutil
 import signal
+import struct
 import subprocess
+import termios
 import time
 import unittest
 
@@ -12,7 +17,7 @@ from support import BIN, ENV, FOLDER, TEMPLATE, chatty, model, plain, weft, weft
 
 class PipedChat(unittest.TestCase):
     def test_each_line_is_a_turn(self):
-        out, err = weft("chat", "-m", chatty(), "-n", 4, "--seed", 1, stdin="hello\n\n/stats\nagain\n/help\n/nonsense\nlast")
+        out, err = weft("chat", "--lines", "--stats", "-m", chatty(), "-n", 4, "--seed", 1, stdin="hello\n\n/stats\nagain\n/help\n/nonsense\nlast")
         self.assertEqual(err.count("| decode "), 3, err)
         self.assertIn("/reset", err)
         self.assertIn("/nonsense", err)
@@ -20,40 +25,45 @@ class PipedChat(unittest.TestCase):
         self.assertNotIn("chat template", err)
 
     def test_set(self):
-        """Each /set starts from what the chat began with."""
+        """/set changes what it names, shows what is set, and takes all back."""
         def answers(*lines, options=()):
-            out, err = weft("chat", "-m", plain(), "-n", 3, "--temperature", 0, *options, stdin="\n".join(lines) + "\n")
+            out, err = weft("chat", "--lines", "-m", plain(), "-n", 3, "--temperature", 0, *options, stdin="\n".join(lines) + "\n")
             return out.splitlines(), err
         forced = weft_json("generate", "-m", plain(), "--prompt-ids", "1", "-n", 3, "--temperature", 0, "--logit-bias", "77=100")["text"]
         (first, second, third, fourth), err = answers("a", "/set --logit-bias 77=100", "a", "/reset", f"/set --seed 1 --stop {'x' * 300}",
-                                                      "/set --top-p 2", "/set -m x", "a", "/reset", "/set", "a")
+                                                      "/set --top-p 2", "/set -m x", "a", "/reset", "/set", "/set default", "a")
         self.assertEqual((second, third, fourth), (forced, forced, first))
         self.assertIn("weft: --stop: a stop string has 300 bytes, expected at most 256\n", err)
         self.assertIn("weft: /set: --top-p: must be a number above 0 to 1, not \"2\"", err)
         self.assertIn("weft: /set: ", err.split("--top-p")[1])
+        self.assertIn("--logit-bias         77=100\n", err)
+        self.assertRegex(err, r"(?m)^--temperature +0$")
+        _, err = answers("/set --top-k 7", "/set --seed 5", "/set", "/set default", "/set")
+        shown = [dict(line.split() for line in part.splitlines() if line.startswith("--")) for part in err.split("/set default takes")[:2]]
+        self.assertEqual([(one["--top-k"], one["--seed"] == "5", one["--temperature"]) for one in shown], [("7", True, "0"), ("40", False, "0")])
         (biased, plain_again), _ = answers("a", "/reset", "/set --logit-bias 77=0", "a", options=("--logit-bias", "77=100"))
         self.assertEqual((biased, plain_again), (forced, first))
 
     def test_the_earlier_turns_count(self):
         """The second prompt holds the first turn; after /reset it does not."""
         def second_prompt(between):
-            _, err = weft("chat", "-m", chatty(), "-n", 1, "--seed", 1, stdin=f"hello there\n{between}x\n/stats\n")
+            _, err = weft("chat", "--lines", "-m", chatty(), "-n", 1, "--seed", 1, stdin=f"hello there\n{between}x\n/stats\n")
             return int(err.split("context   ")[1].split()[0])
         self.assertGreater(second_prompt(""), second_prompt("/reset\n"))
 
     def test_without_template(self):
-        _, err = weft("chat", "-m", plain(), "-n", 3, stdin="once\nmore\n")
+        _, err = weft("chat", "--lines", "-m", plain(), "-n", 3, stdin="once\nmore\n")
         self.assertEqual(err.count("chat template"), 1, err)
 
     def test_no_model_named(self):
         """The model that Weft ships chats, and hears the turns before."""
-        out, _ = weft("chat", "--temperature", 0, stdin="hello\nset a timer for 10 minutes\nturn it off again\n")
+        out, _ = weft("chat", "--lines", "--temperature", 0, stdin="hello\nset a timer for 10 minutes\nturn it off again\n")
         self.assertTrue(out.startswith("Hello!"), out)
         self.assertIn('{"action":"set_timer","minutes":10}', out)
         self.assertIn('{"action":"cancel_timer"}', out)
 
     def test_bad_input_costs_a_sentence(self):
-        done = subprocess.run([BIN / "weft", "chat", "-m", chatty(), "-n", "2"], input=b"a\xff\nfine\n", env=ENV,
+        done = subprocess.run([BIN / "weft", "chat", "--lines", "--stats", "-m", chatty(), "-n", "2"], input=b"a\xff\nfine\n", env=ENV,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300)
         self.assertEqual(done.returncode, 0)
         self.assertIn(b"not UTF-8", done.stderr)
@@ -61,14 +71,108 @@ class PipedChat(unittest.TestCase):
 
     def test_full_context_drops_the_oldest(self):
         lines = "".join(f"turn {i} with some words in it\n" for i in range(12))
-        _, err = weft("chat", "-m", chatty(), "--ctx", 128, "-n", 4, stdin=lines)
+        _, err = weft("chat", "--lines", "--stats", "-m", chatty(), "--ctx", 128, "-n", 4, stdin=lines)
         self.assertIn("oldest turns are forgotten", err)
         self.assertEqual(err.count("| decode "), 12, err)
 
     def test_too_long_a_message(self):
-        _, err = weft("chat", "-m", chatty(), "--ctx", 64, "-n", 2, stdin="x y " * 500 + "\nshort\n")
+        _, err = weft("chat", "--lines", "--stats", "-m", chatty(), "--ctx", 64, "-n", 2, stdin="x y " * 500 + "\nshort\n")
         self.assertIn("weft: ", err)
         self.assertEqual(err.count("| decode "), 1, err)
+
+    def test_commands_of_a_conversation(self):
+        """/regenerate, /continue, /edit and /undo do what asking differently would have done."""
+        def answers(*lines, options=(), n=4):
+            out, err = weft("chat", "--lines", "-m", chatty(), "-n", n, "--temperature", 0, *options, stdin="\n".join(lines) + "\n")
+            return out, err
+        (one, _), (two, _) = answers("one"), answers("two")
+        self.assertNotEqual(one, two)
+        self.assertEqual(answers("one", "/regenerate")[0], one + one)
+        self.assertEqual(answers("one", "/edit two")[0], one + two)
+        self.assertEqual(answers("one", "/edit")[0], one + one)
+        self.assertEqual(answers("one", "two", "/undo", "two")[0].splitlines()[2], answers("one", "two")[0].splitlines()[1])
+        self.assertEqual(answers("one", "/undo", "two")[0], one + two)
+        self.assertIn("Taken back: one\n", answers("one", "/undo")[1])
+        # An answer in two halves is the whole answer, and the next turn has it as one.
+        long, err = answers("one", n=8)
+        self.assertIn("[cut at 8 tokens: /continue goes on]\n", err)
+        halves, _ = answers("one", "/continue", n=4)
+        self.assertEqual(halves.replace("\n", ""), long.replace("\n", ""))
+        self.assertEqual(answers("one", "/continue", "/undo", "two")[0].splitlines()[-1:], two.splitlines())
+        for command, sentence in [("/regenerate", "no question to answer anew"), ("/continue", "no answer to continue"), ("/edit", "no question to take"),
+                                  ("/undo", "no question to take"), ("/save", "/save needs a file: /save FILE"), ("/load", "/load needs a file: /load FILE"),
+                                  ("/image", "/image needs a file"), ("/undo 3", "/undo takes nothing after it"), ("/sav x", "There is no command /sav;")]:
+            self.assertIn(sentence, answers(command)[1], command)
+        self.assertEqual(answers("/undo", "one", "/undo", "/undo", "one")[0], one + one)
+
+    def test_continue_after_a_full_context(self):
+        """The oldest turns make room."""
+        lines = ["a word or two", "and now more of it", "/continue", "/continue", "/stats"]
+        out, err = weft("chat", "--lines", "-m", chatty(), "-n", 0, "--temperature", 0, "--repeat-penalty", 1.5, "--ctx", 160, stdin="\n".join(lines))
+        self.assertIn("[cut: the context of 160 tokens is full; /continue goes on]", err)
+        self.assertIn("the oldest turns are forgotten", err)
+
+    def test_another_model(self):
+        out, err = weft("chat", "--lines", "-m", chatty(), "-n", 4, "--temperature", 0, stdin=f"one\n/model {plain()}\ntwo\n/model\n/model no-such\n/set\n")
+        self.assertIn("The model is plain on ", err)
+        self.assertEqual(err.count("The model is plain on "), 3)
+        self.assertIn("no-such", err)
+        self.assertEqual(len(out.splitlines()), 2)
+        # The conversation goes along.
+        def after(*lines):
+            _, err = weft("chat", "--lines", "-m", chatty(), "-n", 2, "--temperature", 0, stdin="\n".join([*lines, "/stats\n"]))
+            return int(err.split("context   ")[1].split()[0])
+        self.assertEqual(after("one", f"/model {chatty()}", "two"), after("one", "two"))
+
+
+class OneQuestion(unittest.TestCase):
+    """weft chat MESSAGE."""
+    HELLO = "Hello! What can I do for you?\n"
+
+    def test_the_answer_and_nothing_else(self):
+        for argv, stdin in [(["hello"], ""), (["-"], "hello\n"), ([], "hello"), (["-f", "-"], "hello\n"), (["--", "hello"], "ignored")]:
+            with self.subTest(argv=argv):
+                self.assertEqual(weft("chat", "--temperature", 0, *argv, stdin=stdin), (self.HELLO, ""))
+        self.assertEqual(weft("chat", "--temperature", 0, "set", "a", "timer", "for", 10, "minutes")[0].splitlines()[0], "Timer set for 10 minutes.")
+
+    def prompt_tokens(self, *argv, stdin=""):
+        _, err = weft("chat", "--stats", "-m", chatty(), "-n", 1, *argv, stdin=stdin)
+        return int(re.search(r"prompt (\d+) tok", err)[1])
+
+    def test_files_come_first(self):
+        first, second = FOLDER / "first.txt", FOLDER / "second.txt"
+        first.write_text("a letter\n")
+        second.write_text("and more\n\n")
+        want = self.prompt_tokens("a letter\n\nand more\n\nShorten it")
+        self.assertEqual(self.prompt_tokens("-f", first, "--file", second, "Shorten it"), want)
+        self.assertEqual(self.prompt_tokens("-f", first, "-f", second, "-", stdin="Shorten it\n"), want)
+        self.assertEqual(self.prompt_tokens("-f", "-", "-f", second, "Shorten it", stdin="a letter\n"), want)
+        self.assertEqual(self.prompt_tokens("-", stdin="a\n\nb\n"), self.prompt_tokens("a\n\nb"))  # one message, not two turns
+
+    def test_refusals(self):
+        for place, code, argv, stdin in [("MESSAGE", 2, [""], ""), ("MESSAGE", 2, [], " \n"), ("--lines", 2, ["--lines", "a"], ""),
+                                         ("-f no-such", 1, ["-f", "no-such", "a"], ""), ("only 95 fit", 1, ["--ctx", 128, "word " * 300], "")]:
+            out, err = weft("chat", "-m", chatty(), *argv, stdin=stdin, expect=code)
+            self.assertEqual(out, "")
+            self.assertIn(place, err)
+        done = subprocess.run([BIN / "weft", "chat", "-m", chatty()], input=b"a\xff", env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300)
+        self.assertEqual((done.returncode, done.stdout), (2, b""))
+        self.assertIn(b"stdin: the text is not UTF-8 at byte 1", done.stderr)
+
+    def test_a_cut_says_so(self):
+        _, err = weft("chat", "-m", chatty(), "-n", 2, "--temperature", 0, "hello")
+        self.assertEqual(err, "[cut at 2 tokens: --max-tokens allows more]\n")
+        _, err = weft("chat", "-m", chatty(), "--max-tokens", 0, "--ctx", 64, "--temperature", 0, "--repeat-penalty", 1.5, "hello")
+        self.assertEqual(err, "[cut: the context of 64 tokens is full; --ctx gives more room]\n")
+        _, err = weft("chat", "--temperature", 0, "--stop", "can", "hello")
+        self.assertEqual(err, "[ended before a text of --stop]\n")
+
+    def test_generate_says_that_it_applies_no_template(self):
+        _, err = weft("generate", "-m", chatty(), "-p", "hello", "-n", 2)
+        self.assertIn("applies no chat template", err)
+        self.assertNotIn("decode", err)
+        self.assertEqual(weft("generate", "-m", plain(), "-p", "hello", "-n", 2)[1], "")
+        self.assertIn("| decode 2 tok", weft("generate", "-m", plain(), "-p", "hello", "-n", 2, "--stats")[1])
 
 
 class Terminal:
@@ -148,9 +252,8 @@ class InteractiveChat(unittest.TestCase):
             chat.expect("hello")
             time.sleep(0.3)
             chat.type(b"\x03")
-            before = chat.expect("| decode ")
-            chat.expect("> ")
-            if "[stopped]" in before:
+            before = chat.expect("\n\x1b[?2004h> ")
+            if "[stopped: /continue goes on]" in before:
                 break
         else:
             self.fail("no answer could be stopped")
@@ -196,3 +299,81 @@ class InteractiveChat(unittest.TestCase):
         chat.expect("/reset")
         chat.type(b"/quit\n")
         self.assertEqual(chat.wait(), 0)
+
+
+class LineEditor(unittest.TestCase):
+    """Messages of several lines, completion and resizes, on a pseudo-terminal."""
+    PROMPT = "\x1b[?2004h> "
+
+    def start(self):
+        shutil.rmtree(FOLDER / "state", ignore_errors=True)
+        chat = Terminal("chat", "-n", 4, "--temperature", 0)
+        self.addCleanup(chat.close)
+        chat.expect("pocket on ")
+        chat.expect(self.PROMPT)
+        return chat
+
+    def history(self, chat):
+        """Leaves; returns the messages and commands that were typed."""
+        chat.expect(self.PROMPT)
+        chat.type(b"\x04")
+        self.assertEqual(chat.wait(), 0)
+        lines = (FOLDER / "state/weft/history").read_text().splitlines()[1:]
+        return [re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), line) for line in lines]
+
+    def test_several_lines_are_one_message(self):
+        for typed, message in [(b"\x1b[200~one\r  two\n\nthree\r\x1b[201~\r", "one\n  two\n\nthree"), (b"a\x1b[200~b\x07\x1b[201~c\n", "abc"),
+                               (b"one\x1b\rtwo\x1b\nthree\n", "one\ntwo\nthree"), (b"one\\\ntwo\\\nthree\n", "one\ntwo\nthree"),
+                               (b'"""one\ntwo\\\n"three"\n"""\n', 'one\ntwo\\\n"three"'), (b'"""one"""\n', "one"), ("h\u00e4\u20ac\U0001f600\n".encode(), "hä€😀")]:
+            with self.subTest(typed=typed):
+                chat = self.start()
+                chat.type(typed)
+                chat.expect("[")  # what ends the answer
+                chat.type(b"/quit\n")
+                self.assertEqual(chat.wait(), 0)
+                lines = (FOLDER / "state/weft/history").read_text().splitlines()
+                self.assertEqual(lines[2:], ["/quit"])
+                self.assertEqual(re.sub(rb"\\(\d{3})", lambda octal: bytes([int(octal[1], 8)]), lines[1].encode()).decode(), message)
+
+    def test_commands_and_files_are_completed(self):
+        (FOLDER / "complete").mkdir(exist_ok=True)
+        (FOLDER / "complete/saved.session").write_text("")
+        chat = self.start()
+        chat.type(b"/reg\t")
+        chat.expect("enerate")
+        chat.type(b"\x15/s\t")
+        chat.expect("/save\r\n/set\r\n/stats\r\n")
+        chat.type(f"\x15/load {FOLDER}/comp\tsa\t\n".encode())
+        chat.expect("complete/saved.session: ")
+        chat.type(b"/set --top\t\t")
+        chat.expect("--top-k\r\n--top-p\r\n")
+        chat.type(b"k\t7\n/set\n")
+        chat.expect("--top-k              7")
+
+    def test_edit_puts_the_question_in_the_prompt(self):
+        chat = self.start()
+        chat.type(b"one\x1b\rtwo\n")
+        chat.expect(self.PROMPT)
+        chat.type(b"/edit\n")
+        chat.expect("one\r\ntwo")
+        chat.type(b" more\n")
+        chat.expect("[cut at 4")
+        self.assertEqual(self.history(chat), ["one\ntwo", "/edit", "one\ntwo more"])
+
+    def test_a_resize_draws_the_line_again(self):
+        chat = self.start()
+        text = "a line that is wider than the narrow terminal that it will be shown on"
+        fcntl.ioctl(chat.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+        chat.expect("\r\x1b[J")
+        chat.type(text.encode())
+        chat.expect("shown on")
+        fcntl.ioctl(chat.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 20, 0, 0))
+        chat.expect(f"\r\x1b[{(len(text) + 2) // 20}A\x1b[J")  # up to the prompt's row
+        drawn = chat.expect("shown on")
+        self.assertIn("> a line", drawn)
+        fcntl.ioctl(chat.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+        chat.expect("\r\x1b[J")
+        chat.expect("> " + text)
+        chat.type(b"!\n")
+        chat.expect("[cut at 4")
+        self.assertEqual(self.history(chat), [text + "!"])

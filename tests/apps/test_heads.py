@@ -60,7 +60,7 @@ class Heads(unittest.TestCase):
         self.assertRegex(out, r"(?m)^head +fast:8 [\d.]+ [KM]?i?B/tok \d+ rows$")
 
     def test_chat(self):
-        _, err = weft("chat", "-m", chatty(), "-n", 4, "--seed", 1, "--head", "certified",
+        _, err = weft("chat", "--lines", "--stats", "-m", chatty(), "-n", 4, "--seed", 1, "--head", "certified",
                       stdin="hello\n/head\n/head fast:0\n/head\n/head  fast:8 \nhello\n/stats\n")
         self.assertEqual(err.count("The head is certified.\n"), 3, err)
         self.assertEqual(err.count("The head is fast:8.\n"), 1, err)

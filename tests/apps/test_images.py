@@ -50,7 +50,7 @@ class Images(unittest.TestCase):
 
     def test_chat(self):
         wanted = self.cases[0]
-        options = ["chat", "-m", MODEL, "--type", "f16", "--temperature", 0, "-n", 12]
+        options = ["chat", "--lines", "-m", MODEL, "--type", "f16", "--temperature", 0, "-n", 12]
         picture = PICTURES / wanted["picture"]
         out, _ = weft(*options, "--image", picture, stdin="What is in the picture?\n")
         same, err = weft(*options, stdin=f"/image {picture}\nWhat is in the picture?\n")
@@ -71,5 +71,5 @@ class Images(unittest.TestCase):
                                   ("do not fit", 2, ["--image", PICTURES / "rgb70x50.png", "-p", "a", "--ctx", 32])]:
             _, err = weft("generate", "-m", MODEL, *argv, expect=code)
             self.assertIn(place, err)
-        _, err = weft("chat", "-m", plain(), "--image", PICTURES / "rgb1x1.png", expect=1)
+        _, err = weft("chat", "-m", plain(), "--image", PICTURES / "rgb1x1.png", "what?", expect=1)
         self.assertTrue(err.startswith("weft: "), err)

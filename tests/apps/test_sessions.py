@@ -51,7 +51,7 @@ class Sessions(unittest.TestCase):
 
     def test_a_chat_goes_on(self):
         file = FOLDER / "chat.session"
-        options = ("chat", "-m", chatty(), "-n", 8, "--temperature", 0)
+        options = ("chat", "--lines", "--stats", "-m", chatty(), "-n", 8, "--temperature", 0)
         whole, _ = weft(*options, stdin="one\ntwo\nthree\n")
         first, err = weft(*options, stdin=f"one\ntwo\n/save {file}\n")
         self.assertIn(f"The conversation is in {file}.", err)
@@ -76,7 +76,7 @@ class Sessions(unittest.TestCase):
         refused("the file was cut or damaged", path=other)
         refused("No such file", path=FOLDER / "none.session")
         refused("it is no session", path=plain())
-        _, err = weft("chat", "-m", plain(), "--restore", file, expect=1)
+        _, err = weft("chat", "-m", plain(), "--restore", file, "more", expect=1)
         self.assertIn("has no conversation", err)
         _, err = weft("generate", "-m", plain(), "--prompt-ids", "1", "-n", 2, "--save", FOLDER / "none" / "x", expect=1)
         self.assertIn("none/x", err)

@@ -27,9 +27,9 @@ class Speculation(unittest.TestCase):
         self.assertAlmostEqual(result["tokens_per_pass"], 47 / (47 - result["accepted"]))
         options = ("-m", plain(), "--temperature", 0, "--speculate", "lookup")
         guesses = r"\| \d+ of \d+ guesses right, \d\.\d tok/pass\n"
-        _, err = weft("generate", "-p", "the cat the cat the cat", "-n", 48, *options)
+        _, err = weft("generate", "-p", "the cat the cat the cat", "-n", 48, "--stats", *options)
         self.assertRegex(err, guesses)
-        _, err = weft("chat", "-n", 48, *options, stdin="the cat the cat the cat\n/stats\n")
+        _, err = weft("chat", "--lines", "--stats", "-n", 48, *options, stdin="the cat the cat the cat\n/stats\n")
         self.assertRegex(err, guesses)
         self.assertRegex(err, r"(?m)^guesses   \d+ of \d+ right, checked in \d+ passes$")
         for _ in range(5):  # other programs may delay passes until guesses do not pay
@@ -50,7 +50,7 @@ class Speculation(unittest.TestCase):
         # It is tried after the first tokens, and found to cost as much as it saves.
         self.assertGreater(self.generate("--temperature", 0, "--draft", plain())["speculation"]["accepted"], 0)
         options = ("-m", plain(), "--draft", plain())
-        _, err = weft("chat", "-n", 24, *options, stdin="the cat\n/stats\n")
+        _, err = weft("chat", "--lines", "-n", 24, *options, stdin="the cat\n/stats\n")
         self.assertRegex(err, r"(?m)^guesses   \d+ of \d+ right, checked in \d+ passes$")
         report = weft_json("bench", *options, "-p", 4, "-n", 24, "--repeat", 1)
         self.assertEqual(report["speculation"]["kind"], "draft")

@@ -373,7 +373,7 @@ class Saving(WithPocket):
         with self.session() as session:
             session.chat("hello").text()
             session.save(path)
-        done = subprocess.run([BIN / "weft", "chat", "--temperature", "0"], input=f"/load {path}\nset a timer for 10 minutes\n/save {path}\n", text=True,
+        done = subprocess.run([BIN / "weft", "chat", "--lines", "--temperature", "0"], input=f"/load {path}\nset a timer for 10 minutes\n/save {path}\n", text=True,
                               env=ENV, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
         self.assertIn(TIMER, done.stdout)
         with self.session() as session:

@@ -1,0 +1,241 @@
+#include "talk.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <iostream>
+
+namespace weft::cli {
+namespace {
+
+// A device that hangs would keep a cancelled answer: the second Ctrl-C of an answer ends the program.
+std::atomic<weft_session*> answering = nullptr;
+std::atomic<bool> leave_on_interrupt = false, interrupted_answer = false;
+static_assert(std::atomic<weft_session*>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+
+extern "C" void on_interrupt(int) {
+  if (weft_session* session = answering.load()) {
+    if (interrupted_answer.exchange(true)) _exit(130);
+    weft_session_cancel(session);
+  } else if (leave_on_interrupt.load()) {
+    _exit(130);
+  }
+}
+
+ModelArgs with_model(ModelArgs args, const std::string& model) {
+  args.model = model;
+  return args;
+}
+
+}  // namespace
+
+void handle_interrupts(bool interactive) {
+  leave_on_interrupt = !interactive;
+  struct sigaction action {};
+  action.sa_handler = on_interrupt;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGINT, &action, nullptr);
+}
+
+Talk::Talk(const ChatArgs& args, const std::string& model, const std::string& head, bool interactive)
+    : args_(args),
+      model_args_(with_model(args.model, model)),
+      model_(load_model(model_args_, Load::begin)),
+      info_(model_.info()),
+      name_(model_name(model_args_.model)),
+      context_(session_context(model_args_, info_)),
+      session_(model_, context_, parse_type(model_args_.kv), parse_policy(model_args_.policy)),
+      conversation_(model_, context_, args.system),
+      pictures_(model_, model_args_, args.images),
+      interactive_(interactive) {
+  if (info_.reads_prompt_apart)
+    throw api::Failure(WEFT_UNSUPPORTED, "an encoder-decoder cannot chat: it answers each text alone", "model",
+                       "weft generate uses it");
+  set_grammar(session_, args.grammar);
+  apply_head("--head", head);
+  set_speculation(session_, args.speculate, model_args_);
+  shown_ = pictures_.encode_all();
+  if (!conversation_.templated()) {
+    std::cerr << "This model has no chat template: it continues your text.\n";
+    if (!args.system.empty()) std::cerr << "The system message of -s is not used.\n";
+  }
+}
+
+void Talk::begin() {
+  if (!args_.restore.empty()) restore(args_.restore);
+  set_steering(session_, args_.settings.steering);
+  if (args_.restore.empty() || sampling_given(args_.command)) session_.set_sampling(args_.settings.sampling);
+}
+
+void Talk::apply(const TalkSettings& settings) {
+  set_steering(session_, settings.steering, true);
+  session_.set_sampling(settings.sampling);
+}
+
+void Talk::apply_head(const std::string& option, const std::string& head) {
+  set_head(session_, option, head);
+  head_ = head;
+}
+
+void Talk::ask(const std::string& message) { ask({message, shown_}); }
+
+void Talk::ask(const Conversation::Question& question) {
+  bool dropped = false;
+  const std::vector<std::uint32_t> ids = conversation_.ask(question.text, &dropped, question.images);
+  shown_.clear();
+  answer_.clear();
+  stop_.reset();
+  if (dropped) std::cerr << "[the context is full: the oldest turns are forgotten]\n";
+  const std::string answer = generate(ids);
+  conversation_.answered(answer, stop_ == WEFT_STOP_TOKEN);
+  say_ending();
+}
+
+bool Talk::regenerate() {
+  const std::optional<Conversation::Question> question = conversation_.undo();
+  if (!question) return std::cerr << "There is no question to answer anew.\n", false;
+  ask(*question);
+  return true;
+}
+
+bool Talk::go_on() {
+  if (!stop_) return std::cerr << "There is no answer to continue.\n", false;
+  if (*stop_ != WEFT_STOP_LENGTH && *stop_ != WEFT_STOP_CALLER && *stop_ != WEFT_STOP_CONTEXT)
+    return std::cerr << "The answer has ended: there is nothing to continue.\n", false;
+  std::vector<std::uint32_t> ids;
+  if (*stop_ == WEFT_STOP_CONTEXT) {
+    if (args_.grammar.given()) return std::cerr << "A grammar cannot go on after the context was full.\n", false;
+    bool dropped = false;
+    ids = conversation_.ids_to_continue(answer_, &dropped);
+    if (dropped) std::cerr << "[the oldest turns are forgotten]\n";
+  }
+  const std::string more = generate(ids);
+  conversation_.continued(more, stop_ == WEFT_STOP_TOKEN);
+  say_ending();
+  return true;
+}
+
+std::optional<std::string> Talk::undo() {
+  const std::optional<Conversation::Question> question = conversation_.undo();
+  if (!question) return std::cerr << "There is no question to take back.\n", std::nullopt;
+  shown_ = question->images;
+  answer_.clear();
+  stop_.reset();
+  return question->text;
+}
+
+void Talk::prompt(const std::vector<std::uint32_t>& ids) {
+  const std::vector<api::Image> images = conversation_.images();
+  if (images.empty())
+    session_.prompt(ids);
+  else
+    api::prompt(session_, ids, pictures_.token(), images);
+}
+
+// Writes what the model says to stdout, and appends its ids to the last answer.
+std::string Talk::generate(const std::vector<std::uint32_t>& ids) {
+  const weft_stats before = session_.stats();
+  const weft_speculation_stats guessed = session_.speculation_stats();
+  if (!ids.empty()) prompt(ids);
+  std::string text;
+  std::uint64_t tokens = 0;
+  interrupted_answer = false;
+  answering = session_.get();
+  const auto done = [](void*) { answering = nullptr; };
+  const std::unique_ptr<void, decltype(done)> guard(this, done);
+  stop_ = session_.generate(args_.tokens, [&](std::uint32_t id, std::string_view piece) {
+    if (id != WEFT_NO_TOKEN) {
+      ++tokens;
+      answer_.push_back(id);
+    }
+    text += piece;
+    std::cout << piece << std::flush;
+    return static_cast<bool>(std::cout);
+  });
+  answering = nullptr;
+  std::cout << std::endl;
+  if (args_.stats) {
+    if (bandwidth_ == 0) bandwidth_ = model_.measure_bandwidth();  // after the first answer, which it would delay
+    const weft_stats after = session_.stats();
+    const weft_speculation_stats all = session_.speculation_stats();
+    const weft_speculation_stats guesses = {all.passes - guessed.passes, all.drafted_tokens - guessed.drafted_tokens,
+                                            all.accepted_tokens - guessed.accepted_tokens};
+    const Rates speed = rates(before, after, tokens);
+    std::cerr << stats_line(speed, head_, after, bandwidth_) << speculation_text(guesses, speed) << '\n';
+  }
+  return text;
+}
+
+void Talk::say_ending() const {
+  const std::string more = interactive_ ? "/continue goes on" : "";
+  if (stop_ == WEFT_STOP_LENGTH)
+    std::cerr << format("[cut at %u tokens: %s]\n", args_.tokens,
+                        interactive_ ? more.c_str() : "--max-tokens allows more");
+  if (stop_ == WEFT_STOP_CONTEXT)
+    std::cerr << format("[cut: the context of %u tokens is full; %s]\n", context_,
+                        interactive_ ? more.c_str() : "--ctx gives more room");
+  if (stop_ == WEFT_STOP_CALLER) std::cerr << (interactive_ ? "[stopped: " + more + "]\n" : "[stopped]\n");
+  if (stop_ == WEFT_STOP_STRING) std::cerr << "[ended before a text of --stop]\n";
+}
+
+void Talk::reset() {
+  session_.reset();
+  conversation_.reset();
+  shown_.clear();
+  answer_.clear();
+  stop_.reset();
+}
+
+void Talk::show_picture(const std::string& path) {
+  shown_.push_back(pictures_.encode(path));
+  std::cerr << format("%s goes with the next message: %zu tokens.\n", path.c_str(), shown_.back().tokens());
+}
+
+void Talk::save(const std::string& path) const { session_.save(path, conversation_.note()); }
+
+void Talk::restore(const std::string& path) {
+  const std::string note = session_.restore(path);
+  answer_.clear();
+  stop_.reset();
+  try {
+    conversation_.read_note(note);
+  } catch (const api::Failure&) {
+    session_.reset();
+    throw;
+  }
+  std::cerr << format("The conversation of %s goes on: %u tokens.\n", path.c_str(), session_.stats().context_used);
+}
+
+void Talk::print_stats() {
+  if (bandwidth_ == 0) bandwidth_ = model_.measure_bandwidth();
+  const weft_stats stats = session_.stats();
+  const auto count = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
+  const auto bytes = [](std::uint64_t value) { return human_bytes(static_cast<double>(value)); };
+  std::cerr << format("model     %s: %s, %s, on %s\n", name_.c_str(), info_.family, info_.type, info_.device)
+            << format("context   %u of %u tokens\n", stats.context_used, context_)
+            << format("prompt    %llu tokens in %.2f s\n", count(stats.prompt_tokens), stats.prompt_seconds)
+            << format("reused    %llu tokens of prompts\n", count(stats.reused_tokens))
+            << format("decode    %llu tokens in %.2f s\n", count(stats.decoded_tokens), stats.decode_seconds)
+            << format("reading   %s/token, %.2f GB/s", bytes(info_.bytes_per_token).c_str(),
+                      stats.read_gigabytes_per_second)
+            << format("; a kernel that only reads reaches %.2f GB/s\n", bandwidth_)
+            << format("memory    vocab %s, layers %s, kv %s, scratch %s\n", bytes(info_.vocab_bytes).c_str(),
+                      bytes(info_.layer_bytes).c_str(), bytes(stats.kv_bytes).c_str(),
+                      bytes(stats.scratch_bytes).c_str());
+  const Rates all = rates(weft_stats{}, stats, stats.decoded_tokens);
+  std::cerr << "head      " << head_
+            << format(" now; in total %s/tok %.0f rows\n",
+                      bytes(static_cast<std::uint64_t>(all.head_bytes_per_token)).c_str(), all.head_rows_per_token);
+  const weft_speculation_stats guesses = session_.speculation_stats();
+  if (guesses.passes > 0) {
+    std::cerr << format("guesses   %llu of %llu right, checked in %llu passes\n", count(guesses.accepted_tokens),
+                        count(guesses.drafted_tokens), count(guesses.passes));
+  }
+  for (std::size_t i = 0; i < stats.stage_count; ++i) {
+    std::cerr << format("%s%-14s %5.1f%%\n", i == 0 ? "stages    " : "          ", stats.stages[i].name,
+                        stats.stages[i].share * 100);
+  }
+}
+
+}  // namespace weft::cli

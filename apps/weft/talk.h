@@ -1,0 +1,89 @@
+// A model, its session and what has been said: `weft chat` without its commands.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common.h"
+#include "conversation.h"
+#include "images.h"
+
+namespace weft::cli {
+
+// Settings of later answers; /set and /head change them.
+struct TalkSettings {
+  weft_sampling sampling = weft_sampling_default();
+  SteeringArgs steering;
+  std::string head = "full";
+};
+
+struct ChatArgs {
+  ModelArgs model;
+  TalkSettings settings;
+  const CLI::App* command = nullptr;
+  std::vector<std::string> words, files;  // of the message
+  std::string system, restore;
+  SpeculateArgs speculate;
+  GrammarArgs grammar;
+  ImageArgs images;
+  std::uint32_t tokens = 512;
+  bool lines = false, stats = false;
+};
+
+// Ctrl-C stops a running answer; a second one during the answer ends the program. Between answers Ctrl-C ends the
+// program too, unless `interactive`: the line editor then handles it.
+void handle_interrupts(bool interactive);
+
+class Talk {
+ public:
+  // Loads `model` with the other options of args, which outlive it. interactive: remarks may name commands.
+  Talk(const ChatArgs& args, const std::string& model, const std::string& head, bool interactive);
+  void begin();  // --restore, and the options' settings
+
+  // Answers on stdout. Throws UsageError or Failure for a message that cannot be answered.
+  void ask(const std::string& message);
+  // False, with a remark on stderr: there is nothing to answer anew, to continue or to take back.
+  bool regenerate();
+  bool go_on();
+  std::optional<std::string> undo();  // the question
+
+  void reset();
+  void apply(const TalkSettings& settings);  // throws UsageError; the head stays if it is wrong
+  void apply_head(const std::string& option, const std::string& head);
+  void show_picture(const std::string& path);  // with the next message
+  void save(const std::string& path) const;
+  void restore(const std::string& path);
+  void adopt(const Talk& other) { conversation_.adopt(other.conversation_); }
+  void print_stats();
+
+  const weft_model_info& info() const { return info_; }
+  const std::string& name() const { return name_; }
+  std::uint32_t context() const { return context_; }
+  bool templated() const { return conversation_.templated(); }
+
+ private:
+  void ask(const Conversation::Question& question);
+  void prompt(const std::vector<std::uint32_t>& ids);
+  std::string generate(const std::vector<std::uint32_t>& ids);  // empty: after what the session has
+  void say_ending() const;
+
+  const ChatArgs& args_;
+  ModelArgs model_args_;
+  api::Model model_;
+  weft_model_info info_;
+  std::string name_;
+  std::uint32_t context_;
+  api::Session session_;
+  Conversation conversation_;
+  Pictures pictures_;
+  bool interactive_;
+  std::vector<api::Image> shown_;  // with the next message
+  std::string head_;
+  std::vector<std::uint32_t> answer_;  // ids of the last answer
+  std::optional<weft_stop> stop_;      // of the last answer
+  double bandwidth_ = 0;               // GB/s; 0: not measured yet
+};
+
+}  // namespace weft::cli
