@@ -11,8 +11,10 @@
 #include <cstdlib>
 
 #include "gpu/device.h"
+#include "gpu/memory_map.h"
 #include "gpu/pipeline_cache.h"
 #include "gpu/tuning.h"
+#include "model/footprint.h"
 #include "model/hidden_states.h"
 #include "ops/bandwidth.h"
 #include "vocab/keep.h"
@@ -156,6 +158,20 @@ static void measure_states(Model& model, std::vector<uint32_t> ids, const ModelF
   reload_vocabulary(model.device, file, model.config, formats, model.weights, progress);
 }
 
+DeviceFits capi::fits_model(const ModelFile& file, const Config& config, const weft_model_options& options,
+                            const SessionSettings& session, uint64_t more) {
+  return [=, &file](size_t, const Caps& caps, const std::vector<uint64_t>& room) {
+    try {
+      Config own = config;
+      const Footprint print =
+          footprint(file, own, formats_of(options), plan_for(caps, options), session.context, session.cache);
+      return fits(print.pieces, print.session_bytes + more, room);
+    } catch (const Error&) {  // a load on the best device says why
+      return false;
+    }
+  };
+}
+
 std::shared_ptr<Device> weft::capi::LoadedFrom::open() const {
   return Device::open(devices.names.front(), [&](const Caps& caps) { return plan_for(caps, options); });
 }
@@ -171,6 +187,8 @@ static std::unique_ptr<weft_model> load(const std::function<ModelFile()>& open, 
   // What can be refused without a device is refused before one is asked for.
   auto [file, config, tokenizer] = capi::describe(open());
   const std::string place = file->path.string();
+  std::string& selector = from.devices.names.front();  // for a recovery too, whose device the old weights still fill
+  selector = selector_for(selector, fits_model(*file, config, options, settings_of(config, nullptr), 0));
   std::shared_ptr<Device> device = from.open();
   from.formats.split = from.split(device);  // before the device is filled
   const auto progress = [&](float done) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "capi_support.h"
+#include "gpu/choose_device.h"
 #include "grammar/matcher.h"
 #include "model/model.h"
 #include "session/session.h"
@@ -107,6 +108,10 @@ inline std::unique_lock<std::recursive_mutex> lock_users(const weft_model& model
   need_own(model);
   return std::unique_lock(model.users_mutex);
 }
+
+// Tells if a model, a session with it and `more` bytes fit on a device. The file must outlive it.
+DeviceFits fits_model(const ModelFile& file, const Config& config, const weft_model_options& options,
+                      const SessionSettings& session, uint64_t more);
 
 // Who loaded a model may free it before its sessions: the last one frees it. Does nothing if it is inherited.
 void release(const weft_model* model) noexcept;

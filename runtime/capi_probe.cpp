@@ -2,9 +2,12 @@
 #include "weft/probe.h"
 
 #include <cstdlib>
+#include <map>
+#include <numeric>
 
 #include "capi.h"
 #include "gpu/device.h"
+#include "gpu/memory_map.h"
 #include "gpu/tuning.h"
 #include "model/footprint.h"
 
@@ -94,9 +97,10 @@ static weft_status answer(JsonValue& object, const Part& part) {
 }
 
 // Why a device is not used although it could be.
-static std::string reason_against(const DeviceListing& device, const DeviceListing* used,
+static std::string reason_against(const DeviceListing& device, const DeviceListing* used, bool fits,
                                   const weft_model_options& options) {
   if (!device.refusal.empty()) return device.refusal;
+  if (!fits) return "what is asked for does not fit in its memory";
   const char* selector = options.device && *options.device ? options.device : std::getenv("WEFT_DEVICE");
   if (selector && *selector) return "'" + std::string(selector) + "' selects " + (used ? "another device" : "none");
   if (!used) return "the best device cannot be used";
@@ -109,9 +113,33 @@ namespace {
 
 struct Prober {
   const weft_model_options options;
+  const char* const path;
+  const uint64_t bytes;  // besides the model
+  const weft_session_options* const session;
   weft_probe_report report = {};
+  std::vector<uint64_t> room = {}, pieces = {};  // of the device; of the model
+  uint64_t session_bytes = 0;
+  std::map<size_t, bool> fitting = {};  // by index: those that were asked
   JsonValue text = {{"others", JsonValue::array()}};
   Plan plan = {};  // if there is a device
+
+  std::filesystem::path model_path() const { return *path ? std::filesystem::path(path) : installed_model(); }
+
+  // As a load chooses one of several devices. A model that cannot be read fits anywhere: what is wrong is told of it.
+  bool fits_on(size_t index, const Caps& caps, const std::vector<uint64_t>& free) {
+    bool fit = true;
+    try {
+      if (path) {
+        const ModelFile file = open_model(model_path());
+        const Config config = read_config(file);
+        fit = fits_model(file, config, options, settings_of(config, session), bytes)(index, caps, free);
+      } else {
+        fit = fits({}, bytes, free);
+      }
+    } catch (const Error&) {
+    }
+    return fitting[index] = fit;
+  }
 
   void probe_device() {
     std::vector<DeviceListing> list;
@@ -119,11 +147,15 @@ struct Prober {
     report.device = answer(text, [&] {
       list = list_devices();
       const std::string selector = options.device ? options.device : "";
-      chosen = find_device(selector);
-      const auto device = Device::open(selector, [&](const Caps& caps) { return plan_for(caps, options); });
+      const DeviceFits fits = [&](size_t index, const Caps& caps, const std::vector<uint64_t>& free) {
+        return fits_on(index, caps, free);
+      };
+      const std::string chosen_one = selector_for(selector, fits);
+      chosen = find_device(chosen_one);
+      const auto device = Device::open(chosen_one, [&](const Caps& caps) { return plan_for(caps, options); });
       plan = device->plan();
-      const uint64_t left = device->memory_left();
-      report.free_bytes = left ? left : device->caps().memory;
+      room = room_of(*device);
+      report.free_bytes = std::accumulate(room.begin(), room.end(), uint64_t{0});
       report.device_index = static_cast<uint32_t>(chosen);
     });
     const bool usable = report.device == WEFT_OK;
@@ -134,17 +166,17 @@ struct Prober {
         continue;
       }
       entry["not_used"] = i == chosen ? text["error"]["sentence"].text()
-                                      : reason_against(list[i], chosen == SIZE_MAX ? nullptr : &list[chosen], options);
+                                      : reason_against(list[i], chosen == SIZE_MAX ? nullptr : &list[chosen],
+                                                       !fitting.contains(i) || fitting[i], options);
       text["others"].push_back(std::move(entry));
     }
   }
 
-  void probe_model(const char* path, const weft_session_options* session) {
+  void probe_model() {
     JsonValue& object = text["model"] = {{"path", path}};
     report.model = answer(object, [&] {
       const DeviceFormats formats = formats_of(options);
-      auto [file, config, tokenizer] =
-          capi::describe(open_model(*path ? std::filesystem::path(path) : installed_model()));
+      auto [file, config, tokenizer] = capi::describe(open_model(model_path()));
       // The context is the model's matter; the rest of the options has been checked.
       const SessionSettings settings = settings_of(config, session);
       JsonValue about = {{"family", config.family}, {"max_context", config.context}, {"context", settings.context}};
@@ -154,6 +186,8 @@ struct Prober {
                       {"layer_bytes", print.layer_bytes},
                       {"streamed_bytes", print.streamed_bytes},
                       {"session_bytes", print.session_bytes}});
+        pieces = print.pieces;
+        session_bytes = print.session_bytes;
         report.needed_bytes += print.vocab_bytes + print.layer_bytes + print.session_bytes;
       } else {
         check_weights(*file, config);
@@ -163,12 +197,12 @@ struct Prober {
     });
   }
 
-  void judge(bool asked) {
+  void judge() {
     if (report.model == WEFT_OUT_OF_MEMORY) report.fit = WEFT_FIT_NO;  // the budget is too small
     if (report.model != WEFT_OK) report.needed_bytes = 0;
-    if (report.device == WEFT_OK && report.model == WEFT_OK && asked) {
+    if (report.device == WEFT_OK && report.model == WEFT_OK && (path || bytes)) {
       const bool within_budget = !options.memory_budget || report.needed_bytes <= options.memory_budget;
-      report.fit = within_budget && report.needed_bytes <= report.free_bytes ? WEFT_FIT_YES : WEFT_FIT_NO;
+      report.fit = within_budget && fits(pieces, session_bytes + bytes, room) ? WEFT_FIT_YES : WEFT_FIT_NO;
     }
     text["needed_bytes"] = report.needed_bytes;
     text["free_bytes"] = report.free_bytes;
@@ -182,15 +216,15 @@ weft_status weft_probe(const char* path, uint64_t bytes, const weft_model_option
                        const weft_session_options* session, weft_probe_report* report, char** out, weft_error* error) {
   return guard(error, [&] {
     require(report, "report", "it is NULL");
-    Prober prober = {options ? *options : weft_model_options_default()};
+    Prober prober = {options ? *options : weft_model_options_default(), path, bytes, session};
     formats_of(prober.options);
     Config largest;
     largest.context = UINT32_MAX;
     settings_of(largest, session);
     prober.probe_device();
     prober.report.needed_bytes = bytes;
-    if (path) prober.probe_model(path, session);
-    prober.judge(path || bytes);
+    if (path) prober.probe_model();
+    prober.judge();
     if (out) *out = json_text(prober.text);
     *report = prober.report;
   });

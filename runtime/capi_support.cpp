@@ -6,6 +6,8 @@
 #include <map>
 #include <new>
 
+#include "base/process_limits.h"
+
 namespace weft::capi {
 namespace {
 
@@ -54,6 +56,15 @@ void fill(weft_error* error, weft_status status, std::string_view sentence, std:
   copy_text(error->hint, hint);
 }
 
+void fill_memory(weft_error* error) {
+  std::string hint;
+  try {
+    hint = limits_hint();
+  } catch (const std::bad_alloc&) {
+  }
+  fill(error, WEFT_OUT_OF_MEMORY, "the host is out of memory", "", hint);
+}
+
 }  // namespace
 
 weft_status report(weft_error* error) noexcept {
@@ -63,7 +74,7 @@ weft_status report(weft_error* error) noexcept {
     fill(error, status_of(e.code()), e.sentence(), e.place(), e.hint());
     return status_of(e.code());
   } catch (const std::bad_alloc&) {
-    fill(error, WEFT_OUT_OF_MEMORY, "the host is out of memory", "", "");
+    fill_memory(error);
     return WEFT_OUT_OF_MEMORY;
   } catch (const std::exception& e) {
     fill(error, WEFT_INTERNAL, e.what(), "", "please report this");

@@ -111,7 +111,7 @@ size_t copies_past_caches(uint64_t bytes) { return std::clamp<uint64_t>(2 * cach
 
 bool fits(benchmark::State& state, uint64_t bytes) {
   const Device& device = *bench().device;
-  const uint64_t left = device.memory_left(), room = left ? std::min(left, device.caps().memory) : device.caps().memory;
+  const uint64_t room = device.memory_left();
   if (bytes <= room - room / 8) return true;
   char text[160];
   std::snprintf(text, sizeof text, "skipped: it needs %.2f GiB, the device has %.2f",

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/process_limits.h"
 
 namespace weft {
 namespace {
@@ -32,8 +34,37 @@ struct Descriptor {
 
 [[noreturn]] void fail(const std::filesystem::path& path, const char* doing) {
   const int reason = errno;
-  throw Error(reason == ENOENT ? Code::not_found : Code::io, std::string(doing) + ": " + std::strerror(reason),
-              path.string());
+  const Code code = reason == ENOENT ? Code::not_found : reason == ENOMEM ? Code::out_of_memory : Code::io;
+  throw Error(code, std::string(doing) + ": " + std::strerror(reason), path.string(),
+              reason == ENOMEM || reason == EMFILE ? limits_hint() : "");
+}
+
+void read_at(int fd, uint64_t offset, std::span<std::byte> to, const std::filesystem::path& path) {
+  while (!to.empty()) {
+    const ssize_t n = ::pread(fd, to.data(), to.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail(path, "cannot read the file");
+    if (n == 0) throw Error(Code::io, "the file was cut while it was in use", path.string());
+    to = to.subspan(static_cast<size_t>(n));
+    offset += static_cast<uint64_t>(n);
+  }
+}
+
+std::filesystem::path folder_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : ".";
+}
+
+// Anonymous memory with a part of a file.
+void* copy_of(int fd, uint64_t offset, uint64_t length, const std::filesystem::path& path) {
+  void* const memory = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) fail(path, "the file cannot be mapped, and there is no memory to copy it to");
+  try {
+    read_at(fd, offset, {static_cast<std::byte*>(memory), length}, path);
+  } catch (...) {
+    ::munmap(memory, length);
+    throw;
+  }
+  return memory;
 }
 
 // Where symbolic links lead, which need not be there.
@@ -58,7 +89,7 @@ MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   if (!S_ISREG(info.st_mode)) throw Error(Code::io, "this is not a regular file", path.string());
   if (info.st_size == 0) return;
   map(file.fd, 0, static_cast<uint64_t>(info.st_size));
-  fd_ = std::exchange(file.fd, -1);
+  if (fd_ >= 0) file.fd = -1;
 }
 
 MappedFile::MappedFile(int descriptor, uint64_t offset, uint64_t length) {
@@ -79,19 +110,26 @@ MappedFile::MappedFile(int descriptor, uint64_t offset, uint64_t length) {
   if (length == 0) length = size - offset;
   if (length == 0) return;
   map(file.fd, offset, length);
-  fd_ = std::exchange(file.fd, -1);
+  if (fd_ >= 0) file.fd = -1;
 }
 
 MappedFile::MappedFile(std::span<const std::byte> bytes)
     : path_(std::to_string(bytes.size()) + " bytes of memory"), data_(bytes.data()), size_(bytes.size()) {}
 
-// mmap wants an offset of whole pages, and refuses empty ranges.
+// mmap wants an offset of whole pages, and refuses empty ranges. Some file systems refuse it for all files.
 void MappedFile::map(int fd, uint64_t offset, uint64_t length) {
   const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
   const uint64_t before = offset % page;
   void* const mapping =
       ::mmap(nullptr, length + before, PROT_READ, MAP_PRIVATE, fd, static_cast<off_t>(offset - before));
-  if (mapping == MAP_FAILED) fail(path_, "cannot map the file");
+  if (mapping == MAP_FAILED && errno == ENOMEM) fail(path_, "cannot map the file");
+  if (mapping == MAP_FAILED) {
+    mapping_ = copy_of(fd, offset, length, path_);
+    mapping_bytes_ = size_ = length;
+    data_ = static_cast<const std::byte*>(mapping_);
+    return;
+  }
+  fd_ = fd;
   mapping_ = mapping;
   mapping_bytes_ = length + before;
   offset_ = offset;
@@ -138,22 +176,11 @@ void MappedFile::read(std::span<const std::byte> part, std::span<std::byte> to) 
     std::memcpy(to.data(), part.data(), part.size());
     return;
   }
-  auto offset = static_cast<off_t>(offset_) + (part.data() - bytes().data());
-  for (to = to.first(part.size()); !to.empty();) {
-    const ssize_t n = ::pread(fd_, to.data(), to.size(), offset);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail(path_, "cannot read the file");
-    if (n == 0) {
-      check_length();
-      throw Error(Code::io, "the file was cut while it was in use", path_.string());
-    }
-    to = to.subspan(static_cast<size_t>(n));
-    offset += n;
-  }
+  read_at(fd_, offset_ + static_cast<uint64_t>(part.data() - bytes().data()), to.first(part.size()), path_);
 }
 
 void MappedFile::release(std::span<const std::byte> part) const noexcept {
-  if (!mapping_ || !holds(part)) return;  // memory that is the caller's keeps what it has
+  if (!mapping_ || fd_ < 0 || !holds(part)) return;  // memory that is the caller's keeps what it has
   const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
   const auto offset = static_cast<size_t>(part.data() - static_cast<const std::byte*>(mapping_));
   const size_t begin = (offset + page - 1) / page * page, end = (offset + part.size()) / page * page;
@@ -255,7 +282,81 @@ bool MappedFile::is_private() const noexcept {
          (info.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-AtomicFile::AtomicFile(const std::filesystem::path& path, Rights rights) : path_(path), target_(follow_links(path)) {
+namespace {
+
+// A file without a name, which the system removes with the process, however that ends. -1: the system has none.
+int open_nameless([[maybe_unused]] const std::filesystem::path& folder, [[maybe_unused]] mode_t mode) {
+#if defined(O_TMPFILE) && !defined(__ANDROID__)  // where applications may not give it a name
+  return ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, mode);
+#else
+  return -1;
+#endif
+}
+
+// "NAME.partial-" of a file; its writers add six digits.
+std::string prefix_beside(const std::filesystem::path& target) { return target.filename().string() + ".partial-"; }
+
+std::string name_beside(const std::filesystem::path& target) {
+  char digits[8];
+  std::snprintf(digits, sizeof digits, "%06x", std::random_device()() & 0xffffffu);
+  return (folder_of(target) / prefix_beside(target)).string() + digits;
+}
+
+// A writer holds the lock of its file, so that no other takes it for a leftover. False: one was quicker, and has
+// removed it. Some file systems have no locks: there nothing is removed either.
+bool lock(int fd) {
+  struct stat info = {};
+  if (::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
+  return ::fstat(fd, &info) != 0 || info.st_nlink > 0;
+}
+
+// Removes what writers of the file left that were killed.
+void remove_leftovers(const std::filesystem::path& target) {
+  const std::string prefix = prefix_beside(target);
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder_of(target), error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (!name.starts_with(prefix) || name.size() != prefix.size() + 6 ||
+        name.find_first_not_of("0123456789abcdef", prefix.size()) != std::string::npos)
+      continue;
+    const Descriptor file(::open(entry->path().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    struct stat info = {};
+    if (file.fd >= 0 && ::fstat(file.fd, &info) == 0 && S_ISREG(info.st_mode) &&
+        ::flock(file.fd, LOCK_EX | LOCK_NB) == 0)
+      ::unlink(entry->path().c_str());
+  }
+}
+
+constexpr int kMostTries = 100;  // of names
+
+// A new file beside the target, locked, and its name. -1: see errno.
+int create_beside(const std::filesystem::path& target, mode_t mode, std::string& name) {
+  for (int tries = 0; tries < kMostTries; ++tries) {
+    name = name_beside(target);
+    const int fd = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    if (fd >= 0 && lock(fd)) return fd;
+    if (fd >= 0) ::close(fd);
+    if (fd < 0 && errno != EEXIST) break;
+  }
+  return -1;
+}
+
+// Gives a file that has no name one beside the target: a link cannot replace a file, a rename can. "": it cannot be.
+std::string link_beside(const std::filesystem::path& target, int fd) {
+  lock(fd);
+  const std::string own = "/proc/self/fd/" + std::to_string(fd);
+  for (int tries = 0; tries < kMostTries; ++tries) {
+    std::string name = name_beside(target);
+    if (::linkat(AT_FDCWD, own.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) return name;
+    if (errno != EEXIST) break;
+  }
+  return "";
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(const std::filesystem::path& path, Rights rights) : path_(path) {
   struct stat info = {};
   if (::stat(path.c_str(), &info) == 0) {
     if (S_ISCHR(info.st_mode)) {
@@ -267,16 +368,11 @@ AtomicFile::AtomicFile(const std::filesystem::path& path, Rights rights) : path_
   } else if (errno != ENOENT && errno != ENOTDIR) {
     fail("cannot look at the file");
   }
-  // mkstemp would keep every file to its owner.
-  const mode_t mode = rights == Rights::owner ? 0600 : 0666;
-  std::random_device random;
-  for (int tries = 0; fd_ < 0 && tries < 100; ++tries) {
-    char name[16];
-    std::snprintf(name, sizeof name, ".partial-%06x", random() & 0xffffffu);
-    temporary_ = target_.string() + name;
-    fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-    if (fd_ < 0 && errno != EEXIST) break;
-  }
+  target_ = follow_links(path);
+  remove_leftovers(target_);
+  const mode_t mode = rights == Rights::owner ? 0600 : 0666;  // mkstemp would keep every file to its owner
+  fd_ = open_nameless(folder_of(target_), mode);
+  if (fd_ < 0) fd_ = create_beside(target_, mode, temporary_);
   if (fd_ < 0) fail("cannot create a file beside it");
 }
 
@@ -298,7 +394,21 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
 }
 
 void AtomicFile::commit() {
-  if (!temporary_.empty()) {
+  if (!target_.empty() && temporary_.empty()) temporary_ = link_beside(target_, fd_);
+  if (!target_.empty() && temporary_.empty()) {  // links are not allowed everywhere: copies it
+    const Descriptor nameless(std::exchange(fd_, -1));
+    struct stat info = {};
+    if (::fstat(nameless.fd, &info) != 0) fail("cannot read the file's size");
+    fd_ = create_beside(target_, info.st_mode & 0777, temporary_);
+    if (fd_ < 0) fail("cannot create a file beside it");
+    std::vector<std::byte> part(1 << 20);
+    for (uint64_t done = 0, all = static_cast<uint64_t>(info.st_size); done < all; done += part.size()) {
+      part.resize(std::min<uint64_t>(part.size(), all - done));
+      read_at(nameless.fd, done, part, path_);
+      write(part);
+    }
+  }
+  if (!target_.empty()) {
     if (::fsync(fd_) != 0) fail("cannot sync the file");
     if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail("cannot rename the finished file into place");
   }
@@ -307,9 +417,12 @@ void AtomicFile::commit() {
 
 void make_folder(const std::filesystem::path& folder, Rights rights) noexcept {
   try {
-    std::error_code ignored;
-    if (std::filesystem::create_directories(folder, ignored) && rights == Rights::owner)
-      std::filesystem::permissions(folder, std::filesystem::perms::owner_all, ignored);
+    std::filesystem::path made;
+    for (const std::filesystem::path& part : folder) {
+      made /= part;
+      if (::mkdir(made.c_str(), rights == Rights::owner ? 0700 : 0777) == 0 && rights == Rights::owner)
+        ::chmod(made.c_str(), 0700);  // the umask may have taken some of it
+    }
   } catch (const std::exception&) {  // no memory
   }
 }

@@ -11,8 +11,8 @@
 
 namespace weft {
 
-// Maps a file for reading; the bytes stay valid as long as the object lives. Movable, not copyable.
-// Throws Error(not_found) or Error(io), naming the path. An empty file gives an empty span.
+// Maps a file for reading, or copies one that cannot be mapped; the bytes stay valid as long as the object lives.
+// Movable. Throws Error(not_found) or Error(io), naming the path. An empty file gives an empty span.
 class MappedFile {
  public:
   explicit MappedFile(const std::filesystem::path& path);
@@ -40,7 +40,7 @@ class MappedFile {
   // Copies a part of the mapping from the file itself. Where the file was cut or its disk fails that is Error(io); who
   // reads the mapping then is ended by the system (SIGBUS).
   void read(std::span<const std::byte> part, std::span<std::byte> to) const;
-  // Whether nobody but this process's user and the system's administrator could have written the file.
+  // True if only this process's user and the administrator could have written the file. False for a copied one.
   bool is_private() const noexcept;
   // Throws Error(io) where the file has become shorter since it was mapped: who then reads what is gone is ended by the
   // system (SIGBUS). For those who read much later.
@@ -50,7 +50,7 @@ class MappedFile {
   void map(int fd, uint64_t offset, uint64_t length);
   void close() noexcept;
   std::filesystem::path path_;
-  int fd_ = -1;               // -1: of an empty object, and of memory
+  int fd_ = -1;               // -1: of an empty object, of memory, and of a file that was copied
   void* mapping_ = nullptr;   // whole pages: begins up to a page before the bytes
   size_t mapping_bytes_ = 0;  //
   uint64_t offset_ = 0;       // of the bytes, in the file
@@ -73,10 +73,10 @@ void write_as_end(int descriptor, std::span<const std::byte> bytes);
 // Who may read and write a new file: whoever the process's umask lets, or its owner alone (0600).
 enum class Rights { usual, owner };
 
-// A file that is there as a whole or not at all: written under another name beside path, "NAME.partial-XXXXXX", and
-// renamed over path by commit(). A reader sees the old file or the whole new one; nothing is left of one that was given
-// up. A symbolic link is followed: what it leads to is replaced. A character device is written to as it is; whatever
-// else is no regular file is refused. All throw Error(io) or Error(not_found), naming path.
+// A file that is there as a whole or not at all: commit() puts it in the place of the old one. Nothing is left of one
+// that was given up or whose process was killed; where the system has no files without names, the next writer of path
+// removes "NAME.partial-XXXXXX". A symbolic link is followed. A character device is written to as it is; whatever else
+// is no regular file is refused. All throw Error(io) or Error(not_found), naming path.
 class AtomicFile {
  public:
   explicit AtomicFile(const std::filesystem::path& path, Rights rights = Rights::usual);
@@ -85,18 +85,18 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   void write(std::span<const std::byte> bytes);
-  // Syncs and renames; nothing may follow.
+  // Syncs, names and renames; nothing may follow.
   void commit();
 
  private:
   [[noreturn]] void fail(const char* doing) const;
-  std::filesystem::path path_, target_;  // as given, and where links lead
-  std::string temporary_;                // empty: a device, which is written to itself
+  std::filesystem::path path_, target_;  // as given, and where links lead; no target_: a device, which is written to
+  std::string temporary_;                // the name beside target_; empty: it has none yet
   int fd_ = -1;                          // -1 too when committed
 };
 
-// Creates a folder and its missing parents; with Rights::owner a new folder is its owner's alone (0700). Does nothing
-// where that fails: it shows itself when a file is created there.
+// Creates a folder and its missing parents; with Rights::owner new ones are their owner's alone (0700), whatever the
+// umask. Does nothing where that fails: it shows itself when a file is created there.
 void make_folder(const std::filesystem::path& folder, Rights rights) noexcept;
 
 // Writes a whole AtomicFile. Creates missing parent folders, with rights as the file's. Throws Error(io).

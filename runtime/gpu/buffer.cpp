@@ -1,37 +1,12 @@
 #include "gpu/buffer.h"
 
-#include <algorithm>
 #include <utility>
-#include <vector>
 
+#include "base/process_limits.h"
 #include "gpu/device.h"
+#include "gpu/memory_map.h"
 
 namespace weft {
-namespace {
-
-constexpr VkMemoryPropertyFlags kLocal = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
-// Types that need a feature Weft does not switch on.
-constexpr VkMemoryPropertyFlags kForbidden = VK_MEMORY_PROPERTY_DEVICE_COHERENT_BIT_AMD |
-                                             VK_MEMORY_PROPERTY_DEVICE_UNCACHED_BIT_AMD |
-                                             VK_MEMORY_PROPERTY_PROTECTED_BIT;
-constexpr VkMemoryPropertyFlags kMapped = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
-
-// Property sets for an intent, best first. The last of each is guaranteed by the specification.
-std::vector<VkMemoryPropertyFlags> wishes(Memory memory) {
-  switch (memory) {
-    case Memory::device:
-      return {kLocal, 0};
-    case Memory::shared:
-      return {kMapped | kLocal, kMapped};
-    case Memory::upload:
-      return {kMapped};
-    case Memory::readback:
-      return {kMapped | VK_MEMORY_PROPERTY_HOST_CACHED_BIT, kMapped};
-  }
-  return {0};
-}
-
-}  // namespace
 
 Buffer::Buffer(std::shared_ptr<Device> device, std::string name, uint64_t bytes, Memory memory)
     : device_(std::move(device)), name_(std::move(name)), bytes_(bytes) {
@@ -46,31 +21,28 @@ Buffer::Buffer(std::shared_ptr<Device> device, std::string name, uint64_t bytes,
 
 void Buffer::allocate(Memory memory) {
   const VolkDeviceTable& vk = device_->vk();
-  const VkBufferCreateInfo info = {VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
-                                   nullptr,
-                                   0,
-                                   bytes_,
-                                   VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT |
-                                       VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
-                                       VK_BUFFER_USAGE_TRANSFER_DST_BIT,
-                                   VK_SHARING_MODE_EXCLUSIVE,
-                                   0,
-                                   nullptr};
+  const VkBufferCreateInfo info = buffer_info(bytes_);
   const auto refuse = [&](VkResult result) {
-    if (result == VK_SUCCESS) return;
     if (result != VK_ERROR_OUT_OF_DEVICE_MEMORY && result != VK_ERROR_OUT_OF_HOST_MEMORY &&
         result != VK_ERROR_TOO_MANY_OBJECTS)
       fail_vulkan(result, "allocate the buffer " + name_);
-    std::string sentence = "the device has no room for " + std::to_string(bytes_) + " bytes";
-    if (const uint64_t left = device_->memory_left()) sentence += ", " + std::to_string(left) + " are left";
-    throw Error(Code::out_of_memory, sentence, "buffer " + name_, "use a smaller model, type or context");
+    const std::string limits = limits_hint();  // a driver may take the host's memory
+    throw Error(
+        Code::out_of_memory,
+        "the device has no room for " + std::to_string(bytes_) + " bytes: of its " +
+            std::to_string(device_->caps().memory) + " bytes " + std::to_string(device_->memory_left()) + " are free",
+        "buffer " + name_,
+        !limits.empty() ? limits
+                        : "use a smaller model, type or context, or a memory budget, with which layers stay in the "
+                          "host's memory");
   };
   if (device_->caps().max_allocation && bytes_ > device_->caps().max_allocation)
     throw Error(Code::out_of_memory,
                 "it needs " + std::to_string(bytes_) + " bytes in one piece, the device's maxMemoryAllocationSize is " +
                     std::to_string(device_->caps().max_allocation),
                 "buffer " + name_, "use a smaller model, type or context");
-  refuse(vk.vkCreateBuffer(device_->handle(), &info, nullptr, &handle_));
+  if (const VkResult made = vk.vkCreateBuffer(device_->handle(), &info, nullptr, &handle_); made != VK_SUCCESS)
+    refuse(made);
   device_->set_name(VK_OBJECT_TYPE_BUFFER, reinterpret_cast<uint64_t>(handle_), name_);
 
   VkMemoryRequirements needs = {};
@@ -78,17 +50,18 @@ void Buffer::allocate(Memory memory) {
   intent_ = memory;
   device_->take_memory(memory, needs.size, name_);
   taken_ = needs.size;
-  VkPhysicalDeviceMemoryProperties types = {};
-  vkGetPhysicalDeviceMemoryProperties(device_->physical(), &types);
   VkResult result = VK_ERROR_OUT_OF_DEVICE_MEMORY;
-  for (const VkMemoryPropertyFlags wish : wishes(memory)) {
-    for (uint32_t type = 0; type < types.memoryTypeCount && !memory_; ++type) {
-      if (!(needs.memoryTypeBits & (1u << type)) || (types.memoryTypes[type].propertyFlags & wish) != wish ||
-          (types.memoryTypes[type].propertyFlags & kForbidden))
-        continue;
-      const VkMemoryAllocateInfo allocation = {VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, nullptr, needs.size, type};
-      result = vk.vkAllocateMemory(device_->handle(), &allocation, nullptr, &memory_);
+  const MemoryMap map(device_->physical(), device_->caps().kind);
+  for (const uint32_t type : map.types(memory, needs.memoryTypeBits)) {
+    const VkMemoryAllocateInfo allocation = {VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, nullptr, needs.size, type};
+    result = vk.vkAllocateMemory(device_->handle(), &allocation, nullptr, &memory_);
+    if (result != VK_SUCCESS) continue;
+    if (!map.is_local(type) && memory != Memory::readback) {  // it counts as the host's
+      device_->return_memory(memory, taken_);
+      intent_ = Memory::upload;
+      device_->take_memory(intent_, taken_, name_);
     }
+    break;
   }
   if (!memory_) refuse(result);
   check(vk.vkBindBufferMemory(device_->handle(), handle_, memory_, 0), "bind a buffer's memory");

@@ -4,13 +4,18 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 #include <thread>
 #include <utility>
 
 #include "base/ascii.h"
 #include "base/file.h"
+#include "base/private_file.h"
+#include "base/process_limits.h"
 #include "base/signals.h"
+#include "gpu/choose_device.h"
 #include "gpu/cooperative_matrix.h"
+#include "gpu/memory_map.h"
 #include "gpu/pipeline_cache.h"
 #include "gpu/recorder.h"
 #include "gpu/tuning.h"
@@ -30,43 +35,17 @@ std::string list_names(const std::vector<Instance::Physical>& devices) {
   return names;
 }
 
-int rank(DeviceKind kind) {
-  switch (kind) {
-    case DeviceKind::discrete:
-      return 0;
-    case DeviceKind::integrated:
-      return 1;
-    case DeviceKind::virtual_gpu:
-      return 2;
-    case DeviceKind::cpu:
-      return 3;
-    case DeviceKind::other:
-      break;
-  }
-  return 4;
-}
-
-// The best device that Weft can run on; if there is none, the best one, whose plan then says why not.
-const Instance::Physical& best(const std::vector<Instance::Physical>& devices) {
-  const auto order = [](const Instance::Physical& device) {
-    try {
-      make_plan(device.caps);
-      return rank(device.caps.kind);
-    } catch (const Error&) {
-      return 100 + rank(device.caps.kind);
-    }
-  };
-  return *std::min_element(devices.begin(), devices.end(),
-                           [&](const auto& a, const auto& b) { return order(a) < order(b); });
-}
-
 const Instance::Physical& choose(const std::vector<Instance::Physical>& devices, std::string_view selector) {
-  if (devices.empty())
+  if (devices.empty()) {
+    const std::string limits = limits_hint();  // loaders leave out a driver that they cannot load
     throw Error(Code::no_device, "the Vulkan loader found no device", "Vulkan",
-                "install your GPU's Vulkan driver; mesa-vulkan-drivers has a software one for any machine");
+                !limits.empty()
+                    ? limits
+                    : "install your GPU's Vulkan driver; mesa-vulkan-drivers has a software one for any machine");
+  }
   if (selector.empty())
     if (const char* variable = std::getenv("WEFT_DEVICE")) selector = variable;
-  if (selector.empty()) return best(devices);
+  if (selector.empty()) return devices[best_device(devices)];
   size_t index = 0;
   const auto [end, error] = std::from_chars(selector.data(), selector.data() + selector.size(), index);
   if (error == std::errc() && end == selector.data() + selector.size() && index < devices.size()) return devices[index];
@@ -195,13 +174,9 @@ Device::~Device() {
 void Device::load_pipeline_cache() {
   std::vector<std::byte> data;
   if (const auto path = pipeline_cache_path(caps_)) {
-    try {
-      const MappedFile file(*path);
-      // From here the data go to the driver, which believes them.
-      if (file.is_private())
-        if (auto sealed = open_pipeline_cache(file.bytes(), caps_)) data = std::move(*sealed);
-    } catch (const Error&) {  // no cache yet, or not readable: start with an empty one
-    }
+    // The data go to the driver, which believes them. No cache yet, or not readable: starts with an empty one.
+    if (const auto file = open_private(*path))
+      if (auto sealed = open_pipeline_cache(file->bytes(), caps_)) data = std::move(*sealed);
   }
   loaded_cache_bytes_ = data.size();
   const VkPipelineCacheCreateInfo info = {VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO, nullptr, 0, data.size(),
@@ -268,16 +243,8 @@ void Device::submit(const std::vector<const CommandBuffer*>& commands, Fence& fe
 }
 
 uint64_t Device::memory_left() const {
-  if (!caps_.memory_budget) return 0;
-  VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
-  VkPhysicalDeviceMemoryProperties2 memory = {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2, &budget};
-  vkGetPhysicalDeviceMemoryProperties2(physical_, &memory);
-  uint64_t left = 0;
-  for (uint32_t heap = 0; heap < memory.memoryProperties.memoryHeapCount; ++heap)
-    if ((memory.memoryProperties.memoryHeaps[heap].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) &&
-        budget.heapBudget[heap] > budget.heapUsage[heap])
-      left = std::max<uint64_t>(left, budget.heapBudget[heap] - budget.heapUsage[heap]);
-  return left;
+  const std::vector<uint64_t> heaps = room_of(*this);
+  return std::accumulate(heaps.begin(), heaps.end(), uint64_t{0});
 }
 
 MemoryUse Device::memory_use() const {

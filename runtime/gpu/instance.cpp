@@ -7,8 +7,10 @@
 #include <cstring>
 #include <mutex>
 
+#include "base/process_limits.h"
 #include "base/signals.h"
 #include "gpu/cooperative_matrix.h"
+#include "gpu/memory_map.h"
 
 namespace weft {
 namespace {
@@ -69,10 +71,10 @@ DeviceKind kind_of(VkPhysicalDeviceType type) {
 void read_memory(VkPhysicalDevice device, Caps& caps) {
   VkPhysicalDeviceMemoryProperties memory = {};
   vkGetPhysicalDeviceMemoryProperties(device, &memory);
+  caps.memory = MemoryMap(device, caps.kind).bytes();
   caps.unified_memory = true;
   for (uint32_t heap = 0; heap < memory.memoryHeapCount; ++heap) {
     if (!(memory.memoryHeaps[heap].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT)) continue;
-    caps.memory = std::max<uint64_t>(caps.memory, memory.memoryHeaps[heap].size);
     bool mappable = false;
     for (uint32_t type = 0; type < memory.memoryTypeCount; ++type)
       mappable |= memory.memoryTypes[type].heapIndex == heap &&
@@ -220,9 +222,12 @@ std::vector<std::string> Instance::validation_messages() {
 
 void Instance::create() {
   const BlockedSignals blocked;  // of the threads that the loader, layers and drivers start
-  if (!g_loader_ready && volkInitialize() != VK_SUCCESS)
+  if (!g_loader_ready && volkInitialize() != VK_SUCCESS) {
+    const std::string limits = limits_hint();
+    if (!limits.empty()) throw Error(Code::no_device, "the Vulkan loader cannot be loaded", "libvulkan.so.1", limits);
     throw Error(Code::no_device, "this machine has no Vulkan loader", "libvulkan.so.1",
                 "install libvulkan1 and your GPU's driver; without a GPU, mesa-vulkan-drivers has a software one");
+  }
   g_loader_ready = true;
   if (volkGetInstanceVersion() < VK_API_VERSION_1_1)
     throw Error(Code::no_device, "the Vulkan loader knows Vulkan 1.0 only, Weft needs 1.1", "libvulkan.so.1",

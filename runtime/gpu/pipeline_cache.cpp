@@ -1,14 +1,12 @@
 #include "gpu/pipeline_cache.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <utility>
+
+#include "base/private_file.h"
 
 namespace weft {
 namespace {
@@ -57,18 +55,15 @@ std::optional<std::filesystem::path> user_cache_folder() {
   return std::nullopt;
 }
 
-bool is_private_folder(const std::filesystem::path& folder) {
-  struct stat info = {};
-  if (::stat(folder.c_str(), &info) != 0) return errno == ENOENT || errno == ENOTDIR;
-  if (!S_ISDIR(info.st_mode)) return true;  // whoever uses it will be told what it is
-  if (info.st_uid != ::geteuid() && info.st_uid != 0) return false;
-  // Many systems give each user a group of their own, and let it write.
-  return (info.st_mode & S_IWOTH) == 0 && ((info.st_mode & S_IWGRP) == 0 || info.st_gid == ::getegid());
+std::optional<std::filesystem::path> private_cache_folder() {
+  std::optional<std::filesystem::path> folder = user_cache_folder();
+  if (folder && !is_private_folder(*folder)) folder.reset();
+  return folder;
 }
 
 std::optional<std::filesystem::path> pipeline_cache_path(const Caps& caps) {
-  const std::optional<std::filesystem::path> folder = user_cache_folder();
-  if (!folder || !is_private_folder(*folder)) return std::nullopt;
+  const std::optional<std::filesystem::path> folder = private_cache_folder();
+  if (!folder) return std::nullopt;
   char file[80];
   std::snprintf(file, sizeof file, "pipelines-%04x-%04x-%08x-%02x%02x%02x%02x.bin", caps.vendor_id, caps.device_id,
                 caps.driver_version, caps.cache_uuid[0], caps.cache_uuid[1], caps.cache_uuid[2], caps.cache_uuid[3]);

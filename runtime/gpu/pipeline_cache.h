@@ -16,10 +16,9 @@ namespace weft {
 std::optional<std::filesystem::path> user_cache_folder();
 // For the whole process, from any thread. "": none; nullopt: as the environment says.
 void set_user_cache_folder(std::optional<std::filesystem::path> folder);
-// Whether nobody but this process's user and the system's administrator could have put files into the folder, or it is
-// not there: drivers read what is in it, and do not expect harm.
-bool is_private_folder(const std::filesystem::path& folder);
-// Where the cache of a device lives; nothing if there is no place for it, or others may write there.
+// The same, unless another user could have put files there: drivers read them, and do not expect harm.
+std::optional<std::filesystem::path> private_cache_folder();
+// Where the cache of a device lives; nothing if there is no private folder.
 std::optional<std::filesystem::path> pipeline_cache_path(const Caps& caps);
 
 // Our envelope around the driver's data: magic, version, size and a checksum, because drivers crash on torn caches.

@@ -1,5 +1,7 @@
 #include "gpu/vulkan.h"
 
+#include "base/process_limits.h"
+
 namespace weft {
 
 const char* result_name(VkResult result) {
@@ -42,9 +44,9 @@ void fail_vulkan(VkResult result, const std::string& doing) {
     case VK_ERROR_TOO_MANY_OBJECTS:
     case VK_ERROR_FRAGMENTED_POOL:
     case VK_ERROR_OUT_OF_POOL_MEMORY:
-      throw Error(Code::out_of_memory, sentence, "Vulkan");
+      throw Error(Code::out_of_memory, sentence, "Vulkan", limits_hint());
     default:
-      throw Error(Code::internal, sentence, "Vulkan");
+      throw Error(Code::internal, sentence, "Vulkan", limits_hint());
   }
 }
 

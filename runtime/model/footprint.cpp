@@ -75,14 +75,23 @@ Footprint footprint(const ModelFile& file, Config& config, const DeviceFormats& 
   const uint64_t buffer = layer_buffer_bytes(plan, config, parts, vocabulary, formats, file.path.string());
   Footprint print;
   print.vocab_bytes = sizes.tables;
-  print.layer_bytes = (buffer ? 2 * buffer : sizes.layers) + other_bytes(config, parts, formats);
+  const uint64_t others = other_bytes(config, parts, formats);
+  print.layer_bytes = (buffer ? 2 * buffer : sizes.layers) + others;
+  print.pieces = sizes.each_table;
+  const std::vector<uint64_t> layers = buffer ? std::vector<uint64_t>(2, buffer) : sizes.each_layer;
+  print.pieces.insert(print.pieces.end(), layers.begin(), layers.end());
+  print.pieces.push_back(others);
   print.streamed_bytes = buffer ? sizes.layers : 0;
   const uint32_t stride = candidate_stride(plan, table_matrix(*vocabulary.projected(), vocabulary, formats));
   print.session_bytes = config.layer_kind.sees_all ? encoder_bytes(config, plan, stride, config.context)
                                                    : session_bytes(config, plan, stride, context, cache);
   if (config.encoder) {
     half.vocab = config.vocab;
-    print.layer_bytes += weight_sizes(half, encoder, {}, formats).layers + other_bytes(half, encoder, formats);
+    const WeightSizes own_sizes = weight_sizes(half, encoder, {}, formats);
+    const uint64_t own_others = other_bytes(half, encoder, formats);
+    print.layer_bytes += own_sizes.layers + own_others;
+    print.pieces.insert(print.pieces.end(), own_sizes.each_layer.begin(), own_sizes.each_layer.end());
+    print.pieces.push_back(own_others);
     const KvLayout read(config, plan, context, whole_chunks(plan, context), cache);
     const uint32_t own = candidate_stride(plan, table_matrix(*vocabulary.embedding, vocabulary, formats));
     print.session_bytes += encoder_bytes(half, plan, own, context) + read.bytes + read.part_bytes;

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/private_file.h"
 #include "gpu/pipeline_cache.h"
 #include "model/fingerprint.h"
 #include "model/schedule.h"
@@ -84,7 +84,7 @@ std::optional<StateStatistics> statistics_of(std::span<const float> states, uint
 }
 
 std::optional<std::filesystem::path> statistics_path(uint64_t fingerprint) {
-  const auto folder = user_cache_folder();
+  const auto folder = private_cache_folder();
   if (!folder) return std::nullopt;
   char file[48];
   std::snprintf(file, sizeof file, "states-%016llx.bin", static_cast<unsigned long long>(fingerprint));
@@ -93,25 +93,19 @@ std::optional<std::filesystem::path> statistics_path(uint64_t fingerprint) {
 
 std::optional<StateStatistics> read_statistics(const std::filesystem::path& path, uint32_t width) {
   const size_t bytes = size_t{width} * sizeof(float), expected = sizeof(Header) + 2 * bytes;
-  std::error_code error;
-  if (std::filesystem::file_size(path, error) != expected || error) return std::nullopt;
-  try {
-    const MappedFile file(path);
-    if (file.bytes().size() != expected) return std::nullopt;
-    Header header;
-    std::memcpy(&header, file.bytes().data(), sizeof header);
-    const std::span<const std::byte> data = file.bytes().subspan(sizeof header);
-    if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 || header.width != width ||
-        header.checksum != checksum(data))
-      return std::nullopt;
-    StateStatistics statistics = {std::vector<float>(width), std::vector<float>(width)};
-    std::memcpy(statistics.mean.data(), data.data(), bytes);
-    std::memcpy(statistics.variance.data(), data.data() + bytes, bytes);
-    if (!usable(statistics)) return std::nullopt;
-    return statistics;
-  } catch (const Error&) {  // it went away or cannot be read
+  const std::optional<MappedFile> file = open_private(path);
+  if (!file || file->bytes().size() != expected) return std::nullopt;
+  Header header;
+  std::memcpy(&header, file->bytes().data(), sizeof header);
+  const std::span<const std::byte> data = file->bytes().subspan(sizeof header);
+  if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 || header.width != width ||
+      header.checksum != checksum(data))
     return std::nullopt;
-  }
+  StateStatistics statistics = {std::vector<float>(width), std::vector<float>(width)};
+  std::memcpy(statistics.mean.data(), data.data(), bytes);
+  std::memcpy(statistics.variance.data(), data.data() + bytes, bytes);
+  if (!usable(statistics)) return std::nullopt;
+  return statistics;
 }
 
 void write_statistics(const std::filesystem::path& path, const StateStatistics& states) {
@@ -123,7 +117,7 @@ void write_statistics(const std::filesystem::path& path, const StateStatistics& 
   Header header = {{}, states.mean.size(), checksum(data)};
   std::memcpy(header.magic, kMagic, sizeof kMagic);
   std::memcpy(file.data(), &header, sizeof header);
-  write_file_atomically(path, file);
+  write_file_atomically(path, file, Rights::owner);
 }
 
 const char kStateText[] =

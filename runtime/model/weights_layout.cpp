@@ -93,7 +93,8 @@ WeightSizes weight_sizes(const Config& config, Parts& parts, const VocabularyTab
     Matrix matrix = table_matrix(*table, vocabulary, wanted);
     if (wanted.split) matrix.rows = wanted.split->bounds(matrix.rows)[1];
     const bool projected = matrix.layout == Layout::planes;
-    sizes.tables += matrix.bytes() + (projected ? uint64_t{BASIS_WORDS(matrix.blocks() * BLOCK)} * 4 : 0);
+    sizes.each_table.push_back(matrix.bytes() + (projected ? uint64_t{BASIS_WORDS(matrix.blocks() * BLOCK)} * 4 : 0));
+    sizes.tables += sizes.each_table.back();
   }
   for (int index = 0; index < static_cast<int>(config.layers); ++index) {
     LayerWeights layer;
@@ -102,6 +103,7 @@ WeightSizes weight_sizes(const Config& config, Parts& parts, const VocabularyTab
         set_offsets(pieces, parts.sources_of(pieces.matrices, index, Parts::AsStored::yes), wanted.matrices);
     parts.forget();
     sizes.layers += bytes;
+    sizes.each_layer.push_back(bytes);
     sizes.largest = std::max(sizes.largest, bytes);
   }
   return sizes;
@@ -111,7 +113,8 @@ uint64_t layer_buffer_bytes(const Plan& plan, const Config& config, Parts& parts
                             const DeviceFormats& wanted, const std::string& file) {
   const uint64_t budget = plan.memory_budget;
   if (!budget) return 0;
-  const auto [tables, layers, largest] = weight_sizes(config, parts, vocabulary, wanted);
+  const WeightSizes sizes = weight_sizes(config, parts, vocabulary, wanted);
+  const uint64_t tables = sizes.tables, layers = sizes.layers, largest = sizes.largest;
   if (tables + layers <= budget / 4 * 3) return 0;
   if (config.layer_kind.sees_all || config.encoder)
     throw Error(Code::unsupported,

@@ -20,6 +20,7 @@ uint64_t set_offsets(const Pieces& pieces, const Parts::Sources& sources, std::o
 // Bytes of the vocabulary's tables, of all layers, and of the largest layer.
 struct WeightSizes {
   uint64_t tables = 0, layers = 0, largest = 0;
+  std::vector<uint64_t> each_table = {}, each_layer = {};
 };
 WeightSizes weight_sizes(const Config& config, Parts& parts, const VocabularyTables& vocabulary,
                          const DeviceFormats& wanted);

@@ -28,6 +28,7 @@ double median_seconds(const std::shared_ptr<Device>& device, const std::vector<c
 double measure_read_bandwidth(const std::shared_ptr<Device>& device) {
   // Several times the caches of a card, little beside a phone's memory; bound in parts of one binding's reach.
   uint64_t wanted = device->caps().kind == DeviceKind::discrete ? 1u << 30 : 128u << 20;
+  wanted = std::clamp<uint64_t>(device->memory_left() / 2 / READ_BYTES * READ_BYTES, READ_BYTES, wanted);
   if (const uint64_t budget = device->plan().memory_budget) {  // of what is left of it, leave some for the sums
     const uint64_t left = budget - device->memory_use().device;
     wanted = std::clamp<uint64_t>(left / 4 * 3 / READ_BYTES * READ_BYTES, READ_BYTES, wanted);

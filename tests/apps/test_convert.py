@@ -1,6 +1,9 @@
 """`convert`."""
+import contextlib
 import importlib.util
 import json
+import os
+import pathlib
 import resource
 import shutil
 import signal
@@ -122,6 +125,29 @@ class Convert(unittest.TestCase):
             self.assertEqual(sorted(path.name for path in folder.iterdir()), before)
         self.assertEqual((folder / "out.gguf").read_text(), "old")
 
+    def wait_for_writing(self, running, folder):
+        """Until it has a file of the folder open, which need not have a name."""
+        def opened():
+            for link in pathlib.Path(f"/proc/{running.pid}/fd").iterdir():
+                with contextlib.suppress(FileNotFoundError):
+                    yield os.readlink(link)
+        while not any(name.startswith(f"{folder}/") for name in opened()):
+            self.assertIsNone(running.poll(), "it ended too soon for this test")
+            time.sleep(0.001)
+
+    def test_a_kill_leaves_nothing(self):
+        folder = FOLDER / "killed"
+        folder.mkdir(exist_ok=True)
+        source = model("larger.gguf", "--type", "f32", "--width", 512, "--ffn", 2048, "--vocab", 40000)
+        for delay in (0, 0.01, 0.03, 0.1, 0.2):
+            running = subprocess.Popen([BIN / "weft", "convert", source, folder / "out.gguf", "--type", "q8"], env=ENV, stderr=subprocess.DEVNULL)
+            self.wait_for_writing(running, folder)
+            time.sleep(delay)
+            running.kill()
+            running.wait()
+            self.assertLessEqual({file.name for file in folder.iterdir()}, {"out.gguf"})
+            (folder / "out.gguf").unlink(missing_ok=True)
+
     def test_an_interrupt_leaves_nothing(self):
         folder = FOLDER / "interrupted"
         folder.mkdir(exist_ok=True)
@@ -129,9 +155,7 @@ class Convert(unittest.TestCase):
         for signal_ in (signal.SIGINT, signal.SIGTERM):
             running = subprocess.Popen([BIN / "weft", "convert", source, folder / "out.gguf", "--type", "q8"], env=ENV,
                                        stderr=subprocess.PIPE)
-            while not list(folder.iterdir()):  # the partial file
-                self.assertIsNone(running.poll(), "it ended too soon for this test")
-                time.sleep(0.001)
+            self.wait_for_writing(running, folder)
             running.send_signal(signal_)
             _, err = running.communicate(timeout=60)
             self.assertEqual(running.returncode, 1, err)

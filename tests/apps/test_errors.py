@@ -1,5 +1,6 @@
 """Wrong options and failures: exit codes, places and hints."""
 import os
+import resource
 import subprocess
 import unittest
 
@@ -157,6 +158,23 @@ class Errors(unittest.TestCase):
         out, err = weft("generate", "-m", plain(), "-p", "a", expect=1, env=none)
         self.assertEqual(out, "")
         self.assertTrue(err.startswith("weft: "), err)
+
+    def limited(self, kind, value):
+        """What `weft generate` says with a limit: None, the answer, or the error, which names the limit."""
+        command = [BIN / "weft", "generate", "-m", str(plain()), "-p", "a", "-n", "2"]
+        done = subprocess.run(command, env=dict(ENV, WEFT_CACHE_DIR=""), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              timeout=300, preexec_fn=lambda: resource.setrlimit(kind, (value, value)))
+        return done.returncode, done.stderr
+
+    def test_few_descriptors(self):
+        for count in (4, 5, 6, 8):
+            status, said = self.limited(resource.RLIMIT_NOFILE, count)
+            self.assertTrue(status == 0 or (status == 1 and f"{count} file descriptors" in said), (count, status, said))
+
+    def test_little_address_space(self):
+        for megabytes in (40, 80, 120, 160, 200):  # with more, software drivers crash
+            status, said = self.limited(resource.RLIMIT_AS, megabytes << 20)
+            self.assertTrue(status == 0 or (status == 1 and "address space is limited" in said), (megabytes, status, said))
 
     def test_full_disk(self):
         with open("/dev/full", "wb") as full:

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "gpu/pipeline_cache.h"
 #include "reference/table_row.h"
 #include "support/model_test.h"
 #include "support/op_inputs.h"
@@ -199,6 +200,22 @@ TEST_F(StatisticsFileTest, IsReadAsWritten) {
   EXPECT_EQ(got->variance, states.variance);
   EXPECT_FALSE(read_statistics(path_, 2));
   EXPECT_FALSE(read_statistics(folder_.path() / "none.bin", 3));
+}
+
+TEST_F(StatisticsFileTest, OfAnotherUserIsNone) {
+  namespace fs = std::filesystem;
+  write_statistics(path_, {{1, -2, 3.5f}, {0, 4, 1}});
+  EXPECT_EQ(fs::status(path_).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+  ASSERT_TRUE(read_statistics(path_, 3));
+  fs::permissions(folder_.path(), fs::perms::all);
+  EXPECT_FALSE(read_statistics(path_, 3));
+  set_user_cache_folder(folder_.path());
+  EXPECT_FALSE(statistics_path(1));
+  fs::permissions(folder_.path(), fs::perms::owner_all);
+  EXPECT_TRUE(statistics_path(1));
+  set_user_cache_folder(std::nullopt);
+  fs::permissions(path_, fs::perms::others_write, fs::perm_options::add);
+  EXPECT_FALSE(read_statistics(path_, 3));
 }
 
 TEST_F(StatisticsFileTest, ADamagedOneIsNone) {

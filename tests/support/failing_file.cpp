@@ -21,7 +21,7 @@ std::atomic<const char*> g_function = nullptr;
 std::atomic<bool> g_on = false;
 
 constexpr unsigned bit(FileFault fault) { return 1u << static_cast<unsigned>(fault); }
-constexpr unsigned kIo = bit(FileFault::io), kSpace = bit(FileFault::no_space),
+constexpr unsigned kIo = bit(FileFault::io), kSpace = bit(FileFault::no_space), kNoMap = bit(FileFault::no_map),
                    kTransfer = bit(FileFault::interrupted) | bit(FileFault::part);
 
 // Whether an address is in the code of libweft.so or libweft_convert.so.
@@ -75,9 +75,10 @@ int open(const char* path, int flags, ...) {
   WEFT_REAL(open);
   va_list arguments;
   va_start(arguments, flags);
-  const mode_t mode = flags & O_CREAT ? va_arg(arguments, mode_t) : 0;
+  const bool creates = (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE;
+  const mode_t mode = creates ? va_arg(arguments, mode_t) : 0;
   va_end(arguments);
-  if (WEFT_FAILS(open, kIo | (flags & O_CREAT ? kSpace : 0))) return -1;
+  if (WEFT_FAILS(open, kIo | (creates ? kSpace : 0))) return -1;
   return next(path, flags, mode);
 }
 ssize_t pread(int fd, void* to, size_t bytes, off_t offset) {
@@ -94,6 +95,10 @@ int fsync(int fd) {
   WEFT_REAL(fsync);
   return WEFT_FAILS(fsync, kIo | kSpace) ? -1 : next(fd);
 }
+int linkat(int from_folder, const char* from, int to_folder, const char* to, int flags) noexcept {
+  WEFT_REAL(linkat);
+  return WEFT_FAILS(linkat, kIo | kSpace) ? -1 : next(from_folder, from, to_folder, to, flags);
+}
 int rename(const char* from, const char* to) noexcept {
   WEFT_REAL(rename);
   return WEFT_FAILS(rename, kIo | kSpace) ? -1 : next(from, to);
@@ -108,8 +113,8 @@ int stat(const char* path, struct stat* info) noexcept {
 }
 void* mmap(void* address, size_t bytes, int protection, int flags, int fd, off_t offset) noexcept {
   WEFT_REAL(mmap);
-  if (!WEFT_FAILS(mmap, kIo)) return next(address, bytes, protection, flags, fd, offset);
-  errno = ENOMEM;
+  if (!WEFT_FAILS(mmap, kIo | (fd >= 0 ? kNoMap : 0))) return next(address, bytes, protection, flags, fd, offset);
+  errno = g_fault == FileFault::no_map ? ENODEV : ENOMEM;
   return MAP_FAILED;
 }
 }

@@ -9,6 +9,7 @@ enum class FileFault {
   io,           // EIO; ENOMEM of mmap
   no_space,     // ENOSPC of what writes
   interrupted,  // EINTR of reads and writes
+  no_map,       // ENODEV of mmap of a file, as some file systems have it
   part          // half of what a read or write was asked for
 };
 

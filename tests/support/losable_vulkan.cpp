@@ -15,6 +15,8 @@
 #define VK_NO_PROTOTYPES
 #include <vulkan/vulkan.h>
 
+#include "support/pretended_devices.h"
+
 namespace {
 
 std::mutex g_mutex;  // guards all below
@@ -324,7 +326,7 @@ VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL device_function(VkDevice device, const 
       {"vkResetFences", as_void(reset_fences)},      {"vkWaitForFences", as_void(wait_for_fences)},
       {"vkGetFenceStatus", as_void(fence_status)},   {"vkDeviceWaitIdle", as_void(wait_idle)}};
   const auto found = own.find(name);
-  return failing(name, found != own.end() ? found->second : g_device_function(device, name));
+  return pretended_function(name, failing(name, found != own.end() ? found->second : g_device_function(device, name)));
 }
 
 PFN_vkCreateInstance g_create_instance = nullptr;
@@ -344,10 +346,7 @@ VKAPI_ATTR void VKAPI_CALL destroy_instance(VkInstance instance, const VkAllocat
   --g_instances_destroyed;
 }
 
-}  // namespace
-
-extern "C" VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkGetInstanceProcAddr(VkInstance instance, const char* name) {
-  if (!real_instance_function()) return nullptr;
+PFN_vkVoidFunction instance_function(VkInstance instance, const char* name) {
   const PFN_vkVoidFunction function = real_instance_function()(instance, name);
   if (std::strcmp(name, "vkGetDeviceProcAddr") == 0) {
     g_device_function = reinterpret_cast<PFN_vkGetDeviceProcAddr>(function);
@@ -366,6 +365,12 @@ extern "C" VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkGetInstanceProcAddr(VkInst
     return as_void(destroy_instance);
   }
   return failing(name, function);
+}
+
+}  // namespace
+
+extern "C" VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkGetInstanceProcAddr(VkInstance instance, const char* name) {
+  return real_instance_function() ? pretended_function(name, instance_function(instance, name)) : nullptr;
 }
 
 extern "C" void lose_device_at(size_t n) {

@@ -1,13 +1,18 @@
 // Files that appear whole or not at all.
-#include "base/file.h"
+#include "base/private_file.h"
 
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
+#include <functional>
+#include <thread>
 
 #include "format_support.h"
 
@@ -20,6 +25,12 @@ std::span<const std::byte> bytes_of(const std::string& text) { return std::as_by
 std::string text_of(const fs::path& path) { return std::string(MappedFile(path).text()); }
 size_t files_in(const fs::path& folder) {
   return static_cast<size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+}
+
+bool has_nameless_files(const fs::path& folder) {
+  const int fd = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (fd >= 0) ::close(fd);
+  return fd >= 0;
 }
 
 TEST(AtomicFile, AppearsWhenItIsCommitted) {
@@ -48,7 +59,7 @@ TEST(AtomicFile, LeavesNothingAndTheOldFileWhenItIsGivenUp) {
   {
     AtomicFile file(folder / "a"), other(folder / "a");
     file.write(bytes_of("new"));
-    EXPECT_EQ(files_in(folder.path()), 3u);
+    EXPECT_EQ(files_in(folder.path()), has_nameless_files(folder.path()) ? 1u : 3u);
   }
   EXPECT_EQ(text_of(folder / "a"), "old");
   EXPECT_EQ(files_in(folder.path()), 1u);
@@ -77,6 +88,120 @@ TEST(AtomicFile, OfItsOwnerAlone) {
     write_file_atomically(folder / name, bytes_of("x"), Rights::owner);
     EXPECT_EQ(fs::status(folder / name).permissions(), fs::perms::owner_read | fs::perms::owner_write) << name;
   }
+}
+
+// Runs a process that ends itself by SIGKILL.
+void expect_killed(const std::function<void()>& work) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    work();
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
+}
+
+TEST(AtomicFile, LeavesNothingOfAWriterThatIsKilled) {
+  const TestFolder folder;
+  if (!has_nameless_files(folder.path())) GTEST_SKIP() << "the file system has no files without names";
+  folder.write("a", "old");
+  fs::create_symlink("far", folder / "link");
+  const std::string much(5 << 20, 'x');
+  for (const char* name : {"a", "new", "link"})
+    for (const size_t size : {size_t{0}, size_t{1}, much.size()})
+      expect_killed([&] {
+        AtomicFile file(folder / name, Rights::owner);
+        file.write(bytes_of(much).first(size));
+        ::raise(SIGKILL);
+      });
+  EXPECT_EQ(files_in(folder.path()), 2u);
+  EXPECT_EQ(text_of(folder / "a"), "old");
+}
+
+// Where files have names from the start, or between the two steps of a commit.
+TEST(AtomicFile, RemovesWhatKilledWritersLeft) {
+  const TestFolder folder;
+  for (const char* name : {"a", "a.partial-0123ab", "a.partial-ffffff", "a.partial-00000g", "a.partial-0123abc",
+                           "a.partial-", "b.partial-0123ab", "a.partial-0000aa"})
+    folder.write(name, "x");
+  fs::create_directory(folder / "a.partial-000000");
+  fs::create_symlink("b.partial-0123ab", folder / "a.partial-000001");
+  ASSERT_EQ(::mkfifo((folder / "a.partial-000002").c_str(), 0600), 0);
+  const int writer = ::open((folder / "a.partial-0000aa").c_str(), O_WRONLY | O_CLOEXEC);
+  ASSERT_EQ(::flock(writer, LOCK_EX), 0);
+  write_file_atomically(folder / "a", bytes_of("new"));
+  EXPECT_EQ(text_of(folder / "a"), "new");
+  for (const char* name : {"a.partial-0123ab", "a.partial-ffffff"}) EXPECT_FALSE(fs::exists(folder / name)) << name;
+  for (const char* name : {"a.partial-00000g", "a.partial-0123abc", "a.partial-", "b.partial-0123ab",
+                           "a.partial-0000aa", "a.partial-000000", "a.partial-000001", "a.partial-000002"})
+    EXPECT_TRUE(fs::exists(fs::symlink_status(folder / name))) << name;
+  ::close(writer);
+  write_file_atomically(folder / "a", bytes_of("newer"));
+  EXPECT_FALSE(fs::exists(folder / "a.partial-0000aa"));
+  EXPECT_EQ(files_in(folder.path()), 8u);
+}
+
+TEST(AtomicFile, WritersAtOnce) {
+  const TestFolder folder;
+  std::vector<std::thread> threads;
+  for (char who = 'a'; who < 'e'; ++who)
+    threads.emplace_back([&, text = std::string(20000, who)] {
+      for (int i = 0; i < 50; ++i) write_file_atomically(folder / "f", bytes_of(text));
+    });
+  for (std::thread& thread : threads) thread.join();
+  const std::string text = text_of(folder / "f");
+  EXPECT_EQ(text, std::string(20000, text[0]));
+  EXPECT_EQ(files_in(folder.path()), 1u);
+}
+
+TEST(MakeFolder, IsItsOwnersWhateverTheUmask) {
+  const TestFolder folder;
+  const mode_t before = ::umask(0);
+  for (const mode_t mask : {0, 022, 077, 0277, 0777}) {
+    ::umask(mask);
+    const fs::path made = folder / std::to_string(mask) / "deep" / "er";
+    make_folder(made, Rights::owner);
+    ::umask(before);
+    for (fs::path each = made; each != folder.path(); each = each.parent_path())
+      EXPECT_EQ(fs::status(each).permissions(), fs::perms::owner_all) << each << " umask " << mask;
+  }
+  fs::create_directory(folder / "shared");
+  fs::permissions(folder / "shared", fs::perms::all);
+  make_folder(folder / "shared", Rights::owner);  // it is there: stays as it is
+  EXPECT_EQ(fs::status(folder / "shared").permissions(), fs::perms::all);
+}
+
+// Only what this user or the administrator has written is believed.
+TEST(OpenPrivate, OfThisUserOnly) {
+  using fs::perms;
+  const TestFolder folder;
+  make_folder(folder / "own", Rights::owner);
+  const fs::path path = folder / "own/f", of = path.parent_path();
+  const auto is_read = [&](perms file_mode, perms folder_mode) {
+    fs::permissions(path, file_mode);
+    fs::permissions(of, folder_mode);
+    return open_private(path).has_value();
+  };
+  EXPECT_FALSE(open_private(path));
+  write_file_atomically(path, bytes_of("x"), Rights::owner);
+  constexpr perms kFile = perms::owner_read | perms::owner_write, kFolder = perms::owner_all;
+  EXPECT_TRUE(is_read(kFile, kFolder));
+  EXPECT_TRUE(is_read(kFile | perms::others_read, kFolder | perms::others_exec));
+  EXPECT_FALSE(is_read(kFile | perms::others_write, kFolder));
+  EXPECT_FALSE(is_read(kFile | perms::group_write, kFolder));
+  EXPECT_FALSE(is_read(kFile, perms::all));
+  EXPECT_FALSE(is_read(kFile, perms::all | perms::sticky_bit));
+  EXPECT_TRUE(is_read(kFile, kFolder));
+  if (::geteuid() != 0) return;
+  ASSERT_EQ(::chown(path.c_str(), 12345, 12345), 0);
+  EXPECT_FALSE(open_private(path));
+  fs::create_symlink(path, folder / "link");
+  EXPECT_FALSE(open_private(folder / "link"));
+  ASSERT_EQ(::chown(path.c_str(), 0, 0), 0);
+  EXPECT_TRUE(open_private(path));
+  ASSERT_EQ(::chown(of.c_str(), 12345, 12345), 0);
+  EXPECT_FALSE(open_private(path));
 }
 
 // The file that a link leads to is replaced, and the link stays; also where there is no such file yet.
@@ -150,6 +275,26 @@ TEST(MappedFile, ReleasesPagesAndReadsThemAgain) {
   file.release(bytes_of(own));
   file.release({});
   EXPECT_EQ(own, std::string(1 << 20, 'y'));
+}
+
+// The file systems of the kernel's own files map none of them.
+TEST(MappedFile, WhereNothingCanBeMapped) {
+  const char* const path = "/sys/kernel/notes";
+  std::ifstream in(path, std::ios::binary);
+  const std::string want(std::istreambuf_iterator<char>(in), {});
+  if (want.empty()) GTEST_SKIP() << "there is no " << path;
+  MappedFile opened(path);
+  EXPECT_EQ(opened.text(), want);
+  const MappedFile file = std::move(opened);
+  file.release(file.bytes());
+  file.check_length();
+  EXPECT_EQ(file.text(), want);
+  std::string copy(want.size() - 1, ' ');
+  file.read(file.bytes().subspan(1), std::as_writable_bytes(std::span(copy)));
+  EXPECT_EQ(copy, want.substr(1));
+  const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+  EXPECT_EQ(MappedFile(fd, 3, want.size() - 5).text(), want.substr(3, want.size() - 5));
+  ::close(fd);
 }
 
 // A part that begins and ends within pages: reading, releasing and checking know where it is.

@@ -487,7 +487,8 @@ TEST_F(SweepTest, InstancesTakeTurns) {
 }
 
 TEST_F(SweepTest, FilesFail) {
-  sweep_all(file_fault("EIO", FileFault::io, {WEFT_IO}, 19));
+  sweep_all(file_fault("EIO", FileFault::io, {WEFT_IO, WEFT_OUT_OF_MEMORY}, 19));
+  sweep_all(file_fault("ENODEV", FileFault::no_map, {}, 3));
   sweep_all(file_fault("ENOSPC", FileFault::no_space, {WEFT_IO}, 7));
   sweep_all(file_fault("EINTR", FileFault::interrupted, {}, 37));
   sweep_all(file_fault("a part", FileFault::part, {}, 37));

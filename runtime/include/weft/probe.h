@@ -24,8 +24,8 @@ typedef struct weft_probe_report {
   weft_status model;
   weft_fit fit;
   uint64_t needed_bytes; /* of device memory: weights, a session and `bytes`; 0 if they are not known */
-  /* Bytes of device memory that the driver says can still be allocated; if it cannot say, the size of the largest
-   * heap. 0 without a device. Where the device shares the host's memory, other programs may take it at any time. */
+  /* Bytes that are free in all heaps that Weft's buffers come from, as the driver says; if it cannot say, their size.
+   * 0 without a device. Where the device shares the host's memory, other programs may take it at any time. */
   uint64_t free_bytes;
 } weft_probe_report;
 

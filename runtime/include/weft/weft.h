@@ -144,7 +144,7 @@ typedef enum weft_tie WEFT_ENUM { WEFT_TIE_AUTO = 0, WEFT_TIE_NEVER } weft_tie;
 
 typedef struct weft_model_options {
   /* A device's index, or a part of its name (case is ignored). NULL or "": the environment variable WEFT_DEVICE, else
-   * the best device (discrete, then integrated, then virtual GPUs, then CPUs).
+   * the best device (discrete, then integrated, then virtual, then CPU), of several GPUs the best that the model fits.
    *
    * Several of them with semicolons between them, "0;1": the rows of the vocabulary table are spread over these devices
    * (docs/several-devices.md), in proportion to their read bandwidths, which the load then measures, or to shares,
