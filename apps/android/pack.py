@@ -22,7 +22,7 @@ ROOT = HERE.parents[1]
 ABIS = {"arm64-v8a": "AArch64", "x86_64": "Advanced Micro Devices X86-64"}
 LIBRARIES = {"libweft.so": r"weft_\w+|WEFT_[\d.]+", "libweft_jni.so": r"Java_weft_\w+|JNI_OnLoad"}  # and what they may export
 PAGE = 16384
-MIN_SDK, TARGET_SDK = 26, 34
+MIN_SDK, TARGET_SDK = 28, 34  # Vulkan 1.1 came with Android 9
 DEMO = HERE / "demo/src/main"
 RULES = HERE / "weft-android/consumer-rules.pro"
 

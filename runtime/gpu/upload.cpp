@@ -17,7 +17,7 @@ void Uploader::upload(const View& to, uint64_t granule,
   if (!mapped && staging_.bytes() < needed) staging_ = Buffer(device_, "staging", needed, Memory::upload);
   for (uint64_t done = 0; done < to.bytes; done += piece) {
     const uint64_t bytes = std::min(piece, to.bytes - done);
-    fill(done, {mapped ? mapped + to.offset + done : staging_.as<std::byte>(), bytes});
+    fill(done, {mapped ? mapped + to.offset + done : staging_.as<std::byte>(), static_cast<size_t>(bytes)});
     if (mapped) continue;
     run_once(device_, "upload",
              [&](Recorder& recorder) { recorder.copy(View(staging_, 0, bytes), to.part(done, bytes)); });

@@ -43,13 +43,13 @@ uint32_t checked_count(const ModelFile& file, uint32_t width) {
   return count;
 }
 
-const TensorView& need(const ModelFile& file, uint32_t head, const char* what, const std::vector<uint64_t>& shape) {
+const TensorView* need(const ModelFile& file, uint32_t head, const char* what, const std::vector<uint64_t>& shape) {
   const std::string name = "medusa." + std::to_string(head) + "." + what;
   const TensorView* const tensor = file.find(name);
   if (!tensor) refuse(file, "the tensor '" + name + "' is missing");
   if (tensor->shape != shape)
     refuse(file, "tensor '" + name + "' has the shape " + text_of(tensor->shape) + ", expected " + text_of(shape));
-  return *tensor;
+  return tensor;
 }
 
 // A tensor's numbers, all of which are finite.
@@ -104,10 +104,10 @@ void MedusaHeads::load(const ModelFile& file) {
   std::vector<TensorView> copies;
   std::vector<std::vector<std::byte>> bytes(count_);
   for (uint32_t head = 0; head < count_; ++head) {
-    const TensorView& weight = need(file, head, "weight", {width, width});
+    const TensorView& weight = *need(file, head, "weight", {width, width});
     floats_of(file, weight);
     copies.push_back(file.read(weight, bytes[head]));
-    std::ranges::copy(floats_of(file, need(file, head, "bias", {width})), &biases[size_t{head} * stride_]);
+    std::ranges::copy(floats_of(file, *need(file, head, "bias", {width})), &biases[size_t{head} * stride_]);
   }
   std::vector<const TensorView*> sources, parts;
   for (const TensorView& copy : copies) {
