@@ -42,6 +42,12 @@ if(WEFT_APPS) # of the program
   weft_sbom(stb_image_write "${stb_version}" "MIT OR Unlicense" CONTAINS https://github.com/nothings/stb)
   find_package(Boost 1.74 CONFIG QUIET REQUIRED)
   weft_sbom(Boost "${Boost_VERSION}" BSL-1.0 CONTAINS https://www.boost.org)
+  # The chat page of `weft serve`.
+  foreach(library "marked 18.2.1 MIT" "dompurify 3.4.18 Apache-2.0" "highlight.js 11.12.0 BSD-3-Clause" "katex 0.19.1 MIT")
+    string(REPLACE " " ";" library ${library})
+    list(GET library 0 name)
+    weft_sbom(${library} CONTAINS https://www.npmjs.com/package/${name})
+  endforeach()
   weft_sbom(libedit "${LIBEDIT_VERSION}" BSD-3-Clause DYNAMIC_LINK https://thrysoee.dk/editline)
 endif()
 
