@@ -247,8 +247,8 @@ void add_bench(CLI::App& app) {
   const auto add = [command](const char* name, std::uint32_t& value, const char* text, std::uint32_t least) {
     command->add_option(name, value, text)->type_name("N")->capture_default_str()->transform(whole(least));
   };
-  add("-p", args->prompt, "tokens of the prompt", 1);
-  add("-n", args->tokens, "tokens to time after the first one", 1);
+  add("-p,--prompt-tokens", args->prompt, "tokens of the prompt", 1);
+  add("-n,--max-tokens", args->tokens, "tokens to time after the first one", 1);
   add("--repeat", args->repeat, "timed runs", 1);
   command->add_option("--sessions", args->sessions, "also decode this many sessions as a batch")
       ->type_name("N")

@@ -94,6 +94,9 @@ void fill(const FillArgs& args) {
   require_utf8("TEXT", args.text);
   const api::Model model = load_model(args.model);
   const std::uint32_t mask = model.info().mask_token;
+  if (mask == UINT32_MAX)
+    throw UsageError("--model", "this model guesses no masked words",
+                     "use a model such as BERT: weft fill -m FOLDER \"The [MASK] sat on the mat.\"");
   const std::vector<std::uint32_t> ids = model.tokenize(args.text, true, true);
   if (std::find(ids.begin(), ids.end(), mask) == ids.end())
     throw UsageError("TEXT", "it has no mask", "write [MASK] where a word is to be guessed");
@@ -132,7 +135,7 @@ void add_embed(CLI::App& app) {
       "how\n"
       "similar their texts are.");
   add_model_options(command, args->model);
-  command->add_option("-f", args->file, "file of texts, one on each line")->type_name("FILE");
+  command->add_option("-f,--file", args->file, "file of texts, one on each line")->type_name("FILE");
   command->add_option("TEXT", args->texts, "texts");
   command
       ->add_option(
@@ -149,7 +152,7 @@ void add_fill(CLI::App& app) {
   CLI::App* command = app.add_subcommand("fill", "Guess the tokens after the [MASK]s of a text, with a BERT model");
   add_model_options(command, args->model);
   command->add_option("TEXT", args->text, "the text, with [MASK] in it")->required();
-  command->add_option("-k", args->top, "guesses for each mask")
+  command->add_option("-k,--count", args->top, "guesses for each mask")
       ->type_name("N")
       ->capture_default_str()
       ->transform(whole(1));

@@ -223,13 +223,13 @@ void add_generate(CLI::App& app) {
   add_policy_option(command, args->model);
   command
       ->add_option(
-          "-p", args->text,
+          "-p,--prompt", args->text,
           "text to continue, or to answer with an encoder-decoder such as T5; the begin-of-text token is added if the\n"
           "model uses one")
       ->type_name("TEXT");
   command->add_option("--prompt-ids", args->ids, "token ids to continue, for example 1,147,201; nothing is added")
       ->type_name("IDS");
-  command->add_option("-n", args->tokens, "most tokens to generate")
+  command->add_option("-n,--max-tokens", args->tokens, "most tokens to generate")
       ->type_name("N")
       ->capture_default_str()
       ->transform(whole(1));

@@ -189,9 +189,12 @@ void add_geometry(CLI::App& app) {
       "Norms, cosines and directions of the rows that logits are products with, rows that look never trained, and\n"
       "the states of a text that the table is multiplied with.");
   add_model_options(command, args->model);
-  command->add_option("-t", args->tokens, "show the rows nearest to this token's; may be repeated")->type_name("TOKEN");
-  command->add_option("-n", args->count, "how many")->capture_default_str()->check(whole(1, 1000));
-  command->add_option("-p", args->text, "the text whose states are measured; default: a short one of several kinds")
+  command->add_option("-t,--token", args->tokens, "show the rows nearest to this token's; may be repeated")
+      ->type_name("TOKEN");
+  command->add_option("-n,--count", args->count, "how many")->capture_default_str()->check(whole(1, 1000));
+  command
+      ->add_option("-p,--prompt", args->text,
+                   "the text whose states are measured; default: a short one of several kinds")
       ->type_name("TEXT");
   command->add_option("--plot", args->plot, "draw norms, variance and energy as a PNG file")->type_name("OUT.png");
   add_json_option(command, args->json);

@@ -400,7 +400,7 @@ void add_head_report(CLI::App& app) {
       "head-report", "Compare heads along a text: what they read of the vocabulary table, and what they choose");
   add_model_options(command, args->model);
   add_ctx_option(command, args->model);
-  command->add_option("-f", args->file, "the text")->type_name("TEXT")->required();
+  command->add_option("-f,--file", args->file, "the text")->type_name("TEXT")->required();
   command
       ->add_option("--heads", args->heads,
                    "heads to compare with full, with blanks between them; generate --help explains them")

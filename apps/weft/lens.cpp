@@ -192,7 +192,7 @@ void add_lens(CLI::App& app) {
   add_ctx_option(command, args->model);
   add_kv_option(command, args->model);
   add_policy_option(command, args->model);
-  command->add_option("-p", args->text, "the text; the begin-of-text token is added if the model uses one")
+  command->add_option("-p,--prompt", args->text, "the text; the begin-of-text token is added if the model uses one")
       ->type_name("TEXT");
   command
       ->add_option("--tuned", args->tuned,
@@ -202,7 +202,7 @@ void add_lens(CLI::App& app) {
       ->add_option("--fit", args->fit.file,
                    "make such a folder instead, by least squares on the states of a text, and say what it is worth")
       ->type_name("TEXT_FILE");
-  command->add_option("-o", args->fit.out, "the folder that --fit writes")->type_name("FOLDER");
+  command->add_option("-o,--output", args->fit.out, "the folder that --fit writes")->type_name("FOLDER");
   command->add_option("--plot", args->plot, "draw layers over tokens as a PNG file")->type_name("OUT.png");
   command
       ->add_option("--colour", args->colour,

@@ -2,7 +2,11 @@
 // 0: done; 1: it failed; 2: the command line is wrong.
 #include <iostream>
 
+#include <algorithm>
+
 #include "common.h"
+#include "describe.h"
+#include "suggest.h"
 
 namespace {
 
@@ -27,27 +31,95 @@ void add_subcommands(CLI::App& app) {
   cli::add_plot(app);
 }
 
+struct Subcommand {
+  const char *name, *group, *example;
+};
+constexpr Subcommand kSubcommands[] = {
+    {"chat", "Talk", ""},
+    {"serve", "Talk", "weft serve -m smollm2 --port 8081"},
+    {"generate", "Talk", "weft generate -p \"Once upon a time\" --max-tokens 100"},
+    {"embed", "Encode", "weft embed -m bge-small \"a cat\" \"a dog\" --json"},
+    {"fill", "Encode", "weft fill -m bert-base \"The [MASK] sat on the mat.\""},
+    {"inspect", "Models and devices", "weft inspect -m smollm2"},
+    {"convert", "Models and devices", "weft convert model.gguf smaller.gguf --type q4"},
+    {"devices", "Models and devices", "weft devices -m smollm2"},
+    {"tune", "Models and devices", "weft tune --device 0"},
+    {"bench", "Measure", "weft bench -m smollm2 --prompt-tokens 512 --max-tokens 128"},
+    {"perplexity", "Measure", "weft perplexity -m smollm2 -f text.txt"},
+    {"head-report", "Measure", "weft head-report -m smollm2 -f text.txt"},
+    {"lens", "Look inside", "weft lens -m smollm2 -p \"The capital of France is\""},
+    {"geometry", "Look inside", "weft geometry -m smollm2"},
+    {"vocab", "Look inside", "weft vocab build -f text.txt -o my.list"},
+    {"plot", "Look inside", "weft plot -f data.json -o picture.png"},
+};
+
+// Groups, and an example before what else the help says.
+void describe_subcommands(CLI::App& app) {
+  for (const Subcommand& one : kSubcommands) {
+    CLI::App* command = app.get_subcommand(one.name);
+    command->group(one.group);
+    if (*one.example == '\0') continue;
+    const std::string more = command->get_footer();
+    command->footer("Example:\n  " + std::string(one.example) + (more.empty() ? "" : "\n" + more));
+  }
+  CLI::App* describe = app.add_subcommand("describe", "Write a man page or a shell's completions")->group("");
+  auto kind = std::make_shared<std::string>();
+  describe->add_option("KIND", *kind, "man, bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember(std::vector<std::string>(std::begin(cli::kDescriptions), std::end(cli::kDescriptions))));
+  describe->callback([&app, kind] { std::cout << cli::describe(app, *kind); });
+}
+
+// The chosen subcommand: the last one of "vocab build".
+const CLI::App& chosen_command(const CLI::App& app) {
+  const auto chosen = app.get_subcommands();
+  return chosen.empty() ? app : chosen_command(*chosen.front());
+}
+
+std::string full_name(const CLI::App& command) {
+  return command.get_parent() ? full_name(*command.get_parent()) + " " + command.get_name() : command.get_name();
+}
+
+// Reports a wrong command line, with the names that may have been meant.
+void report_parse_error(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App& command = chosen_command(app);
+  const std::string help = full_name(command) + " --help lists the options";
+  const std::vector<std::string> left = command.remaining();
+  if (left.empty()) return cli::print_error({}, error.what(), help);
+  const std::string wrong = left.front().substr(0, left.front().find('='));
+  std::vector<std::string> known;
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  for (const CLI::App* one : command.get_subcommands([](const CLI::App*) { return true; }))
+    if (!one->get_group().empty()) known.push_back(one->get_name());
+  const std::string meant = cli::did_you_mean(cli::nearest(wrong, known));
+  const bool option = wrong.starts_with('-');
+  cli::print_error({}, std::string("there is no ") + (option ? "option " : "subcommand ") + wrong,
+                   meant.empty() ? help : meant + " " + help);
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Weft runs small language models on any Vulkan GPU.", "weft");
   app.set_version_flag("--version", "weft " + api::version());
   app.require_subcommand(1);
-  app.footer("weft SUBCOMMAND --help lists a subcommand's options.");
+  app.footer(
+      "Examples:\n"
+      "  weft chat                                     talk with the model that comes with Weft\n"
+      "  weft chat \"What is the capital of France?\"    ask one question\n"
+      "  weft serve                                    talk in a browser\n"
+      "weft SUBCOMMAND --help lists a subcommand's options.");
   add_subcommands(app);
-  const auto help_hint = [&app]() {
-    const auto chosen = app.get_subcommands();
-    return "weft " + (chosen.empty() ? std::string() : chosen.front()->get_name() + " ") + "--help lists the options";
-  };
+  describe_subcommands(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {  // --help and --version
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
-    const auto left = app.get_subcommands().empty() ? app.remaining() : std::vector<std::string>();
-    const std::string unknown = left.empty() ? "" : left.front();
-    cli::print_error({}, unknown.empty() ? error.what() : "there is no subcommand or option " + unknown, help_hint());
+    report_parse_error(app, error);
     return 2;
   } catch (const cli::UsageError& error) {
-    cli::print_error(error.option(), error.what(), error.hint().empty() ? help_hint() : error.hint());
+    const std::string help = full_name(chosen_command(app)) + " --help lists the options";
+    cli::print_error(error.option(), error.what(), error.hint().empty() ? help : error.hint());
     return 2;
   } catch (const api::Failure& error) {
     cli::print_error(error.place(), error.sentence(), error.hint());

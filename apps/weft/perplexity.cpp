@@ -123,8 +123,9 @@ void report(const PerplexityArgs& args, const weft_model_info& info, const weft_
                 {"device_bytes", device_bytes_json(info, stats)}});
     return;
   }
-  std::cout << format("%llu parts, %llu bytes, %llu tokens predicted\n", static_cast<unsigned long long>(score.parts),
-                      static_cast<unsigned long long>(score.bytes), static_cast<unsigned long long>(score.tokens))
+  std::cout << format("%llu part%s, %llu bytes, %llu tokens predicted\n", static_cast<unsigned long long>(score.parts),
+                      score.parts == 1 ? "" : "s", static_cast<unsigned long long>(score.bytes),
+                      static_cast<unsigned long long>(score.tokens))
             << format("nll %.4f nats/token, perplexity %.4f, %.4f bits/byte\n", nll, std::exp(nll), bits_per_byte);
 }
 
@@ -168,7 +169,7 @@ void add_perplexity(CLI::App& app) {
   add_ctx_option(command, args->model);
   add_kv_option(command, args->model);
   add_policy_option(command, args->model);
-  command->add_option("-f", args->file, "the text")->type_name("TEXT")->required();
+  command->add_option("-f,--file", args->file, "the text")->type_name("TEXT")->required();
   command->add_option("--split", args->split, "cut the text into parts at this separator, for example '<|endoftext|>'")
       ->type_name("SEPARATOR");
   command

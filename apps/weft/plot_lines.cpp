@@ -66,11 +66,11 @@ void add_plot(CLI::App& app) {
   auto args = std::make_shared<PlotArgs>();
   CLI::App* command = app.add_subcommand("plot", "Draw the points and lines of a JSON file as a PNG");
   command
-      ->add_option("-f", args->data,
+      ->add_option("-f,--file", args->data,
                    "JSON: {title, x, y, series: [{label, points: [[x, y], ...], line: [intercept, slope]}]}")
       ->type_name("FILE")
       ->required();
-  command->add_option("-o", args->out, "the PNG file")->type_name("PNG")->required();
+  command->add_option("-o,--output", args->out, "the PNG file")->type_name("PNG")->required();
   command->callback([args] { run(*args); });
 }
 

@@ -167,8 +167,8 @@ void add_vocab(CLI::App& app) {
   auto args = std::make_shared<VocabArgs>();
   CLI::App* command = vocab->add_subcommand("build", "Make a keep-list of the most frequent tokens of a corpus");
   add_model_options(command, args->model);
-  command->add_option("-f", args->corpus, "text file of the corpus; may be given several times")
-      ->type_name("CORPUS")
+  command->add_option("-f,--file", args->corpus, "text file of the corpus; may be given several times")
+      ->type_name("FILE")
       ->required()
       ->allow_extra_args(false);
   command->add_option("--coverage", args->coverage, "share of the corpus's tokens to cover")
@@ -178,7 +178,7 @@ void add_vocab(CLI::App& app) {
   command->add_option("--rows", args->rows, "most tokens to keep, whatever they cover")
       ->type_name("N")
       ->transform(whole(1));
-  command->add_option("-o", args->out, "file of the list, written at the end")->type_name("LIST")->required();
+  command->add_option("-o,--output", args->out, "file of the list, written at the end")->type_name("LIST")->required();
   add_json_option(command, args->json);
   command->footer(
       "The list has the tokens that every list keeps (control tokens, and single-byte tokens if any text can be "

@@ -1,6 +1,8 @@
 """Wrong options and failures: exit codes, places and hints."""
 import os
+import re
 import resource
+import shutil
 import subprocess
 import unittest
 
@@ -25,11 +27,11 @@ class Errors(unittest.TestCase):
             ("subcommand", []),
             ("nonsense", ["nonsense"]),
             ("--nonsense", [*generate, "--nonsense"]),
-            ("-n", [*generate, "-n", "0"]),
-            ("-n", [*generate, "-n", "-3"]),
-            ("-n", [*generate, "-n", "many"]),
-            ("-n", [*generate, "-n", "99999999999999999999"]),
-            ("-n", [*generate, "-n"]),
+            ("--max-tokens", [*generate, "-n", "0"]),
+            ("--max-tokens", [*generate, "-n", "-3"]),
+            ("--max-tokens", [*generate, "-n", "many"]),
+            ("--max-tokens", [*generate, "-n", "99999999999999999999"]),
+            ("--max-tokens", [*generate, "-n"]),
             ("--temperature", [*generate, "--temperature", "-1"]),
             ("--temperature", [*generate, "--temperature", "nan"]),
             ("--top-k", [*generate, "--top-k", "1.5"]),
@@ -70,8 +72,8 @@ class Errors(unittest.TestCase):
             ("--head: " + str(FOLDER / "wrong.keep") + ":2: the id 99999", [*generate, "--head",
                                                                              f"keep:{FOLDER / 'wrong.keep'}"]),
             ("--head", ["bench", *m, "--head", "fast:x"]),
-            ("--head", ["chat", *m, "--head", "certified:3"]),
-            ("-f", ["head-report", *m]),
+            ("--head", ["chat", *m, "--head", "certified:3", "hello"]),
+            ("--file", ["head-report", *m]),
             ("--max-tokens", ["head-report", *m, "-f", __file__, "--max-tokens", "0"]),
             ('--heads: "full,fast" is no head', ["head-report", *m, "-f", __file__, "--heads", "certified", "full,fast"]),
             ("--heads: keep:klingon: ", ["head-report", *m, "-f", __file__, "--heads", "keep:klingon"]),
@@ -83,13 +85,13 @@ class Errors(unittest.TestCase):
             ("tokens, a picture shows at most 128", ["lens", *m, "-p", "a" * 400, "--plot", FOLDER / "x.png"]),
             ("--plot", ["lens", *m, "-p", "a", "--plot", FOLDER]),
             ("--colour", ["lens", *m, "-p", "a", "--colour", "red"]),
-            ("-p", ["bench", *m, "-p", "0"]),
+            ("--prompt-tokens", ["bench", *m, "-p", "0"]),
             ("-n", ["bench", *m, "-n", "4000000"]),
             ("--at", ["bench", *m, "-p", "1", "-n", "1", "--at", "5,4000000"]),
-            ("-f", ["perplexity", *m]),
+            ("--file", ["perplexity", *m]),
             ("subcommand", ["vocab"]),
-            ("-f", ["vocab", "build", *m, "-o", "x"]),
-            ("-o", ["vocab", "build", *m, "-f", __file__]),
+            ("--file", ["vocab", "build", *m, "-o", "x"]),
+            ("--output", ["vocab", "build", *m, "-f", __file__]),
             ("-o", ["vocab", "build", *m, "-f", __file__, "-o", FOLDER]),
             ("--coverage", ["vocab", "build", *m, "-f", __file__, "-o", "x", "--coverage", "0"]),
             ("--coverage", ["vocab", "build", *m, "-f", __file__, "-o", "x", "--coverage", "1.5"]),
@@ -104,6 +106,79 @@ class Errors(unittest.TestCase):
         ]:
             with self.subTest(argv=argv if len(str(argv)) < 200 else place):
                 self.check(2, place, *argv)
+
+    def test_did_you_mean(self):
+        for argv, sentence, hint in [
+            (["chta"], "there is no subcommand chta", "did you mean chat?"),
+            (["per"], "there is no subcommand per", "did you mean perplexity?"),
+            (["head_report"], "there is no subcommand head_report", "did you mean head-report?"),
+            (["vocab", "bild"], "there is no subcommand bild", "did you mean build? weft vocab --help"),
+            (["chat", "--temp", "0"], "there is no option --temp", "did you mean --temperature?"),
+            (["chat", "--temprature=0"], "there is no option --temprature", "did you mean --temperature?"),
+            (["chat", "--top_k", "3"], "there is no option --top_k", "did you mean --top-k"),
+            (["chat", "--max-token", "3"], "there is no option --max-token", "did you mean --max-tokens?"),
+            (["generate", "--promt", "a"], "there is no option --promt", "did you mean --prompt"),
+            (["generate", "-p", "a", "--Model", "a"], "there is no option --Model", "did you mean --model?"),
+            (["xyzzyx"], "there is no subcommand xyzzyx", "hint: weft --help lists"),
+            (["chat", "--xyzzyx"], "there is no option --xyzzyx", "hint: weft chat --help lists"),
+            (["chat", "--" + "x" * 5000], "there is no option --xxx", "hint: weft chat --help lists"),
+        ]:
+            with self.subTest(argv=argv if len(str(argv)) < 200 else sentence):
+                _, err = weft(*argv, expect=2)
+                self.assertIn(sentence, err)
+                self.assertIn(hint, err)
+
+    def test_long_names(self):
+        """A short name has a long one, which is the same in all subcommands that mean the same."""
+        meant = {"-m": {"--model"}, "-f": {"--file"}, "-o": {"--output"}, "-s": {"--system"}, "-p": {"--prompt", "--prompt-tokens"},
+                 "-n": {"--max-tokens", "--count"}, "-k": {"--count"}, "-t": {"--token"}, "-h": {"--help"}}
+        names = re.findall(r"^  ([a-z][\w-]*) ", weft("--help")[0].partition("\nExample")[0], re.M)
+        self.assertGreater(len(names), 12)
+        for words in [[name] for name in names] + [["vocab", "build"], ["vocab", "show"]]:
+            out = weft(*words, "--help")[0]
+            for short, long in re.findall(r"^  (-\w)(?:,(--[\w-]+))?", out, re.M):
+                self.assertIn(long, meant[short], (words, short))
+            if words not in (["vocab"], ["chat"], ["vocab", "show"], ["vocab", "build"]):
+                self.assertIn("Example:\n  weft " + words[0], out)
+
+    def test_descriptions_name_every_option(self):
+        """The man page and the completions of shells; each is made from the options themselves."""
+        texts = {kind: weft("describe", kind)[0] for kind in ("man", "bash", "zsh", "fish")}
+        for text in texts.values():
+            for word in ("chat", "head-report", "max-tokens", "json-schema"):
+                self.assertIn(word.replace("-", "\\-") if text is texts["man"] else word, text)
+        if shutil.which("groff"):
+            formatted = subprocess.run(["groff", "-man", "-Tascii", "-ww"], input=texts["man"], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            self.assertEqual((formatted.returncode, formatted.stderr), (0, ""))
+            plain_text = re.sub(".\b|\x1b\\[[0-9]*m", "", formatted.stdout)
+            self.assertIn("weft - run small language models", plain_text)
+            self.assertIn("--max-tokens N", plain_text)
+        for shell in ("zsh", "fish"):
+            if shutil.which(shell):
+                subprocess.run([shell, "-n"], input=texts[shell], text=True, check=True)
+        def completed(*words):
+            script = texts["bash"] + "\nCOMP_WORDS=(" + " ".join(f"'{word}'" for word in words) + f"); COMP_CWORD={len(words) - 1}; _weft; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+            return subprocess.run(["bash", "-uc", script], text=True, stdout=subprocess.PIPE, cwd=FOLDER).stdout.split()
+        self.assertEqual(completed("weft", "ch"), ["chat"])
+        self.assertEqual(completed("weft", "chat", "--temp"), ["--temperature"])
+        self.assertEqual(completed("weft", "chat", "--type", "q"), ["q8", "q4"])
+        self.assertEqual(completed("weft", "vocab", "b"), ["build"])
+        self.assertEqual(completed("weft", "vocab", "build", "--cov"), ["--coverage"])
+        (FOLDER / "completed.txt").write_text("")
+        self.assertEqual(completed("weft", "chat", "-f", "compl"), ["completed.txt"])
+        self.assertEqual(completed("weft", "chat", "--temperature", "compl"), [])
+        self.assertNotIn("describe", completed("weft", ""))
+
+    def test_wrong_sentences(self):
+        """Those that misled a new user."""
+        _, err = weft("fill", "-m", plain(), "the [MASK] sat", expect=2)
+        self.assertIn("weft: --model: this model guesses no masked words\nhint: use a model such as BERT", err)
+        text = FOLDER / "one part.txt"
+        text.write_text("some words")
+        self.assertRegex(weft("perplexity", "-m", plain(), "-f", text)[0], r"^1 part, 10 bytes")
+        out, err = weft("generate", "-m", plain(), "-p", "a", "-n", 2, "--save", FOLDER / "none" / "x", expect=1)
+        self.assertTrue(out.endswith("\n"), out)
+        self.assertTrue(err.startswith("weft: "), err)
 
     def test_bytes_that_are_no_utf8(self):
         done = subprocess.run([os.fsencode(BIN / "weft"), b"generate", b"-m", os.fsencode(plain()), b"-p", b"a\xff"], env=ENV,

@@ -89,7 +89,7 @@ class Readme(unittest.TestCase):
 
     def test_subcommands(self):
         def subcommands(*words):
-            names = re.findall(r"^  (\S+)", weft(*words, "--help")[0].partition("Subcommands:\n")[2], re.M)
+            names = re.findall(r"^  ([a-z][\w-]*) ", weft(*words, "--help")[0].partition("\nExample")[0], re.M)
             return [" ".join([*words, name]) for name in names]
         there = [name for name in subcommands() if name != "vocab"] + subcommands("vocab")
         named = re.findall(r"^\| `weft ([\w -]+)` \|", pages.prose(README), re.M)

@@ -20,7 +20,8 @@ PACKAGES = {
     "libweft0": ["usr/lib/libweft.so.0", "usr/lib/libweft_convert.so.0", "usr/share/weft/pocket.gguf", "usr/share/weft/weft.spdx.json"],
     "libweft-dev": ["usr/lib/libweft.so", "usr/lib/libweft.a", "usr/include/weft/weft.h", "usr/include/weft/weft.hpp",
                     "usr/lib/pkgconfig/weft.pc", "usr/lib/cmake/Weft/WeftConfig.cmake"],
-    "weft": ["usr/bin/weft"],
+    "weft": ["usr/bin/weft", "usr/share/man/man1/weft.1.gz", "usr/share/bash-completion/completions/weft", "usr/share/zsh/site-functions/_weft",
+             "usr/share/fish/vendor_completions.d/weft.fish"],
 }
 
 
