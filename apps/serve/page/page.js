@@ -435,9 +435,9 @@ async function start() {
   draw();
   follow();
   await list();
+  $("input").focus();  // before the server may ask for a key
   await showModel();
   follow();
-  $("input").focus();
 }
 
 $("form").addEventListener("submit", (event) => { event.preventDefault(); send(); });
