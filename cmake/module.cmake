@@ -1,6 +1,6 @@
 # weft_module(NAME [HOT source ...] [DEPENDS module ...] [LINKS library ...])
 #
-# One folder of runtime/, every .cpp and .c file of it, as a static library weft_NAME. Its headers are reachable as "NAME/x.h"
+# One folder of runtime/, every .cpp and .c file of it and of its folders, as a static library weft_NAME. Its headers are reachable as "NAME/x.h"
 # only for the modules that list it in DEPENDS, and those that depend on them: each module has an include folder of its own that holds nothing but a link to it,
 # so an include against the direction of dependencies does not compile. HOT sources are compiled to be fast, the others to be small.
 function(weft_module name)
@@ -8,7 +8,7 @@ function(weft_module name)
   set(includes ${PROJECT_BINARY_DIR}/modules/${name})
   file(MAKE_DIRECTORY ${includes})
   file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR}/${name} ${includes}/${name} SYMBOLIC)
-  file(GLOB sources CONFIGURE_DEPENDS ${name}/*.cpp ${name}/*.c)
+  file(GLOB sources CONFIGURE_DEPENDS ${name}/*.cpp ${name}/*/*.cpp ${name}/*.c)
   list(TRANSFORM MODULE_HOT PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/${name}/)
   list(TRANSFORM MODULE_DEPENDS PREPEND weft_)
   add_library(weft_${name} STATIC ${sources})

@@ -371,7 +371,7 @@ weft_status weft_model_describe(const weft_model* model, char** out, weft_error*
     for (const Weights* half : {encoder, &weights}) {
       if (!half) continue;
       const std::vector<std::string> users = {"norm", "matmul"};
-      for (const LayerWeights& layer : half->layers)
+      for (const Layer& layer : half->layers)
         add_buffer(layer.buffer, half->stream ? std::vector<std::string>{"layer buffer"} : users);
       if (half->stream)
         for (const Buffer& buffer : half->stream->buffers) add_buffer(buffer, users);

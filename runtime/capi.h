@@ -193,7 +193,7 @@ auto with_weights(const weft_model& model, const Work& work) {
 
 struct weft_session : weft::capi::DeviceUser {
   weft_session(const weft_model* of, uint32_t context, weft::Format cache, weft::Policy policy,
-               weft::Duty* duty = nullptr, weft::KvPlace place = {})
+               weft::Duty* duty = nullptr, weft::StatePlace place = {})
       : DeviceUser(of),
         session(of->model, context, of->tokenizer.stop_ids(), cache, policy, duty, std::move(place)),
         decoder(of->tokenizer) {}

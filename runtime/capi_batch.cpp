@@ -33,11 +33,11 @@ weft_status weft_session_create_group(const weft_model* model, const weft_sessio
     const SessionSettings settings = settings_of(model->model.config, options);
     const auto lock = lock_users(*model);
     need_weights(*model);
-    const auto group = std::make_shared<KvGroup>(static_cast<uint32_t>(count));
+    const auto group = std::make_shared<StateGroup>(static_cast<uint32_t>(count));
     std::vector<std::unique_ptr<weft_session>> made;
     for (uint32_t slot = 0; slot < count; ++slot)
       made.push_back(std::make_unique<weft_session>(model, settings.context, settings.cache, settings.policy, nullptr,
-                                                    KvPlace{group, slot}));
+                                                    StatePlace{group, slot}));
     for (size_t i = 0; i < count; ++i) sessions[i] = made[i].release();
   });
 }

@@ -365,6 +365,15 @@ struct AttendPush {
 // sum of values weighted by exp(score - peak), head_dim floats; after all of those for each the peak and the sum of the
 // weights. At the end, from the last word backwards, for each token and head how many have done so; the last one joins
 // them. These are 0 between dispatches, which may differ in tokens and parts.
+#define CONV_TOKENS 8  // of a session, that a workgroup of short_conv computes; at least MOST_TAPS - 1
+#define MOST_TAPS 9
+struct ShortConvPush {
+  uint cols;
+  uint in_stride, out_stride;  // floats between rows of gates and of results
+  uint stride;                 // floats between rows of kept inputs
+  uint capacity;               // rows of kept inputs of a session
+  uint tokens;                 // of a session in the pass, at most
+};
 #define ACTIVATION_SILU 0
 #define ACTIVATION_GELU 1
 #define ACTIVATION_GELU_TANH 2

@@ -48,8 +48,8 @@ std::vector<Tail> all_tails(const PartialHeadBuffers& buffers) {
 // caches lie side by side.
 class BatchPasses {
  public:
-  BatchPasses(const Model& model, const StepBuffers& session, const KvCache& cache, uint32_t count, uint32_t tokens,
-              bool neighbours)
+  BatchPasses(const Model& model, const StepBuffers& session, const ContextState& cache, uint32_t count,
+              uint32_t tokens, bool neighbours)
       : activations_(model, count * tokens, count * tokens),
         step_(model, count * tokens, 1),
         list_(model.device, "batch members", count * sizeof(abi::BatchMember), Memory::shared) {
@@ -81,8 +81,8 @@ class BatchPasses {
 
 // Every pass of a batch, and of a session that checks a draft. of_one: what may follow the layers of a session alone.
 template <class Record>
-void add_batches(const Model& model, const StepBuffers& step, const KvCache& cache, const std::vector<Tail>& of_one,
-                 const Record& record) {
+void add_batches(const Model& model, const StepBuffers& step, const ContextState& cache,
+                 const std::vector<Tail>& of_one, const Record& record) {
   const uint64_t mask_bytes = uint64_t{kMostDrafted + 1} * ((model.config.vocab + 31) / 32) * 4;
   const Buffer masks(model.device, "draft masks", mask_bytes, Memory::shared);
   std::vector<uint32_t> passes = {1};
@@ -120,7 +120,7 @@ Survey::Counts add_sessions(const Model& model, uint32_t context, Format cache_f
   const ActivationBuffers activations(model, chunk);
   const StepBuffers step(model, context, context);
   const PartialHeadBuffers partial(device, model.weights.output_table());
-  const KvCache cache(model, context, chunk, cache_format);
+  const ContextState cache(model, context, chunk, cache_format);
   Survey::Counts counts;
   for (const uint32_t tokens : {1u, chunk}) {
     const Pass pass = {model, activations, step, cache, tokens};

@@ -30,6 +30,7 @@ DType type_of(const ConvertTensor& tensor, const ConvertOptions& options) {
   // llama.cpp wants these as floats, whatever the file is.
   const bool floats = tensor.name.find("ffn_gate_inp.") != std::string::npos ||
                       tensor.name.find("attn_rel_b.") != std::string::npos ||
+                      tensor.name.find("shortconv.conv.") != std::string::npos ||
                       tensor.name.starts_with("position_embd.") || tensor.name.starts_with("token_types.");
   const std::vector<uint64_t>& shape = tensor.shape;
   if (shape.size() < 2 || floats || !tensor.name.ends_with(".weight")) return DType::f32;

@@ -12,12 +12,13 @@ namespace weft {
 namespace {
 
 constexpr std::string_view kTableRoles[] = {"token_embd", "token_embd_norm", "position_embd"};
-constexpr std::string_view kLayerRoles[] = {"attn_norm",   "attn_q",        "attn_k",
-                                            "attn_v",      "attn_qkv",      "attn_q_norm",
-                                            "attn_k_norm", "attn_output",   "post_attention_norm",
-                                            "ffn_norm",    "ffn_gate_inp",  "ffn_gate_exps",
-                                            "ffn_up_exps", "ffn_down_exps", "ffn_gate",
-                                            "ffn_up",      "ffn_down",      "post_ffw_norm"};
+constexpr std::string_view kLayerRoles[] = {"attn_norm",    "attn_q",         "attn_k",
+                                            "attn_v",       "attn_qkv",       "attn_q_norm",
+                                            "attn_k_norm",  "attn_output",    "post_attention_norm",
+                                            "ffn_norm",     "ffn_gate_inp",   "ffn_gate_exps",
+                                            "ffn_up_exps",  "ffn_down_exps",  "ffn_gate",
+                                            "ffn_up",       "ffn_down",       "post_ffw_norm",
+                                            "shortconv_in", "shortconv_conv", "shortconv_out"};
 constexpr std::string_view kLastRoles[] = {"output_norm", "output"};
 
 class Collector {
@@ -50,6 +51,7 @@ class Collector {
     if (family_.qkv_by_head && role == "attn_qkv") to.parted_heads = config_.heads.heads;
     to.transposed = family_.transposed && layer >= 0 && tensor->shape.size() == 2;
     if (to.transposed) std::ranges::reverse(to.shape);
+    if (to.shape.size() == 3) to.shape.erase(to.shape.begin() + 1);  // one channel of a convolution of each by itself
     if (role.ends_with("_norm") && std::string_view(what) == "weight") to.offset = config_.norm_offset;
     to_.tensors.push_back(std::move(to));
   }
@@ -93,7 +95,9 @@ class Collector {
 
 void add_rope_keys(JsonValue& keys, const std::string& p, const Config& c) {
   uint32_t rotary_dim = 0;
-  for (const LayerPositions& layer : c.positions) rotary_dim = std::max(rotary_dim, layer.rotary_dim);
+  for (const LayerConfig& layer : c.layer_configs)
+    if (const auto* attention = std::get_if<AttentionConfig>(&layer.mixer))
+      rotary_dim = std::max(rotary_dim, attention->rotary_dim);
   const Rope& rope = c.ropes[0];
   keys[p + "rope.dimension_count"] = rotary_dim;
   keys[p + "rope.freq_base"] = static_cast<float>(rope.base);
@@ -121,14 +125,27 @@ void add_window_keys(JsonValue& keys, const std::string& p, const Config& c) {
   JsonValue local = JsonValue::array();
   const uint32_t every = c.traits->global_every;
   for (uint32_t i = 0; i < c.layers; ++i) {
-    const bool windowed = c.positions[i].window > 0;
-    window = std::max(window, c.positions[i].window);
+    const auto* attention = std::get_if<AttentionConfig>(&c.layer_configs[i].mixer);
+    const bool windowed = attention && attention->window > 0;
+    window = std::max(window, attention ? attention->window : 0);
     usual &= windowed == (every == 0 || (i + 1) % every != 0);
     local.push_back(windowed);
   }
   if (window == 0) return;
   keys[p + "attention.sliding_window"] = window;
   if (!usual) keys[p + "attention.sliding_window_pattern"] = local;
+}
+
+// Layers without attention have no key/value heads.
+void add_convolution_keys(JsonValue& keys, const std::string& p, const Config& c) {
+  if (!c.has_mixer<ShortConvConfig>()) return;
+  JsonValue heads = JsonValue::array();
+  for (const LayerConfig& layer : c.layer_configs) {
+    const auto* convolution = std::get_if<ShortConvConfig>(&layer.mixer);
+    heads.push_back(convolution ? 0 : c.heads.kv_heads);
+    if (convolution) keys[p + "shortconv.l_cache"] = convolution->taps;
+  }
+  keys[p + "attention.head_count_kv"] = heads;
 }
 
 JsonValue network_keys(const Config& c, uint32_t rows) {
@@ -156,6 +173,7 @@ JsonValue network_keys(const Config& c, uint32_t rows) {
   }
   if (c.layer_kind.positions == Positions::rotary) add_rope_keys(keys, p, c);
   add_window_keys(keys, p, c);
+  add_convolution_keys(keys, p, c);
   return keys;
 }
 
@@ -181,7 +199,10 @@ std::string difference(const Config& a, const Config& b) {
   if (differs(a.attention_cap, b.attention_cap)) return "the cap of the attention's scores";
   if (!std::ranges::equal(a.ropes, b.ropes, same_rope)) return "the RoPE scaling";
   for (uint32_t i = 0; i < a.layers; ++i) {
-    const LayerPositions &x = a.positions[i], &y = b.positions[i];
+    if (a.layer_configs[i].mixer.index() != b.layer_configs[i].mixer.index())
+      return "the mixer of layer " + std::to_string(i);
+    if (!std::holds_alternative<AttentionConfig>(a.layer_configs[i].mixer)) continue;
+    const AttentionConfig &x = a.attention_of(i), &y = b.attention_of(i);
     if (x.window != y.window) return "the window of layer " + std::to_string(i);
     if (x.rotary_dim != y.rotary_dim || x.rope != y.rope) return "the positions of layer " + std::to_string(i);
   }

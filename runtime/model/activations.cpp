@@ -5,8 +5,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "base/error.h"
-
 namespace weft {
 namespace {
 
@@ -41,6 +39,7 @@ struct Extent {
 };
 
 std::vector<Extent> extents(const Config& config, uint32_t candidate_stride, uint32_t tokens, uint32_t sampled) {
+  const uint32_t convolved = config.has_mixer<ShortConvConfig>() ? config.width : 0;
   const uint32_t softmaxes = config.mixes_softmaxes() ? std::bit_ceil(config.softmaxes.count) : 0;
   return {{&Activations::x, tokens, config.width},
           {&Activations::normed, tokens, config.width},
@@ -49,6 +48,8 @@ std::vector<Extent> extents(const Config& config, uint32_t candidate_stride, uin
           {&Activations::qkv, tokens, config.query_dim() + 2 * config.kv_dim()},
           {&Activations::q, tokens, config.query_dim()},
           {&Activations::attended, tokens, config.query_dim()},
+          {&Activations::conv_gates, tokens, 3 * convolved},
+          {&Activations::convolved, tokens, convolved},
           {&Activations::gate_up, tokens, (config.layer_kind.gated ? 2 : 1) * config.ffn},
           {&Activations::inner, tokens, config.ffn},
           {&Activations::routing, tokens, config.experts.count},
@@ -127,97 +128,6 @@ uint64_t StepBuffers::bytes() const {
   for (const Buffer* buffer : {&state, &params, &history, &token_flags, &ring, &logprobs}) sum += buffer->bytes();
   for (const Buffer& buffer : rope_tables) sum += buffer.bytes();
   return sum;
-}
-
-KvLayout::KvLayout(const Config& config, const Plan& plan, uint32_t context, uint32_t pass_tokens, Format format) {
-  const ops::HeadShape& heads = config.heads;
-  if (config.has_position_table() && context > config.context)
-    throw Error(Code::unsupported,
-                "a context of " + std::to_string(context) + " tokens, the model has " + std::to_string(config.context) +
-                    " positions",
-                "context", "use a smaller context");
-  for (uint32_t layer = 0; layer < config.layers; ++layer) {
-    const uint32_t window = config.positions[layer].window;
-    const uint64_t needed = window ? std::min<uint64_t>(context, uint64_t{window} + pass_tokens - 1) : context;
-    const uint32_t capacity = static_cast<uint32_t>(align_up(needed, TILE_ROWS));
-    const uint64_t keys = ops::key_bytes(heads, capacity, format), values = ops::value_bytes(heads, capacity, format);
-    if (std::max(keys, values) > plan.slice_bytes)
-      throw Error(Code::unsupported,
-                  "a context of " + std::to_string(context) + " tokens takes " +
-                      std::to_string(std::max(keys, values)) +
-                      " bytes of keys a layer, a binding of this device reaches " + std::to_string(plan.slice_bytes),
-                  "context", "use a smaller context");
-    const uint64_t value_offset = align_up(keys, kViewAlignment);
-    ops::CacheView& cache = layers.emplace_back(ops::CacheView{{}, {}, capacity, format, {}});
-    cache.keys.bytes = keys;
-    cache.values.offset = value_offset;
-    cache.values.bytes = values;
-    bytes += value_offset + values;
-    part_bytes = std::max(part_bytes, ops::part_bytes(plan, heads, capacity, pass_tokens));
-  }
-}
-
-// As few buffers as there is sense in: a device has a limit on their number, and its sessions share it.
-static constexpr uint64_t kLargestBuffer = uint64_t{256} << 20;  // with several layers, or several sessions
-
-KvBuffers::KvBuffers(const Model& model, const KvLayout& layout, uint32_t count) : slots(count), layers(layout.layers) {
-  for (ops::CacheView& layer : layers) {
-    layer.keys.bytes *= slots;
-    layer.values.bytes *= slots;
-    layer.values.offset = align_up(layer.keys.bytes, kViewAlignment);
-  }
-  const auto end = [](const ops::CacheView& layer) {
-    return align_up(layer.values.offset + layer.values.bytes, kViewAlignment);
-  };
-  buffers.reserve(layers.size());  // the views point to them
-  for (size_t first = 0, last = 0; first < layers.size(); first = last) {
-    uint64_t bytes = 0;
-    for (; last < layers.size() && (last == first || bytes + end(layers[last]) <= kLargestBuffer); ++last) {
-      const uint64_t own = end(layers[last]);
-      layers[last].keys.offset += bytes;
-      layers[last].values.offset += bytes;
-      bytes += own;
-    }
-    buffers.emplace_back(model.device, "kv " + std::to_string(first), bytes, Memory::device);
-    for (size_t i = first; i < last; ++i) layers[i].keys.buffer = layers[i].values.buffer = &buffers.back();
-  }
-}
-
-std::shared_ptr<const KvBuffers> KvGroup::buffers(const Model& model, const KvLayout& layout) {
-  const uint64_t most = std::min(model.device->plan().slice_bytes, kLargestBuffer / 2);
-  const bool fits = std::ranges::all_of(layout.layers, [&](const ops::CacheView& layer) {
-    return std::max(layer.keys.bytes, layer.values.bytes) * sessions_ <= most;
-  });
-  if (!fits) return std::make_shared<const KvBuffers>(model, layout, 1);
-  std::shared_ptr<const KvBuffers> shared = buffers_.lock();
-  if (!shared) buffers_ = shared = std::make_shared<const KvBuffers>(model, layout, sessions_);
-  return shared;
-}
-
-KvCache::KvCache(const Model& model, uint32_t context, uint32_t pass_tokens, Format format, const KvPlace& place) {
-  const KvLayout layout(model.config, model.device->plan(), context, pass_tokens, format);
-  buffers = place.group ? place.group->buffers(model, layout) : std::make_shared<const KvBuffers>(model, layout, 1);
-  slot = buffers->slots > 1 ? place.slot : 0;
-  bytes_ = layout.bytes;
-  for (size_t i = 0; i < layout.layers.size(); ++i) {
-    const ops::CacheView &all = buffers->layers[i], &own = layout.layers[i];
-    ops::CacheView& layer = layers.emplace_back(all);
-    layer.keys = all.keys.part(slot * own.keys.bytes, own.keys.bytes);
-    layer.values = all.values.part(slot * own.values.bytes, own.values.bytes);
-  }
-  if (layout.part_bytes == 0) return;
-  parts.emplace_back(model.device, "parts", layout.part_bytes, Memory::device);
-  for (ops::CacheView& layer : layers) layer.parts = parts.back();
-  run_once(model.device, "clear parts", [&](Recorder& recorder) { recorder.fill(parts.back(), 0); });
-}
-
-bool KvCache::holds(const Config& config, uint64_t position, uint64_t written) const {
-  for (size_t layer = 0; layer < layers.size(); ++layer) {
-    const uint64_t window = config.positions[layer].window, capacity = layers[layer].capacity;
-    const uint64_t first = window ? position + 1 - std::min<uint64_t>(position + 1, window) : 0;  // that it sees
-    if (position > 0 && first + capacity < written) return false;
-  }
-  return true;
 }
 
 }  // namespace weft

@@ -1,6 +1,7 @@
-// All scratch of a session: the activations of a pass, the small state that drives it, and the KV cache.
+// The scratch of a session: the activations of a pass, and the small state that drives it.
 #pragma once
 
+#include "model/context_state.h"
 #include "model/model.h"
 
 namespace weft {
@@ -15,11 +16,14 @@ struct Activations {
   View qkv;       // (tokens, q + k + v)
   View q;         // (tokens, q) after RoPE
   View attended;  // (tokens, q)
-  View gate_up;   // (tokens, 2 * ffn); not gated: (tokens, ffn)
-  View inner;     // (tokens, ffn)
-  View routing;   // (tokens, experts) the router's logits
-  View chosen;    // (tokens, used) of abi::RoutedExpert
-  View logits;    // (sampled, vocab)
+  // Of short convolutions; without columns if the model has none.
+  View conv_gates;  // (tokens, 3 * width): B, C, x
+  View convolved;   // (tokens, width)
+  View gate_up;     // (tokens, 2 * ffn); not gated: (tokens, ffn)
+  View inner;       // (tokens, ffn)
+  View routing;     // (tokens, experts) the router's logits
+  View chosen;      // (tokens, used) of abi::RoutedExpert
+  View logits;      // (sampled, vocab)
   // Of several softmaxes, filled up to a power of two; without rows if there is one.
   View softmax_states;   // (softmaxes, width)
   View softmax_rotated;  // (softmaxes, width) in the vocabulary table's basis
@@ -79,66 +83,6 @@ struct StepBuffers {
   Buffer logprobs;                  // (RING) abi::TokenLogprobs: what it reads if they are wanted
   uint32_t rows;                    // of the vocabulary
   std::vector<Buffer> rope_tables;  // by rope: (table_positions, rotary_dim / 2) of (cosine, sine)
-};
-
-// Where the keys and values of every layer lie. A layer with a window keeps only the positions that the window spans in
-// a pass of up to pass_tokens tokens. Throws Error(unsupported) for a context too large for the model or the device.
-struct KvLayout {
-  KvLayout(const Config& config, const Plan& plan, uint32_t context, uint32_t pass_tokens, Format format);
-  std::vector<ops::CacheView> layers;  // without buffers; each layer's begins at 0
-  uint64_t bytes = 0;                  // of keys and values
-  uint64_t part_bytes = 0;             // of attend's scratch, which all layers share
-};
-
-// Buffers with the caches of as many sessions as there are slots. Of each layer the keys of all lie side by side, and
-// then the values of all.
-struct KvBuffers {
-  KvBuffers(const Model& model, const KvLayout& layout, uint32_t slots);
-  KvBuffers(const KvBuffers&) = delete;  // the views point to the buffers
-  KvBuffers& operator=(const KvBuffers&) = delete;
-
-  uint32_t slots;
-  std::vector<Buffer> buffers;         // each of one layer or of several
-  std::vector<ops::CacheView> layers;  // of all slots; without scratch
-};
-
-// Sessions that are made together, of one model, context and type of cache. Their caches share buffers, which are there
-// as long as one of them is on the device.
-class KvGroup {
- public:
-  explicit KvGroup(uint32_t sessions) : sessions_(sessions) {}
-  // The buffers, made by the first that asks. Where all keys or values of a layer are too much for a binding, or for a
-  // buffer of reasonable size, everyone gets buffers with one slot.
-  std::shared_ptr<const KvBuffers> buffers(const Model& model, const KvLayout& layout);
-
- private:
-  uint32_t sessions_;
-  std::weak_ptr<const KvBuffers> buffers_;
-};
-
-// A session's place in a group; none: it is by itself.
-struct KvPlace {
-  std::shared_ptr<KvGroup> group;
-  uint32_t slot = 0;
-};
-
-// A session's keys and values of every layer, as f16 or q8.
-struct KvCache {
-  KvCache(const Model& model, uint32_t context, uint32_t pass_tokens, Format format = Format::f16,
-          const KvPlace& place = {});
-  uint64_t bytes() const { return bytes_; }  // of keys and values
-  uint64_t scratch_bytes() const { return parts.empty() ? 0 : parts[0].bytes(); }
-  // True if the cache still has all that a token at `position` sees before itself, when `written` - 1 is the highest
-  // position ever written.
-  bool holds(const Config& config, uint64_t position, uint64_t written) const;
-
-  std::shared_ptr<const KvBuffers> buffers;
-  uint32_t slot;              // of the buffers
-  std::vector<Buffer> parts;  // scratch of attend, shared by all layers; empty if it needs none
-  std::vector<ops::CacheView> layers;
-
- private:
-  uint64_t bytes_;
 };
 
 }  // namespace weft

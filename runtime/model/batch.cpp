@@ -36,8 +36,8 @@ Batch::~Batch() = default;  // the fences wait before the pool goes: they are de
 std::vector<Neighbours> Batch::find_neighbours() const {
   std::vector<Neighbours> all;
   for (uint32_t i = 0; i < members_.size(); ++i) {
-    const auto& buffers = members_[i].cache.buffers;
-    const auto same = [&](const Neighbours& some) { return members_[some.members.front()].cache.buffers == buffers; };
+    const auto& buffers = members_[i].context.buffers;
+    const auto same = [&](const Neighbours& some) { return members_[some.members.front()].context.buffers == buffers; };
     const auto found = std::ranges::find_if(all, same);
     (found == all.end() ? all.emplace_back() : *found).members.push_back(i);
   }
@@ -48,7 +48,7 @@ std::vector<Neighbours> Batch::find_neighbours() const {
     for (uint32_t i = 0; i < some.members.size(); ++i) {
       const uint32_t member = some.members[i];
       member_lists_.as<abi::BatchMember>()[before * kViewAlignment / sizeof(abi::BatchMember) + i] = {
-          0, 0, 0, 0, members_[member].cache.slot, member, {}};
+          0, 0, 0, 0, members_[member].context.slot, member, {}};
     }
     before += static_cast<uint32_t>(some.members.size());
   }
@@ -59,10 +59,10 @@ std::vector<Neighbours> Batch::find_neighbours() const {
 Batch::Recorded Batch::record(const ActivationBuffers& activations, uint32_t tokens) {
   std::deque<Activations> rows;  // what a pass refers to stays in its place
   const auto over = [&](uint32_t first, uint32_t count) {
-    Pass pass = {model_, activations, step_, members_.front().cache, whole_rows(model_, members_.size() * count)};
+    Pass pass = {model_, activations, step_, members_.front().context, whole_rows(model_, members_.size() * count)};
     for (size_t i = 0; i < members_.size(); ++i) {
       rows.push_back(activations.rows(static_cast<uint32_t>(i) * tokens + first, count));
-      pass.members.push_back({model_, rows.back(), members_[i].step, members_[i].cache, count});
+      pass.members.push_back({model_, rows.back(), members_[i].step, members_[i].context, count});
     }
     // The scratch of one session is for a chunk.
     if (members_.size() * count <= model_.device->plan().chunk_tokens) pass.neighbours = neighbours_;

@@ -17,7 +17,7 @@ class Batch {
   // A session's part: its buffers, which outlive the batch, and what follows its layers.
   struct Member {
     const StepBuffers& step;
-    const KvCache& cache;
+    const ContextState& context;
     Tail tail;
   };
   // Records the pass of one token a session, of 1 to kMostBatchSlots sessions of a decoder. duties: as of a

@@ -51,8 +51,16 @@ void place_layers(Config& c, uint32_t window, uint32_t rotary_dim, const Local& 
   for (uint32_t layer = 0; layer < c.layers; ++layer) {
     const bool no_rope = c.traits->no_rope_every > 0 && (layer + 1) % c.traits->no_rope_every == 0;
     const bool windowed = local(layer);
-    c.positions.push_back({windowed ? window : 0, windowed ? local_rope : 0, no_rope ? 0 : rotary_dim});
+    c.layer_configs.push_back(
+        {AttentionConfig{windowed ? window : 0, windowed ? local_rope : 0, no_rope ? 0 : rotary_dim}});
   }
+}
+
+// Gives some layers a short convolution in place of attention.
+template <class Chosen>
+void place_convolutions(Config& c, uint32_t taps, bool biased, const Chosen& chosen) {
+  for (uint32_t layer = 0; layer < c.layers; ++layer)
+    if (chosen(layer)) c.layer_configs[layer].mixer = ShortConvConfig{taps, biased};
 }
 
 bool local_by_pattern(uint32_t layer, uint32_t global_every) {
@@ -67,7 +75,7 @@ Config& add_encoder(Config& c, uint32_t layers) {
   encoder->layer_kind.gated = c.layer_kind.gated;
   encoder->layer_kind.activation = c.layer_kind.activation;
   encoder->layers = layers;
-  encoder->positions.assign(layers, LayerPositions());
+  encoder->layer_configs.assign(layers, LayerConfig());
   encoder->logit_scale = 1;
   c.encoder = encoder;
   return *encoder;
@@ -156,10 +164,35 @@ void read_gguf_positions(Config& c, const ModelFile& file, const JsonObject& val
   place_layers(c, window, rotary_dim, [&](uint32_t layer) { return local_by_pattern(layer, global_every); });
 }
 
+// The key/value heads of each layer, where one without attention has none.
+std::vector<uint32_t> read_kv_heads(const Config& c, const JsonObject& values, const std::string& p) {
+  const std::string key = p + "attention.head_count_kv";
+  if (!c.traits->short_conv || !values.has(key) || !values.at(key).is_array())
+    return std::vector<uint32_t>(c.layers, values.integer(key, 1, 4096, c.heads.heads));
+  std::vector<uint32_t> counts;
+  uint32_t most = 0;
+  for (const JsonValue& count : values.array(key)) {
+    counts.push_back(values.integer_of(count, key, 0, 4096));
+    most = std::max(most, counts.back());
+    if (counts.back() != 0 && counts.back() != most) unsupported("not supported: layers with different heads", values);
+  }
+  if (counts.size() != c.layers || most == 0) values.refuse(key, std::to_string(c.layers) + " numbers, not all 0");
+  return counts;
+}
+
+void read_gguf_lfm2(Config& c, const ModelFile& file, const JsonObject& values, std::span<const uint32_t> kv_heads) {
+  const uint32_t taps = values.integer("lfm2.shortconv.l_cache", 1, ops::kMostTaps);
+  const auto first = std::ranges::find(kv_heads, 0u);
+  if (first == kv_heads.end()) return;
+  const int layer = static_cast<int>(first - kv_heads.begin());
+  const bool biased = file.find(tensor_name(file.kind, *c.traits, "shortconv_in", layer, "bias")) != nullptr;
+  place_convolutions(c, taps, biased, [&](uint32_t index) { return kv_heads[index] == 0; });
+}
+
 void read_gguf_t5(Config& c, const ModelFile& file, const JsonObject& values) {
   const uint32_t layers = c.layers;
   c.layers = values.integer("t5.decoder_block_count", 1, kMostLayers, layers);
-  c.positions.resize(c.layers);
+  c.layer_configs.resize(c.layers);
   c.buckets = {values.integer("t5.attention.relative_buckets_count", 4, kMostBuckets), kT5Farthest};
   c.start_token = values.integer("t5.decoder_start_token_id", 0, UINT32_MAX, 0);
   c.layer_kind.gated = file.find(tensor_name(file.kind, *c.traits, "ffn_gate", 0)) != nullptr;
@@ -213,7 +246,8 @@ Config from_gguf(const ModelFile& file, const JsonObject& values) {
   c.ffn = values.integer(p + "feed_forward_length", 1, kMost);
   c.context = values.integer(p + "context_length", 1, kMostContext);
   c.heads.heads = values.integer(p + "attention.head_count", 1, 4096);
-  c.heads.kv_heads = values.integer(p + "attention.head_count_kv", 1, 4096, c.heads.heads);
+  const std::vector<uint32_t> kv_heads = read_kv_heads(c, values, p);
+  c.heads.kv_heads = *std::ranges::max_element(kv_heads);
   c.heads.head_dim = values.integer(p + "attention.key_length", 1, 4096, c.width / c.heads.heads);
   if (values.integer(p + "attention.value_length", 1, 4096, c.heads.head_dim) != c.heads.head_dim)
     unsupported("not supported: keys and values of different lengths", values);
@@ -236,6 +270,7 @@ Config from_gguf(const ModelFile& file, const JsonObject& values) {
   if (c.layer_kind.sees_all) c.pooling = gguf_pooling(values, p + "pooling_type");
   read_gguf_positions(c, file, values, p);
   if (c.layer_kind.positions == Positions::bucketed) read_gguf_t5(c, file, values);
+  if (c.traits->short_conv) read_gguf_lfm2(c, file, values, kv_heads);
   read_softmaxes(c, values, p);
   return c;
 }
@@ -346,7 +381,7 @@ void read_layer_positions(Config& c, const JsonObject& values) {
   if (values.has("layer_types")) {
     const JsonValue& types = array("layer_types");
     for (const JsonValue& type : types.items())
-      if (type != "full_attention" && type != "sliding_attention")
+      if (type != "full_attention" && type != "sliding_attention" && !(type == "conv" && c.traits->short_conv))
         unsupported("not supported: layer type " + type.dump(), values);
     place_layers(c, window, rotary_dim, [&](uint32_t layer) { return types[layer] == "sliding_attention"; });
   } else {
@@ -360,8 +395,30 @@ void read_layer_positions(Config& c, const JsonObject& values) {
   if (values.has("no_rope_layers")) {  // 0: none in this layer
     const JsonValue& rotated = array("no_rope_layers");
     for (uint32_t layer = 0; layer < c.layers; ++layer)
-      c.positions[layer].rotary_dim = rotated[layer] == 0 ? 0 : rotary_dim;
+      if (rotated[layer] == 0) std::get<AttentionConfig>(c.layer_configs[layer].mixer).rotary_dim = 0;
   }
+}
+
+void read_huggingface_lfm2(Config& c, const JsonObject& values) {
+  if (values.flag("block_auto_adjust_ff_dim", true)) {
+    const uint32_t step = values.integer("block_multiple_of", 1, kMost, 256);
+    const double factor = values.number("block_ffn_dim_multiplier", kTiny, 1000, 1);
+    const auto wanted = static_cast<uint64_t>(factor * (uint64_t{c.ffn} * 2 / 3));
+    const uint64_t ffn = (wanted + step - 1) / step * step;
+    if (ffn == 0 || ffn > kMost) values.refuse("block_ffn_dim_multiplier", "a feed-forward of a usual width");
+    c.ffn = static_cast<uint32_t>(ffn);
+  }
+  c.tied = values.flag("tie_embedding", *c.tied);
+  std::vector<bool> attends(c.layers, !values.has("full_attn_idxs"));
+  if (values.has("layer_types")) {
+    const JsonValue::Array& types = values.array("layer_types");
+    for (uint32_t layer = 0; layer < c.layers; ++layer) attends[layer] = types[layer] != "conv";
+  } else if (values.has("full_attn_idxs")) {
+    for (const JsonValue& index : values.array("full_attn_idxs"))
+      attends[values.integer_of(index, "full_attn_idxs", 0, c.layers - 1)] = true;
+  }
+  place_convolutions(c, values.integer("conv_L_cache", 1, ops::kMostTaps, 3), values.flag("conv_bias", false),
+                     [&](uint32_t layer) { return !attends[layer]; });
 }
 
 Activation activation_named(const std::string& name, const JsonObject& values) {
@@ -383,7 +440,7 @@ Activation read_activation(const Config& c, const JsonObject& values) {
 void read_huggingface_t5(Config& c, const JsonObject& values) {
   const uint32_t layers = c.layers;
   c.layers = values.integer("num_decoder_layers", 1, kMostLayers, layers);
-  c.positions.resize(c.layers);
+  c.layer_configs.resize(c.layers);
   c.buckets.count = values.integer("relative_attention_num_buckets", 4, kMostBuckets, 32);
   c.buckets.farthest = values.integer("relative_attention_max_distance", 4, kMostBuckets, kT5Farthest);
   const std::string inner = values.text("feed_forward_proj", "relu");
@@ -434,7 +491,8 @@ Config from_huggingface(const ModelFile& file, const JsonObject& values) {
   }
   c.width = values.integer(values.either({"hidden_size", "n_embd", "n_embed", "d_model"}), 1, kMost);
   c.layers = values.integer(values.either({"decoder_layers", "num_hidden_layers", "n_layer", "num_layers"}), 1, 4096);
-  const std::string ffn = values.either({"decoder_ffn_dim", "intermediate_size", "n_inner", "ffn_dim", "d_ff"});
+  const std::string ffn =
+      values.either({"block_ff_dim", "decoder_ffn_dim", "intermediate_size", "n_inner", "ffn_dim", "d_ff"});
   c.ffn = c.layer_kind.gated ? values.integer(ffn, 1, kMost) : values.integer(ffn, 1, kMost, 4 * c.width);
   c.context =
       values.integer(values.either({"max_position_embeddings", "n_positions", "seq_length"}), 1, kMostContext, 2048);
@@ -447,7 +505,7 @@ Config from_huggingface(const ModelFile& file, const JsonObject& values) {
     c.experts.count = values.integer("num_local_experts", 1, kMostExperts);
     c.experts.used = values.integer("num_experts_per_tok", 1, c.experts.count);
   }
-  c.epsilon = values.real(values.either({"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon"}), 0, 1,
+  c.epsilon = values.real(values.either({"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps"}), 0, 1,
                           c.layer_kind.norm == ops::NormKind::layer ? 1e-5 : 1e-6);
   c.layer_kind.activation = read_activation(c, values);
   c.layer_kind.parallel = values.flag("use_parallel_residual", c.layer_kind.parallel);
@@ -482,6 +540,8 @@ Config from_huggingface(const ModelFile& file, const JsonObject& values) {
     read_huggingface_t5(c, values);
   else if (c.traits->encoder)
     read_bart(c, values);
+  else if (c.traits->short_conv)
+    read_huggingface_lfm2(c, values);
   if (c.encoder) c.start_token = read_start_token(file, values);
   return c;
 }
@@ -499,9 +559,10 @@ void check_shape(const Config& c, const JsonObject& values) {
     throw Error(Code::unsupported,
                 "the head dimension is " + std::to_string(heads.head_dim) + ", supported are even ones up to 256",
                 values.place());
-  for (const LayerPositions& layer : c.positions)
-    if (layer.rotary_dim % 2 != 0 || layer.rotary_dim > heads.head_dim)
-      contradict("the rotary dimension is " + std::to_string(layer.rotary_dim) + ", the head dimension " +
+  for (const LayerConfig& layer : c.layer_configs)
+    if (const auto* own = std::get_if<AttentionConfig>(&layer.mixer);
+        own && (own->rotary_dim % 2 != 0 || own->rotary_dim > heads.head_dim))
+      contradict("the rotary dimension is " + std::to_string(own->rotary_dim) + ", the head dimension " +
                  std::to_string(heads.head_dim));
   if (c.layer_kind.positions == Positions::bucketed && c.buckets.farthest <= c.buckets.count / 2)
     contradict(std::to_string(c.buckets.count) + " buckets of distances, the farthest is " +

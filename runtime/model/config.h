@@ -10,18 +10,12 @@
 
 #include "format/model_file.h"
 #include "model/family.h"
+#include "model/layer.h"
 #include "model/rope_scaling.h"
 #include "model/score_buckets.h"
 #include "ops/ops.h"
 
 namespace weft {
-
-// How a layer's attention sees positions.
-struct LayerPositions {
-  uint32_t window = 0;      // positions a token sees, its own last; 0: all up to its own
-  uint32_t rope = 0;        // index into Config::ropes
-  uint32_t rotary_dim = 0;  // leading dimensions of a head that RoPE rotates; 0: none
-};
 
 // How the hidden states of a text become its embedding: their mean, or the first one.
 enum class Pooling { mean, first };
@@ -67,9 +61,9 @@ struct Config {
   Softmaxes softmaxes;
   ops::Pairs pairs = ops::Pairs::halves;
   std::vector<Rope> ropes;
-  std::vector<LayerPositions> positions;  // (layers)
-  std::optional<bool> tied;               // as the file says; GGUF says nothing
-  Pooling pooling = Pooling::mean;        // of embeddings, as the file says
+  std::vector<LayerConfig> layer_configs;  // (layers)
+  std::optional<bool> tied;                // as the file says; GGUF says nothing
+  Pooling pooling = Pooling::mean;         // of embeddings, as the file says
   bool can_measure_states() const {
     return !encoder && !layer_kind.sees_all && !layer_kind.sees_source && width > LEADING;
   }
@@ -93,8 +87,18 @@ struct Config {
            experts.count == 0;
   }
   ops::Attention attention(uint32_t layer) const {
-    return {attention_scale, positions[layer].window, attention_cap, layer_kind.positions == Positions::alibi,
+    return {attention_scale, attention_of(layer).window, attention_cap, layer_kind.positions == Positions::alibi,
             layer_kind.sees_all ? ops::AttentionMask::none : ops::AttentionMask::causal};
+  }
+  // Of a layer that has attention.
+  const AttentionConfig& attention_of(uint32_t layer) const {
+    return std::get<AttentionConfig>(layer_configs[layer].mixer);
+  }
+  template <class Kind>
+  bool has_mixer() const {
+    for (const LayerConfig& layer : layer_configs)
+      if (std::holds_alternative<Kind>(layer.mixer)) return true;
+    return false;
   }
   // True if a row of numbers for each of `context` positions is added to the embedding.
   bool has_position_table() const {

@@ -119,12 +119,9 @@ void Source::read(std::span<const uint32_t> ids) {
   const Config& c = model_.config;
   const uint32_t tokens = whole_chunks(model_, ids.size());
   run_once(model_.device, "source", [&](Recorder& r) {
-    for (uint32_t layer = 0; layer < c.layers; ++layer) {
-      ops::matmul(r, model_.weights.layers[layer].cross_kv, step.state, a.normed, a.qkv, tokens, ops::Output::write);
-      // Without queries and rotation, rope only writes keys and values to the cache.
-      ops::rope(r, {0, c.heads.kv_heads, c.heads.head_dim}, c.pairs, 0, step.state, a.qkv, step.rope_tables[0], a.q,
-                cache_.layers[layer], tokens);
-    }
+    for (uint32_t layer = 0; layer < c.layers; ++layer)
+      model_.weights.layers[layer].cross->read(r, c, step.state, a.normed, step.rope_tables[0], a.qkv, a.q, cache_,
+                                               layer, tokens);
   });
   ids_.assign(ids.begin(), ids.end());
 }

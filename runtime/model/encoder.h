@@ -40,7 +40,7 @@ class Encoder {
   const Model& model_;
   uint32_t context_;
   ActivationBuffers activations_;
-  KvCache cache_;
+  ContextState cache_;
   StepBuffers step_;
   CommandPool pool_;
   std::map<uint32_t, Recorded> passes_;  // by most tokens
@@ -58,13 +58,13 @@ class Source {
   void read(std::span<const uint32_t> ids);
   const std::vector<uint32_t>& ids() const { return ids_; }  // of the input; empty: there is none
 
-  const KvCache& cache() const { return cache_; }
+  const ContextState& cache() const { return cache_; }
   uint64_t scratch_bytes() const { return encoder_.bytes(); }
 
  private:
   const Model& model_;
   Encoder encoder_;
-  KvCache cache_;  // by decoder layer
+  ContextState cache_;  // by decoder layer
   std::vector<uint32_t> ids_;
 };
 

@@ -136,6 +136,23 @@ constexpr Name kSiglipGguf[] = {{"patch_embd", "v.patch_embd"},
 constexpr Name kT5EncoderGguf[] = {{"output_norm", "enc.output_norm"}, {"attn_output", "attn_o"}};
 constexpr Name kT5DecoderGguf[] = {{"output_norm", "dec.output_norm"}, {"attn_output", "attn_o"}};
 
+constexpr Name kLfm2Names[] = {{"output_norm", "embedding_norm"},
+                               {"attn_norm", "operator_norm"},
+                               {"attn_q_norm", "self_attn.q_layernorm"},
+                               {"attn_k_norm", "self_attn.k_layernorm"},
+                               {"attn_output", "self_attn.out_proj"},
+                               {"shortconv_in", "conv.in_proj"},
+                               {"shortconv_conv", "conv.conv"},
+                               {"shortconv_out", "conv.out_proj"},
+                               {"ffn_norm", "ffn_norm"},
+                               {"ffn_gate", "feed_forward.w1"},
+                               {"ffn_up", "feed_forward.w3"},
+                               {"ffn_down", "feed_forward.w2"}};
+constexpr Name kLfm2Gguf[] = {{"output_norm", "token_embd_norm"},
+                              {"shortconv_in", "shortconv.in_proj"},
+                              {"shortconv_conv", "shortconv.conv"},
+                              {"shortconv_out", "shortconv.out_proj"}};
+
 constexpr LayerKind kQwen2 = {.qkv_bias = true};
 constexpr LayerKind kQwen3 = {.norm_heads = true};
 constexpr LayerKind kGemma = {.activation = Activation::gelu_tanh};
@@ -210,6 +227,14 @@ constexpr Family kFamilies[] = {
     {.architecture = "llama", .model_type = "mixtral", .gguf_pairs = ops::Pairs::adjacent, .names = kMixtralNames},
     {.architecture = "qwen2", .model_type = "qwen2", .layer_kind = kQwen2},
     {.architecture = "qwen3", .model_type = "qwen3", .layer_kind = kQwen3},
+    {.architecture = "lfm2",
+     .model_type = "lfm2",
+     .layer_kind = kQwen3,
+     .tied = true,
+     .rope_base = 1e6,
+     .names = kLfm2Names,
+     .gguf_names = kLfm2Gguf,
+     .short_conv = true},
     {.architecture = "smollm3",
      .model_type = "smollm3",
      .tied = true,

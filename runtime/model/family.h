@@ -62,6 +62,7 @@ struct Family {
   bool transposed = false;      // Hugging Face: the layers' matrices are (columns, rows)
   bool qkv_by_head = false;  // Hugging Face: rows of attn_qkv are (head, q k v, head_dim), not (q k v, head, head_dim)
   uint32_t first_position = 0;      // Hugging Face: the row of the position table that the first position has
+  bool short_conv = false;          // layers that the file names have a short convolution in place of attention
   const Family* encoder = nullptr;  // of an encoder-decoder, whose decoder this describes: its other half. Static
 };
 
@@ -76,7 +77,8 @@ const Family& image_family();
 // "output"; of a layer "attn_norm", "attn_q", "attn_k", "attn_v" or all three as "attn_qkv", "attn_q_norm",
 // "attn_k_norm", "attn_rel_b", "attn_output", "attn_output_norm", "post_attention_norm", "cross_attn_norm",
 // "cross_attn_q", "cross_attn_k", "cross_attn_v", "cross_attn_o", "ffn_norm", "ffn_gate", "ffn_up", "ffn_down",
-// "post_ffw_norm" or "layer_output_norm"; with experts, "ffn_gate_inp" for the router and "ffn_gate_exps",
+// "post_ffw_norm" or "layer_output_norm"; of a short convolution "shortconv_in", "shortconv_conv" and
+// "shortconv_out"; with experts, "ffn_gate_inp" for the router and "ffn_gate_exps",
 // "ffn_up_exps" and "ffn_down_exps" for all of theirs, where a # in Hugging Face's name stands for one's number (GGUF's
 // words); of a masked-token head, which GGUF does not know, "mlm_dense", "mlm_norm" or "mlm". what: "weight" or "bias".
 // Of the encoder of pictures there are "patch_embd", "position_embd", "output_norm", the layers' roles, and "output"

@@ -50,15 +50,15 @@ uint32_t whole_chunks(const Plan& plan, uint32_t tokens) {
 // As Encoder has it.
 uint64_t encoder_bytes(const Config& config, const Plan& plan, uint32_t stride, uint32_t context) {
   const uint32_t tokens = whole_chunks(plan, context);
-  return activation_bytes(config, stride, tokens) + KvLayout(config, plan, context, tokens, Format::f16).bytes +
+  return activation_bytes(config, stride, tokens) + StateLayout(config, {plan, context, tokens, Format::f16}).bytes +
          step_bytes(config, context, 1);
 }
 
 // As Session has it.
 uint64_t session_bytes(const Config& config, const Plan& plan, uint32_t stride, uint32_t context, Format cache) {
-  const KvLayout kv(config, plan, context, plan.chunk_tokens, cache);
+  const StateLayout kv(config, {plan, context, plan.chunk_tokens, cache});
   return activation_bytes(config, stride, plan.chunk_tokens) + step_bytes(config, context, context) + kv.bytes +
-         kv.part_bytes;
+         kv.scratch_bytes + kv.checkpoint_bytes();
 }
 
 }  // namespace
@@ -92,9 +92,9 @@ Footprint footprint(const ModelFile& file, Config& config, const DeviceFormats& 
     print.layer_bytes += own_sizes.layers + own_others;
     print.pieces.insert(print.pieces.end(), own_sizes.each_layer.begin(), own_sizes.each_layer.end());
     print.pieces.push_back(own_others);
-    const KvLayout read(config, plan, context, whole_chunks(plan, context), cache);
+    const StateLayout read(config, {plan, context, whole_chunks(plan, context), cache});
     const uint32_t own = candidate_stride(plan, table_matrix(*vocabulary.embedding, vocabulary, formats));
-    print.session_bytes += encoder_bytes(half, plan, own, context) + read.bytes + read.part_bytes;
+    print.session_bytes += encoder_bytes(half, plan, own, context) + read.bytes + read.scratch_bytes;
   }
   return print;
 }

@@ -14,7 +14,7 @@ struct Footprint {
 };
 
 // context: tokens of the session. cache: format of its keys and values. Sets config.vocab. Throws as load_weights for
-// what the header of the file tells, and as KvLayout. If the file has two vocabulary tables, reads both.
+// what the header of the file tells, and as StateLayout. If the file has two vocabulary tables, reads both.
 Footprint footprint(const ModelFile& file, Config& config, const DeviceFormats& formats, const Plan& plan,
                     uint32_t context, Format cache);
 

@@ -15,7 +15,7 @@ struct ShardViews {
   explicit operator bool() const { return rows.buffer != nullptr; }
 };
 
-// Members of a batch whose caches lie side by side: their attention is one dispatch.
+// Members of a batch whose states lie side by side: their mixers' work on them is one dispatch.
 struct Neighbours {
   std::vector<uint32_t> members;
   View list;  // an abi::BatchMember of each
@@ -26,9 +26,9 @@ struct Pass {
   const Model& model;
   const Activations& a;
   const StepBuffers& step;
-  const KvCache& cache;
+  const ContextState& context;
   uint32_t tokens;
-  const KvCache* source = nullptr;  // of an encoder-decoder: keys and values of the input, by decoder layer
+  const ContextState* source = nullptr;  // of an encoder-decoder: keys and values of the input, by decoder layer
   // In a batch the tokens belong to several sessions: their passes, each over its own rows of `a`. `step` is then the
   // batch's own, and says how many tokens there are.
   std::vector<Pass> members = {};

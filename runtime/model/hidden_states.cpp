@@ -41,7 +41,7 @@ std::vector<float> hidden_states(const Model& model, std::span<const uint32_t> i
   const uint32_t chunk = model.device->plan().chunk_tokens, width = model.config.width, stride = stride_of(width);
   const uint32_t context = static_cast<uint32_t>(ids.size()) + 1;
   const ActivationBuffers activations(model, chunk);
-  const KvCache cache(model, context, chunk);
+  const ContextState cache(model, context, chunk);
   const StepBuffers step(model, context, context);
   CommandPool pool(model.device);
   SubmissionQueue queue(model, Policy::throughput);

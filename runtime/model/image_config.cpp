@@ -142,7 +142,7 @@ ImageConfig read_image_config(const ModelFile& file) {
   network.context = c.side * c.side;
   network.vocab = 1;  // it has none, and no buffer is empty
   network.ropes.push_back(plain_rope(network.traits->rope_base, 0));
-  network.positions.assign(network.layers, LayerPositions());
+  network.layer_configs.assign(network.layers, LayerConfig());
   const TensorView* projection = file.find(tensor_name(file.kind, *network.traits, "output"));
   if (projection && !projection->shape.empty() && projection->shape[0] <= kMostWidth)
     c.text_width = static_cast<uint32_t>(projection->shape[0]);

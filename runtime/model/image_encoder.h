@@ -41,7 +41,7 @@ class ImageEncoder {
   const ImageModel& model_;
   uint32_t tokens_, rows_;  // of a tile, in whole chunks
   ActivationBuffers activations_;
-  KvCache cache_;
+  ContextState cache_;
   StepBuffers step_;
   Buffer pixels_;  // (tokens, pixels of a patch)
   Buffer states_;  // (tokens, width)

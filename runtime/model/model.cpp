@@ -10,11 +10,12 @@ uint64_t Model::bytes_per_token() const {
   uint64_t once = 0;                                     // read for an input, not for a token
   if (weights.encoder) {
     once = weights.encoder->weights.layer_bytes();
-    for (const LayerWeights& layer : weights.layers) once += layer.cross_kv.bytes();
+    for (const Layer& layer : weights.layers) once += layer.cross->kv.bytes();
   }
   uint64_t idle = 0;  // experts that a token has not chosen
-  for (const LayerWeights& layer : weights.layers)
-    idle += (config.experts.count - config.experts.used) * (layer.gate_up.bytes() + layer.down.bytes());
+  for (const Layer& layer : weights.layers)
+    if (const auto* experts = std::get_if<Experts>(&layer.mlp))
+      idle += (config.experts.count - config.experts.used) * (experts->gate_up.bytes() + experts->down.bytes());
   return weights.layer_bytes() - once - idle - positions + positions / std::max(config.context, 1u) +
          weights.output_table().bytes() + embedding.buffer().bytes() / embedding.rows();
 }

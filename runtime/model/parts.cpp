@@ -36,7 +36,7 @@ void Parts::check_body() {
   if (config_.layer_kind.positions == Positions::learned) position_table(), token_types();
   if (config_.layer_kind.embedding_norm) norm_parts("token_embd_norm", -1);
   for (uint32_t index = 0; index < config_.layers; ++index) {
-    LayerWeights layer;
+    Layer layer(config_, index);
     const int number = static_cast<int>(index);
     sources_of(this->layer(layer, number).matrices, number, AsStored::yes);
     attention_norm_parts(number);
@@ -121,66 +121,16 @@ const TensorView& Parts::score_table() {
   return tensors_.need("attn_rel_b", 0, {config_.buckets.count, config_.heads.heads});
 }
 
-Pieces Parts::layer(LayerWeights& layer, int index) {
-  Pieces pieces = {matrices(layer, index), {}};
-  pieces.vectors = vectors(layer, index, pieces.matrices);
+Pieces Parts::layer(Layer& layer, int index) {
+  Pieces pieces;
+  layer.list(*this, index, pieces);
+  for (const MatrixSource& source : pieces.matrices) {
+    if (!source.biased) continue;
+    VectorSource bias = {source.matrix.bias, {}};
+    for (const Part& part : source.parts) bias.parts.push_back({&tensors_.bias(part.role, index, part.rows)});
+    pieces.vectors.push_back(std::move(bias));
+  }
   return pieces;
-}
-
-std::vector<Linear> Parts::matrices(LayerWeights& layer, int index) {
-  const LayerKind& kind = config_.layer_kind;
-  const uint64_t width = config_.width, q = config_.query_dim(), kv = config_.kv_dim(), ffn = config_.ffn;
-  // Some families store q, k and v, or gate and up, as one.
-  std::vector<Part> qkv = {{"attn_q", q}, {"attn_k", kv}, {"attn_v", kv}}, inner = {{"ffn_up", ffn}};
-  if (tensors_.find("attn_qkv", index)) qkv = {{"attn_qkv", q + 2 * kv}};
-  std::vector<Linear> all = {{layer.qkv, width, qkv, kind.qkv_bias},
-                             {layer.out, q, {{"attn_output", width}}, kind.out_bias}};
-  if (const uint32_t count = config_.experts.count) {
-    // The router is small and decides between experts: never rounded to less than f16.
-    all.push_back({layer.router, width, {{"ffn_gate_inp", count}}, false, 0, Format::f16});
-    all.push_back({layer.gate_up, width, {{"ffn_gate_exps", ffn}, {"ffn_up_exps", ffn}}, false, count});
-    all.push_back({layer.down, ffn, {{"ffn_down_exps", width}}, false, count});
-    return all;
-  }
-  if (kind.gated) {
-    const TensorView *gate = tensors_.find("ffn_gate", index), *up = tensors_.find("ffn_up", index);
-    const bool one = !gate && up && up->shape != std::vector<uint64_t>{ffn, width};
-    inner = one ? std::vector<Part>{{"ffn_up", 2 * ffn}} : std::vector<Part>{{"ffn_gate", ffn}, {"ffn_up", ffn}};
-  }
-  all.push_back({layer.gate_up, width, inner, kind.ffn_bias});
-  all.push_back({layer.down, ffn, {{"ffn_down", width}}, kind.ffn_bias});
-  if (kind.sees_source) {
-    all.push_back({layer.cross_q, width, {{"cross_attn_q", q}}, kind.qkv_bias});
-    all.push_back({layer.cross_kv, width, {{"cross_attn_k", kv}, {"cross_attn_v", kv}}, kind.qkv_bias});
-    all.push_back({layer.cross_out, q, {{"cross_attn_o", width}}, kind.out_bias});
-  }
-  return all;
-}
-
-std::vector<Vector> Parts::vectors(LayerWeights& layer, int index, const std::vector<Linear>& matrices) {
-  const bool after = config_.layer_kind.norm_after, last = index + 1 == static_cast<int>(config_.layers);
-  std::vector<Vector> all;
-  // If norms come after the branches, the last norm of the last layer is the network's final one.
-  const bool own = after ? !last : !config_.layer_kind.shared_norm;
-  if (own) all.push_back({layer.ffn_norm, norm_parts(after ? "layer_output_norm" : "ffn_norm", index)});
-  if (config_.layer_kind.sees_source) all.push_back({layer.cross_norm, norm_parts("cross_attn_norm", index)});
-  if (config_.layer_kind.norm_branches) {
-    all.push_back({layer.attention_branch_norm, norm_parts("post_attention_norm", index)});
-    all.push_back({layer.ffn_branch_norm, norm_parts("post_ffw_norm", index)});
-  }
-  if (config_.layer_kind.norm_heads) {
-    const std::vector<uint64_t> shape = {config_.heads.head_dim};
-    all.push_back({layer.head_norms,
-                   {{&tensors_.need("attn_q_norm", index, shape), config_.norm_offset},
-                    {&tensors_.need("attn_k_norm", index, shape), config_.norm_offset}}});
-  }
-  for (const Linear& linear : matrices) {
-    if (!linear.biased) continue;
-    Vector bias = {linear.matrix.bias, {}};
-    for (const Part& part : linear.parts) bias.parts.push_back({&tensors_.bias(part.role, index, part.rows)});
-    all.push_back(std::move(bias));
-  }
-  return all;
 }
 
 // BART has one.
@@ -237,16 +187,16 @@ Pieces Parts::image_ends(ImageEnds& ends) {
           {{ends.patches.bias, {{&tensors_.bias("patch_embd", -1, width)}}}}};
 }
 
-Parts::Sources Parts::sources_of(const std::vector<Linear>& matrices, int index, AsStored as_stored) {
+Parts::Sources Parts::sources_of(const std::vector<MatrixSource>& matrices, int index, AsStored as_stored) {
   Sources sources;
-  for (const Linear& linear : matrices)
-    for (uint32_t copy = 0; copy < linear.copies(); ++copy) {
+  for (const MatrixSource& source : matrices)
+    for (uint32_t copy = 0; copy < source.copies(); ++copy) {
       sources.emplace_back();
-      for (const Part& part : linear.parts)
+      for (const Part& part : source.parts)
         sources.back().push_back(
-            linear.experts ? &tensors_.expert(part.role, index, copy, linear.experts, part.rows, linear.cols)
-            : as_stored == AsStored::yes ? &tensors_.need_matrix(part.role, index, part.rows, linear.cols)
-                                         : &tensors_.matrix(part.role, index, part.rows, linear.cols));
+            source.experts ? &tensors_.expert(part.role, index, copy, source.experts, part.rows, source.cols)
+            : as_stored == AsStored::yes ? &tensors_.need_matrix(part.role, index, part.rows, source.cols)
+                                         : &tensors_.matrix(part.role, index, part.rows, source.cols));
     }
   return sources;
 }

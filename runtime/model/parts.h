@@ -27,7 +27,7 @@ struct Part {
 };
 
 // A matrix of a layer and its bias: what they are made of.
-struct Linear {
+struct MatrixSource {
   Matrix& matrix;
   uint64_t cols;
   std::vector<Part> parts;
@@ -38,15 +38,15 @@ struct Linear {
   uint32_t copies() const { return std::max(experts, 1u); }
 };
 
-struct Vector {
+struct VectorSource {
   View& view;
   std::vector<Floats> parts;
 };
 
 // All that one buffer holds: of a layer, or of the masked-token head.
 struct Pieces {
-  std::vector<Linear> matrices;
-  std::vector<Vector> vectors;  // norms, and the matrices' biases
+  std::vector<MatrixSource> matrices;
+  std::vector<VectorSource> vectors;  // norms, and the matrices' biases
 };
 
 // index: of a layer; -1: of the network. All functions throw as Tensors' do.
@@ -65,7 +65,11 @@ class Parts {
   Vocabulary find_vocabulary();  // sets config.vocab
   static bool same_bytes(const TensorView& a, const TensorView& b);
 
-  Pieces layer(LayerWeights& layer, int index);
+  // For what lists its own tensors: mixers and mlps.
+  const Config& config() const { return config_; }
+  Tensors& tensors() { return tensors_; }
+
+  Pieces layer(Layer& layer, int index);
   std::vector<Floats> norm_parts(std::string_view role, int index);
   std::vector<Floats> attention_norm_parts(int index);
   std::vector<Floats> final_norm_parts();
@@ -85,13 +89,11 @@ class Parts {
 
   using Sources = std::vector<std::vector<const TensorView*>>;  // of each matrix, or of each expert's
   enum class AsStored { yes, no };  // yes: without transposing or sorting, which loading may need
-  Sources sources_of(const std::vector<Linear>& matrices, int index, AsStored as_stored);
+  Sources sources_of(const std::vector<MatrixSource>& matrices, int index, AsStored as_stored);
   // Frees what was transposed or sorted: sources, and vectors' parts.
   void forget() { tensors_.forget(); }
 
  private:
-  std::vector<Linear> matrices(LayerWeights& layer, int index);
-  std::vector<Vector> vectors(LayerWeights& layer, int index, const std::vector<Linear>& matrices);
   void check_body();
   void check_copies(const TensorView& table) const;
 

@@ -150,7 +150,7 @@ Schedule::Checks::Checks(const Pass& session)
   for (uint32_t i = 0; i <= kMostDrafted; ++i) rows.push_back(activations.rows(i));
   // They refer to the rows, which do not move any more.
   for (uint32_t i = 0; i <= kMostDrafted; ++i)
-    by_token.push_back({session.model, rows[i], session.step, session.cache, 1});
+    by_token.push_back({session.model, rows[i], session.step, session.context, 1});
 }
 
 Schedule::Checks& Schedule::checks() {
@@ -164,7 +164,7 @@ std::span<uint32_t> Schedule::draft_masks() {
 }
 
 Pass Schedule::check_pass(uint32_t tokens) {
-  return {pass_.model, checks().activations, pass_.step, pass_.cache, tokens, pass_.source};
+  return {pass_.model, checks().activations, pass_.step, pass_.context, tokens, pass_.source};
 }
 
 CommandBuffer Schedule::record_check_of(const Key& key, Timestamps* timestamps) {

@@ -99,6 +99,11 @@ const TensorView& Tensors::bias(std::string_view role, int layer, uint64_t rows)
   return sorted_by_head(role) ? by_part(tensor) : tensor;
 }
 
+const TensorView& Tensors::kernel(std::string_view role, int layer, uint64_t channels, uint64_t taps) {
+  if (file_.kind == ModelFile::Kind::huggingface) return need(role, layer, {channels, 1, taps});
+  return need(role, layer, {channels, taps});
+}
+
 bool Tensors::sorted_by_head(std::string_view role) const {
   return file_.kind == ModelFile::Kind::huggingface && config_.traits->qkv_by_head && role == "attn_qkv";
 }

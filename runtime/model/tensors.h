@@ -35,6 +35,8 @@ class Tensors {
   const TensorView& expert(std::string_view role, int layer, uint32_t number, uint32_t count, uint64_t rows,
                            uint64_t cols);
   const TensorView& bias(std::string_view role, int layer, uint64_t rows);
+  // The kernels (channels, taps) of a convolution of each channel by itself; Hugging Face's have three dimensions.
+  const TensorView& kernel(std::string_view role, int layer, uint64_t channels, uint64_t taps);
   void forget() { made_.clear(); }
   // Adds the tensors that the other half of an encoder-decoder has asked for.
   void add_used(const Tensors& other) { used_.insert(other.used_.begin(), other.used_.end()); }

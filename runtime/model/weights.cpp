@@ -61,13 +61,13 @@ uint64_t Weights::layer_bytes() const {
   if (masked_head) bytes += masked_head->buffer.bytes();
   if (softmaxes) bytes += softmaxes->buffer.bytes() + softmaxes->bounds.bytes();
   if (encoder) bytes += encoder->weights.layer_bytes();
-  for (const LayerWeights& layer : layers) bytes += layer.buffer.bytes();
+  for (const Layer& layer : layers) bytes += layer.buffer.bytes();
   return bytes;
 }
 
 uint64_t Weights::streamed_bytes() const {
   uint64_t bytes = 0;
-  for (const LayerWeights& layer : layers) bytes += stream ? layer.buffer.bytes() : 0;
+  for (const Layer& layer : layers) bytes += stream ? layer.buffer.bytes() : 0;
   return bytes;
 }
 

@@ -19,25 +19,6 @@
 
 namespace weft {
 
-// One layer in one buffer: its matrices as tiles; its norms, but for the first, and the matrices' biases as floats.
-// Norms of kind layer are (2, width): weights, then biases. A part that the layer does not have is without a buffer.
-struct LayerWeights {
-  Buffer buffer;
-  Matrix qkv;       // (q + k + v rows, width): three matrices, one after the other
-  View head_norms;  // (2, head_dim): of queries, of keys
-  Matrix out;       // (width, heads * head_dim)
-  // If the layer attends to an encoder's output too:
-  View cross_norm;   // (width)
-  Matrix cross_q;    // (heads * head_dim, width)
-  Matrix cross_kv;   // (k + v rows, width), once for an input
-  Matrix cross_out;  // as out
-  View ffn_norm;     // (width); without a buffer if the attention's is for both
-  Matrix router;     // (experts, width)
-  Matrix gate_up;    // (2 * ffn, width): gate, then up; not gated: (ffn, width)
-  Matrix down;       // (width, ffn); with experts these two are as ops::matmul_expert has them
-  View attention_branch_norm, ffn_branch_norm;  // (width) of what is added to x
-};
-
 // Layers that do not fit in the device's memory budget stay, packed, in the host's memory (their buffers are there).
 // The device has two layer buffers: a layer reads its weights in one while the next layer's weights are copied to the
 // other. Between passes buffer 0 holds layer 0, so that any pass may follow any other; after a pass of which a part
@@ -121,7 +102,7 @@ struct Weights {
   std::unique_ptr<MaskedHead> masked_head;    // nullptr: the file has none
   std::unique_ptr<SoftmaxWeights> softmaxes;  // nullptr: the logits' plain softmax
   std::shared_ptr<const Model> encoder;       // of an encoder-decoder: its other half
-  std::vector<LayerWeights> layers;           // reserved, so that elements stay where they are: views point into them
+  std::vector<Layer> layers;                  // reserved, so that elements stay where they are: views point into them
   std::unique_ptr<Stream> stream;             // nullptr: all layers stay on the device
   std::list<TensorReport> tensors;            // elements stay where they are
   std::unique_ptr<LayerLoader>

@@ -58,7 +58,7 @@ uint64_t set_offsets(const Pieces& pieces, const Parts::Sources& sources, std::o
     bytes = align_up(bytes + size, kViewAlignment);
   };
   auto source = sources.begin();
-  for (const Linear& linear : pieces.matrices) {
+  for (const MatrixSource& linear : pieces.matrices) {
     std::vector<const TensorView*> all;
     for (uint32_t copy = 0; copy < linear.copies(); ++copy, ++source)
       all.insert(all.end(), source->begin(), source->end());
@@ -68,7 +68,7 @@ uint64_t set_offsets(const Pieces& pieces, const Parts::Sources& sources, std::o
     linear.matrix = {format, static_cast<uint32_t>(rows), static_cast<uint32_t>(linear.cols), {}};
     put(linear.matrix.view, linear.copies() * linear.matrix.bytes());
   }
-  for (const Vector& vector : pieces.vectors) {
+  for (const VectorSource& vector : pieces.vectors) {
     uint64_t count = 0;
     for (const Floats& part : vector.parts) count += part.count();
     put(vector.view, count * 4);
@@ -97,7 +97,7 @@ WeightSizes weight_sizes(const Config& config, Parts& parts, const VocabularyTab
     sizes.tables += sizes.each_table.back();
   }
   for (int index = 0; index < static_cast<int>(config.layers); ++index) {
-    LayerWeights layer;
+    Layer layer(config, static_cast<uint32_t>(index));
     const Pieces pieces = parts.layer(layer, index);
     const uint64_t bytes =
         set_offsets(pieces, parts.sources_of(pieces.matrices, index, Parts::AsStored::yes), wanted.matrices);

@@ -183,7 +183,7 @@ void WeightsLoader::load_body(bool later) {
     load_norm(weights_.embedding_norm, parts_.norm_parts("token_embd_norm", -1), "embedding norm", 1);
   weights_.layers.reserve(config_.layers);
   for (uint32_t index = 0; index < config_.layers; ++index) {
-    LayerWeights& layer = weights_.layers.emplace_back();
+    Layer& layer = weights_.layers.emplace_back(config_, index);
     const int number = static_cast<int>(index);
     due_.push_back(
         {&layer, allocate(layer.buffer, "layer " + std::to_string(index), number, parts_.layer(layer, number))});
@@ -300,7 +300,7 @@ std::vector<Rounding*> WeightsLoader::allocate(Buffer& buffer, const std::string
   buffer = Buffer(device_, prefix_ + name, bytes, layer_buffer_bytes_ ? Memory::upload : Memory::device);
   std::vector<Rounding*> roundings;
   auto source = sources.begin();
-  for (const Linear& linear : pieces.matrices) {
+  for (const MatrixSource& linear : pieces.matrices) {
     const Format format = linear.matrix.format;
     for (uint32_t copy = 0; copy < linear.copies(); ++copy, ++source)
       for (size_t i = 0; i < linear.parts.size(); ++i) {
@@ -311,7 +311,7 @@ std::vector<Rounding*> WeightsLoader::allocate(Buffer& buffer, const std::string
         roundings.push_back(&entry.rounding);
       }
   }
-  for (const Vector& vector : pieces.vectors)
+  for (const VectorSource& vector : pieces.vectors)
     for (const Floats& part : vector.parts)
       if (part.tensor) report_->add(*part.tensor, "f32", part.count() * 4, buffer.name());
   set_buffer(pieces, buffer);
@@ -320,22 +320,22 @@ std::vector<Rounding*> WeightsLoader::allocate(Buffer& buffer, const std::string
 }
 
 void WeightsLoader::set_buffer(const Pieces& pieces, const Buffer& buffer) {
-  for (const Linear& linear : pieces.matrices) linear.matrix.view.buffer = &buffer;
-  for (const Vector& vector : pieces.vectors) vector.view.buffer = &buffer;
+  for (const MatrixSource& linear : pieces.matrices) linear.matrix.view.buffer = &buffer;
+  for (const VectorSource& vector : pieces.vectors) vector.view.buffer = &buffer;
 }
 
 // Packs and uploads pieces that have been allocated.
 void WeightsLoader::upload(int index, const Pieces& pieces, std::span<Rounding* const> roundings) {
   const Parts::Sources sources = parts_.sources_of(pieces.matrices, index, Parts::AsStored::no);
   auto source = sources.begin();
-  for (const Linear& linear : pieces.matrices)
+  for (const MatrixSource& linear : pieces.matrices)
     for (uint32_t copy = 0; copy < linear.copies(); ++copy, ++source) {
       Matrix one = linear.matrix;
       one.view = linear.matrix.view.part(copy * one.bytes(), one.bytes());
       upload_one(one, *source, roundings.first(source->size()));
       roundings = roundings.subspan(source->size());
     }
-  for (const Vector& vector : pieces.vectors) {
+  for (const VectorSource& vector : pieces.vectors) {
     file_->check_length();
     const std::vector<float> values = floats_of(vector.parts, 1);
     uploader_.upload(vector.view, std::span<const float>(values));

@@ -55,7 +55,7 @@ class WeightsLoader {
   void begin_stream();
 
   struct Due {  // a layer that is allocated; it stays where it is, though weights_ is moved away
-    LayerWeights* layer;
+    Layer* layer;
     std::vector<Rounding*> roundings;
   };
   std::shared_ptr<Device> device_;

@@ -204,6 +204,27 @@ bool can_fuse_rope(const Plan& plan, const HeadShape& shape, const Attention& at
 void attend(Recorder& recorder, const HeadShape& shape, const Attention& attention, const View& state, const View& q,
             const CacheView& cache, const View& y, uint32_t tokens, const FusedRope* fused_rope = nullptr);
 
+// The inputs of a convolution that a session keeps: a ring, in which position p is in row p % capacity.
+struct ConvInputs {
+  View rows;          // (capacity, stride_of(cols)) floats
+  uint32_t capacity;  // at least taps - 1
+  // Not 0: rows are those of all sessions whose states lie side by side, as CacheView has it.
+  uint32_t member_tokens = 0;
+};
+uint64_t conv_input_bytes(uint32_t cols, uint32_t capacity);
+inline constexpr uint32_t kMostTaps = MOST_TAPS;
+struct ConvShape {
+  uint32_t cols, taps;  // taps: 1 to kMostTaps
+  bool biased = false;
+};
+// y[t] = C[t] * (sum over k of kernel[k] * (B * x)[t - taps + 1 + k] + bias), column by column: a gated convolution.
+// The products B * x of tokens before the pass are kept ones, those before the first token are zeros; the pass's last
+// products are kept.
+// gates (tokens, stride_of(3 * cols)): B, C, x; kernel (cols, taps), then, if biased, (cols) biases; y (tokens,
+// stride_of(cols)). With member_tokens, at most CONV_TOKENS of them.
+void short_conv(Recorder& recorder, const ConvShape& shape, const View& state, const View& gates, const View& kernel,
+                const ConvInputs& inputs, const View& y, uint32_t tokens);
+
 // gated: y[t] = f(gate[t]) * up[t].                     x (tokens, stride_of(2 cols)): gate, then up
 // else:  y[t] = f(x[t]).                                x (tokens, stride_of(cols)); y (tokens, stride_of(cols))
 // silu(v) = v / (1 + exp(-v)); gelu(v) = v Phi(v), with Phi the normal distribution's integral; gelu_tanh(v) =

@@ -117,7 +117,7 @@ void Session::Generation::begin_check(std::span<const uint32_t> draft) {
   drafted_ = draft.size();
   state.end = static_cast<uint32_t>(before + drafted_);
   state.drafted = static_cast<uint32_t>(drafted_);
-  s_.written_ = std::max(s_.written_, before + drafted_);
+  s_.on_device().kept.will_write(before + drafted_);
 }
 
 // A token that could not be chosen counts: receive() throws for it.
@@ -147,7 +147,7 @@ bool Session::Generation::begin() {
   begin_ = first_token_ = Clock::now();
   tail_ = s_.begin(ignore_stop_tokens_);
   if (s_.matcher_ && s_.matcher_->finished()) return stop_ = Stop::grammar, false;
-  fresh_ = s_.ids_.size() - s_.cached_;
+  fresh_ = s_.ids_.size() - s_.cached();
   wanted_ = s_.context_ - s_.ids_.size();
   if (max_tokens_ != 0) wanted_ = std::min<size_t>(wanted_, max_tokens_);
   if (s_.drafter_) s_.drafter_->begin(s_.ids_);
@@ -160,7 +160,7 @@ bool Session::Generation::prompt_goes_on() {
   if (!s_.on_prompt_) return true;
   while (s_.on_device().schedule.in_flight() > 1) s_.on_device().schedule.wait_oldest();
   const size_t left =
-      s_.ids_.size() - s_.cached_ + s_.on_device().schedule.in_flight() * s_.on_device().schedule.chunk_tokens();
+      s_.ids_.size() - s_.cached() + s_.on_device().schedule.in_flight() * s_.on_device().schedule.chunk_tokens();
   return s_.on_prompt_(fresh_ - left, fresh_) && !s_.cancelled_.load(std::memory_order_relaxed);
 }
 
@@ -175,7 +175,7 @@ void Session::Generation::start(bool in_batch) {
 }
 
 size_t Session::Generation::prompt_pass_tokens() const {
-  return std::min<size_t>(s_.ids_.size() - std::min(s_.cached_, s_.ids_.size() - 1),
+  return std::min<size_t>(s_.ids_.size() - std::min(s_.cached(), s_.ids_.size() - 1),
                           s_.on_device().schedule.chunk_tokens());
 }
 
@@ -187,8 +187,8 @@ bool Session::Generation::compute_prompt_pass() {
     s_.on_device().schedule.wait_all();
     return false;
   }
-  if (!s_.matcher_ && s_.ids_.size() - s_.cached_ == 1 && !s_.ends_soft()) return true;  // the batch computes it
-  s_.run_prompt(s_.next_tail(tail_), [] { return true; });                               // it is one pass
+  if (!s_.matcher_ && s_.ids_.size() - s_.cached() == 1 && !s_.ends_soft()) return true;  // the batch computes it
+  s_.run_prompt(s_.next_tail(tail_), [] { return true; });                                // it is one pass
   submitted_ = 1;
   receive_first();
   return true;
@@ -212,7 +212,7 @@ void Session::Generation::compute_tokens() {
 
 void Session::Generation::note_submitted() {
   ++submitted_;
-  s_.written_ = std::max(s_.written_, s_.ids_.size() - received_ + submitted_ - 1);
+  s_.on_device().kept.will_write(s_.ids_.size() - received_ + submitted_ - 1);
 }
 
 void Session::Generation::receive(double sharing) {
@@ -221,7 +221,7 @@ void Session::Generation::receive(double sharing) {
   if (ENTRY_FINISHED(entry.flags) == FINISH_NOT_FINITE)
     throw Error(Code::internal, "no logit is a finite number after token " + std::to_string(s_.ids_.size()), "project",
                 "the model's weights may be damaged, or too large for f16");
-  s_.cached_ = s_.ids_.size();
+  s_.on_device().kept.set_tokens(s_.ids_.size());
   // What can fail comes before the token is in the context: the caller would never be told of it.
   if (timed_ == received_) collect_times();
   if (tail_.logprobs) read_logprobs();

@@ -70,7 +70,7 @@ bool Session::lens(const LensRange& range, const OnLens& on_row) {
       {model_,
        d.activations,
        d.step,
-       d.cache,
+       d.kept.state(),
        chunk,
        d.source ? &d.source->cache() : nullptr,
        {},
@@ -78,15 +78,15 @@ bool Session::lens(const LensRange& range, const OnLens& on_row) {
       range.layers, policy_,
       tuned_lens_ && range.logits ? std::make_unique<Translators>(model_, *tuned_lens_, range.layers) : nullptr);
   LensRows rows(model_, range.logits, on_row);
-  keep_cached(range.first);  // after what may fail for want of memory
+  d.kept.truncate(range.first);  // after what may fail for want of memory
   begin(true);
   d.step.state.as<abi::StepState>()->end = static_cast<uint32_t>(end);
-  written_ = std::max(written_, end);
-  while (cached_ < end) {
-    const size_t begin = cached_;
+  d.kept.will_write(end);
+  while (cached() < end) {
+    const size_t begin = cached();
     states.run();
-    cached_ = std::min(begin + chunk, end);
-    for (size_t at = std::max(begin, range.first); at < cached_; ++at)
+    d.kept.set_tokens(std::min(begin + chunk, end));
+    for (size_t at = std::max(begin, range.first); at < cached(); ++at)
       for (size_t i = 0; i < range.layers.size(); ++i) {
         const auto token = static_cast<uint32_t>(at - begin);
         const LensRow row = {range.layers[i], static_cast<uint32_t>(at), states.state(i, token), {}};

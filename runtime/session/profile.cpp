@@ -16,22 +16,18 @@ struct Cost {
 // weights once for each group of tokens. The products of the layers share a row, `matmul`.
 Cost cost_of(std::string_view stage, const Session& session, uint32_t tokens) {
   const Model& model = session.model();
-  const bool experts = model.config.experts.count > 0;
   Cost cost;
   const auto add = [&](const Matrix& matrix, double readings, double times) {
     if (!matrix.view.buffer) return;
     cost.bytes += readings * static_cast<double>(matrix.bytes());
     cost.multiplies += times * matrix.rows * matrix.cols;
   };
-  for (const LayerWeights& layer : model.weights.layers) {
+  for (const Layer& layer : model.weights.layers) {
     const double used = double{1} * model.config.experts.used * tokens;  // each token has its own
     if (stage == "matmul")
-      for (const Matrix* matrix : {&layer.qkv, &layer.out, &layer.cross_q, &layer.cross_out, &layer.router})
-        add(*matrix, 1, tokens);
-    for (const Matrix* matrix : {&layer.gate_up, &layer.down}) {
-      if (stage == "matmul" && !experts) add(*matrix, 1, tokens);
-      if (stage == "matmul_expert" && experts) add(*matrix, used, used);
-    }
+      for (const Matrix* matrix : layer.matrices()) add(*matrix, 1, tokens);
+    if (const auto* experts = std::get_if<Experts>(&layer.mlp); experts && stage == "matmul_expert")
+      for (const Matrix* matrix : {&experts->gate_up, &experts->down}) add(*matrix, used, used);
   }
   if (stage == "project" && !session.has_partial_head()) add(model.weights.output_table().matrix(), 1, 1);
   if (stage == "attend") cost.bytes = session.cache_bytes_at(session.ids().size());

@@ -40,6 +40,7 @@ class SamplingSetup {
   const Sampling& sampling() const { return sampling_; }
   const std::vector<std::pair<uint32_t, float>>& biases() const { return biases_; }  // by ascending id, none of them 0
   uint32_t logprobs() const { return logprobs_; }
+  std::span<const uint32_t> stop_ids() const { return stop_ids_; }
   Tail::Kind tail() const;  // greedy if the likeliest token is chosen from unchanged logits, else sampled
 
   // Writes the parameters and the token flags for tokens after the context `ids`, which was generated from `prompt_end`

@@ -20,17 +20,17 @@ const Model& checked(const Model& model) {
 
 }  // namespace
 
-Session::OnDevice::OnDevice(const Model& model, uint32_t context, Format format, const KvPlace& place, Policy policy,
+Session::OnDevice::OnDevice(const Model& model, uint32_t context, Format format, const StatePlace& place, Policy policy,
                             Duty& duty)
     : activations(model, model.device->plan().chunk_tokens),
-      cache(model, context, model.device->plan().chunk_tokens, format, place),
+      kept(model, context, format, place),
       step(model, context, context),
       source(model.weights.encoder ? std::make_unique<Source>(model, context, format) : nullptr),
       head(model, step),
-      schedule({model, activations, step, cache, 1, source ? &source->cache() : nullptr}, policy, duty) {}
+      schedule({model, activations, step, kept.state(), 1, source ? &source->cache() : nullptr}, policy, duty) {}
 
 Session::Session(const Model& model, uint32_t context, std::vector<uint32_t> stop_ids, Format cache, Policy policy,
-                 Duty* duty, KvPlace place)
+                 Duty* duty, StatePlace place)
     : model_(checked(model)),
       context_(context),
       policy_(policy),
@@ -53,7 +53,6 @@ void Session::leave_device() {
   left_head_ = on_device_->head.head();
   if (drafter_) drafter_->leave_device();
   on_device_.reset();
-  cached_ = written_ = 0;
 }
 
 void Session::enter_device() {
@@ -66,14 +65,14 @@ void Session::enter_device() {
 
 uint64_t Session::kv_bytes() const {
   if (!on_device_) return 0;
-  return on_device().cache.bytes() + (on_device().source ? on_device().source->cache().bytes() : 0);
+  return on_device().kept.bytes() + (on_device().source ? on_device().source->cache().bytes() : 0);
 }
 
 uint64_t Session::scratch_bytes() const {
   if (!on_device_) return 0;
   const OnDevice& d = *on_device_;
-  return d.soft_rows.bytes() + d.activations.bytes() + d.step.bytes() + d.cache.scratch_bytes() + d.head.bytes() +
-         (d.source ? d.source->scratch_bytes() + d.source->cache().scratch_bytes() : 0);
+  return d.soft_rows.bytes() + d.activations.bytes() + d.step.bytes() + d.kept.state().scratch_bytes() +
+         d.head.bytes() + (d.source ? d.source->scratch_bytes() + d.source->cache().scratch_bytes() : 0);
 }
 
 void Session::set_logprobs(uint32_t count) {
@@ -97,7 +96,7 @@ void Session::prompt(std::span<const uint32_t> ids, std::span<const uint32_t> be
   std::vector<uint32_t> context = {model_.config.start_token};
   context.insert(context.end(), begun.begin(), begun.end());
   check_ids(context, model_.config.vocab, context_ - 1);
-  if (!std::ranges::equal(ids, input_)) cached_ = 0;  // it was computed for another input
+  if (!std::ranges::equal(ids, input_)) on_device().kept.forget();  // it was computed for another input
   input_.assign(ids.begin(), ids.end());
   set_context(context);
 }
@@ -120,8 +119,9 @@ void Session::prompt_parts(std::span<const PromptPart> parts) {
 }
 
 void Session::set_context(std::span<const uint32_t> ids, std::span<const float> soft) {
-  keep_cached(std::min(common_prefix(ids_, soft_, ids, soft, model_.config.width), ids.size() - 1));
-  stats_.reused_tokens += cached_;
+  KeptContext& kept = on_device().kept;
+  kept.truncate(std::min(common_prefix(ids_, soft_, ids, soft, model_.config.width), ids.size() - 1));
+  stats_.reused_tokens += kept.tokens();
   std::vector<uint32_t> copy(ids.begin(), ids.end());  // what may fail comes first: ids and rows belong together
   set_soft(soft);
   ids_ = std::move(copy);
@@ -160,44 +160,29 @@ void Session::write_soft() {
   d.soft_written = true;
 }
 
-// Keeps at most so many cached positions; none if a window that ends there is no longer whole.
-void Session::keep_cached(size_t most) {
-  cached_ = std::min(cached_, most);
-  if (!on_device().cache.holds(model_.config, cached_, written_)) cached_ = 0;
-  if (cached_ == 0) written_ = 0;
-}
-
 size_t Session::copy_prefix(const Session& from) {
   require(!ids_.empty(), "copy_prefix", "the session has no prompt");
   require(&from.model_ == &model_ && from.context_ == context_ && from.cache_format_ == cache_format_, "copy_prefix",
           "the sessions differ in their model, context or type of cache");
-  if (on_device().source || &from == this) return cached_;
-  const size_t common =
-      std::min({common_prefix(ids_, soft_, from.ids_, from.soft_, model_.config.width), from.cached_, ids_.size() - 1});
-  if (common <= cached_ || !from.on_device().cache.holds(model_.config, common, from.written_)) return cached_;
-  const std::vector<View> sources = from.cache_parts(common, from.written_);
-  const std::vector<View> targets = cache_parts(common, from.written_);
-  const size_t before = std::exchange(cached_, 0);  // until all of it is there
-  run_once(model_.device, "copy prefix", [&](Recorder& r) {
-    for (size_t i = 0; i < sources.size(); ++i) r.copy(sources[i], targets[i]);
-  });
-  cached_ = common;
-  written_ = from.written_;
-  stats_.reused_tokens += common - before;
-  return cached_;
+  KeptContext& kept = on_device().kept;
+  if (on_device().source || &from == this) return kept.tokens();
+  const size_t common = common_prefix(ids_, soft_, from.ids_, from.soft_, model_.config.width), before = kept.tokens();
+  kept.copy_prefix(from.on_device().kept, std::min(common, ids_.size() - 1));
+  stats_.reused_tokens += kept.tokens() - before;
+  return kept.tokens();
 }
 
 // Writes the session's state to the device, and gives the tail that draws the next tokens. Nothing may be in flight.
 Tail Session::begin(bool ignore_stop_tokens) {
   // The last token is computed again even if it is cached: its hidden state is needed.
-  keep_cached(ids_.size() - 1);
+  on_device().kept.truncate(ids_.size() - 1);
   if (on_device().source && on_device().source->ids() != input_) {
     on_device().source->read(input_);
     stats_.prompt_tokens += input_.size();
   }
   write_soft();
   abi::StepState& state = *on_device().step.state.as<abi::StepState>();
-  state.pos = static_cast<uint32_t>(cached_);
+  state.pos = static_cast<uint32_t>(cached());
   state.end = static_cast<uint32_t>(ids_.size());
   state.finished = 0;
   state.drafted = 0;
@@ -217,23 +202,44 @@ Tail Session::next_tail(const Tail& tail) {
   return on_device().head.allow(tail, matcher_->allowed(), ids_.size());
 }
 
-// Submits a pass of the first pending tokens, of which there are more.
+// True if more than one pass is left of the prompt.
+bool Session::more_than_a_pass() const {
+  const OnDevice& d = on_device();
+  return ids_.size() - cached() > d.schedule.chunk_tokens() ||
+         d.kept.next_checkpoint(ids_, sampling_.stop_ids()) < ids_.size();
+}
+
+// Submits a pass of the first pending tokens, of which there are more. It ends where a checkpoint is due.
 void Session::run_chunk() {
-  const uint32_t chunk = on_device().schedule.chunk_tokens();
-  written_ = std::max(written_, cached_ + chunk);  // before it may fail: a part of the pass may have run then
-  on_device().schedule.submit(chunk, {Tail::Kind::none});
-  cached_ += chunk;
+  OnDevice& d = on_device();
+  const size_t due = d.kept.next_checkpoint(ids_, sampling_.stop_ids());
+  const size_t to = std::min(cached() + d.schedule.chunk_tokens(), due);
+  d.kept.will_write(to);  // before it may fail: a part of the pass may have run then
+  if (due == ids_.size()) {
+    d.schedule.submit(d.schedule.chunk_tokens(), {Tail::Kind::none});
+    return d.kept.set_tokens(to);
+  }
+  abi::StepState& state = *d.step.state.as<abi::StepState>();
+  d.schedule.wait_all();
+  state.end = static_cast<uint32_t>(to);
+  d.schedule.submit(d.schedule.chunk_tokens(), {Tail::Kind::none});
+  d.schedule.wait_all();
+  state.end = static_cast<uint32_t>(ids_.size());
+  d.kept.set_tokens(to);
+  if (to == due) d.kept.add_checkpoint(to);
 }
 
 // Submits the pending tokens, the last pass with the given tail. False if go_on() said so before a pass: then what is
 // done stays in the cache.
 bool Session::run_prompt(const Tail& tail, const std::function<bool()>& go_on) {
+  OnDevice& d = on_device();
   while (more_than_a_pass()) {
     if (!go_on()) return false;
     run_chunk();
   }
-  written_ = std::max(written_, ids_.size());
-  on_device().schedule.submit(ids_.size() - cached_ == 1 ? 1 : on_device().schedule.chunk_tokens(), tail);
+  d.kept.will_write(ids_.size());
+  d.schedule.submit(ids_.size() - cached() == 1 ? 1 : d.schedule.chunk_tokens(), tail);
+  d.kept.add_checkpoint(ids_.size());
   return true;
 }
 
@@ -247,7 +253,7 @@ void Session::run(const Work& work) {
     drain();
     throw;
   }
-  cached_ = ids_.size();
+  on_device().kept.set_tokens(ids_.size());
 }
 
 // After a failure, a callback's too: nothing may be in flight when the buffers are written again.
@@ -255,7 +261,7 @@ void Session::drain() noexcept {
   try {
     on_device().schedule.wait_all();
   } catch (...) {
-    cached_ = 0;
+    if (on_device_) on_device_->kept.forget();
   }
 }
 
@@ -271,16 +277,12 @@ std::span<const abi::Guess> Session::guess(MedusaHeads& heads) {
   return heads.guesses();
 }
 
-// Keys and values that a token there sees.
+// Of the states that a token there reads.
 double Session::cache_bytes_at(size_t position) const {
-  double cache = 0;
-  for (size_t i = 0; i < on_device().cache.layers.size(); ++i) {
-    const ops::CacheView& layer = on_device().cache.layers[i];
-    const uint32_t window = model_.config.positions[i].window;
-    const uint64_t seen = window ? std::min<uint64_t>(position, window) : position;
-    cache += static_cast<double>((layer.keys.bytes + layer.values.bytes) / layer.capacity * (seen + input_.size()));
-  }
-  return cache;
+  double bytes = 0;
+  for (const LayerState& layer : on_device().kept.state().layers)
+    bytes += std::visit([&](const auto& state) { return state.bytes_read(position, input_.size()); }, layer);
+  return bytes;
 }
 
 std::vector<float> Session::score(std::span<const uint32_t> ids) {
@@ -293,12 +295,12 @@ std::vector<float> Session::score(std::span<const uint32_t> ids) {
   ids_.assign(ids.begin(), ids.end());
   set_soft({});
   prompt_end_ = ids_.size();
-  cached_ = 0;
+  on_device().kept.forget();
   if (matcher_) matcher_->reset();
   begin(true);
   const PartialHeadBuffers* const masked = on_device().head.mask_kept();
   run([&] {
-    written_ = ids.size();
+    on_device().kept.will_write(ids.size());
     for (size_t done = 0; done < ids.size(); done += on_device().schedule.chunk_tokens())
       on_device().schedule.submit_score(masked);
   });
@@ -347,16 +349,22 @@ std::vector<PassTimes> Session::time(uint32_t tokens, uint32_t count, const Subm
   const size_t first = ids_.size() - tokens;
   Schedule& schedule = on_device().schedule;
   const uint32_t chunk = schedule.chunk_tokens();
-  keep_cached(first);
+  KeptContext& kept = on_device().kept;
+  kept.truncate(first);
   const Tail tail = next_tail(begin(true));
   abi::StepState& state = *on_device().step.state.as<abi::StepState>();
   std::vector<PassTimes> times;
   run([&] {
     state.end = static_cast<uint32_t>(first);
-    for (; cached_ < first; cached_ = std::min(cached_ + chunk, first)) schedule.submit(chunk, {Tail::Kind::none});
-    written_ = std::max(written_, ids_.size());
+    for (; cached() < first; kept.set_tokens(std::min(cached() + chunk, first))) {
+      kept.will_write(std::min(cached() + chunk, first));
+      schedule.submit(chunk, {Tail::Kind::none});
+    }
     schedule.wait_all();
+    kept.add_checkpoint(first);
     while (times.size() < count) {
+      kept.truncate(first);
+      kept.will_write(ids_.size());
       state.pos = static_cast<uint32_t>(first);
       state.end = static_cast<uint32_t>(ids_.size());
       state.finished = 0;
@@ -391,9 +399,10 @@ void Session::set_blank_context(uint32_t count) {
   ids_.assign(size_t{count} + 1, 0);
   prompt_end_ = ids_.size();
   run_once(model_.device, "zeros", [&](Recorder& r) {
-    for (const ops::CacheView& layer : on_device().cache.layers) r.fill(layer.keys, 0), r.fill(layer.values, 0);
+    for (const LayerState& layer : on_device().kept.state().layers)
+      for (const View& array : arrays_of(layer)) r.fill(array, 0);
   });
-  cached_ = written_ = count;
+  on_device().kept.loaded({count, count, count});
 }
 
 void Session::reset() {
@@ -401,7 +410,7 @@ void Session::reset() {
   set_soft({});
   prompt_end_ = 0;
   input_.clear();
-  cached_ = 0;
+  if (on_device_) on_device_->kept.forget();
   stats_ = {};
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "model/encoder.h"
+#include "model/kept_context.h"
 #include "model/medusa.h"
 #include "model/schedule.h"
 #include "session/drafter.h"
@@ -87,7 +88,7 @@ class Session {
   // stop_ids: at most MAX_STOP_IDS; the model outlives the session. duty: of whoever it works for, and outlives it;
   // nullptr: its own. place: among sessions of the same model, context and type of cache.
   Session(const Model& model, uint32_t context, std::vector<uint32_t> stop_ids, Format cache = Format::f16,
-          Policy policy = Policy::throughput, Duty* duty = nullptr, KvPlace place = {});
+          Policy policy = Policy::throughput, Duty* duty = nullptr, StatePlace place = {});
   ~Session();
 
   // Settings hold from the next generate on. All throw Error(invalid_argument) for a value out of range.
@@ -195,13 +196,13 @@ class Session {
   const SessionStats& stats() const { return stats_; }
   uint64_t kv_bytes() const;
   uint64_t scratch_bytes() const;
-  double cache_bytes_at(size_t position) const;  // of the keys and values that a token there sees
+  double cache_bytes_at(size_t position) const;  // of the states that a token there reads
 
  private:
   struct OnDevice {
-    OnDevice(const Model& model, uint32_t context, Format cache, const KvPlace& place, Policy policy, Duty& duty);
+    OnDevice(const Model& model, uint32_t context, Format cache, const StatePlace& place, Policy policy, Duty& duty);
     ActivationBuffers activations;
-    KvCache cache;  // before what else grows with the context: it checks the device's limit
+    KeptContext kept;  // before what else grows with the context: it checks the device's limit
     StepBuffers step;
     std::unique_ptr<Source> source;  // of an encoder-decoder
     VocabHeadSetup head;             // before the schedule, which waits when it is destroyed: passes read its buffers
@@ -214,12 +215,10 @@ class Session {
   void set_soft(std::span<const float> rows);
   void write_soft();
   bool ends_soft() const { return is_soft(ids_.back()); }
-  void keep_cached(size_t most);
   Tail begin(bool ignore_stop_tokens);
   Tail next_tail(const Tail& tail);
-  bool more_than_a_pass() const {
-    return ids_.size() - cached_ > on_device().schedule.chunk_tokens();
-  }  // pending tokens
+  bool more_than_a_pass() const;
+  size_t cached() const { return on_device().kept.tokens(); }  // positions of the context that are computed
   void run_chunk();
   bool run_prompt(const Tail& tail, const std::function<bool()>& go_on);
   template <class Work>
@@ -228,13 +227,12 @@ class Session {
   std::vector<PassTimes> time(uint32_t tokens, uint32_t count, const Submit& submit);
   std::vector<float> compute_logits(Tail tail);
   void drain() noexcept;
-  std::vector<View> cache_parts(uint64_t cached, uint64_t written) const;
 
   const Model& model_;
   uint32_t context_;
   Policy policy_;
   Format cache_format_;
-  KvPlace place_;
+  StatePlace place_;
   std::atomic<bool> cancelled_ = false;
   Duty own_duty_{cancelled_};
   Duty* duty_;
@@ -249,9 +247,7 @@ class Session {
   std::vector<uint32_t> ids_;                    // the context
   std::vector<float> soft_;                      // rows of its soft tokens
   size_t prompt_end_ = 0;                        // ids from here on were generated
-  size_t cached_ = 0;                            // positions of the context in the cache
-  size_t written_ = 0;  // highest position ever written to the cache, plus 1: rings may have lost older ones
-  Logprobs logprobs_;   // of the last token
+  Logprobs logprobs_;                            // of the last token
   SessionStats stats_;
 };
 

@@ -1,7 +1,7 @@
-// A session in a file: a JSON header with the settings, the ids of the context, and for each layer the tiles of the
-// cache that are in use. Numbers are little-endian; every part is padded to a multiple of 8 bytes.
+// A session in a file: a JSON header with the settings, the ids of the context, and the bytes of each layer's state
+// that are in use. Numbers are little-endian; every part is padded to a multiple of 8 bytes.
 //
-//   "weft-kv1" | header's bytes (u64) | header | ids (u32 each) | by layer and head: keys, by layer and head: values |
+//   "weft-kv1" | header's bytes (u64) | header | ids (u32 each) | by layer: its state (KeptContext::parts) |
 //   checksum (u64: a Fingerprint of everything before)
 //
 // For an encoder-decoder, the ids of the input follow those of the context. restore() reads the input again. The rows
@@ -102,12 +102,12 @@ JsonValue to_json(const std::vector<std::pair<uint32_t, float>>& biases) {
 }
 
 // The parts of a saved session, once its checksum is right.
-struct Parts {
+struct SavedParts {
   std::string_view header;
   std::span<const std::byte> rest;  // ids and cache
 };
 
-Parts take_apart(std::span<const std::byte> file, const std::string& place) {
+SavedParts take_apart(std::span<const std::byte> file, const std::string& place) {
   const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
   if (!text.starts_with(kMagic)) throw Error(Code::bad_file, "it is no session that this Weft saved", place);
   const auto word = [&](size_t at) {
@@ -130,22 +130,6 @@ Parts take_apart(std::span<const std::byte> file, const std::string& place) {
 
 }  // namespace
 
-// The tiles in use of each layer and head, in the file's order.
-std::vector<View> Session::cache_parts(uint64_t cached, uint64_t written) const {
-  std::vector<View> parts;
-  const uint32_t heads = model_.config.heads.kv_heads;
-  for (size_t layer = 0; layer < on_device().cache.layers.size(); ++layer) {
-    const ops::CacheView& cache = on_device().cache.layers[layer];
-    const uint64_t used = model_.config.positions[layer].window ? written : cached;
-    const uint64_t slots = std::min<uint64_t>(align_up(used, TILE_ROWS), cache.capacity);
-    if (slots == 0) continue;
-    for (const View& view : {cache.keys, cache.values})
-      for (uint32_t head = 0; head < heads; ++head)
-        parts.push_back(view.part(view.bytes / heads * head, view.bytes / heads / cache.capacity * slots));
-  }
-  return parts;
-}
-
 // 1, which older files do not say, had the scales of each q8 slot after its values; 2 has them after a tile's.
 static uint64_t cache_layout(Format format) { return format == Format::q8 ? 2 : 1; }
 
@@ -163,19 +147,21 @@ void Session::save(const std::filesystem::path& path, std::string_view note) con
 
 void Session::save(const std::function<void(std::span<const std::byte>)>& store, std::string_view note) const {
   if (ids_.empty()) throw Error(Code::invalid_argument, "the session has no prompt", "save");
-  const KvCache& cache = on_device().cache;  // first: without a device there are no weights either
+  const KeptContext& kept = on_device().kept;  // first: without a device there are no weights either
+  const KeptContext::Extent extent = kept.extent();
   JsonValue header = {{"model", hex(model_.config.fingerprint)},
                       {"weights", model_.weights.type()},
                       {"table", name(model_.weights.output_table().matrix().format)},
                       {"tied", tied_text(model_.weights)},
-                      {"cache", name(cache.layers.at(0).format)},
-                      {"cache_layout", cache_layout(cache.layers.at(0).format)},
+                      {"cache", name(cache_format_)},
+                      {"cache_layout", cache_layout(cache_format_)},
                       {"context", context_},
-                      {"cache_bytes", cache.bytes()},
+                      {"cache_bytes", kept.state().bytes()},
                       {"ids", ids_.size()},
                       {"input", input_.size()},
-                      {"cached", cached_},
-                      {"written", written_},
+                      {"cached", extent.tokens},
+                      {"written", extent.written},
+                      {"recurrent_written", extent.recurrent_written},
                       {"prompt", prompt_end_},
                       {"note", note},
                       {"sampling", to_json(sampling())},
@@ -200,7 +186,7 @@ void Session::save(const std::function<void(std::span<const std::byte>)>& store,
     rows.resize(align_up(rows.size(), kPart / 4));
     write(std::as_bytes(std::span(rows)));
   }
-  for (const View& part : cache_parts(cached_, written_)) write(download(model_.device, part));
+  for (const View& part : kept.parts(extent)) write(download(model_.device, part));
   store(bytes_of(sum.value()));
 }
 
@@ -208,7 +194,7 @@ std::string Session::restore(const std::filesystem::path& path) { return restore
 
 std::string Session::restore(std::span<const std::byte> file, const std::string& place) {
   const OnDevice& device = on_device();
-  const Parts parts = take_apart(file, place);
+  const SavedParts parts = take_apart(file, place);
   const JsonValue document = parse_json(parts.header, place);
   const Header header(document, place);
   const auto same = [&](const std::string& what, const std::string& saved, const std::string& here, const char* hint) {
@@ -224,7 +210,7 @@ std::string Session::restore(std::span<const std::byte> file, const std::string&
   if (document.contains("tied"))
     same("a vocabulary that is", header.text("tied"), tied_text(model_.weights),
          "load the model with the same tie option");
-  const Format format = device.cache.layers.at(0).format;
+  const Format format = cache_format_;
   same("a cache of type", header.text("cache"), name(format), "create the session with that type");
   const uint64_t layout = document.contains("cache_layout") ? header.integer("cache_layout", UINT32_MAX) : 1;
   same("a cache of layout", std::to_string(layout), std::to_string(cache_layout(format)),
@@ -232,22 +218,27 @@ std::string Session::restore(std::span<const std::byte> file, const std::string&
   same("a context of", std::to_string(header.integer("context", UINT32_MAX)), std::to_string(context_),
        "create the session with that context");
   same("a cache of size", std::to_string(header.integer("cache_bytes", UINT64_MAX)),
-       std::to_string(device.cache.bytes()), "");
+       std::to_string(device.kept.state().bytes()), "");
   const uint64_t count = header.integer("ids", context_), cached = header.integer("cached", count),
                  written = header.integer("written", UINT32_MAX);
+  // Older files do not say.
+  const uint64_t recurrent =
+      document.contains("recurrent_written") ? header.integer("recurrent_written", written) : written;
+  const KeptContext::Extent extent = {cached, written, recurrent};
   const Sampling sampling = sampling_from(header.object("sampling"));
   const uint64_t prompt = header.integer("prompt", count);
   const auto [biased, biases] = header.biases("biases");
   std::string note = header.text("note");
 
-  const std::vector<View> views = cache_parts(cached, written);
+  const std::vector<View> views = device.kept.parts(extent);
   const uint64_t input_count = header.integer("input", device.source ? context_ : 0);
   const uint64_t soft_count = document.contains("soft") ? header.integer("soft", count) : 0;
   const uint64_t id_bytes = align_up((count + input_count) * 4, kPart),
                  row_bytes = align_up(soft_count * model_.config.width * 4, kPart);
   uint64_t needed = id_bytes + row_bytes;
   for (const View& view : views) needed += view.bytes;
-  if (count == 0 || (device.source && input_count == 0) || written < cached || parts.rest.size() != needed)
+  if (count == 0 || (device.source && input_count == 0) || std::min(written, recurrent) < cached ||
+      parts.rest.size() != needed)
     throw Error(Code::bad_file,
                 "it has " + std::to_string(parts.rest.size()) + " bytes of ids and cache, expected are " +
                     std::to_string(needed),
@@ -271,7 +262,7 @@ std::string Session::restore(std::span<const std::byte> file, const std::string&
     throw Error(Code::bad_file, error.sentence(), place);
   }
 
-  cached_ = 0;  // until all of it is there
+  on_device().kept.forget();  // until all of it is there
   Uploader uploader(model_.device);
   std::span<const std::byte> bytes = parts.rest.subspan(id_bytes + row_bytes);
   for (const View& view : views) {
@@ -283,8 +274,7 @@ std::string Session::restore(std::span<const std::byte> file, const std::string&
   ids_ = std::move(ids);
   prompt_end_ = prompt;
   input_ = std::move(input);
-  cached_ = cached;
-  written_ = written;
+  on_device().kept.loaded(extent);
   if (matcher_) matcher_->reset();
   return note;
 }

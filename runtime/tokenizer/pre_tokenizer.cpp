@@ -72,6 +72,7 @@ const Named kNamed[] = {
     {"llama3", {kLlama3}},
     {"llama-v3", {kLlama3}},
     {"falcon3", {kLlama3}},
+    {"lfm2", {kLlama3}},
     {"dbrx", {kLlama3}},
     {"smaug-bpe", {kLlama3}},
     {"chatglm-bpe", {kLlama3}},

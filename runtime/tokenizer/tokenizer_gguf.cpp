@@ -198,7 +198,7 @@ void read_byte_level(const JsonObject& metadata, TokenizerParts& parts) {
   const auto is_one_of = [&](std::initializer_list<const char*> names) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
-  const bool llama3 = is_one_of({"llama-bpe", "llama3", "llama-v3", "falcon3"});
+  const bool llama3 = is_one_of({"llama-bpe", "llama3", "llama-v3", "falcon3", "lfm2"});
   // The tokenizer.json of Qwen and of GPT-NeoX (which MPT and OLMo took over) state NFC, which GGUF has no key for.
   if (is_one_of({"qwen2", "qwen35", "deepseek-r1-qwen", "mpt", "olmo"})) parts.normalizer = Normalizer::nfc();
   parts.bpe.byte_level = parts.byte_alphabet = true;

@@ -54,7 +54,7 @@ class BatchGuessesTest : public GpuTest {
   uint32_t vocab() const { return model_->config.vocab; }
   Ids prompt(uint32_t number) const { return some_ids(3 + 7 * number, vocab()); }
   std::unique_ptr<Session> session(const Setting& setting, uint32_t context = 256, Ids stop_ids = {},
-                                   Policy policy = Policy::throughput, KvPlace place = {}) const {
+                                   Policy policy = Policy::throughput, StatePlace place = {}) const {
     auto made = std::make_unique<Session>(*model_, context, std::move(stop_ids), setting.cache, policy, nullptr,
                                           std::move(place));
     made->set_sampling(setting.sampling);
@@ -89,7 +89,7 @@ TEST_F(BatchGuessesTest, TheSameIdsAsAlone) {
       std::vector<std::unique_ptr<Session>> sessions;
       std::vector<BatchEntry> entries;
       std::vector<Ids> texts;
-      const auto group = settings.size() == 1 ? std::make_shared<KvGroup>(count) : nullptr;
+      const auto group = settings.size() == 1 ? std::make_shared<StateGroup>(count) : nullptr;
       for (uint32_t i = 0; i < count; ++i) {
         const Setting& setting = settings[i % settings.size()];
         texts.push_back(alone(setting, prompt(i), kTokens));

@@ -68,9 +68,9 @@ TEST_F(BatchTest, GroupsGenerateAsAlone) {
   for (const Format cache : {Format::f16, Format::q8})
     for (const uint32_t count : {2u, 11u}) {
       SCOPED_TRACE(std::to_string(count) + " sessions, cache " + name(cache));
-      const std::shared_ptr<KvGroup> groups[] = {std::make_shared<KvGroup>(count + 1),
-                                                 std::make_shared<KvGroup>(count)};
-      const auto make_session = [&](KvPlace place) {
+      const std::shared_ptr<StateGroup> groups[] = {std::make_shared<StateGroup>(count + 1),
+                                                    std::make_shared<StateGroup>(count)};
+      const auto make_session = [&](StatePlace place) {
         return std::make_unique<Session>(*model_, 256, std::vector<uint32_t>(), cache, Policy::throughput, nullptr,
                                          std::move(place));
       };
@@ -82,7 +82,7 @@ TEST_F(BatchTest, GroupsGenerateAsAlone) {
       std::vector<BatchEntry> entries;
       for (uint32_t i = 0; i < count; ++i) {
         sessions.push_back(
-            make_session(i == 4 ? KvPlace() : KvPlace{groups[count > 2 && i % 3 == 0 ? 1 : 0], count - 1 - i}));
+            make_session(i == 4 ? StatePlace() : StatePlace{groups[count > 2 && i % 3 == 0 ? 1 : 0], count - 1 - i}));
         const auto single = make_session({});
         for (Session* session : {single.get(), sessions.back().get()}) {
           session->set_sampling(i % 2 == 1 ? Sampling{.temperature = 1.0f, .seed = i} : greedy());
@@ -109,15 +109,16 @@ TEST_F(BatchTest, GroupsGenerateAsAlone) {
 TEST_F(BatchTest, GroupsAttendAtOnce) {
   make(Format::q8);
   const auto attentions = [&](const std::vector<uint32_t>& neighbours, uint32_t tokens) {
-    const auto group = std::make_shared<KvGroup>(3u);
+    const auto group = std::make_shared<StateGroup>(3u);
     const StepBuffers step(*model_, 64, 64);
-    std::deque<KvCache> caches;
+    std::deque<ContextState> caches;
     std::deque<Activations> rows;
     const ActivationBuffers activations(*model_, 8, 8);
     const Buffer list(model_->device, "members", 3 * sizeof(abi::BatchMember), Memory::shared);
-    Pass pass = {*model_, activations, step, caches.emplace_back(*model_, 64, 64, Format::f16, KvPlace{group, 0}), 8};
+    Pass pass = {*model_, activations, step, caches.emplace_back(*model_, 64, 64, Format::f16, StatePlace{group, 0}),
+                 8};
     for (uint32_t i = 0; i < 3; ++i) {
-      if (i > 0) caches.emplace_back(*model_, 64, 64, Format::f16, KvPlace{group, i});
+      if (i > 0) caches.emplace_back(*model_, 64, 64, Format::f16, StatePlace{group, i});
       pass.members.push_back(
           {*model_, rows.emplace_back(activations.rows(i * tokens, tokens)), step, caches.back(), tokens});
     }
@@ -138,14 +139,14 @@ TEST_F(BatchTest, GroupsAttendAtOnce) {
 // Where all keys of a layer are too much for a binding each session has buffers of its own.
 TEST_F(BatchTest, GroupsTooLargeForABindingAreApart) {
   make(Format::q8);
-  const uint64_t layer = KvCache(*model_, 256, 64).layers[0].keys.bytes;
+  const uint64_t layer = std::get<AttentionState>(ContextState(*model_, 256, 64).layers[0]).cache.keys.bytes;
   for (const uint32_t fit : {2u, 3u}) {
     const auto model = load_model(open_device({.slice_bytes = fit * layer}), folder_.path() / "m.gguf", Format::q8);
-    const auto group = std::make_shared<KvGroup>(3u);
-    const KvCache first(*model, 256, 64, Format::f16, {group, 0}), last(*model, 256, 64, Format::f16, {group, 2});
+    const auto group = std::make_shared<StateGroup>(3u);
+    const ContextState first(*model, 256, 64, Format::f16, {group, 0}), last(*model, 256, 64, Format::f16, {group, 2});
     EXPECT_EQ(first.buffers == last.buffers, fit == 3);
     EXPECT_EQ(last.slot, fit == 3 ? 2u : 0u);
-    EXPECT_EQ(last.layers[0].keys.offset, fit == 3 ? 2 * layer : 0);
+    EXPECT_EQ(std::get<AttentionState>(last.layers[0]).cache.keys.offset, fit == 3 ? 2 * layer : 0);
     EXPECT_EQ(last.bytes(), first.bytes());
   }
 }
@@ -158,13 +159,13 @@ TEST_F(BatchTest, Families) {
     std::vector<std::unique_ptr<Session>> sessions;
     std::vector<std::vector<uint32_t>> alone, together(3);
     std::vector<BatchEntry> entries;
-    const auto group = std::make_shared<KvGroup>(3u);
+    const auto group = std::make_shared<StateGroup>(3u);
     for (uint32_t i = 0; i < 3; ++i) {
       Session single(*model_, 64, {});
       single.set_sampling(greedy());
       alone.push_back(generate(single, prompt(i), 6));
       sessions.push_back(std::make_unique<Session>(*model_, 64, std::vector<uint32_t>(), Format::f16,
-                                                   Policy::throughput, nullptr, KvPlace{group, i}));
+                                                   Policy::throughput, nullptr, StatePlace{group, i}));
       sessions.back()->set_sampling(greedy());
       sessions.back()->prompt(prompt(i));
       entries.push_back({*sessions.back(), 6, true, [&together, i](uint32_t id) {

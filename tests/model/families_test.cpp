@@ -293,8 +293,8 @@ TEST_F(GpuTest, FirstFilesOfMixtral) {
     expect_greedy_ids(model, read_golden(golden_folder() / "mixtral"));
     const uint64_t with_two = model.bytes_per_token();
     model.config.experts.used = 1;
-    const LayerWeights& layer = model.weights.layers[0];
-    EXPECT_EQ(with_two - model.bytes_per_token(), 2 * (layer.gate_up.bytes() + layer.down.bytes())) << "two layers";
+    const Experts& experts = std::get<Experts>(model.weights.layers[0].mlp);
+    EXPECT_EQ(with_two - model.bytes_per_token(), 2 * (experts.gate_up.bytes() + experts.down.bytes())) << "two layers";
   }
   const auto last = std::ranges::find(file.tensors, "blk.1.ffn_up.4.weight", &TensorView::name);
   ASSERT_NE(last, file.tensors.end());

@@ -34,9 +34,9 @@ TEST_P(FootprintTest, IsWhatTheModelTakes) {
 
 INSTANTIATE_TEST_SUITE_P(Families, FootprintTest,
                          testing::Values("golden/gpt2", "golden/gemma3", "golden/mixtral", "golden/bloom-untied",
-                                         "golden_softmaxes/mixture/model.gguf", "golden_softmaxes/adaptive/model.gguf",
-                                         "golden_encoders/bert", "golden_seq2seq/bart",
-                                         "golden_seq2seq/t5-gated-untied"));
+                                         "golden/lfm2-biased-untied", "golden_softmaxes/mixture/model.gguf",
+                                         "golden_softmaxes/adaptive/model.gguf", "golden_encoders/bert",
+                                         "golden_seq2seq/bart", "golden_seq2seq/t5-gated-untied"));
 
 }  // namespace
 }  // namespace weft::test

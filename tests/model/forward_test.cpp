@@ -123,7 +123,7 @@ TEST_F(ForwardTest, ATokenTakesFiveDispatchesALayerAndFiveMore) {
     const auto model = load_model(open_device(tuning), folder_.path() / "m.gguf", Format::q8);
     const ActivationBuffers activations(*model, 1);
     const StepBuffers step(*model, 64, 64);
-    const KvCache cache(*model, 64, 1);
+    const ContextState cache(*model, 64, 1);
     const Pass pass = {*model, activations, step, cache, 1};
     const Tail greedy = {Tail::Kind::greedy};
     size_t dispatches = 0, barriers = 0;

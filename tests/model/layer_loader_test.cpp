@@ -65,21 +65,22 @@ TEST_F(LayerLoaderTest, AFirstPassGoesThroughTheLayersThatAreThere) {
     last += of_last && !tensor.name.ends_with(".attn_norm.weight") ? tensor.bytes.size() : 0;
   }
   ASSERT_GT(last, 0u);
-  std::atomic<const KvCache*> watched = nullptr;
+  std::atomic<const ContextState*> watched = nullptr;
   std::atomic<bool> held = false, before = false, behind = true;
   const auto model = begin([&](float done) {
     if (held || done * static_cast<double>(total) <= static_cast<double>(total - last) + 1) return;
     held = true;
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (!before && std::chrono::steady_clock::now() < deadline)
-      if (const KvCache* const cache = watched) before = !all_zero(cache->layers[kLayers - 2].keys);
-    if (watched) behind = !all_zero(watched.load()->layers[kLayers - 1].keys);
+      if (const ContextState* const cache = watched)
+        before = !all_zero(std::get<AttentionState>(cache->layers[kLayers - 2]).cache.keys);
+    if (watched) behind = !all_zero(std::get<AttentionState>(watched.load()->layers[kLayers - 1]).cache.keys);
   });
 
   const std::vector<uint32_t> ids = some_ids(5, model->config.vocab);
   const uint32_t chunk = model->device->plan().chunk_tokens;
   ActivationBuffers activations(*model, chunk);
-  KvCache cache(*model, 64, chunk, Format::f16);
+  ContextState cache(*model, 64, chunk, Format::f16);
   StepBuffers step(*model, 64, 64);
   run_once(model->device, "zeros", [&](Recorder& r) {
     for (const Buffer& buffer : cache.buffers->buffers) r.fill(buffer, 0);

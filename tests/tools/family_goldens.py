@@ -45,6 +45,8 @@ NEOX = tiny(num_attention_heads=3, intermediate_size=100, rope_parameters=rope(1
 NEOX.pop("num_key_value_heads")
 BLOOM = dict(vocab_size=131, n_layer=2, seq_length=256, bos_token_id=1, eos_token_id=2)
 MOE = dict(intermediate_size=40, num_experts_per_tok=2)
+LFM2 = tiny(num_hidden_layers=5, block_multiple_of=8, rope_parameters=rope(1e6),
+            layer_types=["conv", "conv", "full_attention", "conv", "full_attention"])
 XGLM = dict(vocab_size=131, d_model=48, ffn_dim=100, num_layers=2, attention_heads=3, max_position_embeddings=256, bos_token_id=1,
             eos_token_id=2)
 # By name: architecture of the GGUF file ("": there is none), class, settings.
@@ -74,6 +76,9 @@ MODELS = {
     "gemma3-untied": ("gemma3", "Gemma3Text", tiny(
         hidden_size=40, intermediate_size=48, num_hidden_layers=6, num_attention_heads=5, num_key_value_heads=5, head_dim=8,
         query_pre_attn_scalar=8, sliding_window=40, tie_word_embeddings=False)),
+    "lfm2-tied": ("lfm2", "Lfm2", LFM2 | dict(num_attention_heads=4, num_key_value_heads=2)),
+    "lfm2-biased-untied": ("lfm2", "Lfm2", LFM2 | dict(hidden_size=40, num_attention_heads=5, num_key_value_heads=5, conv_L_cache=4,
+                                                      conv_bias=True, block_auto_adjust_ff_dim=False, tie_word_embeddings=False)),
     "phi3": ("phi3", "Phi3", tiny(sliding_window=40)),
     "phi3-tied": ("phi3", "Phi3", tiny(num_attention_heads=6, num_key_value_heads=3, tie_word_embeddings=True)),
     "gpt2": ("gpt2", "GPT2", GPT2 | dict(n_head=3)),
@@ -119,7 +124,8 @@ def fill(model, gemma, seed):
     with torch.no_grad():
         for name, weight in model.named_parameters():
             values = torch.randn(weight.shape, generator=generator)
-            adds = any(part in name for part in ("o_proj", "out_proj", "down_proj", "c_proj", "attention.dense", "4h_to_h", "fc2"))
+            adds = any(part in name for part in ("o_proj", "out_proj", "down_proj", "c_proj", "attention.dense", "4h_to_h", "fc2",
+                                            "feed_forward.w2"))
             if weight.dim() > 1:
                 columns = weight.shape[0] if ".c_" in name else weight.shape[-1]
                 is_table = any(part in name for part in ("embed", "wte", "wpe", "lm_head"))
@@ -127,7 +133,7 @@ def fill(model, gemma, seed):
             elif not name.endswith("weight"):
                 weight.copy_(values * 0.2 * (gain if adds else 1))
             else:
-                last = name.split(".")[1] in ("norm", "ln_f", "final_layer_norm", "layer_norm")
+                last = name.split(".")[1] in ("norm", "ln_f", "final_layer_norm", "layer_norm", "embedding_norm")
                 ends = branch_norms and ("post_attention" in name or "post_feedforward" in name)
                 weight.copy_((values * 0.2 + (values.sign() if last else 1)) * (gain if ends else 1) - (1 if gemma else 0))
 
@@ -168,6 +174,8 @@ def convert(architecture, config, name, weight):
         return weight + 1
     if architecture == "gpt2" and weight.ndim == 2 and ".c_" in name:
         return weight.T
+    if ".conv.conv." in name and weight.ndim == 3:
+        return weight.squeeze(1)
     if architecture in ("gptneox", "bloom") and "query_key_value" in name:
         return weight.reshape(heads, 3, -1, *weight.shape[1:]).swapaxes(0, 1).reshape(weight.shape)
     return weight
@@ -188,6 +196,18 @@ def llama3_factors(config):
     return np.array(factors, dtype=np.float32)
 
 
+def write_lfm2_metadata(writer, config):
+    width = config.intermediate_size
+    if config.block_auto_adjust_ff_dim:
+        step = config.block_multiple_of
+        width = -(-int(config.block_ffn_dim_multiplier * int(2 * width / 3)) // step) * step
+    writer.add_feed_forward_length(width)
+    writer.add_head_count_kv([config.num_key_value_heads if kind == "full_attention" else 0 for kind in config.layer_types])
+    writer.add_shortconv_l_cache(config.conv_L_cache)
+    writer.add_layer_norm_rms_eps(config.norm_eps)
+    writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
+
+
 def write_metadata(writer, architecture, config):
     width, heads = config.hidden_size, config.num_attention_heads
     head_dim = getattr(config, "head_dim", None) or width // heads
@@ -202,6 +222,9 @@ def write_metadata(writer, architecture, config):
     if architecture == "gpt2":
         writer.add_feed_forward_length(config.n_inner or 4 * width)
         writer.add_layer_norm_eps(config.layer_norm_epsilon)
+        return
+    if architecture == "lfm2":
+        write_lfm2_metadata(writer, config)
         return
     writer.add_feed_forward_length(config.intermediate_size)
     parameters = config.rope_parameters
@@ -266,7 +289,7 @@ def write_gguf(folder, architecture, config):
                 name = name.removeprefix("transformer.")
             # llama.cpp knows no Gemma without a tied head.
             writer.add_tensor(names.get_name(name, try_suffixes=(".weight", ".bias")) or "output.weight",
-                              np.ascontiguousarray(weight, np.float16 if weight.ndim == 2 and "moe.gate" not in name else np.float32))
+                              np.ascontiguousarray(weight, np.float16 if weight.ndim == 2 and "moe.gate" not in name and ".conv.conv." not in name else np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -156,11 +156,11 @@ TEST(ModelConfig, OlderGemma3) {
                                 {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8.0}}},
                                 {"query_pre_attn_scalar", 64},
                                 {"hidden_activation", "gelu_pytorch_tanh"}});
-  ASSERT_EQ(c.positions.size(), 7u);
+  ASSERT_EQ(c.layer_configs.size(), 7u);
   for (uint32_t layer = 0; layer < 7; ++layer) {
     const bool global = layer % 3 == 2;
-    EXPECT_EQ(c.positions[layer].window, global ? 0u : 24u) << layer;
-    EXPECT_EQ(c.positions[layer].rope, global ? 0u : 1u) << layer;
+    EXPECT_EQ(c.attention_of(layer).window, global ? 0u : 24u) << layer;
+    EXPECT_EQ(c.attention_of(layer).rope, global ? 0u : 1u) << layer;
   }
   EXPECT_DOUBLE_EQ(c.ropes[0].frequencies[0], 1 / 8.0);
   EXPECT_DOUBLE_EQ(c.ropes[1].frequencies[0], 1);
@@ -175,12 +175,12 @@ TEST(ModelConfig, GgufOfGemma) {
   EXPECT_EQ(c.norm_offset, 0);  // llama.cpp's converter has added it
   EXPECT_FLOAT_EQ(c.embedding_scale, 8);
   EXPECT_FLOAT_EQ(c.attention_scale, 0.25f);
-  for (uint32_t layer = 0; layer < 7; ++layer) EXPECT_EQ(c.positions[layer].window, layer == 5 ? 0u : 24u) << layer;
+  for (uint32_t layer = 0; layer < 7; ++layer) EXPECT_EQ(c.attention_of(layer).window, layer == 5 ? 0u : 24u) << layer;
   EXPECT_DOUBLE_EQ(c.ropes[1].frequencies[4], 1e-2);
   const json flags = {true, false, true, true, false, true, true};
   c = gguf("gemma3", {{"attention.sliding_window", 24}, {"attention.sliding_window_pattern", flags}});
   for (uint32_t layer = 0; layer < 7; ++layer)
-    EXPECT_EQ(c.positions[layer].window, flags[layer].get<bool>() ? 24u : 0u) << layer;
+    EXPECT_EQ(c.attention_of(layer).window, flags[layer].get<bool>() ? 24u : 0u) << layer;
   expect_refusal(Code::bad_file, "sliding_window_pattern", [] {
     gguf("gemma3", {{"attention.sliding_window_pattern", {true, false}}});
   });
@@ -195,8 +195,8 @@ TEST(ModelConfig, WindowsOfQwen2) {
   json unused = windows;
   unused["use_sliding_window"] = false;
   for (uint32_t layer = 0; layer < 7; ++layer) {
-    EXPECT_EQ(huggingface(used).positions[layer].window, layer < 5 ? 0u : 32u) << layer;
-    EXPECT_EQ(huggingface(unused).positions[layer].window, 0u) << layer;
+    EXPECT_EQ(huggingface(used).attention_of(layer).window, layer < 5 ? 0u : 32u) << layer;
+    EXPECT_EQ(huggingface(unused).attention_of(layer).window, 0u) << layer;
   }
 }
 
@@ -205,7 +205,7 @@ TEST(ModelConfig, LayersThatDoNotTurn) {
        {huggingface({{"model_type", "smollm3"}}),
         huggingface({{"model_type", "smollm3"}, {"no_rope_layers", {1, 1, 1, 0, 1, 1, 1}}}), gguf("smollm3", {})})
     for (uint32_t layer = 0; layer < 7; ++layer)
-      EXPECT_EQ(c.positions[layer].rotary_dim, layer == 3 ? 0u : 16u) << layer;
+      EXPECT_EQ(c.attention_of(layer).rotary_dim, layer == 3 ? 0u : 16u) << layer;
   expect_refusal(Code::bad_file, "no_rope_layers", [] {
     huggingface({{"model_type", "smollm3"}, {"no_rope_layers", {1, 1}}});
   });
@@ -214,7 +214,7 @@ TEST(ModelConfig, LayersThatDoNotTurn) {
 TEST(ModelConfig, PartOfAHeadTurns) {
   for (const Config& c : {huggingface({{"model_type", "gpt_neox"}, {"rotary_pct", 0.25}, {"rotary_emb_base", 100.0}}),
                           gguf("gptneox", {{"rope.dimension_count", 4}, {"rope.freq_base", 100.0}})}) {
-    EXPECT_EQ(c.positions[0].rotary_dim, 4u);
+    EXPECT_EQ(c.attention_of(0).rotary_dim, 4u);
     EXPECT_DOUBLE_EQ(c.ropes[0].frequencies.at(1), 0.1);
     EXPECT_TRUE(c.layer_kind.parallel);
   }

@@ -1,0 +1,214 @@
+// The head, which follows a pass's layers: the final norm, the projection on the vocabulary table, and the choice of
+// the next token.
+#include <algorithm>
+#include <bit>
+
+#include "model/network.h"
+
+namespace weft {
+
+using ops::Output;
+
+namespace {
+
+struct Head : Network {
+  using Network::Network;
+
+  // The next token of each session.
+  void tail(std::span<const Tail> tails) const {
+    if (tails.front().kind == Tail::Kind::none) return choose(tails);
+    const bool batch = !pass.members.empty();  // of a batch every token is projected, else the pass's last one
+    const uint32_t rows = batch ? tokens : 1;
+    end_norm(!batch);
+    if (projection_picks(tails)) {
+      ops::project_best(r, table(), a.rotated, a.candidates, candidate_stride(pass.model), rows);
+      return choose(tails, ops::best_count(r.device().plan(), table()));
+    }
+    if (w.softmaxes)
+      mix_softmaxes(rows, a.normed, a.logits);
+    else if (!std::ranges::all_of(tails, [](const Tail& tail) { return tail.partial; }))
+      ops::project(r, table(), a.rotated, a.logits, rows);
+    finish_logits(tails);
+    choose(tails);
+  }
+
+  // tail() in three steps: beside the second one other devices project the state on their rows.
+  void shard_state() const {
+    end_norm(true);
+    r.copy(a.rotated.part(0, pass.shards.state.bytes), pass.shards.state);
+  }
+  void own_rows() const { ops::project(r, table(), a.rotated, a.logits, 1); }
+  void shard_tail(const Tail& tail) const {
+    r.copy(pass.shards.logits, a.logits.part(uint64_t{table().rows} * 4, pass.shards.logits.bytes));
+    finish_logits({&tail, 1});
+    choose({&tail, 1});
+  }
+
+  // Chooses a token after each token of each session, until one differs from the session's draft.
+  void check(std::span<const Pass> by_token, std::span<const Tail> tails, const View& masks) const {
+    end_norm(false);
+    const bool picks = projection_picks(tails);
+    if (picks)
+      ops::project_best(r, table(), a.rotated, a.candidates, candidate_stride(pass.model), tokens);
+    else if (!std::ranges::all_of(tails, [](const Tail& tail) { return tail.partial; }))
+      ops::project(r, table(), a.rotated, a.logits, tokens);
+    for (const Pass& one : pass.sessions()) ops::advance_draft(r, one.step.views(one.a), 0);
+    const Tail& first = tails.front();
+    const uint64_t mask_bytes = (c.vocab + 31) / 32 * 4;
+    for (size_t i = 0; i < by_token.size(); ++i) {
+      const Head here(r, by_token[i]);
+      if (first.partial && first.steps.masked)
+        r.copy(masks.part(i * mask_bytes, mask_bytes),
+               View(first.partial->allowed_rows).part(uint64_t{c.vocab} * 4, mask_bytes));
+      if (!picks) here.finish_logits(tails);
+      here.choose(tails, picks ? ops::best_count(r.device().plan(), table()) : 0, true);
+    }
+  }
+
+  // The negative log-likelihoods of the pass's tokens, in groups as large as a product computes at once.
+  void score(const View& group_logits, const View& nll, const PartialHeadBuffers* masked) const {
+    const uint32_t group = pass.model.device->plan().block_tokens;
+    const uint64_t group_bytes = uint64_t{group} * stride_of(c.width) * 4;
+    const View allowed = masked ? View(masked->allowed_rows) : View();
+    end_norm(false);
+    for (uint32_t first = 0; first < tokens; first += group) {
+      const uint64_t at = first / group * group_bytes;
+      if (w.softmaxes)
+        mix_softmaxes(group, a.normed.part(at, group_bytes), group_logits);
+      else
+        ops::project(r, table(), a.rotated.part(at, group_bytes), group_logits, group);
+      ops::nll(r, state, pass.step.history, group_logits, nll, c.vocab, first, group, masked ? &allowed : nullptr,
+               c.logit_cap);
+    }
+    ops::advance(r, pass.step.views(a), 0, tokens);
+  }
+
+ private:
+  // The output table. An encoder of pictures has none.
+  const Matrix& table() const { return w.output_table().matrix(); }
+  // a.normed = the final norm of x, and a.rotated the same in the table's basis, if one softmax is projected.
+  // last_only: of the pass's last token, in row 0.
+  void end_norm(bool last_only) const {
+    if (!w.softmaxes && c.norm().kind == ops::NormKind::rms)
+      return ops::rotate_normed(r, table(), c.norm(), state, a.x, w.final_norm, a.normed, a.rotated, tokens, last_only);
+    ops::norm(r, c.norm(), state, a.x, w.final_norm, a.normed, tokens, last_only);
+    if (!w.softmaxes) ops::rotate(r, table(), a.normed, a.rotated, last_only ? 1 : tokens);
+  }
+  // logits[i] = the logarithms of the probabilities that several softmaxes make of states[i] (config.h, Softmaxes).
+  // states (rows, stride_of(width)) after the final norm, logits (rows, stride_of(vocab))
+  void mix_softmaxes(uint32_t rows, const View& states, const View& logits) const {
+    const uint64_t bytes = uint64_t{stride_of(c.width)} * 4, logit_bytes = uint64_t{stride_of(c.vocab)} * 4;
+    const SoftmaxWeights& s = *w.softmaxes;
+    const uint32_t count = c.softmaxes.count;
+    for (uint32_t row = 0; row < rows; ++row) {
+      const View h = states.part(row * bytes, bytes);
+      const View mixed = logits.part(row * logit_bytes, uint64_t{c.vocab} * 4);
+      ops::matmul(r, s.priors, state, h, a.softmax_priors, 1, Output::write);
+      if (c.softmaxes.kind == SoftmaxKind::mixture)
+        project_mixture(h);
+      else
+        project_adaptive(h);
+      ops::log_sum(r, a.softmax_logits, s.bounds, a.softmax_sums, c.vocab, count);
+      ops::mix(r, a.softmax_logits, s.bounds, a.softmax_sums, a.softmax_priors, mixed, c.vocab, count,
+               c.softmaxes.kind == SoftmaxKind::adaptive ? ops::FirstPrior::sum : ops::FirstPrior::given);
+    }
+  }
+  // Softmax k has the state tanh(W_k h + b_k), and all rows. The table is read once for all states.
+  void project_mixture(const View& h) const {
+    const uint32_t padded = std::bit_ceil(c.softmaxes.count);
+    ops::matmul(r, w.softmaxes->states, state, h, a.softmax_rotated, 1, Output::write);
+    ops::activate(r, ops::Activation::tanh, false, state, a.softmax_rotated, a.softmax_states,
+                  c.softmaxes.count * c.width, 1);
+    ops::rotate(r, table(), a.softmax_states, a.softmax_rotated, padded);
+    ops::project(r, table(), a.softmax_rotated, a.softmax_logits, padded);
+  }
+  // The first softmax has the state h, softmax k the state W_k h, each the rows up to the next one's.
+  void project_adaptive(const View& h) const {
+    const uint64_t logit_bytes = uint64_t{stride_of(c.vocab)} * 4;
+    r.copy(h, a.softmax_states.part(0, h.bytes));
+    ops::matmul(r, w.softmaxes->states, state, h, a.softmax_states.part(h.bytes, c.softmaxes.own() * h.bytes), 1,
+                Output::write);
+    ops::rotate(r, table(), a.softmax_states, a.softmax_rotated, c.softmaxes.count);
+    for (uint32_t k = 0; k < c.softmaxes.count; ++k) {
+      const uint32_t first = c.softmaxes.first_row(k) / TILE_ROWS * TILE_ROWS;
+      const ops::RowRange rows = {first, c.softmaxes.end_row(k, c.vocab) - first};
+      ops::project(r, table(), a.softmax_rotated.part(k * h.bytes, h.bytes),
+                   a.softmax_logits.part(k * logit_bytes, logit_bytes), 1, {&rows, 1});
+    }
+  }
+  // True if the projection can do the greedy argmax itself: full head, no bias, no log-probabilities.
+  bool projection_picks(std::span<const Tail> tails) const {
+    return !w.logit_bias && !w.softmaxes && std::ranges::all_of(tails, [](const Tail& tail) {
+      return tail.kind == Tail::Kind::greedy && !tail.partial && !tail.logprobs;
+    });
+  }
+
+  // Finishes each session's logits after the projection that they share.
+  void finish_logits(std::span<const Tail> tails) const {
+    for (size_t i = 0; i < tails.size(); ++i) {
+      const Tail& tail = tails[i];
+      const Pass& one = pass.sessions()[i];
+      const StepBuffers& step = one.step;
+      if (tail.partial)
+        project_partly(r, w.output_table(), tail.steps, *tail.partial,
+                       {one.a.rotated, step.state, step.params, step.token_flags}, one.a.logits);
+      if (w.logit_bias) ops::add(r, w.logit_bias, one.a.logits, c.vocab);
+      if (tail.mask) ops::add(r, *tail.mask, one.a.logits, c.vocab);
+    }
+  }
+
+  // The next tokens, from the logits of each session's last one, or from `candidates` that the projection has left.
+  void choose(std::span<const Tail> tails, uint32_t candidates = 0, bool drafted = false) const {
+    const auto each = [&](const auto& record) {
+      for (size_t i = 0; i < tails.size(); ++i) {
+        const View lists = tails[i].partial ? View(tails[i].partial->lists) : View();
+        record(pass.sessions()[i], tails[i], ops::Selectable{c.vocab, tails[i].partial ? &lists : nullptr});
+      }
+    };
+    each([&](const Pass& one, const Tail& tail, const ops::Selectable& from) {
+      if (tail.kind == Tail::Kind::sampled)
+        ops::penalize(r, one.step.state, one.step.params, one.step.token_flags, one.a.logits, one.a.scores, from);
+    });
+    each([&](const Pass& one, const Tail& tail, const ops::Selectable& from) {
+      if (tail.kind == Tail::Kind::sampled) ops::filter(r, one.step.state, one.step.params, one.a.scores, from);
+    });
+    each([&](const Pass& one, const Tail& tail, const ops::Selectable& from) {
+      const View scores = tail.kind == Tail::Kind::sampled ? one.a.scores : one.a.logits;
+      if (tail.chooses() && candidates == 0)
+        ops::sample(r, one.step.state, one.step.params, scores, one.a.candidates, from);
+    });
+    each([&](const Pass& one, const Tail& tail, const ops::Selectable& from) {
+      if (tail.chooses() && tail.logprobs)
+        ops::logprobs(r, one.step.state, one.step.params, one.a.logits, one.a.candidates, one.step.logprobs, from);
+    });
+    each([&](const Pass& one, const Tail& tail, const ops::Selectable&) {
+      const uint32_t picked = candidates ? candidates : ops::candidate_count(c.vocab);
+      if (drafted)
+        ops::advance_draft(r, one.step.views(one.a), picked);
+      else
+        ops::advance(r, one.step.views(one.a), tail.chooses() ? picked : 0, one.tokens);
+    });
+  }
+};
+
+}  // namespace
+
+void record_tail(Recorder& r, const Pass& pass, std::span<const Tail> tails) { Head(r, pass).tail(tails); }
+
+void record_shard_state(Recorder& r, const Pass& pass) { Head(r, pass).shard_state(); }
+
+void record_own_rows(Recorder& r, const Pass& pass) { Head(r, pass).own_rows(); }
+
+void record_shard_tail(Recorder& r, const Pass& pass, const Tail& tail) { Head(r, pass).shard_tail(tail); }
+
+void record_check(Recorder& r, const Pass& pass, std::span<const Pass> by_token, std::span<const Tail> tails,
+                  const View& masks) {
+  Head(r, pass).check(by_token, tails, masks);
+}
+
+void record_score(Recorder& r, const Pass& pass, const View& group_logits, const View& nll,
+                  const PartialHeadBuffers* masked) {
+  Head(r, pass).score(group_logits, nll, masked);
+}
+
+}  // namespace weft

@@ -1,0 +1,76 @@
+// How much of a session's context is computed and kept, in whatever states its layers have; and what happens if the
+// session goes back.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "model/context_state.h"
+
+namespace weft {
+
+// Recurrent states cannot go back, so there are checkpoints of them: copies at message boundaries and at the end of
+// each prompt. A context that goes back further than its states can keeps the nearest checkpoint before that token, and
+// the rest of the prompt is read again. If all states can go back anywhere, there are none.
+class KeptContext {
+ public:
+  KeptContext(const Model& model, uint32_t context, Format format, const StatePlace& place);
+
+  const ContextState& state() const { return state_; }
+  uint64_t bytes() const { return state_.bytes() + checkpoint_memory_.bytes(); }
+
+  // Numbers of the context's first positions. Rings have lost positions that are far before the written ones.
+  struct Extent {
+    size_t tokens = 0;             // that are computed
+    size_t written = 0;            // highest position ever written, plus 1
+    size_t recurrent_written = 0;  // the same for recurrent states, which may be copies of checkpoints
+  };
+  const Extent& extent() const { return extent_; }
+  size_t tokens() const { return extent_.tokens; }
+
+  // Before passes are submitted: they write the positions before `end`.
+  void will_write(size_t end);
+  // So many tokens are computed; the passes may be in flight.
+  void set_tokens(size_t tokens) { extent_.tokens = tokens; }
+  void forget();  // nothing is computed
+  // Keeps at most so many tokens: fewer if a state cannot go back there. Nothing may be in flight.
+  void truncate(size_t most);
+
+  // Copies the recurrent states, after the passes in flight: they are those of so many tokens. Does nothing if there
+  // are no recurrent states.
+  void add_checkpoint(size_t tokens);
+  // Returns how many tokens of `ids` are computed when the next checkpoint is due: more than tokens(), after the text's
+  // first message or one of the last two; or all of them. ends: ids that end a message.
+  size_t next_checkpoint(std::span<const uint32_t> ids, std::span<const uint32_t> ends) const;
+
+  // Makes this a copy of at most `most` tokens of the other, if that is more than tokens(). The other may have passes
+  // in flight.
+  void copy_prefix(const KeptContext& from, size_t most);
+
+  // The bytes of the states of a context, to save and to load them: the same list for the same extent.
+  std::vector<View> parts(const Extent& extent) const;
+  void loaded(const Extent& extent);
+
+ private:
+  struct Checkpoint {
+    size_t tokens, written;
+    uint32_t slot;
+  };
+  struct Source {  // of the recurrent states of `tokens` tokens
+    size_t tokens;
+    const Checkpoint* checkpoint;  // nullptr: the states themselves
+  };
+  bool can_truncate(size_t tokens, bool recurrent, size_t written) const;
+  std::optional<Source> find(size_t most) const;
+  std::vector<View> recurrent_arrays(const Checkpoint* checkpoint) const;
+
+  const Model& model_;
+  ContextState state_;
+  bool recurrent_;
+  Buffer checkpoint_memory_;             // kMostCheckpoints slots; without bytes if there are no recurrent states
+  std::vector<Checkpoint> checkpoints_;  // by ascending tokens
+  Extent extent_;
+};
+
+}  // namespace weft

@@ -1,0 +1,45 @@
+#include "model/layer.h"
+
+#include "model/config.h"
+#include "model/parts.h"
+
+namespace weft {
+
+Layer::Layer(const Config& config, uint32_t index) {
+  std::visit([&](const auto& own) { mixer = typename std::decay_t<decltype(own)>::Mixer(); },
+             config.layer_configs[index].mixer);
+  if (config.experts.count > 0) mlp = Experts();
+  if (config.layer_kind.sees_source) cross.emplace();
+}
+
+void Layer::list(Parts& parts, int index, Pieces& pieces) {
+  const LayerKind& kind = parts.config().layer_kind;
+  // If norms come after the branches, the last norm of the last layer is the network's final one.
+  const bool after = kind.norm_after, last = index + 1 == static_cast<int>(parts.config().layers);
+  const bool own = after ? !last : !kind.shared_norm;
+  if (own) pieces.vectors.push_back({ffn_norm, parts.norm_parts(after ? "layer_output_norm" : "ffn_norm", index)});
+  if (kind.norm_branches) {
+    pieces.vectors.push_back({mixer_branch_norm, parts.norm_parts("post_attention_norm", index)});
+    pieces.vectors.push_back({ffn_branch_norm, parts.norm_parts("post_ffw_norm", index)});
+  }
+  std::visit([&](auto& part) { part.list(parts, index, pieces); }, mixer);
+  std::visit([&](auto& part) { part.list(parts, index, pieces); }, mlp);
+  if (cross) cross->list(parts, index, pieces);
+}
+
+const Matrix& Layer::mixer_out() const {
+  return std::visit([](const auto& part) -> const Matrix& { return part.out; }, mixer);
+}
+
+const Matrix* Layer::last() const {
+  return std::visit([](const auto& part) { return part.last(); }, mlp);
+}
+
+std::vector<const Matrix*> Layer::matrices() const {
+  std::vector<const Matrix*> all = std::visit([](const auto& part) { return part.matrices(); }, mixer);
+  for (const Matrix* matrix : std::visit([](const auto& part) { return part.matrices(); }, mlp)) all.push_back(matrix);
+  if (cross) all.insert(all.end(), {&cross->q, &cross->out});
+  return all;
+}
+
+}  // namespace weft

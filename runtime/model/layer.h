@@ -1,0 +1,57 @@
+// A model is a list of layers: x += mixer(norm(x)), then x += mlp(norm(x)).
+//
+// A mixer is a file in mixers/: what its configuration is, which tensors it has, how it is recorded, and what it keeps
+// of a session's context, its state. An mlp is a file in mlps/. A new one of either is its file and its name here.
+//
+// Nothing outside mixers/ knows which state a layer has. A state answers these questions:
+//   how large is it?              the bytes of `arrays`
+//   can it go back to n tokens?   `holds`: false if what the next token needs was overwritten, `written` - 1 being the
+//                                 highest position ever written. A cache of keys can go back anywhere, a recurrent
+//                                 state nowhere but a few tokens: `kRecurrent`; there are checkpoints of it
+//                                 (kept_context.h)
+//   which bytes are the first n tokens'?  `parts`: to copy them to another session, to save and to load them
+//   which drafted tokens stay?    all are written, and those that are refused written again: a state that overwrites
+//                                 older positions has room for kMostTakenBack more
+//   what does a token read?       `bytes_read`
+#pragma once
+
+#include <optional>
+#include <variant>
+
+#include "model/mixers/attention.h"
+#include "model/mixers/short_conv.h"
+#include "model/mlps/dense.h"
+#include "model/mlps/experts.h"
+
+namespace weft {
+
+using MixerConfig = std::variant<AttentionConfig, ShortConvConfig>;
+using Mixer = std::variant<Attention, ShortConv>;
+using LayerState = std::variant<AttentionState, ShortConvState>;
+using Mlp = std::variant<Dense, Experts>;
+
+// One layer's description.
+struct LayerConfig {
+  MixerConfig mixer;
+};
+
+// One layer in one buffer: its matrices as tiles; its norms, but for the first, and the matrices' biases as floats.
+// Norms of kind layer are (2, width): weights, then biases. A part that the layer does not have is without a buffer.
+struct Layer {
+  Layer() = default;
+  Layer(const Config& config, uint32_t index);
+
+  Buffer buffer;
+  Mixer mixer;
+  std::optional<CrossAttention> cross;  // if the layer attends to an encoder's output too
+  View ffn_norm;                        // (width); without a buffer if the mixer's is for both
+  Mlp mlp;
+  View mixer_branch_norm, ffn_branch_norm;  // (width) of what is added to x
+
+  void list(Parts& parts, int index, Pieces& pieces);
+  const Matrix& mixer_out() const;              // the mixer's last product, which is added to x
+  const Matrix* last() const;                   // the mlp's, if it is one product
+  std::vector<const Matrix*> matrices() const;  // those that every token is multiplied with
+};
+
+}  // namespace weft

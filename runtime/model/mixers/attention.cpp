@@ -1,0 +1,133 @@
+#include "model/mixers/attention.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "model/network.h"
+#include "model/parts.h"
+
+namespace weft {
+namespace {
+
+ops::CacheView with_scratch(const LayerState& state, const ContextState& context) {
+  ops::CacheView cache = std::get<AttentionState>(state).cache;
+  cache.parts = context.scratch();
+  return cache;
+}
+
+}  // namespace
+
+AttentionState AttentionConfig::state(const Config& config, const StateSize& size) const {
+  const uint32_t context = size.context;
+  const uint64_t needed = window ? std::min<uint64_t>(context, uint64_t{window} + size.pass_tokens - 1) : context;
+  const uint32_t capacity = static_cast<uint32_t>(align_up(needed, TILE_ROWS));
+  AttentionState state = {{{}, {}, capacity, size.format, {}}, config.heads.kv_heads, window};
+  state.cache.keys.bytes = ops::key_bytes(config.heads, capacity, size.format);
+  state.cache.values.bytes = ops::value_bytes(config.heads, capacity, size.format);
+  state.scratch_bytes = ops::part_bytes(size.plan, config.heads, capacity, size.pass_tokens);
+  const uint64_t largest = std::max(state.cache.keys.bytes, state.cache.values.bytes);
+  if (largest > size.plan.slice_bytes)
+    throw Error(Code::unsupported,
+                "a context of " + std::to_string(context) + " tokens takes " + std::to_string(largest) +
+                    " bytes of keys a layer, a binding of this device reaches " + std::to_string(size.plan.slice_bytes),
+                "context", "use a smaller context");
+  return state;
+}
+
+bool AttentionState::holds(uint64_t tokens, uint64_t written) const {
+  const uint64_t first = window ? tokens + 1 - std::min<uint64_t>(tokens + 1, window) : 0;  // that the next token sees
+  return first + cache.capacity >= written;
+}
+
+// The tiles in use of each head: a ring has what was written, not only what counts.
+std::vector<View> AttentionState::parts(uint64_t tokens, uint64_t written) const {
+  std::vector<View> parts;
+  const uint64_t slots = std::min<uint64_t>(align_up(window ? written : tokens, TILE_ROWS), cache.capacity);
+  if (slots == 0) return parts;
+  for (const View& view : {cache.keys, cache.values})
+    for (uint32_t head = 0; head < kv_heads; ++head)
+      parts.push_back(view.part(view.bytes / kv_heads * head, view.bytes / kv_heads / cache.capacity * slots));
+  return parts;
+}
+
+double AttentionState::bytes_read(uint64_t position, uint64_t source) const {
+  const uint64_t seen = window ? std::min<uint64_t>(position, window) : position;
+  return static_cast<double>((cache.keys.bytes + cache.values.bytes) / cache.capacity * (seen + source));
+}
+
+void Attention::list(Parts& parts, int index, Pieces& pieces) {
+  const Config& c = parts.config();
+  const uint64_t q = c.query_dim(), kv = c.kv_dim();
+  // Some families store q, k and v as one.
+  std::vector<Part> sources = {{"attn_q", q}, {"attn_k", kv}, {"attn_v", kv}};
+  if (parts.tensors().find("attn_qkv", index)) sources = {{"attn_qkv", q + 2 * kv}};
+  pieces.matrices.push_back({qkv, c.width, sources, c.layer_kind.qkv_bias});
+  pieces.matrices.push_back({out, q, {{"attn_output", c.width}}, c.layer_kind.out_bias});
+  if (!c.layer_kind.norm_heads) return;
+  const std::vector<uint64_t> shape = {c.heads.head_dim};
+  pieces.vectors.push_back({head_norms,
+                            {{&parts.tensors().need("attn_q_norm", index, shape), c.norm_offset},
+                             {&parts.tensors().need("attn_k_norm", index, shape), c.norm_offset}}});
+}
+
+View Attention::record(const Network& n, uint32_t index, const ops::Input& input) const {
+  const Config& c = n.c;
+  n.matmul(qkv, input, n.a.qkv);
+  if (c.layer_kind.norm_heads) ops::norm_heads(n.r, c.heads, n.state, head_norms, n.a.qkv, c.epsilon, n.tokens);
+  ops::Attention attention = c.attention(index);
+  if (n.w.score_biases) attention.biases = {n.w.score_biases, c.buckets.farthest};
+  const AttentionConfig& own = c.attention_of(index);
+  const auto fused_rope = [&](const TokenGroup& group) {
+    return ops::FusedRope{c.pairs, own.rotary_dim, group.first.step.rope_tables[own.rope]};
+  };
+  const auto cache_of = [](const TokenGroup& group) {
+    ops::CacheView cache = with_scratch(group.layer, group.first.context);
+    cache.member_tokens = group.member_tokens;
+    return cache;
+  };
+  const std::vector<TokenGroup> groups = n.groups(index);
+  // Sessions of a batch may have caches of different types.
+  const bool fused = std::ranges::all_of(groups, [&](const TokenGroup& group) {
+    return ops::can_fuse_rope(n.r.device().plan(), c.heads, attention, fused_rope(group), cache_of(group).format,
+                              n.pass.sessions().front().tokens);
+  });
+  if (!fused)
+    for (const TokenGroup& group : groups)
+      ops::rope(n.r, c.heads, c.pairs, own.rotary_dim, group.state, group.a.qkv, group.first.step.rope_tables[own.rope],
+                group.a.q, cache_of(group), group.tokens);
+  for (const TokenGroup& group : groups) {
+    const ops::FusedRope rotation = fused_rope(group);
+    ops::attend(n.r, c.heads, attention, group.state, fused ? group.a.qkv : group.a.q, cache_of(group),
+                group.a.attended, group.tokens, fused ? &rotation : nullptr);
+  }
+  return n.a.attended;
+}
+
+void CrossAttention::list(Parts& parts, int index, Pieces& pieces) {
+  const Config& c = parts.config();
+  const uint64_t rows = c.query_dim(), kv_rows = c.kv_dim();
+  const bool biased = c.layer_kind.qkv_bias;
+  pieces.vectors.push_back({norm, parts.norm_parts("cross_attn_norm", index)});
+  pieces.matrices.push_back({q, c.width, {{"cross_attn_q", rows}}, biased});
+  pieces.matrices.push_back({kv, c.width, {{"cross_attn_k", kv_rows}, {"cross_attn_v", kv_rows}}, biased});
+  pieces.matrices.push_back({out, rows, {{"cross_attn_o", c.width}}, c.layer_kind.out_bias});
+}
+
+void CrossAttention::read(Recorder& r, const Config& c, const View& step, const View& states, const View& rope_table,
+                          const View& kv_rows, const View& q_rows, const ContextState& to, uint32_t index,
+                          uint32_t tokens) const {
+  ops::matmul(r, kv, step, states, kv_rows, tokens, ops::Output::write);
+  // Without queries and rotation, rope only writes keys and values to the cache.
+  ops::rope(r, {0, c.heads.kv_heads, c.heads.head_dim}, c.pairs, 0, step, kv_rows, rope_table, q_rows,
+            with_scratch(to.layers[index], to), tokens);
+}
+
+void CrossAttention::record(const Network& n, uint32_t index) const {
+  n.matmul(q, n.branch_input(norm, nullptr), n.a.q);
+  ops::attend(n.r, n.c.heads, {.scale = n.c.attention_scale, .mask = ops::AttentionMask::source}, n.state, n.a.q,
+              with_scratch(n.pass.source->layers[index], *n.pass.source), n.a.attended, n.tokens);
+  n.add_branch(out, n.a.attended, View());
+  n.close_branch(norm);
+}
+
+}  // namespace weft

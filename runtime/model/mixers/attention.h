@@ -1,0 +1,73 @@
+// Attention (Vaswani et al. 2017): over all earlier tokens, over a window of them, or over the whole text.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "ops/ops.h"
+
+namespace weft {
+
+struct Config;
+struct ContextState;
+struct Network;
+struct Pieces;
+struct StateSize;
+class Parts;
+
+struct Attention;
+struct AttentionState;
+
+// A layer's attention, beside what all of a model's have in common (Config).
+struct AttentionConfig {
+  using Mixer = Attention;
+
+  uint32_t window = 0;      // positions a token sees, its own last; 0: all up to its own
+  uint32_t rope = 0;        // index into Config::ropes
+  uint32_t rotary_dim = 0;  // leading dimensions of a head that RoPE rotates; 0: none
+
+  AttentionState state(const Config& config, const StateSize& size) const;
+};
+
+// The keys and values of a layer. A layer with a window keeps only the positions that the window spans in a pass.
+struct AttentionState {
+  static constexpr bool kRecurrent = false;
+
+  ops::CacheView cache;  // without scratch
+  uint32_t kv_heads = 0, window = 0;
+  uint64_t scratch_bytes = 0;
+
+  std::vector<View*> arrays() { return {&cache.keys, &cache.values}; }
+  bool holds(uint64_t tokens, uint64_t written) const;
+  std::vector<View> parts(uint64_t tokens, uint64_t written) const;
+  double bytes_read(uint64_t position, uint64_t source) const;
+};
+
+struct Attention {
+  Matrix qkv;       // (q + k + v rows, width): three matrices, one after the other
+  View head_norms;  // (2, head_dim): of queries, of keys
+  Matrix out;       // (width, heads * head_dim)
+
+  void list(Parts& parts, int index, Pieces& pieces);
+  std::vector<const Matrix*> matrices() const { return {&qkv, &out}; }
+  // Writes the tokens' keys and values to their states, and lets the tokens see what is there. Returns the input of
+  // `out`.
+  View record(const Network& network, uint32_t index, const ops::Input& input) const;
+};
+
+// Attention of a decoder's tokens to the output of an encoder: the keys and values are the input's, computed once.
+struct CrossAttention {
+  View norm;   // (width)
+  Matrix q;    // (heads * head_dim, width)
+  Matrix kv;   // (k + v rows, width), once for an input
+  Matrix out;  // as Attention's
+
+  void list(Parts& parts, int index, Pieces& pieces);
+  // Computes the keys and values of an input: `states` (tokens, stride_of(width)) are the encoder's.
+  void read(Recorder& recorder, const Config& config, const View& step, const View& states, const View& rope_table,
+            const View& kv_rows, const View& q_rows, const ContextState& to, uint32_t index, uint32_t tokens) const;
+  // x += attention(norm(x)).
+  void record(const Network& network, uint32_t index) const;
+};
+
+}  // namespace weft

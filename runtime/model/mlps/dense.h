@@ -1,0 +1,26 @@
+// The plain feed-forward: down(f(gate) * up) (Shazeer 2020, "GLU variants improve transformer"), or down(f(up)).
+#pragma once
+
+#include <vector>
+
+#include "ops/ops.h"
+
+namespace weft {
+
+struct Config;
+struct Network;
+struct Pieces;
+class Parts;
+
+struct Dense {
+  Matrix gate_up;  // (2 * ffn, width): gate, then up; not gated: (ffn, width)
+  Matrix down;     // (width, ffn)
+
+  void list(Parts& parts, int index, Pieces& pieces);
+  std::vector<const Matrix*> matrices() const { return {&gate_up, &down}; }
+  const Matrix* last() const { return &down; }  // of the products that are added to x, if it is one
+  // x += feed_forward(input), as Network::add_branch has it.
+  void record(const Network& network, const ops::Input& input, const View& own_norm, const View& next) const;
+};
+
+}  // namespace weft

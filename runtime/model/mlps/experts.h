@@ -1,0 +1,27 @@
+// A mixture of experts: a router chooses some of a layer's feed-forwards for each token (Jiang et al. 2024, "Mixtral of
+// Experts").
+#pragma once
+
+#include <vector>
+
+#include "ops/ops.h"
+
+namespace weft {
+
+struct Config;
+struct Network;
+struct Pieces;
+class Parts;
+
+struct Experts {
+  Matrix router;         // (experts, width)
+  Matrix gate_up, down;  // as ops::matmul_expert has them
+
+  void list(Parts& parts, int index, Pieces& pieces);
+  std::vector<const Matrix*> matrices() const { return {&router}; }
+  const Matrix* last() const { return nullptr; }
+  // x += the weighted sum of the chosen experts' feed-forwards. No norm comes after it.
+  void record(const Network& network, const ops::Input& input, const View&, const View&) const;
+};
+
+}  // namespace weft

@@ -1,0 +1,55 @@
+#include "model/network.h"
+
+namespace weft {
+
+bool Network::embedding_begins_norm() const {
+  return w.embedding && w.embedding->matrix().layout == Layout::planes && c.begins_norms() &&
+         !c.layer_kind.embedding_norm && !c.has_position_table() && ops::can_fuse(r.device().plan(), tokens);
+}
+
+// True if the branch that ends with this product begins the norm that the next branch's first product ends.
+bool Network::begins_norm(const Matrix& product) const {
+  const Plan& plan = r.device().plan();
+  if (!c.begins_norms()) return false;
+  return c.layer_kind.norm_branches ? ops::can_fuse(plan, tokens) : ops::can_begin_norm(plan, product, tokens);
+}
+
+ops::Input Network::branch_input(const View& weight, const Matrix* before) const {
+  if (c.layer_kind.norm_after) return a.x;
+  if (before && begins_norm(*before))
+    return ops::BegunNorm{a.begun, c.norm(),
+                          c.layer_kind.norm_branches ? 1 : ops::norm_sums(r.device().plan(), c.width)};
+  norm(a.x, weight, a.normed);
+  return a.normed;
+}
+
+ops::Input Network::first_input() const {
+  if (embedding_begins_norm()) return ops::BegunNorm{a.begun, c.norm(), 1};
+  return branch_input(w.attention_norm(0), nullptr);
+}
+
+void Network::add_branch(const Matrix& weights, const ops::Input& input, const View& own_norm, const View& next) const {
+  const ops::BeginNorm of_next = {next, a.begun};
+  const ops::BeginNorm* const begin = next.buffer && begins_norm(weights) ? &of_next : nullptr;
+  if (!own_norm.buffer) return ops::matmul(r, weights, state, input, a.x, tokens, ops::Output::add, begin);
+  matmul(weights, input, a.normed);
+  ops::norm(r, c.norm(), state, a.normed, own_norm, a.x, tokens, false, ops::Output::add, begin);
+}
+
+std::vector<TokenGroup> Network::groups(uint32_t layer) const {
+  std::vector<TokenGroup> all;
+  std::vector<bool> joined(pass.sessions().size());
+  for (const Neighbours& some : pass.neighbours) {
+    const Pass& first = pass.members[some.members.front()];
+    const uint32_t count = static_cast<uint32_t>(some.members.size()) * first.tokens;
+    all.push_back({some.list, a, first.context.buffers->layers[layer], first, count, first.tokens});
+    for (const uint32_t member : some.members) joined[member] = true;
+  }
+  for (size_t i = 0; i < joined.size(); ++i) {
+    const Pass& one = pass.sessions()[i];
+    if (!joined[i]) all.push_back({one.step.state, one.a, one.context.layers[layer], one, one.tokens, 0});
+  }
+  return all;
+}
+
+}  // namespace weft

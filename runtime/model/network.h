@@ -1,0 +1,64 @@
+// A pass while it is recorded: what its embedding, its layers and its head are made of. Not for other modules.
+#pragma once
+
+#include "model/forward.h"
+
+namespace weft {
+
+// Tokens whose states lie together: a session's, or those of all sessions of a batch whose states share buffers.
+struct TokenGroup {
+  View state;               // abi::StepState; of several sessions, an abi::BatchMember of each
+  const Activations& a;     // the rows of one session; of several sessions, all rows of the pass
+  const LayerState& layer;  // of one session, or of all slots of the buffers
+  const Pass& first;        // of the session, or of the first one
+  uint32_t tokens;          // of all sessions
+  uint32_t member_tokens;   // of each one; 0: there is one session
+};
+
+struct Network {
+  Network(Recorder& recorder, const Pass& p) : r(recorder), pass(p) {}
+
+  Recorder& r;
+  const Pass& pass;
+  const Config& c = pass.model.config;
+  const Weights& w = pass.model.weights;
+  const Activations& a = pass.a;
+  const View state = pass.step.state;
+  const uint32_t tokens = pass.tokens;
+
+  // y = weights x + bias, or y += that.
+  void matmul(const Matrix& weights, const ops::Input& x, const View& y,
+              ops::Output output = ops::Output::write) const {
+    ops::matmul(r, weights, state, x, y, tokens, output);
+  }
+  void norm(const View& x, const View& weight, const View& y, ops::Output output = ops::Output::write) const {
+    ops::norm(r, c.norm(), state, x, weight, y, tokens, false, output);
+  }
+  // a.inner = f(a.gate_up), gated if the family is.
+  void activate() const {
+    ops::activate(r, c.layer_kind.activation, c.layer_kind.gated, state, a.gate_up, a.inner, c.ffn, tokens);
+  }
+
+  // Input of a branch: norm(x), or x if norms come after the branches. before: the last product of the branch that has
+  // been added to x just now, if any.
+  ops::Input branch_input(const View& weight, const Matrix* before) const;
+  // The same for the first layer.
+  ops::Input first_input() const;
+  // x += weights input; if the branch has a norm of its own, x += norm(weights input). next: the weight of the norm
+  // that x goes through then, if any.
+  void add_branch(const Matrix& weights, const ops::Input& input, const View& own_norm, const View& next = {}) const;
+  // x = norm(x), if norms come after the branches.
+  void close_branch(const View& weight) const {
+    if (c.layer_kind.norm_after) norm(a.x, weight, a.x);
+  }
+  // True if turning the embedding's rows back begins the first layer's norm: they are x then.
+  bool embedding_begins_norm() const;
+
+  // The pass's tokens by where a layer's states lie.
+  std::vector<TokenGroup> groups(uint32_t layer) const;
+
+ private:
+  bool begins_norm(const Matrix& product) const;
+};
+
+}  // namespace weft

@@ -1,0 +1,267 @@
+// Layers with a recurrent state (LFM2's short convolutions): whatever a session goes back to, and wherever its context
+// comes from, the tokens are those of a session that computes the text anew.
+#include <algorithm>
+
+#include "session/batch.h"
+#include "session/lookup.h"
+#include "support/model_test.h"
+#include "support/scripted_drafter.h"
+#include "support/source_folder.h"
+
+namespace weft::test {
+namespace {
+
+using Ids = std::vector<uint32_t>;
+
+class RecurrentTest : public GpuTest, public testing::WithParamInterface<Format> {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (IsSkipped()) return;
+    model_ = load_model(open_device(), source_folder() / "tests/model/golden/lfm2-biased-untied", GetParam());
+  }
+  std::unique_ptr<Session> session(const Ids& ends = {}, StatePlace place = {}) const {
+    auto made =
+        std::make_unique<Session>(*model_, 256, ends, Format::f16, Policy::throughput, nullptr, std::move(place));
+    made->set_sampling(greedy());
+    return made;
+  }
+  Ids text(uint32_t count) const { return some_ids(count, model_->config.vocab); }
+  // The tokens after a text, by a session that has nothing else behind it.
+  Ids anew(const Ids& ids, uint32_t count) const { return generate(*session(), ids, count); }
+
+  std::unique_ptr<Model> model_;
+};
+
+Ids go_on(Session& session, uint32_t count) {
+  Ids ids;
+  session.generate(count, true, [&](uint32_t id) {
+    ids.push_back(id);
+    return true;
+  });
+  return ids;
+}
+
+Ids joined(Ids a, const Ids& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+TEST_P(RecurrentTest, PromptsInChunks) {
+  const Ids ids = text(200), want = anew(ids, 12);
+  for (const size_t step : {1u, 7u, 64u}) {
+    const auto parts = session();
+    for (size_t n = step; n < ids.size(); n += step) {
+      parts->prompt(std::span(ids).first(n));
+      parts->logits();
+    }
+    EXPECT_EQ(generate(*parts, ids, 12), want) << step;
+  }
+}
+
+TEST_P(RecurrentTest, GoesBackAnywhere) {
+  const Ids ids = text(170);
+  const auto edited = session();
+  for (const size_t kept : {169u, 168u, 160u, 150u, 129u, 128u, 100u, 64u, 3u, 2u, 1u, 0u}) {
+    SCOPED_TRACE(kept);
+    generate(*edited, ids, 30);
+    Ids other(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(kept));
+    for (uint32_t i = 0; i < 20; ++i) other.push_back((ids[kept + i < ids.size() ? kept + i : 0] + 1) % 131);
+    EXPECT_EQ(generate(*edited, other, 10), anew(other, 10));
+  }
+}
+
+// The end of a prompt has a checkpoint, which serves the tokens shortly before it too; and so has a message's end.
+TEST_P(RecurrentTest, KeepsWhatACheckpointHas) {
+  Ids ids = text(150);
+  constexpr uint32_t kEnd = 2;
+  std::ranges::replace(ids, kEnd, kEnd + 1);
+  const auto reused = [&](Session& session, const Ids& next) {
+    const uint64_t before = session.stats().reused_tokens;
+    session.prompt(next);
+    return session.stats().reused_tokens - before;
+  };
+  Ids other = ids;
+  other[100] = (other[100] + 1) % 131;
+  const auto plain = session();
+  generate(*plain, ids, 40);
+  EXPECT_EQ(reused(*plain, ids), ids.size() - 1);
+  EXPECT_EQ(reused(*plain, other), 0u);  // nothing is kept of the middle of a message
+
+  Ids messages = ids;
+  messages[29] = messages[59] = messages[69] = messages[79] = messages[145] = kEnd;
+  const Ids whole = anew(messages, 10);
+  for (const auto& [change, want] : {std::pair{100u, 80u}, {75u, 75u}, {65u, 65u}, {31u, 30u}, {15u, 0u}}) {
+    const auto chat = session({kEnd});
+    EXPECT_EQ(generate(*chat, messages, 10), whole);
+    Ids changed = messages;
+    changed[change] = (changed[change] + 5) % 131;
+    EXPECT_EQ(reused(*chat, changed), want) << change;
+    EXPECT_EQ(go_on(*chat, 8), anew(changed, 8));
+  }
+}
+
+TEST_P(RecurrentTest, MoreCheckpointsThanThereIsRoomFor) {
+  const auto chat = session({2});
+  Ids context = text(12);
+  for (uint32_t turn = 0; turn < 2 * kMostCheckpoints; ++turn) {
+    context = joined(context, {2, 5 + turn, 9, 11 + turn});
+    EXPECT_EQ(generate(*chat, context, 4), anew(context, 4)) << turn;
+    context = chat->ids();
+  }
+  for (const size_t kept : {90u, 50u, 14u}) {
+    Ids other(context.begin(), context.begin() + static_cast<ptrdiff_t>(kept));
+    other.push_back(77);
+    EXPECT_EQ(generate(*chat, other, 4), anew(other, 4)) << kept;
+  }
+}
+
+TEST_P(RecurrentTest, CopiesPrefixes) {
+  Ids ids = text(140);
+  constexpr uint32_t kEnd = 2;
+  std::ranges::replace(ids, kEnd, kEnd + 1);
+  ids[49] = kEnd;
+  Ids other = ids;
+  for (size_t i = 70; i < other.size(); ++i) other[i] = (other[i] + 3) % 131;
+  const auto group = std::make_shared<StateGroup>(2u);
+  for (const bool grouped : {false, true}) {
+    const auto first = session({kEnd}, grouped ? StatePlace{group, 0} : StatePlace());
+    const auto second = session({kEnd}, grouped ? StatePlace{group, 1} : StatePlace());
+    generate(*first, ids, 25);
+    second->prompt(other);
+    EXPECT_EQ(second->copy_prefix(*first), 50u);
+    EXPECT_EQ(go_on(*second, 12), anew(other, 12));
+    second->prompt(joined(ids, {7}));  // more in common: all of the prompt
+    EXPECT_EQ(second->copy_prefix(*first), ids.size());
+    EXPECT_EQ(go_on(*second, 12), anew(joined(ids, {7}), 12));
+  }
+}
+
+TEST_P(RecurrentTest, SavesAndRestores) {
+  TemporaryFolder folder;
+  for (const uint32_t length : {1u, 2u, 15u, 130u}) {
+    const Ids ids = text(length), want = anew(ids, 30);
+    const auto first = session(), second = session();
+    Ids got = generate(*first, ids, 9);
+    first->save(folder.path() / "saved", "");
+    generate(*second, text(40), 3);
+    second->restore(folder.path() / "saved");
+    const uint64_t computed = second->stats().prompt_tokens;
+    got = joined(got, go_on(*second, 21));
+    EXPECT_EQ(second->stats().prompt_tokens, computed + 1);
+    EXPECT_EQ(got, want) << length;
+    EXPECT_EQ(generate(*second, ids, 10), anew(ids, 10));
+  }
+}
+
+TEST_P(RecurrentTest, SavesAfterGoingBack) {
+  TemporaryFolder folder;
+  const Ids ids = text(120);
+  const auto first = session(), second = session();
+  generate(*first, ids, 60);
+  first->prompt(ids);  // from its checkpoint
+  first->save(folder.path() / "saved", "");
+  second->restore(folder.path() / "saved");
+  EXPECT_EQ(go_on(*second, 20), anew(ids, 20));
+  EXPECT_LE(second->stats().prompt_tokens, 2u);
+}
+
+// Accepted and refused drafts, in a pass of one session and in those of a batch.
+TEST_P(RecurrentTest, DraftsChangeNothing) {
+  const Ids ids = text(33), want = anew(ids, 60), all = joined(ids, want);
+  const uint32_t vocab = model_->config.vocab;
+  const auto drafters = [&] {
+    std::vector<std::unique_ptr<Drafter>> made;
+    for (const auto& script : {along(all, 7, 0, vocab), along(all, 5, 1, vocab), along(all, 7, 3, vocab),
+                               left_behind(all, vocab), anything(8, vocab)})
+      made.push_back(std::make_unique<Scripted>(script));
+    made.push_back(std::make_unique<Lookup>());
+    return made;
+  };
+  for (auto& drafter : drafters()) {
+    const auto drafted = session();
+    drafted->set_drafter(std::move(drafter));
+    EXPECT_EQ(generate(*drafted, ids, 60), want);
+    drafted->set_drafter(nullptr);
+    EXPECT_EQ(go_on(*drafted, 5), anew(all, 5));
+  }
+  for (const bool grouped : {false, true}) {
+    const auto group = std::make_shared<StateGroup>(6u);
+    std::vector<std::unique_ptr<Session>> sessions;
+    std::vector<BatchEntry> entries;
+    std::vector<Ids> got(6);
+    for (auto& drafter : drafters()) {
+      const uint32_t i = static_cast<uint32_t>(sessions.size());
+      sessions.push_back(session({}, grouped ? StatePlace{group, i} : StatePlace()));
+      sessions.back()->prompt(ids);
+      sessions.back()->set_drafter(std::move(drafter));
+      entries.push_back({*sessions.back(), 60, true, [&got, i](uint32_t id) {
+                           got[i].push_back(id);
+                           return true;
+                         }});
+    }
+    generate_batch(entries);
+    EXPECT_EQ(got, std::vector<Ids>(6, want)) << grouped;
+  }
+}
+
+TEST_P(RecurrentTest, SessionsOfABatch) {
+  const auto group = std::make_shared<StateGroup>(3u);
+  std::vector<std::unique_ptr<Session>> sessions;
+  std::vector<BatchEntry> entries;
+  std::vector<Ids> want, got(3);
+  for (uint32_t i = 0; i < 3; ++i) {
+    const Ids ids = text(3 + 50 * i);
+    want.push_back(anew(ids, 10 + 4 * i));
+    sessions.push_back(session({}, {group, i}));
+    sessions.back()->prompt(ids);
+    entries.push_back({*sessions.back(), 10 + 4 * i, true, [&got, i](uint32_t id) {
+                         got[i].push_back(id);
+                         return true;
+                       }});
+  }
+  generate_batch(entries);
+  EXPECT_EQ(got, want);
+  for (const auto& one : sessions) {
+    const Ids context = one->ids();
+    EXPECT_EQ(go_on(*one, 5), anew(context, 5));
+  }
+}
+
+TEST_P(RecurrentTest, LosesItsDevice) {
+  const Ids ids = text(80), want = anew(ids, 20);
+  const auto lost = session();
+  Ids got = generate(*lost, ids, 8);
+  lost->leave_device();
+  lost->enter_device();
+  got = joined(got, go_on(*lost, 12));
+  EXPECT_EQ(got, want);
+}
+
+// Reading the context once more leaves it as it is.
+TEST_P(RecurrentTest, MeasuringChangesNothing) {
+  const Ids ids = text(140), want = anew(ids, 20);
+  const auto measured = session();
+  measured->prompt(ids);
+  if (model_->device->caps().timestamps) {
+    for (const uint32_t tokens : {1u, 5u, 64u}) measured->time_passes(tokens, 3);
+    measured->time_checks(8, 2);
+  }
+  measured->lens({.first = 100, .count = 10, .layers = {1}, .logits = false}, [](const LensRow&) { return true; });
+  measured->logits();
+  EXPECT_EQ(go_on(*measured, 20), want);
+}
+
+TEST_P(RecurrentTest, MemoryOfCheckpointsCounts) {
+  const auto one = session();
+  const StateLayout layout(model_->config,
+                           {model_->device->plan(), 256, model_->device->plan().chunk_tokens, Format::f16});
+  EXPECT_GT(layout.recurrent_bytes, 0u);
+  EXPECT_EQ(one->kv_bytes(), layout.bytes + layout.checkpoint_bytes());
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, RecurrentTest, testing::Values(Format::f16, Format::q8),
+                         [](const auto& format) { return std::string(name(format.param)); });
+
+}  // namespace
+}  // namespace weft::test
