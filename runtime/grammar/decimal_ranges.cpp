@@ -9,6 +9,7 @@
 namespace weft {
 namespace {
 
+constexpr size_t kMaxStates = 1 << 14;
 constexpr int64_t kMaxDigits = 1000, kMaxExponent = 1000000000;
 
 // The order of two magnitudes.
@@ -112,7 +113,7 @@ class Builder {
     const auto [slot, is_new] = numbers_.try_emplace(reading, static_cast<uint32_t>(order_.size()));
     if (is_new) {
       order_.push_back(&slot->first);
-      check_text_states(order_.size());
+      check_text_states(order_.size(), kMaxStates);
     }
     return slot->second;
   }
@@ -256,7 +257,7 @@ bool is_multiple(const Decimal& value, const Decimal& divisor) {
   if (value.is_zero()) return true;
   uint64_t rest = 0;
   for (const char c : value.digits) rest = (rest * 10 + static_cast<uint64_t>(c - '0')) % made.number;
-  // The place of the last digit of each. Neither ends with a zero.
+  // The place of the last digit of each. Both end with another digit than zero.
   const int64_t own = value.point - static_cast<int64_t>(value.digits.size());
   const int64_t least = made.scale > 0 ? -made.scale : made.zeros;
   constexpr int64_t kEnough = 30;  // a divisor below 10^9 has fewer factors of 2 or 5

@@ -247,7 +247,7 @@ void GrammarBuilder::check(const std::vector<RuleAutomaton>& automata) const {
   }
 }
 
-Grammar GrammarBuilder::finish(Rule root) {
+Grammar GrammarBuilder::finish(Rule root, Endless endless) {
   std::vector<RuleAutomaton> automata;
   // Compiling may add rules.
   size_t transitions = 0;
@@ -258,6 +258,12 @@ Grammar GrammarBuilder::finish(Rule root) {
       throw Error(Code::bad_file,
                   "the grammar is too large: it needs more than " + std::to_string(kMaxTransitions) + " transitions",
                   place_);
+    }
+  }
+  if (endless == Endless::dropped) {
+    if (const auto cause = drop_endless(automata, root)) {
+      throw Error(Code::bad_file, "nothing matches the schema at " + in_quotes(rules_[*cause].name),
+                  rules_[*cause].place);
     }
   }
   check(automata);

@@ -38,7 +38,7 @@ class GrammarBuilder {
   // One character of a set that is not empty.
   Expr character(const CodePointSet& set);
   Expr sequence(std::vector<Expr> parts);
-  // At least one.
+  // Without options: no text at all, which only a grammar whose endless rules are dropped may have.
   Expr choice(std::vector<Expr> options);
   Expr optional(Expr expr) { return repeat(expr, 0, 1); }
   // least <= most; both at most kMaxRepeat, but for most = kUnbounded.
@@ -54,8 +54,10 @@ class GrammarBuilder {
   // A new rule for an expression, so that using it many times stays cheap.
   Expr shared(std::string name, std::string place, Expr expr);
 
-  // Throws Error(bad_file) for what Grammar's makers refuse. Every declared rule must have been defined.
-  Grammar finish(Rule root);
+  // Throws Error(bad_file) for what Grammar's makers refuse. Every declared rule must have been defined. dropped: rules
+  // that can never end are left out with all that needs them, and only the root has to end.
+  enum class Endless { refused, dropped };
+  Grammar finish(Rule root, Endless endless = Endless::refused);
 
  private:
   enum class Kind { literal, character, sequence, choice, repeat, call, automaton };

@@ -40,8 +40,6 @@ class JsonForms {
   Expr character();
   // One character of a set, which is not empty, within a string: as it is or, where it must be, with an escape.
   Expr character(const CodePointSet& set);
-  // A string without escapes that is none of these. Throws Error(bad_file) if they have more than 2^15 characters.
-  Expr other_string(const std::vector<std::string>& excluded);
 
  private:
   // Made at the first use.
@@ -52,7 +50,7 @@ class JsonForms {
 
   GrammarBuilder& builder_;
   std::string place_;
-  std::optional<GrammarBuilder::Rule> value_, object_, array_, string_, number_, character_, comma_, colon_, rest_;
+  std::optional<GrammarBuilder::Rule> value_, object_, array_, string_, number_, character_, comma_, colon_;
   std::map<CodePointSet, Expr> characters_;  // those made before
 };
 

@@ -24,13 +24,28 @@ constexpr std::array kKeywords = {
     Keyword{"oneOf", 0},
     Keyword{"allOf", 0},
     Keyword{"$ref", 0},
+    Keyword{"not", 0},
+    Keyword{"if", 0},
+    Keyword{"then", 0},
+    Keyword{"else", 0},
     Keyword{"properties", kJsonObject},
+    Keyword{"patternProperties", kJsonObject},
+    Keyword{"propertyNames", kJsonObject},
+    Keyword{"minProperties", kJsonObject},
+    Keyword{"maxProperties", kJsonObject},
+    Keyword{"dependentRequired", kJsonObject},
+    Keyword{"dependentSchemas", kJsonObject},
+    Keyword{"dependencies", kJsonObject},
     Keyword{"required", kJsonObject},
     Keyword{"additionalProperties", kJsonObject},
     Keyword{"items", kJsonArray},
     Keyword{"prefixItems", kJsonArray},
     Keyword{"minItems", kJsonArray},
     Keyword{"maxItems", kJsonArray},
+    Keyword{"additionalItems", kJsonArray},
+    Keyword{"contains", kJsonArray},
+    Keyword{"minContains", kJsonArray},
+    Keyword{"maxContains", kJsonArray},
     Keyword{"uniqueItems", kJsonArray},
     Keyword{"minLength", kJsonString},
     Keyword{"maxLength", kJsonString},
@@ -43,14 +58,13 @@ constexpr std::array kKeywords = {
     Keyword{"multipleOf", kJsonNumber},
 };
 
-constexpr std::array<std::string_view, 12> kAnnotations = {
-    "title",     "description",      "default",         "examples", "deprecated", "readOnly",
-    "writeOnly", "contentMediaType", "contentEncoding", "$comment", "$defs",      "definitions"};
-
-bool is_annotation(const JsonSchemaPart& part, std::string_view key) {
-  if (key == "$schema" || key == "$id") return part.pointer == "#";
-  return std::find(kAnnotations.begin(), kAnnotations.end(), key) != kAnnotations.end();
-}
+constexpr std::array<std::string_view, 22> kAnnotations = {
+    "title",           "description", "default",       "examples",
+    "deprecated",      "readOnly",    "writeOnly",     "contentMediaType",
+    "contentEncoding", "$comment",    "$defs",         "definitions",
+    "contentSchema",   "$schema",     "$id",           "$anchor",
+    "$dynamicAnchor",  "$vocabulary", "discriminator", "example",
+    "externalDocs",    "xml"};
 
 const Keyword* find_keyword(std::string_view name) {
   const auto it = std::find_if(kKeywords.begin(), kKeywords.end(), [&](const Keyword& k) { return k.name == name; });
@@ -69,21 +83,6 @@ std::optional<uint32_t> type_by_name(std::string_view name) {
     if (known == name) return types;
   }
   return std::nullopt;
-}
-
-// A name as part of a JSON pointer (RFC 6901).
-std::string pointer_part(std::string_view name) {
-  std::string out = "/";
-  for (const char c : name) {
-    if (c == '~') {
-      out += "~0";
-    } else if (c == '/') {
-      out += "~1";
-    } else {
-      out += c;
-    }
-  }
-  return out;
 }
 
 // %XX as the character it stands for (RFC 3986); what is no such escape stays.
@@ -126,8 +125,22 @@ JsonSchemaPart JsonSchemaPart::at(std::string_view key, size_t index) const {
   return {&tree->find(key)->items[index], pointer + pointer_part(key) + "/" + std::to_string(index)};
 }
 
+bool JsonSchemaDocument::is_annotation(std::string_view key) {
+  return std::find(kAnnotations.begin(), kAnnotations.end(), key) != kAnnotations.end();
+}
+
+uint32_t JsonSchemaDocument::types_of_keyword(std::string_view key) {
+  const Keyword* keyword = find_keyword(key);
+  return keyword == nullptr ? 0 : keyword->types;
+}
+
+std::string_view JsonSchemaDocument::keyword_name(std::string_view key) {
+  const Keyword* keyword = find_keyword(key);
+  return keyword == nullptr ? std::string_view() : keyword->name;
+}
+
 JsonSchemaDocument::JsonSchemaDocument(std::string_view text, std::string place)
-    : place_(std::move(place)), root_(parse_json_tree(text, place_)) {}
+    : place_(std::move(place)), root_(parse_json_tree(text, place_)), references_(root_) {}
 
 void JsonSchemaDocument::fail(const JsonSchemaPart& part, const JsonTree& tree, const std::string& sentence,
                               const std::string& hint, Code code) const {
@@ -139,22 +152,15 @@ void JsonSchemaDocument::check_keywords(const JsonSchemaPart& part) const {
     fail(part, *part.tree, "a schema should be an object, true or false, but is " + type_name(part.tree->type));
   }
   for (const auto& [key, value] : part.tree->members) {
-    if (is_annotation(part, key) || find_keyword(key) != nullptr) continue;
+    if (is_annotation(key) || find_keyword(key) != nullptr) continue;
     fail(part, value, "keyword " + in_quotes(key) + " is not supported", {}, Code::unsupported);
   }
-  if (const JsonTree* unique = find(part, "uniqueItems", Type::boolean); unique != nullptr && unique->text == "true") {
-    fail(part, *unique, "keyword 'uniqueItems' is not supported", "a grammar cannot compare items", Code::unsupported);
-  }
-}
-
-void JsonSchemaDocument::check_alone(const JsonSchemaPart& part, std::string_view keyword,
-                                     std::initializer_list<std::string_view> allowed) const {
-  for (const auto& [key, value] : part.tree->members) {
-    if (key == keyword || is_annotation(part, key)) continue;
-    if (std::find(allowed.begin(), allowed.end(), key) != allowed.end()) continue;
-    fail(part, value, "keyword " + in_quotes(key) + " beside " + in_quotes(keyword) + " is not supported", {},
-         Code::unsupported);
-  }
+  for (const char* key : {"properties", "patternProperties", "dependentRequired", "dependentSchemas", "dependencies"})
+    find(part, key, Type::object);
+  for (const char* key : {"enum", "prefixItems"}) find(part, key, Type::array);
+  if (part.tree->find("enum") != nullptr) list(part, "enum");
+  for (const char* key : {"pattern", "format"}) find(part, key, Type::string);
+  find(part, "uniqueItems", Type::boolean);
 }
 
 const JsonTree* JsonSchemaDocument::find(const JsonSchemaPart& part, std::string_view key, Type type) const {
@@ -168,15 +174,55 @@ const JsonTree* JsonSchemaDocument::find(const JsonSchemaPart& part, std::string
 std::optional<uint32_t> JsonSchemaDocument::find_count(const JsonSchemaPart& part, std::string_view key) const {
   const JsonTree* value = part.tree->find(key);
   if (value == nullptr) return std::nullopt;
-  if (!value->is(Type::integer) || value->text.starts_with('-')) {
+  const bool is_number = value->is(Type::integer) || value->is(Type::number);
+  const Decimal number = is_number ? parse_decimal(value->text) : Decimal();
+  if (!is_number || number.negative || !number.is_whole()) {
     fail(part, *value,
          in_quotes(key) + " should be a whole number from 0 but is " +
              (value->text.empty() ? type_name(value->type) : in_quotes(value->text)));
   }
   constexpr uint64_t kMost = UINT32_MAX - 1;
   uint64_t count = 0;
-  for (const char c : value->text) count = std::min(count * 10 + static_cast<uint64_t>(c - '0'), kMost);
+  for (int64_t place = std::min<int64_t>(number.point, 11); place-- > 0;) {
+    const int64_t digit = number.point > 11 ? 9 : number.digit(place) - '0';
+    count = std::min(count * 10 + static_cast<uint64_t>(digit), kMost);
+  }
   return static_cast<uint32_t>(count);
+}
+
+Decimal JsonSchemaDocument::number(const JsonSchemaPart& part, std::string_view key) const {
+  const JsonTree& value = *part.tree->find(key);
+  if (!value.is(Type::integer) && !value.is(Type::number)) {
+    fail(part, value, in_quotes(key) + " should be a number but is " + type_name(value.type));
+  }
+  Decimal number = parse_decimal(value.text);
+  if (key == "multipleOf" && (number.is_zero() || number.negative))
+    fail(part, value, "'multipleOf' should be above 0 but is " + in_quotes(value.text));
+  return number;
+}
+
+std::vector<std::string> JsonSchemaDocument::names(const JsonSchemaPart& part, std::string_view key) const {
+  std::vector<std::string> names;
+  for (const JsonTree& name : find(part, key, Type::array)->items) {
+    if (!name.is(Type::string))
+      fail(part, name, in_quotes(key) + " should hold names but holds " + type_name(name.type));
+    names.push_back(name.text);
+  }
+  return names;
+}
+
+size_t JsonSchemaDocument::prefix(const JsonSchemaPart& part) const {
+  const JsonTree* items = part.tree->find("prefixItems");
+  if (items == nullptr) items = part.tree->find("items");
+  return items == nullptr ? 0 : items->items.size();
+}
+
+std::optional<JsonSchemaPart> JsonSchemaDocument::item(const JsonSchemaPart& part, size_t index) const {
+  const JsonTree* items = part.tree->find("items");
+  const bool old = items != nullptr && items->is(Type::array);  // drafts before 2020-12
+  if (index < prefix(part)) return part.at(old ? "items" : "prefixItems", index);
+  const char* rest = old ? "additionalItems" : "items";
+  return part.tree->find(rest) == nullptr ? std::nullopt : std::optional(part.at(rest));
 }
 
 const JsonTree& JsonSchemaDocument::list(const JsonSchemaPart& part, std::string_view key) const {
@@ -185,17 +231,33 @@ const JsonTree& JsonSchemaDocument::list(const JsonSchemaPart& part, std::string
   return value;
 }
 
+void JsonSchemaDocument::check_chain(const JsonSchemaPart& part) const {
+  std::set<const JsonTree*> seen;
+  for (JsonSchemaPart at = part; at.tree->find("$ref") != nullptr; at = resolve(at)) {
+    if (!seen.insert(at.tree).second) {
+      const JsonTree& reference = *part.tree->find("$ref");
+      fail(part, reference, "$ref " + in_quotes(reference.text) + " leads back to itself");
+    }
+  }
+}
+
 JsonSchemaPart JsonSchemaDocument::resolve(const JsonSchemaPart& part) const {
   const JsonTree& reference = *find(part, "$ref", Type::string);
   const auto refuse = [&](const std::string& reason) {
     fail(part, reference, "$ref " + in_quotes(reference.text) + " " + reason);
   };
-  if (!reference.text.starts_with("#") || (reference.text.size() > 1 && reference.text[1] != '/')) {
+  // The part before '#' names a schema, or the part after it an anchor or a pointer into that schema.
+  const std::string uri = resolved_uri(references_.base(*part.tree), reference.text);
+  const size_t hash = std::min(uri.find('#'), uri.size());
+  const bool anchor = hash + 1 < uri.size() && uri[hash + 1] != '/';
+  const SchemaPlace* place = references_.find(anchor ? percent_decoded(uri) : uri.substr(0, hash));
+  if (place == nullptr) {
     fail(part, reference, "$ref " + in_quotes(reference.text) + " is not supported",
-         "references begin with '#/' and stay within the file", Code::unsupported);
+         "it leads to no schema of this file", Code::unsupported);
   }
-  JsonSchemaPart found = root();
-  const std::string decoded = percent_decoded(std::string_view(reference.text).substr(1));
+  JsonSchemaPart found{place->tree, place->pointer};
+  const std::string decoded =
+      anchor ? "" : percent_decoded(std::string_view(uri).substr(std::min(hash + 1, uri.size())));
   for (std::string_view rest = decoded; !rest.empty();) {
     rest.remove_prefix(1);  // a slash
     const std::string_view raw = rest.substr(0, rest.find('/'));
@@ -223,13 +285,6 @@ JsonSchemaPart JsonSchemaDocument::resolve(const JsonSchemaPart& part) const {
 uint32_t JsonSchemaDocument::types(const JsonSchemaPart& part) const {
   uint32_t types = 0;
   const JsonTree* type = part.tree->find("type");
-  if (type == nullptr) {
-    for (const auto& member : part.tree->members) {
-      const Keyword* keyword = find_keyword(member.key);
-      if (keyword != nullptr) types |= keyword->types;
-    }
-    return types == 0 ? kJsonAny : types;
-  }
   const auto add = [&](const JsonTree& name) {
     const auto one = name.is(Type::string) ? type_by_name(name.text) : std::nullopt;
     if (!one)
@@ -253,7 +308,7 @@ JsonSchemaPart JsonSchemaDocument::follow(JsonSchemaPart part) const {
   return part;
 }
 
-uint32_t JsonSchemaDocument::value_types(const JsonSchemaPart& given, bool strict) const {
+uint32_t JsonSchemaDocument::value_types(const JsonSchemaPart& given) const {
   std::set<const JsonTree*> seen;
   std::vector<JsonSchemaPart> waiting = {given};  // references may lead through any number of alternatives
   uint32_t types = 0;
@@ -271,7 +326,7 @@ uint32_t JsonSchemaDocument::value_types(const JsonSchemaPart& given, bool stric
       const size_t count = list(part, *key).items.size();
       for (size_t i = 0; i < count; ++i) waiting.push_back(part.at(*key, i));
     } else {
-      types |= strict && part.tree->find("type") == nullptr ? kJsonAny : this->types(part);
+      types |= part.tree->find("type") == nullptr ? uint32_t{kJsonAny} : this->types(part);
     }
   }
   return types;
@@ -280,6 +335,7 @@ uint32_t JsonSchemaDocument::value_types(const JsonSchemaPart& given, bool stric
 // The values of `enum` and `const` as texts; nothing if equal values could have different texts.
 std::optional<std::set<std::string>> JsonSchemaDocument::values(const JsonSchemaPart& given) const {
   const JsonSchemaPart part = follow(given);
+  if (!part.tree->is(Type::object)) return std::nullopt;
   std::set<std::string> texts;
   const auto add = [&](const JsonTree& value) {
     if (value.is(Type::number) || value.is(Type::array) || value.is(Type::object)) return false;
@@ -294,6 +350,23 @@ std::optional<std::set<std::string>> JsonSchemaDocument::values(const JsonSchema
   return texts;
 }
 
+bool JsonSchemaDocument::only_lists(const JsonSchemaPart& part) const {
+  if (part.tree->is(Type::boolean)) return false;
+  return std::all_of(part.tree->members.begin(), part.tree->members.end(), [&](const auto& member) {
+    return member.key == "const" || member.key == "enum" || is_annotation(member.key);
+  });
+}
+
+// An object may not have the property.
+bool JsonSchemaDocument::forbids(const JsonSchemaPart& part, const std::string& name) const {
+  const JsonTree* listed = part.tree->find("properties");
+  const JsonTree* own = listed == nullptr ? nullptr : listed->find(name);
+  if (own != nullptr) return own->is(Type::boolean) && own->text == "false";
+  const JsonTree* others = part.tree->find("additionalProperties");
+  return others != nullptr && others->is(Type::boolean) && others->text == "false" &&
+         part.tree->find("patternProperties") == nullptr;
+}
+
 bool JsonSchemaDocument::exclusive(const JsonSchemaPart& given_a, const JsonSchemaPart& given_b) const {
   const JsonSchemaPart a = follow(given_a), b = follow(given_b);
   const auto differ = [&](const JsonSchemaPart& one, const JsonSchemaPart& other) {
@@ -302,8 +375,7 @@ bool JsonSchemaDocument::exclusive(const JsonSchemaPart& given_a, const JsonSche
     return std::none_of(values_one->begin(), values_one->end(),
                         [&](const auto& v) { return values_other->contains(v); });
   };
-  const uint32_t common =
-      (value_types(a, false) & value_types(b, true)) | (value_types(a, true) & value_types(b, false));
+  const uint32_t common = value_types(a) & value_types(b);
   if (common == 0 || differ(a, b)) return true;
   if (common != kJsonObject) return false;
   // Objects that both need one property, with different values.
@@ -318,6 +390,12 @@ bool JsonSchemaDocument::exclusive(const JsonSchemaPart& given_a, const JsonSche
     return names;
   };
   const std::set<std::string> names = needed(b);
+  const auto forbidden = [&](const JsonSchemaPart& one, const JsonSchemaPart& other) {
+    const JsonTree* required = other.tree->find("required");
+    return required != nullptr && std::any_of(required->items.begin(), required->items.end(),
+                                              [&](const JsonTree& name) { return forbids(one, name.text); });
+  };
+  if (forbidden(a, b) || forbidden(b, a)) return true;
   for (const std::string& name : needed(a)) {
     if (names.contains(name) && differ(a.at("properties", name), b.at("properties", name))) return true;
   }

@@ -2,13 +2,15 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
+#include "grammar/decimal_ranges.h"
+#include "grammar/json_schema_references.h"
 #include "grammar/json_tree.h"
 
 namespace weft {
@@ -56,35 +58,54 @@ class JsonSchemaDocument {
 
   // Refuses what is no schema and keywords that are not supported.
   void check_keywords(const JsonSchemaPart& part) const;
-  // Refuses keywords, but annotations, beside a keyword and those named.
-  void check_alone(const JsonSchemaPart& part, std::string_view keyword,
-                   std::initializer_list<std::string_view> allowed = {}) const;
+  static bool is_annotation(std::string_view key);
+  // Types of the values that a supported keyword speaks of; 0 for all.
+  static uint32_t types_of_keyword(std::string_view key);
+  // The name of a supported keyword, valid for ever.
+  static std::string_view keyword_name(std::string_view key);
 
   // A member that has to be of a type; nullptr if there is none.
   const JsonTree* find(const JsonSchemaPart& part, std::string_view key, JsonTree::Type type) const;
   // A member that has to be a whole number from 0; nothing if there is none, and more than 2^32 - 2 is 2^32 - 2.
   std::optional<uint32_t> find_count(const JsonSchemaPart& part, std::string_view key) const;
+  // A member that has to be a number; above 0 for multipleOf.
+  Decimal number(const JsonSchemaPart& part, std::string_view key) const;
+  // A member that has to be an array of names.
+  std::vector<std::string> names(const JsonSchemaPart& part, std::string_view key) const;
   // A member that is an array of at least one element.
   const JsonTree& list(const JsonSchemaPart& part, std::string_view key) const;
 
-  // What a schema with $ref refers to.
+  // The schema of an array's element, by prefixItems, items and additionalItems; nothing if any value will do.
+  std::optional<JsonSchemaPart> item(const JsonSchemaPart& part, size_t index) const;
+  // How many elements have a schema of their own.
+  size_t prefix(const JsonSchemaPart& part) const;
+
+  // Refuses references of references that lead back to the schema.
+  void check_chain(const JsonSchemaPart& part) const;
+  // The target of a schema with $ref.
   JsonSchemaPart resolve(const JsonSchemaPart& part) const;
 
-  // The types that `type` names; without it, those that the other keywords speak of.
+  // The types that `type` names, which has to be there.
   uint32_t types(const JsonSchemaPart& part) const;
 
-  // Whether a value the grammar of one makes can never be one the other accepts, as far as can be told.
+  // The scalar values of `enum` or `const` as texts; nothing if there are none, or if equal values could have different
+  // texts.
+  std::optional<std::set<std::string>> values(const JsonSchemaPart& part) const;
+  // The schema says nothing but these values.
+  bool only_lists(const JsonSchemaPart& part) const;
+
+  // True if no value can satisfy both, as far as can be told.
   bool exclusive(const JsonSchemaPart& a, const JsonSchemaPart& b) const;
 
  private:
   JsonSchemaPart follow(JsonSchemaPart part) const;
-  // strict: of the values that the schema accepts; else only of those that its grammar makes. Any, if that cannot be
-  // told.
-  uint32_t value_types(const JsonSchemaPart& part, bool strict) const;
-  std::optional<std::set<std::string>> values(const JsonSchemaPart& part) const;
+  // Types of the values that the schema accepts; all, if that cannot be told.
+  uint32_t value_types(const JsonSchemaPart& part) const;
+  bool forbids(const JsonSchemaPart& part, const std::string& name) const;
 
   std::string place_;
   JsonTree root_;
+  JsonSchemaReferences references_;
 };
 
 }  // namespace weft

@@ -1,351 +1,87 @@
 #include "grammar/regex_grammar.h"
 
-#include <algorithm>
-#include <optional>
-
 #include "base/error.h"
 #include "base/utf8.h"
 #include "grammar/grammar.h"
+#include "grammar/regex_automaton.h"
+#include "grammar/regex_tree.h"
 
 namespace weft {
 namespace {
 
-constexpr size_t kMaxPattern = 1 << 16;
+using Expr = GrammarBuilder::Expr;
+using Kind = RegexTree::Kind;
 
-const CodePointSet& digits() {
-  static const CodePointSet set{{'0', '9'}};
-  return set;
-}
-const CodePointSet& word_characters() {
-  static const CodePointSet set{{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
-  return set;
-}
-// ECMA-262's WhiteSpace and LineTerminator.
-const CodePointSet& spaces() {
-  static const CodePointSet set{{0x09, 0x0D},     {0x20, 0x20},     {0xA0, 0xA0},     {0x1680, 0x1680},
-                                {0x2000, 0x200A}, {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F},
-                                {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
-  return set;
-}
-const CodePointSet& line_ends() {
-  static const CodePointSet set{{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}};
-  return set;
-}
-
-class Parser {
+// A tree without assertions, whose parts stay expressions: determinising a whole pattern can take far more states.
+class Writer {
  public:
-  using Expr = GrammarBuilder::Expr;
+  Writer(GrammarBuilder& builder, const RegexStyle& style) : builder_(builder), style_(style) {}
 
-  Parser(GrammarBuilder& builder, std::string_view pattern, const std::string& place, const RegexStyle& style)
-      : builder_(builder), pattern_(pattern), place_(place), style_(style) {}
+  Expr write(const RegexTree& tree) {
+    if (tree.is(Kind::characters)) return style_.character(tree.set);
+    std::vector<Expr> parts;
+    for (const RegexTree& part : tree.parts) parts.push_back(write(part));
+    if (tree.is(Kind::repeat)) return builder_.repeat(parts[0], tree.least, tree.most);
+    return tree.is(Kind::choice) ? builder_.choice(std::move(parts)) : builder_.sequence(std::move(parts));
+  }
 
-  Expr run() {
-    if (pattern_.size() > kMaxPattern) {
-      throw Error(Code::bad_file,
-                  "the pattern has " + std::to_string(pattern_.size()) + " bytes; Weft reads at most " +
-                      std::to_string(kMaxPattern),
-                  place_);
+  // An alternative of the pattern itself, whose first and last part may be an anchor.
+  Expr outermost(const RegexTree& tree) {
+    RegexTree inside = tree;
+    const auto take = [&](bool first, Kind anchor) {
+      if (inside.kind != Kind::sequence || inside.parts.empty()) return false;
+      const auto at = first ? inside.parts.begin() : inside.parts.end() - 1;
+      if (!at->is(anchor)) return false;
+      inside.parts.erase(at);
+      return true;
+    };
+    const bool from_start = take(true, Kind::begin) || !style_.search,
+               to_end = take(false, Kind::end) || !style_.search;
+    const Expr rest = builder_.repeat(style_.character(CodePointSet::all()), 0, GrammarBuilder::kUnbounded);
+    std::vector<Expr> parts;
+    if (!from_start) parts.push_back(rest);
+    parts.push_back(write(inside));
+    if (!to_end) parts.push_back(rest);
+    return builder_.sequence(std::move(parts));
+  }
+
+  static bool has_inner_assertions(const RegexTree& alternative) {
+    if (!alternative.is(Kind::sequence)) return alternative.has_assertions();
+    for (size_t i = 0; i < alternative.parts.size(); ++i) {
+      const RegexTree& part = alternative.parts[i];
+      const bool anchor = (i == 0 && part.is(Kind::begin)) || (i + 1 == alternative.parts.size() && part.is(Kind::end));
+      if (!anchor && part.has_assertions()) return true;
     }
-    if (const size_t valid = valid_utf8_prefix(pattern_); valid < pattern_.size()) fail("this is no UTF-8 text", valid);
-    std::vector<Expr> options;
-    do {
-      options.push_back(outermost());
-    } while (skip("|"));
-    if (!at_end()) fail("')' ends a group that did not begin", position_);
-    return builder_.choice(std::move(options));
+    return false;
   }
 
  private:
-  [[noreturn]] void fail(const std::string& reason, size_t position, const std::string& hint = {},
-                         Code code = Code::bad_file) const {
-    const auto before = pattern_.substr(0, position);
-    const auto number = 1 + std::count_if(before.begin(), before.end(),
-                                          [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
-    throw Error(code, "pattern " + in_quotes(pattern_) + ", character " + std::to_string(number) + ": " + reason,
-                place_, hint);
-  }
-  [[noreturn]] void refuse(const std::string& what, size_t position, const std::string& hint = {}) const {
-    fail(what + " not supported", position, hint, Code::unsupported);
-  }
-
-  bool at_end() const { return position_ == pattern_.size(); }
-  bool at(std::string_view text) const { return pattern_.substr(position_).starts_with(text); }
-  bool skip(std::string_view text) {
-    const bool found = at(text);
-    if (found) position_ += text.size();
-    return found;
-  }
-
-  Expr outermost();
-  Expr alternatives();
-  Expr sequence();
-  Expr atom();
-  Expr group();
-  Expr quantified(Expr expr);
-  std::optional<uint32_t> count();
-  Expr character(const CodePointSet& set) { return style_.character(set); }
-  CodePointSet character_class();
-  CodePointSet class_member();
-  CodePointSet escape();
-  char32_t hex(size_t begin, size_t least, size_t most);
-  char32_t unicode_escape(size_t begin);
-
   GrammarBuilder& builder_;
-  std::string_view pattern_;
-  const std::string& place_;
   const RegexStyle& style_;
-  size_t position_ = 0;
-  uint32_t depth_ = 0;  // groups around position_
 };
-
-// An alternative of the pattern itself, with its anchors.
-Parser::Expr Parser::outermost() {
-  const auto anything = [&] { return builder_.repeat(character(CodePointSet::all()), 0, GrammarBuilder::kUnbounded); };
-  std::vector<Expr> parts;
-  if (!skip("^") && style_.search) parts.push_back(anything());
-  parts.push_back(sequence());
-  if (!skip("$") && style_.search) parts.push_back(anything());
-  return builder_.sequence(std::move(parts));
-}
-
-Parser::Expr Parser::alternatives() {
-  std::vector<Expr> options;
-  do {
-    options.push_back(sequence());
-  } while (skip("|"));
-  return builder_.choice(std::move(options));
-}
-
-Parser::Expr Parser::sequence() {
-  std::vector<Expr> parts;
-  while (!at_end() && !at("|") && !at(")")) {
-    if (at("^")) refuse("'^' but at the beginning of the pattern is", position_);
-    if (at("$")) {
-      const std::string_view rest = pattern_.substr(position_ + 1);
-      if (depth_ > 0 || !(rest.empty() || rest.starts_with('|')))
-        refuse("'$' but at the end of the pattern is", position_);
-      break;
-    }
-    parts.push_back(quantified(atom()));
-  }
-  return builder_.sequence(std::move(parts));
-}
-
-Parser::Expr Parser::atom() {
-  switch (pattern_[position_]) {
-    case '(':
-      return group();
-    case '[':
-      return character(character_class());
-    case '.':
-      ++position_;
-      return character(line_ends().inverse());
-    case '\\':
-      return character(escape());
-    case '*':
-    case '+':
-    case '?':
-      fail("there is nothing to repeat", position_);
-    case '{':
-      fail("there is nothing to repeat", position_, "a brace itself is \\{");
-    default: {
-      const Utf8Char c = first_utf8(pattern_.substr(position_));
-      position_ += c.size;
-      return character({{c.code, c.code}});
-    }
-  }
-}
-
-Parser::Expr Parser::group() {
-  const size_t begin = position_;
-  if (at("(?=") || at("(?!")) refuse("lookahead is", begin);
-  if (at("(?<=") || at("(?<!")) refuse("lookbehind is", begin);
-  if (depth_ == GrammarBuilder::kMaxNesting) {
-    fail("groups are nested more than " + std::to_string(GrammarBuilder::kMaxNesting) + " deep", begin);
-  }
-  if (skip("(?<")) {
-    const size_t end = pattern_.find('>', position_);
-    if (end == std::string_view::npos || end == position_)
-      fail("a group's name should stand here, and then '>'", position_);
-    position_ = end + 1;
-  } else if (!skip("(?:")) {
-    if (at("(?")) refuse("this kind of group, '(?', is", begin, "groups may begin with '(', '(?:' or '(?<name>'");
-    ++position_;
-  }
-  ++depth_;
-  const Expr inside = alternatives();
-  --depth_;
-  if (!skip(")")) fail("the group does not end", begin);
-  return inside;
-}
-
-// Applies the quantifier that follows, if there is one: * + ? {m} {m,} {m,n}.
-Parser::Expr Parser::quantified(Expr expr) {
-  constexpr uint32_t kUnbounded = GrammarBuilder::kUnbounded;
-  const size_t begin = position_;
-  uint32_t least = 0, most = kUnbounded;
-  if (skip("+")) {
-    least = 1;
-  } else if (skip("?")) {
-    most = 1;
-  } else if (skip("{")) {
-    const auto first = count();
-    if (!first) fail("a count should stand here", position_, "a brace itself is \\{");
-    least = *first;
-    most = skip(",") ? count().value_or(kUnbounded) : least;
-    if (!skip("}")) fail("'}' should stand here", position_, "a brace itself is \\{");
-    if (least > most)
-      fail("a repetition of at least " + std::to_string(least) + " and at most " + std::to_string(most) +
-               " is impossible",
-           begin);
-  } else if (!skip("*")) {
-    return expr;
-  }
-  if (at("?")) refuse("a lazy quantifier is", begin, "what matches as a whole is the same without the '?'");
-  if (at("+")) refuse("a possessive quantifier is", begin);
-  if (at("*") || at("{")) fail("there is nothing to repeat", position_);
-  return builder_.repeat(expr, least, most);
-}
-
-std::optional<uint32_t> Parser::count() {
-  const size_t begin = position_;
-  uint32_t value = 0;
-  for (; !at_end() && pattern_[position_] >= '0' && pattern_[position_] <= '9'; ++position_) {
-    value = value * 10 + static_cast<uint32_t>(pattern_[position_] - '0');
-    if (value > GrammarBuilder::kMaxRepeat) {
-      fail("a repetition's count is more than " + std::to_string(GrammarBuilder::kMaxRepeat), begin);
-    }
-  }
-  return position_ == begin ? std::nullopt : std::optional(value);
-}
-
-// ---- Characters ----
-
-CodePointSet Parser::character_class() {
-  const size_t begin = position_++;
-  const bool inverse = skip("^");
-  std::vector<CodePointRange> ranges;
-  while (!at("]")) {
-    if (at_end()) fail("the character class does not end", begin);
-    if (at("[:")) refuse("a POSIX class, '[:', is", position_, "a bracket itself is \\[");
-    const size_t first = position_;
-    const CodePointSet low = class_member();
-    ranges.insert(ranges.end(), low.ranges().begin(), low.ranges().end());
-    if (!at("-") || at("-]") || position_ + 1 == pattern_.size()) continue;
-    ++position_;
-    const CodePointSet high = class_member();
-    const auto one = [](const CodePointSet& set) {
-      return set.ranges().size() == 1 && set.ranges()[0].low == set.ranges()[0].high;
-    };
-    if (!one(low) || !one(high) || low.ranges()[0].low > high.ranges()[0].low) {
-      fail(in_quotes(pattern_.substr(first, position_ - first)) + " is no range of characters", first);
-    }
-    ranges.push_back({low.ranges()[0].low, high.ranges()[0].low});
-  }
-  ++position_;
-  CodePointSet set(std::move(ranges));
-  if (inverse) set = set.inverse();
-  if (set.empty()) fail("the character class has no characters", begin);
-  return set;
-}
-
-CodePointSet Parser::class_member() {
-  if (at("\\b")) {
-    position_ += 2;
-    return {{0x08, 0x08}};
-  }
-  if (at("\\-")) {
-    position_ += 2;
-    return {{'-', '-'}};
-  }
-  if (at("\\")) return escape();
-  const Utf8Char c = first_utf8(pattern_.substr(position_));
-  position_ += c.size;
-  return {{c.code, c.code}};
-}
-
-CodePointSet Parser::escape() {
-  const size_t begin = position_++;
-  if (at_end()) fail("the pattern ends within an escape", begin);
-  const char kind = pattern_[position_++];
-  const auto one = [](char32_t code) { return CodePointSet{{code, code}}; };
-  constexpr std::string_view kNames = "ntrfv", kValues = "\n\t\r\f\v";
-  if (const size_t found = kNames.find(kind); found != std::string_view::npos)
-    return one(static_cast<char32_t>(kValues[found]));
-  switch (kind) {
-    case 'd':
-      return digits();
-    case 'D':
-      return digits().inverse();
-    case 'w':
-      return word_characters();
-    case 'W':
-      return word_characters().inverse();
-    case 's':
-      return spaces();
-    case 'S':
-      return spaces().inverse();
-    case 'b':
-    case 'B':
-      refuse("a word boundary is", begin);
-    case 'p':
-    case 'P':
-      refuse("a class by Unicode property is", begin);
-    case 'k':
-      refuse("a backreference is", begin);
-    case 'x':
-      return one(hex(begin, 2, 2));
-    case 'u':
-      return one(unicode_escape(begin));
-    default:
-      break;
-  }
-  const bool digit = !at_end() && pattern_[position_] >= '0' && pattern_[position_] <= '9';
-  if (kind == '0' && !digit) return one(0);
-  if (kind >= '0' && kind <= '9') refuse("a backreference is", begin);
-  constexpr std::string_view kPunctuation = "^$\\.*+?()[]{}|/-\"'!#%&,:;<=>@_`~ ";
-  if (kPunctuation.find(kind) == std::string_view::npos) {
-    fail("'\\' and what follows it is no escape", begin);
-  }
-  return one(static_cast<unsigned char>(kind));
-}
-
-// The value of hexadecimal digits at position_.
-char32_t Parser::hex(size_t begin, size_t least, size_t most) {
-  char32_t code = 0;
-  size_t read = 0;
-  for (; read < most && !at_end(); ++read, ++position_) {
-    const int value = hex_value(pattern_[position_]);
-    if (value < 0) break;
-    code = code * 16 + static_cast<char32_t>(value);
-  }
-  if (read < least) fail("the escape has too few hexadecimal digits", begin);
-  return code;
-}
-
-// \uNNNN, two of them that are a pair of surrogates, or \u{N...}; position_ is after the u.
-char32_t Parser::unicode_escape(size_t begin) {
-  char32_t code = 0;
-  if (skip("{")) {
-    code = hex(begin, 1, 6);
-    if (!skip("}")) fail("the escape should end with '}'", begin);
-  } else {
-    code = hex(begin, 4, 4);
-    if (code >= 0xD800 && code <= 0xDBFF && skip("\\u")) {
-      const char32_t low = hex(begin, 4, 4);
-      if (low < 0xDC00 || low > 0xDFFF) fail("the escape is half a pair of surrogates", begin);
-      code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
-    }
-  }
-  if (code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF)) fail("the escape is no character", begin);
-  return code;
-}
 
 }  // namespace
 
-GrammarBuilder::Expr add_regex(GrammarBuilder& builder, std::string_view pattern, const std::string& place,
-                               const RegexStyle& style) {
-  return Parser(builder, pattern, place, style).run();
+Expr add_regex(GrammarBuilder& builder, std::string_view pattern, const std::string& place, const RegexStyle& style) {
+  RegexTree tree = parse_regex(pattern, place);
+  std::vector<RegexTree> alternatives;
+  if (tree.is(Kind::choice)) {
+    alternatives = std::move(tree.parts);
+  } else {
+    alternatives.push_back(std::move(tree));
+  }
+  Writer writer(builder, style);
+  std::vector<Expr> options;
+  for (const RegexTree& alternative : alternatives) {
+    if (!Writer::has_inner_assertions(alternative)) {
+      options.push_back(writer.outermost(alternative));
+      continue;
+    }
+    const TextAutomaton automaton = regex_automaton(alternative, style.search, place);
+    if (!automaton.empty()) options.push_back(builder.automaton(automaton, style.character));
+  }
+  if (options.empty()) throw Error(Code::bad_file, "no text matches pattern " + in_quotes(pattern), place);
+  return builder.choice(std::move(options));
 }
 
 Grammar Grammar::from_regex(std::string_view pattern, const std::string& place) {

@@ -229,6 +229,44 @@ uint32_t find_cause(uint32_t rule, const std::vector<RuleAutomaton>& automata, c
 
 }  // namespace
 
+std::optional<uint32_t> drop_endless(std::vector<RuleAutomaton>& automata, uint32_t root) {
+  const std::vector<bool> ends = Reach(automata, true).ends;
+  if (!ends[root]) return find_cause(root, automata, ends);
+  for (uint32_t rule = 0; rule < automata.size(); ++rule) {
+    auto& states = automata[rule].states;
+    if (!ends[rule]) {
+      states.assign(1, {});
+      states[0].final = true;
+      continue;
+    }
+    std::vector<std::vector<uint32_t>> before(states.size());
+    std::vector<uint32_t> work;
+    for (uint32_t i = 0; i < states.size(); ++i) {
+      std::erase_if(states[i].calls, [&](const RuleCall& call) { return !ends[call.rule]; });
+      for (const Edge& edge : states[i].edges) before[edge.target].push_back(i);
+      for (const RuleCall& call : states[i].calls) before[call.next].push_back(i);
+      if (states[i].final) work.push_back(i);
+    }
+    std::vector<bool> useful(states.size(), false);
+    while (!work.empty()) {
+      const uint32_t at = work.back();
+      work.pop_back();
+      if (useful[at]) continue;
+      useful[at] = true;
+      work.insert(work.end(), before[at].begin(), before[at].end());
+    }
+    for (RuleAutomaton::State& state : states) {
+      std::erase_if(state.edges, [&](const Edge& edge) { return !useful[edge.target]; });
+      std::erase_if(state.calls, [&](const RuleCall& call) { return !useful[call.next]; });
+    }
+    // States that nothing leads to any more would only look as if they could not end.
+    for (size_t i = 0; i < states.size(); ++i) {
+      if (!useful[i]) states[i].final = true;
+    }
+  }
+  return std::nullopt;
+}
+
 RuleFaults find_faults(const std::vector<RuleAutomaton>& automata) {
   RuleFaults faults;
   const Reach endings(automata, true);

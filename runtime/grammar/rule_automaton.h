@@ -38,6 +38,10 @@ struct RuleAutomaton {
 // sketch's states: then each of the sketch's states stands for itself. Nothing if that too is unreasonably large.
 std::optional<RuleAutomaton> remove_free_transitions(const RuleSketch& sketch);
 
+// Removes the states from which a rule cannot end, and the transitions to them. Rules that cannot end keep one state
+// that nothing calls. If the root cannot end, nothing is changed, and it returns the rule that is the cause.
+std::optional<uint32_t> drop_endless(std::vector<RuleAutomaton>& automata, uint32_t root);
+
 // What of a grammar's rules can never be used, over all rules' automata.
 struct RuleFaults {
   std::optional<uint32_t> endless;  // a rule that can never end

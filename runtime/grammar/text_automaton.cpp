@@ -9,10 +9,10 @@
 
 namespace weft {
 
-void check_text_states(size_t states) {
-  if (states <= kMaxTextStates) return;
+void check_text_states(size_t states, size_t most) {
+  if (states <= most) return;
   throw Error(Code::unsupported,
-              "its conditions together need more than " + std::to_string(kMaxTextStates) + " states of an automaton");
+              "its conditions together need more than " + std::to_string(most) + " states of an automaton");
 }
 
 bool TextAutomaton::accepts(std::string_view text) const {

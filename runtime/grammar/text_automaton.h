@@ -29,8 +29,8 @@ struct TextAutomaton {
 };
 
 // More states than this throw Error(unsupported) without a place.
-inline constexpr size_t kMaxTextStates = size_t{1} << 14;
-void check_text_states(size_t states);
+inline constexpr size_t kMaxTextStates = size_t{1} << 16;
+void check_text_states(size_t states, size_t most = kMaxTextStates);
 
 // Only the states that lead from the start to a final one.
 TextAutomaton trimmed(const TextAutomaton& automaton);
