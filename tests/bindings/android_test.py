@@ -82,13 +82,13 @@ def check_packages(made, lib):
         assert sorted(jar.namelist()) == sorted(str(file.relative_to(made.weft)) for file in made.weft.rglob("*.class"))
         assert {"weft/Weft.class", "weft/Native.class", "weft/Session.class"} <= set(jar.namelist())
     badging = pack.call("aapt2", "dump", "badging", apk)
-    for line in ("package: name='weft.demo'", "sdkVersion:'26'", "launchable-activity: name='weft.demo.ChatActivity'", "native-code: 'x86_64'"):
+    for line in ("package: name='weft.demo'", f"sdkVersion:'{pack.MIN_SDK}'", "uses-feature: name='android.hardware.vulkan.compute'", "launchable-activity: name='weft.demo.ChatActivity'", "native-code: 'x86_64'"):
         assert line in badging, badging
     pack.call("zipalign", "-c", pack.PAGE, apk)
     pack.call("apksigner", "verify", "--min-sdk-version", pack.MIN_SDK, apk)
     with zipfile.ZipFile(apk) as package:
         dex = package.read("classes.dex")
-        assert dex.startswith(b"dex\n038"), dex[:8]  # Android 8's
+        assert dex.startswith(b"dex\n039"), dex[:8]  # Android 9's
         assert all(word in dex for word in (b"Lweft/Native;", b"Lweft/demo/ChatActivity;", b"onToken")) and b"Lweft/Encoder;" not in dex
         for name in pack.LIBRARIES:
             assert package.getinfo(f"lib/x86_64/{name}").compress_type == zipfile.ZIP_STORED
