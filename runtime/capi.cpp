@@ -342,6 +342,7 @@ weft_status weft_model_describe(const weft_model* model, char** out, weft_error*
       description["softmaxes"] = {{"kind", s.kind == SoftmaxKind::mixture ? "mixture" : "adaptive"},
                                   {"count", s.count}};
     if (!weights.shards.empty()) description["shards"] = shards_json(model->model, model->loaded_from.devices);
+    if (model->chat_template) description["chat_template"] = model->tokenizer.chat_template();
     if (!model->chat_template_problem.empty()) description["chat_template_problem"] = model->chat_template_problem;
     if (const auto& tie = weights.tie)
       description["tie"] = {{"kept", tie->kept}, {"left_out", tie->left_out}, {"difference", tie->difference}};

@@ -13,22 +13,50 @@ namespace {
 
 // Deeper values would overflow the stack of whoever walks through them.
 constexpr JsonLimits kConversation = {uint64_t{1} << 28, uint64_t{1} << 24, 100};
+constexpr const char* kXmlTools = "xml_tools";
 
-bool same_text(const std::vector<TextPiece>& a, const std::vector<TextPiece>& b) {
-  return std::ranges::equal(a, b, [](const TextPiece& x, const TextPiece& y) { return x.text == y.text; });
+// True if a made-up conversation gives the same prompt. A template may refuse it, and then it gives none.
+template <class Render>
+bool gives(const std::vector<TextPiece>& prompt, const Render& render) {
+  try {
+    return std::ranges::equal(prompt, render(),
+                              [](const TextPiece& x, const TextPiece& y) { return x.text == y.text; });
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 // Throws if the prompt is the same without the tools, or without the tool_calls.
 void check_tools_are_used(const ChatTemplate& chat, const std::vector<TextPiece>& prompt, const JsonValue& messages,
-                          const JsonValue& tools) {
+                          const JsonValue& tools, const JsonValue& variables) {
   const auto refuse = [](const char* place) {
     throw Error(Code::unsupported, "the model's chat template does not know tools", place, "use a model that does");
   };
-  if (!tools.empty() && same_text(prompt, chat.render(messages, nullptr, true))) refuse("tools");
+  JsonValue others = variables;
+  others.erase(kXmlTools);
+  if (!tools.empty() && gives(prompt, [&] { return chat.render(messages, nullptr, true, others); })) refuse("tools");
   JsonValue without = messages;
   bool calls = false;
   for (JsonValue& message : without.items()) calls = message.erase("tool_calls") || calls;
-  if (calls && same_text(prompt, chat.render(without, tools, true))) refuse("messages");
+  if (calls && gives(prompt, [&] { return chat.render(without, tools, true, variables); })) refuse("messages");
+}
+
+// OpenAI's arguments are texts.
+void parse_arguments(JsonValue& messages) {
+  for (JsonValue& message : messages.items()) {
+    if (!message.contains("tool_calls") || !message["tool_calls"].is_array()) continue;
+    for (JsonValue& call : message["tool_calls"].items()) {
+      const JsonValue* function = call.find("function");
+      const JsonValue* arguments = function ? function->find("arguments") : nullptr;
+      if (!arguments || !arguments->is_string()) continue;
+      try {
+        JsonValue object = parse_json(arguments->text(), kConversation, Code::invalid_argument, "conversation");
+        if (object.is_object()) call["function"]["arguments"] = std::move(object);
+      } catch (const Error&) {
+        // The template gets the text.
+      }
+    }
+  }
 }
 
 }  // namespace
@@ -51,16 +79,23 @@ weft_status weft_apply_chat_template_json(const weft_model* model, const char* c
   return guard(error, [&] {
     require(model && conversation && (ids || capacity == 0) && count, "model, conversation, ids or count",
             "it is NULL");
-    const JsonValue json = parse_json(conversation, kConversation, Code::invalid_argument, "conversation");
+    JsonValue json = parse_json(conversation, kConversation, Code::invalid_argument, "conversation");
     const auto is_object = [](const JsonValue& value) { return value.is_object(); };
-    const JsonValue *const messages = json.find("messages"), *const found = json.find("tools"), none;
-    require(messages && messages->is_array() && std::ranges::all_of(messages->items(), is_object), "conversation",
-            "it is not a JSON object with messages");
-    const JsonValue& tools = found ? *found : none;
+    const JsonValue *const found = json.find("tools"), *const more = json.find("variables");
+    require(json.contains("messages") && json["messages"].is_array() &&
+                std::ranges::all_of(json["messages"].items(), is_object),
+            "conversation", "it is not a JSON object with messages");
+    const JsonValue tools = found ? *found : JsonValue();
+    JsonValue variables = more && !more->is_null() ? *more : JsonValue::object();
     require(tools.is_null() || tools.is_array(), "conversation", "tools is not an array");
+    require(variables.is_object(), "conversation", "variables is not an object");
+    if (!tools.is_null() && model->tokenizer.chat_template().find(kXmlTools) != std::string::npos)
+      variables[kXmlTools] = tools;
+    JsonValue messages = std::move(json["messages"]);
+    parse_arguments(messages);
     const ChatTemplate& chat = chat_template_of(*model);
-    const std::vector<TextPiece> prompt = chat.render(*messages, tools, true);
-    check_tools_are_used(chat, prompt, *messages, tools);
+    const std::vector<TextPiece> prompt = chat.render(messages, tools, true, variables);
+    check_tools_are_used(chat, prompt, messages, tools, variables);
     copy_ids(model->tokenizer.encode(prompt), ids, capacity, count);
   });
 }

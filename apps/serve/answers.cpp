@@ -1,9 +1,11 @@
 #include "answers.h"
 
 #include <ctime>
+#include <map>
 #include <random>
 
 #include "../weft/common.h"
+#include "messages.h"
 #include "responses.h"
 
 namespace weft::serve {
@@ -11,9 +13,9 @@ namespace {
 
 std::string event(const Json& json) { return "data: " + bytes_of(json) + "\n\n"; }
 
-const char* finish_reason(const AnswerPart& part) {
-  if (!part.calls.empty()) return "tool_calls";
-  return is_cut(*part.stop) ? "length" : "stop";
+const char* finish_reason(weft_stop stop, bool calls) {
+  if (is_cut(stop)) return "length";
+  return calls ? "tool_calls" : "stop";
 }
 
 // A chat's or a completion's.
@@ -26,9 +28,9 @@ class CompletionForm final : public AnswerForm {
         model_(std::move(model)),
         created_(std::time(nullptr)) {}
 
-  Json whole(const std::vector<AnswerPart>& choices, const Figures& figures) override {
+  Json whole(const std::vector<Answer>& choices, const Figures& figures) override {
     Json list = Json::array();
-    for (const AnswerPart& choice : choices) list.push_back(choice_of(choice));
+    for (const Answer& choice : choices) list.push_back(choice_of(choice, list.size()));
     return {{"id", id_},           {"object", chat_ ? "chat.completion" : "text_completion"},
             {"created", created_}, {"model", model_},
             {"choices", list},     {"usage", usage(figures)}};
@@ -42,14 +44,28 @@ class CompletionForm final : public AnswerForm {
   }
 
   Events part(const AnswerPart& part, const Figures& figures) override {
-    Events events;
-    const auto tell = [&](const Json& delta, const Json& logprobs, const Json& finish) {
-      events.push_back(told(chunk(part.index, delta, finish.is_null() ? part.text : "", logprobs, finish), figures));
-    };
-    if (!part.text.empty()) tell({{"content", part.text}}, part.logprobs, nullptr);
-    if (!part.calls.empty()) tell({{"tool_calls", numbered(part.calls)}}, part.call_logprobs, nullptr);
-    if (part.stop) tell(Json::object(), nullptr, finish_reason(part));
-    return events;
+    std::uint32_t& calls = calls_[part.index];
+    Json delta = Json::object(), finish = nullptr;
+    switch (part.kind) {
+      case AnswerPart::Kind::text:
+        delta["content"] = part.text;
+        break;
+      case AnswerPart::Kind::reasoning:
+        delta["reasoning_content"] = part.text;
+        break;
+      case AnswerPart::Kind::call: {
+        Json call = {{"index", calls++}};
+        call.update(call_of(part));
+        delta["tool_calls"] = Json::array({call});
+        break;
+      }
+      case AnswerPart::Kind::arguments:
+        delta["tool_calls"] = Json::array({{{"index", calls - 1}, {"function", {{"arguments", part.text}}}}});
+        break;
+      case AnswerPart::Kind::end:
+        finish = finish_reason(*part.stop, calls > 0);
+    }
+    return {told(chunk(part.index, delta, part.text, part.logprobs, finish), figures)};
   }
 
   Events last(const Figures& figures) override {
@@ -72,31 +88,34 @@ class CompletionForm final : public AnswerForm {
             {"completion_tokens", figures.tokens},
             {"total_tokens", prompt + figures.tokens},
             {"prompt_tokens_details", {{"cached_tokens", figures.cached_tokens}}},
+            {"completion_tokens_details", {{"reasoning_tokens", figures.reasoning_tokens}}},
             {"weft", weft_figures(request_, figures)}};
   }
 
-  Json choice_of(const AnswerPart& part) const {
-    Json choice = {{"index", part.index}};
-    if (chat_) {
-      choice["message"] = {{"role", "assistant"}, {"content", part.text}, {"refusal", nullptr}};
-      if (!part.calls.empty()) choice["message"]["tool_calls"] = part.calls;
-      if (!part.calls.empty() && part.text.empty()) choice["message"]["content"] = nullptr;
-    } else {
-      choice["text"] = part.text;
-    }
-    choice["logprobs"] = part.logprobs;
-    choice["finish_reason"] = finish_reason(part);
-    return choice;
+  static Json call_of(const AnswerPart& part) {
+    return {{"id", part.id}, {"type", "function"}, {"function", {{"name", part.name}, {"arguments", part.text}}}};
   }
 
-  static Json numbered(const Json& calls) {
-    Json list = Json::array();
-    for (const Json& call : calls) {
-      Json part = {{"index", list.size()}};
-      part.update(call);
-      list.push_back(part);
+  Json choice_of(const Answer& answer, std::size_t index) const {
+    std::string text, reasoning;
+    Json calls = Json::array();
+    for (const AnswerPart& part : answer.parts) {
+      if (part.kind == AnswerPart::Kind::text) text += part.text;
+      if (part.kind == AnswerPart::Kind::reasoning) reasoning += part.text;
+      if (part.kind == AnswerPart::Kind::call) calls.push_back(call_of(part));
     }
-    return list;
+    Json choice = {{"index", index}};
+    if (chat_) {
+      Json& message = choice["message"] = {{"role", "assistant"}, {"content", text}, {"refusal", nullptr}};
+      if (!reasoning.empty()) message["reasoning_content"] = reasoning;
+      if (!calls.empty()) message["tool_calls"] = calls;
+      if (!calls.empty() && text.empty()) message["content"] = nullptr;
+    } else {
+      choice["text"] = text;
+    }
+    choice["logprobs"] = answer.logprobs;
+    choice["finish_reason"] = finish_reason(*answer.parts.back().stop, !calls.empty());
+    return choice;
   }
 
   Json empty_chunk() const {
@@ -135,13 +154,15 @@ class CompletionForm final : public AnswerForm {
   const CompletionRequest& request_;
   const bool chat_;
   const std::string id_, model_;
-  const std::int64_t created_;  // seconds since 1970
+  const std::int64_t created_;                    // seconds since 1970
+  std::map<std::uint32_t, std::uint32_t> calls_;  // of a stream's choices, so far
 };
 
 }  // namespace
 
 std::unique_ptr<AnswerForm> answer_form(const CompletionRequest& request, const std::string& model) {
   if (request.form == Form::response) return std::make_unique<ResponseForm>(request, model);
+  if (request.form == Form::message) return std::make_unique<MessageForm>(request, model);
   return std::make_unique<CompletionForm>(request, model);
 }
 

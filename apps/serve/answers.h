@@ -7,14 +7,19 @@
 
 namespace weft::serve {
 
-// What a choice has said: in a stream since the last time, else altogether.
+// What a choice has said since the last part.
 struct AnswerPart {
+  enum class Kind { text, reasoning, call, arguments, end };
+  Kind kind = Kind::text;
   std::uint32_t index = 0;
-  std::string text;
-  Json logprobs;                  // of the text; null: not wanted
-  Json calls = Json::array();     // OpenAI's tool_calls
-  Json call_logprobs;             // of the calls
-  std::optional<weft_stop> stop;  // there is no more
+  std::string text;               // of the answer or the reasoning; a call's arguments, or more of the last call's
+  std::string id, name;           // of a call
+  Json logprobs;                  // of its tokens; null: not wanted
+  std::optional<weft_stop> stop;  // of the end
+};
+struct Answer {
+  std::vector<AnswerPart> parts;
+  Json logprobs;  // of all its tokens
 };
 
 // Writes one answer, whole or as a stream. A stream's parts come as events: first(), part() for each part, last(). If
@@ -23,7 +28,7 @@ class AnswerForm {
  public:
   using Events = std::vector<std::string>;
   virtual ~AnswerForm() = default;
-  virtual Json whole(const std::vector<AnswerPart>& choices, const Figures& figures) = 0;
+  virtual Json whole(const std::vector<Answer>& choices, const Figures& figures) = 0;
   virtual Events first() = 0;
   virtual Events part(const AnswerPart& part, const Figures& figures) = 0;
   virtual Events last(const Figures& figures) = 0;

@@ -110,7 +110,7 @@ std::string Embedder::broken() const {
 EmbeddingRequest parse_embeddings(const std::string& body, const ModelFacts& facts, const api::Model& model) {
   const Json json = parse_body(body);
   Fields fields(json, "");
-  check_model_name(fields, facts);
+  fields.text("model");  // as in chats
   EmbeddingRequest request;
   const Json& input = fields.need("input");
   const bool several = input.is_array() && !input.empty() && !input.front().is_number();

@@ -32,6 +32,7 @@ struct Job::State {
   std::vector<TokenLogprobs> tokens;
   // The tokens whose text is held back, and the bytes of all texts: of tokens, and of what was told.
   bool wants_logprobs = false;
+  std::shared_ptr<const std::map<std::uint32_t, std::string>> marks;
   std::deque<TokenLogprobs> held;
   std::size_t generated = 0, told = 0;
   weft_stats before = {};
@@ -39,6 +40,13 @@ struct Job::State {
   std::uint64_t head_bytes = 0;  // of the session's statistics, at its last token
   std::size_t prompt_tokens = 0;
   Figures figures;
+  // Its reasoning: the last of its text, and how it ends. Between reasoning and answer, if more is to be set for the
+  // answer, it is paused: its request's thread resumes it.
+  Thinking thinking;
+  std::string seen;
+  bool watches = false, reasons = false, cut = false;  // cut: by the budget
+  bool answer_waits = false, pauses = false, paused = false, resumed = false;
+  bool abandoned = false;  // its request is gone
   const std::chrono::steady_clock::time_point arrival = std::chrono::steady_clock::now();
   std::chrono::steady_clock::time_point begin_time, last_token;
   weft_generate_options options = {};
@@ -53,15 +61,44 @@ struct Job::State {
     head_bytes = all_head_bytes;
   }
 
+  // Follows the reasoning. Called after figures.tokens counts the token. True if the generation must pause.
+  bool reason(std::string_view more) {
+    if (!watches) return false;
+    seen += more;
+    if (!reasons) {  // it may begin by itself
+      const std::size_t first = std::min(seen.find_first_not_of(" \t\r\n"), seen.size());
+      const std::string_view first_words = std::string_view(seen).substr(first);
+      reasons = first_words.starts_with(thinking.open);
+      watches = reasons || thinking.open.starts_with(first_words);
+      if (!reasons) return false;
+    }
+    figures.reasoning_tokens = figures.tokens;
+    if (seen.find(thinking.close) != seen.npos) {
+      watches = false;
+      return pauses = answer_waits;
+    }
+    seen.erase(0, seen.size() - std::min(seen.size(), thinking.close.size() - 1));
+    if (!thinking.budget || figures.tokens < *thinking.budget) return false;
+    watches = false;
+    return pauses = cut = true;
+  }
+
+  // The name of a control token that the text is to have.
+  std::string mark(std::uint32_t id) const {
+    if (!marks) return {};
+    const auto found = marks->find(id);
+    return found == marks->end() ? std::string() : found->second;
+  }
+
   // Called with each callback. Tokens wait in `held` until text is told that they begin in: those of a stop string, and
   // the token that ends the answer, never leave it.
-  void note_logprobs(std::uint32_t id, std::size_t told_bytes) {
-    told += told_bytes;
+  void note_logprobs(std::uint32_t id, std::size_t told_bytes, std::size_t mark_bytes) {
+    told += told_bytes + mark_bytes;
     if (id == WEFT_NO_TOKEN) return;
     const api::Session::Logprobs known = slot->session->logprobs();
     held.push_back({id, known.chosen, known.likeliest, generated});
     const cli::TokenBytes token = cli::token_bytes(engine.model_, id);
-    if (!token.control) generated += token.bytes.size();
+    generated += token.control ? mark_bytes : token.bytes.size();
   }
 };
 
@@ -116,8 +153,11 @@ Job::~Job() {
   if (state_->begun) {
     if (std::erase(engine_.joining_, state_) > 0)
       engine_.finish(*state_, WEFT_STOP_CALLER, {});
+    else if (state_->paused)
+      engine_.finish(*state_, WEFT_STOP_CALLER, {});
     else if (!state_->ended)
       state_->slot->session->cancel();
+    state_->abandoned = true;
     return;
   }
   engine_.waiting_.remove(state_.get());
@@ -179,9 +219,15 @@ void Job::set_up() {
   set_field("head", [&] { session.set_head(task_.head); });
   set_field("logit_bias", [&] { session.set_logit_bias(task_.biases); });
   set_field("stop", [&] { session.set_stops(task_.stops); });
-  set_field(task_.grammar_field, [&] { session.set_grammar(task_.grammar_kind, task_.grammar, task_.grammar_field); });
+  set_grammar(session);
+  if (grammar_waits()) session.set_grammar(WEFT_GRAMMAR_NONE, "", "");
   session.set_logprobs(task_.logprobs ? std::max(*task_.logprobs, 1u) : 0);
   state_->wants_logprobs = task_.logprobs.has_value();
+  state_->marks = task_.marks;
+  state_->thinking = task_.thinking;
+  state_->watches = !task_.thinking.close.empty();
+  state_->reasons = state_->watches && task_.thinking.begun;
+  state_->answer_waits = state_->reasons && (grammar_waits() || !task_.thinking.after.empty());
   state_->before = session.stats();
   state_->guesses_before = session.speculation_stats();
   set_field("prompt", [&] { session.prompt(task_.prompt); });
@@ -195,6 +241,66 @@ void Job::set_up() {
   state_->begin_time = std::chrono::steady_clock::now();
 }
 
+void Job::set_grammar(api::Session& session) const {
+  set_field(task_.grammar_field, [&] { session.set_grammar(task_.grammar_kind, task_.grammar, task_.grammar_field); });
+}
+
+// A schema is the answer's. Other grammars are of all that the model writes.
+bool Job::grammar_waits() const {
+  const Thinking& thinking = task_.thinking;
+  const bool schema = task_.grammar_kind == WEFT_GRAMMAR_JSON_SCHEMA || task_.forced;
+  return schema && thinking.begun && !thinking.close.empty();
+}
+
+// After the reasoning: gives the session what the answer needs.
+void Job::begin_answer() {
+  State& state = *state_;
+  api::Session& session = *state.slot->session;
+  const std::string begun =
+      (state.cut ? "\n" + state.thinking.close + "\n\n" : "") + (state.answer_waits ? state.thinking.after : "");
+  if (!begun.empty()) {
+    std::vector<std::uint32_t> ids = session.ids();
+    const std::vector<std::uint32_t> more = engine_.model_.tokenize(begun, false, true);
+    ids.insert(ids.end(), more.begin(), more.end());
+    session.prompt(ids);
+  }
+  if (state.answer_waits && grammar_waits()) set_grammar(session);
+  const std::lock_guard lock(engine_.mutex_);
+  state.text += begun;
+  state.generated += begun.size();
+  state.told += begun.size();
+}
+
+// Goes on with a generation that is paused.
+void Job::resume() {
+  State& state = *state_;
+  {
+    const std::lock_guard lock(engine_.mutex_);
+    if (!state.paused || engine_.lost_) return;
+    state.paused = false;
+    if (engine_.closing_ || (task_.max_tokens > 0 && state.figures.tokens >= task_.max_tokens))
+      return engine_.finish(state, engine_.closing_ ? WEFT_STOP_CALLER : WEFT_STOP_LENGTH, {});
+    ++engine_.setting_up_;
+  }
+  std::exception_ptr problem;
+  try {
+    begin_answer();
+  } catch (...) {
+    problem = std::current_exception();
+  }
+  const std::lock_guard lock(engine_.mutex_);
+  --engine_.setting_up_;
+  engine_.work_.notify_one();
+  if (problem) {
+    engine_.finish(state, std::nullopt, {});
+    std::rethrow_exception(problem);
+  }
+  state.resumed = true;
+  if (task_.max_tokens > 0) state.options.max_tokens = task_.max_tokens - state.figures.tokens;
+  engine_.joining_.push_back(state_);
+  if (engine_.closing_) state.slot->session->cancel();
+}
+
 // What the session forgets for this prompt goes to disk, and what is there of the prompt comes back.
 void Job::recall(Slot& slot) const {
   if (!engine_.states_) return;
@@ -206,7 +312,7 @@ void Job::recall(Slot& slot) const {
 // Whether it can begin or has news.
 bool Job::waits() const {
   if (!state_->begun) return !engine_.turn_of(*state_);
-  return told_end_ || (!state_->ended && state_->text.empty());
+  return told_end_ || (!state_->ended && !state_->paused && state_->text.empty());
 }
 
 void Job::await(const std::vector<Job*>& jobs, std::chrono::milliseconds wait) {
@@ -229,6 +335,7 @@ void Job::set_away(const std::vector<Job*>& jobs, bool away) {
 }
 
 Job::News Job::next() {
+  resume();
   const std::lock_guard lock(engine_.mutex_);
   News news = {std::exchange(state_->text, {}), std::exchange(state_->tokens, {}), std::nullopt, state_->figures};
   if (!state_->ended) return news;
@@ -403,7 +510,8 @@ int Engine::on_token(void* user, std::uint32_t id, const char* text, std::size_t
   const weft_stats stats = state.slot->session->stats();
   const cli::Rates rates = cli::rates(state.before, stats, 0);
   if (id != WEFT_NO_TOKEN) state.count_token(stats.head_bytes);
-  if (state.wants_logprobs) state.note_logprobs(id, length);
+  const std::string mark = state.mark(id);
+  if (state.wants_logprobs) state.note_logprobs(id, length, mark.size());
   const std::lock_guard lock(state.engine.mutex_);
   Figures& figures = state.figures;
   if (id != WEFT_NO_TOKEN && figures.tokens++ == 0)
@@ -413,10 +521,11 @@ int Engine::on_token(void* user, std::uint32_t id, const char* text, std::size_t
   figures.head_rows_per_token = rates.head_rows_per_token;
   figures.guesses = guesses_since(state.guesses_before, *state.slot->session);
   state.text.append(text, length);
+  state.text += mark;
   for (; !state.held.empty() && state.held.front().begin < state.told; state.held.pop_front())
     state.tokens.push_back(std::move(state.held.front()));
-  if (length > 0) state.bell->notify_one();
-  return 0;
+  if (length + mark.size() > 0) state.bell->notify_one();
+  return state.reason(std::string(text, length) + mark) ? 1 : 0;
 }
 
 // The session is free again. Its request may still be reading.
@@ -496,12 +605,14 @@ void Engine::join(weft_batch* batch) {
   std::deque<std::shared_ptr<State>> later;
   for (; !joining_.empty(); joining_.pop_front()) {
     const std::shared_ptr<State>& state = joining_.front();
-    const Source source = best_source(*state);
-    if (!source.ready) {
-      later.push_back(state);
-      continue;
+    if (!state->resumed) {
+      const Source source = best_source(*state);
+      if (!source.ready) {
+        later.push_back(state);
+        continue;
+      }
+      share_prefix(*state, source.slot);
     }
-    share_prefix(*state, source.slot);
     running_.push_back(state);
     weft_error error = {};
     if (weft_batch_add(batch, state->slot->session->get(), &state->options, &error) == WEFT_OK) continue;
@@ -542,6 +653,13 @@ void Engine::compute() {
           running_, [&](const auto& one) { return one->slot->session->get() == ended[i].session; });
       const bool good = ended[i].error.code == WEFT_OK;
       lost_ = lost_ || ended[i].error.code == WEFT_DEVICE_LOST;
+      if (good && (*state)->pauses && !(*state)->abandoned && ended[i].stop == WEFT_STOP_CALLER) {
+        (*state)->pauses = false;
+        (*state)->paused = true;
+        (*state)->bell->notify_one();
+        running_.erase(state);
+        continue;
+      }
       finish(**state, good ? std::optional(ended[i].stop) : std::nullopt, ended[i].error);
       running_.erase(state);
     }

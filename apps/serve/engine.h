@@ -10,6 +10,7 @@
 #include <deque>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -24,6 +25,14 @@
 
 namespace weft::serve {
 
+// Reasoning before the answer. A schema applies to the answer only.
+struct Thinking {
+  std::string open, close;              // its marks; empty: the model has none
+  bool begun = false;                   // the prompt ends within it
+  std::optional<std::uint32_t> budget;  // tokens; then it is closed
+  std::string after;                    // how the answer begins, with the names of control tokens
+};
+
 // What is to be generated.
 struct Task {
   std::vector<std::uint32_t> prompt;
@@ -33,8 +42,12 @@ struct Task {
   weft_grammar_kind grammar_kind = WEFT_GRAMMAR_NONE;
   std::string grammar;
   std::string grammar_field;  // the request's field that the grammar came from
+  bool forced = false;        // the grammar is of a call that must be made
+  Thinking thinking;
   std::vector<std::string> stops;
   std::vector<std::pair<std::uint32_t, float>> biases;
+  // Control tokens whose names are in the text that they are in: they mark calls and reasoning.
+  std::shared_ptr<const std::map<std::uint32_t, std::string>> marks;
   std::optional<std::uint32_t> logprobs;  // how many likeliest tokens are wanted beside each token's own
 };
 
@@ -47,8 +60,9 @@ struct TokenLogprobs {
 };
 
 struct Figures {
-  std::uint32_t slot = 0;           // of its session
-  std::uint32_t tokens = 0;         // generated
+  std::uint32_t slot = 0;    // of its session
+  std::uint32_t tokens = 0;  // generated
+  std::uint32_t reasoning_tokens = 0;
   std::uint64_t cached_tokens = 0;  // of the prompt, that an earlier request had computed
   double head_bytes_per_token = 0, head_rows_per_token = 0;
   weft_speculation_stats guesses = {};
@@ -112,6 +126,10 @@ class Job {
   struct State;
   friend class Engine;
   void set_up();
+  void set_grammar(api::Session& session) const;
+  bool grammar_waits() const;
+  void resume();
+  void begin_answer();
   void recall(Slot& slot) const;
   bool waits() const;
 

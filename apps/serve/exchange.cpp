@@ -61,6 +61,26 @@ HttpResponse error_response(const RequestError& error) {
   return response;
 }
 
+static AnswerPart said_by(const Reader::Event& event) {
+  AnswerPart part;
+  part.text = event.text;
+  part.name = event.name;
+  switch (event.kind) {
+    case Reader::Kind::text:
+      break;
+    case Reader::Kind::reasoning:
+      part.kind = AnswerPart::Kind::reasoning;
+      break;
+    case Reader::Kind::call:
+      part.kind = AnswerPart::Kind::call;
+      part.id = call_id();
+      break;
+    case Reader::Kind::arguments:
+      part.kind = AnswerPart::Kind::arguments;
+  }
+  return part;
+}
+
 // Choice i is the answer to the request's seed plus i.
 static Task task_of(const CompletionRequest& request, std::uint32_t index) {
   Task task = request.task;
@@ -72,7 +92,7 @@ Exchange::Choice::Choice(const Loaded& loaded, Engine& engine, const CompletionR
                          Bell bell)
     : index(place),
       logprobs(loaded.model, request),
-      tools(request),
+      reader(request.reader),
       job(engine, task_of(request, place), std::move(bell)) {}
 
 // The tokens that begin before this place of the text.
@@ -110,51 +130,55 @@ void Exchange::await() {
 
 bool Exchange::ended() const { return jobs_.empty(); }
 
-// New text and calls of a choice that has not ended.
-std::optional<Exchange::Part> Exchange::next(Choice& choice) {
-  if (choice.stop || !(choice.begun || (choice.begun = choice.job.begin()))) return std::nullopt;
+// What there is of a choice that has not ended.
+std::vector<Exchange::Part> Exchange::next(Choice& choice) {
+  std::vector<Part> parts;
+  if (choice.stop || !(choice.begun || (choice.begun = choice.job.begin()))) return parts;
   Job::News news = choice.job.next();
   choice.figures = news.figures;
   std::ranges::move(news.tokens, std::back_inserter(choice.tokens));
-  Part part;
-  AnswerPart& said = part.said;
-  said.index = choice.index;
-  said.text = choice.tools.push(news.text);
-  if (news.stop) {
-    said.stop = choice.stop = news.stop;
-    std::erase(jobs_, &choice.job);
-    ToolReader::End end = choice.tools.finish();
-    said.text += end.text;
-    said.calls = std::move(end.calls);
+  std::vector<Reader::Event> events = choice.reader.push(news.text);
+  if (news.stop) std::ranges::move(choice.reader.finish(), std::back_inserter(events));
+  for (Reader::Event& event : events) {
+    Part& part = parts.emplace_back();
+    part.said = said_by(event);
+    part.said.index = choice.index;
+    const bool all = &event == &events.back() && event.kind == Reader::Kind::text && !choice.reader.holds();
+    part.tokens = choice.take_tokens(all ? SIZE_MAX : event.end);
   }
-  choice.taken_bytes += said.text.size();
-  const bool all = said.calls.empty() && !choice.tools.holds();
-  part.tokens = choice.take_tokens(all ? SIZE_MAX : choice.taken_bytes);
-  if (!said.calls.empty()) part.call_tokens = choice.take_tokens(SIZE_MAX);
-  return part;
+  if (news.stop) {
+    choice.stop = news.stop;
+    std::erase(jobs_, &choice.job);
+    Part& end = parts.emplace_back();
+    end.said.kind = AnswerPart::Kind::end;
+    end.said.index = choice.index;
+    end.said.stop = news.stop;
+    end.tokens = choice.take_tokens(SIZE_MAX);  // of marks after the last call
+  }
+  return parts;
 }
 
 // The times are those of the first choice.
 Figures Exchange::figures() const {
   Figures figures = choices_.front().figures;
-  for (std::size_t i = 1; i < choices_.size(); ++i) figures.tokens += choices_[i].figures.tokens;
+  for (std::size_t i = 1; i < choices_.size(); ++i) {
+    figures.tokens += choices_[i].figures.tokens;
+    figures.reasoning_tokens += choices_[i].figures.reasoning_tokens;
+  }
   return figures;
 }
 
 Json Exchange::whole() {
-  std::vector<AnswerPart> answers(choices_.size());
+  std::vector<Answer> answers(choices_.size());
   std::vector<std::vector<TokenLogprobs>> tokens(choices_.size());
   while (!ended()) {
     await();
     for (Choice& choice : choices_) {
-      std::optional<Part> part = next(choice);
-      if (!part) continue;
-      std::ranges::move(part->tokens, std::back_inserter(tokens[choice.index]));
-      std::ranges::move(part->call_tokens, std::back_inserter(tokens[choice.index]));
-      AnswerPart& answer = answers[choice.index];
-      const std::string before = std::move(answer.text);
-      answer = std::move(part->said);
-      answer.text.insert(0, before);
+      for (Part& part : next(choice)) {
+        if (request_.form == Form::response) part.said.logprobs = choice.logprobs.json(part.tokens);
+        std::ranges::move(part.tokens, std::back_inserter(tokens[choice.index]));
+        answers[choice.index].parts.push_back(std::move(part.said));
+      }
     }
   }
   count_end();
@@ -195,12 +219,11 @@ bool Exchange::send_answer() {
   if (!send(form_->first())) return false;
   while (!ended()) {
     for (Choice& choice : choices_) {
-      std::optional<Part> part = next(choice);
-      if (!part) continue;
-      AnswerPart& said = part->said;
-      if (!said.text.empty()) said.logprobs = choice.logprobs.json(part->tokens);
-      if (!said.calls.empty()) said.call_logprobs = choice.logprobs.json(part->call_tokens);
-      if (!send(form_->part(said, figures()))) return false;
+      for (Part& part : next(choice)) {
+        if (part.said.kind != AnswerPart::Kind::end || !part.tokens.empty())
+          part.said.logprobs = choice.logprobs.json(part.tokens);
+        if (!send(form_->part(part.said, figures()))) return false;
+      }
     }
     if (!keep_alive()) return false;
     if (!ended()) await();

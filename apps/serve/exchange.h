@@ -42,20 +42,19 @@ class Exchange {
 
     const std::uint32_t index;
     LogprobWriter logprobs;
-    ToolReader tools;
+    Reader reader;
     std::deque<TokenLogprobs> tokens;  // that have not been taken
-    std::size_t taken_bytes = 0;       // of text
     Job job;
     bool begun = false;
     std::optional<weft_stop> stop;
     Figures figures;
   };
   struct Part {
-    AnswerPart said;                                 // without log-probabilities
-    std::vector<TokenLogprobs> tokens, call_tokens;  // of its text, of its calls
+    AnswerPart said;                    // without log-probabilities
+    std::vector<TokenLogprobs> tokens;  // that it came with
   };
   void await();
-  std::optional<Part> next(Choice& choice);
+  std::vector<Part> next(Choice& choice);
   bool ended() const;
   Figures figures() const;
   bool write(std::string_view bytes);

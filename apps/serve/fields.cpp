@@ -141,6 +141,8 @@ std::optional<std::string> Fields::text(const std::string& name) {
   return text_of(*value, path(name));
 }
 
+void Fields::ignore(std::initializer_list<const char*> names) { taken_.insert(names.begin(), names.end()); }
+
 void Fields::only(const std::string& name, const Json& neutral) {
   const Json* value = take(name);
   if (value && *value != neutral)

@@ -28,6 +28,8 @@ class Fields {
   std::optional<double> number(const std::string& name, double least, double most);
   std::optional<std::int64_t> whole(const std::string& name, std::int64_t least, std::int64_t most);
   std::optional<std::string> text(const std::string& name);
+  // Fields that change no answer, whatever they are.
+  void ignore(std::initializer_list<const char*> names);
   // A field that may have only the value that changes nothing.
   void only(const std::string& name, const Json& neutral);
   // Throws RequestError if there is a field that nobody took.

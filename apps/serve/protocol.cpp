@@ -11,16 +11,28 @@
 namespace weft::serve {
 namespace {
 
-// A message of any role as chat templates expect it.
+// What clients keep of answers that they send back.
+void read_answer(Fields& message, Json& json) {
+  message.ignore({"refusal", "annotations", "thinking_blocks", "reasoning_details", "provider_specific_fields"});
+  message.only("audio", nullptr);
+  message.only("function_call", nullptr);
+  const auto other = message.text("reasoning");
+  if (const auto reasoning = message.text("reasoning_content"); reasoning || other)
+    json["reasoning_content"] = reasoning ? *reasoning : *other;
+  const Json* calls = message.take("tool_calls");
+  if (calls && *calls != Json::array()) json["tool_calls"] = read_tool_calls(*calls, message.path("tool_calls"));
+}
+
+// A message of any role.
 Json read_message(Fields& message) {
   Json json = read_role(message);
   const auto role = json["role"].get<std::string>();
-  const Json* calls = role == "assistant" ? message.take("tool_calls") : nullptr;
-  if (calls) json["tool_calls"] = read_tool_calls(*calls, message.path("tool_calls"));
-  const Json* content = calls ? message.take("content") : &message.need("content");
-  if (content) json["content"] = content_of(*content, message.path("content"), {"text"});
-  if (role == "assistant") message.take("refusal");
+  if (role == "assistant") read_answer(message, json);
+  const Json* content = role == "assistant" ? message.take("content") : &message.need("content");
+  if (content) json["content"] = content_of(*content, message.path("content"), {"text", "refusal"});
   if (role == "tool") json["tool_call_id"] = text_of(message.need("tool_call_id"), message.path("tool_call_id"));
+  if (const auto name = message.text("name")) json["name"] = *name;
+  message.ignore({"cache_control"});
   message.refuse_rest();
   return json;
 }
@@ -139,8 +151,22 @@ void read_stream(Fields& fields, CompletionRequest& request) {
   Fields list(*options, "stream_options");
   request.include_usage = list.boolean("include_usage").value_or(false);
   request.continuous_usage = list.boolean("continuous_usage_stats").value_or(false);
-  list.only("include_obfuscation", false);
+  list.ignore({"include_obfuscation"});
   list.refuse_rest();
+}
+
+// Variables of the chat template, and OpenAI's name for the one about reasoning.
+void read_variables(Fields& fields, CompletionRequest& request) {
+  if (const auto effort = fields.text("reasoning_effort")) set_effort(*effort, "reasoning_effort", request);
+  read_thinking(fields, request);
+  const Json* variables = fields.take("chat_template_kwargs");
+  if (!variables) return;
+  const Fields checked(*variables, "chat_template_kwargs");
+  for (const auto& [name, value] : variables->items()) {
+    if (name == "messages" || name == "tools" || name == "add_generation_prompt")
+      throw bad_field(checked.path(name), "The server sets " + name + " itself.");
+    request.variables[name] = value;
+  }
 }
 
 // What a chat and a completion have in common.
@@ -172,8 +198,9 @@ std::string content_of(const Json& content, const std::string& path, const std::
       throw bad_field(part.path("type"),
                       "Content of the type \"" + type.substr(0, 40) + "\" is not supported: only text is.",
                       "unsupported_parameter");
-    text += (i ? "\n" : "") + text_of(part.need("text"), part.path("text"));
-    if (type == "output_text") part.take("annotations"), part.take("logprobs");  // of our own answers
+    const char* const field = type == "refusal" ? "refusal" : "text";
+    text += (i ? "\n" : "") + text_of(part.need(field), part.path(field));
+    part.ignore({"annotations", "logprobs", "cache_control", "prompt_cache_breakpoint"});
     part.refuse_rest();
   }
   return text;
@@ -190,7 +217,7 @@ Json read_role(Fields& message) {
 
 void read_generation(Fields& fields, const ModelFacts& model, CompletionRequest& request) {
   Task& task = request.task;
-  check_model_name(fields, model);
+  fields.text("model");  // a server of one model answers for every name
   read_sampling(fields, task);
   read_biases(fields, model, task);
   read_stops(fields, task);
@@ -200,7 +227,13 @@ void read_generation(Fields& fields, const ModelFacts& model, CompletionRequest&
     check_head(*head);
     task.head = *head;
   }
-  fields.text("user");  // who asks changes nothing
+  // Who asks, and what else changes no answer.
+  for (const char* const name :
+       {"user", "service_tier", "prompt_cache_key", "prompt_cache_retention", "safety_identifier"})
+    fields.text(name);
+  fields.boolean("store");
+  if (const Json* metadata = fields.take("metadata")) Fields(*metadata, "metadata");
+  fields.ignore({"prompt_cache_options"});
 }
 
 void read_format(Fields& fields, const std::string& name, bool flat, Task& task) {
@@ -228,11 +261,32 @@ void read_chat_logprobs(Fields& fields, bool wanted, Task& task) {
   if (wanted) task.logprobs = static_cast<std::uint32_t>(count.value_or(0));
 }
 
-void check_model_name(Fields& fields, const ModelFacts& model) {
-  if (const auto name = fields.text("model"); name && *name != model.name)
-    throw RequestError(404, "invalid_request_error", "model_not_found",
-                       "There is no model \"" + name->substr(0, 80) + "\": this server has \"" + model.name + "\".",
-                       "model");
+void set_thinking(bool on, CompletionRequest& request) {
+  request.variables["enable_thinking"] = on;
+  request.variables["thinking"] = on;
+}
+
+void read_thinking(Fields& fields, CompletionRequest& request) {
+  const Json* value = fields.take("thinking");
+  if (!value) return;
+  Fields thinking(*value, fields.path("thinking"));
+  const std::string type = text_of(thinking.need("type"), thinking.path("type"));
+  if (type != "enabled" && type != "disabled" && type != "adaptive")
+    throw bad_field(thinking.path("type"), "The type must be enabled, disabled or adaptive.");
+  if (type != "adaptive") set_thinking(type == "enabled", request);
+  if (const auto budget = thinking.whole("budget_tokens", 1, UINT32_MAX))
+    request.task.thinking.budget = static_cast<std::uint32_t>(*budget);
+  thinking.ignore({"display"});
+  thinking.refuse_rest();
+}
+
+void set_effort(const std::string& effort, const std::string& field, CompletionRequest& request) {
+  static constexpr std::string_view kEfforts[] = {"none", "minimal", "low", "medium", "high", "xhigh", "max"};
+  if (std::ranges::find(kEfforts, effort) == std::end(kEfforts))
+    throw bad_field(field, field + " must be none, minimal, low, medium, high, xhigh or max.");
+  const bool reasons = effort != "none" && effort != "minimal";
+  request.variables["reasoning_effort"] = effort;
+  set_thinking(reasons, request);
 }
 
 std::vector<std::uint32_t> ids_of(const Json& list, const std::string& field, std::uint32_t vocab_size) {
@@ -254,7 +308,10 @@ CompletionRequest parse_chat(const std::string& body, const ModelFacts& model) {
   read_common(fields, model, request);
   read_chat_logprobs(fields, fields.boolean("logprobs").value_or(false), request.task);
   read_tools(fields, request);
-  fields.only("store", false);
+  read_variables(fields, request);
+  fields.ignore({"prediction"});  // a guess of the answer, for speed
+  fields.only("modalities", Json::array({"text"}));
+  fields.only("verbosity", "medium");
   fields.refuse_rest();
   return request;
 }
@@ -309,6 +366,7 @@ CompletionRequest parse_apply_template(const std::string& body) {
   CompletionRequest request;
   request.messages = messages_of(fields);
   read_tools(fields, request);
+  read_variables(fields, request);
   fields.refuse_rest();
   return request;
 }

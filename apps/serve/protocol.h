@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "chat/reader.h"
 #include "engine.h"
 
 namespace weft::serve {
@@ -42,17 +43,20 @@ struct ModelFacts {
   std::uint32_t width = 0;    // elements of an embedding
 };
 
-enum class Form { chat, completion, response };   // the protocol of a request and of its answer
-enum class ToolMode { none, automatic, forced };  // whether an answer may or must be a call
+enum class Form { chat, completion, response, message };  // the protocol of a request and of its answer
+enum class ToolMode { none, automatic, forced };          // whether an answer may or must be a call
 
 struct CompletionRequest {
   Form form = Form::chat;
-  Json messages;  // of a chat or a response, as chat templates expect them
+  Json messages;  // of a chat or a response, in the form of OpenAI's chats
   Json tools;     // that the model may call; null: none
   ToolMode tool_mode = ToolMode::none;
-  bool several_calls = true;       // else only the first one counts
-  std::string prompt;              // of a completion: a text
-  std::vector<std::uint32_t> ids;  // or ids
+  Json callable;                    // of the tools, those that an answer must call, if it must
+  bool several_calls = true;        // else only the first one counts
+  Json variables = Json::object();  // of the chat template
+  ReaderOptions reader;             // of the answer
+  std::string prompt;               // of a completion: a text
+  std::vector<std::uint32_t> ids;   // or ids
   std::uint32_t choices = 1;
   bool stream = false;
   bool include_usage = false;     // a last chunk of a stream with the usage
@@ -67,7 +71,6 @@ struct TokenizeRequest {
 
 // All throw RequestError.
 class Fields;
-void check_model_name(Fields& fields, const ModelFacts& model);
 std::vector<std::uint32_t> ids_of(const Json& list, const std::string& field, std::uint32_t vocab_size);
 CompletionRequest parse_chat(const std::string& body, const ModelFacts& model);
 CompletionRequest parse_completion(const std::string& body, const ModelFacts& model);
@@ -86,5 +89,9 @@ void read_generation(Fields& fields, const ModelFacts& model, CompletionRequest&
 // response_format, or what stands for it. flat: a schema and its name are beside the type.
 void read_format(Fields& fields, const std::string& name, bool flat, Task& task);
 void read_chat_logprobs(Fields& fields, bool wanted, Task& task);
+// Whether the model reasons, and how long: thinking, as Anthropic has it.
+void read_thinking(Fields& fields, CompletionRequest& request);
+// The same by OpenAI's names of efforts.
+void set_effort(const std::string& effort, const std::string& field, CompletionRequest& request);
 
 }  // namespace weft::serve

@@ -10,25 +10,19 @@ namespace {
 
 constexpr const char* kLogprobs = "message.output_text.logprobs";
 
-Json call_item(const Json& call, const char* status, const std::string& arguments) {
-  const std::string id = call["id"].get<std::string>();
-  return {{"type", "function_call"},          {"id", "fc_" + id},       {"call_id", id},
-          {"name", call["function"]["name"]}, {"arguments", arguments}, {"status", status}};
-}
-
 // A turn of the conversation, as chat templates expect it.
 Json read_message_item(Fields& item) {
-  item.text("id");
-  item.text("status");
+  item.ignore({"id", "status"});
+  item.ignore({"phase"});
   Json message = read_role(item);
-  message["content"] = content_of(item.need("content"), item.path("content"), {"input_text", "output_text"});
+  message["content"] = content_of(item.need("content"), item.path("content"), {"input_text", "output_text", "refusal"});
   item.refuse_rest();
   return message;
 }
 
 Json read_call_item(Fields& item) {
-  item.text("id");
-  item.text("status");
+  item.ignore({"id", "status"});
+  item.ignore({"namespace", "caller"});
   Json call = {{"id", text_of(item.need("call_id"), item.path("call_id"))},
                {"type", "function"},
                {"function", read_called(item)}};
@@ -37,8 +31,7 @@ Json read_call_item(Fields& item) {
 }
 
 Json read_output_item(Fields& item) {
-  item.text("id");
-  item.text("status");
+  item.ignore({"id", "status"});
   Json message = {{"role", "tool"},
                   {"content", content_of(item.need("output"), item.path("output"), {"input_text"})},
                   {"tool_call_id", text_of(item.need("call_id"), item.path("call_id"))}};
@@ -46,18 +39,45 @@ Json read_output_item(Fields& item) {
   return message;
 }
 
+// Reasoning of an earlier answer: its text, or a summary of it.
+std::string read_reasoning_item(Fields& item) {
+  std::string text;
+  for (const char* const name : {"content", "summary"}) {
+    const Json* parts = item.take(name);
+    if (!parts || !text.empty()) continue;
+    text = content_of(*parts, item.path(name), {"reasoning_text", "summary_text"});
+  }
+  item.ignore({"id", "status", "encrypted_content"});  // the latter is never ours
+  item.refuse_rest();
+  return text;
+}
+
+// The message of the assistant that an item belongs to: items that follow each other are of one.
+Json& assistant_message(Json& messages) {
+  if (messages.empty() || messages.back()["role"] != "assistant")
+    messages.push_back({{"role", "assistant"}, {"content", ""}});
+  return messages.back();
+}
+
 void add_item(const Json& value, const std::string& path, Json& messages) {
   Fields item(value, path);
   const std::string type = item.text("type").value_or("message");
   if (type == "message") {
-    messages.push_back(read_message_item(item));
+    Json message = read_message_item(item);
+    const bool joins = !messages.empty() && message["role"] == "assistant" && messages.back()["role"] == "assistant" &&
+                       messages.back()["content"] == "" && !messages.back().contains("tool_calls");
+    if (joins) {
+      messages.back()["content"] = message["content"];
+    } else {
+      messages.push_back(std::move(message));
+    }
+  } else if (type == "reasoning") {
+    const std::string text = read_reasoning_item(item);
+    if (!text.empty()) messages.push_back({{"role", "assistant"}, {"content", ""}, {"reasoning_content", text}});
   } else if (type == "function_call_output") {
     messages.push_back(read_output_item(item));
   } else if (type == "function_call") {
-    // Calls that follow each other, or a text, are of one message.
-    if (messages.empty() || messages.back()["role"] != "assistant")
-      messages.push_back({{"role", "assistant"}, {"content", ""}});
-    messages.back()["tool_calls"].push_back(read_call_item(item));
+    assistant_message(messages)["tool_calls"].push_back(read_call_item(item));
   } else {
     throw bad_field(item.path("type"), "Items of the type \"" + type.substr(0, 40) + "\" are not supported.",
                     "unsupported_parameter");
@@ -85,6 +105,7 @@ void read_text(Fields& fields, Task& task) {
   if (!value) return;
   Fields text(*value, "text");
   read_format(text, "format", true, task);
+  text.only("verbosity", "medium");
   text.refuse_rest();
 }
 
@@ -94,12 +115,23 @@ void read_logprobs(Fields& fields, Task& task) {
   if (const Json* include = fields.take("include")) {
     if (!include->is_array()) throw bad_field("include", "include must be an array.", "invalid_type");
     for (const Json& item : *include) {
+      // Nothing is stored, so reasoning comes as it is.
+      if (item == "reasoning.encrypted_content") continue;
       if (item != kLogprobs)
         throw bad_field("include", std::string("include may have ") + kLogprobs + " only.", "unsupported_parameter");
       wanted = true;
     }
   }
   read_chat_logprobs(fields, wanted, task);
+}
+
+void read_effort(Fields& fields, CompletionRequest& request) {
+  const Json* value = fields.take("reasoning");
+  if (!value) return;
+  Fields reasoning(*value, "reasoning");
+  if (const auto effort = reasoning.text("effort")) set_effort(*effort, "reasoning.effort", request);
+  reasoning.ignore({"summary", "generate_summary"});
+  reasoning.refuse_rest();
 }
 
 }  // namespace
@@ -119,25 +151,22 @@ CompletionRequest parse_response(const std::string& body, const ModelFacts& mode
   request.stream = fields.boolean("stream").value_or(false);
   if (const Json* options = fields.take("stream_options")) {
     Fields list(*options, "stream_options");
-    list.only("include_obfuscation", false);
+    list.ignore({"include_obfuscation"});
     list.refuse_rest();
   }
-  fields.only("store", false);
+  read_effort(fields, request);
   fields.only("background", false);
   fields.only("truncation", "disabled");
   fields.refuse_rest();
   // The answer repeats these.
-  for (const char* name : {"instructions", "max_output_tokens", "tools", "tool_choice", "text", "user"})
+  for (const char* name :
+       {"instructions", "max_output_tokens", "metadata", "reasoning", "tools", "tool_choice", "text", "user"})
     if (const Json* value = fields.take(name)) request.echo[name] = *value;
   return request;
 }
 
 ResponseForm::ResponseForm(const CompletionRequest& request, std::string model)
-    : request_(request),
-      id_("resp_" + random_name()),
-      message_id_("msg_" + random_name()),
-      model_(std::move(model)),
-      created_(std::time(nullptr)) {}
+    : request_(request), id_("resp_" + random_name()), model_(std::move(model)), created_(std::time(nullptr)) {}
 
 std::string ResponseForm::event(const std::string& type, const Json& fields) {
   Json json = {{"type", type}, {"sequence_number", sequence_++}};
@@ -149,12 +178,25 @@ Json ResponseForm::content() const {
   return {{"type", "output_text"}, {"text", text_}, {"annotations", Json::array()}, {"logprobs", logprobs_}};
 }
 
-Json ResponseForm::message(const char* status) const {
-  return {{"type", "message"},
-          {"id", message_id_},
-          {"status", status},
-          {"role", "assistant"},
-          {"content", open_ ? Json::array({content()}) : Json::array()}};
+// The item that is open.
+Json ResponseForm::item(const char* status) const {
+  switch (*open_) {
+    case AnswerPart::Kind::reasoning: {
+      Json parts = Json::array();
+      if (!text_.empty()) parts.push_back({{"type", "reasoning_text"}, {"text", text_}});
+      return {
+          {"type", "reasoning"}, {"id", item_id_}, {"status", status}, {"summary", Json::array()}, {"content", parts}};
+    }
+    case AnswerPart::Kind::call:
+      return {{"type", "function_call"}, {"id", item_id_},     {"call_id", call_id_},
+              {"name", name_},           {"arguments", text_}, {"status", status}};
+    default:
+      return {{"type", "message"},
+              {"id", item_id_},
+              {"status", status},
+              {"role", "assistant"},
+              {"content", Json::array({content()})}};
+  }
 }
 
 Json ResponseForm::usage(const Figures& figures) const {
@@ -162,7 +204,7 @@ Json ResponseForm::usage(const Figures& figures) const {
   return {{"input_tokens", prompt},
           {"input_tokens_details", {{"cached_tokens", figures.cached_tokens}}},
           {"output_tokens", figures.tokens},
-          {"output_tokens_details", {{"reasoning_tokens", 0}}},
+          {"output_tokens_details", {{"reasoning_tokens", figures.reasoning_tokens}}},
           {"total_tokens", prompt + figures.tokens},
           {"weft", weft_figures(request_, figures)}};
 }
@@ -202,8 +244,8 @@ Json ResponseForm::finished(const Figures& figures) const {
 }
 
 // As a stream whose events are not sent.
-Json ResponseForm::whole(const std::vector<AnswerPart>& choices, const Figures& figures) {
-  part(choices.front(), figures);
+Json ResponseForm::whole(const std::vector<Answer>& choices, const Figures& figures) {
+  for (const AnswerPart& one : choices.front().parts) part(one, figures);
   return finished(figures);
 }
 
@@ -212,64 +254,84 @@ AnswerForm::Events ResponseForm::first() {
   return {event("response.created", begun), event("response.in_progress", begun)};
 }
 
-void ResponseForm::open_message(Events& events) {
-  events.push_back(
-      event("response.output_item.added", {{"output_index", output_.size()}, {"item", message("in_progress")}}));
-  events.push_back(
-      event("response.content_part.added",
-            {{"item_id", message_id_}, {"output_index", output_.size()}, {"content_index", 0}, {"part", content()}}));
-  open_ = true;
+// Where the open item and its content are.
+Json ResponseForm::place() const {
+  Json json = {{"item_id", item_id_}, {"output_index", output_.size()}};
+  if (*open_ != AnswerPart::Kind::call) json["content_index"] = 0;
+  return json;
 }
 
-void ResponseForm::close_message(Events& events, const char* status) {
-  const Json place = {{"item_id", message_id_}, {"output_index", output_.size()}, {"content_index", 0}};
-  Json text = place, part = place;
-  text["text"] = text_;
-  text["logprobs"] = logprobs_;
-  part["part"] = content();
-  events.push_back(event("response.output_text.done", text));
-  events.push_back(event("response.content_part.done", part));
-  const Json item = message(status);
-  events.push_back(event("response.output_item.done", {{"output_index", output_.size()}, {"item", item}}));
-  output_.push_back(item);
-  open_ = false;
+void ResponseForm::open(Events& events, AnswerPart::Kind kind, const AnswerPart& part) {
+  open_ = kind;
+  text_.clear();
+  logprobs_ = Json::array();
+  const bool call = kind == AnswerPart::Kind::call, message = kind == AnswerPart::Kind::text;
+  call_id_ = part.id;
+  name_ = part.name;
+  item_id_ = call ? "fc_" + part.id : (message ? "msg_" : "rs_") + random_name();
+  Json begun = item("in_progress");
+  if (message) begun["content"] = Json::array();
+  events.push_back(event("response.output_item.added", {{"output_index", output_.size()}, {"item", begun}}));
+  if (call) return;
+  Json fields = place();
+  fields["part"] = message ? content() : Json({{"type", "reasoning_text"}, {"text", ""}});
+  events.push_back(event("response.content_part.added", fields));
 }
 
-void ResponseForm::add_call(Events& events, const Json& call) {
-  const std::string arguments = call["function"]["arguments"].get<std::string>();
-  const Json item = call_item(call, "completed", arguments);
-  const auto place = [&](Json fields) {
-    Json json = {{"item_id", item["id"]}, {"output_index", output_.size()}};
-    json.update(fields);
-    return json;
-  };
-  events.push_back(event("response.output_item.added",
-                         {{"output_index", output_.size()}, {"item", call_item(call, "in_progress", "")}}));
-  events.push_back(event("response.function_call_arguments.delta", place({{"delta", arguments}})));
-  events.push_back(
-      event("response.function_call_arguments.done", place({{"name", item["name"]}, {"arguments", arguments}})));
-  events.push_back(event("response.output_item.done", {{"output_index", output_.size()}, {"item", item}}));
-  output_.push_back(item);
+// More of the open item.
+void ResponseForm::add(Events& events, const AnswerPart& part) {
+  if (part.text.empty()) return;
+  text_ += part.text;
+  Json fields = place();
+  fields["delta"] = part.text;
+  if (*open_ == AnswerPart::Kind::call) {
+    events.push_back(event("response.function_call_arguments.delta", fields));
+  } else if (*open_ == AnswerPart::Kind::reasoning) {
+    events.push_back(event("response.reasoning_text.delta", fields));
+  } else {
+    const Json logprobs = part.logprobs.is_null() ? Json::array() : part.logprobs["content"];
+    logprobs_.insert(logprobs_.end(), logprobs.begin(), logprobs.end());
+    fields["logprobs"] = logprobs;
+    events.push_back(event("response.output_text.delta", fields));
+  }
+}
+
+void ResponseForm::close(Events& events, const char* status) {
+  if (!open_) return;
+  Json done = place(), part = place();
+  if (*open_ == AnswerPart::Kind::call) {
+    done["name"] = name_;
+    done["arguments"] = text_;
+    events.push_back(event("response.function_call_arguments.done", done));
+  } else {
+    const bool message = *open_ == AnswerPart::Kind::text;
+    done["text"] = text_;
+    if (message) done["logprobs"] = logprobs_;
+    part["part"] = message ? content() : Json({{"type", "reasoning_text"}, {"text", text_}});
+    events.push_back(event(message ? "response.output_text.done" : "response.reasoning_text.done", done));
+    events.push_back(event("response.content_part.done", part));
+  }
+  const Json whole = item(status);
+  events.push_back(event("response.output_item.done", {{"output_index", output_.size()}, {"item", whole}}));
+  output_.push_back(whole);
+  open_.reset();
 }
 
 AnswerForm::Events ResponseForm::part(const AnswerPart& part, const Figures&) {
   Events events;
-  const bool no_output = part.stop && part.calls.empty() && output_.empty();
-  if (!open_ && (!part.text.empty() || no_output)) open_message(events);
-  if (!part.text.empty()) {
-    Json logprobs = part.logprobs.is_null() ? Json::array() : part.logprobs["content"];
-    text_ += part.text;
-    logprobs_.insert(logprobs_.end(), logprobs.begin(), logprobs.end());
-    events.push_back(event("response.output_text.delta", {{"item_id", message_id_},
-                                                          {"output_index", output_.size()},
-                                                          {"content_index", 0},
-                                                          {"delta", part.text},
-                                                          {"logprobs", logprobs}}));
+  using Kind = AnswerPart::Kind;
+  if (part.kind == Kind::end) {
+    if (!open_ && output_.empty()) open(events, Kind::text, part);
+    cut_ = is_cut(*part.stop);
+    close(events, cut_ ? "incomplete" : "completed");
+    return events;
   }
-  if (!part.stop) return events;
-  cut_ = part.calls.empty() && is_cut(*part.stop);
-  if (open_) close_message(events, cut_ ? "incomplete" : "completed");
-  for (const Json& call : part.calls) add_call(events, call);
+  const Kind kind = part.kind == Kind::arguments ? Kind::call : part.kind;
+  if (open_ != kind || part.kind == Kind::call) {
+    close(events, "completed");
+    open(events, kind, part);
+  }
+  add(events, part);
   return events;
 }
 

@@ -8,11 +8,11 @@ namespace weft::serve {
 // Throws RequestError.
 CompletionRequest parse_response(const std::string& body, const ModelFacts& model);
 
-// An answer has a message, calls of functions, or both in this order.
+// An answer has reasoning, messages and calls of functions, in the order of the model.
 class ResponseForm final : public AnswerForm {
  public:
   ResponseForm(const CompletionRequest& request, std::string model);
-  Json whole(const std::vector<AnswerPart>& choices, const Figures& figures) override;
+  Json whole(const std::vector<Answer>& choices, const Figures& figures) override;
   Events first() override;
   Events part(const AnswerPart& part, const Figures& figures) override;
   Events last(const Figures& figures) override;
@@ -20,21 +20,23 @@ class ResponseForm final : public AnswerForm {
 
  private:
   std::string event(const std::string& type, const Json& fields);
-  void open_message(Events& events);
-  void close_message(Events& events, const char* status);
-  void add_call(Events& events, const Json& call);
+  Json place() const;
+  void open(Events& events, AnswerPart::Kind kind, const AnswerPart& part);
+  void add(Events& events, const AnswerPart& part);
+  void close(Events& events, const char* status);
   Json content() const;
-  Json message(const char* status) const;
+  Json item(const char* status) const;
   Json response(const char* status) const;
   Json finished(const Figures& figures) const;
   Json usage(const Figures& figures) const;
 
   const CompletionRequest& request_;
-  const std::string id_, message_id_, model_;
-  const std::int64_t created_;  // seconds since 1970
-  std::uint64_t sequence_ = 0;  // events
-  bool open_ = false;           // the message
-  std::string text_;
+  const std::string id_, model_;
+  const std::int64_t created_;            // seconds since 1970
+  std::uint64_t sequence_ = 0;            // events
+  std::optional<AnswerPart::Kind> open_;  // the item that is being written: text, reasoning or a call
+  std::string item_id_, call_id_, name_;
+  std::string text_;  // of the item; a call's arguments
   Json logprobs_ = Json::array();
   Json output_ = Json::array();  // items that are finished
   bool cut_ = false;

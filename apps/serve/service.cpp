@@ -10,11 +10,14 @@
 #include "../weft/common.h"
 #include "exchange.h"
 #include "fields.h"
+#include "messages.h"
 #include "page.html.h"
 #include "responses.h"
 
 namespace weft::serve {
 namespace {
+
+constexpr std::string_view kMessages = "/v1/messages", kCountTokens = "/v1/messages/count_tokens";
 
 // Takes as long for every wrong key of any length.
 bool same_key(const std::string& given, const std::string& key) {
@@ -38,14 +41,6 @@ bool is_address(const std::string& host) {
 }
 
 HttpResponse json_response(const Json& json) { return {200, {}, "application/json", bytes_of(json), {}}; }
-
-std::vector<std::uint32_t> chat_ids(const api::Model& model, const CompletionRequest& request) {
-  const std::string conversation = bytes_of({{"messages", request.messages}, {"tools", request.tools}});
-  return api::detail::ids(
-      conversation.size() + 256, [&](std::uint32_t* out, std::size_t capacity, std::size_t* count, weft_error* error) {
-        return weft_apply_chat_template_json(model.get(), conversation.c_str(), out, capacity, count, error);
-      });
-}
 
 RequestError bad_request(int status, const std::string& code, const std::string& message) {
   return RequestError(status, "invalid_request_error", code, message);
@@ -131,7 +126,10 @@ HttpResponse Service::answer(HttpRequest& request, HttpClient& client) {
   try {
     return finish(post_path(request, client));
   } catch (...) {
-    return finish(error_response(current_error()));
+    const RequestError error = current_error();
+    HttpResponse response = error_response(error);
+    if (request.path.starts_with(kMessages)) response.body = bytes_of(message_error(error));
+    return finish(std::move(response));
   }
 }
 
@@ -142,11 +140,18 @@ HttpResponse Service::post_path(HttpRequest& request, HttpClient& client) {
   if (path == "/v1/chat/completions") return complete(request, client, Form::chat, turn);
   if (path == "/v1/completions") return complete(request, client, Form::completion, turn);
   if (path == "/v1/responses") return complete(request, client, Form::response, turn);
+  if (path == kMessages) return complete(request, client, Form::message, turn);
+  if (path == kCountTokens) return count_tokens(request);
   if (path == "/v1/embeddings") return embed(request, client, turn);
   if (path == "/tokenize") return tokenize(request);
   if (path == "/detokenize") return detokenize(request);
   if (path == "/apply-template") return apply_template(request);
   return change_slot(request, slot_of(path).value());
+}
+
+void Service::set(const Loaded* loaded) {
+  if (loaded && loaded->engine) conversations_.emplace(loaded->model);
+  loaded_ = loaded;
 }
 
 const Loaded& Service::loaded() const {
@@ -167,6 +172,10 @@ void Service::admit(const HttpRequest& request, bool open) const {
   }
   if (open) return;
   const std::string* given = request.header("Authorization");
+  if (const std::string* alone = request.header("X-Api-Key"); alone && !given) {  // Anthropic's clients
+    if (same_key(*alone, access_.key)) return;
+    throw bad_request(401, "invalid_api_key", "The API key is wrong.");
+  }
   if (!given || given->empty())
     throw bad_request(401, "missing_api_key", "An API key is required: Authorization: Bearer KEY.");
   const std::size_t space = std::min(given->find(' '), given->size());
@@ -179,7 +188,7 @@ void Service::admit(const HttpRequest& request, bool open) const {
 std::optional<HttpResponse> Service::read_path(const HttpRequest& request) const {
   static constexpr std::string_view kPosts[] = {"/v1/chat/completions", "/v1/completions", "/v1/responses",
                                                 "/v1/embeddings",       "/tokenize",       "/detokenize",
-                                                "/apply-template"};
+                                                "/apply-template",      kMessages,         kCountTokens};
   const std::string& path = request.path;
   const bool reads = request.method == "GET" || request.method == "HEAD";
   if (std::optional<HttpResponse> allowed = allow_origin(request)) return allowed;
@@ -277,12 +286,15 @@ HttpResponse Service::complete(HttpRequest& request, HttpClient& client, Form fo
   if (!ready.engine) throw bad_field("model", "The model \"" + ready.facts.name + "\" writes no text.", "unsupported");
   CompletionRequest asked = form == Form::chat         ? parse_chat(request.body, ready.facts)
                             : form == Form::completion ? parse_completion(request.body, ready.facts)
+                            : form == Form::message    ? parse_message(request.body, ready.facts)
                                                        : parse_response(request.body, ready.facts);
   std::vector<std::uint32_t>& ids = asked.task.prompt;
-  const char* field = form == Form::chat ? "messages" : form == Form::completion ? "prompt" : "input";
+  const char* field = form == Form::chat || form == Form::message ? "messages"
+                      : form == Form::completion                  ? "prompt"
+                                                                  : "input";
   try {
     if (form != Form::completion) {
-      ids = chat_ids(ready.model, asked);
+      conversations_->prepare(asked);
     } else {
       ids = asked.ids.empty() ? ready.model.tokenize(asked.prompt, true) : asked.ids;
     }
@@ -397,8 +409,23 @@ HttpResponse Service::detokenize(const HttpRequest& request) const {
   return json_response({{"content", ready.model.detokenize(parse_detokenize(request.body, ready.facts))}});
 }
 
+void Service::prepare(CompletionRequest& asked) const {
+  const Loaded& ready = loaded();
+  if (!conversations_)
+    throw bad_field("model", "The model \"" + ready.facts.name + "\" writes no text.", "unsupported");
+  conversations_->prepare(asked);
+}
+
+HttpResponse Service::count_tokens(const HttpRequest& request) const {
+  CompletionRequest asked = parse_message(request.body, loaded().facts, true);
+  prepare(asked);
+  return json_response({{"input_tokens", asked.task.prompt.size()}});
+}
+
 HttpResponse Service::apply_template(const HttpRequest& request) const {
-  return json_response({{"tokens", chat_ids(loaded().model, parse_apply_template(request.body))}});
+  CompletionRequest asked = parse_apply_template(request.body);
+  prepare(asked);
+  return json_response({{"tokens", asked.task.prompt}});
 }
 
 }  // namespace weft::serve

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "answers.h"
+#include "conversation.h"
 #include "embeddings.h"
 #include "http.h"
 #include "turns.h"
@@ -39,7 +40,7 @@ class Service final : public HttpHandler {
   Service(Metrics& metrics, Access access);
 
   // Until there is one, requests are answered with 503. `loaded` lives until the server has ended.
-  void set(const Loaded* loaded) { loaded_ = loaded; }
+  void set(const Loaded* loaded);
   // Ends requests that wait for something other than the engine.
   void close() { turns_.close(); }
 
@@ -67,13 +68,16 @@ class Service final : public HttpHandler {
   HttpResponse change_slot(const HttpRequest& request, std::uint32_t id) const;
   HttpResponse tokenize(const HttpRequest& request) const;
   HttpResponse detokenize(const HttpRequest& request) const;
+  void prepare(CompletionRequest& asked) const;
+  HttpResponse count_tokens(const HttpRequest& request) const;
   HttpResponse apply_template(const HttpRequest& request) const;
   const Loaded& loaded() const;
   const Loaded& loaded_with_slots() const;
 
   Metrics& metrics_;
   const Access access_;
-  const std::int64_t started_;  // seconds since 1970
+  const std::int64_t started_;                  // seconds since 1970
+  std::optional<Conversations> conversations_;  // of a model that writes; set before `loaded_`
   std::atomic<const Loaded*> loaded_ = nullptr;
   Turns turns_;
 };

@@ -1,13 +1,14 @@
 #include "tools.h"
 
 #include <algorithm>
+#include <random>
 
 #include "answers.h"
 
 namespace weft::serve {
 namespace {
 
-constexpr std::string_view kOpen = "<tool_call>", kClose = "</tool_call>", kSpaces = " \t\r\n";
+constexpr JsonLimits kSchemaLimits = {std::uint64_t{1} << 28, std::uint64_t{1} << 24, 100};
 
 std::string item(const std::string& list, std::size_t i) { return list + "[" + std::to_string(i) + "]"; }
 
@@ -57,56 +58,31 @@ Json read_functions(const Json& tools, bool flat) {
       Fields function(tool.need("function"), tool.path("function"));
       check_function(function, names);
       function.refuse_rest();
-      read.push_back(tools[i]);
+      read.push_back({{"type", "function"}, {"function", tools[i]["function"]}});
     }
+    tool.ignore({"cache_control"});
     tool.refuse_rest();
   }
   return read;
 }
 
-// Pointers of a schema that has moved.
-void move_references(Json& schema, const std::string& place) {
-  if (schema.is_object())
-    if (const auto found = schema.find("$ref"); found != schema.end() && found->is_string())
-      if (const auto text = found->get<std::string>(); text.starts_with('#')) *found = place + text.substr(1);
-  if (schema.is_structured())
-    for (Json& part : schema) move_references(part, place);
-}
-
+// tools: those that may be called.
 void force_call(const Json& tools, CompletionRequest& request) {
   if (request.task.grammar_kind != WEFT_GRAMMAR_NONE)
     throw bad_field("tool_choice", "A call cannot be forced together with response_format, grammar or regex.");
   request.tool_mode = ToolMode::forced;
-  request.task.grammar_kind = WEFT_GRAMMAR_JSON_SCHEMA;
-  request.task.grammar = call_schema(tools).dump();
-  request.task.grammar_field = "tools";
+  request.callable = tools;
 }
 
 }  // namespace
-
-Json call_schema(const Json& tools) {
-  Json forms = Json::array();
-  for (const Json& tool : tools) {
-    Json arguments = tool["function"].value("parameters", Json());
-    if (arguments.empty()) arguments = {{"type", "object"}, {"additionalProperties", false}};
-    if (arguments.contains("properties") && !arguments.contains("type")) arguments["type"] = "object";
-    move_references(arguments, "#/anyOf/" + std::to_string(forms.size()) + "/properties/arguments");
-    forms.push_back({{"type", "object"},
-                     {"properties", {{"name", {{"const", name_of(tool)}}}, {"arguments", arguments}}},
-                     {"required", {"name", "arguments"}},
-                     {"additionalProperties", false}});
-  }
-  return {{"anyOf", forms}};
-}
 
 void read_tools(Fields& fields, CompletionRequest& request) {
   const bool flat = request.form == Form::response;
   request.several_calls = fields.boolean("parallel_tool_calls").value_or(true);
   const Json* given = fields.take("tools");
   const Json* choice = fields.take("tool_choice");
-  if (!given || (flat && *given == Json::array())) {
-    if (choice && *choice != "none" && !(flat && *choice == "auto"))
-      throw bad_field("tool_choice", "tool_choice requires tools.");
+  if (!given || *given == Json::array()) {
+    if (choice && *choice != "none" && *choice != "auto") throw bad_field("tool_choice", "tool_choice requires tools.");
     return;
   }
   const Json tools = read_functions(*given, flat);
@@ -131,11 +107,16 @@ void read_tools(Fields& fields, CompletionRequest& request) {
 
 Json read_called(Fields& function) {
   const std::string name = function_name(function), place = function.path("arguments");
+  const Json& arguments = function.need("arguments");
+  if (arguments.is_object()) return {{"name", name}, {"arguments", bytes_of(arguments)}};
+  const std::string text = text_of(arguments, place);
+  if (text.empty()) return {{"name", name}, {"arguments", "{}"}};
   try {
-    return {{"name", name}, {"arguments", parse_body(text_of(function.need("arguments"), place))}};
+    parse_body(text);
   } catch (const RequestError&) {
     throw bad_field(place, place + " must be a string with a JSON object.");
   }
+  return {{"name", name}, {"arguments", text}};
 }
 
 Json read_tool_calls(const Json& list, const std::string& path) {
@@ -148,61 +129,34 @@ Json read_tool_calls(const Json& list, const std::string& path) {
     Fields function(call.need("function"), call.path("function"));
     Json called = read_called(function);
     function.refuse_rest();
+    call.ignore({"index", "provider_specific_fields", "extra_content", "cache_control"});
     call.refuse_rest();
     calls.push_back({{"id", id}, {"type", "function"}, {"function", std::move(called)}});
   }
   return calls;
 }
 
-std::string ToolReader::push(const std::string& text) {
-  if (mode_ == ToolMode::none) return text;
-  held_ += text;
-  if (mode_ == ToolMode::forced) return {};
-  // Spaces before a call belong to it.
-  std::size_t begin = held_.find(kOpen);
-  for (std::size_t tail = std::min(held_.size(), kOpen.size() - 1); begin == held_.npos; --tail)
-    if (kOpen.starts_with(std::string_view(held_).substr(held_.size() - tail))) begin = held_.size() - tail;
-  while (begin > 0 && kSpaces.find(held_[begin - 1]) != kSpaces.npos) --begin;
-  std::string known = held_.substr(0, begin);
-  held_.erase(0, begin);
-  return known;
-}
-
-ToolReader::End ToolReader::finish() {
-  Json calls = Json::array();
-  const std::string held = std::exchange(held_, {});
-  if (!(mode_ == ToolMode::forced ? add_call(held, calls) : parse_calls(held, calls))) return {held, Json::array()};
-  if (!several_) calls.erase(calls.begin() + 1, calls.end());
-  return {{}, std::move(calls)};
-}
-
-// The whole text must be calls.
-bool ToolReader::parse_calls(std::string_view text, Json& calls) const {
-  for (;;) {
-    text.remove_prefix(std::min(text.find_first_not_of(kSpaces), text.size()));
-    if (text.empty()) return !calls.empty();
-    if (!text.starts_with(kOpen)) return false;
-    const std::size_t end = text.find(kClose);
-    if (end == text.npos || !add_call(std::string(text.substr(kOpen.size(), end - kOpen.size())), calls)) return false;
-    text.remove_prefix(end + kClose.size());
+ReaderOptions reader_options(const CompletionRequest& request, const std::string& chat_template) {
+  constexpr std::size_t kToldEarly = 256;  // shorter arguments come whole
+  ReaderOptions options;
+  options.chat_template = chat_template;
+  options.several_calls = request.several_calls;
+  if (request.stream) options.told_early = request.tool_mode == ToolMode::forced ? 0 : kToldEarly;
+  if (request.tool_mode == ToolMode::none) return options;
+  for (const Json& tool : request.tool_mode == ToolMode::forced ? request.callable : request.tools) {
+    const Json parameters = tool["function"].value("parameters", Json());
+    options.tools.push_back(
+        {name_of(tool), parse_json(bytes_of(parameters), kSchemaLimits, Code::invalid_argument, "tools")});
   }
+  return options;
 }
 
-// {"name": "...", "arguments": {...}}, and nothing else.
-bool ToolReader::add_call(const std::string& text, Json& calls) const {
-  Json call;
-  try {
-    call = parse_body(text);
-  } catch (const RequestError&) {
-    return false;
-  }
-  if (call.size() != 2 || !call.contains("name") || !call.contains("arguments") || !call["arguments"].is_object())
-    return false;
-  if (std::ranges::none_of(tools_, [&](const Json& tool) { return call["name"] == name_of(tool); })) return false;
-  calls.push_back({{"id", "call_" + random_name()},
-                   {"type", "function"},
-                   {"function", {{"name", call["name"]}, {"arguments", call["arguments"].dump()}}}});
-  return true;
+std::string call_id() {
+  static constexpr std::string_view kLetters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  std::random_device random;
+  std::string id;
+  for (int i = 0; i < 9; ++i) id += kLetters[random() % kLetters.size()];
+  return id;
 }
 
 }  // namespace weft::serve

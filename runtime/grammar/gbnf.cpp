@@ -1,4 +1,5 @@
-// GBNF, the grammar notation of llama.cpp (https://github.com/ggml-org/llama.cpp/blob/master/grammars/README.md).
+// GBNF, the grammar notation of llama.cpp (https://github.com/ggml-org/llama.cpp/blob/master/grammars/README.md), and
+// %json SCHEMA for the values of a JSON schema.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -7,6 +8,7 @@
 #include "base/utf8.h"
 #include "grammar/grammar.h"
 #include "grammar/grammar_builder.h"
+#include "grammar/json_schema.h"
 
 namespace weft {
 namespace {
@@ -58,6 +60,7 @@ class Parser {
   Expr repetition(Expr expr, uint32_t chained);
   uint32_t count();
   Expr literal();
+  Expr schema();
   Expr character_class();
   char32_t character();
   char32_t escape();
@@ -186,7 +189,7 @@ Parser::Expr Parser::sequence(uint32_t depth) {
       throw Error(Code::unsupported, "tokens in a grammar, '<...>', are not supported", place_at(position_),
                   "write the text that the token stands for");
     }
-    if (peek() == '\0' || (std::string_view("\"[(.").find(peek()) == std::string_view::npos && !is_name_part(peek())))
+    if (peek() == '\0' || (std::string_view("\"[(.%").find(peek()) == std::string_view::npos && !is_name_part(peek())))
       break;
     Expr part = symbol(depth);
     skip_spaces(depth > 0);
@@ -208,6 +211,8 @@ Parser::Expr Parser::symbol(uint32_t depth) {
       return character_class();
     case '(':
       return group(depth);
+    case '%':
+      return schema();
     case '.':
       ++position_;
       return builder_.character(CodePointSet::all());
@@ -284,6 +289,32 @@ Parser::Expr Parser::literal() {
   }
   ++position_;
   return builder_.literal(bytes);
+}
+
+// %json and a schema, which ends with its last bracket.
+Parser::Expr Parser::schema() {
+  const size_t begin = position_;
+  if (!skip("%json")) fail("only 'json' may follow '%'", begin);
+  skip_spaces(false);
+  const size_t first = position_;
+  size_t depth = 0;
+  for (bool quoted = false; position_ < text_.size(); ++position_) {
+    if (quoted && peek() == '\\') {
+      ++position_;
+    } else if (peek() == '"') {
+      quoted = !quoted;
+    } else if (!quoted && (peek() == '{' || peek() == '[')) {
+      ++depth;
+    } else if (!quoted && (peek() == '}' || peek() == ']') && depth > 0 && --depth == 0) {
+      ++position_;
+      break;
+    } else if (depth == 0) {
+      break;
+    }
+  }
+  position_ = std::min(position_, text_.size());
+  if (position_ == first || depth > 0) fail("a JSON schema should follow '%json', an object to its end", begin);
+  return builder_.call(add_json_schema(builder_, text_.substr(first, position_ - first), place_at(begin)));
 }
 
 Parser::Expr Parser::character_class() {

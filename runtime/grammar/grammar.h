@@ -22,8 +22,9 @@ namespace weft {
 class Grammar {
  public:
   // GBNF, as llama.cpp describes it (https://github.com/ggml-org/llama.cpp/blob/master/grammars/README.md), at most 1
-  // MiB of it. The text has to match the rule `root`. place: the file's name; errors add ":LINE:COLUMN". Throws
-  // Error(bad_file), and Error(unsupported) for the tokens ("<think>") of newer descriptions.
+  // MiB of it, and "%json SCHEMA" for the values of a JSON schema, which is an object. The text has to match the rule
+  // `root`. place: the file's name; errors add ":LINE:COLUMN". Throws Error(bad_file), and Error(unsupported) for the
+  // tokens ("<think>") of newer descriptions.
   static Grammar from_gbnf(std::string_view text, const std::string& place);
 
   // A JSON Schema (draft 2020-12); json_schema.cpp says what is supported and how JSON is then written. place:

@@ -26,6 +26,7 @@
 
 #include "base/utf8.h"
 #include "grammar/decimal_ranges.h"
+#include "grammar/json_schema.h"
 #include "grammar/json_schema_check.h"
 #include "grammar/json_schema_compiler.h"
 #include "grammar/regex_grammar.h"
@@ -52,7 +53,7 @@ void JsonSchemaCompiler::refuse(const SchemaCondition& condition, const std::str
                  why, Code::unsupported);
 }
 
-Grammar JsonSchemaCompiler::run() {
+GrammarBuilder::Rule JsonSchemaCompiler::run() {
   const SchemaTerms root = {{document_.root(), false}};
   const GrammarBuilder::Rule first = builder_.declare("#");
   rules_[{{root[0].part.tree, false}}] = first;
@@ -62,7 +63,7 @@ Grammar JsonSchemaCompiler::run() {
     pending_.pop_back();
     builder_.define(rule, document_.place_of(*terms[0].part.tree), compile(terms));
   }
-  return builder_.finish(first, GrammarBuilder::Endless::dropped);
+  return first;
 }
 
 Expr JsonSchemaCompiler::values(const SchemaTerms& given) {
@@ -286,8 +287,14 @@ std::optional<Expr> JsonSchemaCompiler::number(const SchemaBranch& branch, uint3
   }
 }
 
+GrammarBuilder::Rule add_json_schema(GrammarBuilder& builder, std::string_view text, const std::string& place) {
+  return JsonSchemaCompiler(builder, text, place).run();
+}
+
 Grammar Grammar::from_json_schema(std::string_view text, const std::string& place) {
-  return JsonSchemaCompiler(text, place).run();
+  GrammarBuilder builder(place);
+  const GrammarBuilder::Rule root = add_json_schema(builder, text, place);
+  return builder.finish(root, GrammarBuilder::Endless::dropped);
 }
 
 }  // namespace weft

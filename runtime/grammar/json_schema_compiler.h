@@ -19,10 +19,10 @@ class JsonSchemaCompiler {
  public:
   using Expr = GrammarBuilder::Expr;
 
-  JsonSchemaCompiler(std::string_view text, const std::string& place)
-      : document_(text, place), texts_(document_), builder_(place), forms_(builder_, place) {}
+  JsonSchemaCompiler(GrammarBuilder& builder, std::string_view text, const std::string& place)
+      : document_(text, place), texts_(document_), builder_(builder), forms_(builder_, place) {}
 
-  Grammar run();
+  GrammarBuilder::Rule run();
 
  private:
   using Part = JsonSchemaPart;
@@ -91,7 +91,7 @@ class JsonSchemaCompiler {
 
   JsonSchemaDocument document_;
   JsonSchemaTexts texts_;
-  GrammarBuilder builder_;
+  GrammarBuilder& builder_;
   JsonForms forms_;
   using Key = std::vector<std::pair<const JsonTree*, bool>>;
   std::map<Key, GrammarBuilder::Rule> rules_;

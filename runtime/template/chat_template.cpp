@@ -75,14 +75,22 @@ std::vector<TextPiece> with_contents(const Render& render) {
   };
   std::vector<TextPiece> pieces = render(false);
   if (has_content(pieces)) return pieces;
-  std::vector<TextPiece> of_parts = render(true);
-  return has_content(of_parts) ? of_parts : pieces;
+  try {
+    std::vector<TextPiece> of_parts = render(true);
+    if (has_content(of_parts)) return of_parts;
+  } catch (const Error&) {
+    // The template takes no parts.
+  }
+  return pieces;
 }
 
 }  // namespace
 
 struct ChatTemplate::Impl {
-  std::vector<TextPiece> render(Value messages, Value tools, bool add_generation_prompt, int64_t budget) const;
+  using Variables = std::vector<std::pair<std::string, Value>>;
+  // variables: more than all templates get.
+  std::vector<TextPiece> render(Value messages, Value tools, bool add_generation_prompt, Variables variables,
+                                int64_t budget) const;
 
   std::string place;
   std::map<std::string, std::string> names;
@@ -108,19 +116,22 @@ std::vector<TextPiece> ChatTemplate::render(std::span<const Message> messages, b
   const auto render_as = [&](bool as_parts) {
     std::vector<Value> list;
     for (const Message& message : messages) list.push_back(message_value(message, as_parts));
-    return impl_->render(Value::list(std::move(list)), jinja::None{}, add_generation_prompt, budget);
+    return impl_->render(Value::list(std::move(list)), jinja::None{}, add_generation_prompt, {}, budget);
   };
   return any ? with_contents(render_as) : render_as(false);
 }
 
 std::vector<TextPiece> ChatTemplate::render(const JsonValue& messages, const JsonValue& tools,
-                                            bool add_generation_prompt) const {
+                                            bool add_generation_prompt, const JsonValue& variables) const {
   const auto count = static_cast<int64_t>(messages.size() + tools.size());
   const auto bytes = static_cast<int64_t>(messages.dump().size() + tools.dump().size());
+  Impl::Variables more;
+  if (variables.is_object())
+    for (const auto& [name, value] : variables.members()) more.emplace_back(name, json_value(value));
   const auto render_as = [&](bool as_parts) {
     std::vector<Value> list;
     for (const JsonValue& message : messages.items()) list.push_back(message_value(message, as_parts));
-    return impl_->render(Value::list(std::move(list)), json_value(tools), add_generation_prompt,
+    return impl_->render(Value::list(std::move(list)), json_value(tools), add_generation_prompt, more,
                          kBaseBudget + kBudgetPerMessage * count + kBudgetPerByte * bytes);
   };
   const bool any = std::ranges::any_of(messages.items(), [](const JsonValue& message) {
@@ -131,8 +142,10 @@ std::vector<TextPiece> ChatTemplate::render(const JsonValue& messages, const Jso
 }
 
 std::vector<TextPiece> ChatTemplate::Impl::render(Value messages, Value tools, bool add_generation_prompt,
-                                                  int64_t budget) const {
-  std::vector<std::pair<std::string, Value>> variables;
+                                                  Variables variables, int64_t budget) const {
+  constexpr std::string_view kOwn[] = {"messages", "tools", "add_generation_prompt"};
+  std::erase_if(variables,
+                [&](const auto& variable) { return std::ranges::find(kOwn, variable.first) != std::end(kOwn); });
   variables.emplace_back("messages", std::move(messages));
   variables.emplace_back("add_generation_prompt", Value(add_generation_prompt));
   variables.emplace_back("tools", std::move(tools));

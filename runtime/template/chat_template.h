@@ -34,9 +34,10 @@ class ChatTemplate {
   // know, and Error(bad_file) where it does what no value allows.
   std::vector<TextPiece> render(std::span<const Message> messages, bool add_generation_prompt) const;
 
-  // The same for messages with more than a role and a content, such as tool_calls; tools: an array, or null. Every text
-  // in them counts as content, names of fields too.
-  std::vector<TextPiece> render(const JsonValue& messages, const JsonValue& tools, bool add_generation_prompt) const;
+  // The same for messages with more than a role and a content, such as tool_calls; tools: an array, or null; variables:
+  // more of the template's, an object or null. Every text in them counts as content, names of fields too.
+  std::vector<TextPiece> render(const JsonValue& messages, const JsonValue& tools, bool add_generation_prompt,
+                                const JsonValue& variables = nullptr) const;
 
  private:
   struct Impl;

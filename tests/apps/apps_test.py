@@ -18,6 +18,7 @@ from test_lens import Lens
 from test_models import Models, RealModels
 from test_readme import Readme
 from test_serve import Serve
+from test_serve_agents import ServeAgents
 from test_serve_bodies import ServeBodies
 from test_serve_choices import ServeChoices, ServeSharedPrompts
 from test_serve_connections import ServeConnections
@@ -28,6 +29,7 @@ from test_serve_haproxy import ServeHaproxy
 from test_serve_limits import ServeLimits
 from test_serve_logprobs import ServeLogprobs
 from test_serve_proxies import ServeProxies
+from test_serve_reasoning import ServeMessages, ServeReasoning
 from test_serve_responses import ServeResponses
 from test_serve_slots import ServeSlots
 from test_serve_tools import ServeTools

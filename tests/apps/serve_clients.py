@@ -98,8 +98,7 @@ def protocol(server):
     check("logprobs of a stream", [token.logprob for token in streamed] == [token.logprob for token in tokens])
     lists = client.completions.create(model="pocket", prompt="The cat", max_tokens=4, logprobs=3).choices[0].logprobs
     check("logprobs of a completion", len(lists.tokens) == 4 and all(3 <= len(top) <= 4 for top in lists.top_logprobs))
-    error = raises(openai.NotFoundError, lambda: client.chat.completions.create(**dict(ask, model="gpt-4o")))
-    check("404", error.code == "model_not_found" and error.param == "model")
+    check("another model's name", client.chat.completions.create(**dict(ask, model="gpt-4o")).model == "pocket")
     error = raises(openai.BadRequestError, lambda: client.chat.completions.create(**ask, n=5))
     check("400", error.code == "invalid_value" and error.param == "n")
     several = dict(model="pocket", messages=user("tell me a story"), n=3, seed=1, max_tokens=12)
@@ -112,8 +111,7 @@ def protocol(server):
         final = stream.get_final_completion()
     check("stream helper of several choices", [choice.message.content for choice in final.choices] == 2 * [answer.choices[0].message.content])
     tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
-    error = raises(openai.BadRequestError, lambda: client.chat.completions.create(**ask, tools=[tool]))
-    check("a template without tools", error.param == "tools" and error.code == "unsupported")
+    check("a template without tools", client.chat.completions.create(**ask, tools=[tool]).choices[0].message)
     error = raises(openai.BadRequestError, lambda: client.embeddings.create(model="pocket", input="x"))
     check("embeddings are refused", error.param == "model" and error.code == "unsupported")
     families = {family.name: family for family in text_string_to_metric_families(server.request("GET", "/metrics")[2])}

@@ -8,7 +8,7 @@ from support import ROOT, weft_json
 
 PERSON = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 12}, "age": {"type": "integer", "minimum": 0, "maximum": 150}},
           "required": ["name", "age"], "additionalProperties": False}
-USAGE = {"prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details", "weft"}
+USAGE = {"prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details", "completion_tokens_details", "weft"}
 
 
 class Serve(ServeTest):
@@ -192,7 +192,13 @@ class Serve(ServeTest):
                 ("invalid_value", "messages[0].content", {"messages": user("zero\0byte")}),
                 ("unsupported_parameter", "messages[0].content[1].type",
                  {"messages": [{"role": "user", "content": [{"type": "text", "text": "x"}, {"type": "image_url", "image_url": {"url": "x"}}]}]}),
-                ("unsupported_parameter", "messages[0].name", {"messages": [{"role": "user", "content": "x", "name": "Ann"}]}),
+                ("unsupported_parameter", "messages[0].weight", {"messages": [{"role": "user", "content": "x", "weight": 1}]}),
+                ("unsupported_parameter", "verbosity", {**hello, "verbosity": "low"}),
+                ("unsupported_parameter", "modalities", {**hello, "modalities": ["text", "audio"]}),
+                ("unsupported_parameter", "web_search_options", {**hello, "web_search_options": {}}),
+                ("invalid_value", "reasoning_effort", {**hello, "reasoning_effort": "most"}),
+                ("invalid_type", "chat_template_kwargs", {**hello, "chat_template_kwargs": []}),
+                ("invalid_value", "chat_template_kwargs.tools", {**hello, "chat_template_kwargs": {"tools": []}}),
                 ("invalid_value", "temperature", {**hello, "temperature": 2.5}),
                 ("invalid_type", "temperature", {**hello, "temperature": "hot"}),
                 ("invalid_value", "top_p", {**hello, "top_p": 0}),
@@ -231,7 +237,7 @@ class Serve(ServeTest):
                 ("invalid_value", "top_logprobs", {**hello, "logprobs": True, "top_logprobs": 21})]:
             with self.subTest(code=code, param=param, body=body):
                 self.refused(400, code, param, **body)
-        self.refused(404, "model_not_found", "model", **hello, model="gpt-4o")
+        self.server.post(CHAT, **hello, model="gpt-4o", max_tokens=2)  # the only model answers for all names
         self.server.post(CHAT, **hello, model="pocket", n=1, user="me", store=False, logprobs=None, tools=None, max_tokens=2)
         for param, body in [("prompt", {}), ("prompt", {"prompt": ["a", "b"]}), ("prompt", {"prompt": [8192]}), ("prompt", {"prompt": [-1]}),
                             ("echo", {"prompt": "x", "echo": True}), ("best_of", {"prompt": "x", "best_of": 2}), ("suffix", {"prompt": "x", "suffix": "y"}),
@@ -314,6 +320,8 @@ class Serve(ServeTest):
                     continue
                 name = about["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
                 for field in [*api["components"]["schemas"][name]["properties"], "surprise"]:
+                    if field in ("metadata", "chat_template_kwargs"):  # any object
+                        continue
                     body = {"messages": user("x"), "prompt": "x", "content": "x", "tokens": [5], "input": "x"}
                     required = {key: body[key] for key in api["components"]["schemas"][name]["required"]}
                     status, _, answer = self.server.request("POST", path, {**required, field: {"odd": "x"}})

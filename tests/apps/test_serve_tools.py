@@ -1,7 +1,7 @@
 """Tools of `weft serve`, with a model of random weights whose chat template knows them."""
 import json
 
-from serving import CHAT, Server, ServeTest, Stream, text_of
+from serving import CHAT, Server, ServeTest, Stream, text_of, user
 from support import model
 
 TEMPLATE = ("{% if tools %}{{ tools | tojson }}\n{% endif %}{% for m in messages %}{{ m.role }}: {{ m.content }}"
@@ -30,13 +30,18 @@ class ServeTools(ServeTest):
         events = list(Stream(self.server, CHAT, **ASK, **more).events())[:-1]
         self.assertEqual(text_of(events), choice["message"]["content"] or "")
         self.assertEqual(events[-1]["choices"][0]["finish_reason"], choice["finish_reason"])
-        streamed = [call for event in events for call in event["choices"][0]["delta"].get("tool_calls", [])]
+        streamed = []
+        for delta in (call for event in events for call in event["choices"][0]["delta"].get("tool_calls", [])):
+            if "id" in delta:
+                self.assertEqual(delta["index"], len(streamed))
+                streamed.append(delta)
+            else:
+                streamed[delta["index"]]["function"]["arguments"] += delta["function"]["arguments"]
         calls = choice["message"].get("tool_calls", [])
-        self.assertEqual([call["index"] for call in streamed], list(range(len(calls))))
         self.assertEqual([call["function"] for call in streamed], [call["function"] for call in calls])
         for call in calls + streamed:
             self.assertEqual(call["type"], "function")
-            self.assertRegex(call["id"], "^call_[0-9a-f]{24}$")
+            self.assertRegex(call["id"], "^[0-9A-Za-z]{9}$")
             self.assertIsInstance(call["function"]["arguments"], str)
         return choice, [(call["function"]["name"], json.loads(call["function"]["arguments"])) for call in calls]
 
@@ -78,11 +83,16 @@ class ServeTools(ServeTest):
         self.assertEqual((choice["finish_reason"], calls), ("tool_calls", [("lamp", {"on": True})]))
         choice, calls = say("none", parallel_tool_calls=False)
         self.assertEqual((choice["message"]["content"], calls), ("none", []))
-        # Whatever else is text.
-        for text in ("<tool_cal", "a <b> c ", "<tool_call>", CALL[:-1], CALL + " x", CALL.replace("lamp", "door"), CALL.replace("true", "tru"),
-                     CALL.replace("{\"on\": true}", "7"), CALL.replace("<tool_call>", "<tool_call>[")):
+        choice, calls = say(CALL[:-1])  # whole, but for its end mark
+        self.assertEqual(calls, [("lamp", {"on": True})])
+        # Whatever else is text, and loses no other call.
+        flaws = (CALL.replace("lamp", "door"), CALL.replace("true", "tru"), CALL.replace("{\"on\": true}", "7"))
+        for text in ("<tool_cal", "a <b> c ", "<tool_call>", CALL[:-20], *flaws):
             choice, calls = say(text)
             self.assertEqual((choice["finish_reason"], choice["message"]["content"], calls), ("stop", text, []))
+        for text in flaws:
+            choice, calls = say(CALL + text + CALL + " Done.")
+            self.assertEqual((choice["message"]["content"], calls), (text + "\nDone.", 2 * [("lamp", {"on": True})]))
         choice, calls = self.both(tools=[LAMP], tool_choice="none", grammar="root ::= " + json.dumps(CALL))
         self.assertEqual((choice["message"]["content"], calls), (CALL, []))
 
@@ -96,7 +106,8 @@ class ServeTools(ServeTest):
             bytes_of = lambda lists: b"".join(bytes(token["bytes"]) for content in lists for token in content["content"]).decode()
             self.assertEqual(bytes_of([choice["logprobs"]]), text)
             parts = [(event["choices"][0]["delta"], event["choices"][0]["logprobs"]) for event in events]
-            for one, other in zip((token for _, logprobs in parts if logprobs for token in logprobs["content"]), choice["logprobs"]["content"], strict=True):
+            end = parts.pop()[1]  # has the marks that come after the last call
+            for one, other in zip((token for logprobs in [*(logprobs for _, logprobs in parts), end] if logprobs for token in logprobs["content"]), choice["logprobs"]["content"], strict=True):
                 self.assertEqual(one["bytes"], other["bytes"])
                 self.assertAlmostEqual(one["logprob"], other["logprob"], delta=0.001)
             for delta, logprobs in parts:
@@ -112,20 +123,20 @@ class ServeTools(ServeTest):
         for choice in self.server.post(CHAT, **ASK, tools=[LAMP, TIMER], tool_choice="required", n=2, temperature=1.5)["choices"]:
             self.assertEqual((choice["finish_reason"], len(choice["message"]["tool_calls"])), ("tool_calls", 1))
         events = list(Stream(self.server, CHAT, **ASK, tools=[LAMP], tool_choice="required", n=2).events())[:-1]
-        calls = [choice["index"] for event in events for choice in event["choices"] if choice["delta"].get("tool_calls")]
+        calls = [choice["index"] for event in events for choice in event["choices"] for part in choice["delta"].get("tool_calls", []) if "id" in part]
         self.assertEqual(sorted(calls), [0, 1])
 
     def test_what_is_refused(self):
         calls = lambda **more: {"messages": [{"role": "assistant", "tool_calls": [
             {"id": "x", "type": "function", "function": {"name": "lamp", "arguments": "{}"}, **more}]}]}
         for param, body in [
-                ("tools", {"tools": []}), ("tools", {"tools": [NOW] * 129}), ("tools[0].type", {"tools": [{"type": "web"}]}),
+                ("tools", {"tools": [NOW] * 129}), ("tools[0].type", {"tools": [{"type": "web"}]}),
                 ("tools[0].function", {"tools": [{"type": "function"}]}),
                 ("tools[0].function.name", {"tools": [{"type": "function", "function": {"name": "a b"}}]}),
                 ("tools[1].function.name", {"tools": [NOW, NOW]}),
                 ("tools[0].function.parameters", {"tools": [{"type": "function", "function": {"name": "a", "parameters": []}}]}),
                 ("tools", {"tools": [{"type": "function", "function": {"name": "a", "parameters": {"type": "nonsense"}}}], "tool_choice": "required"}),
-                ("tool_choice", {"tool_choice": "auto"}), ("tool_choice", {"tools": [NOW], "tool_choice": "any"}),
+                ("tool_choice", {"tool_choice": "required"}), ("tool_choice", {"tools": [NOW], "tool_choice": "any"}),
                 ("tool_choice.function.name", {"tools": [NOW], "tool_choice": {"type": "function", "function": {"name": "lamp"}}}),
                 ("tool_choice", {"tools": [NOW], "tool_choice": "required", "regex": "a"}),
                 ("parallel_tool_calls", {"tools": [NOW], "parallel_tool_calls": 1}),
@@ -138,9 +149,20 @@ class ServeTools(ServeTest):
                 self.assertEqual((status, answer.get("error", {}).get("param")), (400, param), answer)
 
     def test_a_template_that_does_not_know_them(self):
-        with Server() as server:
-            for param, more in (("tools", {"tools": [NOW]}),
-                                ("messages", {"messages": [*ASK["messages"], {"role": "assistant", "tool_calls": [
-                                    {"id": "x", "type": "function", "function": {"name": "lamp", "arguments": "{}"}}]}]})):
-                status, _, answer = server.request("POST", CHAT, {**ASK, **more})
-                self.assertEqual((status, answer["error"]["param"], answer["error"]["code"]), (400, param, "unsupported"), answer)
+        """It gets them as texts, and turns that alternate."""
+        call = {"id": "x", "type": "function", "function": {"name": "lamp", "arguments": '{"on":true}'}}
+        turns = [*user("go"), {"role": "assistant", "content": None, "tool_calls": [call, call]}, {"role": "tool", "tool_call_id": "x", "content": "a"},
+                 {"role": "tool", "tool_call_id": "x", "content": "b"}, *user("thanks")]
+        system = "{% if messages[0].role == 'system' %}{{ raise_exception('no system') }}{% endif %}"
+        for template, first in (("", "system: "), (system, "user: ")):
+            template += ("{% for m in messages %}{% if m.role not in ['system', 'user', 'assistant'] %}{{ raise_exception('a role') }}{% endif %}"
+                         "{{ m.role + ': ' + m.content + '\\n' }}{% endfor %}assistant:")
+            with Server("-m", model(f"no-tools-{first[0]}.gguf", "--type", "f16", "--context", 2048, "--chat-template", template)) as server:
+                ids = server.post("/apply-template", messages=turns, tools=[NOW])["tokens"]
+                prompt = server.post("/detokenize", tokens=ids)["content"].strip()
+                self.assertTrue(prompt.startswith(first) and '{"name": "now"}'.replace(" ", "") in prompt.replace(" ", ""), prompt)
+                call_text = '<tool_call>{"name": "lamp", "arguments": {"on":true}}</tool_call>'
+                self.assertTrue(prompt.endswith(f"assistant: {call_text}\n{call_text}\nuser: <tool_response>\na\n</tool_response>\n<tool_response>\nb\n</tool_response>\n"
+                                                "thanks\nassistant:"), prompt)
+                choice = server.post(CHAT, messages=turns, tools=[LAMP], grammar="root ::= " + json.dumps(CALL))["choices"][0]
+                self.assertEqual(choice["message"]["tool_calls"][0]["function"]["arguments"], '{"on": true}')

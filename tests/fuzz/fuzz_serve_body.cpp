@@ -1,5 +1,7 @@
 // Bodies of requests to `weft serve`. Input: the path's letter, then the body.
 #include "answers.h"
+#include "chat/forced.h"
+#include "conversation.h"
 #include "fields.h"
 #include "fuzz_support.h"
 #include "responses.h"
@@ -26,12 +28,16 @@ void check(const CompletionRequest& request) {
 
 // An answer in pieces, which may be calls.
 void answer(const CompletionRequest& request, const std::string& text) {
-  ToolReader reader(request);
-  std::string told;
-  for (size_t i = 0; i < text.size(); i += 3) told += reader.push(text.substr(i, 3));
-  const ToolReader::End end = reader.finish();
-  if (!told.empty() && told.size() + end.text.size() > text.size()) std::abort();
-  static_cast<void>(bytes_of(end.calls));
+  weft::Reader reader(reader_options(request, "<think></think><response>"));
+  size_t end = 0;
+  const auto check = [&](const std::vector<weft::Reader::Event>& events) {
+    for (const weft::Reader::Event& event : events) {
+      if (event.end < end || event.end > text.size()) std::abort();
+      end = event.end;
+    }
+  };
+  for (size_t i = 0; i < text.size(); i += 3) check(reader.push(text.substr(i, 3)));
+  check(reader.finish());
 }
 
 void read(char path, const std::string& body) {
@@ -41,7 +47,8 @@ void read(char path, const std::string& body) {
       const CompletionRequest request = path == 'c' ? parse_chat(body, kModel) : parse_response(body, kModel);
       check(request);
       if (request.tools.is_array() && !request.tools.empty()) {
-        static_cast<void>(bytes_of(call_schema(request.tools)));
+        static_cast<void>(weft::forced_call(reader_options(request, "").tools, "<tool_call><parameter="));
+        static_cast<void>(bytes_of(without_tools(request.messages, request.tools, true)));
         answer(request, bytes_of(request.messages.back().value("content", Json())));
         answer(request, R"({"name": "f", "arguments": {"x": [1, "}"]}} <tool_call>{"name": "f"}</tool_call>)");
       }

@@ -16,11 +16,16 @@ extern "C" {
 WEFT_API weft_status weft_token_bytes(const weft_model* model, uint32_t id, char* bytes, size_t capacity, size_t* count,
                                       int* control, weft_error* error);
 
-/* As weft_apply_chat_template, for a conversation with tools. conversation: a JSON object with "messages", an array of
- * objects, and "tools", an array, null or absent; at most 100 arrays and objects deep, of 2^24 values and 2^28
- * bytes, and a name in an object only once. The template gets both as they are. Templates expect OpenAI's fields, but
- * with the arguments of a call as an object. Only the template, and roles that are a plain word, produce control
- * tokens.
+/* As weft_apply_chat_template, for a conversation with tools. conversation: a JSON object with
+ *
+ *   messages   array of objects
+ *   tools      array, null or absent
+ *   variables  object, null or absent: more variables of the template, such as {"enable_thinking": false}
+ *
+ * It is at most 100 arrays and objects deep, of 2^24 values and 2^28 bytes, and has a name in an object only once. The
+ * template gets all as it is, with one exception: the arguments of a tool call that are a text with a JSON object, as
+ * in OpenAI's protocol, become that object, which templates expect. A template that asks for xml_tools gets the tools
+ * there as well. Only the template, and roles that are a plain word, produce control tokens.
  *
  * WEFT_INVALID_ARGUMENT if it is not such JSON; WEFT_UNSUPPORTED as weft_apply_chat_template, and if the template
  * leaves out the tools (the error's place is "tools") or the tool_calls of messages ("messages"). */

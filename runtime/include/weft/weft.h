@@ -223,6 +223,7 @@ WEFT_API weft_model_info weft_model_get_info(const weft_model* model);
 /* Describes what the device holds. Waits until all layers are loaded. *json: an object with most fields of
  * weft_model_info (the fingerprint as 16 hexadecimal digits) and:
  *
+ *   chat_template  text: the model's chat template, a Jinja template; only if there is one that can be used
  *   chat_template_problem  text: why the model's chat template cannot be used; only if so
  *   tie        object {kept, left_out, difference}: the tensors of two vocabulary tables that WEFT_TIE_AUTO made one,
  *              and the Euclidean norm of their difference, relative to the kept one's; only if so

@@ -1,0 +1,324 @@
+#include "chat/calls.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "chat/literals.h"
+
+namespace weft {
+namespace {
+
+constexpr std::string_view kDeepSeekBegin = "<｜tool▁call▁begin｜>", kDeepSeekName = "<｜tool▁sep｜>";
+
+bool is_name_part(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+}
+
+// done: the text continues with `expected` at this place. more: it may, but ends before that is known.
+Progress follows(std::string_view text, size_t at, std::string_view expected) {
+  const std::string_view rest = text.substr(std::min(at, text.size()));
+  if (rest.starts_with(expected)) return Progress::done;
+  return expected.starts_with(rest) ? Progress::more : Progress::wrong;
+}
+
+class CallReader {
+ public:
+  CallReader(std::string_view text, size_t begin, const Tools& tools) : text_(text), at_(begin), tools_(tools) {}
+  ReadCall run(bool named) {
+    const Progress progress = call(named);
+    return {progress, at_, std::move(call_), arguments_};
+  }
+
+ private:
+  bool at_end() const { return at_ >= text_.size(); }
+  void spaces() { at_ = skip_space(text_, at_); }
+  const Tool* tool(std::string_view name) const {
+    const auto found = std::ranges::find_if(tools_, [&](const Tool& one) { return one.name == name; });
+    return found == tools_.end() ? nullptr : &*found;
+  }
+  bool begins_a_name(std::string_view begun) const {
+    return std::ranges::any_of(tools_, [&](const Tool& one) { return one.name.starts_with(begun); });
+  }
+  Progress skip(std::string_view expected) {
+    const Progress found = follows(text_, at_, expected);
+    if (found == Progress::done) at_ += expected.size();
+    return found;
+  }
+
+  Progress call(bool named);
+  Progress json_call();
+  Progress json_member(const std::string& name, bool& has_arguments);
+  Progress json_arguments();
+  Progress known_name();
+  Progress named_call();
+  Progress named_literals(char equals, char close);
+  Progress function_tag();
+  Progress parameters();
+  Progress argument_tags();
+  Progress deepseek();
+  void add_value(std::string_view name, std::string_view text);
+
+  std::string_view text_;
+  size_t at_;
+  const Tools& tools_;
+  Call call_;
+  size_t arguments_ = 0;
+};
+
+Progress CallReader::call(bool named) {
+  if (at_end()) return Progress::more;
+  if (text_[at_] == '{') return json_call();
+  constexpr std::string_view kFunction = "<function=", kGemma = "call:";
+  if (const Progress found = skip(kFunction); found != Progress::wrong)
+    return found == Progress::done ? function_tag() : found;
+  if (const Progress found = skip(kDeepSeekBegin); found != Progress::wrong)
+    return found == Progress::done ? deepseek() : found;
+  if (!named) return Progress::wrong;
+  if (const Progress found = skip(kGemma); found == Progress::done) {
+    if (const Progress name = known_name(); name != Progress::done) return name;
+    if (const Progress bracket = skip("{"); bracket != Progress::done) return bracket;
+    return named_literals(':', '}');
+  } else if (found == Progress::more && !begins_a_name(text_.substr(at_))) {
+    return found;
+  }
+  return named_call();
+}
+
+// ---- {"name": ..., "arguments": {...}} ----
+
+Progress CallReader::json_arguments() {
+  const Extent extent = json_extent(text_, at_);
+  if (extent.progress == Progress::wrong) return Progress::wrong;
+  const bool object = text_[at_] == '{';
+  arguments_ = at_;
+  if (extent.progress == Progress::more) {
+    if (object) call_.arguments = text_.substr(at_);
+    return object || text_[at_] == '"' || text_[at_] == 'n' ? Progress::more : Progress::wrong;
+  }
+  const std::string_view value = text_.substr(at_, extent.end - at_);
+  at_ = extent.end;
+  if (object) {
+    call_.arguments = value;
+  } else if (value == "null") {
+    call_.arguments = "{}";
+  } else {  // OpenAI's own form: JSON as a string
+    const std::optional<std::string> text = value.starts_with('"') ? json_text(value) : std::nullopt;
+    if (!text || !text->starts_with('{')) return Progress::wrong;
+    const Extent whole = json_extent(*text, 0);
+    if (whole.progress != Progress::done || skip_space(*text, whole.end) != text->size()) return Progress::wrong;
+    call_.arguments = *text;
+  }
+  return Progress::done;
+}
+
+Progress CallReader::json_member(const std::string& name, bool& has_arguments) {
+  if (name == "arguments" || name == "parameters" || name == "args") {
+    if (has_arguments) return Progress::wrong;
+    has_arguments = true;
+    return json_arguments();
+  }
+  if (name == "function" && !at_end() && text_[at_] == '{') {
+    has_arguments = true;
+    return json_call();
+  }
+  const Extent extent = json_extent(text_, at_);
+  if (name == "name" || name == "tool_name" || name == "function") {
+    if (extent.progress != Progress::done) return extent.progress;
+    const std::optional<std::string> value = json_text(text_.substr(at_, extent.end - at_));
+    if (!value || !call_.name.empty() || !tool(*value)) return Progress::wrong;
+    call_.name = *value;
+  } else if (name != "id" && name != "type" && name != "tool_call_id" && name != "call_id") {
+    return Progress::wrong;
+  }
+  at_ = extent.end;
+  return extent.progress;
+}
+
+Progress CallReader::json_call() {
+  ++at_;
+  bool has_arguments = false;
+  for (bool first = true;; first = false) {
+    if (spaces(); at_end()) return Progress::more;
+    if (text_[at_] == '}') break;
+    if (!first) {
+      if (text_[at_] != ',') return Progress::wrong;
+      ++at_;
+      if (spaces(); at_end()) return Progress::more;
+    }
+    const Extent name = json_extent(text_, at_);
+    if (text_[at_] != '"') return Progress::wrong;
+    if (name.progress != Progress::done) return name.progress;
+    const std::optional<std::string> member = json_text(text_.substr(at_, name.end - at_));
+    at_ = name.end;
+    if (spaces(); at_end()) return Progress::more;
+    if (!member || text_[at_] != ':') return Progress::wrong;
+    ++at_;
+    if (spaces(); at_end()) return Progress::more;
+    if (const Progress read = json_member(*member, has_arguments); read != Progress::done) return read;
+  }
+  ++at_;
+  if (!has_arguments) call_.arguments = "{}";
+  return call_.name.empty() ? Progress::wrong : Progress::done;
+}
+
+// ---- f{...}, f(...), call:f{...} ----
+
+Progress CallReader::known_name() {
+  size_t end = at_;
+  while (end < text_.size() && is_name_part(text_[end])) ++end;
+  const std::string_view name = text_.substr(at_, end - at_);
+  if (end == text_.size()) return begins_a_name(name) ? Progress::more : Progress::wrong;
+  if (!tool(name)) return Progress::wrong;
+  call_.name = name;
+  at_ = end;
+  return Progress::done;
+}
+
+Progress CallReader::named_literals(char equals, char close) {
+  ReadLiteral read = read_named_values(text_, at_, equals, close);
+  at_ = read.end;
+  call_.arguments = std::move(read.json);
+  if (read.progress != Progress::done) call_.arguments.clear();
+  return read.progress;
+}
+
+Progress CallReader::named_call() {
+  if (const Progress name = known_name(); name != Progress::done) return name;
+  constexpr std::string_view kId = "[CALL_ID]", kArguments = "[ARGS]", kMethod = ".call(";
+  if (const Progress id = skip(kId); id == Progress::done) {
+    while (!at_end() && is_name_part(text_[at_])) ++at_;
+    if (const Progress found = skip(kArguments); found != Progress::done) return found;
+  } else if (const Progress found = skip(kArguments); id == Progress::more || found == Progress::more) {
+    return Progress::more;
+  }
+  if (const Progress method = skip(kMethod); method != Progress::wrong)
+    return method == Progress::done ? named_literals('=', ')') : method;
+  if (text_[at_] == '(') return ++at_, named_literals('=', ')');
+  if (spaces(); at_end()) return Progress::more;
+  if (text_[at_] == '{') return json_arguments();
+  if (text_[at_] == '<') return argument_tags();
+  return Progress::wrong;
+}
+
+// ---- Tags ----
+
+// A parameter's text is JSON, unless its schema wants a string.
+void CallReader::add_value(std::string_view name, std::string_view text) {
+  const JsonValue* schema = nullptr;
+  if (const Tool* called = tool(call_.name))
+    if (const JsonValue* properties = called->parameters.find("properties")) schema = properties->find(name);
+  const auto wants_string = [](const JsonValue& type) { return type.is_string() && type.text() == "string"; };
+  const JsonValue* type = schema ? schema->find("type") : nullptr;
+  const bool one_of_several = type && type->is_array() && std::ranges::any_of(type->items(), wants_string);
+  const bool is_string = type && wants_string(*type);
+  const std::string_view trimmed = [&] {
+    const size_t begin = skip_space(text, 0), end = text.find_last_not_of(" \t\r\n");
+    return begin == text.size() ? std::string_view() : text.substr(begin, end + 1 - begin);
+  }();
+  const Extent json = json_extent(trimmed, 0);
+  const std::string padded = std::string(trimmed) + ",";  // which ends a word
+  const ReadLiteral literal = read_literal(padded, 0);
+  const bool is_word = trimmed == "True" || trimmed == "False" || trimmed == "None" || trimmed == "null";
+  call_.arguments += call_.arguments.empty() ? "{" : ", ";
+  call_.arguments += json_literal(name) + ": ";
+  if (is_string || (one_of_several && !is_word)) {
+    call_.arguments += json_literal(text);
+  } else if (json.progress == Progress::done && json.end == trimmed.size()) {
+    call_.arguments += trimmed;
+  } else if (literal.progress == Progress::done && literal.end == trimmed.size()) {
+    call_.arguments += literal.json;
+  } else {
+    call_.arguments += json_literal(text);
+  }
+}
+
+// <parameter=x>\n1\n</parameter> ... </function>. A text may hold "</parameter>" itself: it ends where the notation
+// goes on.
+Progress CallReader::parameters() {
+  constexpr std::string_view kOpen = "<parameter=", kClose = "</parameter>", kEnd = "</function>";
+  for (;;) {
+    spaces();
+    if (const Progress end = skip(kEnd); end != Progress::wrong) {
+      if (end == Progress::done) call_.arguments += call_.arguments.empty() ? "{}" : "}";
+      return at_end() && end == Progress::more ? Progress::more : end;
+    }
+    if (const Progress open = skip(kOpen); open != Progress::done) return open;
+    const size_t name_end = text_.find('>', at_);
+    if (name_end == std::string_view::npos) return Progress::more;
+    const std::string_view name = text_.substr(at_, name_end - at_);
+    at_ = name_end + 1;
+    size_t close = text_.find(kClose, at_), next = 0;
+    for (;; close = text_.find(kClose, close + 1)) {
+      if (close == std::string_view::npos) return Progress::more;
+      next = skip_space(text_, close + kClose.size());
+      const Progress other = follows(text_, next, kOpen), end = follows(text_, next, kEnd);
+      if (other == Progress::more || end == Progress::more) return Progress::more;
+      if (other == Progress::done || end == Progress::done) break;
+    }
+    std::string_view value = text_.substr(at_, close - at_);
+    if (value.starts_with('\n')) value.remove_prefix(1);
+    if (value.ends_with('\n')) value.remove_suffix(1);
+    add_value(name, value);
+    at_ = next;
+  }
+}
+
+Progress CallReader::function_tag() {
+  if (const Progress name = known_name(); name != Progress::done) return name;
+  if (const Progress bracket = skip(">"); bracket != Progress::done) return bracket;
+  if (spaces(); at_end()) return Progress::more;
+  if (text_[at_] == '{') return json_arguments();
+  const Progress read = parameters();
+  if (read != Progress::done) call_.arguments.clear();
+  return read;
+}
+
+Progress CallReader::argument_tags() {
+  constexpr std::string_view kKey = "<arg_key>", kKeyEnd = "</arg_key>", kValue = "<arg_value>",
+                             kValueEnd = "</arg_value>";
+  Progress read = Progress::more;
+  for (;;) {
+    spaces();
+    if (read = skip(kKey); read != Progress::done) break;
+    const size_t name_end = text_.find(kKeyEnd, at_);
+    if (read = Progress::more; name_end == std::string_view::npos) break;
+    const std::string_view name = text_.substr(at_, name_end - at_);
+    at_ = skip_space(text_, name_end + kKeyEnd.size());
+    if (read = skip(kValue); read != Progress::done) break;
+    const size_t end = text_.find(kValueEnd, at_);
+    if (read = Progress::more; end == std::string_view::npos) break;
+    add_value(name, text_.substr(at_, end - at_));
+    at_ = end + kValueEnd.size();
+  }
+  const bool ends = read == Progress::wrong && !call_.arguments.empty();
+  if (!ends) return call_.arguments.clear(), read;
+  call_.arguments += '}';
+  return Progress::done;
+}
+
+Progress CallReader::deepseek() {
+  const size_t name_end = text_.find(kDeepSeekName, at_);
+  if (name_end == std::string_view::npos) return Progress::more;
+  const std::string_view kind = text_.substr(at_, name_end - at_);
+  at_ = name_end + kDeepSeekName.size();
+  const bool older = kind == "function" && !(!at_end() && text_[at_] == '{' && tool(kind));
+  if (older) {
+    if (const Progress name = known_name(); name != Progress::done) return name;
+    at_ = text_.find('{', at_);
+    if (at_ == std::string_view::npos) return Progress::more;
+  } else {
+    if (!tool(kind)) return Progress::wrong;
+    call_.name = kind;
+    if (spaces(); at_end()) return Progress::more;
+    if (text_[at_] != '{') return Progress::wrong;
+  }
+  return json_arguments();
+}
+
+}  // namespace
+
+ReadCall read_call(std::string_view text, size_t begin, const Tools& tools, bool named) {
+  return CallReader(text, begin, tools).run(named);
+}
+
+}  // namespace weft

@@ -1,0 +1,220 @@
+#include "chat/forced.h"
+
+#include <algorithm>
+#include <functional>
+#include <vector>
+
+#include "chat/notations.h"
+
+namespace weft {
+namespace {
+
+bool has(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+
+// A text as GBNF has it.
+std::string literal(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '\n') {
+      quoted += "\\n";
+    } else {
+      if (c == '"' || c == '\\') quoted += '\\';
+      quoted += c;
+    }
+  }
+  return quoted + "\"";
+}
+
+// JSON with its members in their order, in which models are to write them.
+std::string json_of(const JsonValue& value) {
+  if (!value.is_structured()) return value.dump();
+  std::string text;
+  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ",") + part; };
+  if (value.is_array()) {
+    for (const JsonValue& item : value.items()) add(json_of(item));
+    return "[" + text + "]";
+  }
+  for (const auto& [name, member] : value.members()) add(json_literal(name) + ":" + json_of(member));
+  return "{" + text + "}";
+}
+
+JsonValue schema_of(const Tool& tool) {
+  const JsonValue& given = tool.parameters;
+  if (!given.is_object() || given.empty()) return JsonValue({{"type", "object"}, {"additionalProperties", false}});
+  JsonValue schema = given;
+  if (schema.contains("properties") && !schema.contains("type")) schema["type"] = "object";
+  return schema;
+}
+
+std::string arguments(const Tool& tool) { return "%json " + json_of(schema_of(tool)); }
+
+// One alternative for each tool.
+std::string choice(const Tools& tools, const std::function<std::string(const Tool&)>& form) {
+  std::string rules = "root ::= ";
+  for (const Tool& tool : tools) rules += (&tool == tools.data() ? "" : " | ") + form(tool);
+  return rules + "\n";
+}
+
+// An object with the function's name and its arguments.
+ForcedCall object(const Tools& tools, std::string begun, std::string_view before, std::string_view between) {
+  return {std::move(begun), choice(tools, [&](const Tool& tool) {
+            return literal("{" + std::string(before) + "\"" + tool.name + "\"" + std::string(between)) + " " +
+                   arguments(tool) + " \"}\"";
+          })};
+}
+
+ForcedCall object(const Tools& tools, std::string begun) {
+  return object(tools, std::move(begun), "\"name\": ", ", \"arguments\": ");
+}
+
+// The function's name and an object. A single name belongs to the beginning, where marks are control tokens.
+ForcedCall named(const Tools& tools, const std::string& begun, const std::string& between) {
+  if (tools.size() == 1) return {begun + tools[0].name + between, "root ::= " + arguments(tools[0]) + "\n"};
+  return {begun, choice(tools, [&](const Tool& tool) { return literal(tool.name + between) + " " + arguments(tool); })};
+}
+
+// ---- Arguments one by one ----
+
+struct Parameter {
+  std::string name;
+  JsonValue schema;
+  bool required = false;
+};
+
+// The parameters of a function, if its schema is a plain list of them.
+bool parameters(const Tool& tool, std::vector<Parameter>& list) {
+  const JsonValue schema = schema_of(tool);
+  const JsonValue* properties = schema.find("properties");
+  for (const auto& [name, value] : schema.members()) {
+    if (name == "type" && !(value.is_string() && value.text() == "object")) return false;
+    constexpr std::string_view kPlain[] = {"type",    "properties",  "required", "additionalProperties", "$defs",
+                                           "$schema", "definitions", "title",    "description"};
+    if (std::ranges::find(kPlain, name) == std::end(kPlain)) return false;
+  }
+  if (properties && !properties->is_object()) return false;
+  if (has(schema.dump(), "\"#/properties") || has(schema.dump(), "\"#\"")) return false;
+  const JsonValue* required = schema.find("required");
+  const auto is_required = [&](const std::string& name) {
+    return required && required->is_array() && std::ranges::any_of(required->items(), [&](const JsonValue& item) {
+             return item.is_string() && item.text() == name;
+           });
+  };
+  if (!properties) return true;
+  for (const auto& [name, value] : properties->members()) {
+    if (!value.is_object()) return false;
+    Parameter& parameter = list.emplace_back(Parameter{name, value, is_required(name)});
+    for (const char* const definitions : {"$defs", "definitions"})
+      if (const JsonValue* shared = schema.find(definitions)) parameter.schema[definitions] = *shared;
+  }
+  return true;
+}
+
+bool is_text(const JsonValue& schema) {
+  const JsonValue* type = schema.find("type");
+  return type && type->is_string() && type->text() == "string";
+}
+
+// A string of which the schema says no more.
+bool is_any_text(const JsonValue& schema) {
+  return is_text(schema) && std::ranges::none_of(schema.members(), [](const auto& member) {
+           constexpr std::string_view kMore[] = {"enum", "const", "pattern", "format", "minLength", "maxLength"};
+           return std::ranges::find(kMore, member.name) != std::end(kMore);
+         });
+}
+
+// The texts of an enum; nothing if there is none, or it has others.
+std::string listed(const JsonValue& schema) {
+  const JsonValue* values = schema.find("enum");
+  std::string texts;
+  if (!values || !values->is_array()) return texts;
+  for (const JsonValue& value : values->items()) {
+    if (!value.is_string() || value.text().find_first_not_of("\t\n") == std::string::npos) return {};
+    texts += (texts.empty() ? "" : " | ") + literal(value.text());
+  }
+  return texts;
+}
+
+constexpr const char* kText = "text ::= ([^<] | \"<\" [^/])*\n";
+
+// Qwen3-Coder's tags. False if a schema cannot be written so.
+bool tags(const Tools& tools, ForcedCall& call) {
+  std::string root;
+  for (const Tool& tool : tools) {
+    std::vector<Parameter> list;
+    if (!parameters(tool, list)) return false;
+    std::string form = literal("<function=" + tool.name + ">\n");
+    for (const Parameter& parameter : list) {
+      const std::string texts = listed(parameter.schema);
+      if (is_text(parameter.schema) && texts.empty() && !is_any_text(parameter.schema)) return false;
+      const std::string value = !is_text(parameter.schema) ? "%json " + json_of(parameter.schema)
+                                : texts.empty()            ? "text"
+                                                           : "(" + texts + ")";
+      const std::string part =
+          literal("<parameter=" + parameter.name + ">\n") + " " + value + " " + literal("\n</parameter>\n");
+      form += parameter.required ? " " + part : " (" + part + ")?";
+    }
+    root += (root.empty() ? "" : " | ") + form + " " + literal("</function>");
+  }
+  call = {"<tool_call>\n", "root ::= " + root + "\n" + kText};
+  return true;
+}
+
+// NAME=VALUE, ... with the commas where they belong.
+bool values(const Tools& tools, const std::string& before, std::string_view equals, std::string_view open,
+            std::string_view close, ForcedCall& call) {
+  std::string rules;
+  for (size_t t = 0; t < tools.size(); ++t) {
+    std::vector<Parameter> list;
+    if (!parameters(tools[t], list)) return false;
+    const auto rule = [&](size_t i, bool first) {
+      return "a" + std::to_string(t) + "-" + std::to_string(i) + (first ? "f" : "r");
+    };
+    for (size_t i = list.size() + 1; i-- > 0;) {
+      for (const bool first : {true, false}) {
+        rules += rule(i, first) + " ::= ";
+        if (i == list.size()) {
+          rules += literal(close) + "\n";
+          continue;
+        }
+        rules += literal((first ? "" : ", ") + list[i].name + std::string(equals)) + " %json " +
+                 json_of(list[i].schema) + " " + rule(i + 1, false);
+        if (!list[i].required) rules += " | " + rule(i + 1, first);
+        rules += "\n";
+      }
+    }
+  }
+  call = {before, choice(tools, [&](const Tool& tool) {
+                    return literal(tool.name + std::string(open)) + " a" + std::to_string(&tool - tools.data()) + "-0f";
+                  }) + rules};
+  return true;
+}
+
+}  // namespace
+
+ForcedCall forced_call(const Tools& tools, std::string_view chat_template) {
+  const auto teaches = [&](std::string_view mark) { return has(chat_template, mark); };
+  ForcedCall call;
+  if (has_channels(chat_template))
+    return named(tools, "<|channel|>commentary to=functions.", " <|constrain|>json<|message|>");
+  if (teaches("[TOOL_CALLS]"))
+    return teaches("[ARGS]") ? named(tools, "[TOOL_CALLS]", "[ARGS]") : object(tools, "[TOOL_CALLS][");
+  if (teaches("<｜tool▁calls▁begin｜>")) {
+    const std::string begun = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>";
+    return teaches("```json") ? named(tools, begun + "function<｜tool▁sep｜>", "\n```json\n")
+                              : named(tools, begun, "<｜tool▁sep｜>");
+  }
+  if (teaches("<|tool_call>") && values(tools, "<|tool_call>call:", ":", "{", "}", call)) return call;
+  if (teaches("<start_function_call>") && values(tools, "<start_function_call>call:", ":", "{", "}", call)) return call;
+  if (teaches("<|tool_call_start|>") && values(tools, "<|tool_call_start|>[", "=", "(", ")", call)) return call;
+  if (teaches("<|START_ACTION|>"))
+    return object(tools, "<|START_ACTION|>[", "\"tool_call_id\": \"0\", \"tool_name\": ", ", \"parameters\": ");
+  if (teaches("<parameter=") && tags(tools, call)) return call;
+  if (teaches("<tool_call>")) return object(tools, "<tool_call>\n");
+  if (teaches("<|tool_call|>")) return object(tools, "<|tool_call|>[");
+  if (teaches(">>>")) return named(tools, "", "\n");
+  if (teaches("<|python_tag|>") || teaches("\"parameters\":"))
+    return object(tools, "", "\"name\": ", ", \"parameters\": ");
+  return object(tools, "");
+}
+
+}  // namespace weft

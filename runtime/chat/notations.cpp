@@ -1,0 +1,96 @@
+#include "chat/notations.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+namespace weft {
+namespace {
+
+constexpr std::string_view kFences = "```json ```";
+
+constexpr CallSection kSections[] = {
+    // Hermes, Qwen, Qwen3-Coder, SmolLM3, Granite 4, GLM
+    {.open = "<tool_call>", .close = "</tool_call>", .named = true, .between = kFences},
+    {.open = "<function=", .close = "</tool_call>", .includes_open = true, .between = "</function>"},  // Llama 3.1
+    {.open = "<|python_tag|>", .close = "<|eom_id|>", .named = true},                                  // Llama 3
+    {.open = "[TOOL_CALLS]", .close = "", .named = true},                                              // Mistral
+    {.open = "<|tool_call>", .close = "<tool_call|>", .named = true},                                  // Gemma 4
+    {.open = "<start_function_call>", .close = "<end_function_call>", .named = true},                  // Gemma 3
+    {.open = "<|tool_call_start|>", .close = "<|tool_call_end|>", .named = true},                      // LFM2
+    {.open = "<|tool_call|>", .close = "<|/tool_call|>", .between = kFences},  // Granite 3, Phi-4
+    {.open = "<function_call>", .close = "</function_call>"},                  // Granite 3.0
+    {.open = "functools[", .close = "]"},                                      // Phi-4-mini
+    {.open = "<｜tool▁calls▁begin｜>",
+     .close = "<｜tool▁calls▁end｜>",
+     .between = "``` <｜tool▁call▁end｜>"},  // DeepSeek
+    {.open = "<｜tool▁call▁begin｜>",
+     .close = "<｜tool▁calls▁end｜>",
+     .includes_open = true,
+     .between = "``` <｜tool▁call▁end｜>"},
+    {.open = "<|START_ACTION|>", .close = "<|END_ACTION|>"},                                  // Command-R
+    {.open = ">>>", .close = "", .begins_line = true, .named = true, .sign = ">>>"},          // functionary 3.2
+    {.open = "<|recipient|>", .close = "<|stop|>", .named = true, .between = "<|content|>"},  // functionary 2
+    {.open = "```", .close = "```", .begins_line = true},  // fenced JSON; a word may follow the opening mark
+    {.open = "```tool_code", .close = "```", .begins_line = true, .named = true},  // Gemma 3
+    {.open = "{", .close = "", .includes_open = true, .begins_line = true},
+    {.open = "[", .close = "]", .begins_line = true, .named = true},  // Llama 4, LFM2 without its marks
+};
+
+constexpr ReasoningMarks kReasoning[] = {
+    {"<think>", "</think>"},                     // DeepSeek, Qwen 3, SmolLM3, Granite 3.3
+    {"[THINK]", "[/THINK]"},                     // Mistral
+    {"<|START_THINKING|>", "<|END_THINKING|>"},  // Command-R
+    {"<|channel>thought\n", "<channel|>"},       // Gemma 4
+    {"<seed:think>", "</seed:think>"},
+    {"Here is my thought process:", "Here is my response:"},  // Granite 3.2
+};
+
+constexpr Wrapper kWrappers[] = {{"<|START_RESPONSE|>", "<|START_RESPONSE|>"},
+                                 {"<|END_RESPONSE|>", "<|END_RESPONSE|>"},
+                                 {"<response>", "<response>"},
+                                 {"</response>", "<response>"},
+                                 {">>>all\n", ">>>"}};
+constexpr std::string_view kChannelMarks[] = {"<|start|>", "<|channel|>", "<|constrain|>", "<|message|>",
+                                              "<|end|>",   "<|return|>",  "<|call|>"};
+constexpr std::string_view kOtherMarks[] = {"[ARGS]",      "[CALL_ID]",    "<｜tool▁sep｜>", "<｜tool▁call▁end｜>",
+                                            "<|\"|>",      "<escape>",     "<arg_key>",      "</arg_key>",
+                                            "<arg_value>", "</arg_value>", "<|content|>",    "<|channel>"};
+
+}  // namespace
+
+std::span<const CallSection> call_sections() { return kSections; }
+
+const ReasoningMarks* reasoning_marks(std::string_view chat_template) {
+  // Templates that only cut the reasoning off earlier answers have the closing mark alone.
+  const auto* const found = std::ranges::find_if(kReasoning, [&](const ReasoningMarks& marks) {
+    return chat_template.find(marks.close) != std::string_view::npos;
+  });
+  return found == std::end(kReasoning) ? nullptr : found;
+}
+
+std::span<const Wrapper> wrappers() { return kWrappers; }
+
+bool has_channels(std::string_view chat_template) {
+  return chat_template.find("<|channel|>") != std::string_view::npos &&
+         chat_template.find("<|message|>") != std::string_view::npos;
+}
+
+std::vector<std::string> marks() {
+  std::vector<std::string> all;
+  for (const CallSection& section : kSections) {
+    all.emplace_back(section.open);
+    all.emplace_back(section.close);
+  }
+  for (const ReasoningMarks& reasoning : kReasoning) {
+    all.emplace_back(reasoning.open);
+    all.emplace_back(reasoning.close);
+  }
+  for (const Wrapper& wrapper : kWrappers) all.emplace_back(wrapper.text);
+  for (const std::string_view mark : kChannelMarks) all.emplace_back(mark);
+  for (const std::string_view mark : kOtherMarks) all.emplace_back(mark);
+  std::erase(all, "");
+  return all;
+}
+
+}  // namespace weft

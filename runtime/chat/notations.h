@@ -1,0 +1,41 @@
+// How models mark their calls and their reasoning, and which of these marks a model's chat template teaches.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace weft {
+
+// A part of an answer that has calls.
+struct CallSection {
+  std::string_view open, close;   // close may be empty, and models leave it out
+  bool includes_open = false;     // the opening mark is the beginning of the first call
+  bool begins_line = false;       // only at the begin of a line
+  bool named = false;             // calls may begin with the function's name
+  std::string_view between = {};  // what may stand between calls, besides spaces and , ; ]
+  std::string_view sign = {};     // only for templates that have this text; empty: for all
+};
+std::span<const CallSection> call_sections();
+
+// A part of an answer that is reasoning: its marks.
+struct ReasoningMarks {
+  std::string_view open, close;
+};
+// The marks of reasoning in the template; nullptr: it has none.
+const ReasoningMarks* reasoning_marks(std::string_view chat_template);
+
+// A text around an answer that is no part of it ("<|START_RESPONSE|>"), for templates that have `sign`.
+struct Wrapper {
+  std::string_view text, sign;
+};
+std::span<const Wrapper> wrappers();
+
+// Channels as in OpenAI's harmony, where each part of an answer begins with a header.
+bool has_channels(std::string_view chat_template);
+
+// All marks that may be control tokens of a model. Their names must be in the text that a Reader gets.
+std::vector<std::string> marks();
+
+}  // namespace weft

@@ -1,0 +1,185 @@
+"""What agents need of `weft serve`: bodies that clients send, ids that go round, calls in any notation. The models have random weights
+and the chat templates of real ones in short; a grammar forces what they say."""
+import json
+import pathlib
+
+from serving import CHAT, Server, ServeTest, Stream, user
+from support import model
+
+BODIES = pathlib.Path(__file__).resolve().parent / "client_bodies"
+F = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"x": {}}}}}
+HERMES = """{%- if tools %}<|im_start|>system
+Tools:
+{%- for t in tools %}
+{{ t | tojson }}
+{%- endfor %}
+<|im_end|>
+{% endif %}
+{%- for m in messages %}
+{{- '<|im_start|>' + m.role + '\\n' }}{{ m.content }}
+{%- for c in m.tool_calls or [] %}
+<tool_call>
+{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}
+</tool_call>
+{%- endfor %}
+{{- '<|im_end|>\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"""
+ALTERNATES = """{%- set ns = namespace(turn=0) %}
+{%- for m in messages %}
+{%- if m.role == 'user' or (m.role == 'assistant' and not m.tool_calls) %}
+{%- if (m.role == 'user') != (ns.turn % 2 == 0) %}{{ raise_exception('user and assistant must take turns') }}{% endif %}
+{%- set ns.turn = ns.turn + 1 %}
+{%- endif %}
+{%- endfor %}
+{%- if tools %}[TOOLS]{{ tools | tojson }}[/TOOLS]{% endif %}
+{%- for m in messages %}[{{ m.role }}]{{ m.content }}{% if m.tool_calls %}{{ m.tool_calls | tojson }}{% endif %}
+{%- endfor %}"""
+NINE = """{%- if tools %}[TOOLS]{{ tools | tojson }}{% endif %}
+{%- for m in messages %}
+{%- for c in m.tool_calls or [] %}{% if c.id|length != 9 %}{{ raise_exception('a call id has 9 letters or digits') }}{% endif %}[CALL]{{ c.function.name }}{% endfor %}
+{%- if m.role == 'tool' and m.tool_call_id|length != 9 %}{{ raise_exception('a call id has 9 letters or digits') }}{% endif %}
+{{- '[' + m.role + ']' + m.content }}
+{%- endfor %}"""
+
+
+def call(name="f", arguments="{}", id="abcdefghi"):
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def literal(text):
+    """A grammar of this text alone."""
+    return "root ::= " + json.dumps(text, ensure_ascii=False)
+
+
+def serve(name, template):
+    return Server("--sessions", 2, "-m", model(name, "--type", "f16", "--context", 4096, "--chat-template", template))
+
+
+def prompt(server, **body):
+    return server.post("/detokenize", tokens=server.post("/apply-template", **body)["tokens"])["content"].strip()
+
+
+class ServeAgents(ServeTest):
+    @classmethod
+    def options(cls):
+        return "--sessions", 2, "-m", model("hermes.gguf", "--type", "f16", "--context", 4096, "--chat-template", HERMES)
+
+    def say(self, text, **more):
+        """The message and the finish reason; a stream must say the same."""
+        ask = {"messages": user("a"), "tools": [F], "temperature": 0, "max_tokens": 400, "grammar": literal(text), **more}
+        choice = self.server.post(CHAT, **ask)["choices"][0]
+        content, reasoning, calls = "", "", []
+        for event in list(Stream(self.server, CHAT, **ask).events())[:-1]:
+            delta = event["choices"][0]["delta"]
+            content += delta.get("content") or ""
+            reasoning += delta.get("reasoning_content") or ""
+            for part in delta.get("tool_calls", []):
+                if "id" in part:
+                    calls.append(part["function"])
+                else:
+                    calls[part["index"]]["arguments"] += part["function"]["arguments"]
+        message = choice["message"]
+        self.assertEqual((message["content"] or "", message.get("reasoning_content", ""), [one["function"] for one in message.get("tool_calls", [])]),
+                         (content, reasoning, calls))
+        return message["content"], [(one["function"]["name"], one["function"]["arguments"]) for one in message.get("tool_calls", [])]
+
+    def test_what_clients_send(self):
+        count = 0
+        for file in sorted(BODIES.glob("*.json")):
+            for one in json.loads(file.read_text()):
+                if one["path"] not in ("/v1/chat/completions", "/v1/responses"):
+                    continue
+                body = {**one["body"], "stream": False, "max_tokens" if "messages" in one["body"] else "max_output_tokens": 2}
+                body.pop("stream_options", None)
+                with self.subTest(file=file.name, path=one["path"]):
+                    self.server.post(one["path"], **body)
+                    count += 1
+        self.assertGreater(count, 30)
+
+    def test_fields_that_change_nothing(self):
+        said = lambda **more: self.server.post(CHAT, **{"messages": user("hi"), "max_tokens": 4, "temperature": 0, **more})["choices"][0]["message"]["content"]
+        plain = said()
+        for more in ({"store": True}, {"metadata": {"a": "b"}}, {"service_tier": "auto"}, {"user": "ada"}, {"prompt_cache_key": "a"}, {"safety_identifier": "x"},
+                     {"modalities": ["text"]}, {"parallel_tool_calls": True}, {"prediction": {"type": "content", "content": "x"}}, {"tools": []}, {"tool_choice": "auto"}):
+            self.assertEqual(said(**more), plain, more)
+        ask = lambda answer: said(messages=[*user("hi"), {"role": "assistant", "content": "x", **answer}, *user("hi")])
+        plain = ask({})
+        for more in ({"annotations": []}, {"name": "agent_1"}, {"refusal": None}, {"audio": None}, {"function_call": None}, {"tool_calls": None}, {"tool_calls": []},
+                     {"reasoning_content": "r"}, {"reasoning": "r"}, {"provider_specific_fields": {"a": 1}}, {"content": [{"type": "text", "text": "x", "annotations": []}]}):
+            self.assertEqual(ask(more), plain, more)
+        for one in (call(), {**call(), "index": 0}, call(arguments=""), {**call(), "function": {"name": "f", "arguments": {}}}):
+            for result in ({}, {"name": "f"}, {"content": [{"type": "text", "text": "1"}]}):
+                said(messages=[*user("hi"), {"role": "assistant", "content": None, "tool_calls": [one]}, {"role": "tool", "tool_call_id": one["id"], "content": "1", **result}])
+
+    def test_json_is_read_to_where_it_ends(self):
+        for arguments in ('{"x": "a</tool_call>b"}', '{"x": "<tool_call>{\\"name\\": \\"f\\"}</tool_call>"}', '{"x": "}}]\\" \\\\"}', '{"x": {"y": [{}, "[{"]}}', '{ "x" : [1 ,2]}',
+                          '{"x": "caf\\u00e9 \\ud83d\\ude00"}'):
+            self.assertEqual(self.say('<tool_call>\n{"name": "f", "arguments": %s}\n</tool_call>' % arguments), (None, [("f", arguments)]))
+        self.assertEqual(self.say('<tool_call>\n{"name": "f"}\n</tool_call>'), (None, [("f", "{}")]))
+
+    def test_arguments_are_the_models_own_bytes(self):
+        for arguments in ('{"x": 12345678901234567891234}', '{"x": 1.0}', '{"x":1e3,  "y": -0.0}', '{"x": 0.1000000000000000055511151231257827}', '{"b": 1, "a": 2, "b2": 1E+2}',
+                          '{"x": "\\u0041\\/"}'):
+            self.assertEqual(self.say('<tool_call>{"name": "f", "arguments": %s}</tool_call>' % arguments), (None, [("f", arguments)]))
+            item = self.server.post("/v1/responses", input="a", temperature=0, tools=[{"type": "function", **F["function"]}],
+                                    grammar=literal('<tool_call>{"name": "f", "arguments": %s}</tool_call>' % arguments))["output"][0]
+            self.assertEqual(item["arguments"], arguments)
+
+    def test_notations(self):
+        one = [("f", '{"x": 1}')]
+        for text in ('{"name": "f", "arguments": {"x": 1}}', '```json\n{"name": "f", "arguments": {"x": 1}}\n```', '<function=f>{"x": 1}</function>',
+                     "<tool_call>\n<function=f>\n<parameter=x>\n1\n</parameter>\n</function>\n</tool_call>", '[TOOL_CALLS][{"name": "f", "arguments": {"x": 1}}]',
+                     '[TOOL_CALLS]f[ARGS]{"x": 1}', '<|python_tag|>{"name": "f", "parameters": {"x": 1}}', "<|tool_call_start|>[f(x=1)]<|tool_call_end|>", "<|tool_call>call:f{x:1}<tool_call|>",
+                     '<|tool_call|>[{"name": "f", "arguments": {"x": 1}}]<|/tool_call|>', '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{"x": 1}<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
+                     '<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "f", "parameters": {"x": 1}}]<|END_ACTION|>'):
+            self.assertEqual(self.say(text), (None, one), text)
+            self.assertEqual(self.say("I look.\n" + text), ("I look.", one), text)
+        self.assertEqual(self.say('{"name": "g", "arguments": {"x": 1}}'), ('{"name": "g", "arguments": {"x": 1}}', []))
+
+    def test_a_stream_tells_arguments_as_they_come(self):
+        arguments = json.dumps({"x": "word " * 60})
+        text = '<tool_call>{"name": "f", "arguments": %s}</tool_call>' % arguments
+        self.assertEqual(self.say(text), (None, [("f", arguments)]))
+        events = list(Stream(self.server, CHAT, messages=user("a"), tools=[F], temperature=0, max_tokens=400, grammar=literal(text)).events())[:-1]
+        deltas = [event["choices"][0]["delta"]["tool_calls"][0] for event in events if "tool_calls" in event["choices"][0]["delta"]]
+        self.assertGreater(len(deltas), 5)
+        self.assertEqual("".join(delta["function"]["arguments"] for delta in deltas), arguments)
+
+    def test_no_made_up_conversation_refuses_a_real_one(self):
+        turns = [*user("a"), {"role": "assistant", "content": None, "tool_calls": [call()]}, {"role": "tool", "tool_call_id": "abcdefghi", "content": "1"},
+                 {"role": "assistant", "content": "b"}, *user("c")]
+        with serve("alternates.gguf", ALTERNATES) as server:
+            tool = {"type": "function", "function": {"name": "f"}}
+            self.assertTrue(prompt(server, messages=turns, tools=[tool]).startswith('[TOOLS][{"type": "function", "function": {"name": "f"}}][/TOOLS][user]a[assistant][{'))
+            server.post(CHAT, messages=turns, tools=[tool], max_tokens=1)
+        needs_tools = "{% if not tools %}{{ raise_exception('no tools') }}{% endif %}{{ tools | tojson }}{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}"
+        with serve("needs-tools.gguf", needs_tools) as server:
+            self.assertEqual(prompt(server, messages=user("a"), tools=[F]), json.dumps([F]) + "[user]a")
+        no_empty = ("{% for m in messages %}{% if m.role == 'assistant' and not m.content and not m.tool_calls %}{{ raise_exception('an empty answer') }}{% endif %}"
+                    "[{{ m.role }}]{{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function.arguments.x }}{% endfor %}{% endfor %}{{ tools | tojson }}")
+        with serve("no-empty.gguf", no_empty) as server:
+            self.assertTrue(prompt(server, messages=[*turns[:1], {**turns[1], "tool_calls": [call(arguments='{"x": 7}')]}, *turns[2:]], tools=[F]).startswith("[user]a[assistant]7[tool]1[assistant]b"))
+        no_parts = "{% if messages[0].content is not string %}{{ raise_exception('no parts') }}{% endif %}hello {{ messages | length }}"
+        with serve("no-parts.gguf", no_parts) as server:
+            self.assertEqual(prompt(server, messages=user("a")), "hello 1")
+        xml = "{% if xml_tools %}{{ xml_tools | tojson }}{% endif %}{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}"
+        with serve("xml-tools.gguf", xml) as server:
+            self.assertEqual(prompt(server, messages=user("a"), tools=[F]), json.dumps([F]) + "[user]a")
+
+    def test_ids_go_round(self):
+        with serve("nine.gguf", NINE) as server:
+            ask = {"messages": user("a"), "tools": [F], "tool_choice": "required", "temperature": 0, "max_tokens": 100, "n": 2}
+            for choice in server.post(CHAT, **ask)["choices"]:
+                answer = choice["message"]
+                name = answer["tool_calls"][0]["id"]
+                self.assertRegex(name, "^[0-9A-Za-z]{9}$")
+                server.post(CHAT, messages=[*user("a"), answer, {"role": "tool", "tool_call_id": name, "content": "1"}], tools=[F], max_tokens=1)
+            item = server.post("/v1/responses", input="a", tools=[{"type": "function", **F["function"]}], tool_choice="required", temperature=0)["output"][0]
+            server.post("/v1/responses", input=[*user("a"), item, {"type": "function_call_output", "call_id": item["call_id"], "output": "1"}], max_output_tokens=1)
+            streamed = [part for event in list(Stream(server, CHAT, **dict(ask, n=1)).events())[:-1] for part in event["choices"][0]["delta"].get("tool_calls", []) if "id" in part]
+            self.assertRegex(streamed[0]["id"], "^[0-9A-Za-z]{9}$")
+            # Ids of another server, too.
+            for name in ("call_0123456789abcdefghijklmn", "toolu_1", "0", "chatcmpl-tool-1"):
+                turns = [*user("a"), {"role": "assistant", "tool_calls": [call(id=name)]}, {"role": "tool", "tool_call_id": name, "content": "1"}]
+                self.assertEqual(prompt(server, messages=turns), "[user]a[CALL]f[assistant][tool]1")

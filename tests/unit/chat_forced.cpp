@@ -1,0 +1,116 @@
+// Calls that are forced: their grammars are read, and what they allow is a call.
+#include "chat/forced.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "chat/reader.h"
+#include "grammar/grammar.h"
+#include "grammar/grammar_states.h"
+
+namespace weft {
+namespace {
+
+JsonValue json(std::string_view text) {
+  return parse_json(text, {1 << 20, 1 << 20, 100}, Code::invalid_argument, "a test");
+}
+
+Tools some_tools() {
+  return {
+      {"f", json(R"({"type": "object", "properties": {"x": {"type": "integer"}, "s": {"type": "string"},
+                         "e": {"enum": ["a", "b"], "type": "string"}}, "required": ["x"]})")},
+      {"foo",
+       json(
+           R"({"properties": {"p": {"$ref": "#/$defs/q"}, "o": {"type": "boolean"}}, "$defs": {"q": {"type": "null"}}})")},
+      {"none", nullptr}};
+}
+
+// 2: the grammar has this text; 1: and it may go on; 0: not.
+int matches(const ForcedCall& call, const std::string& text) {
+  GrammarStates states(std::make_shared<const Grammar>(Grammar::from_gbnf(call.grammar, "forced")));
+  GrammarStates::State state = states.start();
+  for (const char c : text) state = states.next(state, static_cast<uint8_t>(c));
+  return !states.may_end(state) ? 0 : states.may_continue(state) ? 1 : 2;
+}
+
+struct Case {
+  const char *chat_template, *begun, *text, *name, *arguments;
+};
+
+TEST(ChatForced, IsInTheTemplatesNotation) {
+  for (const Case& one : std::vector<Case>{
+           {"<tool_call>", "<tool_call>\n", R"({"name": "f", "arguments": {"x":1,"s":"a"}})", "f",
+            R"({"x":1,"s":"a"})"},
+           {"<tool_call> <function= <parameter=", "<tool_call>\n",
+            "<function=f>\n<parameter=x>\n12\n</parameter>\n<parameter=s>\na <b> \"c\"\n</parameter>\n</function>", "f",
+            R"({"x": 12, "s": "a <b> \"c\""})"},
+           {"<tool_call> <function= <parameter=", "<tool_call>\n",
+            "<function=f>\n<parameter=x>\n-1\n</parameter>\n<parameter=e>\nb\n</parameter>\n</function>", "f",
+            R"({"x": -1, "e": "b"})"},
+           {"[TOOL_CALLS]", "[TOOL_CALLS][", R"({"name": "foo", "arguments": {"p":null}})", "foo", R"({"p":null})"},
+           {"[TOOL_CALLS] [ARGS]", "[TOOL_CALLS]", R"(foo[ARGS]{"o":true})", "foo", R"({"o":true})"},
+           {"<｜tool▁calls▁begin｜>", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>", "f<｜tool▁sep｜>{\"x\":3}", "f",
+            R"({"x":3})"},
+           {"<｜tool▁calls▁begin｜> ```json", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>",
+            "f\n```json\n{\"x\":3}", "f", R"({"x":3})"},
+           {"<|tool_call>", "<|tool_call>call:", "f{x:1, s:\"a\"}", "f", R"({"x": 1, "s": "a"})"},
+           {"<|tool_call>", "<|tool_call>call:", "none{}", "none", "{}"},
+           {"<|tool_call_start|>", "<|tool_call_start|>[", "foo(o=true)", "foo", R"({"o": true})"},
+           {"<|tool_call_start|>", "<|tool_call_start|>[", "foo(p=null, o=false)", "foo", R"({"p": null, "o": false})"},
+           {"<|START_ACTION|>", "<|START_ACTION|>[", R"({"tool_call_id": "0", "tool_name": "none", "parameters": {}})",
+            "none", "{}"},
+           {"<|tool_call|>", "<|tool_call|>[", R"({"name": "none", "arguments": {}})", "none", "{}"},
+           {"<|python_tag|>", "", R"({"name": "f", "parameters": {"x":1}})", "f", R"({"x":1})"},
+           {"", "", R"({"name": "f", "arguments": {"x":1}})", "f", R"({"x":1})"},
+           {"<|channel|><|message|>", "<|channel|>commentary to=functions.", "f <|constrain|>json<|message|>{\"x\":1}",
+            "f", R"({"x":1})"}}) {
+    const ForcedCall call = forced_call(some_tools(), one.chat_template);
+    EXPECT_EQ(call.begun, one.begun) << one.chat_template;
+    EXPECT_EQ(matches(call, one.text), 2) << one.chat_template << "\n" << call.grammar;
+    Reader reader({some_tools(), one.chat_template, call.begun});
+    std::vector<Reader::Event> events = reader.push(one.text);
+    for (Reader::Event& event : reader.finish()) events.push_back(event);
+    ASSERT_EQ(events.size(), 1u) << one.text;
+    EXPECT_EQ(events[0].kind, Reader::Kind::call) << one.text;
+    EXPECT_EQ(events[0].name, one.name);
+    EXPECT_EQ(events[0].text, one.arguments);
+  }
+}
+
+TEST(ChatForced, FollowsTheSchema) {
+  for (const char* const chat_template : {"<tool_call>", "<tool_call> <parameter=", "[TOOL_CALLS][ARGS]",
+                                          "<|tool_call>", "<|tool_call_start|>", ">>>", ""}) {
+    const ForcedCall call = forced_call(some_tools(), chat_template);
+    for (const char* const text : {"{\"name\": \"f\", \"arguments\": {}}", "<function=f>\n</function>", "f[ARGS]{}",
+                                   "f{}", "f(x=\"1\")", "foo(o=1)", "f\n{}", "{\"name\": \"g\", \"arguments\": {}}"})
+      EXPECT_EQ(matches(call, text), 0) << chat_template << " " << text;
+  }
+}
+
+// A single function's name is a part of the prompt, where marks are control tokens.
+TEST(ChatForced, KnowsTheNameOfASingleFunction) {
+  const ForcedCall call = forced_call({some_tools()[0]}, "[TOOL_CALLS][ARGS]");
+  EXPECT_EQ(call.begun, "[TOOL_CALLS]f[ARGS]");
+  EXPECT_EQ(matches(call, "{\"x\":1}"), 2);
+  EXPECT_EQ(forced_call({some_tools()[0]}, ">>>").begun, "f\n");
+}
+
+// What cannot be told one by one is an object.
+TEST(ChatForced, FallsBackToAnObject) {
+  const Tools tools = {
+      {"f", json(R"({"anyOf": [{"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}]})")}};
+  for (const char* const chat_template : {"<tool_call> <parameter=", "<tool_call> <|tool_call_start|>"})
+    EXPECT_EQ(matches(forced_call(tools, chat_template), "{\"name\": \"f\", \"arguments\": {\"x\":1}}"), 2);
+}
+
+TEST(ChatForced, KeepsTheOrderOfTheSchema) {
+  const Tools tools = {
+      {"f",
+       json(
+           R"({"type": "object", "properties": {"z": {"type": "null"}, "a": {"type": "null"}}, "required": ["z", "a"]})")}};
+  EXPECT_EQ(matches(forced_call(tools, "<tool_call>"), R"({"name": "f", "arguments": {"z":null,"a":null}})"), 2);
+  EXPECT_EQ(matches(forced_call(tools, "<|tool_call_start|>"), "f(z=null, a=null)"), 2);
+}
+
+}  // namespace
+}  // namespace weft
