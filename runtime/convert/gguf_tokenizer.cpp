@@ -208,12 +208,28 @@ std::string difference(const Tokenizer& a, const Tokenizer& b, std::optional<uin
   return {};
 }
 
+// GGUF finds all added tokens in the text as it is, and has no key for those that are found in normalized text.
+JsonValue without_normalized(JsonValue file, const char* list) {
+  if (!file.contains(list)) return file;
+  JsonValue& tokens = file[list];
+  if (tokens.is_array()) {
+    for (JsonValue& token : tokens.items())
+      if (token.is_object()) token["normalized"] = false;
+  } else if (tokens.is_object()) {
+    for (auto& [id, token] : tokens.members())
+      if (token.is_object()) token["normalized"] = false;
+  }
+  return file;
+}
+
 }  // namespace
 
 JsonValue gguf_tokenizer(const JsonValue& tokenizer, const JsonValue& config, const JsonValue& generation_config,
                          uint32_t rows, const std::string& place) {
   const TokenizerParts parts = read_hf_tokenizer(tokenizer, config, generation_config, place);
-  const Tokenizer wanted = Tokenizer::from_hf(tokenizer, config, generation_config, place);
+  const Tokenizer wanted =
+      Tokenizer::from_hf(without_normalized(tokenizer, "added_tokens"),
+                         without_normalized(config, "added_tokens_decoder"), generation_config, place);
   for (const AddedToken& token : parts.added)
     if (token.lstrip || token.rstrip || token.single_word)
       refuse("the added token " + in_quotes(token.text) + " looks at the characters beside it", place);

@@ -2,6 +2,8 @@
 
 #include <utf8proc.h>
 
+#include <algorithm>
+
 #include "base/utf8.h"
 
 namespace weft {
@@ -34,11 +36,16 @@ size_t space_before(std::string_view text, size_t from, size_t at) {
   return at;
 }
 
+// The regular expression \w of Rust: letters, marks, digits, connectors, and circled letters.
 bool is_word(std::string_view text) {
   const Utf8Char c = first_utf8(text);
   if (!c.valid) return false;
   const auto category = utf8proc_category(static_cast<utf8proc_int32_t>(c.code));
-  return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NO) || category == UTF8PROC_CATEGORY_PC;
+  const bool joiner = c.code == 0x200C || c.code == 0x200D;
+  const bool circled = (c.code >= 0x24B6 && c.code <= 0x24E9) || (c.code >= 0x1F130 && c.code <= 0x1F149) ||
+                       (c.code >= 0x1F150 && c.code <= 0x1F169) || (c.code >= 0x1F170 && c.code <= 0x1F189);
+  return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NL) || category == UTF8PROC_CATEGORY_PC ||
+         joiner || circled;
 }
 
 }  // namespace
@@ -51,39 +58,36 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tok
   }
 }
 
-std::optional<AddedTokens::Match> AddedTokens::match_at(std::string_view text, std::string_view plain,
-                                                        size_t at) const {
-  std::optional<Match> best;
-  bool parsable = true;
+std::optional<std::pair<size_t, uint32_t>> AddedTokens::longest_at(std::string_view text, size_t at) const {
+  std::optional<std::pair<size_t, uint32_t>> longest;
   uint32_t node = ByteTrie::kRoot;
   for (size_t i = at; i < text.size(); ++i) {
     node = trie_.child(node, static_cast<unsigned char>(text[i]));
     if (node == ByteTrie::kNone) break;
-    if (plain[i] != 0) parsable = false;
-    const uint32_t index = trie_.value(node);
-    if (index == ByteTrie::kNone) continue;
-    const AddedToken& token = tokens_[index];
-    if (token.control && !parsable) continue;
-    const size_t end = i + 1;
-    if (token.single_word &&
-        ((at > 0 && is_word(text.substr(character_before(text, 0, at)))) || is_word(text.substr(end)))) {
-      continue;
-    }
-    best = Match{at, end, index};
+    if (const uint32_t index = trie_.value(node); index != ByteTrie::kNone) longest = std::pair(i + 1, index);
   }
-  return best;
+  return longest;
 }
 
-std::optional<AddedTokens::Match> AddedTokens::find(std::string_view text, std::string_view plain, size_t from) const {
+std::optional<AddedTokens::Match> AddedTokens::find(std::string_view text, std::string_view plain, size_t from,
+                                                    size_t taken) const {
   if (tokens_.empty()) return std::nullopt;
   for (size_t at = from; at < text.size(); ++at) {
     if (!first_[static_cast<unsigned char>(text[at])]) continue;
-    auto match = match_at(text, plain, at);
-    if (!match) continue;
-    const AddedToken& token = tokens_[match->id];
-    if (token.lstrip) match->begin = space_before(text, from, match->begin);
-    if (token.rstrip) match->end = space_after(text, match->end);
-    match->id = token.id;
+    const auto longest = longest_at(text, at);
+    if (!longest) continue;
+    const auto [end, index] = *longest;
+    const AddedToken& token = tokens_[index];
+    const bool hidden = token.control && plain.substr(at, end - at).find_first_not_of('\0') != std::string_view::npos;
+    const bool beside_word = token.single_word && ((at > 0 && is_word(text.substr(character_before(text, 0, at)))) ||
+                                                   is_word(text.substr(end)));
+    if (hidden || beside_word) {
+      at = end - 1;
+      continue;
+    }
+    Match match{at, end, end, token.id};
+    if (token.lstrip) match.begin = std::max(space_before(text, 0, at), taken);
+    if (token.rstrip) match.end = space_after(text, end);
     return match;
   }
   return std::nullopt;

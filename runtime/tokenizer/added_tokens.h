@@ -1,5 +1,5 @@
-// Tokens that are found in a text as they are spelled, before anything else happens to it: control tokens such as
-// <|im_end|> and tokens a model's maker added.
+// Tokens that are found in a text as they are spelled, before it is split into words: control tokens such as <|im_end|>
+// and tokens a model's maker added. The rules are those of Hugging Face's tokenizers.
 #pragma once
 
 #include <array>
@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tokenizer/byte_trie.h"
@@ -20,25 +21,30 @@ struct AddedToken {
   bool lstrip = false;       // takes the white space before it
   bool rstrip = false;       // takes the white space after it
   bool single_word = false;  // no letter, digit or underscore may stand beside it
+  bool normalized = false;   // found in the normalized text, as the normalizer writes it
 };
 
 // Constant after construction; any number of threads.
 class AddedTokens {
  public:
   struct Match {
-    size_t begin, end;  // bytes, with the white space taken
+    size_t begin, end;  // bytes, with the white space taken; the token is none if the match before took all of it
+    size_t next;        // where the search goes on: white space that is taken may still begin a token
     uint32_t id;
   };
 
   AddedTokens() = default;
   explicit AddedTokens(std::vector<AddedToken> tokens);
 
-  // The leftmost match at or after from, the longest of those that begin there. plain: one byte for each of the text's,
-  // not 0 where a control token must not lie.
-  std::optional<Match> find(std::string_view text, std::string_view plain, size_t from) const;
+  bool empty() const { return tokens_.empty(); }
+  // The leftmost match at or after from, the longest of those that begin there. One that must not stand there hides the
+  // tokens within it. White space before taken belongs to the match before. plain: one byte for each of the text's, not
+  // 0 where a control token must not lie.
+  std::optional<Match> find(std::string_view text, std::string_view plain, size_t from, size_t taken) const;
 
  private:
-  std::optional<Match> match_at(std::string_view text, std::string_view plain, size_t at) const;
+  // The end of the longest token at a place, and its index; nothing if there is none.
+  std::optional<std::pair<size_t, uint32_t>> longest_at(std::string_view text, size_t at) const;
 
   std::vector<AddedToken> tokens_;
   ByteTrie trie_;  // indexes in tokens_

@@ -325,10 +325,16 @@ Normalizer::Text Normalizer::replace(const Step& step, const Text& in) {
   const auto copy_to = [&](size_t end) {
     if (at < in.origin) out.origin = out.text.size() + std::min(in.origin, end) - at;
     out.text.append(in.text, at, end - at);
+    if (!in.plain.empty()) out.plain.append(in.plain, at, end - at);
   };
   for (const Span& span : step.regex ? step.regex->find_all(in.text) : find_all(in.text, step.from)) {
     copy_to(span.begin);
     out.text += step.to;
+    if (!in.plain.empty()) {
+      const auto begin = in.plain.begin() + static_cast<std::ptrdiff_t>(span.begin);
+      out.plain.append(step.to.size(),
+                       *std::max_element(begin, begin + static_cast<std::ptrdiff_t>(span.end - span.begin)));
+    }
     at = span.end;
     if (at <= in.origin) out.origin = out.text.size();
   }
@@ -336,24 +342,42 @@ Normalizer::Text Normalizer::replace(const Step& step, const Text& in) {
   return out;
 }
 
-Normalizer::Text Normalizer::apply(std::string_view input) const {
-  Text now = {std::string(input), first_utf8(input).size};
+// The marks of a changed text: runs of equal marks are changed alone. If they do not add up to the changed text,
+// because characters of several runs became one, all of it is plain.
+std::string Normalizer::change_plain(const Step& step, const Text& in, const std::string& changed) {
+  std::string plain, together;
+  for (size_t at = 0; at < in.plain.size();) {
+    const size_t end = std::min(in.plain.find_first_not_of(in.plain[at], at), in.plain.size());
+    together += change(step, std::string_view(in.text).substr(at, end - at));
+    plain.resize(together.size(), in.plain[at]);
+    at = end;
+  }
+  return together == changed ? plain : std::string(in.plain.empty() ? 0 : changed.size(), '\1');
+}
+
+Normalizer::Text Normalizer::apply(std::string_view input, std::string_view plain) const {
+  Text now = {std::string(input), first_utf8(input).size, std::string(plain)};
   for (const Step& step : steps_) {
     if (step.kind == Kind::prepend) {
       if (!now.text.empty()) now.text.insert(0, step.to);
+      if (!now.plain.empty()) now.plain.insert(0, step.to.size(), now.plain[0]);
       if (now.origin > 0) now.origin += step.to.size();
     } else if (step.kind == Kind::replace) {
       now = replace(step, now);
     } else if (step.kind == Kind::strip_left) {
       const size_t removed = now.text.size() - strip_left(now.text).size();
       now.text.erase(0, removed);
+      if (!now.plain.empty()) now.plain.erase(0, removed);
       now.origin -= std::min(now.origin, removed);
     } else if (step.kind == Kind::strip_right) {
       now.text.resize(strip_right(now.text).size());
+      if (!now.plain.empty()) now.plain.resize(now.text.size());
       now.origin = std::min(now.origin, now.text.size());
     } else {
       size_t front = characters(change(step, std::string_view(now.text).substr(0, now.origin)));
-      now = {change(step, now.text), 0};
+      std::string changed = change(step, now.text);
+      std::string plain_now = change_plain(step, now, changed);
+      now = {std::move(changed), 0, std::move(plain_now)};
       for (; front > 0 && now.origin < now.text.size(); --front)
         now.origin += first_utf8(std::string_view(now.text).substr(now.origin)).size;
     }

@@ -35,9 +35,12 @@ class Normalizer {
   struct Text {
     std::string text;
     size_t origin = 0;  // how many bytes at its front stand for the first character of the text before
+    std::string plain;  // if it was given: one byte for each of the text's
   };
-  // Throws Error(bad_file) if the steps make the text too long.
-  Text apply(std::string_view text) const;
+  // plain: empty, or a mark for each byte of the text, which follows that byte. If a step makes one character of
+  // several with different marks, all bytes are marked '\1'. Throws Error(bad_file) if the steps make the text too
+  // long.
+  Text apply(std::string_view text, std::string_view plain = {}) const;
 
   // True if a step spells bytes in the alphabet of byte_level.h.
   bool has_byte_level() const;
@@ -75,6 +78,7 @@ class Normalizer {
 
   static std::string change(const Step& step, std::string_view text);
   static Text replace(const Step& step, const Text& in);
+  static std::string change_plain(const Step& step, const Text& in, const std::string& changed);
 
   std::vector<Step> steps_;
 };

@@ -1,5 +1,6 @@
 #include "tokenizer/tokenizer.h"
 
+#include <algorithm>
 #include <variant>
 
 #include "base/error.h"
@@ -40,19 +41,37 @@ uint64_t hash_vocabulary(const TokenizerParts& parts) {
   return hash;
 }
 
+// Added tokens that are found in the text as it is, or in the normalized text.
+std::vector<AddedToken> pick_added(const TokenizerParts& parts, bool normalized) {
+  std::vector<AddedToken> picked;
+  for (const AddedToken& token : parts.added) {
+    if (token.normalized != normalized) continue;
+    picked.push_back(token);
+    if (normalized) picked.back().text = parts.normalizer.apply(token.text).text;
+  }
+  // Control tokens come first: the normalizer may write two alike.
+  std::ranges::stable_partition(picked, [](const AddedToken& token) { return token.control; });
+  return picked;
+}
+
 }  // namespace
 
 struct Tokenizer::Impl {
   TokenizerParts parts;
   Model model;
-  AddedTokens added;
+  AddedTokens added, added_normalized;
+  bool has_control_normalized = false;
   uint64_t fingerprint;
 
   explicit Impl(TokenizerParts p)
       : parts(std::move(p)),
         model(make_model(parts)),
-        added(std::move(parts.added)),
-        fingerprint(hash_vocabulary(parts)) {}
+        added(pick_added(parts, false)),
+        added_normalized(pick_added(parts, true)),
+        fingerprint(hash_vocabulary(parts)) {
+    has_control_normalized =
+        std::ranges::any_of(parts.added, [](const AddedToken& token) { return token.normalized && token.control; });
+  }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 };
@@ -111,21 +130,45 @@ std::vector<uint32_t> Tokenizer::encode_masked(std::string_view text, std::strin
         "Tokenizer::encode");
   }
   std::vector<uint32_t> ids;
-  size_t at = 0;
-  while (const auto match = impl_->added.find(text, plain, at)) {
-    encode_fragment(text.substr(at, match->begin - at), at == 0, ids);
-    ids.push_back(match->id);
+  size_t at = 0, next = 0;
+  while (const auto match = impl_->added.find(text, plain, next, at)) {
+    if (match->begin > at)
+      encode_fragment(text.substr(at, match->begin - at), plain.substr(at, match->begin - at), at == 0, ids);
+    if (match->begin < match->end) ids.push_back(match->id);
     at = match->end;
+    next = match->next;
   }
-  encode_fragment(text.substr(at), at == 0, ids);
+  encode_fragment(text.substr(at), plain.substr(at), at == 0, ids);
   return ids;
 }
 
-void Tokenizer::encode_fragment(std::string_view text, bool first, std::vector<uint32_t>& ids) const {
+// Text between added tokens. first: the whole text begins with it.
+void Tokenizer::encode_fragment(std::string_view text, std::string_view plain, bool first,
+                                std::vector<uint32_t>& ids) const {
   if (text.empty()) return;
-  Normalizer::Text normal = impl_->parts.normalizer.apply(text);
-  const PreTokenizer::Pieces pieces =
-      impl_->parts.pre_tokenizer.split(std::move(normal.text), first ? normal.origin : 0);
+  const Impl& impl = *impl_;
+  const bool mixed = impl.has_control_normalized && plain.find_first_not_of(plain[0]) != std::string_view::npos;
+  Normalizer::Text normal = impl.parts.normalizer.apply(text, mixed ? plain : std::string_view());
+  if (!first) normal.origin = 0;
+  if (impl.added_normalized.empty()) return encode_normalized(std::move(normal.text), normal.origin, ids);
+  if (!mixed) normal.plain.assign(normal.text.size(), plain[0]);
+  size_t at = 0, next = 0;
+  const auto encode_to = [&](size_t end) {
+    if (end <= at) return;
+    const size_t origin = normal.origin > at ? std::min(normal.origin, end) - at : 0;
+    encode_normalized(normal.text.substr(at, end - at), origin, ids);
+  };
+  while (const auto match = impl.added_normalized.find(normal.text, normal.plain, next, at)) {
+    encode_to(match->begin);
+    if (match->begin < match->end) ids.push_back(match->id);
+    at = match->end;
+    next = match->next;
+  }
+  encode_to(normal.text.size());
+}
+
+void Tokenizer::encode_normalized(std::string text, size_t origin, std::vector<uint32_t>& ids) const {
+  const PreTokenizer::Pieces pieces = impl_->parts.pre_tokenizer.split(std::move(text), origin);
   Bpe::Scratch scratch;
   size_t begin = 0;
   for (const size_t end : pieces.ends) {

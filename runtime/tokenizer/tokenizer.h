@@ -89,7 +89,8 @@ class Tokenizer {
   struct Impl;
   explicit Tokenizer(TokenizerParts parts);
   std::vector<uint32_t> encode_masked(std::string_view text, std::string_view plain) const;
-  void encode_fragment(std::string_view text, bool first, std::vector<uint32_t>& ids) const;
+  void encode_fragment(std::string_view text, std::string_view plain, bool first, std::vector<uint32_t>& ids) const;
+  void encode_normalized(std::string text, size_t origin, std::vector<uint32_t>& ids) const;
 
   std::shared_ptr<const Impl> impl_;
 };

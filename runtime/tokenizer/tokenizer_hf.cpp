@@ -57,6 +57,7 @@ class HfReader {
   TokenizerParts parts_;
   size_t entries_ = 0;  // tokens the files list
   TokenIds ids_;
+  std::vector<bool> in_model_;  // by id: the model finds the token itself, not only as an added one
   std::vector<std::pair<std::string, std::string>> decoder_replacements_;
   bool decoder_cleans_ = true;  // of WordPiece
 };
@@ -183,11 +184,13 @@ void HfReader::read_added(const JsonObject& item, uint32_t id) {
   token.lstrip = item.flag("lstrip", false);
   token.rstrip = item.flag("rstrip", false);
   token.single_word = item.flag("single_word", false);
+  token.normalized = item.flag("normalized", !item.flag("special", false));
   put(id, token.text, token.control ? TokenKind::control : TokenKind::user_defined);
   parts_.added.push_back(std::move(token));
 }
 
 void HfReader::read_all_added() {
+  for (const TokenKind kind : parts_.kind) in_model_.push_back(kind != TokenKind::missing);
   if (tokenizer_.has("added_tokens")) {
     for (const JsonValue& value : tokenizer_.array("added_tokens")) {
       const JsonObject item(value, tokenizer_.place() + ", added_tokens");
@@ -340,7 +343,8 @@ void HfReader::fill_bytes() {
       if (spelled) bytes = *spelled;
       // Where a model works on bytes, no merge gives a token outside their alphabet.
       const bool merged_from_bytes = parts_.bpe.byte_level && kind == TokenKind::normal;
-      parts_.match[id] = merged_from_bytes ? spelled.value_or("") : spelling;
+      if (id < in_model_.size() && in_model_[id])
+        parts_.match[id] = merged_from_bytes ? spelled.value_or("") : spelling;
       for (const auto& [from, to] : decoder_replacements_) {
         for (size_t at = 0; (at = bytes.find(from, at)) != std::string::npos; at += to.size())
           bytes.replace(at, from.size(), to);
