@@ -344,7 +344,15 @@ HttpResponse Service::embed(const HttpRequest& request, const HttpClient& client
   std::size_t tokens = 0;
   for (const std::vector<std::uint32_t>& ids : asked.inputs) {
     check_wanted(client, deadline);
-    data.push_back(embedding_json(data.size(), place.embed(ids), asked.base64));
+    const std::string& field = asked.fields[data.size()];
+    try {
+      data.push_back(embedding_json(data.size(), place.embed(ids), asked.base64));
+    } catch (const api::Failure& failure) {
+      if (failure.status() != WEFT_CONTEXT_FULL) throw;
+      throw bad_field(field,
+                      cli::format("The input has %zu tokens, and at most %u fit.", ids.size(), ready.facts.context),
+                      "context_length_exceeded");
+    }
     tokens += ids.size();
   }
   metrics_.count_prompt(tokens, 0);

@@ -6,10 +6,22 @@
 
 namespace weft::cli {
 
+namespace {
+
+// The beginning of a sentence about a model without a template that can be used; empty if it has one.
+std::string find_missing_template(const api::Model& model) {
+  if (model.info().has_chat_template != 0) return {};
+  const std::string problem = nlohmann::json::parse(model.describe()).value("chat_template_problem", "");
+  if (problem.empty()) return "This model has no chat template";
+  return "This model's chat template cannot be used (" + problem + ")";
+}
+
+}  // namespace
+
 Conversation::Conversation(const api::Model& model, std::uint32_t context, std::string system)
     : model_(model),
       room_(std::max<std::size_t>(context - context / 4, 2) - 1),
-      templated_(model.info().has_chat_template != 0),
+      missing_template_(find_missing_template(model)),
       system_(std::move(system)) {
   reset();
 }
@@ -44,9 +56,9 @@ void Conversation::read_note(const std::string& note) {
 std::vector<std::uint32_t> Conversation::ask(const std::string& line, bool* dropped,
                                              const std::vector<api::Image>& images) {
   *dropped = false;
-  if (templated_) return ask_template(line, dropped, images);
+  if (templated()) return ask_template(line, dropped, images);
   if (!images.empty())
-    throw api::Failure(WEFT_UNSUPPORTED, "the model has no chat template, which would say where a picture belongs");
+    throw api::Failure(WEFT_UNSUPPORTED, missing_template_ + ", which would say where a picture belongs");
   return ask_text(line, dropped);
 }
 
@@ -76,12 +88,12 @@ std::vector<std::uint32_t> Conversation::template_ids() const {
 }
 
 void Conversation::answered(const std::string& answer, bool ended) {
-  if (templated_) messages_.push_back({{"assistant", ""}});
+  if (templated()) messages_.push_back({{"assistant", ""}});
   continued(answer, ended);
 }
 
 void Conversation::continued(const std::string& more, bool ended) {
-  if (templated_) {
+  if (templated()) {
     messages_.back().content += more;
   } else if (ended) {
     text_.clear();  // a story that has ended is not continued
@@ -91,7 +103,7 @@ void Conversation::continued(const std::string& more, bool ended) {
 }
 
 std::vector<std::uint32_t> Conversation::ids_to_continue(const std::vector<std::uint32_t>& answer, bool* dropped) {
-  if (!templated_) return fitting_text(dropped);
+  if (!templated()) return fitting_text(dropped);
   const Turn last = messages_.back();
   messages_.pop_back();
   std::vector<std::uint32_t> ids;
@@ -107,7 +119,7 @@ std::vector<std::uint32_t> Conversation::ids_to_continue(const std::vector<std::
 }
 
 std::optional<Conversation::Question> Conversation::undo() {
-  if (!templated_) {
+  if (!templated()) {
     if (!last_) return std::nullopt;
     Question question{std::move(last_->line), {}};
     text_ = std::move(last_->before);
@@ -123,7 +135,7 @@ std::optional<Conversation::Question> Conversation::undo() {
 }
 
 void Conversation::adopt(const Conversation& other) {
-  if (!templated_ || !other.templated_) return;
+  if (!templated() || !other.templated()) return;
   messages_ = other.messages_;
   for (Turn& message : messages_) message.images.clear();
 }

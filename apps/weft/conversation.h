@@ -48,7 +48,9 @@ class Conversation {
   // Failure(WEFT_BAD_FILE) for another text.
   std::string note() const;
   void read_note(const std::string& note);
-  bool templated() const { return templated_; }
+  bool templated() const { return missing_template_.empty(); }
+  // The beginning of a sentence that says why there is no template; empty if there is one.
+  const std::string& missing_template() const { return missing_template_; }
 
  private:
   struct Turn : api::Message {
@@ -66,7 +68,7 @@ class Conversation {
 
   const api::Model& model_;
   std::size_t room_;  // tokens a prompt may take
-  bool templated_;
+  std::string missing_template_;
   std::string system_;
   std::vector<Turn> messages_;  // with a template
   std::string text_;            // without

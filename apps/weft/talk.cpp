@@ -57,7 +57,7 @@ Talk::Talk(const ChatArgs& args, const std::string& model, const std::string& he
   set_speculation(session_, args.speculate, model_args_);
   shown_ = pictures_.encode_all();
   if (!conversation_.templated()) {
-    std::cerr << "This model has no chat template: it continues your text.\n";
+    std::cerr << conversation_.missing_template() << ": it continues your text.\n";
     if (!args.system.empty()) std::cerr << "The system message of -s is not used.\n";
   }
 }

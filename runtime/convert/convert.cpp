@@ -64,12 +64,9 @@ std::string widened(uint32_t type, ByteReader& reader) {
 void copy_keys(GgufWriter& writer, const ModelFile& model) {
   const std::string place = model.path.string();
   const GgufContents contents = parse_gguf(model.files.at(0).bytes(), place);
-  if (const JsonValue* parts = contents.metadata.find("split.count"); parts && *parts != 1)
-    throw Error(Code::unsupported, "not supported yet: a model that is split into several GGUF files", place,
-                "merge them with llama-gguf-split");
   for (const GgufKey& key : contents.keys) {
     if (key.name == "general.file_type" || key.name == "general.quantization_version" ||
-        key.name == "general.alignment")
+        key.name == "general.alignment" || key.name.starts_with("split."))
       continue;
     ByteReader reader(key.value, place);
     if (contents.version == 1)

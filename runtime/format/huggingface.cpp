@@ -80,6 +80,36 @@ bool reads_images(const JsonValue& config) {
   return type != nullptr && (*type == "idefics3" || *type == "smolvlm");
 }
 
+// A name that cannot leave its folder.
+bool is_plain_name(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." &&
+         name.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos;
+}
+
+// Files of sentence-transformers, if there are any.
+void read_sentence_files(ModelFile& model) {
+  model.sentence_transformer = read_object_if_there(model.path / "sentence_bert_config.json");
+  model.sentence_prompts = read_object_if_there(model.path / "config_sentence_transformers.json");
+  std::string pooling = "1_Pooling";
+  if (const fs::path path = model.path / "modules.json"; there(path)) {
+    const MappedFile file(path);
+    model.sentence_modules = parse_json(file.text(), path.string());
+    if (!model.sentence_modules.is_array()) throw Error(Code::bad_file, "the document is no JSON array", path.string());
+    for (const JsonValue& item : model.sentence_modules.items()) {
+      const JsonValue *type = item.find("type"), *folder = item.find("path");
+      if (type == nullptr || folder == nullptr || !type->is_string() || !folder->is_string())
+        throw Error(Code::bad_file, "a module has no \"type\" and \"path\" that are strings", path.string());
+      if (!type->text().ends_with(".Pooling")) continue;
+      if (!is_plain_name(folder->text()))
+        throw Error(Code::bad_file,
+                    "the folder of a module is \"" + printable(folder->text()) + "\", which is not a name in this one",
+                    path.string());
+      pooling = folder->text();
+    }
+  }
+  model.pooling = read_object_if_there(model.path / pooling / "config.json");
+}
+
 // The text model's description and tensors, under the names that they have in a folder of their own.
 void keep_text(ModelFile& model) {
   constexpr std::string_view kText = "model.text_model.", kOwn = "model.", kHead = "lm_head.";
@@ -128,9 +158,7 @@ std::unordered_map<std::string, std::string> parse_shard_index(const JsonValue& 
     if (!value.is_string())
       throw Error(Code::bad_file, "the shard of tensor " + printable(tensor) + " is no string", place);
     const std::string& shard = value.text();
-    const bool plain = !shard.empty() && shard != "." && shard != ".." &&
-                       shard.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos;
-    if (!plain) {
+    if (!is_plain_name(shard)) {
       throw Error(Code::bad_file,
                   "the shard of tensor " + printable(tensor) + " is \"" + printable(shard) +
                       "\", which is not a file name in this folder",
@@ -149,7 +177,7 @@ ModelFile open_huggingface(const fs::path& folder, Half half) {
   model.tokenizer = read_object_if_there(folder / "tokenizer.json");
   model.tokenizer_config = read_object_if_there(folder / "tokenizer_config.json");
   model.generation_config = read_object_if_there(folder / "generation_config.json");
-  model.pooling = read_object_if_there(folder / "1_Pooling/config.json");
+  read_sentence_files(model);
   merge_chat_template(folder / "chat_template.jinja", model.tokenizer_config);
   const fs::path index = folder / "model.safetensors.index.json";
   if (there(folder / "model.safetensors")) {

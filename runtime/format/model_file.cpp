@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/quote.h"
 #include "format/gguf.h"
+#include "format/gguf_parts.h"
 #include "format/huggingface.h"
 
 namespace weft {
@@ -16,14 +17,57 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// The metadata are the first part's.
+void add_gguf(ModelFile& model, MappedFile file, GgufContents contents) {
+  if (model.files.empty()) model.metadata = std::move(contents.metadata);
+  std::move(contents.tensors.begin(), contents.tensors.end(), std::back_inserter(model.tensors));
+  model.files.push_back(std::move(file));
+}
+
+// Another part than the one that was opened.
+void add_part(ModelFile& model, const fs::path& path, const GgufPart& opened, uint64_t number) {
+  std::error_code ignored;  // what is there and cannot be read shows itself when it is mapped
+  if (!fs::exists(path, ignored))
+    throw Error(
+        Code::not_found,
+        "part " + std::to_string(number + 1) + " of the model's " + std::to_string(opened.count) + " files is missing",
+        path.string(), "keep all parts in one folder");
+  MappedFile file(path);
+  GgufContents contents = parse_gguf(file.bytes(), path.string());
+  const GgufPart part = gguf_part(contents, path.string());
+  if (part.number != number || part.count != opened.count || part.tensors != opened.tensors)
+    throw Error(Code::bad_file,
+                "the file says that it is part " + std::to_string(part.number + 1) + " of " +
+                    std::to_string(part.count) + ", not part " + std::to_string(number + 1) + " of " +
+                    std::to_string(opened.count) + " of the same model",
+                path.string());
+  add_gguf(model, std::move(file), std::move(contents));
+}
+
 ModelFile open_gguf(MappedFile file) {
   ModelFile model;
   model.kind = ModelFile::Kind::gguf;
   model.path = file.path();
   GgufContents contents = parse_gguf(file.bytes(), file.path().string());
-  model.metadata = std::move(contents.metadata);
-  model.tensors = std::move(contents.tensors);
-  model.files.push_back(std::move(file));
+  const GgufPart part = gguf_part(contents, file.path().string());
+  if (part.count == 1) {
+    add_gguf(model, std::move(file), std::move(contents));
+    return model;
+  }
+  const fs::path path = file.path();
+  const fs::path first = gguf_part_path(path, part, 0);
+  model.path = first;
+  for (uint64_t number = 0; number < part.count; ++number) {
+    if (number == part.number)
+      add_gguf(model, std::move(file), std::move(contents));
+    else
+      add_part(model, gguf_part_path(path, part, number), part, number);
+  }
+  if (part.tensors && model.tensors.size() != *part.tensors)
+    throw Error(Code::bad_file,
+                "the model's " + std::to_string(part.count) + " files have " + std::to_string(model.tensors.size()) +
+                    " tensors, but they say that there are " + std::to_string(*part.tensors),
+                first.string());
   return model;
 }
 
@@ -51,6 +95,16 @@ ModelFile open_gguf_of_any_name(MappedFile file) {
               file.path().string(), "for a Hugging Face model pass its folder");
 }
 
+bool are_parts_of_one(const std::set<fs::path>& files) {
+  std::set<std::pair<std::string, uint64_t>> models;
+  for (const fs::path& file : files) {
+    uint64_t count = 0;
+    const auto stem = gguf_part_stem(file.filename().string(), count);
+    models.emplace(stem.value_or(""), stem ? count : 0);
+  }
+  return models.size() == 1 && models.begin()->second > 1;
+}
+
 // Safetensors come before a .gguf; and a folder that has a .gguf may have a config.json without being a Hugging Face
 // model.
 ModelFile open_folder(const fs::path& folder) {
@@ -65,6 +119,7 @@ ModelFile open_folder(const fs::path& folder) {
     throw Error(Code::not_found, "the folder has neither a config.json nor a .gguf file", folder.string(),
                 "pass a GGUF file, or a folder as Hugging Face publishes models");
   }
+  if (are_parts_of_one(found)) return open_gguf_of_any_name(MappedFile(*found.begin()));
   throw Error(Code::invalid_argument,
               "the folder has " + std::to_string(found.size()) + " .gguf files, " +
                   printable(found.begin()->filename().string()) + " and " +

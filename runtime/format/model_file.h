@@ -20,7 +20,7 @@ struct ModelFile {
   enum class Kind { gguf, huggingface };
 
   Kind kind = Kind::gguf;
-  std::filesystem::path path;       // the GGUF file, or the folder
+  std::filesystem::path path;       // the GGUF file, the first of several, or the folder
   std::vector<MappedFile> files;    // those that hold tensors
   std::vector<TensorView> tensors;  // in file order, shard after shard; names are unique
 
@@ -30,7 +30,9 @@ struct ModelFile {
   // Hugging Face only: the files of these names, each null where there is none. A chat_template.jinja in the folder is
   // tokenizer_config["chat_template"], before one that tokenizer_config.json has.
   JsonValue tokenizer, tokenizer_config, generation_config;
-  JsonValue pooling;  // 1_Pooling/config.json, as sentence-transformers writes it
+  // As sentence-transformers writes them: 1_Pooling/config.json (or where modules.json says), modules.json (an array),
+  // sentence_bert_config.json, config_sentence_transformers.json.
+  JsonValue pooling, sentence_modules, sentence_transformer, sentence_prompts;
   // Of an encoder of pictures: preprocessor_config.json, or "image_processor" of processor_config.json.
   JsonValue preprocessor;
 
@@ -62,8 +64,9 @@ struct ModelFile {
 };
 
 // Opens a GGUF file, a Hugging Face folder (config.json beside model.safetensors, or beside its index and shards), or a
-// folder with a single .gguf file. The content decides, not the name. Throws Error(not_found), Error(io),
-// Error(bad_file) or Error(unsupported), naming the file.
+// folder with a single .gguf file. A model in several GGUF files (gguf_parts.h) is opened by any of them, or by a
+// folder that has no others. The content decides, not the name. Throws Error(not_found), Error(io), Error(bad_file) or
+// Error(unsupported), naming the file.
 ModelFile open_model(const std::filesystem::path& path);
 // Opens a GGUF file that is mapped. Throws as above.
 ModelFile open_model(MappedFile file);

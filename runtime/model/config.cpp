@@ -471,16 +471,6 @@ uint32_t read_start_token(const ModelFile& file, const JsonObject& values) {
       .integer(key, 0, UINT32_MAX, pad);
 }
 
-// From the file of sentence-transformers.
-Pooling huggingface_pooling(const ModelFile& file) {
-  if (file.pooling.is_null()) return Pooling::mean;
-  const JsonObject values(file.pooling, (file.path / "1_Pooling/config.json").string());
-  for (const char* other : {"max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken"})
-    if (values.flag(std::string("pooling_mode_") + other, false))
-      unsupported("not supported: 'pooling_mode_" + std::string(other) + "'", values);
-  return values.flag("pooling_mode_cls_token", false) ? Pooling::first : Pooling::mean;
-}
-
 Config from_huggingface(const ModelFile& file, const JsonObject& values) {
   Config c = begin(file, values, values.text("model_type", ""));
   if (values.has("quantization_config")) {
@@ -527,7 +517,9 @@ Config from_huggingface(const ModelFile& file, const JsonObject& values) {
   c.attention_scale =
       static_cast<float>(1 / std::sqrt(values.number("query_pre_attn_scalar", kTiny, 1e6, c.heads.head_dim)));
   if (c.layer_kind.sees_all) {
-    c.pooling = huggingface_pooling(file);
+    const SentenceConfig sentences = read_sentence_config(file, c.context);
+    c.pooling = sentences.pooling;
+    c.text_tokens = sentences.most_tokens;
     if (const std::string type = values.text("position_embedding_type", "absolute"); type != "absolute")
       unsupported("not supported: positions '" + type + "'", values);
   }

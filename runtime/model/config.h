@@ -13,12 +13,10 @@
 #include "model/layer.h"
 #include "model/rope_scaling.h"
 #include "model/score_buckets.h"
+#include "model/sentence_config.h"
 #include "ops/ops.h"
 
 namespace weft {
-
-// How the hidden states of a text become its embedding: their mean, or the first one.
-enum class Pooling { mean, first };
 
 // How logits become probabilities: by one softmax; by a mixture of several over all rows of the table, each of a state
 // of its own (Yang et al. 2018, "Breaking the Softmax Bottleneck"); or by several over some rows each, of which the
@@ -64,6 +62,7 @@ struct Config {
   std::vector<LayerConfig> layer_configs;  // (layers)
   std::optional<bool> tied;                // as the file says; GGUF says nothing
   Pooling pooling = Pooling::mean;         // of embeddings, as the file says
+  uint32_t text_tokens = 0;                // an encoder reads so many of a text, its end among them; 0: no limit
   bool can_measure_states() const {
     return !encoder && !layer_kind.sees_all && !layer_kind.sees_source && width > LEADING;
   }

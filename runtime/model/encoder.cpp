@@ -42,7 +42,15 @@ const Encoder::Recorded& Encoder::recorded(uint32_t tokens) {
   return passes_.emplace(tokens, Recorded{record_body(pool_, pass), record_end(pool_, pass, norm)}).first->second;
 }
 
-void Encoder::run(std::span<const uint32_t> ids) {
+void Encoder::run(std::span<const uint32_t> all) {
+  // As sentence-transformers cuts: the end of a text stays its last token.
+  const size_t most = model_.config.text_tokens;
+  std::vector<uint32_t> cut;
+  if (most > 0 && all.size() > most) {
+    cut.assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(most));
+    cut.back() = all.back();
+  }
+  const std::span<const uint32_t> ids = cut.empty() ? all : std::span<const uint32_t>(cut);
   if (ids.empty()) throw Error(Code::invalid_argument, "it has no token", "input");
   if (ids.size() > context_)
     throw Error(Code::context_full,

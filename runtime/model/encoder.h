@@ -16,8 +16,8 @@ class Encoder {
   // Of inputs of up to `context` tokens. Throws Error(unsupported) for a model that is no encoder.
   Encoder(const Model& model, uint32_t context);
 
-  // Computes the hidden states of an input. Throws Error(invalid_argument) for no ids or one outside the vocabulary,
-  // Error(context_full) for more than the context.
+  // Computes the hidden states of an input, of which the first Config::text_tokens - 1 and the last are read. Throws
+  // Error(invalid_argument) for no ids or one outside the vocabulary, Error(context_full) for more than the context.
   void run(std::span<const uint32_t> ids);
 
   // Of the last run's input:

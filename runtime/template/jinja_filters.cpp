@@ -84,7 +84,7 @@ Value select(const Value& input, const BoundArguments& in, Context& context) {
   const size_t test = by_attribute ? 1 : 0;
   if (given.size() < test) in.fail("lacks its argument 'attribute'");
   if (given.size() == test && !in.all().named.empty())
-    in.fail("has no argument '" + in.all().named[0].first + "' without a test");
+    context.unsupported("the argument '" + in.all().named[0].first + "' of a filter 'select' without a test");
   if (!input.truthy()) return make_list({}, context, ListKind::iterator);
   const Getter get(by_attribute ? &given[0] : nullptr, context);
   const Arguments rest = arguments_from(in.all(), test + 1);
@@ -138,7 +138,7 @@ Value sort(const Value& input, const BoundArguments& in, Context& context) {
     for (const Getter& get : getters) key.push_back(get(item));
     keyed.emplace_back(make_list(std::move(key), context), item);
   }
-  return make_list(sorted(std::move(keyed), in.boolean("reverse", false), context), context);
+  return make_list(sorted(std::move(keyed), in.integer("reverse", 0) != 0, context), context);
 }
 
 Value dict_sort(const Value& input, const BoundArguments& in, Context& context) {
@@ -152,7 +152,7 @@ Value dict_sort(const Value& input, const BoundArguments& in, Context& context) 
     std::vector<Value> sorted_by = {get(order == "key" ? key : value)};
     keyed.emplace_back(make_list(std::move(sorted_by), context), make_list({key, value}, context, ListKind::tuple));
   }
-  return make_list(sorted(std::move(keyed), in.boolean("reverse", false), context), context);
+  return make_list(sorted(std::move(keyed), in.integer("reverse", 0) != 0, context), context);
 }
 
 Value group_by(const Value& input, const BoundArguments& in, Context& context) {

@@ -122,16 +122,23 @@ double round_decimals(double value, int64_t decimals, Context& context) {
 
 Value round(const Value& input, const BoundArguments& in, Context& context) {
   if (!input.is_number()) in.fail(std::string("is given a ") + input.type_name());
-  const int64_t precision = in.integer("precision", 0);
+  const bool to_whole = in.find("precision") != nullptr && in.value("precision").is<None>();
+  const int64_t precision = to_whole ? 0 : in.integer("precision", 0);
   const Value* const given = in.find("method");
   const std::string_view method = given == nullptr ? "common" : given->text() == nullptr ? "" : given->text()->bytes;
   if (method == "common") {
-    if (!input.is_integral()) return round_decimals(input.real(), precision, context);
+    if (!input.is_integral()) {
+      const double rounded = round_decimals(input.real(), precision, context);
+      if (!to_whole) return rounded;
+      if (!(std::abs(rounded) < 9.2e18)) context.unsupported("a whole number of more than 64 bits");
+      return static_cast<int64_t>(rounded);
+    }
     if (precision >= 0) return input.integer();
     if (precision < -15) context.unsupported("rounding a whole number to more than 15 zeros");
     return static_cast<int64_t>(round_decimals(input.real(), precision, context));
   }
   if (method != "ceil" && method != "floor") in.fail("rounds by 'common', 'ceil' or 'floor'");
+  if (to_whole) in.wrong_type("precision", in.value("precision"), "a whole number");
   const double scale = std::pow(10.0, static_cast<double>(precision)), scaled = input.real() * scale;
   const double whole = method == "ceil" ? std::ceil(scaled) : std::floor(scaled);
   if (!std::isfinite(whole) || scale == 0) in.fail("has a result without end");

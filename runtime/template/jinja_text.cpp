@@ -25,16 +25,11 @@ void each_character(const Text& text, Context& context, Visit visit) {
   }
 }
 
-void append_cased(Text& out, const Text& from, const Utf8Char& c, size_t begin, Case wanted) {
+// word: where the text begins that the character's lower case depends on.
+void append_cased(Text& out, const Text& from, const Utf8Char& c, size_t begin, Case wanted, size_t word = 0) {
   if (!c.valid) return out.append(from, begin, c.size);
-  const auto code = static_cast<utf8proc_int32_t>(c.code);
-  std::string bytes;
-  if (wanted == Case::upper && c.code == 0xDF) {
-    bytes = "SS";
-  } else {
-    append_utf8(bytes, static_cast<char32_t>(wanted == Case::upper ? utf8proc_toupper(code) : utf8proc_tolower(code)));
-  }
-  out.append(bytes, from.taint[begin] != 0);
+  const std::string_view text = std::string_view(from.bytes).substr(word);
+  out.append(in_case(text, begin - word, c.code, wanted), from.taint[begin] != 0);
 }
 
 // White space of Python's str.strip() and str.split().
@@ -179,8 +174,11 @@ Text with_case(const Text& text, Case first, Case rest, Context& context) {
 Text title(const Text& text, bool word_starts, Context& context) {
   Text out;
   bool begins = true;
+  size_t rest = 0;  // of a word, after its first character: Jinja's filter lowers it alone
   each_character(text, context, [&](const Utf8Char& c, size_t at) {
-    append_cased(out, text, c, at, begins ? Case::upper : Case::lower);
+    const Case first = word_starts ? Case::upper : Case::title;
+    append_cased(out, text, c, at, begins ? first : Case::lower, word_starts && !begins ? rest : 0);
+    if (begins) rest = at + c.size;
     constexpr std::u32string_view kBefore = U"-({[<";
     begins = word_starts ? is_python_space(c) || (c.valid && kBefore.find(c.code) != std::u32string_view::npos)
                          : case_of(c) == Cased::no;

@@ -25,13 +25,15 @@ std::vector<char32_t> code_points(const Text& text, Context& context);
 enum class CharacterKind { alphabetic, alphanumeric, decimal, digit, numeric, space, printable, ascii };
 bool is_of_kind(char32_t code, CharacterKind kind);
 
-enum class Case { upper, lower };
+enum class Case { upper, lower, title };
+// A character of a text, at a position in bytes, in a case; it may become several.
+std::string in_case(std::string_view text, size_t at, char32_t code, Case wanted);
 // The first character in one case, all others in another.
 Text with_case(const Text& text, Case first, Case rest, Context& context);
 inline Text upper(const Text& text, Context& context) { return with_case(text, Case::upper, Case::upper, context); }
 inline Text lower(const Text& text, Context& context) { return with_case(text, Case::lower, Case::lower, context); }
 inline Text capitalize(const Text& text, Context& context) {
-  return with_case(text, Case::upper, Case::lower, context);
+  return with_case(text, Case::title, Case::lower, context);
 }
 // str.islower() or str.isupper(): some characters have a case, and all of these this one.
 bool all_cased(const Text& text, Case wanted, Context& context);

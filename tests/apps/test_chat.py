@@ -55,6 +55,24 @@ class PipedChat(unittest.TestCase):
         _, err = weft("chat", "--lines", "-m", plain(), "-n", 3, stdin="once\nmore\n")
         self.assertEqual(err.count("chat template"), 1, err)
 
+    def test_a_template_that_cannot_be_used(self):
+        """Its fault is named: one of its text when the chat begins, one of a turn after it."""
+        for number, (template, word) in enumerate((("{% for m in messages %}{{ m.content }}", "'endfor' is missing"), ("{% do x %}", "the tag 'do'"),
+                               ("\n{{ 'x }}", "line 2: a string is never closed"), ("{{ x y }}", "expected }} but found 'y'"),
+                               ("{% call f %}{% endcall %}", "expected a call"), ("{{ a is b is c }}", "a test follows a test"))):
+            broken = model(f"template-broken-{number}.gguf", "--chat-template", template)
+            _, err = weft("chat", "-m", broken, "-n", 2, stdin="once\n")
+            self.assertIn("This model's chat template cannot be used (", err)
+            self.assertIn(word, err)
+            self.assertIn("it continues your text", err)
+        for number, (template, word) in enumerate((("\n{{ messages[0].content | indent(depth=2) }}", "line 2: the filter 'indent' has no argument 'depth'"),
+                               ("{{ messages[0].nothing.more }}", "'nothing' is undefined"), ("{{ messages | nonesuch }}", "the filter 'nonesuch'"),
+                               ("{{ messages[0].content.split(1) }}", "'sep', not a string"), ("{{ 1 / 0 }}", "a division by zero"),
+                               ("{{ raise_exception('no such turn') }}", "refuses the conversation: no such turn"))):
+            failing = model(f"template-failing-{number}.gguf", "--chat-template", template)
+            _, err = weft("chat", "-m", failing, "-n", 2, stdin="once\n", expect=1)
+            self.assertIn(word, err)
+
     def test_no_model_named(self):
         """The model that Weft ships chats, and hears the turns before."""
         out, _ = weft("chat", "--lines", "--temperature", 0, stdin="hello\nset a timer for 10 minutes\nturn it off again\n")

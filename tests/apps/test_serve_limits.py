@@ -10,7 +10,7 @@ import time
 import unittest
 
 from serving import CHAT, Server, Stream, parse_metrics, post_bytes, user
-from support import ROOT, losing_device_at, plain, weft, weft_json
+from support import ROOT, losing_device_at, model, plain, weft, weft_json
 
 
 class ServeLimits(unittest.TestCase):
@@ -367,6 +367,14 @@ class ServeLimits(unittest.TestCase):
             ids = ",".join(map(str, [5, 6, 7]))
             want = weft_json("generate", "-m", plain(), "--prompt-ids", ids, "-n", 9, "--temperature", 0)["text"]
             self.assertEqual(server.post("/v1/completions", prompt=[5, 6, 7], max_tokens=9, temperature=0)["choices"][0]["text"], want)
+
+    def test_a_template_that_cannot_be_used(self):
+        for number, (template, word) in enumerate((("{% for m in messages %}", "'endfor' is missing"), ("\n{{ messages | nonesuch }}", "line 2: not supported yet: the filter 'nonesuch'"),
+                               ("{{ messages[0].content | trim(x=1) }}", "the filter 'trim' has no argument 'x'"))):
+            with Server("-m", model(f"template-bad-{number}.gguf", "--chat-template", template)) as server:
+                status, _, answer = server.request("POST", CHAT, {"messages": user("hello")})
+                self.assertIn(status, (400, 500))
+                self.assertIn(word, answer["error"]["message"])
 
     def test_it_ends_when_told(self):
         with Server("--sessions", 1) as server:

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -108,6 +109,72 @@ INSTANTIATE_TEST_SUITE_P(Models, EncodersTest, testing::Values("bert", "bert-unt
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });
+
+// Files of sentence-transformers beside the model.
+TEST_F(GpuTest, SentenceTransformersCutTexts) {
+  const std::filesystem::path folder = golden_folder() / "bert";
+  const auto with = [&](const std::function<void(ModelFile&)>& change) {
+    ModelFile file = open_model(folder);
+    file.pooling = nullptr;
+    change(file);
+    return read_config(file);
+  };
+  const JsonValue pooling = {{"idx", 1}, {"type", "sentence_transformers.models.Pooling"}, {"path", "1_Pooling"}};
+  EXPECT_EQ(with([](ModelFile&) {}).text_tokens, 0u);
+  EXPECT_EQ(with([](ModelFile& f) { f.sentence_transformer = {{"max_seq_length", 5}}; }).text_tokens, 5u);
+  const uint32_t context = with([](ModelFile&) {}).context;
+  EXPECT_EQ(with([](ModelFile& f) { f.sentence_transformer = {{"max_seq_length", 100000}}; }).text_tokens, context);
+  EXPECT_EQ(with([](ModelFile& f) { f.sentence_transformer = {{"max_seq_length", nullptr}}; }).text_tokens, context);
+  EXPECT_EQ(with([&](ModelFile& f) {
+              f.sentence_modules = JsonValue::Array({pooling});
+              f.tokenizer_config = {{"model_max_length", 7}};
+            }).text_tokens,
+            7u);
+  EXPECT_EQ(with([](ModelFile& f) { f.pooling = {{"pooling_mode_cls_token", true}}; }).pooling, Pooling::first);
+  const std::vector<std::function<void(ModelFile&)>> refused = {
+      [](ModelFile& f) {
+        f.pooling = {{"pooling_mode_max_tokens", true}};
+      },
+      [](ModelFile& f) {
+        f.pooling = {{"pooling_mode_cls_token", true}, {"pooling_mode_mean_tokens", true}};
+      },
+      [](ModelFile& f) {
+        f.sentence_transformer = {{"max_seq_length", 1}};
+      },
+      [](ModelFile& f) {
+        f.sentence_transformer = {{"max_seq_length", "many"}};
+      },
+      [](ModelFile& f) {
+        f.sentence_transformer = {{"do_lower_case", true}};
+      },
+      [](ModelFile& f) {
+        f.sentence_modules =
+            JsonValue::Array({JsonValue{{"type", "sentence_transformers.models.Dense"}, {"path", "2"}}});
+      },
+      [](ModelFile& f) {
+        f.sentence_prompts = {{"prompts", JsonValue{{"query", "query: "}}}, {"default_prompt_name", "query"}};
+      }};
+  for (const auto& change : refused) EXPECT_THROW(with(change), Error) << &change - refused.data();
+
+  const TemporaryFolder cut;
+  std::filesystem::copy(folder, cut.path(), std::filesystem::copy_options::recursive);
+  std::ofstream(cut.path() / "sentence_bert_config.json") << R"({"max_seq_length": 5})";
+  const auto model = load_model(open_device(), cut.path(), Format::f16),
+             whole = load_model(open_device(), folder, Format::f16);
+  Encoder encoder(*model, model->config.context), plain(*whole, whole->config.context);
+  std::vector<uint32_t> ids = {1, 5, 6, 7, 8, 9, 10, 2};
+  const std::vector<uint32_t> read = {1, 5, 6, 7, 2};
+  encoder.run(ids);
+  plain.run(read);
+  EXPECT_EQ(encoder.embedding(Pooling::mean), plain.embedding(Pooling::mean));
+  encoder.run(read);
+  EXPECT_EQ(encoder.embedding(Pooling::mean), plain.embedding(Pooling::mean));
+  ids.insert(ids.begin() + 1, context, 4);  // longer than the model's own limit
+  ids[1] = 5, ids[2] = 6, ids[3] = 7;
+  encoder.run(ids);
+  EXPECT_EQ(encoder.embedding(Pooling::mean), plain.embedding(Pooling::mean));
+  EXPECT_THROW(plain.run(ids), Error);
+}
 
 // llama.cpp's files have no masked-token head.
 TEST_F(GpuTest, BertAsGguf) {

@@ -5,6 +5,7 @@ template_goldens.py [COUNT [SEED [FILE]]] writes FILE, by default tests/unit/gol
 Needs jinja2 and transformers (5.24 made the file in the repository). A case has "text", or "error" where Jinja fails.
 """
 
+import copy
 import json
 import pathlib
 import random
@@ -28,7 +29,7 @@ TOOLS = [{"type": "function", "function": {"name": "f", "description": "Does it"
 NAMES = {"bos_token": "<s>", "eos_token": "</s>"}
 
 STRINGS = ["", "a", "abc", "Hello World", "a,b,,c", " x y  z ", "ab\\ncd\\n", "x\\r\\ny", "it's", "<b>&amp;</b>", "42", "-3.7", "0x1f", "1e3", "ÀÉÎ", "straße",
-           "aXbXc", "TRUE", "%s-%d", "{}/{}", "key=value=more", "the-quick brown_fox", "a\\tb", "żółw😀", "12_000", "..", "A b C"]
+           "aXbXc", "TRUE", "%s-%d", "{}/{}", "key=value=more", "the-quick brown_fox", "a\\tb", "żółw😀", "12_000", "..", "A b C", "ΟΔΟΣ σε ΑΣ", "ﬁx ǆ İ"]
 INTS = ["0", "1", "2", "3", "5", "10", "-1", "-2", "7", "100", "0x1F"]
 FLOATS = ["0.5", "2.5", "-1.25", "3.14159", "1e3", "2.675", "100.0"]
 ODD = ["none", "missing", "true", "false", "none", "missing", "messages[0]", "tools"]
@@ -291,7 +292,7 @@ class Maker:
 def render(source):
     try:
         template = _compile_jinja_template(source)
-        return {"text": template.render(messages=MESSAGES, tools=TOOLS, documents=None, add_generation_prompt=True, **NAMES)}
+        return {"text": template.render(messages=copy.deepcopy(MESSAGES), tools=copy.deepcopy(TOOLS), documents=None, add_generation_prompt=True, **NAMES)}
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}"[:120]}
 

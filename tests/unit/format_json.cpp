@@ -1,6 +1,8 @@
 // The JSON reader's limits, and its errors.
 #include "format/json.h"
 
+#include <cmath>
+
 #include "base/json_object.h"
 #include "base/utf8.h"
 #include "format_support.h"
@@ -47,6 +49,29 @@ TEST(Json, ErrorsNameLineAndByte) {
   refuse("[\"\xff\"]", {"line 1, byte 3", "UTF-8"});
   refuse("[1e999]", {"line 1, byte", "1e999"});
   refuse("\"" + std::string(5000, 'x'), {"..."});
+}
+
+// Python's json module writes them, and Transformers reads them.
+TEST(Json, ReadsPythonsLiterals) {
+  const JsonValue json = parse_json(
+      R"({"a": NaN, "b": Infinity, "c": [-Infinity, 1, -2], "NaN": "Infinity", "d": "\\\"NaN", "e": {"f":Infinity}})",
+      "x");
+  EXPECT_TRUE(std::isnan(json["a"].get<double>()));
+  EXPECT_EQ(json["b"].get<double>(), HUGE_VAL);
+  EXPECT_EQ(json["c"], JsonValue::Array({-HUGE_VAL, 1, -2}));
+  EXPECT_EQ(json["NaN"], "Infinity");
+  EXPECT_EQ(json["d"], "\\\"NaN");
+  EXPECT_EQ(json["e"]["f"].get<double>(), HUGE_VAL);
+  EXPECT_EQ(parse_json("-Infinity", "x").get<double>(), -HUGE_VAL);
+  EXPECT_EQ(parse_json("[\"\\\\\",NaN]", "x").size(), 2u);
+  for (const char* wrong :
+       {"nan", "inf", "+Infinity", "{\"a\": Nan}", "InfinityX", "[NaN NaN]", "-NaN", "{NaN: 1}", "\"NaN", "Infinity\""})
+    refuse(wrong, {"no valid JSON"});
+  // No value of a configuration may be infinite.
+  expect_error(Code::bad_file, {"'a'"}, [&] {
+    const JsonValue document = parse_json("{\"a\": Infinity}", "x");
+    JsonObject(document, "m").number("a", 0, 1e9, 1);
+  });
 }
 
 TEST(Json, RefusesRepeatedKeys) {

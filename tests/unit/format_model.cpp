@@ -104,6 +104,90 @@ TEST(Model, OpensAFoldersOnlyGguf) {
   expect_error(Code::invalid_argument, {"2 .gguf files", "one.gguf", "two.gguf"}, [&] { open_model(folder.path()); });
 }
 
+// A part of a model in several files; each has a tensor of one element.
+void write_part(const TestFolder& folder, const std::string& name, uint32_t number, uint32_t count, int32_t tensors,
+                const std::string& tensor) {
+  GgufWriter w;
+  if (number == 0) w.key("general.architecture", "llama");
+  w.key("split.no", kGgufUint16, le(static_cast<uint16_t>(number)));
+  w.key("split.count", kGgufUint16, le(static_cast<uint16_t>(count)));
+  w.key("split.tensors.count", kGgufInt32, le(tensors));
+  w.tensor(tensor, {1}, 0, 4);
+  folder.write(name, w.file_of_zeros());
+}
+
+TEST(Model, OpensGgufInSeveralFilesFromAnyPart) {
+  const TestFolder folder;
+  const std::vector<std::string> names = {"m-00001-of-00003.gguf", "m-00002-of-00003.gguf", "m-00003-of-00003.gguf"};
+  for (uint32_t i = 0; i < 3; ++i) write_part(folder, names[i], i, 3, 3, "t" + std::to_string(i));
+  for (const std::string& name : {names[0], names[1], names[2], std::string()}) {
+    const ModelFile model = open_model(folder / name);
+    EXPECT_EQ(model.path, folder / names[0]);
+    EXPECT_EQ(model.metadata["general.architecture"], "llama");
+    ASSERT_EQ(model.tensors.size(), 3u);
+    for (size_t i = 0; i < 3; ++i) EXPECT_EQ(model.tensors[i].name, "t" + std::to_string(i));
+    EXPECT_EQ(model.files.size(), 3u);
+  }
+  fs::current_path(folder.path());
+  EXPECT_EQ(open_model("m-00002-of-00003.gguf").tensors.size(), 3u);
+  fs::current_path("/");
+}
+
+TEST(Model, RefusesGgufInSeveralFilesThatDoNotFit) {
+  const TestFolder folder;
+  const auto open = [&] { open_model(folder / "m-00001-of-00002.gguf"); };
+  write_part(folder, "m-00001-of-00002.gguf", 0, 2, 2, "a");
+  expect_error(Code::not_found, {"m-00002-of-00002.gguf", "part 2 of the model's 2 files is missing"}, open);
+  expect_error(Code::not_found, {"m-00002-of-00002.gguf"}, [&] { open_model(folder.path()); });
+  write_part(folder, "m-00002-of-00002.gguf", 0, 2, 2, "b");
+  expect_error(Code::bad_file, {"m-00002-of-00002.gguf", "it is part 1 of 2, not part 2 of 2"}, open);
+  write_part(folder, "m-00002-of-00002.gguf", 1, 2, 5, "b");
+  expect_error(Code::bad_file, {"m-00002-of-00002.gguf", "of the same model"}, open);
+  write_part(folder, "m-00002-of-00002.gguf", 1, 2, 2, "a");
+  expect_error(Code::bad_file, {"tensor a is there twice"}, open);
+  write_part(folder, "m-00001-of-00002.gguf", 0, 2, 3, "a");
+  write_part(folder, "m-00002-of-00002.gguf", 1, 2, 3, "b");
+  expect_error(Code::bad_file, {"have 2 tensors", "there are 3"}, open);
+  folder.write("m-00002-of-00002.gguf", "GGUF");
+  expect_error(Code::bad_file, {"m-00002-of-00002.gguf"}, open);
+  write_part(folder, "other.gguf", 1, 2, 2, "a");
+  expect_error(Code::bad_file, {"other.gguf", "part 2 of a model in 2 files", "end with -00002-of-00002.gguf"},
+               [&] { open_model(folder / "other.gguf"); });
+  write_part(folder, "many.gguf", 0, 60000, 2, "a");
+  expect_error(Code::bad_file, {"60000 parts", "at most 1000"}, [&] { open_model(folder / "many.gguf"); });
+  write_part(folder, "late.gguf", 7, 3, 2, "a");
+  expect_error(Code::bad_file, {"part 7", "of only 3"}, [&] { open_model(folder / "late.gguf"); });
+  write_part(folder, "m-00001-of-00002.gguf", 0, 2, 2, "a");
+  const MappedFile whole(folder / "m-00001-of-00002.gguf");
+  expect_error(Code::bad_file, {"bytes of memory", "a model in 2 files"},
+               [&] { open_model(MappedFile(whole.bytes())); });
+}
+
+TEST(Model, ReadsTheFilesOfSentenceTransformers) {
+  const TestFolder folder;
+  folder.write("config.json", "{}");
+  fs::copy_file(golden("safetensors-package.safetensors"), folder / "model.safetensors");
+  folder.write("sentence_bert_config.json", R"({"max_seq_length": 256})");
+  folder.write("config_sentence_transformers.json", R"({"prompts": {}})");
+  folder.write("modules.json", R"([{"type": "sentence_transformers.models.Transformer", "path": ""},
+                                   {"type": "sentence_transformers.models.Pooling", "path": "7_Pool"}])");
+  fs::create_directory(folder / "7_Pool");
+  folder.write("7_Pool/config.json", R"({"pooling_mode_cls_token": true})");
+  const ModelFile model = open_model(folder.path());
+  EXPECT_EQ(model.sentence_transformer["max_seq_length"], 256);
+  EXPECT_EQ(model.sentence_modules.size(), 2u);
+  EXPECT_TRUE(model.sentence_prompts.contains("prompts"));
+  EXPECT_EQ(model.pooling["pooling_mode_cls_token"], true);
+  for (const char* path : {"..", "a/b", "", "."}) {
+    folder.write("modules.json", R"([{"type": "x.Pooling", "path": ")" + std::string(path) + "\"}]");
+    expect_error(Code::bad_file, {"modules.json", "not a name in this one"}, [&] { open_model(folder.path()); });
+  }
+  for (const char* wrong : {"{}", "[1]", R"([{"type": 1, "path": ""}])", R"([{"type": "x"}])"}) {
+    folder.write("modules.json", wrong);
+    expect_error(Code::bad_file, {"modules.json"}, [&] { open_model(folder.path()); });
+  }
+}
+
 TEST(Model, NamesWhatIsNotThere) {
   const TestFolder folder;
   expect_error(Code::not_found, {"absent.gguf"}, [&] { open_model(folder / "absent.gguf"); });

@@ -323,7 +323,8 @@ WEFT_API void weft_encoder_free(weft_encoder* encoder);
 
 /* Computes the hidden states of an input: `count` ids of a text, as weft_tokenize returns them with add_bos.
  * WEFT_INVALID_ARGUMENT if count is 0 or an id is not below vocab_size; WEFT_CONTEXT_FULL if count is more than the
- * encoder's maximum. */
+ * encoder's maximum. Of a model with files of sentence-transformers (max_seq_length) only the first tokens up to their
+ * limit, and the last one, are read. */
 WEFT_API weft_status weft_encoder_run(weft_encoder* encoder, const uint32_t* ids, size_t count, weft_error* error);
 
 /* How an embedding is made from the hidden states of all tokens. */
