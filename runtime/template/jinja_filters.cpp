@@ -144,7 +144,7 @@ Value sort(const Value& input, const BoundArguments& in, Context& context) {
 Value dict_sort(const Value& input, const BoundArguments& in, Context& context) {
   if (input.dict() == nullptr) in.fail(std::string("is given a ") + input.type_name());
   const Value* const by = in.find("by");
-  const std::string_view order = by == nullptr ? "key" : by->text() == nullptr ? "" : by->text()->bytes;
+  const std::string order = by == nullptr ? "key" : by->text() == nullptr ? "" : by->text()->bytes;
   if (order != "key" && order != "value") in.fail("sorts by 'key' or by 'value'");
   const Getter get(nullptr, context, nullptr, !in.boolean("case_sensitive", false));
   std::vector<std::pair<Value, Value>> keyed;

@@ -125,7 +125,7 @@ Value round(const Value& input, const BoundArguments& in, Context& context) {
   const bool to_whole = in.find("precision") != nullptr && in.value("precision").is<None>();
   const int64_t precision = to_whole ? 0 : in.integer("precision", 0);
   const Value* const given = in.find("method");
-  const std::string_view method = given == nullptr ? "common" : given->text() == nullptr ? "" : given->text()->bytes;
+  const std::string method = given == nullptr ? "common" : given->text() == nullptr ? "" : given->text()->bytes;
   if (method == "common") {
     if (!input.is_integral()) {
       const double rounded = round_decimals(input.real(), precision, context);

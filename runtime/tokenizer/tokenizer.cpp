@@ -50,7 +50,7 @@ std::vector<AddedToken> pick_added(const TokenizerParts& parts, bool normalized)
     if (normalized) picked.back().text = parts.normalizer.apply(token.text).text;
   }
   // Control tokens come first: the normalizer may write two alike.
-  std::ranges::stable_partition(picked, [](const AddedToken& token) { return token.control; });
+  std::stable_partition(picked.begin(), picked.end(), [](const AddedToken& token) { return token.control; });
   return picked;
 }
 
