@@ -5,12 +5,6 @@
 #include "service.h"
 
 namespace weft::serve {
-namespace {
-
-constexpr std::chrono::milliseconds kLook{100};  // how often a request that waits looks after its client
-
-}  // namespace
-
 RequestError current_error() {
   const auto refused = [](const std::string& code, const std::string& message, const std::string& field = {}) {
     return RequestError(400, "invalid_request_error", code, message, field);

@@ -18,6 +18,8 @@ Outcome outcome_of(const RequestError& error);
 // The answer that has it.
 HttpResponse error_response(const RequestError& error);
 
+constexpr std::chrono::milliseconds kLook{100};  // how often a request that waits looks after its client
+
 // Throws if a request need not be answered any more.
 void check_wanted(const HttpClient& client, std::chrono::steady_clock::time_point deadline);
 

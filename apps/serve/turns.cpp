@@ -15,7 +15,6 @@ void Turns::close() {
 }
 
 Turn::Turn(Turns& turns, const HttpClient& client, std::chrono::steady_clock::time_point deadline) : turns_(turns) {
-  constexpr std::chrono::milliseconds kLook{100};  // how often it looks after its client
   std::unique_lock lock(turns_.mutex_);
   while (!turns_.closing_ && turns_.taken_ >= kMostTurns) {
     turns_.changed_.wait_for(lock, kLook);
