@@ -16,7 +16,7 @@ import transformers
 POSITION = 66  # of a decoder's text: in the second chunk, and beyond the windows of 24
 WRITTEN = 20   # tokens of an encoder-decoder's answer before the position
 KEPT = 8       # elements of a hidden state
-FINAL_NORMS = ("norm", "ln_f", "final_layer_norm", "layer_norm")
+FINAL_NORMS = ("norm", "ln_f", "final_layer_norm", "embedding_norm", "layer_norm")  # embedding_norm: LFM2's name for it
 
 
 def final_norm(decoder):
