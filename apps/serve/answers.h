@@ -7,7 +7,7 @@
 
 namespace weft::serve {
 
-// What a choice has said since the last part.
+// The text of a choice since the last part.
 struct AnswerPart {
   enum class Kind { text, reasoning, call, arguments, end };
   Kind kind = Kind::text;

@@ -161,7 +161,7 @@ void Conversations::append(CompletionRequest& request, const std::string& text) 
   request.task.prompt.insert(request.task.prompt.end(), more.begin(), more.end());
 }
 
-// Whether the model would begin to reason by itself, as far as its template tells.
+// True if the model begins to reason by itself, according to its template.
 bool Conversations::reasons(const CompletionRequest& request) const {
   constexpr const char* kSwitch = "enable_thinking";
   if (chat_template_.find(kSwitch) == std::string::npos) return false;

@@ -7,7 +7,7 @@
 
 namespace weft::serve {
 
-// What a model's chat template teaches.
+// The conversations of a model, with the notation that its chat template teaches.
 class Conversations {
  public:
   explicit Conversations(const api::Model& model);

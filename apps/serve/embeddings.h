@@ -23,7 +23,8 @@ class Embedder {
     ~Place();
     Place(const Place&) = delete;
     Place& operator=(const Place&) = delete;
-    // Of an input with the model's special tokens. Opens a lost device again. Throws Unavailable and api::Failure.
+    // The vector of an input with the model's special tokens. Opens a lost device again. Throws Unavailable and
+    // api::Failure.
     std::vector<float> embed(const std::vector<std::uint32_t>& ids);
 
    private:

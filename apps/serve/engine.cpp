@@ -301,7 +301,7 @@ void Job::resume() {
   if (engine_.closing_) state.slot->session->cancel();
 }
 
-// What the session forgets for this prompt goes to disk, and what is there of the prompt comes back.
+// Writes to disk what the session forgets for this prompt, and restores a saved prefix of the prompt.
 void Job::recall(Slot& slot) const {
   if (!engine_.states_) return;
   const std::size_t common = common_prefix(slot.ids, task_.prompt);
@@ -309,7 +309,7 @@ void Job::recall(Slot& slot) const {
   engine_.states_->recall(*slot.session, task_.prompt, common + kLeastShared);
 }
 
-// Whether it can begin or has news.
+// True if it can begin or has new tokens.
 bool Job::waits() const {
   if (!state_->begun) return !engine_.turn_of(*state_);
   return told_end_ || (!state_->ended && !state_->paused && state_->text.empty());
@@ -432,7 +432,7 @@ void Engine::use_slot(std::uint32_t id, const std::function<void(api::Session&)>
   if (problem) std::rethrow_exception(problem);
 }
 
-// Of those that wait, the one that may begin.
+// The waiting job that may begin.
 Job::State* Engine::next() const {
   const auto first = std::ranges::find_if(waiting_, [](const State* state) { return !state->away; });
   return first == waiting_.end() ? nullptr : *first;
@@ -559,7 +559,7 @@ void Engine::end_set_up() {
   work_.notify_one();
 }
 
-// After the device was lost, and its requests have been told. Those that wait go on waiting.
+// After the device was lost, and its requests have been told. Waiting jobs keep their places.
 void Engine::recover() {
   std::unique_lock lock(mutex_);
   work_.wait(lock, [&] { return setting_up_ == 0; });
@@ -600,7 +600,7 @@ void Engine::share_prefix(State& state, const Slot* from) {
   metrics_.count_prompt(state.prompt_tokens, state.figures.cached_tokens);
 }
 
-// Adds who has come to those who run. Who shares a prompt that is being computed waits until it can be copied.
+// Adds new jobs to the running ones. A job that shares a prompt which is being computed waits until it can be copied.
 void Engine::join(weft_batch* batch) {
   std::deque<std::shared_ptr<State>> later;
   for (; !joining_.empty(); joining_.pop_front()) {

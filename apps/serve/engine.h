@@ -33,7 +33,7 @@ struct Thinking {
   std::string after;                    // how the answer begins, with the names of control tokens
 };
 
-// What is to be generated.
+// A generation's parameters.
 struct Task {
   std::vector<std::uint32_t> prompt;
   std::uint32_t max_tokens = 0;  // 0: what the context holds
@@ -70,7 +70,7 @@ struct Figures {
   double decode_tokens_per_second = 0;
 };
 
-// What a request asks of a field that the library refuses. `field` is the request's.
+// The library refuses the value of a field. `field` is the request's name of it.
 class BadField : public std::runtime_error {
  public:
   BadField(std::string field, const std::string& sentence) : std::runtime_error(sentence), field_(std::move(field)) {}
@@ -114,7 +114,7 @@ class Job {
     std::optional<weft_stop> stop;      // it has ended
     Figures figures;
   };
-  // What there is, after begin(). Throws Unavailable and api::Failure if the generation failed; text that came before
+  // The new text, after begin(). Throws Unavailable and api::Failure if the generation failed; text that came before
   // it was returned then.
   News next();
   // Waits until one of the jobs, which have one bell, can begin or has news.

@@ -124,7 +124,7 @@ void Exchange::await() {
 
 bool Exchange::ended() const { return jobs_.empty(); }
 
-// What there is of a choice that has not ended.
+// The new parts of a choice that has not ended.
 std::vector<Exchange::Part> Exchange::next(Choice& choice) {
   std::vector<Part> parts;
   if (choice.stop || !(choice.begun || (choice.begun = choice.job.begin()))) return parts;

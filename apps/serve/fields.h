@@ -1,4 +1,4 @@
-// A JSON object's fields, taken one by one. What was not taken is refused at the end.
+// A JSON object's fields, taken one by one. Fields that were not taken are refused at the end.
 #pragma once
 
 #include <set>

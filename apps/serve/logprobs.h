@@ -10,7 +10,7 @@ class LogprobWriter {
   LogprobWriter(const api::Model& model, const CompletionRequest& request)
       : model_(model), chat_(request.form != Form::completion), wanted_(request.task.logprobs) {}
 
-  // What a choice has as "logprobs" if its text came with these tokens; null unless the request wants it. The tokens of
+  // The "logprobs" of a choice whose text came with these tokens; null unless the request wants them. The tokens of
   // a stream come one part after another.
   Json json(const std::vector<TokenLogprobs>& tokens);
 

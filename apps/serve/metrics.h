@@ -1,4 +1,4 @@
-// What the server has done, in Prometheus's text format.
+// The server's counters, in Prometheus's text format.
 #pragma once
 
 #include <array>

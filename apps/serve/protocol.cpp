@@ -11,7 +11,7 @@
 namespace weft::serve {
 namespace {
 
-// What clients keep of answers that they send back.
+// Fields of earlier answers that clients send back.
 void read_answer(Fields& message, Json& json) {
   message.ignore({"refusal", "annotations", "thinking_blocks", "reasoning_details", "provider_specific_fields"});
   message.only("audio", nullptr);
@@ -169,7 +169,7 @@ void read_variables(Fields& fields, CompletionRequest& request) {
   }
 }
 
-// What a chat and a completion have in common.
+// The fields that a chat and a completion have in common.
 void read_common(Fields& fields, const ModelFacts& model, CompletionRequest& request) {
   const bool chat = request.form == Form::chat;
   if (chat) read_format(fields, "response_format", false, request.task);
@@ -227,7 +227,7 @@ void read_generation(Fields& fields, const ModelFacts& model, CompletionRequest&
     check_head(*head);
     task.head = *head;
   }
-  // Who asks, and what else changes no answer.
+  // The caller's name and other fields that change no answer.
   for (const char* const name :
        {"user", "service_tier", "prompt_cache_key", "prompt_cache_retention", "safety_identifier"})
     fields.text(name);

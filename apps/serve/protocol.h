@@ -1,4 +1,4 @@
-// Requests as JSON, read into plain structs. What is not supported is refused by name.
+// Requests as JSON, read into plain structs. Unsupported fields are refused by name.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -34,7 +34,7 @@ RequestError bad_field(const std::string& field, const std::string& message, con
 
 constexpr std::size_t kMostMessages = 4096;
 
-// What requests are checked against.
+// Facts of the model that requests are checked against.
 struct ModelFacts {
   std::string name;
   std::uint32_t vocab_size = 0;
@@ -78,7 +78,7 @@ TokenizeRequest parse_tokenize(const std::string& body);
 std::vector<std::uint32_t> parse_detokenize(const std::string& body, const ModelFacts& model);
 CompletionRequest parse_apply_template(const std::string& body);
 
-// What several parsers need. All throw RequestError.
+// Shared by several parsers. All throw RequestError.
 void check_count(const std::string& field, std::size_t messages);
 // A message's content: a text, or parts of these types that are texts.
 std::string content_of(const Json& content, const std::string& path, const std::set<std::string>& types);
@@ -89,7 +89,7 @@ void read_generation(Fields& fields, const ModelFacts& model, CompletionRequest&
 // response_format, or what stands for it. flat: a schema and its name are beside the type.
 void read_format(Fields& fields, const std::string& name, bool flat, Task& task);
 void read_chat_logprobs(Fields& fields, bool wanted, Task& task);
-// Whether the model reasons, and how long: thinking, as Anthropic has it.
+// Anthropic's `thinking`: turns reasoning on or off, and limits its tokens.
 void read_thinking(Fields& fields, CompletionRequest& request);
 // The same by OpenAI's names of efforts.
 void set_effort(const std::string& effort, const std::string& field, CompletionRequest& request);

@@ -57,7 +57,7 @@ std::string States::path(const std::string& name) const {
   return folder_ + "/" + name + kSuffix;
 }
 
-// Whether so many more bytes fit, without the file that they replace. Kept conversations go first.
+// True if so many more bytes fit, without the file that they replace. Kept conversations make room first.
 bool States::make_place(std::uint64_t bytes, const std::string& replaced) {
   std::uint64_t all = bytes_in(folder_, replaced) + bytes;
   for (const Kept& kept : kept_) all += kept.bytes;

@@ -24,7 +24,8 @@ class States {
   std::uint64_t save(const api::Session& session, const std::string& name);
   std::uint64_t restore(api::Session& session, const std::string& name);
 
-  // Writes a conversation that loses its session. Older ones give way. What cannot be written is computed again later.
+  // Writes a conversation that loses its session. Older ones give way. A conversation that cannot be written is
+  // computed again later.
   void keep(const api::Session& session);
   // Restores the conversation that shares most with the prompt, if that is at least so many tokens. It is then the
   // session's alone.

@@ -12,7 +12,7 @@ namespace weft {
 bool is_private_folder(const std::filesystem::path& folder) {
   struct stat info = {};
   if (::stat(folder.c_str(), &info) != 0) return errno == ENOENT || errno == ENOTDIR;
-  if (!S_ISDIR(info.st_mode)) return true;  // whoever uses it will be told what it is
+  if (!S_ISDIR(info.st_mode)) return true;  // its use gives the error
   if (info.st_uid != ::geteuid() && info.st_uid != 0) return false;
   // Many systems give each user a group of their own, and let it write.
   return (info.st_mode & S_IWOTH) == 0 && ((info.st_mode & S_IWGRP) == 0 || info.st_gid == ::getegid());

@@ -5,7 +5,7 @@
 
 namespace weft {
 
-// What the process's limits may have to do with a failure: limited address space, few free descriptors. "": nothing.
+// A limit of the process that may explain a failure: limited address space, few free descriptors. "": none.
 std::string limits_hint();
 
 }  // namespace weft

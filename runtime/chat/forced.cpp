@@ -122,7 +122,7 @@ bool is_any_text(const JsonValue& schema) {
          });
 }
 
-// The texts of an enum; nothing if there is none, or it has others.
+// The texts of an enum; empty without one, or if it has other values.
 std::string listed(const JsonValue& schema) {
   const JsonValue* values = schema.find("enum");
   std::string texts;

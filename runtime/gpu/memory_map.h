@@ -1,4 +1,4 @@
-// Which of a device's memory buffers come from. The allocator goes by it, and so does who asks what would fit.
+// The device memory that buffers come from. The allocator and the question of what would fit both use it.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace weft {
 
-// What a buffer of so many bytes is asked for with.
+// Parameters of a buffer of so many bytes.
 VkBufferCreateInfo buffer_info(uint64_t bytes);
 
 class MemoryMap {
@@ -26,7 +26,7 @@ class MemoryMap {
   uint64_t bytes() const;
   // Bytes that are free in each of them: what the driver says (VK_EXT_memory_budget), at most the heap's size.
   std::vector<uint64_t> room(bool has_budget, uint32_t allowed = UINT32_MAX) const;
-  // Whether a type's memory is the device's own.
+  // True if a type's memory is the device's own.
   bool is_local(uint32_t type) const;
 
  private:
@@ -38,7 +38,7 @@ class MemoryMap {
 // MemoryMap::room of an open device, by what a buffer of Weft's may be in.
 std::vector<uint64_t> room_of(const Device& device);
 
-// Whether pieces, none of which can be divided, and then so many bytes in smaller ones fit in heaps with this room.
+// True if indivisible pieces, and then so many bytes in smaller ones, fit in heaps with this room.
 bool fits(std::span<const uint64_t> pieces, uint64_t bytes, std::vector<uint64_t> room);
 
 }  // namespace weft

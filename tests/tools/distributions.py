@@ -18,7 +18,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MIRROR = "http://deb.debian.org/debian"
-# What else CMake looks for when the apps are built is installed from here; ./run --list-packages lists it.
+# The other packages that CMake looks for when it builds the apps; ./run --list-packages lists them.
 SUITES = {"12": "bookworm", "13": "trixie", "sid": "sid"}
 COMPILERS = {"12": ("gcc-12", "clang-14", "clang-16"), "13": ("gcc-13", "gcc-14", "clang-17", "clang-19"), "sid": ("gcc-15", "clang-20", "clang-21")}
 # Debian's triplet, and what its CMake calls the processor.

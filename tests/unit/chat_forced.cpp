@@ -95,7 +95,7 @@ TEST(ChatForced, KnowsTheNameOfASingleFunction) {
   EXPECT_EQ(forced_call({some_tools()[0]}, ">>>").begun, "f\n");
 }
 
-// What cannot be told one by one is an object.
+// Parameters that cannot be listed one by one become an object.
 TEST(ChatForced, FallsBackToAnObject) {
   const Tools tools = {
       {"f", json(R"({"anyOf": [{"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}]})")}};

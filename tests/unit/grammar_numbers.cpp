@@ -128,7 +128,7 @@ TEST(GrammarNumbers, RandomBoundsAndDivisors) {
     }
     empty += texts.empty() ? 1 : 0;
     for (int j = 0; j < 40; ++j) {
-      // Often a bound itself or its neighbour.
+      // A bound or a random number, and for some the next number.
       std::string text = random() % 3 == 0 ? low : random() % 3 == 0 ? high : random_number(random, digits);
       if (random() % 4 == 0 && text.back() != '9') ++text.back();
       const __int128 value = times_10000(text);
