@@ -13,8 +13,9 @@ namespace weft {
 // True if a device has enough for its user: its index, caps, and the bytes that are free in each heap (memory_map.h).
 using DeviceFits = std::function<bool(size_t index, const Caps& caps, const std::vector<uint64_t>& room)>;
 
-// The best device that Weft can run on: discrete before integrated before virtual before cpu, and a GPU that fits before
-// others. If Weft can run on no device, the first of that order, whose plan gives the reason. devices: one or more.
+// The best device that Weft can run on: discrete before integrated before virtual before cpu, and a GPU that fits
+// before others. If Weft can run on no device, the first of that order, whose plan gives the reason. devices: one or
+// more.
 size_t best_device(const std::vector<Instance::Physical>& devices, const DeviceFits& fits = {});
 
 // A selector for Device::open: this one, unless it is empty and $WEFT_DEVICE too. Then the best device's index, or ""
