@@ -127,12 +127,16 @@ void RequestReader::reset() {
   request_ = {};
   request_.arrived = std::chrono::steady_clock::now();
   seen_ = line_ = raw_bytes_ = fields_ = 0;
-  http10_ = expects_continue_ = false;
+  http10_ = expects_continue_ = skipped_line_ = false;
 }
 
 bool RequestReader::read_head(std::string& input) {
-  // RFC 9112, 2.2: an empty line before the request is ignored.
-  if (seen_ == 0 && input.starts_with("\r\n")) input.erase(0, 2);
+  // RFC 9112, 2.2: an empty line before the request is ignored. One of them, however its bytes are cut.
+  if (seen_ == 0 && !skipped_line_) {
+    if (input == "\r") return false;
+    skipped_line_ = input.starts_with("\r\n");
+    if (skipped_line_) input.erase(0, 2);
+  }
   if (!input.empty() && input[0] != '\r' && !is_token(std::string_view(input).substr(0, 1)))
     throw HttpFault(400, "This is not HTTP. TLS needs a proxy before the server.");
   std::size_t end = 0;

@@ -43,6 +43,7 @@ class RequestReader {
   std::size_t raw_bytes_ = 0;  // of the body, with its framing
   std::size_t fields_ = 0;     // headers of the head
   bool http10_ = false, expects_continue_ = false;
+  bool skipped_line_ = false;  // an empty line before the request
 };
 
 }  // namespace weft::serve

@@ -241,11 +241,13 @@ class Errors(unittest.TestCase):
                               timeout=300, preexec_fn=lambda: resource.setrlimit(kind, (value, value)))
         return done.returncode, done.stderr
 
+    @unittest.skipIf("ASAN_OPTIONS" in os.environ, "sanitizers need descriptors and address space of their own")
     def test_few_descriptors(self):
         for count in (4, 5, 6, 8):
             status, said = self.limited(resource.RLIMIT_NOFILE, count)
             self.assertTrue(status == 0 or (status == 1 and f"{count} file descriptors" in said), (count, status, said))
 
+    @unittest.skipIf("ASAN_OPTIONS" in os.environ, "sanitizers need descriptors and address space of their own")
     def test_little_address_space(self):
         for megabytes in (40, 80, 120, 160, 200):  # with more, software drivers crash
             status, said = self.limited(resource.RLIMIT_AS, megabytes << 20)
