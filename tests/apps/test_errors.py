@@ -9,6 +9,9 @@ import unittest
 from support import BIN, ENV, FOLDER, bert, plain, t5, weft
 
 
+SANITIZED = b"__asan_init" in (BIN / "weft").read_bytes()
+
+
 class Errors(unittest.TestCase):
     def check(self, exit_code, place, *argv, env=None):
         out, err = weft(*argv, expect=exit_code, env=env)
@@ -241,13 +244,13 @@ class Errors(unittest.TestCase):
                               timeout=300, preexec_fn=lambda: resource.setrlimit(kind, (value, value)))
         return done.returncode, done.stderr
 
-    @unittest.skipIf("ASAN_OPTIONS" in os.environ, "sanitizers need descriptors and address space of their own")
+    @unittest.skipIf(SANITIZED, "sanitizers need descriptors and address space of their own")
     def test_few_descriptors(self):
         for count in (4, 5, 6, 8):
             status, said = self.limited(resource.RLIMIT_NOFILE, count)
             self.assertTrue(status == 0 or (status == 1 and f"{count} file descriptors" in said), (count, status, said))
 
-    @unittest.skipIf("ASAN_OPTIONS" in os.environ, "sanitizers need descriptors and address space of their own")
+    @unittest.skipIf(SANITIZED, "sanitizers need descriptors and address space of their own")
     def test_little_address_space(self):
         for megabytes in (40, 80, 120, 160, 200):  # with more, software drivers crash
             status, said = self.limited(resource.RLIMIT_AS, megabytes << 20)
