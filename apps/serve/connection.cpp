@@ -1,5 +1,6 @@
 #include "connection.h"
 
+#include <arpa/inet.h>
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -30,10 +31,23 @@ std::string http_date() {
                      parts.tm_year + 1900, parts.tm_hour, parts.tm_min, parts.tm_sec);
 }
 
+std::string address_of(const Connection::Socket& socket) {
+  boost::system::error_code error;
+  const auto peer = socket.remote_endpoint(error);
+  char text[INET6_ADDRSTRLEN] = "";
+  if (!error && peer.data()->sa_family == AF_INET)
+    ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(peer.data())->sin_addr, text, sizeof text);
+  else if (!error && peer.data()->sa_family == AF_INET6)
+    ::inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6*>(peer.data())->sin6_addr, text, sizeof text);
+  else
+    return "unix";
+  return text;
+}
+
 }  // namespace
 
 Connection::Connection(Connections& all, Socket socket)
-    : all_(all), socket_(std::move(socket)), timer_(socket_.get_executor()) {}
+    : all_(all), socket_(std::move(socket)), client_(address_of(socket_)), timer_(socket_.get_executor()) {}
 
 void Connection::start() {
   all_.idle.push_back(shared_from_this());
@@ -60,7 +74,7 @@ void Connection::set_timer(std::chrono::milliseconds time) {
 void Connection::on_timer() {
   if (phase_ == Phase::head || phase_ == Phase::body) {
     keep_ = false;
-    return respond(all_.handler.refuse(408, "The request did not come in time."));
+    return respond(all_.handler.refuse(HttpFault(408, "The request did not come in time."), client_));
   }
   if (phase_ != Phase::answering) return close();
   if (!timed_write_) return;
@@ -146,7 +160,7 @@ void Connection::read_request() {
     if (phase_ == Phase::idle && !input_.empty()) {
       phase_ = Phase::head;
       head_only_ = http10_ = false;
-      reader_.reset();
+      reader_.reset(client_);
       set_timer(kReadTime);
     }
     if (phase_ == Phase::head && reader_.read_head(input_)) {
@@ -170,7 +184,7 @@ void Connection::read_request() {
     await_input();
   } catch (const HttpFault& fault) {
     keep_ = false;
-    respond(all_.handler.refuse(fault.status(), fault.what()));
+    respond(all_.handler.refuse(fault, client_));
   } catch (const std::bad_alloc&) {
     close();
   }

@@ -73,6 +73,7 @@ class Connection final : public HttpClient, public std::enable_shared_from_this<
 
   Connections& all_;
   Socket socket_;
+  const std::string client_;  // its address
   boost::asio::steady_timer timer_;
   Connections::Place place_;
   std::list<std::shared_ptr<Connection>>* list_ = nullptr;

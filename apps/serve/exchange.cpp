@@ -98,16 +98,24 @@ std::vector<TokenLogprobs> Exchange::Choice::take_tokens(std::size_t bytes) {
 }
 
 Exchange::Exchange(const Loaded& loaded, Engine& engine, CompletionRequest request, HttpClient& client,
-                   Clock::time_point deadline, std::shared_ptr<CountedRequest> counted)
+                   Clock::time_point deadline, std::shared_ptr<RequestRecord> record)
     : request_(std::move(request)),
       form_(answer_form(request_, loaded.facts.name)),
       client_(client),
       deadline_(deadline),
       sent_(Clock::now()),
-      counted_(std::move(counted)) {
+      record_(std::move(record)) {
   const Bell bell = std::make_shared<std::condition_variable>();
   for (std::uint32_t i = 0; i < request_.choices; ++i)
     jobs_.push_back(&choices_.emplace_back(loaded, engine, request_, i, bell).job);
+}
+
+Exchange::~Exchange() {
+  const Figures all = figures();
+  record_->prompt_tokens = request_.task.prompt.size();
+  record_->cached_tokens = all.cached_tokens;
+  record_->tokens = all.tokens;
+  record_->first_token_seconds = all.first_token_seconds;
 }
 
 void check_wanted(const HttpClient& client, std::chrono::steady_clock::time_point deadline) {
@@ -190,7 +198,7 @@ void Exchange::await_begin(std::chrono::seconds wait) {
 
 void Exchange::count_end() {
   const bool cut = std::ranges::any_of(choices_, [](const Choice& choice) { return is_cut(*choice.stop); });
-  counted_->set(cut ? Outcome::length : Outcome::stop);
+  record_->outcome = cut ? Outcome::length : Outcome::stop;
 }
 
 // Waits for a client that reads slowly. Its choices that wait must not keep other requests waiting meanwhile.
@@ -232,7 +240,7 @@ bool Exchange::stream() {
     if (!send_answer()) return false;
   } catch (...) {
     const RequestError error = current_error();
-    counted_->set(outcome_of(error));
+    record_->outcome = outcome_of(error);
     if (!send(form_->failed(error))) return false;
   }
   return true;

@@ -6,6 +6,7 @@
 #include "answers.h"
 #include "http.h"
 #include "logprobs.h"
+#include "request_log.h"
 #include "tools.h"
 
 namespace weft::serve {
@@ -27,7 +28,10 @@ class Exchange {
  public:
   // Joins the queue. Throws as Job does. The client outlives it.
   Exchange(const Loaded& loaded, Engine& engine, CompletionRequest request, HttpClient& client,
-           std::chrono::steady_clock::time_point deadline, std::shared_ptr<CountedRequest> counted);
+           std::chrono::steady_clock::time_point deadline, std::shared_ptr<RequestRecord> record);
+  ~Exchange();
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
 
   // Waits for the whole answer. Throws RequestError and what Job throws.
   Json whole();
@@ -70,7 +74,7 @@ class Exchange {
   HttpClient& client_;
   const Clock::time_point deadline_;
   Clock::time_point sent_;  // the last bytes of a stream
-  const std::shared_ptr<CountedRequest> counted_;
+  const std::shared_ptr<RequestRecord> record_;
   std::deque<Choice> choices_;
   std::vector<Job*> jobs_;  // of the choices that have not ended
 };

@@ -32,6 +32,7 @@ struct HttpRequest {
   std::string method, path, query;  // as they were sent: nothing is decoded
   HttpHeaders headers;
   std::string body;
+  std::string client;                                  // its address; "unix": a local socket
   std::chrono::steady_clock::time_point arrived = {};  // its first byte
 
   // The value of the first header of this name; nullptr: no such header.
@@ -57,6 +58,16 @@ class HttpClient {
   virtual bool write(std::string_view bytes) = 0;
 };
 
+// A request that is refused, and whose connection ends.
+class HttpFault : public std::runtime_error {
+ public:
+  HttpFault(int status, const std::string& sentence) : std::runtime_error(sentence), status_(status) {}
+  int status() const { return status_; }
+
+ private:
+  int status_;
+};
+
 class HttpHandler {
  public:
   virtual ~HttpHandler() = default;
@@ -66,17 +77,7 @@ class HttpHandler {
   // Called with the whole request, on a thread that may wait. May move the body away.
   virtual HttpResponse answer(HttpRequest& request, HttpClient& client) = 0;
   // The answer to a request that is refused before a handler sees it.
-  virtual HttpResponse refuse(int status, const std::string& sentence) = 0;
-};
-
-// A request that is refused, and whose connection ends.
-class HttpFault : public std::runtime_error {
- public:
-  HttpFault(int status, const std::string& sentence) : std::runtime_error(sentence), status_(status) {}
-  int status() const { return status_; }
-
- private:
-  int status_;
+  virtual HttpResponse refuse(const HttpFault& fault, const std::string& client) = 0;
 };
 
 }  // namespace weft::serve

@@ -1,10 +1,14 @@
 #include "http_server.h"
 
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ip/v6_only.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_future.hpp>
 #include <weft/weft.hpp>
@@ -64,7 +68,30 @@ int HttpServer::bind(const std::string& host, int port) {
     if (!acceptor_.bind(address, error) && !acceptor_.listen(kBacklog, error)) break;
   }
   if (error) fail(error);
-  return acceptor_.local_endpoint().port();
+  sockaddr_storage bound = {};
+  socklen_t size = sizeof bound;
+  ::getsockname(acceptor_.native_handle(), reinterpret_cast<sockaddr*>(&bound), &size);
+  return ntohs(reinterpret_cast<const sockaddr_in&>(bound).sin_port) /* the same place in IPv6 */;
+}
+
+void HttpServer::bind_unix(const std::string& path) {
+  try {
+    const asio::local::stream_protocol::endpoint address(path);
+    asio::local::stream_protocol::socket other(io_);
+    boost::system::error_code error;
+    struct stat about = {};
+    const bool socket = ::lstat(path.c_str(), &about) == 0 && S_ISSOCK(about.st_mode);
+    if (socket && other.connect(address, error) == asio::error::connection_refused) ::unlink(path.c_str());
+    acceptor_.open(asio::local::stream_protocol());
+    const mode_t mask = ::umask(0177);
+    acceptor_.bind(address, error);
+    ::umask(mask);
+    if (error) throw boost::system::system_error(error);
+    acceptor_.listen(kBacklog);
+  } catch (const boost::system::system_error& problem) {
+    throw api::Failure(WEFT_IO, "the socket cannot be used: " + problem.code().message(), path);
+  }
+  unix_path_ = path;
 }
 
 void HttpServer::start() {
@@ -103,8 +130,8 @@ void HttpServer::on_accept(const boost::system::error_code& error) {
   if (!error) {
     boost::system::error_code ignored;
     accepted_.set_option(asio::ip::tcp::no_delay(true), ignored);
-    std::make_shared<Connection>(connections_, Connection::Socket(std::move(accepted_)))->start();
-    accepted_ = asio::ip::tcp::socket(io_);
+    std::make_shared<Connection>(connections_, std::move(accepted_))->start();
+    accepted_ = Connection::Socket(io_);
   }
   if (connections_.busy.size() + connections_.idle.size() >= most_connections_ && !make_room()) return accept_later();
   accept();
@@ -122,9 +149,17 @@ bool HttpServer::make_room() {
   return true;
 }
 
+// Runs a task on the thread of the connections.
+void HttpServer::call(const std::function<void()>& task) { asio::post(io_, asio::use_future(task)).get(); }
+
+std::size_t HttpServer::busy() {
+  std::size_t count = 0;
+  call([&] { count = connections_.busy.size(); });
+  return count;
+}
+
 void HttpServer::stop() {
   if (!thread_.joinable()) return;
-  const auto call = [this](const std::function<void()>& task) { asio::post(io_, asio::use_future(task)).get(); };
   call([this] {
     connections_.closing = true;
     acceptor_.close();
@@ -146,6 +181,7 @@ void HttpServer::stop() {
   workers_.join();
   io_.stop();
   thread_.join();
+  if (!unix_path_.empty()) ::unlink(unix_path_.c_str());
 }
 
 }  // namespace weft::serve

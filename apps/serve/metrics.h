@@ -48,18 +48,4 @@ class Metrics {
   Histogram gap_{{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5}};
 };
 
-// Counts one request when the last who deals with it is done. Its outcome is `cancelled` unless it is set.
-class CountedRequest {
- public:
-  explicit CountedRequest(Metrics& metrics) : metrics_(metrics) {}
-  ~CountedRequest() { metrics_.count(outcome_); }
-  CountedRequest(const CountedRequest&) = delete;
-  CountedRequest& operator=(const CountedRequest&) = delete;
-  void set(Outcome outcome) { outcome_ = outcome; }
-
- private:
-  Metrics& metrics_;
-  Outcome outcome_ = Outcome::cancelled;
-};
-
 }  // namespace weft::serve

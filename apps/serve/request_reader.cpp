@@ -122,9 +122,10 @@ struct RequestReader::Parser {
 RequestReader::RequestReader() = default;
 RequestReader::~RequestReader() = default;
 
-void RequestReader::reset() {
+void RequestReader::reset(const std::string& client) {
   parser_.reset();
   request_ = {};
+  request_.client = client;
   request_.arrived = std::chrono::steady_clock::now();
   seen_ = line_ = raw_bytes_ = fields_ = 0;
   http10_ = expects_continue_ = skipped_line_ = false;

@@ -14,8 +14,8 @@ class RequestReader {
   RequestReader(const RequestReader&) = delete;
   RequestReader& operator=(const RequestReader&) = delete;
 
-  // Begins another request.
-  void reset();
+  // Begins another request, of a client at this address.
+  void reset(const std::string& client);
   // Takes the head from the beginning of `input`. False: more bytes are needed. Throws HttpFault.
   bool read_head(std::string& input);
   // After the head: takes the body. False: more bytes are needed. Throws HttpFault.

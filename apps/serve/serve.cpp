@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
+#include <sstream>
 
 #include "../weft/common.h"
 #include "http_server.h"
@@ -19,9 +21,9 @@ struct ServeArgs {
   ModelArgs model;
   std::string host = "127.0.0.1";
   std::uint16_t port = 8080;
-  std::string key, cors, states, speculate = "off";
+  std::string unix_path, key, keys_file, log, cors, states, speculate = "off";
   bool no_key = false;
-  std::uint32_t sessions = 8, queue = 64, deadline = 600, states_limit = 1024;
+  std::uint32_t sessions = 8, queue = 64, deadline = 600, drain = 0, states_limit = 1024;
 };
 
 // Ctrl-C and SIGTERM. They end the program at once before arm() and after the first one; in between, wait() tells of
@@ -72,10 +74,42 @@ class Accepting {
   serve::HttpServer& server_;
 };
 
+void check_key(const std::string& key, const std::string& place) {
+  const bool good = !key.empty() && std::ranges::all_of(key, [](char c) { return c > ' ' && c <= '~'; });
+  if (!good) throw UsageError(place, "a key must have printable ASCII characters only, no spaces");
+}
+
+// The keys that requests may have: of --api-key, and of the lines "NAME KEY" of --api-keys.
+std::vector<weft::serve::ApiKey> read_keys(const ServeArgs& args) {
+  std::vector<weft::serve::ApiKey> keys;
+  if (!args.key.empty()) keys.push_back({"api-key", args.key});
+  if (args.keys_file.empty()) {
+    for (const auto& key : keys) check_key(key.key, "--api-key");
+    return keys;
+  }
+  std::ifstream file(args.keys_file);
+  std::string line;
+  for (int number = 1; std::getline(file, line); ++number) {
+    std::istringstream words(line);
+    weft::serve::ApiKey key;
+    std::string more;
+    if (!(words >> key.name) || key.name.starts_with('#')) continue;
+    const std::string place = format("%s, line %d", args.keys_file.c_str(), number);
+    if (!(words >> key.key) || words >> more) throw UsageError(place, "it must be NAME KEY");
+    check_key(key.key, place);
+    keys.push_back(key);
+  }
+  if (!file.eof()) throw api::Failure(WEFT_IO, "cannot be read", args.keys_file);
+  if (keys.empty()) throw UsageError("--api-keys", "the file has no key");
+  return keys;
+}
+
 void check_access(const ServeArgs& args) {
-  const bool loopback = args.host == "127.0.0.1" || args.host == "::1" || args.host == "localhost";
-  if (!args.key.empty() && args.no_key) throw UsageError("--no-key", "it contradicts --api-key");
-  if (!loopback && args.key.empty() && !args.no_key)
+  const bool local =
+      !args.unix_path.empty() || args.host == "127.0.0.1" || args.host == "::1" || args.host == "localhost";
+  const bool keys = !args.key.empty() || !args.keys_file.empty();
+  if (keys && args.no_key) throw UsageError("--no-key", "it contradicts --api-key and --api-keys");
+  if (!local && !keys && !args.no_key)
     throw UsageError("--host", "other machines can reach this address: it requires --api-key KEY, or --no-key");
   const bool site = args.cors.starts_with("http://") || args.cors.starts_with("https://");
   const std::size_t name = args.cors.find("//") + 2;
@@ -84,8 +118,17 @@ void check_access(const ServeArgs& args) {
                       });
   if (!args.cors.empty() && args.cors != "*" && !origin)
     throw UsageError("--cors", "it must be an origin such as https://app.example, or *");
-  for (const char c : args.key)
-    if (c <= ' ' || c > '~') throw UsageError("--api-key", "it must have printable ASCII characters only, no spaces");
+}
+
+// Listens, and returns the place as people write it.
+std::string listen(const ServeArgs& args, weft::serve::HttpServer& server) {
+  if (!args.unix_path.empty()) {
+    server.bind_unix(args.unix_path);
+    return "unix:" + args.unix_path;
+  }
+  const int port = server.bind(args.host, args.port);
+  const bool v6 = args.host.find(':') != args.host.npos;
+  return format("http://%s:%d/", (v6 ? "[" + args.host + "]" : args.host).c_str(), port);
 }
 
 void check_model(const api::Model& model) {
@@ -126,9 +169,10 @@ void serve(const ServeArgs& args) {
   StopSignals signals;
   constexpr std::size_t kOthers = 32;  // requests that are read or refused, besides those that are answered or wait
   Metrics metrics;
-  Service service(metrics, {args.key, args.cors, {args.host}, std::chrono::seconds(args.deadline)});
+  RequestLog log(args.log);
+  Service service(metrics, log, {read_keys(args), args.cors, {args.host}, std::chrono::seconds(args.deadline)});
   HttpServer server(service, args.sessions + args.queue + kOthers);
-  const int port = server.bind(args.host, args.port);
+  const std::string place = listen(args, server);
   std::optional<States> states;
   if (!args.states.empty()) states.emplace(args.states, std::uint64_t{args.states_limit} << 20);
   States* const kept = states ? &*states : nullptr;
@@ -155,16 +199,19 @@ void serve(const ServeArgs& args) {
   loaded.emplace(Loaded{*model, facts, engine ? &*engine : nullptr, embedder ? &*embedder : nullptr, kept});
   service.set(&*loaded);
   signals.arm();
-  std::cerr << format("weft serve: %s at http://%s:%d/ with %s. Ctrl-C ends it.\n", facts.name.c_str(),
-                      args.host.find(':') == args.host.npos ? args.host.c_str() : ("[" + args.host + "]").c_str(), port,
+  std::cerr << format("weft serve: %s at %s with %s. Ctrl-C ends it.\n", facts.name.c_str(), place.c_str(),
                       does.c_str());
   while (!signals.wait()) {
     if (const std::string broken = loaded->broken(); !broken.empty())
       throw api::Failure(WEFT_DEVICE_LOST, broken, "device");
     if (server.failed())
-      throw api::Failure(WEFT_IO, "the system accepts no more connections", format("port %d", port),
+      throw api::Failure(WEFT_IO, "the system accepts no more connections", place,
                          "it may have too many open files; start weft serve again");
   }
+  service.drain();
+  for (const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(args.drain);
+       server.busy() > 0 && std::chrono::steady_clock::now() < until;)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
   service.close();
   if (engine) engine->close();
   if (embedder) embedder->close();
@@ -187,11 +234,15 @@ void add_serve(CLI::App& app) {
       ->type_name("N")
       ->capture_default_str()
       ->transform(whole(0, 65535));
+  command->add_option("--unix", args->unix_path, "listen on this local socket, of mode 0600, and on no address")
+      ->type_name("PATH");
   command
       ->add_option("--api-key", args->key,
                    "key that requests must have; $WEFT_API_KEY gives it without showing it to other users")
       ->type_name("KEY")
       ->envname("WEFT_API_KEY");
+  command->add_option("--api-keys", args->keys_file, "file of keys: lines NAME KEY; the log has their names")
+      ->type_name("FILE");
   command->add_flag("--no-key", args->no_key, "let everyone who can reach the address ask");
   command->add_option("--cors", args->cors, "let pages of this origin call the server; *: of all")->type_name("ORIGIN");
   command->add_option("--sessions", args->sessions, "most requests that are answered at the same time")
@@ -206,6 +257,12 @@ void add_serve(CLI::App& app) {
       ->type_name("SECONDS")
       ->capture_default_str()
       ->transform(whole(1, 86400));
+  command->add_option("--drain", args->drain, "most seconds that answers may go on after SIGTERM or Ctrl-C")
+      ->type_name("SECONDS")
+      ->capture_default_str()
+      ->transform(whole(0, 86400));
+  command->add_option("--log", args->log, "append a line of JSON for each request; -: to stdout. It has no texts")
+      ->type_name("FILE");
   command
       ->add_option("--states", args->states,
                    "folder for computed contexts: of /slots, and of conversations that lose their session")

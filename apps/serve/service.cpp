@@ -98,51 +98,67 @@ std::string decoded(std::string_view text) {
 
 }  // namespace
 
-Service::Service(Metrics& metrics, Access access)
-    : metrics_(metrics), access_(std::move(access)), started_(std::time(nullptr)) {}
+Service::Service(Metrics& metrics, RequestLog& log, Access access)
+    : metrics_(metrics), log_(log), access_(std::move(access)), started_(std::time(nullptr)) {}
 
-HttpResponse Service::finish(HttpResponse response) const {
+HttpResponse Service::finish(HttpResponse response, RequestRecord& record) const {
+  record.status = response.status;
+  response.headers.emplace_back("X-Request-Id", record.id);
   response.headers.emplace_back("X-Content-Type-Options", "nosniff");
   if (!access_.cors.empty()) response.headers.emplace_back("Access-Control-Allow-Origin", access_.cors);
   return response;
 }
 
-HttpResponse Service::refuse(int status, const std::string& sentence) {
-  return finish(error_response(status < 500 ? bad_request(status, "bad_request", sentence)
-                                            : RequestError(status, "unavailable_error", "unavailable", sentence)));
+HttpResponse Service::refuse(const HttpFault& fault, const std::string& client) {
+  HttpRequest unread;
+  unread.client = client;
+  unread.arrived = std::chrono::steady_clock::now();
+  RequestRecord record(log_, metrics_, unread);
+  const RequestError error = fault.status() < 500
+                                 ? bad_request(fault.status(), "bad_request", fault.what())
+                                 : RequestError(fault.status(), "unavailable_error", "unavailable", fault.what());
+  return finish(error_response(error), record);
 }
 
 std::optional<HttpResponse> Service::answer_head(const HttpRequest& request) {
+  std::optional<HttpResponse> response;
   try {
-    std::optional<HttpResponse> response = read_path(request);
-    if (response) response = finish(std::move(*response));
-    return response;
+    response = read_path(request);
   } catch (...) {
-    return finish(error_response(current_error()));
+    response = error_response(current_error());
   }
+  if (!response) return response;
+  RequestRecord record(log_, metrics_, request);
+  return finish(std::move(*response), record);
 }
 
 HttpResponse Service::answer(HttpRequest& request, HttpClient& client) {
+  const auto record = std::make_shared<RequestRecord>(log_, metrics_, request);
+  if (const ApiKey* key = key_of(request)) record->key = key->name;
+  HttpResponse response;
   try {
-    return finish(post_path(request, client));
+    response = post_path(request, client, record);
   } catch (...) {
     const RequestError error = current_error();
-    HttpResponse response = error_response(error);
+    if (record->outcome) record->outcome = outcome_of(error);
+    response = error_response(error);
     if (request.path.starts_with(kMessages)) response.body = bytes_of(message_error(error));
-    return finish(std::move(response));
   }
+  return finish(std::move(response), *record);
 }
 
-HttpResponse Service::post_path(HttpRequest& request, HttpClient& client) {
+HttpResponse Service::post_path(HttpRequest& request, HttpClient& client,
+                                const std::shared_ptr<RequestRecord>& record) {
   const std::string& path = request.path;
+  if (path.starts_with("/v1/")) record->outcome = Outcome::cancelled;
   std::optional<Turn> turn;
   if (request.body.size() > kLargeBody) turn.emplace(turns_, client, request.arrived + access_.deadline);
-  if (path == "/v1/chat/completions") return complete(request, client, Form::chat, turn);
-  if (path == "/v1/completions") return complete(request, client, Form::completion, turn);
-  if (path == "/v1/responses") return complete(request, client, Form::response, turn);
-  if (path == kMessages) return complete(request, client, Form::message, turn);
+  if (path == "/v1/chat/completions") return complete(request, client, Form::chat, turn, record);
+  if (path == "/v1/completions") return complete(request, client, Form::completion, turn, record);
+  if (path == "/v1/responses") return complete(request, client, Form::response, turn, record);
+  if (path == kMessages) return complete(request, client, Form::message, turn, record);
   if (path == kCountTokens) return count_tokens(request);
-  if (path == "/v1/embeddings") return embed(request, client, turn);
+  if (path == "/v1/embeddings") return embed(request, client, turn, *record);
   if (path == "/tokenize") return tokenize(request);
   if (path == "/detokenize") return detokenize(request);
   if (path == "/apply-template") return apply_template(request);
@@ -162,7 +178,7 @@ const Loaded& Service::loaded() const {
 
 // Throws for a request that is not allowed. open: without a key.
 void Service::admit(const HttpRequest& request, bool open) const {
-  if (access_.key.empty()) {
+  if (access_.keys.empty()) {
     // Without a key, a page of another site must not reach the server through a name that leads here.
     const std::string* given_host = request.header("Host");
     const std::string host = given_host ? host_of(*given_host) : "";
@@ -172,16 +188,25 @@ void Service::admit(const HttpRequest& request, bool open) const {
   }
   if (open) return;
   const std::string* given = request.header("Authorization");
-  if (const std::string* alone = request.header("X-Api-Key"); alone && !given) {  // Anthropic's clients
-    if (same_key(*alone, access_.key)) return;
-    throw bad_request(401, "invalid_api_key", "The API key is wrong.");
+  const bool none = given ? given->empty() : !request.header("X-Api-Key");
+  if (none) throw bad_request(401, "missing_api_key", "An API key is required: Authorization: Bearer KEY.");
+  if (!key_of(request)) throw bad_request(401, "invalid_api_key", "The API key is wrong.");
+}
+
+// The key that the request has; nullptr if it is none of ours. Compares with all, whichever is found.
+const ApiKey* Service::key_of(const HttpRequest& request) const {
+  std::string given;
+  if (const std::string* bearer = request.header("Authorization")) {
+    const std::size_t space = std::min(bearer->find(' '), bearer->size());
+    if (!same_word(bearer->substr(0, space), "Bearer")) return nullptr;
+    given = bearer->substr(std::min(bearer->find_first_not_of(' ', space), bearer->size()));
+  } else if (const std::string* alone = request.header("X-Api-Key")) {  // Anthropic's clients
+    given = *alone;
   }
-  if (!given || given->empty())
-    throw bad_request(401, "missing_api_key", "An API key is required: Authorization: Bearer KEY.");
-  const std::size_t space = std::min(given->find(' '), given->size());
-  const std::size_t key = std::min(given->find_first_not_of(' ', space), given->size());
-  if (!same_word(given->substr(0, space), "Bearer") || !same_key(given->substr(key), access_.key))
-    throw bad_request(401, "invalid_api_key", "The API key is wrong.");
+  const ApiKey* found = nullptr;
+  for (const ApiKey& key : access_.keys)
+    if (same_key(given, key.key)) found = &key;
+  return found;
 }
 
 // An answer that needs no body; nothing: the body decides. Throws RequestError.
@@ -192,19 +217,23 @@ std::optional<HttpResponse> Service::read_path(const HttpRequest& request) const
   const std::string& path = request.path;
   const bool reads = request.method == "GET" || request.method == "HEAD";
   if (std::optional<HttpResponse> allowed = allow_origin(request)) return allowed;
-  admit(request, reads && (path == "/" || path == "/health"));
+  const bool ready = path == "/health" || path == "/readyz";
+  admit(request, reads && (path == "/" || path == "/livez" || ready));
   const bool models = path == "/v1/models" || path.starts_with("/v1/models/");
   if (reads && path == "/") return show_page();
-  if (reads && path == "/health") return show_health();
+  if (reads && path == "/livez") return json_response({{"status", "ok"}});
+  if (reads && ready) return show_health();
   if (reads && path == "/metrics") return show_metrics();
   if (reads && models) return show_models(path);
   if (reads && path == "/slots") return show_slots();
   const bool posts = std::ranges::find(kPosts, path) != std::end(kPosts) || slot_of(path);
   if (posts && request.method == "POST") {
     check_body_headers(request);
+    if (draining_) throw RequestError(503, "unavailable_error", "draining", "The server is ending.");
     return std::nullopt;
   }
-  const bool known = posts || path == "/" || path == "/health" || path == "/metrics" || path == "/slots" || models;
+  const bool known =
+      posts || path == "/" || path == "/livez" || ready || path == "/metrics" || path == "/slots" || models;
   HttpResponse response =
       error_response(bad_request(known ? 405 : 404, known ? "method_not_allowed" : "not_found",
                                  "There is no " + request.method + " " + path.substr(0, 80) + " here."));
@@ -246,6 +275,7 @@ HttpResponse Service::show_page() const {
 }
 
 HttpResponse Service::show_health() const {
+  if (draining_) throw RequestError(503, "unavailable_error", "draining", "The server is ending.");
   const std::string broken = loaded().broken();
   if (!broken.empty()) throw RequestError(503, "unavailable_error", "failed", broken);
   return json_response({{"status", "ok"}});
@@ -270,19 +300,10 @@ HttpResponse Service::show_models(const std::string& path) const {
   return json_response(model);
 }
 
-HttpResponse Service::complete(HttpRequest& request, HttpClient& client, Form form, std::optional<Turn>& turn) const {
-  const auto counted = std::make_shared<CountedRequest>(metrics_);
-  try {
-    return complete(request, client, form, turn, counted);
-  } catch (...) {
-    counted->set(outcome_of(current_error()));
-    throw;
-  }
-}
-
 HttpResponse Service::complete(HttpRequest& request, HttpClient& client, Form form, std::optional<Turn>& turn,
-                               std::shared_ptr<CountedRequest> counted) const {
+                               const std::shared_ptr<RequestRecord>& record) const {
   const Loaded& ready = loaded();
+  record->model = ready.facts.name;
   if (!ready.engine) throw bad_field("model", "The model \"" + ready.facts.name + "\" writes no text.", "unsupported");
   CompletionRequest asked = form == Form::chat         ? parse_chat(request.body, ready.facts)
                             : form == Form::completion ? parse_completion(request.body, ready.facts)
@@ -311,7 +332,7 @@ HttpResponse Service::complete(HttpRequest& request, HttpClient& client, Form fo
   std::string().swap(request.body);
   turn.reset();
   const auto exchange = std::make_shared<Exchange>(ready, *ready.engine, std::move(asked), client,
-                                                   request.arrived + access_.deadline, std::move(counted));
+                                                   request.arrived + access_.deadline, record);
   if (!stream) return json_response(exchange->whole());
   exchange->await_begin(kSilentTime);
   // X-Accel-Buffering: proxies pass on each event at once.
@@ -320,20 +341,11 @@ HttpResponse Service::complete(HttpRequest& request, HttpClient& client, Form fo
           }};
 }
 
-HttpResponse Service::embed(const HttpRequest& request, const HttpClient& client, std::optional<Turn>& turn) const {
-  CountedRequest counted(metrics_);
-  try {
-    return embed(request, client, turn, counted);
-  } catch (...) {
-    counted.set(outcome_of(current_error()));
-    throw;
-  }
-}
-
 HttpResponse Service::embed(const HttpRequest& request, const HttpClient& client, std::optional<Turn>& turn,
-                            CountedRequest& counted) const {
+                            RequestRecord& record) const {
   const auto deadline = request.arrived + access_.deadline;
   const Loaded& ready = loaded();
+  record.model = ready.facts.name;
   if (!ready.embedder)
     throw bad_field("model", "The model \"" + ready.facts.name + "\" has no encoder, and makes no embeddings.",
                     "unsupported");
@@ -356,7 +368,8 @@ HttpResponse Service::embed(const HttpRequest& request, const HttpClient& client
     tokens += ids.size();
   }
   metrics_.count_prompt(tokens, 0);
-  counted.set(Outcome::stop);
+  record.prompt_tokens = tokens;
+  record.outcome = Outcome::stop;
   return json_response({{"object", "list"},
                         {"data", data},
                         {"model", ready.facts.name},

@@ -9,14 +9,19 @@
 #include "conversation.h"
 #include "embeddings.h"
 #include "http.h"
+#include "request_log.h"
 #include "turns.h"
 
 namespace weft::serve {
 
 constexpr std::chrono::seconds kSilentTime{3};  // a stream that waits longer begins, and has a comment each so often
 
+struct ApiKey {
+  std::string name, key;
+};
+
 struct Access {
-  std::string key;                 // empty: none is needed
+  std::vector<ApiKey> keys;        // empty: none is needed
   std::string cors;                // whose pages may call besides our own: an origin, or "*"; empty: none
   std::vector<std::string> hosts;  // names, besides addresses and localhost, by which a browser may call without a key
   std::chrono::seconds deadline;   // of a request, from its arrival to the end of its answer
@@ -36,34 +41,35 @@ struct Loaded {
 
 class Service final : public HttpHandler {
  public:
-  // The metrics outlive it.
-  Service(Metrics& metrics, Access access);
+  // The metrics and the log outlive it.
+  Service(Metrics& metrics, RequestLog& log, Access access);
 
   // Until there is one, requests are answered with 503. `loaded` lives until the server has ended.
   void set(const Loaded* loaded);
+  // Refuses requests from now on.
+  void drain() { draining_ = true; }
   // Ends requests that wait for something other than the engine.
   void close() { turns_.close(); }
 
   std::optional<HttpResponse> answer_head(const HttpRequest& request) override;
   HttpResponse answer(HttpRequest& request, HttpClient& client) override;
-  HttpResponse refuse(int status, const std::string& sentence) override;
+  HttpResponse refuse(const HttpFault& fault, const std::string& client) override;
 
  private:
-  HttpResponse finish(HttpResponse response) const;
+  HttpResponse finish(HttpResponse response, RequestRecord& record) const;
   std::optional<HttpResponse> read_path(const HttpRequest& request) const;
-  HttpResponse post_path(HttpRequest& request, HttpClient& client);
+  HttpResponse post_path(HttpRequest& request, HttpClient& client, const std::shared_ptr<RequestRecord>& record);
   void admit(const HttpRequest& request, bool open) const;
+  const ApiKey* key_of(const HttpRequest& request) const;
   std::optional<HttpResponse> allow_origin(const HttpRequest& request) const;
   HttpResponse show_page() const;
   HttpResponse show_health() const;
   HttpResponse show_metrics() const;
   HttpResponse show_models(const std::string& path) const;
-  HttpResponse complete(HttpRequest& request, HttpClient& client, Form form, std::optional<Turn>& turn) const;
   HttpResponse complete(HttpRequest& request, HttpClient& client, Form form, std::optional<Turn>& turn,
-                        std::shared_ptr<CountedRequest> counted) const;
-  HttpResponse embed(const HttpRequest& request, const HttpClient& client, std::optional<Turn>& turn) const;
+                        const std::shared_ptr<RequestRecord>& record) const;
   HttpResponse embed(const HttpRequest& request, const HttpClient& client, std::optional<Turn>& turn,
-                     CountedRequest& counted) const;
+                     RequestRecord& record) const;
   HttpResponse show_slots() const;
   HttpResponse change_slot(const HttpRequest& request, std::uint32_t id) const;
   HttpResponse tokenize(const HttpRequest& request) const;
@@ -75,10 +81,12 @@ class Service final : public HttpHandler {
   const Loaded& loaded_with_slots() const;
 
   Metrics& metrics_;
+  RequestLog& log_;
   const Access access_;
   const std::int64_t started_;                  // seconds since 1970
   std::optional<Conversations> conversations_;  // of a model that writes; set before `loaded_`
   std::atomic<const Loaded*> loaded_ = nullptr;
+  std::atomic<bool> draining_ = false;
   Turns turns_;
 };
 

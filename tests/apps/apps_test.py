@@ -28,6 +28,7 @@ from test_serve_fuzz import ServeFuzz
 from test_serve_haproxy import ServeHaproxy
 from test_serve_limits import ServeLimits
 from test_serve_logprobs import ServeLogprobs
+from test_serve_operator import ServeOperator
 from test_serve_proxies import ServeProxies
 from test_serve_reasoning import ServeMessages, ServeReasoning
 from test_serve_responses import ServeResponses

@@ -76,7 +76,7 @@ class ServeLimits(unittest.TestCase):
             self.assertEqual(server.request("GET", "/health")[0], 200)
             _, err = server.process.communicate(timeout=60)
         self.assertEqual(server.process.returncode, 1, err)
-        self.assertIn(f"port {server.port}: the system accepts no more connections", err.decode())
+        self.assertIn(f"http://127.0.0.1:{server.port}/: the system accepts no more connections", err.decode())
 
     def test_a_full_queue(self):
         with Server("--sessions", 1, "--queue", 0) as server:

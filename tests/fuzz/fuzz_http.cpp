@@ -30,7 +30,7 @@ void without_signals(const auto& call) {
 
 class Target {
  public:
-  explicit Target(Access access) : service_(metrics_, std::move(access)) {
+  explicit Target(Access access) : service_(metrics_, log_, std::move(access)) {
     address_.sin_family = AF_INET;
     address_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     address_.sin_port = htons(static_cast<uint16_t>(server_.bind("127.0.0.1", 0)));
@@ -74,6 +74,7 @@ class Target {
 
  private:
   Metrics metrics_;
+  RequestLog log_{""};
   Service service_;
   HttpServer server_{service_, 1};
   sockaddr_in address_ = {};
@@ -84,7 +85,7 @@ std::string requests_of(std::string_view bytes, size_t piece) {
   std::string input, text;
   RequestReader reader;
   bool in_body = false;
-  reader.reset();
+  reader.reset("");
   try {
     for (size_t at = 0; at < bytes.size(); at += piece) {
       input += bytes.substr(at, piece);
@@ -96,7 +97,7 @@ std::string requests_of(std::string_view bytes, size_t piece) {
         const HttpRequest request = reader.take();
         text += request.method + " " + request.path + "?" + request.query + "\n" + request.body + "\n";
         for (const auto& [name, value] : request.headers) text += name + ":" + value + "\n";
-        reader.reset();
+        reader.reset("");
         if (input.empty()) break;
       }
     }
@@ -116,8 +117,8 @@ void weft::fuzz_input(const uint8_t* data, size_t size) {
   const std::string whole = requests_of(bytes, bytes.size() + 1);
   if (bytes.size() < 4096 && (whole != requests_of(bytes, 1) || whole != requests_of(bytes, 7))) std::abort();
   // Never freed: their threads use them up to the end.
-  static const Target& plain = *new Target({"", "", {"example.org"}, std::chrono::seconds(5)});
-  static const Target& keyed = *new Target({"key", "https://example.org", {}, std::chrono::seconds(5)});
+  static const Target& plain = *new Target({{}, "", {"example.org"}, std::chrono::seconds(5)});
+  static const Target& keyed = *new Target({{{"name", "key"}}, "https://example.org", {}, std::chrono::seconds(5)});
   const std::string text = (data[0] == '1' ? keyed : plain).answer(bytes);
   if (text.empty()) return;
   if (!text.starts_with("HTTP/1.1 ")) std::abort();
