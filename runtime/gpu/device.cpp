@@ -188,15 +188,26 @@ void Device::save_pipeline_cache() noexcept {
   try {
     const auto path = pipeline_cache_path(caps_);
     size_t bytes = 0;
-    if (!path || kernels_.empty() || !pipeline_cache_) return;
+    const std::lock_guard lock(pipeline_cache_mutex_);
+    if (!path || kernels().empty() || !pipeline_cache_) return;
     if (table_.vkGetPipelineCacheData(handle_, pipeline_cache_, &bytes, nullptr) != VK_SUCCESS) return;
     if (bytes == loaded_cache_bytes_) return;  // nothing was added
     std::vector<std::byte> data(bytes);
     if (table_.vkGetPipelineCacheData(handle_, pipeline_cache_, &bytes, data.data()) != VK_SUCCESS) return;
     data.resize(bytes);
     write_file_atomically(*path, seal_pipeline_cache(data), Rights::owner);
+    loaded_cache_bytes_ = bytes;
   } catch (const std::exception&) {  // a full disk or a read-only home costs start-up time, nothing else
   }
+}
+
+void Device::save_new_pipelines() noexcept {
+  {
+    const std::lock_guard lock(compilers_mutex_);
+    const bool all_free = compilers_ == std::max(std::thread::hardware_concurrency(), 1u);
+    if (!all_free || !std::exchange(pipelines_are_new_, false)) return;
+  }
+  save_pipeline_cache();
 }
 
 Device::Compiling::Compiling(Device& device) : device_(device) {
@@ -208,6 +219,7 @@ Device::Compiling::Compiling(Device& device) : device_(device) {
 Device::Compiling::~Compiling() {
   const std::lock_guard lock(device_.compilers_mutex_);
   ++device_.compilers_;
+  device_.pipelines_are_new_ = true;
   device_.compiler_free_.notify_one();
 }
 
@@ -322,6 +334,7 @@ void Fence::wait() {
   if (!pending_) return;
   device_->wait_for(handle_);
   pending_ = false;
+  device_->save_new_pipelines();
 }
 
 }  // namespace weft

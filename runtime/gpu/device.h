@@ -97,6 +97,9 @@ class Device : public std::enable_shared_from_this<Device> {
   void wait_for(VkFence fence);
   void load_pipeline_cache();
   void save_pipeline_cache() noexcept;
+  // After a pass, if pipelines were compiled since the last time and none is being compiled: a process may be killed at
+  // any time.
+  void save_new_pipelines() noexcept;
 
   std::shared_ptr<Instance> instance_;
   VkPhysicalDevice physical_;
@@ -115,6 +118,8 @@ class Device : public std::enable_shared_from_this<Device> {
   std::mutex compilers_mutex_;  // a count and not std::counting_semaphore, which can sleep forever in gcc 12's library
   std::condition_variable compiler_free_;
   uint32_t compilers_;  // free turns
+  bool pipelines_are_new_ = false;
+  std::mutex pipeline_cache_mutex_;  // of the file
   VkPipelineCache pipeline_cache_ = VK_NULL_HANDLE;
   size_t loaded_cache_bytes_ = 0;
   // By where the shader's code lies, and constants.

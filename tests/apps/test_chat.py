@@ -193,6 +193,17 @@ class OneQuestion(unittest.TestCase):
         self.assertIn("| decode 2 tok", weft("generate", "-m", plain(), "-p", "hello", "-n", 2, "--stats")[1])
 
 
+    def test_a_killed_program_has_written_its_pipelines(self):
+        folder = FOLDER / "killed"
+        running = subprocess.Popen([BIN / "weft", "generate", "-m", plain(), "-p", "hello", "-n", "1000"],
+                                   env=dict(ENV, WEFT_CACHE_DIR=str(folder)), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.assertTrue(running.stdout.read(20))
+        running.send_signal(signal.SIGKILL)
+        running.stdout.close()
+        self.assertEqual(running.wait(60), -signal.SIGKILL)
+        self.assertTrue(list(folder.glob("pipelines-*.bin")), list(folder.iterdir()))
+
+
 class Terminal:
     """weft on a pseudo-terminal."""
 

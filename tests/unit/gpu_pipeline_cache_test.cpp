@@ -145,6 +145,24 @@ TEST_F(PipelineCacheOnDisk, IsWrittenAndReadAgain) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path.parent_path()), {}), 1) << "a leftover file";
 }
 
+// A process that is killed closes no device.
+TEST_F(PipelineCacheOnDisk, IsWrittenAfterThePassThatCompiled) {
+  namespace fs = std::filesystem;
+  const Variable folder("WEFT_CACHE_DIR", (cache_folder() / "killed").c_str());
+  const auto device = Device::open();
+  const fs::path path = *pipeline_cache_path(device->caps());
+  const Buffer words(device, "words", READ_BYTES, Memory::device), sums(device, "sums", 4, Memory::device);
+  const auto pass = [&] {
+    run_once(device, "read_bandwidth", [&](Recorder& recorder) { ops::read_bandwidth(recorder, words, sums); });
+  };
+  pass();
+  ASSERT_TRUE(fs::exists(path)) << path;
+  EXPECT_TRUE(open_pipeline_cache(MappedFile(path).bytes(), device->caps()));
+  fs::remove(path);
+  pass();
+  EXPECT_FALSE(fs::exists(path)) << "nothing new was compiled";
+}
+
 TEST_F(PipelineCacheOnDisk, RubbishIsReplaced) {
   const Variable folder("WEFT_CACHE_DIR", (cache_folder() / "rubbish").c_str());
   const std::filesystem::path path = use_device();
