@@ -126,7 +126,7 @@ Described capi::describe(ModelFile file) {
 
 Plan capi::plan_for(const Caps& caps, const weft_model_options& options) {
   Plan plan = tuned_plan(caps).plan;
-  plan.memory_budget = options.memory_budget;
+  if (options.memory_budget) plan.memory_budget = options.memory_budget;
   if (options.int8_inputs) round_inputs(plan, caps);
   return plan;
 }

@@ -8,6 +8,7 @@
 #include "capi.h"
 #include "gpu/device.h"
 #include "gpu/memory_map.h"
+#include "gpu/plan_fields.h"
 #include "gpu/tuning.h"
 #include "model/footprint.h"
 
@@ -36,24 +37,13 @@ static JsonValue caps_json(const Caps& caps) {
 }
 
 static JsonValue plan_json(const Plan& plan, const std::string& tuning) {
-  return {{"subgroup", plan.subgroup},
-          {"reduce_threads", plan.reduce_threads},
-          {"split", plan.split},
-          {"row_tiles", plan.row_tiles},
-          {"texel_products", plan.texel_products},
-          {"fewest_registers", plan.fewest_registers},
-          {"uniform_parts", plan.uniform_parts},
-          {"block_tokens", plan.block_tokens},
-          {"tile_tokens", plan.tile_tokens},
-          {"matrix_side", plan.matrix_side},
-          {"half_tiles", plan.half_tiles},
-          {"int8_inputs", plan.int8_inputs},
-          {"chunk_tokens", plan.chunk_tokens},
-          {"slice_bytes", plan.slice_bytes},
-          {"run_ahead", plan.run_ahead},
-          {"profile_every", plan.profile_every},
-          {"workarounds", plan.workarounds},
-          {"tuning", tuning}};
+  JsonValue object = JsonValue::object();
+  for (const PlanField& field : plan_fields()) {
+    const uint64_t value = value_of(plan, field);
+    object[field.name] = std::holds_alternative<bool Plan::*>(field.field) ? JsonValue(value != 0) : JsonValue(value);
+  }
+  object.update({{"workarounds", plan.workarounds}, {"tuning", tuning}});
+  return object;
 }
 
 static JsonValue device_json(size_t index, const DeviceListing& device) {

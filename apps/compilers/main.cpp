@@ -18,7 +18,7 @@
 
 #include "base/error.h"
 #include "gpu/device.h"
-#include "gpu/tuning.h"
+#include "gpu/plan_fields.h"
 #include "survey.h"
 
 namespace {
@@ -30,7 +30,8 @@ void print(const Json& line) { std::cout << line.dump() << std::endl; }
 
 Json describe(const weft::Device& device) {
   const weft::Caps& caps = device.caps();
-  const weft::Plan& plan = device.plan();
+  Json plan;
+  for (const weft::PlanField& field : weft::plan_fields()) plan[field.name] = value_of(device.plan(), field);
   return {{"name", caps.name},
           {"driver", caps.driver_name},
           {"driver_info", caps.driver_info},
@@ -44,18 +45,7 @@ Json describe(const weft::Device& device) {
             {"max_shared", caps.max_shared},
             {"max_threads", caps.max_threads},
             {"max_range", caps.max_range}}},
-          {"plan",
-           {{"subgroup", plan.subgroup},
-            {"reduce_threads", plan.reduce_threads},
-            {"split", plan.split},
-            {"row_tiles", plan.row_tiles},
-            {"uniform_parts", plan.uniform_parts},
-            {"fewest_registers", plan.fewest_registers},
-            {"block_tokens", plan.block_tokens},
-            {"tile_tokens", plan.tile_tokens},
-            {"matrix_side", plan.matrix_side},
-            {"half_tiles", plan.half_tiles},
-            {"int8_inputs", plan.int8_inputs}}}};
+          {"plan", plan}};
 }
 
 // Compiles one pipeline after the other, so that the processor's time of each is known.
@@ -82,12 +72,7 @@ std::shared_ptr<weft::Device> open(const std::vector<std::string>& settings, boo
   return weft::Device::open({}, [&](const weft::Caps& caps) {
     weft::Plan plan = make_plan(caps);
     if (int8_inputs) round_inputs(plan, caps);
-    for (const std::string& setting : settings) {
-      const size_t equals = std::min(setting.find('='), setting.size());
-      const auto tunable = std::ranges::find(weft::tunables(), setting.substr(0, equals), &weft::Tunable::name);
-      if (tunable == weft::tunables().end()) throw std::invalid_argument("the plan has no tunable '" + setting + "'");
-      plan.*tunable->field = static_cast<uint32_t>(std::stoul(setting.substr(equals + 1)));
-    }
+    for (const std::string& setting : settings) set_fields(plan, caps, setting, "--set");
     plan.statistics = statistics;
     return plan;
   });
@@ -111,8 +96,7 @@ int main(int argc, char** argv) {
   app.add_option("folders", folders, "Models")->required();
   app.add_option("--skip", skip, "A pipeline that is not compiled")->allow_extra_args(false);
   app.add_option("--only", only, "The pipelines that are compiled, rather than all")->allow_extra_args(false);
-  app.add_option("--set", settings, "Another value than the plan's, as `weft tune` names it: tile_tokens=16")
-      ->allow_extra_args(false);
+  app.add_option("--set", settings, "Another value than the plan's: tile_tokens=16")->allow_extra_args(false);
   app.add_flag("--list", list, "Compile nothing");
   CLI11_PARSE(app, argc, argv);
   try {

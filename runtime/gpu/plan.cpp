@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "gpu/plan_requirements.h"
 
 namespace weft {
 namespace {
@@ -35,11 +36,6 @@ bool has_few_registers(const Caps& caps) {
 constexpr const char* kPowerVrReason = "a thread of PowerVR's has no registers for groups of 8 tokens";
 void fit_powervr(Plan& plan) { plan.block_tokens = 4; }
 
-// A subgroup lies within one part of a split row, and the pipeline can rely on it: shaders/lib/product.glsl. Where
-// inputs are rounded, four lanes of a subgroup share a block: shaders/lib/rows_int8.glsl.
-bool has_uniform_parts(const Caps& caps) {
-  return caps.full_subgroups && caps.shuffle && caps.subgroup_size >= 4 && 64 % caps.subgroup_size == 0;
-}
 // These products also take it for granted that unpackHalf2x16 keeps subnormal halves (shaders/lib/half.glsl), as RADV's
 // and NVK's does.
 void use_uniform_parts(Plan& plan) { plan.uniform_parts = true; }
@@ -80,14 +76,6 @@ constexpr Workaround kWorkarounds[] = {
 
 constexpr uint32_t kTileTokens = 64;
 
-// shaders/matmul_matrix.comp: its workgroup of 128 threads has whole subgroups, a matrix of each fits into the least
-// tile of 64 rows and 16 tokens, and its shared memory takes less than 32 KiB.
-bool can_use_matrices(const Caps& caps) {
-  if (!caps.matrices || !caps.fp16 || !caps.full_subgroups || caps.max_shared < 32768) return false;
-  if (caps.subgroup_size == 0 || 128 % caps.subgroup_size != 0) return false;
-  return 128 / caps.subgroup_size * caps.matrix_side * caps.matrix_side <= 64 * 16;
-}
-
 void require(bool enough, const char* what, uint64_t has, uint64_t needs, const Caps& caps) {
   if (enough) return;
   throw Error(
@@ -97,6 +85,25 @@ void require(bool enough, const char* what, uint64_t has, uint64_t needs, const 
 }
 
 }  // namespace
+
+// A subgroup lies within one part of a split row, and the pipeline can rely on it: shaders/lib/product.glsl. Where
+// inputs are rounded, four lanes of a subgroup share a block: shaders/lib/rows_int8.glsl.
+bool has_uniform_parts(const Caps& caps) {
+  return caps.full_subgroups && caps.shuffle && caps.subgroup_size >= 4 && 64 % caps.subgroup_size == 0;
+}
+
+// shaders/matmul_matrix.comp: its workgroup of 128 threads has whole subgroups, a matrix of each fits into the least
+// tile of 64 rows and 16 tokens, and its shared memory takes less than 32 KiB.
+bool can_use_matrices(const Caps& caps) {
+  if (!caps.matrices || !caps.fp16 || !caps.full_subgroups || caps.max_shared < 32768) return false;
+  if (caps.subgroup_size == 0 || 128 % caps.subgroup_size != 0) return false;
+  return 128 / caps.subgroup_size * caps.matrix_side * caps.matrix_side <= 64 * 16;
+}
+
+// A driver of few texels a view would need slices.
+bool can_use_texels(const Caps& caps) {
+  return caps.shuffle && caps.subgroup_size == 8 && caps.max_texels * 16 >= caps.max_range;
+}
 
 Plan make_plan(const Caps& caps) {
   if (caps.api_version < VK_API_VERSION_1_1)
@@ -115,9 +122,8 @@ Plan make_plan(const Caps& caps) {
   plan.reduce_threads = std::min(caps.max_threads, 256u);
   const bool software = caps.kind == DeviceKind::cpu;
   // Software drivers read a storage buffer lane by lane, even if all lanes want the same value. llvmpipe gathers texels
-  // without a branch a lane, and shuffles a subgroup by one instruction: together fifteen times the speed. A driver of
-  // few texels a view would need slices.
-  plan.texel_products = software && caps.shuffle && caps.subgroup_size == 8 && caps.max_texels * 16 >= caps.max_range;
+  // without a branch a lane, and shuffles a subgroup by one instruction: together fifteen times the speed.
+  plan.texel_products = software && can_use_texels(caps);
   // Four rows a lane: eight lanes read whole groups of a tile (abi.h).
   plan.row_tiles = software ? 4 : 1;
   // A CPU has few lanes and pays for the barrier that joins split rows; a GPU needs the threads to hide its memory's

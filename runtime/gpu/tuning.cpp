@@ -9,12 +9,13 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "gpu/pipeline_cache.h"
+#include "gpu/plan_fields.h"
 
 namespace weft {
 namespace {
 
 // To be raised when kernels change so much that old values mislead.
-constexpr int kVersion = 3;
+constexpr int kVersion = 4;
 constexpr size_t kMostBytes = 4096;
 
 // The default's powers of two neighbours within [least, most].
@@ -128,7 +129,8 @@ std::optional<Plan> read_tuning(std::string_view text, const Caps& caps, const P
   return plan;
 }
 
-TunedPlan tuned_plan(const Caps& caps) {
+// The plan with the values of the device's file.
+static TunedPlan measured_plan(const Caps& caps) {
   const Plan defaults = make_plan(caps);
   const char* const wanted = std::getenv("WEFT_TUNE");
   if (wanted && std::string_view(wanted) == "0") return {defaults, "switched off by WEFT_TUNE=0"};
@@ -145,6 +147,15 @@ TunedPlan tuned_plan(const Caps& caps) {
   } catch (const Error& unreadable) {
     return {defaults, path->string() + " was ignored: " + unreadable.sentence()};
   }
+}
+
+TunedPlan tuned_plan(const Caps& caps) {
+  TunedPlan tuned = measured_plan(caps);
+  const char* const settings = std::getenv("WEFT_PLAN");
+  if (!settings || !*settings) return tuned;
+  set_fields(tuned.plan, caps, settings, "WEFT_PLAN");
+  tuned.source += (tuned.source.empty() ? "WEFT_PLAN=" : "; WEFT_PLAN=") + std::string(settings);
+  return tuned;
 }
 
 }  // namespace weft

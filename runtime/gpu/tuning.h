@@ -36,10 +36,11 @@ std::optional<std::filesystem::path> tuning_path(const Caps& caps);
 std::string write_tuning(const Caps& caps, const Plan& plan);
 std::optional<Plan> read_tuning(std::string_view text, const Caps& caps, const Plan& defaults);
 
-// make_plan, with the tuned values of the device's file. WEFT_TUNE=0 ignores that.
+// make_plan, with the tuned values of the device's file, and then the fields that WEFT_PLAN sets (plan_fields.h).
+// WEFT_TUNE=0 ignores the file. Throws as make_plan and set_fields.
 struct TunedPlan {
   Plan plan;
-  std::string source;  // which file they are from, or why one is not used; empty: there is none
+  std::string source;  // the file and the settings, or why the file is not used; empty: there are none
 };
 TunedPlan tuned_plan(const Caps& caps);
 

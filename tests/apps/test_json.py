@@ -128,6 +128,20 @@ class Json(unittest.TestCase):
             _, err = weft(*wanted, env=env, expect=1)
             self.assertIn("the device has no fast integer dot products", err)
 
+    def test_plan_of_the_environment(self):
+        plan = lambda **env: weft_json("devices", "--device", 0, env=env)["devices"][0]["plan"]
+        changed = plan(WEFT_PLAN="attend_span=128,run_ahead=2", WEFT_TUNE="0")
+        self.assertEqual(changed, dict(plan(WEFT_TUNE="0"), attend_span=128, run_ahead=2, tuning=changed["tuning"]))
+        self.assertIn("WEFT_PLAN=attend_span=128,run_ahead=2", changed["tuning"])
+        _, err = weft("devices", env={"WEFT_PLAN": "splt=2"}, expect=1)
+        self.assertIn("the plan has no field 'splt'", err)
+        self.assertIn("there are: subgroup,", err)
+        wanted = ("generate", "-m", plain(), "--prompt-ids", "1,5,9", "-n", 20, "--temperature", 0)
+        self.assertEqual(weft_json(*wanted, env={"WEFT_PLAN": "attend_span=64,chunk_tokens=16"})["ids"], weft_json(*wanted)["ids"])
+        _, err = weft(*wanted, env={"WEFT_PLAN": "attend_span=100"}, expect=1)
+        self.assertIn("attend_span cannot be 100 on this device", err)
+        self.assertIn("a power of two from 64 to 16384", err)
+
     def test_tune(self):
         cache = FOLDER / "tune-cache"
         own = {"WEFT_CACHE_DIR": str(cache)}

@@ -117,7 +117,7 @@ void write_cache_files(const fs::path& folder) {
         "pWEFTPC01" + weft::le(uint64_t{vulkan.size()}) + "checksum" + vulkan);
   write(folder / "cache_files" / "tuning",
         "Tsplit 4\nrow_tiles 1\nblock_tokens 8\nmatrix_side 16\ntile_tokens 64\nreduce_threads 256\n");
-  write(folder / "cache_files" / "tuning-raw", "tweft tune 3\ndevice 10de-2503 driver 00000007-09090909\n");
+  write(folder / "cache_files" / "tuning-raw", "tweft tune 4\ndevice 10de-2503 driver 00000007-09090909\n");
   write(folder / "cache_files" / "states", "S" + std::string(64, '?'));
 }
 
