@@ -346,6 +346,7 @@ weft_status weft_model_describe(const weft_model* model, char** out, weft_error*
     if (!model->chat_template_problem.empty()) description["chat_template_problem"] = model->chat_template_problem;
     if (const auto& tie = weights.tie)
       description["tie"] = {{"kept", tie->kept}, {"left_out", tie->left_out}, {"difference", tie->difference}};
+    if (weights.untied_by_tensors) description["untied_by_tensors"] = true;
     JsonValue tensors = JsonValue::array(), buffers = JsonValue::array();
     std::vector<Retyped> retyped;
     for (const TensorReport& tensor : weights.tensors) {

@@ -89,6 +89,9 @@ void print_tables(const weft_model_info& info, const Json& description) {
     std::printf("%u softmaxes (%s)\n", softmaxes.at("count").get<unsigned>(), text(softmaxes, "kind").c_str());
   }
   if (description.contains("tie")) print_tie(description.at("tie"));
+  if (description.contains("untied_by_tensors"))
+    std::cout
+        << "the configuration says that the vocabulary tables are one, but they differ: each is used for its own\n";
   if (description.contains("shards")) print_shards(description.at("shards"));
   std::cout << '\n';
   print_types(description.at("types"), "file_type", "device_type");

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "convert/gguf_tokenizer.h"
+#include "model/parts.h"
 #include "model/tensors.h"
 #include "model/weights.h"
 
@@ -41,8 +42,11 @@ class Collector {
   }
 
   void add(std::string_view role, int layer, const char* what) {
-    if (role == "output" && config_.tied == true) return;  // the embedding counts, whatever else is stored
     const TensorView* tensor = tensors_.find(role, layer, what);
+    if (tensor && role == "output" && config_.tied == true) {  // a second copy is not written, a differing table is
+      const TensorView* table = tensors_.find("token_embd", -1, what);
+      if (table && Parts::same_bytes(*tensor, *table)) return;
+    }
     if (!tensor && role == "token_embd") tensor = tensors_.find("output", -1, what);  // a tied one under its other name
     if (!tensor) return;
     ConvertTensor to = {{tensor}, tensor_name(ModelFile::Kind::gguf, family_, role, layer, what)};

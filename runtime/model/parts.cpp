@@ -66,7 +66,6 @@ Parts::Vocabulary Parts::find_vocabulary() {
   if (config_.tied == false && !(embedding && output)) tensors_.need(embedding ? "output" : "token_embd", -1, {});
   if (!embedding) std::swap(embedding, output);
   if (!embedding) tensors_.need("token_embd", -1, {});
-  if (config_.tied == true) output = nullptr;  // Transformers then takes the embedding whatever else is stored
   if (embedding->shape.size() != 2 || embedding->shape[1] != config_.width || embedding->shape[0] == 0 ||
       embedding->shape[0] >= 1u << 30)
     throw Error(Code::bad_file,

@@ -93,6 +93,7 @@ struct Weights {
   std::unique_ptr<Table> separate_output;     // nullptr: tied, the embedding is used
   std::vector<TableShard> shards;             // by row: what those two do not have; none: they have all rows
   std::optional<Tie> tie;                     // nothing: the file has one table, two of the same bytes, or two in use
+  bool untied_by_tensors = false;             // the file says that its two tables are one, but they differ
   Buffer attention_norms;                     // of all layers, rows at kViewAlignment: see attention_norm()
   Buffer final_norm;                          // (width), or (2, width)
   Buffer embedding_norm;                      // the same; none: without bytes

@@ -72,6 +72,7 @@ void WeightsLoader::choose_vocabulary() {
       file_->release(table->bytes.first(table->bytes.size() / config_.vocab * rows));
   };
   vocabulary_ = choose_tables(stored, wanted_.tie && config_.tied != false, release_rows);
+  weights_.untied_by_tensors = config_.tied == true && vocabulary_.output;
 }
 
 void WeightsLoader::load_vocabulary() {

@@ -362,10 +362,10 @@ TEST(Convert, RefusesFoldersItCannotWrite) {
   bare.refuse(Code::not_found, {"no tokenizer.json"});
 }
 
-TEST(Convert, ATiedTableMayBeStoredTwice) {
+TEST(Convert, TablesThatDifferAreBothWrittenWhateverTheConfigurationSays) {
   const ChangedFolder folder("tie_word_embeddings", true, false);
   const ModelFile model = converted(folder.path(), folder / "out.gguf", Format::f16);
-  EXPECT_EQ(model.find("output.weight"), nullptr);
+  EXPECT_NE(model.find("output.weight"), nullptr);
   EXPECT_NE(model.find("token_embd.weight"), nullptr);
 }
 

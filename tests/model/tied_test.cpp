@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "convert/convert.h"
+#include "format/safetensors.h"
 #include "support/model_test.h"
 #include "support/quantise.h"
 #include "support/source_folder.h"
@@ -53,6 +56,26 @@ double pocket_nll(const Model& model) {
     if (all.size() > 300) break;
   }
   return std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size());
+}
+
+void say_tied(const std::filesystem::path& config_file) {
+  nlohmann::json config = nlohmann::json::parse(std::ifstream(config_file));
+  config["tie_word_embeddings"] = true;
+  std::ofstream(config_file) << config;
+}
+
+// Gives a tensor of a safetensors file the bytes of another.
+void copy_tensor(const std::filesystem::path& path, const std::string& from, const std::string& to) {
+  std::vector<std::byte> bytes;
+  {
+    const MappedFile file(path);
+    bytes.assign(file.bytes().begin(), file.bytes().end());
+  }
+  const std::vector<TensorView> tensors = parse_safetensors(bytes, path.string());
+  const TensorView& source = *std::ranges::find(tensors, from, &TensorView::name);
+  const TensorView& target = *std::ranges::find(tensors, to, &TensorView::name);
+  std::memcpy(bytes.data() + (target.bytes.data() - bytes.data()), source.bytes.data(), source.bytes.size());
+  std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), std::ssize(bytes));
 }
 
 class TiedTest : public GpuTest {};
@@ -111,6 +134,38 @@ TEST_F(TiedTest, UntiedTablesStayApart) {
     const auto model = load_model(open_device(), folder.path() / "m.gguf", {});
     EXPECT_FALSE(model->weights.tied()) << name(type);
     EXPECT_FALSE(model->weights.tie) << name(type);
+  }
+}
+
+// Transformers 5 takes what is stored, whatever the configuration says.
+TEST_F(TiedTest, TablesThatDifferStayApartInAModelSaidToBeTied) {
+  const TemporaryFolder folder;
+  for (const DType type : {DType::f32, DType::f16, DType::bf16}) {
+    const auto path = folder.path() / name(type);
+    LlamaShape shape;
+    shape.tied = false;
+    make_huggingface(path, shape, {type, 7, ""});
+    const std::vector<uint32_t> ids = {1, 300, 7, 41, 500, 9};
+    const auto score = [&](const std::filesystem::path& file) {
+      const auto model = load_model(open_device(), file, {});
+      EXPECT_FALSE(model->weights.tied()) << name(type);
+      return std::pair(Session(*model, 64, {}).score(ids), model->weights.untied_by_tensors);
+    };
+    const auto [apart, none_said] = score(path);
+    EXPECT_FALSE(none_said);
+    say_tied(path / "config.json");
+    const auto [said_tied, said] = score(path);
+    EXPECT_TRUE(said);
+    EXPECT_EQ(said_tied, apart) << name(type);
+    convert(path, folder.path() / "converted.gguf", {Format::f16, Format::f16, true}, [](float) {});
+    const std::vector<float> converted = score(folder.path() / "converted.gguf").first;
+    for (size_t i = 0; i < apart.size(); ++i) EXPECT_NEAR(converted[i], apart[i], 1e-3) << name(type);
+    copy_tensor(path / "model.safetensors", "model.embed_tokens.weight", "lm_head.weight");
+    const auto one = load_model(open_device(), path, {});
+    EXPECT_TRUE(one->weights.tied()) << name(type);
+    EXPECT_FALSE(one->weights.untied_by_tensors) << name(type);
+    convert(path, folder.path() / "one.gguf", {Format::f16, Format::f16, true}, [](float) {});
+    EXPECT_EQ(open_model(folder.path() / "one.gguf").find("output.weight"), nullptr) << name(type);
   }
 }
 

@@ -227,6 +227,8 @@ WEFT_API weft_model_info weft_model_get_info(const weft_model* model);
  *   chat_template_problem  text: why the model's chat template cannot be used; only if so
  *   tie        object {kept, left_out, difference}: the tensors of two vocabulary tables that WEFT_TIE_AUTO made one,
  *              and the Euclidean norm of their difference, relative to the kept one's; only if so
+ *   untied_by_tensors  true: the file's configuration says that the vocabulary tables are one, but those that it has
+ *              differ; each is used for its own, as in Transformers 5; only if so
  *   softmaxes  object {kind, count}: the several softmaxes that make a probability, a "mixture" or "adaptive"; only if
  *              there are several
  *   shards     array of {device, first_row, rows, bytes, and gigabytes_per_second or share}: which device has which
