@@ -211,6 +211,7 @@ def write(done, packages, folder):
     path = folder / f"{today}-peer.md"
     path.write_text(f"# Beside llama.cpp, {today}\n\n{HOW.format(packages=', '.join(packages), commit=report.commit())}\n## Instructions a weight\n\n"
                     f"{summary_text(done)}\n" + "\n".join(chip_text(*one) for one in done))
+    report.keep_newest(path, "peer")
     return path
 
 

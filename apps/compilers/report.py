@@ -190,10 +190,22 @@ def summary_text(done, budget):
                   "dispatches a token (SmolLM2, q8)", "barriers"), rows)
 
 
-def last_tables(folder, architecture, today):
+def earlier_files(folder, kind):
+    """The files of earlier days, oldest first. kind: an architecture, or "peer"."""
+    today = f"{today_is()}-{kind}.md"
+    return sorted(path for path in folder.glob(f"*-{kind}.md") if path.name < today)
+
+
+def last_tables(folder, architecture):
     """Of the newest file before today's; none: {}."""
-    earlier = sorted(path for path in folder.glob(f"*-{architecture}.md") if path.name < today)
+    earlier = earlier_files(folder, architecture)
     return read_tables(earlier[-1].read_text()) if earlier else {}
+
+
+def keep_newest(path, kind):
+    """Removes the files of earlier days: Git has them."""
+    for earlier in earlier_files(path.parent, kind):
+        earlier.unlink()
 
 
 def today_is():
@@ -208,13 +220,15 @@ def write(done, architecture, budget, folder, named=()):
     """named: the chips, if they are not all; their file takes no other's place."""
     today = today_is()
     path = folder / f"{'-'.join([today, architecture, *named])}.md"
-    before = last_tables(folder, architecture, f"{today}-{architecture}.md")
+    before = last_tables(folder, architecture)
     text = (f"# Compilers, {today}\n\nMesa for {architecture}; commit {commit()}. Nothing was run: docs/devices.md says how. The numbers after a pipeline's name "
             f"are its specialisation constants (`shaders/NAME.comp`), 0 to 2 for f16, q8 and q4. Registers are those of a thread; ms are a processor's time. Budget: no spills, no scratch, "
             f"{budget.seconds} s.\n\n{summary_text(done, budget)}\n" +
             "\n".join(chip_text(chip, result, rows, budget, before.get(chip.name)) for chip, result, rows in done))
     folder.mkdir(exist_ok=True)
     path.write_text(text)
+    if not named:
+        keep_newest(path, architecture)
     return path
 
 

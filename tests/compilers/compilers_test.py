@@ -115,14 +115,19 @@ class Report(unittest.TestCase):
             text = report.write([(chip, result, rows)], "amd64", report.Budget(), folder).read_text()
             self.assertIn("| navi21 | D | 64 | 8 | 4 | 3 | 2 | 0.50 | 0.5 | 308 | 279 |", text)
             self.assertEqual(report.read_tables(text)["navi21"]["good"], {"instructions": 7, "registers": 8, "spills": 0})
-            (folder / "2000-01-01-amd64.md").write_text(text.replace("| `good` | 7 ", "| `good` | 9 ").replace("| `hang` |", "| `old` |"))
+            old = folder / "2000-01-01-amd64.md"
+            old.write_text(text.replace("| `good` | 7 ", "| `good` | 9 ").replace("| `hang` |", "| `old` |"))
+            alone = report.write([(chip, result, rows)], "amd64", report.Budget(), folder, ["navi21"])
+            self.assertEqual(alone.name, f"{report.today_is()}-amd64-navi21.md")
+            self.assertIn("| instructions 9 |", alone.read_text())
+            self.assertTrue(old.exists())
+            (folder / "2000-01-01-arm64.md").touch()
             text = report.write([(chip, result, rows)], "amd64", report.Budget(), folder).read_text()
             self.assertIn("| instructions 9 |", text)
             self.assertRegex(text, r"`hang`.*\| new \|")
             self.assertIn("No longer selected: `old`", text)
-            alone = report.write([(chip, result, rows)], "amd64", report.Budget(), folder, ["navi21"])
-            self.assertEqual(alone.name, f"{report.today_is()}-amd64-navi21.md")
-            self.assertIn("| instructions 9 |", alone.read_text())
+            self.assertFalse(old.exists())
+            self.assertTrue(alone.exists() and (folder / "2000-01-01-arm64.md").exists())
 
     def test_a_subgroup_variant_is_compared_with_the_plain_one_before_it(self):
         before = {"matmul 1": {"instructions": 9}, "norm 2": {}, "norm subgroup 2": {}}
