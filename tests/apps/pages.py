@@ -1,4 +1,4 @@
-"""README.md and docs/*.md as tests read them: code blocks, links and headings.
+"""README.md, docs/*.md and docs/notes/*.md as tests read them: code blocks, links and headings.
 
 Code blocks are fenced. `sh` is a script; `console` holds commands after "$ " and the output that they must have, where [...]
 stands for any text, and for any number of lines if it is alone on a line. Other languages are not run. Comments before a block:
@@ -13,7 +13,8 @@ import re
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+NOTES = sorted((ROOT / "docs/notes").glob("*.md"))  # what was measured
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *NOTES]
 
 
 @dataclasses.dataclass

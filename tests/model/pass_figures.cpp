@@ -1,4 +1,4 @@
-// What passes of several tokens take, by operation, for docs/speculation.md: by hand, with WEFT_FIGURES=1.
+// What passes of several tokens take, by operation, for docs/notes/speculation.md: by hand, with WEFT_FIGURES=1.
 // WEFT_FIGURES_MODEL=smollm2 takes that model in place of pocket. Prints a table in Markdown.
 #include <algorithm>
 #include <chrono>
