@@ -65,7 +65,7 @@ struct weft_model {
   mutable std::atomic<double> bandwidth = 0;            // bytes a second; 0: not measured yet
   mutable std::atomic<uint32_t> holders = 1;            // who has loaded it, and the users
   mutable std::recursive_mutex users_mutex;  // held while one is made or goes, and while the device is changed
-  mutable std::vector<weft::capi::DeviceUser*> users;  // its sessions, batches and encoders
+  mutable std::vector<weft::capi::DeviceUser*> users;  // its sessions, batches, encoders and adapters
   mutable std::atomic<uint64_t> recoveries = 0;
   std::atomic<bool> recovers = false;  // by itself
   const pid_t process = ::getpid();
@@ -138,6 +138,8 @@ class DeviceUser {
   DeviceUser& operator=(const DeviceUser&) = delete;
   virtual void leave_device() = 0;
   virtual void enter_device() = 0;
+  // True if other users need it on the device before they enter.
+  virtual bool enters_first() const { return false; }
 
   ModelUse model;
   std::atomic<bool> in_use = false;
@@ -159,6 +161,15 @@ class InUse {
 
  private:
   DeviceUser* user_;
+};
+
+struct AdapterUser : DeviceUser {
+  AdapterUser(const weft_model* of, std::unique_ptr<Adapter> loaded) : DeviceUser(of), adapter(std::move(loaded)) {}
+  void leave_device() override { adapter->leave_device(); }
+  void enter_device() override { adapter->enter_device(); }
+  bool enters_first() const override { return true; }
+
+  const std::unique_ptr<Adapter> adapter;
 };
 
 // Nothing if it is in use or inherited: better a leak than a crash.
@@ -200,6 +211,7 @@ struct weft_session : weft::capi::DeviceUser {
   void leave_device() override { session.leave_device(); }
   void enter_device() override { session.enter_device(); }
 
+  std::shared_ptr<weft::capi::AdapterUser> adapter;  // nullptr: none
   weft::Session session;
   weft::StreamDecoder decoder;  // holds a character begun by one generate until the next completes it
   weft::StopStrings stops = {};

@@ -43,7 +43,9 @@ void load_again(const weft_model& model) {
   model.model.device = std::move(device);
   model.model.weights = load_weights(model.model.device, file, config, formats, {});
   ++model.recoveries;
-  for (DeviceUser* user : model.users) user->enter_device();
+  for (const bool first : {true, false})
+    for (DeviceUser* user : model.users)
+      if (user->enters_first() == first) user->enter_device();
 }
 
 }  // namespace

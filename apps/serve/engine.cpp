@@ -350,7 +350,7 @@ Job::News Job::next() {
 }
 
 Engine::Engine(api::Model& model, Metrics& metrics, States* states, std::uint32_t sessions, std::uint32_t queue,
-               std::uint32_t context, weft_speculation speculation)
+               std::uint32_t context, weft_speculation speculation, const api::Adapter* adapter)
     : model_(model),
       metrics_(metrics),
       states_(states),
@@ -358,7 +358,8 @@ Engine::Engine(api::Model& model, Metrics& metrics, States* states, std::uint32_
       asked_sessions_(sessions),
       most_waiting_(queue),
       context_(context),
-      speculation_(speculation) {
+      speculation_(speculation),
+      adapter_(adapter) {
   make_session(slots_.emplace_back());
   thread_ = std::thread([this] { compute(); });
 }
@@ -502,6 +503,7 @@ void Engine::make_session(Slot& slot) {
   api::Session made = std::move(unused_.back());
   unused_.pop_back();
   made.set_speculation(speculation_);
+  api::set_adapter(made, adapter_);
   slot.session.emplace(std::move(made));
 }
 

@@ -18,6 +18,7 @@
 #include <thread>
 #include <utility>
 #include <vector>
+#include <weft/adapter.hpp>
 #include <weft/weft.hpp>
 
 #include "metrics.h"
@@ -142,12 +143,12 @@ class Job {
 class Engine {
  public:
   // sessions: that generate at the same time, 1 to WEFT_MAX_BATCH; queue: requests that may wait; context: tokens of a
-  // session; states: where conversations go that lose their session; nullptr: nowhere; speculation: of all sessions.
-  // The model, the metrics and the states outlive the engine. Makes the first session; the others are made when they
-  // are needed, as many at once as there are, so that most have their caches side by side. Throws api::Failure if it
-  // cannot.
+  // session; states: where conversations go that lose their session; nullptr: nowhere; speculation, adapter: of all
+  // sessions; nullptr: no adapter. The model, the metrics, the states and the adapter outlive the engine. Makes the
+  // first session; the others are made when they are needed, as many at once as there are, so that most have their
+  // caches side by side. Throws api::Failure if it cannot.
   Engine(api::Model& model, Metrics& metrics, States* states, std::uint32_t sessions, std::uint32_t queue,
-         std::uint32_t context, weft_speculation speculation);
+         std::uint32_t context, weft_speculation speculation, const api::Adapter* adapter);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -202,6 +203,7 @@ class Engine {
   std::uint32_t most_sessions_;
   const std::uint32_t asked_sessions_, most_waiting_, context_;
   const weft_speculation speculation_;
+  const api::Adapter* const adapter_;
 
   std::mutex sessions_mutex_;  // of these two
   std::vector<api::Session> unused_;

@@ -21,7 +21,7 @@ struct ServeArgs {
   ModelArgs model;
   std::string host = "127.0.0.1";
   std::uint16_t port = 8080;
-  std::string unix_path, key, keys_file, log, cors, states, speculate = "off";
+  std::string unix_path, key, keys_file, log, cors, states, lora, speculate = "off";
   bool no_key = false;
   std::uint32_t sessions = 8, queue = 64, deadline = 600, drain = 0, states_limit = 1024;
 };
@@ -177,6 +177,7 @@ void serve(const ServeArgs& args) {
   if (!args.states.empty()) states.emplace(args.states, std::uint64_t{args.states_limit} << 20);
   States* const kept = states ? &*states : nullptr;
   std::optional<api::Model> model;
+  std::optional<api::Adapter> adapter;
   std::optional<Engine> engine;
   std::optional<Embedder> embedder;
   std::optional<Loaded> loaded;
@@ -190,10 +191,13 @@ void serve(const ServeArgs& args) {
   if (make_embedder(*model, args.queue, embedder)) {
     if (args.model.ctx) throw UsageError("--ctx", "an encoder's input has its own limit");
     if (args.speculate != "off") throw UsageError("--speculate", "an encoder writes no text");
+    if (!args.lora.empty()) throw UsageError("--lora", "an encoder takes no adapter");
   } else {
     facts.context = session_context(args.model, info);
+    if (!args.lora.empty()) adapter.emplace(load_lora(*model, args.lora));
     engine.emplace(*model, metrics, kept, args.sessions, args.queue, facts.context,
-                   args.speculate == "lookup" ? WEFT_SPECULATE_LOOKUP : WEFT_SPECULATE_OFF);
+                   args.speculate == "lookup" ? WEFT_SPECULATE_LOOKUP : WEFT_SPECULATE_OFF,
+                   adapter ? &*adapter : nullptr);
     does = format("%u sessions of %u tokens", args.sessions, facts.context);
   }
   loaded.emplace(Loaded{*model, facts, engine ? &*engine : nullptr, embedder ? &*embedder : nullptr, kept});
@@ -225,6 +229,7 @@ void add_serve(CLI::App& app) {
   add_model_options(command, args->model);
   add_ctx_option(command, args->model);
   add_speculate_option(command, args->speculate);
+  add_lora_option(command, args->lora);
   command
       ->add_option("--host", args->host,
                    "address to listen on; one that other machines can reach requires --api-key or --no-key")

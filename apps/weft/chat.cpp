@@ -369,6 +369,7 @@ void add_chat(CLI::App& app) {
   add_restore_option(command, args->restore);
   add_head_option(command, args->settings.head);
   add_speculate_options(command, args->speculate);
+  add_lora_option(command, args->lora);
   add_sampling_options(command, args->settings.sampling);
   add_steering_options(command, args->settings.steering);
   add_grammar_options(command, args->grammar);

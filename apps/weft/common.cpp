@@ -321,6 +321,38 @@ void set_speculation(api::Session& session, const SpeculateArgs& args, const Mod
   }
 }
 
+void add_lora_option(CLI::App* command, std::string& lora) {
+  command
+      ->add_option("--lora", lora,
+                   "a LoRA adapter for the model: a GGUF file or a folder of PEFT's; SCALE multiplies its own scale")
+      ->type_name("FILE[:SCALE]");
+}
+
+api::Adapter load_lora(const api::Model& model, const std::string& lora) {
+  std::string path = lora;
+  float scale = 1;
+  const std::size_t colon = lora.rfind(':');
+  if (colon != lora.npos && !std::filesystem::exists(lora)) {
+    const char* const end = lora.data() + lora.size();
+    const auto [rest, wrong] = std::from_chars(lora.data() + colon + 1, end, scale);
+    if (wrong != std::errc() || rest != end)
+      throw UsageError("--lora", "\"" + lora.substr(colon + 1) + "\" is not a number", "write FILE or FILE:SCALE");
+    path = lora.substr(0, colon);
+  }
+  try {
+    return api::Adapter(model, path, scale);
+  } catch (const api::Failure& error) {
+    if (error.status() != WEFT_INVALID_ARGUMENT) throw;
+    throw UsageError("--lora", error.sentence(), error.hint());
+  }
+}
+
+void set_lora(api::Session& session, const api::Model& model, const std::string& lora) {
+  if (lora.empty()) return;
+  const api::Adapter adapter = load_lora(model, lora);
+  api::set_adapter(session, &adapter);  // the session holds it
+}
+
 void add_head_option(CLI::App* command, std::string& head) {
   command
       ->add_option(

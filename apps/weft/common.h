@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <vector>
+#include <weft/adapter.hpp>
 #include <weft/weft.hpp>
 
 namespace weft::cli {
@@ -102,6 +103,11 @@ void add_speculate_options(CLI::App* command, SpeculateArgs& args);
 // Loads the draft or the heads, if there are any, to the device of `model`. Throws UsageError for a draft with another
 // tokenizer, and for heads of another model.
 void set_speculation(api::Session& session, const SpeculateArgs& args, const ModelArgs& model);
+void add_lora_option(CLI::App* command, std::string& lora);  // "FILE" or "FILE:SCALE"
+// Throws UsageError if the adapter is for another architecture or the scale is not finite.
+api::Adapter load_lora(const api::Model& model, const std::string& lora);
+// Loads the adapter for the session, unless `lora` is empty.
+void set_lora(api::Session& session, const api::Model& model, const std::string& lora);
 void add_head_option(CLI::App* command, std::string& head);
 // At most one of them.
 struct GrammarArgs {

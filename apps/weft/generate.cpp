@@ -18,6 +18,7 @@ struct GenerateArgs {
   std::string restore, save;
   std::string head = "full";
   SpeculateArgs speculate;
+  std::string lora;
   GrammarArgs grammar;
   SteeringArgs steering;
   ImageArgs images;
@@ -139,6 +140,7 @@ void generate(const GenerateArgs& args) {
   const std::uint32_t context = session_context(args.model, info);
 
   api::Session session(model, context, parse_type(args.model.kv), parse_policy(args.model.policy));
+  set_lora(session, model, args.lora);
   set_head(session, "--head", args.head);
   set_speculation(session, args.speculate, args.model);
   set_grammar(session, args.grammar);
@@ -238,6 +240,7 @@ void add_generate(CLI::App& app) {
       ->type_name("FILE");
   add_head_option(command, args->head);
   add_speculate_options(command, args->speculate);
+  add_lora_option(command, args->lora);
   add_sampling_options(command, args->sampling);
   add_steering_options(command, args->steering);
   command

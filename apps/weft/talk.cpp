@@ -52,6 +52,7 @@ Talk::Talk(const ChatArgs& args, const std::string& model, const std::string& he
   if (info_.reads_prompt_apart)
     throw api::Failure(WEFT_UNSUPPORTED, "an encoder-decoder cannot chat: it answers each text alone", "model",
                        "weft generate uses it");
+  set_lora(session_, model_, args.lora);
   set_grammar(session_, args.grammar);
   apply_head("--head", head);
   set_speculation(session_, args.speculate, model_args_);

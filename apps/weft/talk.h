@@ -26,6 +26,7 @@ struct ChatArgs {
   std::vector<std::string> words, files;  // of the message
   std::string system, restore;
   SpeculateArgs speculate;
+  std::string lora;
   GrammarArgs grammar;
   ImageArgs images;
   std::uint32_t tokens = 512;

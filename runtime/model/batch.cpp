@@ -63,6 +63,7 @@ Batch::Recorded Batch::record(const ActivationBuffers& activations, uint32_t tok
     for (size_t i = 0; i < members_.size(); ++i) {
       rows.push_back(activations.rows(static_cast<uint32_t>(i) * tokens + first, count));
       pass.members.push_back({model_, rows.back(), members_[i].step, members_[i].context, count});
+      pass.members.back().adapter = members_[i].adapter;
     }
     // The scratch of one session is for a chunk.
     if (members_.size() * count <= model_.device->plan().chunk_tokens) pass.neighbours = neighbours_;

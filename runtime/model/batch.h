@@ -19,6 +19,7 @@ class Batch {
     const StepBuffers& step;
     const ContextState& context;
     Tail tail;
+    AdapterUse adapter = {};
   };
   // Records the pass of one token a session, of 1 to kMostBatchSlots sessions of a decoder. duties: as of a
   // SubmissionQueue.

@@ -15,6 +15,14 @@ struct ShardViews {
   explicit operator bool() const { return rows.buffer != nullptr; }
 };
 
+class Adapter;
+
+// The adapter of a session (adapter.h), if it has one.
+struct AdapterUse {
+  const Adapter* adapter = nullptr;
+  View scratch = {};  // (tokens, adapter->rank()), for the products with A
+};
+
 // Members of a batch whose states lie side by side: their mixers' work on them is one dispatch.
 struct Neighbours {
   std::vector<uint32_t> members;
@@ -35,6 +43,7 @@ struct Pass {
   View soft_rows = {};  // (soft tokens, stride_of(width)); without a buffer if the context has none
   ShardViews shards = {};
   std::vector<Neighbours> neighbours = {};  // of the members
+  AdapterUse adapter = {};                  // of a session; the members of a batch have theirs
 
   // One pass per session: a session is a batch of one. What each session needs is recorded for all of them before the
   // next operation, so that a barrier stands between operations and none between sessions.

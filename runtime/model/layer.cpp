@@ -27,17 +27,17 @@ void Layer::list(Parts& parts, int index, Pieces& pieces) {
   if (cross) cross->list(parts, index, pieces);
 }
 
-const Matrix& Layer::mixer_out() const {
-  return std::visit([](const auto& part) -> const Matrix& { return part.out; }, mixer);
+const Linear& Layer::mixer_out() const {
+  return std::visit([](const auto& part) -> const Linear& { return part.out; }, mixer);
 }
 
-const Matrix* Layer::last() const {
+const Linear* Layer::last() const {
   return std::visit([](const auto& part) { return part.last(); }, mlp);
 }
 
-std::vector<const Matrix*> Layer::matrices() const {
-  std::vector<const Matrix*> all = std::visit([](const auto& part) { return part.matrices(); }, mixer);
-  for (const Matrix* matrix : std::visit([](const auto& part) { return part.matrices(); }, mlp)) all.push_back(matrix);
+std::vector<const Linear*> Layer::linears() const {
+  std::vector<const Linear*> all = std::visit([](const auto& part) { return part.linears(); }, mixer);
+  for (const Linear* linear : std::visit([](const auto& part) { return part.linears(); }, mlp)) all.push_back(linear);
   if (cross) all.insert(all.end(), {&cross->q, &cross->out});
   return all;
 }

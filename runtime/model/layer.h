@@ -49,9 +49,9 @@ struct Layer {
   View mixer_branch_norm, ffn_branch_norm;  // (width) of what is added to x
 
   void list(Parts& parts, int index, Pieces& pieces);
-  const Matrix& mixer_out() const;              // the mixer's last product, which is added to x
-  const Matrix* last() const;                   // the mlp's, if it is one product
-  std::vector<const Matrix*> matrices() const;  // those that every token is multiplied with
+  const Linear& mixer_out() const;             // the mixer's last product, which is added to x
+  const Linear* last() const;                  // the mlp's, if it is one product
+  std::vector<const Linear*> linears() const;  // all that every token goes through, in a fixed order
 };
 
 }  // namespace weft

@@ -8,13 +8,13 @@ bool Network::embedding_begins_norm() const {
 }
 
 // True if the branch that ends with this product begins the norm that the next branch's first product ends.
-bool Network::begins_norm(const Matrix& product) const {
+bool Network::begins_norm(const Linear& last) const {
   const Plan& plan = r.device().plan();
   if (!c.begins_norms()) return false;
-  return c.layer_kind.norm_branches ? ops::can_fuse(plan, tokens) : ops::can_begin_norm(plan, product, tokens);
+  return c.layer_kind.norm_branches ? ops::can_fuse(plan, tokens) : ops::can_begin_norm(plan, last.base, tokens);
 }
 
-ops::Input Network::branch_input(const View& weight, const Matrix* before) const {
+ops::Input Network::branch_input(const View& weight, const Linear* before) const {
   if (c.layer_kind.norm_after) return a.x;
   if (before && begins_norm(*before))
     return ops::BegunNorm{a.begun, c.norm(),
@@ -28,11 +28,11 @@ ops::Input Network::first_input() const {
   return branch_input(w.attention_norm(0), nullptr);
 }
 
-void Network::add_branch(const Matrix& weights, const ops::Input& input, const View& own_norm, const View& next) const {
+void Network::add_branch(const Linear& last, const ops::Input& input, const View& own_norm, const View& next) const {
   const ops::BeginNorm of_next = {next, a.begun};
-  const ops::BeginNorm* const begin = next.buffer && begins_norm(weights) ? &of_next : nullptr;
-  if (!own_norm.buffer) return ops::matmul(r, weights, state, input, a.x, tokens, ops::Output::add, begin);
-  matmul(weights, input, a.normed);
+  const ops::BeginNorm* const begin = next.buffer && begins_norm(last) ? &of_next : nullptr;
+  if (!own_norm.buffer) return last.apply(*this, input, a.x, ops::Output::add, begin);
+  last.apply(*this, input, a.normed);
   ops::norm(r, c.norm(), state, a.normed, own_norm, a.x, tokens, false, ops::Output::add, begin);
 }
 

@@ -26,11 +26,6 @@ struct Network {
   const View state = pass.step.state;
   const uint32_t tokens = pass.tokens;
 
-  // y = weights x + bias, or y += that.
-  void matmul(const Matrix& weights, const ops::Input& x, const View& y,
-              ops::Output output = ops::Output::write) const {
-    ops::matmul(r, weights, state, x, y, tokens, output);
-  }
   void norm(const View& x, const View& weight, const View& y, ops::Output output = ops::Output::write) const {
     ops::norm(r, c.norm(), state, x, weight, y, tokens, false, output);
   }
@@ -41,12 +36,12 @@ struct Network {
 
   // Input of a branch: norm(x), or x if norms come after the branches. before: the last product of the branch that has
   // been added to x just now, if any.
-  ops::Input branch_input(const View& weight, const Matrix* before) const;
+  ops::Input branch_input(const View& weight, const Linear* before) const;
   // The same for the first layer.
   ops::Input first_input() const;
-  // x += weights input; if the branch has a norm of its own, x += norm(weights input). next: the weight of the norm
-  // that x goes through then, if any.
-  void add_branch(const Matrix& weights, const ops::Input& input, const View& own_norm, const View& next = {}) const;
+  // x += last(input); if the branch has a norm of its own, x += norm(last(input)). next: the weight of the norm that x
+  // goes through then, if any.
+  void add_branch(const Linear& last, const ops::Input& input, const View& own_norm, const View& next = {}) const;
   // x = norm(x), if norms come after the branches.
   void close_branch(const View& weight) const {
     if (c.layer_kind.norm_after) norm(a.x, weight, a.x);
@@ -58,7 +53,7 @@ struct Network {
   std::vector<TokenGroup> groups(uint32_t layer) const;
 
  private:
-  bool begins_norm(const Matrix& product) const;
+  bool begins_norm(const Linear& last) const;
 };
 
 }  // namespace weft

@@ -1,5 +1,7 @@
 #include "model/schedule.h"
 
+#include <utility>
+
 namespace weft {
 
 std::vector<CommandBuffer> record_body(CommandPool& pool, const Pass& pass, Timestamps* timestamps,
@@ -40,9 +42,8 @@ Schedule::Schedule(const Pass& pass, Policy policy, Duty& duty)
   // Every kernel of a greedy session is asked for before the first recording waits for one.
   Recorder dry_run(*pass.model.device);
   const Tail greedy[] = {{Tail::Kind::greedy}};
+  ask_for_layers(dry_run);
   for (const uint32_t tokens : {1u, chunk_tokens_}) {
-    record_embed(dry_run, pass_of(tokens));
-    for (uint32_t layer = 0; layer < pass.model.config.layers; ++layer) record_layer(dry_run, pass_of(tokens), layer);
     if (shards_)
       record_shard_state(dry_run, pass_of(tokens)), record_own_rows(dry_run, pass_of(tokens));
     else
@@ -60,6 +61,14 @@ Pass Schedule::pass_of(uint32_t tokens) const {
   return pass;
 }
 
+// Asks the device for every kernel of the passes up to the last layer.
+void Schedule::ask_for_layers(Recorder& dry_run) const {
+  for (const uint32_t tokens : {1u, chunk_tokens_}) {
+    record_embed(dry_run, pass_of(tokens));
+    for (uint32_t layer = 0; layer < pass_.model.config.layers; ++layer) record_layer(dry_run, pass_of(tokens), layer);
+  }
+}
+
 void Schedule::set_soft_rows(const View& rows) {
   const auto record = [&](uint32_t tokens) {
     Pass changed = pass_of(tokens);
@@ -74,6 +83,24 @@ void Schedule::set_soft_rows(const View& rows) {
   timed_.clear();
   last_timed_ = nullptr;
   pass_.soft_rows = rows;
+}
+
+void Schedule::set_adapter(const AdapterUse& adapter) {
+  const AdapterUse before = std::exchange(pass_.adapter, adapter);
+  try {
+    Recorder dry_run(*pass_.model.device);
+    ask_for_layers(dry_run);
+    std::vector<CommandBuffer> decode = record_body(pool_, pass_of(1)),
+                               chunk = record_body(pool_, pass_of(chunk_tokens_));
+    decode_ = std::move(decode);
+    chunk_ = std::move(chunk);
+  } catch (...) {
+    pass_.adapter = before;
+    throw;
+  }
+  timed_.clear();
+  last_timed_ = nullptr;
+  if (checks_) checks_->bodies.clear(), checks_->timed.clear();
 }
 
 Schedule::End Schedule::record_tail_of(const Key& key, Timestamps* timestamps) {
@@ -164,7 +191,9 @@ std::span<uint32_t> Schedule::draft_masks() {
 }
 
 Pass Schedule::check_pass(uint32_t tokens) {
-  return {pass_.model, checks().activations, pass_.step, pass_.context, tokens, pass_.source};
+  Pass pass = {pass_.model, checks().activations, pass_.step, pass_.context, tokens, pass_.source};
+  pass.adapter = pass_.adapter;
+  return pass;
 }
 
 CommandBuffer Schedule::record_check_of(const Key& key, Timestamps* timestamps) {

@@ -33,6 +33,8 @@ class Schedule {
 
   // Has later passes take the rows of soft tokens from here; none: without a buffer. Nothing may be in flight.
   void set_soft_rows(const View& rows);
+  // Records the layers again, with this adapter's products. Nothing may be in flight.
+  void set_adapter(const AdapterUse& adapter);
   // Submits one pass of up to `tokens` tokens (1 or chunk_tokens()) after those in flight, as the policy says. timed:
   // with timestamps, which read_times() gives once it has finished; one timed pass may be in flight at a time.
   void submit(uint32_t tokens, const Tail& tail, bool timed = false);
@@ -83,6 +85,7 @@ class Schedule {
     std::map<Key, Timed> timed;
   };
   Pass pass_of(uint32_t tokens) const;
+  void ask_for_layers(Recorder& dry_run) const;
   Checks& checks();
   Pass check_pass(uint32_t tokens);
   std::unique_ptr<Timestamps> timestamps_for(uint32_t tokens) const;

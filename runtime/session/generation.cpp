@@ -300,7 +300,9 @@ void Session::Generation::count_bytes(const abi::RingEntry& entry, double sharin
   if (received_ == 0) return;  // computed with the prompt
   ++stats.decoded_tokens;
   const uint64_t body_bytes = s_.model_.bytes_per_token() - s_.model_.weights.output_table().bytes();
-  stats.decode_bytes += static_cast<double>(body_bytes) / sharing + s_.cache_bytes_at(s_.ids_.size()) + head_bytes;
+  const double adapter_bytes = s_.adapter_ ? static_cast<double>(s_.adapter_->bytes()) : 0;
+  stats.decode_bytes +=
+      static_cast<double>(body_bytes) / sharing + adapter_bytes + s_.cache_bytes_at(s_.ids_.size()) + head_bytes;
 }
 
 }  // namespace weft

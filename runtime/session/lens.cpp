@@ -66,16 +66,11 @@ bool Session::lens(const LensRange& range, const OnLens& on_row) {
   const uint32_t chunk = d.schedule.chunk_tokens();
   const size_t end = range.first + range.count;
   write_soft();
+  Pass pass = {model_, d.activations, d.step, d.kept.state(), chunk, d.source ? &d.source->cache() : nullptr};
+  if (!soft_.empty()) pass.soft_rows = d.soft_rows;
+  pass.adapter = adapter_use();
   LayerStates states(
-      {model_,
-       d.activations,
-       d.step,
-       d.kept.state(),
-       chunk,
-       d.source ? &d.source->cache() : nullptr,
-       {},
-       soft_.empty() ? View() : View(d.soft_rows)},
-      range.layers, policy_,
+      pass, range.layers, policy_,
       tuned_lens_ && range.logits ? std::make_unique<Translators>(model_, *tuned_lens_, range.layers) : nullptr);
   LensRows rows(model_, range.logits, on_row);
   d.kept.truncate(range.first);  // after what may fail for want of memory

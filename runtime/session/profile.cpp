@@ -25,7 +25,7 @@ Cost cost_of(std::string_view stage, const Session& session, uint32_t tokens) {
   for (const Layer& layer : model.weights.layers) {
     const double used = double{1} * model.config.experts.used * tokens;  // each token has its own
     if (stage == "matmul")
-      for (const Matrix* matrix : layer.matrices()) add(*matrix, 1, tokens);
+      for (const Linear* linear : layer.linears()) add(linear->base, 1, tokens);
     if (const auto* experts = std::get_if<Experts>(&layer.mlp); experts && stage == "matmul_expert")
       for (const Matrix* matrix : {&experts->gate_up, &experts->down}) add(*matrix, used, used);
   }

@@ -59,8 +59,31 @@ void Session::enter_device() {
   auto made = std::make_unique<OnDevice>(model_, context_, cache_format_, place_, policy_, *duty_);
   made->head.set(left_head_);
   made->soft_written = soft_.empty();
+  if (adapter_) record_adapter(*made, adapter_);
   if (matcher_) made->head.prepare_grammar();
   on_device_ = std::move(made);
+}
+
+void Session::set_adapter(const Adapter* adapter) {
+  require(!adapter || &adapter->model() == &model_, "adapter", "it is for another model");
+  if (adapter == adapter_) return;
+  record_adapter(on_device(), adapter);
+  adapter_ = adapter;
+  on_device().kept.forget();
+}
+
+void Session::record_adapter(OnDevice& device, const Adapter* adapter) const {
+  Buffer scratch;
+  if (adapter)
+    scratch = Buffer(model_.device, "adapter scratch",
+                     uint64_t{device.schedule.chunk_tokens()} * adapter->rank() * sizeof(float), Memory::device);
+  std::swap(device.adapter_scratch, scratch);  // before the recording, which keeps the buffer's address
+  try {
+    device.schedule.set_adapter({adapter, adapter ? View(device.adapter_scratch) : View()});
+  } catch (...) {
+    std::swap(device.adapter_scratch, scratch);
+    throw;
+  }
 }
 
 uint64_t Session::kv_bytes() const {
@@ -71,8 +94,9 @@ uint64_t Session::kv_bytes() const {
 uint64_t Session::scratch_bytes() const {
   if (!on_device_) return 0;
   const OnDevice& d = *on_device_;
-  return d.soft_rows.bytes() + d.activations.bytes() + d.step.bytes() + d.kept.state().scratch_bytes() +
-         d.head.bytes() + (d.source ? d.source->scratch_bytes() + d.source->cache().scratch_bytes() : 0);
+  return d.soft_rows.bytes() + d.adapter_scratch.bytes() + d.activations.bytes() + d.step.bytes() +
+         d.kept.state().scratch_bytes() + d.head.bytes() +
+         (d.source ? d.source->scratch_bytes() + d.source->cache().scratch_bytes() : 0);
 }
 
 void Session::set_logprobs(uint32_t count) {
@@ -165,7 +189,7 @@ size_t Session::copy_prefix(const Session& from) {
   require(&from.model_ == &model_ && from.context_ == context_ && from.cache_format_ == cache_format_, "copy_prefix",
           "the sessions differ in their model, context or type of cache");
   KeptContext& kept = on_device().kept;
-  if (on_device().source || &from == this) return kept.tokens();
+  if (on_device().source || &from == this || from.adapter_ != adapter_) return kept.tokens();
   const size_t common = common_prefix(ids_, soft_, from.ids_, from.soft_, model_.config.width), before = kept.tokens();
   kept.copy_prefix(from.on_device().kept, std::min(common, ids_.size() - 1));
   stats_.reused_tokens += kept.tokens() - before;

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/adapter.h"
 #include "model/encoder.h"
 #include "model/kept_context.h"
 #include "model/medusa.h"
@@ -119,6 +120,10 @@ class Session {
   // Is told before each pass of a prompt but the last, and with done == all before the first token; none: nobody is.
   void set_on_prompt(OnPrompt on_prompt) { on_prompt_ = std::move(on_prompt); }
 
+  // Has the products of later calls use the adapter, which must outlive that; nullptr: none. The context is computed
+  // again when it is next needed. Throws Error(invalid_argument) for an adapter of another model.
+  void set_adapter(const Adapter* adapter);
+
   // What the heads make of the state that the last token was chosen from. A generate() is under way, with no pass in
   // flight.
   std::span<const abi::Guess> guess(MedusaHeads& heads);
@@ -134,7 +139,8 @@ class Session {
 
   // Copies what the other session has computed of both contexts' longest common prefix, if that is more than is
   // computed here. Returns the positions that are computed now: never the last one. The other may have passes in
-  // flight. Throws Error(invalid_argument) for a session of another model, context or cache type.
+  // flight. Copies nothing from a session with another adapter. Throws Error(invalid_argument) for a session of another
+  // model, context or cache type.
   size_t copy_prefix(const Session& from);
 
   // Throws Error(invalid_argument) without a prompt.
@@ -208,12 +214,15 @@ class Session {
     VocabHeadSetup head;             // before the schedule, which waits when it is destroyed: passes read its buffers
     Buffer soft_rows;                // of the soft tokens, if there are any
     bool soft_written = true;        // soft_rows has those of the context
+    Buffer adapter_scratch;          // as AdapterUse has it; without bytes if there is no adapter
     Schedule schedule;
   };
   OnDevice& on_device() const;
   void set_context(std::span<const uint32_t> ids, std::span<const float> soft = {});
   void set_soft(std::span<const float> rows);
   void write_soft();
+  void record_adapter(OnDevice& device, const Adapter* adapter) const;
+  AdapterUse adapter_use() const { return {adapter_, adapter_ ? View(on_device().adapter_scratch) : View()}; }
   bool ends_soft() const { return is_soft(ids_.back()); }
   Tail begin(bool ignore_stop_tokens);
   Tail next_tail(const Tail& tail);
@@ -242,6 +251,7 @@ class Session {
   SamplingSetup sampling_;
   std::unique_ptr<Matcher> matcher_;
   std::unique_ptr<Drafter> drafter_;
+  const Adapter* adapter_ = nullptr;
   OnPrompt on_prompt_;
   std::unique_ptr<const ModelFile> tuned_lens_;  // nullptr: none
   std::vector<uint32_t> ids_;                    // the context

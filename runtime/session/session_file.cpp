@@ -166,6 +166,7 @@ void Session::save(const std::function<void(std::span<const std::byte>)>& store,
                       {"note", note},
                       {"sampling", to_json(sampling())},
                       {"biases", to_json(sampling_.biases())}};
+  if (adapter_) header["adapter"] = hex(adapter_->fingerprint());
   if (!soft_.empty()) header["soft"] = soft_.size() / model_.config.width;
   std::string text = header.dump();
   text.resize(align_up(text.size(), kPart), ' ');
@@ -210,6 +211,8 @@ std::string Session::restore(std::span<const std::byte> file, const std::string&
   if (document.contains("tied"))
     same("a vocabulary that is", header.text("tied"), tied_text(model_.weights),
          "load the model with the same tie option");
+  same("the adapter", document.contains("adapter") ? header.text("adapter") : "none",
+       adapter_ ? hex(adapter_->fingerprint()) : "none", "set the adapter that it was saved with");
   const Format format = cache_format_;
   same("a cache of type", header.text("cache"), name(format), "create the session with that type");
   const uint64_t layout = document.contains("cache_layout") ? header.integer("cache_layout", UINT32_MAX) : 1;

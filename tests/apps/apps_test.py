@@ -15,6 +15,7 @@ from test_heads import Heads
 from test_images import Images
 from test_json import Json
 from test_lens import Lens
+from test_lora import Lora
 from test_models import Models, RealModels
 from test_readme import Readme
 from test_serve import Serve

@@ -4,17 +4,15 @@
 #include <cmath>
 #include <deque>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "support/golden.h"
 #include "support/model_test.h"
 #include "support/op_inputs.h"
 #include "support/source_folder.h"
 
 namespace weft::test {
 namespace {
-
-using nlohmann::json;
 
 std::filesystem::path golden_folder() { return source_folder() / "tests/model/golden"; }
 
@@ -24,47 +22,6 @@ std::vector<std::string> golden_names() {
     names.push_back(entry.path().filename().string());
   std::sort(names.begin(), names.end());
   return names;
-}
-
-struct Golden {
-  std::vector<uint32_t> prompt, greedy;  // what follows the prompt
-  std::vector<double> leads;             // of each greedy id over the second best, in units of the logits' spread
-  std::vector<uint32_t> positions;       // of prompt and greedy
-  std::vector<std::vector<double>> logits;
-};
-
-Golden read_golden(const std::filesystem::path& folder) {
-  std::ifstream file(folder / "reference.json");
-  const json document = json::parse(file);
-  return {document["prompt"], document["greedy"], document["leads"], document["positions"], document["logits"]};
-}
-
-double spread(const std::vector<double>& values) {
-  double mean = 0, square = 0;
-  for (const double value : values) mean += value / static_cast<double>(values.size());
-  for (const double value : values) square += (value - mean) * (value - mean) / static_cast<double>(values.size());
-  return std::sqrt(square);
-}
-
-// Worst over the kept positions: difference of a logit in units of the spread, and divergence.
-struct Distance {
-  double logits = 0, divergence = 0;
-};
-
-Distance distance(const Model& model, const Golden& golden) {
-  std::vector<uint32_t> ids = golden.prompt;
-  ids.insert(ids.end(), golden.greedy.begin(), golden.greedy.end());
-  Session session(model, 256, {});
-  Distance worst;
-  for (size_t i = 0; i < golden.positions.size(); ++i) {
-    session.prompt(std::span(ids).first(golden.positions[i] + 1));
-    const std::vector<float> logits = session.logits();
-    const std::vector<double> got(logits.begin(), logits.end()), &want = golden.logits[i];
-    for (size_t id = 0; id < want.size(); ++id)
-      worst.logits = std::max(worst.logits, std::abs(got[id] - want[id]) / spread(want));
-    worst.divergence = std::max(worst.divergence, divergence(want, got));
-  }
-  return worst;
 }
 
 // The same texts with what this model makes of them.
@@ -78,35 +35,6 @@ Golden with_logits_of(const Model& model, Golden golden) {
     golden.logits[i].assign(logits.begin(), logits.end());
   }
   return golden;
-}
-
-std::vector<uint32_t> greedy_ids(const Model& model, std::span<const uint32_t> prompt, size_t count,
-                                 VocabHead::Mode mode) {
-  Session session(model, 256, {});
-  VocabHead head;
-  head.mode = mode;
-  session.set_head(head);
-  session.set_sampling(greedy());
-  return generate(session, {prompt.begin(), prompt.end()}, static_cast<uint32_t>(count));
-}
-
-constexpr double kTolerance = 2e-3;  // of f16's logits, in units of the spread
-
-// All ids are the reference's. Where its two best are so near to each other that the tolerance lets either win, the
-// text goes on with the reference's.
-void expect_greedy_ids(const Model& model, const Golden& golden) {
-  std::vector<uint32_t> text = golden.prompt;
-  for (size_t done = 0; done < golden.greedy.size();) {
-    const std::span<const uint32_t> want = std::span(golden.greedy).subspan(done);
-    const std::vector<uint32_t> got = greedy_ids(model, text, want.size(), VocabHead::Mode::full);
-    ASSERT_EQ(got.size(), want.size());
-    const auto [differs, ignored] = std::ranges::mismatch(want, got);
-    if (differs == want.end()) return;
-    const size_t same = static_cast<size_t>(differs - want.begin());
-    EXPECT_LT(golden.leads[done + same], 2 * kTolerance) << "id " << done + same;
-    text.insert(text.end(), want.begin(), differs + 1);
-    done += same + 1;
-  }
 }
 
 class FamiliesTest : public GpuTest, public testing::WithParamInterface<std::string> {

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <stdexcept>
 
 #include "convert/gguf_writer.h"
@@ -432,31 +433,62 @@ void make_medusa(const fs::path& path, uint32_t width, uint32_t heads, const Mak
   output.close();
 }
 
+// Tensors of floats, gathered for a safetensors file.
+class FloatTensors {
+ public:
+  void add(const std::string& name, const std::vector<uint32_t>& shape, const std::vector<float>& values) {
+    const size_t begin = data_.size();
+    data_.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+    header_[name] = {{"dtype", "F32"}, {"shape", shape}, {"data_offsets", {begin, data_.size()}}};
+  }
+  void write(const fs::path& path) const {
+    const std::string text = header_.dump();
+    const uint64_t length = text.size();
+    Output output(path);
+    output.write(std::string(reinterpret_cast<const char*>(&length), sizeof length) + text + data_);
+    output.close();
+  }
+
+ private:
+  json header_;
+  std::string data_;
+};
+
 void make_tuned_lens(const fs::path& folder, uint32_t width, uint32_t layers, const LensEntry& entry) {
-  json header;
-  std::string data;
-  const auto add = [&](const std::string& name, const std::vector<uint32_t>& shape, const std::vector<float>& values) {
-    const size_t begin = data.size();
-    data.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
-    header[name] = {{"dtype", "F32"}, {"shape", shape}, {"data_offsets", {begin, data.size()}}};
-  };
+  FloatTensors tensors;
   for (uint32_t layer = 0; layer < layers; ++layer) {
     std::vector<float> weight, bias;
     for (uint32_t row = 0; row < width; ++row) {
       for (uint32_t col = 0; col < width; ++col) weight.push_back(entry(layer, row, col));
       bias.push_back(entry(layer, row, width));
     }
-    add(std::to_string(layer) + ".weight", {width, width}, weight);
-    add(std::to_string(layer) + ".bias", {width}, bias);
+    tensors.add(std::to_string(layer) + ".weight", {width, width}, weight);
+    tensors.add(std::to_string(layer) + ".bias", {width}, bias);
   }
-  const std::string text = header.dump();
-  const uint64_t length = text.size();
   fs::create_directories(folder);
-  Output output(folder / "params.safetensors");
-  output.write(std::string(reinterpret_cast<const char*>(&length), sizeof length) + text + data);
-  output.close();
+  tensors.write(folder / "params.safetensors");
   write_json(folder / "config.json",
              {{"d_model", width}, {"num_hidden_layers", layers}, {"bias", true}, {"lens_type", "linear_tuned_lens"}});
+}
+
+void make_adapter(const fs::path& folder, const LlamaShape& shape, uint32_t rank, uint64_t seed) {
+  FloatTensors tensors;
+  std::mt19937 random(static_cast<uint32_t>(seed));
+  const auto add = [&](const std::string& name, uint32_t rows, uint32_t cols) {
+    std::vector<float> values(size_t{rows} * cols);
+    for (float& value : values) value = static_cast<float>(random() % 2001) / 1000 - 1;
+    tensors.add("base_model.model." + name + ".weight", {rows, cols}, values);
+  };
+  for (uint32_t layer = 0; layer < shape.layers; ++layer) {
+    const std::string begin = "model.layers." + std::to_string(layer);
+    add(begin + ".self_attn.q_proj.lora_A", rank, shape.width);
+    add(begin + ".self_attn.q_proj.lora_B", shape.heads * shape.head_width(), rank);
+    add(begin + ".mlp.down_proj.lora_A", rank, shape.ffn);
+    add(begin + ".mlp.down_proj.lora_B", shape.width, rank);
+  }
+  fs::create_directories(folder);
+  tensors.write(folder / "adapter_model.safetensors");
+  write_json(folder / "adapter_config.json", {{"peft_type", "LORA"}, {"r", rank}, {"lora_alpha", 1}});
 }
 
 void make_huggingface(const fs::path& folder, const LlamaShape& shape, const MakeOptions& options) {

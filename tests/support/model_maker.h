@@ -59,6 +59,8 @@ void make_medusa(const std::filesystem::path& path, uint32_t width, uint32_t hea
 // and of its b where the column is `width`.
 using LensEntry = std::function<float(uint32_t layer, uint32_t row, uint32_t col)>;
 void make_tuned_lens(const std::filesystem::path& folder, uint32_t width, uint32_t layers, const LensEntry& entry);
+// A LoRA adapter as PEFT writes it, for queries and down-projections, with random numbers that change the text.
+void make_adapter(const std::filesystem::path& folder, const LlamaShape& shape, uint32_t rank, uint64_t seed);
 void make_huggingface(const std::filesystem::path& folder, const LlamaShape& shape, const MakeOptions& options = {});
 
 // The tokens of both formats. After the bytes come all strings over the word mark and a to z, by length, then in order;

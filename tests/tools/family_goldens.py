@@ -296,6 +296,13 @@ def write_gguf(folder, architecture, config):
     writer.close()
 
 
+def write_reference(folder, prompt, ids, leads, logits):
+    lines = [f'{{"prompt": {json.dumps(prompt)},', f' "greedy": {json.dumps(ids)},', f' "leads": [{", ".join(f"{lead:.2g}" for lead in leads)}],',
+             f' "positions": {json.dumps(POSITIONS)},', ' "logits": [']
+    rows = ["  [" + ", ".join(f"{value:.8g}" for value in logits[position]) + "]" for position in POSITIONS]
+    (folder / "reference.json").write_text("\n".join(lines) + "\n" + ",\n".join(rows) + "\n ]}\n")
+
+
 def make(folder, architecture, kind, settings):
     seed = zlib.crc32(folder.name.encode())
     shutil.rmtree(folder, ignore_errors=True)
@@ -309,10 +316,7 @@ def make(folder, architecture, kind, settings):
     prompt = np.random.default_rng(seed).integers(3, config.vocab_size, PROMPT).tolist()
     ids, leads = greedy(model, prompt)
     logits = logits_of(model, prompt + ids)
-    lines = [f'{{"prompt": {json.dumps(prompt)},', f' "greedy": {json.dumps(ids)},', f' "leads": [{", ".join(f"{lead:.2g}" for lead in leads)}],',
-             f' "positions": {json.dumps(POSITIONS)},', ' "logits": [']
-    rows = ["  [" + ", ".join(f"{value:.8g}" for value in logits[position]) + "]" for position in POSITIONS]
-    (folder / "reference.json").write_text("\n".join(lines) + "\n" + ",\n".join(rows) + "\n ]}\n")
+    write_reference(folder, prompt, ids, leads, logits)
     if architecture:
         write_gguf(folder, architecture, config)
     size = sum(file.stat().st_size for file in folder.iterdir())

@@ -11,7 +11,7 @@ int main(int argc, char** argv) {
   CLI::App app("Writes a Llama-family model with random weights");
   std::string out, shape_name = "tiny";
   std::optional<uint32_t> width, layers, heads, kv_heads, head_dim, ffn, vocab, context;
-  std::optional<uint32_t> medusa;
+  std::optional<uint32_t> medusa, lora;
   bool untied = false, huggingface = false;
   weft::MakeOptions options;
   std::map<std::string, weft::DType> types;
@@ -31,6 +31,7 @@ int main(int argc, char** argv) {
   app.add_option("--second-table", options.second_table, "Type of a second copy of the vocabulary table")
       ->transform(CLI::CheckedTransformer(types, CLI::ignore_case));
   app.add_option("--medusa", medusa, "So many Medusa heads for a model of that width, instead of a model");
+  app.add_option("--lora", lora, "A LoRA adapter of this rank for a model of that shape, instead of a model");
   app.add_option("--seed", options.seed);
   app.add_option("--chat-template", options.chat_template, "Jinja");
   app.add_flag("--untied", untied, "An output matrix of its own");
@@ -47,7 +48,9 @@ int main(int argc, char** argv) {
     shape.vocab = vocab.value_or(shape.vocab);
     shape.context = context.value_or(shape.context);
     if (untied) shape.tied = false;
-    if (medusa)
+    if (lora)
+      weft::make_adapter(out, shape, *lora, options.seed);
+    else if (medusa)
       weft::make_medusa(out, shape.width, *medusa, options);
     else
       (huggingface ? weft::make_huggingface : weft::make_gguf)(out, shape, options);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 
+#include "weft/adapter.h"
 #include "weft/lens.h"
 #include "weft/soft.h"
 #include "weft/speculate.h"
@@ -85,6 +86,20 @@ TEST_F(RecoverTest, LostAtEverySubmissionOfAnAnswer) {
     set_sampling(session, temperature);
     lose_at_each(session, 40);
   }
+}
+
+// The adapter comes back before the session that was made before it.
+TEST_F(RecoverTest, LostAtEverySubmissionWithAnAdapter) {
+  ASSERT_EQ(weft_model_set_recovery(model_, 1, &error_), WEFT_OK);
+  weft_session* const session = make_session();
+  const Ids plain = answer(session, 6);
+  make_adapter(folder_ / "lora", LlamaShape(), 2, 1);
+  weft_adapter* adapter = nullptr;
+  ASSERT_EQ(weft_adapter_load(model_, (folder_ / "lora").c_str(), 1, &adapter, &error_), WEFT_OK) << error_.sentence;
+  ASSERT_EQ(weft_session_set_adapter(session, adapter, &error_), WEFT_OK) << error_.sentence;
+  weft_adapter_free(adapter);  // the session holds it
+  EXPECT_NE(answer(session, 6), plain);
+  lose_at_each(session, 6);
 }
 
 // Of a model whose vocabulary table is on two devices: either of them.

@@ -1,4 +1,5 @@
 // The native methods of weft.Native that need a session.
+#include <weft/adapter.h>
 #include <weft/descriptor.h>
 #include <weft/duty.h>
 #include <weft/lens.h>
@@ -147,6 +148,14 @@ NATIVE(void, setDraft)(JNIEnv* env, jclass, jlong session, jlong model) {
   guard(env, [&] {
     check(env, [&](weft_error* error) {
       return weft_session_set_draft(as<weft_session>(session), as<weft_model>(model), error);
+    });
+  });
+}
+
+NATIVE(void, setAdapter)(JNIEnv* env, jclass, jlong session, jlong adapter) {
+  guard(env, [&] {
+    check(env, [&](weft_error* error) {
+      return weft_session_set_adapter(as<weft_session>(session), as<weft_adapter>(adapter), error);
     });
   });
 }

@@ -1,4 +1,5 @@
 // The native methods of weft.Native that need no session, and what is done once.
+#include <weft/adapter.h>
 #include <weft/descriptor.h>
 #include <weft/probe.h>
 #include <weft/recover.h>
@@ -248,6 +249,21 @@ NATIVE(void, saveKeepList)(JNIEnv* env, jclass, jlong model, jintArray array, jb
     });
   });
 }
+
+// ---- adapters ----
+
+NATIVE(jlong, adapterLoad)(JNIEnv* env, jclass, jlong model, jbyteArray path, jfloat scale) {
+  return guard(env, [&] {
+    const Text text(env, path);
+    weft_adapter* adapter = nullptr;
+    check(env, [&](weft_error* error) {
+      return weft_adapter_load(as<weft_model>(model), text.get(), scale, &adapter, error);
+    });
+    return as_handle(adapter);
+  });
+}
+
+NATIVE(void, adapterFree)(JNIEnv*, jclass, jlong adapter) { weft_adapter_free(as<weft_adapter>(adapter)); }
 
 // ---- encoders ----
 

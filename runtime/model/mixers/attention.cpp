@@ -61,8 +61,8 @@ void Attention::list(Parts& parts, int index, Pieces& pieces) {
   // Some families store q, k and v as one.
   std::vector<Part> sources = {{"attn_q", q}, {"attn_k", kv}, {"attn_v", kv}};
   if (parts.tensors().find("attn_qkv", index)) sources = {{"attn_qkv", q + 2 * kv}};
-  pieces.matrices.push_back({qkv, c.width, sources, c.layer_kind.qkv_bias});
-  pieces.matrices.push_back({out, q, {{"attn_output", c.width}}, c.layer_kind.out_bias});
+  pieces.matrices.push_back({qkv.base, c.width, sources, c.layer_kind.qkv_bias});
+  pieces.matrices.push_back({out.base, q, {{"attn_output", c.width}}, c.layer_kind.out_bias});
   if (!c.layer_kind.norm_heads) return;
   const std::vector<uint64_t> shape = {c.heads.head_dim};
   pieces.vectors.push_back({head_norms,
@@ -72,7 +72,7 @@ void Attention::list(Parts& parts, int index, Pieces& pieces) {
 
 View Attention::record(const Network& n, uint32_t index, const ops::Input& input) const {
   const Config& c = n.c;
-  n.matmul(qkv, input, n.a.qkv);
+  qkv.apply(n, input, n.a.qkv);
   if (c.layer_kind.norm_heads) ops::norm_heads(n.r, c.heads, n.state, head_norms, n.a.qkv, c.epsilon, n.tokens);
   ops::Attention attention = c.attention(index);
   if (n.w.score_biases) attention.biases = {n.w.score_biases, c.buckets.farthest};
@@ -108,9 +108,9 @@ void CrossAttention::list(Parts& parts, int index, Pieces& pieces) {
   const uint64_t rows = c.query_dim(), kv_rows = c.kv_dim();
   const bool biased = c.layer_kind.qkv_bias;
   pieces.vectors.push_back({norm, parts.norm_parts("cross_attn_norm", index)});
-  pieces.matrices.push_back({q, c.width, {{"cross_attn_q", rows}}, biased});
+  pieces.matrices.push_back({q.base, c.width, {{"cross_attn_q", rows}}, biased});
   pieces.matrices.push_back({kv, c.width, {{"cross_attn_k", kv_rows}, {"cross_attn_v", kv_rows}}, biased});
-  pieces.matrices.push_back({out, rows, {{"cross_attn_o", c.width}}, c.layer_kind.out_bias});
+  pieces.matrices.push_back({out.base, rows, {{"cross_attn_o", c.width}}, c.layer_kind.out_bias});
 }
 
 void CrossAttention::read(Recorder& r, const Config& c, const View& step, const View& states, const View& rope_table,
@@ -123,7 +123,7 @@ void CrossAttention::read(Recorder& r, const Config& c, const View& step, const 
 }
 
 void CrossAttention::record(const Network& n, uint32_t index) const {
-  n.matmul(q, n.branch_input(norm, nullptr), n.a.q);
+  q.apply(n, n.branch_input(norm, nullptr), n.a.q);
   ops::attend(n.r, n.c.heads, {.scale = n.c.attention_scale, .mask = ops::AttentionMask::source}, n.state, n.a.q,
               with_scratch(n.pass.source->layers[index], *n.pass.source), n.a.attended, n.tokens);
   n.add_branch(out, n.a.attended, View());

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "ops/ops.h"
+#include "model/linear.h"
 
 namespace weft {
 
@@ -44,12 +44,12 @@ struct AttentionState {
 };
 
 struct Attention {
-  Matrix qkv;       // (q + k + v rows, width): three matrices, one after the other
+  Linear qkv;       // (q + k + v rows, width): three matrices, one after the other
   View head_norms;  // (2, head_dim): of queries, of keys
-  Matrix out;       // (width, heads * head_dim)
+  Linear out;       // (width, heads * head_dim)
 
   void list(Parts& parts, int index, Pieces& pieces);
-  std::vector<const Matrix*> matrices() const { return {&qkv, &out}; }
+  std::vector<const Linear*> linears() const { return {&qkv, &out}; }
   // Writes the tokens' keys and values to their states, and lets the tokens see what is there. Returns the input of
   // `out`.
   View record(const Network& network, uint32_t index, const ops::Input& input) const;
@@ -58,9 +58,9 @@ struct Attention {
 // Attention of a decoder's tokens to the output of an encoder: the keys and values are the input's, computed once.
 struct CrossAttention {
   View norm;   // (width)
-  Matrix q;    // (heads * head_dim, width)
+  Linear q;    // (heads * head_dim, width)
   Matrix kv;   // (k + v rows, width), once for an input
-  Matrix out;  // as Attention's
+  Linear out;  // as Attention's
 
   void list(Parts& parts, int index, Pieces& pieces);
   // Computes the keys and values of an input: `states` (tokens, stride_of(width)) are the encoder's.

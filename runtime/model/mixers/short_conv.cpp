@@ -17,8 +17,8 @@ ShortConvState ShortConvConfig::state(const Config& config, const StateSize&) co
 void ShortConv::list(Parts& parts, int index, Pieces& pieces) {
   const Config& c = parts.config();
   const auto& [taps, biased] = std::get<ShortConvConfig>(c.layer_configs[static_cast<size_t>(index)].mixer);
-  pieces.matrices.push_back({in, c.width, {{"shortconv_in", 3 * uint64_t{c.width}}}, biased});
-  pieces.matrices.push_back({out, c.width, {{"shortconv_out", c.width}}, biased});
+  pieces.matrices.push_back({in.base, c.width, {{"shortconv_in", 3 * uint64_t{c.width}}}, biased});
+  pieces.matrices.push_back({out.base, c.width, {{"shortconv_out", c.width}}, biased});
   std::vector<Floats> floats = {{&parts.tensors().kernel("shortconv_conv", index, c.width, taps)}};
   if (biased) floats.push_back({&parts.tensors().bias("shortconv_conv", index, c.width)});
   pieces.vectors.push_back({kernel, floats});
@@ -26,7 +26,7 @@ void ShortConv::list(Parts& parts, int index, Pieces& pieces) {
 
 View ShortConv::record(const Network& n, uint32_t index, const ops::Input& input) const {
   const auto& [taps, biased] = std::get<ShortConvConfig>(n.c.layer_configs[index].mixer);
-  n.matmul(in, input, n.a.conv_gates);
+  in.apply(n, input, n.a.conv_gates);
   for (const TokenGroup& group : n.groups(index)) {
     ops::ConvInputs inputs = std::get<ShortConvState>(group.layer).inputs;
     inputs.member_tokens = group.member_tokens;

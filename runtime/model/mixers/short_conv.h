@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "ops/ops.h"
+#include "model/linear.h"
 
 namespace weft {
 
@@ -47,12 +47,12 @@ struct ShortConvState {
 };
 
 struct ShortConv {
-  Matrix in;    // (3 * width, width): B, C, x
+  Linear in;    // (3 * width, width): B, C, x
   View kernel;  // (width, taps), then, if biased, (width) biases
-  Matrix out;   // (width, width)
+  Linear out;   // (width, width)
 
   void list(Parts& parts, int index, Pieces& pieces);
-  std::vector<const Matrix*> matrices() const { return {&in, &out}; }
+  std::vector<const Linear*> linears() const { return {&in, &out}; }
   // Returns the input of `out`.
   View record(const Network& network, uint32_t index, const ops::Input& input) const;
 };

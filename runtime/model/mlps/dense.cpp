@@ -15,15 +15,16 @@ void Dense::list(Parts& parts, int index, Pieces& pieces) {
     const bool one = !gate && up && up->shape != std::vector<uint64_t>{ffn, width};
     inner = one ? std::vector<Part>{{"ffn_up", 2 * ffn}} : std::vector<Part>{{"ffn_gate", ffn}, {"ffn_up", ffn}};
   }
-  pieces.matrices.push_back({gate_up, width, inner, c.layer_kind.ffn_bias});
-  pieces.matrices.push_back({down, ffn, {{"ffn_down", width}}, c.layer_kind.ffn_bias});
+  pieces.matrices.push_back({gate_up.base, width, inner, c.layer_kind.ffn_bias});
+  pieces.matrices.push_back({down.base, ffn, {{"ffn_down", width}}, c.layer_kind.ffn_bias});
 }
 
 void Dense::record(const Network& n, const ops::Input& input, const View& own_norm, const View& next) const {
-  if (n.c.layer_kind.gated && ops::can_gate(n.r.device().plan(), gate_up, n.tokens)) {
-    ops::matmul_gated(n.r, gate_up, n.c.layer_kind.activation, n.state, input, n.a.inner, n.tokens);
+  // A gate needs the whole product, with what adapters add.
+  if (n.c.layer_kind.gated && !gate_up.adapted(n) && ops::can_gate(n.r.device().plan(), gate_up.base, n.tokens)) {
+    ops::matmul_gated(n.r, gate_up.base, n.c.layer_kind.activation, n.state, input, n.a.inner, n.tokens);
   } else {
-    n.matmul(gate_up, input, n.a.gate_up);
+    gate_up.apply(n, input, n.a.gate_up);
     n.activate();
   }
   n.add_branch(down, n.a.inner, own_norm, next);

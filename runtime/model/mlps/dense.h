@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "ops/ops.h"
+#include "model/linear.h"
 
 namespace weft {
 
@@ -13,12 +13,12 @@ struct Pieces;
 class Parts;
 
 struct Dense {
-  Matrix gate_up;  // (2 * ffn, width): gate, then up; not gated: (ffn, width)
-  Matrix down;     // (width, ffn)
+  Linear gate_up;  // (2 * ffn, width): gate, then up; not gated: (ffn, width)
+  Linear down;     // (width, ffn)
 
   void list(Parts& parts, int index, Pieces& pieces);
-  std::vector<const Matrix*> matrices() const { return {&gate_up, &down}; }
-  const Matrix* last() const { return &down; }  // of the products that are added to x, if it is one
+  std::vector<const Linear*> linears() const { return {&gate_up, &down}; }
+  const Linear* last() const { return &down; }  // of the products that are added to x, if it is one
   // x += feed_forward(input), as Network::add_branch has it.
   void record(const Network& network, const ops::Input& input, const View& own_norm, const View& next) const;
 };

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "ops/ops.h"
+#include "model/linear.h"
 
 namespace weft {
 
@@ -14,12 +14,12 @@ struct Pieces;
 class Parts;
 
 struct Experts {
-  Matrix router;         // (experts, width)
+  Linear router;         // (experts, width)
   Matrix gate_up, down;  // as ops::matmul_expert has them
 
   void list(Parts& parts, int index, Pieces& pieces);
-  std::vector<const Matrix*> matrices() const { return {&router}; }
-  const Matrix* last() const { return nullptr; }
+  std::vector<const Linear*> linears() const { return {&router}; }
+  const Linear* last() const { return nullptr; }
   // x += the weighted sum of the chosen experts' feed-forwards. No norm comes after it.
   void record(const Network& network, const ops::Input& input, const View&, const View&) const;
 };

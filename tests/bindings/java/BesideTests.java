@@ -52,6 +52,29 @@ final class BesideTests extends Fixture {
     }
   }
 
+  void testAdapters() {
+    String path = folder.resolve("lora").toString();
+    try (Model other = Weft.load(folder.resolve("chatty.gguf").toString(), new ModelOptions());
+        Session session = other.session(new SessionOptions())) {
+      int[] ids = other.tokenize("hello there");
+      session.prompt(ids);
+      List<Float> plain = floats(session.logits());
+      Adapter adapter = other.adapter(path, 1);
+      session.setAdapter(adapter);
+      adapter.close(); // the session holds it
+      adapter.close();
+      List<Float> adapted = floats(session.logits());
+      check(!adapted.equals(plain));
+      thrown(IllegalStateException.class, () -> session.setAdapter(adapter));
+      session.setAdapter(other.adapter(path, 0)); // closed by the model
+      same(plain, floats(session.logits()));
+      session.setAdapter(null);
+      same(plain, floats(session.logits()));
+      WeftException none = thrown(WeftException.class, () -> other.adapter("no such folder", 1));
+      same("WEFT_NOT_FOUND", none.code());
+    }
+  }
+
   /** A lens whose translators add `bias` to every coordinate. */
   Path tunedLens(float bias) throws Exception {
     int layers = model.info().layers();

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 
-from common import BIN, ENV, FOLDER, TIMER, WithPocket, run_script, weft
+from common import BIN, ENV, FOLDER, TIMER, WithPocket, chatty, run_script, weft
 
 
 class Generating(WithPocket):
@@ -85,6 +85,26 @@ class Generating(WithPocket):
             heads = os.path.join(os.path.dirname(__file__), "../../../apps/pocket/pocket-medusa.gguf")
             self.assertEqual(session.generate("one two one two one two", medusa=heads).text(), plain)
             self.assertEqual(session.generate("one two one two one two", draft=None).text(), plain)
+
+    def test_adapters(self):
+        lora = FOLDER / "lora"
+        subprocess.run([BIN / "weft-make-model", lora, "--lora", "2"], check=True)
+        with weft.Model(chatty()) as model, model.session(temperature=0, max_tokens=12, ignore_stop_tokens=True) as session:
+            plain = session.generate("one two").text()
+            adapter, half = weft.Adapter(model, lora), weft.Adapter(model, lora, 0.5)
+            self.assertGreater(adapter.bytes, 0)
+            texts = [session.generate("one two", adapter=one).text() for one in (adapter, half, None, adapter)]
+            self.assertEqual(texts[2], plain)
+            self.assertEqual(texts[0], texts[3])
+            self.assertEqual(len(set(texts)), 3)
+            with model.session(temperature=0, max_tokens=12, ignore_stop_tokens=True, adapter=adapter) as own:
+                adapter.close()  # the session holds it
+                self.assertEqual(own.generate("one two").text(), texts[0])
+            session.generate("a", adapter=None).text()
+            self.assertRaises(ValueError, session.generate("a", adapter=adapter).text)
+            with self.assertRaises(weft.WeftError) as raised:
+                weft.Adapter(self.model, lora)
+            self.assertIn("lora_A", raised.exception.sentence)
 
     def test_settings_of_a_call_do_not_stay(self):
         with self.session(max_tokens=12, ignore_stop_tokens=True) as session:

@@ -13,7 +13,7 @@ import java.util.concurrent.locks.ReentrantReadWriteLock;
 /** A loaded model. Any number of threads may use it at the same time. */
 public final class Model implements AutoCloseable {
   private final ReadWriteLock use = new ReentrantReadWriteLock(); // write: the handle is freed
-  private final Set<AutoCloseable> users = new HashSet<>(); // sessions and encoders that are not freed
+  private final Set<AutoCloseable> users = new HashSet<>(); // sessions, encoders and adapters that are not freed
   private boolean closed; // guarded by users
   private final ByteBuffer memory; // null: of a file
   private long handle;
@@ -47,7 +47,7 @@ public final class Model implements AutoCloseable {
     }
   }
 
-  /** For sessions and encoders: makes a native object that the model outlives. */
+  /** For sessions, encoders and adapters: makes a native object that the model outlives. */
   long create(AutoCloseable user, Call<Long> call) {
     return call(
         model -> {
@@ -68,7 +68,7 @@ public final class Model implements AutoCloseable {
         });
   }
 
-  /** For sessions and encoders, after they are freed. */
+  /** For sessions, encoders and adapters, after they are freed. */
   void release(AutoCloseable user) {
     synchronized (users) {
       users.remove(user);
@@ -91,7 +91,7 @@ public final class Model implements AutoCloseable {
   }
 
   /**
-   * Closes the model's sessions and encoders, then frees it. It waits for what is running, but for a generation in whose
+   * Closes the model's sessions, encoders and adapters, then frees it. It waits for what is running, but for a generation in whose
    * listener it is called: the memory is then freed when that ends. Twice is fine.
    */
   @Override
@@ -103,6 +103,7 @@ public final class Model implements AutoCloseable {
     }
     for (AutoCloseable user : open) {
       if (user instanceof Session) ((Session) user).close();
+      else if (user instanceof Adapter) ((Adapter) user).close();
       else ((Encoder) user).close();
     }
     freeIfUnused();
@@ -116,6 +117,14 @@ public final class Model implements AutoCloseable {
   /** A new encoder, which must be closed. */
   public Encoder encoder() {
     return new Encoder(this);
+  }
+
+  /**
+   * Loads a LoRA adapter, which must be closed: a GGUF file, or a folder as PEFT writes it. scale multiplies the scale of
+   * the file. weft/adapter.h says more.
+   */
+  public Adapter adapter(String path, float scale) {
+    return new Adapter(this, path, scale);
   }
 
   public ModelInfo info() {

@@ -71,6 +71,10 @@ final class Native {
 
   static native float[] encoderMaskedLogits(long encoder, int place, int vocabSize);
 
+  static native long adapterLoad(long model, byte[] path, float scale);
+
+  static native void adapterFree(long adapter);
+
   static native long sessionCreate(long model, int context, int kv, int policy);
 
   static native void sessionFree(long session);
@@ -90,6 +94,9 @@ final class Native {
   static native void setSpeculation(long session, int kind);
 
   static native void setDraft(long session, long model);
+
+  /** adapter: 0 for none. */
+  static native void setAdapter(long session, long adapter);
 
   static native void setDuty(long session, float share);
 

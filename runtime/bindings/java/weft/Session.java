@@ -83,6 +83,16 @@ public final class Session implements AutoCloseable {
     }
   }
 
+  /**
+   * Has the session use an adapter of its model from its next call on; null: none. The context is computed again when it is
+   * next needed.
+   */
+  public synchronized void setAdapter(Adapter adapter) {
+    long session = idle();
+    if (adapter == null) Native.setAdapter(session, 0);
+    else adapter.useFor(session);
+  }
+
   private boolean isGenerating() {
     synchronized (state) {
       return generating;

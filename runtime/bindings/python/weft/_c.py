@@ -209,6 +209,10 @@ class weft_prompt_part(ctypes.Structure):
         ("count", ctypes.c_size_t),
     ]
 
+
+class weft_adapter(ctypes.Structure):
+    pass
+
 WEFT_MAX_BATCH = 64
 
 class weft_batch(ctypes.Structure):
@@ -340,6 +344,10 @@ FUNCTIONS = {
     "weft_session_get_stats": (weft_stats, [ctypes.POINTER(weft_session)]),
     "weft_model_rows": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.POINTER(ctypes.c_float), ctypes.POINTER(weft_error)]),
     "weft_session_prompt_parts": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_prompt_part), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
+    "weft_adapter_load": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.c_char_p, ctypes.c_float, ctypes.POINTER(ctypes.POINTER(weft_adapter)), ctypes.POINTER(weft_error)]),
+    "weft_adapter_free": (None, [ctypes.POINTER(weft_adapter)]),
+    "weft_adapter_bytes": (ctypes.c_uint64, [ctypes.POINTER(weft_adapter)]),
+    "weft_session_set_adapter": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_adapter), ctypes.POINTER(weft_error)]),
     "weft_session_create_group": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(weft_session_options), ctypes.POINTER(ctypes.POINTER(weft_session)), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
     "weft_batch_create": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.POINTER(weft_batch)), ctypes.POINTER(weft_error)]),
     "weft_batch_free": (None, [ctypes.POINTER(weft_batch)]),

@@ -204,7 +204,7 @@ class Model:
             load()
         self._handle: Handle | None = Handle(pointer, library.weft_model_free, keep)
         call("weft_model_set_recovery", pointer, 1)
-        self._users: weakref.WeakSet[Session | Encoder] = weakref.WeakSet()
+        self._users: weakref.WeakSet[Session | Encoder | Adapter] = weakref.WeakSet()
 
     def handle(self) -> Handle:
         """For Session and Encoder."""
@@ -213,7 +213,7 @@ class Model:
         return self._handle
 
     def close(self) -> None:
-        """Closes the model's sessions and encoders, then frees it. Calls that other threads are in end first."""
+        """Closes the model's sessions, encoders and adapters, then frees it. Calls that other threads are in end first."""
         for user in list(self._users):
             user.close()
         self._handle = None
@@ -298,6 +298,36 @@ class Model:
     def encoder(self) -> Encoder:
         """An encoder, for embeddings and masked words; see Encoder."""
         return Encoder(self)
+
+
+class Adapter:
+    """A LoRA adapter of a model: a GGUF file, or a folder as PEFT writes it. scale multiplies the scale of the file.
+
+    It is the setting `adapter` of sessions and calls. weft/adapter.h says more.
+    """
+
+    def __init__(self, model: Model, path: str | os.PathLike[str], scale: float = 1) -> None:
+        owner = model.handle()
+        pointer = ctypes.POINTER(_c.weft_adapter)()
+        call("weft_adapter_load", owner.pointer, os.fsencode(path), scale, ctypes.byref(pointer))
+        self._handle: Handle | None = Handle(pointer, library.weft_adapter_free, owner)
+        model._users.add(self)
+
+    def handle(self) -> Handle:
+        """For Session."""
+        if self._handle is None:
+            raise ValueError("the adapter is closed")
+        return self._handle
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of device memory."""
+        handle = self.handle()
+        return int(library.weft_adapter_bytes(handle.pointer))
+
+    def close(self) -> None:
+        """Frees the adapter as soon as no session uses it."""
+        self._handle = None
 
 
 class Encoder:

@@ -16,7 +16,7 @@ from ._library import (
     Handle, Lockstep, SupportsFileno, at_position, call, call_ids, call_text, choice, choose, fill, guarded, library, to_ids,
     to_text,
 )
-from ._model import Message, Model, float_pointer, import_numpy
+from ._model import Adapter, Message, Model, float_pointer, import_numpy
 
 if TYPE_CHECKING:
     import numpy
@@ -46,6 +46,7 @@ class Settings(TypedDict, total=False):
     speculate: Literal["off", "lookup"]  # lookup: guesses tokens ahead where that pays; they are the same
     draft: Model | None  # a smaller model with the same tokenizer that guesses instead
     medusa: str | os.PathLike[str] | None  # a GGUF file of Medusa heads for the model, which guess instead
+    adapter: Adapter | None  # a LoRA adapter of the model; another one has the context computed again
     grammar: str | None  # llama.cpp's GBNF; at most one of these three
     json_schema: str | Mapping[str, Any] | None
     regex: str | None  # the whole text must match it
@@ -159,6 +160,11 @@ def _set_speculation(session: Any, values: dict[str, Any]) -> None:
     call("weft_session_set_speculation", session, choose(_c.weft_speculation, values.get("speculate", "off")))
 
 
+def _set_adapter(session: Any, values: dict[str, Any]) -> None:
+    adapter = values.get("adapter")
+    call("weft_session_set_adapter", session, None if adapter is None else adapter.handle().pointer)
+
+
 def _set_grammar(session: Any, values: dict[str, Any]) -> None:
     given = [(name, text) for name, text in values.items() if text is not None]
     if len(given) > 1:
@@ -177,6 +183,7 @@ _GROUPS: dict[tuple[str, ...], Callable[[Any, dict[str, Any]], None]] = {
     ("logprobs",): _set_logprobs,
     ("head",): _set_head,
     ("speculate", "draft", "medusa"): _set_speculation,
+    ("adapter",): _set_adapter,
     ("grammar", "json_schema", "regex"): _set_grammar,
 }
 _SAVED = (_SAMPLING, ("logit_bias",))  # a file of Session.save has them
