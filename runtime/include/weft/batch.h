@@ -18,7 +18,7 @@ typedef struct weft_batch weft_batch;
 /* Creates `count` sessions, 1 to WEFT_MAX_BATCH, each as weft_session_create would. Their caches lie side by side, so
  * that a batch computes the attention of those of one such call in one dispatch a layer instead of one each. The memory
  * of all their caches is taken now, and given back when the last of the sessions is freed; in all else each is a
- * session by itself. If the call fails, there is none. Errors as of weft_session_create; WEFT_INVALID_ARGUMENT for
+ * session by itself. A failed call makes none. Errors as of weft_session_create; WEFT_INVALID_ARGUMENT for
  * another count. */
 WEFT_API weft_status weft_session_create_group(const weft_model* model, const weft_session_options* options,
                                                weft_session** sessions, size_t count, weft_error* error);

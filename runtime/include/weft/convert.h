@@ -1,5 +1,5 @@
 /* Weft: converting models. This header is the ABI of libweft_convert, a library of its own: programs that only run
- * models do not need it. It needs no device. What weft.h says about errors, ownership and text holds here too. */
+ * models do not need it. It needs no device. The rules of weft.h for errors, ownership and text hold here too. */
 #ifndef WEFT_CONVERT_H
 #define WEFT_CONVERT_H
 
@@ -22,7 +22,7 @@ WEFT_API weft_convert_options weft_convert_options_default(void); /* q8 for ever
 /* Writes a GGUF file of Q8_0, Q4_1 or F16 from a GGUF file or a Hugging Face folder of any family that GGUF has, on the
  * CPU; llama.cpp opens it too. Numbers are rounded as when a model is loaded with that type. Vectors stay F32; matrices
  * whose rows are no multiple of 32 become F16 instead. Two vocabulary tables that WEFT_TIE_AUTO makes one are written
- * as one. out is there as a whole or not at all. report (may be NULL): a JSON object of tensor_bytes, types and
+ * as one. out is written whole, or not changed. report (may be NULL): a JSON object of tensor_bytes, types and
  * tensors, with errors as in weft_model_describe. */
 WEFT_API weft_status weft_convert(const char* in, const char* out, const weft_convert_options* options, char** report,
                                   weft_error* error);

@@ -10,21 +10,21 @@ extern "C" {
 #endif
 
 /* Limits how much of the time the device is busy with a session of WEFT_POLICY_POLITE: to `share` of it, 0 to 1.
- * 1: no limit (the default). 0: no work is submitted until the share is set again; calls wait. What is generated stays
- * the same. May be called at any time and from any thread, also while the session generates.
+ * 1: no limit (the default). 0: no work is submitted until the share is set again; calls wait. The generated tokens
+ * stay the same. May be called at any time and from any thread, also while the session generates.
  *
  * With a limit one submission (one or two layers) is in flight at a time. The time from its submission to its end
  * counts as busy, and the calling thread then pauses until the share is kept: after 2 ms of work and with a share of
  * 0.25, 6 ms. Up to 5 ms in which nothing was submitted are made up for by shorter pauses. weft_session_cancel ends the
  * pauses: the generate then ends at full speed, as it would without a limit.
  *
- * A batch keeps to the shares of all its sessions, and its work counts for each. That of a draft model counts for the
- * session that it guesses for. weft_session_lens is not limited. A streamed model pauses between its passes only.
+ * A batch keeps to the shares of all its sessions, and its work counts for each. The work of a draft model counts for
+ * the session that it drafts for. weft_session_lens is not limited. A streamed model pauses between its passes only.
  *
  * WEFT_INVALID_ARGUMENT for a share out of this range, and a session of WEFT_POLICY_THROUGHPUT. */
 WEFT_API weft_status weft_session_set_duty(weft_session* session, float share, weft_error* error);
 
-/* Is told before each pause how long it will be: `seconds`, at most 0.01. A longer pause is several, so with a share of
+/* Called before each pause with its length: `seconds`, at most 0.01. A longer pause is several, so with a share of
  * 0 this is called a hundred times a second. The callback's time is a part of the pause: a program with one thread can
  * draw here. Return 0 to continue, non-zero to cancel as weft_session_cancel does. It may call what a
  * weft_token_callback may call, and weft_session_set_duty. */

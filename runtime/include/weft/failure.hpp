@@ -1,4 +1,4 @@
-// What the C++ faces of the C API share: the exception, and how calls become C++.
+// Shared by the C++ headers of the C API: the exception, and how calls become C++.
 #ifndef WEFT_FAILURE_HPP
 #define WEFT_FAILURE_HPP
 
@@ -46,7 +46,7 @@ void check(Call&& call) {
   if (call(&error) != WEFT_OK) throw Failure(error);
 }
 
-// As check, for functions with callbacks: an exception that the callback stored in `thrown` takes precedence over the
+// Like check, for functions with callbacks: an exception that the callback stored in `thrown` takes precedence over the
 // call's own error.
 template <typename Call>
 void check(Call&& call, const std::exception_ptr& thrown) {

@@ -30,8 +30,8 @@ WEFT_API void weft_image_encoder_free(weft_image_encoder* encoder); /* NULL: not
  * encoder is not NULL. */
 WEFT_API uint32_t weft_image_encoder_token(const weft_image_encoder* encoder);
 
-/* Encodes a PNG or JPEG file, or its bytes in memory: it is cut into tiles as the model's settings say, and each is
- * encoded on the device. What is transparent is drawn on white; a JPEG is turned as its EXIF orientation says. A file
+/* Encodes a PNG or JPEG file, or its bytes in memory: it is cut into tiles as the model's settings demand, and each is
+ * encoded on the device. Transparent parts are drawn on white; a JPEG is turned as its EXIF orientation says. A file
  * has at most 64 MiB, and a picture at most 16384 pixels a side and 2^25 in all.
  *
  * WEFT_NOT_FOUND and WEFT_IO for a file; WEFT_BAD_FILE if it is damaged; WEFT_UNSUPPORTED for another format and above

@@ -16,7 +16,7 @@ class Image {
  public:
   explicit Image(weft_image* image) : handle_(image, weft_image_free) {}  // takes it
 
-  // What stands in a prompt for it; see weft_image_parts. The pointers belong to the image.
+  // The parts of a prompt that stand for it; see weft_image_parts. The pointers belong to the image.
   std::vector<weft_prompt_part> parts() const {
     std::vector<weft_prompt_part> result;
     std::size_t count = 0;

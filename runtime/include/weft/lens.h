@@ -44,10 +44,10 @@ typedef struct weft_lens_options {
  * of its layers: there hidden is always normed, after the last layer too, and logits = W hidden.
  *
  * The context and the settings stay as they are; tokens before `first` that were computed before are not computed
- * again. Those after the last one that is asked for are, by the next call that needs them. Of an encoder-decoder, the
- * context is the decoder's: its start token, then what it wrote. Beside the session the call takes, for its duration,
- * memory for 64 hidden states (the plan's chunk_tokens) of each layer that is asked for, and for the logits of at most
- * 16 rows (block_tokens).
+ * again. Tokens after the last requested one are computed again by the next call that needs them. The context of an
+ * encoder-decoder is the decoder's: its start token, then what it wrote. Beside the session the call takes, for its
+ * duration, memory for 64 hidden states (the plan's chunk_tokens) of each layer that is asked for, and for the logits
+ * of at most 16 rows (block_tokens).
  *
  * WEFT_INVALID_ARGUMENT for an empty context, positions after it, a layer that the model does not have, and layers
  * NULL with a layer_count above 0, or the reverse. If the device is lost and opened again by itself (recover.h), no

@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* Whether there is room in the memory of the device. */
+/* Room for the model in the memory of the device. */
 typedef enum weft_fit WEFT_ENUM {
   WEFT_FIT_UNKNOWN = 0, /* nothing was asked for, no device can be used, or the model cannot be read */
   WEFT_FIT_YES,
@@ -24,14 +24,14 @@ typedef struct weft_probe_report {
   weft_status model;
   weft_fit fit;
   uint64_t needed_bytes; /* of device memory: weights, a session and `bytes`; 0 if they are not known */
-  /* Bytes that are free in all heaps that Weft's buffers come from, as the driver says; if it cannot say, their size.
-   * 0 without a device. Where the device shares the host's memory, other programs may take it at any time. */
+  /* Bytes that are free in all heaps that Weft's buffers come from, as the driver says; else their size. 0
+   * without a device. Where the device shares the host's memory, other programs may take it at any time. */
   uint64_t free_bytes;
 } weft_probe_report;
 
-/* Tells which device would be used, and whether a model fits on it, without loading the model. What is missing on the
- * machine is not an error but an answer: no Vulkan loader, no driver, no such device, a device that Weft cannot use, a
- * file that is not there or not a model. The status is then WEFT_OK, and *report says what was found.
+/* Tells which device would be used, and whether a model fits on it, without loading the model. Something that is
+ * missing on the machine is not an error but an answer: no Vulkan loader, no driver, no such device, a device that Weft
+ * cannot use, a file that is not there or not a model. The status is then WEFT_OK, and *report says what was found.
  *
  * path: as in weft_model_load, but NULL: no model, and "": the model installed in share/weft. bytes: device memory that
  * is needed besides the model; without a model, all that is needed. path NULL and bytes 0: only the devices. options
@@ -39,7 +39,7 @@ typedef struct weft_probe_report {
  * called. json may be NULL; else *json, which the caller frees, is an object:
  *
  *   device     object of weft_devices for the device that would be used; only if report.device is WEFT_OK
- *   error      object {code, sentence, place, hint}: why no device can be used; only if there is none
+ *   error      object {code, sentence, place, hint}: why no device can be used; absent if one can
  *   others     array of the other devices' objects, each with
  *     not_used   text: why it would not be used
  *   model      object; only if path is not NULL:

@@ -14,7 +14,7 @@ struct Probe {
   std::string json;
 };
 
-// Which device would be used, and whether a model fits there; loads nothing. What is missing is an answer, not a
+// Which device would be used, and whether a model fits there; loads nothing. Something missing is an answer, not a
 // failure; see weft_probe. path: "": the installed model; nullopt: none. bytes: device memory that is needed besides.
 inline Probe probe(const std::optional<std::string>& path = {}, std::uint64_t bytes = 0,
                    const ModelOptions& options = {},

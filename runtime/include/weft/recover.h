@@ -1,5 +1,5 @@
 /* Weft: going on after the device was lost: its driver was reset, or the system took it from an application in the
- * background. Calls return WEFT_DEVICE_LOST then. What a session has on the host is not lost: its tokens, its settings,
+ * background. Calls return WEFT_DEVICE_LOST then. A session keeps its data on the host: its tokens, its settings,
  * its grammar's place. Errors, ownership and units are as weft.h documents them. */
 #ifndef WEFT_RECOVER_H
 #define WEFT_RECOVER_H
@@ -23,10 +23,10 @@ extern "C" {
  * weft_model_recover may be called again. Works on a device that was not lost, too. */
 WEFT_API weft_status weft_model_recover(weft_model* model, weft_error* error);
 
-/* Whether calls that compute with a session, and weft_model_rows and weft_table_*, do that by themselves when the
- * device is lost in them, and go on; off by default. weft_session_profile, weft_session_copy_prefix and encoders do
- * not. weft_session_generate then only takes longer. A call that loses the device twice without a new token between
- * returns WEFT_DEVICE_LOST, and so do weft_generate_batch and weft_batch_step at once. */
+/* Automatic recovery: calls that compute with a session, and weft_model_rows and weft_table_*, recover by themselves
+ * when the device is lost in them, and continue. The default is off. weft_session_profile, weft_session_copy_prefix and
+ * encoders do not. weft_session_generate then only takes longer. A call that loses the device twice without a new token
+ * between returns WEFT_DEVICE_LOST, and so do weft_generate_batch and weft_batch_step at once. */
 WEFT_API weft_status weft_model_set_recovery(weft_model* model, int automatic, weft_error* error);
 
 #ifdef __cplusplus

@@ -33,7 +33,7 @@ WEFT_API weft_status weft_model_rows(const weft_model* model, const uint32_t* id
  * for ids and rows. A row is what weft_model_rows tells: a soft token with an id's row gives the very bits that the id
  * gives. The session copies the rows.
  *
- * What the session has computed of the longest common prefix is reused; soft tokens are the same if all bits of their
+ * The longest common prefix that the session has computed is reused; soft tokens are the same if all bits of their
  * rows are. A saved session has its rows, and a session whose device was lost (recover.h) computes them again.
  * Penalties, the prompt's tokens of a keep-list and speculation see no soft tokens: they have no id that could be
  * generated.

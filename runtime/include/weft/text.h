@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-/* Returns what a token stands for. Of an ordinary token, *control is 0 and the bytes are its part of a text: possibly
- * only a part of a UTF-8 character, or none. Of a control token, *control is 1 and the bytes are its name as the
+/* Returns what a token stands for. For an ordinary token, *control is 0 and the bytes are its part of a text: possibly
+ * only a part of a UTF-8 character, or none. For a control token, *control is 1 and the bytes are its name as the
  * model's file spells it, such as "<|im_end|>". Writes at most capacity bytes and sets *count to the number there are.
  * bytes may be NULL if capacity is 0. WEFT_INVALID_ARGUMENT if id is not below vocab_size. */
 WEFT_API weft_status weft_token_bytes(const weft_model* model, uint32_t id, char* bytes, size_t capacity, size_t* count,

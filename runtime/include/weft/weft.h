@@ -137,9 +137,9 @@ typedef enum weft_type WEFT_ENUM {
   WEFT_TYPE_Q4  /* blocks of 32 values: integers 0 to 15, an f16 scale and an f16 minimum */
 } weft_type;
 
-/* Whether a file's two vocabulary tables become one. WEFT_TIE_AUTO: if no two elements differ by more than rounding to
+/* When a file's two vocabulary tables become one. WEFT_TIE_AUTO: if no two elements differ by more than rounding to
  * the tables' two types explains, the one with more bits is used for embedding and output, unless the file says that
- * the model is not tied (GGUF files do not say). WEFT_TIE_NEVER: only if the bytes of both are the same. */
+ * the model is not tied (GGUF files do not tell). WEFT_TIE_NEVER: only if the bytes of both are the same. */
 typedef enum weft_tie WEFT_ENUM { WEFT_TIE_AUTO = 0, WEFT_TIE_NEVER } weft_tie;
 
 typedef struct weft_model_options {
@@ -148,9 +148,9 @@ typedef struct weft_model_options {
    *
    * Several of them with semicolons between them, "0;1": the rows of the vocabulary table are spread over these devices
    * (docs/several-devices.md), in proportion to their read bandwidths, which the load then measures, or to shares,
-   * "0:3;1:1". All else is on the first one. Each must be able to run Weft. Of such a model these are WEFT_UNSUPPORTED:
-   * families with an encoder, streamed layers, heads other than full, speculation, batches, scores, the logit lens and
-   * rows of the table. What weft_model_info and weft_stats count is the first device's. */
+   * "0:3;1:1". All else is on the first one. Each must be able to run Weft. These are WEFT_UNSUPPORTED for such a
+   * model: families with an encoder, streamed layers, heads other than full, speculation, batches, scores, the logit
+   * lens and rows of the table. weft_model_info and weft_stats count the first device's. */
   const char* device;
   weft_type type; /* of the matrices and the vocabulary table on the device */
   /* Called with 0 to 1 while the model loads. Return 0 to continue, non-zero to give up (WEFT_CANCELLED). NULL: no
@@ -325,8 +325,8 @@ WEFT_API void weft_encoder_free(weft_encoder* encoder);
 
 /* Computes the hidden states of an input: `count` ids of a text, as weft_tokenize returns them with add_bos.
  * WEFT_INVALID_ARGUMENT if count is 0 or an id is not below vocab_size; WEFT_CONTEXT_FULL if count is more than the
- * encoder's maximum. Of a model with files of sentence-transformers (max_seq_length) only the first tokens up to their
- * limit, and the last one, are read. */
+ * encoder's maximum. With files of sentence-transformers (max_seq_length), only the first tokens up to their limit, and
+ * the last one, are read. */
 WEFT_API weft_status weft_encoder_run(weft_encoder* encoder, const uint32_t* ids, size_t count, weft_error* error);
 
 /* How an embedding is made from the hidden states of all tokens. */
@@ -462,7 +462,7 @@ WEFT_API weft_status weft_session_set_grammar(weft_session* session, weft_gramma
                                               const char* place, weft_error* error);
 
 /* Makes the session's context exactly these ids (count >= 1). It computes nothing yet: the next call that needs it
- * does. What the session has computed of the longest common prefix is reused.
+ * does. The longest common prefix that the session has computed is reused.
  *
  * With an encoder-decoder the ids (of weft_tokenize with add_bos) are the encoder's input, at most as many as the
  * context holds. The encoder reads them before the next token, unless they were its last input. The context is then the

@@ -100,7 +100,7 @@ class Model {
   // See weft_model_get_info. The strings belong to the model.
   weft_model_info info() const { return weft_model_get_info(get()); }
 
-  // What the device holds, as JSON; see weft_model_describe. Waits until all layers are loaded.
+  // The model's tensors on the device, as JSON; see weft_model_describe. Waits until all layers are loaded.
   std::string describe() const {
     return detail::text([&](char** json, weft_error* error) { return weft_model_describe(get(), json, error); });
   }
@@ -143,7 +143,7 @@ class Model {
     std::string bytes;     // its part of a text, or the name of a control token
     bool control = false;  // it is a control token
   };
-  // What a token stands for; see weft_token_bytes.
+  // The text or the name of a token; see weft_token_bytes.
   TokenBytes token_bytes(std::uint32_t id) const {
     TokenBytes result;
     std::size_t count = 0;
@@ -179,7 +179,7 @@ class Model {
   void recover() {
     detail::check([&](weft_error* error) { return weft_model_recover(handle_.get(), error); });
   }
-  // Whether sessions do that by themselves; see weft_model_set_recovery.
+  // Automatic recovery of sessions; see weft_model_set_recovery.
   void set_recovery(bool automatic) {
     detail::check([&](weft_error* error) { return weft_model_set_recovery(handle_.get(), automatic, error); });
   }
@@ -373,7 +373,7 @@ class Session {
     detail::check([&](weft_error* error) { return weft_session_set_duty(get(), share, error); });
   }
 
-  // Whether tokens are guessed ahead; see weft_session_set_speculation.
+  // Kind of speculation; see weft_session_set_speculation.
   void set_speculation(weft_speculation kind) {
     detail::check([&](weft_error* error) { return weft_session_set_speculation(get(), kind, error); });
   }
@@ -413,7 +413,7 @@ class Session {
     float chosen = 0;
     std::vector<std::pair<std::uint32_t, float>> likeliest;  // ids and log-probabilities, likeliest first
   };
-  // Of the token that the callback got last; see weft_session_get_logprobs. May be called in the callback.
+  // Log-probabilities of the callback's last token; see weft_session_get_logprobs. May be called in the callback.
   Logprobs logprobs() const {
     std::uint32_t ids[WEFT_MAX_LOGPROBS];
     float values[WEFT_MAX_LOGPROBS];
@@ -461,7 +461,7 @@ class Session {
     });
     prompt_ = std::move(prompt);
   }
-  // What the prompt callback has thrown, once; generate() and generate_batch() rethrow it.
+  // The exception of the prompt callback, once; generate() and generate_batch() rethrow it.
   std::exception_ptr take_thrown() noexcept {
     return prompt_ ? std::exchange(prompt_->thrown, nullptr) : std::exception_ptr();
   }
@@ -481,7 +481,7 @@ class Session {
     return nll;
   }
 
-  // What the next token would be chosen from: ids and logits, in no order; see weft_session_head_logits.
+  // Candidates for the next token: ids and logits, in no order; see weft_session_head_logits.
   std::vector<std::pair<std::uint32_t, float>> head_logits() {
     std::vector<std::uint32_t> ids(vocab_size_);
     std::vector<float> logits(vocab_size_);
