@@ -6,9 +6,10 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"
+layout(constant_id = 0) const uint THREADS = 64;
+layout(local_size_x_id = 0) in;
+#define BEST_LANES THREADS
 #include "lib/best_lane.glsl"
-
-layout(local_size_x = 64) in;
 
 layout(std430, binding = 0) buffer State { StepState state; };
 layout(std430, binding = 1) readonly buffer Params { SampleParams params; };
@@ -52,7 +53,7 @@ void main() {
     return;
   }
   Candidate best = NO_CANDIDATE;
-  for (uint i = lane; i < p.candidates; i += 64)
+  for (uint i = lane; i < p.candidates; i += THREADS)
     if (better(candidates[i], best)) best = candidates[i];
   best = best_lane(best, lane);
   if (lane == 0 && state.finished == 0) append(best.id);

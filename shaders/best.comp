@@ -4,29 +4,24 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"
+#include "lib/reduce.glsl"
+#define BEST_LANES THREADS
 #include "lib/best_lane.glsl"
-
-layout(local_size_x = 64) in;
 
 layout(std430, binding = 0) readonly buffer Candidates { Candidate candidates[]; };  // (states, stride)
 layout(std430, binding = 1) writeonly buffer Guesses { Guess guesses[]; };           // (states)
 layout(push_constant) uniform Push { BestPush p; };
 
-shared float sum_of[64];
-
 void main() {
   const uint lane = gl_LocalInvocationID.x, first = gl_WorkGroupID.x * p.stride;
   Candidate best = NO_CANDIDATE;
-  for (uint i = lane; i < p.count; i += 64)
+  for (uint i = lane; i < p.count; i += THREADS)
     if (better(candidates[first + i], best)) best = candidates[first + i];
   best_lane(best, lane);
   barrier();
   best = best_of[0];
   float sum = 0;
-  for (uint i = lane; i < p.count; i += 64) sum += exp(candidates[first + i].score - best.score);
-  sum_of[lane] = sum;
-  barrier();
-  if (lane > 0) return;
-  for (uint i = 1; i < 64; ++i) sum += sum_of[i];
-  guesses[gl_WorkGroupID.x] = Guess(best.id, best.id == NO_CANDIDATE.id ? 0 : 1 / sum);
+  for (uint i = lane; i < p.count; i += THREADS) sum += exp(candidates[first + i].score - best.score);
+  sum = workgroup_sum(sum);
+  if (lane == 0) guesses[gl_WorkGroupID.x] = Guess(best.id, best.id == NO_CANDIDATE.id ? 0 : 1 / sum);
 }

@@ -11,19 +11,38 @@ layout(constant_id = 1) const uint BACK = 0;  // 1: rows come back from the basi
 // 1: what goes there is the states' norm, which is written to `normed`, too; what comes back is written as rows of a norm that is begun, too.
 layout(constant_id = 2) const uint NORM = 0;
 layout(constant_id = 3) const uint TURNS = 1;  // 0: of plain rows a norm is begun, to the bit as if they had come back
+// Stored columns, if a row and the signs of all rounds fit in shared memory; 0: a row is turned where it lies.
+layout(constant_id = 4) const uint SHARED_COLS = 0;
 
 layout(std430, binding = 0) readonly buffer Basis { uint basis[]; };
 layout(std430, binding = 1) buffer Plain { float plain[]; };               // (tokens, stride), of width
-layout(std430, binding = 2) coherent buffer Rotated { float rotated[]; };  // (tokens, stride), of cols; overwritten
+layout(std430, binding = 2) coherent buffer Rotated { float rotated[]; };  // (tokens, stride), of cols; may be overwritten
 layout(std430, binding = 3) readonly buffer State { StepState state; };
 layout(std430, binding = 4) readonly buffer Weight { float weight[]; };   // (width) of the norm
 layout(std430, binding = 5) writeonly buffer Normed { float normed[]; };  // (tokens, stride)
 layout(std430, binding = 5) writeonly buffer Begun { float begun[]; };    // (tokens, begun_stride)
 layout(push_constant) uniform Push { RotatePush p; };
 
+// Blocks lie one word apart, so that lanes with neighbouring blocks use different banks.
+shared float shared_row[SHARED_COLS > 0 ? SHARED_COLS + SHARED_COLS / 32 : 1];
+shared uint shared_signs[SHARED_COLS > 0 ? ROTATIONS * (SHARED_COLS / 32) : 1];
+
+float turned_at(uint row, uint i) { return SHARED_COLS > 0 ? shared_row[i + i / 32] : rotated[row + i]; }
+void set_turned(uint row, uint i, float value) {
+  if (SHARED_COLS > 0)
+    shared_row[i + i / 32] = value;
+  else
+    rotated[row + i] = value;
+}
+void wait_for_row() {
+  if (SHARED_COLS == 0) memoryBarrierBuffer();
+  barrier();
+}
+
 // The value times 1 or -1 as a column's bit says, or the value itself.
 float with_sign(float value, uint column, uint round, bool is_signed) {
-  const uint bit = basis[BASIS_SIGNS(p.cols, round) + column / 32] >> (column % 32) & uint(is_signed);
+  const uint word = SHARED_COLS > 0 ? shared_signs[round * (SHARED_COLS / 32) + column / 32] : basis[BASIS_SIGNS(p.cols, round) + column / 32];
+  const uint bit = word >> (column % 32) & uint(is_signed);
   return uintBitsToFloat(floatBitsToUint(value) ^ (bit << 31));
 }
 
@@ -43,29 +62,27 @@ void turn(uint row, uint round) {
     float v[8];
     [[unroll]] for (uint j = 0; j < 8; ++j) {
       columns[j] = LEADING + ROTATED(round, rest, block, first + j);
-      v[j] = with_sign(rotated[row + columns[j]], columns[j], round, BACK == 0);
+      v[j] = with_sign(turned_at(row, columns[j]), columns[j], round, BACK == 0);
     }
     const vec4 low = hadamard(vec4(v[0], v[1], v[2], v[3])), high = hadamard(vec4(v[4], v[5], v[6], v[7]));
     [[unroll]] for (uint j = 0; j < 4; ++j) {
-      rotated[row + columns[j]] = low[j] + high[j];
-      rotated[row + columns[j + 4]] = low[j] - high[j];
+      set_turned(row, columns[j], low[j] + high[j]);
+      set_turned(row, columns[j + 4], low[j] - high[j]);
     }
   }
-  memoryBarrierBuffer();
-  barrier();
+  wait_for_row();
   for (uint part = gl_LocalInvocationID.x; part < rest * 8; part += THREADS) {
     const uint block = part % rest, first = part / rest;
     uint columns[4];
     vec4 v;
     [[unroll]] for (uint j = 0; j < 4; ++j) {
       columns[j] = LEADING + ROTATED(round, rest, block, first + j * 8);
-      v[j] = rotated[row + columns[j]];
+      v[j] = turned_at(row, columns[j]);
     }
     v = hadamard(v) * 0.17677669529663689;  // 1 / sqrt(32)
-    [[unroll]] for (uint j = 0; j < 4; ++j) rotated[row + columns[j]] = with_sign(v[j], columns[j], round, BACK != 0);
+    [[unroll]] for (uint j = 0; j < 4; ++j) set_turned(row, columns[j], with_sign(v[j], columns[j], round, BACK != 0));
   }
-  memoryBarrierBuffer();
-  barrier();
+  wait_for_row();
 }
 
 float scale_of(uint column) { return uintBitsToFloat(basis[BASIS_SCALES(p.cols) + column]); }
@@ -73,6 +90,8 @@ float scale_of(uint column) { return uintBitsToFloat(basis[BASIS_SCALES(p.cols) 
 // Grid: a workgroup a row.
 void main() {
   const uint row = gl_WorkGroupID.x * p.stride, from = BACK == 0 && NORM != 0 && p.last_only != 0 ? (max(state.end - state.pos, 1) - 1) * p.stride : row;
+  if (SHARED_COLS > 0 && TURNS != 0)
+    for (uint i = gl_LocalInvocationID.x; i < ROTATIONS * (SHARED_COLS / 32); i += THREADS) shared_signs[i] = basis[BASIS_SIGNS(p.cols, 0) + i];
   if (BACK == 0) {
     float squares = 0;
     if (NORM != 0)
@@ -85,20 +104,27 @@ void main() {
         value = value * factor * weight[column];
         normed[row + column] = value;
       }
-      rotated[row + i] = value * scale_of(i);
+      set_turned(row, i, value * scale_of(i));
     }
-    memoryBarrierBuffer();
-    barrier();
+    wait_for_row();
+  }
+  if (BACK != 0 && SHARED_COLS > 0 && TURNS != 0) {
+    for (uint i = gl_LocalInvocationID.x; i < p.cols; i += THREADS) set_turned(row, i, rotated[row + i]);
+    wait_for_row();
   }
   if (TURNS != 0)
     for (uint i = 0; i < ROTATIONS; ++i) turn(row, BACK != 0 ? ROTATIONS - 1 - i : i);
-  if (BACK == 0) return;
+  if (BACK == 0) {
+    if (SHARED_COLS > 0)
+      for (uint i = gl_LocalInvocationID.x; i < p.cols; i += THREADS) rotated[row + i] = turned_at(row, i);
+    return;
+  }
   float squares = 0;
   const uint begun_row = gl_WorkGroupID.x * p.begun_stride;
   for (uint i = gl_LocalInvocationID.x; i < p.cols; i += THREADS) {
     const uint column = basis[i];
     if (column < p.width) {
-      const float value = TURNS != 0 ? rotated[row + i] * scale_of(i) : plain[row + column];
+      const float value = TURNS != 0 ? turned_at(row, i) * scale_of(i) : plain[row + column];
       if (TURNS != 0) plain[row + column] = value;
       if (NORM != 0) {
         begun[begun_row + column] = value * weight[column];

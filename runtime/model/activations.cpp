@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "ops/filter.h"
+
 namespace weft {
 namespace {
 
@@ -60,7 +62,7 @@ std::vector<Extent> extents(const Config& config, uint32_t candidate_stride, uin
           {&Activations::softmax_logits, softmaxes, config.vocab},
           {&Activations::softmax_priors, softmaxes ? 1u : 0u, softmaxes},
           {&Activations::softmax_sums, softmaxes ? 1u : 0u, softmaxes},
-          {&Activations::scores, sampled, config.vocab},
+          {&Activations::scores, sampled, ops::score_bytes(config.vocab) / 4},
           {&Activations::candidates, sampled, candidate_stride * sizeof(abi::Candidate) / 4}};
 }
 

@@ -1,18 +1,35 @@
+#include "ops/filter.h"
+
 #include "ops/support.h"
+#include "shaders/narrowed.h"
 
 #include "filter.spv.h"
+#include "narrow.spv.h"
 
 namespace weft::ops {
 
+uint64_t score_bytes(uint32_t rows) {
+  return uint64_t{stride_of(rows)} * 4 + sizeof(abi::Narrowed) + uint64_t{rows} * 4;
+}
+
+View filter_scratch(const View& scores, uint32_t rows) {
+  const uint64_t first = uint64_t{stride_of(rows)} * 4;
+  return scores.part(first, score_bytes(rows) - first);
+}
+
 void filter(Recorder& recorder, const View& state, const View& params, const View& scores, const Selectable& from) {
-  require_bytes(scores, uint64_t{from.rows} * 4, "filter", "scores");
+  require_bytes(scores, score_bytes(from.rows), "filter", "scores");
   if (from.rows > 1u << 19)  // what its integer sums hold
     throw Error(Code::unsupported,
                 "a vocabulary of " + std::to_string(from.rows) + " tokens, at most 524288 can be sampled", "filter");
   const Plan& plan = recorder.device().plan();
-  recorder.dispatch(
-      {plan.subgroup ? shaders::filter_subgroup : shaders::filter, {plan.reduce_threads, from.lists != nullptr}},
-      {state, params, scores}, abi::SamplePush{from.rows}, {1});
+  const std::vector<uint32_t> constants = {plan.reduce_threads, from.lists != nullptr};
+  const abi::SamplePush push = {from.rows};
+  const Groups groups = {ceil_div(from.rows, FILTER_ROWS)};
+  const View own = scores.part(0, uint64_t{from.rows} * 4), scratch = filter_scratch(scores, from.rows);
+  recorder.dispatch({shaders::narrow, constants}, {state, params, own, scratch}, push, groups);
+  recorder.dispatch({plan.subgroup ? shaders::filter_subgroup : shaders::filter, constants},
+                    {state, params, own, scratch}, push, groups);
 }
 
 }  // namespace weft::ops

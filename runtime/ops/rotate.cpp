@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <bit>
+
 #include "ops/support.h"
 
 #include "rotate.spv.h"
@@ -14,6 +17,11 @@ struct OfNorm {
   bool turns = true;  // false: nothing is done beside it
 };
 
+// A row with a word more for each block, the signs of its rounds, and what the norm's sum takes: shaders/rotate.comp.
+bool fits_in_shared(const Device& device, uint32_t cols, uint32_t threads) {
+  return (cols + cols / 32 + ROTATIONS * (cols / 32) + threads) * 4 <= device.caps().max_shared - 256;
+}
+
 void record(Recorder& recorder, const Matrix& table, const View& plain, const View& rotated, uint32_t tokens, bool back,
             const OfNorm& norm) {
   require(table.layout == Layout::planes, "rotate", "the matrix has no basis of its own");
@@ -22,11 +30,17 @@ void record(Recorder& recorder, const Matrix& table, const View& plain, const Vi
   require_bytes(rotated, uint64_t{tokens} * stride * 4, "rotate", "the rotated rows");
   const bool norms = norm.weight.buffer != nullptr;
   if (norms) require_bytes(norm.weight, uint64_t{table.cols} * 4, "rotate", "norm weight");
-  // llvmpipe switches coroutines at each of a row's twelve barriers, one for every eight lanes.
-  const uint32_t threads = recorder.device().plan().texel_products ? 8 : 64;
-  const abi::RotatePush push = {table.basis->cols(), table.basis->width(),     stride,
-                                norm.last_only,      begun_stride(table.cols), norm.epsilon};
-  recorder.dispatch({shaders::rotate, {threads, back, norms, norm.turns}},
+  // A lane takes four elements of a step, if there are so many lanes. llvmpipe switches coroutines at each of a row's
+  // twelve barriers, one for every eight lanes, and its shared memory is memory as any other.
+  const Device& device = recorder.device();
+  const Plan& plan = device.plan();
+  const uint32_t cols = table.basis->cols();
+  const uint32_t most = plan.reduce_threads < 256 ? plan.reduce_threads : std::min(device.caps().max_threads, 512u);
+  const uint32_t threads = plan.texel_products ? 8 : std::clamp(std::bit_ceil(cols / 4), 64u, most);
+  const uint32_t shared_cols = !plan.texel_products && fits_in_shared(device, cols, threads) ? cols : 0;
+  const abi::RotatePush push = {cols,           table.basis->width(),     stride,
+                                norm.last_only, begun_stride(table.cols), norm.epsilon};
+  recorder.dispatch({shaders::rotate, {threads, back, norms, norm.turns, shared_cols}},
                     {table.basis_words, plain, rotated, norm.state.buffer ? norm.state : plain,
                      norms ? norm.weight : plain, norms ? norm.written : rotated},
                     push, {norm.last_only ? 1 : tokens});

@@ -1,20 +1,26 @@
-// The best candidate of a workgroup's lanes, in two turns of eight rather than one of 64.
+// The best candidate of a workgroup's first BEST_LANES lanes (64 if the including shader does not say so), in turns of eight.
 #include "lib/better.glsl"
 
-shared Candidate best_of[64];
+#ifndef BEST_LANES
+#define BEST_LANES 64
+#endif
+shared Candidate best_of[BEST_LANES];
 
-// Lane i < lanes keeps the best of entries i, i + lanes, ..., eight in all.
-void join_best(inout Candidate best, uint lane, uint lanes) {
+// Lane i < lanes keeps the best of entries i, i + lanes, ..., as many as `each`.
+void join_best(inout Candidate best, uint lane, uint lanes, uint each) {
   barrier();
   if (lane >= lanes) return;
-  for (uint i = 1; i < 8; ++i)
+  for (uint i = 1; i < each; ++i)
     if (better(best_of[lane + i * lanes], best)) best = best_of[lane + i * lanes];
   best_of[lane] = best;
 }
-// Of the first 64 lanes, in lane 0. Every lane calls it, after a barrier where it was called before.
+// In lane 0. Every lane calls it, after a barrier where it was called before.
 Candidate best_lane(Candidate best, uint lane) {
-  if (lane < 64) best_of[lane] = best;
-  join_best(best, lane, 8);
-  join_best(best, lane, 1);
+  if (lane < BEST_LANES) best_of[lane] = best;
+  for (uint lanes = BEST_LANES; lanes > 1;) {
+    const uint each = min(lanes, 8);
+    lanes /= each;
+    join_best(best, lane, lanes, each);
+  }
   return best;
 }

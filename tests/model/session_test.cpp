@@ -375,8 +375,8 @@ TEST_F(SessionTest, TimesItsStagesWhereTheDeviceCan) {
   std::vector<std::string> names;
   for (const Timestamps::Stage& stage : session.stats().stages) names.push_back(stage.name);
   // Gates that are no whole tiles have activate; rope and norms are done by others.
-  const std::vector<std::string> stages = {"gather",  "rotate",   "matmul", "attend", "activate",
-                                           "project", "penalize", "filter", "sample", "advance"};
+  const std::vector<std::string> stages = {"gather",   "rotate", "matmul", "attend", "activate", "project",
+                                           "penalize", "narrow", "filter", "sample", "advance"};
   EXPECT_EQ(names, stages);
 }
 

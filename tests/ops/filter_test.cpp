@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
+#include "ops/filter.h"
+#include "shaders/narrowed.h"
 #include "support/op_inputs.h"
 
 namespace weft::test {
@@ -23,11 +26,15 @@ class Filtering {
         pool_(device_),
         fence_(device_),
         host_(scores),
-        scores_(upload(device_, "scores", scores)),
+        logits_(upload(device_, "logits", scores)),
         state_(make_state(device_, 0, 1, 10)),
         params_(device_, "params", sizeof(abi::SampleParams), Memory::shared) {
+    const uint32_t rows = static_cast<uint32_t>(scores.size());
+    scores_ = share(device_, "scores", std::vector<uint8_t>(ops::score_bytes(rows)));
+    token_flags_ = share(device_, "token flags", std::vector<uint32_t>(TOKEN_FLAG_WORDS(rows)));
     Recorder recorder(pool_, "filter");
-    ops::filter(recorder, state_, params_, scores_, {static_cast<uint32_t>(scores.size())});
+    ops::penalize(recorder, state_, params_, token_flags_, logits_, scores_, {rows});
+    ops::filter(recorder, state_, params_, scores_, {rows});
     commands_ = recorder.finish(true);
   }
 
@@ -35,7 +42,7 @@ class Filtering {
   std::vector<bool> run(const reference::Filters& filters) {
     auto* params = params_.as<abi::SampleParams>();
     *params = {};
-    params->inverse_temperature = 1;
+    params->inverse_temperature = params->repeat_penalty = 1;
     params->top_k = filters.top_k;
     params->top_p = static_cast<float>(filters.top_p);
     params->log_min_p = filters.min_p > 0 ? static_cast<float>(std::log(filters.min_p)) : -1e30f;
@@ -43,6 +50,10 @@ class Filtering {
     state_.as<abi::StepState>()->threshold = state_.as<abi::StepState>()->ceiling = NAN;
     device_->submit({&commands_}, fence_);
     fence_.wait();
+    const uint64_t scratch_at = ops::filter_scratch(scores_, static_cast<uint32_t>(host_.size())).offset;
+    const abi::Narrowed scratch = *reinterpret_cast<const abi::Narrowed*>(scores_.as<std::byte>() + scratch_at);
+    const abi::Narrowed zeros = {};
+    EXPECT_EQ(std::memcmp(&scratch, &zeros, sizeof zeros), 0) << "the next token finds the scratch as this one did";
     const float threshold = state_.as<abi::StepState>()->threshold;
     const float ceiling = state_.as<abi::StepState>()->ceiling;
     EXPECT_TRUE(std::isfinite(threshold) && std::isfinite(ceiling)) << threshold << " " << ceiling;
@@ -66,7 +77,7 @@ class Filtering {
   CommandPool pool_;
   Fence fence_;
   std::vector<float> host_;
-  Buffer scores_, state_, params_;
+  Buffer logits_, scores_, state_, params_, token_flags_;
   CommandBuffer commands_;
 };
 
@@ -81,6 +92,11 @@ double top_p_between(std::vector<float> scores, size_t count) {
     if (i == count) share += weight / 2;
   }
   return share / total;
+}
+
+std::vector<float> finite(std::vector<float> scores) {
+  std::erase_if(scores, [](float score) { return !std::isfinite(score); });
+  return scores;
 }
 
 std::vector<Tuning> tunings() {
@@ -184,6 +200,29 @@ TEST_F(FilterTest, FarAndNonFiniteScores) {
   }
 }
 
+// Several workgroups, whose scores lie in few bins or in all, and fit in shared memory or not.
+TEST_F(FilterTest, LargeVocabularies) {
+  for (const Tuning& tuning : {Tuning{}, Tuning{.plain = true, .reduce_threads = 256}}) {
+    SCOPED_TRACE(tuning.name());
+    for (const uint32_t rows : {2048u, 2049u, 20000u, 70000u})
+      for (const float spread : {0.001f, 3.0f, 2000.0f}) {
+        Random random(rows);
+        std::vector<float> scores = random.normals(rows, spread);
+        for (size_t i = 0; i < scores.size(); i += 97) scores[i] = i % 2 ? NAN : -INFINITY;
+        Filtering filtering(tuning, scores);
+        filtering.check({});
+        for (const uint32_t k : {1u, 40u, 600u, rows - 5}) filtering.check({k, 1, 0});
+        if (spread < 1) continue;  // all weigh the same: the rest is too close to call
+        filtering.check({40, 0.95, 0.05});
+        filtering.check({0, top_p_between(finite(scores), 3), 0});
+        if (spread > 3) continue;
+        filtering.check({0, 0.9, 0.02});
+        filtering.check({0, 1, 0.3, 0.8});
+        filtering.check({50, 0.9, 0, 0.5});
+      }
+  }
+}
+
 TEST_F(FilterTest, NothingFinite) {
   Filtering filtering({}, {NAN, INFINITY, -INFINITY});
   for (const reference::Filters& filters : {reference::Filters{}, {2, 1, 0}, {0, 0.5, 0}, {0, 1, 0.5}, {0, 1, 0, 0.5}})
@@ -193,11 +232,13 @@ TEST_F(FilterTest, NothingFinite) {
 TEST_F(FilterTest, LeavesTheRestOfTheStateAlone) {
   const auto device = open_device();
   const Buffer state = share(device, "state", std::vector<abi::StepState>{{11, 12, 1, 99, 0, 5, 6, 7, {}}});
-  const Buffer scores = upload(device, "scores", std::vector<float>{1, 2, 3});
+  const Buffer scores = share(device, "scores", std::vector<float>(ops::score_bytes(3) / 4));
+  std::copy_n(std::begin({1.0f, 2.0f, 3.0f}), 3, scores.as<float>());
+  scores.as<uint32_t>()[stride_of(3)] = 0xc0400000;  // the peak's key
   abi::SampleParams params = {};
   params.top_k = 2, params.top_p = 1, params.log_min_p = -1e30f, params.typical_p = 1;
   const Buffer sampling = upload(device, "params", std::vector{params});
-  run_op(device, reduction("filter", device->plan()),
+  run_op(device, "narrow, " + reduction("filter", device->plan()),
          [&](Recorder& recorder) { ops::filter(recorder, state, sampling, scores, {3}); });
   const abi::StepState got = *state.as<abi::StepState>();
   EXPECT_EQ(got.threshold, 2);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/filter.h"
 #include "reference/sample.h"
 
 namespace weft::test {
@@ -21,7 +22,7 @@ Sampler::Sampler(const Tuning& tuning, uint32_t rows, uint32_t context, const St
   state_ = make("state", sizeof(abi::StepState));
   params_ = make("params", sizeof(abi::SampleParams));
   logits_ = make("logits", uint64_t{rows} * 4);
-  if (stages.penalize) scores_ = make("scores", uint64_t{rows} * 4);
+  if (stages.penalize) scores_ = share(device_, "scores", std::vector<uint8_t>(ops::score_bytes(rows)));
   history_ = make("history", uint64_t{context} * 4);
   token_flags_ = make("token flags", token_flags().size() * 4);
   ring_ = make("ring", RING * sizeof(abi::RingEntry));
@@ -39,7 +40,7 @@ Sampler::Sampler(const Tuning& tuning, uint32_t rows, uint32_t context, const St
                  ops::candidate_count(rows), 1);
   }
   EXPECT_EQ(kernels_of(recorder), std::string(stages.penalize ? "penalize, " : "") +
-                                      (stages.filter ? reduction("filter", device_->plan()) + ", " : "") +
+                                      (stages.filter ? "narrow, " + reduction("filter", device_->plan()) + ", " : "") +
                                       "sample, advance");
   commands_ = recorder.finish(true);
 }

@@ -9,7 +9,7 @@ class Sampler {
  public:
   // What a replay runs, in this order.
   struct Stages {
-    bool penalize = false, filter = false;  // sample and advance always run
+    bool penalize = false, filter = false;  // sample and advance always run; filter needs penalize
     uint32_t repeat = 1;                    // times, one after the other in one command buffer
   };
   Sampler(const Tuning& tuning, uint32_t rows, uint32_t context, const Stages& stages);

@@ -88,15 +88,15 @@ TEST_F(RecorderTest, CatchesWrongBindingsAndPushConstants) {
     run_once(device, "wrong", [&](Recorder& recorder) { recorder.dispatch({shaders::penalize}, bindings, push, {1}); });
   };
   EXPECT_EQ(message_of([&] { record({buffer}, abi::PenalizePush{1}); }),
-            "penalize: got 1 bindings and 4 bytes of push constants, the shader takes 6 and 4");
+            "penalize: got 1 bindings and 4 bytes of push constants, the shader takes 7 and 4");
   EXPECT_EQ(message_of([&] {
               record({buffer, buffer, buffer}, abi::PenalizePush{1});
             }),
-            "penalize: got 3 bindings and 4 bytes of push constants, the shader takes 6 and 4");
+            "penalize: got 3 bindings and 4 bytes of push constants, the shader takes 7 and 4");
   EXPECT_EQ(message_of([&] {
-              record({buffer, buffer, buffer, buffer, buffer, buffer}, uint64_t{1});
+              record({buffer, buffer, buffer, buffer, buffer, buffer, buffer}, uint64_t{1});
             }),
-            "penalize: got 6 bindings and 8 bytes of push constants, the shader takes 6 and 4");
+            "penalize: got 7 bindings and 8 bytes of push constants, the shader takes 7 and 4");
 }
 
 TEST_F(RecorderTest, ManyDispatchesNeedMoreThanOneDescriptorPool) {

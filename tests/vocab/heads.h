@@ -10,6 +10,7 @@
 #include <numeric>
 #include <set>
 
+#include "ops/filter.h"
 #include "support/op_inputs.h"
 #include "vocab/certified.h"
 #include "vocab/vocab_head.h"
@@ -57,7 +58,7 @@ class Heads {
     }
     token_flags_ = share(device_, "token flags", token_flags);
     logits_ = Buffer(device_, "logits", uint64_t{shape.rows} * 4, Memory::readback);
-    scores_ = Buffer(device_, "scores", uint64_t{shape.rows} * 4, Memory::device);
+    scores_ = share(device_, "scores", std::vector<uint8_t>(ops::score_bytes(shape.rows)));
     candidates_ =
         Buffer(device_, "candidates", ops::candidate_count(shape.rows) * sizeof(abi::Candidate), Memory::readback);
     state_.as<abi::StepState>()->end = 7;
@@ -101,7 +102,7 @@ class Heads {
     const Buffer in = upload(device_, "x", padded_x(x));
     const View lists = buffers_->lists;
     const ops::Selectable from = {shape_.rows, steps ? &lists : nullptr};
-    const std::string choosing = ", penalize, " + reduction("filter", device_->plan()) + ", sample";
+    const std::string choosing = ", penalize, narrow, " + reduction("filter", device_->plan()) + ", sample";
     run_op(device_, (steps ? kernels(*steps) : split_product("project", device_->plan())) + choosing, [&](Recorder& r) {
       if (steps)
         project_partly(r, *table_, *steps, *buffers_, {in, state_, params_, token_flags_}, logits_);
