@@ -69,6 +69,18 @@ weft_status weft_batch_add(weft_batch* batch, weft_session* session, const weft_
   });
 }
 
+weft_status weft_batch_set_token_share(weft_batch* batch, double share, weft_error* error) {
+  return guard(error, [&] {
+    require(batch, "batch", "it is NULL");
+    const InUse use(batch, "batch");
+    batch->batch.set_token_share(share);
+  });
+}
+
+size_t weft_session_computed_tokens(const weft_session* session) {
+  return session ? session->session.computed_tokens() : 0;
+}
+
 weft_status weft_session_copy_prefix(weft_session* session, const weft_session* from, size_t* computed,
                                      weft_error* error) {
   return guard(error, [&] {

@@ -146,9 +146,10 @@ class Engine {
   // session; states: where conversations go that lose their session; nullptr: nowhere; speculation, adapter: of all
   // sessions; nullptr: no adapter. The model, the metrics, the states and the adapter outlive the engine. Makes the
   // first session; the others are made when they are needed, as many at once as there are, so that most have their
-  // caches side by side. Throws api::Failure if it cannot.
+  // caches side by side. token_share: the least part of the time for tokens while prompts wait, 0 to 0.95. Throws
+  // api::Failure if it cannot.
   Engine(api::Model& model, Metrics& metrics, States* states, std::uint32_t sessions, std::uint32_t queue,
-         std::uint32_t context, weft_speculation speculation, const api::Adapter* adapter);
+         std::uint32_t context, weft_speculation speculation, const api::Adapter* adapter, double token_share);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -189,12 +190,15 @@ class Engine {
   Slot* add_slot();
   void remove_slot(const Slot* slot);
   void make_session(Slot& slot);
-  struct Source {
-    std::size_t tokens = 0;  // that it shares
-    const Slot* slot = nullptr;
-    bool ready = true;
+  struct Shared {
+    const Slot* from = nullptr;  // has most of the prompt
+    std::size_t computed = 0;    // so many tokens; without `from` the request's own session
+    std::size_t expected = 0;    // that a request computes, of whose prompt
+    std::size_t left = 0;        // so many tokens are left
   };
-  Source best_source(const State& state) const;
+  Shared shared_with(const State& state) const;
+  bool waits_for(State& state, const Shared& shared) const;
+  void count_prompts();
   static int on_token(void* user, std::uint32_t id, const char* text, std::size_t length);
 
   api::Model& model_;
@@ -204,6 +208,7 @@ class Engine {
   const std::uint32_t asked_sessions_, most_waiting_, context_;
   const weft_speculation speculation_;
   const api::Adapter* const adapter_;
+  const double token_share_;
 
   std::mutex sessions_mutex_;  // of these two
   std::vector<api::Session> unused_;
@@ -215,7 +220,8 @@ class Engine {
   std::list<State*> waiting_;                   // have not begun; in order of arrival
   std::deque<std::shared_ptr<State>> joining_;  // in order of arrival
   std::list<std::shared_ptr<State>> running_;
-  std::uint64_t clock_ = 0;  // counts the uses of slots
+  std::uint64_t clock_ = 0;         // counts the uses of slots
+  std::uint64_t prompt_clock_ = 0;  // counts tokens of prompts that are computed
   bool closing_ = false;
   std::string broken_;
   bool lost_ = false;           // the device; its requests have failed or are about to

@@ -23,7 +23,7 @@ struct ServeArgs {
   std::uint16_t port = 8080;
   std::string unix_path, key, keys_file, log, cors, states, lora, speculate = "off";
   bool no_key = false;
-  std::uint32_t sessions = 8, queue = 64, deadline = 600, drain = 0, states_limit = 1024;
+  std::uint32_t sessions = 8, queue = 64, deadline = 600, drain = 0, decode_share = 50, states_limit = 1024;
 };
 
 // Ctrl-C and SIGTERM. They end the program at once before arm() and after the first one; in between, wait() tells of
@@ -197,7 +197,7 @@ void serve(const ServeArgs& args) {
     if (!args.lora.empty()) adapter.emplace(load_lora(*model, args.lora));
     engine.emplace(*model, metrics, kept, args.sessions, args.queue, facts.context,
                    args.speculate == "lookup" ? WEFT_SPECULATE_LOOKUP : WEFT_SPECULATE_OFF,
-                   adapter ? &*adapter : nullptr);
+                   adapter ? &*adapter : nullptr, args.decode_share / 100.0);
     does = format("%u sessions of %u tokens", args.sessions, facts.context);
   }
   loaded.emplace(Loaded{*model, facts, engine ? &*engine : nullptr, embedder ? &*embedder : nullptr, kept});
@@ -258,6 +258,12 @@ void add_serve(CLI::App& app) {
       ->type_name("N")
       ->capture_default_str()
       ->transform(whole(0, 512));
+  command
+      ->add_option("--decode-share", args->decode_share,
+                   "least part of the time, in percent, for answers under way while prompts wait")
+      ->type_name("PERCENT")
+      ->capture_default_str()
+      ->transform(whole(0, 95));
   command->add_option("--deadline", args->deadline, "most seconds from a request's arrival to the end of its answer")
       ->type_name("SECONDS")
       ->capture_default_str()

@@ -18,7 +18,13 @@ void ContinuousBatch::add(const BatchEntry& entry) {
     refuse(Code::invalid_argument, "the session is there already");
   if (model_.config.layer_kind.sees_source) refuse(Code::unsupported, "the session is of an encoder-decoder");
   model_.weights.need_all_rows("batch");
-  entries_.emplace_back(entry);
+  entries_.emplace_back(entry, clock_);
+}
+
+void ContinuousBatch::set_token_share(double share) {
+  if (!(share >= 0 && share <= kMostShare))
+    throw Error(Code::invalid_argument, "the tokens' share must be 0 to 0.95", "token_share");
+  token_share_ = share;
 }
 
 // Runs a part of a member's work. What it throws is this session's failure.
@@ -34,9 +40,17 @@ static void attempt(std::exception_ptr& failure, const Work& work) {
 }
 
 std::vector<ContinuousBatch::Ended> ContinuousBatch::step() {
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point begin = Clock::now();
   try {
-    if (waiting()) catch_up();  // tokens that are there must not wait for a prompt
-    compute_prompts();          // who is new shares the next pass
+    end_cancelled_prompts();
+    if (prompts_are_next()) {
+      catch_up();  // tokens that are there must not wait for a prompt
+      begin = Clock::now();
+      compute_prompts();  // who is new shares the next pass
+      owed_ += (Clock::now() - begin) * (token_share_ / (1 - token_share_));
+      begin = Clock::now();
+    }
     compute_shared();
   } catch (...) {
     shared_.reset();
@@ -44,6 +58,7 @@ std::vector<ContinuousBatch::Ended> ContinuousBatch::step() {
     throw;
   }
   compute_alone();
+  owed_ = std::max<Seconds>(owed_ - (Clock::now() - begin), Seconds());
   std::vector<Ended> ended;
   for (auto member = entries_.begin(); member != entries_.end();) {
     if (!member->ended()) {
@@ -61,13 +76,29 @@ std::vector<ContinuousBatch::Ended> ContinuousBatch::step() {
 std::vector<Session::Generation*> ContinuousBatch::sharing() {
   std::vector<Session::Generation*> sessions;
   for (Member& member : entries_)
-    if (member.prompted && !member.ended() && !member.entry.session.has_grammar())
-      sessions.push_back(&member.generation);
+    if (member.writes() && !member.entry.session.has_grammar()) sessions.push_back(&member.generation);
   return sessions;
 }
 
 // Whether there is a prompt that is not complete.
 bool ContinuousBatch::waiting() const { return !std::ranges::all_of(entries_, &Member::prompted); }
+
+// A prompt that a pass completes may come before tokens have had their time: with its session the next passes of tokens
+// are larger, and bring more tokens in that time.
+bool ContinuousBatch::prompts_are_next() {
+  if (std::ranges::none_of(entries_, &Member::writes)) owed_ = {};
+  const Member* const next = next_prompt();
+  if (!next) return false;
+  const bool completes = next->generation.prompt_tokens_left() <= model_.device->plan().chunk_tokens;
+  return owed_ <= (completes ? kMostOwed : Seconds());
+}
+
+// They need not wait for their turn.
+void ContinuousBatch::end_cancelled_prompts() {
+  for (Member& member : entries_)
+    if (!member.prompted && member.entry.session.cancelled())
+      attempt(member.failure, [&] { member.prompted = member.generation.compute_prompt_pass(); });
+}
 
 void ContinuousBatch::receive(Session::Generation& generation, double sharing) {
   const auto member = std::ranges::find_if(entries_, [&](const Member& s) { return &s.generation == &generation; });
@@ -96,19 +127,27 @@ void ContinuousBatch::compute_shared() {
 
 void ContinuousBatch::compute_alone() {
   for (Member& member : entries_)
-    if (member.prompted && !member.ended() && member.entry.session.has_grammar())
+    if (member.writes() && member.entry.session.has_grammar())
       attempt(member.failure, [&] { member.generation.compute_tokens(); });
 }
 
-// In order of arrival, as many passes as one may have tokens.
+// The prompt whose turn it is; nullptr: none waits.
+ContinuousBatch::Member* ContinuousBatch::next_prompt() {
+  Member* best = nullptr;
+  for (Member& member : entries_)
+    if (!member.prompted && !member.failure && (!best || member.rank() < best->rank())) best = &member;
+  return best;
+}
+
+// As many passes as one may have tokens.
 void ContinuousBatch::compute_prompts() {
   size_t left = model_.device->plan().chunk_tokens;
-  for (Member& member : entries_) {
-    if (member.prompted) continue;
-    const size_t tokens = member.generation.prompt_pass_tokens();
+  while (Member* const member = next_prompt()) {
+    const size_t tokens = member->generation.prompt_pass_tokens();
     if (tokens > left) return;
     left -= tokens;
-    attempt(member.failure, [&] { member.prompted = member.generation.compute_prompt_pass(); });
+    clock_ += tokens;
+    attempt(member->failure, [&] { member->prompted = member->generation.compute_prompt_pass(); });
   }
 }
 

@@ -1,6 +1,7 @@
 // Sessions of one model that generate together, and join and leave between tokens.
 #pragma once
 
+#include <chrono>
 #include <exception>
 #include <list>
 #include <optional>
@@ -23,6 +24,10 @@ class ContinuousBatch {
   // Call it on an empty batch when the device was lost: frees what the batch has there, and forgets how long passes
   // took, for the next one may be another.
   void leave_device() { shared_.reset(), costs_.clear(); }
+  // The part of the time that tokens get while prompts wait, at least: 0 (a pass of each takes turns) to kMostShare.
+  // Throws Error(invalid_argument).
+  static constexpr double kMostShare = 0.95;
+  void set_token_share(double share);
   size_t size() const { return entries_.size(); }
 
   struct Ended {
@@ -30,32 +35,49 @@ class ContinuousBatch {
     std::optional<Stop> stop;    // none: it failed
     std::exception_ptr failure;  // why
   };
-  // Computes passes of the prompts that are not complete, oldest first, as long as they have no more tokens together
-  // than one pass may have. Then computes a token of each session whose prompt is complete; a session with a grammar
-  // has passes of its own. A few tokens come at once where guesses are right, and when a session joins or leaves,
-  // because passes run ahead; not while prompts wait. What fails for one session ends that session; if a shared pass
-  // fails, it throws, and the batch is empty.
+  // Computes passes of the prompts that are not complete, as long as they have no more tokens together than one pass
+  // may have, unless tokens have had less time than their share. Short prompts come first, but one waits for no more
+  // than kPatience times its tokens of prompts that came later. Then computes a token of each session whose prompt is
+  // complete; a session with a grammar has passes of its own. A few tokens come at once where guesses are right, and
+  // when a session joins or leaves, because passes run ahead; not while prompts wait. What fails for one session ends
+  // that session; if a shared pass fails, it throws, and the batch is empty.
   std::vector<Ended> step();
 
  private:
   struct Member {
-    explicit Member(const BatchEntry& added)
-        : entry(added), generation(entry.session, entry.max_tokens, entry.ignore_stop_tokens, entry.on_token) {}
+    Member(const BatchEntry& added, uint64_t clock)
+        : entry(added),
+          generation(entry.session, entry.max_tokens, entry.ignore_stop_tokens, entry.on_token),
+          arrived(clock) {}
     BatchEntry entry;
     Session::Generation generation;
-    bool prompted = false;  // nothing is left of its prompt
+    const uint64_t arrived;  // on the clock of prompts
+    bool prompted = false;   // nothing is left of its prompt
     std::exception_ptr failure;
     bool ended() const { return failure || generation.stopped(); }
+    bool writes() const { return prompted && !ended(); }
+    // The prompt with the lowest rank is the next. Short ones are low; the clock makes later ones higher and higher.
+    uint64_t rank() const { return arrived + kPatience * generation.prompt_tokens_left(); }
   };
   std::vector<Session::Generation*> sharing();
   bool waiting() const;
+  bool prompts_are_next();
+  Member* next_prompt();
+  void end_cancelled_prompts();
   void receive(Session::Generation& generation, double sharing);
   void catch_up();
   void compute_shared();
   void compute_alone();
   void compute_prompts();
 
+  static constexpr uint64_t kPatience = 4;
+
   const Model& model_;
+  double token_share_ = 0;
+  using Seconds = std::chrono::duration<double>;
+  static constexpr Seconds kMostOwed{1};
+  Seconds owed_{};             // time that tokens get before the next prompt
+  uint64_t clock_ = 0;         // tokens of prompts that were computed
   std::list<Member> entries_;  // in order of arrival; their addresses stay
   BatchCosts costs_;
   std::optional<SharedPasses> shared_;  // after the entries: its passes end before they go

@@ -174,9 +174,12 @@ void Session::Generation::start(bool in_batch) {
   }
 }
 
+size_t Session::Generation::prompt_tokens_left() const {
+  return s_.ids_.size() - std::min(s_.cached(), s_.ids_.size() - 1);
+}
+
 size_t Session::Generation::prompt_pass_tokens() const {
-  return std::min<size_t>(s_.ids_.size() - std::min(s_.cached(), s_.ids_.size() - 1),
-                          s_.on_device().schedule.chunk_tokens());
+  return std::min<size_t>(prompt_tokens_left(), s_.on_device().schedule.chunk_tokens());
 }
 
 bool Session::Generation::compute_prompt_pass() {

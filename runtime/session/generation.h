@@ -27,6 +27,7 @@ class Session::Generation {
   // The same in steps, in a batch: computes one pass of the prompt. True when nothing of it is left, which is so if
   // there is a reason to stop.
   bool compute_prompt_pass();
+  size_t prompt_tokens_left() const;
   size_t prompt_pass_tokens() const;  // of the next one
   // Waits for the token that start() has submitted, if any, and reads it.
   void receive_first();

@@ -86,6 +86,8 @@ void Session::record_adapter(OnDevice& device, const Adapter* adapter) const {
   }
 }
 
+size_t Session::computed_tokens() const { return on_device_ ? std::min(cached(), ids_.size()) : 0; }
+
 uint64_t Session::kv_bytes() const {
   if (!on_device_) return 0;
   return on_device().kept.bytes() + (on_device().source ? on_device().source->cache().bytes() : 0);

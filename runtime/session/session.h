@@ -200,6 +200,7 @@ class Session {
   bool has_partial_head() const { return on_device().head.partial(); }  // for the last token
   const SubmissionQueue& queue() const { return on_device().schedule.queue(); }
   const SessionStats& stats() const { return stats_; }
+  size_t computed_tokens() const;  // of the context, from its beginning
   uint64_t kv_bytes() const;
   uint64_t scratch_bytes() const;
   double cache_bytes_at(size_t position) const;  // of the states that a token there reads

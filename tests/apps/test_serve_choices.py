@@ -1,5 +1,7 @@
 """Several choices of one request to `weft serve`, and prompts that requests share."""
 import concurrent.futures
+import random
+import time
 
 from serving import CHAT, Server, ServeTest, Stream, parse_metrics, post_bytes, text_of, user
 from support import model
@@ -131,6 +133,35 @@ class ServeSharedPrompts(ServeTest):
             answers = list(pool.map(lambda i: self.ask(system + [70 + i] * 310), range(5)))
         self.assertLessEqual(self.computed() - before, len(system) + 5 * 310)
         self.assertEqual(sorted(map(self.cached, answers)), [0] + [len(system)] * 4)
+
+    def prompts_begun(self):
+        return parse_metrics(self.server.request("GET", "/metrics")[2])[0]["weft_prompt_tokens_total"]
+
+    def first_token(self, ids):
+        """The time of its first token."""
+        events = Stream(self.server, "/v1/completions", prompt=ids, max_tokens=1).events()
+        next(events)
+        now = time.monotonic()
+        list(events)
+        return now
+
+    def test_no_short_prompt_waits_for_a_long_one(self):
+        """Neither for its turn nor, if they share their beginning, for more than that."""
+        some_ids = random.Random(1)
+        for shared in (0, 300):
+            for _ in range(3):  # a slow client may come too late
+                long = some_ids.choices(range(5, 250), k=1000)
+                with concurrent.futures.ThreadPoolExecutor() as pool:
+                    begun = self.prompts_begun()
+                    first = pool.submit(self.first_token, long)
+                    while self.prompts_begun() == begun:
+                        pass
+                    answer = self.ask(long[:shared] + [3, 4, 5], max_tokens=1)
+                    early = time.monotonic() < first.result()
+                if early:
+                    break
+            self.assertTrue(early)
+            self.assertIn(self.cached(answer), range(max(shared - 16, 0), shared + 1))
 
     def test_choices_share_their_prompt(self):
         system = [id + 3 for id in self.SYSTEM]

@@ -166,6 +166,8 @@ void Machine::call_session() {
     case 3: {
       size_t computed = 0;
       check(weft_session_copy_prefix(used.session, session(), program_.rarely() ? nullptr : &computed, error()));
+      if (weft_session_computed_tokens(used.session) > weft_session_get_stats(used.session).context_used)
+        fail("more is computed than there is");
       return;
     }
     case 4: {
@@ -271,6 +273,7 @@ void Machine::call_batch() {
   switch (program_.byte() % 6) {
     case 0:
       if (!batch_) check(weft_batch_create(model(), &batch_, error()));
+      check(weft_batch_set_token_share(batch_, program_.real(), error()));
       return;
     case 1:
     case 2: {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <map>
 
 #include "support/model_test.h"
@@ -70,7 +71,73 @@ TEST_F(ContinuousBatchTest, TheSameIdsAsAlone) {
   EXPECT_EQ(tokens_[sessions[0].get()], alone(prompts[0], 10));
 }
 
-// Short prompts are computed in one step, as many as a pass may have tokens; nobody overtakes.
+// A short prompt does not wait for a long one that is being computed.
+TEST_F(ContinuousBatchTest, ShortPromptsComeFirst) {
+  const auto longer = session(5 * chunk_), shorter = session(chunk_ / 2);
+  ContinuousBatch batch(*model_);
+  batch.add(entry(*longer, 3));
+  batch.step();
+  batch.add(entry(*shorter, 3));
+  batch.step();
+  EXPECT_FALSE(tokens_[shorter.get()].empty());
+  while (batch.size() > 0) batch.step();
+  EXPECT_EQ(tokens_[longer.get()], alone(5 * chunk_, 3));
+  EXPECT_EQ(tokens_[shorter.get()], alone(chunk_ / 2, 3));
+}
+
+// However many short prompts come, a long one waits for no more than four times its tokens of theirs.
+TEST_F(ContinuousBatchTest, ALongPromptIsNotKeptWaiting) {
+  const auto longer = session(2 * chunk_);
+  std::vector<std::unique_ptr<Session>> others;
+  ContinuousBatch batch(*model_);
+  batch.add(entry(*longer, 1));
+  size_t steps = 0;
+  for (; tokens_[longer.get()].empty(); ++steps) {
+    ASSERT_LT(steps, 20u);
+    others.push_back(session(chunk_));
+    batch.add(entry(*others.back(), 1));
+    batch.step();
+  }
+  EXPECT_GT(steps, 3u);
+  EXPECT_LE(steps, 2u + 4 * 2);
+  while (batch.size() > 0) batch.step();
+}
+
+// With a share for tokens, those of the other session take most of the time that a long prompt is computed in. A pass
+// of one token takes no longer than one of a prompt.
+TEST_F(ContinuousBatchTest, TokensHaveTheirShare) {
+  const auto quick = session(3), late = session(4 * chunk_ + 5);
+  ContinuousBatch batch(*model_);
+  EXPECT_THROW(batch.set_token_share(0.96), Error);
+  EXPECT_THROW(batch.set_token_share(-0.01), Error);
+  EXPECT_THROW(batch.set_token_share(std::numeric_limits<double>::quiet_NaN()), Error);
+  batch.set_token_share(0.9);
+  batch.add(entry(*quick, 0));
+  for (int i = 0; i < 3; ++i) batch.step();
+  batch.add(entry(*late, 2));
+  const size_t before = tokens_[quick.get()].size();
+  while (tokens_[late.get()].empty()) batch.step();
+  EXPECT_GT(tokens_[quick.get()].size(), before + 20);
+  while (batch.size() > 0) batch.step();
+  EXPECT_EQ(tokens_[late.get()], alone(4 * chunk_ + 5, 2));
+}
+
+// A prompt that is cancelled does not wait for its turn to end.
+TEST_F(ContinuousBatchTest, ACancelledPromptEndsAtOnce) {
+  const auto first = session(3 * chunk_), second = session(5 * chunk_);
+  ContinuousBatch batch(*model_);
+  batch.add(entry(*first, 1));
+  batch.add(entry(*second, 1));
+  batch.step();
+  second->cancel();
+  const std::vector<ContinuousBatch::Ended> ended = batch.step();
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_EQ(ended[0].session, second.get());
+  EXPECT_EQ(ended[0].stop, Stop::caller);
+  while (batch.size() > 0) batch.step();
+}
+
+// Short prompts are computed in one step, as many as a pass may have tokens.
 TEST_F(ContinuousBatchTest, ShortPromptsJoinTogether) {
   std::vector<std::unique_ptr<Session>> sessions;
   ContinuousBatch batch(*model_);
@@ -82,7 +149,7 @@ TEST_F(ContinuousBatchTest, ShortPromptsJoinTogether) {
     return std::ranges::count_if(sessions, [&](const auto& s) { return !tokens_[s.get()].empty(); });
   };
   batch.step();
-  EXPECT_EQ(begun(), 2);
+  EXPECT_EQ(begun(), 3);  // all but one of the longest
   batch.step();
   EXPECT_EQ(begun(), 4);
 }
@@ -135,11 +202,10 @@ TEST_F(ContinuousBatchTest, SessionsEndWhenTheyMust) {
   batch.add(entry(*cancelled, 0));
   batch.add({*thrown, 0, true, [](uint32_t) -> bool { throw std::runtime_error("enough"); }});
   batch.add(entry(*left, 12));
-  batch.step();
-  cancelled->cancel();  // in the middle of its prompt
   std::map<const Session*, ContinuousBatch::Ended> ends;
   for (int step = 0; batch.size() > 0; ++step) {
     ASSERT_LT(step, 100);
+    if (step == 2) cancelled->cancel();  // in the middle of its prompt
     for (const ContinuousBatch::Ended& end : batch.step()) ends[end.session] = end;
   }
   EXPECT_EQ(ends.at(cancelled.get()).stop, Stop::caller);

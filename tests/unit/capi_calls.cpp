@@ -197,9 +197,15 @@ TEST_F(CapiTest, CallsIntoABatchAndItsSessions) {
     ++s.calls;
     EXPECT_EQ(weft_batch_step(s.batch, s.ended->data(), &count, nullptr), WEFT_INVALID_ARGUMENT);
     EXPECT_EQ(weft_batch_add(s.batch, s.session, &inner, nullptr), WEFT_INVALID_ARGUMENT);
+    EXPECT_EQ(weft_batch_set_token_share(s.batch, 0.5, nullptr), WEFT_INVALID_ARGUMENT);
+    EXPECT_EQ(weft_session_computed_tokens(s.session), 2 + s.calls);
     weft_batch_free(s.batch);
     return 0;
   };
+  EXPECT_EQ(weft_batch_set_token_share(batch, 0.5, nullptr), WEFT_OK);
+  EXPECT_EQ(weft_batch_set_token_share(batch, 1, nullptr), WEFT_INVALID_ARGUMENT);
+  EXPECT_EQ(weft_batch_set_token_share(nullptr, 0.5, nullptr), WEFT_INVALID_ARGUMENT);
+  EXPECT_EQ(weft_session_computed_tokens(nullptr), 0u);
   weft_generate_options options = {4, 1, callback, &seen};
   ASSERT_EQ(weft_batch_add(batch, session_, &options, nullptr), WEFT_OK);
   EXPECT_EQ(weft_batch_add(batch, session_, &options, nullptr), WEFT_INVALID_ARGUMENT);

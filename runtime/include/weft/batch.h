@@ -46,10 +46,17 @@ typedef struct weft_batch_end {
   weft_error error; /* what failed for this session alone; the others go on */
 } weft_batch_end;
 
-/* Computes a part of the prompts that are not complete, oldest first: at most the plan's chunk_tokens tokens, so that
- * long prompts delay the others' tokens by no more than that. Then computes the next token of each session whose prompt
- * is complete, with a callback for each token. One pass computes the tokens of all sessions without a grammar, as
- * weft_generate_batch says; each session with a grammar has a pass of its own. A step may bring several tokens of a
+/* Sets the part of the time that tokens get, at least, while prompts wait: 0 to 0.95. With 0, the default, a step
+ * computes a pass of prompts and one of tokens. With 0.5, after a pass of a long prompt that took 300 ms the steps of
+ * the next 300 ms compute tokens only. Prompts that one pass completes may take up to a second in advance.
+ * WEFT_INVALID_ARGUMENT for another number, or while the batch is in use. */
+WEFT_API weft_status weft_batch_set_token_share(weft_batch* batch, double share, weft_error* error);
+
+/* Computes a part of the prompts that are not complete: at most the plan's chunk_tokens tokens, so that long prompts
+ * delay the others' tokens by no more than that. The prompt of which the least is left comes first, but none waits for
+ * more than four times its own tokens of prompts that joined later. Then computes the next token of each session whose
+ * prompt is complete, with a callback for each token. One pass computes the tokens of all sessions without a grammar,
+ * as weft_generate_batch says; each session with a grammar has a pass of its own. A step may bring several tokens of a
  * session: where guesses are checked (speculate.h), and when a session joins or leaves.
  *
  * The sessions that have ended leave the batch: `ended` gets one entry for each, and *count is their number. ended has
@@ -69,6 +76,10 @@ WEFT_API weft_status weft_batch_step(weft_batch* batch, weft_batch_end* ended, s
  * their model, options.context or options.kv. */
 WEFT_API weft_status weft_session_copy_prefix(weft_session* session, const weft_session* from, size_t* computed,
                                               weft_error* error);
+
+/* The tokens at the beginning of the session's context that are computed, which is what weft_session_copy_prefix can
+ * copy of it; 0 for NULL. A getter: for a session of a batch too, in the thread of the batch. */
+WEFT_API size_t weft_session_computed_tokens(const weft_session* session);
 
 #ifdef __cplusplus
 }
