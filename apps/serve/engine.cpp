@@ -31,8 +31,12 @@ Engine::~Engine() {
 void Engine::close() {
   const std::lock_guard lock(mutex_);
   closing_ = true;
-  for (const auto& state : running_) state->slot->session->cancel();
-  for (const auto& state : joining_) state->slot->session->cancel();
+  const auto end = [](const auto& state) {
+    state->slot->session->cancel();
+    state->bell->notify_one();
+  };
+  std::ranges::for_each(running_, end);
+  std::ranges::for_each(joining_, end);
   for (State* state : waiting_) state->bell->notify_one();
   work_.notify_one();
 }

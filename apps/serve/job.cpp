@@ -201,7 +201,7 @@ void Job::recall(Slot& slot) const {
 // True if it can begin or has new tokens.
 bool Job::waits() const {
   if (!state_->begun) return !engine_.turn_of(*state_);
-  return told_end_ || (!state_->ended && !state_->paused && state_->text.empty());
+  return told_end_ || (!engine_.closing_ && !state_->ended && !state_->paused && state_->text.empty());
 }
 
 void Job::await(const std::vector<Job*>& jobs, std::chrono::milliseconds wait) {
@@ -227,8 +227,9 @@ Job::News Job::next() {
   resume();
   const std::lock_guard lock(engine_.mutex_);
   News news = {std::exchange(state_->text, {}), std::exchange(state_->tokens, {}), std::nullopt, state_->figures};
-  if (!state_->ended) return news;
-  if (state_->error.code != WEFT_OK || (engine_.closing_ && state_->stop == WEFT_STOP_CALLER)) {
+  const bool closed = engine_.closing_ && (!state_->ended || state_->stop == WEFT_STOP_CALLER);  // waits for no step
+  if (!state_->ended && !closed) return news;
+  if (state_->error.code != WEFT_OK || closed) {
     if (!news.text.empty()) return news;
     if (state_->error.code != WEFT_OK) throw api::Failure(state_->error);
     throw Unavailable(Unavailable::Reason::closing, "the server is shutting down");

@@ -24,6 +24,7 @@ from test_serve_bodies import ServeBodies
 from test_serve_choices import ServeChoices, ServeSharedPrompts
 from test_serve_connections import ServeConnections
 from test_serve_embeddings import ServeEmbeddings
+from test_serve_ends import ServeEnds
 from test_serve_framing import ServeFraming
 from test_serve_fuzz import ServeFuzz
 from test_serve_haproxy import ServeHaproxy
