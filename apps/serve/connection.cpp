@@ -178,7 +178,8 @@ void Connection::read_request() {
     if (phase_ == Phase::body) {
       const bool whole = reader_.read_body(input_);
       count_body(reader_.body_bytes());
-      if (all_.body_bytes > kMostBodiesBytes) throw HttpFault(503, "Other requests have all the memory for bodies.");
+      if (all_.body_bytes > all_.most_body_bytes)
+        throw HttpFault(429, "Other requests have all the memory for bodies.");
       if (whole) return dispatch();
     }
     await_input();

@@ -22,6 +22,7 @@ struct Connections {
   HttpHandler& handler;
   // Runs an answer on a thread that may wait.
   std::function<void(std::function<void()>)> work;
+  std::size_t most_body_bytes;  // of all requests together
 
   std::list<std::shared_ptr<Connection>> busy;  // with a request that is being answered
   std::list<std::shared_ptr<Connection>> idle;  // all others; the one that has been idle for longest is first

@@ -44,13 +44,14 @@ RequestError current_error() {
 Outcome outcome_of(const RequestError& error) {
   if (error.code() == "client_gone") return Outcome::cancelled;
   if (error.code() == "deadline_exceeded") return Outcome::deadline;
+  if (error.code() == "rate_limited") return Outcome::limited;
   if (error.status() == 429) return Outcome::queue_full;
   return error.status() < 500 ? Outcome::invalid : Outcome::failed;
 }
 
 HttpResponse error_response(const RequestError& error) {
   HttpResponse response = {error.status(), {}, "application/json", bytes_of(error.json()), {}};
-  if (error.status() == 429) response.headers.emplace_back("Retry-After", "1");
+  if (error.status() == 429) response.headers.emplace_back("Retry-After", std::to_string(error.retry_after()));
   if (error.status() == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
   return response;
 }

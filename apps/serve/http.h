@@ -14,13 +14,12 @@
 namespace weft::serve {
 
 // The limits of a connection, which docs/serving.md lists.
-constexpr std::size_t kMostHeadBytes = 32 << 10;     // request line and headers
-constexpr std::size_t kMostTargetBytes = 8 << 10;    // path and query
-constexpr std::size_t kMostBodyBytes = 4 << 20;      // as sent
-constexpr std::size_t kMostBodiesBytes = 256 << 20;  // of all requests together
-constexpr std::chrono::seconds kIdleTime{15};        // until the first byte of a request
-constexpr std::chrono::seconds kReadTime{30};        // from then until its last
-constexpr std::chrono::seconds kWriteTime{10};       // in which a client must take kLeastTaken, if there is as much
+constexpr std::size_t kMostHeadBytes = 32 << 10;   // request line and headers
+constexpr std::size_t kMostTargetBytes = 8 << 10;  // path and query
+constexpr std::size_t kMostBodyBytes = 4 << 20;    // as sent
+constexpr std::chrono::seconds kIdleTime{15};      // until the first byte of a request
+constexpr std::chrono::seconds kReadTime{30};      // from then until its last
+constexpr std::chrono::seconds kWriteTime{10};     // in which a client must take kLeastTaken, if there is as much
 constexpr std::size_t kLeastTaken = 16 << 10;
 
 using HttpHeaders = std::vector<std::pair<std::string, std::string>>;

@@ -38,10 +38,10 @@ std::size_t most_connections() {
 
 }  // namespace
 
-HttpServer::HttpServer(HttpHandler& handler, std::size_t workers)
+HttpServer::HttpServer(HttpHandler& handler, std::size_t workers, std::size_t body_bytes)
     : io_(1),
       workers_(workers),
-      connections_{handler, [this](std::function<void()> task) { asio::post(workers_, std::move(task)); }},
+      connections_{handler, [this](std::function<void()> task) { asio::post(workers_, std::move(task)); }, body_bytes},
       acceptor_(io_),
       accepted_(io_),
       retry_(io_),
@@ -92,6 +92,20 @@ void HttpServer::bind_unix(const std::string& path) {
     throw api::Failure(WEFT_IO, "the socket cannot be used: " + problem.code().message(), path);
   }
   unix_path_ = path;
+}
+
+bool HttpServer::adopt(int socket) {
+  sockaddr_storage bound = {};
+  socklen_t size = sizeof bound;
+  int listens = 0;
+  socklen_t listens_size = sizeof listens;
+  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&bound), &size) != 0 ||
+      ::getsockopt(socket, SOL_SOCKET, SO_ACCEPTCONN, &listens, &listens_size) != 0 || !listens)
+    throw api::Failure(WEFT_IO, "it is no socket that listens", "LISTEN_FDS");
+  acceptor_.assign(asio::generic::stream_protocol(bound.ss_family, 0), socket);
+  if (bound.ss_family == AF_INET6) return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(bound).sin6_addr);
+  if (bound.ss_family != AF_INET) return true;
+  return ntohl(reinterpret_cast<const sockaddr_in&>(bound).sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
 }
 
 void HttpServer::start() {

@@ -13,8 +13,9 @@ namespace weft::serve {
 
 class HttpServer {
  public:
-  // workers: requests that may wait for their answers at the same time. The handler outlives the server.
-  HttpServer(HttpHandler& handler, std::size_t workers);
+  // workers: requests that may wait for their answers at the same time; body_bytes: of all requests together. The
+  // handler outlives the server.
+  HttpServer(HttpHandler& handler, std::size_t workers, std::size_t body_bytes);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
@@ -23,6 +24,8 @@ class HttpServer {
   int bind(const std::string& host, int port);
   // Listens on a local socket that only the same user can reach. It takes the place of a socket that nobody listens on.
   void bind_unix(const std::string& path);
+  // Takes a socket that listens already. True if only this machine can reach it.
+  bool adopt(int socket);
   // Accepts connections from now on.
   void start();
   // Ends connections without a request at once, others after their answers, but at the latest after kEndTime. Then no

@@ -10,8 +10,9 @@
 namespace weft::serve {
 
 // How a request for a completion or embeddings ended.
-enum class Outcome { stop, length, cancelled, invalid, queue_full, deadline, failed };
-constexpr std::array kOutcomeNames = {"stop", "length", "cancelled", "invalid", "queue_full", "deadline", "failed"};
+enum class Outcome { stop, length, cancelled, invalid, queue_full, limited, deadline, failed };
+constexpr std::array kOutcomeNames = {"stop",       "length",  "cancelled", "invalid",
+                                      "queue_full", "limited", "deadline",  "failed"};
 
 class Histogram {
  public:

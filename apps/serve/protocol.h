@@ -14,19 +14,24 @@ using Json = nlohmann::ordered_json;
 // An answer that is an error, in OpenAI's form.
 class RequestError : public std::runtime_error {
  public:
-  RequestError(int status, std::string type, std::string code, const std::string& message, std::string field = {})
+  // retry_after: seconds after which the same request may be answered, if the status is 429.
+  RequestError(int status, std::string type, std::string code, const std::string& message, std::string field = {},
+               std::uint32_t retry_after = 1)
       : std::runtime_error(message),
         status_(status),
         type_(std::move(type)),
         code_(std::move(code)),
-        field_(std::move(field)) {}
+        field_(std::move(field)),
+        retry_after_(retry_after) {}
   int status() const { return status_; }
+  std::uint32_t retry_after() const { return retry_after_; }
   const std::string& code() const { return code_; }
   Json json() const;
 
  private:
   int status_;
   std::string type_, code_, field_;
+  std::uint32_t retry_after_;
 };
 
 // 400: a field has a wrong value, or is not there.

@@ -32,6 +32,15 @@ bool is_good_id(const std::string& id) {
          std::ranges::all_of(id, [](char c) { return c > ' ' && c <= '~' && c != '"' && c != '\\'; });
 }
 
+// The id of the trace in a "traceparent" (W3C Trace Context): 00-32 digits-16 digits-2 digits. Empty: it is none.
+std::string trace_of(const std::string& parent) {
+  constexpr std::string_view kForm = "00-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx-xxxxxxxxxxxxxxxx-xx";
+  const auto fits = [](char c, char form) {
+    return form == 'x' ? (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') : c == form;
+  };
+  return std::ranges::equal(parent, kForm, fits) ? parent.substr(3, 32) : "";
+}
+
 double milliseconds(std::chrono::steady_clock::duration time) {
   return static_cast<double>(std::chrono::duration_cast<std::chrono::microseconds>(time).count()) / 1000;
 }
@@ -95,10 +104,18 @@ RequestRecord::RequestRecord(RequestLog& log, Metrics& metrics, const HttpReques
       arrived_(request.arrived) {
   const std::string* given = request.header("X-Request-Id");
   id = given && is_good_id(*given) ? *given : random_name();
+  if (const std::string* parent = request.header("traceparent")) trace_ = trace_of(*parent);
+}
+
+void RequestRecord::count_for(std::shared_ptr<KeyUse> use) {
+  key_ = use->key().name;
+  use->begin();
+  use_ = std::move(use);
 }
 
 RequestRecord::~RequestRecord() {
   if (outcome) metrics_.count(*outcome);
+  if (use_) use_->end(prompt_tokens + tokens);
   if (!log_.enabled()) return;
   Json line = {{"time", utc_time()},
                {"id", id},
@@ -107,7 +124,8 @@ RequestRecord::~RequestRecord() {
                {"path", path_},
                {"status", status},
                {"ms", milliseconds(std::chrono::steady_clock::now() - arrived_)}};
-  if (!key.empty()) line["key"] = key;
+  if (!key_.empty()) line["key"] = key_;
+  if (!trace_.empty()) line["trace"] = trace_;
   if (outcome) {
     line["model"] = model;
     line["outcome"] = kOutcomeNames[static_cast<std::size_t>(*outcome)];

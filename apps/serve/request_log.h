@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "http.h"
+#include "keys.h"
 #include "metrics.h"
 
 namespace weft::serve {
@@ -47,7 +48,8 @@ class RequestRecord {
 
   // The client's X-Request-Id, or a new one if that is missing or odd.
   std::string id;
-  std::string key;    // its name
+  // The key that counts it, from count_for() on.
+  void count_for(std::shared_ptr<KeyUse> use);
   std::string model;  // that answered
   int status = 0;     // 0: there was no answer
   // Set for completions and embeddings, which the metrics count; `cancelled` until it is known.
@@ -58,6 +60,9 @@ class RequestRecord {
  private:
   RequestLog& log_;
   Metrics& metrics_;
+  std::shared_ptr<KeyUse> use_;
+  std::string key_;    // its name
+  std::string trace_;  // the trace's id
   const std::string client_, method_, path_;
   const std::chrono::steady_clock::time_point arrived_;
 };

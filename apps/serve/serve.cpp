@@ -6,13 +6,12 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
-#include <sstream>
 
 #include "../weft/common.h"
 #include "http_server.h"
 #include "service.h"
+#include "systemd.h"
 
 namespace weft::cli {
 namespace {
@@ -22,25 +21,29 @@ struct ServeArgs {
   std::string host = "127.0.0.1";
   std::uint16_t port = 8080;
   std::string unix_path, key, keys_file, log, cors, states, lora, speculate = "off";
+  std::vector<std::string> hosts;
   bool no_key = false;
-  std::uint32_t sessions = 8, queue = 64, deadline = 600, drain = 0, decode_share = 50, states_limit = 1024;
+  std::uint32_t sessions = 8, queue = 64, deadline = 600, drain = 0, decode_share = 50, memory = 256,
+                states_limit = 1024;
 };
 
-// Ctrl-C and SIGTERM. They end the program at once before arm() and after the first one; in between, wait() tells of
-// them. Must be made before any thread, so that all block the signals.
-class StopSignals {
+// Ctrl-C and SIGTERM, and SIGHUP if it is wanted. The first two end the program at once before arm() and after the
+// first one; in between, wait() tells of them. Must be made before any thread, so that all block the signals.
+class Signals {
  public:
-  StopSignals() {
+  explicit Signals(bool hangups) {
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
+    if (hangups) sigaddset(&set, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &set, nullptr);
     std::thread([set, state = state_] {
       for (int signal = 0; sigwait(&set, &signal) == 0;) {
         const std::lock_guard lock(state->mutex);
-        if (!state->armed || state->told) std::_Exit(128 + signal);
-        state->told = true;
+        bool& told = signal == SIGHUP ? state->hung_up : state->told;
+        if (signal != SIGHUP && (!state->armed || told)) std::_Exit(128 + signal);
+        told = true;
         state->changed.notify_all();
       }
     }).detach();
@@ -49,17 +52,23 @@ class StopSignals {
     const std::lock_guard lock(state_->mutex);
     state_->armed = true;
   }
-  // True if one came, at the latest after a second.
+  // True if one to end came, at the latest after a second.
   bool wait() {
     std::unique_lock lock(state_->mutex);
-    return state_->changed.wait_for(lock, std::chrono::seconds(1), [&] { return state_->told; });
+    state_->changed.wait_for(lock, std::chrono::seconds(1), [&] { return state_->told || state_->hung_up; });
+    return state_->told;
+  }
+  // True if a SIGHUP came since the last call.
+  bool take_hangup() {
+    const std::lock_guard lock(state_->mutex);
+    return std::exchange(state_->hung_up, false);
   }
 
  private:
   struct State {
     std::mutex mutex;
     std::condition_variable changed;
-    bool armed = false, told = false;
+    bool armed = false, told = false, hung_up = false;
   };
   const std::shared_ptr<State> state_ = std::make_shared<State>();
 };
@@ -74,39 +83,8 @@ class Accepting {
   serve::HttpServer& server_;
 };
 
-void check_key(const std::string& key, const std::string& place) {
-  const bool good = !key.empty() && std::ranges::all_of(key, [](char c) { return c > ' ' && c <= '~'; });
-  if (!good) throw UsageError(place, "a key must have printable ASCII characters only, no spaces");
-}
-
-// The keys that requests may have: of --api-key, and of the lines "NAME KEY" of --api-keys.
-std::vector<weft::serve::ApiKey> read_keys(const ServeArgs& args) {
-  std::vector<weft::serve::ApiKey> keys;
-  if (!args.key.empty()) keys.push_back({"api-key", args.key});
-  if (args.keys_file.empty()) {
-    for (const auto& key : keys) check_key(key.key, "--api-key");
-    return keys;
-  }
-  std::ifstream file(args.keys_file);
-  std::string line;
-  for (int number = 1; std::getline(file, line); ++number) {
-    std::istringstream words(line);
-    weft::serve::ApiKey key;
-    std::string more;
-    if (!(words >> key.name) || key.name.starts_with('#')) continue;
-    const std::string place = format("%s, line %d", args.keys_file.c_str(), number);
-    if (!(words >> key.key) || words >> more) throw UsageError(place, "it must be NAME KEY");
-    check_key(key.key, place);
-    keys.push_back(key);
-  }
-  if (!file.eof()) throw api::Failure(WEFT_IO, "cannot be read", args.keys_file);
-  if (keys.empty()) throw UsageError("--api-keys", "the file has no key");
-  return keys;
-}
-
-void check_access(const ServeArgs& args) {
-  const bool local =
-      !args.unix_path.empty() || args.host == "127.0.0.1" || args.host == "::1" || args.host == "localhost";
+// local: only this machine can reach the server.
+void check_access(const ServeArgs& args, bool local) {
   const bool keys = !args.key.empty() || !args.keys_file.empty();
   if (keys && args.no_key) throw UsageError("--no-key", "it contradicts --api-key and --api-keys");
   if (!local && !keys && !args.no_key)
@@ -120,8 +98,14 @@ void check_access(const ServeArgs& args) {
     throw UsageError("--cors", "it must be an origin such as https://app.example, or *");
 }
 
-// Listens, and returns the place as people write it.
+// Checks the access and listens. Returns the place as people write it.
 std::string listen(const ServeArgs& args, weft::serve::HttpServer& server) {
+  if (const int socket = weft::serve::inherited_socket(); socket >= 0) {
+    check_access(args, server.adopt(socket));
+    return "the socket of LISTEN_FDS";
+  }
+  check_access(args,
+               !args.unix_path.empty() || args.host == "127.0.0.1" || args.host == "::1" || args.host == "localhost");
   if (!args.unix_path.empty()) {
     server.bind_unix(args.unix_path);
     return "unix:" + args.unix_path;
@@ -162,16 +146,30 @@ void return_large_blocks() {
 #endif
 }
 
+// After SIGHUP. If the file is wrong, the keys stay as they are.
+void reload_keys(const ServeArgs& args, weft::serve::Keys& keys) {
+  try {
+    keys.set(weft::serve::read_keys(args.key, args.keys_file));
+    std::cerr << "weft serve: the keys were read again.\n";
+  } catch (const UsageError& error) {
+    print_error(error.option(), error.what(), "the keys are those of before");
+  } catch (const api::Failure& error) {
+    print_error(error.place(), error.sentence(), "the keys are those of before");
+  }
+}
+
 void serve(const ServeArgs& args) {
   using namespace weft::serve;
-  check_access(args);
   return_large_blocks();
-  StopSignals signals;
+  Signals signals(!args.keys_file.empty());
   constexpr std::size_t kOthers = 32;  // requests that are read or refused, besides those that are answered or wait
   Metrics metrics;
   RequestLog log(args.log);
-  Service service(metrics, log, {read_keys(args), args.cors, {args.host}, std::chrono::seconds(args.deadline)});
-  HttpServer server(service, args.sessions + args.queue + kOthers);
+  Keys keys(read_keys(args.key, args.keys_file));
+  std::vector<std::string> hosts = args.hosts;
+  hosts.push_back(args.host);
+  Service service(metrics, log, keys, {args.cors, hosts, std::chrono::seconds(args.deadline)});
+  HttpServer server(service, args.sessions + args.queue + kOthers, std::size_t{args.memory} << 20);
   const std::string place = listen(args, server);
   std::optional<States> states;
   if (!args.states.empty()) states.emplace(args.states, std::uint64_t{args.states_limit} << 20);
@@ -205,13 +203,16 @@ void serve(const ServeArgs& args) {
   signals.arm();
   std::cerr << format("weft serve: %s at %s with %s. Ctrl-C ends it.\n", facts.name.c_str(), place.c_str(),
                       does.c_str());
+  notify_manager("READY=1");
   while (!signals.wait()) {
+    if (signals.take_hangup()) reload_keys(args, keys);
     if (const std::string broken = loaded->broken(); !broken.empty())
       throw api::Failure(WEFT_DEVICE_LOST, broken, "device");
     if (server.failed())
       throw api::Failure(WEFT_IO, "the system accepts no more connections", place,
                          "it may have too many open files; start weft serve again");
   }
+  notify_manager("STOPPING=1");
   service.drain();
   for (const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(args.drain);
        server.busy() > 0 && std::chrono::steady_clock::now() < until;)
@@ -246,8 +247,15 @@ void add_serve(CLI::App& app) {
                    "key that requests must have; $WEFT_API_KEY gives it without showing it to other users")
       ->type_name("KEY")
       ->envname("WEFT_API_KEY");
-  command->add_option("--api-keys", args->keys_file, "file of keys: lines NAME KEY; the log has their names")
+  command
+      ->add_option("--api-keys", args->keys_file,
+                   "file of keys: lines NAME KEY, and limits of each: requests=N and tokens=N a minute, concurrent=N; "
+                   "SIGHUP has it read again")
       ->type_name("FILE");
+  command
+      ->add_option("--allow-host", args->hosts,
+                   "name by which a browser may reach the server without a key, besides addresses and localhost")
+      ->type_name("NAME");
   command->add_flag("--no-key", args->no_key, "let everyone who can reach the address ask");
   command->add_option("--cors", args->cors, "let pages of this origin call the server; *: of all")->type_name("ORIGIN");
   command->add_option("--sessions", args->sessions, "most requests that are answered at the same time")
@@ -268,6 +276,10 @@ void add_serve(CLI::App& app) {
       ->type_name("SECONDS")
       ->capture_default_str()
       ->transform(whole(1, 86400));
+  command->add_option("--memory", args->memory, "most MiB of bodies of all requests; more are refused with 429")
+      ->type_name("MIB")
+      ->capture_default_str()
+      ->transform(whole(8, 1 << 20));
   command->add_option("--drain", args->drain, "most seconds that answers may go on after SIGTERM or Ctrl-C")
       ->type_name("SECONDS")
       ->capture_default_str()

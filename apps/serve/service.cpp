@@ -19,16 +19,6 @@ namespace {
 
 constexpr std::string_view kMessages = "/v1/messages", kCountTokens = "/v1/messages/count_tokens";
 
-// Takes as long for every wrong key of any length.
-bool same_key(const std::string& given, const std::string& key) {
-  volatile unsigned char difference = given.size() == key.size() ? 0 : 1;
-  for (std::size_t i = 0; i < key.size(); ++i) {
-    const char other = i < given.size() ? given[i] : '\0';
-    difference = static_cast<unsigned char>(difference | (other ^ key[i]));
-  }
-  return difference == 0;
-}
-
 // "[::1]:8080" -> "::1", "localhost:80" -> "localhost"
 std::string host_of(std::string text) {
   if (text.starts_with('[')) return text.substr(1, std::min(text.find(']'), text.size()) - 1);
@@ -98,8 +88,8 @@ std::string decoded(std::string_view text) {
 
 }  // namespace
 
-Service::Service(Metrics& metrics, RequestLog& log, Access access)
-    : metrics_(metrics), log_(log), access_(std::move(access)), started_(std::time(nullptr)) {}
+Service::Service(Metrics& metrics, RequestLog& log, const Keys& keys, Access access)
+    : metrics_(metrics), log_(log), keys_(keys), access_(std::move(access)), started_(std::time(nullptr)) {}
 
 HttpResponse Service::finish(HttpResponse response, RequestRecord& record) const {
   record.status = response.status;
@@ -114,9 +104,8 @@ HttpResponse Service::refuse(const HttpFault& fault, const std::string& client) 
   unread.client = client;
   unread.arrived = std::chrono::steady_clock::now();
   RequestRecord record(log_, metrics_, unread);
-  const RequestError error = fault.status() < 500
-                                 ? bad_request(fault.status(), "bad_request", fault.what())
-                                 : RequestError(fault.status(), "unavailable_error", "unavailable", fault.what());
+  const RequestError error = fault.status() == 429 ? RequestError(429, "rate_limit_error", "memory_full", fault.what())
+                                                   : bad_request(fault.status(), "bad_request", fault.what());
   return finish(error_response(error), record);
 }
 
@@ -134,9 +123,10 @@ std::optional<HttpResponse> Service::answer_head(const HttpRequest& request) {
 
 HttpResponse Service::answer(HttpRequest& request, HttpClient& client) {
   const auto record = std::make_shared<RequestRecord>(log_, metrics_, request);
-  if (const ApiKey* key = key_of(request)) record->key = key->name;
+  if (request.path.starts_with("/v1/")) record->outcome = Outcome::cancelled;
   HttpResponse response;
   try {
+    if (std::shared_ptr<KeyUse> key = key_of(request)) record->count_for(std::move(key));
     response = post_path(request, client, record);
   } catch (...) {
     const RequestError error = current_error();
@@ -150,7 +140,6 @@ HttpResponse Service::answer(HttpRequest& request, HttpClient& client) {
 HttpResponse Service::post_path(HttpRequest& request, HttpClient& client,
                                 const std::shared_ptr<RequestRecord>& record) {
   const std::string& path = request.path;
-  if (path.starts_with("/v1/")) record->outcome = Outcome::cancelled;
   std::optional<Turn> turn;
   if (request.body.size() > kLargeBody) turn.emplace(turns_, client, request.arrived + access_.deadline);
   if (path == "/v1/chat/completions") return complete(request, client, Form::chat, turn, record);
@@ -178,12 +167,13 @@ const Loaded& Service::loaded() const {
 
 // Throws for a request that is not allowed. open: without a key.
 void Service::admit(const HttpRequest& request, bool open) const {
-  if (access_.keys.empty()) {
+  if (keys_.empty()) {
     // Without a key, a page of another site must not reach the server through a name that leads here.
     const std::string* given_host = request.header("Host");
     const std::string host = given_host ? host_of(*given_host) : "";
     if (!is_address(host) && host != "localhost" && std::ranges::find(access_.hosts, host) == access_.hosts.end())
-      throw bad_request(403, "wrong_host", "The Host must be an address, localhost or the server's --host.");
+      throw bad_request(403, "wrong_host",
+                        "The Host must be an address, localhost, the server's --host or an --allow-host.");
     return;
   }
   if (open) return;
@@ -193,8 +183,8 @@ void Service::admit(const HttpRequest& request, bool open) const {
   if (!key_of(request)) throw bad_request(401, "invalid_api_key", "The API key is wrong.");
 }
 
-// The key that the request has; nullptr if it is none of ours. Compares with all, whichever is found.
-const ApiKey* Service::key_of(const HttpRequest& request) const {
+// The key that the request has; nullptr if it is none of ours.
+std::shared_ptr<KeyUse> Service::key_of(const HttpRequest& request) const {
   std::string given;
   if (const std::string* bearer = request.header("Authorization")) {
     const std::size_t space = std::min(bearer->find(' '), bearer->size());
@@ -203,10 +193,7 @@ const ApiKey* Service::key_of(const HttpRequest& request) const {
   } else if (const std::string* alone = request.header("X-Api-Key")) {  // Anthropic's clients
     given = *alone;
   }
-  const ApiKey* found = nullptr;
-  for (const ApiKey& key : access_.keys)
-    if (same_key(given, key.key)) found = &key;
-  return found;
+  return keys_.find(given);
 }
 
 // An answer that needs no body; nothing: the body decides. Throws RequestError.

@@ -9,6 +9,7 @@
 #include "conversation.h"
 #include "embeddings.h"
 #include "http.h"
+#include "keys.h"
 #include "request_log.h"
 #include "turns.h"
 
@@ -16,12 +17,7 @@ namespace weft::serve {
 
 constexpr std::chrono::seconds kSilentTime{3};  // a stream that waits longer begins, and has a comment each so often
 
-struct ApiKey {
-  std::string name, key;
-};
-
 struct Access {
-  std::vector<ApiKey> keys;        // empty: none is needed
   std::string cors;                // whose pages may call besides our own: an origin, or "*"; empty: none
   std::vector<std::string> hosts;  // names, besides addresses and localhost, by which a browser may call without a key
   std::chrono::seconds deadline;   // of a request, from its arrival to the end of its answer
@@ -41,8 +37,8 @@ struct Loaded {
 
 class Service final : public HttpHandler {
  public:
-  // The metrics and the log outlive it.
-  Service(Metrics& metrics, RequestLog& log, Access access);
+  // keys: one is needed if there are any. They, the metrics and the log outlive it.
+  Service(Metrics& metrics, RequestLog& log, const Keys& keys, Access access);
 
   // Until there is one, requests are answered with 503. `loaded` lives until the server has ended.
   void set(const Loaded* loaded);
@@ -60,7 +56,7 @@ class Service final : public HttpHandler {
   std::optional<HttpResponse> read_path(const HttpRequest& request) const;
   HttpResponse post_path(HttpRequest& request, HttpClient& client, const std::shared_ptr<RequestRecord>& record);
   void admit(const HttpRequest& request, bool open) const;
-  const ApiKey* key_of(const HttpRequest& request) const;
+  std::shared_ptr<KeyUse> key_of(const HttpRequest& request) const;
   std::optional<HttpResponse> allow_origin(const HttpRequest& request) const;
   HttpResponse show_page() const;
   HttpResponse show_health() const;
@@ -82,6 +78,7 @@ class Service final : public HttpHandler {
 
   Metrics& metrics_;
   RequestLog& log_;
+  const Keys& keys_;
   const Access access_;
   const std::int64_t started_;                  // seconds since 1970
   std::optional<Conversations> conversations_;  // of a model that writes; set before `loaded_`

@@ -1,4 +1,5 @@
 """`weft serve` as an operator sees it: probes, request ids, the log, keys, draining, a local socket."""
+import http.client
 import json
 import signal
 import socket
@@ -105,11 +106,115 @@ class ServeOperator(unittest.TestCase):
 
     def test_keys_of_a_file(self):
         keys = FOLDER / "keys"
-        for text, words in (("alice", "line 1"), ("alice a b", "line 1"), ("\nalice \x7f", "line 2"), ("# nothing\n", "no key")):
+        for text, words in (("alice", "line 1"), ("alice a b", "line 1"), ("alice a tokens=0", "line 1"), ("alice a requests=1x", "line 1"), ("alice a tokens=", "line 1"), ("alice a\nalice b", "line 2"), ("\nalice \x7f", "line 2"), ("# nothing\n", "no key")):
             keys.write_text(text)
             self.assertIn(words, weft("serve", "--api-keys", keys, expect=2)[1])
         self.assertIn("cannot be read", weft("serve", "--api-keys", FOLDER / "no-such-file", expect=1)[1])
         self.assertIn("cannot be written", weft("serve", "--log", "/no/such/folder", expect=1)[1])
+
+    def test_limits_of_a_key(self):
+        keys = FOLDER / "keys"
+        keys.write_text("alice one requests=30\nbob two tokens=100\ncarol three concurrent=1\ndan four\n")
+        with Server("--sessions", 2, "--api-keys", keys) as server:
+            ask = lambda key, path="/tokenize", **body: server.request("POST", path, body or {"content": "a"}, {"X-Api-Key": key})
+            # A minute's requests at once; then one each two seconds, as the answer says.
+            status = 200
+            asked = 0
+            while status == 200:
+                status, headers, answer = ask("one")
+                asked += 1
+            self.assertEqual((status, answer["error"]["code"], answer["error"]["type"]), (429, "rate_limited", "rate_limit_error"))
+            self.assertIn(asked, range(31, 45))
+            self.assertIn(int(headers["Retry-After"]), (1, 2))
+            time.sleep(int(headers["Retry-After"]))
+            self.assertEqual(ask("one")[0], 200)
+            # Tokens of prompts and answers count when the answer has ended.
+            begin = time.monotonic()
+            self.assertEqual(ask("two", "/v1/completions", prompt=[5] * 195, max_tokens=5, regex="[a-z]{40}")[0], 200)
+            status, headers, answer = ask("two", "/v1/messages", messages=user("a"), max_tokens=1)
+            self.assertEqual((status, answer["error"]["type"], answer["error"]["code"]), (429, "rate_limit_error", "rate_limited"))
+            wait = (200 + 1 - 100) * 60 / 100
+            self.assertIn(int(headers["Retry-After"]), range(int(wait - (time.monotonic() - begin)), int(wait) + 2))
+            stream = Stream(server, "/v1/completions", {"Authorization": "Bearer three"}, **LONG)
+            next(stream.events())
+            self.assertEqual(ask("three")[0], 429)
+            self.assertEqual(ask("four")[0], 200)
+            stream.close()
+            for _ in range(400):
+                if ask("three")[0] == 200:
+                    break
+                time.sleep(0.05)
+            self.assertEqual(ask("three")[0], 200)
+            self.assertIn('outcome="limited"} 1\n', server.request("GET", "/metrics", headers={"X-Api-Key": "four"})[2])
+            # SIGHUP: other keys; what was used stays; a wrong file changes nothing.
+            for text, states in (("alice new\nbob 2 tokens=100\n", {"new": 200, "2": 429, "one": 401, "four": 401}), ("alice\n", {"new": 200, "2": 429}), ("dan five\n", {"five": 200, "new": 401})):
+                keys.write_text(text)
+                server.process.send_signal(signal.SIGHUP)
+                said = server.process.stderr.readline().decode()
+                self.assertIn("line 1" if text == "alice\n" else "read again", said)
+                if text == "alice\n":
+                    self.assertIn("of before", server.process.stderr.readline().decode())
+                self.assertEqual({key: ask(key)[0] for key in states}, states)
+
+    def test_hosts_and_traces(self):
+        log, trace = FOLDER / "traces", "0af7651916cd43dd8448eb211c80319c"
+        with Server("--sessions", 1, "--allow-host", "weft.example", "--allow-host", "b.example", "--log", log) as server:
+            for host, status in (("weft.example", 200), ("weft.example:80", 200), ("b.example", 200), ("c.example", 403), ("weft.example.c", 403)):
+                self.assertEqual(server.request("GET", "/livez", headers={"Host": host})[0], status)
+            for parent in (f"00-{trace}-b7ad6b7169203331-01", f"00-{trace}-b7ad6b7169203331", f"00-{trace}-b7ad6b7169203331-01-", f"00-{trace.upper()}-b7ad6b7169203331-01", "00"):
+                server.request("GET", "/readyz", headers={"traceparent": parent})
+        self.assertEqual([line.get("trace") for line in lines_of(log) if line["path"] == "/readyz"], [trace, None, None, None, None])
+
+    def test_memory_for_bodies(self):
+        """What other requests have sent so far counts; when they have gone, there is room again."""
+        with Server("--sessions", 1, "--memory", 8) as server:
+            body = {"content": "a" * 1000000}
+            for _ in range(20):  # on a slow machine the two may not be read yet, or be given up
+                clients = [server.socket() for _ in range(2)]
+                for client in clients:
+                    client.sendall(post_bytes("/tokenize", b"x" * 4000000)[:-1])
+                time.sleep(0.5)
+                status, headers, answer = server.request("POST", "/tokenize", body)
+                if status == 429:
+                    break
+                for client in clients:
+                    client.close()
+            self.assertEqual((status, headers["Retry-After"], answer["error"]["code"]), (429, "1", "memory_full"))
+            self.assertEqual(server.request("POST", "/tokenize", {"content": "a"})[0], 200)
+            for client in clients:
+                client.close()
+            for _ in range(400):
+                if server.request("POST", "/tokenize", body)[0] == 200:
+                    break
+                time.sleep(0.05)
+            self.assertEqual(server.request("POST", "/tokenize", body)[0], 200)
+
+    def test_systemd(self):
+        """Its socket, which only listens with a key if others can reach it, and its notices."""
+        def serve(listener, *options, notify=""):
+            return subprocess.Popen(["bash", "-c", f'LISTEN_PID=$$ exec "$0" serve "$@" 3<&{listener.fileno()}', BIN / "weft", *options], pass_fds=(listener.fileno(),),
+                                    env=dict(ENV, LISTEN_FDS="1", NOTIFY_SOCKET=notify), stderr=subprocess.PIPE)
+        manager = FOLDER / "manager"
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notices, socket.create_server(("127.0.0.1", 0)) as listener:
+            notices.bind(str(manager))
+            notices.settimeout(120)
+            process = serve(listener, notify=str(manager))
+            self.assertEqual(notices.recv(100), b"READY=1")
+            client = http.client.HTTPConnection(*listener.getsockname(), timeout=60)
+            client.request("GET", "/readyz")
+            self.assertEqual(client.getresponse().status, 200)
+            client.close()
+            process.terminate()
+            self.assertEqual(notices.recv(100), b"STOPPING=1")
+            self.assertIn("LISTEN_FDS", process.communicate(timeout=60)[1].decode())
+            self.assertEqual(process.returncode, 0)
+        with socket.create_server(("0.0.0.0", 0)) as listener:
+            process = serve(listener)
+            self.assertIn("--no-key", process.communicate(timeout=60)[1].decode())
+            self.assertEqual(process.returncode, 2)
+        with socket.socket() as deaf:
+            process = serve(deaf)
+            self.assertIn("listens", process.communicate(timeout=60)[1].decode())
 
     def test_draining(self):
         """No new requests, the others go on to their end; then the server ends by itself."""

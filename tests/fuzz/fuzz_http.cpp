@@ -30,7 +30,8 @@ void without_signals(const auto& call) {
 
 class Target {
  public:
-  explicit Target(Access access) : service_(metrics_, log_, std::move(access)) {
+  Target(std::vector<ApiKey> keys, Access access)
+      : keys_(std::move(keys)), service_(metrics_, log_, keys_, std::move(access)) {
     address_.sin_family = AF_INET;
     address_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     address_.sin_port = htons(static_cast<uint16_t>(server_.bind("127.0.0.1", 0)));
@@ -75,8 +76,9 @@ class Target {
  private:
   Metrics metrics_;
   RequestLog log_{""};
+  Keys keys_;
   Service service_;
-  HttpServer server_{service_, 1};
+  HttpServer server_{service_, 1, 64 << 20};
   sockaddr_in address_ = {};
 };
 
@@ -117,8 +119,8 @@ void weft::fuzz_input(const uint8_t* data, size_t size) {
   const std::string whole = requests_of(bytes, bytes.size() + 1);
   if (bytes.size() < 4096 && (whole != requests_of(bytes, 1) || whole != requests_of(bytes, 7))) std::abort();
   // Never freed: their threads use them up to the end.
-  static const Target& plain = *new Target({{}, "", {"example.org"}, std::chrono::seconds(5)});
-  static const Target& keyed = *new Target({{{"name", "key"}}, "https://example.org", {}, std::chrono::seconds(5)});
+  static const Target& plain = *new Target({}, {"", {"example.org"}, std::chrono::seconds(5)});
+  static const Target& keyed = *new Target({{"name", "key"}}, {"https://example.org", {}, std::chrono::seconds(5)});
   const std::string text = (data[0] == '1' ? keyed : plain).answer(bytes);
   if (text.empty()) return;
   if (!text.starts_with("HTTP/1.1 ")) std::abort();
