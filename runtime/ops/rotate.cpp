@@ -30,14 +30,17 @@ void record(Recorder& recorder, const Matrix& table, const View& plain, const Vi
   require_bytes(rotated, uint64_t{tokens} * stride * 4, "rotate", "the rotated rows");
   const bool norms = norm.weight.buffer != nullptr;
   if (norms) require_bytes(norm.weight, uint64_t{table.cols} * 4, "rotate", "norm weight");
-  // A lane takes four elements of a step, if there are so many lanes. llvmpipe switches coroutines at each of a row's
-  // twelve barriers, one for every eight lanes, and its shared memory is memory as any other.
+  // A lane takes four elements of a step, if there are so many lanes. Software drivers, which have no tiles, get no
+  // variant for each width: their shared memory is memory as any other, and SwiftShader compiles for seconds. llvmpipe
+  // switches coroutines at each of a row's twelve barriers, one for every eight lanes.
   const Device& device = recorder.device();
   const Plan& plan = device.plan();
+  const bool software = plan.tile_tokens == 0;
   const uint32_t cols = table.basis->cols();
   const uint32_t most = plan.reduce_threads < 256 ? plan.reduce_threads : std::min(device.caps().max_threads, 512u);
-  const uint32_t threads = plan.texel_products ? 8 : std::clamp(std::bit_ceil(cols / 4), 64u, most);
-  const uint32_t shared_cols = !plan.texel_products && fits_in_shared(device, cols, threads) ? cols : 0;
+  const uint32_t wide = std::clamp(std::bit_ceil(cols / 4), 64u, most);
+  const uint32_t threads = plan.texel_products ? 8 : software ? 64 : wide;
+  const uint32_t shared_cols = !software && fits_in_shared(device, cols, threads) ? cols : 0;
   const abi::RotatePush push = {cols,           table.basis->width(),     stride,
                                 norm.last_only, begun_stride(table.cols), norm.epsilon};
   recorder.dispatch({shaders::rotate, {threads, back, norms, norm.turns, shared_cols}},
