@@ -83,12 +83,11 @@ static Task task_of(const CompletionRequest& request, std::uint32_t index) {
   return task;
 }
 
-Exchange::Choice::Choice(const Loaded& loaded, Engine& engine, const CompletionRequest& request, std::uint32_t place,
-                         Bell bell)
+Exchange::Choice::Choice(const Loaded& loaded, const CompletionRequest& request, std::uint32_t place, Bell bell)
     : index(place),
       logprobs(loaded.model, request),
       reader(request.reader),
-      job(engine, task_of(request, place), std::move(bell)) {}
+      job(*loaded.engine, task_of(request, place), std::move(bell)) {}
 
 // The tokens that begin before this place of the text.
 std::vector<TokenLogprobs> Exchange::Choice::take_tokens(std::size_t bytes) {
@@ -98,17 +97,18 @@ std::vector<TokenLogprobs> Exchange::Choice::take_tokens(std::size_t bytes) {
   return taken;
 }
 
-Exchange::Exchange(const Loaded& loaded, Engine& engine, CompletionRequest request, HttpClient& client,
+Exchange::Exchange(std::shared_ptr<const Loaded> model, CompletionRequest request, HttpClient& client,
                    Clock::time_point deadline, std::shared_ptr<RequestRecord> record)
-    : request_(std::move(request)),
-      form_(answer_form(request_, loaded.facts.name)),
+    : model_(std::move(model)),
+      request_(std::move(request)),
+      form_(answer_form(request_, model_->facts.name)),
       client_(client),
       deadline_(deadline),
       sent_(Clock::now()),
       record_(std::move(record)) {
   const Bell bell = std::make_shared<std::condition_variable>();
   for (std::uint32_t i = 0; i < request_.choices; ++i)
-    jobs_.push_back(&choices_.emplace_back(loaded, engine, request_, i, bell).job);
+    jobs_.push_back(&choices_.emplace_back(*model_, request_, i, bell).job);
 }
 
 Exchange::~Exchange() {

@@ -27,7 +27,7 @@ void check_wanted(const HttpClient& client, std::chrono::steady_clock::time_poin
 class Exchange {
  public:
   // Joins the queue. Throws as Job does. The client outlives it.
-  Exchange(const Loaded& loaded, Engine& engine, CompletionRequest request, HttpClient& client,
+  Exchange(std::shared_ptr<const Loaded> model, CompletionRequest request, HttpClient& client,
            std::chrono::steady_clock::time_point deadline, std::shared_ptr<RequestRecord> record);
   ~Exchange();
   Exchange(const Exchange&) = delete;
@@ -43,7 +43,7 @@ class Exchange {
  private:
   using Clock = std::chrono::steady_clock;
   struct Choice {
-    Choice(const Loaded& loaded, Engine& engine, const CompletionRequest& request, std::uint32_t place, Bell bell);
+    Choice(const Loaded& loaded, const CompletionRequest& request, std::uint32_t place, Bell bell);
     std::vector<TokenLogprobs> take_tokens(std::size_t bytes);
 
     const std::uint32_t index;
@@ -69,6 +69,7 @@ class Exchange {
   void count_end();
   bool send_answer();
 
+  const std::shared_ptr<const Loaded> model_;
   const CompletionRequest request_;
   const std::unique_ptr<AnswerForm> form_;
   HttpClient& client_;

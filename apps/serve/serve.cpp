@@ -18,6 +18,7 @@ namespace {
 
 struct ServeArgs {
   ModelArgs model;
+  std::vector<std::string> models;  // empty: the installed one
   std::string host = "127.0.0.1";
   std::uint16_t port = 8080;
   std::string unix_path, key, keys_file, log, cors, states, lora, speculate = "off";
@@ -115,28 +116,20 @@ std::string listen(const ServeArgs& args, weft::serve::HttpServer& server) {
   return format("http://%s:%d/", (v6 ? "[" + args.host + "]" : args.host).c_str(), port);
 }
 
-void check_model(const api::Model& model) {
-  if (model.info().reads_prompt_apart)
-    throw api::Failure(WEFT_UNSUPPORTED, "an encoder-decoder cannot be served", "model", "weft generate uses it");
+// Each model with the other options.
+std::vector<ModelArgs> model_list(const ServeArgs& args) {
+  std::vector<ModelArgs> all(std::max<std::size_t>(args.models.size(), 1), args.model);
+  for (std::size_t i = 0; i < args.models.size(); ++i) all[i].model = args.models[i];
+  if (all.size() > 1 && !args.states.empty())
+    throw UsageError("--states", "contexts are kept for one model, and several are given");
+  if (all.size() > 1 && !args.lora.empty())
+    throw UsageError("--lora", "an adapter is of one model, and several are given");
+  return all;
 }
 
-// False if the model has no encoder.
-bool make_embedder(api::Model& model, std::uint32_t queue, std::optional<weft::serve::Embedder>& embedder) {
-  try {
-    embedder.emplace(model, queue);
-    return true;
-  } catch (const api::Failure& failure) {
-    if (failure.status() != WEFT_UNSUPPORTED) throw;
-    return false;
-  }
-}
-
-// A file's name without ".gguf", or a folder's.
-std::string model_name(const std::string& model) {
-  if (model.empty()) return "pocket";
-  std::filesystem::path path = model_path(model);
-  if (!path.has_filename()) path = path.parent_path();
-  return path.extension() == ".gguf" ? path.stem().string() : path.filename().string();
+std::string ability(const weft::serve::Loaded& model) {
+  return model.engine ? format("%u sessions of %u tokens", model.facts.choices, model.facts.context)
+                      : format("embeddings of %u numbers", model.facts.width);
 }
 
 // Bodies go back to the system when they are freed. Else glibc keeps some for every few threads: 190 MB were measured.
@@ -160,6 +153,7 @@ void reload_keys(const ServeArgs& args, weft::serve::Keys& keys) {
 
 void serve(const ServeArgs& args) {
   using namespace weft::serve;
+  const std::vector<ModelArgs> list = model_list(args);
   return_large_blocks();
   Signals signals(!args.keys_file.empty());
   constexpr std::size_t kOthers = 32;  // requests that are read or refused, besides those that are answered or wait
@@ -173,40 +167,22 @@ void serve(const ServeArgs& args) {
   const std::string place = listen(args, server);
   std::optional<States> states;
   if (!args.states.empty()) states.emplace(args.states, std::uint64_t{args.states_limit} << 20);
-  States* const kept = states ? &*states : nullptr;
-  std::optional<api::Model> model;
-  std::optional<api::Adapter> adapter;
-  std::optional<Engine> engine;
-  std::optional<Embedder> embedder;
-  std::optional<Loaded> loaded;
+  Models models(
+      {list, args.sessions, args.queue, args.speculate == "lookup" ? WEFT_SPECULATE_LOOKUP : WEFT_SPECULATE_OFF,
+       args.lora, args.decode_share / 100.0},
+      metrics, states ? &*states : nullptr);
   const Accepting accepting(server);  // ends first
 
-  model.emplace(load_model(args.model));
-  check_model(*model);
-  const weft_model_info info = model->info();
-  ModelFacts facts = {model_name(args.model.model), info.vocab_size, info.max_context, args.sessions, info.width};
-  std::string does = format("embeddings of %u numbers", info.width);
-  if (make_embedder(*model, args.queue, embedder)) {
-    if (args.model.ctx) throw UsageError("--ctx", "an encoder's input has its own limit");
-    if (args.speculate != "off") throw UsageError("--speculate", "an encoder writes no text");
-    if (!args.lora.empty()) throw UsageError("--lora", "an encoder takes no adapter");
-  } else {
-    facts.context = session_context(args.model, info);
-    if (!args.lora.empty()) adapter.emplace(load_lora(*model, args.lora));
-    engine.emplace(*model, metrics, kept, args.sessions, args.queue, facts.context,
-                   args.speculate == "lookup" ? WEFT_SPECULATE_LOOKUP : WEFT_SPECULATE_OFF,
-                   adapter ? &*adapter : nullptr, args.decode_share / 100.0);
-    does = format("%u sessions of %u tokens", args.sessions, facts.context);
-  }
-  loaded.emplace(Loaded{*model, facts, engine ? &*engine : nullptr, embedder ? &*embedder : nullptr, kept});
-  service.set(&*loaded);
+  const std::string does = ability(*models.get("", [] {}));
+  service.set(&models);
   signals.arm();
-  std::cerr << format("weft serve: %s at %s with %s. Ctrl-C ends it.\n", facts.name.c_str(), place.c_str(),
-                      does.c_str());
+  std::string names;
+  for (const Models::Known& known : models.list()) names += (names.empty() ? "" : ", ") + known.name;
+  std::cerr << format("weft serve: %s at %s with %s. Ctrl-C ends it.\n", names.c_str(), place.c_str(), does.c_str());
   notify_manager("READY=1");
   while (!signals.wait()) {
     if (signals.take_hangup()) reload_keys(args, keys);
-    if (const std::string broken = loaded->broken(); !broken.empty())
+    if (const std::string broken = models.broken(); !broken.empty())
       throw api::Failure(WEFT_DEVICE_LOST, broken, "device");
     if (server.failed())
       throw api::Failure(WEFT_IO, "the system accepts no more connections", place,
@@ -218,8 +194,7 @@ void serve(const ServeArgs& args) {
        server.busy() > 0 && std::chrono::steady_clock::now() < until;)
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   service.close();
-  if (engine) engine->close();
-  if (embedder) embedder->close();
+  models.close();
 }
 
 }  // namespace
@@ -228,6 +203,14 @@ void add_serve(CLI::App& app) {
   auto args = std::make_shared<ServeArgs>();
   CLI::App* command = app.add_subcommand("serve", "Answer OpenAI's protocol over HTTP, and show a chat page");
   add_model_options(command, args->model);
+  command->remove_option(command->get_option("--model"));
+  command
+      ->add_option("-m,--model", args->models,
+                   "GGUF file, Hugging Face folder, or name of a model that ./run model NAME has downloaded\n"
+                   "(default: the installed model); may be given several times: requests name one, which is loaded\n"
+                   "then, and --memory-budget is of all together")
+      ->type_name("PATH|NAME")
+      ->allow_extra_args(false);
   add_ctx_option(command, args->model);
   add_speculate_option(command, args->speculate);
   add_lora_option(command, args->lora);

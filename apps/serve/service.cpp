@@ -86,6 +86,12 @@ std::string decoded(std::string_view text) {
   return plain;
 }
 
+void prepare(CompletionRequest& asked, const Loaded& ready) {
+  if (!ready.conversations)
+    throw bad_field("model", "The model \"" + ready.facts.name + "\" writes no text.", "unsupported");
+  ready.conversations->prepare(asked);
+}
+
 }  // namespace
 
 Service::Service(Metrics& metrics, RequestLog& log, const Keys& keys, Access access)
@@ -142,27 +148,36 @@ HttpResponse Service::post_path(HttpRequest& request, HttpClient& client,
   const std::string& path = request.path;
   std::optional<Turn> turn;
   if (request.body.size() > kLargeBody) turn.emplace(turns_, client, request.arrived + access_.deadline);
-  if (path == "/v1/chat/completions") return complete(request, client, Form::chat, turn, record);
-  if (path == "/v1/completions") return complete(request, client, Form::completion, turn, record);
-  if (path == "/v1/responses") return complete(request, client, Form::response, turn, record);
-  if (path == kMessages) return complete(request, client, Form::message, turn, record);
-  if (path == kCountTokens) return count_tokens(request);
-  if (path == "/v1/embeddings") return embed(request, client, turn, *record);
-  if (path == "/tokenize") return tokenize(request);
-  if (path == "/detokenize") return detokenize(request);
-  if (path == "/apply-template") return apply_template(request);
-  return change_slot(request, slot_of(path).value());
+  if (const auto slot = slot_of(path)) return change_slot(request, *slot);
+  const std::shared_ptr<const Loaded> ready = asked_model(request, client);
+  if (path == "/v1/chat/completions") return complete(request, client, Form::chat, turn, ready, record);
+  if (path == "/v1/completions") return complete(request, client, Form::completion, turn, ready, record);
+  if (path == "/v1/responses") return complete(request, client, Form::response, turn, ready, record);
+  if (path == kMessages) return complete(request, client, Form::message, turn, ready, record);
+  if (path == kCountTokens) return count_tokens(request, *ready);
+  if (path == "/v1/embeddings") return embed(request, client, turn, *ready, *record);
+  if (path == "/tokenize") return tokenize(request, *ready);
+  if (path == "/detokenize") return detokenize(request, *ready);
+  return apply_template(request, *ready);
 }
 
-void Service::set(const Loaded* loaded) {
-  if (loaded && loaded->engine) conversations_.emplace(loaded->model);
-  loaded_ = loaded;
+Models& Service::models() const {
+  Models* const models = models_;
+  if (!models) throw RequestError(503, "unavailable_error", "loading", "The model is being loaded.");
+  return *models;
 }
 
-const Loaded& Service::loaded() const {
-  const Loaded* loaded = loaded_;
-  if (!loaded) throw RequestError(503, "unavailable_error", "loading", "The model is being loaded.");
-  return *loaded;
+// The model that the body names. Of one model any name will do.
+std::shared_ptr<const Loaded> Service::asked_model(const HttpRequest& request, const HttpClient& client) const {
+  Models& all = models();
+  std::string name;
+  if (all.several()) {
+    const Json body = parse_body(request.body);
+    Fields fields(body, "");
+    name = fields.text("model").value_or("");
+  }
+  const auto deadline = request.arrived + access_.deadline;
+  return all.get(name, [&] { check_wanted(client, deadline); });
 }
 
 // Throws for a request that is not allowed. open: without a key.
@@ -263,33 +278,42 @@ HttpResponse Service::show_page() const {
 
 HttpResponse Service::show_health() const {
   if (draining_) throw RequestError(503, "unavailable_error", "draining", "The server is ending.");
-  const std::string broken = loaded().broken();
+  const std::string broken = models().broken();
   if (!broken.empty()) throw RequestError(503, "unavailable_error", "failed", broken);
   return json_response({{"status", "ok"}});
 }
 
 // Also while the model loads.
 HttpResponse Service::show_metrics() const {
-  const Loaded* loaded = loaded_;
-  const Engine::Load load = loaded && loaded->engine ? loaded->engine->load() : Engine::Load();
+  const Models* const models = models_;
+  const Engine::Load load = models ? models->load() : Engine::Load();
   return {
       200, {}, "text/plain; version=0.0.4; charset=utf-8", metrics_.text(load.waiting, load.running, load.most), {}};
 }
 
+// What is known of a model only while it is loaded is told then.
 HttpResponse Service::show_models(const std::string& path) const {
-  const ModelFacts& facts = loaded().facts;
-  const Json model = {{"id", facts.name},   {"object", "model"},        {"created", started_},
-                      {"owned_by", "weft"}, {"context", facts.context}, {"vocab_size", facts.vocab_size}};
-  if (path == "/v1/models") return json_response({{"object", "list"}, {"data", Json::array({model})}});
-  const std::string name = decoded(path.substr(std::string_view("/v1/models/").size()));
-  if (name != facts.name)
-    throw bad_request(404, "model_not_found", "There is no model \"" + name.substr(0, 80) + "\" here.");
-  return json_response(model);
+  const std::string name = path == "/v1/models" ? "" : decoded(path.substr(std::string_view("/v1/models/").size()));
+  Json list = Json::array();
+  for (const Models::Known& known : models().list()) {
+    Json model = {{"id", known.name},
+                  {"object", "model"},
+                  {"created", started_},
+                  {"owned_by", "weft"},
+                  {"status", {{"value", known.loaded ? "loaded" : "unloaded"}}}};
+    if (known.loaded)
+      model.update({{"context", known.loaded->facts.context}, {"vocab_size", known.loaded->facts.vocab_size}});
+    if (path != "/v1/models" && name == known.name) return json_response(model);
+    list.push_back(model);
+  }
+  if (path == "/v1/models") return json_response({{"object", "list"}, {"data", list}});
+  throw bad_request(404, "model_not_found", "There is no model \"" + name.substr(0, 80) + "\" here.");
 }
 
 HttpResponse Service::complete(HttpRequest& request, HttpClient& client, Form form, std::optional<Turn>& turn,
+                               const std::shared_ptr<const Loaded>& model,
                                const std::shared_ptr<RequestRecord>& record) const {
-  const Loaded& ready = loaded();
+  const Loaded& ready = *model;
   record->model = ready.facts.name;
   if (!ready.engine) throw bad_field("model", "The model \"" + ready.facts.name + "\" writes no text.", "unsupported");
   CompletionRequest asked = form == Form::chat         ? parse_chat(request.body, ready.facts)
@@ -302,7 +326,7 @@ HttpResponse Service::complete(HttpRequest& request, HttpClient& client, Form fo
                                                                   : "input";
   try {
     if (form != Form::completion) {
-      conversations_->prepare(asked);
+      ready.conversations->prepare(asked);
     } else {
       ids = asked.ids.empty() ? ready.model.tokenize(asked.prompt, true) : asked.ids;
     }
@@ -318,8 +342,8 @@ HttpResponse Service::complete(HttpRequest& request, HttpClient& client, Form fo
   const bool stream = asked.stream;
   std::string().swap(request.body);
   turn.reset();
-  const auto exchange = std::make_shared<Exchange>(ready, *ready.engine, std::move(asked), client,
-                                                   request.arrived + access_.deadline, record);
+  const auto exchange =
+      std::make_shared<Exchange>(model, std::move(asked), client, request.arrived + access_.deadline, record);
   if (!stream) return json_response(exchange->whole());
   exchange->await_begin(kSilentTime);
   // X-Accel-Buffering: proxies pass on each event at once.
@@ -329,9 +353,8 @@ HttpResponse Service::complete(HttpRequest& request, HttpClient& client, Form fo
 }
 
 HttpResponse Service::embed(const HttpRequest& request, const HttpClient& client, std::optional<Turn>& turn,
-                            RequestRecord& record) const {
+                            const Loaded& ready, RequestRecord& record) const {
   const auto deadline = request.arrived + access_.deadline;
-  const Loaded& ready = loaded();
   record.model = ready.facts.name;
   if (!ready.embedder)
     throw bad_field("model", "The model \"" + ready.facts.name + "\" has no encoder, and makes no embeddings.",
@@ -363,19 +386,19 @@ HttpResponse Service::embed(const HttpRequest& request, const HttpClient& client
                         {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}});
 }
 
-const Loaded& Service::loaded_with_slots() const {
-  const Loaded& ready = loaded();
-  if (!ready.states || !ready.engine)
+std::shared_ptr<const Loaded> Service::model_with_slots() const {
+  std::shared_ptr<const Loaded> ready = models().list().front().loaded;
+  if (!ready || !ready->states || !ready->engine)
     throw bad_request(404, "slots_off", "There are no slots: the server was started without --states FOLDER.");
   return ready;
 }
 
 HttpResponse Service::show_slots() const {
-  const Loaded& ready = loaded_with_slots();
+  const std::shared_ptr<const Loaded> ready = model_with_slots();
   Json list = Json::array();
-  for (const Engine::SlotNews& slot : ready.engine->slots())
+  for (const Engine::SlotNews& slot : ready->engine->slots())
     list.push_back({{"id", list.size()},
-                    {"n_ctx", ready.facts.context},
+                    {"n_ctx", ready->facts.context},
                     {"is_processing", slot.busy},
                     {"n_tokens", slot.busy ? Json() : Json(slot.tokens)}});
   return json_response(list);
@@ -383,7 +406,7 @@ HttpResponse Service::show_slots() const {
 
 // The forms of requests and answers are those of llama.cpp's server.
 HttpResponse Service::change_slot(const HttpRequest& request, std::uint32_t id) const {
-  const Loaded& ready = loaded_with_slots();
+  const std::shared_ptr<const Loaded> ready = model_with_slots();
   const std::string action = query_value(request.query, "action");
   if (action != "save" && action != "restore" && action != "erase")
     throw bad_field("action", "The query must have action=save, action=restore or action=erase.");
@@ -392,14 +415,14 @@ HttpResponse Service::change_slot(const HttpRequest& request, std::uint32_t id) 
   const std::string name = action == "erase" ? "" : text_of(fields.need("filename"), "filename");
   fields.refuse_rest();
   Json answer = {{"id_slot", id}};
-  ready.engine->use_slot(id, [&](api::Session& session) {
+  ready->engine->use_slot(id, [&](api::Session& session) {
     if (action == "erase") {
       answer["n_erased"] = session.stats().context_used;
       return session.reset();
     }
     const bool saves = action == "save";
     if (saves && session.stats().context_used == 0) throw bad_field("id_slot", "The slot is empty.");
-    const std::uint64_t bytes = saves ? ready.states->save(session, name) : ready.states->restore(session, name);
+    const std::uint64_t bytes = saves ? ready->states->save(session, name) : ready->states->restore(session, name);
     answer["filename"] = name;
     answer[saves ? "n_saved" : "n_restored"] = session.stats().context_used;
     answer[saves ? "n_written" : "n_read"] = bytes;
@@ -407,32 +430,24 @@ HttpResponse Service::change_slot(const HttpRequest& request, std::uint32_t id) 
   return json_response(answer);
 }
 
-HttpResponse Service::tokenize(const HttpRequest& request) const {
+HttpResponse Service::tokenize(const HttpRequest& request, const Loaded& ready) const {
   const TokenizeRequest asked = parse_tokenize(request.body);
-  return json_response({{"tokens", loaded().model.tokenize(asked.text, asked.add_special, asked.parse_special)}});
+  return json_response({{"tokens", ready.model.tokenize(asked.text, asked.add_special, asked.parse_special)}});
 }
 
-HttpResponse Service::detokenize(const HttpRequest& request) const {
-  const Loaded& ready = loaded();
+HttpResponse Service::detokenize(const HttpRequest& request, const Loaded& ready) const {
   return json_response({{"content", ready.model.detokenize(parse_detokenize(request.body, ready.facts))}});
 }
 
-void Service::prepare(CompletionRequest& asked) const {
-  const Loaded& ready = loaded();
-  if (!conversations_)
-    throw bad_field("model", "The model \"" + ready.facts.name + "\" writes no text.", "unsupported");
-  conversations_->prepare(asked);
-}
-
-HttpResponse Service::count_tokens(const HttpRequest& request) const {
-  CompletionRequest asked = parse_message(request.body, loaded().facts, true);
-  prepare(asked);
+HttpResponse Service::count_tokens(const HttpRequest& request, const Loaded& ready) const {
+  CompletionRequest asked = parse_message(request.body, ready.facts, true);
+  prepare(asked, ready);
   return json_response({{"input_tokens", asked.task.prompt.size()}});
 }
 
-HttpResponse Service::apply_template(const HttpRequest& request) const {
+HttpResponse Service::apply_template(const HttpRequest& request, const Loaded& ready) const {
   CompletionRequest asked = parse_apply_template(request.body);
-  prepare(asked);
+  prepare(asked, ready);
   return json_response({{"tokens", asked.task.prompt}});
 }
 

@@ -6,10 +6,9 @@
 #include <optional>
 
 #include "answers.h"
-#include "conversation.h"
-#include "embeddings.h"
 #include "http.h"
 #include "keys.h"
+#include "models.h"
 #include "request_log.h"
 #include "turns.h"
 
@@ -23,25 +22,13 @@ struct Access {
   std::chrono::seconds deadline;   // of a request, from its arrival to the end of its answer
 };
 
-// A model that is ready.
-struct Loaded {
-  const api::Model& model;
-  ModelFacts facts;
-  Engine* engine;      // nullptr: it does not write
-  Embedder* embedder;  // nullptr: it has no encoder
-  States* states;      // nullptr: there are no slots
-
-  // Why no request can be answered any more; empty: they can.
-  std::string broken() const { return engine ? engine->broken() : embedder->broken(); }
-};
-
 class Service final : public HttpHandler {
  public:
   // keys: one is needed if there are any. They, the metrics and the log outlive it.
   Service(Metrics& metrics, RequestLog& log, const Keys& keys, Access access);
 
-  // Until there is one, requests are answered with 503. `loaded` lives until the server has ended.
-  void set(const Loaded* loaded);
+  // Until there are some, requests are answered with 503. They live until the server has ended.
+  void set(Models* models) { models_ = models; }
   // Refuses requests from now on.
   void drain() { draining_ = true; }
   // Ends requests that wait for something other than the engine.
@@ -63,26 +50,25 @@ class Service final : public HttpHandler {
   HttpResponse show_metrics() const;
   HttpResponse show_models(const std::string& path) const;
   HttpResponse complete(HttpRequest& request, HttpClient& client, Form form, std::optional<Turn>& turn,
-                        const std::shared_ptr<RequestRecord>& record) const;
+                        const std::shared_ptr<const Loaded>& ready, const std::shared_ptr<RequestRecord>& record) const;
   HttpResponse embed(const HttpRequest& request, const HttpClient& client, std::optional<Turn>& turn,
-                     RequestRecord& record) const;
+                     const Loaded& ready, RequestRecord& record) const;
   HttpResponse show_slots() const;
   HttpResponse change_slot(const HttpRequest& request, std::uint32_t id) const;
-  HttpResponse tokenize(const HttpRequest& request) const;
-  HttpResponse detokenize(const HttpRequest& request) const;
-  void prepare(CompletionRequest& asked) const;
-  HttpResponse count_tokens(const HttpRequest& request) const;
-  HttpResponse apply_template(const HttpRequest& request) const;
-  const Loaded& loaded() const;
-  const Loaded& loaded_with_slots() const;
+  HttpResponse tokenize(const HttpRequest& request, const Loaded& ready) const;
+  HttpResponse detokenize(const HttpRequest& request, const Loaded& ready) const;
+  HttpResponse count_tokens(const HttpRequest& request, const Loaded& ready) const;
+  HttpResponse apply_template(const HttpRequest& request, const Loaded& ready) const;
+  Models& models() const;
+  std::shared_ptr<const Loaded> asked_model(const HttpRequest& request, const HttpClient& client) const;
+  std::shared_ptr<const Loaded> model_with_slots() const;
 
   Metrics& metrics_;
   RequestLog& log_;
   const Keys& keys_;
   const Access access_;
-  const std::int64_t started_;                  // seconds since 1970
-  std::optional<Conversations> conversations_;  // of a model that writes; set before `loaded_`
-  std::atomic<const Loaded*> loaded_ = nullptr;
+  const std::int64_t started_;  // seconds since 1970
+  std::atomic<Models*> models_ = nullptr;
   std::atomic<bool> draining_ = false;
   Turns turns_;
 };

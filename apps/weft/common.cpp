@@ -376,9 +376,7 @@ void add_json_option(CLI::App* command, bool& json) {
   command->add_flag("--json", json, "print one JSON object on stdout and nothing else there");
 }
 
-api::Model load_model(const ModelArgs& args, Load load) {
-  const std::string path = model_path(args.model), name = std::filesystem::path(path).filename().string();
-  ProgressBar bar("loading " + (name.empty() ? "the model" : name));
+api::ModelOptions model_options(const ModelArgs& args) {
   api::ModelOptions options;
   options.device = args.device;
   if (!args.devices.empty()) {
@@ -390,6 +388,13 @@ api::Model load_model(const ModelArgs& args, Load load) {
   options.memory_budget = args.memory_budget;
   options.int8_inputs = args.int8_inputs;
   if (args.tie == "never") options.tie = WEFT_TIE_NEVER;
+  return options;
+}
+
+api::Model load_model(const ModelArgs& args, Load load) {
+  const std::string path = model_path(args.model), name = std::filesystem::path(path).filename().string();
+  ProgressBar bar("loading " + (name.empty() ? "the model" : name));
+  api::ModelOptions options = model_options(args);
   const auto progress = [&bar](float done) {
     bar.update(done);
     return true;

@@ -130,6 +130,7 @@ std::string model_name(const std::string& model);
 // whole: loads all of the model, with a progress bar on stderr when that is a terminal. Else its layers may follow
 // while it is used.
 enum class Load { whole, begin };
+api::ModelOptions model_options(const ModelArgs& args);  // without a progress callback
 api::Model load_model(const ModelArgs& args, Load load = Load::whole);
 
 // Tokens a session made with args.ctx holds; weft.h states the default. UsageError when it is more than the model has.
