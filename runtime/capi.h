@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "capi_reasoning.h"
 #include "capi_support.h"
 #include "gpu/choose_device.h"
 #include "grammar/matcher.h"
@@ -211,10 +212,15 @@ struct weft_session : weft::capi::DeviceUser {
   void leave_device() override { session.leave_device(); }
   void enter_device() override { session.enter_device(); }
 
+  // The context is another one: the next token begins an answer.
+  void begin_answer();
+
   std::shared_ptr<weft::capi::AdapterUser> adapter;  // nullptr: none
   weft::Session session;
   weft::StreamDecoder decoder;  // holds a character begun by one generate until the next completes it
   weft::StopStrings stops = {};
+  std::shared_ptr<const weft::Grammar> grammar;      // nullptr: none
+  std::unique_ptr<weft::capi::Reasoning> reasoning;  // nullptr: it is text like any other
 };
 
 namespace weft::capi {
@@ -223,6 +229,16 @@ namespace weft::capi {
 std::function<bool(uint32_t)> teller(weft_session& session, const weft_generate_options& options);
 // Tells what was held back, and returns why the generate ended.
 weft_stop end(weft_session& session, const weft_generate_options& options, Stop reason);
+// Generates until max_tokens, of which `told` are there, or until another reason to stop.
+Stop generate(weft_session& session, const weft_generate_options& options, uint32_t told,
+              const std::function<bool(uint32_t)>& tell_one);
+// weft_session_generate of a session with `reasoning`, without end().
+Stop generate_reasoned(weft_session& session, const weft_generate_options& options,
+                       const std::function<bool(uint32_t)>& tell_one);
+// Throws Error(unsupported) for such a session.
+void refuse_reasoning(const weft_session& session);
+
+std::unique_ptr<Matcher> make_matcher(const weft_model& model, std::shared_ptr<const Grammar> grammar);
 
 // Throws Error(unsupported) if there is none.
 const ChatTemplate& chat_template_of(const weft_model& model);

@@ -61,6 +61,7 @@ weft_status weft_batch_add(weft_batch* batch, weft_session* session, const weft_
     batch->members.emplace_back(session, *options);
     const weft_generate_options& kept = batch->members.back().options;
     try {
+      refuse_reasoning(*session);
       batch->batch.add({session->session, kept.max_tokens, kept.ignore_stop_tokens != 0, teller(*session, kept)});
     } catch (...) {
       batch->members.pop_back();

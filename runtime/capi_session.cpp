@@ -26,8 +26,8 @@ capi::InUse::InUse(DeviceUser* user, const char* what) : user_(user) {
 
 capi::InUse::InUse(weft_session* session) : InUse(session, "session") {}
 
-// Does work that needs the device. If that is lost, it may be opened again and the work be done once more, unless no
-// token has come since the time before.
+// Does a session's work that needs the device. If that is lost, it may be opened again and the work be done once more,
+// unless no token has come since the time before.
 template <class Work>
 static void with_recovery(weft_session& session, const Work& work) {
   std::optional<size_t> before;
@@ -160,17 +160,22 @@ static Grammar make_grammar(weft_grammar_kind kind, const char* text, const std:
   }
 }
 
+std::unique_ptr<Matcher> capi::make_matcher(const weft_model& model, std::shared_ptr<const Grammar> grammar) {
+  std::call_once(model.trie_made,
+                 [&] { model.trie = std::make_shared<const TokenTrie>(model.tokenizer.token_bytes()); });
+  return std::make_unique<Matcher>(std::move(grammar), model.trie, model.tokenizer.stop_ids());
+}
+
 weft_status weft_session_set_grammar(weft_session* session, weft_grammar_kind kind, const char* text, const char* place,
                                      weft_error* error) {
   return guard(error, [&] {
     require(session && (text || kind == WEFT_GRAMMAR_NONE), "session or text", "it is NULL");
     const InUse use(session);
-    if (kind == WEFT_GRAMMAR_NONE) return session->session.set_matcher(nullptr);
-    const weft_model& model = *session->model;
-    auto grammar = std::make_shared<const Grammar>(make_grammar(kind, text, place ? place : ""));
-    std::call_once(model.trie_made,
-                   [&] { model.trie = std::make_shared<const TokenTrie>(model.tokenizer.token_bytes()); });
-    session->session.set_matcher(std::make_unique<Matcher>(std::move(grammar), model.trie, model.tokenizer.stop_ids()));
+    std::shared_ptr<const Grammar> grammar;
+    if (kind != WEFT_GRAMMAR_NONE)
+      grammar = std::make_shared<const Grammar>(make_grammar(kind, text, place ? place : ""));
+    session->session.set_matcher(grammar ? make_matcher(*session->model, grammar) : nullptr);
+    session->grammar = std::move(grammar);
   });
 }
 
@@ -179,7 +184,7 @@ weft_status weft_session_prompt(weft_session* session, const uint32_t* ids, size
     require(session && (ids || count == 0), "session or ids", "it is NULL");
     const InUse use(session);
     session->session.prompt({ids, count});
-    session->decoder.finish();
+    session->begin_answer();
   });
 }
 
@@ -190,21 +195,42 @@ static bool tell(const weft_generate_options& options, uint32_t id, const std::s
 std::function<bool(uint32_t)> capi::teller(weft_session& session, const weft_generate_options& options) {
   session.stops.finish();  // an earlier generate may have failed
   return [&](uint32_t id) {
+    Reasoning::Told told;
     std::string text;
     try {
-      text = session.stops.push(session.decoder.push(id));
-    } catch (...) {
+      told.answer = session.decoder.push(id);
+      if (session.reasoning) told = session.reasoning->push(id, told.answer);
+      text = session.stops.push(told.answer);
+    }
+    WEFT_LET_THREAD_END
+    catch (...) {
       tell(options, id, "");  // it is in the context
       throw;
     }
-    return tell(options, id, text) && !session.stops.stopped();
+    return tell(options, id, text) && told.go_on && !session.stops.stopped();
   };
 }
 
 weft_stop capi::end(weft_session& session, const weft_generate_options& options, Stop reason) {
+  std::string rest;
+  if (session.reasoning && reason != Stop::length && reason != Stop::caller)
+    rest = session.stops.push(session.reasoning->finish().answer);
   const bool stopped = session.stops.stopped();
-  if (const std::string rest = session.stops.finish(); !rest.empty()) tell(options, WEFT_NO_TOKEN, rest);
+  if (rest += session.stops.finish(); !rest.empty()) tell(options, WEFT_NO_TOKEN, rest);
   return stopped ? WEFT_STOP_STRING : static_cast<weft_stop>(reason);  // the same order
+}
+
+Stop capi::generate(weft_session& session, const weft_generate_options& options, uint32_t told,
+                    const std::function<bool(uint32_t)>& tell_one) {
+  Stop reason = Stop::length;
+  with_recovery(session, [&] {
+    reason = session.session.generate(options.max_tokens ? options.max_tokens - told : 0,
+                                      options.ignore_stop_tokens != 0, [&](uint32_t id) {
+                                        ++told;
+                                        return tell_one(id);
+                                      });
+  });
+  return reason;
 }
 
 weft_status weft_session_generate(weft_session* session, const weft_generate_options* options, weft_stop* stop,
@@ -213,15 +239,8 @@ weft_status weft_session_generate(weft_session* session, const weft_generate_opt
     require(session && options, "session or options", "it is NULL");
     const InUse use(session);
     const std::function<bool(uint32_t)> tell_one = teller(*session, *options);
-    uint32_t told = 0;
-    Stop reason = Stop::length;
-    with_recovery(*session, [&] {
-      reason = session->session.generate(options->max_tokens ? options->max_tokens - told : 0,
-                                         options->ignore_stop_tokens != 0, [&](uint32_t id) {
-                                           ++told;
-                                           return tell_one(id);
-                                         });
-    });
+    const Stop reason = session->reasoning ? generate_reasoned(*session, *options, tell_one)
+                                           : generate(*session, *options, 0, tell_one);
     const weft_stop ended = end(*session, *options, reason);
     if (stop) *stop = ended;
   });
@@ -235,6 +254,7 @@ weft_status weft_generate_batch(weft_batch_entry* entries, size_t count, weft_er
     for (weft_batch_entry& entry : std::span(entries, count)) {
       require(entry.session, "session", "it is NULL");
       if (!uses.contains(entry.session)) uses.try_emplace(entry.session, entry.session);
+      refuse_reasoning(*entry.session);
       list.push_back({entry.session->session, entry.options.max_tokens, entry.options.ignore_stop_tokens != 0,
                       teller(*entry.session, entry.options)});
     }
@@ -270,7 +290,7 @@ weft_status weft_session_score(weft_session* session, const uint32_t* ids, size_
     const InUse use(session);
     std::vector<float> values;
     with_recovery(*session, [&] { values = session->session.score({ids, count}); });
-    session->decoder.finish();
+    session->begin_answer();
     std::copy(values.begin(), values.end(), nll);
   });
 }
@@ -400,7 +420,7 @@ static void restore_session(weft_session& session, char** note, const Restore& r
   with_recovery(session, [&] { text = restore(); });
   // The last ids may have begun a character that the next one completes.
   const std::vector<uint32_t>& ids = session.session.ids();
-  session.decoder.finish();
+  session.begin_answer();
   for (size_t i = ids.size() - std::min<size_t>(ids.size(), 8); i < ids.size(); ++i) {
     if (is_soft(ids[i]))
       session.decoder.finish();
@@ -432,7 +452,7 @@ void weft_session_reset(weft_session* session) {
   guard(nullptr, [&] {
     const InUse use(session);
     session->session.reset();
-    session->decoder.finish();
+    session->begin_answer();
   });
 }
 
@@ -473,7 +493,7 @@ weft_status weft_session_profile_after(weft_session* session, uint32_t position,
     const InUse use(session);
     require(repeat >= 1, "repeat", "it is 0, expected at least 1");
     const PassProfile profile = profile_after(session->session, position, repeat);
-    session->decoder.finish();
+    session->begin_answer();
     *json = profile_text(profile);
   });
 }

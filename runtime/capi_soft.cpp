@@ -41,6 +41,6 @@ weft_status weft_session_prompt_parts(weft_session* session, const weft_prompt_p
                       part.rows ? std::span(part.rows, part.count * width) : std::span<const float>()});
     }
     session->session.prompt_parts(list);
-    session->decoder.finish();
+    session->begin_answer();
   });
 }

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 
-#include "base/json_value.h"
+#include "base/json_digits.h"
 #include "capi.h"
+#include "chat/notations.h"
+#include "weft/reasoning.h"
 
 using namespace weft;
 using namespace weft::capi;
@@ -41,6 +43,23 @@ void check_tools_are_used(const ChatTemplate& chat, const std::vector<TextPiece>
   if (calls && gives(prompt, [&] { return chat.render(without, tools, true, variables); })) refuse("messages");
 }
 
+// The variables of templates that switch reasoning.
+JsonValue with_thinking(JsonValue variables, bool think) {
+  variables["enable_thinking"] = think;
+  variables["thinking"] = think;
+  return variables;
+}
+
+// The prompt ends within the model's reasoning, or not.
+void begin_or_close(std::vector<TextPiece>& prompt, bool think, std::string_view chat_template) {
+  const ReasoningMarks* const marks = reasoning_marks(chat_template);
+  if (!marks) return;
+  if (prompt.empty() || prompt.back().special != Special::parse) prompt.push_back({"", Special::parse});
+  std::string& end = prompt.back().text;
+  const bool begun = begun_part(end, chat_template) == marks->open;
+  if (begun != think) end += think ? opening(*marks) : closing(*marks);
+}
+
 // OpenAI's arguments are texts.
 void parse_arguments(JsonValue& messages) {
   for (JsonValue& message : messages.items()) {
@@ -50,7 +69,7 @@ void parse_arguments(JsonValue& messages) {
       const JsonValue* arguments = function ? function->find("arguments") : nullptr;
       if (!arguments || !arguments->is_string()) continue;
       try {
-        JsonValue object = parse_json(arguments->text(), kConversation, Code::invalid_argument, "conversation");
+        JsonValue object = parse_json_digits(arguments->text(), kConversation, Code::invalid_argument, "conversation");
         if (object.is_object()) call["function"]["arguments"] = std::move(object);
       } catch (const Error&) {
         // The template gets the text.
@@ -79,7 +98,7 @@ weft_status weft_apply_chat_template_json(const weft_model* model, const char* c
   return guard(error, [&] {
     require(model && conversation && (ids || capacity == 0) && count, "model, conversation, ids or count",
             "it is NULL");
-    JsonValue json = parse_json(conversation, kConversation, Code::invalid_argument, "conversation");
+    JsonValue json = parse_json_digits(conversation, kConversation, Code::invalid_argument, "conversation");
     const auto is_object = [](const JsonValue& value) { return value.is_object(); };
     const JsonValue *const found = json.find("tools"), *const more = json.find("variables");
     require(json.contains("messages") && json["messages"].is_array() &&
@@ -93,9 +112,33 @@ weft_status weft_apply_chat_template_json(const weft_model* model, const char* c
       variables[kXmlTools] = tools;
     JsonValue messages = std::move(json["messages"]);
     parse_arguments(messages);
+    const JsonValue* const think = json.find("think");
+    require(!think || think->is_null() || think->is_boolean(), "conversation", "think is not true or false");
+    const bool switched = think && think->is_boolean();
+    if (switched) variables = with_thinking(std::move(variables), think->get<bool>());
     const ChatTemplate& chat = chat_template_of(*model);
-    const std::vector<TextPiece> prompt = chat.render(messages, tools, true, variables);
+    std::vector<TextPiece> prompt = chat.render(messages, tools, true, variables);
     check_tools_are_used(chat, prompt, messages, tools, variables);
+    if (switched) begin_or_close(prompt, think->get<bool>(), model->tokenizer.chat_template());
+    copy_ids(model->tokenizer.encode(prompt), ids, capacity, count);
+  });
+}
+
+weft_status weft_apply_chat_template_thinking(const weft_model* model, const weft_message* messages,
+                                              size_t message_count, int think, uint32_t* ids, size_t capacity,
+                                              size_t* count, weft_error* error) {
+  return guard(error, [&] {
+    require(model && (messages || message_count == 0) && (ids || capacity == 0) && count,
+            "model, messages, ids or count", "it is NULL");
+    JsonValue list = JsonValue::array();
+    for (const weft_message& message : std::span(messages, message_count)) {
+      require(message.role && message.content, "messages", "a role or content is NULL");
+      list.push_back({{"role", message.role}, {"content", message.content}});
+    }
+    const bool on = think != 0;
+    std::vector<TextPiece> prompt =
+        chat_template_of(*model).render(list, nullptr, true, with_thinking(JsonValue::object(), on));
+    begin_or_close(prompt, on, model->tokenizer.chat_template());
     copy_ids(model->tokenizer.encode(prompt), ids, capacity, count);
   });
 }

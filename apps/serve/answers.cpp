@@ -184,6 +184,4 @@ std::string random_name() {
   return cli::format("%08x%08x%08x", random(), random(), random());
 }
 
-std::string bytes_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
-
 }  // namespace weft::serve

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "fields.h"
 #include "protocol.h"
 
 namespace weft::serve {
@@ -41,7 +42,5 @@ std::unique_ptr<AnswerForm> answer_form(const CompletionRequest& request, const 
 bool is_cut(weft_stop stop);  // by the number of tokens
 Json weft_figures(const CompletionRequest& request, const Figures& figures);
 std::string random_name();  // for ids
-// JSON as bytes. Never throws for text that is not UTF-8.
-std::string bytes_of(const Json& json);
 
 }  // namespace weft::serve

@@ -147,12 +147,7 @@ std::string Conversations::begun(const std::vector<std::uint32_t>& prompt) const
   std::string tail;
   for (std::size_t i = prompt.size() - std::min(prompt.size(), kTail); i < prompt.size(); ++i)
     tail += cli::token_bytes(model_, prompt[i]).bytes;
-  tail.erase(tail.find_last_not_of(" \t\r\n") + 1);
-  constexpr std::string_view kAssistant = "<|start|>assistant", kRecipient = ">>>";
-  if (has_channels(chat_template_) && tail.ends_with(kAssistant)) return std::string(kAssistant);
-  if (tail.ends_with(kRecipient)) return std::string(kRecipient);
-  const ReasoningMarks* const reasoning = reasoning_marks(chat_template_);
-  return reasoning && tail.ends_with(reasoning->open) ? std::string(reasoning->open) : std::string();
+  return begun_part(tail, chat_template_);
 }
 
 // More of the prompt, with the names of control tokens.
@@ -186,8 +181,8 @@ void Conversations::begin_reasoning(CompletionRequest& request) const {
   thinking.begun = request.reader.begun == marks->open;
   const bool schema = request.task.grammar_kind == WEFT_GRAMMAR_JSON_SCHEMA || request.tool_mode == ToolMode::forced;
   if (thinking.begun || !schema || !reasons(request)) return;
-  append(request, thinking.open + "\n");
-  request.reader.begun = thinking.open + "\n";
+  request.reader.begun = opening(*marks);
+  append(request, request.reader.begun);
   thinking.begun = true;
 }
 

@@ -1,5 +1,6 @@
 #include "fields.h"
 
+#include <algorithm>
 #include <array>
 
 #include "../weft/common.h"
@@ -68,13 +69,41 @@ void check_costs(const std::string& body) {
                                    kMostValues, kMostNodes));
 }
 
+// Whole numbers of more than 64 bits become binary values with their digits, which bytes_of() writes.
+class BodyReader : public nlohmann::detail::json_sax_dom_parser<Json> {
+ public:
+  using json_sax_dom_parser::json_sax_dom_parser;
+  bool number_float(double value, const std::string& spelling) {
+    if (spelling.find_first_not_of("-0123456789") != spelling.npos)
+      return json_sax_dom_parser::number_float(value, spelling);
+    Json::binary_t digits(std::vector<std::uint8_t>(spelling.begin(), spelling.end()));
+    return binary(digits);
+  }
+};
+
+// True for a whole number of more than 64 bits, and for what has one within.
+bool has_digits(const Json& json) {
+  return json.is_binary() || (json.is_structured() && std::ranges::any_of(json, has_digits));
+}
+
 }  // namespace
+
+std::string bytes_of(const Json& json) {
+  if (json.is_binary()) return {json.get_binary().begin(), json.get_binary().end()};  // of parse_body()
+  if (!has_digits(json)) return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string text;
+  for (const auto& [name, value] : json.items())
+    text +=
+        (text.empty() ? "" : ",") + (json.is_object() ? bytes_of(Json(name)) + ":" : std::string()) + bytes_of(value);
+  return json.is_object() ? "{" + text + "}" : "[" + text + "]";
+}
 
 Json parse_body(const std::string& body) {
   check_costs(body);
   Json json;
   try {
-    json = Json::parse(body);
+    BodyReader reader(json);
+    Json::sax_parse(body, &reader);
   } catch (const nlohmann::json::parse_error& error) {
     throw refused_body(cli::format("The body is not JSON in UTF-8: there is an error at byte %zu.", error.byte));
   } catch (const nlohmann::json::exception&) {

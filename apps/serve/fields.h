@@ -15,6 +15,8 @@ constexpr std::size_t kMostValues = 1024 << 10;
 
 // A body as one JSON object. Throws RequestError if it is none, or is beyond these limits. Its time is linear.
 Json parse_body(const std::string& body);
+// JSON as bytes. Never throws for text that is not UTF-8.
+std::string bytes_of(const Json& json);
 
 class Fields {
  public:

@@ -21,9 +21,12 @@ class Models::Served {
     if (make_embedder(options.queue)) {
       if (args.ctx) throw cli::UsageError("--ctx", "an encoder's input has its own limit");
       if (options.speculation != WEFT_SPECULATE_OFF) throw cli::UsageError("--speculate", "an encoder writes no text");
+      if (!options.lora.empty()) throw cli::UsageError("--lora", "an encoder takes no adapter");
     } else {
       facts.context = cli::session_context(args, info);
-      engine_.emplace(model_, metrics, states, options.sessions, options.queue, facts.context, options.speculation);
+      if (!options.lora.empty()) adapter_.emplace(cli::load_lora(model_, options.lora));
+      engine_.emplace(model_, metrics, states, options.sessions, options.queue, facts.context, options.speculation,
+                      adapter_ ? &*adapter_ : nullptr, options.token_share);
       conversations_.emplace(model_);
     }
     loaded_.emplace(Loaded{model_, facts, engine_ ? &*engine_ : nullptr, embedder_ ? &*embedder_ : nullptr, states,
@@ -50,6 +53,7 @@ class Models::Served {
   }
 
   api::Model model_;
+  std::optional<api::Adapter> adapter_;
   std::optional<Engine> engine_;
   std::optional<Embedder> embedder_;
   std::optional<Conversations> conversations_;

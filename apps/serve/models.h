@@ -36,7 +36,8 @@ class Models {
     std::vector<cli::ModelArgs> models;  // at least one; their memory budget is of all together
     std::uint32_t sessions, queue;
     weft_speculation speculation;
-    std::string lora;  // an adapter's file or folder; "": none
+    std::string lora;    // an adapter's file or folder; "": none
+    double token_share;  // of the time, for tokens, beside prompts
   };
   // The metrics and the states outlive it. Throws UsageError for two models of one name, and for a file that is not
   // there.

@@ -131,7 +131,7 @@ void read_schema(Fields& wrapper, Task& task) {
   wrapper.text("name");
   wrapper.text("description");
   wrapper.boolean("strict");  // schemas are always followed
-  set_grammar(task, WEFT_GRAMMAR_JSON_SCHEMA, wrapper.need("schema").dump(), wrapper.path("schema"));
+  set_grammar(task, WEFT_GRAMMAR_JSON_SCHEMA, bytes_of(wrapper.need("schema")), wrapper.path("schema"));
 }
 
 void read_max_tokens(Fields& fields, bool chat, const ModelFacts& model, Task& task) {
@@ -343,6 +343,7 @@ CompletionRequest parse_completion(const std::string& body, const ModelFacts& mo
 TokenizeRequest parse_tokenize(const std::string& body) {
   const Json json = parse_body(body);
   Fields fields(json, "");
+  fields.text("model");
   TokenizeRequest request;
   request.text = text_of(fields.need("content"), "content");
   request.add_special = fields.boolean("add_special").value_or(false);
@@ -354,6 +355,7 @@ TokenizeRequest parse_tokenize(const std::string& body) {
 std::vector<std::uint32_t> parse_detokenize(const std::string& body, const ModelFacts& model) {
   const Json json = parse_body(body);
   Fields fields(json, "");
+  fields.text("model");
   const Json& tokens = fields.need("tokens");
   if (!tokens.is_array()) throw bad_field("tokens", "tokens must be an array of token ids.", "invalid_type");
   fields.refuse_rest();
@@ -363,6 +365,7 @@ std::vector<std::uint32_t> parse_detokenize(const std::string& body, const Model
 CompletionRequest parse_apply_template(const std::string& body) {
   const Json json = parse_body(body);
   Fields fields(json, "");
+  fields.text("model");
   CompletionRequest request;
   request.messages = messages_of(fields);
   read_tools(fields, request);

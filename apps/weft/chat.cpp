@@ -365,6 +365,7 @@ void add_chat(CLI::App& app) {
       ->type_name("N")
       ->capture_default_str()
       ->transform(whole(0));
+  add_think_option(command, args->think);
   add_stats_option(command, args->stats);
   add_restore_option(command, args->restore);
   add_head_option(command, args->settings.head);

@@ -36,7 +36,10 @@ void Conversation::reset() {
 std::string Conversation::note() const {
   if (!images().empty()) throw api::Failure(WEFT_UNSUPPORTED, "a conversation with pictures cannot be saved");
   nlohmann::json messages = nlohmann::json::array();
-  for (const Turn& message : messages_) messages.push_back({{"role", message.role}, {"content", message.content}});
+  for (const Turn& message : messages_) {
+    messages.push_back({{"role", message.role}, {"content", message.content}});
+    if (!message.reasoning.empty()) messages.back()["reasoning_content"] = message.reasoning;
+  }
   return nlohmann::json{{"messages", messages}, {"text", text_}}.dump();
 }
 
@@ -45,7 +48,9 @@ void Conversation::read_note(const std::string& note) {
     const auto document = nlohmann::json::parse(note);
     std::vector<Turn> messages;
     for (const auto& message : document.at("messages"))
-      messages.push_back({{message.at("role").get<std::string>(), message.at("content").get<std::string>()}});
+      messages.push_back({{message.at("role").get<std::string>(), message.at("content").get<std::string>()},
+                          {},
+                          message.value("reasoning_content", "")});
     text_ = document.at("text").get<std::string>();
     messages_ = std::move(messages);
   } catch (const nlohmann::json::exception&) {
@@ -76,25 +81,31 @@ std::size_t Conversation::image_tokens() const {
 
 // Templates of models that see pictures know them as parts of a content.
 std::vector<std::uint32_t> Conversation::template_ids() const {
-  if (images().empty()) return model_.apply_chat_template({messages_.begin(), messages_.end()});
+  const bool pictures = !images().empty();
   nlohmann::json messages = nlohmann::json::array();
   for (const Turn& message : messages_) {
+    messages.push_back({{"role", message.role}, {"content", message.content}});
+    if (!message.reasoning.empty()) messages.back()["reasoning_content"] = message.reasoning;
+    if (!pictures) continue;
     nlohmann::json content = nlohmann::json::array();
     for (std::size_t i = 0; i < message.images.size(); ++i) content.push_back({{"type", "image"}});
     content.push_back({{"type", "text"}, {"text", message.content}});
-    messages.push_back({{"role", message.role}, {"content", content}});
+    messages.back()["content"] = content;
   }
-  return model_.apply_chat_template_json(nlohmann::json{{"messages", messages}}.dump());
+  nlohmann::json conversation = {{"messages", messages}};
+  if (thinking_) conversation["think"] = *thinking_;
+  return model_.apply_chat_template_json(conversation.dump());
 }
 
-void Conversation::answered(const std::string& answer, bool ended) {
+void Conversation::answered(const std::string& answer, const std::string& reasoning, bool ended) {
   if (templated()) messages_.push_back({{"assistant", ""}});
-  continued(answer, ended);
+  continued(answer, reasoning, ended);
 }
 
-void Conversation::continued(const std::string& more, bool ended) {
+void Conversation::continued(const std::string& more, const std::string& reasoning, bool ended) {
   if (templated()) {
     messages_.back().content += more;
+    messages_.back().reasoning += reasoning;
   } else if (ended) {
     text_.clear();  // a story that has ended is not continued
   } else {

@@ -24,9 +24,12 @@ class Conversation {
   std::vector<std::uint32_t> ask(const std::string& line, bool* dropped, const std::vector<api::Image>& images = {});
   std::vector<api::Image> images() const;  // of all that has been said, in order
 
-  // The answer to the last ask, or what continues it. ended: the model closed its text.
-  void answered(const std::string& answer, bool ended);
-  void continued(const std::string& more, bool ended);
+  // The answer to the last ask with its reasoning, or what continues them. ended: the model closed its text.
+  void answered(const std::string& answer, const std::string& reasoning, bool ended);
+  void continued(const std::string& more, const std::string& reasoning, bool ended);
+
+  // Has the model reason before its answers, or not; absent: as its template has it.
+  void set_thinking(std::optional<bool> on) { thinking_ = on; }
 
   // The context for more of the last answer, whose ids are given: the turns before it are dropped as in ask, to make
   // room. Throws Failure(WEFT_CONTEXT_FULL) if the last turn alone does not fit.
@@ -55,6 +58,7 @@ class Conversation {
  private:
   struct Turn : api::Message {
     std::vector<api::Image> images = {};
+    std::string reasoning = {};  // templates keep it, or drop it
   };
   std::vector<std::uint32_t> ask_template(const std::string& line, bool* dropped,
                                           const std::vector<api::Image>& images);
@@ -70,6 +74,7 @@ class Conversation {
   std::size_t room_;  // tokens a prompt may take
   std::string missing_template_;
   std::string system_;
+  std::optional<bool> thinking_;
   std::vector<Turn> messages_;  // with a template
   std::string text_;            // without
   struct Step {

@@ -5,6 +5,9 @@
 #include <atomic>
 #include <csignal>
 #include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "chat/notations.h"
 
 namespace weft::cli {
 namespace {
@@ -21,6 +24,12 @@ extern "C" void on_interrupt(int) {
   } else if (leave_on_interrupt.load()) {
     _exit(130);
   }
+}
+
+// Waits until all layers are loaded.
+bool reasons(const api::Model& model) {
+  const std::string text = nlohmann::json::parse(model.describe()).value("chat_template", "");
+  return reasoning_marks(text) || has_channels(text);
 }
 
 ModelArgs with_model(ModelArgs args, const std::string& model) {
@@ -54,6 +63,9 @@ Talk::Talk(const ChatArgs& args, const std::string& model, const std::string& he
                        "weft generate uses it");
   set_lora(session_, model_, args.lora);
   set_grammar(session_, args.grammar);
+  conversation_.set_thinking(args.think.on);
+  if (args.think.on && conversation_.templated() && !reasons(model_))
+    std::cerr << "This model's chat template does not know reasoning: --think changes nothing.\n";
   apply_head("--head", head);
   set_speculation(session_, args.speculate, model_args_);
   shown_ = pictures_.encode_all();
@@ -88,8 +100,8 @@ void Talk::ask(const Conversation::Question& question) {
   answer_.clear();
   stop_.reset();
   if (dropped) std::cerr << "[the context is full: the oldest turns are forgotten]\n";
-  const std::string answer = generate(ids);
-  conversation_.answered(answer, stop_ == WEFT_STOP_TOKEN);
+  const Answer answer = generate(ids);
+  conversation_.answered(answer.text, answer.reasoning, stop_ == WEFT_STOP_TOKEN);
   say_ending();
 }
 
@@ -111,8 +123,8 @@ bool Talk::go_on() {
     ids = conversation_.ids_to_continue(answer_, &dropped);
     if (dropped) std::cerr << "[the oldest turns are forgotten]\n";
   }
-  const std::string more = generate(ids);
-  conversation_.continued(more, stop_ == WEFT_STOP_TOKEN);
+  const Answer more = generate(ids);
+  conversation_.continued(more.text, more.reasoning, stop_ == WEFT_STOP_TOKEN);
   say_ending();
   return true;
 }
@@ -134,28 +146,36 @@ void Talk::prompt(const std::vector<std::uint32_t>& ids) {
     api::prompt(session_, ids, pictures_.token(), images);
 }
 
-// Writes what the model says to stdout, and appends its ids to the last answer.
-std::string Talk::generate(const std::vector<std::uint32_t>& ids) {
+// Shows what the model says, and appends its ids to the last answer.
+Talk::Answer Talk::generate(const std::vector<std::uint32_t>& ids) {
   const weft_stats before = session_.stats();
   const weft_speculation_stats guessed = session_.speculation_stats();
   if (!ids.empty()) prompt(ids);
-  std::string text;
+  Answer answer;
   std::uint64_t tokens = 0;
+  AnswerWriter writer(args_.think.on.value_or(false));
+  if (conversation_.templated()) {
+    session_.set_reasoning(
+        [&](std::string_view text) {
+          answer.reasoning += text;
+          return writer.reasoning(text);
+        },
+        args_.think.tokens);
+  }
+  const std::size_t begin = session_.stats().context_used;
   interrupted_answer = false;
   answering = session_.get();
   const auto done = [](void*) { answering = nullptr; };
   const std::unique_ptr<void, decltype(done)> guard(this, done);
   stop_ = session_.generate(args_.tokens, [&](std::uint32_t id, std::string_view piece) {
-    if (id != WEFT_NO_TOKEN) {
-      ++tokens;
-      answer_.push_back(id);
-    }
-    text += piece;
-    std::cout << piece << std::flush;
-    return static_cast<bool>(std::cout);
+    if (id != WEFT_NO_TOKEN) ++tokens;
+    answer.text += piece;
+    return writer.answer(piece);
   });
   answering = nullptr;
-  std::cout << std::endl;
+  writer.end();
+  const std::vector<std::uint32_t> context = session_.ids();
+  answer_.insert(answer_.end(), context.begin() + static_cast<std::ptrdiff_t>(begin), context.end());
   if (args_.stats) {
     if (bandwidth_ == 0) bandwidth_ = model_.measure_bandwidth();  // after the first answer, which it would delay
     const weft_stats after = session_.stats();
@@ -165,7 +185,7 @@ std::string Talk::generate(const std::vector<std::uint32_t>& ids) {
     const Rates speed = rates(before, after, tokens);
     std::cerr << stats_line(speed, head_, after, bandwidth_) << speculation_text(guesses, speed) << '\n';
   }
-  return text;
+  return answer;
 }
 
 void Talk::say_ending() const {

@@ -9,6 +9,7 @@
 #include "common.h"
 #include "conversation.h"
 #include "images.h"
+#include "think.h"
 
 namespace weft::cli {
 
@@ -28,6 +29,7 @@ struct ChatArgs {
   SpeculateArgs speculate;
   std::string lora;
   GrammarArgs grammar;
+  ThinkArgs think;
   ImageArgs images;
   std::uint32_t tokens = 512;
   bool lines = false, stats = false;
@@ -67,7 +69,10 @@ class Talk {
  private:
   void ask(const Conversation::Question& question);
   void prompt(const std::vector<std::uint32_t>& ids);
-  std::string generate(const std::vector<std::uint32_t>& ids);  // empty: after what the session has
+  struct Answer {
+    std::string text, reasoning;
+  };
+  Answer generate(const std::vector<std::uint32_t>& ids);  // empty: after what the session has
   void say_ending() const;
 
   const ChatArgs& args_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/json_digits.h"
 #include "base/json_events.h"
 #include "base/quote.h"
 
@@ -16,10 +17,12 @@ std::string scalar_text(const T& value) {
   return json(value).dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
+constexpr char kLongNumber = '\xff';
+
 class Builder : public JsonEvents {
  public:
-  Builder(std::string_view text, const JsonLimits& limits, Code code, const std::string& place)
-      : text_(text), limits_(limits), code_(code), place_(place) {}
+  Builder(std::string_view text, const JsonLimits& limits, Code code, const std::string& place, bool keeps_digits)
+      : text_(text), limits_(limits), code_(code), place_(place), keeps_digits_(keeps_digits) {}
 
   JsonValue build() {
     parse(text_, limits_.depth);
@@ -27,7 +30,9 @@ class Builder : public JsonEvents {
   }
 
  private:
-  void begin(JsonValue value, const std::string&) override {
+  void begin(JsonValue value, const std::string& spelling) override {
+    if (keeps_digits_ && value.is_number_float() && spelling.find_first_not_of("-0123456789") == spelling.npos)
+      value = JsonValue(kLongNumber + spelling);
     if (++values_ > limits_.values) fail("the document has more than " + std::to_string(limits_.values) + " values");
     JsonValue* slot = &root_;
     if (!open_.empty()) {
@@ -62,6 +67,7 @@ class Builder : public JsonEvents {
   const JsonLimits& limits_;
   Code code_;
   const std::string& place_;
+  const bool keeps_digits_;
   JsonValue root_;
   std::vector<JsonValue*>
       open_;  // the arrays and objects around the next value; none of them moves while a later one is open
@@ -184,14 +190,28 @@ std::string JsonValue::dump() const {
 
 bool JsonValue::operator==(const JsonValue& other) const { return value_ == other.value_; }
 
-JsonValue parse_json(std::string_view text, const JsonLimits& limits, Code code, const std::string& place) {
+static JsonValue parse(std::string_view text, const JsonLimits& limits, Code code, const std::string& place,
+                       bool keeps_digits) {
   if (text.size() > limits.bytes) {
     throw Error(code,
                 "the JSON text has " + std::to_string(text.size()) + " bytes; Weft reads at most " +
                     std::to_string(limits.bytes),
                 place);
   }
-  return Builder(text, limits, code, place).build();
+  return Builder(text, limits, code, place, keeps_digits).build();
+}
+
+JsonValue parse_json(std::string_view text, const JsonLimits& limits, Code code, const std::string& place) {
+  return parse(text, limits, code, place, false);
+}
+
+JsonValue parse_json_digits(std::string_view text, const JsonLimits& limits, Code code, const std::string& place) {
+  return parse(text, limits, code, place, true);
+}
+
+std::optional<std::string_view> long_number(const JsonValue& value) {
+  if (!value.is_string() || !value.text().starts_with(kLongNumber)) return std::nullopt;
+  return std::string_view(value.text()).substr(1);
 }
 
 }  // namespace weft

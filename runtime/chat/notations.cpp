@@ -76,6 +76,23 @@ bool has_channels(std::string_view chat_template) {
          chat_template.find("<|message|>") != std::string_view::npos;
 }
 
+std::string opening(const ReasoningMarks& marks) {
+  return std::string(marks.open) + (marks.open.ends_with('\n') ? "" : "\n");
+}
+
+std::string closing(const ReasoningMarks& marks) { return "\n" + std::string(marks.close) + "\n\n"; }
+
+std::string begun_part(std::string_view prompt_end, std::string_view chat_template) {
+  constexpr std::string_view kAssistant = "<|start|>assistant", kRecipient = ">>>";
+  const std::string_view end = prompt_end.substr(0, prompt_end.find_last_not_of(" \t\r\n") + 1);
+  if (has_channels(chat_template) && end.ends_with(kAssistant)) return std::string(kAssistant);
+  if (end.ends_with(kRecipient)) return std::string(kRecipient);
+  const ReasoningMarks* const reasoning = reasoning_marks(chat_template);
+  if (!reasoning) return {};
+  const std::string_view open = reasoning->open.substr(0, reasoning->open.find_last_not_of('\n') + 1);
+  return end.ends_with(open) ? std::string(reasoning->open) : std::string();
+}
+
 std::vector<std::string> marks() {
   std::vector<std::string> all;
   for (const CallSection& section : kSections) {

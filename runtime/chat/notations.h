@@ -26,6 +26,13 @@ struct ReasoningMarks {
 // The marks of reasoning in the template; nullptr: it has none.
 const ReasoningMarks* reasoning_marks(std::string_view chat_template);
 
+// The beginning and the end of reasoning, as a model would write them.
+std::string opening(const ReasoningMarks& marks);
+std::string closing(const ReasoningMarks& marks);
+
+// The mark of a part of the answer that a prompt with this end, with the names of control tokens, has begun; "": none.
+std::string begun_part(std::string_view prompt_end, std::string_view chat_template);
+
 // A text around an answer that is no part of it ("<|START_RESPONSE|>"), for templates that have `sign`.
 struct Wrapper {
   std::string_view text, sign;

@@ -37,6 +37,8 @@ class Reader {
   std::vector<Event> push(std::string_view text);
   // There is no more.
   std::vector<Event> finish();
+  // True after a beginning of reasoning without its end.
+  bool reasons() const { return mode_ == Mode::reasoning; }
   // True if there is text that is not told yet, because it may be part of a call.
   bool holds() const { return !held_.empty(); }
 

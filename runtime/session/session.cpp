@@ -144,6 +144,12 @@ void Session::prompt_parts(std::span<const PromptPart> parts) {
   set_context(all.ids, all.rows);
 }
 
+void Session::append(std::span<const uint32_t> ids) {
+  require(!ids_.empty(), "append", "the session has no prompt");
+  check_ids(ids, model_.config.vocab, context_ - 1 - std::min<size_t>(ids_.size(), context_ - 1));
+  ids_.insert(ids_.end(), ids.begin(), ids.end());
+}
+
 void Session::set_context(std::span<const uint32_t> ids, std::span<const float> soft) {
   KeptContext& kept = on_device().kept;
   kept.truncate(std::min(common_prefix(ids_, soft_, ids, soft, model_.config.width), ids.size() - 1));

@@ -137,6 +137,9 @@ class Session {
   // binding of the device reaches.
   void prompt_parts(std::span<const PromptPart> parts);
 
+  // Makes the context longer by these ids, which are not checked against a grammar. Throws as prompt().
+  void append(std::span<const uint32_t> ids);
+
   // Copies what the other session has computed of both contexts' longest common prefix, if that is more than is
   // computed here. Returns the positions that are computed now: never the last one. The other may have passes in
   // flight. Copies nothing from a session with another adapter. Throws Error(invalid_argument) for a session of another

@@ -8,6 +8,7 @@
 // of soft tokens (floats) follow the ids.
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -135,7 +136,19 @@ static uint64_t cache_layout(Format format) { return format == Format::q8 ? 2 : 
 
 static std::string tied_text(const Weights& weights) { return weights.tied() ? "tied" : "untied"; }
 
+// A name that was mistyped must not cost the user a file.
+static void refuse_other_file(const std::filesystem::path& path) {
+  std::error_code none;
+  if (!std::filesystem::is_regular_file(path, none) || std::filesystem::file_size(path, none) == 0) return;
+  std::string begin(kMagic.size(), '\0');
+  std::ifstream(path, std::ios::binary).read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  if (begin != kMagic)
+    throw Error(Code::invalid_argument, "it exists and is not a saved session", path.string(),
+                "choose another name, or remove the file");
+}
+
 void Session::save(const std::filesystem::path& path, std::string_view note) const {
+  refuse_other_file(path);
   std::optional<AtomicFile> file;  // once there is something to write
   const auto store = [&](std::span<const std::byte> bytes) {
     if (!file) file.emplace(path, Rights::owner);

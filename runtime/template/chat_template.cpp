@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/json_digits.h"
 #include "template/jinja_ast.h"
 
 namespace weft {
@@ -39,7 +40,9 @@ Value message_value(const Message& message, bool as_parts) {
 // Strings are tainted.
 Value json_value(const JsonValue& json) {
   if (json.is_boolean()) return Value(json.get<bool>());
-  if (json.is_number_unsigned() && json.get<uint64_t>() > uint64_t{INT64_MAX}) return Value(json.get<double>());
+  if (json.is_number_unsigned() && json.get<uint64_t>() > uint64_t{INT64_MAX})
+    return Value(jinja::LongInteger{std::to_string(json.get<uint64_t>())});
+  if (const auto digits = long_number(json)) return Value(jinja::LongInteger{std::string(*digits)});
   if (json.is_number_integer()) return Value(json.get<int64_t>());
   if (json.is_number()) return Value(json.get<double>());
   if (json.is_string()) return Value(Text(json.text(), true));

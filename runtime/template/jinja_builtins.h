@@ -96,6 +96,8 @@ size_t length(const Value& value, Context& context);
 bool is_iterable(const Value& value);
 bool contains(const Value& container, const Value& value, Context& context);
 // The binary operators + - * / // % ** ~.
+// Refuses a LongInteger.
+void refuse_long(const Value& left, const Value& right, Context& context);
 Value arithmetic(const std::string& op, const Value& left, const Value& right, Context& context);
 Value negate(const Value& value, Context& context);
 Value plus(const Value& value, Context& context);  // +value

@@ -89,6 +89,7 @@ std::optional<double> as_real(const Value& input, const BoundArguments& in, Cont
 
 Value to_integer(const Value& input, const BoundArguments& in, Context& context) {
   if (input.is_integral()) return input.integer();
+  if (input.long_integer() != nullptr) return input;
   const int64_t base = in.integer("base", 10);
   if (input.text() != nullptr) {
     if (const auto value = parse_integer(stripped(input, context), base, context)) return *value;
@@ -122,6 +123,7 @@ double round_decimals(double value, int64_t decimals, Context& context) {
 
 Value round(const Value& input, const BoundArguments& in, Context& context) {
   if (!input.is_number()) in.fail(std::string("is given a ") + input.type_name());
+  refuse_long(input, input, context);
   const bool to_whole = in.find("precision") != nullptr && in.value("precision").is<None>();
   const int64_t precision = to_whole ? 0 : in.integer("precision", 0);
   const Value* const given = in.find("method");
@@ -147,6 +149,7 @@ Value round(const Value& input, const BoundArguments& in, Context& context) {
 
 Value absolute(const Value& input, const BoundArguments& in, Context& context) {
   if (!input.is_number()) in.fail(std::string("is given a ") + input.type_name());
+  refuse_long(input, input, context);
   if (input.is<double>()) return std::abs(input.real());
   return input.integer() < 0 ? negate(input, context) : Value(input.integer());
 }

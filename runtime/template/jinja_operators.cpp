@@ -114,6 +114,11 @@ size_t position(int64_t index, size_t size) {
 
 }  // namespace
 
+void refuse_long(const Value& left, const Value& right, Context& context) {
+  if (left.long_integer() != nullptr || right.long_integer() != nullptr)
+    context.unsupported("arithmetic with a whole number of more than 64 bits");
+}
+
 Value arithmetic(const std::string& op, const Value& left, const Value& right, Context& context) {
   context.spend(1);
   if (op == "~") {
@@ -124,6 +129,7 @@ Value arithmetic(const std::string& op, const Value& left, const Value& right, C
   }
   if (left.is_integral() && right.is_integral())
     return integer_arithmetic(op, left.integer(), right.integer(), context);
+  refuse_long(left, right, context);
   if (left.is_number() && right.is_number()) return real_arithmetic(op, left.real(), right.real(), context);
   if (op == "+" && left.text() != nullptr && right.text() != nullptr) {
     context.spend_bytes(left.text()->size() + right.text()->size());
@@ -151,6 +157,7 @@ Value arithmetic(const std::string& op, const Value& left, const Value& right, C
 
 Value negate(const Value& value, Context& context) {
   if (value.is_integral()) return integer_arithmetic("-", 0, value.integer(), context);
+  refuse_long(value, value, context);
   if (value.is<double>()) return -value.real();
   context.fail(std::string("a ") + value.type_name() + " has no negative");
 }

@@ -11,6 +11,10 @@ Value is_type(const Value& input, const BoundArguments&, Context&) {
   return input.is<T>();
 }
 
+Value is_integer(const Value& input, const BoundArguments&, Context&) {
+  return input.is<int64_t>() || input.long_integer() != nullptr;
+}
+
 Value is_boolean(const Value& input, const BoundArguments&, Context&) { return input.is<bool>(); }
 template <bool wanted>
 Value is_that(const Value& input, const BoundArguments&, Context&) {
@@ -100,7 +104,7 @@ constexpr Builtin kTests[] = {
     {"greaterthan", "b", is_greater},
     {"gt", "b", is_greater},
     {"in", "seq", is_in},
-    {"integer", "", is_type<int64_t>},
+    {"integer", "", is_integer},
     {"iterable", "", is_iterable_test},
     {"le", "b", is_less_or_equal},
     {"lessthan", "b", is_less},

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "base/utf8.h"
 #include "template/jinja_ast.h"
 #include "template/jinja_builtins.h"
@@ -161,7 +162,10 @@ int64_t Value::integer() const {
   return std::get<int64_t>(kind_);
 }
 
-double Value::real() const { return is<double>() ? std::get<double>(kind_) : static_cast<double>(integer()); }
+double Value::real() const {
+  if (long_integer() != nullptr) return parse_double(long_integer()->digits).value_or(HUGE_VAL);
+  return is<double>() ? std::get<double>(kind_) : static_cast<double>(integer());
+}
 
 Value::Value(Callable value) : kind_(std::make_shared<const Callable>(std::move(value))) {}
 
@@ -171,6 +175,7 @@ bool Value::same(const Value& other) const {
   if (is<None>()) return true;
   if (is<bool>() || is<int64_t>()) return integer() == other.integer();
   if (is<double>()) return real() == other.real();
+  if (long_integer() != nullptr) return long_integer()->digits == other.long_integer()->digits;
   if (text() != nullptr) return text()->bytes == other.text()->bytes;
   return names() == other.names() && loop() == other.loop() && callable() == other.callable() && !is<Undefined>();
 }
@@ -190,6 +195,7 @@ const char* Value::type_name() const {
   if (is<bool>()) return "bool";
   if (is<int64_t>()) return "int";
   if (is<double>()) return "float";
+  if (long_integer() != nullptr) return "int";
   if (text() != nullptr) return "string";
   if (list() != nullptr) return kListNames[static_cast<size_t>(list()->kind)].data();
   if (dict() != nullptr) return "dict";
@@ -238,6 +244,33 @@ bool equal_lists(const Value& a, const Value& b, Context& context) {
                     [&](const Value& p, const Value& q) { return equal(p, q, context); });
 }
 
+// A whole number's sign and digits.
+std::pair<bool, std::string> whole_digits(const Value& value) {
+  const std::string text =
+      value.long_integer() != nullptr ? value.long_integer()->digits : std::to_string(value.integer());
+  const bool negative = text.front() == '-';
+  return {negative, text.substr(negative ? 1 : 0)};
+}
+
+// -1, 0 or 1, as a is less than b, equal or more; one of them is a LongInteger, the other a number. 2: a NaN.
+int compare_long(const Value& a, const Value& b) {
+  if (a.is<double>() || b.is<double>()) {
+    const double x = a.real(), y = b.real();
+    return x < y ? -1 : x > y ? 1 : x == y ? 0 : 2;
+  }
+  const auto [a_negative, a_digits] = whole_digits(a);
+  const auto [b_negative, b_digits] = whole_digits(b);
+  if (a_negative != b_negative) return a_negative ? -1 : 1;
+  int order = a_digits.size() != b_digits.size() ? (a_digits.size() < b_digits.size() ? -1 : 1)
+                                                 : std::clamp(a_digits.compare(b_digits), -1, 1);
+  return a_negative ? -order : order;
+}
+
+// One is a LongInteger, both are numbers.
+bool has_long(const Value& a, const Value& b) {
+  return a.is_number() && b.is_number() && (a.long_integer() != nullptr || b.long_integer() != nullptr);
+}
+
 bool less_lists(const List& a, const List& b, Context& context) {
   for (size_t i = 0; i < std::min(a.items.size(), b.items.size()); ++i) {
     if (!equal(a.items[i], b.items[i], context)) return less(a.items[i], b.items[i], context);
@@ -250,6 +283,7 @@ bool less_lists(const List& a, const List& b, Context& context) {
 bool equal(const Value& a, const Value& b, Context& context) {
   context.spend(1);
   if (a.is_integral() && b.is_integral()) return a.integer() == b.integer();
+  if (has_long(a, b)) return compare_long(a, b) == 0;
   if (a.is_number() && b.is_number()) return a.real() == b.real();
   if (a.text() != nullptr && b.text() != nullptr) {
     context.spend_bytes(std::min(a.text()->size(), b.text()->size()));
@@ -275,6 +309,7 @@ bool equal(const Value& a, const Value& b, Context& context) {
 bool less(const Value& a, const Value& b, Context& context) {
   context.spend(1);
   if (a.is_integral() && b.is_integral()) return a.integer() < b.integer();
+  if (has_long(a, b)) return compare_long(a, b) == -1;
   if (a.is_number() && b.is_number()) return a.real() < b.real();
   if (a.text() != nullptr && b.text() != nullptr) {
     context.spend_bytes(std::min(a.text()->size(), b.text()->size()));
@@ -288,6 +323,7 @@ bool less(const Value& a, const Value& b, Context& context) {
 bool less_or_equal(const Value& a, const Value& b, Context& context) {
   if (!a.is_number() || !b.is_number()) return !less(b, a, context);
   context.spend(1);
+  if (has_long(a, b)) return compare_long(a, b) < 1;
   return a.is_integral() && b.is_integral() ? a.integer() <= b.integer() : a.real() <= b.real();
 }
 
@@ -307,6 +343,7 @@ Text to_repr(const Value& value, Context& context) {
   if (value.is<bool>()) return Text(value.truthy() ? "True" : "False");
   if (value.is<int64_t>()) return Text(std::to_string(value.integer()));
   if (value.is<double>()) return Text(python_float(value.real()));
+  if (value.long_integer() != nullptr) return Text(value.long_integer()->digits);
   Text out;
   if (const Text* text = value.text()) {
     if (!text->markup) return python_repr(*text, context);

@@ -65,17 +65,22 @@ struct Undefined {
   std::string name;
 };
 struct None {};
+// A whole number that has more than 64 bits. It can be shown and compared; arithmetic with it is refused.
+struct LongInteger {
+  std::string digits;  // as Python spells it
+};
 
 class Value {
  public:
-  using Kind =
-      std::variant<Undefined, None, bool, int64_t, double, std::shared_ptr<const Text>, std::shared_ptr<const List>,
-                   std::shared_ptr<const Dict>, Namespace*, Loop*, std::shared_ptr<const Callable>>;
+  using Kind = std::variant<Undefined, None, bool, int64_t, double, std::shared_ptr<const LongInteger>,
+                            std::shared_ptr<const Text>, std::shared_ptr<const List>, std::shared_ptr<const Dict>,
+                            Namespace*, Loop*, std::shared_ptr<const Callable>>;
 
   Value() = default;  // undefined
   Value(bool value) : kind_(value) {}
   Value(int64_t value) : kind_(value) {}
   Value(double value) : kind_(value) {}
+  Value(LongInteger value) : kind_(std::make_shared<const LongInteger>(std::move(value))) {}
   Value(None value) : kind_(value) {}
   Value(Undefined value) : kind_(std::move(value)) {}
   Value(Text text) : kind_(std::make_shared<const Text>(std::move(text))) {}
@@ -92,10 +97,11 @@ class Value {
   bool is() const {
     return std::holds_alternative<T>(kind_);
   }
-  bool is_number() const { return is<bool>() || is<int64_t>() || is<double>(); }
+  bool is_number() const { return is<bool>() || is<int64_t>() || is<double>() || long_integer() != nullptr; }
   bool is_integral() const { return is<bool>() || is<int64_t>(); }
   // The contents, or nullptr if it is something else.
   const Text* text() const { return pointer<Text>(); }
+  const LongInteger* long_integer() const { return pointer<LongInteger>(); }
   const List* list() const { return pointer<List>(); }
   const Dict* dict() const { return pointer<Dict>(); }
   const Callable* callable() const { return pointer<Callable>(); }

@@ -6,7 +6,7 @@ $WEFT_SHARED. Exit code 77: all tests were skipped.
 import sys
 import unittest
 
-from test_chat import InteractiveChat, LineEditor, OneQuestion, PipedChat
+from test_chat import InteractiveChat, LineEditor, OneQuestion, PipedChat, Thinking
 from test_convert import Convert
 from test_errors import Errors
 from test_examples import Examples
@@ -31,6 +31,7 @@ from test_serve_haproxy import ServeHaproxy
 from test_serve_limits import ServeLimits
 from test_serve_logprobs import ServeLogprobs
 from test_serve_operator import ServeOperator
+from test_serve_models import ServeModels
 from test_serve_proxies import ServeProxies
 from test_serve_reasoning import ServeMessages, ServeReasoning
 from test_serve_responses import ServeResponses

@@ -17,6 +17,8 @@ WORK = tempfile.TemporaryDirectory()
 FOLDER = pathlib.Path(WORK.name)
 TEMPLATE = ("{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}"
             "{% if add_generation_prompt %}assistant:{% endif %}")
+THINKS = ("{% for m in messages %}{{ m.role }}: {% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content }}\n{% endfor %}"
+          "assistant:{% if enable_thinking is defined and not enable_thinking %}<think>\n\n</think>\n\n{% else %}<think>\n{% endif %}")
 ENV = dict(os.environ, XDG_STATE_HOME=str(FOLDER / "state"), WEFT_CACHE_DIR=str(FOLDER / "cache"), TERM="xterm")
 if pathlib.Path("/usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json").exists():
     # The layer writes its messages to stdout.
@@ -79,6 +81,11 @@ def plain():
 
 def chatty():
     return model("chatty.gguf", "--type", "f16", "--chat-template", TEMPLATE)
+
+
+def thinks():
+    """A model whose prompt ends within its reasoning, as DeepSeek's and Qwen's do."""
+    return model("thinks.gguf", "--type", "f16", "--chat-template", THINKS)
 
 
 def bert():

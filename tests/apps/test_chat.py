@@ -12,7 +12,7 @@ import termios
 import time
 import unittest
 
-from support import BIN, ENV, FOLDER, TEMPLATE, chatty, model, plain, weft, weft_json
+from support import BIN, ENV, FOLDER, TEMPLATE, chatty, model, plain, thinks, weft, weft_json
 
 
 class PipedChat(unittest.TestCase):
@@ -252,6 +252,74 @@ class Terminal:
             os.kill(self.pid, 9)
             os.waitpid(self.pid, 0)
         os.close(self.fd)
+
+
+class Thinking(unittest.TestCase):
+    """weft chat --think. Random weights: a grammar forces what the model says, and a budget ends its reasoning."""
+
+    @staticmethod
+    def says(text):
+        file = FOLDER / "says.gbnf"
+        file.write_text('root ::= "' + text.replace("\n", "\\n").replace('"', '\\"') + '"\n')
+        return "--grammar", file
+
+    def test_a_pipe_gets_the_answer(self):
+        for text, answer, reasoning in (("<think>\nOh.\n</think>\n\nYes.", "Yes.\n", "Oh.\n"), ("Yes.", "Yes.\n", ""), ("<think>a <b> \n c</think>{\"n\": 1}", '{"n": 1}\n', "a <b> \n c\n")):
+            # The prompt ends after closed reasoning: the grammar holds for all.
+            self.assertEqual(weft("chat", "-m", thinks(), "--think", "off", *self.says(text), "hello"), (answer, ""))
+        for budget in (1, 5):
+            out, err = weft("chat", "-m", thinks(), "--think", budget, "--json-schema", self.schema(), "hello")
+            self.assertIn(out, ("1234\n", "5678\n"))
+            self.assertTrue(err.strip())
+        out, err = weft("chat", "-m", thinks(), "--json-schema", self.schema(), "-n", 7, "hello")  # it reasons, unasked and unseen
+        self.assertEqual((out, err), ("\n", "[cut at 7 tokens: --max-tokens allows more]\n"))
+        out, err = weft("chat", "-m", thinks(), "--think", "on", "-n", 7, "hello")
+        self.assertEqual(out, "\n")
+        self.assertTrue(err.split("[cut at 7")[0].strip())
+
+    @staticmethod
+    def schema():
+        file = FOLDER / "enum.json"
+        file.write_text('{"enum": [1234, 5678]}')
+        return file
+
+    def test_refusals(self):
+        for wrong in ("maybe", "0", "-1", "1.5", ""):
+            self.assertIn("--think", weft("chat", "-m", thinks(), f"--think={wrong}", "hello", expect=2)[1])
+        self.assertIn("--think changes nothing", weft("chat", "-m", chatty(), "--think", "on", "-n", 2, "hello")[1])
+
+    def test_the_template_gets_it_back(self):
+        file = FOLDER / "thought.session"
+        file.unlink(missing_ok=True)
+        weft("chat", "--lines", "-m", thinks(), "--think", "off", *self.says("<think>Oh dear.</think>Yes."), stdin=f"hello\n/save {file}\n")
+        self.assertIn(b'"reasoning_content\\":\\"Oh dear.', file.read_bytes())
+        def prompt(*more):
+            _, err = weft("chat", "--lines", "--stats", "-m", thinks(), "--think", "off", "-n", 1, *more, stdin="and?\n/stats\n")
+            return int(err.split("context   ")[1].split()[0])
+        other = FOLDER / "unthought.session"
+        other.unlink(missing_ok=True)
+        weft("chat", "--lines", "-m", thinks(), "--think", "off", *self.says("Yes."), stdin=f"hello\n/save {other}\n")
+        self.assertGreater(prompt("--restore", file), prompt("--restore", other) + 5)
+
+    def test_on_a_terminal(self):
+        """The reasoning is dimmed there, before the answer; a continued answer goes on within it."""
+        chat = Terminal("chat", "-m", thinks(), "--think", "6", "--json-schema", self.schema(), "-n", 3)
+        self.addCleanup(chat.close)
+        chat.expect("> ")
+        chat.type(b"hello\r")
+        chat.expect("\x1b[2m")
+        chat.expect("\x1b[22m")
+        chat.expect("[cut at 3 tokens")
+        chat.type(b"/continue\r")
+        chat.expect("\x1b[2m")
+        chat.expect("\x1b[22m")
+        chat.expect("[cut at 3 tokens")
+        chat.type(b"/continue\r")
+        said = chat.expect("[cut at 3 tokens")
+        self.assertNotIn("\x1b[2m", said)
+        self.assertRegex(said, "(123|567)")
+        chat.type(b"/quit\r")
+        self.assertEqual(chat.wait(), 0)
 
 
 class InteractiveChat(unittest.TestCase):

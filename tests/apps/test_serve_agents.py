@@ -126,6 +126,21 @@ class ServeAgents(ServeTest):
                                     grammar=literal('<tool_call>{"name": "f", "arguments": %s}</tool_call>' % arguments))["output"][0]
             self.assertEqual(item["arguments"], arguments)
 
+    def test_long_numbers_that_come_back_keep_their_digits(self):
+        """In the prompt, as Python's integers do; and in the bounds of a schema."""
+        for number in (2**63, 2**64, -2**63 - 1, 12345678901234567891234, 10**41 + 1):
+            arguments = {"x": {"y": [number]}}
+            for given in (json.dumps(arguments), arguments):
+                one = {**call(), "function": {"name": "f", "arguments": given}}
+                turns = [*user("a"), {"role": "assistant", "content": None, "tool_calls": [one]}, {"role": "tool", "tool_call_id": one["id"], "content": "b"}]
+                self.assertIn(str(number), prompt(self.server, messages=turns, tools=[F]), given)
+            turns = [*user("a"), {"role": "assistant", "content": [{"type": "tool_use", "id": "123456789", "name": "f", "input": arguments}]},
+                     {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "123456789", "content": "b"}]}]
+            self.server.post("/v1/messages", model="m", max_tokens=1, messages=turns)
+            schema = {"type": "integer", "minimum": number, "maximum": number}
+            said = self.server.post(CHAT, messages=user("a"), response_format={"type": "json_schema", "json_schema": {"name": "s", "schema": schema}})
+            self.assertEqual(said["choices"][0]["message"]["content"], str(number))
+
     def test_notations(self):
         one = [("f", '{"x": 1}')]
         for text in ('{"name": "f", "arguments": {"x": 1}}', '```json\n{"name": "f", "arguments": {"x": 1}}\n```', '<function=f>{"x": 1}</function>',

@@ -49,6 +49,23 @@ class Sessions(unittest.TestCase):
             self.assertEqual(weft_json(*command, env=losing_device_at(n))["ids"], want)
         weft(*command, env=losing_device_at(1), expect=1)  # while it is loaded: it takes effect
 
+    def test_other_files_are_not_overwritten(self):
+        letter, empty, link = FOLDER / "letter.txt", FOLDER / "empty.session", FOLDER / "link.session"
+        for name, content in ((letter, b"Dear Ada,\n"), (FOLDER / "short", b"w"), (FOLDER / "almost", b"weft-kv0 and more"), (plain(), None)):
+            content = name.read_bytes() if content is None else content
+            name.write_bytes(content)
+            _, err = weft("chat", "--lines", "-m", chatty(), "-n", 2, stdin=f"a\n/save {name}\n")
+            self.assertIn(f"weft: {name}: it exists and is not a saved session\n", err)
+            _, err = weft("generate", "-m", plain(), "--prompt-ids", "1,5", "-n", 2, "--save", name, expect=1)
+            self.assertIn("it exists and is not a saved session", err)
+            self.assertEqual(name.read_bytes(), content)
+        empty.write_bytes(b"")
+        link.symlink_to(empty)
+        for name in (empty, empty, link):
+            _, err = weft("chat", "--lines", "-m", chatty(), "-n", 2, stdin=f"a\n/save {name}\n")
+            self.assertIn(f"The conversation is in {name}.", err)
+        self.assertEqual([file.name for file in FOLDER.iterdir() if ".partial-" in file.name], [])
+
     def test_a_chat_goes_on(self):
         file = FOLDER / "chat.session"
         options = ("chat", "--lines", "--stats", "-m", chatty(), "-n", 8, "--temperature", 0)

@@ -14,7 +14,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/apps"), os.environ.get("WEFT_WHEEL", str(ROOT / "runtime/bindings/python"))]
 import pages
-from support import ENV, FOLDER, bert, chatty, model
+from support import ENV, FOLDER, bert, chatty, model, thinks
 
 os.environ["WEFT_CACHE_DIR"] = ENV["WEFT_CACHE_DIR"]
 LIB = pathlib.Path(os.environ["WEFT_LIBRARY"]).parent
@@ -58,6 +58,7 @@ class Java(unittest.TestCase):
         bert()
         chatty()
         model("lora", "--lora", 2)
+        thinks()
         said = java("BindingTest", FOLDER)
         print(said)
         self.assertRegex(said, r"\n\d\d tests, 0 failed\n$")

@@ -88,6 +88,52 @@ TEST_F(CapiTest, AConversationMayNestSoFar) {
     EXPECT_NE(refusal(levels).find("nested more than 100 deep"), std::string::npos) << levels;
 }
 
+// Python's integers, and so Transformers', have any length.
+TEST_F(CapiTest, LongNumbersOfCallsKeepTheirDigits) {
+  const char* const chat_template =
+      "{% for m in messages %}{% for c in m.tool_calls %}{% set a = c.function.arguments %}{{ a | tojson }}|{{ a.x "
+      "}}|{{ a }}|"
+      "{{ a.x is integer }}{{ a.x is number }}{{ a.x is float }}|{% if a.x is integer %}{{ a.x == a.x }}"
+      "{{ a.x > 9223372036854775807 }}{{ a.x < 0 }}|{{ a.x | int }}{% endif %}{% endfor %}{% endfor %}";
+  make_gguf(folder_ / "calls.gguf", LlamaShape(), {DType::q8_0, 5, chat_template});
+  weft_model* model = nullptr;
+  ASSERT_EQ(weft_model_load((folder_ / "calls.gguf").c_str(), nullptr, &model, nullptr), WEFT_OK);
+  const auto render = [&](const std::string& arguments, bool as_text) {
+    std::string quoted = arguments;
+    for (size_t at = 0; as_text && (at = quoted.find('"', at)) != quoted.npos; at += 2) quoted.insert(at, "\\");
+    const std::string call = as_text ? "\"" + quoted + "\"" : arguments,
+                      conversation =
+                          R"({"messages": [{"role": "assistant", "content": "", "tool_calls": [{"function": )"
+                          R"({"name": "f", "arguments": )" +
+                          call + "}}]}]}";
+    std::vector<uint32_t> ids(1024);
+    size_t count = 0;
+    weft_error error = {};
+    EXPECT_EQ(weft_apply_chat_template_json(model, conversation.c_str(), ids.data(), ids.size(), &count, &error),
+              WEFT_OK)
+        << error.sentence;
+    char* text = nullptr;
+    EXPECT_EQ(weft_detokenize(model, ids.data(), count, &text, &error), WEFT_OK);
+    const std::string result = text;
+    weft_string_free(text);
+    return result;
+  };
+  const std::string more = "|TrueTrueFalse|TrueTrueFalse|", less = "|TrueTrueFalse|TrueFalseTrue|";
+  for (const bool as_text : {false, true}) {
+    for (const std::string digits : {"9223372036854775808", "18446744073709551615", "18446744073709551616",
+                                     "12345678901234567891234", "1000000000000000000000000000000000000000000001"})
+      EXPECT_EQ(render("{\"x\": " + digits + "}", as_text),
+                "{\"x\": " + digits + "}|" + digits + "|{'x': " + digits + "}" + more + digits);
+    for (const std::string digits : {"-9223372036854775809", "-12345678901234567891234"})
+      EXPECT_EQ(render("{\"x\": " + digits + "}", as_text),
+                "{\"x\": " + digits + "}|" + digits + "|{'x': " + digits + "}" + less + digits);
+    EXPECT_EQ(render("{\"x\": 1e22}", as_text).substr(0, 18), "{\"x\": 1e+22}|1e+2");
+    EXPECT_EQ(render("{\"x\": \"1\", \"y\": [{\"z\": 18446744073709551616}]}", as_text).substr(0, 50),
+              "{\"x\": \"1\", \"y\": [{\"z\": 18446744073709551616}]}|1");
+  }
+  weft_model_free(model);
+}
+
 TEST_F(CapiTest, AModelThatIsFreedBeforeItsSessions) {
   weft_model_free(model_);
   model_ = nullptr;

@@ -12,9 +12,10 @@
 #include <vector>
 
 #include "support/capi_test.h"
-#include "weft/batch.h"
+#include "weft/batch.hpp"
 #include "weft/lens.h"
 #include "weft/progress.h"
+#include "weft/weft.hpp"
 
 namespace weft {
 namespace {
@@ -205,6 +206,27 @@ TEST_F(HostTest, AThreadEndsInACallbackOfABatch) {
   });
   weft_batch_free(batch);
   EXPECT_EQ(answer(), want);
+}
+
+TEST_F(HostTest, AThreadEndsInACallbackInCpp) {
+  api::Model model((folder_ / "m.gguf").string());
+  api::Session session(model);
+  session.prompt({3, 4, 5});
+  expect_leaves([&] { session.generate(8, [](uint32_t, std::string_view) { return leave(), true; }); });
+  expect_leaves([&] {
+    session.prompt(std::vector<uint32_t>(300, 3));
+    session.set_prompt_callback([](uint32_t, uint32_t) { return leave(), true; });
+    session.generate(8);
+  });
+  session.set_prompt_callback({});
+  expect_leaves([&] {
+    api::Batch batch(model);
+    session.prompt({3, 4, 5});
+    batch.add(session, 8, [](uint32_t, std::string_view) { return leave(), true; });
+    while (batch.step().empty()) continue;
+  });
+  session.prompt({3, 4, 5});
+  session.generate(8);
 }
 
 // pthread_cancel waits until the call has returned.

@@ -5,6 +5,7 @@
 #include <weft/lens.h>
 #include <weft/profile.h>
 #include <weft/progress.h>
+#include <weft/reasoning.h>
 #include <weft/soft.h>
 #include <weft/speculate.h>
 #include <cmath>
@@ -26,6 +27,19 @@ int on_token(void* user, uint32_t id, const char* text, size_t length) {
            const jboolean go_on = env->CallBooleanMethod(callback->object, java.on_token, static_cast<jint>(id), array);
            checked(env);
            env->DeleteLocalRef(array);  // a generation may be long
+           return go_on ? 1 : -1;
+         }) <= 0;
+}
+
+int on_reasoning(void* user, const char* text, size_t length) {
+  const auto* callback = static_cast<Callback*>(user);
+  JNIEnv* env = callback->env;
+  if (env->ExceptionCheck()) return 1;
+  return guard(env, [&] {
+           const jbyteArray array = bytes(env, text, length);
+           const jboolean go_on = env->CallBooleanMethod(callback->object, java.on_reasoning, array);
+           checked(env);
+           env->DeleteLocalRef(array);
            return go_on ? 1 : -1;
          }) <= 0;
 }
@@ -214,16 +228,20 @@ NATIVE(void, promptParts)(JNIEnv* env, jclass, jlong session, jobjectArray parts
 
 NATIVE(jint, generate)
 (JNIEnv* env, jclass, jlong session, jint max_tokens, jboolean ignore_stop_tokens, jboolean tell_prompt,
- jobject object) {
+ jint think_tokens, jobject object) {
   return guard(env, [&] {
     Callback callback{env, object};
     const weft_generate_options options = {static_cast<uint32_t>(max_tokens), ignore_stop_tokens, on_token, &callback};
     weft_stop stop = WEFT_STOP_LENGTH;
     check(env, [&](weft_error* error) {
       auto* const own = as<weft_session>(session);
+      weft_reasoning_options reasoning = {on_reasoning, &callback, static_cast<uint32_t>(think_tokens)};
+      weft_session_set_reasoning(own, think_tokens < 0 ? nullptr : &reasoning, nullptr);
       if (tell_prompt) weft_session_set_prompt_callback(own, on_prompt, &callback, nullptr);
       const weft_status status = weft_session_generate(own, &options, &stop, error);
       if (tell_prompt) weft_session_set_prompt_callback(own, nullptr, nullptr, nullptr);
+      reasoning.callback = nullptr;  // an answer that was cut may go on
+      if (think_tokens >= 0) weft_session_set_reasoning(own, &reasoning, nullptr);
       return status;
     });
     return static_cast<jint>(stop);

@@ -19,7 +19,7 @@ namespace weft::jni {
 // Classes and methods, found once: the global references live as long as the library.
 struct Java {
   jclass exception, info, stats, logprobs, ints;
-  jmethodID new_exception, new_info, new_stats, new_logprobs, on_token, on_prompt, on_progress, on_row;
+  jmethodID new_exception, new_info, new_stats, new_logprobs, on_token, on_reasoning, on_prompt, on_progress, on_row;
 };
 inline Java java;
 

@@ -2,6 +2,7 @@
 #include <weft/adapter.h>
 #include <weft/descriptor.h>
 #include <weft/probe.h>
+#include <weft/reasoning.h>
 #include <weft/recover.h>
 #include <weft/soft.h>
 
@@ -54,6 +55,7 @@ extern "C" JNIEXPORT jint JNICALL JNI_OnLoad(JavaVM* vm, void*) {
     java.new_logprobs = method(java.logprobs, "<init>", "(F[I[F)V");
     // Their classes are not unloaded before this library is.
     java.on_token = method(checked(env, env->FindClass("weft/Session")), "onToken", "(I[B)Z");
+    java.on_reasoning = method(checked(env, env->FindClass("weft/Session")), "onReasoning", "([B)Z");
     java.on_prompt = method(checked(env, env->FindClass("weft/Session")), "onPrompt", "(II)Z");
     java.on_progress = method(checked(env, env->FindClass("weft/ProgressListener")), "onProgress", "(F)Z");
     java.on_row = method(checked(env, env->FindClass("weft/LensListener")), "onRow", "(II[F[F)Z");
@@ -206,7 +208,7 @@ NATIVE(jbyteArray, detokenize)(JNIEnv* env, jclass, jlong model, jintArray array
 }
 
 NATIVE(jintArray, applyChatTemplate)
-(JNIEnv* env, jclass, jlong model, jobjectArray roles, jobjectArray contents) {
+(JNIEnv* env, jclass, jlong model, jobjectArray roles, jobjectArray contents, jint think) {
   return guard(env, [&] {
     const std::vector<Text> role_texts = texts(env, roles), content_texts = texts(env, contents);
     std::vector<weft_message> messages;
@@ -216,7 +218,9 @@ NATIVE(jintArray, applyChatTemplate)
       guess += content_texts[i].size() + 16;
     }
     return take_ids(env, guess, [&](auto... out) {
-      return weft_apply_chat_template(as<weft_model>(model), messages.data(), messages.size(), out...);
+      auto* const own = as<weft_model>(model);
+      if (think < 0) return weft_apply_chat_template(own, messages.data(), messages.size(), out...);
+      return weft_apply_chat_template_thinking(own, messages.data(), messages.size(), think, out...);
     });
   });
 }

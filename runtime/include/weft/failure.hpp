@@ -14,6 +14,10 @@
 #include <utility>
 #include <vector>
 
+#if __has_include(<bits/cxxabi_forced.h>)
+#include <cxxabi.h>
+#endif
+
 namespace weft::api {
 
 // A weft_error as an exception. what() is "place: sentence", or only the sentence if there is no place.
@@ -82,18 +86,31 @@ std::vector<std::uint32_t> ids(std::size_t guess, Call&& call) {
   return result;
 }
 
+// The body of a callback that C calls: 0 if `go_on` returns true. Stores the exception that it throws, and returns 1. A
+// thread that ends in it (pthread_exit) does so.
+template <class GoOn>
+int callback(std::exception_ptr& thrown, const GoOn& go_on) {
+  try {
+    return go_on() ? 0 : 1;
+  }
+#if __has_include(<bits/cxxabi_forced.h>)
+  catch (const ::abi::__forced_unwind&) {
+    throw;
+  }
+#endif
+  catch (...) {
+    thrown = std::current_exception();
+    return 1;
+  }
+}
+
 // Passes a C progress callback on to a std::function and stores the exception that it throws.
 struct Progress {
   const std::function<bool(float)>* tell;
   std::exception_ptr thrown;
   static int call(void* user, float done) {
     auto* progress = static_cast<Progress*>(user);
-    try {
-      return (*progress->tell)(done) ? 0 : 1;
-    } catch (...) {
-      progress->thrown = std::current_exception();
-      return 1;
-    }
+    return callback(progress->thrown, [&] { return (*progress->tell)(done); });
   }
 };
 

@@ -21,6 +21,8 @@ WEFT_API weft_status weft_token_bytes(const weft_model* model, uint32_t id, char
  *   messages   array of objects
  *   tools      array, null or absent
  *   variables  object, null or absent: more variables of the template, such as {"enable_thinking": false}
+ *   think      true or false: switches reasoning as weft_apply_chat_template_thinking (reasoning.h); null or absent: as
+ *              the template has it
  *
  * It is at most 100 arrays and objects deep, of 2^24 values and 2^28 bytes, and has a name in an object only once. The
  * template gets all as it is, with one exception: the arguments of a tool call that are a text with a JSON object, as

@@ -18,7 +18,9 @@
  * at a time; only weft_session_cancel (from a signal handler too), weft_session_clear_cancel (progress.h) and
  * weft_session_set_duty (duty.h) may be called from other threads. Callbacks run on the calling thread. Changing a
  * session in use is WEFT_INVALID_ARGUMENT (weft_session_reset and the free functions then do nothing). After fork() the
- * child may call nothing here.
+ * child may use nothing that its parent made: the free functions do nothing there, others are errors. A callback may
+ * end its thread (pthread_exit); pthread_cancel acts after the call. Threads that Weft or a driver starts block all
+ * signals.
  *
  * Units. Text is UTF-8; lengths are in bytes. Times are in seconds. Token ids are the tokenizer's: 0 to vocab_size - 1;
  * those of soft tokens are in soft.h. Functions that return ids take ids, capacity and count: they write at most
@@ -554,7 +556,7 @@ WEFT_API weft_status weft_session_get_ids(const weft_session* session, uint32_t*
 /* Writes the session to a file: context, cached keys and values, sampling and logit bias. A session restored from it
  * continues as this one would. Head, grammar and stop strings are not saved. note (may be NULL): UTF-8 text of the
  * caller, stored in the file. The file is replaced as a whole: a reader sees the old file or the new one.
- * WEFT_INVALID_ARGUMENT if the context is empty; WEFT_IO. */
+ * WEFT_INVALID_ARGUMENT if the context is empty, or if the file has something else than a saved session; WEFT_IO. */
 WEFT_API weft_status weft_session_save(const weft_session* session, const char* path, const char* note,
                                        weft_error* error);
 

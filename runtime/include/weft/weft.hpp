@@ -15,6 +15,7 @@
 #include <weft/lens.h>
 #include <weft/profile.h>
 #include <weft/progress.h>
+#include <weft/reasoning.h>
 #include <weft/recover.h>
 #include <weft/speculate.h>
 #include <weft/text.h>
@@ -288,12 +289,18 @@ struct Prompt {
 
   static int call(void* user, std::uint32_t done, std::uint32_t all) {
     auto* prompt = static_cast<Prompt*>(user);
-    try {
-      return prompt->callback(done, all) ? 0 : 1;
-    } catch (...) {
-      prompt->thrown = std::current_exception();
-      return 1;
-    }
+    return detail::callback(prompt->thrown, [&] { return prompt->callback(done, all); });
+  }
+};
+
+// A callback for reasoning that a session keeps, and the exception that it throws.
+struct Reasoning {
+  std::function<bool(std::string_view)> callback;
+  std::exception_ptr thrown;
+
+  static int call(void* user, const char* text, std::size_t length) {
+    auto* reasoning = static_cast<Reasoning*>(user);
+    return detail::callback(reasoning->thrown, [&] { return reasoning->callback(std::string_view(text, length)); });
   }
 };
 
@@ -303,12 +310,7 @@ struct Lens {
   std::exception_ptr thrown;
   static int call(void* user, const weft_lens_row* row) {
     auto* lens = static_cast<Lens*>(user);
-    try {
-      return (*lens->tell)(*row) ? 0 : 1;
-    } catch (...) {
-      lens->thrown = std::current_exception();
-      return 1;
-    }
+    return callback(lens->thrown, [&] { return (*lens->tell)(*row); });
   }
 };
 
@@ -328,12 +330,7 @@ struct Tokens {
   static int call(void* user, std::uint32_t id, const char* text, std::size_t length) {
     auto* tokens = static_cast<Tokens*>(user);
     if (tokens->thrown) return 1;
-    try {
-      return (*tokens->callback)(id, std::string_view(text, length)) ? 0 : 1;
-    } catch (...) {
-      tokens->thrown = std::current_exception();
-      return 1;
-    }
+    return detail::callback(tokens->thrown, [&] { return (*tokens->callback)(id, std::string_view(text, length)); });
   }
 };
 }  // namespace detail
@@ -461,8 +458,20 @@ class Session {
     });
     prompt_ = std::move(prompt);
   }
-  // The exception of the prompt callback, once; generate() and generate_batch() rethrow it.
+  // Has later calls that generate tell reasoning apart from the answer. callback: gets a piece of it (valid during the
+  // call), and returns false to stop; empty: no longer. max_tokens: of the reasoning; 0: no limit. See
+  // weft_session_set_reasoning.
+  void set_reasoning(std::function<bool(std::string_view text)> callback, std::uint32_t max_tokens = 0) {
+    auto kept =
+        callback ? std::make_unique<detail::Reasoning>(detail::Reasoning{std::move(callback), nullptr}) : nullptr;
+    const weft_reasoning_options options = {detail::Reasoning::call, kept.get(), max_tokens};
+    detail::check(
+        [&](weft_error* error) { return weft_session_set_reasoning(get(), kept ? &options : nullptr, error); });
+    reasoning_ = std::move(kept);
+  }
+  // Exception of the prompt's or the reasoning's callback, once; generate() and generate_batch() rethrow it.
   std::exception_ptr take_thrown() noexcept {
+    if (reasoning_ && reasoning_->thrown) return std::exchange(reasoning_->thrown, nullptr);
     return prompt_ ? std::exchange(prompt_->thrown, nullptr) : std::exception_ptr();
   }
 
@@ -567,7 +576,8 @@ class Session {
   struct Free {
     void operator()(weft_session* session) const noexcept { weft_session_free(session); }
   };
-  std::unique_ptr<detail::Prompt> prompt_;  // outlives the handle, which has its address
+  std::unique_ptr<detail::Prompt> prompt_;  // outlives the handle, which has its address, as the next
+  std::unique_ptr<detail::Reasoning> reasoning_;
   std::unique_ptr<weft_session, Free> handle_;
   std::size_t vocab_size_ = 0;
 };

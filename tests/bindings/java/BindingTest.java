@@ -7,8 +7,8 @@ import java.util.List;
 import weft.*;
 
 /**
- * The Java library as its users use it. BindingTest FOLDER [TEST ...]: a work folder with the models bert and
- * chatty.gguf; without names all tests run. Each method of these classes that begins with "test" is one.
+ * The Java library as its users use it. BindingTest FOLDER [TEST ...]: a work folder with the models bert,
+ * chatty.gguf and thinks.gguf; without names all tests run. Each method of these classes that begins with "test" is one.
  */
 public final class BindingTest {
   static final List<Fixture> TESTS = List.of(new ModelTests(), new SessionTests(), new BesideTests(), new EndTests(), new MemoryTests());

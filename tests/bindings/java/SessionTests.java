@@ -35,6 +35,57 @@ final class SessionTests extends Fixture {
     }
   }
 
+  void testReasoning() {
+    try (Model thinks = Weft.load(folder.resolve("thinks.gguf").toString(), new ModelOptions());
+        Session session = thinks.session(new SessionOptions())) {
+      String schema = "{\"enum\": [1234, 5678]}";
+      for (int budget : new int[] {1, 6}) {
+        StringBuilder told = new StringBuilder();
+        TokenListener listener = new TokenListener() {
+          @Override
+          public boolean onToken(int id, String text) {
+            return true;
+          }
+
+          @Override
+          public boolean onReasoning(String text) {
+            told.append(text);
+            return true;
+          }
+        };
+        Generation answer = session.generate(HELLO, greedy().think(true).thinkTokens(budget).jsonSchema(schema), listener);
+        check(answer.text().matches("1234|5678"), answer.text());
+        same(told.toString(), answer.reasoning());
+        check(!told.toString().isEmpty());
+      }
+      Generation quick = session.generate(HELLO, greedy().think(false).jsonSchema(schema), null);
+      check(quick.text().matches("1234|5678") && quick.reasoning().isEmpty(), quick.text(), quick.reasoning());
+      Generation cut = session.generate(HELLO, greedy().jsonSchema(schema).maxTokens(3), null);
+      same("", cut.text());
+      Generation rest = session.proceed(greedy().jsonSchema(schema).thinkTokens(5), null);
+      check(rest.text().matches("1234|5678") && !rest.reasoning().isEmpty() && !cut.reasoning().isEmpty(), rest.text());
+      String said = "root ::= \"<think>Oh.</think>Yes.\"";
+      int[] ids = thinks.tokenize("x");
+      Generation apart = session.generate(ids, greedy().think(true).grammar(said), null);
+      same("Yes.", apart.text());
+      same("Oh.", apart.reasoning());
+      same("<think>Oh.</think>Yes.", session.generate(ids, greedy().grammar(said), null).text());
+      TokenListener ends = new TokenListener() {
+        @Override
+        public boolean onToken(int id, String text) {
+          return true;
+        }
+
+        @Override
+        public boolean onReasoning(String text) {
+          throw new ArithmeticException("mine");
+        }
+      };
+      same("mine", thrown(ArithmeticException.class, () -> session.generate(HELLO, greedy(), ends)).getMessage());
+      same("user: a\nassistant:<think>\n\n</think>\n\n", thinks.detokenize(thinks.applyChatTemplate(List.of(Message.user("a")), false)));
+    }
+  }
+
   void testOptions() {
     try (Session session = session()) {
       Generation cut = session.generate(ASK, greedy().maxTokens(3), null);

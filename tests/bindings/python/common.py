@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT / "tests/apps"))
 if os.environ.get("WEFT_LIBRARY"):
     sys.path.insert(0, str(PACKAGE))
 import pages
-from support import BIN, ENV, FOLDER, SHARED, bert, chatty
+from support import BIN, ENV, FOLDER, SHARED, bert, chatty, thinks
 
 os.environ["WEFT_CACHE_DIR"] = ENV["WEFT_CACHE_DIR"]
 import weft

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 
-from common import BIN, ENV, FOLDER, TIMER, WithPocket, chatty, run_script, weft
+from common import BIN, ENV, FOLDER, TIMER, WithPocket, chatty, run_script, thinks, weft
 
 
 class Generating(WithPocket):
@@ -28,6 +28,34 @@ class Generating(WithPocket):
             self.assertEqual(session.chat(messages).text(), TIMER)
             self.assertEqual(len(session.messages), 2)
             self.assertEqual(len(messages), 1)
+
+    def test_reasoning(self):
+        """Apart from the answer, and not bound by a grammar. Random weights: a grammar says what the model says, a budget ends its reasoning."""
+        schema = {"enum": [1234, 5678]}
+        with weft.Model(thinks()) as model, model.session(temperature=0, json_schema=schema) as session:
+            for budget in (1, 6):
+                answer = session.chat("hello", think=budget)
+                tokens = list(answer)
+                self.assertIn("".join(map(str, tokens)), ("1234", "5678"))
+                self.assertEqual("".join(token.reasoning for token in tokens), answer.reasoning)
+                self.assertEqual(session.messages[-1], {"role": "assistant", "content": "".join(map(str, tokens)), "reasoning_content": answer.reasoning})
+                self.assertTrue(answer.reasoning)
+            self.assertIn(session.chat([{"role": "user", "content": "hello"}], think=False).text(), ("1234", "5678"))
+            self.assertNotIn("reasoning_content", session.messages[-1])
+            cut = session.chat("hello", max_tokens=3)
+            self.assertEqual((cut.text(), cut.stop), ("", "length"))
+            rest = session.generate(think=5)  # goes on within the reasoning
+            self.assertIn(rest.text(), ("1234", "5678"))
+            self.assertTrue(cut.reasoning and rest.reasoning)
+            for said, text, reasoning in (("<think>Oh.</think>Yes.", "Yes.", "Oh."), ("Yes.", "Yes.", ""), ("<think>Oh", "", "Oh")):
+                answer = session.generate("x", grammar=f'root ::= "{said}"', think=True)
+                self.assertEqual((answer.text(), answer.reasoning), (text, reasoning))
+                self.assertEqual(session.generate("x", grammar=f'root ::= "{said}"').text(), said)
+            self.assertEqual(model.detokenize(model.apply_chat_template([{"role": "user", "content": "a"}], think=False)), "user: a\nassistant:<think>\n\n</think>\n\n")
+            history = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", "reasoning_content": "c"}]
+            self.assertIn("<think>c</think>b", model.detokenize(model.apply_chat_template(history)))
+            with self.assertRaises(ValueError):
+                session.chat("a", think=-1).text()
 
     def test_why_it_ended(self):
         def stop(**settings):

@@ -25,6 +25,8 @@ public final class GenerateOptions {
   boolean speculate;
   Model draft;
   PromptListener promptProgress;
+  Boolean think;
+  int thinkTokens;
   int grammarKind = NO_GRAMMAR;
   String grammar;
 
@@ -87,6 +89,22 @@ public final class GenerateOptions {
   /** Listener for the progress of a long prompt; null: none. weft/progress.h documents when it is called. */
   public GenerateOptions promptProgress(PromptListener value) {
     promptProgress = value;
+    return this;
+  }
+
+  /**
+   * Has the model reason before it answers messages, or not; null: as its template has it. Reasoning is told apart from
+   * answers to messages; of other prompts only if this is not null. weft/reasoning.h says more.
+   */
+  public GenerateOptions think(Boolean value) {
+    think = value;
+    return this;
+  }
+
+  /** Most tokens of the reasoning of an answer, after which it is closed; 0: no limit. */
+  public GenerateOptions thinkTokens(int value) {
+    if (value < 0) throw new IllegalArgumentException("thinkTokens is " + value);
+    thinkTokens = value;
     return this;
   }
 

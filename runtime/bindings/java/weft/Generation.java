@@ -3,12 +3,14 @@ package weft;
 /** The result of a call that generates. */
 public final class Generation {
   private final String text;
+  private final String reasoning;
   private final int[] ids;
   private final StopReason stop;
   private final GenerationStats stats;
 
-  Generation(String text, int[] ids, StopReason stop, GenerationStats stats) {
+  Generation(String text, String reasoning, int[] ids, StopReason stop, GenerationStats stats) {
     this.text = text;
+    this.reasoning = reasoning;
     this.ids = ids;
     this.stop = stop;
     this.stats = stats;
@@ -16,6 +18,11 @@ public final class Generation {
 
   public String text() {
     return text;
+  }
+
+  /** The reasoning before the text, if it is told apart; else "". */
+  public String reasoning() {
+    return reasoning;
   }
 
   /** The ids of the generated tokens. */

@@ -159,17 +159,26 @@ public final class Model implements AutoCloseable {
 
   /** The ids of a conversation, up to where the assistant's answer begins: their number is what it takes. */
   public int[] applyChatTemplate(List<Message> messages) {
-    return call(model -> applyChatTemplate(model, messages));
+    return applyChatTemplate(messages, null);
   }
 
-  static int[] applyChatTemplate(long model, List<Message> messages) {
+  /**
+   * The same.
+   *
+   * @param think has the model reason first, or not; null: as its template has it. weft/reasoning.h says more.
+   */
+  public int[] applyChatTemplate(List<Message> messages, Boolean think) {
+    return call(model -> applyChatTemplate(model, messages, think));
+  }
+
+  static int[] applyChatTemplate(long model, List<Message> messages, Boolean think) {
     byte[][] roles = new byte[messages.size()][];
     byte[][] contents = new byte[messages.size()][];
     for (int i = 0; i < roles.length; ++i) {
       roles[i] = Native.bytes(messages.get(i).role);
       contents[i] = Native.bytes(messages.get(i).content);
     }
-    return Native.applyChatTemplate(model, roles, contents);
+    return Native.applyChatTemplate(model, roles, contents, think == null ? -1 : think ? 1 : 0);
   }
 
   /** The rows of the vocabulary table for these ids, one after the other, as the network reads them: for PromptPart.rows. */

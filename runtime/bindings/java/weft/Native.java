@@ -53,7 +53,8 @@ final class Native {
 
   static native byte[] detokenize(long model, int[] ids);
 
-  static native int[] applyChatTemplate(long model, byte[][] roles, byte[][] contents);
+  /** think: -1: as the template has it. */
+  static native int[] applyChatTemplate(long model, byte[][] roles, byte[][] contents, int think);
 
   static native int[] keep(long model, byte[] list);
 
@@ -108,8 +109,9 @@ final class Native {
   static native void promptParts(long session, Object[] parts, int width);
 
   /** Calls onToken of the session's object for each token, and onPrompt if asked to; returns a StopReason's ordinal. */
+  /** thinkTokens: -1: reasoning is not told apart. */
   static native int generate(
-      long session, int maxTokens, boolean ignoreStopTokens, boolean tellPrompt, Session object);
+      long session, int maxTokens, boolean ignoreStopTokens, boolean tellPrompt, int thinkTokens, Session object);
 
   static native void cancel(long session);
 

@@ -29,7 +29,9 @@ public final class Session implements AutoCloseable {
   private boolean cancelled;
   private TokenListener listener;
   private PromptListener promptListener;
-  private StringBuilder text; // used by the thread that generates, as the next two
+  private boolean apart; // guarded by this: reasoning is told apart from the answer
+  private StringBuilder text; // used by the thread that generates, as the next three
+  private StringBuilder reasoning;
   private int[] ids;
   private int count;
 
@@ -123,13 +125,18 @@ public final class Session implements AutoCloseable {
    */
   public synchronized Generation generate(List<Message> messages, GenerateOptions options, TokenListener listener) {
     idle();
-    return generate(model.applyChatTemplate(messages), options, listener);
+    int[] prompt = model.applyChatTemplate(messages, options.think);
+    apply(handle, options);
+    Native.prompt(handle, prompt);
+    apart = true;
+    return run(options, listener);
   }
 
   /** Continues a prompt: ids, as Model.tokenize returns them. listener may be null. */
   public synchronized Generation generate(int[] prompt, GenerateOptions options, TokenListener listener) {
     apply(idle(), options);
     Native.prompt(handle, prompt);
+    apart = options.think != null;
     return run(options, listener);
   }
 
@@ -181,13 +188,15 @@ public final class Session implements AutoCloseable {
 
   private Generation run(GenerateOptions options, TokenListener listener) {
     text = new StringBuilder();
+    reasoning = new StringBuilder();
     ids = new int[16];
     count = 0;
     begin(listener, options.promptProgress);
     try {
       int stop = Native.generate(
-              handle, options.maxTokens, options.ignoreStopTokens, options.promptProgress != null, this);
-      return new Generation(text.toString(), Arrays.copyOf(ids, count), StopReason.values()[stop], Native.stats(handle));
+              handle, options.maxTokens, options.ignoreStopTokens, options.promptProgress != null,
+              apart ? options.thinkTokens : -1, this);
+      return new Generation(text.toString(), reasoning.toString(), Arrays.copyOf(ids, count), StopReason.values()[stop], Native.stats(handle));
     } finally {
       end();
     }
@@ -230,6 +239,18 @@ public final class Session implements AutoCloseable {
       told = listener;
     }
     return told == null || told.onToken(id, piece);
+  }
+
+  /** Called by session_jni.cpp. False: no more tokens are wanted. */
+  private boolean onReasoning(byte[] utf8) {
+    String piece = Native.text(utf8);
+    reasoning.append(piece);
+    TokenListener told;
+    synchronized (state) {
+      if (cancelled) return false;
+      told = listener;
+    }
+    return told == null || told.onReasoning(piece);
   }
 
   /** Called by weft_jni.cpp. False: end the generation. */

@@ -11,6 +11,13 @@ public interface TokenListener {
   boolean onToken(int id, String text);
 
   /**
+   * A piece of the reasoning, if it is told apart from the answer; before onToken gets the token. Returns as onToken.
+   */
+  default boolean onReasoning(String text) {
+    return true;
+  }
+
+  /**
    * Is called by cancel and close while this listener's generation runs, in their thread: what onToken waits for in
    * another thread may never come then.
    */

@@ -17,6 +17,9 @@ sealed interface Event
 /** A token's id, and the text that it completes; id -1: text that was held back for stop strings. */
 data class Token(val id: Int, val text: String) : Event
 
+/** A piece of the reasoning, if it is told apart from the answer; see [TokenListener.onReasoning]. */
+data class Reasoning(val text: String) : Event
+
 /** The last event. */
 data class End(val generation: Generation) : Event
 
@@ -45,11 +48,14 @@ fun Session.proceed(
 ): Flow<Event> = flowOf(dispatcher) { listener -> proceed(options, listener) }
 
 private fun Session.flowOf(dispatcher: CoroutineDispatcher, call: (TokenListener) -> Generation): Flow<Event> = flow {
-    val tokens = Channel<Token>()
+    val tokens = Channel<Event>()
     val go = Channel<Unit>(1) // the collector wants the next token
     val listener = object : TokenListener {
-        override fun onToken(id: Int, text: String) =
-            tokens.trySendBlocking(Token(id, text)).isSuccess && runBlocking { go.receiveCatching().isSuccess }
+        private fun tell(event: Event) = tokens.trySendBlocking(event).isSuccess && runBlocking { go.receiveCatching().isSuccess }
+
+        override fun onToken(id: Int, text: String) = tell(Token(id, text))
+
+        override fun onReasoning(text: String) = tell(Reasoning(text))
 
         override fun onCancel() {
             go.close()

@@ -281,6 +281,15 @@ class weft_probe_report(ctypes.Structure):
     ]
 
 weft_prompt_callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32)
+weft_reasoning_callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+
+class weft_reasoning_options(ctypes.Structure):
+    _fields_ = [
+        ("callback", weft_reasoning_callback),
+        ("user", ctypes.c_void_p),
+        ("max_tokens", ctypes.c_uint32),
+    ]
+
 
 class weft_speculation(enum.IntEnum):
     WEFT_SPECULATE_OFF = 0
@@ -380,6 +389,8 @@ FUNCTIONS = {
     "weft_session_profile_after": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_uint32, ctypes.c_uint32, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
     "weft_session_set_prompt_callback": (ctypes.c_int, [ctypes.POINTER(weft_session), weft_prompt_callback, ctypes.c_void_p, ctypes.POINTER(weft_error)]),
     "weft_session_clear_cancel": (None, [ctypes.POINTER(weft_session)]),
+    "weft_apply_chat_template_thinking": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(weft_message), ctypes.c_size_t, ctypes.c_int, ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(weft_error)]),
+    "weft_session_set_reasoning": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_reasoning_options), ctypes.POINTER(weft_error)]),
     "weft_model_recover": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(weft_error)]),
     "weft_model_set_recovery": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.c_int, ctypes.POINTER(weft_error)]),
     "weft_session_set_speculation": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_int, ctypes.POINTER(weft_error)]),

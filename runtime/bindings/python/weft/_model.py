@@ -17,7 +17,7 @@ from ._library import Handle, SupportsFileno, call, call_ids, call_text, call_wi
 if TYPE_CHECKING:
     import numpy
     from numpy.typing import NDArray
-    from typing_extensions import Unpack
+    from typing_extensions import NotRequired, Unpack
 
     from ._session import Session, SessionOptions
 
@@ -29,6 +29,7 @@ class Message(TypedDict):
 
     role: str
     content: str
+    reasoning_content: NotRequired[str]  # of an answer: how the model reasoned; its template keeps or drops it
 
 
 def version() -> str:
@@ -263,9 +264,15 @@ class Model:
         handle, array = self.handle(), to_ids(ids)
         return call_text("weft_detokenize", handle.pointer, array, len(array))
 
-    def apply_chat_template(self, messages: Sequence[Message]) -> list[int]:
-        """The ids of a conversation, up to where the assistant's answer begins: len() of them is what it takes."""
+    def apply_chat_template(self, messages: Sequence[Message], *, think: bool | None = None) -> list[int]:
+        """The ids of a conversation, up to where the assistant's answer begins: len() of them is what it takes.
+
+        think: has the model reason first, or not; None: as its template has it. weft/reasoning.h says more.
+        """
         handle = self.handle()
+        if think is not None or any("reasoning_content" in message for message in messages):
+            conversation = json.dumps({"messages": list(messages), "think": think}).encode()
+            return call_ids(len(conversation) + 256, "weft_apply_chat_template_json", handle.pointer, conversation)
         texts = [(to_text(message["role"]), to_text(message["content"])) for message in messages]
         array = (_c.weft_message * len(texts))(*(_c.weft_message(*pair) for pair in texts))
         guess = 256 + sum(len(content) + 16 for _, content in texts)

@@ -51,6 +51,9 @@ class Settings(TypedDict, total=False):
     json_schema: str | Mapping[str, Any] | None
     regex: str | None  # the whole text must match it
     max_tokens: int  # 0: until something else ends the text
+    # Has the model reason before it answers, or not, or for so many tokens at most (not 0); None: as its template has it.
+    # chat() tells reasoning apart from the answer, generate() only with this. weft/reasoning.h says more.
+    think: bool | int | None
     ignore_stop_tokens: bool  # continue after the model's stop tokens
     # Called with (done, all) tokens of a prompt while it is computed, in a thread of the library; may raise to end it.
     # weft/progress.h says more.
@@ -73,6 +76,7 @@ class Token:
     text: str  # what it completes: whole characters, or ""
     logprob: float | None = None  # of this token; with the setting logprobs
     likeliest: tuple[tuple[int, float], ...] = ()  # pairs of id and log-probability, likeliest first
+    reasoning: str = ""  # what it completes of the reasoning, which is not part of the text
 
     def __str__(self) -> str:
         return self.text
@@ -111,6 +115,7 @@ class Generation:
     def __init__(self, start: Callable[[Generation], Lockstep[Token, None]]) -> None:
         self._start: Callable[[Generation], Lockstep[Token, None]] | None = start
         self.ids: list[int] = []  # of the tokens so far
+        self.reasoning = ""  # so far, if it is told apart
         self.stop: str | None = None  # why it ended: "length", "token", "context", "caller", "grammar" or "string"
 
     def __iter__(self) -> Iterator[Token]:
@@ -228,6 +233,7 @@ class Session:
         self._handle: Handle | None = Handle(pointer, library.weft_session_free, owner)
         self._lock = threading.Lock()  # whoever has it may call libweft with the session
         self._running: Lockstep[Token, None] | None = None
+        self._apart = False  # reasoning is told apart from the answer
         # Present values of each group; None: those of the restored file, until a call gives others.
         self._applied: dict[tuple[str, ...], dict[str, Any] | None] = {names: {} for names in _GROUPS}
         self.messages: list[Message] = []
@@ -313,10 +319,15 @@ class Session:
 
         def start(generation: Generation) -> Lockstep[Token, None]:
             messages: list[Message] = [*self.messages, {"role": "user", "content": message}] if isinstance(message, str) else list(message)
-            ids = self._model.apply_chat_template(messages)
+            think = {**self._settings, **given}.get("think")
+            ids = self._model.apply_chat_template(messages, think=None if think is None else bool(think))
+            self._apart = True
 
             def ended(text: str) -> None:
-                self.messages = [*messages, {"role": "assistant", "content": text}]
+                answer: Message = {"role": "assistant", "content": text}
+                if generation.reasoning:
+                    answer["reasoning_content"] = generation.reasoning
+                self.messages = [*messages, answer]
 
             return self._start(generation, ids, given, ended)
 
@@ -328,6 +339,8 @@ class Session:
 
         def start(generation: Generation) -> Lockstep[Token, None]:
             ids = self._model.tokenize(prompt) if isinstance(prompt, str) else prompt
+            if ids is not None or "think" in given:
+                self._apart = {**self._settings, **given}.get("think") is not None
             return self._start(generation, ids, given, lambda text: None)
 
         return Generation(start)
@@ -339,7 +352,9 @@ class Session:
         options = _c.weft_generate_options()
         fill(options, {"max_tokens": wanted.get("max_tokens", 0), "ignore_stop_tokens": int(wanted.get("ignore_stop_tokens", False))})
         logprobs, stop, errors, texts = wanted.get("logprobs", 0), ctypes.c_int(), list[BaseException](), list[str]()
-        progress = wanted.get("prompt_progress")
+        progress, think, pieces = wanted.get("prompt_progress"), wanted.get("think"), list[str]()
+        reasoning = _c.weft_reasoning_options()
+        fill(reasoning, {"max_tokens": think if think and think is not True else 0})
         with self._changing() as session:
             self._apply(session, given)
             if ids is not None:
@@ -348,11 +363,17 @@ class Session:
 
             def run(tell: Callable[[Token], int], handle: Handle | None = self._handle) -> None:
                 def callback(user: object, id: int, text: int, length: int) -> int:
-                    token = self._token(session, id, ctypes.string_at(text, length).decode(), logprobs)
+                    token = self._token(session, id, ctypes.string_at(text, length).decode(), "".join(pieces), logprobs)
+                    pieces.clear()
                     if token.id is not None:
                         generation.ids.append(token.id)
                     texts.append(token.text)
                     return tell(token)
+
+                def reasoning_callback(user: object, text: int, length: int) -> int:
+                    pieces.append(ctypes.string_at(text, length).decode())
+                    generation.reasoning += pieces[-1]
+                    return 0
 
                 def prompt_callback(user: object, done: int, all: int) -> int:
                     if progress:
@@ -361,27 +382,34 @@ class Session:
 
                 options.callback = _c.weft_token_callback(guarded(errors, callback))
                 on_prompt = _c.weft_prompt_callback(guarded(errors, prompt_callback)) if progress else _c.weft_prompt_callback()
+                reasoning.callback = _c.weft_reasoning_callback(guarded(errors, reasoning_callback))
                 try:
+                    call("weft_session_set_reasoning", session, ctypes.byref(reasoning) if self._apart else None)
                     call("weft_session_set_prompt_callback", session, on_prompt, None)
                     call("weft_session_generate", session, ctypes.byref(options), ctypes.byref(stop))
                 finally:
                     call("weft_session_set_prompt_callback", session, _c.weft_prompt_callback(), None)
+                    reasoning.callback = _c.weft_reasoning_callback()
+                    if self._apart:  # an answer that was cut may go on
+                        call("weft_session_set_reasoning", session, ctypes.byref(reasoning))
                     if errors:
                         raise errors[0]
+                if pieces:  # after the last token
+                    tell(Token(None, "", reasoning="".join(pieces)))
                 ended("".join(texts))
                 generation.stop = choice(_c.weft_stop(stop.value))
 
             self._running = Lockstep(run, self._lock, lambda: library.weft_session_cancel(session))
             return self._running
 
-    def _token(self, session: Any, id: int, text: str, count: int) -> Token:
+    def _token(self, session: Any, id: int, text: str, reasoning: str, count: int) -> Token:
         if id == _c.WEFT_NO_TOKEN:
-            return Token(None, text)
+            return Token(None, text, reasoning=reasoning)
         if not count:
-            return Token(id, text)
+            return Token(id, text, reasoning=reasoning)
         chosen, ids, values, found = ctypes.c_float(), (ctypes.c_uint32 * count)(), (ctypes.c_float * count)(), ctypes.c_size_t()
         call("weft_session_get_logprobs", session, ctypes.byref(chosen), ids, values, count, ctypes.byref(found))
-        return Token(id, text, chosen.value, tuple(zip(ids[: found.value], values[: found.value])))
+        return Token(id, text, chosen.value, tuple(zip(ids[: found.value], values[: found.value])), reasoning)
 
     def prompt(self, prompt: str | Sequence[int]) -> None:
         """Makes the context this text or these ids. Computes nothing yet."""
@@ -530,8 +558,15 @@ class Session:
         return result
 
 
+def _message(found: Mapping[str, str]) -> Message:
+    message: Message = {"role": found["role"], "content": found["content"]}
+    if "reasoning_content" in found:
+        message["reasoning_content"] = found["reasoning_content"]
+    return message
+
+
 def _messages(note: str) -> list[Message]:
     """The conversation of a note; empty if it has none."""
     with contextlib.suppress(ValueError, KeyError, TypeError):
-        return [{"role": message["role"], "content": message["content"]} for message in json.loads(note)["messages"]]
+        return [_message(message) for message in json.loads(note)["messages"]]
     return []

@@ -1,0 +1,116 @@
+// The C API's reasoning.
+#include "weft/reasoning.h"
+
+#include <algorithm>
+
+#include "capi.h"
+
+using namespace weft;
+using namespace weft::capi;
+
+namespace {
+
+bool is_mark(std::string_view name) {
+  static const std::vector<std::string> all = marks();
+  return std::ranges::find(all, name) != all.end();
+}
+
+}  // namespace
+
+void Reasoning::begin(std::span<const uint32_t> context) {
+  if (reader_) return;
+  constexpr size_t kTail = 16;
+  std::string end;
+  for (const uint32_t id : context.last(std::min(context.size(), kTail)))
+    if (!is_soft(id)) end += tokenizer_.is_control(id) ? tokenizer_.spelling(id) : tokenizer_.bytes(id);
+  ReaderOptions options;
+  options.chat_template = tokenizer_.chat_template();
+  options.begun = begun_part(end, options.chat_template);
+  begun_ = marks_ && options.begun == marks_->open;
+  reader_.emplace(std::move(options));
+  reader_->push({});
+  tokens_ = 0;
+}
+
+Reasoning::Told Reasoning::push(uint32_t id, const std::string& text) {
+  ++tokens_;
+  const bool mark = tokenizer_.is_control(id) && is_mark(tokenizer_.spelling(id));
+  return tell(reader_->push(mark ? text + tokenizer_.spelling(id) : text));
+}
+
+Reasoning::Told Reasoning::tell(const std::vector<Reader::Event>& events) const {
+  Told told;
+  for (const Reader::Event& event : events) {
+    if (event.kind == Reader::Kind::reasoning)
+      told.go_on =
+          (!options_.callback || options_.callback(options_.user, event.text.data(), event.text.size()) == 0) &&
+          told.go_on;
+    else
+      told.answer += event.text;
+  }
+  return told;
+}
+
+std::string Reasoning::close(const std::string& rest) {
+  const std::string text = closing(*marks_);
+  tell(reader_->push(rest + text));
+  return text;
+}
+
+// Takes the grammar away while the model reasons, and gives it back.
+static void set_grammar_aside(weft_session& session, bool aside) {
+  if (aside)
+    session.session.set_matcher(nullptr);
+  else if (session.grammar && !session.session.has_grammar())
+    session.session.set_matcher(make_matcher(*session.model, session.grammar));
+}
+
+void weft_session::begin_answer() {
+  decoder.finish();
+  if (!reasoning) return;
+  reasoning->reset();
+  set_grammar_aside(*this, false);
+}
+
+weft_status weft_session_set_reasoning(weft_session* session, const weft_reasoning_options* options,
+                                       weft_error* error) {
+  return guard(error, [&] {
+    require(session, "session", "it is NULL");
+    const InUse use(session);
+    if (options && session->reasoning) return session->reasoning->set(*options);  // an answer may go on
+    set_grammar_aside(*session, false);
+    session->reasoning.reset();
+    if (options) session->reasoning = std::make_unique<Reasoning>(session->model->tokenizer, *options);
+  });
+}
+
+void capi::refuse_reasoning(const weft_session& session) {
+  if (session.reasoning)
+    throw Error(Code::unsupported, "the session separates reasoning, which a batch does not", "session",
+                "call weft_session_set_reasoning with NULL");
+}
+
+Stop capi::generate_reasoned(weft_session& session, const weft_generate_options& options,
+                             const std::function<bool(uint32_t)>& tell_one) {
+  Reasoning& reasoning = *session.reasoning;
+  reasoning.begin(session.session.ids());
+  for (uint32_t told = 0;;) {
+    const bool aside = reasoning.begun() && reasoning.reasons();
+    set_grammar_aside(session, aside);
+    bool pauses = false;
+    const Stop reason = generate(session, options, told, [&](uint32_t id) {
+      ++told;
+      const bool wanted = tell_one(id) && !session.session.cancelled();
+      pauses = wanted && (reasoning.exhausted() || (aside && session.grammar && !reasoning.reasons()));
+      return wanted && !pauses;
+    });
+    if (reason != Stop::caller || !pauses) return reason;
+    if (reasoning.exhausted()) {
+      const std::vector<uint32_t> ids =
+          session.model->tokenizer.encode(reasoning.close(session.decoder.finish()), Special::parse);
+      if (session.session.ids().size() + ids.size() >= session.session.context()) return Stop::context;
+      session.session.append(ids);
+    }
+    if (options.max_tokens > 0 && told >= options.max_tokens) return Stop::length;
+  }
+}
