@@ -211,6 +211,9 @@ ForcedCall forced_call(const Tools& tools, std::string_view chat_template) {
   if (teaches("<parameter=") && tags(tools, call)) return call;
   if (teaches("<tool_call>")) return object(tools, "<tool_call>\n");
   if (teaches("<|tool_call|>")) return object(tools, "<|tool_call|>[");
+  if (teaches("<TOOLCALL>")) return object(tools, "<TOOLCALL>[");
+  if (teaches("<tool_calls>")) return object(tools, "<tool_calls>[");
+  if (teaches("<|function_call|>")) return object(tools, "<|function_call|>");
   if (teaches(">>>")) return named(tools, "", "\n");
   if (teaches("<|python_tag|>") || teaches("\"parameters\":"))
     return object(tools, "", "\"name\": ", ", \"parameters\": ");

@@ -20,6 +20,9 @@ constexpr CallSection kSections[] = {
     {.open = "<|tool_call_start|>", .close = "<|tool_call_end|>", .named = true},                      // LFM2
     {.open = "<|tool_call|>", .close = "<|/tool_call|>", .between = kFences},  // Granite 3, Phi-4
     {.open = "<function_call>", .close = "</function_call>"},                  // Granite 3.0
+    {.open = "<TOOLCALL>", .close = "</TOOLCALL>"},                            // Nemotron
+    {.open = "<tool_calls>", .close = "</tool_calls>"},                        // Apriel
+    {.open = "<|function_call|>", .close = "<|message_sep|>"},                 // GigaChat
     {.open = "functools[", .close = "]"},                                      // Phi-4-mini
     {.open = "<｜tool▁calls▁begin｜>",
      .close = "<｜tool▁calls▁end｜>",

@@ -3,6 +3,7 @@
 #include "weft/probe.h"
 
 #include <gtest/gtest.h>
+#include <functional>
 
 #include <algorithm>
 #include <cstdlib>
@@ -188,11 +189,22 @@ TEST_F(ProbeTest, ModelsThatCannotBeRead) {
 // ASCII letters, whatever the locale's lower case of 'I' is: capi_in_tr_TR.
 TEST_F(ProbeTest, DevicesByNameInAnyCase) {
   if (!has_device()) GTEST_SKIP() << "there is no device";
-  std::string name = probe().text.at("device").at("name");
+  const std::string name = probe().text.at("device").at("name");
+  const auto cased = [](std::string text, const std::function<bool(size_t)>& is_upper) {
+    for (size_t i = 0; i < text.size(); ++i) {
+      const bool lower = text[i] >= 'a' && text[i] <= 'z', upper = text[i] >= 'A' && text[i] <= 'Z';
+      if (lower || upper) text[i] = static_cast<char>((text[i] & 0x1f) | (is_upper(i) ? 0x40 : 0x60));
+    }
+    return text;
+  };
+  const auto all = [](size_t) { return true; }, none = [](size_t) { return false; },
+             even = [](size_t i) { return i % 2 == 0; }, odd = [](size_t i) { return i % 2 == 1; };
   weft_model_options options = weft_model_options_default();
-  for (char& c : name) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-  options.device = name.c_str();
-  EXPECT_EQ(probe(made().c_str(), 0, &options).report.device, WEFT_OK) << name;
+  for (const std::string& given : {cased(name, all), cased(name, none), cased(name, even), cased(name, odd),
+                                   cased(name.substr(1), all), cased(name.substr(0, name.size() / 2), none)}) {
+    options.device = given.c_str();
+    EXPECT_EQ(probe(made().c_str(), 0, &options).report.device, WEFT_OK) << given;
+  }
 }
 
 TEST_F(ProbeTest, DevicesThatAreNotThere) {

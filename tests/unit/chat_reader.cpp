@@ -152,6 +152,10 @@ TEST(ChatReader, ReadsOtherMarks) {
          R"(||f{"x": 1, "s": "a \"b\", {c}", "o": [true, null, {"k": 1.50}]})");
   expect("<start_function_call>call:f{s:<escape>a<escape>}<end_function_call>", R"(||f{"s": "a"})");
   expect("```tool_code\n[f(x=1)]\n```", R"(||f{"x": 1})");
+  expect(R"(Hm.<TOOLCALL>[{"name": "f", "arguments": {"x": 1}}, {"name": "get_weather", "arguments": {}}]</TOOLCALL>)",
+         R"(Hm.||f{"x": 1};get_weather{})");
+  expect(R"(<tool_calls>[{"name": "f", "arguments": {"x": 1}}]</tool_calls>Done.)", R"(Done.||f{"x": 1})");
+  expect(R"(<|function_call|>{"name": "f", "arguments": {"x": 1}}<|message_sep|>)", R"(||f{"x": 1})");
 }
 
 TEST(ChatReader, ReadsPythonsCalls) {
