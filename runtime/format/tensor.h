@@ -32,6 +32,8 @@ struct TensorView {
   DType dtype = DType::f32;
   std::vector<uint64_t> shape;  // outermost first: (rows, cols); empty for a scalar
   std::span<const std::byte> bytes;
+  uint64_t first_row =
+      0;  // the number of its first row in the file's tensor, for errors: a device or a list has a part
 };
 
 // The product of a shape. Throws Error(bad_file) if it overflows 64 bits.

@@ -106,8 +106,10 @@ std::unique_ptr<Table> WeightsLoader::load_table(const TensorView& tensor, const
   const std::shared_ptr<const Basis> basis = projected ? this->basis(tensor) : nullptr;
   Rounding rounding;
   std::unique_ptr<Table> table;
+  uint64_t bytes = 0;
   if (!wanted_.split) {
     table = load_part(device_, tensor, format, basis, buffer, rounding);
+    bytes = table->buffer().bytes();
   } else {
     const std::vector<uint32_t> bounds = wanted_.split->bounds(config_.vocab);
     weights_.shards.reserve(bounds.size());  // they stay where they are
@@ -117,9 +119,11 @@ std::unique_ptr<Table> WeightsLoader::load_table(const TensorView& tensor, const
       const TensorView part = {tensor.name,
                                tensor.dtype,
                                {count, tensor.shape[1]},
-                               tensor.bytes.subspan(first * row_bytes, count * row_bytes)};
+                               tensor.bytes.subspan(first * row_bytes, count * row_bytes),
+                               first};
       const std::shared_ptr<Device>& device = i == 0 ? device_ : wanted_.split->others[i - 1];
       auto loaded = load_part(device, part, format, basis, buffer, rounding);
+      bytes += loaded->buffer().bytes();
       if (i == 0) {
         table = std::move(loaded);
       } else if (weights_.shards.size() < i) {
@@ -129,7 +133,7 @@ std::unique_ptr<Table> WeightsLoader::load_table(const TensorView& tensor, const
       }
     }
   }
-  report_->add(tensor, name(format), packed_bytes(format, tensor.shape[0], tensor.shape[1]), buffer, rounding);
+  report_->add(tensor, name(format), bytes, buffer, rounding);
   return table;
 }
 
@@ -152,27 +156,27 @@ std::unique_ptr<Table> WeightsLoader::load_part(const std::shared_ptr<Device>& d
     file_->release(part.bytes.first(now));
   };
   Uploader uploader(device);
-  return std::make_unique<Table>(device, uploader, part, format, std::move(basis), buffer, progress, &rounding);
+  return std::make_unique<Table>(device, uploader, std::span(&part, 1), format, std::move(basis), buffer, progress,
+                                 &rounding);
 }
 
 // Of the rows that are wanted alone.
 std::unique_ptr<Table> WeightsLoader::load_rows(const TensorView& tensor, Format format, const std::string& buffer,
                                                 bool projected) {
   const uint64_t row_bytes = tensor.bytes.size() / tensor.shape[0];
-  std::vector<std::byte> bytes;
+  std::vector<TensorView> rows;
   for (const uint32_t row : wanted_.rows) {
     if (row >= tensor.shape[0])
       throw Error(Code::bad_file,
                   "the tokenizer has an id " + std::to_string(row) + ", the tensor '" + tensor.name + "' " +
                       std::to_string(tensor.shape[0]) + " rows",
                   file_->path.string());
-    const auto from = tensor.bytes.subspan(row * row_bytes, row_bytes);
-    bytes.insert(bytes.end(), from.begin(), from.end());
+    rows.push_back(
+        {tensor.name, tensor.dtype, {1, tensor.shape[1]}, tensor.bytes.subspan(row * row_bytes, row_bytes), row});
   }
-  const TensorView rows = {tensor.name, tensor.dtype, {wanted_.rows.size(), tensor.shape[1]}, bytes};
   auto table = std::make_unique<Table>(device_, uploader_, rows, format, projected ? basis(tensor) : nullptr, buffer,
                                        [](uint64_t) {});
-  report_->add(tensor, name(format), packed_bytes(format, tensor.shape[0], tensor.shape[1]), buffer, {});
+  report_->add(tensor, name(format), table->buffer().bytes(), buffer, {});
   report_->advance(tensor.bytes.size());
   return table;
 }

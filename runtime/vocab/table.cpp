@@ -26,10 +26,16 @@ void pack_on_all_cores(const Matrix& matrix, std::span<const TensorView* const> 
 
 }  // namespace
 
-Table::Table(const std::shared_ptr<Device>& device, Uploader& uploader, const TensorView& tensor, Format format,
-             std::shared_ptr<const Basis> basis, std::string name, const std::function<void(uint64_t)>& progress,
-             Rounding* rounding) {
-  matrix_ = {format, static_cast<uint32_t>(tensor.shape[0]), static_cast<uint32_t>(tensor.shape[1])};
+Table::Table(const std::shared_ptr<Device>& device, Uploader& uploader, std::span<const TensorView> parts,
+             Format format, std::shared_ptr<const Basis> basis, std::string name,
+             const std::function<void(uint64_t)>& progress, Rounding* rounding) {
+  uint64_t rows = 0;
+  std::vector<const TensorView*> pointers;
+  for (const TensorView& part : parts) {
+    rows += part.shape[0];
+    pointers.push_back(&part);
+  }
+  matrix_ = {format, static_cast<uint32_t>(rows), static_cast<uint32_t>(parts[0].shape[1])};
   if (basis) {
     const std::vector<uint32_t> words = basis->words();
     basis_words_ = Buffer(device, name + " basis", words.size() * 4, Memory::device);
@@ -40,8 +46,12 @@ Table::Table(const std::shared_ptr<Device>& device, Uploader& uploader, const Te
   }
   buffer_ = Buffer(device, std::move(name), matrix_.bytes(), Memory::device);
   matrix_.view = buffer_;
-  const TensorView* const parts[] = {&tensor};
-  upload_matrix(uploader, matrix_, parts, progress, rounding ? std::span(rounding, 1) : std::span<Rounding>());
+  std::vector<Rounding> roundings(rounding ? parts.size() : 0);
+  upload_matrix(uploader, matrix_, pointers, progress, roundings);
+  for (const Rounding& part : roundings) {
+    rounding->largest_error = std::max(rounding->largest_error, part.largest_error);
+    rounding->largest_value = std::max(rounding->largest_value, part.largest_value);
+  }
 }
 
 void upload_matrix(Uploader& uploader, const Matrix& matrix, std::span<const TensorView* const> parts,

@@ -435,7 +435,8 @@ void Machine::call_text() {
     case 1: {
       const std::vector<uint32_t> ids = program_.ids();
       char* text = nullptr;
-      check(weft_detokenize(model(), ids.data(), ids.size(), &text, error()));
+      size_t length = 0;
+      check(weft_detokenize(model(), ids.data(), ids.size(), &text, &length, error()));
       weft_string_free(text);
       return;
     }

@@ -118,6 +118,8 @@ TEST_F(CppTest, Texts) {
   EXPECT_EQ(text, model_->detokenize(ids));
   EXPECT_NE(text.find("set a timer"), std::string::npos) << text;
   EXPECT_THROW(model_->token_bytes(model_->info().vocab_size), Failure);
+  const std::string zeros("a\0b\0\0", 5);
+  EXPECT_EQ(model_->detokenize(model_->tokenize(zeros, false)), zeros);
   EXPECT_EQ(
       model_->apply_chat_template_json(R"({"messages":[{"role":"user","content":"set a timer for 10 minutes"}]})"),
       ids);

@@ -3,10 +3,13 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "base/half.h"
 #include "support/capi_test.h"
 #include "weft/batch.h"
 #include "weft/geometry.h"
@@ -16,6 +19,11 @@
 
 namespace weft {
 namespace {
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
 
 class CapiShardsTest : public CapiModelTest {
  protected:
@@ -58,6 +66,54 @@ TEST_F(CapiShardsTest, TokensAndReport) {
   EXPECT_EQ(shares.at(0).at("rows"), 384);
   EXPECT_EQ(shares.at(1).at("rows"), 128);
   EXPECT_FALSE(nlohmann::json::parse(load("0").describe()).contains("shards"));
+}
+
+// Rows are called as the file has them, on whatever device they are, and in the first load of a model, which measures
+// its states with the rows of a text alone.
+TEST_F(CapiShardsTest, ANumberThatIsNoneIsNamedByItsRow) {
+  setenv("WEFT_CACHE_DIR", (folder_ / "cache").c_str(), 1);
+  const std::filesystem::path path = folder_ / "m.gguf";
+  for (const uint32_t row : {0u, 5u, 109u, 300u, 400u, 511u}) {
+    make_gguf(path, LlamaShape(), {DType::f16, 5, ""});
+    {
+      std::vector<float> wanted(64);
+      made_row("model.embed_tokens.weight", false, 5, row, wanted);
+      std::string halves;
+      for (const float value : wanted) {
+        const uint16_t half = float_to_half(value);
+        halves.append(reinterpret_cast<const char*>(&half), 2);
+      }
+      std::string bytes = text_of(path);
+      const size_t at = bytes.find(halves);
+      ASSERT_NE(at, std::string::npos);
+      bytes[at + 7 * 2] = 0, bytes[at + 7 * 2 + 1] = 0x7e;  // NaN
+      std::ofstream(path, std::ios::binary) << bytes;
+    }
+    for (const char* devices : {"0", "0:1;0:1", "0:1;0:1;0:3"}) {
+      weft_model_options options = weft_model_options_default();
+      options.device = devices;
+      weft_model* model = nullptr;
+      weft_error error = {};
+      EXPECT_EQ(weft_model_load(path.c_str(), &options, &model, &error), WEFT_UNSUPPORTED);
+      EXPECT_EQ(std::string(error.sentence).find("element (" + std::to_string(row) + ", 7) is "), 0u) << error.sentence;
+      weft_model_free(model);
+    }
+  }
+}
+
+TEST_F(CapiShardsTest, TheReportHasTheBytesOfTheBuffers) {
+  for (const char* devices : {"0", "0:1;0:1"}) {
+    const nlohmann::json description = nlohmann::json::parse(load(devices).describe());
+    uint64_t table = 0;
+    for (const auto& tensor : description.at("tensors"))
+      if (tensor.at("name") == "token_embd.weight") table = tensor.at("device_bytes");
+    uint64_t buffers = 0;
+    for (const auto& buffer : description.at("buffers"))
+      if (buffer.at("name").get<std::string>().starts_with("vocabulary table"))
+        buffers += buffer.at("bytes").get<uint64_t>();
+    EXPECT_EQ(table, buffers) << devices << description.at("buffers");
+    EXPECT_GT(table, 0u);
+  }
 }
 
 TEST_F(CapiShardsTest, WrongLists) {

@@ -104,7 +104,7 @@ class HostMemoryTest : public CapiModelTest {
     weft_status status =
         weft_tokenize(model_, text.data(), text.size(), 1, 1, ids_.data(), ids_.size(), &count_, &error_);
     char* words = nullptr;
-    if (status == WEFT_OK) status = weft_detokenize(model_, ids_.data(), count_, &words, &error_);
+    if (status == WEFT_OK) status = weft_detokenize(model_, ids_.data(), count_, &words, nullptr, &error_);
     if (status == WEFT_OK) append_ids(out);
     if (status == WEFT_OK) out += words;
     weft_string_free(words);

@@ -141,7 +141,7 @@ class Application {
     const std::string text = "some words, and \xc3\xa9 more";
     weft_status status = weft_tokenize(model_, text.data(), text.size(), 1, 1, ids.data(), ids.size(), &count, &error);
     char* words = nullptr;
-    if (status == WEFT_OK) status = weft_detokenize(model_, ids.data(), count, &words, &error);
+    if (status == WEFT_OK) status = weft_detokenize(model_, ids.data(), count, &words, nullptr, &error);
     const weft_message messages[] = {{"user", "a question"}, {"assistant", "an answer"}, {"user", "another"}};
     if (status == WEFT_OK)
       status = weft_apply_chat_template(model_, messages, 3, ids.data(), ids.size(), &count, &error);

@@ -201,9 +201,14 @@ NATIVE(jintArray, tokenize)
 NATIVE(jbyteArray, detokenize)(JNIEnv* env, jclass, jlong model, jintArray array) {
   return guard(env, [&] {
     const std::vector<uint32_t> ids = ids_of(env, array);
-    return take(env, [&](char** text, weft_error* error) {
-      return weft_detokenize(as<weft_model>(model), ids.data(), ids.size(), text, error);
+    char* text = nullptr;
+    size_t length = 0;  // the text may have NUL characters
+    check(env, [&](weft_error* error) {
+      return weft_detokenize(as<weft_model>(model), ids.data(), ids.size(), &text, &length, error);
     });
+    const std::string copy(text, length);
+    weft_string_free(text);
+    return bytes(env, copy.data(), copy.size());
   });
 }
 

@@ -60,10 +60,15 @@ void check(Call&& call, const std::exception_ptr& thrown) {
   if (status != WEFT_OK) throw Failure(error);
 }
 
-// Copies a C string and frees it with weft_string_free.
+// Copies a text of the library and frees it with weft_string_free. The second for one that may have NUL characters.
 inline std::string take(char* text) {
   const std::unique_ptr<char, void (*)(char*)> owner(text, weft_string_free);
   return text ? std::string(text) : std::string();
+}
+
+inline std::string take(char* text, std::size_t length) {
+  const std::unique_ptr<char, void (*)(char*)> owner(text, weft_string_free);
+  return std::string(text, length);
 }
 
 // Returns the text of call(&text, &error), and frees it.

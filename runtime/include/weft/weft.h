@@ -264,9 +264,10 @@ WEFT_API weft_status weft_tokenize(const weft_model* model, const char* text, si
                                    int add_bos, uint32_t* ids, size_t capacity, size_t* count, weft_error* error);
 
 /* Joins the texts of `count` ids. Control tokens, and ids that are not a token's, have no text; bytes that are not
- * UTF-8 become U+FFFD. The caller frees *text with weft_string_free. ids may be NULL if count is 0. */
+ * UTF-8 become U+FFFD. The caller frees *text with weft_string_free. *length: bytes of the text, which may have NUL
+ * characters within it; length may be NULL. ids may be NULL if count is 0. */
 WEFT_API weft_status weft_detokenize(const weft_model* model, const uint32_t* ids, size_t count, char** text,
-                                     weft_error* error);
+                                     size_t* length, weft_error* error);
 
 typedef struct weft_message {
   const char* role; /* "system", "user" or "assistant" */

@@ -116,9 +116,11 @@ class Model {
 
   // The text of token ids; see weft_detokenize.
   std::string detokenize(const std::vector<std::uint32_t>& tokens) const {
-    return detail::text([&](char** text, weft_error* error) {
-      return weft_detokenize(get(), tokens.data(), tokens.size(), text, error);
-    });
+    char* text = nullptr;
+    std::size_t length = 0;
+    detail::check(
+        [&](weft_error* error) { return weft_detokenize(get(), tokens.data(), tokens.size(), &text, &length, error); });
+    return detail::take(text, length);
   }
 
   // Token ids of a conversation; see weft_apply_chat_template. They end where the assistant's answer begins.

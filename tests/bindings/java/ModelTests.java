@@ -120,6 +120,7 @@ final class ModelTests extends Fixture {
   void testText() {
     String text = "Gr\u00fc\u00dfe, \u4e16\u754c! \ud83d\ude42"; // the last is two UTF-16 units, and four bytes
     same(text, model.detokenize(model.tokenize(text)));
+    same("a\0b\0", model.detokenize(model.tokenize("a\0b\0")));
     check(model.tokenize("a\0b").length > model.tokenize("a").length);
     String longText = "set a timer ".repeat(500);
     same(longText, model.detokenize(model.tokenize(longText)));

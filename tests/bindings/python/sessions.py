@@ -105,7 +105,12 @@ class Generating(WithPocket):
     def test_speculation(self):
         with self.session(max_tokens=60, ignore_stop_tokens=True) as session:
             plain = session.generate("one two one two one two").text()
+            self.assertEqual(session.stats.drafted_tokens, 0)
             self.assertEqual(session.generate("one two one two one two", speculate="lookup").text(), plain)
+            stats = session.stats
+            self.assertGreater(stats.check_passes, 0)
+            self.assertLessEqual(stats.accepted_tokens, stats.drafted_tokens)
+            self.assertGreater(stats.drafted_tokens, 0)
             self.assertRaises(ValueError, session.generate("a", speculate="nope").text)
             self.assertEqual(session.generate("one two one two one two", draft=self.model).text(), plain)
             self.assertRaises(ValueError, session.generate("a", draft=self.model, medusa="x").text)

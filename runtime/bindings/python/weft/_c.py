@@ -319,7 +319,7 @@ FUNCTIONS = {
     "weft_model_describe": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
     "weft_model_measure_bandwidth": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.c_double), ctypes.POINTER(weft_error)]),
     "weft_tokenize": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(weft_error)]),
-    "weft_detokenize": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
+    "weft_detokenize": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(weft_error)]),
     "weft_apply_chat_template": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(weft_message), ctypes.c_size_t, ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(weft_error)]),
     "weft_vocab_keep": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(weft_error)]),
     "weft_vocab_save": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.c_char_p, ctypes.POINTER(weft_error)]),

@@ -262,7 +262,12 @@ class Model:
     def detokenize(self, ids: Sequence[int]) -> str:
         """The text of ids. Control tokens have none."""
         handle, array = self.handle(), to_ids(ids)
-        return call_text("weft_detokenize", handle.pointer, array, len(array))
+        pointer, length = ctypes.c_void_p(), ctypes.c_size_t()
+        call("weft_detokenize", handle.pointer, array, len(array), ctypes.byref(pointer), ctypes.byref(length))
+        try:
+            return ctypes.string_at(pointer.value, length.value).decode() if pointer.value else ""
+        finally:
+            library.weft_string_free(pointer)
 
     def apply_chat_template(self, messages: Sequence[Message], *, think: bool | None = None) -> list[int]:
         """The ids of a conversation, up to where the assistant's answer begins: len() of them is what it takes.

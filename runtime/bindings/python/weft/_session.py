@@ -84,7 +84,10 @@ class Token:
 
 @dataclasses.dataclass(frozen=True)
 class Stats:
-    """weft_stats of weft.h, which documents the fields. stages: pairs of a name and its share of the device's time."""
+    """weft_stats of weft.h, which documents the fields. stages: pairs of a name and its share of the device's time.
+
+    drafted_tokens, accepted_tokens: guesses that were checked, and those that were chosen, in so many check_passes.
+    """
 
     context_used: int
     prompt_tokens: int
@@ -103,6 +106,9 @@ class Stats:
     head_rows: int
     head_bytes: int
     head_refined: int
+    check_passes: int
+    drafted_tokens: int
+    accepted_tokens: int
     stages: tuple[tuple[str, float], ...]
 
 
@@ -456,9 +462,11 @@ class Session:
         """Sums since the session was created or reset."""
         with self._calling() as session:
             found = library.weft_session_get_stats(session)
+            guesses = library.weft_session_get_speculation_stats(session)
         values = {name: getattr(found, name) for name, _ in found._fields_ if not name.startswith("stage")}
         stages = tuple((stage.name.decode(), stage.share) for stage in found.stages[: found.stage_count])
-        return Stats(**values, stages=stages)
+        return Stats(**values, check_passes=guesses.passes, drafted_tokens=guesses.drafted_tokens,
+                     accepted_tokens=guesses.accepted_tokens, stages=stages)
 
     def logits(self) -> NDArray[numpy.float32]:
         """A logit of each token of the vocabulary after the context, before bias and penalties. Needs numpy."""
