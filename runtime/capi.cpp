@@ -184,7 +184,7 @@ static std::unique_ptr<weft_model> load(const std::function<ModelFile()>& open, 
                      formats_of(options)};
   from.options.device = nullptr;
   from.options.progress = nullptr;
-  // What can be refused without a device is refused before one is asked for.
+  // Checks that need no device come before a device is opened.
   auto [file, config, tokenizer] = capi::describe(open());
   const std::string place = file->path.string();
   std::string& selector = from.devices.names.front();  // for a recovery too, whose device the old weights still fill

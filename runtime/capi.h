@@ -31,10 +31,10 @@ struct DeviceList {
   std::vector<double> shares;      // of the rows, one for each device; none: by their bandwidths
   bool measured = false;           // the shares are bandwidths, bytes a second
 };
-// Of weft_model_options.device. Throws Error(invalid_argument) for a list that is none.
+// Parses weft_model_options.device. Throws Error(invalid_argument) for a text that is not a list of devices.
 DeviceList parse_devices(std::string_view text);
 
-// What a model was loaded from, and how: what it takes to load it again.
+// Everything that loading a model again needs: its file, its devices and the options of the load.
 struct LoadedFrom {
   std::function<ModelFile()> file;
   DeviceList devices;
@@ -56,7 +56,7 @@ struct weft_model {
   mutable weft::Model model;  // changed by recover() alone, while nobody uses it
   weft::Tokenizer tokenizer;
   std::optional<weft::ChatTemplate> chat_template;
-  std::string chat_template_problem;  // why there is none although the file has one
+  std::string chat_template_problem;  // why the file's template cannot be used; empty: no problem
   std::string device, driver, type;
   mutable weft::capi::LoadedFrom loaded_from;
   double load_seconds = 0;
@@ -76,12 +76,12 @@ namespace weft::capi {
 
 // The model that is installed beside the library.
 std::filesystem::path installed_model();
-// What the options of a load ask for. Throws Error(invalid_argument) for an option out of its range.
+// Formats that the options of a load ask for. Throws Error(invalid_argument) for an option out of its range.
 DeviceFormats formats_of(const weft_model_options& options);
 // Throws as make_plan and round_inputs.
 Plan plan_for(const Caps& caps, const weft_model_options& options);
 
-// What a file says about its model, without the numbers.
+// Description of a model from its file, without the weights.
 struct Described {
   std::shared_ptr<const ModelFile> file;
   Config config;
@@ -114,7 +114,8 @@ inline std::unique_lock<std::recursive_mutex> lock_users(const weft_model& model
 DeviceFits fits_model(const ModelFile& file, const Config& config, const weft_model_options& options,
                       const SessionSettings& session, uint64_t more);
 
-// Who loaded a model may free it before its sessions: the last one frees it. Does nothing if it is inherited.
+// Gives up one hold on a model; the last holder frees it, so a model may be released before its sessions. Does nothing
+// if the model is inherited.
 void release(const weft_model* model) noexcept;
 class ModelUse {
  public:
@@ -129,8 +130,8 @@ class ModelUse {
   const weft_model* model_;
 };
 
-// What lies on a model's device beside the model, and is made anew when that was lost. It is made with new and ended by
-// destroy(), both while the model's users_mutex is held.
+// An object with memory on a model's device, such as a session. It is created again there after the device was lost.
+// Made with new and freed by destroy(), both while the model's users_mutex is held.
 class DeviceUser {
  public:
   explicit DeviceUser(const weft_model* of);
@@ -173,7 +174,7 @@ struct AdapterUser : DeviceUser {
   const std::unique_ptr<Adapter> adapter;
 };
 
-// Nothing if it is in use or inherited: better a leak than a crash.
+// Frees a user. Does nothing, and leaks, while a call uses it or if it is inherited: better a leak than a crash.
 void destroy(DeviceUser* user) noexcept;
 
 // Opens the model's device again and loads the weights; all users leave the old device before and enter the new one
@@ -225,9 +226,10 @@ struct weft_session : weft::capi::DeviceUser {
 
 namespace weft::capi {
 
-// What tells the caller of each token of a generate to come; false: no more are wanted. Both arguments must outlive it.
+// Token callback of the next `generate`: passes each token to the caller. It returns false to stop. Both arguments must
+// outlive it.
 std::function<bool(uint32_t)> teller(weft_session& session, const weft_generate_options& options);
-// Tells what was held back, and returns why the generate ended.
+// Passes the text that was held back to the caller, and returns why the generate ended.
 weft_stop end(weft_session& session, const weft_generate_options& options, Stop reason);
 // Generates until max_tokens, of which `told` are there, or until another reason to stop.
 Stop generate(weft_session& session, const weft_generate_options& options, uint32_t told,
@@ -240,7 +242,7 @@ void refuse_reasoning(const weft_session& session);
 
 std::unique_ptr<Matcher> make_matcher(const weft_model& model, std::shared_ptr<const Grammar> grammar);
 
-// Throws Error(unsupported) if there is none.
+// The model's chat template. Throws Error(unsupported) if it has none that Weft can use.
 const ChatTemplate& chat_template_of(const weft_model& model);
 
 void copy_ids(const std::vector<uint32_t>& from, uint32_t* ids, size_t capacity, size_t* count);

@@ -74,7 +74,7 @@ weft_status weft_devices(char** out, weft_error* error) {
   });
 }
 
-// Does a part of a probe. What it throws becomes its status, and `error` of the object.
+// Runs a part of a probe. An exception becomes the status, and the object's `error`.
 template <class Part>
 static weft_status answer(JsonValue& object, const Part& part) {
   weft_error error = {};

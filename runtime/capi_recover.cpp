@@ -68,7 +68,7 @@ void recover(const weft_model& model, uint64_t recoveries, DeviceUser* own) {
     throw Error(Code::invalid_argument, "another session, batch or encoder is in use", "model",
                 "call this when no other call is under way, and step a batch until it fails");
   };
-  for (const DeviceUser* user : model.users)  // of a callback that has called this: it would be waited for in vain
+  for (const DeviceUser* user : model.users)  // in use by the call whose callback called this: it cannot end meanwhile
     if (user != own && user->in_use && user->thread == std::this_thread::get_id()) refuse();
   if (own) own->recovering = true;
   const auto end = std::chrono::steady_clock::now() + kPatience;

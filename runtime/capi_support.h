@@ -1,4 +1,4 @@
-// What the C APIs of both libraries share: the way from exceptions to weft_error, and types of numbers.
+// Shared by the C APIs of both libraries: conversion of exceptions to weft_error, and types of numbers.
 #pragma once
 
 #include <string>

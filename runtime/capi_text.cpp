@@ -13,7 +13,7 @@ using namespace weft::capi;
 
 namespace {
 
-// Deeper values would overflow the stack of whoever walks through them.
+// Deeper values would overflow the stack of code that recurses into them.
 constexpr JsonLimits kConversation = {uint64_t{1} << 28, uint64_t{1} << 24, 100};
 constexpr const char* kXmlTools = "xml_tools";
 

@@ -241,7 +241,7 @@ class NoSigpipe {
 
 }  // namespace
 
-// Whether a read or write that failed is to be tried again; waits first if the descriptor does not block.
+// True if a read or write that failed should be tried again. If the descriptor does not block, waits for it first.
 static bool try_again(int descriptor, short event) {
   if (errno == EINTR) return true;
   if (errno != EAGAIN) return false;

@@ -32,18 +32,18 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
   const std::filesystem::path& path() const { return path_; }
-  // Lets whole pages of a part of the mapping leave the process's memory; who reads them again gets them from the file
-  // again. Of bytes that are not this file's it does nothing.
+  // Releases the process's memory for the whole pages in a part of the mapping; the next read of them loads them from
+  // the file again. Does nothing for bytes that are not this file's.
   void release(std::span<const std::byte> part) const noexcept;
-  // Whether a part is of this mapping.
+  // True if the part lies in this mapping.
   bool holds(std::span<const std::byte> part) const noexcept;
-  // Copies a part of the mapping from the file itself. Where the file was cut or its disk fails that is Error(io); who
-  // reads the mapping then is ended by the system (SIGBUS).
+  // Copies a part of the mapping from the file itself. Throws Error(io) if the file was cut or its disk fails; reading
+  // the mapping in these cases ends the process (SIGBUS).
   void read(std::span<const std::byte> part, std::span<std::byte> to) const;
   // True if only this process's user and the administrator could have written the file. False for a copied one.
   bool is_private() const noexcept;
-  // Throws Error(io) where the file has become shorter since it was mapped: who then reads what is gone is ended by the
-  // system (SIGBUS). For those who read much later.
+  // Throws Error(io) if the file has become shorter since it was mapped: reading the missing part would end the process
+  // (SIGBUS). Call this before a read that comes much later.
   void check_length() const;
 
  private:
@@ -70,13 +70,13 @@ std::vector<std::byte> read_to_end(int descriptor);
 // read_to_end. SIGPIPE is not raised.
 void write_as_end(int descriptor, std::span<const std::byte> bytes);
 
-// Who may read and write a new file: whoever the process's umask lets, or its owner alone (0600).
+// Access rights of a new file: those that the process's umask allows, or read and write for its owner only (0600).
 enum class Rights { usual, owner };
 
-// A file that is there as a whole or not at all: commit() puts it in the place of the old one. Nothing is left of one
-// that was given up or whose process was killed; where the system has no files without names, the next writer of path
-// removes "NAME.partial-XXXXXX". A symbolic link is followed. A character device is written to as it is; whatever else
-// is no regular file is refused. All throw Error(io) or Error(not_found), naming path.
+// A file that replaces the old one as a whole, in commit(), or leaves it as it was. Nothing remains of a file that was
+// not committed, even if the process was killed; on systems without unnamed files, the next writer of the path removes
+// "NAME.partial-XXXXXX". Follows a symbolic link. Writes directly to a character device; refuses everything else that
+// is not a regular file. All functions throw Error(io) or Error(not_found), naming the path.
 class AtomicFile {
  public:
   explicit AtomicFile(const std::filesystem::path& path, Rights rights = Rights::usual);

@@ -10,7 +10,8 @@
 namespace weft {
 namespace {
 
-// What a scalar is in a text. nlohmann's value of one holds nothing that it would flatten when it is destroyed.
+// Text of a scalar. An nlohmann value of a scalar allocates nothing when it is destroyed: it has no children to
+// flatten.
 template <class T>
 std::string scalar_text(const T& value) {
   using nlohmann::json;

@@ -81,22 +81,22 @@ class JsonValue {
   // The members in the order of their names.
   std::vector<const Member*> by_name() const;
 
-  // Of an array or object; 0 for null, 1 for other values.
+  // Number of items or members of an array or object; 0 for null, 1 for other values.
   size_t size() const;
   bool empty() const { return size() == 0; }
   const JsonValue& operator[](size_t index) const { return items().at(index); }
   JsonValue& operator[](size_t index) { return items().at(index); }
-  // The member of this name; nullptr if there is none, or this is no object. It takes time in proportion to the
-  // members.
+  // The member with this name; nullptr if it is missing, or if this is not an object. Takes time in proportion to the
+  // number of members.
   const JsonValue* find(std::string_view name) const;
   bool contains(std::string_view name) const { return find(name) != nullptr; }
-  // The same; throws Error(internal) if there is none.
+  // The same; throws Error(internal) instead of returning nullptr.
   const JsonValue& operator[](std::string_view name) const;
-  // The member of this name, which is added if there is none. null becomes an object.
+  // The member with this name; adds it if it is missing. null becomes an object.
   JsonValue& operator[](std::string_view name);
   // Adds or replaces each member of `other`.
   void update(JsonValue other);
-  // Whether there was one.
+  // Removes the member with this name. Returns false if it was missing.
   bool erase(std::string_view name);
   // null becomes an array.
   void push_back(JsonValue item);

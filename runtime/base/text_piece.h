@@ -5,8 +5,8 @@
 
 namespace weft {
 
-// What a tokenizer makes of a control token's spelling ("<|im_end|>"). parse: the control token, as in text that a
-// template's author wrote. plain: ordinary characters, as in anything a user typed.
+// How a tokenizer reads the spelling of a control token ("<|im_end|>"). parse: as the control token, for text that a
+// template's author wrote. plain: as ordinary characters, for everything that a user typed.
 enum class Special { parse, plain };
 
 struct TextPiece {

@@ -17,19 +17,19 @@ struct BatchEntry {
   Session::OnToken on_token;
 };
 
-// Session::generate for each entry, side by side. Returns when the last has ended, with the reason of each. The
+// Session::generate for each entry, side by side. Returns after the last has ended, with the reason for each. The
 // sessions are distinct and have the same model. Results differ from those of generate only by rounding: products of
-// several tokens may add in another order. What sessions guess by lookup is checked where that pays for all of them
-// together. When a session has ended, the others go on in smaller passes. Polite if one of them is, and no faster than
-// the duty of each allows. Throws Error(invalid_argument) for no entry or more than kMostBatchSlots, a session without
-// a prompt, one given twice or of another model; Error(unsupported) for one with a grammar or of an encoder-decoder.
-// Then nothing was generated.
+// several tokens may add in another order. Guesses by lookup are checked when that pays for all sessions together.
+// After a session has ended, the others go on in smaller passes. The batch is polite if one session is, and no faster
+// than the duty of each allows. Throws Error(invalid_argument) for no entry or more than kMostBatchSlots, a session
+// without a prompt, one given twice or of another model; Error(unsupported) for one with a grammar or of an
+// encoder-decoder. In these cases nothing was generated.
 std::vector<Stop> generate_batch(const std::vector<BatchEntry>& entries);
 
-// What passes of batches take, by the number of their sessions.
+// Times of passes of batches, by the number of sessions.
 using BatchCosts = std::map<size_t, PassCosts>;
 
-// The passes of sessions that decode together until one of them stops.
+// Passes of sessions that decode together until one of them stops.
 class SharedPasses {
  public:
   using Generation = Session::Generation;

@@ -27,7 +27,7 @@ void ContinuousBatch::set_token_share(double share) {
   token_share_ = share;
 }
 
-// Runs a part of a member's work. What it throws is this session's failure.
+// Runs a part of a member's work. An exception becomes the failure of its session.
 template <class Work>
 static void attempt(std::exception_ptr& failure, const Work& work) {
   try {
@@ -80,7 +80,7 @@ std::vector<Session::Generation*> ContinuousBatch::sharing() {
   return sessions;
 }
 
-// Whether there is a prompt that is not complete.
+// True if a prompt is not complete.
 bool ContinuousBatch::waiting() const { return !std::ranges::all_of(entries_, &Member::prompted); }
 
 // A prompt that a pass completes may come before tokens have had their time: with its session the next passes of tokens

@@ -38,9 +38,9 @@ class ContinuousBatch {
   // Computes passes of the prompts that are not complete, as long as they have no more tokens together than one pass
   // may have, unless tokens have had less time than their share. Short prompts come first, but one waits for no more
   // than kPatience times its tokens of prompts that came later. Then computes a token of each session whose prompt is
-  // complete; a session with a grammar has passes of its own. A few tokens come at once where guesses are right, and
-  // when a session joins or leaves, because passes run ahead; not while prompts wait. What fails for one session ends
-  // that session; if a shared pass fails, it throws, and the batch is empty.
+  // complete; a session with a grammar has passes of its own. A session gets several tokens at once if guesses
+  // are right, and when a session joins or leaves, because passes run ahead; not while prompts wait. A failure of one
+  // session ends that session only; if a shared pass fails, step() throws, and the batch is empty.
   std::vector<Ended> step();
 
  private:

@@ -8,14 +8,14 @@ namespace weft {
 namespace {
 
 constexpr double kNewWeight = 1.0 / 16;
-constexpr double kHoped = 0.8;  // of a guess, until some were judged
-// What a guess takes, in passes of one token of the session, until some were timed.
+constexpr double kHoped = 0.8;  // initial probability that a guess is right
+// Initial cost estimate of a guess, in one-token passes of the session.
 constexpr double kGuessedEach = 0.25;
-// Where guesses do not pay, none is made for so many tokens. Then they get another chance: a text may become easier.
+// If guesses do not pay, speculation pauses for this many tokens. Then it is tried again: a text may become easier.
 constexpr size_t kFirstRest = 64, kLongestRest = 4096;
-// So many drafts have paid for their rest: the next one is a first one.
+// After this many drafts since a pause, the next pause is a first one again.
 constexpr size_t kManyDrafts = 32;
-// A time counts if at most so many tokens were read for the guesses: the others are a prompt.
+// A time counts only if at most this many tokens were read before the guesses: more tokens are a prompt.
 constexpr size_t kFewTokens = 2;
 
 }  // namespace
@@ -52,9 +52,9 @@ void DraftModel::append(uint32_t id) {
   ids_.push_back(id);
 }
 
-// How many guesses to make. Begins a rest where they do not pay.
+// Number of guesses to make. Begins a pause if they do not pay.
 size_t DraftModel::wanted(size_t most) {
-  // The first tokens are not guessed: what a guess may take is told by what they took.
+  // The first tokens are not guessed: their times are needed to tell what a guess may take.
   if (lost_ || !readable_ || rest_ > 0 || !costs_.one().known()) return 0;
   const double each = each_.known() ? each_.seconds() / costs_.one().seconds() : kGuessedEach;
   const size_t best = costs_.best_draft(most, [&](size_t) { return right_; }, {.each = each});
@@ -85,7 +85,7 @@ void DraftModel::generate(size_t count) {
   const uint32_t vocab = of_.model().config.vocab;
   const uint64_t read = draft_.stats().prompt_tokens;
   const Stopwatch guessing = draft_.stopwatch();
-  // What the session did not take is forgotten here: the draft's context becomes the session's.
+  // The draft's context becomes the session's, so it loses the guesses that the session did not take.
   draft_.prompt(ids_);
   draft_.generate(static_cast<uint32_t>(count), false, [&](uint32_t id) {
     if (id >= vocab) return false;  // a row of the draft's table that no token has

@@ -1,4 +1,4 @@
-// Guesses what a second, smaller model with the same tokenizer would say.
+// Guesses tokens with a second, smaller model that has the same tokenizer.
 #pragma once
 
 #include <vector>
@@ -8,20 +8,20 @@
 
 namespace weft {
 
-// It draws with the sampling of the session that it guesses for, and with the same noise at each position, so that two
-// models that agree on a distribution draw the same token too.
+// It draws with the sampling of the session that it guesses for, and with the same noise at each position, so two
+// models with the same distribution draw the same token.
 class DraftModel : public Drafter {
  public:
-  // draft: a session of the small model that nobody else uses. of: the session that it guesses for. Both outlive this.
+  // draft: a session of the small model, used only here. of: the session that it guesses for. Both must outlive this.
   DraftModel(Session& draft, const Session& of);
 
   void begin(std::span<const uint32_t> ids) override;
   void append(uint32_t id) override;
   std::span<const uint32_t> draft(size_t most) override { return guess(wanted(most)); }
   void passed(uint32_t tokens, double seconds) override { costs_.passed(tokens, seconds); }
-  // True if the draft's device was lost. Nothing is guessed then, until a begin() for which it is there again.
+  // True if the draft's device was lost. Guessing then pauses until a begin() after the device was opened again.
   bool lost() const { return lost_; }
-  // So many guesses, or fewer where the draft's text ends; whether they pay or not.
+  // Makes `count` guesses, or fewer if the draft's text ends, whether they pay or not.
   std::span<const uint32_t> guess(size_t count);
 
  private:
@@ -37,7 +37,7 @@ class DraftModel : public Drafter {
   double right_;                   // the chance that a guess is right if those before it are
   PassCosts costs_;
   MeasuredTime each_;            // guess
-  size_t rest_ = 0, next_rest_;  // tokens for which nothing is guessed, now and the next time
+  size_t rest_ = 0, next_rest_;  // length of the pause in tokens: what is left of this one, and the next one
   size_t drafts_ = 0;            // since the last rest
   bool readable_ = false;        // the draft has a row for every token of the context
   bool lost_ = false;

@@ -17,7 +17,7 @@ double thread_cpu_seconds() {
 
 double seconds(std::chrono::steady_clock::duration span) { return std::chrono::duration<double>(span).count(); }
 
-// A soft token's row belongs to its place, so it is no guess for another one.
+// Guesses before the first soft token. A soft token's row belongs to its place, so it cannot be guessed elsewhere.
 std::span<const uint32_t> before_soft(std::span<const uint32_t> draft) {
   return draft.first(static_cast<size_t>(std::ranges::find_if(draft, is_soft) - draft.begin()));
 }
@@ -30,7 +30,7 @@ Session::Generation::~Generation() {
 }
 
 Stop Session::Generation::run() {
-  // What a grammar allows is known only when the token before is.
+  // A grammar's next tokens are known only after the token before, so nothing can run ahead of it.
   const bool drafts = this->drafts();
   const uint32_t run_ahead = s_.matcher_ || drafts ? 0 : s_.queue().run_ahead(),
                  every = s_.model_.device->plan().profile_every;
@@ -55,10 +55,10 @@ Stop Session::Generation::run() {
       passed_ = now;
     }
   }
-  return *stop_;  // tokens that were submitted in vain do not count, and what fails for them is the next call's affair
+  return *stop_;  // extra tokens in flight do not count; their failures are reported by the next call
 }
 
-// Where the fastest head is looked for: takes the trials' one for the next tokens. None is in flight.
+// During head trials: sets the head of the next trial for the next tokens. No token may be in flight.
 void Session::Generation::begin_stretch() {
   VocabHeadSetup& head = s_.on_device().head;
   if (stop_ || tail_.logprobs || !head.trials()) return;
@@ -71,7 +71,7 @@ void Session::Generation::begin_stretch() {
   passed_.reset();
 }
 
-// Checks a draft if there is one, and reads the tokens. False if there is none.
+// Checks a draft and reads its tokens. False if the drafter has none.
 bool Session::Generation::check_draft() {
   if (received_ == 0 || received_ != submitted_ || most_drafted() == 0) return false;
   const std::span<const uint32_t> draft = this->draft();
@@ -88,10 +88,10 @@ bool Session::Generation::check_draft() {
   return true;
 }
 
-// A keep-list may have none of the tokens that a grammar allows, which only a pass of one token can tell.
+// False for a grammar with a keep-list: they may have no token in common, and only a pass of one token can tell.
 bool Session::Generation::drafts() const { return s_.drafter_ && !(s_.matcher_ && s_.on_device().head.head().keep); }
 
-// What the next pass may check. Writes the masks of its tokens if there is a grammar.
+// The draft that the next pass may check. With a grammar, also writes the masks of its tokens.
 std::span<const uint32_t> Session::Generation::draft() {
   const std::span<const uint32_t> draft = before_soft(s_.drafter_->draft(most_drafted()));
   if (draft.empty() || !s_.matcher_) return draft;
@@ -120,7 +120,7 @@ void Session::Generation::begin_check(std::span<const uint32_t> draft) {
   s_.on_device().kept.will_write(before + drafted_);
 }
 
-// A token that could not be chosen counts: receive() throws for it.
+// Counts a token that could not be chosen too: receive() throws for it.
 uint32_t Session::Generation::end_check() {
   abi::StepState& state = *s_.on_device().step.state.as<abi::StepState>();
   const uint32_t appended =
@@ -141,7 +141,7 @@ uint32_t Session::Generation::end_check() {
 bool Session::Generation::begin() {
   require(!s_.ids_.empty(), "generate", "the session has no prompt");
   begun_ = true;
-  // A token more must fit: what was appended last may have filled the context.
+  // One more token must fit: the last one may have filled the context.
   if (s_.ids_.size() >= s_.context_) return stop_ = Stop::context, false;
   if (s_.cancelled_.exchange(false)) return stop_ = Stop::caller, false;
   begin_ = first_token_ = Clock::now();
@@ -225,7 +225,7 @@ void Session::Generation::receive(double sharing) {
     throw Error(Code::internal, "no logit is a finite number after token " + std::to_string(s_.ids_.size()), "project",
                 "the model's weights may be damaged, or too large for f16");
   s_.on_device().kept.set_tokens(s_.ids_.size());
-  // What can fail comes before the token is in the context: the caller would never be told of it.
+  // Everything that can fail comes before the token is added: else the caller would never be told of the token.
   if (timed_ == received_) collect_times();
   if (tail_.logprobs) read_logprobs();
   if (s_.drafter_) s_.drafter_->append(entry.id);
@@ -264,7 +264,7 @@ void Session::Generation::finish(Stop stop) {
   stats.decode_cpu_seconds += thread_cpu_seconds() - cpu_begin_ - cpu_callbacks_;
 }
 
-// Of the token that comes next in the context.
+// Reads the log-probabilities of the token that comes next in the context.
 void Session::Generation::read_logprobs() {
   const abi::TokenLogprobs& entry = s_.on_device().step.logprobs.as<abi::TokenLogprobs>()[s_.ids_.size() % RING];
   s_.stats_.readback_bytes += sizeof entry;
@@ -289,7 +289,7 @@ void Session::Generation::collect_times() {
   }
 }
 
-// What was read for the token at the end of the context. sharing: tokens that the weights were read once for.
+// Counts the bytes read for the token at the end of the context. sharing: tokens for each reading of the weights.
 void Session::Generation::count_bytes(const abi::RingEntry& entry, double sharing) {
   SessionStats& stats = s_.stats_;
   const Matrix& table = s_.model_.weights.output_table().matrix();

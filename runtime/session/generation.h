@@ -31,7 +31,7 @@ class Session::Generation {
   size_t prompt_pass_tokens() const;  // of the next one
   // Waits for the token that start() has submitted, if any, and reads it.
   void receive_first();
-  // What the batch needs of this session.
+  // The parts of this session that a batch uses.
   Batch::Member member() const { return {s_.on_device().step, s_.on_device().kept.state(), tail_, s_.adapter_use()}; }
   // The batch has submitted a pass.
   void note_submitted();
@@ -42,11 +42,11 @@ class Session::Generation {
 
   // For a batch that checks guesses of several sessions in a pass. True if this one's drafter guesses for batches.
   bool guesses_in_batches() const { return s_.drafter_ && s_.drafter_->guesses_in_batches(); }
-  // What may come next, as Drafter::offer says.
+  // Guesses for a batch, as in Drafter::offer.
   std::span<const uint32_t> offer(std::span<double> chances);
-  // Before the pass: writes the draft, of any length, after the context. Nothing is in flight.
+  // Before the pass: writes the draft, of any length, after the context. Nothing may be in flight.
   void begin_check(std::span<const uint32_t> draft);
-  // Afterwards: how many tokens may be received.
+  // After the pass: returns how many tokens may be received.
   uint32_t end_check();
 
   size_t left() const { return wanted_ - submitted_; }          // tokens to submit, at most

@@ -1,4 +1,4 @@
-// What the session's head makes of every row before it computes some.
+// Estimates that the session's head makes of every row, and bounds by which it chooses the rows that it computes.
 #include <cmath>
 #include <limits>
 

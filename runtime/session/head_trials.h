@@ -1,5 +1,5 @@
-// Which of several heads takes the least time on this device: each is tried for a few tokens, by turns with the others,
-// and again after a while. They choose the same tokens, so a text does not show it.
+// Finds the head that takes the least time on this device: the heads take turns, a few tokens each, and again after a
+// while. All heads choose the same tokens, so trials do not change the text.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@ namespace weft {
 
 class HeadTrials {
  public:
-  // Heads are counted from 0, which is used until another one was found to be faster.
+  // Heads are counted from 0. Head 0 is used until another one was found to be faster.
   explicit HeadTrials(size_t heads) : times_(heads) {}
 
-  // Tokens come in stretches of one head each: the head of this one, and how many tokens are left of it.
+  // Each stretch of tokens has one head: the head of the current stretch, and how many of its tokens are left.
   size_t head() const { return head_; }
   size_t left() const { return left_; }
   // A token of the stretch was computed. seconds: since the one before it, if that is of the stretch too.
@@ -21,8 +21,8 @@ class HeadTrials {
 
  private:
   static constexpr size_t kFirst = 16;           // tokens before the first trial: short answers have none
-  static constexpr size_t kPause = 128;          // tokens after it; twice as many after each one that follows,
-  static constexpr size_t kLongestPause = 2048;  // up to these
+  static constexpr size_t kPause = 128;          // tokens after the first trial; doubled after each later one,
+  static constexpr size_t kLongestPause = 2048;  // up to this many
 
   void next_stretch();
   std::vector<size_t> hopeful() const;

@@ -1,5 +1,5 @@
-// Guesses that a text goes on as it did before (Saxena 2023, "Prompt lookup decoding"): it looks for the longest run of
-// tokens that the context ends with and that was there earlier, and guesses what came after it then.
+// Guesses that a text goes on as it did before (Saxena 2023, "Prompt lookup decoding"): finds the longest run of tokens
+// at the end of the context that was there earlier too, and guesses the tokens that came after the earlier run.
 #pragma once
 
 #include <array>
@@ -34,7 +34,7 @@ class Lookup : public Drafter {
   std::unordered_map<uint64_t, uint32_t> last_;  // of the pairs of tokens seen: the position after the latest
   std::vector<uint32_t> before_;                 // by position: that of the same pair before; kNone
   Match match_;                                  // of the context's end
-  // That a guess is right, by the run's length: 2, 3, 4 to 7, 8 to 15, ...
+  // Probability that a guess is right, by the run's length: 2, 3, 4 to 7, 8 to 15, ...
   std::array<double, 6> chances_ = {0.3, 0.4, 0.5, 0.6, 0.7, 0.8};
   PassCosts costs_;
 };

@@ -6,10 +6,10 @@ namespace weft {
 namespace {
 
 constexpr double kNewWeight = 1.0 / 32;
-// What guesses take, in passes of one token, until some were timed.
+// Initial cost estimate of all guesses together, in one-token passes.
 constexpr double kGuessedEach = 0.2;
 constexpr double kHoped = 1.5;  // tokens in the time of one, before the first drafts
-// Where guesses do not pay, none is made for so many tokens. Then they get another chance: a text may become easier.
+// If guesses do not pay, speculation pauses for this many tokens. Then it is tried again: a text may become easier.
 constexpr size_t kFirstRest = 64, kLongestRest = 4096;
 constexpr double kWorthIt = 1.2;  // the next rest is a first one again
 
@@ -46,7 +46,7 @@ void Medusa::append(uint32_t id) {
 }
 
 std::span<const uint32_t> Medusa::draft(size_t most) {
-  // The first tokens are not guessed: what a guess may take is told by what they took.
+  // The first tokens are not guessed: their times are needed to tell what a guess may take.
   if (rest_ > 0 || !costs_.one().known()) return {};
   guess();
   const double spent = each_.known() ? each_.seconds() / costs_.one().seconds() : kGuessedEach;

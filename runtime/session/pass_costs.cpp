@@ -9,15 +9,14 @@ namespace weft {
 namespace {
 
 constexpr double kNewWeight = 1.0 / 16;
-// A pass of several tokens that was never timed is thought to take so much more for each token after the first. Where
-// that is wrong, a pass tells.
+// Initial estimate of what each token after the first adds to a pass, in one-token passes. A timed pass corrects it.
 constexpr double kGuessedCost = 0.15;
-// So many times, the first one left out, before a time is believed.
+// Number of times that make a time known, the first one left out.
 constexpr uint32_t kTrials = 3;
-// A size of passes that took too long is not used, and so would never be timed again. It is after so many passes of one
-// token: what delayed it may be over.
+// One-token passes between doubts. A size of passes that took too long is not used, so it would never be timed again;
+// but the cause of the delay may be over.
 constexpr uint32_t kDoubtEvery = 512;
-// A guess must promise more than the pass of one token by so much: its pass cannot run ahead, and times vary.
+// Least gain over one-token passes for which guesses are checked: such a pass cannot run ahead, and times vary.
 constexpr double kLeastGain = 1.05;
 
 size_t index_of(uint32_t tokens) { return static_cast<size_t>(std::countr_zero(tokens)); }

@@ -9,13 +9,13 @@
 
 namespace weft {
 
-// A time that is measured again and again. The first one records and compiles, and others on the machine may delay
-// some: the shortest of the next few, then an average in which the last ones count most.
+// A time that is measured again and again. The first time is left out, because it includes recording and compiling.
+// Other programs may delay some: the value is the shortest of the next few, then an average that favours the last ones.
 class MeasuredTime {
  public:
   void add(double seconds);
   bool known() const;
-  // Is no longer known until one more is added: then the shorter of both.
+  // Makes the time unknown until one more is added; then it is the shorter of both.
   void doubt();
   double seconds() const { return seconds_; }
 
@@ -24,25 +24,25 @@ class MeasuredTime {
   double seconds_ = 0;
 };
 
-// What guesses take, in passes of one token: each of them, and all of them once, whether they are checked or not.
+// Cost of guesses, in one-token passes. each: of every guess. once: of all together, whether they are checked or not.
 struct GuessingTime {
   double each = 0, once = 0;
 };
 
 class PassCosts {
  public:
-  // A pass of so many tokens, 1 or one of kDraftPasses, took so long.
+  // Reports the time of a pass of `tokens` tokens, which is 1 or one of kDraftPasses.
   void passed(uint32_t tokens, double seconds);
-  // A pass of one token. Only if it is known() what others take is told by the time.
+  // Time of a one-token pass. Other costs mean something only if this is known().
   const MeasuredTime& one() const { return passes_[0]; }
   using Chance = std::function<double(size_t)>;
-  // Tokens in the time of a pass of one token, if so many guesses are checked. chance(i): that guess i is right if
-  // those before it are.
+  // Expected tokens in the time of a one-token pass, if `drafted` guesses are checked. chance(i): the probability that
+  // guess i is right if those before it are.
   double gain(size_t drafted, const Chance& chance, const GuessingTime& takes = {}) const;
-  // How many guesses, at most `most`, make the most of a second; 0: a pass without guesses does.
+  // The number of guesses, at most `most`, that gives the most tokens a second; 0: a pass without guesses does.
   size_t best_draft(size_t most, const Chance& chance, const GuessingTime& takes = {}) const;
-  // Of a batch: how many tokens of each session a pass should compute, 1 or one of kDraftPasses up to `most`, to make
-  // the most of a second. expected(n): the tokens of all sessions that a pass of n is expected to bring.
+  // For a batch: how many tokens of each session a pass should compute to give the most tokens a second: 1, or one of
+  // kDraftPasses up to `most`. expected(n): expected tokens of all sessions from a pass of n.
   uint32_t best_pass(uint32_t most, const std::function<double(uint32_t)>& expected) const;
 
  private:

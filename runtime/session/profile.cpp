@@ -12,8 +12,8 @@ struct Cost {
   double bytes = 0, multiplies = 0;
 };
 
-// What an operation of a pass must read and multiply. Bytes are of one reading: a prompt's products may read their
-// weights once for each group of tokens. The products of the layers share a row, `matmul`.
+// Bytes that an operation of a pass must read, and its multiplications. Bytes count one reading: products of a prompt
+// may read their weights once for each group of tokens. The products of the layers share a row, `matmul`.
 Cost cost_of(std::string_view stage, const Session& session, uint32_t tokens) {
   const Model& model = session.model();
   Cost cost;

@@ -309,7 +309,7 @@ std::span<const abi::Guess> Session::guess(MedusaHeads& heads) {
   return heads.guesses();
 }
 
-// Of the states that a token there reads.
+// Bytes of the states that a token at this position reads.
 double Session::cache_bytes_at(size_t position) const {
   double bytes = 0;
   for (const LayerState& layer : on_device().kept.state().layers)

@@ -64,7 +64,7 @@ struct TokenLogit {
   float logit;
 };
 
-// Of every row, in the order of the ids; before a soft cap.
+// Values for every row, in the order of the ids; before a soft cap.
 struct HeadEstimates {
   std::vector<float> logits, estimates;
   std::vector<float> bounds;  // infinity: computed at once
@@ -86,8 +86,8 @@ class Session {
   using OnPrompt = std::function<bool(size_t done, size_t all)>;  // tokens of the prompt; likewise
   class Generation;                                               // a generate() under way (generation.h)
 
-  // stop_ids: at most MAX_STOP_IDS; the model outlives the session. duty: of whoever it works for, and outlives it;
-  // nullptr: its own. place: among sessions of the same model, context and type of cache.
+  // stop_ids: at most MAX_STOP_IDS. The model must outlive the session. duty: the owner's limiter, which must outlive
+  // the session; nullptr: the session's own. place: among sessions of the same model, context and type of cache.
   Session(const Model& model, uint32_t context, std::vector<uint32_t> stop_ids, Format cache = Format::f16,
           Policy policy = Policy::throughput, Duty* duty = nullptr, StatePlace place = {});
   ~Session();
@@ -103,12 +103,12 @@ class Session {
   // Which rows tokens are chosen from, and how they are projected.
   void set_head(VocabHead head) { on_device().head.set(std::move(head)); }
   const VocabHead& head() const { return on_device().head.head(); }
-  // Keeps what is generated after the next prompt, or from now on, to the matcher's grammar; none: anything goes. The
-  // matcher's trie is of the model's tokenizer.
+  // Makes the text after the next prompt, or from now on, follow the matcher's grammar; nullptr: allows any text. The
+  // matcher's trie must be of the model's tokenizer.
   void set_matcher(std::unique_ptr<Matcher> matcher);
-  // Has several tokens checked in a pass where the drafter guesses them; none: every token has its pass. The tokens are
-  // those without it. With a grammar and a keep-list together nothing is drafted, and in the shared passes of a batch
-  // only by drafters that guess in batches.
+  // Checks several tokens in a pass if the drafter guesses them; nullptr: every token has its own pass. The tokens are
+  // the same with and without it. With a grammar and a keep-list together nothing is drafted; in the shared passes of a
+  // batch, only drafters that guess in batches are used.
   // Throws Error(unsupported) if other devices have rows of the vocabulary table, and for several softmaxes.
   void set_drafter(std::unique_ptr<Drafter> drafter) {
     if (drafter) {
@@ -117,15 +117,15 @@ class Session {
     }
     drafter_ = std::move(drafter);
   }
-  // Is told before each pass of a prompt but the last, and with done == all before the first token; none: nobody is.
+  // Called before every prompt pass but the last, and with done == all before the first token; may be empty.
   void set_on_prompt(OnPrompt on_prompt) { on_prompt_ = std::move(on_prompt); }
 
   // Has the products of later calls use the adapter, which must outlive that; nullptr: none. The context is computed
   // again when it is next needed. Throws Error(invalid_argument) for an adapter of another model.
   void set_adapter(const Adapter* adapter);
 
-  // What the heads make of the state that the last token was chosen from. A generate() is under way, with no pass in
-  // flight.
+  // Guesses of the heads from the state that the last token was chosen from. Call it during a generate(), with no pass
+  // in flight.
   std::span<const abi::Guess> guess(MedusaHeads& heads);
 
   // Makes the context these ids, keeping what is computed of their common prefix. Throws Error(invalid_argument) for
@@ -156,8 +156,7 @@ class Session {
   std::vector<float> score(std::span<const uint32_t> ids);
   std::vector<float> logits();            // after the context's last token
   std::vector<TokenLogit> head_logits();  // of the rows that the head computes, in no order
-  // What the head knows of the next token's logits (head_estimates.cpp). Throws Error(unsupported) where it estimates
-  // none.
+  // The head's estimates of the next token's logits (head_estimates.cpp). Throws Error(unsupported) if it makes none.
   HeadEstimates head_estimates();
   // Tells hidden states of the context, position by position (lens.cpp). False if on_row ended it. Throws
   // Error(invalid_argument) for a position after the context, or a layer that the model does not have.
@@ -170,11 +169,10 @@ class Session {
   // Writes the context, its cache and the sampling to a file (session_file.cpp); note: UTF-8 text that is kept with
   // them. Throws Error(invalid_argument) without a prompt, Error(io).
   void save(const std::filesystem::path& path, std::string_view note) const;
-  // The same to whoever takes the file's bytes, part by part.
+  // The same; passes the file's bytes to `store`, part by part.
   void save(const std::function<void(std::span<const std::byte>)>& store, std::string_view note) const;
-  // Makes the session one that was saved, with its sampling; a grammar begins anew. Returns the note. Throws
-  // Error(bad_file) for what is no saved session, Error(unsupported) for one of another model, type or context; then
-  // nothing is changed.
+  // Restores a saved session with its sampling; a grammar begins anew. Returns the note. Throws Error(bad_file) if the
+  // file is not a saved session, Error(unsupported) for one of another model, type or context; then nothing is changed.
   std::string restore(const std::filesystem::path& path);
   // The same from a file's bytes. place: a name for errors.
   std::string restore(std::span<const std::byte> file, const std::string& place);

@@ -131,7 +131,8 @@ SavedParts take_apart(std::span<const std::byte> file, const std::string& place)
 
 }  // namespace
 
-// 1, which older files do not say, had the scales of each q8 slot after its values; 2 has them after a tile's.
+// Version of the cache's layout. 1 (the default: older files lack the key) has the scales of each q8 slot after its
+// values; 2 has them after the values of a tile.
 static uint64_t cache_layout(Format format) { return format == Format::q8 ? 2 : 1; }
 
 static std::string tied_text(const Weights& weights) { return weights.tied() ? "tied" : "untied"; }
@@ -237,7 +238,7 @@ std::string Session::restore(std::span<const std::byte> file, const std::string&
        std::to_string(device.kept.state().bytes()), "");
   const uint64_t count = header.integer("ids", context_), cached = header.integer("cached", count),
                  written = header.integer("written", UINT32_MAX);
-  // Older files do not say.
+  // Older files lack this key.
   const uint64_t recurrent =
       document.contains("recurrent_written") ? header.integer("recurrent_written", written) : written;
   const KeptContext::Extent extent = {cached, written, recurrent};

@@ -12,15 +12,16 @@
 namespace weft {
 namespace {
 
-// Of fast, once the first bits of a row's rest are read: as sure's, which have to allow for far less than S deviations.
+// Error probability that `fast` allows after the first bits of a row's rest are read. The bounds are then computed as
+// for `sure`, and have to allow for far less than S deviations.
 constexpr double kFastProbability = 1e-4;
 
 }  // namespace
 
-// Of partial heads' buffers there are none then.
+// True if only the head `full` can serve the model. Such models have no partial-head buffers.
 bool VocabHeadSetup::only_full() const { return model_.weights.logit_bias || masks_all_rows(); }
 
-// Partial heads know of one device's rows, and of one softmax.
+// True if a mask needs every row: partial heads handle the rows of one device only, and only one softmax.
 bool VocabHeadSetup::masks_all_rows() const { return !model_.weights.shards.empty() || model_.weights.softmaxes; }
 
 void VocabHeadSetup::prepare_grammar() {
@@ -54,7 +55,7 @@ void VocabHeadSetup::set(VocabHead head) {
   trials_.emplace(tried_.size());
 }
 
-// What the mode makes of the tail and of the device's parameters.
+// Sets the parts of the tail and of the device's parameters that depend on the mode.
 void VocabHeadSetup::set_mode(Tail& tail, VocabHead::Mode mode) {
   // Log-probabilities take every row that may be chosen.
   tail.steps.estimates = mode != VocabHead::Mode::full && !tail.logprobs;
@@ -90,7 +91,7 @@ void VocabHeadSetup::begin(Tail& tail, std::span<const uint32_t> ids) {
   set_positions(head_.keep ? kept_ids_.size() : vocab);
 }
 
-// Every row is projected, and then the mask is added.
+// Projects every row, and then adds the mask.
 Tail VocabHeadSetup::mask_all_rows(Tail tail, const TokenSet& allowed) {
   for (uint32_t id = 0; id < model_.config.vocab; ++id)
     mask_.as<float>()[id] = allowed.contains(id) ? 0 : -std::numeric_limits<float>::infinity();

@@ -1,5 +1,5 @@
-// From which rows of the vocabulary table the next tokens of a session may come, and how these rows are projected: what
-// its user and its grammar set, and the form in which the device reads it.
+// Chooses the rows of the vocabulary table that the next tokens of a session may come from, and how they are projected:
+// the settings of the user and the grammar, and the form in which the device reads them.
 #pragma once
 
 #include <memory>
@@ -29,8 +29,8 @@ class VocabHeadSetup {
   // begin() and allow() write to the device: nothing may be in flight.
   // Prepares the head for tokens after the context `ids` and sets the tail's part of it.
   void begin(Tail& tail, std::span<const uint32_t> ids);
-  // Of a head that is to be chosen by time: which ones there are, and which is best. None for another head. Until use()
-  // the tail reads every row.
+  // Trials of the heads if the fastest is to be chosen; nullptr for other settings. Until use_tried() the tail reads
+  // every row.
   HeadTrials* trials() { return trials_ ? &*trials_ : nullptr; }
   // The same tail with the trials' head. Nothing may be in flight.
   Tail use_tried(Tail tail);
@@ -42,9 +42,9 @@ class VocabHeadSetup {
   // After begin(): the buffers, with the keep-list as a mask; nullptr: every token is kept.
   const PartialHeadBuffers* mask_kept();
 
-  // What the projection read for a token.
+  // Rows that the projection read for a token.
   RowsRead counts(const abi::RingEntry& entry) const;
-  bool partial() const { return partial_; }  // that was not the whole table
+  bool partial() const { return partial_; }  // true if the projection does not read the whole table
 
  private:
   bool only_full() const;
@@ -64,7 +64,7 @@ class VocabHeadSetup {
   std::optional<HeadTrials> trials_;
   std::unique_ptr<PartialHeadBuffers> buffers_;  // made when first needed
   Buffer mask_;                                  // Tail::mask
-  std::vector<uint32_t> kept_ids_, kept_;        // the keep-list's ids, and bits for them; empty: there is none
+  std::vector<uint32_t> kept_ids_, kept_;        // the keep-list's ids, and bits for them; empty: no keep-list
   uint64_t positions_ = 0;                       // rows that can be sampled at present
   bool partial_ = false;
 };
