@@ -16,7 +16,7 @@ struct Activations {
   View qkv;       // (tokens, q + k + v)
   View q;         // (tokens, q) after RoPE
   View attended;  // (tokens, q)
-  // Of short convolutions; without columns if the model has none.
+  // Buffers of short convolutions; no columns if the model has none.
   View conv_gates;  // (tokens, 3 * width): B, C, x
   View convolved;   // (tokens, width)
   View gate_up;     // (tokens, 2 * ffn); not gated: (tokens, ffn)
@@ -24,7 +24,7 @@ struct Activations {
   View routing;     // (tokens, experts) the router's logits
   View chosen;      // (tokens, used) of abi::RoutedExpert
   View logits;      // (sampled, vocab)
-  // Of several softmaxes, filled up to a power of two; without rows if there is one.
+  // Buffers of several softmaxes, their number rounded up to a power of two; no rows for a single softmax.
   View softmax_states;   // (softmaxes, width)
   View softmax_rotated;  // (softmaxes, width) in the vocabulary table's basis
   View softmax_logits;   // (softmaxes, vocab)
@@ -64,7 +64,7 @@ struct ActivationBuffers : Activations {
   std::vector<Part> parts_;
 };
 
-// What StepBuffers::bytes() will be.
+// StepBuffers::bytes(), before the buffers are made.
 uint64_t step_bytes(const Config& config, uint32_t context, uint32_t table_positions);
 
 // The state that the device and the CPU share. The CPU writes it only while nothing is in flight.

@@ -28,15 +28,15 @@ class Batch {
 
   // Submits one pass after those in flight, as the policy says.
   void submit();
-  // The most tokens of a session in a pass that checks drafts: the largest of kDraftPasses with at most kMostBatchSlots
-  // rows in all; 1 if there is none.
+  // The most tokens of a session in a pass that checks drafts: the largest of kDraftPasses that keeps the pass within
+  // kMostBatchSlots rows; 1 if all are too large.
   uint32_t most_tokens() const;
-  // Makes what passes that check `tokens` tokens of each session (one of kDraftPasses) need: their activations and
-  // recordings, which stay. False if there is no memory for them, the device's or the host's.
+  // Makes and keeps the activations and recordings of passes that check `tokens` tokens of each session, one of
+  // kDraftPasses. False if the device or the host has no memory for them.
   bool prepare_check(uint32_t tokens);
-  // Submits one such pass, with nothing in flight. The last state.drafted tokens of a session are its draft: 0 to
-  // `tokens` - 1. What comes after a session's tokens is computed in vain.
-  // Afterwards its state.end says how many tokens were appended.
+  // Submits one such pass; nothing may be in flight. The last state.drafted tokens of a session are its draft: 0 to
+  // `tokens` - 1. Results after a session's own tokens are ignored.
+  // Afterwards the session's state.end says how many tokens were appended.
   void submit_check(uint32_t tokens);
   uint32_t run_ahead() const { return queue_.run_ahead(); }
   uint32_t in_flight() const { return queue_.count(); }

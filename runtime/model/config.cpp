@@ -23,7 +23,7 @@ constexpr double kTiny = 1e-12, kHuge = 1e12;
   throw Error(Code::unsupported, what, values.place());
 }
 
-// What the family says, whichever kind of file it is.
+// Begins a config with the settings of the family, the same for both kinds of files.
 Config begin(const ModelFile& file, const JsonObject& values, const std::string& family) {
   Config c;
   c.family = family;
@@ -200,7 +200,7 @@ void read_gguf_t5(Config& c, const ModelFile& file, const JsonObject& values) {
   finish_t5(c, !file.find("output.weight"), layers);
 }
 
-// As llama.cpp writes it.
+// Pooling from llama.cpp's number for it.
 Pooling gguf_pooling(const JsonObject& values, const std::string& key) {
   const uint32_t type = values.integer(key, 0, 4, 1);  // none, mean, first, last, rank
   if (type > 2) unsupported("not supported: '" + key + "' " + std::to_string(type), values);

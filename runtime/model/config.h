@@ -1,4 +1,4 @@
-// What a model file says about its network, checked.
+// Settings of the network in a model file, checked.
 #pragma once
 
 #include <cmath>
@@ -30,7 +30,7 @@ struct Softmaxes {
   // Rows of states and of priors that the file's matrices give: an adaptive first softmax reads the plain state, and
   // its prior is in the logits.
   uint32_t own() const { return kind == SoftmaxKind::adaptive ? count - 1 : count; }
-  // Of softmax k, in a vocabulary of so many rows.
+  // Rows of softmax k, in a vocabulary of `vocab` rows.
   uint32_t first_row(uint32_t k) const { return kind == SoftmaxKind::adaptive && k > 0 ? cutoffs[k - 1] : 0; }
   uint32_t end_row(uint32_t k, uint32_t vocab) const {
     return kind == SoftmaxKind::adaptive && k + 1 < count ? cutoffs[k] : vocab;
@@ -68,8 +68,8 @@ struct Config {
   }
   uint64_t fingerprint = 0;  // of the file (fingerprint.h)
   ScoreBuckets buckets;      // with Positions::bucketed
-  // Of an encoder-decoder: the encoder, of the same width (this config is the decoder's), and the token that the
-  // decoder starts from.
+  // For an encoder-decoder, where this config is the decoder's: the encoder, which has the same width, and the token
+  // that the decoder starts from.
   std::shared_ptr<const Config> encoder;
   uint32_t start_token = 0;
 
@@ -89,7 +89,7 @@ struct Config {
     return {attention_scale, attention_of(layer).window, attention_cap, layer_kind.positions == Positions::alibi,
             layer_kind.sees_all ? ops::AttentionMask::none : ops::AttentionMask::causal};
   }
-  // Of a layer that has attention.
+  // The layer must have attention.
   const AttentionConfig& attention_of(uint32_t layer) const {
     return std::get<AttentionConfig>(layer_configs[layer].mixer);
   }

@@ -16,16 +16,16 @@ class Duty {
 
   explicit Duty(const std::atomic<bool>& cancelled) : cancelled_(cancelled) {}  // ends pauses; outlives this
 
-  // 0 to 1. 1: no limit. 0: no work at all. Lock-free.
+  // Share of the time that the device may be busy, 0 to 1. 1: no limit. 0: no work. Lock-free.
   void set_share(float share) { share_.store(share, std::memory_order_relaxed); }
   float share() const { return share_.load(std::memory_order_relaxed); }
-  // Is told before each pause, in the thread that pauses, how long it will be: 10 ms at most, longer pauses are
-  // several.
+  // Called before each pause, in the thread that pauses, with the seconds it will last: 10 ms at most; a longer pause
+  // is split into several.
   void set_on_pause(OnPause on_pause) { on_pause_ = std::move(on_pause); }
 
   // Returns when the next work may begin.
   void wait();
-  // The device was busy with it for so long.
+  // Reports when the device was busy with the work.
   void charge(Clock::time_point begin, Clock::time_point end);
   Clock::duration paused() const { return paused_; }  // in all
 
@@ -41,8 +41,7 @@ class Duty {
   Clock::duration busy_{}, paused_{};
 };
 
-// What something takes from its construction on, without the pauses of duties that it has to keep to: they are due to
-// what was done before.
+// Elapsed time since its construction, without the pauses of the given duties: earlier work has caused them.
 class Stopwatch {
  public:
   explicit Stopwatch(std::span<Duty* const> duties) : duties_(duties) {}  // they outlive this

@@ -13,17 +13,17 @@ namespace weft {
 // One thread at a time. The model, whose blocks see all, outlives it.
 class Encoder {
  public:
-  // Of inputs of up to `context` tokens. Throws Error(unsupported) for a model that is no encoder.
+  // context: tokens of the longest input. Throws Error(unsupported) for a model that is not an encoder.
   Encoder(const Model& model, uint32_t context);
 
   // Computes the hidden states of an input, of which the first Config::text_tokens - 1 and the last are read. Throws
   // Error(invalid_argument) for no ids or one outside the vocabulary, Error(context_full) for more than the context.
   void run(std::span<const uint32_t> ids);
 
-  // Of the last run's input:
+  // The following use the input of the last run.
   std::vector<float> embedding(Pooling pooling) const;  // (width), of length 1
-  // The token that a mask at this place hides: a logit for each of the vocabulary. Throws Error(unsupported) for a
-  // model without such a head, Error(invalid_argument) for a place outside the input.
+  // Logits, one for each token of the vocabulary, of the token that a mask at this place hides. Throws
+  // Error(unsupported) for a model without such a head, Error(invalid_argument) for a place outside the input.
   std::vector<float> masked_logits(size_t place);
 
   const ActivationBuffers& activations() const { return activations_; }  // `normed` has the hidden states
@@ -48,15 +48,15 @@ class Encoder {
   size_t length_ = 0;  // of the input
 };
 
-// What the decoder of an encoder-decoder attends to: the keys and values of an input, for each of its layers.
+// Input of an encoder-decoder: the keys and values that each layer of the decoder attends to.
 class Source {
  public:
   // As Encoder's; the model is the decoder's. format: of the keys and values.
   Source(const Model& model, uint32_t context, Format format);
 
-  // Reads an input. Throws as Encoder::run; then there is no input.
+  // Reads an input. Throws as Encoder::run; the source is then empty.
   void read(std::span<const uint32_t> ids);
-  const std::vector<uint32_t>& ids() const { return ids_; }  // of the input; empty: there is none
+  const std::vector<uint32_t>& ids() const { return ids_; }  // of the input; empty: no input was read
 
   const ContextState& cache() const { return cache_; }
   uint64_t scratch_bytes() const { return encoder_.bytes(); }

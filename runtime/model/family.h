@@ -21,7 +21,7 @@ enum class Positions {
   bucketed,    // scores have learned biases, one for each range of distances (Raffel et al. 2020, "T5")
 };
 
-// What a layer computes. The defaults are Llama's (Touvron et al. 2023).
+// Operations of a layer. The defaults are Llama's (Touvron et al. 2023).
 struct LayerKind {
   ops::NormKind norm = ops::NormKind::rms;
   bool norm_bias = true;        // of layer norms
@@ -81,8 +81,8 @@ const Family& image_family();
 // "shortconv_out"; with experts, "ffn_gate_inp" for the router and "ffn_gate_exps",
 // "ffn_up_exps" and "ffn_down_exps" for all of theirs, where a # in Hugging Face's name stands for one's number (GGUF's
 // words); of a masked-token head, which GGUF does not know, "mlm_dense", "mlm_norm" or "mlm". what: "weight" or "bias".
-// Of the encoder of pictures there are "patch_embd", "position_embd", "output_norm", the layers' roles, and "output"
-// for the projection to the width of the text model.
+// The encoder of pictures has "patch_embd", "position_embd", "output_norm", the layers' roles, and "output" for the
+// projection to the width of the text model.
 std::string tensor_name(ModelFile::Kind kind, const Family& family, std::string_view role, int layer = -1,
                         std::string_view what = "weight");
 

@@ -8,8 +8,8 @@
 
 namespace weft {
 
-// FNV-1a (draft-eastlake-fnv) over 64-bit words and the bytes that are left, with the high half folded back. It tells
-// files apart; it is no protection against an adversary.
+// FNV-1a (draft-eastlake-fnv) over 64-bit words and the bytes that are left, with the high half folded back. It
+// distinguishes files; it does not protect against an adversary.
 class Fingerprint {
  public:
   void add(std::span<const std::byte> bytes);
@@ -19,7 +19,7 @@ class Fingerprint {
   uint64_t hash_ = 0xcbf29ce484222325u;
 };
 
-// Of the network's settings and, of each tensor, its name, type, shape and the first, middle and last 4 KiB. A
+// Fingerprint of the network's settings and of each tensor's name, type, shape and first, middle and last 4 KiB. A
 // tokenizer in the same file does not count.
 uint64_t fingerprint(const ModelFile& file);
 

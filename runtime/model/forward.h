@@ -5,8 +5,8 @@
 
 namespace weft {
 
-// What passes between the model's device and others that have rows of the vocabulary tables (shard_passes.h): mapped
-// memory of the model's device. Without buffers if it has all rows.
+// Data exchanged between the model's device and others that have rows of the vocabulary tables (shard_passes.h), in
+// mapped memory of the model's device. No buffers if the model's device has all rows.
 struct ShardViews {
   View rows;    // (tokens, stride_of(width)) of the embedding, gathered there; in the table's basis, if it has one
   View state;   // (stride_of(width)) to project there, in the table's basis
@@ -29,7 +29,7 @@ struct Neighbours {
   View list;  // an abi::BatchMember of each
 };
 
-// One pass of up to `tokens` tokens over a session's buffers: what each recording below needs.
+// One pass of up to `tokens` tokens over a session's buffers. Every recording below needs one.
 struct Pass {
   const Model& model;
   const Activations& a;
@@ -37,20 +37,20 @@ struct Pass {
   const ContextState& context;
   uint32_t tokens;
   const ContextState* source = nullptr;  // of an encoder-decoder: keys and values of the input, by decoder layer
-  // In a batch the tokens belong to several sessions: their passes, each over its own rows of `a`. `step` is then the
-  // batch's own, and says how many tokens there are.
+  // Passes of a batch's sessions, each over its own rows of `a`. `step` is then the batch's own, and has the number of
+  // tokens.
   std::vector<Pass> members = {};
   View soft_rows = {};  // (soft tokens, stride_of(width)); without a buffer if the context has none
   ShardViews shards = {};
   std::vector<Neighbours> neighbours = {};  // of the members
   AdapterUse adapter = {};                  // of a session; the members of a batch have theirs
 
-  // One pass per session: a session is a batch of one. What each session needs is recorded for all of them before the
-  // next operation, so that a barrier stands between operations and none between sessions.
+  // One pass per session: a session is a batch of one. Work for each session is recorded for all sessions before the
+  // next operation, so barriers separate operations only, never sessions.
   std::span<const Pass> sessions() const { return members.empty() ? std::span(this, 1) : members; }
 };
 
-// What follows the layers of a pass, for one session.
+// End of a pass after its layers, for one session.
 struct Tail {
   enum class Kind {
     none,     // a part of the prompt that is not its end: only move on
@@ -59,11 +59,11 @@ struct Tail {
     logits,   // the last token's logits, and move on
   };
   Kind kind = Kind::none;
-  const PartialHeadBuffers* partial = nullptr;  // none: every row of the vocabulary
+  const PartialHeadBuffers* partial = nullptr;  // nullptr: every row of the vocabulary
   PartialHeadSteps steps = {};                  // of a partial head
   bool logprobs = false;                        // leave log-probabilities of each token too
-  // (vocab) floats: 0, or -infinity for what may not follow. It stands for a partial head's mask where other devices
-  // have rows of the table, and of several softmaxes; nullptr: any token may follow.
+  // (vocab) floats: 0, or -infinity for tokens that may not follow. Replaces a partial head's mask if other devices
+  // have rows of the table, and for several softmaxes; nullptr: any token may follow.
   const Buffer* mask = nullptr;
 
   bool chooses() const { return kind == Kind::greedy || kind == Kind::sampled; }
@@ -72,19 +72,19 @@ struct Tail {
 
 void record_embed(Recorder& r, const Pass& pass);
 void record_layer(Recorder& r, const Pass& pass, uint32_t layer);
-// tails: by session, in the order of the batch. Tail::Kind::none and logits: of one session's pass only.
+// tails: by session, in the order of the batch. Tail::Kind::none and logits: only in the pass of a single session.
 void record_tail(Recorder& r, const Pass& pass, std::span<const Tail> tails);
-// The same in three steps, if other devices have rows of the table; of one session's pass. First what they project:
-// pass.shards.state.
+// The same in three steps, if other devices have rows of the table; for the pass of a single session. First writes
+// pass.shards.state, which these devices project.
 void record_shard_state(Recorder& r, const Pass& pass);
-// Then, while they do, the device's own rows.
+// Then projects the device's own rows, while the others project theirs.
 void record_own_rows(Recorder& r, const Pass& pass);
-// With pass.shards.logits, the rest.
+// Finally merges the shards' logits, pass.shards.logits, and samples.
 void record_shard_tail(Recorder& r, const Pass& pass, const Tail& tail);
-// What follows the layers of a pass whose last tokens are a draft of what comes next: chooses a token after each of
-// the pass's, one after the other, as record_tail would in passes of their own, until one is not the draft's. by_token:
-// the same pass, one for each token of a session, over that token's row of `a` (in a batch, the members' rows). tails:
-// by session, greedy or sampled. masks: one for each token, if the tail is masked, which only a single session's is.
+// Records the end of a pass whose last tokens are a draft. Chooses a token after each token of the pass, one after the
+// other, as record_tail would in passes of their own, until a token differs from the draft. by_token: the same pass for
+// each token of a session, over that token's row of `a` (in a batch, the members' rows). tails: by session, greedy or
+// sampled. masks: one for each token, if the tail is masked; only the tail of a single session can be.
 void record_check(Recorder& r, const Pass& pass, std::span<const Pass> by_token, std::span<const Tail> tails,
                   const View& masks);
 // Leaves negative log-likelihoods of every token of the pass but the last of the text in nll (context); group_logits

@@ -80,7 +80,7 @@ void read_preprocessor(PictureSettings& pictures, const ModelFile& file) {
   read_colours(pictures, values, "");
 }
 
-// What config.json leaves out is as Transformers' Idefics3VisionConfig and Idefics3Config have it.
+// Defaults for keys missing in config.json are those of Transformers' Idefics3VisionConfig and Idefics3Config.
 void read_huggingface(ImageConfig& c, const ModelFile& file, const JsonObject& values) {
   const JsonObject vision = values.object("vision_config");
   Config& network = c.network;

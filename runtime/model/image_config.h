@@ -1,4 +1,4 @@
-// What a model file says about its encoder of pictures, checked.
+// Settings of the image encoder in a model file, checked.
 #pragma once
 
 #include "image/tiles.h"
@@ -6,7 +6,7 @@
 
 namespace weft {
 
-// A tile becomes side * side patches, each a token of the network; of these shuffle * shuffle neighbours become a row.
+// A tile becomes side * side patches, each a token of the network; shuffle * shuffle neighbouring tokens become a row.
 struct ImageConfig {
   Config network;  // width, layers, heads; its context is the patches of a tile
   PictureSettings pictures;

@@ -13,7 +13,7 @@ uint32_t whole_chunks(const Device& device, uint32_t tokens) {
   return static_cast<uint32_t>(align_up(tokens, device.plan().chunk_tokens));
 }
 
-// Rows of so many floats for the CPU to write. What lies after a row's columns is zero.
+// Rows of `columns` floats for the CPU to write. The padding after a row's columns is zero.
 Buffer rows_to_write(const std::shared_ptr<Device>& device, const char* name, uint32_t rows, uint32_t columns) {
   Buffer buffer(device, name, uint64_t{rows} * stride_of(columns) * 4, Memory::shared);
   std::memset(buffer.data(), 0, buffer.bytes());

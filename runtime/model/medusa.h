@@ -14,19 +14,20 @@ inline constexpr uint32_t kMostMedusaHeads = 7;  // what a pass can check (sched
 // The heads of a file on a model's device, and the commands that guess with them. Head k turns the state h, which the
 // vocabulary table reads, into h + silu(W_k h + b_k), from which the same table gives the logits of the token k + 1
 // places after the next one. All heads' W are one matrix, and all their states are projected at once, so the table is
-// read once. Biases and penalties of the logits are left out. Of one session at a time.
+// read once. Biases and penalties of the logits are left out. Used by one session at a time.
 class MedusaHeads {
  public:
-  // docs/formats.md has the file's layout. The model outlives this. Throws Error(bad_file) for a file that is none or
-  // whose parts contradict each other, and Error(invalid_argument) for heads of a model of another width.
+  // docs/formats.md has the file's layout. The model outlives this. Throws Error(bad_file) for a file without
+  // heads or whose parts contradict each other, and Error(invalid_argument) for heads of a model of another width.
   MedusaHeads(const Model& model, const ModelFile& file);
   MedusaHeads(const MedusaHeads&) = delete;  // views point to the buffers
   MedusaHeads& operator=(const MedusaHeads&) = delete;
 
   uint32_t count() const { return count_; }
-  // What guesses from a state (stride_of(width)) on the device; recorded once for each place. state: abi::StepState.
+  // Commands that guess from a state (stride_of(width)) on the device; recorded once for each place. state:
+  // abi::StepState.
   const CommandBuffer& commands(const View& hidden, const View& state);
-  // What they have left, once they have run: (count) of head 0, 1, ...
+  // Results of the commands after they have run: (count), of head 0, 1, ...
   std::span<const abi::Guess> guesses() const { return {guesses_.as<abi::Guess>(), count_}; }
 
  private:

@@ -65,7 +65,7 @@ class Parts {
   Vocabulary find_vocabulary();  // sets config.vocab
   static bool same_bytes(const TensorView& a, const TensorView& b);
 
-  // For what lists its own tensors: mixers and mlps.
+  // For mixers and mlps, which list their own tensors.
   const Config& config() const { return config_; }
   Tensors& tensors() { return tensors_; }
 
@@ -83,7 +83,7 @@ class Parts {
   Pieces masked_head(MaskedHead& head);
   Pieces softmaxes(SoftmaxWeights& softmaxes);
 
-  // Of an encoder of pictures: check() without a vocabulary, and what is there beside the layers.
+  // For an image encoder: check() without a vocabulary, and the tensors outside the layers.
   void check_image(ImageEnds& ends);
   Pieces image_ends(ImageEnds& ends);
 

@@ -12,7 +12,7 @@ enum class Pooling { mean, first };
 
 struct SentenceConfig {
   Pooling pooling = Pooling::mean;
-  // Most tokens that are read of a text, its first and last included; 0: the files do not say.
+  // The most tokens read from a text, its first and last included; 0: the files give no limit.
   uint32_t most_tokens = 0;
 };
 

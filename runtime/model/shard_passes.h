@@ -1,9 +1,9 @@
-// What passes of a session need of the devices that have rows of the vocabulary tables (shards.h).
+// Work of a session's passes on the devices that have rows of the vocabulary tables (shards.h).
 //
-// The model's device computes the layers. The host carries what goes from device to device: rows of the embedding to
-// the model's device before a pass; after its layers the last hidden state to the others, and their logits back. There
-// they lie beside the model's device's own, and whatever follows a projection (penalties, filters, sampling,
-// log-probabilities) does not know of the split.
+// The model's device computes the layers. The host copies data between devices: rows of the embedding to the model's
+// device before a pass; after its layers the last hidden state to the others, and their logits back. These lie after
+// the logits of the model's device, so the operations after a projection (penalties, filters, sampling,
+// log-probabilities) do not know of the split.
 #pragma once
 
 #include <memory>
@@ -24,8 +24,8 @@ class ShardPasses {
   // On the model's device. Nothing that uses them may be in flight when the functions below are called.
   ShardViews views() const { return {rows_, state_, logits_}; }
 
-  // Gathers what the others have of these tokens' rows to views().rows. ids: of a pass. The rest of the rows is not
-  // touched.
+  // Copies the rows of these tokens that the others have to views().rows; leaves the other rows as they are. ids: of a
+  // pass.
   void gather(std::span<const uint32_t> ids);
   // Begins to project views().state on the others' rows.
   void begin_projection();

@@ -9,11 +9,11 @@
 namespace weft {
 namespace {
 
-constexpr uint64_t kRows = 1024;  // that stand for all
-// Of the largest column: less tells nothing, and scales stay within what halves hold.
+constexpr uint64_t kRows = 1024;  // the sample's size
+// Least value of a column, relative to the largest: smaller ones tell nothing, and scales stay in the range of halves.
 constexpr double kLeast = 1e-3;
 
-// Root mean squares. What is not finite is refused where rows are packed.
+// Root mean squares of the columns. Skips elements that are not finite; packing the rows refuses them.
 std::vector<double> of_columns(const TensorView& table) {
   const uint64_t rows = table.shape[0], width = table.shape[1], step = std::max<uint64_t>(rows / kRows, 1);
   std::vector<double> sums(width);

@@ -20,9 +20,9 @@ class Tensors {
  public:
   Tensors(const ModelFile& file, const Config& config) : file_(file), config_(config) {}
 
-  // The tensor of a role (model/family.h); nullptr if there is none.
+  // The tensor of a role (model/family.h); nullptr if the file lacks it.
   const TensorView* find(std::string_view role, int layer, std::string_view what = "weight");
-  // The tensor of a name that is no role's; nullptr if there is none.
+  // The tensor of a name outside the roles; nullptr if the file lacks it.
   const TensorView* find_named(const std::string& name);
   // A tensor that must be there, in this shape. Throws Error(bad_file) naming tensor, found and expected shape.
   const TensorView& need(std::string_view role, int layer, const std::vector<uint64_t>& shape,

@@ -15,10 +15,10 @@ struct TableDifference {
   double largest_value = 0;  // in the coarser table
 };
 
-// Whether two tables (rows, columns) of one shape and of different types can come from the same numbers: every element
-// of one differs from the other's by no more than rounding to both types explains (format/rounding_bound.h). Then
-// returns by how much they differ, else nothing. A table that was trained further has, among its millions of elements,
-// many whose differences are larger. Two tables of one type are not compared: one rounding gives one result.
+// Checks if two tables (rows, columns) of the same shape and of different types can come from the same numbers: no
+// element differs by more than rounding to both types explains (format/rounding_bound.h). If so, returns by how much
+// they differ, else nothing. In a table that was trained further, many of its millions of elements differ by more. Two
+// tables of one type are not compared: one rounding gives one result.
 //
 // Compares on all cores and stops at the first row that differs. progress is told how many rows have been compared,
 // before some thousand more are read; it may throw.

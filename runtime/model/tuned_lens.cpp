@@ -29,7 +29,7 @@ void check_number(const JsonValue& document, const char* key, uint32_t own, cons
                 "a tuned lens belongs to the model that it was trained for");
 }
 
-// Whether there are biases.
+// Checks the lens's configuration. Returns true if the translators have biases.
 bool read_config(const JsonValue& document, const Config& config, const std::string& place) {
   if (!document.is_object()) throw Error(Code::bad_file, "the document is no JSON object", place);
   const JsonValue *type = document.find("lens_type"), *bias = document.find("bias");

@@ -17,7 +17,7 @@ namespace weft {
 // of a model of another width or number of layers.
 ModelFile open_tuned_lens(const std::filesystem::path& folder, const Config& config);
 
-// Those of some layers on the device, as f16: h' = h + W h + b, in which h itself is not rounded.
+// Translators of some layers on the device, as f16: h' = h + W h + b, in which h itself is not rounded.
 class Translators {
  public:
   // file: of open_tuned_lens. layers: the last one needs no translator, and one may be named twice.

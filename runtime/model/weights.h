@@ -39,7 +39,7 @@ struct MaskedHead {
   View bias;         // (vocab)
 };
 
-// What several softmaxes over the table have beside it (config.h, Softmaxes; softmaxes.own() of each).
+// Weights of several softmaxes over the table (config.h, Softmaxes), in addition to it; own = softmaxes.own().
 struct SoftmaxWeights {
   Buffer buffer;
   Matrix states;  // (own * width, width): the softmaxes' states, from the state after the final norm
@@ -47,7 +47,7 @@ struct SoftmaxWeights {
   Buffer bounds;  // (softmaxes, 2): first row and end
 };
 
-// What an encoder of pictures has before its layers and after them.
+// Weights of an image encoder before its layers and after them.
 struct ImageEnds {
   uint32_t pixels = 0, joined = 0, rows = 0;  // the matrices' columns, and the rows of the second
   Buffer buffer;
@@ -136,7 +136,7 @@ struct Weights {
   uint64_t streamed_bytes() const;  // of them, those in the host's memory
   uint64_t device_bytes() const;    // all that is on the device
 };
-// Half-moved weights would be destroyed with their loader still at work. That is why nothing here is a std::deque,
+// If a move threw halfway, the weights would be destroyed while their loader still works. So no member is a std::deque,
 // which allocates when it is moved.
 static_assert(std::is_nothrow_move_constructible_v<Weights>);
 

@@ -10,8 +10,8 @@ namespace weft {
 // The format of a matrix made of these sources: the wanted one, or else the finest that one of them asks for.
 Format format_of(std::optional<Format> wanted, std::span<const TensorView* const> sources);
 
-// That of a vocabulary table. One that is projected on is rounded once more, in its basis, and 4 bits would show:
-// unless they are wanted, it has 8 at least.
+// Format of a vocabulary table. Output tables are rounded twice, the second time in their basis, so they get at least
+// 8 bits, unless 4 are wanted.
 Format table_format(std::optional<Format> wanted, const TensorView& table, bool projected);
 
 // Gives each of the pieces its format, and its place in one buffer; returns the buffer's bytes.
