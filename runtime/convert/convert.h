@@ -35,8 +35,8 @@ struct ConvertedTensor {
 //
 // A safetensors file of published Medusa heads becomes a file of these heads (convert/medusa.h).
 //
-// progress is told 0..1. out is there as a whole or not at all. Throws Error as open_model, read_config and AtomicFile
-// do, and Error(invalid_argument) for an `out` that is there already or is a folder.
+// progress is called with 0..1. If it fails, no file `out` remains. Throws Error as open_model, read_config and
+// AtomicFile do, and Error(invalid_argument) if `out` already exists or is a folder.
 std::vector<ConvertedTensor> convert(const std::filesystem::path& in, const std::filesystem::path& out,
                                      const ConvertOptions& options, const std::function<void(float)>& progress);
 

@@ -36,7 +36,7 @@ int token_type(TokenKind kind) {
   return 5;
 }
 
-// What both models have.
+// Keys of both models.
 JsonValue common_keys(const TokenizerParts& parts, uint32_t rows, const std::string& place) {
   if (parts.spelling.size() > rows) {
     throw Error(Code::bad_file,
@@ -93,9 +93,9 @@ std::vector<JsonValue> byte_level_forms(const TokenizerParts& parts, JsonValue k
 }
 
 // SentencePiece merges any two neighbours that make a token, the token of the highest score first. Merges by rank do
-// the same if those to one token stand together, and if no two tokens are left as neighbours that make a third without
-// a merge. That can be seen without a context: merging inside a stretch of text that nothing merges out of goes as it
-// does alone, so two tokens are neighbours in a result only if they are the result of their own texts.
+// the same under two conditions: all merges to one token stand together, and no two neighbours are left that make a
+// token without a merge. The second needs no context: no merge crosses the borders of a token in a result, so merging
+// inside it goes as for its text alone, and two tokens are neighbours only if they are the result of their own texts.
 //
 // Runs of spaces may share one score, as they do in Llama 2's vocabulary, whose merges then stand in the order of their
 // parts. SentencePiece merges equals from the left; where merges do not, the two cut runs longer than the longest token
@@ -194,7 +194,7 @@ std::vector<std::string> probes(const Tokenizer& tokenizer) {
   return texts;
 }
 
-// What differs, or nothing.
+// The first difference between two tokenizers, or nothing.
 std::string difference(const Tokenizer& a, const Tokenizer& b, std::optional<uint32_t> unknown) {
   if (a.add_bos() != b.add_bos() || a.bos() != b.bos()) return "its begin-of-text token";
   if (a.eos() != b.eos() || a.stop_ids() != b.stop_ids()) return "the tokens that end a text";

@@ -12,8 +12,8 @@ namespace weft {
 // The "tokenizer." keys as one flat object: texts, flags, whole numbers, and arrays of texts, whole numbers or floats.
 // rows: of the vocabulary table; ids that have no token are filled up to there. Byte-level BPE becomes the model "gpt2"
 // with the pre-tokeniser of the same patterns, SentencePiece's BPE the model "llama" with scores that rank as the
-// merges do. What GGUF cannot state is refused: the result is read back and must encode and decode many texts alike.
-// Throws as Tokenizer::from_hf does, and Error(unsupported) for a tokenizer that has no such form.
+// merges do. The result is read back and must encode and decode many texts alike: a tokenizer that GGUF cannot state is
+// refused. Throws as Tokenizer::from_hf does, and Error(unsupported) for a tokenizer that has no such form.
 JsonValue gguf_tokenizer(const JsonValue& tokenizer, const JsonValue& config, const JsonValue& generation_config,
                          uint32_t rows, const std::string& place);
 

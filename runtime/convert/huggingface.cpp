@@ -71,7 +71,7 @@ class Collector {
         {std::move(stack), tensor_name(ModelFile::Kind::gguf, family_, role, layer), {count, rows, cols}});
   }
 
-  // What a frequency is divided by, in tensors of their own: for scalings that have no key.
+  // Adds tensors of divisors of the frequencies, for scalings without a key in GGUF.
   void add_rope_factors() {
     if (config_.ropes.empty()) return;
     const Rope& rope = config_.ropes[0];

@@ -1,4 +1,4 @@
-// What a Hugging Face folder is called in a GGUF file: tensors, keys and tokenizer.
+// Tensors, keys and tokenizer of a Hugging Face folder under their names in GGUF.
 #pragma once
 
 #include <deque>
@@ -40,11 +40,11 @@ struct ConvertSource {
   std::deque<Made> made;  // tensors that the folder has in other words
 };
 
-// Checks the whole folder first. What GGUF cannot state is refused: the keys are read back and must give the same
-// network. Throws as read_config, check_weights and gguf_tokenizer do, and Error(unsupported).
+// Checks the whole folder first. The keys are read back and must give the same network: a model that GGUF cannot state
+// is refused. Throws as read_config, check_weights and gguf_tokenizer do, and Error(unsupported).
 ConvertSource gguf_of_folder(const ModelFile& model);
 
-// Adds keys by what their JSON values are.
+// Adds keys with types that follow from their JSON values.
 void add_keys(GgufWriter& writer, const JsonValue& keys);
 
 }  // namespace weft

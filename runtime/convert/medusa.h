@@ -9,8 +9,8 @@ namespace weft {
 bool is_safetensors(const std::filesystem::path& path);
 // Its tensors. Throws as parse_safetensors and MappedFile do.
 ModelFile open_medusa(const std::filesystem::path& path);
-// What the file that Medusa's training writes becomes: `medusa_head.K.0.linear.weight` and `.bias` for each head K.
-// Throws Error(bad_file) for a file without heads or with other shapes, and Error(unsupported) for heads of several
+// Converts the file that Medusa's training writes, which has `medusa_head.K.0.linear.weight` and `.bias` for each head
+// K. Throws Error(bad_file) for a file without heads or with other shapes, and Error(unsupported) for heads of several
 // layers and for heads with a vocabulary matrix of their own: here they share the model's table.
 ConvertSource gguf_of_medusa(const ModelFile& checkpoint);
 

@@ -31,13 +31,13 @@ struct GgufContents {
 };
 
 // Reads a whole GGUF file's bytes; place (its path) begins every error. Throws Error(bad_file), and Error(unsupported)
-// for big-endian files, later versions and tensor types that are no DType; nothing else but std::bad_alloc.
+// for big-endian files, later versions and tensor types without a DType; nothing else except std::bad_alloc.
 GgufContents parse_gguf(std::span<const std::byte> file, const std::string& place);
 
-// The name ggml gives a tensor type: 12 is "Q4_K"; "type 99" where there is none.
+// The name ggml gives a tensor type: 12 is "Q4_K"; "type 99" for a type without a name.
 std::string ggml_type_name(uint32_t type);
 
-// ggml's number of a tensor type, and back: nothing for those Weft does not read.
+// ggml's number of a tensor type, and back: nothing for types that Weft does not read.
 uint32_t ggml_type(DType dtype);
 std::optional<DType> dtype_of_ggml(uint32_t type);
 

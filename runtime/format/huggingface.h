@@ -7,12 +7,12 @@
 
 namespace weft {
 
-// Of a model that reads texts and pictures.
+// Halves of a model that reads texts and pictures.
 enum class Half { text, image };
 
-// Opens config.json and its neighbours; ModelFile::index is left empty. Of a model of Idefics3 or SmolVLM only one
-// half: for the text, what would be the folder of its text model alone. Errors as open_model's, and Error(unsupported)
-// if there is no half for images.
+// Opens config.json and its neighbours; ModelFile::index is left empty. For a model of Idefics3 or SmolVLM only one
+// half; the half for text looks like the folder of its text model alone. Throws as open_model, and Error(unsupported)
+// for a model without a half for images.
 ModelFile open_huggingface(const std::filesystem::path& folder, Half half = Half::text);
 
 }  // namespace weft

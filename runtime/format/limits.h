@@ -1,5 +1,5 @@
-// What a file may ask of the host's memory. A value in JSON form takes 40 bytes and more where the file may spend one
-// or two.
+// Limits on the host memory that a file can make a reader use. A value in JSON form takes 40 bytes or more, but only
+// one or two bytes of the file.
 #pragma once
 
 #include <cstdint>

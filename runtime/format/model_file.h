@@ -27,13 +27,13 @@ struct ModelFile {
   // GGUF: one flat object of all key-values. Hugging Face: config.json. Strings from GGUF need not be UTF-8.
   JsonValue metadata;
 
-  // Hugging Face only: the files of these names, each null where there is none. A chat_template.jinja in the folder is
-  // tokenizer_config["chat_template"], before one that tokenizer_config.json has.
+  // Hugging Face only: the files of these names; null for a missing file. A chat_template.jinja in the folder becomes
+  // tokenizer_config["chat_template"] and takes precedence over the one in tokenizer_config.json.
   JsonValue tokenizer, tokenizer_config, generation_config;
   // As sentence-transformers writes them: 1_Pooling/config.json (or where modules.json says), modules.json (an array),
   // sentence_bert_config.json, config_sentence_transformers.json.
   JsonValue pooling, sentence_modules, sentence_transformer, sentence_prompts;
-  // Of an encoder of pictures: preprocessor_config.json, or "image_processor" of processor_config.json.
+  // For an image encoder: preprocessor_config.json, or "image_processor" of processor_config.json.
   JsonValue preprocessor;
 
   // MappedFile::release, whichever file the bytes are of.
@@ -49,10 +49,10 @@ struct ModelFile {
     for (const MappedFile& file : files) file.check_length();
   }
 
-  // Frees what only a tokenizer is made of, which is much where a vocabulary is large.
+  // Frees the parts that only making a tokenizer needs; with a large vocabulary they take much memory.
   void forget_tokenizer();
 
-  // The tensor of this name; nullptr if there is none.
+  // The tensor of this name; nullptr if the file lacks it.
   const TensorView* find(std::string_view name) const;
 
   struct Hash {
@@ -70,8 +70,8 @@ struct ModelFile {
 ModelFile open_model(const std::filesystem::path& path);
 // Opens a GGUF file that is mapped. Throws as above.
 ModelFile open_model(MappedFile file);
-// Opens the encoder of pictures of a Hugging Face folder of Idefics3 or SmolVLM (open_model opens only the text model
-// of that), or a GGUF file of one ("mmproj"). Throws as open_model, and Error(unsupported) if there is none.
+// Opens the image encoder of a Hugging Face folder of Idefics3 or SmolVLM (open_model opens only the text model of such
+// a folder), or of a GGUF file ("mmproj"). Throws as open_model, and Error(unsupported) without an image encoder.
 ModelFile open_image_model(const std::filesystem::path& path);
 
 // The shards of a parsed model.safetensors.index.json, tensor name -> file name, each a plain name that cannot leave

@@ -10,7 +10,7 @@
 
 namespace weft {
 
-// What rounding did to a tensor's numbers; all zero where nothing was rounded.
+// Errors of rounding a tensor's numbers; all zero if nothing was rounded.
 struct Rounding {
   double largest_error = 0;  // |kept - file's|
   double largest_value = 0;  // |file's|, of the rows that may have been rounded

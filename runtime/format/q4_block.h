@@ -17,11 +17,11 @@ struct Q4Block {
 
 // values: 1 to 32 numbers of magnitude 65504 at most. Their order does not matter to scale and minimum.
 //
-// A block's range divided by 15 is where the search begins; ranges a little narrower or wider follow, each with the
-// scale and minimum that least squares gives for the integers found, and the best is refined once more. That better
-// scales than the range's lie near it, and that least squares finds them, is from the k-quants of llama.cpp (I.
-// Kawrakow 2023, https://github.com/ggml-org/llama.cpp/pull/1684); the alternation is Lloyd's (1982, "Least squares
-// quantization in PCM"). Never worse than the range itself.
+// The search begins with a block's range divided by 15. Ranges a little narrower or wider follow, each with the scale
+// and minimum that least squares gives for the integers found; the best is refined once more. The k-quants of llama.cpp
+// (I. Kawrakow 2023, https://github.com/ggml-org/llama.cpp/pull/1684) showed that better scales lie near the range's,
+// and that least squares finds them; the alternation is Lloyd's (1982, "Least squares quantization in PCM"). The result
+// is never worse than the range itself.
 Q4Block fit_q4(std::span<const float> values);
 
 }  // namespace weft

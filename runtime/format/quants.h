@@ -25,7 +25,7 @@ struct ScaledBlock {
   std::array<int8_t, kQ8BlockElements> values;
 };
 bool is_scaled_integers(DType dtype);
-// Of one of these types.
+// Reads a block of one of these types.
 ScaledBlock scaled_block(DType dtype, const std::byte* block);
 
 // Q4_0, Q4_1 and each eighth of a Q4_K block are 32 integers of 0 .. 15, times a scale, plus a minimum.
@@ -34,7 +34,7 @@ struct NibbleBlock {
   std::array<uint8_t, kQ8BlockElements> values;
 };
 bool is_nibbles(DType dtype);
-// Of one of these types: the 32 elements that begin at element 32 * index of the tensor whose blocks these are.
+// Reads the 32 elements from element 32 * index on of a tensor of one of these types. blocks: of the whole tensor.
 NibbleBlock nibble_block(DType dtype, const std::byte* blocks, uint64_t index);
 
 }  // namespace weft

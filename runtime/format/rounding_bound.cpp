@@ -115,7 +115,7 @@ void superblock_bounds(DType dtype, const std::byte* block, std::span<const floa
     bounds[i] = Levels(first[i], last[i], type.levels, std::abs(first[i]), kClipped, beyond).bound(values[i]);
 }
 
-// Of a type without blocks.
+// Relative precision of a type without blocks.
 float precision(DType dtype) { return dtype == DType::f16 ? kHalfUlp : dtype == DType::bf16 ? 0x1p-8f : 0x1p-24f; }
 
 }  // namespace

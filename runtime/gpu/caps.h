@@ -1,5 +1,5 @@
-// What a device is and can do, as plain data: read once from Vulkan (read_caps in instance.h), or written down in a
-// test.
+// Properties and abilities of a device, as plain data: read once from Vulkan (read_caps in instance.h), or written down
+// in a test.
 #pragma once
 
 #include <cstdint>

@@ -57,12 +57,12 @@ class Device : public std::enable_shared_from_this<Device> {
   // the end.
   void submit(const std::vector<const CommandBuffer*>& commands, class Fence& fence);
 
-  // Whether a wait has ended in vain: the driver may still use every object there is, so none of them is destroyed.
+  // True after a wait timed out: the driver may still use any object, so none of them is destroyed.
   bool given_up() const { return given_up_; }
 
-  // Bytes of memory the driver says can still be allocated; 0 if it cannot say.
+  // Bytes of memory that can still be allocated, according to the driver; 0 if it does not report them.
   uint64_t memory_left() const;
-  // What this device's buffers take.
+  // Memory of this device's buffers.
   MemoryUse memory_use() const;
 
   // Names an object for debuggers and validation messages.
@@ -134,8 +134,8 @@ class Fence {
   Fence(const Fence&) = delete;
   Fence& operator=(const Fence&) = delete;
 
-  // Returns once the submission has finished; at once if there is none. Throws Error(device_lost), also when it takes
-  // minutes: 2, or 30 on a CPU. The device is given up then.
+  // Returns after the submission has finished, at once without a submission. Throws Error(device_lost), also after 2
+  // minutes, or 30 on a CPU; then the device is given up.
   void wait();
   bool pending() const { return pending_; }
 

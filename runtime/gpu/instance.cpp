@@ -116,7 +116,7 @@ uint32_t read_matrix_side(VkInstance instance, VkPhysicalDevice device) {
   return side;
 }
 
-// Reads everything Caps holds. A device of Vulkan 1.0 is listed with what 1.0 can tell; the plan then refuses it.
+// Reads all fields of Caps. A device of Vulkan 1.0 is listed with the fields that 1.0 has; the plan then refuses it.
 Caps read_caps(VkInstance instance, VkPhysicalDevice device) {
   Caps caps;
   VkPhysicalDeviceProperties basic = {};

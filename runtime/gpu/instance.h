@@ -26,11 +26,11 @@ class Instance {
   };
   const std::vector<Physical>& devices() const { return devices_; }
   VkInstance handle() const { return handle_; }
-  // Whether objects are named, for debuggers and validation messages: with WEFT_VALIDATION=1 or WEFT_LABELS=1.
+  // True if objects are named, for debuggers and validation messages: with WEFT_VALIDATION=1 or WEFT_LABELS=1.
   bool debug_utils() const { return debug_utils_; }
-  // Whether dispatches have labels, for debuggers: with WEFT_LABELS=1. The validation layer of Vulkan 1.3.239 does not
-  // guard its list of labels against threads that destroy their command pools (KhronosGroup/Vulkan-ValidationLayers
-  // issue 5172), so they are not set wherever they can be.
+  // True if dispatches have labels, for debuggers: with WEFT_LABELS=1. Labels are off by default because the validation
+  // layer of Vulkan 1.3.239 does not guard its list of labels against threads that destroy their command pools
+  // (KhronosGroup/Vulkan-ValidationLayers issue 5172).
   bool debug_labels() const { return debug_labels_; }
 
   // Warnings and errors of the validation layer since the process started, the first few thousand, oldest first. Tests

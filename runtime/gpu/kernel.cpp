@@ -67,7 +67,7 @@ void Kernel::create_layouts() {
 VkPipeline Kernel::compile(VkPipelineCache cache) const {
   const Device::Compiling turn(device_);
   const VolkDeviceTable& vk = device_.vk();
-  // All that takes memory comes first: nothing is lost where there is none.
+  // All allocations come first: if one fails, no Vulkan object leaks.
   const std::string name = label();
   std::vector<VkSpecializationMapEntry> entries;
   for (uint32_t i = 0; i < spec_.constants.size(); ++i) entries.push_back({i, i * 4, 4});

@@ -46,8 +46,8 @@ class Kernel {
   VkPipelineLayout layout() const { return layout_; }
   VkDescriptorSetLayout set_layout() const { return set_layout_; }
 
-  // What the driver's compiler says of the pipeline, in its words ("VGPRs", "Spilled VGPRs"); only where the plan asks.
-  // A pipeline may be several programs: the sums.
+  // Statistics of the pipeline under the names that the driver's compiler gives them ("VGPRs", "Spilled VGPRs"); only
+  // if the plan asks for them. If a pipeline consists of several programs, their sums.
   std::map<std::string, double> statistics() const;
 
  private:

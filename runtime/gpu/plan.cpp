@@ -27,7 +27,7 @@ void fit_mali(Plan& plan) {
   plan.tile_tokens = 16;
   plan.block_tokens = 2;
 }
-// Of Mali and V3D.
+// True for Mali and V3D.
 bool has_few_registers(const Caps& caps) {
   return caps.driver_id == VK_DRIVER_ID_MESA_PANVK || caps.driver_id == VK_DRIVER_ID_ARM_PROPRIETARY ||
          caps.driver_id == VK_DRIVER_ID_MESA_V3DV;
@@ -36,8 +36,7 @@ bool has_few_registers(const Caps& caps) {
 constexpr const char* kPowerVrReason = "a thread of PowerVR's has no registers for groups of 8 tokens";
 void fit_powervr(Plan& plan) { plan.block_tokens = 4; }
 
-// These products also take it for granted that unpackHalf2x16 keeps subnormal halves (shaders/lib/half.glsl), as RADV's
-// and NVK's does.
+// These products also require that unpackHalf2x16 keeps subnormal halves (shaders/lib/half.glsl), as in RADV and NVK.
 void use_uniform_parts(Plan& plan) { plan.uniform_parts = true; }
 
 constexpr Workaround kWorkarounds[] = {
@@ -47,11 +46,11 @@ constexpr Workaround kWorkarounds[] = {
     {VK_DRIVER_ID_GOOGLE_SWIFTSHADER, 0, kAny,
      "SwiftShader runs each barrier as a switch of coroutines: small workgroups reduce faster",
      [](Plan& plan) { plan.reduce_threads = 64; }},
-    // What compilers cannot keep in registers they spill to memory. docs/devices.md has what they said.
+    // Compilers spill to memory what they cannot keep in registers. docs/devices.md has the numbers that they reported.
     {VK_DRIVER_ID_MESA_TURNIP, 0, kAny, "Adreno 610 to 630 have few registers: products of several tokens go by tiles",
      [](Plan& plan) { plan.block_tokens = 1; }, [](const Caps& caps) { return caps.device_id >> 16 <= 0x0603; }},
-    // Of Mesa's other compilers, Turnip's and Honeykrisp's make slower code of it, and NVK's before Volta no better
-    // one.
+    // Not for Mesa's other drivers: Turnip's and Honeykrisp's compilers make slower code of it, and NVK's before Volta
+    // no faster code.
     {VK_DRIVER_ID_MESA_RADV, 0, kAny,
      "RADV loads a product's inputs once a subgroup if it knows that they are the same", use_uniform_parts,
      has_uniform_parts},
@@ -162,7 +161,7 @@ void round_inputs(Plan& plan, const Caps& caps) {
     throw Error(Code::unsupported, "the device has no fast integer dot products, which inputs of 8 bits need",
                 caps.name, "weft devices shows int8_dot_fast: only such devices gain by them");
   plan.int8_inputs = true;
-  // Of f16 matrices. Not by default: it costs several times what f16 weights and caches do.
+  // For f16 matrices. Not a default: its rounding changes results several times as much as f16 weights and caches do.
   plan.half_tiles = caps.fp16;
   if (plan.tile_tokens == 0) plan.tile_tokens = kTileTokens;
 }

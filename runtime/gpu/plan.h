@@ -1,4 +1,4 @@
-// What Weft does on a device, decided by a pure function of its Caps, so that it can be tested without any GPU.
+// Choices that Weft makes for a device: a pure function of its Caps, so tests need no GPU.
 #pragma once
 
 #include <cstdint>
@@ -37,12 +37,12 @@ struct Plan {
 // Throws Error(unsupported) naming the limit, if the device has less than Vulkan 1.1 or than the kernels need.
 Plan make_plan(const Caps& caps);
 
-// Whether products are faster if their inputs are rounded to 8 bits: not if the driver makes integer dot products of
-// other instructions, and not on Mali and V3D.
+// True if products are faster with inputs rounded to 8 bits: not if the driver emulates integer dot products with other
+// instructions, and not on Mali and V3D.
 bool rounding_pays(const Caps& caps);
 
-// Sets int8_inputs, half_tiles (for f16 matrices) if the device computes with halves, and tile_tokens where there were
-// no tiles. Throws Error(unsupported) if it does not pay.
+// Sets int8_inputs, half_tiles (for f16 matrices) if the device computes with halves, and tile_tokens if it was 0.
+// Throws Error(unsupported) if rounding does not pay.
 void round_inputs(Plan& plan, const Caps& caps);
 
 }  // namespace weft

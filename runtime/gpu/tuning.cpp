@@ -65,7 +65,7 @@ uint64_t checksum(std::string_view text) {
   return hash;
 }
 
-// What a file begins with: for which kernels, device and driver it is.
+// First lines of a file: the kernels, device and driver that it is for.
 std::string heading(const Caps& caps) {
   char text[160];
   std::snprintf(text, sizeof text, "weft tune %d\ndevice %04x-%04x driver %08x-", kVersion, caps.vendor_id,

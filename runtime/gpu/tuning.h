@@ -1,11 +1,11 @@
-// What a measurement may choose better than a plan's defaults: the shapes of tiles and workgroups, and whether prompts
-// are multiplied by cooperative matrices. `weft tune` measures (ops/tune.h) and keeps the values it chose in a file
-// beside the pipeline cache, one for a device and driver version; models loaded after that use them.
+// Plan fields for which measured values can be better than the defaults: the shapes of tiles and workgroups, and the
+// use of cooperative matrices for prompts. `weft tune` measures (ops/tune.h) and writes the values it chose to a file
+// beside the pipeline cache, one for each device and driver version; models loaded after that use them.
 //
-// Whatever is chosen, results are deterministic. Equal to the last bit are those of different row_tiles, and the
-// vocabulary table's logits for different block_tokens. Equal up to rounding are others: with another split or
-// reduce_threads, or without cooperative matrices, sums are added up in another order, and a layer's product of a group
-// of tokens may round otherwise than that of one.
+// Results are deterministic with any values. They are equal to the last bit for different row_tiles, as are the
+// vocabulary table's logits for different block_tokens. In other cases they are equal up to rounding: another split or
+// reduce_threads, or a plan without cooperative matrices, adds sums in another order, and a layer's product of a group
+// of tokens may round differently from that of one token.
 #pragma once
 
 #include <cstddef>
@@ -28,11 +28,11 @@ struct Tunable {
 };
 std::span<const Tunable> tunables();
 
-// Where a device's tuned values are kept; nothing if there is no place for it (pipeline_cache.h).
+// The path of a device's tuned values; nothing if there is no folder for it (pipeline_cache.h).
 std::optional<std::filesystem::path> tuning_path(const Caps& caps);
 
-// The tuned values as a file's text, and back: the plan with them. Nothing where the text was not written for this
-// device, driver and version of the kernels, is damaged, or chooses what is no candidate.
+// Write the tuned values as a file's text, and read them back into a plan. Reading returns nothing if the text was
+// written for another device, driver or version of the kernels, is damaged, or has a value that is not a candidate.
 std::string write_tuning(const Caps& caps, const Plan& plan);
 std::optional<Plan> read_tuning(std::string_view text, const Caps& caps, const Plan& defaults);
 

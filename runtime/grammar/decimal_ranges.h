@@ -34,7 +34,7 @@ Decimal parse_decimal(std::string_view number);
 // Below zero, zero, or above zero as a is less than, equal to or greater than b.
 int compare(const Decimal& a, const Decimal& b);
 
-// Whether a whole number times the divisor, which is above zero, is this value. Throws as decimal_texts() does.
+// True if the value is a whole number times the divisor, which is above zero. Throws as decimal_texts() does.
 bool is_multiple(const Decimal& value, const Decimal& divisor);
 
 struct DecimalBound {

@@ -57,10 +57,10 @@ class Grammar {
   bool is_final(uint32_t state) const { return states_[state].final; }
   // The state's rule ends here: nothing leaves the state.
   bool is_end(uint32_t state) const { return is_final(state) && edges(state).empty() && calls(state).empty(); }
-  // What the grammar's author would call the rule a state belongs to, for errors.
+  // Name of a state's rule as the grammar's author knows it, for errors.
   const std::string& rule_name(uint32_t state) const { return names_[states_[state].rule]; }
 
-  // Bytes that no edge tells apart are one class.
+  // Bytes that all edges treat alike are one class.
   uint32_t byte_class_count() const { return class_count_; }
   uint32_t byte_class(uint8_t byte) const { return classes_[byte]; }
 

@@ -1,4 +1,4 @@
-// What the makers of grammars share: expressions, rules, and the checks and compilation that make a Grammar of them.
+// Shared by the makers of grammars: expressions, rules, and the checks and compilation that make a Grammar of them.
 #pragma once
 
 #include <cstdint>

@@ -39,9 +39,9 @@ class GrammarStates {
     }
     return moves_[move];
   }
-  // Whether the text may end here.
+  // True if the text may end here.
   bool may_end(State state) const { return sets_[state]->back() == kMayEnd; }
-  // Whether bytes may follow.
+  // True if bytes may follow.
   bool may_continue(State state) const { return sets_[state]->size() > 1; }
 
   // The same state, from another object for the same grammar.

@@ -32,7 +32,7 @@ class JsonForms {
   // Exactly this value, with the spaces of the others.
   Expr exactly(const JsonTree& value);
 
-  // What stands between elements, and between a name and its value: with one space or none.
+  // Separators between elements, and between a name and its value: with one space or none.
   Expr comma() { return spaced(comma_, ","); }
   Expr colon() { return spaced(colon_, ":"); }
 

@@ -64,9 +64,9 @@ class JsonSchemaDocument {
   // The name of a supported keyword, valid for ever.
   static std::string_view keyword_name(std::string_view key);
 
-  // A member that has to be of a type; nullptr if there is none.
+  // A member that has to be of a type; nullptr if it is missing.
   const JsonTree* find(const JsonSchemaPart& part, std::string_view key, JsonTree::Type type) const;
-  // A member that has to be a whole number from 0; nothing if there is none, and more than 2^32 - 2 is 2^32 - 2.
+  // A member that has to be a whole number from 0; nothing if it is missing. Values above 2^32 - 2 become 2^32 - 2.
   std::optional<uint32_t> find_count(const JsonSchemaPart& part, std::string_view key) const;
   // A member that has to be a number; above 0 for multipleOf.
   Decimal number(const JsonSchemaPart& part, std::string_view key) const;

@@ -1,5 +1,4 @@
-// Where the references of a JSON Schema lead: identifiers and anchors (RFC 3986, section 5; JSON Schema Core, section
-// 8).
+// Targets of references in a JSON Schema: identifiers and anchors (RFC 3986, section 5; JSON Schema Core, section 8).
 #pragma once
 
 #include <map>
@@ -23,9 +22,9 @@ class JsonSchemaReferences {
  public:
   explicit JsonSchemaReferences(const JsonTree& root) { visit(root, "#", "", 0); }
 
-  // The base of a schema's references: the identifier of the schema that it is embedded in; "" if there is none.
+  // The base of a schema's references: the identifier of the schema that it is embedded in; "" without an identifier.
   const std::string& base(const JsonTree& schema) const;
-  // The schema with this identifier or anchor, an URI without or with a name after '#'; nullptr if there is none.
+  // The schema with this identifier or anchor, a URI without or with a name after '#'; nullptr if none has it.
   const SchemaPlace* find(const std::string& uri) const;
 
  private:

@@ -183,8 +183,8 @@ class Reach {
   std::vector<RuleState> work_;
 };
 
-// A cycle in a graph, given as the list of nodes each node leads to; empty if there is none. Depth first, without
-// recursion.
+// Finds a cycle in a graph, which has for each node the list of nodes that it leads to; empty if the graph has no
+// cycle. Depth first, without recursion.
 std::vector<uint32_t> find_cycle(const std::vector<std::vector<uint32_t>>& graph) {
   enum class Seen : uint8_t { no, on_path, done };
   std::vector<Seen> seen(graph.size(), Seen::no);

@@ -42,7 +42,7 @@ std::optional<RuleAutomaton> remove_free_transitions(const RuleSketch& sketch);
 // that nothing calls. If the root cannot end, nothing is changed, and it returns the rule that is the cause.
 std::optional<uint32_t> drop_endless(std::vector<RuleAutomaton>& automata, uint32_t root);
 
-// What of a grammar's rules can never be used, over all rules' automata.
+// Rules of a grammar that can never be used, over the automata of all rules.
 struct RuleFaults {
   std::optional<uint32_t> endless;  // a rule that can never end
   std::vector<uint32_t>

@@ -21,7 +21,7 @@ struct TextAutomaton {
   };
 
   // The first is the start. The makers below leave only states from which a final one can be reached, so an automaton
-  // without states is that of no text at all.
+  // without states accepts no text.
   std::vector<State> states;
 
   bool empty() const { return states.empty(); }

@@ -30,7 +30,7 @@ TokenTrie::TokenTrie(const std::vector<std::string>& bytes) : spans_(bytes.size(
     const size_t common = std::mismatch(text.begin(), text.end(), last.begin(), last.end()).first - text.begin();
     for (; path.size() > common; path.pop_back()) nodes_[path.back()].end = static_cast<uint32_t>(nodes_.size());
     for (size_t depth = common; depth < text.size(); ++depth) {
-      // Only the last of them has tokens. Those before it begin with this token, so its number is where theirs are.
+      // Only the last of these nodes has tokens. This token is the first one below the others, so they get its number.
       path.push_back(static_cast<uint32_t>(nodes_.size()));
       nodes_.push_back({0, i, static_cast<uint32_t>(depth + 1), static_cast<uint8_t>(text[depth])});
     }

@@ -1,4 +1,4 @@
-// What is checked of a JPEG file before stb_image decodes it. Not for other modules.
+// Checks of a JPEG file before stb_image decodes it. Not for other modules.
 #pragma once
 
 #include <cstddef>

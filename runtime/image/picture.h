@@ -16,14 +16,14 @@ struct Picture {
   const uint8_t* pixel(uint32_t x, uint32_t y) const { return &pixels[(size_t{y} * width + x) * 3]; }
 };
 
-// What a file may ask for. Decoding takes about 11 bytes a pixel, and 6 more for a progressive JPEG.
+// Limits for a file. Decoding takes about 11 bytes a pixel, and 6 more for a progressive JPEG.
 struct PictureLimits {
   uint64_t bytes = uint64_t{64} << 20;
   uint32_t side = 16384;
   uint64_t pixels = uint64_t{1} << 25;
 };
 
-// Decodes a PNG or JPEG file. What is transparent is drawn on white. A JPEG is turned as its EXIF orientation says.
+// Decodes a PNG or JPEG file. Transparent pixels are drawn on white. A JPEG is turned as its EXIF orientation says.
 // place: the file's name, which begins every error. Throws Error(unsupported) for another format and for a picture
 // above the limits, Error(bad_file) naming what is wrong with the file.
 Picture decode_picture(std::span<const std::byte> file, const std::string& place, const PictureLimits& limits = {});

@@ -26,11 +26,11 @@ struct Tiles {
 };
 Tiles split_picture(const Picture& picture, const PictureSettings& settings);
 
-// A tile's numbers, (patches, 3, patch, patch): patches row by row, each of patch x patch pixels. What is left over at
-// the right and at the bottom is in none.
+// A tile's numbers, (patches, 3, patch, patch): patches row by row, each of patch x patch pixels. Pixels left over at
+// the right and at the bottom are dropped.
 std::vector<float> patches_of(const Picture& tile, const PictureSettings& settings, uint32_t patch);
 
-// What stands in the prompt for a picture. Each "<image>" is a row of the encoder; a tile has rows_per_tile of them.
+// Text of a picture in the prompt. Each "<image>" is a row of the encoder; a tile has rows_per_tile of them.
 std::string picture_text(const Tiles& tiles, uint32_t rows_per_tile);
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-// What a pure read kernel reaches on a device: the yardstick of every run.
+// Bandwidth of a kernel that only reads, on a device: the yardstick of every run.
 #pragma once
 
 #include <memory>

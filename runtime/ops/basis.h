@@ -1,11 +1,11 @@
 // The basis that a vocabulary table's columns are stored in.
 //
-// The energy of a model's hidden states is in few columns. Those come first, and an estimate of a logit reads them
-// whole. What follows is rotated: rounds of random signs and of Hadamard matrices over 32 columns each, so that a
-// few bits of a row tell about all of it, and what they leave behaves like chance (Gao and Long 2024, "RaBitQ"; Ailon
-// and Chazelle 2009 for the rotation). Before that a row's columns are multiplied by scales and those of a hidden state
-// divided, so that neither has columns much larger than the other's. None of this changes a product: a hidden state is
-// taken into the basis before the projection (ops::rotate), and a gathered row back.
+// The energy of a model's hidden states is in few columns. These come first, and an estimate of a logit reads them
+// whole. The other columns are rotated: rounds of random signs and of Hadamard matrices over 32 columns each, so that a
+// few bits of a row tell about all of it, and the error that is left behaves like chance (Gao and Long 2024, "RaBitQ";
+// Ailon and Chazelle 2009 for the rotation). Before the rotation, a row's columns are multiplied by scales and those of
+// a hidden state divided by them, so that neither has columns much larger than the other's. None of this changes a
+// product: a hidden state is rotated into the basis before the projection (ops::rotate), and a gathered row back.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace weft {
 class Basis {
  public:
   // For tables `width` wide. order: the columns, the one that decides most first; mean: the mean hidden state (width);
-  // scales: of rows' columns (width), above 0. Empty: unknown, which is columns in their own order, 0, and 1.
+  // scales: of rows' columns (width), above 0. If empty: the columns' own order; a mean of 0; scales of 1.
   Basis(uint32_t width, std::span<const uint32_t> order, std::span<const float> mean, std::span<const float> scales,
         uint64_t seed = kSeed);
   explicit Basis(uint32_t width) : Basis(width, {}, {}, {}) {}

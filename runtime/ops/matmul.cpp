@@ -62,7 +62,7 @@ void multiply_tiles(Recorder& recorder, const Matrix& weights, const View& state
   }
 }
 
-// What else a product does with its results.
+// Further work of a product on its results.
 struct Results {
   Output output = Output::write;
   std::optional<Activation> gates = {};

@@ -38,7 +38,7 @@ struct Matrix {
   uint64_t tile_bytes() const;  // a multiple of 256, so that any tile can start a view
   uint64_t bytes() const { return tiles() * tile_bytes(); }
 
-  // Whole tiles that one binding of at most max_bytes reaches. Throws Error(unsupported) if not even one tile fits.
+  // A run of whole tiles that fits in one binding of at most max_bytes. Throws Error(unsupported) if no tile fits.
   struct Slice {
     View view;
     uint32_t row_base, rows;  // without the last tile's filling
@@ -46,7 +46,7 @@ struct Matrix {
   std::vector<Slice> slices(uint64_t max_bytes) const;
 };
 
-// What a matrix of this shape needs if nothing were padded: for reports.
+// Bytes of a matrix of this shape without padding, for reports.
 uint64_t packed_bytes(Format format, uint64_t rows, uint64_t cols);
 
 // Bytes of a row of a table that a head reads (shaders/abi.h).

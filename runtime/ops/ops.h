@@ -23,7 +23,7 @@ struct Plan;
 namespace ops {
 
 // x[t] = table[history[pos + t]] * scale.               table (rows, cols), history (context), x (tokens,
-// stride_of(cols)). Of a table in a basis of its own (ops/basis.h), x is in that basis.
+// stride_of(cols)). If the table has its own basis (ops/basis.h), x is in that basis.
 void gather(Recorder& recorder, const Matrix& table, const View& state, const View& history, const View& x,
             uint32_t tokens, float scale = 1);
 
@@ -90,7 +90,7 @@ enum class Activation : uint32_t {
   tanh = ACTIVATION_TANH
 };
 
-// What a product reads: x (tokens, stride_of(cols)), or the rows of a norm that it ends.
+// Input of a product: x (tokens, stride_of(cols)), or the rows of a norm that the product ends.
 struct Input {
   Input(const View& plain) : x(plain) {}                        // NOLINT: a view is an input
   Input(const Buffer& plain) : x(plain) {}                      // NOLINT
@@ -182,9 +182,9 @@ struct Attention {
   uint32_t window =
       0;  // positions a token sees, itself the last; 0: all that `mask` lets it. Only with AttentionMask::causal
   float soft_cap = 0;  // scores s become soft_cap * tanh(s / soft_cap); 0: they stay
-  // Then each head adds its slope times the (negative) distance: ALiBi. Of n heads, n a power of two, head h has the
-  // slope 2^(-8 (h + 1) / n); of other numbers, those above n fill the gaps of twice as many: 2^(-4 (2 (h - n) + 1) /
-  // n).
+  // ALiBi: each head then adds its slope times the (negative) distance to its scores. Let n be the largest power of two
+  // that is not above the number of heads. Head h < n has the slope 2^(-8 (h + 1) / n); later heads fill the gaps of
+  // twice as many: 2^(-4 (2 (h - n) + 1) / n).
   bool alibi = false;
   AttentionMask mask = AttentionMask::causal;
   ScoreBiases biases = {};
@@ -267,8 +267,8 @@ struct RowList {
 void project_rows(Recorder& recorder, const Matrix& table, const View& x, const View& state, const RowList& list,
                   const View& logits);
 
-// What a token is chosen from: all `rows` of the vocabulary in order, or the rows a head listed (abi.h, LIST_IDS), of
-// which the state counts exact_count.
+// Rows that a token is chosen from: all `rows` of the vocabulary in order, or the rows that a head listed (abi.h,
+// LIST_IDS); their number is the state's exact_count.
 struct Selectable {
   uint32_t rows;                // at most
   const View* lists = nullptr;  // none: all rows
@@ -293,7 +293,7 @@ void sample(Recorder& recorder, const View& state, const View& params, const Vie
 void logprobs(Recorder& recorder, const View& state, const View& params, const View& logits, const View& candidates,
               const View& out, const Selectable& from);
 
-// What the end of a pass touches.
+// Buffers that `advance` and `advance_draft` use.
 struct StepViews {
   View state;        // abi::StepState
   View params;       // abi::SampleParams

@@ -9,12 +9,12 @@ namespace weft::ops {
 
 namespace {
 
-// What is done beside the rotation: a norm first, or the begin of one.
+// Norm in the same dispatch as the rotation: a whole norm before it, or the begin of a norm after it.
 struct OfNorm {
   View state, weight, written;
   bool last_only = false;
   float epsilon = 0;
-  bool turns = true;  // false: nothing is done beside it
+  bool turns = true;  // false: no rotation, only the begin of a norm
 };
 
 // A row with a word more for each block, the signs of its rounds, and what the norm's sum takes: shaders/rotate.comp.

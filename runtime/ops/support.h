@@ -1,4 +1,4 @@
-// What the operations' files share. Not for other modules.
+// Shared by the files of the operations. Not for other modules.
 #pragma once
 
 #include <cstdint>

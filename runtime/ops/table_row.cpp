@@ -17,7 +17,7 @@ namespace {
 constexpr uint32_t kWordBytes = 16;
 constexpr float kLargestHalf = 65504;
 
-// The least half that is not below a value of 0 or more; infinity if there is none.
+// The least half that is not below a value of 0 or more; infinity above the largest half.
 uint16_t half_above(double value) {
   if (value > kLargestHalf) return 0x7c00;
   uint16_t half = float_to_half(static_cast<float>(value));

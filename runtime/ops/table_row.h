@@ -18,10 +18,10 @@ uint32_t table_row_bytes(Format format, uint32_t rest);
 
 // Packs rows of one table. Not for several threads at once.
 //
-// Of a row's rest, e in the table's basis and s as its planes store it, a stage of estimates knows g: its first bits,
-// as integers around 0 (four bits: times the blocks' scales). A row keeps for each stage the factor t = s.e / g.e, so
-// that s - t g is at a right angle to e, and the error |s - t g|, rounded up. shaders/quantise.comp says what they are
-// for.
+// Let e be a row's rest in the table's basis, and s the same as its planes store it. A stage of estimates knows g, the
+// first bits of s, as integers around 0 (four bits: times the blocks' scales). For each stage a row keeps the factor
+// t = s.e / g.e, so that s - t g is at a right angle to e, and the error |s - t g|, rounded up. shaders/quantise.comp
+// explains their use.
 class TableRowPacker {
  public:
   TableRowPacker(Format format, const Basis& basis);

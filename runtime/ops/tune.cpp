@@ -17,11 +17,11 @@ namespace {
 constexpr double kWorthIt = 0.97;  // of the default's time
 constexpr int kRuns = 7;
 
-// Of a small model: large enough to fill a device, small enough to be packed in no time.
+// Sizes of a small model: large enough to fill a device, small enough to be packed quickly.
 constexpr uint32_t kWidth = 1024, kRows = 4096, kVocab = 16384, kContext = 1024, kPromptTokens = 64;
 constexpr ops::HeadShape kHeads = {16, 8, 64};
 
-// Evenly spread over [-1, 1].
+// Numbers evenly spread over [-1, 1].
 std::vector<float> numbers(uint64_t count) {
   std::vector<float> values(count);
   for (uint64_t i = 0; i < count; ++i)
@@ -33,7 +33,7 @@ bool of_prompts(std::string_view tunable) {
   return tunable == "block_tokens" || tunable == "matrix_side" || tunable == "tile_tokens";
 }
 
-// A device with a plan and everything the timed work touches.
+// A device with a plan, and all buffers of the timed work.
 class Bench {
  public:
   Bench(std::string_view selector, const Plan& plan)

@@ -19,14 +19,14 @@ struct TuneTrial {
 
 struct TuneResult {
   Caps caps;
-  Plan plan;  // the defaults with what was chosen
+  Plan plan;  // the defaults with the chosen values
   std::vector<TuneTrial> trials;
 };
 
-// Tries every candidate of one tunable after the other, each with the best of those before it. One that is not 3%
-// faster than the default does not replace it; one whose results are not the defaults', up to rounding, is refused.
-// Neither reads nor writes the device's file. selector as in Device::open. done is told 0..1. Throws as Device::open
-// does.
+// Tries every candidate of one tunable after the other, each with the best values of the tunables before it. A
+// candidate must be 3% faster than the default to replace it; one whose results differ from the defaults' by more than
+// rounding is refused. Does not read or write the device's file. selector as in Device::open. done is called with 0..1.
+// Throws as Device::open does.
 TuneResult tune(std::string_view selector, const std::function<void(float)>& done);
 
 }  // namespace weft

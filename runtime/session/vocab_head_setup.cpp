@@ -18,7 +18,7 @@ constexpr double kFastProbability = 1e-4;
 
 }  // namespace
 
-// True if only the head `full` can serve the model. Such models have no partial-head buffers.
+// True if only the head `full` can serve the model, which then has no partial-head buffers.
 bool VocabHeadSetup::only_full() const { return model_.weights.logit_bias || masks_all_rows(); }
 
 // True if a mask needs every row: partial heads handle the rows of one device only, and only one softmax.

@@ -27,7 +27,7 @@ struct Spec {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// The number at a position, which moves after it; If there is none: -1.
+// The number at a position, which moves after it; -1 without a number.
 int64_t take_number(const std::string& text, size_t& at, Context& context) {
   int64_t value = -1;
   while (at < text.size() && is_digit(text[at])) {

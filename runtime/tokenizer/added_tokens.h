@@ -43,7 +43,7 @@ class AddedTokens {
   std::optional<Match> find(std::string_view text, std::string_view plain, size_t from, size_t taken) const;
 
  private:
-  // The end of the longest token at a place, and its index; nothing if there is none.
+  // The end of the longest token at a place, and its index; nothing if no token begins there.
   std::optional<std::pair<size_t, uint32_t>> longest_at(std::string_view text, size_t at) const;
 
   std::vector<AddedToken> tokens_;

@@ -31,11 +31,11 @@ class Bpe {
   class Scratch;
 
   // texts: what each id stands for in the text to encode, empty for an id that text never gives (control tokens); it
-  // must outlive the object. byte_ids: the fallback tokens, kNone where there is none. merges: the first is tried
+  // must outlive the object. byte_ids: the fallback tokens, kNone for a byte without one. merges: the first is tried
   // first.
   Bpe(const BpeOptions& options, const std::vector<std::string>& texts, const std::array<uint32_t, 256>& byte_ids,
       const std::vector<Merge>& merges);
-  // Ranked by scores instead, one for each id, none NaN, the highest first.
+  // The same with ranks by scores, one for each id, the highest first. No score may be NaN.
   Bpe(const BpeOptions& options, const std::vector<std::string>& texts, const std::array<uint32_t, 256>& byte_ids,
       std::vector<float> scores);
 

@@ -34,7 +34,7 @@ Charsmap::Charsmap(std::string_view bytes, const std::string& place) : place_(pl
   replacements_ = bytes.substr(4 + trie);
 }
 
-// What replaces the shortest text of the map that this one begins with.
+// Replacement of the shortest text of the map that this text begins with.
 std::optional<std::string_view> Charsmap::find(std::string_view text) const {
   size_t node = offset(units_[0]);
   for (const char c : text) {

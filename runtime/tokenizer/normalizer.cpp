@@ -286,7 +286,7 @@ bool Normalizer::has_byte_level() const {
   return std::any_of(steps_.begin(), steps_.end(), [](const Step& step) { return step.kind == Kind::byte_level; });
 }
 
-// What a step that maps characters or Unicode forms makes of a text.
+// Result of a step that maps characters or Unicode forms, for a text.
 std::string Normalizer::change(const Step& step, std::string_view text) {
   switch (step.kind) {
     case Kind::lowercase:
@@ -318,7 +318,7 @@ std::string Normalizer::change(const Step& step, std::string_view text) {
   }
 }
 
-// Replaces every match. What replaces a match stands for the characters that the match's last byte stands for.
+// Replaces every match. The replacement stands for the same characters as the match's last byte.
 Normalizer::Text Normalizer::replace(const Step& step, const Text& in) {
   Text out;
   size_t at = 0;

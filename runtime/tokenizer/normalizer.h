@@ -1,4 +1,4 @@
-// What a tokenizer does to a text before splitting it: the "normalizer" of a tokenizer.json.
+// Changes that a tokenizer makes to a text before splitting it: the "normalizer" of a tokenizer.json.
 #pragma once
 
 #include <memory>
@@ -21,15 +21,15 @@ class Normalizer {
   // From the "normalizer" object. Throws Error(unsupported) naming a type Weft does not know, or
   // Error(bad_file).
   static Normalizer from_json(const JsonObject& normalizer);
-  // What SentencePiece does: every space becomes U+2581, and with prefix one more stands before a text that is not
+  // SentencePiece's normalizer: every space becomes U+2581; with prefix, one more is put before a text that is not
   // empty.
   static Normalizer sentencepiece(bool prefix);
   // Unicode normalization form C.
   static Normalizer nfc();
-  // SentencePiece as T5 uses it: first the precompiled map, if there is one; then, with collapse, no white space at
-  // either end and no two spaces in a row; then as sentencepiece(prefix).
+  // SentencePiece as T5 uses it: first the precompiled map, if given; then, with collapse, removes white space at both
+  // ends and repeated spaces; then as sentencepiece(prefix).
   static Normalizer sentencepiece(bool prefix, bool collapse, std::optional<Charsmap> map);
-  // BERT's for lower case: control characters go, ideographs stand alone, accents go.
+  // BERT's for lower case: removes control characters, puts spaces around ideographs, removes accents.
   static Normalizer bert_uncased();
 
   struct Text {
@@ -66,7 +66,7 @@ class Normalizer {
   };
   struct Step {
     Kind kind;
-    std::string from, to;        // replace: what and with what; prepend: to
+    std::string from, to;        // replace: `from` becomes `to`; prepend: `to`
     std::optional<Regex> regex;  // replace: instead of from
     std::shared_ptr<const Charsmap> map;
   };

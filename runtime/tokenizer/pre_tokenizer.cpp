@@ -313,7 +313,7 @@ PreTokenizer::Pieces PreTokenizer::split(std::string text, size_t origin) const 
   return pieces;
 }
 
-// What a splitting step makes of one piece.
+// Parts of one piece after a splitting step.
 std::vector<Span> PreTokenizer::parts_of(const Step& step, std::string_view piece) {
   std::vector<Span> parts;
   if (step.kind == Kind::fixed_length) {

@@ -1,7 +1,7 @@
 // Text to token ids and back, for the tokenizers language models ship: SentencePiece-style BPE with byte fallback
 // (Llama 2, Gemma), byte-level BPE (GPT-2, Llama 3, Qwen 2, SmolLM), unigram models (T5) and WordPiece (BERT).
 //
-// A text may hold any bytes. Those that are no UTF-8 are encoded byte by byte and come back from bytes() unchanged.
+// A text may hold any bytes. Bytes that are not UTF-8 are encoded one by one and come back from bytes() unchanged.
 #pragma once
 
 #include <cstdint>

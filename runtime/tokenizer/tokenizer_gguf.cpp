@@ -87,7 +87,7 @@ void read_special_ids(const JsonObject& metadata, TokenizerParts& parts) {
   const size_t tokens = parts.spelling.size();
   parts.bos = find_id(metadata, "tokenizer.ggml.bos_token_id", tokens);
   parts.eos = find_id(metadata, "tokenizer.ggml.eos_token_id", tokens);
-  // Early files of Llama models do not say.
+  // Early files of Llama models lack these keys.
   const auto is_token = [&](size_t id, const char* spelling) { return id < tokens && parts.spelling[id] == spelling; };
   if (!parts.bos && is_token(1, "<s>")) parts.bos = 1;
   if (!parts.eos && is_token(2, "</s>")) parts.eos = 2;

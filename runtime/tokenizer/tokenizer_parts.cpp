@@ -9,7 +9,7 @@ namespace weft {
 
 namespace {
 
-// What the chat models' makers call the end of a turn, of a message or of a text.
+// Names that makers of chat models give to the end of a turn, of a message or of a text.
 constexpr std::string_view kEndings[] = {"<|eot_id|>",
                                          "<|eom_id|>",
                                          "<|im_end|>",

@@ -1,4 +1,4 @@
-// What the readers of tokenizer files hand to Tokenizer. Used by the files of this folder only.
+// Result of the readers of tokenizer files, from which Tokenizer is made. Used by the files of this folder only.
 #pragma once
 
 #include <array>
@@ -52,15 +52,15 @@ struct TokenizerParts {
   TokenizerParts() { byte_ids.fill(Bpe::kNone); }
 };
 
-// What the files of a Hugging Face folder say (tokenizer_hf.cpp). As Tokenizer::from_hf.
+// Reads the tokenizer files of a Hugging Face folder (tokenizer_hf.cpp). Arguments and errors as Tokenizer::from_hf.
 TokenizerParts read_hf_tokenizer(const JsonValue& tokenizer, const JsonValue& config,
                                  const JsonValue& generation_config, const std::string& place);
 
 // The byte b of a token spelled "<0xB>" with two hexadecimal digits.
 std::optional<unsigned char> byte_token(std::string_view spelling);
 
-// What a WordPiece token adds to a text: a space before it, unless it goes on with a word. cleans: unless it is
-// punctuation that stands close to the word before, as Hugging Face's decoder has it.
+// Text of a WordPiece token: a space comes before it unless the token continues a word. cleans: no space before
+// punctuation and endings such as "n't" either, as in Hugging Face's decoder.
 std::string word_piece_bytes(const WordPieceOptions& options, const std::string& spelling, bool cleans);
 
 // "<|...|>": control tokens that some files do not mark as such.

@@ -22,8 +22,8 @@ class Unigram {
  public:
   static constexpr size_t kLongest = 1024;  // bytes of a token; a longer one is never found in a text
 
-  // texts: what each id stands for, empty for an id that text never gives; scores: the tokens' log-probabilities, none
-  // NaN, one for each text. byte_ids: the fallback tokens, UINT32_MAX where there is none.
+  // texts: the text of each id, empty for an id that text never gives. scores: the tokens' log-probabilities, one for
+  // each text, never NaN. byte_ids: the fallback tokens, UINT32_MAX for a byte without one.
   Unigram(const UnigramOptions& options, const std::vector<std::string>& texts, const std::vector<double>& scores,
           const std::array<uint32_t, 256>& byte_ids);
 

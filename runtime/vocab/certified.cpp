@@ -16,7 +16,7 @@
 namespace weft {
 namespace {
 
-// What all steps of a partial head need.
+// Records the steps of a partial head; holds the values that all of them use.
 class Recording {
  public:
   Recording(Recorder& recorder, const Matrix& table, const PartialHeadSteps& steps, const PartialHeadBuffers& buffers,

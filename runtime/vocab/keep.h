@@ -27,8 +27,8 @@ struct KeepList {
 // A tokenizer's fingerprint as files write it: 16 hexadecimal digits.
 std::string fingerprint_text(uint64_t fingerprint);
 
-// What every list keeps: control tokens (stop tokens are among them) and byte tokens. So any text can still be written
-// and ended. Ascending.
+// Tokens that every list keeps, ascending: control tokens, stop tokens included, and byte tokens. So any text can still
+// be written and ended.
 std::vector<uint32_t> always_kept(const Tokenizer& tokenizer);
 
 // Reads the LIST of the head setting "keep:LIST": terms separated by commas, applied from left to right. A term is the
