@@ -1,6 +1,6 @@
-// What C++ and GLSL share: layouts of buffers, push constants, and the meaning of specialisation constants. Included by
-// both, so that nothing is typed twice. Only 32-bit scalars, and structs and arrays of
-// them: std430 and C++ agree on those.
+// Definitions shared by C++ and GLSL: layouts of buffers, push constants, and the meaning of specialisation constants.
+// Both include this file, so nothing is written twice. It has only 32-bit scalars, and structs and arrays of them:
+// std430 and C++ agree on their layout.
 #ifndef WEFT_ABI_H
 #define WEFT_ABI_H
 
@@ -32,14 +32,13 @@ using uint = uint32_t;
 #define IN_TILE(row, k, count) IN_GROUPS(GROUP_ROWS, row, k, count)
 #define BLOCK 32
 //
-// A vocabulary table is stored in another basis of the columns (ops/basis.h): the LEADING columns that decide most of a
-// logit first, of 16 bits; the rest, whole blocks, rotated and stored as planes of its bits, most
-// significant first. What is only estimated needs only the first. The tiles, rows and groups are the same. A tile is
-// these words of 16 bytes, those of a part at IN_TILE(r, k, words of the part), `rest` being the number of the rest's
-// blocks:
+// A vocabulary table is stored in another basis of the columns (ops/basis.h). First come the LEADING columns, which
+// decide most of a logit, with 16 bits each. The rest, whole blocks, is rotated and stored as planes of its bits, most
+// significant first: estimates read only the first planes. The tiles, rows and groups are the same. A tile is these
+// words of 16 bytes, those of a part at IN_TILE(r, k, words of the part); `rest` is the number of blocks of the rest:
 //
-//   header: eight halves: the leading columns' scale | the product with the mean state; then what estimates from planes
-//   0, 0 and 1, 0 to 2 are made of (ops/table_row.h): factor | error of each.
+//   header: eight halves: the leading columns' scale | the product with the mean state; then factor | error of each
+//   stage of estimates (ops/table_row.h): from plane 0, from planes 0 and 1, from planes 0 to 2.
 //   leading columns: value = scale * (h + l / 256), h a signed byte, l an unsigned one. Two words of h; l comes last.
 //   planes 0 and 1: a bit of each value; a 32-bit word is a block, word k blocks 4k .. 4k + 3.
 //   plane 2: two bits of each; word k is blocks 2k and 2k + 1, two 32-bit words each.
@@ -131,8 +130,8 @@ struct StepState {
   uint drafted;     // length of the draft that the pass checks: so many ids before end
   HeadState head;
 };
-// What a pass knows of one of a batch's sessions whose caches lie side by side. The first four words are those of its
-// state, as the pass begins.
+// One of the sessions of a batch whose caches lie side by side, for a pass. The first four words are those of the
+// session's state when the pass begins.
 struct BatchMember {
   uint pos, end, finished, context;
   uint slot;    // of the caches
@@ -144,8 +143,8 @@ struct BatchMember {
 #define FINISH_NOT_FINITE 3u  // no logit was a finite number
 #define FINISH_DRAFT 4u       // the token is the last of its pass: the draft ends before it, or has another there
 
-// What the CPU reads back for a token: its id, and the finish reason after it. Entry of the token at position p: p %
-// RING.
+// Result that the CPU reads back for a token: its id, and the finish reason after it. The token at position p has entry
+// p % RING.
 struct RingEntry {
   uint id;
   uint flags;               // ENTRY_*
@@ -183,13 +182,13 @@ struct SampleParams {
   uint stop_ids[MAX_STOP_IDS];
 };
 
-// What a session knows of each token, in one buffer of 32-bit words, TOKEN_FLAGS: bits (bit i: token i is in the
+// Values of a session for each token, in one buffer of 32-bit words, TOKEN_FLAGS: bits (bit i: token i is in the
 // context) | counts (rows: how often a token was generated) | biases (rows: floats, added to logits).
 #define TOKEN_FLAG_COUNTS(rows) (((rows) + 31) / 32)
 #define TOKEN_FLAG_BIASES(rows) (TOKEN_FLAG_COUNTS(rows) + (rows))
 #define TOKEN_FLAG_WORDS(rows) (TOKEN_FLAG_BIASES(rows) + (rows))
 
-// What logprobs leaves of the token at position p, at p % RING.
+// Result of logprobs for the token at position p, at p % RING.
 #define MAX_LOGPROBS 20
 struct TokenLogprobs {
   float chosen;  // ln p of the token
@@ -203,7 +202,7 @@ struct Candidate {
   float score;
   uint id;
 };
-// What a Medusa head says (best.comp).
+// Guess of a Medusa head (best.comp).
 struct Guess {
   uint id;      // 0xffffffff: no logit was a finite number
   float share;  // of the mass that the best rows of the workgroups have
@@ -216,9 +215,9 @@ struct Guess {
 // Positions run over the rows that may be chosen: all of them, or ALLOWED_ROWS's ids; at most `rows`, those of the
 // table. ALLOWED_ROWS is ids (rows) | bits (rows): a mask, bit i for id i. LISTS is one buffer of 32-bit words:
 //   bounds (rows: upper bounds of logits as floats, by position) | estimates (rows: floats, by position) | refine
-//   (two lists, rows each: positions, of stages by turns) | needed (rows: the logits that those must reach, as floats,
-//   by position) | ids (rows: to be computed) | leaders (MAX_LEADERS ids; NO_ROW where a strip has none) | their logits
-//   (MAX_LEADERS floats) | their positions (MAX_LEADERS)
+//   (two lists, rows each: positions; stages alternate between them) | needed (rows: the logits that those must reach,
+//   as floats, by position) | ids (rows: to be computed) | leaders (MAX_LEADERS ids; NO_ROW for a strip without one) |
+//   their logits (MAX_LEADERS floats) | their positions (MAX_LEADERS)
 #define MAX_LEADERS 256
 #define SELECT_ROWS 2048                          // positions a workgroup of select looks at: a bit of a word each
 #define LIST_STRIDE(rows) (((rows) + 3) / 4 * 4)  // each list begins at a word of 16 bytes
@@ -233,25 +232,26 @@ struct Guess {
 #define LIST_WORDS(rows) (LIST_LEADERS(rows) + 3 * MAX_LEADERS)
 #define BOUND_OF_LISTED -3.4028e38f  // the bound of a leader that is among the ids: less than any cut, -3.4e38 too
 #define NO_ROW 0xffffffffu
-// What estimates take from the hidden state less the mean state, words of 16 bytes: its floats, blocks of 8 words, the
-// leading one first; after all of them, for each four of the rest's blocks, eight words: word k has bit k of the
-// blocks' elements in the places of plane 0, bits 0 to 6 being an amount of scale bit_scale, bit 7 its sign. Then 12
-// floats: the sums of the leading columns and of the amounts, and what bounds errors (lib/estimate.glsl, Known).
+// Factors for estimates, from the hidden state less the mean state, in words of 16 bytes. First its floats, in blocks
+// of 8 words, the leading block first. Then eight words for each four of the rest's blocks: word k has bit k of the
+// blocks' elements in the places of plane 0; bits 0 to 6 are an amount of scale bit_scale, bit 7 is its sign. Then 12
+// floats: the sums of the leading columns and of the amounts, and the bounds of errors (lib/estimate.glsl, Known).
 #define FACTOR_BITS(rest) (8 * ((rest) + 1))
 #define FACTOR_KNOWN(rest) (FACTOR_BITS(rest) + 8 * TABLE_QUADS(rest))
 #define FACTOR_WORDS(rest) (FACTOR_KNOWN(rest) + 8)
-// A basis (ops/basis.h), 32-bit words: for each stored column the one that it is of, NO_COLUMN: a zero (cols) | signs
-// of each round of the rotation (cols / 32 words, a bit a column, 1: minus) | the mean state in this basis (cols
-// floats) | what a column of a state is multiplied by on its way into the basis, and one of a row on its way out (cols
-// floats; 0 where there is none). cols: those stored.
+// A basis (ops/basis.h), 32-bit words: the source of each stored column, NO_COLUMN: a zero (cols) | signs of each round
+// of the rotation (cols / 32 words, a bit a column, 1: minus) | the mean state in this basis (cols floats) | factors of
+// the columns, for a state on its way into the basis and for a row on its way out (cols floats; 0 for NO_COLUMN).
+// cols: stored columns.
 #define NO_COLUMN 0xffffffffu
 #define ROTATIONS 6  // rounds
 #define BASIS_SIGNS(cols, round) ((cols) + (round) * ((cols) / 32))
 #define BASIS_MEAN(cols) BASIS_SIGNS(cols, ROTATIONS)
 #define BASIS_SCALES(cols) (BASIS_MEAN(cols) + (cols))
 #define BASIS_WORDS(cols) (BASIS_SCALES(cols) + (cols))
-// Element j of block c of a round, of `rest` blocks: columns far apart and neighbours by turns; the first neighbours
-// begin in the middle of a block, because columns far apart alone keep blocks apart where `rest` is a multiple of 64.
+// Column of element j of block c in a round, of `rest` blocks. Rounds alternate between columns far apart and
+// neighbours. The first neighbours begin in the middle of a block, because columns far apart alone keep blocks apart if
+// `rest` is a multiple of 64.
 #define ROTATED(round, rest, c, j) \
   ((round) % 2 == 0 ? (c) + (j) * (rest) : ROTATED_WRAPPED((c)*32 + (j) + ((round) == 1 ? 16 : 0), (rest)*32))
 #define ROTATED_WRAPPED(i, count) ((i) < (count) ? (i) : (i) - (count))

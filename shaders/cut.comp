@@ -1,6 +1,6 @@
-// What a row must be able to reach: from the leaders' logits, any of which is one that a row has. Lists those leaders that reach it. One workgroup
-// of a lane a leader or two. Where top-p asks for mass and noise decides the rest, a row may reach either limit: the cut with its noise, or the floor
-// without it.
+// Finds the score that a row must be able to reach, the cut, from the leaders' logits, which are exact. Lists the leaders that reach it.
+// One workgroup, one or two leaders a lane. If top-p asks for mass and noise decides the rest, a row may reach either limit: the cut with its
+// noise, or the floor without it.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"

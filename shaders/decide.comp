@@ -1,18 +1,18 @@
-// Whether the listed rows decide a token that top-p restricts. If they do not, every row is listed next. One workgroup.
+// Checks if the listed rows decide a token that top-p restricts. If they do not, every row is listed next. One workgroup.
 //
-// `full` draws the row of the greatest score plus noise among those of the nucleus, which takes rows from the likeliest on until they hold top_p of the
-// mass Z of all rows. Let w be the row that has the greatest score plus noise of all rows, a the mass of the rows of a higher score than w's, and M <= Z
-// the mass of the listed rows.
-//   w is listed: every row is that can win by its score and noise (cut).
+// `full` draws the row with the greatest score plus noise in the nucleus: the likeliest rows, as many as hold top_p of the mass Z of all rows.
+// Let w be the row with the greatest score plus noise of all rows, a the mass of the rows with a higher score than w's, and M <= Z the mass of the
+// listed rows.
+//   w is listed, because every row is listed that can win by its score and noise (cut).
 //   a is known if w's score reaches the floor, because every row is listed whose score does.
-//   If a < top_p M, then a < top_p Z: the rows above w do not hold top_p, so w is in the nucleus. It wins among all rows, so among those.
-// `filter` asks the same of the list that it asks of all rows, a < top_p M, so it and `sample` draw w from the list. If w is out of the
-// nucleus, nothing tells which other row wins without the mass of the tail, and every row is read.
+//   If a < top_p M, then a < top_p Z: the rows above w do not hold top_p, so w is in the nucleus. It wins among all rows, so it wins in the nucleus.
+// `filter` makes the same test with the list that it makes with all rows, a < top_p M, so it and `sample` draw w from the list. If w is outside the
+// nucleus, only the mass of the tail can tell which other row wins, and every row is read.
 //
-// Rounding. filter counts a row's mass in whole units of 2^-26 of the best row's, rounded down: so at most the mass, and at least the mass less a unit.
-// exp() may be off by 3 + 2 |x| ulp here as there (Vulkan's specification, "Precision of individual operations"), |x| < 18.1 where there is a unit to
-// count: 2 * 39.2 * 2^-23 < 2^-16. A lane adds at most 2^19 / 64 masses: 2^-24 of the sum each, 2^-11. LOSS is more than all of it. w is not known to
-// the last bit either: noise that two shaders compute may differ, so every row that is as good but for SLACK must pass.
+// Rounding. filter counts a row's mass in whole units of 2^-26 of the best row's, rounded down: at most the mass, and at least the mass less a unit.
+// exp() may be off by 3 + 2 |x| ulp in both shaders (Vulkan's specification, "Precision of individual operations"); rows with at least a unit have
+// |x| < 18.1: 2 * 39.2 * 2^-23 < 2^-16. A lane adds at most 2^19 / 64 masses: 2^-24 of the sum each, 2^-11. LOSS is more than all of this. w is not
+// known to the last bit either: noise that two shaders compute may differ, so every row within SLACK of the best must pass.
 // Variants: subgroup
 #version 450
 #extension GL_GOOGLE_include_directive : require

@@ -30,7 +30,7 @@ void main() {
   if (MODE == HEAD_SIGNS || MODE == HEAD_TWO_BITS) count_plane(first, table_rows, TABLE_PLANE_0, rest);
   if (MODE == HEAD_TWO_BITS) count_plane(second, table_rows, TABLE_PLANE_1(rest), rest);
   if (MODE == HEAD_FOUR_BITS) four_bit_products(four, table_rows, rest);
-  // What no loop needs is read after them: registers are few.
+  // Read after the loops, which do not need these values: registers are few.
   Row rows[ROW_TILES];
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) rows[i] = row_at(table_rows[i]);
   const Known known = known_of(rest);

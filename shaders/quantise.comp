@@ -1,20 +1,20 @@
-// Prepares a token's head: what estimates take from the hidden state, what bounds their errors, and how this token's rows are found, from what the
-// last token's bounds achieved. One workgroup.
+// Prepares a token's head: the factors that estimates take from the hidden state, the bounds of their errors, and, from the success of the last
+// token's bounds, the mode in which this token's rows are found. One workgroup.
 //
 // The bounds. Write x = m + y with m the mean state, and a row w as it is stored: w.x = w.m + w1.y1 + w2.y2, of the leading columns and of the rest.
-// A row keeps w.m as a half. Of w1 an estimate knows the upper bytes; what their middles leave is at most scale * 127.5 / 256 a column, and by
-// Cauchy and Schwarz that times |y1| bounds the error. Of the rest it knows g, the first bits, and estimates w2.y2 by t g.y2 with the row's factor t.
-// The error is d.y2, d = w2 - t g, of which the row keeps |d|. So
+// A row keeps w.m as a half. An estimate knows the upper bytes of w1, and takes the middle of the lower ones: an error of at most
+// scale * 127.5 / 256 a column; by Cauchy and Schwarz, its norm times |y1| is a bound. It knows g, the first bits of the rest, and estimates w2.y2 by
+// t g.y2 with the row's factor t. The error is d.y2, d = w2 - t g; the row keeps |d|. So
 //   proven:  |d.y2| <= |d| |y2|  (rest_spread = 1).
-//   by chance:  t is such that d is at a right angle to e, the row's rest before it was rounded. g and w2 are functions of the rotated row alone. Had the
-//   rotation been drawn uniformly, then, the rotated row given, it would still be uniform among those that lead there, and d, seen from before
-//   the rotation, a uniformly random direction among those at a right angle to e, while y2 there depends on no rotation. So d.y2 is at most
+//   by chance:  t is such that d is at a right angle to e, the row's rest before it was rounded. g and w2 are functions of the rotated row alone.
+//   If the rotation had been drawn uniformly, then, given the rotated row, it would still be uniform among the rotations that lead there. Seen from
+//   before the rotation, d would be a uniformly random direction at a right angle to e, while y2 there depends on no rotation. So d.y2 is at most
 //   |d| |y2| u with u the first coordinate of a random point on the unit sphere of one dimension less than the rest has (Gao and Long 2024,
 //   "RaBitQ", theorem 3.2), and rest_spread is a u that is exceeded with the probability asked for (vocab/certified.cpp). The rotation here is six
-//   rounds of signs and Hadamard matrices, not a uniform one; tests/vocab/estimate_errors_test.cpp measures that this shows nowhere. With two
-//   rounds it did, by far.
+//   rounds of signs and Hadamard matrices, not a uniform one; tests/vocab/estimate_errors_test.cpp measures no effect of this difference. With two
+//   rounds the effect was large.
 // Stages 1 and 2 take y2 rounded to 8 bits, y2' : t g.(y2 - y2') is at most |t g| |y2 - y2'|, and |t g| at most t sqrt(cols) times the largest of g's
-// integers. That t is a half leaves a part of d along e, at most |t g| (2^-11 + what a subnormal half loses).
+// integers. Because t is rounded to a half, a part of d is along e: at most |t g| (2^-11 + the loss of a subnormal half).
 //
 // Rounding: the logit that is compared is a sum in fp32. Each product passes through at most 8 + 2 + 1 + blocks roundings of 2^-24 (lib/table.glsl), and
 // in an estimate through 3 + 8 + 2 + blocks; magnitudes sum to at most |w| |x| (Higham 2002, section 3.1). fp_error counts all of them twice over.
@@ -38,7 +38,7 @@ const float FLUSHED = 1e-36;  // more than a column's square loses where subnorm
 
 float centred(uint column) { return x[column] - uintBitsToFloat(basis[BASIS_MEAN(p.cols) + column]); }
 
-// The bits of a block of the rest: seven of the amounts, and the signs. Returns the square of what they leave.
+// Stores the bits of a block of the rest: seven of the amounts, and the signs. Returns the squared norm of the rounding errors.
 float store_bits(uint block, float scale, float inverse, inout float total) {
   uint bits[8] = uint[8](0, 0, 0, 0, 0, 0, 0, 0);
   float left = 0;
@@ -59,16 +59,16 @@ float store_bits(uint block, float scale, float inverse, inout float total) {
 
 Indirect groups(bool wanted, uint count) { return Indirect(wanted ? count : 0, 1, 1); }
 
-// What the last token's bounds achieved decides; answers do not depend on it. Reading less and failing costs time, so after a failure a
-// while passes before the next attempt, twice as long each time. One failure alone means little: tokens differ.
+// The mode for this token, from the success of the last token's bounds; answers do not depend on it. A failed attempt to read less costs time, so the
+// next attempt waits for some tokens, twice as many each time. One failure alone means little: tokens differ.
 uint next_mode() {
   const uint stages = ESTIMATE_STAGES(p.format);
   uint mode = max(state.head.mode, params.least_mode), wait = state.head.wait, backoff = max(state.head.backoff, 1u);
-  // Rows that are picked out cost some times what they cost where all are read, in time if not in bytes.
+  // A row that is picked out takes several times as long as one of a whole table, although it has the same bytes.
   const uint many = state.head.positions / (mode == HEAD_LEADING ? 4 : 2);
   const uint computed = state.head.every != 0 ? state.head.first_count : state.head.exact_count;
   const bool refined_many = mode < stages && state.head.refine_counts[mode] > many, computed_most = computed > state.head.positions / 3;
-  // What an attempt costs, a quarter to a half of all rows, must come back.
+  // An attempt costs as much as a quarter to a half of all rows, so attempts must succeed often enough to save more.
   const bool undecided = params.cut_mass != 0 && state.head.every != 0 && state.head.undecided > 0.6;
   if (mode < HEAD_ALL && (refined_many || computed_most || undecided)) {
     mode = computed_most || undecided ? HEAD_ALL : mode + 1;
@@ -87,7 +87,7 @@ uint next_mode() {
   return mode;
 }
 
-// Writes the factors; whether they bound anything.
+// Writes the factors. Returns true in lane 0 if they give finite bounds.
 bool prepare() {
   const uint rest = p.cols / 32 - 1, lane = gl_LocalInvocationID.x;
   float largest = 0, all2 = 0, leading2 = 0, rest2 = 0, leading = 0;

@@ -1,5 +1,5 @@
-// Reads the next plane of the rows that are listed because their bound reaches what it must, and lists those whose bound still does: for the plane
-// after that, or for computing.
+// Reads the next plane of the listed rows, whose bounds have reached the logit that they must, and lists those whose new bounds still reach it: for
+// the plane after that, or for computing.
 // Variants: texel
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -17,7 +17,7 @@ layout(push_constant) uniform Push { RefinePush p; };
 
 const float SLACK = 1.0 / 524288;
 
-// What no lane needs is left out. A software driver computes both sides of a branch, but of a loop only the turns that a lane takes.
+// Skips work that no lane needs. A software driver computes both sides of a branch, but only those iterations of a loop that some lane takes.
 #ifdef WEFT_TEXEL
 #extension GL_KHR_shader_subgroup_vote : require
 #define WHERE(needed) for (bool turn = subgroupAny(needed); turn; turn = false)
@@ -25,7 +25,7 @@ const float SLACK = 1.0 / 524288;
 #define WHERE(needed) if (needed)
 #endif
 
-// The lane's rows. What is not wanted reads any row.
+// The lane's rows. Rows that are not wanted read any row.
 bool wanted[ROW_TILES];
 uint positions[ROW_TILES], ids[ROW_TILES];
 uint wanted_rows() {
@@ -59,7 +59,7 @@ void refine_rows(uint rest) {
     if (STAGE == 0) {
       e = with_signs(rows[i], estimate, known.bit_scale * (known.bit_sum - 2 * float(counts[i])), known);
     } else if (STAGE == 1) {
-      // The signs come out of the estimate again; SLACK is more than that loses, and counts as often as two bits count them.
+      // Recovers the signs from the estimate. SLACK is more than this loses, and has the same factor as the signs in with_two_bits().
       const float slack = (abs(estimate) + abs(leading[i])) * SLACK;
       float signs = rows[i].factor > 0 ? (estimate - leading[i]) / rows[i].factor : 0;
       if (!signs_known) signs = known.bit_scale * (known.bit_sum - 2 * float(of_signs[i]));

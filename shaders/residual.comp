@@ -1,5 +1,5 @@
-// What a Medusa head makes of a hidden state (Cai et al. 2024, section 2.1): y = x + silu(z), with z = W x + b. The products of all heads are
-// one matrix's, so z has the heads' rows one after the other, and so has y.
+// Output of a Medusa head for a hidden state (Cai et al. 2024, section 2.1): y = x + silu(z), with z = W x + b. One matrix has the products of all
+// heads, so z has the heads' rows one after the other, and so has y.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"

@@ -42,14 +42,14 @@ float logit_for(float cut, float noise, bool seen_before, float added) {
 
 bool allowed(uint id) { return p.masked == 0 || (allowed_rows[p.rows + id / 32] >> (id % 32) & 1) != 0; }
 
-// What a row's logit must be for the row to matter.
+// The least logit with which a row reaches the cut, or the floor if top-p asks for mass.
 float needed_by(uint id, float cut) {
   const bool seen = was_seen(id);
   const float added = added_to(id, p.rows), needed = logit_for(cut, params.cut_noise != 0 ? noise_of(id, state.end) : 0, seen, added);
   return params.cut_mass != 0 ? min(needed, logit_for(state.head.floor, 0, seen, added)) : needed;
 }
 
-// Whether every row may be chosen, and what its logit must be is the same for all.
+// True if every row may be chosen and all rows need the same logit.
 bool same_for_all() {
   return p.masked == 0 && params.cut_noise == 0 && params.cut_mass == 0 && params.repeat_penalty == 1 && params.biased == 0 && params.presence_penalty == 0 &&
          params.frequency_penalty == 0;

@@ -14,7 +14,7 @@ void join_best(inout Candidate best, uint lane, uint lanes, uint each) {
     if (better(best_of[lane + i * lanes], best)) best = best_of[lane + i * lanes];
   best_of[lane] = best;
 }
-// In lane 0. Every lane calls it, after a barrier where it was called before.
+// Returns the best candidate of these lanes in lane 0. Every lane must call it; a second call needs a barrier before it.
 Candidate best_lane(Candidate best, uint lane) {
   if (lane < BEST_LANES) best_of[lane] = best;
   for (uint lanes = BEST_LANES; lanes > 1;) {

@@ -1,12 +1,12 @@
-// Estimates of a row's logit and how far above it the logit can be (quantise.comp), by how much of the row is read. Needs planes.glsl and the
-// factors (abi.h) as inputs.
+// Estimates of a row's logit, and bounds on how far the logit can be above them (quantise.comp), for each amount of the row that is read. Needs
+// planes.glsl, and the factors (abi.h) as inputs.
 
-// What quantise leaves beside the factors; norms are rounded up.
+// Values that quantise writes after the factors; norms are rounded up.
 struct Known {
   float leading_sum, bit_sum;  // of the leading columns; of the rest's amounts, 7 bits each
   float bit_scale;             // of the amounts
-  float fp_error;              // |the hidden state| * what fp32 sums can lose of a product of two norms
-  // Of the hidden state less the mean state: |its leading columns|, |the rest|, |what 8 bits leave of the rest|.
+  float fp_error;              // |the hidden state| * the relative error of fp32 sums, for a product of two norms
+  // Norms of the hidden state less the mean state: of its leading columns, of the rest, and of the rest's error after rounding to 8 bits.
   float leading_norm, rest_norm, round_norm;
   float rest_spread, leading_spread;  // SampleParams
   float sqrt_cols;                    // of the rest
@@ -28,13 +28,13 @@ Row row_at(TableRow at) {
   return Row(at, scale_of(header.x), scale_of(header.x >> 16), scale_of(header.y), norm_of(header.y >> 16), header.zw);
 }
 
-// What every stage's bound has: the leading columns' lower bytes, the mean product's rounding, and that of sums.
+// Part of every stage's bound: the leading columns' lower bytes, the rounding of the mean product, and that of sums.
 float leading_error(Row r, Known k) {
   const float lower = r.scale * (127.5 / 256 * 5.657), whole = r.scale * (128 * 5.657) + r.factor * k.sqrt_cols + r.error;
   return lower * k.leading_norm + abs(r.product) * (1.0 / 2048) + 1e-7 + whole * k.fp_error;
 }
 
-// Without the rest: the rest's own norm is what is left. The signs' guess is that long that what it misses is at a right angle to the rest.
+// Error if the rest is not read, from the norm of the row's rest. The signs' guess has such a length that its error is at a right angle to the rest.
 float leading_only_error(Row r, Known k) {
   const float guess = r.factor * k.sqrt_cols, norm = r.factor > 0 ? sqrt(max(guess * guess - r.error * r.error, 0.0)) : r.error;
   return k.rest_norm * norm * k.leading_spread;
@@ -58,7 +58,7 @@ Estimate with_two_bits(Row r, float leading, float signs, float second, Known k)
   const float factor = scale_of(r.more.x);
   return Estimate(leading + factor * (2 * signs + k.bit_scale * (2 * second - k.bit_sum)), stage_error(factor, norm_of(r.more.x >> 16), 3, k));
 }
-// product: of the first four bits and a half, times their blocks' scales, with the rest. |t g| is at most what signs know of a row, with all errors.
+// product: of the first four bits and a half, times their blocks' scales, with the rest. |t g| is at most the guess of the signs plus both errors.
 Estimate with_four_bits(Row r, float leading, float product, Known k) {
   const float factor = scale_of(r.more.y), error = norm_of(r.more.y >> 16), guess = r.factor * k.sqrt_cols + r.error + error;
   const float lost = factor > 0 ? guess * (1.0 / 2048 + 1.0 / 16777216 / factor) : 0;

@@ -9,7 +9,7 @@ float gumbel(uint word) {
   return -log(waiting);
 }
 
-// Of ids 4 quad .. 4 quad + 3, when the context has `end` tokens.
+// Random words of ids 4 quad .. 4 quad + 3, when the context has `end` tokens.
 uvec4 noise_words(uint quad, uint end) {
   return philox(uvec4(quad, end, 0, 0), uvec2(params.seed_low, params.seed_high));
 }

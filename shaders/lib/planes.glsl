@@ -18,7 +18,7 @@ uint scales_word(TableRow r, uint j, uint format, uint rest) {
 float norm_of(uint word) { return min(scale_of(word), 3e38); }
 
 // Elements 4j .. 4j + 3 of a block as signed bytes, from its words of planes 0 and 1, the word of plane 2 and that of plane 3 that hold the quad.
-// Of four bits, 16 times the value.
+// With four bits, 16 times the value.
 uint quad_of_four(uint first, uint second, uint two, uint j) {
   const uint b = j == 0 ? second >> 1 : second << (j == 0 ? 0 : j - 1);
   const uint c = j < 2 ? two >> 2 : two << (2 * (j < 2 ? 0 : j / 2 - 1));
@@ -36,10 +36,10 @@ uint mixed(uint mask, uint a, uint b) { return (a & mask) | (b & ~mask); }
 #endif
 
 // The first four bits of a whole block, from its words of planes 0, 1 and 2: those of quad j in the upper half of each byte of component j, those of
-// quad j + 4 in the lower half. Two planes are put together before they are taken apart: that takes fewer instructions than quad by quad.
+// quad j + 4 in the lower half. Joining two planes before taking quads out of them takes fewer instructions than going quad by quad.
 uvec4 fours_of(uint first, uint second, uvec2 two) {
   const uint even = mixed(0xaaaaaaaau, first, second >> 1), odd = mixed(0xaaaaaaaau, first << 1, second);  // quads 0, 2, 4, 6 and 1, 3, 5, 7
   return uvec4(mixed(0xccccccccu, even, two.x >> 2), mixed(0xccccccccu, odd, two.y >> 2), mixed(0xccccccccu, even << 2, two.x), mixed(0xccccccccu, odd << 2, two.y));
 }
-// Quad j of those, 16 times the values, with what other bits the bytes have.
+// Quad j of fours_of(), 16 times the values; the lower half of each byte has other bits.
 uint upper_four(uvec4 fours, uint j) { return j < 4 ? fours[j] : fours[j % 4] << 4; }

@@ -47,7 +47,7 @@ void rest_weights(out vec4 weights[8], uint first, uint second, uvec2 two, uvec4
 #undef UNPACK
 }
 
-// Where the parts of a lane's row begin. What a loop does not change is worked out before it: compilers leave it where it stands.
+// Places of the parts of a lane's row. Computed before the loops, which do not change them: compilers do not move them out of a loop.
 struct Place {
   uint planes, two, low, bytes;  // 16-byte words: the first of planes 0, 2, 3 and 4
   uint scales;                   // a 32-bit word

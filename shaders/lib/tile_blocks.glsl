@@ -1,5 +1,5 @@
-// What a workgroup of a product by tiles does first, whatever it multiplies with: block of columns by block, its threads load the weights of
-// TILE_ROWS rows, as they lie, and the inputs of TOKENS tokens. WEFT_PEAKS: and find the largest magnitudes of a block.
+// Loads of a product by tiles, the same for all ways to multiply: for each block of columns, the threads of a workgroup load the weights of
+// TILE_ROWS rows, still packed, and the inputs of TOKENS tokens. WEFT_PEAKS: also finds the largest magnitudes of a block.
 #include "abi.h"
 #include "lib/bytes.glsl"
 #include "lib/half.glsl"
@@ -22,13 +22,13 @@ layout(std430, binding = 3) buffer Output { float y[]; };  // (pass tokens, out_
 layout(std430, binding = 4) readonly buffer Bias { float bias[]; };  // (rows)
 layout(push_constant) uniform Push { MatmulPush p; };
 
-// What a thread has loaded of the next block: eight columns of two rows, as they lie, and four of some tokens.
+// A thread's loads of the next block: eight columns of two rows, still packed, and four columns of some tokens.
 const uint EIGHTS = BLOCK / 8, FOURS = BLOCK / 4;
 const uint WEIGHTS = TILE_ROWS * EIGHTS / THREADS, INPUTS = TOKENS * FOURS / THREADS;
 uvec4 loaded_weights[WEIGHTS];
 uint loaded_scales[WEIGHTS];
 vec4 loaded_inputs[INPUTS];
-// They are so far apart; what follows from i alone is kept out of the threads' registers.
+// Distances between a thread's rows and tokens; constants, so that values that depend on i alone take no registers.
 const uint WEIGHTS_APART = THREADS / EIGHTS, INPUTS_APART = THREADS / FOURS;
 uint weight_row() { return gl_LocalInvocationIndex / EIGHTS; }
 uint weight_eight() { return gl_LocalInvocationIndex % EIGHTS; }
@@ -55,7 +55,7 @@ void load(uint block, uint blocks, uint tile, uint first_token, uint tokens) {
 // The lowest four numbers of 4 bits.
 vec4 four_bits(uint word) { return vec4((uvec4(word) >> uvec4(0, 4, 8, 12)) & 15u); }
 
-// Eight weights, and what they are still to be multiplied with.
+// Unpacks eight weights, and returns the factor that they must still be multiplied with.
 float unpack(out vec4 low, out vec4 high, uint i, uint block) {
   const uvec4 eight = loaded_weights[i];
   const uint scales = loaded_scales[i];
