@@ -115,7 +115,8 @@ struct Prober {
 
   std::filesystem::path model_path() const { return *path ? std::filesystem::path(path) : installed_model(); }
 
-  // As a load chooses one of several devices. A model that cannot be read fits anywhere: what is wrong is told of it.
+  // True if the model fits on a device; a load chooses one of several devices by the same rule. A model that cannot be
+  // read fits anywhere, because its own error is reported.
   bool fits_on(size_t index, const Caps& caps, const std::vector<uint64_t>& free) {
     bool fit = true;
     try {

@@ -67,7 +67,7 @@ using uint = uint32_t;
    : (format) == FORMAT_Q8 ? TABLE_PLANE_4(rest) \
                            : TABLE_PLANE_4(rest) + 2 * (rest))
 #define TABLE_SCALES(format, rest) (TABLE_LOW(format, rest) + 2)
-// Bits of the rest that a stage of estimates has: 1, 2 or 4. So many stages are worth having:
+// Stages of estimates that are worth having. A stage has 1, 2 or 4 bits of the rest.
 #define ESTIMATE_STAGES(format) ((format) == FORMAT_Q4 ? 2 : 3)
 #define FORMAT_F16 0
 #define FORMAT_Q8 1
@@ -127,7 +127,7 @@ struct StepState {
   float threshold;  // scores below it cannot be sampled
   float ceiling;    // nor those above it, which only typical-p lowers
   uint source;      // of an encoder-decoder: positions of the encoder's output
-  uint drafted;     // length of the draft that the pass checks: so many ids before end
+  uint drafted;     // length of the draft that the pass checks: the last ids before end
   HeadState head;
 };
 // One of the sessions of a batch whose caches lie side by side, for a pass. The first four words are those of the
@@ -361,10 +361,11 @@ struct AttendPush {
   uint arrivals;              // words of the parts' buffer: where the arrivals end
   uint per_word;  // 65536 / (head_dim / 2), rounded up: i * per_word >> 16 is i / (head_dim / 2) for i up to 256
 };
-// Where a cache is longer than that, several workgroups do a head and leave parts: for each part, token and head the
-// sum of values weighted by exp(score - peak), head_dim floats; after all of those for each the peak and the sum of the
-// weights. At the end, from the last word backwards, for each token and head how many have done so; the last one joins
-// them. These are 0 between dispatches, which may differ in tokens and parts.
+// If a cache is longer than `span`, several workgroups compute a head and leave parts. First, for each part, token and
+// head, the sum of values weighted by exp(score - peak), head_dim floats; after all of those, for each the peak and the
+// sum of the weights. At the end, from the last word backwards, for each token and head the number of workgroups that
+// have left their part; the last workgroup joins the parts. These counts are 0 between dispatches, which may differ in
+// tokens and parts.
 #define CONV_TOKENS 8  // of a session, that a workgroup of short_conv computes; at least MOST_TAPS - 1
 #define MOST_TAPS 9
 struct ShortConvPush {

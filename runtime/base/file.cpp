@@ -67,7 +67,7 @@ void* copy_of(int fd, uint64_t offset, uint64_t length, const std::filesystem::p
   return memory;
 }
 
-// Where symbolic links lead, which need not be there.
+// Target of symbolic links; it need not exist.
 std::filesystem::path follow_links(std::filesystem::path path) {
   constexpr int kMostLinks = 40;  // as Linux has it
   std::error_code error;

@@ -1,5 +1,4 @@
-// JSON text that nobody vouches for, for those who build a document from it: nlohmann's parser with a bound on the
-// depth.
+// Reader of untrusted JSON text, for code that builds a document from it: nlohmann's parser with a bound on the depth.
 #pragma once
 
 #include <cstddef>

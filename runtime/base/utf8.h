@@ -35,8 +35,8 @@ std::string in_quotes(std::string_view text);
 // The value of a hexadecimal digit; -1 for other characters.
 int hex_value(char c);
 
-// The White_Space property, which is what Python's str.strip() and \s of the common regex dialects mean (but for U+001C
-// to U+001F, which only Python counts).
+// The White_Space property, as in Python's str.strip() and \s of the common regex dialects (except U+001C to U+001F,
+// which are white space only in Python).
 bool is_unicode_space(char32_t code);
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-// Where a JSON value in a text ends.
+// Finds the end of a JSON value in a text.
 #pragma once
 
 #include <cstddef>

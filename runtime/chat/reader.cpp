@@ -12,7 +12,8 @@ constexpr std::string_view kRecipient = "to=functions.";
 
 bool is_space(char c) { return kSpaces.find(c) != std::string_view::npos; }
 
-// Where `mark` is in the text, or, unless this is the last of it, where it may have begun; npos: nowhere.
+// Place of `mark` in the text. Unless this is the last of the text, also a place where the mark may have begun; else
+// npos.
 size_t find_mark(std::string_view text, std::string_view mark, bool last) {
   const size_t found = text.find(mark);
   if (found != text.npos || last) return found;
@@ -27,7 +28,7 @@ bool begins_line(std::string_view text, size_t at, bool line_begin) {
   return at == 0 ? line_begin : text[at - 1] == '\n';
 }
 
-// Where `mark` begins a line, as find_mark().
+// As find_mark(), for a `mark` that begins a line.
 size_t find_line_mark(std::string_view text, std::string_view mark, bool line_begin, bool last) {
   for (size_t from = 0;;) {
     const size_t found = find_mark(text.substr(from), mark, last);
@@ -269,7 +270,8 @@ bool Reader::try_section(const CallSection& section, bool last) {
   return call != Progress::more;
 }
 
-// The call at this place of `held_`. done: it was told, or, with `section_` reset, the part of it that there is.
+// Reads the call at this place of `held_`. done: the call was passed on, or, with `section_` reset, the part of it that
+// was there.
 Progress Reader::try_call(const CallSection& section, size_t begin, bool last) {
   ReadCall read = {Progress::more, begin, {}};
   if (begin < held_.size()) read = read_call(held_, begin, options_.tools, section.named);

@@ -15,8 +15,8 @@ struct ReaderOptions {
   std::string chat_template;  // the model's; "" reads no reasoning
   std::string begun;          // the part of the answer that the prompt ends with
   bool several_calls = true;  // else only the first one counts
-  // Arguments of at least this size are told before they are whole. If they turn out to have a flaw, they stay told up
-  // to there, and the rest is text.
+  // Arguments of at least this size are passed on before they are complete. If they turn out to have a flaw, the part
+  // before it stays as it was passed on, and the rest is text.
   size_t told_early = SIZE_MAX;
 };
 

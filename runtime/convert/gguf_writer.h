@@ -1,4 +1,4 @@
-// Writes GGUF headers, versions 1 to 3. Nothing is checked: what is written is what was asked for.
+// Writes GGUF headers, versions 1 to 3. Does not check the values that it is given.
 // Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 #pragma once
 

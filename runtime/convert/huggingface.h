@@ -18,7 +18,7 @@ struct ConvertTensor {
   // llama.cpp rotates neighbouring elements of these many heads, Transformers element i with i + half: the rows of the
   // queries and keys change places. 0: they stay.
   uint32_t rotated_heads = 0;
-  // Rows (head, q k v, head_dim) of so many heads become (q k v, head, head_dim). 0: they stay.
+  // Number of heads whose rows (head, q k v, head_dim) become (q k v, head, head_dim). 0: the rows stay.
   uint32_t parted_heads = 0;
   bool transposed = false;  // the source is (columns, rows)
   float offset = 0;         // added

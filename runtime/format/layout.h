@@ -1,4 +1,4 @@
-// Where tensors lie in a file: what GGUF and safetensors have in common.
+// Places of tensors in a file: the rules that GGUF and safetensors have in common.
 #pragma once
 
 #include <cstddef>

@@ -14,8 +14,8 @@
 
 namespace weft {
 
-// Constant after open_model but for forget_tokenizer(); any number of threads may read it. Movable; the tensors' bytes
-// are mapped files' and stay valid as long as the object, wherever it was moved.
+// Constant after open_model except for forget_tokenizer(); any number of threads may read it. Movable; the tensors'
+// bytes are in mapped files and stay valid as long as the object, even after a move.
 struct ModelFile {
   enum class Kind { gguf, huggingface };
 

@@ -10,7 +10,7 @@
 
 namespace weft {
 
-// Parameters of a buffer of so many bytes.
+// Parameters for creating a buffer of `bytes` bytes.
 VkBufferCreateInfo buffer_info(uint64_t bytes);
 
 class MemoryMap {
@@ -19,12 +19,12 @@ class MemoryMap {
 
   // The memory types of an intent, best first, out of those that a buffer allows (VkMemoryRequirements).
   std::vector<uint32_t> types(Memory memory, uint32_t allowed = UINT32_MAX) const;
-  // The heaps of Memory::device, in the order in which they are filled. A device that shares the host's memory goes on
-  // in that when its own is full; a card does not, because its own is many times as fast.
+  // The heaps of Memory::device, in the order in which they are filled. A device that shares the host's memory uses it
+  // after its own is full; a card does not, because its own is many times as fast.
   std::vector<uint32_t> heaps(uint32_t allowed = UINT32_MAX) const;
   // Bytes of these heaps.
   uint64_t bytes() const;
-  // Bytes that are free in each of them: what the driver says (VK_EXT_memory_budget), at most the heap's size.
+  // Free bytes of each of them, as the driver reports (VK_EXT_memory_budget), at most the heap's size.
   std::vector<uint64_t> room(bool has_budget, uint32_t allowed = UINT32_MAX) const;
   // True if a type's memory is the device's own.
   bool is_local(uint32_t type) const;
@@ -38,7 +38,7 @@ class MemoryMap {
 // MemoryMap::room of an open device, by what a buffer of Weft's may be in.
 std::vector<uint64_t> room_of(const Device& device);
 
-// True if indivisible pieces, and then so many bytes in smaller ones, fit in heaps with this room.
+// True if indivisible pieces, and after them `bytes` bytes in smaller ones, fit in heaps with this room.
 bool fits(std::span<const uint64_t> pieces, uint64_t bytes, std::vector<uint64_t> room);
 
 }  // namespace weft

@@ -12,13 +12,13 @@
 
 namespace weft {
 
-// Where Weft's own files are. Nothing if there is no place for them, or it is "".
+// The folder of Weft's own files. Nothing if no place is known, or if it is "".
 std::optional<std::filesystem::path> user_cache_folder();
-// For the whole process, from any thread. "": none; nullopt: as the environment says.
+// Sets the folder for the whole process, from any thread. "": no folder; nullopt: as the environment says.
 void set_user_cache_folder(std::optional<std::filesystem::path> folder);
-// The same, unless another user could have put files there: drivers read them, and do not expect harm.
+// The same, but nothing if another user could have put files there: drivers read them and trust them.
 std::optional<std::filesystem::path> private_cache_folder();
-// Where the cache of a device lives; nothing if there is no private folder.
+// Path of a device's cache; nothing without a private folder.
 std::optional<std::filesystem::path> pipeline_cache_path(const Caps& caps);
 
 // Our envelope around the driver's data: magic, version, size and a checksum, because drivers crash on torn caches.

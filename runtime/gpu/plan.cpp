@@ -128,7 +128,7 @@ Plan make_plan(const Caps& caps) {
   // A CPU has few lanes and pays for the barrier that joins split rows; a GPU needs the threads to hide its memory's
   // latency.
   plan.split = software ? 1 : std::min(caps.max_threads, 256u) / 64;
-  // Weights are unpacked once for so many tokens; registers spill on llvmpipe either way.
+  // Tokens for which weights are unpacked once; registers spill on llvmpipe either way.
   plan.block_tokens = plan.texel_products ? 16 : 8;
   // A GPU's threads share what they read through shared memory, in which every weight of a tile is unpacked once; for a
   // software driver that is memory as any other, and each barrier costs.

@@ -30,7 +30,7 @@ struct Plan {
   uint32_t run_ahead = 0;      // tokens submitted before the CPU has read the first of them
   uint32_t profile_every = 0;  // every n-th decoded token is timed per operation; 0: never
   uint64_t memory_budget = 0;  // bytes of Memory::device and shared that buffers may take together; 0: no limit
-  bool statistics = false;     // kernels keep what the driver's compiler says of them; off but for tests
+  bool statistics = false;     // kernels keep the compiler's statistics (Kernel::statistics); only on in tests
   std::vector<std::string> workarounds;  // reasons of those applied
 };
 

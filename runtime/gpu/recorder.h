@@ -16,8 +16,8 @@ namespace weft {
 class Device;
 class Timestamps;
 
-// Where command buffers and their descriptors live. One thread at a time. Outlives the command buffers made from it,
-// and is destroyed only when none of them is in flight.
+// Owner of command buffers' memory and descriptors. One thread at a time. It must outlive the command buffers made from
+// it, and none of them may be in flight when it is destroyed.
 class CommandPool {
  public:
   explicit CommandPool(std::shared_ptr<Device> device);

@@ -19,7 +19,7 @@ class Uploader {
   explicit Uploader(std::shared_ptr<Device> device);
 
   // Asks fill for the bytes [offset, offset + span.size()) of the destination, front to back, in pieces that are
-  // multiples of granule bytes (but for the last). Returns when they are on the device.
+  // multiples of granule bytes (except the last). Returns when they are on the device.
   void upload(const View& to, uint64_t granule, const std::function<void(uint64_t offset, std::span<std::byte>)>& fill);
   template <class T>
   void upload(const View& to, std::span<const T> values) {

@@ -64,7 +64,7 @@ namespace {
 
 // Sequences for the characters from low to high, which have the same length in UTF-8.
 void add_sequences(char32_t low, char32_t high, std::vector<Utf8Sequence>& sequences) {
-  // Where the two differ in an earlier byte, the later bytes must run over all of their values.
+  // If the two differ in an earlier byte, the later bytes must run over all of their values.
   for (int bits = 6; high >= 0x80 && bits <= 18; bits += 6) {
     const char32_t mask = (char32_t{1} << bits) - 1;
     if ((low & ~mask) == (high & ~mask)) break;

@@ -113,8 +113,8 @@ uint32_t GrammarBuilder::new_state(RuleSketch& sketch) {
   return static_cast<uint32_t>(sketch.states.size() - 1);
 }
 
-// Adds what leads from one state to another by matching an expression. Nothing is ever added that leads into `from` or
-// out of `to`, unless they are one state, so what shares them cannot mix.
+// Adds states and transitions that lead from one state to another by matching an expression. No transition into `from`
+// or out of `to` is ever added, unless they are one state, so expressions that share these states cannot mix.
 void GrammarBuilder::compile(Expr expr, uint32_t from, uint32_t to, RuleSketch& sketch) {
   const Node& node = nodes_[expr];
   switch (node.kind) {

@@ -41,7 +41,7 @@ class GrammarBuilder {
   // Without options: no text at all, which only a grammar whose endless rules are dropped may have.
   Expr choice(std::vector<Expr> options);
   Expr optional(Expr expr) { return repeat(expr, 0, 1); }
-  // least <= most; both at most kMaxRepeat, but for most = kUnbounded.
+  // least <= most; both at most kMaxRepeat, except that most may be kUnbounded.
   Expr repeat(Expr expr, uint32_t least, uint32_t most);
   Expr call(Rule rule);
   // Texts of an automaton that is not empty. character: how one character of a set is written.

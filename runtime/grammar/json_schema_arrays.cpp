@@ -133,8 +133,8 @@ Expr JsonSchemaCompiler::elements(const Arrays& arrays) {
   return least > 0 ? some : builder_.optional(some);
 }
 
-// With `contains` and its like: an element counts, or need not. Where their number has a limit, those that do not count
-// do not satisfy.
+// Elements with `contains` and similar keywords: an element is counted, or need not be. If their number has a limit,
+// elements that are not counted do not satisfy the keyword.
 std::optional<Expr> JsonSchemaCompiler::counted_elements(const Arrays& arrays, const std::vector<Count>& counts) {
   size_t last = std::max<size_t>({1, arrays.prefix.size(), arrays.least});  // places beyond are alike
   if (arrays.most != UINT32_MAX) last = std::max<size_t>(last, arrays.most);

@@ -8,8 +8,8 @@
 
 namespace weft {
 
-// The file without comments and the segments of applications (but for JFIF's and Adobe's, which say what the colours
-// are). Throws Error(bad_file) if one of its Huffman tables has more than 256 codes: stb_image 2.27 writes them beyond
+// The file without comments and the segments of applications (except JFIF's and Adobe's, which define the colours).
+// Throws Error(bad_file) if one of its Huffman tables has more than 256 codes: stb_image 2.27 writes them beyond
 // its table.
 std::vector<std::byte> checked_jpeg(std::span<const std::byte> file, const std::string& place);
 

@@ -38,7 +38,7 @@ struct Activations {
 // of the output.
 uint32_t candidate_stride(const Plan& plan, const Matrix& table);
 inline uint32_t candidate_stride(const Model& model) {
-  if (!model.weights.embedding) return 0;  // an encoder of pictures
+  if (!model.weights.embedding) return 0;  // an image encoder
   return candidate_stride(model.device->plan(), model.weights.output_table().matrix());
 }
 

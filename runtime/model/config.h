@@ -62,7 +62,7 @@ struct Config {
   std::vector<LayerConfig> layer_configs;  // (layers)
   std::optional<bool> tied;                // as the file says; GGUF says nothing
   Pooling pooling = Pooling::mean;         // of embeddings, as the file says
-  uint32_t text_tokens = 0;                // an encoder reads so many of a text, its end among them; 0: no limit
+  uint32_t text_tokens = 0;                // most tokens of a text that an encoder reads, its end included; 0: no limit
   bool can_measure_states() const {
     return !encoder && !layer_kind.sees_all && !layer_kind.sees_source && width > LEADING;
   }

@@ -52,13 +52,13 @@ struct StateBuffers {
   std::vector<LayerState> layers;  // of all slots
 };
 
-// Sessions that are made together, of one model, context and type of cache. Their states share buffers, which are there
-// as long as one of them is on the device.
+// Sessions that are made together, of one model, context and type of cache. Their states share buffers, which exist as
+// long as one of the sessions is on the device.
 class StateGroup {
  public:
   explicit StateGroup(uint32_t sessions) : sessions_(sessions) {}
-  // The buffers, made by the first that asks. Where an array of all sessions is too much for a binding, or for a buffer
-  // of reasonable size, everyone gets buffers with one slot.
+  // The buffers; the first call makes them. If an array of all sessions is too large for a binding, or for a buffer of
+  // reasonable size, every session gets its own buffers with one slot.
   std::shared_ptr<const StateBuffers> buffers(const Model& model, const StateLayout& layout);
 
  private:

@@ -7,7 +7,7 @@ namespace weft {
 namespace {
 
 constexpr std::chrono::milliseconds kMostPause(10);  // until the share and a cancel are looked at again
-// Pauses end a little late, and the CPU has work of its own in between. So much of that is made up for.
+// Pauses end a little late, and the CPU has work of its own in between. This much of the lost time is made up for.
 constexpr std::chrono::milliseconds kCredit(5);
 
 }  // namespace

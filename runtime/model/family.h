@@ -69,7 +69,7 @@ struct Family {
 // The family of a file. Throws Error(unsupported) naming the unknown one, the place, and all there are.
 const Family& find_family(ModelFile::Kind kind, const std::string& name, const std::string& place);
 
-// The encoder of pictures that Idefics3 and SmolVLM have: SigLIP's (Zhai et al. 2023, "Sigmoid Loss for Language Image
+// The image encoder of Idefics3 and SmolVLM: SigLIP's (Zhai et al. 2023, "Sigmoid Loss for Language Image
 // Pre-Training"). Static; find_family does not know it.
 const Family& image_family();
 
@@ -81,7 +81,7 @@ const Family& image_family();
 // "shortconv_out"; with experts, "ffn_gate_inp" for the router and "ffn_gate_exps",
 // "ffn_up_exps" and "ffn_down_exps" for all of theirs, where a # in Hugging Face's name stands for one's number (GGUF's
 // words); of a masked-token head, which GGUF does not know, "mlm_dense", "mlm_norm" or "mlm". what: "weight" or "bias".
-// The encoder of pictures has "patch_embd", "position_embd", "output_norm", the layers' roles, and "output" for the
+// The image encoder has "patch_embd", "position_embd", "output_norm", the layers' roles, and "output" for the
 // projection to the width of the text model.
 std::string tensor_name(ModelFile::Kind kind, const Family& family, std::string_view role, int layer = -1,
                         std::string_view what = "weight");

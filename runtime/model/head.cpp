@@ -84,7 +84,7 @@ struct Head : Network {
   }
 
  private:
-  // The output table. An encoder of pictures has none.
+  // The output table. An image encoder has none.
   const Matrix& table() const { return w.output_table().matrix(); }
   // a.normed = the final norm of x, and a.rotated the same in the table's basis, if one softmax is projected.
   // last_only: of the pass's last token, in row 0.

@@ -19,9 +19,9 @@ std::vector<float> hidden_states(const Model& model, std::span<const uint32_t> i
 // is not finite.
 std::optional<StateStatistics> statistics_of(std::span<const float> states, uint32_t width);
 
-// Where those of a model of this fingerprint are kept: beside the pipeline caches; nothing if there is no place.
+// Path of the statistics of a model with this fingerprint, beside the pipeline caches; nothing if no place is known.
 std::optional<std::filesystem::path> statistics_path(uint64_t fingerprint);
-// Nothing if there is no such file, or one that is torn or of another width.
+// Reads them. Returns nothing if the file is missing, torn or of another width.
 std::optional<StateStatistics> read_statistics(const std::filesystem::path& path, uint32_t width);
 // Throws Error(io).
 void write_statistics(const std::filesystem::path& path, const StateStatistics& states);

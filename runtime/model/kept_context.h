@@ -31,14 +31,14 @@ class KeptContext {
 
   // Before passes are submitted: they write the positions before `end`.
   void will_write(size_t end);
-  // So many tokens are computed; the passes may be in flight.
+  // Sets the number of computed tokens; their passes may be in flight.
   void set_tokens(size_t tokens) { extent_.tokens = tokens; }
   void forget();  // nothing is computed
-  // Keeps at most so many tokens: fewer if a state cannot go back there. Nothing may be in flight.
+  // Keeps at most `most` tokens: fewer if a state cannot go back there. Nothing may be in flight.
   void truncate(size_t most);
 
-  // Copies the recurrent states, after the passes in flight: they are those of so many tokens. Does nothing if there
-  // are no recurrent states.
+  // Copies the recurrent states after the passes in flight, which are then the states after `tokens` tokens. Does
+  // nothing without recurrent states.
   void add_checkpoint(size_t tokens);
   // Returns how many tokens of `ids` are computed when the next checkpoint is due: more than tokens(), after the text's
   // first message or one of the last two; or all of them. ends: ids that end a message.

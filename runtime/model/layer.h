@@ -35,7 +35,7 @@ struct LayerConfig {
   MixerConfig mixer;
 };
 
-// One layer in one buffer: its matrices as tiles; its norms, but for the first, and the matrices' biases as floats.
+// One layer in one buffer: its matrices as tiles; its norms, except the first, and the matrices' biases as floats.
 // Norms of kind layer are (2, width): weights, then biases. A part that the layer does not have is without a buffer.
 struct Layer {
   Layer() = default;

@@ -24,7 +24,7 @@ class LayerLoader {
   LayerLoader(const LayerLoader&) = delete;
   LayerLoader& operator=(const LayerLoader&) = delete;
 
-  // Returns once so many layers (at most all) are loaded: the number of loaded layers, or SIZE_MAX for all.
+  // Waits until `layers` layers (at most all) are loaded. Returns the number of loaded layers, or SIZE_MAX for all.
   size_t wait(size_t layers);
 
  private:

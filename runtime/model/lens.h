@@ -60,7 +60,7 @@ class Unembedding {
  private:
   const Model& model_;
   uint32_t rows_;
-  Buffer step_;              // abi::StepState of a pass of so many tokens
+  Buffer step_;              // abi::StepState of a pass of rows_ tokens
   Buffer states_;            // (rows, stride_of(width)), mapped
   Buffer normed_, rotated_;  // the same
   Buffer logits_;            // (rows, stride_of(vocab)), mapped

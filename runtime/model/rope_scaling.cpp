@@ -46,7 +46,7 @@ void scale_like_yarn(Rope& rope, double factor, const YarnScaling& s) {
   rope.factor = factor;
   rope.yarn = s;
   const double d = 2.0 * static_cast<double>(rope.frequencies.size());
-  // The dimension with so many rotations in the old context.
+  // The dimension with `rotations` rotations in the old context.
   const auto dimension = [&](double rotations) {
     return d * std::log(s.old_context / (rotations * 2 * M_PI)) / (2 * std::log(rope.base));
   };

@@ -26,7 +26,7 @@ struct Rope {
   std::vector<double> long_frequencies;  // these, if there are any;
   double growth = 0;                     // or those of a base that grows; 0: it does not
 
-  // How it was scaled, for those who write it down.
+  // The kind of scaling, for code that writes it to a file.
   Scaling scaling = Scaling::none;
   double factor = 1;  // of linear and yarn
   YarnScaling yarn;

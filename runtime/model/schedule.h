@@ -20,7 +20,7 @@ std::vector<CommandBuffer> record_body(CommandPool& pool, const Pass& pass, Time
 CommandBuffer record_end(CommandPool& pool, const Pass& pass, const std::function<void(Recorder&)>& commands,
                          Timestamps* timestamps = nullptr);
 
-// Passes that check a draft have so many tokens.
+// Numbers of tokens of passes that check a draft.
 inline constexpr uint32_t kDraftPasses[] = {2, 4, 8};
 inline constexpr uint32_t kMostDrafted = 7;
 

@@ -16,8 +16,8 @@ struct TableSplit {
   std::vector<std::shared_ptr<Device>> others;  // all but the first, at least one
   std::vector<double> shares;                   // of all, above 0, in any unit: bytes a second for the least time
 
-  // The first row of each device's part, then the number of rows: whole tiles but for the last part, at least one each.
-  // Throws Error(invalid_argument) for more devices than tiles.
+  // The first row of each device's part, then the number of rows: whole tiles except for the last part, at least one
+  // each. Throws Error(invalid_argument) for more devices than tiles.
   std::vector<uint32_t> bounds(uint32_t rows) const;
 };
 

@@ -11,7 +11,7 @@ SubmissionQueue::SubmissionQueue(const Model& model, Policy policy, std::vector<
       duties_(std::move(duties)),
       weights_(model.weights),
       layer_loader_(model.weights.layer_loader.get()),
-      // Where the host carries states from device to device, nothing is gained by passes ahead.
+      // If the host copies states from device to device, passes ahead gain nothing.
       run_ahead_(policy == Policy::throughput && weights_.shards.empty() ? device_->plan().run_ahead : 0) {
   const uint32_t most = policy == Policy::throughput && weights_.shards.empty() ? run_ahead_ + 1 : 2;
   for (uint32_t i = 0; i < most; ++i) idle_fences_.push_back(std::make_unique<Fence>(device_));

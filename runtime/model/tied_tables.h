@@ -20,8 +20,8 @@ struct TableDifference {
 // they differ, else nothing. In a table that was trained further, many of its millions of elements differ by more. Two
 // tables of one type are not compared: one rounding gives one result.
 //
-// Compares on all cores and stops at the first row that differs. progress is told how many rows have been compared,
-// before some thousand more are read; it may throw.
+// Compares on all cores and stops at the first row that differs. progress is called with the number of compared rows,
+// each time before some thousand more are read; it may throw.
 std::optional<TableDifference> difference_by_rounding(const TensorView& finer, const TensorView& coarser,
                                                       const std::function<void(uint64_t)>& progress);
 

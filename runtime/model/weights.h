@@ -55,7 +55,7 @@ struct ImageEnds {
   Matrix projection;  // (width of the text model, width * neighbours that become one row)
 };
 
-// Where a tensor of the file went, for `weft inspect`.
+// Place of a tensor of the file on the device, for `weft inspect`.
 struct TensorReport {
   std::string name;
   std::vector<uint64_t> shape;
@@ -143,15 +143,15 @@ static_assert(std::is_nothrow_move_constructible_v<Weights>);
 // Checks that the whole file is a network of this config, and nothing else. Sets config.vocab. Throws as load_weights.
 void check_weights(const ModelFile& file, Config& config);
 
-// Checks every tensor's shape against the config (sets config.vocab), packs and uploads. progress is told 0..1. Throws
-// Error(bad_file) naming tensor, found and expected shape. If the plan has a memory budget and the weights would take
-// more than three quarters of it, the layers are streamed. Throws Error(out_of_memory) with the figures if that does
-// not fit either, Error(unsupported) for an encoder's layers. With formats.split, Error(unsupported) for encoders and
-// streamed layers.
+// Checks every tensor's shape against the config (sets config.vocab), packs and uploads. progress is called with 0..1.
+// Throws Error(bad_file) naming tensor, found and expected shape. If the plan has a memory budget and the weights would
+// take more than three quarters of it, the layers are streamed. Throws Error(out_of_memory) with the figures if that
+// does not fit either, Error(unsupported) for an encoder's layers. With formats.split, Error(unsupported) for encoders
+// and streamed layers.
 Weights load_weights(const std::shared_ptr<Device>& device, const ModelFile& file, Config& config,
                      const DeviceFormats& formats, const std::function<void(float)>& progress);
 
-// Packs the vocabulary's tables again, with formats.states: nothing may use them. progress is told 0..1.
+// Packs the vocabulary's tables again, with formats.states: nothing may use them. progress is called with 0..1.
 void reload_vocabulary(const std::shared_ptr<Device>& device, const ModelFile& file, Config& config,
                        const DeviceFormats& formats, Weights& weights, const std::function<void(float)>& progress);
 

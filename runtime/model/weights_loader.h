@@ -24,7 +24,7 @@ class WeightsLoader {
   // calls load_layer() for each, in order.
   void load_body(bool later);
   void load_ends();  // the masked-token head, the softmaxes and the logit bias
-  // An encoder of pictures: all of it, without check() and load_vocabulary().
+  // Loads a whole image encoder, without check() and load_vocabulary().
   void load_image(ImageEnds& ends);
   Weights take() { return std::move(weights_); }
   void load_layer(uint32_t index);

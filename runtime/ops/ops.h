@@ -99,7 +99,7 @@ struct Input {
   View x;
   std::optional<BegunNorm> end;
 };
-// True if matmul begins and ends norms, and applies gates, in passes of so many tokens; else norm and activate do it.
+// True if matmul begins and ends norms, and applies gates, in passes of `tokens` tokens; else norm and activate do it.
 bool can_fuse(const Plan& plan, uint32_t tokens);
 // True if products of more tokens multiply cooperative matrices: if the plan wants it and the build's glslang knew
 // them.
@@ -151,8 +151,8 @@ struct CacheView {
   uint32_t capacity;
   Format format = Format::f16;  // or q8: integers of 8 bits, 32 dimensions of a head to a scale
   View parts = {};              // scratch of attend, part_bytes() of it; zero when first used, and the same ever after
-  // Not 0: of sessions whose caches lie side by side, of each layer the keys of all, then the values of all. A pass has
-  // so many tokens of each of some of them, and an abi::BatchMember of each where else the state is.
+  // Not 0: the caches of several sessions lie side by side, for each layer first the keys of all, then the values of
+  // all. A pass has this many tokens of each of some sessions, and in place of the state an abi::BatchMember of each.
   uint32_t member_tokens = 0;
 };
 // Bytes of CacheView::parts for passes of up to `tokens`; 0: a workgroup of attend reads the whole cache.

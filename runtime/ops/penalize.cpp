@@ -13,8 +13,8 @@ void penalize(Recorder& recorder, const View& state, const View& params, const V
   require_bytes(scores, score_bytes(from.rows), "penalize", "scores");
   require_bytes(token_flags, uint64_t{TOKEN_FLAG_WORDS(from.rows)} * 4, "penalize", "token flags");
   const bool listed = from.lists != nullptr;
-  // A workgroup goes on for as long as there are rows. A list is usually short: few workgroups. llvmpipe pays for the
-  // two barriers of each (shaders/penalize.comp).
+  // A list is usually short: few workgroups, each of which loops until no rows are left. llvmpipe pays for the two
+  // barriers of each (shaders/penalize.comp).
   const uint32_t groups = ceil_div(from.rows, recorder.device().plan().texel_products ? 4096 : 256);
   recorder.dispatch({shaders::penalize, {listed}},
                     {params, token_flags, logits, scores.part(0, uint64_t{from.rows} * 4), state,

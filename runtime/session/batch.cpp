@@ -77,7 +77,7 @@ void SharedPasses::submit(uint32_t ahead) {
   }
 }
 
-// For how many tokens a pass with so many rows reads the weights once, if it brings so many tokens. Products read the
+// Tokens for each reading of the weights, in a pass with `rows` rows that brings `tokens` tokens. Products read the
 // weights once for a group of rows.
 double SharedPasses::sharing(size_t rows, size_t tokens) const {
   const Plan& plan = running_.front()->session().model().device->plan();
@@ -90,7 +90,7 @@ double SharedPasses::compute(bool ahead) {
   const bool idle = batch_.in_flight() == 0;
   if (tokens > 1 && idle) {
     if (batch_.prepare_check(tokens)) return check(tokens);
-    most_tokens_ = tokens / 2;  // of kDraftPasses the next smaller one, or none: without guesses the batch goes on
+    most_tokens_ = tokens / 2;  // the next smaller of kDraftPasses, or 1: the batch continues without guesses
   }
   // Passes ahead would be in the way of a check, and of timing a pass by itself.
   const bool waits = most_tokens_ > 1 && (tokens > 1 || !costs_.one().known());
@@ -101,14 +101,14 @@ double SharedPasses::compute(bool ahead) {
   return sharing;
 }
 
-// For the oldest pass in flight.
+// Waits for the oldest pass in flight. Returns its tokens for each reading of the weights.
 double SharedPasses::wait() {
   batch_.wait_oldest();
   std::ranges::fill(appended_, 1u);
   return sharing(running_.size(), running_.size());
 }
 
-// Checks the drafts of all sessions in a pass of so many tokens of each.
+// Checks the drafts of all sessions in a pass of `tokens` tokens of each.
 double SharedPasses::check(uint32_t tokens) {
   const Stopwatch pass(duties_);
   for (size_t i = 0; i < running_.size(); ++i)

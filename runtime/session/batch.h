@@ -36,10 +36,10 @@ class SharedPasses {
   // The sessions have begun, have not stopped, and have the same model. costs: of earlier passes; outlives this.
   SharedPasses(std::vector<Generation*> running, BatchCosts& costs);
 
-  // Computes a pass and calls receive(generation, sharing) for each token that it has brought a session that has not
-  // stopped. Closes when one stops. sharing: tokens that the weights were read once for.
-  // Where checking guesses pays, the pass is of several tokens a session. Else others are submitted ahead, if they may.
-  // Not to be called once it has closed.
+  // Computes a pass and calls receive(generation, sharing) for each of its tokens, for sessions that have not stopped.
+  // Closes when a session stops. sharing: tokens for each reading of the weights.
+  // If checking guesses pays, the pass has several tokens a session. Else more passes are submitted ahead if `ahead`.
+  // Must not be called after it has closed.
   template <class Receive>
   void step(const Receive& receive, bool ahead = true) {
     deliver(compute(ahead), receive);

@@ -47,7 +47,7 @@ std::vector<ContinuousBatch::Ended> ContinuousBatch::step() {
     if (prompts_are_next()) {
       catch_up();  // tokens that are there must not wait for a prompt
       begin = Clock::now();
-      compute_prompts();  // who is new shares the next pass
+      compute_prompts();  // new members share the next pass
       owed_ += (Clock::now() - begin) * (token_share_ / (1 - token_share_));
       begin = Clock::now();
     }

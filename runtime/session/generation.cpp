@@ -55,7 +55,7 @@ Stop Session::Generation::run() {
       passed_ = now;
     }
   }
-  return *stop_;  // extra tokens in flight do not count; their failures are reported by the next call
+  return *stop_;  // extra tokens in flight do not count; failures among them are left to the next call
 }
 
 // During head trials: sets the head of the next trial for the next tokens. No token may be in flight.

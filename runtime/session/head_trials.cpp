@@ -8,8 +8,8 @@ namespace {
 
 constexpr size_t kRounds = 3;        // of a trial
 constexpr size_t kStretch = 4;       // tokens of a turn, of which the first is not timed
-constexpr double kHopeless = 1.2;    // a head that takes so many times the least has no further turn
-constexpr double kLeastGain = 0.98;  // of head 0's time: what takes longer is not worth it
+constexpr double kHopeless = 1.2;    // a head that takes more than this many times the least has no further turn
+constexpr double kLeastGain = 0.98;  // of head 0's time: a head that takes longer is not worth it
 
 double median(std::vector<double> values) {
   if (values.empty()) return std::numeric_limits<double>::infinity();
@@ -37,7 +37,7 @@ void HeadTrials::next_stretch() {
   left_ = kStretch;
 }
 
-// Heads that no time of this trial speaks against.
+// Heads that may still be the fastest, by the times of this trial.
 std::vector<size_t> HeadTrials::hopeful() const {
   double least = std::numeric_limits<double>::infinity();
   for (const std::vector<double>& times : times_) least = std::min(least, median(times));

@@ -183,7 +183,7 @@ class Session {
   void leave_device();
   void enter_device();
 
-  // Times the pass of the context's last `tokens` tokens (at most a chunk), so many times, as generate() would compute
+  // Times the pass of the context's last `tokens` tokens (at most a chunk) `count` times, as generate() would compute
   // it. The context stays as it is.
   std::vector<PassTimes> time_passes(uint32_t tokens, uint32_t count);
   // The same of a pass that checks the last ones as a draft after the first one; tokens: one of kDraftPasses.

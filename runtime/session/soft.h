@@ -25,7 +25,7 @@ struct SoftContext {
 
 // Throws Error(invalid_argument) for an id outside the vocabulary and for rows that are not finite or not whole.
 SoftContext join_parts(std::span<const PromptPart> parts, uint32_t vocab, uint32_t width);
-// False if the ids are not of a context with so many rows.
+// True if the soft ids number `rows` rows in order, as in a context with that many.
 bool are_numbered(std::span<const uint32_t> ids, size_t rows);
 bool are_finite(std::span<const float> rows);
 // Tokens at the beginning of both contexts that are the same: of soft ones, the bits of their rows.

@@ -150,9 +150,9 @@ void VocabHeadSetup::write_spreads(VocabHead::Mode mode) {
   params.least_mode = HEAD_TWO_BITS;
   const uint32_t dimensions = model_.weights.output_table().matrix().basis->rest() * BLOCK;
   if (mode != VocabHead::Mode::sure && mode != VocabHead::Mode::fast) return;
-  // The rows that the choice rests on: as many as its rank, and as many again as rounding could put in their place, of
-  // which there are hardly ever so many. Where top-p asks for mass, all that are likelier than the token. Each is
-  // estimated up to three times.
+  // Rows that the choice depends on: as many as its rank, and those that rounding could put in their place, hardly ever
+  // more than 63. If top-p asks for mass, all rows that are likelier than the token. Each is estimated up to three
+  // times.
   const double rows = params.cut_mass != 0 ? model_.config.vocab : params.cut_rank + 63.0;
   const double probability = mode == VocabHead::Mode::sure ? head_.probability : kFastProbability;
   params.least_mode = HEAD_SIGNS;

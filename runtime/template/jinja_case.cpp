@@ -125,7 +125,7 @@ constexpr char32_t kSigma = 0x3A3, kFinalSigma = 0x3C2, kDottedI = 0x130;
 
 utf8proc_category_t category_of(char32_t code) { return utf8proc_category(static_cast<utf8proc_int32_t>(code)); }
 
-// Characters that a word goes on through: marks, modifiers, and some punctuation.
+// Characters that do not end a word: marks, modifiers, and some punctuation.
 bool is_case_ignorable(char32_t code) {
   constexpr std::u32string_view kWithin =
       U"'.:\u00B7\u0387\u055F\u05F4\u2018\u2019\u2024\u2027\uFE13\uFE52\uFE55\uFF07\uFF0E\uFF1A";

@@ -77,7 +77,7 @@ std::string chars_of(double value, std::chars_format format, int64_t precision) 
   return {digits, std::to_chars(digits, digits + sizeof digits, value, format, static_cast<int>(precision)).ptr};
 }
 
-// Without a type: as repr(), or with so many digits, and always with a decimal or an exponent.
+// A number without a type: as repr(), or with `precision` digits; always with a decimal or an exponent.
 std::string real_digits_as_repr(double value, const Spec& spec) {
   if (spec.precision < 0) return python_float(value);
   const int64_t precision = std::max<int64_t>(spec.precision, 1);

@@ -106,7 +106,7 @@ Value to_real(const Value& input, const BoundArguments& in, Context& context) {
   return in.find("default") == nullptr ? Value(0.0) : in.value("default");
 }
 
-// The nearest number of so many decimals, halves to even, as Python's round().
+// The nearest number with `decimals` decimals, halves to even, as Python's round().
 double round_decimals(double value, int64_t decimals, Context& context) {
   if (!std::isfinite(value) || decimals > 330) return value;
   if (decimals < -310) return std::copysign(0.0, value);

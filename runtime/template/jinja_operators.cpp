@@ -106,7 +106,7 @@ Value loop_attribute(const Loop& loop, const std::string& name) {
   return Undefined{"loop." + name};
 }
 
-// Where an index counted from either end lies among size items, or size if outside.
+// Position among `size` items of an index counted from either end; `size` if outside.
 size_t position(int64_t index, size_t size) {
   if (index < 0) index += static_cast<int64_t>(size);
   return index < 0 || index >= static_cast<int64_t>(size) ? size : static_cast<size_t>(index);

@@ -11,8 +11,7 @@
 
 namespace weft::jinja {
 
-// Where a text is in another from a position on, as std::string::find, but in proportion to their sizes whatever they
-// are.
+// Finds a text in another from a position on, as std::string::find, but always in time proportional to their sizes.
 size_t find_bytes(std::string_view text, std::string_view wanted, size_t from = 0);
 size_t rfind_bytes(std::string_view text, std::string_view wanted);  // likewise
 

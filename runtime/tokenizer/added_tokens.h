@@ -29,7 +29,7 @@ class AddedTokens {
  public:
   struct Match {
     size_t begin, end;  // bytes, with the white space taken; the token is none if the match before took all of it
-    size_t next;        // where the search goes on: white space that is taken may still begin a token
+    size_t next;        // place where the search continues: white space that is taken may still begin a token
     uint32_t id;
   };
 

@@ -30,7 +30,7 @@ class ByteTrie {
     if (nodes_[node].value == kNone) nodes_[node].value = value;
   }
 
-  // The node of one byte more; kNone if no text goes on so.
+  // The node after one more byte; kNone if no text continues with it.
   uint32_t child(uint32_t node, unsigned char byte) const {
     const auto& children = nodes_[node].children;
     const auto it = std::lower_bound(children.begin(), children.end(), std::pair(byte, 0u));

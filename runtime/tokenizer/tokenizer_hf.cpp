@@ -14,7 +14,8 @@ namespace weft {
 
 namespace {
 
-// Ids may leave holes, but the highest says how much is allocated: so many times the entries there are, and some.
+// Limit on the highest id, which decides the memory: kHoles times the number of entries, plus kHolesBase. Ids may leave
+// holes.
 constexpr size_t kHoles = 2, kHolesBase = 65536;
 constexpr int kMaxNesting = 16;
 constexpr size_t kMostCharacters = 1000;  // of a WordPiece word, which takes their square in time
@@ -341,7 +342,7 @@ void HfReader::fill_bytes() {
       const auto spelled =
           parts_.byte_alphabet && kind == TokenKind::normal ? byte_level_bytes(spelling) : std::nullopt;
       if (spelled) bytes = *spelled;
-      // Where a model works on bytes, no merge gives a token outside their alphabet.
+      // If a model works on bytes, no merge gives a token outside their alphabet.
       const bool merged_from_bytes = parts_.bpe.byte_level && kind == TokenKind::normal;
       if (id < in_model_.size() && in_model_[id])
         parts_.match[id] = merged_from_bytes ? spelled.value_or("") : spelling;

@@ -9,7 +9,7 @@ namespace weft {
 namespace {
 
 constexpr uint32_t kNone = ByteTrie::kNone;
-// An unknown character costs so much more than the least probable token: SentencePiece's constant.
+// Cost of an unknown character above that of the least probable token: SentencePiece's constant.
 constexpr double kUnknownPenalty = 10;
 
 // The best way to a place of the text: its last token, and where that begins.

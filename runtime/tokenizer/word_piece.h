@@ -1,5 +1,5 @@
 // WordPiece (Schuster and Nakajima 2012; Wu et al. 2016, arXiv:1609.08144) as BERT encodes with it: the longest token
-// that begins a word, then the longest that goes on from there.
+// that begins a word, then the longest that continues from there.
 #pragma once
 
 #include <cstdint>

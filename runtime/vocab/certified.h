@@ -40,7 +40,7 @@ struct PartialHeadViews {
   const View token_flags;  // abi.h, TOKEN_FLAGS
 };
 
-// A share of its greatest possible value that the product of two vectors of so many dimensions, at random angles,
+// A share of the greatest possible value, which the product of two vectors of `dimensions` dimensions at random angles
 // exceeds with at most this probability.
 double sure_spread(double probability, uint32_t dimensions);
 

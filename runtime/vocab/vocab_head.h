@@ -17,7 +17,7 @@ struct VocabHead {
   enum class Mode {
     full,       // every row, every bit
     certified,  // only the rows that can matter, proven (vocab/certified.h)
-    sure,       // the same but for a small probability over the table's rotation
+    sure,       // the same, except with a small probability over the table's rotation
     fast        // estimates trusted to some standard deviations, unproven
   };
   Mode mode = Mode::full;

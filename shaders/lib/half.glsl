@@ -1,5 +1,5 @@
 // The scale in the low 16 bits of a word. Vulkan lets unpackHalf2x16 flush subnormal halves to zero, and with a scale a whole block of
-// small weights would vanish. Where WEFT_EXACT_HALVES is defined the driver is known not to.
+// small weights would vanish. With WEFT_EXACT_HALVES the driver is known to keep them.
 #ifdef WEFT_EXACT_HALVES
 float scale_of(uint word) { return unpackHalf2x16(word).x; }
 #else

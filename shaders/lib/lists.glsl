@@ -1,7 +1,7 @@
 // Appending to the lists of a head: one atomic operation a workgroup. Needs `state` and `lists`, and every lane of the workgroup.
 shared uint append_count, append_base;
 
-// Where the places begin that a lane's `entries` get in a list whose count is `counter`; the count grows by the workgroup's entries.
+// Sets `place` to the first place of a lane's `entries` in a list whose count is `counter`; the count grows by the workgroup's entries.
 #define APPEND(entries, counter, place)                                           \
   {                                                                               \
     if (gl_LocalInvocationIndex == 0) append_count = 0;                           \

@@ -1,5 +1,5 @@
-// Where the parts of a vocabulary table's rows lie, and how quads of elements come out of them (layout in abi.h). For shaders that can read
-// words: word_at(16-byte index) and small_word_at(4-byte index).
+// Places of the parts of a vocabulary table's rows, and functions that take quads of elements out of them (layout in abi.h). For shaders that can
+// read words: word_at(16-byte index) and small_word_at(4-byte index).
 
 // A row of a table: the 16-byte word its tile begins with, its place in the tile, and the blocks of its rest.
 struct TableRow {
