@@ -1,5 +1,5 @@
-# For systems without packages, such as Android: PCRE2 and utf8proc are built from their sources and linked into libweft. What is only
-# headers (volk, Vulkan's, nlohmann/json and stb) is the build machine's. FETCHCONTENT_SOURCE_DIR_PCRE2 and _UTF8PROC name sources that are
+# For systems without packages, such as Android: PCRE2 and utf8proc are built from their sources and linked into libweft. Header-only
+# libraries (volk, Vulkan's, nlohmann/json and stb) are the build machine's. FETCHCONTENT_SOURCE_DIR_PCRE2 and _UTF8PROC name sources that are
 # there already.
 include(FetchContent)
 FetchContent_Declare(pcre2 EXCLUDE_FROM_ALL DOWNLOAD_EXTRACT_TIMESTAMP ON

@@ -1,4 +1,4 @@
-# What `cmake --install` puts where. Everything finds its neighbours by relative paths: the prefix can be moved afterwards.
+# Places of the files that `cmake --install` installs. They find each other by relative paths: the prefix can be moved afterwards.
 include(CMakePackageConfigHelpers)
 
 set(pocket ${PROJECT_SOURCE_DIR}/apps/pocket)
@@ -17,7 +17,7 @@ if(TARGET weft_static)
   install(TARGETS weft_static EXPORT Weft ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT libweft-dev)
 endif()
 install(DIRECTORY runtime/include/weft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT libweft-dev)
-# The model that loads with no path given, also from the build tree, and what is to know about it.
+# The model that loads with no path given, also from the build tree, and its description.
 install(FILES ${pocket}/pocket.gguf ${pocket}/pocket.md DESTINATION ${CMAKE_INSTALL_DATADIR}/weft COMPONENT libweft0)
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/share/weft)
 file(CREATE_LINK ${pocket}/pocket.gguf ${PROJECT_BINARY_DIR}/share/weft/pocket.gguf COPY_ON_ERROR SYMBOLIC)

@@ -33,7 +33,7 @@ CMake and pkg-config need.")
 set(CPACK_COMPONENT_WEFT_DESCRIPTION "This package has the program weft, which chats, serves, measures and
 converts.")
 
-# What Debian wants in every package. A plain `cmake --install` leaves it out.
+# Files that Debian requires in every package. A plain `cmake --install` leaves them out.
 set(folder ${PROJECT_BINARY_DIR}/package)
 string(TIMESTAMP now "%a, %d %b %Y %H:%M:%S +0000" UTC)
 configure_file(cmake/copyright.in ${folder}/copyright @ONLY)

@@ -25,7 +25,7 @@ function(weft_glslang_knows extension result)
   endif()
 endfunction()
 
-# What follows `// KEY: ` in a source, as a list.
+# Sets `result` to the list of words after `// KEY: ` in a source.
 function(weft_shader_line source key result)
   file(STRINGS ${source} line LIMIT_COUNT 1 REGEX "^// ${key}: ")
   string(REGEX REPLACE "^// ${key}: " "" words "${line}")

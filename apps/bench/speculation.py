@@ -48,7 +48,7 @@ PAGE = """Opening hours. The museum is open from Tuesday to Sunday, 10 am to 6 p
 Mondays, on 1 January and on 25 December. Admission is 12 euros for adults, 6 euros for students and free for children under the \
 age of 12. Guided tours in English start at 11 am and at 3 pm and take about ninety minutes. The cafe on the second floor closes \
 half an hour before the museum."""
-# What each wants of a chat model; None: it is no question, but a text to go on with.
+# Message to a chat model, by kind of prompt; None: the prompt is a text to continue, without a message.
 PROMPTS = {
     "rewrite a text": f'Repeat this text word for word, but write "tower" for "lighthouse":\n\n{STORY}',
     "continue code": None,

@@ -28,10 +28,10 @@ CHIPS = {chip.name: chip for chip in [
     *chips("arm64", "v3d", "broadcom", "V3D_GPU_ID", {"v3d-4.2": "42", "v3d-7.1": "71"}),  # Raspberry Pi 4 and 5
 ]}
 
-# Their shims know them only in Mesa's newest version (root.py).
+# Chips that only the shims of Mesa's newest version know (root.py).
 NEWEST = ("ada", "blackwell", "v3d-4.2", "v3d-7.1")
 
-# What CI compiles for: six chips, of all drivers there are for amd64.
+# Chips that CI compiles for: six, which cover all drivers for amd64.
 CI = ("polaris10", "navi21", "gfx1201", "adreno-740", "turing", "apple-m1")
 
 COLUMNS = ("instructions", "registers", "waves", "spills", "scratch", "cycles")

@@ -1,10 +1,10 @@
-"""What Mesa's drivers print of a kernel that they compile: its blocks of instructions, the loops among them, and what of a loop comes to a weight.
+"""Reads the listings that Mesa's drivers print of the kernels that they compile: blocks of instructions, loops, and the instructions of a loop for each weight.
 
 A driver prints a listing to stderr before vkCreateComputePipelines returns, if the environment asks for it (PRINT).
 """
 import re
 
-# What makes the drivers print, each by a variable of its own. Of Honeykrisp no listing is read.
+# Environment that makes the drivers print, one variable for each driver. Listings of Honeykrisp are not read.
 PRINT = {"RADV_DEBUG": "asm,cs", "NAK_DEBUG": "print", "IR3_SHADER_DEBUG": "cs,disasm"}
 BEGIN = re.compile(r"^disasm:|^NAK IR after calc_instr_deps|Native code for ")  # of a listing
 
@@ -19,7 +19,7 @@ def amd(lines):
     for line in lines:
         text = line.split(";")[0].strip()
         if label := re.fullmatch(r"(BB\d+):", text):
-            # What aligns a block is put there after the driver has counted: `s_nop 0`, "(then repeated 6 times)".
+            # The driver counts first and aligns the block then: `s_nop 0`, "(then repeated 6 times)".
             while order and blocks[order[-1]] and re.match(r"s_nop 0$|\(then", blocks[order[-1]][-1]):
                 blocks[order[-1]].pop()
             order.append(label[1])
@@ -44,7 +44,7 @@ def nvidia(lines):
 
 
 def adreno(lines):
-    """As the driver counts: without the preamble, which is run once for many; repetitions and pauses are instructions."""
+    """Counts as the driver does: without the preamble, which runs once for many; repetitions and pauses are instructions."""
     blocks, order = {"start": []}, ["start"]
     for line in lines:
         text = line.removeprefix("MESA: info: ").strip()

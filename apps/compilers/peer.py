@@ -27,11 +27,11 @@ import models
 import report
 import root as roots
 
-# Chips of all drivers, none of GCN (Polaris, Vega): for these a lane of llama.cpp's has more rows than KERNELS says.
+# Chips of all drivers, but none of GCN (Polaris, Vega): there a lane of llama.cpp's kernels has more rows than KERNELS says.
 CHIPS = ("navi21", "gfx1201", "turing", "ampere", "adreno-630", "adreno-740", "adreno-830", "apple-m1")
 LIMIT = 300  # s, of a program
 FLOATS, BYTES = "floats", "8 bits"  # inputs as they are, and rounded
-# What makes llama.cpp take its kernels for either.
+# Environment that makes llama.cpp take its kernels for floats, and for 8 bits.
 VARIANTS = ({"GGML_VK_DISABLE_MMVQ": "1"}, {"GGML_VK_FORCE_MMVQ": "1"})
 
 

@@ -44,7 +44,7 @@ class Budget:
 # The emulator takes some ten times as long.
 BUDGETS = {"amd64": Budget(), "arm64": Budget(seconds=100, limit=300)}
 
-# What a token of this model, which has 30 layers, may take with an f16 cache.
+# Most commands that a token of this model (30 layers) may take with an f16 cache.
 COUNTED = "smollm2-135m"
 COMMANDS = {"dispatches": 160, "barriers": 155}
 

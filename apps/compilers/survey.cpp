@@ -30,7 +30,8 @@ uint32_t published_layers(const std::filesystem::path& folder) {
 
 using Kind = Tail::Kind;
 
-// What may follow the layers: each kind of choice with each head. A list and a mask are a grammar's or a keep-list's.
+// Returns all that may follow the layers: each kind of choice with each head. Grammars and keep-lists need a list or a
+// mask.
 std::vector<Tail> all_tails(const PartialHeadBuffers& buffers) {
   std::vector<Tail> tails = {{Kind::none}, {Kind::logits}};
   for (const Kind kind : {Kind::greedy, Kind::sampled})
@@ -44,8 +45,8 @@ std::vector<Tail> all_tails(const PartialHeadBuffers& buffers) {
   return tails;
 }
 
-// The passes of a batch of sessions with so many tokens each, as model/batch.cpp makes them. neighbours: the sessions'
-// caches lie side by side.
+// The passes of a batch of `count` sessions with `tokens` tokens each, as model/batch.cpp makes them. neighbours: the
+// sessions' caches lie side by side.
 class BatchPasses {
  public:
   BatchPasses(const Model& model, const StepBuffers& session, const ContextState& cache, uint32_t count,

@@ -1,5 +1,5 @@
-// What a layer does between its products for attention: head norms, RoPE with the write to the cache, and attention
-// over contexts of many lengths.
+// Attention of a layer without its products: head norms, RoPE with the write to the cache, and attention over contexts
+// of many lengths.
 #include <algorithm>
 #include <deque>
 

@@ -1,4 +1,4 @@
-// What the microbenchmarks share: the device, inputs, matrices past the caches, checks, and the clock.
+// Shared code of the microbenchmarks: the device, inputs, matrices past the caches, checks, and the clock.
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -35,12 +35,12 @@ Buffer floats(uint64_t count);  // on the device, unset
 // The state of a pass that computes `tokens` tokens from position `pos` on.
 Buffer make_state(uint32_t pos, uint32_t tokens);
 
-// Bytes that buffers must have together for a run not to find in a cache what the one before it left there.
+// Total size of buffers at which a run finds nothing in a cache that the run before it left there.
 uint64_t cache_bytes();
-// How many copies of so many bytes that takes; not more than are worth making.
+// Number of copies of `bytes` bytes that have this size together; limited to what is worth making.
 size_t copies_past_caches(uint64_t bytes);
 
-// False, and the benchmark skipped with the reason, where the device has no room for that.
+// Returns false and skips the benchmark, with the reason, if the device has no room for `bytes`.
 bool fits(benchmark::State& state, uint64_t bytes);
 
 // Copies of one matrix of number(row * cols + col), enough of them to be past the caches.
@@ -58,14 +58,14 @@ struct Copies {
 
 // Results: places of the output and what must be there.
 using Expected = std::vector<std::pair<size_t, double>>;
-// False, and the benchmark failed, where one is farther off than the tolerance.
+// Returns false and fails the benchmark if a result is farther off than the tolerance.
 bool verify(benchmark::State& state, const std::vector<float>& got, const Expected& want, double tolerance);
 
 using Record = std::function<void(Recorder&, size_t copy)>;
 // Replays the recordings (one for each copy) and reports the device's time of each, empty dispatches taken off, with
 // the counters GB/s, of_read (share of the read kernel's) and, with multiplies, GFLOP/s (two a multiply), of the
-// median. What takes hardly longer than empty dispatches has no rates: they would be noise. bytes, multiplies: of one
-// run.
+// median. Recordings that take hardly longer than empty dispatches get no rates: these would be noise. bytes,
+// multiplies: of one run.
 void time_on_device(benchmark::State& state, const Record& record, size_t copies, double bytes, double multiplies);
 
 template <class Function>

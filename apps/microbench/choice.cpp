@@ -1,4 +1,4 @@
-// What turns logits into a token.
+// Operations that turn logits into a token.
 #include <algorithm>
 #include <limits>
 

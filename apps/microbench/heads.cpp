@@ -23,7 +23,7 @@ float normal(uint64_t index) {
   return sum * 1.7320508f;
 }
 
-// One table of a model's shape and all its heads need. Made once: it is large.
+// A table of a model's shape, and all that its heads need. Made once, because it is large.
 struct Head {
   Head(Format format, uint32_t rows, uint32_t cols) : values(uint64_t{rows} * cols), shape{rows, cols} {
     for (uint64_t i = 0; i < values.size(); ++i) values[i] = 0.05f * normal(i);
@@ -44,7 +44,7 @@ struct Head {
     state.as<abi::StepState>()->head.positions = rows;
   }
 
-  // Of norm 1 per element; its cosine with row `target` is as given.
+  // Returns a state whose root mean square is 1 and whose cosine with row `target` is as given.
   std::vector<float> hidden(double cosine, uint32_t target) const {
     std::vector<float> x(stride_of(shape.cols), 0.0f);
     const float* row = &values[uint64_t{target} * shape.cols];

@@ -51,7 +51,7 @@ double median(std::vector<double> values) {
   return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-// Of the runs, the median of what `of` picks.
+// Returns the median of what `of` picks of each run.
 template <typename Of>
 double median(const std::vector<Run>& runs, Of of) {
   std::vector<double> values;

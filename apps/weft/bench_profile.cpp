@@ -8,7 +8,7 @@
 namespace weft::cli {
 namespace {
 
-// "12.3", or as many blanks as that where there is nothing to say.
+// Billions a second, right-aligned in 9 characters; blank without a count or a time.
 std::string rate(double count, double seconds) {
   return count > 0 && seconds > 0 ? format("%9.2f", count / seconds * 1e-9) : std::string(9, ' ');
 }

@@ -8,11 +8,11 @@ namespace weft::cli {
 // CPU time of all threads so far. On a software driver that contains the driver's, which compute everything.
 double process_cpu_seconds();
 
-// As weft_session_profile describes them.
+// Profiles in the format of weft_session_profile.
 struct Profiles {
   Json decode, prompt;
 };
-// Of the token after `decoded` and of the last chunk of `prompt`, medians of `repeat` runs.
+// Profiles the token after `decoded` and the last chunk of `prompt`: medians of `repeat` runs.
 Profiles profile_passes(api::Session& session, const std::vector<std::uint32_t>& decoded,
                         const std::vector<std::uint32_t>& prompt, std::uint32_t repeat);
 Json profiles_json(const Profiles& profiles);

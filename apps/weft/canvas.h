@@ -19,7 +19,7 @@ struct Box {
   }
 };
 
-// What the font can draw: it has ASCII only. A longer text is cut.
+// Returns the text as the font can draw it: ASCII only, cut to `longest` characters.
 std::string drawable(std::string text, std::size_t longest = 40);
 int width_of(std::string text);  // pixels; text: drawable
 

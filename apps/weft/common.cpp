@@ -502,7 +502,7 @@ std::string head_text(const std::string& head, const Rates& rates) {
   return text;
 }
 
-// Of the tokens after the first, which come with the prompt.
+// Counts only the tokens after the first, because the first comes with the prompt.
 static double tokens_per_pass(const weft_speculation_stats& guesses, const Rates& rates) {
   if (rates.tokens < 2) return 1;
   const double tokens = static_cast<double>(rates.tokens - 1);

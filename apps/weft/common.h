@@ -1,4 +1,4 @@
-// What the subcommands of `weft` share: options, loading with a progress bar, JSON and the ways to fail.
+// Shared code of the subcommands of `weft`: options, loading with a progress bar, JSON and the ways to fail.
 // stdout holds results only; progress, statistics and errors go to stderr.
 #pragma once
 
@@ -81,21 +81,21 @@ void add_policy_option(CLI::App* command, ModelArgs& args);
 void add_sampling_options(CLI::App* command, weft_sampling& sampling);  // defaults: what it holds
 bool sampling_given(const CLI::App* command);                           // any of them
 void add_restore_option(CLI::App* command, std::string& path);
-// What tokens are favoured and what text ends an answer.
+// Options that favour tokens and that end an answer at a text.
 struct SteeringArgs {
   std::vector<std::string> biases;  // "ID=BIAS"
   std::vector<std::string> stops;
 };
 void add_steering_options(CLI::App* command, SteeringArgs& args);
-// Sets what was given; what was not is left, or with `all` taken away. Throws UsageError; stop strings may be set by
-// then.
+// Sets the options that were given; the others stay, or with `all` are cleared. May throw UsageError after it has set
+// the stop strings.
 void set_steering(api::Session& session, const SteeringArgs& args, bool all = false);
-// Who guesses tokens.
+// Source of drafted tokens.
 struct SpeculateArgs {
   std::string kind = "off";  // or "lookup"
   std::string draft;         // a model; empty: none
   std::string medusa;        // a file of heads; empty: none
-  // "draft" or "medusa", if there is one
+  // "draft" or "medusa" if one is given, else `kind`
   std::string name() const { return !draft.empty() ? "draft" : !medusa.empty() ? "medusa" : kind; }
 };
 CLI::Option* add_speculate_option(CLI::App* command, std::string& kind);  // --speculate alone
@@ -152,7 +152,7 @@ struct TokenBytes {
 };
 TokenBytes token_bytes(const api::Model& model, std::uint32_t id);
 
-// What one generate took: the difference of two statistics of one session.
+// Costs of one generate: the difference of two statistics of one session.
 struct Rates {
   std::uint64_t prompt_tokens = 0;  // computed, not taken from a kept prefix
   std::uint64_t reused_tokens = 0;  // of the kept prefix
@@ -167,9 +167,9 @@ struct Rates {
 Rates rates(const weft_stats& before, const weft_stats& after, std::uint64_t tokens);
 
 Json stages_json(const weft_stats& stats);
-// What the head read: {"name", "bytes_per_token", "rows_per_token"}.
+// Reads of the head: {"name", "bytes_per_token", "rows_per_token"}.
 Json head_json(const std::string& head, const Rates& rates);
-// What guesses were worth: {"kind", "passes", "drafted", "accepted", "tokens_per_pass"}.
+// Results of speculation: {"kind", "passes", "drafted", "accepted", "tokens_per_pass"}.
 Json speculation_json(const std::string& kind, const weft_speculation_stats& guesses, const Rates& rates);
 // " | 30 of 42 guesses right, 2.1 tok/pass"; empty if nothing was guessed.
 std::string speculation_text(const weft_speculation_stats& guesses, const Rates& rates);

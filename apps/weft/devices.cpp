@@ -65,7 +65,7 @@ void print_fit(const Json& probe) {
                 human_bytes(number(probe, "needed_bytes")).c_str(), human_bytes(number(probe, "free_bytes")).c_str());
 }
 
-// Whether a model would fit. What keeps that from being known is an error, except in JSON.
+// Prints whether a model would fit. Throws if that cannot be known; JSON contains the error instead.
 void fit(const DevicesArgs& args) {
   weft_model_options options = weft_model_options_default();
   options.device = args.model.device.c_str();

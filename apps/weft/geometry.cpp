@@ -18,7 +18,7 @@ struct GeometryArgs {
   bool json = false;
 };
 
-// What the states are of, unless another text is given: prose, talk, a list and code. Written for Weft.
+// Default text of the states: prose, talk, a list and code. Written for Weft.
 constexpr char kSampleText[] =
     "The harbour was quiet in the morning. Two boats came in with the tide, and the women on the pier counted the "
     "crates as they were lifted out: forty of herring, three of crab. \"You are late,\" said one of them. \"The wind "

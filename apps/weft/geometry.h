@@ -1,4 +1,4 @@
-// What `weft geometry` tells of a vocabulary table.
+// Figures of a vocabulary table, for `weft geometry`.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace weft::cli {
 struct TableFigures {
   std::vector<float> norms;  // Euclidean, by id
   double mean_cosine = 0;    // over all pairs of rows that are not zero
-  // Of some rows, evenly spaced: the eigenvalues of their covariance as shares of its trace, the largest first.
+  // Eigenvalues of the covariance of `sampled` evenly spaced rows, as shares of its trace, the largest first.
   std::size_t sampled = 0;
   std::vector<double> spectrum;
   double participation = 0;               // trace(C)^2 / trace(C^2): so many directions, if all had the same share
@@ -24,18 +24,18 @@ struct TableFigures {
 };
 TableFigures read_table(const api::Model& model);
 
-// Of some rows, evenly spaced: how often the row itself has the largest product with it.
+// Number of evenly spaced rows, and how many of them (`best`) have their largest product with themselves.
 struct SelfFigures {
   std::size_t rows = 0, best = 0;
   double median_rank = 0;  // of the row itself, from 1
 };
 SelfFigures read_self(const api::Model& model);
 
-// The states after the final norm of a text's tokens, but for the first few.
+// Figures of the states of a text's tokens after the final norm, without the first few tokens.
 struct StateFigures {
   std::size_t tokens = 0;
   std::vector<double> energy;                                 // shares of the mean square, the largest first
-  std::vector<std::uint32_t> coordinates;                     // they belong to
+  std::vector<std::uint32_t> coordinates;                     // of these shares
   double mean_cosine = 0, least_cosine = 0, most_cosine = 0;  // of a state and the row of its largest product
 };
 StateFigures read_states(const api::Model& model, const std::vector<std::uint32_t>& ids,

@@ -41,7 +41,7 @@ void each_dots(const api::Model& model, const std::vector<float>& vectors,
   }
 }
 
-// Of (rows, width) values, less their means.
+// Covariance of values (rows, width), after subtracting their means.
 std::vector<double> covariance(const std::vector<float>& values, std::size_t width) {
   const std::size_t rows = values.size() / width;
   std::vector<double> mean(width), result(width * width), row(width);
@@ -60,7 +60,7 @@ std::vector<double> covariance(const std::vector<float>& values, std::size_t wid
 }
 
 // Householder's reflections make the symmetric matrix (n, n) tridiagonal (Golub and Van Loan, "Matrix computations",
-// 8.3.1). Returns the diagonal, and what is beside it: beside[i] between i and i + 1.
+// 8.3.1). Returns the diagonal and the elements beside it: beside[i] is between i and i + 1.
 std::pair<std::vector<double>, std::vector<double>> tridiagonal(std::vector<double> a, std::size_t n) {
   std::vector<double> v(n), p(n), beside(n);
   for (std::size_t k = 0; k + 2 < n; ++k) {

@@ -123,7 +123,7 @@ Json lens_json(const api::Model& model, const LensText& text) {
 
 constexpr std::uint32_t kFitContext = 512;  // tokens of a window, unless --ctx says otherwise
 
-// What to do: a text, or --fit with a folder.
+// Requires exactly one task: a text, or --fit with a folder.
 void check_args(const LensArgs& args) {
   const bool fits = !args.fit.file.empty();
   if (!fits && args.text.empty()) throw UsageError("-p", "the text is empty");

@@ -1,4 +1,4 @@
-// What the logit lens says of a session's context: read by `weft lens` and `weft generate --lens`.
+// The logit lens over a session's context, for `weft lens` and `weft generate --lens`.
 #pragma once
 
 #include <cstdint>
@@ -29,15 +29,15 @@ struct LensText {
   std::vector<std::string> texts;            // of the tokens, from `first` on; a last one may follow that has no cells
 
   static constexpr int kNever = -1;
-  // The first layer from which on the token that follows, or the last layer's likeliest, is always the likeliest.
+  // First layer from which on a token stays the likeliest: the token that follows, or the last layer's likeliest.
   int settled_next(std::size_t token) const;
   int settled_best(std::size_t token) const;
 };
 
-// What the lens of the session says: the logit lens, or the tuned lens that is set.
+// Reads the session's lens: the tuned lens if one is set, else the logit lens.
 LensText read_lens(const api::Model& model, api::Session& session, std::uint32_t first, std::uint32_t count);
 
-// Of `count` generated tokens at the end of the context: at which layer each was settled.
+// Layer at which each token of `text` was settled: the generated tokens at the end of the context.
 Json settled_json(const api::Model& model, const LensText& text);
 std::string settled_table(const LensText& text);
 
@@ -50,7 +50,7 @@ void write_lens_png(const api::Model& model, const LensText& text, LensColour co
                     const std::string& path);
 inline constexpr std::size_t kMostLensColumns = 128;  // of a picture
 
-// weft lens --fit: makes translators of a text's states, and tells how far off the lens is without and with them.
+// weft lens --fit: makes translators from a text's states, and prints how far off the lens is without and with them.
 struct FitArgs {
   std::string file, out, base;  // the text, the folder, the model's name in it
   std::string kv, policy;

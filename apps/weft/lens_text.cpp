@@ -1,4 +1,4 @@
-// What the logit lens says, in numbers.
+// Figures of the logit lens.
 #include <utf8proc.h>
 
 #include <algorithm>

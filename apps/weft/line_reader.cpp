@@ -78,7 +78,7 @@ std::string common_prefix(const std::vector<std::string>& texts) {
 }  // namespace
 
 std::vector<std::string> paths_that_begin(const std::string& path) {
-  const std::size_t slash = path.rfind('/') + 1;  // 0: there is none
+  const std::size_t slash = path.rfind('/') + 1;  // 0: no slash
   const std::string folder = path.substr(0, slash);
   std::vector<std::string> found;
   std::error_code failed;

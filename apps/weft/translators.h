@@ -13,9 +13,9 @@ struct Translator {
   std::vector<float> bias;    // b: (width)
 };
 
-// What least squares need of pairs of states x (after a layer) and y (after the last one): weighted sums of x, d, x x^T
-// and x d^T with d = y - x. A pair's weight is 1 / |y|^2, because the final norm takes the length of y away: the error
-// that is made small is relative to it, and the few states that are very long count no more than others.
+// Sums for least squares over pairs of states x (after a layer) and y (after the last one): weighted sums of x, d,
+// x x^T and x d^T with d = y - x. A pair's weight is 1 / |y|^2, because the final norm takes the length of y away: the
+// fit minimises the error relative to it, and the few very long states count no more than others.
 class Moments {
  public:
   explicit Moments(std::size_t width);

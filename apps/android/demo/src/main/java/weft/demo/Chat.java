@@ -36,23 +36,23 @@ final class Chat {
     void run() throws Exception;
   }
 
-  static Chat instance; // what is not private is for tests, which end the process by taking it away
+  static Chat instance; // members that are not private are for tests; null stands for a process that has ended
 
   private final Context app;
   private final Store store;
   Handler main = new Handler(Looper.getMainLooper());
   final ExecutorService worker = Executors.newSingleThreadExecutor();
 
-  // Of the main thread.
+  // Used on the main thread only.
   private final Store.Chat chat;
   private StringBuilder answer; // null: no answer is being generated
   private String status;
   private String stats = "";
-  private boolean loaded; // the model
-  private int tasks; // that the worker has not finished
+  private boolean loaded; // true once the model is loaded
+  private int tasks; // not yet finished by the worker
   private Watcher watcher;
 
-  // Of the worker.
+  // Used on the worker only.
   Model model;
   private Session session;
 
@@ -88,7 +88,7 @@ final class Chat {
     return answer != null;
   }
 
-  /** Whether a message can be sent, and a setting changed. */
+  /** True if a message can be sent and a setting changed. */
   boolean ready() {
     return loaded && tasks == 0;
   }
@@ -146,7 +146,7 @@ final class Chat {
         });
   }
 
-  /** Ends the answer. What is there of it stays. */
+  /** Ends the answer; the text so far stays. */
   void stop() {
     stopped = true;
   }
@@ -156,7 +156,7 @@ final class Chat {
     write();
   }
 
-  /** The policy is a session's for life: a new session goes on with what the old one has computed. */
+  /** Sets the policy. A session keeps its policy for life, so a new session takes over the state of the old one. */
   void setPolite(boolean polite) {
     chat.polite = polite;
     write();
@@ -169,7 +169,7 @@ final class Chat {
         });
   }
 
-  /** A conversation without messages. */
+  /** Empties the conversation. */
   void clear() {
     stop();
     work(
@@ -185,7 +185,7 @@ final class Chat {
         });
   }
 
-  /** The application is not to be seen: the device is not used, and the process may end at any time. */
+  /** Called when the application is not visible: stops using the device, because the process may end at any time. */
   void background() {
     stop();
     work(

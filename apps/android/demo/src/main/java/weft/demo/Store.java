@@ -15,11 +15,11 @@ import weft.Message;
 import weft.Session;
 
 /**
- * Two files in the application's private folder. chat.json is what the user sees, and is written with every message.
- * chat.session is what the model has computed of it, and may be missing or old: the next answer computes the rest.
+ * Two files in the application's private folder. chat.json holds what the user sees, and is written with every message.
+ * chat.session holds the model's state after it, and may be missing or old: the next answer computes the rest.
  */
 final class Store {
-  /** What is kept in chat.json. */
+  /** Contents of chat.json. */
   static final class Chat {
     String document; // null: no model was chosen
     String name = "";
