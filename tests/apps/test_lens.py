@@ -73,7 +73,7 @@ class Lens(unittest.TestCase):
                 self.assertEqual(probabilities, sorted(probabilities, reverse=True))
                 self.assertLessEqual(sum(probabilities), 1)
                 self.assertTrue(0 <= cell["entropy"] <= math.log(vocab) and cell["kl"] >= 0, cell)
-                # Of all that is left no token is likelier than the fifth: bounds of the entropy.
+                # The five likeliest tokens alone are a lower bound of the entropy.
                 self.assertGreaterEqual(cell["entropy"], -sum(p * math.log(p) for p in probabilities if p) - 1e-9)
                 if following is None:
                     self.assertFalse({"next_rank", "next_logprob"} & set(cell))
@@ -165,7 +165,7 @@ class Lens(unittest.TestCase):
                     framed = rows[y][x] == (214, 39, 40)
                     self.assertEqual(framed, cell.get("next_rank") == 1)
                     frames += framed
-                # What stands there in the text: below the cells.
+                # The token's text stands below the cells.
                 self.assertIn((20, 20, 20), {pixel for row in rows[bottom + 5:] for pixel in row[left + at * cell_width:left + (at + 1) * cell_width - 5]})
             self.assertGreater(frames, 0)
 
@@ -228,7 +228,7 @@ class Lens(unittest.TestCase):
             self.assertLess(two, one, layer)
         self.assertEqual([token["layers"][-1] for token in plain_tokens], [token["layers"][-1] for token in tuned_tokens])
 
-        # What tuned-lens, the Python package, calls its files, keys and fields.
+        # Files, keys and fields have the names that the Python package tuned-lens uses.
         config, width = json.loads((folder / "config.json").read_text()), 0
         tensors = tensors_of(folder / "params.safetensors")
         width = config["d_model"]
@@ -237,7 +237,7 @@ class Lens(unittest.TestCase):
         self.assertEqual(config, {"base_model_name_or_path": str(POCKET), "d_model": width, "num_hidden_layers": layers, "bias": True,
                                   "base_model_revision": None, "unembed_hash": None, "lens_type": "linear_tuned_lens"})
 
-        # What is settled by a tuned lens is settled there in weft lens --tuned, too.
+        # weft generate and weft lens settle a token at the same layer with the same tuned lens.
         run = ("-m", POCKET, "-p", "set a timer", "--tuned", folder)
         token = weft_json("generate", *run, "-n", 1, "--temperature", 0, "--lens")["lens"][0]
         self.assertEqual(token["settled_layer"], weft_json("lens", *run)["positions"][-1]["settled_layer"])

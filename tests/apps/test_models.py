@@ -90,7 +90,7 @@ class Models(unittest.TestCase):
             env = dict(os.environ, WEFT_CACHE_DIR=str(self.cache), PIP_INDEX_URL=f"http://127.0.0.1:{index.getsockname()[1]}/",
                        PIP_FIND_LINKS="", NO_PROXY="127.0.0.1", no_proxy="127.0.0.1")
             for number in (signal.SIGTERM, signal.SIGINT) * 4:  # several: pip may be about to start, starting or running
-                # What runs in the background, as these tests may, ignores interrupts, and so would its children.
+                # Processes in the background, as these tests may be, ignore interrupts, and their children inherit that.
                 running = subprocess.Popen([sys.executable, SCRIPT, "smollm2"], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
                 while not list(self.cache.glob("models/.fetching-*")):

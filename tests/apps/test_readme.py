@@ -26,7 +26,7 @@ class Readme(unittest.TestCase):
         for entry in ROOT.iterdir():
             if entry.name not in ("run", "build") and not entry.name.startswith("."):
                 (folder / entry.name).symlink_to(entry)
-        # What ./run does once everything is installed and built.
+        # Does the same as ./run once everything is installed and built.
         (folder / "run").write_text('#!/bin/sh\nexec build/release/bin/weft "$@"\n')
         (folder / "run").chmod(0o755)
         return folder

@@ -45,7 +45,7 @@ class Text(unittest.TestCase):
             result = weft_json(*wanted, "--stop", "never \u00e9", "--stop", stop)
             self.assertEqual((result["text"], result["stop"]), (whole[:whole.index(stop)], "string"))
             self.assertEqual(weft(*wanted, "--stop", stop)[0], whole[:whole.index(stop)] + "\n")
-        # What was held back comes at the end.
+        # Text that was held back comes at the end.
         result = weft_json(*wanted, "--stop", whole[-3:] + "!")
         self.assertEqual((result["text"], result["stop"] in ("length", "token")), (whole, True))
 

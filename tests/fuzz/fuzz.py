@@ -15,7 +15,7 @@ import time
 
 SLICE = 600  # seconds of a turn, at most
 LEAST = 1
-# Three times as many executions as with what CI's short runs look for in addition: stacks that are used after their return.
+# Gives three times as many executions as the options of CI's short runs, which also look for stack use after return.
 ASAN = "detect_stack_use_after_return=0:clear_shadow_mmap_threshold=1000000:malloc_context_size=4"
 REPLACED = ("-max_total_time=", "-seed=", "-artifact_prefix=")
 

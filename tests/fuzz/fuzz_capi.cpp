@@ -1,6 +1,6 @@
 // Sequences of calls of the C API. Input: a program, whose bytes are calls and their arguments, wrong ones included.
-// What the headers leave undefined is not called: freed handles, lengths that are not those of the memory, a second
-// thread.
+// Calls that the headers leave undefined are not made: freed handles, lengths that are not those of the memory, a
+// second thread.
 #include "capi_machine.h"
 #include "fuzz_support.h"
 

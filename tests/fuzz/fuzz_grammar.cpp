@@ -23,7 +23,7 @@ weft::Grammar make(char kind, std::string_view text) {
   return weft::Grammar::from_regex(text, "fuzz");
 }
 
-// The vocabulary has every byte, so that there is always a token until the end, and finding it is no error but that of
+// The vocabulary has every byte, so some token is allowed until the end. Finding it may fail only with the error about
 // ambiguity.
 void walk(weft::Matcher& matcher, std::string_view choices) {
   for (const char choice : choices.substr(0, 64)) {

@@ -39,7 +39,7 @@ void weft::fuzz_input(const uint8_t* data, size_t size) {
     const KeepList kept = make_keep_list(list, tokenizer());
     if (kept.ids.empty() || kept.ids.back() >= tokenizer().size()) std::abort();
     if (std::ranges::adjacent_find(kept.ids, std::greater_equal<>()) != kept.ids.end()) std::abort();
-    // What is written of it reads as the same.
+    // The written list reads back as the same ids.
     const std::filesystem::path path = test::scratch_folder() / "kept";
     write_keep_list(path, kept.ids, tokenizer());
     if (make_keep_list(path.string(), tokenizer()).ids != kept.ids) std::abort();

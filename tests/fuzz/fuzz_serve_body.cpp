@@ -13,7 +13,7 @@ using namespace weft::serve;
 
 const ModelFacts kModel = {"model", 300, 64, 4, 32};
 
-// What the rest of the server relies on.
+// Checks the limits that the rest of the server relies on.
 void check(const CompletionRequest& request) {
   if (request.choices < 1 || request.choices > kModel.choices) std::abort();
   if (request.task.max_tokens > kModel.context) std::abort();

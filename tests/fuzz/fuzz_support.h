@@ -1,4 +1,4 @@
-// What the fuzz targets share.
+// Shared code of the fuzz targets.
 #pragma once
 
 #include <algorithm>
@@ -15,11 +15,11 @@
 
 namespace weft {
 
-// What a target defines: what to do with an input. Ends the program if a promise is broken.
+// Runs one input; each target defines it. Ends the program if a promise is broken.
 void fuzz_input(const uint8_t* data, size_t size);
 
-// Runs a parser. A weft::Error is an answer; whatever else is thrown ends the program, which libFuzzer reports. So does
-// an error without a sentence.
+// Runs a parser. A weft::Error is an answer; any other exception ends the program, which libFuzzer reports. So does an
+// error without a sentence.
 template <typename Run>
 void expect_answer_or_error(Run run) {
   try {
@@ -29,7 +29,7 @@ void expect_answer_or_error(Run run) {
   }
 }
 
-// What is before the first zero byte, and what is after it.
+// Splits an input into the part before the first zero byte and the part after it.
 inline std::pair<std::string_view, std::string_view> at_zero(const uint8_t* data, size_t size) {
   const std::string_view input(reinterpret_cast<const char*>(data), size);
   const size_t zero = std::min(input.find('\0'), size);

@@ -63,7 +63,7 @@ class BatchGuessesTest : public GpuTest {
     made->set_logprobs(setting.logprobs);
     return made;
   }
-  // What a session says alone, without guesses: its context afterwards.
+  // Context of a session that has generated alone, without guesses.
   Ids alone(const Setting& setting, const Ids& prompt, uint32_t count) const {
     const auto single = session(setting);
     generate(*single, prompt, count);
@@ -113,7 +113,7 @@ TEST_F(BatchGuessesTest, TheSameIdsAsAlone) {
         if (i == 0) {
           EXPECT_EQ(stats.accepted_tokens, stats.drafted_tokens);
         }
-        // What was drafted in vain leaves nothing behind: it goes on alone like one that never did.
+        // Rejected drafts leave nothing behind: the session goes on alone like one without drafts.
         sessions[i]->set_drafter(nullptr);
         generate(*sessions[i], texts[i], 5);
         EXPECT_EQ(sessions[i]->ids(), alone(settings[i % settings.size()], texts[i], 5));

@@ -1,4 +1,4 @@
-// Converting models: what is in the new file, and that it is there whole or not at all. No device needed.
+// Converting models: the contents of the new file, which appears whole or not. No device needed.
 #include "convert/convert.h"
 
 #include <algorithm>
@@ -75,7 +75,7 @@ TEST(Convert, KeepsTheBytesWhereNothingIsRounded) {
     expected["general.file_type"] = type;
     if (format != Format::f16) expected["general.quantization_version"] = 2;
     EXPECT_EQ(json(after.metadata), expected);
-    // Once more changes nothing at all.
+    // A second conversion changes nothing.
     converted(after.path, folder / "again.gguf", format);
     EXPECT_TRUE(text_of(folder / "again.gguf") == text_of(folder / "out.gguf"));
   }
@@ -137,7 +137,7 @@ TEST(Convert, FoldersOfEveryFamilyBecomeWhatLlamaCppMakesOfThem) {
       EXPECT_EQ(other->shape, tensor.shape) << tensor.name;
       const std::vector<float> a = floats_of(*other), b = floats_of(tensor);
       ASSERT_EQ(a.size(), b.size()) << tensor.name;
-      // What divides RoPE's frequencies is computed in two ways; everything else is copied.
+      // The divisors of RoPE's frequencies are computed in two ways; everything else is copied.
       const bool computed = tensor.name.starts_with("rope_");
       for (size_t i = 0; i < a.size(); ++i)
         ASSERT_NEAR(a[i], b[i], computed ? 1e-6 * b[i] : 0) << tensor.name << " " << i;
@@ -191,7 +191,7 @@ TEST(Convert, TypesAreWhatWasAskedForAndWhatFits) {
     EXPECT_EQ(model.find(tensor.name)->bytes.size(), tensor.bytes);
     EXPECT_EQ(tensor.rounding.largest_error == 0, norm) << tensor.name;
     if (norm) continue;
-    // What is stated is what the new file differs by.
+    // The stated error is the largest difference between the files.
     const auto before = floats_of(*open_model(folder / "m.gguf").find(tensor.name)),
                after = floats_of(*model.find(tensor.name));
     double largest = 0;

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 BIN = Path(sys.argv[1])
-# What a program's tests may depend on, of `weft devices`: operations know nothing of sampling times.
+# Parts of `weft devices` that a program's tests may depend on: operations know nothing of sampling times.
 PROGRAMS = {"forward_test": ("plan", "memory_budget"), "session_test": ("plan", "memory_budget"), "ops_test": ("kernels",)}
 
 
@@ -21,7 +21,7 @@ def devices(disabled):
 
 
 def device(disabled):
-    """What the tests' device, the first that is usable, is and does then."""
+    """Name of the tests' device, the first usable one, and its plan with these features disabled."""
     result = devices(disabled)
     if result.returncode != 0:
         sys.exit(f"weft devices: {result.stderr}")

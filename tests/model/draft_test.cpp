@@ -27,7 +27,7 @@ class DraftTest : public GpuTest {
   uint32_t vocab() const { return model_->config.vocab; }
   std::vector<uint32_t> prompt() const { return some_ids(11, vocab()); }
 
-  // What a session tells of each token.
+  // Ids and log-probabilities that a session gives.
   struct Told {
     std::vector<uint32_t> ids;
     std::vector<float> logprobs;
@@ -116,7 +116,7 @@ TEST_F(DraftTest, TheSameTokensAsWithout) {
         // Products and attention of one token and of several add up in different orders.
         for (size_t i = 0; i < want.logprobs.size(); ++i) EXPECT_NEAR(got.logprobs[i], want.logprobs[i], 1e-4) << i;
         EXPECT_EQ(checked->ids(), text);
-        // What was drafted in vain leaves nothing behind: the session goes on like one that never did.
+        // Rejected drafts leave nothing behind: the session goes on like one without drafts.
         checked->set_drafter(nullptr);
         EXPECT_EQ(generate(*checked, text, 10), rest);
       }
@@ -163,7 +163,7 @@ TEST_F(DraftTest, Families) {
   }
 }
 
-// Windows are rings, of 128 slots here: tokens drafted in vain must not overwrite what the next ones see.
+// Windows are rings, of 128 slots here: rejected drafts must not overwrite what the next tokens see.
 TEST_F(DraftTest, Windows) {
   for (const char* family : {"gemma3", "mistral"}) {
     SCOPED_TRACE(family);

@@ -24,7 +24,7 @@ std::vector<std::string> golden_names() {
   return names;
 }
 
-// The same texts with what this model makes of them.
+// The same texts with this model's logits.
 Golden with_logits_of(const Model& model, Golden golden) {
   std::vector<uint32_t> ids = golden.prompt;
   ids.insert(ids.end(), golden.greedy.begin(), golden.greedy.end());

@@ -1,4 +1,4 @@
-// What fails outside of Weft: host memory and Vulkan calls. It is an error, and the session goes on afterwards.
+// Failures outside of Weft: host memory and Vulkan calls. Each gives an error, and the session goes on afterwards.
 #include <fstream>
 
 #include "base/error.h"
@@ -194,7 +194,7 @@ TEST_F(FaultsTest, AListThatGrows) {
   vkEnumerateDeviceExtensionProperties = real;
 }
 
-// Of a pass in pieces a later one fails: slot 0 then holds another layer than the first.
+// A pass is submitted in pieces and a later one fails: slot 0 then holds another layer than the first.
 TEST_F(FaultsTest, AStreamedPassThatFailedInTheMidst) {
   LlamaShape shape;
   shape.layers = 15;

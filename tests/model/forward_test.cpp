@@ -43,8 +43,8 @@ double distance(const std::vector<float>& got, const std::vector<double>& want) 
   return worst / std::sqrt(square);
 }
 
-// The reference rounds weights and cache as the device does. What is left is fp32 (1e-6 of the spread) and, after the
-// first token, keys and values that fall on the other side of a rounding to f16 for it (up to 1.5e-4 seen).
+// The reference rounds weights and cache as the device does. The remaining error is that of fp32 (1e-6 of the spread)
+// and, after the first token, keys and values that it rounds to f16 the other way (up to 1.5e-4 seen).
 constexpr double kTolerance = 5e-4;
 
 void check(const std::filesystem::path& path, const Tuning& tuning, Format format) {

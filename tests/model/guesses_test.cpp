@@ -1,9 +1,9 @@
 // The tokens of real models with guesses and without them. By default few of pocket; the soak takes 20,000 of pocket
 // and of SmolLM2 for each kind of guess and each setting.
 //
-// WEFT_GUESS_TOKENS: how many. WEFT_GUESS_LOG: a file that gets a line of JSON for each text and kind; texts that are
-// there are not computed again, so a run can be done in pieces. WEFT_GUESS_SECONDS: how long each test goes on. What is
-// printed are the sums of the file.
+// WEFT_GUESS_TOKENS: number of tokens. WEFT_GUESS_LOG: a file that gets a line of JSON for each text and kind; texts
+// that are there are not computed again, so a run can be done in pieces. WEFT_GUESS_SECONDS: time limit of each test.
+// The tests print the sums of the file.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -39,11 +39,11 @@ constexpr size_t kBatch = 8;
 // These guess whether it pays or not, so that a text has the same passes on every machine.
 class AnyLookup : public Lookup {
  public:
-  // What passes took on lavapipe once, in passes of one token.
+  // Costs of passes as once measured on lavapipe, in one-token passes.
   void passed(uint32_t tokens, double) override {
     Lookup::passed(tokens, tokens == 1 ? 1 : tokens == 2 ? 1.3 : tokens == 4 ? 1.7 : 2.8);
   }
-  // A batch knows better what passes take: only if it is sure of more than can be, it always checks.
+  // A batch uses its own pass costs: it always verifies drafts only if their chances are higher than any real ones.
   std::span<const uint32_t> offer(std::span<double> chances) override {
     const std::span<const uint32_t> guesses = Lookup::offer(chances);
     std::ranges::fill(chances, kSure);
@@ -97,7 +97,7 @@ const Setting kSettings[] = {
     {"sampled", {.temperature = 0.8f, .top_k = 0, .top_p = 1, .min_p = 0, .seed = 1}},
 };
 
-// What was compared so far, by kinds of guesses.
+// Comparisons so far, by kinds of guesses.
 class Log : public SoakLog {
  public:
   explicit Log(Json key) : SoakLog("WEFT_GUESS_LOG", std::move(key)) {}
@@ -191,9 +191,9 @@ double GuessesTest::gap(const Ids& prompt, std::span<const uint32_t> said, uint3
   return scores[one] - scores[other];
 }
 
-// What rounding does to the logits after `said`: their difference between the context in passes of one token and in
-// passes of many, which add up in another order, and now and then round a key or value of the cache the other way.
-// The root mean square of it.
+// Effect of rounding on the logits after `said`: the root mean square of their difference between the context in passes
+// of one token and in passes of many. These add up in another order, and now and then round a key or value of the cache
+// the other way.
 double GuessesTest::rounding(const Ids& prompt, std::span<const uint32_t> said) {
   Ids context = prompt;
   Session by_ones(*model_, kContext, {}), by_many(*model_, kContext, {});

@@ -130,7 +130,7 @@ TEST_F(HeadTest, TopPAloneGivesTheFullHeadsTokens) {
         }
 }
 
-// What the model says of each token is every head's, because all rows are read for it.
+// Log-probabilities are the same with every head, because all rows are read for them.
 TEST_F(HeadTest, LogprobsAreTheLogits) {
   LlamaShape shape;
   shape.vocab = 777;

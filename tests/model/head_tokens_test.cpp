@@ -1,9 +1,9 @@
-// The tokens of real models by heads that promise full's, in batches of 16 sessions along the pages of docs/.
+// The tokens of real models by heads that promise those of `full`, in batches of 16 sessions along the pages of docs/.
 // By default few; the soak takes 20,000 of each model, head and sampling.
 //
-// WEFT_HEAD_STEPS: how many. WEFT_HEAD_LOG: a file that gets a line of JSON for each batch and head; batches that are
-// there are not computed again, so a run can be done in pieces. WEFT_HEAD_SECONDS: how long each test goes on. What is
-// printed are the sums of the file.
+// WEFT_HEAD_STEPS: number of tokens. WEFT_HEAD_LOG: a file that gets a line of JSON for each batch and head; batches
+// that are there are not computed again, so a run can be done in pieces. WEFT_HEAD_SECONDS: time limit of each test.
+// The tests print the sums of the file.
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
@@ -35,7 +35,7 @@ const Setting kSettings[] = {
 const std::map<std::string, VocabHead::Mode> kHeads = {{"certified", VocabHead::Mode::certified},
                                                        {"sure", VocabHead::Mode::sure}};
 
-// What was compared so far, by heads.
+// Comparisons so far, by heads.
 class Log : public SoakLog {
  public:
   explicit Log(Json key) : SoakLog("WEFT_HEAD_LOG", std::move(key)) {}
@@ -103,7 +103,7 @@ class HeadTokensTest : public GpuTest, public testing::WithParamInterface<Settin
   uint32_t batch_ = 0;
 };
 
-// What the sessions say after the prompts, and the bytes that they read of the table.
+// Returns the sessions' tokens after the prompts. bytes: set to the bytes that they read of the table.
 std::vector<Ids> HeadTokensTest::run(VocabHead::Mode mode, const std::vector<Ids>& prompts, double& bytes) {
   VocabHead head;
   head.mode = mode;

@@ -26,7 +26,7 @@ LlamaShape small_shape() {
   return shape;
 }
 
-// Of every token, through several chunks: with the table's rows they give the logits that a session has there.
+// States of every token, through several chunks: with the table's rows they give the logits that a session has there.
 TEST_F(HiddenStatesTest, AreWhatTheTableIsMultipliedBy) {
   const std::filesystem::path path = folder_.path() / "m.gguf";
   make_gguf(path, small_shape(), {DType::f32, 3, ""});
@@ -231,7 +231,7 @@ TEST_F(StatisticsFileTest, ADamagedOneIsNone) {
     write(changed);
     ASSERT_FALSE(read_statistics(path_, 3)) << at;
   }
-  // Whole, and of no use.
+  // Complete files with useless numbers.
   for (const StateStatistics& states :
        {StateStatistics{{1, NAN, 3}, {0, 4, 1}}, {{1, 2, 3}, {0, INFINITY, 1}}, {{1, 2, 3}, {0, -1, 1}}}) {
     write_statistics(path_, states);

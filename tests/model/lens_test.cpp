@@ -72,7 +72,7 @@ void prompt(Session& session, const json& golden) {
 class LensTest : public GpuTest {};
 class LensFamiliesTest : public LensTest, public testing::WithParamInterface<std::string> {
  protected:
-  const json& golden_ = goldens().at(GetParam());                      // throws if there is none for a model
+  const json& golden_ = goldens().at(GetParam());                      // throws for a model without goldens
   const uint32_t context_ = golden_.contains("ids") ? kContext : 160;  // BART's decoder has 200 positions
 };
 

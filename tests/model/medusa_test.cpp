@@ -303,7 +303,7 @@ TEST_F(MedusaTest, RestsWhereItDoesNotPay) {
 
 class MedusaFileTest : public MedusaTest {
  protected:
-  // What loading a file with these keys and tensors throws. change: the file's bytes before it is written.
+  // Returns the error of loading the file that `write` makes; "nothing" if it loads.
   std::string refusal(const std::function<void()>& write, Code code = Code::bad_file) {
     write();
     try {

@@ -1,4 +1,4 @@
-// What passes of several tokens take, by operation, for docs/notes/speculation.md: by hand, with WEFT_FIGURES=1.
+// Times of passes of several tokens, by operation, for docs/notes/speculation.md: run by hand with WEFT_FIGURES=1.
 // WEFT_FIGURES_MODEL=smollm2 takes that model in place of pocket. Prints a table in Markdown.
 #include <algorithm>
 #include <chrono>
@@ -17,8 +17,7 @@ namespace {
 
 constexpr uint32_t kContext = 160, kRounds = 15, kSizes[] = {1, 2, 4, 8, 16};
 
-// A session whose last tokens are those that it says itself: then a whole draft is right, as where all of a pass is of
-// use.
+// A session whose last tokens are its own: whole drafts are then right, as in a pass of which all is of use.
 std::unique_ptr<Session> said(const Model& model) {
   auto made = std::make_unique<Session>(model, kContext + 1, std::vector<uint32_t>());
   made->set_sampling(greedy());
@@ -38,7 +37,7 @@ double median(std::vector<double> values) {
 
 class PassFigures : public GpuTest {};
 
-// All sizes by turns: what else the machine does delays all alike.
+// Takes the sizes in turn, so that other work of the machine delays all alike.
 TEST_F(PassFigures, ByStage) {
   if (!std::getenv("WEFT_FIGURES")) GTEST_SKIP() << "for WEFT_FIGURES=1";
   const char* const asked = std::getenv("WEFT_FIGURES_MODEL");
@@ -116,7 +115,7 @@ class Rewriting {
     while (batch_.size() > 0) batch_.step();
     return static_cast<double>(all - 1) / seconds;
   }
-  // Whether each session says what the other's does, as far as both have come.
+  // True if the sessions' texts agree with the other's, as far as both have come.
   bool agrees(const Rewriting& other) const {
     for (size_t i = 0; i < sessions_.size(); ++i) {
       const std::vector<uint32_t>&a = sessions_[i]->ids(), &b = other.sessions_[i]->ids();
@@ -141,7 +140,7 @@ class Rewriting {
   ContinuousBatch batch_;
 };
 
-// With guesses and without by turns, after a round that learns what passes take.
+// Alternates runs with and without guesses, after a round that learns the costs of passes.
 TEST_F(PassFigures, Batches) {
   if (!std::getenv("WEFT_FIGURES")) GTEST_SKIP() << "for WEFT_FIGURES=1";
   const auto path = real_model("smollm2");

@@ -1,6 +1,6 @@
 // Figures of the policies, for docs/measurements.md: run by hand or as a soak with WEFT_FIGURES=1. A model decodes (or
 // reads prompts) on one thread while another submits small work every 16 ms, as a screen that is drawn would, and
-// measures how long each takes to be done. That work goes to the model's own queue, which is how a GPU with one queue
+// measures how long each takes to be done. The work goes to the model's own queue, which is how a GPU with one queue
 // treats it, or to a second VkDevice.
 #include <time.h>
 
@@ -19,7 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::duration;
 
-// What is drawn: about a millisecond of a software driver's time.
+// Frames to draw: each takes about a millisecond on a software driver.
 class Frames {
  public:
   explicit Frames(const std::shared_ptr<Device>& device)

@@ -142,12 +142,12 @@ TEST_F(SessionFileTest, APrefixIsCopied) {
   for (const Format cache : {Format::f16, Format::q8})
     for (const uint32_t shared : {30u, 64u, 100u, 300u}) check_prefix(*model_, shared, 20, cache, shared);
   check_prefix(*model_, 40, 1, Format::f16, 40);
-  // What the ring of a layer with a window has lost cannot be copied.
+  // Positions that the ring of a layer with a window has lost cannot be copied.
   Session far(*model_, 700, {}), near(*model_, 700, {});
   generate(far, some_ids(300, model_->config.vocab), 5);
   near.prompt(some_ids(100, model_->config.vocab));
   EXPECT_EQ(near.copy_prefix(far), 0u);
-  // Of the whole context the last token is computed anew.
+  // The last token of a whole context is computed again.
   near.prompt(some_ids(300, model_->config.vocab));
   EXPECT_EQ(near.copy_prefix(far), 299u);
   Session shorter(*model_, 500, {}), empty(*model_, 700, {});

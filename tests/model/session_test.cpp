@@ -126,7 +126,7 @@ TEST_F(SessionTest, PenaltiesCountGeneratedTokens) {
       return true;
     });
   EXPECT_EQ(steps, all);
-  // By hand: the logits, less what the counts say.
+  // By hand: the logits minus the penalties of the counts.
   std::vector<uint32_t> context = ids(10), by_hand;
   std::vector<uint32_t> counts(model_->config.vocab);
   Session plain(*model_, 256, {});

@@ -1,7 +1,7 @@
 // A vocabulary table over several devices: the tokens are those of one device.
 //
-// The second device is the first one that the loader lists beside the tests' own, with VK_DRIVER_FILES=a.json:b.json
-// another driver's; if there is none, the tests' own is opened once more.
+// The second device is the first one that the loader lists beside the tests' own: with VK_DRIVER_FILES=a.json:b.json
+// another driver's. Without one, the tests' own is opened once more.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -140,7 +140,7 @@ void expect_equal(const Model& whole, const Model& shared, uint32_t count) {
   EXPECT_TRUE(from_own && from_others);
 }
 
-// What a session's logits differ by.
+// Largest difference between the logits of the two models.
 double difference(const Model& whole, const Model& shared) {
   Session a(whole, 256, {}), b(shared, 256, {});
   const Ids prompt = some_ids(30, whole.config.vocab);
@@ -246,7 +246,7 @@ TEST_F(ShardsTest, Grammars) {
       for (size_t i = 0; i < answers[0].logprobs.size(); ++i)
         EXPECT_NEAR(answers[1].logprobs[i], answers[0].logprobs[i], 1e-3);
     }
-  // What may follow, with its logits; and a grammar that goes again.
+  // Tokens that may follow, with their logits; then a grammar that is taken away again.
   Session a(*whole, 256, tokenizer.stop_ids()), b(*shared, 256, tokenizer.stop_ids());
   for (Session* session : {&a, &b}) {
     session->set_matcher(std::make_unique<Matcher>(std::make_shared<const Grammar>(Grammar::from_regex("ab?c", "test")),

@@ -100,7 +100,7 @@ std::string underscored(const testing::TestParamInfo<std::string>& model) {
 }
 INSTANTIATE_TEST_SUITE_P(Models, SoftFamiliesTest, testing::ValuesIn(decoders()), underscored);
 
-// Of every type, and of both tables' layouts; in passes of one token, too.
+// Tables of every type and both layouts; in passes of one token, too.
 TEST_F(SoftTest, AnOwnRowGivesTheBitsOfTheIdInEveryType) {
   for (const char* name : {"gemma3", "gpt2", "qwen3-untied"})
     for (const Format format : {Format::f16, Format::q8, Format::q4}) {
@@ -296,7 +296,7 @@ TEST_F(SoftTest, EverythingElseTakesThemAsTokens) {
   const Ids want = go_on(one, 30);
   EXPECT_EQ(go_on(other, 30), want);
   other.set_drafter(nullptr);
-  // A batch, with a prompt whose only token to compute is a soft one: then it is no batch's.
+  // A batch, with a prompt whose only token to compute is a soft one: the session computes it, not the batch.
   prompt();
   other.logits();
   Ids in_batch;

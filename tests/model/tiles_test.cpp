@@ -1,4 +1,4 @@
-// What it does to real models that tiles round what the products of a prompt read: against tiles of floats, at the same
+// Effect on real models of tiles that round the inputs of a prompt's products: against tiles of floats, at the same
 // positions of texts that the models know.
 #include <algorithm>
 #include <cmath>
@@ -64,7 +64,7 @@ class TilesTest : public GpuTest {
     return total;
   }
 
-  // Whole texts in the soak only; CI's software drivers take minutes for them.
+  // True in the soak, which takes whole texts; CI's software drivers would need minutes for them.
   static bool thorough() { return std::getenv("WEFT_HEAD_STEPS") != nullptr; }
   static Texts dialogues() {
     std::ifstream file(source_folder() / "tests/model/pocket_golden.json");

@@ -160,7 +160,7 @@ class TunedLensFilesTest : public TunedLensTest {
     ASSERT_NE(at, std::string::npos) << from;
     write(name, text.replace(at, from.size(), to));
   }
-  // What is said of the folder, without its path; then the folder is a good one again.
+  // Returns the error about the folder, without its path, and makes the folder good again.
   std::string refusal(Code code) {
     std::string what = "none";
     try {

@@ -1,5 +1,5 @@
-// Whatever `weft tune` may choose, a model gives the same greedy tokens, and the logits are equal: to the last bit
-// where gpu/tuning.h says so, else up to rounding.
+// A model gives the same greedy tokens with all settings that `weft tune` may choose, and its logits are equal: to the
+// last bit where gpu/tuning.h says so, else up to rounding.
 #include <cmath>
 #include <cstring>
 

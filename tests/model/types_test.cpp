@@ -79,7 +79,7 @@ TEST_F(TypesTest, EachMatrixGetsTheFormatClosestToItsType) {
   const auto path = folder.path() / "m.gguf", other = folder.path() / "q8.gguf";
   for (const DType type : kDTypes) {
     make_gguf(path, wide_shape(), {type, 7, ""});
-    // Of four bits, but for the vocabulary table: it is rounded a second time, which eight bits hardly feel.
+    // Four bits, except for the vocabulary table: it is rounded a second time, which hardly changes eight bits.
     const bool four_bits = type == DType::q4_0 || type == DType::q4_1 || type == DType::q4_k;
     EXPECT_EQ(load_model(open_device(), path, {})->weights.type(), !is_quantised(type) ? "f16"
                                                                    : four_bits         ? "q8+q4"

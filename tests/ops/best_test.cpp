@@ -16,7 +16,7 @@ std::vector<abi::Guess> run_best(const std::shared_ptr<Device>& device, const st
   return download_as<abi::Guess>(device, to);
 }
 
-// What lies between two states' candidates would win if it were read.
+// Values between two states' candidates would win if they were read.
 TEST_F(BestTest, TheBestOfEachStateAndItsShare) {
   const auto device = open_device();
   for (const uint32_t count : {1u, 2u, 63u, 64u, 65u, 1000u})

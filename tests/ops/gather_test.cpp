@@ -27,8 +27,8 @@ void check_gather(const Tuning& tuning, Layout layout, Format format, uint32_t r
   const uint32_t active = std::min(tokens, end - pos);
   reference::Rows want = reference::gather(table.values, std::span(ids).subspan(pos, active));
   for (double& value : want.values) value *= scale;
-  // Whole values: f16 is exact; q8 multiplies once, q4 adds once. Planes multiply once: their integers have 16 bits at
-  // most. A scale multiplies once more.
+  // Rounding of a value: f16 is exact; q8 multiplies once, q4 adds once. Planes multiply once: their integers have 16
+  // bits at most. A scale multiplies once more.
   EXPECT_TRUE(close_to(download_as<float>(device, x), padded(want, tokens, stride_of(cols)),
                        scale == 1 ? kRounding : 2 * kRounding));
 }

@@ -15,7 +15,7 @@ double log_sum(std::span<const float> logits) {
   return peak + std::log(sum);
 }
 
-// What is outside of the bounds is NaN, and must not be read.
+// Logits outside of the bounds are NaN, and must not be read.
 void check_log_sum(const Tuning& tuning, uint32_t rows, const std::vector<uint32_t>& bounds, float scale,
                    float offset) {
   SCOPED_TRACE(tuning.name() + " rows " + std::to_string(rows) + " scale " + std::to_string(scale));

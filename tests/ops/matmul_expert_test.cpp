@@ -13,7 +13,7 @@ struct Shape {
   ops::Output output = ops::Output::write;
 };
 
-// Every expert but the chosen ones holds NaN: whoever read one would show it.
+// Every expert but the chosen ones holds NaN, which would show that it was read.
 void check(const Tuning& tuning, const Shape& shape) {
   SCOPED_TRACE(tuning.name() + " " + name(shape.format) + " rows " + std::to_string(shape.rows) + " cols " +
                std::to_string(shape.cols) + " active " + std::to_string(shape.active) + " of " +

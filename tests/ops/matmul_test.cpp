@@ -18,7 +18,7 @@ struct Shape {
   float scale = 1;  // of the inputs
 };
 
-// Of a plan that can round inputs: whether products of few tokens do.
+// True if products of few tokens round their inputs, under a plan that can.
 bool rounds_few(const Plan& plan) { return plan.uniform_parts && plan.split > 1 && !plan.texel_products; }
 
 // The variant that a plan should get.
@@ -31,7 +31,7 @@ std::string variant_of(const Plan& plan, const Shape& shape) {
   return plan.half_tiles ? "matmul tiled fp16" : "matmul tiled";
 }
 
-// Of a product of tiles of halves, to be multiplied by the sum of the products' magnitudes: a value and an input are
+// Error of a product of tiles of halves, as a share of the sum of the products' magnitudes: a value and an input are
 // rounded to 11 bits each, and so are sums of eight products, whose errors largely cancel.
 constexpr double kHalfError = 3 * 0x1p-11;
 double allowed_error(const Plan& plan, const Shape& shape) {
@@ -102,8 +102,8 @@ TEST_F(MatmulTest, OneToken) {
           check_matmul(tuning, {format, rows, cols, 1, 1});
 }
 
-// What sums of whole inputs are off by, of what sums of floats are: q4 multiplies integers of 0 to 15 and adds the
-// minima apart, terms of up to eight times what is left of both.
+// Error of sums of whole inputs, as a multiple of that of sums of floats: q4 multiplies integers of 0 to 15 and adds
+// the minima separately, terms of up to eight times what remains of both.
 double whole_error(Format format) { return format == Format::q4 ? 8 : 1; }
 
 // Inputs that 8 bits and a scale for each block hold.
@@ -339,7 +339,7 @@ TEST_F(MatmulTest, HalfTiles) {
   }
 }
 
-// What halves cost: the error of all outputs together, as a part of all outputs together.
+// Cost of halves: the norm of all outputs' errors, divided by the norm of the outputs.
 TEST_F(MatmulTest, HalfTilesAreOffByLittle) {
   const auto device = open_device({.tile_tokens = 64, .half_tiles = true, .matrices = false});
   if (!device->caps().fp16) GTEST_SKIP() << "the device does not compute with halves";

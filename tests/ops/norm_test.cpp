@@ -74,7 +74,7 @@ TEST_F(NormTest, AddedToWhatIsThere) {
     }
 }
 
-// What it leaves for the product that ends the next norm: of the y that it has written.
+// Values that the norm leaves for the product that ends the next norm: computed from the y that it has written.
 TEST_F(NormTest, BeginsTheNext) {
   for (const Tuning& tuning : reduction_tunings())
     for (const uint32_t cols : {1u, 31u, 32u, 172u, 640u}) {

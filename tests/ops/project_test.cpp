@@ -107,8 +107,8 @@ void check_best(const Tuning& tuning, Format format, uint32_t rows, uint32_t col
   }
 }
 
-// Of some rows alone: their logits, and the best of those, with the bits that all rows have, and no others'. Parts of a
-// table in several slices, too.
+// Projects some rows alone: gives their logits and the best of these, with the same bits as for all rows, and no
+// others. Also parts of a table in several slices.
 TEST_F(ProjectTest, Ranges) {
   const std::vector<ops::RowRange> few = {{0, 64}, {128, 100}, {256, 44}}, many = {{64, 5000}, {19968, 32}};
   for (const bool sliced : {false, true}) {

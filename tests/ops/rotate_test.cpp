@@ -30,8 +30,8 @@ Tiled make_table(const std::shared_ptr<Device>& device, uint32_t width, Random& 
   return table;
 }
 
-// What lies after the columns is left alone. Each of six rounds adds and multiplies 6 times, the scale comes once, and
-// no element is larger than the norm.
+// Elements after the columns stay untouched. Error bound: each of six rounds adds and multiplies 6 times, the scale
+// comes once, and no element is larger than the norm.
 void check_rotate(const Tuning& tuning, uint32_t width, uint32_t tokens) {
   SCOPED_TRACE(tuning.name() + " width " + std::to_string(width) + " tokens " + std::to_string(tokens));
   const auto device = open_device(tuning);
@@ -72,7 +72,8 @@ TEST_F(RotateTest, AwkwardWidths) {
       for (const uint32_t tokens : {1u, 5u}) check_rotate(tuning, width, tokens);
 }
 
-// Of all of a pass's tokens, or of its last one in row 0. The turned norm's error is that of the norm, and of turning.
+// Rotates the norms of all of a pass's tokens, or of the last one in row 0. The error is that of the norm plus that of
+// the rotation.
 void check_normed(const Tuning& tuning, uint32_t width, uint32_t tokens, bool last_only) {
   SCOPED_TRACE(tuning.name() + " width " + std::to_string(width) + (last_only ? " last only" : ""));
   const auto device = open_device(tuning);

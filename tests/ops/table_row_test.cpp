@@ -238,13 +238,13 @@ TEST(TableRow, BytesOfTheStagesAddUp) {
       EXPECT_EQ(bytes.estimates[HEAD_LEADING], 48u);
       EXPECT_EQ(bytes.estimates[HEAD_SIGNS], 48 + (rest + 3) / 4 * 16);
       EXPECT_EQ(bytes.estimates[HEAD_TWO_BITS], 48 + 2 * ((rest + 3) / 4 * 16));
-      // What is left of the whole row: the lower halves of the leading columns, and the planes that only products read.
+      // Rest of the whole row: the lower halves of the leading columns, and the planes that only products read.
       const uint32_t low = (format == Format::q4 ? 0 : format == Format::q8 ? 16 : 48) * rest;
       EXPECT_EQ(bytes.estimates[HEAD_FOUR_BITS] + 32 + low, bytes.whole);
     }
 }
 
-// Of plain q8's bytes a row: 16 of the header, 30 for the leading columns' 16 bits, and what fills parts up to words.
+// Bytes a row beyond plain q8: 16 of the header, 30 for the leading columns' 16 bits, and padding of parts to words.
 TEST(TableRow, AtMostEightyBytesMoreThanPlainQ8) {
   for (uint32_t cols = 32; cols <= 8192; cols += 32) {
     const Matrix planes = {Format::q8, 6400, cols, {}, Layout::planes};

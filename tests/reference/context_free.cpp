@@ -166,7 +166,7 @@ class Recogniser {
   std::set<std::pair<size_t, size_t>> open_;
 };
 
-// Whether an expression matches anything, if only these rules do.
+// True if an expression matches any text when only these rules do.
 bool ends(const Expr& expr, const std::vector<bool>& rules) {
   const auto each = [&](const Expr& part) { return ends(part, rules); };
   switch (expr.kind) {

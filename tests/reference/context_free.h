@@ -28,15 +28,15 @@ struct Expr {
 struct ContextFree {
   std::vector<Expr> rules;
 
-  // As GBNF; rules are "root", "r1", "r2", ...
+  // Returns the grammar as GBNF; rules are "root", "r1", "r2", ...
   std::string gbnf() const;
-  // A rule that calls itself before anything is read.
+  // True if a rule calls itself before anything is read.
   bool is_left_recursive() const;
-  // A rule that matches no text of any length.
+  // True if a rule matches no text of any length.
   bool has_endless_rule() const;
 };
 
-// Of a text, under a grammar that is not left-recursive and has no endless rule.
+// Verdict on a text, under a grammar that is not left-recursive and has no endless rule.
 struct Verdict {
   bool matches = false;     // it is a text of the grammar
   bool begins_one = false;  // it is one, or the beginning of one

@@ -12,7 +12,7 @@ namespace weft::reference {
 std::vector<double> penalize(const std::vector<float>& logits, const std::vector<bool>& seen, double repeat_penalty,
                              double inverse_temperature, double soft_cap = 0);
 
-// What is added to logits before the temperature: a bias, less `presence` for a token that was generated and
+// Additions to logits before the temperature: a bias, less `presence` for a token that was generated and
 // `frequency` for each time it was (OpenAI's API reference, "create completion").
 struct Additions {
   std::vector<float> biases;     // empty: none

@@ -16,17 +16,17 @@ struct TableBasis {
 
   explicit TableBasis(std::span<const uint32_t> words);
 
-  std::vector<uint32_t> columns;  // of each stored column the one that it is of; kNone: a zero
+  std::vector<uint32_t> columns;  // of the model, for each stored column; kNone: a zero
   std::vector<double> signs[6];   // by round: of each stored column
   std::vector<double> mean;       // (columns.size()) in this basis
-  std::vector<double> scales;     // of each stored column: what one of a state is multiplied by, and of a row divided
+  std::vector<double> scales;     // of each stored column: multiply a state's, divide a row's
 
   // A hidden state of the model's columns in this basis: columns scaled and in their order, then all but the first 32
-  // turned by six rounds of signs and of H / sqrt(32) with H(i, j) = (-1)^popcount(i & j): by turns over 32 columns as
-  // far apart as there are blocks, and over 32 neighbours, of which the first ones begin in the middle of a block.
+  // rotated by six rounds of signs and of H / sqrt(32) with H(i, j) = (-1)^popcount(i & j): alternately over 32 columns
+  // as far apart as there are blocks, and over 32 neighbours, of which the first ones begin in the middle of a block.
   std::vector<double> state(std::span<const double> x) const { return rotate(x, false); }
   std::vector<double> row(std::span<const double> x) const { return rotate(x, true); }
-  // What state() or row() makes `turned` of, as long as that has zeros where the model has no columns.
+  // Inverses of state() and row(), as long as `turned` has zeros where the model has no columns.
   std::vector<double> state_back(std::span<const double> turned) const { return rotate_back(turned, false); }
   std::vector<double> row_back(std::span<const double> turned) const { return rotate_back(turned, true); }
 
@@ -47,7 +47,7 @@ struct TableRow {
   std::vector<int32_t> integers;   // of the rest's elements: of 4, 8 or 16 bits
   std::vector<double> values;      // (32 * blocks)
 
-  // What a stage (0, 1, 2: the first 1, 2 or 4 bits) knows of the rest: the middle of the numbers with those bits, in
+  // Estimate of the rest by a stage (0, 1, 2: the first 1, 2 or 4 bits): the middle of the numbers with those bits, in
   // units of half a step of the stage for 1 and 2 bits (1, -1; 3, 1, -1, -3), times the block's scale for 4.
   std::vector<double> known(uint32_t stage, uint32_t bits) const;
 };

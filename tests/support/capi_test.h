@@ -1,4 +1,4 @@
-// What tests of the C API share: a folder of their own with a small model. Tests are skipped where there is no device.
+// Shared code of the C API's tests: a folder of their own with a small model. Without a device, tests are skipped.
 #pragma once
 
 #include <gtest/gtest.h>

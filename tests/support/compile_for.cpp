@@ -14,7 +14,7 @@
 namespace weft::test {
 namespace {
 
-// Its loader file, or "".
+// Returns RADV's loader file, or "".
 std::string radv_driver() {
   std::error_code ignored;
   for (const auto& file : std::filesystem::directory_iterator("/usr/share/vulkan/icd.d", ignored))
@@ -22,7 +22,7 @@ std::string radv_driver() {
   return "";
 }
 
-// Whether all is well.
+// True if everything compiles and no register spills.
 bool compile_all(const std::string& family, const std::map<std::string, KernelSpec>& kernels) try {
   // Never destroyed: without hardware, RADV 22.3 calls a null pointer where it should.
   Device& device = **new std::shared_ptr<Device>(Device::open({}, [](const Caps& caps) {

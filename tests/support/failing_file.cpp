@@ -24,13 +24,13 @@ constexpr unsigned bit(FileFault fault) { return 1u << static_cast<unsigned>(fau
 constexpr unsigned kIo = bit(FileFault::io), kSpace = bit(FileFault::no_space), kNoMap = bit(FileFault::no_map),
                    kTransfer = bit(FileFault::interrupted) | bit(FileFault::part);
 
-// Whether an address is in the code of libweft.so or libweft_convert.so.
+// True if an address is in the code of libweft.so or libweft_convert.so.
 bool is_code_of_weft(const void* address) {
   Dl_info info = {};
   return dladdr(address, &info) && info.dli_fname && std::strstr(info.dli_fname, "libweft");
 }
 
-// Whether this call is the one.
+// Counts the call; true if it is the one that fails.
 bool fails_now(const void* caller, const char* function, unsigned possible) {
   if (!g_on || !(possible & bit(g_fault)) || !is_code_of_weft(caller)) return false;
   ++g_count;

@@ -7,8 +7,8 @@
 namespace weft::test {
 
 // While it lives, the n-th allocation (from 1) that Weft makes fails: operator new throws std::bad_alloc, malloc gives
-// null. Those of all threads count, and those that the standard library, PCRE2 and utf8proc make for Weft, but none of
-// drivers and layers and, where Weft is in libraries, none of the test's own. One at a time.
+// null. Allocations of all threads count, and those that the standard library, PCRE2 and utf8proc make for Weft. Those
+// of drivers and layers do not and, where Weft is in libraries, nor do the test's own. One object at a time.
 class FailAllocation {
  public:
   enum class Later { succeed, fail };  // the allocations after the n-th
@@ -18,9 +18,9 @@ class FailAllocation {
   FailAllocation(const FailAllocation&) = delete;
   FailAllocation& operator=(const FailAllocation&) = delete;
 
-  // Whether there were that many.
+  // True if there were n allocations.
   bool failed() const;
-  // How many there were.
+  // Number of allocations so far.
   size_t count() const;
 };
 

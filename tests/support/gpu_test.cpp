@@ -39,7 +39,7 @@ class DevicesEnvironment : public testing::Environment {
   void TearDown() override {
     std::map<std::string, KernelSpec> kernels;
     for (const auto& [tuning, device] : g_devices)
-      // Null: opening failed. Those with row_tiles are awkward, or for software drivers.
+      // Null: opening failed. Tunings with row_tiles are awkward, or for software drivers.
       if (device && tuning.find("row_tiles") == std::string::npos)
         for (const Kernel* kernel : device->kernels()) kernels.emplace(kernel->label(), kernel->spec());
     g_devices.clear();
@@ -82,7 +82,7 @@ void probe() {
 
 }  // namespace
 
-// What a GPU with this device's limits and that driver would do.
+// Plan of a GPU with this device's limits and that driver.
 static Plan gpu_plan(Caps caps, VkDriverId driver = VK_DRIVER_ID_MESA_RADV) {
   caps.kind = DeviceKind::discrete;
   caps.driver_id = driver;

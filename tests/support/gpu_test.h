@@ -1,8 +1,9 @@
-// What tests on a device share: the devices, the validation layer that listens, and the way of data there and back.
+// Shared code of tests on a device: the devices, the validation layer's messages, and copies of data to and from a
+// device.
 //
 // The program's main() is in gpu_test.cpp. It turns on validation with synchronization validation where the layer is
 // installed (WEFT_VALIDATION=0 keeps it off), points the pipeline cache at a temporary folder, and fails any test
-// during which the layer had something to say. The driver is the loader's choice: VK_DRIVER_FILES picks one.
+// during which the layer gave a message. The driver is the loader's choice: VK_DRIVER_FILES picks one.
 // WEFT_TEST_PLAN=gpu: devices get the plan that a GPU with their limits would have; mali, powervr, v3d: one of these,
 // which have few registers. WEFT_TEST_COMPILE_FOR=navi21,...: the run's kernels are compiled for these families at its
 // end (compile_for.h).
@@ -22,7 +23,7 @@
 
 namespace weft::test {
 
-// What a test wants of the plan; 0 leaves what the device's own plan says.
+// A test's changes of the plan; 0 keeps the value of the device's own plan.
 struct Tuning {
   bool plain = false;  // every optional feature off, as on the weakest device
   uint32_t reduce_threads = 0, split = 0, row_tiles = 0, block_tokens = 0, attend_span = 0, tile_tokens = 0;
@@ -39,13 +40,13 @@ struct Tuning {
 // The device for a tuning: opened at its first use, shared by all tests of the program.
 std::shared_ptr<Device> open_device(const Tuning& tuning = {});
 
-// What a device is planned for in this run, as WEFT_TEST_PLAN says.
+// Plan of a device in this run, as WEFT_TEST_PLAN says.
 Plan plan_of(const Caps& caps);
 
 // The folder that pipeline caches of this run go to; it is removed at the end.
 std::filesystem::path cache_folder();
 
-// Base of every test that needs a device: skipped, with the reason, where there is none.
+// Base of every test that needs a device: without one the test is skipped, with the reason.
 class GpuTest : public testing::Test {
  protected:
   void SetUp() override;

@@ -1,4 +1,4 @@
-// What was made to fail when the program crashes: a test that lets things fail one after another says it on stderr.
+// Prints the injected fault on stderr when the program crashes: for tests that let things fail one after another.
 #pragma once
 
 #include <unistd.h>
@@ -10,7 +10,7 @@ namespace weft::test {
 
 inline char g_point[256] = "nothing";  // written by the test
 
-// From now on, in a crash.
+// Prints g_point in crashes from now on.
 inline void say_point_in_a_crash() {
   const auto say = [](int signal) {
     [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, g_point, std::strlen(g_point));

@@ -165,7 +165,7 @@ VkDevice device_of(Other) {
   return VK_NULL_HANDLE;
 }
 
-// Whether this call is the one.
+// Counts the call; true if it is the one that fails.
 bool fails_now(unsigned possible, const char* name) {
   const std::lock_guard lock(g_mutex);
   if (!(possible & g_fault)) return false;

@@ -20,9 +20,9 @@ extern "C" double busy_seconds();
 extern "C" double longest_busy_seconds();
 // The most submissions that were under way at once since then.
 extern "C" size_t most_under_way();
-// Whether vkCreateDevice fails.
+// Makes vkCreateDevice fail while `refuse` is set.
 extern "C" void refuse_devices(bool refuse);
-// Whether vkAllocateMemory fails.
+// Makes vkAllocateMemory fail while `refuse` is set.
 extern "C" void refuse_memory(bool refuse);
 // Devices that were created; those of them that were not destroyed.
 extern "C" size_t created_devices();
@@ -45,7 +45,7 @@ extern "C" size_t vulkan_calls();
 extern "C" const char* failed_vulkan_call();
 // Vulkan objects that were created and not destroyed.
 extern "C" size_t live_vulkan_objects();
-// Whether vkDestroyInstance takes ten milliseconds.
+// Makes vkDestroyInstance take ten milliseconds while `slowly` is set.
 extern "C" void destroy_instances_slowly(bool slowly);
 // How often an instance was made while another was being destroyed.
 extern "C" size_t instances_made_meanwhile();

@@ -35,7 +35,7 @@ struct LlamaShape {
 };
 
 struct MakeOptions {
-  // Of the matrices; vectors are F32. A matrix whose rows are no multiple of the type's block becomes F16 instead.
+  // Type of the matrices; vectors are F32. A matrix whose rows are no multiple of the type's block becomes F16 instead.
   // Hugging Face folders have F32, F16 and BF16. GGUF's types but Q8_0 hold random blocks, not the rounded weights.
   DType type = DType::q8_0;
   uint64_t seed = 1;

@@ -1,4 +1,4 @@
-// What the tests of the operations share: random inputs, tiled matrices, activations with padding, the state.
+// Shared code of the operations' tests: random inputs, tiled matrices, activations with padding, the state.
 #pragma once
 
 #include <functional>
@@ -29,7 +29,7 @@ class Random {
   std::mt19937 engine_;
 };
 
-// A weight matrix on the device and the values it stands for, exactly. Those of a table in a basis of its own are in
+// A weight matrix on the device and the values it stands for, exactly. Values of a table in a basis of its own are in
 // that basis: (rows, 32 * blocks), as reference::read_table_row finds them.
 struct Tiled {
   Matrix matrix;
@@ -59,12 +59,12 @@ Activations make_activations(const std::shared_ptr<Device>& device, uint32_t tok
                              Random& random, float scale = 1);
 Activations make_activations(const std::shared_ptr<Device>& device, uint32_t tokens, const reference::Rows& values);
 
-// What an output of (tokens, stride) must hold: the rows given, and nothing anywhere else.
+// Expected output of (tokens, stride): the rows given, and nothing anywhere else.
 std::vector<double> padded(const reference::Rows& rows, uint32_t tokens, uint32_t stride);
 
 // Tunings of the products (matmul and project): lanes that share a row, rows of a lane, and how inputs are read.
 std::vector<Tuning> product_tunings();
-// Those that change how a row is reduced: subgroups or not, and the threads of a workgroup.
+// Tunings that change how a row is reduced: subgroups or not, and the threads of a workgroup.
 std::vector<Tuning> reduction_tunings();
 
 // Records, runs and waits. Fails unless exactly the kernels of `expected` were dispatched: operation and variant, in
@@ -72,7 +72,7 @@ std::vector<Tuning> reduction_tunings();
 void run_op(const std::shared_ptr<Device>& device, const std::string& expected,
             const std::function<void(Recorder&)>& record);
 std::string kernels_of(const Recorder& recorder);  // in the form of `expected`
-// What a plan should get of an operation that reduces rows ("nll subgroup"), and of one that multiplies with them.
+// Kernel that a plan should get for an operation that reduces rows ("nll subgroup"), or multiplies with them.
 std::string reduction(const std::string& operation, const Plan& plan);
 std::string product(const std::string& operation, const Plan& plan);
 std::string split_product(const std::string& operation, const Plan& plan);  // whose columns are shared by lanes

@@ -7,7 +7,7 @@ namespace weft::test {
 
 class Sampler {
  public:
-  // What a replay runs, in this order.
+  // Stages of a replay, in this order.
   struct Stages {
     bool penalize = false, filter = false;  // sample and advance always run; filter needs penalize
     uint32_t repeat = 1;                    // times, one after the other in one command buffer
@@ -17,7 +17,7 @@ class Sampler {
   abi::StepState& state() { return *state_.as<abi::StepState>(); }
   abi::SampleParams& params() { return *params_.as<abi::SampleParams>(); }
   std::span<float> logits() { return {logits_.as<float>(), rows_}; }
-  // What sample reads: the same as the logits unless the stages penalize them.
+  // Input of sample: the same as the logits unless the stages penalize them.
   std::span<float> scores() { return {scores_ ? scores_.as<float>() : logits_.as<float>(), rows_}; }
   std::span<uint32_t> history() { return {history_.as<uint32_t>(), context_}; }
   std::span<uint32_t> token_flags() { return {token_flags_.as<uint32_t>(), TOKEN_FLAG_WORDS(rows_)}; }  // abi.h

@@ -23,7 +23,7 @@ void append_nibbles(std::vector<std::byte>& bytes, const uint8_t* quants) {
     bytes.push_back(static_cast<std::byte>((quants[i] & 15) | (quants[i + kBlock / 2] & 15) << 4));
 }
 
-// Of a number that is none, or of one beyond all levels: 0. Only the block's scale tells of it then.
+// Returns the whole part; 0 for NaN and numbers beyond all levels, which only the block's scale shows then.
 int whole(float value) { return std::abs(value) < 1e6f ? static_cast<int>(value) : 0; }
 
 void append_q8_0(std::vector<std::byte>& bytes, std::span<const float> block) {

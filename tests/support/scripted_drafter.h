@@ -25,7 +25,7 @@ class Scripted : public Drafter {
     if (draft_.size() > most) draft_.resize(most);
     return draft_;
   }
-  // In a batch it is sure of more than can be, so that a pass checks the longest draft whatever passes take.
+  // In a batch it gives chances above any real ones, so that a pass verifies the longest draft whatever passes cost.
   std::span<const uint32_t> offer(std::span<double> chances) override {
     std::ranges::fill(chances, 1e3);
     return draft(chances.size());
@@ -48,8 +48,8 @@ inline Scripted::Script along(std::vector<uint32_t> text, size_t count, size_t w
   };
 }
 
-// By turns a long draft that is right but for its first token, and a short one: what the long one has left in the
-// history, right as it is, is no part of the short one.
+// Alternates a long draft that is right except for its first token with a short one. The long draft's rest stays in the
+// history: it is right, but no part of the short draft.
 inline Scripted::Script left_behind(std::vector<uint32_t> text, uint32_t vocab) {
   return [=, turn = 0u](std::span<const uint32_t> ids) mutable {
     std::vector<uint32_t> draft = along(text, turn++ % 2 == 0 ? 7 : 2, 0, vocab)(ids);

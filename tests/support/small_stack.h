@@ -22,7 +22,7 @@ inline constexpr size_t kSmallStack = 256 * 1024;
 inline constexpr size_t kSmallStack = 256 * 1024;
 #endif
 
-// Runs work, which must not throw, on a thread of its own. Who needs more stack ends the process.
+// Runs work, which must not throw, on a thread of its own. Work that needs more stack ends the process.
 inline void on_small_stack(const std::function<void()>& work, size_t stack = kSmallStack) {
   pthread_attr_t attributes;
   ASSERT_EQ(pthread_attr_init(&attributes), 0);

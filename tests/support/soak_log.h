@@ -1,4 +1,4 @@
-// What lets a long comparison be done in pieces: a time to stop, and a file of what was compared.
+// Lets a long comparison be done in pieces: a time to stop, and a file of past comparisons.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace weft::test {
 
-// So many seconds after it was made as an environment variable says; never, if it is not set.
+// Passes after as many seconds from its construction as an environment variable says; never, if that is not set.
 class Deadline {
  public:
   explicit Deadline(const char* variable) : asked_(std::getenv(variable)) {}

@@ -49,7 +49,7 @@ LFM2 = tiny(num_hidden_layers=5, block_multiple_of=8, rope_parameters=rope(1e6),
             layer_types=["conv", "conv", "full_attention", "conv", "full_attention"])
 XGLM = dict(vocab_size=131, d_model=48, ffn_dim=100, num_layers=2, attention_heads=3, max_position_embeddings=256, bos_token_id=1,
             eos_token_id=2)
-# By name: architecture of the GGUF file ("": there is none), class, settings.
+# By name: architecture of the GGUF file ("": no file), class, settings.
 MODELS = {
     "llama3": ("llama", "Llama", tiny(rope_parameters=LLAMA3, tie_word_embeddings=True)),
     "llama-linear-biased": ("llama", "Llama", tiny(
@@ -139,7 +139,7 @@ def fill(model, gemma, seed):
 
 
 def logits_of(model, ids):
-    # What dynamic RoPE does hangs on how long a text is: all are as long as the context. Nothing sees what comes behind it.
+    # Dynamic RoPE depends on a text's length, so all are as long as the context. No token sees what comes after it.
     dynamic = (getattr(model.config, "rope_parameters", None) or {}).get("rope_type") == "dynamic"
     whole = ids + [0] * (CONTEXT - len(ids)) if dynamic else ids
     with torch.no_grad():

@@ -51,7 +51,7 @@ def main():
     for command in (["cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", *(f"-D{name}={value}" for name, value in options.items())],
                     ["cmake", "--build", folder, "--target", "weft", *(f"{name}_test" for name in TESTS)]):
         subprocess.run(list(map(str, command)), check=True)
-    # What Android asks of a library too: pages of 16 KiB, no text relocations, no other exports.
+    # Android's requirements of a library, which hold here too: pages of 16 KiB, no text relocations, no other exports.
     wrong = pack.complaints(folder / "lib/libweft.so", "AArch64")
     assert not wrong, wrong
     needed = subprocess.run(["readelf", "-d", folder / "lib/libweft.so"], check=True, text=True, stdout=subprocess.PIPE).stdout

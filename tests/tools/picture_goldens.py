@@ -18,7 +18,7 @@ from transformers.models.idefics3.processing_idefics3 import get_image_prompt_st
 
 # Longest edge, tile, whether it is split, patch.
 SMALL = [(64, 16, True, 4), (96, 32, True, 8), (32, 32, True, 16), (48, 24, False, 6), (40, 28, True, 14)]
-# Of SmolVLM-256M and 500M; of SmolVLM-Instruct; of Idefics3-8B.
+# Settings of SmolVLM-256M and 500M, SmolVLM-Instruct and Idefics3-8B; then the first without splitting.
 REAL = [(2048, 512, True, 16), (1536, 384, True, 14), (1456, 364, True, 14), (2048, 512, False, 16)]
 MEAN, STD = [0.5, 0.48, 0.46], [0.5, 0.26, 0.27]
 

@@ -8,7 +8,7 @@ import java.util.Arrays;
 import java.util.List;
 import weft.*;
 
-/** What goes beside ids and text: soft tokens, the lens, draft models, the duty. */
+/** Features beside ids and text: soft tokens, the lens, draft models, the duty. */
 final class BesideTests extends Fixture {
   static List<Float> floats(float[] values) {
     List<Float> result = new ArrayList<>();

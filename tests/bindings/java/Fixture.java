@@ -4,7 +4,7 @@ import java.util.Arrays;
 import java.util.List;
 import weft.*;
 
-/** What the tests share. */
+/** Shared code of the tests. */
 class Fixture {
   static final String TIMER = "Timer set for 10 minutes.\n{\"action\":\"set_timer\",\"minutes\":10}";
   static final List<Message> ASK = List.of(Message.user("set a timer for 10 minutes"));

@@ -6,7 +6,7 @@ import java.util.List;
 import java.util.Map;
 import weft.*;
 
-/** What a session generates, with its options, and what it tells. */
+/** Generation by a session with its options, and the statistics that it reports. */
 final class SessionTests extends Fixture {
   void testChat() {
     try (Session session = session()) {
