@@ -1,4 +1,4 @@
-// Files that appear whole or not at all.
+// Files that appear only when they are complete.
 #include "base/private_file.h"
 
 #include <fcntl.h>

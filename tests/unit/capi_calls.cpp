@@ -143,7 +143,7 @@ TEST_F(CapiTest, AModelThatIsFreedBeforeItsSessions) {
   EXPECT_EQ(weft_session_generate(session_, &options, nullptr, nullptr), WEFT_OK);
 }
 
-// What a callback may not do to the session that calls it, it is told.
+// Calls that a callback must not make on its own session are refused.
 TEST_F(CapiTest, CallsFromACallback) {
   const std::vector<uint32_t> ids = {1, 2, 3};
   ASSERT_EQ(weft_session_prompt(session_, ids.data(), ids.size(), nullptr), WEFT_OK);

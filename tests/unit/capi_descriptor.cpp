@@ -1,4 +1,4 @@
-// What has no path: a GGUF file inside another file or in memory, and sessions saved to descriptors.
+// Models and sessions without a path: a GGUF file inside another file or in memory, and sessions saved to descriptors.
 #include "weft/descriptor.h"
 
 #include <fcntl.h>
@@ -273,7 +273,7 @@ TEST_F(SavedSessionTest, ThroughAPipe) {
   EXPECT_EQ(go_on(other_, 20), go_on(session_, 20));
 }
 
-// Whatever is wrong, both sessions stay as they are, and the program lives: SIGPIPE would end it.
+// An error leaves both sessions as they are, and the program alive: SIGPIPE would end it.
 TEST_F(SavedSessionTest, WhatCannotBe) {
   int pipe[2];
   ASSERT_EQ(::pipe(pipe), 0);

@@ -1,4 +1,4 @@
-// What a head knows of each token's logit, through the C API.
+// A head's estimates of each token's logit, through the C API.
 #include "weft/estimates.h"
 
 #include <gtest/gtest.h>
@@ -104,7 +104,7 @@ TEST_F(EstimatesTest, SaysWhereThereAreNone) {
             WEFT_INVALID_ARGUMENT);
 }
 
-// What the head has learnt of earlier tokens is used again after it.
+// After an estimate the head uses again what it has learnt from earlier tokens.
 TEST_F(EstimatesTest, ChangeNoToken) {
   const auto generated = [&](bool estimates) {
     session_->prompt({5, 9, 13, 40});

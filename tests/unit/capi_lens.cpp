@@ -97,7 +97,7 @@ TEST_F(CapiLensTest, RefusesWrongCalls) {
   EXPECT_EQ(status({0, 0, nullptr, 0, 0}), WEFT_INVALID_ARGUMENT);
 }
 
-// Translators whose W are minus the identity leave nothing but b of a state.
+// Translators with W = -identity replace every state by b.
 TEST_F(CapiLensTest, ATunedLens) {
   const weft_model_info info = model_->info();
   const std::string folder = (folder_ / "tuned").string();
@@ -123,7 +123,7 @@ TEST_F(CapiLensTest, ATunedLens) {
     EXPECT_NE(one[layer], plain[layer]);
   }
   EXPECT_EQ(one.back(), plain.back());
-  // What is refused changes nothing.
+  // Refused calls change nothing.
   EXPECT_EQ(weft_session_set_tuned_lens(session_->get(), (folder_ / "none").c_str(), nullptr), WEFT_NOT_FOUND);
   EXPECT_EQ(weft_session_set_tuned_lens(session_->get(), "", nullptr), WEFT_INVALID_ARGUMENT);
   EXPECT_EQ(weft_session_set_tuned_lens(nullptr, folder.c_str(), nullptr), WEFT_INVALID_ARGUMENT);

@@ -223,7 +223,7 @@ TEST_F(ProbeTest, DevicesThatAreNotThere) {
   for (const json& other : answer.text.at("others")) EXPECT_NE(other.at("not_used"), "");
 }
 
-// Of several devices, all but the one that is used say why they are not.
+// All devices except the used one say why they are not used.
 TEST_F(ProbeTest, TheOtherDevices) {
   if (!has_device()) GTEST_SKIP() << "there is no device";
   char* text = nullptr;

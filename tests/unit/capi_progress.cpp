@@ -63,7 +63,7 @@ class ProgressTest : public testing::Test {
     EXPECT_EQ(weft_session_get_ids(session, ids.data(), count, &count, nullptr), WEFT_OK);
     return ids;
   }
-  // What a session that is never disturbed has after the whole prompt and 8 tokens.
+  // Context of a session that nothing disturbs, after the whole prompt and 8 tokens.
   std::vector<uint32_t> undisturbed() const {
     weft_session* calm = session();
     EXPECT_EQ(weft_session_prompt(calm, ids_.data(), ids_.size(), nullptr), WEFT_OK);

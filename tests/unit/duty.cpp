@@ -89,8 +89,8 @@ class DutyTest : public testing::Test {
     return share * (all + 0.005) + (1 - share) * longest_busy_seconds();
   }
 
-  // What the device does while `work` runs. Whatever else this machine does, it is not busy for longer than the share;
-  // only the other side may need another try.
+  // Checks the device's share of time while `work` runs. The upper bound holds whatever else the machine does; only the
+  // lower bound may need another try.
   template <class Work>
   void expect_share(float share, const Work& work) {
     double used = 0;

@@ -10,7 +10,7 @@ namespace {
 
 GgufContents parse(const std::string& file) { return parse_gguf(Bytes(file), "m.gguf"); }
 
-// What must be refused, with the file's name and these fragments.
+// Requires that the file is refused, with its name and these fragments.
 void refuse(const std::string& file, std::vector<std::string> fragments, Code code = Code::bad_file) {
   fragments.push_back("m.gguf: ");
   expect_error(code, fragments, [&] { parse(file); });

@@ -1,4 +1,4 @@
-// Whole models: folders, shards, files other programs wrote, and the models in ../shared.
+// Complete models: folders, shards, files other programs wrote, and the models in ../shared.
 #include "format/model_file.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What a block of q4 is for numbers, and what becomes of GGUF's blocks of four bits.
+// Blocks of q4: how closely they fit numbers, and their conversion from GGUF's blocks of four bits.
 #include "format/q4_block.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What the format tests share.
+// Shared code of the format tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -85,7 +85,7 @@ inline std::vector<float> floats_of(const TensorView& tensor) {
   return values;
 }
 
-// ../shared beside the checkout, or $WEFT_SHARED; empty if there is none.
+// ../shared beside the checkout, or $WEFT_SHARED; empty if it does not exist.
 inline std::filesystem::path shared_folder() {
   const char* set = std::getenv("WEFT_SHARED");
   const std::filesystem::path path = set ? std::filesystem::path(set) : source_folder() / ".." / "shared";

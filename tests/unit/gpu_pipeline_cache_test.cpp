@@ -182,7 +182,7 @@ TEST_F(PipelineCacheOnDisk, IsItsUsersAlone) {
   const fs::path path = use_device();
   EXPECT_EQ(fs::status(path).permissions(), kOwner);
   EXPECT_EQ(fs::status(path.parent_path()).permissions(), fs::perms::owner_all);
-  // What others may have written is not read: the file is written anew.
+  // A file that others may have written is not read, but written again.
   fs::permissions(path, kOwner | fs::perms::group_write);
   use_device();
   EXPECT_EQ(fs::status(path).permissions(), kOwner);

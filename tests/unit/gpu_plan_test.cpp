@@ -34,9 +34,9 @@ enum : uint32_t {
   kPowerVrMesa = 25,
 };
 
-// Limits as these devices report them. Those of llvmpipe and SwiftShader were read on this project's machines; V3D's
-// are in Mesa's source (broadcom/common/v3d_limits.h) and in vulkaninfo listings of Raspberry Pi 5; the others are
-// typical of reports on vulkan.gpuinfo.org, where single drivers differ.
+// Limits as these devices report them. The limits of llvmpipe and SwiftShader were read on this project's machines;
+// V3D's are in Mesa's source (broadcom/common/v3d_limits.h) and in vulkaninfo listings of Raspberry Pi 5; the others
+// are typical of reports on vulkan.gpuinfo.org, where single drivers differ.
 struct Snapshot {
   const char* name;
   uint32_t driver;
@@ -109,12 +109,12 @@ TEST(Plan, KeepsWithinEachDevicesLimits) {
     EXPECT_GE(plan.split, 1u);
     EXPECT_LE(64 * plan.split, caps.max_threads);
     EXPECT_GE(plan.row_tiles, 1u);
-    // What the lanes of a split row hand over (shaders/lib/rows.glsl).
+    // Shared memory that the lanes of a split row use (shaders/lib/rows.glsl).
     EXPECT_LE((plan.split - 1) * plan.block_tokens * plan.row_tiles * 64 * 4, caps.max_shared);
-    // A tile's block of weights and inputs (shaders/matmul_tiled.comp), whose workgroups have 128 threads.
+    // Shared memory of a tile's block of weights and inputs (shaders/matmul_tiled.comp; workgroups have 128 threads).
     EXPECT_LE((64 + plan.tile_tokens) * 32 * 4, caps.max_shared);
     EXPECT_TRUE(plan.tile_tokens == 0 || plan.tile_tokens >= 16);
-    // What attention keeps (shaders/attend.comp): the query, a block's weights, sums, and the reduction's slots.
+    // Shared memory of attention (shaders/attend.comp): the query, a block's weights, sums, and the reduction's slots.
     EXPECT_LE(256 * 4 + 256 * 4 + plan.reduce_threads * 2 * 8 + plan.reduce_threads * 4, caps.max_shared);
     EXPECT_LE(plan.slice_bytes, caps.max_range);
     EXPECT_GE(plan.slice_bytes, 128 * kMiB);
@@ -142,7 +142,7 @@ TEST(Plan, GpusSplitRowsAndSoftwareDoesNot) {
   }
 }
 
-// What the compilers of these devices can keep in registers (apps/compilers/results).
+// Tile sizes that these devices' compilers can keep in registers (apps/compilers/results).
 TEST(Plan, TilesAreSmallWhereRegistersAreFew) {
   for (const Snapshot& snapshot : {kDevices[4], kDevices[5], kDevices[6]}) {
     const Plan plan = make_plan(caps_of(snapshot));

@@ -113,7 +113,7 @@ TEST_F(RecorderTest, KernelsAreMadeOnce) {
   const auto kernel = [&](const Shader& shader, uint32_t listed) { return &device->kernel({shader, {listed}}); };
   EXPECT_EQ(kernel(shaders::penalize, 0), kernel(shaders::penalize, 0));
   EXPECT_NE(kernel(shaders::penalize, 0), kernel(shaders::penalize, 1));
-  // Of two shaders that differ in their code alone, each has a kernel of its own.
+  // Two shaders that differ only in their code have a kernel each.
   static const std::vector<uint8_t> copy(shaders::penalize.code.begin(), shaders::penalize.code.end());
   Shader other = shaders::penalize;
   other.code = copy;

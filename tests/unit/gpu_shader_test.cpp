@@ -1,5 +1,5 @@
-// What shaders declare of themselves (gpu/shader.h): against their instructions, read here once more, and against what
-// some must say.
+// Declarations of the shaders (gpu/shader.h), compared with their instructions, which are read here once more, and with
+// expected ones.
 #include "gpu/shader.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace {
 
 std::string label(const Shader& shader) { return std::string(shader.name) + " " + shader.variant; }
 
-// What a module does with its bindings, whatever its declarations say.
+// A module's use of its bindings, whatever its declarations say.
 struct Module {
   std::map<uint32_t, uint32_t> binding_of;  // by variable
   std::set<uint32_t> stored;                // bindings that an instruction writes

@@ -18,7 +18,7 @@ bool names_vulkan(std::string_view word) {
          word.starts_with("PFN_vk") || (word.starts_with("volk") && upper_at(4));
 }
 
-// The first such name of a text; empty if there is none.
+// Returns the first such name in a text; empty if it has none.
 std::string find_vulkan(const std::string& text) {
   size_t start = 0;
   for (size_t i = 0; i <= text.size(); ++i) {

@@ -1,4 +1,4 @@
-// What the tests of grammars share.
+// Shared code of the grammars' tests.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -158,7 +158,7 @@ TEST(Pictures, CommentsThatLookLikeTables) {
   EXPECT_EQ(decode_picture(file, "x.jpg").pixels, before.pixels);
 }
 
-// Whatever an EXIF segment says, reading it ends and stays in its bytes.
+// Reading an EXIF segment ends and stays in its bytes, whatever it contains.
 TEST(Pictures, OrientationsOfBrokenSegments) {
   const Bytes whole = read_file(pictures() / "orientation6.jpg");
   EXPECT_EQ(exif_orientation(whole), 6);

@@ -1,4 +1,4 @@
-// What Lookup guesses from a context alone, and when it leaves off. No device needed.
+// Guesses that Lookup makes from a context alone, and when it stops guessing. No device needed.
 #include "session/lookup.h"
 
 #include <gtest/gtest.h>
@@ -86,7 +86,7 @@ TEST(LookupTest, LearnsWhatPassesTake) {
   }
 }
 
-// Two passes that were delayed do not end guessing for good.
+// Two delayed passes do not end guessing for good.
 TEST(LookupTest, DelaysAreNotCosts) {
   Lookup lookup;
   lookup.begin(tens());
@@ -99,7 +99,7 @@ TEST(LookupTest, DelaysAreNotCosts) {
   EXPECT_FALSE(guess(lookup).empty());
 }
 
-// What was slow for as long as it was tried is tried again, once, after many passes of one token.
+// Passes that were slow in every try are tried again, once, after many passes of one token.
 TEST(LookupTest, SlowPassesAreTriedAgainLater) {
   Lookup lookup;
   lookup.begin(tens());
@@ -140,7 +140,7 @@ TEST(LookupTest, OffersABatchAllGuesses) {
   EXPECT_TRUE(lookup.offer(chances).empty());
 }
 
-// What a pass of a batch costs all sessions, against what it brings those that guess.
+// Cost of a batch's pass for all sessions, against its gain for those that guess.
 TEST(PassCostsTest, ABatchsPassMustPayForAllSessions) {
   PassCosts costs;
   for (int i = 0; i < 20; ++i) {
@@ -149,7 +149,7 @@ TEST(PassCostsTest, ABatchsPassMustPayForAllSessions) {
     costs.passed(4, 20);
     costs.passed(8, 60);
   }
-  // Of eight sessions so many guess, and are always right.
+  // `guessing` of eight sessions guess, and are always right.
   const auto best = [&](uint32_t guessing, uint32_t most = 8) {
     return costs.best_pass(most, [&](uint32_t tokens) { return static_cast<double>(8 + guessing * (tokens - 1)); });
   };

@@ -1,4 +1,4 @@
-// What config.json and GGUF metadata say, in the words of older and newer files.
+// Configurations from config.json and GGUF metadata, with the keys of older and newer files.
 #include <gtest/gtest.h>
 
 #include <cmath>

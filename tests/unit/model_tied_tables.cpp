@@ -142,7 +142,7 @@ TEST(TiedTables, OtherTablesAreNot) {
     const Stored coarser(wrong, DType::q5_0);
     EXPECT_FALSE(difference(table.view, coarser.view));
   }
-  // Of one type, the smallest difference counts: here one step.
+  // Between tables of one type, the smallest difference counts: here one step.
   Stored nearly(values, DType::q8_0);
   nearly.bytes[50] ^= std::byte{1};
   EXPECT_FALSE(difference(table.view, nearly.view));

@@ -1,4 +1,4 @@
-// What the tests of lost devices share: a model whose device can be lost, and an answer to compare with.
+// Shared code of the tests of lost devices: a model whose device can be lost, and an answer to compare with.
 #pragma once
 #include <gtest/gtest.h>
 

@@ -102,7 +102,7 @@ TEST_F(RecoverTest, LostAtEverySubmissionWithAnAdapter) {
   lose_at_each(session, 6);
 }
 
-// Of a model whose vocabulary table is on two devices: either of them.
+// The vocabulary table is on two devices: either of them is lost.
 TEST_F(RecoverTest, LostAtEverySubmissionOfAnAnswerOfTwoDevices) {
   weft_session* const plain = make_session();
   set_sampling(plain, 0.9f);
@@ -166,7 +166,7 @@ TEST_F(RecoverTest, Politely) {
   lose_at_each(session, 12);
 }
 
-// What a session was told to do it does on the new device, too.
+// A session keeps its settings on the new device.
 TEST_F(RecoverTest, SettingsStay) {
   ASSERT_EQ(weft_model_set_recovery(model_, 1, &error_), WEFT_OK);
   const uint32_t biased[] = {3};

@@ -26,7 +26,7 @@ std::string nested(size_t count, const std::string& open, const std::string& ins
   return times(count, open) + inside + times(count, close);
 }
 
-// What the work throws on a small stack; empty if nothing.
+// Returns the error that the work throws on a small stack; empty if it throws nothing.
 std::string error_of(const std::function<void()>& work) {
   std::string what;
   test::on_small_stack([&] {

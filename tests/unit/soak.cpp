@@ -276,7 +276,7 @@ class Application {
   size_t turns_ = 0;
 };
 
-// What drivers leak is known by their names, if they stay loaded.
+// Keeps drivers loaded, so that reports of their leaks contain their names.
 int keep_loaded(dl_phdr_info* info, size_t, void*) {
   if (*info->dlpi_name) dlopen(info->dlpi_name, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
   return 0;

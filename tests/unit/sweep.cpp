@@ -44,7 +44,7 @@ const bool g_asked = [] {
   return text && std::sscanf(text, "%zu:%zu", &g_every, &g_first) >= 1;
 }();
 
-// Of the calls of a step the n-th fails; 0: none. fired: whether there were that many. what: which it was.
+// Makes the n-th call of a step fail; 0: none. fired: true if there were n calls. what: the call that failed.
 struct Fault {
   std::string name;
   std::function<void(size_t n)> arm;
@@ -87,7 +87,7 @@ struct Variant {
   uint64_t budget = 0;  // of device memory
 };
 
-// What an application does with Weft. A step can be repeated, and appends its results to `out` if it succeeds.
+// An application that uses Weft. A step can be repeated, and appends its results to `out` if it succeeds.
 class Application {
  public:
   Application(const std::filesystem::path& folder, const Variant& variant) : folder_(folder), variant_(variant) {}

@@ -44,7 +44,7 @@ TEST_P(TokenizerFiles, PlainTextGivesNoControlToken) {
   const Tokenizer tokenizer = golden_tokenizer(GetParam());
   for (const Json& line : golden["lines"]) {
     for (const uint32_t id : tokenizer.encode(line["text"].get<std::string>(), Special::plain)) {
-      // Nothing but words that no tokens make up.
+      // The only control token allowed is [UNK], for words that no tokens make up.
       EXPECT_TRUE(!tokenizer.is_control(id) || tokenizer.spelling(id) == "[UNK]") << line["text"];
     }
   }

@@ -10,7 +10,7 @@
 namespace weft {
 namespace {
 
-// Of the whole text: what stands before the first stop string to end, the longest of those that end there.
+// Expected part of the whole text: all before the first stop string to end. If several end there, the longest counts.
 std::string expected(const std::string& text, const std::vector<std::string>& stops, bool& stopped) {
   for (size_t end = 1; end <= text.size(); ++end) {
     size_t longest = 0;

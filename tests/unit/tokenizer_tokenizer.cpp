@@ -111,7 +111,7 @@ TEST(Tokenizer, FingerprintTellsVocabulariesApart) {
 
 // ---- Streaming ----
 
-// Whole text, however it is cut: fed byte by byte, each push gives only whole characters.
+// Each push gives only whole characters, however the text is cut: here byte by byte.
 TEST(TextStream, NeverGivesHalfACharacter) {
   const Tokenizer tokenizer = Tokenizer::from_gguf(byte_metadata(), "bytes");
   const std::string valid =

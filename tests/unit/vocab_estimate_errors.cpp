@@ -1,5 +1,5 @@
-// What heads that are sure but for a small probability rest on: the errors of estimates, over the seeds of the
-// rotation, are those of uniformly random directions (shaders/quantise.comp). No device needed.
+// Basis of the heads that are sure except for a small probability: over the seeds of the rotation, the errors of
+// estimates are those of uniformly random directions (shaders/quantise.comp). No device needed.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -194,7 +194,7 @@ TEST_F(Keep, PresetsOfRealTokenizers) {
             << list << ": " << tokenizer.spelling(id);
       }
     }
-    // What ascii keeps is exactly what a look at the bytes says.
+    // `ascii` keeps exactly the tokens that a look at the bytes gives.
     const Ids ascii = make_keep_list("ascii", tokenizer).ids;
     for (uint32_t id = 0; id < tokenizer.size(); ++id) {
       const std::string bytes = tokenizer.bytes(id);

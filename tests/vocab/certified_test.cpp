@@ -1,4 +1,4 @@
-// The certified projection against the full one, over tables made to break bounds. What is compared is exact: every row
+// The certified projection against the full one, over tables made to break bounds. The comparison is exact: every row
 // that could be chosen is listed, and its logit has the full projection's very bits.
 #include "vocab/heads.h"
 
@@ -68,7 +68,7 @@ TEST_F(CertifiedTest, BoundsAreAboveTheLogits) {
         }
 }
 
-// Nor far above: how far is what the head's cost comes from.
+// Bounds are not far above the logits: the head's cost depends on this distance.
 TEST_F(CertifiedTest, BoundsAreNearTheLogits) {
   const Shape shape = {2000, 32 + 512};
   for (const Format format : kFormats) {
@@ -77,8 +77,8 @@ TEST_F(CertifiedTest, BoundsAreNearTheLogits) {
     const std::vector<float> table = make_table("random", shape, random, *basis);
     Heads heads({}, format, shape, table, basis);
     const std::vector<float> x = random.normals(shape.cols), full = heads.full(x);
-    // Norms are 0.05 * sqrt(512) and sqrt(512). What a sign knows of normal numbers is at an angle to them of cosine
-    // sqrt(2 / pi), which leaves 0.756 of the norm at a right angle.
+    // Norms are 0.05 * sqrt(512) and sqrt(512). The angle between normal numbers and their signs has a cosine of sqrt(2
+    // / pi), which leaves 0.756 of the norm at a right angle.
     const double most[] = {0, 0.85, 0.5, format == Format::q4 ? 0.0 : 0.15};
     for (const uint32_t mode : proven_modes(format)) {
       const Choice choice = {.margin = -1e37f, .least_mode = mode, .from_least = true};

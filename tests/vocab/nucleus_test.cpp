@@ -125,7 +125,7 @@ TEST_F(NucleusTest, GivesUpWhereFewTokensAreDecided) {
   EXPECT_LT(attempts, 100u);
 }
 
-// What may be chosen is listed, masked or both: the nucleus is of those rows.
+// The rows that may be chosen are listed, masked or both: the nucleus is of those rows.
 TEST_F(NucleusTest, OfListedAndMaskedRows) {
   const Shape shape = {1000, 160};
   Random random(42);
