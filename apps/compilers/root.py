@@ -48,7 +48,7 @@ class Root:
         return self.folder / "usr/lib" / TRIPLETS[self.architecture]
 
     def packages(self, *beginnings):
-        """Those whose names begin so, with their versions."""
+        """The packages whose names begin so, with their versions."""
         return [name.removesuffix(".deb").replace("%3a", ":") for name in (self.folder / "packages").read_text().split() if name.startswith(beginnings)]
 
     def driver(self, name):

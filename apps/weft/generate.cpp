@@ -90,7 +90,7 @@ Json logprobs_json(const api::Model& model, const api::Session& session, std::ui
   return token;
 }
 
-// As the keys of --json call it.
+// Returns the name that --json uses.
 const char* stop_text(weft_stop stop) {
   switch (stop) {
     case WEFT_STOP_LENGTH:

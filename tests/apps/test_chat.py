@@ -56,7 +56,7 @@ class PipedChat(unittest.TestCase):
         self.assertEqual(err.count("chat template"), 1, err)
 
     def test_a_template_that_cannot_be_used(self):
-        """Its fault is named: one of its text when the chat begins, one of a turn after it."""
+        """The fault is named: a fault of the template's text when the chat begins, a fault of a turn after the turn."""
         for number, (template, word) in enumerate((("{% for m in messages %}{{ m.content }}", "'endfor' is missing"), ("{% do x %}", "the tag 'do'"),
                                ("\n{{ 'x }}", "line 2: a string is never closed"), ("{{ x y }}", "expected }} but found 'y'"),
                                ("{% call f %}{% endcall %}", "expected a call"), ("{{ a is b is c }}", "a test follows a test"))):

@@ -173,7 +173,7 @@ class Errors(unittest.TestCase):
         self.assertNotIn("describe", completed("weft", ""))
 
     def test_wrong_sentences(self):
-        """Those that misled a new user."""
+        """Messages that once misled a new user."""
         _, err = weft("fill", "-m", plain(), "the [MASK] sat", expect=2)
         self.assertIn("weft: --model: this model guesses no masked words\nhint: use a model such as BERT", err)
         text = FOLDER / "one part.txt"

@@ -47,7 +47,7 @@ def describe(headers, folder):
 
 
 def compare(old, new):
-    """None, or what differs, and whether old programs break."""
+    """Returns None, or the differences and whether they break old programs."""
     # Exit codes are bits: 4, there is a change; 8, it certainly breaks programs. A new function is no change for old programs.
     added = call("abidiff", old, new, ends=(0, 4, 12))
     if added.returncode == 0:

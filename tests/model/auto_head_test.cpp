@@ -1,4 +1,4 @@
-// The head that takes the least time: which one the trials find, what they cost, and that a text does not show them.
+// The head that takes the least time: which one the trials find, what they cost, and that they do not change a text.
 #include <random>
 
 #include "session/head_trials.h"
@@ -8,7 +8,8 @@
 namespace weft::test {
 namespace {
 
-// So many tokens, of which one by head h takes seconds(h); their sum. The first of a stretch has no time.
+// Generates `tokens` tokens; one by head h takes seconds(h). Returns their sum. The first token of a stretch is not
+// timed.
 template <class Seconds>
 double pass(HeadTrials& trials, size_t tokens, const Seconds& seconds) {
   double sum = 0;

@@ -175,7 +175,7 @@ TEST_F(BatchGuessesTest, CountsWhatItSaves) {
   }
 }
 
-// Notes what it is told that passes took.
+// Records the pass times that it is told.
 class Timed : public Scripted {
  public:
   Timed(Script script, double& seconds) : Scripted(std::move(script)), seconds_(seconds) {}
@@ -203,7 +203,7 @@ TEST_F(BatchGuessesTest, PassesAreTimedWithoutPauses) {
   EXPECT_GT(told, 0);
   EXPECT_LT(told, paused / 2);  // some ninth of it
 
-  // In a batch, of which another session has to keep to a share.
+  // In a batch in which another session must keep to a share.
   const auto checked = session({});
   checked->set_drafter(std::make_unique<Scripted>(along(text, 0, 0, vocab())));  // is asked, but guesses nothing
   const Session::OnToken ignore = [](uint32_t) { return true; };
@@ -258,8 +258,8 @@ class Watched : public Scripted {
   std::function<void()> after_;
 };
 
-// Memory that runs out where a check is prepared: for its buffers, for its first recording, the host's. fail: is called
-// just before, each time.
+// Memory runs out while a check is prepared: for its buffers, for its first recording, the host's. fail: called just
+// before, each time.
 TEST_F(BatchGuessesTest, GoesOnWithoutMemoryForGuesses) {
   make();
   const auto check = [&](const std::function<void()>& fail, bool smaller) {
@@ -311,7 +311,7 @@ TEST_F(BatchGuessesTest, GoesOnWithoutMemoryForGuesses) {
 
 class JoinsAndLeaves : public BatchGuessesTest {
  protected:
-  // Steps until the batch is empty. before: is told the number of each step.
+  // Steps until the batch is empty. before: called with the number of each step.
   std::map<const Session*, ContinuousBatch::Ended> run(
       ContinuousBatch& batch, const std::function<void(int)>& before = [](int) {}) {
     std::map<const Session*, ContinuousBatch::Ended> ends;
@@ -356,7 +356,7 @@ TEST_F(JoinsAndLeaves, TheSameIdsAsAlone) {
   }
 }
 
-// A stop token, the context's end, a callback that ends or throws, a cancel: all in the midst of what a pass brings.
+// A stop token, the context's end, a callback that ends or throws, a cancel: all in the middle of a pass's tokens.
 TEST_F(JoinsAndLeaves, SessionsEndWhenTheyMust) {
   make();
   const Ids text = alone({}, prompt(2), 80);
@@ -403,7 +403,7 @@ TEST_F(JoinsAndLeaves, SessionsEndWhenTheyMust) {
   EXPECT_EQ(ends.at(left.get()).stop, Stop::length);
   EXPECT_EQ(left->ids(), part(start + 70));
   EXPECT_GT(left->stats().checks, 3u);
-  // And one of them goes on.
+  // One of them goes on.
   batch.add({*thrown, 20, true, any});
   run(batch);
   EXPECT_EQ(thrown->ids(), part(start + 31));
@@ -439,7 +439,7 @@ TEST_F(JoinsAndLeaves, WithAGrammar) {
   EXPECT_GT(beside->stats().accepted_tokens, 10u);
 }
 
-// Real guesses, whose number follows what passes take.
+// Real guesses, whose number depends on the costs of passes.
 TEST_F(JoinsAndLeaves, Lookup) {
   make();
   ContinuousBatch batch(*model_);

@@ -61,8 +61,8 @@ TEST_F(BatchTest, TheSameIdsAsAlone) {
   }
 }
 
-// Sessions of two groups, whose caches lie side by side, not in their order, and one of none; when one has ended, the
-// others go on. One of a group that is not in the batch keeps what it has.
+// Sessions of two groups, whose caches lie side by side but in another order, and a session without a group; when one
+// has ended, the others go on. A session of a group that is not in the batch keeps its state.
 TEST_F(BatchTest, GroupsGenerateAsAlone) {
   make(Format::q8);
   for (const Format cache : {Format::f16, Format::q8})
@@ -136,7 +136,7 @@ TEST_F(BatchTest, GroupsAttendAtOnce) {
   }
 }
 
-// Where all keys of a layer are too much for a binding each session has buffers of its own.
+// If all keys of a layer are too large for one binding, each session has buffers of its own.
 TEST_F(BatchTest, GroupsTooLargeForABindingAreApart) {
   make(Format::q8);
   const uint64_t layer = std::get<AttentionState>(ContextState(*model_, 256, 64).layers[0]).cache.keys.bytes;

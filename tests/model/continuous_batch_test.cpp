@@ -65,7 +65,7 @@ TEST_F(ContinuousBatchTest, TheSameIdsAsAlone) {
   }
   for (uint32_t i = 0; i < std::size(prompts); ++i)
     EXPECT_EQ(tokens_[sessions[i].get()], alone(prompts[i], 6 + 3 * i, i)) << "session " << i;
-  // And one of them goes on.
+  // One of them goes on.
   batch.add(entry(*sessions[0], 4));
   while (batch.size() > 0) batch.step();
   EXPECT_EQ(tokens_[sessions[0].get()], alone(prompts[0], 10));

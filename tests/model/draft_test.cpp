@@ -232,7 +232,7 @@ TEST_F(DraftTest, EndsWhereItMust) {
     few.prompt(prompt());
     EXPECT_EQ(few.generate(count, true, any), Stop::length);
     EXPECT_EQ(few.ids(), part(prompt().size() + count));
-    // The caller ends in the middle of what a pass has brought, and goes on.
+    // The caller stops in the middle of a pass's tokens, and goes on.
     uint32_t seen = 0;
     EXPECT_EQ(few.generate(0, true, [&](uint32_t) { return ++seen < count; }), Stop::caller);
     EXPECT_EQ(few.ids(), part(prompt().size() + 2 * count));
@@ -327,7 +327,7 @@ TEST_F(DraftModelTest, FollowsItsSession) {
   EXPECT_EQ(checked.stats().drafted_tokens, before);  // the draft's context is full
   checked.prompt(prompt());
   alone.prompt(prompt());
-  // The caller ends in the middle of what a pass has brought, and goes on.
+  // The caller stops in the middle of a pass's tokens, and goes on.
   for (const uint32_t count : {2u, 3u, 5u}) {
     for (Session* session : {&alone, &checked}) {
       uint32_t seen = 0;
@@ -366,8 +366,8 @@ TEST_F(DraftModelTest, RestsWhereItDoesNotPay) {
   EXPECT_LT(drafts(1e-9, true).size(), 8u);          // a guess takes longer than the pass that it saves
 }
 
-// How likely a chi-squared of so many degrees of freedom is to be this or more (Wilson and Hilferty 1931: its cube root
-// is nearly normal).
+// Probability that a chi-squared of this many degrees of freedom is this large or larger (Wilson and Hilferty 1931: its
+// cube root is nearly normal).
 double p_value(double chi_squared, double freedom) {
   const double spread = 2 / (9 * freedom), z = (std::cbrt(chi_squared / freedom) - (1 - spread)) / std::sqrt(spread);
   return std::erfc(z / std::sqrt(2)) / 2;

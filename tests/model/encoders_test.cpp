@@ -53,7 +53,7 @@ TEST_P(EncodersTest, EqualsTransformersInF16) {
   double worst = 0;
   const auto model = load_model(open_device(), folder_, Format::f16);
   Encoder encoder(*model, model->config.context);
-  // Every input twice and in both orders: what another left behind must not show.
+  // Every input twice and in both orders: earlier inputs must leave no trace.
   for (const bool again : {false, true}) {
     for (const Golden& golden : goldens_) {
       SCOPED_TRACE(std::to_string(golden.ids.size()) + " tokens");

@@ -74,7 +74,7 @@ TEST_P(FamiliesTest, StaysCloseInQ8) {
   EXPECT_EQ(ids.front(), ids.back()) << "GGUF";
 }
 
-// A file's matrices as a model of it in q4 has them, as floats.
+// A file's matrices as floats, with the values that a q4 model of it has.
 struct RoundedFile {
   RoundedFile(const std::filesystem::path& path, const Weights& weights) : file(open_model(path)) {
     for (TensorView& tensor : file.tensors) {
@@ -127,7 +127,7 @@ void put_in_place(ModelFile& file) {
   for (size_t place = 0; place < file.tensors.size(); ++place) file.index[file.tensors[place].name] = place;
 }
 
-// The words of the refusal; nothing must have been uploaded by then.
+// Returns the refusal's text; nothing may have been uploaded by then.
 std::string refusal(const std::shared_ptr<Device>& device, const ModelFile& file) {
   bool uploaded = false;
   try {

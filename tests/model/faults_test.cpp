@@ -26,7 +26,7 @@ class FaultsTest : public GpuTest {
 };
 
 // Calls work with its first allocation failing, its second, and so on until all succeed, and checks after each time.
-// How many there were.
+// Returns the number of allocations.
 size_t fail_each_allocation(const std::function<void()>& work, const std::function<void(size_t n)>& check) {
   for (size_t n = 1;; ++n) {
     bool failed = false;

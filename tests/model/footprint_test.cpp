@@ -1,4 +1,4 @@
-// The memory that is foretold from a file's header is what the loaded model and its session take.
+// The memory that is predicted from a file's header is what the loaded model and its session take.
 #include "model/footprint.h"
 
 #include <algorithm>

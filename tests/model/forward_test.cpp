@@ -114,7 +114,7 @@ TEST_F(ForwardTest, GgufAndHuggingFaceAgree) {
   EXPECT_EQ(generate(a, prompt, 40), generate(b, prompt, 40));
 }
 
-// Recordings begin with a barrier each, as if everything before them were in their way.
+// Each recording begins with a barrier, as if it depended on everything before it.
 TEST_F(ForwardTest, ATokenTakesFiveDispatchesALayerAndFiveMore) {
   LlamaShape shape = cases()[4].shape;  // its gates are whole tiles
   shape.layers = 3;

@@ -30,8 +30,8 @@ using Json = nlohmann::json;
 using Ids = std::vector<uint32_t>;
 
 constexpr uint32_t kContext = 512;
-// Texts part by rounding alone if the scores of the two tokens differ by no more standard deviations of what rounding
-// does to the logits there.
+// Rounding alone explains different tokens if their scores differ by at most this many standard deviations of the
+// logits' rounding there.
 constexpr double kTie = 4;
 constexpr double kSure = 1e3;
 constexpr size_t kBatch = 8;
@@ -143,9 +143,9 @@ struct Real {
 
 class GuessesTest : public GpuTest, public testing::WithParamInterface<Setting> {
  protected:
-  // Texts one after the other, until each kind of guess has had so many tokens.
+  // Compares texts one after the other, until each kind of guess has had `tokens` tokens.
   void compare(const Real& real, double tokens);
-  // The same of texts in batches of kBatch sessions: half of them guess by lookup, half with a draft model.
+  // The same for texts in batches of kBatch sessions: half of them guess by lookup, half with a draft model.
   void compare_batches(const Real& real, double tokens);
 
  private:
@@ -171,7 +171,7 @@ std::unique_ptr<Session> GuessesTest::session() const {
   return made;
 }
 
-// How much better the plain session thinks one token than another, after `said`.
+// Difference of two tokens' scores after `said`, by the plain session.
 double GuessesTest::gap(const Ids& prompt, std::span<const uint32_t> said, uint32_t one, uint32_t other) {
   Ids context = prompt;
   context.insert(context.end(), said.begin(), said.end());
@@ -211,7 +211,7 @@ double GuessesTest::rounding(const Ids& prompt, std::span<const uint32_t> said) 
   return std::sqrt(squares / static_cast<double>(ones.size()));
 }
 
-// Where a text with guesses has another token. Both must be as good, up to rounding.
+// Reports a place where a text with guesses has another token. Both must be equally good, up to rounding.
 Json GuessesTest::parting(const Ids& prompt, const Ids& want, size_t done, uint32_t got) {
   const std::span<const uint32_t> said = std::span(want).first(done);
   const double apart = std::abs(gap(prompt, said, want[done], got));
@@ -230,8 +230,9 @@ Json line_of(size_t tokens, const SessionStats& before, const SessionStats& afte
           {"partings", partings}};
 }
 
-// Has a session with guesses say what was said without. Where it says another token, its scores must be equal up to
-// rounding; then it goes on from what was said without, unless penalties or a grammar count from the prompt on.
+// Generates with guesses, and compares with the text without them. Where the token differs, both scores must be equal
+// up to rounding; the session then goes on from the text without guesses, unless penalties or a grammar count from the
+// prompt on.
 Json GuessesTest::follow(Session& checked, const Ids& prompt, const Ids& want) {
   const SessionStats before = checked.stats();
   Json partings = Json::array();

@@ -1,5 +1,4 @@
-// Heads in sessions: whichever head projects, the tokens are the full head's; and what it costs is counted by the
-// device.
+// Heads in sessions: with every head the tokens are the full head's, and the device counts what it costs.
 #include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -27,7 +26,7 @@ Sampling sampling(float temperature, uint32_t top_k, float top_p, float min_p, f
   return {temperature, top_k, top_p, min_p, penalty, seed};
 }
 
-// With OpenAI's penalties, and what is typical.
+// Adds OpenAI's penalties and typical sampling.
 Sampling extra(Sampling sampling, float presence, float frequency, float typical_p) {
   sampling.presence_penalty = presence;
   sampling.frequency_penalty = frequency;

@@ -116,7 +116,7 @@ std::vector<Ids> HeadTokensTest::run(VocabHead::Mode mode, const std::vector<Ids
     Sampling sampling = GetParam().sampling;
     sampling.seed += batch_ * kSessions + i;
     session.set_sampling(sampling);
-    // Nothing of the last run's context is kept: that would be computed in other pieces, and rounded otherwise.
+    // Nothing of the last run's context is kept: it would be computed in other pieces, and rounded differently.
     session.prompt(Ids{(prompts[i][0] + 1) % model_->config.vocab});
     session.prompt(prompts[i]);
     before += session.stats().head_bytes;

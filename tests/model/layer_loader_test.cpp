@@ -204,7 +204,7 @@ TEST(LayerLoader, TriesAgainWhatFailed) {
   EXPECT_EQ(loaded, (std::vector<uint32_t>{0, 1, 2, 3}));
 }
 
-// Model and thread end in the midst of it.
+// Model and thread end in the middle of it.
 TEST_F(LayerLoaderTest, StopsWithTheModel) {
   const uint64_t before = open_device()->memory_use().device;
   for (int i = 0; i < 5; ++i) begin();

@@ -1,5 +1,5 @@
-// The logit lens: every family against Hugging Face Transformers (tests/tools/lens_goldens.py), and against what the
-// model itself says after its last layer.
+// The logit lens: every family against Hugging Face Transformers (tests/tools/lens_goldens.py), and against the model's
+// own logits after its last layer.
 #include "model/lens.h"
 
 #include <algorithm>
@@ -163,7 +163,7 @@ TEST_F(LensTest, TellsWhatIsAskedForInItsOrder) {
   }
 }
 
-// The text goes on as if nobody had looked; what is told ends when the caller says so.
+// The text goes on as if nobody had looked; the rows end when the callback returns false.
 TEST_F(LensTest, LeavesTheSessionAsItWas) {
   const auto model = load_model(open_device(), folder_of("mistral"), Format::q8);
   Session session(*model, kContext, {}), alone(*model, kContext, {});

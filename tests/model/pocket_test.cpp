@@ -50,7 +50,7 @@ class PocketTest : public GpuTest {
   nlohmann::json golden_;
 };
 
-// The same numbers on both sides: what is left is the arithmetic.
+// Both sides have the same numbers: only the arithmetic differs.
 TEST_F(PocketTest, AgreesInF16WithPyTorchOnTheSameWeights) {
   const double share = agreement(Format::f16, "best_q8");
   RecordProperty("share", std::to_string(share));

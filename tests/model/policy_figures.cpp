@@ -148,8 +148,8 @@ TEST(PolicyFigures, AStreamedToken) {
       static_cast<double>(streamed->weights.streamed_bytes()) * 1e-6);
 }
 
-// How long the driver takes for a session's kernels, one after the other and side by side. Where it keeps what it has
-// compiled somewhere of its own, that must be switched off (Mesa: MESA_SHADER_CACHE_DISABLE=1).
+// Time that the driver takes for a session's kernels, one after the other and side by side. A cache of its own for
+// compiled kernels must be switched off (Mesa: MESA_SHADER_CACHE_DISABLE=1).
 TEST(PolicyFigures, KernelsSideBySide) {
   if (!std::getenv("WEFT_FIGURES")) GTEST_SKIP() << "set WEFT_FIGURES=1 to measure";
   setenv("WEFT_CACHE_DIR", "", 1);

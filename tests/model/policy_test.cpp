@@ -149,7 +149,7 @@ TEST_F(StreamTest, ALargerModelThanTheBudgetGivesTheSameTokens) {
   EXPECT_GE(use.host, streamed->weights.streamed_bytes());
 }
 
-// Their passes share the slots, polite ones cut in pieces among them, and a batch's.
+// Passes of sessions and of a batch share the slots; those of polite sessions are cut in pieces.
 TEST_F(StreamTest, SessionsOnManyThreadsAndBatches) {
   const auto whole = load_model(device_of(0), path(), std::nullopt);
   const auto streamed = load_model(device_of(whole->weights.device_bytes() / 2), path(), std::nullopt);

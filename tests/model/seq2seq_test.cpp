@@ -45,8 +45,8 @@ Ids generate_after(Session& session, const Ids& source, std::span<const uint32_t
   return ids;
 }
 
-// All ids are the reference's. Where its two best are so near to each other that the tolerance lets either win, the
-// text goes on with the reference's.
+// All ids must be the reference's. If its two best are so close that the tolerance allows either, the text goes on with
+// the reference's.
 void expect_greedy_ids(Session& session, const Golden& golden) {
   session.set_sampling(greedy());
   for (size_t done = 0; done < golden.greedy.size();) {
@@ -158,7 +158,7 @@ class Seq2SeqSessionTest : public GpuTest {
   std::vector<Golden> goldens_ = read_goldens(golden_folder() / "t5-gated-untied");
 };
 
-// A session's next input is as a new session's first, after shorter and longer ones and after the same.
+// A session's next input gives the same as a new session's first: after shorter and longer ones, and after the same.
 TEST_F(Seq2SeqSessionTest, ReadsOneInputAfterAnother) {
   Session session(*model_, kContext, {});
   session.set_sampling(greedy());
@@ -169,7 +169,7 @@ TEST_F(Seq2SeqSessionTest, ReadsOneInputAfterAnother) {
     const uint64_t before = session.stats().prompt_tokens;
     const Ids begun = {7, 8, 9}, &source = goldens_[i].source;
     for (Session* each : {&session, &fresh}) each->prompt(source, begun);
-    // With the same input only the last token is computed again, alone, and a GPU's plan rounds that otherwise than
+    // With the same input only the last token is computed again, alone; a GPU's plan rounds that differently from
     // tiles.
     if (previous == i) fresh.logits();
     previous = i;
@@ -267,7 +267,7 @@ TEST_F(GpuTest, EncoderDecodersWithSeveralTables) {
   EXPECT_THROW(load(), Error);
 }
 
-// The files of Transformers 4 say of T5 1.1 what those of 5 say otherwise.
+// Files of Transformers 4 describe T5 1.1 in another way than those of 5.
 TEST(Seq2Seq, OlderFilesOfT5) {
   ModelFile file = open_model(golden_folder() / "t5-gated-untied");
   EXPECT_EQ(read_config(file).start_token, 5u);
@@ -279,7 +279,7 @@ TEST(Seq2Seq, OlderFilesOfT5) {
   EXPECT_EQ(read_config(file).start_token, 9u);
 }
 
-// Where each bucket of T5's begins, by Transformers; beyond 128 all is the last one's.
+// First distance of each of T5's buckets, by Transformers; all distances beyond 128 are in the last one.
 TEST(Seq2Seq, DistancesFallIntoTransformersBuckets) {
   const auto starts = [](bool both_ways) {
     std::vector<int> found;

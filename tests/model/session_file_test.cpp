@@ -1,4 +1,4 @@
-// Saved sessions: they go on as one never stopped, and whatever is wrong with a file is refused.
+// Saved sessions: they go on like a session that never stopped, and wrong files are refused.
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -20,7 +20,7 @@ void write(const std::filesystem::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
-// With the checksum that its bytes have, as one would write it who means harm.
+// Writes a file whose checksum fits its bytes, as an attacker would.
 void write_summed(const std::filesystem::path& path, std::string bytes) {
   Fingerprint sum;
   sum.add(std::as_bytes(std::span(bytes)).first(bytes.size() - 8));
@@ -116,7 +116,7 @@ TEST_F(SessionFileTest, GoesOnAsOneNeverStopped) {
   }
 }
 
-// A session continues from what another one has computed of its context as if it had computed that itself.
+// A session continues from another session's computed context as if it had computed that itself.
 void check_prefix(const Model& model, uint32_t shared, uint32_t more, Format cache, uint32_t expected) {
   const std::vector<uint32_t> ids = some_ids(shared + more, model.config.vocab);
   Session first(model, 700, {}, cache), second(model, 700, {}, cache), alone(model, 700, {}, cache);
@@ -167,7 +167,7 @@ TEST_F(SessionFileTest, KeepsWhatIsInUse) {
   EXPECT_EQ(session.restore(path_), "");
 }
 
-// Files of before the layout was said, whose q8 caches had another one.
+// Files from before the layout was stored, whose q8 caches had another layout.
 TEST_F(SessionFileTest, AnEarlierLayoutIsRefused) {
   const auto without_layout = [&](Format cache) {
     Session session(*model_, 256, {}, cache);

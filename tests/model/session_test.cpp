@@ -374,7 +374,7 @@ TEST_F(SessionTest, TimesItsStagesWhereTheDeviceCan) {
   if (model_->device->plan().profile_every == 0) GTEST_SKIP() << "the device has no timestamps";
   std::vector<std::string> names;
   for (const Timestamps::Stage& stage : session.stats().stages) names.push_back(stage.name);
-  // Gates that are no whole tiles have activate; rope and norms are done by others.
+  // Gates whose rows do not fill tiles need activate; other operations compute rope and norms.
   const std::vector<std::string> stages = {"gather",   "rotate", "matmul", "attend", "activate", "project",
                                            "penalize", "narrow", "filter", "sample", "advance"};
   EXPECT_EQ(names, stages);

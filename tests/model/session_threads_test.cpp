@@ -32,7 +32,7 @@ TEST_F(SessionThreadsTest, ManySessionsOverOneModel) {
   EXPECT_EQ(together, alone);
 }
 
-// A thread of the model's own brings its layers meanwhile.
+// The model's own thread loads its layers meanwhile.
 TEST_F(SessionThreadsTest, SessionsBeginWhileLayersArrive) {
   TemporaryFolder folder;
   LlamaShape shape;

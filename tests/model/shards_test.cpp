@@ -24,7 +24,7 @@ using Ids = std::vector<uint32_t>;
 const std::filesystem::path kSource = source_folder();
 const std::filesystem::path kPocket = kSource / "apps/pocket/pocket.gguf";
 
-// Device number i but the tests' own, opened once.
+// Device number i, not counting the tests' own, opened once.
 std::shared_ptr<Device> other_device(size_t i) {
   static std::vector<std::weak_ptr<Device>> opened(2);
   std::shared_ptr<Device> device = opened[i].lock();

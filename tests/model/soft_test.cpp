@@ -205,7 +205,7 @@ TEST_F(SoftTest, SavedSessionsKeepTheRows) {
     return all;
   }());
   EXPECT_EQ(go_on(other, 6), want);
-  // The rows themselves were kept: a changed one is told apart, and the context can be computed anew.
+  // The rows themselves were kept: a changed row is detected, and the context can be computed again.
   other.restore(path);
   const uint64_t reused = other.stats().reused_tokens;
   Floats changed = mixed.rows[2];
@@ -220,7 +220,7 @@ TEST_F(SoftTest, SavedSessionsKeepTheRows) {
   EXPECT_EQ(other.ids().size(), ids.size() + 3);
   EXPECT_EQ(go_on(other, 6), want);
 
-  // With the checksum that its bytes have, as one would write it who means harm.
+  // Writes a file whose checksum fits its bytes, as an attacker would.
   std::ifstream file(path, std::ios::binary);
   const std::string good{std::istreambuf_iterator<char>(file), {}};
   const auto refused = [&](std::string bytes) {
@@ -310,14 +310,14 @@ TEST_F(SoftTest, EverythingElseTakesThemAsTokens) {
   third.prompt(Ids(9, 5));
   generate_batch({{other, 8, true, add}, {third, 8, true, [](uint32_t) { return true; }}});
   EXPECT_EQ(in_batch, alone);
-  // Penalties do not know them.
+  // Penalties ignore soft tokens.
   prompt();
   Sampling sampling = greedy();
   sampling.repeat_penalty = 1.5f;
   sampling.frequency_penalty = 0.5f;
   other.set_sampling(sampling);
   EXPECT_EQ(go_on(other, 5).size(), 5u);
-  // Nor do lists of the prompt's tokens.
+  // Lists of the prompt's tokens ignore them, too.
   prompt();
   VocabHead head;
   head.keep = Ids{1, 2};
@@ -331,7 +331,7 @@ TEST_F(SoftTest, EverythingElseTakesThemAsTokens) {
   one.prompt(ids);
   EXPECT_EQ(other.logits(), one.logits());
   EXPECT_EQ(other.score(ids), one.score(ids));
-  // Nor does a score leave rows: the session could not be read again.
+  // A score leaves no rows behind: with them the saved session could not be read.
   other.prompt_parts(mixed.parts);
   other.score(ids);
   const TemporaryFolder folder;

@@ -178,7 +178,7 @@ TEST_P(SoftmaxesTest, RefusesLogitsBeyondABinding) {
 INSTANTIATE_TEST_SUITE_P(, SoftmaxesTest, testing::Values("mixture", "adaptive"),
                          [](const auto& one) { return one.param; });
 
-// ---- Files that are none ----
+// ---- Invalid files ----
 
 // The configuration of a Llama of this width with these keys.
 Config config_with(const std::vector<std::pair<std::string, json>>& keys, uint32_t width = 64) {

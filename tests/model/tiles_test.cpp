@@ -35,7 +35,7 @@ class TilesTest : public GpuTest {
     for (const std::vector<uint32_t>& ids : texts) {
       const uint32_t context = std::max(static_cast<uint32_t>(ids.size()), 2u);
       Session sessions[2] = {{*one, context, {}}, {*other, context, {}}};
-      // Every few tokens the next ones go the way of a prompt, after a cache that earlier ones left.
+      // Every few tokens the next ones are computed as a prompt, after the cache of the earlier ones.
       for (size_t end = 2; end < ids.size(); end += std::max<size_t>(ids.size() / 12, 4)) {
         std::vector<double> logits[2];
         for (int i = 0; i < 2; ++i) {

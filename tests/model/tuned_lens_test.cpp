@@ -1,5 +1,5 @@
 // The tuned lens: against Hugging Face Transformers (tests/tools/tuned_lens_goldens.py), against the logit lens, and
-// folders that are none.
+// invalid folders.
 #include "model/tuned_lens.h"
 
 #include <cmath>
@@ -24,7 +24,7 @@ using Ids = std::vector<uint32_t>;
 const fs::path kTests = source_folder() / "tests/model";
 constexpr double kTolerance = 2e-3;  // of f16's logits, in units of the spread, as tests/model/families_test.cpp has it
 
-// As tuned_lens_goldens.py has them: W, and b after its last column.
+// Numbers as in tuned_lens_goldens.py: W, and b after its last column.
 float golden_entry(uint32_t layer, uint32_t row, uint32_t col, uint32_t width) {
   return static_cast<float>(col == width ? std::cos(row * 3.7 + layer) * 0.5
                                          : std::sin(row * 12.9898 + col * 78.233 + layer) * 0.2);

@@ -67,7 +67,7 @@ TEST_F(TuningTest, GreedyTokensDoNotDependOnThem) {
     }
 }
 
-// Which a software device is never given: a prompt's products by tiles, as on a GPU.
+// A prompt's products by tiles, as on a GPU: software devices never get them.
 TEST_F(TuningTest, NorOnTiles) {
   const Answer usual = answer([](Plan& plan) { plan.tile_tokens = 0; });
   const bool fp16 = open_device()->caps().fp16;

@@ -5,7 +5,7 @@ namespace {
 
 class AddTest : public GpuTest {};
 
-// A sum of two floats is the nearest float; nothing behind the last is touched.
+// A sum of two floats is the nearest float; nothing after the last is touched.
 TEST_F(AddTest, AddsInPlace) {
   const auto device = open_device();
   for (const uint32_t count : {1u, 63u, 64u, 65u, 1000u, 32128u}) {

@@ -1,5 +1,5 @@
-// Sessions of a batch whose caches lie side by side: rope and attend do for all of them at once, to the last bit, what
-// they do for each by itself, which their own tests hold to the reference.
+// Sessions of a batch whose caches lie side by side: rope and attend give for all of them at once, to the last bit,
+// what they give for each alone, which their own tests compare with the reference.
 #include <algorithm>
 #include <numbers>
 
@@ -23,8 +23,7 @@ struct Case {
 
 constexpr uint32_t kContext = 600;
 
-// A session: where it stands, how many of its tokens are there, and its place among the caches, of which one more has
-// nobody.
+// A session: its position, its number of tokens, and its place among the caches, of which one more is free.
 struct Member {
   uint32_t pos, active, slot;
 };

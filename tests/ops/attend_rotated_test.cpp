@@ -1,4 +1,4 @@
-// attend with a fused rope does what rope and attend do one after the other, which their own tests hold to the
+// attend with a fused rope gives what rope and attend give one after the other, which their own tests compare with the
 // reference.
 #include <cmath>
 #include <numbers>

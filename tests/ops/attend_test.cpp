@@ -299,7 +299,7 @@ Case of(ops::AttentionMask mask, const ops::HeadShape& shape, uint32_t pos, uint
   return c;
 }
 
-// As encoders and the decoders after them attend: to all positions, to another's, with biases by distance.
+// Attention of encoders and of the decoders after them: to all positions, to another's, with biases by distance.
 TEST_F(AttendTest, BothWaysToASourceAndBiased) {
   for (const bool plain : {false, true}) {
     Tuning tuning;

@@ -5,7 +5,7 @@ namespace {
 
 class InsertRowsTest : public GpuTest {};
 
-// Soft tokens get their rows, in any order; tokens of the vocabulary, those after the context, rows that there are not
+// Soft tokens get their rows, in any order; tokens of the vocabulary, those after the context, rows that do not exist
 // and the padding stay as they are.
 TEST_F(InsertRowsTest, ReplacesTheRowsOfSoftTokens) {
   const auto device = open_device();

@@ -79,8 +79,7 @@ void check_matmul(const Tuning& tuning, const Shape& shape) {
   });
   std::vector<float> got = download_as<float>(device, y);
   std::vector<double> expected = padded(want, shape.tokens, out_stride);
-  // Within the last block of tokens, rows after the end may hold anything. Elsewhere, what was there before stays
-  // there.
+  // Within the last block of tokens, rows after the end may hold anything. Elsewhere memory stays as it was.
   const uint32_t block = shape.tokens == 1 ? 1 : device->plan().block_tokens;
   const uint32_t computed = std::min(shape.tokens, (shape.active + block - 1) / block * block);
   for (size_t i = 0; i < got.size(); ++i) {

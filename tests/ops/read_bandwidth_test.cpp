@@ -5,7 +5,7 @@ namespace {
 
 class ReadBandwidthTest : public GpuTest {};
 
-// Its result is not meant to be written: only a sum nobody has is, so that a compiler cannot leave out the reads.
+// The kernel writes its sum only if that is a value of no real data, so that a compiler cannot leave out the reads.
 TEST_F(ReadBandwidthTest, WritesNothingButTheOneSum) {
   const auto device = open_device();
   for (const uint32_t groups : {1u, 2u, 7u}) {

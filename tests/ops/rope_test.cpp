@@ -217,7 +217,7 @@ TEST_F(RopeTest, AfterTheContextNothingIsWritten) {
     for (const uint32_t word : download_as<uint32_t>(device, *buffer)) ASSERT_EQ(word, kPoison) << buffer->name();
 }
 
-// Turning queries and keys by the same angle leaves their product: it depends on the distance only.
+// Rotating queries and keys by the same angle keeps their product: it depends on the distance only.
 TEST(RopeReference, DependsOnTheDistanceOnly) {
   Random random(3);
   for (const reference::Pairs pairs : {reference::Pairs::halves, reference::Pairs::adjacent}) {

@@ -42,8 +42,8 @@ struct Weights {
   Buffer buffer;
 };
 
-// Passes of so many tokens over a text. taken_back: of each pass, so many are computed again in the next one, after
-// other tokens were in their place: the tokens of a refused draft.
+// Passes of `pass` tokens over a text. taken_back: number of tokens of each pass that the next one computes again,
+// after other tokens were in their place, as those of a rejected draft.
 void check_text(const Case& c, uint32_t length, uint32_t pass, uint32_t taken_back = 0) {
   SCOPED_TRACE("cols " + std::to_string(c.shape.cols) + " taps " + std::to_string(c.shape.taps) + " length " +
                std::to_string(length) + " pass " + std::to_string(pass) + " taken back " + std::to_string(taken_back));
@@ -88,7 +88,7 @@ TEST_F(ShortConvTest, RefusedTokensAreWrittenAgain) {
     for (const uint32_t refused : {1u, 3u, 7u}) check_text(c, 60, 8, refused);
 }
 
-// To the bit as each by itself: sessions whose kept inputs lie side by side.
+// Sessions whose kept inputs lie side by side give the same bits as each alone.
 TEST_F(ShortConvTest, SessionsOfABatch) {
   const Case c = {{72, 3, true}};
   const auto device = open_device();

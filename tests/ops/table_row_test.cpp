@@ -36,7 +36,7 @@ std::shared_ptr<const Basis> make_basis(uint32_t width, bool known, Random& rand
   return std::make_shared<const Basis>(width, order, mean, scales);
 }
 
-// A row against the numbers it is of, in the basis. A unit of rounding in fp32 is allowed of the row's norm.
+// A row against the numbers that it stores, in the basis. An error of one fp32 rounding of the row's norm is allowed.
 void check_row(const reference::TableRow& row, std::span<const double> want, Format format,
                std::span<const double> mean) {
   const uint32_t bits = bits_of(format);
@@ -143,7 +143,7 @@ TEST(TableRow, HoldsOddRows) {
       }
 }
 
-// The row that the rotation makes one huge number of: larger than any number of the file, and of the halves.
+// The row that the rotation turns into one huge number: larger than any number of the file, and of the halves.
 TEST(TableRow, HoldsARowThatTheRotationGathers) {
   const uint32_t width = 1056;
   const auto basis = std::make_shared<const Basis>(width);

@@ -60,7 +60,7 @@ std::string print(const Expr& expr) {
 
 using Ends = std::set<size_t>;
 
-// Where what an expression matches may end, tried out.
+// Finds by trial where a match of an expression may end.
 class Recogniser {
  public:
   Recogniser(const ContextFree& grammar, std::string_view text) : grammar_(grammar), text_(text) {}

@@ -1,4 +1,4 @@
-// Context-free grammars as plain trees, and the slow and obvious way to tell what matches them: all ways are tried.
+// Context-free grammars as plain trees, and a slow and obvious matcher: it tries all derivations.
 #pragma once
 
 #include <cstddef>

@@ -24,7 +24,7 @@ std::vector<double> hadamard(const std::vector<double>& block) {
   return turned;
 }
 
-// Where a tile's parts lie: each has `words` of `size` bytes a row, the parts one after the other.
+// Places of a tile's parts: each has `words` of `size` bytes a row, the parts one after the other.
 struct Part {
   size_t at = 0;
   uint32_t words = 0, size = 16;

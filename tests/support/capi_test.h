@@ -20,7 +20,7 @@ class CapiModelTest : public testing::Test {
     folder_ = name;
     setenv("WEFT_CACHE_DIR", "", 1);
     make_gguf(folder_ / "m.gguf", LlamaShape(), {DType::q8_0, 5, ""});
-    // Keeps the driver in memory, so that what it leaks is known to be the driver's.
+    // Keeps the driver in memory, so that its leaks are known to be the driver's.
     static weft_model* const kept = [&] {
       weft_model* model = nullptr;
       weft_model_load((folder_ / "m.gguf").c_str(), nullptr, &model, nullptr);

@@ -16,7 +16,7 @@ inline double distance(const std::vector<double>& want, const std::vector<float>
   return got.size() == want.size() ? worst / std::sqrt(square) : INFINITY;
 }
 
-// Kullback and Leibler's of the second softmax from the first, in nats.
+// Kullback and Leibler's divergence of the second softmax from the first, in nats.
 inline double divergence(const std::vector<double>& want, const std::vector<float>& got) {
   double p_sum = 0, q_sum = 0, sum = 0;
   for (const double logit : want) p_sum += std::exp(logit);

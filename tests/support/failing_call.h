@@ -7,7 +7,7 @@
 
 namespace weft::test {
 
-// While it lives, the n-th call (from 1) of a function of one device gives a result of its own and does nothing. Calls
+// While it lives, the n-th call (from 1) of a function of one device returns a given result and does nothing. Calls
 // are counted on all threads. One at a time for each function: FailCall<&VolkDeviceTable::vkQueueSubmit>(device, 1,
 // ...).
 template <auto member>

@@ -1,4 +1,4 @@
-// Calls of the operating system that fail. A program that links failing_file.cpp has its open, pread, write and so on.
+// Calls of the operating system that fail. A program that links failing_file.cpp gets its open, pread, write and so on.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ enum class FileFault {
   part          // half of what a read or write was asked for
 };
 
-// While it lives, the n-th call (from 1) of Weft's that can fail so does. Calls are counted on all threads.
+// While it lives, the n-th call (from 1) of Weft that can have this fault fails. Calls are counted on all threads.
 class FailFile {
  public:
   FailFile(FileFault fault, size_t n);
@@ -22,7 +22,7 @@ class FailFile {
   FailFile& operator=(const FailFile&) = delete;
 
   bool failed() const;
-  // The calls that could have failed so.
+  // Number of calls that could have had the fault.
   size_t count() const;
   // The function that failed; NULL: none yet.
   const char* function() const;

@@ -1,4 +1,4 @@
-// Host memory that runs out. A program that links failing_new.cpp has its operator new and, without sanitizers, its
+// Host memory that runs out. A program that links failing_new.cpp gets its operator new and, without sanitizers, its
 // malloc.
 #pragma once
 
@@ -7,8 +7,8 @@
 namespace weft::test {
 
 // While it lives, the n-th allocation (from 1) that Weft makes fails: operator new throws std::bad_alloc, malloc gives
-// null. Allocations of all threads count, and those that the standard library, PCRE2 and utf8proc make for Weft. Those
-// of drivers and layers do not and, where Weft is in libraries, nor do the test's own. One object at a time.
+// null. Allocations of all threads count, and those that the standard library, PCRE2 and utf8proc make for Weft.
+// Allocations of drivers and layers do not, nor do the test's own where Weft is in libraries. One object at a time.
 class FailAllocation {
  public:
   enum class Later { succeed, fail };  // the allocations after the n-th

@@ -21,7 +21,7 @@ std::map<std::string, std::shared_ptr<Device>> g_devices;
 std::string g_skip_reason;  // why there is no device
 std::filesystem::path g_cache_folder;
 
-// Fails the test during which the validation layer said something.
+// Fails the test during which the validation layer gave a message.
 class ValidationListener : public testing::EmptyTestEventListener {
   void OnTestStart(const testing::TestInfo&) override { known_ = Instance::validation_messages().size(); }
   void OnTestEnd(const testing::TestInfo&) override { report(); }
@@ -56,7 +56,7 @@ void make_cache_folder() {
   setenv("WEFT_CACHE_DIR", pattern.c_str(), 1);
 }
 
-// Finds out what there is: a device, and a validation layer.
+// Finds out whether there is a device, and a validation layer.
 void probe() {
   setenv("WEFT_VALIDATION", "1", 0);
   try {

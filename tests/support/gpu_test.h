@@ -67,7 +67,7 @@ Buffer share(const std::shared_ptr<Device>& device, const std::string& name, con
   return buffer;
 }
 
-// A buffer of `count` floats that all hold a NaN nobody computes, so that what a kernel did not write can be told.
+// A buffer of `count` floats that all hold a NaN nobody computes, so that tests see what a kernel did not write.
 Buffer poisoned(const std::shared_ptr<Device>& device, const std::string& name, uint64_t count);
 inline constexpr uint32_t kPoison = 0xffc0dead;
 bool is_poison(float value);

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-// For programs: WEFT_LOSE_DEVICE_AT in the environment is lose_device_at() at their start.
+// WEFT_LOSE_DEVICE_AT in the environment calls lose_device_at() at the start of a program.
 
 // The n-th submission from now on (from 1) loses its device for good: what was submitted before is waited for, and then
 // every submission and wait of that device is VK_ERROR_DEVICE_LOST. 0: none.
@@ -12,7 +12,7 @@ extern "C" void lose_device_at(size_t n);
 extern "C" void hang_device_at(size_t n);
 // How often a device that hangs, or memory of it, was destroyed or freed.
 extern "C" size_t destroyed_under_way();
-// How many submissions there were since lose_device_at(). The lost ones count.
+// Number of submissions since lose_device_at(); the lost ones count.
 extern "C" size_t submissions();
 // Seconds since lose_device_at() in which a submission was under way: from its call until its fence was waited for.
 extern "C" double busy_seconds();
@@ -37,7 +37,7 @@ enum VulkanFault {
   kLost = 8,          // VK_ERROR_DEVICE_LOST, as lose_device_at()
   kTimeout = 16       // VK_TIMEOUT
 };
-// The n-th call from now on (from 1), of those that may have this result, has it and does nothing. 0: none.
+// The n-th call from now on (from 1), of those that may have this result, returns it and does nothing. 0: none.
 extern "C" void fail_vulkan_at(VulkanFault fault, size_t n);
 // Calls since fail_vulkan_at() that may have its result.
 extern "C" size_t vulkan_calls();

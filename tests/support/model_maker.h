@@ -48,7 +48,7 @@ struct MakeOptions {
 // std::invalid_argument.
 LlamaShape named_shape(std::string_view name);
 
-// Write a model, replacing what is there. Throw std::invalid_argument for a shape that is none, std::runtime_error if
+// Write a model, replacing what is there. Throw std::invalid_argument for an invalid shape, std::runtime_error if
 // writing fails.
 void make_gguf(const std::filesystem::path& path, const LlamaShape& shape, const MakeOptions& options = {});
 // Medusa heads for a model of this width (docs/formats.md), weights of made_row's kind times `scale`; 0: zeros, so that

@@ -14,7 +14,7 @@
 
 namespace weft::test {
 
-// A folder that goes with the object.
+// A folder that is removed with the object.
 class TemporaryFolder {
  public:
   TemporaryFolder();
@@ -29,10 +29,10 @@ class TemporaryFolder {
 std::unique_ptr<Model> load_model(const std::shared_ptr<Device>& device, const std::filesystem::path& path,
                                   const DeviceFormats& formats);
 
-// ../shared (or $WEFT_SHARED) where it is there.
+// ../shared (or $WEFT_SHARED) if it exists.
 std::optional<std::filesystem::path> shared_folder();
 
-// A real model that `./run model NAME` has put into the user's cache; nothing where it is not there.
+// A real model that `./run model NAME` has put into the user's cache; none if it is not there.
 std::optional<std::filesystem::path> real_model(const std::string& name);
 
 Sampling greedy();

@@ -44,12 +44,12 @@ std::vector<float> stored_table(Format format, const TensorView& tensor);
 Tiled make_tiled(const std::shared_ptr<Device>& device, Format format, uint32_t rows, uint32_t cols, uint32_t seed,
                  Layout layout = Layout::values);
 // Packs a tensor and uploads it. basis: of Layout::planes; none: the one of unknown states. `values` is filled in only
-// of Layout::planes.
+// for Layout::planes.
 Tiled tile(const std::shared_ptr<Device>& device, Format format, uint32_t rows, uint32_t cols, const TensorView& tensor,
            Layout layout = Layout::values, std::shared_ptr<const Basis> basis = {});
 
 // Activations of `tokens` rows, of which the first `active` hold values: padding after the columns is zero, and the
-// rows nobody should look at are NaN.
+// other rows, which must not be read, are NaN.
 struct Activations {
   reference::Rows values;  // (active, cols)
   uint32_t stride = 0;

@@ -26,7 +26,7 @@ struct PretendedDevice {
 // The loader lists these instead of the machine's devices, and computes on its first one. Each heap has the bytes that
 // it says, and is mapped only by types that the host sees. Empty: the machine's own. While no instance is there.
 void pretend_devices(const std::vector<PretendedDevice>& devices);
-// Bytes that are taken of a heap.
+// Bytes of a heap that are in use.
 uint64_t taken_of(size_t device, uint32_t heap);
 
 // The function of that name with these devices in it, before `next`. For the loader.

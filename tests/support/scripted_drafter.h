@@ -1,4 +1,4 @@
-// A drafter for tests, which guesses what a function says.
+// A drafter for tests, which guesses what a function returns.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 namespace weft::test {
 
-// Drafts what a function says of the context; checks what the session tells it.
+// Drafts what a function returns for the context; checks what the session tells it.
 class Scripted : public Drafter {
  public:
   using Script = std::function<std::vector<uint32_t>(std::span<const uint32_t> ids)>;

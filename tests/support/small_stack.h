@@ -1,4 +1,4 @@
-// A thread with a small stack, as programs give theirs.
+// A thread with a small stack, as some programs have.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Where this project's sources are. A function and not a macro, so that what is compiled does not depend on the folder:
+// Folder of this project's sources. A function and not a macro, so that compiled code does not depend on the folder:
 // compilers' caches then serve other checkouts too.
 #pragma once
 

@@ -1,4 +1,4 @@
-// How much of the time the device is busy with a session, measured at the Vulkan loader.
+// Share of the time that the device is busy with a session, measured at the Vulkan loader.
 #include "weft/duty.h"
 
 #include <gtest/gtest.h>
@@ -83,8 +83,8 @@ class DutyTest : public testing::Test {
 
   weft_status set(weft_session* session, float share) { return weft_session_set_duty(session, share, &error_); }
 
-  // How many of `all` seconds the device may be busy. 5 ms are made up for, and after the last submission, which is the
-  // longest at worst, nothing waits.
+  // Seconds of `all` that the device may be busy. Up to 5 ms of idle time are made up for, and nothing waits after the
+  // last submission, which at worst is the longest.
   static double most_busy(double share, double all) {
     return share * (all + 0.005) + (1 - share) * longest_busy_seconds();
   }
@@ -108,7 +108,7 @@ class DutyTest : public testing::Test {
     ADD_FAILURE() << "the device was busy for " << used << " of the time, it may be for " << share;
   }
 
-  // The same of a batch, from the last session's first token on: each prompt keeps to its own session's share.
+  // The same for a batch, from the last session's first token on: each prompt keeps to its own session's share.
   void expect_share_of_batch(double share, std::span<weft_session* const> sessions, uint32_t tokens) {
     struct Told {
       size_t prompts, tokens = 0;

@@ -19,7 +19,7 @@ namespace {
 
 std::string label(const Shader& shader) { return std::string(shader.name) + " " + shader.variant; }
 
-// A module's use of its bindings, whatever its declarations say.
+// A module's use of its bindings, independent of its declarations.
 struct Module {
   std::map<uint32_t, uint32_t> binding_of;  // by variable
   std::set<uint32_t> stored;                // bindings that an instruction writes
@@ -124,7 +124,7 @@ std::pair<size_t, size_t> remove_marks(std::vector<uint32_t>& words) {
   return {fused.size(), marks};
 }
 
-// Or two logits of a row may differ between shaders (shaders/lib/table.glsl).
+// Without the marks two logits of a row may differ between shaders (shaders/lib/table.glsl).
 TEST(ShaderTest, EveryFmaOfATableIsMarked) {
   for (const Shader* shader : {&shaders::project, &shaders::project_subgroup, &shaders::project_texel,
                                &shaders::project_rows, &shaders::project_rows_subgroup, &shaders::project_rows_texel}) {

@@ -336,7 +336,7 @@ TEST(Grammar, AmbiguityBeyondAnyUseIsAnErrorAndNoEndlessLoop) {
   });
   EXPECT_EQ(error,
             "g: the grammar is too ambiguous: within rule 'x' a text can be derived in more than 4096 ways at once");
-  // It is where it was.
+  // The matcher has not moved.
   EXPECT_NE(error_of([&] { matcher.accept('a'); }), "no error");
   EXPECT_EQ(error_of([&] { matcher.accept('x'); }), "no error");
 }

@@ -175,7 +175,7 @@ TEST(GrammarRegex, AssertionsAgreeWithStdRegex) {
   EXPECT_GT(none, 10);
 }
 
-// As a whole, and as a search with and without anchors.
+// Patterns for whole texts, and for searches with and without anchors.
 TEST(GrammarRegex, AgreesWithStdRegex) {
   int matched = 0, tried = 0;
   for (uint64_t seed = 0; seed < 1500; ++seed) {

@@ -29,7 +29,7 @@ inline Matcher byte_matcher(Grammar grammar) {
   return Matcher(share(std::move(grammar)), trie, {256});
 }
 
-// How many bytes of a text a matcher takes, and whether it may end there.
+// Number of bytes of a text that a matcher takes, and whether it may end there.
 struct Taken {
   size_t bytes = 0;
   bool may_end = false;

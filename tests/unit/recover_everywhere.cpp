@@ -47,7 +47,7 @@ TEST_F(RecoverTest, LostAtEverySubmissionOfALens) {
   }
 }
 
-// Their rows are on the host; the table's rows are read again.
+// Rows of soft tokens are on the host; the table's rows are read again.
 TEST_F(RecoverTest, LostAtEverySubmissionOfSoftTokens) {
   ASSERT_EQ(weft_model_set_recovery(model_, 1, &error_), WEFT_OK);
   weft_session* const session = make_session();

@@ -55,7 +55,7 @@ TEST(StopStrings, AnyCutsGiveWhatTheWholeTextGives) {
         ASSERT_EQ(out, all);
         continue;
       }
-      // Nothing is held back that is decided: what is held begins a stop string.
+      // Decided text is not held back: the held text begins a stop string.
       const std::string held = so_far.substr(out.size());
       ASSERT_TRUE(held.empty() ||
                   std::ranges::any_of(

@@ -71,7 +71,7 @@ TEST(TokenizerVectors, Qwen2) {
   check_vectors(test::qwen25(shared / "tokenizers/qwen2.5"), shared, "qwen2");
 }
 
-// Not in every ../shared: tokenizers/NAME/tokenizer.json as the model's maker published it.
+// Checks tokenizers/NAME/tokenizer.json as the model's maker published it; not every ../shared has it.
 void check_published(const std::string& name) {
   SHARED_OR_SKIP(shared);
   const auto file = shared / "tokenizers" / name / "tokenizer.json";

@@ -186,7 +186,7 @@ Figures measure(const Family& family, Format format, uint32_t n) {
             y2 += double{y[LEADING + i]} * y[LEADING + i];
           }
           dy -= de * ey / e2;
-          // Nor is there an error of a state's part along the row.
+          // A state's part along the row has no error, either.
           const double across = y2 - ey * ey / e2, unit = std::sqrt(d2 / (n - 1));
           if (across < 1e-4 * y2) {
             figures.largest_of_parallel = std::max(figures.largest_of_parallel, std::abs(dy) / (unit * std::sqrt(y2)));

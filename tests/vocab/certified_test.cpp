@@ -77,8 +77,8 @@ TEST_F(CertifiedTest, BoundsAreNearTheLogits) {
     const std::vector<float> table = make_table("random", shape, random, *basis);
     Heads heads({}, format, shape, table, basis);
     const std::vector<float> x = random.normals(shape.cols), full = heads.full(x);
-    // Norms are 0.05 * sqrt(512) and sqrt(512). The angle between normal numbers and their signs has a cosine of sqrt(2
-    // / pi), which leaves 0.756 of the norm at a right angle.
+    // Norms are 0.05 * sqrt(512) and sqrt(512). The cosine between normal numbers and their signs is sqrt(2 / pi),
+    // which leaves 0.756 of the norm at a right angle.
     const double most[] = {0, 0.85, 0.5, format == Format::q4 ? 0.0 : 0.15};
     for (const uint32_t mode : proven_modes(format)) {
       const Choice choice = {.margin = -1e37f, .least_mode = mode, .from_least = true};

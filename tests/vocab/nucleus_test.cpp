@@ -48,7 +48,7 @@ TEST_F(NucleusTest, DrawsWhatAllRowsGive) {
   EXPECT_GT(undecided, 100u);
 }
 
-// As a model's rows: some stand out, and many are far below. Few tokens need every row.
+// Rows like a model's: some stand out, and many are far below. Few tokens need every row.
 TEST_F(NucleusTest, MostTokensAreDecidedByFewRows) {
   const Shape shape = {6000, 32 + 512};
   Random random(40);

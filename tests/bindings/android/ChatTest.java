@@ -150,7 +150,7 @@ public class ChatTest {
     endProcess();
   }
 
-  /** As the system does it, without a word to the activity, but for what the worker is doing, which is waited for. */
+  /** Ends the process as the system does, without notice to the activity, but waits for the worker's task. */
   private void endProcess() throws Exception {
     Chat chat = Chat.instance;
     Chat.instance = null;
