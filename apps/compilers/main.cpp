@@ -1,11 +1,11 @@
-// weft-compilers: what a device's driver makes of every pipeline that Weft's plan for the device selects. Nothing is
-// run, so the device may be a pretended one (drivers.py).
+// weft-compilers: compiles every pipeline that Weft's plan for a device selects, and prints the driver's statistics.
+// Nothing is run, so the device may be a pretended one (drivers.py).
 //
 //   weft-compilers [--set CHOICE=VALUE]... [--list] [--skip LABEL]... [--only LABEL]... FOLDER...
 //
 // Each folder is a model (models.py), loaded with matrices of every format; where the device can round inputs to 8
 // bits, with that too. Prints JSON, an object a line: the device with its plan; the dispatches and barriers of each
-// model; then for each pipeline its label before it is compiled, and what came of it.
+// model; then for each pipeline its label before it is compiled, and the result.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>

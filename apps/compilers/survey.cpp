@@ -80,7 +80,8 @@ class BatchPasses {
   std::vector<Pass> passes_;
 };
 
-// Every pass of a batch, and of a session that checks a draft. of_one: what may follow the layers of a session alone.
+// Every pass of a batch, and of a session that checks a draft. of_one: all that may follow the layers of a session
+// alone.
 template <class Record>
 void add_batches(const Model& model, const StepBuffers& step, const ContextState& cache,
                  const std::vector<Tail>& of_one, const Record& record) {

@@ -1,4 +1,4 @@
-// The pipelines of models on a device: what its plan selects, by recording every kind of pass without compiling.
+// The pipelines that a device's plan selects for models, found by recording every kind of pass without compiling.
 #pragma once
 
 #include <filesystem>

@@ -79,7 +79,7 @@ std::size_t Conversation::image_tokens() const {
   return count;
 }
 
-// Templates of models that see pictures know them as parts of a content.
+// Templates of models that see pictures take pictures as parts of a content.
 std::vector<std::uint32_t> Conversation::template_ids() const {
   const bool pictures = !images().empty();
   nlohmann::json messages = nlohmann::json::array();

@@ -1,4 +1,4 @@
-// weft devices: what this machine has, what it can do and what Weft will do there.
+// weft devices: the machine's devices, their capabilities and Weft's plan for each.
 #include <weft/probe.h>
 #include <algorithm>
 #include <cctype>
@@ -20,7 +20,7 @@ std::string lower(std::string text) {
   return text;
 }
 
-// As --device elsewhere: an index, or part of a name in any case.
+// Matches as --device does elsewhere: an index, or part of a name in any case.
 bool chosen(const Json& device, const std::string& wanted) {
   return wanted.empty() || device.at("index").dump() == wanted ||
          lower(device.at("name").get<std::string>()).find(lower(wanted)) != std::string::npos;

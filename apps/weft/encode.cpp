@@ -1,4 +1,4 @@
-// weft embed and weft fill: what an encoder makes of texts.
+// weft embed and weft fill: embeddings and masked words of texts, by an encoder.
 #include <algorithm>
 #include <cmath>
 #include <iostream>

@@ -109,7 +109,7 @@ const char* stop_text(weft_stop stop) {
   return "";
 }
 
-// Ends the text's line, and tells why it is short or not an answer.
+// Ends the text's line, and prints why the text is short or not an answer.
 void say_ending(const GenerateArgs& args, weft_stop stop, const std::string& text, const weft_model_info& info,
                 std::uint32_t context) {
   std::cout << std::endl;

@@ -1,4 +1,4 @@
-// weft geometry: what the vocabulary table of a model looks like.
+// weft geometry: figures of a model's vocabulary table.
 #include "geometry.h"
 
 #include <cmath>

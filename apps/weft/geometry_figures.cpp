@@ -26,7 +26,7 @@ std::vector<float> rows_of(const api::Model& model, const std::vector<std::uint3
   return rows;
 }
 
-// Tells the products of all rows with each vector.
+// Calls `tell` with the products of all rows with each vector.
 void each_dots(const api::Model& model, const std::vector<float>& vectors,
                const std::function<void(std::size_t, const float*)>& tell) {
   constexpr std::size_t kAtOnce = 16;

@@ -1,4 +1,4 @@
-// How far the estimates of a head are from the logits, in standard deviations of what a random error would be.
+// Distances of a head's estimates from the logits, in standard deviations of a random error.
 #pragma once
 
 #include <cstdint>

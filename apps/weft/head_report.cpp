@@ -1,4 +1,4 @@
-// weft head-report: what every head reads of the vocabulary table along a text, and how it compares with `full`.
+// weft head-report: reads of the vocabulary table by every head along a text, and a comparison of each with `full`.
 #include <unistd.h>
 
 #include <algorithm>

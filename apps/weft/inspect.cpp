@@ -1,4 +1,4 @@
-// weft inspect: what a model is and where each of its tensors went.
+// weft inspect: a model's properties, and the place of each of its tensors.
 #include <algorithm>
 #include <iostream>
 

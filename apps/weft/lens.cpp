@@ -1,4 +1,4 @@
-// weft lens: what a model would say after each of its layers.
+// weft lens: a model's prediction after each of its layers.
 #include "lens.h"
 
 #include <sys/ioctl.h>

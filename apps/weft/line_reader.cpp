@@ -48,7 +48,7 @@ void use_utf8_locale() {
   if (!std::setlocale(LC_CTYPE, "") || MB_CUR_MAX == 1) std::setlocale(LC_CTYPE, "C.UTF-8");
 }
 
-// A signal handler tells of resizes through a pipe, which the wait for a key watches too.
+// A signal handler reports resizes through a pipe, which the wait for a key watches too.
 int resize_pipe[2] = {-1, -1};
 
 extern "C" void on_resize(int) {

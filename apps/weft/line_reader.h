@@ -34,7 +34,7 @@ class LineReader {
   // The next line to be edited begins with this text. Only if interactive().
   void prefill(const std::string& text);
 
-  // On Event::line, `line` is what was typed, without its last line feed.
+  // On Event::line, `line` is the typed text without its last line feed.
   Event read(std::string& line);
 
  private:

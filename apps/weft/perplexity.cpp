@@ -84,7 +84,7 @@ std::vector<std::string_view> split_text(std::string_view text, std::string_view
 
 // Windows of `context` tokens, begin-of-text first in each, every one half a window further than the one before. Each
 // token counts once: in the first window that holds it, so that it has half a window before it (but at a part's start).
-// progress is told the share of the part, 0..1.
+// progress: called with the share of the part, 0..1.
 void score_part(const api::Model& model, Speller& speller, api::Session& session, std::uint32_t context,
                 std::string_view part, Score& score, const std::function<void(double done)>& progress) {
   const std::vector<std::uint32_t> bos = model.tokenize({}, true);

@@ -52,7 +52,7 @@ void draw_axes(Canvas& canvas, const Plot& plot) {
 
 const Colour& colour_of(std::size_t series) { return kPoints[series % kPoints.size()]; }
 
-// Across the plot, where they are in it.
+// Draws lines across the plot, where they are inside it.
 void draw_lines(Canvas& canvas, const Plot& plot) {
   for (const Plot::Line& line : plot.lines) {
     for (int x = kLeft; x < Plot::kWidth - kRight; ++x) {

@@ -30,7 +30,7 @@ struct Plot {
   std::vector<Line> lines;
 };
 
-// As Canvas::write.
+// Writes the file as Canvas::write does.
 void write_png(const Plot& plot, const std::string& path);
 
 }  // namespace weft::cli

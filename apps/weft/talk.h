@@ -47,7 +47,7 @@ class Talk {
 
   // Answers on stdout. Throws UsageError or Failure for a message that cannot be answered.
   void ask(const std::string& message);
-  // False, with a remark on stderr: there is nothing to answer anew, to continue or to take back.
+  // Returns false, with a remark on stderr, if there is nothing to answer again, to continue or to take back.
   bool regenerate();
   bool go_on();
   std::optional<std::string> undo();  // the question

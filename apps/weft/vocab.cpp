@@ -95,7 +95,7 @@ Chosen choose(const Counts& counts, std::vector<std::uint32_t> always, double co
 }
 
 void build(const VocabArgs& args) {
-  // Counting may take long: what is wrong with the output is better said before.
+  // Counting may take long, so errors of the output are reported before.
   if (std::error_code ignored; std::filesystem::is_directory(args.out, ignored))
     throw UsageError("-o", "\"" + args.out + "\" is a folder");
   const api::Model model = load_model(args.model);

@@ -94,7 +94,7 @@ weft_status Machine::check(weft_status status) {
   if (status == WEFT_OK) return status;
   if (std::strncmp(weft_status_name(status), "WEFT_", 5) != 0) fail("no status");
   if (has_error_ && (error_.code != status || !error_.sentence[0])) fail("an error without a sentence");
-  // A cache of raw floats (soft tokens) may make logits that are none; all else that is internal is a defect.
+  // Raw floats (soft tokens) in a cache may make logits that are not finite; any other internal error is a defect.
   const bool defect = status == WEFT_INTERNAL || status == WEFT_DEVICE_LOST || status == WEFT_OUT_OF_MEMORY;
   if (has_error_ && defect && !std::strstr(error_.sentence, "finite")) fail(weft_status_name(status), error_.sentence);
   return status;
@@ -359,7 +359,7 @@ void Machine::call_steering() {
   if (program_.byte() % 2) {
     const std::string head = program_.text({"full", "certified", "sure", "fast", "auto", "keep:ascii", "keep:digits",
                                             "certified+keep:!prompt,latin", "sure:0.1", "fast:3", "auto:sure"});
-    // A file of the machine's is none of a program's business.
+    // Programs must not touch files of the machine.
     if (head.find('/') != head.npos) return;
     check(weft_session_set_head(one, head.c_str(), error()));
     return;

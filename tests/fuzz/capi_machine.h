@@ -66,7 +66,7 @@ class Machine {
   };
 
   void step();
-  // Groups of calls; each does one of its own.
+  // Groups of calls; each makes one call of its group.
   void call_model();
   void call_text();
   void call_lists();

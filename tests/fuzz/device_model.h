@@ -26,7 +26,7 @@ inline std::filesystem::path make_device_model() {
   return path;
 }
 
-// Ends the program where there is no device.
+// Ends the program if there is no device.
 inline weft_model* load_device_model(const std::filesystem::path& path) {
   setenv("WEFT_CACHE_DIR", scratch_folder().c_str(), 1);
   weft_model* model = nullptr;

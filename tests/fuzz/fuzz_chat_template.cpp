@@ -1,5 +1,5 @@
-// Chat templates. Input: Jinja source, a zero byte, and a JSON object with "messages" and "tools", or else what the
-// user said.
+// Chat templates. Input: Jinja source, a zero byte, and a JSON object with "messages" and "tools", else the user's
+// text.
 #include "template/chat_template.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace {
 
 using weft::JsonValue;
 
-// As weft_apply_chat_template_json takes it: an object whose messages are objects. Else null.
+// Returns the input of weft_apply_chat_template_json: an object whose messages are objects. Else null.
 JsonValue conversation_of(std::string_view text) {
   if (!text.starts_with('{')) return {};
   try {

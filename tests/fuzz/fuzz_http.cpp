@@ -124,7 +124,7 @@ void weft::fuzz_input(const uint8_t* data, size_t size) {
   const std::string text = (data[0] == '1' ? keyed : plain).answer(bytes);
   if (text.empty()) return;
   if (!text.starts_with("HTTP/1.1 ")) std::abort();
-  // Without the key there is nothing but the page.
+  // Without the key only the page is served.
   const bool let_in = text.starts_with("HTTP/1.1 200") && text.find("text/html") == text.npos;
   if (data[0] == '1' && let_in && bytes.find("key") == bytes.npos) std::abort();
 }

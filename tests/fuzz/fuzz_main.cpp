@@ -1,4 +1,4 @@
-// libFuzzer's entry: every input is run on a stack as small as programs give their threads.
+// libFuzzer's entry: every input runs on a stack as small as those of some programs' threads.
 #include <pthread.h>
 #include <sanitizer/common_interface_defs.h>
 #include <sys/mman.h>
@@ -11,7 +11,8 @@
 
 namespace {
 
-// As tests/support/small_stack.h has it: sanitizers make the frames of what fits into 256 KiB several times as large.
+// The same as in tests/support/small_stack.h: sanitizers make stack frames several times as large, so 256 KiB are not
+// enough.
 constexpr size_t kStack = 2048 * 1024;
 
 // A context of its own rather than a thread, which costs more than many inputs take.

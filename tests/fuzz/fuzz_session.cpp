@@ -1,4 +1,4 @@
-// Saved sessions. Input: what session_seal.h makes a file of, or a whole file.
+// Saved sessions. Input: the parts from which session_seal.h makes a file, or a whole file.
 #include "device_model.h"
 #include "fuzz_support.h"
 #include "session_seal.h"

@@ -108,7 +108,7 @@ void write_lists(const fs::path& folder) {
   write(folder / "keep_list" / "other", zero_between("@", "# weft-keep fingerprint=0123456789abcdef tokens=300\n5\n"));
 }
 
-// As fuzz_cache_files.cpp has its device.
+// The same device as in fuzz_cache_files.cpp.
 void write_cache_files(const fs::path& folder) {
   const auto u32 = [](uint32_t value) { return weft::le(value); };
   const std::string vulkan = u32(32) + u32(1) + u32(0x10de) + u32(0x2503) + std::string(16, '\x09') + "driver's";

@@ -172,7 +172,7 @@ TEST(MakeFolder, IsItsOwnersWhateverTheUmask) {
   EXPECT_EQ(fs::status(folder / "shared").permissions(), fs::perms::all);
 }
 
-// Only what this user or the administrator has written is believed.
+// Only files that this user or the administrator has written are trusted.
 TEST(OpenPrivate, OfThisUserOnly) {
   using fs::perms;
   const TestFolder folder;
@@ -225,7 +225,7 @@ TEST(AtomicFile, FollowsLinks) {
   EXPECT_EQ(files_in(folder / "far"), 2u);
 }
 
-// A character device is written to; whatever else is no regular file stays as it is.
+// A character device is written to; any other file that is not regular stays as it is.
 TEST(AtomicFile, ReplacesOnlyRegularFiles) {
   const TestFolder folder;
   ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);

@@ -1,4 +1,4 @@
-// Text to floating point: as std::from_chars, where there is one for doubles.
+// Text to floating point: the same as std::from_chars, if that exists for doubles.
 #include "base/number.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Calls of the C API that are no use: a status or a calm answer, and no crash.
+// Useless calls of the C API: a status or a harmless answer, and no crash.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -268,13 +268,13 @@ TEST_F(CapiTest, CallsIntoABatchAndItsSessions) {
   EXPECT_EQ(ended[0].stop, WEFT_STOP_LENGTH);
   EXPECT_EQ(seen.calls, 4u);
   EXPECT_EQ(weft_session_prompt(session_, ids.data(), ids.size(), nullptr), WEFT_OK);
-  // One that is still there is let go with the batch.
+  // Freeing a batch releases the sessions that are still in it.
   ASSERT_EQ(weft_batch_add(batch, session_, &options, nullptr), WEFT_OK);
   weft_batch_free(batch);
   EXPECT_EQ(weft_session_prompt(session_, ids.data(), ids.size(), nullptr), WEFT_OK);
 }
 
-// After the last text that a grammar allows there are no logits, and it is the grammar that is blamed.
+// After the last text that a grammar allows there are no logits, and the error names the grammar.
 TEST_F(CapiTest, HeadLogitsAfterAGrammarsEnd) {
   ASSERT_EQ(weft_session_set_grammar(session_, WEFT_GRAMMAR_REGEX, "a", nullptr, nullptr), WEFT_OK);
   const std::vector<uint32_t> ids = {1, 2, 3};

@@ -1,4 +1,4 @@
-// The C++ faces of the C API: what they return, what they throw, and who keeps what alive.
+// The C++ wrappers of the C API: what they return, what they throw, and who keeps what alive.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

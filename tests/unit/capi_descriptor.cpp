@@ -93,7 +93,7 @@ class DescriptorTest : public testing::Test {
   weft_error error_ = {};
 };
 
-// The same tokens as from the file itself, at offsets that are no multiple of anything, with the descriptor closed and
+// The same tokens as from the file itself, at odd offsets, with the descriptor closed and
 // the file gone as soon as the load returns.
 TEST_F(DescriptorTest, AModelInsideAnotherFile) {
   weft_model* plain = nullptr;

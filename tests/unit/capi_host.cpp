@@ -53,7 +53,7 @@ class HostTest : public CapiModelTest {
     for (uint32_t i = 0; i < count; ++i) ids.push_back(3 + i * 7 % 500);
     EXPECT_EQ(weft_session_prompt(session, ids.data(), ids.size(), nullptr), WEFT_OK);
   }
-  // The session as a new one; its next ids are the same each time.
+  // Resets the session; its next ids are the same each time.
   std::vector<uint32_t> answer() const {
     prompt(session_, 3);
     const weft_generate_options options = {8, 1, nullptr, nullptr};
@@ -71,7 +71,7 @@ class HostTest : public CapiModelTest {
 
 // ---- signals ----
 
-// Signals that another thread of this process than the calling one could take, with the thread's name.
+// Signals that a thread other than the calling one could take, with the thread's name.
 std::vector<std::string> signals_of_other_threads() {
   std::vector<std::string> found;
   DIR* const tasks = ::opendir("/proc/self/task");

@@ -1,4 +1,4 @@
-// The logit lens through the C API, and its C++ face.
+// The logit lens through the C API, and its C++ wrapper.
 #include "weft/lens.h"
 
 #include <gtest/gtest.h>

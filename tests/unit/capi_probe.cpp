@@ -1,4 +1,4 @@
-// weft_probe: its figures are those of a load, and what is missing is an answer.
+// weft_probe: its figures are those of a load, and a missing device or model is an answer, not an error.
 #include "support/source_folder.h"
 #include "weft/probe.h"
 
@@ -186,7 +186,7 @@ TEST_F(ProbeTest, ModelsThatCannotBeRead) {
   EXPECT_EQ(long_context.text.at("model").at("error").at("place"), "context");
 }
 
-// ASCII letters, whatever the locale's lower case of 'I' is: capi_in_tr_TR.
+// Names are compared as ASCII letters, whatever the locale's lower case of 'I' is: capi_in_tr_TR.
 TEST_F(ProbeTest, DevicesByNameInAnyCase) {
   if (!has_device()) GTEST_SKIP() << "there is no device";
   const std::string name = probe().text.at("device").at("name");

@@ -96,8 +96,8 @@ class ProgressTest : public testing::Test {
   std::vector<uint32_t> ids_;
 };
 
-// The first load measures the model's states, and then packs the vocabulary table; the second one finds what it
-// measured.
+// The first load measures the model's states, and then packs the vocabulary table; the second one finds the measured
+// states.
 TEST_F(ProgressTest, OfLoads) {
   setenv("WEFT_CACHE_DIR", (folder_ / "environment").c_str(), 1);
   ASSERT_EQ(weft_set_cache_folder((folder_ / "cache").c_str(), nullptr), WEFT_OK);
@@ -137,7 +137,7 @@ TEST_F(ProgressTest, CountsFromNothingToAll) {
     EXPECT_EQ(seen.reports[i].second, kPrompt);
   }
   EXPECT_GT(seen.reports[seen.reports.size() - 2].first, 0u);
-  // Without one, nothing is told; a reused prefix is not counted.
+  // Without a callback nothing is reported; a reused prefix is not counted.
   const size_t told = seen.reports.size();
   ASSERT_EQ(weft_session_set_prompt_callback(session_, nullptr, nullptr, nullptr), WEFT_OK);
   EXPECT_EQ(generate(session_, 1), WEFT_STOP_LENGTH);
@@ -149,7 +149,8 @@ TEST_F(ProgressTest, CountsFromNothingToAll) {
   EXPECT_EQ(weft_session_set_prompt_callback(nullptr, nullptr, nullptr, nullptr), WEFT_INVALID_ARGUMENT);
 }
 
-// Ended half-way, by either means: nothing is generated, the ids stay, and what was computed need not be again.
+// A prompt that ends half-way, by either means: nothing is generated, the ids stay, and the computed part is not
+// computed again.
 TEST_F(ProgressTest, GoesOnAfterItWasEnded) {
   const std::vector<uint32_t> want = undisturbed();
   for (const bool by_cancel : {false, true}) {

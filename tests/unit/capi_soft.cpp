@@ -1,4 +1,4 @@
-// Soft tokens through the C API, and their C++ face.
+// Soft tokens through the C API, and their C++ wrapper.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

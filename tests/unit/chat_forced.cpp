@@ -1,4 +1,4 @@
-// Calls that are forced: their grammars are read, and what they allow is a call.
+// Forced calls: their grammars are valid, and every text that they allow is a call.
 #include "chat/forced.h"
 
 #include <gtest/gtest.h>

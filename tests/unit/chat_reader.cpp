@@ -230,7 +230,7 @@ TEST(ChatReader, ReadsWithoutTools) {
   }
 }
 
-// Long arguments come before they are whole; the whole is the same.
+// Long arguments come in parts before they are complete; together they are the same.
 TEST(ChatReader, TellsLongArgumentsEarly) {
   std::string arguments = "{\"x\": \"";
   for (int i = 0; i < 200; ++i) arguments += "word " + std::to_string(i) + "\\n";

@@ -17,7 +17,7 @@ using test::Json;
 
 const Json kConfig = {{"bos_token", "<s>"}, {"eos_token", "</s>"}, {"chat_template", "{{ messages }}"}};
 
-// A golden without what GGUF cannot say of added tokens.
+// A golden without the flags of added tokens that GGUF lacks.
 Json golden(const std::string& name) {
   Json file = test::read_json(test::golden_folder("tokenizer") / ("tokenizer-" + name + ".json"));
   for (Json& token : file["tokenizer"]["added_tokens"])

@@ -170,7 +170,7 @@ TEST_F(DutyTest, ABatchKeepsToTheSmallestShare) {
   EXPECT_GE(submissions(), 29u);
 }
 
-// A pass that checks guesses of all sessions is one like others.
+// A pass that checks guesses of all sessions counts like any other.
 TEST_F(DutyTest, ABatchThatGuessesKeepsToTheSmallestShare) {
   weft_session* const sessions[] = {make_session(), make_session(), make_session()};
   for (weft_session* const session : sessions)

@@ -1,4 +1,4 @@
-// The GGUF reader: what it reads, and each thing it refuses.
+// The GGUF reader: values that it reads, and all that it refuses.
 
 #include "convert/gguf_writer.h"
 #include "format/gguf.h"

@@ -20,7 +20,7 @@ std::vector<float> bounds_of(const TensorView& tensor, const std::vector<float>&
   return bounds;
 }
 
-// No number was further away than its bound, and most bounds are not much more than that.
+// No number was further away than its bound, and most bounds are not much larger than the distance.
 void check(const TensorView& tensor, const std::vector<float>& numbers) {
   const std::vector<float> values = floats_of(tensor), bounds = bounds_of(tensor, values);
   std::vector<float> used;  // of its bound, by an element

@@ -1,4 +1,4 @@
-// The safetensors reader: what it reads, and each thing it refuses.
+// The safetensors reader: values that it reads, and all that it refuses.
 #include "format/safetensors.h"
 
 #include "convert/gguf_writer.h"

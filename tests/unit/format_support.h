@@ -32,7 +32,7 @@ class Bytes {
   size_t size_;
 };
 
-// Runs what must fail, and checks the error's code and that "place: sentence (hint)" has every fragment.
+// Runs a function that must fail, and checks the error's code and that "place: sentence (hint)" has every fragment.
 inline void expect_error(Code code, const std::vector<std::string>& fragments, const std::function<void()>& run) {
   try {
     run();
@@ -46,7 +46,7 @@ inline void expect_error(Code code, const std::vector<std::string>& fragments, c
   }
 }
 
-// A folder that goes when the test ends.
+// A folder that is removed when the test ends.
 class TestFolder {
  public:
   TestFolder() {

@@ -10,7 +10,7 @@ namespace weft::test {
 
 using Json = nlohmann::json;
 
-// The folder of shared test inputs, nothing on a machine without it.
+// The folder of shared test inputs; none on a machine without it.
 std::optional<std::filesystem::path> shared_folder();
 // The committed goldens of a library: "tokenizer" or "template".
 std::filesystem::path golden_folder(const std::string& library);

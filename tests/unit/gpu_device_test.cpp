@@ -32,7 +32,7 @@ TEST_F(DeviceTest, IsFoundByIndexAndByPartOfItsName) {
   EXPECT_NE(Device::open(part), nullptr);
 }
 
-// The validation layer's list of them has no lock (instance.h).
+// The validation layer's list of labels has no lock (instance.h).
 TEST_F(DeviceTest, DispatchesHaveLabelsOnlyWhereTheyAreAskedFor) {
   EXPECT_EQ(open_device()->debug_labels(), std::getenv("WEFT_LABELS") != nullptr);
 }
@@ -120,8 +120,8 @@ TEST_F(DeviceTest, FencesAtRestReturnAtOnce) {
   EXPECT_FALSE(fence.pending());
 }
 
-// The tests of the operations expect the variants that the plan asks for; here the plan is what the driver at hand
-// should get.
+// The tests of the operations expect the variants that the plan asks for; here the plan is the one that the driver at
+// hand should get.
 TEST_F(DeviceTest, PlanSuitsTheDriver) {
   const auto device = open_device();
   const Caps& caps = device->caps();

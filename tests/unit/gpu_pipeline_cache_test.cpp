@@ -22,7 +22,7 @@ Caps some_caps() {
   return caps;
 }
 
-// A cache as a driver of that device returns it: the header of the Vulkan specification, then whatever.
+// A cache as a driver of that device returns it: the header of the Vulkan specification, then any bytes.
 std::vector<std::byte> cache_of(const Caps& caps, size_t more) {
   const uint32_t words[] = {32, 1, caps.vendor_id, caps.device_id};
   std::vector<std::byte> data(32 + more, std::byte{0xa5});

@@ -1,4 +1,4 @@
-// The plan is a pure function of a device's capabilities: what it decides for devices that this machine does not have.
+// The plan is a pure function of a device's capabilities: its decisions for devices that this machine does not have.
 #include "gpu/plan.h"
 
 #include <gtest/gtest.h>
@@ -174,7 +174,7 @@ TEST(Plan, TilesAreSmallWhereRegistersAreFew) {
   }
 }
 
-// Where the compiler gains (apps/compilers/results), and where a subgroup never spans two parts of a row: Vulkan 1.1
+// Only where the compiler gains (apps/compilers/results), and a subgroup never spans two parts of a row: Vulkan 1.1
 // lets a driver mix or leave out invocations of a subgroup unless it promises full ones, and one of 128 has two parts'
 // lanes.
 TEST(Plan, SubgroupsHaveUniformPartsOnlyWhereTheyFitAndPay) {
@@ -203,7 +203,7 @@ TEST(Plan, SubgroupsHaveUniformPartsOnlyWhereTheyFitAndPay) {
   }
 }
 
-// Their workgroup has whole subgroups, and a matrix of the least tile for each.
+// Matrices fit if the workgroup has whole subgroups, and the smallest tile has a matrix for each of them.
 TEST(Plan, TilesAreMultipliedAsMatricesWhereThoseFit) {
   Caps good = caps_of(kDevices[1]);
   good.matrices = good.fp16 = good.full_subgroups = true;
@@ -281,7 +281,7 @@ TEST(Plan, WithoutTimestampsNothingIsTimed) {
   EXPECT_EQ(make_plan(caps).profile_every, 0u);
 }
 
-// As lavapipe has it; a driver with few texels a view, or without shuffles of eight lanes, keeps to buffers.
+// Plan of lavapipe; a driver with few texels a view, or without shuffles of eight lanes, uses buffers.
 TEST(Plan, SoftwareWithManyTexelsReadsWeightsAsTexels) {
   Caps caps = caps_of(kDevices[12]);
   caps.max_texels = caps.max_range / 16;

@@ -120,7 +120,7 @@ TEST_F(RecorderTest, KernelsAreMadeOnce) {
   EXPECT_NE(kernel(shaders::penalize, 0), kernel(other, 0));
 }
 
-// In the order of the dispatches, each as often as it is dispatched; what is wrong is still caught.
+// In the order of the dispatches, each as often as it is dispatched; mistakes are still caught.
 TEST_F(RecorderTest, ADryRunCanListKernelsWithoutCompilingThem) {
   const auto device = open_device({.attend_span = 4096 + 1});  // nobody else's, so that its kernels are this test's
   const Buffer words = poisoned(device, "words", READ_BYTES / 4), sums = poisoned(device, "sums", 64);

@@ -99,7 +99,7 @@ TEST(ShaderTest, DescriptionsAreThoseOfTheSources) {
   // spirv-cross cannot read it: it has matmul_tiled's interface. Without code if glslang does not know its extension.
   if (!shaders::matmul_matrix.code.empty())
     expect(shaders::matmul_matrix, "matmul", "matrix", 5, 0b01000, 0, sizeof(abi::MatmulPush));
-  // Written by some values of a specialisation constant only: logits or candidates, the cache or not.
+  // Bindings that only some values of a specialisation constant write: logits or candidates, the cache or not.
   expect(shaders::project, "project", "", 4, 0b1100, 0, sizeof(abi::ProjectPush));
   expect(shaders::attend, "attend", "", 7, 0b1011100, 0, sizeof(abi::AttendPush));
   expect(shaders::attend_texel, "attend", "texel", 10, 0b1110010000, 0b0001001110, sizeof(abi::AttendPush));

@@ -1,4 +1,4 @@
-// The file that `weft tune` leaves: only what was written for this device, driver and kernels, whole, is used.
+// The file that `weft tune` writes: it is used only if it is complete and for this device, driver and kernels.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -97,7 +97,7 @@ void expect_valid_generations(const char* schema_text, const std::shared_ptr<con
   for (int i = 0; i < count; ++i) {
     const std::string text = random_text(matcher, *trie, stops, random);
     nlohmann::json value;
-    // No double holds what has a larger exponent.
+    // No double holds a number with a larger exponent.
     const std::string readable =
         std::regex_replace(text, std::regex("([:,\\[] ?-?[0-9.]+[eE][+-]?[0-9]{2})[0-9]+"), "$1");
     ASSERT_NO_THROW(value = nlohmann::json::parse(readable)) << text;

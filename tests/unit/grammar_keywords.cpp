@@ -1,4 +1,4 @@
-// Keywords of JSON Schema in combination: what is accepted and what is not. grammar_schema.cpp has each alone.
+// Keywords of JSON Schema in combination: accepted texts and refused ones. grammar_schema.cpp has each alone.
 #include "grammar_support.h"
 
 namespace weft {

@@ -319,7 +319,7 @@ TEST(Grammar, AVocabularyThatCannotGoOnIsNamed) {
       error_of([&] { matcher.allowed(); }),
       "g.gbnf: the grammar needs more text after 'ab', but no token of the vocabulary can give it (the vocabulary "
       "lacks a byte; most have a token for each)");
-  // Where the text may end, the end is all there is.
+  // Where the text can only end, only the end is allowed.
   matcher.reset();
   matcher.accept(1);
   matcher.accept(0);
@@ -341,7 +341,7 @@ TEST(Grammar, AmbiguityBeyondAnyUseIsAnErrorAndNoEndlessLoop) {
   EXPECT_EQ(error_of([&] { matcher.accept('x'); }), "no error");
 }
 
-// So little memory that it is given back on the way; what is allowed stays the same.
+// So little memory that states are dropped on the way; the allowed tokens stay the same.
 TEST(Grammar, StatesThatWereForgottenAreFoundAgain) {
   const auto trie = std::make_shared<const TokenTrie>(byte_vocabulary({"cde", "(((", ")))"}));
   const auto grammar =

@@ -1,4 +1,4 @@
-// JSON Schemas as grammars: tables, what is refused, and random texts, all of which have to parse and be valid.
+// JSON Schemas as grammars: tables, refusals, and random texts, all of which must parse and be valid.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <random>

@@ -31,7 +31,7 @@ std::string bytes_of(const fs::path& path) {
   return std::string(std::istreambuf_iterator<char>(in), {});
 }
 
-// Something that an application does with a model; appends its result to `out` if it succeeds.
+// A step of an application with a model; appends its result to `out` if it succeeds.
 using Work = std::function<weft_status(std::string& out)>;
 
 class HostMemoryTest : public CapiModelTest {
@@ -46,7 +46,7 @@ class HostMemoryTest : public CapiModelTest {
     CapiModelTest::TearDown();
   }
 
-  // The allocations of the work fail one after the other.
+  // Makes the allocations of the work fail one after the other.
   void sweep(const std::string& name, const Work& work) {
     std::string want;
     for (int time = 0; time < 2; ++time) {  // the second has the caches of the first

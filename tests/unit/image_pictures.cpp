@@ -146,7 +146,7 @@ TEST(Pictures, HuffmanTablesOfTooManyCodes) {
   }
 }
 
-// Comments and applications may say anything: they are not decoded.
+// Comment and application segments may contain anything: they are not decoded.
 TEST(Pictures, CommentsThatLookLikeTables) {
   Bytes file = read_file(pictures() / "baseline.jpg");
   const Picture before = decode_picture(file, "x.jpg");

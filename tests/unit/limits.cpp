@@ -1,4 +1,4 @@
-// Limits of what readers of text take, at their edges: so much is accepted, one more is refused. docs/reliability.md
+// Limits of the readers of text, at their edges: the limit is accepted, one more is refused. docs/reliability.md
 // lists them; those of files are in format_*.cpp.
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-// Memory in several heaps, and several devices: what weft_probe says is what a load then finds.
+// Memory in several heaps, and several devices: a load finds what weft_probe predicts.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -72,7 +72,7 @@ class MemoryTest : public testing::Test {
     weft_string_free(text);
     return answer;
   }
-  // Loads the model and answers; empty: error_ says why not. look is called when all is there.
+  // Loads the model and answers; empty: error_ has the reason. look: called when everything is loaded.
   template <class Look>
   std::vector<uint32_t> answer(const weft_model_options& options, const Look& look) {
     weft_model* model = nullptr;
@@ -101,7 +101,7 @@ class MemoryTest : public testing::Test {
   std::vector<uint32_t> answer(const weft_model_options& options = weft_model_options_default()) {
     return answer(options, [](const weft_model*) {});
   }
-  // It fits, so the probe says, and it runs; or neither.
+  // Expects that the probe says yes and the model runs, or neither.
   void expect_fit(bool fit, uint64_t free) {
     const Answer told = probe();
     EXPECT_EQ(told.report.fit, fit ? WEFT_FIT_YES : WEFT_FIT_NO);
@@ -131,7 +131,7 @@ TEST_F(MemoryTest, TwoHeapsOfACard) {
   expect_fit(true, 2 * half);
   pretend_devices({card({{kMapped, 2}, {kLocal | kMapped, 1}, {kLocal, 0}})});  // a window for the host
   expect_fit(true, 2 * half);
-  // A heap that no buffer comes from does not count: of a forbidden type, or of one that buffers may not have.
+  // A heap without buffers does not count: its type is forbidden, or not for buffers.
   pretend_devices({card({{kLocal, 0}, {kLocal | VK_MEMORY_PROPERTY_PROTECTED_BIT, 1}, {kMapped, 2}})});
   expect_fit(false, half);
   PretendedDevice narrow = card({{kLocal, 0}, {kLocal, 1}, {kMapped, 2}});

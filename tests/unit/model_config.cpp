@@ -239,7 +239,7 @@ TEST(ModelConfig, WhatIsNotRunIsRefused) {
   expect_refusal(Code::bad_file, "rotary", [] { gguf("llama", {{"rope.dimension_count", 32}}); });
 }
 
-// A file says no number that a computation of sizes would overflow with.
+// Numbers that would overflow a computation of sizes are refused.
 TEST(ModelConfig, NumbersHaveLimits) {
   for (const auto& [key, most] : {std::pair("embedding_length", 1u << 20),
                                   {"feed_forward_length", 1u << 20},

@@ -1,4 +1,4 @@
-// Which vocabulary tables are one table rounded twice, and which are not. No device needed.
+// Vocabulary tables that are one table rounded twice, and others. No device needed.
 #include "model/tied_tables.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The device is lost, through the C API: what an application sees, and that the text goes on as it would have.
+// A lost device, through the C API: the errors that an application gets, and a text that goes on as it would have.
 #include "recover.h"
 
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 namespace weft {
 namespace {
 
-// The thread that uploads the layers is joined before the buffers go that it fills.
+// The thread that uploads the layers is joined before its buffers are freed.
 TEST_F(RecoverTest, WhileLayersAreLoaded) {
   LlamaShape shape;
   shape.layers = 24;
@@ -146,7 +146,7 @@ TEST_F(RecoverTest, TheFileHasGone) {
   EXPECT_EQ(answer(session, 10), want);
 }
 
-// There is a device again, but no room for the weights: the model has none until there is.
+// There is a device again, but no room for the weights: until there is room, the model has no device.
 TEST_F(RecoverTest, TheWeightsDoNotFitAnyMore) {
   weft_session* const session = make_session();
   const Ids want = answer(session, 10);

@@ -26,7 +26,7 @@ class RecoverTest : public testing::Test {
     make_gguf(file(), LlamaShape(), {DType::q8_0, 5, ""});
     lose_device_at(0);
     refuse_devices(false);
-    // Keeps the driver in memory, so that what it leaks is known to be the driver's.
+    // Keeps the driver in memory, so that its leaks are known to be the driver's.
     static weft_model* const kept = [&] {
       weft_model* model = nullptr;
       weft_model_load(file().c_str(), nullptr, &model, nullptr);

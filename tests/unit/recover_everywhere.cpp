@@ -115,7 +115,7 @@ TEST_F(RecoverTest, LostAtEverySubmissionOfAnAnswerOfTwoDevices) {
   ASSERT_EQ(weft_session_create(model, nullptr, &session, &error_), WEFT_OK);
   set_sampling(session, 0.9f);
   ASSERT_EQ(answer(session, 12), want);
-  // Without recovery the error names the device that has the rows, where it is that one.
+  // Without recovery the error names the device with these rows, if that was lost.
   bool named = false;
   for (size_t n = 1; n <= 6; ++n) {
     Ids ids;
@@ -140,7 +140,7 @@ TEST_F(RecoverTest, LostAtEverySubmissionOfAnAnswerOfTwoDevices) {
   weft_model_free(model);
 }
 
-// Submissions, waits, and what reads the timestamps of a token: the caller is told of each token once.
+// Submissions, waits, and reads of a token's timestamps: the caller gets each token once.
 TEST_F(RecoverTest, LostAtEveryCallOfAnAnswer) {
   ASSERT_EQ(weft_model_set_recovery(model_, 1, &error_), WEFT_OK);
   weft_session* const session = make_session();

@@ -1,4 +1,4 @@
-// Readers of text that nobody vouches for, on a thread with a stack of 256 KiB: nesting of every kind is an answer or
+// Readers of untrusted text, on a thread with a stack of 256 KiB: nesting of every kind is an answer or
 // an error.
 #include "support/small_stack.h"
 

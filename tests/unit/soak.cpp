@@ -1,4 +1,4 @@
-// An application that lives long: turns of everything that a session does, at random by a seed. Memory, file
+// A long-running application: turns of everything that a session does, random by a seed. Memory, file
 // descriptors and Vulkan objects must not grow. WEFT_SOAK_SECONDS: how long (3); WEFT_SOAK_SEED: which turns (1);
 // WEFT_SOAK_JSON: a file for the curve, of which tests/tools/soak_picture.py makes a picture.
 #include <dlfcn.h>
@@ -26,8 +26,8 @@
 #include "weft/batch.hpp"
 #include "weft/weft.hpp"
 
-// AddressSanitizer's, in programs that have it. Its own malloc is unknown to mallinfo2, and what is freed stays
-// resident for long.
+// AddressSanitizer's, in programs that have it. mallinfo2 does not know its malloc, and freed memory stays resident for
+// long.
 extern "C" {
 __attribute__((weak)) int __sanitizer_install_malloc_and_free_hooks(void (*allocated)(const volatile void*, size_t),
                                                                     void (*freed)(const volatile void*));
@@ -42,7 +42,8 @@ using Ids = std::vector<uint32_t>;
 
 constexpr size_t kTurnsOfASample = 20;
 constexpr double kMostGrowth = 1024;  // bytes a turn
-// Seconds from which on growth can be told from noise. Drivers take and free memory for compiled code by tens of MiB.
+// Least seconds of a run after which growth differs from noise. Drivers take and free memory for compiled code by tens
+// of MiB.
 constexpr double kLongRun = 60, kLongRunOfResident = 3600;
 constexpr double kWarmUp = 0.4;  // share of the samples: allocators and drivers fill their pools
 
@@ -149,7 +150,7 @@ class Application {
         return settings(session);
     }
   }
-  // One of each kind, with every head and grammar: what is made once is made then.
+  // One turn of each kind, with every head and grammar: all that is made once is made then.
   void all_turns() {
     for (int time = 0; time < 3; ++time)
       for (size_t kind = 0; kind < kKinds; ++kind) turn(kind);

@@ -1,5 +1,5 @@
-// Everything outside of Weft fails, one call after another: Vulkan and files. Each failure is a documented
-// status, and what failed then succeeds with the result that it would have had. WEFT_SWEEP=1 tries every call,
+// Everything outside of Weft fails, one call after another: Vulkan and files. Each failure is a documented status, and
+// the failed call then succeeds with the result that it would have had. WEFT_SWEEP=1 tries every call,
 // WEFT_SWEEP=17 every seventeenth from the first on, WEFT_SWEEP=17:5 from the fifth on: 17:1 to 17:17 are every call in
 // parts. Without it some of them.
 #include <dlfcn.h>

@@ -32,8 +32,8 @@ std::vector<Piece> render(const std::string& source, const std::vector<Message>&
 
 // ---- Origin ----
 
-// Every way a template may take a content apart and put it together again; upper-case letters and digits stand for what
-// was typed.
+// Every way a template may take a content apart and put it together again; upper-case letters and digits stand for
+// typed text.
 TEST(ChatTemplateOrigin, IsKeptThroughEveryOperation) {
   const std::string content = " ABC,DEF GHI ";
   for (const char* expression : {"m.content",

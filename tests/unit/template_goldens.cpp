@@ -1,4 +1,4 @@
-// Against what transformers and jinja2 make of the same input (tests/tools/text_goldens.py).
+// Templates against the output of transformers and jinja2 (tests/tools/text_goldens.py).
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -71,8 +71,8 @@ std::string rendered(const std::string& source, const JsonValue& messages, const
   }
 }
 
-// tests/tools/template_goldens.py. Other cases than the repository's: their file is WEFT_TEMPLATE_CASES, and what Weft
-// refuses by name is listed.
+// tests/tools/template_goldens.py. Other cases than the repository's: their file is WEFT_TEMPLATE_CASES, and the cases
+// that Weft refuses by name are listed.
 TEST(TemplateGoldens, RandomTemplatesAgreeWithJinja2) {
   const char* const other = std::getenv("WEFT_TEMPLATE_CASES");
   std::ifstream file(other != nullptr ? std::filesystem::path(other)

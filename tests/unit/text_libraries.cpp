@@ -39,7 +39,7 @@ TEST(TextLibraries, TypedSpecialsAreCharacters) {
   }
 }
 
-// The template Qwen2.5 ships, tokens and all: what the user typed holds no control token.
+// The template Qwen2.5 ships, with its tokens: typed text becomes no control token.
 TEST(TextLibraries, QwenChatTemplate) {
   const auto shared = test::shared_folder();
   if (!shared) GTEST_SKIP() << "no ../shared beside the checkout and WEFT_SHARED is not set";

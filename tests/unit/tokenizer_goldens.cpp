@@ -1,4 +1,4 @@
-// Against what Hugging Face's libraries make of the same input (tests/tools/text_goldens.py).
+// Tokenizers against the output of Hugging Face's libraries (tests/tools/text_goldens.py).
 #include <gtest/gtest.h>
 
 #include <algorithm>

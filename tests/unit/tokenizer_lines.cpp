@@ -1,5 +1,5 @@
-// 2,000 lines of mixed scripts, emoji, combining marks, white space and invalid UTF-8 against what Hugging Face's
-// tokenizers make of them (tests/tools/tokenizer_lines.py).
+// 2,000 lines of mixed scripts, emoji, combining marks, white space and invalid UTF-8 against the output of Hugging
+// Face's tokenizers (tests/tools/tokenizer_lines.py).
 #include <gtest/gtest.h>
 
 #include <ctime>
@@ -95,7 +95,7 @@ TEST_P(TokenizerLines, PreTokenizerAgreesWithHuggingFace) {
   check(tokenizer, steps["hashes"], steps["normalizer"].is_null() ? Bytes::kept : Bytes::lost);
 }
 
-// By its name, as a GGUF file has it.
+// Pre-tokenizer by its name, as in a GGUF file.
 TEST_P(TokenizerLines, NamedPreTokenizerAgreesWithHuggingFace) {
   const Json& steps = golden()["pre_tokenizers"][GetParam()];
   const Json& model = golden()["byte_level"];

@@ -1,4 +1,4 @@
-// Streaming, pieces of a prompt, and metadata that nobody vouches for.
+// Streaming, pieces of a prompt, and untrusted metadata.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -62,7 +62,7 @@ Json byte_level_metadata() {
 
 uint32_t byte_id(unsigned char byte) { return byte + 3u; }
 
-// ---- What a vocabulary is made of ----
+// ---- Parts of a vocabulary ----
 
 TEST(Tokenizer, ByteTokensWriteAnyText) {
   for (const Json& metadata : {byte_metadata(), byte_level_metadata()}) {
@@ -225,7 +225,7 @@ TEST(Tokenizer, PiecesTokeniseAsOneText) {
   EXPECT_EQ(encode({{"hello<|im_end|>", Special::parse}}), (Ids{259, 260}));
   EXPECT_EQ(encode({{"hello", Special::plain}, {"<|im_end|>", Special::parse}, {"hello", Special::plain}}),
             (Ids{259, 260, 259}));
-  // Split over the border or typed, it is characters.
+  // A token's text that is split over a border or typed becomes characters.
   for (const auto& pieces :
        {std::vector<Piece>{{"<|im_", Special::parse}, {"end|>", Special::plain}},
         std::vector<Piece>{{"<|im_end|", Special::plain}, {">", Special::parse}},
@@ -342,7 +342,7 @@ TEST(TextHostile, HuggingFaceErrorsNameWhatDisagrees) {
   expect_error(at("/pre_tokenizer", {{"type", "FixedLength"}, {"length", 0}}), Code::bad_file, "'length' is 0");
   expect_error(at("/pre_tokenizer", {{"type", "CharDelimiterSplit"}, {"delimiter", "ab"}}), Code::bad_file,
                "one character");
-  // Each step but the last doubles what is not ASCII.
+  // Each step but the last doubles the characters that are not ASCII.
   const Json step = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}};
   Json doubling = good;
   doubling["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", std::vector<Json>(40, step)}};

@@ -110,7 +110,7 @@ std::vector<float> borders(uint32_t i, uint32_t n, Random& random) {
     x[c] = c % 32 == 0 ? 127 : (random.word() & 1) != 0 ? (i % 2 == 0 ? 63 : 65) : (random.word() & 1) != 0 ? 0 : -1;
   return x;
 }
-// As columns are in the order of the states' energy, which rows often share.
+// Columns in the order of the states' energy, which rows often share.
 std::vector<float> falling(uint32_t, uint32_t n, Random& random) {
   std::vector<float> x = random.normals(n);
   for (uint32_t i = 0; i < n; ++i) x[i] *= 1 / (1 + 8 * static_cast<float>(i) / static_cast<float>(n));

@@ -75,7 +75,7 @@ uint32_t toy_id(const std::string& text) {
   return kFirstText + static_cast<uint32_t>(at - kTexts.begin());
 }
 
-// The texts that a list keeps of the toy's, which always keeps all the others.
+// Texts of the toy that a list keeps; all other tokens are always kept.
 std::vector<std::string> kept_texts(const std::string& list) {
   const Ids ids = make_keep_list(list, toy()).ids;
   EXPECT_TRUE(std::is_sorted(ids.begin(), ids.end()));
@@ -434,7 +434,7 @@ TEST_F(Keep, EmptyFilesAreRefused) {
   const std::string empty = file("empty", "");
   EXPECT_EQ(refusal_of(empty).sentence, "the list ends and names no token");
   EXPECT_EQ(refusal_of(empty).place, empty + ":1");
-  // Named tokens that are kept anyway make no list.
+  // Naming only tokens that are always kept makes no list.
   EXPECT_EQ(refusal_of(file("special", "0\n1\n2\n")).sentence, "the list keeps no token but control tokens");
 }
 

@@ -5,7 +5,7 @@
 namespace weft::test {
 namespace {
 
-// Every row that must be there is, with the same bits, once. allowed: the rows that may be chosen.
+// Expects every row that must be listed, once and with the same bits. allowed: the rows that may be chosen.
 void expect_certified(Heads& heads, const std::vector<float>& x, const Choice& choice, const PartialHeadSteps& shapes,
                       const std::set<uint32_t>* allowed = nullptr) {
   const std::vector<float> full = heads.full(x);
@@ -132,7 +132,7 @@ TEST_F(CertifiedTest, ListsEveryRowThatCouldBeChosen) {
       for (const char* kind : kTables)
         for (const Shape& shape : {Shape{700, 96}, Shape{1500, 128}, Shape{65, 33}, Shape{3, 640}, Shape{300, 288}}) {
           Random random(seed++);
-          // For time's sake.
+          // Saves time.
           const bool some = tuning.fewest_registers || (tuning.split == 2 && format != Format::q8);
           if (some && std::string(kind) != "random") continue;
           const auto basis = make_basis(shape.cols, (seed + static_cast<uint32_t>(format)) % 2 == 0, random);
@@ -209,7 +209,7 @@ TEST_F(CertifiedTest, ListedAndMaskedRowsOnly) {
   }
 }
 
-// Then nothing is out by its bound, and the mask alone keeps rows out.
+// Bounds then exclude no row; only the mask does.
 TEST_F(CertifiedTest, AMaskOfFewerRowsThanAreWanted) {
   const Shape shape = {3000, 160};
   Random random(13);
@@ -273,7 +273,7 @@ TEST_F(CertifiedTest, HiddenStatesThatAreNotFiniteComputeEveryRow) {
   }
 }
 
-// Spreads below 1 read less, and what they promise holds: of so many tokens none is another one.
+// Spreads below 1 read less and keep their promise: none of these tokens differs.
 TEST_F(CertifiedTest, SpreadsReadLessAndKeepTheirPromise) {
   const Shape shape = {4000, 32 + 512};
   Random random(14);

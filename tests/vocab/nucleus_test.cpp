@@ -6,7 +6,7 @@ namespace {
 
 class NucleusTest : public GpuTest {};
 
-// As set_cut in runtime/session/sampling.cpp, with several margins.
+// The same as set_cut in runtime/session/sampling.cpp, with several margins.
 Choice choice_of(float top_p, float min_p, float temperature, uint32_t seed) {
   Choice choice = {.temperature = temperature, .from_least = seed % 3 != 0, .top_p = top_p, .min_p = min_p};
   choice.noise = min_p < 0.01f;

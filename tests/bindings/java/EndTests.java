@@ -13,7 +13,7 @@ final class EndTests extends Fixture {
       for (int after = 1; after < 4; ++after) {
         int wanted = after;
         List<Integer> ids = new ArrayList<>();
-        // " set a" holds " set" back, which libweft tells of when it ends: the listener must not hear of it.
+        // The stop string " set a" holds " set" back until the end: after the exception the listener must not get it.
         Error error = thrown(Error.class, () -> session.generate(ASK, greedy().stops(List.of(" set a")), (id, text) -> {
           ids.add(id);
           if (ids.size() == wanted) throw new Error("mine");
