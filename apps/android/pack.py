@@ -92,7 +92,7 @@ def manifest(file, package):
 
 
 def compile_java(output, classpath, *sources):
-    """As Java 8: it has what Android 8 has, and no later version's bytecode."""
+    """Compiles as Java 8: that has Android 8's classes, and no later version's bytecode."""
     output.mkdir(exist_ok=True)
     call("javac", "--release", "8", "-Xlint:all,-options,-classfile", "-Werror", "-encoding", "UTF-8", "-cp", ":".join(map(str, [output, *classpath])),
          "-d", output, *sources)
@@ -133,7 +133,7 @@ class Pack:
         compile_java(self.demo, [self.weft, self.android], self.output / "generated/weft/demo/R.java", *(DEMO / "java/weft/demo").glob("*.java"))
 
     def shrink(self, inputs, result, *rules):
-        """What R8 does in Android's own build: removes and renames what the rules do not keep."""
+        """Does the work of R8 in Android's own build: removes and renames everything that the rules do not keep."""
         call("java", "-cp", ":".join(map(str, self.jars)), "proguard.ProGuard", f"@{RULES}", "-injars", ":".join(map(str, inputs)), "-outjars", result,
              "-libraryjars", "<java.home>/jmods/java.base.jmod(!**.jar;!module-info.class)", "-libraryjars", self.android,
              "-dontnote", *rules)

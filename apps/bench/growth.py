@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How the time of a token grows: with the context, the vocabulary under each head, the sessions of a batch, and the CPUs.
+"""Measures how the time of a token grows: with the context, the vocabulary under each head, the sessions of a batch, and the CPUs.
 
 growth.py BIN_DIR OUT_FOLDER [--quick] [--only SWEEP ...]
 

@@ -1,4 +1,4 @@
-"""Tables of what a kit measured (apps/kit/measure.py): `./run bench-report --kit weft-kit.json`."""
+"""Tables of a kit's measurements (apps/kit/measure.py): `./run bench-report --kit weft-kit.json`."""
 import json
 import re
 

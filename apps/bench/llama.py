@@ -18,7 +18,7 @@ class Llama:
     environment: dict  # of both programs
 
     def command(self, program, *arguments):
-        """What starts a program, ours or theirs, with sid's libraries."""
+        """The command that starts a program, ours or theirs, with sid's libraries."""
         libraries = f"{self.root.libraries}:{self.root.libraries}/llama:/usr/lib/{roots.TRIPLETS['amd64']}"  # of ours some are this machine's
         return [str(word) for word in (self.root.libraries / roots.LOADERS["amd64"], "--library-path", libraries, program, *arguments)]
 
@@ -45,5 +45,5 @@ def make():
 
 
 def model_file(name):
-    """Of a model that ./run model NAME has downloaded."""
+    """The path of a model that ./run model NAME has downloaded."""
     return fetch_model.models_folder(os.environ) / f"{name}.gguf"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests, measures and writes what came out: `./run bench-report` builds Weft and starts this.
+"""Tests, measures and writes the results: `./run bench-report` builds Weft and starts this.
 
 report.py BIN_DIR BUILD_DIR [--quick] [--no-tests] [--out FOLDER]
 report.py BIN_DIR BUILD_DIR --kit weft-kit.json [--out FOLDER]    tables of what a kit measured on another machine (`./run kit`)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What Weft's second rounding of a vocabulary table (docs/heads.md, "The table in order") costs: rounding.py MODEL.gguf TEXT [TOKENS]
+"""Measures the cost of Weft's second rounding of a vocabulary table (docs/heads.md, "The table in order"): rounding.py MODEL.gguf TEXT [TOKENS]
 
 Takes the hidden states that Weft computes for the text's first tokens, and compares two distributions of the next token: softmax(W h)
 with the file's table W in double precision, and softmax of the logits that Weft gives. Prints the mean of KL(file || Weft) in nats,

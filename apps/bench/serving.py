@@ -139,7 +139,7 @@ def free_port():
 
 
 def servers(arguments, stack):
-    """Our server and the other one, if it is wanted, both in the stack, and the packages of the other."""
+    """Our server and, if wanted, the other one, both in the stack, and the packages of the other."""
     most = max(arguments.clients)
     environment = {key: value for key, value in os.environ.items() if not key.startswith("VK_") or key == "VK_DRIVER_FILES"}
     port = free_port()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What guessing ahead is worth: four prompts with and without `--speculate lookup`, by turns, greedy.
+"""Measures the gain of speculation: four prompts with and without `--speculate lookup`, alternately, greedy.
 
 speculation.py WEFT OUT_FOLDER [-m MODEL] [-n TOKENS] [--repeat N] [--head HEAD]
 

@@ -39,7 +39,7 @@ COLUMNS = ("instructions", "registers", "waves", "spills", "scratch", "cycles")
 
 @dataclasses.dataclass(frozen=True)
 class Driver:
-    """How to read a driver's statistics: for each column the names whose values are added up ("A|B": the larger one)."""
+    """Names of a driver's statistics: for each column the names whose values are added up ("A|B": the larger one)."""
     instructions: tuple
     registers: tuple
     waves: tuple  # threads or groups of them that a core holds at once, in the driver's unit

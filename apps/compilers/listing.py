@@ -116,7 +116,7 @@ def products(blocks):
 
 
 def busiest(found):
-    """Of those that multiply most, the shortest: a kernel may have another one for rows or columns that are left over."""
+    """The shortest of the loops that multiply most: a kernel may have another one for the remaining rows or columns."""
     return max(found, key=lambda loop: (products(loop), -size(loop)), default={})
 
 

@@ -72,8 +72,8 @@ KERNELS = [*ours("f16", 0, (32, 32), (64, 130)), *theirs("f16", "f16", 32, 32),
 
 
 def kernels_of(lines, driver):
-    """What a program's output says of its kernels: {name: (statistics, blocks)}; blocks: None if the driver's listings are not read. Of several
-    of one name, which differ in the size of their workgroups, the first. Throws ValueError if a listing is not that of the statistics."""
+    """Parses a program's output about its kernels: {name: (statistics, blocks)}; blocks: None if the driver's listings are not read. If several
+    have one name, because the size of their workgroups differs, the first counts. Throws ValueError if a listing is not that of the statistics."""
     found, text, statistics = {}, [], {}
     reader = next((read for name, read in listing.READERS.items() if driver.startswith(name)), None)
 
@@ -143,7 +143,7 @@ def compile_theirs(chip, root, model, driver):
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """What is known of a kernel on a chip."""
+    """The figures of a kernel on a chip."""
     columns: dict  # drivers.columns_of()
     loop: tuple    # (instructions a weight, those of a turn, its weights), or ()
     taken: str     # when its program takes it

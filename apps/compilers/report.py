@@ -92,7 +92,7 @@ def environment_of(chip, root):
 
 
 def compile_for(chip, program, root, folders, limit):
-    """All that a chip's compiler says: {device, models, pipelines: {label: {statistics, cpu_seconds} or {refused}}}."""
+    """All results of a chip's compiler: {device, models, pipelines: {label: {statistics, cpu_seconds} or {refused}}}."""
     environment = environment_of(chip, root)
     result = {"models": {}, "pipelines": {}}
     while True:
@@ -116,7 +116,7 @@ def rows_of(result):
 
 
 def over(row, budget):
-    """What a pipeline needs that it must not, in words; "" if nothing."""
+    """How a pipeline exceeds the budget, or why it was refused, in words; "" if neither."""
     if "refused" in row:
         return row["refused"]
     words = [f"{row[name]:.0f} {name}" for name in ("spills", "scratch") if row.get(name, 0) > getattr(budget, name)]
@@ -154,14 +154,14 @@ def table(head, rows):
 
 
 def changes(row, before):
-    """What the columns were, where they are no longer so."""
+    """The old values of the columns that have changed."""
     if before is None or "refused" in row:
         return "new" if before is None else ""
     return ", ".join(f"{name} {before[name]:g}" for name in drivers.COLUMNS if name in before and before[name] != round(row.get(name, 0)))
 
 
 def earlier_label(label, before):
-    """What a pipeline was called in the earlier table: its plain variant, if there was no other; None: it was not there."""
+    """A pipeline's name in the earlier table: its plain variant's, if there was no other; None: it was not there."""
     return next((one for one in (label, label.replace(" subgroup", "")) if one in before), None)
 
 
@@ -197,7 +197,7 @@ def earlier_files(folder, kind):
 
 
 def last_tables(folder, architecture):
-    """Of the newest file before today's; none: {}."""
+    """The figures of the newest file before today's; {} if there is none before."""
     earlier = earlier_files(folder, architecture)
     return read_tables(earlier[-1].read_text()) if earlier else {}
 

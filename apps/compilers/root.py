@@ -56,7 +56,7 @@ class Root:
         return self.folder / f"drivers/{name}.json"
 
     def command(self, program, shim=None, libraries=()):
-        """What starts a program of this machine, or the folder's, with the folder's libraries; shim: "amdgpu"; libraries: more folders of them."""
+        """The command that starts a program of this machine, or the folder's, with the folder's libraries; shim: "amdgpu"; libraries: more folders of them."""
         emulator = [] if self.architecture == "amd64" else [f"qemu-{TRIPLETS[self.architecture].split('-')[0]}-static"]
         preload = ["--preload", str(self.libraries / f"lib{shim}_noop_drm_shim.so")] if shim else []
         libraries = ":".join(map(str, (*libraries, self.libraries, self.libraries / "llama")))  # llama.cpp's own, if it is there

@@ -1,4 +1,4 @@
-"""What PyTorch says of the held-out dialogues, token by token, and how far Weft agrees.
+"""PyTorch's results for the held-out dialogues, token by token, and how far Weft agrees with them.
 
 `golden.py FOLDER --write FILE` keeps the first 2,000 positions for tests/model/pocket_test.cpp;
 `golden.py FOLDER` runs Weft over all held-out dialogues and prints the agreement.

@@ -56,5 +56,5 @@ def fill(template, slots):
 
 
 def normal(text):
-    """What makes two ways to ask the same: the words, without case and punctuation. Slots stay as they are."""
+    """The key by which two ways to ask are the same: the words, without case and punctuation. Slots stay as they are."""
     return " ".join(re.findall(r"[a-z0-9{}_+*/=-]+", text.lower().replace("'", "")))

@@ -1,4 +1,4 @@
-"""How much faster pocket answers held-out prompts with its Medusa heads: the prompts of eval/ with and without them, alternately, greedy.
+"""Measures how much faster pocket answers held-out prompts with its Medusa heads: the prompts of eval/ with and without them, alternately, greedy.
 
 `guesses.py [MODEL HEADS]` ends with 1 if an answer is not the same.
 """

@@ -1,4 +1,4 @@
-"""Whether an answer is right, by the rules of eval/RULES.md."""
+"""Judges whether an answer is right, by the rules of eval/RULES.md."""
 
 import json
 import re
@@ -7,7 +7,7 @@ REFUSAL = "don't know"
 
 
 def holds(answer, text):
-    """Whether the answer has the text as whole words, in upper or lower case."""
+    """True if the answer has the text as whole words, in upper or lower case."""
     return re.search(r"(?<!\w)" + re.escape(text) + r"(?!\w)", answer, re.I) is not None
 
 

@@ -1,4 +1,4 @@
-"""What a keep-list costs: bits per byte of the answers in the held-out dialogues, through Weft, with every row of the
+"""Measures the cost of a keep-list: bits per byte of the answers in the held-out dialogues, through Weft, with every row of the
 vocabulary and with a quarter of them. As in a chat, the tokens of the context are kept too, so the list holds what the
 answers of the corpus use most of the rest."""
 
@@ -33,7 +33,7 @@ def build(folder, tokenizer, rows):
 
 
 def nats(session, tokenizer, ids):
-    """Of the last id after the others. One that the head leaves out is spelled with its bytes, which every list keeps."""
+    """Nats of the last id after the others. An id that the head leaves out is spelled with its bytes, which every list keeps."""
     session.prompt(ids[:-1])
     found, values = session.head_logits()
     logits = dict(zip(found.tolist(), values.tolist()))

@@ -112,7 +112,7 @@ class Llama(nn.Module):
         self.register_buffer("sin", sin, persistent=False)
 
     def initialise(self, generator):
-        """Small normal weights; what ends a branch is smaller still, so that the sum over the layers stays level."""
+        """Small normal weights; those that end a branch are smaller still, so that the sum over the layers stays level."""
         for name, weight in self.named_parameters():
             if weight.dim() == 2:
                 branch_end = name.endswith(("o_proj.weight", "down_proj.weight"))

@@ -54,7 +54,7 @@ def held_out_pair(x, y):
 
 
 def steps(kind, x, y):
-    """What stands between a sum and its result, tens first: 47 + 38 = 47 + 30 + 8 = 77 + 8 = 85."""
+    """The steps between a sum and its result, tens first: 47 + 38 = 47 + 30 + 8 = 77 + 8 = 85."""
     tens, ones = y - y % 10, y % 10
     if kind == "multiply" or not tens or not ones or x < 10:
         return ""
@@ -149,7 +149,7 @@ class Teller:
         return capital(text) + ("" if text[-1] in "?.!=" else rng.choice(["?", ".", "", "!"] if style < 0.7 else ["?", ""]))
 
     def ramble(self, template):
-        """Sometimes words around the request that change nothing, or a small word missing."""
+        """Sometimes adds words around the request that change nothing, or leaves out a small word."""
         rng = self.rng
         if rng.random() < 0.1:
             template = f"{rng.choice(BEFORE)} {template}"
@@ -275,7 +275,7 @@ class Teller:
         return [self.act(user, "weather", {"action": "get_weather", "place": place, "day": day}, place=place, day=day)]
 
     def it_off(self, memory):
-        """Whatever was used last."""
+        """A request about the thing that was used last."""
         last, memory["last"] = memory["last"], None
         user = self.ask("it_off")
         if last[0] == "timer":
@@ -385,7 +385,7 @@ class Teller:
         return [self.act(user, "list_add", {"action": "add_to_list", "items": items})]
 
     def repeat(self, memory):
-        """Learning to say again what was said is what names, titles and places in answers are made of."""
+        """Repeating a text: the model needs this to copy names, titles and places into answers."""
         text = self.rng.choice([self.anything, self.anything, self.title, self.person,
                                 lambda: f"{self.anything()} {self.anything()} {self.anything()}"])()
         user = self.ask("repeat", text=text)

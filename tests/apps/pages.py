@@ -64,7 +64,7 @@ def links(page):
 
 
 def anchors(page):
-    """What a link to a heading says after '#', as GitHub makes it."""
+    """The part after '#' of a link to a heading, as GitHub makes it."""
     return [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in re.findall(r"^#+ (.*)$", prose(page), re.M)]
 
 

@@ -1,4 +1,4 @@
-"""What the tests of the programs share: the folder of the programs, a work folder, tiny models and ways to run `weft`."""
+"""Shared code of the programs' tests: the folder of the programs, a work folder, tiny models and ways to run `weft`."""
 import json
 import os
 import pathlib
@@ -56,7 +56,7 @@ def weft(*argv, stdin="", env=None, expect=0, timeout=300, cwd=None):
 
 
 def losing_device_at(n):
-    """Of a program: its n-th submission loses the device (tests/support/losable_vulkan.cpp)."""
+    """Environment of a program whose n-th submission loses the device (tests/support/losable_vulkan.cpp)."""
     return {"LD_LIBRARY_PATH": str(BIN.parent / "tests/losable"), "WEFT_LOSE_DEVICE_AT": str(n)}
 
 

@@ -27,7 +27,7 @@ class Convert(unittest.TestCase):
         return result["prompt_ids"], result["ids"]
 
     def check_same_ids(self, source, name):
-        """A model and what it is converted to give the same ids on a device of that type. The table, which is rounded
+        """A model and its conversion give the same ids on a device of that type. The table, which is rounded
         again in its basis, has 16 bits, so that this changes none."""
         for kind in ("q8", "f16", "q4"):
             with self.subTest(model=source, type=kind):

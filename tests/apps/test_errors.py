@@ -238,7 +238,7 @@ class Errors(unittest.TestCase):
         self.assertTrue(err.startswith("weft: "), err)
 
     def limited(self, kind, value):
-        """What `weft generate` says with a limit: None, the answer, or the error, which names the limit."""
+        """The output of `weft generate` with a limit: None, the answer, or the error, which names the limit."""
         command = [BIN / "weft", "generate", "-m", str(plain()), "-p", "a", "-n", "2"]
         done = subprocess.run(command, env=dict(ENV, WEFT_CACHE_DIR=""), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                               timeout=300, preexec_fn=lambda: resource.setrlimit(kind, (value, value)))

@@ -1,4 +1,4 @@
-"""apps/examples: what is there works."""
+"""apps/examples: the examples work."""
 import re
 import shlex
 import shutil
@@ -12,7 +12,7 @@ EXAMPLES = ROOT / "apps/examples"
 
 class Examples(unittest.TestCase):
     def test_frames(self):
-        """Frames are drawn beside each kind of session, and a session with a fifth of the device says less."""
+        """Frames are drawn beside each kind of session, and a session with a fifth of the device generates less."""
         done = subprocess.run([BIN / "frames", "", "0.7"], env=ENV, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
         if "does not draw" in done.stdout:
             self.skipTest(done.stdout)

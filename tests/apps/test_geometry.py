@@ -18,7 +18,7 @@ class Geometry(unittest.TestCase):
                               *[part for one in GOLDEN["neighbours"] for part in ("-t", one["token"])], "--plot", cls.picture)
 
     def near(self, wanted, found, where="", relative=2e-3):
-        """All that numpy knows is there, and as numpy has it."""
+        """All of numpy's figures are there, with numpy's values."""
         if isinstance(wanted, dict):
             for key in wanted:
                 self.near(wanted[key], found[key], f"{where}.{key}")

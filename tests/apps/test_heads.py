@@ -34,7 +34,7 @@ class Heads(unittest.TestCase):
             self.assertEqual(full["head"]["rows_per_token"], weft_json("inspect", path)["vocab_size"])
 
     def test_the_first_load_measures_states(self):
-        """It keeps them in a file and chooses the same tokens as later loads; a damaged file is written anew."""
+        """The first load keeps the statistics in a file and chooses the same tokens as later loads; a damaged file is written again."""
         cache = FOLDER / "cache-of-states"
         env = {"WEFT_CACHE_DIR": str(cache)}
         generate = lambda: weft_json("generate", "-m", chatty(), "-p", "the cat", "-n", 24, "--head", "sure", env=env)["ids"]

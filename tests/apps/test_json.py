@@ -1,4 +1,4 @@
-"""What `weft --json` and the tables of each subcommand say, tuning and the microbenchmarks."""
+"""The JSON and the tables of each subcommand, tuning and the microbenchmarks."""
 import importlib.util
 import json
 import math
@@ -252,7 +252,7 @@ class Json(unittest.TestCase):
             self.assertNotIn("differs from it by rounding", weft("inspect", path, *options)[0])
 
     def test_inspect_states_what_is_rounded(self):
-        """Some types become q8 or q4 unchanged; every other type is rounded a little, and says how much."""
+        """Some types become q8 or q4 unchanged; every other type is rounded a little, and the output says how much."""
         for kind in ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"):
             path = model(kind + ".gguf", "--type", kind, "--width", 256, "--ffn", 512)
             result = weft_json("inspect", path)
@@ -280,7 +280,7 @@ class Json(unittest.TestCase):
 
     @unittest.skipIf("ASAN_OPTIONS" in os.environ, "AddressSanitizer keeps what is freed")
     def test_memory_while_loading(self):
-        """A load takes the device's copy, which is the process's own where they share memory, and no second one of the file."""
+        """A load takes memory for the device's copy, in the process where they share memory, and not for a second copy of the file."""
         peaks, sizes = [], []
         for rows in (1000, 1000, 41000, 41000):  # first loads fill the pipeline cache and measure the model's states
             path = model(f"rows{rows}.gguf", "--width", 1024, "--layers", 1, "--vocab", rows, "--type", "q8_0")

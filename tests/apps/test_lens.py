@@ -1,4 +1,4 @@
-"""weft lens and weft generate --lens: figures that agree with what other subcommands say, and the picture's pixels."""
+"""weft lens and weft generate --lens: figures that agree with those of other subcommands, and the picture's pixels."""
 import json
 import math
 import re
@@ -170,7 +170,7 @@ class Lens(unittest.TestCase):
             self.assertGreater(frames, 0)
 
     def test_generate(self):
-        """The layer of each generated token is what the lens says of a text that ends before it."""
+        """The layer of each generated token is the one that the lens gives for a text that ends before it."""
         run = ["generate", "-m", plain(), "-n", 8, "--lens"]
         text = weft_json(*run, "-p", TEXT, "--temperature", 0)
         self.assertEqual([token["id"] for token in text["lens"]], text["ids"])
@@ -202,7 +202,7 @@ class Lens(unittest.TestCase):
             self.assertIsNotNone(token["settled_layer"])
 
     def test_fit(self):
-        """Translators make each layer's guesses closer to the last one's, on text that they were not made of."""
+        """Translators make each layer's predictions closer to the last layer's, on text that they were not made from."""
         text, folder = FOLDER / "fit.txt", FOLDER / "fit"
         text.write_text((ROOT / "LICENSE").read_text()[:6000])
         report = weft_json("lens", "-m", POCKET, "--fit", text, "-o", folder)

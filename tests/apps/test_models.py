@@ -122,7 +122,7 @@ class Models(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout.decode()), (0, f"{path}\n"))
 
     def test_weft_finds_what_was_fetched(self):
-        """Of both, the same rules for the folder; and the same names."""
+        """Both programs have the same rules for the folder, and the same names."""
         unset = {key: value for key, value in ENV.items() if key not in ("WEFT_CACHE_DIR", "XDG_CACHE_HOME", "HOME")}
         other = str(self.folder / "other")
         for number, variables in enumerate([{"WEFT_CACHE_DIR": "C", "XDG_CACHE_HOME": other, "HOME": other},

@@ -42,7 +42,7 @@ class Sessions(unittest.TestCase):
             self.assertIn("the vocabulary table is spread over 2 devices", err)
 
     def test_the_device_is_lost(self):
-        """In the midst of the answer: it takes longer, and that is all."""
+        """A device that is lost in the middle of the answer: it takes longer, and nothing else changes."""
         command = ("generate", "-m", plain(), "--prompt-ids", "1,5,9", "-n", 48, "--temperature", 1, "--seed", 3)
         want = weft_json(*command)["ids"]
         for n in (20, 30, 40):

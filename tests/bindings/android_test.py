@@ -53,7 +53,7 @@ STAND_IN = {
 
 
 def check_complaints(folder, lib):
-    """What pack.py says of libraries that Android would not load."""
+    """Messages of pack.py about libraries that Android would not load."""
     machine = subprocess.run(["readelf", "-h", lib / "libweft.so"], text=True, stdout=subprocess.PIPE, check=True).stdout
     machine = re.search(r"Machine: +(.*)", machine)[1]
     page = "a segment is aligned to 4096 bytes instead of 16384"

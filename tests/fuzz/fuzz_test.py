@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""fuzz.py with targets that only claim to be such: what it gives them, what it keeps, what it says."""
+"""fuzz.py with fake targets: its arguments for them, the inputs that it keeps, and its messages."""
 import os
 import pathlib
 import subprocess

@@ -1,4 +1,4 @@
-"""The binary interface is what weft.abi says: a program that was built with an earlier version of the headers still runs.
+"""The binary interface is that of weft.abi: a program that was built with an earlier version of the headers still runs.
 
 abi_test.py [--write]   --write: makes weft.abi anew, after a change that is meant
 

@@ -1,4 +1,4 @@
-"""The packages that `cpack` makes of a build: what they hold and need, and that they work where they are unpacked.
+"""The packages that `cpack` makes of a build: their contents and dependencies, and that they work where they are unpacked.
 
 packages_test.py BUILD_DIR   lintian judges them if it is installed. Without dpkg it exits with 77.
 """
@@ -52,7 +52,7 @@ def check_packages(debs, root):
 
 
 def check_sbom(root):
-    """The list of what is inside has a version and a license for each, and every library that the loader wants."""
+    """The list of contents has a version and a license for each, and every library that the loader wants."""
     sbom = json.loads((root / "usr/share/weft/weft.spdx.json").read_text())
     packages = {package["SPDXID"]: package for package in sbom["packages"]}
     assert len(packages) == len(sbom["packages"]) and {"SPDXRef-Weft", "SPDXRef-pocket", "SPDXRef-volk"} <= packages.keys(), sbom

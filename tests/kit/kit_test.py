@@ -1,4 +1,4 @@
-"""The kit for bare machines: what a step keeps of a program, and the tables of the results. `./run kit --run --quick` rehearses the whole."""
+"""The kit for bare machines: results that a step keeps of a program, and the tables of the results. `./run kit --run --quick` rehearses the whole."""
 import argparse
 import json
 import pathlib

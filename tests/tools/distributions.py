@@ -46,7 +46,7 @@ def run(*argv, **options):
 
 
 def wanted_packages():
-    """Of a build; not what runs it."""
+    """Packages for a build, without those that run it."""
     return [name for name in run(ROOT / "run", "--list-packages").split() if re.fullmatch(r"g\+\+|cmake|ninja-build|pkg-config|lib\S+-dev|glslang-tools|spirv-cross|python3", name)]
 
 
@@ -78,7 +78,7 @@ def copy_sources(to):
 
 
 def first_error(text):
-    """What a person would look at first."""
+    """The first line with an error, as a person would look for it."""
     lines = [line for line in text.splitlines() if re.search(r"\berror\b|CMake Error|FAILED|E: ", line)]
     return re.sub(r"\s+", " ", (lines or text.splitlines()[-1:] or ["?"])[0])[:160]
 

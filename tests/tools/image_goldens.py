@@ -68,7 +68,7 @@ def fill(model, seed):
 
 
 def write_gguf(folder, config, sizes):
-    """As llama.cpp's converter writes an mmproj."""
+    """Writes an mmproj as llama.cpp's converter does."""
     vision = config.vision_config
     writer = gguf.GGUFWriter(folder / "mmproj.gguf", "clip")
     writer.add_type("mmproj")
@@ -102,7 +102,7 @@ def rounded(array):
 
 
 def reference(model, processor, path):
-    """What a prompt with one picture gives."""
+    """The results of a prompt with one picture."""
     messages = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "What is in the picture?"}]}]
     prompt = processor.apply_chat_template(messages, add_generation_prompt=True)
     image = Image.open(path).convert("RGB")

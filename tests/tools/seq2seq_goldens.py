@@ -116,7 +116,7 @@ def case(model, start, source):
 
 
 def write_t5_gguf(folder, config):
-    """As llama.cpp's convert_hf_to_gguf.py."""
+    """Writes as llama.cpp's convert_hf_to_gguf.py does."""
     writer = gguf.GGUFWriter(folder / "model.gguf", "t5")
     writer.add_context_length(config.n_positions)
     writer.add_embedding_length(config.d_model)

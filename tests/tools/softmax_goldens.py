@@ -20,7 +20,7 @@ POSITIONS = [0, 1, 39, 71]  # whose log-probabilities are kept
 
 
 def halves(module):
-    """What a file of halves gives back."""
+    """The values that a file of halves gives back."""
     with torch.no_grad():
         for weight in module.parameters():
             if weight.dim() > 1:

@@ -20,7 +20,7 @@ BLANKS = [" ", " ", " ", " ", "  ", "\t", "\n", "\r\n", "\u00a0", "\u2003", "\u3
 
 
 def known(code):
-    """Whether Unicode 3.2 had the character, with today's properties: the libraries' tables are of different versions."""
+    """True if Unicode 3.2 had the character, with today's properties: the libraries' tables are of different versions."""
     c = chr(code)
     old = unicodedata.ucd_3_2_0
     return (old.category(c) not in ("Cn", "Cs", "Co") and old.category(c) == unicodedata.category(c)

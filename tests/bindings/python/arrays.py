@@ -1,4 +1,4 @@
-"""What is given as numpy arrays."""
+"""Values that are given as numpy arrays."""
 import json
 import pathlib
 import sys

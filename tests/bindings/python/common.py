@@ -1,4 +1,4 @@
-"""What the tests of the Python package share. WEFT_LIBRARY names the library; without, it is the installed wheel's."""
+"""Shared code of the Python package's tests. WEFT_LIBRARY names the library; without, it is the installed wheel's."""
 import contextlib
 import importlib.util
 import os

@@ -1,4 +1,4 @@
-"""What a session generates, how that ends, and saved sessions."""
+"""Generation by a session, how it ends, and saved sessions."""
 import contextlib
 import json
 import math
@@ -190,7 +190,7 @@ class Generating(WithPocket):
             self.assertEqual(session.chat("set a timer for 10 minutes").text(), TIMER)
 
     def test_a_failing_callback(self):
-        """What goes wrong in a callback, such as memory that runs out, is raised by the loop and does not go through C."""
+        """Exceptions in a callback, for example MemoryError, are raised by the loop and do not go through C."""
         with self.session() as session:
             def fail(*arguments):
                 raise MemoryError("in the callback")
