@@ -30,8 +30,8 @@ std::vector<uint32_t> greedy_ids(const Model& model, std::span<const uint32_t> p
 
 inline constexpr double kTolerance = 2e-3;  // of f16's logits, in units of the spread
 
-// All ids are the reference's. Where its two best are so near to each other that the tolerance lets either win, the
-// text goes on with the reference's.
+// All ids must be the reference's. If its two best are so close that the tolerance allows either, the text goes on with
+// the reference's.
 void expect_greedy_ids(const Model& model, const Golden& golden, const Adapter* adapter = nullptr);
 
 }  // namespace weft::test
