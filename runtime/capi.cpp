@@ -427,8 +427,8 @@ weft_status weft_tokenize(const weft_model* model, const char* text, size_t leng
   });
 }
 
-weft_status weft_detokenize(const weft_model* model, const uint32_t* ids, size_t count, char** text,
-                            size_t* length, weft_error* error) {
+weft_status weft_detokenize(const weft_model* model, const uint32_t* ids, size_t count, char** text, size_t* length,
+                            weft_error* error) {
   return guard(error, [&] {
     require(model && (ids || count == 0) && text, "model, ids or text", "it is NULL");
     const std::string decoded = model->tokenizer.decode({ids, count});
