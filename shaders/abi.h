@@ -375,6 +375,44 @@ struct ShortConvPush {
   uint capacity;               // rows of kept inputs of a session
   uint tokens;                 // of a session in the pass, at most
 };
+// Linear attention: rows of a layer's inputs, in floats.
+//   prepared, a token's: k (key_heads * key_dim) | v (heads * value_dim) | decay (heads) | rate (heads) | q (as k)
+//   kept, a ring of them for each session: the convolution's inputs | k | v | decay | rate
+// The states of a session are SCAN_SLOTS times (heads, key_dim, value_dim), filled up to 64 floats: those after each
+// SCAN_WINDOW positions, the one of n tokens in slot n / SCAN_WINDOW % SCAN_SLOTS. A pass begins from the last one that
+// has no more tokens than the pass's first position, and goes through the tokens between once more, from the kept rows.
+#define SCAN_WINDOW 8
+#define SCAN_SLOTS 3
+#define MOST_KEY_DIM 256
+struct ScanInputsPush {
+  uint in_stride, out_stride;       // floats between projected rows and between prepared rows
+  uint kept_stride, kept_capacity;  // floats between kept rows; rows of a session
+  uint conv_at, gates_at;           // columns of a projected row
+  float epsilon;                    // of the norms of q and k
+};
+struct ScanPush {
+  uint in_stride, out_stride;  // floats between prepared rows and between results
+  uint kept_stride, kept_capacity;
+  uint kept_at;  // column of k in a kept row
+  uint skip_at;  // of the layer's weights: D
+  uint tokens;   // of a session in the pass, at most
+};
+struct KeepRowsPush {
+  uint in_stride, in_at, in_cols;       // of projected rows: the convolution's inputs
+  uint prepared_stride, prepared_cols;  // of prepared rows: the first columns
+  uint kept_stride, kept_capacity;
+  uint tokens;  // of a session in the pass, at most
+};
+#define GATE_SIGMOID 0     // y = x sigmoid(gate)
+#define GATE_AFTER_NORM 1  // y = norm(x) silu(gate), group by group
+#define GATE_THEN_NORM 2   // y = norm(x silu(gate)), group by group
+struct GatePush {
+  uint cols;                  // of a group
+  uint stride;                // floats between rows of x
+  uint gate_stride, gate_at;  // floats between rows with gates, and their first column
+  uint weight_stride;         // floats between the groups' weights of the norm; 0: they share them
+  float epsilon;
+};
 #define ACTIVATION_SILU 0
 #define ACTIVATION_GELU 1
 #define ACTIVATION_GELU_TANH 2

@@ -1,6 +1,7 @@
 #include "convert/convert.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "base/error.h"
@@ -28,10 +29,11 @@ uint32_t mostly(Format format) {
 
 DType type_of(const ConvertTensor& tensor, const ConvertOptions& options) {
   // llama.cpp wants these as floats, whatever the file is.
-  const bool floats = tensor.name.find("ffn_gate_inp.") != std::string::npos ||
-                      tensor.name.find("attn_rel_b.") != std::string::npos ||
-                      tensor.name.find("shortconv.conv.") != std::string::npos ||
-                      tensor.name.starts_with("position_embd.") || tensor.name.starts_with("token_types.");
+  const bool floats =
+      tensor.name.find("ffn_gate_inp.") != std::string::npos || tensor.name.find("attn_rel_b.") != std::string::npos ||
+      tensor.name.find("shortconv.conv.") != std::string::npos ||
+      tensor.name.find("ssm_conv1d.") != std::string::npos || tensor.name.find("ssm_norm.") != std::string::npos ||
+      tensor.name.starts_with("position_embd.") || tensor.name.starts_with("token_types.");
   const std::vector<uint64_t>& shape = tensor.shape;
   if (shape.size() < 2 || floats || !tensor.name.ends_with(".weight")) return DType::f32;
   const bool table = tensor.name == "token_embd.weight" || tensor.name == "output.weight";
@@ -91,6 +93,16 @@ std::vector<ConvertTensor> tensors_of(const ModelFile& model) {
   return tensors;
 }
 
+// A folder's numbers have no blocks: an element is a whole number of bytes.
+std::vector<std::byte> with_tiled_columns(const ConvertTensor& tensor) {
+  const TensorView& source = *tensor.sources[0];
+  const uint64_t columns = tensor.columns(), count = element_count(tensor.shape), size = source.bytes.size() / count;
+  std::vector<std::byte> bytes(source.bytes.size());
+  for (uint64_t i = 0; i < count; ++i)
+    std::memcpy(&bytes[i * size], &source.bytes[(i - i % columns + tensor.tiling.source(i % columns)) * size], size);
+  return bytes;
+}
+
 // Writes tensors row by row, and tells how far it is.
 class TensorWriter {
  public:
@@ -102,16 +114,19 @@ class TensorWriter {
     const uint64_t columns = tensor.columns();
     const uint64_t rows = columns == 0 ? 0 : element_count(tensor.shape) / columns;
     const uint64_t own = rows / tensor.sources.size();  // of each source
-    const std::vector<std::byte> turned = tensor.transposed ? transposed(*tensor.sources[0]) : std::vector<std::byte>();
+    const bool made = tensor.transposed || tensor.tiling.columns;
+    const std::vector<std::byte> turned = tensor.transposed       ? transposed(*tensor.sources[0])
+                                          : tensor.tiling.columns ? with_tiled_columns(tensor)
+                                                                  : std::vector<std::byte>();
     const TensorView whole = {tensor.sources[0]->name, tensor.sources[0]->dtype, tensor.shape, turned};
     RowPacker packer(type, type == DType::f32 ? 0 : columns);
     std::vector<float> floats(type == DType::f32 ? columns : 0);
     for (uint64_t row = 0; row < rows; ++row) {
-      const TensorView& source = tensor.transposed ? whole : *tensor.sources[row / own];
+      const TensorView& source = made ? whole : *tensor.sources[row / own];
       const uint64_t from = tensor.source_row(row) % own;
       if (type == DType::f32) {
         to_float(source, from * columns, floats);
-        for (float& value : floats) value += tensor.offset;
+        for (float& value : floats) value = tensor.minus_exp ? -std::exp(value) : value + tensor.offset;
         append(floats.data(), columns * sizeof(float));
       } else {
         append(packer.pack(source, from, rounding), type, columns);

@@ -19,7 +19,13 @@ constexpr std::string_view kLayerRoles[] = {"attn_norm",    "attn_q",         "a
                                             "ffn_norm",     "ffn_gate_inp",   "ffn_gate_exps",
                                             "ffn_up_exps",  "ffn_down_exps",  "ffn_gate",
                                             "ffn_up",       "ffn_down",       "post_ffw_norm",
-                                            "shortconv_in", "shortconv_conv", "shortconv_out"};
+                                            "shortconv_in", "shortconv_conv", "shortconv_out",
+                                            "delta_qkv",    "delta_z",        "delta_a",
+                                            "delta_b",      "delta_conv",     "delta_decay",
+                                            "delta_bias",   "delta_norm",     "delta_out",
+                                            "mamba_in",     "mamba_conv",     "mamba_decay",
+                                            "mamba_bias",   "mamba_skip",     "mamba_norm",
+                                            "mamba_out"};
 constexpr std::string_view kLastRoles[] = {"output_norm", "output"};
 
 class Collector {
@@ -37,6 +43,9 @@ class Collector {
 
  private:
   void add_both(std::string_view role, int layer) {
+    for (const char* end : {"_decay", "_bias", "_skip"})
+      if (role.ends_with(end)) return add(role, layer, "");
+    if (role == "ffn_up" && family_.mamba2 && layer >= 0) return add_halves(layer);
     if (role.ends_with("_exps")) return add_experts(role, layer);
     for (const char* what : {"weight", "bias"}) add(role, layer, what);
   }
@@ -56,8 +65,39 @@ class Collector {
     to.transposed = family_.transposed && layer >= 0 && tensor->shape.size() == 2;
     if (to.transposed) std::ranges::reverse(to.shape);
     if (to.shape.size() == 3) to.shape.erase(to.shape.begin() + 1);  // one channel of a convolution of each by itself
-    if (role.ends_with("_norm") && std::string_view(what) == "weight") to.offset = config_.norm_offset;
+    if (role.ends_with("_norm") && role != "delta_norm" && role != "mamba_norm" && std::string_view(what) == "weight")
+      to.offset = config_.norm_offset;
+    to.minus_exp = role.ends_with("_decay");
+    // llama.cpp has a row for each head, and for each group of heads.
+    if (role == "mamba_decay" || role == "mamba_skip") to.shape.push_back(1);
+    if (role == "mamba_norm") {
+      const auto& mixer = std::get<Mamba2Config>(config_.layer_configs[static_cast<size_t>(layer)].mixer);
+      to.shape = {mixer.shape.key_heads, to.shape[0] / mixer.shape.key_heads};
+    }
+    if (role.starts_with("delta_")) to.tiling = tiling_of(role, layer);
     to_.tensors.push_back(std::move(to));
+  }
+
+  // A gate and what it gates, which a folder has as one matrix.
+  void add_halves(int layer) {
+    const TensorView& both = *tensors_.find("ffn_up", layer);
+    const uint64_t rows = both.shape[0] / 2, bytes = both.bytes.size() / 2;
+    for (const uint64_t half : {0u, 1u}) {
+      ConvertSource::Made& made = to_.made.emplace_back();
+      made.view = {both.name, both.dtype, {rows, both.shape[1]}, both.bytes.subspan(half * bytes, bytes)};
+      to_.tensors.push_back(
+          {{&made.view}, tensor_name(ModelFile::Kind::gguf, family_, half == 0 ? "ffn_gate" : "ffn_up", layer)});
+    }
+  }
+
+  ConvertTensor::Tiling tiling_of(std::string_view role, int layer) const {
+    const ops::LinearShape& s =
+        std::get<GatedDeltaConfig>(config_.layer_configs[static_cast<size_t>(layer)].mixer).shape;
+    const uint32_t each = s.heads / s.key_heads;
+    if (each == 1 || role == "delta_norm") return {};
+    if (role == "delta_qkv" || role == "delta_conv") return {2 * uint64_t{s.keys()}, s.key_heads, each, s.value_dim};
+    if (role == "delta_z" || role == "delta_out") return {0, s.key_heads, each, s.value_dim, role == "delta_out"};
+    return {0, s.key_heads, each, 1};
   }
 
   void add_experts(std::string_view role, int layer) {
@@ -142,14 +182,38 @@ void add_window_keys(JsonValue& keys, const std::string& p, const Config& c) {
 
 // Layers without attention have no key/value heads.
 void add_convolution_keys(JsonValue& keys, const std::string& p, const Config& c) {
-  if (!c.has_mixer<ShortConvConfig>()) return;
+  if (!c.has_mixer<ShortConvConfig>() && !c.has_mixer<Mamba2Config>()) return;
   JsonValue heads = JsonValue::array();
   for (const LayerConfig& layer : c.layer_configs) {
     const auto* convolution = std::get_if<ShortConvConfig>(&layer.mixer);
-    heads.push_back(convolution ? 0 : c.heads.kv_heads);
+    heads.push_back(std::holds_alternative<AttentionConfig>(layer.mixer) ? c.heads.kv_heads : 0);
     if (convolution) keys[p + "shortconv.l_cache"] = convolution->taps;
   }
   keys[p + "attention.head_count_kv"] = heads;
+}
+
+void add_linear_keys(JsonValue& keys, const std::string& p, const Config& c) {
+  const auto is_linear = [](const LayerConfig& layer) { return linear_shape(layer.mixer) != nullptr; };
+  const auto layer = std::ranges::find_if(c.layer_configs, is_linear);
+  if (layer == c.layer_configs.end()) return;
+  const ops::LinearShape& s = *linear_shape(layer->mixer);
+  keys[p + "ssm.conv_kernel"] = s.taps;
+  keys[p + "ssm.state_size"] = s.key_dim;
+  keys[p + "ssm.group_count"] = s.key_heads;
+  keys[p + "ssm.time_step_rank"] = s.heads;
+  keys[p + "ssm.inner_size"] = s.values();
+  if (!s.delta) {
+    keys[p + "rope.scaling.finetuned"] = !c.ropes[0].frequencies.empty();
+    return;
+  }
+  const auto first = std::ranges::find_if_not(c.layer_configs, is_linear);
+  keys[p + "full_attention_interval"] = static_cast<uint32_t>(first - c.layer_configs.begin() + 1);
+  // llama.cpp wants the rotated pairs of time, height and width, which turn alike in a text.
+  const size_t pairs = c.ropes[0].frequencies.size();
+  JsonValue sections = JsonValue::array();
+  for (const size_t own : {(pairs + 2) / 3, (pairs + 1) / 3, pairs / 3, size_t{0}})
+    sections.push_back(static_cast<uint32_t>(own));
+  keys[p + "rope.dimension_sections"] = sections;
 }
 
 JsonValue network_keys(const Config& c, uint32_t rows) {
@@ -165,12 +229,19 @@ JsonValue network_keys(const Config& c, uint32_t rows) {
                     {p + "attention.key_length", c.heads.head_dim},
                     {p + "attention.value_length", c.heads.head_dim}};
   const bool layer_norm = c.layer_kind.norm == ops::NormKind::layer;
-  keys[p + (layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon")] = c.epsilon;
+  keys[p + (layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon")] = c.mixer_epsilon;
   if (c.layer_kind.parallel != c.traits->layer_kind.parallel || architecture == "gptneox")
     keys[p + "use_parallel_residual"] = c.layer_kind.parallel;
   if (c.attention_cap > 0) keys[p + "attn_logit_softcapping"] = c.attention_cap;
   if (c.logit_cap > 0) keys[p + "final_logit_softcapping"] = c.logit_cap;
-  if (c.logit_scale != 1 || architecture == "command-r") keys[p + "logit_scale"] = c.logit_scale;
+  if (c.traits->multipliers) {
+    keys[p + "attention.scale"] = c.attention_scale;
+    keys[p + "embedding_scale"] = c.embedding_scale * c.residual_scale;
+    keys[p + "residual_scale"] = c.residual_scale;
+    keys[p + "logit_scale"] = 1 / c.logit_scale;
+  } else if (c.logit_scale != 1 || architecture == "command-r") {
+    keys[p + "logit_scale"] = c.logit_scale;
+  }
   if (c.experts.count > 0) {
     keys[p + "expert_count"] = c.experts.count;
     keys[p + "expert_used_count"] = c.experts.used;
@@ -178,6 +249,7 @@ JsonValue network_keys(const Config& c, uint32_t rows) {
   if (c.layer_kind.positions == Positions::rotary) add_rope_keys(keys, p, c);
   add_window_keys(keys, p, c);
   add_convolution_keys(keys, p, c);
+  add_linear_keys(keys, p, c);
   return keys;
 }
 
@@ -258,11 +330,18 @@ void add_key(GgufWriter& writer, const std::string& name, const JsonValue& value
 }  // namespace
 
 uint64_t ConvertTensor::columns() const {
-  const bool sorted = rotated_heads > 0 || parted_heads > 0;
+  const bool sorted = rotated_heads > 0 || parted_heads > 0 || (tiling.key_heads > 0 && !tiling.columns);
   return shape.empty() || (sorted && shape.size() == 1) ? 1 : shape.back();
 }
 
+uint64_t ConvertTensor::Tiling::source(uint64_t index) const {
+  if (key_heads == 0 || index < first) return index;
+  const uint64_t head = (index - first) / dim;
+  return first + (head % key_heads * each + head / key_heads) * dim + (index - first) % dim;
+}
+
 uint64_t ConvertTensor::source_row(uint64_t row) const {
+  if (!tiling.columns && tiling.key_heads > 0) return tiling.source(row);
   if (rotated_heads > 0) {
     const uint64_t head = shape[0] / rotated_heads, within = row % head;
     return row - within + within / 2 + within % 2 * (head / 2);

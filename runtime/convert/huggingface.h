@@ -20,8 +20,17 @@ struct ConvertTensor {
   uint32_t rotated_heads = 0;
   // Number of heads whose rows (head, q k v, head_dim) become (q k v, head, head_dim). 0: the rows stay.
   uint32_t parted_heads = 0;
+  // Heads that share keys lie side by side in a folder, (key_heads, each, dim); GGUF has (each, key_heads, dim). Rows
+  // from `first` on change places, or columns. key_heads 0: they stay.
+  struct Tiling {
+    uint64_t first = 0;
+    uint32_t key_heads = 0, each = 0, dim = 0;
+    bool columns = false;
+    uint64_t source(uint64_t index) const;
+  } tiling = {};
   bool transposed = false;  // the source is (columns, rows)
   float offset = 0;         // added
+  bool minus_exp = false;   // x becomes -exp(x)
 
   // The row of the sources, one after the other, that is row `row` of the new tensor. A vector whose elements change
   // places has rows of one.

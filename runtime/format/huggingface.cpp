@@ -80,6 +80,12 @@ bool reads_images(const JsonValue& config) {
   return type != nullptr && (*type == "idefics3" || *type == "smolvlm");
 }
 
+// A model of texts and pictures, of which Weft runs the text model alone.
+bool has_text_part(const JsonValue& config) {
+  const JsonValue* type = config.find("model_type");
+  return type != nullptr && *type == "qwen3_5";
+}
+
 // A name that cannot leave its folder.
 bool is_plain_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." &&
@@ -112,7 +118,8 @@ void read_sentence_files(ModelFile& model) {
 
 // The text model's description and tensors, under the names that they have in a folder of their own.
 void keep_text(ModelFile& model) {
-  constexpr std::string_view kText = "model.text_model.", kOwn = "model.", kHead = "lm_head.";
+  constexpr std::string_view kOwn = "model.", kHead = "lm_head.";
+  const std::string_view text_name = reads_images(model.metadata) ? "model.text_model." : "model.language_model.";
   const JsonValue* text = model.metadata.find("text_config");
   if (text == nullptr || !text->is_object())
     throw Error(Code::bad_file, "there is no object \"text_config\"", (model.path / "config.json").string());
@@ -121,10 +128,10 @@ void keep_text(ModelFile& model) {
   if (const JsonValue* tied = model.metadata.find("tie_word_embeddings")) own["tie_word_embeddings"] = *tied;
   model.metadata = std::move(own);
   std::erase_if(model.tensors, [&](const TensorView& tensor) {
-    return !tensor.name.starts_with(kText) && !tensor.name.starts_with(kHead);
+    return !tensor.name.starts_with(text_name) && !tensor.name.starts_with(kHead);
   });
   for (TensorView& tensor : model.tensors)
-    if (tensor.name.starts_with(kText)) tensor.name.replace(0, kText.size(), kOwn);
+    if (tensor.name.starts_with(text_name)) tensor.name.replace(0, text_name.size(), kOwn);
   // As the processors of Transformers 4 write it.
   const JsonValue chat = read_object_if_there(model.path / "chat_template.json");
   const JsonValue* const source = chat.find("chat_template");
@@ -190,7 +197,7 @@ ModelFile open_huggingface(const fs::path& folder, Half half) {
   }
   if (half == Half::image)
     keep_image(model);
-  else if (reads_images(model.metadata))
+  else if (reads_images(model.metadata) || has_text_part(model.metadata))
     keep_text(model);
   return model;
 }

@@ -42,6 +42,9 @@ struct Extent {
 
 std::vector<Extent> extents(const Config& config, uint32_t candidate_stride, uint32_t tokens, uint32_t sampled) {
   const uint32_t convolved = config.has_mixer<ShortConvConfig>() ? config.width : 0;
+  ops::LinearShape linear = {};  // all such layers of a model have the same one
+  for (const LayerConfig& layer : config.layer_configs)
+    if (const ops::LinearShape* own = linear_shape(layer.mixer)) linear = *own;
   const uint32_t softmaxes = config.mixes_softmaxes() ? std::bit_ceil(config.softmaxes.count) : 0;
   return {{&Activations::x, tokens, config.width},
           {&Activations::normed, tokens, config.width},
@@ -50,8 +53,12 @@ std::vector<Extent> extents(const Config& config, uint32_t candidate_stride, uin
           {&Activations::qkv, tokens, config.query_dim() + 2 * config.kv_dim()},
           {&Activations::q, tokens, config.query_dim()},
           {&Activations::attended, tokens, config.query_dim()},
+          {&Activations::gates, tokens, config.layer_kind.gated_attention ? config.query_dim() : 0},
           {&Activations::conv_gates, tokens, 3 * convolved},
           {&Activations::convolved, tokens, convolved},
+          {&Activations::projected, tokens, linear.projected_cols()},
+          {&Activations::prepared, tokens, linear.prepared_cols()},
+          {&Activations::scanned, tokens, linear.values()},
           {&Activations::gate_up, tokens, (config.layer_kind.gated ? 2 : 1) * config.ffn},
           {&Activations::inner, tokens, config.ffn},
           {&Activations::routing, tokens, config.experts.count},

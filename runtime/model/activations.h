@@ -16,14 +16,19 @@ struct Activations {
   View qkv;       // (tokens, q + k + v)
   View q;         // (tokens, q) after RoPE
   View attended;  // (tokens, q)
+  View gates;     // (tokens, q) of gated attention; without columns if the model has none
   // Buffers of short convolutions; no columns if the model has none.
   View conv_gates;  // (tokens, 3 * width): B, C, x
   View convolved;   // (tokens, width)
-  View gate_up;     // (tokens, 2 * ffn); not gated: (tokens, ffn)
-  View inner;       // (tokens, ffn)
-  View routing;     // (tokens, experts) the router's logits
-  View chosen;      // (tokens, used) of abi::RoutedExpert
-  View logits;      // (sampled, vocab)
+  // Rows of linear attention (ops/linear_attention.h); without columns if the model has none.
+  View projected;  // (tokens, projected_cols)
+  View prepared;   // (tokens, prepared_cols)
+  View scanned;    // (tokens, values)
+  View gate_up;    // (tokens, 2 * ffn); not gated: (tokens, ffn)
+  View inner;      // (tokens, ffn)
+  View routing;    // (tokens, experts) the router's logits
+  View chosen;     // (tokens, used) of abi::RoutedExpert
+  View logits;     // (sampled, vocab)
   // Buffers of several softmaxes, their number rounded up to a power of two; no rows for a single softmax.
   View softmax_states;   // (softmaxes, width)
   View softmax_rotated;  // (softmaxes, width) in the vocabulary table's basis

@@ -27,9 +27,10 @@ double largest(const std::vector<float>& values) {
 Adapter::Adapter(const Model& model, const ModelFile& base, ModelFile file, float scale)
     : model_(model), file_(std::move(file)) {
   if (!std::isfinite(scale)) throw Error(Code::invalid_argument, "it is not finite", "scale");
-  if (model.config.encoder || model.config.layer_kind.sees_all)
+  // The products of a Gated DeltaNet and of gated attention have other rows in a folder than here.
+  if (model.config.encoder || model.config.layer_kind.sees_all || model.config.traits->gated_delta)
     throw Error(Code::unsupported, "the family '" + model.config.family + "' takes no adapters", file_.path.string(),
-                "decoders do");
+                "most decoders do");
   find_products(base, scale);
   enter_device();
 }

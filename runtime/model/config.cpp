@@ -5,6 +5,7 @@
 
 #include "base/json_object.h"
 #include "base/number.h"
+#include "model/config_mixers.h"
 #include "model/fingerprint.h"
 
 namespace weft {
@@ -12,16 +13,11 @@ namespace {
 
 using ops::Activation;
 
-constexpr uint32_t kMost = 1u << 20;  // of any dimension: far above every model, far below overflow
 constexpr uint32_t kMostExperts = 1024;
 constexpr uint32_t kMostContext = 1u << 24;
-constexpr uint32_t kMostLayers = 4096, kMostBuckets = 4096;
+constexpr uint32_t kMostBuckets = 4096;
 constexpr uint32_t kT5Farthest = 128;  // whose distance has a bias of its own: every T5's, and in no key of GGUF
-constexpr double kTiny = 1e-12, kHuge = 1e12;
-
-[[noreturn]] void unsupported(const std::string& what, const JsonObject& values) {
-  throw Error(Code::unsupported, what, values.place());
-}
+constexpr double kHuge = 1e12;
 
 // Begins a config with the settings of the family, the same for both kinds of files.
 Config begin(const ModelFile& file, const JsonObject& values, const std::string& family) {
@@ -54,13 +50,6 @@ void place_layers(Config& c, uint32_t window, uint32_t rotary_dim, const Local& 
     c.layer_configs.push_back(
         {AttentionConfig{windowed ? window : 0, windowed ? local_rope : 0, no_rope ? 0 : rotary_dim}});
   }
-}
-
-// Gives some layers a short convolution in place of attention.
-template <class Chosen>
-void place_convolutions(Config& c, uint32_t taps, bool biased, const Chosen& chosen) {
-  for (uint32_t layer = 0; layer < c.layers; ++layer)
-    if (chosen(layer)) c.layer_configs[layer].mixer = ShortConvConfig{taps, biased};
 }
 
 bool local_by_pattern(uint32_t layer, uint32_t global_every) {
@@ -142,9 +131,9 @@ void scale_gguf_rope(Config& c, const ModelFile& file, const JsonObject& values,
 
 void read_gguf_positions(Config& c, const ModelFile& file, const JsonObject& values, const std::string& p) {
   const Family& family = *c.traits;
-  const uint32_t rotary_dim = c.layer_kind.positions != Positions::rotary
-                                  ? 0
-                                  : values.integer(p + "rope.dimension_count", 1, 4096, c.heads.head_dim);
+  const bool rotates = c.layer_kind.positions == Positions::rotary &&
+                       (!c.traits->mamba2 || values.flag(p + "rope.scaling.finetuned", false));
+  const uint32_t rotary_dim = !rotates ? 0 : values.integer(p + "rope.dimension_count", 1, 4096, c.heads.head_dim);
   c.ropes.push_back(plain_rope(values.number(p + "rope.freq_base", kTiny, kHuge, family.rope_base), rotary_dim));
   scale_gguf_rope(c, file, values, p);
   if (family.local_rope_base > 0)
@@ -162,31 +151,6 @@ void read_gguf_positions(Config& c, const ModelFile& file, const JsonObject& val
   }
   const uint32_t global_every = values.integer(key, 0, 4096, family.global_every);
   place_layers(c, window, rotary_dim, [&](uint32_t layer) { return local_by_pattern(layer, global_every); });
-}
-
-// The key/value heads of each layer, where one without attention has none.
-std::vector<uint32_t> read_kv_heads(const Config& c, const JsonObject& values, const std::string& p) {
-  const std::string key = p + "attention.head_count_kv";
-  if (!c.traits->short_conv || !values.has(key) || !values.at(key).is_array())
-    return std::vector<uint32_t>(c.layers, values.integer(key, 1, 4096, c.heads.heads));
-  std::vector<uint32_t> counts;
-  uint32_t most = 0;
-  for (const JsonValue& count : values.array(key)) {
-    counts.push_back(values.integer_of(count, key, 0, 4096));
-    most = std::max(most, counts.back());
-    if (counts.back() != 0 && counts.back() != most) unsupported("not supported: layers with different heads", values);
-  }
-  if (counts.size() != c.layers || most == 0) values.refuse(key, std::to_string(c.layers) + " numbers, not all 0");
-  return counts;
-}
-
-void read_gguf_lfm2(Config& c, const ModelFile& file, const JsonObject& values, std::span<const uint32_t> kv_heads) {
-  const uint32_t taps = values.integer("lfm2.shortconv.l_cache", 1, ops::kMostTaps);
-  const auto first = std::ranges::find(kv_heads, 0u);
-  if (first == kv_heads.end()) return;
-  const int layer = static_cast<int>(first - kv_heads.begin());
-  const bool biased = file.find(tensor_name(file.kind, *c.traits, "shortconv_in", layer, "bias")) != nullptr;
-  place_convolutions(c, taps, biased, [&](uint32_t index) { return kv_heads[index] == 0; });
 }
 
 void read_gguf_t5(Config& c, const ModelFile& file, const JsonObject& values) {
@@ -243,6 +207,8 @@ Config from_gguf(const ModelFile& file, const JsonObject& values) {
   const std::string p = c.family + ".";
   c.width = values.integer(p + "embedding_length", 1, kMost);
   c.layers = values.integer(p + "block_count", 1, 4096);
+  if (const std::string key = p + "nextn_predict_layers"; c.traits->gated_delta && values.has(key))
+    c.layers -= c.further_layers = values.integer(key, 0, c.layers - 1);
   c.ffn = values.integer(p + "feed_forward_length", 1, kMost);
   c.context = values.integer(p + "context_length", 1, kMostContext);
   c.heads.heads = values.integer(p + "attention.head_count", 1, 4096);
@@ -259,6 +225,11 @@ Config from_gguf(const ModelFile& file, const JsonObject& values) {
   c.attention_cap = values.real(p + "attn_logit_softcapping", 0, 1e6, 0);
   c.logit_cap = values.real(p + "final_logit_softcapping", 0, 1e6, 0);
   c.logit_scale = values.real(p + "logit_scale", kTiny, 1e6, 1);
+  if (c.traits->multipliers) {
+    c.logit_scale = 1 / c.logit_scale;  // these files have the divisor
+    c.embedding_scale = values.real(p + "embedding_scale", kTiny, 1e6, 1);
+    c.residual_scale = values.real(p + "residual_scale", kTiny, 1e6, 1);
+  }
   // The files lack Gemma's query_pre_attn_scalar. It is the head dimension, except in the 27B models of Gemma 2 and 3;
   // these are known by their number of layers.
   const bool gemma_27b = (c.family == "gemma2" && c.layers == 46) || (c.family == "gemma3" && c.layers == 62);
@@ -270,7 +241,7 @@ Config from_gguf(const ModelFile& file, const JsonObject& values) {
   if (c.layer_kind.sees_all) c.pooling = gguf_pooling(values, p + "pooling_type");
   read_gguf_positions(c, file, values, p);
   if (c.layer_kind.positions == Positions::bucketed) read_gguf_t5(c, file, values);
-  if (c.traits->short_conv) read_gguf_lfm2(c, file, values, kv_heads);
+  read_gguf_mixers(c, file, values, p, kv_heads);
   read_softmaxes(c, values, p);
   return c;
 }
@@ -362,7 +333,8 @@ void read_ropes(Config& c, const JsonObject& values, uint32_t rotary_dim) {
 
 uint32_t read_rotary_dim(const Config& c, const JsonObject& values) {
   if (c.layer_kind.positions != Positions::rotary) return 0;
-  double share = values.number(values.either({"partial_rotary_factor", "rotary_pct"}), 0, 1, 1);
+  if (c.traits->mamba2 && values.text("position_embedding_type", "none") != "rope") return 0;
+  double share = values.number(values.either({"partial_rotary_factor", "rotary_pct"}), 0, 1, c.traits->rotary_share);
   if (values.has("rope_parameters"))
     share = values.object("rope_parameters").number("partial_rotary_factor", 0, 1, share);
   return static_cast<uint32_t>(c.heads.head_dim * share);
@@ -378,10 +350,12 @@ void read_layer_positions(Config& c, const JsonObject& values) {
     if (!right) values.refuse(key, "an array of " + std::to_string(c.layers));
     return values.at(key);
   };
-  if (values.has("layer_types")) {
-    const JsonValue& types = array("layer_types");
+  if (const std::string key = values.either({"layer_types", "layers_block_type"}); values.has(key)) {
+    const JsonValue& types = array(key);
     for (const JsonValue& type : types.items())
-      if (type != "full_attention" && type != "sliding_attention" && !(type == "conv" && c.traits->short_conv))
+      if (type != "full_attention" && type != "sliding_attention" && !(type == "conv" && c.traits->short_conv) &&
+          !(type == "linear_attention" && (c.traits->gated_delta || c.traits->mamba2)) &&
+          !((type == "mamba" || type == "attention") && c.traits->mamba2))
         unsupported("not supported: layer type " + type.dump(), values);
     place_layers(c, window, rotary_dim, [&](uint32_t layer) { return types[layer] == "sliding_attention"; });
   } else {
@@ -397,28 +371,6 @@ void read_layer_positions(Config& c, const JsonObject& values) {
     for (uint32_t layer = 0; layer < c.layers; ++layer)
       if (rotated[layer] == 0) std::get<AttentionConfig>(c.layer_configs[layer].mixer).rotary_dim = 0;
   }
-}
-
-void read_huggingface_lfm2(Config& c, const JsonObject& values) {
-  if (values.flag("block_auto_adjust_ff_dim", true)) {
-    const uint32_t step = values.integer("block_multiple_of", 1, kMost, 256);
-    const double factor = values.number("block_ffn_dim_multiplier", kTiny, 1000, 1);
-    const auto wanted = static_cast<uint64_t>(factor * (uint64_t{c.ffn} * 2 / 3));
-    const uint64_t ffn = (wanted + step - 1) / step * step;
-    if (ffn == 0 || ffn > kMost) values.refuse("block_ffn_dim_multiplier", "a feed-forward of a usual width");
-    c.ffn = static_cast<uint32_t>(ffn);
-  }
-  c.tied = values.flag("tie_embedding", *c.tied);
-  std::vector<bool> attends(c.layers, !values.has("full_attn_idxs"));
-  if (values.has("layer_types")) {
-    const JsonValue::Array& types = values.array("layer_types");
-    for (uint32_t layer = 0; layer < c.layers; ++layer) attends[layer] = types[layer] != "conv";
-  } else if (values.has("full_attn_idxs")) {
-    for (const JsonValue& index : values.array("full_attn_idxs"))
-      attends[values.integer_of(index, "full_attn_idxs", 0, c.layers - 1)] = true;
-  }
-  place_convolutions(c, values.integer("conv_L_cache", 1, ops::kMostTaps, 3), values.flag("conv_bias", false),
-                     [&](uint32_t layer) { return !attends[layer]; });
 }
 
 Activation activation_named(const std::string& name, const JsonObject& values) {
@@ -491,7 +443,9 @@ Config from_huggingface(const ModelFile& file, const JsonObject& values) {
       4096);
   c.heads.kv_heads = values.integer("num_key_value_heads", 1, 4096, c.heads.heads);
   c.heads.head_dim = values.integer(values.either({"head_dim", "d_kv"}), 1, 4096, c.width / c.heads.heads);
-  if (values.has("num_local_experts")) {
+  const bool has_none = c.traits->mamba2 && values.has("num_local_experts") && values.at("num_local_experts") == 0;
+  if (c.traits->mamba2 && !has_none) unsupported("not supported: experts in this family", values);
+  if (values.has("num_local_experts") && !has_none) {
     c.experts.count = values.integer("num_local_experts", 1, kMostExperts);
     c.experts.used = values.integer("num_experts_per_tok", 1, c.experts.count);
   }
@@ -504,6 +458,7 @@ Config from_huggingface(const ModelFile& file, const JsonObject& values) {
   c.layer_kind.out_bias |= attention_bias;
   c.layer_kind.ffn_bias |= values.flag("mlp_bias", false);
   c.tied = values.flag("tie_word_embeddings", c.traits->tied);
+  if (c.traits->norms_lack_one) c.norm_offset = 1;
   if (c.traits->gemma) {
     c.norm_offset = 1;
     // query_pre_attn_scalar stands in for the head dimension; Gemma 1 has none.
@@ -516,6 +471,12 @@ Config from_huggingface(const ModelFile& file, const JsonObject& values) {
     c.embedding_scale = std::sqrt(static_cast<float>(c.width));
   c.attention_scale =
       static_cast<float>(1 / std::sqrt(values.number("query_pre_attn_scalar", kTiny, 1e6, c.heads.head_dim)));
+  if (c.traits->multipliers) {
+    c.attention_scale = values.real("attention_multiplier", kTiny, 1e6, 1);
+    c.embedding_scale = values.real("embedding_multiplier", kTiny, 1e6, 1);
+    c.residual_scale = values.real("residual_multiplier", kTiny, 1e6, 1);
+    c.logit_scale = 1 / values.real("logits_scaling", kTiny, 1e6, 1);
+  }
   if (c.layer_kind.sees_all) {
     const SentenceConfig sentences = read_sentence_config(file, c.context);
     c.pooling = sentences.pooling;
@@ -532,8 +493,7 @@ Config from_huggingface(const ModelFile& file, const JsonObject& values) {
     read_huggingface_t5(c, values);
   else if (c.traits->encoder)
     read_bart(c, values);
-  else if (c.traits->short_conv)
-    read_huggingface_lfm2(c, values);
+  read_huggingface_mixers(c, values);
   if (c.encoder) c.start_token = read_start_token(file, values);
   return c;
 }
@@ -556,6 +516,11 @@ void check_shape(const Config& c, const JsonObject& values) {
         own && (own->rotary_dim % 2 != 0 || own->rotary_dim > heads.head_dim))
       contradict("the rotary dimension is " + std::to_string(own->rotary_dim) + ", the head dimension " +
                  std::to_string(heads.head_dim));
+  for (const LayerConfig& layer : c.layer_configs)
+    if (const ops::LinearShape* linear = linear_shape(layer.mixer);
+        linear && (linear->heads % linear->key_heads != 0 || linear->values() > kMost))
+      contradict(std::to_string(linear->heads) + " heads of linear attention cannot share " +
+                 std::to_string(linear->key_heads) + " heads of keys evenly");
   if (c.layer_kind.positions == Positions::bucketed && c.buckets.farthest <= c.buckets.count / 2)
     contradict(std::to_string(c.buckets.count) + " buckets of distances, the farthest is " +
                std::to_string(c.buckets.farthest));
@@ -572,6 +537,9 @@ Config read_config(const ModelFile& file) {
   for (const Rope& rope : c.ropes)
     c.context = std::max(c.context, static_cast<uint32_t>(std::min<double>(rope.reach(), kMostContext)));
   if (c.traits->gemma) c.embedding_scale = std::sqrt(static_cast<float>(c.width));
+  c.mixer_epsilon = c.epsilon;
+  c.embedding_scale /= c.residual_scale;
+  c.epsilon /= c.residual_scale * c.residual_scale;
   check_shape(c, values);
   if (c.encoder) check_shape(*c.encoder, values);
   return c;

@@ -44,12 +44,17 @@ struct Config {
   uint32_t vocab = 0;              // rows of the vocabulary table
   uint32_t width = 0;              // of a hidden state
   uint32_t layers = 0;
+  uint32_t further_layers = 0;  // of the file, after these: they guess further tokens. Weft does not use them
   ops::HeadShape heads = {};
   uint32_t ffn = 0;  // width of the feed-forward's inner state, or of each expert's
   ops::Experts experts;
   uint32_t context = 0;  // most tokens the model was made for
   LayerKind layer_kind;
-  float epsilon = 0;          // of the norms
+  // The model multiplies what a branch adds to x by this. Here x and the embedding's scale are divided by it instead,
+  // and the epsilon of x's norms by its square: these norms are the same.
+  float residual_scale = 1;
+  float epsilon = 0;          // of the norms of x
+  float mixer_epsilon = 0;    // of the mixers' own norms
   float norm_offset = 0;      // added to the file's norm weights
   float embedding_scale = 1;  // of the embedding
   float attention_scale = 0;  // of the scores

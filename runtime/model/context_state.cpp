@@ -36,6 +36,10 @@ bool is_recurrent(const LayerState& state) {
   return std::visit([](const auto& own) { return own.kRecurrent; }, state);
 }
 
+CopiedRange copied(const LayerState& state, uint64_t tokens) {
+  return std::visit([&](const auto& own) { return own.copied(tokens); }, state);
+}
+
 StateLayout::StateLayout(const Config& config, const StateSize& size) {
   if (config.has_position_table() && size.context > config.context)
     throw Error(Code::unsupported,
@@ -50,11 +54,9 @@ StateLayout::StateLayout(const Config& config, const StateSize& size) {
           layers.emplace_back(state);
         },
         layer.mixer);
-    for (const View& array : arrays_of(layers.back())) {
-      const uint64_t own = align_up(array.bytes, kViewAlignment);
-      bytes += own;
-      if (is_recurrent(layers.back())) recurrent_bytes += own;
-    }
+    for (const View& array : arrays_of(layers.back())) bytes += align_up(array.bytes, kViewAlignment);
+    if (!is_recurrent(layers.back())) continue;
+    for (const View& part : parts_of(layers.back(), 1, 1)) recurrent_bytes += align_up(part.bytes, kViewAlignment);
   }
 }
 

@@ -29,6 +29,7 @@ std::vector<View> arrays_of(const LayerState& state);
 std::vector<View> parts_of(const LayerState& state, uint64_t tokens, uint64_t written);
 bool holds(const LayerState& state, uint64_t tokens, uint64_t written);
 bool is_recurrent(const LayerState& state);
+CopiedRange copied(const LayerState& state, uint64_t tokens);
 
 // The states of all layers, without buffers: each array begins at 0. Throws Error(unsupported) for a context too large
 // for the model or the device.
@@ -37,7 +38,7 @@ struct StateLayout {
   std::vector<LayerState> layers;
   uint64_t bytes = 0;            // of a session's arrays
   uint64_t scratch_bytes = 0;    // that all layers of a session share
-  uint64_t recurrent_bytes = 0;  // of the arrays that checkpoints copy
+  uint64_t recurrent_bytes = 0;  // of what a checkpoint copies
   uint64_t checkpoint_bytes() const { return kMostCheckpoints * recurrent_bytes; }
 };
 

@@ -153,8 +153,33 @@ constexpr Name kLfm2Gguf[] = {{"output_norm", "token_embd_norm"},
                               {"shortconv_conv", "shortconv.conv"},
                               {"shortconv_out", "shortconv.out_proj"}};
 
+constexpr Name kQwen35Names[] = {{"delta_qkv", "linear_attn.in_proj_qkv"}, {"delta_z", "linear_attn.in_proj_z"},
+                                 {"delta_a", "linear_attn.in_proj_a"},     {"delta_b", "linear_attn.in_proj_b"},
+                                 {"delta_conv", "linear_attn.conv1d"},     {"delta_decay", "linear_attn.A_log"},
+                                 {"delta_bias", "linear_attn.dt_bias"},    {"delta_norm", "linear_attn.norm"},
+                                 {"delta_out", "linear_attn.out_proj"}};
+constexpr Name kQwen35Gguf[] = {{"delta_qkv", "attn_qkv"},     {"delta_z", "attn_gate"},
+                                {"delta_a", "ssm_alpha"},      {"delta_b", "ssm_beta"},
+                                {"delta_conv", "ssm_conv1d"},  {"delta_decay", "ssm_a"},
+                                {"delta_bias", "ssm_dt.bias"}, {"delta_norm", "ssm_norm"},
+                                {"delta_out", "ssm_out"},      {"ffn_norm", "post_attention_norm"}};
+
+constexpr Name kGraniteHybridNames[] = {{"mamba_in", "mamba.in_proj"},
+                                        {"mamba_conv", "mamba.conv1d"},
+                                        {"mamba_decay", "mamba.A_log"},
+                                        {"mamba_bias", "mamba.dt_bias"},
+                                        {"mamba_skip", "mamba.D"},
+                                        {"mamba_norm", "mamba.norm"},
+                                        {"mamba_out", "mamba.out_proj"},
+                                        {"ffn_up", "shared_mlp.input_linear"},
+                                        {"ffn_down", "shared_mlp.output_linear"}};
+constexpr Name kGraniteHybridGguf[] = {
+    {"mamba_in", "ssm_in"},  {"mamba_conv", "ssm_conv1d"}, {"mamba_decay", "ssm_a"}, {"mamba_bias", "ssm_dt.bias"},
+    {"mamba_skip", "ssm_d"}, {"mamba_norm", "ssm_norm"},   {"mamba_out", "ssm_out"}};
+
 constexpr LayerKind kQwen2 = {.qkv_bias = true};
 constexpr LayerKind kQwen3 = {.norm_heads = true};
+constexpr LayerKind kQwen35 = {.norm_heads = true, .gated_attention = true};
 constexpr LayerKind kGemma = {.activation = Activation::gelu_tanh};
 constexpr LayerKind kGemma2 = {.norm_branches = true, .activation = Activation::gelu_tanh};
 constexpr LayerKind kGemma3 = {.norm_heads = true, .norm_branches = true, .activation = Activation::gelu_tanh};
@@ -227,6 +252,22 @@ constexpr Family kFamilies[] = {
     {.architecture = "llama", .model_type = "mixtral", .gguf_pairs = ops::Pairs::adjacent, .names = kMixtralNames},
     {.architecture = "qwen2", .model_type = "qwen2", .layer_kind = kQwen2},
     {.architecture = "qwen3", .model_type = "qwen3", .layer_kind = kQwen3},
+    {.architecture = "qwen35",
+     .model_type = "qwen3_5_text",
+     .layer_kind = kQwen35,
+     .names = kQwen35Names,
+     .gguf_names = kQwen35Gguf,
+     .norms_lack_one = true,
+     .rotary_share = 0.25,
+     .gated_delta = true},
+    {.architecture = "granite", .model_type = "granite", .gguf_pairs = ops::Pairs::adjacent, .multipliers = true},
+    {.architecture = "granitehybrid",
+     .model_type = "granitemoehybrid",
+     .gguf_pairs = ops::Pairs::adjacent,
+     .names = kGraniteHybridNames,
+     .gguf_names = kGraniteHybridGguf,
+     .multipliers = true,
+     .mamba2 = true},
     {.architecture = "lfm2",
      .model_type = "lfm2",
      .layer_kind = kQwen3,
@@ -352,7 +393,7 @@ std::string tensor_name(ModelFile::Kind kind, const Family& family, std::string_
     if (layer >= 0) name += std::string(family.layers) + std::to_string(layer) + ".";
     name += stem({family.names, kLlamaNames}, role);
   }
-  return name + "." + std::string(what);
+  return what.empty() ? name : name + "." + std::string(what);
 }
 
 }  // namespace weft

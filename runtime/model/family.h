@@ -38,6 +38,7 @@ struct LayerKind {
   bool gated = true;  // the feed-forward is down(f(gate) * up); else down(f(up))
   ops::Activation activation = ops::Activation::silu;
   bool qkv_bias = false, out_bias = false, ffn_bias = false;
+  bool gated_attention = false;  // attn_q has rows (head, q gate, head_dim): the result is gated with sigmoid(gate)
 };
 
 using TensorNames = std::span<const std::pair<std::string_view, std::string_view>>;  // role, Hugging Face's name
@@ -62,6 +63,11 @@ struct Family {
   bool transposed = false;      // Hugging Face: the layers' matrices are (columns, rows)
   bool qkv_by_head = false;  // Hugging Face: rows of attn_qkv are (head, q k v, head_dim), not (q k v, head, head_dim)
   uint32_t first_position = 0;      // Hugging Face: the row of the position table that the first position has
+  bool norms_lack_one = false;      // Hugging Face: the norms' weights are about 0, 1 is added
+  bool multipliers = false;         // of the embedding, the scores, what a branch adds, and the logits: Granite
+  double rotary_share = 1;          // of a head's dimensions, if the file says nothing
+  bool mamba2 = false;              // the same with a Mamba-2
+  bool gated_delta = false;         // layers that the file names have a Gated DeltaNet in place of attention
   bool short_conv = false;          // layers that the file names have a short convolution in place of attention
   const Family* encoder = nullptr;  // of an encoder-decoder, whose decoder this describes: its other half. Static
 };
@@ -78,11 +84,13 @@ const Family& image_family();
 // "attn_k_norm", "attn_rel_b", "attn_output", "attn_output_norm", "post_attention_norm", "cross_attn_norm",
 // "cross_attn_q", "cross_attn_k", "cross_attn_v", "cross_attn_o", "ffn_norm", "ffn_gate", "ffn_up", "ffn_down",
 // "post_ffw_norm" or "layer_output_norm"; of a short convolution "shortconv_in", "shortconv_conv" and
-// "shortconv_out"; with experts, "ffn_gate_inp" for the router and "ffn_gate_exps",
-// "ffn_up_exps" and "ffn_down_exps" for all of theirs, where a # in Hugging Face's name stands for one's number (GGUF's
-// words); of a masked-token head, which GGUF does not know, "mlm_dense", "mlm_norm" or "mlm". what: "weight" or "bias".
-// The image encoder has "patch_embd", "position_embd", "output_norm", the layers' roles, and "output" for the
-// projection to the width of the text model.
+// "shortconv_out"; of a Gated DeltaNet "delta_qkv", "delta_z", "delta_a", "delta_b", "delta_conv", "delta_norm",
+// "delta_out", and, with an empty `what`, "delta_decay" and "delta_bias"; of a Mamba-2 "mamba_in", "mamba_conv",
+// "mamba_norm", "mamba_out", and in the same way "mamba_decay", "mamba_bias" and "mamba_skip"; with experts,
+// "ffn_gate_inp" for the router and "ffn_gate_exps", "ffn_up_exps" and "ffn_down_exps" for all of theirs, where a # in
+// Hugging Face's name stands for one's number (GGUF's words); of a masked-token head, which GGUF does not know,
+// "mlm_dense", "mlm_norm" or "mlm". what: "weight" or "bias". The image encoder has "patch_embd",
+// "position_embd", "output_norm", the layers' roles, and "output" for the projection to the width of the text model.
 std::string tensor_name(ModelFile::Kind kind, const Family& family, std::string_view role, int layer = -1,
                         std::string_view what = "weight");
 

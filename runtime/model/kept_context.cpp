@@ -13,7 +13,7 @@ KeptContext::KeptContext(const Model& model, uint32_t context, Format format, co
       recurrent_(std::ranges::any_of(state_.layers, is_recurrent)) {
   if (!recurrent_) return;
   uint64_t bytes = 0;
-  for (const View& array : recurrent_arrays(nullptr)) bytes += align_up(array.bytes, kViewAlignment);
+  for (const View& part : recurrent_parts(1)) bytes += align_up(part.bytes, kViewAlignment);
   checkpoint_memory_ = Buffer(model.device, "checkpoints", kMostCheckpoints * bytes, Memory::device);
 }
 
@@ -34,52 +34,65 @@ bool KeptContext::can_truncate(size_t tokens, bool recurrent, size_t written) co
          });
 }
 
+CopiedRange KeptContext::copied(size_t tokens) const {
+  CopiedRange all = {0, tokens};
+  for (const LayerState& layer : state_.layers) {
+    const CopiedRange own = weft::copied(layer, tokens);
+    all = {std::max(all.first, own.first), std::min(all.last, own.last)};
+  }
+  return all;
+}
+
 // The most tokens, up to `most`, that are kept in some form.
-std::optional<KeptContext::Source> KeptContext::find(size_t most) const {
+std::optional<KeptContext::Source> KeptContext::find(size_t most, bool to_copy) const {
   std::optional<Source> best;
-  const auto offer = [&](size_t tokens, size_t written, const Checkpoint* checkpoint) {
+  const auto offer = [&](size_t tokens, size_t first, size_t written, const Checkpoint* checkpoint) {
     const size_t here = std::min(tokens, most);
-    if ((best && best->tokens >= here) || !can_truncate(here, true, written)) return;
+    if ((best && best->tokens >= here) || (here > 0 && here < first) || !can_truncate(here, true, written)) return;
     if (can_truncate(here, false, extent_.written)) best = {here, checkpoint};
   };
-  offer(extent_.tokens, extent_.recurrent_written, nullptr);
-  for (const Checkpoint& checkpoint : checkpoints_) offer(checkpoint.tokens, checkpoint.written, &checkpoint);
+  if (!to_copy || can_copy(std::min(extent_.tokens, most)))
+    offer(extent_.tokens, extent_.recurrent_first, extent_.recurrent_written, nullptr);
+  for (const Checkpoint& one : checkpoints_) offer(one.tokens, one.first, one.written, &one);
   return best;
 }
 
 void KeptContext::truncate(size_t most) {
-  const std::optional<Source> source = find(std::min(most, extent_.tokens));
+  const std::optional<Source> source = find(std::min(most, extent_.tokens), false);
   if (!source || source->tokens == 0) return forget();
   if (source->checkpoint) {
     extent_.tokens = 0;  // until all of it is there
-    const std::vector<View> from = recurrent_arrays(source->checkpoint), to = recurrent_arrays(nullptr);
+    const std::vector<View> from = views_of(*source->checkpoint), to = recurrent_parts(source->checkpoint->source);
     run_once(model_.device, "go back", [&](Recorder& r) {
       for (size_t i = 0; i < to.size(); ++i) r.copy(from[i], to[i]);
     });
     extent_.recurrent_written = source->checkpoint->written;
+    extent_.recurrent_first = source->checkpoint->first;
   }
   extent_.tokens = source->tokens;
   // Later checkpoints are of another text from here on.
   std::erase_if(checkpoints_, [&](Checkpoint& checkpoint) {
-    checkpoint.tokens = std::min(checkpoint.tokens, extent_.tokens);
-    return !can_truncate(checkpoint.tokens, true, checkpoint.written);
+    if (checkpoint.tokens <= extent_.tokens) return false;
+    checkpoint.tokens = extent_.tokens;
+    return checkpoint.tokens < checkpoint.first || !can_truncate(checkpoint.tokens, true, checkpoint.written);
   });
 }
 
 void KeptContext::add_checkpoint(size_t tokens) {
-  if (!recurrent_ || tokens == 0) return;
-  const auto same = [&](const Checkpoint& checkpoint) { return checkpoint.tokens == tokens; };
+  if (!recurrent_ || !can_copy(tokens)) return;
+  const CopiedRange range = copied(tokens);
+  const auto same = [&](const Checkpoint& checkpoint) { return checkpoint.tokens == range.last; };
   std::erase_if(checkpoints_, same);
   // The first one, which other conversations are likely to share, stays.
   if (checkpoints_.size() == kMostCheckpoints) checkpoints_.erase(checkpoints_.begin() + 1);
-  Checkpoint made = {tokens, extent_.recurrent_written, 0};
+  Checkpoint made = {range.last, extent_.recurrent_written, range.first, tokens, 0};
   const auto taken = [&](const Checkpoint& checkpoint) { return checkpoint.slot == made.slot; };
   while (std::ranges::any_of(checkpoints_, taken)) ++made.slot;
-  const std::vector<View> from = recurrent_arrays(nullptr), to = recurrent_arrays(&made);
+  const std::vector<View> from = recurrent_parts(tokens), to = views_of(made);
   run_once(model_.device, "checkpoint", [&](Recorder& r) {
     for (size_t i = 0; i < to.size(); ++i) r.copy(from[i], to[i]);
   });
-  const auto after = [&](const Checkpoint& checkpoint) { return checkpoint.tokens > tokens; };
+  const auto after = [&](const Checkpoint& checkpoint) { return checkpoint.tokens > made.tokens; };
   checkpoints_.insert(std::ranges::find_if(checkpoints_, after), made);
 }
 
@@ -96,7 +109,7 @@ size_t KeptContext::next_checkpoint(std::span<const uint32_t> ids, std::span<con
 }
 
 void KeptContext::copy_prefix(const KeptContext& from, size_t most) {
-  const std::optional<Source> source = from.find(most);
+  const std::optional<Source> source = from.find(most, true);
   if (!source || source->tokens <= extent_.tokens) return;
   Extent extent = from.extent_;
   extent.tokens = source->tokens;
@@ -106,15 +119,25 @@ void KeptContext::copy_prefix(const KeptContext& from, size_t most) {
     for (const View& part : parts_of(from.state_.layers[i], extent.tokens, extent.written)) sources.push_back(part);
     for (const View& part : parts_of(state_.layers[i], extent.tokens, extent.written)) targets.push_back(part);
   }
-  for (const View& array : from.recurrent_arrays(source->checkpoint)) sources.push_back(array);
-  for (const View& array : recurrent_arrays(nullptr)) targets.push_back(array);
-  if (source->checkpoint) extent.recurrent_written = source->checkpoint->written;
+  const Checkpoint* const checkpoint = source->checkpoint;
+  const size_t copied_tokens = checkpoint ? checkpoint->source : source->tokens;
+  for (const View& part : checkpoint ? from.views_of(*checkpoint) : from.recurrent_parts(copied_tokens))
+    sources.push_back(part);
+  for (const View& part : recurrent_parts(copied_tokens)) targets.push_back(part);
+  const CopiedRange range = copied(copied_tokens);
+  extent.tokens = std::min<size_t>(extent.tokens, range.last);
+  extent.recurrent_first = range.first;
+  if (checkpoint) extent.recurrent_written = checkpoint->written;
   extent_.tokens = 0;  // until all of it is there
   run_once(model_.device, "copy prefix", [&](Recorder& r) {
     for (size_t i = 0; i < sources.size(); ++i) r.copy(sources[i], targets[i]);
   });
   extent_ = extent;
   add_checkpoint(extent_.tokens);
+}
+
+KeptContext::Extent KeptContext::extent_to_save() const {
+  return recurrent_ && !can_copy(extent_.tokens) ? Extent() : extent_;
 }
 
 std::vector<View> KeptContext::parts(const Extent& extent) const {
@@ -125,23 +148,29 @@ std::vector<View> KeptContext::parts(const Extent& extent) const {
 }
 
 void KeptContext::loaded(const Extent& extent) {
+  const CopiedRange range = copied(extent.tokens);
   extent_ = extent;
+  extent_.tokens = range.last;
+  extent_.recurrent_first = range.first;
   checkpoints_.clear();
 }
 
-// The states' own arrays, or a checkpoint's copies of them.
-std::vector<View> KeptContext::recurrent_arrays(const Checkpoint* checkpoint) const {
-  std::vector<View> arrays;
+std::vector<View> KeptContext::recurrent_parts(size_t tokens) const {
+  std::vector<View> parts;
   for (const LayerState& layer : state_.layers)
     if (is_recurrent(layer))
-      for (const View& array : arrays_of(layer)) arrays.push_back(array);
-  if (!checkpoint) return arrays;
-  uint64_t at = checkpoint->slot * (checkpoint_memory_.bytes() / kMostCheckpoints);
-  for (View& array : arrays) {
-    array = View(checkpoint_memory_).part(at, array.bytes);
-    at += align_up(array.bytes, kViewAlignment);
+      for (const View& part : parts_of(layer, tokens, tokens)) parts.push_back(part);
+  return parts;
+}
+
+std::vector<View> KeptContext::views_of(const Checkpoint& checkpoint) const {
+  std::vector<View> views;
+  uint64_t at = checkpoint.slot * (checkpoint_memory_.bytes() / kMostCheckpoints);
+  for (const View& part : recurrent_parts(checkpoint.source)) {
+    views.push_back(View(checkpoint_memory_).part(at, part.bytes));
+    at += align_up(part.bytes, kViewAlignment);
   }
-  return arrays;
+  return views;
 }
 
 }  // namespace weft

@@ -25,8 +25,10 @@ class KeptContext {
     size_t tokens = 0;             // that are computed
     size_t written = 0;            // highest position ever written, plus 1
     size_t recurrent_written = 0;  // the same for recurrent states, which may be copies of checkpoints
+    size_t recurrent_first = 0;    // fewest tokens that recurrent states which are copies can go back to
   };
-  const Extent& extent() const { return extent_; }
+  // The extent that can be saved: without tokens if the recurrent states have just gone back and cannot be copied yet.
+  Extent extent_to_save() const;
   size_t tokens() const { return extent_.tokens; }
 
   // Before passes are submitted: they write the positions before `end`.
@@ -48,13 +50,16 @@ class KeptContext {
   // in flight.
   void copy_prefix(const KeptContext& from, size_t most);
 
-  // The bytes of the states of a context, to save and to load them: the same list for the same extent.
+  // The bytes of the states of a context, to save and to load them: the same list for the same extent. After loading,
+  // it may have one token less.
   std::vector<View> parts(const Extent& extent) const;
   void loaded(const Extent& extent);
 
  private:
   struct Checkpoint {
     size_t tokens, written;
+    size_t first;   // fewest tokens that it can go on from
+    size_t source;  // tokens of the state that it is a copy of
     uint32_t slot;
   };
   struct Source {  // of the recurrent states of `tokens` tokens
@@ -62,8 +67,13 @@ class KeptContext {
     const Checkpoint* checkpoint;  // nullptr: the states themselves
   };
   bool can_truncate(size_t tokens, bool recurrent, size_t written) const;
-  std::optional<Source> find(size_t most) const;
-  std::vector<View> recurrent_arrays(const Checkpoint* checkpoint) const;
+  CopiedRange copied(size_t tokens) const;  // by all layers
+  // False for states that are a copy and have gone back as far as that can: a copy of them could go nowhere.
+  bool can_copy(size_t tokens) const { return tokens > extent_.recurrent_first; }
+  std::optional<Source> find(size_t most, bool to_copy) const;
+  // The bytes that a copy of the recurrent states of so many tokens consists of.
+  std::vector<View> recurrent_parts(size_t tokens) const;
+  std::vector<View> views_of(const Checkpoint& checkpoint) const;  // the copies
 
   const Model& model_;
   ContextState state_;

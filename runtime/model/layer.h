@@ -9,7 +9,9 @@
 //                                 highest position ever written. A cache of keys can go back anywhere, a recurrent
 //                                 state nowhere but a few tokens: `kRecurrent`; there are checkpoints of it
 //                                 (kept_context.h)
-//   which bytes are the first n tokens'?  `parts`: to copy them to another session, to save and to load them
+//   which bytes are the first n tokens'?  `parts`: to copy them to another session, to save and to load them. A copy
+//   can
+//                                 go on from the numbers of tokens in `copied` of n, and from no other
 //   which drafted tokens stay?    all are written, and those that are refused written again: a state that overwrites
 //                                 older positions has room for kMostTakenBack more
 //   what does a token read?       `bytes_read`
@@ -18,22 +20,32 @@
 #include <optional>
 #include <variant>
 
+#include "model/copied_range.h"
 #include "model/mixers/attention.h"
+#include "model/mixers/gated_delta.h"
+#include "model/mixers/mamba2.h"
 #include "model/mixers/short_conv.h"
 #include "model/mlps/dense.h"
 #include "model/mlps/experts.h"
 
 namespace weft {
 
-using MixerConfig = std::variant<AttentionConfig, ShortConvConfig>;
-using Mixer = std::variant<Attention, ShortConv>;
-using LayerState = std::variant<AttentionState, ShortConvState>;
+using MixerConfig = std::variant<AttentionConfig, ShortConvConfig, GatedDeltaConfig, Mamba2Config>;
+using Mixer = std::variant<Attention, ShortConv, GatedDelta, Mamba2>;
+using LayerState = std::variant<AttentionState, ShortConvState, MatrixState>;
 using Mlp = std::variant<Dense, Experts>;
 
 // One layer's description.
 struct LayerConfig {
   MixerConfig mixer;
 };
+
+// The shape of a mixer that is linear attention; nullptr for other mixers.
+inline const ops::LinearShape* linear_shape(const MixerConfig& mixer) {
+  if (const auto* delta = std::get_if<GatedDeltaConfig>(&mixer)) return &delta->shape;
+  if (const auto* mamba = std::get_if<Mamba2Config>(&mixer)) return &mamba->shape;
+  return nullptr;
+}
 
 // One layer in one buffer: its matrices as tiles; its norms, except the first, and the matrices' biases as floats.
 // Norms of kind layer are (2, width): weights, then biases. A part that the layer does not have is without a buffer.

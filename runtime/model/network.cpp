@@ -36,6 +36,19 @@ void Network::add_branch(const Linear& last, const ops::Input& input, const View
   ops::norm(r, c.norm(), state, a.normed, own_norm, a.x, tokens, false, ops::Output::add, begin);
 }
 
+constexpr float kKeyEpsilon = 1e-6f;  // of a Gated DeltaNet's keys and queries, in all models
+
+void Network::scan(const ops::LinearShape& shape, const View& weights, uint32_t layer) const {
+  for (const TokenGroup& group : groups(layer)) {
+    ops::LinearState kept = std::get<MatrixState>(group.layer).kept;
+    kept.member_tokens = group.member_tokens;
+    const Activations& rows = group.a;
+    ops::scan_inputs(r, shape, group.state, rows.projected, weights, kept, rows.prepared, kKeyEpsilon, group.tokens);
+    ops::scan(r, shape, group.state, rows.prepared, weights, kept, rows.scanned, group.tokens);
+    ops::keep_rows(r, shape, group.state, rows.projected, rows.prepared, kept, group.tokens);
+  }
+}
+
 std::vector<TokenGroup> Network::groups(uint32_t layer) const {
   std::vector<TokenGroup> all;
   std::vector<bool> joined(pass.sessions().size());

@@ -49,6 +49,9 @@ struct Network {
   // True if turning the embedding's rows back begins the first layer's norm: they are x then.
   bool embedding_begins_norm() const;
 
+  // a.scanned = what a layer of linear attention makes of a.projected. weights: as ops::LinearShape has them.
+  void scan(const ops::LinearShape& shape, const View& weights, uint32_t layer) const;
+
   // The pass's tokens by where a layer's states lie.
   std::vector<TokenGroup> groups(uint32_t layer) const;
 

@@ -194,8 +194,9 @@ Parts::Sources Parts::sources_of(const std::vector<MatrixSource>& matrices, int 
       for (const Part& part : source.parts)
         sources.back().push_back(
             source.experts ? &tensors_.expert(part.role, index, copy, source.experts, part.rows, source.cols)
-            : as_stored == AsStored::yes ? &tensors_.need_matrix(part.role, index, part.rows, source.cols)
-                                         : &tensors_.matrix(part.role, index, part.rows, source.cols));
+            : as_stored == AsStored::yes ? &tensors_.need_matrix(part.role, index, part.rows * part.of, source.cols)
+            : part.of > 1 ? &tensors_.head_part(part.role, index, part.rows, source.cols, part.number, part.of)
+                          : &tensors_.matrix(part.role, index, part.rows, source.cols));
     }
   return sources;
 }

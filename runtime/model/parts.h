@@ -12,11 +12,14 @@
 
 namespace weft {
 
+enum class Map { none, minus_exp };  // x: x, -exp(x)
+
 // A part of a vector on the device: a tensor of the file, or zeros.
 struct Floats {
   const TensorView* tensor;
-  float offset = 0;    // added
-  uint64_t zeros = 0;  // without a tensor: so many
+  float offset = 0;     // added
+  uint64_t zeros = 0;   // without a tensor: so many
+  Map map = Map::none;  // of the numbers, offset included
 
   uint64_t count() const { return tensor ? element_count(tensor->shape) : zeros; }
 };
@@ -24,6 +27,7 @@ struct Floats {
 struct Part {
   const char* role;
   uint64_t rows;
+  uint32_t of = 1, number = 0;  // the tensor has rows (head, of, head_dim), and this is part `number` of each head
 };
 
 // A matrix of a layer and its bias: what they are made of.
@@ -67,6 +71,7 @@ class Parts {
 
   // For mixers and mlps, which list their own tensors.
   const Config& config() const { return config_; }
+  ModelFile::Kind kind() const { return file_.kind; }
   Tensors& tensors() { return tensors_; }
 
   Pieces layer(Layer& layer, int index);

@@ -77,6 +77,17 @@ const TensorView& Tensors::matrix(std::string_view role, int layer, uint64_t row
   return sorted_by_head(role) ? by_part(tensor) : tensor;
 }
 
+const TensorView& Tensors::head_part(std::string_view role, int layer, uint64_t rows, uint64_t cols, uint32_t number,
+                                     uint32_t of) {
+  const TensorView& tensor = need(role, layer, {rows * of, cols});
+  const uint64_t heads = config_.heads.heads, size = tensor.bytes.size() / (heads * of);
+  std::vector<std::byte> bytes(heads * size), read;
+  const std::span<const std::byte> stored = file_.read(tensor, read).bytes;
+  for (uint64_t head = 0; head < heads; ++head)
+    std::memcpy(&bytes[head * size], &stored[(head * of + number) * size], size);
+  return in_place(tensor, {rows, cols}, std::move(bytes));
+}
+
 const TensorView& Tensors::expert(std::string_view role, int layer, uint32_t number, uint32_t count, uint64_t rows,
                                   uint64_t cols) {
   std::string name = tensor_name(file_.kind, *config_.traits, role, layer);
@@ -137,6 +148,15 @@ const TensorView& Tensors::by_part(const TensorView& tensor) {
   return in_place(tensor, tensor.shape, std::move(bytes));
 }
 
+// True for tensors of layers that guess tokens after the next one. Weft does not use them.
+bool Tensors::predicts_further_tokens(const std::string& name) const {
+  if (!config_.traits->gated_delta) return false;
+  if (file_.kind == ModelFile::Kind::huggingface) return name.starts_with("mtp.");
+  for (uint32_t layer = config_.layers; layer < config_.layers + config_.further_layers; ++layer)
+    if (name.starts_with("blk." + std::to_string(layer) + ".")) return true;
+  return false;
+}
+
 void Tensors::refuse_leftovers() const {
   // No weights: tables that can be computed, and masks. Not used by Weft: some heads.
   static constexpr std::string_view kIdle[] = {
@@ -148,7 +168,8 @@ void Tensors::refuse_leftovers() const {
       // T5: further names of the one table, and biases that nothing adds
       "coder.embed_tokens.weight", "EncDecAttention.relative_attention_bias.weight", "cross_attn_rel_b.weight"};
   for (const TensorView& tensor : file_.tensors) {
-    const bool idle = std::ranges::any_of(kIdle, [&](std::string_view end) { return tensor.name.ends_with(end); });
+    const bool idle = std::ranges::any_of(kIdle, [&](std::string_view end) { return tensor.name.ends_with(end); }) ||
+                      predicts_further_tokens(tensor.name);
     if (!used_.contains(tensor.name) && !idle)
       throw Error(Code::unsupported,
                   "tensor '" + tensor.name + "' is no part of a network of the family '" + config_.family + "'",

@@ -31,6 +31,9 @@ class Tensors {
   const TensorView& need_matrix(std::string_view role, int layer, uint64_t rows, uint64_t cols);
   // The same, transposed or sorted if the family stores it otherwise. The result is valid until forget().
   const TensorView& matrix(std::string_view role, int layer, uint64_t rows, uint64_t cols);
+  // Part `number` of each head of a matrix whose rows are (head, of, head_dim): (rows, cols). Valid until forget().
+  const TensorView& head_part(std::string_view role, int layer, uint64_t rows, uint64_t cols, uint32_t number,
+                              uint32_t of);
   // The matrix (rows, cols) of one of `count` experts, which GGUF stacks in one tensor. Valid until forget().
   const TensorView& expert(std::string_view role, int layer, uint32_t number, uint32_t count, uint64_t rows,
                            uint64_t cols);
@@ -53,6 +56,7 @@ class Tensors {
   const TensorView& need_named(const std::string& name, const std::vector<uint64_t>& shape);
   const TensorView* look_up(const std::string& name);
   bool stored_transposed() const;
+  bool predicts_further_tokens(const std::string& name) const;
   bool sorted_by_head(std::string_view role) const;
   const TensorView& in_place(const TensorView& tensor, std::vector<uint64_t> shape, std::vector<std::byte> bytes);
   const TensorView& by_part(const TensorView& tensor);

@@ -383,6 +383,8 @@ std::vector<float> WeightsLoader::floats_of(const std::vector<Floats>& parts, fl
     std::vector<std::byte> bytes;
     to_float(file_->read(*part.tensor, bytes), 0, own);
     for (float& value : own) value = (value + part.offset) * scale;
+    if (part.map == Map::minus_exp)
+      for (float& value : own) value = -std::exp(value);
   }
   return values;
 }

@@ -162,7 +162,7 @@ void Session::save(const std::filesystem::path& path, std::string_view note) con
 void Session::save(const std::function<void(std::span<const std::byte>)>& store, std::string_view note) const {
   if (ids_.empty()) throw Error(Code::invalid_argument, "the session has no prompt", "save");
   const KeptContext& kept = on_device().kept;  // first: without a device there are no weights either
-  const KeptContext::Extent extent = kept.extent();
+  const KeptContext::Extent extent = kept.extent_to_save();
   JsonValue header = {{"model", hex(model_.config.fingerprint)},
                       {"weights", model_.weights.type()},
                       {"table", name(model_.weights.output_table().matrix().format)},

@@ -1,5 +1,5 @@
-// Layers with a recurrent state (LFM2's short convolutions): whatever a session goes back to, and wherever its context
-// comes from, the tokens are those of a session that computes the text anew.
+// Layers with a recurrent state (short convolutions, Gated DeltaNet, Mamba-2): whatever a session goes back to, and
+// wherever its context comes from, the tokens are those of a session that computes the text anew.
 #include <algorithm>
 
 #include "session/batch.h"
@@ -13,12 +13,18 @@ namespace {
 
 using Ids = std::vector<uint32_t>;
 
-class RecurrentTest : public GpuTest, public testing::WithParamInterface<Format> {
+struct Case {
+  const char* model;
+  Format format;
+  bool has_rows;  // the state is the last rows alone, which a copy has all of
+};
+
+class RecurrentTest : public GpuTest, public testing::WithParamInterface<Case> {
  protected:
   void SetUp() override {
     GpuTest::SetUp();
     if (IsSkipped()) return;
-    model_ = load_model(open_device(), source_folder() / "tests/model/golden/lfm2-biased-untied", GetParam());
+    model_ = load_model(open_device(), source_folder() / "tests/model/golden" / GetParam().model, GetParam().format);
   }
   std::unique_ptr<Session> session(const Ids& ends = {}, StatePlace place = {}) const {
     auto made =
@@ -91,7 +97,8 @@ TEST_P(RecurrentTest, KeepsWhatACheckpointHas) {
   Ids messages = ids;
   messages[29] = messages[59] = messages[69] = messages[79] = messages[145] = kEnd;
   const Ids whole = anew(messages, 10);
-  for (const auto& [change, want] : {std::pair{100u, 80u}, {75u, 75u}, {65u, 65u}, {31u, 30u}, {15u, 0u}}) {
+  for (const auto& [change, want] :
+       {std::pair{100u, GetParam().has_rows ? 80u : 79u}, {75u, 75u}, {65u, 65u}, {31u, 30u}, {15u, 0u}}) {
     const auto chat = session({kEnd});
     EXPECT_EQ(generate(*chat, messages, 10), whole);
     Ids changed = messages;
@@ -260,8 +267,15 @@ TEST_P(RecurrentTest, MemoryOfCheckpointsCounts) {
   EXPECT_EQ(one->kv_bytes(), layout.bytes + layout.checkpoint_bytes());
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, RecurrentTest, testing::Values(Format::f16, Format::q8),
-                         [](const auto& format) { return std::string(name(format.param)); });
+INSTANTIATE_TEST_SUITE_P(Models, RecurrentTest,
+                         testing::Values(Case{"lfm2-biased-untied", Format::f16, true},
+                                         Case{"lfm2-biased-untied", Format::q8, true},
+                                         Case{"qwen35", Format::f16, false}, Case{"granite-hybrid", Format::q8, false}),
+                         [](const auto& instance) {
+                           std::string text = std::string(instance.param.model) + "_" + name(instance.param.format);
+                           std::ranges::replace(text, '-', '_');
+                           return text;
+                         });
 
 }  // namespace
 }  // namespace weft::test

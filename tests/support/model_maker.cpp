@@ -24,6 +24,7 @@ struct Tensor {
   std::vector<uint64_t> shape;     // (rows, cols), or (width) for a norm
   uint32_t rotated_heads = 0;      // of attn_q and attn_k: how many heads' rows are reordered
   std::optional<DType> type = {};  // if not that of the other matrices
+  float factor = 1;                // of its numbers
   bool is_vector() const { return shape.size() == 1; }
   uint64_t rows() const { return is_vector() ? 1 : shape[0]; }
   uint64_t columns() const { return shape.back(); }
@@ -39,18 +40,55 @@ void check(const LlamaShape& shape) {
   require(shape.head_width() > 0 && shape.head_width() % 2 == 0, "heads must have an even width");
 }
 
+// A layer's mixer that is linear attention.
+void add_linear(std::vector<Tensor>& tensors, const LlamaShape& s, const std::string& blk) {
+  const LinearLayers& l = s.linear;
+  const uint64_t width = s.width, keys = uint64_t{l.key_heads} * l.key_dim, values = uint64_t{l.heads} * l.value_dim;
+  const bool delta = l.architecture == "qwen35";
+  const auto add = [&](const std::string& name, std::vector<uint64_t> shape, std::optional<DType> type = {},
+                       float factor = 1) {
+    tensors.push_back({blk + name, blk + name, std::move(shape), 0, type, factor});
+  };
+  add("ssm_conv1d.weight", {2 * keys + values, l.taps}, DType::f32);
+  add("ssm_dt.bias", {l.heads});
+  add("ssm_out.weight", {width, values});
+  if (delta) {
+    add("attn_qkv.weight", {2 * keys + values, width});
+    add("attn_gate.weight", {values, width});
+    add("ssm_alpha.weight", {l.heads, width});
+    add("ssm_beta.weight", {l.heads, width});
+    add("ssm_a", {l.heads}, {}, -0.05f);
+    add("ssm_norm.weight", {l.value_dim});
+  } else {
+    add("ssm_in.weight", {2 * keys + 2 * values + l.heads, width});
+    add("ssm_conv1d.bias", {2 * keys + values}, {}, 0.1f);
+    add("ssm_a", {l.heads, 1}, DType::f32, -0.05f);
+    add("ssm_d", {l.heads, 1}, DType::f32);
+    add("ssm_norm.weight", {l.key_heads, values / l.key_heads}, DType::f32);
+  }
+}
+
 std::vector<Tensor> tensors_of(const LlamaShape& s) {
+  const bool gated = s.linear.architecture == "qwen35";
   const uint64_t width = s.width, queries = uint64_t{s.heads} * s.head_width(),
                  keys = uint64_t{s.kv_heads} * s.head_width();
   std::vector<Tensor> tensors = {{"token_embd.weight", "model.embed_tokens.weight", {s.vocab, width}}};
   for (uint32_t i = 0; i < s.layers; ++i) {
     const std::string blk = "blk." + std::to_string(i) + ".", layer = "model.layers." + std::to_string(i) + ".";
     tensors.push_back({blk + "attn_norm.weight", layer + "input_layernorm.weight", {width}});
-    tensors.push_back({blk + "attn_q.weight", layer + "self_attn.q_proj.weight", {queries, width}, s.heads});
-    tensors.push_back({blk + "attn_k.weight", layer + "self_attn.k_proj.weight", {keys, width}, s.kv_heads});
-    tensors.push_back({blk + "attn_v.weight", layer + "self_attn.v_proj.weight", {keys, width}});
-    tensors.push_back({blk + "attn_output.weight", layer + "self_attn.o_proj.weight", {width, queries}});
-    tensors.push_back({blk + "ffn_norm.weight", layer + "post_attention_layernorm.weight", {width}});
+    if (s.attends(i)) {
+      const uint64_t rows = (gated ? 2 : 1) * queries;
+      tensors.push_back({blk + "attn_q.weight", layer + "self_attn.q_proj.weight", {rows, width}, s.heads});
+      tensors.push_back({blk + "attn_k.weight", layer + "self_attn.k_proj.weight", {keys, width}, s.kv_heads});
+      tensors.push_back({blk + "attn_v.weight", layer + "self_attn.v_proj.weight", {keys, width}});
+      tensors.push_back({blk + "attn_output.weight", layer + "self_attn.o_proj.weight", {width, queries}});
+      for (const char* name : {"attn_q_norm.weight", "attn_k_norm.weight"})
+        if (gated) tensors.push_back({blk + name, layer + name, {s.head_width()}});
+    } else {
+      add_linear(tensors, s, blk);
+    }
+    const char* const ffn_norm = gated ? "post_attention_norm.weight" : "ffn_norm.weight";
+    tensors.push_back({blk + ffn_norm, layer + "post_attention_layernorm.weight", {width}});
     tensors.push_back({blk + "ffn_gate.weight", layer + "mlp.gate_proj.weight", {s.ffn, width}});
     tensors.push_back({blk + "ffn_up.weight", layer + "mlp.up_proj.weight", {s.ffn, width}});
     tensors.push_back({blk + "ffn_down.weight", layer + "mlp.down_proj.weight", {width, s.ffn}});
@@ -190,6 +228,7 @@ void write_tensor(Output& output, const Tensor& tensor, DType type, uint64_t see
   std::string bytes;
   for (uint64_t r = 0; r < tensor.rows(); ++r) {
     made_row(tensor.huggingface, tensor.is_vector(), seed, gguf_order ? rotated_row(tensor, r) : r, row);
+    for (float& value : row) value *= tensor.factor;
     append_row(bytes, type, row);
     if (bytes.size() < (size_t{1} << 20) && r + 1 < tensor.rows()) continue;
     output.write(bytes);
@@ -199,22 +238,50 @@ void write_tensor(Output& output, const Tensor& tensor, DType type, uint64_t see
 
 constexpr uint32_t kFirstByte = 3, kFirstWord = 3 + 256;
 
+void write_linear_keys(GgufWriter& writer, const LlamaShape& s, const std::string& p) {
+  const LinearLayers& l = s.linear;
+  writer.key(p + "ssm.conv_kernel", l.taps);
+  writer.key(p + "ssm.state_size", l.key_dim);
+  writer.key(p + "ssm.group_count", l.key_heads);
+  writer.key(p + "ssm.time_step_rank", l.heads);
+  writer.key(p + "ssm.inner_size", l.heads * l.value_dim);
+  if (l.architecture == "qwen35") {
+    const auto pairs = static_cast<int32_t>(s.head_width() / 8);
+    writer.key(p + "full_attention_interval", l.attend_every);
+    writer.key(p + "rope.dimension_sections", std::vector<int32_t>{(pairs + 2) / 3, (pairs + 1) / 3, pairs / 3, 0});
+    return;
+  }
+  writer.key(p + "rope.scaling.finetuned", false);
+  writer.key(p + "attention.scale", 1.0f / static_cast<float>(s.head_width()));
+  writer.key(p + "embedding_scale", 12.0f);
+  writer.key(p + "residual_scale", 0.22f);
+  writer.key(p + "logit_scale", 6.0f);
+}
+
 void write_metadata(GgufWriter& writer, const LlamaShape& s, const MakeOptions& options) {
-  writer.key("general.architecture", "llama");
+  const std::string p = std::string(s.architecture()) + ".";
+  writer.key("general.architecture", s.architecture());
   writer.key("general.name", "made by weft-make-model");
   writer.key("general.alignment", uint32_t{32});
-  writer.key("llama.vocab_size", s.vocab);
-  writer.key("llama.context_length", s.context);
-  writer.key("llama.embedding_length", s.width);
-  writer.key("llama.block_count", s.layers);
-  writer.key("llama.feed_forward_length", s.ffn);
-  writer.key("llama.attention.head_count", s.heads);
-  writer.key("llama.attention.head_count_kv", s.kv_heads);
-  writer.key("llama.attention.key_length", s.head_width());
-  writer.key("llama.attention.value_length", s.head_width());
-  writer.key("llama.attention.layer_norm_rms_epsilon", s.rms_epsilon);
-  writer.key("llama.rope.dimension_count", s.head_width());
-  writer.key("llama.rope.freq_base", s.rope_base);
+  writer.key(p + "vocab_size", s.vocab);
+  writer.key(p + "context_length", s.context);
+  writer.key(p + "embedding_length", s.width);
+  writer.key(p + "block_count", s.layers);
+  writer.key(p + "feed_forward_length", s.ffn);
+  writer.key(p + "attention.head_count", s.heads);
+  if (s.linear.architecture == "granitehybrid") {
+    std::vector<int32_t> heads;
+    for (uint32_t i = 0; i < s.layers; ++i) heads.push_back(s.attends(i) ? static_cast<int32_t>(s.kv_heads) : 0);
+    writer.key(p + "attention.head_count_kv", heads);
+  } else {
+    writer.key(p + "attention.head_count_kv", s.kv_heads);
+  }
+  writer.key(p + "attention.key_length", s.head_width());
+  writer.key(p + "attention.value_length", s.head_width());
+  writer.key(p + "attention.layer_norm_rms_epsilon", s.rms_epsilon);
+  writer.key(p + "rope.dimension_count", s.linear.architecture == "qwen35" ? s.head_width() / 4 : s.head_width());
+  writer.key(p + "rope.freq_base", s.rope_base);
+  if (!s.linear.architecture.empty()) write_linear_keys(writer, s, p);
   std::vector<float> scores(s.vocab, 0.0f);
   std::vector<int32_t> types(s.vocab, 1);  // normal
   for (uint32_t id = 0; id < s.vocab; ++id) {
@@ -335,6 +402,12 @@ LlamaShape named_shape(std::string_view name) {
     set(640, 18, 4, 1, 256, 2048, 262144);
   } else if (name == "qwen0.6b") {
     set(1024, 28, 16, 8, 128, 3072, 151936);
+  } else if (name == "qwen3.5-0.8b") {
+    set(1024, 24, 8, 2, 256, 3584, 248320);
+    s.linear = {"qwen35", 16, 16, 128, 128, 4, 4, 3};
+  } else if (name == "granite-4-h-1b") {
+    set(1536, 40, 12, 4, 128, 4096, 100352);
+    s.linear = {"granitehybrid", 1, 48, 128, 64, 4, 10, 5};
   } else if (name == "1b") {
     set(2048, 16, 32, 8, 64, 8192, 128256);
   } else if (name == "8b") {
@@ -495,6 +568,8 @@ void make_huggingface(const fs::path& folder, const LlamaShape& shape, const Mak
   check(shape);
   if (is_quantised(options.type))
     throw std::invalid_argument(std::string("a Hugging Face folder has no ") + name(options.type));
+  if (!shape.linear.architecture.empty())
+    throw std::invalid_argument("models with linear attention are written as GGUF files");
   const std::vector<Tensor> tensors = tensors_of(shape);
   json header = {{"__metadata__", {{"format", "pt"}}}};
   uint64_t offset = 0;

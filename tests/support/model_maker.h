@@ -1,4 +1,5 @@
-// Makes Llama-family models with random weights, as GGUF files and as Hugging Face folders.
+// Makes Llama-family models with random weights, as GGUF files and as Hugging Face folders; and, as GGUF files, models
+// most of whose layers are linear attention.
 //
 // Weights depend on the seed, the tensor's Hugging Face name, row and column only. So the two formats hold the same
 // network if written with the same type: GGUF's attn_q and attn_k have their rows in the order that rotates adjacent
@@ -18,6 +19,13 @@
 
 namespace weft {
 
+// Of the layers that do not attend. architecture: "qwen35" (Gated DeltaNet) or "granitehybrid" (Mamba-2).
+struct LinearLayers {
+  std::string_view architecture = {};  // empty: all layers attend, and the model is a Llama
+  uint32_t key_heads = 0, heads = 0, key_dim = 0, value_dim = 0, taps = 4;
+  uint32_t attend_every = 0, first_attends = 0;  // layers first_attends, first_attends + attend_every, ... attend
+};
+
 struct LlamaShape {
   uint32_t width = 64;  // of a hidden state
   uint32_t layers = 2;
@@ -30,7 +38,12 @@ struct LlamaShape {
   uint32_t context = 2048;  // tokens
   float rms_epsilon = 1e-5f;
   float rope_base = 10000.0f;
+  LinearLayers linear = {};
 
+  std::string_view architecture() const { return linear.architecture.empty() ? "llama" : linear.architecture; }
+  bool attends(uint32_t layer) const {
+    return linear.architecture.empty() || layer % linear.attend_every == linear.first_attends;
+  }
   uint32_t head_width() const { return head_dim == 0 ? width / heads : head_dim; }
 };
 
@@ -44,8 +57,8 @@ struct MakeOptions {
   std::vector<int32_t> medusa_rows = {};   // of heads: the key "medusa.rows"; none if empty
 };
 
-// "tiny" (64 wide, 2 layers; the default shape), "135m", "gemma270m", "qwen0.6b", "1b", "8b". Throws
-// std::invalid_argument.
+// "tiny" (64 wide, 2 layers; the default shape), "135m", "gemma270m", "qwen0.6b", "qwen3.5-0.8b", "granite-4-h-1b",
+// "1b", "8b". Throws std::invalid_argument.
 LlamaShape named_shape(std::string_view name);
 
 // Write a model, replacing what is there. Throw std::invalid_argument for an invalid shape, std::runtime_error if

@@ -40,6 +40,10 @@ def tiny(*less, **more):
     return TINY | more
 
 
+def layers_attending(count, every):
+    return ["linear_attention" if (i + 1) % every else "full_attention" for i in range(count)]
+
+
 GPT2 = dict(vocab_size=131, n_embd=48, n_layer=2, n_positions=256, bos_token_id=1, eos_token_id=2)
 NEOX = tiny(num_attention_heads=3, intermediate_size=100, rope_parameters=rope(10000.0, partial_rotary_factor=0.25))
 NEOX.pop("num_key_value_heads")
@@ -47,6 +51,12 @@ BLOOM = dict(vocab_size=131, n_layer=2, seq_length=256, bos_token_id=1, eos_toke
 MOE = dict(intermediate_size=40, num_experts_per_tok=2)
 LFM2 = tiny(num_hidden_layers=5, block_multiple_of=8, rope_parameters=rope(1e6),
             layer_types=["conv", "conv", "full_attention", "conv", "full_attention"])
+QWEN35 = tiny(num_hidden_layers=5, num_key_value_heads=1, head_dim=24, linear_num_key_heads=2, linear_num_value_heads=4,
+              linear_key_head_dim=20, linear_value_head_dim=12, linear_conv_kernel_dim=4,
+              rope_parameters=rope(1e6, partial_rotary_factor=0.25, mrope_section=[1, 1, 1]))
+GRANITE = dict(embedding_multiplier=1.3, attention_multiplier=0.2, residual_multiplier=0.7, logits_scaling=2.5)
+GRANITE_HYBRID = tiny(GRANITE, num_hidden_layers=5, num_local_experts=0, num_experts_per_tok=0, shared_intermediate_size=72,
+                      mamba_n_heads=4, mamba_d_head=24, mamba_d_state=20, mamba_n_groups=2, mamba_d_conv=4)
 XGLM = dict(vocab_size=131, d_model=48, ffn_dim=100, num_layers=2, attention_heads=3, max_position_embeddings=256, bos_token_id=1,
             eos_token_id=2)
 # By name: architecture of the GGUF file ("": no file), class, settings.
@@ -83,6 +93,15 @@ MODELS = {
     "phi3-tied": ("phi3", "Phi3", tiny(num_attention_heads=6, num_key_value_heads=3, tie_word_embeddings=True)),
     "gpt2": ("gpt2", "GPT2", GPT2 | dict(n_head=3)),
     "gpt2-untied": ("gpt2", "GPT2", GPT2 | dict(n_head=6, n_inner=100, tie_word_embeddings=False)),
+    "qwen35": ("qwen35", "Qwen3_5Text", QWEN35 | dict(tie_word_embeddings=True, layer_types=layers_attending(5, 4))),
+    "qwen35-untied": ("qwen35", "Qwen3_5Text", QWEN35 | dict(
+        hidden_size=40, num_attention_heads=5, linear_num_key_heads=3, linear_num_value_heads=3, linear_key_head_dim=33,
+        linear_value_head_dim=47, linear_conv_kernel_dim=3, layer_types=layers_attending(5, 2))),
+    "granite": ("granite", "Granite", tiny(GRANITE, tie_word_embeddings=True, rope_parameters=rope(1e6))),
+    "granite-hybrid": ("granitehybrid", "GraniteMoeHybrid", GRANITE_HYBRID | dict(tie_word_embeddings=True, layer_types=layers_attending(5, 4))),
+    "granite-hybrid-biased-untied": ("granitehybrid", "GraniteMoeHybrid", GRANITE_HYBRID | dict(
+        hidden_size=40, num_attention_heads=5, mamba_n_heads=5, mamba_d_head=16, mamba_d_state=33, mamba_n_groups=1, mamba_d_conv=3,
+        mamba_proj_bias=True, layer_types=layers_attending(5, 2))),
     "gpt-neox": ("gptneox", "GPTNeoX", NEOX),
     "gpt-neox-sequential-tied": ("gptneox", "GPTNeoX", NEOX | dict(
         num_attention_heads=4, use_parallel_residual=False, tie_word_embeddings=True,
@@ -120,13 +139,16 @@ def fill(model, gemma, seed):
     scaled = gemma or getattr(config, "scale_embedding", False)
     embedding = 1 if config.model_type == "bloom" else table * math.sqrt(config.hidden_size) if scaled else table
     gain = math.sqrt(0.5 / config.num_hidden_layers) * embedding
+    zero_centred = gemma or config.model_type == "qwen3_5_text"
     branch_norms = any("pre_feedforward" in name for name, _ in model.named_parameters())
     with torch.no_grad():
         for name, weight in model.named_parameters():
             values = torch.randn(weight.shape, generator=generator)
             adds = any(part in name for part in ("o_proj", "out_proj", "down_proj", "c_proj", "attention.dense", "4h_to_h", "fc2",
                                             "feed_forward.w2"))
-            if weight.dim() > 1:
+            if name.endswith("A_log"):  # decays of 10 to 500 tokens
+                weight.copy_(values - 4)
+            elif weight.dim() > 1:
                 columns = weight.shape[0] if ".c_" in name else weight.shape[-1]
                 is_table = any(part in name for part in ("embed", "wte", "wpe", "lm_head"))
                 weight.copy_(values * (table if is_table else (gain if adds else 1) / math.sqrt(columns)))
@@ -135,7 +157,8 @@ def fill(model, gemma, seed):
             else:
                 last = name.split(".")[1] in ("norm", "ln_f", "final_layer_norm", "layer_norm", "embedding_norm")
                 ends = branch_norms and ("post_attention" in name or "post_feedforward" in name)
-                weight.copy_((values * 0.2 + (values.sign() if last else 1)) * (gain if ends else 1) - (1 if gemma else 0))
+                weight.copy_((values * 0.2 + (values.sign() if last else 1)) * (gain if ends else 1)
+                             - (1 if zero_centred and "linear_attn.norm" not in name else 0))
 
 
 def logits_of(model, ids):
@@ -162,10 +185,33 @@ def permuted(weight, heads):
     return weight.reshape(heads, 2, weight.shape[0] // heads // 2, *weight.shape[1:]).swapaxes(1, 2).reshape(weight.shape)
 
 
+def tiled(weight, groups, each, dim):
+    """Value heads of `dim` rows: (groups, each) as (each, groups)."""
+    return weight.reshape(groups, each, dim, *weight.shape[1:]).swapaxes(0, 1).reshape(weight.shape)
+
+
+def convert_qwen35(config, name, weight):
+    if name.endswith("norm.weight") and "linear_attn" not in name:
+        return weight + 1
+    if name.endswith("A_log"):
+        weight = -np.exp(weight)
+    groups, dim = config.linear_num_key_heads, config.linear_value_head_dim
+    each, keys = config.linear_num_value_heads // groups, 2 * groups * config.linear_key_head_dim
+    if "in_proj_qkv" in name or "conv1d" in name:
+        return np.concatenate([weight[:keys], tiled(weight[keys:], groups, each, dim)])
+    if "in_proj_z" in name:
+        return tiled(weight, groups, each, dim)
+    if any(part in name for part in ("in_proj_a", "in_proj_b", "A_log", "dt_bias")):
+        return tiled(weight, groups, each, 1)
+    if "linear_attn.out_proj" in name:
+        return tiled(weight.T, groups, each, dim).T
+    return weight
+
+
 def convert(architecture, config, name, weight):
     """A tensor as GGUF has it."""
     heads, kv_heads = config.num_attention_heads, getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-    if architecture in ("llama", "smollm3"):
+    if architecture in ("llama", "smollm3", "granite", "granitehybrid"):
         if ".q_proj." in name:
             return permuted(weight, heads)
         if ".k_proj." in name:
@@ -174,7 +220,16 @@ def convert(architecture, config, name, weight):
         return weight + 1
     if architecture == "gpt2" and weight.ndim == 2 and ".c_" in name:
         return weight.T
-    if ".conv.conv." in name and weight.ndim == 3:
+    if architecture == "qwen35":
+        weight = convert_qwen35(config, name, weight)
+    if architecture == "granitehybrid":
+        if name.endswith("A_log"):
+            return -np.exp(weight)[:, None]
+        if name.endswith(".D"):
+            return weight[:, None]
+        if name.endswith("mamba.norm.weight"):
+            return weight.reshape(config.mamba_n_groups, -1)
+    if (".conv.conv." in name or "conv1d" in name) and weight.ndim == 3:
         return weight.squeeze(1)
     if architecture in ("gptneox", "bloom") and "query_key_value" in name:
         return weight.reshape(heads, 3, -1, *weight.shape[1:]).swapaxes(0, 1).reshape(weight.shape)
@@ -208,6 +263,31 @@ def write_lfm2_metadata(writer, config):
     writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
 
 
+def write_qwen35_metadata(writer, config):
+    writer.add_full_attention_interval(config.layer_types.index("full_attention") + 1)
+    writer.add_ssm_conv_kernel(config.linear_conv_kernel_dim)
+    writer.add_ssm_state_size(config.linear_key_head_dim)
+    writer.add_ssm_group_count(config.linear_num_key_heads)
+    writer.add_ssm_time_step_rank(config.linear_num_value_heads)
+    writer.add_ssm_inner_size(config.linear_num_value_heads * config.linear_value_head_dim)
+    writer.add_rope_dimension_sections([1, 1, 1, 0])
+
+
+def write_granite_metadata(writer, config):
+    writer.add_attention_scale(config.attention_multiplier)
+    writer.add_embedding_scale(config.embedding_multiplier)
+    writer.add_residual_scale(config.residual_multiplier)
+    writer.add_logit_scale(config.logits_scaling)
+    if config.model_type == "granite":
+        return
+    writer.add_ssm_conv_kernel(config.mamba_d_conv)
+    writer.add_ssm_state_size(config.mamba_d_state)
+    writer.add_ssm_group_count(config.mamba_n_groups)
+    writer.add_ssm_inner_size(config.mamba_expand * config.hidden_size)
+    writer.add_ssm_time_step_rank(config.mamba_n_heads)
+    writer.add_rope_scaling_finetuned(False)
+
+
 def write_metadata(writer, architecture, config):
     width, heads = config.hidden_size, config.num_attention_heads
     head_dim = getattr(config, "head_dim", None) or width // heads
@@ -226,15 +306,23 @@ def write_metadata(writer, architecture, config):
     if architecture == "lfm2":
         write_lfm2_metadata(writer, config)
         return
+    if architecture == "qwen35":
+        write_qwen35_metadata(writer, config)
+    if architecture.startswith("granite"):
+        write_granite_metadata(writer, config)
     writer.add_feed_forward_length(config.intermediate_size)
-    parameters = config.rope_parameters
+    parameters = config.rope_parameters or rope(10000.0)
     rope_ = parameters.get("full_attention", parameters)
     writer.add_rope_dimension_count(int(head_dim * rope_.get("partial_rotary_factor", 1)))
     if architecture == "gptneox":
         writer.add_layer_norm_eps(config.layer_norm_eps)
         writer.add_parallel_residual(config.use_parallel_residual)
         return
-    writer.add_head_count_kv(config.num_key_value_heads)
+    if architecture == "granitehybrid":
+        kinds = [kind == "full_attention" for kind in config.layer_types]
+        writer.add_head_count_kv([config.num_key_value_heads * attends for attends in kinds])
+    else:
+        writer.add_head_count_kv(config.num_key_value_heads)
     if architecture == "command-r":
         writer.add_layer_norm_eps(config.layer_norm_eps)
         writer.add_logit_scale(config.logit_scale)
@@ -288,8 +376,16 @@ def write_gguf(folder, architecture, config):
             if architecture == "bloom":
                 name = name.removeprefix("transformer.")
             # llama.cpp knows no Gemma without a tied head.
+            name = name.replace(".dt_bias", ".dt_proj.bias")
+            floats = any(part in name for part in ("moe.gate", ".conv.conv.", "conv1d", "mamba.norm", "A_log", ".D"))
+            type_ = np.float16 if weight.ndim == 2 and not floats else np.float32
+            if "shared_mlp.input_linear" in name:
+                for half, rows in zip(("ffn_gate", "ffn_up"), np.split(weight, 2)):
+                    writer.add_tensor(f"blk.{name.split('.')[2]}.{half}.weight", np.ascontiguousarray(rows, type_))
+                continue
+            name = name.replace("shared_mlp.output_linear", "mlp.down_proj")
             writer.add_tensor(names.get_name(name, try_suffixes=(".weight", ".bias")) or "output.weight",
-                              np.ascontiguousarray(weight, np.float16 if weight.ndim == 2 and "moe.gate" not in name and ".conv.conv." not in name else np.float32))
+                              np.ascontiguousarray(weight, type_))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

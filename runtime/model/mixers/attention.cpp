@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "model/network.h"
 #include "model/parts.h"
+#include "ops/linear_attention.h"
 
 namespace weft {
 namespace {
@@ -59,9 +60,11 @@ void Attention::list(Parts& parts, int index, Pieces& pieces) {
   const Config& c = parts.config();
   const uint64_t q = c.query_dim(), kv = c.kv_dim();
   // Some families store q, k and v as one.
-  std::vector<Part> sources = {{"attn_q", q}, {"attn_k", kv}, {"attn_v", kv}};
+  const bool gated = c.layer_kind.gated_attention;
+  std::vector<Part> sources = {{"attn_q", q, gated ? 2u : 1u}, {"attn_k", kv}, {"attn_v", kv}};
   if (parts.tensors().find("attn_qkv", index)) sources = {{"attn_qkv", q + 2 * kv}};
   pieces.matrices.push_back({qkv.base, c.width, sources, c.layer_kind.qkv_bias});
+  if (gated) pieces.matrices.push_back({gate.base, c.width, {{"attn_q", q, 2, 1}}, false});
   pieces.matrices.push_back({out.base, q, {{"attn_output", c.width}}, c.layer_kind.out_bias});
   if (!c.layer_kind.norm_heads) return;
   const std::vector<uint64_t> shape = {c.heads.head_dim};
@@ -70,10 +73,17 @@ void Attention::list(Parts& parts, int index, Pieces& pieces) {
                              {&parts.tensors().need("attn_k_norm", index, shape), c.norm_offset}}});
 }
 
+std::vector<const Linear*> Attention::linears() const {
+  std::vector<const Linear*> all = {&qkv, &out};
+  if (gate.base.rows > 0) all.push_back(&gate);
+  return all;
+}
+
 View Attention::record(const Network& n, uint32_t index, const ops::Input& input) const {
   const Config& c = n.c;
   qkv.apply(n, input, n.a.qkv);
-  if (c.layer_kind.norm_heads) ops::norm_heads(n.r, c.heads, n.state, head_norms, n.a.qkv, c.epsilon, n.tokens);
+  if (c.layer_kind.gated_attention) gate.apply(n, input, n.a.gates);
+  if (c.layer_kind.norm_heads) ops::norm_heads(n.r, c.heads, n.state, head_norms, n.a.qkv, c.mixer_epsilon, n.tokens);
   ops::Attention attention = c.attention(index);
   if (n.w.score_biases) attention.biases = {n.w.score_biases, c.buckets.farthest};
   const AttentionConfig& own = c.attention_of(index);
@@ -100,6 +110,9 @@ View Attention::record(const Network& n, uint32_t index, const ops::Input& input
     ops::attend(n.r, c.heads, attention, group.state, fused ? group.a.qkv : group.a.q, cache_of(group),
                 group.a.attended, group.tokens, fused ? &rotation : nullptr);
   }
+  if (c.layer_kind.gated_attention)
+    ops::gate(n.r, {ops::GateKind::sigmoid, c.heads.heads, c.heads.head_dim, c.query_dim(), 0}, n.state, n.a.gates,
+              n.a.gates, n.a.attended, n.tokens);
   return n.a.attended;
 }
 

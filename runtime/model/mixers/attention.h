@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "model/copied_range.h"
 #include "model/linear.h"
 
 namespace weft {
@@ -40,16 +41,18 @@ struct AttentionState {
   std::vector<View*> arrays() { return {&cache.keys, &cache.values}; }
   bool holds(uint64_t tokens, uint64_t written) const;
   std::vector<View> parts(uint64_t tokens, uint64_t written) const;
+  static CopiedRange copied(uint64_t tokens) { return {0, tokens}; }
   double bytes_read(uint64_t position, uint64_t source) const;
 };
 
 struct Attention {
   Linear qkv;       // (q + k + v rows, width): three matrices, one after the other
+  Linear gate;      // (heads * head_dim, width), if the attention is gated
   View head_norms;  // (2, head_dim): of queries, of keys
   Linear out;       // (width, heads * head_dim)
 
   void list(Parts& parts, int index, Pieces& pieces);
-  std::vector<const Linear*> linears() const { return {&qkv, &out}; }
+  std::vector<const Linear*> linears() const;
   // Writes the tokens' keys and values to their states, and lets the tokens see what is there. Returns the input of
   // `out`.
   View record(const Network& network, uint32_t index, const ops::Input& input) const;

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "model/copied_range.h"
 #include "model/linear.h"
 
 namespace weft {
@@ -41,6 +42,7 @@ struct ShortConvState {
   std::vector<View> parts(uint64_t tokens, uint64_t) const {
     return tokens == 0 ? std::vector<View>() : std::vector<View>{inputs.rows};
   }
+  static CopiedRange copied(uint64_t tokens) { return {0, tokens}; }  // as far as the rows have it (holds)
   double bytes_read(uint64_t, uint64_t) const {
     return static_cast<double>(inputs.rows.bytes) / inputs.capacity * (taps - 1);
   }

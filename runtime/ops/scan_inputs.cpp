@@ -1,0 +1,29 @@
+#include "ops/linear_attention.h"
+#include "ops/support.h"
+
+#include "scan_inputs.spv.h"
+
+namespace weft::ops {
+
+uint64_t kept_rows_bytes(const LinearShape& shape) { return uint64_t{kKeptRows} * stride_of(shape.kept_cols()) * 4; }
+
+void scan_inputs(Recorder& recorder, const LinearShape& shape, const View& state, const View& projected,
+                 const View& weights, const LinearState& kept, const View& prepared, float epsilon, uint32_t tokens) {
+  const uint32_t in_stride = stride_of(shape.projected_cols()), out_stride = stride_of(shape.prepared_cols());
+  require(shape.taps >= 1 && shape.taps <= kMostTaps, "scan_inputs", "an unsupported number of taps");
+  require(shape.key_heads > 0 && shape.heads % shape.key_heads == 0, "scan_inputs", "heads do not share keys evenly");
+  require_bytes(projected, uint64_t{tokens} * in_stride * 4, "scan_inputs", "projected rows");
+  require_bytes(weights, uint64_t{shape.weight_floats()} * 4, "scan_inputs", "weights");
+  require_bytes(kept.rows, kept_rows_bytes(shape), "scan_inputs", "kept rows");
+  require_bytes(prepared, uint64_t{tokens} * out_stride * 4, "scan_inputs", "prepared rows");
+  const Plan& plan = recorder.device().plan();
+  recorder.dispatch({plan.subgroup ? shaders::scan_inputs_subgroup : shaders::scan_inputs,
+                     {plan.reduce_threads, kept.member_tokens, shape.taps, shape.biased, shape.delta, shape.key_heads,
+                      shape.heads, shape.key_dim, shape.value_dim}},
+                    {state, projected, weights, kept.rows, prepared},
+                    abi::ScanInputsPush{in_stride, out_stride, stride_of(shape.kept_cols()), kKeptRows, shape.conv_at(),
+                                        shape.gates_at(), epsilon},
+                    {2 * shape.key_heads + shape.heads + 1, tokens});
+}
+
+}  // namespace weft::ops
