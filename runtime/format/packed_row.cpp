@@ -16,8 +16,8 @@ constexpr uint64_t kBlock = kQ8BlockElements;
 
 [[noreturn]] void refuse(const TensorView& tensor, uint64_t row, uint64_t column, float value) {
   throw Error(Code::unsupported,
-              "element (" + std::to_string(tensor.first_row + row) + ", " + std::to_string(column) + ") is " + std::to_string(value) +
-                  ", f16 holds finite values up to 65504",
+              "element (" + std::to_string(tensor.first_row + row) + ", " + std::to_string(column) + ") is " +
+                  std::to_string(value) + ", f16 holds finite values up to 65504",
               "tensor " + printable(tensor.name));
 }
 

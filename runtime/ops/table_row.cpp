@@ -113,8 +113,8 @@ void TableRowPacker::check_finite(const TensorView& tensor, uint64_t row) const 
   if (held == basis_.width()) return;
   const auto found = std::ranges::find_if_not(values_, holds);
   throw Error(Code::unsupported,
-              "element (" + std::to_string(tensor.first_row + row) + ", " + std::to_string(found - values_.begin()) + ") is " +
-                  number_text(*found) + ", f16 holds finite values up to 65504",
+              "element (" + std::to_string(tensor.first_row + row) + ", " + std::to_string(found - values_.begin()) +
+                  ") is " + number_text(*found) + ", f16 holds finite values up to 65504",
               "tensor " + printable(tensor.name));
 }
 

@@ -13,9 +13,9 @@ namespace weft {
 
 class Table {
  public:
-  // Packs and uploads the rows of the parts, each (rows, cols), one part after the other, in the basis, or, if there is none, as it is: then it can only be gathered
-  // from. progress is told the bytes uploaded, piece by piece; rounding (may be
-  // nullptr) what became of the numbers.
+  // Packs and uploads the rows of the parts, each (rows, cols), one part after the other, in the basis, or, if there is
+  // none, as it is: then it can only be gathered from. progress is told the bytes uploaded, piece by piece; rounding
+  // (may be nullptr) what became of the numbers.
   Table(const std::shared_ptr<Device>& device, Uploader& uploader, std::span<const TensorView> parts, Format format,
         std::shared_ptr<const Basis> basis, std::string name, const std::function<void(uint64_t)>& progress,
         Rounding* rounding = nullptr);

@@ -46,7 +46,8 @@ class Heads {
         basis_(basis ? std::move(basis) : std::make_shared<const Basis>(shape.cols)) {
     const TensorView tensor = {"table", DType::f32, {shape.rows, shape.cols}, std::as_bytes(std::span(values))};
     Uploader uploader(device_);
-    table_ = std::make_unique<Table>(device_, uploader, std::span(&tensor, 1), format, basis_, "table", [](uint64_t) {});
+    table_ =
+        std::make_unique<Table>(device_, uploader, std::span(&tensor, 1), format, basis_, "table", [](uint64_t) {});
     buffers_ = std::make_unique<PartialHeadBuffers>(device_, *table_);
     state_ = share(device_, "state", std::vector<abi::StepState>(1));
     params_ = share(device_, "params", std::vector<abi::SampleParams>(1));
