@@ -197,8 +197,9 @@ TEST_F(ProbeTest, DevicesByNameInAnyCase) {
     }
     return text;
   };
-  const auto all = [](size_t) { return true; }, none = [](size_t) { return false; },
-             even = [](size_t i) { return i % 2 == 0; }, odd = [](size_t i) { return i % 2 == 1; };
+  using Choice = bool (*)(size_t);
+  const Choice all = [](size_t) { return true; }, none = [](size_t) { return false; },
+               even = [](size_t i) { return i % 2 == 0; }, odd = [](size_t i) { return i % 2 == 1; };
   weft_model_options options = weft_model_options_default();
   for (const std::string& given : {cased(name, all), cased(name, none), cased(name, even), cased(name, odd),
                                    cased(name.substr(1), all), cased(name.substr(0, name.size() / 2), none)}) {
