@@ -127,9 +127,9 @@ TEST_F(CapiTest, LongNumbersOfCallsKeepTheirDigits) {
     for (const std::string digits : {"-9223372036854775809", "-12345678901234567891234"})
       EXPECT_EQ(render("{\"x\": " + digits + "}", as_text),
                 "{\"x\": " + digits + "}|" + digits + "|{'x': " + digits + "}" + less + digits);
-    EXPECT_EQ(render("{\"x\": 1e22}", as_text).substr(0, 18), "{\"x\": 1e+22}|1e+2");
-    EXPECT_EQ(render("{\"x\": \"1\", \"y\": [{\"z\": 18446744073709551616}]}", as_text).substr(0, 50),
-              "{\"x\": \"1\", \"y\": [{\"z\": 18446744073709551616}]}|1");
+    EXPECT_TRUE(render("{\"x\": 1e22}", as_text).starts_with("{\"x\": 1e+22}|1e+22|"));
+    EXPECT_TRUE(render("{\"x\": \"1\", \"y\": [{\"z\": 18446744073709551616}]}", as_text)
+                    .starts_with("{\"x\": \"1\", \"y\": [{\"z\": 18446744073709551616}]}|1|"));
   }
   weft_model_free(model);
 }
