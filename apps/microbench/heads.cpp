@@ -29,8 +29,8 @@ struct Head {
     for (uint64_t i = 0; i < values.size(); ++i) values[i] = 0.05f * normal(i);
     const TensorView tensor = {"table", DType::f32, {rows, cols}, std::as_bytes(std::span<const float>(values))};
     Uploader uploader(device);
-    table = std::make_unique<Table>(device, uploader, tensor, format, std::make_shared<Basis>(cols), "table",
-                                    [](uint64_t) {});
+    table = std::make_unique<Table>(device, uploader, std::span(&tensor, 1), format, std::make_shared<Basis>(cols),
+                                    "table", [](uint64_t) {});
     buffers = std::make_unique<PartialHeadBuffers>(device, *table);
     state = Buffer(device, "state", sizeof(abi::StepState), Memory::shared);
     params = Buffer(device, "params", sizeof(abi::SampleParams), Memory::shared);
