@@ -113,7 +113,7 @@ TEST_F(CapiTest, LongNumbersOfCallsKeepTheirDigits) {
               WEFT_OK)
         << error.sentence;
     char* text = nullptr;
-    EXPECT_EQ(weft_detokenize(model, ids.data(), count, &text, &error), WEFT_OK);
+    EXPECT_EQ(weft_detokenize(model, ids.data(), count, &text, nullptr, &error), WEFT_OK);
     const std::string result = text;
     weft_string_free(text);
     return result;
