@@ -49,7 +49,7 @@ class ServeConnections(unittest.TestCase):
             print(f"{count} connections in {took:.1f} s, {more:.0f} MiB, /health in {sorted(times)[10] * 1e3:.1f} ms (most {max(times) * 1e3:.1f})", end=" ", flush=True)
             self.assertLess(sorted(times)[10], 0.05)
             self.assertLess(more, 100)
-            self.assertEqual(threads_of(server), threads)
+            self.assertLessEqual(threads_of(server), threads)  # the driver may have ended some of its own
             begin = time.monotonic()
             server.end()
             self.assertLess(time.monotonic() - begin, 4)
