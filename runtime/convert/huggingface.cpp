@@ -143,7 +143,8 @@ void add_rope_keys(JsonValue& keys, const std::string& p, const Config& c) {
     if (const auto* attention = std::get_if<AttentionConfig>(&layer.mixer))
       rotary_dim = std::max(rotary_dim, attention->rotary_dim);
   const Rope& rope = c.ropes[0];
-  keys[p + "rope.dimension_count"] = rotary_dim;
+  keys[p + "rope.dimension_count"] =
+      rotary_dim > 0 ? rotary_dim : c.heads.head_dim;  // llama.cpp's converter, without RoPE
   keys[p + "rope.freq_base"] = static_cast<float>(rope.base);
   if (c.ropes.size() > 1) keys[p + "rope.freq_base_swa"] = static_cast<float>(c.ropes[1].base);
   const std::string s = p + "rope.scaling.";
