@@ -2,6 +2,7 @@
 #include "model/lens.h"
 
 #include <algorithm>
+#include <list>
 
 #include "base/error.h"
 #include "session/session.h"
@@ -23,13 +24,23 @@ void check(const LensRange& range, size_t context, uint32_t layers) {
 // Hands rows on, as many at once as the projection takes.
 class LensRows {
  public:
-  LensRows(const Model& model, bool logits, const Session::OnLens& on_row) : on_row_(on_row) {
+  LensRows(const Model& model, bool logits, const Session::OnLens& on_row)
+      : scale_(model.config.residual_scale), on_row_(on_row) {
     if (logits) unembedding_.emplace(model);
   }
 
   // translated: what the logits are of.
-  bool add(const LensRow& row, std::span<const float> translated) {
-    if (!unembedding_) return on_row_(row);
+  bool add(LensRow row, std::span<const float> translated) {
+    if (scale_ != 1) {
+      std::vector<float>& own = scaled_.emplace_back(row.hidden.begin(), row.hidden.end());
+      for (float& value : own) value *= scale_;
+      row.hidden = own;
+    }
+    if (!unembedding_) {
+      const bool more = on_row_(row);
+      scaled_.clear();
+      return more;
+    }
     std::ranges::copy(translated, unembedding_->state(static_cast<uint32_t>(rows_.size())).begin());
     rows_.push_back(row);
     return rows_.size() < unembedding_->rows() || flush();
@@ -43,10 +54,13 @@ class LensRows {
       if (!on_row_(rows_[i])) return false;
     }
     rows_.clear();
+    scaled_.clear();
     return true;
   }
 
  private:
+  const float scale_;                     // the device keeps states divided by it
+  std::list<std::vector<float>> scaled_;  // elements stay where they are: rows refer to them
   const Session::OnLens& on_row_;
   std::optional<Unembedding> unembedding_;  // none: hidden states only
   std::vector<LensRow> rows_;               // that wait for their logits
@@ -55,6 +69,8 @@ class LensRows {
 }  // namespace
 
 void Session::set_tuned_lens(const std::filesystem::path& folder) {
+  if (!folder.empty() && model_.config.residual_scale != 1)
+    throw Error(Code::unsupported, "the model multiplies its branches, which tuned lenses do not know", "tuned lens");
   tuned_lens_ = folder.empty() ? nullptr : std::make_unique<const ModelFile>(open_tuned_lens(folder, model_.config));
 }
 
