@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import atexit
 import contextlib
 import ctypes
 import enum
@@ -11,6 +12,7 @@ import os
 import queue
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
@@ -190,6 +192,28 @@ def blocked_signals() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+# The interpreter ends, and daemon threads go on until it is gone: a callback that came after that would crash. So calls are ended
+# first, and their readers, which are daemon threads, wait here for the end.
+_running: set[Lockstep[Any, Any]] = set()
+_ending = False
+
+
+def _end_calls() -> None:
+    global _ending
+    _ending = True
+    until = time.monotonic() + 10
+    for lockstep in list(_running):
+        lockstep.end_by(until)
+
+
+atexit.register(_end_calls)
+
+
+def _wait_for_the_end() -> None:
+    if _ending and threading.current_thread().daemon:
+        threading.Event().wait()
+
+
 class Lockstep(Generic[Event, Result]):
     """A C call with a callback, read as an iterator.
 
@@ -207,6 +231,7 @@ class Lockstep(Generic[Event, Result]):
         lock: threading.Lock,
         interrupt: Callable[[], None] | None = None,
     ) -> None:
+        _wait_for_the_end()
         self._call: Callable[[Callable[[Event], int]], Result] | None = call
         self._lock, self._interrupt = lock, interrupt
         self._mutex = threading.Lock()  # of the next two
@@ -219,6 +244,7 @@ class Lockstep(Generic[Event, Result]):
         self.result: Result | None = None
         self.running = True
         self._process = os.getpid()
+        _running.add(self)
         with blocked_signals():
             self._thread.start()
 
@@ -230,11 +256,19 @@ class Lockstep(Generic[Event, Result]):
                 self._answers.put(True)
         finally:
             self.stop()
+        _wait_for_the_end()
         if self._error:
             raise self._error
 
     def stop(self) -> None:
         """Ends the call after its present token, and waits for that. The reader then gets no more events."""
+        self._stop(None)
+
+    def end_by(self, time_of_end: float) -> None:
+        """The same, but waits no longer than until time.monotonic() is this."""
+        self._stop(time_of_end)
+
+    def _stop(self, time_of_end: float | None) -> None:
         if self._process != os.getpid():  # forked: the thread is the parent's
             return
         with self._mutex:
@@ -242,7 +276,7 @@ class Lockstep(Generic[Event, Result]):
                 self._interrupt()
             self._stopped = True
         self._answers.put(False)
-        self._thread.join()
+        self._thread.join(None if time_of_end is None else max(0.0, time_of_end - time.monotonic()))
 
     def _run(self) -> None:
         try:
@@ -253,6 +287,7 @@ class Lockstep(Generic[Event, Result]):
             self._error = error
         with self._mutex:
             self.running, self._call = False, None  # frees what the call needed
+        _running.discard(self)
         self._events.put(None)
 
     def _tell(self, event: Event) -> int:
