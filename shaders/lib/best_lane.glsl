@@ -3,6 +3,7 @@
 
 #ifndef BEST_LANES
 #define BEST_LANES 64
+#define BEST_LANES_ARE_64
 #endif
 shared Candidate best_of[BEST_LANES];
 
@@ -17,10 +18,15 @@ void join_best(inout Candidate best, uint lane, uint lanes, uint each) {
 // Returns the best candidate of these lanes in lane 0. Every lane must call it; a second call needs a barrier before it.
 Candidate best_lane(Candidate best, uint lane) {
   if (lane < BEST_LANES) best_of[lane] = best;
+#ifdef BEST_LANES_ARE_64  // no loop: a compiler that keeps it also keeps project's loop over tokens, and its sums go to memory
+  join_best(best, lane, 8, 8);
+  join_best(best, lane, 1, 8);
+#else
   for (uint lanes = BEST_LANES; lanes > 1;) {
     const uint each = min(lanes, 8);
     lanes /= each;
     join_best(best, lane, lanes, each);
   }
+#endif
   return best;
 }

@@ -27,7 +27,10 @@ struct MatrixState {
   std::vector<View> parts(uint64_t tokens, uint64_t) const {
     if (tokens == 0) return {};
     const uint64_t own = kept.matrices.bytes / SCAN_SLOTS;
-    return {kept.matrices.part((tokens - 1) / ops::kScanWindow % SCAN_SLOTS * own, own), kept.rows};
+    View slot = kept.matrices;  // not .part(): layouts ask without a buffer
+    slot.offset += (tokens - 1) / ops::kScanWindow % SCAN_SLOTS * own;
+    slot.bytes = own;
+    return {slot, kept.rows};
   }
   // The one matrix serves those who go on after the last token, and those who compute that token once more.
   static CopiedRange copied(uint64_t tokens) {
