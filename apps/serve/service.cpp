@@ -167,7 +167,7 @@ Models& Service::models() const {
   return *models;
 }
 
-// The model that the body names. Of one model any name will do.
+// The model that the body names. If there is only one, any name is accepted.
 std::shared_ptr<const Loaded> Service::asked_model(const HttpRequest& request, const HttpClient& client) const {
   Models& all = models();
   std::string name;
@@ -291,7 +291,7 @@ HttpResponse Service::show_metrics() const {
       200, {}, "text/plain; version=0.0.4; charset=utf-8", metrics_.text(load.waiting, load.running, load.most), {}};
 }
 
-// What is known of a model only while it is loaded is told then.
+// Lists the models. Some fields are there only while a model is loaded.
 HttpResponse Service::show_models(const std::string& path) const {
   const std::string name = path == "/v1/models" ? "" : decoded(path.substr(std::string_view("/v1/models/").size()));
   Json list = Json::array();

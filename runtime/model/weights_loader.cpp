@@ -160,7 +160,7 @@ std::unique_ptr<Table> WeightsLoader::load_part(const std::shared_ptr<Device>& d
                                  &rounding);
 }
 
-// Of the rows that are wanted alone.
+// Loads only the wanted rows.
 std::unique_ptr<Table> WeightsLoader::load_rows(const TensorView& tensor, Format format, const std::string& buffer,
                                                 bool projected) {
   const uint64_t row_bytes = tensor.bytes.size() / tensor.shape[0];
