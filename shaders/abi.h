@@ -359,7 +359,6 @@ struct AttendPush {
   uint reach;                 // of biases, likewise: those of a head are (2 * reach + 1)
   uint span;                  // positions a workgroup goes through
   uint arrivals;              // words of the parts' buffer: where the arrivals end
-  uint per_word;  // 65536 / (head_dim / 2), rounded up: i * per_word >> 16 is i / (head_dim / 2) for i up to 256
 };
 // If a cache is longer than `span`, several workgroups compute a head and leave parts. First, for each part, token and
 // head, the sum of values weighted by exp(score - peak), head_dim floats; after all of those, for each the peak and the

@@ -7,6 +7,7 @@
 #extension GL_GOOGLE_include_directive : require
 #define WEFT_SMALL_GROUPS
 #define WEFT_GATED
+#define WEFT_LANE_ROWS
 #ifdef WEFT_TEXEL
 #include "lib/lanes.glsl"
 #endif
@@ -36,26 +37,38 @@ const bool GATES_APART = GATED != 0 && ROW_TILES == 1;
 const uint RESULTS = GATED != 0 && !GATES_APART ? ROW_TILES / 2 : ROW_TILES;  // rows of y that a lane has
 #define GROUP_RESULTS (gl_WorkGroupSize.x * RESULTS)
 
-// What ending the norm multiplies the products of the tokens' inputs with. first: of the bound inputs.
+// Lanes that share the sums of a norm's squares, and the whole of what they have, in every lane.
+#ifdef WEFT_TEXEL
+#define NORM_LANES LANES
+uint norm_lane() { return gl_SubgroupInvocationID; }
+float norm_sum(float own) { return lanes_sum(own); }
+#else
+#define NORM_LANES 16
+shared float norm_slots[NORM_LANES];
+uint norm_lane() { return invocation(); }
+float norm_sum(float own) {
+  barrier();  // the last token's are read
+  if (norm_lane() < NORM_LANES) norm_slots[norm_lane()] = own;
+  barrier();
+  float sum = norm_slots[0];
+  for (uint i = 1; i < NORM_LANES; ++i) sum += norm_slots[i];
+  return sum;
+}
+#endif
+
+// Factors of the tokens' products that end the norm. first: of the bound inputs.
 void norm_factors(out float factors[TOKENS], uint first) {
   vec4 squares[TOKENS];
   [[unroll]] for (uint t = 0; t < TOKENS; ++t) squares[t] = vec4(0);
-#ifdef WEFT_TEXEL
-  for (uint k = gl_SubgroupInvocationID; k < (p.sums + 3) / 4; k += LANES)
-#else
-  for (uint k = 0; k < (p.sums + 3) / 4; ++k)
-#endif
+  for (uint k = norm_lane(); norm_lane() < NORM_LANES && k < (p.sums + 3) / 4; k += NORM_LANES)
     [[unroll]] for (uint t = 0; t < TOKENS; ++t) squares[t] += floats_at(((first + t) * p.in_stride + NORM_SUMS_AT(p.cols)) / 4 + k);
   [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
-    float sum = squares[t].x + squares[t].y + squares[t].z + squares[t].w;
-#ifdef WEFT_TEXEL
-    sum = lanes_sum(sum);
-#endif
+    const float sum = norm_sum(squares[t].x + squares[t].y + squares[t].z + squares[t].w);
     factors[t] = inversesqrt(sum / float(p.cols) + p.epsilon);
   }
 }
 
-// Writes the sums of a token's squares, one for a tile of rows: added up in the same order however many tiles a workgroup has.
+// Writes the sums of a token's squares, one for eight rows (WEFT_TEXEL: for the workgroup's): they do not depend on how many rows a workgroup has.
 // squares: of the lane's rows. Every lane of the workgroup calls it.
 #ifdef WEFT_TEXEL
 void write_norm_sums(float squares[RESULTS], uint sums_at) {
@@ -65,20 +78,17 @@ void write_norm_sums(float squares[RESULTS], uint sums_at) {
   if (part() == 0 && lane() == 0) begun[sums_at + gl_WorkGroupID.y] = square;
 }
 #else
-shared float row_squares[TILE_ROWS * ROW_TILES];
+shared float row_squares[LANE_ROWS * ROW_TILES];
 void write_norm_sums(float squares[RESULTS], uint sums_at) {
   barrier();  // the last token's are read
   if (part() == 0)
     [[unroll]] for (uint i = 0; i < RESULTS; ++i) row_squares[lane_row_of(i, RESULTS)] = squares[i];
   barrier();
-  if (part() == 0 && lane() < TILE_ROWS / 8 * RESULTS)
-    for (uint i = 1; i < 8; ++i) row_squares[lane() * 8] += row_squares[lane() * 8 + i];
-  barrier();
-  const uint tile = gl_WorkGroupID.y * RESULTS + lane();
-  if (part() > 0 || lane() >= RESULTS || tile * TILE_ROWS >= p.rows) return;
-  float square = 0;
-  for (uint i = 0; i < TILE_ROWS; i += 8) square += row_squares[lane() * TILE_ROWS + i];
-  begun[sums_at + tile] = square;
+  const uint eights = LANE_ROWS / 8 * RESULTS, eight = gl_WorkGroupID.y * eights + lane();
+  if (part() > 0 || lane() >= eights || eight * 8 >= p.rows) return;
+  float square = row_squares[lane() * 8];
+  for (uint i = 1; i < 8; ++i) square += row_squares[lane() * 8 + i];
+  begun[sums_at + eight] = square;
 }
 #endif
 

@@ -13,7 +13,7 @@
 namespace weft::compilers {
 namespace {
 
-constexpr uint32_t kContexts[] = {1024, 2048};             // tokens: up to and above an attend_span
+constexpr uint32_t kContexts[] = {64, 2048};               // tokens: up to and above an attend_span
 constexpr uint32_t kBatches[] = {1, 2, 4, 8, 16, 32, 64};  // sessions
 
 std::unique_ptr<Model> load(const std::shared_ptr<Device>& device, const std::filesystem::path& folder, Format format) {

@@ -136,8 +136,9 @@ Plan make_plan(const Caps& caps) {
   plan.matrix_side = !software && can_use_matrices(caps) ? caps.matrix_side : 0;
   // A GPU wants more workgroups than heads; a CPU has few cores, but llvmpipe ends loops after 65,535 rounds in all,
   // and attend takes two or three for a position.
-  plan.attend_span = software ? 4096 : 1024;
-  plan.chunk_tokens = 64;
+  plan.attend_span = software ? 4096 : 64;
+  // The weights are read once for a chunk. A GPU that shares the host's memory usually draws the screen, too.
+  plan.chunk_tokens = software ? 64 : caps.kind == DeviceKind::integrated ? 128 : 512;
   plan.slice_bytes = caps.max_range;
   plan.run_ahead = 3;
   plan.profile_every = caps.timestamps ? 16 : 0;

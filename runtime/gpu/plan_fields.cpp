@@ -18,10 +18,12 @@ bool power(uint64_t value, uint64_t least, uint64_t most) {
   return std::has_single_bit(value) && value >= least && value <= most;
 }
 
-// Lanes that share a row hand their sums over in shared memory (shaders/lib/product.glsl).
+// Lanes that share a row hand their sums over in shared memory (shaders/lib/product.glsl): all but the 64 of a part, or
+// all but 8 where they have one row each, or two of a product with gates. The rest takes less than 512 bytes.
 bool splits(const Caps& caps, const Plan& plan, uint64_t split) {
-  const uint64_t sums = uint64_t{plan.block_tokens} * plan.row_tiles * 64;
-  return power(split, 1, caps.max_threads / 64) && (split - 1) * sums * 4 <= caps.max_shared;
+  const uint64_t lanes = plan.row_tiles > 1 ? (split - 1) * 64 : split * 64 - 8;
+  const uint64_t sums = uint64_t{plan.block_tokens} * std::max(plan.row_tiles, 2u);
+  return power(split, 1, caps.max_threads / 64) && lanes * sums * 4 + 512 <= caps.max_shared;
 }
 
 constexpr uint32_t kMostChunk = 1024;

@@ -22,11 +22,31 @@ bool by_texels(const Plan& plan, const HeadShape& shape, Format cache) {
   return plan.texel_products && shape.head_dim % (cache == Format::f16 ? 8 : 16) == 0;
 }
 
+// The same of attend.comp: what few threads' registers hold, plans say by the tokens of a block.
+uint32_t heads_of_group(const Plan& plan, const HeadShape& shape) {
+  const uint32_t group = shape.heads / shape.kv_heads;
+  uint32_t heads = std::min({group, plan.block_tokens, 4u});
+  while (group % heads != 0) --heads;
+  return heads;
+}
+
+// Tokens of a pass with workgroups enough for a GPU, each of which then goes through the whole cache. A software driver
+// is kept from long loops.
+constexpr uint32_t kManyTokens = 16;
+bool has_many_tokens(const Plan& plan, uint32_t tokens) { return plan.tile_tokens > 0 && tokens > kManyTokens; }
+
+// Workgroups for a token and some of its heads. most: spans grow where there would be more.
+constexpr uint32_t kMostParts = 64;  // attend.comp joins twice as many at once
+uint32_t parts_of(const Plan& plan, uint32_t capacity, uint32_t tokens, uint32_t most) {
+  return has_many_tokens(plan, tokens) ? 1 : std::min(ceil_div(capacity, plan.attend_span), most);
+}
+
 }  // namespace
 
 uint64_t part_bytes(const Plan& plan, const HeadShape& shape, uint32_t capacity, uint32_t tokens) {
-  const uint32_t parts = ceil_div(capacity, plan.attend_span);
-  const uint64_t rows = uint64_t{tokens} * shape.heads;
+  const uint32_t few = has_many_tokens(plan, tokens) ? kManyTokens : tokens;
+  const uint32_t parts = parts_of(plan, capacity, few, plan.texel_products ? UINT32_MAX : kMostParts);
+  const uint64_t rows = uint64_t{few} * shape.heads;
   return parts > 1 ? (parts * rows * (shape.head_dim + 2) + rows) * 4 : 0;
 }
 
@@ -57,7 +77,8 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
           "heads that only rope can rotate");
   const auto& [biases, reach] = attention.biases;
   if (biases.buffer) require_bytes(biases, uint64_t{shape.heads} * (2 * uint64_t{reach} + 1) * 4, "attend", "biases");
-  const uint32_t parts = ceil_div(cache.capacity, plan.attend_span);
+  const bool texels = by_texels(plan, shape, cache.format);
+  const uint32_t parts = parts_of(plan, cache.capacity, tokens, texels ? UINT32_MAX : kMostParts);
   if (parts > 1) require_bytes(cache.parts, part_bytes(plan, shape, cache.capacity, tokens), "attend", "parts");
   const View& scratch = parts > 1 ? cache.parts : y;
   const abi::AttendPush push = {shape.heads,
@@ -71,12 +92,11 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
                                 attention.soft_cap,
                                 reach,
                                 parts > 1 ? plan.attend_span : UINT32_MAX / 2,
-                                static_cast<uint32_t>(scratch.bytes / 4),
-                                ceil_div(65536u, shape.head_dim / 2)};
+                                static_cast<uint32_t>(scratch.bytes / 4)};
   std::vector<uint32_t> constants = {attention.soft_cap > 0, attention.alibi, static_cast<uint32_t>(attention.mask),
                                      biases.buffer != nullptr};
   const View& bias = biases.buffer ? biases : state;
-  if (by_texels(plan, shape, cache.format)) {
+  if (texels) {
     const uint32_t heads = heads_at_once(shape);
     constants.insert(
         constants.end(),
@@ -88,13 +108,16 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
                        fused_rope ? cache.keys : y, fused_rope ? cache.values : y, scratch},
                       push, {shape.heads / heads, tokens, parts});
   } else {
-    constants.insert(constants.begin(), plan.reduce_threads);
+    // A lane has a position of a block of 128.
+    constants.insert(constants.begin(), std::min(plan.reduce_threads, 128u));
+    const uint32_t heads = heads_of_group(plan, shape);
     constants.insert(constants.end(), {static_cast<uint32_t>(cache.format), parts > 1, fused_rope != nullptr,
                                        fused_rope && fused_rope->pairs == Pairs::adjacent,
-                                       fused_rope ? fused_rope->rotary_dim : 0, cache.member_tokens});
+                                       fused_rope ? fused_rope->rotary_dim : 0, cache.member_tokens, shape.head_dim,
+                                       heads, plan.block_tokens < 4 ? 1u : 4u, parts > 1 ? kMostParts : 1});
     recorder.dispatch({plan.subgroup ? shaders::attend_subgroup : shaders::attend, constants},
                       {state, q, cache.keys, cache.values, y, fused_rope ? fused_rope->rope_table : bias, scratch},
-                      push, {shape.heads, tokens, parts});
+                      push, {shape.heads / heads, tokens, parts});
   }
 }
 

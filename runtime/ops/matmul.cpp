@@ -16,7 +16,7 @@ bool uses_matrices(const Plan& plan) { return plan.matrix_side > 0 && !shaders::
 bool can_fuse(const Plan& plan, uint32_t tokens) { return plan.tile_tokens == 0 || tokens <= plan.block_tokens; }
 
 uint32_t norm_sums(const Plan& plan, uint32_t rows) {
-  return ceil_div(rows, plan.texel_products ? matmul_rows(plan) : TILE_ROWS);
+  return ceil_div(rows, plan.texel_products ? matmul_rows(plan) : 8);
 }
 
 bool can_begin_norm(const Plan& plan, const Matrix& weights, uint32_t tokens) {
@@ -62,6 +62,12 @@ void multiply_tiles(Recorder& recorder, const Matrix& weights, const View& state
   }
 }
 
+// Of a single token: other lanes, and compilers for few registers, hold enough already.
+uint32_t blocks_at_once(const Plan& plan, const Matrix& weights, const RowsVariant& variant) {
+  const bool few = variant.texel || variant.tokens > 1 || plan.block_tokens < 4 || weights.format == Format::f16;
+  return few ? 1 : 2;
+}
+
 // Further work of a product on its results.
 struct Results {
   Output output = Output::write;
@@ -75,6 +81,7 @@ void multiply(Recorder& recorder, const Matrix& weights, const View& state, cons
   RowsVariant variant = rows_variant(plan, weights, tokens);
   const uint32_t in_stride = input.end ? begun_stride(weights.cols) : stride_of(weights.cols);
   const uint32_t out_cols = results.gates ? weights.rows / 2 : weights.rows, out_stride = stride_of(out_cols);
+  variant.spread(plan, weights, out_cols);
   require(weights.layout == Layout::values, "matmul", "the matrix is a vocabulary table");
   const uint64_t x_bytes = uint64_t{tokens} * in_stride * 4;
   require_bytes(input.x, x_bytes, "matmul", "x");
@@ -101,7 +108,8 @@ void multiply(Recorder& recorder, const Matrix& weights, const View& state, cons
       variant.kernel(shaders::matmul, rounded ? shaders::matmul_int8 : shaders::matmul_subgroup, shaders::matmul_texel);
   spec.constants.insert(spec.constants.end(),
                         {results.gates.has_value(), static_cast<uint32_t>(results.gates.value_or(Activation::silu)),
-                         biased, results.output == Output::add, input.end.has_value(), results.begin != nullptr});
+                         biased, results.output == Output::add, input.end.has_value(), results.begin != nullptr,
+                         variant.lane_rows, blocks_at_once(plan, weights, variant)});
   const View& bias = biased ? weights.bias : state;
   for (const Matrix::Slice& slice : slices) {
     const abi::MatmulPush push = {weights.cols,

@@ -16,6 +16,33 @@ RowsVariant rows_variant(const Plan& plan, const Matrix& matrix, uint32_t tokens
           {static_cast<uint32_t>(matrix.format), group, plan.split, plan.row_tiles}};
 }
 
+namespace {
+
+// Four workgroups of 256 threads, which wait for memory, on each of 64 cores: most devices have fewer.
+constexpr uint32_t kWantedGroups = 256;
+constexpr uint32_t kFewestRows = 8;  // a line of 128 bytes (abi.h)
+
+// Runs of blocks that a lane's loads cover at once (shaders/lib/rows.glsl).
+uint32_t turns(const Matrix& matrix) { return ceil_div(matrix.blocks(), matrix.format == Format::f16 ? 1 : 2); }
+
+}  // namespace
+
+uint32_t spread_rows(const Plan& plan, const Matrix& matrix, uint32_t results) {
+  uint32_t rows = TILE_ROWS;
+  if (plan.texel_products || plan.row_tiles > 1 || plan.int8_inputs) return rows;
+  const uint32_t threads = TILE_ROWS * plan.split;
+  while (rows > kFewestRows && ceil_div(results, rows) < kWantedGroups && threads / rows < turns(matrix)) rows /= 2;
+  return rows;
+}
+
+void RowsVariant::spread(const Plan& plan, const Matrix& matrix, uint32_t results) {
+  if (texel) return;
+  lane_rows = spread_rows(plan, matrix, results);
+  group_rows = lane_rows * plan.row_tiles;
+  constants[2] = plan.split * (TILE_ROWS / lane_rows);
+  uniform_parts &= lane_rows == TILE_ROWS;
+}
+
 void RowsVariant::pair_tiles(const Plan& plan) {
   uint32_t& row_tiles = constants[3];
   if (row_tiles == 1 && plan.fewest_registers) {

@@ -12,6 +12,11 @@ struct RowsVariant {
   uint32_t group_rows;              // of a workgroup of matmul and project
   std::vector<uint32_t> constants;  // of the kernel, in the order of product.glsl
 
+  uint32_t lane_rows = TILE_ROWS;  // of matmul: lanes of a part of the columns
+
+  // For a layer's product: the lanes of a workgroup have few rows and share their columns among many, if the matrix is
+  // too small to fill a device with workgroups of TILE_ROWS rows. results: rows of the output.
+  void spread(const Plan& plan, const Matrix& matrix, uint32_t results);
   // A lane gets whole pairs of rows, which are in different tiles, if it does not compute them one after the other
   // (rows.glsl, GATED).
   void pair_tiles(const Plan& plan);
@@ -25,7 +30,9 @@ struct RowsVariant {
 // multiple of that.
 RowsVariant rows_variant(const Plan& plan, const Matrix& matrix, uint32_t tokens);
 
+// RowsVariant::lane_rows of a layer's product.
+uint32_t spread_rows(const Plan& plan, const Matrix& matrix, uint32_t results);
 uint32_t rows_per_group(const Plan& plan);  // of a workgroup of project_rows, estimate and refine
-uint32_t matmul_rows(const Plan& plan);     // of a workgroup of matmul and project: RowsVariant::group_rows
+uint32_t matmul_rows(const Plan& plan);     // of a workgroup of project, and of matmul unless it is spread
 
 }  // namespace weft::ops

@@ -51,10 +51,12 @@ class Bench {
         attended_(device_, "attended", uint64_t{kWidth} * 4, Memory::device),
         keys_(device_, "keys", ops::key_bytes(kHeads, kContext), Memory::device),
         values_(device_, "values", ops::value_bytes(kHeads, kContext), Memory::device),
+        parts_(device_, "parts", std::max<uint64_t>(ops::part_bytes(plan, kHeads, kContext, 1), 4), Memory::device),
         one_(make_state(kContext - 1, 1)),
         prompt_(make_state(0, kPromptTokens)) {
     // Small halves everywhere in the cache: 0x2e66 is 0.1.
-    run_once(device_, "cache", [&](Recorder& r) { r.fill(keys_, 0x2e662e66), r.fill(values_, 0x2e662e66); });
+    run_once(device_, "cache",
+             [&](Recorder& r) { r.fill(keys_, 0x2e662e66), r.fill(values_, 0x2e662e66), r.fill(parts_, 0); });
   }
 
   // Runs the work that a tunable changes, and gives what came out of it.
@@ -116,7 +118,7 @@ class Bench {
   void record(Recorder& r, std::string_view tunable) {
     if (tunable == "reduce_threads") {
       ops::norm(r, {kWidth, 1e-5f}, one_, x_, weight_, normed_, 1, false);
-      ops::attend(r, kHeads, {0.125f}, one_, x_, {keys_, values_, kContext}, attended_, 1);
+      ops::attend(r, kHeads, {0.125f}, one_, x_, {keys_, values_, kContext, Format::f16, parts_}, attended_, 1);
     } else if (of_prompts(tunable)) {
       ops::matmul(r, layer_, prompt_, x_, y_, kPromptTokens, ops::Output::write);
     } else {  // split, row_tiles
@@ -136,7 +138,7 @@ class Bench {
   Uploader uploader_;
   Buffer layer_buffer_, table_buffer_;
   Matrix layer_, table_;
-  Buffer x_, weight_, y_, logits_, normed_, attended_, keys_, values_, one_, prompt_;
+  Buffer x_, weight_, y_, logits_, normed_, attended_, keys_, values_, parts_, one_, prompt_;
 };
 
 bool same(const std::vector<float>& a, const std::vector<float>& b) {

@@ -6,6 +6,11 @@ struct Parts {
   uint all;    // parts, those without positions too
   uint words;  // of the buffer
 };
+// Positions of a part: as few as `least`, and as many times that as leave no more than `most` parts.
+uint span_of(uint seen, uint least, uint most) {
+  const uint each = (seen + most - 1) / most;
+  return max((each + least - 1) / least, 1) * least;
+}
 uint part_at(Parts p, uint part, uint row, uint dim) { return (part * p.rows + row) * dim; }
 uint sums_at(Parts p, uint part, uint row, uint dim) { return p.all * p.rows * dim + (part * p.rows + row) * 2; }
 

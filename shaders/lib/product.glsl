@@ -20,20 +20,25 @@ layout(constant_id = 2) const uint SPLIT = 1;
 layout(constant_id = 3) const uint ROW_TILES = 1;
 #if defined(WEFT_TEXEL) && defined(WEFT_SMALL_GROUPS)
 layout(local_size_x = 8, local_size_y_id = 2) in;  // a subgroup: so that few rows are shared evenly by a CPU's cores
+const uint LANE_ROWS = TILE_ROWS;
+#elif defined(WEFT_LANE_ROWS)
+layout(constant_id = 10) const uint LANE_ROWS = TILE_ROWS;  // lanes of a part: 8, 16, 32 or 64
+layout(local_size_x_id = 10, local_size_y_id = 2) in;
 #else
 layout(local_size_x = TILE_ROWS, local_size_y_id = 2) in;
+const uint LANE_ROWS = TILE_ROWS;
 #endif
 #define WORKGROUP_ROWS (gl_WorkGroupSize.x * ROW_TILES)
 
-// Of a workgroup's invocations, `part` says which part of the columns one has, `lane` which rows. With WEFT_SUBGROUP the pipeline has full
-// subgroups, whose size divides TILE_ROWS: then a subgroup's lanes have one part, and Vulkan gives this index of an invocation. Compilers take
+// Of a workgroup's invocations, `part` says which part of the columns one has, `lane` which rows. With WEFT_SUBGROUP parts have TILE_ROWS lanes and
+// the pipeline has full subgroups, whose size divides TILE_ROWS: then a subgroup's lanes have one part, and Vulkan gives this index of an invocation. Compilers take
 // gl_LocalInvocationID.y for divergent and load the inputs once for each lane; the broadcast, which changes no value, tells them not to.
 #ifdef WEFT_SUBGROUP
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_ballot : require
 uint invocation() { return gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID; }
-uint lane() { return invocation() % TILE_ROWS; }
-uint part() { return subgroupBroadcastFirst(invocation() / TILE_ROWS); }
+uint lane() { return invocation() % LANE_ROWS; }
+uint part() { return subgroupBroadcastFirst(invocation() / LANE_ROWS); }
 #else
 uint invocation() { return gl_LocalInvocationIndex; }
 uint lane() { return gl_LocalInvocationID.x; }
@@ -79,15 +84,29 @@ uint lane_row_of(uint i, uint tiles) { return lane() / 8 * 8 * tiles + i * 8 + l
 uint lane_row(uint i) { return lane_row_of(i, ROW_TILES); }
 
 const uint SUMS = TOKENS * ROW_TILES;  // of a lane: token t with its row i at t * ROW_TILES + i
-shared float partial[SPLIT > 1 ? (SPLIT - 1) * SUMS * TILE_ROWS : 1];
+shared float partial[SPLIT > 1 ? (SPLIT - 1) * SUMS * LANE_ROWS : 1];
 
-// Adds the sums of the other parts to those of part 0. Every lane of the workgroup calls it.
+void leave_sums(float sums[SUMS], uint part) {
+  [[unroll]] for (uint s = 0; s < SUMS; ++s) partial[((part - 1) * SUMS + s) * LANE_ROWS + lane()] = sums[s];
+}
+// Adds the sums of parts `first`, first + step and so on.
+void add_parts(inout float sums[SUMS], uint first, uint step) {
+  for (uint p = first; p < SPLIT; p += step)
+    [[unroll]] for (uint s = 0; s < SUMS; ++s) sums[s] += partial[((p - 1) * SUMS + s) * LANE_ROWS + lane()];
+}
+
+// Adds the sums of the other parts to those of part 0; of more than four parts, those of four first. Every lane of the workgroup calls it.
 void join_parts(inout float sums[SUMS]) {
   if (SPLIT == 1) return;
-  if (part() > 0)
-    [[unroll]] for (uint s = 0; s < SUMS; ++s) partial[((part() - 1) * SUMS + s) * TILE_ROWS + lane()] = sums[s];
+  const uint own = part();
+  if (own > 0) leave_sums(sums, own);
   barrier();
-  if (part() == 0)
-    for (uint p = 0; p + 1 < SPLIT; ++p)
-      [[unroll]] for (uint s = 0; s < SUMS; ++s) sums[s] += partial[(p * SUMS + s) * TILE_ROWS + lane()];
+  if (SPLIT > 4) {
+    if (own < 4) add_parts(sums, own + 4, 4);
+    if (own > 0 && own < 4) leave_sums(sums, own);
+    barrier();
+  }
+  if (own > 0) return;
+  for (uint p = 1; p < min(SPLIT, 4); ++p)
+    [[unroll]] for (uint s = 0; s < SUMS; ++s) sums[s] += partial[((p - 1) * SUMS + s) * LANE_ROWS + lane()];
 }

@@ -27,14 +27,14 @@ struct Place {
 const uint OF_SHARE = GATED != 0 && ROW_TILES < 8 ? ROW_TILES / 2 : 4;  // rows of a lane that are in one group
 const uint SCALE_SHARES = (ROW_TILES + OF_SHARE - 1) / OF_SHARE;
 #define SCALE_PLACE(tile, start, row, count) (((start) + IN_TILE((row) / GROUP_ROWS * GROUP_ROWS, 0, count)) / 4)
-#define LOAD_SCALES(scales, places, j) \
-  [[unroll]] for (uint g = 0; g < SCALE_SHARES; ++g) scales[g] = word_at(places[g * OF_SHARE].scales + (j) * (GROUP_ROWS / 4) + gl_SubgroupInvocationID);
+#define LOAD_SCALES(loaded, places, j) \
+  [[unroll]] for (uint g = 0; g < SCALE_SHARES; ++g) loaded[g] = word_at(places[g * OF_SHARE].scales + (j) * (GROUP_ROWS / 4) + gl_SubgroupInvocationID);
 #define SCALES_OF(scales, i, row) subgroupShuffle(scales[(i) / OF_SHARE], (row) % GROUP_ROWS / 4)[(row) % 4]
 #else
 #define SCALE_SHARES ROW_TILES
 #define SCALE_PLACE(tile, start, row, count) ((start) + IN_TILE(row, 0, count))
-#define LOAD_SCALES(scales, places, j) \
-  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) scales[i].x = small_word_at(places[i].scales + (j) * GROUP_ROWS);
+#define LOAD_SCALES(loaded, places, j) \
+  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) loaded[i].x = small_word_at(places[i].scales + (j) * GROUP_ROWS);
 #define SCALES_OF(scales, i, row) scales[i].x
 #endif
 
@@ -85,6 +85,15 @@ void places_of(out Place places[ROW_TILES], uint blocks, uint rows, uint first_r
   }
 }
 
+// Blocks that a lane loads before it multiplies the first of them: more bytes are on their way at once.
+#ifdef WEFT_LANE_ROWS
+layout(constant_id = 11) const uint STEP = 1;
+#else
+const uint STEP = 1;
+#endif
+const uint TURN = RUN > STEP ? RUN : STEP;  // blocks of a lane that lie side by side
+const uint SCALE_LOADS = FORMAT == FORMAT_Q4 ? STEP : 1;
+
 // sums: products of the lane's rows with the bound inputs first_token + t. Valid in lanes of part 0; every
 // lane of the workgroup must call it. What it gives for rows after `rows` means nothing.
 void rows_dot(out float sums[SUMS], uint cols, uint rows, uint in_stride, uint first_token, uint first_row) {
@@ -92,30 +101,36 @@ void rows_dot(out float sums[SUMS], uint cols, uint rows, uint in_stride, uint f
   Place places[ROW_TILES];
   places_of(places, blocks, rows, first_row);
   [[unroll]] for (uint s = 0; s < SUMS; ++s) sums[s] = 0;
-  for (uint first = part() * RUN; first < blocks; first += SPLIT * RUN) {
-    uvec4 scales[SCALE_SHARES];
-    if (FORMAT != FORMAT_F16) { LOAD_SCALES(scales, places, first / RUN) }
-    const uint end = min(first + RUN, blocks);
+  for (uint first = part() * TURN; first < blocks; first += SPLIT * TURN) {
+    uvec4 scales[SCALE_LOADS][SCALE_SHARES];
+    if (FORMAT != FORMAT_F16)
+      [[unroll]] for (uint s = 0; s < SCALE_LOADS; ++s) { LOAD_SCALES(scales[s], places, min(first / RUN + s, (blocks - 1) / RUN)) }
+    const uint end = min(first + TURN, blocks);
     uint block = first;
     do {
-      uvec4 words[ROW_TILES][BLOCK_WORDS];
-      [[unroll]] for (uint k = 0; k < BLOCK_WORDS; ++k)
-        [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) words[i][k] = word_at(places[i].words + (block * BLOCK_WORDS + k) * GROUP_ROWS);
-      vec4 weights[ROW_TILES][8];
-      float scale[ROW_TILES];
-      [[unroll]] for (uint i = 0; i < ROW_TILES; ++i)
-        scale[i] = unpack_block(weights[i], words[i], block, FORMAT == FORMAT_F16 ? 0 : SCALES_OF(scales, i, first_row + own_row(i, rows)));
-      [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
-        const EightInputs x = eight_inputs((first_token + t) * stride + block * (BLOCK / 4));
-        float products[ROW_TILES];
-        [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) products[i] = 0;
-        [[unroll]] for (uint j = 0; j < 8; ++j) {
-          const vec4 v = floats_of(x, j);
-          [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) products[i] += dot(weights[i][j], v);
+      uvec4 words[STEP][ROW_TILES][BLOCK_WORDS];
+      [[unroll]] for (uint s = 0; s < STEP; ++s)
+        [[unroll]] for (uint k = 0; k < BLOCK_WORDS; ++k)
+          [[unroll]] for (uint i = 0; i < ROW_TILES; ++i)
+            words[s][i][k] = word_at(places[i].words + ((s == 0 ? block : min(block + s, blocks - 1)) * BLOCK_WORDS + k) * GROUP_ROWS);
+      [[unroll]] for (uint s = 0; s < STEP; ++s) {
+        if (s > 0 && block + s >= blocks) break;
+        vec4 weights[ROW_TILES][8];
+        float scale[ROW_TILES];
+        [[unroll]] for (uint i = 0; i < ROW_TILES; ++i)
+          scale[i] = unpack_block(weights[i], words[s][i], block + s, FORMAT == FORMAT_F16 ? 0 : SCALES_OF(scales[s % SCALE_LOADS], i, first_row + own_row(i, rows)));
+        [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
+          const EightInputs x = eight_inputs((first_token + t) * stride + (block + s) * (BLOCK / 4));
+          float products[ROW_TILES];
+          [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) products[i] = 0;
+          [[unroll]] for (uint j = 0; j < 8; ++j) {
+            const vec4 v = floats_of(x, j);
+            [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) products[i] += dot(weights[i][j], v);
+          }
+          [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) sums[t * ROW_TILES + i] += scale[i] * products[i];
         }
-        [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) sums[t * ROW_TILES + i] += scale[i] * products[i];
       }
-    } while (RUN > 1 && ++block < end);
+    } while (TURN > STEP && (block += STEP) < end);
   }
   join_parts(sums);
 }

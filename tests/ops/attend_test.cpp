@@ -154,12 +154,16 @@ void check_attend(const Tuning& tuning, const Case& c) {
 }
 
 TEST_F(AttendTest, HeadDimensionsAndGroups) {
-  for (const Tuning& tuning : reduction_tunings())
-    for (const uint32_t dim : {2u, 8u, 12u, 16u, 64u, 80u, 128u, 200u, 256u}) {
-      check_attend(tuning, {{3, 3, dim}, 299});
-      check_attend(tuning, {{9, 3, dim}, 40});
-      check_attend(tuning, {{5, 1, dim}, 0});
+  for (const Tuning& tuning : reduction_tunings()) check_attend(tuning, {{9, 3, 64}, 299});
+  // A pipeline each, which a software driver compiles for a second.
+  for (const bool plain : {false, true})
+    for (const uint32_t dim : {2u, 12u, 80u, 200u, 256u}) {
+      const Tuning tuning = {.plain = plain, .texel_products = false};
+      check_attend(tuning, {{9, 3, dim}, 299});
+      check_attend(tuning, {{9, 3, dim}, 0});
     }
+  for (const ops::HeadShape& shape : {ops::HeadShape{3, 3, 8}, {5, 1, 16}, {8, 1, 64}, {16, 2, 128}, {5, 5, 256}})
+    check_attend({}, {shape, 40});
 }
 
 TEST_F(AttendTest, LengthsOverBlocksAndTiles) {
@@ -184,21 +188,30 @@ TEST_F(AttendTest, Parts) {
       const Tuning tuning = {.plain = plain, .attend_span = span};
       for (const uint32_t pos : {0u, 63u, 64u, 65u, 700u}) {
         check_attend(tuning, {{9, 3, 64}, pos, 1, 1, 1, 0, 0, 0, 1024});
-        check_attend(tuning, {{4, 2, 80}, pos, 5, 16, 1, 0, 0, 0, 1024});
-        check_attend(tuning, {{3, 3, 12}, pos, 5, 16, 1, 0, 100, 0, 1024});  // a window
-        check_attend(tuning, {{4, 2, 16}, pos, 3, 16, 5, 0, 0, 5, 1024});    // a soft-cap
+        if (pos < 65) continue;
+        check_attend(tuning, {{4, 2, 80}, pos, 5, 13, 1, 0, 0, 0, 1024});
+        check_attend(tuning, {{3, 3, 12}, pos, 5, 13, 1, 0, 100, 0, 1024});  // a window
+        check_attend(tuning, {{4, 2, 16}, pos, 3, 13, 5, 0, 0, 5, 1024});    // a soft-cap
+        check_attend(tuning, {{12, 1, 40}, pos, 1, 1, 1, 0, 0, 0, 1024});    // three workgroups of four heads
+        check_attend(tuning, {{5, 1, 256}, pos, 1, 1, 1, 0, 0, 0, 1024});    // five of one
       }
-      check_attend(tuning, {{3, 1, 16}, 1500, 16, 16, 1, 0, 300, 0, 320});  // a ring
+      check_attend(tuning, {{3, 1, 16}, 1500, 13, 13, 1, 0, 300, 0, 320});  // a ring
       Case steep = {{2, 1, 64}, 700};
       steep.key_scale = 20;  // nearly one-hot: most parts weigh nothing
       check_attend(tuning, steep);
-      Case alibi = {{7, 1, 16}, 300, 5, 16};
+      Case alibi = {{7, 1, 16}, 300, 5, 13};
       alibi.alibi = true;
       check_attend(tuning, alibi);
-      Case q8 = {{4, 2, 64}, 700, 3, 16};
+      Case q8 = {{4, 2, 64}, 700, 3, 13};
       q8.format = Format::q8;
       check_attend(tuning, q8);
     }
+}
+
+// More positions than 64 parts have with the least span.
+TEST_F(AttendTest, SpansGrow) {
+  for (const uint32_t pos : {4094u, 4095u, 4096u, 9000u})
+    check_attend({.plain = true, .attend_span = 64}, {{4, 2, 16}, pos, 1, 1, 1, 0, 0, 0, 9024});
 }
 
 TEST_F(AttendTest, RefusesPartsWithoutRoom) {

@@ -3,6 +3,7 @@
 #include "reference/activate.h"
 #include "reference/norm.h"
 
+#include "ops/rows.h"
 #include "support/op_inputs.h"
 
 namespace weft::test {
@@ -21,11 +22,17 @@ struct Shape {
 // True if products of few tokens round their inputs, under a plan that can.
 bool rounds_few(const Plan& plan) { return plan.uniform_parts && plan.split > 1 && !plan.texel_products; }
 
+// Of a layer's product with so many results: those that have few rows a workgroup have no variant for subgroups.
+std::string layer_product(const Plan& plan, const Matrix& matrix, uint32_t results) {
+  return ops::spread_rows(plan, matrix, results) < TILE_ROWS ? "matmul" : split_product("matmul", plan);
+}
+
 // The variant that a plan should get.
-std::string variant_of(const Plan& plan, const Shape& shape) {
+std::string variant_of(const Plan& plan, const Shape& shape, uint32_t results) {
   const bool rounded = plan.int8_inputs && shape.format != Format::f16;
   if (plan.tile_tokens == 0 || shape.tokens <= plan.block_tokens)
-    return rounded && rounds_few(plan) ? "matmul int8" : split_product("matmul", plan);
+    return rounded && rounds_few(plan) ? "matmul int8"
+                                       : layer_product(plan, {shape.format, shape.rows, shape.cols}, results);
   if (rounded) return "matmul tiled int8";
   if (ops::uses_matrices(plan)) return "matmul matrix";
   return plan.half_tiles ? "matmul tiled fp16" : "matmul tiled";
@@ -74,7 +81,7 @@ void check_matmul(const Tuning& tuning, const Shape& shape) {
         magnitude.row(t)[r] += std::abs(before[size_t{t} * out_stride + r]);
       }
   }
-  run_op(device, variant_of(device->plan(), shape), [&](Recorder& recorder) {
+  run_op(device, variant_of(device->plan(), shape, shape.rows), [&](Recorder& recorder) {
     ops::matmul(recorder, weights.matrix, state, x.buffer, y, shape.tokens, shape.output);
   });
   std::vector<float> got = download_as<float>(device, y);
@@ -135,7 +142,7 @@ void check_gated(const Tuning& tuning, const Shape& shape, ops::Activation activ
   const Buffer bias = upload(device, "bias", biases);
   if (shape.biased) weights.matrix.bias = bias;
   ASSERT_TRUE(ops::can_gate(device->plan(), weights.matrix, shape.tokens));
-  run_op(device, variant_of(device->plan(), shape), [&](Recorder& recorder) {
+  run_op(device, variant_of(device->plan(), shape, results), [&](Recorder& recorder) {
     ops::matmul_gated(recorder, weights.matrix, activation, state, x.buffer, y, shape.tokens);
   });
   reference::Rows products = reference::matmul(weights.values, x.values);
@@ -200,12 +207,11 @@ void check_norm(const Tuning& tuning, Format format, uint32_t width, uint32_t in
                begun = upload(device, "begun", std::vector<float>(size_t{tokens} * begun_stride));
   const ops::NormShape shape = {width, 1e-5f};
   ASSERT_TRUE(ops::can_fuse(plan, tokens));
-  const std::string variant = split_product("matmul", plan);
-  run_op(device, variant, [&](Recorder& recorder) {
+  run_op(device, layer_product(plan, first.matrix, width), [&](Recorder& recorder) {
     const ops::BeginNorm begin = {norm_weight, begun};
     ops::matmul(recorder, first.matrix, state, x.buffer, residual, tokens, ops::Output::add, &begin);
   });
-  run_op(device, variant, [&](Recorder& recorder) {
+  run_op(device, layer_product(plan, second.matrix, 100), [&](Recorder& recorder) {
     ops::matmul(recorder, second.matrix, state, ops::BegunNorm{begun, shape, ops::norm_sums(plan, width)}, y, tokens,
                 ops::Output::write);
   });
@@ -379,7 +385,7 @@ void check_large(const Tuning& tuning) {
   const Activations x = make_activations(device, kTokens, inputs);
   const Buffer state = make_state(device, 0, kTokens, 1000), y = poisoned(device, "y", kTokens * stride_of(kRows));
   const Shape shape = {Format::f16, kRows, kCols, kTokens, kTokens};
-  run_op(device, variant_of(device->plan(), shape), [&](Recorder& recorder) {
+  run_op(device, variant_of(device->plan(), shape, shape.rows), [&](Recorder& recorder) {
     ops::matmul(recorder, weights.matrix, state, x.buffer, y, kTokens, ops::Output::write);
   });
   std::vector<double> allowed = padded(reference::matmul_magnitude(matrix, inputs), kTokens, stride_of(kRows));
@@ -424,7 +430,7 @@ void check_int8(const Shape& shape, uint32_t tile, bool whole) {
   const uint32_t stride = stride_of(shape.rows);
   const Buffer state = make_state(device, 3, 3 + shape.active, 1000);
   const Buffer y = poisoned(device, "y", uint64_t{shape.tokens} * stride);
-  run_op(device, variant_of(device->plan(), shape), [&](Recorder& recorder) {
+  run_op(device, variant_of(device->plan(), shape, shape.rows), [&](Recorder& recorder) {
     ops::matmul(recorder, weights.matrix, state, x.buffer, y, shape.tokens, ops::Output::write);
   });
   const std::vector<double> want = padded(reference::matmul(weights.values, inputs), shape.tokens, stride),

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "base/error.h"
@@ -114,8 +115,11 @@ TEST(Plan, KeepsWithinEachDevicesLimits) {
     // Shared memory of a tile's block of weights and inputs (shaders/matmul_tiled.comp; workgroups have 128 threads).
     EXPECT_LE((64 + plan.tile_tokens) * 32 * 4, caps.max_shared);
     EXPECT_TRUE(plan.tile_tokens == 0 || plan.tile_tokens >= 16);
-    // Shared memory of attention (shaders/attend.comp): the query, a block's weights, sums, and the reduction's slots.
-    EXPECT_LE(256 * 4 + 256 * 4 + plan.reduce_threads * 2 * 8 + plan.reduce_threads * 4, caps.max_shared);
+    // Shared memory of attention (shaders/attend.comp): queries, a block's weights, sums, the reduction's slots, and a key.
+    const uint32_t heads = std::min(4u, plan.block_tokens), threads = std::min(128u, plan.reduce_threads);
+    EXPECT_LE(heads * 256 * 4 + heads * 128 * 4 + threads * 2 * 16 + heads * threads * 4 + 256 * 2, caps.max_shared);
+    // Sums of products with gates that lanes with 8 rows hand over (shaders/matmul.comp), and of their norms.
+    EXPECT_LE((64 * plan.split - 8) * 2 * plan.block_tokens * 4 + 256, caps.max_shared);
     EXPECT_LE(plan.slice_bytes, caps.max_range);
     EXPECT_GE(plan.slice_bytes, 128 * kMiB);
     EXPECT_GE(plan.block_tokens, 1u);
