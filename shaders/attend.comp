@@ -268,12 +268,9 @@ void main() {
       if (SOFT_CAP != 0) peak[h] = soft_capped(peak[h], p.soft_cap);
       all_weights[h] = 1;
       if (lane >= WORDS) continue;
-      [[unroll]] for (uint i = 0; i < 4; i += 2) {
-        low[h][i] = unpackHalf2x16(packHalf2x16(vec2(qkv[value + i], qkv[value + i + 1]))).x;
-        low[h][i + 1] = unpackHalf2x16(packHalf2x16(vec2(qkv[value + i], qkv[value + i + 1]))).y;
-        high[h][i] = unpackHalf2x16(packHalf2x16(vec2(qkv[value + 4 + i], qkv[value + 5 + i]))).x;
-        high[h][i + 1] = unpackHalf2x16(packHalf2x16(vec2(qkv[value + 4 + i], qkv[value + 5 + i]))).y;
-      }
+      const uint zero = p.heads >> 31;
+      low[h] = vec4(rounded_to_halves(vec2(qkv[value], qkv[value + 1]), zero), rounded_to_halves(vec2(qkv[value + 2], qkv[value + 3]), zero));
+      high[h] = vec4(rounded_to_halves(vec2(qkv[value + 4], qkv[value + 5]), zero), rounded_to_halves(vec2(qkv[value + 6], qkv[value + 7]), zero));
     }
   }
 

@@ -342,6 +342,12 @@ int create_beside(const std::filesystem::path& target, mode_t mode, std::string&
   return -1;
 }
 
+// Gives a file that has no name the target's, if no file has that: a kill leaves the whole file or nothing.
+bool link_new(const std::filesystem::path& target, int fd) {
+  const std::string own = "/proc/self/fd/" + std::to_string(fd);
+  return ::fsync(fd) == 0 && ::linkat(AT_FDCWD, own.c_str(), AT_FDCWD, target.c_str(), AT_SYMLINK_FOLLOW) == 0;
+}
+
 // Gives a file that has no name one beside the target: a link cannot replace a file, a rename can. "": it cannot be.
 std::string link_beside(const std::filesystem::path& target, int fd) {
   lock(fd);
@@ -394,6 +400,10 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
 }
 
 void AtomicFile::commit() {
+  if (!target_.empty() && temporary_.empty() && link_new(target_, fd_)) {
+    ::close(std::exchange(fd_, -1));
+    return;
+  }
   if (!target_.empty() && temporary_.empty()) temporary_ = link_beside(target_, fd_);
   if (!target_.empty() && temporary_.empty()) {  // links are not allowed everywhere: copies it
     const Descriptor nameless(std::exchange(fd_, -1));

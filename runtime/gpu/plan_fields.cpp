@@ -42,6 +42,8 @@ const PlanField kFields[] = {
      [](const Caps& caps, const Plan&, uint64_t value) { return power(value, 64, std::min(caps.max_threads, 256u)); }},
     {"split", &Plan::split,
      "a power of two; 64 * split at most the device's max_threads, sums within its shared memory", splits},
+    {"product_groups", &Plan::product_groups, "1 to 65536",
+     [](const Caps&, const Plan&, uint64_t value) { return value >= 1 && value <= 65536; }},
     {"row_tiles", &Plan::row_tiles, "1, 2 or 4; 4 with texel_products",
      [](const Caps&, const Plan& plan, uint64_t value) { return power(value, plan.texel_products ? 4 : 1, 4); }},
     {"texel_products", &Plan::texel_products, "0, or 1 with row_tiles 4 where subgroups have 8 threads and shuffle",

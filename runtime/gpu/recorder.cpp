@@ -7,8 +7,8 @@
 namespace weft {
 namespace {
 
-constexpr VkPipelineStageFlags kDispatch = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_DRAW_INDIRECT_BIT;
-constexpr VkPipelineStageFlags kStages = kDispatch | VK_PIPELINE_STAGE_TRANSFER_BIT;
+constexpr VkPipelineStageFlags kStages =
+    VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_DRAW_INDIRECT_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
 constexpr VkAccessFlags kAll = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_SHADER_READ_BIT |
                                VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_INDIRECT_COMMAND_READ_BIT;
 
@@ -112,7 +112,8 @@ void Recorder::dispatch_bytes(const KernelSpec& spec, std::initializer_list<View
     const bool written = shader.written >> binding++ & 1;
     accesses.push_back({view.buffer->handle(), view.offset, view.offset + view.bytes, written});
   }
-  if (indirect) accesses.push_back({indirect->buffer->handle(), indirect->offset, indirect->offset + 12, false});
+  if (indirect)
+    accesses.push_back({indirect->buffer->handle(), indirect->offset, indirect->offset + 12, false, false, true});
   if (list_) return use(accesses), list_->push_back(spec);
   const Kernel& kernel = device_.kernel(spec);
   dispatched_.push_back(&kernel);
@@ -196,25 +197,44 @@ void Recorder::fill(const View& view, uint32_t word) {
   device_.vk().vkCmdFillBuffer(commands_.handle_, view.buffer->handle(), view.offset, view.bytes, word);
 }
 
+// Most barriers are between dispatches, and name nothing else: indirect reads and transfers are other parts of a GPU,
+// and a barrier that names them stops it for longer.
 void Recorder::use(std::span<const Access> accesses) {
-  VkPipelineStageFlags from = 0;
+  bool full = false, between_dispatches = false;
+  const auto meets = [](const Access& now, const Access& before) {
+    return now.buffer == before.buffer && now.begin < before.end && before.begin < now.end &&
+           (now.write || before.write);
+  };
   for (const Access& now : accesses)
-    for (const Access& before : since_barrier_)
-      if (now.buffer == before.buffer && now.begin < before.end && before.begin < now.end &&
-          (now.write || before.write))
-        from |= before.transfer ? kStages : kDispatch;
-  if (from) barrier(from, kAll, kStages);
+    for (const Access& before : now.dispatch() ? since_barrier_ : since_full_)
+      if (meets(now, before)) (now.dispatch() && before.dispatch() ? between_dispatches : full) = true;
+  if (full)
+    barrier(kStages, kAll, kStages);
+  else if (between_dispatches)
+    dispatch_barrier();
   since_barrier_.insert(since_barrier_.end(), accesses.begin(), accesses.end());
+  since_full_.insert(since_full_.end(), accesses.begin(), accesses.end());
 }
 
 void Recorder::barrier(VkPipelineStageFlags src_stages, VkAccessFlags dst_access, VkPipelineStageFlags dst_stages) {
-  const bool transfers = (src_stages & VK_PIPELINE_STAGE_TRANSFER_BIT) != 0;
-  const VkAccessFlags writes = VK_ACCESS_SHADER_WRITE_BIT | (transfers ? VK_ACCESS_TRANSFER_WRITE_BIT : 0);
+  const VkAccessFlags writes = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
   const VkMemoryBarrier memory = {VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, writes, dst_access};
   ++barriers_;
   if (!list_)
     device_.vk().vkCmdPipelineBarrier(commands_.handle_, src_stages, dst_stages, 0, 1, &memory, 0, nullptr, 0, nullptr);
-  std::erase_if(since_barrier_, [&](const Access& access) { return transfers || !access.transfer; });
+  since_barrier_.clear();
+  since_full_.clear();
+}
+
+// What no dispatch may have to wait for any more stays where it is: transfers and indirect reads.
+void Recorder::dispatch_barrier() {
+  const VkMemoryBarrier memory = {VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, VK_ACCESS_SHADER_WRITE_BIT,
+                                  VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT};
+  ++barriers_;
+  constexpr VkPipelineStageFlags kDispatch = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
+  if (!list_)
+    device_.vk().vkCmdPipelineBarrier(commands_.handle_, kDispatch, kDispatch, 0, 1, &memory, 0, nullptr, 0, nullptr);
+  std::erase_if(since_barrier_, [](const Access& access) { return access.dispatch(); });
 }
 
 CommandBuffer Recorder::finish(bool host_reads) {

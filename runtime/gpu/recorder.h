@@ -103,19 +103,23 @@ class Recorder {
     uint64_t begin, end;
     bool write;
     bool transfer = false;
+    bool indirect = false;  // the number of a dispatch's workgroups
+    bool dispatch() const { return !transfer && !indirect; }
   };
   void dispatch_bytes(const KernelSpec& spec, std::initializer_list<View> bindings, std::span<const std::byte> push,
                       Groups groups, const View* indirect = nullptr);
   void check_limits(const Shader& shader, std::initializer_list<View> bindings, Groups groups) const;
   void use(std::span<const Access> accesses);
   void barrier(VkPipelineStageFlags src_stages, VkAccessFlags dst_access, VkPipelineStageFlags dst_stages);
+  void dispatch_barrier();
 
   CommandPool* pool_;  // nullptr: a dry run
   Device& device_;
   Timestamps* timestamps_;
   std::vector<KernelSpec>* list_ = nullptr;  // of a dry run that compiles nothing
   CommandBuffer commands_;
-  std::vector<Access> since_barrier_;
+  std::vector<Access> since_barrier_;  // that a dispatch may have to wait for
+  std::vector<Access> since_full_;     // that a transfer or an indirect read may have to wait for
   size_t barriers_ = 0;
   std::vector<const Kernel*> dispatched_;
 };

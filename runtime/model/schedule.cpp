@@ -94,6 +94,7 @@ void Schedule::set_adapter(const AdapterUse& adapter) {
                                chunk = record_body(pool_, pass_of(chunk_tokens_));
     decode_ = std::move(decode);
     chunk_ = std::move(chunk);
+    whole_.clear();
   } catch (...) {
     pass_.adapter = before;
     throw;
@@ -135,9 +136,24 @@ const Schedule::Timed& Schedule::timed(const Key& key) {
   return timed_.emplace(key, std::move(timed)).first->second;
 }
 
+const CommandBuffer& Schedule::whole_pass(const Key& key) {
+  CommandBuffer& commands = whole_[key];
+  if (commands.handle()) return commands;
+  const Pass pass = pass_of(key.first);
+  Recorder dry_run(pool_.device());  // asks for the tail's kernels; those of the layers were asked for
+  record_tail(dry_run, pass, {&key.second, 1});
+  Recorder recorder(pool_, "pass");
+  record_embed(recorder, pass);
+  for (uint32_t layer = 0; layer < pass.model.config.layers; ++layer) record_layer(recorder, pass, layer);
+  record_tail(recorder, pass, {&key.second, 1});
+  return commands = recorder.finish(true);
+}
+
 void Schedule::submit(uint32_t tokens, const Tail& tail, bool with_times) {
   checked_from_.reset();
   const Key key = {tokens, tail};
+  if (!with_times && !shards_ && !pass_.soft_rows.buffer && queue_.takes_whole_passes())
+    return queue_.submit({}, whole_pass(key));
   const size_t pieces = tokens == 1 ? 2 : 1;
   const std::vector<CommandBuffer>* body = tokens == 1 ? &decode_ : &chunk_;
   const End* end = nullptr;

@@ -91,6 +91,7 @@ class Schedule {
   std::unique_ptr<Timestamps> timestamps_for(uint32_t tokens) const;
   const Timed& timed(const Key& key);
   const Timed& timed_check(const Key& key);
+  const CommandBuffer& whole_pass(const Key& key);
   End record_tail_of(const Key& key, Timestamps* timestamps);
   CommandBuffer record_check_of(const Key& key, Timestamps* timestamps);
   void submit_with_shards(const Key& key, std::span<const CommandBuffer> body, const End& end, size_t pieces);
@@ -101,6 +102,8 @@ class Schedule {
   CommandPool pool_;
   std::vector<CommandBuffer> decode_, chunk_;
   std::map<Key, End> tails_;
+  // Passes without soft rows, in a command buffer each: a GPU does not stop between its layers.
+  std::map<Key, CommandBuffer> whole_;
   std::map<Key, Timed> timed_;
   const Timed* last_timed_ = nullptr;
   std::unique_ptr<Checks> checks_;        // made by the first submit_check

@@ -48,6 +48,11 @@ void SubmissionQueue::submit(std::span<const CommandBuffer> body, const CommandB
   if (stream) stream->whole = true;
 }
 
+bool SubmissionQueue::takes_whole_passes() {
+  if (policy_ != Policy::throughput || weights_.stream || !weights_.shards.empty()) return false;
+  return !layer_loader_ || layer_loader_->wait(0) == SIZE_MAX;
+}
+
 void SubmissionQueue::launch(const std::vector<const CommandBuffer*>& commands, bool last) {
   if (!weights_.stream) pause();
   const bool wait = limited();

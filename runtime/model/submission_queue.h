@@ -30,6 +30,8 @@ class SubmissionQueue {
   // submission. Waits while the policy allows no more submissions in flight. While the model's layers are still being
   // loaded, submits the part whose layers are there, then waits for the next layer; throws if that cannot be loaded.
   void submit(std::span<const CommandBuffer> body, const CommandBuffer& end, size_t pieces = 1);
+  // True if a pass may be a single command buffer: the policy submits whole passes, and all layers are on the device.
+  bool takes_whole_passes();
   uint32_t run_ahead() const { return run_ahead_; }  // passes that may follow the one that is waited for
   uint32_t count() const { return passes_; }         // passes whose last submission is in flight
   void wait_oldest();                                // pass

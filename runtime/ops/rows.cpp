@@ -18,8 +18,6 @@ RowsVariant rows_variant(const Plan& plan, const Matrix& matrix, uint32_t tokens
 
 namespace {
 
-// Four workgroups of 256 threads, which wait for memory, on each of 64 cores: most devices have fewer.
-constexpr uint32_t kWantedGroups = 256;
 constexpr uint32_t kFewestRows = 8;  // a line of 128 bytes (abi.h)
 
 // Runs of blocks that a lane's loads cover at once (shaders/lib/rows.glsl).
@@ -31,7 +29,8 @@ uint32_t spread_rows(const Plan& plan, const Matrix& matrix, uint32_t results) {
   uint32_t rows = TILE_ROWS;
   if (plan.texel_products || plan.row_tiles > 1 || plan.int8_inputs) return rows;
   const uint32_t threads = TILE_ROWS * plan.split;
-  while (rows > kFewestRows && ceil_div(results, rows) < kWantedGroups && threads / rows < turns(matrix)) rows /= 2;
+  while (rows > kFewestRows && ceil_div(results, rows) < plan.product_groups && threads / rows < turns(matrix))
+    rows /= 2;
   return rows;
 }
 

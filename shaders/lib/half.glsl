@@ -9,3 +9,6 @@ float scale_of(uint word) {
   return (word & 0x8000u) != 0 ? -value : value;
 }
 #endif
+
+// Floats rounded to halves. zero: 0, which the compiler must not know: NVIDIA's takes the float of a half for the float that it was made of.
+vec2 rounded_to_halves(vec2 v, uint zero) { return unpackHalf2x16(packHalf2x16(v) ^ zero); }

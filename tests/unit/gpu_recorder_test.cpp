@@ -51,6 +51,27 @@ TEST_F(RecorderTest, OrdersWhatDependsOnEachOther) {
   EXPECT_EQ(quarters(c), (std::vector<uint32_t>{2, 2, 2, 2}));
 }
 
+// A barrier between dispatches makes nothing ready for copies, and does not wait for those that nobody needs.
+TEST_F(RecorderTest, BarriersNameWhatTheyOrder) {
+  const auto device = open_device();
+  const Buffer words(device, "words", READ_BYTES, Memory::device), sums(device, "sums", 4, Memory::device);
+  const Buffer more(device, "more", 4, Memory::device), copy(device, "copy", 4, Memory::device);
+  std::vector<KernelSpec> kernels;
+  Recorder recorder(*device, kernels);
+  const size_t first = recorder.barriers();
+  ops::read_bandwidth(recorder, words, sums);
+  ops::read_bandwidth(recorder, words, more);
+  EXPECT_EQ(recorder.barriers() - first, 0u) << "they read the same";
+  ops::read_bandwidth(recorder, words, sums);
+  EXPECT_EQ(recorder.barriers() - first, 1u) << "both write the same";
+  recorder.copy(more, copy);
+  EXPECT_EQ(recorder.barriers() - first, 2u) << "that barrier was for dispatches";
+  recorder.copy(sums, copy);
+  EXPECT_EQ(recorder.barriers() - first, 3u) << "both write the same";
+  ops::read_bandwidth(recorder, words, more);
+  EXPECT_EQ(recorder.barriers() - first, 3u) << "the copy that read it is before the barrier";
+}
+
 // y += x twenty times in one command buffer, which then runs fifty times over, several times in flight at once.
 TEST_F(RecorderTest, ReplaysInOrder) {
   for (const bool plain : {false, true}) {
