@@ -4,7 +4,8 @@
 pack.py BUILD_DIR [--peer] [--run [OPTIONS of measure.py ...]]
 
 Writes BUILD_DIR/kit/weft-kit.tar.xz, some 20 MB: the programs, the tests with their golden files, the libraries that they need, the Vulkan
-loader and measure.py. The other machine needs Python 3.8, glibc as new as this machine's and a Vulkan driver; no compiler, no network:
+loader, X11's libraries and measure.py. The other machine needs Python 3.8, glibc as new as this machine's and a Vulkan driver; no compiler,
+no network:
 
     tar xf weft-kit.tar.xz && python3 weft-kit/measure.py
 
@@ -31,6 +32,9 @@ PROGRAMS = ("weft", "weft-microbench", "weft-make-model")
 GOLDENS = ("tests/model", "tests/unit/golden", "apps/pocket/pocket.gguf", "apps/pocket/eval")
 HOST = re.compile(r"^(ld-linux.*|libc|libm|libdl|libpthread|librt|libstdc\+\+|libgcc_s)\.so")  # every Linux machine has them
 
+# For machines that have a driver and not these: the Vulkan loader, and what NVIDIA's driver needs of X11, without a display too.
+LENT = ("libvulkan.so.1", "libX11.so.6", "libXext.so.6", "libxcb.so.1", "libXau.so.6", "libXdmcp.so.6", "libbsd.so.0", "libmd.so.0")
+
 
 def say(text):
     print(f"kit: {text}", file=sys.stderr, flush=True)
@@ -38,6 +42,12 @@ def say(text):
 
 def output_of(*argv):
     return subprocess.run([*map(str, argv)], check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def path_in(listing, name):
+    """Path of a 64-bit library in the output of `ldconfig -p`, or None."""
+    found = re.search(rf"^\s*{re.escape(name)} \(libc6,x86-64.*=> (\S+)", listing, re.M)
+    return found.group(1) if found else None
 
 
 def libraries_of(programs):
@@ -62,10 +72,14 @@ def add_weft(build, kit):
         copy_stripped(build / "bin" / name, kit / "bin" / name)
     for library in libraries_of(build / "bin" / name for name in programs):
         copy_stripped(library.resolve(), kit / "lib" / library.name)
-    loader = re.search(r"libvulkan\.so\.1 .*=> (\S+)", output_of("/sbin/ldconfig", "-p"))
-    if loader:  # for machines that have a driver and no loader
-        (kit / "loader").mkdir()
-        shutil.copyfile(loader.group(1), kit / "loader/libvulkan.so.1")
+    (kit / "loader").mkdir()
+    listing = output_of("/sbin/ldconfig", "-p")
+    for name in LENT:
+        library = path_in(listing, name)
+        if library:
+            shutil.copyfile(library, kit / "loader" / name)
+        else:
+            say(f"{name} is not here, so the kit cannot lend it")
     for golden in GOLDENS:
         source, target = SOURCE / golden, kit / "source" / golden
         if source.is_dir():

@@ -1,5 +1,6 @@
-// The recorded command buffers of a session, and their submission. A layer's commands are recorded once and replayed
-// for every token: what changes from token to token is read from the state on the device.
+// The recorded command buffers of a session, and their submission. Commands are recorded once and replayed for every
+// token: what changes from token to token is read from the state on the device. A pass is one command buffer if nothing
+// may come between its layers, else one for each layer.
 #pragma once
 
 #include <functional>

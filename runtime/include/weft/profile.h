@@ -20,7 +20,8 @@ extern "C" {
  *     multiplies       multiplications of a weight with an activation; 0: not known
  *   dispatches         sum over the stages
  *   device_seconds     sum over the stages
- *   between_seconds    sum of the times from the last dispatch of a command buffer to the first of the next
+ *   between_seconds    sum of the times from the last dispatch of a command buffer to the first of the next: a profile
+ *                      has a command buffer for each layer, other passes often have one in all
  *   submitted_seconds  from before the submission until the CPU sees its end
  *
  * The context does not change, nor does what will be generated. WEFT_UNSUPPORTED if the device has no timestamps;
