@@ -201,32 +201,31 @@ void add_block(uint slots, uint start, uint position, uint count, uint head, uin
 void join(Parts all, uint row, uint y_row) {
   const uint lane = gl_LocalInvocationID.x;
   float highest[HEADS], total[HEADS];
-  [[unroll]] for (uint h = 0; h < HEADS; ++h) {
-    highest[h] = -1e30;
-    for (uint i = lane; i < all.count; i += THREADS) highest[h] = max(highest[h], parts[sums_at(all, i, row + h, DIM)]);
-  }
+  [[unroll]] for (uint h = 0; h < HEADS; ++h) highest[h] = -1e30, total[h] = 0;
+  for (uint i = lane; i < all.count; i += THREADS)
+    [[unroll]] for (uint h = 0; h < HEADS; ++h) highest[h] = max(highest[h], parts[sums_at(all, i, row + h, DIM)]);
   heads_max(highest);
-  [[unroll]] for (uint h = 0; h < HEADS; ++h) {
-    total[h] = 0;
-    for (uint i = lane; i < POSITIONS; i += THREADS) {
+  for (uint i = lane; i < POSITIONS; i += THREADS)
+    [[unroll]] for (uint h = 0; h < HEADS; ++h) {
       const uint at = sums_at(all, min(i, all.count - 1), row + h, DIM);
       const float weight = i < all.count ? exp(parts[at] - highest[h]) : 0;
       weights[h * POSITIONS + i] = weight;
       total[h] += weight * parts[at + 1];
     }
-  }
   heads_sum(total);
+  for (uint i = lane; i < POSITIONS; i += THREADS)
+    [[unroll]] for (uint h = 0; h < HEADS; ++h) weights[h * POSITIONS + i] /= total[h];
   barrier();  // the weights are written
-  [[unroll]] for (uint h = 0; h < HEADS; ++h)
-    for (uint d = lane; d < DIM; d += THREADS) {
-      float sum = 0;
-      for (uint i = 0; i < all.count; i += 4) {
-        float loaded[4];
-        [[unroll]] for (uint j = 0; j < 4; ++j) loaded[j] = parts[part_at(all, min(i + j, all.count - 1), row + h, DIM) + d];
-        [[unroll]] for (uint j = 0; j < 4; ++j) sum += weights[h * POSITIONS + i + j] * loaded[j];
-      }
-      y[y_row + h * DIM + d] = sum / total[h];
+  for (uint e = lane; e < HEADS * DIM; e += THREADS) {
+    const uint h = e / DIM, d = e % DIM;
+    float sum = 0;
+    for (uint i = 0; i < all.count; i += 4) {
+      float loaded[4];
+      [[unroll]] for (uint j = 0; j < 4; ++j) loaded[j] = parts[part_at(all, min(i + j, all.count - 1), row + h, DIM) + d];
+      [[unroll]] for (uint j = 0; j < 4; ++j) sum += weights[h * POSITIONS + i + j] * loaded[j];
     }
+    y[y_row + e] = sum;
+  }
 }
 
 // Grid: x HEADS query heads, y tokens, z parts of the cache.

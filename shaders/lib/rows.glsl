@@ -114,20 +114,21 @@ void rows_dot(out float sums[SUMS], uint cols, uint rows, uint in_stride, uint f
           [[unroll]] for (uint i = 0; i < ROW_TILES; ++i)
             words[s][i][k] = word_at(places[i].words + ((s == 0 ? block : min(block + s, blocks - 1)) * BLOCK_WORDS + k) * GROUP_ROWS);
       [[unroll]] for (uint s = 0; s < STEP; ++s) {
-        if (s > 0 && block + s >= blocks) break;
-        vec4 weights[ROW_TILES][8];
-        float scale[ROW_TILES];
-        [[unroll]] for (uint i = 0; i < ROW_TILES; ++i)
-          scale[i] = unpack_block(weights[i], words[s][i], block + s, FORMAT == FORMAT_F16 ? 0 : SCALES_OF(scales[s % SCALE_LOADS], i, first_row + own_row(i, rows)));
-        [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
-          const EightInputs x = eight_inputs((first_token + t) * stride + (block + s) * (BLOCK / 4));
-          float products[ROW_TILES];
-          [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) products[i] = 0;
-          [[unroll]] for (uint j = 0; j < 8; ++j) {
-            const vec4 v = floats_of(x, j);
-            [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) products[i] += dot(weights[i][j], v);
+        if (s == 0 || block + s < blocks) {  // not a break: NVK then keeps the words in memory
+          vec4 weights[ROW_TILES][8];
+          float scale[ROW_TILES];
+          [[unroll]] for (uint i = 0; i < ROW_TILES; ++i)
+            scale[i] = unpack_block(weights[i], words[s][i], block + s, FORMAT == FORMAT_F16 ? 0 : SCALES_OF(scales[s % SCALE_LOADS], i, first_row + own_row(i, rows)));
+          [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
+            const EightInputs x = eight_inputs((first_token + t) * stride + (block + s) * (BLOCK / 4));
+            float products[ROW_TILES];
+            [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) products[i] = 0;
+            [[unroll]] for (uint j = 0; j < 8; ++j) {
+              const vec4 v = floats_of(x, j);
+              [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) products[i] += dot(weights[i][j], v);
+            }
+            [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) sums[t * ROW_TILES + i] += scale[i] * products[i];
           }
-          [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) sums[t * ROW_TILES + i] += scale[i] * products[i];
         }
       }
     } while (TURN > STEP && (block += STEP) < end);
