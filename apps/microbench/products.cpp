@@ -1,6 +1,4 @@
 // Products with a model's matrices, and the gather of rows from its vocabulary table.
-#include "base/half.h"
-#include "format/q4_block.h"
 #include "microbench/bench.h"
 #include "microbench/shapes.h"
 
@@ -52,12 +50,18 @@ void matmul(benchmark::State& state, Format format, uint32_t rows, uint32_t cols
                  double(rows) * cols * tokens);
 }
 
-// A row's last element as q4 keeps it, which may cut off a block's farthest numbers.
-double last_as_q4(const Copies& m, uint32_t row) {
-  std::vector<float> block;
-  for (uint32_t col = (m.cols - 1) / BLOCK * BLOCK; col < m.cols; ++col) block.push_back(m.value(row, col));
-  const Q4Block q4 = fit_q4(block);
-  return half_to_float(q4.scale) * q4.quants[block.size() - 1] + half_to_float(q4.minimum);
+// A row of the table in its basis.
+std::vector<float> rotated_row(const Copies& m, uint32_t row) {
+  const Basis& basis = *m.matrices[0].basis;
+  std::vector<float> values(m.cols), rotated(basis.cols());
+  for (uint32_t col = 0; col < m.cols; ++col) values[col] = m.value(row, col);
+  basis.rotate_row(values, rotated);
+  return rotated;
+}
+
+// Half a step of the last block's numbers, which are a few times 1 at most.
+double gather_tolerance(Format format) {
+  return format == Format::q4 ? 4.0 / 16 : format == Format::q8 ? 4.0 / 256 : 4.0 / 65536;
 }
 
 void gather(benchmark::State& state, Format format, uint32_t rows, uint32_t cols, uint32_t tokens) {
@@ -70,10 +74,8 @@ void gather(benchmark::State& state, Format format, uint32_t rows, uint32_t cols
   run_once(bench().device, "verify", [&](Recorder& r) { record(r, 0); });
   Expected want;
   for (uint32_t t = 0; t < tokens; ++t)
-    want.emplace_back(uint64_t{t} * stride_of(cols) + cols - 1, format == Format::q4
-                                                                    ? last_as_q4(m, history.as<uint32_t>()[t])
-                                                                    : m.value(history.as<uint32_t>()[t], cols - 1));
-  if (!verify(state, download_as<float>(bench().device, out), want, format == Format::q4 ? 1e-5 : 1.0 / 250)) return;
+    want.emplace_back(uint64_t{t} * stride_of(cols) + cols - 1, rotated_row(m, history.as<uint32_t>()[t])[cols - 1]);
+  if (!verify(state, download_as<float>(bench().device, out), want, gather_tolerance(format))) return;
   time_on_device(state, record, m.matrices.size(), double(tokens) * static_cast<double>(m.matrices[0].bytes()) / rows,
                  0);
 }

@@ -187,6 +187,12 @@ class Json(unittest.TestCase):
         for run in result["benchmarks"]:
             self.assertNotIn("error_message", run)
             self.assertGreater(run["ms"], 0)
+        done = subprocess.run([BIN / "weft-microbench", "--weft_model=smollm-135m", "--benchmark_min_time=0.001", "--benchmark_format=json",
+                               "--benchmark_filter=^gather/.*tokens:1/"], env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300)
+        result = json.loads(done.stdout[done.stdout.index(b"{"):])
+        self.assertEqual(len(result["benchmarks"]), 3)  # f16, q8, q4
+        for run in result["benchmarks"]:
+            self.assertNotIn("error_message", run)
         wrong = subprocess.run([BIN / "weft-microbench", "--weft_model=gpt-5"], env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.assertEqual(wrong.returncode, 2)
         self.assertRegex(wrong.stderr.decode(), 'there is no shape "gpt-5"\nhint: smollm-135m, .*, llama3-8b\n')
