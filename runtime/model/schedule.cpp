@@ -49,6 +49,8 @@ Schedule::Schedule(const Pass& pass, Policy policy, Duty& duty)
     else
       record_tail(dry_run, pass_of(tokens), greedy);
   }
+  decode_ = record_body(pool_, pass_of(1));
+  chunk_ = record_body(pool_, pass_of(chunk_tokens_));
 }
 
 Schedule::~Schedule() = default;  // the fences wait before the pool goes: they are declared after it
@@ -68,18 +70,16 @@ void Schedule::ask_for_layers(Recorder& dry_run) const {
 }
 
 void Schedule::set_soft_rows(const View& rows) {
-  std::vector<CommandBuffer>* const bodies[] = {&decode_, &chunk_};
-  CommandBuffer embeds[2];  // both are recorded before one is taken
-  for (const int i : {0, 1}) {
-    if (bodies[i]->empty()) continue;
-    Pass changed = pass_of(i == 0 ? 1 : chunk_tokens_);
+  const auto record = [&](uint32_t tokens) {
+    Pass changed = pass_of(tokens);
     changed.soft_rows = rows;
     Recorder embed(pool_, "embed");
     record_embed(embed, changed);
-    embeds[i] = embed.finish();
-  }
-  for (const int i : {0, 1})
-    if (!bodies[i]->empty()) bodies[i]->front() = std::move(embeds[i]);
+    return embed.finish();
+  };
+  CommandBuffer decode = record(1), chunk = record(chunk_tokens_);
+  decode_.front() = std::move(decode);
+  chunk_.front() = std::move(chunk);
   timed_.clear();
   last_timed_ = nullptr;
   pass_.soft_rows = rows;
@@ -90,13 +90,15 @@ void Schedule::set_adapter(const AdapterUse& adapter) {
   try {
     Recorder dry_run(*pass_.model.device);
     ask_for_layers(dry_run);
+    std::vector<CommandBuffer> decode = record_body(pool_, pass_of(1)),
+                               chunk = record_body(pool_, pass_of(chunk_tokens_));
+    decode_ = std::move(decode);
+    chunk_ = std::move(chunk);
+    whole_.clear();
   } catch (...) {
     pass_.adapter = before;
     throw;
   }
-  decode_.clear();
-  chunk_.clear();
-  whole_.clear();
   timed_.clear();
   last_timed_ = nullptr;
   if (checks_) checks_->bodies.clear(), checks_->timed.clear();
@@ -134,12 +136,6 @@ const Schedule::Timed& Schedule::timed(const Key& key) {
   return timed_.emplace(key, std::move(timed)).first->second;
 }
 
-const std::vector<CommandBuffer>& Schedule::body_of(uint32_t tokens) {
-  std::vector<CommandBuffer>& body = tokens == 1 ? decode_ : chunk_;
-  if (body.empty()) body = record_body(pool_, pass_of(tokens));
-  return body;
-}
-
 const CommandBuffer& Schedule::whole_pass(const Key& key) {
   CommandBuffer& commands = whole_[key];
   if (commands.handle()) return commands;
@@ -159,7 +155,7 @@ void Schedule::submit(uint32_t tokens, const Tail& tail, bool with_times) {
   if (!with_times && !shards_ && !pass_.soft_rows.buffer && queue_.takes_whole_passes())
     return queue_.submit({}, whole_pass(key));
   const size_t pieces = tokens == 1 ? 2 : 1;
-  const std::vector<CommandBuffer>* body = nullptr;
+  const std::vector<CommandBuffer>* body = tokens == 1 ? &decode_ : &chunk_;
   const End* end = nullptr;
   if (with_times) {
     last_timed_ = &timed(key);
@@ -169,7 +165,6 @@ void Schedule::submit(uint32_t tokens, const Tail& tail, bool with_times) {
     auto found = tails_.find(key);
     if (found == tails_.end()) found = tails_.emplace(key, record_tail_of(key, nullptr)).first;
     end = &found->second;
-    body = &body_of(tokens);
   }
   if (shards_) return submit_with_shards(key, *body, *end, pieces);
   queue_.submit(*body, end->tail, pieces);
@@ -271,7 +266,7 @@ void Schedule::submit_score(const PartialHeadBuffers* masked) {
   const Pass whole = pass_of(chunk_tokens_);
   if (!score.handle())
     score = record_end(pool_, whole, [&](Recorder& r) { record_score(r, whole, block_logits_, nll_, masked); });
-  queue_.submit(body_of(chunk_tokens_), score);
+  queue_.submit(chunk_, score);
 }
 
 std::vector<Timestamps::Stage> Schedule::read_times() const {

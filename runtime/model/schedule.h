@@ -34,7 +34,7 @@ class Schedule {
 
   // Has later passes take the rows of soft tokens from here; none: without a buffer. Nothing may be in flight.
   void set_soft_rows(const View& rows);
-  // Later passes have this adapter's products. Nothing may be in flight.
+  // Records the layers again, with this adapter's products. Nothing may be in flight.
   void set_adapter(const AdapterUse& adapter);
   // Submits one pass of up to `tokens` tokens (1 or chunk_tokens()) after those in flight, as the policy says. timed:
   // with timestamps, which read_times() gives once it has finished; one timed pass may be in flight at a time.
@@ -92,7 +92,6 @@ class Schedule {
   std::unique_ptr<Timestamps> timestamps_for(uint32_t tokens) const;
   const Timed& timed(const Key& key);
   const Timed& timed_check(const Key& key);
-  const std::vector<CommandBuffer>& body_of(uint32_t tokens);
   const CommandBuffer& whole_pass(const Key& key);
   End record_tail_of(const Key& key, Timestamps* timestamps);
   CommandBuffer record_check_of(const Key& key, Timestamps* timestamps);
@@ -102,7 +101,7 @@ class Schedule {
   uint32_t chunk_tokens_;
   std::unique_ptr<ShardPasses> shards_;  // nullptr: the model's device has all rows
   CommandPool pool_;
-  std::vector<CommandBuffer> decode_, chunk_;  // recorded when they are first submitted, as all others
+  std::vector<CommandBuffer> decode_, chunk_;
   std::map<Key, End> tails_;
   // Passes without soft rows, in a command buffer each: a GPU does not stop between its layers.
   std::map<Key, CommandBuffer> whole_;
