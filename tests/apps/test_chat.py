@@ -271,9 +271,9 @@ class Thinking(unittest.TestCase):
             out, err = weft("chat", "-m", thinks(), "--think", budget, "--json-schema", self.schema(), "hello")
             self.assertIn(out, ("1234\n", "5678\n"))
             self.assertTrue(err.strip())
-        out, err = weft("chat", "-m", thinks(), "--json-schema", self.schema(), "-n", 7, "hello")  # it reasons, unasked and unseen
+        out, err = weft("chat", "-m", thinks(), "--json-schema", self.schema(), "-n", 7, "--seed", 1, "hello")  # it reasons, unasked and unseen
         self.assertEqual((out, err), ("\n", "[cut at 7 tokens: --max-tokens allows more]\n"))
-        out, err = weft("chat", "-m", thinks(), "--think", "on", "-n", 7, "hello")
+        out, err = weft("chat", "-m", thinks(), "--think", "on", "-n", 7, "--seed", 1, "hello")
         self.assertEqual(out, "\n")
         self.assertTrue(err.split("[cut at 7")[0].strip())
 

@@ -42,7 +42,7 @@ class MemoryTest : public testing::Test {
     ASSERT_NE(::mkdtemp(name.data()), nullptr);
     folder_ = name;
     setenv("WEFT_CACHE_DIR", "", 1);
-    setenv("WEFT_PLAN", "chunk_tokens=64", 1);  // a card's longer chunks take more memory
+    setenv("WEFT_PLAN", "chunk_tokens=64,attend_span=4096", 1);  // what a card plans takes more memory
     LlamaShape shape;
     shape.width = 128;
     shape.ffn = 512;

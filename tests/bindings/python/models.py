@@ -225,10 +225,12 @@ class Models(WithPocket):
                 with self.model.session(context=64) as session:
                     session.prompt([1, 2, 3])
             gc.collect()
-        cycles(100)
-        before = resident()
-        cycles(300)
-        self.assertLess(resident() - before, 3 << 20)  # a session has 160 KiB of keys and values
+        sizes = [resident()]
+        for _ in range(4):
+            cycles(100)
+            sizes.append(resident())
+        # A session has 160 KiB of keys and values. What is lost is lost in each round; a driver's threads keep some memory for later.
+        self.assertLess(min(after - before for before, after in zip(sizes, sizes[1:])), 1 << 20)
 
 
 class OtherModels(unittest.TestCase):
