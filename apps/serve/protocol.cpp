@@ -13,7 +13,8 @@ namespace {
 
 // Fields of earlier answers that clients send back.
 void read_answer(Fields& message, Json& json) {
-  message.ignore({"refusal", "annotations", "thinking_blocks", "reasoning_details", "provider_specific_fields"});
+  message.ignore(
+      {"refusal", "annotations", "parsed", "thinking_blocks", "reasoning_details", "provider_specific_fields"});
   message.only("audio", nullptr);
   message.only("function_call", nullptr);
   const auto other = message.text("reasoning");
