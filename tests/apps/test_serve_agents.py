@@ -101,8 +101,12 @@ class ServeAgents(ServeTest):
         said = lambda **more: self.server.post(CHAT, **{"messages": user("hi"), "max_tokens": 4, "temperature": 0, **more})["choices"][0]["message"]["content"]
         plain = said()
         for more in ({"store": True}, {"metadata": {"a": "b"}}, {"service_tier": "auto"}, {"user": "ada"}, {"prompt_cache_key": "a"}, {"safety_identifier": "x"},
-                     {"modalities": ["text"]}, {"parallel_tool_calls": True}, {"prediction": {"type": "content", "content": "x"}}, {"tools": []}, {"tool_choice": "auto"}):
+                     {"modalities": ["text"]}, {"parallel_tool_calls": True}, {"prediction": {"type": "content", "content": "x"}}, {"tools": []}, {"tool_choice": "auto"},
+                     {"repetition_penalty": 1.0}, {"length_penalty": 1}, {"min_tokens": 0}, {"ignore_eos": False}, {"stop_token_ids": []}, {"skip_special_tokens": True}, {"cache_prompt": True},
+                     {"include_stop_str_in_output": False}, {"add_generation_prompt": True}, {"continue_final_message": False}, {"use_beam_search": False}, {"echo": False}):
             self.assertEqual(said(**more), plain, more)
+        for name, value in (("repetition_penalty", 1.1), ("min_tokens", 3), ("ignore_eos", True), ("skip_special_tokens", False), ("continue_final_message", True), ("use_beam_search", True)):
+            self.refused(400, "unsupported_parameter", name, messages=user("hi"), **{name: value})
         ask = lambda answer: said(messages=[*user("hi"), {"role": "assistant", "content": "x", **answer}, *user("hi")])
         plain = ask({})
         for more in ({"annotations": []}, {"name": "agent_1"}, {"refusal": None}, {"audio": None}, {"function_call": None}, {"tool_calls": None}, {"tool_calls": []},
