@@ -93,7 +93,9 @@ Decimal decimal_of(const std::string& spelling) {
   if (last == std::string::npos) return {};
   decimal.exponent += static_cast<long>(decimal.digits.size() - last - 1);
   decimal.digits = decimal.digits.substr(0, last + 1).substr(decimal.digits.find_first_not_of('0'));
-  if (mark < spelling.size()) decimal.exponent += std::strtol(spelling.c_str() + mark + 1, nullptr, 10);
+  constexpr long kMost = 1000000000;
+  if (mark < spelling.size())
+    decimal.exponent += std::clamp(std::strtol(spelling.c_str() + mark + 1, nullptr, 10), -kMost, kMost);
   return decimal;
 }
 

@@ -170,7 +170,7 @@ class ServeAgents(ServeTest):
             status, _, answer = self.server.request("POST", CHAT, body.encode())
             said = answer["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"] if status == 200 else str(answer)
             self.assertEqual(said.replace(" ", ""), '{"x":%s}' % number, schema)
-        for number in ("0.70000000000000001", "0.7000000000000000000000001", "7e-1", "0.1000000000000000055511151231257827"):
+        for number in ("0.70000000000000001", "0.0001e-99999999999999999999", "0e99999999999999999999", "0.7000000000000000000000001", "7e-1", "0.1000000000000000055511151231257827"):
             self.assertEqual(self.server.request("POST", CHAT, b'{"messages":[{"role":"user","content":"a"}],"max_tokens":1,"temperature":%s}' % number.encode())[0], 200, number)
         for number in ("99999999999999999999", "2.0000000000000000001e2"):
             self.assertEqual(self.server.request("POST", CHAT, b'{"messages":[{"role":"user","content":"a"}],"max_tokens":1,"temperature":%s}' % number.encode())[0], 400, number)
