@@ -17,19 +17,24 @@ bool is_mark(std::string_view name) {
 
 }  // namespace
 
-void Reasoning::begin(std::span<const uint32_t> context) {
-  if (reader_) return;
-  constexpr size_t kTail = 16;
+std::string Reasoning::begin(std::span<const uint32_t> context, bool grammar) {
+  if (reader_) return {};
+  constexpr size_t kTail = 64;  // tokens: a mark may be as many characters
   std::string end;
   for (const uint32_t id : context.last(std::min(context.size(), kTail)))
     if (!is_soft(id)) end += tokenizer_.is_control(id) ? tokenizer_.spelling(id) : tokenizer_.bytes(id);
   ReaderOptions options;
   options.chat_template = tokenizer_.chat_template();
   options.begun = begun_part(end, options.chat_template);
-  begun_ = marks_ && options.begun == marks_->open;
+  std::string more;
+  const bool headed = marks_ && !marks_->answer.empty();
+  if (headed && grammar && !options.begun.empty() && options.begun != marks_->open)
+    options.begun += more = marks_->open;
+  begun_ = marks_ && options.begun.ends_with(marks_->open);
   reader_.emplace(std::move(options));
   reader_->push({});
   tokens_ = 0;
+  return more;
 }
 
 Reasoning::Told Reasoning::push(uint32_t id, const std::string& text) {
@@ -54,6 +59,12 @@ Reasoning::Told Reasoning::tell(const std::vector<Reader::Event>& events) const 
 std::string Reasoning::close(const std::string& rest) {
   const std::string text = closing(*marks_);
   tell(reader_->push(rest + text));
+  return text;
+}
+
+std::string Reasoning::begin_answer() {
+  std::string text(marks_->answer);
+  tell(reader_->push(text));
   return text;
 }
 
@@ -93,24 +104,30 @@ void capi::refuse_reasoning(const weft_session& session) {
 Stop capi::generate_reasoned(weft_session& session, const weft_generate_options& options,
                              const std::function<bool(uint32_t)>& tell_one) {
   Reasoning& reasoning = *session.reasoning;
-  reasoning.begin(session.session.ids());
+  // False: there is no room.
+  const auto append = [&](const std::string& text) {
+    if (text.empty()) return true;
+    const std::vector<uint32_t> ids = session.model->tokenizer.encode(text, Special::parse);
+    if (session.session.ids().size() + ids.size() >= session.session.context()) return false;
+    session.session.append(ids);
+    return true;
+  };
+  if (!append(reasoning.begin(session.session.ids(), session.grammar != nullptr))) return Stop::context;
   for (uint32_t told = 0;;) {
     const bool aside = reasoning.begun() && reasoning.reasons();
     set_grammar_aside(session, aside);
-    bool pauses = false;
+    bool wanted = true, pauses = false;
     const Stop reason = generate(session, options, told, [&](uint32_t id) {
       ++told;
-      const bool wanted = tell_one(id) && !session.session.cancelled();
+      wanted = tell_one(id) && !session.session.cancelled();
       pauses = wanted && (reasoning.exhausted() || (aside && session.grammar && !reasoning.reasons()));
       return wanted && !pauses;
     });
-    if (reason != Stop::caller || !pauses) return reason;
-    if (reasoning.exhausted()) {
-      const std::vector<uint32_t> ids =
-          session.model->tokenizer.encode(reasoning.close(session.decoder.finish()), Special::parse);
-      if (session.session.ids().size() + ids.size() >= session.session.context()) return Stop::context;
-      session.session.append(ids);
-    }
+    // A model that ends its answer within the reasoning has not given what the grammar wants.
+    const bool early = reason == Stop::token && wanted && aside && session.grammar && reasoning.reasons();
+    if (!early && (reason != Stop::caller || !pauses)) return reason;
+    if (!append(reasoning.reasons() ? reasoning.close(session.decoder.finish()) : reasoning.begin_answer()))
+      return Stop::context;
     if (options.max_tokens > 0 && told >= options.max_tokens) return Stop::length;
   }
 }

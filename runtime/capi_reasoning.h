@@ -22,8 +22,9 @@ class Reasoning {
   void set(const weft_reasoning_options& options) { options_ = options; }
   // The next token begins an answer.
   void reset() { reader_.reset(); }
-  // Called before a generate. context: of the session.
-  void begin(std::span<const uint32_t> context);
+  // Called before a generate. context: of the session. grammar: one waits for the end of the reasoning. Returns text
+  // that the context then needs: the header of the reasoning.
+  std::string begin(std::span<const uint32_t> context, bool grammar);
 
   struct Told {
     std::string answer;
@@ -34,6 +35,8 @@ class Reasoning {
   Told finish() { return tell(reader_->finish()); }
   // Ends the reasoning, of which `rest` was not told. Returns the text for the context.
   std::string close(const std::string& rest);
+  // The same after the model ended it: the header of the answer, if it has one.
+  std::string begin_answer();
 
   bool reasons() const { return reader_->reasons(); }
   // The answer began within the reasoning, which has marks: a grammar waits for its end.

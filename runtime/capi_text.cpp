@@ -56,8 +56,14 @@ void begin_or_close(std::vector<TextPiece>& prompt, bool think, std::string_view
   if (!marks) return;
   if (prompt.empty() || prompt.back().special != Special::parse) prompt.push_back({"", Special::parse});
   std::string& end = prompt.back().text;
-  const bool begun = begun_part(end, chat_template) == marks->open;
-  if (begun != think) end += think ? opening(*marks) : closing(*marks);
+  const std::string part = begun_part(end, chat_template);
+  const bool begun = part == marks->open, headed = !marks->answer.empty();
+  if (headed && part.empty()) return;  // no header is due
+  if (begun != think) {
+    end += think ? opening(*marks) : closing(*marks);
+  } else if (headed && !think) {
+    end += header(*marks);
+  }
 }
 
 // OpenAI's arguments are texts.

@@ -143,7 +143,7 @@ std::vector<std::uint32_t> Conversations::render(const CompletionRequest& reques
 
 // The mark of a part of the answer that the prompt ends with.
 std::string Conversations::begun(const std::vector<std::uint32_t>& prompt) const {
-  constexpr std::size_t kTail = 16;
+  constexpr std::size_t kTail = 64;  // tokens: a mark may be as many characters
   std::string tail;
   for (std::size_t i = prompt.size() - std::min(prompt.size(), kTail); i < prompt.size(); ++i)
     tail += cli::token_bytes(model_, prompt[i]).bytes;
@@ -171,6 +171,24 @@ bool Conversations::reasons(const CompletionRequest& request) const {
   }
 }
 
+// A schema leaves no room for the headers of channels either.
+void Conversations::begin_channel(const ReasoningMarks& marks, CompletionRequest& request) const {
+  Thinking& thinking = request.task.thinking;
+  std::string& begun = request.reader.begun;
+  if (begun.empty()) return;  // the prompt does not end where a header is due
+  const auto asked = request.variables.find("enable_thinking");
+  const bool off = asked != request.variables.end() && asked->is_boolean() && !asked->get<bool>();
+  if (!thinking.begun) {
+    const std::string_view more = off ? header(marks) : marks.open;
+    append(request, std::string(more));
+    begun += more;
+  }
+  thinking.begun = thinking.begun || !off;
+  if (!thinking.begun) return;
+  thinking.closing = marks.close;
+  thinking.after = marks.answer;
+}
+
 // Before a schema, which leaves no room for it, reasoning must have begun.
 void Conversations::begin_reasoning(CompletionRequest& request) const {
   const ReasoningMarks* const marks = reasoning_marks(chat_template_);
@@ -178,8 +196,14 @@ void Conversations::begin_reasoning(CompletionRequest& request) const {
   Thinking& thinking = request.task.thinking;
   thinking.open = marks->open;
   thinking.close = marks->close;
+  thinking.closing = closing(*marks);
   thinking.begun = request.reader.begun == marks->open;
-  const bool schema = request.task.grammar_kind == WEFT_GRAMMAR_JSON_SCHEMA || request.tool_mode == ToolMode::forced;
+  const bool forced = request.tool_mode == ToolMode::forced,
+             schema = request.task.grammar_kind == WEFT_GRAMMAR_JSON_SCHEMA || forced;
+  if (!marks->answer.empty()) {
+    if (schema && !forced) begin_channel(*marks, request);
+    return;
+  }
   if (thinking.begun || !schema || !reasons(request)) return;
   request.reader.begun = opening(*marks);
   append(request, request.reader.begun);

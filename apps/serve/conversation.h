@@ -20,6 +20,7 @@ class Conversations {
   std::vector<std::uint32_t> ids(const Json& messages, const CompletionRequest& request, bool tools) const;
   bool reasons(const CompletionRequest& request) const;
   void begin_reasoning(CompletionRequest& request) const;
+  void begin_channel(const ReasoningMarks& marks, CompletionRequest& request) const;
   void force_call(CompletionRequest& request) const;
   void append(CompletionRequest& request, const std::string& text) const;
   std::vector<std::uint32_t> render(const CompletionRequest& request) const;

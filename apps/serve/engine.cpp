@@ -221,7 +221,9 @@ void Engine::compute() {
           running_, [&](const auto& one) { return one->slot->session->get() == ended[i].session; });
       const bool good = ended[i].error.code == WEFT_OK;
       lost_ = lost_ || ended[i].error.code == WEFT_DEVICE_LOST;
-      if (good && (*state)->pauses && !(*state)->abandoned && ended[i].stop == WEFT_STOP_CALLER) {
+      const bool pauses =
+          ((*state)->pauses && ended[i].stop == WEFT_STOP_CALLER) || (*state)->ends_early(ended[i].stop);
+      if (good && pauses && !(*state)->abandoned) {
         (*state)->pauses = false;
         (*state)->paused = true;
         (*state)->bell->notify_one();

@@ -30,6 +30,7 @@ namespace weft::serve {
 struct Thinking {
   std::string open, close;              // its marks; empty: the model has none
   bool begun = false;                   // the prompt ends within it
+  std::string closing;                  // written where the server ends it: `close` with what belongs around it
   std::optional<std::uint32_t> budget;  // tokens; then it is closed
   std::string after;                    // how the answer begins, with the names of control tokens
 };

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstdlib>
 
 #include "../weft/common.h"
+#include "base/number.h"
 
 namespace weft::serve {
 
@@ -69,19 +72,48 @@ void check_costs(const std::string& body) {
                                    kMostValues, kMostNodes));
 }
 
-// Whole numbers of more than 64 bits become binary values with their digits, which bytes_of() writes.
+// Value of a number of JSON: its digits from the first to the last that is not 0, and the power of ten of the last.
+struct Decimal {
+  std::string digits;
+  long exponent = 0;
+  bool operator==(const Decimal&) const = default;
+};
+
+Decimal decimal_of(const std::string& spelling) {
+  Decimal decimal;
+  const std::size_t mark = std::min(spelling.find_first_of("eE"), spelling.size());
+  bool fraction = false;
+  for (const char c : spelling.substr(0, mark)) {
+    if (c == '.') fraction = true;
+    if (c < '0' || c > '9') continue;
+    decimal.digits += c;
+    decimal.exponent -= fraction;
+  }
+  const std::size_t last = decimal.digits.find_last_not_of('0');
+  if (last == std::string::npos) return {};
+  decimal.exponent += static_cast<long>(decimal.digits.size() - last - 1);
+  decimal.digits = decimal.digits.substr(0, last + 1).substr(decimal.digits.find_first_not_of('0'));
+  constexpr long kMost = 1000000000;
+  if (mark < spelling.size())
+    decimal.exponent += std::clamp(std::strtol(spelling.c_str() + mark + 1, nullptr, 10), -kMost, kMost);
+  return decimal;
+}
+
+// Numbers that a double or 64 bits would change, such as 18446744073709551616, 9007199254740993.0 and 1e23, become
+// binary values with their spelling, which bytes_of() writes.
 class BodyReader : public nlohmann::detail::json_sax_dom_parser<Json> {
  public:
   using json_sax_dom_parser::json_sax_dom_parser;
   bool number_float(double value, const std::string& spelling) {
-    if (spelling.find_first_not_of("-0123456789") != spelling.npos)
+    const bool whole = spelling.find_first_not_of("-0123456789") == spelling.npos;
+    if (!whole && decimal_of(Json(value).dump()) == decimal_of(spelling))
       return json_sax_dom_parser::number_float(value, spelling);
     Json::binary_t digits(std::vector<std::uint8_t>(spelling.begin(), spelling.end()));
     return binary(digits);
   }
 };
 
-// True for a whole number of more than 64 bits, and for what has one within.
+// True for such a number, and for what has one within.
 bool has_digits(const Json& json) {
   return json.is_binary() || (json.is_structured() && std::ranges::any_of(json, has_digits));
 }
@@ -146,8 +178,9 @@ std::optional<bool> Fields::boolean(const std::string& name) {
 std::optional<double> Fields::number(const std::string& name, double least, double most) {
   const Json* value = take(name);
   if (!value) return std::nullopt;
-  if (!value->is_number()) throw bad_field(path(name), path(name) + " must be a number.", "invalid_type");
-  const double number = value->get<double>();
+  if (!value->is_number() && !value->is_binary())
+    throw bad_field(path(name), path(name) + " must be a number.", "invalid_type");
+  const double number = value->is_binary() ? parse_double(bytes_of(*value)).value_or(NAN) : value->get<double>();
   if (!(number >= least && number <= most))
     throw bad_field(path(name), cli::format("%s must be from %g to %g.", path(name).c_str(), least, most));
   return number;

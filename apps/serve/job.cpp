@@ -146,9 +146,10 @@ void Job::begin_answer() {
   State& state = *state_;
   api::Session& session = *state.slot->session;
   const std::string begun =
-      (state.cut ? "\n" + state.thinking.close + "\n\n" : "") + (state.answer_waits ? state.thinking.after : "");
+      (state.cut ? state.thinking.closing : "") + (state.answer_waits ? state.thinking.after : "");
   if (!begun.empty()) {
     std::vector<std::uint32_t> ids = session.ids();
+    if (state.stopped) ids.pop_back();  // the token that would have ended the answer
     const std::vector<std::uint32_t> more = engine_.model_.tokenize(begun, false, true);
     ids.insert(ids.end(), more.begin(), more.end());
     session.prompt(ids);

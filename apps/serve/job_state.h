@@ -46,7 +46,8 @@ struct Job::State {
   // answer, it is paused: its request's thread resumes it.
   Thinking thinking;
   std::string seen;
-  bool watches = false, reasons = false, cut = false;  // cut: by the budget
+  // cut: by the budget, or because the model would have ended the answer within it (stopped).
+  bool watches = false, reasons = false, cut = false, stopped = false;
   bool answer_waits = false, pauses = false, paused = false, resumed = false;
   bool abandoned = false;  // its request is gone
   const std::chrono::steady_clock::time_point arrival = std::chrono::steady_clock::now();
@@ -85,6 +86,14 @@ struct Job::State {
     if (!thinking.budget || figures.tokens < *thinking.budget) return false;
     watches = false;
     return pauses = cut = true;
+  }
+
+  // True if the model has ended its reasoning and its answer at once, where a schema or a call waits: it must pause.
+  bool ends_early(weft_stop how) {
+    const bool within = cut ? pauses : watches && reasons;
+    if (how != WEFT_STOP_TOKEN || !within || !answer_waits) return false;
+    watches = false;
+    return cut = stopped = true;
   }
 
   // The name of a control token that the text is to have.

@@ -227,8 +227,11 @@ void MessageForm::open(Events& events, AnswerPart::Kind kind, const AnswerPart& 
 void MessageForm::close(Events& events) {
   if (!open_) return;
   if (*open_ == AnswerPart::Kind::call) {
-    const Json input = Json::parse(text_, nullptr, false);
-    if (input.is_object()) block_["input"] = input;
+    try {
+      block_["input"] = parse_body(text_);  // whose numbers keep their digits
+    } catch (const RequestError&) {
+      // A call that was cut has no arguments.
+    }
   } else {
     block_[*open_ == AnswerPart::Kind::reasoning ? "thinking" : "text"] = text_;
   }

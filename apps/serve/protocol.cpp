@@ -13,7 +13,8 @@ namespace {
 
 // Fields of earlier answers that clients send back.
 void read_answer(Fields& message, Json& json) {
-  message.ignore({"refusal", "annotations", "thinking_blocks", "reasoning_details", "provider_specific_fields"});
+  message.ignore(
+      {"refusal", "annotations", "parsed", "thinking_blocks", "reasoning_details", "provider_specific_fields"});
   message.only("audio", nullptr);
   message.only("function_call", nullptr);
   const auto other = message.text("reasoning");
@@ -233,7 +234,22 @@ void read_generation(Fields& fields, const ModelFacts& model, CompletionRequest&
     fields.text(name);
   fields.boolean("store");
   if (const Json* metadata = fields.take("metadata")) Fields(*metadata, "metadata");
-  fields.ignore({"prompt_cache_options"});
+  fields.ignore({"prompt_cache_options", "cache_prompt"});
+  // Fields of other servers, whose clients send the values that change nothing.
+  static const std::pair<const char*, Json> kNeutral[] = {{"repetition_penalty", 1},
+                                                          {"length_penalty", 1},
+                                                          {"min_tokens", 0},
+                                                          {"ignore_eos", false},
+                                                          {"stop_token_ids", Json::array()},
+                                                          {"skip_special_tokens", true},
+                                                          {"spaces_between_special_tokens", true},
+                                                          {"include_stop_str_in_output", false},
+                                                          {"add_generation_prompt", true},
+                                                          {"continue_final_message", false},
+                                                          {"use_beam_search", false},
+                                                          {"mirostat", 0},
+                                                          {"echo", false}};
+  for (const auto& [name, neutral] : kNeutral) fields.only(name, neutral);
 }
 
 void read_format(Fields& fields, const std::string& name, bool flat, Task& task) {
@@ -334,7 +350,6 @@ CompletionRequest parse_completion(const std::string& body, const ModelFacts& mo
   constexpr std::int64_t kMostLogprobs = 5;  // OpenAI's
   if (const auto count = fields.whole("logprobs", 0, kMostLogprobs))
     request.task.logprobs = static_cast<std::uint32_t>(*count);
-  fields.only("echo", false);
   fields.only("best_of", request.choices);
   fields.refuse_rest();
   return request;

@@ -4,6 +4,7 @@
 #include <random>
 
 #include "answers.h"
+#include "base/json_digits.h"
 
 namespace weft::serve {
 namespace {
@@ -128,6 +129,7 @@ Json read_tool_calls(const Json& list, const std::string& path) {
     const std::string id = text_of(call.need("id"), call.path("id"));
     Fields function(call.need("function"), call.path("function"));
     Json called = read_called(function);
+    function.ignore({"parsed_arguments"});  // of OpenAI's clients
     function.refuse_rest();
     call.ignore({"index", "provider_specific_fields", "extra_content", "cache_control"});
     call.refuse_rest();
@@ -146,7 +148,7 @@ ReaderOptions reader_options(const CompletionRequest& request, const std::string
   for (const Json& tool : request.tool_mode == ToolMode::forced ? request.callable : request.tools) {
     const Json parameters = tool["function"].value("parameters", Json());
     options.tools.push_back(
-        {name_of(tool), parse_json(bytes_of(parameters), kSchemaLimits, Code::invalid_argument, "tools")});
+        {name_of(tool), parse_json_digits(bytes_of(parameters), kSchemaLimits, Code::invalid_argument, "tools")});
   }
   return options;
 }

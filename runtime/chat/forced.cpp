@@ -4,6 +4,8 @@
 #include <functional>
 #include <vector>
 
+#include "base/json_digits.h"
+#include "base/number.h"
 #include "chat/notations.h"
 
 namespace weft {
@@ -27,6 +29,11 @@ std::string literal(std::string_view text) {
 
 // JSON with its members in their order, in which models are to write them.
 std::string json_of(const JsonValue& value) {
+  if (const auto digits = long_number(value)) return std::string(*digits);
+  if (value.is_number_float()) {  // dump() has 9.999999999999999e+22 for 1e23
+    const std::string number = number_text(value.get<double>());
+    return number.find_first_of(".e") == number.npos ? number + ".0" : number;
+  }
   if (!value.is_structured()) return value.dump();
   std::string text;
   const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ",") + part; };
@@ -92,7 +99,7 @@ bool parameters(const Tool& tool, std::vector<Parameter>& list) {
     if (std::ranges::find(kPlain, name) == std::end(kPlain)) return false;
   }
   if (properties && !properties->is_object()) return false;
-  if (has(schema.dump(), "\"#/properties") || has(schema.dump(), "\"#\"")) return false;
+  if (const std::string text = json_of(schema); has(text, "\"#/properties") || has(text, "\"#\"")) return false;
   const JsonValue* required = schema.find("required");
   const auto is_required = [&](const std::string& name) {
     return required && required->is_array() && std::ranges::any_of(required->items(), [&](const JsonValue& item) {
@@ -128,7 +135,8 @@ std::string listed(const JsonValue& schema) {
   std::string texts;
   if (!values || !values->is_array()) return texts;
   for (const JsonValue& value : values->items()) {
-    if (!value.is_string() || value.text().find_first_not_of("\t\n") == std::string::npos) return {};
+    if (!value.is_string() || long_number(value) || value.text().find_first_not_of("\t\n") == std::string::npos)
+      return {};
     texts += (texts.empty() ? "" : " | ") + literal(value.text());
   }
   return texts;

@@ -49,6 +49,11 @@ constexpr ReasoningMarks kReasoning[] = {
     {"Here is my thought process:", "Here is my response:"},  // Granite 3.2
 };
 
+// OpenAI's harmony.
+constexpr std::string_view kAssistant = "<|start|>assistant";
+constexpr ReasoningMarks kAnalysis = {"<|channel|>analysis<|message|>", "<|end|>",
+                                      "<|start|>assistant<|channel|>final<|message|>"};
+
 constexpr Wrapper kWrappers[] = {{"<|START_RESPONSE|>", "<|START_RESPONSE|>"},
                                  {"<|END_RESPONSE|>", "<|END_RESPONSE|>"},
                                  {"<response>", "<response>"},
@@ -69,7 +74,8 @@ const ReasoningMarks* reasoning_marks(std::string_view chat_template) {
   const auto* const found = std::ranges::find_if(kReasoning, [&](const ReasoningMarks& marks) {
     return chat_template.find(marks.close) != std::string_view::npos;
   });
-  return found == std::end(kReasoning) ? nullptr : found;
+  if (found != std::end(kReasoning)) return found;
+  return has_channels(chat_template) ? &kAnalysis : nullptr;
 }
 
 std::span<const Wrapper> wrappers() { return kWrappers; }
@@ -80,13 +86,20 @@ bool has_channels(std::string_view chat_template) {
 }
 
 std::string opening(const ReasoningMarks& marks) {
-  return std::string(marks.open) + (marks.open.ends_with('\n') ? "" : "\n");
+  return std::string(marks.open) + (marks.open.ends_with('\n') || !marks.answer.empty() ? "" : "\n");
 }
 
-std::string closing(const ReasoningMarks& marks) { return "\n" + std::string(marks.close) + "\n\n"; }
+std::string closing(const ReasoningMarks& marks) {
+  if (!marks.answer.empty()) return std::string(marks.close) + std::string(marks.answer);
+  return "\n" + std::string(marks.close) + "\n\n";
+}
+
+std::string_view header(const ReasoningMarks& marks) {
+  return marks.answer.starts_with(kAssistant) ? marks.answer.substr(kAssistant.size()) : marks.answer;
+}
 
 std::string begun_part(std::string_view prompt_end, std::string_view chat_template) {
-  constexpr std::string_view kAssistant = "<|start|>assistant", kRecipient = ">>>";
+  constexpr std::string_view kRecipient = ">>>";
   const std::string_view end = prompt_end.substr(0, prompt_end.find_last_not_of(" \t\r\n") + 1);
   if (has_channels(chat_template) && end.ends_with(kAssistant)) return std::string(kAssistant);
   if (end.ends_with(kRecipient)) return std::string(kRecipient);

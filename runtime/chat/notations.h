@@ -22,13 +22,16 @@ std::span<const CallSection> call_sections();
 // A part of an answer that is reasoning: its marks.
 struct ReasoningMarks {
   std::string_view open, close;
+  std::string_view answer = {};  // header that the answer begins with; empty: it has none
 };
 // The marks of reasoning in the template; nullptr: it has none.
 const ReasoningMarks* reasoning_marks(std::string_view chat_template);
 
-// The beginning and the end of reasoning, as a model would write them.
+// The beginning and the end of reasoning, as a model would write them. The end has the header of the answer.
 std::string opening(const ReasoningMarks& marks);
 std::string closing(const ReasoningMarks& marks);
+// The header of an answer without reasoning, after the mark that the prompt has begun.
+std::string_view header(const ReasoningMarks& marks);
 
 // The mark of a part of the answer that a prompt with this end, with the names of control tokens, has begun; "": none.
 std::string begun_part(std::string_view prompt_end, std::string_view chat_template);

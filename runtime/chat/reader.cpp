@@ -38,6 +38,12 @@ size_t find_line_mark(std::string_view text, std::string_view mark, bool line_be
   }
 }
 
+// Marks that stand in the text alone; not the headers of channels, which are read as such.
+const ReasoningMarks* marks_of_text(std::string_view chat_template) {
+  const ReasoningMarks* const marks = reasoning_marks(chat_template);
+  return marks && marks->answer.empty() ? marks : nullptr;
+}
+
 }  // namespace
 
 struct Reader::Mark {
@@ -50,7 +56,7 @@ struct Reader::Mark {
 
 Reader::Reader(ReaderOptions options)
     : options_(std::move(options)),
-      reasoning_(reasoning_marks(options_.chat_template)),
+      reasoning_(marks_of_text(options_.chat_template)),
       channels_(has_channels(options_.chat_template)),
       held_(options_.begun) {}
 

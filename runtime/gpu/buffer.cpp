@@ -26,7 +26,8 @@ void Buffer::allocate(Memory memory) {
     if (result != VK_ERROR_OUT_OF_DEVICE_MEMORY && result != VK_ERROR_OUT_OF_HOST_MEMORY &&
         result != VK_ERROR_TOO_MANY_OBJECTS)
       fail_vulkan(result, "allocate the buffer " + name_);
-    const std::string limits = limits_hint();  // a driver may take the host's memory
+    if (taken_) device_->return_memory(intent_, std::exchange(taken_, 0));  // it was not allocated
+    const std::string limits = limits_hint();                               // a driver may take the host's memory
     throw Error(
         Code::out_of_memory,
         "the device has no room for " + std::to_string(bytes_) + " bytes: of its " +

@@ -257,7 +257,8 @@ void Device::submit(const std::vector<const CommandBuffer*>& commands, Fence& fe
 
 uint64_t Device::memory_left() const {
   const std::vector<uint64_t> heaps = room_of(*this);
-  return std::accumulate(heaps.begin(), heaps.end(), uint64_t{0});
+  const uint64_t room = std::accumulate(heaps.begin(), heaps.end(), uint64_t{0});
+  return caps_.memory_budget ? room : room - std::min(room, memory_use().device);
 }
 
 MemoryUse Device::memory_use() const {

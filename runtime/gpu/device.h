@@ -60,7 +60,7 @@ class Device : public std::enable_shared_from_this<Device> {
   // True after a wait timed out: the driver may still use any object, so none of them is destroyed.
   bool given_up() const { return given_up_; }
 
-  // Bytes of memory that can still be allocated, according to the driver; 0 if it does not report them.
+  // Bytes of memory that can still be allocated, according to the driver or, without its report, to our buffers.
   uint64_t memory_left() const;
   // Memory of this device's buffers.
   MemoryUse memory_use() const;

@@ -229,8 +229,10 @@ Value sum(const Value& input, const BoundArguments& in, Context& context) {
 }
 
 Value batch(const Value& input, const BoundArguments& in, Context& context) {
-  const int64_t size = in.integer("linecount");
   const Value* const fill = in.find_not_none("fill_with");
+  const Value& given = in.value("linecount");
+  const bool endless = fill == nullptr && (given.is<None>() || given.is<Undefined>());  // no length equals it
+  const int64_t size = endless ? -1 : in.integer("linecount");
   std::vector<Value> batch;
   std::vector<Value> batches;
   for (const Value& item : iterate(input, context)) {
@@ -320,6 +322,7 @@ Value fall_back(const Value& input, const BoundArguments& in, Context&) {
 
 // obj.name without obj["name"].
 Value attribute(const Value& input, const BoundArguments& in, Context& context) {
+  if (in.value("name").text() == nullptr) in.wrong_type("name", in.value("name"), "a string");
   const std::string name = to_text(in.value("name"), context).bytes;
   if (input.is<Undefined>()) return get_attribute(input, name, context);
   if (input.dict() != nullptr && !has_method(input, name)) return Undefined{name};

@@ -90,9 +90,10 @@ std::optional<double> as_real(const Value& input, const BoundArguments& in, Cont
 Value to_integer(const Value& input, const BoundArguments& in, Context& context) {
   if (input.is_integral()) return input.integer();
   if (input.long_integer() != nullptr) return input;
-  const int64_t base = in.integer("base", 10);
-  if (input.text() != nullptr) {
-    if (const auto value = parse_integer(stripped(input, context), base, context)) return *value;
+  const Value* const base = in.find("base");
+  if (input.text() != nullptr && (base == nullptr || base->is_integral())) {  // Python's TypeError is caught, too
+    const int64_t radix = base == nullptr ? 10 : base->integer();
+    if (const auto value = parse_integer(stripped(input, context), radix, context)) return *value;
   }
   const std::optional<double> real = as_real(input, in, context);
   if (input.is<double>() && std::isinf(*real)) in.fail("is given an infinite number");

@@ -103,6 +103,13 @@ def openai_python(url):
     messages += [answer.model_dump(), {"role": "user", "content": "Thanks."}]
     client.chat.completions.create(model="m", messages=messages, tools=[tool], tool_choice="auto", user="ada", service_tier="auto", prompt_cache_key="k", safety_identifier="s",
                                    modalities=["text"], verbosity="medium", parallel_tool_calls=True, stream_options={"include_usage": True, "include_obfuscation": True}, stream=True).close()
+    # What parse() returns has more fields.
+    helper, number = client.chat.completions.parse, type("Number", (__import__("pydantic").RootModel[int],), {})
+    messages = messages[:2]
+    for more in ({"tools": [tool]}, {"response_format": number}):
+        answer = helper(model="m", messages=messages, **more).choices[0].message
+        messages += [answer, *({"role": "tool", "tool_call_id": call.id, "content": "3"} for call in answer.tool_calls or ())]
+    client.chat.completions.create(model="m", messages=[*messages, {"role": "user", "content": "Thanks."}], tools=[tool])
     flat = {"type": "function", "name": "add", "strict": True, "parameters": tool["function"]["parameters"]}
     first = client.responses.create(model="m", input="1 + 2?", tools=[flat], include=["reasoning.encrypted_content"], store=False, reasoning={"effort": "low", "summary": "auto"})
     client.responses.create(model="m", tools=[flat], metadata={"a": "b"}, input=[{"role": "user", "content": "1 + 2?"}, *first.output,

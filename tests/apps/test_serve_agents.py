@@ -101,14 +101,19 @@ class ServeAgents(ServeTest):
         said = lambda **more: self.server.post(CHAT, **{"messages": user("hi"), "max_tokens": 4, "temperature": 0, **more})["choices"][0]["message"]["content"]
         plain = said()
         for more in ({"store": True}, {"metadata": {"a": "b"}}, {"service_tier": "auto"}, {"user": "ada"}, {"prompt_cache_key": "a"}, {"safety_identifier": "x"},
-                     {"modalities": ["text"]}, {"parallel_tool_calls": True}, {"prediction": {"type": "content", "content": "x"}}, {"tools": []}, {"tool_choice": "auto"}):
+                     {"modalities": ["text"]}, {"parallel_tool_calls": True}, {"prediction": {"type": "content", "content": "x"}}, {"tools": []}, {"tool_choice": "auto"},
+                     {"repetition_penalty": 1.0}, {"length_penalty": 1}, {"min_tokens": 0}, {"ignore_eos": False}, {"stop_token_ids": []}, {"skip_special_tokens": True}, {"cache_prompt": True},
+                     {"include_stop_str_in_output": False}, {"add_generation_prompt": True}, {"continue_final_message": False}, {"use_beam_search": False}, {"echo": False}):
             self.assertEqual(said(**more), plain, more)
+        for name, value in (("repetition_penalty", 1.1), ("min_tokens", 3), ("ignore_eos", True), ("skip_special_tokens", False), ("continue_final_message", True), ("use_beam_search", True)):
+            self.refused(400, "unsupported_parameter", name, messages=user("hi"), **{name: value})
         ask = lambda answer: said(messages=[*user("hi"), {"role": "assistant", "content": "x", **answer}, *user("hi")])
         plain = ask({})
         for more in ({"annotations": []}, {"name": "agent_1"}, {"refusal": None}, {"audio": None}, {"function_call": None}, {"tool_calls": None}, {"tool_calls": []},
-                     {"reasoning_content": "r"}, {"reasoning": "r"}, {"provider_specific_fields": {"a": 1}}, {"content": [{"type": "text", "text": "x", "annotations": []}]}):
+                     {"reasoning_content": "r"}, {"reasoning": "r"}, {"provider_specific_fields": {"a": 1}}, {"parsed": {"x": 1}}, {"parsed": None}, {"content": [{"type": "text", "text": "x", "annotations": []}]}):
             self.assertEqual(ask(more), plain, more)
-        for one in (call(), {**call(), "index": 0}, call(arguments=""), {**call(), "function": {"name": "f", "arguments": {}}}):
+        for one in (call(), {**call(), "index": 0}, call(arguments=""), {**call(), "function": {"name": "f", "arguments": {}}},
+                    {**call(), "function": {"name": "f", "arguments": "{}", "parsed_arguments": {"x": 1}}}):
             for result in ({}, {"name": "f"}, {"content": [{"type": "text", "text": "1"}]}):
                 said(messages=[*user("hi"), {"role": "assistant", "content": None, "tool_calls": [one]}, {"role": "tool", "tool_call_id": one["id"], "content": "1", **result}])
 
@@ -140,6 +145,35 @@ class ServeAgents(ServeTest):
             schema = {"type": "integer", "minimum": number, "maximum": number}
             said = self.server.post(CHAT, messages=user("a"), response_format={"type": "json_schema", "json_schema": {"name": "s", "schema": schema}})
             self.assertEqual(said["choices"][0]["message"]["content"], str(number))
+
+    def test_bounds_of_many_digits(self):
+        """Schemas that one number meets, as clients write them: the bytes of the request, not what a double makes of them."""
+        for schema, number in (
+                ('{"type":"integer","minimum":9007199254740993,"maximum":9007199254740993}', "9007199254740993"), ('{"const":12345678901234567890123}', "12345678901234567890123"),
+                ('{"enum":[18446744073709551616]}', "18446744073709551616"), ('{"type":"integer","minimum":9223372036854775807,"maximum":9223372036854775807}', "9223372036854775807"),
+                ('{"type":"integer","minimum":-9223372036854775808,"maximum":-9223372036854775808}', "-9223372036854775808"),
+                ('{"type":"integer","exclusiveMinimum":18446744073709551614,"maximum":18446744073709551615}', "18446744073709551615"),
+                ('{"type":"integer","minimum":1764230400123456789,"exclusiveMaximum":1764230400123456790}', "1764230400123456789"),
+                ('{"type":"integer","multipleOf":1000000000000000000,"minimum":1,"maximum":1000000000000000000}', "1000000000000000000"),
+                ('{"type":"integer","minimum":1e18,"maximum":1E+18}', "1000000000000000000"), ('{"type":"integer","minimum":9.007199254740993e15,"maximum":9007199254740993.0}', "9007199254740993"),
+                ('{"type":"integer","minimum":1e23,"maximum":1E+23}', "100000000000000000000000"), ('{"type":"integer","minimum":9007199254740993.0,"maximum":90071992547409.93e2}', "9007199254740993"),
+                ('{"const":0.12345678901234567890123}', "0.12345678901234567890123"), ('{"const":1e23}', "1e23"), ('{"enum":[123456789012345678901234567890.50]}', "123456789012345678901234567890.50"),
+                ('{"allOf":[{"type":"integer","minimum":10000000000000001},{"maximum":10000000000000001}]}', "10000000000000001"),
+                ('{"type":"integer","exclusiveMinimum":-1e30,"maximum":-999999999999999999999999999999}', "-999999999999999999999999999999")):
+            body = '{"messages":[{"role":"user","content":"a"}],"temperature":1,"seed":5,"max_tokens":100,"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":%s}}}' % schema
+            status, _, answer = self.server.request("POST", CHAT, body.encode())
+            self.assertEqual((status, answer["choices"][0]["message"]["content"]) if status == 200 else answer, (200, number), schema)
+            if ".0," in schema or ".0}" in schema or "." in number or "e" in number:
+                continue  # fractions of a tool's schema are doubles
+            tool = '{"type":"object","properties":{"x":%s},"required":["x"],"additionalProperties":false}' % schema
+            body = '{"messages":[{"role":"user","content":"a"}],"max_tokens":100,"tool_choice":"required","tools":[{"type":"function","function":{"name":"f","parameters":%s}}]}' % tool
+            status, _, answer = self.server.request("POST", CHAT, body.encode())
+            said = answer["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"] if status == 200 else str(answer)
+            self.assertEqual(said.replace(" ", ""), '{"x":%s}' % number, schema)
+        for number in ("0.70000000000000001", "0.0001e-99999999999999999999", "0e99999999999999999999", "0.7000000000000000000000001", "7e-1", "0.1000000000000000055511151231257827"):
+            self.assertEqual(self.server.request("POST", CHAT, b'{"messages":[{"role":"user","content":"a"}],"max_tokens":1,"temperature":%s}' % number.encode())[0], 200, number)
+        for number in ("99999999999999999999", "2.0000000000000000001e2"):
+            self.assertEqual(self.server.request("POST", CHAT, b'{"messages":[{"role":"user","content":"a"}],"max_tokens":1,"temperature":%s}' % number.encode())[0], 400, number)
 
     def test_notations(self):
         one = [("f", '{"x": 1}')]

@@ -2,7 +2,7 @@
 model says, and a budget ends its reasoning."""
 import json
 
-from serving import CHAT, Server, ServeTest, Stream, user
+from serving import CHAT, Server, ServeTest, Stream, post_bytes, user
 from support import model
 from test_serve_agents import F, HERMES, call, literal, prompt, serve
 
@@ -19,6 +19,21 @@ OPEN = """{%- for m in messages %}<|im_start|>{{ m.role }}
 {% endif %}{% endif %}"""
 # The model begins it by itself, as Qwen 3's does.
 BY_ITSELF = OPEN.replace("{% else %}<think>\n{% endif %}", "{% endif %}")
+# OpenAI's gpt-oss.
+HARMONY = """{%- for m in messages %}<|start|>{{ m.role }}<|message|>{{ m.content }}<|end|>{% endfor %}{% if tools %}{{ tools | tojson }}{% endif %}
+{%- if add_generation_prompt %}<|start|>assistant{% endif %}{# <|channel|> #}"""
+# Of Granite, Seed-OSS, Command-R, Llama 3.1, gpt-oss and SmolLM3.
+VARIABLES = """{{ messages[0].content }}|
+{%- if thinking is defined and thinking %}granite|{% endif %}
+{%- if thinking_budget is defined %}{% if thinking_budget == 0 %}no budget{% else %}budget {{ thinking_budget }}{% endif %}|{% endif %}
+{%- for d in documents or [] %}{{ d.title }}: {{ d['text'] }}|{% endfor %}
+{%- if builtin_tools is defined %}{{ builtin_tools | reject('equalto', 'code_interpreter') | join(', ') }}|{% endif %}
+{%- if model_identity is defined %}{{ model_identity }}|{% endif %}
+{%- if keep is defined %}{{ keep }}|{% endif %}
+{%- if reasoning_effort is not defined %}{% set reasoning_effort = "medium" %}{% endif %}effort {{ reasoning_effort }}|
+{%- if not date_string is defined %}{% set date_string = "26 Jul 2024" %}{% endif %}d {{ date_string }}|
+{%- if not enable_thinking | default(false) %}/no_think|{% endif %}"""
+END = 2  # the token that ends an answer
 SCHEMA = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "object", "properties": {"n": {"enum": [1, 2]}}, "required": ["n"], "additionalProperties": False}}}
 BUDGET = {"thinking": {"type": "enabled", "budget_tokens": 6}}
 TYPED = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1, "maximum": 9}, "b": {"type": "boolean"}},
@@ -83,6 +98,76 @@ class ServeReasoning(ServeTest):
             self.assertEqual((refused[0], refused[2]["error"]["param"]), (400, "response_format.json_schema.schema"))
             if server is not self.server:
                 server.end()
+
+    def test_an_answer_that_ends_within_the_reasoning(self):
+        """The model's end token comes before </think>: the schema gets its answer all the same."""
+        ends = {"logit_bias": {str(END): 100}}
+        for more in ({}, {"response_format": {"type": "text"}}):
+            choice, _ = self.both(**ends, **more)
+            self.assertEqual((choice["finish_reason"], choice["message"]["content"]), ("stop", ""))
+        for server in (self.server, serve("by-itself.gguf", BY_ITSELF), serve("harmony.gguf", HARMONY)):
+            for said in (SCHEMA, {"type": "json_schema", "json_schema": {"schema": {"enum": [17]}}}):
+                choice, usage = self.both(server, response_format=said, **ends)
+                self.assertIn(json.loads(choice["message"]["content"]), ({"n": 1}, {"n": 2}, 17))
+                self.assertEqual((choice["finish_reason"], usage["completion_tokens_details"]["reasoning_tokens"]), ("stop", 1))
+            if server is not self.server:
+                server.end()
+        choice = self.server.post(CHAT, messages=user("x"), tools=[TYPED], tool_choice="required", temperature=0, **ends)["choices"][0]
+        self.assertIn(json.loads(choice["message"]["tool_calls"][0]["function"]["arguments"])["n"], range(1, 10))
+        choice = self.server.post(CHAT, messages=user("x"), n=2, response_format=SCHEMA, **ends)["choices"][1]
+        self.assertIn(json.loads(choice["message"]["content"]), ({"n": 1}, {"n": 2}))
+        choice, _ = self.both(response_format=SCHEMA, max_tokens=1, **ends)
+        self.assertEqual((choice["finish_reason"], choice["message"]["content"]), ("length", ""))
+
+    def test_other_marks(self):
+        """A schema, a budget and a text after each model's own marks."""
+        for i, (begun, close) in enumerate((("[THINK]", "[/THINK]"), ("<|START_THINKING|>", "<|END_THINKING|>"), ("<|channel>thought\n", "<channel|>"), ("<seed:think>", "</seed:think>"),
+                                            ("Here is my thought process:", "Here is my response:"), ("<think>", "</think>"))):
+            with serve(f"marks-{i}.gguf", "{{ messages[0].content }}\n{# " + close + " #}{{ " + repr(begun) + " }}") as server:
+                choice, _ = self.both(server, response_format=SCHEMA, **BUDGET)
+                self.assertIn(json.loads(choice["message"]["content"]), ({"n": 1}, {"n": 2}), begun)
+                self.assertTrue(choice["message"]["reasoning_content"])
+                choice, _ = self.both(server, response_format=SCHEMA, logit_bias={str(END): 100})
+                self.assertIn(json.loads(choice["message"]["content"]), ({"n": 1}, {"n": 2}), begun)
+                choice, _ = self.both(server, grammar=literal("Oh." + close + "Yes."))
+                self.assertEqual((choice["message"]["reasoning_content"], choice["message"]["content"]), ("Oh.", "Yes."), begun)
+
+    def test_channels(self):
+        """A schema is the final channel's."""
+        with serve("harmony.gguf", HARMONY) as server:
+            final = "<|start|>assistant<|channel|>final<|message|>"
+            for said in (SCHEMA, {"type": "json_schema", "json_schema": {"schema": {"enum": ["x y"]}}}, {"type": "json_schema", "json_schema": {"schema": {"type": "integer", "minimum": 7, "maximum": 7}}}):
+                choice, usage = self.both(server, response_format=said, **BUDGET)
+                self.assertIn(json.loads(choice["message"]["content"]), ({"n": 1}, {"n": 2}, "x y", 7))
+                self.assertEqual((choice["finish_reason"], usage["completion_tokens_details"]["reasoning_tokens"]), ("stop", 6))
+                self.assertTrue(choice["message"]["reasoning_content"])
+                for off in ({"chat_template_kwargs": {"enable_thinking": False}}, {"reasoning_effort": "none"}):
+                    choice, usage = self.both(server, response_format=said, **off)
+                    self.assertIn(json.loads(choice["message"]["content"]), ({"n": 1}, {"n": 2}, "x y", 7))
+                    self.assertNotIn("reasoning_content", choice["message"])
+            choice, usage = self.both(server, grammar=literal("<|channel|>analysis<|message|>Oh.<|end|>" + final + '{"n": 1}'))
+            self.assertEqual((choice["message"]["reasoning_content"], choice["message"]["content"]), ("Oh.", '{"n": 1}'))
+            self.assertGreater(usage["completion_tokens_details"]["reasoning_tokens"], 0)
+            choice = server.post(CHAT, messages=user("x"), tools=[TYPED], tool_choice="required", temperature=0, max_tokens=100)["choices"][0]
+            self.assertIn(json.loads(choice["message"]["tool_calls"][0]["function"]["arguments"])["n"], range(1, 10))
+
+    def test_variables_of_templates(self):
+        """As templates of these models have them; what Transformers' Jinja makes of them."""
+        with serve("variables.gguf", VARIABLES) as server:
+            for variables, said in (
+                    ({}, "|effort medium|d 26 Jul 2024|/no_think|"), ({"reasoning_effort": "high"}, "|effort high|d 26 Jul 2024|/no_think|"),
+                    ({"date_string": "27 Nov 2026"}, "|effort medium|d 27 Nov 2026|/no_think|"), ({"thinking": True}, "|granite|effort medium|d 26 Jul 2024|/no_think|"),
+                    ({"thinking": False}, "|effort medium|d 26 Jul 2024|/no_think|"), ({"thinking_budget": 512}, "|budget 512|effort medium|d 26 Jul 2024|/no_think|"),
+                    ({"thinking_budget": 0}, "|no budget|effort medium|d 26 Jul 2024|/no_think|"), ({"enable_thinking": True}, "|effort medium|d 26 Jul 2024|"),
+                    ({"documents": [{"title": "A", "text": "b"}]}, "|A: b|effort medium|d 26 Jul 2024|/no_think|"), ({"builtin_tools": ["brave_search", "wolfram_alpha"]}, "|brave_search, wolfram_alpha|effort medium|d 26 Jul 2024|/no_think|"),
+                    ({"model_identity": "I am <s>"}, "|I am <s>|effort medium|d 26 Jul 2024|/no_think|"), ({"model_identity": None}, "|None|effort medium|d 26 Jul 2024|/no_think|"),
+                    ({"keep": 12345678901234567890123, "other": 1.5}, "|12345678901234567890123|effort medium|d 26 Jul 2024|/no_think|")):
+                self.assertEqual(prompt(server, messages=user("a"), chat_template_kwargs=variables), "a" + said, variables)
+                self.assertEqual(server.post(CHAT, messages=user("a"), chat_template_kwargs=variables, max_tokens=1)["usage"]["prompt_tokens"],
+                                 len(server.post("/apply-template", messages=user("a"), chat_template_kwargs=variables)["tokens"]))
+            self.assertEqual(prompt(server, messages=user("a"), reasoning_effort="low"), "a|granite|effort low|d 26 Jul 2024|")
+            for name in ("messages", "tools", "add_generation_prompt"):
+                self.refused(400, "invalid_value", f"chat_template_kwargs.{name}", messages=user("a"), chat_template_kwargs={name: 1})
 
     def test_many_reason_at_once(self):
         """Those that pause between reasoning and answer do not stop the others."""
@@ -171,6 +256,13 @@ class ServeMessages(ServeTest):
         for choice in ({"type": "any"}, {"type": "tool", "name": "f"}):
             forced = self.both(tools=[{**self.TOOLS[0], "input_schema": TYPED["function"]["parameters"]}], tool_choice=choice)
             self.assertEqual((len(forced["content"]), set(forced["content"][0]["input"]), forced["stop_reason"]), (1, {"n", "b"}, "tool_use"))
+
+    def test_arguments_keep_their_digits(self):
+        for number in ("12345678901234567891234", "-9223372036854775809", "18446744073709551616", "0.12345678901234567890123", "1e23", "9007199254740993.0"):
+            text = '<tool_call>{"name": "f", "arguments": {"x": [%s]}}</tool_call>' % number
+            self.both(tools=self.TOOLS, grammar=literal(text))
+            ask = {"model": "m", "messages": user("a"), "max_tokens": 200, "temperature": 0, "tools": self.TOOLS, "grammar": literal(text)}
+            self.assertIn(b'"input":{"x":[%s]}' % number.encode(), self.server.raw(post_bytes(MESSAGES, ask, "Connection: close")))
 
     def test_reasoning(self):
         with serve("open-messages.gguf", OPEN) as server:

@@ -183,6 +183,58 @@ TEST_F(ReasoningTest, TemplatesAreSwitched) {
   EXPECT_THROW(model_->apply_chat_template_json(conversation + "1}"), api::Failure);
 }
 
+// A model that ends its answer before its reasoning: a grammar gets its text all the same.
+TEST_F(ReasoningTest, AnAnswerThatEndsWithinIt) {
+  constexpr uint32_t kEnd = 2;
+  session_->set_logit_bias({{kEnd, 100.0f}});
+  session_->prompt(prompt(*model_, 1));
+  EXPECT_EQ(generate().text, "");
+  for (const char* const schema : {R"({"enum": [1234, 5678]})", R"({"const": "no"})", R"({"const": [1, null]})"}) {
+    session_->set_grammar(WEFT_GRAMMAR_JSON_SCHEMA, schema);
+    session_->prompt(prompt(*model_, 1));
+    const Answer answer = generate();
+    EXPECT_TRUE(answer.text == "1234" || answer.text == "5678" || answer.text == "\"no\"" || answer.text == "[1,null]")
+        << answer.text;
+    EXPECT_EQ(answer.reasoning, "");
+    EXPECT_EQ(answer.stop, WEFT_STOP_GRAMMAR);
+  }
+  session_->prompt(prompt(*model_, 1));
+  EXPECT_EQ(generate(1).stop, WEFT_STOP_LENGTH);  // no token is left for the answer
+}
+
+// Headers of channels belong to no grammar.
+TEST_F(ReasoningTest, Channels) {
+  model_.emplace(made("channels.gguf",
+                      "{% for m in messages %}<|start|>{{ m.role }}<|message|>{{ m.content }}<|end|>{% endfor %}"
+                      "<|start|>assistant{# <|channel|> #}"));
+  session_.emplace(*model_);
+  const std::string start = "<|start|>user<|message|>hello<|end|><|start|>assistant",
+                    analysis = "<|channel|>analysis<|message|>", final = "<|channel|>final<|message|>";
+  EXPECT_EQ(prompt_text(*model_, 1), start + analysis);
+  EXPECT_EQ(prompt_text(*model_, 0), start + final);
+  const std::vector<uint32_t> plain = model_->apply_chat_template({{"user", "hello"}});
+  EXPECT_EQ(model_->detokenize(plain), start);
+  session_->set_grammar(WEFT_GRAMMAR_JSON_SCHEMA, R"({"enum": [1234, 5678]})");
+  for (const std::vector<uint32_t>& ids : {plain, prompt(*model_, 1)}) {
+    session_->prompt(ids);
+    const Answer answer = generate(0, 5);
+    EXPECT_TRUE(answer.text == "1234" || answer.text == "5678") << answer.text;
+    EXPECT_NE(answer.reasoning, "");
+    EXPECT_EQ(answer.stop, WEFT_STOP_GRAMMAR);
+    EXPECT_NE(model_->detokenize(session_->ids()).find("<|end|><|start|>assistant" + final + answer.text),
+              std::string::npos);
+  }
+  // The model ends it itself.
+  session_->prompt(plain);
+  const Answer said = drive("Oh.<|end|>");
+  EXPECT_EQ(said.reasoning, "Oh.");
+  const Answer answer = generate();
+  EXPECT_TRUE(answer.text == "1234" || answer.text == "5678") << answer.text;
+  EXPECT_EQ(answer.reasoning, "");
+  session_->prompt(prompt(*model_, 0));
+  EXPECT_EQ(generate().text.size(), 4u);
+}
+
 TEST_F(ReasoningTest, CallbacksEndIt) {
   session_->prompt(prompt(*model_, 1));
   session_->set_reasoning([](std::string_view) { return false; });

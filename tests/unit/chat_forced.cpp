@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/json_digits.h"
 #include "chat/reader.h"
 #include "grammar/grammar.h"
 #include "grammar/grammar_states.h"
@@ -12,7 +13,7 @@ namespace weft {
 namespace {
 
 JsonValue json(std::string_view text) {
-  return parse_json(text, {1 << 20, 1 << 20, 100}, Code::invalid_argument, "a test");
+  return parse_json_digits(text, {1 << 20, 1 << 20, 100}, Code::invalid_argument, "a test");
 }
 
 Tools some_tools() {
@@ -104,6 +105,23 @@ TEST(ChatForced, FallsBackToAnObject) {
       {"f", json(R"({"anyOf": [{"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}]})")}};
   for (const char* const chat_template : {"<tool_call> <parameter=", "<tool_call> <|tool_call_start|>"})
     EXPECT_EQ(matches(forced_call(tools, chat_template), "{\"name\": \"f\", \"arguments\": {\"x\":1}}"), 2);
+}
+
+TEST(ChatForced, KeepsTheDigitsOfTheSchema) {
+  for (const std::string number : {"18446744073709551616", "-9223372036854775809", "12345678901234567891234", "1e+23"})
+    for (const std::string& schema :
+         {"{\"const\": " + number + "}", "{\"enum\": [" + number + "]}",
+          "{\"type\": \"integer\", \"minimum\": " + number + ", \"maximum\": " + number + "}"}) {
+      const Tools tools = {
+          {"f", json(R"({"type": "object", "properties": {"x": )" + schema + R"(}, "required": ["x"]})")}};
+      const bool bounds = schema.find("integer") != std::string::npos, power = number == "1e+23";
+      const std::string written = power && bounds ? "1" + std::string(23, '0') : number;
+      const std::string object = R"({"name": "f", "arguments": {"x":)" + written,
+                        tags = "<function=f>\n<parameter=x>\n" + written + "\n</parameter>\n</function>";
+      EXPECT_EQ(matches(forced_call(tools, "<tool_call>"), object + "}}"), 2) << schema;
+      EXPECT_EQ(matches(forced_call(tools, "<tool_call>"), object + "0}}"), 0) << schema;
+      EXPECT_EQ(matches(forced_call(tools, "<tool_call> <function= <parameter="), tags), 2) << schema;
+    }
 }
 
 TEST(ChatForced, KeepsTheOrderOfTheSchema) {

@@ -71,12 +71,9 @@ std::string rendered(const std::string& source, const JsonValue& messages, const
   }
 }
 
-// tests/tools/template_goldens.py. Other cases than the repository's: their file is WEFT_TEMPLATE_CASES, and the cases
-// that Weft refuses by name are listed.
-TEST(TemplateGoldens, RandomTemplatesAgreeWithJinja2) {
-  const char* const other = std::getenv("WEFT_TEMPLATE_CASES");
-  std::ifstream file(other != nullptr ? std::filesystem::path(other)
-                                      : test::golden_folder("template") / "random_templates.json");
+// listed: the templates that Weft refuses by name are printed.
+void expect_agreement(const std::filesystem::path& path, bool listed) {
+  std::ifstream file(path);
   const auto golden = nlohmann::ordered_json::parse(file);  // the order of names shows in the texts
   const auto messages = golden["messages"].get<JsonValue>(), tools = golden["tools"].get<JsonValue>();
   size_t failing = 0, refused = 0;
@@ -84,7 +81,7 @@ TEST(TemplateGoldens, RandomTemplatesAgreeWithJinja2) {
     const std::string source = item["source"], text = rendered(source, messages, tools);
     if (text.starts_with("refused: ")) {
       ++refused;
-      if (other != nullptr) std::cout << text << "\n";
+      if (listed) std::cout << text << "\n";
     } else if (item.contains("error")) {
       ++failing;
       EXPECT_EQ(text.substr(0, 7), "error: ") << source << "\nin Jinja: " << item["error"];
@@ -95,6 +92,18 @@ TEST(TemplateGoldens, RandomTemplatesAgreeWithJinja2) {
   std::cout << golden["cases"].size() << " templates, " << failing << " fail in Jinja, " << refused
             << " are refused by name\n";
   EXPECT_LT(refused * 20, golden["cases"].size());
+}
+
+// tests/tools/template_goldens.py. Other cases than the repository's: their file is WEFT_TEMPLATE_CASES.
+TEST(TemplateGoldens, RandomTemplatesAgreeWithJinja2) {
+  const char* const other = std::getenv("WEFT_TEMPLATE_CASES");
+  expect_agreement(other != nullptr ? other : test::golden_folder("template") / "random_templates.json",
+                   other != nullptr);
+}
+
+// tests/tools/template_argument_goldens.py: all filters, tests and methods, with none, undefined and each argument.
+TEST(TemplateGoldens, ArgumentsAgreeWithJinja2) {
+  expect_agreement(test::golden_folder("template") / "arguments.json", true);
 }
 
 }  // namespace

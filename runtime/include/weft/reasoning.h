@@ -34,9 +34,9 @@ typedef struct weft_reasoning_options {
  * it, or if the model's text begins with the opening mark. Text that may be a part of a mark is held back until that is
  * known, also by a call that ends with WEFT_STOP_LENGTH or WEFT_STOP_CALLER, for the call that continues.
  *
- * A grammar restricts the answer only, if the context ends within the reasoning when the answer begins; else it
- * restricts all. Stop strings are looked for in the answer only. max_tokens appends the closing mark to the context.
- *
+ * A grammar restricts the answer only, if the context ends within the reasoning, or where its header is due; else it
+ * restricts all. If the model ends its answer within such reasoning, this is closed, and the answer follows. Stop
+ * strings are looked for in the answer only. max_tokens appends the closing mark to the context.
  * Other options may be set while an answer is cut: the next call goes on where it was.
  *
  * options NULL: reasoning is text like any other (the default). weft_generate_batch and weft_batch_add are
