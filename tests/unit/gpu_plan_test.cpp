@@ -115,7 +115,8 @@ TEST(Plan, KeepsWithinEachDevicesLimits) {
     // Shared memory of a tile's block of weights and inputs (shaders/matmul_tiled.comp; workgroups have 128 threads).
     EXPECT_LE((64 + plan.tile_tokens) * 32 * 4, caps.max_shared);
     EXPECT_TRUE(plan.tile_tokens == 0 || plan.tile_tokens >= 16);
-    // Shared memory of attention (shaders/attend.comp): queries, a block's weights, sums, the reduction's slots, and a key.
+    // Shared memory of attention (shaders/attend.comp): queries, a block's weights, sums, the reduction's slots, and a
+    // key.
     const uint32_t heads = std::min(4u, plan.block_tokens), threads = std::min(128u, plan.reduce_threads);
     EXPECT_LE(heads * 256 * 4 + heads * 128 * 4 + threads * 2 * 16 + heads * threads * 4 + 256 * 2, caps.max_shared);
     // Sums of products with gates that lanes with 8 rows hand over (shaders/matmul.comp), and of their norms.
