@@ -28,9 +28,9 @@ namespace weft::serve {
 
 // Reasoning before the answer. A schema applies to the answer only.
 struct Thinking {
-  std::string open, close;              // its marks; empty: the model has none
-  bool begun = false;                   // the prompt ends within it
-  std::string closing;                  // written where the server ends it: `close` with what belongs around it
+  std::string open, close;  // its marks; empty: the model has none
+  bool begun = false;       // the prompt ends within it
+  std::string closing;      // text that ends it where the server does: `close`, line ends, an answer's header
   std::optional<std::uint32_t> budget;  // tokens; then it is closed
   std::string after;                    // how the answer begins, with the names of control tokens
 };

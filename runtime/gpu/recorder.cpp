@@ -226,7 +226,7 @@ void Recorder::barrier(VkPipelineStageFlags src_stages, VkAccessFlags dst_access
   since_full_.clear();
 }
 
-// What no dispatch may have to wait for any more stays where it is: transfers and indirect reads.
+// Transfers and indirect reads stay in since_barrier_: this barrier does not order them.
 void Recorder::dispatch_barrier() {
   const VkMemoryBarrier memory = {VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, VK_ACCESS_SHADER_WRITE_BIT,
                                   VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT};

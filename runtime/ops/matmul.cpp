@@ -62,7 +62,8 @@ void multiply_tiles(Recorder& recorder, const Matrix& weights, const View& state
   }
 }
 
-// Of a single token: other lanes, and compilers for few registers, hold enough already.
+// Blocks that a lane loads before it multiplies the first: two for a single token. Lanes with more tokens or f16
+// weights, and those of devices with few registers, hold enough already.
 uint32_t blocks_at_once(const Plan& plan, const Matrix& weights, const RowsVariant& variant) {
   const bool few = variant.texel || variant.tokens > 1 || plan.block_tokens < 4 || weights.format == Format::f16;
   return few ? 1 : 2;

@@ -1,4 +1,4 @@
-// What all products of matrix rows share: the lanes, the weights' words and the inputs. A lane owns ROW_TILES rows, so no sum
+// Shared by all products of matrix rows: the lanes, the weights' words and the inputs. A lane owns ROW_TILES rows, so no sum
 // crosses lanes, and no subgroup size is assumed but by WEFT_TEXEL; with SPLIT > 1 the columns are shared by SPLIT lanes, summed through shared
 // memory in a fixed order. The including shader declares its outputs at bindings 2 and up.
 //
@@ -30,7 +30,7 @@ const uint LANE_ROWS = TILE_ROWS;
 #endif
 #define WORKGROUP_ROWS (gl_WorkGroupSize.x * ROW_TILES)
 
-// Of a workgroup's invocations, `part` says which part of the columns one has, `lane` which rows. With WEFT_SUBGROUP parts have TILE_ROWS lanes and
+// An invocation's `part` says which part of the columns it has, its `lane` which rows. With WEFT_SUBGROUP parts have TILE_ROWS lanes and
 // the pipeline has full subgroups, whose size divides TILE_ROWS: then a subgroup's lanes have one part, and Vulkan gives this index of an invocation. Compilers take
 // gl_LocalInvocationID.y for divergent and load the inputs once for each lane; the broadcast, which changes no value, tells them not to.
 #ifdef WEFT_SUBGROUP

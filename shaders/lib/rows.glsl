@@ -16,7 +16,7 @@ uint own_row(uint i, uint rows) {
   return lane_row_of(i % (ROW_TILES / 2), ROW_TILES / 2) + (i < ROW_TILES / 2 ? 0 : rows / 2);
 }
 
-// Where a lane's row i begins. What a loop does not change is worked out before it here: llvmpipe's compiler leaves it where it stands.
+// Where a lane's row i begins. It is worked out before the loops: llvmpipe's compiler does not move out what they do not change.
 struct Place {
   uint words;  // 16-byte word 0
   uint scales;  // WEFT_TEXEL: the 16-byte words of the first scales of the row's group; else its first scales, a 32-bit word
@@ -74,7 +74,7 @@ float unpack_block(out vec4 weights[8], uvec4 words[BLOCK_WORDS], uint block, ui
   return FORMAT == FORMAT_Q8 ? scale_of(block % 2 == 0 ? scales : scales >> 16) : 1;
 }
 
-// Of the lane's rows. first_row: of the slice, the workgroup's.
+// Places of the lane's rows. first_row: the workgroup's, counted in the slice.
 void places_of(out Place places[ROW_TILES], uint blocks, uint rows, uint first_row) {
   const uint last_tile = (rows - 1) / TILE_ROWS, words_of_tile = tile_words(blocks), words_of_row = BLOCK_WORDS * blocks;
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
@@ -95,7 +95,7 @@ const uint TURN = RUN > STEP ? RUN : STEP;  // blocks of a lane that lie side by
 const uint SCALE_LOADS = FORMAT == FORMAT_Q4 ? STEP : 1;
 
 // sums: products of the lane's rows with the bound inputs first_token + t. Valid in lanes of part 0; every
-// lane of the workgroup must call it. What it gives for rows after `rows` means nothing.
+// lane of the workgroup must call it. Sums of rows after `rows` mean nothing.
 void rows_dot(out float sums[SUMS], uint cols, uint rows, uint in_stride, uint first_token, uint first_row) {
   const uint blocks = (cols + BLOCK - 1) / BLOCK, stride = in_stride / 4;
   Place places[ROW_TILES];

@@ -147,7 +147,7 @@ def fill(structure: Any, values: dict[str, Any]) -> None:
         setattr(structure, name, value)
 
 
-# What a fault of the thread itself raises.
+# Signals that a fault of the thread itself raises.
 _FAULTS = {signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGSYS, signal.SIGTRAP}
 
 
