@@ -54,6 +54,8 @@ void Buffer::allocate(Memory memory) {
   VkResult result = VK_ERROR_OUT_OF_DEVICE_MEMORY;
   const MemoryMap map(device_->physical(), device_->caps().kind);
   for (const uint32_t type : map.types(memory, needs.memoryTypeBits)) {
+    // A driver may allocate more than its budget, and move it to the host's memory without a word.
+    if (memory == Memory::device && map.free_bytes(type, device_->caps().memory_budget) < needs.size) continue;
     const VkMemoryAllocateInfo allocation = {VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, nullptr, needs.size, type};
     result = vk.vkAllocateMemory(device_->handle(), &allocation, nullptr, &memory_);
     if (result != VK_SUCCESS) continue;

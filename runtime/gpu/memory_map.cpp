@@ -80,18 +80,30 @@ uint64_t MemoryMap::bytes() const {
   return bytes;
 }
 
-std::vector<uint64_t> MemoryMap::room(bool has_budget, uint32_t allowed) const {
+VkPhysicalDeviceMemoryBudgetPropertiesEXT MemoryMap::read_budget(bool has_budget) const {
   VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
   VkPhysicalDeviceMemoryProperties2 memory = {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2, &budget};
   if (has_budget) vkGetPhysicalDeviceMemoryProperties2(device_, &memory);
+  return budget;
+}
+
+uint64_t MemoryMap::room_of_heap(uint32_t heap, const VkPhysicalDeviceMemoryBudgetPropertiesEXT& budget) const {
+  const uint64_t size = memory_.memoryHeaps[heap].size;
+  // A driver that has not counted yet says 0.
+  const uint64_t most = budget.heapBudget[heap] ? std::min<uint64_t>(budget.heapBudget[heap], size) : size;
+  return most - std::min<uint64_t>(most, budget.heapUsage[heap]);
+}
+
+std::vector<uint64_t> MemoryMap::room(bool has_budget, uint32_t allowed) const {
+  const VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = read_budget(has_budget);
   std::vector<uint64_t> room;
-  for (const uint32_t heap : heaps(allowed)) {
-    const uint64_t size = memory_.memoryHeaps[heap].size;
-    // A driver that has not counted yet says 0.
-    const uint64_t most = budget.heapBudget[heap] ? std::min<uint64_t>(budget.heapBudget[heap], size) : size;
-    room.push_back(most - std::min<uint64_t>(most, budget.heapUsage[heap]));
-  }
+  for (const uint32_t heap : heaps(allowed)) room.push_back(room_of_heap(heap, budget));
   return room;
+}
+
+uint64_t MemoryMap::free_bytes(uint32_t type, bool has_budget) const {
+  if (shares_host_ || !has_budget) return UINT64_MAX;
+  return room_of_heap(memory_.memoryTypes[type].heapIndex, read_budget(true));
 }
 
 bool MemoryMap::is_local(uint32_t type) const {

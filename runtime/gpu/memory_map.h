@@ -26,11 +26,16 @@ class MemoryMap {
   uint64_t bytes() const;
   // Free bytes of each of them, as the driver reports (VK_EXT_memory_budget), at most the heap's size.
   std::vector<uint64_t> room(bool has_budget, uint32_t allowed = UINT32_MAX) const;
+  // Free bytes for Memory::device of a type, where more would be moved to the host's memory while it is in use, or
+  // other programs' memory in its place: a card whose driver reports its budget. UINT64_MAX on other devices.
+  uint64_t free_bytes(uint32_t type, bool has_budget) const;
   // True if a type's memory is the device's own.
   bool is_local(uint32_t type) const;
 
  private:
   VkPhysicalDevice device_;
+  uint64_t room_of_heap(uint32_t heap, const VkPhysicalDeviceMemoryBudgetPropertiesEXT& budget) const;
+  VkPhysicalDeviceMemoryBudgetPropertiesEXT read_budget(bool has_budget) const;  // all 0 without one
   bool shares_host_;
   VkPhysicalDeviceMemoryProperties memory_ = {};
 };

@@ -162,7 +162,8 @@ VKAPI_ATTR VkResult VKAPI_CALL allocate(VkDevice handle, const VkMemoryAllocateI
   }
   Device& device = g_devices[opened->second];
   const uint32_t heap = device.types[info->memoryTypeIndex].heap;
-  if (device.taken[heap] + info->allocationSize > device.heaps[heap].bytes) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
+  if (!device.overcommits && device.taken[heap] + info->allocationSize > device.heaps[heap].bytes)
+    return VK_ERROR_OUT_OF_DEVICE_MEMORY;
   VkMemoryAllocateInfo own = *info;
   own.memoryTypeIndex = 0;
   const VkResult result = g_allocate(handle, &own, allocator, out);

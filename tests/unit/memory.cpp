@@ -192,6 +192,65 @@ TEST_F(MemoryTest, ACardDoesNot) {
   EXPECT_EQ(answer(), std::vector<uint32_t>());
 }
 
+// Drivers of cards allocate more than they have, and move it to the host's memory: the model would run at a fraction of
+// its speed and not say so.
+TEST_F(MemoryTest, ACardThatAllocatesMoreThanItsBudget) {
+  PretendedDevice card = device_of(kCard, needed_ * 2);
+  card.overcommits = true;
+  for (const double budget : {0.1, 0.3, 0.49}) {  // other programs have the rest
+    SCOPED_TRACE(budget);
+    card.budget = budget;
+    pretend_devices({card});
+    expect_fit(false, static_cast<uint64_t>(static_cast<double>(needed_ * 2) * budget));
+    unsigned long long missing = 0, size = 0, free = 0;
+    ASSERT_EQ(std::sscanf(error_.sentence, "the device has no room for %llu bytes: of its %llu bytes %llu are free",
+                          &missing, &size, &free),
+              3)
+        << error_.sentence;
+    EXPECT_LT(free, missing);
+    EXPECT_EQ(size, needed_ * 2);
+    EXPECT_EQ(taken_of(0, 0), 0u);
+  }
+  card.budget = 0.6;
+  pretend_devices({card});
+  expect_fit(true, static_cast<uint64_t>(static_cast<double>(needed_ * 2) * card.budget));
+  // The user's choices: layers in the host's memory, or no heed to the budget.
+  card.budget = 0.45;
+  pretend_devices({card});
+  weft_model_options options = weft_model_options_default();
+  options.memory_budget = needed_ * 8 / 10;
+  EXPECT_EQ(answer(options), want_) << error_.sentence;
+  setenv("WEFT_DISABLE", "memory_budget", 1);
+  EXPECT_EQ(answer(), want_) << error_.sentence;
+  unsetenv("WEFT_DISABLE");
+}
+
+// The next heap takes what the first has no budget for.
+TEST_F(MemoryTest, TheBudgetOfEachHeap) {
+  const uint64_t half = needed_ * 6 / 10;
+  PretendedDevice card = {
+      kCard, {{kLocalHeap, half}, {kLocalHeap, 4 * half}, {0, kHost}}, {{kLocal, 0}, {kLocal, 1}, {kMapped, 2}}};
+  card.overcommits = true;
+  card.budget = 0.5;
+  pretend_devices({card});
+  EXPECT_EQ(answer(weft_model_options_default(),
+                   [&](const weft_model*) {
+                     EXPECT_GT(taken_of(0, 0), 0u);
+                     EXPECT_LE(taken_of(0, 0), half / 2);
+                     EXPECT_GT(taken_of(0, 1), 0u);
+                   }),
+            want_);
+}
+
+// Memory of a chip is the host's in any heap: a budget is advice.
+TEST_F(MemoryTest, AChipMayTakeMoreThanItsBudget) {
+  PretendedDevice chip = device_of(kChip, needed_ * 2);
+  chip.overcommits = true;
+  chip.budget = 0.1;
+  pretend_devices({chip});
+  EXPECT_EQ(answer(), want_) << error_.sentence;
+}
+
 TEST_F(MemoryTest, ABudgetIsNotMoreThanTheHeap) {
   const uint64_t size = 2 * needed_;
   for (const auto& [budget, free] :
