@@ -49,6 +49,25 @@ Json with_short_ids(Json messages) {
   return messages;
 }
 
+// Ids as Kimi was taught them: its templates show no other name of the function.
+Json with_counted_ids(Json messages) {
+  std::map<std::string, std::string> names;  // of the last call with an id
+  std::size_t count = 0;
+  for (Json& message : messages) {
+    if (message.contains("tool_calls")) {
+      for (Json& call : message["tool_calls"]) {
+        const std::string function = call["function"]["name"].get<std::string>();
+        std::string& name = names[call["id"].get<std::string>()];
+        call["id"] = name = "functions." + function + ":" + std::to_string(count++);
+      }
+    }
+    if (!message.contains("tool_call_id")) continue;
+    const auto called = names.find(message["tool_call_id"].get<std::string>());
+    if (called != names.end()) message["tool_call_id"] = called->second;
+  }
+  return messages;
+}
+
 std::string described(const Json& tools) {
   std::string text = kToolsIntroduction;
   for (const Json& tool : tools) text += bytes_of(tool["function"]) + "\n";
@@ -120,8 +139,11 @@ std::vector<std::uint32_t> Conversations::ids(const Json& messages, const Comple
 }
 
 std::vector<std::uint32_t> Conversations::render(const CompletionRequest& request) const {
-  const Json& messages = request.messages;
-  const bool calls = has_calls(messages);
+  const bool calls = has_calls(request.messages);
+  Json counted;
+  if (calls && chat_template_.find("<|tool_call_argument_begin|>") != std::string::npos)
+    counted = with_counted_ids(request.messages);
+  const Json& messages = counted.is_null() ? request.messages : counted;
   try {
     return ids(messages, request, true);
   } catch (const api::Failure& error) {

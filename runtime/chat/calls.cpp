@@ -4,11 +4,13 @@
 
 #include "base/error.h"
 #include "chat/literals.h"
+#include "chat/notations.h"
 
 namespace weft {
 namespace {
 
-constexpr std::string_view kDeepSeekBegin = "<｜tool▁call▁begin｜>", kDeepSeekName = "<｜tool▁sep｜>";
+constexpr std::string_view kDeepSeekBegin = "<｜tool▁call▁begin｜>", kDeepSeekName = "<｜tool▁sep｜>",
+                           kKimiBegin = "<|tool_call_begin|>", kSolarBegin = "<|tool_call:begin|>";
 
 bool is_name_part(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
@@ -23,9 +25,10 @@ Progress follows(std::string_view text, size_t at, std::string_view expected) {
 
 class CallReader {
  public:
-  CallReader(std::string_view text, size_t begin, const Tools& tools) : text_(text), at_(begin), tools_(tools) {}
-  ReadCall run(bool named) {
-    const Progress progress = call(named);
+  CallReader(std::string_view text, size_t begin, const Tools& tools, CallForms forms)
+      : text_(text), at_(begin), tools_(tools), forms_(forms) {}
+  ReadCall run() {
+    const Progress progress = call();
     return {progress, at_, std::move(call_), arguments_};
   }
 
@@ -45,35 +48,49 @@ class CallReader {
     return found;
   }
 
-  Progress call(bool named);
+  Progress call();
   Progress json_call();
   Progress json_member(const std::string& name, bool& has_arguments);
   Progress json_arguments();
   Progress known_name();
   Progress named_call();
   Progress named_literals(char equals, char close);
-  Progress function_tag();
-  Progress parameters();
+  Progress function_tag(const TagNotation& tags);
+  Progress parameters(const TagNotation& tags);
+  Progress parameter(const TagNotation& tags);
   Progress argument_tags();
   Progress deepseek();
-  void add_value(std::string_view name, std::string_view text);
+  Progress kimi();
+  Progress solar();
+  void add_value(std::string_view name, std::string_view text, std::string_view attributes = {});
 
   std::string_view text_;
   size_t at_;
   const Tools& tools_;
+  const CallForms forms_;
   Call call_;
   size_t arguments_ = 0;
 };
 
-Progress CallReader::call(bool named) {
+Progress CallReader::call() {
   if (at_end()) return Progress::more;
   if (text_[at_] == '{') return json_call();
-  constexpr std::string_view kFunction = "<function=", kGemma = "call:";
-  if (const Progress found = skip(kFunction); found != Progress::wrong)
-    return found == Progress::done ? function_tag() : found;
-  if (const Progress found = skip(kDeepSeekBegin); found != Progress::wrong)
-    return found == Progress::done ? deepseek() : found;
-  if (!named) return Progress::wrong;
+  constexpr std::string_view kGemma = "call:";
+  Progress begun = Progress::wrong;  // more: with one of the tags below
+  for (const TagNotation& tags : tag_notations()) {
+    const Progress found = skip(tags.function);
+    if (found == Progress::done) return function_tag(tags);
+    if (found == Progress::more) begun = found;
+  }
+  using Form = Progress (CallReader::*)();
+  constexpr std::pair<std::string_view, Form> kForms[] = {
+      {kDeepSeekBegin, &CallReader::deepseek}, {kKimiBegin, &CallReader::kimi}, {kSolarBegin, &CallReader::solar}};
+  for (const auto& [mark, form] : kForms) {
+    const Progress found = skip(mark);
+    if (found == Progress::done) return (this->*form)();
+    if (found == Progress::more) begun = found;
+  }
+  if (begun == Progress::more || !forms_.named) return begun;
   if (const Progress found = skip(kGemma); found == Progress::done) {
     if (const Progress name = known_name(); name != Progress::done) return name;
     if (const Progress bracket = skip("{"); bracket != Progress::done) return bracket;
@@ -154,6 +171,12 @@ Progress CallReader::json_call() {
     if (!member || text_[at_] != ':') return Progress::wrong;
     ++at_;
     if (spaces(); at_end()) return Progress::more;
+    if (forms_.keyed && first && text_[at_] == '{' && tool(*member)) {
+      call_.name = *member;
+      has_arguments = true;
+      if (const Progress read = json_arguments(); read != Progress::done) return read;
+      continue;
+    }
     if (const Progress read = json_member(*member, has_arguments); read != Progress::done) return read;
   }
   ++at_;
@@ -196,21 +219,22 @@ Progress CallReader::named_call() {
   if (text_[at_] == '(') return ++at_, named_literals('=', ')');
   if (spaces(); at_end()) return Progress::more;
   if (text_[at_] == '{') return json_arguments();
-  if (text_[at_] == '<') return argument_tags();
-  return Progress::wrong;
+  return text_[at_] == '<' ? argument_tags() : Progress::wrong;
 }
 
 // ---- Tags ----
 
-// A parameter's text is JSON, unless its schema wants a string.
-void CallReader::add_value(std::string_view name, std::string_view text) {
+// A parameter's text is JSON, unless its tag or its schema says that it is a string.
+void CallReader::add_value(std::string_view name, std::string_view text, std::string_view attributes) {
+  constexpr std::string_view kString = "string=\"true\"", kOther = "string=\"false\"";
+  const bool told = attributes.find(kString) != attributes.npos, other = attributes.find(kOther) != attributes.npos;
   const JsonValue* schema = nullptr;
   if (const Tool* called = tool(call_.name))
     if (const JsonValue* properties = called->parameters.find("properties")) schema = properties->find(name);
   const auto wants_string = [](const JsonValue& type) { return type.is_string() && type.text() == "string"; };
   const JsonValue* type = schema ? schema->find("type") : nullptr;
   const bool one_of_several = type && type->is_array() && std::ranges::any_of(type->items(), wants_string);
-  const bool is_string = type && wants_string(*type);
+  const bool is_string = told || (type && !other && wants_string(*type));
   const std::string_view trimmed = [&] {
     const size_t begin = skip_space(text, 0), end = text.find_last_not_of(" \t\r\n");
     return begin == text.size() ? std::string_view() : text.substr(begin, end + 1 - begin);
@@ -221,7 +245,7 @@ void CallReader::add_value(std::string_view name, std::string_view text) {
   const bool is_word = trimmed == "True" || trimmed == "False" || trimmed == "None" || trimmed == "null";
   call_.arguments += call_.arguments.empty() ? "{" : ", ";
   call_.arguments += json_literal(name) + ": ";
-  if (is_string || (one_of_several && !is_word)) {
+  if (is_string || (one_of_several && !is_word && !other)) {
     call_.arguments += json_literal(text);
   } else if (json.progress == Progress::done && json.end == trimmed.size()) {
     call_.arguments += trimmed;
@@ -234,48 +258,60 @@ void CallReader::add_value(std::string_view name, std::string_view text) {
 
 // <parameter=x>\n1\n</parameter> ... </function>. A text may hold "</parameter>" itself: it ends where the notation
 // goes on.
-Progress CallReader::parameters() {
-  constexpr std::string_view kOpen = "<parameter=", kClose = "</parameter>", kEnd = "</function>";
+Progress CallReader::parameters(const TagNotation& tags) {
   for (;;) {
     spaces();
-    if (const Progress end = skip(kEnd); end != Progress::wrong) {
+    if (const Progress end = skip(tags.function_close); end != Progress::wrong) {
       if (end == Progress::done) call_.arguments += call_.arguments.empty() ? "{}" : "}";
-      return at_end() && end == Progress::more ? Progress::more : end;
+      return end;
     }
-    if (const Progress open = skip(kOpen); open != Progress::done) return open;
-    const size_t name_end = text_.find('>', at_);
-    if (name_end == std::string_view::npos) return Progress::more;
-    const std::string_view name = text_.substr(at_, name_end - at_);
-    at_ = name_end + 1;
-    size_t close = text_.find(kClose, at_), next = 0;
-    for (;; close = text_.find(kClose, close + 1)) {
-      if (close == std::string_view::npos) return Progress::more;
-      next = skip_space(text_, close + kClose.size());
-      const Progress other = follows(text_, next, kOpen), end = follows(text_, next, kEnd);
-      if (other == Progress::more || end == Progress::more) return Progress::more;
-      if (other == Progress::done || end == Progress::done) break;
-    }
-    std::string_view value = text_.substr(at_, close - at_);
-    if (value.starts_with('\n')) value.remove_prefix(1);
-    if (value.ends_with('\n')) value.remove_suffix(1);
-    add_value(name, value);
-    at_ = next;
+    if (const Progress read = parameter(tags); read != Progress::done) return read;
   }
 }
 
-Progress CallReader::function_tag() {
+Progress CallReader::parameter(const TagNotation& tags) {
+  if (const Progress open = skip(tags.parameter); open != Progress::done) return open;
+  const size_t tag_end = text_.find('>', at_);
+  if (tag_end == std::string_view::npos) return Progress::more;
+  const std::string_view tag = text_.substr(at_, tag_end - at_);
+  const size_t name_end = tags.name_end.empty() ? tag.size() : tag.find(tags.name_end);
+  if (name_end == tag.npos) return Progress::wrong;
+  at_ = tag_end + 1;
+  size_t close = text_.find(tags.parameter_close, at_), next = 0;
+  for (;; close = text_.find(tags.parameter_close, close + 1)) {
+    if (close == std::string_view::npos) return Progress::more;
+    next = skip_space(text_, close + tags.parameter_close.size());
+    const Progress other = follows(text_, next, tags.parameter), end = follows(text_, next, tags.function_close);
+    if (other == Progress::more || end == Progress::more) return Progress::more;
+    if (other == Progress::done || end == Progress::done) break;
+  }
+  std::string_view value = text_.substr(at_, close - at_);
+  if (!tags.value_line.empty() && !forms_.inline_values) {
+    if (value.starts_with(tags.value_line)) value.remove_prefix(tags.value_line.size());
+    if (value.ends_with(tags.value_line)) value.remove_suffix(tags.value_line.size());
+  }
+  constexpr std::string_view kData = "<![CDATA[", kDataEnd = "]]>";
+  if (value.starts_with(kData) && value.ends_with(kDataEnd) && value.size() >= kData.size() + kDataEnd.size())
+    value = value.substr(kData.size(), value.size() - kData.size() - kDataEnd.size());
+  add_value(tag.substr(0, name_end), value, tag.substr(name_end));
+  at_ = next;
+  return Progress::done;
+}
+
+Progress CallReader::function_tag(const TagNotation& tags) {
   if (const Progress name = known_name(); name != Progress::done) return name;
+  if (const Progress end = skip(tags.name_end); end != Progress::done) return end;
   if (const Progress bracket = skip(">"); bracket != Progress::done) return bracket;
   if (spaces(); at_end()) return Progress::more;
   if (text_[at_] == '{') return json_arguments();
-  const Progress read = parameters();
+  const Progress read = parameters(tags);
   if (read != Progress::done) call_.arguments.clear();
   return read;
 }
 
 Progress CallReader::argument_tags() {
   constexpr std::string_view kKey = "<arg_key>", kKeyEnd = "</arg_key>", kValue = "<arg_value>",
-                             kValueEnd = "</arg_value>";
+                             kValueEnd = "</arg_value>", kEnd = "</tool_call>";
   Progress read = Progress::more;
   for (;;) {
     spaces();
@@ -289,6 +325,10 @@ Progress CallReader::argument_tags() {
     if (read = Progress::more; end == std::string_view::npos) break;
     add_value(name, text_.substr(at_, end - at_));
     at_ = end + kValueEnd.size();
+  }
+  if (const Progress end = follows(text_, at_, kEnd); call_.arguments.empty() && end != Progress::wrong) {
+    if (end == Progress::done) call_.arguments = "{}";
+    return end;
   }
   const bool ends = read == Progress::wrong && !call_.arguments.empty();
   if (!ends) return call_.arguments.clear(), read;
@@ -315,10 +355,34 @@ Progress CallReader::deepseek() {
   return json_arguments();
 }
 
+// functions.f:0<|tool_call_argument_begin|>{...}
+Progress CallReader::kimi() {
+  constexpr std::string_view kPlace = "functions.", kArguments = "<|tool_call_argument_begin|>";
+  if (spaces(); skip(kPlace) == Progress::more) return Progress::more;
+  if (const Progress name = known_name(); name != Progress::done) return name;
+  const size_t end = text_.find_first_not_of(":0123456789 ", at_);
+  if (end == std::string_view::npos) return Progress::more;
+  at_ = end;
+  if (const Progress found = skip(kArguments); found != Progress::done) return found;
+  if (spaces(); at_end()) return Progress::more;
+  return text_[at_] == '{' ? json_arguments() : Progress::wrong;
+}
+
+// ID<|tool_call:name|>f<|tool_call:args|>{...}
+Progress CallReader::solar() {
+  constexpr std::string_view kName = "<|tool_call:name|>", kArguments = "<|tool_call:args|>";
+  while (!at_end() && is_name_part(text_[at_])) ++at_;
+  if (const Progress found = skip(kName); found != Progress::done) return found;
+  if (const Progress name = known_name(); name != Progress::done) return name;
+  if (const Progress found = skip(kArguments); found != Progress::done) return found;
+  if (spaces(); at_end()) return Progress::more;
+  return text_[at_] == '{' ? json_arguments() : Progress::wrong;
+}
+
 }  // namespace
 
-ReadCall read_call(std::string_view text, size_t begin, const Tools& tools, bool named) {
-  return CallReader(text, begin, tools).run(named);
+ReadCall read_call(std::string_view text, size_t begin, const Tools& tools, CallForms forms) {
+  return CallReader(text, begin, tools, forms).run();
 }
 
 }  // namespace weft

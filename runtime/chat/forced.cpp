@@ -80,6 +80,13 @@ ForcedCall named(const Tools& tools, const std::string& begun, const std::string
   return {begun, choice(tools, [&](const Tool& tool) { return literal(tool.name + between) + " " + arguments(tool); })};
 }
 
+// <function=f>{...}</function>
+ForcedCall function_tags(const Tools& tools) {
+  return {"", choice(tools, [](const Tool& tool) {
+            return literal("<function=" + tool.name + ">") + " " + arguments(tool) + " \"</function>\"";
+          })};
+}
+
 // ---- Arguments one by one ----
 
 struct Parameter {
@@ -144,27 +151,61 @@ std::string listed(const JsonValue& schema) {
 
 constexpr const char* kText = "text ::= ([^<] | \"<\" [^/])*\n";
 
-// Qwen3-Coder's tags. False if a schema cannot be written so.
-bool tags(const Tools& tools, ForcedCall& call) {
+// Texts around names and values of a call in tags.
+struct Tags {
+  std::string begun, function, function_end, parameter, string_end, other_end, value_end, end;
+};
+
+// False if a schema cannot be written so.
+bool tags(const Tools& tools, const Tags& with, ForcedCall& call) {
   std::string root;
   for (const Tool& tool : tools) {
     std::vector<Parameter> list;
     if (!parameters(tool, list)) return false;
-    std::string form = literal("<function=" + tool.name + ">\n");
+    std::string form = literal(with.function + tool.name + with.function_end);
     for (const Parameter& parameter : list) {
       const std::string texts = listed(parameter.schema);
-      if (is_text(parameter.schema) && texts.empty() && !is_any_text(parameter.schema)) return false;
-      const std::string value = !is_text(parameter.schema) ? "%json " + json_of(parameter.schema)
-                                : texts.empty()            ? "text"
-                                                           : "(" + texts + ")";
-      const std::string part =
-          literal("<parameter=" + parameter.name + ">\n") + " " + value + " " + literal("\n</parameter>\n");
+      const bool text = is_text(parameter.schema);
+      if (text && texts.empty() && !is_any_text(parameter.schema)) return false;
+      const std::string value = !text           ? "%json " + json_of(parameter.schema)
+                                : texts.empty() ? "text"
+                                                : "(" + texts + ")";
+      const std::string part = literal(with.parameter + parameter.name + (text ? with.string_end : with.other_end)) +
+                               " " + value + " " + literal(with.value_end);
       form += parameter.required ? " " + part : " (" + part + ")?";
     }
-    root += (root.empty() ? "" : " | ") + form + " " + literal("</function>");
+    root += (root.empty() ? "" : " | ") + form + " " + literal(with.end);
   }
-  call = {"<tool_call>\n", "root ::= " + root + "\n" + kText};
+  call = {with.begun, "root ::= " + root + "\n" + kText};
   return true;
+}
+
+bool tags(const Tools& tools, const TagNotation& notation, std::string begun, std::string_view value_line,
+          ForcedCall& call) {
+  const std::string name_end(notation.name_end), line(notation.line), around(value_line), close = ">" + around;
+  return tags(tools,
+              {std::move(begun), std::string(notation.function), name_end + ">" + line, std::string(notation.parameter),
+               name_end + (notation.typed ? " string=\"true\"" : "") + close,
+               name_end + (notation.typed ? " string=\"false\"" : "") + close,
+               around + std::string(notation.parameter_close) + line, std::string(notation.function_close)},
+              call);
+}
+
+// GLM's: f<arg_key>x</arg_key><arg_value>1</arg_value>, in one line or with a line for each tag.
+bool argument_tags(const Tools& tools, std::string_view chat_template, ForcedCall& call) {
+  const bool lines = has(chat_template, "</arg_key>\n") || has(chat_template, "</arg_key>\\n");
+  const std::string line = lines ? "\n" : "", name_end = "</arg_key>" + line + "<arg_value>";
+  return tags(tools, {"<tool_call>", "", line, "<arg_key>", name_end, name_end, "</arg_value>" + line, "</tool_call>"},
+              call);
+}
+
+// The section that the template has calls in tags in.
+std::string tag_section(const TagNotation& notation, std::string_view chat_template) {
+  if (notation.typed)
+    return has(chat_template, "function_calls>") ? "<｜DSML｜function_calls>\n" : "<｜DSML｜tool_calls>\n";
+  for (const char* const mark : {"<minimax:tool_call>", "<seed:tool_call>", "<tool_call>"})
+    if (has(chat_template, mark)) return std::string(mark) + "\n";
+  return {};
 }
 
 // NAME=VALUE, ... with the commas where they belong.
@@ -205,7 +246,17 @@ ForcedCall forced_call(const Tools& tools, std::string_view chat_template) {
   if (has_channels(chat_template))
     return named(tools, "<|channel|>commentary to=functions.", " <|constrain|>json<|message|>");
   if (teaches("[TOOL_CALLS]"))
-    return teaches("[ARGS]") ? named(tools, "[TOOL_CALLS]", "[ARGS]") : object(tools, "[TOOL_CALLS][");
+    return teaches("[CALL_ID]") ? named(tools, "[TOOL_CALLS]", "[CALL_ID]000000000[ARGS]")
+           : teaches("[ARGS]")  ? named(tools, "[TOOL_CALLS]", "[ARGS]")
+                                : object(tools, "[TOOL_CALLS][");
+  if (teaches("<|tool_calls_section_begin|>"))
+    return named(tools, "<|tool_calls_section_begin|><|tool_call_begin|>functions.", ":0<|tool_call_argument_begin|>");
+  if (teaches("<|tool_call:begin|>"))
+    return named(tools, "<|tool_calls|><|tool_call:begin|>0000000000<|tool_call:name|>", "<|tool_call:args|>");
+  if (teaches("<|tools_prefix|>"))
+    return {"<|tools_prefix|>[", choice(tools, [&](const Tool& tool) {
+              return literal("{\"" + tool.name + "\": ") + " " + arguments(tool) + " \"}\"";
+            })};
   if (teaches("<｜tool▁calls▁begin｜>")) {
     const std::string begun = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>";
     return teaches("```json") ? named(tools, begun + "function<｜tool▁sep｜>", "\n```json\n")
@@ -213,15 +264,29 @@ ForcedCall forced_call(const Tools& tools, std::string_view chat_template) {
   }
   if (teaches("<|tool_call>") && values(tools, "<|tool_call>call:", ":", "{", "}", call)) return call;
   if (teaches("<start_function_call>") && values(tools, "<start_function_call>call:", ":", "{", "}", call)) return call;
-  if (teaches("<|tool_call_start|>") && values(tools, "<|tool_call_start|>[", "=", "(", ")", call)) return call;
+  // LFM2's templates name the mark of their list of tools, if any.
+  if ((teaches("<|tool_call_start|>") || teaches("List of tools: ")) &&
+      values(tools, "<|tool_call_start|>[", "=", "(", ")", call))
+    return call;
   if (teaches("<|START_ACTION|>"))
     return object(tools, "<|START_ACTION|>[", "\"tool_call_id\": \"0\", \"tool_name\": ", ", \"parameters\": ");
-  if (teaches("<parameter=") && tags(tools, call)) return call;
+  if (const TagNotation* notation = tag_notation(chat_template)) {
+    const std::string begun = tag_section(*notation, chat_template);
+    const std::string_view value_line = begun.starts_with("<seed:") ? "" : notation->value_line;
+    if (tags(tools, *notation, begun, value_line, call)) return call;
+    if (!begun.empty()) return object(tools, begun);
+  }
+  if (teaches("<arg_key>") && argument_tags(tools, chat_template, call)) return call;
+  if (teaches("<function=") && !teaches("<tool_call>")) return function_tags(tools);
+  if (teaches("<tool_calls>[")) return object(tools, "<tool_calls>[");
   if (teaches("<tool_call>")) return object(tools, "<tool_call>\n");
   if (teaches("<|tool_call|>")) return object(tools, "<|tool_call|>[");
   if (teaches("<TOOLCALL>")) return object(tools, "<TOOLCALL>[");
-  if (teaches("<tool_calls>")) return object(tools, "<tool_calls>[");
+  if (teaches("<tool_calls>")) return object(tools, "<tool_calls>\n");
   if (teaches("<|function_call|>")) return object(tools, "<|function_call|>");
+  if (teaches("functools[")) return object(tools, "functools[");
+  if (teaches("Action:\\n```json"))
+    return object(tools, "Action:\n```json\n[", "\"tool_name\": ", ", \"parameters\": ");
   if (teaches(">>>")) return named(tools, "", "\n");
   if (teaches("<|python_tag|>") || teaches("\"parameters\":"))
     return object(tools, "", "\"name\": ", ", \"parameters\": ");

@@ -23,6 +23,7 @@ class LiteralReader {
   bool at_end() const { return at_ >= text_.size(); }
   void spaces() { at_ = skip_space(text_, at_); }
   Progress marked_string(std::string_view mark);
+  bool ends_string() const;
   Progress quoted_string(char quote);
   Progress escape(std::string& value);
   Progress code_point(size_t digits, std::string& value);
@@ -72,10 +73,17 @@ Progress LiteralReader::escape(std::string& value) {
   return Progress::done;
 }
 
+// LFM2's template quotes a text that has quotes without escaping them: the last quote has a bracket or a comma after
+// it.
+bool LiteralReader::ends_string() const {
+  const size_t next = skip_space(text_, at_ + 1);
+  return next >= text_.size() || std::string_view(",)]}:").find(text_[next]) != std::string_view::npos;
+}
+
 Progress LiteralReader::quoted_string(char quote) {
   std::string value;
   for (++at_; !at_end();) {
-    if (text_[at_] == quote) {
+    if (text_[at_] == quote && ends_string()) {
       ++at_;
       json_ += json_literal(value);
       return Progress::done;

@@ -11,19 +11,29 @@ constexpr std::string_view kFences = "```json ```";
 
 constexpr CallSection kSections[] = {
     // Hermes, Qwen, Qwen3-Coder, SmolLM3, Granite 4, GLM
-    {.open = "<tool_call>", .close = "</tool_call>", .named = true, .between = kFences},
+    {.open = "<tool_call>", .close = "</tool_call>", .forms = {.named = true}, .between = kFences},
     {.open = "<function=", .close = "</tool_call>", .includes_open = true, .between = "</function>"},  // Llama 3.1
-    {.open = "<|python_tag|>", .close = "<|eom_id|>", .named = true},                                  // Llama 3
-    {.open = "[TOOL_CALLS]", .close = "", .named = true},                                              // Mistral
-    {.open = "<|tool_call>", .close = "<tool_call|>", .named = true},                                  // Gemma 4
-    {.open = "<start_function_call>", .close = "<end_function_call>", .named = true},                  // Gemma 3
-    {.open = "<|tool_call_start|>", .close = "<|tool_call_end|>", .named = true},                      // LFM2
-    {.open = "<|tool_call|>", .close = "<|/tool_call|>", .between = kFences},  // Granite 3, Phi-4
-    {.open = "<function_call>", .close = "</function_call>"},                  // Granite 3.0
-    {.open = "<TOOLCALL>", .close = "</TOOLCALL>"},                            // Nemotron
-    {.open = "<tool_calls>", .close = "</tool_calls>"},                        // Apriel
-    {.open = "<|function_call|>", .close = "<|message_sep|>"},                 // GigaChat
-    {.open = "functools[", .close = "]"},                                      // Phi-4-mini
+    {.open = "<|python_tag|>", .close = "<|eom_id|>", .forms = {.named = true}},                       // Llama 3
+    {.open = "[TOOL_CALLS]", .close = "", .forms = {.named = true}},                                   // Mistral
+    {.open = "<|tool_call>", .close = "<tool_call|>", .forms = {.named = true}},                       // Gemma 4
+    {.open = "<start_function_call>", .close = "<end_function_call>", .forms = {.named = true}},       // Gemma 3
+    {.open = "<|tool_call_start|>", .close = "<|tool_call_end|>", .forms = {.named = true}},           // LFM2
+    {.open = "<|tool_call|>", .close = "<|/tool_call|>", .between = kFences},                      // Granite 3, Phi-4
+    {.open = "<seed:tool_call>", .close = "</seed:tool_call>", .forms = {.inline_values = true}},  // Seed-OSS
+    {.open = "<minimax:tool_call>", .close = "</minimax:tool_call>"},                              // MiniMax M2
+    {.open = "<｜DSML｜function_calls>", .close = "</｜DSML｜function_calls>"},                    // DeepSeek V3.2
+    {.open = "<｜DSML｜tool_calls>", .close = "</｜DSML｜tool_calls>"},                            // DeepSeek V4
+    {.open = "<function name=", .close = "", .includes_open = true},                               // MiniCPM 5
+    {.open = "<|tool_calls_section_begin|>",
+     .close = "<|tool_calls_section_end|>",
+     .between = "<|tool_call_end|>"},                                                     // Kimi K2
+    {.open = "<|tools_prefix|>", .close = "<|tools_suffix|>", .forms = {.keyed = true}},  // Apertus
+    {.open = "<|tool_calls|>", .close = "<|calls|>", .between = "<|tool_call:end|>"},     // Solar
+    {.open = "<function_call>", .close = "</function_call>"},                             // Granite 3.0
+    {.open = "<TOOLCALL>", .close = "</TOOLCALL>"},                                       // Nemotron
+    {.open = "<tool_calls>", .close = "</tool_calls>"},                                   // Apriel
+    {.open = "<|function_call|>", .close = "<|message_sep|>"},                            // GigaChat
+    {.open = "functools[", .close = "]"},                                                 // Phi-4-mini
     {.open = "<｜tool▁calls▁begin｜>",
      .close = "<｜tool▁calls▁end｜>",
      .between = "``` <｜tool▁call▁end｜>"},  // DeepSeek
@@ -31,13 +41,24 @@ constexpr CallSection kSections[] = {
      .close = "<｜tool▁calls▁end｜>",
      .includes_open = true,
      .between = "``` <｜tool▁call▁end｜>"},
-    {.open = "<|START_ACTION|>", .close = "<|END_ACTION|>"},                                  // Command-R
-    {.open = ">>>", .close = "", .begins_line = true, .named = true, .sign = ">>>"},          // functionary 3.2
-    {.open = "<|recipient|>", .close = "<|stop|>", .named = true, .between = "<|content|>"},  // functionary 2
+    {.open = "<|START_ACTION|>", .close = "<|END_ACTION|>"},                // Command-R
+    {.open = ">>>", .close = "", .forms = {.named = true}, .sign = ">>>"},  // functionary 3.2
+    {.open = "<|recipient|>",
+     .close = "<|stop|>",
+     .forms = {.named = true},
+     .between = "<|content|>"},                            // functionary 2
     {.open = "```", .close = "```", .begins_line = true},  // fenced JSON; a word may follow the opening mark
-    {.open = "```tool_code", .close = "```", .begins_line = true, .named = true},  // Gemma 3
+    {.open = "```tool_code", .close = "```", .begins_line = true, .forms = {.named = true}},  // Gemma 3
     {.open = "{", .close = "", .includes_open = true, .begins_line = true},
-    {.open = "[", .close = "]", .begins_line = true, .named = true},  // Llama 4, LFM2 without its marks
+    {.open = "[", .close = "]", .begins_line = true, .forms = {.named = true}},  // Llama 4, LFM2 without its marks
+};
+
+constexpr TagNotation kTags[] = {
+    {"<function=", "<parameter=", "", "</parameter>", "</function>", "\n", "\n"},            // Qwen3-Coder
+    {"<invoke name=\"", "<parameter name=\"", "\"", "</parameter>", "</invoke>", "\n", ""},  // MiniMax M2
+    {"<｜DSML｜invoke name=\"", "<｜DSML｜parameter name=\"", "\"", "</｜DSML｜parameter>", "</｜DSML｜invoke>", "\n",
+     "", true},                                                                        // DeepSeek V3.2 and V4
+    {"<function name=\"", "<param name=\"", "\"", "</param>", "</function>", "", ""},  // MiniCPM 5
 };
 
 constexpr ReasoningMarks kReasoning[] = {
@@ -46,6 +67,7 @@ constexpr ReasoningMarks kReasoning[] = {
     {"<|START_THINKING|>", "<|END_THINKING|>"},  // Command-R
     {"<|channel>thought\n", "<channel|>"},       // Gemma 4
     {"<seed:think>", "</seed:think>"},
+    {"<|inner_prefix|>", "<|inner_suffix|>"},                 // Apertus
     {"Here is my thought process:", "Here is my response:"},  // Granite 3.2
 };
 
@@ -61,13 +83,38 @@ constexpr Wrapper kWrappers[] = {{"<|START_RESPONSE|>", "<|START_RESPONSE|>"},
                                  {">>>all\n", ">>>"}};
 constexpr std::string_view kChannelMarks[] = {"<|start|>", "<|channel|>", "<|constrain|>", "<|message|>",
                                               "<|end|>",   "<|return|>",  "<|call|>"};
-constexpr std::string_view kOtherMarks[] = {"[ARGS]",      "[CALL_ID]",    "<｜tool▁sep｜>", "<｜tool▁call▁end｜>",
-                                            "<|\"|>",      "<escape>",     "<arg_key>",      "</arg_key>",
-                                            "<arg_value>", "</arg_value>", "<|content|>",    "<|channel>"};
+constexpr std::string_view kOtherMarks[] = {"[ARGS]",
+                                            "[CALL_ID]",
+                                            "<｜tool▁sep｜>",
+                                            "<｜tool▁call▁end｜>",
+                                            "<|\"|>",
+                                            "<escape>",
+                                            "<arg_key>",
+                                            "</arg_key>",
+                                            "<arg_value>",
+                                            "</arg_value>",
+                                            "<|content|>",
+                                            "<|channel>",
+                                            "<|tool_call_begin|>",
+                                            "<|tool_call_argument_begin|>",
+                                            "｜DSML｜",
+                                            "<|tool_call:begin|>",
+                                            "<|tool_call:name|>",
+                                            "<|tool_call:args|>"};
 
 }  // namespace
 
 std::span<const CallSection> call_sections() { return kSections; }
+
+std::span<const TagNotation> tag_notations() { return kTags; }
+
+const TagNotation* tag_notation(std::string_view chat_template) {
+  // Templates write DeepSeek's mark as a variable.
+  const auto* const found = std::ranges::find_if(kTags, [&](const TagNotation& tags) {
+    return chat_template.find(tags.typed ? "｜DSML｜" : tags.parameter) != std::string_view::npos;
+  });
+  return found == std::end(kTags) ? nullptr : found;
+}
 
 const ReasoningMarks* reasoning_marks(std::string_view chat_template) {
   // Templates that only cut the reasoning off earlier answers have the closing mark alone.

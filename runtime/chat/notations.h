@@ -6,18 +6,33 @@
 #include <string_view>
 #include <vector>
 
+#include "chat/calls.h"
+
 namespace weft {
 
 // A part of an answer that has calls.
 struct CallSection {
-  std::string_view open, close;   // close may be empty, and models leave it out
-  bool includes_open = false;     // the opening mark is the beginning of the first call
-  bool begins_line = false;       // only at the begin of a line
-  bool named = false;             // calls may begin with the function's name
+  std::string_view open, close;  // close may be empty, and models leave it out
+  bool includes_open = false;    // the opening mark is the beginning of the first call
+  bool begins_line = false;      // only at the begin of a line
+  CallForms forms = {};
   std::string_view between = {};  // what may stand between calls, besides spaces and , ; ]
   std::string_view sign = {};     // only for templates that have this text; empty: for all
 };
 std::span<const CallSection> call_sections();
+
+// Calls as tags: one for the function, one for each parameter.
+struct TagNotation {
+  std::string_view function, parameter;  // the beginnings of tags, before the name
+  std::string_view name_end;             // after the name; then attributes may follow, and ">"
+  std::string_view parameter_close, function_close;
+  std::string_view line;        // after a tag that others follow
+  std::string_view value_line;  // around a parameter's text
+  bool typed = false;           // parameters tell whether they are strings: string="true"
+};
+std::span<const TagNotation> tag_notations();
+// The one that the template teaches; nullptr: none.
+const TagNotation* tag_notation(std::string_view chat_template);
 
 // A part of an answer that is reasoning: its marks.
 struct ReasoningMarks {

@@ -280,7 +280,7 @@ bool Reader::try_section(const CallSection& section, bool last) {
 // was there.
 Progress Reader::try_call(const CallSection& section, size_t begin, bool last) {
   ReadCall read = {Progress::more, begin, {}};
-  if (begin < held_.size()) read = read_call(held_, begin, options_.tools, section.named);
+  if (begin < held_.size()) read = read_call(held_, begin, options_.tools, section.forms);
   if (read.progress == Progress::done) {
     tell_call(read);
   } else if (read.progress == Progress::more && !last) {

@@ -181,7 +181,11 @@ class ServeAgents(ServeTest):
                      "<tool_call>\n<function=f>\n<parameter=x>\n1\n</parameter>\n</function>\n</tool_call>", '[TOOL_CALLS][{"name": "f", "arguments": {"x": 1}}]',
                      '[TOOL_CALLS]f[ARGS]{"x": 1}', '<|python_tag|>{"name": "f", "parameters": {"x": 1}}', "<|tool_call_start|>[f(x=1)]<|tool_call_end|>", "<|tool_call>call:f{x:1}<tool_call|>",
                      '<|tool_call|>[{"name": "f", "arguments": {"x": 1}}]<|/tool_call|>', '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{"x": 1}<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
-                     '<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "f", "parameters": {"x": 1}}]<|END_ACTION|>'):
+                     '<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "f", "parameters": {"x": 1}}]<|END_ACTION|>',
+                     '<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{"x": 1}<|tool_call_end|><|tool_calls_section_end|>',
+                     '<minimax:tool_call>\n<invoke name="f">\n<parameter name="x">1</parameter>\n</invoke>\n</minimax:tool_call>',
+                     '<｜DSML｜tool_calls>\n<｜DSML｜invoke name="f">\n<｜DSML｜parameter name="x" string="false">1</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>',
+                     '<|tools_prefix|>[{"f": {"x": 1}}]<|tools_suffix|>', '<function name="f"><param name="x">1</param></function>'):
             self.assertEqual(self.say(text), (None, one), text)
             self.assertEqual(self.say("I look.\n" + text), ("I look.", one), text)
         self.assertEqual(self.say('{"name": "g", "arguments": {"x": 1}}'), ('{"name": "g", "arguments": {"x": 1}}', []))
@@ -232,3 +236,17 @@ class ServeAgents(ServeTest):
             for name in ("call_0123456789abcdefghijklmn", "toolu_1", "0", "chatcmpl-tool-1"):
                 turns = [*user("a"), {"role": "assistant", "tool_calls": [call(id=name)]}, {"role": "tool", "tool_call_id": name, "content": "1"}]
                 self.assertEqual(prompt(server, messages=turns), "[user]a[CALL]f[assistant][tool]1")
+
+    def test_ids_tell_the_function(self):
+        """Kimi's templates show a call's id and no other name of its function."""
+        kimi = ("{% if tools %}[tools]{% endif %}{% for m in messages %}[{{ m.role }}]{% if m.role == 'tool' %}## Return of {{ m.tool_call_id }}\n{% endif %}{{ m.content or '' }}"
+                "{% for c in m.tool_calls or [] %}<|tool_call_begin|>{{ c.id }}<|tool_call_argument_begin|>{{ c.function.arguments | tojson }}<|tool_call_end|>{% endfor %}{% endfor %}")
+        with serve("kimi.gguf", kimi) as server:
+            turn = lambda *calls: [{"role": "assistant", "content": None, "tool_calls": list(calls)}, *({"role": "tool", "tool_call_id": one["id"], "content": "1"} for one in calls)]
+            turns = [*user("a"), *turn(call("f"), call("g", id="b")), *turn(call("g"))]  # the first id again
+            self.assertEqual(prompt(server, messages=turns, tools=[F]),
+                             "[tools][user]a[assistant]<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_call_begin|>functions.g:1<|tool_call_argument_begin|>{}"
+                             "<|tool_call_end|>[tool]## Return of functions.f:0\n1[tool]## Return of functions.g:1\n1[assistant]<|tool_call_begin|>functions.g:2<|tool_call_argument_begin|>{}"
+                             "<|tool_call_end|>[tool]## Return of functions.g:2\n1")
+            said = server.post(CHAT, messages=user("a"), tools=[F], tool_choice="required", max_tokens=200, temperature=0)["choices"][0]["message"]["tool_calls"][0]
+            self.assertEqual(said["function"]["name"], "f")

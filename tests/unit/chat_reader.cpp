@@ -158,6 +158,60 @@ TEST(ChatReader, ReadsOtherMarks) {
   expect(R"(<|function_call|>{"name": "f", "arguments": {"x": 1}}<|message_sep|>)", R"(||f{"x": 1})");
 }
 
+// Each as the real template of the family renders it.
+TEST(ChatReader, ReadsNotationsOfLargerModels) {
+  expect(
+      "I look.<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{\"x\": "
+      "\"<|tool_call_end|>\"}<|tool_call_end|><|tool_call_begin|>functions.set-timer:1<|tool_call_argument_begin|>"
+      "{}<|tool_call_end|><|tool_calls_section_end|>Done.",
+      R"(I look.
+Done.||f{"x": "<|tool_call_end|>"};set-timer{})");
+  expect(
+      "<minimax:tool_call>\n<invoke name=\"f\">\n<parameter name=\"s\">\n12 </parameter>\n<parameter "
+      "name=\"x\">[1, {}]</parameter>\n</invoke>\n<invoke name=\"get_weather\">\n</invoke>\n</minimax:tool_call>",
+      R"(||f{"s": "\n12 ", "x": [1, {}]};get_weather{})");
+  for (const std::string section : {"function_calls", "tool_calls"})
+    expect("Oh.\n\n<｜DSML｜" + section +
+               ">\n<｜DSML｜invoke name=\"f\">\n<｜DSML｜parameter name=\"x\" "
+               "string=\"true\">12</｜DSML｜parameter>\n<｜DSML｜parameter name=\"s\" "
+               "string=\"false\">12</｜DSML｜parameter>\n</｜DSML｜invoke>\n<｜DSML｜invoke "
+               "name=\"f\">\n</｜DSML｜invoke>\n</｜DSML｜" +
+               section + ">",
+           R"(Oh.||f{"x": "12", "s": 12};f{})");
+  expect(R"(<|tools_prefix|>[{"f": {"x": {"name": "f"}}}, {"set-timer": {}}]<|tools_suffix|>)",
+         R"(||f{"x": {"name": "f"}};set-timer{})");
+  expect(R"([{"f": {"x": 1}}])", R"([{"f": {"x": 1}}]||)");  // this form is Apertus's alone
+  expect(
+      "<function name=\"f\"><param name=\"s\"><![CDATA[a\n</param> <b>]]></param><param name=\"x\">{'a': "
+      "None}</param></function><function name=\"get_weather\"></function>",
+      R"(||f{"s": "a\n</param> <b>", "x": {"a": null}};get_weather{})");
+  expect(
+      "<|tool_calls|><|tool_call:begin|>a1b2c3d4e5<|tool_call:name|>f<|tool_call:args|>{\"x\": 1}<|tool_call:end|>"
+      "<|tool_call:begin|>a1b2c3d4e6<|tool_call:name|>get_weather<|tool_call:args|>{}<|tool_call:end|><|calls|>",
+      R"(||f{"x": 1};get_weather{})");
+  expect("<seed:tool_call>\n<function=f>\n<parameter=s>\na\n</parameter>\n</function>\n</seed:tool_call>",
+         R"(||f{"s": "\na\n"})");
+  expect("<tool_call>get_weather\n</tool_call>\n<tool_call>f</tool_call>", "||get_weather{};f{}");
+  expect("all\nI look.>>>f\n{\"x\": 1}>>>get_weather\n{}", R"(I look.||f{"x": 1};get_weather{})", ">>>all", ">>>");
+  expect("Oh.<|inner_suffix|>Yes.", "Yes.|Oh.|", "<|inner_prefix|><|inner_suffix|>", "<|inner_prefix|>");
+}
+
+TEST(ChatReader, AFlawOfTagsLosesNothing) {
+  for (const char* const bad :
+       {"<minimax:tool_call>\n<invoke name=\"g\">\n</invoke>\n</minimax:tool_call>",
+        "<minimax:tool_call>\n<invoke name='f'>\n</invoke>\n</minimax:tool_call>",
+        "<minimax:tool_call><invoke name=\"f\"><parameter name=x>1</parameter></invoke></minimax:tool_call>",
+        "<minimax:tool_call>\n<invoke name=\"f\">\n<parameter name=\"x\">1",
+        "<｜DSML｜tool_calls>\n<｜DSML｜invoke name",
+        "<|tool_calls_section_begin|><|tool_call_begin|>functions.g:0<|tool_call_argument_begin|>{}<|tool_call_end|>",
+        "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>[]<|tool_call_end|>",
+        "<|tool_calls_section_begin|>", R"(<|tools_prefix|>[{"f": 1}]<|tools_suffix|>)",
+        R"(<|tools_prefix|>[{"f": {}, "g": {}}]<|tools_suffix|>)", "<function name=\"f\">1</function>",
+        "<|tool_calls|><|tool_call:begin|>1<|tool_call:name|>g<|tool_call:args|>{}<|tool_call:end|>", "a >>>f b",
+        "<tool_call>f</tool"})
+    expect(bad, std::string(bad) + "||");
+}
+
 TEST(ChatReader, ReadsPythonsCalls) {
   expect(R"(<|tool_call_start|>[f(x=1, s='it\'s "a"', o=None)]<|tool_call_end|>Done.)",
          R"(Done.||f{"x": 1, "s": "it's \"a\"", "o": null})");
@@ -166,6 +220,9 @@ TEST(ChatReader, ReadsPythonsCalls) {
   expect(R"(<|tool_call_start|>[set-timer(minutes=12345678901234567890)]<|tool_call_end|>)",
          R"(||set-timer{"minutes": 12345678901234567890})");
   expect(R"([f(1)])", R"([f(1)]||)");
+  // LFM2's template does not escape quotes.
+  expect(R"(<|tool_call_start|>[f(s='a "b" 'c' d', x=["it's", 'o'clock'])]<|tool_call_end|>)",
+         R"(||f{"s": "a \"b\" 'c' d", "x": ["it's", "o'clock"]})");
   expect(R"([f(x="\n\t\x41\u00e9")])", R"(||f{"x": "\n\tAé"})");
 }
 
