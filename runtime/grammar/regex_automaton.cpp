@@ -133,12 +133,19 @@ class Construction {
     std::set<std::pair<uint32_t, uint32_t>> aheads;  // which, and its state
     auto operator<=>(const Place&) const = default;
   };
+  using PlaceId = uint32_t;                         // an index of places_: states have many places, often the same
   enum class Side : uint8_t { edge, word, other };  // of a place in the text: its end, or a character
   struct State {
-    std::set<Place> places;  // before assertions
+    std::vector<PlaceId> places;  // before assertions; ascending
     Side before = Side::edge;
     auto operator<=>(const State&) const = default;
   };
+
+  PlaceId id(Place place) {
+    const auto [slot, is_new] = place_ids_.try_emplace(std::move(place), static_cast<PlaceId>(places_.size()));
+    if (is_new) places_.push_back(&slot->first);
+    return slot->second;
+  }
 
   bool holds(Kind assertion, Side before, Side after) const {
     const bool boundary = (before == Side::word) != (after == Side::word);
@@ -157,23 +164,26 @@ class Construction {
   }
 
   // All places that these reach without reading, between two neighbours.
-  std::set<Place> reached(const State& state, Side after) {
-    std::set<Place> seen;
-    std::vector<Place> waiting(state.places.begin(), state.places.end());
+  std::vector<PlaceId> reached(const State& state, Side after) {
+    std::vector<PlaceId> found, waiting = state.places;
+    ++round_;
     while (!waiting.empty()) {
-      Place place = std::move(waiting.back());
+      const PlaceId at = waiting.back();
       waiting.pop_back();
       work();
-      if (!seen.insert(place).second) continue;
+      if (seen_.size() < places_.size()) seen_.resize(places_.size());
+      if (std::exchange(seen_[at], round_) == round_) continue;
+      found.push_back(at);
+      Place place = *places_[at];
       const Node& node = nodes_[place.node];
       if (node.free.empty() || !holds(node.assertion, state.before, after)) continue;
       if (node.assertion == Kind::followed || node.assertion == Kind::not_followed) {
         if (aheads_[node.ahead].empty()) continue;
         if (!accepts_all(node.ahead, 0)) place.aheads.insert({node.ahead, 0});
       }
-      for (const uint32_t next : node.free) waiting.push_back({next, place.aheads});
+      for (const uint32_t next : node.free) waiting.push_back(id({next, place.aheads}));
     }
-    return seen;
+    return found;
   }
 
   bool accepts_all(uint32_t ahead, uint32_t state) const {
@@ -182,7 +192,8 @@ class Construction {
   }
 
   bool may_end(const State& state) {
-    for (const Place& place : reached(state, Side::edge)) {
+    for (const PlaceId reached_place : reached(state, Side::edge)) {
+      const Place& place = *places_[reached_place];
       const auto accepts = [&](const auto& ahead) { return aheads_[ahead.first].states[ahead.second].final; };
       if (place.node == last_ && std::all_of(place.aheads.begin(), place.aheads.end(), accepts)) return true;
     }
@@ -191,29 +202,29 @@ class Construction {
 
   struct Move {
     CodePointSet on;
-    Place to;
+    PlaceId to = 0;
   };
   // Moves of a place whose lookaheads each take the character, too.
   void add_moves(const Place& place, const CodePointSet& characters, std::vector<Move>& moves) {
     const Node& node = nodes_[place.node];
     CodePointSet on = node.read.intersected(characters);
     if (on.empty()) return;
-    std::vector<Move> made;
-    made.push_back({std::move(on), {node.to, {}}});
+    if (place.aheads.empty()) return moves.push_back({std::move(on), id({node.to, {}})});
+    std::vector<std::pair<CodePointSet, Place>> made = {{std::move(on), {node.to, {}}}};
     for (const auto& [ahead, state] : place.aheads) {
-      std::vector<Move> both;
-      for (const Move& move : made) {
+      std::vector<std::pair<CodePointSet, Place>> both;
+      for (const auto& [characters_before, to] : made) {
         for (const auto& edge : aheads_[ahead].states[state].edges) {
           work();
-          CodePointSet common = move.on.intersected(edge.on);
+          CodePointSet common = characters_before.intersected(edge.on);
           if (common.empty()) continue;
-          both.push_back({std::move(common), move.to});
-          if (!accepts_all(ahead, edge.target)) both.back().to.aheads.insert({ahead, edge.target});
+          both.emplace_back(std::move(common), to);
+          if (!accepts_all(ahead, edge.target)) both.back().second.aheads.insert({ahead, edge.target});
         }
       }
       made = std::move(both);
     }
-    moves.insert(moves.end(), std::make_move_iterator(made.begin()), std::make_move_iterator(made.end()));
+    for (auto& [common, to] : made) moves.push_back({std::move(common), id(std::move(to))});
   }
 
   TextAutomaton determinise(uint32_t begin) {
@@ -221,14 +232,17 @@ class Construction {
       return node.assertion == Kind::boundary || node.assertion == Kind::no_boundary;
     });
     TextAutomaton made;
-    number({{{begin, {}}}, Side::edge});
+    number({{id({begin, {}})}, Side::edge});
     for (size_t i = 0; i < order_.size(); ++i) {
       const State state = *order_[i];
       made.states.push_back({{}, may_end(state)});
       for (const Side side : {Side::word, Side::other}) {
-        const CodePointSet characters = side == Side::word ? word_characters() : word_characters().inverse();
+        if (side == Side::word && !has_boundaries_) continue;  // the other side has all characters
+        const CodePointSet characters = side == Side::word ? word_characters()
+                                        : has_boundaries_  ? word_characters().inverse()
+                                                           : CodePointSet::all();
         std::vector<Move> moves;
-        for (const Place& place : reached(state, side)) add_moves(place, characters, moves);
+        for (const PlaceId place : reached(state, side)) add_moves(*places_[place], characters, moves);
         add_edges(moves, side, made.states.back());
       }
     }
@@ -249,8 +263,10 @@ class Construction {
     char32_t low = 0;
     for (const auto& [at, changes] : bounds) {
       if (!open.empty()) {
-        State next{{}, before(side)};
-        for (const size_t move : open) next.places.insert(moves[move].to);
+        State next{{}, side};
+        for (const size_t move : open) next.places.push_back(moves[move].to);
+        std::ranges::sort(next.places);
+        next.places.erase(std::unique(next.places.begin(), next.places.end()), next.places.end());
         work(open.size());
         targets[number(std::move(next))].push_back({low, at - 1});
       }
@@ -260,9 +276,6 @@ class Construction {
     }
     for (auto& [target, ranges] : targets) state.edges.push_back({CodePointSet(std::move(ranges)), target});
   }
-
-  // Patterns without boundaries do not tell words from other characters.
-  Side before(Side side) const { return has_boundaries_ ? side : Side::other; }
 
   uint32_t number(State state) {
     const auto [slot, is_new] = numbers_.try_emplace(std::move(state), static_cast<uint32_t>(order_.size()));
@@ -283,6 +296,10 @@ class Construction {
   std::vector<TextAutomaton> aheads_;
   uint32_t last_ = 0;
   bool has_boundaries_ = false;
+  std::map<Place, PlaceId> place_ids_;
+  std::vector<const Place*> places_;
+  std::vector<size_t> seen_;  // for each place, the last round of reached() that found it
+  size_t round_ = 0;
   std::map<State, uint32_t> numbers_;
   std::vector<const State*> order_;
   size_t work_ = 0;
