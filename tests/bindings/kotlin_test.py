@@ -1,7 +1,7 @@
 """Compiles the Kotlin library, its test (kotlin/FlowTest.kt) and the Kotlin programs of docs/embedding.md with Maven, and runs them with
 -Xcheck:jni. Not a test of CTest: Maven needs the network the first time.
 
-kotlin_test.py LIB_DIR MAVEN_REPOSITORY. LIB_DIR holds weft.jar and libweft_jni.so. Exit code 77: Maven could not get what it needs.
+kotlin_test.py LIB_DIR MAVEN_REPOSITORY. LIB_DIR holds weft.jar and libweft_jni.so, ../bin weft-make-model. Exit code 77: Maven could not get what it needs.
 """
 import pathlib
 import re
@@ -12,6 +12,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/apps"))
 import pages
+import support
 
 LIB, REPOSITORY = (pathlib.Path(path).resolve() for path in sys.argv[1:])
 
@@ -40,7 +41,8 @@ def main():
         kotlin, coroutines = re.search(r"<kotlin.version>(.*)<", pom)[1], re.search(r"coroutines-core-jvm</artifactId>\s*<version>(.*)<", pom)[1]
         jars += [REPOSITORY / f"org/jetbrains/kotlin/kotlin-stdlib/{kotlin}/kotlin-stdlib-{kotlin}.jar",
                  REPOSITORY / f"org/jetbrains/kotlinx/kotlinx-coroutines-core-jvm/{coroutines}/kotlinx-coroutines-core-jvm-{coroutines}.jar"]
-        for words, expected in ((["FlowTestKt"], r"Kotlin: ok\n"),
+        support.BIN = LIB.parent / "bin"
+        for words, expected in ((["FlowTestKt", str(support.thinks())], r"Kotlin: ok\n"),
                                 (["AskKt", "set a timer for 10 minutes"],
                                  r'Timer set for 10 minutes\.\n\{"action":"set_timer","minutes":10\}\n\d+ tokens\n')):
             done = call("java", "-Xcheck:jni", f"-Djava.library.path={LIB}", "-cp", ":".join(map(str, jars)), *words)

@@ -1,5 +1,6 @@
 import kotlinx.coroutines.CompletableDeferred
 import kotlinx.coroutines.cancelAndJoin
+import kotlinx.coroutines.flow.first
 import kotlinx.coroutines.flow.take
 import kotlinx.coroutines.flow.toList
 import kotlinx.coroutines.launch
@@ -27,9 +28,24 @@ private inline fun <reified T : Throwable> thrown(code: () -> Unit): T {
     error("nothing was thrown")
 }
 
-/** The Kotlin library as its users use it. */
-fun main() = runBlocking {
+private suspend fun reasons(path: String) = load(path).use { model ->
+    model.session(SessionOptions()).use { session ->
+        val options = greedy().thinkTokens(6).jsonSchema("{\"enum\": [1234]}")
+        val events = session.generate(listOf(Message.user("hello")), options).toList()
+        same("1234", textOf(events))
+        val told = events.filterIsInstance<Reasoning>().joinToString("") { it.text }
+        same(told, (events.last() as End).generation.reasoning())
+        check(told.isNotEmpty())
+        // A collector that wants no more after a piece of the reasoning.
+        session.generate(listOf(Message.user("hello")), options).first { it is Reasoning }
+        same("1234", textOf(session.generate(listOf(Message.user("hello")), options).toList()))
+    }
+}
+
+/** The Kotlin library as its users use it. The argument is a model that reasons. */
+fun main(arguments: Array<String>) = runBlocking {
     withTimeout(300_000) {
+        reasons(arguments[0])
         load().use { model ->
             model.session(SessionOptions()).use { session ->
                 val events = session.generate(ask, greedy()).toList()
