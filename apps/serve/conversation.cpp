@@ -193,7 +193,7 @@ bool Conversations::reasons(const CompletionRequest& request) const {
   }
 }
 
-// A schema leaves no room for the headers of channels either.
+// A grammar leaves no room for the headers of channels either.
 void Conversations::begin_channel(const ReasoningMarks& marks, CompletionRequest& request) const {
   Thinking& thinking = request.task.thinking;
   std::string& begun = request.reader.begun;
@@ -211,7 +211,7 @@ void Conversations::begin_channel(const ReasoningMarks& marks, CompletionRequest
   thinking.after = marks.answer;
 }
 
-// Before a schema, which leaves no room for it, reasoning must have begun.
+// Before a grammar, which leaves no room for it, reasoning must have begun.
 void Conversations::begin_reasoning(CompletionRequest& request) const {
   const ReasoningMarks* const marks = reasoning_marks(chat_template_);
   if (!marks) return;
@@ -221,12 +221,12 @@ void Conversations::begin_reasoning(CompletionRequest& request) const {
   thinking.closing = closing(*marks);
   thinking.begun = request.reader.begun == marks->open;
   const bool forced = request.tool_mode == ToolMode::forced,
-             schema = request.task.grammar_kind == WEFT_GRAMMAR_JSON_SCHEMA || forced;
+             grammar = forced || request.task.grammar_kind != WEFT_GRAMMAR_NONE;
   if (!marks->answer.empty()) {
-    if (schema && !forced) begin_channel(*marks, request);
+    if (grammar && !forced) begin_channel(*marks, request);
     return;
   }
-  if (thinking.begun || !schema || !reasons(request)) return;
+  if (thinking.begun || !grammar || !reasons(request)) return;
   request.reader.begun = opening(*marks);
   append(request, request.reader.begun);
   thinking.begun = true;
@@ -236,7 +236,6 @@ void Conversations::begin_reasoning(CompletionRequest& request) const {
 void Conversations::force_call(CompletionRequest& request) const {
   ForcedCall call = forced_call(request.reader.tools, chat_template_);
   Task& task = request.task;
-  task.forced = true;
   task.grammar_kind = WEFT_GRAMMAR_GBNF;
   task.grammar = std::move(call.grammar);
   task.grammar_field = "tools";

@@ -44,7 +44,6 @@ struct Task {
   weft_grammar_kind grammar_kind = WEFT_GRAMMAR_NONE;
   std::string grammar;
   std::string grammar_field;  // the request's field that the grammar came from
-  bool forced = false;        // the grammar is of a call that must be made
   Thinking thinking;
   std::vector<std::string> stops;
   std::vector<std::pair<std::uint32_t, float>> biases;

@@ -134,11 +134,10 @@ void Job::set_grammar(api::Session& session) const {
   set_field(task_.grammar_field, [&] { session.set_grammar(task_.grammar_kind, task_.grammar, task_.grammar_field); });
 }
 
-// A schema is the answer's. Other grammars are of all that the model writes.
+// A grammar is the answer's, not the reasoning's.
 bool Job::grammar_waits() const {
   const Thinking& thinking = task_.thinking;
-  const bool schema = task_.grammar_kind == WEFT_GRAMMAR_JSON_SCHEMA || task_.forced;
-  return schema && thinking.begun && !thinking.close.empty();
+  return task_.grammar_kind != WEFT_GRAMMAR_NONE && thinking.begun && !thinking.close.empty();
 }
 
 // After the reasoning: gives the session what the answer needs.

@@ -19,6 +19,8 @@ OPEN = """{%- for m in messages %}<|im_start|>{{ m.role }}
 {% endif %}{% endif %}"""
 # The model begins it by itself, as Qwen 3's does.
 BY_ITSELF = OPEN.replace("{% else %}<think>\n{% endif %}", "{% endif %}")
+# No switch and no beginning in the prompt: a grammar is of all that the model writes.
+TAUGHT = OPEN[:OPEN.index("{% if enable_thinking")] + "{% endif %}"
 # OpenAI's gpt-oss.
 HARMONY = """{%- for m in messages %}<|start|>{{ m.role }}<|message|>{{ m.content }}<|end|>{% endfor %}{% if tools %}{{ tools | tojson }}{% endif %}
 {%- if add_generation_prompt %}<|start|>assistant{% endif %}{# <|channel|> #}"""
@@ -61,14 +63,31 @@ class ServeReasoning(ServeTest):
         return answer["choices"][0], answer["usage"]
 
     def test_it_is_separated(self):
-        for text, reasoning, content in (("Oh.\n</think>\n\nYes.", "Oh.", "Yes."), ("a < b </thin </think>{\"n\": 1}", "a < b </thin", "{\"n\": 1}"), ("</think>Yes.", None, "Yes."),
-                                         ("no end", "no end", "")):
-            choice, usage = self.both(grammar=literal(text))
-            self.assertEqual((choice["message"].get("reasoning_content"), choice["message"]["content"]), (reasoning, content))
-            self.assertGreater(usage["completion_tokens_details"]["reasoning_tokens"], 0)
-            self.assertLessEqual(usage["completion_tokens_details"]["reasoning_tokens"], usage["completion_tokens"])
-        choice, _ = self.both(grammar=literal("</think>Yes."), chat_template_kwargs={"enable_thinking": False})
-        self.assertEqual((choice["message"].get("reasoning_content"), choice["message"]["content"]), (None, "</think>Yes."))
+        with serve("taught.gguf", TAUGHT) as server:
+            for text, reasoning, content in (("<think>Oh.\n</think>\n\nYes.", "Oh.", "Yes."), ("<think>a < b </thin </think>{\"n\": 1}", "a < b </thin", "{\"n\": 1}"), ("<think></think>Yes.", None, "Yes."),
+                                             ("<think>no end", "no end", "")):
+                choice, usage = self.both(server, grammar=literal(text))
+                self.assertEqual((choice["message"].get("reasoning_content"), choice["message"]["content"]), (reasoning, content))
+                self.assertGreater(usage["completion_tokens_details"]["reasoning_tokens"], 0)
+                self.assertLessEqual(usage["completion_tokens_details"]["reasoning_tokens"], usage["completion_tokens"])
+            choice, _ = self.both(server, grammar=literal("</think>Yes."))
+            self.assertEqual((choice["message"].get("reasoning_content"), choice["message"]["content"]), (None, "</think>Yes."))
+
+    def test_a_grammar_is_the_answers(self):
+        for name, template in (("open.gguf", OPEN), ("by-itself.gguf", BY_ITSELF), ("harmony.gguf", HARMONY)):
+            with serve(name, template) as server:
+                for said, content in (({"grammar": literal("Yes. <think>")}, "Yes. <think>"), ({"regex": "[7-9]{3}x"}, "[7-9]{3}x"), ({"grammar": 'root ::= %json {"enum": [17]}'}, "17")):
+                    choice, usage = self.both(server, **said, **BUDGET)
+                    self.assertRegex(choice["message"]["content"], f"^({content})$")
+                    self.assertTrue(choice["message"]["reasoning_content"])
+                    self.assertEqual((usage["completion_tokens_details"]["reasoning_tokens"], choice["finish_reason"]), (6, "stop"))
+                    choice, _ = self.both(server, **said, logit_bias={str(END): 100})
+                    self.assertRegex(choice["message"]["content"], f"^({content})$")
+                    choice, _ = self.both(server, **said, chat_template_kwargs={"enable_thinking": False})
+                    self.assertRegex(choice["message"]["content"], f"^({content})$")
+                    self.assertNotIn("reasoning_content", choice["message"])
+                refused = server.request("POST", CHAT, {"messages": user("x"), "grammar": "root ::= x"})
+                self.assertEqual((refused[0], refused[2]["error"]["param"]), (400, "grammar"))
 
     def test_it_is_switched(self):
         closed = "<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>"
@@ -129,7 +148,8 @@ class ServeReasoning(ServeTest):
                 self.assertTrue(choice["message"]["reasoning_content"])
                 choice, _ = self.both(server, response_format=SCHEMA, logit_bias={str(END): 100})
                 self.assertIn(json.loads(choice["message"]["content"]), ({"n": 1}, {"n": 2}), begun)
-                choice, _ = self.both(server, grammar=literal("Oh." + close + "Yes."))
+            with serve(f"marks-{i}-taught.gguf", "{{ messages[0].content }}\n{# " + close + " #}") as server:
+                choice, _ = self.both(server, grammar=literal(begun + "Oh." + close + "Yes."))
                 self.assertEqual((choice["message"]["reasoning_content"], choice["message"]["content"]), ("Oh.", "Yes."), begun)
 
     def test_channels(self):
@@ -145,11 +165,12 @@ class ServeReasoning(ServeTest):
                     choice, usage = self.both(server, response_format=said, **off)
                     self.assertIn(json.loads(choice["message"]["content"]), ({"n": 1}, {"n": 2}, "x y", 7))
                     self.assertNotIn("reasoning_content", choice["message"])
+            choice = server.post(CHAT, messages=user("x"), tools=[TYPED], tool_choice="required", temperature=0, max_tokens=100)["choices"][0]
+            self.assertIn(json.loads(choice["message"]["tool_calls"][0]["function"]["arguments"])["n"], range(1, 10))
+        with serve("harmony-taught.gguf", HARMONY.replace("<|start|>assistant{% endif", "{% endif")) as server:  # the prompt does not begin the header
             choice, usage = self.both(server, grammar=literal("<|channel|>analysis<|message|>Oh.<|end|>" + final + '{"n": 1}'))
             self.assertEqual((choice["message"]["reasoning_content"], choice["message"]["content"]), ("Oh.", '{"n": 1}'))
             self.assertGreater(usage["completion_tokens_details"]["reasoning_tokens"], 0)
-            choice = server.post(CHAT, messages=user("x"), tools=[TYPED], tool_choice="required", temperature=0, max_tokens=100)["choices"][0]
-            self.assertIn(json.loads(choice["message"]["tool_calls"][0]["function"]["arguments"])["n"], range(1, 10))
 
     def test_variables_of_templates(self):
         """As templates of these models have them; what Transformers' Jinja makes of them."""
@@ -265,10 +286,14 @@ class ServeMessages(ServeTest):
             self.assertIn(b'"input":{"x":[%s]}' % number.encode(), self.server.raw(post_bytes(MESSAGES, ask, "Connection: close")))
 
     def test_reasoning(self):
-        with serve("open-messages.gguf", OPEN) as server:
-            whole = self.both(server, grammar=literal("Oh.</think>Yes."))
+        with serve("taught-messages.gguf", TAUGHT) as server:
+            whole = self.both(server, grammar=literal("<think>Oh.</think>Yes."))
             self.assertEqual([(block["type"], block.get("thinking", block.get("text"))) for block in whole["content"]], [("thinking", "Oh."), ("text", "Yes.")])
             self.both(server, messages=[*user("a"), {"role": "assistant", "content": whole["content"]}, *user("b")], max_tokens=2)
+        with serve("open-messages.gguf", OPEN) as server:
+            whole = self.both(server, grammar=literal("Yes."), **BUDGET)
+            self.assertEqual([block["type"] for block in whole["content"]], ["thinking", "text"])
+            self.assertEqual(whole["content"][1]["text"], "Yes.")
             self.assertNotIn("thinking", [block["type"] for block in self.both(server, thinking={"type": "disabled"}, max_tokens=3)["content"]])
 
     def test_what_is_refused(self):
