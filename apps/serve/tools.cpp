@@ -147,8 +147,8 @@ ReaderOptions reader_options(const CompletionRequest& request, const std::string
   if (request.tool_mode == ToolMode::none) return options;
   for (const Json& tool : request.tool_mode == ToolMode::forced ? request.callable : request.tools) {
     const Json parameters = tool["function"].value("parameters", Json());
-    options.tools.push_back(
-        {name_of(tool), parse_json_digits(bytes_of(parameters), kSchemaLimits, Code::invalid_argument, "tools")});
+    options.tools.push_back({name_of(tool), parse_json_digits(bytes_of(parameters), kSchemaLimits,
+                                                              Code::invalid_argument, "tools", Digits::all)});
   }
   return options;
 }

@@ -1,4 +1,4 @@
-// JSON whose whole numbers keep all their digits.
+// JSON whose numbers keep all their digits.
 #pragma once
 
 #include <optional>
@@ -8,11 +8,17 @@
 
 namespace weft {
 
-// As parse_json(), but a whole number that fits neither int64_t nor uint64_t is a text that long_number() knows: the
-// byte 0xff, which no text of JSON has, and its spelling.
-JsonValue parse_json_digits(std::string_view text, const JsonLimits& limits, Code code, const std::string& place);
+enum class Digits {
+  whole,  // of whole numbers
+  all,    // of numbers with a fraction or an exponent, too
+};
 
-// Spelling of such a number, for example "-18446744073709551616"; nothing for any other value.
+// As parse_json(), but a whole number that fits neither int64_t nor uint64_t, and with Digits::all each number that is
+// not whole, is a text that long_number() knows: the byte 0xff, which no text of JSON has, and its spelling.
+JsonValue parse_json_digits(std::string_view text, const JsonLimits& limits, Code code, const std::string& place,
+                            Digits digits = Digits::whole);
+
+// Spelling of such a number, for example "-18446744073709551616" or "1e-3"; nothing for any other value.
 std::optional<std::string_view> long_number(const JsonValue& value);
 
 }  // namespace weft

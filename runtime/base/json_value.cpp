@@ -22,8 +22,9 @@ constexpr char kLongNumber = '\xff';
 
 class Builder : public JsonEvents {
  public:
-  Builder(std::string_view text, const JsonLimits& limits, Code code, const std::string& place, bool keeps_digits)
-      : text_(text), limits_(limits), code_(code), place_(place), keeps_digits_(keeps_digits) {}
+  Builder(std::string_view text, const JsonLimits& limits, Code code, const std::string& place,
+          std::optional<Digits> digits)
+      : text_(text), limits_(limits), code_(code), place_(place), digits_(digits) {}
 
   JsonValue build() {
     parse(text_, limits_.depth);
@@ -32,7 +33,8 @@ class Builder : public JsonEvents {
 
  private:
   void begin(JsonValue value, const std::string& spelling) override {
-    if (keeps_digits_ && value.is_number_float() && spelling.find_first_not_of("-0123456789") == spelling.npos)
+    if (digits_ && value.is_number_float() &&
+        (digits_ == Digits::all || spelling.find_first_not_of("-0123456789") == spelling.npos))
       value = JsonValue(kLongNumber + spelling);
     if (++values_ > limits_.values) fail("the document has more than " + std::to_string(limits_.values) + " values");
     JsonValue* slot = &root_;
@@ -68,7 +70,7 @@ class Builder : public JsonEvents {
   const JsonLimits& limits_;
   Code code_;
   const std::string& place_;
-  const bool keeps_digits_;
+  const std::optional<Digits> digits_;
   JsonValue root_;
   std::vector<JsonValue*>
       open_;  // the arrays and objects around the next value; none of them moves while a later one is open
@@ -192,22 +194,23 @@ std::string JsonValue::dump() const {
 bool JsonValue::operator==(const JsonValue& other) const { return value_ == other.value_; }
 
 static JsonValue parse(std::string_view text, const JsonLimits& limits, Code code, const std::string& place,
-                       bool keeps_digits) {
+                       std::optional<Digits> digits) {
   if (text.size() > limits.bytes) {
     throw Error(code,
                 "the JSON text has " + std::to_string(text.size()) + " bytes; Weft reads at most " +
                     std::to_string(limits.bytes),
                 place);
   }
-  return Builder(text, limits, code, place, keeps_digits).build();
+  return Builder(text, limits, code, place, digits).build();
 }
 
 JsonValue parse_json(std::string_view text, const JsonLimits& limits, Code code, const std::string& place) {
-  return parse(text, limits, code, place, false);
+  return parse(text, limits, code, place, std::nullopt);
 }
 
-JsonValue parse_json_digits(std::string_view text, const JsonLimits& limits, Code code, const std::string& place) {
-  return parse(text, limits, code, place, true);
+JsonValue parse_json_digits(std::string_view text, const JsonLimits& limits, Code code, const std::string& place,
+                            Digits digits) {
+  return parse(text, limits, code, place, digits);
 }
 
 std::optional<std::string_view> long_number(const JsonValue& value) {

@@ -15,7 +15,7 @@ namespace weft {
 // A function that a model may call.
 struct Tool {
   std::string name;
-  JsonValue parameters;  // a JSON schema of an object; null: it has none
+  JsonValue parameters;  // a JSON schema of an object, read with Digits::all; null: it has none
 };
 using Tools = std::vector<Tool>;
 

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "base/json_digits.h"
-#include "base/number.h"
 #include "chat/notations.h"
 
 namespace weft {
@@ -30,10 +29,6 @@ std::string literal(std::string_view text) {
 // JSON with its members in their order, in which models are to write them.
 std::string json_of(const JsonValue& value) {
   if (const auto digits = long_number(value)) return std::string(*digits);
-  if (value.is_number_float()) {  // dump() has 9.999999999999999e+22 for 1e23
-    const std::string number = number_text(value.get<double>());
-    return number.find_first_of(".e") == number.npos ? number + ".0" : number;
-  }
   if (!value.is_structured()) return value.dump();
   std::string text;
   const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ",") + part; };

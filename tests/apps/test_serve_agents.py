@@ -163,8 +163,6 @@ class ServeAgents(ServeTest):
             body = '{"messages":[{"role":"user","content":"a"}],"temperature":1,"seed":5,"max_tokens":100,"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":%s}}}' % schema
             status, _, answer = self.server.request("POST", CHAT, body.encode())
             self.assertEqual((status, answer["choices"][0]["message"]["content"]) if status == 200 else answer, (200, number), schema)
-            if ".0," in schema or ".0}" in schema or "." in number or "e" in number:
-                continue  # fractions of a tool's schema are doubles
             tool = '{"type":"object","properties":{"x":%s},"required":["x"],"additionalProperties":false}' % schema
             body = '{"messages":[{"role":"user","content":"a"}],"max_tokens":100,"tool_choice":"required","tools":[{"type":"function","function":{"name":"f","parameters":%s}}]}' % tool
             status, _, answer = self.server.request("POST", CHAT, body.encode())
