@@ -17,6 +17,7 @@
 #include "model/footprint.h"
 #include "model/hidden_states.h"
 #include "ops/bandwidth.h"
+#include "ops/proof.h"
 #include "vocab/keep.h"
 #include "weft/descriptor.h"
 
@@ -173,7 +174,7 @@ DeviceFits capi::fits_model(const ModelFile& file, const Config& config, const w
 }
 
 std::shared_ptr<Device> weft::capi::LoadedFrom::open() const {
-  return Device::open(devices.names.front(), [&](const Caps& caps) { return plan_for(caps, options); });
+  return open_proven(devices.names.front(), [&](const Caps& caps) { return plan_for(caps, options); });
 }
 
 // open: gives the file; again: later, too.

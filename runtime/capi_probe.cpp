@@ -11,6 +11,7 @@
 #include "gpu/plan_fields.h"
 #include "gpu/tuning.h"
 #include "model/footprint.h"
+#include "ops/proof.h"
 
 using namespace weft;
 using namespace weft::capi;
@@ -46,6 +47,15 @@ static JsonValue plan_json(const Plan& plan, const std::string& tuning) {
   return object;
 }
 
+static JsonValue proof_json(const Proof& proof) {
+  const char* const state = proof.state == Proof::State::passed    ? "passed"
+                            : proof.state == Proof::State::not_yet ? "not yet"
+                                                                   : "not needed";
+  JsonValue replaced = JsonValue::array();
+  for (const Replacement& one : proof.replaced) replaced.push_back({{"set", one.settings}, {"because", one.reason}});
+  return {{"state", state}, {"replaced", replaced}};
+}
+
 static JsonValue device_json(size_t index, const DeviceListing& device) {
   JsonValue entry = {{"index", index},
                      {"name", device.caps.name},
@@ -55,10 +65,12 @@ static JsonValue device_json(size_t index, const DeviceListing& device) {
                      {"memory_bytes", device.caps.memory},
                      {"usable", device.refusal.empty()},
                      {"caps", caps_json(device.caps)}};
-  if (device.refusal.empty())
-    entry["plan"] = plan_json(device.plan, tuned_plan(device.caps).source);
-  else
+  if (!device.refusal.empty()) {
     entry["why"] = device.refusal;
+    return entry;
+  }
+  const Proof proof = proof_of(device.caps, device.plan);
+  entry.update({{"plan", plan_json(proof.plan, tuned_plan(device.caps).source)}, {"proof", proof_json(proof)}});
   return entry;
 }
 
@@ -143,7 +155,7 @@ struct Prober {
       };
       const std::string chosen_one = selector_for(selector, fits);
       chosen = find_device(chosen_one);
-      const auto device = Device::open(chosen_one, [&](const Caps& caps) { return plan_for(caps, options); });
+      const auto device = open_proven(chosen_one, [&](const Caps& caps) { return plan_for(caps, options); });
       plan = device->plan();
       room = room_of(*device);
       report.free_bytes = std::accumulate(room.begin(), room.end(), uint64_t{0});

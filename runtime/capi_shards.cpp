@@ -4,6 +4,7 @@
 #include "base/number.h"
 #include "capi.h"
 #include "ops/bandwidth.h"
+#include "ops/proof.h"
 
 using namespace weft;
 namespace weft::capi {
@@ -42,7 +43,7 @@ std::shared_ptr<const TableSplit> LoadedFrom::split(const std::shared_ptr<Device
   if (devices.names.size() < 2) return nullptr;
   TableSplit split;
   for (size_t i = 1; i < devices.names.size(); ++i)
-    split.others.push_back(Device::open(devices.names[i], [&](const Caps& caps) { return plan_for(caps, options); }));
+    split.others.push_back(open_proven(devices.names[i], [&](const Caps& caps) { return plan_for(caps, options); }));
   if (devices.shares.empty()) {
     devices.measured = true;
     devices.shares.push_back(measure_read_bandwidth(first));

@@ -1,5 +1,8 @@
 // weft devices: the machine's devices, their capabilities and Weft's plan for each.
+#include <sys/utsname.h>
+#include <unistd.h>
 #include <weft/probe.h>
+
 #include <algorithm>
 #include <cctype>
 #include <iostream>
@@ -11,7 +14,7 @@ namespace {
 
 struct DevicesArgs {
   ModelArgs model;  // .model empty: none
-  bool json = false;
+  bool json = false, report = false;
 };
 
 std::string lower(std::string text) {
@@ -90,6 +93,43 @@ void fit(const DevicesArgs& args) {
   print_fit(probe);
 }
 
+// Variables of the environment that change what Weft or the Vulkan loader does.
+Json environment() {
+  Json found = Json::object();
+  for (char** entry = environ; *entry; ++entry) {
+    const std::string text = *entry, name = text.substr(0, text.find('='));
+    if (name.starts_with("WEFT_") || name.starts_with("VK_"))
+      if (name != "WEFT_API_KEY") found[name] = text.substr(name.size() + 1);
+  }
+  return found;
+}
+
+// All that is known of the machine's devices, for a report of a fault. Kernels of each compute their known answers, if
+// they have not before.
+void report(const Json& list) {
+  Json devices = Json::array();
+  for (const Json& device : list) {
+    const std::string index = device.at("index").dump();
+    weft_model_options options = weft_model_options_default();
+    options.device = index.c_str();
+    weft_probe_report result = {};
+    char* text = nullptr;
+    api::detail::check(
+        [&](weft_error* error) { return weft_probe(nullptr, 0, &options, nullptr, &result, &text, error); });
+    const Json probe = Json::parse(api::detail::take(text));
+    Json entry = probe.value("device", device);
+    if (probe.contains("error")) entry["error"] = probe.at("error");
+    entry["free_bytes"] = probe.at("free_bytes");
+    devices.push_back(entry);
+  }
+  utsname system = {};
+  uname(&system);
+  print_json({{"weft", api::version()},
+              {"system", format("%s %s %s", system.sysname, system.release, system.machine)},
+              {"environment", environment()},
+              {"devices", devices}});
+}
+
 void devices(const DevicesArgs& args) {
   if (!args.model.model.empty()) return fit(args);
   const Json all = Json::parse(api::devices());
@@ -105,6 +145,7 @@ void devices(const DevicesArgs& args) {
     }
     print_error({}, "there is no Vulkan device", "install a driver; mesa-vulkan-drivers has one that runs on any CPU");
   }
+  if (args.report) return report(list);
   if (args.json) {
     print_json({{"devices", list}});
     return;
@@ -123,6 +164,8 @@ void add_devices(CLI::App& app) {
   add_ctx_option(command, args->model);
   add_kv_option(command, args->model);
   add_json_option(command, args->json);
+  command->add_flag("--report", args->report,
+                    "Print as JSON all that a report of a fault should have; first checks kernels that were not");
   command->callback([args] { devices(*args); });
 }
 

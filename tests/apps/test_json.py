@@ -319,3 +319,14 @@ class Json(unittest.TestCase):
         out, _ = weft("devices")
         for device in result["devices"]:
             self.assertIn(device["name"], out)
+
+    def test_report_of_devices(self):
+        report = json.loads(weft("devices", "--report", env={"WEFT_PLAN": "run_ahead=2", "WEFT_API_KEY": "secret"})[0])
+        self.assertEqual(list(report), ["weft", "system", "environment", "devices"])
+        self.assertEqual(report["environment"]["WEFT_PLAN"], "run_ahead=2")
+        self.assertNotIn("WEFT_API_KEY", report["environment"])
+        self.assertEqual([one["name"] for one in report["devices"]], [one["name"] for one in weft_json("devices")["devices"]])
+        for device in report["devices"]:
+            self.assertEqual(device["plan"]["run_ahead"], 2)
+            self.assertIn(device["proof"]["state"], ("passed", "not needed"))
+            self.assertGreater(device["free_bytes"], 0)

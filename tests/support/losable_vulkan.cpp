@@ -15,6 +15,7 @@
 #define VK_NO_PROTOTYPES
 #include <vulkan/vulkan.h>
 
+#include "support/faulty_compiler.h"
 #include "support/pretended_devices.h"
 
 namespace {
@@ -326,7 +327,8 @@ VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL device_function(VkDevice device, const 
       {"vkResetFences", as_void(reset_fences)},      {"vkWaitForFences", as_void(wait_for_fences)},
       {"vkGetFenceStatus", as_void(fence_status)},   {"vkDeviceWaitIdle", as_void(wait_idle)}};
   const auto found = own.find(name);
-  return pretended_function(name, failing(name, found != own.end() ? found->second : g_device_function(device, name)));
+  const auto next = failing(name, found != own.end() ? found->second : g_device_function(device, name));
+  return faulty_function(name, pretended_function(name, next));
 }
 
 PFN_vkCreateInstance g_create_instance = nullptr;

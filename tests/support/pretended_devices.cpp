@@ -206,13 +206,6 @@ VKAPI_ATTR void VKAPI_CALL requirements(VkDevice device, VkBuffer buffer, VkMemo
   }
 }
 
-template <class Function>
-PFN_vkVoidFunction replaced(PFN_vkVoidFunction next, Function& kept, Function own) {
-  if (!next) return next;
-  kept = reinterpret_cast<Function>(next);
-  return reinterpret_cast<PFN_vkVoidFunction>(own);
-}
-
 }  // namespace
 
 void pretend_devices(const std::vector<PretendedDevice>& devices) {
@@ -228,11 +221,11 @@ uint64_t taken_of(size_t device, uint32_t heap) {
 
 PFN_vkVoidFunction pretended_function(const char* name, PFN_vkVoidFunction next) {
 #define WEFT_PRETENDED(NAME, KEPT, OWN) \
-  if (std::strcmp(name, #NAME) == 0) return replaced<PFN_##NAME>(next, KEPT, OWN);
+  if (std::strcmp(name, #NAME) == 0) return replaced_function<PFN_##NAME>(next, KEPT, OWN);
 #define WEFT_PHYSICAL(NAME, TYPE)    \
   struct Tag##NAME {};               \
   if (std::strcmp(name, #NAME) == 0) \
-    return replaced<TYPE>(next, Physical<Tag##NAME, TYPE>::next, Physical<Tag##NAME, TYPE>::call);
+    return replaced_function<TYPE>(next, Physical<Tag##NAME, TYPE>::next, Physical<Tag##NAME, TYPE>::call);
   WEFT_PRETENDED(vkEnumeratePhysicalDevices, g_enumerate, enumerate)
   WEFT_PRETENDED(vkGetPhysicalDeviceProperties, g_properties, properties)
   WEFT_PRETENDED(vkGetPhysicalDeviceProperties2, g_properties2, properties2)

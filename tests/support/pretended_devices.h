@@ -30,5 +30,13 @@ void pretend_devices(const std::vector<PretendedDevice>& devices);
 // Bytes of a heap that are in use.
 uint64_t taken_of(size_t device, uint32_t heap);
 
+// `next`, if it is there, goes to `kept`, and `own` comes before it.
+template <class Function>
+PFN_vkVoidFunction replaced_function(PFN_vkVoidFunction next, Function& kept, Function own) {
+  if (!next) return next;
+  kept = reinterpret_cast<Function>(next);
+  return reinterpret_cast<PFN_vkVoidFunction>(own);
+}
+
 // The function of that name with these devices in it, before `next`. For the loader.
 PFN_vkVoidFunction pretended_function(const char* name, PFN_vkVoidFunction next);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "support/greedy_answer.h"
 #include "support/losable_vulkan.h"
 #include "support/model_maker.h"
 #include "support/pretended_devices.h"
@@ -77,28 +78,7 @@ class MemoryTest : public testing::Test {
   // Loads the model and answers; empty: error_ has the reason. look: called when everything is loaded.
   template <class Look>
   std::vector<uint32_t> answer(const weft_model_options& options, const Look& look) {
-    weft_model* model = nullptr;
-    weft_session* session = nullptr;
-    std::vector<uint32_t> ids = {5, 9, 2, 7};
-    if (weft_model_load(file().c_str(), &options, &model, &error_) == WEFT_OK &&
-        weft_session_create(model, &session_, &session, &error_) == WEFT_OK) {
-      look(model);
-      weft_sampling sampling = weft_sampling_default();
-      sampling.temperature = 0;
-      const weft_generate_options generate = {8, 1, nullptr, nullptr};
-      weft_session_set_sampling(session, &sampling, &error_);
-      weft_session_prompt(session, ids.data(), ids.size(), &error_);
-      ids.resize(64);
-      size_t count = 0;
-      if (weft_session_generate(session, &generate, nullptr, &error_) == WEFT_OK)
-        weft_session_get_ids(session, ids.data(), ids.size(), &count, &error_);
-      ids.resize(count);
-    } else {
-      ids.clear();
-    }
-    weft_session_free(session);
-    weft_model_free(model);
-    return ids;
+    return greedy_answer(file(), options, session_, {5, 9, 2, 7}, 8, &error_, look);
   }
   std::vector<uint32_t> answer(const weft_model_options& options = weft_model_options_default()) {
     return answer(options, [](const weft_model*) {});

@@ -57,9 +57,11 @@ typedef struct weft_probe_report {
  *              as in the report
  *   fits       true or false; null for WEFT_FIT_UNKNOWN
  *
- * The device is opened and closed again. The model's header and tokenizer are read and checked as weft_model_load does,
- * but not the numbers of its weights, except that two vocabulary tables are compared. The sum counts neither what a
- * driver needs for itself nor what the first load of a model takes for a moment to measure hidden states.
+ * The device is opened and closed again. If its kernels have not computed their known answers yet (weft_devices,
+ * proof), they do so here, which may take a second. The model's header and tokenizer are read and checked as
+ * weft_model_load does, but not the numbers of its weights, except that two vocabulary tables are compared. The sum
+ * counts neither what a driver needs for itself nor what the first load of a model takes for a moment to measure hidden
+ * states.
  *
  * WEFT_INVALID_ARGUMENT if report is NULL, or an option is outside its range: type, vocab_type, tie, kv, policy. */
 WEFT_API weft_status weft_probe(const char* path, uint64_t bytes, const weft_model_options* options,

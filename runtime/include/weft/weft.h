@@ -102,6 +102,9 @@ WEFT_API void weft_string_free(char* text);
  *   usable          true if Weft can run there
  *   caps            object: what the device can do
  *   plan            object: what Weft will do there; only if usable
+ *   proof           object; only if usable: whether the plan's kernels have computed known answers on this device and
+ *                   driver, as they do at the first load and in weft_probe. state: "passed", "not yet" or "not needed";
+ *                   replaced: array of {set, because}: fields of the plan that were changed because kernels failed
  *   why             text: why Weft cannot run there; only if not usable
  *
  * If there is no device, the array is empty. WEFT_NO_DEVICE if there is no Vulkan loader. */

@@ -1,0 +1,98 @@
+#include "support/faulty_compiler.h"
+
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "support/pretended_devices.h"
+
+namespace {
+
+std::mutex g_mutex;  // guards all below
+std::map<std::vector<uint32_t>, CompilerFault> g_faults;
+std::map<VkShaderModule, CompilerFault> g_modules;
+size_t g_pipelines = 0;
+
+// Opcodes of SPIR-V, and the words of its header.
+constexpr uint32_t kMul = 133, kAdd = 129, kHeader = 5;
+
+std::vector<uint32_t> broken(std::vector<uint32_t> words, CompilerFault fault) {
+  if (fault != CompilerFault::adds) return words;
+  for (size_t at = kHeader; at < words.size();) {
+    const uint32_t opcode = words[at] & 0xffff, length = words[at] >> 16;
+    if (opcode == kMul) words[at] = length << 16 | kAdd;
+    at += length;
+  }
+  return words;
+}
+
+PFN_vkCreateShaderModule g_create_module = nullptr;
+VKAPI_ATTR VkResult VKAPI_CALL create_module(VkDevice device, const VkShaderModuleCreateInfo* info,
+                                             const VkAllocationCallbacks* allocator, VkShaderModule* out) {
+  const std::vector<uint32_t> words(info->pCode, info->pCode + info->codeSize / 4);
+  std::unique_lock lock(g_mutex);
+  const auto found = g_faults.find(words);
+  if (found == g_faults.end()) {
+    lock.unlock();
+    return g_create_module(device, info, allocator, out);
+  }
+  const std::vector<uint32_t> changed = broken(words, found->second);
+  VkShaderModuleCreateInfo own = *info;
+  own.pCode = changed.data();
+  const VkResult result = g_create_module(device, &own, allocator, out);
+  if (result == VK_SUCCESS) g_modules[*out] = found->second;
+  return result;
+}
+
+PFN_vkDestroyShaderModule g_destroy_module = nullptr;
+VKAPI_ATTR void VKAPI_CALL destroy_module(VkDevice device, VkShaderModule module,
+                                          const VkAllocationCallbacks* allocator) {
+  {
+    const std::lock_guard lock(g_mutex);
+    g_modules.erase(module);
+  }
+  g_destroy_module(device, module, allocator);
+}
+
+PFN_vkCreateComputePipelines g_create_pipelines = nullptr;
+VKAPI_ATTR VkResult VKAPI_CALL create_pipelines(VkDevice device, VkPipelineCache cache, uint32_t count,
+                                                const VkComputePipelineCreateInfo* infos,
+                                                const VkAllocationCallbacks* allocator, VkPipeline* out) {
+  {
+    const std::lock_guard lock(g_mutex);
+    for (uint32_t i = 0; i < count; ++i) {
+      const auto found = g_modules.find(infos[i].stage.module);
+      if (found == g_modules.end()) continue;
+      ++g_pipelines;
+      if (found->second == CompilerFault::refuses) return VK_ERROR_UNKNOWN;
+      if (found->second == CompilerFault::no_room) return VK_ERROR_OUT_OF_HOST_MEMORY;
+    }
+  }
+  return g_create_pipelines(device, cache, count, infos, allocator, out);
+}
+
+}  // namespace
+
+void break_shader(const std::vector<uint32_t>& words, CompilerFault fault) {
+  const std::lock_guard lock(g_mutex);
+  g_faults[words] = fault;
+}
+
+void mend_shaders() {
+  const std::lock_guard lock(g_mutex);
+  g_faults.clear();
+  g_pipelines = 0;
+}
+
+size_t broken_pipelines() {
+  const std::lock_guard lock(g_mutex);
+  return g_pipelines;
+}
+
+PFN_vkVoidFunction faulty_function(const char* name, PFN_vkVoidFunction next) {
+  if (std::strcmp(name, "vkCreateShaderModule") == 0) return replaced_function(next, g_create_module, create_module);
+  if (std::strcmp(name, "vkDestroyShaderModule") == 0) return replaced_function(next, g_destroy_module, destroy_module);
+  if (std::strcmp(name, "vkCreateComputePipelines") == 0)
+    return replaced_function(next, g_create_pipelines, create_pipelines);
+  return next;
+}
