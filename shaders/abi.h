@@ -297,9 +297,10 @@ struct NormPush {
   uint last_only;              // 1: only the pass's last token, written to row 0
   float epsilon;
   uint begun_stride;  // if a norm is begun: floats between its rows
+  float scale;        // if the norm is added: of the sum
 };
 struct NormHeadsPush {
-  uint heads, head_dim;
+  uint heads, kv_heads, head_dim;
   uint stride;  // floats between rows of q|k|v
   float epsilon;
 };
@@ -405,6 +406,7 @@ struct KeepRowsPush {
 #define GATE_SIGMOID 0     // y = x sigmoid(gate)
 #define GATE_AFTER_NORM 1  // y = norm(x) silu(gate), group by group
 #define GATE_THEN_NORM 2   // y = norm(x silu(gate)), group by group
+#define GATE_OF_GELU 3     // y = gelu_tanh(x) gate
 struct GatePush {
   uint cols;                  // of a group
   uint stride;                // floats between rows of x

@@ -1,5 +1,5 @@
 // Gates what a mixer has computed, in place, and norms it: by groups, which are heads (Gated DeltaNet), or parts of a row (Mamba-2). The norm
-// is RMSNorm. One workgroup a group and token.
+// is RMSNorm. Or gates a token by its per-layer embedding (Gemma 4). One workgroup a group and token.
 // Variants: subgroup
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -7,6 +7,9 @@
 #include "lib/reduce.glsl"
 
 layout(constant_id = 1) const uint KIND = GATE_SIGMOID;
+
+const uint ACTIVATION = ACTIVATION_GELU_TANH;  // of GATE_OF_GELU
+#include "lib/activation.glsl"
 
 layout(std430, binding = 0) readonly buffer State { StepState state; };
 layout(std430, binding = 1) readonly buffer Gates { float gates[]; };    // (pass tokens, gate_stride)
@@ -24,10 +27,11 @@ void main() {
     const float gate = gates[gate_first + i], value = x[first + i], sigmoid = 1 / (1 + exp(-gate));
     if (KIND == GATE_SIGMOID) x[first + i] = value * sigmoid;
     if (KIND == GATE_THEN_NORM) x[first + i] = value * gate * sigmoid;
+    if (KIND == GATE_OF_GELU) x[first + i] = activated(value) * gate;
     const float normed = KIND == GATE_THEN_NORM ? value * gate * sigmoid : value;
     squares += normed * normed;
   }
-  if (KIND == GATE_SIGMOID) return;
+  if (KIND == GATE_SIGMOID || KIND == GATE_OF_GELU) return;
   const float scale = inversesqrt(workgroup_sum(squares) / float(p.cols) + p.epsilon);
   for (uint i = gl_LocalInvocationID.x; i < p.cols; i += THREADS) {
     float value = x[first + i] * scale * weight[group * p.weight_stride + i];

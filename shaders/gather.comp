@@ -7,13 +7,14 @@
 
 layout(constant_id = 0) const uint FORMAT = FORMAT_F16;
 layout(constant_id = 1) const uint LAYOUT = TABLE_VALUES;
+layout(constant_id = 2) const uint ADD = 0;  // 1: x += the row
 layout(local_size_x = 64) in;
 
 layout(std430, binding = 0) readonly buffer Words { uvec4 words[]; };  // the slice's tiles
 layout(std430, binding = 0) readonly buffer SmallWords { uint small_words[]; };
 layout(std430, binding = 1) readonly buffer State { StepState state; };
 layout(std430, binding = 2) readonly buffer History { uint history[]; };
-layout(std430, binding = 3) writeonly buffer Output { float x[]; };  // (pass tokens, stride)
+layout(std430, binding = 3) buffer Output { float x[]; };  // (pass tokens, stride)
 layout(push_constant) uniform Push { GatherPush p; };
 
 uvec4 word_at(uint i) { return words[i]; }
@@ -69,6 +70,9 @@ void main() {
   if (block >= blocks) return;
   const vec4 quad = LAYOUT == TABLE_VALUES ? quad_of_values(tile, row, block, quad_index % 8, blocks) : quad_of_planes(tile, row, block, quad_index % 8, blocks);
   const uint cols = LAYOUT == TABLE_VALUES ? p.cols : blocks * BLOCK;
-  for (uint e = 0; e < 4; ++e)
-    if (quad_index * 4 + e < cols) x[token * p.stride + quad_index * 4 + e] = quad[e] * p.scale;
+  for (uint e = 0; e < 4; ++e) {
+    if (quad_index * 4 + e >= cols) continue;
+    const uint at = token * p.stride + quad_index * 4 + e;
+    x[at] = (ADD != 0 ? x[at] : 0) + quad[e] * p.scale;
+  }
 }

@@ -46,7 +46,7 @@ uint token_of(uint group) { return group; }
 #endif
 
 layout(constant_id = 1) const uint KIND = NORM_RMS;
-layout(constant_id = 2) const uint ADD = 0;  // 1: y += the norm
+layout(constant_id = 2) const uint ADD = 0;  // 1: y = (y + the norm) * scale
 layout(constant_id = 3) const uint BEGINS_NORM = 0;  // 1: y is written as rows of a norm that is begun (abi.h), too
 
 layout(std430, binding = 0) readonly buffer State { StepState state; };
@@ -77,7 +77,7 @@ void main() {
   for (uint i = gl_LocalInvocationID.x; i < words; i += THREADS) {
     VALUE value = (input_at(first + i) - mean) * scale * weight_at(i);
     if (KIND == NORM_LAYER) value += weight_at(words + i);
-    if (ADD != 0) value += y[first_out + i];
+    if (ADD != 0) value = (value + y[first_out + i]) * p.scale;
     y[first_out + i] = value;
     if (BEGINS_NORM != 0) {
       begun[token * p.begun_stride / WIDTH + i] = value * next_weight_at(i);

@@ -1,4 +1,4 @@
-"""Five published models as `weft-compilers` needs them: real widths, heads and features, in Hugging Face's format.
+"""Six published models as `weft-compilers` needs them: real widths, heads and features, in Hugging Face's format.
 
 What pipelines a model takes depends on its family, its features and its types, not on its numbers, its count of layers or
 the rows of its vocabulary. So a file has one layer of each kind, a table of ROWS rows, and a hole where the numbers would be.
@@ -23,13 +23,21 @@ MODELS = {
                          "head_dim": 64, "rope_theta": 500000.0, "max_position_embeddings": 131072,
                          "rope_scaling": {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                                           "original_max_position_embeddings": 8192}}),
+    "gemma4-e2b": (35, {"model_type": "gemma4_text", "hidden_size": 1536, "intermediate_size": 6144, "num_attention_heads": 8,
+                        "num_key_value_heads": 1, "head_dim": 256, "global_head_dim": 512, "rms_norm_eps": 1e-6,
+                        "hidden_activation": "gelu_pytorch_tanh", "hidden_size_per_layer_input": 256, "use_double_wide_mlp": True,
+                        "num_kv_shared_layers": 2, "layer_types": ["sliding_attention", "full_attention"] * 2, "sliding_window": 512,
+                        "rope_parameters": {
+                            "full_attention": {"rope_type": "proportional", "rope_theta": 1e6, "partial_rotary_factor": 0.25},
+                            "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}},
+                        "max_position_embeddings": 131072, "final_logit_softcapping": 30.0, "tie_word_embeddings": True}),
     "gpt2-124m": (12, {"model_type": "gpt2", "n_embd": 768, "n_head": 12, "n_ctx": 1024, "n_positions": 1024, "layer_norm_epsilon": 1e-5,
                        "activation_function": "gelu_new"}),
 }
 
 
 def layers_of(config):
-    return 2  # a first and a last one; with a window and without
+    return len(config.get("layer_types", "12"))  # a first and a last one; with a window and without
 
 
 def llama_tensors(c):
@@ -54,6 +62,31 @@ def llama_tensors(c):
             yield f"{at}mlp.{name}_proj.weight", shape
 
 
+def gemma4_tensors(c):
+    width, inputs, layers = c["hidden_size"], c["hidden_size_per_layer_input"], layers_of(c)
+    yield "model.embed_tokens.weight", [ROWS, width]
+    yield "model.norm.weight", [width]
+    yield "model.embed_tokens_per_layer.weight", [ROWS, layers * inputs]
+    yield "model.per_layer_model_projection.weight", [layers * inputs, width]
+    yield "model.per_layer_projection_norm.weight", [inputs]
+    for layer, kind in enumerate(c["layer_types"]):
+        at = f"model.layers.{layer}."
+        shares = layer + c["num_kv_shared_layers"] >= layers
+        head, ffn = c["head_dim" if kind == "sliding_attention" else "global_head_dim"], c["intermediate_size"] * (1 + shares)
+        q, kv = head * c["num_attention_heads"], head * c["num_key_value_heads"]
+        for name in ("input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm",
+                     "post_per_layer_input_norm"):
+            yield f"{at}{name}.weight", [width]
+        yield f"{at}layer_scalar", [1]
+        for name, shape in (("q", [q, width]), ("o", [width, q]), *([] if shares else [("k", [kv, width]), ("v", [kv, width])])):
+            yield f"{at}self_attn.{name}_proj.weight", shape
+        for name in "q" if shares else "qk":
+            yield f"{at}self_attn.{name}_norm.weight", [head]
+        for name, shape in (("mlp.gate_proj", [ffn, width]), ("mlp.up_proj", [ffn, width]), ("mlp.down_proj", [width, ffn]),
+                            ("per_layer_input_gate", [inputs, width]), ("per_layer_projection", [width, inputs])):
+            yield f"{at}{name}.weight", shape
+
+
 def gpt2_tensors(c):
     width = c["n_embd"]
     yield "transformer.wte.weight", [ROWS, width]
@@ -75,10 +108,11 @@ def write(folder):
         path = folder / name
         path.mkdir(parents=True, exist_ok=True)
         gpt2 = config["model_type"] == "gpt2"
+        tensors = {"gpt2": gpt2_tensors, "gemma4_text": gemma4_tensors}.get(config["model_type"], llama_tensors)
         config = {**config, "n_layer" if gpt2 else "num_hidden_layers": layers_of(config), "vocab_size": ROWS, "weft_layers": layers}
         (path / "config.json").write_text(json.dumps(config))
         header, end = {}, 0
-        for tensor, shape in (gpt2_tensors if gpt2 else llama_tensors)(config):
+        for tensor, shape in tensors(config):
             size = 2
             for extent in shape:
                 size *= extent

@@ -56,16 +56,17 @@ double number(const Json& object, const char* key) { return object.at(key).get<d
 
 void print_fit(const Json& probe) {
   const Json& model = probe.at("model");
-  std::cout
-      << format("%s: %s\n", model.at("path").get<std::string>().c_str(), model.at("family").get<std::string>().c_str())
-      << format("    %-36s %s\n", "vocabulary", human_bytes(number(model, "vocab_bytes")).c_str())
-      << format("    %-36s %s\n", "other weights", human_bytes(number(model, "layer_bytes")).c_str())
-      << format("    %-36s %s\n", "streamed from host memory", human_bytes(number(model, "streamed_bytes")).c_str())
-      << format("    a session of %-23s %s\n", format("%u tokens", model.at("context").get<unsigned>()).c_str(),
-                human_bytes(number(model, "session_bytes")).c_str())
-      << format("%s on %s: %s needed, %s free\n", probe.at("fits").get<bool>() ? "fits" : "does not fit",
-                probe.at("device").at("name").get<std::string>().c_str(),
-                human_bytes(number(probe, "needed_bytes")).c_str(), human_bytes(number(probe, "free_bytes")).c_str());
+  std::cout << format("%s: %s\n", model.at("path").get<std::string>().c_str(),
+                      model.at("family").get<std::string>().c_str())
+            << format("    %-36s %s\n", "vocabulary", human_bytes(number(model, "vocab_bytes")).c_str())
+            << format("    %-36s %s\n", "other weights", human_bytes(number(model, "layer_bytes")).c_str())
+            << format("    %-36s %s\n", "in host memory", human_bytes(number(model, "streamed_bytes")).c_str())
+            << format("    a session of %-23s %s\n", format("%u tokens", model.at("context").get<unsigned>()).c_str(),
+                      human_bytes(number(model, "session_bytes")).c_str())
+            << format("%s on %s: %s needed, %s free\n", probe.at("fits").get<bool>() ? "fits" : "does not fit",
+                      probe.at("device").at("name").get<std::string>().c_str(),
+                      human_bytes(number(probe, "needed_bytes")).c_str(),
+                      human_bytes(number(probe, "free_bytes")).c_str());
 }
 
 // Prints whether a model would fit. Throws if that cannot be known; JSON contains the error instead.

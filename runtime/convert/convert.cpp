@@ -36,7 +36,8 @@ DType type_of(const ConvertTensor& tensor, const ConvertOptions& options) {
       tensor.name.starts_with("position_embd.") || tensor.name.starts_with("token_types.");
   const std::vector<uint64_t>& shape = tensor.shape;
   if (shape.size() < 2 || floats || !tensor.name.ends_with(".weight")) return DType::f32;
-  const bool table = tensor.name == "token_embd.weight" || tensor.name == "output.weight";
+  const bool table = tensor.name == "token_embd.weight" || tensor.name == "output.weight" ||
+                     tensor.name == "per_layer_token_embd.weight";
   const DType type = file_type(table ? options.vocab_type : options.type);
   return shape.back() % block_elements(type) == 0 ? type : DType::f16;
 }

@@ -12,20 +12,22 @@
 namespace weft {
 namespace {
 
-constexpr std::string_view kTableRoles[] = {"token_embd", "token_embd_norm", "position_embd"};
-constexpr std::string_view kLayerRoles[] = {"attn_norm",    "attn_q",         "attn_k",
-                                            "attn_v",       "attn_qkv",       "attn_q_norm",
-                                            "attn_k_norm",  "attn_output",    "post_attention_norm",
-                                            "ffn_norm",     "ffn_gate_inp",   "ffn_gate_exps",
-                                            "ffn_up_exps",  "ffn_down_exps",  "ffn_gate",
-                                            "ffn_up",       "ffn_down",       "post_ffw_norm",
-                                            "shortconv_in", "shortconv_conv", "shortconv_out",
-                                            "delta_qkv",    "delta_z",        "delta_a",
-                                            "delta_b",      "delta_conv",     "delta_decay",
-                                            "delta_bias",   "delta_norm",     "delta_out",
-                                            "mamba_in",     "mamba_conv",     "mamba_decay",
-                                            "mamba_bias",   "mamba_skip",     "mamba_norm",
-                                            "mamba_out"};
+constexpr std::string_view kTableRoles[] = {"token_embd",      "token_embd_norm", "position_embd",
+                                            "per_layer_table", "per_layer_proj",  "per_layer_norm"};
+constexpr std::string_view kLayerRoles[] = {"attn_norm",     "attn_q",        "attn_k",
+                                            "attn_v",        "attn_qkv",      "attn_q_norm",
+                                            "attn_k_norm",   "attn_output",   "post_attention_norm",
+                                            "ffn_norm",      "ffn_gate_inp",  "ffn_gate_exps",
+                                            "ffn_up_exps",   "ffn_down_exps", "ffn_gate",
+                                            "ffn_up",        "ffn_down",      "post_ffw_norm",
+                                            "layer_gate",    "layer_proj",    "layer_post_norm",
+                                            "layer_scale",   "shortconv_in",  "shortconv_conv",
+                                            "shortconv_out", "delta_qkv",     "delta_z",
+                                            "delta_a",       "delta_b",       "delta_conv",
+                                            "delta_decay",   "delta_bias",    "delta_norm",
+                                            "delta_out",     "mamba_in",      "mamba_conv",
+                                            "mamba_decay",   "mamba_bias",    "mamba_skip",
+                                            "mamba_norm",    "mamba_out"};
 constexpr std::string_view kLastRoles[] = {"output_norm", "output"};
 
 class Collector {
@@ -43,7 +45,7 @@ class Collector {
 
  private:
   void add_both(std::string_view role, int layer) {
-    for (const char* end : {"_decay", "_bias", "_skip"})
+    for (const char* end : {"_decay", "_bias", "_skip", "_scale"})
       if (role.ends_with(end)) return add(role, layer, "");
     if (role == "ffn_up" && family_.mamba2 && layer >= 0) return add_halves(layer);
     if (role.ends_with("_exps")) return add_experts(role, layer);
@@ -115,16 +117,20 @@ class Collector {
   void add_rope_factors() {
     if (config_.ropes.empty()) return;
     const Rope& rope = config_.ropes[0];
-    if (rope.scaling == Rope::Scaling::llama3) add_factors("rope_freqs.weight", rope, rope.frequencies);
+    if (rope.scaling == Rope::Scaling::llama3 || rope.scaling == Rope::Scaling::proportional)
+      add_factors("rope_freqs.weight", rope, rope.frequencies);
     if (rope.scaling != Rope::Scaling::longrope) return;
     add_factors("rope_factors_long.weight", rope, rope.long_frequencies);
     add_factors("rope_factors_short.weight", rope, rope.frequencies);
   }
 
+  static constexpr float kStill = 1e30f;  // divisor of a frequency of 0, as llama.cpp's converter writes it
+
   void add_factors(const char* name, const Rope& rope, const std::vector<double>& scaled) {
     const std::vector<double> plain = plain_rope(rope.base, static_cast<uint32_t>(2 * scaled.size())).frequencies;
     ConvertSource::Made& made = to_.made.emplace_back();
-    for (size_t i = 0; i < plain.size(); ++i) made.floats.push_back(static_cast<float>(plain[i] / scaled[i]));
+    for (size_t i = 0; i < plain.size(); ++i)
+      made.floats.push_back(scaled[i] > 0 ? static_cast<float>(plain[i] / scaled[i]) : kStill);
     made.view = {name, DType::f32, {plain.size()}, std::as_bytes(std::span(made.floats))};
     to_.tensors.push_back({{&made.view}, name});
   }
@@ -217,6 +223,29 @@ void add_linear_keys(JsonValue& keys, const std::string& p, const Config& c) {
   keys[p + "rope.dimension_sections"] = sections;
 }
 
+// Gemma 4's keys of what differs between layers.
+void add_layer_keys(JsonValue& keys, const std::string& p, const Config& c) {
+  if (!c.traits->gemma4) return;
+  JsonValue kv_heads = JsonValue::array(), ffn = JsonValue::array(), local = JsonValue::array();
+  uint32_t shared = 0;
+  for (uint32_t layer = 0; layer < c.layers; ++layer) {
+    const AttentionConfig& own = c.attention_of(layer);
+    const ops::HeadShape& shape = c.shape_of(own);
+    kv_heads.push_back(shape.kv_heads);
+    ffn.push_back(c.ffn_of(layer));
+    local.push_back(own.window > 0);
+    shared += own.source ? 1 : 0;
+    const std::string end = own.window > 0 ? "_swa" : "";
+    for (const char* key : {"attention.key_length", "attention.value_length", "rope.dimension_count"})
+      keys[p + key + end] = shape.head_dim;
+  }
+  keys[p + "attention.head_count_kv"] = kv_heads;
+  keys[p + "feed_forward_length"] = ffn;
+  keys[p + "attention.sliding_window_pattern"] = local;
+  keys[p + "attention.shared_kv_layers"] = shared;
+  keys[p + "embedding_length_per_layer_input"] = c.layer_input;
+}
+
 JsonValue network_keys(const Config& c, uint32_t rows) {
   const std::string architecture(c.traits->architecture), p = architecture + ".";
   JsonValue keys = {{"general.architecture", architecture},
@@ -251,6 +280,7 @@ JsonValue network_keys(const Config& c, uint32_t rows) {
   add_window_keys(keys, p, c);
   add_convolution_keys(keys, p, c);
   add_linear_keys(keys, p, c);
+  add_layer_keys(keys, p, c);
   return keys;
 }
 
@@ -275,6 +305,7 @@ std::string difference(const Config& a, const Config& b) {
   if (differs(a.logit_scale, b.logit_scale) || differs(a.logit_cap, b.logit_cap)) return "the logits' scale or cap";
   if (differs(a.attention_cap, b.attention_cap)) return "the cap of the attention's scores";
   if (!std::ranges::equal(a.ropes, b.ropes, same_rope)) return "the RoPE scaling";
+  if (a.layer_input != b.layer_input) return "the per-layer embeddings";
   for (uint32_t i = 0; i < a.layers; ++i) {
     if (a.layer_configs[i].mixer.index() != b.layer_configs[i].mixer.index())
       return "the mixer of layer " + std::to_string(i);
@@ -282,6 +313,8 @@ std::string difference(const Config& a, const Config& b) {
     const AttentionConfig &x = a.attention_of(i), &y = b.attention_of(i);
     if (x.window != y.window) return "the window of layer " + std::to_string(i);
     if (x.rotary_dim != y.rotary_dim || x.rope != y.rope) return "the positions of layer " + std::to_string(i);
+    if (x.source != y.source) return "the cache of layer " + std::to_string(i);
+    if (a.ffn_of(i) != b.ffn_of(i)) return "the feed-forward of layer " + std::to_string(i);
   }
   return {};
 }

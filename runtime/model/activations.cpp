@@ -45,20 +45,29 @@ std::vector<Extent> extents(const Config& config, uint32_t candidate_stride, uin
   ops::LinearShape linear = {};  // all such layers of a model have the same one
   for (const LayerConfig& layer : config.layer_configs)
     if (const ops::LinearShape* own = linear_shape(layer.mixer)) linear = *own;
+  uint32_t queries = config.query_dim(), qkv = queries + 2 * config.kv_dim();
+  for (const LayerConfig& layer : config.layer_configs)
+    if (const auto* attention = std::get_if<AttentionConfig>(&layer.mixer)) {
+      const ops::HeadShape& shape = config.shape_of(*attention);
+      queries = std::max(queries, shape.heads * shape.head_dim);
+      qkv = std::max(qkv, (shape.heads + 2 * shape.kv_heads) * shape.head_dim);
+    }
   const uint32_t softmaxes = config.mixes_softmaxes() ? std::bit_ceil(config.softmaxes.count) : 0;
   return {{&Activations::x, tokens, config.width},
           {&Activations::normed, tokens, config.width},
           {&Activations::begun, tokens, ops::begun_stride(config.width)},
           {&Activations::rotated, tokens, config.width},
-          {&Activations::qkv, tokens, config.query_dim() + 2 * config.kv_dim()},
-          {&Activations::q, tokens, config.query_dim()},
-          {&Activations::attended, tokens, config.query_dim()},
-          {&Activations::gates, tokens, config.layer_kind.gated_attention ? config.query_dim() : 0},
+          {&Activations::qkv, tokens, qkv},
+          {&Activations::q, tokens, queries},
+          {&Activations::attended, tokens, queries},
+          {&Activations::gates, tokens, config.layer_kind.gated_attention ? queries : 0},
           {&Activations::conv_gates, tokens, 3 * convolved},
           {&Activations::convolved, tokens, convolved},
           {&Activations::projected, tokens, linear.projected_cols()},
           {&Activations::prepared, tokens, linear.prepared_cols()},
           {&Activations::scanned, tokens, linear.values()},
+          {&Activations::layer_inputs, tokens, config.layers * config.layer_input},
+          {&Activations::layer_gate, tokens, config.layer_input},
           {&Activations::gate_up, tokens, (config.layer_kind.gated ? 2 : 1) * config.ffn},
           {&Activations::inner, tokens, config.ffn},
           {&Activations::routing, tokens, config.experts.count},

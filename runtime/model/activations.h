@@ -24,11 +24,14 @@ struct Activations {
   View projected;  // (tokens, projected_cols)
   View prepared;   // (tokens, prepared_cols)
   View scanned;    // (tokens, values)
-  View gate_up;    // (tokens, 2 * ffn); not gated: (tokens, ffn)
-  View inner;      // (tokens, ffn)
-  View routing;    // (tokens, experts) the router's logits
-  View chosen;     // (tokens, used) of abi::RoutedExpert
-  View logits;     // (sampled, vocab)
+  // Buffers of per-layer embeddings (layer_input.h); without columns if the model has none.
+  View layer_inputs;  // (tokens, layers * layer_input)
+  View layer_gate;    // (tokens, layer_input)
+  View gate_up;       // (tokens, 2 * ffn); not gated: (tokens, ffn)
+  View inner;         // (tokens, ffn)
+  View routing;       // (tokens, experts) the router's logits
+  View chosen;        // (tokens, used) of abi::RoutedExpert
+  View logits;        // (sampled, vocab)
   // Buffers of several softmaxes, their number rounded up to a power of two; no rows for a single softmax.
   View softmax_states;   // (softmaxes, width)
   View softmax_rotated;  // (softmaxes, width) in the vocabulary table's basis

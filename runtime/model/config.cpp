@@ -5,6 +5,7 @@
 
 #include "base/json_object.h"
 #include "base/number.h"
+#include "model/config_gemma4.h"
 #include "model/config_mixers.h"
 #include "model/fingerprint.h"
 
@@ -108,7 +109,10 @@ void scale_gguf_rope(Config& c, const ModelFile& file, const JsonObject& values,
   const std::vector<double> factors = read_rope_factors(file, "rope_freqs.weight", count),
                             few = read_rope_factors(file, "rope_factors_short.weight", count),
                             many = read_rope_factors(file, "rope_factors_long.weight", count);
-  for (size_t i = 0; i < factors.size(); ++i) rope.frequencies[i] /= factors[i];
+  // llama.cpp's converter writes 1e30 for dimensions that do not turn.
+  constexpr double kStill = 1e20;
+  for (size_t i = 0; i < factors.size(); ++i)
+    rope.frequencies[i] = factors[i] < kStill ? rope.frequencies[i] / factors[i] : 0;
   if (few.empty() != many.empty())
     throw Error(Code::bad_file, "only one of the tensors 'rope_factors_short.weight' and 'rope_factors_long.weight'",
                 file.path.string());
@@ -209,7 +213,8 @@ Config from_gguf(const ModelFile& file, const JsonObject& values) {
   c.layers = values.integer(p + "block_count", 1, 4096);
   if (const std::string key = p + "nextn_predict_layers"; c.traits->gated_delta && values.has(key))
     c.layers -= c.further_layers = values.integer(key, 0, c.layers - 1);
-  c.ffn = values.integer(p + "feed_forward_length", 1, kMost);
+  const std::vector<uint32_t> ffn = read_each(values, p + "feed_forward_length", c.layers + c.further_layers, kMost);
+  c.ffn = *std::ranges::max_element(ffn);
   c.context = values.integer(p + "context_length", 1, kMostContext);
   c.heads.heads = values.integer(p + "attention.head_count", 1, 4096);
   const std::vector<uint32_t> kv_heads = read_kv_heads(c, values, p);
@@ -242,6 +247,10 @@ Config from_gguf(const ModelFile& file, const JsonObject& values) {
   read_gguf_positions(c, file, values, p);
   if (c.layer_kind.positions == Positions::bucketed) read_gguf_t5(c, file, values);
   read_gguf_mixers(c, file, values, p, kv_heads);
+  const bool same = std::ranges::all_of(ffn, [&](uint32_t own) { return own == c.ffn; });
+  if (!same && (c.experts.count > 0 || c.encoder))
+    unsupported("not supported: feed-forwards of different widths in this family", values);
+  for (uint32_t layer = 0; layer < c.layers && !same; ++layer) c.layer_configs[layer].ffn = ffn[layer];
   read_softmaxes(c, values, p);
   return c;
 }
@@ -301,23 +310,27 @@ Rope read_rope(const JsonObject& v, const JsonObject& config, double base, uint3
                                    v.number("original_max_position_embeddings", 1, kHuge)};
     if (scaling.high_factor <= scaling.low_factor) v.refuse("high_freq_factor", "more than low_freq_factor");
     scale_like_llama3(rope, scaling);
+  } else if (type == "proportional") {
+    scale_proportionally(rope, v.number("partial_rotary_factor", 0, 1, 1));
+    for (double& frequency : rope.frequencies) frequency /= v.number("factor", kTiny, kHuge, 1);
   } else if (type == "dynamic" || type == "yarn" || type == "longrope" || type == "su") {  // su: Phi-3's first files
     scale_by_context(rope, type, v, config);
   } else if (type != "default") {
     throw Error(Code::unsupported, "not supported: RoPE type '" + type + "'", v.place(),
-                "Weft runs default, linear, llama3, dynamic, yarn, longrope");
+                "Weft runs default, linear, llama3, dynamic, yarn, longrope, proportional");
   }
   return rope;
 }
 
-void read_ropes(Config& c, const JsonObject& values, uint32_t rotary_dim) {
+// global_dim: rotary_dim of layers without a window.
+void read_ropes(Config& c, const JsonObject& values, uint32_t rotary_dim, uint32_t global_dim) {
   const Family& family = *c.traits;
   const double base = values.number(values.either({"rope_theta", "rotary_emb_base"}), kTiny, kHuge, family.rope_base);
   const double local_base = values.number("rope_local_base_freq", kTiny, kHuge, family.local_rope_base);
   if (values.has("rope_parameters")) {  // newer Transformers
     const JsonObject rope = values.object("rope_parameters");
     if (rope.has("full_attention")) {
-      c.ropes.push_back(read_rope(rope.object("full_attention"), values, base, rotary_dim));
+      c.ropes.push_back(read_rope(rope.object("full_attention"), values, base, global_dim));
       if (rope.has("sliding_attention"))
         c.ropes.push_back(read_rope(rope.object("sliding_attention"), values, local_base, rotary_dim));
       return;
@@ -342,7 +355,7 @@ uint32_t read_rotary_dim(const Config& c, const JsonObject& values) {
 
 void read_layer_positions(Config& c, const JsonObject& values) {
   const uint32_t rotary_dim = read_rotary_dim(c, values);
-  read_ropes(c, values, rotary_dim);
+  read_ropes(c, values, rotary_dim, c.traits->gemma4 ? read_gemma4_global(c, values).head_dim : rotary_dim);
   const bool used = values.flag("use_sliding_window", true);
   const uint32_t window = used ? values.integer("sliding_window", 0, kMostContext, 0) : 0;
   const auto array = [&](const std::string& key) -> const JsonValue& {
@@ -460,7 +473,7 @@ Config from_huggingface(const ModelFile& file, const JsonObject& values) {
   c.tied = values.flag("tie_word_embeddings", c.traits->tied);
   if (c.traits->norms_lack_one) c.norm_offset = 1;
   if (c.traits->gemma) {
-    c.norm_offset = 1;
+    c.norm_offset = c.traits->gemma4 ? 0 : 1;
     // query_pre_attn_scalar stands in for the head dimension; Gemma 1 has none.
     c.attention_cap = values.real("attn_logit_softcapping", 0, 1e6, 0);
     c.logit_cap = values.real("final_logit_softcapping", 0, 1e6, 0);
@@ -486,7 +499,8 @@ Config from_huggingface(const ModelFile& file, const JsonObject& values) {
   }
   for (const char* odd : {"use_bidirectional_attention", "scale_attn_by_inverse_layer_idx", "use_qk_norm",
                           "apply_residual_connection_post_layernorm", "is_decoder"})
-    if (values.flag(odd, false)) unsupported("not supported: '" + std::string(odd) + "'", values);
+    if (!sees_pictures_whole(c, values, odd) && values.flag(odd, false))
+      unsupported("not supported: '" + std::string(odd) + "'", values);
   if (!values.flag("scale_attn_weights", true)) unsupported("not supported: 'scale_attn_weights' false", values);
   read_layer_positions(c, values);
   if (c.layer_kind.positions == Positions::bucketed)
@@ -498,8 +512,7 @@ Config from_huggingface(const ModelFile& file, const JsonObject& values) {
   return c;
 }
 
-void check_shape(const Config& c, const JsonObject& values) {
-  const ops::HeadShape& heads = c.heads;
+void check_heads(const Config& c, const ops::HeadShape& heads, const JsonObject& values) {
   const auto contradict = [&](const std::string& what) { throw Error(Code::bad_file, what, values.place()); };
   if (heads.kv_heads > heads.heads || heads.heads % heads.kv_heads != 0)
     contradict(std::to_string(heads.heads) + " heads cannot share " + std::to_string(heads.kv_heads) +
@@ -507,15 +520,42 @@ void check_shape(const Config& c, const JsonObject& values) {
   if (c.traits->qkv_by_head && heads.kv_heads != heads.heads)
     contradict(std::to_string(heads.kv_heads) +
                " key/value heads, this family has as many as heads: " + std::to_string(heads.heads));
-  if (heads.head_dim == 0 || heads.head_dim % 2 != 0 || heads.head_dim > 256)
+  if (heads.head_dim == 0 || heads.head_dim % 2 != 0 || heads.head_dim > ops::kMostHeadDim)
     throw Error(Code::unsupported,
-                "the head dimension is " + std::to_string(heads.head_dim) + ", supported are even ones up to 256",
+                "the head dimension is " + std::to_string(heads.head_dim) + ", supported are even ones up to " +
+                    std::to_string(ops::kMostHeadDim),
                 values.place());
-  for (const LayerConfig& layer : c.layer_configs)
-    if (const auto* own = std::get_if<AttentionConfig>(&layer.mixer);
-        own && (own->rotary_dim % 2 != 0 || own->rotary_dim > heads.head_dim))
+}
+
+// The columns after a row's must stay zero (ops.h), so rows of different layers fill whole multiples of 64.
+void check_widths(const Config& c, const JsonObject& values) {
+  const auto check = [&](const char* what, uint32_t own, uint32_t usual) {
+    if (own == usual || (own % 64 == 0 && usual % 64 == 0)) return;
+    throw Error(Code::unsupported,
+                std::string("not supported: ") + what + " of " + std::to_string(own) + " and " + std::to_string(usual) +
+                    " columns in one model, which are not both multiples of 64",
+                values.place());
+  };
+  for (uint32_t layer = 0; layer < c.layers; ++layer) {
+    check("feed-forwards", c.ffn_of(layer), c.ffn);
+    if (const auto* own = std::get_if<AttentionConfig>(&c.layer_configs[layer].mixer))
+      check("queries", c.shape_of(*own).heads * c.shape_of(*own).head_dim, c.query_dim());
+  }
+}
+
+void check_shape(const Config& c, const JsonObject& values) {
+  const auto contradict = [&](const std::string& what) { throw Error(Code::bad_file, what, values.place()); };
+  check_heads(c, c.heads, values);
+  for (const LayerConfig& layer : c.layer_configs) {
+    const auto* own = std::get_if<AttentionConfig>(&layer.mixer);
+    if (!own) continue;
+    const ops::HeadShape& heads = c.shape_of(*own);
+    check_heads(c, heads, values);
+    if (own->rotary_dim % 2 != 0 || own->rotary_dim > heads.head_dim)
       contradict("the rotary dimension is " + std::to_string(own->rotary_dim) + ", the head dimension " +
                  std::to_string(heads.head_dim));
+  }
+  check_widths(c, values);
   for (const LayerConfig& layer : c.layer_configs)
     if (const ops::LinearShape* linear = linear_shape(layer.mixer);
         linear && (linear->heads % linear->key_heads != 0 || linear->values() > kMost))

@@ -45,8 +45,8 @@ struct Config {
   uint32_t width = 0;              // of a hidden state
   uint32_t layers = 0;
   uint32_t further_layers = 0;  // of the file, after these: they guess further tokens. Weft does not use them
-  ops::HeadShape heads = {};
-  uint32_t ffn = 0;  // width of the feed-forward's inner state, or of each expert's
+  ops::HeadShape heads = {};    // of attention that has no other
+  uint32_t ffn = 0;             // width of the feed-forward's inner state, or of each expert's; the most of all layers
   ops::Experts experts;
   uint32_t context = 0;  // most tokens the model was made for
   LayerKind layer_kind;
@@ -59,6 +59,7 @@ struct Config {
   float embedding_scale = 1;  // of the embedding
   float attention_scale = 0;  // of the scores
   float attention_cap = 0;    // soft-cap of the scores; 0: none
+  uint32_t layer_input = 0;   // columns of a layer's own embedding of a token (layer_input.h); 0: there is none
   float logit_scale = 1;      // of the logits, before the cap
   float logit_cap = 0;        // soft-cap of the logits; 0: none
   Softmaxes softmaxes;
@@ -80,6 +81,8 @@ struct Config {
 
   uint32_t query_dim() const { return heads.heads * heads.head_dim; }
   uint32_t kv_dim() const { return heads.kv_heads * heads.head_dim; }
+  const ops::HeadShape& shape_of(const AttentionConfig& layer) const { return layer.heads.heads ? layer.heads : heads; }
+  uint32_t ffn_of(uint32_t layer) const { return layer_configs[layer].ffn ? layer_configs[layer].ffn : ffn; }
   // As shaders/lib/soft_cap.glsl.
   float soft_capped(float logit) const { return logit_cap > 0 ? logit_cap * std::tanh(logit / logit_cap) : logit; }
   bool mixes_softmaxes() const { return softmaxes.kind != SoftmaxKind::plain; }

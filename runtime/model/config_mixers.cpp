@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "model/config_gemma4.h"
 
 namespace weft {
 namespace {
@@ -143,9 +144,19 @@ void unsupported(const std::string& what, const JsonObject& values) {
   throw Error(Code::unsupported, what, values.place());
 }
 
+std::vector<uint32_t> read_each(const JsonObject& values, const std::string& key, uint32_t layers, uint32_t most) {
+  if (!values.has(key) || !values.at(key).is_array())
+    return std::vector<uint32_t>(layers, values.integer(key, 1, most));
+  std::vector<uint32_t> numbers;
+  for (const JsonValue& number : values.array(key)) numbers.push_back(values.integer_of(number, key, 1, most));
+  if (numbers.size() != layers) values.refuse(key, std::to_string(layers) + " numbers");
+  return numbers;
+}
+
 // The key/value heads of each layer, where one without attention has none.
 std::vector<uint32_t> read_kv_heads(const Config& c, const JsonObject& values, const std::string& p) {
   const std::string key = p + "attention.head_count_kv";
+  if (c.traits->gemma4) return read_each(values, key, c.layers, 4096);
   if (!(c.traits->short_conv || c.traits->mamba2) || !values.has(key) || !values.at(key).is_array())
     return std::vector<uint32_t>(c.layers, values.integer(key, 1, 4096, c.heads.heads));
   std::vector<uint32_t> counts;
@@ -164,12 +175,14 @@ void read_gguf_mixers(Config& c, const ModelFile& file, const JsonObject& values
   if (c.traits->gated_delta) read_gguf_qwen35(c, values, p);
   if (c.traits->mamba2) read_gguf_granite_hybrid(c, file, values, p, kv_heads);
   if (c.traits->short_conv) read_gguf_lfm2(c, file, values, kv_heads);
+  if (c.traits->gemma4) read_gguf_gemma4(c, file, values, p, kv_heads);
 }
 
 void read_huggingface_mixers(Config& c, const JsonObject& values) {
   if (c.traits->gated_delta) read_huggingface_qwen35(c, values);
   if (c.traits->mamba2) read_huggingface_granite_hybrid(c, values);
   if (c.traits->short_conv) read_huggingface_lfm2(c, values);
+  if (c.traits->gemma4) read_huggingface_gemma4(c, values);
 }
 
 }  // namespace weft

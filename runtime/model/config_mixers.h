@@ -16,6 +16,8 @@ inline constexpr double kTiny = 1e-12;
 
 [[noreturn]] void unsupported(const std::string& what, const JsonObject& values);
 
+// A number for each layer, 1 to `most`: GGUF has an array of them, or one number for all.
+std::vector<uint32_t> read_each(const JsonObject& values, const std::string& key, uint32_t layers, uint32_t most);
 // The key/value heads of each layer; layers without attention may have none. p: the prefix of the family's keys.
 std::vector<uint32_t> read_kv_heads(const Config& c, const JsonObject& values, const std::string& p);
 // Both replace the attention of some of c.layer_configs.

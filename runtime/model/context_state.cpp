@@ -76,6 +76,7 @@ StateBuffers::StateBuffers(const Model& model, const StateLayout& layout, uint32
         array->offset = bytes;
         bytes += align_up(array->bytes, kViewAlignment);
       }
+    if (bytes == 0) continue;  // layers that read others' states
     buffers.emplace_back(model.device, "states " + std::to_string(first), bytes, Memory::device);
     for (size_t i = first; i < last; ++i)
       for (View* array : arrays_in(layers[i])) array->buffer = &buffers.back();

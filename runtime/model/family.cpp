@@ -27,6 +27,23 @@ constexpr Name kLlamaNames[] = {{"token_embd", "embed_tokens"},
 constexpr Name kGemma2Names[] = {{"post_attention_norm", "post_attention_layernorm"},
                                  {"ffn_norm", "pre_feedforward_layernorm"},
                                  {"post_ffw_norm", "post_feedforward_layernorm"}};
+constexpr Name kGemma4Names[] = {{"post_attention_norm", "post_attention_layernorm"},
+                                 {"ffn_norm", "pre_feedforward_layernorm"},
+                                 {"post_ffw_norm", "post_feedforward_layernorm"},
+                                 {"per_layer_table", "embed_tokens_per_layer"},
+                                 {"per_layer_proj", "per_layer_model_projection"},
+                                 {"per_layer_norm", "per_layer_projection_norm"},
+                                 {"layer_gate", "per_layer_input_gate"},
+                                 {"layer_proj", "per_layer_projection"},
+                                 {"layer_post_norm", "post_per_layer_input_norm"},
+                                 {"layer_scale", "layer_scalar"}};
+constexpr Name kGemma4Gguf[] = {{"per_layer_table", "per_layer_token_embd"},
+                                {"per_layer_proj", "per_layer_model_proj"},
+                                {"per_layer_norm", "per_layer_proj_norm"},
+                                {"layer_gate", "inp_gate"},
+                                {"layer_proj", "proj"},
+                                {"layer_post_norm", "post_norm"},
+                                {"layer_scale", "layer_output_scale.weight"}};
 constexpr Name kMixtralNames[] = {{"ffn_gate_inp", "block_sparse_moe.gate"},
                                   {"ffn_gate_exps", "block_sparse_moe.experts.#.w1"},
                                   {"ffn_up_exps", "block_sparse_moe.experts.#.w3"},
@@ -183,6 +200,11 @@ constexpr LayerKind kQwen35 = {.norm_heads = true, .gated_attention = true};
 constexpr LayerKind kGemma = {.activation = Activation::gelu_tanh};
 constexpr LayerKind kGemma2 = {.norm_branches = true, .activation = Activation::gelu_tanh};
 constexpr LayerKind kGemma3 = {.norm_heads = true, .norm_branches = true, .activation = Activation::gelu_tanh};
+constexpr LayerKind kGemma4 = {.norm_heads = true,
+                               .norm_values = true,
+                               .norm_branches = true,
+                               .scaled = true,
+                               .activation = Activation::gelu_tanh};
 constexpr LayerKind with_biases(LayerKind kind) {
   kind.qkv_bias = kind.out_bias = kind.ffn_bias = true;
   return kind;
@@ -298,6 +320,17 @@ constexpr Family kFamilies[] = {
      .rope_base = 1e6,
      .local_rope_base = 10000,
      .names = kGemma2Names},
+    {.architecture = "gemma4",
+     .model_type = "gemma4_text",
+     .layer_kind = kGemma4,
+     .tied = true,
+     .gemma = true,
+     .global_every = 6,
+     .rope_base = 1e6,
+     .local_rope_base = 10000,
+     .names = kGemma4Names,
+     .gguf_names = kGemma4Gguf,
+     .gemma4 = true},
     {.architecture = "phi3", .model_type = "phi3", .names = kPhi3Names},
     {.architecture = "gpt2",
      .model_type = "gpt2",

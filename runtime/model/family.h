@@ -29,7 +29,9 @@ struct LayerKind {
   // The norm follows each branch and takes x with the branch added (Vaswani et al. 2017); else it precedes the branch.
   bool norm_after = false;
   bool norm_heads = false;     // queries and keys are normed head by head, before RoPE
+  bool norm_values = false;    // with norm_heads: values too, by a norm without weights
   bool norm_branches = false;  // what attention and feed-forward add to x is normed once more
+  bool scaled = false;         // with norm_branches: each layer ends with a factor of x
   bool parallel = false;       // both branches read the same x; else the feed-forward reads x after attention
   bool shared_norm = false;    // parallel, and both read the same norm of x
   bool sees_all = false;       // every token sees every other: an encoder
@@ -68,6 +70,7 @@ struct Family {
   double rotary_share = 1;          // of a head's dimensions, if the file says nothing
   bool mamba2 = false;              // the same with a Mamba-2
   bool gated_delta = false;         // layers that the file names have a Gated DeltaNet in place of attention
+  bool gemma4 = false;              // with `gemma`: what Gemma 4 has beyond Gemma 3 (config_gemma4.h)
   bool short_conv = false;          // layers that the file names have a short convolution in place of attention
   const Family* encoder = nullptr;  // of an encoder-decoder, whose decoder this describes: its other half. Static
 };
@@ -85,12 +88,14 @@ const Family& image_family();
 // "cross_attn_q", "cross_attn_k", "cross_attn_v", "cross_attn_o", "ffn_norm", "ffn_gate", "ffn_up", "ffn_down",
 // "post_ffw_norm" or "layer_output_norm"; of a short convolution "shortconv_in", "shortconv_conv" and
 // "shortconv_out"; of a Gated DeltaNet "delta_qkv", "delta_z", "delta_a", "delta_b", "delta_conv", "delta_norm",
-// "delta_out", and, with an empty `what`, "delta_decay" and "delta_bias"; of a Mamba-2 "mamba_in", "mamba_conv",
-// "mamba_norm", "mamba_out", and in the same way "mamba_decay", "mamba_bias" and "mamba_skip"; with experts,
-// "ffn_gate_inp" for the router and "ffn_gate_exps", "ffn_up_exps" and "ffn_down_exps" for all of theirs, where a # in
-// Hugging Face's name stands for one's number (GGUF's words); of a masked-token head, which GGUF does not know,
-// "mlm_dense", "mlm_norm" or "mlm". what: "weight" or "bias". The image encoder has "patch_embd",
-// "position_embd", "output_norm", the layers' roles, and "output" for the projection to the width of the text model.
+// "delta_out", and, with an empty `what`, "delta_decay" and "delta_bias"; of per-layer embeddings "per_layer_table",
+// "per_layer_proj" and "per_layer_norm", in a layer "layer_gate", "layer_proj" and "layer_post_norm", and, with an
+// empty `what`, "layer_scale"; of a Mamba-2 "mamba_in", "mamba_conv", "mamba_norm", "mamba_out", and in the same way
+// "mamba_decay", "mamba_bias" and "mamba_skip"; with experts, "ffn_gate_inp" for the router and "ffn_gate_exps",
+// "ffn_up_exps" and "ffn_down_exps" for all of theirs, where a # in Hugging Face's name stands for one's number (GGUF's
+// words); of a masked-token head, which GGUF does not know, "mlm_dense", "mlm_norm" or "mlm". what: "weight" or "bias".
+// The image encoder has "patch_embd", "position_embd", "output_norm", the layers' roles, and "output" for the
+// projection to the width of the text model.
 std::string tensor_name(ModelFile::Kind kind, const Family& family, std::string_view role, int layer = -1,
                         std::string_view what = "weight");
 

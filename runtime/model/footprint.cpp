@@ -28,6 +28,12 @@ uint64_t other_bytes(const Config& config, Parts& parts, const DeviceFormats& fo
     const Pieces pieces = parts.masked_head(head);
     bytes += set_offsets(pieces, parts.sources_of(pieces.matrices, -1, Parts::AsStored::yes), formats.matrices);
   }
+  if (config.layer_input > 0) {
+    LayerInputs inputs;
+    const Pieces pieces = parts.layer_inputs(inputs);
+    bytes += set_offsets(pieces, parts.sources_of(pieces.matrices, -1, Parts::AsStored::yes), formats.matrices) +
+             float_bytes(parts.layer_input_norm());
+  }
   if (config.mixes_softmaxes()) {
     SoftmaxWeights weights;
     const Pieces pieces = parts.softmaxes(weights);
@@ -82,6 +88,11 @@ Footprint footprint(const ModelFile& file, Config& config, const DeviceFormats& 
   print.pieces.insert(print.pieces.end(), layers.begin(), layers.end());
   print.pieces.push_back(others);
   print.streamed_bytes = buffer ? sizes.layers : 0;
+  if (config.layer_input > 0) {
+    const TensorView& table = parts.layer_input_table();
+    print.streamed_bytes +=
+        Matrix{layer_input_format(formats.tables, table), config.vocab, static_cast<uint32_t>(table.shape[1])}.bytes();
+  }
   const uint32_t stride = candidate_stride(plan, table_matrix(*vocabulary.projected(), vocabulary, formats));
   print.session_bytes = config.layer_kind.sees_all ? encoder_bytes(config, plan, stride, config.context)
                                                    : session_bytes(config, plan, stride, context, cache);

@@ -38,6 +38,7 @@ void embed(const Network& n) {
   }
   if (begins && later) ops::begin_norm(n.r, embedding, a.x, begin, n.tokens);
   if (normed) n.norm(a.normed, n.w.embedding_norm, a.x);
+  if (n.w.layer_inputs) n.w.layer_inputs->record(n);
 }
 
 // x += mixer(norm(x)), then x += mlp(norm(x)): Llama's group (Touvron et al. 2023), and what other families add to it.
@@ -52,13 +53,16 @@ void record(const Network& n, uint32_t index) {
 
   const ops::Input read = index == 0 ? n.first_input() : n.branch_input(norm, n.w.layers[index - 1].last());
   const View mixed = std::visit([&](const auto& mixer) { return mixer.record(n, index, read); }, layer.mixer);
-  if (!kind.parallel) n.add_branch(layer.mixer_out(), mixed, layer.mixer_branch_norm, layer.ffn_norm);
+  if (!kind.parallel) n.add_branch(layer.mixer_out(), mixed, {layer.mixer_branch_norm, layer.ffn_norm});
   if (!kind.parallel) n.close_branch(norm);
   if (layer.cross) layer.cross->record(n, index);
 
   const ops::Input inner = kind.shared_norm ? read : n.branch_input(layer.ffn_norm, &layer.mixer_out());
-  if (kind.parallel) n.add_branch(layer.mixer_out(), mixed, layer.mixer_branch_norm);
-  std::visit([&](const auto& mlp) { mlp.record(n, inner, layer.ffn_branch_norm, next); }, layer.mlp);
+  if (kind.parallel) n.add_branch(layer.mixer_out(), mixed, {layer.mixer_branch_norm, {}});
+  const BranchEnd end =
+      layer.input ? BranchEnd{layer.ffn_branch_norm, {}} : BranchEnd{layer.ffn_branch_norm, next, layer.scale};
+  std::visit([&](const auto& mlp) { mlp.record(n, inner, end); }, layer.mlp);
+  if (layer.input) layer.input->record(n, index, next, layer.scale);
   if (!last) n.close_branch(layer.ffn_norm);
 }
 

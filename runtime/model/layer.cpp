@@ -10,6 +10,7 @@ Layer::Layer(const Config& config, uint32_t index) {
              config.layer_configs[index].mixer);
   if (config.experts.count > 0) mlp = Experts();
   if (config.layer_kind.sees_source) cross.emplace();
+  if (config.layer_input > 0) input.emplace();
 }
 
 void Layer::list(Parts& parts, int index, Pieces& pieces) {
@@ -25,6 +26,8 @@ void Layer::list(Parts& parts, int index, Pieces& pieces) {
   std::visit([&](auto& part) { part.list(parts, index, pieces); }, mixer);
   std::visit([&](auto& part) { part.list(parts, index, pieces); }, mlp);
   if (cross) cross->list(parts, index, pieces);
+  if (input) input->list(parts, index, pieces);
+  if (kind.scaled) scale = parts.layer_scale(index);
 }
 
 const Linear& Layer::mixer_out() const {
@@ -32,6 +35,7 @@ const Linear& Layer::mixer_out() const {
 }
 
 const Linear* Layer::last() const {
+  if (input) return &input->out;
   return std::visit([](const auto& part) { return part.last(); }, mlp);
 }
 
@@ -39,6 +43,7 @@ std::vector<const Linear*> Layer::linears() const {
   std::vector<const Linear*> all = std::visit([](const auto& part) { return part.linears(); }, mixer);
   for (const Linear* linear : std::visit([](const auto& part) { return part.linears(); }, mlp)) all.push_back(linear);
   if (cross) all.insert(all.end(), {&cross->q, &cross->out});
+  if (input) all.insert(all.end(), {&input->gate, &input->out});
   return all;
 }
 

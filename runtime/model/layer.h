@@ -21,6 +21,7 @@
 #include <variant>
 
 #include "model/copied_range.h"
+#include "model/layer_input.h"
 #include "model/mixers/attention.h"
 #include "model/mixers/gated_delta.h"
 #include "model/mixers/mamba2.h"
@@ -38,6 +39,7 @@ using Mlp = std::variant<Dense, Experts>;
 // One layer's description.
 struct LayerConfig {
   MixerConfig mixer;
+  uint32_t ffn = 0;  // 0: the model's (Config::ffn)
 };
 
 // The shape of a mixer that is linear attention; nullptr for other mixers.
@@ -59,10 +61,12 @@ struct Layer {
   View ffn_norm;                        // (width); without a buffer if the mixer's is for both
   Mlp mlp;
   View mixer_branch_norm, ffn_branch_norm;  // (width) of what is added to x
+  std::optional<LayerInput> input;          // the last branch, if the layer has an embedding of its own
+  float scale = 1;                          // x is multiplied by it after the last branch
 
   void list(Parts& parts, int index, Pieces& pieces);
   const Linear& mixer_out() const;             // the mixer's last product, which is added to x
-  const Linear* last() const;                  // the mlp's, if it is one product
+  const Linear* last() const;                  // of the last branch, if it is one product
   std::vector<const Linear*> linears() const;  // all that every token goes through, in a fixed order
 };
 

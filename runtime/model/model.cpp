@@ -12,10 +12,14 @@ uint64_t Model::bytes_per_token() const {
     once = weights.encoder->weights.layer_bytes();
     for (const Layer& layer : weights.layers) once += layer.cross->kv.bytes();
   }
-  uint64_t idle = 0;  // experts that a token has not chosen
+  uint64_t idle = 0;  // experts that a token has not chosen, rows of other tokens
   for (const Layer& layer : weights.layers)
     if (const auto* experts = std::get_if<Experts>(&layer.mlp))
       idle += (config.experts.count - config.experts.used) * (experts->gate_up.bytes() + experts->down.bytes());
+  if (weights.layer_inputs) {  // of whose table a row is read
+    const Table& table = *weights.layer_inputs->table;
+    idle += table.bytes() - table.bytes() / table.rows();
+  }
   return weights.layer_bytes() - once - idle - positions + positions / std::max(config.context, 1u) +
          weights.output_table().bytes() + embedding.buffer().bytes() / embedding.rows();
 }

@@ -28,12 +28,12 @@ ops::Input Network::first_input() const {
   return branch_input(w.attention_norm(0), nullptr);
 }
 
-void Network::add_branch(const Linear& last, const ops::Input& input, const View& own_norm, const View& next) const {
-  const ops::BeginNorm of_next = {next, a.begun};
-  const ops::BeginNorm* const begin = next.buffer && begins_norm(last) ? &of_next : nullptr;
-  if (!own_norm.buffer) return last.apply(*this, input, a.x, ops::Output::add, begin);
+void Network::add_branch(const Linear& last, const ops::Input& input, const BranchEnd& end) const {
+  const ops::BeginNorm of_next = {end.next, a.begun};
+  const ops::BeginNorm* const begin = end.next.buffer && begins_norm(last) ? &of_next : nullptr;
+  if (!end.norm.buffer) return last.apply(*this, input, a.x, ops::Output::add, begin);
   last.apply(*this, input, a.normed);
-  ops::norm(r, c.norm(), state, a.normed, own_norm, a.x, tokens, false, ops::Output::add, begin);
+  ops::norm(r, c.norm(), state, a.normed, end.norm, a.x, tokens, false, ops::Output::add, begin, end.scale);
 }
 
 constexpr float kKeyEpsilon = 1e-6f;  // of a Gated DeltaNet's keys and queries, in all models
@@ -47,6 +47,11 @@ void Network::scan(const ops::LinearShape& shape, const View& weights, uint32_t 
     ops::scan(r, shape, group.state, rows.prepared, weights, kept, rows.scanned, group.tokens);
     ops::keep_rows(r, shape, group.state, rows.projected, rows.prepared, kept, group.tokens);
   }
+}
+
+View Network::rows_of(const Activations& own, const View& all, uint32_t stride, uint32_t count) const {
+  const uint64_t first = (own.x.offset - a.x.offset) / (uint64_t{stride_of(c.width)} * 4);
+  return all.part(first * stride * 4, uint64_t{count} * stride * 4);
 }
 
 std::vector<TokenGroup> Network::groups(uint32_t layer) const {

@@ -15,6 +15,13 @@ struct TokenGroup {
   uint32_t member_tokens;   // of each one; 0: there is one session
 };
 
+// The end of a branch.
+struct BranchEnd {
+  View norm;        // if the branch has one of its own: x += norm(last(input))
+  View next;        // weight of the norm that x goes through then, if any
+  float scale = 1;  // x = (x + norm(last(input))) * scale; not without the norm
+};
+
 struct Network {
   Network(Recorder& recorder, const Pass& p) : r(recorder), pass(p) {}
 
@@ -29,9 +36,9 @@ struct Network {
   void norm(const View& x, const View& weight, const View& y, ops::Output output = ops::Output::write) const {
     ops::norm(r, c.norm(), state, x, weight, y, tokens, false, output);
   }
-  // a.inner = f(a.gate_up), gated if the family is.
-  void activate() const {
-    ops::activate(r, c.layer_kind.activation, c.layer_kind.gated, state, a.gate_up, a.inner, c.ffn, tokens);
+  // a.inner = f(a.gate_up), gated if the family is. ffn: columns of a.inner.
+  void activate(uint32_t ffn) const {
+    ops::activate(r, c.layer_kind.activation, c.layer_kind.gated, state, a.gate_up, a.inner, ffn, tokens);
   }
 
   // Input of a branch: norm(x), or x if norms come after the branches. before: the last product of the branch that has
@@ -39,9 +46,8 @@ struct Network {
   ops::Input branch_input(const View& weight, const Linear* before) const;
   // The same for the first layer.
   ops::Input first_input() const;
-  // x += last(input); if the branch has a norm of its own, x += norm(last(input)). next: the weight of the norm that x
-  // goes through then, if any.
-  void add_branch(const Linear& last, const ops::Input& input, const View& own_norm, const View& next = {}) const;
+  // x += last(input), and what `end` says.
+  void add_branch(const Linear& last, const ops::Input& input, const BranchEnd& end) const;
   // x = norm(x), if norms come after the branches.
   void close_branch(const View& weight) const {
     if (c.layer_kind.norm_after) norm(a.x, weight, a.x);
@@ -51,6 +57,10 @@ struct Network {
 
   // a.scanned = what a layer of linear attention makes of a.projected. weights: as ops::LinearShape has them.
   void scan(const ops::LinearShape& shape, const View& weights, uint32_t layer) const;
+
+  // The first `count` rows of a session, or of a group, in what the pass's tokens have together. Layers may differ in
+  // `stride`, the floats between rows, so that views of `own` need not be right.
+  View rows_of(const Activations& own, const View& all, uint32_t stride, uint32_t count) const;
 
   // The pass's tokens by where a layer's states lie.
   std::vector<TokenGroup> groups(uint32_t layer) const;

@@ -1,6 +1,7 @@
 #include "model/parts.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "base/error.h"
@@ -21,6 +22,12 @@ void Parts::check(Parts* encoder) {
                     std::to_string(config_.vocab),
                 file_.path.string());
   logit_bias();
+  if (config_.layer_input > 0) {
+    LayerInputs inputs;
+    sources_of(layer_inputs(inputs).matrices, -1, AsStored::yes);
+    layer_input_table();
+    layer_input_norm();
+  }
   if (has_masked_head()) {
     MaskedHead head;
     sources_of(masked_head(head).matrices, -1, AsStored::yes);
@@ -141,6 +148,32 @@ const TensorView* Parts::logit_bias() {
                 "tensor '" + bias->name + "' has the shape " + text_of(bias->shape) + ", expected " + text_of(shape),
                 file_.path.string());
   return bias;
+}
+
+// A row for each token of the vocabulary table.
+const TensorView& Parts::layer_input_table() {
+  return tensors_.need("per_layer_table", -1, {config_.vocab, uint64_t{config_.layers} * config_.layer_input});
+}
+
+std::vector<Floats> Parts::layer_input_norm() {
+  return {{&tensors_.need("per_layer_norm", -1, {config_.layer_input}), config_.norm_offset}};
+}
+
+Pieces Parts::layer_inputs(LayerInputs& inputs) {
+  Pieces pieces;
+  inputs.list(*this, pieces);
+  return pieces;
+}
+
+float Parts::layer_scale(int index) {
+  const TensorView& tensor = tensors_.need("layer_scale", index, {1}, "");
+  float scale = 0;
+  std::vector<std::byte> bytes;
+  file_.check_length();
+  to_float(file_.read(tensor, bytes), 0, std::span(&scale, 1));
+  if (!std::isfinite(scale))
+    throw Error(Code::unsupported, "tensor '" + tensor.name + "': the number is not finite", file_.path.string());
+  return scale;
 }
 
 bool Parts::has_masked_head() { return config_.layer_kind.sees_all && tensors_.find("mlm_dense", -1); }

@@ -14,14 +14,14 @@ namespace weft {
 
 enum class Map { none, minus_exp };  // x: x, -exp(x)
 
-// A part of a vector on the device: a tensor of the file, or zeros.
+// A part of a vector on the device: a tensor of the file, or one number several times.
 struct Floats {
   const TensorView* tensor;
   float offset = 0;     // added
-  uint64_t zeros = 0;   // without a tensor: so many
+  uint64_t same = 0;    // without a tensor: so many times `offset`
   Map map = Map::none;  // of the numbers, offset included
 
-  uint64_t count() const { return tensor ? element_count(tensor->shape) : zeros; }
+  uint64_t count() const { return tensor ? element_count(tensor->shape) : same; }
 };
 
 struct Part {
@@ -84,6 +84,10 @@ class Parts {
   const TensorView* token_types();
   const TensorView& score_table();
   const TensorView* logit_bias();
+  const TensorView& layer_input_table();
+  std::vector<Floats> layer_input_norm();
+  Pieces layer_inputs(LayerInputs& inputs);
+  float layer_scale(int index);
   bool has_masked_head();
   Pieces masked_head(MaskedHead& head);
   Pieces softmaxes(SoftmaxWeights& softmaxes);

@@ -25,6 +25,12 @@ Rope plain_rope(double base, uint32_t rotary_dim) {
   return rope;
 }
 
+void scale_proportionally(Rope& rope, double share) {
+  rope.scaling = Rope::Scaling::proportional;
+  const auto turning = static_cast<ptrdiff_t>(share * static_cast<double>(rope.frequencies.size()));
+  std::fill(rope.frequencies.begin() + turning, rope.frequencies.end(), 0);
+}
+
 void scale_linearly(Rope& rope, double factor) {
   rope.scaling = Rope::Scaling::linear;
   rope.factor = factor;

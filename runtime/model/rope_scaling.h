@@ -15,7 +15,7 @@ struct YarnScaling {
 };
 
 struct Rope {
-  enum class Scaling { none, linear, llama3, yarn, longrope, dynamic };
+  enum class Scaling { none, linear, llama3, yarn, longrope, dynamic, proportional };
 
   double base = 0;
   std::vector<double> frequencies;  // (rotary_dim / 2) radians a position
@@ -38,6 +38,10 @@ struct Rope {
 
 // base^(-2i / rotary_dim).
 Rope plain_rope(double base, uint32_t rotary_dim);
+
+// Proportional RoPE (Gemma 4's): the frequencies are those of the whole head, but only the first `share` of them turns;
+// the others are 0. share: 0 to 1.
+void scale_proportionally(Rope& rope, double share);
 
 // Positions are divided by the factor (Chen et al. 2023, "Extending context window of large language models via
 // position interpolation").

@@ -60,13 +60,14 @@ uint64_t Weights::layer_bytes() const {
                    score_biases.bytes() + logit_bias.bytes();
   if (masked_head) bytes += masked_head->buffer.bytes();
   if (softmaxes) bytes += softmaxes->buffer.bytes() + softmaxes->bounds.bytes();
+  if (layer_inputs) bytes += layer_inputs->bytes() + layer_inputs->table->bytes();
   if (encoder) bytes += encoder->weights.layer_bytes();
   for (const Layer& layer : layers) bytes += layer.buffer.bytes();
   return bytes;
 }
 
 uint64_t Weights::streamed_bytes() const {
-  uint64_t bytes = 0;
+  uint64_t bytes = layer_inputs ? layer_inputs->table->bytes() : 0;
   for (const Layer& layer : layers) bytes += stream ? layer.buffer.bytes() : 0;
   return bytes;
 }

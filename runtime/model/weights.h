@@ -102,6 +102,7 @@ struct Weights {
   Buffer logit_bias;                          // (vocab) added to the logits; none: without bytes
   std::unique_ptr<MaskedHead> masked_head;    // nullptr: the file has none
   std::unique_ptr<SoftmaxWeights> softmaxes;  // nullptr: the logits' plain softmax
+  std::unique_ptr<LayerInputs> layer_inputs;  // nullptr: layers have no embeddings of their own
   std::shared_ptr<const Model> encoder;       // of an encoder-decoder: its other half
   std::vector<Layer> layers;                  // reserved, so that elements stay where they are: views point into them
   std::unique_ptr<Stream> stream;             // nullptr: all layers stay on the device
@@ -133,7 +134,7 @@ struct Weights {
   const Table& output_table() const { return separate_output ? *separate_output : *embedding; }
   uint64_t vocab_bytes() const;
   uint64_t layer_bytes() const;     // everything but the vocabulary's tables
-  uint64_t streamed_bytes() const;  // of them, those in the host's memory
+  uint64_t streamed_bytes() const;  // of them, those in the host's memory: streamed layers, per-layer embeddings
   uint64_t device_bytes() const;    // all that is on the device
 };
 // If a move threw halfway, the weights would be destroyed while their loader still works. So no member is a std::deque,

@@ -49,6 +49,11 @@ Format table_format(std::optional<Format> wanted, const TensorView& table, bool 
   return projected && own == Format::q4 ? Format::q8 : own;
 }
 
+Format layer_input_format(std::optional<Format> wanted, const TensorView& table) {
+  const Format own = closest_format(table.dtype);
+  return wanted ? *wanted : own == Format::f16 ? Format::q8 : own;
+}
+
 uint64_t set_offsets(const Pieces& pieces, const Parts::Sources& sources, std::optional<Format> wanted) {
   uint64_t bytes = 0;
   const auto put = [&](View& view, uint64_t size) {

@@ -14,6 +14,10 @@ Format format_of(std::optional<Format> wanted, std::span<const TensorView* const
 // 8 bits, unless 4 are wanted.
 Format table_format(std::optional<Format> wanted, const TensorView& table, bool projected);
 
+// Format of the table of per-layer embeddings. It is the largest part of a model that has one, so that it has 8 bits at
+// most unless 16 are wanted.
+Format layer_input_format(std::optional<Format> wanted, const TensorView& table);
+
 // Gives each of the pieces its format, and its place in one buffer; returns the buffer's bytes.
 uint64_t set_offsets(const Pieces& pieces, const Parts::Sources& sources, std::optional<Format> wanted);
 

@@ -102,8 +102,8 @@ std::shared_ptr<const Basis> WeightsLoader::basis(const TensorView& table) const
 std::unique_ptr<Table> WeightsLoader::load_table(const TensorView& tensor, const std::string& buffer, bool projected) {
   file_->check_length();
   const Format format = table_format(wanted_.tables, tensor, projected);
-  if (!wanted_.rows.empty()) return load_rows(tensor, format, buffer, projected);
   const std::shared_ptr<const Basis> basis = projected ? this->basis(tensor) : nullptr;
+  if (!wanted_.rows.empty()) return load_rows(tensor, format, basis, buffer);
   Rounding rounding;
   std::unique_ptr<Table> table;
   uint64_t bytes = 0;
@@ -140,10 +140,13 @@ std::unique_ptr<Table> WeightsLoader::load_table(const TensorView& tensor, const
 // All of a table, or a device's part.
 std::unique_ptr<Table> WeightsLoader::load_part(const std::shared_ptr<Device>& device, const TensorView& part,
                                                 Format format, std::shared_ptr<const Basis> basis,
-                                                const std::string& buffer, Rounding& rounding) {
-  const uint64_t total =
-      Matrix{format, static_cast<uint32_t>(part.shape[0]), config_.width, {}, basis ? Layout::planes : Layout::values}
-          .bytes();
+                                                const std::string& buffer, Rounding& rounding, Memory memory) {
+  const uint64_t total = Matrix{format,
+                                static_cast<uint32_t>(part.shape[0]),
+                                static_cast<uint32_t>(part.shape[1]),
+                                {},
+                                basis ? Layout::planes : Layout::values}
+                             .bytes();
   const double scale = static_cast<double>(part.bytes.size()) / static_cast<double>(total);
   uint64_t packed = 0, told = 0;
   const auto progress = [&](uint64_t bytes) {
@@ -157,12 +160,13 @@ std::unique_ptr<Table> WeightsLoader::load_part(const std::shared_ptr<Device>& d
   };
   Uploader uploader(device);
   return std::make_unique<Table>(device, uploader, std::span(&part, 1), format, std::move(basis), buffer, progress,
-                                 &rounding);
+                                 &rounding, memory);
 }
 
 // Loads only the wanted rows.
-std::unique_ptr<Table> WeightsLoader::load_rows(const TensorView& tensor, Format format, const std::string& buffer,
-                                                bool projected) {
+std::unique_ptr<Table> WeightsLoader::load_rows(const TensorView& tensor, Format format,
+                                                std::shared_ptr<const Basis> basis, const std::string& buffer,
+                                                Memory memory) {
   const uint64_t row_bytes = tensor.bytes.size() / tensor.shape[0];
   std::vector<TensorView> rows;
   for (const uint32_t row : wanted_.rows) {
@@ -174,8 +178,8 @@ std::unique_ptr<Table> WeightsLoader::load_rows(const TensorView& tensor, Format
     rows.push_back(
         {tensor.name, tensor.dtype, {1, tensor.shape[1]}, tensor.bytes.subspan(row * row_bytes, row_bytes), row});
   }
-  auto table = std::make_unique<Table>(device_, uploader_, rows, format, projected ? basis(tensor) : nullptr, buffer,
-                                       [](uint64_t) {});
+  auto table = std::make_unique<Table>(
+      device_, uploader_, rows, format, std::move(basis), buffer, [](uint64_t) {}, nullptr, memory);
   report_->add(tensor, name(format), table->buffer().bytes(), buffer, {});
   report_->advance(tensor.bytes.size());
   return table;
@@ -212,6 +216,7 @@ void WeightsLoader::load_ends() {
     upload(-1, parts_.masked_head(head), roundings);
   }
   if (config_.mixes_softmaxes()) load_softmaxes();
+  if (config_.layer_input > 0) load_layer_inputs();
   const TensorView* const bias = parts_.logit_bias();
   if (!bias) return;
   // It is 0 in all known models: then nothing is added.
@@ -236,6 +241,26 @@ void WeightsLoader::load_softmaxes() {
     bounds.insert(bounds.end(), {config_.softmaxes.first_row(k), config_.softmaxes.end_row(k, config_.vocab)});
   own.bounds = Buffer(device_, "softmax bounds", bounds.size() * 4, Memory::device);
   uploader_.upload(own.bounds, std::span<const uint32_t>(bounds));
+}
+
+// The table stays in the host's memory: a token reads one row of it.
+void WeightsLoader::load_layer_inputs() {
+  weights_.layer_inputs = std::make_unique<LayerInputs>();
+  LayerInputs& own = *weights_.layer_inputs;
+  const char* const name = "per-layer embeddings";
+  const TensorView& tensor = parts_.layer_input_table();
+  const Format format = layer_input_format(wanted_.tables, tensor);
+  file_->check_length();
+  if (!wanted_.rows.empty()) {
+    own.table = load_rows(tensor, format, nullptr, name, Memory::upload);
+  } else {
+    Rounding rounding;
+    own.table = load_part(device_, tensor, format, nullptr, name, rounding, Memory::upload);
+    report_->add(tensor, weft::name(format), own.table->bytes(), name, rounding);
+  }
+  upload(-1, parts_.layer_inputs(own), allocate(own.buffer, "layer inputs", -1, parts_.layer_inputs(own)));
+  // The half of the factor sqrt(1/2) that is not the table's.
+  load_norm(own.norm, parts_.layer_input_norm(), "layer inputs' norm", std::sqrt(0.5f));
 }
 
 void WeightsLoader::load_image(ImageEnds& ends) {
@@ -378,7 +403,10 @@ std::vector<float> WeightsLoader::floats_of(const std::vector<Floats>& parts, fl
   for (const Floats& part : parts) {
     const size_t first = values.size();
     values.resize(first + part.count());
-    if (!part.tensor) continue;
+    if (!part.tensor) {
+      std::fill(values.begin() + static_cast<ptrdiff_t>(first), values.end(), part.offset * scale);
+      continue;
+    }
     const std::span<float> own = std::span(values).subspan(first);
     std::vector<std::byte> bytes;
     to_float(file_->read(*part.tensor, bytes), 0, own);

@@ -38,11 +38,14 @@ class WeightsLoader {
   void report_left_out();
   std::unique_ptr<Table> load_table(const TensorView& tensor, const std::string& buffer, bool projected);
   std::unique_ptr<Table> load_part(const std::shared_ptr<Device>& device, const TensorView& part, Format format,
-                                   std::shared_ptr<const Basis> basis, const std::string& buffer, Rounding& rounding);
-  std::unique_ptr<Table> load_rows(const TensorView& tensor, Format format, const std::string& buffer, bool projected);
+                                   std::shared_ptr<const Basis> basis, const std::string& buffer, Rounding& rounding,
+                                   Memory memory = Memory::device);
+  std::unique_ptr<Table> load_rows(const TensorView& tensor, Format format, std::shared_ptr<const Basis> basis,
+                                   const std::string& buffer, Memory memory = Memory::device);
   void load_norm(Buffer& buffer, const std::vector<Floats>& parts, const char* name, float scale);
   void load_attention_norms();
   void load_softmaxes();
+  void load_layer_inputs();
   void load_positions();
   void load_score_biases();
   std::vector<Rounding*> allocate(Buffer& buffer, const std::string& name, int index, const Pieces& pieces);

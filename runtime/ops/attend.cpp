@@ -17,15 +17,16 @@ uint32_t heads_at_once(const HeadShape& shape) {
   return heads;
 }
 
-// True if attend_texel.comp computes such heads over such caches.
+// True if attend_texel.comp computes such heads over such caches. llvmpipe compiles its unrolled loops over wider heads
+// for a minute.
 bool by_texels(const Plan& plan, const HeadShape& shape, Format cache) {
-  return plan.texel_products && shape.head_dim % (cache == Format::f16 ? 8 : 16) == 0;
+  return plan.texel_products && shape.head_dim <= 256 && shape.head_dim % (cache == Format::f16 ? 8 : 16) == 0;
 }
 
 // The same of attend.comp: what few threads' registers hold, plans say by the tokens of a block.
 uint32_t heads_of_group(const Plan& plan, const HeadShape& shape) {
   const uint32_t group = shape.heads / shape.kv_heads;
-  uint32_t heads = std::min({group, plan.block_tokens, 4u});
+  uint32_t heads = std::min({group, plan.block_tokens, shape.head_dim > 256 ? 2u : 4u});  // shared memory has room
   while (group % heads != 0) --heads;
   return heads;
 }
@@ -62,8 +63,8 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
   const Plan& plan = recorder.device().plan();
   const uint32_t q_dim = shape.heads * shape.head_dim, kv_dim = shape.kv_heads * shape.head_dim;
   const uint32_t stride = stride_of(q_dim), q_stride = fused_rope ? stride_of(q_dim + 2 * kv_dim) : stride;
-  require(shape.head_dim > 0 && shape.head_dim % 2 == 0 && shape.head_dim <= 256, "attend",
-          "the head dimension must be even and 2 to 256");
+  require(shape.head_dim > 0 && shape.head_dim % 2 == 0 && shape.head_dim <= kMostHeadDim, "attend",
+          "the head dimension must be even and 2 to 512");
   require(shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0, "attend",
           "heads are no multiple of key/value heads");
   require_bytes(q, uint64_t{tokens} * q_stride * 4, "attend", "q");

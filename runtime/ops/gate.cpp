@@ -11,13 +11,14 @@ void gate(Recorder& recorder, const GateShape& shape, const View& state, const V
   require(shape.gate_at + shape.groups * shape.cols <= shape.gate_cols, "gate", "gates after the row's end");
   require_bytes(gates, uint64_t{tokens} * gate_stride * 4, "gate", "gates");
   require_bytes(x, uint64_t{tokens} * stride * 4, "gate", "x");
-  if (shape.kind != GateKind::sigmoid)
+  const bool normed = shape.kind == GateKind::after_norm || shape.kind == GateKind::then_norm;
+  if (normed)
     require_bytes(weight, uint64_t{shape.cols} * (shape.own_weights ? shape.groups : 1) * 4, "gate", "weight");
   const Plan& plan = recorder.device().plan();
   recorder.dispatch(
       {plan.subgroup ? shaders::gate_subgroup : shaders::gate,
        {plan.reduce_threads, static_cast<uint32_t>(shape.kind)}},
-      {state, gates, weight, x},
+      {state, gates, normed ? weight : gates, x},
       abi::GatePush{shape.cols, stride, gate_stride, shape.gate_at, shape.own_weights ? shape.cols : 0, shape.epsilon},
       {shape.groups, tokens});
 }

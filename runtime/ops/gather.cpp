@@ -5,10 +5,11 @@
 namespace weft::ops {
 
 void gather(Recorder& recorder, const Matrix& table, const View& state, const View& history, const View& x,
-            uint32_t tokens, float scale) {
+            uint32_t tokens, float scale, Output output) {
   require_bytes(x, uint64_t{tokens} * stride_of(table.cols) * 4, "gather", "x");
   const uint32_t quads = table.blocks() * BLOCK / 4;
-  const std::vector<uint32_t> constants = {static_cast<uint32_t>(table.format), static_cast<uint32_t>(table.layout)};
+  const std::vector<uint32_t> constants = {static_cast<uint32_t>(table.format), static_cast<uint32_t>(table.layout),
+                                           output == Output::add};
   for (const Matrix::Slice& slice : table.slices(recorder.device().plan().slice_bytes))
     recorder.dispatch({shaders::gather, constants}, {slice.view, state, history, x},
                       abi::GatherPush{table.cols, stride_of(table.cols), slice.row_base, slice.rows, scale},

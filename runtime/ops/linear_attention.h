@@ -55,7 +55,12 @@ void scan(Recorder& recorder, const LinearShape& shape, const View& state, const
 void keep_rows(Recorder& recorder, const LinearShape& shape, const View& state, const View& projected,
                const View& prepared, const LinearState& kept, uint32_t tokens);
 
-enum class GateKind : uint32_t { sigmoid = GATE_SIGMOID, after_norm = GATE_AFTER_NORM, then_norm = GATE_THEN_NORM };
+enum class GateKind : uint32_t {
+  sigmoid = GATE_SIGMOID,
+  after_norm = GATE_AFTER_NORM,
+  then_norm = GATE_THEN_NORM,
+  of_gelu = GATE_OF_GELU
+};
 struct GateShape {
   GateKind kind;
   uint32_t groups, cols;     // cols: of a group
@@ -65,8 +70,8 @@ struct GateShape {
   float epsilon = 0;
 };
 // In place: sigmoid: x = x sigmoid(gate); after_norm: x = rms(x) weight silu(gate); then_norm: x = rms(x silu(gate))
-// weight, each group by itself.      x (tokens, stride_of(groups * cols)), gates (tokens, stride_of(gate_cols)),
-// weight (cols) or (groups * cols)
+// weight, each group by itself; of_gelu: x = gelu_tanh(x) gate. Only norms have weights.
+// x (tokens, stride_of(groups * cols)), gates (tokens, stride_of(gate_cols)), weight (cols) or (groups * cols)
 void gate(Recorder& recorder, const GateShape& shape, const View& state, const View& gates, const View& weight,
           const View& x, uint32_t tokens);
 

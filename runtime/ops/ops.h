@@ -22,10 +22,12 @@ struct Plan;
 
 namespace ops {
 
-// x[t] = table[history[pos + t]] * scale.               table (rows, cols), history (context), x (tokens,
+enum class Output { write, add };
+
+// x[t] = table[history[pos + t]] * scale, or x[t] += that.     table (rows, cols), history (context), x (tokens,
 // stride_of(cols)). If the table has its own basis (ops/basis.h), x is in that basis.
 void gather(Recorder& recorder, const Matrix& table, const View& state, const View& history, const View& x,
-            uint32_t tokens, float scale = 1);
+            uint32_t tokens, float scale = 1, Output output = Output::write);
 
 // x[t] += table[pos + t].                               table (positions, cols) floats, x (tokens, stride_of(cols))
 // Positions after the table add nothing.
@@ -40,7 +42,6 @@ void insert_rows(Recorder& recorder, const View& state, const View& history, con
 // y[i] += x[i].                                         x, y (count)
 void add(Recorder& recorder, const View& x, const View& y, uint32_t count);
 
-enum class Output { write, add };
 enum class NormKind : uint32_t { rms = NORM_RMS, layer = NORM_LAYER };
 struct NormShape {
   uint32_t cols;
@@ -65,11 +66,11 @@ struct BeginNorm {
 
 // rms: y[t] = x[t] / sqrt(mean(x[t]^2) + epsilon) * weight.
 // layer: y[t] = (x[t] - mean(x[t])) / sqrt(variance(x[t]) + epsilon) * weight + bias; the biases lie after the
-// weights. x, y (tokens, stride_of(cols)), weight (cols) or (2, cols). Output::add: y[t] += that. last_only: of the
-// pass's last token only, to y[0]. begin: of the norm of y, with one sum.
+// weights. x, y (tokens, stride_of(cols)), weight (cols) or (2, cols). Output::add: y[t] = (y[t] + that) * scale.
+// last_only: of the pass's last token only, to y[0]. begin: of the norm of y, with one sum.
 void norm(Recorder& recorder, const NormShape& shape, const View& state, const View& x, const View& weight,
           const View& y, uint32_t tokens, bool last_only, Output output = Output::write,
-          const BeginNorm* begin = nullptr);
+          const BeginNorm* begin = nullptr, float scale = 1);
 
 // y[t] = x[t] in the table's basis, and back; the latter overwrites y. begin: of the norm of x, with one sum.
 // x, y (tokens, stride_of(table.cols))
@@ -136,13 +137,15 @@ void route(Recorder& recorder, const Experts& experts, const View& state, const 
 void matmul_expert(Recorder& recorder, const Matrix& weights, const Experts& experts, uint32_t rank, const View& state,
                    const View& chosen, const View& x, const View& y, uint32_t tokens, Output output);
 
+inline constexpr uint32_t kMostHeadDim = 512;
 struct HeadShape {
-  uint32_t heads, kv_heads, head_dim;  // heads a multiple of kv_heads; head_dim even, at most 256
+  uint32_t heads, kv_heads, head_dim;  // heads a multiple of kv_heads; head_dim even, at most kMostHeadDim
 };
-// Every head h of q and k becomes h / sqrt(mean(h^2) + epsilon) * weight, in place.
-// qkv (tokens, stride_of(q + k + v)), weight (2, head_dim): of queries, of keys
+// Every head h of q and k, and of v if `values`, becomes h / sqrt(mean(h^2) + epsilon) * weight, in place.
+// qkv (tokens, stride_of(q + k + v)), weight (3, head_dim): of queries, of keys, of values; without those that are not
+// normed
 void norm_heads(Recorder& recorder, const HeadShape& shape, const View& state, const View& weight, const View& qkv,
-                float epsilon, uint32_t tokens);
+                float epsilon, uint32_t tokens, bool values = false);
 
 // A layer's cache: keys and values in `capacity` slots, a multiple of TILE_ROWS. A ring: position p is in slot
 // p % capacity, and overwrites position p - capacity.

@@ -132,6 +132,8 @@ void Session::prompt_parts(std::span<const PromptPart> parts) {
     throw Error(Code::unsupported, "the family '" + model_.config.family + "' reads its prompt with an encoder",
                 "prompt", "only decoders take rows");
   const SoftContext all = join_parts(parts, model_.config.vocab, model_.config.width);
+  if (!all.rows.empty() && model_.config.layer_input > 0)
+    throw Error(Code::unsupported, "the model's layers have embeddings of their own, which rows lack", "prompt");
   require(!all.ids.empty(), "prompt", "it has no token");
   check_ids(all.ids, UINT32_MAX, context_ - 1);
   const uint64_t bytes = all.rows.size() / model_.config.width * stride_of(model_.config.width) * sizeof(float),

@@ -28,7 +28,7 @@ void pack_on_all_cores(const Matrix& matrix, std::span<const TensorView* const> 
 
 Table::Table(const std::shared_ptr<Device>& device, Uploader& uploader, std::span<const TensorView> parts,
              Format format, std::shared_ptr<const Basis> basis, std::string name,
-             const std::function<void(uint64_t)>& progress, Rounding* rounding) {
+             const std::function<void(uint64_t)>& progress, Rounding* rounding, Memory memory) {
   uint64_t rows = 0;
   std::vector<const TensorView*> pointers;
   for (const TensorView& part : parts) {
@@ -44,7 +44,7 @@ Table::Table(const std::shared_ptr<Device>& device, Uploader& uploader, std::spa
     matrix_.basis = std::move(basis);
     matrix_.basis_words = basis_words_;
   }
-  buffer_ = Buffer(device, std::move(name), matrix_.bytes(), Memory::device);
+  buffer_ = Buffer(device, std::move(name), matrix_.bytes(), memory);
   matrix_.view = buffer_;
   std::vector<Rounding> roundings(rounding ? parts.size() : 0);
   upload_matrix(uploader, matrix_, pointers, progress, roundings);

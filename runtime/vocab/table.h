@@ -18,7 +18,7 @@ class Table {
   // (may be nullptr) what became of the numbers.
   Table(const std::shared_ptr<Device>& device, Uploader& uploader, std::span<const TensorView> parts, Format format,
         std::shared_ptr<const Basis> basis, std::string name, const std::function<void(uint64_t)>& progress,
-        Rounding* rounding = nullptr);
+        Rounding* rounding = nullptr, Memory memory = Memory::device);
   Table(const Table&) = delete;  // the matrix points into the buffer
   Table& operator=(const Table&) = delete;
 

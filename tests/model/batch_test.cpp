@@ -151,9 +151,9 @@ TEST_F(BatchTest, GroupsTooLargeForABindingAreApart) {
   }
 }
 
-// Position tables, rings of sliding windows, experts, ALiBi, branches side by side.
+// Position tables, rings of sliding windows, caches that layers share, experts, ALiBi, branches side by side.
 TEST_F(BatchTest, Families) {
-  for (const char* family : {"bloom", "gemma3", "gpt2", "mistral", "mixtral", "palm"}) {
+  for (const char* family : {"bloom", "gemma3", "gemma4", "gpt2", "mistral", "mixtral", "palm"}) {
     SCOPED_TRACE(family);
     model_ = load_model(open_device(), source_folder() / "tests/model/golden" / family, Format::q8);
     std::vector<std::unique_ptr<Session>> sessions;

@@ -151,7 +151,7 @@ TEST_F(DraftTest, ARealModel) {
 }
 
 TEST_F(DraftTest, Families) {
-  for (const char* family : {"bloom", "gemma3", "gpt2", "mistral", "mixtral", "palm"}) {
+  for (const char* family : {"bloom", "gemma3", "gemma4", "gpt2", "mistral", "mixtral", "palm"}) {
     SCOPED_TRACE(family);
     model_ = load_model(open_device(), source_folder() / "tests/model/golden" / family, Format::q8);
     Session alone(*model_, 64, {}), checked(*model_, 64, {});
@@ -165,7 +165,7 @@ TEST_F(DraftTest, Families) {
 
 // Windows are rings, of 128 slots here: rejected drafts must not overwrite what the next tokens see.
 TEST_F(DraftTest, Windows) {
-  for (const char* family : {"gemma3", "mistral"}) {
+  for (const char* family : {"gemma3", "gemma4", "mistral"}) {
     SCOPED_TRACE(family);
     model_ = load_model(open_device(), source_folder() / "tests/model/golden" / family, Format::f16);
     Session alone(*model_, 256, {}), checked(*model_, 256, {});

@@ -2,8 +2,10 @@
 // GGUF.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <deque>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "support/golden.h"
@@ -197,6 +199,40 @@ TEST_F(GpuTest, FirstFilesOfGpt2) {
   expect_greedy_ids(model, golden);
 }
 
+std::string bytes_of(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// Folders of models that see pictures have the text model's description and tensors inside.
+TEST_F(GpuTest, TextPartOfAModelWithPictures) {
+  for (const auto& [name, type] : {std::pair{"gemma4", "gemma4"}, {"qwen35", "qwen3_5"}}) {
+    SCOPED_TRACE(name);
+    const std::filesystem::path from = golden_folder() / name;
+    const TemporaryFolder to;
+    const nlohmann::json own = nlohmann::json::parse(bytes_of(from / "config.json"));
+    std::ofstream(to.path() / "config.json")
+        << nlohmann::json{{"model_type", type}, {"text_config", own}, {"vision_config", {{"hidden_size", 8}}}};
+    const std::string file = bytes_of(from / "model.safetensors");
+    uint64_t length = 0;
+    std::memcpy(&length, file.data(), 8);
+    const nlohmann::json before = nlohmann::json::parse(file.substr(8, length));
+    nlohmann::json header = nlohmann::json::object();
+    std::string numbers = file.substr(8 + length);
+    for (const auto& [tensor, place] : before.items())
+      header[tensor.starts_with("model.") ? "model.language_model." + tensor.substr(6) : tensor] = place;
+    header["model.vision_tower.weight"] = {
+        {"dtype", "F16"}, {"shape", {4}}, {"data_offsets", {numbers.size(), numbers.size() + 8}}};
+    numbers.append(8, '\0');
+    const std::string text = header.dump();
+    length = text.size();
+    std::ofstream out(to.path() / "model.safetensors", std::ios::binary);
+    out.write(reinterpret_cast<const char*>(&length), 8) << text << numbers;
+    out.close();
+    expect_greedy_ids(*load_model(open_device(), to.path(), Format::f16), read_golden(from));
+  }
+}
+
 // llama.cpp's first files of Mixtral have a tensor for each expert.
 TEST_F(GpuTest, FirstFilesOfMixtral) {
   ModelFile file = open_model(golden_folder() / "mixtral/model.gguf");
@@ -268,7 +304,7 @@ std::string underscored(const testing::TestParamInfo<std::string>& model) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, FamiliesTest, testing::ValuesIn(golden_names()), underscored);
-INSTANTIATE_TEST_SUITE_P(Models, CappedLogitsTest, testing::Values("gemma2", "gemma2-untied"), underscored);
+INSTANTIATE_TEST_SUITE_P(Models, CappedLogitsTest, testing::Values("gemma2", "gemma2-untied", "gemma4"), underscored);
 
 }  // namespace
 }  // namespace weft::test

@@ -23,7 +23,7 @@ TEST_P(FootprintTest, IsWhatTheModelTakes) {
   EXPECT_EQ(config.vocab, model->config.vocab);
   EXPECT_EQ(print.vocab_bytes, model->weights.vocab_bytes());
   EXPECT_EQ(print.layer_bytes, model->weights.device_bytes() - model->weights.vocab_bytes());
-  EXPECT_EQ(print.streamed_bytes, 0u);
+  EXPECT_EQ(print.streamed_bytes, model->weights.streamed_bytes());
   if (config.layer_kind.sees_all) {
     EXPECT_EQ(print.session_bytes, Encoder(*model, config.context).bytes());
   } else {
@@ -33,10 +33,11 @@ TEST_P(FootprintTest, IsWhatTheModelTakes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, FootprintTest,
-                         testing::Values("golden/gpt2", "golden/gemma3", "golden/mixtral", "golden/bloom-untied",
-                                         "golden/lfm2-biased-untied", "golden_softmaxes/mixture/model.gguf",
-                                         "golden_softmaxes/adaptive/model.gguf", "golden_encoders/bert",
-                                         "golden_seq2seq/bart", "golden_seq2seq/t5-gated-untied"));
+                         testing::Values("golden/gpt2", "golden/gemma3", "golden/gemma4", "golden/gemma4-keys",
+                                         "golden/mixtral", "golden/bloom-untied", "golden/lfm2-biased-untied",
+                                         "golden_softmaxes/mixture/model.gguf", "golden_softmaxes/adaptive/model.gguf",
+                                         "golden_encoders/bert", "golden_seq2seq/bart",
+                                         "golden_seq2seq/t5-gated-untied"));
 
 }  // namespace
 }  // namespace weft::test

@@ -1,5 +1,6 @@
-// Layers with a recurrent state (short convolutions, Gated DeltaNet, Mamba-2): whatever a session goes back to, and
-// wherever its context comes from, the tokens are those of a session that computes the text anew.
+// Layers with a recurrent state (short convolutions, Gated DeltaNet, Mamba-2), and layers that read another's cache
+// (Gemma 4): whatever a session goes back to, and wherever its context comes from, the tokens are those of a session
+// that computes the text anew.
 #include <algorithm>
 
 #include "session/batch.h"
@@ -17,9 +18,10 @@ struct Case {
   const char* model;
   Format format;
   bool has_rows;  // the state is the last rows alone, which a copy has all of
+  bool recurrent = true;
 };
 
-class RecurrentTest : public GpuTest, public testing::WithParamInterface<Case> {
+class StateTest : public GpuTest, public testing::WithParamInterface<Case> {
  protected:
   void SetUp() override {
     GpuTest::SetUp();
@@ -39,6 +41,8 @@ class RecurrentTest : public GpuTest, public testing::WithParamInterface<Case> {
   std::unique_ptr<Model> model_;
 };
 
+class RecurrentTest : public StateTest {};
+
 Ids go_on(Session& session, uint32_t count) {
   Ids ids;
   session.generate(count, true, [&](uint32_t id) {
@@ -53,7 +57,7 @@ Ids joined(Ids a, const Ids& b) {
   return a;
 }
 
-TEST_P(RecurrentTest, PromptsInChunks) {
+TEST_P(StateTest, PromptsInChunks) {
   const Ids ids = text(200), want = anew(ids, 12);
   for (const size_t step : {1u, 7u, 64u}) {
     const auto parts = session();
@@ -65,7 +69,7 @@ TEST_P(RecurrentTest, PromptsInChunks) {
   }
 }
 
-TEST_P(RecurrentTest, GoesBackAnywhere) {
+TEST_P(StateTest, GoesBackAnywhere) {
   const Ids ids = text(170);
   const auto edited = session();
   for (const size_t kept : {169u, 168u, 160u, 150u, 129u, 128u, 100u, 64u, 3u, 2u, 1u, 0u}) {
@@ -123,7 +127,7 @@ TEST_P(RecurrentTest, MoreCheckpointsThanThereIsRoomFor) {
   }
 }
 
-TEST_P(RecurrentTest, CopiesPrefixes) {
+TEST_P(StateTest, CopiesPrefixes) {
   Ids ids = text(140);
   constexpr uint32_t kEnd = 2;
   std::ranges::replace(ids, kEnd, kEnd + 1);
@@ -136,7 +140,7 @@ TEST_P(RecurrentTest, CopiesPrefixes) {
     const auto second = session({kEnd}, grouped ? StatePlace{group, 1} : StatePlace());
     generate(*first, ids, 25);
     second->prompt(other);
-    EXPECT_EQ(second->copy_prefix(*first), 50u);
+    EXPECT_EQ(second->copy_prefix(*first), GetParam().recurrent ? 50u : 70u);
     EXPECT_EQ(go_on(*second, 12), anew(other, 12));
     second->prompt(joined(ids, {7}));  // more in common: all of the prompt
     EXPECT_EQ(second->copy_prefix(*first), ids.size());
@@ -144,7 +148,7 @@ TEST_P(RecurrentTest, CopiesPrefixes) {
   }
 }
 
-TEST_P(RecurrentTest, SavesAndRestores) {
+TEST_P(StateTest, SavesAndRestores) {
   TemporaryFolder folder;
   for (const uint32_t length : {1u, 2u, 15u, 130u}) {
     const Ids ids = text(length), want = anew(ids, 30);
@@ -161,7 +165,7 @@ TEST_P(RecurrentTest, SavesAndRestores) {
   }
 }
 
-TEST_P(RecurrentTest, SavesAfterGoingBack) {
+TEST_P(StateTest, SavesAfterGoingBack) {
   TemporaryFolder folder;
   const Ids ids = text(120);
   const auto first = session(), second = session();
@@ -174,7 +178,7 @@ TEST_P(RecurrentTest, SavesAfterGoingBack) {
 }
 
 // Accepted and refused drafts, in a pass of one session and in those of a batch.
-TEST_P(RecurrentTest, DraftsChangeNothing) {
+TEST_P(StateTest, DraftsChangeNothing) {
   const Ids ids = text(33), want = anew(ids, 60), all = joined(ids, want);
   const uint32_t vocab = model_->config.vocab;
   const auto drafters = [&] {
@@ -212,7 +216,7 @@ TEST_P(RecurrentTest, DraftsChangeNothing) {
   }
 }
 
-TEST_P(RecurrentTest, SessionsOfABatch) {
+TEST_P(StateTest, SessionsOfABatch) {
   const auto group = std::make_shared<StateGroup>(3u);
   std::vector<std::unique_ptr<Session>> sessions;
   std::vector<BatchEntry> entries;
@@ -235,7 +239,7 @@ TEST_P(RecurrentTest, SessionsOfABatch) {
   }
 }
 
-TEST_P(RecurrentTest, LosesItsDevice) {
+TEST_P(StateTest, LosesItsDevice) {
   const Ids ids = text(80), want = anew(ids, 20);
   const auto lost = session();
   Ids got = generate(*lost, ids, 8);
@@ -246,7 +250,7 @@ TEST_P(RecurrentTest, LosesItsDevice) {
 }
 
 // Reading the context once more leaves it as it is.
-TEST_P(RecurrentTest, MeasuringChangesNothing) {
+TEST_P(StateTest, MeasuringChangesNothing) {
   const Ids ids = text(140), want = anew(ids, 20);
   const auto measured = session();
   measured->prompt(ids);
@@ -267,15 +271,21 @@ TEST_P(RecurrentTest, MemoryOfCheckpointsCounts) {
   EXPECT_EQ(one->kv_bytes(), layout.bytes + layout.checkpoint_bytes());
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, RecurrentTest,
-                         testing::Values(Case{"lfm2-biased-untied", Format::f16, true},
-                                         Case{"lfm2-biased-untied", Format::q8, true},
-                                         Case{"qwen35", Format::f16, false}, Case{"granite-hybrid", Format::q8, false}),
-                         [](const auto& instance) {
-                           std::string text = std::string(instance.param.model) + "_" + name(instance.param.format);
-                           std::ranges::replace(text, '-', '_');
-                           return text;
-                         });
+const Case kRecurrent[] = {{"lfm2-biased-untied", Format::f16, true},
+                           {"lfm2-biased-untied", Format::q8, true},
+                           {"qwen35", Format::f16, false},
+                           {"granite-hybrid", Format::q8, false}};
+const Case kOthers[] = {{"gemma4", Format::f16, false, false}};
+
+std::string name_of(const testing::TestParamInfo<Case>& instance) {
+  std::string text = std::string(instance.param.model) + "_" + name(instance.param.format);
+  std::ranges::replace(text, '-', '_');
+  return text;
+}
+
+INSTANTIATE_TEST_SUITE_P(Recurrent, StateTest, testing::ValuesIn(kRecurrent), name_of);
+INSTANTIATE_TEST_SUITE_P(Others, StateTest, testing::ValuesIn(kOthers), name_of);
+INSTANTIATE_TEST_SUITE_P(Models, RecurrentTest, testing::ValuesIn(kRecurrent), name_of);
 
 }  // namespace
 }  // namespace weft::test

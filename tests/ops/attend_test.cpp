@@ -122,7 +122,8 @@ void check_attend(const Tuning& tuning, const Case& c) {
   std::fill(scratch.end() - static_cast<ptrdiff_t>(more_bytes ? (c.tokens + 3) * s.heads : 0), scratch.end(), 0.0f);
   const Buffer parts = upload(device, "parts", scratch);
   const float scale = 1 / std::sqrt(static_cast<float>(s.head_dim));
-  const bool texel = device->plan().texel_products && s.head_dim % (c.format == Format::f16 ? 8 : 16) == 0;
+  const bool texel =
+      device->plan().texel_products && s.head_dim <= 256 && s.head_dim % (c.format == Format::f16 ? 8 : 16) == 0;
   std::string expected = texel ? "attend texel" : reduction("attend", device->plan());
   run_op(device, expected, [&](Recorder& recorder) {
     ops::Attention attention = {scale, c.window, c.soft_cap, c.alibi, c.mask, {}};
@@ -157,12 +158,13 @@ TEST_F(AttendTest, HeadDimensionsAndGroups) {
   for (const Tuning& tuning : reduction_tunings()) check_attend(tuning, {{9, 3, 64}, 299});
   // A pipeline each, which a software driver compiles for a second.
   for (const bool plain : {false, true})
-    for (const uint32_t dim : {2u, 12u, 80u, 200u, 256u}) {
+    for (const uint32_t dim : {2u, 12u, 80u, 200u, 256u, 512u}) {
       const Tuning tuning = {.plain = plain, .texel_products = false};
       check_attend(tuning, {{9, 3, dim}, 299});
       check_attend(tuning, {{9, 3, dim}, 0});
     }
-  for (const ops::HeadShape& shape : {ops::HeadShape{3, 3, 8}, {5, 1, 16}, {8, 1, 64}, {16, 2, 128}, {5, 5, 256}})
+  for (const ops::HeadShape& shape :
+       {ops::HeadShape{3, 3, 8}, {5, 1, 16}, {8, 1, 64}, {16, 2, 128}, {5, 5, 256}, {4, 1, 512}})
     check_attend({}, {shape, 40});
 }
 
@@ -194,6 +196,7 @@ TEST_F(AttendTest, Parts) {
         check_attend(tuning, {{4, 2, 16}, pos, 3, 13, 5, 0, 0, 5, 1024});    // a soft-cap
         check_attend(tuning, {{12, 1, 40}, pos, 1, 1, 1, 0, 0, 0, 1024});    // three workgroups of four heads
         check_attend(tuning, {{5, 1, 256}, pos, 1, 1, 1, 0, 0, 0, 1024});    // five of one
+        check_attend(tuning, {{4, 1, 512}, pos, 1, 1, 1, 0, 0, 0, 1024});    // two of two
       }
       check_attend(tuning, {{3, 1, 16}, 1500, 13, 13, 1, 0, 300, 0, 320});  // a ring
       Case steep = {{2, 1, 64}, 700};

@@ -12,7 +12,8 @@ TEST_F(GateTest, EqualsTheReference) {
   constexpr uint32_t kTokens = 5, kActive = 3, kAt = 7;
   for (const Tuning& tuning : reduction_tunings()) {
     const auto device = open_device(tuning);
-    for (const auto kind : {ops::GateKind::sigmoid, ops::GateKind::after_norm, ops::GateKind::then_norm})
+    for (const auto kind :
+         {ops::GateKind::sigmoid, ops::GateKind::after_norm, ops::GateKind::then_norm, ops::GateKind::of_gelu})
       for (const auto& [groups, cols] : {std::pair{3u, 24u}, {1u, 300u}, {4u, 65u}}) {
         for (const bool own : {false, true}) {
           SCOPED_TRACE(std::to_string(static_cast<uint32_t>(kind)) + " " + std::to_string(groups) + " x " +

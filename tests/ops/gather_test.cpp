@@ -13,7 +13,7 @@ class GatherTest : public GpuTest {};
 
 // Gathers ids[pos .. end) in passes of `tokens`, and compares with the reference.
 void check_gather(const Tuning& tuning, Layout layout, Format format, uint32_t rows, uint32_t cols,
-                  const std::vector<uint32_t>& ids, uint32_t pos, uint32_t tokens, float scale = 1) {
+                  const std::vector<uint32_t>& ids, uint32_t pos, uint32_t tokens, float scale = 1, bool adds = false) {
   SCOPED_TRACE(tuning.name() + (layout == Layout::planes ? " planes " : " values ") + name(format) + " rows " +
                std::to_string(rows) + " cols " + std::to_string(cols) + " pos " + std::to_string(pos) + " tokens " +
                std::to_string(tokens));
@@ -21,16 +21,24 @@ void check_gather(const Tuning& tuning, Layout layout, Format format, uint32_t r
   const Tiled table = make_tiled(device, format, rows, cols, rows * 31 + cols, layout);
   const uint32_t end = static_cast<uint32_t>(ids.size());
   const Buffer state = make_state(device, pos, end, end), history = upload(device, "history", ids);
-  const Buffer x = poisoned(device, "x", uint64_t{tokens} * stride_of(cols));
-  run_op(device, "gather",
-         [&](Recorder& recorder) { ops::gather(recorder, table.matrix, state, history, x, tokens, scale); });
+  const std::vector<float> before = Random(cols).normals(size_t{tokens} * stride_of(cols));
+  const Buffer x = adds ? upload(device, "x", before) : poisoned(device, "x", before.size());
+  run_op(device, "gather", [&](Recorder& recorder) {
+    ops::gather(recorder, table.matrix, state, history, x, tokens, scale, adds ? ops::Output::add : ops::Output::write);
+  });
   const uint32_t active = std::min(tokens, end - pos);
   reference::Rows want = reference::gather(table.values, std::span(ids).subspan(pos, active));
   for (double& value : want.values) value *= scale;
   // Rounding of a value: f16 is exact; q8 multiplies once, q4 adds once. Planes multiply once: their integers have 16
   // bits at most. A scale multiplies once more.
-  EXPECT_TRUE(close_to(download_as<float>(device, x), padded(want, tokens, stride_of(cols)),
-                       scale == 1 ? kRounding : 2 * kRounding));
+  std::vector<double> expected = padded(want, tokens, stride_of(cols));
+  std::vector<float> got = download_as<float>(device, x);
+  if (adds)
+    for (size_t i = 0; i < got.size(); ++i) {
+      EXPECT_TRUE(!std::isnan(expected[i]) || got[i] == before[i]) << "element " << i << " has been written";
+      expected[i] = std::isnan(expected[i]) ? got[i] : expected[i] + before[i];
+    }
+  EXPECT_TRUE(close_to(got, expected, adds ? 8 * kRounding : scale == 1 ? kRounding : 2 * kRounding));
 }
 
 TEST_F(GatherTest, AwkwardShapes) {
@@ -53,6 +61,13 @@ TEST_F(GatherTest, Scales) {
       check_gather({}, layout, format, 65, 33, {64, 0, 3}, 0, 8, std::sqrt(33.0f));
       check_gather({}, layout, format, 65, 172, {64, 0, 3}, 2, 1, 0.125f);
     }
+}
+
+TEST_F(GatherTest, Adds) {
+  for (const Format format : kFormats) {
+    check_gather({}, Layout::values, format, 65, 172, {64, 0, 3, 64}, 1, 8, 2.5f, true);
+    check_gather({}, Layout::values, format, 200, 33, {199, 1, 65}, 0, 1, 0.5f, true);
+  }
 }
 
 TEST_F(GatherTest, EveryRowOfManySlices) {

@@ -163,7 +163,7 @@ void check_rope(const Case& c) {
 
 TEST_F(RopeTest, HeadDimensionsAndGroups) {
   for (const ops::Pairs pairs : {ops::Pairs::halves, ops::Pairs::adjacent})
-    for (const uint32_t dim : {2u, 8u, 12u, 16u, 64u, 80u, 128u, 256u}) {
+    for (const uint32_t dim : {2u, 8u, 12u, 16u, 64u, 80u, 128u, 256u, 512u}) {
       check_rope({{3, 3, dim}, dim, pairs, 70});
       check_rope({{6, 2, dim}, dim, pairs, 7});
       check_rope({{5, 1, dim}, dim, pairs, 0});
@@ -190,7 +190,7 @@ TEST_F(RopeTest, Rings) {
 }
 
 TEST_F(RopeTest, CachesOfQ8) {
-  for (const uint32_t dim : {2u, 12u, 32u, 48u, 64u, 80u, 96u, 128u, 192u, 200u, 256u}) {
+  for (const uint32_t dim : {2u, 12u, 32u, 48u, 64u, 80u, 96u, 128u, 192u, 200u, 256u, 512u}) {
     check_rope({{6, 2, dim}, dim, ops::Pairs::halves, 60, 5, 16, 192, 0, Format::q8});
     check_rope({{3, 3, dim}, dim / 4 * 2, ops::Pairs::adjacent, 120, 1, 1, 192, 64, Format::q8});
   }

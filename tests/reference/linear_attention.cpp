@@ -89,6 +89,7 @@ Rows gate(Gate kind, uint32_t groups, const Rows& x, const Rows& gates, const st
           double epsilon) {
   Rows y = x;
   const uint32_t cols = x.cols / groups;
+  const bool normed = kind == Gate::after_norm || kind == Gate::then_norm;
   for (uint32_t t = 0; t < x.rows; ++t)
     for (uint32_t first = 0; first < x.cols; first += cols) {
       double squares = 0;
@@ -97,9 +98,11 @@ Rows gate(Gate kind, uint32_t groups, const Rows& x, const Rows& gates, const st
         const double own = gates.row(t)[i];
         if (kind == Gate::sigmoid) value *= sigmoid(own);
         if (kind == Gate::then_norm) value *= own * sigmoid(own);
+        if (kind == Gate::of_gelu)
+          value = own * value * (1 + std::tanh(std::sqrt(2 / M_PI) * (value + 0.044715 * value * value * value))) / 2;
         squares += value * value;
       }
-      for (uint32_t i = first; i < first + cols && kind != Gate::sigmoid; ++i) {
+      for (uint32_t i = first; i < first + cols && normed; ++i) {
         const double own = kind == Gate::after_norm ? gates.row(t)[i] * sigmoid(gates.row(t)[i]) : 1;
         y.row(t)[i] *= weight[i] / std::sqrt(squares / cols + epsilon) * own;
       }

@@ -38,6 +38,8 @@ void check(const LlamaShape& shape) {
   require(shape.vocab >= 3, "a vocabulary has at least 3 tokens");
   require(shape.heads % shape.kv_heads == 0, "heads must be a multiple of KV heads");
   require(shape.head_width() > 0 && shape.head_width() % 2 == 0, "heads must have an even width");
+  require(!shape.is_gemma4() || shape.gemma4.shared + shape.gemma4.global_every <= shape.layers,
+          "a layer of each kind has a cache of its own");
 }
 
 // A layer's mixer that is linear attention.
@@ -68,7 +70,44 @@ void add_linear(std::vector<Tensor>& tensors, const LlamaShape& s, const std::st
   }
 }
 
+std::vector<Tensor> gemma4_tensors(const LlamaShape& s) {
+  const uint64_t width = s.width, inputs = uint64_t{s.layers} * s.gemma4.input;
+  std::vector<Tensor> tensors;
+  const auto add = [&](const std::string& name, std::vector<uint64_t> shape) {
+    tensors.push_back({name, name, std::move(shape)});
+  };
+  add("token_embd.weight", {s.vocab, width});
+  add("per_layer_token_embd.weight", {s.vocab, inputs});
+  add("per_layer_model_proj.weight", {inputs, width});
+  add("per_layer_proj_norm.weight", {s.gemma4.input});
+  for (uint32_t i = 0; i < s.layers; ++i) {
+    const std::string blk = "blk." + std::to_string(i) + ".";
+    const bool shares = i + s.gemma4.shared >= s.layers;
+    const uint64_t dim = s.is_global(i) ? s.gemma4.global_dim : s.head_width(), ffn = (shares ? 2 : 1) * s.ffn;
+    for (const char* norm : {"attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm", "post_norm"})
+      add(blk + norm + ".weight", {width});
+    add(blk + "attn_q.weight", {s.heads * dim, width});
+    add(blk + "attn_q_norm.weight", {dim});
+    tensors.back().factor = 1 / std::sqrt(static_cast<float>(dim));
+    if (!shares) {
+      add(blk + "attn_k.weight", {s.kv_heads * dim, width});
+      add(blk + "attn_v.weight", {s.kv_heads * dim, width});
+      add(blk + "attn_k_norm.weight", {dim});
+    }
+    add(blk + "attn_output.weight", {width, s.heads * dim});
+    add(blk + "ffn_gate.weight", {ffn, width});
+    add(blk + "ffn_up.weight", {ffn, width});
+    add(blk + "ffn_down.weight", {width, ffn});
+    add(blk + "inp_gate.weight", {s.gemma4.input, width});
+    add(blk + "proj.weight", {width, s.gemma4.input});
+    add(blk + "layer_output_scale.weight", {1});
+  }
+  add("output_norm.weight", {width});
+  return tensors;
+}
+
 std::vector<Tensor> tensors_of(const LlamaShape& s) {
+  if (s.is_gemma4()) return gemma4_tensors(s);
   const bool gated = s.linear.architecture == "qwen35";
   const uint64_t width = s.width, queries = uint64_t{s.heads} * s.head_width(),
                  keys = uint64_t{s.kv_heads} * s.head_width();
@@ -258,6 +297,28 @@ void write_linear_keys(GgufWriter& writer, const LlamaShape& s, const std::strin
   writer.key(p + "logit_scale", 6.0f);
 }
 
+void write_gemma4_keys(GgufWriter& writer, const LlamaShape& s, const std::string& p) {
+  std::vector<int32_t> ffn;
+  std::string local = le<uint32_t>(kGgufBool) + writer.length(s.layers);
+  for (uint32_t i = 0; i < s.layers; ++i) {
+    ffn.push_back(static_cast<int32_t>((i + s.gemma4.shared >= s.layers ? 2 : 1) * s.ffn));
+    local += le<uint8_t>(!s.is_global(i));
+  }
+  writer.key(p + "feed_forward_length", ffn);
+  writer.key(p + "attention.key_length", s.gemma4.global_dim);
+  writer.key(p + "attention.value_length", s.gemma4.global_dim);
+  writer.key(p + "attention.key_length_swa", s.head_width());
+  writer.key(p + "attention.value_length_swa", s.head_width());
+  writer.key(p + "rope.dimension_count", s.gemma4.global_dim);
+  writer.key(p + "rope.dimension_count_swa", s.head_width());
+  writer.key(p + "rope.freq_base_swa", 10000.0f);
+  writer.key(p + "attention.sliding_window", s.gemma4.window);
+  writer.key(p + "attention.sliding_window_pattern", kGgufArray, local);
+  writer.key(p + "attention.shared_kv_layers", s.gemma4.shared);
+  writer.key(p + "embedding_length_per_layer_input", s.gemma4.input);
+  writer.key(p + "final_logit_softcapping", 30.0f);
+}
+
 void write_metadata(GgufWriter& writer, const LlamaShape& s, const MakeOptions& options) {
   const std::string p = std::string(s.architecture()) + ".";
   writer.key("general.architecture", s.architecture());
@@ -267,7 +328,6 @@ void write_metadata(GgufWriter& writer, const LlamaShape& s, const MakeOptions& 
   writer.key(p + "context_length", s.context);
   writer.key(p + "embedding_length", s.width);
   writer.key(p + "block_count", s.layers);
-  writer.key(p + "feed_forward_length", s.ffn);
   writer.key(p + "attention.head_count", s.heads);
   if (s.linear.architecture == "granitehybrid") {
     std::vector<int32_t> heads;
@@ -276,11 +336,16 @@ void write_metadata(GgufWriter& writer, const LlamaShape& s, const MakeOptions& 
   } else {
     writer.key(p + "attention.head_count_kv", s.kv_heads);
   }
-  writer.key(p + "attention.key_length", s.head_width());
-  writer.key(p + "attention.value_length", s.head_width());
   writer.key(p + "attention.layer_norm_rms_epsilon", s.rms_epsilon);
-  writer.key(p + "rope.dimension_count", s.linear.architecture == "qwen35" ? s.head_width() / 4 : s.head_width());
   writer.key(p + "rope.freq_base", s.rope_base);
+  if (s.is_gemma4()) {
+    write_gemma4_keys(writer, s, p);
+  } else {
+    writer.key(p + "feed_forward_length", s.ffn);
+    writer.key(p + "attention.key_length", s.head_width());
+    writer.key(p + "attention.value_length", s.head_width());
+    writer.key(p + "rope.dimension_count", s.linear.architecture == "qwen35" ? s.head_width() / 4 : s.head_width());
+  }
   if (!s.linear.architecture.empty()) write_linear_keys(writer, s, p);
   std::vector<float> scores(s.vocab, 0.0f);
   std::vector<int32_t> types(s.vocab, 1);  // normal
@@ -408,6 +473,10 @@ LlamaShape named_shape(std::string_view name) {
   } else if (name == "granite-4-h-1b") {
     set(1536, 40, 12, 4, 128, 4096, 100352);
     s.linear = {"granitehybrid", 1, 48, 128, 64, 4, 10, 5};
+  } else if (name == "gemma4-e2b") {
+    set(1536, 35, 8, 1, 256, 6144, 262144);
+    s.gemma4 = {5, 512, 20, 256};
+    s.rope_base = 1e6f;
   } else if (name == "1b") {
     set(2048, 16, 32, 8, 64, 8192, 128256);
   } else if (name == "8b") {
@@ -568,8 +637,8 @@ void make_huggingface(const fs::path& folder, const LlamaShape& shape, const Mak
   check(shape);
   if (is_quantised(options.type))
     throw std::invalid_argument(std::string("a Hugging Face folder has no ") + name(options.type));
-  if (!shape.linear.architecture.empty())
-    throw std::invalid_argument("models with linear attention are written as GGUF files");
+  if (shape.architecture() != "llama")
+    throw std::invalid_argument("models of this architecture are written as GGUF files");
   const std::vector<Tensor> tensors = tensors_of(shape);
   json header = {{"__metadata__", {{"format", "pt"}}}};
   uint64_t offset = 0;

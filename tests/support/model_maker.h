@@ -1,5 +1,5 @@
 // Makes Llama-family models with random weights, as GGUF files and as Hugging Face folders; and, as GGUF files, models
-// most of whose layers are linear attention.
+// most of whose layers are linear attention, and Gemma 4s.
 //
 // Weights depend on the seed, the tensor's Hugging Face name, row and column only. So the two formats hold the same
 // network if written with the same type: GGUF's attn_q and attn_k have their rows in the order that rotates adjacent
@@ -26,6 +26,16 @@ struct LinearLayers {
   uint32_t attend_every = 0, first_attends = 0;  // layers first_attends, first_attends + attend_every, ... attend
 };
 
+// Gemma 4's layers: LlamaShape has the heads of those with a window, and the feed-forward of those that share no cache,
+// half as wide as the others'.
+struct Gemma4Layers {
+  uint32_t global_every = 0;  // every n-th layer has no window; 0: the model is no Gemma 4
+  uint32_t global_dim = 0;    // of its heads
+  uint32_t shared = 0;        // last layers that read the caches of earlier ones
+  uint32_t input = 0;         // columns of a layer's own embedding
+  uint32_t window = 512;
+};
+
 struct LlamaShape {
   uint32_t width = 64;  // of a hidden state
   uint32_t layers = 2;
@@ -39,8 +49,13 @@ struct LlamaShape {
   float rms_epsilon = 1e-5f;
   float rope_base = 10000.0f;
   LinearLayers linear = {};
+  Gemma4Layers gemma4 = {};
 
-  std::string_view architecture() const { return linear.architecture.empty() ? "llama" : linear.architecture; }
+  bool is_gemma4() const { return gemma4.global_every > 0; }
+  bool is_global(uint32_t layer) const { return (layer + 1) % gemma4.global_every == 0; }
+  std::string_view architecture() const {
+    return is_gemma4() ? "gemma4" : linear.architecture.empty() ? "llama" : linear.architecture;
+  }
   bool attends(uint32_t layer) const {
     return linear.architecture.empty() || layer % linear.attend_every == linear.first_attends;
   }
@@ -58,7 +73,7 @@ struct MakeOptions {
 };
 
 // "tiny" (64 wide, 2 layers; the default shape), "135m", "gemma270m", "qwen0.6b", "qwen3.5-0.8b", "granite-4-h-1b",
-// "1b", "8b". Throws std::invalid_argument.
+// "gemma4-e2b", "1b", "8b". Throws std::invalid_argument.
 LlamaShape named_shape(std::string_view name);
 
 // Write a model, replacing what is there. Throw std::invalid_argument for an invalid shape, std::runtime_error if

@@ -59,6 +59,7 @@ GRANITE_HYBRID = tiny(GRANITE, num_hidden_layers=5, num_local_experts=0, num_exp
                       mamba_n_heads=4, mamba_d_head=24, mamba_d_state=20, mamba_n_groups=2, mamba_d_conv=4)
 XGLM = dict(vocab_size=131, d_model=48, ffn_dim=100, num_layers=2, attention_heads=3, max_position_embeddings=256, bos_token_id=1,
             eos_token_id=2)
+GEMMA4 = tiny(num_attention_heads=4, num_key_value_heads=2, head_dim=16, global_head_dim=32, vocab_size_per_layer_input=131)
 # By name: architecture of the GGUF file ("": no file), class, settings.
 MODELS = {
     "llama3": ("llama", "Llama", tiny(rope_parameters=LLAMA3, tie_word_embeddings=True)),
@@ -86,6 +87,15 @@ MODELS = {
     "gemma3-untied": ("gemma3", "Gemma3Text", tiny(
         hidden_size=40, intermediate_size=48, num_hidden_layers=6, num_attention_heads=5, num_key_value_heads=5, head_dim=8,
         query_pre_attn_scalar=8, sliding_window=40, tie_word_embeddings=False)),
+    # E2B and E4B: the last layers share caches, and have feed-forwards twice as wide.
+    "gemma4": ("gemma4", "Gemma4Text", GEMMA4 | dict(
+        intermediate_size=64, num_hidden_layers=7, num_key_value_heads=1, sliding_window=24, hidden_size_per_layer_input=24,
+        num_kv_shared_layers=3, use_double_wide_mlp=True, final_logit_softcapping=1.0,
+        layer_types=["sliding_attention", "full_attention"] * 2 + ["sliding_attention"] * 2 + ["full_attention"])),
+    # 31B: no per-layer embeddings; the keys are the values in layers that see everything, which have fewer of them.
+    "gemma4-keys": ("gemma4", "Gemma4Text", GEMMA4 | dict(
+        hidden_size=40, num_hidden_layers=6, sliding_window=40, hidden_size_per_layer_input=0, attention_k_eq_v=True,
+        num_global_key_value_heads=1, tie_word_embeddings=False, layer_types=(["sliding_attention"] * 2 + ["full_attention"]) * 2)),
     "lfm2-tied": ("lfm2", "Lfm2", LFM2 | dict(num_attention_heads=4, num_key_value_heads=2)),
     "lfm2-biased-untied": ("lfm2", "Lfm2", LFM2 | dict(hidden_size=40, num_attention_heads=5, num_key_value_heads=5, conv_L_cache=4,
                                                       conv_bias=True, block_auto_adjust_ff_dim=False, tie_word_embeddings=False)),
@@ -139,7 +149,7 @@ def fill(model, gemma, seed):
     scaled = gemma or getattr(config, "scale_embedding", False)
     embedding = 1 if config.model_type == "bloom" else table * math.sqrt(config.hidden_size) if scaled else table
     gain = math.sqrt(0.5 / config.num_hidden_layers) * embedding
-    zero_centred = gemma or config.model_type == "qwen3_5_text"
+    zero_centred = gemma and config.model_type != "gemma4_text" or config.model_type == "qwen3_5_text"
     branch_norms = any("pre_feedforward" in name for name, _ in model.named_parameters())
     with torch.no_grad():
         for name, weight in model.named_parameters():
@@ -156,9 +166,20 @@ def fill(model, gemma, seed):
                 weight.copy_(values * 0.2 * (gain if adds else 1))
             else:
                 last = name.split(".")[1] in ("norm", "ln_f", "final_layer_norm", "layer_norm", "embedding_norm")
-                ends = branch_norms and ("post_attention" in name or "post_feedforward" in name)
+                # Gemma 4 does not scale its scores: the norm of its queries does.
+                if config.model_type == "gemma4_text" and "q_norm" in name:
+                    weight.copy_((1 + values * 0.2) / math.sqrt(weight.shape[0]))
+                    continue
+                ends = branch_norms and ("post_attention" in name or "post_feedforward" in name or "post_per_layer" in name)
                 weight.copy_((values * 0.2 + (values.sign() if last else 1)) * (gain if ends else 1)
                              - (1 if zero_centred and "linear_attn.norm" not in name else 0))
+
+
+def fill_scalars(model, seed):
+    generator = torch.Generator().manual_seed(seed + 1)
+    for name, factor in model.named_buffers():
+        if name.endswith("layer_scalar"):
+            factor.copy_(1 + 0.2 * torch.randn(1, generator=generator))
 
 
 def logits_of(model, ids):
@@ -216,7 +237,7 @@ def convert(architecture, config, name, weight):
             return permuted(weight, heads)
         if ".k_proj." in name:
             return permuted(weight, kv_heads)
-    if architecture.startswith("gemma") and name.endswith("norm.weight"):
+    if architecture.startswith("gemma") and architecture != "gemma4" and name.endswith("norm.weight"):
         return weight + 1
     if architecture == "gpt2" and weight.ndim == 2 and ".c_" in name:
         return weight.T
@@ -288,6 +309,32 @@ def write_granite_metadata(writer, config):
     writer.add_rope_scaling_finetuned(False)
 
 
+def write_gemma4_metadata(writer, config):
+    whole, local = (config.per_layer_config[kind] for kind in ("full_attention", "sliding_attention"))
+    is_local = [kind == "sliding_attention" for kind in config.layer_types]
+    first_shared = config.num_hidden_layers - config.num_kv_shared_layers
+    wide = 2 if config.use_double_wide_mlp else 1
+    writer.add_feed_forward_length([config.intermediate_size * (1 if i < first_shared else wide) for i in range(config.num_hidden_layers)])
+    writer.add_head_count_kv([(local if own else whole).num_key_value_heads for own in is_local])
+    writer.add_key_length(whole.head_dim)
+    writer.add_value_length(whole.head_dim)
+    writer.add_key_length_swa(local.head_dim)
+    writer.add_value_length_swa(local.head_dim)
+    writer.add_shared_kv_layers(config.num_kv_shared_layers)
+    writer.add_embedding_length_per_layer_input(config.hidden_size_per_layer_input)
+    writer.add_sliding_window(config.sliding_window)
+    writer.add_sliding_window_pattern(is_local)
+    writer.add_rope_dimension_count(whole.head_dim)
+    writer.add_rope_dimension_count_swa(local.head_dim)
+    writer.add_rope_freq_base(config.rope_parameters["full_attention"]["rope_theta"])
+    writer.add_rope_freq_base_swa(config.rope_parameters["sliding_attention"]["rope_theta"])
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    if config.final_logit_softcapping:
+        writer.add_final_logit_softcapping(config.final_logit_softcapping)
+    turning = int(whole.head_dim * config.rope_parameters["full_attention"]["partial_rotary_factor"] / 2)
+    writer.add_tensor("rope_freqs.weight", np.array([1.0] * turning + [1e30] * (whole.head_dim // 2 - turning), dtype=np.float32))
+
+
 def write_metadata(writer, architecture, config):
     width, heads = config.hidden_size, config.num_attention_heads
     head_dim = getattr(config, "head_dim", None) or width // heads
@@ -305,6 +352,9 @@ def write_metadata(writer, architecture, config):
         return
     if architecture == "lfm2":
         write_lfm2_metadata(writer, config)
+        return
+    if architecture == "gemma4":
+        write_gemma4_metadata(writer, config)
         return
     if architecture == "qwen35":
         write_qwen35_metadata(writer, config)
@@ -354,6 +404,7 @@ def write_metadata(writer, architecture, config):
 
 
 def write_gguf(folder, architecture, config):
+    config.allow_global_per_layer_attribute_access = True  # to heads, which differ in Gemma 4's layers
     writer = gguf.GGUFWriter(folder / "model.gguf", architecture)
     write_metadata(writer, architecture, config)
     number = next(key for key, value in gguf.MODEL_ARCH_NAMES.items() if value == architecture)
@@ -376,7 +427,7 @@ def write_gguf(folder, architecture, config):
             if architecture == "bloom":
                 name = name.removeprefix("transformer.")
             # llama.cpp knows no Gemma without a tied head.
-            name = name.replace(".dt_bias", ".dt_proj.bias")
+            name = name.replace(".dt_bias", ".dt_proj.bias").replace("layer_scalar", "layer_scalar.weight")
             floats = any(part in name for part in ("moe.gate", ".conv.conv.", "conv1d", "mamba.norm", "A_log", ".D"))
             type_ = np.float16 if weight.ndim == 2 and not floats else np.float32
             if "shared_mlp.input_linear" in name:
@@ -406,6 +457,7 @@ def make(folder, architecture, kind, settings):
     class_ = getattr(transformers, kind.removesuffix("Text") + "ForCausalLM") if kind != "GPT2" else transformers.GPT2LMHeadModel
     model = class_._from_config(config, attn_implementation="eager")
     fill(model, kind.startswith("Gemma"), seed)
+    fill_scalars(model, seed)
     model.half().save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
     model = class_.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()

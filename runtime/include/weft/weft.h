@@ -217,7 +217,7 @@ typedef struct weft_model_info {
   double load_seconds;            /* duration of weft_model_load */
   uint64_t tokenizer_fingerprint; /* hash of the tokens in order; keep-lists are bound to it */
   uint32_t mask_token;            /* the id of the token to be predicted, BERT's "[MASK]"; UINT32_MAX: there is none */
-  uint64_t streamed_bytes;        /* host memory of streamed layers; 0: all layers are on the device */
+  uint64_t streamed_bytes;        /* host memory of weights: streamed layers, per-layer embeddings */
   uint64_t device_bytes;          /* device memory that the model and its sessions use now */
   uint64_t most_device_bytes;     /* the most they used at any time */
   int reads_prompt_apart;         /* 1: an encoder-decoder such as T5, see weft_session_prompt */

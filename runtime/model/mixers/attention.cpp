@@ -22,10 +22,11 @@ AttentionState AttentionConfig::state(const Config& config, const StateSize& siz
   const uint32_t context = size.context;
   const uint64_t needed = window ? std::min<uint64_t>(context, uint64_t{window} + size.pass_tokens - 1) : context;
   const uint32_t capacity = static_cast<uint32_t>(align_up(needed, TILE_ROWS));
-  AttentionState state = {{{}, {}, capacity, size.format, {}}, config.heads.kv_heads, window};
-  state.cache.keys.bytes = ops::key_bytes(config.heads, capacity, size.format);
-  state.cache.values.bytes = ops::value_bytes(config.heads, capacity, size.format);
-  state.scratch_bytes = ops::part_bytes(size.plan, config.heads, capacity, size.pass_tokens);
+  const ops::HeadShape& shape = config.shape_of(*this);
+  AttentionState state = {{{}, {}, capacity, size.format, {}}, shape.kv_heads, window, source.has_value()};
+  state.cache.keys.bytes = ops::key_bytes(shape, capacity, size.format);
+  state.cache.values.bytes = ops::value_bytes(shape, capacity, size.format);
+  state.scratch_bytes = ops::part_bytes(size.plan, shape, capacity, size.pass_tokens);
   const uint64_t largest = std::max(state.cache.keys.bytes, state.cache.values.bytes);
   if (largest > size.plan.slice_bytes)
     throw Error(Code::unsupported,
@@ -44,7 +45,7 @@ bool AttentionState::holds(uint64_t tokens, uint64_t written) const {
 std::vector<View> AttentionState::parts(uint64_t tokens, uint64_t written) const {
   std::vector<View> parts;
   const uint64_t slots = std::min<uint64_t>(align_up(window ? written : tokens, TILE_ROWS), cache.capacity);
-  if (slots == 0) return parts;
+  if (slots == 0 || shared) return parts;
   for (const View& view : {cache.keys, cache.values})
     for (uint32_t head = 0; head < kv_heads; ++head)
       parts.push_back(view.part(view.bytes / kv_heads * head, view.bytes / kv_heads / cache.capacity * slots));
@@ -58,19 +59,30 @@ double AttentionState::bytes_read(uint64_t position, uint64_t source) const {
 
 void Attention::list(Parts& parts, int index, Pieces& pieces) {
   const Config& c = parts.config();
-  const uint64_t q = c.query_dim(), kv = c.kv_dim();
+  const AttentionConfig& own = c.attention_of(static_cast<uint32_t>(index));
+  const ops::HeadShape& shape = c.shape_of(own);
+  const uint64_t q = uint64_t{shape.heads} * shape.head_dim, kv = uint64_t{shape.kv_heads} * shape.head_dim;
   // Some families store q, k and v as one.
   const bool gated = c.layer_kind.gated_attention;
-  std::vector<Part> sources = {{"attn_q", q, gated ? 2u : 1u}, {"attn_k", kv}, {"attn_v", kv}};
-  if (parts.tensors().find("attn_qkv", index)) sources = {{"attn_qkv", q + 2 * kv}};
+  std::vector<Part> sources = {{"attn_q", q, gated ? 2u : 1u}};
+  if (parts.tensors().find("attn_qkv", index)) {
+    sources = {{"attn_qkv", q + 2 * kv}};
+  } else if (own.source) {
+    // Files may have these, which nothing reads.
+    for (const char* role : {"attn_k", "attn_v", "attn_k_norm"}) parts.tensors().find(role, index);
+  } else {
+    sources.push_back({"attn_k", kv});
+    sources.push_back({own.keys_are_values ? "attn_k" : "attn_v", kv});
+  }
   pieces.matrices.push_back({qkv.base, c.width, sources, c.layer_kind.qkv_bias});
   if (gated) pieces.matrices.push_back({gate.base, c.width, {{"attn_q", q, 2, 1}}, false});
   pieces.matrices.push_back({out.base, q, {{"attn_output", c.width}}, c.layer_kind.out_bias});
   if (!c.layer_kind.norm_heads) return;
-  const std::vector<uint64_t> shape = {c.heads.head_dim};
-  pieces.vectors.push_back({head_norms,
-                            {{&parts.tensors().need("attn_q_norm", index, shape), c.norm_offset},
-                             {&parts.tensors().need("attn_k_norm", index, shape), c.norm_offset}}});
+  const std::vector<uint64_t> dims = {shape.head_dim};
+  std::vector<Floats> norms = {{&parts.tensors().need("attn_q_norm", index, dims), c.norm_offset}};
+  if (!own.source) norms.push_back({&parts.tensors().need("attn_k_norm", index, dims), c.norm_offset});
+  if (!own.source && c.layer_kind.norm_values) norms.push_back({nullptr, 1, shape.head_dim});
+  pieces.vectors.push_back({head_norms, std::move(norms)});
 }
 
 std::vector<const Linear*> Attention::linears() const {
@@ -81,12 +93,15 @@ std::vector<const Linear*> Attention::linears() const {
 
 View Attention::record(const Network& n, uint32_t index, const ops::Input& input) const {
   const Config& c = n.c;
+  const AttentionConfig& own = c.attention_of(index);
+  const ops::HeadShape& shape = c.shape_of(own);
+  const ops::HeadShape projected = {shape.heads, own.source ? 0 : shape.kv_heads, shape.head_dim};
   qkv.apply(n, input, n.a.qkv);
   if (c.layer_kind.gated_attention) gate.apply(n, input, n.a.gates);
-  if (c.layer_kind.norm_heads) ops::norm_heads(n.r, c.heads, n.state, head_norms, n.a.qkv, c.mixer_epsilon, n.tokens);
+  if (c.layer_kind.norm_heads)
+    ops::norm_heads(n.r, projected, n.state, head_norms, n.a.qkv, c.mixer_epsilon, n.tokens, c.layer_kind.norm_values);
   ops::Attention attention = c.attention(index);
   if (n.w.score_biases) attention.biases = {n.w.score_biases, c.buckets.farthest};
-  const AttentionConfig& own = c.attention_of(index);
   const auto fused_rope = [&](const TokenGroup& group) {
     return ops::FusedRope{c.pairs, own.rotary_dim, group.first.step.rope_tables[own.rope]};
   };
@@ -95,24 +110,29 @@ View Attention::record(const Network& n, uint32_t index, const ops::Input& input
     cache.member_tokens = group.member_tokens;
     return cache;
   };
-  const std::vector<TokenGroup> groups = n.groups(index);
+  const std::vector<TokenGroup> groups = n.groups(own.source.value_or(index));
   // Sessions of a batch may have caches of different types.
-  const bool fused = std::ranges::all_of(groups, [&](const TokenGroup& group) {
-    return ops::can_fuse_rope(n.r.device().plan(), c.heads, attention, fused_rope(group), cache_of(group).format,
+  const bool fused = !own.source && std::ranges::all_of(groups, [&](const TokenGroup& group) {
+    return ops::can_fuse_rope(n.r.device().plan(), shape, attention, fused_rope(group), cache_of(group).format,
                               n.pass.sessions().front().tokens);
   });
+  const uint32_t queries = shape.heads * shape.head_dim;
+  const auto rows_of = [&](const TokenGroup& group, const View& all, uint32_t cols) {
+    return n.rows_of(group.a, all, stride_of(cols), group.tokens);
+  };
+  const auto qkv_of = [&](const TokenGroup& group) { return rows_of(group, n.a.qkv, qkv.base.rows); };
   if (!fused)
     for (const TokenGroup& group : groups)
-      ops::rope(n.r, c.heads, c.pairs, own.rotary_dim, group.state, group.a.qkv, group.first.step.rope_tables[own.rope],
-                group.a.q, cache_of(group), group.tokens);
+      ops::rope(n.r, projected, c.pairs, own.rotary_dim, group.state, qkv_of(group),
+                group.first.step.rope_tables[own.rope], rows_of(group, n.a.q, queries), cache_of(group), group.tokens);
   for (const TokenGroup& group : groups) {
     const ops::FusedRope rotation = fused_rope(group);
-    ops::attend(n.r, c.heads, attention, group.state, fused ? group.a.qkv : group.a.q, cache_of(group),
-                group.a.attended, group.tokens, fused ? &rotation : nullptr);
+    ops::attend(n.r, shape, attention, group.state, fused ? qkv_of(group) : rows_of(group, n.a.q, queries),
+                cache_of(group), rows_of(group, n.a.attended, queries), group.tokens, fused ? &rotation : nullptr);
   }
   if (c.layer_kind.gated_attention)
-    ops::gate(n.r, {ops::GateKind::sigmoid, c.heads.heads, c.heads.head_dim, c.query_dim(), 0}, n.state, n.a.gates,
-              n.a.gates, n.a.attended, n.tokens);
+    ops::gate(n.r, {ops::GateKind::sigmoid, shape.heads, shape.head_dim, shape.heads * shape.head_dim, 0}, n.state,
+              n.a.gates, n.a.gates, n.a.attended, n.tokens);
   return n.a.attended;
 }
 
@@ -139,7 +159,7 @@ void CrossAttention::record(const Network& n, uint32_t index) const {
   q.apply(n, n.branch_input(norm, nullptr), n.a.q);
   ops::attend(n.r, n.c.heads, {.scale = n.c.attention_scale, .mask = ops::AttentionMask::source}, n.state, n.a.q,
               with_scratch(n.pass.source->layers[index], *n.pass.source), n.a.attended, n.tokens);
-  n.add_branch(out, n.a.attended, View());
+  n.add_branch(out, n.a.attended, {});
   n.close_branch(norm);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "model/copied_range.h"
@@ -23,22 +24,30 @@ struct AttentionState;
 struct AttentionConfig {
   using Mixer = Attention;
 
-  uint32_t window = 0;      // positions a token sees, its own last; 0: all up to its own
-  uint32_t rope = 0;        // index into Config::ropes
-  uint32_t rotary_dim = 0;  // leading dimensions of a head that RoPE rotates; 0: none
+  uint32_t window = 0;                  // positions a token sees, its own last; 0: all up to its own
+  uint32_t rope = 0;                    // index into Config::ropes
+  uint32_t rotary_dim = 0;              // leading dimensions of a head that RoPE rotates; 0: none
+  ops::HeadShape heads = {};            // without heads: the model's (Config::heads)
+  std::optional<uint32_t> source = {};  // earlier layer whose keys and values are read; none: the layer has its own
+  bool keys_are_values = false;         // the values are the product of the keys, before its norm
 
   AttentionState state(const Config& config, const StateSize& size) const;
 };
 
-// The keys and values of a layer. A layer with a window keeps only the positions that the window spans in a pass.
+// The keys and values of a layer. A layer with a window keeps only the positions that the window spans in a pass. A
+// layer that reads another's has no arrays.
 struct AttentionState {
   static constexpr bool kRecurrent = false;
 
   ops::CacheView cache;  // without scratch
   uint32_t kv_heads = 0, window = 0;
+  bool shared = false;  // the arrays are another layer's
   uint64_t scratch_bytes = 0;
 
-  std::vector<View*> arrays() { return {&cache.keys, &cache.values}; }
+  std::vector<View*> arrays() {
+    if (shared) return {};
+    return {&cache.keys, &cache.values};
+  }
   bool holds(uint64_t tokens, uint64_t written) const;
   std::vector<View> parts(uint64_t tokens, uint64_t written) const;
   static CopiedRange copied(uint64_t tokens) { return {0, tokens}; }
@@ -46,9 +55,9 @@ struct AttentionState {
 };
 
 struct Attention {
-  Linear qkv;       // (q + k + v rows, width): three matrices, one after the other
+  Linear qkv;       // (q + k + v rows, width): three matrices, one after the other; without k and v if they are shared
   Linear gate;      // (heads * head_dim, width), if the attention is gated
-  View head_norms;  // (2, head_dim): of queries, of keys
+  View head_norms;  // as ops::norm_heads has them
   Linear out;       // (width, heads * head_dim)
 
   void list(Parts& parts, int index, Pieces& pieces);

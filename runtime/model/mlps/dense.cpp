@@ -7,7 +7,7 @@ namespace weft {
 
 void Dense::list(Parts& parts, int index, Pieces& pieces) {
   const Config& c = parts.config();
-  const uint64_t width = c.width, ffn = c.ffn;
+  const uint64_t width = c.width, ffn = c.ffn_of(static_cast<uint32_t>(index));
   std::vector<Part> inner = {{"ffn_up", ffn}};
   if (c.layer_kind.gated) {
     // Some families store gate and up as one.
@@ -19,15 +19,15 @@ void Dense::list(Parts& parts, int index, Pieces& pieces) {
   pieces.matrices.push_back({down.base, ffn, {{"ffn_down", width}}, c.layer_kind.ffn_bias});
 }
 
-void Dense::record(const Network& n, const ops::Input& input, const View& own_norm, const View& next) const {
+void Dense::record(const Network& n, const ops::Input& input, const BranchEnd& end) const {
   // A gate needs the whole product, with what adapters add.
   if (n.c.layer_kind.gated && !gate_up.adapted(n) && ops::can_gate(n.r.device().plan(), gate_up.base, n.tokens)) {
     ops::matmul_gated(n.r, gate_up.base, n.c.layer_kind.activation, n.state, input, n.a.inner, n.tokens);
   } else {
     gate_up.apply(n, input, n.a.gate_up);
-    n.activate();
+    n.activate(down.base.cols);
   }
-  n.add_branch(down, n.a.inner, own_norm, next);
+  n.add_branch(down, n.a.inner, end);
 }
 
 }  // namespace weft

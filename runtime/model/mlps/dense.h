@@ -7,6 +7,7 @@
 
 namespace weft {
 
+struct BranchEnd;
 struct Config;
 struct Network;
 struct Pieces;
@@ -20,7 +21,7 @@ struct Dense {
   std::vector<const Linear*> linears() const { return {&gate_up, &down}; }
   const Linear* last() const { return &down; }  // of the products that are added to x, if it is one
   // x += feed_forward(input), as Network::add_branch has it.
-  void record(const Network& network, const ops::Input& input, const View& own_norm, const View& next) const;
+  void record(const Network& network, const ops::Input& input, const BranchEnd& end) const;
 };
 
 }  // namespace weft

@@ -16,14 +16,14 @@ void Experts::list(Parts& parts, int index, Pieces& pieces) {
   pieces.matrices.push_back({down, ffn, {{"ffn_down_exps", width}}, false, count});
 }
 
-void Experts::record(const Network& n, const ops::Input& input, const View&, const View&) const {
+void Experts::record(const Network& n, const ops::Input& input, const BranchEnd&) const {
   const ops::Experts& experts = n.c.experts;
   router.apply(n, input.x, n.a.routing);
   ops::route(n.r, experts, n.state, n.a.routing, n.a.chosen, n.tokens);
   for (uint32_t rank = 0; rank < experts.used; ++rank) {
     ops::matmul_expert(n.r, gate_up, experts, rank, n.state, n.a.chosen, input.x, n.a.gate_up, n.tokens,
                        ops::Output::write);
-    n.activate();
+    n.activate(down.cols);
     ops::matmul_expert(n.r, down, experts, rank, n.state, n.a.chosen, n.a.inner, n.a.x, n.tokens, ops::Output::add);
   }
 }

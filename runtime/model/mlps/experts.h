@@ -8,6 +8,7 @@
 
 namespace weft {
 
+struct BranchEnd;
 struct Config;
 struct Network;
 struct Pieces;
@@ -21,7 +22,7 @@ struct Experts {
   std::vector<const Linear*> linears() const { return {&router}; }
   const Linear* last() const { return nullptr; }
   // x += the weighted sum of the chosen experts' feed-forwards. No norm comes after it.
-  void record(const Network& network, const ops::Input& input, const View&, const View&) const;
+  void record(const Network& network, const ops::Input& input, const BranchEnd&) const;
 };
 
 }  // namespace weft
