@@ -101,6 +101,7 @@ void reload_vocabulary(const std::shared_ptr<Device>& device, const ModelFile& f
   weights.embedding.reset();
   weights.separate_output.reset();
   weights.shards.clear();
+  weights.layer_inputs.reset();
   const auto report = std::make_shared<WeightsReport>(file, progress);
   WeightsLoader loader(device, {std::shared_ptr<void>(), &file}, config, formats, report, "");
   loader.check(nullptr);
@@ -109,6 +110,7 @@ void reload_vocabulary(const std::shared_ptr<Device>& device, const ModelFile& f
   weights.embedding = std::move(tables.embedding);
   weights.separate_output = std::move(tables.separate_output);
   weights.shards = std::move(tables.shards);
+  weights.layer_inputs = std::move(tables.layer_inputs);
   for (const TensorReport& tensor : report->tensors)
     for (TensorReport& known : weights.tensors)
       if (known.name == tensor.name) known.rounding = tensor.rounding;

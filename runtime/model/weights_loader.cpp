@@ -80,6 +80,7 @@ void WeightsLoader::load_vocabulary() {
   weights_.embedding = load_table(*embedding, output ? "embedding table" : "vocabulary table", !output);
   if (output) weights_.separate_output = load_table(*output, "output table", true);
   if (left_out) report_left_out();
+  if (config_.layer_input > 0) load_layer_inputs();
 }
 
 // The second copy of a tied table.
@@ -216,7 +217,6 @@ void WeightsLoader::load_ends() {
     upload(-1, parts_.masked_head(head), roundings);
   }
   if (config_.mixes_softmaxes()) load_softmaxes();
-  if (config_.layer_input > 0) load_layer_inputs();
   const TensorView* const bias = parts_.logit_bias();
   if (!bias) return;
   // It is 0 in all known models: then nothing is added.

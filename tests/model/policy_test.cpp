@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "session/batch.h"
 #include "support/model_test.h"
+#include "support/source_folder.h"
 
 namespace weft::test {
 namespace {
@@ -147,6 +148,18 @@ TEST_F(StreamTest, ALargerModelThanTheBudgetGivesTheSameTokens) {
   EXPECT_LE(use.most_device, budget);
   EXPECT_GE(use.device, streamed->weights.device_bytes());
   EXPECT_GE(use.host, streamed->weights.streamed_bytes());
+}
+
+// Layers of several sizes and shapes, and a table that is in the host's memory anyway.
+TEST_F(StreamTest, LayersThatDiffer) {
+  const auto golden = source_folder() / "tests/model/golden/gemma4";
+  const auto whole = load_model(device_of(0), golden, Format::f16);
+  const auto streamed = load_model(device_of(whole->weights.device_bytes() * 3 / 4), golden, Format::f16);
+  ASSERT_TRUE(streamed->weights.stream);
+  Session expected(*whole, 80, {}), session(*streamed, 80, {});
+  expected.set_sampling(greedy());
+  session.set_sampling(greedy());
+  EXPECT_EQ(generate(session, some_ids(20, 131), 20), generate(expected, some_ids(20, 131), 20));
 }
 
 // Passes of sessions and of a batch share the slots; those of polite sessions are cut in pieces.

@@ -195,9 +195,9 @@ TEST_F(ShardsTest, ThreeDevices) {
   expect_equal(*whole, *shared, 60);
 }
 
-// A scale of the embedding and a soft cap; a norm of the embedding; positions that are added.
+// A scale of the embedding and a soft cap; per-layer embeddings; a norm of the embedding; positions that are added.
 TEST_F(ShardsTest, OtherFamilies) {
-  for (const char* name : {"gemma2", "bloom", "gpt2"}) {
+  for (const char* name : {"gemma2", "gemma4", "bloom", "gpt2"}) {
     SCOPED_TRACE(name);
     const auto path = kSource / "tests/model/golden" / name;
     const auto whole = load(path, Format::q8), shared = load(path, split({1, 1}, Format::q8));
