@@ -117,8 +117,9 @@ View Attention::record(const Network& n, uint32_t index, const ops::Input& input
                               n.pass.sessions().front().tokens);
   });
   const uint32_t queries = shape.heads * shape.head_dim;
+  // Sessions side by side may have any rows of the pass.
   const auto rows_of = [&](const TokenGroup& group, const View& all, uint32_t cols) {
-    return n.rows_of(group.a, all, stride_of(cols), group.tokens);
+    return n.rows_of(group.a, all, stride_of(cols), group.member_tokens ? n.tokens : group.tokens);
   };
   const auto qkv_of = [&](const TokenGroup& group) { return rows_of(group, n.a.qkv, qkv.base.rows); };
   if (!fused)
