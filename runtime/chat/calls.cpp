@@ -23,6 +23,8 @@ Progress follows(std::string_view text, size_t at, std::string_view expected) {
   return expected.starts_with(rest) ? Progress::more : Progress::wrong;
 }
 
+bool is_string_type(const JsonValue& type) { return type.is_string() && type.text() == "string"; }
+
 class CallReader {
  public:
   CallReader(std::string_view text, size_t begin, const Tools& tools, CallForms forms)
@@ -62,6 +64,9 @@ class CallReader {
   Progress deepseek();
   Progress kimi();
   Progress solar();
+  const JsonValue* type_of(std::string_view name) const;
+  void add_values(std::string_view object);
+  void add_member(std::string_view name, std::string_view json);
   void add_value(std::string_view name, std::string_view text, std::string_view attributes = {});
 
   std::string_view text_;
@@ -198,10 +203,9 @@ Progress CallReader::known_name() {
 }
 
 Progress CallReader::named_literals(char equals, char close) {
-  ReadLiteral read = read_named_values(text_, at_, equals, close);
+  const ReadLiteral read = read_named_values(text_, at_, equals, close);
   at_ = read.end;
-  call_.arguments = std::move(read.json);
-  if (read.progress != Progress::done) call_.arguments.clear();
+  if (read.progress == Progress::done) add_values(read.json);
   return read.progress;
 }
 
@@ -224,17 +228,48 @@ Progress CallReader::named_call() {
 
 // ---- Tags ----
 
+const JsonValue* CallReader::type_of(std::string_view name) const {
+  const Tool* called = tool(call_.name);
+  const JsonValue* properties = called ? called->parameters.find("properties") : nullptr;
+  const JsonValue* schema = properties ? properties->find(name) : nullptr;
+  return schema ? schema->find("type") : nullptr;
+}
+
+// An object that read_named_values() made. FunctionGemma's template has all values as texts, so a text is a value where
+// the schema has no string.
+void CallReader::add_values(std::string_view object) {
+  size_t at = 1;
+  while (object[at] != '}') {
+    const size_t name_end = json_extent(object, at).end, begin = name_end + 2;  // after ": "
+    const size_t end = json_extent(object, begin).end;
+    const std::string name = *json_text(object.substr(at, name_end - at));
+    const std::string_view value = object.substr(begin, end - begin);
+    const JsonValue* type = type_of(name);
+    const bool text =
+        !type || is_string_type(*type) || (type->is_array() && std::ranges::any_of(type->items(), is_string_type));
+    if (value.starts_with('"') && !text) {
+      add_value(name, *json_text(value));
+    } else {
+      add_member(name, value);
+    }
+    at = end + (object[end] == ',' ? 2 : 0);
+  }
+  call_.arguments += call_.arguments.empty() ? "{}" : "}";
+}
+
+void CallReader::add_member(std::string_view name, std::string_view json) {
+  call_.arguments += call_.arguments.empty() ? "{" : ", ";
+  call_.arguments += json_literal(name) + ": ";
+  call_.arguments += json;
+}
+
 // A parameter's text is JSON, unless its tag or its schema says that it is a string.
 void CallReader::add_value(std::string_view name, std::string_view text, std::string_view attributes) {
   constexpr std::string_view kString = "string=\"true\"", kOther = "string=\"false\"";
   const bool told = attributes.find(kString) != attributes.npos, other = attributes.find(kOther) != attributes.npos;
-  const JsonValue* schema = nullptr;
-  if (const Tool* called = tool(call_.name))
-    if (const JsonValue* properties = called->parameters.find("properties")) schema = properties->find(name);
-  const auto wants_string = [](const JsonValue& type) { return type.is_string() && type.text() == "string"; };
-  const JsonValue* type = schema ? schema->find("type") : nullptr;
-  const bool one_of_several = type && type->is_array() && std::ranges::any_of(type->items(), wants_string);
-  const bool is_string = told || (type && !other && wants_string(*type));
+  const JsonValue* type = type_of(name);
+  const bool one_of_several = type && type->is_array() && std::ranges::any_of(type->items(), is_string_type);
+  const bool is_string = told || (type && !other && is_string_type(*type));
   const std::string_view trimmed = [&] {
     const size_t begin = skip_space(text, 0), end = text.find_last_not_of(" \t\r\n");
     return begin == text.size() ? std::string_view() : text.substr(begin, end + 1 - begin);
@@ -243,16 +278,14 @@ void CallReader::add_value(std::string_view name, std::string_view text, std::st
   const std::string padded = std::string(trimmed) + ",";  // which ends a word
   const ReadLiteral literal = read_literal(padded, 0);
   const bool is_word = trimmed == "True" || trimmed == "False" || trimmed == "None" || trimmed == "null";
-  call_.arguments += call_.arguments.empty() ? "{" : ", ";
-  call_.arguments += json_literal(name) + ": ";
   if (is_string || (one_of_several && !is_word && !other)) {
-    call_.arguments += json_literal(text);
+    add_member(name, json_literal(text));
   } else if (json.progress == Progress::done && json.end == trimmed.size()) {
-    call_.arguments += trimmed;
+    add_member(name, trimmed);
   } else if (literal.progress == Progress::done && literal.end == trimmed.size()) {
-    call_.arguments += literal.json;
+    add_member(name, literal.json);
   } else {
-    call_.arguments += json_literal(text);
+    add_member(name, json_literal(text));
   }
 }
 

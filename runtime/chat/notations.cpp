@@ -29,6 +29,7 @@ constexpr CallSection kSections[] = {
      .between = "<|tool_call_end|>"},                                                     // Kimi K2
     {.open = "<|tools_prefix|>", .close = "<|tools_suffix|>", .forms = {.keyed = true}},  // Apertus
     {.open = "<|tool_calls|>", .close = "<|calls|>", .between = "<|tool_call:end|>"},     // Solar
+    {.open = "<|action_start|><|plugin|>", .close = "<|action_end|>"},                    // InternLM 2
     {.open = "<function_call>", .close = "</function_call>"},                             // Granite 3.0
     {.open = "<TOOLCALL>", .close = "</TOOLCALL>"},                                       // Nemotron
     {.open = "<tool_calls>", .close = "</tool_calls>"},                                   // Apriel
@@ -98,6 +99,8 @@ constexpr std::string_view kOtherMarks[] = {"[ARGS]",
                                             "<|tool_call_begin|>",
                                             "<|tool_call_argument_begin|>",
                                             "｜DSML｜",
+                                            "<|action_start|>",
+                                            "<|plugin|>",
                                             "<|tool_call:begin|>",
                                             "<|tool_call:name|>",
                                             "<|tool_call:args|>"};

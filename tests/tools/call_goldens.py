@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Calls of functions as the chat templates of real models render them: what such a model was taught to write.
 
-call_goldens.py FOLDER writes tests/unit/golden/chat/rendered_calls.json from the templates (*.jinja) in the folder, for example those
-of llama.cpp's models/templates, and prints what it leaves out. Needs jinja2 and transformers. The file has no template, only the marks
+call_goldens.py FOLDER ... writes tests/unit/golden/chat/rendered_calls.json from the templates (*.jinja) in the folders, for example those
+of llama.cpp's models/templates and vLLM's examples, and prints what it leaves out. Needs jinja2 and transformers. The file has no template, only the marks
 of SIGNS that are in it, which the readers of answers look for, and the texts.
 """
 import collections
@@ -25,7 +25,9 @@ ARGUMENTS = [[{"city": "Rome", "n": 3}], [{"city": "a \"b\" 'c' <d> </e> {f} [g]
              [{"city": "12", "z": "7", "n": 1234567890123}], [{"city": "\na\n"}]]
 USER = {"role": "user", "content": "Hello there"}
 UNREAD = ["Kimi-K3", "MiniMax-M3", "muse-glimmer", "tencent-Hy3"]  # notations that Weft does not read
-TWO_TURNS = ["NVIDIA-Nemotron-Nano-v2"]  # a text and calls of one answer become two
+ONLY_CALLS = ["NVIDIA-Nemotron-Nano-v2", "tool_chat_template_llama4_json", "tool_chat_template_llama4_pythonic"]  # a text before the calls becomes a turn of its own, or is in their line
+FAULTY = {"tool_chat_template_gemma3_pythonic": "no commas between arguments", "tool_chat_template_llama3.2_pythonic": "texts without quotes", "tool_chat_template_toolace": "texts without quotes",
+          "tool_chat_template_phi4_mini": "objects in Python's spelling"}
 
 
 def environment():
@@ -67,14 +69,14 @@ def rendered(template, content, arguments):
 
 def main():
     cases, left_out, made = collections.OrderedDict(), collections.Counter(), environment()
-    for path in sorted(pathlib.Path(sys.argv[1]).glob("*.jinja")):
-        if path.stem in UNREAD:
-            left_out[f"{path.stem}: not read"] += 1
+    for path in sorted((path for folder in sys.argv[1:] for path in pathlib.Path(folder).glob("*.jinja")), key=lambda path: path.stem):
+        if path.stem in UNREAD or path.stem in FAULTY:
+            left_out[f"{path.stem}: {FAULTY.get(path.stem, 'not read')}"] += 1
             continue
         source = path.read_text()
         template, signs = made.from_string(source), "".join(sign for sign in SIGNS if sign in source)
         for arguments in ARGUMENTS:
-            for content in ("",) if path.stem in TWO_TURNS else ("", "I look."):
+            for content in ("",) if path.stem in ONLY_CALLS else ("", "I look."):
                 try:
                     prompt, said = rendered(template, content, arguments)
                 except ValueError as error:
@@ -82,6 +84,9 @@ def main():
                     continue
                 if NAMES[0] not in said:
                     left_out[f"{path.stem}: it shows no calls"] += 1
+                    continue
+                if USER["content"] in said:
+                    left_out[f"{path.stem}: the answer changes the prompt"] += 1
                     continue
                 calls = [[name, one] for name, one in zip(NAMES, arguments) if name in said]
                 key = (signs, prompt[-40:], said)

@@ -151,6 +151,14 @@ TEST(ChatReader, ReadsOtherMarks) {
   expect("<|tool_call>call:f{x:1,s:<|\"|>a \"b\", {c}<|\"|>,o:[true,null,{k:1.50}]}<tool_call|>",
          R"(||f{"x": 1, "s": "a \"b\", {c}", "o": [true, null, {"k": 1.50}]})");
   expect("<start_function_call>call:f{s:<escape>a<escape>}<end_function_call>", R"(||f{"s": "a"})");
+  // FunctionGemma's template marks all values as texts; the schema tells.
+  expect(
+      "<start_function_call>call:f{n:<escape>3<escape>,s:<escape>4<escape>,o:<escape>null<escape>,x:<escape>5<escape>}"
+      "<end_function_call>",
+      R"(||f{"n": 3, "s": "4", "o": "null", "x": "5"})");
+  expect(R"([f(n="-7", s="8")])", R"(||f{"n": -7, "s": "8"})");
+  expect(R"([f(n="many")])", R"(||f{"n": "many"})");
+  expect("<|action_start|><|plugin|>\n{\"name\": \"f\", \"arguments\": {}}<|action_end|>", "||f{}");
   expect("```tool_code\n[f(x=1)]\n```", R"(||f{"x": 1})");
   expect(R"(Hm.<TOOLCALL>[{"name": "f", "arguments": {"x": 1}}, {"name": "get_weather", "arguments": {}}]</TOOLCALL>)",
          R"(Hm.||f{"x": 1};get_weather{})");

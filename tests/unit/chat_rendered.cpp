@@ -1,4 +1,4 @@
-// Answers with calls as the chat templates of 57 real models render them: tests/tools/call_goldens.py.
+// Answers with calls as the chat templates of 76 real models render them: tests/tools/call_goldens.py.
 #include <gtest/gtest.h>
 
 #include "base/error.h"
