@@ -256,6 +256,11 @@ TEST(ModelConfig, RefusesOtherGemma4) {
     huggingface(gemma4({{"use_bidirectional_attention", "all"}}));
   });
   expect_refusal(Code::bad_file, "rope_parameters", [] { huggingface(gemma4({{"rope_parameters", nullptr}})); });
+  for (const char* kind : {"full_attention", "sliding_attention"}) {
+    json ropes = gemma4()["rope_parameters"];
+    ropes.erase(kind);
+    expect_refusal(Code::bad_file, kind, [&] { huggingface(gemma4({{"rope_parameters", ropes}})); });
+  }
   expect_refusal(Code::bad_file, "num_kv_shared_layers", [] { huggingface(gemma4({{"num_kv_shared_layers", 7}})); });
   expect_refusal(Code::bad_file, "shares the cache", [] { huggingface(gemma4({{"num_kv_shared_layers", 6}})); });
   expect_refusal(Code::bad_file, "window", [] { huggingface(gemma4({{"sliding_window", 0}})); });
