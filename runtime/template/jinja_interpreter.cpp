@@ -48,6 +48,7 @@ class Interpreter {
   Text capture(const Body& body);
   Value filtered(Text text, const Expr* filters);
 
+  static bool is_constant(const Expr& expr);
   Value evaluate(const Expr& expr);
   Value evaluate_optional(const ExprPtr& expr) { return expr == nullptr ? Value(None{}) : evaluate(*expr); }
   Value evaluate_items(const Expr& expr);
@@ -67,6 +68,7 @@ class Interpreter {
   std::deque<Scope> scopes_;
   Scope* scope_ = nullptr;
   Text* out_ = nullptr;
+  const Expr* output_ = nullptr;  // the expression whose value is about to be written; null within other statements
 };
 
 Scope* Interpreter::open_scope(Scope* parent) {
@@ -128,9 +130,12 @@ Exit Interpreter::run_statement(const Statement& statement) {
     case Statement::Kind::text:
       write(statement.value);
       break;
-    case Statement::Kind::output:
+    case Statement::Kind::output: {
+      const Expr* const outer = std::exchange(output_, statement.expr.get());
       write(evaluate(*statement.expr));
+      output_ = outer;
       break;
+    }
     case Statement::Kind::if_:
       return run_if(statement);
     case Statement::Kind::for_:
@@ -338,6 +343,18 @@ Arguments Interpreter::evaluate_arguments(const Expr& expr) {
   return arguments;
 }
 
+// Jinja computes the output of such an expression when it compiles a template, by other rules: what cannot be sliced is
+// undefined there, not an error.
+bool Interpreter::is_constant(const Expr& expr) {
+  constexpr std::string_view kNeedContext[] = {"map", "select", "selectattr", "reject", "rejectattr"};
+  if (expr.kind == Expr::Kind::name || expr.kind == Expr::Kind::call || expr.kind == Expr::Kind::spread) return false;
+  if (expr.kind == Expr::Kind::filter && std::ranges::find(kNeedContext, expr.name) != std::end(kNeedContext))
+    return false;
+  const auto constant = [](const ExprPtr& part) { return part == nullptr || is_constant(*part); };
+  return std::ranges::all_of(expr.children, constant) &&
+         std::ranges::all_of(expr.named, [&](const auto& part) { return constant(part.second); });
+}
+
 Value Interpreter::evaluate(const Expr& expr) {
   const Context::Level level(context_);
   context_.line = expr.line;
@@ -361,6 +378,8 @@ Value Interpreter::evaluate(const Expr& expr) {
     case Expr::Kind::slice: {
       const Value object = child(0), start = evaluate_optional(expr.children[1]),
                   stop = evaluate_optional(expr.children[2]);
+      const bool sliceable = object.is_sequence() || object.text() != nullptr;
+      if (!sliceable && output_ != nullptr && is_constant(*output_)) return Undefined{"a slice"};
       return get_slice(object, start, stop, evaluate_optional(expr.children[3]), context_);
     }
     case Expr::Kind::call:

@@ -53,6 +53,9 @@ FIXED = [
     "{% for x in [{'n': 1, 'c': [{'n': 2, 'c': []}]}] recursive %}{{ x.n }}({{ loop(x.c) }}){{ loop.depth0 }}{% endfor %}", "{% macro f() %}{{ varargs }}{{ kwargs }}{% endmacro %}{{ f(1, *[2, 3], a=4, **{'b': 5}) }}",
     "{% set ns = namespace() %}{% set ns.a %}block{% endset %}{{ ns.a }}{% set (a, b), c = (1, 2), 3 %}{{ a }}{{ b }}{{ c }}", "{% set x %}{% set y = 1 %}{% endset %}{{ y is defined }}{% filter upper %}{% set z = 1 %}{% endfilter %}{{ z is defined }}",
     "{{ {'items': 1}.items is callable }}{{ {'a': 1}.items is defined }}{{ {'a': 1}['items'] is defined }}{{ {'items': 1}['items'] }}", "{{ '<b>' | safe ~ '<i>' }}{{ ('<b>' | safe) + '<i>' }}{{ '<' | e | e }}{{ ['<' | safe] }}",
+    # Constants, which Jinja computes by other rules.
+    "{{ (0 | default('d'))[99:] }}|{{ none[1:] }}|{{ 'a' ~ 5[1:] }}|{{ (7 | string)[0:] }}|{{ none[1:] | length }}|{{ {'a': 1}[1:] is defined }}|{{ true[:2] | upper }}", "{% set x = none[1:] %}{{ x }}", "{% set x = none %}{{ x[1:] }}",
+    "{{ 'a' if none[1:] else 'b' }}", "{{ [5 | int][0][1:] }}", "{% macro f() %}{{ none[1:] }}{% endmacro %}{{ f() }}", "{{ (messages | length)[1:] }}", "{% if none[1:] %}a{% endif %}", "{{ ([1] | map('string'))[1:] }}",
     "{{ [1, 2] | map('string') is sequence }}{% set g = [1, 2] | map('string') %}{{ g | list }}{{ g | list }}{{ 'empty' if not [] | map('upper') else 'true' }}", "{{ [1] | select | length }}",
 ]
 
