@@ -323,11 +323,13 @@ struct RoutedExpert {  // of a token: an expert, and what its result is multipli
   uint expert;
   float weight;
 };
+#define MOST_EXPERTS 1024
 struct RoutePush {
   uint experts;
-  uint used;       // of them, by a token
-  uint in_stride;  // floats between rows of logits
-  uint tokens;     // most of the pass
+  uint used;        // of them, by a token
+  uint in_stride;   // floats between rows of logits
+  uint normalised;  // 1: a token's weights are divided by their sum
+  float scale;      // of the weights, in the end
 };
 struct MatmulExpertPush {
   uint cols;         // of an expert's matrix, before padding
@@ -336,8 +338,10 @@ struct MatmulExpertPush {
   uint slice_first;  // tile of all experts' that the bound slice begins with
   uint slice_tiles;  // in it
   uint in_stride, out_stride;
-  uint accumulate;  // 1: add to the output, times the choice's weight
-  uint used, rank;  // of a token's `used` choices, the one meant
+  uint used;  // choices of a token
+  uint sums;  // 1: an input row is a choice's, and the choices' products, times their weights, are added to the output;
+              // 0: an input row is a token's, and each choice has an output row
+  uint biased;  // 1: experts have biases
 };
 struct RopePush {
   uint heads, kv_heads, head_dim;
@@ -407,6 +411,7 @@ struct KeepRowsPush {
 #define GATE_AFTER_NORM 1  // y = norm(x) silu(gate), group by group
 #define GATE_THEN_NORM 2   // y = norm(x silu(gate)), group by group
 #define GATE_OF_GELU 3     // y = gelu_tanh(x) gate
+#define GATE_OF_GROUP 4    // y = x sigmoid(gate), where a group has one gate
 struct GatePush {
   uint cols;                  // of a group
   uint stride;                // floats between rows of x
@@ -419,9 +424,11 @@ struct GatePush {
 #define ACTIVATION_GELU_TANH 2
 #define ACTIVATION_RELU 3
 #define ACTIVATION_TANH 4
+#define ACTIVATION_CLAMPED 5  // only of a gate
 struct ActivatePush {
   uint cols;  // of the result; a gated input has gate and up, cols each, one after the other
   uint in_stride, out_stride;
+  uint copies;  // rows of a token
 };
 struct ProjectPush {
   uint cols;

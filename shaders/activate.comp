@@ -12,7 +12,7 @@ layout(local_size_x = 64) in;
 #include "lib/activation.glsl"
 
 layout(std430, binding = 0) readonly buffer State { StepState state; };
-// Inputs (pass tokens, in_stride): gate and up, or up. Outputs (pass tokens, out_stride).
+// Inputs (pass tokens, copies, in_stride): gate and up, or up. Outputs (pass tokens, copies, out_stride).
 #ifdef WEFT_TEXEL
 #define WIDTH 4
 #define VALUE vec4
@@ -23,6 +23,10 @@ vec4 activated(vec4 value) {
   [[unroll]] for (uint j = 0; j < 4; ++j) value[j] = activated(value[j]);
   return value;
 }
+vec4 gated(vec4 gate, vec4 up) {
+  [[unroll]] for (uint j = 0; j < 4; ++j) gate[j] = gated(gate[j], up[j]);
+  return gate;
+}
 #else
 #define WIDTH 1
 #define VALUE float
@@ -32,12 +36,11 @@ float input_at(uint i) { return x[i]; }
 #endif
 layout(push_constant) uniform Push { ActivatePush p; };
 
-// Grid: x the tokens, y their columns, so that llvmpipe's cores have as many of a short prompt's tokens each.
+// Grid: x the tokens' rows, y their columns, so that llvmpipe's cores have as many of a short prompt's tokens each.
 void main() {
-  const uint token = gl_WorkGroupID.x, i = gl_WorkGroupID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+  const uint row = gl_WorkGroupID.x, token = row / p.copies, i = gl_WorkGroupID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
   if (i >= p.cols / WIDTH || (token > 0 && state.pos + token >= state.end)) return;
-  const uint first = token * p.in_stride / WIDTH;
-  VALUE value = activated(input_at(first + i));
-  if (GATED != 0) value *= input_at(first + p.cols / WIDTH + i);
-  y[token * p.out_stride / WIDTH + i] = value;
+  const uint first = row * p.in_stride / WIDTH;
+  const VALUE value = input_at(first + i);
+  y[row * p.out_stride / WIDTH + i] = GATED != 0 ? gated(value, input_at(first + p.cols / WIDTH + i)) : activated(value);
 }

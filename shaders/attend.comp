@@ -28,6 +28,7 @@ layout(constant_id = 11) const uint DIM = 64;           // of a head
 layout(constant_id = 12) const uint HEADS = 1;
 layout(constant_id = 14) const uint MOST_PARTS = 64;
 layout(constant_id = 13) const uint STEP = 4;  // loads of 16 bytes that a lane has under way at once
+layout(constant_id = 15) const uint SINKS = 0;  // 1: the softmax has one more score, a head's own, and no value for it (Xiao et al. 2023)
 
 const uint WORDS = (DIM + 7) / 8;          // of eight dimensions
 const uint QUADS = (DIM + 15) / 16 * 4;    // of a query, filled up
@@ -47,6 +48,7 @@ layout(std430, binding = 2) writeonly buffer NewKeys { uvec4 new_keys[]; };
 layout(std430, binding = 3) writeonly buffer NewValues { uint new_values[]; };
 layout(std430, binding = 6) coherent buffer PartsBuffer { float parts[]; };  // abi.h
 layout(std430, binding = 6) coherent buffer Arrivals { uint arrivals[]; };
+layout(std430, binding = 7) readonly buffer Sinks { float sinks[]; };  // (heads)
 layout(push_constant) uniform Push { AttendPush p; };
 #include "lib/members.glsl"
 #include "lib/rotate_one.glsl"
@@ -196,6 +198,16 @@ void add_block(uint slots, uint start, uint position, uint count, uint head, uin
   barrier();  // the weights are read
 }
 
+void add_sinks(uint head) {
+  [[unroll]] for (uint h = 0; h < HEADS; ++h) {
+    const float sink = sinks[head + h], highest = max(peak[h], sink), shrink = exp(peak[h] - highest);
+    all_weights[h] = all_weights[h] * shrink + exp(sink - highest);
+    low[h] *= shrink;
+    high[h] *= shrink;
+    peak[h] = highest;
+  }
+}
+
 // The parts of `rows` of heads, joined by the workgroup that comes last: the softmax over all positions from those over some (Milakov and
 // Gimelshein 2018, section 3.1). There are at most POSITIONS parts.
 void join(Parts all, uint row, uint y_row) {
@@ -279,6 +291,7 @@ void main() {
     add_block(slots, start, position, count, head, own, length);
     start = in_ring(start + count);
   }
+  if (SINKS != 0 && part == 0) add_sinks(head);
 
   const Parts all = Parts((seen + span - 1) / span, gl_NumWorkGroups.y * p.heads, gl_NumWorkGroups.z, p.arrivals);
   const uint row = gl_WorkGroupID.y * p.heads + head, y_row = token * p.out_stride + head * DIM;

@@ -26,6 +26,7 @@ layout(constant_id = 8) const uint ROTARY_DIM = 0;
 layout(constant_id = 9) const uint PARTED = 0;  // 1: several workgroups do a head (lib/parts.glsl)
 layout(constant_id = 10) const uint FORMAT = FORMAT_F16;  // of the cache
 layout(constant_id = 11) const uint MEMBER_TOKENS = 0;  // of each session of a batch
+layout(constant_id = 12) const uint SINKS = 0;  // as in attend.comp
 layout(local_size_x = 8) in;
 
 #define STEPS 2  // positions a lane has in a block
@@ -42,6 +43,7 @@ layout(std430, binding = 7) writeonly buffer NewKeys { uvec4 new_keys[]; };
 layout(std430, binding = 8) writeonly buffer NewValues { uvec4 new_values[]; };
 layout(std430, binding = 9) coherent buffer PartsBuffer { float parts[]; };  // abi.h
 layout(std430, binding = 9) coherent buffer Arrivals { uint arrivals[]; };
+layout(std430, binding = 10) readonly buffer Sinks { float sinks[]; };  // as in attend.comp
 layout(push_constant) uniform Push { AttendPush p; };
 #include "lib/members.glsl"
 #include "lib/parts.glsl"
@@ -238,6 +240,13 @@ void main() {
     }
   }
 
+  if (SINKS != 0 && part_index == 0)
+    [[unroll]] for (uint h = 0; h < HEADS; ++h) {
+      const float sink = sinks[head + h], highest = max(peak[h], sink), shrink = exp(peak[h] - highest);
+      total[h] = total[h] * shrink + (lane == 0 ? exp(sink - highest) : 0);
+      [[unroll]] for (uint i = 0; i < VALUE_TEXELS * 2; ++i) acc[h][i] *= shrink;
+      peak[h] = highest;
+    }
   [[unroll]] for (uint h = 0; h < HEADS; ++h) {
     const float sum = lanes_sum(total[h]), factor = parted ? 1 : 1 / sum;
     const uint y_row = token * p.out_stride + (head + h) * DIM, part_row = part_at(all, part_index, row + h, DIM);

@@ -21,17 +21,18 @@ layout(push_constant) uniform Push { GatePush p; };
 void main() {
   const uint group = gl_WorkGroupID.x, token = gl_WorkGroupID.y;
   if (token > 0 && state.pos + token >= state.end) return;
-  const uint first = token * p.stride + group * p.cols, gate_first = token * p.gate_stride + p.gate_at + group * p.cols;
+  const uint first = token * p.stride + group * p.cols;
+  const uint gate_first = token * p.gate_stride + p.gate_at + group * (KIND == GATE_OF_GROUP ? 1 : p.cols);
   float squares = 0;
   for (uint i = gl_LocalInvocationID.x; i < p.cols; i += THREADS) {
-    const float gate = gates[gate_first + i], value = x[first + i], sigmoid = 1 / (1 + exp(-gate));
-    if (KIND == GATE_SIGMOID) x[first + i] = value * sigmoid;
+    const float gate = gates[gate_first + (KIND == GATE_OF_GROUP ? 0 : i)], value = x[first + i], sigmoid = 1 / (1 + exp(-gate));
+    if (KIND == GATE_SIGMOID || KIND == GATE_OF_GROUP) x[first + i] = value * sigmoid;
     if (KIND == GATE_THEN_NORM) x[first + i] = value * gate * sigmoid;
     if (KIND == GATE_OF_GELU) x[first + i] = activated(value) * gate;
     const float normed = KIND == GATE_THEN_NORM ? value * gate * sigmoid : value;
     squares += normed * normed;
   }
-  if (KIND == GATE_SIGMOID || KIND == GATE_OF_GELU) return;
+  if (KIND != GATE_AFTER_NORM && KIND != GATE_THEN_NORM) return;
   const float scale = inversesqrt(workgroup_sum(squares) / float(p.cols) + p.epsilon);
   for (uint i = gl_LocalInvocationID.x; i < p.cols; i += THREADS) {
     float value = x[first + i] * scale * weight[group * p.weight_stride + i];

@@ -126,7 +126,7 @@ void main() {
         float value = sums[t * ROW_TILES + i] * factors[t] + shift;
         if (GATED != 0) {
           const float up = GATES_APART ? gated_sums[t] : sums[t * ROW_TILES + i + ROW_TILES / 2];
-          value = activated(value) * (up * factors[t] + up_shift);
+          value = gated(value, up * factors[t] + up_shift);
         }
         if (ADD != 0) value += y[at];
         y[at] = value;

@@ -1,7 +1,8 @@
-"""Six published models as `weft-compilers` needs them: real widths, heads and features, in Hugging Face's format.
+"""Seven published models as `weft-compilers` needs them: real widths, heads and features, in Hugging Face's format.
 
 What pipelines a model takes depends on its family, its features and its types, not on its numbers, its count of layers or
-the rows of its vocabulary. So a file has one layer of each kind, a table of ROWS rows, and a hole where the numbers would be.
+the rows of its vocabulary or its number of experts. So a file has one layer of each kind, a table of ROWS rows, experts only as many as
+a token uses, and a hole where the numbers would be.
 """
 import json
 import struct
@@ -31,6 +32,10 @@ MODELS = {
                             "full_attention": {"rope_type": "proportional", "rope_theta": 1e6, "partial_rotary_factor": 0.25},
                             "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}},
                         "max_position_embeddings": 131072, "final_logit_softcapping": 30.0, "tie_word_embeddings": True}),
+    "gpt-oss-20b": (24, {"model_type": "gpt_oss", "hidden_size": 2880, "intermediate_size": 2880, "num_attention_heads": 64,
+                         "num_key_value_heads": 8, "head_dim": 64, "rms_norm_eps": 1e-5, "num_local_experts": 4, "num_experts_per_tok": 4,
+                         "sliding_window": 128, "attention_bias": True, "rope_theta": 150000.0, "max_position_embeddings": 131072,
+                         "tie_word_embeddings": False}),
     "gpt2-124m": (12, {"model_type": "gpt2", "n_embd": 768, "n_head": 12, "n_ctx": 1024, "n_positions": 1024, "layer_norm_epsilon": 1e-5,
                        "activation_function": "gelu_new"}),
 }
@@ -46,6 +51,8 @@ def llama_tensors(c):
     q, kv = head * c["num_attention_heads"], head * c["num_key_value_heads"]
     yield "model.embed_tokens.weight", [ROWS, width]
     yield "model.norm.weight", [width]
+    if not c["tie_word_embeddings"]:
+        yield "lm_head.weight", [ROWS, width]
     norms = ["input_layernorm", "post_attention_layernorm"]
     if c["model_type"] == "gemma3_text":
         norms += ["pre_feedforward_layernorm", "post_feedforward_layernorm"]
@@ -58,6 +65,9 @@ def llama_tensors(c):
         if c["model_type"] in ("gemma3_text", "qwen3"):
             yield f"{at}self_attn.q_norm.weight", [head]
             yield f"{at}self_attn.k_norm.weight", [head]
+        if c["model_type"] == "gpt_oss":
+            yield from gpt_oss_tensors(c, at, q, kv)
+            continue
         for name, shape in (("gate", [ffn, width]), ("up", [ffn, width]), ("down", [width, ffn])):
             yield f"{at}mlp.{name}_proj.weight", shape
 
@@ -85,6 +95,19 @@ def gemma4_tensors(c):
         for name, shape in (("mlp.gate_proj", [ffn, width]), ("mlp.up_proj", [ffn, width]), ("mlp.down_proj", [width, ffn]),
                             ("per_layer_input_gate", [inputs, width]), ("per_layer_projection", [width, inputs])):
             yield f"{at}{name}.weight", shape
+
+
+def gpt_oss_tensors(c, at, q, kv):
+    width, ffn, experts = c["hidden_size"], c["intermediate_size"], c["num_local_experts"]
+    yield f"{at}self_attn.sinks", [c["num_attention_heads"]]
+    for name, rows in (("q", q), ("k", kv), ("v", kv), ("o", width)):
+        yield f"{at}self_attn.{name}_proj.bias", [rows]
+    yield f"{at}mlp.router.weight", [experts, width]
+    yield f"{at}mlp.router.bias", [experts]
+    yield f"{at}mlp.experts.gate_up_proj", [experts, width, 2 * ffn]
+    yield f"{at}mlp.experts.gate_up_proj_bias", [experts, 2 * ffn]
+    yield f"{at}mlp.experts.down_proj", [experts, ffn, width]
+    yield f"{at}mlp.experts.down_proj_bias", [experts, width]
 
 
 def gpt2_tensors(c):

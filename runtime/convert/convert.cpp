@@ -30,7 +30,7 @@ uint32_t mostly(Format format) {
 DType type_of(const ConvertTensor& tensor, const ConvertOptions& options) {
   // llama.cpp wants these as floats, whatever the file is.
   const bool floats =
-      tensor.name.find("ffn_gate_inp.") != std::string::npos || tensor.name.find("attn_rel_b.") != std::string::npos ||
+      tensor.name.find("ffn_gate_inp") != std::string::npos || tensor.name.find("attn_rel_b.") != std::string::npos ||
       tensor.name.find("shortconv.conv.") != std::string::npos ||
       tensor.name.find("ssm_conv1d.") != std::string::npos || tensor.name.find("ssm_norm.") != std::string::npos ||
       tensor.name.starts_with("position_embd.") || tensor.name.starts_with("token_types.");

@@ -14,20 +14,49 @@ namespace {
 
 constexpr std::string_view kTableRoles[] = {"token_embd",      "token_embd_norm", "position_embd",
                                             "per_layer_table", "per_layer_proj",  "per_layer_norm"};
-constexpr std::string_view kLayerRoles[] = {"attn_norm",     "attn_q",        "attn_k",
-                                            "attn_v",        "attn_qkv",      "attn_q_norm",
-                                            "attn_k_norm",   "attn_output",   "post_attention_norm",
-                                            "ffn_norm",      "ffn_gate_inp",  "ffn_gate_exps",
-                                            "ffn_up_exps",   "ffn_down_exps", "ffn_gate",
-                                            "ffn_up",        "ffn_down",      "post_ffw_norm",
-                                            "layer_gate",    "layer_proj",    "layer_post_norm",
-                                            "layer_scale",   "shortconv_in",  "shortconv_conv",
-                                            "shortconv_out", "delta_qkv",     "delta_z",
-                                            "delta_a",       "delta_b",       "delta_conv",
-                                            "delta_decay",   "delta_bias",    "delta_norm",
-                                            "delta_out",     "mamba_in",      "mamba_conv",
-                                            "mamba_decay",   "mamba_bias",    "mamba_skip",
-                                            "mamba_norm",    "mamba_out"};
+constexpr std::string_view kLayerRoles[] = {"attn_norm",
+                                            "attn_q",
+                                            "attn_k",
+                                            "attn_v",
+                                            "attn_qkv",
+                                            "attn_q_norm",
+                                            "attn_k_norm",
+                                            "attn_output",
+                                            "post_attention_norm",
+                                            "ffn_norm",
+                                            "ffn_gate_inp",
+                                            "exp_probs_b",
+                                            "ffn_gate_inp_shexp",
+                                            "ffn_gate_shexp",
+                                            "ffn_up_shexp",
+                                            "ffn_down_shexp",
+                                            "ffn_gate",
+                                            "ffn_up",
+                                            "ffn_down",
+                                            "post_ffw_norm",
+                                            "layer_gate",
+                                            "layer_proj",
+                                            "layer_post_norm",
+                                            "layer_scale",
+                                            "shortconv_in",
+                                            "shortconv_conv",
+                                            "shortconv_out",
+                                            "delta_qkv",
+                                            "delta_z",
+                                            "delta_a",
+                                            "delta_b",
+                                            "delta_conv",
+                                            "delta_decay",
+                                            "delta_bias",
+                                            "delta_norm",
+                                            "delta_out",
+                                            "mamba_in",
+                                            "mamba_conv",
+                                            "mamba_decay",
+                                            "mamba_bias",
+                                            "mamba_skip",
+                                            "mamba_norm",
+                                            "mamba_out"};
 constexpr std::string_view kLastRoles[] = {"output_norm", "output"};
 
 class Collector {
@@ -37,8 +66,10 @@ class Collector {
 
   void collect() {
     for (const std::string_view role : kTableRoles) add_both(role, -1);
-    for (uint32_t layer = 0; layer < config_.layers; ++layer)
+    for (uint32_t layer = 0; layer < config_.layers; ++layer) {
       for (const std::string_view role : kLayerRoles) add_both(role, static_cast<int>(layer));
+      if (config_.layer_configs[layer].experts) add_experts(static_cast<int>(layer));
+    }
     for (const std::string_view role : kLastRoles) add_both(role, -1);
     add_rope_factors();
   }
@@ -47,12 +78,20 @@ class Collector {
   void add_both(std::string_view role, int layer) {
     for (const char* end : {"_decay", "_bias", "_skip", "_scale"})
       if (role.ends_with(end)) return add(role, layer, "");
-    if (role == "ffn_up" && family_.mamba2 && layer >= 0) return add_halves(layer);
-    if (role.ends_with("_exps")) return add_experts(role, layer);
+    const bool beside_experts = layer >= 0 && config_.layer_configs[static_cast<size_t>(layer)].experts;
+    if (role.starts_with("ffn_up") && family_.mamba2) {
+      if (beside_experts == role.ends_with("_shexp")) add_halves(layer, beside_experts ? "_shexp" : "");
+      return;
+    }
+    if (role.starts_with("ffn_down") && beside_experts != role.ends_with("_shexp")) return;
+    if (role == "exp_probs_b") return add(role, layer, "", "bias");
     for (const char* what : {"weight", "bias"}) add(role, layer, what);
   }
 
-  void add(std::string_view role, int layer, const char* what) {
+  void add(std::string_view role, int layer, const char* what) { add(role, layer, what, what); }
+
+  // gguf_what: the end of the name there.
+  void add(std::string_view role, int layer, const char* what, const char* gguf_what) {
     const TensorView* tensor = tensors_.find(role, layer, what);
     if (tensor && role == "output" && config_.tied == true) {  // a second copy is not written, a differing table is
       const TensorView* table = tensors_.find("token_embd", -1, what);
@@ -60,7 +99,8 @@ class Collector {
     }
     if (!tensor && role == "token_embd") tensor = tensors_.find("output", -1, what);  // a tied one under its other name
     if (!tensor) return;
-    ConvertTensor to = {{tensor}, tensor_name(ModelFile::Kind::gguf, family_, role, layer, what)};
+    ConvertTensor to = {{tensor}, tensor_name(ModelFile::Kind::gguf, family_, role, layer, gguf_what)};
+    if (role == "ffn_gate_inp_shexp") to.shape = {config_.width};
     if (config_.pairs != family_.gguf_pairs && role == "attn_q") to.rotated_heads = config_.heads.heads;
     if (config_.pairs != family_.gguf_pairs && role == "attn_k") to.rotated_heads = config_.heads.kv_heads;
     if (family_.qkv_by_head && role == "attn_qkv") to.parted_heads = config_.heads.heads;
@@ -80,15 +120,16 @@ class Collector {
     to_.tensors.push_back(std::move(to));
   }
 
-  // A gate and what it gates, which a folder has as one matrix.
-  void add_halves(int layer) {
-    const TensorView& both = *tensors_.find("ffn_up", layer);
+  // A gate and what it gates, which a folder has as one matrix. end: of the roles.
+  void add_halves(int layer, const std::string& end) {
+    const TensorView& both = *tensors_.find("ffn_up" + end, layer);
     const uint64_t rows = both.shape[0] / 2, bytes = both.bytes.size() / 2;
     for (const uint64_t half : {0u, 1u}) {
       ConvertSource::Made& made = to_.made.emplace_back();
       made.view = {both.name, both.dtype, {rows, both.shape[1]}, both.bytes.subspan(half * bytes, bytes)};
       to_.tensors.push_back(
-          {{&made.view}, tensor_name(ModelFile::Kind::gguf, family_, half == 0 ? "ffn_gate" : "ffn_up", layer)});
+          {{&made.view},
+           tensor_name(ModelFile::Kind::gguf, family_, (half == 0 ? "ffn_gate" : "ffn_up") + end, layer)});
     }
   }
 
@@ -102,13 +143,29 @@ class Collector {
     return {0, s.key_heads, each, 1};
   }
 
-  void add_experts(std::string_view role, int layer) {
+  void add_experts(int layer) {
+    const uint64_t ffn = config_.expert_ffn, width = config_.width;
+    for (const Part& part : tensors_.expert_gate_up(layer, ffn)) {
+      const bool both = part.rows != ffn;  // gates and what they gate as one
+      add_stack(part, layer, width, 0, both ? "ffn_gate_exps" : part.role);
+      if (both) add_stack(part, layer, width, ffn, "ffn_up_exps");
+    }
+    add_stack({"ffn_down_exps", width}, layer, ffn, 0, "ffn_down_exps");
+  }
+
+  // Rows from first_row on of each expert's part, up to as many as the role has.
+  void add_stack(const Part& part, int layer, uint64_t cols, uint64_t first_row, std::string_view role) {
     const uint32_t count = config_.experts.count;
-    if (count == 0) return;
-    const uint64_t rows = role == "ffn_down_exps" ? config_.width : config_.ffn;
-    const uint64_t cols = role == "ffn_down_exps" ? config_.ffn : config_.width;
+    const uint64_t rows = role == "ffn_down_exps" ? part.rows : config_.expert_ffn;
     std::vector<const TensorView*> stack;
-    for (uint32_t i = 0; i < count; ++i) stack.push_back(&tensors_.expert(role, layer, i, count, rows, cols));
+    for (uint32_t i = 0; i < count; ++i) {
+      ConvertSource::Made& made = to_.made.emplace_back();
+      made.view = tensors_.expert(part, layer, i, count, cols, true);
+      const uint64_t bytes = made.view.bytes.size() / part.rows;  // of a row
+      made.view.shape = {rows, cols};
+      made.view.bytes = made.view.bytes.subspan(first_row * bytes, rows * bytes);
+      stack.push_back(&made.view);
+    }
     to_.tensors.push_back(
         {std::move(stack), tensor_name(ModelFile::Kind::gguf, family_, role, layer), {count, rows, cols}});
   }
@@ -246,6 +303,25 @@ void add_layer_keys(JsonValue& keys, const std::string& p, const Config& c) {
   keys[p + "embedding_length_per_layer_input"] = c.layer_input;
 }
 
+void add_expert_keys(JsonValue& keys, const std::string& p, const Config& c) {
+  const ops::Experts& e = c.experts;
+  if (e.count == 0) return;
+  keys[p + "expert_count"] = e.count;
+  keys[p + "expert_used_count"] = e.used;
+  // Two architectures have the experts' width as the feed-forward's.
+  const bool own = c.traits->architecture != "llama" && !c.traits->mamba2;
+  if (own) keys[p + "expert_feed_forward_length"] = c.expert_ffn;
+  if (!own) keys[p + "feed_forward_length"] = c.expert_ffn;
+  if (c.layer_kind.shared_expert != SharedExpert::none) keys[p + "expert_shared_feed_forward_length"] = c.ffn;
+  if (!e.sigmoid && e.normalised) return;
+  keys[p + "expert_weights_norm"] = e.normalised;
+  if (!e.sigmoid) return;
+  keys[p + "expert_gating_func"] = 2u;
+  keys[p + "expert_weights_scale"] = e.scale;
+  const auto first = std::ranges::find_if(c.layer_configs, [](const LayerConfig& layer) { return layer.experts; });
+  keys[p + "leading_dense_block_count"] = static_cast<uint32_t>(first - c.layer_configs.begin());
+}
+
 JsonValue network_keys(const Config& c, uint32_t rows) {
   const std::string architecture(c.traits->architecture), p = architecture + ".";
   JsonValue keys = {{"general.architecture", architecture},
@@ -272,10 +348,7 @@ JsonValue network_keys(const Config& c, uint32_t rows) {
   } else if (c.logit_scale != 1 || architecture == "command-r") {
     keys[p + "logit_scale"] = c.logit_scale;
   }
-  if (c.experts.count > 0) {
-    keys[p + "expert_count"] = c.experts.count;
-    keys[p + "expert_used_count"] = c.experts.used;
-  }
+  add_expert_keys(keys, p, c);
   if (c.layer_kind.positions == Positions::rotary) add_rope_keys(keys, p, c);
   add_window_keys(keys, p, c);
   add_convolution_keys(keys, p, c);
@@ -306,14 +379,19 @@ std::string difference(const Config& a, const Config& b) {
   if (differs(a.attention_cap, b.attention_cap)) return "the cap of the attention's scores";
   if (!std::ranges::equal(a.ropes, b.ropes, same_rope)) return "the RoPE scaling";
   if (a.layer_input != b.layer_input) return "the per-layer embeddings";
+  const ops::Experts &x = a.experts, &y = b.experts;
+  if (x.sigmoid != y.sigmoid || x.normalised != y.normalised || differs(x.scale, y.scale))
+    return "the weights of experts";
   for (uint32_t i = 0; i < a.layers; ++i) {
+    if (a.layer_configs[i].experts != b.layer_configs[i].experts) return "the experts of layer " + std::to_string(i);
     if (a.layer_configs[i].mixer.index() != b.layer_configs[i].mixer.index())
       return "the mixer of layer " + std::to_string(i);
     if (!std::holds_alternative<AttentionConfig>(a.layer_configs[i].mixer)) continue;
-    const AttentionConfig &x = a.attention_of(i), &y = b.attention_of(i);
-    if (x.window != y.window) return "the window of layer " + std::to_string(i);
-    if (x.rotary_dim != y.rotary_dim || x.rope != y.rope) return "the positions of layer " + std::to_string(i);
-    if (x.source != y.source) return "the cache of layer " + std::to_string(i);
+    const AttentionConfig &own = a.attention_of(i), &other = b.attention_of(i);
+    if (own.window != other.window) return "the window of layer " + std::to_string(i);
+    if (own.rotary_dim != other.rotary_dim || own.rope != other.rope)
+      return "the positions of layer " + std::to_string(i);
+    if (own.source != other.source) return "the cache of layer " + std::to_string(i);
     if (a.ffn_of(i) != b.ffn_of(i)) return "the feed-forward of layer " + std::to_string(i);
   }
   return {};
@@ -390,9 +468,9 @@ ConvertSource gguf_of_folder(const ModelFile& model) {
   if (config.traits->architecture.empty())
     throw Error(Code::unsupported, "GGUF has no architecture for the model type '" + config.family + "'",
                 (model.path / "config.json").string());
-  if (config.layer_kind.sees_all || config.encoder)
+  if (config.layer_kind.sees_all || config.encoder || config.layer_kind.expert_bias)
     throw Error(Code::unsupported, "not supported yet: writing a folder of the model type '" + config.family + "'",
-                (model.path / "config.json").string(), "folders of networks of a decoder alone can be written");
+                (model.path / "config.json").string(), "folders of most networks of a decoder alone can be written");
   check_weights(model, config);
   if (model.tokenizer.is_null())
     throw Error(Code::not_found, "the folder has no tokenizer.json", model.path.string(),

@@ -50,6 +50,10 @@ uint32_t ggml_type(DType dtype) {
       return 14;
     case DType::bf16:
       return 30;
+    case DType::mxfp4:
+      return 39;
+    case DType::u8:
+      break;
   }
   return 0;
 }

@@ -21,6 +21,13 @@ constexpr uint64_t kBlock = kQ8BlockElements;
               "tensor " + printable(tensor.name));
 }
 
+[[noreturn]] void refuse_large(const TensorView& tensor, uint64_t row, uint64_t column, int exponent) {
+  throw Error(Code::unsupported,
+              "the block of element (" + std::to_string(tensor.first_row + row) + ", " + std::to_string(column) +
+                  ") has the scale 2^" + std::to_string(exponent) + ", q8 holds MXFP4's up to 2^19",
+              "tensor " + printable(tensor.name));
+}
+
 bool is_finite(uint16_t half) { return (half & 0x7c00) != 0x7c00; }
 
 // Integers of a few bits fill int8's upper ones, so that the first planes of a table tell the most (ops/planes.h). The
@@ -52,7 +59,9 @@ const PackedRow& RowPacker::pack(const TensorView& tensor, uint64_t row, Roundin
     return packed_;
   }
   to_float(tensor, row * columns_, std::span(values_).first(columns_));
-  if (to_ == DType::q8_0)
+  if (to_ == DType::q8_0 && tensor.dtype == DType::mxfp4)
+    pack_powers(tensor, row, rounding);
+  else if (to_ == DType::q8_0)
     pack_q8(tensor, row, rounding);
   else if (to_ == DType::q4_1)
     pack_q4(tensor, row, rounding);
@@ -129,6 +138,33 @@ void RowPacker::pack_q4(const TensorView& tensor, uint64_t row, Rounding& roundi
     for (uint64_t i = 0; i < from.size(); ++i)
       error = std::max(error, std::abs(scale * static_cast<float>(fitted.quants[i]) + minimum - from[i]));
     most = std::max(most, largest);
+  }
+  rounding.largest_error = std::max<double>(rounding.largest_error, error);
+  rounding.largest_value = std::max<double>(rounding.largest_value, most);
+}
+
+// The integers fill int8's upper bits, as widen has them. The scales are powers of two that f16 has: 2^-24 to 2^15.
+void RowPacker::pack_powers(const TensorView& tensor, uint64_t row, Rounding& rounding) {
+  constexpr int kLeast = -24, kMost = 15, kSpareBits = 3, kLeastNormal = -14;
+  const uint64_t bytes = block_bytes(tensor.dtype);
+  const std::byte* from = tensor.bytes.data() + row * packed_.halves.size() * bytes;
+  float error = 0, most = 0;
+  for (uint64_t i = 0; i < packed_.halves.size(); ++i, from += bytes) {
+    PowerBlock block = power_block(from);
+    const bool zero = std::ranges::all_of(block.values, [](int8_t value) { return value == 0; });
+    if (zero) block.exponent = 0;
+    const int scale = std::clamp(block.exponent - kSpareBits, kLeast, kMost), shift = block.exponent - scale;
+    if (shift > kSpareBits) refuse_large(tensor, row, i * kBlock, block.exponent + 1);
+    packed_.halves[i] =
+        static_cast<uint16_t>(scale < kLeastNormal ? 1 << (scale - kLeast) : (scale - kLeastNormal + 1) << 10);
+    for (uint64_t k = 0; k < kBlock; ++k) {
+      const float whole = std::nearbyint(std::ldexp(static_cast<float>(block.values[k]), shift));
+      packed_.bytes[i * kBlock + k] = static_cast<int8_t>(whole);
+      if (shift >= 0) continue;
+      const float value = values_[i * kBlock + k];
+      error = std::max(error, std::abs(std::ldexp(whole, scale) - value));
+      most = std::max(most, std::abs(value));
+    }
   }
   rounding.largest_error = std::max<double>(rounding.largest_error, error);
   rounding.largest_value = std::max<double>(rounding.largest_value, most);

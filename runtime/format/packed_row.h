@@ -25,21 +25,23 @@ struct PackedRow {
 };
 
 // Packs rows of one width, to F16, Q8_0 or Q4_1, which is q4. F16 to f16, Q8_0, Q4_0 and Q5_0 to q8, Q4_0 and Q4_1 to
-// q4 are exact; Q4_K to q4 rounds scales and minima only. Others round to the nearest, q8 with the scales largest
-// magnitude / 127, as an f16, q4 as fit_q4 does (format/q4_block.h). Not for several threads at once.
+// q4 are exact; MXFP4 to q8 is, but for numbers below 2^-24, which are rounded to multiples of that; Q4_K to q4 rounds
+// scales and minima only. Others round to the nearest, q8 with the scales largest magnitude / 127, as an f16, q4 as
+// fit_q4 does (format/q4_block.h). Not for several threads at once.
 class RowPacker {
  public:
   RowPacker(DType to, uint64_t columns);
 
   // The row of a (rows, columns) tensor, or the whole of a (columns) tensor; adds to rounding. The result is valid
   // until the next call. Throws Error(unsupported) naming the tensor if a value (of q4, or a block's minimum) is not
-  // finite or too large for f16.
+  // finite or too large for f16; of MXFP4 to q8, if one's size is above 12 * 2^18.
   const PackedRow& pack(const TensorView& tensor, uint64_t row, Rounding& rounding);
 
  private:
   void pack_f16(const TensorView& tensor, uint64_t row, Rounding& rounding);
   void pack_q8(const TensorView& tensor, uint64_t row, Rounding& rounding);
   void pack_q4(const TensorView& tensor, uint64_t row, Rounding& rounding);
+  void pack_powers(const TensorView& tensor, uint64_t row, Rounding& rounding);
   void copy_q8(const TensorView& tensor, uint64_t row);
   void copy_f16(const TensorView& tensor, uint64_t row);
 

@@ -1,6 +1,7 @@
 // Compiled with -ffp-contract=off: a fused d * q + m would round once where the formats round twice.
 #include "format/quants.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "base/half.h"
@@ -140,13 +141,29 @@ void decode_q6_k(const std::byte* block, float* out) {
   }
 }
 
+// 17 bytes: the scale's exponent e, nibbles[16]. Twice E2M1's numbers, times 2^(e - 128).
+void decode_mxfp4(const std::byte* block, float* out) {
+  const PowerBlock numbers = power_block(block);
+  const float scale = std::ldexp(1.0f, numbers.exponent);
+  for (uint32_t e = 0; e < 32; ++e) out[e] = scale * static_cast<float>(numbers.values[e]);
+}
+
 }  // namespace
+
+PowerBlock power_block(const std::byte* block) {
+  static constexpr int8_t kTwice[] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+  PowerBlock result;
+  result.exponent = static_cast<int>(byte_at(block)) - 128;
+  for (uint32_t e = 0; e < result.values.size(); ++e) result.values[e] = kTwice[nibble(block + 1, e)];
+  return result;
+}
 
 BlockDecoder block_decoder(DType dtype) {
   switch (dtype) {
     case DType::f32:
     case DType::f16:
     case DType::bf16:
+    case DType::u8:
       return nullptr;
     case DType::q8_0:
       return decode_q8_0;
@@ -168,6 +185,8 @@ BlockDecoder block_decoder(DType dtype) {
       return decode_q5_k;
     case DType::q6_k:
       return decode_q6_k;
+    case DType::mxfp4:
+      return decode_mxfp4;
   }
   return nullptr;
 }

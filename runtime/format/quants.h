@@ -16,7 +16,7 @@ namespace weft {
 // block; infinite and NaN scales give what IEEE 754 says.
 using BlockDecoder = void (*)(const std::byte* block, float* out);
 
-// nullptr for F32, F16 and BF16.
+// nullptr for F32, F16, BF16 and U8.
 BlockDecoder block_decoder(DType dtype);
 
 // Q8_0, Q4_0 and Q5_0 are 32 integers times one scale, which q8 holds without rounding.
@@ -27,6 +27,14 @@ struct ScaledBlock {
 bool is_scaled_integers(DType dtype);
 // Reads a block of one of these types.
 ScaledBlock scaled_block(DType dtype, const std::byte* block);
+
+// A block of MXFP4 (Open Compute Project 2023, "Microscaling formats MX v1.0", section 5.2): 32 numbers times a power
+// of two.
+struct PowerBlock {
+  int exponent;                                 // of two
+  std::array<int8_t, kQ8BlockElements> values;  // twice E2M1's: -12 .. 12
+};
+PowerBlock power_block(const std::byte* block);
 
 // Q4_0, Q4_1 and each eighth of a Q4_K block are 32 integers of 0 .. 15, times a scale, plus a minimum.
 struct NibbleBlock {

@@ -115,6 +115,15 @@ void superblock_bounds(DType dtype, const std::byte* block, std::span<const floa
     bounds[i] = Levels(first[i], last[i], type.levels, std::abs(first[i]), kClipped, beyond).bound(values[i]);
 }
 
+void power_block_bounds(DType, const std::byte* block, std::span<const float> values, float* bounds) {
+  const PowerBlock numbers = power_block(block);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const int twice = std::abs(numbers.values[i]);
+    const float bound = twice < 4 ? 0.5f : twice < 8 ? 1 : twice == 8 ? 2 : 4;  // in halves
+    bounds[i] = std::ldexp(bound, numbers.exponent);
+  }
+}
+
 // Relative precision of a type without blocks.
 float precision(DType dtype) { return dtype == DType::f16 ? kHalfUlp : dtype == DType::bf16 ? 0x1p-8f : 0x1p-24f; }
 
@@ -126,7 +135,9 @@ void rounding_bounds(const TensorView& tensor, uint64_t first, std::span<const f
     for (size_t i = 0; i < values.size(); ++i) bounds[i] = std::abs(values[i]) * relative + least;
     return;
   }
-  const auto block_bounds = block_elements(tensor.dtype) == 32 ? small_block_bounds : superblock_bounds;
+  const auto block_bounds = tensor.dtype == DType::mxfp4         ? power_block_bounds
+                            : block_elements(tensor.dtype) == 32 ? small_block_bounds
+                                                                 : superblock_bounds;
   const size_t elements = block_elements(tensor.dtype), bytes = block_bytes(tensor.dtype);
   const std::byte* block = tensor.bytes.data() + first / elements * bytes;
   for (size_t i = 0; i < values.size(); i += elements, block += bytes)

@@ -22,6 +22,9 @@ namespace weft {
 //                   the superblock's d and dmin: half a d moves the last level by half of levels * d, and saturation of
 //                   the largest multiple by as much again
 //
+//   MXFP4           the scale is a power of two: half the distance to the next of E2M1's numbers, and at their end, 6,
+//                   up to 2
+//
 // Scales and minima are f16: they are rounded by 2^-11 of their size, or by 2^-25 if they are subnormal. ggml's Q4_0 to
 // Q8_0 divide by the scale before it was rounded, which moves all levels.
 //

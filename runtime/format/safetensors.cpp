@@ -44,6 +44,7 @@ DType dtype_of(const JsonValue& value, const std::string& tensor, const std::str
   if (text == "F32") return DType::f32;
   if (text == "F16") return DType::f16;
   if (text == "BF16") return DType::bf16;
+  if (text == "U8" && (tensor.ends_with("_blocks") || tensor.ends_with("_scales"))) return DType::u8;  // of MXFP4
   throw Error(Code::unsupported, "not supported yet: " + printable(text) + " in tensor " + tensor, place,
               "Weft reads F32, F16 and BF16");
 }

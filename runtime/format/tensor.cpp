@@ -46,6 +46,10 @@ constexpr TypeInfo info_of(DType dtype) {
       return {"Q5_K", 256, 176};
     case DType::q6_k:
       return {"Q6_K", 256, 210};
+    case DType::mxfp4:
+      return {"MXFP4", 32, 17};
+    case DType::u8:
+      return {"U8", 1, 1};
   }
   return {"?", 1, 1};
 }
@@ -125,6 +129,9 @@ void to_float(const TensorView& tensor, uint64_t first, std::span<float> out) {
       break;
     case DType::bf16:
       for (size_t i = 0; i < out.size(); ++i) out[i] = bfloat16_to_float(load16(bytes + (first + i) * 2));
+      break;
+    case DType::u8:
+      for (size_t i = 0; i < out.size(); ++i) out[i] = std::to_integer<uint8_t>(bytes[first + i]);
       break;
     default:
       decode_blocks(tensor.dtype, bytes + first / block * block_bytes(tensor.dtype), out);

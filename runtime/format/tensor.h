@@ -12,10 +12,11 @@
 namespace weft {
 
 // From q8_0 on: GGUF's block formats (format/quants.h). Q8_0 is what the device's q8 is: an f16 scale, then 32 int8.
-enum class DType { f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q2_k, q3_k, q4_k, q5_k, q6_k };
+// u8: parts of MXFP4 in folders, which no matrix is made of.
+enum class DType { f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q2_k, q3_k, q4_k, q5_k, q6_k, mxfp4, u8 };
 inline constexpr DType kDTypes[] = {DType::f32,  DType::f16,  DType::bf16, DType::q8_0, DType::q4_0,
                                     DType::q4_1, DType::q5_0, DType::q5_1, DType::q2_k, DType::q3_k,
-                                    DType::q4_k, DType::q5_k, DType::q6_k};
+                                    DType::q4_k, DType::q5_k, DType::q6_k, DType::mxfp4};  // that a matrix may have
 
 inline constexpr uint64_t kQ8BlockElements = 32;
 inline constexpr uint64_t kQ8BlockBytes = 34;

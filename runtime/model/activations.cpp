@@ -52,6 +52,8 @@ std::vector<Extent> extents(const Config& config, uint32_t candidate_stride, uin
       queries = std::max(queries, shape.heads * shape.head_dim);
       qkv = std::max(qkv, (shape.heads + 2 * shape.kv_heads) * shape.head_dim);
     }
+  const uint32_t ffn = config.has_dense() ? config.ffn : 0;
+  const auto of_experts = [&](uint32_t cols) { return uint64_t{config.experts.used} * stride_of(cols); };
   const uint32_t softmaxes = config.mixes_softmaxes() ? std::bit_ceil(config.softmaxes.count) : 0;
   return {{&Activations::x, tokens, config.width},
           {&Activations::normed, tokens, config.width},
@@ -68,10 +70,13 @@ std::vector<Extent> extents(const Config& config, uint32_t candidate_stride, uin
           {&Activations::scanned, tokens, linear.values()},
           {&Activations::layer_inputs, tokens, config.layers * config.layer_input},
           {&Activations::layer_gate, tokens, config.layer_input},
-          {&Activations::gate_up, tokens, (config.layer_kind.gated ? 2 : 1) * config.ffn},
-          {&Activations::inner, tokens, config.ffn},
+          {&Activations::gate_up, tokens, (config.layer_kind.gated ? 2 : 1) * ffn},
+          {&Activations::inner, tokens, ffn},
           {&Activations::routing, tokens, config.experts.count},
           {&Activations::chosen, tokens, config.experts.used * sizeof(abi::RoutedExpert) / 4},
+          {&Activations::expert_gate_up, tokens, of_experts(2 * config.expert_ffn)},
+          {&Activations::expert_inner, tokens, of_experts(config.expert_ffn)},
+          {&Activations::shared_gate, tokens, config.layer_kind.shared_expert == SharedExpert::gated},
           {&Activations::logits, sampled, config.vocab},
           {&Activations::softmax_states, softmaxes, config.width},
           {&Activations::softmax_rotated, softmaxes, config.width},

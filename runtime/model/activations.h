@@ -27,11 +27,15 @@ struct Activations {
   // Buffers of per-layer embeddings (layer_input.h); without columns if the model has none.
   View layer_inputs;  // (tokens, layers * layer_input)
   View layer_gate;    // (tokens, layer_input)
-  View gate_up;       // (tokens, 2 * ffn); not gated: (tokens, ffn)
+  View gate_up;       // (tokens, 2 * ffn); not gated: (tokens, ffn); without columns if all tokens go through experts
   View inner;         // (tokens, ffn)
-  View routing;       // (tokens, experts) the router's logits
-  View chosen;        // (tokens, used) of abi::RoutedExpert
-  View logits;        // (sampled, vocab)
+  // Buffers of experts; without columns if the model has none. Rows of a token's choices are stride_of(cols) apart.
+  View routing;         // (tokens, experts) the router's logits
+  View chosen;          // (tokens, used) of abi::RoutedExpert
+  View expert_gate_up;  // (tokens, used, 2 * expert_ffn)
+  View expert_inner;    // (tokens, used, expert_ffn)
+  View shared_gate;     // (tokens, 1)
+  View logits;          // (sampled, vocab)
   // Buffers of several softmaxes, their number rounded up to a power of two; no rows for a single softmax.
   View softmax_states;   // (softmaxes, width)
   View softmax_rotated;  // (softmaxes, width) in the vocabulary table's basis

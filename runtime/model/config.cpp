@@ -5,6 +5,7 @@
 
 #include "base/json_object.h"
 #include "base/number.h"
+#include "model/config_experts.h"
 #include "model/config_gemma4.h"
 #include "model/config_mixers.h"
 #include "model/fingerprint.h"
@@ -14,7 +15,6 @@ namespace {
 
 using ops::Activation;
 
-constexpr uint32_t kMostExperts = 1024;
 constexpr uint32_t kMostContext = 1u << 24;
 constexpr uint32_t kMostBuckets = 4096;
 constexpr uint32_t kT5Farthest = 128;  // whose distance has a bias of its own: every T5's, and in no key of GGUF
@@ -125,7 +125,7 @@ void scale_gguf_rope(Config& c, const ModelFile& file, const JsonObject& values,
     scale_like_yarn(
         rope, factor,
         {static_cast<double>(old_context), values.number(p + "rope.scaling.yarn_beta_fast", kTiny, kHuge, 32),
-         values.number(p + "rope.scaling.yarn_beta_slow", kTiny, kHuge, 1)});
+         values.number(p + "rope.scaling.yarn_beta_slow", kTiny, kHuge, 1), c.traits->whole_yarn});
     rope.magnitude = yarn_magnitude(factor) * values.number(p + "rope.scaling.yarn_attn_factor", kTiny, kHuge, 1);
   } else if (scaling != "none" && (scaling != "longrope" || few.empty())) {
     unsupported("not supported: RoPE scaling '" + scaling + "'", values);
@@ -213,7 +213,9 @@ Config from_gguf(const ModelFile& file, const JsonObject& values) {
   c.layers = values.integer(p + "block_count", 1, 4096);
   if (const std::string key = p + "nextn_predict_layers"; c.traits->gated_delta && values.has(key))
     c.layers -= c.further_layers = values.integer(key, 0, c.layers - 1);
-  const std::vector<uint32_t> ffn = read_each(values, p + "feed_forward_length", c.layers + c.further_layers, kMost);
+  const std::string ffn_key = p + "feed_forward_length";  // without it all feed-forwards are experts
+  const std::vector<uint32_t> ffn = read_each(values, values.has(ffn_key) ? ffn_key : p + "expert_feed_forward_length",
+                                              c.layers + c.further_layers, kMost);
   c.ffn = *std::ranges::max_element(ffn);
   c.context = values.integer(p + "context_length", 1, kMostContext);
   c.heads.heads = values.integer(p + "attention.head_count", 1, 4096);
@@ -240,14 +242,14 @@ Config from_gguf(const ModelFile& file, const JsonObject& values) {
   const bool gemma_27b = (c.family == "gemma2" && c.layers == 46) || (c.family == "gemma3" && c.layers == 62);
   const uint32_t per_head = gemma_27b ? c.width / c.heads.heads : c.heads.head_dim;
   c.attention_scale = values.real(p + "attention.scale", 0, 1e6, 1 / std::sqrt(static_cast<double>(per_head)));
-  c.experts.count = values.integer(p + "expert_count", 0, kMostExperts, 0);
-  if (c.experts.count > 0 && c.family != "llama") unsupported("not supported: experts in this family", values);
-  if (c.experts.count > 0) c.experts.used = values.integer(p + "expert_used_count", 1, c.experts.count);
+  if (!c.traits->experts && values.integer(p + "expert_count", 0, ops::kMostExperts, 0) > 0)
+    unsupported("not supported: experts in this family", values);
   if (c.layer_kind.sees_all) c.pooling = gguf_pooling(values, p + "pooling_type");
   read_gguf_positions(c, file, values, p);
   if (c.layer_kind.positions == Positions::bucketed) read_gguf_t5(c, file, values);
   read_gguf_mixers(c, file, values, p, kv_heads);
   const bool same = std::ranges::all_of(ffn, [&](uint32_t own) { return own == c.ffn; });
+  read_gguf_experts(c, file, values, p);
   if (!same && (c.experts.count > 0 || c.encoder))
     unsupported("not supported: feed-forwards of different widths in this family", values);
   for (uint32_t layer = 0; layer < c.layers && !same; ++layer) c.layer_configs[layer].ffn = ffn[layer];
@@ -398,6 +400,8 @@ Activation read_activation(const Config& c, const JsonObject& values) {
   const std::string key = values.either({"hidden_activation", "hidden_act", "activation_function"});
   if (!values.has(key)) return c.layer_kind.activation;
   const Activation activation = activation_named(values.text(key, ""), values);
+  // gpt-oss's files say "silu"; the rest is in its code alone.
+  if (c.layer_kind.activation == Activation::clamped && activation == Activation::silu) return Activation::clamped;
   // Gemma's first files say "gelu", but mean the approximation, which Transformers takes.
   return c.traits->gemma && activation == Activation::gelu ? Activation::gelu_tanh : activation;
 }
@@ -438,17 +442,21 @@ uint32_t read_start_token(const ModelFile& file, const JsonObject& values) {
 
 Config from_huggingface(const ModelFile& file, const JsonObject& values) {
   Config c = begin(file, values, values.text("model_type", ""));
-  if (values.has("quantization_config")) {
-    const JsonObject quantised = values.object("quantization_config");
-    throw Error(Code::unsupported,
-                "not supported: weights quantised by '" + quantised.text("quant_method", "an unnamed method") + "'",
-                values.place(), "take the model's F32, F16 or BF16 weights, or a GGUF file");
+  if (const char* const key = "quantization_config"; values.has(key)) {
+    const JsonObject quantised = values.object(key);
+    // The tensors of MXFP4 say what they are; the others are not quantised.
+    const bool read = c.layer_kind.expert_bias && quantised.text("quant_method", "") == "mxfp4";
+    if (!read)
+      throw Error(Code::unsupported,
+                  "not supported: weights quantised by '" + quantised.text("quant_method", "an unnamed method") + "'",
+                  values.place(), "take the model's F32, F16 or BF16 weights, or a GGUF file");
   }
   c.width = values.integer(values.either({"hidden_size", "n_embd", "n_embed", "d_model"}), 1, kMost);
   c.layers = values.integer(values.either({"decoder_layers", "num_hidden_layers", "n_layer", "num_layers"}), 1, 4096);
   const std::string ffn =
       values.either({"block_ff_dim", "decoder_ffn_dim", "intermediate_size", "n_inner", "ffn_dim", "d_ff"});
-  c.ffn = c.layer_kind.gated ? values.integer(ffn, 1, kMost) : values.integer(ffn, 1, kMost, 4 * c.width);
+  const bool experts = c.traits->experts && values.has("num_experts");  // then there may be no other feed-forward
+  c.ffn = c.layer_kind.gated && !experts ? values.integer(ffn, 1, kMost) : values.integer(ffn, 1, kMost, 4 * c.width);
   c.context =
       values.integer(values.either({"max_position_embeddings", "n_positions", "seq_length"}), 1, kMostContext, 2048);
   c.heads.heads = values.integer(
@@ -456,12 +464,6 @@ Config from_huggingface(const ModelFile& file, const JsonObject& values) {
       4096);
   c.heads.kv_heads = values.integer("num_key_value_heads", 1, 4096, c.heads.heads);
   c.heads.head_dim = values.integer(values.either({"head_dim", "d_kv"}), 1, 4096, c.width / c.heads.heads);
-  const bool has_none = c.traits->mamba2 && values.has("num_local_experts") && values.at("num_local_experts") == 0;
-  if (c.traits->mamba2 && !has_none) unsupported("not supported: experts in this family", values);
-  if (values.has("num_local_experts") && !has_none) {
-    c.experts.count = values.integer("num_local_experts", 1, kMostExperts);
-    c.experts.used = values.integer("num_experts_per_tok", 1, c.experts.count);
-  }
   c.epsilon = values.real(values.either({"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps"}), 0, 1,
                           c.layer_kind.norm == ops::NormKind::layer ? 1e-5 : 1e-6);
   c.layer_kind.activation = read_activation(c, values);
@@ -508,6 +510,7 @@ Config from_huggingface(const ModelFile& file, const JsonObject& values) {
   else if (c.traits->encoder)
     read_bart(c, values);
   read_huggingface_mixers(c, values);
+  read_huggingface_experts(c, values);
   if (c.encoder) c.start_token = read_start_token(file, values);
   return c;
 }

@@ -1,6 +1,7 @@
 // Settings of the network in a model file, checked.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -46,9 +47,10 @@ struct Config {
   uint32_t layers = 0;
   uint32_t further_layers = 0;  // of the file, after these: they guess further tokens. Weft does not use them
   ops::HeadShape heads = {};    // of attention that has no other
-  uint32_t ffn = 0;             // width of the feed-forward's inner state, or of each expert's; the most of all layers
+  uint32_t ffn = 0;  // width of the inner state of a feed-forward, or of the one beside experts; the most of all layers
   ops::Experts experts;
-  uint32_t context = 0;  // most tokens the model was made for
+  uint32_t expert_ffn = 0;  // the same of each expert
+  uint32_t context = 0;     // most tokens the model was made for
   LayerKind layer_kind;
   // The model multiplies what a branch adds to x by this. Here x and the embedding's scale are divided by it instead,
   // and the epsilon of x's norms by its square: these norms are the same.
@@ -106,6 +108,11 @@ struct Config {
     for (const LayerConfig& layer : layer_configs)
       if (std::holds_alternative<Kind>(layer.mixer)) return true;
     return false;
+  }
+  // True if a layer has a feed-forward that every token goes through.
+  bool has_dense() const {
+    return layer_kind.shared_expert != SharedExpert::none ||
+           !std::ranges::all_of(layer_configs, [](const LayerConfig& layer) { return layer.experts; });
   }
   // True if a row of numbers for each of `context` positions is added to the embedding.
   bool has_position_table() const {

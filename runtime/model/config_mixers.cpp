@@ -19,7 +19,7 @@ void place_mixers(Config& c, const MixerConfig& mixer, const Chosen& chosen) {
 }
 
 void read_gguf_lfm2(Config& c, const ModelFile& file, const JsonObject& values, std::span<const uint32_t> kv_heads) {
-  const uint32_t taps = values.integer("lfm2.shortconv.l_cache", 1, ops::kMostTaps);
+  const uint32_t taps = values.integer(c.family + ".shortconv.l_cache", 1, ops::kMostTaps);
   const auto first = std::ranges::find(kv_heads, 0u);
   if (first == kv_heads.end()) return;
   const int layer = static_cast<int>(first - kv_heads.begin());
@@ -63,7 +63,7 @@ void read_gguf_granite_hybrid(Config& c, const ModelFile& file, const JsonObject
 }
 
 void read_huggingface_lfm2(Config& c, const JsonObject& values) {
-  if (values.flag("block_auto_adjust_ff_dim", true)) {
+  if (!c.traits->experts && values.flag("block_auto_adjust_ff_dim", true)) {
     const uint32_t step = values.integer("block_multiple_of", 1, kMost, 256);
     const double factor = values.number("block_ffn_dim_multiplier", kTiny, 1000, 1);
     const auto wanted = static_cast<uint64_t>(factor * (uint64_t{c.ffn} * 2 / 3));
@@ -105,7 +105,7 @@ void read_huggingface_qwen35(Config& c, const JsonObject& values) {
 }
 
 void read_huggingface_granite_hybrid(Config& c, const JsonObject& values) {
-  c.ffn = values.integer("shared_intermediate_size", 1, kMost, 1024);
+  c.ffn = values.integer("shared_intermediate_size", 1, kMost, 1024);  // with experts or without
   const uint32_t heads = values.integer("mamba_n_heads", 1, 4096, 128);
   const uint64_t inner = uint64_t{values.integer("mamba_expand", 1, 1024, 2)} * c.width;
   const bool automatic = !values.has("mamba_d_head") || values.at("mamba_d_head").is_string();

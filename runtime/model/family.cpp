@@ -48,6 +48,15 @@ constexpr Name kMixtralNames[] = {{"ffn_gate_inp", "block_sparse_moe.gate"},
                                   {"ffn_gate_exps", "block_sparse_moe.experts.#.w1"},
                                   {"ffn_up_exps", "block_sparse_moe.experts.#.w3"},
                                   {"ffn_down_exps", "block_sparse_moe.experts.#.w2"}};
+constexpr Name kQwen3MoeNames[] = {{"ffn_gate_inp", "mlp.gate"},
+                                   {"ffn_gate_exps", "mlp.experts.#.gate_proj"},
+                                   {"ffn_up_exps", "mlp.experts.#.up_proj"},
+                                   {"ffn_down_exps", "mlp.experts.#.down_proj"}};
+constexpr Name kGptOssNames[] = {{"attn_sinks", "self_attn.sinks"},
+                                 {"ffn_gate_inp", "mlp.router"},
+                                 {"ffn_gate_up_exps", "mlp.experts.gate_up_proj"},
+                                 {"ffn_down_exps", "mlp.experts.down_proj"}};
+constexpr Name kGptOssGguf[] = {{"ffn_norm", "post_attention_norm"}};
 constexpr Name kPhi3Names[] = {{"ffn_up", "mlp.gate_up_proj"}};
 constexpr Name kGpt2Names[] = {{"token_embd", "wte"},          {"position_embd", "wpe"},    {"output_norm", "ln_f"},
                                {"attn_norm", "ln_1"},          {"attn_qkv", "attn.c_attn"}, {"ffn_norm", "ln_2"},
@@ -164,17 +173,35 @@ constexpr Name kLfm2Names[] = {{"output_norm", "embedding_norm"},
                                {"ffn_norm", "ffn_norm"},
                                {"ffn_gate", "feed_forward.w1"},
                                {"ffn_up", "feed_forward.w3"},
-                               {"ffn_down", "feed_forward.w2"}};
+                               {"ffn_down", "feed_forward.w2"},
+                               {"ffn_gate_inp", "feed_forward.gate"},
+                               {"exp_probs_b", "feed_forward.expert_bias"},
+                               {"ffn_gate_exps", "feed_forward.experts.#.w1"},
+                               {"ffn_up_exps", "feed_forward.experts.#.w3"},
+                               {"ffn_down_exps", "feed_forward.experts.#.w2"}};
 constexpr Name kLfm2Gguf[] = {{"output_norm", "token_embd_norm"},
                               {"shortconv_in", "shortconv.in_proj"},
                               {"shortconv_conv", "shortconv.conv"},
                               {"shortconv_out", "shortconv.out_proj"}};
 
-constexpr Name kQwen35Names[] = {{"delta_qkv", "linear_attn.in_proj_qkv"}, {"delta_z", "linear_attn.in_proj_z"},
-                                 {"delta_a", "linear_attn.in_proj_a"},     {"delta_b", "linear_attn.in_proj_b"},
-                                 {"delta_conv", "linear_attn.conv1d"},     {"delta_decay", "linear_attn.A_log"},
-                                 {"delta_bias", "linear_attn.dt_bias"},    {"delta_norm", "linear_attn.norm"},
-                                 {"delta_out", "linear_attn.out_proj"}};
+constexpr Name kQwen35Names[] = {{"delta_qkv", "linear_attn.in_proj_qkv"},
+                                 {"delta_z", "linear_attn.in_proj_z"},
+                                 {"delta_a", "linear_attn.in_proj_a"},
+                                 {"delta_b", "linear_attn.in_proj_b"},
+                                 {"delta_conv", "linear_attn.conv1d"},
+                                 {"delta_decay", "linear_attn.A_log"},
+                                 {"delta_bias", "linear_attn.dt_bias"},
+                                 {"delta_norm", "linear_attn.norm"},
+                                 {"delta_out", "linear_attn.out_proj"},
+                                 {"ffn_gate_inp", "mlp.gate"},
+                                 {"ffn_gate_up_exps", "mlp.experts.gate_up_proj"},
+                                 {"ffn_gate_exps", "mlp.experts.#.gate_proj"},
+                                 {"ffn_up_exps", "mlp.experts.#.up_proj"},
+                                 {"ffn_down_exps", "mlp.experts.#.down_proj"},
+                                 {"ffn_gate_inp_shexp", "mlp.shared_expert_gate"},
+                                 {"ffn_gate_shexp", "mlp.shared_expert.gate_proj"},
+                                 {"ffn_up_shexp", "mlp.shared_expert.up_proj"},
+                                 {"ffn_down_shexp", "mlp.shared_expert.down_proj"}};
 constexpr Name kQwen35Gguf[] = {{"delta_qkv", "attn_qkv"},     {"delta_z", "attn_gate"},
                                 {"delta_a", "ssm_alpha"},      {"delta_b", "ssm_beta"},
                                 {"delta_conv", "ssm_conv1d"},  {"delta_decay", "ssm_a"},
@@ -189,7 +216,12 @@ constexpr Name kGraniteHybridNames[] = {{"mamba_in", "mamba.in_proj"},
                                         {"mamba_norm", "mamba.norm"},
                                         {"mamba_out", "mamba.out_proj"},
                                         {"ffn_up", "shared_mlp.input_linear"},
-                                        {"ffn_down", "shared_mlp.output_linear"}};
+                                        {"ffn_down", "shared_mlp.output_linear"},
+                                        {"ffn_gate_inp", "block_sparse_moe.router.layer"},
+                                        {"ffn_gate_up_exps", "block_sparse_moe.input_linear"},
+                                        {"ffn_down_exps", "block_sparse_moe.output_linear"},
+                                        {"ffn_up_shexp", "shared_mlp.input_linear"},
+                                        {"ffn_down_shexp", "shared_mlp.output_linear"}};
 constexpr Name kGraniteHybridGguf[] = {
     {"mamba_in", "ssm_in"},  {"mamba_conv", "ssm_conv1d"}, {"mamba_decay", "ssm_a"}, {"mamba_bias", "ssm_dt.bias"},
     {"mamba_skip", "ssm_d"}, {"mamba_norm", "ssm_norm"},   {"mamba_out", "ssm_out"}};
@@ -197,6 +229,10 @@ constexpr Name kGraniteHybridGguf[] = {
 constexpr LayerKind kQwen2 = {.qkv_bias = true};
 constexpr LayerKind kQwen3 = {.norm_heads = true};
 constexpr LayerKind kQwen35 = {.norm_heads = true, .gated_attention = true};
+constexpr LayerKind kQwen35Moe = {.norm_heads = true, .shared_expert = SharedExpert::gated, .gated_attention = true};
+constexpr LayerKind kGraniteHybrid = {.shared_expert = SharedExpert::plain};
+constexpr LayerKind kGptOss = {
+    .activation = Activation::clamped, .qkv_bias = true, .out_bias = true, .expert_bias = true, .sinks = true};
 constexpr LayerKind kGemma = {.activation = Activation::gelu_tanh};
 constexpr LayerKind kGemma2 = {.norm_branches = true, .activation = Activation::gelu_tanh};
 constexpr LayerKind kGemma3 = {.norm_heads = true, .norm_branches = true, .activation = Activation::gelu_tanh};
@@ -269,11 +305,29 @@ constexpr Family kImageFamily = {.architecture = "clip",
                                  .gguf_names = kSiglipGguf};
 
 constexpr Family kFamilies[] = {
-    {.architecture = "llama", .model_type = "llama", .gguf_pairs = ops::Pairs::adjacent},
+    {.architecture = "llama", .model_type = "llama", .gguf_pairs = ops::Pairs::adjacent, .experts = true},
     {.architecture = "llama", .model_type = "mistral", .gguf_pairs = ops::Pairs::adjacent},
-    {.architecture = "llama", .model_type = "mixtral", .gguf_pairs = ops::Pairs::adjacent, .names = kMixtralNames},
+    {.architecture = "llama",
+     .model_type = "mixtral",
+     .gguf_pairs = ops::Pairs::adjacent,
+     .names = kMixtralNames,
+     .experts = true},
     {.architecture = "qwen2", .model_type = "qwen2", .layer_kind = kQwen2},
     {.architecture = "qwen3", .model_type = "qwen3", .layer_kind = kQwen3},
+    {.architecture = "qwen3moe",
+     .model_type = "qwen3_moe",
+     .layer_kind = kQwen3,
+     .names = kQwen3MoeNames,
+     .experts = true},
+    {.architecture = "gpt-oss",
+     .model_type = "gpt_oss",
+     .layer_kind = kGptOss,
+     .global_every = 2,
+     .rope_base = 150000,
+     .whole_yarn = false,
+     .names = kGptOssNames,
+     .gguf_names = kGptOssGguf,
+     .experts = true},
     {.architecture = "qwen35",
      .model_type = "qwen3_5_text",
      .layer_kind = kQwen35,
@@ -282,14 +336,25 @@ constexpr Family kFamilies[] = {
      .norms_lack_one = true,
      .rotary_share = 0.25,
      .gated_delta = true},
+    {.architecture = "qwen35moe",
+     .model_type = "qwen3_5_moe_text",
+     .layer_kind = kQwen35Moe,
+     .names = kQwen35Names,
+     .gguf_names = kQwen35Gguf,
+     .norms_lack_one = true,
+     .rotary_share = 0.25,
+     .gated_delta = true,
+     .experts = true},
     {.architecture = "granite", .model_type = "granite", .gguf_pairs = ops::Pairs::adjacent, .multipliers = true},
     {.architecture = "granitehybrid",
      .model_type = "granitemoehybrid",
+     .layer_kind = kGraniteHybrid,
      .gguf_pairs = ops::Pairs::adjacent,
      .names = kGraniteHybridNames,
      .gguf_names = kGraniteHybridGguf,
      .multipliers = true,
-     .mamba2 = true},
+     .mamba2 = true,
+     .experts = true},
     {.architecture = "lfm2",
      .model_type = "lfm2",
      .layer_kind = kQwen3,
@@ -298,6 +363,15 @@ constexpr Family kFamilies[] = {
      .names = kLfm2Names,
      .gguf_names = kLfm2Gguf,
      .short_conv = true},
+    {.architecture = "lfm2moe",
+     .model_type = "lfm2_moe",
+     .layer_kind = kQwen3,
+     .tied = true,
+     .rope_base = 1e6,
+     .names = kLfm2Names,
+     .gguf_names = kLfm2Gguf,
+     .short_conv = true,
+     .experts = true},
     {.architecture = "smollm3",
      .model_type = "smollm3",
      .tied = true,

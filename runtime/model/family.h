@@ -21,6 +21,13 @@ enum class Positions {
   bucketed,    // scores have learned biases, one for each range of distances (Raffel et al. 2020, "T5")
 };
 
+// A feed-forward beside a layer's experts, which every token goes through.
+enum class SharedExpert {
+  none,
+  plain,
+  gated,  // its result is multiplied by the sigmoid of a product of its input
+};
+
 // Operations of a layer. The defaults are Llama's (Touvron et al. 2023).
 struct LayerKind {
   ops::NormKind norm = ops::NormKind::rms;
@@ -40,6 +47,10 @@ struct LayerKind {
   bool gated = true;  // the feed-forward is down(f(gate) * up); else down(f(up))
   ops::Activation activation = ops::Activation::silu;
   bool qkv_bias = false, out_bias = false, ffn_bias = false;
+  SharedExpert shared_expert = SharedExpert::none;
+  bool expert_bias = false;      // the router and the experts have biases
+  bool choice_bias = false;      // experts are chosen by their scores with a bias (ops::route)
+  bool sinks = false;            // of the attention (ops::Attention)
   bool gated_attention = false;  // attn_q has rows (head, q gate, head_dim): the result is gated with sigmoid(gate)
 };
 
@@ -57,6 +68,7 @@ struct Family {
   uint32_t global_every = 0;   // every n-th layer of a model with a window has none; 0: all have it
   uint32_t no_rope_every = 0;  // every n-th layer has no RoPE; 0: all have it
   double rope_base = 10000;    // if the file says nothing
+  bool whole_yarn = true;      // YarnScaling::whole of GGUF files, which do not say it
   double local_rope_base = 0;  // of layers with a window, if the file says nothing; 0: the same
   std::string_view prefix = "model.", layers = "layers.";  // of Hugging Face's names
   std::string_view gguf_layers = "blk.";
@@ -72,6 +84,7 @@ struct Family {
   bool gated_delta = false;         // layers that the file names have a Gated DeltaNet in place of attention
   bool gemma4 = false;              // with `gemma`: what Gemma 4 has beyond Gemma 3 (config_gemma4.h)
   bool short_conv = false;          // layers that the file names have a short convolution in place of attention
+  bool experts = false;             // layers may have experts in place of a feed-forward
   const Family* encoder = nullptr;  // of an encoder-decoder, whose decoder this describes: its other half. Static
 };
 
@@ -91,11 +104,13 @@ const Family& image_family();
 // "delta_out", and, with an empty `what`, "delta_decay" and "delta_bias"; of per-layer embeddings "per_layer_table",
 // "per_layer_proj" and "per_layer_norm", in a layer "layer_gate", "layer_proj" and "layer_post_norm", and, with an
 // empty `what`, "layer_scale"; of a Mamba-2 "mamba_in", "mamba_conv", "mamba_norm", "mamba_out", and in the same way
-// "mamba_decay", "mamba_bias" and "mamba_skip"; with experts, "ffn_gate_inp" for the router and "ffn_gate_exps",
-// "ffn_up_exps" and "ffn_down_exps" for all of theirs, where a # in Hugging Face's name stands for one's number (GGUF's
-// words); of a masked-token head, which GGUF does not know, "mlm_dense", "mlm_norm" or "mlm". what: "weight" or "bias".
-// The image encoder has "patch_embd", "position_embd", "output_norm", the layers' roles, and "output" for the
-// projection to the width of the text model.
+// "mamba_decay", "mamba_bias" and "mamba_skip"; with experts (GGUF's words), "ffn_gate_inp" for the router,
+// "exp_probs_b" for the biases of its choice, "ffn_gate_exps", "ffn_up_exps", or both as "ffn_gate_up_exps", and
+// "ffn_down_exps" for all of theirs, where a # in Hugging Face's name stands for one's number; of a feed-forward beside
+// them "ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp" and, for its gate, "ffn_gate_inp_shexp"; "attn_sinks"; of a
+// masked-token head, which GGUF does not know, "mlm_dense", "mlm_norm" or "mlm". what: "weight" or "bias". The image
+// encoder has "patch_embd", "position_embd", "output_norm", the layers' roles, and "output" for the projection to the
+// width of the text model.
 std::string tensor_name(ModelFile::Kind kind, const Family& family, std::string_view role, int layer = -1,
                         std::string_view what = "weight");
 

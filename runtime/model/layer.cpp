@@ -8,7 +8,7 @@ namespace weft {
 Layer::Layer(const Config& config, uint32_t index) {
   std::visit([&](const auto& own) { mixer = typename std::decay_t<decltype(own)>::Mixer(); },
              config.layer_configs[index].mixer);
-  if (config.experts.count > 0) mlp = Experts();
+  if (config.layer_configs[index].experts) mlp = Experts();
   if (config.layer_kind.sees_source) cross.emplace();
   if (config.layer_input > 0) input.emplace();
 }

@@ -39,7 +39,8 @@ using Mlp = std::variant<Dense, Experts>;
 // One layer's description.
 struct LayerConfig {
   MixerConfig mixer;
-  uint32_t ffn = 0;  // 0: the model's (Config::ffn)
+  uint32_t ffn = 0;      // 0: the model's (Config::ffn)
+  bool experts = false;  // the mlp is a mixture of experts
 };
 
 // The shape of a mixer that is linear attention; nullptr for other mixers.

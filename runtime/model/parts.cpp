@@ -133,7 +133,10 @@ Pieces Parts::layer(Layer& layer, int index) {
   for (const MatrixSource& source : pieces.matrices) {
     if (!source.biased) continue;
     VectorSource bias = {source.matrix.bias, {}};
-    for (const Part& part : source.parts) bias.parts.push_back({&tensors_.bias(part.role, index, part.rows)});
+    for (uint32_t copy = 0; copy < source.copies(); ++copy)
+      for (const Part& part : source.parts)
+        bias.parts.push_back({source.experts ? &tensors_.expert_bias(part, index, copy, source.experts)
+                                             : &tensors_.bias(part.role, index, part.rows)});
     pieces.vectors.push_back(std::move(bias));
   }
   return pieces;
@@ -226,7 +229,8 @@ Parts::Sources Parts::sources_of(const std::vector<MatrixSource>& matrices, int 
       sources.emplace_back();
       for (const Part& part : source.parts)
         sources.back().push_back(
-            source.experts ? &tensors_.expert(part.role, index, copy, source.experts, part.rows, source.cols)
+            source.experts
+                ? &tensors_.expert(part, index, copy, source.experts, source.cols, as_stored == AsStored::yes)
             : as_stored == AsStored::yes ? &tensors_.need_matrix(part.role, index, part.rows * part.of, source.cols)
             : part.of > 1 ? &tensors_.head_part(part.role, index, part.rows, source.cols, part.number, part.of)
                           : &tensors_.matrix(part.role, index, part.rows, source.cols));

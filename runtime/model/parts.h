@@ -24,12 +24,6 @@ struct Floats {
   uint64_t count() const { return tensor ? element_count(tensor->shape) : same; }
 };
 
-struct Part {
-  const char* role;
-  uint64_t rows;
-  uint32_t of = 1, number = 0;  // the tensor has rows (head, of, head_dim), and this is part `number` of each head
-};
-
 // A matrix of a layer and its bias: what they are made of.
 struct MatrixSource {
   Matrix& matrix;

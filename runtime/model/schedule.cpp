@@ -120,10 +120,10 @@ Schedule::End Schedule::record_tail_of(const Key& key, Timestamps* timestamps) {
 }
 
 std::unique_ptr<Timestamps> Schedule::timestamps_for(uint32_t tokens) const {
-  // A layer has nine operations, fourteen with an encoder, three more for each expert; a sliced matrix has a dispatch
-  // for each slice, and a product of a chunk may have one for each token.
+  // A layer has nine operations, fourteen with an encoder, seven more with experts; a sliced matrix has a dispatch for
+  // each slice, and a product of a chunk may have one for each token.
   const Config& config = pass_.model.config;
-  const uint32_t marks = 64 + 16 * config.experts.used + 16 * (tokens - 1);
+  const uint32_t marks = 64 + 16 * (tokens - 1);
   return std::make_unique<Timestamps>(pass_.model.device, marks * (config.layers + 4));
 }
 

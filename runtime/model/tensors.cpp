@@ -65,6 +65,12 @@ bool Tensors::stored_transposed() const {
 }
 
 const TensorView& Tensors::need_matrix(std::string_view role, int layer, uint64_t rows, uint64_t cols) {
+  const TensorView* const row = rows == 1 ? find(role, layer) : nullptr;  // GGUF may have it as a vector
+  if (row && row->shape == std::vector<uint64_t>{cols}) {
+    made_.emplace_back().view = *row;
+    made_.back().view.shape = {1, cols};
+    return made_.back().view;
+  }
   return stored_transposed() ? need(role, layer, {cols, rows}) : need(role, layer, {rows, cols});
 }
 
@@ -86,23 +92,6 @@ const TensorView& Tensors::head_part(std::string_view role, int layer, uint64_t 
   for (uint64_t head = 0; head < heads; ++head)
     std::memcpy(&bytes[head * size], &stored[(head * of + number) * size], size);
   return in_place(tensor, {rows, cols}, std::move(bytes));
-}
-
-const TensorView& Tensors::expert(std::string_view role, int layer, uint32_t number, uint32_t count, uint64_t rows,
-                                  uint64_t cols) {
-  std::string name = tensor_name(file_.kind, *config_.traits, role, layer);
-  // llama.cpp's first files have each expert's matrices apart: "ffn_up_exps" is "ffn_up.0", "ffn_up.1", ...
-  if (file_.kind == ModelFile::Kind::gguf && !file_.find(name))
-    if (const size_t at = name.find("_exps."); file_.find(std::string(name).replace(at, 5, ".0")))
-      name.replace(at, 5, ".#");
-  if (const size_t at = name.find('#'); at != name.npos)
-    return need_named(name.replace(at, 1, std::to_string(number)), {rows, cols});
-  const TensorView& all = need_named(name, {count, rows, cols});
-  const size_t bytes = all.bytes.size() / count;
-  Made& made = made_.emplace_back();
-  made.view = {
-      all.name + "[" + std::to_string(number) + "]", all.dtype, {rows, cols}, all.bytes.subspan(number * bytes, bytes)};
-  return made.view;
 }
 
 const TensorView& Tensors::bias(std::string_view role, int layer, uint64_t rows) {

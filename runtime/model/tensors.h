@@ -16,6 +16,14 @@ std::vector<std::byte> transposed(const TensorView& tensor);
 
 std::string text_of(std::span<const uint64_t> shape);  // "(2, 3)"
 
+// Some rows of a matrix on the device: those of a tensor, or some of them.
+struct Part {
+  const char* role;
+  uint64_t rows;
+  // The tensor has rows (head, of, head_dim), and this is part `number` of each head. Of experts a head is one row.
+  uint32_t of = 1, number = 0;
+};
+
 class Tensors {
  public:
   Tensors(const ModelFile& file, const Config& config) : file_(file), config_(config) {}
@@ -34,9 +42,12 @@ class Tensors {
   // Part `number` of each head of a matrix whose rows are (head, of, head_dim): (rows, cols). Valid until forget().
   const TensorView& head_part(std::string_view role, int layer, uint64_t rows, uint64_t cols, uint32_t number,
                               uint32_t of);
-  // The matrix (rows, cols) of one of `count` experts, which GGUF stacks in one tensor. Valid until forget().
-  const TensorView& expert(std::string_view role, int layer, uint32_t number, uint32_t count, uint64_t rows,
-                           uint64_t cols);
+  // Parts of the experts' matrix before the activation: gates and what they gate, each of `ffn` rows.
+  std::vector<Part> expert_gate_up(int layer, uint64_t ffn);
+  // The matrix (part.rows, cols) of one of `count` experts, and its bias (part.rows). Valid until forget().
+  // as_stored: the numbers may be missing or in another order, which takes no time.
+  const TensorView& expert(const Part& part, int layer, uint32_t number, uint32_t count, uint64_t cols, bool as_stored);
+  const TensorView& expert_bias(const Part& part, int layer, uint32_t number, uint32_t count);
   const TensorView& bias(std::string_view role, int layer, uint64_t rows);
   // The kernels (channels, taps) of a convolution of each channel by itself; Hugging Face's have three dimensions.
   const TensorView& kernel(std::string_view role, int layer, uint64_t channels, uint64_t taps);
@@ -58,6 +69,9 @@ class Tensors {
   bool stored_transposed() const;
   bool predicts_further_tokens(const std::string& name) const;
   bool sorted_by_head(std::string_view role) const;
+  bool stores_transposed_experts() const;
+  const TensorView& made_expert(const Part& part, int layer, uint32_t number, uint32_t count, uint64_t cols,
+                                bool as_stored);
   const TensorView& in_place(const TensorView& tensor, std::vector<uint64_t> shape, std::vector<std::byte> bytes);
   const TensorView& by_part(const TensorView& tensor);
 

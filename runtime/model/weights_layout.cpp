@@ -26,6 +26,8 @@ Format closest_format(DType type) {
     case DType::q3_k:
     case DType::q5_k:
     case DType::q6_k:
+    case DType::mxfp4:
+    case DType::u8:  // no matrix
       break;
   }
   return Format::q8;

@@ -77,6 +77,8 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
   require(!fused_rope || can_fuse_rope(plan, shape, attention, *fused_rope, cache.format, of_session), "attend",
           "heads that only rope can rotate");
   const auto& [biases, reach] = attention.biases;
+  const bool sinks = attention.sinks.buffer != nullptr;
+  if (sinks) require_bytes(attention.sinks, uint64_t{shape.heads} * 4, "attend", "sinks");
   if (biases.buffer) require_bytes(biases, uint64_t{shape.heads} * (2 * uint64_t{reach} + 1) * 4, "attend", "biases");
   const bool texels = by_texels(plan, shape, cache.format);
   const uint32_t parts = parts_of(plan, cache.capacity, tokens, texels ? UINT32_MAX : kMostParts);
@@ -97,16 +99,17 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
   std::vector<uint32_t> constants = {attention.soft_cap > 0, attention.alibi, static_cast<uint32_t>(attention.mask),
                                      biases.buffer != nullptr};
   const View& bias = biases.buffer ? biases : state;
+  const View& sink = sinks ? attention.sinks : state;
   if (texels) {
     const uint32_t heads = heads_at_once(shape);
-    constants.insert(
-        constants.end(),
-        {heads, shape.head_dim, fused_rope != nullptr, fused_rope && fused_rope->pairs == Pairs::adjacent,
-         fused_rope ? fused_rope->rotary_dim : 0, parts > 1, static_cast<uint32_t>(cache.format), cache.member_tokens});
+    constants.insert(constants.end(),
+                     {heads, shape.head_dim, fused_rope != nullptr, fused_rope && fused_rope->pairs == Pairs::adjacent,
+                      fused_rope ? fused_rope->rotary_dim : 0, parts > 1, static_cast<uint32_t>(cache.format),
+                      cache.member_tokens, sinks});
     // Without a fused rope the cache is not written, and must not seem to be.
     recorder.dispatch({shaders::attend_texel, constants},
                       {state, q, cache.keys, cache.values, y, bias, fused_rope ? fused_rope->rope_table : q,
-                       fused_rope ? cache.keys : y, fused_rope ? cache.values : y, scratch},
+                       fused_rope ? cache.keys : y, fused_rope ? cache.values : y, scratch, sink},
                       push, {shape.heads / heads, tokens, parts});
   } else {
     // A lane has a position of a block of 128.
@@ -115,10 +118,11 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
     constants.insert(constants.end(), {static_cast<uint32_t>(cache.format), parts > 1, fused_rope != nullptr,
                                        fused_rope && fused_rope->pairs == Pairs::adjacent,
                                        fused_rope ? fused_rope->rotary_dim : 0, cache.member_tokens, shape.head_dim,
-                                       heads, plan.block_tokens < 4 ? 1u : 4u, parts > 1 ? kMostParts : 1});
-    recorder.dispatch({plan.subgroup ? shaders::attend_subgroup : shaders::attend, constants},
-                      {state, q, cache.keys, cache.values, y, fused_rope ? fused_rope->rope_table : bias, scratch},
-                      push, {shape.heads / heads, tokens, parts});
+                                       heads, plan.block_tokens < 4 ? 1u : 4u, parts > 1 ? kMostParts : 1, sinks});
+    recorder.dispatch(
+        {plan.subgroup ? shaders::attend_subgroup : shaders::attend, constants},
+        {state, q, cache.keys, cache.values, y, fused_rope ? fused_rope->rope_table : bias, scratch, sink}, push,
+        {shape.heads / heads, tokens, parts});
   }
 }
 

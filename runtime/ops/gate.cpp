@@ -7,8 +7,10 @@ namespace weft::ops {
 
 void gate(Recorder& recorder, const GateShape& shape, const View& state, const View& gates, const View& weight,
           const View& x, uint32_t tokens) {
+  const bool of_group = shape.kind == GateKind::of_group;
   const uint32_t stride = stride_of(shape.groups * shape.cols), gate_stride = stride_of(shape.gate_cols);
-  require(shape.gate_at + shape.groups * shape.cols <= shape.gate_cols, "gate", "gates after the row's end");
+  require(shape.gate_at + shape.groups * (of_group ? 1 : shape.cols) <= shape.gate_cols, "gate",
+          "gates after the row's end");
   require_bytes(gates, uint64_t{tokens} * gate_stride * 4, "gate", "gates");
   require_bytes(x, uint64_t{tokens} * stride * 4, "gate", "x");
   const bool normed = shape.kind == GateKind::after_norm || shape.kind == GateKind::then_norm;

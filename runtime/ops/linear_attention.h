@@ -59,7 +59,8 @@ enum class GateKind : uint32_t {
   sigmoid = GATE_SIGMOID,
   after_norm = GATE_AFTER_NORM,
   then_norm = GATE_THEN_NORM,
-  of_gelu = GATE_OF_GELU
+  of_gelu = GATE_OF_GELU,
+  of_group = GATE_OF_GROUP
 };
 struct GateShape {
   GateKind kind;
@@ -70,7 +71,8 @@ struct GateShape {
   float epsilon = 0;
 };
 // In place: sigmoid: x = x sigmoid(gate); after_norm: x = rms(x) weight silu(gate); then_norm: x = rms(x silu(gate))
-// weight, each group by itself; of_gelu: x = gelu_tanh(x) gate. Only norms have weights.
+// weight, each group by itself; of_gelu: x = gelu_tanh(x) gate; of_group: as sigmoid, with one gate for a group. Only
+// norms have weights.
 // x (tokens, stride_of(groups * cols)), gates (tokens, stride_of(gate_cols)), weight (cols) or (groups * cols)
 void gate(Recorder& recorder, const GateShape& shape, const View& state, const View& gates, const View& weight,
           const View& x, uint32_t tokens);

@@ -88,7 +88,8 @@ enum class Activation : uint32_t {
   gelu = ACTIVATION_GELU,
   gelu_tanh = ACTIVATION_GELU_TANH,
   relu = ACTIVATION_RELU,
-  tanh = ACTIVATION_TANH
+  tanh = ACTIVATION_TANH,
+  clamped = ACTIVATION_CLAMPED  // of gates alone
 };
 
 // Input of a product: x (tokens, stride_of(cols)), or the rows of a norm that the product ends.
@@ -122,20 +123,27 @@ void matmul_gated(Recorder& recorder, const Matrix& weights, Activation activati
 bool can_gate(const Plan& plan, const Matrix& weights, uint32_t tokens);
 
 // A mixture of experts: each token uses some of a layer's feed-forwards.
+inline constexpr uint32_t kMostExperts = MOST_EXPERTS;
 struct Experts {
-  uint32_t count = 0;  // 0: one plain feed-forward
-  uint32_t used = 0;   // by a token; 1 to count
+  uint32_t count = 0;      // 0: one plain feed-forward; at most kMostExperts
+  uint32_t used = 0;       // by a token; 1 to count
+  bool sigmoid = false;    // an expert's weight is the sigmoid of its logit, else the softmax over all logits
+  bool normalised = true;  // a token's weights are divided by their sum, which has 1e-6 more with sigmoids
+  float scale = 1;         // of the weights after that
 };
-// The `used` experts of the highest logits, best first, with the softmax over their logits.
+// The `used` experts of the highest scores, best first, of equals the first, and their weights. Scores are the logits;
+// with `sigmoid` their sigmoids. biases (count): added to the scores alone; none: without a buffer.
 // logits (tokens, stride_of(count)), chosen (tokens, used) of abi::RoutedExpert
-void route(Recorder& recorder, const Experts& experts, const View& state, const View& logits, const View& chosen,
-           uint32_t tokens);
+void route(Recorder& recorder, const Experts& experts, const View& state, const View& logits, const View& biases,
+           const View& chosen, uint32_t tokens);
 
-// y[t] = W x[t] with the matrix of the expert that token t has chosen at this rank; Output::add: y[t] += its weight
-// times that. Only the chosen expert's rows are read. weights: an expert's shape, with a view of all experts' tiles,
-// each expert's bytes() after the last one's; without a bias.
-void matmul_expert(Recorder& recorder, const Matrix& weights, const Experts& experts, uint32_t rank, const View& state,
-                   const View& chosen, const View& x, const View& y, uint32_t tokens, Output output);
+// Only the chosen experts' rows are read. weights: an expert's shape, with a view of all experts' tiles, each expert's
+// bytes() after the last one's; the bias, if there is one, is (count, rows).
+// each: y[t][k] = W x[t] + bias of the expert that token t has chosen as number k; y (tokens, used, stride_of(rows)).
+// sum: y[t] += sum over k of its weight * (W x[t][k] + bias); x (tokens, used, stride_of(cols)).
+enum class OfChosen { each, sum };
+void matmul_expert(Recorder& recorder, const Matrix& weights, const Experts& experts, const View& state,
+                   const View& chosen, const View& x, const View& y, uint32_t tokens, OfChosen of);
 
 inline constexpr uint32_t kMostHeadDim = 512;
 struct HeadShape {
@@ -191,6 +199,9 @@ struct Attention {
   bool alibi = false;
   AttentionMask mask = AttentionMask::causal;
   ScoreBiases biases = {};
+  // (heads): a score of a head's own, which takes a share of the softmax and adds no value (Xiao et al. 2023,
+  // "Efficient streaming language models with attention sinks"); none: without a buffer.
+  View sinks = {};
 };
 struct FusedRope {
   Pairs pairs;
@@ -231,9 +242,11 @@ void short_conv(Recorder& recorder, const ConvShape& shape, const View& state, c
 // gated: y[t] = f(gate[t]) * up[t].                     x (tokens, stride_of(2 cols)): gate, then up
 // else:  y[t] = f(x[t]).                                x (tokens, stride_of(cols)); y (tokens, stride_of(cols))
 // silu(v) = v / (1 + exp(-v)); gelu(v) = v Phi(v), with Phi the normal distribution's integral; gelu_tanh(v) =
-// v (1 + tanh(sqrt(2 / pi) (v + 0.044715 v^3))) / 2; relu(v) = max(v, 0); tanh(v).
+// v (1 + tanh(sqrt(2 / pi) (v + 0.044715 v^3))) / 2; relu(v) = max(v, 0); tanh(v). clamped, only gated: with
+// g = min(gate, 7) and u = up within -7 .. 7, g / (1 + exp(-1.702 g)) * (u + 1).
+// copies: rows of each token in x and in y.
 void activate(Recorder& recorder, Activation activation, bool gated, const View& state, const View& x, const View& y,
-              uint32_t cols, uint32_t tokens);
+              uint32_t cols, uint32_t tokens, uint32_t copies = 1);
 
 struct RowRange {
   uint32_t first, count;  // first: a multiple of TILE_ROWS

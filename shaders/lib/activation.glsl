@@ -5,6 +5,12 @@ float erfc_of(float z) {
   return t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429)))) * exp(-z * z);
 }
 
+// SiLU with a steeper sigmoid (Hendrycks and Gimpel 2016, section 2), both inputs within limits: gpt-oss's (OpenAI 2025).
+float clamped_gate(float gate, float up) {
+  const float v = min(gate, 7);
+  return v / (1 + exp(-1.702 * v)) * (clamp(up, -7, 7) + 1);
+}
+
 float activated(float v) {
   if (ACTIVATION == ACTIVATION_RELU) return max(v, 0);
   if (ACTIVATION == ACTIVATION_SILU) return v / (1 + exp(-v));
@@ -14,3 +20,5 @@ float activated(float v) {
   const float tail = 0.5 * erfc_of(abs(v) * 0.70710678);  // GELU (Hendrycks and Gimpel 2016)
   return v * (v < 0 ? tail : 1 - tail);
 }
+
+float gated(float gate, float up) { return ACTIVATION == ACTIVATION_CLAMPED ? clamped_gate(gate, up) : activated(gate) * up; }

@@ -128,6 +128,11 @@ TEST(Convert, FoldersOfEveryFamilyBecomeWhatLlamaCppMakesOfThem) {
     make_huggingface(folder / "hf", shape, {.type = DType::f16});
     for (const char* name : {"config.json", "model.safetensors"})
       fs::copy_file(entry.path() / name, folder / "hf" / name, fs::copy_options::overwrite_existing);
+    if (entry.path().filename().string().starts_with("gpt-oss")) {
+      expect_error(Code::unsupported, {"writing a folder of the model type 'gpt_oss'"},
+                   [&] { converted(folder / "hf", folder / "out.gguf", Format::f16); });
+      continue;
+    }
     const ModelFile got = converted(folder / "hf", folder / "out.gguf", Format::f16);
     const ModelFile want = open_model(entry.path() / "model.gguf");
     EXPECT_EQ(got.tensors.size(), want.tensors.size());

@@ -267,6 +267,28 @@ TEST_F(GpuTest, FirstFilesOfMixtral) {
   EXPECT_NE(refusal(device, file).find("'blk.1.ffn_up.4.weight' is missing"), std::string::npos);
 }
 
+// Prompts in chunks give what one pass gives.
+TEST_F(GpuTest, ExpertsReadPromptsInChunks) {
+  constexpr size_t kAt = 4;  // a position in the middle
+  for (const char* family : {"qwen3-moe", "lfm2-moe-tied", "gpt-oss-mxfp4"}) {
+    const auto model = load_model(open_device(), golden_folder() / family, Format::f16);
+    const Golden golden = read_golden(golden_folder() / family);
+    std::vector<uint32_t> ids = golden.prompt;
+    ids.insert(ids.end(), golden.greedy.begin(), golden.greedy.end());
+    const size_t last = golden.positions[kAt];
+    for (const size_t step : {1u, 7u, 64u}) {
+      Session session(*model, 256, {});
+      for (size_t n = step; n <= last; n += step) {
+        session.prompt(std::span(ids).first(n));
+        session.logits();
+      }
+      session.prompt(std::span(ids).first(last + 1));
+      const std::vector<float> logits = session.logits();
+      EXPECT_LT(distance_of(logits, golden.logits[kAt]), kTolerance) << family << " by " << step;
+    }
+  }
+}
+
 class CappedLogitsTest : public FamiliesTest {};
 
 // Heads must agree on draws and penalties too, and a text's likelihood is that of the capped logits.

@@ -63,7 +63,8 @@ TEST_F(TypesTest, EveryTypeDecodesAsItsFloats) {
     const std::vector<uint32_t> f16 = decode(device, blocks, Format::f16);
     EXPECT_EQ(f16, decode(device, floats, Format::f16));
     EXPECT_EQ(f16, decode(device, halves, Format::f16));
-    if (is_scaled_integers(type)) continue;  // the device then has the file's numbers; rounding floats finds others
+    if (is_scaled_integers(type) || type == DType::mxfp4)
+      continue;  // the device then has the file's numbers; rounding floats finds others
     EXPECT_EQ(decode(device, blocks, Format::q8), decode(device, floats, Format::q8));
   }
 }

@@ -16,6 +16,7 @@ struct Case {
   uint32_t pos;
   ops::Attention attention = {0.2f};
   uint32_t capacity = 0;  // slots; 0: one for every position
+  bool sinks = false;
 };
 
 struct Result {
@@ -54,15 +55,18 @@ Result run(const std::shared_ptr<Device>& device, const Case& c, bool fused) {
   const Buffer parts = upload(device, "parts", std::vector<float>(std::max<uint64_t>(part_bytes / 4, 1)));
   const ops::CacheView cache = {keys, values, capacity, Format::f16, parts};
   const Plan& plan = device->plan();
+  const Buffer sinks = upload(device, "sinks", random.normals(s.heads));
+  ops::Attention attention = c.attention;
+  if (c.sinks) attention.sinks = sinks;
   std::string expected = fused ? "" : plan.texel_products ? "rope texel, " : "rope, ";
   expected += plan.texel_products && c.shape.head_dim <= 256 ? "attend texel" : reduction("attend", plan);
   run_op(device, expected, [&](Recorder& recorder) {
     if (fused) {
-      EXPECT_TRUE(ops::can_fuse_rope(device->plan(), s, c.attention, fused_rope, Format::f16, 1));
-      return ops::attend(recorder, s, c.attention, state, qkv.buffer, cache, y, 1, &fused_rope);
+      EXPECT_TRUE(ops::can_fuse_rope(device->plan(), s, attention, fused_rope, Format::f16, 1));
+      return ops::attend(recorder, s, attention, state, qkv.buffer, cache, y, 1, &fused_rope);
     }
     ops::rope(recorder, s, c.pairs, c.rotary_dim, state, qkv.buffer, table_buffer, q, cache, 1);
-    ops::attend(recorder, s, c.attention, state, q, cache, y, 1);
+    ops::attend(recorder, s, attention, state, q, cache, y, 1);
   });
   return {download_as<float>(device, y), download_as<uint32_t>(device, keys), download_as<uint32_t>(device, values)};
 }
@@ -108,7 +112,9 @@ TEST_F(AttendTurnsTest, EqualsRopeAndAttend) {
     check({{9, 3, 64}, 64, ops::Pairs::halves, 700, {0.2f, 128}, 128}, tuning);      // in a ring
     check({{9, 3, 64}, 64, ops::Pairs::halves, 300, {1.5f, 0, 5}}, tuning);          // a soft-cap
     check({{7, 1, 16}, 16, ops::Pairs::adjacent, 300, {0.2f, 0, 0, true}}, tuning);  // ALiBi
+    for (const uint32_t pos : {0u, 300u}) check({{9, 3, 64}, 64, ops::Pairs::halves, pos, {0.2f}, 0, true}, tuning);
     tuning.attend_span = 64;
+    check({{9, 3, 64}, 64, ops::Pairs::halves, 300, {0.2f}, 512, true}, tuning);
     for (const uint32_t pos : {0u, 63u, 64u, 300u})
       check({{9, 3, 64}, 64, ops::Pairs::halves, pos, {0.2f}, 512}, tuning);
   }

@@ -25,6 +25,7 @@ struct Case {
   uint32_t reach = 0;   // 0: no biases
   uint32_t source = 0;  // positions of an encoder's output
   Format format = Format::f16;
+  bool sinks = false;
 };
 
 // A cache on the device, in the layout of abi.h, with NaN in every slot that no position before `length` is in.
@@ -103,7 +104,7 @@ void check_attend(const Tuning& tuning, const Case& c) {
                std::to_string(s.head_dim) + " pos " + std::to_string(c.pos) + " active " + std::to_string(c.active) +
                " of " + std::to_string(c.tokens) + " window " + std::to_string(c.window) + " cap " +
                std::to_string(c.soft_cap) + " of " + std::to_string(c.capacity) + " slots " + name(c.format) +
-               (c.alibi ? " alibi" : ""));
+               (c.alibi ? " alibi" : "") + (c.sinks ? " sinks" : ""));
   const auto device = open_device(tuning);
   Random random(s.head_dim * 1000 + c.pos);
   const bool from_source = c.mask == ops::AttentionMask::source;
@@ -115,6 +116,9 @@ void check_attend(const Tuning& tuning, const Case& c) {
   const std::vector<float> biases =
       c.reach ? random.normals(size_t{s.heads} * (2 * c.reach + 1)) : std::vector<float>();
   const Buffer bias_buffer = upload(device, "biases", c.reach ? biases : std::vector<float>(1));
+  std::vector<float> sinks;  // some above all scores, and some below
+  for (uint32_t head = 0; c.sinks && head < s.heads; ++head) sinks.push_back(static_cast<float>(head % 3) * 4 - 4);
+  const Buffer sink_buffer = upload(device, "sinks", c.sinks ? sinks : std::vector<float>(1));
   const Buffer y = poisoned(device, "y", uint64_t{c.tokens} * q.stride);
   // Scratch of more tokens than there are: where counts lie and where parts do must not depend on them.
   const uint64_t more_bytes = ops::part_bytes(device->plan(), s, cache.capacity, c.tokens + 3);
@@ -128,6 +132,7 @@ void check_attend(const Tuning& tuning, const Case& c) {
   run_op(device, expected, [&](Recorder& recorder) {
     ops::Attention attention = {scale, c.window, c.soft_cap, c.alibi, c.mask, {}};
     if (c.reach) attention.biases = {bias_buffer, c.reach};
+    if (c.sinks) attention.sinks = sink_buffer;
     ops::attend(recorder, s, attention, state, q.buffer,
                 {cache.key_buffer, cache.value_buffer, cache.capacity, c.format, parts}, y, c.tokens);
   });
@@ -142,7 +147,7 @@ void check_attend(const Tuning& tuning, const Case& c) {
     const reference::Attention attention =
         reference::attend(q.values.row(t), cache.keys, cache.values, s.heads, s.kv_heads,
                           c.mask == ops::AttentionMask::causal ? c.pos + t + 1 : length, scale, c.window, c.soft_cap,
-                          c.alibi, biases, static_cast<int>(c.pos + t));
+                          c.alibi, biases, static_cast<int>(c.pos + t), sinks);
     std::ranges::copy(attention.y, want.row(t).begin());
     // An error e of a score changes its weight by the factor exp(e), and all weights' sum by no more; 5e-6 for the
     // exponentials themselves and for adding up.
@@ -175,6 +180,20 @@ TEST_F(AttendTest, LengthsOverBlocksAndTiles) {
       tuning.plain = plain;
       check_attend(tuning, {{4, 2, 16}, length - 1});
     }
+}
+
+TEST_F(AttendTest, Sinks) {
+  for (const Tuning& tuning : {Tuning(), Tuning{.texel_products = false}, Tuning{.plain = true, .attend_span = 64}})
+    for (const Format format : {Format::f16, Format::q8})
+      for (const uint32_t pos : {0u, 63u, 300u})
+        for (const uint32_t tokens : {1u, 5u}) {
+          Case c = {{9, 3, 64}, pos, tokens, tokens};
+          c.format = format;
+          c.sinks = true;
+          check_attend(tuning, c);
+          c.window = 40;
+          check_attend(tuning, c);
+        }
 }
 
 // llvmpipe ends a shader's loops after 65,535 rounds.

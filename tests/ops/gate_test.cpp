@@ -12,8 +12,8 @@ TEST_F(GateTest, EqualsTheReference) {
   constexpr uint32_t kTokens = 5, kActive = 3, kAt = 7;
   for (const Tuning& tuning : reduction_tunings()) {
     const auto device = open_device(tuning);
-    for (const auto kind :
-         {ops::GateKind::sigmoid, ops::GateKind::after_norm, ops::GateKind::then_norm, ops::GateKind::of_gelu})
+    for (const auto kind : {ops::GateKind::sigmoid, ops::GateKind::after_norm, ops::GateKind::then_norm,
+                            ops::GateKind::of_gelu, ops::GateKind::of_group})
       for (const auto& [groups, cols] : {std::pair{3u, 24u}, {1u, 300u}, {4u, 65u}}) {
         for (const bool own : {false, true}) {
           SCOPED_TRACE(std::to_string(static_cast<uint32_t>(kind)) + " " + std::to_string(groups) + " x " +
@@ -27,7 +27,8 @@ TEST_F(GateTest, EqualsTheReference) {
           std::vector<double> own_weights;
           for (uint32_t i = 0; i < groups * cols; ++i) own_weights.push_back(weight[own ? i : i % cols]);
           for (uint32_t t = 0; t < kActive; ++t)
-            for (uint32_t i = 0; i < groups * cols; ++i) own_gates.row(t)[i] = gates.values.row(t)[kAt + i];
+            for (uint32_t i = 0; i < groups * cols; ++i)
+              own_gates.row(t)[i] = gates.values.row(t)[kAt + (kind == ops::GateKind::of_group ? i / cols : i)];
           const reference::Rows want =
               reference::gate(static_cast<reference::Gate>(kind), groups, x.values, own_gates, own_weights, 1e-5);
           run_op(device, reduction("gate", device->plan()), [&](Recorder& r) {

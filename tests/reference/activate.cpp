@@ -17,6 +17,8 @@ double activated(Activation activation, double v) {
       return std::tanh(v);
     case Activation::relu:
       return std::max(v, 0.0);
+    case Activation::clamped:
+      break;
   }
   return 0;
 }
@@ -24,8 +26,12 @@ double activated(Activation activation, double v) {
 Rows activate(Activation activation, bool gated, const Rows& x) {
   Rows y(x.rows, gated ? x.cols / 2 : x.cols);
   for (uint32_t t = 0; t < y.rows; ++t)
-    for (uint32_t i = 0; i < y.cols; ++i)
-      y.row(t)[i] = activated(activation, x.row(t)[i]) * (gated ? x.row(t)[y.cols + i] : 1);
+    for (uint32_t i = 0; i < y.cols; ++i) {
+      const double v = x.row(t)[i], up = gated ? x.row(t)[y.cols + i] : 1, least = std::min(v, 7.0);
+      y.row(t)[i] = activation == Activation::clamped
+                        ? least / (1 + std::exp(-1.702 * least)) * (std::clamp(up, -7.0, 7.0) + 1)
+                        : activated(activation, v) * up;
+    }
   return y;
 }
 

@@ -6,10 +6,11 @@
 
 namespace weft::reference {
 
-enum class Activation { silu, gelu, gelu_tanh, relu, tanh };
+enum class Activation { silu, gelu, gelu_tanh, relu, tanh, clamped };  // clamped: not by itself
 double activated(Activation activation, double value);
 
-// y = f(gate) * up.     x (tokens, 2 cols): gate, then up; y (tokens, cols)
+// y = f(gate) * up; clamped: with g = min(gate, 7) and u = up within -7 .. 7, g sigmoid(1.702 g) (u + 1), gpt-oss's.
+//                       x (tokens, 2 cols): gate, then up; y (tokens, cols)
 // not gated: y = f(x).  x (tokens, cols)
 Rows activate(Activation activation, bool gated, const Rows& x);
 

@@ -21,7 +21,7 @@ std::vector<double> alibi_slopes(uint32_t heads) {
 
 Attention attend(std::span<const double> q, const Rows& keys, const Rows& values, uint32_t heads, uint32_t kv_heads,
                  uint32_t positions, double scale, uint32_t window, double soft_cap, bool alibi,
-                 std::span<const float> biases, int own) {
+                 std::span<const float> biases, int own, std::span<const float> sinks) {
   const std::vector<double> slopes = alibi_slopes(heads);
   const int reach = (static_cast<int>(biases.size() / heads) - 1) / 2;
   const size_t head_dim = q.size() / heads;
@@ -43,8 +43,9 @@ Attention attend(std::span<const double> q, const Rows& keys, const Rows& values
       if (window > 0 && p + window < positions) weights[p] = -INFINITY;
       result.score_magnitude = std::max(result.score_magnitude, magnitude);
     }
-    const double peak = *std::ranges::max_element(weights);
-    double total = 0;
+    double peak = *std::ranges::max_element(weights);
+    if (!sinks.empty()) peak = std::max(peak, double{sinks[head]});
+    double total = sinks.empty() ? 0 : std::exp(sinks[head] - peak);
     for (double& weight : weights) total += weight = std::exp(weight - peak);
     for (uint32_t p = 0; p < positions; ++p)
       for (size_t d = 0; d < head_dim; ++d) {

@@ -96,7 +96,7 @@ Rows gate(Gate kind, uint32_t groups, const Rows& x, const Rows& gates, const st
       for (uint32_t i = first; i < first + cols; ++i) {
         double& value = y.row(t)[i];
         const double own = gates.row(t)[i];
-        if (kind == Gate::sigmoid) value *= sigmoid(own);
+        if (kind == Gate::sigmoid || kind == Gate::of_group) value *= sigmoid(own);
         if (kind == Gate::then_norm) value *= own * sigmoid(own);
         if (kind == Gate::of_gelu)
           value = own * value * (1 + std::tanh(std::sqrt(2 / M_PI) * (value + 0.044715 * value * value * value))) / 2;

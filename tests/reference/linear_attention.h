@@ -25,7 +25,13 @@ Rows scan_inputs(const LinearShape& shape, const LinearWeights& weights, const R
 // S = decay S; S += k (rate (v - S^T k))^T, or, in Mamba-2, k (rate v)^T; y = S^T q, in Mamba-2 + skip v.
 Rows scan(const LinearShape& shape, const LinearWeights& weights, const Rows& prepared);
 // The same as ops::gate. weight: of all groups' columns.
-enum class Gate { sigmoid, after_norm, then_norm, of_gelu };
+enum class Gate {
+  sigmoid,
+  after_norm,
+  then_norm,
+  of_gelu,
+  of_group
+};  // of_group: as sigmoid, with equal gates in a group
 Rows gate(Gate kind, uint32_t groups, const Rows& x, const Rows& gates, const std::vector<double>& weight,
           double epsilon);
 

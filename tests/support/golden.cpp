@@ -20,6 +20,12 @@ static double spread(const std::vector<double>& values) {
   return std::sqrt(square);
 }
 
+double distance_of(std::span<const float> logits, const std::vector<double>& want) {
+  double worst = 0;
+  for (size_t id = 0; id < want.size(); ++id) worst = std::max(worst, std::abs(logits[id] - want[id]) / spread(want));
+  return worst;
+}
+
 Distance distance(const Model& model, const Golden& golden, const Adapter* adapter) {
   std::vector<uint32_t> ids = golden.prompt;
   ids.insert(ids.end(), golden.greedy.begin(), golden.greedy.end());
@@ -30,8 +36,7 @@ Distance distance(const Model& model, const Golden& golden, const Adapter* adapt
     session.prompt(std::span(ids).first(golden.positions[i] + 1));
     const std::vector<float> logits = session.logits();
     const std::vector<double> got(logits.begin(), logits.end()), &want = golden.logits[i];
-    for (size_t id = 0; id < want.size(); ++id)
-      worst.logits = std::max(worst.logits, std::abs(got[id] - want[id]) / spread(want));
+    worst.logits = std::max(worst.logits, distance_of(logits, want));
     worst.divergence = std::max(worst.divergence, divergence(want, got));
   }
   return worst;

@@ -23,6 +23,8 @@ struct Distance {
   double logits = 0, divergence = 0;
 };
 
+// The largest difference of a logit, in units of the spread of the wanted ones.
+double distance_of(std::span<const float> logits, const std::vector<double>& want);
 Distance distance(const Model& model, const Golden& golden, const Adapter* adapter = nullptr);
 
 std::vector<uint32_t> greedy_ids(const Model& model, std::span<const uint32_t> prompt, size_t count,

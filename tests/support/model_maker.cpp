@@ -61,9 +61,37 @@ void add_linear(std::vector<Tensor>& tensors, const LlamaShape& s, const std::st
   }
 }
 
+// A layer's experts in place of a feed-forward.
+void add_experts(std::vector<Tensor>& tensors, const LlamaShape& s, const std::string& blk) {
+  const ExpertLayers& e = s.experts;
+  const uint64_t width = s.width;
+  const auto add = [&](const std::string& name, std::vector<uint64_t> shape, std::optional<DType> type = {},
+                       float factor = 1) {
+    tensors.push_back({blk + name, blk + name, std::move(shape), 0, type, factor});
+  };
+  add("ffn_gate_inp.weight", {e.count, width}, DType::f32);
+  for (const char* kind : {"gate", "up", "down"}) {
+    const bool down = std::string_view(kind) == "down";
+    const std::string name = std::string("ffn_") + kind;
+    add(name + "_exps.weight", {e.count, down ? width : e.ffn, down ? e.ffn : width});
+    if (e.architecture == "gpt-oss") add(name + "_exps.bias", {e.count, down ? width : e.ffn}, DType::f32, 0.1f);
+    if (e.shared_ffn > 0) add(name + "_shexp.weight", {down ? width : e.shared_ffn, down ? e.shared_ffn : width});
+  }
+  if (e.architecture == "qwen35moe") add("ffn_gate_inp_shexp.weight", {width}, {}, 0.1f);
+  if (e.architecture != "gpt-oss") return;
+  const uint64_t queries = uint64_t{s.heads} * s.head_width(), keys = uint64_t{s.kv_heads} * s.head_width();
+  add("ffn_gate_inp.bias", {e.count}, {}, 0.1f);
+  add("attn_sinks.weight", {s.heads});
+  add("attn_q.bias", {queries}, {}, 0.1f);
+  add("attn_k.bias", {keys}, {}, 0.1f);
+  add("attn_v.bias", {keys}, {}, 0.1f);
+  add("attn_output.bias", {width}, {}, 0.1f);
+}
+
 std::vector<Tensor> tensors_of(const LlamaShape& s) {
   if (s.is_gemma4()) return gemma4_tensors(s);
-  const bool gated = s.linear.architecture == "qwen35";
+  const bool gated = s.linear.architecture == "qwen35", after = gated || s.experts.architecture == "gpt-oss";
+  const bool normed_heads = gated || s.experts.architecture == "qwen3moe";
   const uint64_t width = s.width, queries = uint64_t{s.heads} * s.head_width(),
                  keys = uint64_t{s.kv_heads} * s.head_width();
   std::vector<Tensor> tensors = {{"token_embd.weight", "model.embed_tokens.weight", {s.vocab, width}}};
@@ -77,12 +105,16 @@ std::vector<Tensor> tensors_of(const LlamaShape& s) {
       tensors.push_back({blk + "attn_v.weight", layer + "self_attn.v_proj.weight", {keys, width}});
       tensors.push_back({blk + "attn_output.weight", layer + "self_attn.o_proj.weight", {width, queries}});
       for (const char* name : {"attn_q_norm.weight", "attn_k_norm.weight"})
-        if (gated) tensors.push_back({blk + name, layer + name, {s.head_width()}});
+        if (normed_heads) tensors.push_back({blk + name, layer + name, {s.head_width()}});
     } else {
       add_linear(tensors, s, blk);
     }
-    const char* const ffn_norm = gated ? "post_attention_norm.weight" : "ffn_norm.weight";
+    const char* const ffn_norm = after ? "post_attention_norm.weight" : "ffn_norm.weight";
     tensors.push_back({blk + ffn_norm, layer + "post_attention_layernorm.weight", {width}});
+    if (s.experts.count > 0) {
+      add_experts(tensors, s, blk);
+      continue;
+    }
     tensors.push_back({blk + "ffn_gate.weight", layer + "mlp.gate_proj.weight", {s.ffn, width}});
     tensors.push_back({blk + "ffn_up.weight", layer + "mlp.up_proj.weight", {s.ffn, width}});
     tensors.push_back({blk + "ffn_down.weight", layer + "mlp.down_proj.weight", {width, s.ffn}});
@@ -155,14 +187,29 @@ RandomScales random_scales(DType type) {
   }
 }
 
+// A block of MXFP4 of random numbers with this deviation, which few powers of two give: of two some blocks have the
+// one, some the other, as `choice` says.
+std::string random_mxfp4(float deviation, uint64_t choice, std::string block) {
+  constexpr float kOfNumbers = 2.926f;  // E2M1's deviation, if all are as frequent
+  const float scale = deviation / kOfNumbers, lower = std::exp2(std::floor(std::log2(scale)));
+  const float share = (scale * scale / (lower * lower) - 1) / 3;  // of the upper
+  const bool upper = static_cast<float>(choice % 1000) < share * 1000;
+  block[0] = static_cast<char>(127 + std::ilogb(lower) + upper);
+  return block;
+}
+
 // Blocks of the other types: not the row rounded, but random bits of its own, with scales that give its deviation.
 void append_random_blocks(std::string& bytes, DType type, std::span<const float> row) {
-  const RandomScales scales = random_scales(type);
+  const RandomScales scales = type == DType::mxfp4 ? RandomScales() : random_scales(type);
   const float deviation = 1.0f / std::sqrt(static_cast<float>(row.size()));
   for (size_t begin = 0; begin < row.size(); begin += block_elements(type)) {
     std::string block(block_bytes(type), '\0');
     for (size_t i = 0; i < block.size(); ++i)
       block[i] = static_cast<char>(mix(std::bit_cast<uint32_t>(row[begin + i % block_elements(type)]) + i));
+    if (type == DType::mxfp4) {
+      bytes += random_mxfp4(deviation, mix(std::bit_cast<uint32_t>(row[begin])), block);
+      continue;
+    }
     for (int i = 0; i < 2; ++i) {
       const uint16_t half = float_to_half(scales.value[i] * deviation);
       std::memcpy(&block[scales.at[i]], &half, sizeof half);
@@ -252,6 +299,19 @@ void write_linear_keys(GgufWriter& writer, const LlamaShape& s, const std::strin
   writer.key(p + "logit_scale", 6.0f);
 }
 
+void write_expert_keys(GgufWriter& writer, const LlamaShape& s, const std::string& p) {
+  const ExpertLayers& e = s.experts;
+  writer.key(p + "expert_count", e.count);
+  writer.key(p + "expert_used_count", e.used);
+  writer.key(p + "expert_feed_forward_length", e.ffn);
+  if (e.shared_ffn > 0) writer.key(p + "expert_shared_feed_forward_length", e.shared_ffn);
+  if (e.architecture != "gpt-oss") return;
+  writer.key(p + "attention.sliding_window", uint32_t{128});
+  writer.key(p + "rope.scaling.type", "yarn");
+  writer.key(p + "rope.scaling.factor", 32.0f);
+  writer.key(p + "rope.scaling.original_context_length", uint32_t{4096});
+}
+
 void write_metadata(GgufWriter& writer, const LlamaShape& s, const MakeOptions& options) {
   const std::string p = std::string(s.architecture()) + ".";
   writer.key("general.architecture", s.architecture());
@@ -280,6 +340,7 @@ void write_metadata(GgufWriter& writer, const LlamaShape& s, const MakeOptions& 
     writer.key(p + "rope.dimension_count", s.linear.architecture == "qwen35" ? s.head_width() / 4 : s.head_width());
   }
   if (!s.linear.architecture.empty()) write_linear_keys(writer, s, p);
+  if (s.experts.count > 0) write_expert_keys(writer, s, p);
   std::vector<float> scores(s.vocab, 0.0f);
   std::vector<int32_t> types(s.vocab, 1);  // normal
   for (uint32_t id = 0; id < s.vocab; ++id) {
@@ -410,6 +471,24 @@ LlamaShape named_shape(std::string_view name) {
     set(1536, 35, 8, 1, 256, 6144, 262144);
     s.gemma4 = {5, 512, 20, 256};
     s.rope_base = 1e6f;
+  } else if (name == "qwen3-30b-a3b") {
+    set(2048, 48, 32, 4, 128, 6144, 151936);
+    s.experts = {"qwen3moe", 128, 8, 768};
+    s.tied = false;
+  } else if (name == "qwen3.5-35b-a3b") {
+    set(2048, 40, 16, 2, 256, 512, 248320);
+    s.linear = {"qwen35", 16, 32, 128, 128, 4, 4, 3};
+    s.experts = {"qwen35moe", 256, 8, 512, 512};
+    s.tied = false;
+  } else if (name == "granite-4-h-tiny") {
+    set(1536, 40, 12, 4, 128, 512, 100352);
+    s.linear = {"granitehybrid", 1, 48, 128, 64, 4, 10, 5};
+    s.experts = {"granitehybrid", 64, 6, 512, 1024};
+  } else if (name == "gpt-oss-20b") {
+    set(2880, 24, 64, 8, 64, 2880, 201088);
+    s.experts = {"gpt-oss", 32, 4, 2880};
+    s.rope_base = 150000;
+    s.tied = false;
   } else if (name == "1b") {
     set(2048, 16, 32, 8, 64, 8192, 128256);
   } else if (name == "8b") {

@@ -36,6 +36,13 @@ struct Gemma4Layers {
   uint32_t window = 512;
 };
 
+// Layers with experts. architecture: "qwen3moe", "gpt-oss", or with linear layers "qwen35moe" or "granitehybrid".
+struct ExpertLayers {
+  std::string_view architecture = {};  // empty: the model has none
+  uint32_t count = 0, used = 0, ffn = 0;
+  uint32_t shared_ffn = 0;  // 0: no feed-forward beside them
+};
+
 struct LlamaShape {
   uint32_t width = 64;  // of a hidden state
   uint32_t layers = 2;
@@ -50,11 +57,14 @@ struct LlamaShape {
   float rope_base = 10000.0f;
   LinearLayers linear = {};
   Gemma4Layers gemma4 = {};
+  ExpertLayers experts = {};
 
   bool is_gemma4() const { return gemma4.global_every > 0; }
   bool is_global(uint32_t layer) const { return (layer + 1) % gemma4.global_every == 0; }
   std::string_view architecture() const {
-    return is_gemma4() ? "gemma4" : linear.architecture.empty() ? "llama" : linear.architecture;
+    if (is_gemma4()) return "gemma4";
+    if (!experts.architecture.empty()) return experts.architecture;
+    return linear.architecture.empty() ? "llama" : linear.architecture;
   }
   bool attends(uint32_t layer) const {
     return linear.architecture.empty() || layer % linear.attend_every == linear.first_attends;
@@ -64,7 +74,8 @@ struct LlamaShape {
 
 struct MakeOptions {
   // Type of the matrices; vectors are F32. A matrix whose rows are no multiple of the type's block becomes F16 instead.
-  // Hugging Face folders have F32, F16 and BF16. GGUF's types but Q8_0 hold random blocks, not the rounded weights.
+  // Hugging Face folders have F32, F16 and BF16, and no experts. GGUF's types but Q8_0 hold random blocks, not the
+  // rounded weights.
   DType type = DType::q8_0;
   uint64_t seed = 1;
   std::string chat_template;               // Jinja; none if empty
@@ -73,7 +84,8 @@ struct MakeOptions {
 };
 
 // "tiny" (64 wide, 2 layers; the default shape), "135m", "gemma270m", "qwen0.6b", "qwen3.5-0.8b", "granite-4-h-1b",
-// "gemma4-e2b", "1b", "8b". Throws std::invalid_argument.
+// "gemma4-e2b", "1b", "8b"; with experts "qwen3-30b-a3b", "qwen3.5-35b-a3b", "granite-4-h-tiny", "gpt-oss-20b". Throws
+// std::invalid_argument.
 LlamaShape named_shape(std::string_view name);
 
 // Write a model, replacing what is there. Throw std::invalid_argument for an invalid shape, std::runtime_error if

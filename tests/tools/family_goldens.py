@@ -10,6 +10,7 @@ The GGUF files are what llama.cpp's convert_hf_to_gguf.py makes of such folders:
 import json
 import math
 import pathlib
+import re
 import shutil
 import sys
 import zlib
@@ -19,6 +20,7 @@ import numpy as np
 import torch
 import transformers
 from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
 
 PROMPT, STEPS = 90, 64
 CONTEXT = 256  # of the sessions that are compared
@@ -57,6 +59,16 @@ QWEN35 = tiny(num_hidden_layers=5, num_key_value_heads=1, head_dim=24, linear_nu
 GRANITE = dict(embedding_multiplier=1.3, attention_multiplier=0.2, residual_multiplier=0.7, logits_scaling=2.5)
 GRANITE_HYBRID = tiny(GRANITE, num_hidden_layers=5, num_local_experts=0, num_experts_per_tok=0, shared_intermediate_size=72,
                       mamba_n_heads=4, mamba_d_head=24, mamba_d_state=20, mamba_n_groups=2, mamba_d_conv=4)
+QWEN3_MOE = tiny(head_dim=24, num_experts=5, num_experts_per_tok=2, moe_intermediate_size=40, norm_topk_prob=True, rope_parameters=rope(1e6))
+LFM2_MOE = tiny(num_hidden_layers=5, num_experts=5, num_experts_per_tok=2, moe_intermediate_size=40, num_dense_layers=2, rope_parameters=rope(1e6),
+                layer_types=["conv", "conv", "full_attention", "conv", "full_attention"])
+# As many heads of values as of keys: GGUF would sort them otherwise, and q8 then rounds other blocks.
+QWEN35_MOE = QWEN35 | dict(linear_num_key_heads=2, linear_num_value_heads=2, num_experts=5, num_experts_per_tok=2, moe_intermediate_size=40, shared_expert_intermediate_size=56)
+GRANITE_MOE = GRANITE_HYBRID | dict(num_local_experts=5, num_experts_per_tok=2, intermediate_size=40, shared_intermediate_size=56)
+GPT_OSS = tiny(num_hidden_layers=3, head_dim=24, num_local_experts=5, num_experts_per_tok=2, intermediate_size=40, sliding_window=24,
+               layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+               rope_parameters=rope(150000.0, rope_type="yarn", factor=4.0, beta_fast=32.0, beta_slow=1.0, truncate=False,
+                                    original_max_position_embeddings=64))
 XGLM = dict(vocab_size=131, d_model=48, ffn_dim=100, num_layers=2, attention_heads=3, max_position_embeddings=256, bos_token_id=1,
             eos_token_id=2)
 GEMMA4 = tiny(num_attention_heads=4, num_key_value_heads=2, head_dim=16, global_head_dim=32, vocab_size_per_layer_input=131)
@@ -112,6 +124,18 @@ MODELS = {
     "granite-hybrid-biased-untied": ("granitehybrid", "GraniteMoeHybrid", GRANITE_HYBRID | dict(
         hidden_size=40, num_attention_heads=5, mamba_n_heads=5, mamba_d_head=16, mamba_d_state=33, mamba_n_groups=1, mamba_d_conv=3,
         mamba_proj_bias=True, layer_types=layers_attending(5, 2))),
+    "qwen3-moe": ("qwen3moe", "Qwen3Moe", QWEN3_MOE),
+    "qwen3-moe-mixed-tied": ("", "Qwen3Moe", QWEN3_MOE | dict(  # GGUF cannot state it
+        num_hidden_layers=4, hidden_size=40, num_attention_heads=5, num_key_value_heads=5, head_dim=8, num_experts=7, num_experts_per_tok=3,
+        mlp_only_layers=[1], norm_topk_prob=False, tie_word_embeddings=True)),
+    "lfm2-moe-tied": ("lfm2moe", "Lfm2Moe", LFM2_MOE | dict(num_attention_heads=4, num_key_value_heads=2)),
+    "lfm2-moe-plain": ("lfm2moe", "Lfm2Moe", LFM2_MOE | dict(num_experts=7, num_experts_per_tok=3, num_dense_layers=1, norm_topk_prob=False,
+                                                            use_expert_bias=False, routed_scaling_factor=1.5)),
+    "qwen35-moe": ("qwen35moe", "Qwen3_5MoeText", QWEN35_MOE | dict(layer_types=layers_attending(5, 4))),
+    "granite-hybrid-moe": ("granitehybrid", "GraniteMoeHybrid", GRANITE_MOE | dict(layer_types=layers_attending(5, 4))),
+    "gpt-oss-f16": ("gpt-oss", "GptOss", GPT_OSS),
+    "gpt-oss-mxfp4": ("gpt-oss", "GptOss", GPT_OSS | dict(hidden_size=64, intermediate_size=32, num_attention_heads=8, num_key_value_heads=2,
+                                                         head_dim=16, num_local_experts=4)),
     "gpt-neox": ("gptneox", "GPTNeoX", NEOX),
     "gpt-neox-sequential-tied": ("gptneox", "GPTNeoX", NEOX | dict(
         num_attention_heads=4, use_parallel_residual=False, tie_word_embeddings=True,
@@ -149,17 +173,20 @@ def fill(model, gemma, seed):
     scaled = gemma or getattr(config, "scale_embedding", False)
     embedding = 1 if config.model_type == "bloom" else table * math.sqrt(config.hidden_size) if scaled else table
     gain = math.sqrt(0.5 / config.num_hidden_layers) * embedding
-    zero_centred = gemma and config.model_type != "gemma4_text" or config.model_type == "qwen3_5_text"
+    zero_centred = gemma and config.model_type != "gemma4_text" or config.model_type in ("qwen3_5_text", "qwen3_5_moe_text")
     branch_norms = any("pre_feedforward" in name for name, _ in model.named_parameters())
     with torch.no_grad():
         for name, weight in model.named_parameters():
             values = torch.randn(weight.shape, generator=generator)
             adds = any(part in name for part in ("o_proj", "out_proj", "down_proj", "c_proj", "attention.dense", "4h_to_h", "fc2",
                                             "feed_forward.w2"))
-            if name.endswith("A_log"):  # decays of 10 to 500 tokens
+            if name.endswith("proj_bias"):
+                weight.copy_(values * 0.2 * (gain if adds else 1))
+            elif name.endswith("A_log"):  # decays of 10 to 500 tokens
                 weight.copy_(values - 4)
             elif weight.dim() > 1:
-                columns = weight.shape[0] if ".c_" in name else weight.shape[-1]
+                transposed = config.model_type == "gpt_oss" and "experts" in name
+                columns = weight.shape[0] if ".c_" in name else weight.shape[-2 if transposed else -1]
                 is_table = any(part in name for part in ("embed", "wte", "wpe", "lm_head"))
                 weight.copy_(values * (table if is_table else (gain if adds else 1) / math.sqrt(columns)))
             elif not name.endswith("weight"):
@@ -173,6 +200,9 @@ def fill(model, gemma, seed):
                 ends = branch_norms and ("post_attention" in name or "post_feedforward" in name or "post_per_layer" in name)
                 weight.copy_((values * 0.2 + (values.sign() if last else 1)) * (gain if ends else 1)
                              - (1 if zero_centred and "linear_attn.norm" not in name else 0))
+        for name, weight in model.named_buffers():
+            if name.endswith("expert_bias"):
+                weight.copy_(torch.randn(weight.shape, generator=generator) * 0.2)
 
 
 def fill_scalars(model, seed):
@@ -241,8 +271,10 @@ def convert(architecture, config, name, weight):
         return weight + 1
     if architecture == "gpt2" and weight.ndim == 2 and ".c_" in name:
         return weight.T
-    if architecture == "qwen35":
+    if architecture.startswith("qwen35"):
         weight = convert_qwen35(config, name, weight)
+    if name.endswith("shared_expert_gate.weight"):
+        return weight[0]
     if architecture == "granitehybrid":
         if name.endswith("A_log"):
             return -np.exp(weight)[:, None]
@@ -274,7 +306,7 @@ def llama3_factors(config):
 
 def write_lfm2_metadata(writer, config):
     width = config.intermediate_size
-    if config.block_auto_adjust_ff_dim:
+    if getattr(config, "block_auto_adjust_ff_dim", False):
         step = config.block_multiple_of
         width = -(-int(config.block_ffn_dim_multiplier * int(2 * width / 3)) // step) * step
     writer.add_feed_forward_length(width)
@@ -282,6 +314,24 @@ def write_lfm2_metadata(writer, config):
     writer.add_shortconv_l_cache(config.conv_L_cache)
     writer.add_layer_norm_rms_eps(config.norm_eps)
     writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
+
+
+def write_expert_metadata(writer, architecture, config):
+    writer.add_expert_count(config.num_local_experts if hasattr(config, "num_local_experts") else config.num_experts)
+    writer.add_expert_used_count(config.num_experts_per_tok)
+    if architecture == "lfm2moe":
+        writer.add_leading_dense_block_count(config.num_dense_layers)
+        writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+        writer.add_expert_weights_norm(config.norm_topk_prob)
+        writer.add_expert_weights_scale(config.routed_scaling_factor)
+    if architecture in ("qwen3moe", "lfm2moe", "qwen35moe"):
+        writer.add_expert_feed_forward_length(config.moe_intermediate_size)
+    if architecture == "gpt-oss":
+        writer.add_expert_feed_forward_length(config.intermediate_size)
+    if architecture == "qwen35moe":
+        writer.add_expert_shared_feed_forward_length(config.shared_expert_intermediate_size)
+    if architecture == "granitehybrid":
+        writer.add_expert_shared_feed_forward_length(config.shared_intermediate_size)
 
 
 def write_qwen35_metadata(writer, config):
@@ -350,17 +400,20 @@ def write_metadata(writer, architecture, config):
         writer.add_feed_forward_length(config.n_inner or 4 * width)
         writer.add_layer_norm_eps(config.layer_norm_epsilon)
         return
-    if architecture == "lfm2":
+    if getattr(config, "num_experts_per_tok", None):
+        write_expert_metadata(writer, architecture, config)
+    if architecture in ("lfm2", "lfm2moe"):
         write_lfm2_metadata(writer, config)
         return
     if architecture == "gemma4":
         write_gemma4_metadata(writer, config)
         return
-    if architecture == "qwen35":
+    if architecture.startswith("qwen35"):
         write_qwen35_metadata(writer, config)
     if architecture.startswith("granite"):
         write_granite_metadata(writer, config)
-    writer.add_feed_forward_length(config.intermediate_size)
+    if architecture != "qwen35moe":
+        writer.add_feed_forward_length(config.intermediate_size)
     parameters = config.rope_parameters or rope(10000.0)
     rope_ = parameters.get("full_attention", parameters)
     writer.add_rope_dimension_count(int(head_dim * rope_.get("partial_rotary_factor", 1)))
@@ -379,9 +432,6 @@ def write_metadata(writer, architecture, config):
     else:
         writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     writer.add_rope_freq_base(rope_["rope_theta"])
-    if getattr(config, "num_local_experts", None):
-        writer.add_expert_count(config.num_local_experts)
-        writer.add_expert_used_count(config.num_experts_per_tok)
     if rope_["rope_type"] == "yarn":
         writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
         writer.add_rope_scaling_factor(rope_["factor"])
@@ -403,6 +453,69 @@ def write_metadata(writer, architecture, config):
         writer.add_final_logit_softcapping(config.final_logit_softcapping)
 
 
+def is_of_experts(name):
+    return ".experts." in name or "block_sparse_moe.input_linear" in name or "block_sparse_moe.output_linear" in name
+
+
+def unpacked(blocks, scales):
+    """gpt-oss's blocks, pairs of neighbours in a byte, as GGUF's: (experts, rows, bytes)."""
+    numbers = np.stack([blocks & 15, blocks >> 4], axis=-1).reshape(*blocks.shape[:-1], 32)
+    halves = numbers[..., :16] | numbers[..., 16:] << 4
+    return np.concatenate([scales[..., None], halves], axis=-1).reshape(*blocks.shape[:2], -1)
+
+
+def write_experts(writer, file, architecture):
+    """All experts' matrices of a kind as one tensor, gates and what they gate apart."""
+    kinds = dict(w1="gate", w3="up", w2="down", gate_proj="gate", up_proj="up", down_proj="down")
+    stacks = {}
+    for name in file.keys():
+        single = re.search(r"layers\.(\d+)\..*experts\.(\d+)\.(\w+)\.weight", name)
+        if single:
+            layer, number, kind = single.groups()
+            stacks.setdefault(f"blk.{layer}.ffn_{kinds[kind]}_exps.weight", {})[int(number)] = file.get_tensor(name)
+        elif is_of_experts(name) and not name.endswith("_scales"):
+            write_stack(writer, file, name)
+    for name, stack in stacks.items():
+        writer.add_tensor(name, np.stack([stack[number] for number in range(len(stack))]))
+
+
+def write_stack(writer, file, name):
+    layer, weight = name.split(".")[2], file.get_tensor(name)
+    type_ = None
+    if name.endswith("_blocks"):
+        weight = unpacked(weight, file.get_tensor(name.replace("_blocks", "_scales")))
+        type_ = gguf.GGMLQuantizationType.MXFP4
+    what = "bias" if name.endswith("_bias") else "weight"
+    if ".experts." in name and what == "weight" and type_ is None:  # gpt-oss's
+        weight = weight.swapaxes(1, 2)
+    if what == "bias":
+        weight = weight.astype(np.float32)
+    parts = [("down", weight)]
+    if "gate_up_proj" in name:
+        parts = [("gate", weight[:, ::2]), ("up", weight[:, 1::2])]
+    elif "input_linear" in name:
+        parts = list(zip(("gate", "up"), np.split(weight, 2, axis=1)))
+    for kind, rows in parts:
+        writer.add_tensor(f"blk.{layer}.ffn_{kind}_exps.{what}", np.ascontiguousarray(rows), raw_dtype=type_)
+
+
+def write_mxfp4(folder, config):
+    """Experts as blocks of MXFP4, (experts, rows, blocks, 16) bytes of two neighbours each and (experts, rows, blocks) scales."""
+    tensors = load_file(folder / "model.safetensors")
+    for name in [name for name in tensors if name.endswith(("experts.gate_up_proj", "experts.down_proj"))]:
+        weight = np.ascontiguousarray(tensors.pop(name).astype(np.float32).swapaxes(1, 2))
+        blocks = gguf.quants.quantize(weight, gguf.GGMLQuantizationType.MXFP4).reshape(*weight.shape[:2], -1, 17)
+        halves = blocks[..., 1:]
+        numbers = np.concatenate([halves & 15, halves >> 4], axis=-1)
+        tensors[name + "_blocks"] = np.ascontiguousarray(numbers[..., ::2] | numbers[..., 1::2] << 4)
+        tensors[name + "_scales"] = np.ascontiguousarray(blocks[..., 0])
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    settings = json.loads((folder / "config.json").read_text())
+    settings["quantization_config"] = {"quant_method": "mxfp4", "modules_to_not_convert": [
+        "model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"]}
+    (folder / "config.json").write_text(json.dumps(settings, indent=2) + "\n")
+
+
 def write_gguf(folder, architecture, config):
     config.allow_global_per_layer_attribute_access = True  # to heads, which differ in Gemma 4's layers
     writer = gguf.GGUFWriter(folder / "model.gguf", architecture)
@@ -415,26 +528,28 @@ def write_gguf(folder, architecture, config):
         for kind in ("long", "short"):
             writer.add_tensor(f"rope_factors_{kind}.weight", np.array(config.rope_parameters[f"{kind}_factor"], dtype=np.float32))
     with safe_open(folder / "model.safetensors", "np") as file:
-        experts = sorted({name.split(".w")[0].rpartition(".")[0] for name in file.keys() if ".experts." in name})
-        for stem in experts:  # model.layers.0.block_sparse_moe.experts
-            for part in ("w1", "w2", "w3"):
-                stack = np.stack([file.get_tensor(f"{stem}.{number}.{part}.weight") for number in range(config.num_local_experts)])
-                writer.add_tensor(names.get_name(f"{stem}.{part}") + ".weight", stack)
+        write_experts(writer, file, architecture)
         for name in file.keys():
-            if ".experts." in name:
+            if is_of_experts(name):
                 continue
             weight = convert(architecture, config, name, file.get_tensor(name).astype(np.float32))
             if architecture == "bloom":
                 name = name.removeprefix("transformer.")
             # llama.cpp knows no Gemma without a tied head.
             name = name.replace(".dt_bias", ".dt_proj.bias").replace("layer_scalar", "layer_scalar.weight")
-            floats = any(part in name for part in ("moe.gate", ".conv.conv.", "conv1d", "mamba.norm", "A_log", ".D"))
+            name = name.replace("expert_bias", "expert_bias.bias")
+            floats = any(part in name for part in ("moe.gate", "mlp.gate.", "feed_forward.gate", "router", ".conv.conv.", "conv1d", "mamba.norm",
+                                                   "A_log", ".D"))
             type_ = np.float16 if weight.ndim == 2 and not floats else np.float32
             if "shared_mlp.input_linear" in name:
+                end = "_shexp" if config.num_local_experts else ""
                 for half, rows in zip(("ffn_gate", "ffn_up"), np.split(weight, 2)):
-                    writer.add_tensor(f"blk.{name.split('.')[2]}.{half}.weight", np.ascontiguousarray(rows, type_))
+                    writer.add_tensor(f"blk.{name.split('.')[2]}.{half}{end}.weight", np.ascontiguousarray(rows, type_))
                 continue
-            name = name.replace("shared_mlp.output_linear", "mlp.down_proj")
+            if "shared_mlp.output_linear" in name:
+                name = name.replace("shared_mlp.output_linear", "mlp.shared_expert.down_proj" if config.num_local_experts else "mlp.down_proj")
+            if name.endswith("self_attn.sinks"):
+                name += ".weight"
             writer.add_tensor(names.get_name(name, try_suffixes=(".weight", ".bias")) or "output.weight",
                               np.ascontiguousarray(weight, type_))
     writer.write_header_to_file()
@@ -460,7 +575,11 @@ def make(folder, architecture, kind, settings):
     fill_scalars(model, seed)
     model.half().save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
-    model = class_.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    more = {}
+    if folder.name.endswith("mxfp4"):
+        write_mxfp4(folder, config)
+        more = dict(quantization_config=transformers.Mxfp4Config(dequantize=True))
+    model = class_.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager", **more).eval()
     prompt = np.random.default_rng(seed).integers(3, config.vocab_size, PROMPT).tolist()
     ids, leads = greedy(model, prompt)
     logits = logits_of(model, prompt + ids)

@@ -92,7 +92,7 @@ def make_quants():
     """Blocks of random bits under random and extreme scales; NAME.floats is what the gguf package makes of NAME."""
     # Where a block's f16 scales are.
     scales = {"Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0], "Q2_K": [80, 82], "Q3_K": [108],
-              "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208]}
+              "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208], "MXFP4": []}
     extremes = [0x0000, 0x8000, 0x0001, 0x8001, 0x03ff, 0x83ff, 0x0400, 0x8400, 0x7bff, 0xfbff]  # zeros, subnormals, ends
     own = np.random.default_rng(21)
     writer = gguf.GGUFWriter(golden / "quants.gguf", "none")
@@ -105,6 +105,8 @@ def make_quants():
             for place in places:
                 half = own.choice(extremes) if i % 2 else int(own.standard_normal(1).astype(np.float16).view(np.uint16)[0])
                 block[place:place + 2] = [half & 255, half >> 8]
+            if kind == "MXFP4":  # the scale's exponent
+                block[0] = own.choice([0, 1, 2, 101, 104, 107, 110, 145, 148, 254, 255]) if i % 2 else own.integers(115, 131)
         data = blocks.reshape(rows, 3 * size)
         writer.add_tensor(kind, data, raw_dtype=type_)
         writer.add_tensor(kind + ".floats", dequantize(data, type_))

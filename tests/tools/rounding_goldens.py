@@ -4,7 +4,7 @@
 rounding_goldens.py CHECKOUT LIBRARY
 
 Needs the PyPI packages gguf and numpy. LIBRARY is a shared library that exports ggml's quantisers with the arguments they had in
-2023: lib/avx2/libctransformers.so of the PyPI package ctransformers 0.2.27.
+2023: lib/avx2/libctransformers.so of the PyPI package ctransformers 0.2.27. MXFP4 is newer: the package gguf rounds to it as ggml does.
 """
 import ctypes
 import pathlib
@@ -50,6 +50,8 @@ def main(checkout, library):
     writer.add_tensor("numbers", values)
     for type_ in TYPES:
         writer.add_tensor(type_.upper(), quantise(library, type_, values), raw_dtype=gguf.GGMLQuantizationType[type_.upper()])
+    mxfp4 = gguf.GGMLQuantizationType.MXFP4
+    writer.add_tensor("MXFP4", gguf.quants.quantize(values, mxfp4), raw_dtype=mxfp4)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -259,7 +259,7 @@ TEST(Gguf, NamesTypesItCannotReadYet) {
   w.tensor("blk.0.attn_q.weight", {1, 256}, 23, 136);
   refuse(w.file_of_zeros(),
          {"not supported yet: IQ4_XS in tensor blk.0.attn_q.weight",
-          "Weft reads F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K"},
+          "Weft reads F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, MXFP4"},
          Code::unsupported);
   GgufWriter unknown;
   unknown.tensor("x", {1}, 99, 4);

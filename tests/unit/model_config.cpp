@@ -144,6 +144,86 @@ TEST(ModelConfig, Experts) {
   });
   expect_refusal(Code::unsupported, "experts", [] { gguf("gpt2", {{"expert_count", 8}}); });
   expect_refusal(Code::unsupported, "experts", [] { gguf("qwen2", {{"expert_count", 8}}); });
+  expect_refusal(Code::unsupported, "experts", [] { huggingface({{"model_type", "qwen2"}, {"num_experts", 8}}); });
+}
+
+std::string experts_of(const Config& c) {
+  std::string layers;
+  for (const LayerConfig& layer : c.layer_configs) layers += layer.experts ? 'e' : '-';
+  return layers;
+}
+
+TEST(ModelConfig, LayersWithExpertsAndTheirWeights) {
+  const json few = {{"num_experts", 8}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", 24}};
+  const auto of = [&](const char* type, json changes) {
+    changes.update(few);
+    changes["model_type"] = type;
+    return huggingface(changes);
+  };
+  Config c = of("qwen3_moe", {});
+  EXPECT_EQ(experts_of(c), "eeeeeee");
+  EXPECT_EQ(c.expert_ffn, 24u);
+  EXPECT_FALSE(c.experts.normalised);
+  c = of("qwen3_moe", {{"norm_topk_prob", true}, {"decoder_sparse_step", 2}, {"mlp_only_layers", {3}}});
+  EXPECT_EQ(experts_of(c), "-e---e-");
+  EXPECT_TRUE(c.experts.normalised);
+  EXPECT_EQ(c.ffn, 128u);
+  expect_refusal(Code::bad_file, "mlp_only_layers", [&] { of("qwen3_moe", {{"mlp_only_layers", {7}}}); });
+
+  const json convolutions = {
+      {"layer_types", json::array({"conv", "conv", "full_attention", "conv", "conv", "conv", "conv"})}};
+  c = of("lfm2_moe", convolutions);
+  EXPECT_EQ(experts_of(c), "--eeeee");
+  EXPECT_TRUE(c.experts.sigmoid && c.experts.normalised && c.layer_kind.choice_bias);
+  json odd = convolutions;
+  odd.update(
+      {{"norm_topk_prob", false}, {"use_expert_bias", false}, {"routed_scaling_factor", 2.5}, {"num_dense_layers", 0}});
+  c = of("lfm2_moe", odd);
+  EXPECT_EQ(experts_of(c), "eeeeeee");
+  EXPECT_TRUE(c.experts.sigmoid && !c.experts.normalised && !c.layer_kind.choice_bias);
+  EXPECT_EQ(c.experts.scale, 2.5f);
+
+  const json keys = {{"expert_count", 8}, {"expert_used_count", 2}, {"expert_feed_forward_length", 24}};
+  c = gguf("qwen3moe", keys);
+  EXPECT_TRUE(c.experts.normalised && !c.experts.sigmoid);
+  EXPECT_EQ(c.expert_ffn, 24u);
+  json sigmoid = keys;
+  sigmoid.update({{"leading_dense_block_count", 1},
+                  {"shortconv.l_cache", 3},
+                  {"expert_weights_scale", 0.5},
+                  {"attention.head_count_kv", {0, 0, 2, 0, 0, 0, 2}}});
+  c = gguf("lfm2moe", sigmoid);
+  EXPECT_EQ(experts_of(c), "-eeeeee");
+  EXPECT_TRUE(c.experts.sigmoid);
+  EXPECT_EQ(c.experts.scale, 0.5f);
+  for (const auto& [key, value] : {std::pair{"expert_group_count", 2}, {"expert_gating_func", 3}}) {
+    json other = keys;
+    other[key] = value;
+    expect_refusal(std::string(key) == "expert_group_count" ? Code::unsupported : Code::bad_file, key,
+                   [&] { gguf("qwen3moe", other); });
+  }
+}
+
+TEST(ModelConfig, GptOss) {
+  const json oss = {{"model_type", "gpt_oss"}, {"num_local_experts", 8}, {"num_experts_per_tok", 2},
+                    {"sliding_window", 128},   {"head_dim", 16},         {"attention_bias", true}};
+  const Config c = huggingface(oss);
+  EXPECT_TRUE(c.layer_kind.sinks && c.layer_kind.expert_bias);
+  EXPECT_EQ(c.layer_kind.activation, ops::Activation::clamped);
+  EXPECT_EQ(c.attention_of(0).window, 128u);
+  EXPECT_EQ(c.attention_of(1).window, 0u);
+  const auto with = [&](const char* key, json value) {
+    json changed = oss;
+    changed[key] = std::move(value);
+    return huggingface(changed);
+  };
+  for (const auto& [key, value] : {std::pair{"swiglu_limit", 6.0}, {"swiglu_alpha", 1.5}})
+    expect_refusal(Code::unsupported, key, [&] { with(key, value); });
+  EXPECT_EQ(with("quantization_config", {{"quant_method", "mxfp4"}}).experts.used, 2u);
+  expect_refusal(Code::unsupported, "'gptq'", [&] { with("quantization_config", {{"quant_method", "gptq"}}); });
+  expect_refusal(Code::unsupported, "'mxfp4'", [] {
+    huggingface({{"quantization_config", {{"quant_method", "mxfp4"}}}});
+  });
 }
 
 TEST(ModelConfig, OlderGemma3) {

@@ -77,6 +77,10 @@ void Attention::list(Parts& parts, int index, Pieces& pieces) {
   pieces.matrices.push_back({qkv.base, c.width, sources, c.layer_kind.qkv_bias});
   if (gated) pieces.matrices.push_back({gate.base, c.width, {{"attn_q", q, 2, 1}}, false});
   pieces.matrices.push_back({out.base, q, {{"attn_output", c.width}}, c.layer_kind.out_bias});
+  if (c.layer_kind.sinks) {
+    const char* const what = parts.kind() == ModelFile::Kind::gguf ? "weight" : "";
+    pieces.vectors.push_back({sinks, {{&parts.tensors().need("attn_sinks", index, {c.heads.heads}, what)}}});
+  }
   if (!c.layer_kind.norm_heads) return;
   const std::vector<uint64_t> dims = {shape.head_dim};
   std::vector<Floats> norms = {{&parts.tensors().need("attn_q_norm", index, dims), c.norm_offset}};
@@ -102,6 +106,7 @@ View Attention::record(const Network& n, uint32_t index, const ops::Input& input
     ops::norm_heads(n.r, projected, n.state, head_norms, n.a.qkv, c.mixer_epsilon, n.tokens, c.layer_kind.norm_values);
   ops::Attention attention = c.attention(index);
   if (n.w.score_biases) attention.biases = {n.w.score_biases, c.buckets.farthest};
+  attention.sinks = sinks;
   const auto fused_rope = [&](const TokenGroup& group) {
     return ops::FusedRope{c.pairs, own.rotary_dim, group.first.step.rope_tables[own.rope]};
   };

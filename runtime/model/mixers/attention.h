@@ -58,6 +58,7 @@ struct Attention {
   Linear qkv;       // (q + k + v rows, width): three matrices, one after the other; without k and v if they are shared
   Linear gate;      // (heads * head_dim, width), if the attention is gated
   View head_norms;  // as ops::norm_heads has them
+  View sinks;       // (heads), if the attention has them
   Linear out;       // (width, heads * head_dim)
 
   void list(Parts& parts, int index, Pieces& pieces);

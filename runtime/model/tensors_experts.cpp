@@ -1,0 +1,141 @@
+// Experts' matrices and biases, of which files have five forms: a tensor for each expert's, one tensor for all experts'
+// of a kind, the same with gates and what they gate as one, and gpt-oss's two, in which these two alternate.
+#include <cstring>
+
+#include "base/error.h"
+#include "format/quants.h"
+#include "model/tensors.h"
+
+namespace weft {
+namespace {
+
+std::string with_number(std::string name, uint32_t number) {
+  const size_t at = name.find('#');
+  return at == name.npos ? name : name.replace(at, 1, std::to_string(number));
+}
+
+// A block of MXFP4 as GGUF has it: the scale, then the numbers, of which the first sixteen are the lower halves of the
+// bytes. Folders have neighbours in a byte.
+void write_mxfp4(std::byte scale, const std::byte* pairs, std::byte* block) {
+  const auto number = [&](uint32_t e) { return pairs[e / 2] >> (e % 2 * 4) & std::byte{15}; };
+  *block++ = scale;
+  for (uint32_t e = 0; e < 16; ++e) block[e] = number(e) | number(e + 16) << 4;
+}
+
+}  // namespace
+
+// gpt-oss's folders, without blocks: (experts, columns, rows).
+bool Tensors::stores_transposed_experts() const {
+  return file_.kind == ModelFile::Kind::huggingface && config_.layer_kind.expert_bias;
+}
+
+std::vector<Part> Tensors::expert_gate_up(int layer, uint64_t ffn) {
+  if (stores_transposed_experts()) return {{"ffn_gate_up_exps", ffn, 2, 0}, {"ffn_gate_up_exps", ffn, 2, 1}};
+  for (const char* what : {"weight", ""})
+    if (find("ffn_gate_up_exps", layer, what)) return {{"ffn_gate_up_exps", 2 * ffn}};
+  return {{"ffn_gate_exps", ffn}, {"ffn_up_exps", ffn}};
+}
+
+const TensorView& Tensors::expert(const Part& part, int layer, uint32_t number, uint32_t count, uint64_t cols,
+                                  bool as_stored) {
+  if (stores_transposed_experts()) return made_expert(part, layer, number, count, cols, as_stored);
+  std::string name = tensor_name(file_.kind, *config_.traits, part.role, layer);
+  const std::string bare = name.substr(0, name.rfind('.'));
+  if (file_.kind == ModelFile::Kind::gguf && !file_.find(name)) {
+    // llama.cpp's first files have each expert's matrices apart: "ffn_up_exps" is "ffn_up.0", "ffn_up.1", ...
+    if (const size_t at = name.find("_exps."); file_.find(std::string(name).replace(at, 5, ".0")))
+      name.replace(at, 5, ".#");
+  } else if (const size_t at = name.find("#."); at != name.npos && !look_up(with_number(name, 0))) {
+    // Folders of a family may have all experts' matrices in one tensor.
+    if (const std::string whole = std::string(bare).erase(at, 2); look_up(whole)) name = whole;
+  } else if (!look_up(name) && look_up(bare)) {
+    name = bare;
+  }
+  if (name.find('#') != name.npos) return need_named(with_number(name, number), {part.rows, cols});
+  const TensorView& all = need_named(name, {count, part.rows, cols});
+  const size_t bytes = all.bytes.size() / count;
+  Made& made = made_.emplace_back();
+  made.view = {all.name + "[" + std::to_string(number) + "]",
+               all.dtype,
+               {part.rows, cols},
+               all.bytes.subspan(number * bytes, bytes)};
+  return made.view;
+}
+
+const TensorView& Tensors::made_expert(const Part& part, int layer, uint32_t number, uint32_t count, uint64_t cols,
+                                       bool as_stored) {
+  const std::string base = tensor_name(file_.kind, *config_.traits, part.role, layer, "");
+  const std::string name = base + "[" + std::to_string(number) + "]";
+  const uint64_t rows = part.rows * part.of;  // of the tensor
+  constexpr uint64_t kBlock = 32, kPairs = kBlock / 2;
+  Made& made = made_.emplace_back();
+  const auto of_expert = [&](const TensorView& all, std::vector<std::byte>& read) {
+    const uint64_t bytes = all.bytes.size() / count;
+    const TensorView own = {name, all.dtype, {bytes}, all.bytes.subspan(number * bytes, bytes)};
+    return as_stored ? own.bytes : file_.read(own, read).bytes;
+  };
+  std::vector<std::byte> read, read_scales;
+  if (look_up(base + "_blocks")) {
+    const std::vector<uint64_t> scales_shape = {count, rows, cols / kBlock};
+    std::vector<uint64_t> blocks_shape = scales_shape;
+    blocks_shape.push_back(kPairs);
+    const TensorView& blocks = need_named(base + "_blocks", blocks_shape);
+    const TensorView& scales = need_named(base + "_scales", scales_shape);
+    for (const TensorView* one : {&blocks, &scales})
+      if (one->dtype != DType::u8 || cols % kBlock != 0)
+        throw Error(Code::bad_file,
+                    "tensor '" + one->name + "' is " + weft::name(one->dtype) + " for rows of " + std::to_string(cols) +
+                        " numbers, expected U8 and a multiple of 32",
+                    file_.path.string());
+    const std::span<const std::byte> pairs = of_expert(blocks, read), own_scales = of_expert(scales, read_scales);
+    made.view = {name, DType::mxfp4, {part.rows, cols}, pairs.first(pairs.size() / part.of)};
+    if (as_stored) return made.view;
+    const uint64_t row_blocks = cols / kBlock, size = block_bytes(DType::mxfp4);
+    made.bytes.resize(part.rows * row_blocks * size);
+    for (uint64_t row = 0; row < part.rows; ++row)
+      for (uint64_t b = 0; b < row_blocks; ++b) {
+        const uint64_t from = (row * part.of + part.number) * row_blocks + b;
+        write_mxfp4(own_scales[from], &pairs[from * kPairs], &made.bytes[(row * row_blocks + b) * size]);
+      }
+  } else {
+    const TensorView& all = need_named(base, {count, cols, rows});
+    const std::span<const std::byte> stored = of_expert(all, read);
+    made.view = {name, all.dtype, {part.rows, cols}, stored.first(stored.size() / part.of)};
+    if (as_stored) return made.view;
+    const uint64_t size = stored.size() / (rows * cols);
+    made.bytes.resize(stored.size() / part.of);
+    for (uint64_t row = 0; row < part.rows; ++row)
+      for (uint64_t col = 0; col < cols; ++col)
+        std::memcpy(&made.bytes[(row * cols + col) * size], &stored[(col * rows + row * part.of + part.number) * size],
+                    size);
+  }
+  made.view.bytes = made.bytes;
+  return made.view;
+}
+
+const TensorView& Tensors::expert_bias(const Part& part, int layer, uint32_t number, uint32_t count) {
+  const uint64_t rows = part.rows * part.of;
+  const TensorView& all =
+      stores_transposed_experts()
+          ? need_named(tensor_name(file_.kind, *config_.traits, part.role, layer, "") + "_bias", {count, rows})
+          : need(part.role, layer, {count, rows}, "bias");
+  const size_t bytes = all.bytes.size() / count;
+  const TensorView own = {
+      all.name + "[" + std::to_string(number) + "]", all.dtype, {rows}, all.bytes.subspan(number * bytes, bytes)};
+  if (is_quantised(all.dtype) && part.of > 1)
+    throw Error(Code::unsupported,
+                "not supported: " + std::string(weft::name(all.dtype)) + " in tensor '" + all.name + "'",
+                file_.path.string());
+  if (part.of == 1) {
+    made_.emplace_back().view = own;
+    return made_.back().view;
+  }
+  const size_t size = bytes / rows;
+  std::vector<std::byte> read, sorted(part.rows * size);
+  const std::span<const std::byte> stored = file_.read(own, read).bytes;
+  for (uint64_t row = 0; row < part.rows; ++row)
+    std::memcpy(&sorted[row * size], &stored[(row * part.of + part.number) * size], size);
+  return in_place(own, {part.rows}, std::move(sorted));
+}
+
+}  // namespace weft
