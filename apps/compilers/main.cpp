@@ -2,10 +2,12 @@
 // Nothing is run, so the device may be a pretended one (drivers.py).
 //
 //   weft-compilers [--set CHOICE=VALUE]... [--list] [--skip LABEL]... [--only LABEL]... FOLDER...
+//   weft-compilers [--set CHOICE=VALUE]... --dispatches CONTEXT --caps JSON --format FORMAT FOLDER
 //
 // Each folder is a model (models.py), loaded with matrices of every format; where the device can round inputs to 8
 // bits, with that too. Prints JSON, an object a line: the device with its plan; the dispatches and barriers of each
-// model; then for each pipeline its label before it is compiled, and the result.
+// model; then for each pipeline its label before it is compiled, and the result. With --dispatches: the device with the
+// plan of the described one, and the dispatches of a token (dispatches.h).
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -17,6 +19,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "dispatches.h"
 #include "gpu/device.h"
 #include "gpu/plan_fields.h"
 #include "survey.h"
@@ -68,14 +71,31 @@ void compile_all(weft::Device& device, const Survey& survey, const std::set<std:
   }
 }
 
-std::shared_ptr<weft::Device> open(const std::vector<std::string>& settings, bool int8_inputs, bool statistics) {
-  return weft::Device::open({}, [&](const weft::Caps& caps) {
+// described: changes of the device's caps, for the plan.
+std::shared_ptr<weft::Device> open(const std::vector<std::string>& settings, bool int8_inputs, bool statistics,
+                                   const nlohmann::json& described = nlohmann::json::object()) {
+  return weft::Device::open({}, [&](const weft::Caps& own) {
+    weft::Caps caps = own;
+    weft::compilers::describe_as(caps, described);
     weft::Plan plan = make_plan(caps);
     if (int8_inputs) round_inputs(plan, caps);
     for (const std::string& setting : settings) set_fields(plan, caps, setting, "--set");
     plan.statistics = statistics;
     return plan;
   });
+}
+
+void print_dispatches(const std::vector<std::string>& settings, const std::string& caps, const std::string& format,
+                      const std::filesystem::path& folder, uint32_t context) {
+  const auto wanted =
+      std::ranges::find(weft::kFormats, format, [](weft::Format one) { return std::string(name(one)); });
+  if (wanted == std::end(weft::kFormats))
+    throw weft::Error(weft::Code::invalid_argument, "there is no format '" + format + "'", "--format");
+  const auto device = open(settings, false, false, nlohmann::json::parse(caps));
+  print({{"device", describe(*device)}});
+  print({{"model", folder.filename().string()},
+         {"format", format},
+         {"dispatches", weft::compilers::list_dispatches(device, folder, *wanted, context)}});
 }
 
 Json json_of(const Survey::PassCommands& pass) {
@@ -92,14 +112,20 @@ int main(int argc, char** argv) {
   CLI::App app("Compiles every pipeline that the device's plan selects, and prints what the driver says of it");
   std::vector<std::filesystem::path> folders;
   std::vector<std::string> skip, only, settings;
+  std::string caps = "{}", format_name = "q8";
+  uint32_t context = 0;
   bool list = false;
   app.add_option("folders", folders, "Models")->required();
   app.add_option("--skip", skip, "A pipeline that is not compiled")->allow_extra_args(false);
   app.add_option("--only", only, "The pipelines that are compiled, rather than all")->allow_extra_args(false);
   app.add_option("--set", settings, "Another value than the plan's: tile_tokens=16")->allow_extra_args(false);
   app.add_flag("--list", list, "Compile nothing");
+  app.add_option("--dispatches", context, "Print the dispatches of a token in a session of so many tokens");
+  app.add_option("--caps", caps, "For --dispatches: JSON of the device that the plan is made for");
+  app.add_option("--format", format_name, "For --dispatches: of the model's matrices: f16, q8 or q4");
   CLI11_PARSE(app, argc, argv);
   try {
+    if (context > 0) return print_dispatches(settings, caps, format_name, folders.front(), context), 0;
     // Never destroyed: without hardware, a driver may not come to an end.
     weft::Device& device = **new std::shared_ptr<weft::Device>(open(settings, false, !list));
     print({{"device", describe(device)}});

@@ -16,13 +16,6 @@ namespace {
 constexpr uint32_t kContexts[] = {64, 2048};               // tokens: up to and above an attend_span
 constexpr uint32_t kBatches[] = {1, 2, 4, 8, 16, 32, 64};  // sessions
 
-std::unique_ptr<Model> load(const std::shared_ptr<Device>& device, const std::filesystem::path& folder, Format format) {
-  const ModelFile file = open_model(folder);
-  Config config = read_config(file);
-  Weights weights = load_weights(device, file, config, format, [](float) {});
-  return std::make_unique<Model>(Model{device, std::move(config), std::move(weights)});
-}
-
 // The file has one of each kind.
 uint32_t published_layers(const std::filesystem::path& folder) {
   return nlohmann::json::parse(std::ifstream(folder / "config.json")).at("weft_layers").get<uint32_t>();
@@ -153,13 +146,21 @@ Survey::Counts add_sessions(const Model& model, uint32_t context, Format cache_f
 
 }  // namespace
 
+std::unique_ptr<Model> load(const std::shared_ptr<Device>& device, const std::filesystem::path& folder,
+                            const DeviceFormats& formats) {
+  const ModelFile file = open_model(folder);
+  Config config = read_config(file);
+  Weights weights = load_weights(device, file, config, formats, [](float) {});
+  return std::make_unique<Model>(Model{device, std::move(config), std::move(weights)});
+}
+
 Survey::Counts Survey::add(const std::shared_ptr<Device>& device, const std::filesystem::path& folder, Format format) {
   const std::unique_ptr<Model> model = load(device, folder, format);
   const auto record = [&](const auto& commands) -> Commands {
-    std::vector<KernelSpec> list;
+    std::vector<Dispatch> list;
     Recorder recorder(*device, list);
     commands(recorder);
-    for (const KernelSpec& spec : list) pipelines_.emplace(label(spec), spec);
+    for (const Dispatch& one : list) pipelines_.emplace(label(one.kernel), one.kernel);
     return {list.size(), recorder.barriers()};
   };
   Counts counts;  // of the last: the longer context and the default cache

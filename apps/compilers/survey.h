@@ -3,11 +3,16 @@
 
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string>
 
 #include "model/forward.h"
 
 namespace weft::compilers {
+
+// A model with matrices and tables of these formats.
+std::unique_ptr<Model> load(const std::shared_ptr<Device>& device, const std::filesystem::path& folder,
+                            const DeviceFormats& formats);
 
 class Survey {
  public:

@@ -92,7 +92,7 @@ Recorder::Recorder(CommandPool& pool, const std::string& name, Timestamps* times
   if (timestamps_) timestamps_->start(commands_.handle_);
 }
 
-Recorder::Recorder(Device& device, std::vector<KernelSpec>& list) : Recorder(device) {
+Recorder::Recorder(Device& device, std::vector<Dispatch>& list) : Recorder(device) {
   list_ = &list;
   barrier(kStages, kAll, kStages);
 }
@@ -114,7 +114,11 @@ void Recorder::dispatch_bytes(const KernelSpec& spec, std::initializer_list<View
   }
   if (indirect)
     accesses.push_back({indirect->buffer->handle(), indirect->offset, indirect->offset + 12, false, false, true});
-  if (list_) return use(accesses), list_->push_back(spec);
+  if (list_) {
+    list_->push_back({spec, groups, {}});
+    for (const View& view : bindings) list_->back().bytes.push_back(view.bytes);
+    return use(accesses);
+  }
   const Kernel& kernel = device_.kernel(spec);
   dispatched_.push_back(&kernel);
   if (!pool_) return;

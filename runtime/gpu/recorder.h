@@ -53,6 +53,13 @@ struct Groups {
   uint32_t x = 1, y = 1, z = 1;
 };
 
+// A dispatch of a dry run.
+struct Dispatch {
+  KernelSpec kernel;
+  Groups groups;                // {} if they are read when it runs
+  std::vector<uint64_t> bytes;  // of each binding
+};
+
 // Records one command buffer. It waits for all work submitted before it, and inserts a barrier wherever a dispatch or
 // copy touches bytes that an earlier one in it wrote, or writes bytes that an earlier one read. Barriers between
 // dispatches do not wait for copies whose bytes nobody touches: these go on beside the dispatches.
@@ -63,8 +70,8 @@ class Recorder {
   // A dry run: records nothing. Operations called with it only ask the device for their kernels, which then compile
   // side by side. It cannot be finished.
   explicit Recorder(Device& device) : pool_(nullptr), device_(device), timestamps_(nullptr) {}
-  // A dry run that compiles nothing: it appends the kernel of each dispatch to the list, and counts barriers.
-  Recorder(Device& device, std::vector<KernelSpec>& list);
+  // A dry run that compiles nothing: it appends each dispatch to the list, and counts barriers.
+  Recorder(Device& device, std::vector<Dispatch>& list);
 
   Device& device() const { return device_; }
 
@@ -116,7 +123,7 @@ class Recorder {
   CommandPool* pool_;  // nullptr: a dry run
   Device& device_;
   Timestamps* timestamps_;
-  std::vector<KernelSpec>* list_ = nullptr;  // of a dry run that compiles nothing
+  std::vector<Dispatch>* list_ = nullptr;  // of a dry run that compiles nothing
   CommandBuffer commands_;
   std::vector<Access> since_barrier_;  // that a dispatch may have to wait for
   std::vector<Access> since_full_;     // that a transfer or an indirect read may have to wait for

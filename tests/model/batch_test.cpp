@@ -123,11 +123,11 @@ TEST_F(BatchTest, GroupsAttendAtOnce) {
           {*model_, rows.emplace_back(activations.rows(i * tokens, tokens)), step, caches.back(), tokens});
     }
     if (!neighbours.empty()) pass.neighbours = {{neighbours, list}};
-    std::vector<KernelSpec> kernels;
-    Recorder recorder(*model_->device, kernels);
+    std::vector<Dispatch> dispatches;
+    Recorder recorder(*model_->device, dispatches);
     record_layer(recorder, pass, 0);
-    return std::ranges::count_if(kernels,
-                                 [](const KernelSpec& spec) { return std::string_view(spec.shader.name) == "attend"; });
+    return std::ranges::count_if(
+        dispatches, [](const Dispatch& one) { return std::string_view(one.kernel.shader.name) == "attend"; });
   };
   for (const uint32_t tokens : {1u, 2u}) {
     EXPECT_EQ(attentions({0, 1, 2}, tokens), 1);

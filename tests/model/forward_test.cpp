@@ -128,10 +128,10 @@ TEST_F(ForwardTest, ATokenTakesFiveDispatchesALayerAndFiveMore) {
     const Tail greedy = {Tail::Kind::greedy};
     size_t dispatches = 0, barriers = 0;
     const auto record = [&](const std::function<void(Recorder&)>& commands) {
-      std::vector<KernelSpec> kernels;
-      Recorder recorder(*model->device, kernels);
+      std::vector<Dispatch> list;
+      Recorder recorder(*model->device, list);
       commands(recorder);
-      dispatches += kernels.size();
+      dispatches += list.size();
       barriers += recorder.barriers();
     };
     record([&](Recorder& r) { record_embed(r, pass); });

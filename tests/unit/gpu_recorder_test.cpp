@@ -56,7 +56,7 @@ TEST_F(RecorderTest, BarriersNameWhatTheyOrder) {
   const auto device = open_device();
   const Buffer words(device, "words", READ_BYTES, Memory::device), sums(device, "sums", 4, Memory::device);
   const Buffer more(device, "more", 4, Memory::device), copy(device, "copy", 4, Memory::device);
-  std::vector<KernelSpec> kernels;
+  std::vector<Dispatch> kernels;
   Recorder recorder(*device, kernels);
   const size_t first = recorder.barriers();
   ops::read_bandwidth(recorder, words, sums);
@@ -146,18 +146,20 @@ TEST_F(RecorderTest, ADryRunCanListKernelsWithoutCompilingThem) {
   const auto device = open_device({.attend_span = 4096 + 1});  // nobody else's, so that its kernels are this test's
   const Buffer words = poisoned(device, "words", READ_BYTES / 4), sums = poisoned(device, "sums", 64);
   const Buffer scores = poisoned(device, "scores", 64);
-  std::vector<KernelSpec> list;
+  std::vector<Dispatch> list;
   Recorder dry_run(*device, list);
   for (int i = 0; i < 2; ++i) ops::read_bandwidth(dry_run, words, sums);
   ops::add(dry_run, sums, scores, 64);
   ASSERT_EQ(list.size(), 3u);
-  EXPECT_EQ(label(list[0]), label(list[1]));
-  EXPECT_STREQ(list[0].shader.name, "read_bandwidth");
-  EXPECT_STREQ(list[2].shader.name, "add");
+  EXPECT_EQ(label(list[0].kernel), label(list[1].kernel));
+  EXPECT_STREQ(list[0].kernel.shader.name, "read_bandwidth");
+  EXPECT_EQ(list[0].bytes, (std::vector<uint64_t>{words.bytes(), sums.bytes()}));
+  EXPECT_STREQ(list[2].kernel.shader.name, "add");
+  EXPECT_EQ(list[2].groups.x * list[2].groups.y, 1u);
   EXPECT_TRUE(device->kernels().empty());
   EXPECT_TRUE(dry_run.dispatched().empty());
   EXPECT_NE(message_of([&] { dry_run.finish(); }), "");
-  EXPECT_NE(message_of([&] { dry_run.dispatch(list[2], {words}, Groups{}); }), "");
+  EXPECT_NE(message_of([&] { dry_run.dispatch(list[2].kernel, {words}, Groups{}); }), "");
 }
 
 TEST_F(RecorderTest, TimestampsNameEveryOperation) {

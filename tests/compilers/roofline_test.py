@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""The plans of described GPUs, held to apps/bench/roofline.py: enough bytes in flight, and no lone workgroup whose work grows.
+
+    tests/compilers/roofline_test.py build/release/bin
+"""
+import pathlib
+import sys
+import unittest
+
+sys.dont_write_bytecode = True
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "apps" / "bench"), str(ROOT / "apps" / "compilers")]
+import roofline  # noqa: E402
+
+BINARIES = pathlib.Path(sys.argv.pop()) if len(sys.argv) > 1 else None
+MODELS = ("smollm2-135m", "llama3.2-1b")
+CONTEXTS = (100, 4000)
+LARGE = 1e6  # bytes of a product that must keep the memory busy
+SMALL = 65536  # bytes that one workgroup may read
+
+
+class Arithmetic(unittest.TestCase):
+    """On a device and a dispatch that are made up."""
+
+    GPU = roofline.gpu("made up", 10, 1000, 100, 500, 2, 100, 1, (1, 1), kind="discrete")
+    PRODUCT = {"name": "matmul", "part": "layer 0", "groups": [1, 2, 1], "threads": 256, "bytes": [10_000_000],
+               "constants": [1, 1, 4, 1, 0, 0, 0, 0, 0, 0, 64, 2]}
+
+    def cost(self, groups):
+        return roofline.cost_of(self.GPU, {}, "smollm2-135m", dict(self.PRODUCT, groups=[1, groups, 1]), 100)
+
+    def test_few_workgroups_leave_the_memory_idle(self):
+        cost = self.cost(2)
+        self.assertEqual(cost.in_flight, 512 * 72)
+        self.assertAlmostEqual(cost.seconds, 1e7 / (512 * 72 / 500e-9) + 2 * 500e-9 + 2e-6)
+        self.assertEqual(cost.bound, "bytes in flight")
+        self.assertLess(cost.in_flight, roofline.needed_in_flight(self.GPU, cost))
+
+    def test_many_are_bound_by_bytes(self):
+        cost = self.cost(400)
+        self.assertEqual((cost.bound, cost.in_flight), ("bytes", 10_000 * 72))
+        self.assertAlmostEqual(cost.seconds, 1e-4 + 2 * 500e-9 + 2e-6)
+
+    def test_attention_reads_the_cache_once_for_its_heads(self):
+        dispatch = {"name": "attend", "part": "layer 0", "groups": [3, 1, 64], "threads": 128, "bytes": [], "constants": [0] * 12 + [3, 4, 64]}
+        cost = roofline.cost_of(self.GPU, {"attend_span": 64}, "smollm2-135m", dispatch, 1000)
+        self.assertEqual(cost.bytes, 4 * 1000 * 3 * 64)
+        self.assertEqual(cost.groups, 3 * 16)
+
+
+@unittest.skipUnless(BINARIES, "needs weft-compilers")
+class Plans(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.recorded = {gpu.name: roofline.record(BINARIES, gpu, MODELS) for gpu in roofline.GPUS}
+
+    def each(self):
+        for gpu in roofline.GPUS:
+            dispatches, plan = self.recorded[gpu.name]
+            for model in MODELS:
+                for context in CONTEXTS:
+                    with self.subTest(gpu=gpu.name, model=model, context=context):
+                        yield gpu, roofline.token(gpu, plan, model, dispatches[model], context)
+
+    def test_products_keep_the_memory_busy(self):
+        for gpu, costs in self.each():
+            for cost in costs:
+                if cost.name in ("matmul", "project") and cost.bytes > LARGE:
+                    self.assertGreaterEqual(cost.in_flight, roofline.needed_in_flight(gpu, cost), cost)
+
+    def test_no_lone_workgroup_grows(self):
+        for _, costs in self.each():
+            for cost in costs:
+                if cost.groups == 1:
+                    self.assertLessEqual(cost.bytes, SMALL, cost)
+
+    def test_every_kernel_is_known(self):
+        for _, costs in self.each():
+            self.assertEqual({cost.name for cost in costs} - {"gather", "matmul", "attend", "rotate", "project", "advance", "norm", "activate", "rope",
+                                                               "residual", "add", "norm_heads"}, set())
+
+
+if __name__ == "__main__":
+    unittest.main()
