@@ -99,7 +99,7 @@ Json environment() {
   Json found = Json::object();
   for (char** entry = environ; *entry; ++entry) {
     const std::string text = *entry, name = text.substr(0, text.find('='));
-    if (name.starts_with("WEFT_") || name.starts_with("VK_"))
+    if (name.starts_with("WEFT_") || name.starts_with("VK"))
       if (name != "WEFT_API_KEY") found[name] = text.substr(name.size() + 1);
   }
   return found;
