@@ -319,6 +319,14 @@ struct MatmulPush {
   float epsilon;      // of that norm
   uint begun_stride;  // in a product that begins a norm: floats between its rows
 };
+// A row of halves (shaders/halves.comp): x = power / HALVES_PEAK * (high + low). A block is 32 halves `high`, then 32
+// halves `low`. After all blocks come floats: for each block the sum of its (high + low), and then the row's power.
+#define HALVES_PEAK 16384.0
+#define HALVES_STRIDE(cols) (((cols) + BLOCK - 1) / BLOCK * (BLOCK + 1) / BLOCK * BLOCK + BLOCK)  // floats
+struct HalvesPush {
+  uint cols;
+  uint in_stride, out_stride;  // floats between rows
+};
 struct RoutedExpert {  // of a token: an expert, and what its result is multiplied by
   uint expert;
   float weight;

@@ -34,6 +34,7 @@ const uint WORDS = (DIM + 7) / 8;          // of eight dimensions
 const uint QUADS = (DIM + 15) / 16 * 4;    // of a query, filled up
 const uint GROUPS = THREADS / WORDS;       // of lanes that have the words of a value
 const uint POSITIONS = 128;                // of a block
+const uint TURNS = (POSITIONS + THREADS - 1) / THREADS;
 
 layout(std430, binding = 1) readonly buffer Queries { float qkv[]; };  // (pass tokens, q_stride): q, or q|k|v
 layout(std430, binding = 2) readonly buffer Keys { uvec4 keys[]; };  // layout in rope.comp and abi.h
@@ -47,6 +48,7 @@ layout(std430, binding = 5) readonly buffer RopeTable { vec2 rope_table[]; };  /
 layout(std430, binding = 2) writeonly buffer NewKeys { uvec4 new_keys[]; };
 layout(std430, binding = 3) writeonly buffer NewValues { uint new_values[]; };
 layout(std430, binding = 6) coherent buffer PartsBuffer { float parts[]; };  // abi.h
+layout(std430, binding = 6) coherent buffer PartPairs { vec2 part_pairs[]; };
 layout(std430, binding = 6) coherent buffer Arrivals { uint arrivals[]; };
 layout(std430, binding = 7) readonly buffer Sinks { float sinks[]; };  // (heads)
 layout(push_constant) uniform Push { AttendPush p; };
@@ -212,31 +214,35 @@ void add_sinks(uint head) {
 // Gimelshein 2018, section 3.1). There are at most POSITIONS parts.
 void join(Parts all, uint row, uint y_row) {
   const uint lane = gl_LocalInvocationID.x;
+  vec2 noted[TURNS * HEADS];  // a part's highest score and sum of weights
   float highest[HEADS], total[HEADS];
   [[unroll]] for (uint h = 0; h < HEADS; ++h) highest[h] = -1e30, total[h] = 0;
-  for (uint i = lane; i < all.count; i += THREADS)
-    [[unroll]] for (uint h = 0; h < HEADS; ++h) highest[h] = max(highest[h], parts[sums_at(all, i, row + h, DIM)]);
+  [[unroll]] for (uint turn = 0; turn < TURNS; ++turn)
+    [[unroll]] for (uint h = 0; h < HEADS; ++h) noted[turn * HEADS + h] = part_pairs[sums_at(all, min(lane + turn * THREADS, all.count - 1), row + h, DIM) / 2];
+  [[unroll]] for (uint turn = 0; turn < TURNS; ++turn)
+    [[unroll]] for (uint h = 0; h < HEADS; ++h) highest[h] = max(highest[h], noted[turn * HEADS + h].x);
   heads_max(highest);
-  for (uint i = lane; i < POSITIONS; i += THREADS)
+  [[unroll]] for (uint turn = 0; turn < TURNS; ++turn)
     [[unroll]] for (uint h = 0; h < HEADS; ++h) {
-      const uint at = sums_at(all, min(i, all.count - 1), row + h, DIM);
-      const float weight = i < all.count ? exp(parts[at] - highest[h]) : 0;
-      weights[h * POSITIONS + i] = weight;
-      total[h] += weight * parts[at + 1];
+      const uint i = lane + turn * THREADS;
+      const float weight = i < all.count ? exp(noted[turn * HEADS + h].x - highest[h]) : 0;
+      if (i < POSITIONS) weights[h * POSITIONS + i] = weight;
+      total[h] += weight * noted[turn * HEADS + h].y;
     }
   heads_sum(total);
-  for (uint i = lane; i < POSITIONS; i += THREADS)
-    [[unroll]] for (uint h = 0; h < HEADS; ++h) weights[h * POSITIONS + i] /= total[h];
   barrier();  // the weights are written
-  for (uint e = lane; e < HEADS * DIM; e += THREADS) {
-    const uint h = e / DIM, d = e % DIM;
-    float sum = 0;
-    for (uint i = 0; i < all.count; i += 4) {
-      float loaded[4];
-      [[unroll]] for (uint j = 0; j < 4; ++j) loaded[j] = parts[part_at(all, min(i + j, all.count - 1), row + h, DIM) + d];
-      [[unroll]] for (uint j = 0; j < 4; ++j) sum += weights[h * POSITIONS + i + j] * loaded[j];
+  for (uint e = lane; e < HEADS * DIM / 2; e += THREADS) {
+    const uint h = e / (DIM / 2), d = e % (DIM / 2);
+    vec2 sum = vec2(0);
+    for (uint i = 0; i < all.count; i += 2 * STEP) {
+      vec2 loaded[2 * STEP];
+      [[unroll]] for (uint j = 0; j < 2 * STEP; ++j) loaded[j] = part_pairs[part_at(all, min(i + j, all.count - 1), row + h, DIM) / 2 + d];
+      [[unroll]] for (uint j = 0; j < 2 * STEP; ++j) sum += weights[h * POSITIONS + i + j] * loaded[j];
     }
-    y[y_row + e] = sum;
+    float all_weight = total[0];
+    [[unroll]] for (uint other = 1; other < HEADS; ++other) all_weight = h == other ? total[other] : all_weight;
+    y[y_row + e * 2] = sum.x / all_weight;
+    y[y_row + e * 2 + 1] = sum.y / all_weight;
   }
 }
 

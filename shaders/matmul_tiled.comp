@@ -57,7 +57,7 @@ void store(uint block) {
   [[unroll]] for (uint i = 0; i < WEIGHTS; ++i) {
     const uint row = weight_row() + i * WEIGHTS_APART, scales = loaded_scales[i];
     vec4 low, high;
-    float scale = unpack(low, high, i, block);
+    float scale = unpack(low, high, loaded_weights[i], loaded_scales[i], block);
     if (FORMAT != FORMAT_Q8) {
       const float minimum = scale_of(scales >> 16), maximum = 15 * scale_of(scales) + minimum;
       scale = power_below(FORMAT == FORMAT_F16 ? weight_peak(row) : max(abs(minimum), abs(maximum)));
@@ -124,7 +124,7 @@ float product(uvec4 w[STEP], uvec4 x[STEP]) {
 void store(uint block) {
   [[unroll]] for (uint i = 0; i < WEIGHTS; ++i) {
     vec4 low, high;
-    const float scale = unpack(low, high, i, block);
+    const float scale = unpack(low, high, loaded_weights[i], loaded_scales[i], block);
     weight_tile[swizzled(weight_row(), weight_eight() * 2) + i * WEIGHTS_APART * WORDS] = floatBitsToUint(scale * low);
     weight_tile[swizzled(weight_row(), weight_eight() * 2 + 1) + i * WEIGHTS_APART * WORDS] = floatBitsToUint(scale * high);
   }

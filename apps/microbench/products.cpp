@@ -40,8 +40,11 @@ void matmul(benchmark::State& state, Format format, uint32_t rows, uint32_t cols
   const Copies m(format, rows, cols, Layout::values);
   const std::vector<float> x = inputs(tokens, cols);
   const Buffer in = upload(x), step = make_state(0, tokens), out = floats(uint64_t{tokens} * stride_of(rows));
+  const Buffer halves = floats(uint64_t{tokens} * ops::halves_stride(cols));
+  ops::Input input = in;
+  input.halves = halves;
   const Record record = [&](Recorder& r, size_t copy) {
-    ops::matmul(r, m.matrices[copy], step, in, out, tokens, ops::Output::write);
+    ops::matmul(r, m.matrices[copy], step, input, out, tokens, ops::Output::write);
   };
   run_once(bench().device, "verify", [&](Recorder& r) { record(r, 0); });
   const Expected want = some_rows(m, x, tokens, stride_of(rows));

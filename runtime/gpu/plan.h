@@ -15,6 +15,7 @@ struct Plan {
   uint32_t reduce_threads = 0;    // lanes of a workgroup that reduces a row (norm, attend, sampling)
   uint32_t split = 0;             // lanes that share a matrix row when decoding; a workgroup has 64 x split lanes
   uint32_t product_groups = 0;    // workgroups that a layer's product for one token has, if it can: ops/rows.cpp
+  uint32_t staged_cols = 0;       // q8 products of one token with no more columns bring inputs to shared memory first
   uint32_t row_tiles = 0;         // tiles of rows that a workgroup of a product computes; a lane has a row of each
   bool texel_products = false;    // kernels read as texels; subgroups of 8 share by shuffles what all their lanes need
   bool uniform_parts = false;     // if split > 1, products have full subgroups, whose lanes load the same inputs

@@ -26,6 +26,7 @@ bool splits(const Caps& caps, const Plan& plan, uint64_t split) {
   return power(split, 1, caps.max_threads / 64) && lanes * sums * 4 + 512 <= caps.max_shared;
 }
 
+constexpr uint32_t kMostStagedCols = 2048;  // 8 KiB of shared memory
 constexpr uint32_t kMostChunk = 1024;
 bool chunks(const Caps&, const Plan& plan, uint64_t tokens) {
   return tokens >= 1 && tokens <= kMostChunk && tokens % plan.block_tokens == 0;
@@ -44,6 +45,8 @@ const PlanField kFields[] = {
      "a power of two; 64 * split at most the device's max_threads, sums within its shared memory", splits},
     {"product_groups", &Plan::product_groups, "1 to 65536",
      [](const Caps&, const Plan&, uint64_t value) { return value >= 1 && value <= 65536; }},
+    {"staged_cols", &Plan::staged_cols, "0 to 2048",
+     [](const Caps&, const Plan&, uint64_t value) { return value <= kMostStagedCols; }},
     {"row_tiles", &Plan::row_tiles, "1, 2 or 4; 4 with texel_products",
      [](const Caps&, const Plan& plan, uint64_t value) { return power(value, plan.texel_products ? 4 : 1, 4); }},
     {"texel_products", &Plan::texel_products, "0, or 1 with row_tiles 4 where subgroups have 8 threads and shuffle",

@@ -40,7 +40,8 @@ struct Extent {
   uint64_t row_bytes() const { return uint64_t{stride_of(static_cast<uint32_t>(cols))} * 4; }
 };
 
-std::vector<Extent> extents(const Config& config, uint32_t candidate_stride, uint32_t tokens, uint32_t sampled) {
+std::vector<Extent> extents(const Config& config, const Plan& plan, uint32_t candidate_stride, uint32_t tokens,
+                            uint32_t sampled) {
   const uint32_t convolved = config.has_mixer<ShortConvConfig>() ? config.width : 0;
   ops::LinearShape linear = {};  // all such layers of a model have the same one
   for (const LayerConfig& layer : config.layer_configs)
@@ -54,6 +55,8 @@ std::vector<Extent> extents(const Config& config, uint32_t candidate_stride, uin
     }
   const uint32_t ffn = config.has_dense() ? config.ffn : 0;
   const auto of_experts = [&](uint32_t cols) { return uint64_t{config.experts.used} * stride_of(cols); };
+  const bool matrices = ops::uses_matrices(plan) && !ops::can_fuse(plan, tokens);
+  const uint32_t widest = std::max({config.width, queries, ffn, linear.values()});
   const uint32_t softmaxes = config.mixes_softmaxes() ? std::bit_ceil(config.softmaxes.count) : 0;
   return {{&Activations::x, tokens, config.width},
           {&Activations::normed, tokens, config.width},
@@ -77,6 +80,7 @@ std::vector<Extent> extents(const Config& config, uint32_t candidate_stride, uin
           {&Activations::expert_gate_up, tokens, of_experts(2 * config.expert_ffn)},
           {&Activations::expert_inner, tokens, of_experts(config.expert_ffn)},
           {&Activations::shared_gate, tokens, config.layer_kind.shared_expert == SharedExpert::gated},
+          {&Activations::halves, tokens, matrices ? ops::halves_stride(widest) : 0},
           {&Activations::logits, sampled, config.vocab},
           {&Activations::softmax_states, softmaxes, config.width},
           {&Activations::softmax_rotated, softmaxes, config.width},
@@ -95,15 +99,17 @@ uint32_t candidate_stride(const Plan& plan, const Matrix& table) {
   return stride_of(most * kWords) / kWords;
 }
 
-uint64_t activation_bytes(const Config& config, uint32_t candidate_stride, uint32_t tokens, uint32_t sampled) {
+uint64_t activation_bytes(const Config& config, const Plan& plan, uint32_t candidate_stride, uint32_t tokens,
+                          uint32_t sampled) {
   uint64_t bytes = 0;
-  for (const Extent& part : extents(config, candidate_stride, tokens, sampled)) bytes += part.rows * part.row_bytes();
+  for (const Extent& part : extents(config, plan, candidate_stride, tokens, sampled))
+    bytes += part.rows * part.row_bytes();
   return bytes;
 }
 
 ActivationBuffers::ActivationBuffers(const Model& model, uint32_t tokens, uint32_t sampled) {
   uint64_t bytes = 0;
-  for (const Extent& part : extents(model.config, candidate_stride(model), tokens, sampled)) {
+  for (const Extent& part : extents(model.config, model.device->plan(), candidate_stride(model), tokens, sampled)) {
     parts_.push_back({part.view, part.row_bytes()});
     this->*part.view = View();
     (this->*part.view).offset = bytes;

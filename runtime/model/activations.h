@@ -35,7 +35,8 @@ struct Activations {
   View expert_gate_up;  // (tokens, used, 2 * expert_ffn)
   View expert_inner;    // (tokens, used, expert_ffn)
   View shared_gate;     // (tokens, 1)
-  View logits;          // (sampled, vocab)
+  View halves;  // (tokens, ops::halves_stride(of the widest input)); no columns if no product multiplies matrices
+  View logits;  // (sampled, vocab)
   // Buffers of several softmaxes, their number rounded up to a power of two; no rows for a single softmax.
   View softmax_states;   // (softmaxes, width)
   View softmax_rotated;  // (softmaxes, width) in the vocabulary table's basis
@@ -55,7 +56,8 @@ inline uint32_t candidate_stride(const Model& model) {
 }
 
 // Bytes of a buffer with all of them.
-uint64_t activation_bytes(const Config& config, uint32_t candidate_stride, uint32_t tokens, uint32_t sampled = 1);
+uint64_t activation_bytes(const Config& config, const Plan& plan, uint32_t candidate_stride, uint32_t tokens,
+                          uint32_t sampled = 1);
 
 // The buffer that holds them.
 struct ActivationBuffers : Activations {

@@ -56,14 +56,14 @@ uint32_t whole_chunks(const Plan& plan, uint32_t tokens) {
 // As Encoder has it.
 uint64_t encoder_bytes(const Config& config, const Plan& plan, uint32_t stride, uint32_t context) {
   const uint32_t tokens = whole_chunks(plan, context);
-  return activation_bytes(config, stride, tokens) + StateLayout(config, {plan, context, tokens, Format::f16}).bytes +
-         step_bytes(config, context, 1);
+  return activation_bytes(config, plan, stride, tokens) +
+         StateLayout(config, {plan, context, tokens, Format::f16}).bytes + step_bytes(config, context, 1);
 }
 
 // As Session has it.
 uint64_t session_bytes(const Config& config, const Plan& plan, uint32_t stride, uint32_t context, Format cache) {
   const StateLayout kv(config, {plan, context, plan.chunk_tokens, cache});
-  return activation_bytes(config, stride, plan.chunk_tokens) + step_bytes(config, context, context) + kv.bytes +
+  return activation_bytes(config, plan, stride, plan.chunk_tokens) + step_bytes(config, context, context) + kv.bytes +
          kv.scratch_bytes + kv.checkpoint_bytes();
 }
 

@@ -38,7 +38,9 @@ bool Linear::adapted(const Network& n) const {
 void Linear::apply(const Network& n, const ops::Input& x, const View& y, ops::Output output,
                    const ops::BeginNorm* begin) const {
   if (output == ops::Output::add) add_adapters(n, *this, x, y);
-  ops::matmul(n.r, base, n.state, x, y, n.tokens, output, begin);
+  ops::Input input = x;
+  input.halves = n.a.halves;
+  ops::matmul(n.r, base, n.state, input, y, n.tokens, output, begin);
   if (output == ops::Output::write) add_adapters(n, *this, x, y);
 }
 

@@ -125,7 +125,9 @@ class Checks {
   void add_product(Format format, uint32_t tokens) {
     const std::vector<float> weights = exact_weights(format), x = inputs(tokens);
     const Matrix matrix = make_matrix(format, Layout::values, weights);
-    const View in = make(x), state = make_state(0, tokens), out = make_output(tokens, kRows);
+    const View state = make_state(0, tokens), out = make_output(tokens, kRows);
+    ops::Input in = make(x);
+    in.halves = make_output(tokens, ops::halves_stride(kCols));
     Values want = products(weights, x, tokens);
     const Plan& plan = device_->plan();
     const double tolerance = (plan.int8_inputs || plan.half_tiles ? 0.02 : 1e-4) * largest(want);

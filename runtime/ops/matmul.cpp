@@ -34,39 +34,46 @@ bool rounds_inputs(const Plan& plan, const Matrix& weights) {
   return plan.int8_inputs && weights.format != Format::f16;
 }
 
-KernelSpec tile_kernel(const Device& device, const Matrix& weights, std::vector<uint32_t> constants) {
-  const Plan& plan = device.plan();
+KernelSpec tile_kernel(const Plan& plan, const Matrix& weights, std::vector<uint32_t> constants) {
   if (rounds_inputs(plan, weights)) return {shaders::matmul_tiled_int8, constants};
-  if (uses_matrices(plan)) {
-    constants.insert(constants.end(), {plan.matrix_side, TILE_THREADS / device.caps().subgroup_size});
-    return {shaders::matmul_matrix, constants, true};
-  }
   if (plan.half_tiles) return {shaders::matmul_tiled_fp16, constants};
   if (plan.fewest_registers) constants.push_back(true);
   return {shaders::matmul_tiled, constants};
 }
 
 // More tokens than a lane accumulates, on a GPU. Shapes were checked.
-void multiply_tiles(Recorder& recorder, const Matrix& weights, const View& state, const View& x, const View& y,
+void multiply_tiles(Recorder& recorder, const Matrix& weights, const View& state, const Input& input, const View& y,
                     uint32_t tokens, Output output) {
-  const Plan& plan = recorder.device().plan();
+  const Device& device = recorder.device();
+  const Plan& plan = device.plan();
   const uint32_t tile = std::min(plan.tile_tokens, std::max(std::bit_ceil(tokens), 16u));
   const bool biased = weights.bias.buffer != nullptr;
-  const KernelSpec spec = tile_kernel(recorder.device(), weights,
-                                      {static_cast<uint32_t>(weights.format), tile, biased, output == Output::add});
+  const bool matrices = uses_matrices(plan) && !rounds_inputs(plan, weights) && input.halves.bytes > 0;
+  if (matrices) halves(recorder, weights.cols, state, input.x, input.halves, tokens);
+  std::vector<uint32_t> constants = {static_cast<uint32_t>(weights.format), tile, biased, output == Output::add};
+  if (matrices) constants.insert(constants.end(), {plan.matrix_side, TILE_THREADS / device.caps().subgroup_size});
+  const KernelSpec spec =
+      matrices ? KernelSpec{shaders::matmul_matrix, constants, true} : tile_kernel(plan, weights, constants);
+  const uint32_t in_stride = matrices ? halves_stride(weights.cols) : stride_of(weights.cols);
   for (const Matrix::Slice& slice : weights.slices(plan.slice_bytes)) {
     const abi::MatmulPush push = {
-        weights.cols, slice.rows, slice.row_base, stride_of(weights.cols), stride_of(weights.rows), 0, tokens, 0, 0, 0};
-    recorder.dispatch(spec, {slice.view, x, state, y, biased ? weights.bias : state}, push,
-                      {ceil_div(slice.rows, TILE_ROWS), ceil_div(tokens, tile)});
+        weights.cols, slice.rows, slice.row_base, in_stride, stride_of(weights.rows), 0, tokens, 0, 0, 0};
+    recorder.dispatch(spec, {slice.view, matrices ? input.halves : input.x, state, y, biased ? weights.bias : state},
+                      push, {ceil_div(slice.rows, TILE_ROWS), ceil_div(tokens, tile)});
   }
 }
 
-// Blocks that a lane loads before it multiplies the first: two for a single token. Lanes with more tokens or f16
-// weights, and those of devices with few registers, hold enough already.
+// Blocks that a lane loads before it multiplies the first: two of q8 for a single token. Lanes with more tokens, and
+// those of devices with few registers, hold enough already; of q4, two were slower than one on an H100.
 uint32_t blocks_at_once(const Plan& plan, const Matrix& weights, const RowsVariant& variant) {
-  const bool few = variant.texel || variant.tokens > 1 || plan.block_tokens < 4 || weights.format == Format::f16;
+  const bool few = variant.texel || variant.tokens > 1 || plan.block_tokens < 4 || weights.format != Format::q8;
   return few ? 1 : 2;
+}
+
+// Words of a token's inputs that a workgroup brings to shared memory. For q4 it was no faster on an H100.
+uint32_t staged_words(const Plan& plan, const Matrix& weights, const RowsVariant& variant) {
+  const bool stages = variant.tokens == 1 && weights.format == Format::q8 && weights.cols <= plan.staged_cols;
+  return stages ? weights.blocks() * (BLOCK / 4) : 0;
 }
 
 // Further work of a product on its results.
@@ -90,7 +97,7 @@ void multiply(Recorder& recorder, const Matrix& weights, const View& state, cons
   const bool biased = weights.bias.buffer != nullptr, tiled = !can_fuse(plan, tokens);
   if (biased) require_bytes(weights.bias, uint64_t{weights.rows} * 4, "matmul", "bias");
   require(!tiled || !(input.end || results.gates || results.begin), "matmul", "a pass of too many tokens to fuse");
-  if (tiled) return multiply_tiles(recorder, weights, state, input.x, y, tokens, results.output);
+  if (tiled) return multiply_tiles(recorder, weights, state, input, y, tokens, results.output);
   require(tokens % variant.tokens == 0, "matmul", "a pass is no whole number of token groups");
   if (input.end)
     require(input.end->shape.cols == weights.cols && input.end->shape.kind == NormKind::rms, "matmul", "another norm");
@@ -107,10 +114,11 @@ void multiply(Recorder& recorder, const Matrix& weights, const View& state, cons
   const bool rounded = rounds_inputs(plan, weights) && variant.uniform_parts;
   KernelSpec spec =
       variant.kernel(shaders::matmul, rounded ? shaders::matmul_int8 : shaders::matmul_subgroup, shaders::matmul_texel);
-  spec.constants.insert(spec.constants.end(),
-                        {results.gates.has_value(), static_cast<uint32_t>(results.gates.value_or(Activation::silu)),
-                         biased, results.output == Output::add, input.end.has_value(), results.begin != nullptr,
-                         variant.lane_rows, blocks_at_once(plan, weights, variant)});
+  spec.constants.insert(
+      spec.constants.end(),
+      {results.gates.has_value(), static_cast<uint32_t>(results.gates.value_or(Activation::silu)), biased,
+       results.output == Output::add, input.end.has_value(), results.begin != nullptr, variant.lane_rows,
+       blocks_at_once(plan, weights, variant), staged_words(plan, weights, variant)});
   const View& bias = biased ? weights.bias : state;
   for (const Matrix::Slice& slice : slices) {
     const abi::MatmulPush push = {weights.cols,

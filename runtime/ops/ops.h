@@ -92,6 +92,11 @@ enum class Activation : uint32_t {
   clamped = ACTIVATION_CLAMPED  // of gates alone
 };
 
+// Rows of floats as pairs of halves: halves (tokens, halves_stride(cols)) as abi.h has them.
+// x (tokens, stride_of(cols))
+void halves(Recorder& recorder, uint32_t cols, const View& state, const View& x, const View& halves, uint32_t tokens);
+uint32_t halves_stride(uint32_t cols);  // in floats
+
 // Input of a product: x (tokens, stride_of(cols)), or the rows of a norm that the product ends.
 struct Input {
   Input(const View& plain) : x(plain) {}                        // NOLINT: a view is an input
@@ -100,11 +105,12 @@ struct Input {
 
   View x;
   std::optional<BegunNorm> end;
+  View halves;  // (tokens, halves_stride(cols)) scratch, without which no product multiplies matrices
 };
 // True if matmul begins and ends norms, and applies gates, in passes of `tokens` tokens; else norm and activate do it.
 bool can_fuse(const Plan& plan, uint32_t tokens);
-// True if products of more tokens multiply cooperative matrices: if the plan wants it and the build's glslang knew
-// them.
+// True if products of more tokens multiply cooperative matrices, given a scratch for their inputs: if the plan wants it
+// and the build's glslang knew them.
 bool uses_matrices(const Plan& plan);
 // True if a product of this matrix can begin the norm of its result: one in slices cannot.
 bool can_begin_norm(const Plan& plan, const Matrix& weights, uint32_t tokens);

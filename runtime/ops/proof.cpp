@@ -20,9 +20,9 @@ namespace {
 using Replacements = std::vector<Replacement>;
 
 // Plainer values, tried in this order.
-constexpr const char* kPlainer[] = {"int8_inputs=0",    "matrix_side=0", "half_tiles=0",  "uniform_parts=0",
-                                    "texel_products=0", "subgroup=0",    "tile_tokens=0", "block_tokens=1",
-                                    "split=1",          "row_tiles=1"};
+constexpr const char* kPlainer[] = {"int8_inputs=0",  "matrix_side=0",    "half_tiles=0", "uniform_parts=0",
+                                    "staged_cols=0",  "texel_products=0", "subgroup=0",   "tile_tokens=0",
+                                    "block_tokens=1", "split=1",          "row_tiles=1"};
 constexpr size_t kMostPlans = 16;  // in a file
 constexpr JsonLimits kLimits = {256 << 10, 4096, 8};
 

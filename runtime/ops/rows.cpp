@@ -18,7 +18,8 @@ RowsVariant rows_variant(const Plan& plan, const Matrix& matrix, uint32_t tokens
 
 namespace {
 
-constexpr uint32_t kFewestRows = 8;  // a line of 128 bytes (abi.h)
+constexpr uint32_t kFewestRows = 8;         // a line of 128 bytes (abi.h)
+constexpr uint64_t kGroupBytes = 96 << 10;  // about what a workgroup reads of a large matrix (apps/bench/results)
 
 // Runs of blocks that a lane's loads cover at once (shaders/lib/rows.glsl).
 uint32_t turns(const Matrix& matrix) { return ceil_div(matrix.blocks(), matrix.format == Format::f16 ? 1 : 2); }
@@ -29,8 +30,8 @@ uint32_t spread_rows(const Plan& plan, const Matrix& matrix, uint32_t results) {
   uint32_t rows = TILE_ROWS;
   if (plan.texel_products || plan.row_tiles > 1 || plan.int8_inputs) return rows;
   const uint32_t threads = TILE_ROWS * plan.split;
-  while (rows > kFewestRows && ceil_div(results, rows) < plan.product_groups && threads / rows < turns(matrix))
-    rows /= 2;
+  const uint64_t groups = std::max<uint64_t>(plan.product_groups, matrix.bytes() / kGroupBytes);
+  while (rows > kFewestRows && ceil_div(results, rows) < groups && threads / rows < turns(matrix)) rows /= 2;
   return rows;
 }
 

@@ -45,6 +45,7 @@ class Bench {
         table_(make_matrix(Format::q8, kVocab, Layout::planes, table_buffer_)),
         x_(make(uint64_t{kPromptTokens} * stride_of(kWidth))),
         weight_(make(kWidth)),
+        halves_(device_, "halves", uint64_t{kPromptTokens} * ops::halves_stride(kWidth) * 4, Memory::device),
         y_(device_, "y", uint64_t{kPromptTokens} * stride_of(kRows) * 4, Memory::device),
         logits_(device_, "logits", uint64_t{kVocab} * 4, Memory::device),
         normed_(device_, "normed", uint64_t{kWidth} * 4, Memory::device),
@@ -120,7 +121,9 @@ class Bench {
       ops::norm(r, {kWidth, 1e-5f}, one_, x_, weight_, normed_, 1, false);
       ops::attend(r, kHeads, {0.125f}, one_, x_, {keys_, values_, kContext, Format::f16, parts_}, attended_, 1);
     } else if (of_prompts(tunable)) {
-      ops::matmul(r, layer_, prompt_, x_, y_, kPromptTokens, ops::Output::write);
+      ops::Input input = x_;
+      input.halves = halves_;
+      ops::matmul(r, layer_, prompt_, input, y_, kPromptTokens, ops::Output::write);
     } else {  // split, row_tiles
       ops::matmul(r, layer_, one_, x_, y_, 1, ops::Output::write);
       ops::project(r, table_, x_, logits_, 1);
@@ -138,7 +141,7 @@ class Bench {
   Uploader uploader_;
   Buffer layer_buffer_, table_buffer_;
   Matrix layer_, table_;
-  Buffer x_, weight_, y_, logits_, normed_, attended_, keys_, values_, parts_, one_, prompt_;
+  Buffer x_, weight_, halves_, y_, logits_, normed_, attended_, keys_, values_, parts_, one_, prompt_;
 };
 
 bool same(const std::vector<float>& a, const std::vector<float>& b) {

@@ -88,6 +88,9 @@ void places_of(out Place places[ROW_TILES], uint blocks, uint rows, uint first_r
 // Blocks that a lane loads before it multiplies the first of them: more bytes are on their way at once.
 #ifdef WEFT_LANE_ROWS
 layout(constant_id = 11) const uint STEP = 1;
+// Words of an input that the workgroup brings to shared memory first; 0: lanes load inputs as they need them.
+layout(constant_id = 12) const uint STAGED = 0;
+shared vec4 staged[STAGED > 0 ? STAGED : 1];
 #else
 const uint STEP = 1;
 #endif
@@ -101,6 +104,12 @@ void rows_dot(out float sums[SUMS], uint cols, uint rows, uint in_stride, uint f
   Place places[ROW_TILES];
   places_of(places, blocks, rows, first_row);
   [[unroll]] for (uint s = 0; s < SUMS; ++s) sums[s] = 0;
+#ifdef WEFT_LANE_ROWS
+  if (STAGED > 0) {
+    for (uint i = invocation(); i < STAGED; i += LANE_ROWS * SPLIT) staged[i] = floats_at(first_token * stride + i);
+    barrier();
+  }
+#endif
   for (uint first = part() * TURN; first < blocks; first += SPLIT * TURN) {
     uvec4 scales[SCALE_LOADS][SCALE_SHARES];
     if (FORMAT != FORMAT_F16)
@@ -124,7 +133,11 @@ void rows_dot(out float sums[SUMS], uint cols, uint rows, uint in_stride, uint f
             float products[ROW_TILES];
             [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) products[i] = 0;
             [[unroll]] for (uint j = 0; j < 8; ++j) {
+#ifdef WEFT_LANE_ROWS
+              const vec4 v = STAGED > 0 ? staged[(block + s) * (BLOCK / 4) + j] : floats_of(x, j);
+#else
               const vec4 v = floats_of(x, j);
+#endif
               [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) products[i] += dot(weights[i][j], v);
             }
             [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) sums[t * ROW_TILES + i] += scale[i] * products[i];

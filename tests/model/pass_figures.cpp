@@ -148,8 +148,8 @@ TEST_F(PassFigures, Batches) {
   const auto model = load_model(open_device(), *path, std::nullopt);
   const Tokenizer tokenizer = Tokenizer::from_gguf(open_model(*path).metadata, path->string());
   const uint32_t rows = kMostBatchSlots;
-  std::cout << activation_bytes(model->config, candidate_stride(*model), rows, rows) << " bytes of activations for "
-            << rows << " rows\n";
+  std::cout << activation_bytes(model->config, model->device->plan(), candidate_stride(*model), rows, rows)
+            << " bytes of activations for " << rows << " rows\n";
   std::cout << "| sessions | guesses right | tokens/s without | with | ratio |\n|---|---|---|---|---|\n";
   for (const uint32_t sessions : {4u, 8u}) {
     Rewriting without(*model, tokenizer, sessions, false), with(*model, tokenizer, sessions, true);

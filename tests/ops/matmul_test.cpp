@@ -34,7 +34,7 @@ std::string variant_of(const Plan& plan, const Shape& shape, uint32_t results) {
     return rounded && rounds_few(plan) ? "matmul int8"
                                        : layer_product(plan, {shape.format, shape.rows, shape.cols}, results);
   if (rounded) return "matmul tiled int8";
-  if (ops::uses_matrices(plan)) return "matmul matrix";
+  if (ops::uses_matrices(plan)) return reduction("halves", plan) + ", matmul matrix";
   return plan.half_tiles ? "matmul tiled fp16" : "matmul tiled";
 }
 
@@ -81,8 +81,11 @@ void check_matmul(const Tuning& tuning, const Shape& shape) {
         magnitude.row(t)[r] += std::abs(before[size_t{t} * out_stride + r]);
       }
   }
+  ops::Input input = x.buffer;
+  const Buffer halves = poisoned(device, "halves", uint64_t{shape.tokens} * ops::halves_stride(shape.cols));
+  input.halves = halves;
   run_op(device, variant_of(device->plan(), shape, shape.rows), [&](Recorder& recorder) {
-    ops::matmul(recorder, weights.matrix, state, x.buffer, y, shape.tokens, shape.output);
+    ops::matmul(recorder, weights.matrix, state, input, y, shape.tokens, shape.output);
   });
   std::vector<float> got = download_as<float>(device, y);
   std::vector<double> expected = padded(want, shape.tokens, out_stride);
@@ -106,6 +109,14 @@ TEST_F(MatmulTest, OneToken) {
       for (const uint32_t rows : {1u, 3u, 65u, 300u})
         for (const uint32_t cols : {1u, 8u, 31u, 32u, 33u, 65u, 172u, 576u})
           check_matmul(tuning, {format, rows, cols, 1, 1});
+}
+
+// Inputs in shared memory: where they are just few enough, and where they are one too many.
+TEST_F(MatmulTest, StagedInputs) {
+  for (const uint32_t cols : {1u, 33u, 575u, 576u, 577u, 2048u})
+    for (const uint32_t rows : {3u, 65u, 300u})
+      check_matmul({.row_tiles = 1, .texel_products = false, .staged_cols = cols < 2048 ? 576u : 2048u},
+                   {Format::q8, rows, cols, 1, 1});
 }
 
 // Error of sums of whole inputs, as a multiple of that of sums of floats: q4 multiplies integers of 0 to 15 and adds
@@ -321,6 +332,7 @@ TEST_F(MatmulTest, Matrices) {
       for (const uint32_t cols : {1u, 33u, 576u}) check_matmul(tuning, {format, rows, cols, 64, 40});
     check_matmul(tuning, {format, 130, 172, 64, 50, ops::Output::write, true});
     check_matmul(tuning, {format, 130, 172, 64, 50, ops::Output::add, false});
+    for (const uint32_t active : {64u, 65u, 150u}) check_matmul(tuning, {format, 180, 172, 150, active});
     // Inputs far beyond what a half holds, either way.
     for (const float scale : {1e-30f, 1e-6f, 1e6f, 1e30f})
       check_matmul(tuning, {format, 65, 96, 32, 32, ops::Output::write, false, scale});
@@ -369,13 +381,15 @@ TEST_F(MatmulTest, HalfTilesAreOffByLittle) {
   }
 }
 
-// Weights at the edge of what a half holds, times inputs of which one stands far out of its block.
+// Weights at the edge of what a half holds, and zeros, times inputs of which one stands far out of its block.
 void check_large(const Tuning& tuning) {
   const auto device = open_device(tuning);
   constexpr uint32_t kRows = 64, kCols = 64, kTokens = 32;
   Random random(5);
   std::vector<float> values(kRows * kCols);
   for (float& value : values) value = half_to_float(float_to_half(random.uniform(-65504, 65504)));
+  std::fill_n(values.begin() + kCols, BLOCK, 0.0f);  // a block of zeros
+  std::fill_n(values.begin() + 3 * kCols, kCols, 0.0f);
   const TensorView tensor = {"large", DType::f32, {kRows, kCols}, std::as_bytes(std::span<const float>(values))};
   const Tiled weights = tile(device, Format::f16, kRows, kCols, tensor);
   reference::Rows matrix(kRows, kCols), inputs(kTokens, kCols);
@@ -385,8 +399,11 @@ void check_large(const Tuning& tuning) {
   const Activations x = make_activations(device, kTokens, inputs);
   const Buffer state = make_state(device, 0, kTokens, 1000), y = poisoned(device, "y", kTokens * stride_of(kRows));
   const Shape shape = {Format::f16, kRows, kCols, kTokens, kTokens};
+  ops::Input input = x.buffer;
+  const Buffer halves = poisoned(device, "halves", kTokens * ops::halves_stride(kCols));
+  input.halves = halves;
   run_op(device, variant_of(device->plan(), shape, shape.rows), [&](Recorder& recorder) {
-    ops::matmul(recorder, weights.matrix, state, x.buffer, y, kTokens, ops::Output::write);
+    ops::matmul(recorder, weights.matrix, state, input, y, kTokens, ops::Output::write);
   });
   std::vector<double> allowed = padded(reference::matmul_magnitude(matrix, inputs), kTokens, stride_of(kRows));
   for (double& value : allowed) value *= allowed_error(device->plan(), shape);

@@ -116,6 +116,7 @@ std::string Tuning::name() const {
   if (matrices) text += *matrices ? " matrices" : " lanes";
   if (int8_inputs) text += " int8";
   if (slice_bytes) text += " slice_bytes=" + std::to_string(slice_bytes);
+  if (staged_cols) text += " staged_cols=" + std::to_string(staged_cols);
   return text;
 }
 
@@ -145,6 +146,7 @@ std::shared_ptr<Device> open_device(const Tuning& tuning) {
         round_inputs(plan, fast);
       }
       if (tuning.slice_bytes) plan.slice_bytes = tuning.slice_bytes;
+      if (tuning.staged_cols) plan.staged_cols = tuning.staged_cols;
       return plan;
     });
   return device;

@@ -91,6 +91,7 @@ TEST(ShaderTest, DescriptionsAreThoseOfTheSources) {
   expect(shaders::read_bandwidth, "read_bandwidth", "", 2, 0b10, 0, 0);
   expect(shaders::read_bandwidth_texel, "read_bandwidth", "texel", 2, 0b10, 0b01, 0);
   expect(shaders::advance, "advance", "", 6, 0b111001, 0, sizeof(abi::AdvancePush));
+  expect(shaders::halves, "halves", "", 3, 0b100, 0, sizeof(abi::HalvesPush));
   expect(shaders::rope, "rope", "", 6, 0b111000, 0, sizeof(abi::RopePush));
   expect(shaders::select_texel, "select", "texel", 6, 0b010001, 0b100000, sizeof(abi::SelectPush));
   expect(shaders::matmul_texel, "matmul", "texel", 7, 0b1001000, 0b0000011, sizeof(abi::MatmulPush));
