@@ -1,9 +1,12 @@
 // The block formats against what the gguf package decodes (tests/tools/format_goldens.py), bit for bit.
 #include "format/quants.h"
 
+#include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "format/model_file.h"
+#include "format/packed_row.h"
 #include "format_support.h"
 #include "support/source_folder.h"
 
@@ -49,6 +52,39 @@ TEST(Quants, PartsAreAsTheWhole) {
     expect_error(Code::invalid_argument, {"no multiple of " + std::to_string(block)},
                  [&] { to_float(tensor, block / 2, one); });
   }
+}
+
+// Blocks of all 256 scales: numbers that q8 has are kept to the bit, smaller ones rounded, larger ones refused.
+TEST(Quants, Mxfp4BecomesQ8) {
+  for (uint32_t exponent = 0; exponent < 256; ++exponent) {
+    SCOPED_TRACE(exponent);
+    std::string bytes(1, static_cast<char>(exponent));
+    for (uint32_t i = 0; i < 16; ++i) bytes += static_cast<char>(i * 16 + (i + 7) % 16);
+    const Bytes block(bytes);
+    const TensorView tensor = {"x", DType::mxfp4, {1, 32}, block};
+    const std::vector<float> want = floats_of(tensor);
+    RowPacker packer(DType::q8_0, 32);
+    Rounding rounding;
+    constexpr uint32_t kLargest = 127 + 19, kLeast = 127 - 23;  // of the scales that q8 has
+    if (exponent > kLargest) {
+      expect_error(Code::unsupported, {"tensor x", "2^" + std::to_string(static_cast<int>(exponent) - 127), "2^19"},
+                   [&] { packer.pack(tensor, 0, rounding); });
+      continue;
+    }
+    const PackedRow& row = packer.pack(tensor, 0, rounding);
+    double worst = 0;
+    for (uint32_t i = 0; i < 32; ++i)
+      worst =
+          std::max<double>(worst, std::abs(half_to_float(row.halves[0]) * static_cast<float>(row.bytes[i]) - want[i]));
+    EXPECT_EQ(rounding.largest_error, worst);
+    EXPECT_LE(worst, exponent >= kLeast ? 0 : 0x1p-25);
+  }
+  // Zeros have any scale.
+  const Bytes zeros("\xff" + std::string(16, '\x80'));
+  Rounding rounding;
+  RowPacker packer(DType::q8_0, 32);
+  const PackedRow& row = packer.pack({"x", DType::mxfp4, {1, 32}, zeros}, 0, rounding);
+  EXPECT_TRUE(std::ranges::all_of(row.bytes, [](int8_t value) { return value == 0; }));
 }
 
 // AddressSanitizer sees a decoder that reads or writes beside its block.
