@@ -368,7 +368,7 @@ TEST_F(AttendTest, RefusesWrongShapes) {
   EXPECT_THROW(run({4, 3, 16}), Error);   // heads in no whole groups
   EXPECT_THROW(run({4, 0, 16}), Error);   // none
   EXPECT_THROW(run({4, 2, 15}), Error);   // odd
-  EXPECT_THROW(run({4, 2, 258}), Error);  // too wide
+  EXPECT_THROW(run({4, 2, 514}), Error);  // too wide
   EXPECT_THROW(run({4, 2, 0}), Error);    // of nothing
 }
 
