@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 
 namespace weft {
 
@@ -27,7 +28,7 @@ Rope plain_rope(double base, uint32_t rotary_dim) {
 
 void scale_proportionally(Rope& rope, double share) {
   rope.scaling = Rope::Scaling::proportional;
-  const auto turning = static_cast<ptrdiff_t>(share * static_cast<double>(rope.frequencies.size()));
+  const auto turning = static_cast<std::ptrdiff_t>(share * static_cast<double>(rope.frequencies.size()));
   std::fill(rope.frequencies.begin() + turning, rope.frequencies.end(), 0);
 }
 
