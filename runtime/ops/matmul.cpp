@@ -63,10 +63,11 @@ void multiply_tiles(Recorder& recorder, const Matrix& weights, const View& state
   }
 }
 
-// Blocks that a lane loads before it multiplies the first: two of q8 for a single token. Lanes with more tokens, and
-// those of devices with few registers, hold enough already; of q4, two were slower than one on an H100.
+// Blocks that a lane loads before it multiplies the first: two for a single token, so that enough bytes are on their
+// way (apps/bench/roofline.py). Lanes with more tokens or f16 weights, and those of devices with few registers, hold
+// enough already.
 uint32_t blocks_at_once(const Plan& plan, const Matrix& weights, const RowsVariant& variant) {
-  const bool few = variant.texel || variant.tokens > 1 || plan.block_tokens < 4 || weights.format != Format::q8;
+  const bool few = variant.texel || variant.tokens > 1 || plan.block_tokens < 4 || weights.format == Format::f16;
   return few ? 1 : 2;
 }
 

@@ -102,8 +102,8 @@ TEST(ShaderTest, DescriptionsAreThoseOfTheSources) {
     expect(shaders::matmul_matrix, "matmul", "matrix", 5, 0b01000, 0, sizeof(abi::MatmulPush));
   // Bindings that only some values of a specialisation constant write: logits or candidates, the cache or not.
   expect(shaders::project, "project", "", 4, 0b1100, 0, sizeof(abi::ProjectPush));
-  expect(shaders::attend, "attend", "", 7, 0b1011100, 0, sizeof(abi::AttendPush));
-  expect(shaders::attend_texel, "attend", "texel", 10, 0b1110010000, 0b0001001110, sizeof(abi::AttendPush));
+  expect(shaders::attend, "attend", "", 8, 0b1011100, 0, sizeof(abi::AttendPush));
+  expect(shaders::attend_texel, "attend", "texel", 11, 0b1110010000, 0b0001001110, sizeof(abi::AttendPush));
 }
 
 // Takes the marks of fma() (cmake/shader_header.cmake) out of a module; returns how many fma() it has, and how many

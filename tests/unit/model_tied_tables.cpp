@@ -79,7 +79,7 @@ TEST(TiedTables, GgmlsTypesAreRecognised) {
       EXPECT_TRUE(difference(a, b)) << a.name << ", " << b.name;
       ++pairs;
     }
-  EXPECT_EQ(pairs, 110);
+  EXPECT_EQ(pairs, 132);
 }
 
 // Moves one number of a row that nothing was clipped in.
