@@ -28,13 +28,15 @@ void main() {
   const uint first = token * p.in_stride / 4, first_out = token * p.out_stride / 4, sums_at = token * p.out_stride + blocks * BLOCK;
   float peak = 0;
   for (uint i = gl_LocalInvocationID.x; i < blocks * (BLOCK / 4); i += THREADS) peak = max(peak, peak_of(x[first + i]));
-  const float power = power_below(workgroup_max(peak)), inverse = inverse_power(power);
+  const float power = power_below(workgroup_max(peak));
+  // HALVES_PEAK / power, by exponents: as a product of two factors it might overflow.
+  const float factor = uintBitsToFloat(floatBitsToUint(HALVES_PEAK) + floatBitsToUint(1.0) - floatBitsToUint(power));
   // A lane has eight columns, so that neighbours load and store neighbouring words.
   const uint lane = gl_LocalInvocationID.x, eights = blocks * EIGHTS;
   for (uint begin = 0; begin < eights; begin += THREADS) {
     const uint i = begin + lane, block = i / EIGHTS;
     if (i < eights) {
-      const vec4 a = x[first + i * 2] * inverse * HALVES_PEAK, b = x[first + i * 2 + 1] * inverse * HALVES_PEAK;
+      const vec4 a = x[first + i * 2] * factor, b = x[first + i * 2 + 1] * factor;
       // Cut to 11 bits: compilers take a float of a half of x for x.
       const vec4 high_a = uintBitsToFloat(floatBitsToUint(a) & 0xffffe000u), high_b = uintBitsToFloat(floatBitsToUint(b) & 0xffffe000u);
       const uint at = first_out + block * 2 * EIGHTS + i % EIGHTS;
