@@ -64,7 +64,7 @@ uint word_of(uvec4 texel, uint word) {
   return (word & 1) != 0 ? half_texel.y : half_texel.x;
 }
 
-// Of a position `i` after one whose slot is `first`; the ring holds more than a block.
+// Slot of the position that is `i` after the one in slot `first`; the ring holds more than a block.
 uint slot_after(uint first, uint i) { return first + i < p.capacity ? first + i : first + i - p.capacity; }
 
 void main() {
@@ -98,7 +98,7 @@ void main() {
     last = own;
     const uint slot = own % p.capacity;
     const uint key_texel = token * p.q_stride / 4 + (p.heads + kv_head) * (DIM / 4), value_texel = key_texel + p.kv_heads * (DIM / 4);
-    // Of several workgroups with this key/value head the first; and no more than rope would.
+    // The first workgroup of a key/value head writes it, and no more than rope would.
     const bool writes = head % (p.heads / p.kv_heads) == 0 && own < owner.context;
     float partial[HEADS];
     [[unroll]] for (uint h = 0; h < HEADS; ++h) partial[h] = 0;

@@ -1,6 +1,6 @@
-// y = x W^T for the tokens of a pass: TOKENS at once per lane, one when decoding. What comes before and after it for single rows is
-// done here where it can be, because a dispatch and its barrier cost more: of an RMSNorm (norm.comp) a product that writes x begins
-// it, with x times the weights and sums of x^2, and the product that reads that ends it; and gates are applied (activate.comp).
+// y = x W^T for the tokens of a pass: TOKENS at once per lane, one when decoding. For few tokens it does its neighbours'
+// work where it can, because a dispatch and its barrier cost more. An RMSNorm (norm.comp): the product that writes x begins it, with x times
+// the weights and sums of x^2, and the product that reads those rows ends it. Gates (activate.comp): it applies them.
 // WEFT_INT8 (q8 and q4 only, WEFT_SUBGROUP's lanes) rounds the inputs to 8 bits (lib/rows_int8.glsl).
 // Variants: subgroup texel int8
 #version 450

@@ -41,7 +41,7 @@ const float PEAK = 4096;
 const uint WORDS = BLOCK / 8, APART = WORDS + 1, INPUT_WORDS = 2 * WORDS, INPUTS_APART = INPUT_WORDS + 1;
 shared uvec4 weight_tile[TILE_ROWS * APART];
 shared uvec4 input_tile[TOKENS * INPUTS_APART];
-// What a block's sums are to be multiplied with. Minima (q4) are multiplied with the sums of a block's inputs.
+// Factors of a block's sums, by row. Minima (q4) are factors of the sums of a block's inputs.
 shared vec4 weight_scales[TILE_ROWS / 4];
 shared vec4 weight_minima[FORMAT == FORMAT_Q4 ? TILE_ROWS / 4 : 1], input_sums[FORMAT == FORMAT_Q4 ? TOKENS / 4 : 1];
 shared float input_scales[TOKENS];  // of all blocks

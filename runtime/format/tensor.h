@@ -41,7 +41,7 @@ struct TensorView {
 uint64_t element_count(std::span<const uint64_t> shape);
 
 // Bytes of a tensor. Throws Error(bad_file) if the number overflows 64 bits, or if rows are no multiple of the type's
-// block. Neither this nor element_count knows the tensor's name: the error's place is empty.
+// block. It and element_count do not know the tensor's name: the error's place is empty.
 uint64_t bytes_for(DType dtype, std::span<const uint64_t> shape);
 
 // Decodes elements [first, first + out.size()) in row-major order. first must be a multiple of the type's block (the

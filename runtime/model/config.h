@@ -61,7 +61,7 @@ struct Config {
   float embedding_scale = 1;  // of the embedding
   float attention_scale = 0;  // of the scores
   float attention_cap = 0;    // soft-cap of the scores; 0: none
-  uint32_t layer_input = 0;   // columns of a layer's own embedding of a token (layer_input.h); 0: there is none
+  uint32_t layer_input = 0;   // columns of a layer's own embedding of a token (layer_input.h); 0: none
   float logit_scale = 1;      // of the logits, before the cap
   float logit_cap = 0;        // soft-cap of the logits; 0: none
   Softmaxes softmaxes;

@@ -10,13 +10,14 @@ namespace weft {
 
 void LayerInputs::list(Parts& parts, Pieces& pieces) {
   const Config& c = parts.config();
-  pieces.matrices.push_back({projection, c.width, {{"per_layer_proj", uint64_t{c.layers} * c.layer_input}}, false});
+  pieces.matrices.push_back(
+      {projection.base, c.width, {{"per_layer_proj", uint64_t{c.layers} * c.layer_input}}, false});
 }
 
 void LayerInputs::record(const Network& n) const {
   const Config& c = n.c;
   const View& rows = n.a.layer_inputs;
-  ops::matmul(n.r, projection, n.state, n.a.x, rows, n.tokens, ops::Output::write);
+  projection.apply(n, n.a.x, rows);
   // The product counts as divided by sqrt(width): that only changes the epsilon.
   ops::norm_heads(n.r, {c.layers, 0, c.layer_input}, n.state, norm, rows, c.mixer_epsilon * static_cast<float>(c.width),
                   n.tokens);

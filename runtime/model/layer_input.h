@@ -18,7 +18,7 @@ class Parts;
 struct LayerInputs {
   std::unique_ptr<Table> table;  // (vocab, layers * layer_input), in the host's memory
   Buffer buffer;
-  Matrix projection;  // (layers * layer_input, width)
+  Linear projection;  // (layers * layer_input, width)
   Buffer norm;        // (layer_input)
 
   void list(Parts& parts, Pieces& pieces);

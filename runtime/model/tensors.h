@@ -20,7 +20,8 @@ std::string text_of(std::span<const uint64_t> shape);  // "(2, 3)"
 struct Part {
   const char* role;
   uint64_t rows;
-  // The tensor has rows (head, of, head_dim), and this is part `number` of each head. Of experts a head is one row.
+  // The tensor has rows (head, of, head_dim), and this is part `number` of each head. A tensor of experts has heads of
+  // one row.
   uint32_t of = 1, number = 0;
 };
 

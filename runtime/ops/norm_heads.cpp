@@ -8,18 +8,14 @@ void norm_heads(Recorder& recorder, const HeadShape& shape, const View& state, c
                 float epsilon, uint32_t tokens, bool values) {
   const uint32_t stride = stride_of((shape.heads + 2 * shape.kv_heads) * shape.head_dim);
   require_bytes(qkv, uint64_t{tokens} * stride * 4, "norm_heads", "qkv");
-  require_bytes(weight,
-                uint64_t{shape.head_dim} *
-                    (shape.kv_heads == 0 ? 1
-                     : values            ? 3
-                                         : 2) *
-                    4,
-                "norm_heads", "weight");
+  const uint32_t of_values = values ? 1 : 0;
+  const uint64_t normed = shape.kv_heads == 0 ? 1 : 2 + of_values;  // queries, keys, values
+  require_bytes(weight, normed * shape.head_dim * 4, "norm_heads", "weight");
   const Plan& plan = recorder.device().plan();
   recorder.dispatch({plan.subgroup ? shaders::norm_heads_subgroup : shaders::norm_heads, {plan.reduce_threads}},
                     {state, weight, qkv},
                     abi::NormHeadsPush{shape.heads, shape.kv_heads, shape.head_dim, stride, epsilon},
-                    {shape.heads + (values ? 2 : 1) * shape.kv_heads, tokens});
+                    {shape.heads + (1 + of_values) * shape.kv_heads, tokens});
 }
 
 }  // namespace weft::ops
