@@ -25,6 +25,23 @@ using uint = uint32_t;
 //   FORMAT_Q4:  word k is block k: columns 8i .. 8i+7 of it in its 32-bit word i, 4 bits each, lowest first. After the
 //               words of a tile come the blocks' 32-bit words of two halves, scale below minimum: that of block k of
 //               row r at IN_TILE(r, k, blocks). Value = scale * q + minimum, q of 0 .. 15.
+//
+// The formats of super-blocks copy types of GGUF files, to the last bit. Rows are whole super-blocks of SUPER_BLOCKS
+// blocks, as in these files. A number has `bits` bits, and a super-block SUPER_WORDS(bits) words of 16 bytes:
+//
+//   words 0 to 7: the lower four bits of a block each. Byte 4i + k has those of column 8i + k in its lower half, and
+//               those of column 8i + 4 + k in its upper half.
+//   then:       bits - 4 32-bit words for each block, with the upper bits.
+//   last word:  scales.
+//
+//   FORMAT_Q6 (Q6_K, 6 bits): two 32-bit words of upper bits for each block, 16 columns each. Together with the lower
+//               bits they are two's complement; column 4j + k of the 16 has bits 8k + 7 - 2j and the next lower one.
+//               The last word has a signed byte for each 16 columns. After the words of a tile come the super-blocks'
+//               halves d, two to a 32-bit word, word j of row r at IN_TILE(r, j, (super-blocks + 1) / 2).
+//               Value = (d * byte) * integer.
+#define SUPER_BLOCKS 8
+#define SUPER_BLOCK (SUPER_BLOCKS * BLOCK)
+#define SUPER_WORDS(bits) (2 * (bits) + 1)
 #define TILE_ROWS 64
 #define GROUP_ROWS 32
 #define TILE_THREADS 128  // of a workgroup that computes many tokens of a tile
@@ -72,6 +89,7 @@ using uint = uint32_t;
 #define FORMAT_F16 0
 #define FORMAT_Q8 1
 #define FORMAT_Q4 2
+#define FORMAT_Q6 3  // layers' matrices only
 //
 // A layer's cache: keys and values of each key/value head, one head after the other, by slot (rope.comp). Keys are a
 // matrix of slots like those above, but in groups of KEY_ROWS, and filled up to 16-byte words only. Values are slot

@@ -1,8 +1,8 @@
 // y = x W^T for many tokens on a GPU with cooperative matrices (GL_KHR_cooperative_matrix): a workgroup computes the tile of 64 rows and TOKENS
 // tokens, block of columns by block. Subgroups multiply by instructions for matrices of SIDE x SIDE halves, whose sums are floats.
 //
-// Products are as exact as those of floats. Inputs are pairs of halves (halves.comp): 22 bits. Weights are whole numbers (q8, q4) or halves (f16)
-// anyway, and are multiplied with their scales after the sum over a block. A block of f16 weights is divided by a power of two that leaves its
+// Products are as exact as those of floats. Inputs are pairs of halves (halves.comp): 22 bits. Weights are whole numbers (q8, q4, q6) or halves (f16)
+// anyway, and are multiplied with their scales after the sum over a block (q6: over half a block). A block of f16 weights is divided by a power of two that leaves its
 // largest magnitude in [PEAK, 2 PEAK), since some devices take halves smaller than 2^-14 for zero.
 // Variant of: matmul
 // Interface of: matmul_tiled
@@ -41,8 +41,8 @@ const float PEAK = 4096;
 const uint WORDS = BLOCK / 8, APART = WORDS + 1, INPUT_WORDS = 2 * WORDS, INPUTS_APART = INPUT_WORDS + 1;
 shared uvec4 weight_tile[TILE_ROWS * APART];
 shared uvec4 input_tile[TOKENS * INPUTS_APART];
-// Factors of a block's sums, by row. Minima (q4) are factors of the sums of a block's inputs.
-shared vec4 weight_scales[TILE_ROWS / 4];
+// Factors of a block's sums, or of those of its halves, by row. Minima (q4) are factors of the sums of a block's inputs.
+shared vec4 weight_scales[SCALES * TILE_ROWS / 4];
 shared vec4 weight_minima[FORMAT == FORMAT_Q4 ? TILE_ROWS / 4 : 1], input_sums[FORMAT == FORMAT_Q4 ? TOKENS / 4 : 1];
 shared float input_scales[TOKENS];  // of all blocks
 
@@ -57,15 +57,15 @@ void load_inputs(out uvec4 loaded[INPUTS], uint block, uint first_token, uint to
     loaded[i] = inputs[token * (p.in_stride / 4) + block * INPUT_WORDS + input_word()];
   }
 }
-// Of a block of one of the tokens (q4).
+// Sum of a block of one of the tokens' inputs (q4).
 float load_sum(uint block, uint blocks, uint first_token, uint tokens) {
   if (FORMAT != FORMAT_Q4 || gl_LocalInvocationIndex >= TOKENS) return 0;
   return notes[(first_token + min(gl_LocalInvocationIndex, tokens - 1)) * p.in_stride + blocks * BLOCK + block];
 }
 
-void store(uvec4 weights[WEIGHTS], uint scale_words[WEIGHTS], uvec4 loaded[INPUTS], float sum, uint block) {
+void store(uvec4 weights[WEIGHTS], uvec2 scale_words[WEIGHTS], uvec4 loaded[INPUTS], float sum, uint block) {
   [[unroll]] for (uint i = 0; i < WEIGHTS; ++i) {
-    const uint row = weight_row() + i * WEIGHTS_APART, scales = scale_words[i];
+    const uint row = weight_row() + i * WEIGHTS_APART, scales = scale_words[i].x;
     const uvec4 eight = weights[i];
     vec4 low, high;
     float scale;
@@ -74,7 +74,7 @@ void store(uvec4 weights[WEIGHTS], uint scale_words[WEIGHTS], uvec4 loaded[INPUT
       high = four_bits(eight.x >> 16);
       scale = scale_of(scales);
     } else {
-      scale = unpack(low, high, eight, scales, block);
+      scale = unpack(low, high, eight, scale_words[i], block);
     }
     if (FORMAT == FORMAT_F16) {
       const float power = power_below(weight_peak(row));
@@ -83,8 +83,9 @@ void store(uvec4 weights[WEIGHTS], uint scale_words[WEIGHTS], uvec4 loaded[INPUT
       scale = power / PEAK;
     }
     weight_tile[row * APART + weight_eight()] = uvec4(halves_of(low), halves_of(high));
-    if (weight_eight() > 0) continue;
-    weight_scales[row / 4][row % 4] = scale;
+    const uint of_scale = EIGHTS / SCALES;
+    if (weight_eight() % of_scale > 0) continue;
+    weight_scales[(weight_eight() / of_scale * TILE_ROWS + row) / 4][row % 4] = scale;
     if (FORMAT == FORMAT_Q4) weight_minima[row / 4][row % 4] = scale_of(scales >> 16);
   }
   [[unroll]] for (uint i = 0; i < INPUTS; ++i) input_tile[(input_token() + i * INPUT_STEP) * INPUTS_APART + input_word()] = loaded[i];
@@ -104,7 +105,7 @@ const uint TOKEN_PARTS = LIKELY_PARTS > LEAST_PARTS ? LIKELY_PARTS : LEAST_PARTS
 const uint ROW_MATRICES = TILE_ROWS / SIDE * TOKEN_PARTS / SUBGROUPS, TOKEN_MATRICES = TOKENS / SIDE / TOKEN_PARTS;
 uint first_row() { return gl_SubgroupID / TOKEN_PARTS * ROW_MATRICES * SIDE; }
 uint first_token() { return gl_SubgroupID % TOKEN_PARTS * TOKEN_MATRICES * SIDE; }
-const uint STEPS = BLOCK / SIDE;  // matrices of a block's columns
+const uint STEPS = BLOCK / SIDE, SCALE_STEPS = STEPS / SCALES;  // matrices of a block's columns, and of those that share a scale
 
 shared vec4 results[SUBGROUPS * SIDE * SIDE / 4];  // a matrix of each subgroup, token after token
 
@@ -120,7 +121,7 @@ void main() {
   for (uint t = gl_LocalInvocationIndex; t < TOKENS; t += THREADS)
     input_scales[t] = notes[(group_token + min(t, tokens - 1)) * p.in_stride + blocks * (BLOCK + 1)] * (1 / HALVES_PEAK);
   uvec4 words_of_weights[WEIGHTS], words_of_inputs[INPUTS];
-  uint scale_words[WEIGHTS];
+  uvec2 scale_words[WEIGHTS];
   load_weights(words_of_weights, scale_words, 0, blocks, tile);
   load_inputs(words_of_inputs, 0, group_token, tokens);
   float input_sum = load_sum(0, blocks, group_token, tokens);
@@ -148,17 +149,19 @@ void main() {
       const uint row = rows_at + r * SIDE;
       Weights weights[STEPS];
       [[unroll]] for (uint s = 0; s < STEPS; ++s) coopMatLoad(weights[s], weight_tile, row * APART + s * SIDE / 8, APART, gl_CooperativeMatrixLayoutRowMajor);
-      Sums scales, minima;
-      coopMatLoad(scales, weight_scales, row / 4, 0, gl_CooperativeMatrixLayoutColumnMajor);
-      if (FORMAT == FORMAT_Q4) coopMatLoad(minima, weight_minima, row / 4, 0, gl_CooperativeMatrixLayoutColumnMajor);
-      [[unroll]] for (uint t = 0; t < TOKEN_MATRICES; ++t) {
-        Sums sum = Sums(0);
-        [[unroll]] for (uint s = 0; s < STEPS; ++s) {
-          sum = coopMatMulAdd(weights[s], low[t * STEPS + s], sum);
-          sum = coopMatMulAdd(weights[s], high[t * STEPS + s], sum);
+      [[unroll]] for (uint h = 0; h < SCALES; ++h) {
+        Sums scales, minima;
+        coopMatLoad(scales, weight_scales, (h * TILE_ROWS + row) / 4, 0, gl_CooperativeMatrixLayoutColumnMajor);
+        if (FORMAT == FORMAT_Q4) coopMatLoad(minima, weight_minima, row / 4, 0, gl_CooperativeMatrixLayoutColumnMajor);
+        [[unroll]] for (uint t = 0; t < TOKEN_MATRICES; ++t) {
+          Sums sum = Sums(0);
+          [[unroll]] for (uint s = h * SCALE_STEPS; s < (h + 1) * SCALE_STEPS; ++s) {
+            sum = coopMatMulAdd(weights[s], low[t * STEPS + s], sum);
+            sum = coopMatMulAdd(weights[s], high[t * STEPS + s], sum);
+          }
+          sums[r * TOKEN_MATRICES + t] = sums[r * TOKEN_MATRICES + t] + scales * sum;
+          if (FORMAT == FORMAT_Q4) sums[r * TOKEN_MATRICES + t] = sums[r * TOKEN_MATRICES + t] + minima * of_inputs[t];
         }
-        sums[r * TOKEN_MATRICES + t] = sums[r * TOKEN_MATRICES + t] + scales * sum;
-        if (FORMAT == FORMAT_Q4) sums[r * TOKEN_MATRICES + t] = sums[r * TOKEN_MATRICES + t] + minima * of_inputs[t];
       }
     }
     note_weight_peaks(words_of_weights);

@@ -44,7 +44,7 @@ shared uvec4 input_tile[TOKENS * WORDS];
 uint swizzled(uint row, uint word) { return row * WORDS + (word ^ row * WORDS / 8 % WORDS); }
 
 #ifdef WEFT_PEAKS
-// What all sums of a block are to be multiplied with.
+// Factors of a block's sums.
 shared float weight_scales[TILE_ROWS], input_scales[TOKENS];
 float weight_scale(uint row) { return weight_scales[row]; }
 float input_scale(uint token) { return input_scales[token]; }
@@ -55,10 +55,16 @@ float input_scale(uint token) { return input_scales[token]; }
 
 void store(uint block) {
   [[unroll]] for (uint i = 0; i < WEIGHTS; ++i) {
-    const uint row = weight_row() + i * WEIGHTS_APART, scales = loaded_scales[i];
+    const uint row = weight_row() + i * WEIGHTS_APART, scales = loaded_scales[i].x;
     vec4 low, high;
     float scale = unpack(low, high, loaded_weights[i], loaded_scales[i], block);
-    if (FORMAT != FORMAT_Q8) {
+    if (SUPER) {
+      const vec2 halves = abs(q6_scales(loaded_scales[i], block));
+      const float power = power_below(128 * max(halves.x, halves.y)), factor = scale * inverse_power(power);
+      low *= factor;
+      high *= factor;
+      scale = power;
+    } else if (FORMAT != FORMAT_Q8) {
       const float minimum = scale_of(scales >> 16), maximum = 15 * scale_of(scales) + minimum;
       scale = power_below(FORMAT == FORMAT_F16 ? weight_peak(row) : max(abs(minimum), abs(maximum)));
       low *= inverse_power(scale);
@@ -96,7 +102,7 @@ uint four_bytes(uint word) {
 void store(uint block) {
   const uint eight = weight_eight();
   [[unroll]] for (uint i = 0; i < WEIGHTS; ++i) {
-    const uint row = weight_row() + i * WEIGHTS_APART, scales = loaded_scales[i];
+    const uint row = weight_row() + i * WEIGHTS_APART, scales = loaded_scales[i].x;
     const uint at = swizzled(weight_row(), eight / 2) + i * WEIGHTS_APART * WORDS;
     const uvec4 loaded = loaded_weights[i];
     weight_tile[at][eight % 2 * 2] = FORMAT == FORMAT_Q4 ? four_bytes(loaded.x & 0xffffu) : loaded.x;

@@ -81,7 +81,8 @@ Json list_dispatches(const std::shared_ptr<Device>& device, const std::filesyste
                      uint32_t context) {
   DeviceFormats formats = format;
   if (format == Format::q4) formats.tables = Format::q8;  // as for a file of q4 weights
-  const std::unique_ptr<Model> model = load(device, folder, formats);
+  const std::unique_ptr<Model> model =
+      is_native(format) ? load_native(device, folder, format) : load(device, folder, formats);
   const ActivationBuffers activations(*model, 1);
   const StepBuffers step(*model, context, context);
   const ContextState cache(*model, context, 1, Format::f16);

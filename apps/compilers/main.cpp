@@ -88,8 +88,8 @@ std::shared_ptr<weft::Device> open(const std::vector<std::string>& settings, boo
 void print_dispatches(const std::vector<std::string>& settings, const std::string& caps, const std::string& format,
                       const std::filesystem::path& folder, uint32_t context) {
   const auto wanted =
-      std::ranges::find(weft::kFormats, format, [](weft::Format one) { return std::string(name(one)); });
-  if (wanted == std::end(weft::kFormats))
+      std::ranges::find(weft::kAllFormats, format, [](weft::Format one) { return std::string(name(one)); });
+  if (wanted == std::end(weft::kAllFormats))
     throw weft::Error(weft::Code::invalid_argument, "there is no format '" + format + "'", "--format");
   const auto device = open(settings, false, false, nlohmann::json::parse(caps));
   print({{"device", describe(*device)}});
@@ -122,7 +122,7 @@ int main(int argc, char** argv) {
   app.add_flag("--list", list, "Compile nothing");
   app.add_option("--dispatches", context, "Print the dispatches of a token in a session of so many tokens");
   app.add_option("--caps", caps, "For --dispatches: JSON of the device that the plan is made for");
-  app.add_option("--format", format_name, "For --dispatches: of the model's matrices: f16, q8 or q4");
+  app.add_option("--format", format_name, "For --dispatches: of the model's matrices: f16, q8, q6 or q4");
   CLI11_PARSE(app, argc, argv);
   try {
     if (context > 0) return print_dispatches(settings, caps, format_name, folders.front(), context), 0;
@@ -132,7 +132,7 @@ int main(int argc, char** argv) {
     Survey survey;
     const auto add = [&](weft::Device& with, bool print_counts) {
       for (const std::filesystem::path& folder : folders)
-        for (const weft::Format format : weft::kFormats) {
+        for (const weft::Format format : weft::kAllFormats) {
           const auto counts = survey.add(with.shared_from_this(), folder, format);
           if (!print_counts) continue;
           print({{"model", folder.filename().string()},

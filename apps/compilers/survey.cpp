@@ -8,6 +8,7 @@
 
 #include "gpu/device.h"
 #include "model/batch.h"
+#include "model/parts.h"
 #include "model/schedule.h"
 
 namespace weft::compilers {
@@ -154,8 +155,20 @@ std::unique_ptr<Model> load(const std::shared_ptr<Device>& device, const std::fi
   return std::make_unique<Model>(Model{device, std::move(config), std::move(weights)});
 }
 
+std::unique_ptr<Model> load_native(const std::shared_ptr<Device>& device, const std::filesystem::path& folder,
+                                   Format format) {
+  std::unique_ptr<Model> model = load(device, folder, info(format).rounded);
+  const ModelFile file = open_model(folder);
+  Parts parts(file, model->config);
+  for (uint32_t index = 0; index < model->config.layers; ++index)
+    for (const MatrixSource& source : parts.layer(model->weights.layers[index], static_cast<int>(index)).matrices)
+      if (source.matrix.format == info(format).rounded && source.cols % SUPER_BLOCK == 0) source.matrix.format = format;
+  return model;
+}
+
 Survey::Counts Survey::add(const std::shared_ptr<Device>& device, const std::filesystem::path& folder, Format format) {
-  const std::unique_ptr<Model> model = load(device, folder, format);
+  const std::unique_ptr<Model> model =
+      is_native(format) ? load_native(device, folder, format) : load(device, folder, format);
   const auto record = [&](const auto& commands) -> Commands {
     std::vector<Dispatch> list;
     Recorder recorder(*device, list);

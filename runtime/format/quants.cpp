@@ -132,12 +132,15 @@ void decode_q5_k(const std::byte* block, float* out) {
 
 // 210 bytes: the low four bits[128], the high two bits[64], int8 scales[16], d. (d sc) (q - 32).
 // The four bits lie in runs of 64 bytes, one for each half of the block.
+uint32_t q6_k_quant(const std::byte* block, uint32_t e) {
+  const uint32_t low = byte_at(block + e / 128 * 64 + e % 64) >> e % 128 / 64 * 4 & 15;
+  return low | two_bits(block + 128, e) << 4;
+}
 void decode_q6_k(const std::byte* block, float* out) {
   const float d = half_at(block + 208);
   for (uint32_t e = 0; e < 256; ++e) {
-    const uint32_t low = byte_at(block + e / 128 * 64 + e % 64) >> e % 128 / 64 * 4 & 15;
     const float scale = d * signed_at(block + 192 + e / 16);
-    out[e] = scale * (static_cast<float>(low | two_bits(block + 128, e) << 4) - 32);
+    out[e] = scale * (static_cast<float>(q6_k_quant(block, e)) - 32);
   }
 }
 
@@ -225,6 +228,14 @@ NibbleBlock nibble_block(DType dtype, const std::byte* blocks, uint64_t index) {
   result.minimum = dtype == DType::q4_0 ? -8 * d : half_at(block + 2);
   for (uint32_t e = 0; e < result.values.size(); ++e)
     result.values[e] = static_cast<uint8_t>(nibble(block + (dtype == DType::q4_0 ? 2 : 4), e));
+  return result;
+}
+
+SuperBlock super_block(DType, const std::byte* block) {
+  SuperBlock result = {};
+  std::memcpy(&result.d, block + 208, sizeof result.d);
+  std::memcpy(result.scales.data(), block + 192, result.scales.size());
+  for (uint32_t e = 0; e < result.quants.size(); ++e) result.quants[e] = static_cast<uint8_t>(q6_k_quant(block, e));
   return result;
 }
 

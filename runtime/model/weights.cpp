@@ -85,7 +85,7 @@ void check_weights(const ModelFile& file, Config& config) {
 
 std::string Weights::type() const {
   std::string text;
-  for (const Format format : kFormats)
+  for (const Format format : kAllFormats)
     if (std::ranges::any_of(tensors, [&](const TensorReport& tensor) { return tensor.device_type == name(format); }))
       text += (text.empty() ? "" : "+") + std::string(name(format));
   return text;

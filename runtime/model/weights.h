@@ -65,8 +65,8 @@ struct TensorReport {
   Rounding rounding;  // from the file's type to the device's
 };
 
-// The formats of the matrices and of the vocabulary tables on the device. None: each matrix gets the one that is
-// closest to its type in the file; matrices that the device keeps as one get the finest of theirs. tie: two tables that
+// The formats of the matrices and of the vocabulary tables on the device, not native ones. None: each matrix gets the
+// one that is closest to its type in the file; parts of a matrix share one (weights_layout.h). tie: two tables that
 // rounding explains become one (tied_tables.h); false: only two tables of the same bytes.
 struct DeviceFormats {
   DeviceFormats(std::nullopt_t = std::nullopt) {}

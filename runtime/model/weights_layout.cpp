@@ -5,54 +5,28 @@
 #include "base/error.h"
 
 namespace weft {
-namespace {
 
-// The format closest to a type. It holds the same numbers, except for Q4_K, whose scales are rounded (q8 would round
-// the numbers more), and for types without such a format (format/packed_row.h).
-Format closest_format(DType type) {
-  switch (type) {
-    case DType::f32:
-    case DType::f16:
-    case DType::bf16:
-      return Format::f16;
-    case DType::q4_0:
-    case DType::q4_1:
-    case DType::q4_k:
-      return Format::q4;
-    case DType::q8_0:
-    case DType::q5_0:
-    case DType::q5_1:
-    case DType::q2_k:
-    case DType::q3_k:
-    case DType::q5_k:
-    case DType::q6_k:
-    case DType::mxfp4:
-    case DType::u8:  // no matrix
-      break;
-  }
-  return Format::q8;
-}
-
-}  // namespace
-
+// A matrix has one format, so parts of several types are rounded to the finest; native formats give way to q8.
 Format format_of(std::optional<Format> wanted, std::span<const TensorView* const> sources) {
   if (wanted) return *wanted;
-  Format finest = Format::q4;
-  for (const TensorView* source : sources) {
+  Format finest = closest_format(sources.front()->dtype);
+  for (const TensorView* source : sources.subspan(1)) {
     const Format own = closest_format(source->dtype);
-    if (own == Format::f16 || finest == Format::q4) finest = own;
+    if (own == finest) continue;
+    const bool halves = own == Format::f16 || finest == Format::f16;
+    finest = halves ? Format::f16 : Format::q8;
   }
   return finest;
 }
 
 Format table_format(std::optional<Format> wanted, const TensorView& table, bool projected) {
   if (wanted) return *wanted;
-  const Format own = closest_format(table.dtype);
+  const Format own = info(closest_format(table.dtype)).rounded;
   return projected && own == Format::q4 ? Format::q8 : own;
 }
 
 Format layer_input_format(std::optional<Format> wanted, const TensorView& table) {
-  const Format own = closest_format(table.dtype);
+  const Format own = info(closest_format(table.dtype)).rounded;
   return wanted ? *wanted : own == Format::f16 ? Format::q8 : own;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <deque>
 #include <functional>
 #include <limits>
@@ -17,7 +18,7 @@ namespace weft {
 namespace {
 
 // Raised when the checks change: results kept of older ones say nothing of the new.
-constexpr uint64_t kVersion = 1;
+constexpr uint64_t kVersion = 2;
 
 constexpr uint32_t kRows = 128, kCols = 256, kTokens = 64;
 constexpr ops::HeadShape kHeads = {4, 2, 64};
@@ -53,6 +54,17 @@ std::vector<float> exact_weights(Format format) {
   return values;
 }
 
+// Blocks of a native format whose numbers are small multiples of 2^-10.
+std::vector<std::byte> exact_blocks(Format format) {
+  const DType type = file_type(format);
+  std::vector<std::byte> bytes(bytes_for(type, std::vector<uint64_t>{kRows, kCols}));
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(number(i, 0, 255));
+  const uint16_t unit = float_to_half(0x1p-10f);
+  for (size_t block = 0; block < bytes.size(); block += block_bytes(type))
+    std::memcpy(&bytes[block + block_bytes(type) - sizeof unit], &unit, sizeof unit);
+  return bytes;
+}
+
 Values products(const std::vector<float>& weights, const std::vector<float>& x, uint32_t tokens) {
   Values y;
   for (uint32_t t = 0; t < tokens; ++t)
@@ -73,7 +85,7 @@ double largest(const Values& values) {
 class Checks {
  public:
   explicit Checks(const std::shared_ptr<Device>& device) : device_(device), uploader_(device) {
-    for (const Format format : kFormats)
+    for (const Format format : kAllFormats)
       for (const uint32_t tokens : {1u, kTokens}) add_product(format, tokens);
     for (const Format format : {Format::q8, Format::q4}) add_table(format);
     add_norm();
@@ -102,6 +114,9 @@ class Checks {
   }
   Matrix make_matrix(Format format, Layout layout, const std::vector<float>& weights) {
     const TensorView tensor = {"weights", DType::f32, {kRows, kCols}, std::as_bytes(std::span<const float>(weights))};
+    return make_matrix(format, layout, tensor);
+  }
+  Matrix make_matrix(Format format, Layout layout, const TensorView& tensor) {
     const TensorView* const part = &tensor;
     Matrix matrix = {format, kRows, kCols, {}, layout};
     if (layout == Layout::planes) {
@@ -123,8 +138,19 @@ class Checks {
 
   // All numbers are small and whole, so any order of sums gives the same; only rounded inputs come near.
   void add_product(Format format, uint32_t tokens) {
-    const std::vector<float> weights = exact_weights(format), x = inputs(tokens);
-    const Matrix matrix = make_matrix(format, Layout::values, weights);
+    std::vector<float> weights;
+    Matrix matrix;
+    if (is_native(format)) {
+      const std::vector<std::byte> blocks = exact_blocks(format);
+      const TensorView tensor = {"weights", file_type(format), {kRows, kCols}, blocks};
+      weights.resize(size_t{kRows} * kCols);
+      to_float(tensor, 0, weights);
+      matrix = make_matrix(format, Layout::values, tensor);
+    } else {
+      weights = exact_weights(format);
+      matrix = make_matrix(format, Layout::values, weights);
+    }
+    const std::vector<float> x = inputs(tokens);
     const View state = make_state(0, tokens), out = make_output(tokens, kRows);
     ops::Input in = make(x);
     in.halves = make_output(tokens, ops::halves_stride(kCols));

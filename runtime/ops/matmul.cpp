@@ -31,7 +31,7 @@ bool can_gate(const Plan& plan, const Matrix& weights, uint32_t tokens) {
 namespace {
 
 bool rounds_inputs(const Plan& plan, const Matrix& weights) {
-  return plan.int8_inputs && weights.format != Format::f16;
+  return plan.int8_inputs && info(weights.format).int8_inputs;
 }
 
 KernelSpec tile_kernel(const Plan& plan, const Matrix& weights, std::vector<uint32_t> constants) {

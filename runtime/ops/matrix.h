@@ -6,18 +6,11 @@
 #include <span>
 #include <vector>
 
-#include "format/packed_row.h"
-#include "format/tensor.h"
+#include "formats/format.h"
 #include "gpu/buffer.h"
 #include "ops/basis.h"
-#include "shaders/abi.h"
 
 namespace weft {
-
-enum class Format : uint32_t { f16 = FORMAT_F16, q8 = FORMAT_Q8, q4 = FORMAT_Q4 };
-inline constexpr Format kFormats[] = {Format::f16, Format::q8, Format::q4};
-const char* name(Format format);  // "f16", "q8", "q4"; static
-DType file_type(Format format);   // what files call it: F16, Q8_0, Q4_1
 
 // How a row's bits lie: whole values one after the other, or in a basis of their own and by planes (vocabulary tables
 // that are projected on).
@@ -59,7 +52,7 @@ PlaneBytes plane_bytes(Format format, uint32_t cols);
 
 // Packs tiles [first_tile, ...) of the matrix whose rows are the parts' rows, one part after the other, into out
 // (whole tiles). Every part is (rows, cols). roundings: one for each part, added to; or none. Rounds and throws as
-// RowPacker does.
+// RowPacker does; a native format copies tensors of its types and throws as NumberFormat::copy does.
 void pack_tiles(const Matrix& matrix, std::span<const TensorView* const> parts, uint32_t first_tile,
                 std::span<std::byte> out, std::span<Rounding> roundings = {});
 

@@ -61,6 +61,17 @@ uint small_word_at(uint i) { return small_words[i]; }  // 4
 layout(std430, binding = 1) readonly buffer Inputs { uvec4 inputs[]; };  // (tokens, stride / 4)
 uvec4 input_at(uint i) { return inputs[i]; }
 #endif
+// Half of a word.
+#ifdef WEFT_TEXEL
+uvec2 half_word_at(uint i, uint half_) {
+  const uvec4 word = word_at(i);
+  return half_ == 0 ? word.xy : word.zw;
+}
+#else
+layout(std430, binding = 0) readonly buffer HalfWords { uvec2 half_words[]; };
+uvec2 half_word_at(uint i, uint half_) { return half_words[i * 2 + half_]; }
+#endif
+
 vec4 floats_at(uint i) { return uintBitsToFloat(input_at(i)); }  // of the inputs
 
 // Eight words of the inputs, the same for every lane. Every lane of the workgroup must be there, as all that shares a subgroup's values.

@@ -1,6 +1,7 @@
 // Dot products of a layer matrix's rows with TOKENS inputs. The layout of tiles is in abi.h.
 #include "lib/product.glsl"
 #include "lib/tiles.glsl"
+#include "lib/super_blocks.glsl"
 
 // 1: the first half of the matrix's rows are gates, the second half what they gate; a lane has as many of both, in this order. With one
 // row a lane at once, the includer asks for the gates and then for what they gate.
@@ -76,13 +77,36 @@ float unpack_block(out vec4 weights[8], uvec4 words[BLOCK_WORDS], uint block, ui
 
 // Places of the lane's rows. first_row: the workgroup's, counted in the slice.
 void places_of(out Place places[ROW_TILES], uint blocks, uint rows, uint first_row) {
-  const uint last_tile = (rows - 1) / TILE_ROWS, words_of_tile = tile_words(blocks), words_of_row = BLOCK_WORDS * blocks;
+  const uint last_tile = (rows - 1) / TILE_ROWS, words_of_tile = tile_words(blocks), words_of_row = row_words(blocks);
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
     const uint row = (first_row + own_row(i, rows)) % TILE_ROWS;
     // A tile too many reads the last one again: cheaper than a branch around the loads.
     const uint tile = min((first_row + own_row(i, rows)) / TILE_ROWS, last_tile) * words_of_tile;
     places[i] = Place(tile / 4 + IN_TILE(row, 0, words_of_row), SCALE_PLACE(tile, tile + TILE_ROWS * 4 * words_of_row, row, (blocks + RUN - 1) / RUN));
   }
+}
+
+// Scales of the super-block that a lane's turn is in, or the part that the turn needs. By texels a word of 16 bytes costs as much as one of four, so a
+// turn is a whole super-block.
+#ifdef WEFT_TEXEL
+const uint SUPER_TURN = SUPER_BLOCKS;
+uvec4 super_scales(uint row, uint block) { return word_at(scales_at(row, block)); }
+uint pair_scales(uvec4 scales, uint block) { return scales[block % SUPER_BLOCKS / 2]; }
+#else
+const uint SUPER_TURN = 2;
+uvec4 super_scales(uint row, uint block) { return uvec4(small_word_at(scales_at(row, block) * 4 + block % SUPER_BLOCKS / 2), 0, 0, 0); }
+uint pair_scales(uvec4 scales, uint block) { return scales.x; }
+#endif
+
+// The upper bits of a block.
+uvec2 upper_bits(uint row, uint block) {
+  const uint at = upper_word(row, block, 0);
+  return half_word_at(at / 4, at % 4 / 2);
+}
+
+// A block of integers from its words.
+void unpack_super(out vec4 weights[8], uvec4 lower, uvec2 upper) {
+  [[unroll]] for (uint e = 0; e < 4; ++e) integers_of(weights[e * 2], weights[e * 2 + 1], lower[e], upper[e / 2], e);
 }
 
 // Blocks that a lane loads before it multiplies the first of them: more bytes are on their way at once.
@@ -94,7 +118,7 @@ shared vec4 staged[STAGED > 0 ? STAGED : 1];
 #else
 const uint STEP = 1;
 #endif
-const uint TURN = RUN > STEP ? RUN : STEP;  // blocks of a lane that lie side by side
+const uint TURN = SUPER ? SUPER_TURN : RUN > STEP ? RUN : STEP;  // blocks of a lane that lie side by side
 const uint SCALE_LOADS = FORMAT == FORMAT_Q4 ? STEP : 1;
 
 // sums: products of the lane's rows with the bound inputs first_token + t. Valid in lanes of part 0; every
@@ -112,8 +136,11 @@ void rows_dot(out float sums[SUMS], uint cols, uint rows, uint in_stride, uint f
 #endif
   for (uint first = part() * TURN; first < blocks; first += SPLIT * TURN) {
     uvec4 scales[SCALE_LOADS][SCALE_SHARES];
-    if (FORMAT != FORMAT_F16)
+    if (NOTED)
       [[unroll]] for (uint s = 0; s < SCALE_LOADS; ++s) { LOAD_SCALES(scales[s], places, min(first / RUN + s, (blocks - 1) / RUN)) }
+    uvec4 scales_of_super[ROW_TILES];
+    if (SUPER)
+      [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) scales_of_super[i] = super_scales(places[i].words, first);
     const uint end = min(first + TURN, blocks);
     uint block = first;
     do {
@@ -121,13 +148,26 @@ void rows_dot(out float sums[SUMS], uint cols, uint rows, uint in_stride, uint f
       [[unroll]] for (uint s = 0; s < STEP; ++s)
         [[unroll]] for (uint k = 0; k < BLOCK_WORDS; ++k)
           [[unroll]] for (uint i = 0; i < ROW_TILES; ++i)
-            words[s][i][k] = word_at(places[i].words + ((s == 0 ? block : min(block + s, blocks - 1)) * BLOCK_WORDS + k) * GROUP_ROWS);
+            words[s][i][k] = word_at(places[i].words + (block_word(s == 0 ? block : min(block + s, blocks - 1)) + k) * GROUP_ROWS);
+      uvec2 upper[STEP][ROW_TILES];
+      if (SUPER)
+        [[unroll]] for (uint s = 0; s < STEP; ++s)
+          [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) upper[s][i] = upper_bits(places[i].words, block + s);
       [[unroll]] for (uint s = 0; s < STEP; ++s) {
-        if (s == 0 || block + s < blocks) {  // not a break: NVK then keeps the words in memory
+        if (s == 0 || SUPER || block + s < blocks) {  // not a break: NVK then keeps the words in memory
           vec4 weights[ROW_TILES][8];
-          float scale[ROW_TILES];
-          [[unroll]] for (uint i = 0; i < ROW_TILES; ++i)
-            scale[i] = unpack_block(weights[i], words[s][i], block + s, FORMAT == FORMAT_F16 ? 0 : SCALES_OF(scales[s % SCALE_LOADS], i, first_row + own_row(i, rows)));
+          float scale[ROW_TILES], first_scale[ROW_TILES];  // the latter of the block's first half
+          [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
+            const uint notes = NOTED ? SCALES_OF(scales[s % SCALE_LOADS], i, first_row + own_row(i, rows)) : 0;
+            if (SUPER) {
+              unpack_super(weights[i], words[s][i][0], upper[s][i]);
+              const vec2 halves = q6_scales(uvec2(pair_scales(scales_of_super[i], block + s), notes), block + s);
+              first_scale[i] = halves.x;
+              scale[i] = halves.y;
+            } else {
+              scale[i] = unpack_block(weights[i], words[s][i], block + s, notes);
+            }
+          }
           [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
             const EightInputs x = eight_inputs((first_token + t) * stride + (block + s) * (BLOCK / 4));
             float products[ROW_TILES];
@@ -138,6 +178,11 @@ void rows_dot(out float sums[SUMS], uint cols, uint rows, uint in_stride, uint f
 #else
               const vec4 v = floats_of(x, j);
 #endif
+              if (SCALES == 2 && j == 4)
+                [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
+                  sums[t * ROW_TILES + i] += first_scale[i] * products[i];
+                  products[i] = 0;
+                }
               [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) products[i] += dot(weights[i][j], v);
             }
             [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) sums[t * ROW_TILES + i] += scale[i] * products[i];

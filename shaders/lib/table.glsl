@@ -59,17 +59,6 @@ Place place_of(TableRow r, uint rest) {
                (r.tile + TABLE_SCALES(FORMAT, rest) * TILE_ROWS) * 4 + IN_TILE(r.row, 0, pairs));
 }
 
-// Half of a word.
-#ifdef WEFT_TEXEL
-uvec2 half_word_at(uint i, uint half_) {
-  const uvec4 word = word_at(i);
-  return half_ == 0 ? word.xy : word.zw;
-}
-#else
-layout(std430, binding = 0) readonly buffer HalfWords { uvec2 half_words[]; };
-uvec2 half_word_at(uint i, uint half_) { return half_words[i * 2 + half_]; }
-#endif
-
 // Blocks 2 pair and 2 pair + 1 of the rest, added to the sums; the last one of an odd number is alone.
 void add_pair(inout float sums[SUMS], Place places[ROW_TILES], uint pair, uint rest, uint stride, uint first_token) {
   const uint plane_1 = TABLE_QUADS(rest) * TILE_ROWS;  // from plane 0

@@ -3,6 +3,7 @@
 #include "lib/bytes.glsl"
 #include "lib/half.glsl"
 #include "lib/tiles.glsl"
+#include "lib/super_blocks.glsl"
 
 layout(std430, binding = 0) readonly buffer Words { uvec4 words[]; };
 layout(std430, binding = 0) readonly buffer WordPairs { uvec2 word_pairs[]; };
@@ -16,16 +17,22 @@ uint weight_row() { return gl_LocalInvocationIndex / EIGHTS; }
 uint weight_eight() { return gl_LocalInvocationIndex % EIGHTS; }
 
 // tile: where the workgroup's rows begin, in 32-bit words.
-void load_weights(out uvec4 weights[WEIGHTS], out uint scale_words[WEIGHTS], uint block, uint blocks, uint tile) {
-  const uint count = BLOCK_WORDS * blocks, eight = weight_eight(), scale_count = (blocks + RUN - 1) / RUN;
-  const uint word = tile / 4 + IN_TILE(weight_row(), block * BLOCK_WORDS + eight * BLOCK_WORDS / 4, count);
+// scale_words: notes; of super-blocks the scales of two blocks, then notes.
+void load_weights(out uvec4 weights[WEIGHTS], out uvec2 scale_words[WEIGHTS], uint block, uint blocks, uint tile) {
+  const uint count = row_words(blocks), eight = weight_eight(), scale_count = (blocks + RUN - 1) / RUN;
+  const uint word = tile / 4 + IN_TILE(weight_row(), block_word(block) + eight * BLOCK_WORDS / 4, count), row = tile / 4 + IN_TILE(weight_row(), 0, count);
   const uint scales = tile + TILE_ROWS * 4 * count + IN_TILE(weight_row(), block / RUN, scale_count);
   [[unroll]] for (uint i = 0; i < WEIGHTS; ++i) {
     const uint at = word + i * WEIGHTS_APART * count;
     if (FORMAT == FORMAT_F16) weights[i] = words[at];
     if (FORMAT == FORMAT_Q8) weights[i].xy = word_pairs[at * 2 + eight % 2];
     if (FORMAT == FORMAT_Q4) weights[i].x = small_words[at * 4 + eight];
-    if (FORMAT != FORMAT_F16) scale_words[i] = small_words[scales + i * WEIGHTS_APART * scale_count];
+    if (NOTED) scale_words[i].x = small_words[scales + i * WEIGHTS_APART * scale_count];
+    if (!SUPER) continue;
+    const uint own = row + i * WEIGHTS_APART * count;
+    weights[i].x = small_words[at * 4 + eight];
+    weights[i].y = small_words[upper_word(own, block, eight)];
+    scale_words[i] = uvec2(small_words[scales_at(own, block) * 4 + block % SUPER_BLOCKS / 2], scale_words[i].x);
   }
 }
 
@@ -33,7 +40,13 @@ void load_weights(out uvec4 weights[WEIGHTS], out uint scale_words[WEIGHTS], uin
 vec4 four_bits(uint word) { return vec4((uvec4(word) >> uvec4(0, 4, 8, 12)) & 15u); }
 
 // Unpacks eight weights, and returns the factor that they must still be multiplied with.
-float unpack(out vec4 low, out vec4 high, uvec4 eight, uint scales, uint block) {
+float unpack(out vec4 low, out vec4 high, uvec4 eight, uvec2 scale_words, uint block) {
+  const uint scales = scale_words.x;
+  if (SUPER) {
+    integers_of(low, high, eight.x, eight.y, weight_eight());
+    const vec2 halves = q6_scales(scale_words, block);
+    return weight_eight() < 2 ? halves.x : halves.y;
+  }
   if (FORMAT == FORMAT_F16) {
     low = vec4(unpackHalf2x16(eight.x), unpackHalf2x16(eight.y));
     high = vec4(unpackHalf2x16(eight.z), unpackHalf2x16(eight.w));
@@ -59,7 +72,7 @@ void note_weight_peaks(uvec4 weights[WEIGHTS]) {
   if (FORMAT != FORMAT_F16) return;
   [[unroll]] for (uint i = 0; i < WEIGHTS; ++i) {
     vec4 low, high;
-    unpack(low, high, weights[i], 0, 0);
+    unpack(low, high, weights[i], uvec2(0), 0);
     weight_peaks[weight_row() + i * WEIGHTS_APART][weight_eight()] = max(peak_of(low), peak_of(high));
   }
 }

@@ -96,6 +96,14 @@ TEST_F(MatmulExpertTest, OneTokenAndChunks) {
       }
 }
 
+TEST_F(MatmulExpertTest, NativeFormats) {
+  for (const Tuning& tuning : {Tuning(), Tuning{.split = 4, .row_tiles = 1, .texel_products = false}})
+    for (const Format format : kNativeFormats) {
+      check(tuning, {format, 300, 256, 1, 1, ops::OfChosen::each, true});
+      check(tuning, {format, 72, 512, 16, 11, ops::OfChosen::sum});
+    }
+}
+
 // Slices that begin and end within an expert.
 TEST_F(MatmulExpertTest, SlicesOfABindingsReach) {
   for (const uint64_t slice : {16384u, 32768u, 49152u}) {

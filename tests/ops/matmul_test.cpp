@@ -22,14 +22,15 @@ struct Shape {
 // True if products of few tokens round their inputs, under a plan that can.
 bool rounds_few(const Plan& plan) { return plan.uniform_parts && plan.split > 1 && !plan.texel_products; }
 
-// Of a layer's product with so many results: those that have few rows a workgroup have no variant for subgroups.
+// Variant of a layer's product with so many results: those that have few rows a workgroup have no variant for
+// subgroups.
 std::string layer_product(const Plan& plan, const Matrix& matrix, uint32_t results) {
   return ops::spread_rows(plan, matrix, results) < TILE_ROWS ? "matmul" : split_product("matmul", plan);
 }
 
 // The variant that a plan should get.
 std::string variant_of(const Plan& plan, const Shape& shape, uint32_t results) {
-  const bool rounded = plan.int8_inputs && shape.format != Format::f16;
+  const bool rounded = plan.int8_inputs && info(shape.format).int8_inputs;
   if (plan.tile_tokens == 0 || shape.tokens <= plan.block_tokens)
     return rounded && rounds_few(plan) ? "matmul int8"
                                        : layer_product(plan, {shape.format, shape.rows, shape.cols}, results);
@@ -529,6 +530,53 @@ TEST_F(MatmulTest, WideInputs) {
   const Tuning tuning = {.row_tiles = 4};
   for (const uint32_t cols : {4100u, 8192u, 8200u, 16384u, 16385u})
     for (const uint32_t tokens : {1u, 8u}) check_matmul(tuning, {Format::q8, 70, cols, tokens, tokens});
+}
+
+// Formats of super-blocks: rows are whole ones.
+TEST_F(MatmulTest, NativeFormats) {
+  std::vector<Tuning> tunings = product_tunings();
+  tunings.push_back({.split = 4, .row_tiles = 1, .texel_products = false, .fewest_registers = true});
+  for (const Tuning& tuning : tunings)
+    for (const Format format : kNativeFormats) {
+      for (const uint32_t rows : {1u, 300u})
+        for (const uint32_t cols : {256u, 2304u}) check_matmul(tuning, {format, rows, cols, 1, 1});
+      for (const uint32_t active : {9u, 32u}) check_matmul(tuning, {format, 65, 768, 32, active});
+      check_gated(tuning, {format, 384, 768, 1, 1});
+      check_gated(tuning, {format, 1152, 256, 4, 4});
+      check_norm(tuning, format, 256, 512, 1);
+    }
+  for (const Format format : kNativeFormats) {
+    check_matmul({.row_tiles = 8}, {format, 600, 512, 1, 1, ops::Output::add, true});
+    check_matmul({.slice_bytes = 1 << 20}, {format, 9000, 256, 1, 1});
+  }
+}
+
+TEST_F(MatmulTest, TilesOfNativeFormats) {
+  for (const Format format : kNativeFormats) {
+    const Tuning plain = {.block_tokens = 8, .tile_tokens = 64, .half_tiles = false, .matrices = false};
+    for (const uint32_t cols : {256u, 768u}) check_matmul(plain, {format, 100, cols, 64, 50});
+    check_matmul({.tile_tokens = 16, .half_tiles = false, .matrices = false, .fewest_registers = true},
+                 {format, 130, 512, 64, 63, ops::Output::add, true});
+    const Tuning halves = {.tile_tokens = 64, .half_tiles = true, .matrices = false};
+    if (open_device(halves)->plan().half_tiles) check_matmul(halves, {format, 100, 768, 64, 50});
+    const Tuning matrices = {.tile_tokens = 64, .matrices = true};
+    if (!ops::uses_matrices(open_device(matrices)->plan())) continue;
+    for (const uint32_t cols : {256u, 768u}) check_matmul(matrices, {format, 130, cols, 64, 50});
+    check_matmul(matrices, {format, 65, 512, 32, 17, ops::Output::add, true, 1e6f});
+  }
+}
+
+// With a format of two scales a block, inputs are not rounded to 8 bits.
+TEST_F(MatmulTest, Int8OfNativeFormats) {
+  const Tuning tuning = {.block_tokens = 8, .tile_tokens = 64, .int8_inputs = true};
+  if (!open_device(tuning)->caps().int8_dot) GTEST_SKIP() << "the device has no integer dot products";
+  for (const Format format : kNativeFormats)
+    for (const uint32_t tokens : {1u, 64u}) {
+      const Shape shape = {format, 100, 768, tokens, tokens};
+      if (!info(format).int8_inputs) check_matmul(tuning, shape);
+      for (const bool whole : {true, false})
+        if (info(format).int8_inputs) check_int8(shape, 64, whole);
+    }
 }
 
 TEST_F(MatmulTest, RefusesWrongShapes) {

@@ -3,11 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "base/error.h"
+#include "format/model_file.h"
 #include "support/op_inputs.h"
+#include "support/random_rows.h"
+#include "support/source_folder.h"
 
 namespace weft::test {
 namespace {
@@ -21,6 +25,17 @@ float element(const Matrix& matrix, const std::vector<std::byte>& packed, uint32
     std::memcpy(&half, tile + byte, 2);
     return half_to_float(half);
   };
+  if (matrix.format == Format::q6) {
+    const uint32_t supers = matrix.cols / 256, super = col / 256, c = col % 256, words = supers * 13;
+    const auto byte = [&](uint32_t k, uint32_t at) {
+      return std::to_integer<uint32_t>(tile[place_in_tile(r, super * 13 + k, words) * 16 + at]);
+    };
+    const uint32_t lower = byte(c / 32, c % 32 / 8 * 4 + c % 4) >> (c % 8 / 4 * 4) & 15;
+    const uint32_t upper = byte(8 + c / 64, c % 64 / 16 * 4 + c % 4) >> (6 - c % 16 / 4 * 2) & 3;
+    const auto scale = static_cast<float>(static_cast<int8_t>(byte(12, c / 16)));
+    const float d = half_at(size_t{words} * 1024 + place_in_tile(r, super / 2, (supers + 1) / 2) * 4 + super % 2 * 2);
+    return d * scale * static_cast<float>(static_cast<int8_t>(lower << 2 | upper << 6) / 4);
+  }
   if (matrix.format == Format::q4) {
     const uint32_t block = col / BLOCK, e = col % BLOCK;
     const auto byte = static_cast<uint32_t>(tile[place_in_tile(r, block, matrix.blocks()) * 16 + e / 2]);
@@ -95,6 +110,67 @@ TEST(MatrixPacking, F16AndQ8PassUnchanged) {
   to_float(q8_tensor, 0, want);
   for (uint32_t r = 0; r < rows; ++r)
     for (uint32_t c = 0; c < cols; ++c) ASSERT_EQ(element(q8, q8_packed, r, c), want[r * cols + c]);
+}
+
+void expect_copied(Format format, const TensorView& tensor) {
+  const auto rows = static_cast<uint32_t>(tensor.shape[0]), cols = static_cast<uint32_t>(tensor.shape[1]);
+  SCOPED_TRACE(std::string(name(format)) + " " + std::to_string(rows) + " x " + std::to_string(cols));
+  const Matrix matrix = {format, rows, cols, {}};
+  const std::vector<std::byte> packed = pack(matrix, {&tensor});
+  std::vector<float> want(size_t{rows} * cols);
+  to_float(tensor, 0, want);
+  for (uint32_t r = 0; r < matrix.tiles() * TILE_ROWS; ++r)
+    for (uint32_t c = 0; c < cols; ++c)
+      ASSERT_EQ(element(matrix, packed, r, c), r < rows ? want[size_t{r} * cols + c] : 0) << r << ", " << c;
+}
+
+// Native formats hold the bits of the file, whatever they are: first those of the gguf package's blocks.
+TEST(MatrixPacking, NativeFormatsCopyEveryNumber) {
+  const ModelFile goldens = open_model(source_folder() / "tests/unit/golden/format/quants.gguf");
+  Random random(5);
+  for (const Format format : kNativeFormats) {
+    const DType type = file_type(format);
+    TensorView golden = *goldens.find(name(type));
+    golden.shape = {golden.bytes.size() / block_bytes(type), 256};
+    expect_copied(format, golden);
+    for (const uint32_t cols : {256u, 512u, 768u}) {
+      std::string blocks;
+      for (int row = 0; row < 70; ++row) append_row(blocks, type, random.normals(cols));
+      for (size_t at = 0; at < blocks.size(); at += block_bytes(type)) {  // all scales but infinities and NaNs
+        const size_t place = at + block_bytes(type) - 2;
+        blocks[place] = static_cast<char>(random.below(256));
+        blocks[place + 1] = static_cast<char>(random.below(4) * 64 + random.below(60));
+      }
+      expect_copied(format, {"t", type, {70, cols}, std::as_bytes(std::span(blocks))});
+    }
+  }
+}
+
+TEST(MatrixPacking, NativeFormatsRefuseScalesThatAreNotFinite) {
+  for (const Format format : kNativeFormats)
+    for (const uint16_t bad : {0x7c00, 0xfc00, 0x7e01}) {
+      const DType type = file_type(format);
+      std::string blocks;
+      for (int row = 0; row < 3; ++row) append_row(blocks, type, std::vector<float>(512));
+      std::memcpy(&blocks[block_bytes(type) * 6 - 2], &bad, 2);
+      const TensorView tensor = {"blk.0.x", type, {3, 512}, std::as_bytes(std::span(blocks))};
+      try {
+        pack({format, 3, 512, {}}, {&tensor});
+        ADD_FAILURE() << bad << " was packed as " << name(format);
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), Code::unsupported);
+        EXPECT_EQ(error.place(), "tensor blk.0.x");
+        EXPECT_NE(error.sentence().find("(2, 256)"), std::string::npos) << error.what();
+      }
+    }
+}
+
+TEST(MatrixPacking, EveryTypeHasAFormat) {
+  for (const DType type : kDTypes) {
+    const Format format = closest_format(type);
+    EXPECT_NE(std::ranges::find(info(format).from, type), info(format).from.end()) << name(type);
+    EXPECT_FALSE(is_native(info(format).rounded)) << name(type);
+  }
 }
 
 // Q4_0 and Q5_0 are integers times a scale, as q8 is: whatever the scale, subnormal or not, nothing is rounded.
@@ -264,6 +340,7 @@ TEST(MatrixSlices, PackedBytes) {
   EXPECT_EQ(packed_bytes(Format::q8, 10, 33), 10u * 2 * 34);
   EXPECT_EQ(packed_bytes(Format::q4, 10, 33), 10u * 2 * 20);
   EXPECT_EQ(packed_bytes(Format::q8, 49152, 576), uint64_t{49152} * 18 * 34);
+  EXPECT_EQ(packed_bytes(Format::q6, 3, 512), uint64_t{3} * 2 * 210);
 }
 
 }  // namespace

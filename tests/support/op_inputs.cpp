@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "support/random_rows.h"
+
 namespace weft::test {
 
 float Random::normal() {  // Box and Muller 1958
@@ -65,9 +67,26 @@ Tiled tile(const std::shared_ptr<Device>& device, Format format, uint32_t rows, 
   return tiled;
 }
 
+namespace {
+
+Tiled make_native(const std::shared_ptr<Device>& device, Format format, uint32_t rows, uint32_t cols, Random& random) {
+  std::string blocks;
+  for (uint32_t row = 0; row < rows; ++row) append_row(blocks, file_type(format), random.normals(cols));
+  const TensorView tensor = {"random", file_type(format), {rows, cols}, std::as_bytes(std::span(blocks))};
+  Tiled tiled = tile(device, format, rows, cols, tensor);
+  std::vector<float> values(size_t{rows} * cols);
+  to_float(tensor, 0, values);
+  tiled.values = reference::Rows(rows, cols);
+  tiled.values.values.assign(values.begin(), values.end());
+  return tiled;
+}
+
+}  // namespace
+
 Tiled make_tiled(const std::shared_ptr<Device>& device, Format format, uint32_t rows, uint32_t cols, uint32_t seed,
                  Layout layout) {
   Random random(seed);
+  if (is_native(format)) return make_native(device, format, rows, cols, random);
   std::vector<float> values(size_t{rows} * cols);
   for (size_t row = 0; row < rows; ++row) {
     float scale = 0, minimum = 0;

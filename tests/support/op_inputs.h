@@ -41,6 +41,7 @@ inline uint32_t bits_of(Format format) { return format == Format::q4 ? 4 : forma
 std::vector<std::byte> pack_table(Format format, const TensorView& tensor, std::shared_ptr<const Basis> basis);
 // The (rows, width) values that a table stores of a tensor, in a basis for unknown states; in the tensor's columns.
 std::vector<float> stored_table(Format format, const TensorView& tensor);
+// A matrix of a native format has random blocks.
 Tiled make_tiled(const std::shared_ptr<Device>& device, Format format, uint32_t rows, uint32_t cols, uint32_t seed,
                  Layout layout = Layout::values);
 // Packs a tensor and uploads it. basis: of Layout::planes; none: the one of unknown states. `values` is filled in only

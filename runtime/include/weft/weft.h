@@ -201,7 +201,7 @@ WEFT_API void weft_model_free(weft_model* model);
 
 typedef struct weft_model_info {
   const char* family;   /* "llama"; the model owns this string and the next three */
-  const char* type;     /* "f16", "q8" or "q4"; "q8+q4" if matrices have different types, finest first */
+  const char* type;     /* "q8"; "q8+q4" if matrices have different types, finest first: docs/formats.md */
   const char* device;   /* the device's name */
   const char* driver;   /* the driver's name and version */
   uint32_t vocab_size;  /* rows of the vocabulary table */

@@ -1,0 +1,50 @@
+// The formats of numbers on the device. Each has a file of this folder: what it is called, which types of files become
+// it, and how a row becomes words of a tile. A format of super-blocks also has a file of shaders/formats/. The layouts
+// are described in shaders/abi.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "format/packed_row.h"
+#include "format/tensor.h"
+#include "shaders/abi.h"
+
+namespace weft {
+
+enum class Format : uint32_t { f16 = FORMAT_F16, q8 = FORMAT_Q8, q4 = FORMAT_Q4, q6 = FORMAT_Q6 };
+inline constexpr Format kFormats[] = {Format::f16, Format::q8, Format::q4};  // that any numbers can be rounded to
+inline constexpr Format kNativeFormats[] = {Format::q6};  // that copy a type of files: matrices only, not tables
+inline constexpr Format kAllFormats[] = {Format::f16, Format::q8, Format::q6, Format::q4};  // finest first
+
+// A format's row of the registry.
+struct NumberFormat {
+  const char* name;  // static
+  DType file_type;   // what files call it
+  // Types of files that a matrix has it for. It holds the same numbers, except where packed_row.h says otherwise.
+  std::span<const DType> from;
+  Format rounded;                          // of a table with this type: itself, unless it is native
+  bool int8_inputs;                        // inputs can be rounded to 8 bits: 32 numbers have one scale (and minimum)
+  uint64_t (*row_bytes)(uint32_t blocks);  // of a row of blocks of 32 numbers, without the filling of its tile
+  // Stores a row in its place of a tile. One of the two: the first takes what RowPacker makes; the second, of native
+  // formats, a row of a tensor of a type of `from`, and throws Error(unsupported) naming the tensor for a scale that is
+  // not finite.
+  void (*store)(std::byte* tile, uint32_t place, const PackedRow& from, uint32_t blocks);
+  void (*copy)(std::byte* tile, uint32_t place, const TensorView& from, uint64_t row);
+};
+
+const NumberFormat& info(Format format);
+inline bool is_native(Format format) { return info(format).copy != nullptr; }
+inline const char* name(Format format) { return info(format).name; }
+inline DType file_type(Format format) { return info(format).file_type; }
+
+// The format that a matrix of this type gets.
+Format closest_format(DType type);
+
+// Word k of 16 bytes of a row of a tile, of `words` a row.
+inline std::byte* word_of(std::byte* tile, uint32_t row, uint32_t k, uint32_t words) {
+  return tile + size_t{IN_TILE(row, k, words)} * 16;
+}
+
+}  // namespace weft

@@ -1,0 +1,49 @@
+#include "formats/super_blocks.h"
+
+#include <cstring>
+
+#include "base/error.h"
+#include "base/quote.h"
+
+namespace weft {
+
+void SuperWords::set_lower(const SuperBlock& block) {
+  for (uint32_t eight = 0; eight < SUPER_BLOCK / 8; ++eight) {
+    const uint8_t* const quants = &block.quants[eight * 8];
+    for (uint32_t k = 0; k < 4; ++k)
+      bytes[eight * 4 + k] = static_cast<std::byte>((quants[k] & 15) | (quants[k + 4] & 15) << 4);
+  }
+}
+
+void SuperWords::set_upper(uint32_t index, uint32_t word) {
+  std::memcpy(bytes + SUPER_BLOCKS * 16 + index * 4, &word, 4);
+}
+
+void SuperWords::store(std::byte* tile, uint32_t place, uint32_t super, uint32_t supers, uint32_t bits) const {
+  const uint32_t words = SUPER_WORDS(bits);
+  for (uint32_t k = 0; k < words; ++k)
+    std::memcpy(word_of(tile, place, super * words + k, supers * words), bytes + k * 16, 16);
+}
+
+uint32_t super_blocks_of(const TensorView& from) {
+  if (from.shape.back() % SUPER_BLOCK != 0)
+    throw Error(Code::unsupported,
+                "rows have " + std::to_string(from.shape.back()) + " elements, which is no multiple of " +
+                    std::to_string(SUPER_BLOCK),
+                "tensor " + printable(from.name));
+  return static_cast<uint32_t>(from.shape.back() / SUPER_BLOCK);
+}
+
+SuperBlock read_super_block(const TensorView& from, uint64_t row, uint32_t super) {
+  const uint64_t index = row * super_blocks_of(from) + super;
+  const SuperBlock block = super_block(from.dtype, from.bytes.data() + index * block_bytes(from.dtype));
+  for (const uint16_t half : {block.d, block.dmin})
+    if ((half & 0x7c00) == 0x7c00)
+      throw Error(Code::unsupported,
+                  "the block of element (" + std::to_string(from.first_row + row) + ", " +
+                      std::to_string(super * SUPER_BLOCK) + ") has the scale " + std::to_string(half_to_float(half)),
+                  "tensor " + printable(from.name));
+  return block;
+}
+
+}  // namespace weft

@@ -1,0 +1,15 @@
+// Q6_K (abi.h).
+
+// The factors of a block's first and second 16 integers. notes: the scales of the block and its neighbour; two super-blocks' d.
+vec2 q6_scales(uvec2 notes, uint block) {
+  const int bytes = int(notes.x >> (block % 2 * 16));
+  // A quarter, because the integers are four times theirs.
+  return 0.25 * scale_of(notes.y >> (block / SUPER_BLOCKS % 2 * 16)) * vec2((bytes << 24) >> 24, (bytes << 16) >> 24);
+}
+
+// Four times the integers of columns 8 eight to 8 eight + 7 of a block, as signed bytes of two words. lower: the 32-bit word of their lower bits;
+// upper: that of their upper bits.
+uvec2 q6_bytes(uint lower, uint upper, uint eight) {
+  const uint bits = upper << (eight % 2 * 4);
+  return (uvec2(lower << 2, lower >> 2) & 0x3c3c3c3cu) | (uvec2(bits, bits << 2) & 0xc0c0c0c0u);
+}
