@@ -34,6 +34,8 @@ struct Plan {
   uint64_t memory_budget = 0;  // bytes of Memory::device and shared that buffers may take together; 0: no limit
   bool statistics = false;     // kernels keep the compiler's statistics (Kernel::statistics); only on in tests
   std::vector<std::string> workarounds;  // reasons of those applied
+
+  bool operator==(const Plan&) const = default;
 };
 
 // Throws Error(unsupported) naming the limit, if the device has less than Vulkan 1.1 or than the kernels need.

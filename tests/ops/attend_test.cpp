@@ -290,12 +290,15 @@ TEST_F(AttendTest, CachesOfQ8) {
     c.format = Format::q8;
     return c;
   };
-  for (const Tuning& tuning : reduction_tunings())
-    for (const uint32_t dim : {2u, 12u, 32u, 48u, 64u, 80u, 96u, 200u, 256u}) {
+  const auto check_dims = [&](const Tuning& tuning, std::initializer_list<uint32_t> dims) {
+    for (const uint32_t dim : dims) {  // a pipeline each
       check_attend(tuning, q8({{3, 3, dim}, 299}));
       check_attend(tuning, q8({{4, 2, dim}, 63, 5, 16}));
       check_attend(tuning, q8({{4, 2, dim}, 300, 3, 16, 1, 0, 70}));  // a window
     }
+  };
+  for (const bool plain : {false, true}) check_dims({.plain = plain}, {2u, 12u, 32u, 48u, 64u, 80u, 96u, 200u, 256u});
+  for (const Tuning& tuning : reduction_tunings()) check_dims(tuning, {12u, 80u});
   check_attend({}, q8({{4, 2, 80}, 1500, 16, 16, 1, 0, 300, 0, 320}));  // a ring
   check_attend({}, q8({{4, 2, 64}, 700, 1, 1, 20}));                    // nearly one-hot
   check_attend({}, q8({{4, 2, 64}, 300, 3, 16, 5, 0, 70, 50}));         // a soft-cap

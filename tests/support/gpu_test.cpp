@@ -120,36 +120,42 @@ std::string Tuning::name() const {
   return text;
 }
 
+// The device's own plan, changed as the tuning says.
+static Plan tuned_plan(const Caps& caps, const Tuning& tuning) {
+  Plan plan = plan_of(caps);
+  if (tuning.plain) {
+    plan.subgroup = plan.texel_products = plan.uniform_parts = plan.half_tiles = false;
+    plan.matrix_side = 0;
+    plan.profile_every = 0;
+  }
+  if (tuning.reduce_threads) plan.reduce_threads = tuning.reduce_threads;
+  if (tuning.split) plan.split = tuning.split;
+  if (tuning.row_tiles) plan.row_tiles = tuning.row_tiles;
+  if (tuning.texel_products) plan.texel_products &= *tuning.texel_products;
+  plan.fewest_registers |= tuning.fewest_registers;
+  if (tuning.attend_span) plan.attend_span = tuning.attend_span;
+  if (tuning.block_tokens) plan.block_tokens = tuning.block_tokens;
+  if (tuning.tile_tokens) plan.tile_tokens = tuning.tile_tokens;
+  if (tuning.matrices) plan.matrix_side = *tuning.matrices ? gpu_plan(caps).matrix_side : 0;
+  if (tuning.half_tiles) plan.half_tiles = *tuning.half_tiles && caps.fp16;
+  if (tuning.int8_inputs && caps.int8_dot) {
+    Caps fast = caps;
+    fast.int8_dot_fast = true;  // software drivers compute the same, slowly
+    round_inputs(plan, fast);
+  }
+  if (tuning.slice_bytes) plan.slice_bytes = tuning.slice_bytes;
+  if (tuning.staged_cols) plan.staged_cols = tuning.staged_cols;
+  return plan;
+}
+
+// Tunings that come to the same plan share a device and its pipelines: SwiftShader compiles some for seconds.
 std::shared_ptr<Device> open_device(const Tuning& tuning) {
   std::shared_ptr<Device>& device = g_devices[tuning.name()];
-  if (!device)
-    device = Device::open({}, [&](const Caps& caps) {
-      Plan plan = plan_of(caps);
-      if (tuning.plain) {
-        plan.subgroup = plan.texel_products = plan.uniform_parts = plan.half_tiles = false;
-        plan.matrix_side = 0;
-        plan.profile_every = 0;
-      }
-      if (tuning.reduce_threads) plan.reduce_threads = tuning.reduce_threads;
-      if (tuning.split) plan.split = tuning.split;
-      if (tuning.row_tiles) plan.row_tiles = tuning.row_tiles;
-      if (tuning.texel_products) plan.texel_products &= *tuning.texel_products;
-      plan.fewest_registers |= tuning.fewest_registers;
-      if (tuning.attend_span) plan.attend_span = tuning.attend_span;
-      if (tuning.block_tokens) plan.block_tokens = tuning.block_tokens;
-      if (tuning.tile_tokens) plan.tile_tokens = tuning.tile_tokens;
-      if (tuning.matrices) plan.matrix_side = *tuning.matrices ? gpu_plan(caps).matrix_side : 0;
-      if (tuning.half_tiles) plan.half_tiles = *tuning.half_tiles && caps.fp16;
-      if (tuning.int8_inputs && caps.int8_dot) {
-        Caps fast = caps;
-        fast.int8_dot_fast = true;  // software drivers compute the same, slowly
-        round_inputs(plan, fast);
-      }
-      if (tuning.slice_bytes) plan.slice_bytes = tuning.slice_bytes;
-      if (tuning.staged_cols) plan.staged_cols = tuning.staged_cols;
-      return plan;
-    });
-  return device;
+  if (device) return device;
+  const auto opened = Device::open({}, [&](const Caps& caps) { return tuned_plan(caps, tuning); });
+  const auto same = std::ranges::find_if(
+      g_devices, [&](const auto& other) { return other.second && other.second->plan() == opened->plan(); });
+  return device = same == g_devices.end() ? opened : same->second;
 }
 
 std::filesystem::path cache_folder() { return g_cache_folder; }

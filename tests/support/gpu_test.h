@@ -38,7 +38,7 @@ struct Tuning {
   std::string name() const;  // "plain split=2": for SCOPED_TRACE
 };
 
-// The device for a tuning: opened at its first use, shared by all tests of the program.
+// The device for a tuning: opened at its first use, shared by all tests of the program and by tunings of the same plan.
 std::shared_ptr<Device> open_device(const Tuning& tuning = {});
 
 // Plan of a device in this run, as WEFT_TEST_PLAN says.
