@@ -49,6 +49,8 @@ if(WEFT_APPS) # of the program
     weft_sbom(${library} CONTAINS https://www.npmjs.com/package/${name})
   endforeach()
   weft_sbom(libedit "${LIBEDIT_VERSION}" BSD-3-Clause DYNAMIC_LINK https://thrysoee.dk/editline)
+  weft_sbom(curl "${CURL_VERSION}" curl DYNAMIC_LINK https://curl.se)
+  weft_sbom(OpenSSL "${CRYPTO_VERSION}" Apache-2.0 DYNAMIC_LINK https://www.openssl.org)
 endif()
 
 string(TIMESTAMP created "%Y-%m-%dT%H:%M:%SZ" UTC) # of SOURCE_DATE_EPOCH, if that is set

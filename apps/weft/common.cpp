@@ -141,7 +141,7 @@ void add_device_option(CLI::App* command, std::string& device) {
 void add_model_options(CLI::App* command, ModelArgs& args) {
   command
       ->add_option("-m,--model", args.model,
-                   "GGUF file, Hugging Face folder, or name of a model that ./run model NAME has downloaded\n"
+                   "GGUF file, Hugging Face folder, or name of a model that weft pull has downloaded: weft models\n"
                    "(default: the installed model)")
       ->type_name("PATH|NAME");
   command

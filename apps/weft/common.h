@@ -121,8 +121,8 @@ void set_grammar(api::Session& session, const GrammarArgs& args);
 void add_json_option(CLI::App* command, bool& json);
 void add_stats_option(CLI::App* command, bool& stats);
 
-// Options of a path take the names of `./run model NAME` too. Returns the model's path: `model` itself if it exists or
-// is no such name, else its place in the cache. Throws api::Failure if it is not there.
+// Options of a path take names too: of the user's cache, or what a model was pulled from. Returns the model's path:
+// `model` itself if it exists or is a path, else its place in the cache. Throws api::Failure if it is not there.
 std::string model_path(const std::string& model);
 // A name to show: a path's last part without ".gguf"; "pocket" for the installed model.
 std::string model_name(const std::string& model);
@@ -208,5 +208,6 @@ void add_devices(CLI::App& app);
 void add_plot(CLI::App& app);
 void add_serve(CLI::App& app);
 void add_tune(CLI::App& app);
+void add_models(CLI::App& app);  // pull, models and rm
 
 }  // namespace weft::cli

@@ -29,6 +29,7 @@ void add_subcommands(CLI::App& app) {
   cli::add_devices(app);
   cli::add_tune(app);
   cli::add_plot(app);
+  cli::add_models(app);
 }
 
 struct Subcommand {
@@ -40,6 +41,9 @@ constexpr Subcommand kSubcommands[] = {
     {"generate", "Talk", "weft generate -p \"Once upon a time\" --max-tokens 100"},
     {"embed", "Encode", "weft embed -m bge-small \"a cat\" \"a dog\" --json"},
     {"fill", "Encode", "weft fill -m bert-base \"The [MASK] sat on the mat.\""},
+    {"models", "Models and devices", "weft models"},
+    {"pull", "Models and devices", "weft pull qwen3-0.6b"},
+    {"rm", "Models and devices", "weft rm qwen3-0.6b"},
     {"inspect", "Models and devices", "weft inspect -m smollm2"},
     {"convert", "Models and devices", "weft convert model.gguf smaller.gguf --type q4"},
     {"devices", "Models and devices", "weft devices -m smollm2"},

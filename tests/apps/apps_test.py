@@ -17,6 +17,7 @@ from test_json import Json
 from test_lens import Lens
 from test_lora import Lora
 from test_models import Models, RealModels
+from test_pull import Pull
 from test_readme import Readme
 from test_serve import Serve
 from test_serve_agents import ServeAgents

@@ -1,0 +1,241 @@
+// weft pull, models and rm: models by name, in the user's cache.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+#include <weft/probe.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+
+#include "common.h"
+#include "hub.h"
+#include "models.h"
+
+namespace weft::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path require_folder() {
+  const fs::path folder = models_folder();
+  if (folder.empty())
+    throw api::Failure(WEFT_NOT_FOUND, "there is no folder for models", "cache", "set WEFT_CACHE_DIR to one, or HOME");
+  return folder;
+}
+
+// One download of a model at a time: the lock goes with the process.
+class PullLock {
+ public:
+  PullLock(const fs::path& path, const std::string& name) : file_(open(path.c_str(), O_RDWR | O_CREAT, 0644)) {
+    if (file_ < 0) throw api::Failure(WEFT_IO, std::strerror(errno), path.string());
+    if (flock(file_, LOCK_EX | LOCK_NB) == 0) return;
+    close(file_);
+    throw api::Failure(WEFT_IO, "another weft pull is downloading it", name);
+  }
+  ~PullLock() { close(file_); }
+  PullLock(const PullLock&) = delete;
+  PullLock& operator=(const PullLock&) = delete;
+
+ private:
+  int file_;
+};
+
+void require_space(const fs::path& folder, const fs::path& work, const RemoteModel& model) {
+  std::uint64_t missing = 0;
+  std::error_code ignored;
+  for (const RemoteFile& file : model.files) {
+    std::uint64_t here = 0;
+    for (const char* end : {"", ".part"}) {
+      const auto size = fs::file_size((work / file.name).string() + end, ignored);
+      if (!ignored) here = std::max<std::uint64_t>(here, size);
+    }
+    missing += file.bytes - std::min(here, file.bytes);
+  }
+  const fs::space_info space = fs::space(folder, ignored);
+  if (!ignored && space.available < missing)
+    throw api::Failure(WEFT_IO,
+                       human_bytes(static_cast<double>(missing)) + " are needed, and " +
+                           human_bytes(static_cast<double>(space.available)) + " are free",
+                       folder.string());
+}
+
+// Downloads into a hidden folder, which is renamed when all is there.
+void bring(const RemoteModel& model, const fs::path& folder, const Reference& reference) {
+  const fs::path work = folder / (".pulling-" + model.name);
+  std::error_code failed;
+  fs::create_directories(work, failed);
+  if (failed) throw api::Failure(WEFT_IO, failed.message(), work.string());
+  const PullLock lock(work / ".lock", model.name);
+  require_space(folder, work, model);
+  std::uint64_t total = 0, done = 0;
+  for (const RemoteFile& file : model.files) total += file.bytes;
+  ProgressBar bar("downloading " + model.name);
+  for (const RemoteFile& file : model.files) {
+    const fs::path path = work / file.name;
+    fs::create_directories(path.parent_path(), failed);
+    if (!fs::exists(path, failed))
+      fetch_file(file, model.credentials, path, [&](std::uint64_t bytes) {
+        if (total > 0) bar.update(static_cast<float>(static_cast<double>(done + bytes) / static_cast<double>(total)));
+      });
+    done += file.bytes;
+  }
+  {
+    std::ofstream note(folder / (model.name + ".json"));
+    note << Json{{"source", reference.source}}.dump() << '\n';
+  }
+  const bool single = model.files.size() == 1 && model.files[0].name == model.name + ".gguf";
+  if (!single) fs::remove(work / ".lock", failed);
+  if (single)
+    fs::rename(work / model.files[0].name, folder / model.files[0].name, failed);
+  else
+    fs::rename(work, folder / model.name, failed);
+  if (failed) throw api::Failure(WEFT_IO, failed.message(), (folder / model.name).string());
+  if (single) fs::remove_all(work, failed);
+}
+
+const KeptModel* find_kept(const std::vector<KeptModel>& models, const std::string& name, const std::string& source) {
+  const auto found = std::ranges::find_if(models, [&](const KeptModel& model) {
+    return model.name == name || (!source.empty() && model.source == source);
+  });
+  return found == models.end() ? nullptr : &*found;
+}
+
+void pull(const std::string& wanted) {
+  const fs::path folder = require_folder();
+  const KnownModel* known = known_model(wanted);
+  if (known && *known->source == '\0' && find_kept(kept_models(), wanted, "")) {
+    std::cout << find_kept(kept_models(), wanted, "")->path.string() << '\n';
+    return;
+  }
+  const Reference reference = parse_reference(wanted);
+  std::vector<KeptModel> kept = kept_models();
+  const KeptModel* model = find_kept(kept, known ? wanted : "", reference.source);
+  if (!model) {
+    RemoteModel remote = find_remote(reference);
+    if (known) {  // it gets the catalogue's name
+      if (remote.files.size() == 1) remote.files[0].name = wanted + ".gguf";
+      remote.name = wanted;
+    }
+    if (find_kept(kept, remote.name, ""))
+      throw api::Failure(WEFT_INVALID_ARGUMENT, "there is a model of this name from elsewhere", remote.name,
+                         "weft rm " + remote.name + " removes it");
+    std::uint64_t bytes = 0;
+    bool checked = true;
+    for (const RemoteFile& file : remote.files) {
+      bytes += file.bytes;
+      checked &= !file.sha256.empty() || !file.git_sha1.empty();
+    }
+    std::cerr << remote.name << ", " << (bytes > 0 ? human_bytes(static_cast<double>(bytes)) : "of unknown size")
+              << ", from " << reference.source << (known ? std::string(", licence ") + known->licence : "") << '\n';
+    if (!checked) std::cerr << "no checksum is known for it: what arrives is not checked\n";
+    bring(remote, folder, reference);
+    kept = kept_models();
+    model = find_kept(kept, remote.name, "");
+  }
+  if (!model) throw api::Failure(WEFT_BAD_FILE, "what was downloaded is no model", wanted);
+  std::cerr << "weft chat -m " << model->name << " talks with it\n";
+  std::cout << model->path.string() << '\n';
+}
+
+void remove(const std::vector<std::string>& names) {
+  const fs::path folder = require_folder();
+  for (const std::string& name : names) {
+    const std::vector<KeptModel> kept = kept_models();
+    const KeptModel* model = find_kept(kept, name, name);
+    if (!model) throw api::Failure(WEFT_NOT_FOUND, "there is no such model in the cache", name, nearest_models(name));
+    std::error_code failed;
+    const bool single = model->path == folder / (model->name + ".gguf");
+    if (single)
+      fs::remove(model->path, failed);
+    else
+      fs::remove_all(folder / model->name, failed);
+    if (failed) throw api::Failure(WEFT_IO, failed.message(), model->path.string());
+    fs::remove(folder / (model->name + ".json"), failed);
+    std::cerr << "removed " << model->name << ", " << human_bytes(static_cast<double>(model->bytes)) << '\n';
+  }
+}
+
+// {"fits", "needed_bytes"} of a kept model, as `weft devices -m` computes them; null: they are not known.
+Json fit_of(const KeptModel& model) {
+  weft_model_options options = weft_model_options_default();
+  const weft_session_options session = {0, WEFT_TYPE_FILE, WEFT_POLICY_THROUGHPUT};
+  weft_probe_report report = {};
+  char* text = nullptr;
+  weft_error error = {};
+  if (weft_probe(model.path.c_str(), 0, &options, &session, &report, &text, &error) != WEFT_OK) return nullptr;
+  const Json probe = Json::parse(api::detail::take(text));
+  if (report.device != WEFT_OK || report.model != WEFT_OK) return nullptr;
+  return {{"fits", probe.at("fits")}, {"needed_bytes", probe.at("needed_bytes")}};
+}
+
+void list(bool json) {
+  Json models = Json::array();
+  const std::vector<KeptModel> kept = kept_models();
+  const auto add_kept = [&](const KeptModel& model, const KnownModel* known) {
+    const Json fit = fit_of(model);
+    models.push_back({{"name", model.name},
+                      {"path", model.path.string()},
+                      {"bytes", model.bytes},
+                      {"needed_bytes", fit.is_null() ? Json() : fit["needed_bytes"]},
+                      {"fits", fit.is_null() ? Json() : fit["fits"]},
+                      {"parameters", known ? Json(known->parameters) : Json()},
+                      {"licence", known ? Json(known->licence) : Json()},
+                      {"source", model.source}});
+  };
+  for (const KeptModel& model : kept) add_kept(model, known_model(model.name));
+  for (const KnownModel& known : known_models()) {
+    if (find_kept(kept, known.name, known.source)) continue;
+    models.push_back({{"name", known.name},
+                      {"path", nullptr},
+                      {"parameters", known.parameters},
+                      {"licence", known.licence},
+                      {"source", *known.source ? known.source : "PyPI"}});
+  }
+  if (json) return print_json({{"folder", models_folder().string()}, {"models", models}});
+  std::cout << format("%-24s %10s  %-12s %s\n", "NAME", "SIZE", "HERE", "LICENCE");
+  for (const Json& model : models) {
+    std::string size = "", here = "";
+    if (model["path"].is_string()) {
+      size = human_bytes(model["bytes"].get<double>());
+      here = model["fits"].is_null() ? "yes" : model["fits"].get<bool>() ? "yes, fits" : "does not fit";
+    } else {
+      size = model["parameters"].get<std::string>();
+    }
+    const std::string licence = model["licence"].is_string() ? model["licence"].get<std::string>() : "";
+    std::cout << format("%-24s %10s  %-12s %s\n", model["name"].get<std::string>().c_str(), size.c_str(), here.c_str(),
+                        licence.c_str());
+  }
+  std::cerr << "weft pull NAME downloads one; any other: weft pull hf.co/OWNER/REPO[:TYPE]\n";
+}
+
+}  // namespace
+
+void add_models(CLI::App& app) {
+  {
+    auto name = std::make_shared<std::string>();
+    CLI::App* command =
+        app.add_subcommand("pull",
+                           "Download a model to the user's cache, where -m finds it by its name, and print its path.\n"
+                           "MODEL: a name of `weft models`, hf.co/OWNER/REPO[:TYPE] (TYPE: of a GGUF file, such as "
+                           "Q4_K_M), or the URL of\n"
+                           "a GGUF file. What breaks off goes on the next time; checksums are checked. HF_TOKEN opens "
+                           "models that need an\n"
+                           "account, HF_ENDPOINT names another hub");
+    command->add_option("MODEL", *name, "the model")->required();
+    command->callback([name] { pull(*name); });
+  }
+  {
+    auto json = std::make_shared<bool>(false);
+    CLI::App* command = app.add_subcommand("models", "List the models in the user's cache, and those known by name");
+    add_json_option(command, *json);
+    command->callback([json] { list(*json); });
+  }
+  auto names = std::make_shared<std::vector<std::string>>();
+  CLI::App* command = app.add_subcommand("rm", "Remove models from the user's cache");
+  command->add_option("NAME", *names, "their names")->required();
+  command->callback([names] { remove(*names); });
+}
+
+}  // namespace weft::cli
