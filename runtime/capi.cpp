@@ -2,7 +2,6 @@
 // capi_vocab.cpp.
 #include "capi.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -69,27 +68,6 @@ void weft_string_free(char* text) { std::free(text); }
 
 weft_model_options weft_model_options_default(void) {
   return {nullptr, WEFT_TYPE_FILE, nullptr, nullptr, 0, 0, WEFT_TYPE_FILE};
-}
-
-// The model installed beside the library: <prefix>/lib/libweft.so -> <prefix>/share/weft/*.gguf, the first by name.
-std::filesystem::path capi::installed_model() {
-  Dl_info info = {};
-  std::filesystem::path folder = "share/weft";
-  // The library's folder may be lib or lib/<architecture>.
-  if (dladdr(reinterpret_cast<const void*>(&weft_version), &info) && info.dli_fname) {
-    std::error_code ignored;
-    const std::filesystem::path library = std::filesystem::canonical(info.dli_fname, ignored).parent_path();
-    for (const std::filesystem::path& prefix : {library.parent_path(), library.parent_path().parent_path()}) {
-      folder = prefix / "share" / "weft";
-      std::vector<std::filesystem::path> found;
-      for (std::filesystem::directory_iterator entry(folder, ignored), end; entry != end; entry.increment(ignored))
-        if (entry->path().extension() == ".gguf") found.push_back(entry->path());
-      if (!found.empty()) return *std::min_element(found.begin(), found.end());
-    }
-    folder = library.parent_path() / "share" / "weft";
-  }
-  throw Error(Code::not_found, "no model was given and none is installed", folder.string(),
-              "pass a GGUF file or a Hugging Face folder");
 }
 
 DeviceFormats capi::formats_of(const weft_model_options& options) {
@@ -244,7 +222,7 @@ weft_status weft_model_load(const char* path, const weft_model_options* options,
                             weft_error* error) {
   return guard(error, [&] {
     require(model, "model", "it is NULL");
-    const auto chosen = path ? std::filesystem::path(path) : installed_model();
+    const std::filesystem::path chosen = model_path(path);
     const auto open = [](const std::filesystem::path& place) { return [place] { return open_model(place); }; };
     *model = load(open(chosen), open(absolute(chosen)), options ? *options : weft_model_options_default()).release();
   });

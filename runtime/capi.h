@@ -74,8 +74,9 @@ struct weft_model {
 
 namespace weft::capi {
 
-// The model that is installed beside the library.
-std::filesystem::path installed_model();
+// The place of a model: `path` if it is there, or else of the model of this name in the user's cache; null or "": of
+// the one that is installed beside the library. Throws Error(not_found) if none is installed.
+std::filesystem::path model_path(const char* path);
 // Formats that the options of a load ask for. Throws Error(invalid_argument) for an option out of its range.
 DeviceFormats formats_of(const weft_model_options& options);
 // Throws as make_plan and round_inputs.

@@ -125,15 +125,13 @@ struct Prober {
   JsonValue text = {{"others", JsonValue::array()}};
   Plan plan = {};  // if there is a device
 
-  std::filesystem::path model_path() const { return *path ? std::filesystem::path(path) : installed_model(); }
-
   // True if the model fits on a device; a load chooses one of several devices by the same rule. A model that cannot be
   // read fits anywhere, because its own error is reported.
   bool fits_on(size_t index, const Caps& caps, const std::vector<uint64_t>& free) {
     bool fit = true;
     try {
       if (path) {
-        const ModelFile file = open_model(model_path());
+        const ModelFile file = open_model(model_path(path));
         const Config config = read_config(file);
         fit = fits_model(file, config, options, settings_of(config, session), bytes)(index, caps, free);
       } else {
@@ -179,7 +177,7 @@ struct Prober {
     JsonValue& object = text["model"] = {{"path", path}};
     report.model = answer(object, [&] {
       const DeviceFormats formats = formats_of(options);
-      auto [file, config, tokenizer] = capi::describe(open_model(model_path()));
+      auto [file, config, tokenizer] = capi::describe(open_model(model_path(path)));
       // The context is the model's matter; the rest of the options has been checked.
       const SessionSettings settings = settings_of(config, session);
       JsonValue about = {{"family", config.family}, {"max_context", config.context}, {"context", settings.context}};

@@ -182,8 +182,8 @@ typedef struct weft_model_options {
 /* device and progress NULL, type and vocab_type WEFT_TYPE_FILE, tie WEFT_TIE_AUTO, the others 0. */
 WEFT_API weft_model_options weft_model_options_default(void);
 
-/* Loads a model from a GGUF file or a Hugging Face folder. path NULL: the model installed in share/weft. options NULL:
- * the defaults.
+/* Loads a model from a GGUF file or a Hugging Face folder, or by the name that `weft pull` gave it in the user's cache,
+ * unless a file has that name. path NULL: the model installed in share/weft. options NULL: the defaults.
  *
  * Without options->progress, loading a decoder whose layers are not streamed returns early: the file is checked except
  * for the numbers in the layers, all device memory is allocated, and everything except the layers is on the device. A

@@ -22,7 +22,7 @@ public final class Weft {
   private Weft() {}
 
   /**
-   * Loads a model: a GGUF file or a Hugging Face folder. null: the model installed beside the library. It takes long
+   * Loads a model: a GGUF file, a Hugging Face folder, or a name that `weft pull` has downloaded. null: the model installed beside the library. It takes long
    * enough to want a thread of its own.
    */
   public static Model load(String path, ModelOptions options) {

@@ -146,8 +146,9 @@ class ModelInfo:
 class Model:
     """A loaded model. Any number of threads may use it at the same time.
 
-    path: a GGUF file or a Hugging Face folder; None: the small model that comes with the package; or an open file (an
-    object with fileno(), or a descriptor) with a GGUF file in `length` bytes from `offset` on, length 0: up to its end.
+    path: a GGUF file or a Hugging Face folder, or the name of a model that `weft pull` has downloaded; None: the small
+    model that comes with the package; or an open file (an object with fileno(), or a descriptor) with a GGUF file in
+    `length` bytes from `offset` on, length 0: up to its end.
     It may be closed afterwards; its position does not matter. memory: a GGUF file in memory, instead of a path: bytes,
     or what can be written to, such as a bytearray; it is not copied, and must not be changed while there is the model.
 
