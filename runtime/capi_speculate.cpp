@@ -36,6 +36,7 @@ class OwnDraft : public Drafter {
     return draft_.draft(most);
   }
   void passed(uint32_t tokens, double seconds) override { draft_.passed(tokens, seconds); }
+  size_t resting() const override { return draft_.resting(); }
 
  private:
   static weft_session* make(const weft_model& model, const Session& of) {

@@ -18,13 +18,17 @@ class DraftModel : public Drafter {
   void begin(std::span<const uint32_t> ids) override;
   void append(uint32_t id) override;
   std::span<const uint32_t> draft(size_t most) override { return guess(wanted(most)); }
-  void passed(uint32_t tokens, double seconds) override { costs_.passed(tokens, seconds); }
+  void passed(uint32_t tokens, double seconds) override { account_.passed(tokens, seconds); }
+  size_t resting() const override;
   // True if the draft's device was lost. Guessing then pauses until a begin() after the device was opened again.
   bool lost() const { return lost_; }
   // Makes `count` guesses, or fewer if the draft's text ends, whether they pay or not.
   std::span<const uint32_t> guess(size_t count);
 
  private:
+  bool able() const;
+  bool timed() const;
+  double each() const;
   size_t wanted(size_t most);
   bool reads(uint32_t id) const { return id < draft_.model().config.vocab; }
   void generate(size_t count);
@@ -35,11 +39,10 @@ class DraftModel : public Drafter {
   std::vector<uint32_t> guesses_;  // the last ones
   size_t judged_ = 0;              // of them
   double right_;                   // the chance that a guess is right if those before it are
-  PassCosts costs_;
-  MeasuredTime each_;            // guess
-  size_t rest_ = 0, next_rest_;  // length of the pause in tokens: what is left of this one, and the next one
-  size_t drafts_ = 0;            // since the last rest
-  bool readable_ = false;        // the draft has a row for every token of the context
+  MeasuredTime each_;              // of the guesses
+  double read_seconds_ = 0;        // time to read one of many tokens, the shortest so far; 0: not known
+  GuessAccount account_;
+  bool readable_ = false;  // the draft has a row for every token of the context
   bool lost_ = false;
 };
 

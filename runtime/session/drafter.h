@@ -3,6 +3,7 @@
 // speculation is both.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -23,6 +24,8 @@ class Drafter {
   // that guesses in batches, because its guesses take no passes of their own.
   virtual std::span<const uint32_t> offer(std::span<double> /*chances*/) { return {}; }
   virtual bool guesses_in_batches() const { return false; }
+  // Number of tokens for which draft() would return nothing: their passes can run ahead of each other.
+  virtual size_t resting() const { return 0; }
   // Reports the time of a pass of `tokens` tokens, which is 1 or one of kDraftPasses.
   virtual void passed(uint32_t tokens, double seconds) = 0;
   // The session leaves its device: frees everything there until the next begin().

@@ -15,6 +15,8 @@ double thread_cpu_seconds() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
+constexpr size_t kMeanTokens = 8;
+
 double seconds(std::chrono::steady_clock::duration span) { return std::chrono::duration<double>(span).count(); }
 
 // Guesses before the first soft token. A soft token's row belongs to its place, so it cannot be guessed elsewhere.
@@ -30,10 +32,8 @@ Session::Generation::~Generation() {
 }
 
 Stop Session::Generation::run() {
-  // A grammar's next tokens are known only after the token before, so nothing can run ahead of it.
   const bool drafts = this->drafts();
-  const uint32_t run_ahead = s_.matcher_ || drafts ? 0 : s_.queue().run_ahead(),
-                 every = s_.model_.device->plan().profile_every;
+  const uint32_t every = s_.model_.device->plan().profile_every;
   start(false);
   for (begin_stretch(); !stop_; receive(1)) {
     while (drafts && !stop_ && check_draft()) {
@@ -41,7 +41,8 @@ Stop Session::Generation::run() {
     if (stop_) break;
     if (received_ >= stretch_end_) begin_stretch();
     const Stopwatch pass = s_.stopwatch();
-    for (; submitted_ < std::min(wanted_, stretch_end_) && submitted_ - received_ <= run_ahead; note_submitted()) {
+    const size_t in_flight = most_in_flight();
+    for (; submitted_ < std::min(wanted_, stretch_end_) && submitted_ - received_ < in_flight; note_submitted()) {
       // Not the first few: they may compile. One at a time: the timestamps are the schedule's own.
       const bool time = every && timed_ == kNone && submitted_ % every == 2;
       if (time) timed_ = submitted_;
@@ -49,13 +50,33 @@ Stop Session::Generation::run() {
     }
     while (s_.on_device().schedule.in_flight() > submitted_ - received_ - 1) s_.on_device().schedule.wait_oldest();
     const Clock::time_point now = Clock::now();
-    if (drafts && received_ > 0) s_.drafter_->passed(1, pass.seconds());
+    if (drafts && received_ > 0) tell_time(in_flight, pass.seconds());
     if (stretch_end_ != kNone && received_ > 0) {
       s_.on_device().head.trials()->passed(passed_ ? std::optional(seconds(now - *passed_)) : std::nullopt);
       passed_ = now;
     }
   }
   return *stop_;  // extra tokens in flight do not count; failures among them are left to the next call
+}
+
+// Number of passes that may be submitted at the same time.
+size_t Session::Generation::most_in_flight() const {
+  // A grammar's next tokens are known only after the token before, so nothing can run ahead of it.
+  const size_t most = s_.matcher_ ? 1 : size_t{1} + s_.queue().run_ahead();
+  return drafts() ? std::clamp<size_t>(s_.drafter_->resting(), 1, most) : most;
+}
+
+// Tells the drafter the time of a token. Passes in flight end in bursts, so the mean of several is told.
+void Session::Generation::tell_time(size_t in_flight, double seconds) {
+  if (in_flight == 1) {
+    s_.drafter_->passed(1, seconds);
+    ahead_ = {};
+    return;
+  }
+  ahead_.seconds += seconds;
+  if (++ahead_.tokens < kMeanTokens) return;
+  s_.drafter_->passed(1, ahead_.seconds / kMeanTokens);
+  ahead_ = {};
 }
 
 // During head trials: sets the head of the next trial for the next tokens. No token may be in flight.

@@ -60,6 +60,8 @@ class Session::Generation {
   bool prompt_goes_on();
   bool drafts() const;
   bool check_draft();
+  size_t most_in_flight() const;
+  void tell_time(size_t in_flight, double seconds);
   size_t most_drafted() const { return std::min<size_t>(kMostDrafted, wanted_ - received_ - 1); }
   std::span<const uint32_t> draft();
   void begin_stretch();
@@ -77,11 +79,15 @@ class Session::Generation {
   Clock::time_point begin_, first_token_;
   double cpu_begin_ = 0, cpu_callbacks_ = 0;  // the thread's, at the first token; within callbacks since
   Tail tail_;
-  size_t fresh_ = 0;                         // prompt tokens that were not cached
-  size_t wanted_ = 0;                        // tokens at most
-  size_t submitted_ = 0, received_ = 0;      // tokens
-  size_t timed_ = kNone;                     // the token of a timed pass in flight
-  size_t stretch_end_ = kNone;               // tokens until the head may change, where the fastest one is looked for
+  size_t fresh_ = 0;                     // prompt tokens that were not cached
+  size_t wanted_ = 0;                    // tokens at most
+  size_t submitted_ = 0, received_ = 0;  // tokens
+  size_t timed_ = kNone;                 // the token of a timed pass in flight
+  size_t stretch_end_ = kNone;           // tokens until the head may change, where the fastest one is looked for
+  struct {
+    double seconds = 0;
+    size_t tokens = 0;
+  } ahead_;                                  // times of tokens whose passes ran ahead of each other
   size_t drafted_ = 0;                       // tokens of the draft that a pass checks
   std::optional<Clock::time_point> passed_;  // when the last token of the stretch had been computed
   std::optional<Stop> stop_;

@@ -8,19 +8,11 @@ namespace {
 constexpr double kNewWeight = 1.0 / 32;
 // Initial cost estimate of all guesses together, in one-token passes.
 constexpr double kGuessedEach = 0.2;
-constexpr double kHoped = 1.5;  // tokens in the time of one, before the first drafts
-// If guesses do not pay, speculation pauses for this many tokens. Then it is tried again: a text may become easier.
-constexpr size_t kFirstRest = 64, kLongestRest = 4096;
-constexpr double kWorthIt = 1.2;  // the next rest is a first one again
 
 }  // namespace
 
 Medusa::Medusa(Session& of, std::shared_ptr<const ModelFile> file)
-    : of_(of),
-      file_(std::move(file)),
-      heads_(std::make_unique<MedusaHeads>(of.model(), *file_)),
-      worth_(kHoped),
-      next_rest_(kFirstRest) {
+    : of_(of), file_(std::move(file)), heads_(std::make_unique<MedusaHeads>(of.model(), *file_)) {
   // As if the shares were probabilities, which they nearly are where the heads were trained on such text.
   for (size_t i = 0; i < kShares; ++i) chances_[i] = (static_cast<double>(i) + 0.5) / kShares;
 }
@@ -29,6 +21,7 @@ void Medusa::begin(std::span<const uint32_t>) {
   guesses_.clear();
   shares_.clear();
   judged_ = 0;
+  account_.begin();
   if (!heads_) heads_ = std::make_unique<MedusaHeads>(of_.model(), *file_);
 }
 
@@ -37,7 +30,7 @@ double& Medusa::chance(float share) {
 }
 
 void Medusa::append(uint32_t id) {
-  if (rest_ > 0) --rest_;
+  account_.append();
   if (judged_ >= guesses_.size()) return;
   const bool is_right = guesses_[judged_] == id;
   double& known = chance(shares_[judged_]);
@@ -46,24 +39,17 @@ void Medusa::append(uint32_t id) {
 }
 
 std::span<const uint32_t> Medusa::draft(size_t most) {
-  // The first tokens are not guessed: their times are needed to tell what a guess may take.
-  if (rest_ > 0 || !costs_.one().known()) return {};
+  if (!account_.may_guess()) return {};
+  if (account_.overdrawn()) {
+    account_.rest(0);
+    return {};
+  }
   guess();
-  const double spent = each_.known() ? each_.seconds() / costs_.one().seconds() : kGuessedEach;
+  const double spent = each_.known() ? each_.seconds() / account_.costs().one().seconds() : kGuessedEach;
+  account_.spend(spent);
   const auto right = [&](size_t i) { return chance(shares_[i]); };
-  const size_t best = costs_.best_draft(std::min(most, guesses_.size()), right, {.once = spent});
-  weigh(costs_.gain(best, right, {.once = spent}));
-  return std::span(guesses_).first(best);
-}
-
-// Begins a rest where guesses do not pay: their own time is spent for nothing.
-void Medusa::weigh(double gain) {
-  worth_ += kNewWeight * (gain - worth_);
-  if (worth_ > kWorthIt) next_rest_ = kFirstRest;
-  if (worth_ >= 1) return;
-  rest_ = next_rest_;
-  next_rest_ = std::min(2 * next_rest_, kLongestRest);
-  worth_ = kHoped;
+  return std::span(guesses_).first(
+      account_.costs().best_draft(std::min(most, guesses_.size()), right, {.once = spent}));
 }
 
 std::span<const uint32_t> Medusa::guess() {

@@ -18,7 +18,8 @@ class Medusa : public Drafter {
   void begin(std::span<const uint32_t> ids) override;
   void append(uint32_t id) override;
   std::span<const uint32_t> draft(size_t most) override;
-  void passed(uint32_t tokens, double seconds) override { costs_.passed(tokens, seconds); }
+  void passed(uint32_t tokens, double seconds) override { account_.passed(tokens, seconds); }
+  size_t resting() const override { return account_.resting(); }
   void leave_device() override { heads_.reset(); }
   // All heads' guesses of what follows the context's last token, which a pass of the session has just given; whether
   // they pay or not.
@@ -28,7 +29,6 @@ class Medusa : public Drafter {
   // By the share of the mass that a guess has.
   static constexpr size_t kShares = 10;
   double& chance(float share);
-  void weigh(double gain);
 
   Session& of_;
   std::shared_ptr<const ModelFile> file_;
@@ -37,10 +37,8 @@ class Medusa : public Drafter {
   std::vector<float> shares_;            // of them
   size_t judged_ = 0;                    // of them
   std::array<double, kShares> chances_;  // that a guess is right if those before it are
-  PassCosts costs_;
-  MeasuredTime each_;            // guess(), in seconds
-  double worth_;                 // tokens in the time of one, of the last drafts
-  size_t rest_ = 0, next_rest_;  // tokens for which nothing is guessed, now and the next time
+  MeasuredTime each_;                    // guess(), in seconds
+  GuessAccount account_;
 };
 
 }  // namespace weft

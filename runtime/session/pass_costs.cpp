@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "model/schedule.h"
 
@@ -18,6 +19,10 @@ constexpr uint32_t kTrials = 3;
 constexpr uint32_t kDoubtEvery = 512;
 // Least gain over one-token passes for which guesses are checked: such a pass cannot run ahead, and times vary.
 constexpr double kLeastGain = 1.05;
+// Time that wrong guesses may take: of each token's pass, and in addition for a trial, in one-token passes.
+constexpr double kLossShare = 0.025, kTrialLoss = 4;
+constexpr size_t kLeastRest = 64;  // tokens
+constexpr double kLongestRest = 1e6;
 
 size_t index_of(uint32_t tokens) { return static_cast<size_t>(std::countr_zero(tokens)); }
 
@@ -33,7 +38,7 @@ void MeasuredTime::add(double seconds) {
     seconds_ += kNewWeight * (seconds - seconds_);
 }
 
-bool MeasuredTime::known() const { return count_ > kTrials; }
+uint32_t MeasuredTime::untimed() const { return count_ > kTrials ? 0 : kTrials + 1 - count_; }
 
 void MeasuredTime::doubt() { count_ = std::min(count_, kTrials); }
 
@@ -82,6 +87,34 @@ uint32_t PassCosts::best_pass(uint32_t most, const std::function<double(uint32_t
     best = tokens;
   }
   return best;
+}
+
+void GuessAccount::begin() {
+  if (rest_ == kNever) rest_ = 0;
+}
+
+void GuessAccount::append() {
+  lost_ = std::max(0.0, lost_ - (checking_ ? 1 + kLossShare : kLossShare));
+  if (rest_ > 0 && rest_ != kNever) --rest_;
+}
+
+void GuessAccount::passed(uint32_t tokens, double seconds) {
+  costs_.passed(tokens, seconds);
+  checking_ = tokens > 1;
+  if (checking_) spend(costs_.cost(tokens));
+}
+
+bool GuessAccount::overdrawn() const { return lost_ > kTrialLoss; }
+
+void GuessAccount::rest(double each_missed) {
+  const double paid = kLossShare - each_missed;  // by each token of the rest
+  const double tokens = paid > 0 ? std::ceil(lost_ / paid) : kLongestRest;
+  if (tokens >= kLongestRest) {
+    rest_ = kNever;
+    return;
+  }
+  rest_ = std::max(kLeastRest, static_cast<size_t>(tokens));
+  spend(each_missed * static_cast<double>(rest_));
 }
 
 }  // namespace weft

@@ -14,7 +14,8 @@ namespace weft {
 class MeasuredTime {
  public:
   void add(double seconds);
-  bool known() const;
+  bool known() const { return untimed() == 0; }
+  uint32_t untimed() const;  // number of times that are still needed
   // Makes the time unknown until one more is added; then it is the shorter of both.
   void doubt();
   double seconds() const { return seconds_; }
@@ -35,6 +36,8 @@ class PassCosts {
   void passed(uint32_t tokens, double seconds);
   // Time of a one-token pass. Other costs mean something only if this is known().
   const MeasuredTime& one() const { return passes_[0]; }
+  // Time of a pass of `tokens` tokens, in passes of one token: measured, or an estimate until it is known.
+  double cost(uint32_t tokens) const;
   using Chance = std::function<double(size_t)>;
   // Expected tokens in the time of a one-token pass, if `drafted` guesses are checked. chance(i): the probability that
   // guess i is right if those before it are.
@@ -46,9 +49,38 @@ class PassCosts {
   uint32_t best_pass(uint32_t most, const std::function<double(uint32_t)>& expected) const;
 
  private:
-  double cost(uint32_t tokens) const;        // in passes of one token
   std::array<MeasuredTime, 4> passes_ = {};  // of 1, 2, 4, 8 tokens
   uint32_t ones_ = 0;                        // passes of one token
+};
+
+// The account of a drafter whose guesses take time: what they took, what they brought, and when it must rest. Guesses
+// that are always wrong add at most a fortieth to the time of a text, and 4 passes of one token. All times are in
+// one-token passes, unless a name says seconds.
+class GuessAccount {
+ public:
+  const PassCosts& costs() const { return costs_; }
+  // A generate() begins: a rest without end ends.
+  void begin();
+  // A token came.
+  void append();
+  // As Drafter::passed. A pass of several tokens is paid for, and the tokens that follow it are worth one pass each.
+  void passed(uint32_t tokens, double seconds);
+  // Guesses took this long.
+  void spend(double passes) { lost_ += passes; }
+  bool overdrawn() const;
+  // Begins a rest until another trial is paid for. each_missed: time that the drafter will then take for each token of
+  // the rest, which this spends. If no rest is long enough, it ends with the next begin().
+  void rest(double each_missed);
+  size_t resting() const { return rest_; }  // tokens that are left of a rest
+  // False during a rest, and while the time of a pass of one token is not known.
+  bool may_guess() const { return rest_ == 0 && costs_.one().known(); }
+
+ private:
+  static constexpr size_t kNever = SIZE_MAX;
+  PassCosts costs_;
+  double lost_ = 0;
+  size_t rest_ = 0;
+  bool checking_ = false;
 };
 
 }  // namespace weft

@@ -269,36 +269,41 @@ TEST_F(PocketHeadsTest, OnAnotherDevice) {
   EXPECT_EQ(eager->stats().accepted_tokens, 2 * before);
 }
 
-// Guesses that do not pay end, and are tried again later.
+// Guesses that do not pay end; lookup_test tells when they are tried again. Guesses that take next to nothing go on.
 TEST_F(MedusaTest, RestsWhereItDoesNotPay) {
   make(LlamaShape());
   make_medusa(heads_path(), 64, 3, {DType::q8_0, 9, ""}, 2);
-  Session session(*model_, 512, {});
-  session.set_sampling(greedy());
-  auto drafter = std::make_unique<Medusa>(session, std::make_shared<const ModelFile>(open_model(heads_path())));
   struct Counting : Drafter {
-    Counting(std::unique_ptr<Drafter> of, std::vector<size_t>& at, Session& session)
-        : of_(std::move(of)), at_(at), session_(session) {}
+    Counting(std::unique_ptr<Drafter> of, size_t& guesses, Session& session, double pass)
+        : of_(std::move(of)), guesses_(guesses), session_(session), pass_(pass) {}
     void begin(std::span<const uint32_t> ids) override { of_->begin(ids); }
-    void append(uint32_t id) override { of_->append(id), ++tokens_; }
+    void append(uint32_t id) override { of_->append(id); }
     std::span<const uint32_t> draft(size_t most) override {
       const uint64_t before = session_.stats().readback_bytes;
       const std::span<const uint32_t> found = of_->draft(most);
-      if (session_.stats().readback_bytes > before) at_.push_back(tokens_);
+      if (session_.stats().readback_bytes > before) ++guesses_;
       return found;
     }
-    void passed(uint32_t, double) override { of_->passed(1, 1e-9); }  // a guess takes longer than what it saves
+    void passed(uint32_t, double) override { of_->passed(1, pass_); }
+    size_t resting() const override { return of_->resting(); }
     std::unique_ptr<Drafter> of_;
-    std::vector<size_t>& at_;
+    size_t& guesses_;
     Session& session_;
-    size_t tokens_ = 0;
+    double pass_;
   };
-  std::vector<size_t> at;
-  session.set_drafter(std::make_unique<Counting>(std::move(drafter), at, session));
-  generate(session, some_ids(11, model_->config.vocab), 300);
-  ASSERT_GT(at.size(), 4u);
-  EXPECT_LT(at.size(), 100u);
-  EXPECT_GE(at.back(), 64u);  // once more after its rest
+  const auto guesses = [&](double pass) {
+    Session session(*model_, 512, {});
+    session.set_sampling(greedy());
+    size_t count = 0;
+    auto drafter = std::make_unique<Medusa>(session, std::make_shared<const ModelFile>(open_model(heads_path())));
+    session.set_drafter(std::make_unique<Counting>(std::move(drafter), count, session, pass));
+    generate(session, some_ids(11, model_->config.vocab), 300);
+    return count;
+  };
+  const size_t paying = guesses(1000), losing = guesses(1e-9);
+  EXPECT_GT(paying, 200u);
+  EXPECT_GE(losing, 4u);
+  EXPECT_LT(losing, 64u);
 }
 
 class MedusaFileTest : public MedusaTest {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <random>
 #include <span>
@@ -141,6 +142,67 @@ TEST(LookupTest, OffersABatchAllGuesses) {
 }
 
 // Cost of a batch's pass for all sessions, against its gain for those that guess.
+// Time of a text of `tokens` tokens, in one-token passes, where one wrong guess at a time is checked whenever the
+// account allows it. tried: the tokens after which one was.
+double time_with_wrong_guesses(size_t tokens, double each, double check, double each_missed,
+                               std::vector<size_t>& tried) {
+  GuessAccount account;
+  account.begin();
+  double time = 0;
+  size_t missed = 0;
+  for (size_t i = 0; i < tokens; ++i) {
+    if (account.may_guess() && account.overdrawn()) account.rest(each_missed);
+    double pass = 1;
+    if (!account.may_guess()) {
+      ++missed;
+    } else {
+      if (!tried.empty()) time += each_missed * static_cast<double>(missed);
+      missed = 0;
+      tried.push_back(i);
+      time += each;
+      account.spend(each);
+      pass = check;
+    }
+    time += pass;
+    account.passed(pass > 1 ? 2 : 1, pass);
+    account.append();
+  }
+  return time;
+}
+
+TEST(GuessAccountTest, WrongGuessesCostLittle) {
+  for (const double each : {0.0, 0.1, 0.25, 1.0}) {
+    for (const double check : {1.01, 1.15, 1.5, 2.0}) {
+      for (const double each_missed : {0.0, 0.004, 0.02, 0.2}) {
+        SCOPED_TRACE(testing::Message() << each << ' ' << check << ' ' << each_missed);
+        std::vector<size_t> tried;
+        EXPECT_LT(time_with_wrong_guesses(512, each, check, each_missed, tried), 512 / 0.95);
+        EXPECT_GT(tried.size(), 1u);
+        if (each + check > 1.15) {
+          EXPECT_LT(std::ranges::count_if(tried, [](size_t i) { return i < 64; }), 40);
+        }
+        tried.clear();
+        EXPECT_LT(time_with_wrong_guesses(10000, each, check, each_missed, tried), 10000 * 1.027);
+        if (each_missed < 0.02) {  // a text may become easier: they are tried again
+          EXPECT_GT(tried.back(), 5000u);
+        }
+      }
+    }
+  }
+}
+
+TEST(GuessAccountTest, RightGuessesAreNeverTooExpensive) {
+  GuessAccount account;
+  for (int i = 0; i < 8; ++i) account.passed(1, 1);
+  for (int i = 0; i < 1000; ++i) {
+    account.spend(0.5);
+    account.passed(2, 1.4);
+    account.append();
+    account.append();
+    EXPECT_FALSE(account.overdrawn());
+  }
+}
+
 TEST(PassCostsTest, ABatchsPassMustPayForAllSessions) {
   PassCosts costs;
   for (int i = 0; i < 20; ++i) {
