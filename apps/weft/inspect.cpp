@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <iostream>
 
+#include "canvas.h"
 #include "common.h"
+#include "cost.h"
 
 namespace weft::cli {
 namespace {
@@ -10,6 +12,9 @@ namespace {
 struct InspectArgs {
   ModelArgs model;
   bool json = false;
+  bool cost = false;
+  std::string shape, plot;
+  std::uint64_t tokens = 2048;  // whose logits are counted together
 };
 
 std::string shape_text(const Json& shape) {
@@ -101,7 +106,35 @@ void print_tables(const weft_model_info& info, const Json& description) {
   print_buffers(description.at("buffers"));
 }
 
+// The sizes of a loaded model, with the table as the device holds it.
+ModelShape loaded_shape(const ModelArgs& args) {
+  const api::Model model = load_model(args);
+  const weft_model_info info = model.info();
+  const Json description = Json::parse(model.describe());
+  ModelShape shape = {model_name(args.model), info.vocab_size, info.width, info.layers,
+                      info.parameters,        info.tied != 0,  info.type,  0};
+  shape.table_bytes = static_cast<double>(info.vocab_bytes) / (info.tied ? 1 : 2);
+  for (const Json& tensor : description.at("tensors")) {
+    const auto extents = tensor.at("shape").get<std::vector<std::uint64_t>>();
+    const auto bytes = tensor.at("device_bytes").get<std::uint64_t>();  // 0: the second name of a shared table
+    if (bytes == 0 || extents != std::vector<std::uint64_t>{info.vocab_size, info.width}) continue;
+    shape.type = text(tensor, "device_type");
+    shape.table_bytes = static_cast<double>(bytes);
+  }
+  return shape;
+}
+
+void inspect_cost(const InspectArgs& args) {
+  if (!args.plot.empty()) require_writable("--plot", args.plot);
+  const ModelShape shape = args.shape.empty()
+                               ? loaded_shape(args.model)
+                               : shape_of(args.shape, args.model.type.empty() ? "bf16" : args.model.type);
+  print_cost(shape, args.tokens, args.json);
+  if (!args.plot.empty()) write_cost_png(shape, args.plot);
+}
+
 void inspect(const InspectArgs& args) {
+  if (args.cost) return inspect_cost(args);
   const api::Model model = load_model(args.model);
   const Json description = Json::parse(model.describe());
   if (args.json) {
@@ -133,6 +166,25 @@ void add_inspect(CLI::App& app) {
   add_devices_option(command, args->model);
   command->add_option("MODEL", args->model.model, "the same as -m");
   add_json_option(command, args->json);
+  CLI::Option* cost =
+      command->add_flag("--cost", args->cost,
+                        "show what the vocabulary table costs: its parameters, the bytes and the time of "
+                        "a projection on described devices");
+  command
+      ->add_option(
+          "--shape", args->shape,
+          "with --cost: a model that need not be there, with a table of --type (default: bf16); ROWSxWIDTH, or " +
+              shape_names())
+      ->type_name("SHAPE")
+      ->needs(cost);
+  command
+      ->add_option("--tokens", args->tokens, "with --cost: the number of scored tokens whose logits are kept at once")
+      ->type_name("N")
+      ->transform(whole(1))
+      ->needs(cost);
+  command->add_option("--plot", args->plot, "with --cost: draw shares and times as a PNG file")
+      ->type_name("OUT.png")
+      ->needs(cost);
   command->callback([args] { inspect(*args); });
 }
 

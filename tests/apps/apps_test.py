@@ -8,6 +8,7 @@ import unittest
 
 from test_chat import InteractiveChat, LineEditor, OneQuestion, PipedChat, Thinking
 from test_convert import Convert
+from test_cost import Cost
 from test_errors import Errors
 from test_examples import Examples
 from test_geometry import Geometry
