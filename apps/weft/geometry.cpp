@@ -84,7 +84,8 @@ Json neighbours_json(const api::Model& model, const Neighbours& neighbours, floa
   Json result = geometry_token(model, neighbours.id);
   result["norm"] = norm;
   result["own_rank"] = neighbours.own_rank;
-  for (const auto& [name, list] : {std::pair("dot", &neighbours.dot), std::pair("cosine", &neighbours.cosine)}) {
+  for (const auto& [name, list] : {std::pair("dot", &neighbours.dot), std::pair("cosine", &neighbours.cosine),
+                                   std::pair("distance", &neighbours.distance)}) {
     result[name] = Json::array();
     for (const Neighbours::One& one : *list) {
       Json item = geometry_token(model, one.id);
@@ -127,13 +128,16 @@ void print_neighbours(const api::Model& model, const Neighbours& neighbours, flo
   std::cout << format("\n%s  id %u, norm %.3g, rank of its own row by dot: %zu\n",
                       shown_token(model, neighbours.id).c_str(), neighbours.id, static_cast<double>(norm),
                       neighbours.own_rank)
-            << "  by dot                          by cosine\n";
+            << "  by dot                          by cosine                       by distance\n";
   for (std::size_t i = 0; i < neighbours.dot.size(); ++i) {
     const auto& dot = neighbours.dot[i];
     const auto& cosine = neighbours.cosine[i];
-    std::string left = format("  %8.3f  %s", dot.value, shown_token(model, dot.id).c_str());
-    left.resize(std::max<std::size_t>(left.size(), 34), ' ');
-    std::cout << left << format("%6.3f  %s\n", cosine.value, shown_token(model, cosine.id).c_str());
+    const auto& distance = neighbours.distance[i];
+    std::string line = format("  %8.3f  %s", dot.value, shown_token(model, dot.id).c_str());
+    line.resize(std::max<std::size_t>(line.size(), 34), ' ');
+    line += format("%6.3f  %s", cosine.value, shown_token(model, cosine.id).c_str());
+    line.resize(std::max<std::size_t>(line.size(), 66), ' ');
+    std::cout << line << format("%7.3f  %s\n", distance.value, shown_token(model, distance.id).c_str());
   }
 }
 

@@ -47,8 +47,8 @@ struct Neighbours {
     double value;
   };
   std::uint32_t id;
-  std::size_t own_rank;          // of the row itself among the products, from 1
-  std::vector<One> dot, cosine;  // the largest first, without the row itself
+  std::size_t own_rank;                    // of the row itself among the products, from 1
+  std::vector<One> dot, cosine, distance;  // the nearest first, without the row itself; distance: Euclidean
 };
 Neighbours read_neighbours(const api::Model& model, std::uint32_t id, std::size_t count,
                            const std::vector<float>& norms);

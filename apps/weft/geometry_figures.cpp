@@ -275,22 +275,26 @@ StateFigures read_states(const api::Model& model, const std::vector<std::uint32_
 
 Neighbours read_neighbours(const api::Model& model, std::uint32_t id, std::size_t count,
                            const std::vector<float>& norms) {
-  Neighbours result = {id, 1, {}, {}};
+  Neighbours result = {id, 1, {}, {}, {}};
   each_dots(model, rows_of(model, {id}), [&](std::size_t, const float* dots) {
-    std::vector<Neighbours::One> dot, cosine;
+    std::vector<Neighbours::One> dot, cosine, distance;
     for (std::uint32_t other = 0; other < norms.size(); ++other) {
       if (other == id) continue;
       if (dots[other] > dots[id]) ++result.own_rank;
       dot.push_back({other, dots[other]});
       const double lengths = double{norms[id]} * norms[other];
       cosine.push_back({other, lengths > 0 ? dots[other] / lengths : 0});
+      const double squares = double{norms[id]} * norms[id] + double{norms[other]} * norms[other];
+      distance.push_back({other, -std::sqrt(std::max(0.0, squares - 2 * double{dots[other]}))});
     }
-    for (auto [from, to] : {std::pair(&dot, &result.dot), std::pair(&cosine, &result.cosine)}) {
+    for (auto [from, to] :
+         {std::pair(&dot, &result.dot), std::pair(&cosine, &result.cosine), std::pair(&distance, &result.distance)}) {
       const std::size_t kept = std::min(count, from->size());
       std::partial_sort(from->begin(), from->begin() + static_cast<std::ptrdiff_t>(kept), from->end(),
                         [](const Neighbours::One& a, const Neighbours::One& b) { return a.value > b.value; });
       to->assign(from->begin(), from->begin() + static_cast<std::ptrdiff_t>(kept));
     }
+    for (Neighbours::One& one : result.distance) one.value = -one.value;
   });
   return result;
 }

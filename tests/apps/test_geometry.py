@@ -82,7 +82,7 @@ class Geometry(unittest.TestCase):
     def test_table(self):
         out, _ = weft("geometry", "-m", POCKET, "-t", GOLDEN["neighbours"][0]["token"], "-n", 3)
         self.assertRegex(out, rf"rows +{self.found['vocab_size']} of {self.found['width']}\n")
-        self.assertEqual(len(out.split("by cosine\n")[1].splitlines()), 3)
+        self.assertEqual(len(out.split("by distance\n")[1].splitlines()), 3)
         for what in ("norms", "cosines", "directions", "untrained?", "itself", "states", "winners"):
             self.assertIn(f"\n{what} ", out)
 

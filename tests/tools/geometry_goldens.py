@@ -66,6 +66,8 @@ def main():
         for values in order.values():
             values[token] = -numpy.inf
         figures = {name: [{"id": int(i), "value": values[i]} for i in numpy.argsort(-values)[:5]] for name, values in order.items()}
+        far = numpy.linalg.norm(table - table[token], axis=1)
+        figures["distance"] = [{"id": int(i), "value": far[i]} for i in numpy.argsort(far) if i != token][:5]
         near.append({"token": text, "figures": {"id": token, "own_rank": int((dots[token] > dots[token, token]).sum() + 1), **figures}})
     golden = {
         "text": TEXT,
