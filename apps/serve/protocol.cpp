@@ -53,8 +53,9 @@ Json messages_of(Fields& fields) {
 
 // Heads as weft_session_set_head takes them, but without files: a request must not name a path.
 void check_head(const std::string& head) {
-  static constexpr std::string_view kTerms[] = {"ascii",  "code",       "latin", "greek",  "cyrillic",    "arabic",
-                                                "hebrew", "devanagari", "cjk",   "digits", "punctuation", "prompt"};
+  static constexpr std::string_view kTerms[] = {"ascii",  "latin",      "greek", "cyrillic", "arabic",
+                                                "hebrew", "devanagari", "cjk",   "digits",   "punctuation",
+                                                "bytes",  "control",    "prompt"};
   constexpr std::size_t kLongest = 256;  // each term of a list goes through the whole vocabulary
   if (head.size() > kLongest) throw bad_field("head", cli::format("head is longer than %zu bytes.", kLongest));
   const std::size_t keep = head.find("keep:");
@@ -62,9 +63,8 @@ void check_head(const std::string& head) {
   for (std::size_t at = keep + 5; at <= head.size();) {
     const std::size_t comma = std::min(head.find(',', at), head.size());
     std::string_view term = std::string_view(head).substr(at, comma - at);
-    const bool negated = term.starts_with('!');
-    if (negated) term.remove_prefix(1);
-    if (std::ranges::find(kTerms, term) == std::end(kTerms) || (term == "prompt" && !negated))
+    if (term.starts_with('!')) term.remove_prefix(1);
+    if (std::ranges::find(kTerms, term) == std::end(kTerms))
       throw bad_field("head",
                       "A list of head may have presets only; \"" + std::string(term.substr(0, 40)) + "\" is none.");
     at = comma + 1;

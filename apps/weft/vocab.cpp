@@ -20,7 +20,7 @@ struct VocabArgs {
   double coverage = 0.9999;  // of the corpus's tokens
   std::uint32_t rows = 0;    // at most; 0: as many as it takes
   std::string out;           // of build
-  std::string list;          // of show
+  std::string list;          // of show; its corpus may be empty
   bool json = false;
 };
 
@@ -106,8 +106,8 @@ void build(const VocabArgs& args) {
   if (counts.total == 0) throw api::Failure(WEFT_BAD_FILE, "the corpus is empty", "-f " + args.corpus.front());
   const std::vector<std::uint32_t> always = model.always_kept();
   if (args.rows != 0 && args.rows <= always.size())
-    throw UsageError(
-        "--rows", format("%u rows are not more than the %zu tokens that every list keeps", args.rows, always.size()));
+    throw UsageError("--rows",
+                     format("%u rows are not more than the %zu control and byte tokens", args.rows, always.size()));
   const Chosen chosen = choose(counts, always, args.coverage, args.rows);
   model.save_keep_list(chosen.ids, args.out);
 
@@ -135,23 +135,33 @@ void build(const VocabArgs& args) {
 void show(const VocabArgs& args) {
   const api::Model model = load_model(args.model);
   const weft_model_info info = model.info();
-  const std::vector<std::uint32_t> ids = model.keep(args.list), always = model.always_kept();
-  std::vector<std::uint32_t> others;
-  std::set_difference(ids.begin(), ids.end(), always.begin(), always.end(), std::back_inserter(others));
+  const std::vector<std::uint32_t> ids = model.keep(args.list);
+  std::vector<std::uint32_t> others = ids;
+  std::erase_if(others, [&](std::uint32_t id) { return token_bytes(model, id).control; });
   Json texts = Json::array();
   for (std::size_t i = 0; i < std::min(others.size(), kShownTexts); ++i) texts.push_back(model.detokenize({others[i]}));
+  Counts counts;
+  counts.tokens.resize(info.vocab_size);
+  for (const std::string& path : args.corpus) count_file(model, path, counts);
+  std::uint64_t covered = 0;
+  for (const std::uint32_t id : ids) covered += counts.tokens[id];
+  const double coverage = static_cast<double>(covered) / static_cast<double>(std::max<std::uint64_t>(counts.total, 1));
   const double share = static_cast<double>(ids.size()) / info.vocab_size;
   if (args.json) {
-    print_json({{"kept", ids.size()},
-                {"always_kept", always.size()},
-                {"rows", info.vocab_size},
-                {"share", share},
-                {"first_texts", texts}});
+    Json json = {{"kept", ids.size()},
+                 {"control", ids.size() - others.size()},
+                 {"rows", info.vocab_size},
+                 {"share", share},
+                 {"first_texts", texts}};
+    if (counts.total > 0) json.update({{"corpus_tokens", counts.total}, {"coverage", coverage}});
+    print_json(json);
     return;
   }
-  std::cout << format("%zu of %u rows kept (%.2f%%): %zu control and byte tokens, %zu others\n", ids.size(),
-                      info.vocab_size, 100 * share, always.size(), others.size());
-  if (texts.empty()) return;
+  std::cout << format("%zu of %u rows kept (%.2f%%): %zu control tokens, %zu others\n", ids.size(), info.vocab_size,
+                      100 * share, ids.size() - others.size(), others.size());
+  if (counts.total > 0)
+    std::cout << format("%.4f%% of %llu tokens covered\n", 100 * coverage,
+                        static_cast<unsigned long long>(counts.total));
   std::cout << "the first other tokens:";
   for (const Json& text : texts) std::cout << ' ' << text.dump(-1, ' ', false, Json::error_handler_t::replace);
   std::cout << '\n';
@@ -181,7 +191,7 @@ void add_vocab(CLI::App& app) {
   command->add_option("-o,--output", args->out, "file of the list, written at the end")->type_name("LIST")->required();
   add_json_option(command, args->json);
   command->footer(
-      "The list has the tokens that every list keeps (control tokens, and single-byte tokens if any text can be "
+      "The list has the tokens that lists keep anyway (control tokens, and single-byte tokens if any text can be "
       "written\n"
       "with them), and the most frequent other tokens until all of them cover the share of the corpus.");
   command->callback([args] { build(*args); });
@@ -192,9 +202,19 @@ void add_vocab(CLI::App& app) {
   command
       ->add_option("LIST", shown->list, "presets and files with commas between them; '!' before one removes its tokens")
       ->required();
+  command
+      ->add_option("-f,--file", shown->corpus, "tell which share of this text's tokens the list has; may be repeated")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
   add_json_option(command, shown->json);
   command->footer(
-      "Presets: ascii, code, latin, greek, cyrillic, arabic, hebrew, devanagari, cjk, digits, punctuation.");
+      "Presets: ascii, latin, greek, cyrillic, arabic, hebrew, devanagari, cjk, digits, punctuation. A list of "
+      "presets\n"
+      "writes their characters only. Lists with a file keep single-byte tokens and the prompt's tokens too, unless "
+      "they\n"
+      "have !bytes or !prompt; bytes and prompt add them to any list. With !control only control tokens that end a "
+      "text\n"
+      "are kept.");
   command->callback([shown] { show(*shown); });
 }
 

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/json_value.h"
 #include "base/quote.h"
+#include "base/utf8.h"
 #include "vocab/keep_presets.h"
 
 namespace weft {
@@ -177,20 +178,100 @@ class FileReader {
   std::optional<TokenTexts> texts_;
 };
 
-Tokens term_tokens(const std::string& term, const Tokenizer& tokenizer, const std::string& place) {
+const KeepPreset* find_preset(std::string_view term) {
+  for (const KeepPreset& preset : keep_presets())
+    if (preset.name == term) return &preset;
+  return nullptr;
+}
+
+Tokens file_tokens(const std::string& term, const Tokenizer& tokenizer, const std::string& place) {
   std::string names;
-  for (const KeepPreset& preset : keep_presets()) {
-    if (preset.name == term) return preset_tokens(preset, tokenizer);
-    names += (names.empty() ? "" : ", ") + std::string(preset.name);
-  }
+  for (const KeepPreset& preset : keep_presets()) names += std::string(preset.name) + ", ";
   try {
     return FileReader(term, tokenizer).read();
   } catch (const Error& error) {
     if (error.code() != Code::not_found) throw;
     throw Error(Code::invalid_argument,
-                quote(term) + " is neither a file nor a preset, which are " + names + " and !prompt", place);
+                quote(term) + " is neither a file nor a preset, which are " + names +
+                    "nor one of bytes, control and prompt with ! or without",
+                place);
   }
 }
+
+bool is_lone_byte(const Tokenizer& tokenizer, uint32_t id) {
+  return tokenizer.is_byte_token(id) && valid_utf8_prefix(tokenizer.bytes(id)) == 0;
+}
+
+// A list that is being read, term by term.
+class ListReader {
+ public:
+  ListReader(const Tokenizer& tokenizer, const std::string& place)
+      : tokenizer_(tokenizer), place_(place), kept_(tokenizer.size()) {}
+
+  void read(std::string_view term) {
+    const bool subtract = term.starts_with('!');
+    if (subtract) term.remove_prefix(1);
+    if (term == "bytes") {
+      bytes_ = !subtract;
+    } else if (term == "control") {
+      control_ = !subtract;
+    } else if (term == "prompt") {
+      prompt_ = !subtract;
+    } else {
+      apply(term, subtract);
+    }
+  }
+
+  KeepList list() {
+    const bool exact = adds_ && presets_only_;
+    const bool bytes = bytes_.value_or(!exact);
+    const auto all = [this](auto&& has) {
+      for (uint32_t id = 0; id < tokenizer_.size(); ++id) has(id);
+    };
+    if (from_all_ && !bytes) all([&](uint32_t id) { kept_[id] = kept_[id] && !is_lone_byte(tokenizer_, id); });
+    bool any = false;
+    all([&](uint32_t id) { any = any || (kept_[id] && !tokenizer_.is_control(id)); });
+    if (!any) throw Error(Code::invalid_argument, "the list keeps no token but control tokens", place_);
+    for (const uint32_t id : always_kept(tokenizer_)) {
+      if (!tokenizer_.is_control(id)) {
+        kept_[id] = kept_[id] || bytes;
+      } else {
+        kept_[id] = control_ || std::ranges::find(tokenizer_.stop_ids(), id) != tokenizer_.stop_ids().end();
+      }
+    }
+    KeepList result = {{}, prompt_.value_or(!exact)};
+    all([&](uint32_t id) {
+      if (kept_[id]) result.ids.push_back(id);
+    });
+    return result;
+  }
+
+ private:
+  void apply(std::string_view term, bool subtract) {
+    if (first_ && subtract) {
+      from_all_ = true;
+      for (uint32_t id = 0; id < tokenizer_.size(); ++id) kept_[id] = is_token(tokenizer_, id);
+    }
+    first_ = false;
+    const KeepPreset* preset = find_preset(term);
+    const Tokens named =
+        preset ? preset_tokens(*preset, tokenizer_) : file_tokens(std::string(term), tokenizer_, place_);
+    for (uint32_t id = 0; id < tokenizer_.size(); ++id) {
+      if (named[id] && !(preset && subtract && is_lone_byte(tokenizer_, id))) kept_[id] = !subtract;
+    }
+    if (subtract) return;
+    adds_ = true;
+    presets_only_ = presets_only_ && preset && !from_all_;
+  }
+
+  const Tokenizer& tokenizer_;
+  const std::string& place_;
+  Tokens kept_;
+  bool first_ = true, from_all_ = false;
+  bool adds_ = false, presets_only_ = true;
+  bool control_ = true;
+  std::optional<bool> bytes_, prompt_;
+};
 
 }  // namespace
 
@@ -210,42 +291,22 @@ std::vector<uint32_t> always_kept(const Tokenizer& tokenizer) {
 
 KeepList make_keep_list(std::string_view list, const Tokenizer& tokenizer) {
   const std::string place = "keep:" + printable(list);
-  KeepList result;
-  Tokens kept(tokenizer.size());
+  ListReader reader(tokenizer, place);
   size_t terms = 0;
-  bool first = true;
   for (bool more = true; more;) {
     const size_t comma = list.find(',');
-    std::string_view term = list.substr(0, comma);
+    const std::string_view term = list.substr(0, comma);
     more = comma != std::string_view::npos;
     if (more) list.remove_prefix(comma + 1);
     if (++terms > kMaxTerms)
       throw Error(Code::invalid_argument, "there are more than " + std::to_string(kMaxTerms) + " terms", place);
-    if (term == "!prompt") {
-      result.add_prompt = false;
-      continue;
-    }
-    const bool subtract = term.starts_with('!');
-    if (subtract) term.remove_prefix(1);
-    if (term.empty()) {
+    if (term.empty() || term == "!") {
       throw Error(Code::invalid_argument, "term " + std::to_string(terms) + " is empty", place,
                   "terms are presets and files, with one comma between two");
     }
-    if (first && subtract)
-      for (uint32_t id = 0; id < tokenizer.size(); ++id) kept[id] = is_token(tokenizer, id);
-    first = false;
-    const Tokens named = term_tokens(std::string(term), tokenizer, place);
-    for (uint32_t id = 0; id < tokenizer.size(); ++id) {
-      if (named[id]) kept[id] = !subtract;
-    }
+    reader.read(term);
   }
-  bool any = false;
-  for (uint32_t id = 0; id < tokenizer.size(); ++id) any = any || (kept[id] && !tokenizer.is_control(id));
-  if (!any) throw Error(Code::invalid_argument, "the list keeps no token but control tokens", place);
-  for (const uint32_t id : always_kept(tokenizer)) kept[id] = true;
-  for (uint32_t id = 0; id < tokenizer.size(); ++id)
-    if (kept[id]) result.ids.push_back(id);
-  return result;
+  return reader.list();
 }
 
 void write_keep_list(const std::filesystem::path& path, std::span<const uint32_t> ids, const Tokenizer& tokenizer) {

@@ -27,16 +27,25 @@ struct KeepList {
 // A tokenizer's fingerprint as files write it: 16 hexadecimal digits.
 std::string fingerprint_text(uint64_t fingerprint);
 
-// Tokens that every list keeps, ascending: control tokens, stop tokens included, and byte tokens. So any text can still
-// be written and ended.
+// Tokens that lists keep unless they say otherwise, ascending: control tokens, stop tokens included, and byte tokens.
+// So any text can still be written and ended.
 std::vector<uint32_t> always_kept(const Tokenizer& tokenizer);
 
 // Reads the LIST of the head setting "keep:LIST": terms separated by commas, applied from left to right. A term is the
 // name of a preset (vocab/keep_presets.h) or else the path of a file, without a comma; "./latin" is a file. A term adds
-// its tokens; with '!' before it, it removes them. If the first term removes, it removes from all tokens. "!prompt"
-// only clears add_prompt. In the end always_kept() is added. Throws Error(invalid_argument) for an empty term, a term
-// that is neither, more than 64 of them, and a list that names no token; Error(bad_file), whose place is FILE:LINE, for
-// what is wrong in a file; Error(io) for one that cannot be read.
+// its tokens; with '!' before it, it removes them. If the first term removes, it removes from all tokens. Single bytes
+// that are no whole character are not removed, because they may be part of other characters.
+//
+// Three terms tell what else is kept, wherever they stand:
+//   control, !control  all control tokens (the default), or only those that end a text
+//   bytes, !bytes      all byte tokens, or only those that other terms name
+//   prompt, !prompt    add_prompt
+// Lists of which all terms that add are presets are exact: they have "!bytes" and "!prompt" by default, so that only
+// the characters of the presets can be written. Other lists have "bytes" and "prompt" by default.
+//
+// Throws Error(invalid_argument) for an empty term, a term that is none of these, more than 64 of them, and a list that
+// names no token; Error(bad_file), whose place is FILE:LINE, for what is wrong in a file; Error(io) for one that cannot
+// be read.
 KeepList make_keep_list(std::string_view list, const Tokenizer& tokenizer);
 
 // Writes a file of these ids, in any order, for this tokenizer; readers see an older file or the whole new one.

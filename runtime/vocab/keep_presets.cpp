@@ -14,7 +14,6 @@ namespace {
 // Common and Inherited, but some of these belong to a few scripts only: U+3002 is Common, and of no use to Latin.
 constexpr KeepPreset kPresets[] = {
     {"ascii", "[\\x00-\\x7F]", true, "ASCII"},
-    {"code", "[\\t\\n\\r\\x20-\\x7E]", true, "printable ASCII, tabs and line ends"},
     {"latin",
      "\\p{Latin}|(?![\\p{Greek}\\p{Cyrillic}\\p{Arabic}\\p{Hebrew}\\p{Devanagari}"
      "\\p{Han}\\p{Hiragana}\\p{Katakana}\\p{Hangul}\\p{Bopomofo}])[\\p{Common}\\p{Inherited}]",
@@ -102,12 +101,8 @@ std::span<const KeepPreset> keep_presets() { return kPresets; }
 std::vector<bool> preset_tokens(const KeepPreset& preset, const Tokenizer& tokenizer) {
   const CharacterSet set(preset);
   std::vector<bool> tokens(tokenizer.size());
-  for (uint32_t id = 0; id < tokenizer.size(); ++id) {
-    const std::string bytes = tokenizer.bytes(id);
-    // A byte token that is no whole character may belong to any set; always_kept() has these tokens anyway.
-    const bool lone = tokenizer.is_byte_token(id) && valid_utf8_prefix(bytes) == 0;
-    tokens[id] = !lone && set.has(bytes);
-  }
+  for (uint32_t id = 0; id < tokenizer.size(); ++id)
+    tokens[id] = !tokenizer.is_control(id) && set.has(tokenizer.bytes(id));
   return tokens;
 }
 

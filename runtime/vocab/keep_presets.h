@@ -25,7 +25,8 @@ struct KeepPreset {
 
 std::span<const KeepPreset> keep_presets();
 
-// By id: whether the token belongs to the preset; control tokens belong to none.
+// By id: whether the token belongs to the preset; control tokens belong to none. A single byte that is no whole
+// character belongs if it is part of a character of the set.
 std::vector<bool> preset_tokens(const KeepPreset& preset, const Tokenizer& tokenizer);
 
 }  // namespace weft

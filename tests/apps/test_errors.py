@@ -217,7 +217,7 @@ class Errors(unittest.TestCase):
             ("blank.txt/x", ["vocab", "build", "-m", plain(), "-f", __file__, "-o", blank / "x"]),
             ("/dev/null", ["vocab", "build", "-m", plain(), "-f", __file__, "-o", "/dev/null"]),
             ("keep:klingon", ["vocab", "show", "-m", plain(), "klingon"]),
-            ("keep:greek", ["vocab", "show", "-m", plain(), "greek"]),
+            ("keep:digits,!digits", ["vocab", "show", "-m", plain(), "digits,!digits"]),
             ("blank.txt:1", ["vocab", "show", "-m", plain(), blank]),
             ("wrong.keep:2: the id 99999 is out of range", ["vocab", "show", "-m", plain(), wrong]),
             ("no such", ["convert", FOLDER / "no such", FOLDER / "x.gguf", "--type", "q8"]),

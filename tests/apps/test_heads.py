@@ -51,6 +51,13 @@ class Heads(unittest.TestCase):
         self.assertEqual(result["head"]["rows_per_token"], kept)
         self.assertLess(result["head"]["bytes_per_token"], self.generate("full")["head"]["bytes_per_token"])
 
+    def test_digits_write_digits(self):
+        for path in (plain(), ROOT / "apps/pocket/pocket.gguf"):
+            for sampling in (("--temperature", 0), ("--temperature", 2, "--seed", 3)):
+                made = weft_json("generate", "-m", path, "-p", "set a timer for one", "-n", 12, "--head", "keep:digits,!control", *sampling)
+                self.assertRegex(made["text"], r"\A[0-9 ]*\Z")
+                self.assertGreater(len(made["text"].strip()) + (made["stop"] == "token"), 0)
+
     def test_bench(self):
         for head in ("full", "certified", "sure", "fast:8", "auto", "auto:sure"):
             result = weft_json("bench", "-m", plain(), "-p", 4, "-n", 4, "--repeat", 1, "--head", head)

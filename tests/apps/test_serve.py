@@ -250,7 +250,7 @@ class Serve(ServeTest):
         self.refused(400, "missing_required_parameter", "content", path="/tokenize")
 
     def test_no_path_reaches_the_files(self):
-        for head in ("keep:/etc/passwd", "keep:" + str(ROOT / "README.md"), "fast+keep:ascii,../x", "keep:", "keep:prompt", "keep:ascii+keep:/x"):
+        for head in ("keep:/etc/passwd", "keep:" + str(ROOT / "README.md"), "fast+keep:ascii,../x", "keep:", "keep:prompts", "keep:ascii+keep:/x"):
             self.assertIn("presets only", self.refused(400, "invalid_value", "head", messages=user("x"), head=head))
         self.assertIn("256 bytes", self.refused(400, "invalid_value", "head", messages=user("x"), head="keep:" + "ascii," * 100 + "ascii"))
         for path in ("/../../etc/passwd", "/%2e%2e/etc/passwd", "//etc/passwd", "/page.html", "/v1", "/v1/models/../x"):

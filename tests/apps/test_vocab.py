@@ -61,9 +61,12 @@ class Vocab(unittest.TestCase):
     def test_show(self):
         built, _ = self.build()
         shown = weft_json("vocab", "show", FOLDER / "list", "-m", plain())
-        self.assertEqual(list(shown), ["kept", "always_kept", "rows", "share", "first_texts"])
+        self.assertEqual(list(shown), ["kept", "control", "rows", "share", "first_texts"])
         self.assertEqual((shown["kept"], shown["rows"]), (built["kept"], built["rows"]))
-        self.assertEqual(len(shown["first_texts"]), min(12, shown["kept"] - 259))
+        self.assertEqual((len(shown["first_texts"]), shown["control"]), (12, 3))
+        text = weft_json("vocab", "show", FOLDER / "list", "-m", plain(), "-f", FOLDER / "corpus", "-f", FOLDER / "corpus")
+        self.assertEqual((text["corpus_tokens"], text["coverage"]), (2 * built["corpus_tokens"], built["coverage"]))
+        self.assertIn("% of ", weft("vocab", "show", FOLDER / "list", "-m", plain(), "-f", FOLDER / "corpus")[0])
         more = weft_json("vocab", "show", f"{FOLDER / 'list'},!ascii,ascii,!prompt", "-m", plain())
         self.assertEqual(more["kept"], more["rows"])  # every token of the model is ASCII
         out, _ = weft("vocab", "show", FOLDER / "list", "-m", plain())

@@ -39,7 +39,7 @@ class Keep : public testing::Test {
 };
 
 // Control tokens 0 to 2, bytes 3 to 258, then texts.
-constexpr uint32_t kFirstText = 259;
+constexpr uint32_t kFirstByte = 3, kFirstText = 259;
 const std::vector<std::string> kTexts = {
     "a",      "\u2581the", "42",   "\u25817", "\u2581\u2581", "\u00e9t\u00e9", "\u0434", "\u4e2d", "\u4e2da",
     "\u3002", "...",       "\n\t", "\u2019",  "\u20ac5",      "\U0001f600",    "\u0661", "x y",    "dup"};
@@ -75,14 +75,15 @@ uint32_t toy_id(const std::string& text) {
   return kFirstText + static_cast<uint32_t>(at - kTexts.begin());
 }
 
-// Texts of the toy that a list keeps; all other tokens are always kept.
+// Texts of the toy that a list keeps; control tokens are always kept.
 std::vector<std::string> kept_texts(const std::string& list) {
   const Ids ids = make_keep_list(list, toy()).ids;
   EXPECT_TRUE(std::is_sorted(ids.begin(), ids.end()));
   EXPECT_EQ(std::adjacent_find(ids.begin(), ids.end()), ids.end());
-  for (uint32_t id = 0; id < kFirstText; ++id) EXPECT_EQ(ids.at(id), id);
+  for (uint32_t id = 0; id < kFirstByte; ++id) EXPECT_EQ(ids.at(id), id);
   std::vector<std::string> texts;
-  for (size_t i = kFirstText; i < ids.size(); ++i) texts.push_back(toy().spelling(ids[i]));
+  for (const uint32_t id : ids)
+    if (id >= kFirstText) texts.push_back(toy().spelling(id));
   return texts;
 }
 
@@ -93,7 +94,6 @@ using Texts = std::vector<std::string>;
 TEST_F(Keep, PresetsOfTheToy) {
   EXPECT_EQ(kept_texts("ascii"),
             (Texts{"a", "\u2581the", "42", "\u25817", "\u2581\u2581", "...", "\n\t", "x y", "dup", "dup"}));
-  EXPECT_EQ(kept_texts("code"), kept_texts("ascii"));
   EXPECT_EQ(kept_texts("latin"), (Texts{"a", "\u2581the", "42", "\u25817", "\u2581\u2581", "\u00e9t\u00e9", "...",
                                         "\n\t", "\u2019", "\u20ac5", "\U0001f600", "x y", "dup", "dup"}));
   EXPECT_EQ(kept_texts("cyrillic"), (Texts{"\u0434"}));
@@ -109,16 +109,50 @@ TEST_F(Keep, SpacesStayWhenTheirNeighboursGo) {
   EXPECT_EQ(std::find(left.begin(), left.end(), "\u25817"), left.end());
 }
 
-TEST_F(Keep, CodeLeavesControlCharactersOut) {
-  Json metadata = toy_metadata();
-  metadata["tokenizer.ggml.tokens"][kFirstText] = std::string("a\x01");
-  const Tokenizer tokenizer = Tokenizer::from_gguf(metadata, "t");
-  const auto has = [&](const char* list) {
-    const Ids ids = make_keep_list(list, tokenizer).ids;
-    return std::binary_search(ids.begin(), ids.end(), kFirstText);
-  };
-  EXPECT_TRUE(has("ascii"));
-  EXPECT_FALSE(has("code"));
+// The values of the byte tokens that a list keeps.
+std::vector<uint32_t> kept_bytes(const std::string& list) {
+  std::vector<uint32_t> bytes;
+  for (const uint32_t id : make_keep_list(list, toy()).ids)
+    if (id >= kFirstByte && id < kFirstText) bytes.push_back(id - kFirstByte);
+  return bytes;
+}
+
+TEST_F(Keep, PresetsAreExact) {
+  EXPECT_EQ(kept_bytes("digits"), (Ids{'0', '1', '2', '3', '4', '5', '6', '7', '8', '9'}));
+  EXPECT_EQ(kept_bytes("ascii").size(), 128u);
+  const Ids cyrillic = kept_bytes("cyrillic");  // U+0400 to U+052F, and blocks that begin with E1, E2 and EA
+  for (const uint32_t byte : {0xD0u, 0xD3u, 0xD4u, 0x80u, 0xBFu})
+    EXPECT_TRUE(std::ranges::binary_search(cyrillic, byte)) << byte;
+  for (const uint32_t byte : {0x30u, 0x61u, 0xC3u, 0xE4u, 0xF0u, 0xFFu})
+    EXPECT_FALSE(std::ranges::binary_search(cyrillic, byte)) << byte;
+  EXPECT_EQ(kept_bytes("digits,bytes").size(), 256u);
+  EXPECT_EQ(kept_bytes("bytes,digits,cyrillic,!cyrillic").size(), 256u);
+  EXPECT_EQ(kept_bytes("digits,cyrillic,!digits"), cyrillic);
+}
+
+TEST_F(Keep, OtherListsWriteAnyTextUnlessTheySayOtherwise) {
+  const std::string path = file("list", std::to_string(toy_id("a")) + "\n" + std::to_string(kFirstByte + 'b'));
+  for (const std::string& list : {path, "digits," + path, std::string("!digits"), std::string("!cjk,digits")}) {
+    EXPECT_EQ(kept_bytes(list).size(), 256u) << list;
+    EXPECT_TRUE(make_keep_list(list, toy()).add_prompt) << list;
+    EXPECT_FALSE(make_keep_list(list + ",!prompt", toy()).add_prompt) << list;
+  }
+  EXPECT_EQ(kept_bytes(path + ",!bytes"), (Ids{'b'}));
+  EXPECT_EQ(kept_bytes("!bytes," + path + ",digits").size(), 11u);
+  // Without single bytes that are no characters, no text of another script can be spelled.
+  const Ids left = kept_bytes("!cjk,!bytes");
+  EXPECT_EQ(left.size(), 128u);
+  EXPECT_EQ(left.back(), 127u);
+}
+
+TEST_F(Keep, WithoutControlTokensATextCanEnd) {
+  ASSERT_EQ(toy().stop_ids(), (Ids{2}));
+  Ids ids = make_keep_list("cyrillic,!control", toy()).ids;
+  EXPECT_EQ(ids.front(), 2u);
+  EXPECT_GE(ids.at(1), kFirstByte);
+  ids.insert(ids.begin(), {0, 1});
+  EXPECT_EQ(ids, make_keep_list("cyrillic", toy()).ids);
+  EXPECT_EQ(make_keep_list("!control,cyrillic,control", toy()).ids, ids);
 }
 
 // Byte-level BPE's tokens may begin and end inside a character.
@@ -148,7 +182,7 @@ TEST_F(Keep, PartsOfCharacters) {
   const auto kept = [&](const char* list) {
     const Ids ids = make_keep_list(list, tokenizer).ids;
     EXPECT_EQ(always_kept(tokenizer).size(), 256u);
-    return Ids(ids.begin() + 256, ids.end());
+    return Ids(std::ranges::lower_bound(ids, 256u), ids.end());
   };
   EXPECT_EQ(kept("latin"), (Ids{256, 259, 260, 261}));
   EXPECT_EQ(kept("cyrillic"), (Ids{257, 258}));
@@ -174,7 +208,7 @@ TEST_F(Keep, PresetsOfRealTokenizers) {
   // Every token of a text of this kind is kept: byte tokens are what any text can fall back on, but none is needed.
   const std::pair<const char*, const char*> texts[] = {
       {"ascii", "The quick brown fox's 12 lazy dogs; 3.50 + 4 = 7.5\n\n\tdone."},
-      {"code", "def f(x):\n        return x[0] != y->z && !(a << 2)  # 0x1F\n"},
+      {"ascii", "def f(x):\n        return x[0] != y->z && !(a << 2)  # 0x1F\n"},
       {"latin", "Ça va? Größe, señor – “naïve” … 12 € ’til Łódź, Đà Nẵng 😀"},
       {"latin,greek", "Καλημέρα, what?"},
       {"latin,cyrillic", "Привет, мир! Ёлка, їжак 5."},
@@ -198,9 +232,15 @@ TEST_F(Keep, PresetsOfRealTokenizers) {
     const Ids ascii = make_keep_list("ascii", tokenizer).ids;
     for (uint32_t id = 0; id < tokenizer.size(); ++id) {
       const std::string bytes = tokenizer.bytes(id);
-      const bool expected = std::all_of(bytes.begin(), bytes.end(), [](char c) { return (c & 0x80) == 0; }) ||
-                            tokenizer.is_byte_token(id);
+      const bool expected =
+          std::all_of(bytes.begin(), bytes.end(), [](char c) { return (c & 0x80) == 0; }) || tokenizer.is_control(id);
       EXPECT_EQ(std::binary_search(ascii.begin(), ascii.end(), id), expected) << id;
+    }
+    // `digits` writes digits.
+    for (const uint32_t id : make_keep_list("digits,!control", tokenizer).ids) {
+      const std::string bytes = tokenizer.bytes(id);
+      const bool ends = std::ranges::find(tokenizer.stop_ids(), id) != tokenizer.stop_ids().end();
+      EXPECT_TRUE(ends || bytes.find_first_not_of(" \t\n0123456789") == std::string::npos) << bytes;
     }
     // No whole Chinese or Cyrillic letter is among the Latin ones.
     for (const uint32_t id : make_keep_list("latin", tokenizer).ids) {
@@ -223,11 +263,11 @@ TEST_F(Keep, TermsAreWorkedOffFromLeftToRight) {
 }
 
 TEST_F(Keep, ThePromptIsAFlag) {
-  EXPECT_TRUE(make_keep_list("digits", toy()).add_prompt);
+  EXPECT_FALSE(make_keep_list("digits", toy()).add_prompt);
   const KeepList list = make_keep_list("!prompt,digits", toy());
   EXPECT_FALSE(list.add_prompt);
   EXPECT_EQ(list.ids, make_keep_list("digits", toy()).ids);  // no subtraction: it does not begin from everything
-  EXPECT_FALSE(make_keep_list("digits,!prompt", toy()).add_prompt);
+  EXPECT_TRUE(make_keep_list("digits,prompt", toy()).add_prompt);
 }
 
 TEST_F(Keep, ControlAndByteTokensAlwaysStay) {
@@ -317,7 +357,7 @@ TEST_F(Keep, AFileMayHaveAPresetsName) {
 }
 
 TEST_F(Keep, WhatIsWrittenIsReadAgain) {
-  const Ids ids = make_keep_list("digits,cyrillic", toy()).ids;
+  const Ids ids = make_keep_list("digits,cyrillic,bytes", toy()).ids;
   const fs::path path = folder_ / "written";
   Ids shuffled = ids;
   std::shuffle(shuffled.begin(), shuffled.end(), std::mt19937(3));
@@ -363,12 +403,11 @@ TEST_F(Keep, WrongTermsAreRefused) {
   }
   const Refusal unknown = refusal_of("ascii,klingon");
   EXPECT_EQ(unknown.code, Code::invalid_argument);
-  EXPECT_EQ(
-      unknown.sentence,
-      "\"klingon\" is neither a file nor a preset, which are ascii, code, latin, greek, cyrillic, arabic, hebrew, "
-      "devanagari, cjk, digits, punctuation and !prompt");
+  EXPECT_EQ(unknown.sentence,
+            "\"klingon\" is neither a file nor a preset, which are ascii, latin, greek, cyrillic, arabic, hebrew, "
+            "devanagari, cjk, digits, punctuation, nor one of bytes, control and prompt with ! or without");
   EXPECT_EQ(refusal_of("ascii,!klingon").sentence, unknown.sentence);
-  for (const char* list : {"ascii,!ascii", "!prompt", "greek", "digits,!ascii,!prompt"}) {
+  for (const char* list : {"ascii,!ascii", "!prompt", "!bytes", "digits,!ascii,!prompt"}) {
     const Refusal no = refusal_of(list);
     EXPECT_EQ(no.code, Code::invalid_argument) << list;
     EXPECT_EQ(no.sentence, "the list keeps no token but control tokens") << list;

@@ -291,19 +291,20 @@ WEFT_API weft_status weft_apply_chat_template(const weft_model* model, const wef
  *
  * list: terms with commas between them, applied from left to right. A term is the name of a preset, or the path of a
  * file. It adds its tokens; with '!' before it, it removes them. If the first term removes, it removes from all tokens.
- * The term "!prompt" tells a session not to add the tokens of its context; it has no effect here. Presets, by the
- * characters of a token:
+ * Presets, by the characters of a token:
  *
  *   ascii         ASCII
- *   code          printable ASCII, tabs and line ends
  *   latin         Latin letters; digits, punctuation, symbols, emoji and spaces that belong to no script
  *   greek, cyrillic, arabic, hebrew, devanagari, cjk
  *                 letters of that script
  *   digits        the digits 0 to 9
  *   punctuation   punctuation and symbols
  *
- * Every list also keeps control tokens, and single-byte tokens if any text can be written with them. list NULL: only
- * those.
+ * A list of presets is exact: only characters of the presets can be written. Every list also keeps control tokens;
+ * with the term "!control", only those that end a text. Lists with a file, and those that begin with '!', also keep all
+ * single-byte tokens, so that any text can be written, and a session adds the tokens of its context. The terms "bytes",
+ * "!bytes", "prompt" and "!prompt" choose that for any list; the last two have no effect here. list NULL: control and
+ * single-byte tokens.
  *
  * A file has one entry a line: a token's id, or its text as a JSON string. '#' begins a comment.
  *
@@ -441,8 +442,8 @@ WEFT_API weft_status weft_session_get_logprobs(const weft_session* session, floa
  *                table's columns; 0 < P <= 0.5. "sure" is "sure:1e-9". Reads far less.
  *   "fast:S"     trusts estimates from the leading columns to S deviations, unproven; 0 < S <= 40. "fast" is "fast:7".
  *   "auto:HEAD"  full or HEAD, or sure for "auto:fast", whichever is fastest here; "auto" is "auto:certified"
- *   "keep:LIST"  only the tokens of a list, as weft_vocab_keep reads it, and those of the context, unless LIST has
- *                "!prompt". Prompts may hold any token.
+ *   "keep:LIST"  only the tokens of a list, as weft_vocab_keep reads it; for some lists also those of the context.
+ *                Prompts may hold any token.
  *   "certified+keep:LIST", "auto:sure+keep:LIST", ... both
  *
  * WEFT_INVALID_ARGUMENT for a wrong head or list; WEFT_BAD_FILE and WEFT_IO for a list's file; WEFT_UNSUPPORTED for a

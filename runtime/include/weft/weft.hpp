@@ -163,7 +163,7 @@ class Model {
 
   // The ids of a keep-list; see weft_vocab_keep.
   std::vector<std::uint32_t> keep(const std::string& list) const { return keep_ids(list.c_str()); }
-  // The ids that are in every keep-list.
+  // The ids that keep-lists have unless they say otherwise: control and single-byte tokens.
   std::vector<std::uint32_t> always_kept() const { return keep_ids(nullptr); }
   // Writes a keep-list to a file; see weft_vocab_save.
   void save_keep_list(const std::vector<std::uint32_t>& tokens, const std::string& path) const {

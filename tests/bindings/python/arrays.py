@@ -19,7 +19,7 @@ class Arrays(WithPocket):
             first.text()
             self.assertEqual(int(logits.argmax()), first.ids[0])
             session.prompt("hello")
-            ids, some = session.head_logits(head="keep:digits")
+            ids, some = session.head_logits(head="keep:digits,prompt")
             self.assertEqual(sorted(ids.tolist()), sorted({*self.model.keep("digits"), *session.ids}))
             numpy.testing.assert_allclose(some, logits[ids], rtol=1e-4, atol=1e-4)
 

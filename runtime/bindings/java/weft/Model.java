@@ -187,7 +187,7 @@ public final class Model implements AutoCloseable {
     return call(model -> Native.rows(model, ids, width));
   }
 
-  /** The ids of a keep-list such as "ascii,digits"; null: those of every list. docs/heads.md explains them. */
+  /** The ids of a keep-list such as "ascii,digits"; null: control and single-byte tokens. docs/heads.md explains them. */
   public int[] keep(String list) {
     byte[] text = Native.bytes(list);
     return call(model -> Native.keep(model, text));

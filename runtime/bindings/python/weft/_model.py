@@ -292,7 +292,7 @@ class Model:
         return result
 
     def keep(self, terms: str | None = None) -> list[int]:
-        """The ids of a keep-list such as "ascii,digits"; None: those of every list. docs/heads.md explains them."""
+        """The ids of a keep-list such as "ascii,digits"; None: control and single-byte tokens. docs/heads.md explains them."""
         handle = self.handle()
         text = None if terms is None else to_text(terms)
         return call_ids(self.info.vocab_size, "weft_vocab_keep", handle.pointer, text)
