@@ -111,9 +111,13 @@ void reload_vocabulary(const std::shared_ptr<Device>& device, const ModelFile& f
   weights.separate_output = std::move(tables.separate_output);
   weights.shards = std::move(tables.shards);
   weights.layer_inputs = std::move(tables.layer_inputs);
-  for (const TensorReport& tensor : report->tensors)
-    for (TensorReport& known : weights.tensors)
-      if (known.name == tensor.name) known.rounding = tensor.rounding;
+  for (const TensorReport& tensor : report->tensors) {
+    for (TensorReport& known : weights.tensors) {
+      if (known.name != tensor.name) continue;
+      known.rounding = tensor.rounding;
+      known.device_bytes = tensor.device_bytes;  // it may have been a few rows, to measure states
+    }
+  }
   if (progress) progress(1);
 }
 
