@@ -39,6 +39,11 @@ using uint = uint32_t;
 //               The last word has a signed byte for each 16 columns. After the words of a tile come the super-blocks'
 //               halves d, two to a 32-bit word, word j of row r at IN_TILE(r, j, (super-blocks + 1) / 2).
 //               Value = (d * byte) * integer.
+//   FORMAT_Q5K, FORMAT_Q4K (Q5_K and Q4_K, 5 and 4 bits): Q5_K has a 32-bit word of upper bits for each block, where
+//               column 4j + k has bit 8k + j. The last word has four of 32 bits: the lower four bits of the blocks'
+//               scales, block b's from bit 4b on; those of their minima; the upper two bits of the scales, block b's
+//               from bit 2b on, and, 16 bits higher, of the minima; the halves d and, above it, dmin.
+//               Value = (d * scale) * integer - (dmin * minimum).
 #define SUPER_BLOCKS 8
 #define SUPER_BLOCK (SUPER_BLOCKS * BLOCK)
 #define SUPER_WORDS(bits) (2 * (bits) + 1)
@@ -89,7 +94,9 @@ using uint = uint32_t;
 #define FORMAT_F16 0
 #define FORMAT_Q8 1
 #define FORMAT_Q4 2
-#define FORMAT_Q6 3  // layers' matrices only
+#define FORMAT_Q6 3  // from here on layers' matrices only
+#define FORMAT_Q5K 4
+#define FORMAT_Q4K 5
 //
 // A layer's cache: keys and values of each key/value head, one head after the other, by slot (rope.comp). Keys are a
 // matrix of slots like those above, but in groups of KEY_ROWS, and filled up to 16-byte words only. Values are slot

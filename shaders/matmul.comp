@@ -1,7 +1,7 @@
 // y = x W^T for the tokens of a pass: TOKENS at once per lane, one when decoding. For few tokens it does its neighbours'
 // work where it can, because a dispatch and its barrier cost more. An RMSNorm (norm.comp): the product that writes x begins it, with x times
 // the weights and sums of x^2, and the product that reads those rows ends it. Gates (activate.comp): it applies them.
-// WEFT_INT8 (q8 and q4 only, WEFT_SUBGROUP's lanes) rounds the inputs to 8 bits (lib/rows_int8.glsl).
+// WEFT_INT8 (not f16 and q6; WEFT_SUBGROUP's lanes) rounds the inputs to 8 bits (lib/rows_int8.glsl).
 // Variants: subgroup texel int8
 #version 450
 #extension GL_GOOGLE_include_directive : require

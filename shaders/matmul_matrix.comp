@@ -1,7 +1,7 @@
 // y = x W^T for many tokens on a GPU with cooperative matrices (GL_KHR_cooperative_matrix): a workgroup computes the tile of 64 rows and TOKENS
 // tokens, block of columns by block. Subgroups multiply by instructions for matrices of SIDE x SIDE halves, whose sums are floats.
 //
-// Products are as exact as those of floats. Inputs are pairs of halves (halves.comp): 22 bits. Weights are whole numbers (q8, q4, q6) or halves (f16)
+// Products are as exact as those of floats. Inputs are pairs of halves (halves.comp): 22 bits. Weights are whole numbers or halves (f16)
 // anyway, and are multiplied with their scales after the sum over a block (q6: over half a block). A block of f16 weights is divided by a power of two that leaves its
 // largest magnitude in [PEAK, 2 PEAK), since some devices take halves smaller than 2^-14 for zero.
 // Variant of: matmul
@@ -41,9 +41,9 @@ const float PEAK = 4096;
 const uint WORDS = BLOCK / 8, APART = WORDS + 1, INPUT_WORDS = 2 * WORDS, INPUTS_APART = INPUT_WORDS + 1;
 shared uvec4 weight_tile[TILE_ROWS * APART];
 shared uvec4 input_tile[TOKENS * INPUTS_APART];
-// Factors of a block's sums, or of those of its halves, by row. Minima (q4) are factors of the sums of a block's inputs.
+// Factors of a block's sums, or of those of its halves, by row. Minima are factors of the sums of a block's inputs.
 shared vec4 weight_scales[SCALES * TILE_ROWS / 4];
-shared vec4 weight_minima[FORMAT == FORMAT_Q4 ? TILE_ROWS / 4 : 1], input_sums[FORMAT == FORMAT_Q4 ? TOKENS / 4 : 1];
+shared vec4 weight_minima[MINIMA ? TILE_ROWS / 4 : 1], input_sums[MINIMA ? TOKENS / 4 : 1];
 shared float input_scales[TOKENS];  // of all blocks
 
 // A thread's words of the next block's inputs.
@@ -57,22 +57,28 @@ void load_inputs(out uvec4 loaded[INPUTS], uint block, uint first_token, uint to
     loaded[i] = inputs[token * (p.in_stride / 4) + block * INPUT_WORDS + input_word()];
   }
 }
-// Sum of a block of one of the tokens' inputs (q4).
+// Sum of a block of one of the tokens' inputs, if weights have minima.
 float load_sum(uint block, uint blocks, uint first_token, uint tokens) {
-  if (FORMAT != FORMAT_Q4 || gl_LocalInvocationIndex >= TOKENS) return 0;
+  if (!MINIMA || gl_LocalInvocationIndex >= TOKENS) return 0;
   return notes[(first_token + min(gl_LocalInvocationIndex, tokens - 1)) * p.in_stride + blocks * BLOCK + block];
 }
 
-void store(uvec4 weights[WEIGHTS], uvec2 scale_words[WEIGHTS], uvec4 loaded[INPUTS], float sum, uint block) {
+void store(uvec4 weights[WEIGHTS], uvec4 scale_words[WEIGHTS], uvec4 loaded[INPUTS], float sum, uint block) {
   [[unroll]] for (uint i = 0; i < WEIGHTS; ++i) {
     const uint row = weight_row() + i * WEIGHTS_APART, scales = scale_words[i].x;
     const uvec4 eight = weights[i];
     vec4 low, high;
-    float scale;
-    if (FORMAT == FORMAT_Q4) {
+    float scale, minimum = 0;
+    if (SUPER && MINIMA) {
+      integers_of(low, high, eight.x, eight.y, weight_eight());
+      const vec2 line = scale_and_minimum(scale_words[i], block);
+      scale = line.x;
+      minimum = line.y;
+    } else if (FORMAT == FORMAT_Q4) {
       low = four_bits(eight.x);
       high = four_bits(eight.x >> 16);
       scale = scale_of(scales);
+      minimum = scale_of(scales >> 16);
     } else {
       scale = unpack(low, high, eight, scale_words[i], block);
     }
@@ -86,10 +92,10 @@ void store(uvec4 weights[WEIGHTS], uvec2 scale_words[WEIGHTS], uvec4 loaded[INPU
     const uint of_scale = EIGHTS / SCALES;
     if (weight_eight() % of_scale > 0) continue;
     weight_scales[(weight_eight() / of_scale * TILE_ROWS + row) / 4][row % 4] = scale;
-    if (FORMAT == FORMAT_Q4) weight_minima[row / 4][row % 4] = scale_of(scales >> 16);
+    if (MINIMA) weight_minima[row / 4][row % 4] = minimum;
   }
   [[unroll]] for (uint i = 0; i < INPUTS; ++i) input_tile[(input_token() + i * INPUT_STEP) * INPUTS_APART + input_word()] = loaded[i];
-  if (FORMAT == FORMAT_Q4 && gl_LocalInvocationIndex < TOKENS) input_sums[gl_LocalInvocationIndex / 4][gl_LocalInvocationIndex % 4] = sum;
+  if (MINIMA && gl_LocalInvocationIndex < TOKENS) input_sums[gl_LocalInvocationIndex / 4][gl_LocalInvocationIndex % 4] = sum;
 }
 
 #define Weights coopmat<float16_t, gl_ScopeSubgroup, SIDE, SIDE, gl_MatrixUseA>  // rows x columns
@@ -121,7 +127,7 @@ void main() {
   for (uint t = gl_LocalInvocationIndex; t < TOKENS; t += THREADS)
     input_scales[t] = notes[(group_token + min(t, tokens - 1)) * p.in_stride + blocks * (BLOCK + 1)] * (1 / HALVES_PEAK);
   uvec4 words_of_weights[WEIGHTS], words_of_inputs[INPUTS];
-  uvec2 scale_words[WEIGHTS];
+  uvec4 scale_words[WEIGHTS];
   load_weights(words_of_weights, scale_words, 0, blocks, tile);
   load_inputs(words_of_inputs, 0, group_token, tokens);
   float input_sum = load_sum(0, blocks, group_token, tokens);
@@ -143,7 +149,7 @@ void main() {
         coopMatLoad(low[t * STEPS + s], input_tile, token * INPUTS_APART + WORDS + s * SIDE / 8, INPUTS_APART, gl_CooperativeMatrixLayoutColumnMajor);
       }
       // Rows (or columns) that are 0 apart: the same for all rows (or tokens).
-      if (FORMAT == FORMAT_Q4) coopMatLoad(of_inputs[t], input_sums, token / 4, 0, gl_CooperativeMatrixLayoutRowMajor);
+      if (MINIMA) coopMatLoad(of_inputs[t], input_sums, token / 4, 0, gl_CooperativeMatrixLayoutRowMajor);
     }
     [[unroll]] for (uint r = 0; r < ROW_MATRICES; ++r) {
       const uint row = rows_at + r * SIDE;
@@ -152,7 +158,7 @@ void main() {
       [[unroll]] for (uint h = 0; h < SCALES; ++h) {
         Sums scales, minima;
         coopMatLoad(scales, weight_scales, (h * TILE_ROWS + row) / 4, 0, gl_CooperativeMatrixLayoutColumnMajor);
-        if (FORMAT == FORMAT_Q4) coopMatLoad(minima, weight_minima, row / 4, 0, gl_CooperativeMatrixLayoutColumnMajor);
+        if (MINIMA) coopMatLoad(minima, weight_minima, row / 4, 0, gl_CooperativeMatrixLayoutColumnMajor);
         [[unroll]] for (uint t = 0; t < TOKEN_MATRICES; ++t) {
           Sums sum = Sums(0);
           [[unroll]] for (uint s = h * SCALE_STEPS; s < (h + 1) * SCALE_STEPS; ++s) {
@@ -160,7 +166,7 @@ void main() {
             sum = coopMatMulAdd(weights[s], high[t * STEPS + s], sum);
           }
           sums[r * TOKEN_MATRICES + t] = sums[r * TOKEN_MATRICES + t] + scales * sum;
-          if (FORMAT == FORMAT_Q4) sums[r * TOKEN_MATRICES + t] = sums[r * TOKEN_MATRICES + t] + minima * of_inputs[t];
+          if (MINIMA) sums[r * TOKEN_MATRICES + t] = sums[r * TOKEN_MATRICES + t] + minima * of_inputs[t];
         }
       }
     }

@@ -5,7 +5,7 @@
 // in [1, 2) (q8: by its scale, which leaves integers), and sums of halves go no further than 8 products before they are added up as floats:
 // so nothing overflows, whatever the inputs, and what is rounded is each value to 11 bits.
 //
-// WEFT_INT8 (q8 and q4 only) rounds the inputs to 8 bits instead, 127 for the largest magnitude of a block, and adds up four products of integers
+// WEFT_INT8 (not f16 and q6) rounds the inputs to 8 bits instead, 127 for the largest magnitude of a block, and adds up four products of integers
 // by an instruction. Those sums are exact.
 // Variant of: matmul
 // Variants: fp16 int8
@@ -53,14 +53,23 @@ float input_scale(uint token) { return input_scales[token]; }
 #if defined(WEFT_FP16)
 #include "lib/to_halves.glsl"
 
+// The largest magnitude that a block of a format of super-blocks can have.
+float super_peak(uvec4 scale_words, uint block) {
+  if (FORMAT == FORMAT_Q6) {
+    const vec2 halves = abs(q6_scales(scale_words.xy, block));
+    return 128 * max(halves.x, halves.y);
+  }
+  const vec2 line = scale_and_minimum(scale_words, block);
+  return max(abs(line.y), abs(((1 << BITS) - 1) * line.x + line.y));
+}
+
 void store(uint block) {
   [[unroll]] for (uint i = 0; i < WEIGHTS; ++i) {
     const uint row = weight_row() + i * WEIGHTS_APART, scales = loaded_scales[i].x;
     vec4 low, high;
     float scale = unpack(low, high, loaded_weights[i], loaded_scales[i], block);
     if (SUPER) {
-      const vec2 halves = abs(q6_scales(loaded_scales[i], block));
-      const float power = power_below(128 * max(halves.x, halves.y)), factor = scale * inverse_power(power);
+      const float power = power_below(super_peak(loaded_scales[i], block)), factor = scale * inverse_power(power);
       low *= factor;
       high *= factor;
       scale = power;
@@ -91,7 +100,7 @@ float product(uvec4 w[STEP], uvec4 x[STEP]) {
   return float(sum.x) + float(sum.y);
 }
 #elif defined(WEFT_INT8)
-shared float weight_minima[FORMAT == FORMAT_Q4 ? TILE_ROWS : 1];
+shared float weight_minima[MINIMA ? TILE_ROWS : 1];
 
 // The lowest four 4-bit numbers of a word, as bytes.
 uint four_bytes(uint word) {
@@ -105,9 +114,16 @@ void store(uint block) {
     const uint row = weight_row() + i * WEIGHTS_APART, scales = loaded_scales[i].x;
     const uint at = swizzled(weight_row(), eight / 2) + i * WEIGHTS_APART * WORDS;
     const uvec4 loaded = loaded_weights[i];
-    weight_tile[at][eight % 2 * 2] = FORMAT == FORMAT_Q4 ? four_bytes(loaded.x & 0xffffu) : loaded.x;
-    weight_tile[at][eight % 2 * 2 + 1] = FORMAT == FORMAT_Q4 ? four_bytes(loaded.x >> 16) : loaded.y;
+    const uvec2 bytes = FORMAT == FORMAT_Q4 ? uvec2(four_bytes(loaded.x & 0xffffu), four_bytes(loaded.x >> 16)) : SUPER ? bytes_of_eight(loaded.x, loaded.y, eight) : loaded.xy;
+    weight_tile[at][eight % 2 * 2] = bytes.x;
+    weight_tile[at][eight % 2 * 2 + 1] = bytes.y;
     if (eight > 0) continue;
+    if (SUPER) {
+      const vec2 line = scale_and_minimum(loaded_scales[i], block);
+      weight_scales[row] = line.x;
+      weight_minima[row] = line.y;
+      continue;
+    }
     weight_scales[row] = scale_of(FORMAT == FORMAT_Q4 || block % 2 == 0 ? scales : scales >> 16);
     if (FORMAT == FORMAT_Q4) weight_minima[row] = scale_of(scales >> 16);
   }
@@ -164,7 +180,7 @@ void multiply() {
       [[unroll]] for (uint s = 0; s < STEP; ++s) x[s] = input_tile[swizzled(thread_token(), word + s) + t * TOKENS_APART * WORDS];
       FOUR(ADD_PRODUCT)
 #ifdef WEFT_INT8
-      if (FORMAT == FORMAT_Q4) {
+      if (MINIMA) {
         const float sum = scale * product(uvec4[STEP](uvec4(0x01010101u), uvec4(0x01010101u)), x);
         FOUR(ADD_MINIMUM)
       }

@@ -120,13 +120,16 @@ void decode_q4_k(const std::byte* block, float* out) {
 }
 
 // 176 bytes: d, dmin, scales[12], the fifth bits[32], four bits[128]. (d sc) q - (dmin m).
+uint32_t q5_k_quant(const std::byte* block, uint32_t e) {
+  return four_bits(block + 48, e) | one_bit(block + 16, e) << 4;
+}
 void decode_q5_k(const std::byte* block, float* out) {
   const float d = half_at(block), dmin = half_at(block + 2);
   for (uint32_t sub = 0; sub < 8; ++sub) {
     const ScaleMin small = scale_min(block + 4, sub);
     const float scale = d * small.scale, least = dmin * small.min;
     for (uint32_t e = sub * 32; e < sub * 32 + 32; ++e)
-      out[e] = scale * static_cast<float>(four_bits(block + 48, e) | one_bit(block + 16, e) << 4) - least;
+      out[e] = scale * static_cast<float>(q5_k_quant(block, e)) - least;
   }
 }
 
@@ -231,11 +234,23 @@ NibbleBlock nibble_block(DType dtype, const std::byte* blocks, uint64_t index) {
   return result;
 }
 
-SuperBlock super_block(DType, const std::byte* block) {
+SuperBlock super_block(DType dtype, const std::byte* block) {
   SuperBlock result = {};
-  std::memcpy(&result.d, block + 208, sizeof result.d);
-  std::memcpy(result.scales.data(), block + 192, result.scales.size());
-  for (uint32_t e = 0; e < result.quants.size(); ++e) result.quants[e] = static_cast<uint8_t>(q6_k_quant(block, e));
+  if (dtype == DType::q6_k) {
+    std::memcpy(&result.d, block + 208, sizeof result.d);
+    std::memcpy(result.scales.data(), block + 192, result.scales.size());
+    for (uint32_t e = 0; e < result.quants.size(); ++e) result.quants[e] = static_cast<uint8_t>(q6_k_quant(block, e));
+    return result;
+  }
+  std::memcpy(&result.d, block, sizeof result.d);
+  std::memcpy(&result.dmin, block + 2, sizeof result.dmin);
+  for (uint32_t sub = 0; sub < result.minima.size(); ++sub) {
+    const ScaleMin small = scale_min(block + 4, sub);
+    result.scales[sub] = static_cast<int8_t>(small.scale);
+    result.minima[sub] = static_cast<uint8_t>(small.min);
+  }
+  for (uint32_t e = 0; e < result.quants.size(); ++e)
+    result.quants[e] = static_cast<uint8_t>(dtype == DType::q5_k ? q5_k_quant(block, e) : four_bits(block + 16, e));
   return result;
 }
 

@@ -45,10 +45,12 @@ bool is_nibbles(DType dtype);
 // Reads the 32 elements from element 32 * index on of a tensor of one of these types. blocks: of the whole tensor.
 NibbleBlock nibble_block(DType dtype, const std::byte* blocks, uint64_t index);
 
-// The 256 integers of a block of Q6_K, whose values are (d scale) (quant - 32), with a scale for each 16.
+// The 256 integers of a block of Q4_K, Q5_K or Q6_K. Values of Q4_K and Q5_K are (d scale) quant - (dmin minimum), with
+// a scale and a minimum for each 32 of them; those of Q6_K (d scale) (quant - 32), with a scale for each 16.
 struct SuperBlock {
-  uint16_t d, dmin;  // f16; Q6_K's dmin is 0
+  uint16_t d, dmin;  // f16
   std::array<int8_t, 16> scales;
+  std::array<uint8_t, 8> minima;
   std::array<uint8_t, 256> quants;
 };
 SuperBlock super_block(DType dtype, const std::byte* block);

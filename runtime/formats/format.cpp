@@ -10,18 +10,26 @@ NumberFormat f16_format();
 NumberFormat q8_format();
 NumberFormat q4_format();
 NumberFormat q6_format();
+NumberFormat q5k_format();
+NumberFormat q4k_format();
 
 const NumberFormat& info(Format format) {
   // By FORMAT_*.
-  static const std::array<NumberFormat, std::size(kAllFormats)> all = {f16_format(), q8_format(), q4_format(),
-                                                                       q6_format()};
+  static const std::array<NumberFormat, std::size(kAllFormats)> all = {f16_format(), q8_format(),  q4_format(),
+                                                                       q6_format(),  q5k_format(), q4k_format()};
   return all[static_cast<size_t>(format)];
 }
 
-Format closest_format(DType type) {
-  for (const Format format : kAllFormats)
-    if (std::ranges::find(info(format).from, type) != info(format).from.end()) return format;
-  return Format::q8;  // not reached: every type is in a list
+std::optional<Format> common_format(std::span<const DType> types) {
+  for (size_t i = std::size(kAllFormats); i-- > 0;) {
+    const std::span<const DType> from = info(kAllFormats[i]).from;
+    if (std::ranges::all_of(types, [&](DType type) { return std::ranges::find(from, type) != from.end(); }))
+      return kAllFormats[i];
+  }
+  return std::nullopt;
 }
+
+// Every type is in a list.
+Format closest_format(DType type) { return *common_format({&type, 1}); }
 
 }  // namespace weft

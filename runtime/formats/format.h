@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "format/packed_row.h"
@@ -13,16 +14,26 @@
 
 namespace weft {
 
-enum class Format : uint32_t { f16 = FORMAT_F16, q8 = FORMAT_Q8, q4 = FORMAT_Q4, q6 = FORMAT_Q6 };
+enum class Format : uint32_t {
+  f16 = FORMAT_F16,
+  q8 = FORMAT_Q8,
+  q4 = FORMAT_Q4,
+  q6 = FORMAT_Q6,
+  q5k = FORMAT_Q5K,
+  q4k = FORMAT_Q4K
+};
 inline constexpr Format kFormats[] = {Format::f16, Format::q8, Format::q4};  // that any numbers can be rounded to
-inline constexpr Format kNativeFormats[] = {Format::q6};  // that copy a type of files: matrices only, not tables
-inline constexpr Format kAllFormats[] = {Format::f16, Format::q8, Format::q6, Format::q4};  // finest first
+// Formats that copy a type of files: matrices only, not tables.
+inline constexpr Format kNativeFormats[] = {Format::q6, Format::q5k, Format::q4k};
+inline constexpr Format kAllFormats[] = {Format::f16, Format::q8,  Format::q6,
+                                         Format::q5k, Format::q4k, Format::q4};  // finest first
 
 // A format's row of the registry.
 struct NumberFormat {
   const char* name;  // static
   DType file_type;   // what files call it
-  // Types of files that a matrix has it for. It holds the same numbers, except where packed_row.h says otherwise.
+  // Types of files whose numbers it holds, except where packed_row.h says otherwise. A matrix of such a type gets the
+  // coarsest format that has it here.
   std::span<const DType> from;
   Format rounded;                          // of a table with this type: itself, unless it is native
   bool int8_inputs;                        // inputs can be rounded to 8 bits: 32 numbers have one scale (and minimum)
@@ -41,6 +52,8 @@ inline DType file_type(Format format) { return info(format).file_type; }
 
 // The format that a matrix of this type gets.
 Format closest_format(DType type);
+// The coarsest format that holds the numbers of all these types; none may do so.
+std::optional<Format> common_format(std::span<const DType> types);
 
 // Word k of 16 bytes of a row of a tile, of `words` a row.
 inline std::byte* word_of(std::byte* tile, uint32_t row, uint32_t k, uint32_t words) {

@@ -5,7 +5,7 @@
 namespace weft {
 namespace {
 
-constexpr DType kFrom[] = {DType::q4_1, DType::q4_0, DType::q4_k};
+constexpr DType kFrom[] = {DType::q4_1, DType::q4_0};
 
 uint64_t row_bytes(uint32_t blocks) { return blocks * 20ull; }
 

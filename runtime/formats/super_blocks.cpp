@@ -19,6 +19,17 @@ void SuperWords::set_upper(uint32_t index, uint32_t word) {
   std::memcpy(bytes + SUPER_BLOCKS * 16 + index * 4, &word, 4);
 }
 
+void SuperWords::set_scales(const SuperBlock& block, uint32_t bits) {
+  uint32_t words[4] = {0, 0, 0, block.d | static_cast<uint32_t>(block.dmin) << 16};
+  for (uint32_t b = 0; b < SUPER_BLOCKS; ++b) {
+    const auto scale = static_cast<uint32_t>(block.scales[b]), minimum = static_cast<uint32_t>(block.minima[b]);
+    words[0] |= (scale & 15) << (b * 4);
+    words[1] |= (minimum & 15) << (b * 4);
+    words[2] |= scale >> 4 << (b * 2) | minimum >> 4 << (b * 2 + 16);
+  }
+  std::memcpy(scales(bits), words, sizeof words);
+}
+
 void SuperWords::store(std::byte* tile, uint32_t place, uint32_t super, uint32_t supers, uint32_t bits) const {
   const uint32_t words = SUPER_WORDS(bits);
   for (uint32_t k = 0; k < words; ++k)

@@ -19,6 +19,8 @@ struct SuperWords {
   void set_lower(const SuperBlock& block);
   // The 32-bit word `index` of the upper bits.
   void set_upper(uint32_t index, uint32_t word);
+  // The scales and minima of Q4_K and Q5_K.
+  void set_scales(const SuperBlock& block, uint32_t bits);
   // The last 16 bytes.
   std::byte* scales(uint32_t bits) { return bytes + (SUPER_WORDS(bits) - 1) * 16; }
   // super: of `supers` of the row.

@@ -6,17 +6,14 @@
 
 namespace weft {
 
-// A matrix has one format, so parts of several types are rounded to the finest; native formats give way to q8.
+// A matrix has one format, so parts of several types may be rounded.
 Format format_of(std::optional<Format> wanted, std::span<const TensorView* const> sources) {
   if (wanted) return *wanted;
-  Format finest = closest_format(sources.front()->dtype);
-  for (const TensorView* source : sources.subspan(1)) {
-    const Format own = closest_format(source->dtype);
-    if (own == finest) continue;
-    const bool halves = own == Format::f16 || finest == Format::f16;
-    finest = halves ? Format::f16 : Format::q8;
-  }
-  return finest;
+  std::vector<DType> types;
+  for (const TensorView* source : sources) types.push_back(source->dtype);
+  if (const auto format = common_format(types)) return *format;
+  const bool halves = std::ranges::any_of(types, [](DType type) { return closest_format(type) == Format::f16; });
+  return halves ? Format::f16 : Format::q8;
 }
 
 Format table_format(std::optional<Format> wanted, const TensorView& table, bool projected) {

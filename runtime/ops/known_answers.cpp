@@ -1,6 +1,7 @@
 #include "ops/known_answers.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <deque>
@@ -61,7 +62,8 @@ std::vector<std::byte> exact_blocks(Format format) {
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(number(i, 0, 255));
   const uint16_t unit = float_to_half(0x1p-10f);
   for (size_t block = 0; block < bytes.size(); block += block_bytes(type))
-    std::memcpy(&bytes[block + block_bytes(type) - sizeof unit], &unit, sizeof unit);
+    for (const size_t place : type == DType::q6_k ? std::array<size_t, 2>{208, 208} : std::array<size_t, 2>{0, 2})
+      std::memcpy(&bytes[block + place], &unit, sizeof unit);
   return bytes;
 }
 

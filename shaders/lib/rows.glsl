@@ -94,19 +94,23 @@ uvec4 super_scales(uint row, uint block) { return word_at(scales_at(row, block))
 uint pair_scales(uvec4 scales, uint block) { return scales[block % SUPER_BLOCKS / 2]; }
 #else
 const uint SUPER_TURN = 2;
-uvec4 super_scales(uint row, uint block) { return uvec4(small_word_at(scales_at(row, block) * 4 + block % SUPER_BLOCKS / 2), 0, 0, 0); }
+uvec4 super_scales(uint row, uint block) {
+  const uint at = scales_at(row, block);
+  return FORMAT == FORMAT_Q6 ? uvec4(small_word_at(at * 4 + block % SUPER_BLOCKS / 2), 0, 0, 0) : word_at(at);
+}
 uint pair_scales(uvec4 scales, uint block) { return scales.x; }
 #endif
 
 // The upper bits of a block.
 uvec2 upper_bits(uint row, uint block) {
   const uint at = upper_word(row, block, 0);
-  return half_word_at(at / 4, at % 4 / 2);
+  if (UPPER == 0) return uvec2(0);
+  return UPPER == 1 ? uvec2(small_word_at(at), 0) : half_word_at(at / 4, at % 4 / 2);
 }
 
 // A block of integers from its words.
 void unpack_super(out vec4 weights[8], uvec4 lower, uvec2 upper) {
-  [[unroll]] for (uint e = 0; e < 4; ++e) integers_of(weights[e * 2], weights[e * 2 + 1], lower[e], upper[e / 2], e);
+  [[unroll]] for (uint e = 0; e < 4; ++e) integers_of(weights[e * 2], weights[e * 2 + 1], lower[e], upper[e * UPPER / 4], e);
 }
 
 // Blocks that a lane loads before it multiplies the first of them: more bytes are on their way at once.
@@ -161,9 +165,15 @@ void rows_dot(out float sums[SUMS], uint cols, uint rows, uint in_stride, uint f
             const uint notes = NOTED ? SCALES_OF(scales[s % SCALE_LOADS], i, first_row + own_row(i, rows)) : 0;
             if (SUPER) {
               unpack_super(weights[i], words[s][i][0], upper[s][i]);
-              const vec2 halves = q6_scales(uvec2(pair_scales(scales_of_super[i], block + s), notes), block + s);
-              first_scale[i] = halves.x;
-              scale[i] = halves.y;
+              if (MINIMA) {
+                const vec2 line = scale_and_minimum(scales_of_super[i], block + s);
+                [[unroll]] for (uint j = 0; j < 8; ++j) weights[i][j] = line.x * weights[i][j] + line.y;
+                scale[i] = 1;
+              } else {
+                const vec2 halves = q6_scales(uvec2(pair_scales(scales_of_super[i], block + s), notes), block + s);
+                first_scale[i] = halves.x;
+                scale[i] = halves.y;
+              }
             } else {
               scale[i] = unpack_block(weights[i], words[s][i], block + s, notes);
             }

@@ -1,4 +1,4 @@
-// rows_dot() of q8 and q4 matrices with inputs rounded to 8 bits, 127 for the largest magnitude of a block, as matmul_tiled does it. Four products
+// rows_dot() with inputs rounded to 8 bits, 127 for the largest magnitude of a block, as matmul_tiled does it. Four products
 // of integers are added up by an instruction; those sums are exact. The workgroup rounds the inputs once, a chunk of columns at a time.
 #extension GL_KHR_shader_subgroup_shuffle : require
 #include "lib/dot_of_bytes.glsl"
@@ -35,12 +35,15 @@ void round_chunk(uint first, uint count, uint stride, uint first_token) {
   barrier();
 }
 
+const uint BESIDE = SUPER ? SUPER_TURN : RUN;  // blocks of a lane that lie side by side
+
 // The product of a row's block and a rounded one, without their scales.
-int dot_of_blocks(uvec4 words[BLOCK_WORDS], uvec4 x[2]) {
+int dot_of_blocks(uvec4 words[BLOCK_WORDS], uvec2 upper, uvec4 x[2]) {
   int sum = 0;
   [[unroll]] for (uint i = 0; i < 8; ++i) {
     uint bytes = words[i / 4 % BLOCK_WORDS][i % 4];
     if (FORMAT == FORMAT_Q4) bytes = (words[0][i / 2] >> (i % 2 * 4)) & 0x0f0f0f0fu;
+    if (SUPER) bytes = bytes_of_eight(words[0][i / 2], upper[i / 2 * UPPER / 4], i / 2)[i % 2];
     sum += dot_of_bytes(bytes, x[i / 4][i % 4], 0);
   }
   return sum;
@@ -54,23 +57,31 @@ void rounded_rows_dot(out float sums[SUMS], uint cols, uint rows, uint in_stride
   for (uint chunk = 0; chunk < blocks; chunk += CHUNK) {
     const uint end = min(chunk + CHUNK, blocks);
     round_chunk(chunk, end - chunk, stride, first_token);
-    for (uint first = chunk + part() * RUN; first < end; first += SPLIT * RUN) {
+    for (uint first = chunk + part() * BESIDE; first < end; first += SPLIT * BESIDE) {
       uvec4 scales[SCALE_SHARES];
-      LOAD_SCALES(scales, places, first / RUN)
-      for (uint b = 0; b < RUN; ++b) {
+      if (NOTED) LOAD_SCALES(scales, places, first / RUN)
+      if (SUPER)
+        [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) scales[i] = super_scales(places[i].words, first);
+      for (uint b = 0; b < BESIDE; ++b) {
         const uint block = first + b;
         if (b > 0 && block >= end) break;
         uvec4 words[ROW_TILES][BLOCK_WORDS];
         [[unroll]] for (uint i = 0; i < ROW_TILES; ++i)
-          [[unroll]] for (uint k = 0; k < BLOCK_WORDS; ++k) words[i][k] = word_at(places[i].words + (block * BLOCK_WORDS + k) * GROUP_ROWS);
+          [[unroll]] for (uint k = 0; k < BLOCK_WORDS; ++k) words[i][k] = word_at(places[i].words + (block_word(block) + k) * GROUP_ROWS);
+        uvec2 upper[ROW_TILES];
+        vec2 lines[ROW_TILES];  // scales and minima
+        [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
+          upper[i] = SUPER ? upper_bits(places[i].words, block) : uvec2(0);
+          lines[i] = SUPER ? scale_and_minimum(scales[i], block) : vec2(scale_of(FORMAT == FORMAT_Q4 || b == 0 ? scales[i].x : scales[i].x >> 16), scale_of(scales[i].x >> 16));
+        }
         [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
           const uint at = t * CHUNK + block - chunk;
           const vec2 scale = rounded_scales[at];
           const uvec4 x[2] = {rounded[at * 2], rounded[at * 2 + 1]};
           [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
             const uint s = t * ROW_TILES + i;
-            sums[s] += scale_of(FORMAT == FORMAT_Q4 || b == 0 ? scales[i].x : scales[i].x >> 16) * scale.x * float(dot_of_blocks(words[i], x));
-            if (FORMAT == FORMAT_Q4) sums[s] += scale_of(scales[i].x >> 16) * scale.y;
+            sums[s] += lines[i].x * scale.x * float(dot_of_blocks(words[i], upper[i], x));
+            if (MINIMA) sums[s] += lines[i].y * scale.y;
           }
         }
       }

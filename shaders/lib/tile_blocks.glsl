@@ -20,7 +20,7 @@ layout(push_constant) uniform Push { MatmulPush p; };
 // Four columns of some tokens.
 const uint FOURS = BLOCK / 4, INPUTS = TOKENS * FOURS / THREADS, INPUTS_APART = THREADS / FOURS;
 uvec4 loaded_weights[WEIGHTS];
-uvec2 loaded_scales[WEIGHTS];
+uvec4 loaded_scales[WEIGHTS];
 vec4 loaded_inputs[INPUTS];
 uint input_token() { return gl_LocalInvocationIndex / FOURS; }
 uint input_four() { return gl_LocalInvocationIndex % FOURS; }

@@ -17,8 +17,8 @@ uint weight_row() { return gl_LocalInvocationIndex / EIGHTS; }
 uint weight_eight() { return gl_LocalInvocationIndex % EIGHTS; }
 
 // tile: where the workgroup's rows begin, in 32-bit words.
-// scale_words: notes; of super-blocks the scales of two blocks, then notes.
-void load_weights(out uvec4 weights[WEIGHTS], out uvec2 scale_words[WEIGHTS], uint block, uint blocks, uint tile) {
+// scale_words: notes; q6: the scales of two blocks, then notes; q5k and q4k: the super-block's last word.
+void load_weights(out uvec4 weights[WEIGHTS], out uvec4 scale_words[WEIGHTS], uint block, uint blocks, uint tile) {
   const uint count = row_words(blocks), eight = weight_eight(), scale_count = (blocks + RUN - 1) / RUN;
   const uint word = tile / 4 + IN_TILE(weight_row(), block_word(block) + eight * BLOCK_WORDS / 4, count), row = tile / 4 + IN_TILE(weight_row(), 0, count);
   const uint scales = tile + TILE_ROWS * 4 * count + IN_TILE(weight_row(), block / RUN, scale_count);
@@ -31,8 +31,11 @@ void load_weights(out uvec4 weights[WEIGHTS], out uvec2 scale_words[WEIGHTS], ui
     if (!SUPER) continue;
     const uint own = row + i * WEIGHTS_APART * count;
     weights[i].x = small_words[at * 4 + eight];
-    weights[i].y = small_words[upper_word(own, block, eight)];
-    scale_words[i] = uvec2(small_words[scales_at(own, block) * 4 + block % SUPER_BLOCKS / 2], scale_words[i].x);
+    if (UPPER > 0) weights[i].y = small_words[upper_word(own, block, eight)];
+    if (FORMAT == FORMAT_Q6)
+      scale_words[i].xy = uvec2(small_words[scales_at(own, block) * 4 + block % SUPER_BLOCKS / 2], scale_words[i].x);
+    else
+      scale_words[i] = words[scales_at(own, block)];
   }
 }
 
@@ -40,12 +43,18 @@ void load_weights(out uvec4 weights[WEIGHTS], out uvec2 scale_words[WEIGHTS], ui
 vec4 four_bits(uint word) { return vec4((uvec4(word) >> uvec4(0, 4, 8, 12)) & 15u); }
 
 // Unpacks eight weights, and returns the factor that they must still be multiplied with.
-float unpack(out vec4 low, out vec4 high, uvec4 eight, uvec2 scale_words, uint block) {
+float unpack(out vec4 low, out vec4 high, uvec4 eight, uvec4 scale_words, uint block) {
   const uint scales = scale_words.x;
-  if (SUPER) {
-    integers_of(low, high, eight.x, eight.y, weight_eight());
-    const vec2 halves = q6_scales(scale_words, block);
+  if (SUPER) integers_of(low, high, eight.x, eight.y, weight_eight());
+  if (FORMAT == FORMAT_Q6) {
+    const vec2 halves = q6_scales(scale_words.xy, block);
     return weight_eight() < 2 ? halves.x : halves.y;
+  }
+  if (SUPER) {
+    const vec2 line = scale_and_minimum(scale_words, block);
+    low = line.x * low + line.y;
+    high = line.x * high + line.y;
+    return 1;
   }
   if (FORMAT == FORMAT_F16) {
     low = vec4(unpackHalf2x16(eight.x), unpackHalf2x16(eight.y));
@@ -72,7 +81,7 @@ void note_weight_peaks(uvec4 weights[WEIGHTS]) {
   if (FORMAT != FORMAT_F16) return;
   [[unroll]] for (uint i = 0; i < WEIGHTS; ++i) {
     vec4 low, high;
-    unpack(low, high, weights[i], uvec2(0), 0);
+    unpack(low, high, weights[i], uvec4(0), 0);
     weight_peaks[weight_row() + i * WEIGHTS_APART][weight_eight()] = max(peak_of(low), peak_of(high));
   }
 }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <map>
 
 #include "convert/convert.h"
 #include "format/model_file.h"
@@ -83,40 +84,56 @@ std::string device_type(const Weights& weights, const std::string& name) {
 TEST_F(TypesTest, EachMatrixGetsTheFormatClosestToItsType) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "m.gguf", other = folder.path() / "q8.gguf";
+  const std::map<DType, std::string> expected = {
+      {DType::f32, "f16"},  {DType::f16, "f16"},  {DType::bf16, "f16"}, {DType::q8_0, "q8"}, {DType::q4_0, "q4"},
+      {DType::q4_1, "q4"},  {DType::q5_0, "q8"},  {DType::q5_1, "q8"},  {DType::q2_k, "q8"}, {DType::q3_k, "q8"},
+      {DType::q4_k, "q4k"}, {DType::q5_k, "q5k"}, {DType::q6_k, "q6"},  {DType::mxfp4, "q8"}};
   for (const DType type : kDTypes) {
     make_gguf(path, wide_shape(), {type, 7, ""});
     // The vocabulary table has at least eight bits: it is rounded a second time, which hardly changes them.
-    const bool four_bits = type == DType::q4_0 || type == DType::q4_1 || type == DType::q4_k;
-    EXPECT_EQ(load_model(open_device(), path, {})->weights.type(), !is_quantised(type)   ? "f16"
-                                                                   : four_bits           ? "q8+q4"
-                                                                   : type == DType::q6_k ? "q8+q6"
-                                                                                         : "q8")
+    const Format own = closest_format(type);
+    EXPECT_EQ(load_model(open_device(), path, {})->weights.type(),
+              own == Format::f16 || own == Format::q8 ? name(own) : "q8+" + std::string(name(own)))
         << name(type);
+    EXPECT_EQ(name(own), expected.at(type)) << name(type);
   }
-  // One tensor of another type: the matrices that are stored with it take the finer format, the others keep theirs.
-  make_gguf(path, wide_shape(), {DType::q4_1, 7, ""});
-  make_gguf(other, wide_shape(), {DType::q8_0, 7, ""});
-  ModelFile file = open_model(path);
-  const ModelFile finer = open_model(other);
-  for (TensorView& tensor : file.tensors)
-    if (tensor.name == "blk.0.attn_v.weight") tensor = *finer.find(tensor.name);
-  Config config = read_config(file);
-  const Weights weights = load_weights(open_device(), file, config, {}, [](float) {});
-  EXPECT_EQ(weights.type(), "q8+q4");
-  for (const char* name : {"blk.0.attn_q.weight", "blk.0.attn_k.weight", "blk.0.attn_v.weight", "token_embd.weight"})
-    EXPECT_EQ(device_type(weights, name), "q8") << name;
-  for (const char* name : {"blk.1.attn_q.weight", "blk.0.ffn_up.weight"})
-    EXPECT_EQ(device_type(weights, name), "q4") << name;
 }
 
-// A file of four bits runs the same whether it says Q4_0 or, converted, Q4_1.
+// One tensor of another type: the matrices that are stored with it take a format that holds both, the others keep
+// theirs.
+TEST_F(TypesTest, PartsOfAMatrixShareAFormat) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "m.gguf", other = folder.path() / "other.gguf";
+  for (const auto& [type, values, shared] :
+       {std::tuple{DType::q4_1, DType::q8_0, "q8"}, std::tuple{DType::q4_k, DType::q5_k, "q5k"},
+        std::tuple{DType::q4_k, DType::q6_k, "q8"}, std::tuple{DType::q6_k, DType::f16, "f16"}}) {
+    SCOPED_TRACE(std::string(name(type)) + " " + name(values));
+    make_gguf(path, wide_shape(), {type, 7, ""});
+    make_gguf(other, wide_shape(), {values, 7, ""});
+    ModelFile file = open_model(path);
+    const ModelFile finer = open_model(other);
+    for (TensorView& tensor : file.tensors)
+      if (tensor.name == "blk.0.attn_v.weight") tensor = *finer.find(tensor.name);
+    Config config = read_config(file);
+    const Weights weights = load_weights(open_device(), file, config, {}, [](float) {});
+    for (const char* name : {"blk.0.attn_q.weight", "blk.0.attn_k.weight", "blk.0.attn_v.weight"})
+      EXPECT_EQ(device_type(weights, name), shared) << name;
+    for (const char* name : {"blk.1.attn_q.weight", "blk.0.ffn_up.weight"})
+      EXPECT_EQ(device_type(weights, name), weft::name(closest_format(type))) << name;
+    EXPECT_EQ(device_type(weights, "token_embd.weight"), "q8");
+  }
+}
+
+// A file of four bits runs as q4 the same whether it says Q4_0 or, converted, Q4_1.
 TEST_F(TypesTest, Q4FilesRunAsTheyDoConverted) {
   const TemporaryFolder folder;
   const auto blocks = folder.path() / "m.gguf", converted = folder.path() / "q4.gguf";
   for (const DType type : {DType::q4_0, DType::q4_k}) {
     make_gguf(blocks, wide_shape(), {type, 7, ""});
     convert(blocks, converted, {Format::q4, Format::q4, true}, [](float) {});
-    EXPECT_EQ(decode(open_device(), blocks, {}), decode(open_device(), converted, {})) << name(type);
+    DeviceFormats four_bits;
+    four_bits.matrices = Format::q4;
+    EXPECT_EQ(decode(open_device(), blocks, four_bits), decode(open_device(), converted, {})) << name(type);
   }
 }
 

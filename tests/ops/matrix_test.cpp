@@ -25,12 +25,26 @@ float element(const Matrix& matrix, const std::vector<std::byte>& packed, uint32
     std::memcpy(&half, tile + byte, 2);
     return half_to_float(half);
   };
-  if (matrix.format == Format::q6) {
-    const uint32_t supers = matrix.cols / 256, super = col / 256, c = col % 256, words = supers * 13;
+  if (is_native(matrix.format)) {
+    const uint32_t own = matrix.format == Format::q6 ? 13 : matrix.format == Format::q5k ? 11 : 9;
+    const uint32_t supers = matrix.cols / 256, super = col / 256, c = col % 256, words = supers * own;
     const auto byte = [&](uint32_t k, uint32_t at) {
-      return std::to_integer<uint32_t>(tile[place_in_tile(r, super * 13 + k, words) * 16 + at]);
+      return std::to_integer<uint32_t>(tile[place_in_tile(r, super * own + k, words) * 16 + at]);
     };
     const uint32_t lower = byte(c / 32, c % 32 / 8 * 4 + c % 4) >> (c % 8 / 4 * 4) & 15;
+    if (matrix.format != Format::q6) {
+      const uint32_t b = c / 32, e = c % 32;
+      const uint32_t upper = own == 9 ? 0 : byte(8 + b / 4, b % 4 * 4 + e % 4) >> (e / 4) & 1;
+      const auto six = [&](uint32_t which) {  // 0: the scale, 1: the minimum
+        const uint32_t low = byte(own - 1, which * 4 + b / 2) >> (b % 2 * 4) & 15;
+        return low | (byte(own - 1, 8 + which * 2 + b / 4) >> (b % 4 * 2) & 3) << 4;
+      };
+      const size_t halves = place_in_tile(r, super * own + own - 1, words) * 16 + 12;
+      const float scale = half_at(halves) * static_cast<float>(six(0)),
+                  minimum = half_at(halves + 2) * static_cast<float>(six(1));
+      volatile float product = scale * static_cast<float>(lower | upper << 4);  // no fused difference
+      return product - minimum;
+    }
     const uint32_t upper = byte(8 + c / 64, c % 64 / 16 * 4 + c % 4) >> (6 - c % 16 / 4 * 2) & 3;
     const auto scale = static_cast<float>(static_cast<int8_t>(byte(12, c / 16)));
     const float d = half_at(size_t{words} * 1024 + place_in_tile(r, super / 2, (supers + 1) / 2) * 4 + super % 2 * 2);
@@ -124,6 +138,11 @@ void expect_copied(Format format, const TensorView& tensor) {
       ASSERT_EQ(element(matrix, packed, r, c), r < rows ? want[size_t{r} * cols + c] : 0) << r << ", " << c;
 }
 
+// Places of d and dmin in a block.
+std::vector<size_t> places_of_halves(DType type) {
+  return type == DType::q6_k ? std::vector<size_t>{208} : std::vector<size_t>{0, 2};
+}
+
 // Native formats hold the bits of the file, whatever they are: first those of the gguf package's blocks.
 TEST(MatrixPacking, NativeFormatsCopyEveryNumber) {
   const ModelFile goldens = open_model(source_folder() / "tests/unit/golden/format/quants.gguf");
@@ -136,11 +155,11 @@ TEST(MatrixPacking, NativeFormatsCopyEveryNumber) {
     for (const uint32_t cols : {256u, 512u, 768u}) {
       std::string blocks;
       for (int row = 0; row < 70; ++row) append_row(blocks, type, random.normals(cols));
-      for (size_t at = 0; at < blocks.size(); at += block_bytes(type)) {  // all scales but infinities and NaNs
-        const size_t place = at + block_bytes(type) - 2;
-        blocks[place] = static_cast<char>(random.below(256));
-        blocks[place + 1] = static_cast<char>(random.below(4) * 64 + random.below(60));
-      }
+      for (size_t at = 0; at < blocks.size(); at += block_bytes(type))  // all scales but infinities and NaNs
+        for (const size_t place : places_of_halves(type)) {
+          blocks[at + place] = static_cast<char>(random.below(256));
+          blocks[at + place + 1] = static_cast<char>(random.below(2) * 128 + random.below(124));
+        }
       expect_copied(format, {"t", type, {70, cols}, std::as_bytes(std::span(blocks))});
     }
   }
@@ -152,7 +171,7 @@ TEST(MatrixPacking, NativeFormatsRefuseScalesThatAreNotFinite) {
       const DType type = file_type(format);
       std::string blocks;
       for (int row = 0; row < 3; ++row) append_row(blocks, type, std::vector<float>(512));
-      std::memcpy(&blocks[block_bytes(type) * 6 - 2], &bad, 2);
+      std::memcpy(&blocks[block_bytes(type) * 5 + places_of_halves(type).back()], &bad, 2);
       const TensorView tensor = {"blk.0.x", type, {3, 512}, std::as_bytes(std::span(blocks))};
       try {
         pack({format, 3, 512, {}}, {&tensor});
@@ -341,6 +360,8 @@ TEST(MatrixSlices, PackedBytes) {
   EXPECT_EQ(packed_bytes(Format::q4, 10, 33), 10u * 2 * 20);
   EXPECT_EQ(packed_bytes(Format::q8, 49152, 576), uint64_t{49152} * 18 * 34);
   EXPECT_EQ(packed_bytes(Format::q6, 3, 512), uint64_t{3} * 2 * 210);
+  EXPECT_EQ(packed_bytes(Format::q5k, 3, 512), uint64_t{3} * 2 * 176);
+  EXPECT_EQ(packed_bytes(Format::q4k, 3, 512), uint64_t{3} * 2 * 144);
 }
 
 }  // namespace
