@@ -79,10 +79,10 @@ void describe_as(Caps& caps, const Json& description) {
 
 Json list_dispatches(const std::shared_ptr<Device>& device, const std::filesystem::path& folder, Format format,
                      uint32_t context) {
-  DeviceFormats formats = format;
-  if (format == Format::q4) formats.tables = Format::q8;  // as for a file of q4 weights
-  const std::unique_ptr<Model> model =
-      is_native(format) ? load_native(device, folder, format) : load(device, folder, formats);
+  DeviceFormats formats = info(format).rounded;
+  if (formats.matrices == Format::q4) formats.tables = Format::q8;  // as for a file of q4 weights
+  const std::unique_ptr<Model> model = load(device, folder, formats);
+  if (is_native(format)) change_format(*model, folder, info(format).rounded, format);
   const ActivationBuffers activations(*model, 1);
   const StepBuffers step(*model, context, context);
   const ContextState cache(*model, context, 1, Format::f16);

@@ -132,7 +132,7 @@ int main(int argc, char** argv) {
     Survey survey;
     const auto add = [&](weft::Device& with, bool print_counts) {
       for (const std::filesystem::path& folder : folders)
-        for (const weft::Format format : weft::kAllFormats) {
+        for (const weft::Format format : weft::kFormats) {
           const auto counts = survey.add(with.shared_from_this(), folder, format);
           if (!print_counts) continue;
           print({{"model", folder.filename().string()},

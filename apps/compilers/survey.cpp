@@ -155,20 +155,16 @@ std::unique_ptr<Model> load(const std::shared_ptr<Device>& device, const std::fi
   return std::make_unique<Model>(Model{device, std::move(config), std::move(weights)});
 }
 
-std::unique_ptr<Model> load_native(const std::shared_ptr<Device>& device, const std::filesystem::path& folder,
-                                   Format format) {
-  std::unique_ptr<Model> model = load(device, folder, info(format).rounded);
+void change_format(Model& model, const std::filesystem::path& folder, Format from, Format to) {
   const ModelFile file = open_model(folder);
-  Parts parts(file, model->config);
-  for (uint32_t index = 0; index < model->config.layers; ++index)
-    for (const MatrixSource& source : parts.layer(model->weights.layers[index], static_cast<int>(index)).matrices)
-      if (source.matrix.format == info(format).rounded && source.cols % SUPER_BLOCK == 0) source.matrix.format = format;
-  return model;
+  Parts parts(file, model.config);
+  for (uint32_t index = 0; index < model.config.layers; ++index)
+    for (const MatrixSource& source : parts.layer(model.weights.layers[index], static_cast<int>(index)).matrices)
+      if (source.matrix.format == from && source.cols % SUPER_BLOCK == 0) source.matrix.format = to;
 }
 
 Survey::Counts Survey::add(const std::shared_ptr<Device>& device, const std::filesystem::path& folder, Format format) {
-  const std::unique_ptr<Model> model =
-      is_native(format) ? load_native(device, folder, format) : load(device, folder, format);
+  const std::unique_ptr<Model> model = load(device, folder, format);
   const auto record = [&](const auto& commands) -> Commands {
     std::vector<Dispatch> list;
     Recorder recorder(*device, list);
@@ -181,6 +177,13 @@ Survey::Counts Survey::add(const std::shared_ptr<Device>& device, const std::fil
     for (const uint32_t context : kContexts)
       counts = add_sessions(*model, std::min(context, model->config.context), cache, record);
   counts.layers = published_layers(folder);
+  for (const Format native : kNativeFormats) {
+    const bool is_widest = model->config.width % (8 * SUPER_BLOCK) == 0;  // one model says enough
+    if (info(native).rounded != format || !is_widest) continue;
+    change_format(*model, folder, format, native);
+    add_sessions(*model, kContexts[0], Format::f16, record);  // others differ in attention only
+    change_format(*model, folder, native, format);
+  }
   return counts;
 }
 

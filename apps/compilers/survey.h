@@ -13,9 +13,9 @@ namespace weft::compilers {
 // A model with matrices and tables of these formats.
 std::unique_ptr<Model> load(const std::shared_ptr<Device>& device, const std::filesystem::path& folder,
                             const DeviceFormats& formats);
-// A model whose layers' matrices have a native format if their rows are whole super-blocks. The numbers are wrong.
-std::unique_ptr<Model> load_native(const std::shared_ptr<Device>& device, const std::filesystem::path& folder,
-                                   Format format);
+// Gives layers' matrices of one format another of at most as many bits, if their rows are whole super-blocks. Their
+// numbers are wrong then.
+void change_format(Model& model, const std::filesystem::path& folder, Format from, Format to);
 
 class Survey {
  public:
@@ -30,9 +30,9 @@ class Survey {
     PassCommands token;   // that is decoded greedily
     PassCommands prompt;  // a chunk of its tokens
   };
-  // Loads a model with matrices of the format, and tables of it or the one that it is rounded to, and adds the
-  // pipelines of its sessions: of decoding, prompts, checks of drafts, batches and scores, with every head, both types
-  // of cache, and every way to choose a token.
+  // Loads a model with matrices and tables of the format, and adds the pipelines of its sessions: of decoding, prompts,
+  // checks of drafts, batches and scores, with every head, both types of cache, and every way to choose a token; and,
+  // for the widest model, the same of the native formats that are rounded to this one.
   Counts add(const std::shared_ptr<Device>& device, const std::filesystem::path& folder, Format format);
 
   const std::map<std::string, KernelSpec>& pipelines() const { return pipelines_; }  // by label

@@ -3,7 +3,7 @@
 #extension GL_KHR_shader_subgroup_shuffle : require
 #include "lib/dot_of_bytes.glsl"
 
-// Of a chunk, for each token and block: its 32 bytes; of q4, in each four the even columns of eight and then the odd ones, as masks take a
+// The inputs of a chunk: for each token and block its 32 bytes; of q4, in each four the even columns of eight and then the odd ones, as masks take a
 // word's 4-bit numbers apart; its scale, and that times the sum of the bytes.
 const uint CHUNK = 128 / TOKENS;  // blocks
 shared uvec4 rounded[TOKENS * CHUNK * 2];
