@@ -46,7 +46,9 @@ void multiply_tiles(Recorder& recorder, const Matrix& weights, const View& state
                     uint32_t tokens, Output output) {
   const Device& device = recorder.device();
   const Plan& plan = device.plan();
-  const uint32_t tile = std::min(plan.tile_tokens, std::max(std::bit_ceil(tokens), 16u));
+  // Unpacking super-blocks takes registers, of which a tile of 64 tokens with rounded inputs leaves too few on RDNA 3.
+  const uint32_t most = rounds_inputs(plan, weights) && is_native(weights.format) ? 32 : plan.tile_tokens;
+  const uint32_t tile = std::min({plan.tile_tokens, most, std::max(std::bit_ceil(tokens), 16u)});
   const bool biased = weights.bias.buffer != nullptr;
   const bool matrices = uses_matrices(plan) && !rounds_inputs(plan, weights) && input.halves.bytes > 0;
   if (matrices) halves(recorder, weights.cols, state, input.x, input.halves, tokens);
