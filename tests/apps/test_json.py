@@ -258,12 +258,13 @@ class Json(unittest.TestCase):
             self.assertNotIn("differs from it by rounding", weft("inspect", path, *options)[0])
 
     def test_inspect_states_what_is_rounded(self):
-        """Some types become q8 or q4 unchanged; every other type is rounded a little, and the output says how much."""
+        """Some types stay what they are; every other type is rounded a little, and the output says how much."""
+        formats = {"Q4_0": "q4", "Q4_1": "q4", "Q4_K": "q4k", "Q5_K": "q5k", "Q6_K": "q6"}
         for kind in ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"):
             path = model(kind + ".gguf", "--type", kind, "--width", 256, "--ffn", 512)
             result = weft_json("inspect", path)
-            wanted = "q4" if kind in ("Q4_0", "Q4_1", "Q4_K") else "q8"
-            self.assertEqual(result["type"], "q8" if wanted == "q8" else "q8+q4")
+            wanted = formats.get(kind, "q8")
+            self.assertEqual(result["type"], "q8" if wanted == "q8" else "q8+" + wanted)
             kinds = {(entry["file_type"], entry["device_type"]): entry for entry in result["types"]}
             self.assertEqual(set(kinds), {("F32", "f32"), (kind, wanted), (kind, "q8")})
             entry = kinds[(kind, wanted)]
@@ -273,14 +274,12 @@ class Json(unittest.TestCase):
             self.assertEqual(table["device_type"], "q8")
             self.assertTrue(0.0005 < table["relative_error"] < 0.0045, table)
             tensors = [tensor for tensor in result["tensors"] if tensor["file_type"] == kind and tensor["device_type"] == wanted]
-            self.assertEqual(all(tensor["exact"] for tensor in tensors if tensor != table), kind in ("Q4_0", "Q4_1", "Q5_0"))
+            self.assertEqual(all(tensor["exact"] for tensor in tensors if tensor != table), kind in formats or kind == "Q5_0")
             self.assertEqual(entry["largest_error"], max(tensor["largest_error"] for tensor in tensors))
             self.assertEqual(entry["relative_error"], max(tensor["relative_error"] for tensor in tensors))
             if entry["exact"]:
                 continue
-            # Half a step of 1/127; Q4_K: half a unit in the last place of scale and minimum.
-            least, most = (0, 0.001) if wanted == "q4" else (0.0005, 0.0045)
-            self.assertTrue(least < entry["relative_error"] < most, entry)
+            self.assertTrue(0.0005 < entry["relative_error"] < 0.0045, entry)  # half a step of 1/127
             out, _ = weft("inspect", path)
             self.assertIn(f"{entry['largest_error']:.2g} ({100 * entry['relative_error']:.2g}%)", out)
 
