@@ -74,8 +74,8 @@ struct weft_model {
 
 namespace weft::capi {
 
-// The place of a model: `path` if it is there, or else of the model of this name in the user's cache; null or "": of
-// the one that is installed beside the library. Throws Error(not_found) if none is installed.
+// The place of a model: `path` if it is there, or else of the model of this name in the user's cache; null: of the one
+// that is installed beside the library. Throws Error(not_found) if none is installed or path is empty.
 std::filesystem::path model_path(const char* path);
 // Formats that the options of a load ask for. Throws Error(invalid_argument) for an option out of its range.
 DeviceFormats formats_of(const weft_model_options& options);

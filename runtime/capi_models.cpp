@@ -33,8 +33,8 @@ fs::path installed_model() {
               "pass a GGUF file or a Hugging Face folder");
 }
 
-// What `weft pull` and `./run model` have put there: NAME.gguf, a folder NAME in Hugging Face's format, or one with the
-// parts of a GGUF file, of which the first is loaded. Empty: nothing has this name.
+// A model that `weft pull` or `./run model` has put there: NAME.gguf, a folder NAME in Hugging Face's format, or one
+// with the parts of a GGUF file, of which the first is loaded. Empty if nothing has this name.
 fs::path cached_model(const std::string& name) {
   const std::optional<fs::path> cache = user_cache_folder();
   if (!cache) return {};
@@ -51,7 +51,8 @@ fs::path cached_model(const std::string& name) {
 }  // namespace
 
 fs::path capi::model_path(const char* path) {
-  if (!path || !*path) return installed_model();
+  if (!path) return installed_model();
+  if (!*path) throw Error(Code::not_found, "it is empty", "path", "NULL is the installed model");
   const fs::path given(path);
   std::error_code ignored;
   const bool named = given == given.filename() && given.extension() != ".gguf" && !fs::exists(given, ignored);

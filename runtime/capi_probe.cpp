@@ -131,7 +131,7 @@ struct Prober {
     bool fit = true;
     try {
       if (path) {
-        const ModelFile file = open_model(model_path(path));
+        const ModelFile file = open_model(model_path(*path ? path : nullptr));
         const Config config = read_config(file);
         fit = fits_model(file, config, options, settings_of(config, session), bytes)(index, caps, free);
       } else {
@@ -177,7 +177,7 @@ struct Prober {
     JsonValue& object = text["model"] = {{"path", path}};
     report.model = answer(object, [&] {
       const DeviceFormats formats = formats_of(options);
-      auto [file, config, tokenizer] = capi::describe(open_model(model_path(path)));
+      auto [file, config, tokenizer] = capi::describe(open_model(model_path(*path ? path : nullptr)));
       // The context is the model's matter; the rest of the options has been checked.
       const SessionSettings settings = settings_of(config, session);
       JsonValue about = {{"family", config.family}, {"max_context", config.context}, {"context", settings.context}};

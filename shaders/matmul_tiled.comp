@@ -6,7 +6,7 @@
 // so nothing overflows, whatever the inputs, and what is rounded is each value to 11 bits.
 //
 // WEFT_INT8 (not f16 and q6) rounds the inputs to 8 bits instead, 127 for the largest magnitude of a block, and adds up four products of integers
-// by an instruction. Those sums are exact.
+// by an instruction. These integer sums are exact.
 // Variant of: matmul
 // Variants: fp16 int8
 #version 450

@@ -8,7 +8,7 @@
 namespace weft {
 
 // The format of a matrix made of these sources: the wanted one, or else the coarsest that holds all their numbers. If
-// there is none, f16 if one of them is f16, else q8.
+// no format does, it is f16 if one of them is f16, and q8 otherwise.
 Format format_of(std::optional<Format> wanted, std::span<const TensorView* const> sources);
 
 // Format of a vocabulary table. Output tables are rounded twice, the second time in their basis, so they get at least

@@ -55,6 +55,7 @@ TEST_F(NamesTest, WithoutACache) {
   weft_set_cache_folder("", nullptr);
   EXPECT_EQ(load("tiny"), WEFT_NOT_FOUND);
   EXPECT_STREQ(error_.place, "tiny");
+  EXPECT_EQ(load(""), WEFT_NOT_FOUND) << "NULL alone is the installed model";
 }
 
 }  // namespace

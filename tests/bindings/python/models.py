@@ -229,7 +229,7 @@ class Models(WithPocket):
         for _ in range(4):
             cycles(100)
             sizes.append(resident())
-        # A session has 160 KiB of keys and values. What is lost is lost in each round; a driver's threads keep some memory for later.
+        # A session has 160 KiB of keys and values. A leak would grow in each round; a driver's threads keep some memory for later.
         self.assertLess(min(after - before for before, after in zip(sizes, sizes[1:])), 1 << 20)
 
 
