@@ -33,6 +33,8 @@ weft_sbom(volk "${volk_version}" MIT CONTAINS https://github.com/zeux/volk)
 weft_sbom(Vulkan-Headers "${vulkan_version}" Apache-2.0 CONTAINS https://github.com/KhronosGroup/Vulkan-Headers)
 weft_version_in(stb_image_version ${STB_INCLUDE_DIR}/stb/stb_image.h "stb_image - v([0-9.]+)")
 weft_sbom(stb_image "${stb_image_version}" "MIT OR Unlicense" CONTAINS https://github.com/nothings/stb)
+pkg_check_modules(KISSFFT QUIET kissfft-float) # its version: of it Weft has the header alone
+weft_sbom(kissfft "${KISSFFT_VERSION}" BSD-3-Clause CONTAINS https://github.com/mborgerding/kissfft)
 weft_sbom(PCRE2 "${PCRE2_VERSION}" BSD-3-Clause DYNAMIC_LINK https://github.com/PCRE2Project/pcre2)
 weft_sbom(utf8proc "${UTF8PROC_VERSION}" "MIT AND Unicode-DFS-2016" DYNAMIC_LINK https://github.com/JuliaStrings/utf8proc)
 if(WEFT_APPS) # of the program
@@ -48,6 +50,8 @@ if(WEFT_APPS) # of the program
     list(GET library 0 name)
     weft_sbom(${library} CONTAINS https://www.npmjs.com/package/${name})
   endforeach()
+  weft_sbom(libsndfile "${SNDFILE_VERSION}" LGPL-2.1-or-later DYNAMIC_LINK https://libsndfile.github.io/libsndfile)
+  weft_sbom(libsamplerate "${SAMPLERATE_VERSION}" BSD-2-Clause DYNAMIC_LINK https://libsndfile.github.io/libsamplerate)
   weft_sbom(libedit "${LIBEDIT_VERSION}" BSD-3-Clause DYNAMIC_LINK https://thrysoee.dk/editline)
   weft_sbom(curl "${CURL_VERSION}" curl DYNAMIC_LINK https://curl.se)
   weft_sbom(OpenSSL "${CRYPTO_VERSION}" Apache-2.0 DYNAMIC_LINK https://www.openssl.org)

@@ -538,6 +538,10 @@ struct LogprobsPush {
   uint rows;
   uint candidates;
 };
+struct TimestampsPush {
+  uint rows;   // of the vocabulary
+  uint first;  // timestamp
+};
 struct NllPush {
   uint rows;       // of the vocabulary
   uint stride;     // floats between rows of logits

@@ -197,6 +197,7 @@ void add_generate(CLI::App& app);
 void add_geometry(CLI::App& app);
 void add_embed(CLI::App& app);
 void add_fill(CLI::App& app);
+void add_listen(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_perplexity(CLI::App& app);
 void add_head_report(CLI::App& app);

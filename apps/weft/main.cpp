@@ -18,6 +18,7 @@ void add_subcommands(CLI::App& app) {
   cli::add_generate(app);
   cli::add_embed(app);
   cli::add_fill(app);
+  cli::add_listen(app);
   cli::add_bench(app);
   cli::add_perplexity(app);
   cli::add_head_report(app);
@@ -41,6 +42,7 @@ constexpr Subcommand kSubcommands[] = {
     {"generate", "Talk", "weft generate -p \"Once upon a time\" --max-tokens 100"},
     {"embed", "Encode", "weft embed -m bge-small \"a cat\" \"a dog\" --json"},
     {"fill", "Encode", "weft fill -m bert-base \"The [MASK] sat on the mat.\""},
+    {"listen", "Encode", "weft listen -m whisper-base recording.mp3 --format srt"},
     {"models", "Models and devices", "weft models"},
     {"pull", "Models and devices", "weft pull qwen3-0.6b"},
     {"rm", "Models and devices", "weft rm qwen3-0.6b"},

@@ -60,7 +60,7 @@ Talk::Talk(const ChatArgs& args, const std::string& model, const std::string& he
       interactive_(interactive) {
   if (info_.reads_prompt_apart)
     throw api::Failure(WEFT_UNSUPPORTED, "an encoder-decoder cannot chat: it answers each text alone", "model",
-                       "weft generate uses it");
+                       std::string_view(info_.family) == "whisper" ? "weft listen uses it" : "weft generate uses it");
   set_lora(session_, model_, args.lora);
   set_grammar(session_, args.grammar);
   conversation_.set_thinking(args.think.on);

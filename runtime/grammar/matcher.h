@@ -27,6 +27,20 @@ struct TokenSet {
   bool contains(uint32_t id) const { return id / 32 < bits.size() && (bits[id / 32] >> (id % 32) & 1u) != 0; }
 };
 
+// Says token by token which tokens may come next in a text.
+class TokenRules {
+ public:
+  using OnAllowed = std::function<void(size_t index, const TokenSet& allowed)>;
+
+  virtual ~TokenRules() = default;
+  virtual const TokenSet& allowed() = 0;  // valid until the next call of anything but a const function
+  virtual void accept(uint32_t id) = 0;   // one that is allowed
+  virtual size_t look_ahead(std::span<const uint32_t> ids, const OnAllowed& tell) = 0;  // as Matcher's
+  virtual bool finished() = 0;                                                          // no token may follow
+  virtual void reset() = 0;                                                             // back to the empty text
+  virtual uint32_t timestamps() const { return 0; }  // not 0: the first timestamp, for ops::timestamps
+};
+
 // One text on its way through a grammar, token by token. Sets that were computed once are kept, up to a bound; reset()
 // keeps them for the next text.
 //
@@ -35,7 +49,7 @@ struct TokenSet {
 // that may come next, until the end.
 //
 // One thread at a time; grammar and trie may be shared by any number of matchers on any threads.
-class Matcher {
+class Matcher : public TokenRules {
  public:
   static constexpr size_t kDefaultMemory = size_t{64} << 20;
 
@@ -45,32 +59,31 @@ class Matcher {
   Matcher(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenTrie> trie, std::vector<uint32_t> stop_ids,
           size_t memory = kDefaultMemory);
   Matcher(Matcher&&) noexcept;
-  ~Matcher();
+  ~Matcher() override;
 
   // The tokens that may come next: those whose bytes continue the text, and the stop tokens if it may end. Valid
   // until the next call of anything but a const function. Empty only after a stop token, or at the end of a text if
   // there are no stop tokens. Throws Error(unsupported), with the text so far, if the vocabulary has no token to go on
   // with, or if the grammar is too ambiguous (GrammarStates::kMaxStacks).
-  const TokenSet& allowed();
+  const TokenSet& allowed() override;
 
   // Adds one token to the text. Throws Error(invalid_argument) for one that is not allowed, and Error(unsupported) as
   // allowed() does; then nothing has changed.
-  void accept(uint32_t id);
+  void accept(uint32_t id) override;
 
   // Tells which tokens may come after the text and the first 0, 1, ... of these ids, up to the first one that is not
   // allowed, or that ends the text or leads where no token can follow. Returns how many ids come before that one. The
   // text stays as it is. Throws as allowed() does for the text itself.
-  using OnAllowed = std::function<void(size_t index, const TokenSet& allowed)>;
-  size_t look_ahead(std::span<const uint32_t> ids, const OnAllowed& tell);
+  size_t look_ahead(std::span<const uint32_t> ids, const OnAllowed& tell) override;
 
   // The text so far matches the grammar.
   bool may_end() const;
   // True if only the end may follow: a stop token was accepted, or only stop tokens are allowed. Throws as
   // allowed() does.
-  bool finished();
+  bool finished() override;
 
   // Back to the empty text.
-  void reset();
+  void reset() override;
 
  private:
   bool is_stop(uint32_t id) const;

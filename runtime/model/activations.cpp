@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/error.h"
 #include "ops/filter.h"
 
 namespace weft {
@@ -73,6 +74,7 @@ std::vector<Extent> extents(const Config& config, const Plan& plan, uint32_t can
           {&Activations::scanned, tokens, linear.values()},
           {&Activations::layer_inputs, tokens, config.layers * config.layer_input},
           {&Activations::layer_gate, tokens, config.layer_input},
+          {&Activations::sound, config.bands ? SoundInput::kTaps * tokens : 0, config.bands ? config.width : 0},
           {&Activations::gate_up, tokens, (config.layer_kind.gated ? 2 : 1) * ffn},
           {&Activations::inner, tokens, ffn},
           {&Activations::routing, tokens, config.experts.count},
@@ -89,6 +91,14 @@ std::vector<Extent> extents(const Config& config, const Plan& plan, uint32_t can
           {&Activations::softmax_sums, softmaxes ? 1u : 0u, softmaxes},
           {&Activations::scores, sampled, ops::score_bytes(config.vocab) / 4},
           {&Activations::candidates, sampled, candidate_stride * sizeof(abi::Candidate) / 4}};
+}
+
+void check_positions(const Config& config, uint32_t context) {
+  if (config.has_position_table() && context > config.context)
+    throw Error(Code::unsupported,
+                "a context of " + std::to_string(context) + " tokens, the model has " + std::to_string(config.context) +
+                    " positions",
+                "context", "use a smaller context");
 }
 
 }  // namespace
@@ -130,6 +140,7 @@ Activations ActivationBuffers::rows(uint32_t row, uint32_t count) const {
 }
 
 StepBuffers::StepBuffers(const Model& model, uint32_t context, uint32_t table_positions) {
+  check_positions(model.config, context);
   const std::shared_ptr<Device>& device = model.device;
   state = Buffer(device, "state", sizeof(abi::StepState), Memory::shared);
   params = Buffer(device, "sampling", sizeof(abi::SampleParams), Memory::shared);
@@ -144,6 +155,7 @@ StepBuffers::StepBuffers(const Model& model, uint32_t context, uint32_t table_po
 }
 
 uint64_t step_bytes(const Config& config, uint32_t context, uint32_t table_positions) {
+  check_positions(config, context);
   uint64_t bytes = sizeof(abi::StepState) + sizeof(abi::SampleParams) + uint64_t{context} * 4 +
                    uint64_t{TOKEN_FLAG_WORDS(config.vocab)} * 4 +
                    RING * (sizeof(abi::RingEntry) + sizeof(abi::TokenLogprobs));

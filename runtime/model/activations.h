@@ -27,6 +27,7 @@ struct Activations {
   // Buffers of per-layer embeddings (layer_input.h); without columns if the model has none.
   View layer_inputs;  // (tokens, layers * layer_input)
   View layer_gate;    // (tokens, layer_input)
+  View sound;         // (SoundInput::kTaps * tokens, width) of an encoder that reads sound; else no columns
   View gate_up;       // (tokens, 2 * ffn); not gated: (tokens, ffn); without columns if all tokens go through experts
   View inner;         // (tokens, ffn)
   // Buffers of experts; without columns if the model has none. Rows of a token's choices are stride_of(cols) apart.
@@ -78,7 +79,8 @@ struct ActivationBuffers : Activations {
   std::vector<Part> parts_;
 };
 
-// StepBuffers::bytes(), before the buffers are made.
+// StepBuffers::bytes(), before the buffers are made. Both throw Error(unsupported) for a context of more positions than
+// the model's table has.
 uint64_t step_bytes(const Config& config, uint32_t context, uint32_t table_positions);
 
 // The state that the device and the CPU share. The CPU writes it only while nothing is in flight.

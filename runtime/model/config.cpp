@@ -8,6 +8,7 @@
 #include "model/config_experts.h"
 #include "model/config_gemma4.h"
 #include "model/config_mixers.h"
+#include "model/config_whisper.h"
 #include "model/fingerprint.h"
 
 namespace weft {
@@ -509,6 +510,7 @@ Config from_huggingface(const ModelFile& file, const JsonObject& values) {
     read_huggingface_t5(c, values);
   else if (c.traits->encoder)
     read_bart(c, values);
+  if (c.traits->sound) read_whisper(c, file, values);
   read_huggingface_mixers(c, values);
   read_huggingface_experts(c, values);
   if (c.encoder) c.start_token = read_start_token(file, values);

@@ -38,6 +38,13 @@ struct Softmaxes {
   }
 };
 
+// Settings of generation_config.json for models that hear.
+struct SpeechConfig {
+  std::vector<uint32_t> suppressed;  // ids that are never written: they tell of music and speakers, or are no text
+  uint32_t latest_first_time = 50;   // of a window, in steps of 20 ms
+  bool multilingual = true;
+};
+
 // The description of a network. forward.cpp reads it and never asks for the family.
 struct Config {
   std::string family;              // as the file names it: "llama"
@@ -79,6 +86,9 @@ struct Config {
   // For an encoder-decoder, where this config is the decoder's: the encoder, which has the same width, and the token
   // that the decoder starts from.
   std::shared_ptr<const Config> encoder;
+  uint32_t bands = 0;  // of an encoder that reads sound (sound_input.h): numbers of a frame; 0: it reads tokens
+  std::shared_ptr<const SpeechConfig> speech;  // nullptr: it does not hear
+  bool hears() const { return encoder && encoder->bands > 0; }
   uint32_t start_token = 0;
 
   uint32_t query_dim() const { return heads.heads * heads.head_dim; }

@@ -41,11 +41,6 @@ CopiedRange copied(const LayerState& state, uint64_t tokens) {
 }
 
 StateLayout::StateLayout(const Config& config, const StateSize& size) {
-  if (config.has_position_table() && size.context > config.context)
-    throw Error(Code::unsupported,
-                "a context of " + std::to_string(size.context) + " tokens, the model has " +
-                    std::to_string(config.context) + " positions",
-                "context", "use a smaller context");
   for (const LayerConfig& layer : config.layer_configs) {
     std::visit(
         [&](const auto& mixer) {

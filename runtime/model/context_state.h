@@ -32,7 +32,7 @@ bool is_recurrent(const LayerState& state);
 CopiedRange copied(const LayerState& state, uint64_t tokens);
 
 // The states of all layers, without buffers: each array begins at 0. Throws Error(unsupported) for a context too large
-// for the model or the device.
+// for the device.
 struct StateLayout {
   StateLayout(const Config& config, const StateSize& size);
   std::vector<LayerState> layers;

@@ -29,12 +29,19 @@ Encoder::Encoder(const Model& model, uint32_t context)
       cache_(model, context, whole_chunks(model, context)),
       step_(model, context, 1),
       pool_(model.device),
-      queue_(model, Policy::throughput) {}
+      queue_(model, Policy::throughput) {
+  if (!model.weights.sound) return;
+  const uint64_t bytes = columns_bytes(model.config, whole_chunks(model, context));
+  columns_ = Buffer(model.device, "sound columns", bytes, Memory::shared);
+  std::memset(columns_.data(), 0, columns_.bytes());
+  frames_state_ = Buffer(model.device, "sound state", sizeof(abi::StepState), Memory::shared);
+}
 
 // A pass takes the whole input, rounded up to whole chunks: each token attends to the keys of all of it.
 const Encoder::Recorded& Encoder::recorded(uint32_t tokens) {
   if (const auto found = passes_.find(tokens); found != passes_.end()) return found->second;
-  const Pass pass = {model_, activations_, step_, cache_, tokens};
+  Pass pass = {model_, activations_, step_, cache_, tokens};
+  if (model_.weights.sound) pass.sound = {columns_, frames_state_};
   const auto norm = [&](Recorder& r) {
     ops::norm(r, model_.config.norm(), step_.state, activations_.x, model_.weights.final_norm, activations_.normed,
               tokens, false);
@@ -43,6 +50,7 @@ const Encoder::Recorded& Encoder::recorded(uint32_t tokens) {
 }
 
 void Encoder::run(std::span<const uint32_t> all) {
+  if (model_.weights.sound) throw Error(Code::unsupported, "the encoder hears sound and reads no text", "input");
   // As sentence-transformers cuts: the end of a text stays its last token.
   const size_t most = model_.config.text_tokens;
   std::vector<uint32_t> cut;
@@ -62,16 +70,34 @@ void Encoder::run(std::span<const uint32_t> all) {
           Code::invalid_argument,
           "id " + std::to_string(id) + ", the vocabulary has " + std::to_string(model_.config.vocab) + " tokens",
           "input");
+  std::memcpy(step_.history.data(), ids.data(), ids.size_bytes());
+  compute(static_cast<uint32_t>(ids.size()));
+}
+
+void Encoder::hear(std::span<const float> frames) {
+  const Config& c = model_.config;
+  if (!model_.weights.sound || frames.size() != size_t{context_} * kFramesPerPosition * c.bands)
+    throw Error(Code::invalid_argument,
+                std::to_string(frames.size()) + " numbers, the encoder reads " + std::to_string(c.bands) +
+                    " bands of " + std::to_string(context_ * kFramesPerPosition) + " frames",
+                "frames");
+  write_columns(frames, c.bands, {columns_.as<float>(), columns_.bytes() / 4});
+  abi::StepState& state = *frames_state_.as<abi::StepState>();
+  state = {};
+  state.end = state.context = context_ * SoundInput::kTaps;
+  compute(context_);
+}
+
+void Encoder::compute(uint32_t tokens) {
   length_ = 0;
   abi::StepState& state = *step_.state.as<abi::StepState>();
   state.pos = 0;
-  state.end = static_cast<uint32_t>(ids.size());
+  state.end = tokens;
   state.context = context_;
-  std::memcpy(step_.history.data(), ids.data(), ids.size_bytes());
-  const Recorded& pass = recorded(whole_chunks(model_, ids.size()));
+  const Recorded& pass = recorded(whole_chunks(model_, tokens));
   queue_.submit(pass.body, pass.end);
   queue_.drain();
-  length_ = ids.size();
+  length_ = tokens;
 }
 
 std::vector<float> Encoder::embedding(Pooling pooling) const {
@@ -116,22 +142,34 @@ std::vector<float> Encoder::masked_logits(size_t place) {
 
 Source::Source(const Model& model, uint32_t context, Format format)
     : model_(model),
-      encoder_(*model.weights.encoder, context),
-      cache_(model, context, whole_chunks(model, context), format) {}
+      context_(model.config.hears() ? model.config.encoder->context : context),
+      encoder_(*model.weights.encoder, context_),
+      cache_(model, context_, whole_chunks(model, context_), format) {}
 
 void Source::read(std::span<const uint32_t> ids) {
   ids_.clear();
   encoder_.run(ids);
+  read_states(static_cast<uint32_t>(ids.size()));
+  ids_.assign(ids.begin(), ids.end());
+}
+
+void Source::hear(const std::shared_ptr<const std::vector<float>>& frames) {
+  heard_.reset();
+  encoder_.hear(*frames);
+  read_states(context_);
+  heard_ = frames;
+}
+
+void Source::read_states(uint32_t count) {
   const ActivationBuffers& a = encoder_.activations();
   const StepBuffers& step = encoder_.step();
   const Config& c = model_.config;
-  const uint32_t tokens = whole_chunks(model_, ids.size());
+  const uint32_t tokens = whole_chunks(model_, count);
   run_once(model_.device, "source", [&](Recorder& r) {
     for (uint32_t layer = 0; layer < c.layers; ++layer)
       model_.weights.layers[layer].cross->read(r, c, step.state, a.normed, step.rope_tables[0], a.qkv, a.q, cache_,
                                                layer, tokens);
   });
-  ids_.assign(ids.begin(), ids.end());
 }
 
 }  // namespace weft

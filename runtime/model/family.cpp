@@ -143,6 +143,29 @@ constexpr Name kBartDecoderNames[] = {{"token_embd", "shared"},
                                       {"ffn_up", "fc1"},
                                       {"ffn_down", "fc2"},
                                       {"layer_output_norm", "final_layer_norm"}};
+constexpr Name kWhisperEncoderNames[] = {{"conv1", "encoder.conv1"},
+                                         {"conv2", "encoder.conv2"},
+                                         {"position_embd", "encoder.embed_positions"},
+                                         {"output_norm", "encoder.layer_norm"},
+                                         {"attn_norm", "self_attn_layer_norm"},
+                                         {"attn_output", "self_attn.out_proj"},
+                                         {"ffn_norm", "final_layer_norm"},
+                                         {"ffn_up", "fc1"},
+                                         {"ffn_down", "fc2"}};
+constexpr Name kWhisperDecoderNames[] = {{"token_embd", "decoder.embed_tokens"},
+                                         {"position_embd", "decoder.embed_positions"},
+                                         {"output_norm", "decoder.layer_norm"},
+                                         {"output", "proj_out"},
+                                         {"attn_norm", "self_attn_layer_norm"},
+                                         {"attn_output", "self_attn.out_proj"},
+                                         {"cross_attn_norm", "encoder_attn_layer_norm"},
+                                         {"cross_attn_q", "encoder_attn.q_proj"},
+                                         {"cross_attn_k", "encoder_attn.k_proj"},
+                                         {"cross_attn_v", "encoder_attn.v_proj"},
+                                         {"cross_attn_o", "encoder_attn.out_proj"},
+                                         {"ffn_norm", "final_layer_norm"},
+                                         {"ffn_up", "fc1"},
+                                         {"ffn_down", "fc2"}};
 constexpr Name kSiglipNames[] = {{"patch_embd", "embeddings.patch_embedding"},
                                  {"position_embd", "embeddings.position_embedding"},
                                  {"output_norm", "post_layernorm"},
@@ -270,6 +293,17 @@ constexpr LayerKind kSiglip = with_biases({.norm = NormKind::layer,
                                            .positions = Positions::learned,
                                            .gated = false,
                                            .activation = Activation::gelu_tanh});
+constexpr LayerKind whisper(bool decoder) {
+  LayerKind kind = with_biases({.norm = NormKind::layer,
+                                .sees_all = !decoder,
+                                .sees_source = decoder,
+                                .positions = Positions::learned,
+                                .gated = false,
+                                .activation = Activation::gelu});
+  kind.key_bias = false;
+  return kind;
+}
+constexpr LayerKind kWhisperEncoder = whisper(false), kWhisperDecoder = whisper(true);
 constexpr LayerKind kT5Encoder = {
     .sees_all = true, .positions = Positions::bucketed, .gated = false, .activation = Activation::relu};
 constexpr LayerKind kT5Decoder = {
@@ -294,6 +328,12 @@ constexpr Family kBartEncoderFamily = {.architecture = "",
                                        .layers = "encoder.layers.",
                                        .names = kBartEncoderNames,
                                        .first_position = 2};
+
+constexpr Family kWhisperEncoderFamily = {.architecture = "",
+                                          .model_type = "whisper",
+                                          .layer_kind = kWhisperEncoder,
+                                          .layers = "encoder.layers.",
+                                          .names = kWhisperEncoderNames};
 
 constexpr Family kImageFamily = {.architecture = "clip",
                                  .model_type = "idefics3",
@@ -460,6 +500,14 @@ constexpr Family kFamilies[] = {
      .names = kBartDecoderNames,
      .first_position = 2,
      .encoder = &kBartEncoderFamily},
+    {.architecture = "",
+     .model_type = "whisper",
+     .layer_kind = kWhisperDecoder,
+     .tied = true,
+     .layers = "decoder.layers.",
+     .names = kWhisperDecoderNames,
+     .encoder = &kWhisperEncoderFamily,
+     .sound = true},
 };
 
 // The name of a role by the first list that has one; else the role's own.

@@ -47,6 +47,7 @@ struct LayerKind {
   bool gated = true;  // the feed-forward is down(f(gate) * up); else down(f(up))
   ops::Activation activation = ops::Activation::silu;
   bool qkv_bias = false, out_bias = false, ffn_bias = false;
+  bool key_bias = true;  // with qkv_bias: keys have one too
   SharedExpert shared_expert = SharedExpert::none;
   bool expert_bias = false;      // the router and the experts have biases
   bool choice_bias = false;      // experts are chosen by their scores with a bias (ops::route)
@@ -86,6 +87,7 @@ struct Family {
   bool short_conv = false;          // layers that the file names have a short convolution in place of attention
   bool experts = false;             // layers may have experts in place of a feed-forward
   const Family* encoder = nullptr;  // of an encoder-decoder, whose decoder this describes: its other half. Static
+  bool sound = false;               // the encoder reads sound, not tokens: Whisper
 };
 
 // The family of a file. Throws Error(unsupported) naming the unknown one, the place, and all there are.
@@ -110,7 +112,7 @@ const Family& image_family();
 // them "ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp" and, for its gate, "ffn_gate_inp_shexp"; "attn_sinks"; of a
 // masked-token head, which GGUF does not know, "mlm_dense", "mlm_norm" or "mlm". what: "weight" or "bias". The image
 // encoder has "patch_embd", "position_embd", "output_norm", the layers' roles, and "output" for the projection to the
-// width of the text model.
+// width of the text model. An encoder of sound has "conv1" and "conv2" before its layers.
 std::string tensor_name(ModelFile::Kind kind, const Family& family, std::string_view role, int layer = -1,
                         std::string_view what = "weight");
 

@@ -34,6 +34,11 @@ uint64_t other_bytes(const Config& config, Parts& parts, const DeviceFormats& fo
     bytes += set_offsets(pieces, parts.sources_of(pieces.matrices, -1, Parts::AsStored::yes), formats.matrices) +
              float_bytes(parts.layer_input_norm());
   }
+  if (config.bands > 0) {
+    SoundInput input;
+    const Pieces pieces = parts.sound_input(input);
+    bytes += set_offsets(pieces, parts.sources_of(pieces.matrices, -1, Parts::AsStored::yes), formats.matrices);
+  }
   if (config.mixes_softmaxes()) {
     SoftmaxWeights weights;
     const Pieces pieces = parts.softmaxes(weights);
@@ -57,7 +62,8 @@ uint32_t whole_chunks(const Plan& plan, uint32_t tokens) {
 uint64_t encoder_bytes(const Config& config, const Plan& plan, uint32_t stride, uint32_t context) {
   const uint32_t tokens = whole_chunks(plan, context);
   return activation_bytes(config, plan, stride, tokens) +
-         StateLayout(config, {plan, context, tokens, Format::f16}).bytes + step_bytes(config, context, 1);
+         StateLayout(config, {plan, context, tokens, Format::f16}).bytes + step_bytes(config, context, 1) +
+         (config.bands ? columns_bytes(config, tokens) + sizeof(abi::StepState) : 0);
 }
 
 // As Session has it.
@@ -103,9 +109,10 @@ Footprint footprint(const ModelFile& file, Config& config, const DeviceFormats& 
     print.layer_bytes += own_sizes.layers + own_others;
     print.pieces.insert(print.pieces.end(), own_sizes.each_layer.begin(), own_sizes.each_layer.end());
     print.pieces.push_back(own_others);
-    const StateLayout read(config, {plan, context, whole_chunks(plan, context), cache});
+    const uint32_t input = config.hears() ? half.context : context;
+    const StateLayout read(config, {plan, input, whole_chunks(plan, input), cache});
     const uint32_t own = candidate_stride(plan, table_matrix(*vocabulary.embedding, vocabulary, formats));
-    print.session_bytes += encoder_bytes(half, plan, own, context) + read.bytes + read.scratch_bytes;
+    print.session_bytes += encoder_bytes(half, plan, own, input) + read.bytes + read.scratch_bytes;
   }
   return print;
 }

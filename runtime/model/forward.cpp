@@ -66,9 +66,16 @@ void record(const Network& n, uint32_t index) {
   if (!last) n.close_branch(layer.ffn_norm);
 }
 
+// The positions of an encoder that reads sound.
+void hear(const Network& n) {
+  n.w.sound->record(n);
+  ops::add_positions(n.r, n.state, n.w.positions, n.a.x, n.c.width, n.tokens);
+}
+
 }  // namespace
 
 void record_embed(Recorder& r, const Pass& pass) {
+  if (pass.model.weights.sound) return hear(Network(r, pass));
   constexpr uint64_t kCopied = offsetof(abi::BatchMember, slot);
   for (const Neighbours& some : pass.neighbours)
     for (size_t i = 0; i < some.members.size(); ++i)

@@ -40,7 +40,8 @@ struct Pass {
   // Passes of a batch's sessions, each over its own rows of `a`. `step` is then the batch's own, and has the number of
   // tokens.
   std::vector<Pass> members = {};
-  View soft_rows = {};  // (soft tokens, stride_of(width)); without a buffer if the context has none
+  SoundFrames sound = {};  // of an encoder that reads sound
+  View soft_rows = {};     // (soft tokens, stride_of(width)); without a buffer if the context has none
   ShardViews shards = {};
   std::vector<Neighbours> neighbours = {};  // of the members
   AdapterUse adapter = {};                  // of a session; the members of a batch have theirs
@@ -65,6 +66,7 @@ struct Tail {
   // (vocab) floats: 0, or -infinity for tokens that may not follow. Replaces a partial head's mask if other devices
   // have rows of the table, and for several softmaxes; nullptr: any token may follow.
   const Buffer* mask = nullptr;
+  uint32_t timestamps = 0;  // not 0: the first timestamp, for ops::timestamps
 
   bool chooses() const { return kind == Kind::greedy || kind == Kind::sampled; }
   auto operator<=>(const Tail&) const = default;

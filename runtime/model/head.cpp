@@ -154,6 +154,9 @@ struct Head : Network {
                        {one.a.rotated, step.state, step.params, step.token_flags}, one.a.logits);
       if (w.logit_bias) ops::add(r, w.logit_bias, one.a.logits, c.vocab);
       if (tail.mask) ops::add(r, *tail.mask, one.a.logits, c.vocab);
+      const View lists = tail.partial ? View(tail.partial->lists) : View();
+      if (tail.timestamps)
+        ops::timestamps(r, step.state, one.a.logits, tail.timestamps, {c.vocab, tail.partial ? &lists : nullptr});
     }
   }
 

@@ -51,6 +51,10 @@ void Parts::check_body() {
   }
   final_norm_parts();
   if (config_.layer_kind.positions == Positions::bucketed) score_table();
+  if (config_.bands > 0) {
+    SoundInput input;
+    sources_of(sound_input(input).matrices, -1, AsStored::yes);
+  }
 }
 
 bool Parts::same_bytes(const TensorView& a, const TensorView& b) {
@@ -135,8 +139,11 @@ Pieces Parts::layer(Layer& layer, int index) {
     VectorSource bias = {source.matrix.bias, {}};
     for (uint32_t copy = 0; copy < source.copies(); ++copy)
       for (const Part& part : source.parts)
-        bias.parts.push_back({source.experts ? &tensors_.expert_bias(part, index, copy, source.experts)
-                                             : &tensors_.bias(part.role, index, part.rows)});
+        if (!config_.layer_kind.key_bias && std::string_view(part.role).ends_with("attn_k"))
+          bias.parts.push_back({nullptr, 0, part.rows});
+        else
+          bias.parts.push_back({source.experts ? &tensors_.expert_bias(part, index, copy, source.experts)
+                                               : &tensors_.bias(part.role, index, part.rows)});
     pieces.vectors.push_back(std::move(bias));
   }
   return pieces;
@@ -222,6 +229,13 @@ Pieces Parts::image_ends(ImageEnds& ends) {
           {{ends.patches.bias, {{&tensors_.bias("patch_embd", -1, width)}}}}};
 }
 
+// The frames are never rounded to less than f16.
+Pieces Parts::sound_input(SoundInput& input) {
+  Pieces pieces;
+  input.list(*this, pieces);
+  return pieces;
+}
+
 Parts::Sources Parts::sources_of(const std::vector<MatrixSource>& matrices, int index, AsStored as_stored) {
   Sources sources;
   for (const MatrixSource& source : matrices)
@@ -231,6 +245,7 @@ Parts::Sources Parts::sources_of(const std::vector<MatrixSource>& matrices, int 
         sources.back().push_back(
             source.experts
                 ? &tensors_.expert(part, index, copy, source.experts, source.cols, as_stored == AsStored::yes)
+            : part.channels              ? &tensors_.convolution(part, source.cols, as_stored == AsStored::yes)
             : as_stored == AsStored::yes ? &tensors_.need_matrix(part.role, index, part.rows * part.of, source.cols)
             : part.of > 1 ? &tensors_.head_part(part.role, index, part.rows, source.cols, part.number, part.of)
                           : &tensors_.matrix(part.role, index, part.rows, source.cols));

@@ -104,6 +104,22 @@ const TensorView& Tensors::kernel(std::string_view role, int layer, uint64_t cha
   return need(role, layer, {channels, taps});
 }
 
+// Safetensors have no blocks: an element is a whole number of bytes, and zero bytes are the number 0.
+const TensorView& Tensors::convolution(const Part& part, uint64_t cols, bool as_stored) {
+  const uint64_t stride = stride_of(part.channels), taps = cols / stride;
+  const TensorView& tensor = need(part.role, -1, {part.rows, part.channels, taps});
+  if (as_stored) return tensor;
+  const uint64_t size = tensor.bytes.size() / (part.rows * part.channels * taps);
+  std::vector<std::byte> read, bytes(part.rows * cols * size);
+  const std::span<const std::byte> stored = file_.read(tensor, read).bytes;
+  for (uint64_t row = 0; row < part.rows; ++row)
+    for (uint64_t channel = 0; channel < part.channels; ++channel)
+      for (uint64_t tap = 0; tap < taps; ++tap)
+        std::memcpy(&bytes[(row * cols + tap * stride + channel) * size],
+                    &stored[((row * part.channels + channel) * taps + tap) * size], size);
+  return in_place(tensor, {part.rows, cols}, std::move(bytes));
+}
+
 bool Tensors::sorted_by_head(std::string_view role) const {
   return file_.kind == ModelFile::Kind::huggingface && config_.traits->qkv_by_head && role == "attn_qkv";
 }

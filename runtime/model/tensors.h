@@ -23,6 +23,8 @@ struct Part {
   // The tensor has rows (head, of, head_dim), and this is part `number` of each head. A tensor of experts has heads of
   // one row.
   uint32_t of = 1, number = 0;
+  // Not 0: the tensor is a convolution's kernel (rows, channels, taps); Tensors::convolution has its columns.
+  uint32_t channels = 0;
 };
 
 class Tensors {
@@ -52,6 +54,10 @@ class Tensors {
   const TensorView& bias(std::string_view role, int layer, uint64_t rows);
   // The kernels (channels, taps) of a convolution of each channel by itself; Hugging Face's have three dimensions.
   const TensorView& kernel(std::string_view role, int layer, uint64_t channels, uint64_t taps);
+  // A convolution's kernel (rows, channels, taps) as a matrix (rows, cols) for windows of rows that lie one after the
+  // other: taps blocks of stride_of(channels) columns, zeros after the channels. Valid until forget(). as_stored: the
+  // numbers may be missing, which takes no time.
+  const TensorView& convolution(const Part& part, uint64_t cols, bool as_stored);
   void forget() { made_.clear(); }
   // Adds the tensors that the other half of an encoder-decoder has asked for.
   void add_used(const Tensors& other) { used_.insert(other.used_.begin(), other.used_.end()); }

@@ -61,6 +61,7 @@ uint64_t Weights::layer_bytes() const {
   if (masked_head) bytes += masked_head->buffer.bytes();
   if (softmaxes) bytes += softmaxes->buffer.bytes() + softmaxes->bounds.bytes();
   if (layer_inputs) bytes += layer_inputs->bytes() + layer_inputs->table->bytes();
+  if (sound) bytes += sound->buffer.bytes();
   if (encoder) bytes += encoder->weights.layer_bytes();
   for (const Layer& layer : layers) bytes += layer.buffer.bytes();
   return bytes;

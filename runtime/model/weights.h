@@ -14,6 +14,7 @@
 #include "model/config.h"
 #include "model/layer_loader.h"
 #include "model/shards.h"
+#include "model/sound_input.h"
 #include "model/table_basis.h"
 #include "vocab/table.h"
 
@@ -103,6 +104,7 @@ struct Weights {
   std::unique_ptr<MaskedHead> masked_head;    // nullptr: the file has none
   std::unique_ptr<SoftmaxWeights> softmaxes;  // nullptr: the logits' plain softmax
   std::unique_ptr<LayerInputs> layer_inputs;  // nullptr: layers have no embeddings of their own
+  std::unique_ptr<SoundInput> sound;          // of an encoder that reads sound; nullptr: it reads tokens
   std::shared_ptr<const Model> encoder;       // of an encoder-decoder: its other half
   std::vector<Layer> layers;                  // reserved, so that elements stay where they are: views point into them
   std::unique_ptr<Stream> stream;             // nullptr: all layers stay on the device

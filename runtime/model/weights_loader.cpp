@@ -191,6 +191,11 @@ void WeightsLoader::load_body(bool later) {
   if (config_.layer_kind.positions == Positions::bucketed) load_score_biases();
   if (config_.layer_kind.embedding_norm)
     load_norm(weights_.embedding_norm, parts_.norm_parts("token_embd_norm", -1), "embedding norm", 1);
+  if (config_.bands > 0) {
+    weights_.sound = std::make_unique<SoundInput>();
+    SoundInput& own = *weights_.sound;
+    upload(-1, parts_.sound_input(own), allocate(own.buffer, "sound input", -1, parts_.sound_input(own)));
+  }
   weights_.layers.reserve(config_.layers);
   for (uint32_t index = 0; index < config_.layers; ++index) {
     Layer& layer = weights_.layers.emplace_back(config_, index);

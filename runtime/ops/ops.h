@@ -315,6 +315,10 @@ void sample(Recorder& recorder, const View& state, const View& params, const Vie
 void logprobs(Recorder& recorder, const View& state, const View& params, const View& logits, const View& candidates,
               const View& out, const Selectable& from);
 
+// Whisper's rule for times: if the rows from `first` on are together likelier than the likeliest row before, the logits
+// of the rows before become -infinity.       logits (from.rows)
+void timestamps(Recorder& recorder, const View& state, const View& logits, uint32_t first, const Selectable& from);
+
 // Buffers that `advance` and `advance_draft` use.
 struct StepViews {
   View state;        // abi::StepState

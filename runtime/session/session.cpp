@@ -106,7 +106,7 @@ void Session::set_logprobs(uint32_t count) {
   logprobs_ = {};
 }
 
-void Session::set_matcher(std::unique_ptr<Matcher> matcher) {
+void Session::set_matcher(std::unique_ptr<TokenRules> matcher) {
   if (matcher) on_device().head.prepare_grammar();
   matcher_ = std::move(matcher);
 }
@@ -118,6 +118,9 @@ void Session::prompt(std::span<const uint32_t> ids, std::span<const uint32_t> be
     check_ids(ids, model_.config.vocab, context_ - 1);  // one more token must have room
     return set_context(ids);
   }
+  if (model_.config.hears())
+    throw Error(Code::unsupported, "the family '" + model_.config.family + "' hears sound and reads no text", "prompt",
+                "weft listen uses it");
   check_ids(ids, model_.config.vocab, context_);
   std::vector<uint32_t> context = {model_.config.start_token};
   context.insert(context.end(), begun.begin(), begun.end());
@@ -125,6 +128,15 @@ void Session::prompt(std::span<const uint32_t> ids, std::span<const uint32_t> be
   if (!std::ranges::equal(ids, input_)) on_device().kept.forget();  // it was computed for another input
   input_.assign(ids.begin(), ids.end());
   set_context(context);
+}
+
+void Session::prompt_sound(std::shared_ptr<const std::vector<float>> frames, std::span<const uint32_t> ids) {
+  require(model_.config.hears(), "prompt_sound", "the model reads text");
+  require(!ids.empty(), "prompt", "it has no token");
+  check_ids(ids, model_.config.vocab, context_ - 1);
+  if (sound_ != frames) on_device().kept.forget();  // it was computed for another input
+  sound_ = std::move(frames);
+  set_context(ids);
 }
 
 void Session::prompt_parts(std::span<const PromptPart> parts) {
@@ -206,14 +218,22 @@ size_t Session::copy_prefix(const Session& from) {
   return kept.tokens();
 }
 
+// Has the encoder read the input, if it has not.
+void Session::read_source() {
+  Source* const source = on_device().source.get();
+  if (!source || (sound_ ? source->heard() == sound_.get() : source->ids() == input_)) return;
+  if (sound_)
+    source->hear(sound_);
+  else
+    source->read(input_);
+  stats_.prompt_tokens += source_positions();
+}
+
 // Writes the session's state to the device, and gives the tail that draws the next tokens. Nothing may be in flight.
 Tail Session::begin(bool ignore_stop_tokens) {
   // The last token is computed again even if it is cached: its hidden state is needed.
   on_device().kept.truncate(ids_.size() - 1);
-  if (on_device().source && on_device().source->ids() != input_) {
-    on_device().source->read(input_);
-    stats_.prompt_tokens += input_.size();
-  }
+  read_source();
   write_soft();
   abi::StepState& state = *on_device().step.state.as<abi::StepState>();
   state.pos = static_cast<uint32_t>(cached());
@@ -221,7 +241,7 @@ Tail Session::begin(bool ignore_stop_tokens) {
   state.finished = 0;
   state.drafted = 0;
   state.context = context_;
-  state.source = static_cast<uint32_t>(input_.size());
+  state.source = static_cast<uint32_t>(source_positions());
   std::memcpy(on_device().step.history.data(), ids_.data(), ids_.size() * 4);
   sampling_.write(on_device().step, ids_, prompt_end_, ignore_stop_tokens);
   Tail tail = {sampling_.tail(), nullptr, {}, sampling_.logprobs() > 0};
@@ -233,7 +253,9 @@ Tail Session::begin(bool ignore_stop_tokens) {
 Tail Session::next_tail(const Tail& tail) {
   if (!matcher_) return tail;
   require(!matcher_->finished(), "grammar", "the text is complete: no token may follow");
-  return on_device().head.allow(tail, matcher_->allowed(), ids_.size());
+  Tail restricted = on_device().head.allow(tail, matcher_->allowed(), ids_.size());
+  restricted.timestamps = matcher_->timestamps();
+  return restricted;
 }
 
 // True if more than one pass is left of the prompt.
@@ -315,7 +337,7 @@ std::span<const abi::Guess> Session::guess(MedusaHeads& heads) {
 double Session::cache_bytes_at(size_t position) const {
   double bytes = 0;
   for (const LayerState& layer : on_device().kept.state().layers)
-    bytes += std::visit([&](const auto& state) { return state.bytes_read(position, input_.size()); }, layer);
+    bytes += std::visit([&](const auto& state) { return state.bytes_read(position, source_positions()); }, layer);
   return bytes;
 }
 
@@ -444,6 +466,7 @@ void Session::reset() {
   set_soft({});
   prompt_end_ = 0;
   input_.clear();
+  sound_.reset();
   if (on_device_) on_device_->kept.forget();
   stats_ = {};
 }

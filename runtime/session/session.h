@@ -103,9 +103,9 @@ class Session {
   // Which rows tokens are chosen from, and how they are projected.
   void set_head(VocabHead head) { on_device().head.set(std::move(head)); }
   const VocabHead& head() const { return on_device().head.head(); }
-  // Makes the text after the next prompt, or from now on, follow the matcher's grammar; nullptr: allows any text. The
-  // matcher's trie must be of the model's tokenizer.
-  void set_matcher(std::unique_ptr<Matcher> matcher);
+  // Makes the text after the next prompt, or from now on, follow the matcher's rules; nullptr: allows any text. A
+  // grammar's trie must be of the model's tokenizer.
+  void set_matcher(std::unique_ptr<TokenRules> matcher);
   // Checks several tokens in a pass if the drafter guesses them; nullptr: every token has its own pass. The tokens are
   // the same with and without it. With a grammar and a keep-list together nothing is drafted; in the shared passes of a
   // batch, only drafters that guess in batches are used.
@@ -132,6 +132,10 @@ class Session {
   // an empty list or an id outside the vocabulary, Error(context_full).
   // An encoder-decoder reads the ids with its encoder; the context is the decoder's: its start token and `begun`.
   void prompt(std::span<const uint32_t> ids, std::span<const uint32_t> begun = {});
+
+  // The same for a model that hears (Config::hears): frames as Encoder::hear has them, and the decoder's whole context.
+  // Throws Error(invalid_argument) for a model that does not.
+  void prompt_sound(std::shared_ptr<const std::vector<float>> frames, std::span<const uint32_t> ids);
 
   // The same for ids and rows of soft tokens. Throws Error(unsupported) for an encoder-decoder and for more rows than a
   // binding of the device reaches.
@@ -221,6 +225,8 @@ class Session {
   };
   OnDevice& on_device() const;
   void set_context(std::span<const uint32_t> ids, std::span<const float> soft = {});
+  void read_source();
+  size_t source_positions() const { return sound_ ? model_.config.encoder->context : input_.size(); }
   void set_soft(std::span<const float> rows);
   void write_soft();
   void record_adapter(OnDevice& device, const Adapter* adapter) const;
@@ -250,8 +256,9 @@ class Session {
   VocabHead left_head_;                  // between leave_device() and enter_device()
   std::unique_ptr<OnDevice> on_device_;  // none: the device was left
   std::vector<uint32_t> input_;          // what an encoder-decoder's source must have read before the next token
+  std::shared_ptr<const std::vector<float>> sound_;  // the same for a model that hears
   SamplingSetup sampling_;
-  std::unique_ptr<Matcher> matcher_;
+  std::unique_ptr<TokenRules> matcher_;
   std::unique_ptr<Drafter> drafter_;
   const Adapter* adapter_ = nullptr;
   OnPrompt on_prompt_;

@@ -160,6 +160,8 @@ void Session::save(const std::filesystem::path& path, std::string_view note) con
 }
 
 void Session::save(const std::function<void(std::span<const std::byte>)>& store, std::string_view note) const {
+  if (model_.config.hears())
+    throw Error(Code::unsupported, "the family '" + model_.config.family + "' hears sound, which is not saved", "save");
   if (ids_.empty()) throw Error(Code::invalid_argument, "the session has no prompt", "save");
   const KeptContext& kept = on_device().kept;  // first: without a device there are no weights either
   const KeptContext::Extent extent = kept.extent_to_save();

@@ -14,6 +14,7 @@ from test_examples import Examples
 from test_geometry import Geometry
 from test_heads import Heads
 from test_images import Images
+from test_listen import Listen
 from test_json import Json
 from test_lens import Lens
 from test_lora import Lora

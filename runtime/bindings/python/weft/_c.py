@@ -213,6 +213,31 @@ class weft_prompt_part(ctypes.Structure):
 class weft_adapter(ctypes.Structure):
     pass
 
+WEFT_SAMPLES_PER_SECOND = 16000
+
+class weft_listener(ctypes.Structure):
+    pass
+
+
+class weft_heard(ctypes.Structure):
+    _fields_ = [
+        ("begin", ctypes.c_double),
+        ("end", ctypes.c_double),
+        ("text", ctypes.c_char_p),
+        ("mean_logprob", ctypes.c_double),
+        ("no_speech", ctypes.c_double),
+    ]
+
+weft_heard_callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(weft_heard))
+
+class weft_listen_options(ctypes.Structure):
+    _fields_ = [
+        ("language", ctypes.c_char_p),
+        ("translate", ctypes.c_int),
+        ("callback", weft_heard_callback),
+        ("user", ctypes.c_void_p),
+    ]
+
 WEFT_MAX_BATCH = 64
 
 class weft_batch(ctypes.Structure):
@@ -357,6 +382,11 @@ FUNCTIONS = {
     "weft_adapter_free": (None, [ctypes.POINTER(weft_adapter)]),
     "weft_adapter_bytes": (ctypes.c_uint64, [ctypes.POINTER(weft_adapter)]),
     "weft_session_set_adapter": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_adapter), ctypes.POINTER(weft_error)]),
+    "weft_listener_create": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.POINTER(weft_listener)), ctypes.POINTER(weft_error)]),
+    "weft_listener_free": (None, [ctypes.POINTER(weft_listener)]),
+    "weft_listen": (ctypes.c_int, [ctypes.POINTER(weft_listener), ctypes.POINTER(ctypes.c_float), ctypes.c_size_t, ctypes.POINTER(weft_listen_options), ctypes.POINTER(weft_error)]),
+    "weft_listener_language": (ctypes.c_char_p, [ctypes.POINTER(weft_listener)]),
+    "weft_listener_cancel": (None, [ctypes.POINTER(weft_listener)]),
     "weft_session_create_group": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(weft_session_options), ctypes.POINTER(ctypes.POINTER(weft_session)), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
     "weft_batch_create": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.POINTER(weft_batch)), ctypes.POINTER(weft_error)]),
     "weft_batch_free": (None, [ctypes.POINTER(weft_batch)]),

@@ -1,0 +1,47 @@
+#include "model/config_whisper.h"
+
+#include <array>
+
+namespace weft {
+namespace {
+
+constexpr uint32_t kMostPositions = 1u << 14, kMostBands = 1024;
+constexpr uint32_t kRowsOfMultilingual = 51865;  // OpenAI's program tells them by it
+
+// generation_config.json has these settings; that of older files lacks some, which config.json has.
+SpeechConfig read_speech(const ModelFile& file, const JsonObject& values) {
+  const JsonObject generation =
+      file.generation_config.is_null()
+          ? values
+          : JsonObject(file.generation_config, (file.path / "generation_config.json").string());
+  const auto is_given = [](const JsonObject& from, const char* key) {
+    return from.has(key) && !from.at(key).is_null();
+  };
+  SpeechConfig speech;
+  speech.multilingual = values.integer("vocab_size", 1, UINT32_MAX, kRowsOfMultilingual) >= kRowsOfMultilingual;
+  if (const char* key = "is_multilingual"; is_given(generation, key)) speech.multilingual = generation.flag(key, true);
+  if (const char* key = "max_initial_timestamp_index"; is_given(generation, key))
+    speech.latest_first_time = generation.integer(key, 0, kMostPositions);
+  const char* const key = "suppress_tokens";
+  const JsonObject& from = is_given(generation, key) ? generation : values;
+  if (!is_given(from, key)) return speech;
+  for (const JsonValue& id : from.array(key)) {
+    if (!id.is_number_integer() || id.get<double>() < -1 || id.get<double>() > UINT32_MAX) from.refuse(key, "ids", id);
+    if (id.is_number_unsigned()) speech.suppressed.push_back(id.get<uint32_t>());
+  }
+  return speech;
+}
+
+}  // namespace
+
+void read_whisper(Config& c, const ModelFile& file, const JsonObject& values) {
+  Config encoder = *c.encoder;
+  encoder.context = values.integer("max_source_positions", 1, kMostPositions, 1500);
+  encoder.bands = values.integer("num_mel_bins", 1, kMostBands, 80);
+  c.encoder = std::make_shared<const Config>(std::move(encoder));
+  c.context = values.integer("max_target_positions", 2, kMostPositions, 448);
+  c.speech = std::make_shared<const SpeechConfig>(read_speech(file, values));
+  c.embedding_scale = 1;  // whatever scale_embedding says: Transformers does not use it
+}
+
+}  // namespace weft

@@ -1,0 +1,103 @@
+// Writes down speech with Whisper (Radford et al. 2022, "Robust Speech Recognition via Large-Scale Weak Supervision"),
+// greedily: window by window of 30 seconds, each from where the text of the one before ends.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "session/session.h"
+#include "tokenizer/tokenizer.h"
+
+namespace weft {
+
+// The tokens that make a tokenizer Whisper's.
+struct SpeechTokens {
+  // Throws Error(unsupported) naming a token that the tokenizer lacks.
+  SpeechTokens(const Tokenizer& tokenizer, const Config& config);
+
+  uint32_t end, start, translate, transcribe, previous, no_speech;
+  uint32_t first_time;  // of the timestamps, which are 20 ms apart
+  uint32_t vocab;
+  std::vector<std::pair<std::string, uint32_t>> languages;  // by code ("de"); empty: the model knows English only
+};
+
+// Which tokens may come next in a window: times in pairs that never go back, between them text. The first is a time of
+// at most `latest`.
+class SpeechRules : public TokenRules {
+ public:
+  SpeechRules(const SpeechTokens& tokens, const SpeechConfig& config);
+
+  const TokenSet& allowed() override;
+  void accept(uint32_t id) override;
+  size_t look_ahead(std::span<const uint32_t>, const OnAllowed&) override { return 0; }
+  bool finished() override { return false; }
+  void reset() override;
+  uint32_t timestamps() const override { return tokens_.first_time; }
+
+ private:
+  bool is_time(uint32_t id) const { return id >= tokens_.first_time; }
+
+  SpeechTokens tokens_;
+  uint32_t latest_;
+  std::vector<uint32_t> text_;  // bits of the tokens that are text
+  size_t count_ = 0;            // of the window's tokens
+  uint32_t last_ = 0, before_ = 0;
+  std::optional<uint32_t> time_;  // the last one
+  TokenSet allowed_;
+};
+
+// A stretch of speech.
+struct SpeechSegment {
+  double begin = 0, end = 0;  // seconds
+  std::string text;           // UTF-8, as the model writes it: most begin with a space
+  std::vector<uint32_t> ids;  // with the times around the text
+  // Mean of the logarithms of the probabilities of the window's tokens, its end included; and the probability that
+  // nobody speaks in the window.
+  double mean_logprob = 0, no_speech = 0;
+};
+
+struct SpeechOptions {
+  std::string language;    // a code; empty: found by the first window
+  bool translate = false;  // to English
+};
+
+// One thread at a time. The model and the tokenizer outlive it.
+class SpeechReader {
+ public:
+  // Throws Error(unsupported) for a model that does not hear.
+  SpeechReader(const Model& model, const Tokenizer& tokenizer);
+
+  // Tells segment by segment; `on_segment` returns false to stop. samples: as log_mel has them. Returns the language's
+  // code. Throws Error(invalid_argument) for samples that are not finite and for a language or a translation that the
+  // model does not know.
+  using OnSegment = std::function<bool(const SpeechSegment&)>;
+  std::string read(std::span<const float> samples, const SpeechOptions& options, const OnSegment& on_segment);
+
+  Session& session() { return session_; }
+  void cancel() { session_.cancel(); }           // from anywhere: read() then ends before its next segment
+  bool cancelled() const { return cancelled_; }  // of the last read()
+
+ private:
+  struct Window {
+    std::vector<uint32_t> ids;  // without the end
+    double mean_logprob = 0, no_speech = 0;
+  };
+  using Frames = std::shared_ptr<const std::vector<float>>;
+  std::vector<float> start_logits(const Frames& frames, std::span<const uint32_t> before);
+  std::string find_language(const Frames& frames);
+  std::vector<uint32_t> start_ids(const std::string& language, const SpeechOptions& options) const;
+  Window decode(const Frames& frames, std::span<const uint32_t> before, std::span<const uint32_t> start);
+  std::vector<SpeechSegment> cut(const Window& window, size_t offset, size_t& frames) const;
+
+  const Model& model_;
+  const Tokenizer& tokenizer_;
+  SpeechTokens tokens_;
+  Session session_;
+  bool cancelled_ = false;
+};
+
+}  // namespace weft

@@ -1,0 +1,137 @@
+"""weft listen: recordings of all kinds, with a tiny random model of tests/tools/whisper_goldens.py."""
+import array
+import json
+import math
+import random
+import re
+import struct
+import subprocess
+import unittest
+
+from support import BIN, FOLDER, ROOT, plain, weft
+
+MODEL = ROOT / "tests/model/golden_whisper/speech"
+RATE = 16000
+
+
+def whistle(rate=RATE, seconds=3):
+    return [0.3 * math.sin(2 * math.pi * (300 + 150 * i / rate) * i / rate) for i in range(rate * seconds)]
+
+
+def wav(samples, rate=RATE, bits=16, channels=1, real=False):
+    """A WAV file of integers of some bits, or of floats; every channel has the samples."""
+    data = bytearray()
+    for sample in samples:
+        if real:
+            one = struct.pack("<f" if bits == 32 else "<d", sample)
+        elif bits == 8:
+            one = bytes([128 + round(sample * 127)])
+        else:
+            one = round(sample * (2**(bits - 1) - 1)).to_bytes(bits // 8, "little", signed=True)
+        data += one * channels
+    width = bits // 8 * channels
+    header = struct.pack("<4sI4s4sIHHIIHH4sI", b"RIFF", 36 + len(data), b"WAVE", b"fmt ", 16, 3 if real else 1, channels, rate, rate * width,
+                         width, bits, b"data", len(data))
+    return header + bytes(data)
+
+
+class Listen(unittest.TestCase):
+    def file(self, name, content):
+        path = FOLDER / name
+        path.write_bytes(content)
+        return path
+
+    def listen(self, path, *argv, **more):
+        return weft("listen", "-m", MODEL, "--language", "de", path, *argv, **more)
+
+    def segments(self, path, **more):
+        result = json.loads(self.listen(path, "--format", "json", **more)[0])
+        self.assertEqual(result["language"], "de")
+        return [(one["start"], one["end"], one["text"]) for one in result["segments"]]
+
+    def test_formats(self):
+        path = self.file("whistle.wav", wav(whistle()))
+        result = json.loads(self.listen(path, "--format", "json")[0])
+        self.assertAlmostEqual(result["duration"], 3)
+        segments = result["segments"]
+        self.assertGreater(len(segments), 1)
+        lines = [" ".join(re.split("[\r\n]", one["text"])).strip(" ") for one in segments]
+        self.assertEqual(self.listen(path)[0], "".join(line + "\n" for line in lines))
+
+        def clock(seconds, mark):
+            return f"00:00:{seconds:06.3f}".replace(".", mark)
+        srt = "".join(f"{i}\n{clock(one['start'], ',')} --> {clock(one['end'], ',')}\n{line}\n\n"
+                      for i, (one, line) in enumerate(zip(segments, lines), 1))
+        self.assertEqual(self.listen(path, "--format", "srt")[0], srt)
+        vtt = "WEBVTT\n\n" + "".join(
+            f"{clock(one['start'], '.')} --> {clock(one['end'], '.')}\n" + line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;") +
+            "\n\n" for one, line in zip(segments, lines))
+        self.assertEqual(self.listen(path, "--format", "vtt")[0], vtt)
+
+    def test_kinds_of_files(self):
+        samples = [round(sample * 127) / 128 for sample in whistle()]  # every format has these numbers
+        def exact(bits):
+            return [sample * 2**(bits - 1) / (2**(bits - 1) - 1) for sample in samples]
+        wanted = self.segments(self.file("float.wav", wav(samples, bits=32, real=True)))
+        self.assertGreater(len(wanted), 1)
+        self.assertEqual(wanted, self.segments(self.file("double.wav", wav(samples, bits=64, real=True))))
+        for bits in (16, 24, 32):
+            self.assertEqual(wanted, self.segments(self.file(f"{bits}.wav", wav(exact(bits), bits=bits))), bits)
+        self.assertEqual(wanted, self.segments(self.file("stereo.wav", wav(exact(16), channels=2))))
+        self.segments(self.file("8.wav", wav(samples, bits=8)))
+
+    def test_other_rates(self):
+        """The samples of a tone at another rate are those of the same tone: its spectrogram, and so its text, hardly differ."""
+        wanted = self.segments(self.file("same.wav", wav(whistle(), bits=24)))
+        for rate in (8000, 22050, 44100, 48000):
+            got = self.segments(self.file("rate.wav", wav(whistle(rate), rate, bits=24)))
+            self.assertAlmostEqual(got[0][0], wanted[0][0], delta=0.5)
+
+    def test_stdin(self):
+        samples = array.array("h", (round(sample * 32767) for sample in whistle()))
+        wanted = self.listen(self.file("stdin.wav", wav(whistle())))[0]
+        for content in (samples.tobytes(), wav(whistle())):
+            done = subprocess.run([BIN / "weft", "listen", "-m", MODEL, "--language", "de", "-"], input=content, capture_output=True, timeout=300)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(done.stdout.decode(), wanted)
+
+    def test_damaged_and_cut_files(self):
+        """Text or an error, never a crash. What libsndfile takes from a damaged file is samples like any others."""
+        content, dice = wav(whistle(seconds=1)), random.Random(1)
+        for i in range(12):
+            damaged = bytearray(content[:dice.choice([len(content), dice.randrange(60), dice.randrange(len(content))])])
+            for _ in range(dice.randrange(4)):
+                if damaged:
+                    damaged[dice.randrange(min(len(damaged), 48))] = dice.randrange(256)
+            done = subprocess.run([BIN / "weft", "listen", "-m", MODEL, self.file("damaged.wav", bytes(damaged))], capture_output=True, timeout=300)
+            self.assertIn(done.returncode, (0, 1), (i, done.stderr))
+            self.assertEqual(done.returncode == 1, bool(done.stderr), (i, done.stderr))
+
+    def refuses(self, path, words, *argv, expect=1):
+        _, err = self.listen(path, *argv, expect=expect)
+        self.assertRegex(err, words)
+        self.assertEqual(err.count("weft: "), 1)
+
+    def test_errors(self):
+        good = self.file("good.wav", wav(whistle(seconds=1)))
+        self.refuses(FOLDER / "missing.wav", "cannot be opened")
+        self.refuses(self.file("empty.wav", b""), "it is empty")
+        self.refuses(self.file("text.wav", b"this is no recording at all" * 9), "it is no recording")
+        self.refuses(self.file("none.wav", wav([])), "no samples")
+        self.refuses(self.file("nan.wav", wav([0.0, math.nan], bits=32, real=True)), "sample 1 is not finite")
+        self.refuses(self.file("channels.wav", wav([0.1] * 9, channels=65)), "65 channels|no recording")
+        _, err = weft("listen", "-m", MODEL, "--language", "xx", good, expect=1)
+        self.assertIn("no language 'xx'", err)
+        _, err = weft("listen", "-m", MODEL, "--format", "doc", good, expect=2)
+        self.assertIn("--format", err)
+
+    def test_wrong_models(self):
+        good = self.file("good.wav", wav(whistle(seconds=1)))
+        _, err = weft("listen", "-m", plain(), good, expect=1)
+        self.assertIn("hears nothing", err)
+        _, err = weft("chat", "-m", MODEL, "Hello", expect=1)
+        self.assertIn("weft listen", err)
+        _, err = weft("generate", "-m", MODEL, "-p", "Hello", "-n", 1, expect=1)
+        self.assertIn("weft listen", err)
+        _, err = weft("embed", "-m", MODEL, "Hello", expect=1)
+        self.assertIn("hears sound", err)

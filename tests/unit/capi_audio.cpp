@@ -1,0 +1,68 @@
+// weft/audio.h: speech, with a tiny random model of tests/tools/whisper_goldens.py.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "support/source_folder.h"
+#include "weft/audio.hpp"
+
+namespace weft::api {
+namespace {
+
+std::string folder_of(const char* name) { return (source_folder() / "tests/model" / name).string(); }
+
+class AudioApi : public testing::Test {
+ protected:
+  AudioApi() {
+    for (size_t i = 0; i < samples_.size(); ++i)
+      samples_[i] = static_cast<float>(0.3 * std::sin(static_cast<double>(i * i) * 1e-6));
+  }
+  weft_status listen(const weft_listen_options& options, size_t count) {
+    return weft_listen(listener_.get(), samples_.data(), count, &options, &error_);
+  }
+  Model model_{folder_of("golden_whisper/speech")};
+  Listener listener_{model_};
+  std::vector<float> samples_ = std::vector<float>(48000);
+  weft_error error_ = {};
+};
+
+TEST_F(AudioApi, HearsTheSameTwice) {
+  EXPECT_EQ(listener_.language(), "");
+  std::vector<std::string> texts[2];
+  for (std::vector<std::string>& own : texts)
+    listener_.listen(samples_, "de", false, [&](const weft_heard& heard) { own.push_back(heard.text); });
+  EXPECT_GE(texts[0].size(), 2u);
+  EXPECT_EQ(texts[0], texts[1]);
+  EXPECT_EQ(listener_.language(), "de");
+}
+
+TEST_F(AudioApi, RefusesWrongArguments) {
+  weft_listen_options options = {nullptr, 0, [](void*, const weft_heard*) { return 0; }, nullptr};
+  EXPECT_EQ(listen(options, 0), WEFT_OK);
+  EXPECT_EQ(weft_listen(listener_.get(), samples_.data(), 1, nullptr, &error_), WEFT_INVALID_ARGUMENT);
+  EXPECT_EQ(weft_listen(listener_.get(), nullptr, 1, &options, &error_), WEFT_INVALID_ARGUMENT);
+  options.language = "xx";
+  EXPECT_EQ(listen(options, 100), WEFT_INVALID_ARGUMENT);
+  options.language = nullptr;
+  samples_[50] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(listen(options, 100), WEFT_INVALID_ARGUMENT);
+  EXPECT_EQ(listen(options, 50), WEFT_OK);
+  options.callback = nullptr;
+  EXPECT_EQ(listen(options, 50), WEFT_INVALID_ARGUMENT);
+  EXPECT_THROW(Listener(Model(folder_of("golden_encoders/bert"))), Failure);
+}
+
+TEST_F(AudioApi, IsCancelled) {
+  int told = 0;
+  const weft_listen_options options = {"en", 0,
+                                       [](void* user, const weft_heard*) { return ++*static_cast<int*>(user); }, &told};
+  EXPECT_EQ(listen(options, samples_.size()), WEFT_CANCELLED);
+  EXPECT_EQ(told, 1);
+  weft_listener_cancel(listener_.get());
+  EXPECT_EQ(listen(options, samples_.size()), WEFT_CANCELLED);
+  EXPECT_EQ(told, 1);
+}
+
+}  // namespace
+}  // namespace weft::api
